@@ -20,11 +20,12 @@ float median(std::vector<float>& of) {
   return *middle;
 }
 
-/// Whether it is no part of what a step takes: it comes with a checkpoint, a comparison of weights
-/// or a validation.
+/// Whether it is no part of what a step takes: it comes with a checkpoint, a comparison or a
+/// validation.
 bool comes_and_goes(train::pipeline_op kind) {
   using op = train::pipeline_op;
-  return kind == op::evaluate || kind == op::await_copies || kind == op::digest;
+  return kind == op::evaluate || kind == op::await_copies || kind == op::digest ||
+         kind == op::recheck;
 }
 
 bool is_time(double ms) {

@@ -78,7 +78,8 @@ void drilled_engine::abort() noexcept {
 }
 
 void drilled_engine::run(const op_order& order, completion done) {
-  if (order.kind == pipeline_op::forward && order.step != step_) begin_step(order.step);
+  const bool trains = order.kind == pipeline_op::forward || order.kind == pipeline_op::recheck;
+  if (trains && order.step != step_) begin_step(order.step);
   rank_engine::run(order, std::move(done));
 }
 
@@ -99,6 +100,9 @@ void drilled_engine::begin_step(uint64_t step) {
         break;
       case config::drill_kind::wrong_bit:
         turns_ = true;
+        break;
+      case config::drill_kind::wrong_product:
+        spoils_ = true;
         break;
       case config::drill_kind::fail:
         edges_.end_process();
@@ -131,22 +135,27 @@ void drilled_engine::enqueue(gpu::stream& s, pipeline_op kind, const std::functi
 }
 
 void drilled_engine::digest_weights() {
-  if (std::exchange(turns_, false)) turn_a_bit();
+  if (std::exchange(turns_, false)) {
+    model()->store().fetch_weights(compute(), 0);
+    turn_a_bit(compute(), model()->store().weight(0));
+  }
   rank_engine::digest_weights();
 }
 
+layer_recheck::spoiler drilled_engine::recheck_spoiler() {
+  if (!std::exchange(spoils_, false)) return {};
+  return [this](gpu::stream& s, void* output) { turn_a_bit(s, output); };
+}
+
 /// By copies in the stream's order: the device may be one whose memory the host cannot reach.
-void drilled_engine::turn_a_bit() {
+void drilled_engine::turn_a_bit(gpu::stream& s, void* of) {
   has_turned_ = true;
-  auto& store = model()->store();
-  auto& s = compute();
-  store.fetch_weights(s, 0);
-  s.copy(&turned_, store.weight(0), sizeof turned_);
+  s.copy(&turned_, of, sizeof turned_);
   s.host_task([this]() -> status {
     turned_ ^= 1;
     return {};
   });
-  s.copy(store.weight(0), &turned_, sizeof turned_);
+  s.copy(of, &turned_, sizeof turned_);
 }
 
 gpu::saver_options drilled_engine::saver_options() {

@@ -7,6 +7,8 @@
 //   hang       the first operation of the step does not end: its stream's thread waits for ever
 //   wrong_bit  the lowest bit of a weight turns right before the next comparison of replicas. In
 //              between it could not stay: weights are overwritten by what replicas gather
+//   wrong_product  the lowest bit of what the next rechecked layer comes to turns before it is
+//              hashed
 //   fail       the process is killed by SIGKILL, from within
 //   disk_slow  the disk of the saver answers later (slow_disk.hpp) until the next save is over
 //   drop       the process falls silent at its gate (basp_gate.hpp), for good
@@ -14,7 +16,7 @@
 // Invariants
 //   DRE-1  It acts in the first operation of a training step in which a drill falls due.
 //   DRE-2  What is computed and saved is what the engine without drills computes and saves; a wrong
-//     bit is in the weights that are compared, and in nothing else before that.
+//     bit is in the weights or the product that are compared, and in nothing else before that.
 //   DRE-3  A wait ends when the engine is aborted; a hang does not.
 #pragma once
 
@@ -56,12 +58,13 @@ class drilled_engine final : public rank_engine {
  protected:
   void enqueue(gpu::stream& s, pipeline_op kind, const std::function<void()>& work) override;
   gpu::saver_options saver_options() override;
+  layer_recheck::spoiler recheck_spoiler() override;
 
  private:
   struct waits;
   drilled_engine(const engine_options& options, drill_edges edges);
   void begin_step(uint64_t step);
-  void turn_a_bit();
+  void turn_a_bit(gpu::stream& s, void* of);
   gpu::state_saver::completion slowed(gpu::state_saver::completion done);
 
   drill_policy policy_;
@@ -70,6 +73,7 @@ class drilled_engine final : public rank_engine {
   double slow_factor_ = 1;  ///< of this step
   bool hangs_ = false;      ///< the next operation
   bool turns_ = false;      ///< a bit, at the next comparison
+  bool spoils_ = false;     ///< the next recheck
   bool has_turned_ = false;
   double next_save_factor_ = 1;  ///< of its writes
   struct slow_saves {
@@ -78,7 +82,7 @@ class drilled_engine final : public rank_engine {
   };
   std::shared_ptr<slow_saves> slow_saves_ = std::make_shared<slow_saves>();  ///< the disk's, too
   std::shared_ptr<waits> waits_;  ///< the compute stream's, too
-  uint32_t turned_ = 0;           ///< a weight, on its way
+  uint32_t turned_ = 0;           ///< a weight or a number, on its way
   std::shared_ptr<void> turned_pinned_;
 };
 

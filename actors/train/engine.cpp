@@ -17,6 +17,7 @@ engine_options options_of(const config::job& job, const model_config& model, con
   o.model = model;
   o.shape = shape_of(job, at, layers);
   o.drills = job.inject;
+  o.recheck_every = job.health.recheck_every;
   const auto schedule = schedule_of_stage(job, at);
   o.shape.slots = slots_needed(schedule);
   o.shape.by_layer = schedule.by_layer;

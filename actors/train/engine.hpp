@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "actors/base/defaults.hpp"
+#include "actors/health/recheck_policy.hpp"
 #include "actors/job/plan.hpp"
 #include "actors/train/schedule_policy.hpp"
 #include "actors/train/step_parts.hpp"
@@ -54,6 +55,7 @@ struct engine_options {
   std::vector<int> keeps = {};
   std::filesystem::path swap_dir = {};  ///< of chunks that shape.where has on disk
   bool swap_verify = true;
+  int64_t recheck_every = 0;  ///< steps from one rechecked layer to the next
   std::vector<config::drill_spec> drills = {};  ///< that this rank makes (drill_policy.hpp)
   /// Told from other threads whenever saver_facts() may have changed; must not wait.
   std::function<void()> on_save_progress = {};
@@ -69,7 +71,7 @@ struct op_order {
   int slot = 0;             ///< of activations
   int64_t batch_slot = -1;  ///< the loader's, -1 where the stage needs none
   bool last = false;        ///< no more micro-batches follow
-  uint64_t step = 0;        ///< of forward and backward: the training step
+  uint64_t step = 0;        ///< of forward, backward and recheck: the training step
   int micro_batches = 1;    ///< from micro_batch on, layer by layer; in slots from `slot` on
 };
 
@@ -94,6 +96,7 @@ struct step_outcome {
   double grad_norm = 0;  ///< of the whole model, before clipping
   std::vector<step_part> parts = {};
   std::vector<uint64_t> digests = {};  ///< of the weights before the update, by chunk
+  std::optional<health::recheck_result> recheck = {};  ///< where one was ordered in the step
 };
 
 /// Told of what the streams do, on their threads: begin and end of every operation. It must outlive

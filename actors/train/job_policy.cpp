@@ -60,7 +60,7 @@ job_policy::job_policy(job_plan plan, uint32_t epoch,
   losses_ = health::loss_policy(plan_.job.health.spike_deviations);
   if (resume_) skipped_ = resume_->state.skipped;
   return_to_checkpoint();
-  compared_step_ = began_after_ = step_;
+  compared_.step = rechecked_.step = began_after_ = step_;
   if (resume_) {
     if (lies_in_place(resume_->path, plan_.job.checkpoint)) saved_step_ = step_;  // JOB-9
     checkpoint_ = resume_->path.string();
@@ -218,6 +218,7 @@ void job_policy::begin_steps() {
   if (rewind_ && rewind_->begun) end_rewind();
   recovery_.has_begun();
   note_account();
+  if (plan_.job.health.recheck_every > 0) hold_good(rechecked_);  // the next one is far
   next_step();
 }
 
@@ -271,19 +272,19 @@ void job_policy::next_step() {
   ledger_.step_began(step_ + 1, epoch_, now_ns_);
   const auto& job = plan_.job;
   const bool saved = saved_step_ == step_ || orders_.contains(step_);
+  const bool rechecks = due(step_ + 1, job.health.recheck_every);
   const bool compares = job.parallel.data > 1 && job.health.digest_every > 0 &&
-                        (saved || due(step_ + 1, job.health.digest_every));
-  out_.push_back(todo::run_step{step_ + 1, lr_.at(static_cast<int64_t>(step_) + 1), compares});
+                        (saved || rechecks || due(step_ + 1, job.health.digest_every));
+  const auto lr = lr_.at(static_cast<int64_t>(step_) + 1);
+  out_.push_back(todo::run_step{step_ + 1, lr, compares, rechecks});
 }
 
 void job_policy::end_step(const job_event& event) {
   const auto& done = std::get<heard::step_done>(event);
   const auto& job = plan_.job;
   if (done.weights.odd) return find_wrong_bits(*done.weights.odd);
-  if (done.weights.compared) {
-    compared_step_ = step_;
-    hold_compared();
-  }
+  if (done.products.odd) return find_wrong_products(*done.products.odd);
+  note_good(done);
   ++step_;
   // What ranks say they waited is no longer than the step.
   const auto waited_ns =
@@ -400,7 +401,7 @@ void job_policy::end_save(const job_event& event) {
     checkpoint_ = done.folder;
     resume_ = checkpoint::resume_point{done.folder, done.step, {}, it->second.state};
     requests_.is_saved(done.step);
-    hold_compared();
+    hold_good();
     note_account();
   }
   ++checkpoints_;

@@ -40,6 +40,10 @@
 //     back, to no state that is younger than the last one whose weights were compared; newer
 //     checkpoints are set aside, and the newest that was compared is held from retention. Whom the
 //     replicas outvote is lost with its node.
+//   JOB-20  So it is with a step in which a rank computed a layer otherwise than its equals, or
+//     than itself: the last state that was good is the last one from which all computed alike. No
+//     younger checkpoint is gone back to while there is an older one; where none is left, the
+//     newest is, which is said: what is wrong with its numbers, if anything, nobody knows.
 //   JOB-14  Where copies in memory are whole (copies_policy.hpp) and newer than that checkpoint,
 //     the job goes on from them: from the same bits, so that steps above the checkpoint stay on its
 //     line, and nothing is set aside. A copy that is found damaged or missing is not tried again.
@@ -78,6 +82,7 @@
 #include "actors/health/findings_policy.hpp"
 #include "actors/health/incident.hpp"
 #include "actors/health/loss_policy.hpp"
+#include "actors/health/recheck_policy.hpp"
 #include "actors/health/recovery_policy.hpp"
 #include "actors/health/time_ledger_policy.hpp"
 #include "actors/job/catalog.hpp"
@@ -130,9 +135,12 @@ enum class start_phase : uint8_t {
 /// step whose state was compared.
 inline constexpr error_kind<std::string, std::string> weights_differ{
     "weights_differ", errc::unavailable, "rank {} {}"};
-inline constexpr error_kind<std::string, uint64_t, uint64_t> weights_differ_saved{
-    "weights_differ_saved", errc::training,
-    "{}, and the checkpoint of step {} may hold them: step {} is the last one known to be right",
+inline constexpr error_kind<std::string, std::string> products_differ{
+    "products_differ", errc::unavailable, "rank {} {}"};
+inline constexpr error_kind<std::string, uint64_t, uint64_t> wrong_bits_saved{
+    "wrong_bits_saved", errc::training,
+    "{}, and the checkpoint of step {} may hold such bits: step {} is the last one known to be "
+    "right",
     "go on from an older one: `troupe ckpt ls` has them, checkpoint.resume takes its path"};
 
 /// Who or what keeps steps from beginning; each lifts its own.
@@ -182,6 +190,7 @@ struct step_done {
   std::vector<step_part> parts = {};
   /// Whether the weights that the step computed with were compared among replicas, and who differs.
   health::digest_verdict weights = {};
+  health::recheck_verdict products = {};  ///< and who computed a layer otherwise
 };
 struct validated {
   double loss_sum = 0;
@@ -280,6 +289,7 @@ struct run_step {
   uint64_t step = 0;
   double lr = 0;
   bool digest = false;  ///< replicas tell what weights they compute with
+  bool recheck = false;  ///< ranks compute a layer to be compared
 };
 /// A node is not to be believed any more: it counts as lost.
 struct give_up_node {
@@ -484,6 +494,12 @@ class job_policy {
     bool committing = false;       ///< every rank has written its shard
   };
 
+  /// The newest state that was found good, and its newest checkpoint, held from retention.
+  struct good_state {
+    uint64_t step = 0;
+    uint64_t held = 0;  ///< 0: none
+  };
+
   // Rules; see job_policy.cpp.
   void begin_start(const job_event&);
   void give_up(const job_event&);
@@ -533,6 +549,10 @@ class job_policy {
   std::string takeovers() const;
   std::string what_was_done() const;
   void find_wrong_bits(const health::odd_replicas& odd);
+  void find_wrong_products(const health::odd_products& odd);
+  bool leave_doubtful(const error& why, const good_state& good);
+  void lose_wrong(const error& why, const std::vector<int>& who, bool named);
+  void go_on_from_newest();
   uint64_t newest_on_disk() const;
   bool is_given_up(uint64_t step) const;
   void leave_checkpoint(const error& why);
@@ -551,7 +571,9 @@ class job_policy {
   bool must_choose() const;
   void choose_checkpoint();
   void take_checkpoint(const checkpoint::resume_point& chosen);
-  void hold_compared();
+  void note_good(const heard::step_done& done);
+  void hold_good(good_state& of);
+  void hold_good();
   void go_on_for(const lost_head& lost);
   int64_t head_there_until_ns() const;
   void account_for_copies();
@@ -626,7 +648,9 @@ class job_policy {
   std::optional<copy_choice> back_to_;  ///< the copies that a recovery goes on from (JOB-14)
   std::map<uint64_t, order> orders_;
   uint64_t saved_step_ = 0;
-  uint64_t compared_step_ = 0;  ///< the newest state whose weights were compared (JOB-13)
+  good_state compared_;   ///< by its weights (JOB-13)
+  good_state rechecked_;  ///< by what ranks computed from it (JOB-20)
+  bool alone_told_ = false;  ///< that ranks have no equals
   std::string checkpoint_, model_;
   std::optional<last_save_policy> last_save_;
   std::filesystem::path next_try_;  ///< where the last one is tried next
@@ -638,7 +662,7 @@ class job_policy {
   std::vector<std::string> unsound_;  ///< checkpoints that ranks could not load (JOB-15)
   std::optional<uint64_t> at_most_;   ///< no younger state is to be believed (JOB-13)
   std::optional<error> end_if_none_;  ///< where there is no other checkpoint
-  uint64_t held_step_ = 0;            ///< its checkpoint was compared (JOB-13)
+  bool back_if_can_ = false;          ///< at_most_ is left where there is no such one (JOB-20)
   std::vector<std::pair<uint64_t, std::filesystem::path>> given_up_;  ///< saves, by step (JOB-11)
   health::time_ledger_policy ledger_;
   std::deque<health::incident> incidents_;

@@ -39,6 +39,7 @@ void job_policy::fail(const job_event& event) {
   if (state_ == opening && phase_asked_ == start_phase::choose_checkpoint) {
     const bool rewinds = is_rewinding() && at_most_;
     if (rewinds && why.code == errc::bad_data) return rewind_less(why);
+    if (!rewinds && back_if_can_ && why.code == errc::bad_data) return go_on_from_newest();
     if (!rewinds) {
       say(render(why), true);
       return end(*end_if_none_);
@@ -183,41 +184,6 @@ bool job_policy::is_given_up(uint64_t step) const {
                      [&](const auto& save) { return save.first == step; });
 }
 
-/// The one that is being committed among them.
-uint64_t job_policy::newest_on_disk() const {
-  uint64_t newest = resume_ ? resume_->step : 0;
-  for (const auto& [step, save] : orders_)
-    if (save.committing) newest = std::max(newest, step);
-  return newest;
-}
-
-/// JOB-13.
-void job_policy::find_wrong_bits(const health::odd_replicas& odd) {
-  const auto who = odd.ranks.empty() ? odd.differing : odd.ranks;
-  const auto what = fmt::format("{} other weights than {} before step {}",
-                                who.size() == 1 ? "holds" : "hold",
-                                odd.ranks.empty() ? "each other" : "its replicas", step_ + 1);
-  const error why = weights_differ(fmt::format("{}", fmt::join(who, ", ")), what);
-  if (const auto saved = newest_on_disk(); saved > compared_step_) {
-    const auto none_older = weights_differ_saved(why.message, saved, compared_step_);
-    if (!recovery_.can_mend(why)) return end(none_older);
-    at_most_ = compared_step_;
-    end_if_none_ = none_older;
-  }
-  copies_.gone_back(std::nullopt);  // nobody compared them
-  copies_believed_ = {};
-  const auto on_one_node = [&] {
-    return std::all_of(who.begin(), who.end(),
-                       [&](int rank) { return node_of_rank(rank) == node_of_rank(who.front()); });
-  };
-  give_up_saves();  // they would be of what was found wrong
-  if (!odd.ranks.empty() && on_one_node())
-    out_.push_back(todo::give_up_node{node_of_rank(who.front()), "is wrong: " + why.message,
-                                      "wrong_bits"});
-  else
-    recover(why, {"", why.message, "wrong_bits"});
-}
-
 /// Those whose ranks are gone before all shards were written.
 void job_policy::give_up_saves() {
   pauses_.erase(pause_cause::room);
@@ -272,8 +238,9 @@ void job_policy::return_to_checkpoint() {
 
 void job_policy::go_back() {
   at_most_.reset();
+  back_if_can_ = false;
   return_to_checkpoint();
-  compared_step_ = std::min(compared_step_, step_);
+  for (auto* good : {&compared_, &rechecked_}) good->step = std::min(good->step, step_);
   losses_.go_back(step_);
   restore_settings();
   if (is_rewinding()) pass_over_data();
@@ -408,19 +375,10 @@ void job_policy::take_checkpoint(const checkpoint::resume_point& chosen) {
   resume_ = chosen;
   saved_step_ = chosen.step;
   checkpoint_ = chosen.path.string();
-  if (held_step_ > chosen.step) out_.push_back(todo::hold{std::exchange(held_step_, 0), false});
+  for (auto* good : {&compared_, &rechecked_})
+    if (good->held > chosen.step) out_.push_back(todo::hold{std::exchange(good->held, 0), false});
   if (copies_.any()) return begin_phase(start_phase::find_copies);
   go_back();
-}
-
-/// JOB-13: the newest checkpoint that is known to be right. One that is held already was the newest
-/// before.
-void job_policy::hold_compared() {
-  if (plan_.job.parallel.data == 1 || saved_step_ > compared_step_ || saved_step_ <= held_step_)
-    return;
-  out_.push_back(todo::hold{saved_step_, true});
-  if (held_step_ > 0) out_.push_back(todo::hold{held_step_, false});
-  held_step_ = saved_step_;
 }
 
 // -------------------------------------------------------------------------------------------------

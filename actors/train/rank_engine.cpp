@@ -131,6 +131,10 @@ status rank_engine::build_now() {
   TROUPE_CHECK(gpu::initialize(made->store(), options_.model, options_.seed, ending_.get_token()));
   TROUPE_TRY(rule, gpu::optimizer::make(made->store(), options_.optimizer));
   TROUPE_TRY(saver, gpu::state_saver::make(made->store(), saver_options()));
+  if (options_.recheck_every > 0) {
+    TROUPE_TRY(recheck, layer_recheck::make(*made, options_.threads));
+    recheck_ = std::move(recheck);
+  }
   slots_.resize(static_cast<size_t>(options_.shape.slots));
   optimizer_ = std::move(rule);
   saver_ = std::move(saver);
@@ -304,6 +308,8 @@ void rank_engine::run(const op_order& order, completion done) {
   switch (order.kind) {
     case pipeline_op::begin:
       return begin_step();
+    case pipeline_op::recheck:
+      return recheck(order);
     case pipeline_op::receive_activation:
     case pipeline_op::receive_gradient:
       return receive(order);
@@ -316,6 +322,20 @@ void rank_engine::run(const op_order& order, completion done) {
     default:
       return;  // nobody orders what the engine does by itself
   }
+}
+
+/// ENG-10. In the slot that the step needs last: what comes for the first need not wait.
+void rank_engine::recheck(const op_order& o) {
+  if (!recheck_) return;
+  const int slot = static_cast<int>(options_.shape.slots) - 1;
+  auto& events = slots_[static_cast<size_t>(slot)];
+  compute_->wait(events.output_sent);
+  compute_->wait(events.input_grad_sent);
+  const bool twice = health::computes_twice(options_.at.grid.data);
+  const auto number = o.step / static_cast<uint64_t>(options_.recheck_every);
+  probed({pipeline_op::recheck, static_cast<int64_t>(o.step)},
+         [&] { recheck_->enqueue(*compute_, slot, number, twice, recheck_spoiler()); });
+  events.freed = compute_->record();
 }
 
 void rank_engine::receive(const op_order& o) {
@@ -369,7 +389,7 @@ void rank_engine::forward(const op_order& o, completion done) {
 gpu::stage_model::chunk_done rank_engine::when_gradient_is_whole() {
   if (replicas_) return [this](int chunk) { sum_over_replicas(chunk); };  // ENG-2
   if (!updates_under_backward()) return {};
-  return [this](int chunk) {  // ENG-10: the first of two passes
+  return [this](int chunk) {  // ENG-11: the first of two passes
     optimizer_->note_norm(*compute_, chunk);
     swap_->drop_gradient(*compute_, chunk);
   };
@@ -571,6 +591,7 @@ void rank_engine::report(outcome_completion done) {
     outcome.grad_norm = std::sqrt(read_.norm_squared);
     outcome.parts = clock_.take();
     outcome.digests = std::exchange(digests_, {});
+    if (recheck_) outcome.recheck = recheck_->take();
     done(s ? failure() : s, std::move(outcome));
   });
 }

@@ -22,7 +22,9 @@
 //   ENG-5  After a failure every later completion reports it; the rank is of no more use.
 //   ENG-9  abort() ends within a fraction of a second what waits for other ranks, and building and
 //     loading between two tensors or slots.
-//   ENG-10 What is in the swap folder has, after each step, the bits of training in memory. Where
+//   ENG-10 A recheck is behind everything of the step before that used its slot, and before what
+//     of its step will: no transfer writes into it meanwhile.
+//   ENG-11 What is in the swap folder has, after each step, the bits of training in memory. Where
 //     all gradients are kept until their norm is known, updates come behind it as ever; where there
 //     is no clipping, each chunk is updated under backward; else the step's passes are made twice,
 //     with the same bits, once for the norm and once for the updates.
@@ -38,6 +40,7 @@
 
 #include "actors/train/batch_memory.hpp"
 #include "actors/train/engine.hpp"
+#include "actors/train/layer_recheck.hpp"
 #include "actors/train/rank_copies.hpp"
 #include "actors/train/swap_folder.hpp"
 #include "gpu/collective/communicator.hpp"
@@ -104,6 +107,8 @@ class rank_engine : public engine {
   /// Has an operation enqueued on its stream, between the notes of its begin and end.
   virtual void enqueue(gpu::stream& s, pipeline_op kind, const std::function<void()>& work);
   virtual gpu::saver_options saver_options();
+  /// What befalls the output of a rechecked layer before it is hashed.
+  virtual layer_recheck::spoiler recheck_spoiler() { return {}; }
   gpu::device& device() noexcept { return *device_; }
   gpu::stream& compute() noexcept { return *compute_; }
 
@@ -132,6 +137,7 @@ class rank_engine : public engine {
   void note_end(gpu::stream& s, const engine_probe::operation& op, std::shared_ptr<note> n);
   uint64_t work_of(const engine_probe::operation& op) const;
   void begin_step();
+  void recheck(const op_order& order);
   void receive(const op_order& order);
   void forward(const op_order& order, completion done);
   void backward(const op_order& order, completion done);
@@ -166,6 +172,7 @@ class rank_engine : public engine {
   std::optional<batch_memory> batches_;
   int64_t first_row_ = 0;  ///< of a slot of batches_
   std::unique_ptr<gpu::stage_model> model_;
+  std::unique_ptr<layer_recheck> recheck_;  ///< null where none is ever ordered
   std::unique_ptr<gpu::optimizer> optimizer_;
   std::optional<swap_folder> swap_folder_;
   std::unique_ptr<gpu::swapper> swap_;  ///< null where all is in memory

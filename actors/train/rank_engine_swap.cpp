@@ -1,4 +1,4 @@
-// What an engine does otherwise where not all of its stage is in memory (ENG-10).
+// What an engine does otherwise where not all of its stage is in memory (ENG-11).
 #include <array>
 
 #include "actors/train/rank_engine.hpp"
@@ -35,7 +35,7 @@ bool rank_engine::updates_under_backward() const {
   return swap_ && !(options_.optimizer.clip_norm > 0 && keeps_gradients(options_.shape.where));
 }
 
-/// ENG-10. The passes are those of the step again, without a completion of their own, where the
+/// ENG-11. The passes are those of the step again, without a completion of their own, where the
 /// first were for the norm.
 void rank_engine::update_under_backward(float lr, int64_t step) {
   const bool clips = options_.optimizer.clip_norm > 0;

@@ -313,9 +313,11 @@ void step_done(run_pointer self, uint64_t step, const std::vector<msg<fbs::StepD
   done.took_ms = static_cast<double>(now_ns(*self) - self->state.step_started_ns) / 1e6;
   std::vector<std::vector<step_part>> of_ranks;
   std::vector<std::vector<uint64_t>> digests;
+  std::vector<std::optional<health::recheck_result>> rechecks;
   for (const auto& p : parts) {
     digests.emplace_back();
     if (p->digests() != nullptr) digests.back().assign(p->digests()->begin(), p->digests()->end());
+    rechecks.push_back(recheck_of(p->recheck()));
     done.loss_sum += p->loss_sum();
     done.targets += p->target_count();
     of_ranks.push_back(parts_of(p->parts()));
@@ -323,8 +325,9 @@ void step_done(run_pointer self, uint64_t step, const std::vector<msg<fbs::StepD
   }
   done.waited_ms = longest_wait_ms(of_ranks, pipeline_op::await_copies);
   done.parts = merged(of_ranks);
-  done.weights =
-      health::compare_digests(self->state.job.plan().ranks.front().at.grid, digests);
+  const auto& grid = self->state.job.plan().ranks.front().at.grid;
+  done.weights = health::compare_digests(grid, digests);
+  done.products = health::compare_rechecks(grid, rechecks);
   hear(self, done);
 }
 
@@ -341,6 +344,7 @@ void run_step(run_pointer self, const todo::run_step& order) {
           m.step = order.step;
           m.lr = order.lr;
           m.digest = order.digest;
+          m.recheck = order.recheck;
         }));
       },
       [self, step = order.step](const auto& parts) { step_done(self, step, parts); },

@@ -231,6 +231,7 @@ caf::error begin_pass(stage_pointer self, const message_header& cause, Fill&& fi
   fill(*st.now);
   show(self, st.now->train ? "training" : "validating");
   run_op(self, {pipeline_op::begin, 0, 0});
+  if (st.now->recheck) run_op(self, {pipeline_op::recheck, 0, 0});
   begin_batch(self);
   return {};
 }
@@ -241,6 +242,7 @@ caf::result<msg<fbs::StepDone>> run_step(stage_pointer self, const msg<fbs::RunS
     p.step = p.batch = p.last_batch = m->step();
     p.lr = m->lr();
     p.digest = m->digest();
+    p.recheck = m->recheck();
     p.step_done = rp;
   });
   if (e) rp.deliver(std::move(e));

@@ -39,6 +39,7 @@ struct stage_pass {
   uint64_t last_batch = 0;
   double lr = 0;
   bool digest = false;  ///< of the weights, wanted
+  bool recheck = false;  ///< of a layer, wanted
   int32_t batch_slot = -1;
   int outstanding = 0;      ///< operations given to the worker and not done
   bool batch_over = false;  ///< all of the batch's operations are given, another batch follows

@@ -13,6 +13,7 @@
 #include "actors/train/addresses.hpp"
 #include "actors/train/batch_memory.hpp"
 #include "actors/train/received_job.hpp"
+#include "actors/train/recheck_message.hpp"
 #include "actors/train/swap_folder.hpp"
 #include "messages/text.hpp"
 
@@ -290,6 +291,7 @@ caf::result<msg<fbs::StepDone>> finish(worker_pointer self, const msg<fbs::Finis
         d.grad_norm = outcome.grad_norm;
         d.parts = to_message(outcome.parts);
         d.digests = std::move(outcome.digests);
+        d.recheck = to_message(std::move(outcome.recheck));
       }));
     });
   };

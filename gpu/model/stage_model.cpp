@@ -68,15 +68,36 @@ class stage_model::impl {
     for (const auto& b : all) embed(s, b);
     for (size_t i = 0; i < layers_.size(); ++i) {
       store_->fetch_weights(s, layers_[i].chunk);
-      for (const auto& b : all) {
-        slot_memory& at = slot(b.slot);
-        s.replay(key(at, i, direction::forward), [&] {
-          forward_layer(pass(s, layers_[i].chunk), layers_[i].weights, at.x[i], at.layers[i],
-                        at.x[i + 1]);
-        });
-      }
+      for (const auto& b : all) forward(s, slot(b.slot), i);
       store_->release_weights(s, layers_[i].chunk);
     }
+  }
+
+  void forward(stream& s, slot_memory& at, size_t i) {
+    s.replay(key(at, i, direction::forward), [&] {
+      forward_layer(pass(s, layers_[i].chunk), layers_[i].weights, at.x[i], at.layers[i],
+                    at.x[i + 1]);
+    });
+  }
+
+  /// Of the layer's output: the layer behind has left it there, as the head does.
+  void* output_grad(const slot_memory& at, size_t i) const {
+    const bool from_next_stage = i + 1 == layers_.size() && !shape_.has_head;
+    return from_next_stage ? at.output_grad : at.gradient;
+  }
+  void* input_grad(const slot_memory& at, size_t i) const {
+    return i == 0 && at.input_grad ? at.input_grad : at.gradient;
+  }
+
+  void backward(stream& s, slot_memory& at, size_t i) {
+    const layer_parameters& layer = layers_[i];
+    s.replay(key(at, i, direction::backward), [&] {
+      const layer_pass p = pass(s, layer.chunk);
+      if (shape_.recompute)  // SM-4
+        forward_layer(p, layer.weights, at.x[i], at.layers[i], nullptr);
+      backward_layer(p, layer.weights, layer.gradients, at.x[i], at.layers[i], memory_.scratch,
+                     output_grad(at, i), input_grad(at, i));
+    });
   }
 
   /// PS-6, before anything is captured for replays. The ends of the model are released by nobody:
@@ -151,25 +172,11 @@ class stage_model::impl {
     if (done && head_.chunk != norm_.chunk && !shape_.has_embedding) done(head_.chunk);
   }
 
-  void backward_layer_of(stream& s, slot_memory& at, size_t i) {
-    const layer_parameters& layer = layers_[i];
-    const bool last = i + 1 == layers_.size();
-    const void* dy = last && !shape_.has_head ? at.output_grad : at.gradient;
-    void* dx = i == 0 && at.input_grad ? at.input_grad : at.gradient;
-    s.replay(key(at, i, direction::backward), [&] {
-      const layer_pass p = pass(s, layer.chunk);
-      if (shape_.recompute)  // SM-4
-        forward_layer(p, layer.weights, at.x[i], at.layers[i], nullptr);
-      backward_layer(p, layer.weights, layer.gradients, at.x[i], at.layers[i], memory_.scratch, dy,
-                     dx);
-    });
-  }
-
   void backward_layers(stream& s, batches all, const chunk_done& done) {
     for (size_t i = layers_.size(); i-- > 0;) {
       store_->fetch_weights(s, layers_[i].chunk);
       store_->fetch_gradient(s, layers_[i].chunk);
-      for (const auto& b : all) backward_layer_of(s, slot(b.slot), i);
+      for (const auto& b : all) backward(s, slot(b.slot), i);
       store_->release_weights(s, layers_[i].chunk);
       if (done) done(layers_[i].chunk);
     }
@@ -329,6 +336,26 @@ void stage_model::reset_loss(stream& s) {
 int stage_model::tied_chunk() const noexcept {
   const bool split = shape().has_embedding != shape().has_head;
   return config().tied && split ? impl_->store_->find_chunk("embedding") : -1;
+}
+
+stage_model::layer_memory stage_model::memory_of(int slot, int layer) const {
+  const auto& memory = impl_->slot(slot);
+  const auto i = static_cast<size_t>(layer);
+  return {impl_->layers_[i].chunk, memory.x[i], impl_->output_grad(memory, i), memory.x[i + 1],
+          impl_->input_grad(memory, i)};
+}
+
+void stage_model::run_layer(stream& s, int slot, int layer) {
+  assert(shape().training);
+  auto& memory = impl_->slot(slot);
+  auto& store = *impl_->store_;
+  const auto i = static_cast<size_t>(layer);
+  const int chunk = impl_->layers_[i].chunk;
+  store.fetch_weights(s, chunk);
+  store.fetch_gradient(s, chunk);
+  impl_->forward(s, memory, i);
+  impl_->backward(s, memory, i);
+  store.release_weights(s, chunk);
 }
 
 void stage_model::logits(stream& s, int slot, const int32_t* tokens, int64_t first_row,

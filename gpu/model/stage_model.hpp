@@ -95,6 +95,23 @@ class stage_model {
   /// -1: none.
   int tied_chunk() const noexcept;
 
+  // -- one layer by itself
+  // ------------------------------------------------------------------------------------------
+
+  /// What a layer's pass reads and writes in a slot, as training does.
+  struct layer_memory {
+    int chunk = -1;           ///< its parameters
+    void* x = nullptr;        ///< to be written by the caller, boundary_bytes() each
+    void* output_grad = nullptr;  ///< the same; it may be where input_grad is
+    void* y = nullptr;
+    const void* input_grad = nullptr;
+  };
+  /// `layer`: of this stage, from 0.
+  layer_memory memory_of(int slot, int layer) const;
+  /// Enqueues forward and backward of one layer, as they are of a micro-batch. The slot holds
+  /// nothing afterwards; gradients are added to (SM-3).
+  void run_layer(stream& s, int slot, int layer);
+
   // -- generation and inspection (shape has both ends)
   // -----------------------------------------------------
 

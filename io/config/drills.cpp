@@ -32,6 +32,8 @@ std::string drill_text(const drill_spec& drill) {
     case drill_kind::wrong_bit:
       return fmt::format("a bit of the weights of {} turns before they are compared next",
                          drill.who);
+    case drill_kind::wrong_product:
+      return fmt::format("a bit of what {} computes to be compared next turns", drill.who);
     case drill_kind::fail:
       return fmt::format("the process of {} is killed", drill.who);
     case drill_kind::disk_slow:
@@ -99,6 +101,14 @@ void check_wrong_bit(builder& b, const drill_entry& entry) {
                "set health.digest_every, e.g. 10");
 }
 
+/// What nobody computes again would be no drill.
+void check_wrong_product(builder& b, const drill_entry& entry) {
+  if (entry.spec.what == drill_kind::wrong_product && b.target().health.recheck_every == 0)
+    b.complain(entry.at, "inject.what",
+               "nobody would find a wrong product: no layer is computed to be compared",
+               "set health.recheck_every, e.g. 100");
+}
+
 }  // namespace
 
 void check_drills(builder& b) {
@@ -111,6 +121,7 @@ void check_drills(builder& b) {
     if (b.at_fault("inject.what")) continue;
     if (!b.at_fault("inject.factor")) check_factor(b, entry);
     check_wrong_bit(b, entry);
+    check_wrong_product(b, entry);
   }
 }
 

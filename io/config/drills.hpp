@@ -15,8 +15,8 @@
 
 namespace troupe::config {
 
-inline constexpr std::array<std::string_view, 6> drill_words{"slow", "hang",      "wrong_bit",
-                                                             "fail", "disk_slow", "drop"};
+inline constexpr std::array<std::string_view, 7> drill_words{
+    "slow", "hang", "wrong_bit", "wrong_product", "fail", "disk_slow", "drop"};
 
 /// The flag without which a job with drills is refused.
 inline constexpr std::string_view drill_flag = "--allow-injection";

@@ -359,6 +359,7 @@ enum class drill_kind : uint8_t {
   slow,       ///< computations take longer
   hang,       ///< the device does not end an operation
   wrong_bit,  ///< a bit of the weights turns
+  wrong_product,  ///< a bit of what is computed to be compared turns
   fail,       ///< the process is killed
   disk_slow,  ///< writes of a checkpoint take longer
   drop,       ///< nothing that the process says to others arrives
@@ -382,6 +383,7 @@ struct health_section {
   int64_t stuck_after_s = 3;  ///< no rank's operation ends for so long; at least 5 x its median
   liveness_detector detector = liveness_detector::fixed;
   int64_t digest_every = 10;  ///< steps; then replicas compare their weights; 0: never
+  int64_t recheck_every = 100;  ///< steps; then ranks compute a layer to be compared; 0: never
   double spike_deviations = 8;  ///< above the last losses' median; then it is a spike; 0: never
   int64_t window_s = 10;  ///< that steps are gathered over, at least, before they are judged
   int64_t straggler_percent = 10;   ///< of a step that goes to a slow rank; 0: none is named

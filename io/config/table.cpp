@@ -419,6 +419,11 @@ constinit const property rows[] = {
         "Steps from one comparison of the replicas' weights, bit by bit, to the next; those after "
         "a checkpoint's step are compared, too; 0 = never",
         within(0, 1'000'000'000)),
+    key<&job::health, &health_section::recheck_every>(
+        "health.recheck_every",
+        "Steps from one comparison of what ranks compute (one layer, forward and backward, on "
+        "made-up numbers) to the next; 0 = never",
+        within(0, 1'000'000'000)),
     key<&job::health, &health_section::spike_deviations>(
         "health.spike_deviations",
         "Three losses in a row above the median of the last 100 steps by so many times what those "
@@ -510,7 +515,8 @@ constinit const property drill_rows[] = {
     row<drill_spec, &drill_spec::what>(
         "inject.what",
         "slow = it computes factor times as long in that step; hang = its device does not end an "
-        "operation; wrong_bit = a bit of its weights turns before they are compared next; fail = "
+        "operation; wrong_bit = a bit of its weights turns before they are compared next; "
+        "wrong_product = a bit of what it computes to be compared next turns; fail = "
         "its process is killed; disk_slow = its writes of the next checkpoint take factor times as "
         "long; drop = nothing that its process says to others arrives any more"),
     row<drill_spec, &drill_spec::from_step>("inject.from_step", "First step that it acts in",

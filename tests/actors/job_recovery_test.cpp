@@ -139,10 +139,10 @@ TEST_CASE("JOB-13: job: it goes back behind a checkpoint that nobody compared") 
 
   alone.hear(heard::ask_failed{{errc::bad_data, "there is none"}});
   REQUIRE(alone.end);
-  CHECK(alone.end->is(weights_differ_saved));
+  CHECK(alone.end->is(wrong_bits_saved));
   without.hear(odd_step({1}));
   REQUIRE(without.end);
-  CHECK(without.end->is(weights_differ_saved));
+  CHECK(without.end->is(wrong_bits_saved));
 }
 
 TEST_CASE("JOB-13: job: one that is being committed is waited for, and left as well") {

@@ -209,6 +209,19 @@ TEST_CASE("stage: the update is told step and rate") {
   CHECK_FALSE(asked.evaluation);
 }
 
+TEST_CASE("stage: a layer is computed to be compared before the step's first operation") {
+  scripted_stage f;
+  f.start();
+  f.ask<fbs::RunStep>([](auto& s) {
+    s.step = 7;
+    s.recheck = true;
+  });
+  CHECK(f.given() == stage_words{"begin", "recheck 0 in 0 of -1"});
+  CHECK(f.under_way.back()->step() == 7);
+  f.give_tokens();  // which it does not wait for
+  CHECK(f.given().front() == "forward 0 in 0 of 2");
+}
+
 TEST_CASE("stage: the first announces activations to the next, and takes what that announces") {
   scripted_stage f(0, 2);
   f.start();

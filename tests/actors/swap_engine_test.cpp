@@ -1,4 +1,4 @@
-// ENG-10: an engine whose stage is not all in memory computes what one computes whose is, to the
+// ENG-11: an engine whose stage is not all in memory computes what one computes whose is, to the
 // bit: losses, norms, weights and moments.
 #include "actors/train/rank_engine.hpp"
 
@@ -112,7 +112,7 @@ std::string text_of_job(const swapped_job& j) {
 
 }  // namespace
 
-TEST_CASE("ENG-10: swapped training has the bits of training in memory") {
+TEST_CASE("ENG-11: swapped training has the bits of training in memory") {
   scratch dir;
   for (const auto type : {gpu::dtype::f32, gpu::dtype::bf16})
     for (const bool llama : {false, true})
@@ -126,7 +126,7 @@ TEST_CASE("ENG-10: swapped training has the bits of training in memory") {
         }
 }
 
-TEST_CASE("ENG-10: whatever the groups are, and however many are on their way") {
+TEST_CASE("ENG-11: whatever the groups are, and however many are on their way") {
   scratch dir;
   for (const auto type : {gpu::dtype::f32, gpu::dtype::bf16}) {
     const swapped_job job{type, false, true, 0.05f, 3};
@@ -140,7 +140,7 @@ TEST_CASE("ENG-10: whatever the groups are, and however many are on their way") 
   }
 }
 
-TEST_CASE("ENG-10: at every budget from the least to all of it") {
+TEST_CASE("ENG-11: at every budget from the least to all of it") {
   scratch dir;
   for (const float clip : {0.0f, 0.05f}) {
     const swapped_job job{gpu::dtype::bf16, true, false, clip, 16, false, 17};

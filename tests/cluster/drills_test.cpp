@@ -31,16 +31,19 @@ std::string in_step_7(const char* who, const char* what) {
 struct drilled_end {
   int64_t recoveries = 0;
   std::string finding;  ///< of its first incident
+  std::string node = {};
+  int resumed_after = 0;  ///< the step that it went back to
 };
 
 /// Trains with drills to the end, in which no step has another loss than undisturbed. The last one
-/// is told of at the start, and once more when it acts.
+/// is told of at the start, and once more when it acts. `own`: settings that the truth has not.
 drilled_end end_of(const std::string& drills, int last, const std::vector<std::string>& ranks,
-                   const std::vector<std::string>& more = {}) {
+                   const std::vector<std::string>& more = {},
+                   const std::vector<std::string>& own = {}) {
   job_files job;
   const auto sets = with(with(drilled, ranks), more);
   const auto truth = train_undisturbed(job, with(sets, {"checkpoint.every=1"}));
-  program up(allowed(job.up(with(sets, {"inject=[" + drills + "]"}))));
+  program up(allowed(job.up(with(with(sets, own), {"inject=[" + drills + "]"}))));
   const int code = up.wait();
   INFO(up.err());
   REQUIRE(code == 0);
@@ -58,7 +61,10 @@ drilled_end end_of(const std::string& drills, int last, const std::vector<std::s
   CHECK(j.look(job / "run/checkpoints", acknowledged_in(up.out())) == 20);
   drilled_end out{up.objects("summary").at(0)["recoveries"].get<int64_t>(), ""};
   const auto incidents = objects_in(job / "run/incidents.jsonl");
-  if (!incidents.empty()) out.finding = incidents.front()["finding"];
+  if (incidents.empty()) return out;
+  out.finding = incidents.front()["finding"];
+  out.node = incidents.front()["node"];
+  out.resumed_after = incidents.front()["resumed_after_step"];
   return out;
 }
 
@@ -135,6 +141,28 @@ TEST_CASE("drills: a bit that turns is found by the replicas before a step is ma
                           {"train.batch=12", "health.digest_every=1"});
   CHECK(end.recoveries == 1);
   CHECK(end.finding == "wrong_bits");
+}
+
+TEST_CASE("drills: who computes wrongly is named, and no younger state is gone back to") {
+  // Step 4 computes right from the state of step 3, which is saved and held, though not the newest.
+  const auto wrong = in_step_7("rank 2", R"(what="wrong_product")");
+  const auto end = end_of(wrong, 1, layout(3, 1), {"train.batch=12", "health.recheck_every=4"},
+                          {"checkpoint.keep=1"});
+  CHECK(end.recoveries == 1);
+  CHECK(end.finding == "wrong_bits");
+  CHECK(end.node == "node2");
+  CHECK(end.resumed_after == 3);
+}
+
+TEST_CASE("drills: fewer than three replicas hold what they compute against themselves") {
+  const auto wrong = in_step_7("rank 1", R"(what="wrong_product")");
+  for (const auto& ranks : {layout(2, 1), layout(1, 2)}) {
+    const auto end = end_of(wrong, 1, ranks, {"health.recheck_every=4"});
+    CHECK(end.recoveries == 1);
+    CHECK(end.finding == "wrong_bits");
+    CHECK(end.node == "node1");
+    CHECK(end.resumed_after == 3);
+  }
 }
 
 TEST_CASE("drills: a node whose messages vanish is found by its silence") {

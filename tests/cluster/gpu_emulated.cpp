@@ -41,6 +41,23 @@ TEST_CASE("a bfloat16 llama on GPUs has the host's losses within its rounding") 
   CHECK(difference(job.losses(with(with(few, gpu), model)), want) < 4e-3);
 }
 
+TEST_CASE("rechecks: GPUs compute alike each time, and have the losses that they have without") {
+  job_files job;
+  const std::vector<std::string> llama{"model.family=llama", "model.dtype=bf16",
+                                       "model.recompute=true", "train.batch=12"};
+  for (const auto& ranks : {layout(1, 2), layout(3, 1)})
+    for (const auto& model : {std::vector<std::string>{"train.batch=12"}, llama}) {
+      const auto sets = with(with(with(few, gpu), ranks), model);
+      const auto without = job.losses(with(sets, {"health.recheck_every=0"}));
+      program up(job.up(with(sets, {"health.recheck_every=1"})));
+      CHECK(up.wait() == 0);
+      CHECK(up.err().find("recovery") == std::string::npos);
+      std::vector<double> losses;
+      for (const auto& step : up.objects("step")) losses.push_back(step["loss"]);
+      CHECK(losses == without);
+    }
+}
+
 TEST_CASE("what was saved on GPUs goes on on the host, and the other way round") {
   for (const auto& [first, second] : {std::pair{gpu, host}, std::pair{host, gpu}}) {
     CAPTURE(first.front());

@@ -49,6 +49,9 @@ TEST_CASE("drills: what each does is said in a sentence") {
            row{{"rank 0", drill_kind::wrong_bit, 4, 0, 0},
                "step 4",
                "a bit of the weights of rank 0 turns before they are compared next"},
+           row{{"rank 0", drill_kind::wrong_product, 4, 0, 0},
+               "step 4",
+               "a bit of what rank 0 computes to be compared next turns"},
            row{{"node1", drill_kind::fail, 7, 1, 0},
                "each step from 7 on",
                "the process of node1 is killed"},
@@ -112,6 +115,16 @@ TEST_CASE("drills: a wrong bit that nobody could find is refused") {
   const auto blind = with_drills("health = {digest_every = 0}\n" + bit);
   REQUIRE_FALSE(blind);
   CHECK(render(blind.error()).find("do not compare their weights") != std::string::npos);
+}
+
+TEST_CASE("drills: a wrong product that nobody would compute again is refused") {
+  const std::string product = "[[inject]]\nwho = 'rank 0'\nwhat = 'wrong_product'\n";
+  CHECK(with_drills(product));
+  CHECK(parse("model = {layers = 4, heads = 4, hidden = 64}\ndata = {path = 't'}\n" + product,
+              "job.toml"));  // one replica holds what it computes against itself
+  const auto blind = with_drills("health = {recheck_every = 0}\n" + product);
+  REQUIRE_FALSE(blind);
+  CHECK(render(blind.error()).find("no layer is computed") != std::string::npos);
 }
 
 TEST_CASE("drills: they are shown and explained as other tables are") {
