@@ -382,10 +382,11 @@ TEST_CASE("ELC-3: a head that acts passes the end of the job on to the others") 
   }
   CHECK(f.overs.empty());
   CHECK(f.end_is_kept());
-  // It is acknowledged once both have heard it; one that is gone cannot.
+  // It is acknowledged once both have heard it; one that is gone cannot, in two seconds.
   ends[0].answer<fbs::Ack>();
   CHECK_FALSE(f.coordinator.answer_of<fbs::Ack>(told));
   f.others[2].die();
+  f.pass(3s);
   CHECK(f.coordinator.answer_of<fbs::Ack>(told));
   f.others[2] = f.at("three again", '3');
   f.hear(2);  // one that comes back hears it, too
