@@ -572,6 +572,7 @@ TEST_CASE("JOB-15: run: it asks the committer for an older checkpoint, and says 
   f.start();
   f.pass_phase(start_phase::load_weights);
   for (const auto& stage : f.stages) stage.take<fbs::RunStep>();
+  CHECK(f.committer.take<fbs::HoldCheckpoint>()->step() == 2);  // JOB-20
   f.lose("b");
   f.coordinator.take<fbs::Recover>();
   f.admit(f.crew(), f.crew_handles(), run_epoch + 1);
