@@ -229,14 +229,14 @@ std::optional<error> not_there(const worker_state& st, const fbs::RunOp& m) {
   if (m.kind() > fbs::OpKind::MAX)
     return lacks(fmt::format("no operation {}", static_cast<int>(m.kind())));
   const auto& facts = facts_of(static_cast<pipeline_op>(m.kind()));
-  const uint64_t behind = m.micro_batches();
-  if (behind != 1 && !o.shape.by_layer)
-    return lacks(fmt::format("no schedule of {} micro-batches together", behind));
-  if (behind == 0 || m.slot() + behind > static_cast<uint64_t>(o.shape.slots))
-    return lacks(fmt::format("no slots {} to {}", m.slot(), m.slot() + behind));
-  if (m.micro_batch() + behind > static_cast<uint64_t>(o.rows() / o.shape.micro_batch))
-    return lacks(
-        fmt::format("no micro-batches {} to {}", m.micro_batch(), m.micro_batch() + behind));
+  const uint64_t count = m.micro_batches();
+  if (count == 0 || (count > 1 && !o.shape.by_layer))
+    return lacks(fmt::format("no operation on {} micro-batches at once", count));
+  if (const auto last = m.slot() + count - 1; last >= static_cast<uint64_t>(o.shape.slots))
+    return lacks(fmt::format("no slot {}", last));
+  if (const auto last = m.micro_batch() + count - 1;
+      last >= static_cast<uint64_t>(o.rows() / o.shape.micro_batch))
+    return lacks(fmt::format("no micro-batch {}", last));
   if (m.batch_slot() >= st.batch_slots)
     return lacks(fmt::format("no batch slot {}", m.batch_slot()));
   if (facts.reads_tokens && m.batch_slot() < 0 && o.at.reads_tokens())

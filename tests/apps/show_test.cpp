@@ -103,7 +103,7 @@ TEST_CASE("status: its JSON has the keys that scripts know") {
   };
   for (const auto& r : {
            row{R"({"run":{}})", "",
-               {"step", "steps", "loss", "saved_step", "saving", "checkpoints",
+               {"step", "steps", "loss", "saved_step", "copied_step", "saving", "checkpoints",
                 "skipped_checkpoints", "checkpoint_wait_ms", "parts", "wall_s", "effective_percent",
                 "effective_last_hour_percent", "recoveries", "steps_repeated", "incidents",
                 "replicas", "replicas_configured"}},
@@ -186,6 +186,7 @@ TEST_CASE("status: for people a line a value with its unit, and a table for each
         "  steps                        500 steps\n"
         "  loss                         2.477 nats\n"
         "  saved_step                   0\n"
+        "  copied_step                  0\n"
         "  saving                       7, 8\n"
         "  checkpoints                  0 checkpoints\n"
         "  skipped_checkpoints          0 checkpoints\n"

@@ -42,13 +42,13 @@ TEST_CASE("a bfloat16 llama on GPUs has the host's losses within its rounding") 
 }
 
 TEST_CASE("rechecks: GPUs compute alike each time, and have the losses that they have without") {
-  job_files job;
   const std::vector<std::string> llama{"model.family=llama", "model.dtype=bf16",
                                        "model.recompute=true", "train.batch=12"};
   for (const auto& ranks : {layout(1, 2), layout(3, 1)})
     for (const auto& model : {std::vector<std::string>{"train.batch=12"}, llama}) {
       const auto sets = with(with(with(few, gpu), ranks), model);
-      const auto without = job.losses(with(sets, {"health.recheck_every=0"}));
+      const auto without = job_files().losses(with(sets, {"health.recheck_every=0"}));
+      const job_files job;
       program up(job.up(with(sets, {"health.recheck_every=1"})));
       CHECK(up.wait() == 0);
       CHECK(up.err().find("recovery") == std::string::npos);

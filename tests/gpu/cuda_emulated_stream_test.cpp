@@ -118,7 +118,7 @@ TEST_CASE("cuda: a device or stream that fails to open leaves nothing behind") {
   }
   for (const char* call : {"cudaMalloc", "cudaMemsetAsync"}) {
     INFO("call " << std::string(call));
-    emulator::fail_next(call, cudaErrorUnknown);
+    emulator::fail_next(call, cudaErrorInvalidValue);
     auto memory = b.d->allocate(100);
     REQUIRE_FALSE(memory);
     CHECK(memory.error().code == errc::bug);
