@@ -126,7 +126,7 @@ class engine_probe {
 struct engine_facts {
   uint64_t parameters = 0;         ///< of this rank's layers; a tied table counts once
   uint64_t bytes = 0;              ///< of device memory
-  std::vector<std::string> notes;  ///< on how it saves, for the log
+  std::vector<std::string> notes;  ///< on its files, for the log
 };
 
 /// What Status shows of copies in memory.

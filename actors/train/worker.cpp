@@ -110,7 +110,7 @@ msg<fbs::StageReady> stage_ready(worker_pointer self, const message_header& caus
   publish(self, "ready");
   show_saver(self);
   const auto facts = st.engine->facts();
-  for (const auto& note : facts.notes) spdlog::info("checkpoints of rank {}: {}", st.rank, note);
+  for (const auto& note : facts.notes) spdlog::info("files of rank {}: {}", st.rank, note);
   return make_msg<fbs::StageReady>(context_of(*self, cause), [&](fbs::StageReadyT& r) {
     r.rank = static_cast<uint32_t>(st.rank);
     r.bytes = facts.bytes;

@@ -64,7 +64,6 @@ status swapper::make_files() {
     state.name = options_.folder / fmt::format("chunk-{:04}", c);
     TROUPE_TRY(file, io_->create(state.name, state.layout.bytes()));
     state.file = file;
-    file_bytes_ += state.layout.bytes();
     state.weight_sums.resize(static_cast<size_t>(state.layout.groups()));
     for (int g = 0; g < state.layout.groups(); ++g) {
       // Room that is reserved reads as zeros: what moments are before the first update.

@@ -96,7 +96,6 @@ class swapper final : public chunk_mover {
 
   /// From any thread.
   io::swap_io_facts facts() const { return io_->facts(); }
-  uint64_t file_bytes() const noexcept { return file_bytes_; }
 
  private:
   struct chunk_state {
@@ -178,7 +177,6 @@ class swapper final : public chunk_mover {
   std::vector<slot> slots_;
   size_t next_slot_ = 0;
   slot weight_twin_;  ///< of a weight frame, where the host cannot address the device
-  uint64_t file_bytes_ = 0;
   std::atomic<bool> failed_{false};
   std::mutex kept_mutex_;
   std::array<kept_array, io::state_parts> kept_;  ///< guarded by kept_mutex_
