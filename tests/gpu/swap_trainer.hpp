@@ -23,6 +23,7 @@ struct swap_case {
   dtype type = dtype::f32;
   int64_t group_elements = 2048;
   int groups = 2;
+  bool shares_frames = true;  ///< of weights; else each chunk has its own
 };
 
 /// Trains without clipping, each chunk updated as soon as backward has passed it.
@@ -36,6 +37,8 @@ class swap_trainer {
       shape.where = least_residency(c.model, shape, {0, false, 1});
       shape.where.group_elements = c.group_elements;
       shape.where.groups_in_memory = c.groups;
+      for (auto& chunk : shape.where.chunks)
+        if (!c.shares_frames) chunk.weight_frame = -1;
     }
     auto stage = stage_model::make(owner, c.model, shape);
     REQUIRE(stage);
