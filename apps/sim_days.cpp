@@ -129,6 +129,7 @@ void vary_keys(Row row) {
   row("recovery.return_s = 300", [](auto& o) { o.recovery.return_s = 300; });
   row("recovery.evict_slow = true", [](auto& o) { o.recovery.evict_slow = true; });
   row("health.digest_every = 0", [](auto& o) { o.health.digest_every = 0; });
+  row("health.recheck_every = 0", [](auto& o) { o.health.recheck_every = 0; });
   row("one head", [](auto& o) { o.heads = 1; });
   row("with what is planned", [](auto& o) { o.planned = true; });
 }

@@ -40,7 +40,8 @@ ordered_json configuration_json(const sim::day_options& o) {
           {"recovery.evict_slow", o.recovery.evict_slow},
           {"recovery.head_takeover_s", o.recovery.head_takeover_s},
           {"health.stuck_after_s", o.health.stuck_after_s},
-          {"health.digest_every", o.health.digest_every}};
+          {"health.digest_every", o.health.digest_every},
+          {"health.recheck_every", o.health.recheck_every}};
 }
 
 std::map<size_t, uint64_t> by_cause(const sim::day_outcome& outcome) {

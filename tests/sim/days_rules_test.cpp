@@ -45,6 +45,7 @@ struct small_days {
     t.localize_ns = 100 * second_ns;
     t.wrong_bits_person_ns = 4000 * second_ns;
     t.digest_ns = 100 * second_ns;
+    t.recheck_ns = 600 * second_ns;
   }
 
   /// A fault of that finding befalls node 5, or another, 1,005 seconds after the begin.
@@ -245,12 +246,19 @@ TEST_CASE("days: a slow node is waited for until a person comes, or a spare take
 
 TEST_CASE("days: bits that replicas see cost a recovery, all others a person") {
   small_days d;
-  const auto seen = d.run("wrong_bits", right_end);
-  CHECK(seen.jobs_ended == 0);
-  CHECK(seen.incidents.front().unaided);
-  CHECK(d.run("wrong_bits", wrong_end).jobs_ended == 1);
+  auto late_held = right_end, late_computed = wrong_end;
+  late_held.when = late_computed.when = 1;
+  const auto held = d.run("wrong_bits", late_held), computed = d.run("wrong_bits", late_computed);
+  for (const auto& seen : {held, computed}) {
+    CHECK(seen.jobs_ended == 0);
+    CHECK(seen.incidents.front().unaided);
+  }
+  CHECK(computed.steps_repeated > held.steps_repeated);
   d.o.health.digest_every = 0;
   CHECK(d.run("wrong_bits", right_end).jobs_ended == 1);
+  CHECK(d.run("wrong_bits", wrong_end).jobs_ended == 0);
+  d.o.health.recheck_every = 0;
+  CHECK(d.run("wrong_bits", wrong_end).jobs_ended == 1);
   CHECK(d.run("bad_loss").jobs_ended == 1);
 }
 

@@ -59,9 +59,12 @@ inline constexpr assumption groups_10000_s{"groups_10000_s", 30, "s",
 
 inline constexpr assumption wrong_bits_person_s{
     "wrong_bits_person_s", 4289, "s", "ByteRobust table 6: NaN value, mean; seen by a person"};
-inline constexpr assumption seen_bits_share{
-    "seen_bits_share", 0.5, "of wrong bits",
-    "ours: those that are held or sent; what is computed wrongly all replicas get alike"};
+inline constexpr assumption held_bits_share{
+    "held_bits_share", 0.5, "of wrong bits",
+    "ours: those that are held or sent, which digests of weights show; the others are computed so"};
+inline constexpr assumption rechecks_to_wrong{
+    "rechecks_to_wrong", 10, "rechecks",
+    "ours: of so many layers that a sick device computes one is wrong"};
 inline constexpr assumption right_end_share{
     "right_end_share", 0.5, "of links that stand still",
     "ours: both ends wait for each other, and the wait graph names either"};
@@ -115,7 +118,8 @@ inline constexpr std::array all = {step_s,
                                    groups_2048_s,
                                    groups_10000_s,
                                    wrong_bits_person_s,
-                                   seen_bits_share,
+                                   held_bits_share,
+                                   rechecks_to_wrong,
                                    right_end_share,
                                    bad_verdict_share,
                                    slow_share,

@@ -79,7 +79,7 @@ struct day_times {
   int64_t stuck_acts_ns = 0;  ///< from then until its node is taken for lost
   int64_t head_ns = 0;        ///< until another head acts
   int64_t rejoin_ns = 0;      ///< that it waits for nodes before it does without them
-  int64_t digest_ns = 0, wrong_bits_person_ns = 0;
+  int64_t digest_ns = 0, recheck_ns = 0, wrong_bits_person_ns = 0;
   int64_t slow_ns = 0;      ///< until a slow node is named
   int64_t slow_out_ns = 0;  ///< and until a spare may take its place
   int64_t warned_ns = 0;    ///< until a person comes who was warned alone

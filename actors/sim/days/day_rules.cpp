@@ -16,8 +16,7 @@ const symptom_rule& rule_of(std::string_view finding) {
 
 std::vector<std::string> not_in_the_product() {
   return {"of a link that stands still the sick end is named, by tests of pairs",
-          "a host whose device or link is sick is found so, and takes no ranks before its repair",
-          "what a device computes wrongly is found by computing it again"};
+          "a host whose device or link is sick is found so, and takes no ranks before its repair"};
 }
 
 bool day_rules::stays(const day_event& e) const {
@@ -29,15 +28,19 @@ bool day_rules::names_right_end(const day_event& e) const {
   return options_.planned || e.fault.verdict < assumed::right_end_share.value;
 }
 
+bool day_rules::computed_bits(const day_event& e) {
+  return e.fault.verdict >= assumed::held_bits_share.value;
+}
+
 bool day_rules::seen_bits(const day_event& e) const {
-  if (options_.planned) return true;
-  return options_.health.digest_every > 0 && e.fault.verdict < assumed::seen_bits_share.value;
+  return (computed_bits(e) ? options_.health.recheck_every : options_.health.digest_every) > 0;
 }
 
 int64_t day_rules::unseen_ns(const day_event& e) const {
   if (!e.is(harm_done::bits) || options_.as != "ours") return 0;
   if (!seen_bits(e)) return times_.wrong_bits_person_ns;
-  return static_cast<int64_t>(static_cast<double>(times_.digest_ns) * e.fault.when);
+  const auto longest_ns = computed_bits(e) ? times_.recheck_ns : times_.digest_ns;
+  return static_cast<int64_t>(static_cast<double>(longest_ns) * e.fault.when);
 }
 
 int64_t day_rules::notice_ns(const day_event& e, bool takes_head) const {

@@ -32,8 +32,9 @@ class day_rules {
   /// A device, a disk or a link that is broken for good, or a program that is.
   bool stays(const day_event& e) const;
   bool names_right_end(const day_event& e) const;
-  /// Wrong bits that replicas see.
+  /// Wrong bits that replicas see, and of them those that a device computes so.
   bool seen_bits(const day_event& e) const;
+  static bool computed_bits(const day_event& e);
   /// Whom the others wait for is taken for lost (MON-1).
   bool by_word() const { return options_.recovery.stuck_after_s > 0; }
 

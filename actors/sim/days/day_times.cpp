@@ -69,6 +69,8 @@ day_times times_of(const day_options& options, const protocol_times& protocol) {
   t.head_ns = options.recovery.head_takeover_s * 1'000'000'000;
   t.rejoin_ns = ms_of(defaults::rejoin_patience);
   t.digest_ns = options.health.digest_every * t.step_ns;
+  t.recheck_ns = options.health.recheck_every * t.step_ns *
+                 static_cast<int64_t>(rechecks_to_wrong.value);
   t.wrong_bits_person_ns = ns_of(wrong_bits_person_s.value);
   // Windows are of three steps at least; two name a straggler, five let a spare take its place.
   const auto window_ns = std::max<int64_t>(options.health.window_s * 1'000'000'000, 3 * t.step_ns);

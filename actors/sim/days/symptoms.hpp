@@ -70,8 +70,8 @@ inline constexpr auto symptom_rules = [] {
       symptom_rule{bad_loss, harm_done::loss, notice_by::at_once},
       // loss_policy.hpp: told, training goes on.
       symptom_rule{loss_spike, harm_done::none, notice_by::at_once},
-      // DGS-2, JOB-13. wrong_bits_test "whom two replicas outvote". Of what is computed
-      // wrongly nothing is seen (docs/health.md, "Wrong bits").
+      // DGS-2, JOB-13: wrong_bits_test "whom two replicas outvote". RCK-2, JOB-20: of what is
+      // computed wrongly, by computing it again (docs/health.md, "Wrong bits").
       symptom_rule{wrong_bits, harm_done::bits, notice_by::digest},
       // regression_policy.hpp: told, of nobody.
       symptom_rule{step_regression, harm_done::none, notice_by::windows, true},
