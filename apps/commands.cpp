@@ -28,6 +28,7 @@ void add_all(shell& sh) {
   add_replay(sh);
   add_generate(sh);
   add_ckpt(sh);
+  add_swap(sh);
   add_data(sh);
   add_sim(sh);
   add_bench(sh);

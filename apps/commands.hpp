@@ -56,6 +56,8 @@ void add_sim(shell& sh);
 void add_generate(shell& sh);
 /// `troupe ckpt ls|show|verify|diff|export|import|gc`: looks after checkpoints.
 void add_ckpt(shell& sh);
+/// `troupe swap show|gc`: looks at, and cleans up, state that lives on drives.
+void add_swap(shell& sh);
 /// `troupe gpu`: the GPUs of this machine.
 void add_gpu(shell& sh);
 

@@ -9,8 +9,10 @@
 #include "actors/job/replicas_policy.hpp"
 #include "actors/train/readiness_policy.hpp"
 #include "actors/train/swap_folder.hpp"
+#include "actors/train/swap_forecast.hpp"
 #include "apps/commands.hpp"
 #include "apps/job_arguments.hpp"
+#include "apps/swap/rates.hpp"
 #include "io/base/text.hpp"
 
 namespace troupe::apps {
@@ -22,7 +24,48 @@ struct plan_arguments {
   uint64_t memory = 0;  ///< bytes of a device; 0 = as this machine has it
   double failures = health::failures_per_1000_node_days;
   bool json = false;
+  bool unmeasured = false;
 };
+
+/// Of a job that swaps: what its steps move, and how fast this machine does that where it was
+/// measured.
+struct swap_plan {
+  std::optional<train::swap_forecast> forecast;
+  std::optional<gpu::machine_rates> rates;
+};
+
+swap_plan swap_plan_of(const train::job_plan& plan, bool measures) {
+  swap_plan out{train::forecast_swap(plan), {}};
+  if (!out.forecast || !measures) return out;
+  if (auto rates = swap::measure_rates(plan))
+    out.rates = *rates;
+  else
+    say("rates are not measured: " + render(rates.error()));
+  return out;
+}
+
+nlohmann::ordered_json swap_json(const swap_plan& s) {
+  const auto& f = *s.forecast;
+  const auto moved = f.traffic.whole();
+  nlohmann::ordered_json out{{"clip", to_string(f.order)},
+                             {"passes", f.traffic.passes},
+                             {"floor_bytes", f.floor_bytes},
+                             {"read_bytes_per_step", moved.read_bytes},
+                             {"written_bytes_per_step", moved.written_bytes},
+                             {"flops_per_step", f.whole().flops}};
+  if (!s.rates) return out;
+  const auto& r = *s.rates;
+  const auto limit = gpu::limit_of(f.whole(), r), least = gpu::limit_of(f.least, r);
+  out["rates"] = {{"read_bytes_s", r.read_bytes_s},   {"write_bytes_s", r.write_bytes_s},
+                  {"duplex", r.duplex},               {"flops_s", r.flops_s},
+                  {"update_parameters_s", r.updates_s}};
+  out["limit_s"] = limit.seconds;
+  out["bound_by"] = to_string(limit.part);
+  out["expected_s"] = train::expected_seconds(f, r);
+  out["least_limit_s"] = least.seconds;
+  out["least_bound_by"] = to_string(least.part);
+  return out;
+}
 
 /// What a device has, and whose number that is.
 struct memory_had {
@@ -31,10 +74,17 @@ struct memory_had {
 };
 
 /// Bytes of one worker's device, as far as this machine can tell for the job.
-memory_had memory_had_by(const plan_arguments& a, const config::job& job,
+memory_had memory_had_by(const plan_arguments& a, const train::job_plan& plan,
                          const train::machine& machine) {
+  const auto& job = plan.job;
   if (a.memory > 0) return {a.memory, "--memory"};
   if (!machine.gpus.empty()) return {machine.gpus.front().memory_bytes, machine.gpus.front().name};
+  if (!job.swap.dir.empty()) {
+    const auto& r = plan.ranks.front();
+    const auto o = train::options_of(job, plan.model, r.at, r.layers,
+                                     train::threads_here(job.cluster));
+    return {train::swap_budget_bytes(job, o), "what swap.host_bytes leaves a rank"};
+  }
   if (job.cluster.launch != config::launch_mode::local || machine.memory_bytes == 0) return {};
   return {machine.memory_bytes / static_cast<uint64_t>(std::max<int64_t>(1, job.workers())),
           fmt::format("a worker's share of the {} of {}", bytes_text(machine.memory_bytes),
@@ -93,25 +143,25 @@ bool swaps(const std::vector<train::planned_stage>& stages) {
 }
 
 /// What lives on a drive, and within what.
-std::string swap_text(const train::job_plan& plan,
-                      const std::vector<train::planned_stage>& stages) {
+std::string swap_text(const train::job_plan& plan, const std::vector<train::planned_stage>& stages,
+                      const swap_plan& swapped) {
   const auto& swap = plan.job.swap;
   if (swap.dir.empty()) return "";
-  if (!swaps(stages))
+  if (!swaps(stages) || !swapped.forecast)
     return fmt::format("all of it fits into swap.host_bytes = {}: {} is not used\n",
                        bytes_text(static_cast<uint64_t>(swap.host_bytes)), swap.dir);
   uint64_t on_disk = 0, on_its_way = 0;
   for (const auto& s : stages) on_disk += s.bytes.on_disk, on_its_way += s.bytes.swap_slots;
   return fmt::format(
       "{} live in {}, {} of them in memory on their way; a process has swap.host_bytes = {}, of "
-      "which {} are for itself, its data and its checkpoints\n",
+      "which {} are for itself, its data, its checkpoints and what operations need\n",
       bytes_text(on_disk), swap.dir, bytes_text(on_its_way),
       bytes_text(static_cast<uint64_t>(swap.host_bytes)),
-      bytes_text(train::process_overhead_bytes(plan.job)));
+      bytes_text(swapped.forecast->overhead_bytes));
 }
 
-std::string plan_table(const train::job_plan& plan,
-                       const std::vector<train::planned_stage>& stages) {
+std::string plan_table(const train::job_plan& plan, const std::vector<train::planned_stage>& stages,
+                       const swap_plan& swapped) {
   const uint64_t most = train::largest_stage_bytes(stages);
   std::string out =
       fmt::format("{:>5} {:>8} {:>6} {:>10} {:>11} {:>11} {:>11} {:>11} {:>16} {:>11} {:>11}\n",
@@ -151,7 +201,9 @@ std::string plan_table(const train::job_plan& plan,
                        bytes_text(first.boundary_bytes));
   out += fmt::format("checkpoints take up to {} of host memory on each rank\n",
                      bytes_text(first.ring_bytes));
-  out += swap_text(plan, stages);
+  out += swap_text(plan, stages, swapped);
+  if (swapped.forecast) out += swap::forecast_text(*swapped.forecast, plan.job.swap);
+  if (swapped.rates) out += swap::limit_text(*swapped.forecast, *swapped.rates);
   if (const auto copies = most_copies(plan, stages); copies > 0)
     out += fmt::format(
         "copies in memory take up to {} on each node: two generations of its ranks' shares and of "
@@ -210,11 +262,12 @@ result<int> show_plan(const plan_arguments& a) {
   train::settle_host_bytes(plan.job, machine.memory_bytes);
   const auto stages = train::plan_stages(plan);
   const uint64_t needed = train::largest_stage_bytes(stages);
-  const auto has = memory_had_by(a, plan.job, machine);
+  const auto has = memory_had_by(a, plan, machine);
   const bool here = a.memory == 0 && plan.job.cluster.launch == config::launch_mode::local;
   const auto fits = here || has.bytes == 0 ? train::fits_memory(plan, machine)
                                            : train::enough_memory(plan, "the largest stage", needed,
                                                                   has.bytes, has.whose, has.bytes);
+  const auto swapped = swap_plan_of(plan, here && !a.unmeasured);
   if (a.json) {
     nlohmann::ordered_json out{{"model_parameters", plan.model.parameters()},
                                {"tokens_per_step", plan.job.tokens_per_step()},
@@ -229,9 +282,11 @@ result<int> show_plan(const plan_arguments& a) {
                                {"spare_nodes", plan.job.cluster.spares},
                                {"fewer_replicas", fewer_json(plan)}};
     for (const auto& s : stages) out["stages"].push_back(stage_json(s));
+    if (swapped.forecast) out["swap"] = swap_json(swapped);
     TROUPE_CHECK(print(out.dump(2) + "\n"));
   } else {
-    TROUPE_CHECK(print(plan_table(plan, stages) + spares_text(a, plan.job) + fewer_text(plan)));
+    TROUPE_CHECK(
+        print(plan_table(plan, stages, swapped) + spares_text(a, plan.job) + fewer_text(plan)));
   }
   if (!fits) return fits.error();
   if (has.bytes > 0)
@@ -245,7 +300,8 @@ result<int> show_plan(const plan_arguments& a) {
 void add_plan(shell& sh) {
   auto* verb = sh.app.add_subcommand("plan", "Show the memory, work and traffic of each stage");
   verb->footer(
-      "Nothing is started or allocated. Ends with 78 if the largest stage does not fit.\n"
+      "Nothing is started. Ends with 78 if the largest stage does not fit. Of a job that swaps, a\n"
+      "layer, its update and the drive under swap.dir are measured for some seconds.\n"
       "Examples:\n"
       "  troupe plan run.toml\n"
       "  troupe plan run.toml --memory 80GiB --set parallel.pipeline=4");
@@ -255,6 +311,7 @@ void add_plan(shell& sh) {
   verb->add_option("--failures", a->failures, "Failures per 1,000 node-days, for the spares")
       ->within(0.0, 1000.0);
   verb->add_flag("--json", a->json, "The numbers as one JSON object");
+  verb->add_flag("--no-measure", a->unmeasured, "Nothing is measured");
   on_run(sh, verb, [a] { return show_plan(*a); });
 }
 

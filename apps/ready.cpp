@@ -101,9 +101,14 @@ status shares(const train::job_plan& plan) {
 /// What of the job lives on a drive must find room there, where this machine runs it.
 status swap_room(const train::job_plan& plan) {
   if (plan.job.swap.dir.empty() || plan.job.cluster.launch != config::launch_mode::local) return {};
-  uint64_t bytes = 0;
-  for (const auto& s : train::plan_stages(plan)) bytes += s.bytes.on_disk * s.ranks.size();
-  return bytes == 0 ? status() : train::check_swap_room(plan.job.swap.dir, bytes);
+  uint64_t bytes = 0, saved = 0;
+  for (const auto& s : train::plan_stages(plan)) {
+    bytes += s.bytes.on_disk * s.ranks.size();
+    saved += s.share_bytes * s.ranks.size();
+  }
+  if (bytes == 0) return {};
+  return train::check_swap_room(plan.job.swap.dir, bytes,
+                                train::checkpoints_beside(plan.job, saved));
 }
 
 /// The complete checkpoints of both tiers.

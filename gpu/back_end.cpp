@@ -1,12 +1,14 @@
 // From names to back ends.
 #include "gpu/back_end.hpp"
 
+#include <algorithm>
 #include <charconv>
 
 #include <fmt/format.h>
 
 #include "gpu/collective/staged.hpp"
 #include "gpu/cuda.hpp"
+#include "gpu/host/scratch_plan.hpp"
 
 namespace troupe::gpu {
 
@@ -38,6 +40,13 @@ std::vector<std::string> accelerators() {
   if (const auto found = list_cuda_devices())
     for (const auto& gpu : *found) out.push_back(gpu.name);
   return out;
+}
+
+uint64_t scratch_bytes(std::string_view device, const model_config& model, const stage_shape& shape,
+                       int threads) {
+  if (device != "host") return 0;
+  return host::scratch_bytes(model, {shape.micro_batch, shape.seq, shape.compute, shape.has_head,
+                                     std::max(1, threads)});
 }
 
 result<std::unique_ptr<pending_group>> open_group(device& owner, const group_options& options,

@@ -11,6 +11,7 @@
 
 #include "gpu/collective/communicator.hpp"
 #include "gpu/device.hpp"
+#include "gpu/model/stage_shape.hpp"
 
 namespace troupe::gpu {
 
@@ -20,6 +21,11 @@ result<std::unique_ptr<device>> open_device(std::string_view name, int threads =
 
 /// The names of the accelerators this process may use, one each; empty where there is none.
 std::vector<std::string> accelerators();
+
+/// Memory of the host that operations of a training step take on this device beside what plan_stage
+/// counts, bytes (gpu/host/scratch_plan.hpp); of `threads` threads.
+uint64_t scratch_bytes(std::string_view device, const model_config& model, const stage_shape& shape,
+                       int threads);
 
 /// How the ranks of a group are placed.
 struct group_placement {

@@ -10,7 +10,7 @@
 
 #include "actors/health/checkup.hpp"
 #include "actors/health/checkup_policy.hpp"
-#include "actors/health/memory_left.hpp"
+#include "io/machine/available_memory.hpp"
 #include "gpu/stopwatch.hpp"
 
 namespace troupe::health {
@@ -25,7 +25,7 @@ struct checkup_under_way {
   double helpers_seconds = 0;                ///< processor time of other threads of ours
 
   std::optional<uint64_t> memory_left() const {
-    return options.memory_left ? options.memory_left() : health::memory_left();
+    return options.memory_left ? options.memory_left() : io::available_memory();
   }
   fbs::CheckResultT& add(std::string_view name, std::string_view part = {}) {
     return *results.emplace_back(std::make_unique<fbs::CheckResultT>(check_of(name, part)));

@@ -31,7 +31,7 @@ std::chrono::hours believed() {
 }
 
 std::optional<double> machine_seconds() {
-  const auto ticks = io::parse_cpu_ticks(kernel_text("/proc/stat"));
+  const auto ticks = io::parse_cpu_ticks(io::kernel_text("/proc/stat"));
   if (!ticks) return std::nullopt;
   return static_cast<double>(ticks->all - std::min(ticks->all, ticks->idle)) /
          static_cast<double>(sysconf(_SC_CLK_TCK));
@@ -76,7 +76,9 @@ class disk_meter {
   }
 
  private:
-  static io::pressure pressure() { return io::parse_pressure(kernel_text("/proc/pressure/io")); }
+  static io::pressure pressure() {
+    return io::parse_pressure(io::kernel_text("/proc/pressure/io"));
+  }
 
   std::optional<double> before_ = pressure().some_percent;
   std::optional<uint64_t> from_us_ = {};

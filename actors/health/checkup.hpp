@@ -6,8 +6,9 @@
 //   EXM-1  Each check ends: it begins nothing new once its budget is over, or a stop is asked for.
 //   EXM-2  A check that cannot be made is unknown and says why; none ends the program.
 //   EXM-3  It leaves nothing behind, however it ends: the file that it writes has no name.
-//   EXM-4  It takes no more memory than an eighth of what is left (memory_left.hpp), and stops
-//     where only half of that is left meanwhile: others examine the same machine at the same time.
+//   EXM-4  It takes no more memory than an eighth of what is left
+//     (io/machine/available_memory.hpp), and stops where only half of that is left meanwhile:
+//     others examine the same machine at the same time.
 #pragma once
 
 #include <cstdint>

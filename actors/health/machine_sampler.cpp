@@ -13,13 +13,13 @@
 
 #include "actors/base/defaults.hpp"
 #include "gpu/meters/nvml.hpp"
+#include "io/machine/available_memory.hpp"
 #include "io/machine/kernel_counters.hpp"
 
 namespace troupe::health {
 
 namespace {
 
-constexpr size_t file_bytes = 64 << 10;  // read of a file of the kernel
 constexpr size_t gpus_told = 16;
 
 int64_t nanoseconds(clockid_t clock) {
@@ -35,7 +35,7 @@ double share(uint64_t part, uint64_t whole) {
 class sampler {
  public:
   sampler(std::string folder, log_watch logs) : folder_(std::move(folder)), logs_(std::move(logs)) {
-    if (const auto path = io::parse_unified_cgroup(kernel_text("/proc/self/cgroup")))
+    if (const auto path = io::parse_unified_cgroup(io::kernel_text("/proc/self/cgroup")))
       cpu_stat_ = fmt::format("/sys/fs/cgroup{}/cpu.stat", *path);
     if (auto meter = gpu::nvml::gpu_meter::open()) gpus_ = std::move(*meter);
   }
@@ -47,10 +47,10 @@ class sampler {
     pressures(out);
     processors(out, begin);
     clocks(out);
-    const auto memory = io::parse_memory(kernel_text("/proc/meminfo"));
+    const auto memory = io::parse_memory(io::kernel_text("/proc/meminfo"));
     if (memory.total) out.memory_bytes = static_cast<int64_t>(*memory.total);
     if (memory.available) out.available_bytes = static_cast<int64_t>(*memory.available);
-    if (const auto errors = io::parse_packet_errors(kernel_text("/proc/net/dev")))
+    if (const auto errors = io::parse_packet_errors(io::kernel_text("/proc/net/dev")))
       out.nic_errors = static_cast<int64_t>(*errors);
     devices(out);
     logs_.look(out, now_ns);
@@ -73,23 +73,23 @@ class sampler {
       std::chrono::nanoseconds(defaults::vitals_disk_period).count();
 
   static void pressures(fbs::MachineVitalsT& out) {
-    const auto memory = io::parse_pressure(kernel_text("/proc/pressure/memory"));
+    const auto memory = io::parse_pressure(io::kernel_text("/proc/pressure/memory"));
     out.memory_some_percent = memory.some_percent.value_or(-1);
     out.memory_full_percent = memory.full_percent.value_or(-1);
     out.cpu_some_percent =
-        io::parse_pressure(kernel_text("/proc/pressure/cpu")).some_percent.value_or(-1);
-    const auto disks = io::parse_pressure(kernel_text("/proc/pressure/io"));
+        io::parse_pressure(io::kernel_text("/proc/pressure/cpu")).some_percent.value_or(-1);
+    const auto disks = io::parse_pressure(io::kernel_text("/proc/pressure/io"));
     out.io_some_percent = disks.some_percent.value_or(-1);
     out.io_full_percent = disks.full_percent.value_or(-1);
   }
 
   void processors(fbs::MachineVitalsT& out, int64_t at_ns) {
-    const auto ticks = io::parse_cpu_ticks(kernel_text("/proc/stat"));
+    const auto ticks = io::parse_cpu_ticks(io::kernel_text("/proc/stat"));
     if (ticks && ticks_ && ticks->all > ticks_->all && ticks->stolen >= ticks_->stolen)
       out.steal_percent = share(ticks->stolen - ticks_->stolen, ticks->all - ticks_->all);
     ticks_ = ticks;
     if (cpu_stat_.empty()) return;
-    const auto throttled = io::parse_throttled_us(kernel_text(cpu_stat_));
+    const auto throttled = io::parse_throttled_us(io::kernel_text(cpu_stat_));
     if (throttled && throttled_us_ && *throttled >= *throttled_us_ && at_ns > sampled_ns_)
       out.throttled_percent =
           share((*throttled - *throttled_us_) * 1000, static_cast<uint64_t>(at_ns - sampled_ns_));
@@ -137,17 +137,6 @@ machine_sampler sample_this_machine(std::string folder, log_watch logs) {
   return [own = std::make_shared<sampler>(std::move(folder), std::move(logs))](int64_t now_ns) {
     return own->sample(now_ns);
   };
-}
-
-std::string kernel_text(const std::string& path) {
-  std::string out;
-  const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (file < 0) return out;
-  std::array<char, 4096> part{};
-  for (ssize_t n = 0; out.size() < file_bytes && (n = read(file, part.data(), part.size())) > 0;)
-    out.append(part.data(), static_cast<size_t>(n));
-  close(file);
-  return out;
 }
 
 std::optional<double> disk_sync_ms(const std::filesystem::path& folder) {

@@ -24,9 +24,6 @@ using machine_sampler = std::function<fbs::MachineVitalsT(int64_t now_ns)>;
 /// Of this machine. `folder`: whose disk is looked at; `logs`: opened by who samples.
 machine_sampler sample_this_machine(std::string folder, log_watch logs = {});
 
-/// What a file of the kernel says, at most 64 KiB of it; empty where it does not.
-std::string kernel_text(const std::string& path);
-
 /// Milliseconds that 4 KiB took to be durable in the folder; none where it cannot be written.
 std::optional<double> disk_sync_ms(const std::filesystem::path& folder);
 

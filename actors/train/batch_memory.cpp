@@ -35,6 +35,7 @@ result<batch_memory> batch_memory::create(int64_t rows, int64_t seq, int64_t slo
   TROUPE_CHECK(check(rows, seq, slots));
   const auto slot_bytes = slot_bytes_of(rows, seq);
   const auto bytes = slot_bytes * static_cast<uint64_t>(slots);
+  TROUPE_TRY(booked, io::process_memory().book("batches", bytes));
   io::unique_fd fd(memfd_create("troupe-batches", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!fd) return error::system("make shared memory for batches", errno);
   if (ftruncate(fd.get(), static_cast<off_t>(bytes)) != 0)
@@ -43,7 +44,9 @@ result<batch_memory> batch_memory::create(int64_t rows, int64_t seq, int64_t slo
     return error::system("seal the shared memory for batches", errno);
   void* data = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0);
   if (data == MAP_FAILED) return error::system("map the shared memory for batches", errno);
-  return batch_memory(std::move(fd), data, slot_bytes, slots);
+  batch_memory out(std::move(fd), data, slot_bytes, slots);
+  out.booking_ = std::move(booked);
+  return out;
 }
 
 result<batch_memory> batch_memory::open(const std::string& path, uint64_t slot_bytes,
@@ -68,7 +71,8 @@ batch_memory::batch_memory(batch_memory&& other) noexcept
     : fd_(std::move(other.fd_)),
       data_(std::exchange(other.data_, nullptr)),
       slot_bytes_(other.slot_bytes_),
-      slots_(other.slots_) {}
+      slots_(other.slots_),
+      booking_(std::move(other.booking_)) {}
 
 batch_memory::~batch_memory() {
   if (data_) munmap(data_, slot_bytes_ * static_cast<uint64_t>(slots_));

@@ -17,6 +17,7 @@
 #include "io/base/error_kind.hpp"
 #include "io/base/result.hpp"
 #include "io/file.hpp"
+#include "io/base/memory_account.hpp"
 
 namespace troupe::train {
 
@@ -74,6 +75,7 @@ class batch_memory {
   void* data_ = nullptr;
   uint64_t slot_bytes_ = 0;
   int64_t slots_ = 0;
+  io::memory_account::booking booking_;  ///< of the creator's side
 };
 
 }  // namespace troupe::train

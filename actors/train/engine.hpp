@@ -28,6 +28,7 @@
 #include "io/base/rank_grid.hpp"
 #include "io/base/result.hpp"
 #include "io/config/job.hpp"
+#include "io/base/memory_account.hpp"
 
 namespace troupe::train {
 
@@ -55,6 +56,7 @@ struct engine_options {
   std::vector<int> keeps = {};
   std::filesystem::path swap_dir = {};  ///< of chunks that shape.where has on disk
   bool swap_verify = true;
+  uint64_t process_bytes = 0;  ///< that its process may hold (memory_account); 0: no limit
   int64_t recheck_every = 0;  ///< steps from one rechecked layer to the next
   std::vector<config::drill_spec> drills = {};  ///< that this rank makes (drill_policy.hpp)
   /// Told from other threads whenever saver_facts() may have changed; must not wait.
@@ -97,6 +99,7 @@ struct step_outcome {
   std::vector<step_part> parts = {};
   std::vector<uint64_t> digests = {};  ///< of the weights before the update, by chunk
   std::optional<health::recheck_result> recheck = {};  ///< where one was ordered in the step
+  uint64_t process_peak_bytes = 0;  ///< resident at most so far; 0: not known
 };
 
 /// Told of what the streams do, on their threads: begin and end of every operation. It must outlive
@@ -135,6 +138,16 @@ struct copy_facts {
   uint64_t bytes = 0;        ///< of all copies of the process
   int keeper = -1;
   uint64_t failed = 0;  ///< that did not come about
+};
+
+/// What of a rank's chunks lives on a drive.
+struct swap_facts {
+  uint32_t state_chunks = 0;   ///< whose optimizer state does
+  uint32_t weight_chunks = 0;  ///< of them, whose weights do, too
+  uint64_t disk_bytes = 0;     ///< of its files
+  uint64_t memory_bytes = 0;   ///< that the stage takes
+  uint64_t read_bytes = 0, written_bytes = 0;  ///< so far
+  io::memory_account::table memory = {};       ///< of the process
 };
 
 /// A loader's memory: slots of tokens and targets (batch_memory.hpp).
@@ -207,6 +220,8 @@ class engine {
     done(error{errc::unavailable, "this engine has no copies in memory"});
   }
   virtual std::optional<train::copy_facts> copy_facts() const { return std::nullopt; }
+  /// Absent where all is in memory. From any thread once build() has completed.
+  virtual std::optional<train::swap_facts> swap_facts() const { return std::nullopt; }
   /// What Status shows of it; nothing until build() has completed, or where nothing is saved so.
   virtual std::optional<gpu::saver_facts> saver_facts() const = 0;
 

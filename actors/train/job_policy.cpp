@@ -312,6 +312,7 @@ void job_policy::end_step(const job_event& event) {
   report_.saved_step = saved_step_;
   parts_ = done.parts;
   report_.parts = to_message(parts_);
+  report_.process_peak_bytes = done.process_peak_bytes;
   const bool finite = std::isfinite(loss_) && std::isfinite(done.grad_norm);
   if (judge_loss(finite)) return rewind_now();
   if (!finite)  // JOB-4
@@ -401,6 +402,7 @@ void job_policy::end_save(const job_event& event) {
     checkpoint_ = done.folder;
     resume_ = checkpoint::resume_point{done.folder, done.step, {}, it->second.state};
     requests_.is_saved(done.step);
+    account_.has_saved = true;
     hold_good();
     note_account();
   }

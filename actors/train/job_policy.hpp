@@ -191,6 +191,7 @@ struct step_done {
   /// Whether the weights that the step computed with were compared among replicas, and who differs.
   health::digest_verdict weights = {};
   health::recheck_verdict products = {};  ///< and who computed a layer otherwise
+  uint64_t process_peak_bytes = 0;        ///< of the process that has had most; 0: not known
 };
 struct validated {
   double loss_sum = 0;

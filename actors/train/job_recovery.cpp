@@ -340,7 +340,8 @@ void job_policy::note_account() {
   ledger.named(now_ns_);
   ledger.restored(saved_step_, epoch_, now_ns_);
   account_ = {epoch_,         incident_count_, recovery_.made(),
-              ledger.whole(), now_ns_,         ledger_.steps_repeated()};
+              ledger.whole(), now_ns_,         ledger_.steps_repeated(),
+              account_.has_saved};
 }
 
 // -- an older checkpoint --------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <fstream>
+#include <numeric>
 
 #include "actors/base/hardware.hpp"
 #include "gpu/cuda.hpp"
@@ -50,6 +51,17 @@ uint64_t control_group_limit(const fs::path& groups, const fs::path& mount) {
       least = lesser(least, least_limit(mount / "memory", group, "memory.limit_in_bytes"));
   }
   return least;
+}
+
+int threads_here(const config::cluster_section& cluster) {
+  if (cluster.threads > 0) return static_cast<int>(cluster.threads);
+  int64_t most = 1;
+  for (const auto& n : cluster.node) most = std::max(most, n.workers);
+  if (cluster.launch == config::launch_mode::local)  // all nodes are here
+    most = std::accumulate(cluster.node.begin(), cluster.node.end(), int64_t{0},
+                           [](int64_t sum, const auto& n) { return sum + n.workers; });
+  const int64_t cores = cluster::hardware_facts().cores;
+  return static_cast<int>(std::max<int64_t>(1, cores / std::max<int64_t>(1, most)));
 }
 
 machine this_machine(const config::cluster_section& cluster) {

@@ -30,6 +30,9 @@ struct machine {
 /// This machine; GPUs are looked for only where a job may use them.
 machine this_machine(const config::cluster_section& cluster);
 
+/// Threads that a worker of the job has where its node is a machine like this one.
+int threads_here(const config::cluster_section& cluster);
+
 /// The least limit of memory that a process's control groups have, bytes; 0: none. `groups` is its
 /// /proc/PID/cgroup, `mount` where control groups are mounted (either version).
 uint64_t control_group_limit(const std::filesystem::path& groups,

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 #include <xxhash.h>
 
+#include "actors/base/hardware.hpp"
 #include "actors/job/catalog.hpp"
 #include "gpu/back_end.hpp"
 #include "gpu/model/hf_folder.hpp"
@@ -126,6 +127,7 @@ gpu::saver_options rank_engine::saver_options() {
 }
 
 status rank_engine::build_now() {
+  if (options_.process_bytes > 0) budget_ = io::process_memory().limit_to(options_.process_bytes);
   TROUPE_TRY(made, gpu::stage_model::make(*device_, options_.model, options_.shape));
   if (options_.shape.where.any_on_disk()) TROUPE_CHECK(open_swap(*made));
   TROUPE_CHECK(gpu::initialize(made->store(), options_.model, options_.seed, ending_.get_token()));
@@ -594,6 +596,7 @@ void rank_engine::report(outcome_completion done) {
     outcome.parts = clock_.take();
     outcome.digests = std::exchange(digests_, {});
     if (recheck_) outcome.recheck = recheck_->take();
+    outcome.process_peak_bytes = cluster::peak_memory();
     done(s ? failure() : s, std::move(outcome));
   });
 }

@@ -94,6 +94,7 @@ class rank_engine : public engine {
             gpu::state_saver::completion done) override;
   void take_back(io::checkpoint::copy_tag tag, bool from_keeper, completion done) override;
   std::optional<train::copy_facts> copy_facts() const override;
+  std::optional<train::swap_facts> swap_facts() const override;
   /// From any thread once build() has completed.
   std::optional<gpu::saver_facts> saver_facts() const override;
 
@@ -167,6 +168,7 @@ class rank_engine : public engine {
   void report(outcome_completion done);
 
   engine_options options_;
+  std::shared_ptr<void> budget_;  ///< a limit of the process's memory; null: there is none
   std::shared_ptr<gpu::device> device_;
   // Streams end before what their operations use; members are destroyed in reverse order.
   std::optional<batch_memory> batches_;

@@ -2,7 +2,7 @@
 #include <array>
 
 #include "actors/train/rank_engine.hpp"
-#include "gpu/swap/residency_plan.hpp"
+#include "gpu/swap/step_traffic.hpp"
 
 namespace troupe::train {
 
@@ -17,7 +17,8 @@ status rank_engine::open_swap(gpu::stage_model& model) {
                     const std::function<void()>& enqueue) {
     constexpr std::array kinds{pipeline_op::read_weights, pipeline_op::read_state,
                                pipeline_op::update_chunk, pipeline_op::write_chunk};
-    probed(s, {kinds[static_cast<size_t>(kind)], chunk, bytes}, enqueue);
+    const auto op = kinds[static_cast<size_t>(kind)];
+    probed(s, {op, chunk, bytes}, [&] { this->enqueue(s, op, enqueue); });
   };
   o.around_wait = [this](gpu::stream& s, const std::function<void()>& wait) {
     if (&s == compute_.get())
@@ -31,8 +32,27 @@ status rank_engine::open_swap(gpu::stage_model& model) {
   return {};
 }
 
+std::optional<swap_facts> rank_engine::swap_facts() const {
+  if (!swap_) return std::nullopt;
+  train::swap_facts out;
+  const auto& where = options_.shape.where;
+  const auto plan = gpu::plan_stage(options_.model, options_.shape);
+  for (const auto& c : where.chunks) {
+    out.state_chunks += c.state_on_disk ? 1 : 0;
+    out.weight_chunks += c.weight_frame >= 0 ? 1 : 0;
+  }
+  out.disk_bytes = plan.on_disk;
+  out.memory_bytes = plan.total();
+  const auto moved = swap_->facts();
+  out.read_bytes = moved.read_bytes;
+  out.written_bytes = moved.written_bytes;
+  out.memory = io::process_memory().held();
+  return out;
+}
+
 bool rank_engine::updates_under_backward() const {
-  return swap_ && !(options_.optimizer.clip_norm > 0 && keeps_gradients(options_.shape.where));
+  return swap_ && gpu::update_order_of(options_.shape.where, options_.optimizer.clip_norm > 0) !=
+                      gpu::update_order::behind_backward;
 }
 
 /// ENG-11. The passes are those of the step again, without a completion of their own, where the

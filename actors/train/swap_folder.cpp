@@ -2,6 +2,7 @@
 #include "actors/train/swap_folder.hpp"
 
 #include <linux/magic.h>
+#include <sys/stat.h>
 #include <sys/vfs.h>
 
 #include <algorithm>
@@ -12,7 +13,7 @@
 
 #include "actors/train/batch_memory.hpp"
 #include "actors/train/inputs.hpp"
-#include "gpu/swap/residency_plan.hpp"
+#include "gpu/back_end.hpp"
 #include "io/base/text.hpp"
 #include "io/folder/owned.hpp"
 
@@ -27,6 +28,7 @@ constexpr uint64_t program_bytes = uint64_t{96} << 20;
 /// Of what a machine has, where nothing is said: the rest is for others.
 constexpr uint64_t share_percent = 80;
 constexpr const char* files_name = "files";
+constexpr const char* rank_part = "-rank-";  // of a folder's name
 
 /// Of the node that has most.
 uint64_t workers_of(const config::job& job) {
@@ -35,19 +37,46 @@ uint64_t workers_of(const config::job& job) {
   return static_cast<uint64_t>(most);
 }
 
-}  // namespace
-
-uint64_t process_overhead_bytes(const config::job& job) {
-  const auto batches = batch_memory::slot_bytes_of(job.train.batch, job.train.seq_len) *
-                       static_cast<uint64_t>(train_slots + validation_slots);
-  return program_bytes + batches +
-         workers_of(job) * static_cast<uint64_t>(job.checkpoint.ring_bytes);
+/// The folder, or the one that it will be made in.
+fs::path present_of(const fs::path& dir) {
+  std::error_code failed;
+  auto there = fs::absolute(dir);
+  while (!fs::exists(there, failed) && there.has_relative_path()) there = there.parent_path();
+  return there;
 }
 
-uint64_t swap_budget_bytes(const config::job& job) {
+bool same_device(const fs::path& a, const fs::path& b) {
+  struct stat of_a {}, of_b {};
+  return ::stat(a.c_str(), &of_a) == 0 && ::stat(b.c_str(), &of_b) == 0 &&
+         of_a.st_dev == of_b.st_dev;
+}
+
+}  // namespace
+
+uint64_t process_overhead_bytes(const config::job& job, const engine_options& options) {
+  const auto batches = batch_memory::slot_bytes_of(job.train.batch, job.train.seq_len) *
+                       static_cast<uint64_t>(train_slots + validation_slots);
+  const auto scratch =
+      gpu::scratch_bytes(options.device, options.model, options.shape, options.threads);
+  return program_bytes + batches +
+         workers_of(job) * (static_cast<uint64_t>(job.checkpoint.ring_bytes) + scratch);
+}
+
+uint64_t swap_budget_bytes(const config::job& job, const engine_options& options) {
   const auto all = static_cast<uint64_t>(job.swap.host_bytes);
-  const auto overhead = process_overhead_bytes(job);
+  const auto overhead = process_overhead_bytes(job, options);
   return all <= overhead ? 0 : (all - overhead) / workers_of(job);
+}
+
+gpu::residency_budget steps_of(const engine_options& options) {
+  return {0, options.optimizer.clip_norm > 0, options.rows() / options.shape.micro_batch};
+}
+
+uint64_t swap_floor_bytes(const config::job& job, const engine_options& options) {
+  auto shape = options.shape;
+  shape.where = gpu::least_residency(options.model, options.shape, steps_of(options));
+  return process_overhead_bytes(job, options) +
+         workers_of(job) * gpu::plan_stage(options.model, shape).total();
 }
 
 void settle_host_bytes(config::job& job, uint64_t memory_bytes) {
@@ -59,10 +88,10 @@ status settle_swap(engine_options& options, const config::job& job) {
   if (job.swap.dir.empty()) return {};
   options.swap_dir = job.swap.dir;
   options.swap_verify = job.swap.verify;
-  gpu::residency_budget budget;
-  budget.bytes = swap_budget_bytes(job);
-  budget.clips = options.optimizer.clip_norm > 0;
-  budget.micro_batches = options.rows() / options.shape.micro_batch;
+  options.process_bytes = static_cast<uint64_t>(job.swap.host_bytes) -
+                          std::min(static_cast<uint64_t>(job.swap.host_bytes), program_bytes);
+  auto budget = steps_of(options);
+  budget.bytes = swap_budget_bytes(job, options);
   auto where = gpu::plan_residency(options.model, options.shape, budget);
   options.shape.where =
       where ? std::move(*where) : gpu::least_residency(options.model, options.shape, budget);
@@ -70,25 +99,37 @@ status settle_swap(engine_options& options, const config::job& job) {
   return {};
 }
 
-status check_swap_room(const fs::path& dir, uint64_t bytes) {
-  std::error_code failed;
-  auto there = fs::absolute(dir);
-  while (!fs::exists(there, failed) && there.has_relative_path()) there = there.parent_path();
+beside_swap checkpoints_beside(const config::job& job, uint64_t checkpoint_bytes) {
+  const auto& c = job.checkpoint;
+  const int64_t saves = c.every > 0 ? (job.train.steps + c.every - 1) / c.every : 1;
+  const bool keeps_all = c.keep == 0 && c.keep_every == 0 && c.keep_best == 0;
+  // One more than is kept: the newest is whole before an older one goes.
+  const int64_t held = keeps_all ? saves : std::min(saves, c.keep + c.keep_best + 1);
+  return {c.dir, static_cast<uint64_t>(std::max<int64_t>(1, held)) * checkpoint_bytes};
+}
+
+status check_swap_room(const fs::path& dir, uint64_t bytes, const beside_swap& checkpoints) {
+  const auto there = present_of(dir);
   struct statfs facts {};
   if (::statfs(there.c_str(), &facts) != 0)
     return error::system("look at the file system of " + there.string(), errno);
   if (facts.f_type == TMPFS_MAGIC || facts.f_type == RAMFS_MAGIC)
     return swap_is_memory(dir.string());
   const auto free = static_cast<uint64_t>(facts.f_bavail) * static_cast<uint64_t>(facts.f_bsize);
-  if (free < bytes) return swap_lacks_room(dir.string(), bytes_text(free), bytes_text(bytes));
-  return {};
+  const bool shared = checkpoints.bytes > 0 && same_device(there, present_of(checkpoints.dir));
+  const auto needed = bytes + (shared ? checkpoints.bytes : 0);
+  if (free >= needed) return {};
+  const auto what = fmt::format("{} for what does not fit into memory", bytes_text(bytes));
+  const auto more = shared ? fmt::format(" and {} for checkpoints", bytes_text(checkpoints.bytes))
+                           : std::string();
+  return swap_lacks_room(dir.string(), bytes_text(free), what + more);
 }
 
 result<swap_folder> swap_folder::make(const fs::path& dir, const std::string& job, int rank) {
   std::error_code failed;
   fs::create_directories(dir, failed);
   if (failed) return error::system("make the folder " + dir.string(), failed.value());
-  const auto path = dir / fmt::format("{}-rank-{:05}", job, rank);
+  const auto path = dir / fmt::format("{}{}{:05}", job, rank_part, rank);
   TROUPE_CHECK(io::make_owned(path, {io::folder_kind::scratch, job, {}}));
   TROUPE_TRY(lock, io::folder_lock::take(path, io::this_process(job)));
   TROUPE_CHECK(io::remove_from_scratch(path, files_name));
@@ -103,6 +144,35 @@ swap_folder::~swap_folder() {
   static_cast<void>(io::remove_from_scratch(path_, files_name));
   lock_.reset();
   static_cast<void>(io::remove_owned(path_, io::folder_kind::scratch));
+}
+
+result<std::vector<swap_leftover>> swap_leftovers(const fs::path& dir) {
+  std::error_code failed;
+  fs::directory_iterator it(dir, failed);
+  if (failed) return error::system("read the folder " + dir.string(), failed.value());
+  std::vector<swap_leftover> out;
+  for (; it != fs::directory_iterator(); it.increment(failed)) {
+    if (failed) return error::system("read the folder " + dir.string(), failed.value());
+    const auto& path = it->path();
+    const auto mark = io::read_mark(path);
+    const bool named = path.filename().string().find(rank_part) != std::string::npos;
+    if (!named || !mark || mark->kind != io::folder_kind::scratch) continue;
+    if (!io::check_free(path)) continue;
+    swap_leftover l{path, mark->job, 0};
+    for (const auto& file : fs::directory_iterator(path / files_name, failed))
+      l.bytes += file.is_regular_file(failed) ? file.file_size(failed) : 0;
+    out.push_back(std::move(l));
+  }
+  std::sort(out.begin(), out.end(), [](const auto& a, const auto& b) { return a.path < b.path; });
+  return out;
+}
+
+status remove_swap_leftover(const fs::path& path) {
+  {
+    TROUPE_TRY(lock, io::folder_lock::take(path, io::this_process("")));
+    TROUPE_CHECK(io::remove_from_scratch(path, files_name));
+  }
+  return io::remove_owned(path, io::folder_kind::scratch);
 }
 
 fs::path swap_folder::files() const {

@@ -7,20 +7,23 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "actors/train/engine.hpp"
+#include "gpu/swap/residency_plan.hpp"
 #include "io/base/error_kind.hpp"
 #include "io/base/result.hpp"
 #include "io/folder/lock.hpp"
 
 namespace troupe::train {
 
-/// Memory that a process of the job takes beside what its ranks hold, bytes: itself, its libraries,
-/// the loader's slots, the rings that checkpoints go through.
-uint64_t process_overhead_bytes(const config::job& job);
+/// Memory that a process of the job takes beside what its ranks' stages hold, bytes: itself, its
+/// libraries, the loader's slots, the rings that checkpoints go through, and what operations of a
+/// stage with these options take while they run.
+uint64_t process_overhead_bytes(const config::job& job, const engine_options& options);
 
 /// What one rank's stage may take of a process that has swap.host_bytes; 0 where nothing is left.
-uint64_t swap_budget_bytes(const config::job& job);
+uint64_t swap_budget_bytes(const config::job& job, const engine_options& options);
 
 /// Says what swap.host_bytes is where the job swaps and leaves it open: 80 % of `memory_bytes`.
 void settle_host_bytes(config::job& job, uint64_t memory_bytes);
@@ -29,17 +32,36 @@ void settle_host_bytes(config::job& job, uint64_t memory_bytes);
 /// job has no swap folder. Errors: budget_too_small; then it is what needs least.
 status settle_swap(engine_options& options, const config::job& job);
 
+/// How the steps of a rank's stage are, for its plan; without a number of bytes.
+gpu::residency_budget steps_of(const engine_options& options);
+
+/// The least swap.host_bytes that a job whose largest stage has these options can be trained with.
+uint64_t swap_floor_bytes(const config::job& job, const engine_options& options);
+
 /// A swap folder on memory, or on a drive with too little room.
 inline constexpr error_kind<std::string_view> swap_is_memory{
     "swap_is_memory", errc::bad_config, "{} is memory (tmpfs), not a drive",
     "name a folder on a local drive"};
 inline constexpr error_kind<std::string_view, std::string_view, std::string_view> swap_lacks_room{
     "swap_lacks_room", errc::bad_config,
-    "{0} has {1} free, and what does not fit into memory takes {2}",
-    "free space there, name another folder, or raise swap.host_bytes"};
+    "{0} has {1} free, and {2} are needed",
+    "free space there, name another folder, or raise swap.host_bytes; checkpoint.dir may be on "
+    "another drive"};
 
-/// Whether `bytes` fit into the folder, or where it will be made. Errors: the two above.
-status check_swap_room(const std::filesystem::path& dir, uint64_t bytes);
+/// What a job writes beside its swap files: checkpoints of so many bytes, all of those together
+/// that are there at the same time.
+struct beside_swap {
+  std::filesystem::path dir = {};
+  uint64_t bytes = 0;
+};
+/// Of the checkpoints that the job's retention keeps and the one that is being saved, as long as
+/// there are no more steps than that.
+beside_swap checkpoints_beside(const config::job& job, uint64_t checkpoint_bytes);
+
+/// Whether `bytes` fit into the folder, or where it will be made, with those of checkpoints where
+/// they go to the same file system. Errors: the two above.
+status check_swap_room(const std::filesystem::path& dir, uint64_t bytes,
+                       const beside_swap& checkpoints = {});
 
 /// A rank's folder of swap files, which is its own as long as this lives, and goes with it. What an
 /// earlier process of the same job and rank has left there is removed first.
@@ -62,5 +84,18 @@ class swap_folder {
   std::filesystem::path path_;
   std::unique_ptr<io::folder_lock> lock_;  ///< null: moved from
 };
+
+/// A rank's folder whose process has ended without removing it.
+struct swap_leftover {
+  std::filesystem::path path;
+  std::string job;
+  uint64_t bytes = 0;  ///< of its files
+};
+
+/// Those in a folder that swap.dir names, by name. Errors: not_found, io.
+result<std::vector<swap_leftover>> swap_leftovers(const std::filesystem::path& dir);
+
+/// Errors: folder_in_use where a process has it after all; as of io::remove_owned.
+status remove_swap_leftover(const std::filesystem::path& path);
 
 }  // namespace troupe::train

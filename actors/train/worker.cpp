@@ -90,6 +90,27 @@ void show_saver(worker_pointer self) {
     });
 }
 
+std::unique_ptr<fbs::SwapStatusT> swap_status(const std::optional<swap_facts>& f) {
+  if (!f) return nullptr;
+  auto out = std::make_unique<fbs::SwapStatusT>();
+  out->state_chunks = f->state_chunks;
+  out->weight_chunks = f->weight_chunks;
+  out->disk_bytes = f->disk_bytes;
+  out->memory_bytes = f->memory_bytes;
+  out->read_bytes = f->read_bytes;
+  out->written_bytes = f->written_bytes;
+  out->budget_bytes = f->memory.limit_bytes;
+  out->held_bytes = f->memory.held_bytes;
+  out->peak_bytes = f->memory.peak_bytes;
+  for (const auto& from : f->memory.holders) {
+    auto& to = *out->holders.emplace_back(std::make_unique<fbs::MemoryHolderT>());
+    to.holder = from.holder;
+    to.bytes = from.bytes;
+    to.peak_bytes = from.peak_bytes;
+  }
+  return out;
+}
+
 /// Shows the saver now and again while it works; called by its threads.
 std::function<void()> saver_watch(worker_pointer self) {
   using clock = std::chrono::steady_clock;
@@ -282,6 +303,7 @@ caf::result<msg<fbs::StepDone>> finish(worker_pointer self, const msg<fbs::Finis
         publish_values(self, [&](fbs::WorkerStatusT& w) {
           w.step = m->step();
           w.parts = to_message(outcome.parts);
+          w.swap = swap_status(self->state.engine->swap_facts());
         });
       rp.deliver(make_msg<fbs::StepDone>(context_of(*self, m.header()), [&](fbs::StepDoneT& d) {
         d.step = m->step();
@@ -292,6 +314,7 @@ caf::result<msg<fbs::StepDone>> finish(worker_pointer self, const msg<fbs::Finis
         d.parts = to_message(outcome.parts);
         d.digests = std::move(outcome.digests);
         d.recheck = to_message(std::move(outcome.recheck));
+        d.process_peak_bytes = outcome.process_peak_bytes;
       }));
     });
   };

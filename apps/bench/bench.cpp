@@ -13,6 +13,7 @@ void add_bench(shell& sh) {
   add_bench_messages(sh, bench);
   add_bench_checkpoint(sh, bench);
   add_bench_recovery(sh, bench);
+  add_bench_swap(sh, bench);
 }
 
 }  // namespace troupe::apps

@@ -32,6 +32,9 @@ void add_bench_checkpoint(shell& sh, command* bench,
 void add_bench_recovery(shell& sh, command* bench,
                         std::span<const recovery_bench::way> rivals = {});
 
+/// `troupe bench swap`: training whose state lives on a drive, in several ways and in memory.
+void add_bench_swap(shell& sh, command* bench);
+
 /// `troupe bench`: all of the benchmarks, a subcommand each.
 void add_bench(shell& sh);
 

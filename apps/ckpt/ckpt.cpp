@@ -2,13 +2,8 @@
 #include "apps/ckpt/live.hpp"
 #include "apps/ckpt/verbs.hpp"
 #include "apps/commands.hpp"
-#include "apps/control/session.hpp"
-#include "apps/talk.hpp"
-#include "apps/up/signals.hpp"
+#include "apps/control/live_look.hpp"
 
-#include <unistd.h>
-
-#include <csignal>
 #include <memory>
 
 namespace troupe::apps {
@@ -18,7 +13,6 @@ namespace {
 using ckpt::arguments;
 using shared = std::shared_ptr<arguments>;
 
-constexpr int follow_every_ms = 500;
 constexpr const char* about_path =
     "A checkpoint's folder, or a folder of checkpoints: then its newest complete one";
 
@@ -115,24 +109,6 @@ void add_collecting(shell& sh, command* verb, const shared& a) {
   on_run(sh, gc, [a] { return ckpt::collect(*a); });
 }
 
-/// Once; or again and again, over itself on a terminal, until a signal or the cluster's end.
-result<int> live(const connect_options& connect, bool as_json, bool follow) {
-  TROUPE_TRY(signals, signal_queue::open());  // before the session's threads
-  TROUPE_TRY(s, session::open(connect));
-  const bool terminal = isatty(STDOUT_FILENO);
-  for (;;) {
-    auto view = s->view("", "", false);
-    if (!view) return follow && s->lost() ? result<int>(0) : view.error();
-    if (follow && terminal && !as_json) TROUPE_CHECK(print_unchanged("\x1b[H\x1b[2J"));
-    TROUPE_CHECK(print(
-        as_json ? ckpt::live_json(*view)
-                : ckpt::live_text(*view, terminal ? terminal_columns(STDOUT_FILENO, 100) : 0)));
-    if (!follow) return 0;
-    const auto event = signals->wait(follow_every_ms);
-    if (event && (*event == SIGINT || *event == SIGTERM || *event == SIGHUP)) return 128 + *event;
-  }
-}
-
 void add_live(shell& sh, command* verb) {
   struct typed {
     connect_options connect;
@@ -143,7 +119,11 @@ void add_live(shell& sh, command* verb) {
   live_verb->add_flag("--follow", a->follow, "Again every half second, until Ctrl-C");
   live_verb->add_flag("--json", a->json, "One JSON object a look");
   add_connect_options(live_verb, a->connect);
-  on_run(sh, live_verb, [a] { return live(a->connect, a->json, a->follow); });
+  on_run(sh, live_verb, [a] {
+    return look(a->connect, {a->follow, a->json}, [a](const auto& view, int columns) {
+      return a->json ? ckpt::live_json(view) : ckpt::live_text(view, columns);
+    });
+  });
 }
 
 }  // namespace

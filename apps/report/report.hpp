@@ -21,6 +21,14 @@ struct step_part {
   uint64_t work = 0;     ///< tokens, parameters or bytes, over all ranks
 };
 
+/// What moved between a drive and memory in a step (docs/swap.md), of all ranks together.
+struct swap_traffic {
+  uint64_t read_bytes = 0, written_bytes = 0;
+  double wait_ms = 0;  ///< while devices had nothing to do before weights came; a rank's mean
+  double limit_ms = 0;       ///< that the step takes at least on this machine; 0: not known
+  std::string bound_by = {};  ///< which part of the machine does
+};
+
 /// One optimizer step.
 struct step_report {
   int64_t step = 0;      ///< from 1
@@ -39,11 +47,14 @@ struct step_report {
   int64_t epoch = 0;  ///< of the cluster; a step that is made again has a greater one
   std::vector<step_part> parts = {};      ///< where the time went
   int64_t replicas = 0;  ///< that shared its batch, where they were fewer than the job has
+  std::optional<swap_traffic> swap = {};  ///< none: all is in memory
+  uint64_t process_peak_bytes = 0;  ///< resident at most so far, of the largest process with ranks
 };
 
 /// "step 120/300 | loss 2.913 | norm 0.81 | lr 3.0e-4 | 212 ms | 41.3 % of peak | 9,650 tok/s | ETA
 /// 0:38"; the peak is left out when unknown, " | validation 2.951" follows the loss when there is
-/// one.
+/// one, and " | 0.92 of the limit (disk) | 125.7 GiB read, 54.0 GiB written" the tokens where a
+/// drive holds some of the model.
 std::string step_line(const step_report& r);
 
 /// The line as a terminal wants it: it returns to the first column and clears what stood there, cut
@@ -109,6 +120,7 @@ struct summary {
   double effective_percent = 0;     ///< useful steps of the wall time; 0: not told
   uint64_t recoveries = 0;          ///< of lost nodes
   uint64_t steps_repeated = 0;      ///< made again after them
+  uint64_t process_peak_bytes = 0;  ///< as a step's; 0: not known
   std::string model;                ///< where the exported model is; empty: none
   std::string log;                  ///< where log.jsonl is; empty: none
   std::string prompt;               ///< prompt of the sample

@@ -6,6 +6,7 @@
 
 #include "apps/report/report.hpp"
 #include "apps/report/text.hpp"
+#include "io/base/text.hpp"
 
 namespace troupe::report {
 
@@ -54,7 +55,14 @@ std::string step_line(const step_report& r) {
   auto tokens = std::isfinite(r.tokens_per_s) && std::abs(r.tokens_per_s) < 1e18
                     ? grouped(std::llround(r.tokens_per_s))
                     : "-";
-  return line + fmt::format(" | {} tok/s | ETA {}", tokens, duration(r.eta_s));
+  line += fmt::format(" | {} tok/s", tokens);
+  if (r.swap && r.swap->limit_ms > 0 && r.step_ms > 0)
+    line += fmt::format(" | {:.2f} of the limit ({})", r.swap->limit_ms / r.step_ms,
+                        r.swap->bound_by);
+  if (r.swap)
+    line += fmt::format(" | {} read, {} written", bytes_text(r.swap->read_bytes),
+                        bytes_text(r.swap->written_bytes));
+  return line + fmt::format(" | ETA {}", duration(r.eta_s));
 }
 
 std::string rewriting_line(const step_report& r, int columns) {
@@ -81,6 +89,17 @@ std::string step_json(const step_report& r) {
   j["saved_step"] = r.saved_step;
   j["epoch"] = r.epoch;
   if (r.replicas > 0) j["replicas"] = r.replicas;
+  if (r.process_peak_bytes > 0) j["process_peak_bytes"] = r.process_peak_bytes;
+  if (r.swap) {
+    j["read_bytes"] = r.swap->read_bytes;
+    j["written_bytes"] = r.swap->written_bytes;
+    j["swap_wait_ms"] = finite_or_null(r.swap->wait_ms);
+    if (r.swap->limit_ms > 0) {
+      j["limit_ms"] = finite_or_null(r.swap->limit_ms);
+      j["of_limit"] = finite_or_null(r.step_ms > 0 ? r.swap->limit_ms / r.step_ms : 0);
+      j["bound_by"] = r.swap->bound_by;
+    }
+  }
   for (const auto& p : r.parts)
     j["parts"].push_back(nlohmann::ordered_json{{"kind", p.kind},
                                                 {"busy_ms", finite_or_null(p.busy_ms)},

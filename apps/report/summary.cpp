@@ -6,6 +6,7 @@
 
 #include "apps/report/report.hpp"
 #include "apps/report/text.hpp"
+#include "io/base/text.hpp"
 
 namespace troupe::report {
 
@@ -78,6 +79,9 @@ std::string summary_text(const summary& s, const canvas& on) {
                         grouped(static_cast<int64_t>(s.steps_repeated)), s.effective_percent);
   if (!s.losses.empty()) text += losses_text(s);
   if (auto drawing = curve(s.losses, on); !drawing.empty()) text += "\nloss\n" + drawing + "\n";
+  if (s.process_peak_bytes > 0)
+    text += fmt::format("memory      {} at most, of the largest process with ranks\n",
+                        bytes_text(s.process_peak_bytes));
   if (!s.checkpoint.empty()) text += "checkpoint  " + s.checkpoint + "\n";
   if (s.checkpoints > 0) text += checkpoints_text(s);
   if (!s.model.empty()) text += "model       " + s.model + "\n";
@@ -97,6 +101,7 @@ std::string summary_json(const summary& s) {
     j["final_loss"] = finite_or_null(s.losses.back().value);
   }
   if (!s.validations.empty()) j["validation_loss"] = finite_or_null(s.validations.back().value);
+  if (s.process_peak_bytes > 0) j["process_peak_bytes"] = s.process_peak_bytes;
   if (!s.checkpoint.empty()) j["checkpoint"] = s.checkpoint;
   j["checkpoints"] = s.checkpoints;
   j["checkpoint_bytes"] = s.checkpoint_bytes;

@@ -33,6 +33,7 @@
 #include "apps/drills.hpp"
 #include "apps/parent.hpp"
 #include "apps/ready.hpp"
+#include "apps/swap/rates.hpp"
 #include "apps/up/conclude.hpp"
 #include "apps/up/folders.hpp"
 #include "apps/up/head_words.hpp"
@@ -68,6 +69,7 @@ struct launch {
   config::cluster_section at;  ///< as this head is reached
   heads::held_records held;    ///< of the heads before, where there are several (ELC-2)
   heads::shared_settings settings;  ///< as they were read, which other heads are compared with
+  std::optional<gpu::time_limit> swap_limit = {};  ///< of a step on this machine
 };
 
 /// The ceiling of all workers together, where they are on this machine; null otherwise.
@@ -221,6 +223,7 @@ result<launch> prepare(const up_arguments& a, checkpoint::look resume,
   TROUPE_CHECK(remove_leftovers(l.plan.job.checkpoint));
   TROUPE_CHECK(settle_slots(l.plan));
   l.peak = local_peak(l.plan.job);
+  l.swap_limit = swap::limit_here(l.plan);
   l.origin = checkpoint::origin_of(l.resume, io::checkpoint::draw_launch());
   l.at = config::at_head(l.plan.job.cluster, own_address(a, l.plan.job));
   take_over(l, a, won, first_try);
@@ -434,7 +437,8 @@ reporter_options talk_of(const launch& l, const std::shared_ptr<run_outcome>& ou
   return {job, l.peak, job.job.output + "/log.jsonl", outcome, [&bell] { bell.wake(); },
           [words, most = restarts_per_hour(job)](uint64_t step, uint64_t saved) {
             words->stepped(step, saved, most);
-          }};
+          },
+          l.swap_limit};
 }
 
 /// Where the actors of this head are recorded: one that goes on for another leaves the record of
@@ -533,6 +537,8 @@ result<std::optional<int>> stand_by(up_arguments& a, stop_signals& signals,
   if (!a.goes_on() && !won->lost_head.empty())
     a.lost = {fmt::format("at {} {}", won->lost_head, won->how), won->step, won->step,
               won->lost_ns};
+  const auto memory = train::memory_held(won->held);
+  if (memory && memory->account.has_saved) a.job.sets.push_back(goes_on_from_newest);
   say(fmt::format("warning: {} of {} heads and nodes follow this one: it acts in epoch {}",
                   won->voters, config::voters_of(loaded.value.cluster).size(), won->epoch));
   return std::optional<int>();

@@ -21,6 +21,21 @@ namespace {
 
 using reporter_pointer = traced_pointer<reporter_actor, reporter_state>;
 
+/// From the times of its operations; none: none of them is swapping's.
+std::optional<report::swap_traffic> swap_of(const std::vector<train::step_part>& parts) {
+  using train::pipeline_op;
+  std::optional<report::swap_traffic> out;
+  for (const auto& p : parts) {
+    const bool reads = p.kind == pipeline_op::read_weights || p.kind == pipeline_op::read_state;
+    const bool writes = p.kind == pipeline_op::write_chunk;
+    if ((reads || writes) && !out) out.emplace();
+    if (reads) out->read_bytes += p.work;
+    if (writes) out->written_bytes += p.work;
+    if (p.kind == pipeline_op::await_weights && out) out->wait_ms += p.waited_ms;
+  }
+  return out;
+}
+
 report::step_report as_report(const reporter_state& st, const msg<fbs::StepReport>& told) {
   const auto& m = *told;
   report::step_report r;
@@ -41,6 +56,12 @@ report::step_report as_report(const reporter_state& st, const msg<fbs::StepRepor
   r.replicas = m.replicas();
   for (const auto& p : train::parts_of(m.parts()))
     r.parts.push_back({std::string(train::facts_of(p.kind).name), p.busy_ms, p.waited_ms, p.work});
+  r.swap = swap_of(train::parts_of(m.parts()));
+  if (r.swap && st.options.swap_limit) {
+    r.swap->limit_ms = st.options.swap_limit->seconds * 1e3;
+    r.swap->bound_by = to_string(st.options.swap_limit->part);
+  }
+  r.process_peak_bytes = m.process_peak_bytes();
   return r;
 }
 
@@ -122,6 +143,7 @@ void step(reporter_pointer self, const msg<fbs::StepReport>& m) {
   s.seconds = st.spent_ms / 1e3;
   s.steps = std::ssize(s.losses) + 1;
   s.tokens = s.steps * st.options.job.tokens_per_step();
+  s.process_peak_bytes = std::max(s.process_peak_bytes, r.process_peak_bytes);
   s.losses.push_back({r.step, r.loss});
   if (r.validation_loss) s.validations.push_back({r.step, *r.validation_loss});
 }

@@ -12,6 +12,7 @@
 
 #include "gpu/host/kernels/kernel_table.hpp"
 #include "gpu/host/memory.hpp"
+#include "io/base/memory_account.hpp"
 
 namespace troupe::gpu::host {
 namespace {
@@ -128,8 +129,9 @@ std::unique_ptr<prepared> thread_state::prepare(const shape& s) const {
   }
   const auto scratch = description.scratchpad_desc();
   if (scratch.get_size() > 0) {
+    const io::memory_holder holder("scratch of matrix products");
     auto block = allocate_memory(scratch.get_size());
-    if (!block) throw std::bad_alloc();
+    if (!block) throw io::memory_refused(block.error());
     made->scratch_block = std::move(*block);
     made->scratch = dnnl::memory(scratch, engine_, made->scratch_block.data());
     made->arguments.emplace(DNNL_ARG_SCRATCHPAD, made->scratch);
@@ -159,24 +161,39 @@ void* writable(const void* p) {
   return const_cast<void*>(p);  // oneDNN's handles are not const; inputs are only read
 }
 
+shape shape_of(const gemm_args& a) {
+  const bool in_place = a.residual == a.c;
+  return {.m = a.m,
+          .n = a.n,
+          .k = a.k,
+          .lda = a.lda,
+          .ldb = a.ldb,
+          .ldc = a.ldc,
+          .ta = a.transposed_a,
+          .tb = a.transposed_b,
+          .accumulate = a.accumulate || (a.residual != nullptr && in_place),
+          .bias = a.bias != nullptr,
+          .residual = a.residual != nullptr && !in_place,
+          .type = a.type,
+          .out_type = a.out_type};
+}
+
 }  // namespace
+
+size_t dnnl_scratch_bytes(const gemm_args& a) {
+  static std::once_flag once;
+  std::call_once(once, hold_to_instruction_set);
+  static const dnnl::engine engine(dnnl::engine::kind::cpu, 0);
+  const shape s = shape_of(a);
+  const auto description = describe(
+      engine, s, matrix(s.m, s.k, s.type, s.lda, s.ta), matrix(s.k, s.n, s.type, s.ldb, s.tb),
+      matrix(s.m, s.n, s.out_type, s.ldc, false), matrix(1, s.n, s.type, s.n, false));
+  return description.scratchpad_desc().get_size();
+}
 
 void dnnl_gemm(const gemm_args& a) {
   thread_state& thread = this_thread();
-  const bool in_place = a.residual == a.c;
-  const shape s{.m = a.m,
-                .n = a.n,
-                .k = a.k,
-                .lda = a.lda,
-                .ldb = a.ldb,
-                .ldc = a.ldc,
-                .ta = a.transposed_a,
-                .tb = a.transposed_b,
-                .accumulate = a.accumulate || (a.residual != nullptr && in_place),
-                .bias = a.bias != nullptr,
-                .residual = a.residual != nullptr && !in_place,
-                .type = a.type,
-                .out_type = a.out_type};
+  const shape s = shape_of(a);
   prepared& p = thread.get(s);
   p.a.set_data_handle(writable(a.a));
   p.b.set_data_handle(writable(a.b));

@@ -15,4 +15,8 @@ namespace troupe::gpu::host {
 /// Runs the product on the calling thread. Throws what oneDNN throws (the stream catches it).
 void dnnl_gemm(const gemm_args& a);
 
+/// What dnnl_gemm keeps for such a product on each thread that makes it, once it has. Throws what
+/// oneDNN throws.
+size_t dnnl_scratch_bytes(const gemm_args& a);
+
 }  // namespace troupe::gpu::host

@@ -3,12 +3,14 @@
 
 #include <sys/mman.h>
 
-#include <cstdio>
 #include <cstring>
+#include <memory>
 #include <new>
 #include <string>
 
 #include "io/base/poison.hpp"
+#include "io/machine/available_memory.hpp"
+#include "io/base/memory_account.hpp"
 
 namespace troupe::gpu::host {
 namespace {
@@ -22,32 +24,27 @@ error refuse(size_t bytes) {
                "use a smaller batch or model, or swap (see the configuration's memory budget)");
 }
 
-/// Memory the kernel says can still be had without swapping; all of it where it does not say.
-/// Touching more than that would get the process killed instead of an error returned.
-size_t available_memory() {
-  std::FILE* info = std::fopen("/proc/meminfo", "r");
-  char line[128];
-  unsigned long long kibibytes = SIZE_MAX >> 10;
-  while (info != nullptr && std::fgets(line, sizeof line, info) != nullptr) {
-    if (std::sscanf(line, "MemAvailable: %llu kB", &kibibytes) == 1) break;
-  }
-  if (info != nullptr) std::fclose(info);
-  return static_cast<size_t>(kibibytes) << 10;
+/// All of it where the kernel does not say. Touching more than that would get the process killed
+/// instead of an error returned.
+uint64_t available_memory() {
+  return io::available_memory().value_or(UINT64_MAX);
 }
 
 }  // namespace
 
 result<buffer> allocate_memory(size_t bytes) {
   if (bytes == 0) return buffer{};
-  const size_t unit = bytes >= huge_page ? huge_page : small_page;
-  if (bytes > SIZE_MAX - 2 * unit - guard_bytes) return refuse(bytes);
-  if (unit == huge_page && bytes > available_memory()) return refuse(bytes);
-  const size_t length = (bytes + guard_bytes + unit - 1) / unit * unit;
-  const size_t reserve = unit == huge_page ? length + huge_page : length;
+  const bool huge = bytes >= huge_page;
+  if (bytes > SIZE_MAX - 2 * huge_page - guard_bytes) return refuse(bytes);
+  if (huge && bytes > available_memory()) return refuse(bytes);
+  const size_t length = (bytes + guard_bytes + small_page - 1) / small_page * small_page;
+  TROUPE_TRY(booked, io::process_memory().book(io::memory_holder::current(), length));
+  const auto booking = std::make_shared<io::memory_account::booking>(std::move(booked));
+  const size_t reserve = huge ? length + huge_page : length;
   void* base = mmap(nullptr, reserve, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (base == MAP_FAILED) return refuse(bytes);
   auto* start = static_cast<char*>(base);
-  if (unit == huge_page) {  // give back what lies outside the aligned part
+  if (huge) {  // give back what lies outside the aligned part
     const size_t skip = (huge_page - reinterpret_cast<uintptr_t>(base) % huge_page) % huge_page;
     if (skip > 0) munmap(start, skip);
     munmap(start + skip + length, huge_page - skip);
@@ -56,7 +53,7 @@ result<buffer> allocate_memory(size_t bytes) {
   }
   std::memset(start, 0, length);
   if (guard_bytes > 0) poison(start + bytes, length - bytes);
-  return buffer(start, bytes, [length](void* p) {
+  return buffer(start, bytes, [length, booking](void* p) {
     unpoison(p, length);
     munmap(p, length);
   });
@@ -65,8 +62,9 @@ result<buffer> allocate_memory(size_t bytes) {
 std::byte* scratch_memory::get(size_t bytes) {
   if (bytes > block_.bytes()) {
     block_ = buffer{};
+    const io::memory_holder holder("scratch of operations");
     auto grown = allocate_memory(bytes + bytes / 8);
-    if (!grown) throw std::bad_alloc();
+    if (!grown) throw io::memory_refused(grown.error());
     block_ = std::move(*grown);
   }
   auto* start = block_.as<std::byte>();

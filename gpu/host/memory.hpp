@@ -7,7 +7,8 @@
 
 namespace troupe::gpu::host {
 
-/// Zeroed memory, aligned to 64 bytes (2 MiB when large), every page touched. Fails with no_memory.
+/// Zeroed memory, aligned to 64 bytes (2 MiB when large), every page touched, booked under the name
+/// of its holder (io/base/memory_account.hpp). Fails with no_memory.
 result<buffer> allocate_memory(size_t bytes);
 
 /// Working memory of one stream, kept between operations (OPS-1): grows to the largest demand and

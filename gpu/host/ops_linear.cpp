@@ -3,6 +3,7 @@
 
 #include "gpu/host/dnnl_gemm.hpp"
 #include "gpu/host/host_ops.hpp"
+#include "gpu/host/scratch_demand.hpp"
 
 namespace troupe::gpu::host {
 namespace {
@@ -26,17 +27,30 @@ void multiply(const kernel_table& k, const gemm_args& g, std::byte* scratch) {
   by_dnnl(k, g) ? dnnl_gemm(g) : k.gemm(g, scratch);
 }
 
-/// Splits a product by rows of C or by columns: each thread packs all of the operand that is not
-/// split, so that is to be the smaller one. Tiles read rows of A where they lie, and there B is the
-/// only one.
-void team_gemm(const kernel_table& k, compute_context& context, const gemm_args& whole) {
-  thread_team& team = context.team;
+/// How a product is split.
+struct gemm_split {
+  bool by_rows = true;
+  gemm_args largest;  ///< share
+  size_t piece = 0;   ///< of scratch for each thread
+};
+
+/// By rows of C or by columns: each thread packs all of the operand that is not split, so that is
+/// to be the smaller one. Tiles read rows of A where they lie, and there B is the only one.
+gemm_split split_of(const kernel_table& k, const gemm_args& whole, int threads) {
   const bool in_place =
       k.burn_tiles_bf16 != nullptr && whole.type == dtype::bf16 && !whole.transposed_a;
-  const bool by_rows = in_place ? whole.n < team.threads() * row_grain * 4 : whole.m >= whole.n;
-  gemm_args largest = whole;
-  (by_rows ? largest.m : largest.n) = largest_share(by_rows ? whole.m : whole.n, team.threads());
-  const size_t piece = round_to_line(k.gemm_memory(largest));
+  gemm_split out{in_place ? whole.n < threads * row_grain * 4 : whole.m >= whole.n, whole, 0};
+  auto& cut = out.by_rows ? out.largest.m : out.largest.n;
+  cut = largest_share(cut, threads);
+  out.piece = round_to_line(k.gemm_memory(out.largest));
+  return out;
+}
+
+void team_gemm(const kernel_table& k, compute_context& context, const gemm_args& whole) {
+  thread_team& team = context.team;
+  const auto split = split_of(k, whole, team.threads());
+  const bool by_rows = split.by_rows;
+  const size_t piece = split.piece;
   std::byte* scratch = context.packing.get(piece * static_cast<size_t>(team.threads()));
   if (by_rows) {
     team.split(whole.m, row_grain, [&](int64_t begin, int64_t end, int member) {
@@ -64,25 +78,80 @@ void team_gemm(const kernel_table& k, compute_context& context, const gemm_args&
   });
 }
 
+gemm_args product_of(const linear_forward_args& a) {
+  return {.m = a.tokens,
+          .n = a.out,
+          .k = a.in,
+          .type = a.type,
+          .out_type = a.type,
+          .a = a.x,
+          .lda = a.in,
+          .b = a.w,
+          .ldb = a.in,
+          .transposed_b = true,
+          .c = a.pre_gelu != nullptr ? a.pre_gelu : a.y,
+          .ldc = a.out,
+          .bias = a.bias,
+          .residual = a.residual};
+}
+
+gemm_args product_of(const linear_backward_input_args& a) {
+  return {.m = a.tokens,
+          .n = a.in,
+          .k = a.out,
+          .type = a.type,
+          .out_type = a.type,
+          .a = a.dy,
+          .lda = a.out,
+          .b = a.w,
+          .ldb = a.in,
+          .c = a.dx,
+          .ldc = a.in,
+          .accumulate = a.accumulate};
+}
+
+gemm_args product_of(const linear_backward_weight_args& a) {
+  return {.m = a.out,
+          .n = a.in,
+          .k = a.tokens,
+          .type = a.type,
+          .out_type = dtype::f32,
+          .a = a.dy,
+          .lda = a.out,
+          .transposed_a = true,
+          .b = a.x,
+          .ldb = a.in,
+          .c = a.dw,
+          .ldc = a.in,
+          .accumulate = true,
+          .a_sums = a.dbias};
+}
+
 }  // namespace
+
+scratch_demand demand_of(const kernel_table& k, const gemm_args& whole, int threads) {
+  const auto split = split_of(k, whole, threads);
+  const auto all = static_cast<size_t>(threads);
+  const bool deep = by_dnnl(k, split.largest);
+  return {0, split.piece * all, deep ? dnnl_scratch_bytes(split.largest) * all : 0};
+}
+
+scratch_demand demand_of(const kernel_table& k, const linear_forward_args& a, int threads) {
+  return demand_of(k, product_of(a), threads);
+}
+
+scratch_demand demand_of(const kernel_table& k, const linear_backward_input_args& a, int threads) {
+  return demand_of(k, product_of(a), threads);
+}
+
+scratch_demand demand_of(const kernel_table& k, const linear_backward_weight_args& a,
+                         int threads) {
+  return demand_of(k, product_of(a), threads);
+}
 
 void host_ops::linear_forward(stream& s, const linear_forward_args& a) {
   on_host(s).enqueue([a, &k = kernels_](compute_context& context) {
-    team_gemm(k, context,
-              {.m = a.tokens,
-               .n = a.out,
-               .k = a.in,
-               .type = a.type,
-               .out_type = a.type,
-               .a = a.x,
-               .lda = a.in,
-               .b = a.w,
-               .ldb = a.in,
-               .transposed_b = true,
-               .c = a.pre_gelu != nullptr ? a.pre_gelu : a.y,
-               .ldc = a.out,
-               .bias = a.bias,
-               .residual = a.residual});
+    team_gemm(k, context, product_of(a));
   });
   if (a.pre_gelu == nullptr) return;
   activation_forward(s, {activation_kind::gelu_tanh, a.tokens, a.out, a.type, a.pre_gelu, a.y});
@@ -90,19 +159,7 @@ void host_ops::linear_forward(stream& s, const linear_forward_args& a) {
 
 void host_ops::linear_backward_input(stream& s, const linear_backward_input_args& a) {
   on_host(s).enqueue([a, &k = kernels_](compute_context& context) {
-    team_gemm(k, context,
-              {.m = a.tokens,
-               .n = a.in,
-               .k = a.out,
-               .type = a.type,
-               .out_type = a.type,
-               .a = a.dy,
-               .lda = a.out,
-               .b = a.w,
-               .ldb = a.in,
-               .c = a.dx,
-               .ldc = a.in,
-               .accumulate = a.accumulate});
+    team_gemm(k, context, product_of(a));
   });
   if (a.pre_gelu == nullptr) return;
   activation_backward(s,
@@ -111,21 +168,7 @@ void host_ops::linear_backward_input(stream& s, const linear_backward_input_args
 
 void host_ops::linear_backward_weight(stream& s, const linear_backward_weight_args& a) {
   on_host(s).enqueue([a, &k = kernels_](compute_context& context) {
-    team_gemm(k, context,
-              {.m = a.out,
-               .n = a.in,
-               .k = a.tokens,
-               .type = a.type,
-               .out_type = dtype::f32,
-               .a = a.dy,
-               .lda = a.out,
-               .transposed_a = true,
-               .b = a.x,
-               .ldb = a.in,
-               .c = a.dw,
-               .ldc = a.in,
-               .accumulate = true,
-               .a_sums = a.dbias});
+    team_gemm(k, context, product_of(a));
   });
 }
 
@@ -161,12 +204,22 @@ int64_t slab_tokens(const kernel_table& k, const head_loss_args& a) {
   return std::min(a.tokens, (even + row_grain - 1) / row_grain * row_grain);
 }
 
+/// Bytes of head_memory's parts.
+struct head_sizes {
+  size_t logits = 0, gradient = 0, losses = 0;
+  size_t all() const { return logits + gradient + losses; }
+};
+
+head_sizes sizes_of_head(const kernel_table& k, const head_loss_args& a, int64_t slab) {
+  const auto elements = static_cast<size_t>(slab * row_stride(a.vocab));
+  return {keeps_logits(k, a) ? round_to_line(elements * sizeof(float)) : 0,
+          a.type == dtype::bf16 ? round_to_line(elements * 2) : 0,
+          static_cast<size_t>(slab) * sizeof(double)};
+}
+
 head_memory head_scratch(const kernel_table& k, const head_loss_args& a, int64_t slab,
                          scratch_memory& scratch) {
-  const auto elements = static_cast<size_t>(slab * row_stride(a.vocab));
-  const size_t logits = keeps_logits(k, a) ? round_to_line(elements * sizeof(float)) : 0;
-  const size_t gradient = a.type == dtype::bf16 ? round_to_line(elements * 2) : 0;
-  const size_t losses = static_cast<size_t>(slab) * sizeof(double);
+  const auto [logits, gradient, losses] = sizes_of_head(k, a, slab);
   std::byte* base = scratch.get(logits + gradient + losses);
   head_memory m{};
   m.logits = reinterpret_cast<float*>(base);
@@ -175,23 +228,58 @@ head_memory head_scratch(const kernel_table& k, const head_loss_args& a, int64_t
   return m;
 }
 
+gemm_args logits_of(const head_loss_args& a, const head_memory& m, int64_t begin, int64_t count) {
+  return {.m = count,
+          .n = a.vocab,
+          .k = a.width,
+          .type = a.type,
+          .out_type = dtype::f32,
+          .a = at(a.x, a.type, begin * a.width),
+          .lda = a.width,
+          .b = a.w,
+          .ldb = a.width,
+          .transposed_b = true,
+          .c = m.logits,
+          .ldc = row_stride(a.vocab)};
+}
+
+gemm_args input_gradient_of(const head_loss_args& a, const head_memory& m, int64_t begin,
+                            int64_t count) {
+  return {.m = count,
+          .n = a.width,
+          .k = a.vocab,
+          .type = a.type,
+          .out_type = a.type,
+          .a = m.gradient,
+          .lda = row_stride(a.vocab),
+          .b = a.w,
+          .ldb = a.width,
+          .c = at(a.dx, a.type, begin * a.width),
+          .ldc = a.width};
+}
+
+gemm_args weight_gradient_of(const head_loss_args& a, const head_memory& m, int64_t begin,
+                             int64_t count) {
+  return {.m = a.vocab,
+          .n = a.width,
+          .k = count,
+          .type = a.type,
+          .out_type = dtype::f32,
+          .a = m.gradient,
+          .lda = row_stride(a.vocab),
+          .transposed_a = true,
+          .b = at(a.x, a.type, begin * a.width),
+          .ldb = a.width,
+          .c = a.dw,
+          .ldc = a.width,
+          .accumulate = true};
+}
+
 /// Losses and the gradient of the logits of tokens [begin, begin + count), by way of all their
 /// logits.
 void head_by_logits(const kernel_table& k, compute_context& context, const head_loss_args& a,
                     const head_memory& m, int64_t begin, int64_t count) {
-  team_gemm(k, context,
-            {.m = count,
-             .n = a.vocab,
-             .k = a.width,
-             .type = a.type,
-             .out_type = dtype::f32,
-             .a = at(a.x, a.type, begin * a.width),
-             .lda = a.width,
-             .b = a.w,
-             .ldb = a.width,
-             .transposed_b = true,
-             .c = m.logits,
-             .ldc = row_stride(a.vocab)});
+  team_gemm(k, context, logits_of(a, m, begin, count));
   const bool backward = a.dx != nullptr || a.dw != nullptr;
   const int64_t stride = row_stride(a.vocab);
   context.team.split(count, 1, [&](int64_t first, int64_t last, int) {
@@ -221,7 +309,6 @@ void head_in_cache(const kernel_table& k, compute_context& context, const head_l
 /// Tokens [begin, begin + count): softmax gradient, then its two products.
 void head_slab(const kernel_table& k, compute_context& context, const head_loss_args& a,
                const head_memory& m, int64_t begin, int64_t count) {
-  const void* x = at(a.x, a.type, begin * a.width);
   if (keeps_logits(k, a)) {
     head_by_logits(k, context, a, m, begin, count);
   } else {
@@ -229,34 +316,10 @@ void head_slab(const kernel_table& k, compute_context& context, const head_loss_
   }
   for (int64_t i = 0; i < count; ++i) *a.loss_sum += m.losses[i];  // OPS-2
   if (a.dx != nullptr) {
-    team_gemm(k, context,
-              {.m = count,
-               .n = a.width,
-               .k = a.vocab,
-               .type = a.type,
-               .out_type = a.type,
-               .a = m.gradient,
-               .lda = row_stride(a.vocab),
-               .b = a.w,
-               .ldb = a.width,
-               .c = at(a.dx, a.type, begin * a.width),
-               .ldc = a.width});
+    team_gemm(k, context, input_gradient_of(a, m, begin, count));
   }
   if (a.dw != nullptr) {
-    team_gemm(k, context,
-              {.m = a.vocab,
-               .n = a.width,
-               .k = count,
-               .type = a.type,
-               .out_type = dtype::f32,
-               .a = m.gradient,
-               .lda = row_stride(a.vocab),
-               .transposed_a = true,
-               .b = x,
-               .ldb = a.width,
-               .c = a.dw,
-               .ldc = a.width,
-               .accumulate = true});
+    team_gemm(k, context, weight_gradient_of(a, m, begin, count));
   }
 }
 
@@ -270,6 +333,30 @@ void host_ops::head_loss(stream& s, const head_loss_args& a) {
       head_slab(k, context, a, memory, begin, std::min(slab, a.tokens - begin));
     }
   });
+}
+
+scratch_demand demand_of(const kernel_table& k, const head_loss_args& a, int threads) {
+  const int64_t slab = slab_tokens(k, a);
+  scratch_demand out{sizes_of_head(k, a, slab).all(), 0, 0};
+  const auto add = [&](const gemm_args& product) {
+    const auto one = demand_of(k, product, threads);
+    out.packing = std::max(out.packing, one.packing);
+    out.dnnl += one.dnnl;
+  };
+  const int64_t rest = a.tokens % slab;
+  for (const int64_t count : {slab, rest}) {
+    if (count == 0) continue;
+    if (keeps_logits(k, a)) {
+      add(logits_of(a, {}, 0, count));
+    } else {
+      const auto rows = largest_share(count, threads);
+      out.packing = std::max(out.packing, round_to_line(k.head_memory(rows, a.width, a.vocab)) *
+                                              static_cast<size_t>(threads));
+    }
+    add(input_gradient_of(a, {}, 0, count));
+    add(weight_gradient_of(a, {}, 0, count));
+  }
+  return out;
 }
 
 }  // namespace troupe::gpu::host

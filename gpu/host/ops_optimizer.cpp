@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "gpu/host/host_ops.hpp"
+#include "gpu/host/scratch_demand.hpp"
 
 namespace troupe::gpu::host {
 namespace {
@@ -12,7 +13,7 @@ namespace {
 constexpr int64_t sum_block = 65536;
 
 int64_t blocks_of(const parameter_span& span) {
-  return (span.count + sum_block - 1) / sum_block;
+  return norm_blocks(span.count);
 }
 
 /// Calls f(block's first element, count, block's number within the span) over the span's blocks.
@@ -88,6 +89,10 @@ void lamb(const kernel_table& k, compute_context& context, const optimizer_step_
 }
 
 }  // namespace
+
+int64_t norm_blocks(int64_t elements) {
+  return (elements + sum_block - 1) / sum_block;
+}
 
 void host_ops::optimizer_step(stream& s, const optimizer_step_args& a) {
   on_host(s).enqueue([a, &k = kernels_](compute_context& context) {

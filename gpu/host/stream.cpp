@@ -6,6 +6,8 @@
 #include <exception>
 #include <memory>
 
+#include "io/base/memory_account.hpp"
+
 namespace troupe::gpu::host {
 namespace {
 
@@ -80,6 +82,8 @@ void host_stream::work() {
 void host_stream::fail_with_current_exception() noexcept {
   try {
     throw;
+  } catch (const io::memory_refused& e) {
+    state_ = e.why;
   } catch (const std::bad_alloc&) {
     state_ = error(errc::no_memory, "stream " + name_ + ": out of memory",
                    "use a smaller batch, or a machine with more memory");

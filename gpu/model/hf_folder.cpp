@@ -32,24 +32,13 @@ std::string full_name(model_family family, const std::string& name) {
 
 /// Buffers that older versions of transformers saved; all are derived from the config.
 bool known_buffer(const std::string& name) {
-  static const std::regex buffers(
-      R"(transformer\.h\.\d+\.attn\.(masked_)?bias)"
-      R"(|model\.(layers\.\d+\.self_attn\.)?rotary_emb\.inv_freq)");
+  static const std::regex buffers(R"(transformer\.h\.\d+\.attn\.(masked_)?bias)"
+                                  R"(|model\.(layers\.\d+\.self_attn\.)?rotary_emb\.inv_freq)");
   return std::regex_match(name, buffers);
 }
 
 std::string shape_text(const std::vector<int64_t>& shape) {
   return fmt::format("[{}]", fmt::join(shape, ", "));
-}
-
-/// out[c, r] = in[r, c], in blocks that stay in the cache.
-void transpose(const float* in, int64_t rows, int64_t columns, float* out) {
-  constexpr int64_t block = 32;
-  for (int64_t r0 = 0; r0 < rows; r0 += block)
-    for (int64_t c0 = 0; c0 < columns; c0 += block)
-      for (int64_t r = r0; r < std::min(rows, r0 + block); ++r)
-        for (int64_t c = c0; c < std::min(columns, c0 + block); ++c)
-          out[c * rows + r] = in[r * columns + c];
 }
 
 /// Every full name the whole model has.
@@ -74,18 +63,43 @@ result<std::map<std::string, const io::tensor_view*, std::less<>>> tensors_of(
   return out;
 }
 
-/// Puts one tensor of a file at `out` in store layout.
-status place(const tensor_info& tensor, const io::tensor_view& view, float* out) {
-  if (view.shape != tensor.file_shape())
-    return tensor_misshapen(tensor.name, shape_text(view.shape), shape_text(tensor.file_shape()));
-  const auto count = static_cast<size_t>(tensor.count);
-  if (tensor.layout == file_layout::same) {
-    TROUPE_CHECK(io::copy_as_f32(view, std::span(out, count)));
-    return {};
+/// `count` elements of a file's tensor as they lie there, from the one with number `first` on.
+status copy_elements(const io::tensor_view& view, int64_t first, int64_t count, float* out) {
+  auto some = view;
+  const auto size = io::size_of(view.type);
+  some.shape = {count};
+  some.bytes =
+      view.bytes.subspan(static_cast<size_t>(first) * size, static_cast<size_t>(count) * size);
+  return io::copy_as_f32(some, std::span(out, static_cast<size_t>(count)));
+}
+
+/// Puts a piece of a tensor at `out` in store layout. Of a file that has it the other way round,
+/// the columns that are the store's rows are read: a run of them in every row of the file.
+status place(const tensor_piece& p, const io::tensor_view& view, float* out) {
+  const auto& t = *p.tensor;
+  if (t.layout == file_layout::same) return copy_elements(view, p.first, p.count, out);
+  const int64_t rows = t.shape[0], width = t.shape[1];
+  const int64_t first_row = p.first / width, end_row = (p.first + p.count + width - 1) / width;
+  std::vector<float> run(static_cast<size_t>(end_row - first_row));
+  for (int64_t i = 0; i < width; ++i) {
+    TROUPE_CHECK(copy_elements(view, i * rows + first_row, std::ssize(run), run.data()));
+    for (int64_t o = first_row; o < end_row; ++o) {
+      const int64_t to = o * width + i - p.first;
+      if (to >= 0 && to < p.count) out[to] = run[static_cast<size_t>(o - first_row)];
+    }
   }
-  std::vector<float> values(count);
-  TROUPE_CHECK(io::copy_as_f32(view, values));
-  transpose(values.data(), tensor.shape[1], tensor.shape[0], out);
+  return {};
+}
+
+/// Whether the file has all tensors of the chunk, in their shapes.
+status check_chunk(const chunk_info& chunk,
+                   const std::map<std::string, const io::tensor_view*, std::less<>>& tensors) {
+  for (const auto& t : chunk.tensors) {
+    const auto found = tensors.find(t.name);
+    if (found == tensors.end()) return weights_missing(t.name, shape_text(t.file_shape()));
+    if (found->second->shape != t.file_shape())
+      return tensor_misshapen(t.name, shape_text(found->second->shape), shape_text(t.file_shape()));
+  }
   return {};
 }
 
@@ -111,15 +125,15 @@ status load_weights(parameter_store& store, const model_config& model, const io:
   TROUPE_TRY(tensors, tensors_of(model, file));
   for (int c = 0; c < store.chunk_count(); ++c) {
     const chunk_info& chunk = store.info(c);
-    std::vector<float> values(static_cast<size_t>(chunk.count), 0.0f);
-    for (const auto& tensor : chunk.tensors) {
-      if (ending.stop_requested()) return error{errc::cancelled, "stopped"};
-      const auto found = tensors.find(tensor.name);
-      if (found == tensors.end())
-        return weights_missing(tensor.name, shape_text(tensor.file_shape()));
-      TROUPE_CHECK(place(tensor, *found->second, values.data() + tensor.offset));
-    }
-    TROUPE_CHECK(store.write(c, part::master, values.data()));
+    TROUPE_CHECK(check_chunk(chunk, tensors));
+    const auto values = [&](int64_t first, int64_t count, float* out) -> status {
+      std::fill_n(out, count, 0.0f);
+      return for_each_piece(chunk, first, count, [&](const tensor_piece& p) -> status {
+        if (ending.stop_requested()) return error{errc::cancelled, "stopped"};
+        return place(p, *tensors.at(p.tensor->name), out + p.at);
+      });
+    };
+    TROUPE_CHECK(store.write(c, part::master, values));
   }
   return {};
 }

@@ -29,18 +29,19 @@ bool ends_with_any(std::string_view name, std::initializer_list<std::string_view
   return false;
 }
 
-/// Sets one tensor's values at `out`.
-void fill(const tensor_info& tensor, const model_config& model, uint64_t seed, float* out) {
+/// Sets `count` of one tensor's values at `out`, from its element `first` on.
+void fill(const tensor_info& tensor, const model_config& model, uint64_t seed, int64_t first,
+          int64_t count, float* out) {
   const std::string_view name = tensor.name;
   if (name.ends_with(".bias")) return;  // zero already
   if (tensor.shape.size() == 1) {
-    std::fill_n(out, tensor.count, 1.0f);
+    std::fill_n(out, count, 1.0f);
     return;
   }
   double deviation = model.init_std;
   if (ends_with_any(name, {".c_proj.weight", ".o_proj.weight", ".down_proj.weight"}))
     deviation /= std::sqrt(2.0 * static_cast<double>(model.layers));
-  fill_normal(seed, name, 0, tensor.count, deviation, out);
+  fill_normal(seed, name, first, count, deviation, out);
 }
 
 }  // namespace
@@ -66,13 +67,15 @@ void fill_normal(uint64_t seed, std::string_view name, int64_t first, int64_t co
 status initialize(parameter_store& store, const model_config& model, uint64_t seed,
                   const std::stop_token& ending) {
   for (int c = 0; c < store.chunk_count(); ++c) {
-    const chunk_info& chunk = store.info(c);
-    std::vector<float> values(static_cast<size_t>(chunk.count), 0.0f);
-    for (const auto& tensor : chunk.tensors) {
-      if (ending.stop_requested()) return error{errc::cancelled, "stopped"};
-      fill(tensor, model, seed, values.data() + tensor.offset);
-    }
-    TROUPE_CHECK(store.write(c, part::master, values.data()));
+    const auto values = [&](int64_t first, int64_t count, float* out) -> status {
+      std::fill_n(out, count, 0.0f);
+      return for_each_piece(store.info(c), first, count, [&](const tensor_piece& p) -> status {
+        if (ending.stop_requested()) return error{errc::cancelled, "stopped"};
+        fill(*p.tensor, model, seed, p.first, p.count, out + p.at);
+        return {};
+      });
+    };
+    TROUPE_CHECK(store.write(c, part::master, values));
   }
   return {};
 }

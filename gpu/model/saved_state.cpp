@@ -44,14 +44,13 @@ class restorer {
     for (int c = 0; c < store_.chunk_count(); ++c)
       for (const auto which : std::span(all).first(what == restored::everything ? all.size() : 1)) {
         const bool on_disk = store_.state_on_disk(c);
-        if (on_disk) apart_.push_back({c, which, {}});
+        if (on_disk) apart_.push_back({c, which});
         const uint64_t begin = on_disk ? 0 : next_place(c, which);
-        auto& wants = on_disk ? apart_.back().wants : wants_;
         for (const auto& t : store_.info(c).tensors) {
           const auto at = tensors.find(t.name);
           const auto* found = at == tensors.end() ? nullptr : &from_.content().tensors[at->second];
           TROUPE_CHECK(fits(from_.content(), found, t, which));
-          want_part(t, which, store_.slice(c), begin, wants);
+          if (!on_disk) want_part(t, which, store_.slice(c), begin, wants_);
         }
       }
     return {};
@@ -71,8 +70,17 @@ class restorer {
   struct array {
     int chunk = 0;
     cp::part which = cp::part::master;
-    std::vector<cp::want> wants;
   };
+  /// Values of an array from element `first` on.
+  struct window {
+    int64_t first = 0;
+    std::vector<float> values = {};
+    bool has(int64_t from, int64_t count) const {
+      return from >= first && from + count <= first + std::ssize(values);
+    }
+  };
+  /// A slot that is read in part is read, and summed, as a whole: some groups at a time.
+  static constexpr int64_t window_elements = int64_t{4} << 20;
 
   status carry_to_memory(const cp::work_options& how) {
     TROUPE_TRY(loading, store_.owner().make_stream({.name = "load"}));
@@ -91,16 +99,34 @@ class restorer {
     return read ? copied : read;
   }
 
-  /// By way of memory for this one array: what its disk takes are whole blocks.
-  status carry_to_disk(const array& a, const cp::work_options& how) {
-    std::vector<float> values(static_cast<size_t>(store_.info(a.chunk).count), 0.0f);
-    TROUPE_TRY(plan, cp::plan_restore(from_.content(), a.wants));
+  status look_at(const array& a, int64_t first, int64_t count, const cp::work_options& how,
+                 window& w) {
+    const auto& chunk = store_.info(a.chunk);
+    w.first = first;
+    w.values.assign(static_cast<size_t>(std::min(chunk.count - first, count)), 0.0f);
+    std::vector<cp::want> wants;
+    for (const auto& t : chunk.tensors)
+      want_part(t, a.which, {first, std::ssize(w.values), 0, 0}, 0, wants);
+    if (wants.empty()) return {};
+    TROUPE_TRY(plan, cp::plan_restore(from_.content(), wants));
     const auto put_there = [&](uint64_t to, std::span<const std::byte> bytes) -> status {
-      std::memcpy(reinterpret_cast<std::byte*>(values.data()) + to, bytes.data(), bytes.size());
+      std::memcpy(reinterpret_cast<std::byte*>(w.values.data()) + to, bytes.data(), bytes.size());
       return {};
     };
-    TROUPE_CHECK(from_.read(plan, put_there, how));
-    return store_.write(a.chunk, store_part(a.which), values.data());
+    return from_.read(plan, put_there, how);
+  }
+
+  /// By way of memory for some of it.
+  status carry_to_disk(const array& a, const cp::work_options& how) {
+    window w;
+    return store_.write(a.chunk, store_part(a.which),
+                        [&](int64_t first, int64_t count, float* out) -> status {
+                          if (!w.has(first, count))
+                            TROUPE_CHECK(
+                                look_at(a, first, std::max(count, window_elements), how, w));
+                          std::copy_n(w.values.data() + (first - w.first), count, out);
+                          return {};
+                        });
   }
 
   static constexpr uint64_t gap = 64;

@@ -9,6 +9,7 @@
 #include "gpu/model/stage_memory.hpp"
 #include "gpu/model/stage_weights.hpp"
 #include "gpu/model/tensor_names.hpp"
+#include "io/base/memory_account.hpp"
 
 namespace troupe::gpu {
 
@@ -27,6 +28,7 @@ class stage_model::impl {
                                         .where = shape_.where});
     if (!store) return store.error();
     store_ = std::move(*store);
+    const io::memory_holder holder("activations and workspace");
     auto arena = owner_.allocate(stage_memory::lay_out(model_, shape_, nullptr).total_bytes);
     if (!arena) return arena.error().within("activations");
     arena_ = std::move(*arena);

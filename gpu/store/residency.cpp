@@ -9,6 +9,13 @@ io::chunk_file swap_layout(const chunk_slice& slice, const residency& where, dty
   return {slice.part, where.group_elements, compute != dtype::f32};
 }
 
+uint64_t weights_read_bytes(const io::chunk_file& file) {
+  uint64_t out = 0;
+  for (int g = 0; g < file.groups(); ++g)
+    out += file.has_weights() ? file.weights_bytes(g) : file.array_bytes(g);
+  return out;
+}
+
 uint64_t swap_slot_bytes(const io::chunk_file& file) {
   return file.group_bytes(0) + file.weights_bytes(0);
 }

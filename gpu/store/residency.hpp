@@ -16,6 +16,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "gpu/device.hpp"
@@ -61,6 +62,8 @@ constexpr size_t frame_size(size_t bytes) noexcept {
 
 /// How the state of a slice lies in its file.
 io::chunk_file swap_layout(const chunk_slice& slice, const residency& where, dtype compute);
+/// What is read of such a file for a chunk's weights: in float32 training its masters.
+uint64_t weights_read_bytes(const io::chunk_file& file);
 /// Memory for one group of such a file on its way.
 uint64_t swap_slot_bytes(const io::chunk_file& file);
 
@@ -71,6 +74,10 @@ struct swap_sizes {
 };
 swap_sizes swap_sizes_of(const std::vector<chunk_info>& chunks, const residency& where,
                          dtype compute);
+
+/// Gives `count` values of a chunk from element `first` on, in ascending pieces; what is between
+/// tensors is zero. Errors: whatever keeps it from it.
+using value_source = std::function<status(int64_t first, int64_t count, float* out)>;
 
 /// Moves the parts of chunks whose state is on disk. Of one store, which calls it; by the thread
 /// that enqueues, but for the blocking ones.
@@ -90,7 +97,7 @@ class chunk_mover {
   // -- blocking; the chunk is quiet --------------------------------------------------------------
 
   /// Sets master, m or v of the whole slice; with master the weights too.
-  virtual status write(int chunk, part which, const float* host) = 0;
+  virtual status write(int chunk, part which, const value_source& values) = 0;
   /// Reads elements of the slice. From any thread, also while others read.
   virtual status read(int chunk, part which, int64_t first, int64_t count, float* host) = 0;
   /// Makes the weights of the masters, rounded as the update of step `after` did.

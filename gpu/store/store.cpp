@@ -5,6 +5,8 @@
 #include <cassert>
 #include <cstring>
 
+#include "io/base/memory_account.hpp"
+
 namespace troupe::gpu {
 
 namespace {
@@ -126,6 +128,9 @@ result<std::shared_ptr<buffer>> parameter_store::memory_for(
   const auto number = static_cast<size_t>(std::max(frame, 0));
   if (frame >= 0 && number < frames.size() && frames[number]) return frames[number];
   const size_t bytes = frame >= 0 ? size_of_frame(which, frame) : this->bytes(chunk, which);
+  const io::memory_holder holder(which == part::weight ? "weights"
+                                 : which == part::grad ? "gradients"
+                                                       : "masters and moments");
   TROUPE_TRY(memory, owner_->allocate(bytes));
   auto out = std::make_shared<buffer>(std::move(memory));
   if (frame >= 0) {
@@ -223,43 +228,64 @@ void parameter_store::publish_weights(stream& s, int chunk, int64_t after) {
   weights_changed(chunk);  // PS-4
 }
 
-void parameter_store::write_slice(stream& s, int chunk, part which, const float* host) {
+/// Of the piece that begins at element `first` of the chunk, what is the slice's; with masters the
+/// weights of all of it.
+void parameter_store::write_piece(stream& s, int chunk, part which, int64_t first, int64_t count,
+                                  const float* host) {
   const auto& own = slice(chunk);
-  if (own.count > 0) s.copy(data(chunk, which), host + own.first, floats(own.count));
+  const int64_t begin = std::max(first, own.first);
+  const int64_t end = std::min(first + count, own.first + own.count);
+  const bool is_weight = which == part::master && weight_is_master();
+  if (begin < end && !is_weight)
+    s.copy(static_cast<float*>(data(chunk, which)) + (begin - own.first), host + (begin - first),
+           floats(end - begin));
+  if (which == part::master) write_weights(s, chunk, first, count, host);
 }
 
-void parameter_store::write_weights(stream& s, int chunk, const float* host) {
-  const int64_t count = info(chunk).count;
+void parameter_store::write_weights(stream& s, int chunk, int64_t first, int64_t count,
+                                    const float* host) {
+  auto* weights = static_cast<std::byte*>(weight(chunk)) +
+                  static_cast<size_t>(first) * size_of(options_.compute);
   if (weight_is_master()) {
-    s.copy(weight(chunk), host, floats(count));
-    weights_changed(chunk);  // PS-4
-    return;
+    s.copy(weights, host, floats(count));
+  } else if (options_.replica.ranks == 1) {
+    round_weights(s, chunk, weights, master(chunk) + first, first, count, 0);
+  } else {
+    // Nowhere are the masters of other slices; on their way they lie where the gradients will.
+    float* way = grad(chunk) + first;
+    s.copy(way, host, floats(count));
+    owner_->ops().cast(s, {weights, options_.compute, way, dtype::f32, count});
+    s.zero(way, floats(count));
   }
-  write_slice(s, chunk, part::master, host);
-  if (options_.replica.ranks == 1) return publish_weights(s, chunk);
-  // Nowhere are the masters of other slices; on their way they lie where the gradients will.
-  s.copy(grad(chunk), host, floats(count));
-  owner_->ops().cast(s, {weight(chunk), options_.compute, grad(chunk), dtype::f32, count});
-  s.zero(grad(chunk), floats(count));
-  weights_changed(chunk);  // PS-4
 }
 
-status parameter_store::write(int chunk, part which, const float* host) {
+status parameter_store::write(int chunk, part which, const value_source& values) {
   assert(which == part::master || which == part::m || which == part::v);
   auto s = owner_->make_stream({.name = "load"});
   if (!s) return s.error();
   await_readers(**s, chunk);  // PS-5
+  if (which == part::master) weights_changed(chunk);  // PS-4
   if (state_on_disk(chunk)) {
     TROUPE_CHECK((*s)->synchronize());
-    weights_changed(chunk);
-    return mover_->write(chunk, which, host);
+    return mover_->write(chunk, which, values);
   }
   fetch_weights(**s, chunk);
-  if (which == part::master)
-    write_weights(**s, chunk, host);
-  else
-    write_slice(**s, chunk, which, host);
-  return (*s)->synchronize();
+  const int64_t all = info(chunk).count;
+  std::vector<float> piece(static_cast<size_t>(std::min(all, piece_elements)));
+  for (int64_t first = 0; first < all; first += piece_elements) {
+    const int64_t count = std::min(piece_elements, all - first);
+    TROUPE_CHECK(values(first, count, piece.data()));
+    write_piece(**s, chunk, which, first, count, piece.data());
+    TROUPE_CHECK((*s)->synchronize());
+  }
+  return {};
+}
+
+status parameter_store::write(int chunk, part which, const float* host) {
+  return write(chunk, which, [host](int64_t first, int64_t count, float* out) -> status {
+    std::copy_n(host + first, count, out);
+    return {};
+  });
 }
 
 status parameter_store::read(int chunk, part which, float* host) const {

@@ -44,6 +44,7 @@
 // PS-9 Whoever begins to add to the gradient of a chunk first calls fetch_gradient(chunk).
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -112,6 +113,27 @@ chunk_slice slice_of(int64_t chunk_elements, const replica_place& replica);
 std::vector<parameter_span> spans_within(const std::vector<parameter_span>& spans, int64_t first,
                                          int64_t count, int64_t& skipped);
 
+/// What of a tensor lies in a range of its chunk.
+struct tensor_piece {
+  const tensor_info* tensor = nullptr;
+  int64_t first = 0;  ///< its first element in the tensor
+  int64_t count = 0;
+  int64_t at = 0;  ///< where it begins in the range
+};
+
+/// Calls `each` for every tensor that lies in the elements [first, first + count) of the chunk, in
+/// order, until one fails.
+template <class F>
+status for_each_piece(const chunk_info& chunk, int64_t first, int64_t count, F each) {
+  for (const auto& t : chunk.tensors) {
+    const int64_t begin = std::max(t.offset, first);
+    const int64_t end = std::min(t.offset + t.count, first + count);
+    if (begin < end)
+      TROUPE_CHECK(each(tensor_piece{&t, begin - t.offset, end - begin, begin - first}));
+  }
+  return {};
+}
+
 /// Appends a tensor at the next free offset; `adjacent` leaves no padding before it (PS-2).
 void add_tensor(chunk_info& chunk, tensor_info tensor, bool adjacent = false);
 
@@ -140,6 +162,9 @@ struct store_options {
 
 class parameter_store {
  public:
+  /// Of what write() has in memory of a chunk whose state is, too.
+  static constexpr int64_t piece_elements = int64_t{1} << 20;
+
   /// Allocates every part that is in memory, zeroed. Fails with no_memory. Where some are not, a
   /// mover is set before anything else is called.
   static result<std::unique_ptr<parameter_store>> make(device& owner,
@@ -220,9 +245,11 @@ class parameter_store {
   /// PS-8: the chunk's own.
   uint64_t rounding_seed(int chunk) const;
 
-  /// Sets master, m or v from the info().count host values of the whole chunk, of which the slice
-  /// is kept; with master all weights are set, too. Blocks; the chunk must be quiet, and where
-  /// there are other replicas its gradients are zero afterwards. For start-up and tests.
+  /// Sets master, m or v from the info().count values of the whole chunk, of which the slice is
+  /// kept; with master all weights are set, too. A piece at a time is in memory. Blocks; the chunk
+  /// must be quiet, and where there are other replicas its gradients are zero afterwards. For
+  /// start-up and tests.
+  status write(int chunk, part which, const value_source& values);
   status write(int chunk, part which, const float* host);
   /// Reads the slice().count values of master, m or v. Blocks like write().
   status read(int chunk, part which, float* host) const;
@@ -277,8 +304,9 @@ class parameter_store {
   bool in_memory(int chunk, part which) const;
   bool present(part which) const noexcept;
   bool weight_is_master() const noexcept { return options_.compute == dtype::f32; }
-  void write_slice(stream& s, int chunk, part which, const float* host);
-  void write_weights(stream& s, int chunk, const float* host);
+  void write_piece(stream& s, int chunk, part which, int64_t first, int64_t count,
+                   const float* host);
+  void write_weights(stream& s, int chunk, int64_t first, int64_t count, const float* host);
 
   device* owner_;
   store_options options_;

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "io/file.hpp"
+#include "io/base/memory_account.hpp"
 
 namespace troupe::gpu {
 
@@ -90,9 +91,11 @@ status swapper::make_slots() {
       weights = std::max<uint64_t>(weights, store_.frame_bytes(c));
   }
   const bool direct = store_.owner().host_accessible();
+  const io::memory_holder holder("state on its way");
   const auto make = [&](uint64_t size, bool twin) -> result<slot> {
     slot s;
-    auto memory = std::make_shared<io::io_buffer>(io::io_buffer::allocate(size));
+    TROUPE_TRY(allocated, io::io_buffer::make(size));
+    auto memory = std::make_shared<io::io_buffer>(std::move(allocated));
     s.host = memory->bytes().data();
     s.owner = std::move(memory);
     TROUPE_TRY(pinned, store_.owner().pin(s.host, size));
@@ -180,7 +183,8 @@ void swapper::fetch_weights(stream& s, int chunk) {
     weights_in_->wait(f.free);             // SWP-2
     weights_in_->wait(at(chunk).written);  // SWP-3
     const auto bytes = store_.frame_bytes(chunk);
-    enqueue(*weights_in_, swap_op::read_weights, chunk, bytes, [&] {
+    const auto moved = weights_read_bytes(at(chunk).layout);
+    enqueue(*weights_in_, swap_op::read_weights, chunk, moved, [&] {
       auto* frame_memory = static_cast<std::byte*>(store_.weight(chunk));
       const bool direct = store_.owner().host_accessible();
       auto* into = direct ? frame_memory : weight_twin_.host;
@@ -377,13 +381,11 @@ swapper::slot& swapper::quiet_slot() {
   return s;
 }
 
-status swapper::write_array(int chunk, int group, state_part which, const float* values) {
+/// The array that the quiet slot begins with.
+status swapper::write_array(int chunk, int group, state_part which) {
   auto& c = at(chunk);
   auto& s = quiet_slot();
   const auto bytes = c.layout.array_bytes(group);
-  const auto used = static_cast<size_t>(c.layout.count(group)) * sizeof(float);
-  std::memset(s.host, 0, bytes);
-  if (values != nullptr) std::memcpy(s.host, values, used);
   c.sums[static_cast<size_t>(group)][static_cast<size_t>(which)] = io::crc32c({s.host, bytes});
   ++c.writes;
   const range one{c.file, c.layout.offset(group, which), {s.host, bytes}};
@@ -393,28 +395,29 @@ status swapper::write_array(int chunk, int group, state_part which, const float*
 status swapper::zero_moments(int chunk) {
   auto& c = at(chunk);
   if (!std::exchange(c.moments_are_zero, false)) return {};
-  for (int g = 0; g < c.layout.groups(); ++g)
+  for (int g = 0; g < c.layout.groups(); ++g) {
+    std::memset(quiet_slot().host, 0, c.layout.array_bytes(g));
     for (const auto which : {state_part::exp_avg, state_part::exp_avg_sq})
-      TROUPE_CHECK(write_array(chunk, g, which, nullptr));
+      TROUPE_CHECK(write_array(chunk, g, which));
+  }
   return {};
 }
 
-status swapper::write(int chunk, part which, const float* host) {
+status swapper::write(int chunk, part which, const value_source& values) {
   auto& c = at(chunk);
   if (c.written) c.written->wait_on_host();
   if (which != part::master) TROUPE_CHECK(zero_moments(chunk));
+  if (auto& f = weights_of(chunk); which == part::master && f.occupant == chunk) f.occupant = -1;
   const auto& slice = store_.slice(chunk);
-  std::vector<float> last;
   for (int g = 0; g < c.layout.groups(); ++g) {
-    const float* from = host + slice.first + c.layout.first(g);
-    if (const auto there = slice.count - c.layout.first(g); there < c.layout.count(g)) {
-      last.assign(static_cast<size_t>(c.layout.count(g)), 0.0f);  // the slice's own padding
-      std::copy_n(from, std::max<int64_t>(0, there), last.begin());
-      from = last.data();
-    }
-    TROUPE_CHECK(write_array(chunk, g, state_part_of(which), from));
+    auto* into = reinterpret_cast<float*>(quiet_slot().host);
+    const auto there = std::clamp<int64_t>(slice.count - c.layout.first(g), 0, c.layout.count(g));
+    std::memset(into, 0, c.layout.array_bytes(g));  // the slice's own padding
+    if (there > 0) TROUPE_CHECK(values(slice.first + c.layout.first(g), there, into));
+    TROUPE_CHECK(write_array(chunk, g, state_part_of(which)));
+    if (which == part::master) TROUPE_CHECK(publish_slot(chunk, g, 0));
   }
-  return which == part::master ? publish(chunk, 0) : status();
+  return {};
 }
 
 status swapper::read(int chunk, part which, int64_t first, int64_t count, float* host) {
@@ -427,7 +430,9 @@ status swapper::read(int chunk, part which, int64_t first, int64_t count, float*
     if (kept.chunk != chunk || kept.group != group || kept.writes != c.writes) {
       kept.chunk = -1;
       const auto bytes = c.layout.array_bytes(group);
-      auto memory = std::make_shared<io::io_buffer>(io::io_buffer::allocate(bytes));
+      const io::memory_holder holder("state for a checkpoint");
+      TROUPE_TRY(allocated, io::io_buffer::make(bytes));
+      auto memory = std::make_shared<io::io_buffer>(std::move(allocated));
       const range one{c.file, c.layout.offset(group, wanted), {memory->bytes().data(), bytes}};
       const auto sum = c.sums[static_cast<size_t>(group)][static_cast<size_t>(wanted)];
       TROUPE_CHECK(read_checked({&one, 1}, memory, [&] {
@@ -453,11 +458,17 @@ status swapper::publish(int chunk, int64_t after) {
 }
 
 status swapper::publish_group(int chunk, int group, int64_t after) {
+  if (!at(chunk).layout.has_weights() && where_.of(chunk).weight_frame >= 0) return {};
+  TROUPE_CHECK(read_state(quiet_slot(), chunk, group, true));
+  return publish_slot(chunk, group, after);
+}
+
+/// Makes the weights of the masters in the quiet slot.
+status swapper::publish_slot(int chunk, int group, int64_t after) {
   auto& c = at(chunk);
   const bool separate = c.layout.has_weights(), own = where_.of(chunk).weight_frame < 0;
   if (!separate && !own) return {};
   auto& s = quiet_slot();
-  TROUPE_CHECK(read_state(s, chunk, group, true));
   const auto bytes = c.layout.array_bytes(group);
   const auto memory = in_slot(s, c, group, false);
   const bool twin = s.on_device.data() != nullptr;

@@ -90,7 +90,7 @@ class swapper final : public chunk_mover {
   void release_weights(stream& s, int chunk) override;
   void fetch_gradient(stream& s, int chunk) override;
   void await_state(stream& s, int chunk) override;
-  status write(int chunk, part which, const float* host) override;
+  status write(int chunk, part which, const value_source& values) override;
   status read(int chunk, part which, int64_t first, int64_t count, float* host) override;
   status publish(int chunk, int64_t after) override;
 
@@ -163,9 +163,10 @@ class swapper final : public chunk_mover {
                std::span<const std::byte> bytes, uint32_t sum) const;
   status read_checked(std::span<const io::swap_io::range> what, const std::shared_ptr<void>& owner,
                       const std::function<status()>& check_all);
-  status write_array(int chunk, int group, io::state_part which, const float* values);
+  status write_array(int chunk, int group, io::state_part which);
   status zero_moments(int chunk);
   status publish_group(int chunk, int group, int64_t after);
+  status publish_slot(int chunk, int group, int64_t after);
   slot& quiet_slot();
 
   parameter_store& store_;

@@ -333,6 +333,11 @@ constinit const property rows[] = {
         within(0, 1e15)),
     key<&job::swap, &swap_section::verify>("swap.verify",
                                            "Sum what is read from the drive, and compare"),
+    key<&job::swap, &swap_section::rated_tbw>(
+        "swap.rated_tbw",
+        "Terabytes that the drive is rated to be written (TBW), for `troupe plan` to say how many "
+        "steps that is; 0 = not known",
+        within(0, million)),
 
     key<&job::timeouts, &timeouts_s::start_s>(
         "timeouts.start_s",

@@ -53,22 +53,25 @@ std::string fact_of(const std::string& device) {
 
 // -- measuring -----------------------------------------------------------------------------------
 
-/// Moves `chunks` chunks one way, `depth` at a time, and syncs writes.
-status move_all(disk& on, file_id file, disk_op op, slots& ring, size_t chunk, uint64_t chunks) {
+/// Moves `chunks` chunks, `depth` at a time, and syncs writes. `op`: each way; none: even ones are
+/// read and odd ones written.
+status move_all(disk& on, file_id file, std::optional<disk_op> op, slots& ring, size_t chunk,
+                uint64_t chunks) {
   uint64_t asked = 0;
   while (asked < chunks || on.under_way() > 0) {
     std::optional<slot> lease;
     while (asked < chunks && (lease = ring.try_take())) {
       io_buffer buffer(std::move(*lease), chunk);
-      TROUPE_CHECK(op == disk_op::write ? on.write(file, asked * chunk, std::move(buffer), asked)
-                                        : on.read(file, asked * chunk, std::move(buffer), asked));
+      const auto way = op.value_or(asked % 2 == 0 ? disk_op::read : disk_op::write);
+      TROUPE_CHECK(way == disk_op::write ? on.write(file, asked * chunk, std::move(buffer), asked)
+                                         : on.read(file, asked * chunk, std::move(buffer), asked));
       ++asked;
     }
     auto done = on.wait(1, chunk_patience);
     if (done.empty()) return error{errc::timeout, "the disk does not answer"};
     for (auto& c : done) TROUPE_CHECK(c.outcome);
   }
-  if (op != disk_op::write) return {};
+  if (op == disk_op::read) return {};
   TROUPE_CHECK(on.fdatasync(file, 0));
   auto done = on.wait(1, chunk_patience);
   if (done.empty()) return error{errc::timeout, "the disk does not answer"};
@@ -77,6 +80,14 @@ status move_all(disk& on, file_id file, disk_op op, slots& ring, size_t chunk, u
 
 double rate_of(uint64_t bytes, disk::nanoseconds took) {
   return static_cast<double>(bytes) * 1e9 / static_cast<double>(std::max<int64_t>(took.count(), 1));
+}
+
+/// From how long as many bytes took each way alone, and both ways at once.
+double duplex_of(disk::nanoseconds write, disk::nanoseconds read, disk::nanoseconds both) {
+  const auto shorter = static_cast<double>(std::min(write, read).count());
+  const auto longer = static_cast<double>(std::max(write, read).count());
+  if (shorter <= 0) return 0;
+  return std::clamp(1 - (static_cast<double>(both.count()) - longer) / shorter, 0.0, 1.0);
 }
 
 /// Bytes that no disk can squeeze.
@@ -105,7 +116,7 @@ result<disk_rate> try_one(const fs::path& folder, const calibrate_options& optio
   TROUPE_TRY(scratch, scratch_folder::make(folder, ".troupe-calibrate-"));  // CA-2
   TROUPE_TRY(on, open_disk(how));
   backend = on->facts().backend;
-  uint64_t chunks = std::max<uint64_t>(budget / chunk, 1);
+  const uint64_t chunks = std::max<uint64_t>(2 * (budget / chunk) / 3, 1);
   open_options opened;
   opened.mode = open_mode::create;
   opened.direct = true;
@@ -113,13 +124,18 @@ result<disk_rate> try_one(const fs::path& folder, const calibrate_options& optio
   TROUPE_TRY(file, on->open(scratch.path() / "measured", opened));
   // Its name goes at once: a process that is ended while it measures leaves no bytes.
   static_cast<void>(remove_from_scratch(scratch.path(), "measured"));
-  disk_rate rate{chunk, depth, 0, 0};
+  disk_rate rate{chunk, depth};
   auto start = on->now();
   TROUPE_CHECK(move_all(*on, file, disk_op::write, *ring, chunk, chunks));
   auto written = on->now();
   TROUPE_CHECK(move_all(*on, file, disk_op::read, *ring, chunk, chunks));
+  auto read = on->now();
+  // Half as many each way as before: twice the time is that of as many.
+  TROUPE_CHECK(move_all(*on, file, std::nullopt, *ring, chunk, chunks));
+  const auto both = 2 * (on->now() - read);
   rate.write_bytes_s = rate_of(chunks * chunk, written - start);
-  rate.read_bytes_s = rate_of(chunks * chunk, on->now() - written);
+  rate.read_bytes_s = rate_of(chunks * chunk, read - written);
+  rate.duplex = duplex_of(written - start, read - written, both);
   return rate;
 }
 
@@ -133,6 +149,7 @@ nlohmann::json value_of(const calibration& found) {
       {"depth", found.best.depth},
       {"write_bytes_s", found.best.write_bytes_s},
       {"read_bytes_s", found.best.read_bytes_s},
+      {"duplex", found.best.duplex},
   };
 }
 
@@ -147,6 +164,7 @@ std::optional<calibration> parsed(const nlohmann::json& json) try {
   found.best.depth = depth.get<size_t>();
   found.best.write_bytes_s = json.at("write_bytes_s").get<double>();
   found.best.read_bytes_s = json.at("read_bytes_s").get<double>();
+  found.best.duplex = json.at("duplex").get<double>();
   return found;
 } catch (const nlohmann::json::exception&) {
   return std::nullopt;
@@ -199,6 +217,7 @@ std::optional<calibration> kept_calibration(const fs::path& folder,
   if (!possible(found->best.chunk_bytes, found->best.depth)) return std::nullopt;
   if (!believable(found->best.write_bytes_s) || !believable(found->best.read_bytes_s))
     return std::nullopt;
+  if (!(found->best.duplex >= 0 && found->best.duplex <= 1)) return std::nullopt;
   return found;
 }
 

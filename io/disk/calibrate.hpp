@@ -7,7 +7,7 @@
 //         system type, size), not older than max_age, and every number in it is possible; else it
 //         is as absent.
 //   CA-2  What the measurement writes is removed, also after an error; at most budget_bytes are
-//         written.
+//         written, of each try a third while as much is read.
 #pragma once
 
 #include <chrono>
@@ -28,6 +28,8 @@ struct disk_rate {
   size_t depth = 0;
   double write_bytes_s = 0;  ///< fdatasync included
   double read_bytes_s = 0;
+  /// What reads and writes at once save of the shorter one's time, 0 to 1: nothing, or all of it.
+  double duplex = 0;
 };
 
 struct calibration {

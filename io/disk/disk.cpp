@@ -72,13 +72,26 @@ io_buffer io_buffer::allocate(size_t bytes) {
   constexpr size_t huge_page = size_t{2} << 20;
   const bool huge = whole >= huge_page;
   if (huge) whole = (whole + huge_page - 1) / huge_page * huge_page;
+  auto booked = process_memory().book(memory_holder::current(), whole);
+  if (!booked) throw memory_refused(booked.error());
   auto* memory = static_cast<std::byte*>(std::aligned_alloc(huge ? huge_page : disk_block, whole));
   if (memory == nullptr) throw std::bad_alloc();
   if (huge) ::madvise(memory, whole, MADV_HUGEPAGE);  // advice: without it all works, slower
   std::memset(memory, 0, whole);
   buffer.memory_.reset(memory);
+  buffer.booking_ = std::move(*booked);
   buffer.bytes_ = {memory, bytes};
   return buffer;
+}
+
+result<io_buffer> io_buffer::make(size_t bytes) {
+  try {
+    return allocate(bytes);
+  } catch (const memory_refused& e) {
+    return e.why;
+  } catch (const std::bad_alloc&) {
+    return error{errc::no_memory, fmt::format("cannot allocate {} bytes of memory", bytes)};
+  }
 }
 
 io_buffer io_buffer::over(std::span<std::byte> bytes, std::shared_ptr<void> owner) {

@@ -36,6 +36,7 @@
 #include "io/base/result.hpp"
 #include "io/disk/file_system.hpp"
 #include "io/disk/slots.hpp"
+#include "io/base/memory_account.hpp"
 
 namespace troupe::io {
 
@@ -67,8 +68,11 @@ class io_buffer {
   io_buffer() = default;
   /// The first `bytes` of a slot; the lease travels with it.
   io_buffer(slot lease, size_t bytes);
-  /// New zeroed memory at a multiple of disk_block; huge pages where it is large.
+  /// New zeroed memory at a multiple of disk_block; huge pages where it is large; booked under the
+  /// name of its holder. Throws std::bad_alloc, as memory_refused where a budget is used up.
   static io_buffer allocate(size_t bytes);
+  /// The same without exceptions. Errors: no_memory, memory_used_up.
+  static result<io_buffer> make(size_t bytes);
 
   /// The caller's memory, which lives as long as `owner` does. Not touched by anybody until the
   /// completion comes.
@@ -95,6 +99,7 @@ class io_buffer {
   slot lease_;
   std::unique_ptr<std::byte, free_memory> memory_;
   std::shared_ptr<void> owner_;
+  memory_account::booking booking_;  ///< of memory_
 };
 
 /// The answer to one operation. The buffer comes back with it; a slot is free again when the

@@ -89,6 +89,7 @@ result<std::shared_ptr<slots>> slots::make(const slots_options& options) {
         fmt::format("{} slots of {} bytes are impossible", options.count, options.slot_bytes),
         "slots are multiples of 4096 bytes, at most 1 GiB; 1 to 65536 of them"};
   size_t bytes = options.slot_bytes * static_cast<size_t>(options.count);
+  TROUPE_TRY(booked, process_memory().book("slots of checkpoints", bytes));
   size_t mapped = bytes + huge_page;  // so that the arena can begin at a huge page
   void* mapping =
       ::mmap(nullptr, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -98,6 +99,7 @@ result<std::shared_ptr<slots>> slots::make(const slots_options& options) {
     return e;
   }
   std::shared_ptr<slots> ring(new slots(options, mapping, mapped));
+  ring->booking_ = std::move(booked);
   ::madvise(ring->arena_.data(), bytes, MADV_HUGEPAGE);  // advice: without it all works, slower
   TROUPE_CHECK(touch(ring->arena_));
   if (options.pin) TROUPE_CHECK(options.pin(ring->arena_));

@@ -30,6 +30,7 @@
 #include <vector>
 
 #include "io/base/result.hpp"
+#include "io/base/memory_account.hpp"
 
 namespace troupe::io {
 
@@ -129,6 +130,7 @@ class slots : public std::enable_shared_from_this<slots> {
   const size_t slot_bytes_;
   void* const mapping_;
   const size_t mapped_;
+  memory_account::booking booking_;
   std::span<std::byte> arena_;
   std::function<void(std::span<std::byte>)> unpin_;
 

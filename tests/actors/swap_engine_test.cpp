@@ -8,8 +8,9 @@
 #include <filesystem>
 #include <optional>
 
-#include "gpu/swap/residency_plan.hpp"
+#include "gpu/swap/step_traffic.hpp"
 #include "tests/actors/replicas.hpp"
+#include "tests/errors.hpp"
 #include "tests/io/scratch.hpp"
 
 using namespace troupe;
@@ -65,25 +66,34 @@ void append_state(gpu::parameter_store& store, std::vector<float>& into) {
     }
 }
 
-/// Trains some steps where chunks live as `where` says, given the options.
-swapped_outcome train_where(const swapped_job& job,
-                            const std::function<void(engine_options&)>& where, int steps = 4) {
-  replicas one(1, gpu::optimizer_step_args::rule::adamw, job.type, [&](engine_options o) {
+using settle_where = std::function<void(engine_options&)>;
+
+replicas engine_where(const swapped_job& job, const settle_where& where) {
+  return replicas(1, gpu::optimizer_step_args::rule::adamw, job.type, [&](engine_options o) {
     o = swap_engine_options(std::move(o), job);
     where(o);
     return rank_engine::make(o);
   });
+}
+
+step_outcome make_step(rank_engine& engine, const swapped_job& job, int64_t step) {
+  const int together = job.by_layer ? static_cast<int>(batch) / 2 : 1;
+  const auto told = [](const status&) {};
+  engine.run({pipeline_op::begin}, {});
+  engine.run({pipeline_op::forward, 0, 0, 0, false, 0, together}, told);
+  engine.run({pipeline_op::backward, 0, 0, 0, true, 0, together}, told);
+  pending updated;
+  engine.update(step, 1e-2, updated.outcome());
+  return updated.get();
+}
+
+/// Trains some steps where chunks live as `where` says, given the options.
+swapped_outcome train_where(const swapped_job& job, const settle_where& where, int steps = 4) {
+  auto one = engine_where(job, where);
   auto& engine = *one.ranks.front();
   swapped_outcome out;
-  const int together = job.by_layer ? static_cast<int>(batch) / 2 : 1;
   for (int64_t step = 1; step <= steps; ++step) {
-    const auto told = [](const status&) {};
-    engine.run({pipeline_op::begin}, {});
-    engine.run({pipeline_op::forward, 0, 0, 0, false, 0, together}, told);
-    engine.run({pipeline_op::backward, 0, 0, 0, true, 0, together}, told);
-    pending updated;
-    engine.update(step, 1e-2, updated.outcome());
-    const auto outcome = updated.get();
+    const auto outcome = make_step(engine, job, step);
     out.losses.push_back(outcome.loss_sum);
     out.norms.push_back(outcome.grad_norm);
   }
@@ -165,6 +175,44 @@ TEST_CASE("ENG-11: at every budget from the least to all of it") {
   }
 }
 
+TEST_CASE("traffic of a step: what is planned is what moves, to the byte") {
+  scratch dir;
+  for (const auto& job :
+       {swapped_job{}, swapped_job{.clip_norm = 1}, swapped_job{.by_layer = true, .clip_norm = 1},
+        swapped_job{.type = gpu::dtype::bf16, .llama = true, .clip_norm = 1},
+        swapped_job{.type = gpu::dtype::bf16, .layers = 3}})
+    for (const bool holds : {false, true}) {
+      CAPTURE(text_of_job(job));
+      CAPTURE(holds);
+      gpu::step_traffic planned;
+      auto one = engine_where(job, [&](engine_options& o) {
+        least_memory(dir.path, 4096, 2)(o);
+        if (holds)
+          for (auto& c : o.shape.where.chunks) c.grad_frame = -1;
+        planned = gpu::traffic_of_step(o.model, o.shape,
+                                       {0, o.optimizer.clip_norm > 0, o.shape.slots});
+      });
+      auto& engine = *one.ranks.front();
+      gpu::phase_traffic before, after;
+      for (int64_t step = 1; step <= 3; ++step) {
+        const auto told = make_step(engine, job, step);
+        CHECK(told.process_peak_bytes > 0);
+        auto& store = engine.model()->store();
+        auto s = store.owner().make_stream({});
+        REQUIRE(s);
+        for (int c = 0; c < store.chunk_count(); ++c) store.await_state(**s, c);
+        REQUIRE((*s)->synchronize());
+        const auto facts = engine.swap_facts();
+        REQUIRE(facts);
+        before = std::exchange(after, {facts->read_bytes, facts->written_bytes});
+      }
+      const auto moved = planned.whole();
+      CHECK(after.read_bytes - before.read_bytes == moved.read_bytes);
+      CHECK(after.written_bytes - before.written_bytes == moved.written_bytes);
+      CHECK(planned.passes == (job.clip_norm > 0 && !holds ? 2 : 1));
+    }
+}
+
 TEST_CASE("a swap folder goes with its engine, and is no other process's meanwhile") {
   scratch dir;
   const swapped_job job;
@@ -190,6 +238,18 @@ TEST_CASE("a swap folder is refused on memory, and where there is too little roo
   const auto full = check_swap_room(dir.path, uint64_t{1} << 60);
   REQUIRE_FALSE(full);
   CHECK(full.error().is(swap_lacks_room));
+  CHECK(check_swap_room(dir.path, 4096, {dir / "checkpoints", 4096}));
+  const auto both = check_swap_room(dir.path, 4096, {dir / "checkpoints", uint64_t{1} << 60});
+  REQUIRE_FALSE(both);
+  CHECK(is_error(both.error(), swap_lacks_room, "checkpoints"));
+  config::job job;
+  job.checkpoint.dir = "c";
+  job.train.steps = 100;
+  CHECK(checkpoints_beside(job, 10).bytes == 10);  // the last one alone
+  job.checkpoint.every = 10;
+  CHECK(checkpoints_beside(job, 10).bytes == 100);
+  job.checkpoint.keep = 2;
+  CHECK(checkpoints_beside(job, 10).bytes == 30);
   if (!std::filesystem::exists("/dev/shm")) return;
   const auto memory = check_swap_room("/dev/shm/swap", 4096);
   REQUIRE_FALSE(memory);
@@ -202,8 +262,13 @@ TEST_CASE("a rank's share of swap.host_bytes is what its process leaves over") {
   job.swap.dir = "swap";
   settle_host_bytes(job, 1000);
   CHECK(job.swap.host_bytes == 800);
-  CHECK(swap_budget_bytes(job) == 0);
-  job.swap.host_bytes = static_cast<int64_t>(process_overhead_bytes(job)) + 12'345;
+  engine_options o;
+  o.model = swap_engine_options(troupe::train::test::options_for(
+                                    0, 1, gpu::optimizer_step_args::rule::adamw, gpu::dtype::f32),
+                                {})
+                .model;
+  CHECK(swap_budget_bytes(job, o) == 0);
+  job.swap.host_bytes = static_cast<int64_t>(process_overhead_bytes(job, o)) + 12'345;
   settle_host_bytes(job, 1000);
-  CHECK(swap_budget_bytes(job) == 12'345);
+  CHECK(swap_budget_bytes(job, o) == 12'345);
 }

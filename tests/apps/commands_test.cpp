@@ -380,8 +380,28 @@ TEST_CASE("commands: sim --days has as many spares as plan asks for, and says wh
         asked.npos);
   CHECK(asked.find("with what it does not have yet: of a link") != asked.npos);
   const auto j = nlohmann::json::parse(sh(here, days + "--planned --json").out);
-  CHECK(j.at("not_in_the_product_yet").size() == 3);
+  CHECK(j.at("not_in_the_product_yet").size() == 2);
   CHECK(j.at("configuration").at("cluster.spares") == 4);
+}
+
+TEST_CASE("commands: swap gc names and removes what killed processes left, and nothing else") {
+  folder here;
+  const auto made = sh(here,
+                       "mkdir -p d/j-rank-00000/files d/theirs/files && "
+                       "printf '{\"troupe-owned\":1,\"kind\":\"scratch\",\"job\":\"j\","
+                       "\"files\":[]}\n' > d/j-rank-00000/.troupe-owned && "
+                       "head -c 8192 /dev/zero > d/j-rank-00000/files/chunk-0000 && "
+                       "cp d/j-rank-00000/files/chunk-0000 d/theirs/files");
+  REQUIRE(made.code == 0);
+  CHECK(sh(here, "troupe swap gc nowhere").code == 66);
+  const auto dry = sh(here, "troupe swap gc d --dry-run");
+  CHECK(dry.code == 0);
+  CHECK(dry.out.find("would remove d/j-rank-00000 (8.0 KiB, of job j)") != std::string::npos);
+  const auto j = nlohmann::json::parse(sh(here, "troupe swap gc d --json").out);
+  CHECK(j["removed"].size() == 1);
+  CHECK(j["bytes"] == 8192);
+  CHECK(sh(here, "ls d").out == "theirs\n");
+  CHECK(sh(here, "troupe swap gc d").out.find("nothing in d is left") == 0);
 }
 
 TEST_CASE("commands: plan says with how many replicas a job goes on, and what these need") {

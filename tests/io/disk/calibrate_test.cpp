@@ -49,6 +49,8 @@ TEST_CASE("CA-2 a disk is measured within the budget and nothing stays behind") 
     for (const auto& r : found->tried) {
       CHECK(r.write_bytes_s > 0);
       CHECK(r.read_bytes_s > 0);
+      CHECK(r.duplex >= 0);
+      CHECK(r.duplex <= 1);
       CHECK(found->best.write_bytes_s >= 0.95 * r.write_bytes_s);
     }
     CHECK(fs::is_empty(dir / "here"));
@@ -79,6 +81,7 @@ TEST_CASE("CA-1 a result is kept, and used only if it can be right") {
       {"device", "9:9 ef53 1"}, {"chunk_bytes", 0},   {"chunk_bytes", 1000},
       {"chunk_bytes", -4096},   {"depth", 0},         {"depth", 1e9},
       {"depth", nullptr},       {"write_bytes_s", 0}, {"read_bytes_s", 1e300},
+      {"duplex", nullptr},      {"duplex", 1.5},      {"duplex", -0.1},
   };
   for (const auto& [key, value] : wrong) {
     CAPTURE(key);

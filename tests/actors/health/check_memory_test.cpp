@@ -1,8 +1,5 @@
-// What is left of memory: of the machine and of control groups, and how much of it checks take.
-#include "actors/health/memory_left.hpp"
-
+// How much of what is left of memory checks take.
 #include <algorithm>
-#include <fstream>
 #include <map>
 #include <string>
 #include <vector>
@@ -10,7 +7,6 @@
 #include <doctest/doctest.h>
 
 #include "actors/health/checks.hpp"
-#include "tests/io/scratch.hpp"
 
 using namespace troupe;
 using namespace troupe::health;
@@ -18,10 +14,6 @@ using namespace troupe::health;
 namespace {
 
 constexpr uint64_t mib = uint64_t{1} << 20;
-
-void write(const std::filesystem::path& name, const std::string& text) {
-  std::ofstream(name) << text;
-}
 
 /// Both checks of memory where so much is left, asked once more at each look.
 struct with_left {
@@ -44,41 +36,6 @@ struct with_left {
 };
 
 }  // namespace
-
-TEST_CASE("memory_left: the least of the machine and of each control group") {
-  using groups = std::vector<group_memory>;
-  CHECK_FALSE(memory_left(std::nullopt, groups{}));
-  CHECK(memory_left(100, groups{}) == 100);
-  CHECK(memory_left(100, groups{{200, 150, 0}}) == 50);
-  CHECK(memory_left(100, groups{{200, 150, 30}}) == 80);  // files' pages are given up first
-  CHECK(memory_left(100, groups{{1000, 0, 0}, {60, 20, 0}, {900, 0, 0}}) == 40);
-  CHECK(memory_left(std::nullopt, groups{{60, 20, 0}}) == 40);
-  CHECK(memory_left(100, groups{{60, 70, 0}}) == 0);
-  CHECK(memory_left(100, groups{{60, 20, 30}}) == 60);
-}
-
-TEST_CASE("memory_of_group: both versions of control groups are read, and no limit is none") {
-  const scratch folder;
-  CHECK_FALSE(memory_of_group(folder.path));
-  write(folder / "memory.limit_in_bytes", "4096\n");
-  write(folder / "memory.usage_in_bytes", "1024\n");
-  write(folder / "memory.stat", "inactive_file 1\ntotal_inactive_file 512\n");
-  const auto one = memory_of_group(folder.path);
-  REQUIRE(one);
-  CHECK(one->most == 4096);
-  CHECK(one->used == 1024);
-  CHECK(one->given_up == 512);
-  write(folder / "memory.max", "8192\n");
-  write(folder / "memory.current", "2048\n");
-  const auto two = memory_of_group(folder.path);
-  REQUIRE(two);
-  CHECK(two->most == 8192);
-  CHECK(two->used == 2048);
-  CHECK(two->given_up == 1);
-  std::filesystem::remove(folder / "memory.limit_in_bytes");
-  write(folder / "memory.max", "max\n");
-  CHECK_FALSE(memory_of_group(folder.path));
-}
 
 TEST_CASE("EXM-4: checks of memory take an eighth of what is left at most, and say what they had") {
   const with_left some(false, [] { return std::optional(24 * mib); });

@@ -1,20 +1,25 @@
 // The kernel's files of memory.
-#include "actors/health/memory_left.hpp"
+#include "io/machine/available_memory.hpp"
+
+#include <fcntl.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "actors/health/machine_sampler.hpp"
 #include "io/machine/kernel_counters.hpp"
 
-namespace troupe::health {
+namespace troupe::io {
 
 namespace {
 
 namespace fs = std::filesystem;
+
+constexpr size_t file_bytes = 64 << 10;  // read of a file of the kernel
 
 std::optional<uint64_t> number(std::string_view text) {
   uint64_t value = 0;
@@ -64,7 +69,7 @@ std::optional<group_memory> memory_of_group(const fs::path& folder) {
                value_of(text("memory.stat"), "total_inactive_file"));
 }
 
-std::optional<uint64_t> memory_left(std::optional<uint64_t> machine,
+std::optional<uint64_t> available_memory(std::optional<uint64_t> machine,
                                     std::span<const group_memory> groups) {
   auto left = machine;
   for (const auto& g : groups) {
@@ -75,13 +80,24 @@ std::optional<uint64_t> memory_left(std::optional<uint64_t> machine,
   return left;
 }
 
-std::optional<uint64_t> memory_left() {
+std::optional<uint64_t> available_memory() {
   std::vector<group_memory> groups;
   const auto told = kernel_text("/proc/self/cgroup");
-  if (const auto path = io::parse_unified_cgroup(told)) add_groups(groups, "/sys/fs/cgroup", *path);
+  if (const auto path = parse_unified_cgroup(told)) add_groups(groups, "/sys/fs/cgroup", *path);
   if (const auto path = memory_path(told); !path.empty())
     add_groups(groups, "/sys/fs/cgroup/memory", path);
-  return memory_left(io::parse_memory(kernel_text("/proc/meminfo")).available, groups);
+  return available_memory(parse_memory(kernel_text("/proc/meminfo")).available, groups);
 }
 
-}  // namespace troupe::health
+std::string kernel_text(const std::string& path) {
+  std::string out;
+  const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (file < 0) return out;
+  std::array<char, 4096> part{};
+  for (ssize_t n = 0; out.size() < file_bytes && (n = read(file, part.data(), part.size())) > 0;)
+    out.append(part.data(), static_cast<size_t>(n));
+  close(file);
+  return out;
+}
+
+}  // namespace troupe::io

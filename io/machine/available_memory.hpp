@@ -6,8 +6,9 @@
 #include <filesystem>
 #include <optional>
 #include <span>
+#include <string>
 
-namespace troupe::health {
+namespace troupe::io {
 
 /// What a control group says of its memory, in bytes.
 struct group_memory {
@@ -17,13 +18,16 @@ struct group_memory {
 };
 
 /// The least of them; none where nothing is known. `machine`: what the machine has left.
-std::optional<uint64_t> memory_left(std::optional<uint64_t> machine,
+std::optional<uint64_t> available_memory(std::optional<uint64_t> machine,
                                     std::span<const group_memory> groups);
 
 /// Of this process.
-std::optional<uint64_t> memory_left();
+std::optional<uint64_t> available_memory();
 
 /// What the files of a control group's folder say, of version 2 or 1; none where it has no limit.
 std::optional<group_memory> memory_of_group(const std::filesystem::path& folder);
 
-}  // namespace troupe::health
+/// What a file of the kernel says, at most 64 KiB of it; empty where it does not.
+std::string kernel_text(const std::string& path);
+
+}  // namespace troupe::io

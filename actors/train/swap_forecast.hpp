@@ -1,0 +1,35 @@
+// What a step of a job that swaps moves and computes, and what that takes at the least on a machine
+// whose rates are known (gpu/swap/limit_model.hpp): for `troupe plan`, and for what the log says of
+// each step. Pure.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "actors/job/plan.hpp"
+#include "gpu/swap/limit_model.hpp"
+#include "gpu/swap/step_traffic.hpp"
+
+namespace troupe::train {
+
+struct swap_forecast {
+  gpu::update_order order = gpu::update_order::behind_backward;
+  gpu::step_traffic traffic;
+  gpu::phase_work forward, backward;  ///< the latter with updates
+  /// Of the least that any plan with these bytes in memory moves and computes: each chunk's weights
+  /// once each way, its state once, passes made once.
+  gpu::phase_work least;
+  uint64_t overhead_bytes = 0;  ///< of swap.host_bytes, beside what stages hold
+  uint64_t floor_bytes = 0;     ///< the least swap.host_bytes that the job can be trained with
+
+  gpu::phase_work whole() const;
+};
+
+/// None: the job has no swap folder, or all of it fits into memory.
+std::optional<swap_forecast> forecast_swap(const job_plan& plan);
+
+/// The time that a step takes where nothing but its phases' own limits holds it up.
+double expected_seconds(const swap_forecast& f, const gpu::machine_rates& rates);
+
+}  // namespace troupe::train

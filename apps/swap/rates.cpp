@@ -1,0 +1,147 @@
+// A layer, its update, a disk.
+#include "apps/swap/rates.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <system_error>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "actors/train/engine.hpp"
+#include "actors/train/machine.hpp"
+#include "apps/talk.hpp"
+#include "gpu/back_end.hpp"
+#include "gpu/model/stage_model.hpp"
+#include "gpu/optim/optimizer.hpp"
+#include "io/base/text.hpp"
+#include "io/disk/calibrate.hpp"
+
+namespace troupe::apps::swap {
+
+namespace {
+
+namespace fs = std::filesystem;
+using clock = std::chrono::steady_clock;
+
+constexpr int tries = 4;  // of a layer, and of an update
+
+/// The folder, or the one that it will be made in.
+fs::path present(const fs::path& dir) {
+  std::error_code failed;
+  auto at = fs::absolute(dir);
+  while (!fs::exists(at, failed) && at.has_relative_path()) at = at.parent_path();
+  return at;
+}
+
+/// The quickest of some, in seconds: what else the machine does makes it slower only.
+template <class F>
+result<double> best_of(gpu::stream& s, F enqueue) {
+  enqueue();  // warms up
+  TROUPE_CHECK(s.synchronize());
+  double best = 0;
+  for (int i = 0; i < tries; ++i) {
+    const auto start = clock::now();
+    enqueue();
+    TROUPE_CHECK(s.synchronize());
+    const double took = std::chrono::duration<double>(clock::now() - start).count();
+    if (i == 0 || took < best) best = took;
+  }
+  return best;
+}
+
+/// Of one layer, forward and backward over one micro-batch.
+double flops_of_layer(const model_config& model, const gpu::stage_shape& shape) {
+  auto two = model;
+  two.layers = 2;
+  return (two.flops_per_token(shape.seq) - model.flops_per_token(shape.seq)) *
+         static_cast<double>(shape.micro_batch * shape.seq);
+}
+
+}  // namespace
+
+result<paces> measure_paces(const train::engine_options& options) {
+  auto model = options.model;
+  model.layers = 1;
+  model.vocab = std::min<int64_t>(model.vocab, 64);  // the smallest tables that there can be
+  const auto shape =
+      gpu::whole_model(model, options.shape.micro_batch, options.shape.seq, options.shape.compute);
+  TROUPE_TRY(device, gpu::open_device(options.device, options.threads));
+  TROUPE_TRY(stage, gpu::stage_model::make(*device, model, shape));
+  TROUPE_TRY(rule, gpu::optimizer::make(stage->store(), options.optimizer));
+  TROUPE_TRY(s, device->make_stream({}));
+  const int chunk = stage->store().find_chunk("layer.0");
+  TROUPE_TRY(products_s, best_of(*s, [&] { stage->run_layer(*s, 0, 0); }));
+  TROUPE_TRY(update_s, best_of(*s, [&] { rule->step(*s, chunk, 1e-3f, 1); }));
+  const auto count = static_cast<double>(stage->store().info(chunk).count);
+  return paces{flops_of_layer(model, shape) / std::max(products_s, 1e-9),
+               count / std::max(update_s, 1e-9)};
+}
+
+result<gpu::machine_rates> measure_rates(const train::job_plan& plan) {
+  const auto& r = plan.ranks.front();
+  const auto o = train::options_of(plan.job, plan.model, r.at, r.layers,
+                                   train::threads_here(plan.job.cluster));
+  if (o.device != "host")
+    return error{errc::unavailable, "rates are measured of the host's processors only"};
+  TROUPE_TRY(disk, io::calibrate(present(plan.job.swap.dir), {}));
+  TROUPE_TRY(speed, measure_paces(o));
+  gpu::machine_rates out;
+  out.flops_s = speed.flops_s;
+  out.updates_s = speed.updates_s;
+  out.read_bytes_s = disk.best.read_bytes_s;
+  out.write_bytes_s = disk.best.write_bytes_s;
+  out.duplex = disk.best.duplex;
+  return out;
+}
+
+std::string rates_text(const gpu::machine_rates& rates) {
+  return fmt::format(
+      "the drive reads {:.2f} GB/s and writes {:.2f} (both at once save {:.2f} of the shorter); "
+      "products {:.0f} GFLOP/s; updates {:.2f} G/s",
+      rates.read_bytes_s / 1e9, rates.write_bytes_s / 1e9, rates.duplex, rates.flops_s / 1e9,
+      rates.updates_s / 1e9);
+}
+
+std::string forecast_text(const train::swap_forecast& f, const config::swap_section& swap) {
+  const auto moved = f.traffic.whole();
+  auto out =
+      fmt::format("a step reads {} and writes {}; clipping: {}; swap.host_bytes is {} at least\n",
+                  bytes_text(moved.read_bytes), bytes_text(moved.written_bytes), to_string(f.order),
+                  bytes_text(f.floor_bytes));
+  if (swap.rated_tbw > 0 && moved.written_bytes > 0)
+    out += fmt::format(
+        "swap.rated_tbw = {} last {:.0f} steps\n", swap.rated_tbw,
+        static_cast<double>(swap.rated_tbw) * 1e12 / static_cast<double>(moved.written_bytes));
+  return out;
+}
+
+std::string limit_text(const train::swap_forecast& f, const gpu::machine_rates& rates) {
+  const auto limit = gpu::limit_of(f.whole(), rates);
+  const auto least = gpu::limit_of(f.least, rates);
+  return fmt::format(
+      "measured here: {}\na step takes {:.3g} s at least, bound by {}; {:.3g} s expected; the "
+      "least "
+      "that any plan with this memory could move and compute takes {:.3g} s ({})\n",
+      rates_text(rates), limit.seconds, to_string(limit.part), train::expected_seconds(f, rates),
+      least.seconds, to_string(least.part));
+}
+
+std::optional<gpu::time_limit> limit_here(const train::job_plan& plan) {
+  const auto forecast = train::forecast_swap(plan);
+  if (!forecast || plan.job.cluster.launch != config::launch_mode::local) return std::nullopt;
+  const auto rates = measure_rates(plan);
+  if (!rates) {
+    say("how long a step takes at least is not known: " + render(rates.error()));
+    return std::nullopt;
+  }
+  const auto limit = gpu::limit_of(forecast->whole(), *rates);
+  say(fmt::format("swap: {}", rates_text(*rates)));
+  say(fmt::format("swap: a step takes {:.3g} s at least, bound by {}; {:.3g} s expected",
+                  limit.seconds, to_string(limit.part),
+                  train::expected_seconds(*forecast, *rates)));
+  return limit;
+}
+
+}  // namespace troupe::apps::swap

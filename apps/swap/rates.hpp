@@ -1,0 +1,43 @@
+// How fast this machine does what a job's steps consist of when they swap: measured in some
+// seconds, for `troupe plan` and for what `troupe up` says of each step.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "actors/job/plan.hpp"
+#include "actors/train/engine.hpp"
+#include "actors/train/swap_forecast.hpp"
+#include "gpu/swap/limit_model.hpp"
+#include "io/base/result.hpp"
+
+namespace troupe::apps::swap {
+
+/// How fast the host's processors compute.
+struct paces {
+  double flops_s = 0;    ///< products of a layer, forward and backward
+  double updates_s = 0;  ///< parameters of the optimizer's rule
+};
+
+/// Of one layer of a rank's model, in its type and with its threads. Errors: no_memory.
+result<paces> measure_paces(const train::engine_options& options);
+
+/// The drive under swap.dir (or the folder that it will be made in; kept, io/disk/calibrate.hpp),
+/// one layer of the model forward and backward, and its update, in the job's type and with the
+/// threads that a worker has here. Only of the host's processors. Errors: io, no_memory,
+/// unavailable.
+result<gpu::machine_rates> measure_rates(const train::job_plan& plan);
+
+/// "read 2.4 GB/s, write 2.4 GB/s, at once saves 0.81 of the shorter; products 214 GFLOP/s; updates
+/// 1.4 G/s".
+std::string rates_text(const gpu::machine_rates& rates);
+
+/// What a step moves, and how long it takes at least: some lines, each with its end.
+std::string forecast_text(const train::swap_forecast& f, const config::swap_section& swap);
+std::string limit_text(const train::swap_forecast& f, const gpu::machine_rates& rates);
+
+/// The limit of a step of a job whose nodes are on this machine, measured and said; none: it does
+/// not swap, or that cannot be measured.
+std::optional<gpu::time_limit> limit_here(const train::job_plan& plan);
+
+}  // namespace troupe::apps::swap

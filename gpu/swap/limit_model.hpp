@@ -1,0 +1,87 @@
+// How long a step that swaps must take at least, by what it moves and computes and by how fast the
+// machine's parts do that: the roofline of Fuyou's section 4 (arXiv 2403.06504), with drives that
+// may read and write at the same time.
+//
+// Pure. A phase (forward; backward with its updates; or a step as a whole) keeps each part of the
+// machine busy for its work over its rate; all parts may work at once, so that the slowest of them
+// bounds it. A drive that reads and writes at once does the longer of both in its time and, of the
+// shorter, as much as `duplex` says for nothing:
+//
+//   disk(rd, wr) = max(rd/r, wr/w) + (1 - duplex) x min(rd/r, wr/w)
+//
+// Invariants
+//   ROOF-1  More work, or a lower rate, never makes a bound shorter.
+//   ROOF-2  A step as a whole is bounded by no more than the sum of its phases.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "io/base/error_kind.hpp"
+#include "io/base/result.hpp"
+
+namespace troupe::gpu {
+
+/// What the parts of a machine do in a second; 0: there is no such part, its work is none.
+struct machine_rates {
+  double flops_s = 0;        ///< of a layer's products, as it computes them
+  double link_bytes_s = 0;   ///< between host and device, each way
+  double read_bytes_s = 0;   ///< of the drives
+  double write_bytes_s = 0;  ///< the same
+  double duplex = 0;         ///< 0: a drive reads or writes; 1: each as if there were no other
+  double updates_s = 0;      ///< parameters of the optimizer's rule
+};
+
+/// What a phase of a step does.
+struct phase_work {
+  double flops = 0;
+  double link_bytes = 0;  ///< of the direction that has more
+  double read_bytes = 0, written_bytes = 0;
+  double updates = 0;  ///< parameters
+
+  phase_work& operator+=(const phase_work& other);
+};
+
+/// The part of the machine that a phase waits for.
+enum class bound_by : uint8_t { products, link, disk, updates };
+/// "products", "link", "disk", "updates".
+std::string_view to_string(bound_by part);
+
+struct time_limit {
+  double seconds = 0;
+  bound_by part = bound_by::products;
+};
+
+/// Of a drive alone.
+double disk_seconds(double read_bytes, double written_bytes, const machine_rates& rates);
+
+/// The least time of one phase.
+time_limit limit_of(const phase_work& work, const machine_rates& rates);
+
+/// A decoder whose whole state is on drives and whose weights pass a link to the device, trained as
+/// Fuyou does: forward with its weights; backward with them again, the state read, updated and
+/// written. For comparing the model with what others have measured.
+struct published_run {
+  std::string name;
+  double parameters = 0;
+  double layers = 0, hidden = 0, seq = 0, batch = 0;
+  machine_rates rates;
+  double state_bytes = 14;  ///< of a parameter: 12, or 14 with weights of their own
+  double recompute = 1;     ///< share of the forward that backward makes again
+  double measured_s = 0;
+};
+
+/// Forward, and backward with the updates.
+std::vector<phase_work> phases_of(const published_run& run);
+
+/// What is wrong with a table of runs: in which line, and what.
+inline constexpr error_kind<size_t, std::string_view> run_table_invalid{
+    "run_table_invalid", errc::bad_data, "line {}: {}"};
+
+/// Runs from a table: a line of names (name, parameters, layers, hidden, seq, batch, flops_s,
+/// pcie_bytes_s, read_bytes_s, write_bytes_s, duplex, adam_parameters_s, state_bytes, recompute,
+/// measured_s), in any order, then a line for each run. Errors: run_table_invalid.
+result<std::vector<published_run>> parse_published_runs(std::string_view csv);
+
+}  // namespace troupe::gpu

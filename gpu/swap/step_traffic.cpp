@@ -1,0 +1,97 @@
+// A walk over the chunks, two steps long: the second is as all that follow.
+#include "gpu/swap/step_traffic.hpp"
+
+#include <map>
+
+namespace troupe::gpu {
+
+namespace {
+
+class walk {
+ public:
+  walk(const model_config& model, const stage_shape& shape, const residency_budget& budget)
+      : shape_(shape),
+        order_(update_order_of(shape.where, budget.clips)),
+        visits_(shape.by_layer ? 1 : budget.micro_batches) {
+    for (const auto& chunk : stage_chunks(model, shape)) {
+      files_.push_back(swap_layout(slice_of(chunk.count, {}), shape.where, shape.compute));
+      layers_.push_back(chunk.layer >= 0);
+    }
+  }
+
+  step_traffic step() {
+    out_ = {};
+    if (order_ == update_order::twice) {
+      passes(false);
+      out_.passes = 2;
+    }
+    passes(order_ != update_order::behind_backward);
+    if (order_ == update_order::behind_backward)
+      for (size_t c = 0; c < files_.size(); ++c) update(c);
+    return out_;
+  }
+
+ private:
+  bool on_disk(size_t c) const { return shape_.where.of(static_cast<int>(c)).state_on_disk; }
+
+  void passes(bool updates) {
+    for (int64_t v = 0; v < visits_; ++v) {
+      for (size_t c = 0; c < files_.size(); ++c) visit(c, out_.forward);
+      for (size_t c = files_.size(); c-- > 0;) {
+        visit(c, out_.backward);
+        if (updates && v + 1 == visits_) update(c);
+      }
+    }
+  }
+
+  /// SWP-2: a frame that has the chunk's weights still is not filled again.
+  void visit(size_t c, phase_traffic& phase) {
+    const int frame = shape_.where.of(static_cast<int>(c)).weight_frame;
+    if (frame < 0 || !layers_[c]) return;
+    const auto [it, fresh] = occupant_.try_emplace(frame, c);
+    if (!fresh && it->second == c) return;
+    it->second = c;
+    phase.read_bytes += weights_read_bytes(files_[c]);
+  }
+
+  void update(size_t c) {
+    if (!on_disk(c)) return;
+    const auto& file = files_[c];
+    for (int g = 0; g < file.groups(); ++g) {
+      out_.backward.read_bytes += file.group_bytes(g);
+      out_.backward.written_bytes += file.group_bytes(g) + file.weights_bytes(g);
+    }
+    std::erase_if(occupant_, [c](const auto& frame) { return frame.second == c; });
+  }
+
+  const stage_shape& shape_;
+  update_order order_;
+  int64_t visits_;  ///< of a chunk in each direction: by layer one for all micro-batches
+  std::vector<io::chunk_file> files_;
+  std::vector<bool> layers_;
+  std::map<int, size_t> occupant_;  ///< chunk by frame
+  step_traffic out_;
+};
+
+}  // namespace
+
+std::string_view to_string(update_order order) {
+  return order == update_order::behind_backward  ? "hold"
+         : order == update_order::under_backward ? "none"
+                                                 : "twice";
+}
+
+update_order update_order_of(const residency& where, bool clips) {
+  if (!where.any_on_disk() || (clips && keeps_gradients(where)))
+    return update_order::behind_backward;
+  return clips ? update_order::twice : update_order::under_backward;
+}
+
+step_traffic traffic_of_step(const model_config& model, const stage_shape& shape,
+                             const residency_budget& budget) {
+  walk steps(model, shape, budget);
+  steps.step();
+  return steps.step();
+}
+
+}  // namespace troupe::gpu

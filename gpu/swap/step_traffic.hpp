@@ -1,0 +1,49 @@
+// What a step moves between memory and drive, phase by phase, when some of its state lives there.
+//
+// Pure: the visits of a step in their order (forward through the chunks, backward in reverse, each
+// again where the passes are made twice), and the frames that still hold what they need. What it
+// says is what the swapper moves, to the byte (tests/actors/swap_engine_test.cpp), in every step
+// but the first, whose moments are not read (they are zero).
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "gpu/model/stage_shape.hpp"
+#include "gpu/swap/residency_plan.hpp"
+
+namespace troupe::gpu {
+
+/// When a step's chunks are updated.
+enum class update_order : uint8_t {
+  behind_backward,  ///< all gradients are kept; or nothing is on disk
+  under_backward,   ///< as soon as backward has passed a chunk: nothing is clipped
+  twice,            ///< in a second round of passes, whose norm the first has made
+};
+/// "hold", "none", "twice": how a step's gradients are clipped.
+std::string_view to_string(update_order order);
+
+/// What the engine does (ENG-11).
+update_order update_order_of(const residency& where, bool clips);
+
+struct phase_traffic {
+  uint64_t read_bytes = 0, written_bytes = 0;
+  bool operator==(const phase_traffic&) const = default;
+};
+
+struct step_traffic {
+  phase_traffic forward;   ///< all forward passes
+  phase_traffic backward;  ///< with the updates
+  int64_t passes = 1;      ///< forward and backward over all micro-batches: 2 where made twice
+
+  phase_traffic whole() const {
+    return {forward.read_bytes + backward.read_bytes,
+            forward.written_bytes + backward.written_bytes};
+  }
+};
+
+/// Of a stage with shape.where; `budget`: how its steps are.
+step_traffic traffic_of_step(const model_config& model, const stage_shape& shape,
+                             const residency_budget& budget);
+
+}  // namespace troupe::gpu

@@ -1,0 +1,88 @@
+// Jobs whose state lives on a drive: with the losses of training in memory, within their budget,
+// and with nothing left behind.
+#include <signal.h>
+
+#include "tests/cluster/job_files.hpp"
+
+using namespace troupe::cluster_test;
+
+namespace {
+
+/// Several layers, so that frames are shared.
+const std::vector<std::string> deep{"cluster.nodes=1",
+                                    "parallel.data=1",
+                                    "model.layers=6",
+                                    "model.recompute=true",
+                                    "train.steps=12",
+                                    "train.micro_batch=4",
+                                    "checkpoint.ring_bytes=8388608"};
+
+std::vector<std::string> swapped(const job_files& job, int64_t host_bytes) {
+  return {"swap.dir=" + (job / "swap").string(), "swap.host_bytes=" + std::to_string(host_bytes)};
+}
+
+/// The least budget, as `troupe plan` says it.
+int64_t floor_of(const job_files& job, const std::vector<std::string>& sets) {
+  auto words = job.up(with(sets, swapped(job, 1)));
+  words.front() = "plan";
+  words.insert(words.end(), {"--json", "--no-measure"});
+  const auto plan = run(words);
+  CHECK(plan.code == 78);
+  return nlohmann::json::parse(plan.out)["swap"]["floor_bytes"];
+}
+
+}  // namespace
+
+TEST_CASE("swap: at its floor a job has the losses of one in memory, within its budget") {
+  for (const auto& how : {std::vector<std::string>{"model.dtype=bf16", "train.clip_norm=1"},
+                          {"model.dtype=f32", "train.clip_norm=0", "checkpoint.every=4"}}) {
+    CAPTURE(how.front());
+    job_files job;
+    const auto sets = with(deep, how);
+    const auto truth = job.losses(with(sets, {"job.output=" + (job / "memory").string()}));
+    REQUIRE(truth.size() == 12);
+    const auto floor = floor_of(job, sets);
+    program up(job.up(with(sets, swapped(job, floor))));
+    CHECK(up.wait() == 0);
+    INFO(up.err());
+    CHECK(up.losses() == truth);
+    for (const auto& step : up.objects("step")) {
+      CHECK(step["read_bytes"] > 0);
+      CHECK(step["written_bytes"] > 0);
+      CHECK(step["limit_ms"] > 0);
+      CHECK(step["process_peak_bytes"] > 0);
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+      CHECK(step["process_peak_bytes"] <= floor);
+#endif
+    }
+    CHECK(run({"ckpt", "diff", job.checkpoint(12, "memory").string(), job.checkpoint(12).string()})
+              .code == 0);
+    CHECK_FALSE(has_entry(job / "swap"));
+  }
+}
+
+TEST_CASE("swap: below its floor a job is refused, and nothing is written") {
+  job_files job;
+  const auto floor = floor_of(job, deep);
+  program up(job.up(with(deep, swapped(job, floor - 1))));
+  CHECK(up.wait() == 78);
+  CHECK(up.err().find("swap.host_bytes") != std::string::npos);
+  CHECK_FALSE(fs::exists(job / "swap"));
+}
+
+TEST_CASE("swap: a killed node goes on from its checkpoint with the same losses") {
+  job_files job;
+  const auto sets = with(deep, {"train.steps=40", "checkpoint.every=4"});
+  const auto truth = job.losses(with(sets, {"job.output=" + (job / "memory").string()}));
+  program up(job.up(with(sets, swapped(job, floor_of(job, sets)))));
+  REQUIRE(up.until_step(10));
+  const pid_t node = node_named(up.port(), "node0");
+  REQUIRE(node > 0);
+  REQUIRE(kill(node, SIGKILL) == 0);
+  CHECK(up.wait() == 0);
+  INFO(up.err());
+  for (const auto& step : up.objects("step"))
+    CHECK(step["loss"] == truth.at(step["step"].get<size_t>() - 1));
+  CHECK(up.objects("summary").at(0)["recoveries"] == 1);
+  CHECK_FALSE(has_entry(job / "swap"));
+}

@@ -1,0 +1,125 @@
+// The roofline of a step that swaps, alone and against what LoHan's authors measured.
+#include "gpu/swap/limit_model.hpp"
+
+#include <algorithm>
+#include <string>
+
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include "tests/errors.hpp"
+
+using namespace troupe;
+using namespace troupe::gpu;
+
+namespace {
+
+constexpr machine_rates machine{100, 10, 8, 4, 0, 50};
+
+const std::string heading =
+    "name,parameters,layers,hidden,seq,batch,flops_s,pcie_bytes_s,read_bytes_s,write_bytes_s,"
+    "duplex,adam_parameters_s,state_bytes,recompute,measured_s\n";
+
+/// A run of LoHan's artifact: 13B on one GPU with so many drives, its TFLOPS with the recomputed
+/// forward counted.
+struct lohan_run {
+  int drives, batch;
+  double tflops;
+};
+
+// Raw data of LoHan's artifact (2 x Xeon 5320, RTX 4090, P5510 drives, 1,024 tokens a sequence).
+constexpr lohan_run lohan_13b[] = {
+    {12, 8, 42.8},  {12, 16, 84.3}, {12, 32, 143.1}, {12, 64, 155.8}, {12, 128, 153.8},
+    {1, 32, 37.5},  {2, 32, 64.3},  {3, 32, 81.1},   {6, 32, 121.7},  {1, 48, 53.1},
+    {2, 48, 89.7},  {3, 48, 121.7}, {6, 48, 146.3},  {12, 48, 153.9}, {1, 64, 70.3},
+    {2, 64, 111.7}, {3, 64, 136.3}, {6, 64, 151.5},
+};
+
+/// 150 TFLOP/s sustained, PCIe of 21 GB/s, drives of 6.5 and 3.4 GB/s up to 32 and 28, read and
+/// written in turn by one thread.
+published_run as_published(const lohan_run& r) {
+  published_run out;
+  out.name = fmt::format("13B, {} drives, batch {}", r.drives, r.batch);
+  out.parameters = 12.85e9;
+  out.layers = 40, out.hidden = 5120, out.seq = 1024, out.batch = r.batch;
+  out.rates = {150e12, 21e9,  std::min(6.5e9 * r.drives, 32e9), std::min(3.4e9 * r.drives, 28e9),
+               0,      14.6e9};
+  const double tokens = out.seq * out.batch;
+  const double flops = 2 * out.parameters * tokens + 4 * out.seq * out.hidden * out.layers * tokens;
+  out.measured_s = 4 * flops / (r.tflops * 1e12);
+  return out;
+}
+
+double predicted_s(const published_run& run) {
+  double out = 0;
+  for (const auto& phase : phases_of(run)) out += limit_of(phase, run.rates).seconds;
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("ROOF-1: the slowest part bounds a phase, and is named") {
+  CHECK(limit_of({1000, 10, 8, 4, 50}, machine).part == bound_by::products);
+  CHECK(limit_of({1000, 10, 8, 4, 50}, machine).seconds == 10);
+  CHECK(limit_of({0, 100, 8, 4, 50}, machine).part == bound_by::link);
+  CHECK(limit_of({0, 0, 80, 4, 50}, machine).part == bound_by::disk);
+  CHECK(limit_of({0, 0, 0, 0, 500}, machine).part == bound_by::updates);
+  auto without_link = machine;
+  without_link.link_bytes_s = 0;
+  CHECK(limit_of({0, 100, 0, 0, 0}, without_link).seconds == 0);
+  CHECK(to_string(bound_by::disk) == "disk");
+}
+
+TEST_CASE("ROOF-1: reads and writes of a drive take turns, or not, or something between") {
+  auto rates = machine;
+  CHECK(disk_seconds(80, 40, rates) == 20);
+  rates.duplex = 1;
+  CHECK(disk_seconds(80, 40, rates) == 10);
+  CHECK(disk_seconds(80, 60, rates) == 15);
+  rates.duplex = 0.5;
+  CHECK(disk_seconds(80, 40, rates) == 15);
+}
+
+TEST_CASE("ROOF-2: a step as a whole is bounded by no more than its phases one after the other") {
+  for (const auto& r : lohan_13b) {
+    const auto run = as_published(r);
+    phase_work whole;
+    for (const auto& phase : phases_of(run)) whole += phase;
+    CHECK(limit_of(whole, run.rates).seconds <= predicted_s(run) * (1 + 1e-12));
+  }
+}
+
+TEST_CASE("limit: of LoHan's 18 runs none is quicker than it by more than 5 %, the mean is 0.90") {
+  double sum = 0;
+  for (const auto& r : lohan_13b) {
+    const auto run = as_published(r);
+    const double ratio = predicted_s(run) / run.measured_s;
+    CAPTURE(run.name);
+    CHECK(ratio <= 1.05);
+    sum += ratio;
+  }
+  CHECK(sum / std::size(lohan_13b) == doctest::Approx(0.90).epsilon(0.05));
+}
+
+TEST_CASE(
+    "limit: a table of runs is read by its heading, and its faults are told with their line") {
+  const auto run = as_published(lohan_13b[0]);
+  const auto line = [&](const std::string& name, const std::string& duplex) {
+    return fmt::format("{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}\n", name, run.parameters,
+                       run.layers, run.hidden, run.seq, run.batch, run.rates.flops_s,
+                       run.rates.link_bytes_s, run.rates.read_bytes_s, run.rates.write_bytes_s,
+                       duplex, run.rates.updates_s, run.state_bytes, run.recompute, run.measured_s);
+  };
+  const auto runs = parse_published_runs(heading + line("a", "0") + "\n" + line("b", "1"));
+  REQUIRE(runs);
+  REQUIRE(runs->size() == 2);
+  CHECK(runs->front().name == "a");
+  CHECK(predicted_s(runs->front()) == doctest::Approx(predicted_s(run)));
+  CHECK(runs->back().rates.duplex == 1);
+  const auto refused = [](const std::string& table) { return parse_published_runs(table).error(); };
+  CHECK(is_error(refused("name,parameters\n"), run_table_invalid, 1, "layers"));
+  CHECK(is_error(refused(heading + line("a", "x")), run_table_invalid, 2, "duplex"));
+  CHECK(is_error(refused(heading + line("a", "2")), run_table_invalid, 2));
+  CHECK(is_error(refused(heading + line("a", "0") + "a,1,2\n"), run_table_invalid, 3));
+  CHECK(is_error(refused(heading + line("a", "nan")), run_table_invalid, 2));
+}
