@@ -59,13 +59,14 @@ void make_large(sim::simulation_options& o) {
   o.mailbox_limit = 1 << 20;
 }
 
-result<std::vector<sim::fault_kind>> kinds_of(const std::vector<std::string>& names) {
-  const auto all = sim::all_faults();
+result<std::vector<sim::fault_kind>> kinds_of(const std::vector<std::string>& names, int heads) {
+  std::vector<sim::fault_kind> all;
+  for (int k = 0; k < sim::fault_kinds; ++k) all.push_back(static_cast<sim::fault_kind>(k));
   std::vector<sim::fault_kind> out;
   std::vector<std::string> known;
   for (const auto k : all) known.emplace_back(sim::to_string(k));
   for (const auto& name : names) {
-    if (name == "all") return all;
+    if (name == "all") return heads > 1 ? sim::all_head_faults() : sim::all_faults();
     const auto it = std::find(known.begin(), known.end(), name);
     if (it == known.end())
       return error{errc::usage, fmt::format("unknown fault: {}", name),
@@ -141,20 +142,24 @@ result<sim::simulation_outcome> run_alone(const sim_arguments& a, sim::simulatio
 result<int> run_fuzz(const sim_arguments& a, const std::vector<sim::fault_kind>& kinds) {
   const auto begun = std::chrono::steady_clock::now();
   sim::fuzz_options options{a.cluster.seed, a.fuzz, kinds, a.cluster.log, a.jobs, {}};
+  options.heads = a.cluster.heads;
   if (options.log && options.jobs == 0) options.jobs = 1;
   if (a.fuzz == 1)
-    options.run = [&](uint64_t seed) { return run_alone(a, sim::fuzzed(seed, kinds)); };
+    options.run = [&](uint64_t seed) { return run_alone(a, sim::options_of(options, seed)); };
   TROUPE_TRY(done, sim::fuzz(options));
   if (done.signal != 0) return 128 + done.signal;
   if (done.failure)
     return error{done.failure->what.code,
                  fmt::format("seed {}: {}", done.failure->seed, done.failure->what.message),
-                 fmt::format("replay it with: {}", sim::replay_command(done.failure->seed))};
+                 fmt::format("replay it with: {}",
+                             sim::replay_command(done.failure->seed, options.heads))};
   const double wall_s =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
-  TROUPE_CHECK(
-      print(fmt::format("{} seeds, {} faults, {} events in {:.1f} s: nothing violated\n{}\n",
-                        a.fuzz, done.faults, done.events, wall_s, done.folders.text())));
+  TROUPE_CHECK(print(fmt::format(
+      "{} seeds, {} faults, {} events in {:.1f} s: nothing violated\n{}\n", a.fuzz, done.faults,
+      done.events, wall_s,
+      options.heads > 1 ? fmt::format("{} heads acted in the place of another", done.takeovers)
+                        : done.folders.text())));
   return 0;
 }
 
@@ -189,11 +194,12 @@ result<int> run_sim(sim_arguments a) {
   }
   auto names = a.faults;
   if (names.empty() && a.fuzz > 0) names = {"all"};
-  TROUPE_TRY(kinds, kinds_of(names));
+  TROUPE_TRY(kinds, kinds_of(names, a.cluster.heads));
   if (a.fuzz > 0) return run_fuzz(a, kinds);
   auto o = a.cluster;
   if (a.scale) make_large(o);
   sim::rng lot(sim::mix(o.seed));
+  o.recovers |= o.heads > 1;
   o.faults = sim::draw_faults(lot, kinds, kinds.empty() ? 0 : a.fault_count,
                               static_cast<int64_t>(a.span_s * 1e9));
   return run_one(a, o);
@@ -218,6 +224,9 @@ void add_sim(shell& sh) {
   other("--steps", verb->add_option("--steps", c.steps, "Steps"));
   a->every_given =
       verb->add_option("--checkpoint-every", c.checkpoint_every, "Steps between checkpoints");
+  other("--heads", verb->add_option("--heads", c.heads,
+                                    "Heads of the job (cluster.heads): one acts, others stand by"))
+      ->within(0, 9);
   other("--launches",
         verb->add_option("--launches", c.launches, "Times the cluster is started, at most"));
   other("--faults", verb->add_option("--faults", a->faults, "Kinds of faults, or all"))

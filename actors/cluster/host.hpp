@@ -13,6 +13,7 @@
 #include "actors/health/machine_sampler.hpp"
 #include "actors/train/engine.hpp"
 #include "gpu/meters/readers.hpp"
+#include "io/disk/file_system.hpp"
 
 namespace troupe::cluster {
 
@@ -26,6 +27,8 @@ class host : public train::engine_maker {
   virtual std::optional<error> lost_device() { return std::nullopt; }
   /// Blocks; called on the meter's thread.
   virtual std::vector<std::unique_ptr<gpu::meter_reader>> open_meters() = 0;
+  /// Where its voter keeps what it has promised (actors/heads). Outlives the node.
+  virtual io::file_system& files() { return io::local_files(); }
   /// What samples the machine: the disk of the job's folder, the logs by the job's rules. Called on
   /// the thread of whoever samples, which may block. Null: there is nothing to sample.
   virtual std::function<health::machine_sampler()> vitals_of(const config::job& job) {

@@ -11,6 +11,7 @@
 #include "actors/base/blocking.hpp"
 #include "actors/base/context.hpp"
 #include "actors/base/defaults.hpp"
+#include "actors/base/processes.hpp"
 #include "actors/base/hardware.hpp"
 #include "actors/cluster/coordinator.hpp"
 #include "actors/cluster/network.hpp"
@@ -170,9 +171,15 @@ bool is_of_own_head(const node_state& st, const caf::node_id& process) {
   return !has_heads(st) || (st.coordinator && st.coordinator.node() == process);
 }
 
+/// Whether who asks now lives where its coordinator does.
+bool asks_for_coordinator(node_pointer self) {
+  return in_one_process(self->runtime(), self->current_sender(),
+                        caf::actor_cast<caf::strong_actor_ptr>(self->state.coordinator));
+}
+
 bool asked_by_own_head(node_pointer self) {
-  const auto& asker = self->current_sender();
-  return is_of_own_head(self->state, asker ? asker->node() : caf::node_id());
+  const auto& st = self->state;
+  return !has_heads(st) || (st.coordinator && asks_for_coordinator(self));
 }
 
 msg<fbs::FindHead> question_for(node_pointer self) {
@@ -193,7 +200,8 @@ void follow(node_pointer self) {
   if (!st.voter)
     st.voter = keep(self, "voter",
                     spawn_blocking(self, heads::voter,
-                                   heads::voter_options{st.options.name, st.job->job.output}));
+                                   heads::voter_options{st.options.name, st.job->job.output,
+                                                         &st.options.host->files()}));
   request(self, st.coordinator, question_for(self), caf::actor_cast<caf::strong_actor_ptr>(self))
       .then([](const msg<fbs::HeadFound>&) {}, [](const caf::error&) {});  // it is asked again
 }
@@ -204,8 +212,7 @@ auto by_voter(node_pointer self) {
   return [self](const msg<T>& m) -> caf::result<msg<fbs::Promised>> {
     auto& st = self->state;
     if (!st.voter) return to_caf(no_voter(st.options.name));
-    const auto& asker = self->current_sender();
-    if (st.coordinator && (!asker || asker->node() != st.coordinator.node()))
+    if (st.coordinator && !asks_for_coordinator(self))
       return to_caf(has_head(st.options.name));
     auto rp = self->make_response_promise<msg<fbs::Promised>>();
     ask_for<fbs::Promised>(

@@ -166,7 +166,9 @@ void hold_what_it_begins_with(elector_pointer self, std::function<void(const sta
   auto& st = self->state;
   if (st.to_hold.empty()) return then({});
   const auto kind = st.to_hold.begin()->first;
-  held_record record{st.acting, ++st.records, st.to_hold.begin()->second.content};
+  // Older than whatever this head has said meanwhile.
+  const uint64_t number = st.options.begins_with.size() - st.to_hold.size() + 1;
+  held_record record{st.acting, number, st.to_hold.begin()->second.content};
   begin_round(self, st.acting, std::move(record),
               [self, kind, then = std::move(then)](const round_pointer&, const status& how) {
                 if (!how) return then(how);
@@ -515,6 +517,7 @@ elector_actor::behavior_type elector(elector_pointer self, elector_options optio
   st.acting = o.acting;
   st.open = o.acting > 0;
   st.to_hold = o.begins_with;
+  st.records = st.to_hold.size();  // these are the first
   st.takeover.emplace(o.takeover, now_ns(*self));
   st.waiting.emplace(2 * o.takeover.patience_ns, now_ns(*self));
   bool later = false;

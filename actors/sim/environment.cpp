@@ -153,7 +153,12 @@ void connect(connector_pointer self, caf::response_promise rp, const std::string
     const auto it = room.addresses.find({host, port});
     if (it == room.addresses.end() || !room.where.alive(it->second.node))
       return rp.deliver(caf::make_error(caf::sec::cannot_connect_to_node));
-    if (!room.where.reachable(self->state.node, it->second.node)) return;
+    const int here = self->state.node, there = it->second.node;
+    if (room.reconnects && room.where.broken(here, there)) {
+      const bool both_ways = room.where.passes(here, there) && room.where.passes(there, here);
+      if (both_ways && !room.where.frozen(there)) room.where.reconnect(here, there);
+    }
+    if (!room.where.reachable(here, there) || !room.where.passes(there, here)) return;
     rp.deliver(caf::make_message(caf::node_id{}, it->second.actor, std::set<std::string>{}));
   });
 }

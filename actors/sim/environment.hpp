@@ -67,7 +67,8 @@ result<shares_of_ranks> shares_by_replicas(const train::job_plan& whole);
 /// How many nodes one replica needs.
 int fewest_nodes_of(const config::job& job);
 
-/// Where the coordinator is reached on the head.
+/// Where the coordinator is reached, where the job has one head.
+inline constexpr const char* head_name = "head";
 inline constexpr uint16_t head_port = 1;
 
 /// Where checkpoints are, in the files that all hosts share.
@@ -145,6 +146,7 @@ struct environment {
   };
   std::map<std::pair<std::string, uint16_t>, address> addresses;
   uint16_t last_port = 1000;
+  bool reconnects = false;  ///< a link that broke is there again once somebody connects over it
   std::pair<io::crash_store::node_id, std::optional<io::checkpoint::reader>> last_opened;
 
   int64_t about(int64_t ns) {

@@ -9,10 +9,11 @@ namespace troupe::sim {
 namespace {
 
 constexpr std::array<const char*, fault_kinds> names{
-    "crash_node",  "lose_node",   "freeze_node",     "crash_head",    "partition",
-    "loss",        "slow_device", "hang_device",     "fail_device",   "kill_actor",
-    "pause_run",   "save_now",    "stop_run",        "set_value",     "drain_node",
-    "old_message", "tier_out",    "second_launcher", "foreign_folder"};
+    "crash_node",  "lose_node",   "freeze_node",     "crash_head",     "partition",
+    "loss",        "slow_device", "hang_device",     "fail_device",    "kill_actor",
+    "pause_run",   "save_now",    "stop_run",        "set_value",      "drain_node",
+    "old_message", "tier_out",    "second_launcher", "foreign_folder", "freeze_head",
+    "head_cut"};
 
 constexpr int64_t one_ms = 1'000'000;
 
@@ -24,8 +25,15 @@ const char* to_string(fault_kind kind) {
 
 std::vector<fault_kind> all_faults() {
   std::vector<fault_kind> out;
-  for (int k = 0; k < fault_kinds; ++k) out.push_back(static_cast<fault_kind>(k));
+  for (int k = 0; k < fault_kinds; ++k)
+    if (const auto kind = static_cast<fault_kind>(k); !is_of_heads(kind)) out.push_back(kind);
   return out;
+}
+
+std::vector<fault_kind> all_head_faults() {
+  return {fault_kind::crash_node, fault_kind::freeze_node, fault_kind::crash_head,
+          fault_kind::freeze_head, fault_kind::head_cut, fault_kind::save_now,
+          fault_kind::set_value};
 }
 
 std::vector<fault> draw_faults(rng& random, const std::vector<fault_kind>& kinds, int count,

@@ -31,18 +31,26 @@ enum class fault_kind : uint8_t {
   tier_out,         ///< a folder of checkpoints is full, or gone, for a while
   second_launcher,  ///< a person starts the job once more while it runs
   foreign_folder,   ///< a person puts something where the model goes
+  freeze_head,      ///< the process of a head stops for a while
+  head_cut,         ///< a head is cut off from all, the other heads or the nodes for a while
 };
-inline constexpr int fault_kinds = 19;
+inline constexpr int fault_kinds = 21;
 
+/// Whether only a job with several heads knows it.
+inline bool is_of_heads(fault_kind kind) {
+  return kind >= fault_kind::freeze_head;
+}
 /// Whether it befalls the job's folders. Drawn apart: what else a seed means depends on none.
 inline bool is_of_folders(fault_kind kind) {
-  return kind >= fault_kind::tier_out;
+  return kind >= fault_kind::tier_out && !is_of_heads(kind);
 }
 
 /// The stable name of a kind, as `troupe sim --faults` takes it.
 const char* to_string(fault_kind kind);
-/// All of them.
+/// All that befall a job with one head.
 std::vector<fault_kind> all_faults();
+/// All that befall one with several.
+std::vector<fault_kind> all_head_faults();
 
 struct fault {
   fault_kind kind{};

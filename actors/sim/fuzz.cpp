@@ -26,7 +26,7 @@ namespace {
 /// What a process has done.
 struct fuzz_place {
   std::atomic<uint64_t> at{0};  ///< the seed that it is at, or was last
-  uint64_t faults = 0, events = 0;
+  uint64_t faults = 0, events = 0, takeovers = 0;
   folder_counts folders;
 };
 static_assert(std::atomic<uint64_t>::is_always_lock_free);
@@ -61,9 +61,7 @@ void note_failure(fuzz_table& b, uint64_t at) {
 
 result<simulation_outcome> run_fuzzed(const fuzz_options& o, uint64_t seed) {
   if (o.run) return o.run(seed);
-  auto options = fuzzed(seed, o.kinds);
-  options.log = o.log;
-  return simulate(options);
+  return simulate(options_of(o, seed));
 }
 
 /// Takes seeds until there are no more, or one before the next has failed; what failed here.
@@ -83,6 +81,7 @@ std::optional<fuzz_failure> take_seeds(const fuzz_options& o, fuzz_table& b, siz
     mine.faults += done->faults.size();
     mine.events += done->counts.events;
     mine.folders += done->folders;
+    mine.takeovers += done->takeovers;
   }
   return std::nullopt;
 }
@@ -269,6 +268,13 @@ size_t jobs_of(const fuzz_options& o) {
 
 }  // namespace
 
+simulation_options options_of(const fuzz_options& options, uint64_t seed) {
+  auto out = options.heads > 1 ? fuzzed_heads(seed, options.kinds, options.heads)
+                               : fuzzed(seed, options.kinds);
+  out.log = options.log;
+  return out;
+}
+
 result<fuzz_outcome> fuzz(const fuzz_options& options) {
   const auto jobs = jobs_of(options);
   TROUPE_TRY(table, make_table(options.seeds, jobs));
@@ -286,6 +292,7 @@ result<fuzz_outcome> fuzz(const fuzz_options& options) {
     out.faults += p.faults;
     out.events += p.events;
     out.folders += p.folders;
+    out.takeovers += p.takeovers;
   }
   return out;
 }

@@ -39,8 +39,12 @@ struct fuzz_options {
   std::vector<fault_kind> kinds;
   bool log = false;   ///< as simulation_options::log
   unsigned jobs = 0;  ///< processes; 1: none but this one; 0: one for each core
-  seed_runner run;    ///< another one than simulate(fuzzed())
+  seed_runner run = {};    ///< another one than simulate(options_of())
+  int heads = 0;      ///< 2 or more: of clusters with so many
 };
+
+/// What a seed means.
+simulation_options options_of(const fuzz_options& options, uint64_t seed);
 
 /// The first seed that failed.
 struct fuzz_failure {
@@ -53,6 +57,7 @@ struct fuzz_outcome {
   uint64_t faults = 0;
   uint64_t events = 0;
   folder_counts folders;
+  uint64_t takeovers = 0;
   std::optional<fuzz_failure> failure;  ///< then not all seeds are counted
   int signal = 0;                       ///< that ended it
 };

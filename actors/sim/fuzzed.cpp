@@ -44,7 +44,8 @@ result<std::filesystem::path> simulated_tokens() {
 std::pair<std::vector<fault_kind>, std::vector<fault_kind>> split(
     const std::vector<fault_kind>& kinds) {
   std::pair<std::vector<fault_kind>, std::vector<fault_kind>> out;
-  for (const auto k : kinds) (is_of_folders(k) ? out.second : out.first).push_back(k);
+  for (const auto k : kinds)
+    if (!is_of_heads(k)) (is_of_folders(k) ? out.second : out.first).push_back(k);
   return out;
 }
 
@@ -65,6 +66,16 @@ void draw_folders(simulation_options& o, const std::vector<fault_kind>& kinds, i
   o.faults.insert(o.faults.end(), more.begin(), more.end());
   std::stable_sort(o.faults.begin(), o.faults.end(),
                    [](const fault& a, const fault& b) { return a.at_ns < b.at_ns; });
+}
+
+/// Their addresses are loopback's, for which no job asks for certificates.
+void be_of_heads(config::job& job, const simulation_options& o) {
+  job.cluster.port = 0;
+  for (int i = 0; i < o.heads; ++i)
+    job.cluster.heads.push_back(fmt::format("127.0.0.1:{}", 29'401 + i));
+  job.recovery.head_takeover_s = o.head_takeover_s;
+  job.recovery.most_per_hour = 1'000;
+  job.job.output = "/job";
 }
 
 }  // namespace
@@ -90,6 +101,7 @@ result<config::job> simulated_job(const simulation_options& o) {
   job.recovery.fewer_replicas = o.fewer_replicas;
   job.recovery.head_grace_s = o.head_grace_s;
   c.port = head_port;
+  if (o.heads > 1) be_of_heads(job, o);
   c.insecure = true;
   c.threads = 1;
   const int ranks = o.nodes * o.workers;
@@ -171,8 +183,40 @@ simulation_options fuzzed(uint64_t seed, const std::vector<fault_kind>& kinds) {
   return o;
 }
 
-std::string replay_command(uint64_t seed) {
-  return fmt::format("troupe sim --fuzz 1 --seed {} --log", seed);
+simulation_options fuzzed_heads(uint64_t seed, const std::vector<fault_kind>& kinds, int heads) {
+  rng random(mix(seed ^ 0x6865616473));
+  simulation_options o;
+  o.seed = seed;
+  o.heads = heads;
+  o.recovers = true;
+  o.nodes = static_cast<int>(random.between(1, 4));
+  o.pipeline = o.nodes % 2 == 0 && random.chance(0.5) ? 2 : 1;
+  o.spares = static_cast<int>(random.below(2));
+  o.micro_batches = static_cast<int>(random.between(1, 2));
+  o.steps = static_cast<int>(random.between(20, 200));
+  o.checkpoint_every = static_cast<int>(random.between(1, 20));
+  o.keep = static_cast<int>(random.below(4));
+  o.heartbeat_ms = random.between(50, 300);
+  o.suspect_after_ms = 3 * o.heartbeat_ms;
+  o.dead_after_ms = 8 * o.heartbeat_ms;
+  o.head_takeover_s = random.between(1, 5);
+  o.head_grace_s = random.between(20, 90);
+  o.prepare_ns = random.between(1, 3000) * millisecond_ns;
+  o.launch_ns = random.between(20, 2000) * millisecond_ns;
+  o.links.most_delay_ns = random.between(50'000, 5'000'000);
+  o.times.save_ns = random.between(1, 200) * millisecond_ns;
+  o.times.forward_ns = random.between(1, 50) * millisecond_ns;
+  o.times.jitter = random.unit();
+  o.meter_ms = 0;
+  o.mailbox_limit = 1024;
+  o.faults = draw_faults(random, kinds, static_cast<int>(random.below(6)),
+                         random.between(1, 30) * second_ns);
+  return o;
+}
+
+std::string replay_command(uint64_t seed, int heads) {
+  return fmt::format("troupe sim --fuzz 1 --seed {}{} --log", seed,
+                     heads > 1 ? fmt::format(" --heads {}", heads) : "");
 }
 
 }  // namespace troupe::sim

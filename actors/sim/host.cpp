@@ -257,6 +257,7 @@ class simulated_host final : public cluster::host {
     f.instance_id = instance_;
     return f;
   }
+  io::file_system& files() override { return room_->files.of(node_).files(); }
   cluster::process_usage usage() override { return {1 << 20, 1}; }
   std::vector<std::unique_ptr<gpu::meter_reader>> open_meters() override {
     std::vector<std::unique_ptr<gpu::meter_reader>> out;

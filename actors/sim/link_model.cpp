@@ -2,7 +2,6 @@
 #include "actors/sim/link_model.hpp"
 
 #include <algorithm>
-#include <utility>
 
 namespace troupe::sim {
 
@@ -46,7 +45,13 @@ void link_model::heal() {
   groups_.clear();
 }
 
+void link_model::mend_way(int from, int to) {
+  const auto it = cut_ways_.find({from, to});
+  if (it != cut_ways_.end() && --it->second == 0) cut_ways_.erase(it);
+}
+
 bool link_model::cut(int a, int b) const {
+  if (!cut_ways_.empty() && cut_ways_.contains({a, b})) return true;
   if (groups_.empty()) return false;
   auto group = [&](int n) {
     const auto i = static_cast<size_t>(n);
@@ -63,6 +68,11 @@ void link_model::break_link(int a, int b) {
 bool link_model::broken(int a, int b) const {
   const auto it = links_.find(key_of(a, b));
   return it != links_.end() && it->second.broken;
+}
+
+void link_model::reconnect(int a, int b) {
+  between(a, b).broken = false;
+  between(b, a).broken = false;
 }
 
 void link_model::renew(int node) {

@@ -13,7 +13,9 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "actors/sim/rng.hpp"
@@ -42,7 +44,11 @@ class link_model {
   void partition(std::vector<int> group_of_node);
   /// All nodes reach each other again, but over broken links.
   void heal();
-  /// Whether a and b are cut off from each other now.
+  /// From now on nothing of `from` reaches `to`, whatever groups they are in, until as many calls
+  /// of mend_way() have taken it back.
+  void cut_way(int from, int to) { ++cut_ways_[{from, to}]; }
+  void mend_way(int from, int to);
+  /// Whether what a sends does not reach b now.
   bool cut(int a, int b) const;
 
   /// Both directions (SLK-3).
@@ -50,6 +56,8 @@ class link_model {
   bool broken(int a, int b) const;
   /// A new process on this node: its links are new ones.
   void renew(int node);
+  /// The two are connected anew.
+  void reconnect(int a, int b);
 
   /// The share of messages that vanish from now on; 0: none.
   void lose(double share) { loss_ = share; }
@@ -64,6 +72,7 @@ class link_model {
 
   link_options options_;
   std::vector<int> groups_;  ///< empty: one group
+  std::map<std::pair<int, int>, int> cut_ways_;  ///< how often each is
   rng chance_;
   uint64_t delays_seed_;
   double loss_ = 0;

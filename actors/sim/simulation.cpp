@@ -12,10 +12,10 @@
 
 #include "actors/checkpoint/committer.hpp"
 #include "actors/cluster/coordinator.hpp"
-#include "actors/cluster/node.hpp"
 #include "actors/job/plan.hpp"
 #include "actors/sim/folder_watch.hpp"
-#include "actors/sim/host.hpp"
+#include "actors/sim/heads.hpp"
+#include "actors/sim/node_processes.hpp"
 #include "actors/sim/invariants.hpp"
 #include "io/checkpoint/catalog.hpp"
 
@@ -27,7 +27,6 @@ constexpr int64_t ms = 1'000'000;
 constexpr int64_t second = 1'000 * ms;
 constexpr int64_t launch_limit_ns = 3 * 3600 * second;
 constexpr int ring_slots = 8;
-constexpr const char* head = "head";
 using io::outage;
 
 class simulation {
@@ -38,9 +37,11 @@ class simulation {
         plan_(std::move(plan)),
         world_(world_options_of(options)),
         room_(world_, options.times),
+        nodes_(world_, room_, options_, plan_, options.nodes + options.spares),
         watch_(world_, room_, options_) {
     room_.folders = std::move(folders);
-    nodes_.resize(static_cast<size_t>(all_nodes()) + 1);
+    nodes_.log = [this](const std::string& text) { log(text); };
+    nodes_.end_process = [this](int n) { end_process(n, false); };
     world_.blocks_ns = [this](const any_msg& m) { return blocks_ns(m); };
     if (options.check || options.sees)
       world_.observe = [this](const any_msg& m, const actor_stats&) { watch(m); };
@@ -86,16 +87,6 @@ class simulation {
   }
 
  private:
-  /// A node of the cluster, from 1; 0 is the head.
-  struct member {
-    caf::strong_actor_ptr node;
-    bool actor_lives = false;
-    bool told = false;  ///< its process heard that it ended
-    int process = 0;    ///< its number
-    int64_t frozen_until_ns = 0;
-    int64_t trouble_since_ns = -1;  ///< cut off, frozen or silently gone since
-  };
-
   static world_options world_options_of(const simulation_options& o) {
     world_options w;
     w.seed = o.seed;
@@ -125,7 +116,7 @@ class simulation {
   // -- a launch -----------------------------------------------------------------------------------
 
   int all_nodes() const { return options_.nodes + options_.spares; }
-  std::string name_of(int node) const { return fmt::format("node{}", node - 1); }
+  static std::string name_of(int node) { return node_processes::name_of(node); }
 
   void begin_log() {
     launch_report_ = {};
@@ -143,9 +134,9 @@ class simulation {
       // The processes of a cluster start one after the other.
       const int64_t when = world_.now_ns() + world_.chance().between(0, 50 * ms);
       world_.clock().call_at(when, [this, n, launch = launch_] {
-        if (launch == launch_ && world_.alive(n)) start_node(n);
+        if (launch == launch_ && world_.alive(n)) nodes_.start(n, {});
       });
-      nodes_[static_cast<size_t>(n)] = {};
+      nodes_.forget(n);
     }
     launch_begun_ns_ = world_.now_ns();
     nodes_started_by_ns_ = launch_begun_ns_ + 50 * ms;
@@ -173,7 +164,7 @@ class simulation {
     coordinator_ = world_.spawn(0, cluster::coordinator, std::move(o), &room_.files.of(0));
     coordinator_lives_ = true;
     const auto handle = caf::actor_cast<caf::strong_actor_ptr>(coordinator_);
-    room_.addresses[{head, head_port}] = {handle, 0};
+    room_.addresses[{head_name, head_port}] = {handle, 0};
     handle->get()->attach_functor([this, launch = launch_] {
       if (launch != launch_) return;
       coordinator_lives_ = false;
@@ -194,7 +185,7 @@ class simulation {
       log(fmt::format("{} is started again", node));
       if (world_.alive(n)) end_process(n, false);
       world_.restart(n);
-      start_node(n);
+      nodes_.start(n, {});
     });
   }
 
@@ -225,78 +216,11 @@ class simulation {
     room_.folders->cut_export("what was cut off", static_cast<uint64_t>(world_.now_ns()));
   }
 
-  std::shared_ptr<cluster::host> host_of(int n) {
-    std::vector<uint32_t> ranks;
-    for (const auto& r : plan_.ranks)
-      if (r.node + 1 == n) ranks.push_back(static_cast<uint32_t>(r.at.rank));
-    return make_host(&room_, n, std::move(ranks), fmt::format("{}-{}", n, processes_));
-  }
-
-  /// Whether the process of a node is still the one with that number.
-  bool is_present(int n, int process) const {
-    return nodes_[static_cast<size_t>(n)].process == process;
-  }
-
-  void start_node(int n) {
-    const int process = ++processes_;
-    nodes_[static_cast<size_t>(n)] = {};
-    nodes_[static_cast<size_t>(n)].process = process;
-    cluster::node_options o;
-    o.name = name_of(n);
-    o.coordinator_host = head;
-    o.coordinator_port = head_port;
-    o.advertise = name_of(n);
-    o.join_timeout_ms = options_.join_timeout_ms;
-    o.ended = [this, n, process](const error& why) {
-      if (!is_present(n, process)) return;
-      nodes_[static_cast<size_t>(n)].told = true;
-      log(fmt::format("{} ends: {}", name_of(n), why.message.empty() ? "in order" : why.message));
-      world_.clock().call_at(world_.now_ns() + 10 * ms,
-                             [this, n, process] { exit_node(n, process); });
-    };
-    o.host = host_of(n);
-    o.connector = world_.spawn(n, sim::connector, &room_, n);
-    auto& m = nodes_[static_cast<size_t>(n)];
-    const auto node = world_.spawn(n, cluster::node, std::move(o));
-    m.node = caf::actor_cast<caf::strong_actor_ptr>(node);
-    m.actor_lives = true;
-    m.node->get()->attach_functor([this, n, process] {
-      if (!is_present(n, process)) return;
-      nodes_[static_cast<size_t>(n)].actor_lives = false;
-      world_.clock().call_at(world_.now_ns() + 10 * ms,
-                             [this, n, process] { exit_node(n, process); });
-    });
-  }
-
-  /// The node's actor has ended, and so its process does: nothing of it may be left (SIM-7).
-  void exit_node(int n, int process) {
-    if (!is_present(n, process) || !world_.alive(n)) return;
-    const auto& m = nodes_[static_cast<size_t>(n)];
-    if (world_.frozen(n)) {
-      world_.clock().call_at(world_.now_ns() + second,
-                             [this, n, process] { exit_node(n, process); });
-      return;
-    }
-    if (m.actor_lives || !m.told) {
-      if (!m.told)
-        world_.violation(fmt::format("{} died and its process was not told", name_of(n)));
-      return;
-    }
-    if (const auto until_ns = world_.blocked_until(n); until_ns >= world_.now_ns()) {
-      world_.clock().call_at(until_ns + ms, [this, n, process] { exit_node(n, process); });
-      return;  // a process waits for its threads
-    }
-    for (const auto& stats : world_.actors_of(n))
-      if (!stats->path().starts_with("connector/"))
-        world_.violation(fmt::format("{} outlives its node", stats->path()));
-    end_process(n, false);
-  }
-
   bool launch_over() const {
     if (coordinator_lives_ || world_.now_ns() < nodes_started_by_ns_ || world_.alive(0))
       return false;
     for (int n = 1; n <= all_nodes(); ++n)
-      if (world_.alive(n) && nodes_[static_cast<size_t>(n)].actor_lives) return false;
+      if (world_.alive(n) && nodes_.lives(n)) return false;
     return true;
   }
 
@@ -321,7 +245,7 @@ class simulation {
     const int64_t since = std::max(coordinator_gone_ns_, last_healed_ns_);
     if (world_.now_ns() < since + options_.lingering_ms() * ms) return false;
     for (int n = 1; n <= all_nodes(); ++n)
-      if (world_.alive(n) && !world_.frozen(n) && nodes_[static_cast<size_t>(n)].actor_lives)
+      if (world_.alive(n) && !world_.frozen(n) && nodes_.lives(n))
         world_.violation(fmt::format("{} stays without a coordinator", name_of(n)));
     return world_.violated().has_value();
   }
@@ -424,6 +348,9 @@ class simulation {
         if (!room_.folders) return;
         did(f, "", harm::none);
         return room_.folders->disturb(f.random);
+      case fault_kind::freeze_head:
+      case fault_kind::head_cut:
+        return;  // of several heads
       default:
         return person(f);
     }
@@ -494,7 +421,7 @@ class simulation {
   }
 
   void partition(const fault& f) {
-    std::vector<int> group(nodes_.size(), 0);
+    std::vector<int> group(static_cast<size_t>(all_nodes()) + 1, 0);
     rng random(f.random);
     for (int n = 1; n <= all_nodes(); ++n) group[static_cast<size_t>(n)] = random.chance(0.5);
     did(f, fmt::format("{} for {} ms", fmt::join(group, ""), f.lasts_ns / ms), by_length(f));
@@ -512,23 +439,16 @@ class simulation {
   /// ends hear of it.
   void watch_link(int n) {
     const int64_t patience = 2 * options_.dead_after_ms * ms;
-    const int process = nodes_[static_cast<size_t>(n)].process;
+    const int process = nodes_.process(n);
     world_.clock().call_at(world_.now_ns() + patience, [this, n, process] {
-      if (!is_present(n, process) || world_.reachable(0, n)) return;
+      if (!nodes_.is_present(n, process) || world_.reachable(0, n)) return;
       log(fmt::format("the connection of {} breaks", name_of(n)));
       world_.break_link(0, n);
-      const auto& node = nodes_[static_cast<size_t>(n)].node;
+      const auto& node = nodes_.actor(n);
       const auto coordinator = caf::actor_cast<caf::strong_actor_ptr>(coordinator_);
       if (node && coordinator_lives_) tell_down(coordinator, node);
       if (node && world_.alive(n)) tell_down(node, coordinator);
     });
-  }
-
-  void tell_down(const caf::strong_actor_ptr& who, const caf::strong_actor_ptr& gone) {
-    who->enqueue(caf::make_mailbox_element(
-                     nullptr, caf::make_message_id(caf::message_priority::high), {},
-                     caf::down_msg{gone->address(), caf::exit_reason::remote_link_unreachable}),
-                 nullptr);
   }
 
   void sicken(const fault& f) {
@@ -646,8 +566,8 @@ class simulation {
   train::job_plan plan_;
   world world_;
   environment room_;
+  node_processes nodes_;
   std::shared_ptr<told> heard_ = std::make_shared<told>();
-  std::vector<member> nodes_;
   coordinator_actor coordinator_;
   bool coordinator_lives_ = false;
   int64_t coordinator_gone_ns_ = 0;
@@ -657,7 +577,6 @@ class simulation {
   int64_t exports_until_ns_ = 0;
   int64_t nodes_started_by_ns_ = 0;
   int launch_ = 0;
-  int processes_ = 0;  ///< of nodes, started so far
   int partitions_ = 0;
   bool lost_some_ = false;  ///< nodes, in this launch
   launch_report launch_report_;
@@ -691,6 +610,8 @@ result<simulation_outcome> simulate(const simulation_options& options) {
   TROUPE_TRY(plan, train::make_plan(job));
   TROUPE_TRY(shares, shares_by_replicas(plan));
   TROUPE_TRY(ring, io::slots::make({train::slot_bytes_of(job), ring_slots}));
+  if (options.heads > 1)
+    return simulate_heads(options, {std::move(plan), std::move(shares), std::move(ring)});
   simulation it(options, std::move(plan), std::move(folders));
   it.save_by(std::move(shares), std::move(ring));
   return it.run();

@@ -30,6 +30,18 @@
 //   SIM-16  As long as a spare is left, or the nodes for one replica where the job goes on with
 //     fewer, a lost node costs no launch, though its process stays away.
 //
+// Of a job with several heads (heads.hpp; heads_watch.hpp counts votes a second time):
+//   SIM-17  A voter promises an epoch to one head, and knows of it in its next process. Who acts in
+//     an epoch has more than half of all votes, and nobody else gives orders in it.
+//   SIM-18  What a head was answered that a majority holds is known to each head elected after
+//     that; nothing that it says after another was elected is answered so.
+//   SIM-19  A checkpoint that was told of is what the next head begins from, or older than that. A
+//     head commits none after another was elected, unless it had asked its voters before that.
+//   SIM-20  Once faults are over and more than half of the voters are there, the job comes to its
+//     end, in order, without a person.
+//   SIM-21  Once it has ended no head acts any more, and each head and node ends.
+//   SIM-22  No step is made for a head whose voters have not answered for long.
+//
 // A tier that is full or gone for a while fails saves and copies, which costs no run that has
 // begun: its last save falls to the second tier, or waits. A start waits for the first tier, and
 // does without the second. Not simulated: a second launcher beside nodes that outlived the first
@@ -69,6 +81,9 @@ struct simulation_options {
   link_options links;
   int launches = 1;  ///< how often the cluster is started
   int64_t head_grace_s = 5;        ///< if it recovers: nodes look for another coordinator
+  int heads = 0;                   ///< of cluster.heads; fewer than 2: the job has one
+  int64_t head_takeover_s = 2;     ///< recovery.head_takeover_s
+  int64_t prepare_ns = 50'000'000;  ///< of a head that is to act
   bool recovers = false;           ///< a lost node costs no launch: its process is started again
   int spares = 0;                  ///< further nodes, which stand in for lost ones
   bool fewer_replicas = false;     ///< recovery.fewer_replicas
@@ -115,6 +130,7 @@ struct simulation_outcome {
   uint64_t skipped_checkpoints = 0;  ///< the same
   double checkpoint_wait_ms = 0;     ///< the same
   folder_counts folders;
+  uint64_t takeovers = 0;  ///< by heads that stood by
 };
 
 /// The job of a simulated cluster. Errors: bad_config, where the numbers do not fit together.
@@ -125,8 +141,10 @@ result<simulation_outcome> simulate(const simulation_options& options);
 
 /// The options of a fuzzed seed: a random small cluster with random faults of these kinds.
 simulation_options fuzzed(uint64_t seed, const std::vector<fault_kind>& kinds);
+/// The same of a cluster with so many heads, of which 2 or more.
+simulation_options fuzzed_heads(uint64_t seed, const std::vector<fault_kind>& kinds, int heads);
 
 /// The command that runs a fuzzed seed again.
-std::string replay_command(uint64_t seed);
+std::string replay_command(uint64_t seed, int heads = 0);
 
 }  // namespace troupe::sim

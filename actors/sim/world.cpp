@@ -101,6 +101,11 @@ int world::node_of(const actor_stats& stats) {
   return node_of_[at];
 }
 
+int world::node_of_sender(uint64_t key) const {
+  const size_t at = static_cast<uint32_t>(key) - 1;
+  return at < node_of_.size() ? node_of_[at] : -2;
+}
+
 std::vector<std::shared_ptr<actor_stats>> world::actors_of(int node) const {
   std::vector<std::shared_ptr<actor_stats>> out;
   auto* me = const_cast<world*>(this);  // node_of() fills its table as it goes
@@ -142,6 +147,12 @@ bool world::intercept(traced_actor& receiver, const caf::strong_actor_ptr& self,
   }
   travel({self, &receiver, std::move(message), from, to});
   return true;
+}
+
+bool world::together(const caf::strong_actor_ptr& a, const caf::strong_actor_ptr& b) {
+  auto* one = dynamic_cast<traced_actor*>(a->get());
+  auto* other = dynamic_cast<traced_actor*>(b->get());
+  return one != nullptr && other != nullptr && node_of(one->stats()) == node_of(other->stats());
 }
 
 void world::travel(parcel&& p) {
@@ -372,6 +383,15 @@ void world::partition(std::vector<int> group_of_node) {
 
 void world::heal() {
   links_.heal();
+  for (auto& p : std::exchange(held_, {})) travel(std::move(p));
+}
+
+void world::cut_ways(const std::vector<std::pair<int, int>>& ways) {
+  for (const auto& [from, to] : ways) links_.cut_way(from, to);
+}
+
+void world::mend_ways(const std::vector<std::pair<int, int>>& ways) {
+  for (const auto& [from, to] : ways) links_.mend_way(from, to);
   for (auto& p : std::exchange(held_, {})) travel(std::move(p));
 }
 

@@ -20,11 +20,13 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <caf/actor_system.hpp>
 #include <caf/actor_system_config.hpp>
 
+#include "actors/base/processes.hpp"
 #include "actors/base/traced.hpp"
 #include "actors/sim/link_model.hpp"
 #include "actors/sim/rng.hpp"
@@ -55,7 +57,7 @@ struct world_counts {
   uint32_t deepest = 0;    ///< the most messages a mailbox held
 };
 
-class world : public simulated_network {
+class world : public simulated_network, public simulated_processes {
  public:
   explicit world(const world_options& options);
   ~world() override;
@@ -108,18 +110,28 @@ class world : public simulated_network {
   /// See link_model. What was under way to the other side waits for heal().
   void partition(std::vector<int> group_of_node);
   void heal();
+  /// See link_model: each from the first to the second. What was under way waits for mend_ways().
+  void cut_ways(const std::vector<std::pair<int, int>>& ways);
+  void mend_ways(const std::vector<std::pair<int, int>>& ways);
   /// Both directions, for good; what waits for it is lost.
   void break_link(int a, int b);
+  bool broken(int a, int b) const { return links_.broken(a, b); }
+  /// Two processes connect that had lost each other.
+  void reconnect(int a, int b) { links_.reconnect(a, b); }
   void lose(double share) { links_.lose(share); }
 
   bool alive(int node) const { return nodes_[static_cast<size_t>(node)].alive; }
   bool frozen(int node) const { return nodes_[static_cast<size_t>(node)].frozen; }
   bool fell_silent(int node) const { return nodes_[static_cast<size_t>(node)].silent; }
   bool reachable(int a, int b) const;
+  /// No cut is in the way from a to b.
+  bool passes(int a, int b) const { return !links_.cut(a, b); }
 
   // -- looking ----------------------------------------------------------------------------------
 
   int node_of(const actor_stats& stats);
+  /// Of the actor whose key a message bears as its sender, which has said something already.
+  int node_of_sender(uint64_t key) const;
   /// Living actors of a node.
   std::vector<std::shared_ptr<actor_stats>> actors_of(int node) const;
   /// Over (time, receiver, message type, header) of every delivery so far.
@@ -148,6 +160,7 @@ class world : public simulated_network {
 
   bool intercept(traced_actor& receiver, const caf::strong_actor_ptr& self,
                  caf::mailbox_element_ptr& message) override;
+  bool together(const caf::strong_actor_ptr& a, const caf::strong_actor_ptr& b) override;
 
  private:
   struct parcel {

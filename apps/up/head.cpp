@@ -26,7 +26,7 @@
 #include "actors/heads/elector.hpp"
 #include "actors/replay/recording.hpp"
 #include "actors/train/job_policy.hpp"
-#include "actors/train/journal.hpp"
+#include "actors/train/succession.hpp"
 #include "apps/ceiling.hpp"
 #include "apps/control/job_secret.hpp"
 #include "apps/control/meeting_point.hpp"
@@ -60,14 +60,10 @@ struct launch {
   train::job_plan plan;
   std::optional<checkpoint::resume_point> resume;
   io::checkpoint::origin origin;  ///< of what is saved
-  uint32_t epoch = 1;
   std::shared_ptr<ceiling> peak;
   held_folders folders;
-  std::shared_ptr<train::kept_journal> journal;  ///< null: none can be kept
-  std::optional<train::job_memory> memory;  ///< of the head that was lost, or earlier launches
-  std::optional<fbs::ClusterMemoryT> cluster;  ///< of the head that was lost
+  train::succession from;  ///< of the head that was lost, or earlier launches
   config::cluster_section at;  ///< as this head is reached
-  heads::held_records held;    ///< of the heads before, where there are several (ELC-2)
   heads::shared_settings settings;  ///< as they were read, which other heads are compared with
   std::optional<gpu::time_limit> swap_limit = {};  ///< of a step on this machine
 };
@@ -136,25 +132,12 @@ status settle_slots(train::job_plan& plan) {
   return {};
 }
 
-/// JRA-2. `won`: what a majority held, where there are several heads.
-std::shared_ptr<train::kept_journal> journal_of(const config::job& job, bool again,
-                                                const std::optional<heads::won_epoch>& won) {
-  const std::filesystem::path output = job.job.output;
-  auto kept = !again ? train::begin_journal(io::local_files(), output)
-              : won  ? train::begin_journal_from(io::local_files(), output, won->held)
-                     : train::recall(io::local_files(), output);
-  if (kept) return std::make_shared<train::kept_journal>(std::move(*kept));
-  say("warning: a head that is started again will know nothing of what is said: " +
-      render(kept.error()));
-  return nullptr;
-}
-
 /// The number of an incident is the name of its folder, whatever launch it is of.
 void go_on_counting(launch& l) {
   const auto before = last_incident(l.plan.job.job.output);
   if (before == 0) return;
-  if (!l.memory) l.memory.emplace();
-  auto& count = l.memory->account.incidents;
+  if (!l.from.memory) l.from.memory.emplace();
+  auto& count = l.from.memory->account.incidents;
   count = std::max(count, before);
 }
 
@@ -179,20 +162,12 @@ std::string own_address(const up_arguments& a, const config::job& job) {
 /// What the head before, or a majority of voters, leaves to this one.
 void take_over(launch& l, const up_arguments& a, const std::optional<heads::won_epoch>& won,
                bool first_try) {
-  const bool again = a.goes_on();
-  l.journal = journal_of(l.plan.job, again, won);
-  if (again) {
-    l.memory = l.journal && l.journal->memory ? *l.journal->memory : train::job_memory{};
-    if (won) l.memory = train::moved_by(*l.memory, won->clock_ahead_ns);
-    if (first_try) l.memory->lost = a.lost;  // the one before has told of it
-    if (l.journal) l.cluster = l.journal->cluster;
-    l.epoch = std::max(l.epoch, l.memory->account.epoch + 1);  // no two heads have one (HEAL-1)
-    if (won) l.held = won->held;
-  }
-  if (l.plan.job.cluster.heads.empty()) return;
-  l.epoch = std::max(l.epoch,
-                     won ? won->epoch
-                         : heads::latest_promise(io::local_files(), l.plan.job.job.output) + 1);
+  train::head_before before{.is_told = !first_try, .won = won};
+  if (a.goes_on()) before.lost = a.lost;
+  l.from = train::succeed(io::local_files(), l.plan.job, l.from.epoch, before);
+  if (l.from.not_kept)
+    say("warning: a head that is started again will know nothing of what is said: " +
+        render(*l.from.not_kept));
 }
 
 result<launch> prepare(const up_arguments& a, checkpoint::look resume,
@@ -217,7 +192,7 @@ result<launch> prepare(const up_arguments& a, checkpoint::look resume,
   l.folders = std::move(folders);
   TROUPE_CHECK(look_again(ready, ready.plan->job.checkpoint));
   l.plan = std::move(*ready.plan);
-  l.epoch = ready.epoch;  // leftovers counted
+  l.from.epoch = ready.epoch;  // leftovers counted
   l.resume = std::move(ready.resume);
   if (!l.folders.second) l.plan.job.checkpoint.second = {};  // FLD-3; what is there was read
   TROUPE_CHECK(remove_leftovers(l.plan.job.checkpoint));
@@ -244,13 +219,8 @@ trace::observer_options observer_of(const launch& l) {
 
 /// Of a head of several.
 heads::elector_options elector_of(const launch& l, const std::string& address) {
-  heads::elector_options out;
-  out.name = address;
-  out.cluster = l.plan.job.cluster;
-  out.output = l.plan.job.job.output;
+  auto out = train::acting_elector(l.plan.job, address, l.from);
   out.settings = l.settings;
-  out.acting = l.epoch;
-  out.begins_with = l.held;
   out.connector = cluster::connector;
   out.expect = cluster::expect_head;
   return out;
@@ -294,15 +264,15 @@ struct front_office {
                const std::string& address)
       : reporter_(system.spawn<caf::detached>(reporter, std::move(talk))),
         observer_(system.spawn<caf::detached>(trace::observer, observer_of(l))),
-        gateway_(system.spawn<caf::detached>(trace::gateway, gateway_of(l.plan.job, l.epoch))),
+        gateway_(system.spawn<caf::detached>(trace::gateway, gateway_of(l.plan.job, l.from.epoch))),
         monitor_(system.spawn(troupe::health::monitor,
-                              troupe::health::monitor_options{l.plan.job, l.epoch, gateway_,
+                              troupe::health::monitor_options{l.plan.job, l.from.epoch, gateway_,
                                                               reporter_})) {
     if (!l.plan.job.cluster.heads.empty())
       elector_ = system.spawn<caf::detached>(heads::elector, elector_of(l, address));
-    if (!l.journal) return;
-    l.journal->elector = elector_;
-    journal_ = system.spawn<caf::detached>(train::journal, l.journal);
+    if (!l.from.journal) return;
+    l.from.journal->elector = elector_;
+    journal_ = system.spawn<caf::detached>(train::journal, l.from.journal);
   }
   ~front_office() {
     if (journal_) caf::anon_send_exit(journal_, caf::exit_reason::user_shutdown);
@@ -346,7 +316,7 @@ struct launcher_end {
 /// What the coordinator is made of.
 train::spawn_record record_of_head(const launch& l, const front_office& front,
                                    const launcher_end& launching) {
-  train::spawn_record out{l.epoch};
+  train::spawn_record out{l.from.epoch};
   out.plan = l.plan;
   out.resume = l.resume;
   out.launch = l.origin.launch;
@@ -357,8 +327,8 @@ train::spawn_record record_of_head(const launch& l, const front_office& front,
   out.monitor = front.monitor_;
   out.journal = front.journal_;
   out.elector = front.elector_;
-  out.memory = l.memory;
-  out.cluster = l.cluster;
+  out.memory = l.from.memory;
+  out.cluster = l.from.cluster;
   return out;
 }
 
@@ -383,11 +353,10 @@ struct once_end {
 /// CRD-18.
 std::optional<train::lost_head> has_fallen(run_outcome& outcome) {
   std::lock_guard lock(outcome.mutex);
-  if (!outcome.why.is(heads::outvoted) && !outcome.why.is(heads::no_majority)) return std::nullopt;
+  if (!train::acts_no_more(outcome.why)) return std::nullopt;
   say("warning: this head acts no more: " + outcome.why.message);
   const auto now = std::chrono::steady_clock::now().time_since_epoch();
-  return train::lost_head{"acted no more: " + outcome.why.message, outcome.last_step,
-                          outcome.last_step, std::chrono::nanoseconds(now).count()};
+  return train::fallen_head(outcome.why, outcome.last_step, std::chrono::nanoseconds(now).count());
 }
 
 /// One start of the cluster, as far as it is not in the launch.
@@ -446,7 +415,7 @@ reporter_options talk_of(const launch& l, const std::shared_ptr<run_outcome>& ou
 std::filesystem::path record_file(const launch& l, const once& of) {
   const bool is_first = of.is_first && !of.arguments.goes_on();
   return replay::recording_path(l.plan.job.job.output, "head",
-                                is_first ? 1 : static_cast<int>(l.epoch));
+                                is_first ? 1 : static_cast<int>(l.from.epoch));
 }
 
 /// From the start of the cluster to its end.
@@ -494,7 +463,7 @@ result<once_end> run_once(launch& l, stop_signals& signals, const once& of) {
       say(fmt::format("coordinator of {} at {}", job.job.name, address));  // nodes find it by now
       TROUPE_CHECK(leave_behind(job, l.origin));  // a start that is refused sets nothing aside
       return nodes.start(job, {address_of(l.at), port, means.node_key, record,
-                               of.arguments.launcher, evicted_in(l.cluster), keeps_running,
+                               of.arguments.launcher, evicted_in(l.from.cluster), keeps_running,
                                of.arguments.goes_on()});
     }();
     if (!started) {
@@ -534,9 +503,7 @@ result<std::optional<int>> stand_by(up_arguments& a, stop_signals& signals,
   if (what.refused) return *what.refused;
   if (what.code) return what.code;
   won = what.won;
-  if (!a.goes_on() && !won->lost_head.empty())
-    a.lost = {fmt::format("at {} {}", won->lost_head, won->how), won->step, won->step,
-              won->lost_ns};
+  if (const auto lost = train::lost_head_of(*won); lost && !a.goes_on()) a.lost = *lost;
   const auto memory = train::memory_held(won->held);
   if (memory && memory->account.has_saved) a.job.sets.push_back(goes_on_from_newest);
   say(fmt::format("warning: {} of {} heads and nodes follow this one: it acts in epoch {}",
@@ -588,7 +555,7 @@ result<int> run_head(const up_arguments& told) {
     if (end.code) return *end.code;
     if (end.fallen) {
       stands_by = true;
-      waits = {.at_once = !end.has_acted, .job_runs = true};
+      waits = train::rules_after_fall(end.fallen->after_step);
       if (end.has_acted) a.lost = *end.fallen;
       continue;
     }

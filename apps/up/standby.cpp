@@ -1,7 +1,6 @@
 // An actor system with an elector in it, and what that decides.
 #include "apps/up/standby.hpp"
 
-#include <algorithm>
 #include <utility>
 
 #include <fmt/format.h>
@@ -10,6 +9,7 @@
 
 #include "actors/cluster/network.hpp"
 #include "actors/cluster/tls_links.hpp"
+#include "actors/train/succession.hpp"
 #include "apps/control/job_secret.hpp"
 #include "apps/talk.hpp"
 #include "io/disk/storage.hpp"
@@ -75,14 +75,6 @@ result<cluster::network_options> network_at(const config::job& job) {
   return out;
 }
 
-heads::takeover_policy::rules complete(heads::takeover_policy::rules how, const config::job& job,
-                                       const std::string& address) {
-  const auto& all = job.cluster.heads;
-  how.patience_ns = job.recovery.head_takeover_s * 1'000'000'000;
-  how.place = static_cast<uint32_t>(std::find(all.begin(), all.end(), address) - all.begin());
-  return how;
-}
-
 /// How the job has ended, by the votes that lie here; none: it has not, or its folder is held by a
 /// head that begins it again.
 std::optional<std::string> end_by_votes(const config::job& job) {
@@ -119,7 +111,7 @@ result<std::unique_ptr<standby>> standby::begin(const config::job& job, const st
   options.name = address;
   options.cluster = job.cluster;
   options.output = job.job.output;
-  options.takeover = complete(how, job, address);
+  options.takeover = train::takeover_rules(how, job, address);
   options.connector = cluster::connector;
   options.expect = cluster::expect_head;
   options.tell = [](const std::string& text) { say(text); };

@@ -38,7 +38,7 @@ ROOMS = {
         "train": {"base", "capture", "heads", "health", "job"},
         "control": {"base", "capture"},
         "cluster": {"base", "checkpoint", "heads", "health", "job", "power", "train"},
-        "sim": {"base", "capture", "checkpoint", "cluster", "health", "job", "train"},
+        "sim": {"base", "capture", "checkpoint", "cluster", "heads", "health", "job", "train"},
         "replay": {"base", "capture", "cluster", "job", "sim", "train"},
     },
     "io": {
