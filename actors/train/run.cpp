@@ -11,6 +11,7 @@
 #include "actors/health/finding_text.hpp"
 #include "actors/job/skipped_data.hpp"
 #include "actors/train/account.hpp"
+#include "actors/train/recheck_message.hpp"
 #include "actors/train/resume_policy.hpp"
 #include "actors/train/run_answers.hpp"
 #include "actors/train/run_commit.hpp"
