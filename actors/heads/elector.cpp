@@ -336,6 +336,8 @@ caf::result<msg<fbs::Ack>> end_job(elector_pointer self, const msg<fbs::HeadEnds
   const auto ack = [self, cause = m.header()] {
     return make_msg<fbs::Ack>(context_of(*self, cause), [](auto&) {});
   };
+  // One that was outvoted and does not know it yet is open, too: the two would tell each other.
+  if (st.open && st.over) return ack();
   if (st.open) {
     st.over = m;
     keep_end(self, text_of(m->reason()));
