@@ -212,6 +212,14 @@ std::string plan_table(const train::job_plan& plan, const std::vector<train::pla
   return out;
 }
 
+/// Of a job that swaps: whether swap.host_bytes are enough. Errors: budget_too_small.
+status fits_budget(const train::job_plan& plan) {
+  const auto& r = plan.ranks.front();
+  auto o = train::options_of(plan.job, plan.model, r.at, r.layers,
+                             train::threads_here(plan.job.cluster));
+  return train::settle_swap(o, plan.job);
+}
+
 int64_t spares_of(const plan_arguments& a, const config::job& job) {
   return health::spares_for(job.cluster.places(), a.failures);
 }
@@ -264,9 +272,11 @@ result<int> show_plan(const plan_arguments& a) {
   const uint64_t needed = train::largest_stage_bytes(stages);
   const auto has = memory_had_by(a, plan, machine);
   const bool here = a.memory == 0 && plan.job.cluster.launch == config::launch_mode::local;
-  const auto fits = here || has.bytes == 0 ? train::fits_memory(plan, machine)
-                                           : train::enough_memory(plan, "the largest stage", needed,
-                                                                  has.bytes, has.whose, has.bytes);
+  auto fits = here || has.bytes == 0
+                  ? train::fits_memory(plan, machine)
+                  : train::enough_memory(plan, "the largest stage", needed, has.bytes, has.whose,
+                                         has.bytes);
+  if (fits) fits = fits_budget(plan);
   const auto swapped = swap_plan_of(plan, here && !a.unmeasured);
   if (a.json) {
     nlohmann::ordered_json out{{"model_parameters", plan.model.parameters()},

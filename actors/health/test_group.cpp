@@ -53,6 +53,15 @@ status sum_known(gpu::communicator& group, gpu::stream& stream, uint32_t rounds,
   return {};
 }
 
+/// Waits until each member has all that it needs: one that leaves first closes connections that
+/// others still read from. Whether this comes through is of no matter any more.
+void meet_last(gpu::communicator& group, gpu::stream& stream, double joined) {
+  if (now_s() - joined > budget_s()) return;
+  float one = 1;
+  group.all_reduce_sum(stream, &one, 1);
+  static_cast<void>(stream.synchronize());
+}
+
 }  // namespace
 
 test_group::test_group(gpu::group_options options, std::unique_ptr<gpu::pending_group> pending)
@@ -87,6 +96,7 @@ result<fbs::TestGroupSeenT> test_group::join(std::vector<std::string> ends, uint
   TROUPE_TRY(parts, gather_known(*group, *device, *stream, numbers));
   seen.wrong_gathered = parts.wrong;
   seen.gathered_from = parts.from;
+  meet_last(*group, *stream, joined);
   const double leaving = now_s();
   stream.reset();
   group.reset();

@@ -24,7 +24,6 @@ void put(const job_account& account, fbs::JobMemoryT& out) {
     out.account_ns.push_back(account.time[static_cast<health::time_use>(use)]);
   out.account_at_ns = account.at_ns;
   out.steps_repeated = account.steps_repeated;
-  out.has_saved = account.has_saved;
 }
 
 job_account account_in(const fbs::JobMemoryT& m) {
@@ -34,7 +33,6 @@ job_account account_in(const fbs::JobMemoryT& m) {
     out.time[static_cast<health::time_use>(use)] = std::max<int64_t>(0, m.account_ns[use]);
   out.at_ns = m.account_at_ns;
   out.steps_repeated = m.steps_repeated;
-  out.has_saved = m.has_saved;
   return out;
 }
 

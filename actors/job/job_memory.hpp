@@ -24,8 +24,6 @@ struct job_account {
   health::time_entries time = {};  ///< as if the job went back to its newest checkpoint then
   int64_t at_ns = 0;
   uint64_t steps_repeated = 0;
-  /// The job has a checkpoint of its own: whoever goes on with it begins with that.
-  bool has_saved = false;
   bool operator==(const job_account&) const = default;
 };
 

@@ -397,9 +397,13 @@ void world::mend_ways(const std::vector<std::pair<int, int>>& ways) {
 
 void world::break_link(int a, int b) {
   links_.break_link(a, b);
-  counts_.lost += std::erase_if(held_, [&](const parcel& p) {
+  const auto between = [&](const parcel& p) {
     return (p.from == a && p.to == b) || (p.from == b && p.to == a);
-  });
+  };
+  counts_.lost += std::erase_if(held_, between);
+  // Who stands still hears first that the connection is gone, and then from nobody by way of it.
+  for (const int place : {a, b})
+    counts_.lost += std::erase_if(nodes_[static_cast<size_t>(place)].waiting, between);
 }
 
 void world::violation(std::string what) {

@@ -402,7 +402,6 @@ void job_policy::end_save(const job_event& event) {
     checkpoint_ = done.folder;
     resume_ = checkpoint::resume_point{done.folder, done.step, {}, it->second.state};
     requests_.is_saved(done.step);
-    account_.has_saved = true;
     hold_good();
     note_account();
   }

@@ -340,8 +340,7 @@ void job_policy::note_account() {
   ledger.named(now_ns_);
   ledger.restored(saved_step_, epoch_, now_ns_);
   account_ = {epoch_,         incident_count_, recovery_.made(),
-              ledger.whole(), now_ns_,         ledger_.steps_repeated(),
-              account_.has_saved};
+              ledger.whole(), now_ns_,         ledger_.steps_repeated()};
 }
 
 // -- an older checkpoint --------------------------------------------------------------------------

@@ -29,17 +29,6 @@ std::optional<typename T::NativeTableType> last_of(const io::journal_contents& f
   return std::nullopt;
 }
 
-io::journal_contents contents_of(const heads::held_records& held) {
-  io::journal_contents out;
-  for (const auto& [kind, record] : held) out.records.push_back({message_kind, record.content});
-  return out;
-}
-
-std::optional<job_memory> memory_of(const io::journal_contents& found) {
-  const auto last = last_of<fbs::JobMemory>(found);
-  return last ? std::optional(memory_in(*last)) : std::nullopt;
-}
-
 result<io::journal> empty_journal(io::file_system& files, const std::filesystem::path& file) {
   auto made = io::journal::create(files, file);
   if (made || !made.error().is(io::journal_exists)) return made;
@@ -106,7 +95,7 @@ result<kept_journal> recall(io::file_system& files, const std::filesystem::path&
   if (!there && there.error().code == errc::not_found) return begin_journal(files, output);
   if (!there) return there.error();
   kept_journal out{std::move(there->writer)};
-  out.memory = memory_of(there->found);
+  if (const auto memory = last_of<fbs::JobMemory>(there->found)) out.memory = memory_in(*memory);
   out.cluster = last_of<fbs::ClusterMemory>(there->found);
   return out;
 }
@@ -116,19 +105,17 @@ result<kept_journal> begin_journal(io::file_system& files, const std::filesystem
   return kept_journal{std::move(writer)};
 }
 
-std::optional<job_memory> memory_held(const heads::held_records& held) {
-  return memory_of(contents_of(held));
-}
-
 result<kept_journal> begin_journal_from(io::file_system& files,
                                         const std::filesystem::path& output,
                                         const heads::held_records& held) {
   TROUPE_TRY(out, begin_journal(files, output));
-  const auto found = contents_of(held);
-  for (const auto& record : found.records)
-    TROUPE_CHECK(out.writer.append(record.kind, std::as_bytes(std::span(record.payload)),
+  io::journal_contents found;
+  for (const auto& [kind, record] : held) {
+    found.records.push_back({message_kind, record.content});
+    TROUPE_CHECK(out.writer.append(message_kind, std::as_bytes(std::span(record.content)),
                                    io::durable::yes));
-  out.memory = memory_of(found);
+  }
+  if (const auto memory = last_of<fbs::JobMemory>(found)) out.memory = memory_in(*memory);
   out.cluster = last_of<fbs::ClusterMemory>(found);
   return out;
 }

@@ -45,9 +45,6 @@ result<kept_journal> recall(io::file_system& files, const std::filesystem::path&
 /// Of a new launch: an empty one, in the place of what an earlier one left. Errors: as above.
 result<kept_journal> begin_journal(io::file_system& files, const std::filesystem::path& output);
 
-/// What a majority held of the job; none: nothing was said.
-std::optional<job_memory> memory_held(const heads::held_records& held);
-
 /// Of a head that acts in the place of another: one of what a majority held (JRA-3), in the place
 /// of what lies there. Errors: as above.
 result<kept_journal> begin_journal_from(io::file_system& files,

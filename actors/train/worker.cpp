@@ -105,7 +105,7 @@ std::unique_ptr<fbs::SwapStatusT> swap_status(const std::optional<swap_facts>& f
   for (const auto& from : f->memory.holders) {
     auto& to = *out->holders.emplace_back(std::make_unique<fbs::MemoryHolderT>());
     to.holder = from.holder;
-    to.bytes = from.bytes;
+    to.held_bytes = from.bytes;
     to.peak_bytes = from.peak_bytes;
   }
   return out;

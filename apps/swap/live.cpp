@@ -92,7 +92,7 @@ std::string live_json(const fbs::ClusterViewT& view) {
              {"peak_bytes", s.peak_bytes}};
     for (const auto& h : s.holders)
       row["holders"].push_back(
-          {{"holder", h->holder}, {"bytes", h->bytes}, {"peak_bytes", h->peak_bytes}});
+          {{"holder", h->holder}, {"held_bytes", h->held_bytes}, {"peak_bytes", h->peak_bytes}});
     j["ranks"].push_back(std::move(row));
   }
   return j.dump() + "\n";

@@ -504,8 +504,6 @@ result<std::optional<int>> stand_by(up_arguments& a, stop_signals& signals,
   if (what.code) return what.code;
   won = what.won;
   if (const auto lost = train::lost_head_of(*won); lost && !a.goes_on()) a.lost = *lost;
-  const auto memory = train::memory_held(won->held);
-  if (memory && memory->account.has_saved) a.job.sets.push_back(goes_on_from_newest);
   say(fmt::format("warning: {} of {} heads and nodes follow this one: it acts in epoch {}",
                   won->voters, config::voters_of(loaded.value.cluster).size(), won->epoch));
   return std::optional<int>();

@@ -33,10 +33,6 @@ struct up_arguments {
   bool goes_on() const { return !lost.how.empty(); }
 };
 
-/// The setting of a head that goes on with a job which has a checkpoint of its own, wherever it was
-/// told to begin.
-inline constexpr const char* goes_on_from_newest = "checkpoint.resume=auto";
-
 /// The words that tell a head so.
 std::vector<std::string> lost_head_words(const train::lost_head& lost, int port);
 

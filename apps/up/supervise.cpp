@@ -70,7 +70,7 @@ result<head_process> start_head(std::vector<std::string> command,
   command.insert(command.end(), {"--launcher", std::to_string(getpid())});
   if (lost)
     for (auto& word : lost_head_words(lost->how, lost->port)) command.push_back(std::move(word));
-  if (lost && lost->saved) command.insert(command.end(), {"--set", goes_on_from_newest});
+  if (lost && lost->saved) command.insert(command.end(), {"--set", "checkpoint.resume=auto"});
   std::vector<char*> argv;
   for (auto& word : command) argv.push_back(word.data());
   argv.push_back(nullptr);

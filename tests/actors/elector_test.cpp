@@ -172,6 +172,22 @@ TEST_CASE("ELC-2: what no majority holds yet is held before a later Elect is ans
   CHECK(f.elected(second));
 }
 
+TEST_CASE("ELC-2: what a head says is newer than what it begins with, whichever is held first") {
+  const auto before = decided_before(4);
+  REQUIRE(before.size() == 2);
+  scripted_electorate f({.acting = 6, .begins_with = before});
+  f.hear(1);
+  f.elect(6);
+  f.share(before.begin()->second.content);  // before the majority has promised
+  CHECK(f.wanted<fbs::HoldRecord>(f.others[1])->record()->number() == 3);
+  f.grant(f.wanted<fbs::PromiseEpoch>(f.others[1]));
+  for (uint64_t n = 1; n <= 2; ++n) {
+    const auto asked = f.wanted<fbs::HoldRecord>(f.others[1]);
+    CHECK(asked->record()->number() == n);
+    f.grant(asked);
+  }
+}
+
 TEST_CASE("elector: a record is acknowledged once a majority holds it, each under its number") {
   scripted_electorate f({.acting = 5});
   f.hear(1);
@@ -391,6 +407,17 @@ TEST_CASE("ELC-3: a head that acts passes the end of the job on to the others") 
   f.others[2] = f.at("three again", '3');
   f.hear(2);  // one that comes back hears it, too
   CHECK(f.wanted<fbs::HeadEnds>(f.others[2])->reason()->str() == "done");
+}
+
+TEST_CASE("ELC-3: the end of the job is passed on once, whoever tells of it again") {
+  scripted_electorate f({.acting = 5});
+  f.hear(1);
+  const auto told = f.end_job(f.coordinator);
+  f.wanted<fbs::HeadEnds>(f.others[1]).answer<fbs::Ack>();
+  CHECK(f.coordinator.answer_of<fbs::Ack>(told));
+  const auto again = f.end_job(f.others[1]);  // one that was outvoted and does not know it yet
+  CHECK(f.others[1].answer_of<fbs::Ack>(again));
+  CHECK(f.others[1].take_all<fbs::HeadEnds>().empty());
 }
 
 TEST_CASE("ELC-3: who does not say that it has heard of the end is waited for a while") {

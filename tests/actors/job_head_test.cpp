@@ -38,7 +38,6 @@ job_memory left_behind() {
   CHECK(out.account.recoveries.begun == 1);
   CHECK(out.account.recoveries.within_hour_ns.size() == 1);
   CHECK(out.account.steps_repeated == 1);
-  CHECK(out.account.has_saved);
   CHECK(out.account.time.wall_ns() == out.account.at_ns);
   out.lost = lost_head{"was killed by signal 9", 5, 5, out.account.at_ns + 8 * second};
   return out;

@@ -109,14 +109,6 @@ heads::held_records held_of(const job_memory& memory, const std::vector<std::str
 
 }  // namespace
 
-TEST_CASE("JRA-3: what a majority held says whether the job has a checkpoint of its own") {
-  job_memory saved = lunch;
-  saved.account.has_saved = true;
-  CHECK(memory_held(held_of(saved, {"n0"})) == saved);
-  CHECK(memory_held(held_of(lunch, {"n0"})) == lunch);
-  CHECK_FALSE(memory_held({}));
-}
-
 TEST_CASE("JRA-3: a record is acknowledged once the elector says that a majority holds it") {
   scratch dir;
   kept_by_majority f(begin_journal(io::local_files(), dir.path));

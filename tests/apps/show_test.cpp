@@ -186,7 +186,6 @@ TEST_CASE("status: for people a line a value with its unit, and a table for each
         "  steps                        500 steps\n"
         "  loss                         2.477 nats\n"
         "  saved_step                   0\n"
-        "  copied_step                  0\n"
         "  saving                       7, 8\n"
         "  checkpoints                  0 checkpoints\n"
         "  skipped_checkpoints          0 checkpoints\n"
@@ -199,6 +198,7 @@ TEST_CASE("status: for people a line a value with its unit, and a table for each
         "  incidents                    -\n"
         "  replicas                     0 replicas\n"
         "  replicas_configured          0 replicas\n"
+        "  copied_step                  0\n"
         "  parts       busy_ms  waited_ms     work\n"
         "    forward   12.5 ms       0 ms  0 items\n"
         "    backward  12.5 ms       0 ms  0 items\n");

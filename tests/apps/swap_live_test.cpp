@@ -42,7 +42,7 @@ fbs::ClusterViewT swapping() {
   s.peak_bytes = 90 << 20;
   s.holders.push_back(std::make_unique<fbs::MemoryHolderT>());
   s.holders.back()->holder = "weights";
-  s.holders.back()->bytes = s.holders.back()->peak_bytes = 40 << 20;
+  s.holders.back()->held_bytes = s.holders.back()->peak_bytes = 40 << 20;
   return view;
 }
 

@@ -15,7 +15,7 @@ const std::vector<std::string> deep{"cluster.nodes=1",
                                     "model.recompute=true",
                                     "train.steps=12",
                                     "train.micro_batch=4",
-                                    "checkpoint.ring_bytes=8388608"};
+                                    "checkpoint.ring_bytes=16777216"};
 
 std::vector<std::string> swapped(const job_files& job, int64_t host_bytes) {
   return {"swap.dir=" + (job / "swap").string(), "swap.host_bytes=" + std::to_string(host_bytes)};

@@ -23,7 +23,7 @@ struct swap_case {
   dtype type = dtype::f32;
   int64_t group_elements = 2048;
   int groups = 2;
-  bool shares_frames = true;  ///< of weights; else each chunk has its own
+  bool shares_frames = true;  ///< of weights and gradients; else each chunk has its own
 };
 
 /// Trains without clipping, each chunk updated as soon as backward has passed it.
@@ -38,7 +38,7 @@ class swap_trainer {
       shape.where.group_elements = c.group_elements;
       shape.where.groups_in_memory = c.groups;
       for (auto& chunk : shape.where.chunks)
-        if (!c.shares_frames) chunk.weight_frame = -1;
+        if (!c.shares_frames) chunk.weight_frame = chunk.grad_frame = -1;
     }
     auto stage = stage_model::make(owner, c.model, shape);
     REQUIRE(stage);

@@ -20,12 +20,12 @@ TEST_CASE("heads: without faults the first one acts to the end of the job") {
 }
 
 TEST_CASE("heads: random clusters and faults violate nothing") {
-  constexpr uint64_t seeds = 200;
+  constexpr uint64_t seeds = 300;
   const auto done = fuzz({.first = 1, .seeds = seeds, .kinds = all_head_faults(), .heads = 3});
   REQUIRE_MESSAGE(done, (done ? "" : done.error().message));
   if (done->failure) {
     MESSAGE(replay_command(done->failure->seed, 3));
     FAIL_CHECK(done->failure->what.message);
   }
-  CHECK(done->takeovers > 20);
+  CHECK(done->takeovers > 30);
 }
