@@ -161,8 +161,8 @@ class trainer {
     engine_->update(++steps_, 1e-4, [ended](const status& s, const train::step_outcome& o) {
       ended({s, o.loss_sum});
     });
-    const auto [state, loss] = ended.wait();
-    loss_ = loss;
+    const auto [state, loss_sum] = ended.wait();
+    loss_ = loss_sum / static_cast<double>(options_.shape.seq);
     return state;
   }
   status settle() {
@@ -362,6 +362,10 @@ std::string text(const swap_measurement& m) {
   for (const auto& r : m.results) {
     if (!r.skipped.empty()) {
       out += fmt::format("{:<10} skipped: {}\n", to_string(r.of), r.skipped);
+      continue;
+    }
+    if (r.seconds.empty()) {
+      out += fmt::format("{:<10} no round counts: the drive was not steady\n", to_string(r.of));
       continue;
     }
     const auto took = r.took();

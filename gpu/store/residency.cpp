@@ -23,14 +23,16 @@ uint64_t swap_slot_bytes(const io::chunk_file& file) {
 swap_sizes swap_sizes_of(const std::vector<chunk_info>& chunks, const residency& where,
                          dtype compute) {
   swap_sizes out;
-  uint64_t slot = 0;
+  uint64_t slot = 0, group = 0;
   for (size_t c = 0; c < chunks.size(); ++c) {
     if (!where.of(static_cast<int>(c)).state_on_disk) continue;
     const auto file = swap_layout(slice_of(chunks[c].count, {}), where, compute);
     slot = std::max(slot, swap_slot_bytes(file));
+    group = std::max(group, file.group_bytes(0));
     out.file_bytes += file.bytes();
   }
-  out.slots_bytes = slot * static_cast<uint64_t>(where.groups_in_memory);
+  // And one group that a checkpoint reads meanwhile (swapper::read).
+  out.slots_bytes = slot * static_cast<uint64_t>(where.groups_in_memory) + group;
   return out;
 }
 

@@ -429,6 +429,7 @@ status swapper::read(int chunk, part which, int64_t first, int64_t count, float*
     const auto group = static_cast<int>(first / c.layout.group_elements());
     if (kept.chunk != chunk || kept.group != group || kept.writes != c.writes) {
       kept.chunk = -1;
+      kept.memory = nullptr;  // before the next one is there: both are not planned
       const auto bytes = c.layout.array_bytes(group);
       const io::memory_holder holder("state for a checkpoint");
       TROUPE_TRY(allocated, io::io_buffer::make(bytes));
