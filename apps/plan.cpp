@@ -52,10 +52,10 @@ nlohmann::ordered_json swap_json(const swap_plan& s) {
                              {"floor_bytes", f.floor_bytes},
                              {"read_bytes_per_step", moved.read_bytes},
                              {"written_bytes_per_step", moved.written_bytes},
-                             {"flops_per_step", f.whole().flops}};
+                             {"flops_per_step", f.work.whole().flops}};
   if (!s.rates) return out;
   const auto& r = *s.rates;
-  const auto limit = gpu::limit_of(f.whole(), r), least = gpu::limit_of(f.least, r);
+  const auto limit = gpu::limit_of(f.work.whole(), r), least = gpu::limit_of(f.least, r);
   out["rates"] = {{"read_bytes_s", r.read_bytes_s},   {"write_bytes_s", r.write_bytes_s},
                   {"duplex", r.duplex},               {"flops_s", r.flops_s},
                   {"update_parameters_s", r.updates_s}};

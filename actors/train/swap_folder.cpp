@@ -37,14 +37,6 @@ uint64_t workers_of(const config::job& job) {
   return static_cast<uint64_t>(most);
 }
 
-/// The folder, or the one that it will be made in.
-fs::path present_of(const fs::path& dir) {
-  std::error_code failed;
-  auto there = fs::absolute(dir);
-  while (!fs::exists(there, failed) && there.has_relative_path()) there = there.parent_path();
-  return there;
-}
-
 bool same_device(const fs::path& a, const fs::path& b) {
   struct stat of_a {}, of_b {};
   return ::stat(a.c_str(), &of_a) == 0 && ::stat(b.c_str(), &of_b) == 0 &&
@@ -52,6 +44,13 @@ bool same_device(const fs::path& a, const fs::path& b) {
 }
 
 }  // namespace
+
+fs::path present_of(const fs::path& dir) {
+  std::error_code failed;
+  auto there = fs::absolute(dir);
+  while (!fs::exists(there, failed) && there.has_relative_path()) there = there.parent_path();
+  return there;
+}
 
 uint64_t process_overhead_bytes(const config::job& job, const engine_options& options) {
   const auto batches = batch_memory::slot_bytes_of(job.train.batch, job.train.seq_len) *

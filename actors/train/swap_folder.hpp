@@ -48,6 +48,9 @@ inline constexpr error_kind<std::string_view, std::string_view, std::string_view
     "free space there, name another folder, or raise swap.host_bytes; checkpoint.dir may be on "
     "another drive"};
 
+/// The folder, or the nearest above it that is there: on the drive that it will be made on.
+std::filesystem::path present_of(const std::filesystem::path& dir);
+
 /// What a job writes beside its swap files: checkpoints of so many bytes, all of those together
 /// that are there at the same time.
 struct beside_swap {

@@ -16,14 +16,12 @@ namespace troupe::train {
 struct swap_forecast {
   gpu::update_order order = gpu::update_order::behind_backward;
   gpu::step_traffic traffic;
-  gpu::phase_work forward, backward;  ///< the latter with updates
+  gpu::step_work work;
   /// Of the least that any plan with these bytes in memory moves and computes: each chunk's weights
   /// once each way, its state once, passes made once.
   gpu::phase_work least;
   uint64_t overhead_bytes = 0;  ///< of swap.host_bytes, beside what stages hold
   uint64_t floor_bytes = 0;     ///< the least swap.host_bytes that the job can be trained with
-
-  gpu::phase_work whole() const;
 };
 
 /// None: the job has no swap folder, or all of it fits into memory.

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
-#include <future>
 #include <memory>
 
 #include <fmt/format.h>
@@ -12,6 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include "actors/train/rank_engine.hpp"
+#include "apps/bench/told.hpp"
 #include "apps/swap/rates.hpp"
 #include "gpu/back_end.hpp"
 #include "gpu/swap/step_traffic.hpp"
@@ -47,17 +47,6 @@ class serial_engine final : public train::rank_engine {
 
  private:
   explicit serial_engine(train::engine_options options) : rank_engine(std::move(options)) {}
-};
-
-/// What an engine tells from a thread of its own.
-template <class T>
-class told {
- public:
-  void operator()(T value) const { promise_->set_value(std::move(value)); }
-  T wait() { return promise_->get_future().get(); }
-
- private:
-  std::shared_ptr<std::promise<T>> promise_ = std::make_shared<std::promise<T>>();
 };
 
 train::engine_options options_of(const swap_plan& plan) {
@@ -311,22 +300,11 @@ class rounds {
     const auto& o = trainers_[i]->options();
     const bool clips = o.optimizer.clip_norm > 0;
     const auto traffic = gpu::traffic_of_step(o.model, o.shape, {0, clips, 1});
-    const double forward_flops = flops_of_step(o) / 3;
-    const double passes = static_cast<double>(traffic.passes);
-    gpu::phase_work forward, backward;
-    forward.flops = passes * forward_flops;
-    backward.flops = passes * (o.shape.recompute ? 3 : 2) * forward_flops;
-    backward.updates = static_cast<double>(out_.parameters);
-    const auto move = [](gpu::phase_work& into, const gpu::phase_traffic& from) {
-      into.read_bytes = static_cast<double>(from.read_bytes);
-      into.written_bytes = static_cast<double>(from.written_bytes);
-    };
-    move(forward, traffic.forward);
-    move(backward, traffic.backward);
-    r.expected_s =
-        gpu::limit_of(forward, out_.rates).seconds + gpu::limit_of(backward, out_.rates).seconds;
-    forward += backward;
-    const auto limit = gpu::limit_of(forward, out_.rates);
+    const auto work = gpu::work_of_step(traffic, flops_of_step(o), o.shape.recompute,
+                                        static_cast<double>(out_.parameters));
+    r.expected_s = gpu::limit_of(work.forward, out_.rates).seconds +
+                   gpu::limit_of(work.backward, out_.rates).seconds;
+    const auto limit = gpu::limit_of(work.whole(), out_.rates);
     r.limit_s = limit.seconds;
     r.part = limit.part;
   }

@@ -4,12 +4,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <future>
 #include <memory>
 #include <nlohmann/json.hpp>
 
 #include "actors/train/rank_engine.hpp"
 #include "apps/bench/product_peak.hpp"
+#include "apps/bench/told.hpp"
 #include "gpu/back_end.hpp"
 
 namespace troupe::apps {
@@ -64,17 +64,6 @@ gpu::stage_shape stage_of(const train_shape& shape, const train_plan& plan) {
   stage.recompute = plan.recompute;
   return stage;
 }
-
-/// What an engine tells from a thread of its own; one that ends meanwhile keeps it.
-template <class T>
-class told {
- public:
-  void operator()(T value) const { promise_->set_value(std::move(value)); }
-  T wait() { return promise_->get_future().get(); }
-
- private:
-  std::shared_ptr<std::promise<T>> promise_ = std::make_shared<std::promise<T>>();
-};
 
 /// The engine of a job's only rank, and its batch.
 class session {

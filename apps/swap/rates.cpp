@@ -3,14 +3,13 @@
 
 #include <algorithm>
 #include <chrono>
-#include <filesystem>
-#include <system_error>
 #include <vector>
 
 #include <fmt/format.h>
 
 #include "actors/train/engine.hpp"
 #include "actors/train/machine.hpp"
+#include "actors/train/swap_folder.hpp"
 #include "apps/talk.hpp"
 #include "gpu/back_end.hpp"
 #include "gpu/model/stage_model.hpp"
@@ -22,18 +21,9 @@ namespace troupe::apps::swap {
 
 namespace {
 
-namespace fs = std::filesystem;
 using clock = std::chrono::steady_clock;
 
 constexpr int tries = 4;  // of a layer, and of an update
-
-/// The folder, or the one that it will be made in.
-fs::path present(const fs::path& dir) {
-  std::error_code failed;
-  auto at = fs::absolute(dir);
-  while (!fs::exists(at, failed) && at.has_relative_path()) at = at.parent_path();
-  return at;
-}
 
 /// The quickest of some, in seconds: what else the machine does makes it slower only.
 template <class F>
@@ -85,7 +75,7 @@ result<gpu::machine_rates> measure_rates(const train::job_plan& plan) {
                                    train::threads_here(plan.job.cluster));
   if (o.device != "host")
     return error{errc::unavailable, "rates are measured of the host's processors only"};
-  TROUPE_TRY(disk, io::calibrate(present(plan.job.swap.dir), {}));
+  TROUPE_TRY(disk, io::calibrate(train::present_of(plan.job.swap.dir), {}));
   TROUPE_TRY(speed, measure_paces(o));
   gpu::machine_rates out;
   out.flops_s = speed.flops_s;
@@ -118,7 +108,7 @@ std::string forecast_text(const train::swap_forecast& f, const config::swap_sect
 }
 
 std::string limit_text(const train::swap_forecast& f, const gpu::machine_rates& rates) {
-  const auto limit = gpu::limit_of(f.whole(), rates);
+  const auto limit = gpu::limit_of(f.work.whole(), rates);
   const auto least = gpu::limit_of(f.least, rates);
   return fmt::format(
       "measured here: {}\na step takes {:.3g} s at least, bound by {}; {:.3g} s expected; the "
@@ -136,7 +126,7 @@ std::optional<gpu::time_limit> limit_here(const train::job_plan& plan) {
     say("how long a step takes at least is not known: " + render(rates.error()));
     return std::nullopt;
   }
-  const auto limit = gpu::limit_of(forecast->whole(), *rates);
+  const auto limit = gpu::limit_of(forecast->work.whole(), *rates);
   say(fmt::format("swap: {}", rates_text(*rates)));
   say(fmt::format("swap: a step takes {:.3g} s at least, bound by {}; {:.3g} s expected",
                   limit.seconds, to_string(limit.part),

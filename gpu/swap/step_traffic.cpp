@@ -94,4 +94,19 @@ step_traffic traffic_of_step(const model_config& model, const stage_shape& shape
   return steps.step();
 }
 
+step_work work_of_step(const step_traffic& traffic, double flops, bool again, double updates) {
+  const auto moves = [](const phase_traffic& t) {
+    phase_work out;
+    out.read_bytes = static_cast<double>(t.read_bytes);
+    out.written_bytes = static_cast<double>(t.written_bytes);
+    return out;
+  };
+  step_work out{moves(traffic.forward), moves(traffic.backward)};
+  const double forward = static_cast<double>(traffic.passes) * flops / 3;
+  out.forward.flops = forward;
+  out.backward.flops = (again ? 3 : 2) * forward;
+  out.backward.updates = updates;
+  return out;
+}
+
 }  // namespace troupe::gpu

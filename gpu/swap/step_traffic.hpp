@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "gpu/model/stage_shape.hpp"
+#include "gpu/swap/limit_model.hpp"
 #include "gpu/swap/residency_plan.hpp"
 
 namespace troupe::gpu {
@@ -41,6 +42,18 @@ struct step_traffic {
             forward.written_bytes + backward.written_bytes};
   }
 };
+
+/// What the phases of a step do, for limit_of().
+struct step_work {
+  phase_work forward, backward;  ///< the latter with the updates
+  phase_work whole() const {
+    auto out = forward;
+    return out += backward;
+  }
+};
+/// `flops`: of the step's products made once, forward and backward; `again`: backward makes the
+/// forward of layers again; `updates`: parameters.
+step_work work_of_step(const step_traffic& traffic, double flops, bool again, double updates);
 
 /// Of a stage with shape.where; `budget`: how its steps are.
 step_traffic traffic_of_step(const model_config& model, const stage_shape& shape,
