@@ -22,9 +22,10 @@ std::optional<swap_forecast> forecast_swap(const job_plan& plan) {
   unclipped.clips = false;
   const auto stage = plan_stages(plan).front();
   const auto updates = static_cast<double>(stage.parameters);
-  out.work = gpu::work_of_step(out.traffic, stage.step_flops, o.shape.recompute, updates);
+  const double head = gpu::head_flops(plan.model, static_cast<double>(plan.job.tokens_per_step()));
+  out.work = gpu::work_of_step(out.traffic, stage.step_flops, head, o.shape.recompute, updates);
   out.least = gpu::work_of_step(gpu::traffic_of_step(plan.model, o.shape, unclipped),
-                                stage.step_flops, false, updates)
+                                stage.step_flops, head, false, updates)
                   .whole();
   out.overhead_bytes = process_overhead_bytes(plan.job, o);
   out.floor_bytes = swap_floor_bytes(plan.job, o);

@@ -300,7 +300,8 @@ class rounds {
     const auto& o = trainers_[i]->options();
     const bool clips = o.optimizer.clip_norm > 0;
     const auto traffic = gpu::traffic_of_step(o.model, o.shape, {0, clips, 1});
-    const auto work = gpu::work_of_step(traffic, flops_of_step(o), o.shape.recompute,
+    const double head = gpu::head_flops(o.model, static_cast<double>(o.shape.seq));
+    const auto work = gpu::work_of_step(traffic, flops_of_step(o), head, o.shape.recompute,
                                         static_cast<double>(out_.parameters));
     r.expected_s = gpu::limit_of(work.forward, out_.rates).seconds +
                    gpu::limit_of(work.backward, out_.rates).seconds;

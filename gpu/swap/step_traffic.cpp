@@ -94,7 +94,12 @@ step_traffic traffic_of_step(const model_config& model, const stage_shape& shape
   return steps.step();
 }
 
-step_work work_of_step(const step_traffic& traffic, double flops, bool again, double updates) {
+double head_flops(const model_config& model, double tokens) {
+  return 6 * tokens * static_cast<double>(model.vocab) * static_cast<double>(model.hidden);
+}
+
+step_work work_of_step(const step_traffic& traffic, double flops, double head_flops, bool again,
+                       double updates) {
   const auto moves = [](const phase_traffic& t) {
     phase_work out;
     out.read_bytes = static_cast<double>(t.read_bytes);
@@ -102,9 +107,9 @@ step_work work_of_step(const step_traffic& traffic, double flops, bool again, do
     return out;
   };
   step_work out{moves(traffic.forward), moves(traffic.backward)};
-  const double forward = static_cast<double>(traffic.passes) * flops / 3;
-  out.forward.flops = forward;
-  out.backward.flops = (again ? 3 : 2) * forward;
+  const auto passes = static_cast<double>(traffic.passes);
+  out.forward.flops = passes * flops / 3;
+  out.backward.flops = passes * (2 * flops + (again ? flops - head_flops : 0)) / 3;
   out.backward.updates = updates;
   return out;
 }

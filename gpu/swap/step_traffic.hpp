@@ -51,9 +51,13 @@ struct step_work {
     return out += backward;
   }
 };
-/// `flops`: of the step's products made once, forward and backward; `again`: backward makes the
-/// forward of layers again; `updates`: parameters.
-step_work work_of_step(const step_traffic& traffic, double flops, bool again, double updates);
+/// `flops`: of the step's products made once, forward and backward; `head_flops`: of them, those of
+/// the head, which is not computed again; `again`: backward makes the forward of layers again;
+/// `updates`: parameters.
+step_work work_of_step(const step_traffic& traffic, double flops, double head_flops, bool again,
+                       double updates);
+/// Of a head's product with its gradients, over so many tokens.
+double head_flops(const model_config& model, double tokens);
 
 /// Of a stage with shape.where; `budget`: how its steps are.
 step_traffic traffic_of_step(const model_config& model, const stage_shape& shape,
