@@ -108,7 +108,7 @@ status swap_room(const train::job_plan& plan) {
   }
   if (bytes == 0) return {};
   return train::check_swap_room(plan.job.swap.dir, bytes,
-                                train::checkpoints_beside(plan.job, saved));
+                                train::checkpoints_beside(plan.job, saved, std::min(bytes, saved)));
 }
 
 /// The complete checkpoints of both tiers.

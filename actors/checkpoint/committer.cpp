@@ -154,6 +154,31 @@ result<std::vector<cp::rank_plan>> shares_of(const train::job_plan& plan) {
   return cp::plan_save(stages, {data});
 }
 
+namespace {
+
+/// What a vote tells, and of which pieces: those of the rank's share, or, where chunks have shards
+/// of their own, what the shards say themselves (ARC-3).
+result<cp::shard_facts> facts_of(io::disk& d, const fs::path& partial, const fbs::SavedT& vote,
+                                 const cp::rank_plan& share) {
+  cp::shard_facts facts{vote.rank,          vote.bytes,       vote.stream_bytes,
+                        vote.footer_crc32c, vote.slot_digest, {}};
+  for (const auto& c : vote.chunks)
+    facts.chunks.push_back(
+        {c->chunk, c->bytes, c->stream_bytes, c->slot_bytes, c->footer_crc32c, c->slot_digest});
+  uint64_t bytes = vote.stream_bytes;
+  if (facts.chunks.empty()) {
+    for (const auto& p : share.pieces) facts.pieces.push_back(p.what);
+  } else {
+    TROUPE_TRY(told, cp::read_pieces(d, partial, facts));
+    bytes = told;
+  }
+  if (bytes != share.stream_bytes)
+    return error{errc::bug, fmt::format("rank {} wrote {} bytes, not its share", vote.rank, bytes)};
+  return facts;
+}
+
+}  // namespace
+
 result<fs::path> commit(io::disk& d, const committer_options& options,
                         std::span<const cp::rank_plan> shares, const fbs::CommitCheckpointT& votes,
                         uint64_t now_ms) {
@@ -162,12 +187,9 @@ result<fs::path> commit(io::disk& d, const committer_options& options,
                                         votes.shards.size(), shares.size())};
   std::vector<cp::shard_facts> shards;
   for (const auto& vote : votes.shards) {
-    if (vote->rank >= shares.size() || shares[vote->rank].stream_bytes != vote->stream_bytes)
-      return error{errc::bug, fmt::format("rank {} wrote {} bytes, not its share", vote->rank,
-                                          vote->stream_bytes)};  // ARC-3
-    cp::shard_facts facts{vote->rank,          vote->bytes,       vote->stream_bytes,
-                          vote->footer_crc32c, vote->slot_digest, {}};
-    for (const auto& p : shares[vote->rank].pieces) facts.pieces.push_back(p.what);
+    if (vote->rank >= shares.size())
+      return error{errc::bug, fmt::format("a vote of rank {}, of {}", vote->rank, shares.size())};
+    TROUPE_TRY(facts, facts_of(d, votes.directory, *vote, shares[vote->rank]));
     shards.push_back(std::move(facts));
   }
   TROUPE_TRY(others, small_files(options, votes.state));

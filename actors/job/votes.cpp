@@ -17,10 +17,23 @@ void move_to_end(vote_list& to, vote_list& from) {
 
 }  // namespace
 
+uint64_t saved_bytes(const fbs::Saved& vote) {
+  uint64_t bytes = vote.bytes();
+  if (vote.chunks())
+    for (const auto* c : *vote.chunks()) bytes += c->bytes();
+  return bytes;
+}
+
 std::vector<vote_list> in_pages(const std::vector<msg<fbs::Saved>>& votes, size_t most) {
   std::vector<vote_list> out(1);
+  size_t shards = 0;
   for (const auto& vote : votes) {
-    if (out.back().size() == most) out.emplace_back();
+    const size_t of_vote = 1 + (vote->chunks() ? vote->chunks()->size() : 0);
+    if (shards > 0 && shards + of_vote > most) {
+      out.emplace_back();
+      shards = 0;
+    }
+    shards += of_vote;
     out.back().push_back(std::make_unique<fbs::SavedT>(vote.unpack()));
   }
   return out;

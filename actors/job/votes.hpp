@@ -11,14 +11,18 @@
 
 namespace troupe::checkpoint {
 
-/// What one message holds at most: some 350 KiB, a third of what a message may be.
-inline constexpr size_t votes_per_message = 4096;
+/// Shards that the votes of one message tell of at most: some 350 KiB, a third of what a message
+/// may be. One vote is never cut, whatever it tells of.
+inline constexpr size_t shards_per_message = 4096;
 
 using vote_list = std::vector<std::unique_ptr<fbs::SavedT>>;
 
-/// The votes, in their order, in pages of `most`; at least one page.
+/// The length of all shards that a vote tells of, in bytes.
+uint64_t saved_bytes(const fbs::Saved& vote);
+
+/// The votes, in their order, in pages of `most` shards; at least one page.
 std::vector<vote_list> in_pages(const std::vector<msg<fbs::Saved>>& votes,
-                                size_t most = votes_per_message);
+                                size_t most = shards_per_message);
 
 /// Votes that came before the commit of their checkpoint.
 class kept_votes {

@@ -94,7 +94,7 @@ class timed_engine final : public train::engine {
   void finish_evaluation(outcome_completion done) override;
 
   void load(std::string folder, bool optimizer, completion done) override;
-  void save(uint64_t step, const std::filesystem::path& partial,
+  void save(uint64_t step, const std::filesystem::path& partial, bool last,
             gpu::state_saver::completion done) override;
   std::optional<gpu::saver_facts> saver_facts() const override { return std::nullopt; }
 
@@ -208,7 +208,7 @@ void timed_engine::load(std::string folder, bool, completion done) {
 }
 
 /// As the real one: beside the device's work, in the folder that whoever comes first makes.
-void timed_engine::save(uint64_t step, const std::filesystem::path& partial,
+void timed_engine::save(uint64_t step, const std::filesystem::path& partial, bool,
                         gpu::state_saver::completion done) {
   if (auto broken = failure(); !broken) return done(broken.error());
   constexpr int calls = 3;  // the bytes, their tail, its sync

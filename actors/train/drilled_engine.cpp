@@ -183,9 +183,9 @@ gpu::state_saver::completion drilled_engine::slowed(gpu::state_saver::completion
   };
 }
 
-void drilled_engine::save(uint64_t step, const std::filesystem::path& partial,
+void drilled_engine::save(uint64_t step, const std::filesystem::path& partial, bool last,
                           gpu::state_saver::completion done) {
-  rank_engine::save(step, partial, slowed(std::move(done)));
+  rank_engine::save(step, partial, last, slowed(std::move(done)));
 }
 
 void drilled_engine::copy(uint64_t step, const std::filesystem::path& partial,

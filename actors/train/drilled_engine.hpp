@@ -49,7 +49,7 @@ class drilled_engine final : public rank_engine {
 
   void run(const op_order& order, completion done) override;
   void digest_weights() override;
-  void save(uint64_t step, const std::filesystem::path& partial,
+  void save(uint64_t step, const std::filesystem::path& partial, bool last,
             gpu::state_saver::completion done) override;
   void copy(uint64_t step, const std::filesystem::path& partial,
             gpu::state_saver::completion done) override;

@@ -203,16 +203,16 @@ class engine {
   /// Reads this rank's tensors from a Hugging Face folder, or its slices of them from a checkpoint;
   /// with `optimizer`, moments too.
   virtual void load(std::string folder, bool optimizer, completion done) = 0;
-  /// Saves this rank's share of the state after the last update enqueued into its shard in
-  /// `partial`, while later steps run. `done` is the vote.
-  virtual void save(uint64_t step, const std::filesystem::path& partial,
+  /// Saves this rank's share of the state after the last update enqueued into its shards in
+  /// `partial`, while later steps run. `last`: none do. `done` is the vote.
+  virtual void save(uint64_t step, const std::filesystem::path& partial, bool last,
                     gpu::state_saver::completion done) = 0;
   /// Keeps a copy of the share in memory, here and at the keeper's; the end of the next step is
   /// behind that. With `partial` it is saved into its shard as well, and `done` is the vote; else
   /// `done` is not called. Where no copies are taken it only saves.
   virtual void copy(uint64_t step, const std::filesystem::path& partial,
                     gpu::state_saver::completion done) {
-    if (!partial.empty()) save(step, partial, std::move(done));
+    if (!partial.empty()) save(step, partial, false, std::move(done));
   }
   /// The share of a copy of this process, or of the keeper's.
   virtual void take_back(io::checkpoint::copy_tag tag, bool from_keeper, completion done) {

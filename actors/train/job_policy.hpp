@@ -313,6 +313,7 @@ struct save {
   std::string folder;  ///< its partial one
   bool copy = false;   ///< into memory, too
   io::checkpoint::state_facts state = {};
+  bool last = false;  ///< no step follows
 };
 /// Into memory alone.
 struct copy_state {

@@ -634,9 +634,10 @@ void rank_engine::gather_restored(completion done) {
   data_->notify(guarded(std::move(done)));
 }
 
-void rank_engine::save(uint64_t step, const std::filesystem::path& partial,
+void rank_engine::save(uint64_t step, const std::filesystem::path& partial, bool last,
                        gpu::state_saver::completion done) {
   if (auto broken = failure(); !broken) return done(broken.error());  // ENG-5
+  if (links_into(partial)) return save_by_links(step, partial, last, std::move(done));
   saver_->save(step, partial, compute_->record(), std::move(done));
 }
 
@@ -644,7 +645,7 @@ void rank_engine::copy(uint64_t step, const std::filesystem::path& partial,
                        gpu::state_saver::completion done) {
   auto into = copies_ && failure() ? copies_->begin(step, saver_->shape()) : nullptr;
   if (!into) {
-    if (!partial.empty()) save(step, partial, std::move(done));
+    if (!partial.empty()) save(step, partial, false, std::move(done));
     return;
   }
   copies_->ship(saver_->copy(step, into, partial, compute_->record(), std::move(done)), into);

@@ -28,6 +28,8 @@
 //     all gradients are kept until their norm is known, updates come behind it as ever; where there
 //     is no clipping, each chunk is updated under backward; else the step's passes are made twice,
 //     with the same bits, once for the norm and once for the updates.
+//   ENG-12 Where checkpoints lie beside the swap folder, chunks that live there go into them by
+//     links, and the rest by the saver; the vote is of both. Elsewhere the saver copies all.
 #pragma once
 
 #include <array>
@@ -88,7 +90,7 @@ class rank_engine : public engine {
 
   /// Of a checkpoint a rank reads its slices; weights are then gathered from the replicas.
   void load(std::string folder, bool optimizer, completion done) override;
-  void save(uint64_t step, const std::filesystem::path& partial,
+  void save(uint64_t step, const std::filesystem::path& partial, bool last,
             gpu::state_saver::completion done) override;
   void copy(uint64_t step, const std::filesystem::path& partial,
             gpu::state_saver::completion done) override;
@@ -156,6 +158,9 @@ class rank_engine : public engine {
   void update_under_backward(float lr, int64_t step);
   void run_backward(const op_order& order, const gpu::stage_model::chunk_done& each);
   bool updates_under_backward() const;
+  bool links_into(const std::filesystem::path& partial) const;
+  void save_by_links(uint64_t step, const std::filesystem::path& partial, bool last,
+                     gpu::state_saver::completion done);
   gpu::stage_model::chunk_done when_gradient_is_whole();
   void await_copies(int chunk);
   void await(pipeline_op kind, const std::function<void()>& wait);
@@ -178,6 +183,7 @@ class rank_engine : public engine {
   std::unique_ptr<gpu::optimizer> optimizer_;
   std::optional<swap_folder> swap_folder_;
   std::unique_ptr<gpu::swapper> swap_;  ///< null where all is in memory
+  bool links_ = false;                  ///< into options_.checkpoint_folder (ENG-12)
   std::vector<op_order> forwards_;      ///< of this step, where its passes may be made twice
   std::optional<op_order> last_backward_;
   std::unique_ptr<rank_copies> copies_;  ///< null where none are taken; waits for the saver

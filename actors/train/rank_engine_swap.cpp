@@ -1,5 +1,8 @@
 // What an engine does otherwise where not all of its stage is in memory (ENG-11).
 #include <array>
+#include <memory>
+#include <mutex>
+#include <optional>
 
 #include "actors/train/rank_engine.hpp"
 #include "gpu/swap/step_traffic.hpp"
@@ -12,6 +15,8 @@ status rank_engine::open_swap(gpu::stage_model& model) {
   gpu::swap_options o;
   o.folder = swap_folder_->files();
   o.verify = options_.swap_verify;
+  links_ = swap_folder_->links_into(options_.checkpoint_folder);
+  if (links_) o.job = options_.job;
   o.failed = [this](const status& s) { note_failure(s); };
   o.around = [this](gpu::stream& s, gpu::swap_op kind, int chunk, uint64_t bytes,
                     const std::function<void()>& enqueue) {
@@ -48,6 +53,59 @@ std::optional<swap_facts> rank_engine::swap_facts() const {
   out.written_bytes = moved.written_bytes;
   out.memory = io::process_memory().held();
   return out;
+}
+
+namespace {
+
+/// One form for each folder, without asking the file system.
+std::filesystem::path plain(const std::filesystem::path& folder) {
+  return std::filesystem::absolute(folder / "").lexically_normal();
+}
+
+/// Two votes that become one: of what the saver copies, and of what is linked.
+struct joint_vote {
+  using vote = result<io::checkpoint::shard_facts>;
+  using links = result<std::vector<io::checkpoint::chunk_shard>>;
+
+  explicit joint_vote(gpu::state_saver::completion done) : done_(std::move(done)) {}
+
+  void take(std::optional<vote> own, std::optional<links> chunks) {
+    std::unique_lock lock(mutex_);
+    if (own) own_ = std::move(own);
+    if (chunks) chunks_ = std::move(chunks);
+    if (!own_ || !chunks_) return;
+    lock.unlock();  // nobody comes any more
+    if (!*own_ || !*chunks_) return done_(*own_ ? chunks_->error() : own_->error());
+    (*own_)->chunks = std::move(**chunks_);
+    done_(*own_);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::optional<vote> own_;
+  std::optional<links> chunks_;
+  gpu::state_saver::completion done_;
+};
+
+}  // namespace
+
+/// ENG-12
+bool rank_engine::links_into(const std::filesystem::path& partial) const {
+  return links_ && plain(partial.parent_path()) == plain(options_.checkpoint_folder);
+}
+
+void rank_engine::save_by_links(uint64_t step, const std::filesystem::path& partial, bool last,
+                                gpu::state_saver::completion done) {
+  auto both = std::make_shared<joint_vote>(std::move(done));
+  saver_->save_resident(step, partial, compute_->record(),
+                        [both](const joint_vote::vote& own) { both->take(own, std::nullopt); });
+  gpu::keep_order order;
+  order.partial = partial;
+  order.head = saver_->head_of(step);
+  order.rank = static_cast<uint32_t>(options_.at.rank);
+  order.last = last;
+  swap_->keep(std::move(order),
+              [both](const joint_vote::links& chunks) { both->take(std::nullopt, chunks); });
 }
 
 bool rank_engine::updates_under_backward() const {

@@ -10,6 +10,7 @@
 #include "actors/base/gather.hpp"
 #include "actors/health/finding_text.hpp"
 #include "actors/job/skipped_data.hpp"
+#include "actors/job/votes.hpp"
 #include "actors/train/account.hpp"
 #include "actors/train/recheck_message.hpp"
 #include "actors/train/resume_policy.hpp"
@@ -391,11 +392,12 @@ void save(run_pointer self, const todo::save& order) {
           m.copy = order.copy;
           m.tokens = order.state.tokens;
           m.loss = order.state.loss;
+          m.last = order.last;
         }));
       },
       [self, step = order.step](const std::vector<msg<fbs::Saved>>& votes) {
         uint64_t bytes = 0;
-        for (const auto& vote : votes) bytes += vote->bytes();
+        for (const auto& vote : votes) bytes += checkpoint::saved_bytes(*vote.get());
         self->state.votes[step] = votes;
         hear(self, heard::shards_saved{step, bytes});
       },

@@ -15,6 +15,7 @@
 #include "actors/train/inputs.hpp"
 #include "gpu/back_end.hpp"
 #include "io/base/text.hpp"
+#include "io/disk/file_system.hpp"
 #include "io/folder/owned.hpp"
 
 namespace troupe::train {
@@ -98,13 +99,18 @@ status settle_swap(engine_options& options, const config::job& job) {
   return {};
 }
 
-beside_swap checkpoints_beside(const config::job& job, uint64_t checkpoint_bytes) {
+beside_swap checkpoints_beside(const config::job& job, uint64_t checkpoint_bytes,
+                               uint64_t swapped_bytes) {
   const auto& c = job.checkpoint;
   const int64_t saves = c.every > 0 ? (job.train.steps + c.every - 1) / c.every : 1;
   const bool keeps_all = c.keep == 0 && c.keep_every == 0 && c.keep_best == 0;
   // One more than is kept: the newest is whole before an older one goes.
-  const int64_t held = keeps_all ? saves : std::min(saves, c.keep + c.keep_best + 1);
-  return {c.dir, static_cast<uint64_t>(std::max<int64_t>(1, held)) * checkpoint_bytes};
+  const auto held = [&](int64_t made) {
+    return static_cast<uint64_t>(keeps_all ? made : std::min(made, c.keep + c.keep_best + 1));
+  };
+  const int64_t at_least_one = std::max<int64_t>(1, saves);
+  return {c.dir, held(at_least_one) * (checkpoint_bytes - swapped_bytes) +
+                     held(at_least_one - 1) * swapped_bytes};
 }
 
 status check_swap_room(const fs::path& dir, uint64_t bytes, const beside_swap& checkpoints) {
@@ -158,7 +164,7 @@ result<std::vector<swap_leftover>> swap_leftovers(const fs::path& dir) {
     if (!named || !mark || mark->kind != io::folder_kind::scratch) continue;
     if (!io::check_free(path)) continue;
     swap_leftover l{path, mark->job, 0};
-    for (const auto& file : fs::directory_iterator(path / files_name, failed))
+    for (const auto& file : fs::recursive_directory_iterator(path / files_name, failed))
       l.bytes += file.is_regular_file(failed) ? file.file_size(failed) : 0;
     out.push_back(std::move(l));
   }
@@ -172,6 +178,18 @@ status remove_swap_leftover(const fs::path& path) {
     TROUPE_CHECK(io::remove_from_scratch(path, files_name));
   }
   return io::remove_owned(path, io::folder_kind::scratch);
+}
+
+bool swap_folder::links_into(const fs::path& dir) const {
+  if (dir.empty() || !same_device(path_, present_of(dir))) return false;
+  const auto name = files() / "link";  // vfat has none, for one
+  auto& system = io::local_files();
+  const bool can = system.write_small(name, "", io::durable::no) &&
+                   system.link(name, files() / "link-of-it").has_value();
+  static_cast<void>(io::remove_from_scratch(path_, files_name));
+  std::error_code failed;
+  fs::create_directory(files(), failed);
+  return can && !failed;
 }
 
 fs::path swap_folder::files() const {

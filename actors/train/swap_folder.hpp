@@ -58,8 +58,10 @@ struct beside_swap {
   uint64_t bytes = 0;
 };
 /// Of the checkpoints that the job's retention keeps and the one that is being saved, as long as
-/// there are no more steps than that.
-beside_swap checkpoints_beside(const config::job& job, uint64_t checkpoint_bytes);
+/// there are no more steps than that. Of `swapped_bytes` of each the last one has what lies in the
+/// swap folder, by links (ENG-12).
+beside_swap checkpoints_beside(const config::job& job, uint64_t checkpoint_bytes,
+                               uint64_t swapped_bytes);
 
 /// Whether `bytes` fit into the folder, or where it will be made, with those of checkpoints where
 /// they go to the same file system. Errors: the two above.
@@ -79,6 +81,9 @@ class swap_folder {
 
   /// Where the files go.
   std::filesystem::path files() const;
+  /// Whether files of it can have names there, too, or where that folder will be made: by devices
+  /// and a try within its own.
+  bool links_into(const std::filesystem::path& dir) const;
 
  private:
   swap_folder(std::filesystem::path path, io::folder_lock lock)

@@ -336,6 +336,15 @@ msg<fbs::Saved> vote_of(worker_pointer self, const message_header& cause, uint64
     out.stream_bytes = facts.stream_bytes;
     out.footer_crc32c = facts.footer_crc;
     out.slot_digest = facts.slot_digest;
+    for (const auto& c : facts.chunks) {
+      auto& told = *out.chunks.emplace_back(std::make_unique<fbs::ChunkShardT>());
+      told.chunk = c.chunk;
+      told.bytes = c.bytes;
+      told.stream_bytes = c.stream_bytes;
+      told.slot_bytes = c.slot_bytes;
+      told.footer_crc32c = c.footer_crc;
+      told.slot_digest = c.slot_digest;
+    }
   });
 }
 
@@ -364,7 +373,7 @@ caf::result<msg<fbs::Saved>> save(worker_pointer self, const msg<fbs::SaveCheckp
     note_state(self, *m);
     engine.copy(m->step(), text_of(m->directory()), std::move(voted));
   } else {
-    engine.save(m->step(), text_of(m->directory()), std::move(voted));
+    engine.save(m->step(), text_of(m->directory()), m->last(), std::move(voted));
   }
   show_saver(self);
   return rp;

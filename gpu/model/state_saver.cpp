@@ -37,6 +37,7 @@ int slots_for(uint64_t share_bytes, const saver_options& o) {
 
 /// One save's way through the plan; used by the snapshot stream, in order.
 struct state_saver::capture {
+  const share* of = nullptr;
   uint64_t save = 0;  ///< the flusher's number
   size_t fill = 0, copy = 0;
   io::slot lease;
@@ -57,17 +58,30 @@ result<std::unique_ptr<state_saver>> state_saver::make(parameter_store& store,
   return out;
 }
 
-status state_saver::prepare() {
+result<state_saver::share> state_saver::plan_share(bool resident_alone) const {
   std::vector<chunk_info> chunks;
   for (int c = 0; c < store_.chunk_count(); ++c) chunks.push_back(store_.info(c));
   const auto& replica = store_.options().replica;
   assert(options_.at.grid.data == replica.ranks);
-  const auto stage = saved_chunks(chunks, replica.ranks);
+  auto stage = saved_chunks(chunks, replica.ranks);
+  for (size_t c = 0; resident_alone && c < stage.size(); ++c)
+    if (store_.state_on_disk(static_cast<int>(c))) stage[c].parts.clear();
   TROUPE_TRY(plans, cp::plan_save(std::span(&stage, 1), {replica.ranks}));
-  plan_ = std::move(plans.at(static_cast<size_t>(replica.rank)));
-  plan_.rank = static_cast<uint32_t>(options_.at.rank);
-  copies_ = cp::plan_capture(plan_, options_.slot_bytes);
-  copy_bytes_ = plan_.stream_bytes;
+  share out;
+  out.plan = std::move(plans.at(static_cast<size_t>(replica.rank)));
+  out.plan.rank = static_cast<uint32_t>(options_.at.rank);
+  out.copies = cp::plan_capture(out.plan, options_.slot_bytes);
+  return out;
+}
+
+status state_saver::prepare() {
+  TROUPE_TRY(all, plan_share(false));
+  all_ = std::move(all);
+  if (store_.options().where.any_on_disk()) {
+    TROUPE_TRY(resident, plan_share(true));
+    resident_ = std::move(resident);
+  }
+  copy_bytes_ = all_.plan.stream_bytes;
   for (int c = 0; c < store_.chunk_count(); ++c) {
     if (!store_.info(c).tied_copy) continue;
     const auto bytes = static_cast<uint64_t>(store_.slice(c).part) * sizeof(float);
@@ -95,7 +109,7 @@ status state_saver::prepare() {
 }
 
 result<std::shared_ptr<io::slots>> state_saver::make_ring() {
-  io::slots_options o{options_.slot_bytes, slots_for(plan_.stream_bytes, options_)};
+  io::slots_options o{options_.slot_bytes, slots_for(all_.plan.stream_bytes, options_)};
   auto guard = std::make_shared<std::shared_ptr<void>>();
   o.pin = [&owner = store_.owner(), guard](std::span<std::byte> arena) -> status {
     TROUPE_TRY(pinned, owner.pin(arena.data(), arena.size()));
@@ -125,25 +139,34 @@ void state_saver::save(uint64_t step, const std::filesystem::path& partial, even
   copy(step, {}, partial, std::move(after), std::move(done));
 }
 
+void state_saver::save_resident(uint64_t step, const std::filesystem::path& partial,
+                                event_ptr after, completion done) {
+  auto c = std::make_shared<capture>();
+  c->of = &resident_;
+  c->save = flusher_->begin(partial, head_of(step), resident_.plan, std::move(done));
+  begin(std::move(c), std::move(after));
+}
+
 event_ptr state_saver::copy(uint64_t step, std::shared_ptr<cp::memory_copy> into,
                             const std::filesystem::path& partial, event_ptr after,
                             completion done) {
   auto c = std::make_shared<capture>();
+  c->of = &all_;
   c->into = std::move(into);
   c->to_disk = !partial.empty();
   c->by_slots = c->to_disk || copy_out_ != nullptr;
-  if (c->to_disk) c->save = flusher_->begin(partial, head_of(step), plan_, std::move(done));
+  if (c->to_disk) c->save = flusher_->begin(partial, head_of(step), all_.plan, std::move(done));
   return begin(std::move(c), std::move(after));
 }
 
 event_ptr state_saver::begin(std::shared_ptr<capture> c, event_ptr after) {
+  const auto& copies = c->of->copies.copies;
   stream_->wait(std::move(after));
-  for (int i = 0; i < store_.chunk_count(); ++i) store_.await_state(*stream_, i);
-  for (size_t i = 0; i < copies_.copies.size();) {
-    const auto chunk = copies_.copies[i].chunk;
+  for (int i = 0; c->of == &all_ && i < store_.chunk_count(); ++i) store_.await_state(*stream_, i);
+  for (size_t i = 0; i < copies.size();) {
+    const auto chunk = copies[i].chunk;
     uint64_t bytes = 0;
-    for (; i < copies_.copies.size() && copies_.copies[i].chunk == chunk; ++i)
-      bytes += copies_.copies[i].bytes;
+    for (; i < copies.size() && copies[i].chunk == chunk; ++i) bytes += copies[i].bytes;
     auto enqueue = [&] {
       stream_->host_task([this, c, chunk]() -> status {
         copy_chunk(*c, chunk);
@@ -159,7 +182,7 @@ event_ptr state_saver::begin(std::shared_ptr<capture> c, event_ptr after) {
   if (!c->into) return stream_->record();
   stream_->host_task([this, c]() -> status {
     copy_tied(*c);
-    c->into->filled = !c->given_up && c->fill == copies_.fills.size();
+    c->into->filled = !c->given_up && c->fill == c->of->copies.fills.size();
     return {};
   });
   auto copied = stream_->record();
@@ -180,11 +203,11 @@ void state_saver::copy_tied(capture& c) {
 }
 
 void state_saver::copy_chunk(capture& c, uint32_t chunk) {
-  const auto& all = copies_.copies;
+  const auto& all = c.of->copies.copies;
   for (; c.copy < all.size() && all[c.copy].chunk == chunk; ++c.copy) {
     if (c.given_up || (c.by_slots && !c.lease && !take_slot(c))) continue;
     copy_piece(c, all[c.copy]);
-    if (c.copy + 1 < copies_.fills[c.fill].copies_end || !land(c)) continue;
+    if (c.copy + 1 < c.of->copies.fills[c.fill].copies_end || !land(c)) continue;
     hand_over(c);
   }
   land(c);  // SS-1: what is left of the chunk is out before its event completes
@@ -193,7 +216,8 @@ void state_saver::copy_chunk(capture& c, uint32_t chunk) {
 /// A slot is filled.
 void state_saver::hand_over(capture& c) {
   if (c.into && c.lease)
-    std::memcpy(c.into->slot(c.fill).data(), c.lease.bytes().data(), copies_.fills[c.fill].bytes);
+    std::memcpy(c.into->slot(c.fill).data(), c.lease.bytes().data(),
+                c.of->copies.fills[c.fill].bytes);
   if (c.to_disk)
     flusher_->filled(c.save, std::move(c.lease), c.fill);
   else
@@ -274,17 +298,17 @@ status state_saver::put_back(const cp::memory_copy& from, const std::stop_token&
   if (from.shape() != shape()) return error{errc::unavailable, "a copy of another layout"};
   TROUPE_TRY(loading, store_.owner().make_stream({.name = "load"}));
   for (int c = 0; c < store_.chunk_count(); ++c) store_.await_readers(*loading, c);  // PS-5
-  for (uint32_t i = 0; i < copies_.fills.size(); ++i) {
+  for (uint32_t i = 0; i < all_.copies.fills.size(); ++i) {
     if (ending.stop_requested()) return error{errc::cancelled, "the rank ends"};
     TROUPE_CHECK(from.check(i));
-    const auto& fill = copies_.fills[i];
+    const auto& fill = all_.copies.fills[i];
     for (auto c = fill.copies_begin; c < fill.copies_end; ++c) {
-      const auto& piece = copies_.copies[c];
+      const auto& piece = all_.copies.copies[c];
       loading->copy(place_of(piece), from.slot(i).data() + piece.slot_offset, piece.bytes);
     }
     if (i % slots_at_once == slots_at_once - 1) TROUPE_CHECK(loading->synchronize());
   }
-  for (uint64_t i = copies_.fills.size(); i < from.shape().slots(); ++i)
+  for (uint64_t i = all_.copies.fills.size(); i < from.shape().slots(); ++i)
     TROUPE_CHECK(from.check(i));  // those of tied tables alone
   for (const auto& t : tied_)
     loading->copy(store_.data(t.chunk, t.which), from.bytes().data() + t.first, t.bytes);
@@ -298,7 +322,7 @@ saver_facts state_saver::facts() const {
   f.flusher = flusher_->facts();
   f.ring = ring_->counts();
   f.slot_bytes = ring_->slot_bytes();
-  f.share_bytes = plan_.stream_bytes;
+  f.share_bytes = all_.plan.stream_bytes;
   f.captured_bytes = captured_bytes_;
   f.ring_wait_ms = static_cast<double>(ring_wait_ns_) / 1e6;
   return f;

@@ -90,6 +90,9 @@ class state_saver {
   /// Saves the state as it is at `after` (the end of the stream that updates) into the rank's shard
   /// in `partial`, which is made if it is missing. By the thread that enqueues updates.
   void save(uint64_t step, const std::filesystem::path& partial, event_ptr after, completion done);
+  /// The same of the chunks whose state is in memory; somebody else saves the others.
+  void save_resident(uint64_t step, const std::filesystem::path& partial, event_ptr after,
+                     completion done);
   /// The same into memory, of shape shape(), and into a shard as well where `partial` is not empty:
   /// only then is `done` called. The event is behind the last byte that is copied; `into` says then
   /// whether it is filled.
@@ -97,6 +100,8 @@ class state_saver {
                  const std::filesystem::path& partial, event_ptr after, completion done);
   /// How this rank's share lies in memory.
   io::checkpoint::copy_shape shape() const;
+  /// What a shard of it says besides its tensors.
+  io::checkpoint::manifest_head head_of(uint64_t step) const;
   /// Fills the store's slices from a copy of this shape, each slot checked before a byte of it is
   /// used, and publishes their weights as restore_state does. Blocks; `ending` is looked at between
   /// two slots. Errors: copy_damaged, cancelled, unavailable for another shape, of the device.
@@ -112,7 +117,6 @@ class state_saver {
   state_saver(parameter_store& store, saver_options options)
       : store_(store), options_(std::move(options)) {}
   status prepare();
-  io::checkpoint::manifest_head head_of(uint64_t step) const;
   void copy_chunk(capture& c, uint32_t chunk);
   void copy_piece(capture& c, const io::checkpoint::capture_copy& piece);
   std::byte* place_of(const io::checkpoint::capture_copy& piece) const;
@@ -126,8 +130,13 @@ class state_saver {
 
   parameter_store& store_;
   saver_options options_;
-  io::checkpoint::rank_plan plan_;
-  io::checkpoint::capture_plan copies_;
+  /// What is saved, and how it is cut into slots.
+  struct share {
+    io::checkpoint::rank_plan plan;
+    io::checkpoint::capture_plan copies;
+  };
+  result<share> plan_share(bool resident_alone) const;
+  share all_, resident_;
   /// What a copy in memory has behind the rank's stream.
   struct tied_slice {
     int chunk = 0;

@@ -12,12 +12,12 @@ io::chunk_file swap_layout(const chunk_slice& slice, const residency& where, dty
 uint64_t weights_read_bytes(const io::chunk_file& file) {
   uint64_t out = 0;
   for (int g = 0; g < file.groups(); ++g)
-    out += file.has_weights() ? file.weights_bytes(g) : file.array_bytes(g);
+    out += file.used_bytes(g, file.has_weights() ? 2 : sizeof(float));
   return out;
 }
 
 uint64_t swap_slot_bytes(const io::chunk_file& file) {
-  return file.group_bytes(0) + file.weights_bytes(0);
+  return file.group_bytes() + file.weights_array_bytes();
 }
 
 swap_sizes swap_sizes_of(const std::vector<chunk_info>& chunks, const residency& where,
@@ -28,8 +28,8 @@ swap_sizes swap_sizes_of(const std::vector<chunk_info>& chunks, const residency&
     if (!where.of(static_cast<int>(c)).state_on_disk) continue;
     const auto file = swap_layout(slice_of(chunks[c].count, {}), where, compute);
     slot = std::max(slot, swap_slot_bytes(file));
-    group = std::max(group, file.group_bytes(0));
-    out.file_bytes += file.bytes();
+    group = std::max(group, file.group_bytes());
+    out.file_bytes += file.state_bytes() + file.all_weights_bytes();
   }
   // And one group that a checkpoint reads meanwhile (swapper::read).
   out.slots_bytes = slot * static_cast<uint64_t>(where.groups_in_memory) + group;

@@ -57,10 +57,8 @@ class walk {
   void update(size_t c) {
     if (!on_disk(c)) return;
     const auto& file = files_[c];
-    for (int g = 0; g < file.groups(); ++g) {
-      out_.backward.read_bytes += file.group_bytes(g);
-      out_.backward.written_bytes += file.group_bytes(g) + file.weights_bytes(g);
-    }
+    out_.backward.read_bytes += file.state_bytes();
+    out_.backward.written_bytes += file.state_bytes() + file.all_weights_bytes();
     std::erase_if(occupant_, [c](const auto& frame) { return frame.second == c; });
   }
 

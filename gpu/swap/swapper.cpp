@@ -7,8 +7,9 @@
 
 #include <fmt/format.h>
 
-#include "io/file.hpp"
+#include "gpu/model/saved_state.hpp"
 #include "io/base/memory_account.hpp"
+#include "io/file.hpp"
 
 namespace troupe::gpu {
 
@@ -18,6 +19,16 @@ using io::state_part;
 using range = io::swap_io::range;
 
 constexpr std::array all_parts{state_part::master, state_part::exp_avg, state_part::exp_avg_sq};
+
+/// The sum of an array of which `bytes` is the beginning and the rest zeros.
+uint32_t array_sum(std::span<const std::byte> bytes, uint64_t array_bytes) {
+  static constexpr std::array<std::byte, io::disk_block> zeros{};
+  uint32_t sum = io::crc32c(bytes);
+  for (uint64_t at = bytes.size(); at < array_bytes; at += zeros.size())
+    sum =
+        io::crc32c(std::span(zeros).first(std::min<uint64_t>(zeros.size(), array_bytes - at)), sum);
+  return sum;
+}
 
 state_part state_part_of(part which) {
   assert(which == part::master || which == part::m || which == part::v);
@@ -62,23 +73,40 @@ status swapper::make_files() {
     grad_frames = std::max(grad_frames, home.grad_frame + 1);
     if (!home.state_on_disk) continue;
     state.layout = swap_layout(store_.slice(c), where_, store_.options().compute);
-    state.name = options_.folder / fmt::format("chunk-{:04}", c);
-    TROUPE_TRY(file, io_->create(state.name, state.layout.bytes()));
-    state.file = file;
-    state.weight_sums.resize(static_cast<size_t>(state.layout.groups()));
+    TROUPE_CHECK(make_file(c));
+    // Room that is reserved reads as zeros: what moments are before the first update.
+    const auto sum = array_sum({}, state.layout.array_bytes());
     for (int g = 0; g < state.layout.groups(); ++g) {
-      // Room that is reserved reads as zeros: what moments are before the first update.
-      const std::vector<std::byte> zeros(state.layout.array_bytes(g));
-      const auto sum = io::crc32c(zeros);
       state.sums.push_back({sum, sum, sum});
       int64_t skipped = 0;
       state.spans.push_back(
           spans_within(store_.spans(c), state.layout.first(g), state.layout.count(g), skipped));
     }
+    state.weight_sums.resize(static_cast<size_t>(state.layout.groups()));
   }
   // Behind the shared frames, one for each chunk that has its own.
   weight_frames_.resize(static_cast<size_t>(weight_frames) + chunks_.size());
   grad_frames_.resize(static_cast<size_t>(grad_frames) + chunks_.size());
+  return {};
+}
+
+status swapper::make_file(int chunk) {
+  auto& c = at(chunk);
+  if (!options_.job.empty()) {
+    const auto& info = store_.info(chunk);
+    const auto planned = saved_chunks({&info, 1}).at(0);
+    TROUPE_TRY(tail,
+               io::chunk_tail_bytes(c.layout, planned, store_.slice(chunk).first, options_.job));
+    c.tail_bytes = tail;
+  }
+  c.name = options_.folder / fmt::format("chunk-{:04}", chunk);
+  c.next_name = options_.folder / next_folder / c.name.filename();
+  TROUPE_TRY(file, io_->create(c.name, c.layout.state_bytes() + c.tail_bytes));
+  c.file = file;
+  if (!c.layout.has_weights()) return {};
+  c.weights_name = options_.folder / fmt::format("weights-{:04}", chunk);
+  TROUPE_TRY(weights, io_->create(c.weights_name, c.layout.all_weights_bytes()));
+  c.weights = weights;
   return {};
 }
 
@@ -146,10 +174,9 @@ swapper::frame& swapper::gradient_of(int chunk) {
                                   : first_own + static_cast<size_t>(chunk)];
 }
 
-swapper::arrays swapper::in_slot(const slot& s, const chunk_state& c, int group,
-                                 bool on_host) const {
+swapper::arrays swapper::in_slot(const slot& s, const chunk_state& c, bool on_host) const {
   auto* base = on_host || s.on_device.data() == nullptr ? s.host : s.on_device.as<std::byte>();
-  return {base, c.layout.array_bytes(group)};
+  return {base, c.layout.array_bytes()};
 }
 
 void swapper::enqueue(stream& s, swap_op kind, int chunk, uint64_t bytes,
@@ -225,15 +252,15 @@ void swapper::update(stream& compute, optimizer& rule, int chunk, float lr, int6
     auto& s = slots_[next_slot_++ % slots_.size()];
     state_in_->wait(s.free);                 // SWP-1
     if (g == 0) state_in_->wait(c.written);  // SWP-3
-    enqueue(*state_in_, swap_op::read_state, chunk, c.layout.group_bytes(g),
+    enqueue(*state_in_, swap_op::read_state, chunk, c.layout.group_bytes(),
             [&] { read_group(s, chunk, g, zero); });
     update_->wait(state_in_->record());
     enqueue(*update_, swap_op::update, chunk, 0,
             [&] { update_group(s, rule, chunk, g, lr, step); });
     state_out_->wait(update_->record());
     if (g == 0) store_.await_readers(*state_out_, chunk);  // SWP-4
-    enqueue(*state_out_, swap_op::write_state, chunk,
-            c.layout.group_bytes(g) + c.layout.weights_bytes(g), [&] { write_group(s, chunk, g); });
+    enqueue(*state_out_, swap_op::write_state, chunk, swap_slot_bytes(c.layout),
+            [&] { write_group(s, chunk, g); });
     s.free = state_out_->record();
   }
   c.written = state_out_->record();
@@ -251,13 +278,13 @@ void swapper::read_group(const slot& s, int chunk, int group, bool moments_are_z
     return read_state(s, chunk, group, moments_are_zero);
   });
   if (s.on_device.data() != nullptr)
-    state_in_->copy(s.on_device.data(), s.host, at(chunk).layout.group_bytes(group));
+    state_in_->copy(s.on_device.data(), s.host, at(chunk).layout.group_bytes());
 }
 
 void swapper::update_group(const slot& s, optimizer& rule, int chunk, int group, float lr,
                            int64_t step) {
   const auto& c = at(chunk);
-  const auto memory = in_slot(s, c, group, false);
+  const auto memory = in_slot(s, c, false);
   const bool separate = c.layout.has_weights();
   float* master = memory.state(state_part::master);
   optimizer::piece p;
@@ -280,8 +307,7 @@ void swapper::update_group(const slot& s, optimizer& rule, int chunk, int group,
 void swapper::write_group(const slot& s, int chunk, int group) {
   const auto& c = at(chunk);
   if (s.on_device.data() != nullptr)
-    state_out_->copy(s.host, s.on_device.data(),
-                     c.layout.group_bytes(group) + c.layout.weights_bytes(group));
+    state_out_->copy(s.host, s.on_device.data(), swap_slot_bytes(c.layout));
   task(*state_out_, [this, &s, chunk, group] { return write_state(s, chunk, group); });
 }
 
@@ -289,8 +315,8 @@ void swapper::write_group(const slot& s, int chunk, int group) {
 
 /// SWP-5.
 status swapper::check(const chunk_state& c, int chunk, int group, std::string_view what,
-                      std::span<const std::byte> bytes, uint32_t sum) const {
-  if (!options_.verify || io::crc32c(bytes) == sum) return {};
+                      std::span<const std::byte> bytes, uint64_t array_bytes, uint32_t sum) const {
+  if (!options_.verify || array_sum(bytes, array_bytes) == sum) return {};
   const int64_t first = store_.slice(chunk).first + c.layout.first(group);
   std::string_view tensor;
   for (const auto& t : store_.info(chunk).tensors)
@@ -308,7 +334,7 @@ status swapper::read_checked(std::span<const range> what, const std::shared_ptr<
 
 status swapper::read_state(const slot& s, int chunk, int group, bool moments_are_zero) {
   const auto& c = at(chunk);
-  const auto memory = in_slot(s, c, group, true);
+  const auto memory = in_slot(s, c, true);
   const int parts = moments_are_zero ? 1 : io::state_parts;
   const auto bytes = static_cast<size_t>(parts) * memory.array_bytes;
   const range all{c.file, c.layout.group_offset(group), {s.host, bytes}};
@@ -317,6 +343,7 @@ status swapper::read_state(const slot& s, int chunk, int group, bool moments_are
       const auto which = all_parts[static_cast<size_t>(p)];
       TROUPE_CHECK(check(c, chunk, group, name_of(which),
                          {reinterpret_cast<std::byte*>(memory.state(which)), memory.array_bytes},
+                         memory.array_bytes,
                          c.sums[static_cast<size_t>(group)][static_cast<size_t>(p)]));
     }
     return {};
@@ -329,7 +356,8 @@ status swapper::read_state(const slot& s, int chunk, int group, bool moments_are
 
 status swapper::write_state(const slot& s, int chunk, int group) {
   auto& c = at(chunk);
-  const auto memory = in_slot(s, c, group, true);
+  if (c.kept && c.next == io::file_id::none) return state_given_away();
+  const auto memory = in_slot(s, c, true);
   const auto used = static_cast<size_t>(c.layout.count(group));
   for (const auto which : all_parts) {
     auto* begin = reinterpret_cast<std::byte*>(memory.state(which));
@@ -337,17 +365,19 @@ status swapper::write_state(const slot& s, int chunk, int group) {
     c.sums[static_cast<size_t>(group)][static_cast<size_t>(which)] =
         io::crc32c({begin, memory.array_bytes});
   }
+  const auto into = c.kept ? c.next : c.file;  // SWP-7
   std::array<range, 2> both{
-      range{c.file, c.layout.group_offset(group), {s.host, c.layout.group_bytes(group)}}, {}};
-  const auto weights = c.layout.weights_bytes(group);
+      range{into, c.layout.group_offset(group), {s.host, c.layout.group_bytes()}}, {}};
+  const auto weights = c.layout.weights_array_bytes();
   if (weights > 0) {
     auto* begin = memory.weights();
     std::memset(begin + used * 2, 0, weights - used * 2);
     c.weight_sums[static_cast<size_t>(group)] = io::crc32c({begin, weights});
-    both[1] = {c.file, c.layout.weights_offset(group), {begin, weights}};
+    both[1] = {c.weights, c.layout.weights_offset(group), {begin, weights}};
   }
   ++c.writes;
-  return io_->write(std::span(both).first(weights > 0 ? 2 : 1), s.owner);
+  TROUPE_CHECK(io_->write(std::span(both).first(weights > 0 ? 2 : 1), s.owner));
+  return c.kept && group + 1 == c.layout.groups() ? take_over(c) : status{};
 }
 
 /// All of a chunk's weights: in float32 training its masters.
@@ -355,19 +385,20 @@ status swapper::read_weights(int chunk, std::byte* into, const std::shared_ptr<v
   const auto& c = at(chunk);
   std::vector<range> all;
   const bool separate = c.layout.has_weights();
+  const size_t size = separate ? 2 : sizeof(float);
   for (int g = 0; g < c.layout.groups(); ++g) {
-    const auto size = separate ? 2 : sizeof(float);
     auto* begin = into + static_cast<size_t>(c.layout.first(g)) * size;
+    const std::span memory(begin, c.layout.used_bytes(g, size));
     if (separate)
-      all.push_back({c.file, c.layout.weights_offset(g), {begin, c.layout.weights_bytes(g)}});
+      all.push_back({c.weights, c.layout.weights_offset(g), memory});
     else
-      all.push_back(
-          {c.file, c.layout.offset(g, state_part::master), {begin, c.layout.array_bytes(g)}});
+      all.push_back({c.file, c.layout.offset(g, state_part::master), memory});
   }
+  const auto array_bytes = separate ? c.layout.weights_array_bytes() : c.layout.array_bytes();
   return read_checked(all, owner, [&]() -> status {
     for (size_t g = 0; g < all.size(); ++g)
       TROUPE_CHECK(check(c, chunk, static_cast<int>(g), separate ? "weight" : "master",
-                         all[g].memory, separate ? c.weight_sums[g] : c.sums[g][0]));
+                         all[g].memory, array_bytes, separate ? c.weight_sums[g] : c.sums[g][0]));
     return {};
   });
 }
@@ -385,7 +416,7 @@ swapper::slot& swapper::quiet_slot() {
 status swapper::write_array(int chunk, int group, state_part which) {
   auto& c = at(chunk);
   auto& s = quiet_slot();
-  const auto bytes = c.layout.array_bytes(group);
+  const auto bytes = c.layout.array_bytes();
   c.sums[static_cast<size_t>(group)][static_cast<size_t>(which)] = io::crc32c({s.host, bytes});
   ++c.writes;
   const range one{c.file, c.layout.offset(group, which), {s.host, bytes}};
@@ -396,23 +427,29 @@ status swapper::zero_moments(int chunk) {
   auto& c = at(chunk);
   if (!std::exchange(c.moments_are_zero, false)) return {};
   for (int g = 0; g < c.layout.groups(); ++g) {
-    std::memset(quiet_slot().host, 0, c.layout.array_bytes(g));
+    std::memset(quiet_slot().host, 0, c.layout.array_bytes());
     for (const auto which : {state_part::exp_avg, state_part::exp_avg_sq})
       TROUPE_CHECK(write_array(chunk, g, which));
   }
   return {};
 }
 
+void swapper::await_quiet(const chunk_state& c) const {
+  if (c.written) c.written->wait_on_host();
+  if (keeping_) keeping_->wait_on_host();
+}
+
 status swapper::write(int chunk, part which, const value_source& values) {
   auto& c = at(chunk);
-  if (c.written) c.written->wait_on_host();
+  await_quiet(c);
+  if (c.kept) TROUPE_CHECK(own_again(chunk));  // SWP-7
   if (which != part::master) TROUPE_CHECK(zero_moments(chunk));
   if (auto& f = weights_of(chunk); which == part::master && f.occupant == chunk) f.occupant = -1;
   const auto& slice = store_.slice(chunk);
   for (int g = 0; g < c.layout.groups(); ++g) {
     auto* into = reinterpret_cast<float*>(quiet_slot().host);
     const auto there = std::clamp<int64_t>(slice.count - c.layout.first(g), 0, c.layout.count(g));
-    std::memset(into, 0, c.layout.array_bytes(g));  // the slice's own padding
+    std::memset(into, 0, c.layout.array_bytes());  // the slice's own padding
     if (there > 0) TROUPE_CHECK(values(slice.first + c.layout.first(g), there, into));
     TROUPE_CHECK(write_array(chunk, g, state_part_of(which)));
     if (which == part::master) TROUPE_CHECK(publish_slot(chunk, g, 0));
@@ -430,14 +467,14 @@ status swapper::read(int chunk, part which, int64_t first, int64_t count, float*
     if (kept.chunk != chunk || kept.group != group || kept.writes != c.writes) {
       kept.chunk = -1;
       kept.memory = nullptr;  // before the next one is there: both are not planned
-      const auto bytes = c.layout.array_bytes(group);
+      const auto bytes = c.layout.array_bytes();
       const io::memory_holder holder("state for a checkpoint");
       TROUPE_TRY(allocated, io::io_buffer::make(bytes));
       auto memory = std::make_shared<io::io_buffer>(std::move(allocated));
       const range one{c.file, c.layout.offset(group, wanted), {memory->bytes().data(), bytes}};
       const auto sum = c.sums[static_cast<size_t>(group)][static_cast<size_t>(wanted)];
       TROUPE_CHECK(read_checked({&one, 1}, memory, [&] {
-        return check(c, chunk, group, name_of(wanted), one.memory, sum);
+        return check(c, chunk, group, name_of(wanted), one.memory, bytes, sum);
       }));
       kept = {chunk, group, c.writes, std::move(memory)};
     }
@@ -452,7 +489,7 @@ status swapper::read(int chunk, part which, int64_t first, int64_t count, float*
 
 status swapper::publish(int chunk, int64_t after) {
   auto& c = at(chunk);
-  if (c.written) c.written->wait_on_host();
+  await_quiet(c);
   if (auto& f = weights_of(chunk); f.occupant == chunk) f.occupant = -1;
   for (int g = 0; g < c.layout.groups(); ++g) TROUPE_CHECK(publish_group(chunk, g, after));
   return {};
@@ -470,8 +507,8 @@ status swapper::publish_slot(int chunk, int group, int64_t after) {
   const bool separate = c.layout.has_weights(), own = where_.of(chunk).weight_frame < 0;
   if (!separate && !own) return {};
   auto& s = quiet_slot();
-  const auto bytes = c.layout.array_bytes(group);
-  const auto memory = in_slot(s, c, group, false);
+  const auto bytes = c.layout.array_bytes();
+  const auto memory = in_slot(s, c, false);
   const bool twin = s.on_device.data() != nullptr;
   if (twin) load_->copy(memory.base, s.host, bytes);
   const int64_t first = c.layout.first(group), count = c.layout.count(group);
@@ -483,15 +520,15 @@ status swapper::publish_slot(int chunk, int group, int64_t after) {
     load_->copy(
         static_cast<std::byte*>(store_.weight_slice(chunk)) + static_cast<size_t>(first) * size,
         separate ? memory.weights() : memory.base, static_cast<size_t>(count) * size);
-  const auto weights = c.layout.weights_bytes(group);
-  auto* on_host = in_slot(s, c, group, true).weights();
+  const auto weights = c.layout.weights_array_bytes();
+  auto* on_host = in_slot(s, c, true).weights();
   if (twin && separate) load_->copy(on_host, memory.weights(), weights);
   TROUPE_CHECK(load_->synchronize());
   if (!separate) return {};
   const auto used = static_cast<size_t>(count) * 2;
   std::memset(on_host + used, 0, weights - used);
   c.weight_sums[static_cast<size_t>(group)] = io::crc32c({on_host, weights});
-  const range one{c.file, c.layout.weights_offset(group), {on_host, weights}};
+  const range one{c.weights, c.layout.weights_offset(group), {on_host, weights}};
   return io_->write({&one, 1}, s.owner);
 }
 

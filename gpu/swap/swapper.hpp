@@ -8,6 +8,9 @@
 //               the gradient that they wait for
 //   update      behind the gradient and the group: the optimizer's kernel on the slot
 //   state-out   behind the update of a group: back to the file, in place
+// A checkpoint takes the files as they are, by links (swapper_keep.cpp): what is updated behind
+// that goes into other files, which then take the names of those that were taken.
+//
 // Order is made by events alone; nobody who enqueues waits (DEV-1). The order in which streams are
 // given work is that of the step, which is known; how far reading runs ahead is how many frames and
 // slots there are.
@@ -30,6 +33,10 @@
 //   SWP-5  What is read is summed (CRC32C by array, kept in memory) before it is used, and read
 //          once more where the sum is wrong; a second time is an error that names file and tensor.
 //   SWP-6  After a failure nothing is written any more; it is told, once, on a stream's thread.
+//   SWP-7  A file that a checkpoint has a link to is never written again. All of it is on the disk,
+//          its end too, before the checkpoint is voted for.
+//   SWP-8  Room for the files of the steps behind a checkpoint is there before it takes any: a full
+//          disk costs that checkpoint, and no step. The last one of a run needs none.
 #pragma once
 
 #include <array>
@@ -45,7 +52,7 @@
 #include "gpu/optim/optimizer.hpp"
 #include "gpu/store/residency.hpp"
 #include "gpu/store/store.hpp"
-#include "io/swap/chunk_file.hpp"
+#include "io/swap/chunk_shard.hpp"
 #include "io/swap/swap_io.hpp"
 
 namespace troupe::gpu {
@@ -56,6 +63,8 @@ enum class swap_op : uint8_t { read_weights, read_state, update, write_state };
 struct swap_options {
   std::filesystem::path folder;  ///< the rank's own, which exists and holds nothing
   bool verify = true;            ///< SWP-5
+  /// Whose checkpoints take the files by links (keep); empty: none do.
+  std::string job = {};
   io::swap_io_options io = {};
   /// Told of the first failure, on a stream's thread; must not wait.
   std::function<void(const status&)> failed = {};
@@ -72,6 +81,18 @@ inline constexpr error_kind<std::string_view, std::string_view> swap_damaged{
     "swap_damaged", errc::bad_data, "{} is damaged at {}: it was read twice",
     "the disk or the memory of this machine gives back other bytes than it was given: see dmesg"};
 
+/// After the last checkpoint of a run its state is that checkpoint's.
+inline constexpr error_kind<> state_given_away{
+    "state_given_away", errc::bug, "the state has gone into the last checkpoint of the run"};
+
+/// A checkpoint that takes the files.
+struct keep_order {
+  std::filesystem::path partial;            ///< its folder, made if it is missing
+  io::checkpoint::manifest_head head = {};  ///< job, epoch, step and layout
+  uint32_t rank = 0;
+  bool last = false;  ///< nothing is updated behind it: room for other files is not needed
+};
+
 class swapper final : public chunk_mover {
  public:
   /// Makes the files, all of whose bytes are reserved, and the streams. The store, whose options
@@ -85,6 +106,12 @@ class swapper final : public chunk_mover {
   void update(stream& compute, optimizer& rule, int chunk, float lr, int64_t step);
   /// Enqueues that a chunk's gradient is not taken: it is zeroed behind what `compute` has now.
   void drop_gradient(stream& compute, int chunk);
+
+  /// The shards that a checkpoint has got, or why it gets none.
+  using kept = std::function<void(const result<std::vector<io::checkpoint::chunk_shard>>&)>;
+  /// Enqueues that a checkpoint takes the files as they are behind the updates enqueued so far
+  /// (SWP-7). `done` is called once, on a stream's thread; a failure changes nothing else (SWP-8).
+  void keep(keep_order order, kept done);
 
   void fetch_weights(stream& s, int chunk) override;
   void release_weights(stream& s, int chunk) override;
@@ -100,11 +127,15 @@ class swapper final : public chunk_mover {
  private:
   struct chunk_state {
     io::chunk_file layout{1, 1, false};
-    std::filesystem::path name;
-    io::file_id file = io::file_id::none;
-    std::vector<std::array<uint32_t, io::state_parts>> sums;  ///< by group
-    std::vector<uint32_t> weight_sums;                        ///< by group
-    std::vector<std::vector<parameter_span>> spans;           ///< by group
+    std::filesystem::path name, next_name, weights_name;
+    io::file_id file = io::file_id::none;     ///< of the state as it is
+    io::file_id next = io::file_id::none;     ///< of the state behind a checkpoint's
+    io::file_id weights = io::file_id::none;  ///< none where the masters are the weights
+    uint64_t tail_bytes = 0;                  ///< room for a shard's end
+    bool kept = false;                 ///< a checkpoint has the file (SWP-7); state_out_'s thread's
+    std::vector<io::group_sums> sums;  ///< by group
+    std::vector<uint32_t> weight_sums;               ///< by group
+    std::vector<std::vector<parameter_span>> spans;  ///< by group
     bool moments_are_zero = true;  ///< the file's were never written; the enqueuing thread's
     event_ptr written;
     std::atomic<uint64_t> writes{0};  ///< of groups
@@ -139,15 +170,19 @@ class swapper final : public chunk_mover {
     std::shared_ptr<io::io_buffer> memory;
   };
 
+  /// In the folder: of files for the steps behind a checkpoint.
+  static constexpr const char* next_folder = "next";
+
   swapper(parameter_store& store, const residency& where, swap_options options);
   status make_files();
+  status make_file(int chunk);
   status make_slots();
   status make_streams();
   bool on_disk(int chunk) const { return where_.of(chunk).state_on_disk; }
   chunk_state& at(int chunk) { return chunks_[static_cast<size_t>(chunk)]; }
   frame& weights_of(int chunk);
   frame& gradient_of(int chunk);
-  arrays in_slot(const slot& s, const chunk_state& c, int group, bool on_host) const;
+  arrays in_slot(const slot& s, const chunk_state& c, bool on_host) const;
   void enqueue(stream& s, swap_op kind, int chunk, uint64_t bytes,
                const std::function<void()>& work);
   void task(stream& s, std::function<status()> work);
@@ -160,7 +195,7 @@ class swapper final : public chunk_mover {
   status write_state(const slot& s, int chunk, int group);
   status read_weights(int chunk, std::byte* into, const std::shared_ptr<void>& owner);
   status check(const chunk_state& c, int chunk, int group, std::string_view what,
-               std::span<const std::byte> bytes, uint32_t sum) const;
+               std::span<const std::byte> bytes, uint64_t array_bytes, uint32_t sum) const;
   status read_checked(std::span<const io::swap_io::range> what, const std::shared_ptr<void>& owner,
                       const std::function<status()>& check_all);
   status write_array(int chunk, int group, io::state_part which);
@@ -168,6 +203,15 @@ class swapper final : public chunk_mover {
   status publish_group(int chunk, int group, int64_t after);
   status publish_slot(int chunk, int group, int64_t after);
   slot& quiet_slot();
+  void await_quiet(const chunk_state& c) const;
+
+  result<std::vector<io::checkpoint::chunk_shard>> keep_now(const keep_order& order);
+  status make_room(bool last);
+  status make_next(chunk_state& c);
+  void drop_next();
+  result<io::checkpoint::chunk_shard> keep_chunk(int chunk, const keep_order& order);
+  status own_again(int chunk);
+  status take_over(chunk_state& c);
 
   parameter_store& store_;
   const residency where_;
@@ -177,7 +221,8 @@ class swapper final : public chunk_mover {
   std::vector<frame> weight_frames_, grad_frames_;
   std::vector<slot> slots_;
   size_t next_slot_ = 0;
-  slot weight_twin_;  ///< of a weight frame, where the host cannot address the device
+  event_ptr keeping_;  ///< behind the last checkpoint that took files
+  slot weight_twin_;   ///< of a weight frame, where the host cannot address the device
   std::atomic<bool> failed_{false};
   std::mutex kept_mutex_;
   std::array<kept_array, io::state_parts> kept_;  ///< guarded by kept_mutex_

@@ -15,7 +15,8 @@ constexpr size_t most_claim_bytes = max_manifest_bytes + alignment;
 
 std::string partial_mark(const std::string& job, std::vector<std::string> others) {
   claim c{folder_kind::checkpoint, job, std::move(others)};
-  for (const char* name : {"config.json", "train_state.json", "rank-#.shard"})
+  for (const char* name :
+       {"config.json", "train_state.json", "rank-#.shard", "rank-#.chunk-#.shard"})
     if (std::find(c.files.begin(), c.files.end(), name) == c.files.end())
       c.files.emplace_back(name);
   c.files.emplace_back(manifest_file);

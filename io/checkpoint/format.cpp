@@ -65,6 +65,12 @@ status check_piece(const piece& p, size_t index) {
   return {};
 }
 
+/// SF-1 for one piece, where the one before ends at `at`.
+bool in_place(const footer& f, const piece& p, uint64_t at) {
+  const bool begins = f.padded ? p.stream_offset >= at : p.stream_offset == at;
+  return begins && p.stream_offset <= f.stream_bytes && p.bytes <= f.stream_bytes - p.stream_offset;
+}
+
 status check_numbers(const footer& f) {
   if (f.job.size() > max_name_bytes) return error{errc::bad_data, "the job's name is too long"};
   if (f.slot_bytes == 0 || f.slot_bytes % alignment != 0 || f.slot_bytes > max_slot_bytes)
@@ -79,11 +85,10 @@ status check_numbers(const footer& f) {
   for (size_t i = 0; i < f.pieces.size(); ++i) {
     const auto& p = f.pieces[i];
     TROUPE_CHECK(check_piece(p, i));
-    if (p.stream_offset != at || p.bytes > f.stream_bytes - at)  // SF-1
-      return piece_misplaced(i, p.tensor);
-    at += p.bytes;
+    if (!in_place(f, p, at)) return piece_misplaced(i, p.tensor);
+    at = p.stream_offset + p.bytes;
   }
-  if (at != f.stream_bytes) return stream_not_filled();
+  if (!f.padded && at != f.stream_bytes) return stream_not_filled();
   return {};
 }
 
@@ -102,6 +107,10 @@ result<piece> decode(const fbs::Piece& p, size_t index) {
     return wrong_footer(fmt::format("piece {} has an impossible name, shape, part or type", index));
   return piece{p.tensor()->str(), *which,   *type, *shape, p.transposed(), p.first(), p.count(),
                p.stream_offset(), p.bytes()};
+}
+
+uint32_t version_of(const footer& f) {
+  return f.padded ? padded_version : packed_version;
 }
 
 }  // namespace
@@ -149,6 +158,7 @@ status check(const footer& f) {
 result<encoded_tail> encode_tail(const footer& f) {
   if (auto sound = check(f); !sound) return error{errc::bug, sound.error().message};
   flatbuffers::FlatBufferBuilder b(64 << 10);
+  b.ForceDefaults(f.padded);  // a zero takes as much as any number
   std::vector<flatbuffers::Offset<fbs::Piece>> pieces;
   pieces.reserve(f.pieces.size());
   for (const auto& p : f.pieces) pieces.push_back(encode(b, p));
@@ -156,7 +166,7 @@ result<encoded_tail> encode_tail(const footer& f) {
   const auto layout = encode(b, f.layout);
   const auto sums = b.CreateVector(f.crc32c);
   const auto list = b.CreateVector(pieces);
-  b.Finish(fbs::CreateFooter(b, format_version, job, f.epoch, f.step, f.rank, layout, f.slot_bytes,
+  b.Finish(fbs::CreateFooter(b, version_of(f), job, f.epoch, f.step, f.rank, layout, f.slot_bytes,
                              f.stream_bytes, sums, list),
            footer_identifier);
   if (b.GetSize() > max_footer_bytes)
@@ -171,7 +181,7 @@ result<encoded_tail> encode_tail(const footer& f) {
   out.slot_digest = slot_digest(f.crc32c);
   raw_trailer raw{};
   std::memcpy(raw.magic, shard_magic.data(), shard_magic.size());
-  raw.version = format_version;
+  raw.version = version_of(f);
   raw.footer_crc = out.footer_crc;
   raw.footer_offset = out.offset;
   raw.footer_bytes = b.GetSize();
@@ -188,7 +198,7 @@ result<trailer> parse_trailer(std::span<const std::byte> end, uint64_t file_byte
   if (std::memcmp(raw.magic, shard_magic.data(), shard_magic.size()) != 0)
     return wrong_shard("trailer", "the file does not end as a shard: it is cut short or damaged");
   if (raw.crc != crc_of(raw)) return wrong_shard("trailer", "it is damaged");
-  if (raw.version != format_version)
+  if (raw.version != packed_version && raw.version != padded_version)
     return error{errc::version_mismatch, fmt::format("trailer: version {}", raw.version),
                  "it was written by another version of Troupe"};
   if (raw.zero != 0) return wrong_shard("trailer", "it is damaged");
@@ -203,11 +213,12 @@ result<footer> parse_footer(std::span<const std::byte> bytes) {
   std::vector<uint64_t> copy;
   const auto* root = verified_root<fbs::Footer>(bytes, footer_identifier, copy);
   if (!root) return wrong_footer("it is not readable");
-  if (root->format() != format_version)
+  if (root->format() != packed_version && root->format() != padded_version)
     return error{errc::version_mismatch, fmt::format("footer: format {}", root->format()),
                  "it was written by another version of Troupe"};
   if (root->job()->size() > max_name_bytes) return wrong_footer("the job's name is too long");
   footer f;
+  f.padded = root->format() == padded_version;
   f.job = root->job()->str();
   f.epoch = root->epoch();
   f.step = root->step();

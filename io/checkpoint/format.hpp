@@ -1,7 +1,7 @@
 // The shard file: what one rank writes of a checkpoint, and how its end is encoded and parsed.
 //
 //   shard   := slots | zeros to 4096 | footer | zeros | trailer      its length a multiple of 4096
-//   slots   := the packed byte stream of all pieces, cut into slot_bytes (the last is shorter)
+//   slots   := the byte stream of all pieces, cut into slot_bytes (the last is shorter)
 //   footer  := FlatBuffer Footer (checkpoint.fbs), at the first multiple of 4096 after the stream
 //   trailer := the last 40 bytes, little-endian:
 //     u64 magic "TRSHARD\n" | u32 version | u32 crc32c(footer) | u64 footer offset |
@@ -10,8 +10,13 @@
 // Why: the writer streams slots by O_DIRECT and knows their checksums only at the end; nothing has
 // to be cut off afterwards, and a file whose end is missing is not a shard.
 //
+// Versions: in 1 the pieces are packed. In 2 zeros may lie between them, so that arrays begin where
+// O_DIRECT can read them: a swap file is such a shard (io/swap/chunk_shard.hpp), which a checkpoint
+// takes by a link. A shard is written in the lowest version that can tell of it.
+//
 // Invariants of a footer that was parsed
-// SF-1 The pieces tile the stream: each begins where the one before ends, none is empty.
+// SF-1 The pieces lie in the stream in order; none overlaps another, or is empty. In version 1 each
+//      begins where the one before ends, and they fill the stream.
 // SF-2 Every piece lies in its tensor; bytes = count * size of an element.
 // SF-3 There is one CRC32C per slot; with the zeros, which must be zeros, every byte of the file is
 //      under some check.
@@ -34,8 +39,10 @@
 
 namespace troupe::io::checkpoint {
 
-/// The version of footers, trailers and manifests that this program writes and reads.
-inline constexpr uint32_t format_version = 1;
+/// The versions of footers, trailers and manifests that this program writes and reads: the first,
+/// and the one that has what is said of version 2.
+inline constexpr uint32_t packed_version = 1;
+inline constexpr uint32_t padded_version = 2;
 /// O_DIRECT's unit: offsets of footers and lengths of shards are multiples of it, in bytes.
 inline constexpr uint64_t alignment = 4096;
 
@@ -69,9 +76,10 @@ struct footer {
   uint32_t rank = 0;
   rank_grid layout;              ///< of the ranks that wrote the checkpoint
   uint32_t slot_bytes = 0;       ///< a multiple of 4096, up to 1 GiB
-  uint64_t stream_bytes = 0;     ///< sum of the pieces' bytes
+  uint64_t stream_bytes = 0;     ///< of the pieces and of what is between them
   std::vector<uint32_t> crc32c;  ///< one per slot; of the last without its padding
   std::vector<piece> pieces;     ///< SF-1
+  bool padded = false;           ///< zeros may lie between the pieces: version 2
   bool operator==(const footer&) const = default;
 };
 
@@ -148,7 +156,8 @@ struct encoded_tail {
   uint64_t slot_digest = 0;      ///< for the manifest
 };
 
-/// Encodes footer, padding and trailer. Error bug if `f` does not pass check().
+/// Encodes footer, padding and trailer. Error bug if `f` does not pass check(). How long that is
+/// depends on the pieces, the job's name and the number of slots alone where `f` is padded.
 result<encoded_tail> encode_tail(const footer& f);
 
 /// Parses the last trailer_bytes of a file of `file_bytes` (bad_data; version_mismatch).

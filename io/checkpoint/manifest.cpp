@@ -2,6 +2,7 @@
 #include "io/checkpoint/manifest.hpp"
 
 #include <algorithm>
+#include <charconv>
 #include <set>
 
 #include <fmt/format.h>
@@ -30,6 +31,28 @@ status check_head(const manifest_head& h) {
   return check_line(h);
 }
 
+/// Whether it is one that a shard of such a rank bears: its own, or one of its chunks'.
+bool names_shard(const file_entry& f) {
+  if (f.slot_bytes == 0) return f.name == shard_name(f.rank);
+  constexpr std::string_view chunk = ".chunk-";
+  const auto at = f.name.find(chunk);
+  if (at == std::string::npos) return false;
+  uint32_t number = 0;
+  const auto* begin = f.name.data() + at + chunk.size();
+  const auto read = std::from_chars(begin, f.name.data() + f.name.size(), number);
+  return read.ec == std::errc() && f.name == shard_name(f.rank, number);
+}
+
+status check_shard(const manifest& m, const file_entry& f) {
+  if (!m.head.layout.holds(f.rank) || !names_shard(f)) return shard_name_wrong(f.name, f.rank);
+  if (f.slot_bytes % alignment != 0 || f.slot_bytes > max_slot_bytes)
+    return slots_impossible(f.slot_bytes);
+  if (f.stream_bytes > max_stream_bytes || f.bytes % alignment != 0 ||
+      f.bytes <= aligned(f.stream_bytes))
+    return shard_length_wrong(f.name);
+  return {};
+}
+
 /// MF-3.
 status check_files(const manifest& m) {
   std::set<std::string_view> names{manifest_file};
@@ -38,12 +61,8 @@ status check_files(const manifest& m) {
     if (!is_file_name(f.name)) return file_name_invalid();
     if (!names.insert(f.name).second) return listed_twice("file", f.name);
     if (!f.shard) continue;
-    ++shards;
-    if (!m.head.layout.holds(f.rank) || f.name != shard_name(f.rank))
-      return shard_name_wrong(f.name, f.rank);
-    if (f.stream_bytes > max_stream_bytes || f.bytes % alignment != 0 ||
-        f.bytes <= aligned(f.stream_bytes))
-      return shard_length_wrong(f.name);
+    shards += f.slot_bytes == 0 ? 1 : 0;
+    TROUPE_CHECK(check_shard(m, f));
   }
   const auto ranks = static_cast<uint64_t>(m.head.layout.ranks());
   if (shards != ranks) return shards_missing(shards, ranks);
@@ -97,15 +116,16 @@ status check_tensors(const manifest& m) {
 status check_streams(const manifest& m) {
   const auto streams = streams_of(m);
   for (size_t f = 0; f < m.files.size(); ++f) {
+    const auto& file = m.files[f];
+    const bool padded = file.slot_bytes > 0;
     uint64_t at = 0;
     for (const auto& range : streams[f]) {
-      const auto &file = m.files[f].name, &tensor = m.tensors[range.tensor].name;
-      if (range.offset < at) return byte_claimed_twice(file, tensor, range.offset);
-      if (range.offset > at) return byte_before_unclaimed(file, tensor, at);
-      at += range.bytes;
+      const auto& tensor = m.tensors[range.tensor].name;
+      if (range.offset < at) return byte_claimed_twice(file.name, tensor, range.offset);
+      if (!padded && range.offset > at) return byte_before_unclaimed(file.name, tensor, at);
+      at = range.offset + range.bytes;
     }
-    if (m.files[f].shard && at != m.files[f].stream_bytes)
-      return byte_unclaimed(m.files[f].name, at);
+    if (file.shard && !padded && at != file.stream_bytes) return byte_unclaimed(file.name, at);
   }
   return {};
 }
@@ -154,16 +174,22 @@ class gatherer {
   std::unordered_map<std::string, size_t> index_;
 };
 
-bool same_numbers(const manifest& m, const file_entry& file, const footer& f) {
+bool same_numbers(const manifest& m, uint32_t index, const footer& f) {
+  const auto& file = m.files[index];
   return f.job == m.head.job && f.step == m.head.step && f.epoch == m.head.epoch &&
-         f.layout == m.head.layout && f.slot_bytes == m.head.slot_bytes && f.rank == file.rank &&
-         f.stream_bytes == file.stream_bytes;
+         f.layout == m.head.layout && f.slot_bytes == slot_bytes_of(m, index) &&
+         f.rank == file.rank && f.stream_bytes == file.stream_bytes &&
+         f.padded == (file.slot_bytes > 0);
 }
 
 }  // namespace
 
 std::string shard_name(uint32_t rank) {
   return fmt::format("rank-{:05}.shard", rank);
+}
+
+std::string shard_name(uint32_t rank, uint32_t chunk) {
+  return fmt::format("rank-{:05}.chunk-{:05}.shard", rank, chunk);
 }
 
 const tensor_part* tensor_entry::find(part which) const noexcept {
@@ -190,11 +216,20 @@ result<manifest> assemble(const manifest_head& head, std::vector<shard_facts> sh
             [](const auto& a, const auto& b) { return a.rank < b.rank; });
   manifest m{head, {}, {}};
   gatherer tensors;
+  const auto add = [&](file_entry file, const std::vector<piece>& pieces) -> status {
+    const auto index = static_cast<uint32_t>(m.files.size());
+    m.files.push_back(std::move(file));
+    for (const auto& p : pieces) TROUPE_CHECK(tensors.add(index, p));
+    return {};
+  };
   for (const auto& s : shards) {
-    const auto file = static_cast<uint32_t>(m.files.size());
-    m.files.push_back(
-        {shard_name(s.rank), s.bytes, s.footer_crc, true, s.rank, s.stream_bytes, s.slot_digest});
-    for (const auto& p : s.pieces) TROUPE_CHECK(tensors.add(file, p));
+    TROUPE_CHECK(add(
+        {shard_name(s.rank), s.bytes, s.footer_crc, true, s.rank, s.stream_bytes, s.slot_digest},
+        s.pieces));
+    for (const auto& c : s.chunks)
+      TROUPE_CHECK(add({shard_name(s.rank, c.chunk), c.bytes, c.footer_crc, true, s.rank,
+                        c.stream_bytes, c.slot_digest, c.slot_bytes},
+                       c.pieces));
   }
   for (const auto& f : others) m.files.push_back({f.name, f.bytes, f.crc32c, false, 0, 0, 0});
   m.tensors = tensors.take();
@@ -227,7 +262,7 @@ status agrees(const manifest& m, uint32_t file, std::span<const stream_range> st
     return error{errc::bad_data, fmt::format("{} is not the shard that {} means: {}", entry.name,
                                              manifest_file, what)};
   };
-  if (!same_numbers(m, entry, f)) return differ("another job, step, epoch, rank or layout");
+  if (!same_numbers(m, file, f)) return differ("another job, step, epoch, rank or layout");
   if (slot_digest(f.crc32c) != entry.slot_digest) return differ("other checksums of its slots");
   if (stream.size() != f.pieces.size()) return differ("another number of pieces");
   for (size_t i = 0; i < stream.size(); ++i) {

@@ -6,10 +6,14 @@
 // Why: a checkpoint is restored by other ranks than wrote it. So the manifest speaks of whole
 // tensors, and of the files only as places where their elements are.
 //
+// A rank has a shard of its own, and perhaps one more for each chunk that lives in a file of its
+// own (io/swap): in version 2 alone, and such a manifest is written as that.
+//
 // Invariants of a manifest that was parsed or assembled
 // MF-1 The slices of each part of each tensor cover every element exactly once, in order.
-// MF-2 The slices in each shard tile its stream exactly: none overlap, nothing is unaccounted for.
-// MF-3 There is one shard per rank of the layout, under its name; names are names, not paths.
+// MF-2 The slices in each shard do not overlap; those of a rank's own fill its stream exactly.
+// MF-3 There is one shard per rank of the layout, under its name, and any number of its chunks',
+//      under theirs; names are names, not paths.
 // MF-4 Foreign bytes give an error, never undefined behaviour; nothing is allocated by an unchecked
 //      count.
 // MF-5 A line is no longer than max_launches, its steps never fall, and it ends with the
@@ -37,6 +41,8 @@ inline constexpr uint64_t max_manifest_bytes = uint64_t{256} << 20;
 
 /// "rank-00012.shard".
 std::string shard_name(uint32_t rank);
+/// "rank-00012.chunk-00003.shard".
+std::string shard_name(uint32_t rank, uint32_t chunk);
 
 /// A contiguous range of one part of a tensor in a shard.
 struct slice {
@@ -77,6 +83,7 @@ struct file_entry {
   uint32_t rank = 0;
   uint64_t stream_bytes = 0;
   uint64_t slot_digest = 0;
+  uint32_t slot_bytes = 0;  ///< of a chunk's shard; 0: of a rank's own, whose are the head's
   bool operator==(const file_entry&) const = default;
 };
 
@@ -110,14 +117,26 @@ struct file_sum {
   bool operator==(const file_sum&) const = default;
 };
 
-/// A shard as its rank's vote and plan tell of it.
+/// A shard of one chunk of a rank.
+struct chunk_shard {
+  uint32_t chunk = 0;         ///< its number in the rank's stage
+  uint64_t bytes = 0;         ///< encoded_tail::file_bytes
+  uint64_t stream_bytes = 0;  ///< footer::stream_bytes
+  uint32_t slot_bytes = 0;    ///< footer::slot_bytes
+  uint32_t footer_crc = 0;
+  uint64_t slot_digest = 0;
+  std::vector<piece> pieces = {};  ///< in stream order
+};
+
+/// A rank's shards as its vote and plan tell of them.
 struct shard_facts {
   uint32_t rank = 0;
   uint64_t bytes = 0;         ///< encoded_tail::file_bytes
   uint64_t stream_bytes = 0;  ///< footer::stream_bytes
   uint32_t footer_crc = 0;
   uint64_t slot_digest = 0;
-  std::vector<piece> pieces;  ///< in stream order
+  std::vector<piece> pieces;             ///< in stream order
+  std::vector<chunk_shard> chunks = {};  ///< what its own does not have
 };
 
 /// Slices that do not cover their part of a tensor ("master of NAME") exactly once (MF-1).
@@ -161,6 +180,12 @@ result<manifest> assemble(const manifest_head& head, std::vector<shard_facts> sh
 status check(const manifest& m);
 /// The same for what a head says by itself.
 status check(const manifest_head& head);
+
+/// The length of a shard's slots, in bytes.
+inline uint64_t slot_bytes_of(const manifest& m, uint32_t file) {
+  const auto own = m.files[file].slot_bytes;
+  return own == 0 ? m.head.slot_bytes : own;
+}
 
 /// Its line; the one of launch 0 where none was written.
 lineage line_of(const manifest_head& head);

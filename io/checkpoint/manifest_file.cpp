@@ -1,4 +1,5 @@
 // A manifest as bytes and back: the envelope, and the FlatBuffer in it.
+#include <algorithm>
 #include <cstring>
 
 #include <fmt/format.h>
@@ -40,8 +41,19 @@ using builder = flatbuffers::FlatBufferBuilder;
 
 flatbuffers::Offset<fbs::File> encode(builder& b, const file_entry& f) {
   const auto name = b.CreateString(f.name);
-  return fbs::CreateFile(b, name, f.bytes, f.crc32c, f.shard, f.rank, f.stream_bytes,
-                         f.slot_digest);
+  return fbs::CreateFile(b, name, f.bytes, f.crc32c, f.shard, f.rank, f.stream_bytes, f.slot_digest,
+                         f.slot_bytes);
+}
+
+/// The lowest version that can tell of it.
+uint32_t version_of(const manifest& m) {
+  const bool chunks = std::any_of(m.files.begin(), m.files.end(),
+                                  [](const file_entry& f) { return f.slot_bytes > 0; });
+  return chunks ? padded_version : packed_version;
+}
+
+bool is_known(uint32_t version) {
+  return version == packed_version || version == padded_version;
 }
 
 flatbuffers::Offset<fbs::Tensor> encode(builder& b, const tensor_entry& t) {
@@ -103,8 +115,7 @@ manifest_head decode_head(const fbs::Manifest& root) {
 
 /// Of a head that was not judged.
 status well_formed(const fbs::Manifest& root) {
-  if (root.format() != format_version)
-    return other_version(fmt::format("format {}", root.format()));
+  if (!is_known(root.format())) return other_version(fmt::format("format {}", root.format()));
   if (root.job()->size() > max_name_bytes) return wrong_file("the job's name is too long");
   if (root.line() && (!well_placed(*root.line()) || root.line()->size() > max_launches))
     return wrong_file("its line is misplaced or too long");
@@ -120,7 +131,9 @@ result<manifest> decode(const fbs::Manifest& root, uint64_t bytes) {
   for (const auto* f : *root.files()) {
     if (f->name()->size() > max_name_bytes) return wrong_file("invalid file name");
     m.files.push_back({f->name()->str(), f->bytes(), f->crc32c(), f->shard(), f->rank(),
-                       f->stream_bytes(), f->slot_digest()});
+                       f->stream_bytes(), f->slot_digest(), f->slot_bytes()});
+    if (f->slot_bytes() > 0 && root.format() < padded_version)
+      return wrong_file("a file has slots of its own, which its version does not know");
   }
   uint64_t slices = 0;  // MF-4: shared vectors may not add up to more than the bytes could hold
   for (const auto* t : *root.tensors()) {
@@ -152,7 +165,7 @@ result<std::string> encode_manifest(const manifest& m) {
   for (const auto& l : h.line) launches.emplace_back(l.launch, l.step);
   const auto line = b.CreateVectorOfStructs(launches);
   fbs::ManifestBuilder root(b);
-  root.add_format(format_version);
+  root.add_format(version_of(m));
   root.add_job(job);
   root.add_step(h.step);
   root.add_epoch(h.epoch);
@@ -171,7 +184,7 @@ result<std::string> encode_manifest(const manifest& m) {
   const std::span body(reinterpret_cast<const std::byte*>(b.GetBufferPointer()), b.GetSize());
   raw_envelope raw{};
   std::memcpy(raw.magic, manifest_magic.data(), manifest_magic.size());
-  raw.version = format_version;
+  raw.version = version_of(m);
   raw.bytes = body.size();
   raw.crc = crc_of(raw, body);
   std::string out(sizeof raw + body.size(), '\0');
@@ -194,7 +207,7 @@ result<const fbs::Manifest*> open_envelope(std::span<const std::byte> bytes,
   if (raw.bytes != body.size())
     return wrong_file(fmt::format("it has {} bytes instead of {}", body.size(), raw.bytes));
   if (raw.crc != crc_of(raw, body)) return wrong_file("it is damaged");
-  if (raw.version != format_version) return other_version(fmt::format("version {}", raw.version));
+  if (!is_known(raw.version)) return other_version(fmt::format("version {}", raw.version));
   const auto* root = verified_root<fbs::Manifest>(body, manifest_identifier, copy);
   if (!root) return wrong_file("it is not readable");
   return root;

@@ -224,7 +224,7 @@ status reader::check_unit(const unit& u, io_buffer& buffer, verify_report& found
 void reader::add_units(std::vector<unit>& to, uint32_t file) const {
   const auto& f = manifest_->files[file];
   if (!f.shard) return to.push_back({unit::kind::plain, file, 0, 0, f.bytes, f.bytes});
-  const uint64_t slot_bytes = manifest_->head.slot_bytes;
+  const uint64_t slot_bytes = slot_bytes_of(*manifest_, file);
   for (uint64_t at = 0; at < f.stream_bytes; at += slot_bytes) {
     const uint64_t summed = std::min(slot_bytes, f.stream_bytes - at);
     to.push_back({unit::kind::slot, file, at / slot_bytes, at, aligned(summed), summed});

@@ -21,7 +21,7 @@ struct placed {
 /// The wanted elements of one slice, cut at the slots.
 void place(const manifest& m, const slice& s, uint64_t first, uint64_t count, uint64_t width,
            uint64_t to, std::vector<placed>& out) {
-  const uint64_t slot_bytes = m.head.slot_bytes;
+  const uint64_t slot_bytes = slot_bytes_of(m, s.file);
   uint64_t at = s.stream_offset + (first - s.first) * width;
   for (uint64_t left = count * width; left > 0;) {
     const uint64_t slot = at / slot_bytes;
@@ -60,9 +60,8 @@ void add(const manifest& m, const placed& p, restore_plan& plan) {
   const bool same =
       !plan.reads.empty() && plan.reads.back().file == p.file && plan.reads.back().slot == p.slot;
   if (!same) {
-    const uint64_t offset = p.slot * m.head.slot_bytes;
-    const uint64_t bytes =
-        std::min<uint64_t>(m.head.slot_bytes, m.files[p.file].stream_bytes - offset);
+    const uint64_t slot_bytes = slot_bytes_of(m, p.file), offset = p.slot * slot_bytes;
+    const uint64_t bytes = std::min(slot_bytes, m.files[p.file].stream_bytes - offset);
     plan.reads.push_back({p.file, p.slot, offset, bytes, plan.copies.size(), plan.copies.size()});
     plan.read_bytes += bytes;
   }

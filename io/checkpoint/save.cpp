@@ -115,38 +115,87 @@ status make_way(disk& d, const fs::path& complete, const std::vector<dir_entry>&
   return d.sync_dir(dir);
 }
 
-/// The last bytes of a shard of so many, as whoever opens it now sees them.
-result<trailer> read_trailer(disk& d, const fs::path& shard, uint64_t bytes) {
-  const uint64_t at = bytes - std::min<uint64_t>(bytes, alignment);
+/// The end of a shard of `bytes` from `at` on, as whoever opens it now sees it; by `parse`.
+template <class Parse>
+auto read_end(disk& d, const fs::path& shard, uint64_t at, uint64_t bytes, Parse parse)
+    -> decltype(parse(std::span<const std::byte>())) {
   auto end = io_buffer::allocate(bytes - at);
   const auto memory = end.bytes();
   TROUPE_TRY(file, d.open(shard, {}));
   status outcome = d.read(file, at, std::move(end), 0);
   if (outcome) outcome = error{errc::timeout, shard.string() + " cannot be read"};
-  result<trailer> found = outcome.error();
+  decltype(parse(std::span<const std::byte>())) found = outcome.error();
   for (const auto& answer : d.wait(1, read_patience))
-    if (answer.file == file)
-      found = answer.outcome ? parse_trailer(memory, bytes) : answer.outcome.error();
+    if (answer.file == file) {
+      if (answer.outcome)
+        found = parse(std::span<const std::byte>(memory));
+      else
+        found = answer.outcome.error();
+    }
   d.close(file);
   return found;
 }
 
-/// SV-9. A file that is opened is looked for anew on file systems of the net; a folder's list may
-/// be of a while ago there.
+result<trailer> read_trailer(disk& d, const fs::path& shard, uint64_t bytes) {
+  const uint64_t at = bytes - std::min<uint64_t>(bytes, alignment);
+  return read_end(d, shard, at, bytes, [&](auto end) { return parse_trailer(end, bytes); });
+}
+
+error not_there(const fs::path& shard, uint32_t rank, const std::string& why) {
+  return {errc::io,
+          fmt::format("{} is not there as rank {} wrote it{}{}", shard.string(), rank,
+                      why.empty() ? "" : ": ", why),
+          "checkpoint.dir has to be a folder that all hosts share"};
+}
+
+/// SV-9 of one. A file that is opened is looked for anew on file systems of the net; a folder's
+/// list may be of a while ago there.
+status is_there(disk& d, const fs::path& shard, uint32_t rank, uint64_t bytes, uint32_t crc) {
+  const auto end = read_trailer(d, shard, bytes);
+  if (end && end->footer_crc == crc) return {};
+  return not_there(shard, rank, end ? "" : end.error().message);
+}
+
 status all_there(disk& d, const fs::path& partial, const std::vector<shard_facts>& shards) {
   for (const auto& s : shards) {
-    const auto name = partial / shard_name(s.rank);
-    const auto end = read_trailer(d, name, s.bytes);
-    if (end && end->footer_crc == s.footer_crc) continue;
-    return error{errc::io,
-                 fmt::format("{} is not there as rank {} wrote it{}{}", name.string(), s.rank,
-                             end ? "" : ": ", end ? "" : end.error().message),
-                 "checkpoint.dir has to be a folder that all hosts share"};
+    TROUPE_CHECK(is_there(d, partial / shard_name(s.rank), s.rank, s.bytes, s.footer_crc));
+    for (const auto& c : s.chunks)
+      TROUPE_CHECK(
+          is_there(d, partial / shard_name(s.rank, c.chunk), s.rank, c.bytes, c.footer_crc));
   }
   return {};
 }
 
+/// The pieces that a shard says it has.
+result<std::vector<piece>> pieces_of(disk& d, const fs::path& shard, uint32_t rank, uint64_t bytes,
+                                     uint64_t stream_bytes, uint32_t crc) {
+  const auto at = aligned(stream_bytes);
+  if (at >= bytes || bytes - at > aligned(max_footer_bytes + trailer_bytes))
+    return not_there(shard, rank, "its length is impossible");
+  auto read = read_end(d, shard, at, bytes, [&](auto end) -> result<footer> {
+    TROUPE_TRY(last, parse_trailer(end, bytes));
+    if (last.footer_crc != crc) return error{errc::bad_data, "another end"};
+    return parse_tail(end, bytes);
+  });
+  if (!read) return not_there(shard, rank, read.error().message);
+  return std::move(read->pieces);
+}
+
 }  // namespace
+
+result<uint64_t> read_pieces(disk& d, const fs::path& partial, shard_facts& facts) {
+  uint64_t bytes = 0;
+  const auto take = [&](auto& shard, const std::string& name) -> status {
+    TROUPE_TRY(pieces, pieces_of(d, partial / name, facts.rank, shard.bytes, shard.stream_bytes,
+                                 shard.footer_crc));
+    shard.pieces = std::move(pieces);
+    for (const auto& p : shard.pieces) bytes += p.bytes;
+    return {};
+  };
+  TROUPE_CHECK(take(facts, shard_name(facts.rank)));
+  for (auto& c : facts.chunks) TROUPE_CHECK(take(c, shard_name(facts.rank, c.chunk)));
+  return bytes;
+}
 
 result<fs::path> publish(disk& d, const fs::path& partial, const manifest_head& head) {
   const auto dir = partial.parent_path();

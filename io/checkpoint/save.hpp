@@ -22,6 +22,9 @@
 //      checkpoints would put its shard on a disk of its own.
 // SV-9 The root has read the end of every shard that was voted for before MANIFEST is written:
 //      nothing is acknowledged of which a part lies where only its rank sees it.
+//
+// A rank may vote for more shards than its own: files of single chunks, to which the folder has got
+// links (gpu/swap/swapper_keep.cpp). SV-3 and SV-5 are theirs, too.
 #pragma once
 
 #include <filesystem>
@@ -80,6 +83,11 @@ class rank_save {
   voted done_;
   std::unique_ptr<shard_writer> writer_;
 };
+
+/// Reads what pieces lie in the shards of a rank out of their ends, into `facts`: for whoever has
+/// no plan of them. The bytes of all pieces. Blocks. Error io where a shard is not there as the
+/// facts say.
+result<uint64_t> read_pieces(disk& d, const std::filesystem::path& partial, shard_facts& facts);
 
 /// The commit: makes of `partial`, in which all ranks' shards are durable, the complete checkpoint;
 /// its path (SV-1, SV-2). Blocks, and takes the disk's answers. Errors: bad_data where the shards

@@ -348,6 +348,24 @@ int crash_store::rename(const path& from, const path& to, bool replace, stamp by
   return 0;
 }
 
+int crash_store::link(const path& file, const path& name, stamp by) {
+  std::lock_guard lock(mutex_);
+  node_id from = 0, in = 0;
+  std::string old_name, new_name;
+  if (int failure = place(file, from, old_name)) return failure;
+  if (int failure = place(name, in, new_name)) return failure;
+  const auto node = live_.find(parts_of(file));
+  if (node == 0) return ENOENT;
+  if (live_.nodes.at(node).folder) return EPERM;
+  if (live_.find(parts_of(name)) != 0) return EEXIST;
+  if (outage_of(name) == outage::full) return ENOSPC;
+  log({.kind = change_kind::names,
+       .edits = {{in, new_name, node, false}},
+       .by = by,
+       .text = texts_ ? fmt::format("link {} as {}", file.string(), name.string()) : ""});
+  return 0;
+}
+
 int crash_store::exchange(const path& one, const path& other, stamp by) {
   std::lock_guard lock(mutex_);
   node_id first_folder = 0, second_folder = 0;

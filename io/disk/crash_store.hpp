@@ -123,6 +123,8 @@ class crash_store : public std::enable_shared_from_this<crash_store> {
   int fail_sync_file(node_id node, int failure, stamp by = {});
   int make_dir(const path& name, stamp by = {});
   int rename(const path& from, const path& to, bool replace = true, stamp by = {});
+  /// A second name of a file; durable after a sync of the folder that it is in.
+  int link(const path& file, const path& name, stamp by = {});
   int exchange(const path& one, const path& other, stamp by = {});
   int remove(const path& name, bool folder, stamp by = {});
   int list(const path& folder, std::vector<dir_entry>& found) const;

@@ -195,6 +195,13 @@ result<bool> faulty_disk::rename_to_free(const path& from, const path& to) {
   return true;
 }
 
+status faulty_disk::link(const path& file, const path& name) {
+  int failure = refused(fault_site::link);
+  const auto by = after(options_.name_latency);
+  if (failure == 0) failure = store_->link(file, name, by);
+  return answered(failure, fmt::format("link {} as", file.string()), name);
+}
+
 status faulty_disk::exchange(const path& one, const path& other) {
   int failure = refused(fault_site::exchange);
   const auto by = after(options_.name_latency);

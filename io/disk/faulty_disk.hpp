@@ -46,6 +46,7 @@ enum class fault_site : uint8_t {
   fdatasync,
   make_dir,
   rename,
+  link,
   exchange,
   remove,
   list,
@@ -110,6 +111,7 @@ class faulty_disk final : public disk {
   result<bool> make_dir(const path& name) override;
   status rename(const path& from, const path& to) override;
   result<bool> rename_to_free(const path& from, const path& to) override;
+  status link(const path& file, const path& name) override;
   status exchange(const path& one, const path& other) override;
   status remove_folder(const path& name, const claim& ours) override;
   status check_removal(const path& name, const claim& ours) override;

@@ -109,6 +109,9 @@ class file_system {
   virtual status rename(const path& from, const path& to) = 0;
   /// True where the new name was free; else nothing has changed.
   virtual result<bool> rename_to_free(const path& from, const path& to) = 0;
+  /// Gives a file a second name, which is free, on the same file system. Errors: io, and what the
+  /// system says, also where names of that file system cannot share a file.
+  virtual status link(const path& file, const path& name) = 0;
   /// The two names change places, atomically.
   virtual status exchange(const path& one, const path& other) = 0;
   /// A folder of which `ours` claims everything, as io::remove_claimed does.

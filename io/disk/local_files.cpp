@@ -95,6 +95,7 @@ class local final : public file_system {
   result<bool> rename_to_free(const path& from, const path& to) override {
     return io::rename_to_free(from, to);
   }
+  status link(const path& file, const path& name) override;
   status exchange(const path& one, const path& other) override;
   status remove_folder(const path& name, const claim& ours) override;
   status check_removal(const path& name, const claim& ours) override;
@@ -125,6 +126,11 @@ result<bool> local::make_dir(const path& name) {
 status local::rename(const path& from, const path& to) {
   return checked(::rename(from.c_str(), to.c_str()), fmt::format("rename {} to", from.string()),
                  to);
+}
+
+status local::link(const path& file, const path& name) {
+  return checked(::link(file.c_str(), name.c_str()), fmt::format("link {} as", file.string()),
+                 name);
 }
 
 status local::exchange(const path& one, const path& other) {

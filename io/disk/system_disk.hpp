@@ -24,6 +24,9 @@ class system_disk : public disk {
   result<bool> rename_to_free(const path& from, const path& to) override {
     return local_files().rename_to_free(from, to);
   }
+  status link(const path& file, const path& name) override {
+    return local_files().link(file, name);
+  }
   status exchange(const path& one, const path& other) override {
     return local_files().exchange(one, other);
   }

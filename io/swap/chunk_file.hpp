@@ -1,20 +1,25 @@
-// How a chunk's state lies in its swap file, by arithmetic alone.
+// How a chunk's state lies in its swap files, by arithmetic alone.
 //
-//   file    := group* weights
-//   group   := master exp_avg exp_avg_sq    float32, of the same elements; each padded to 4096
-//   weights := one array for each group, bfloat16, each padded to 4096; absent in float32 training,
-//              where the masters are the weights
+//   state   := group*                        a shard of a checkpoint, its end behind it
+//                                            (io/swap/chunk_shard.hpp)
+//   group   := master exp_avg exp_avg_sq     float32, of the same elements
+//   weights := array*                        bfloat16, one for each group; no such file in float32
+//                                            training, where the masters are the weights
+//
+// All arrays of a file are equally long: elements, then zeros.
 //
 // Why groups: an optimizer's update needs the three together and little by little, so that one read
 // brings what one update takes, however large the chunk is. Why not more of them than needed: each
-// is an operation of the disk.
+// is an operation of the disk. Why weights apart: they are the masters' rounding, which no
+// checkpoint keeps.
 //
 // Invariants
-//   CHF-1  Every array begins at a multiple of disk_block and is padded to one: it goes past the
+//   CHF-1  Every array begins at a multiple of disk_block and is as long as one: it goes past the
 //          page cache into memory uncopied.
-//   CHF-2  Groups have as many elements each as can be, but for the last: padding is less than
-//          4096 bytes an array.
+//   CHF-2  As few groups as can be, and each as small as they then can be: the zeros of all are
+//          fewer than group_grain elements for each.
 //   CHF-3  The layout depends on the numbers given alone: whoever knows them finds every byte.
+//   CHF-4  An array is a slot of the shard: the checksum of one is the other's.
 #pragma once
 
 #include <algorithm>
@@ -31,7 +36,7 @@ inline constexpr int state_parts = 3;
 /// Elements a group's length is a multiple of: a block of bfloat16.
 inline constexpr int64_t group_grain = static_cast<int64_t>(disk_block) / 2;
 
-/// One chunk's file.
+/// One chunk's files.
 class chunk_file {
  public:
   /// `elements` >= 1 of state, in groups of at most `most` (rounded up to group_grain), with
@@ -45,44 +50,41 @@ class chunk_file {
 
   int64_t elements() const noexcept { return elements_; }
   bool has_weights() const noexcept { return weights_; }
-  /// Elements of every group but the last.
+  /// Elements that a group has room for.
   int64_t group_elements() const noexcept { return group_; }
   int groups() const noexcept { return static_cast<int>((elements_ + group_ - 1) / group_); }
   int64_t first(int group) const noexcept { return group * group_; }
+  /// Elements of a group; fewer than group_elements() in the last.
   int64_t count(int group) const noexcept { return std::min(group_, elements_ - first(group)); }
 
-  /// Bytes of one float32 array of a group, padding included.
-  uint64_t array_bytes(int group) const noexcept {
-    return block_up(static_cast<uint64_t>(count(group)) * sizeof(float));
-  }
+  /// Bytes of one float32 array.
+  uint64_t array_bytes() const noexcept { return static_cast<uint64_t>(group_) * sizeof(float); }
+  uint64_t group_bytes() const noexcept { return state_parts * array_bytes(); }
   uint64_t group_offset(int group) const noexcept {
-    return static_cast<uint64_t>(group) * state_parts * full_array();
+    return static_cast<uint64_t>(group) * group_bytes();
   }
-  uint64_t group_bytes(int group) const noexcept { return state_parts * array_bytes(group); }
   uint64_t offset(int group, state_part part) const noexcept {
-    return group_offset(group) + static_cast<uint64_t>(part) * array_bytes(group);
+    return group_offset(group) + static_cast<uint64_t>(part) * array_bytes();
   }
+  /// Of all groups: where the shard's end begins.
+  uint64_t state_bytes() const noexcept { return group_offset(groups()); }
 
+  /// Bytes of one array of weights; 0 without.
+  uint64_t weights_array_bytes() const noexcept {
+    return weights_ ? static_cast<uint64_t>(group_) * 2 : 0;
+  }
   uint64_t weights_offset(int group) const noexcept {
-    return group_offset(groups() - 1) + group_bytes(groups() - 1) +
-           static_cast<uint64_t>(first(group)) * 2;
+    return static_cast<uint64_t>(group) * weights_array_bytes();
   }
-  /// Of one group's weights, padding included; 0 without.
-  uint64_t weights_bytes(int group) const noexcept {
-    return weights_ ? block_up(static_cast<uint64_t>(count(group)) * 2) : 0;
-  }
-  /// Of all groups' weights, which lie together.
-  uint64_t all_weights_bytes() const noexcept {
-    return weights_ ? block_up(static_cast<uint64_t>(elements_) * 2) : 0;
-  }
+  uint64_t all_weights_bytes() const noexcept { return weights_offset(groups()); }
 
-  uint64_t bytes() const noexcept {
-    return group_offset(groups() - 1) + group_bytes(groups() - 1) + all_weights_bytes();
+  /// Whole blocks with a group's elements of `size` bytes: what of an array is not zeros for sure.
+  uint64_t used_bytes(int group, size_t size) const noexcept {
+    return block_up(static_cast<uint64_t>(count(group)) * size);
   }
 
  private:
   static int64_t up(int64_t n) { return (n + group_grain - 1) / group_grain * group_grain; }
-  uint64_t full_array() const noexcept { return static_cast<uint64_t>(group_) * sizeof(float); }
 
   int64_t elements_;
   int64_t group_ = 0;

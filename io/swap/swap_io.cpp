@@ -22,10 +22,8 @@ struct swap_io::call {
   disk_op op = disk_op::read;
   std::vector<range> what;
   std::shared_ptr<void> owner;
-  // To make a file.
-  std::filesystem::path name;
-  uint64_t bytes = 0;
-  file_id made = file_id::none;
+  std::function<status(disk&)> names;  ///< empty: something else is asked for
+  file_id synced = file_id::none;
 
   size_t at = 0;        ///< of `what`: what is started next
   uint64_t offset = 0;  ///< within it
@@ -34,7 +32,9 @@ struct swap_io::call {
   bool done = false;  ///< guarded by the mutex
   std::condition_variable told;
 
-  bool all_started() const { return at == what.size() || !outcome; }
+  bool all_started() const {
+    return (at == what.size() && !names && synced == file_id::none) || !outcome;
+  }
 };
 
 result<std::unique_ptr<swap_io>> swap_io::make(swap_io_options options) {
@@ -70,11 +70,26 @@ swap_io::~swap_io() {
 }
 
 result<file_id> swap_io::create(const std::filesystem::path& name, uint64_t bytes) {
+  auto made = std::make_shared<file_id>(file_id::none);  // whoever waits may give up
+  TROUPE_CHECK(change([=](disk& d) -> status {
+    TROUPE_TRY(file, d.open(name, {open_mode::create, true, bytes}));
+    *made = file;
+    return {};
+  }));
+  return *made;
+}
+
+status swap_io::change(std::function<status(disk&)> names) {
   auto c = std::make_shared<call>();
-  c->name = name;
-  c->bytes = bytes;
-  TROUPE_CHECK(submit(c));
-  return c->made;
+  c->names = std::move(names);
+  return submit(c);
+}
+
+status swap_io::sync(file_id file) {
+  auto c = std::make_shared<call>();
+  c->op = disk_op::fdatasync;
+  c->synced = file;
+  return submit(c);
 }
 
 status swap_io::read(std::span<const range> what, const std::shared_ptr<void>& owner) {
@@ -166,8 +181,10 @@ void swap_io::start_pieces() {
     const auto id = in_turn_.front();
     in_turn_.pop_front();
     const auto c = calls_.at(id);
-    if (!c->name.empty())
-      make_file(*c);
+    if (c->names)
+      c->outcome = std::exchange(c->names, {})(*disk_);
+    else if (c->synced != file_id::none)
+      start_sync(*c, id);
     else if (!c->all_started())
       start_piece(*c, id);
     if (!c->all_started())
@@ -177,12 +194,9 @@ void swap_io::start_pieces() {
   }
 }
 
-void swap_io::make_file(call& c) {
-  auto made = disk_->open(c.name, {open_mode::create, true, c.bytes});
-  if (made)
-    c.made = *made;
-  else
-    c.outcome = made.error();
+void swap_io::start_sync(call& c, uint64_t id) {
+  c.outcome = disk_->fdatasync(std::exchange(c.synced, file_id::none), id);
+  if (c.outcome) ++c.under_way;
 }
 
 void swap_io::start_piece(call& c, uint64_t id) {
@@ -207,7 +221,7 @@ void swap_io::answer(completion done) {
   auto& c = *calls_.at(done.tag);
   --c.under_way;
   if (!done.outcome && c.outcome) c.outcome = done.outcome;
-  if (done.outcome) {
+  if (done.outcome && done.op != disk_op::fdatasync) {
     std::lock_guard lock(mutex_);
     (done.op == disk_op::read ? facts_.read_bytes : facts_.written_bytes) += done.bytes;
   }

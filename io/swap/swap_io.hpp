@@ -73,6 +73,11 @@ class swap_io {
   /// Makes a file of `bytes`, all of which are reserved on the disk. Errors: ENOSPC and others
   /// (io); permission where it is there already.
   result<file_id> create(const std::filesystem::path& name, uint64_t bytes);
+  /// Has the thread that owns the disk make or change names; no calls' bytes move meanwhile.
+  /// Errors: what it gives back.
+  status change(std::function<status(disk&)> names);
+  /// What was written to the file survives a power cut; by nobody else meanwhile (DK-4).
+  status sync(file_id file);
   /// `owner` keeps the memory alive (SWI-2). Errors: io; bad_data where a file ends too early;
   /// timeout.
   status read(std::span<const range> what, const std::shared_ptr<void>& owner);
@@ -95,7 +100,7 @@ class swap_io {
   status move(disk_op op, std::span<const range> what, const std::shared_ptr<void>& owner);
   status submit(const call_ptr& c);
   void start_pieces();
-  void make_file(call& c);
+  void start_sync(call& c, uint64_t id);
   void start_piece(call& c, uint64_t id);
   void answer(completion done);
   void finish_if_over(uint64_t id);

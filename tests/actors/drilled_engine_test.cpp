@@ -125,7 +125,7 @@ TEST_CASE("drills: a slow disk has the next checkpoint late, and the one after i
   scratch dir;
   const auto save = [&](replicas& of, uint64_t step) {
     auto vote = std::make_shared<std::promise<bool>>();
-    of.ranks[0]->save(step, dir.path / std::to_string(step),
+    of.ranks[0]->save(step, dir.path / std::to_string(step), false,
                       [vote](const auto& v) { vote->set_value(bool(v)); });
     return vote->get_future();
   };

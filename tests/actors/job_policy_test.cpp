@@ -57,6 +57,12 @@ TEST_CASE("job: steps, due checkpoints, the last one, the model, the end") {
   auto job = trained(4, "export_model = true\n");
   CHECK(job.policy.state() == settling);
   CHECK(job.saving.at(4) == "/first/step-00000004.e7.partial");
+  REQUIRE(job.find<todo::save>());
+  CHECK(job.find<todo::save>()->last);
+  auto earlier = trained(1);
+  earlier.step();
+  REQUIRE(earlier.find<todo::save>());
+  CHECK_FALSE(earlier.find<todo::save>()->last);
   CHECK_FALSE(job.find<todo::run_step>());
   job.commit(4);
   REQUIRE(job.find<todo::export_model>());
@@ -144,6 +150,8 @@ TEST_CASE("job: a stop while a step runs holds after it, and saves unless told n
   CHECK(saving.policy.state() == stepping);
   saving.step();
   CHECK(saving.policy.state() == settling);
+  REQUIRE(saving.find<todo::save>());
+  CHECK(saving.find<todo::save>()->last);
   saving.commit(2);
   REQUIRE(saving.end);
   CHECK(saving.end->code == errc::cancelled);

@@ -114,9 +114,9 @@ class scripted_engine : public engine {
   void load(std::string folder, bool optimizer, completion done) override {
     begin(fmt::format("load {}{}", folder, optimizer ? " with moments" : ""), std::move(done));
   }
-  void save(uint64_t step, const std::filesystem::path& partial,
+  void save(uint64_t step, const std::filesystem::path& partial, bool last,
             gpu::state_saver::completion done) override {
-    begin(fmt::format("save {} in {}", step, partial.string()),
+    begin(fmt::format("save {} in {}{}", step, partial.string(), last ? ", the last" : ""),
           [script = script_.get(), done = std::move(done)](const status& s) {
             if (s) return done(script->vote);
             done(s.error());
@@ -126,7 +126,7 @@ class scripted_engine : public engine {
             gpu::state_saver::completion done) override {
     if (partial.empty()) return note(fmt::format("copy {}", step));
     note(fmt::format("copy {} and", step));
-    save(step, partial, std::move(done));
+    save(step, partial, false, std::move(done));
   }
   void take_back(io::checkpoint::copy_tag tag, bool from_keeper, completion done) override {
     begin(fmt::format("take back {} of epoch {}{}", tag.step, tag.epoch,

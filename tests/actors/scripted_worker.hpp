@@ -119,9 +119,10 @@ struct scripted_worker : troupe::test::actor_fixture {
       op.last = last;
     });
   }
-  uint64_t save(uint64_t step) {
+  uint64_t save(uint64_t step, bool last = false) {
     return ask<fbs::SaveCheckpoint>([&](auto& s) {
       s.step = step;
+      s.last = last;
       s.directory = "/partial";
     });
   }

@@ -245,11 +245,14 @@ TEST_CASE("a swap folder is refused on memory, and where there is too little roo
   config::job job;
   job.checkpoint.dir = "c";
   job.train.steps = 100;
-  CHECK(checkpoints_beside(job, 10).bytes == 10);  // the last one alone
+  CHECK(checkpoints_beside(job, 10, 0).bytes == 10);  // the last one alone
+  CHECK(checkpoints_beside(job, 10, 8).bytes == 2);   // which takes what is there
   job.checkpoint.every = 10;
-  CHECK(checkpoints_beside(job, 10).bytes == 100);
+  CHECK(checkpoints_beside(job, 10, 0).bytes == 100);
+  CHECK(checkpoints_beside(job, 10, 8).bytes == 92);
   job.checkpoint.keep = 2;
-  CHECK(checkpoints_beside(job, 10).bytes == 30);
+  CHECK(checkpoints_beside(job, 10, 0).bytes == 30);
+  CHECK(checkpoints_beside(job, 10, 8).bytes == 30);
   if (!std::filesystem::exists("/dev/shm")) return;
   const auto memory = check_swap_room("/dev/shm/swap", 4096);
   REQUIRE_FALSE(memory);

@@ -529,6 +529,24 @@ TEST_CASE("worker: SaveCheckpoint is answered with the vote once there is one, o
   CHECK(vote.stream_bytes == 90);
   CHECK(vote.footer_crc32c == 17);
   CHECK(vote.slot_digest == 18);
+  CHECK(vote.chunks.empty());
+}
+
+TEST_CASE("worker: a vote tells of the shards of chunks, and the last save is known as that") {
+  scripted_worker f;
+  f.prepare();
+  f.script->vote.chunks = {{4, 8192, 4096, 4096, 7, 8}, {5, 16384, 8192, 4096, 9, 10}};
+  const auto asked = f.save(9, true);
+  f.complete("save 9 in /partial, the last");
+  const auto vote = f.answer<fbs::Saved>(asked);
+  REQUIRE(vote.chunks.size() == 2);
+  const auto& second = *vote.chunks[1];
+  CHECK(second.chunk == 5);
+  CHECK(second.bytes == 16384);
+  CHECK(second.stream_bytes == 8192);
+  CHECK(second.slot_bytes == 4096);
+  CHECK(second.footer_crc32c == 9);
+  CHECK(second.slot_digest == 10);
 }
 
 TEST_CASE("worker: its status shows how it saves: at an order, at progress, at the vote") {

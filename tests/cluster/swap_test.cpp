@@ -58,6 +58,9 @@ TEST_CASE("swap: at its floor a job has the losses of one in memory, within its 
     CHECK(run({"ckpt", "diff", job.checkpoint(12, "memory").string(), job.checkpoint(12).string()})
               .code == 0);
     CHECK_FALSE(has_entry(job / "swap"));
+    // It has the swap files, and they are sound without the folder.
+    CHECK(fs::exists(job.checkpoint(12) / "rank-00000.chunk-00003.shard"));
+    CHECK(run({"ckpt", "verify", job.checkpoint(12).string()}).code == 0);
   }
 }
 

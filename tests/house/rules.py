@@ -54,7 +54,7 @@ ROOMS = {
         "disk": {"base", "folder", "machine"},
         "checkpoint": {"base", "disk", "folder", "formats"},
         "journal": {"base", "disk"},
-        "swap": {"base", "disk"},
+        "swap": {"base", "checkpoint", "disk"},
     },
     "gpu": {
         "host": set(),

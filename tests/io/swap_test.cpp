@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "io/disk/faulty_disk.hpp"
-#include "io/swap/chunk_file.hpp"
+#include "io/swap/chunk_shard.hpp"
 #include "tests/io/scratch.hpp"
 
 namespace troupe::io {
@@ -56,7 +56,7 @@ std::unique_ptr<swap_io> swap_over(faulty_options how, size_t depth = 4) {
 
 }  // namespace
 
-TEST_CASE("CHF-1 CHF-2: arrays are whole blocks, apart from each other, and cover all elements") {
+TEST_CASE("CHF-1 CHF-2: arrays are whole blocks, equally long, and cover all elements") {
   for (const int64_t elements : {1, 5, 2047, 2048, 2049, 100'000, 1'234'567})
     for (const int64_t most : {1, 2048, 5000, 1 << 20})
       for (const bool weights : {false, true}) {
@@ -64,32 +64,117 @@ TEST_CASE("CHF-1 CHF-2: arrays are whole blocks, apart from each other, and cove
         CAPTURE(elements);
         CAPTURE(most);
         int64_t next = 0;
-        uint64_t end = 0;
+        uint64_t end = 0, weights_end = 0;
+        CHECK(f.array_bytes() % disk_block == 0);
+        CHECK(f.weights_array_bytes() % disk_block == 0);
         for (int g = 0; g < f.groups(); ++g) {
           CHECK(f.first(g) == next);
           CHECK(f.count(g) > 0);
           CHECK(f.group_offset(g) == end);
           for (const auto p : {state_part::master, state_part::exp_avg, state_part::exp_avg_sq}) {
             CHECK(f.offset(g, p) == end);
-            CHECK(f.array_bytes(g) % disk_block == 0);
-            const auto used = static_cast<uint64_t>(f.count(g)) * 4;
-            CHECK(f.array_bytes(g) >= used);
-            CHECK(f.array_bytes(g) - used < disk_block);
-            end += f.array_bytes(g);
+            end += f.array_bytes();
           }
-          CHECK(f.group_bytes(g) == end - f.group_offset(g));
+          CHECK(f.array_bytes() >= static_cast<uint64_t>(f.count(g)) * 4);
+          CHECK(f.used_bytes(g, 4) <= f.array_bytes());
+          CHECK(f.used_bytes(g, 4) - static_cast<uint64_t>(f.count(g)) * 4 < disk_block);
+          CHECK(f.weights_offset(g) == weights_end);
+          weights_end += f.weights_array_bytes();
           next += f.count(g);
         }
         CHECK(next == elements);
-        for (int g = 0; weights && g < f.groups(); ++g) {
-          CHECK(f.weights_offset(g) == end);
-          CHECK(f.weights_offset(g) % disk_block == 0);
-          end += f.weights_bytes(g);
-        }
-        CHECK(f.bytes() == end);
-        CHECK(f.bytes() <= static_cast<uint64_t>(elements) * (weights ? 14 : 12) +
-                               static_cast<uint64_t>(f.groups()) * 4 * disk_block);
+        CHECK(f.state_bytes() == end);
+        CHECK(f.all_weights_bytes() == weights_end);
+        CHECK((weights_end > 0) == weights);
+        const auto zeros = f.groups() * f.group_elements() - elements;
+        CHECK(zeros < f.groups() * group_grain);
       }
+}
+
+TEST_CASE("CHF-4: a chunk's file is a shard whose pieces are its tensors, each element once") {
+  checkpoint::plan_chunk chunk;
+  chunk.name = "layer.3";
+  chunk.tensors = {{"a", {70, 50}, true, 0}, {"b", {13}, false, 3504}, {"c", {4000}, false, 3520}};
+  checkpoint::manifest_head head;
+  head.job = "job";
+  head.step = 7;
+  head.epoch = 2;
+  for (const int64_t most : {2048, 4096, 1 << 20}) {
+    const chunk_file layout(7536, most, true);
+    CAPTURE(most);
+    std::vector<group_sums> sums(static_cast<size_t>(layout.groups()));
+    for (size_t g = 0; g < sums.size(); ++g)
+      for (size_t p = 0; p < state_parts; ++p) sums[g][p] = static_cast<uint32_t>(10 * g + p);
+    const auto footer = chunk_footer(layout, chunk, 0, head, 0, sums);
+    REQUIRE(checkpoint::check(footer));
+    CHECK(footer.slot_bytes == layout.array_bytes());
+    CHECK(footer.crc32c[3] == (layout.groups() > 1 ? 10u : footer.crc32c[3]));
+    for (const auto& t : chunk.tensors)
+      for (const auto which :
+           {checkpoint::part::master, checkpoint::part::exp_avg, checkpoint::part::exp_avg_sq}) {
+        uint64_t next = 0;
+        for (const auto& p : footer.pieces) {
+          if (p.tensor != t.name || p.which != which) continue;
+          CHECK(p.first == next);
+          next += p.count;
+          const auto element = static_cast<int64_t>(t.offset + p.first);
+          const auto group = static_cast<int>(element / layout.group_elements());
+          CHECK(p.stream_offset == layout.offset(group, static_cast<state_part>(which)) +
+                                       static_cast<uint64_t>(element - layout.first(group)) * 4);
+        }
+        CHECK(next == *checkpoint::elements_of(t.shape));
+      }
+    // Its end is as long as the room that is kept for it, whatever its numbers are.
+    const auto tail = checkpoint::encode_tail(footer);
+    const auto room = chunk_tail_bytes(layout, chunk, 0, "job");
+    REQUIRE(tail);
+    REQUIRE(room);
+    CHECK(*room == tail->bytes.size());
+    CHECK(tail->offset == layout.state_bytes());
+    const auto parsed = checkpoint::parse_tail(tail->bytes, tail->file_bytes);
+    REQUIRE(parsed);
+    CHECK(*parsed == footer);
+  }
+}
+
+TEST_CASE("a file that was synced has another name, and a name another file") {
+  faulty_options how;
+  auto swap = swap_over(how);
+  const auto one = swap->create("/swap/one", disk_block);
+  const auto two = swap->create("/swap/two", disk_block);
+  REQUIRE(one);
+  REQUIRE(two);
+  const swap_block out(disk_block), in(disk_block);
+  out.fill(1);
+  const range all{*one, 0, out.bytes()};
+  REQUIRE(swap->write({&all, 1}, out.memory));
+  REQUIRE(swap->sync(*one));
+  REQUIRE(swap->change([](disk& d) { return d.link("/swap/one", "/swap/kept"); }));
+  CHECK_FALSE(swap->change([](disk& d) { return d.link("/swap/one", "/swap/kept"); }));
+  REQUIRE(swap->change([](disk& d) { return d.rename("/swap/two", "/swap/one"); }));
+  file_id kept = file_id::none;
+  REQUIRE(swap->change([&](disk& d) -> status {
+    TROUPE_TRY(opened, d.open("/swap/kept", {}));
+    kept = opened;
+    return {};
+  }));
+  const range back{kept, 0, in.bytes()};
+  REQUIRE(swap->read({&back, 1}, in.memory));
+  CHECK(same_bytes(in, out));
+}
+
+TEST_CASE("SWI-3: a file whose sync failed is dead, and the call says so") {
+  faulty_options how;
+  how.plan = {{fault_site::fdatasync, 1, fault_effect::fail, EIO}};
+  auto swap = swap_over(how);
+  const auto one = swap->create("/swap/one", disk_block);
+  REQUIRE(one);
+  const swap_block out(disk_block);
+  const range all{*one, 0, out.bytes()};
+  REQUIRE(swap->write({&all, 1}, out.memory));
+  CHECK_FALSE(swap->sync(*one));
+  CHECK_FALSE(swap->sync(*one));
+  CHECK_FALSE(swap->write({&all, 1}, out.memory));
 }
 
 TEST_CASE("SWI-1: every byte comes back, whatever the disk's order and however little it moves") {

@@ -107,6 +107,25 @@ TEST_CASE("SF-1..SF-3: a footer whose numbers do not fit is refused by name") {
   }
 }
 
+TEST_CASE("SF-1: in version 2 there may be zeros between pieces, in version 1 none") {
+  auto f = sample_footer();
+  f.padded = true;
+  f.pieces[2].stream_offset += 8;
+  f.stream_bytes += 12;
+  REQUIRE(check(f));
+  const auto tail = encode_tail(f);
+  REQUIRE(tail);
+  const auto parsed = parse_tail(tail->bytes, tail->file_bytes);
+  REQUIRE(parsed);
+  CHECK(*parsed == f);
+  f.pieces[2].stream_offset = f.pieces[1].stream_offset + f.pieces[1].bytes - 4;
+  CHECK(is_error(check(f), piece_misplaced, "footer", "2"));
+  f = sample_footer();
+  f.padded = true;
+  f.pieces.back().stream_offset = f.stream_bytes - f.pieces.back().bytes + 4;
+  CHECK(is_error(check(f), piece_misplaced));
+}
+
 TEST_CASE("every flipped bit of a shard's end is noticed, and every cut") {
   auto tail = encode_tail(sample_footer());
   REQUIRE(tail);

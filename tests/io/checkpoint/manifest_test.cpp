@@ -201,6 +201,38 @@ TEST_CASE("MF-1..MF-3: a manifest that does not add up is refused by name") {
   }
 }
 
+TEST_CASE("MF-3: chunks may have shards of their own, in version 2 and under their names") {
+  const auto f32 = tensor_dtype::f32;
+  auto all = shards();
+  all[1].chunks = {
+      {3, 12288, 8192, 4096, 55, 56, {{"c", part::master, f32, {5}, false, 0, 5, 4096, 20}}}};
+  const auto made = assemble(head(), all, others);
+  REQUIRE_MESSAGE(made, made.error().message);
+  CHECK(made->files[1].name == "rank-00000.chunk-00003.shard");
+  CHECK(slot_bytes_of(*made, 1) == 4096);
+  const auto text = encode_manifest(*made);
+  REQUIRE(text);
+  const auto parsed = parse_manifest(view(*text));
+  REQUIRE(parsed);
+  CHECK(*parsed == *made);
+  CHECK(static_cast<int>((*text)[8]) == 2);
+  CHECK(static_cast<int>((*encode_manifest(sample_manifest()))[8]) == 1);
+  const std::vector<std::function<void(manifest&)>> wrong = {
+      [](manifest& m) { m.files[1].name = "rank-00000.shard.chunk-3"; },
+      [](manifest& m) { m.files[1].name = "rank-00000.chunk-3.shard"; },
+      [](manifest& m) { m.files[1].name = "rank-00001.chunk-00003.shard"; },
+      [](manifest& m) { m.files[1].slot_bytes = 4097; },
+      [](manifest& m) { m.files[1].slot_bytes = 0; },
+      [](manifest& m) { m.files[0].slot_bytes = 4096; },
+  };
+  for (size_t i = 0; i < wrong.size(); ++i) {
+    CAPTURE(i);
+    auto m = *made;
+    wrong[i](m);
+    CHECK_FALSE(check(m));
+  }
+}
+
 TEST_CASE("shards that disagree or leave something out make no manifest") {
   auto missing = shards();
   missing.pop_back();

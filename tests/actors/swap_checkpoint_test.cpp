@@ -1,0 +1,207 @@
+// ENG-12: checkpoints of an engine whose stage is not all in memory: by links where they lie beside
+// the swap folder, copied elsewhere; the same to whoever reads them.
+#include <sys/stat.h>
+
+#include <doctest/doctest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <future>
+#include <thread>
+
+#include "gpu/model/saved_state.hpp"
+#include "io/checkpoint/catalog.hpp"
+#include "io/checkpoint/reader.hpp"
+#include "io/checkpoint/save.hpp"
+#include "tests/actors/replicas.hpp"
+#include "tests/io/scratch.hpp"
+
+using namespace troupe;
+using namespace troupe::train;
+namespace cp = troupe::io::checkpoint;
+namespace fs = std::filesystem;
+
+namespace {
+
+using troupe::train::test::pending;
+using troupe::train::test::replicas;
+using vote = result<cp::shard_facts>;
+using rule = gpu::optimizer_step_args::rule;
+
+/// Where the chunks of an engine live.
+enum class home { memory, drive, both };
+
+replicas saving_engine(const scratch& dir, gpu::dtype type, home where,
+                       const fs::path& checkpoints) {
+  return replicas(1, rule::adamw, type, [&, checkpoints](engine_options o) {
+    o.job = "job";
+    o.model.layers = 4;
+    o.shape = gpu::whole_model(o.model, troupe::train::test::batch, troupe::train::test::seq, type);
+    o.optimizer.clip_norm = 0.5f;
+    o.checkpoint_folder = checkpoints;
+    if (where != home::memory) {
+      o.swap_dir = dir / "swap";
+      o.shape.where = gpu::least_residency(o.model, o.shape, {0, true, 1});
+      o.shape.where.group_elements = 2048;
+    }
+    if (where == home::both)
+      for (size_t c = 0; c < 3; ++c) o.shape.where.chunks[c] = {};
+    return rank_engine::make(o);
+  });
+}
+
+vote save(replicas& of, uint64_t step, const fs::path& partial, bool last = false) {
+  std::promise<vote> told;
+  of.ranks[0]->save(step, partial, last, [&](const vote& v) { told.set_value(v); });
+  return told.get_future().get();
+}
+
+fs::path committed(const vote& v, uint64_t step, const fs::path& partial) {
+  REQUIRE_MESSAGE(v, (v ? std::string() : render(v.error())));
+  cp::manifest_head head;
+  head.job = "job";
+  head.step = step;
+  head.slot_bytes = 4096;
+  auto disk = io::open_disk({});
+  REQUIRE(disk);
+  const auto done = cp::commit_save(**disk, partial, head, {*v}, {});
+  REQUIRE_MESSAGE(done, (done ? std::string() : render(done.error())));
+  return *done;
+}
+
+fs::path partial_in(const fs::path& checkpoints, uint64_t step) {
+  return checkpoints / cp::partial_name(step, 0);
+}
+
+fs::path saved(replicas& of, const fs::path& checkpoints, uint64_t step, bool last = false) {
+  const auto partial = partial_in(checkpoints, step);
+  return committed(save(of, step, partial, last), step, partial);
+}
+
+size_t links_of(const fs::path& file) {
+  struct stat facts {};
+  REQUIRE(::stat(file.c_str(), &facts) == 0);
+  return static_cast<size_t>(facts.st_nlink);
+}
+
+size_t chunk_shards_in(const fs::path& checkpoint) {
+  size_t out = 0;
+  for (const auto& f : fs::directory_iterator(checkpoint))
+    out += f.path().filename().string().find(".chunk-") != std::string::npos ? 1 : 0;
+  return out;
+}
+
+bool is_sound(const fs::path& checkpoint) {
+  const auto r = cp::reader::open(checkpoint);
+  REQUIRE_MESSAGE(r, (r ? std::string() : render(r.error())));
+  const auto found = r->verify();
+  REQUIRE(found);
+  return found->damages.empty();
+}
+
+/// The bits of two checkpoints' tensors.
+bool same_tensors(const fs::path& a, const fs::path& b) {
+  const auto one = cp::reader::open(a), other = cp::reader::open(b);
+  REQUIRE(one);
+  REQUIRE(other);
+  REQUIRE(one->content().tensors.size() == other->content().tensors.size());
+  for (const auto& t : one->content().tensors)
+    for (const auto which : {cp::part::master, cp::part::exp_avg, cp::part::exp_avg_sq}) {
+      const auto x = one->read_tensor(t.name, which), y = other->read_tensor(t.name, which);
+      REQUIRE(x);
+      REQUIRE(y);
+      if (*x != *y) return false;
+    }
+  return true;
+}
+
+}  // namespace
+
+TEST_CASE("ENG-12: a checkpoint by links has the tensors of one that is copied out of memory") {
+  for (const auto type : {gpu::dtype::f32, gpu::dtype::bf16})
+    for (const auto where : {home::drive, home::both}) {
+      scratch dir;
+      const auto checkpoints = dir / "checkpoints", plain = dir / "plain";
+      fs::create_directory(checkpoints);
+      fs::create_directory(plain);
+      auto swapped = saving_engine(dir, type, where, checkpoints);
+      auto in_memory = saving_engine(dir, type, home::memory, plain);
+      std::vector<fs::path> linked, copied;
+      for (int64_t step = 1; step <= 4; ++step) {
+        CHECK(swapped.step(step) == in_memory.step(step));
+        const bool last = step == 4;
+        linked.push_back(saved(swapped, checkpoints, static_cast<uint64_t>(step), last));
+        copied.push_back(saved(in_memory, plain, static_cast<uint64_t>(step), last));
+      }
+      const auto chunks = static_cast<size_t>(swapped.ranks[0]->model()->store().chunk_count());
+      for (const auto& c : linked)
+        CHECK(chunk_shards_in(c) == chunks - (where == home::both ? 3 : 0));
+      CHECK(links_of(linked[0] / cp::shard_name(0, 4)) == 1);
+      CHECK(links_of(linked[3] / cp::shard_name(0, 4)) == 2);  // nothing was trained behind it
+      swapped.ranks.clear();
+      CHECK(fs::is_empty(dir / "swap"));
+      for (size_t i = 0; i < linked.size(); ++i) {
+        CAPTURE(i);
+        CHECK(is_sound(linked[i]));
+        CHECK(chunk_shards_in(copied[i]) == 0);
+        CHECK(same_tensors(linked[i], copied[i]));
+      }
+    }
+}
+
+TEST_CASE("ENG-12: each resumes the other's checkpoint, and trains on with the same bits") {
+  for (const auto type : {gpu::dtype::f32, gpu::dtype::bf16}) {
+    scratch dir;
+    const auto checkpoints = dir / "checkpoints";
+    fs::create_directory(checkpoints);
+    std::vector<double> losses;
+    std::vector<fs::path> at;
+    for (const auto where : {home::drive, home::memory}) {
+      auto first = saving_engine(dir, type, where, checkpoints);
+      losses = first.steps(2);
+      at.push_back(saved(first, checkpoints, 2, true));
+      fs::rename(at.back(), dir / ("of-" + std::to_string(at.size())));
+      at.back() = dir / ("of-" + std::to_string(at.size()));
+    }
+    auto whole = saving_engine(dir, type, home::memory, checkpoints);
+    whole.steps(2);
+    const auto expected = whole.step(3);
+    for (const auto& from : at)
+      for (const auto where : {home::drive, home::both, home::memory}) {
+        auto next = saving_engine(dir, type, where, checkpoints);
+        pending loaded;
+        next.ranks[0]->load(from.string(), true, loaded.done());
+        loaded.get();
+        CHECK(next.step(3) == expected);
+        CHECK(is_sound(from));
+      }
+  }
+}
+
+TEST_CASE("ENG-12: a folder that is not the one for checkpoints gets copies") {
+  scratch dir;
+  const auto checkpoints = dir / "checkpoints", second = dir / "second";
+  fs::create_directory(checkpoints);
+  fs::create_directory(second);
+  auto swapped = saving_engine(dir, gpu::dtype::f32, home::drive, checkpoints);
+  swapped.step(1);
+  const auto by_links = saved(swapped, checkpoints, 1);
+  const auto copied = saved(swapped, second, 1);
+  CHECK(chunk_shards_in(by_links) > 0);
+  CHECK(chunk_shards_in(copied) == 0);
+  CHECK(same_tensors(by_links, copied));
+}
+
+TEST_CASE("ENG-12: what is in the way of a link fails the checkpoint, not the training") {
+  scratch dir;
+  const auto checkpoints = dir / "checkpoints";
+  fs::create_directory(checkpoints);
+  auto swapped = saving_engine(dir, gpu::dtype::f32, home::drive, checkpoints);
+  swapped.step(1);
+  const auto partial = partial_in(checkpoints, 1);
+  fs::create_directory(partial);
+  std::ofstream(partial / cp::shard_name(0, 2)) << "somebody's";
+  CHECK_FALSE(save(swapped, 1, partial));
+  swapped.step(2);
+  CHECK(is_sound(saved(swapped, checkpoints, 2)));
+}

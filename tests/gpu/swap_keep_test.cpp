@@ -1,0 +1,222 @@
+// What a checkpoint takes of swap files by links: the state as it was, whatever is trained behind
+// it, and what becomes of it on a disk that is full or fails.
+#include <doctest/doctest.h>
+
+#include <cerrno>
+#include <cstring>
+#include <future>
+#include <limits>
+#include <map>
+
+#include "io/checkpoint/save.hpp"
+#include "io/disk/faulty_disk.hpp"
+#include "tests/gpu/reference/reference_ops.hpp"
+#include "tests/gpu/swap_trainer.hpp"
+
+namespace troupe::gpu {
+namespace {
+
+namespace cp = io::checkpoint;
+using testing::swap_case;
+using testing::swap_trainer;
+using shards = result<std::vector<cp::chunk_shard>>;
+
+/// A disk in memory that checkpoints are on, too.
+struct keeping_ground {
+  std::shared_ptr<device> owner = make_reference_device();
+  std::shared_ptr<io::crash_store> store;
+  io::faulty_options how = {};
+
+  explicit keeping_ground(uint64_t capacity = uint64_t{64} << 20)
+      : store(io::crash_store::make(capacity)) {}
+
+  swap_options options() const {
+    swap_options o;
+    o.folder = "/swap";
+    o.job = "job";
+    o.io.piece_bytes = io::disk_block;
+    o.io.depth = 3;
+    o.io.open_disk = [*this](size_t depth) -> result<std::unique_ptr<io::disk>> {
+      auto options = how;
+      options.depth = depth;
+      auto made = std::make_unique<io::faulty_disk>(store, options);
+      TROUPE_TRY(there, made->make_dir("/swap"));
+      REQUIRE(there);
+      return std::unique_ptr<io::disk>(std::move(made));
+    };
+    return o;
+  }
+};
+
+keep_order order_of(uint64_t step, bool last = false) {
+  keep_order o;
+  o.partial = "/step-" + std::to_string(step);
+  o.head.job = "job";
+  o.head.step = step;
+  o.head.epoch = 1;
+  o.last = last;
+  return o;
+}
+
+std::future<shards> keep(swap_trainer& of, keep_order order) {
+  auto told = std::make_shared<std::promise<shards>>();
+  of.swap().keep(std::move(order), [told](const shards& s) { told->set_value(s); });
+  return told->get_future();
+}
+
+/// Masters and moments of all chunks as the shards of a step have them, chunk by chunk and part by
+/// part, each slot's checksum compared.
+std::vector<float> state_in(keeping_ground& ground, parameter_store& store, uint64_t step) {
+  io::faulty_disk d(ground.store, {});
+  std::map<std::pair<std::string, cp::part>, std::vector<float>> values;
+  for (int c = 0; c < store.chunk_count(); ++c) {
+    const auto name = std::filesystem::path("/step-" + std::to_string(step)) /
+                      cp::shard_name(0, static_cast<uint32_t>(c));
+    const auto file = d.open_source(name, io::pages::keep);
+    REQUIRE(file);
+    std::vector<std::byte> bytes((*file)->size());
+    REQUIRE((*file)->read_at(0, bytes));
+    const auto end = cp::parse_trailer(bytes, bytes.size());
+    REQUIRE(end);
+    const auto f = cp::parse_tail(std::span(bytes).subspan(end->footer_offset), bytes.size());
+    REQUIRE(f);
+    CHECK(f->step == step);
+    for (size_t s = 0; s < f->crc32c.size(); ++s)
+      CHECK(io::crc32c(std::span(bytes).subspan(s * f->slot_bytes, f->slot_bytes)) == f->crc32c[s]);
+    for (const auto& p : f->pieces) {
+      auto& into = values[{p.tensor, p.which}];
+      into.resize(*cp::elements_of(p.shape));
+      std::memcpy(into.data() + p.first, bytes.data() + p.stream_offset, p.bytes);
+    }
+  }
+  std::vector<float> out;
+  for (int c = 0; c < store.chunk_count(); ++c)
+    for (const auto which : {cp::part::master, cp::part::exp_avg, cp::part::exp_avg_sq}) {
+      std::vector<float> chunk(static_cast<size_t>(store.slice(c).count));
+      for (const auto& t : store.info(c).tensors) {
+        const auto& tensor = values.at({t.name, which});
+        std::copy(tensor.begin(), tensor.end(), chunk.begin() + t.offset);
+      }
+      out.insert(out.end(), chunk.begin(), chunk.end());
+    }
+  return out;
+}
+
+std::vector<float> trained_in_memory(device& owner, const swap_case& c, int steps) {
+  return swap_trainer(owner, c, {}).train(steps);
+}
+
+}  // namespace
+
+TEST_CASE("SWP-7: a checkpoint has the state as it was, whatever is trained behind it") {
+  for (const auto type : {dtype::f32, dtype::bf16})
+    for (unsigned seed = 1; seed <= 6; ++seed) {
+      CAPTURE(seed);
+      keeping_ground ground;
+      ground.how.seed = seed;
+      ground.how.reorder = true;
+      ground.how.short_move = 0.2;
+      const swap_case c{testing::tiny_gpt2(), type, 2048, 1 + static_cast<int>(seed % 3)};
+      swap_trainer swapped(*ground.owner, c, ground.options());
+      std::vector<std::future<shards>> votes;
+      for (int step = 1; step <= 5; ++step) {  // all of it enqueued, nobody waits
+        swapped.enqueue_step(step);
+        if (step % 2 == 0) votes.push_back(keep(swapped, order_of(static_cast<uint64_t>(step))));
+      }
+      swapped.wait();
+      for (auto& v : votes) {
+        const auto told = v.get();
+        REQUIRE(told);
+        CHECK(std::ssize(*told) == swapped.store().chunk_count());
+      }
+      for (const int step : {2, 4})
+        CHECK(state_in(ground, swapped.store(), static_cast<uint64_t>(step)) ==
+              trained_in_memory(*ground.owner, c, step));
+      CHECK(swapped.state() == trained_in_memory(*ground.owner, c, 5));
+      CHECK(swapped.failure());
+    }
+}
+
+TEST_CASE(
+    "SWP-7: what is loaded behind a checkpoint leaves it alone, and so does a step left out") {
+  keeping_ground ground;
+  const swap_case c;
+  swap_trainer swapped(*ground.owner, c, ground.options());
+  swapped.train(2);
+  REQUIRE(keep(swapped, order_of(2)).get());
+  REQUIRE(keep(swapped, order_of(3)).get());  // the gradients of step 3 were not taken
+  auto& store = swapped.store();
+  const std::vector<float> ones(static_cast<size_t>(store.slice(1).count), 1);
+  REQUIRE(store.write(1, part::master, ones.data()));
+  const auto expected = trained_in_memory(*ground.owner, c, 2);
+  CHECK(state_in(ground, store, 2) == expected);
+  CHECK(state_in(ground, store, 3) == expected);
+  std::vector<float> back(ones.size());
+  REQUIRE(store.read(1, part::master, back.data()));
+  CHECK(back == ones);
+  REQUIRE(store.read(1, part::v, back.data()));
+  CHECK(std::any_of(back.begin(), back.end(), [](float x) { return x != 0; }));  // it stayed
+}
+
+TEST_CASE("SWP-8: without room for a second copy a checkpoint fails, and training goes on") {
+  const swap_case c;
+  const auto files_bytes = [&] {
+    keeping_ground ground;
+    swap_trainer swapped(*ground.owner, c, ground.options());
+    std::vector<io::dir_entry> files;
+    REQUIRE(ground.store->list("/swap", files) == 0);
+    uint64_t bytes = 0;
+    for (const auto& f : files) bytes += f.bytes;
+    return bytes;
+  };
+  keeping_ground ground(files_bytes() + 40 * io::disk_block);
+  swap_trainer swapped(*ground.owner, c, ground.options());
+  swapped.train(1);
+  const auto refused = keep(swapped, order_of(1)).get();
+  REQUIRE_FALSE(refused);
+  CHECK(refused.error().code == errc::io);
+  std::vector<io::dir_entry> next;
+  CHECK(ground.store->list("/swap/next", next) == ENOENT);  // what was taken is given back
+  swapped.enqueue_step(2);
+  CHECK(swapped.state() == trained_in_memory(*ground.owner, c, 2));
+  ground.store->settle(std::numeric_limits<int64_t>::max());  // what was removed is free by now
+  // The last one needs no second copy; its state is not trained on.
+  const auto last = keep(swapped, order_of(2, true)).get();
+  REQUIRE_MESSAGE(last, (last ? std::string() : render(last.error())));
+  CHECK(state_in(ground, swapped.store(), 2) == trained_in_memory(*ground.owner, c, 2));
+  CHECK(swapped.failure());
+  swapped.enqueue_step(3);
+  swapped.wait();
+  REQUIRE_FALSE(swapped.failure());
+  CHECK(swapped.failure().error().is(state_given_away));
+  CHECK(state_in(ground, swapped.store(), 2) == trained_in_memory(*ground.owner, c, 2));
+}
+
+TEST_CASE("SWP-7: a checkpoint whose bytes may not be on the disk gets no vote") {
+  for (const auto site : {io::fault_site::fdatasync, io::fault_site::link})
+    for (const int nth : {1, 3}) {
+      keeping_ground ground;
+      ground.how.plan = {{site, nth, io::fault_effect::fail, EIO}};
+      swap_trainer swapped(*ground.owner, {}, ground.options());
+      swapped.train(1);
+      const auto told = keep(swapped, order_of(1)).get();
+      REQUIRE_FALSE(told);
+      CHECK(told.error().code == errc::io);
+      if (site != io::fault_site::link) continue;
+      swapped.enqueue_step(2);  // nothing of it is in the way of the next steps
+      CHECK(swapped.state() == trained_in_memory(*ground.owner, {}, 2));
+      CHECK(swapped.failure());
+    }
+}
+
+TEST_CASE("SWP-6: a swap folder that has failed gives no checkpoint anything") {
+  keeping_ground ground;
+  ground.how.plan = {{io::fault_site::read, 10, io::fault_effect::fail, EIO}};
+  swap_trainer swapped(*ground.owner, {}, ground.options());
+  for (int step = 1; step <= 3; ++step) swapped.enqueue_step(step);
+  swapped.wait();
+  REQUIRE_FALSE(swapped.failure());
+  CHECK_FALSE(keep(swapped, order_of(3)).get());
+}
+
+}  // namespace troupe::gpu
