@@ -58,6 +58,7 @@ struct engine_options {
   bool swap_verify = true;
   uint64_t process_bytes = 0;  ///< that its process may hold (memory_account); 0: no limit
   int64_t recheck_every = 0;  ///< steps from one rechecked layer to the next
+  bool weights_follow = false;  ///< by load() or take_back(): build() makes none
   std::vector<config::drill_spec> drills = {};  ///< that this rank makes (drill_policy.hpp)
   /// Told from other threads whenever saver_facts() may have changed; must not wait.
   std::function<void()> on_save_progress = {};

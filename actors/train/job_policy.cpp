@@ -143,7 +143,7 @@ void job_policy::begin_phase(start_phase phase, std::string folder) {
   const auto& facts = facts_of(phase);
   phase_asked_ = phase;
   if (!facts.phase.empty()) enter(facts.state, facts.phase);
-  out_.push_back(todo::ask{phase, std::move(folder), resume_.has_value()});
+  out_.push_back(todo::ask{phase, std::move(folder), resume_.has_value(), loads_weights()});
 }
 
 void job_policy::next_phase(const job_event& event) {
@@ -189,12 +189,17 @@ void job_policy::next_phase(const job_event& event) {
   }
 }
 
-void job_policy::load() {
+/// Before the first step, instead of beginning with new ones.
+bool job_policy::loads_weights() const {
   const auto& model = plan_.job.model;
   const bool pretrained = !model.path.empty() && model.init != config::weight_init::random;
+  return back_to_ || resume_ || pretrained;
+}
+
+void job_policy::load() {
+  if (!loads_weights()) return begin_steps();
   if (back_to_) return load_copies();
-  if (!resume_ && !pretrained) return begin_steps();
-  const auto folder = resume_ ? resume_->path.string() : model.path;
+  const auto folder = resume_ ? resume_->path.string() : plan_.job.model.path;
   say(resume_ ? fmt::format("resuming after step {} from {}", step_, folder)
               : fmt::format("starting from the weights of {}", folder));
   begin_phase(start_phase::load_weights, folder);

@@ -281,6 +281,7 @@ struct ask {
   start_phase phase;
   std::string folder = {};             ///< of load_weights
   bool optimizer = false;              ///< of load_weights: it is a checkpoint, not a model folder
+  bool weights_follow = false;         ///< of build_stages: they will be loaded
   copy_tag copy = {};                  ///< of load_weights: epoch 0: the folder is meant
   std::vector<bool> from_keeper = {};  ///< of a copy: by rank, its share comes from its keeper
   std::vector<std::string> unsound = {};  ///< of choose_checkpoint: what ranks could not load
@@ -609,6 +610,7 @@ class job_policy {
   void offer_copy(const heard::committed& done);
   void show_while_paused();
   bool last_is_saved() const;
+  bool loads_weights() const;
   uint64_t save_point() const;
   void judge_last();
   void reopen();

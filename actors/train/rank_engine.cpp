@@ -130,7 +130,9 @@ status rank_engine::build_now() {
   if (options_.process_bytes > 0) budget_ = io::process_memory().limit_to(options_.process_bytes);
   TROUPE_TRY(made, gpu::stage_model::make(*device_, options_.model, options_.shape));
   if (options_.shape.where.any_on_disk()) TROUPE_CHECK(open_swap(*made));
-  TROUPE_CHECK(gpu::initialize(made->store(), options_.model, options_.seed, ending_.get_token()));
+  if (!options_.weights_follow)
+    TROUPE_CHECK(
+        gpu::initialize(made->store(), options_.model, options_.seed, ending_.get_token()));
   TROUPE_TRY(rule, gpu::optimizer::make(made->store(), options_.optimizer));
   TROUPE_TRY(saver, gpu::state_saver::make(made->store(), saver_options()));
   if (options_.recheck_every > 0) {
@@ -619,7 +621,8 @@ void rank_engine::load(std::string folder, bool optimizer, completion done) {
 void rank_engine::restore(const std::string& folder, gpu::restored what, completion done) {
   auto read = [this, folder, what]() -> status {
     TROUPE_TRY(from, io::checkpoint::reader::open(folder));
-    return gpu::restore_state(model_->store(), from, what, 0, ending_.get_token());
+    return gpu::restore_state(model_->store(), from, what, 0, ending_.get_token(),
+                              taker(folder, from, what));
   };
   probed({pipeline_op::load, 0}, [&] { files_->host_task(std::move(read)); });
   watch(*files_);

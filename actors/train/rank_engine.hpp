@@ -29,7 +29,8 @@
 //     is no clipping, each chunk is updated under backward; else the step's passes are made twice,
 //     with the same bits, once for the norm and once for the updates.
 //   ENG-12 Where checkpoints lie beside the swap folder, chunks that live there go into them by
-//     links, and the rest by the saver; the vote is of both. Elsewhere the saver copies all.
+//     links, and the rest by the saver; the vote is of both. Elsewhere the saver copies all. What
+//     fits comes back by links, too.
 #pragma once
 
 #include <array>
@@ -159,6 +160,8 @@ class rank_engine : public engine {
   void run_backward(const op_order& order, const gpu::stage_model::chunk_done& each);
   bool updates_under_backward() const;
   bool links_into(const std::filesystem::path& partial) const;
+  gpu::chunk_taker taker(const std::filesystem::path& folder, const io::checkpoint::reader& from,
+                         gpu::restored what);
   void save_by_links(uint64_t step, const std::filesystem::path& partial, bool last,
                      gpu::state_saver::completion done);
   gpu::stage_model::chunk_done when_gradient_is_whole();

@@ -108,6 +108,19 @@ void rank_engine::save_by_links(uint64_t step, const std::filesystem::path& part
               [both](const joint_vote::links& chunks) { both->take(std::nullopt, chunks); });
 }
 
+/// Shards of chunks as this rank would have written them; the weights are made of them (publish).
+gpu::chunk_taker rank_engine::taker(const std::filesystem::path& folder,
+                                    const io::checkpoint::reader& from, gpu::restored what) {
+  if (!swap_ || what != gpu::restored::everything) return {};
+  return [this, folder, &from](int chunk) {
+    const auto name = io::checkpoint::shard_name(static_cast<uint32_t>(options_.at.rank),
+                                                 static_cast<uint32_t>(chunk));
+    for (const auto& file : from.content().files)
+      if (file.name == name) return swap_->adopt(chunk, folder / name, file);
+    return false;
+  };
+}
+
 bool rank_engine::updates_under_backward() const {
   return swap_ && gpu::update_order_of(options_.shape.where, options_.optimizer.clip_norm > 0) !=
                       gpu::update_order::behind_backward;

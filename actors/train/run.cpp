@@ -122,11 +122,13 @@ fbs::BuildStageT stage_order(const run_state& st, size_t rank) {
   return m;
 }
 
-void build_stages(run_pointer self) {
+void build_stages(run_pointer self, bool weights_follow) {
   gather<fbs::StageReady>(
       self, self->state.crew.stages, each_stage("StageReady"),
-      [self](size_t i) {
-        return std::tuple(make_msg<fbs::BuildStage>(context(self), stage_order(self->state, i)));
+      [self, weights_follow](size_t i) {
+        auto order = stage_order(self->state, i);
+        order.weights_follow = weights_follow;
+        return std::tuple(make_msg<fbs::BuildStage>(context(self), order));
       },
       [self](const std::vector<msg<fbs::StageReady>>& replies) {
         heard::phase_done done{start_phase::build_stages};
@@ -288,7 +290,7 @@ void ask(run_pointer self, const todo::ask& order) {
     case start_phase::open_data:
       return open_data(self);
     case start_phase::build_stages:
-      return build_stages(self);
+      return build_stages(self, order.weights_follow);
     case start_phase::attach_loaders:
       return attach_loaders(self);
     case start_phase::introduce_stages:

@@ -155,6 +155,7 @@ caf::result<msg<fbs::StageReady>> build(worker_pointer self, const msg<fbs::Buil
   options.epoch = m.epoch();
   if (auto device = text_of(b.device()); !device.empty()) options.device = std::move(device);
   options.shared_devices = b.shared_devices();
+  options.weights_follow = b.weights_follow();
   options.on_save_progress = saver_watch(self);
   options.copies = st.engines->copies();
   if (options.copies) options.copies->allow(static_cast<uint64_t>(job->checkpoint.memory.bytes));

@@ -14,6 +14,7 @@
 #include "apps/control/session.hpp"
 #include "apps/control/show.hpp"
 #include "apps/control/spares.hpp"
+#include "apps/swap/live.hpp"
 #include "io/base/text.hpp"
 #include "io/config/properties.hpp"
 #include "messages/contract.hpp"
@@ -117,6 +118,8 @@ constexpr std::array all_words{
          [](const line_words& a) -> meant { return of_node<commands::replace>(a); }},
     word{"spares", "spares", "The nodes that run no ranks",
          [](const line_words&) -> meant { return commands::spares{}; }},
+    word{"swap", "swap", "What of the ranks lives on drives, and what was moved",
+         [](const line_words&) -> meant { return commands::swap{}; }},
     word{"kill", "kill ACTOR", "Ends an actor at once",
          [](const line_words& a) -> meant {
            if (a.size() != 2) return {};
@@ -328,6 +331,10 @@ struct executor {
   result<answer> operator()(const commands::spares&) const {
     TROUPE_TRY(all, spares_of(s));
     return answer{spares_text(all)};
+  }
+  result<answer> operator()(const commands::swap&) const {
+    TROUPE_TRY(view, s.view("", "", false));
+    return answer{swap::live_text(view, 0)};
   }
   result<answer> operator()(const commands::kill& c) const {
     TROUPE_CHECK(named(c.actor));

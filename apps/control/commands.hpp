@@ -65,6 +65,7 @@ struct replace {
   std::string node;
 };
 struct spares {};
+struct swap {};
 struct kill {
   std::string actor;
 };
@@ -93,9 +94,10 @@ using console_command =
     std::variant<commands::nothing, commands::nodes, commands::actors, commands::status,
                  commands::send, commands::pause, commands::resume, commands::checkpoint,
                  commands::stop, commands::set, commands::rewind, commands::drain, commands::evict,
-                 commands::admit, commands::replace, commands::spares, commands::kill,
-                 commands::log, commands::black_box, commands::findings, commands::incidents,
-                 commands::incident, commands::doctor, commands::help, commands::quit>;
+                 commands::admit, commands::replace, commands::spares, commands::swap,
+                 commands::kill, commands::log, commands::black_box, commands::findings,
+                 commands::incidents, commands::incident, commands::doctor, commands::help,
+                 commands::quit>;
 
 /// A word of the console.
 struct word {

@@ -6,6 +6,7 @@
 #include <cassert>
 #include <cstring>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include <fmt/format.h>
@@ -56,12 +57,19 @@ class restorer {
     return {};
   }
 
-  status carry(unsigned threads, const std::stop_token& ending) {
+  status carry(unsigned threads, const std::stop_token& ending, const chunk_taker& take) {
     cp::work_options how;
     how.threads = threads;
     how.progress = [&ending](uint64_t, uint64_t) { return !ending.stop_requested(); };
     TROUPE_CHECK(carry_to_memory(how));
-    for (const auto& array : apart_) TROUPE_CHECK(carry_to_disk(array, how));
+    std::optional<int> taken;  // arrays of a chunk stand together
+    for (const auto& array : apart_) {
+      if (taken == array.chunk) continue;
+      if (take && array.which == cp::part::master && take(array.chunk))
+        taken = array.chunk;
+      else
+        TROUPE_CHECK(carry_to_disk(array, how));
+    }
     return {};
   }
 
@@ -211,10 +219,10 @@ int64_t updates_of(const cp::reader& from, restored what) {
 }
 
 status restore_state(parameter_store& store, const cp::reader& from, restored what,
-                     unsigned threads, const std::stop_token& ending) {
+                     unsigned threads, const std::stop_token& ending, const chunk_taker& take) {
   restorer r(store, from);
   TROUPE_CHECK(r.find(what));
-  TROUPE_CHECK(r.carry(threads, ending));
+  TROUPE_CHECK(r.carry(threads, ending, take));
   TROUPE_TRY(publishing, store.owner().make_stream({.name = "publish"}));
   const int64_t after = updates_of(from, what);
   for (int c = 0; c < store.chunk_count(); ++c) store.publish_weights(*publishing, c, after);

@@ -5,6 +5,7 @@
 // gradients are zero between steps: neither is saved.
 #pragma once
 
+#include <functional>
 #include <span>
 #include <stop_token>
 
@@ -42,12 +43,17 @@ inline constexpr error_kind<std::string_view> shape_differs{
     "shape_differs", errc::bad_data, "{} has another shape in the checkpoint than in the model",
     "it is of another model: compare `troupe ckpt show` with the [model] section"};
 
+/// Takes the state of a chunk on disk over as it is in the checkpoint, uncopied; false: it cannot.
+using chunk_taker = std::function<bool(int chunk)>;
+
 /// Fills the store's slices from a checkpoint of any layout and publishes their weights; those of
 /// other replicas' slices are still to be gathered. Slots are read, summed and copied to their
-/// places by `threads` threads (0: the reader's choice). Blocks. Errors: checkpoint_lacks,
-/// shape_differs, bad_data for another type (the store is as it was then) or damage; io, cancelled
-/// soon after `ending` was asked for (it is partly filled).
+/// places by `threads` threads (0: the reader's choice). Of chunks on disk `take` is asked first,
+/// if there is one. Blocks. Errors: checkpoint_lacks, shape_differs, bad_data for another type (the
+/// store is as it was then) or damage; io, cancelled soon after `ending` was asked for (it is
+/// partly filled).
 status restore_state(parameter_store& store, const io::checkpoint::reader& from, restored what,
-                     unsigned threads = 0, const std::stop_token& ending = {});
+                     unsigned threads = 0, const std::stop_token& ending = {},
+                     const chunk_taker& take = {});
 
 }  // namespace troupe::gpu

@@ -113,6 +113,13 @@ class swapper final : public chunk_mover {
   /// (SWP-7). `done` is called once, on a stream's thread; a failure changes nothing else (SWP-8).
   void keep(keep_order order, kept done);
 
+  /// Takes the state of a chunk over out of a checkpoint that got its file from a rank of this
+  /// layout, by a link: all of it is read and summed, nothing is written, and the file stays the
+  /// checkpoint's (SWP-7). False where that cannot be, damage included: nothing has changed then.
+  /// Blocks; the chunk is quiet.
+  bool adopt(int chunk, const std::filesystem::path& shard,
+                     const io::checkpoint::file_entry& entry);
+
   void fetch_weights(stream& s, int chunk) override;
   void release_weights(stream& s, int chunk) override;
   void fetch_gradient(stream& s, int chunk) override;
@@ -210,6 +217,12 @@ class swapper final : public chunk_mover {
   status make_next(chunk_state& c);
   void drop_next();
   result<io::checkpoint::chunk_shard> keep_chunk(int chunk, const keep_order& order);
+  bool fits(int chunk, const io::checkpoint::footer& f) const;
+  status take_file(int chunk, const std::filesystem::path& shard, io::file_id file,
+                   const std::vector<io::group_sums>& sums);
+  using group_use = std::function<status(io::swap_io::range group, const std::shared_ptr<void>&)>;
+  status each_group(int chunk, io::file_id file, const std::vector<io::group_sums>& sums,
+                    const group_use& use);
   status own_again(int chunk);
   status take_over(chunk_state& c);
 

@@ -4,13 +4,17 @@
 //          checkpoint's folder; then the vote
 //   update goes into the next file where a checkpoint has this one; the last group of a chunk gives
 //          that file the chunk's name, and the other is the checkpoint's alone
+//   adopt  the other way round: a run that goes on from a checkpoint has its files, by links, and
+//          its own are the next ones
 #include <cassert>
 #include <cstring>
+#include <optional>
 #include <utility>
 
 #include "gpu/model/saved_state.hpp"
 #include "gpu/swap/swapper.hpp"
 #include "io/base/memory_account.hpp"
+#include "io/checkpoint/reader.hpp"
 #include "io/checkpoint/save.hpp"
 
 namespace troupe::gpu {
@@ -113,26 +117,116 @@ result<cp::chunk_shard> swapper::keep_chunk(int chunk, const keep_order& order) 
                          std::move(footer.pieces)};
 }
 
+namespace {
+
+/// The end of a shard, as its manifest means it.
+result<cp::footer> footer_of(io::disk& d, const std::filesystem::path& shard,
+                             const cp::file_entry& entry) {
+  const auto at = cp::aligned(entry.stream_bytes);
+  if (entry.bytes <= at || entry.bytes - at > cp::aligned(cp::max_footer_bytes + cp::trailer_bytes))
+    return cp::footer_too_long();
+  TROUPE_TRY(file, d.open_source(shard, io::pages::drop));
+  std::vector<std::byte> tail(entry.bytes - at);
+  TROUPE_CHECK(file->read_at(at, tail));
+  TROUPE_TRY(end, cp::parse_trailer(tail, entry.bytes));
+  if (end.footer_crc != entry.crc32c) return cp::checksum_wrong();
+  return cp::parse_tail(tail, entry.bytes);
+}
+
+}  // namespace
+
+/// Whether every byte lies where this rank has it.
+bool swapper::fits(int chunk, const cp::footer& f) const {
+  const auto& c = chunks_[static_cast<size_t>(chunk)];
+  const auto& info = store_.info(chunk);
+  const auto planned = saved_chunks({&info, 1}).at(0);
+  const auto own = io::chunk_footer(c.layout, planned, store_.slice(chunk).first, {}, 0, c.sums);
+  return f.padded && f.slot_bytes == own.slot_bytes && f.stream_bytes == own.stream_bytes &&
+         f.crc32c.size() == own.crc32c.size() && f.pieces == own.pieces;
+}
+
+bool swapper::adopt(int chunk, const std::filesystem::path& shard, const cp::file_entry& entry) {
+  auto& c = at(chunk);
+  if (options_.job.empty() || !options_.verify) return false;
+  await_quiet(c);
+  if (c.kept || c.next != io::file_id::none) return false;
+  std::vector<io::group_sums> sums(c.sums.size());
+  auto file = io::file_id::none;
+  const auto fitting = io_->change([&](io::disk& d) -> status {
+    TROUPE_TRY(f, footer_of(d, shard, entry));
+    if (!fits(chunk, f)) return error{errc::unavailable, "it is of another layout"};
+    for (size_t slot = 0; slot < f.crc32c.size(); ++slot)
+      sums[slot / io::state_parts][slot % io::state_parts] = f.crc32c[slot];
+    TROUPE_TRY(opened, d.open(shard, {io::open_mode::read, true, 0}));
+    file = opened;
+    return {};
+  });
+  // What is damaged is for whoever reads it next to tell.
+  const auto taken = !fitting ? fitting : take_file(chunk, shard, file, sums);
+  if (taken) return true;
+  if (file != io::file_id::none)
+    static_cast<void>(io_->change([file](io::disk& d) -> status {
+      d.close(file);
+      return {};
+    }));
+  return false;
+}
+
+/// Where all of it is as it was written.
+status swapper::take_file(int chunk, const std::filesystem::path& shard, io::file_id file,
+                          const std::vector<io::group_sums>& sums) {
+  auto& c = at(chunk);
+  TROUPE_CHECK(each_group(chunk, file, sums, [](range, const auto&) { return status(); }));
+  const auto named = io_->change([&](io::disk& d) -> status {
+    TROUPE_TRY(made, d.make_dir(c.next_name.parent_path()));
+    static_cast<void>(made);
+    TROUPE_CHECK(d.link(shard, c.next_name));
+    return d.exchange(c.name, c.next_name);  // the file that was made for the chunk is its next one
+  });
+  if (!named) return named;
+  c.next = std::exchange(c.file, file);
+  c.sums = sums;
+  c.kept = true;
+  c.moments_are_zero = false;
+  ++c.writes;
+  if (auto& f = weights_of(chunk); f.occupant == chunk) f.occupant = -1;
+  return {};
+}
+
+/// Calls `use` with each group of a chunk's file, which is as it was written.
+status swapper::each_group(int chunk, io::file_id file, const std::vector<io::group_sums>& sums,
+                           const group_use& use) {
+  auto& c = at(chunk);
+  const io::memory_holder holder("state for a checkpoint");
+  TROUPE_TRY(made, io::io_buffer::make(c.layout.group_bytes()));
+  const auto memory = std::make_shared<io::io_buffer>(std::move(made));
+  for (int g = 0; g < c.layout.groups(); ++g) {
+    const range one{file, c.layout.group_offset(g), memory->bytes()};
+    const auto sound = [&]() -> status {
+      for (size_t p = 0; p < io::state_parts; ++p)
+        if (const auto good =
+                check(c, chunk, g, "state",
+                      one.memory.subspan(p * c.layout.array_bytes(), c.layout.array_bytes()),
+                      c.layout.array_bytes(), sums[static_cast<size_t>(g)][p]);
+            !good)
+          return good;
+      return {};
+    };
+    TROUPE_CHECK(read_checked({&one, 1}, memory, sound));
+    TROUPE_CHECK(use(one, memory));
+  }
+  return {};
+}
+
 /// Copies a chunk's state out of the file that a checkpoint has.
 status swapper::own_again(int chunk) {
   auto& c = at(chunk);
   TROUPE_CHECK(make_next(c));
-  const io::memory_holder holder("state for a checkpoint");
-  TROUPE_TRY(made, io::io_buffer::make(c.layout.group_bytes()));
-  auto memory = std::make_shared<io::io_buffer>(std::move(made));
-  for (int g = 0; g < c.layout.groups(); ++g) {
-    range one{c.file, c.layout.group_offset(g), memory->bytes()};
-    const auto sound = [&]() -> status {
-      for (size_t p = 0; p < io::state_parts; ++p)
-        TROUPE_CHECK(check(c, chunk, g, "state",
-                           one.memory.subspan(p * c.layout.array_bytes(), c.layout.array_bytes()),
-                           c.layout.array_bytes(), c.sums[static_cast<size_t>(g)][p]));
-      return {};
-    };
-    TROUPE_CHECK(read_checked({&one, 1}, memory, sound));
-    one.file = c.next;
-    TROUPE_CHECK(io_->write({&one, 1}, memory));
-  }
+  const auto copied = each_group(chunk, c.file, c.sums, [&](range group, const auto& owner) {
+    group.file = c.next;
+    return io_->write({&group, 1}, owner);
+  });
+  if (!copied) return copied;
   return take_over(c);
 }
 

@@ -44,6 +44,19 @@ TEST_CASE("job: the start asks phase by phase, and a stop in it ends at once") {
   CHECK(job.find<todo::run_step>()->step == 1);
 }
 
+TEST_CASE("job: ranks are told before they build whether weights follow") {
+  const auto follow = [](job_harness job) {
+    job.hear(heard::admitted{});
+    while (job.find<todo::ask>()->phase != start_phase::build_stages) job.pass();
+    return job.find<todo::ask>()->weights_follow;
+  };
+  CHECK_FALSE(follow(job_harness()));
+  checkpoint::resume_point from;
+  from.path = folder_of(2);
+  from.step = 2;
+  CHECK(follow(job_harness(planned_job(), from)));
+}
+
 TEST_CASE("job: a phase that fails ends it with what was asked") {
   job_harness job;
   job.hear(heard::admitted{});

@@ -32,9 +32,10 @@ using rule = gpu::optimizer_step_args::rule;
 enum class home { memory, drive, both };
 
 replicas saving_engine(const scratch& dir, gpu::dtype type, home where,
-                       const fs::path& checkpoints) {
+                       const fs::path& checkpoints, bool weights_follow = false) {
   return replicas(1, rule::adamw, type, [&, checkpoints](engine_options o) {
     o.job = "job";
+    o.weights_follow = weights_follow;
     o.model.layers = 4;
     o.shape = gpu::whole_model(o.model, troupe::train::test::batch, troupe::train::test::seq, type);
     o.optimizer.clip_norm = 0.5f;
@@ -175,6 +176,61 @@ TEST_CASE("ENG-12: each resumes the other's checkpoint, and trains on with the s
         CHECK(next.step(3) == expected);
         CHECK(is_sound(from));
       }
+  }
+}
+
+TEST_CASE("ENG-12: what fits comes back by links, and the checkpoint stays as it is") {
+  for (const auto type : {gpu::dtype::f32, gpu::dtype::bf16}) {
+    scratch dir;
+    const auto checkpoints = dir / "checkpoints";
+    fs::create_directory(checkpoints);
+    auto whole = saving_engine(dir, type, home::memory, checkpoints);
+    const auto expected = whole.steps(4);
+    auto first = saving_engine(dir, type, home::drive, checkpoints);
+    first.steps(2);
+    const auto from = saved(first, checkpoints, 2, true);
+    first.ranks.clear();
+    const auto shard = from / cp::shard_name(0, 4);
+    CHECK(links_of(shard) == 1);
+    auto next = saving_engine(dir, type, home::drive, checkpoints, true);
+    auto& engine = *next.ranks[0];
+    pending loaded;
+    engine.load(from.string(), true, loaded.done());
+    loaded.get();
+    CHECK(links_of(shard) == 2);
+    const auto moved = *engine.swap_facts();
+    CHECK(moved.written_bytes <= (type == gpu::dtype::f32 ? 0 : moved.disk_bytes / 6));
+    CHECK(next.step(3) == expected[2]);
+    const auto later = saved(next, checkpoints, 3);
+    CHECK(next.step(4) == expected[3]);
+    next.ranks.clear();
+    CHECK(links_of(shard) == 1);
+    CHECK(is_sound(from));
+    CHECK(is_sound(later));
+  }
+}
+
+TEST_CASE("an engine whose weights follow writes none of its own first") {
+  scratch dir;
+  const auto checkpoints = dir / "checkpoints";
+  fs::create_directory(checkpoints);
+  auto first = saving_engine(dir, gpu::dtype::bf16, home::drive, checkpoints);
+  first.step(1);
+  const auto from = saved(first, checkpoints, 1, true);
+  const auto expected = [&] {
+    auto whole = saving_engine(dir, gpu::dtype::bf16, home::memory, checkpoints);
+    whole.step(1);
+    return whole.step(2);
+  }();
+  first.ranks.clear();
+  for (const auto where : {home::drive, home::memory}) {
+    auto next = saving_engine(dir, gpu::dtype::bf16, where, checkpoints, true);
+    auto& engine = *next.ranks[0];
+    if (where == home::drive) CHECK(engine.swap_facts()->written_bytes == 0);
+    pending loaded;
+    engine.load(from.string(), true, loaded.done());
+    loaded.get();
+    CHECK(next.step(2) == expected);
   }
 }
 

@@ -137,6 +137,32 @@ TEST_CASE("SWP-7: a checkpoint has the state as it was, whatever is trained behi
     }
 }
 
+TEST_CASE("SWP-7: what was voted for survives a power cut, whatever is trained behind it") {
+  keeping_ground ground;
+  ground.how.seed = 5;
+  ground.how.reorder = true;
+  swap_trainer swapped(*ground.owner, {}, ground.options());
+  const auto survives = [&] {
+    for (int c = 0; c < swapped.store().chunk_count(); ++c) {
+      const auto shard = order_of(2).partial / cp::shard_name(0, static_cast<uint32_t>(c));
+      if (!ground.store->durable(shard, std::numeric_limits<int64_t>::max())) return false;
+    }
+    return true;
+  };
+  swapped.train(2);
+  REQUIRE(keep(swapped, order_of(2)).get());
+  CHECK_FALSE(survives());  // the names are the committer's affair
+  io::faulty_disk root(ground.store, {});
+  REQUIRE(root.sync_dir(order_of(2).partial));
+  REQUIRE(root.sync_dir("/"));
+  CHECK(survives());
+  for (int step = 3; step <= 5; ++step) {
+    swapped.enqueue_step(step);
+    swapped.wait();
+    CHECK(survives());
+  }
+}
+
 TEST_CASE(
     "SWP-7: what is loaded behind a checkpoint leaves it alone, and so does a step left out") {
   keeping_ground ground;
