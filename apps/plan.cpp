@@ -32,11 +32,18 @@ struct plan_arguments {
 struct swap_plan {
   std::optional<train::swap_forecast> forecast;
   std::optional<gpu::machine_rates> rates;
+  std::optional<train::swap_room> room;  ///< on the drive, where it is this machine's
 };
 
 swap_plan swap_plan_of(const train::job_plan& plan, bool measures) {
-  swap_plan out{train::forecast_swap(plan), {}};
-  if (!out.forecast || !measures) return out;
+  swap_plan out{train::forecast_swap(plan), {}, {}};
+  if (!out.forecast) return out;
+  if (plan.job.cluster.launch == config::launch_mode::local) {
+    const auto needs = train::swap_needs_of(plan);
+    if (const auto room = train::swap_room_of(plan.job.swap.dir, needs.bytes, needs.checkpoints))
+      out.room = *room;
+  }
+  if (!measures) return out;
   if (auto rates = swap::measure_rates(plan))
     out.rates = *rates;
   else
@@ -53,6 +60,11 @@ nlohmann::ordered_json swap_json(const swap_plan& s) {
                              {"read_bytes_per_step", moved.read_bytes},
                              {"written_bytes_per_step", moved.written_bytes},
                              {"flops_per_step", f.work.whole().flops}};
+  if (s.room) {
+    out["disk_bytes"] = s.room->swap_bytes;
+    out["checkpoint_bytes_beside"] = s.room->checkpoint_bytes;
+    out["free_bytes"] = s.room->free_bytes;
+  }
   if (!s.rates) return out;
   const auto& r = *s.rates;
   const auto limit = gpu::limit_of(f.work.whole(), r), least = gpu::limit_of(f.least, r);
@@ -152,12 +164,19 @@ std::string swap_text(const train::job_plan& plan, const std::vector<train::plan
                        bytes_text(static_cast<uint64_t>(swap.host_bytes)), swap.dir);
   uint64_t on_disk = 0, on_its_way = 0;
   for (const auto& s : stages) on_disk += s.bytes.on_disk, on_its_way += s.bytes.swap_slots;
-  return fmt::format(
+  auto out = fmt::format(
       "{} live in {}, {} of them in memory on their way; a process has swap.host_bytes = {}, of "
       "which {} are for itself, its data, its checkpoints and what operations need\n",
       bytes_text(on_disk), swap.dir, bytes_text(on_its_way),
       bytes_text(static_cast<uint64_t>(swap.host_bytes)),
       bytes_text(swapped.forecast->overhead_bytes));
+  if (const auto& room = swapped.room)
+    out += fmt::format(
+        "the drive has {} free{}; checkpoints take {} of it beside these files, of which the last "
+        "one has links\n",
+        bytes_text(room->free_bytes), room->fits() ? "" : ", which is too little",
+        bytes_text(room->checkpoint_bytes));
+  return out;
 }
 
 std::string plan_table(const train::job_plan& plan, const std::vector<train::planned_stage>& stages,

@@ -13,7 +13,7 @@
 #include "actors/train/check_inputs.hpp"
 #include "actors/train/readiness_policy.hpp"
 #include "actors/train/resume_policy.hpp"
-#include "actors/train/swap_folder.hpp"
+#include "actors/train/swap_forecast.hpp"
 #include "apps/control/job_secret.hpp"
 #include "apps/up/folders.hpp"
 #include "io/checkpoint/catalog.hpp"
@@ -100,15 +100,10 @@ status shares(const train::job_plan& plan) {
 
 /// What of the job lives on a drive must find room there, where this machine runs it.
 status swap_room(const train::job_plan& plan) {
-  if (plan.job.swap.dir.empty() || plan.job.cluster.launch != config::launch_mode::local) return {};
-  uint64_t bytes = 0, saved = 0;
-  for (const auto& s : train::plan_stages(plan)) {
-    bytes += s.bytes.on_disk * s.ranks.size();
-    saved += s.share_bytes * s.ranks.size();
-  }
-  if (bytes == 0) return {};
-  return train::check_swap_room(plan.job.swap.dir, bytes,
-                                train::checkpoints_beside(plan.job, saved, std::min(bytes, saved)));
+  if (plan.job.cluster.launch != config::launch_mode::local) return {};
+  const auto needs = train::swap_needs_of(plan);
+  if (needs.bytes == 0) return {};
+  return train::check_swap_room(plan.job.swap.dir, needs.bytes, needs.checkpoints);
 }
 
 /// The complete checkpoints of both tiers.

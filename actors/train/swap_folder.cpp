@@ -113,7 +113,8 @@ beside_swap checkpoints_beside(const config::job& job, uint64_t checkpoint_bytes
                      held(at_least_one - 1) * swapped_bytes};
 }
 
-status check_swap_room(const fs::path& dir, uint64_t bytes, const beside_swap& checkpoints) {
+result<swap_room> swap_room_of(const fs::path& dir, uint64_t bytes,
+                               const beside_swap& checkpoints) {
   const auto there = present_of(dir);
   struct statfs facts {};
   if (::statfs(there.c_str(), &facts) != 0)
@@ -122,12 +123,17 @@ status check_swap_room(const fs::path& dir, uint64_t bytes, const beside_swap& c
     return swap_is_memory(dir.string());
   const auto free = static_cast<uint64_t>(facts.f_bavail) * static_cast<uint64_t>(facts.f_bsize);
   const bool shared = checkpoints.bytes > 0 && same_device(there, present_of(checkpoints.dir));
-  const auto needed = bytes + (shared ? checkpoints.bytes : 0);
-  if (free >= needed) return {};
+  return swap_room{bytes, shared ? checkpoints.bytes : 0, free};
+}
+
+status check_swap_room(const fs::path& dir, uint64_t bytes, const beside_swap& checkpoints) {
+  TROUPE_TRY(room, swap_room_of(dir, bytes, checkpoints));
+  if (room.fits()) return {};
   const auto what = fmt::format("{} for what does not fit into memory", bytes_text(bytes));
-  const auto more = shared ? fmt::format(" and {} for checkpoints", bytes_text(checkpoints.bytes))
-                           : std::string();
-  return swap_lacks_room(dir.string(), bytes_text(free), what + more);
+  const auto more = room.checkpoint_bytes == 0
+                        ? std::string()
+                        : fmt::format(" and {} for checkpoints", bytes_text(room.checkpoint_bytes));
+  return swap_lacks_room(dir.string(), bytes_text(room.free_bytes), what + more);
 }
 
 result<swap_folder> swap_folder::make(const fs::path& dir, const std::string& job, int rank) {

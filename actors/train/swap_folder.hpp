@@ -63,8 +63,18 @@ struct beside_swap {
 beside_swap checkpoints_beside(const config::job& job, uint64_t checkpoint_bytes,
                                uint64_t swapped_bytes);
 
-/// Whether `bytes` fit into the folder, or where it will be made, with those of checkpoints where
-/// they go to the same file system. Errors: the two above.
+/// What a drive must have room for, and has.
+struct swap_room {
+  uint64_t swap_bytes = 0;
+  uint64_t checkpoint_bytes = 0;  ///< those that go to the same file system
+  uint64_t free_bytes = 0;
+  bool fits() const { return free_bytes >= swap_bytes + checkpoint_bytes; }
+};
+/// Of swap files of `bytes` in the folder, or where it will be made. Errors: swap_is_memory, io.
+result<swap_room> swap_room_of(const std::filesystem::path& dir, uint64_t bytes,
+                               const beside_swap& checkpoints);
+
+/// Whether that fits. Errors: the two above.
 status check_swap_room(const std::filesystem::path& dir, uint64_t bytes,
                        const beside_swap& checkpoints = {});
 

@@ -1,10 +1,11 @@
 // Sums over one rank.
 #include "actors/train/swap_forecast.hpp"
 
+#include <algorithm>
+
 #include "actors/train/engine.hpp"
 #include "actors/train/machine.hpp"
 #include "actors/train/memory_estimate.hpp"
-#include "actors/train/swap_folder.hpp"
 
 namespace troupe::train {
 
@@ -30,6 +31,16 @@ std::optional<swap_forecast> forecast_swap(const job_plan& plan) {
   out.overhead_bytes = process_overhead_bytes(plan.job, o);
   out.floor_bytes = swap_floor_bytes(plan.job, o);
   return out;
+}
+
+swap_needs swap_needs_of(const job_plan& plan) {
+  if (plan.job.swap.dir.empty()) return {};
+  uint64_t bytes = 0, saved = 0;
+  for (const auto& s : plan_stages(plan)) {
+    bytes += s.bytes.on_disk * s.ranks.size();
+    saved += s.share_bytes * s.ranks.size();
+  }
+  return {bytes, checkpoints_beside(plan.job, saved, std::min(bytes, saved))};
 }
 
 double expected_seconds(const swap_forecast& f, const gpu::machine_rates& rates) {

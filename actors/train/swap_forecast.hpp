@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "actors/job/plan.hpp"
+#include "actors/train/swap_folder.hpp"
 #include "gpu/swap/limit_model.hpp"
 #include "gpu/swap/step_traffic.hpp"
 
@@ -26,6 +27,13 @@ struct swap_forecast {
 
 /// None: the job has no swap folder, or all of it fits into memory.
 std::optional<swap_forecast> forecast_swap(const job_plan& plan);
+
+/// What of a job lives in its swap folder, and what its checkpoints take beside that.
+struct swap_needs {
+  uint64_t bytes = 0;  ///< 0: nothing does
+  beside_swap checkpoints = {};
+};
+swap_needs swap_needs_of(const job_plan& plan);
 
 /// The time that a step takes where nothing but its phases' own limits holds it up.
 double expected_seconds(const swap_forecast& f, const gpu::machine_rates& rates);

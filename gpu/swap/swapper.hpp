@@ -118,7 +118,7 @@ class swapper final : public chunk_mover {
   /// checkpoint's (SWP-7). False where that cannot be, damage included: nothing has changed then.
   /// Blocks; the chunk is quiet.
   bool adopt(int chunk, const std::filesystem::path& shard,
-                     const io::checkpoint::file_entry& entry);
+             const io::checkpoint::file_entry& entry);
 
   void fetch_weights(stream& s, int chunk) override;
   void release_weights(stream& s, int chunk) override;

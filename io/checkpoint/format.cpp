@@ -206,7 +206,7 @@ result<trailer> parse_trailer(std::span<const std::byte> end, uint64_t file_byte
       raw.footer_bytes == 0 || raw.footer_bytes > max_footer_bytes ||
       raw.footer_offset + aligned(raw.footer_bytes + trailer_bytes) != file_bytes)
     return wrong_shard("trailer", "the footer does not lie where it says");
-  return trailer{raw.footer_crc, raw.footer_offset, raw.footer_bytes};
+  return trailer{raw.version, raw.footer_crc, raw.footer_offset, raw.footer_bytes};
 }
 
 result<footer> parse_footer(std::span<const std::byte> bytes) {
@@ -244,6 +244,8 @@ result<footer> parse_tail(std::span<const std::byte> tail, uint64_t file_bytes) 
   if (!all_zero(tail.subspan(body.size(), tail.size() - body.size() - trailer_bytes)))
     return wrong_footer("the padding behind it is damaged");
   TROUPE_TRY(f, parse_footer(body));
+  if (version_of(f) != end.version)
+    return wrong_footer("it is of another version than the trailer says");
   if (aligned(f.stream_bytes) != end.footer_offset)
     return wrong_footer("it does not begin behind the stream");
   return f;

@@ -85,6 +85,7 @@ struct footer {
 
 /// The last bytes of a shard.
 struct trailer {
+  uint32_t version = packed_version;
   uint32_t footer_crc = 0;
   uint64_t footer_offset = 0;
   uint64_t footer_bytes = 0;

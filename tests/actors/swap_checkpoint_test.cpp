@@ -210,6 +210,29 @@ TEST_CASE("ENG-12: what fits comes back by links, and the checkpoint stays as it
   }
 }
 
+TEST_CASE("ENG-12: a damaged file is not taken over, and is named when it is loaded") {
+  scratch dir;
+  const auto checkpoints = dir / "checkpoints";
+  fs::create_directory(checkpoints);
+  auto first = saving_engine(dir, gpu::dtype::f32, home::drive, checkpoints);
+  first.steps(2);
+  const auto from = saved(first, checkpoints, 2, true);
+  first.ranks.clear();
+  {
+    std::fstream f(from / cp::shard_name(0, 4), std::ios::in | std::ios::out | std::ios::binary);
+    f.seekp(100);
+    f.put('!');
+    REQUIRE(f.good());
+  }
+  auto next = saving_engine(dir, gpu::dtype::f32, home::drive, checkpoints, true);
+  pending loaded;
+  next.ranks[0]->load(from.string(), true, loaded.done());
+  const auto why = loaded.why();
+  CHECK(why.is(cp::checksum_wrong));
+  CHECK(links_of(from / cp::shard_name(0, 3)) == 2);  // of what is sound
+  CHECK(links_of(from / cp::shard_name(0, 4)) == 1);
+}
+
 TEST_CASE("an engine whose weights follow writes none of its own first") {
   scratch dir;
   const auto checkpoints = dir / "checkpoints";

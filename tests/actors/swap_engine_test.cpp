@@ -242,6 +242,12 @@ TEST_CASE("a swap folder is refused on memory, and where there is too little roo
   const auto both = check_swap_room(dir.path, 4096, {dir / "checkpoints", uint64_t{1} << 60});
   REQUIRE_FALSE(both);
   CHECK(is_error(both.error(), swap_lacks_room, "checkpoints"));
+  const auto room = swap_room_of(dir.path, 4096, {dir / "checkpoints", 100});
+  REQUIRE(room);
+  CHECK(room->checkpoint_bytes == 100);
+  CHECK(room->free_bytes > 0);
+  CHECK(room->fits());
+  CHECK_FALSE(swap_room{10, 5, 14}.fits());
   config::job job;
   job.checkpoint.dir = "c";
   job.train.steps = 100;

@@ -64,6 +64,19 @@ TEST_CASE("swap: at its floor a job has the losses of one in memory, within its 
   }
 }
 
+TEST_CASE("swap: the console says what lives on drives") {
+  job_files job;
+  const auto sets = with(deep, {"train.steps=100000"});
+  program up(job.up(with(sets, swapped(job, floor_of(job, sets)))));
+  REQUIRE(up.until_step(2));
+  const auto at = "127.0.0.1:" + std::to_string(up.port());
+  const auto told = run({"console", "--connect", at, "-c", "swap", "-c", "stop enough"});
+  CHECK(told.code == 0);
+  CHECK(told.out.find("state on drive") != std::string::npos);
+  CHECK(told.out.find("node0: ") != std::string::npos);
+  up.wait();
+}
+
 TEST_CASE("swap: below its floor a job is refused, and nothing is written") {
   job_files job;
   const auto floor = floor_of(job, deep);

@@ -182,13 +182,22 @@ TEST_CASE("a trailer of another version says so") {
   auto tail = encode_tail(sample_footer());
   REQUIRE(tail);
   auto* end = tail->bytes.data() + tail->bytes.size() - trailer_bytes;
-  end[8] = std::byte{2};
-  const uint32_t crc = crc32c(std::span<const std::byte>(end, 36));
-  std::memcpy(end + 36, &crc, sizeof crc);
-  auto parsed = parse_tail(tail->bytes, tail->file_bytes);
-  REQUIRE(!parsed);
-  CHECK(parsed.error().code == errc::version_mismatch);
-  CHECK(!parsed.error().hint.empty());
+  const auto with_version = [&](int version) {
+    end[8] = static_cast<std::byte>(version);
+    const uint32_t crc = crc32c(std::span<const std::byte>(end, 36));
+    std::memcpy(end + 36, &crc, sizeof crc);
+    return parse_tail(tail->bytes, tail->file_bytes);
+  };
+  for (const int version : {0, 3}) {
+    const auto parsed = with_version(version);
+    REQUIRE(!parsed);
+    CHECK(parsed.error().code == errc::version_mismatch);
+    CHECK(!parsed.error().hint.empty());
+  }
+  const auto footer_of_another = with_version(2);
+  REQUIRE(!footer_of_another);
+  CHECK(footer_of_another.error().code == errc::bad_data);
+  CHECK(with_version(1));
 }
 
 TEST_CASE("limits: a trailer that claims more than any footer has is refused") {
