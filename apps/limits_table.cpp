@@ -18,6 +18,7 @@
 #include "actors/control/audit.hpp"
 #include "actors/control/observer.hpp"
 #include "actors/health/findings_policy.hpp"
+#include "actors/health/link_policy.hpp"
 #include "actors/health/log_rules_policy.hpp"
 #include "actors/health/medic.hpp"
 #include "actors/health/monitor.hpp"
@@ -267,6 +268,10 @@ constexpr limit_row rows[] = {
     {"actors and traces", "suspects that wait for an examination",
      troupe::health::suspicion_policy::most_suspects, "nodes", "further ones are none",
      "actors/health/suspicion_policy.hpp", "most_suspects", "suspicion: suspects are bounded"},
+    {"actors and traces", "nodes of a circle of waits whose links are tested",
+     troupe::health::link_policy::most_of_circle, "nodes", "further ones are not",
+     "actors/health/link_policy.hpp", "most_of_circle",
+     "SKE: of a long circle so many nodes are tested, and witnesses beside them"},
     {"actors and traces", "findings of a cluster", troupe::health::findings_policy::most_findings,
      "findings", "what matters more takes the place of what matters less, the rest is counted",
      "actors/health/findings_policy.hpp", "most_findings",

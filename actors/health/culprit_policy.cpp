@@ -64,11 +64,16 @@ finding of_actor(const waiting_process& p, const culprit& c, double still_s, dou
               fmt::format("{} waits for nobody, {}", path, waiting));
 }
 
+std::vector<trace::wait_edge>::const_iterator longest_of(
+    const std::vector<trace::wait_edge>& cycle) {
+  return std::max_element(cycle.begin(), cycle.end(),
+                          [](const auto& a, const auto& b) { return a.for_ns < b.for_ns; });
+}
+
 /// A deadlock: the pair that has waited for each other the longest.
 finding of_cycle(const std::vector<waiting_process>& cluster,
                  const std::vector<trace::wait_edge>& cycle, double still_s, double allowed_s) {
-  const auto longest = std::max_element(
-      cycle.begin(), cycle.end(), [](const auto& a, const auto& b) { return a.for_ns < b.for_ns; });
+  const auto longest = longest_of(cycle);
   const auto path = [&](const trace::actor_place& at) {
     return cluster[at.process].actors[at.actor].path;
   };
@@ -94,6 +99,22 @@ std::vector<finding> culprits_of(const std::vector<waiting_process>& cluster,
   }
   if (!report.cycles.empty()) return {of_cycle(cluster, report.cycles.front(), still_s, allowed_s)};
   return {};
+}
+
+std::vector<std::string> nodes_in_circle(const std::vector<waiting_process>& cluster,
+                                         const trace::wait_report& report) {
+  std::vector<std::string> out;
+  if (!report.culprits.empty() || report.cycles.empty()) return out;
+  const auto add = [&](const trace::actor_place& at) {
+    const auto& p = cluster[at.process];
+    const bool of_rank = rank_of(p.actors[at.actor].path) >= 0;
+    if (of_rank && std::find(out.begin(), out.end(), p.node) == out.end()) out.push_back(p.node);
+  };
+  const auto& cycle = report.cycles.front();
+  const auto longest = longest_of(cycle);
+  for (auto from = longest; from != cycle.end(); ++from) add(from->from), add(from->to);
+  for (auto from = cycle.begin(); from != longest; ++from) add(from->from), add(from->to);
+  return out;
 }
 
 }  // namespace troupe::health

@@ -6,6 +6,7 @@
 //        all that are silent, else the one most waited for.
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "actors/health/findings_policy.hpp"
@@ -17,5 +18,10 @@ namespace troupe::health {
 std::vector<finding> culprits_of(const std::vector<trace::waiting_process>& cluster,
                                  const trace::wait_report& report, double still_s,
                                  double allowed_s);
+
+/// The nodes whose ranks wait for each other, each once, first those of the longest wait; empty:
+/// there is no such circle, or somebody else is the culprit.
+std::vector<std::string> nodes_in_circle(const std::vector<trace::waiting_process>& cluster,
+                                         const trace::wait_report& report);
 
 }  // namespace troupe::health

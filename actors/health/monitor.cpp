@@ -2,6 +2,8 @@
 #include "actors/health/monitor.hpp"
 
 #include <algorithm>
+#include <chrono>
+#include <functional>
 #include <utility>
 
 #include <fmt/format.h>
@@ -13,7 +15,9 @@
 #include "actors/health/checkup_policy.hpp"
 #include "actors/health/culprit_policy.hpp"
 #include "actors/health/finding_text.hpp"
+#include "actors/health/group_policy.hpp"
 #include "actors/health/machine_policy.hpp"
+#include "actors/health/medic.hpp"
 #include "actors/health/rank_vitals.hpp"
 #include "actors/health/slow_evictions_policy.hpp"
 #include "messages/operations.hpp"
@@ -26,6 +30,8 @@ namespace {
 /// Findings that the wait graph makes: they go when the training moves.
 constexpr finding_name of_graph[] = {finding_name::stuck_collective, finding_name::stuck_device,
                                      finding_name::dead_process};
+/// Those that tests of pairs make meanwhile; they go with them.
+constexpr finding_name of_links[] = {finding_name::half_open_link, finding_name::cut_pair};
 
 // -- what is heard --------------------------------------------------------------------------------
 
@@ -228,6 +234,159 @@ void hear_step(monitor_pointer self, const msg<fbs::StepDone>& m) {
         name, [](const subject&) { return false; }, now_ns(*self));
 }
 
+// -- what medics are asked ------------------------------------------------------------------------
+
+/// It was not heard what a medic would say.
+constexpr error_kind<std::string_view> not_heard{"not_heard", errc::unavailable, "{}"};
+
+/// What the medic of the node came to, or why it did not.
+template <class R>
+result<typename R::NativeTableType> report_in(const msg<fbs::CallAnswers>& all) {
+  const auto said = all.unpack();
+  if (said.answers.empty()) return not_heard("it has no medic");
+  const auto& a = *said.answers.front();
+  if (a.failure && a.actor.empty()) return not_heard(a.failure->message);
+  if (a.failure)
+    return error{static_cast<errc>(a.failure->code), a.failure->message, "", a.failure->kind};
+  TROUPE_TRY(m, decode(a.message, message_traits<R>::id));
+  return cast<R>(m).unpack();
+}
+
+/// As `troupe doctor` asks it, so it stands in the audit log.
+template <class R, class T>
+void ask_medic(monitor_pointer self, const std::string& node, const msg<T>& question,
+               const std::string& what, std::chrono::milliseconds patience,
+               std::function<void(const result<typename R::NativeTableType>&)> then) {
+  auto call = make_msg<fbs::CallActor>(context_of(*self, self->epoch()), [&](auto& c) {
+    c.node = node;
+    c.actor = "medic/*";
+    c.message = encode(question);
+    c.timeout_ms = static_cast<uint32_t>(patience.count());
+    c.who = "monitor";
+  });
+  ask_either<fbs::CallAnswers>(self, self->state.options.gateway, std::tuple(call),
+                               {"gateway", what, patience + defaults::tool_slack},
+                               [then](const result<msg<fbs::CallAnswers>>& all) {
+                                 then(all ? report_in<R>(*all)
+                                          : not_heard(all.error().message));
+                               });
+}
+
+std::vector<std::string> evicted_nodes(monitor_pointer self) {
+  const auto coordinator = self->runtime().registry.find("coordinator");
+  const auto values = coordinator ? coordinator->values() : fbs::StatusValuesT{};
+  return values.coordinator ? values.coordinator->evicted : std::vector<std::string>();
+}
+
+// -- whose link is sick ---------------------------------------------------------------------------
+
+/// Nodes that can be asked, in the order of the job.
+std::vector<std::string> nodes_that_answer(monitor_pointer self) {
+  auto& st = self->state;
+  auto unheard = evicted_nodes(self);
+  for (const auto& s : st.progress.silent(now_ns(*self))) unheard.push_back(s.node);
+  std::vector<std::string> out;
+  for (const auto& n : st.nodes)
+    if (st.heard.contains(n) && std::ranges::count(unheard, n) == 0) out.push_back(n);
+  return out;
+}
+
+/// What is slow beside other work says nothing (GRP-1).
+bool has_other_work(const findings_policy& findings, const std::string& node) {
+  return findings.stands({finding_name::cpu_starved, node});
+}
+
+void note_links(monitor_pointer self) {
+  auto& st = self->state;
+  const auto& named = st.links.named();
+  if (!named) return;
+  const auto now = now_ns(*self);
+  for (const auto& node : named->culprits) {
+    const auto with = st.links.failed_with(node);
+    st.findings.holds({finding_name::half_open_link, node},
+                      {static_cast<double>(with.size()), 0, "pairs",
+                       fmt::format("no test between it and {} comes to an end, and others do",
+                                   fmt::join(with, ", or "))},
+                      now);
+  }
+  for (const auto& [one, other] : named->cut)
+    st.findings.holds({finding_name::cut_pair, one},
+                      {1, 0, "pairs",
+                       fmt::format("it and {} do not reach each other, and do well with others",
+                                   other)},
+                      now);
+}
+
+/// Whether a failure is about the two: else a medic did something else (MED-7), or was not heard.
+bool is_about_the_pair(const error& e) {
+  return !e.is(not_heard) && !e.is(no_answer) && !e.is(exchange_under_way) &&
+         !e.is(exchange_interrupted) && !e.is(nobody_waits) && !e.is(member_absent);
+}
+
+void test_links(monitor_pointer self);
+
+void tested(monitor_pointer self, uint64_t time, const link_policy::pair& who,
+            fbs::CheckVerdict verdict) {
+  self->state.links.tell(time, who, verdict);
+  test_links(self);
+  note_links(self);
+}
+
+/// Over the data plane, whose connections are others than those of messages.
+void test_sums(monitor_pointer self, uint64_t time, const link_policy::pair& who) {
+  constexpr uint32_t rounds = 4;
+  const auto question = make_msg<fbs::TestGroup>(
+      context_of(*self, self->epoch()), [&](fbs::TestGroupT& t) {
+        t.nodes = names_of({who.first, who.second});
+        t.rounds = rounds;
+      });
+  ask_medic<fbs::GroupReport>(
+      self, who.first, question, fmt::format("sums of {} and {}", who.first, who.second),
+      defaults::group_patience, [self, time, who](const result<fbs::GroupReportT>& r) {
+        const auto& findings = self->state.findings;
+        group_seen seen;
+        seen.tried = !r && is_about_the_pair(r.error());
+        if (r) seen = seen_in(*r);
+        seen.busy = has_other_work(findings, who.first) || has_other_work(findings, who.second);
+        tested(self, time, who, verdict_of(seen));
+      });
+}
+
+/// By messages first: where those do not come through, no group can be asked for.
+void test_pair(monitor_pointer self, uint64_t time, const link_policy::pair& who) {
+  constexpr uint32_t exchanges = 8;
+  const auto question = make_msg<fbs::TestPair>(
+      context_of(*self, self->epoch()), [&](fbs::TestPairT& t) {
+        t.peer = who.second;
+        t.exchanges = exchanges;
+      });
+  ask_medic<fbs::PairReport>(
+      self, who.first, question, fmt::format("bytes of {} and {}", who.first, who.second),
+      defaults::pair_patience, [self, time, who](const result<fbs::PairReportT>& r) {
+        if (r && r->wrong == 0) return test_sums(self, time, who);
+        const bool bad = r || is_about_the_pair(r.error());
+        tested(self, time, who, bad ? fbs::CheckVerdict::bad : fbs::CheckVerdict::unknown);
+      });
+}
+
+void test_links(monitor_pointer self) {
+  for (const auto& pair : self->state.links.due()) test_pair(self, self->state.links.time(), pair);
+}
+
+/// MON-7: whom a finding of the wait graph means.
+std::vector<std::string> meant_by(const monitor_state& st, const finding& f) {
+  const auto& named = st.links.named();
+  const bool by_tests = f.who.peer >= 0 && named && !named->culprits.empty();
+  return by_tests ? named->culprits : std::vector{f.who.node};
+}
+
+/// What shows that it is this node.
+std::string shown_of(const monitor_state& st, const finding& f, const std::string& node) {
+  for (const auto& other : st.findings.standing())
+    if (other.who == subject{finding_name::half_open_link, node}) return other.shown.text;
+  return f.shown.text;
+}
+
 // -- who holds up the others ----------------------------------------------------------------------
 
 void take_answer(monitor_pointer self, const msg<fbs::ClusterView>& view) {
@@ -241,6 +400,8 @@ void take_answer(monitor_pointer self, const msg<fbs::ClusterView>& view) {
                                  static_cast<double>(verdict.allowed_ns) / 1e9);
   for (const auto& f : found) st.findings.holds(f.who, f.shown, now);
   if (found.empty()) return;
+  st.links.stands_still(nodes_in_circle(cluster, report), nodes_that_answer(self));  // MON-7
+  test_links(self);
   const auto kept = trace::shortened(report, most_waits_kept, most_culprits_kept);  // MON-4
   st.evidence.named({trace::wait_text(cluster, report), trace::wait_json(cluster, kept),
                      trace::wait_dot(cluster, kept), st.asked_ns},
@@ -263,23 +424,7 @@ void ask_who_waits(monitor_pointer self) {
       [self](const error&) { self->state.asking = false; });
 }
 
-std::vector<std::string> evicted_nodes(monitor_pointer self) {
-  const auto coordinator = self->runtime().registry.find("coordinator");
-  const auto values = coordinator ? coordinator->values() : fbs::StatusValuesT{};
-  return values.coordinator ? values.coordinator->evicted : std::vector<std::string>();
-}
-
 // -- who is examined ------------------------------------------------------------------------------
-
-/// What the medic of the node came to, or why it did not.
-result<fbs::CheckupReportT> report_in(const msg<fbs::CallAnswers>& all) {
-  const auto said = all.unpack();
-  if (said.answers.empty()) return error{errc::unavailable, "it has no medic"};
-  const auto& a = *said.answers.front();
-  if (a.failure) return error{errc::unavailable, a.failure->message};
-  TROUPE_TRY(m, decode(a.message, message_traits<fbs::CheckupReport>::id));
-  return cast<fbs::CheckupReport>(m).unpack();
-}
 
 void examined(monitor_pointer self, const subject& who, const result<fbs::CheckupReportT>& r) {
   auto& st = self->state;
@@ -295,23 +440,12 @@ void examined(monitor_pointer self, const subject& who, const result<fbs::Checku
              }));
 }
 
-/// MON-6: as `troupe doctor --node` does it, so it stands in the audit log.
+/// MON-6.
 void examine(monitor_pointer self, const subject& who) {
-  const auto question = make_msg<fbs::RunCheckup>(context_of(*self, self->epoch()));
-  auto call = make_msg<fbs::CallActor>(context_of(*self, self->epoch()), [&](auto& c) {
-    c.node = who.node;
-    c.actor = "medic/*";
-    c.message = encode(question);
-    c.timeout_ms = static_cast<uint32_t>(defaults::checkup_patience.count());
-    c.who = "monitor";
-  });
-  ask_either<fbs::CallAnswers>(
-      self, self->state.options.gateway, std::tuple(call),
-      {"gateway", fmt::format("the examination of {}", who.node),
-       defaults::checkup_patience + defaults::tool_slack},
-      [self, who](const result<msg<fbs::CallAnswers>>& all) {
-        examined(self, who, all ? report_in(*all) : all.error());
-      });
+  ask_medic<fbs::CheckupReport>(
+      self, who.node, make_msg<fbs::RunCheckup>(context_of(*self, self->epoch())),
+      fmt::format("the examination of {}", who.node), defaults::checkup_patience,
+      [self, who](const result<fbs::CheckupReportT>& r) { examined(self, who, r); });
 }
 
 /// Whoever is accused, where it disturbs nobody.
@@ -427,13 +561,16 @@ void tell_of_the_stuck(monitor_pointer self) {
         std::find(std::begin(of_graph), std::end(of_graph), f.who.name) != std::end(of_graph);
     if (!by_graph || !f.who.rule.empty() || f.who.node.empty()) continue;
     if (for_s < rules.stuck_after_s) continue;
-    hold_up.insert(f.who.node);
-    if (st.told_of.contains(f.who.node)) continue;
-    self->send(st.coordinator, make_msg<fbs::Leave>(context_of(*self, 0), [&](auto& l) {
-                 l.node = f.who.node;
-                 l.reason = fmt::format("holds up all others for {} s ({})", for_s, f.shown.text);
-                 l.finding = facts_of(f.who.name).name;
-               }));
+    if (f.who.peer >= 0 && st.links.is_open()) continue;  // MON-7
+    for (const auto& node : meant_by(st, f)) {
+      if (!hold_up.insert(node).second || st.told_of.contains(node)) continue;
+      self->send(st.coordinator, make_msg<fbs::Leave>(context_of(*self, 0), [&](auto& l) {
+                   l.node = node;
+                   l.reason = fmt::format("holds up all others for {} s ({})", for_s,
+                                          shown_of(st, f, node));
+                   l.finding = facts_of(f.who.name).name;
+                 }));
+    }
   }
   st.told_of = std::move(hold_up);
 }
@@ -444,6 +581,14 @@ void forget_evicted(monitor_pointer self, std::vector<stuck_policy::silence>& si
   std::erase_if(silent, [&](const auto& s) {
     return std::find(out.begin(), out.end(), s.node) != out.end();
   });
+}
+
+/// What stood still moves.
+void forget_the_stuck(monitor_state& st, int64_t now) {
+  const auto none = [](const subject&) { return false; };
+  for (const auto name : of_graph) st.findings.gone_but(name, none, now);
+  for (const auto name : of_links) st.findings.gone_but(name, none, now);
+  st.links.moves();
 }
 
 void look(monitor_pointer self) {
@@ -459,10 +604,7 @@ void look(monitor_pointer self) {
                        static_cast<double>(st.options.job.cluster.suspect_after_ms) / 1e3, "s",
                        "it sends no heartbeats"},
                       now);
-  if (!verdict.stuck)
-    for (const auto name : of_graph)
-      st.findings.gone_but(
-          name, [](const subject&) { return false; }, now);
+  if (!verdict.stuck) forget_the_stuck(st, now);
   st.findings.gone_but(
       finding_name::frozen_process,
       [&](const subject& who) {
@@ -472,7 +614,8 @@ void look(monitor_pointer self) {
         return false;
       },
       now);
-  if (verdict.stuck && !st.asking && now - st.asked_ns >= ns_of(defaults::monitor_question_pause))
+  const bool may_ask = !st.asking && !st.links.is_open();  // MON-2, MON-7
+  if (verdict.stuck && may_ask && now - st.asked_ns >= ns_of(defaults::monitor_question_pause))
     ask_who_waits(self);
   if (verdict.stuck) st.evidence.still_stuck(now);
   const auto news = st.findings.judge(now);

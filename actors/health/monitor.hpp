@@ -6,8 +6,8 @@
 // about a fault (Evidence, what stands then, goes to the reporter), FindingTold, and StepDone of
 // every rank, which it passes on. ListActors to the gateway, where no rank moves: the wait graph of
 // the answer names whom the others wait for; CallActor, where a suspect's medic is to examine its
-// machine. Notice to the reporter, of what is raised. Leave
-// to the coordinator.
+// machine, or two are to test the way between them. Notice to the reporter, of what is raised.
+// Leave to the coordinator.
 //
 // Invariants
 //   MON-1  It finds and changes nothing: what is done about a finding is decided elsewhere. Of a
@@ -21,6 +21,10 @@
 //   MON-5  What the run tells of stands until the run takes it back.
 //   MON-6  The machine of a node that a finding accuses is examined by its medic, seldom
 //     (suspicion_policy.hpp); what that shows is told, and stands in the finding.
+//   MON-7  Where ranks wait for each other, pairs of their nodes and of others are tested
+//     (link_policy.hpp) before anybody is told of: of a link that is sick at one end it is that
+//     end's node, else whom the wait graph names. Each test has a time limit, and nobody is asked
+//     who waits meanwhile: the medics do, for each other.
 //
 // Failure policy: done without. Training goes on, unwatched.
 #pragma once
@@ -34,6 +38,7 @@
 #include "actors/base/traced.hpp"
 #include "actors/health/evidence_policy.hpp"
 #include "actors/health/findings_policy.hpp"
+#include "actors/health/link_policy.hpp"
 #include "actors/health/log_findings_policy.hpp"
 #include "actors/health/regression_policy.hpp"
 #include "actors/health/step_windows_policy.hpp"
@@ -74,6 +79,7 @@ struct monitor_state {
   straggler_policy stragglers;
   regression_policy regression;
   suspicion_policy suspicions;
+  link_policy links;
   std::vector<std::string> nodes;  ///< names by index
   coordinator_actor coordinator;   ///< whose heartbeats came
   std::set<std::string> told_of;   ///< nodes whose ranks hold up all others

@@ -44,6 +44,7 @@ std::vector<pair_policy::pair> pair_policy::first_round() const {
   for (size_t i = 0; i + 1 < nodes_.size(); i += 2) out.emplace_back(nodes_[i], nodes_[i + 1]);
   if (nodes_.size() % 2 == 1 && nodes_.size() > 1)
     out.emplace_back(nodes_[nodes_.size() - 2], nodes_.back());
+  if (nodes_.size() == 3) out.emplace_back(nodes_.front(), nodes_.back());  // PAI-3
   return out;
 }
 

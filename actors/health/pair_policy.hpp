@@ -7,6 +7,8 @@
 // Invariants
 //   PAI-1  Nobody is named who did not fail with a proven node: where all fail, nobody is.
 //   PAI-2  In a round a suspect is never paired with the node that it failed with.
+//   PAI-3  Of three nodes every pair is tested: else the middle one, if it is the sick one, leaves
+//     nobody who has proven himself.
 #pragma once
 
 #include <cstdint>
@@ -75,7 +77,7 @@ class pair_policy {
   /// Nodes, each once.
   explicit pair_policy(std::vector<std::string> nodes);
 
-  /// Round 1: neighbours, an odd one with the node before it.
+  /// Round 1: neighbours, an odd one with the node before it; of three all (PAI-3).
   std::vector<pair> first_round() const;
   /// Round 2: each suspect, first, with a proven node, second; after round 1 was told.
   std::vector<pair> second_round() const;

@@ -2,6 +2,7 @@
 // changed, record what is said, and name a frozen node while it is frozen.
 #include <csignal>
 
+#include "tests/cluster/bad_outputs.hpp"
 #include "tests/cluster/job_files.hpp"
 
 using namespace troupe::cluster_test;
@@ -37,6 +38,29 @@ struct running {
     INFO(s.err);
     REQUIRE((s.code == 0 || s.code == 1));
     return json::parse(s.out);
+  }
+};
+
+/// A person at a terminal.
+struct conversation {
+  terminal screen;
+  program console;
+  std::string shown;  ///< since the last line was typed
+
+  explicit conversation(const std::string& address)
+      : console({"console", "--connect", address}, 0, {.terminal = screen.path}) {
+    REQUIRE(shows("help lists"));
+    REQUIRE(shows("> "));
+  }
+  bool shows(const std::string& text) {
+    const auto there = [&] { return (shown += screen.shown()).find(text) != shown.npos; };
+    return console.until(there, screen.master.get());
+  }
+  void types(std::string line) {
+    shown.clear();
+    line += '\n';
+    REQUIRE(write(screen.master.get(), line.data(), line.size()) ==
+            static_cast<ssize_t>(line.size()));
   }
 };
 
@@ -175,6 +199,25 @@ TEST_CASE("console: an order that would lose steps is refused where nobody says 
   CHECK(two.out.find("rewind") != std::string::npos);  // the next line is executed
   CHECK(r.up.until_step(10));  // nothing was done
   r.tool({"console", "--yes", "-c", "kill run"});
+  CHECK(r.up.wait() == 70);
+}
+
+TEST_CASE("console: at a terminal a person is asked, and what is not yes loses nothing (LOS-1)") {
+  running r(with(layout(2, 1), {"checkpoint.every=0"}));
+  conversation c(r.address());
+  for (const char* answer : {"n", "", "no", "Y?", "yes please"}) {
+    CAPTURE(answer);
+    c.types("kill run");
+    REQUIRE(c.shows("Do it? [y/N] "));
+    c.types(answer);
+    REQUIRE(c.shows("not done"));
+    REQUIRE(c.shows("> "));
+  }
+  const auto sofar = static_cast<int64_t>(r.up.objects("step").size());
+  CHECK(r.up.until_step(sofar + 3));
+  c.types("kill run");
+  REQUIRE(c.shows("Do it? [y/N] "));
+  c.types("y");
   CHECK(r.up.wait() == 70);
 }
 

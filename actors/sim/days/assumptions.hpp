@@ -66,8 +66,9 @@ inline constexpr assumption rechecks_to_wrong{
     "rechecks_to_wrong", 10, "rechecks",
     "ours: of so many layers that a sick device computes one is wrong"};
 inline constexpr assumption right_end_share{
-    "right_end_share", 0.5, "of links that stand still",
-    "ours: both ends wait for each other, and the wait graph names either"};
+    "right_end_share", 0.5, "of links that stand still once",
+    "ours: tests of pairs see a fault that stays; of one that passes, as a connection that stands "
+    "and is dead, they see nothing, and the wait graph names either"};
 inline constexpr assumption bad_verdict_share{
     "bad_verdict_share", 1e-3, "of examinations at join",
     "ours: a healthy host is called sick, and takes no ranks"};
@@ -76,8 +77,6 @@ inline constexpr assumption slow_share{"slow_share", 0.1, "of a step",
 inline constexpr assumption warned_person_s{
     "warned_person_s", 14'400, "s",
     "ours: a person who is warned, while the job goes on, comes within four hours"};
-inline constexpr assumption localize_s{"localize_s", 120, "s",
-                                       "ByteRobust section 8: localized in 2 to 15 min"};
 inline constexpr assumption person_s{
     "person_s", 3000, "s", "ByteRobust section 8: unproductive for at most 50 min an incident"};
 inline constexpr assumption stays_share{
@@ -124,7 +123,6 @@ inline constexpr std::array all = {step_s,
                                    bad_verdict_share,
                                    slow_share,
                                    warned_person_s,
-                                   localize_s,
                                    person_s,
                                    stays_share,
                                    rollback_share,

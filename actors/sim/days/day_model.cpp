@@ -369,6 +369,13 @@ class day_cluster {
     if (i.named_ns < 0) i.named_ns = now_ns_ - i.at_ns;
   }
 
+  /// Some time ago, while it was waited for the job to act.
+  void name_by_tests(const day_event& e) {
+    auto& i = out_.incidents[e.incident];
+    const auto over_ns = std::min(now_ns_ - i.at_ns, i.noticed_ns + times_.link_tests_ns);
+    if (i.named_ns < 0) i.named_ns = over_ns;
+  }
+
   bool ends_job() const {
     return std::any_of(open_.begin(), open_.end(), [&](const auto& o) {
       const auto& e = o.event;
@@ -383,8 +390,8 @@ class day_cluster {
       if (!o.acted) acts_after_ns = std::max(acts_after_ns, rules_.acting_ns(o.event));
     if (const auto how = pass(acts_after_ns); how != passed::whole) return as_tried(how);
     for (auto& o : open_) {
-      o.acted = true;
-      if (options_.planned && o.event.is(harm_done::link)) name(o.event);
+      const bool first = !std::exchange(o.acted, true);
+      if (first && rules_.is_named_by_tests(o.event)) name_by_tests(o.event);
     }
     if (!ordered && !begins(again)) return tried::ended;
     out_.ledger.named(now_ns_);

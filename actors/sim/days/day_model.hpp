@@ -84,7 +84,7 @@ struct day_times {
   int64_t slow_out_ns = 0;  ///< and until a spare may take its place
   int64_t warned_ns = 0;    ///< until a person comes who was warned alone
   int64_t repair_ns = 0;    ///< of a host, as everyday work
-  int64_t localize_ns = 0;
+  int64_t link_tests_ns = 0;
 };
 
 /// By the table of assumptions, for a cluster of this size.

@@ -15,8 +15,7 @@ const symptom_rule& rule_of(std::string_view finding) {
 }
 
 std::vector<std::string> not_in_the_product() {
-  return {"of a link that stands still the sick end is named, by tests of pairs",
-          "a host whose device or link is sick is found so, and takes no ranks before its repair"};
+  return {"a host whose device or link is sick is found so, and takes no ranks before its repair"};
 }
 
 bool day_rules::stays(const day_event& e) const {
@@ -25,7 +24,7 @@ bool day_rules::stays(const day_event& e) const {
 }
 
 bool day_rules::names_right_end(const day_event& e) const {
-  return options_.planned || e.fault.verdict < assumed::right_end_share.value;
+  return stays(e) || e.fault.verdict < assumed::right_end_share.value;
 }
 
 bool day_rules::computed_bits(const day_event& e) {
@@ -64,7 +63,8 @@ int64_t day_rules::notice_ns(const day_event& e, bool takes_head) const {
 
 int64_t day_rules::acting_ns(const day_event& e) const {
   if (options_.detect_s || e.rule->noticed != notice_by::stuck || !by_word()) return 0;
-  return options_.planned && e.is(harm_done::link) ? times_.localize_ns : times_.stuck_acts_ns;
+  return e.is(harm_done::link) ? std::max(times_.link_tests_ns, times_.stuck_acts_ns)
+                               : times_.stuck_acts_ns;
 }
 
 bool day_rules::is_named_at_once(const day_event& e) const {
@@ -72,12 +72,16 @@ bool day_rules::is_named_at_once(const day_event& e) const {
     case harm_done::device:
       return e.rule->noticed == notice_by::stuck && by_word();
     case harm_done::link:
-      return by_word() && names_right_end(e) && !options_.planned;
+      return false;
     case harm_done::group:
       return by_word();
     default:
       return true;
   }
+}
+
+bool day_rules::is_named_by_tests(const day_event& e) const {
+  return e.is(harm_done::link) && by_word() && names_right_end(e);
 }
 
 bool day_rules::is_of_nobody(const day_event& e) const {

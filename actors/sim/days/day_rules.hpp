@@ -31,6 +31,7 @@ class day_rules {
 
   /// A device, a disk or a link that is broken for good, or a program that is.
   bool stays(const day_event& e) const;
+  /// Tests of pairs see what stays; of anything else the wait graph names either end.
   bool names_right_end(const day_event& e) const;
   /// Wrong bits that replicas see, and of them those that a device computes so.
   bool seen_bits(const day_event& e) const;
@@ -46,6 +47,8 @@ class day_rules {
   int64_t acting_ns(const day_event& e) const;
   /// Somebody is named with the notice: of a device's error nobody is yet (NOD-4).
   bool is_named_at_once(const day_event& e) const;
+  /// Tests of pairs name it while the job stands still (MON-7).
+  bool is_named_by_tests(const day_event& e) const;
   /// Nobody is named when a recovery is decided about.
   bool is_of_nobody(const day_event& e) const;
   /// The finding that the job is told of: one that has a rule.

@@ -78,7 +78,8 @@ day_times times_of(const day_options& options, const protocol_times& protocol) {
   t.slow_out_ns = 5 * window_ns;
   t.warned_ns = ns_of(warned_person_s.value);
   t.repair_ns = ns_of(spare_returns_s.value);
-  t.localize_ns = ns_of(localize_s.value);
+  // Two rounds, of each of which a pair does not meet; then what is left of its last sum.
+  t.link_tests_ns = 2 * ms_of(defaults::group_meeting + defaults::group_operation);
   return t;
 }
 

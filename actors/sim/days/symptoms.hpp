@@ -55,8 +55,8 @@ inline constexpr auto symptom_rules = [] {
       symptom_rule{lost_host, harm_done::host, notice_by::silence},
       // LIV-1. recovery_test "a node that stands still for longer than the dead time is replaced"
       symptom_rule{frozen_process, harm_done::process, notice_by::silence},
-      // Nothing raises it by its name: the wait graph finds the pair (culprit_policy_test "a
-      // deadlock is a pair"), MON-1 has the node of one end replaced, which may be the sound one.
+      // The wait graph finds the pair (culprit_policy_test "a deadlock is a pair"), tests of pairs
+      // its sick end (MON-7, link_policy_test), and that end's node is replaced.
       symptom_rule{half_open_link, harm_done::link, notice_by::stuck},
       symptom_rule{cut_pair, harm_done::link, notice_by::stuck},
       // STK-1, CUL-1, MON-1: whom the others wait for is replaced. drills_test "a device that

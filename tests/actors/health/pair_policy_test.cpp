@@ -61,8 +61,8 @@ TEST_CASE("pairs: every node is in the first round") {
   }
 }
 
-TEST_CASE("PAI-1: one bad of N is named, whichever it is") {
-  for (int n = 4; n <= 8; ++n)
+TEST_CASE("PAI-1, PAI-3: one bad of N is named, whichever it is") {
+  for (int n = 3; n <= 8; ++n)
     for (const auto& bad : first_of(n)) {
       CAPTURE(n);
       CAPTURE(bad);

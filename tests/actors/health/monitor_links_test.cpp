@@ -1,0 +1,193 @@
+// The monitor where ranks wait for each other: whom it has tested, and whom it names then.
+#include <doctest/doctest.h>
+
+#include "actors/health/medic.hpp"
+#include "messages/any_msg.hpp"
+#include "tests/actors/health/watched_cluster.hpp"
+
+using namespace troupe;
+using namespace troupe::health;
+using namespace std::chrono_literals;
+
+namespace {
+
+using strings = std::vector<std::string>;
+using medic_call = troupe::test::told<fbs::CallActor>;
+
+/// Four nodes, a rank on each; those of n0 and n1 wait for each other.
+struct circle_of_two : health::test::watched_cluster {
+  circle_of_two() : watched_cluster(0, 4) {
+    train();
+    pass_with(4, everybody, false);
+    answer_circle();
+  }
+
+  void answer_circle() {
+    gateway.take<fbs::ListActors>().answer<fbs::ClusterView>([](fbs::ClusterViewT& v) {
+      for (int i = 0; i < 4; ++i) {
+        auto& n = *v.nodes.emplace_back(std::make_unique<fbs::ActorListT>());
+        n.node = fmt::format("n{}", i);
+        auto& worker = *n.actors.emplace_back(std::make_unique<fbs::ActorInfoT>());
+        worker.path = fmt::format("worker/{}", i);
+        auto& wait = *worker.waits.emplace_back(std::make_unique<fbs::ActorWaitT>());
+        wait.whom = fmt::format("worker/{}", i == 0 ? 1 : 0);
+        wait.what = "reduce_scatter 1";
+        wait.for_ns = i == 0 ? 5'000'000'000 : 4'000'000'000;
+      }
+    });
+  }
+  /// The tests that medics are asked for and have not answered, as "n0,n1".
+  std::map<std::string, medic_call> tests() {
+    std::map<std::string, medic_call> out;
+    for (const auto& call : gateway.take_all<fbs::CallActor>()) {
+      CHECK(call->actor()->str() == "medic/*");
+      const auto m = decode({call->message()->data(), call->message()->size()});
+      REQUIRE(m);
+      REQUIRE(m->type() == message_traits<fbs::TestPair>::id);
+      out.emplace(call->node()->str() + "," + text_of(cast<fbs::TestPair>(*m)->peer()), call);
+    }
+    return out;
+  }
+  template <class R>
+  static void answer_with(const medic_call& call, const typename R::NativeTableType& report) {
+    call.answer<fbs::CallAnswers>([&](auto& all) {
+      auto& a = *all.answers.emplace_back(std::make_unique<fbs::CallAnswerT>());
+      a.actor = "medic/one";
+      a.message = encode(make_msg<R>({}, report));
+    });
+  }
+  static void fail_with(const medic_call& call, const error& why) {
+    call.answer<fbs::CallAnswers>([&](auto& all) {
+      auto& a = *all.answers.emplace_back(std::make_unique<fbs::CallAnswerT>());
+      a.actor = "medic/one";
+      a.failure = std::make_unique<fbs::FailureT>();
+      a.failure->code = static_cast<uint8_t>(why.code);
+      a.failure->kind = why.kind;
+      a.failure->message = why.message;
+    });
+  }
+  /// Messages come through; a group comes to its end, or meets nobody.
+  void answer(const medic_call& call, bool well) {
+    answer_with<fbs::PairReport>(call, {});
+    const auto group = gateway.take<fbs::CallActor>();
+    const auto m = decode({group->message()->data(), group->message()->size()});
+    REQUIRE(m);
+    REQUIRE(m->type() == message_traits<fbs::TestGroup>::id);
+    CHECK(text_of(cast<fbs::TestGroup>(*m)->nodes()).starts_with(call->node()->str() + ","));
+    fbs::GroupReportT r;
+    for (const char* node : {"one", "other"}) {
+      auto& member = *r.members.emplace_back(std::make_unique<fbs::GroupMemberT>());
+      member.node = node;
+      if (well)
+        member.seen = std::make_unique<fbs::TestGroupSeenT>();
+      else
+        member.failure = "nobody came";
+    }
+    answer_with<fbs::GroupReport>(group, r);
+  }
+  /// What the coordinator is told of.
+  strings lost() {
+    strings out;
+    for (const auto& l : coordinator.take_all<fbs::Leave>())
+      out.push_back(fmt::format("{} {}: {}", text_of(l->node()), text_of(l->finding()),
+                                text_of(l->reason())));
+    return out;
+  }
+};
+
+}  // namespace
+
+TEST_CASE("MON-7: of two that wait for each other the one that fails with a third node is lost") {
+  circle_of_two f;
+  auto first = f.tests();
+  REQUIRE(first.size() == 2);
+  f.answer(first.at("n2,n3"), true);
+  CHECK(f.tests().empty());  // each waits for the whole round
+  f.answer(first.at("n0,n1"), false);
+  auto second = f.tests();
+  REQUIRE(second.size() == 2);
+  f.answer(second.at("n0,n2"), true);
+  f.answer(second.at("n1,n3"), false);
+  f.pass_with(1, f.everybody, false);
+  CHECK(f.names() == strings{"half_open_link n1", "stuck_collective n0 0"});
+  CHECK(f.lost().empty());
+  f.pass_with(31, f.everybody, false);
+  const auto lost = f.lost();
+  REQUIRE(lost.size() == 1);
+  CHECK(lost[0].starts_with("n1 stuck_collective: holds up all others for 30 s"));
+  CHECK(lost[0].find("n0, or n3") != std::string::npos);
+  f.pass_with(2, f.everybody, true);
+  CHECK(f.names().empty());
+}
+
+TEST_CASE("MON-7: messages that do not come through are a failure, a medic that is busy is none") {
+  for (const bool busy : {false, true}) {
+    circle_of_two f;
+    auto first = f.tests();
+    f.answer(first.at("n2,n3"), true);
+    const auto silent = nothing_came_back("n1", 4'000);
+    f.fail_with(first.at("n0,n1"), busy ? exchange_under_way("n1") : error(silent));
+    auto second = f.tests();
+    CHECK(second.size() == (busy ? 0 : 2));
+    for (const auto& [nodes, test] : second)
+      nodes == "n0,n2" ? f.fail_with(test, silent) : f.answer(test, true);
+    f.pass_with(1, f.everybody, false);
+    const strings found{"half_open_link n0", "stuck_collective n0 0"}, stuck{found[1]};
+    CHECK(f.names() == (busy ? stuck : found));
+  }
+}
+
+TEST_CASE("MON-7: two that do well with others are a cut pair, and one of them is lost") {
+  circle_of_two f;
+  auto first = f.tests();
+  f.answer(first.at("n0,n1"), false);
+  f.answer(first.at("n2,n3"), true);
+  for (const auto& [nodes, test] : f.tests()) f.answer(test, true);
+  f.pass_with(1, f.everybody, false);
+  CHECK(f.names() == strings{"cut_pair n0", "stuck_collective n0 0"});
+  f.pass_with(31, f.everybody, false);
+  const auto lost = f.lost();
+  REQUIRE(lost.size() == 1);
+  CHECK(lost[0].starts_with("n0 stuck_collective"));
+}
+
+TEST_CASE("MON-7: nobody is lost while links are tested, and a refused test accuses nobody") {
+  circle_of_two f;
+  auto first = f.tests();
+  f.pass_with(40, f.everybody, false);  // longer than recovery.stuck_after_s
+  CHECK(f.tests().empty());
+  CHECK(f.lost().size() == 1);  // the gateway kept silent: that is the end of the tests
+  circle_of_two g;
+  for (const auto& [nodes, test] : g.tests()) test.refuse({errc::unavailable, "it is at another"});
+  CHECK(g.tests().empty());
+  g.pass_with(31, g.everybody, false);
+  CHECK(g.names() == strings{"stuck_collective n0 0"});
+  const auto lost = g.lost();
+  REQUIRE(lost.size() == 1);
+  CHECK(lost[0].starts_with("n0 stuck_collective"));
+}
+
+TEST_CASE("MON-7: what tests show once the job moves again counts for nothing") {
+  circle_of_two f;
+  auto first = f.tests();
+  f.pass_with(2, f.everybody, true);
+  f.answer(first.at("n0,n1"), false);
+  f.answer(first.at("n2,n3"), true);
+  CHECK(f.tests().empty());
+  CHECK(f.names().empty());
+  CHECK(f.lost().empty());
+}
+
+TEST_CASE("MON-7: who waits is not asked while medics wait for each other") {
+  circle_of_two f;
+  const auto first = f.tests();
+  f.pass_with(3, f.everybody, false);
+  for (const auto& [nodes, test] : first) f.answer_with<fbs::PairReport>(test, {});
+  f.pass_with(6, f.everybody, false);  // longer than between two questions
+  CHECK(f.gateway.take_all<fbs::ListActors>().empty());
+  for (const auto& sums : f.gateway.take_all<fbs::CallActor>())
+    f.fail_with(sums, exchange_under_way("n1"));
+  f.pass_with(2, f.everybody, false);
+  f.answer_circle();
+  CHECK(f.tests().empty());  // once in this time
+}
