@@ -380,7 +380,9 @@ void job_policy::begin_save(const std::filesystem::path& folder, uint64_t reques
   o.folder = folder / io::checkpoint::partial_name(step_, epoch_);
   o.request = request;
   pace_.begun(step_);
-  const bool last = last_save_ || stop_ || (all_steps_done() && !rewind_);
+  // While it is paused, steps may still be added.
+  const bool last =
+      last_save_ || stop_ || (state_ != job_state::paused && all_steps_done() && !rewind_);
   out_.push_back(todo::save{step_, o.folder.string(), copy, {tokens_, loss_}, last});
   orders_[step_] = std::move(o);
   show_while_paused();

@@ -30,10 +30,12 @@
 //     with the same bits, once for the norm and once for the updates.
 //   ENG-12 Where checkpoints lie beside the swap folder, chunks that live there go into them by
 //     links, and the rest by the saver; the vote is of both. Elsewhere the saver copies all. What
-//     fits comes back by links, too.
+//     fits comes back by links, too. Where a link is refused all the same, that checkpoint fails
+//     and later ones are copied.
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -186,7 +188,7 @@ class rank_engine : public engine {
   std::unique_ptr<gpu::optimizer> optimizer_;
   std::optional<swap_folder> swap_folder_;
   std::unique_ptr<gpu::swapper> swap_;  ///< null where all is in memory
-  bool links_ = false;                  ///< into options_.checkpoint_folder (ENG-12)
+  std::atomic<bool> links_{false};      ///< into options_.checkpoint_folder (ENG-12)
   std::vector<op_order> forwards_;      ///< of this step, where its passes may be made twice
   std::optional<op_order> last_backward_;
   std::unique_ptr<rank_copies> copies_;  ///< null where none are taken; waits for the saver

@@ -104,8 +104,10 @@ void rank_engine::save_by_links(uint64_t step, const std::filesystem::path& part
   order.head = saver_->head_of(step);
   order.rank = static_cast<uint32_t>(options_.at.rank);
   order.last = last;
-  swap_->keep(std::move(order),
-              [both](const joint_vote::links& chunks) { both->take(std::nullopt, chunks); });
+  swap_->keep(std::move(order), [this, both](const joint_vote::links& chunks) {
+    if (!chunks && chunks.error().is(gpu::links_refused)) links_ = false;  // the next is copied
+    both->take(std::nullopt, chunks);
+  });
 }
 
 /// Shards of chunks as this rank would have written them; the weights are made of them (publish).
@@ -116,7 +118,7 @@ gpu::chunk_taker rank_engine::taker(const std::filesystem::path& folder,
     const auto name = io::checkpoint::shard_name(static_cast<uint32_t>(options_.at.rank),
                                                  static_cast<uint32_t>(chunk));
     for (const auto& file : from.content().files)
-      if (file.name == name) return swap_->adopt(chunk, folder / name, file);
+      if (file.name == name) return swap_->adopt(chunk, folder / name, file, ending_.get_token());
     return false;
   };
 }

@@ -1,6 +1,7 @@
 // Sums, and a folder's life.
 #include "actors/train/swap_folder.hpp"
 
+#include <fcntl.h>
 #include <linux/magic.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
@@ -36,6 +37,13 @@ uint64_t workers_of(const config::job& job) {
   int64_t most = 1;
   for (const auto& n : job.cluster.node) most = std::max(most, n.workers);
   return static_cast<uint64_t>(most);
+}
+
+/// The mount that a path is in; 0 where the kernel does not tell.
+uint64_t mount_of(const fs::path& path) {
+  struct statx facts {};
+  if (::statx(AT_FDCWD, path.c_str(), 0, STATX_MNT_ID, &facts) != 0) return 0;
+  return (facts.stx_mask & STATX_MNT_ID) != 0 ? facts.stx_mnt_id : 0;
 }
 
 bool same_device(const fs::path& a, const fs::path& b) {
@@ -187,7 +195,10 @@ status remove_swap_leftover(const fs::path& path) {
 }
 
 bool swap_folder::links_into(const fs::path& dir) const {
-  if (dir.empty() || !same_device(path_, present_of(dir))) return false;
+  if (dir.empty()) return false;
+  const auto there = present_of(dir);
+  // Of one file system that is mounted twice each mount is a world of its own.
+  if (!same_device(path_, there) || mount_of(path_) != mount_of(there)) return false;
   const auto name = files() / "link";  // vfat has none, for one
   auto& system = io::local_files();
   const bool can = system.write_small(name, "", io::durable::no) &&

@@ -40,7 +40,11 @@ swap_needs swap_needs_of(const job_plan& plan) {
     bytes += s.bytes.on_disk * s.ranks.size();
     saved += s.share_bytes * s.ranks.size();
   }
-  return {bytes, checkpoints_beside(plan.job, saved, std::min(bytes, saved))};
+  // Weights beside their masters, 2 of 14 bytes a parameter, go into no checkpoint.
+  const auto& first = plan.ranks.front();
+  const bool separate = shape_of(plan.job, first.at, first.layers).compute != gpu::dtype::f32;
+  const auto linked = separate ? bytes / 14 * 12 : bytes;
+  return {bytes, checkpoints_beside(plan.job, saved, std::min(linked, saved))};
 }
 
 double expected_seconds(const swap_forecast& f, const gpu::machine_rates& rates) {

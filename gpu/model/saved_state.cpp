@@ -65,10 +65,9 @@ class restorer {
     std::optional<int> taken;  // arrays of a chunk stand together
     for (const auto& array : apart_) {
       if (taken == array.chunk) continue;
-      if (take && array.which == cp::part::master && take(array.chunk))
-        taken = array.chunk;
-      else
-        TROUPE_CHECK(carry_to_disk(array, how));
+      if (take && array.which == cp::part::master && take(array.chunk)) taken = array.chunk;
+      if (ending.stop_requested()) return error{errc::cancelled, "the rank ends"};
+      if (taken != array.chunk) TROUPE_CHECK(carry_to_disk(array, how));
     }
     return {};
   }

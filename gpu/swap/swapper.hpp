@@ -46,6 +46,8 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
+#include <stop_token>
 #include <string_view>
 #include <vector>
 
@@ -81,6 +83,10 @@ inline constexpr error_kind<std::string_view, std::string_view> swap_damaged{
     "swap_damaged", errc::bad_data, "{} is damaged at {}: it was read twice",
     "the disk or the memory of this machine gives back other bytes than it was given: see dmesg"};
 
+/// The file system takes no link; copies will do.
+inline constexpr error_kind<std::string> links_refused{
+    "links_refused", errc::io, "a checkpoint beside the swap folder cannot have links to it: {}"};
+
 /// After the last checkpoint of a run its state is that checkpoint's.
 inline constexpr error_kind<> state_given_away{
     "state_given_away", errc::bug, "the state has gone into the last checkpoint of the run"};
@@ -110,15 +116,17 @@ class swapper final : public chunk_mover {
   /// The shards that a checkpoint has got, or why it gets none.
   using kept = std::function<void(const result<std::vector<io::checkpoint::chunk_shard>>&)>;
   /// Enqueues that a checkpoint takes the files as they are behind the updates enqueued so far
-  /// (SWP-7). `done` is called once, on a stream's thread; a failure changes nothing else (SWP-8).
+  /// (SWP-7). `done` is called once, on a stream's thread. A failure changes nothing else (SWP-8),
+  /// but for a file that could not be written or synced: what is asked of it later fails (DK-3).
+  /// Errors: io, links_refused.
   void keep(keep_order order, kept done);
 
   /// Takes the state of a chunk over out of a checkpoint that got its file from a rank of this
   /// layout, by a link: all of it is read and summed, nothing is written, and the file stays the
   /// checkpoint's (SWP-7). False where that cannot be, damage included: nothing has changed then.
   /// Blocks; the chunk is quiet.
-  bool adopt(int chunk, const std::filesystem::path& shard,
-             const io::checkpoint::file_entry& entry);
+  bool adopt(int chunk, const std::filesystem::path& shard, const io::checkpoint::file_entry& entry,
+             const std::stop_token& ending = {});
 
   void fetch_weights(stream& s, int chunk) override;
   void release_weights(stream& s, int chunk) override;
@@ -132,6 +140,11 @@ class swapper final : public chunk_mover {
   io::swap_io_facts facts() const { return io_->facts(); }
 
  private:
+  /// A file as a checkpoint of such a step has it.
+  struct kept_shard {
+    uint64_t step = 0, epoch = 0;
+    io::checkpoint::chunk_shard facts;
+  };
   struct chunk_state {
     io::chunk_file layout{1, 1, false};
     std::filesystem::path name, next_name, weights_name;
@@ -139,7 +152,9 @@ class swapper final : public chunk_mover {
     io::file_id next = io::file_id::none;     ///< of the state behind a checkpoint's
     io::file_id weights = io::file_id::none;  ///< none where the masters are the weights
     uint64_t tail_bytes = 0;                  ///< room for a shard's end
-    bool kept = false;                 ///< a checkpoint has the file (SWP-7); state_out_'s thread's
+    /// A checkpoint has the file (SWP-7); state_out_'s thread's, as the next one.
+    bool kept = false;
+    std::optional<kept_shard> as;      ///< what it is there, where this process has written its end
     std::vector<io::group_sums> sums;  ///< by group
     std::vector<uint32_t> weight_sums;               ///< by group
     std::vector<std::vector<parameter_span>> spans;  ///< by group
@@ -219,7 +234,9 @@ class swapper final : public chunk_mover {
   result<io::checkpoint::chunk_shard> keep_chunk(int chunk, const keep_order& order);
   bool fits(int chunk, const io::checkpoint::footer& f) const;
   status take_file(int chunk, const std::filesystem::path& shard, io::file_id file,
-                   const std::vector<io::group_sums>& sums);
+                   const std::vector<io::group_sums>& sums, const std::stop_token& ending);
+  void forget_kept_arrays();
+  status link_chunk(int chunk, const keep_order& order);
   using group_use = std::function<status(io::swap_io::range group, const std::shared_ptr<void>&)>;
   status each_group(int chunk, io::file_id file, const std::vector<io::group_sums>& sums,
                     const group_use& use);

@@ -6,6 +6,7 @@
 //          that file the chunk's name, and the other is the checkpoint's alone
 //   adopt  the other way round: a run that goes on from a checkpoint has its files, by links, and
 //          its own are the next ones
+#include <algorithm>
 #include <cassert>
 #include <cstring>
 #include <optional>
@@ -29,18 +30,29 @@ using range = io::swap_io::range;
 void swapper::keep(keep_order order, kept done) {
   using shards = result<std::vector<cp::chunk_shard>>;
   auto out = std::make_shared<shards>(error{errc::cancelled, "the swap folder has failed before"});
+  // An earlier checkpoint's file may be copied here: reads of it come before, later ones behind.
+  state_out_->wait(weights_in_->record());
+  for (int c = 0; c < store_.chunk_count(); ++c)
+    if (on_disk(c)) store_.await_readers(*state_out_, c);
   state_out_->host_task([this, out, order = std::move(order)]() -> status {
     if (!failed_) *out = keep_now(order);
     return {};  // SWP-8
   });
   state_out_->notify([out, done = std::move(done)](const status&) { done(*out); });
   keeping_ = state_out_->record();
+  for (int c = 0; c < store_.chunk_count(); ++c)
+    if (on_disk(c)) at(c).written = keeping_;
 }
 
 result<std::vector<cp::chunk_shard>> swapper::keep_now(const keep_order& order) {
   assert(!options_.job.empty() && order.head.job == options_.job);
-  for (int c = 0; c < store_.chunk_count(); ++c)
-    if (at(c).kept) TROUPE_CHECK(own_again(c));  // not updated since: a step was passed over
+  forget_kept_arrays();
+  for (int c = 0; c < store_.chunk_count(); ++c) {
+    const auto& as = at(c).as;
+    const bool tried_again = as && as->step == order.head.step && as->epoch == order.head.epoch;
+    // Not updated since: a step was passed over.
+    if (at(c).kept && !tried_again) TROUPE_CHECK(own_again(c));
+  }
   TROUPE_CHECK(make_room(order.last));
   TROUPE_CHECK(io_->change([&](io::disk& d) -> status {
     TROUPE_TRY(first, cp::make_partial(d, order.partial, order.head.job));
@@ -53,7 +65,12 @@ result<std::vector<cp::chunk_shard>> swapper::keep_now(const keep_order& order) 
     TROUPE_TRY(shard, keep_chunk(c, order));
     out.push_back(std::move(shard));
   }
-  for (auto& c : chunks_) c.kept = c.file != io::file_id::none;
+  for (size_t i = 0, shard = 0; i < chunks_.size(); ++i) {
+    auto& c = chunks_[i];
+    if (c.file == io::file_id::none) continue;
+    c.kept = true;
+    c.as = kept_shard{order.head.step, order.head.epoch, out[shard++]};
+  }
   return out;
 }
 
@@ -66,7 +83,9 @@ status swapper::make_room(bool last) {
     return {};
   }();
   if (outcome) return {};
-  drop_next();
+  const bool needed =
+      std::any_of(chunks_.begin(), chunks_.end(), [](const auto& c) { return c.kept; });
+  if (!needed) drop_next();
   return outcome.error().within("room for the steps behind a checkpoint");
 }
 
@@ -94,20 +113,24 @@ void swapper::drop_next() {
 
 result<cp::chunk_shard> swapper::keep_chunk(int chunk, const keep_order& order) {
   auto& c = at(chunk);
+  if (c.kept) {  // with this end
+    TROUPE_CHECK(link_chunk(chunk, order));
+    return c.as->facts;
+  }
   const auto& info = store_.info(chunk);
   const auto planned = saved_chunks({&info, 1}).at(0);
   auto footer = io::chunk_footer(c.layout, planned, store_.slice(chunk).first, order.head,
                                  order.rank, c.sums);
   TROUPE_TRY(tail, cp::encode_tail(footer));
   assert(tail.bytes.size() == c.tail_bytes && tail.offset == c.layout.state_bytes());
+  const io::memory_holder holder("state for a checkpoint");
   TROUPE_TRY(made, io::io_buffer::make(tail.bytes.size()));
   auto memory = std::make_shared<io::io_buffer>(std::move(made));
   std::memcpy(memory->bytes().data(), tail.bytes.data(), tail.bytes.size());
   const range end{c.file, tail.offset, memory->bytes()};
   TROUPE_CHECK(io_->write({&end, 1}, memory));
   TROUPE_CHECK(io_->sync(c.file));  // SWP-7
-  const auto name = order.partial / cp::shard_name(order.rank, static_cast<uint32_t>(chunk));
-  TROUPE_CHECK(io_->change([&](io::disk& d) { return d.link(c.name, name); }));
+  TROUPE_CHECK(link_chunk(chunk, order));
   return cp::chunk_shard{static_cast<uint32_t>(chunk),
                          tail.file_bytes,
                          footer.stream_bytes,
@@ -115,6 +138,23 @@ result<cp::chunk_shard> swapper::keep_chunk(int chunk, const keep_order& order) 
                          tail.footer_crc,
                          tail.slot_digest,
                          std::move(footer.pieces)};
+}
+
+status swapper::link_chunk(int chunk, const keep_order& order) {
+  const auto& c = at(chunk);
+  const auto name = order.partial / cp::shard_name(order.rank, static_cast<uint32_t>(chunk));
+  const auto linked = io_->change([&](io::disk& d) { return d.link(c.name, name); });
+  if (linked) return {};
+  const auto& why = linked.error();
+  const bool ever = why.kind != "EXDEV" && why.kind != "EPERM" && why.kind != "EOPNOTSUPP" &&
+                    why.kind != "EMLINK";
+  return ever ? why : links_refused(why.message);
+}
+
+/// Room that is planned for both (residency.hpp).
+void swapper::forget_kept_arrays() {
+  std::lock_guard lock(kept_mutex_);
+  kept_ = {};
 }
 
 namespace {
@@ -145,7 +185,8 @@ bool swapper::fits(int chunk, const cp::footer& f) const {
          f.crc32c.size() == own.crc32c.size() && f.pieces == own.pieces;
 }
 
-bool swapper::adopt(int chunk, const std::filesystem::path& shard, const cp::file_entry& entry) {
+bool swapper::adopt(int chunk, const std::filesystem::path& shard, const cp::file_entry& entry,
+                    const std::stop_token& ending) {
   auto& c = at(chunk);
   if (options_.job.empty() || !options_.verify) return false;
   await_quiet(c);
@@ -162,7 +203,7 @@ bool swapper::adopt(int chunk, const std::filesystem::path& shard, const cp::fil
     return {};
   });
   // What is damaged is for whoever reads it next to tell.
-  const auto taken = !fitting ? fitting : take_file(chunk, shard, file, sums);
+  const auto taken = !fitting ? fitting : take_file(chunk, shard, file, sums, ending);
   if (taken) return true;
   if (file != io::file_id::none)
     static_cast<void>(io_->change([file](io::disk& d) -> status {
@@ -174,14 +215,21 @@ bool swapper::adopt(int chunk, const std::filesystem::path& shard, const cp::fil
 
 /// Where all of it is as it was written.
 status swapper::take_file(int chunk, const std::filesystem::path& shard, io::file_id file,
-                          const std::vector<io::group_sums>& sums) {
+                          const std::vector<io::group_sums>& sums, const std::stop_token& ending) {
   auto& c = at(chunk);
-  TROUPE_CHECK(each_group(chunk, file, sums, [](range, const auto&) { return status(); }));
+  const auto read = each_group(chunk, file, sums, [&](range, const auto&) -> status {
+    return ending.stop_requested() ? error{errc::cancelled, "the rank ends"} : status();
+  });
+  if (!read) return read;
   const auto named = io_->change([&](io::disk& d) -> status {
+    const auto link = c.name.string() + ".link";
     TROUPE_TRY(made, d.make_dir(c.next_name.parent_path()));
     static_cast<void>(made);
-    TROUPE_CHECK(d.link(shard, c.next_name));
-    return d.exchange(c.name, c.next_name);  // the file that was made for the chunk is its next one
+    TROUPE_CHECK(d.link(shard, link));
+    TROUPE_CHECK(d.rename(c.name, c.next_name));  // what was made for the chunk is its next file
+    const auto renamed = d.rename(link, c.name);
+    if (!renamed) static_cast<void>(d.rename(c.next_name, c.name));
+    return renamed;
   });
   if (!named) return named;
   c.next = std::exchange(c.file, file);
@@ -197,6 +245,7 @@ status swapper::take_file(int chunk, const std::filesystem::path& shard, io::fil
 status swapper::each_group(int chunk, io::file_id file, const std::vector<io::group_sums>& sums,
                            const group_use& use) {
   auto& c = at(chunk);
+  forget_kept_arrays();
   const io::memory_holder holder("state for a checkpoint");
   TROUPE_TRY(made, io::io_buffer::make(c.layout.group_bytes()));
   const auto memory = std::make_shared<io::io_buffer>(std::move(made));
@@ -232,12 +281,16 @@ status swapper::own_again(int chunk) {
 
 /// The next file becomes the chunk's.
 status swapper::take_over(chunk_state& c) {
-  const auto old = std::exchange(c.file, std::exchange(c.next, io::file_id::none));
-  c.kept = false;
-  return io_->change([&c, old](io::disk& d) {
-    d.close(old);
-    return d.rename(c.next_name, c.name);
+  const auto renamed = io_->change([&c](io::disk& d) -> status {
+    TROUPE_CHECK(d.rename(c.next_name, c.name));
+    d.close(c.file);
+    return {};
   });
+  if (!renamed) return renamed;
+  c.file = std::exchange(c.next, io::file_id::none);
+  c.kept = false;
+  c.as.reset();
+  return {};
 }
 
 }  // namespace troupe::gpu

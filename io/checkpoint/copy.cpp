@@ -68,8 +68,11 @@ result<std::unique_ptr<copier>> copier::begin(disk& to, std::shared_ptr<const fi
     if (!f.shard) others.push_back(f.name);
   auto made = to.make_dir(out->partial_);
   if (made && !*made) TROUPE_CHECK(into_target(remove_folder(to, out->partial_)));  // of before
-  if (made) made = make_partial(to, out->partial_, out->head().job, std::move(others));
+  if (made)
+    made = make_partial(to, out->partial_, out->head().job, std::move(others), durable::yes);
   if (!made) return of_target(made.error());
+  // The mark before any other file: without it nobody knows whose a torn copy is.
+  TROUPE_CHECK(into_target(to.sync_dir(out->partial_)));
   return out;
 }
 

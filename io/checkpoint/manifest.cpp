@@ -60,6 +60,7 @@ status check_files(const manifest& m) {
   for (const auto& f : m.files) {
     if (!is_file_name(f.name)) return file_name_invalid();
     if (!names.insert(f.name).second) return listed_twice("file", f.name);
+    if (!f.shard && f.slot_bytes > 0) return slots_impossible(f.slot_bytes);
     if (!f.shard) continue;
     shards += f.slot_bytes == 0 ? 1 : 0;
     TROUPE_CHECK(check_shard(m, f));

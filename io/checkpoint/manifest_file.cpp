@@ -210,6 +210,8 @@ result<const fbs::Manifest*> open_envelope(std::span<const std::byte> bytes,
   if (!is_known(raw.version)) return other_version(fmt::format("version {}", raw.version));
   const auto* root = verified_root<fbs::Manifest>(body, manifest_identifier, copy);
   if (!root) return wrong_file("it is not readable");
+  if (is_known(root->format()) && root->format() != raw.version)
+    return wrong_file("it says two versions of itself");
   return root;
 }
 

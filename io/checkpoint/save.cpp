@@ -19,11 +19,11 @@ status remove_folder(disk& d, const fs::path& folder) {
 }
 
 result<bool> make_partial(disk& d, const fs::path& partial, const std::string& job,
-                          std::vector<std::string> others) {
+                          std::vector<std::string> others, durable how) {
   TROUPE_TRY(first, d.make_dir(partial));
   const auto mark = partial / mark_file;
   if (first || !d.read_small(mark, max_mark_bytes))  // who came first may have died between the two
-    TROUPE_CHECK(d.write_small(mark, partial_mark(job, std::move(others)), durable::no));
+    TROUPE_CHECK(d.write_small(mark, partial_mark(job, std::move(others)), how));
   return first;
 }
 
@@ -119,7 +119,7 @@ status make_way(disk& d, const fs::path& complete, const std::vector<dir_entry>&
 template <class Parse>
 auto read_end(disk& d, const fs::path& shard, uint64_t at, uint64_t bytes, Parse parse)
     -> decltype(parse(std::span<const std::byte>())) {
-  auto end = io_buffer::allocate(bytes - at);
+  TROUPE_TRY(end, io_buffer::make(bytes - at));
   const auto memory = end.bytes();
   TROUPE_TRY(file, d.open(shard, {}));
   status outcome = d.read(file, at, std::move(end), 0);

@@ -108,7 +108,7 @@ result<std::filesystem::path> publish(disk& d, const std::filesystem::path& part
 /// as they are known; true when it was made now. Errors: those of disk::make_dir and
 /// disk::write_small.
 result<bool> make_partial(disk& d, const std::filesystem::path& partial, const std::string& job,
-                          std::vector<std::string> others = {});
+                          std::vector<std::string> others = {}, durable mark = durable::no);
 
 /// Removes a checkpoint's folder with what is in it, unless it holds what no checkpoint has
 /// (folder_claim.hpp). Blocks. Errors: permission; io.

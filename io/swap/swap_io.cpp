@@ -29,7 +29,9 @@ struct swap_io::call {
   uint64_t offset = 0;  ///< within it
   uint64_t under_way = 0;
   status outcome;     ///< of its thread's once `done`
-  bool done = false;  ///< guarded by the mutex
+  bool done = false;  ///< guarded by the mutex, as the next two
+  bool begun = false;  ///< of `names`: they use what their caller has on its stack
+  bool left = false;   ///< its caller waits no more
   std::condition_variable told;
 
   bool all_started() const {
@@ -115,7 +117,10 @@ status swap_io::submit(const call_ptr& c) {
   queue_.push_back(c);
   asked_.notify_all();
   disk_->wake();
-  if (!c->told.wait_for(lock, options_.patience, [&] { return c->done; }))
+  const auto over = [&] { return c->done; };
+  if (!c->told.wait_for(lock, options_.patience, over) && c->begun) c->told.wait(lock, over);
+  c->left = !c->done;
+  if (c->left)
     return error{errc::timeout,
                  fmt::format("the swap folder's disk did not answer within {} s",
                              options_.patience.count() / 1000),
@@ -182,7 +187,7 @@ void swap_io::start_pieces() {
     in_turn_.pop_front();
     const auto c = calls_.at(id);
     if (c->names)
-      c->outcome = std::exchange(c->names, {})(*disk_);
+      change_names(*c);
     else if (c->synced != file_id::none)
       start_sync(*c, id);
     else if (!c->all_started())
@@ -192,6 +197,17 @@ void swap_io::start_pieces() {
     else
       finish_if_over(id);
   }
+}
+
+/// Unless nobody waits for it any more.
+void swap_io::change_names(call& c) {
+  const auto names = std::exchange(c.names, {});
+  {
+    std::lock_guard lock(mutex_);
+    if (c.left) return;
+    c.begun = true;
+  }
+  c.outcome = names(*disk_);
 }
 
 void swap_io::start_sync(call& c, uint64_t id) {

@@ -73,8 +73,9 @@ class swap_io {
   /// Makes a file of `bytes`, all of which are reserved on the disk. Errors: ENOSPC and others
   /// (io); permission where it is there already.
   result<file_id> create(const std::filesystem::path& name, uint64_t bytes);
-  /// Has the thread that owns the disk make or change names; no calls' bytes move meanwhile.
-  /// Errors: what it gives back.
+  /// Has the thread that owns the disk make or change names; no calls' bytes move meanwhile. It is
+  /// not called any more when this returns, and waited for once it was begun. Errors: what it gives
+  /// back; timeout.
   status change(std::function<status(disk&)> names);
   /// What was written to the file survives a power cut; by nobody else meanwhile (DK-4).
   status sync(file_id file);
@@ -100,6 +101,7 @@ class swap_io {
   status move(disk_op op, std::span<const range> what, const std::shared_ptr<void>& owner);
   status submit(const call_ptr& c);
   void start_pieces();
+  void change_names(call& c);
   void start_sync(call& c, uint64_t id);
   void start_piece(call& c, uint64_t id);
   void answer(completion done);

@@ -234,6 +234,17 @@ TEST_CASE("job: a person's save is made after the step, or at once while paused"
   CHECK(paused_job.person(heard::save_now{}) == "saved already: " + folder_of(3));
 }
 
+TEST_CASE("job: a save while paused is never the last, since steps may still be added") {
+  auto job = trained(2);
+  job.person(heard::pause{0, pause_cause::person, ""});
+  job.step();
+  REQUIRE(job.policy.state() == paused);
+  job.person(heard::set_value{0, "train.steps", "3"});
+  job.person(heard::save_now{});
+  REQUIRE(job.find<todo::save>());
+  CHECK_FALSE(job.find<todo::save>()->last);
+}
+
 TEST_CASE("job: a person is told of a save that failed, and of an end that came first") {
   auto job = trained(2);
   job.person(heard::pause{0, pause_cause::person, ""});

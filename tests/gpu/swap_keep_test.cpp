@@ -211,6 +211,10 @@ TEST_CASE("SWP-8: without room for a second copy a checkpoint fails, and trainin
   REQUIRE_MESSAGE(last, (last ? std::string() : render(last.error())));
   CHECK(state_in(ground, swapped.store(), 2) == trained_in_memory(*ground.owner, c, 2));
   CHECK(swapped.failure());
+  // Tried again, as after a commit that failed, it needs none either.
+  auto again = order_of(2, true);
+  again.partial = "/again";
+  REQUIRE(keep(swapped, again).get());
   swapped.enqueue_step(3);
   swapped.wait();
   REQUIRE_FALSE(swapped.failure());
@@ -228,11 +232,55 @@ TEST_CASE("SWP-7: a checkpoint whose bytes may not be on the disk gets no vote")
       const auto told = keep(swapped, order_of(1)).get();
       REQUIRE_FALSE(told);
       CHECK(told.error().code == errc::io);
+      swapped.enqueue_step(2);
+      swapped.wait();
+      CHECK(bool(swapped.failure()) == (site == io::fault_site::link));  // else the file is dead
       if (site != io::fault_site::link) continue;
-      swapped.enqueue_step(2);  // nothing of it is in the way of the next steps
       CHECK(swapped.state() == trained_in_memory(*ground.owner, {}, 2));
-      CHECK(swapped.failure());
     }
+}
+
+TEST_CASE("SWP-7: steps behind a checkpoint of what another one has already have their bits") {
+  for (unsigned seed = 1; seed <= 6; ++seed) {
+    keeping_ground ground;
+    ground.how.seed = seed;
+    ground.how.reorder = true;
+    ground.how.short_move = 0.2;
+    swap_trainer swapped(*ground.owner, {}, ground.options());
+    for (int step = 1; step <= 2; ++step) swapped.enqueue_step(step);
+    auto first = keep(swapped, order_of(2));
+    auto second = keep(swapped, order_of(9));  // of steps whose gradients were not taken
+    for (int step = 3; step <= 5; ++step) swapped.enqueue_step(step);
+    REQUIRE(first.get());
+    REQUIRE(second.get());
+    CHECK(swapped.state() == trained_in_memory(*ground.owner, {}, 5));
+    CHECK(swapped.failure());
+    const auto expected = trained_in_memory(*ground.owner, {}, 2);
+    CHECK(state_in(ground, swapped.store(), 2) == expected);
+    CHECK(state_in(ground, swapped.store(), 9) == expected);
+  }
+}
+
+TEST_CASE("SWP-6: a file that cannot have its name back ends the training") {
+  keeping_ground ground;
+  ground.how.plan = {{io::fault_site::rename, 1, io::fault_effect::fail, EIO}};
+  swap_trainer swapped(*ground.owner, {}, ground.options());
+  swapped.train(1);
+  REQUIRE(keep(swapped, order_of(1)).get());
+  swapped.enqueue_step(2);
+  swapped.wait();
+  REQUIRE_FALSE(swapped.failure());
+  CHECK(state_in(ground, swapped.store(), 1) == trained_in_memory(*ground.owner, {}, 1));
+}
+
+TEST_CASE("a link that the file system refuses is told as that") {
+  keeping_ground ground;
+  ground.how.plan = {{io::fault_site::link, 1, io::fault_effect::fail, EXDEV}};
+  swap_trainer swapped(*ground.owner, {}, ground.options());
+  swapped.train(1);
+  const auto told = keep(swapped, order_of(1)).get();
+  REQUIRE_FALSE(told);
+  CHECK(told.error().is(links_refused));
 }
 
 TEST_CASE("SWP-6: a swap folder that has failed gives no checkpoint anything") {

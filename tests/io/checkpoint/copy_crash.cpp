@@ -74,7 +74,6 @@ copy_verdict cut_everywhere(const sources& from, const std::shared_ptr<crash_sto
   image_limits limits;
   limits.enumerate = 4;
   limits.samples = samples;
-  const auto removal = removal_begins(*store);
   for (size_t point = 0; point <= store->points(); ++point) {
     const auto marks = store->marks_before(point);
     const size_t promised = marks.empty() ? 0 : std::stoull(marks.back());
@@ -83,7 +82,7 @@ copy_verdict cut_everywhere(const sources& from, const std::shared_ptr<crash_sto
       ++v.images;
       faulty_disk d(image, {});
       const auto found = found_in(from, d);
-      const bool stray = point >= removal && leaves_a_stray(d, tier);
+      const bool stray = leaves_a_stray(d, tier);  // which no copy would be made into again
       if (found && *found >= promised && !stray) continue;
       if (v.wrong++ == 0)
         v.first = fmt::format("before \"{}\", kept: {}", store->text(point), images.kept());
