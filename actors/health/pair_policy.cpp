@@ -62,6 +62,21 @@ bool pair_policy::is_proven(const std::string& node) const {
   });
 }
 
+bool pair_policy::failed_with_two(const std::string& node) const {
+  std::set<std::string> with;
+  for (const auto& [p, passed] : first_)
+    if (!passed && (p.first == node || p.second == node))
+      with.insert(p.first == node ? p.second : p.first);
+  return with.size() > 1 &&
+         std::any_of(with.begin(), with.end(), [&](const auto& n) { return is_proven(n); });
+}
+
+std::optional<bool> pair_policy::second_of(const std::string& node) const {
+  if (const auto it = second_.find(node); it != second_.end()) return it->second;
+  if (!is_proven(node) && failed_with_two(node)) return false;
+  return std::nullopt;
+}
+
 std::string pair_policy::proven_beside(const std::string& not_with, size_t turn) const {
   std::vector<std::string> proven;
   for (const auto& n : nodes_)
@@ -73,7 +88,7 @@ std::vector<pair_policy::pair> pair_policy::second_round() const {
   std::vector<pair> out;
   std::set<std::string> asked;
   const auto add = [&](const std::string& suspect, const std::string& failed_with) {
-    if (is_proven(suspect) || !asked.insert(suspect).second) return;
+    if (is_proven(suspect) || failed_with_two(suspect) || !asked.insert(suspect).second) return;
     const auto with = proven_beside(failed_with, out.size());  // PAI-2
     if (!with.empty()) out.emplace_back(suspect, with);
   };
@@ -92,10 +107,9 @@ pair_policy::outcome pair_policy::conclude() const {
     if (passed) continue;
     bool somebody = false, all_well = true;
     for (const auto& node : {p.first, p.second}) {
-      const auto again = second_.find(node);
-      const bool well = again == second_.end() ? is_proven(node) : again->second;
-      all_well = all_well && well;
-      if (again == second_.end() || again->second) continue;
+      const auto again = second_of(node);
+      all_well = all_well && again.value_or(is_proven(node));
+      if (again.value_or(true)) continue;
       somebody = true;  // PAI-1
       if (named.insert(node).second) out.culprits.push_back(node);
     }

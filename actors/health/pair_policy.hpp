@@ -8,7 +8,7 @@
 //   PAI-1  Nobody is named who did not fail with a proven node: where all fail, nobody is.
 //   PAI-2  In a round a suspect is never paired with the node that it failed with.
 //   PAI-3  Of three nodes every pair is tested: else the middle one, if it is the sick one, leaves
-//     nobody who has proven himself.
+//     nobody who has proven himself. Who failed with two others there has had both rounds.
 #pragma once
 
 #include <cstdint>
@@ -90,6 +90,10 @@ class pair_policy {
 
  private:
   bool is_proven(const std::string& node) const;
+  /// In the first round, with a proven node and another.
+  bool failed_with_two(const std::string& node) const;
+  /// How the node did with a proven one beside whom it failed with; none: nobody asked.
+  std::optional<bool> second_of(const std::string& node) const;
   /// With whom, other than `not_with`; empty: there is nobody.
   std::string proven_beside(const std::string& not_with, size_t turn) const;
 

@@ -15,6 +15,7 @@ namespace troupe::gpu {
 
 namespace {
 
+namespace fs = std::filesystem;
 using io::state_part;
 using range = io::swap_io::range;
 
@@ -314,14 +315,15 @@ void swapper::write_group(const slot& s, int chunk, int group) {
 // -- on their threads -----------------------------------------------------------------------------
 
 /// SWP-5.
-status swapper::check(const chunk_state& c, int chunk, int group, std::string_view what,
+status swapper::check(const fs::path& file, int chunk, int group, std::string_view what,
                       std::span<const std::byte> bytes, uint64_t array_bytes, uint32_t sum) const {
   if (!options_.verify || array_sum(bytes, array_bytes) == sum) return {};
-  const int64_t first = store_.slice(chunk).first + c.layout.first(group);
+  const auto& layout = chunks_[static_cast<size_t>(chunk)].layout;
+  const int64_t first = store_.slice(chunk).first + layout.first(group);
   std::string_view tensor;
   for (const auto& t : store_.info(chunk).tensors)
     if (tensor.empty() || t.offset <= first) tensor = t.name;
-  return swap_damaged(c.name.string(), fmt::format("{} of {} and what follows it", what, tensor));
+  return swap_damaged(file.string(), fmt::format("{} of {} and what follows it", what, tensor));
 }
 
 status swapper::read_checked(std::span<const range> what, const std::shared_ptr<void>& owner,
@@ -341,7 +343,7 @@ status swapper::read_state(const slot& s, int chunk, int group, bool moments_are
   const auto sound = [&]() -> status {
     for (int p = 0; p < parts; ++p) {
       const auto which = all_parts[static_cast<size_t>(p)];
-      TROUPE_CHECK(check(c, chunk, group, name_of(which),
+      TROUPE_CHECK(check(c.name, chunk, group, name_of(which),
                          {reinterpret_cast<std::byte*>(memory.state(which)), memory.array_bytes},
                          memory.array_bytes,
                          c.sums[static_cast<size_t>(group)][static_cast<size_t>(p)]));
@@ -397,8 +399,9 @@ status swapper::read_weights(int chunk, std::byte* into, const std::shared_ptr<v
   const auto array_bytes = separate ? c.layout.weights_array_bytes() : c.layout.array_bytes();
   return read_checked(all, owner, [&]() -> status {
     for (size_t g = 0; g < all.size(); ++g)
-      TROUPE_CHECK(check(c, chunk, static_cast<int>(g), separate ? "weight" : "master",
-                         all[g].memory, array_bytes, separate ? c.weight_sums[g] : c.sums[g][0]));
+      TROUPE_CHECK(check(separate ? c.weights_name : c.name, chunk, static_cast<int>(g),
+                         separate ? "weight" : "master", all[g].memory, array_bytes,
+                         separate ? c.weight_sums[g] : c.sums[g][0]));
     return {};
   });
 }
@@ -474,7 +477,7 @@ status swapper::read(int chunk, part which, int64_t first, int64_t count, float*
       const range one{c.file, c.layout.offset(group, wanted), {memory->bytes().data(), bytes}};
       const auto sum = c.sums[static_cast<size_t>(group)][static_cast<size_t>(wanted)];
       TROUPE_CHECK(read_checked({&one, 1}, memory, [&] {
-        return check(c, chunk, group, name_of(wanted), one.memory, bytes, sum);
+        return check(c.name, chunk, group, name_of(wanted), one.memory, bytes, sum);
       }));
       kept = {chunk, group, c.writes, std::move(memory)};
     }

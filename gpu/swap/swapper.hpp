@@ -216,7 +216,7 @@ class swapper final : public chunk_mover {
   status read_state(const slot& s, int chunk, int group, bool moments_are_zero);
   status write_state(const slot& s, int chunk, int group);
   status read_weights(int chunk, std::byte* into, const std::shared_ptr<void>& owner);
-  status check(const chunk_state& c, int chunk, int group, std::string_view what,
+  status check(const std::filesystem::path& file, int chunk, int group, std::string_view what,
                std::span<const std::byte> bytes, uint64_t array_bytes, uint32_t sum) const;
   status read_checked(std::span<const io::swap_io::range> what, const std::shared_ptr<void>& owner,
                       const std::function<status()>& check_all);

@@ -254,7 +254,7 @@ status swapper::each_group(int chunk, io::file_id file, const std::vector<io::gr
     const auto sound = [&]() -> status {
       for (size_t p = 0; p < io::state_parts; ++p)
         if (const auto good =
-                check(c, chunk, g, "state",
+                check(c.name, chunk, g, "state",
                       one.memory.subspan(p * c.layout.array_bytes(), c.layout.array_bytes()),
                       c.layout.array_bytes(), sums[static_cast<size_t>(g)][p]);
             !good)

@@ -72,13 +72,14 @@ swap_io::~swap_io() {
 }
 
 result<file_id> swap_io::create(const std::filesystem::path& name, uint64_t bytes) {
-  auto made = std::make_shared<file_id>(file_id::none);  // whoever waits may give up
-  TROUPE_CHECK(change([=](disk& d) -> status {
+  auto made = file_id::none;
+  const auto outcome = change([&](disk& d) -> status {
     TROUPE_TRY(file, d.open(name, {open_mode::create, true, bytes}));
-    *made = file;
+    made = file;
     return {};
-  }));
-  return *made;
+  });
+  if (!outcome) return outcome.error();
+  return made;
 }
 
 status swap_io::change(std::function<status(disk&)> names) {

@@ -8,8 +8,9 @@
 #include <fstream>
 #include <future>
 
-#include "io/disk/faulty_disk.hpp"
 #include "io/base/memory_account.hpp"
+#include "io/disk/faulty_disk.hpp"
+#include "tests/errors.hpp"
 #include "tests/gpu/reference/reference_ops.hpp"
 #include "tests/gpu/swap_trainer.hpp"
 #include "tests/io/scratch.hpp"
@@ -179,6 +180,19 @@ TEST_CASE("SWP-4: state that somebody reads is not overwritten until he has done
   REQUIRE(store.read(chunk, part::m, then.data()));
   CHECK(std::search(before.begin(), before.end(), now.begin(), now.end()) != before.end());
   CHECK(now != then);
+}
+
+TEST_CASE("SWP-5: weights that changed on the disk are named by their own file") {
+  auto owner = make_reference_device();
+  scratch dir;
+  swap_trainer swapped(*owner, {testing::tiny_gpt2(), dtype::bf16}, in_folder(dir));
+  swapped.train(1);
+  swapped.wait();
+  damage(dir / "weights-0003", 100);
+  swapped.enqueue_step(2);
+  swapped.wait();
+  REQUIRE_FALSE(swapped.failure());
+  CHECK(is_error(swapped.failure().error(), swap_damaged, "weights-0003", "transformer.h.1."));
 }
 
 TEST_CASE("state that is written and read back by hand is the same, in pieces too") {

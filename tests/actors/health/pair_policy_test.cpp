@@ -73,6 +73,22 @@ TEST_CASE("PAI-1, PAI-3: one bad of N is named, whichever it is") {
     }
 }
 
+TEST_CASE("PAI-2, PAI-3: no pair is tested twice") {
+  for (int n = 2; n <= 8; ++n)
+    for (const auto& bad : first_of(n)) {
+      CAPTURE(n);
+      CAPTURE(bad);
+      pair_policy policy(first_of(n));
+      std::set<std::set<std::string>> seen;
+      const auto once = [&](const auto& p) { return seen.insert({p.first, p.second}).second; };
+      for (const auto& p : policy.first_round()) {
+        CHECK(once(p));
+        policy.tell_first(p, p.first != bad && p.second != bad);
+      }
+      for (const auto& p : policy.second_round()) CHECK(once(p));
+    }
+}
+
 TEST_CASE("pairs: two bad ones of one pair are both named") {
   auto o = found(first_of(4), {{"a", "b"}, {}});
   std::sort(o.culprits.begin(), o.culprits.end());
