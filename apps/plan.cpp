@@ -40,7 +40,8 @@ swap_plan swap_plan_of(const train::job_plan& plan, bool measures) {
   if (!out.forecast) return out;
   if (plan.job.cluster.launch == config::launch_mode::local) {
     const auto needs = train::swap_needs_of(plan);
-    if (const auto room = train::swap_room_of(plan.job.swap.dir, needs.bytes, needs.checkpoints))
+    if (const auto room = train::swap_room_of(plan.job.swap.dir, needs.bytes, needs.checkpoints,
+                                              plan.job.job.name))
       out.room = *room;
   }
   if (!measures) return out;
@@ -76,6 +77,7 @@ nlohmann::ordered_json swap_json(const swap_plan& s) {
   out["expected_s"] = train::expected_seconds(f, r);
   out["least_limit_s"] = least.seconds;
   out["least_bound_by"] = to_string(least.part);
+  out["clipped_limit_s"] = gpu::limit_of(f.clipped_work.whole(), r).seconds;
   return out;
 }
 

@@ -103,7 +103,8 @@ status swap_room(const train::job_plan& plan) {
   if (plan.job.cluster.launch != config::launch_mode::local) return {};
   const auto needs = train::swap_needs_of(plan);
   if (needs.bytes == 0) return {};
-  return train::check_swap_room(plan.job.swap.dir, needs.bytes, needs.checkpoints);
+  return train::check_swap_room(plan.job.swap.dir, needs.bytes, needs.checkpoints,
+                                plan.job.job.name);
 }
 
 /// The complete checkpoints of both tiers.

@@ -289,8 +289,11 @@ std::vector<uint64_t> folder_watch::checkpoints() {
         where_.violation(fmt::format("{}: {}", e.path.string(), render(whole.error())));
     }
   }
-  if (!room_.launch.from.empty() && head_of(room_.launch.checkpoint))
-    out.push_back(room_.launch.from.back().step);  // set aside before, perhaps
+  if (const auto& start = room_.launch; !start.from.empty()) {
+    const auto& tier = room_.tiers[environment::tier_of(start.checkpoint)];
+    const seen_anyway lifted(room_.files.store(), tier);
+    if (head_of(start.checkpoint)) out.push_back(start.from.back().step);  // set aside, perhaps
+  }
   std::sort(out.begin(), out.end());
   return out;
 }

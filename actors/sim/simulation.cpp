@@ -125,6 +125,7 @@ class simulation {
     launch_report_.keeps_some = options_.keep > 0 || (options_.second && options_.second_keep > 0);
     if (world_.now_ns() < harmful_until_ns_) launch_report_.worst = harm::fatal;
     heard_ = std::make_shared<told>();
+    notices_ = 0;
     room_.barriers.clear();
     for (auto& [rank, device_fault] : room_.device_faults) device_fault = {};
     if (!world_.alive(0)) world_.restart(0);
@@ -228,6 +229,7 @@ class simulation {
     const int64_t limit = launch_begun_ns_ + launch_limit_ns;
     const auto over = [this] {
       watch_.look(*heard_);
+      log_notices();
       return launch_over() || lingers();
     };
     if (world_.run(limit, over)) return;
@@ -237,6 +239,12 @@ class simulation {
         if (waits.size() < 8)
           waits.push_back(fmt::format("{} for {} of {}", v.path, w.what, w.whom));
     world_.violation(fmt::format("the launch does not end; waiting: {}", fmt::join(waits, "; ")));
+  }
+
+  /// What the job has said since it was looked at last.
+  void log_notices() {
+    for (; notices_ < heard_->notices.size(); ++notices_)
+      log("the job: " + heard_->notices[notices_]);
   }
 
   /// A node that stays long after its coordinator has gone (NOD-1).
@@ -568,6 +576,7 @@ class simulation {
   environment room_;
   node_processes nodes_;
   std::shared_ptr<told> heard_ = std::make_shared<told>();
+  size_t notices_ = 0;  ///< of them, those that are logged
   coordinator_actor coordinator_;
   bool coordinator_lives_ = false;
   int64_t coordinator_gone_ns_ = 0;

@@ -24,11 +24,12 @@
 #include "gpu/model/stage_model.hpp"
 #include "gpu/model/state_saver.hpp"
 #include "gpu/optim/optimizer.hpp"
+#include "gpu/swap/step_traffic.hpp"
+#include "io/base/memory_account.hpp"
 #include "io/base/model_config.hpp"
 #include "io/base/rank_grid.hpp"
 #include "io/base/result.hpp"
 #include "io/config/job.hpp"
-#include "io/base/memory_account.hpp"
 
 namespace troupe::train {
 
@@ -56,6 +57,7 @@ struct engine_options {
   std::vector<int> keeps = {};
   std::filesystem::path swap_dir = {};  ///< of chunks that shape.where has on disk
   bool swap_verify = true;
+  gpu::clip_way swap_clip = gpu::clip_way::automatic;
   uint64_t process_bytes = 0;  ///< that its process may hold (memory_account); 0: no limit
   int64_t recheck_every = 0;  ///< steps from one rechecked layer to the next
   bool weights_follow = false;  ///< by load() or take_back(): build() makes none
@@ -101,6 +103,10 @@ struct step_outcome {
   std::vector<uint64_t> digests = {};  ///< of the weights before the update, by chunk
   std::optional<health::recheck_result> recheck = {};  ///< where one was ordered in the step
   uint64_t process_peak_bytes = 0;  ///< resident at most so far; 0: not known
+  /// It is not finished: its updates were dropped, since the norm of the gradients asks for others.
+  /// update() is called again, with the same numbers, before anything else; what is told then is of
+  /// both calls.
+  bool again = false;
 };
 
 /// Told of what the streams do, on their threads: begin and end of every operation. It must outlive
@@ -148,6 +154,8 @@ struct swap_facts {
   uint64_t disk_bytes = 0;     ///< of its files
   uint64_t memory_bytes = 0;   ///< that the stage takes
   uint64_t read_bytes = 0, written_bytes = 0;  ///< so far
+  gpu::update_order order = gpu::update_order::behind_backward;  ///< of the step last begun
+  uint64_t redone_steps = 0;  ///< so far, whose updates were dropped and made again
   io::memory_account::table memory = {};       ///< of the process
 };
 

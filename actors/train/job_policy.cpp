@@ -488,6 +488,7 @@ void job_policy::save_ended(uint64_t step, const status& how) {
 void job_policy::finish() {
   // Whoever stops a job without saving, but after its last step, has come too late.
   if (stop_ && !stop_->saves && !all_steps_done()) return succeed();
+  if (requests_.no_step_follows()) say("no step follows: it does not pause");
   const auto& c = plan_.job.checkpoint;
   last_save_.emplace(c.room_wait_s * 1'000'000'000, !second_.empty());
   state_ = settling;

@@ -26,11 +26,6 @@ constexpr uint64_t tag_of(pipeline_op kind, int micro_batch) {
   return 2 * static_cast<uint64_t>(micro_batch) + (gradient ? 1 : 0);
 }
 
-double now_ms() {
-  using namespace std::chrono;
-  return duration<double, std::milli>(steady_clock::now().time_since_epoch()).count();
-}
-
 }  // namespace
 
 result<std::unique_ptr<rank_engine>> rank_engine::make(const engine_options& options) {
@@ -214,9 +209,15 @@ void rank_engine::connect_groups(group_tables tables, completion done) {
 
 // -- one step -----------------------------------------------------------------------------------
 
+double rank_engine::now_ms() {
+  using namespace std::chrono;
+  return duration<double, std::milli>(steady_clock::now().time_since_epoch()).count();
+}
+
 void rank_engine::begin_step() {
   compute_->notify([this](const status&) { clock_.begin_step(now_ms()); });
   forwards_.clear();
+  choose_order();
   model_->reset_loss(*compute_);
 }
 
@@ -412,8 +413,8 @@ void rank_engine::backward(const op_order& o, completion done) {
   compute_->wait(events.gradient_received);
   compute_->wait(events.input_grad_sent);  // ENG-3
   if (o.last) last_backward_ = o;
-  // Without a norm to wait for the only pass is that of the updates, which need to know the step.
-  const bool later = o.last && updates_under_backward() && options_.optimizer.clip_norm == 0;
+  // Without a pass for the norm the only one is that of the updates, which need to know the step.
+  const bool later = o.last && updates_under_backward() && order_ != gpu::update_order::twice;
   if (!later) run_backward(o, o.last ? when_gradient_is_whole() : gpu::stage_model::chunk_done{});
   compute_->notify(guarded(std::move(done)));
   events.freed = compute_->record();
@@ -460,6 +461,7 @@ void rank_engine::clip(int64_t step) {
   }
   compute_->copy(&read_.norm_squared, optimizer_->norm_squared(), sizeof(double));
   optimizer_->clip(*compute_);
+  compute_->copy(&read_.clip_factor, optimizer_->clip_factor(), sizeof(float));
 }
 
 /// Where the update's rule needs norms of whole tensors: each replica measures its slices.
@@ -541,9 +543,9 @@ void rank_engine::await_shipped() {
   await(pipeline_op::await_copies, [&] { compute_->wait(copies_->shipped()); });
 }
 
-void rank_engine::update_chunk(int chunk, float lr, int64_t step) {
+void rank_engine::update_chunk(int chunk, float lr, int64_t step, gpu::counts when) {
   if (model_->store().state_on_disk(chunk))
-    return swap_->update(*compute_, *optimizer_, chunk, lr, step);
+    return swap_->update(*compute_, *optimizer_, chunk, lr, step, when);
   await_copies(chunk);
   optimizer_->step(*compute_, chunk, lr, step);
   gather_weights(chunk);
@@ -591,8 +593,12 @@ void rank_engine::finish_evaluation(outcome_completion done) {
 /// Reads the loss back and hands everything over once the compute stream is there.
 void rank_engine::report(outcome_completion done) {
   compute_->copy(&read_.loss, model_->loss_sum(), sizeof(double));
-  compute_->notify([this, done = std::move(done)](const status& s) {
+  const bool may_be_dropped = order_ == gpu::update_order::speculate && updates_ == 1;
+  compute_->notify([this, may_be_dropped, done = std::move(done)](const status& s) {
     step_outcome outcome;
+    outcome.again = s && may_be_dropped && read_.clip_factor != 1;
+    if (outcome.again) return done(failure(), std::move(outcome));
+    passes_.over = now_ms();
     outcome.loss_sum = options_.at.last() ? read_.loss : 0;
     outcome.grad_norm = std::sqrt(read_.norm_squared);
     outcome.parts = clock_.take();

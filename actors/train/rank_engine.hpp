@@ -27,7 +27,9 @@
 //   ENG-11 What is in the swap folder has, after each step, the bits of training in memory. Where
 //     all gradients are kept until their norm is known, updates come behind it as ever; where there
 //     is no clipping, each chunk is updated under backward; else the step's passes are made twice,
-//     with the same bits, once for the norm and once for the updates.
+//     with the same bits, once for the norm and once for the updates, or chunks are updated under
+//     backward before the norm is known. Where it is above the limit, that is dropped, and the
+//     passes are made again.
 //   ENG-12 Where checkpoints lie beside the swap folder, chunks that live there go into them by
 //     links, and the rest by the saver; the vote is of both. Elsewhere the saver copies all. What
 //     fits comes back by links, too. Where a link is refused all the same, that checkpoint fails
@@ -54,6 +56,7 @@
 #include "gpu/model/stage_model.hpp"
 #include "gpu/model/state_saver.hpp"
 #include "gpu/optim/optimizer.hpp"
+#include "gpu/swap/clip_policy.hpp"
 #include "gpu/swap/swapper.hpp"
 
 namespace troupe::train {
@@ -130,6 +133,8 @@ class rank_engine : public engine {
     uint64_t token = 0;
     double begin_ms = 0;
   };
+  /// Of a clock that streams' threads read.
+  static double now_ms();
   status make_streams();
   status build_now();
   status open_swap(gpu::stage_model& model);
@@ -157,10 +162,13 @@ class rank_engine : public engine {
   void gather_weights(int chunk);
   void restore(const std::string& folder, gpu::restored what, completion done);
   void gather_restored(completion done);
-  void update_chunk(int chunk, float lr, int64_t step);
+  void update_chunk(int chunk, float lr, int64_t step, gpu::counts when = gpu::counts::at_once);
   void update_under_backward(float lr, int64_t step);
+  void update_with_known_norm(float lr, int64_t step);
+  void speculate(float lr, int64_t step);
+  void choose_order();
   void run_backward(const op_order& order, const gpu::stage_model::chunk_done& each);
-  bool updates_under_backward() const;
+  bool updates_under_backward() const { return order_ != gpu::update_order::behind_backward; }
   bool links_into(const std::filesystem::path& partial) const;
   gpu::chunk_taker taker(const std::filesystem::path& folder, const io::checkpoint::reader& from,
                          gpu::restored what);
@@ -191,6 +199,15 @@ class rank_engine : public engine {
   std::atomic<bool> links_{false};      ///< into options_.checkpoint_folder (ENG-12)
   std::vector<op_order> forwards_;      ///< of this step, where its passes may be made twice
   std::optional<op_order> last_backward_;
+  std::atomic<gpu::update_order> order_{gpu::update_order::behind_backward};  ///< of this step
+  int updates_ = 0;                  ///< calls of update() for it
+  std::atomic<uint64_t> redone_{0};  ///< steps whose updates were dropped
+  gpu::clip_policy clipping_;        ///< of the steps before
+  /// When the compute stream was where, ms. The stream's, until the step is over.
+  struct pass_times {
+    double begun = 0, norm_known = 0, over = 0;
+  };
+  pass_times passes_;
   std::unique_ptr<rank_copies> copies_;  ///< null where none are taken; waits for the saver
   std::unique_ptr<gpu::state_saver> saver_;
   std::stop_source ending_;  ///< of what blocks
@@ -211,6 +228,7 @@ class rank_engine : public engine {
   struct readings {
     double loss = 0;
     double norm_squared = 0;
+    float clip_factor = 1;
   };
   readings read_;
   std::shared_ptr<void> readings_pinned_, batches_pinned_;

@@ -48,6 +48,8 @@ std::optional<swap_facts> rank_engine::swap_facts() const {
   }
   out.disk_bytes = plan.on_disk;
   out.memory_bytes = plan.total();
+  out.order = order_;
+  out.redone_steps = redone_;
   const auto moved = swap_->facts();
   out.read_bytes = moved.read_bytes;
   out.written_bytes = moved.written_bytes;
@@ -123,33 +125,72 @@ gpu::chunk_taker rank_engine::taker(const std::filesystem::path& folder,
   };
 }
 
-bool rank_engine::updates_under_backward() const {
-  return swap_ && gpu::update_order_of(options_.shape.where, options_.optimizer.clip_norm > 0) !=
-                      gpu::update_order::behind_backward;
+/// How this step's chunks are updated, by what the ones before it have shown.
+void rank_engine::choose_order() {
+  using order = gpu::update_order;
+  if (!swap_) return;
+  if (std::exchange(updates_, 0) > 0) {
+    const bool clipped = read_.clip_factor != 1;
+    if (order_ == order::twice)
+      clipping_.made_twice(passes_.norm_known - passes_.begun, passes_.over - passes_.norm_known,
+                           clipped);
+    else
+      clipping_.speculated(clipped);
+  }
+  const auto planned = gpu::update_order_of(options_.shape.where, options_.optimizer.clip_norm > 0);
+  const bool free = options_.swap_clip == gpu::clip_way::automatic;
+  const bool waits = planned == order::speculate && free && !clipping_.speculates();
+  order_ = waits ? order::twice : planned;
+  compute_->notify([this](const status&) { passes_.begun = now_ms(); });
 }
 
-/// ENG-11. The passes are those of the step again, without a completion of their own, where the
-/// first were for the norm.
+/// ENG-11.
 void rank_engine::update_under_backward(float lr, int64_t step) {
-  const bool clips = options_.optimizer.clip_norm > 0;
-  if (clips) {
-    optimizer_->total_norm(*compute_);
-    model_->reset_loss(*compute_);
+  ++updates_;
+  switch (order_) {
+    case gpu::update_order::speculate:
+      if (updates_ == 1) return speculate(lr, step);
+      ++redone_;
+      swap_->were_dropped();
+      return update_with_known_norm(lr, step);
+    case gpu::update_order::twice:
+      optimizer_->total_norm(*compute_);
+      clip(step);
+      return update_with_known_norm(lr, step);
+    default:
+      clip(step);
+      run_backward(*last_backward_, [&](int chunk) {
+        optimizer_->note_norm(*compute_, chunk);
+        update_chunk(chunk, lr, step);
+      });
+      optimizer_->total_norm(*compute_);
+      compute_->copy(&read_.norm_squared, optimizer_->norm_squared(), sizeof(double));
   }
-  clip(step);
+}
+
+/// The passes are those of the step again, without a completion of their own: the first were for
+/// the norm.
+void rank_engine::update_with_known_norm(float lr, int64_t step) {
+  compute_->notify([this](const status&) { passes_.norm_known = now_ms(); });
+  model_->reset_loss(*compute_);
   for (const auto& o : forwards_) {
-    if (!clips) break;
     const auto all = batches_of(o);
     probed({pipeline_op::forward, o.micro_batch, 0, o.micro_batches},
            [&] { model_->forward(*compute_, all, gradient_scale()); });
   }
+  run_backward(*last_backward_, [&](int chunk) { update_chunk(chunk, lr, step); });
+}
+
+/// As if nothing were clipped; whether that is so is known behind the last chunk.
+void rank_engine::speculate(float lr, int64_t step) {
+  optimizer_->allow_unclipped(*compute_);
   run_backward(*last_backward_, [&](int chunk) {
-    if (!clips) optimizer_->note_norm(*compute_, chunk);
-    update_chunk(chunk, lr, step);
+    optimizer_->note_norm(*compute_, chunk);
+    update_chunk(chunk, lr, step, gpu::counts::once_settled);
   });
-  if (clips) return;
   optimizer_->total_norm(*compute_);
-  compute_->copy(&read_.norm_squared, optimizer_->norm_squared(), sizeof(double));
+  clip(step);
+  swap_->settle(*compute_, [this] { return read_.clip_factor == 1; });
 }
 
 }  // namespace troupe::train

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -47,6 +48,13 @@ uint64_t requests_policy::own_next() const noexcept {
 uint64_t requests_policy::next() const noexcept {
   const auto last = later_.empty() ? 0 : later_.back().step;
   return std::max({own_next(), furthest_ + 1, last});
+}
+
+bool requests_policy::no_step_follows() {
+  const bool will_pause = std::exchange(will_pause_, false);
+  paused_ = false;
+  std::erase_if(pending_, [](const request& r) { return r.what != kind::set; });
+  return will_pause;
 }
 
 void requests_policy::go_back(uint64_t finished_step) {

@@ -14,6 +14,8 @@
 //     and each setting is used first by the step that the answer named.
 //   REQ-6  Who goes back by order has the settings of that state: those that were made since hold
 //     no more, each of them is said, and new ones hold from the next step on.
+//   REQ-7  A pause that waits for the end of a step which no other follows is void: requests are
+//     refused from then on, so nobody could end it where a recovery makes steps again.
 #pragma once
 
 #include <algorithm>
@@ -61,6 +63,8 @@ class requests_policy {
   void step_ended() noexcept;
   /// The step under way, if any, will not end.
   void step_is_lost() noexcept { in_step_ = false; }
+  /// The last step is made (REQ-7). Whether a pause was asked for in it.
+  bool no_step_follows();
   /// The steps behind `finished_step` are made again (REQ-4).
   void go_back(uint64_t finished_step);
   /// The job goes back by order to a state that has these settings (REQ-6). A sentence for each

@@ -39,6 +39,20 @@ uint64_t workers_of(const config::job& job) {
   return static_cast<uint64_t>(most);
 }
 
+gpu::clip_way way_of(config::clip_way way) {
+  switch (way) {
+    case config::clip_way::automatic:
+      return gpu::clip_way::automatic;
+    case config::clip_way::speculate:
+      return gpu::clip_way::speculate;
+    case config::clip_way::hold:
+      return gpu::clip_way::hold;
+    case config::clip_way::twice:
+      return gpu::clip_way::twice;
+  }
+  return gpu::clip_way::automatic;
+}
+
 /// The mount that a path is in; 0 where the kernel does not tell.
 uint64_t mount_of(const fs::path& path) {
   struct statx facts {};
@@ -77,12 +91,15 @@ uint64_t swap_budget_bytes(const config::job& job, const engine_options& options
 }
 
 gpu::residency_budget steps_of(const engine_options& options) {
-  return {0, options.optimizer.clip_norm > 0, options.rows() / options.shape.micro_batch};
+  return {0, options.optimizer.clip_norm > 0, options.rows() / options.shape.micro_batch,
+          options.swap_clip};
 }
 
 uint64_t swap_floor_bytes(const config::job& job, const engine_options& options) {
   auto shape = options.shape;
-  shape.where = gpu::least_residency(options.model, options.shape, steps_of(options));
+  auto steps = steps_of(options);
+  steps.clip = way_of(job.swap.clip);
+  shape.where = gpu::least_residency(options.model, options.shape, steps);
   return process_overhead_bytes(job, options) +
          workers_of(job) * gpu::plan_stage(options.model, shape).total();
 }
@@ -92,14 +109,31 @@ void settle_host_bytes(config::job& job, uint64_t memory_bytes) {
     job.swap.host_bytes = static_cast<int64_t>(memory_bytes / 100 * share_percent);
 }
 
+namespace {
+
+/// What swap files may take of the drive: checkpoints need the rest.
+uint64_t room_for_versions(const config::job& job, const engine_options& options) {
+  uint64_t state = 0;
+  for (const auto& chunk : gpu::stage_chunks(options.model, options.shape))
+    state += static_cast<uint64_t>(chunk.count) * io::state_parts * sizeof(float);
+  const auto room =
+      swap_room_of(job.swap.dir, 0, checkpoints_beside(job, state, state), job.job.name);
+  if (!room || room->free_bytes <= room->checkpoint_bytes) return 0;
+  return room->free_bytes - room->checkpoint_bytes;
+}
+
+}  // namespace
+
 status settle_swap(engine_options& options, const config::job& job) {
   if (job.swap.dir.empty()) return {};
   options.swap_dir = job.swap.dir;
   options.swap_verify = job.swap.verify;
   options.process_bytes = static_cast<uint64_t>(job.swap.host_bytes) -
                           std::min(static_cast<uint64_t>(job.swap.host_bytes), program_bytes);
+  options.swap_clip = way_of(job.swap.clip);
   auto budget = steps_of(options);
   budget.bytes = swap_budget_bytes(job, options);
+  budget.disk_bytes = room_for_versions(job, options);
   auto where = gpu::plan_residency(options.model, options.shape, budget);
   options.shape.where =
       where ? std::move(*where) : gpu::least_residency(options.model, options.shape, budget);
@@ -121,8 +155,16 @@ beside_swap checkpoints_beside(const config::job& job, uint64_t checkpoint_bytes
                      held(at_least_one - 1) * swapped_bytes};
 }
 
-result<swap_room> swap_room_of(const fs::path& dir, uint64_t bytes,
-                               const beside_swap& checkpoints) {
+/// Bytes that are free once an ended process's folder is removed.
+uint64_t left_by(std::string_view job, const fs::path& dir) {
+  uint64_t out = 0;
+  if (const auto left = swap_leftovers(dir))
+    for (const auto& l : *left) out += l.job == job ? l.bytes : 0;
+  return out;
+}
+
+result<swap_room> swap_room_of(const fs::path& dir, uint64_t bytes, const beside_swap& checkpoints,
+                               std::string_view job) {
   const auto there = present_of(dir);
   struct statfs facts {};
   if (::statfs(there.c_str(), &facts) != 0)
@@ -131,11 +173,12 @@ result<swap_room> swap_room_of(const fs::path& dir, uint64_t bytes,
     return swap_is_memory(dir.string());
   const auto free = static_cast<uint64_t>(facts.f_bavail) * static_cast<uint64_t>(facts.f_bsize);
   const bool shared = checkpoints.bytes > 0 && same_device(there, present_of(checkpoints.dir));
-  return swap_room{bytes, shared ? checkpoints.bytes : 0, free};
+  return swap_room{bytes, shared ? checkpoints.bytes : 0, free + left_by(job, dir)};
 }
 
-status check_swap_room(const fs::path& dir, uint64_t bytes, const beside_swap& checkpoints) {
-  TROUPE_TRY(room, swap_room_of(dir, bytes, checkpoints));
+status check_swap_room(const fs::path& dir, uint64_t bytes, const beside_swap& checkpoints,
+                       std::string_view job) {
+  TROUPE_TRY(room, swap_room_of(dir, bytes, checkpoints, job));
   if (room.fits()) return {};
   const auto what = fmt::format("{} for what does not fit into memory", bytes_text(bytes));
   const auto more = room.checkpoint_bytes == 0
@@ -179,7 +222,8 @@ result<std::vector<swap_leftover>> swap_leftovers(const fs::path& dir) {
     if (!io::check_free(path)) continue;
     swap_leftover l{path, mark->job, 0};
     for (const auto& file : fs::recursive_directory_iterator(path / files_name, failed))
-      l.bytes += file.is_regular_file(failed) ? file.file_size(failed) : 0;
+      if (file.is_regular_file(failed) && file.hard_link_count(failed) == 1)
+        l.bytes += file.file_size(failed);
     out.push_back(std::move(l));
   }
   std::sort(out.begin(), out.end(), [](const auto& a, const auto& b) { return a.path < b.path; });

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -28,8 +29,9 @@ uint64_t swap_budget_bytes(const config::job& job, const engine_options& options
 /// Says what swap.host_bytes is where the job swaps and leaves it open: 80 % of `memory_bytes`.
 void settle_host_bytes(config::job& job, uint64_t memory_bytes);
 
-/// Settles where the chunks of a rank of this job live, in the options' shape; nothing where the
-/// job has no swap folder. Errors: budget_too_small; then it is what needs least.
+/// Settles where the chunks of a rank of this job live, in the options' shape, and whether its
+/// drive has a second version of them: by the room that it has now, where it is this machine's.
+/// Nothing where the job has no swap folder. Errors: budget_too_small; then it is what needs least.
 status settle_swap(engine_options& options, const config::job& job);
 
 /// How the steps of a rank's stage are, for its plan; without a number of bytes.
@@ -70,13 +72,14 @@ struct swap_room {
   uint64_t free_bytes = 0;
   bool fits() const { return free_bytes >= swap_bytes + checkpoint_bytes; }
 };
-/// Of swap files of `bytes` in the folder, or where it will be made. Errors: swap_is_memory, io.
+/// Of swap files of `bytes` in the folder, or where it will be made. What an ended process of the
+/// job has left there counts as free: its next one removes that first. Errors: swap_is_memory, io.
 result<swap_room> swap_room_of(const std::filesystem::path& dir, uint64_t bytes,
-                               const beside_swap& checkpoints);
+                               const beside_swap& checkpoints, std::string_view job = {});
 
 /// Whether that fits. Errors: the two above.
 status check_swap_room(const std::filesystem::path& dir, uint64_t bytes,
-                       const beside_swap& checkpoints = {});
+                       const beside_swap& checkpoints = {}, std::string_view job = {});
 
 /// A rank's folder of swap files, which is its own as long as this lives, and goes with it. What an
 /// earlier process of the same job and rank has left there is removed first.
@@ -107,7 +110,7 @@ class swap_folder {
 struct swap_leftover {
   std::filesystem::path path;
   std::string job;
-  uint64_t bytes = 0;  ///< of its files
+  uint64_t bytes = 0;  ///< of those of its files that no checkpoint has
 };
 
 /// Those in a folder that swap.dir names, by name. Errors: not_found, io.

@@ -24,7 +24,13 @@ std::optional<swap_forecast> forecast_swap(const job_plan& plan) {
   const auto stage = plan_stages(plan).front();
   const auto updates = static_cast<double>(stage.parameters);
   const double head = gpu::head_flops(plan.model, static_cast<double>(plan.job.tokens_per_step()));
-  out.work = gpu::work_of_step(out.traffic, stage.step_flops, head, o.shape.recompute, updates);
+  const auto work_of = [&](const gpu::step_traffic& traffic) {
+    return gpu::work_of_step(traffic, stage.step_flops, head, o.shape.recompute, updates);
+  };
+  out.work = work_of(out.traffic);
+  auto one_version = o.shape;
+  one_version.where.speculates = false;
+  out.clipped_work = work_of(gpu::traffic_of_step(plan.model, one_version, budget));
   out.least = gpu::work_of_step(gpu::traffic_of_step(plan.model, o.shape, unclipped),
                                 stage.step_flops, head, false, updates)
                   .whole();
@@ -42,8 +48,10 @@ swap_needs swap_needs_of(const job_plan& plan) {
   }
   // Weights beside their masters, 2 of 14 bytes a parameter, go into no checkpoint.
   const auto& first = plan.ranks.front();
-  const bool separate = shape_of(plan.job, first.at, first.layers).compute != gpu::dtype::f32;
-  const auto linked = separate ? bytes / 14 * 12 : bytes;
+  auto o = options_of(plan.job, plan.model, first.at, first.layers, threads_here(plan.job.cluster));
+  static_cast<void>(settle_swap(o, plan.job));
+  const auto one = o.shape.where.speculates ? bytes / 2 : bytes;
+  const auto linked = o.shape.compute == gpu::dtype::f32 ? one : one / 14 * 12;
   return {bytes, checkpoints_beside(plan.job, saved, std::min(linked, saved))};
 }
 

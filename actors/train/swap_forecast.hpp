@@ -18,6 +18,8 @@ struct swap_forecast {
   gpu::update_order order = gpu::update_order::behind_backward;
   gpu::step_traffic traffic;
   gpu::step_work work;
+  /// Of a step that is clipped: another one where it would have speculated.
+  gpu::step_work clipped_work;
   /// Of the least that any plan with these bytes in memory moves and computes: each chunk's weights
   /// once each way, its state once, passes made once.
   gpu::phase_work least;

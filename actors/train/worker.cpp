@@ -99,6 +99,8 @@ std::unique_ptr<fbs::SwapStatusT> swap_status(const std::optional<swap_facts>& f
   out->memory_bytes = f->memory_bytes;
   out->read_bytes = f->read_bytes;
   out->written_bytes = f->written_bytes;
+  out->clip = to_string(f->order);
+  out->redone_steps = f->redone_steps;
   out->budget_bytes = f->memory.limit_bytes;
   out->held_bytes = f->memory.held_bytes;
   out->peak_bytes = f->memory.peak_bytes;
@@ -289,42 +291,56 @@ caf::result<msg<fbs::OpDone>> run_op(worker_pointer self, const msg<fbs::RunOp>&
   return rp;
 }
 
+using step_promise = caf::typed_response_promise<msg<fbs::StepDone>>;
+
+msg<fbs::StepDone> step_done(worker_pointer self, const msg<fbs::FinishStep>& m,
+                             step_outcome outcome) {
+  const auto& o = self->state.options;
+  if (!m->evaluation())
+    publish_values(self, [&](fbs::WorkerStatusT& w) {
+      w.step = m->step();
+      w.parts = to_message(outcome.parts);
+      w.swap = swap_status(self->state.engine->swap_facts());
+    });
+  return make_msg<fbs::StepDone>(context_of(*self, m.header()), [&](fbs::StepDoneT& d) {
+    d.step = m->step();
+    d.rank = static_cast<uint32_t>(o.at.rank);
+    d.loss_sum = outcome.loss_sum;
+    d.target_count = o.at.last() ? static_cast<uint64_t>(o.rows() * o.shape.seq) : 0;
+    d.grad_norm = outcome.grad_norm;
+    d.parts = to_message(outcome.parts);
+    d.digests = std::move(outcome.digests);
+    d.recheck = to_message(std::move(outcome.recheck));
+    d.process_peak_bytes = outcome.process_peak_bytes;
+  });
+}
+
+/// Has the step updated, or evaluated; once more where its updates were dropped.
+void finish_by(worker_pointer self, const msg<fbs::FinishStep>& m, step_promise rp) {
+  auto& st = self->state;
+  auto done = [self, box = st.done, rp, m, build = st.builds](const status& s,
+                                                              step_outcome outcome) {
+    box->post([self, rp, m, s, build, outcome]() mutable {
+      if (!s)
+        rp.deliver(to_caf(s.error()));
+      else if (!outcome.again)
+        rp.deliver(step_done(self, m, std::move(outcome)));
+      else if (build != self->state.builds)  // another engine knows nothing of the step
+        rp.deliver(not_built());
+      else
+        finish_by(self, m, rp);
+    });
+  };
+  if (m->evaluation()) return st.engine->finish_evaluation(std::move(done));
+  st.engine->update(static_cast<int64_t>(m->step()), m->lr(), std::move(done));
+}
+
 caf::result<msg<fbs::StepDone>> finish(worker_pointer self, const msg<fbs::FinishStep>& m) {
   auto& st = self->state;
   if (!st.built) return not_built();
   auto rp = self->make_response_promise<msg<fbs::StepDone>>();
-  auto done = [self, box = st.done, rp, m](const status& s, step_outcome outcome) {
-    box->post([self, rp, m, s, outcome]() mutable {
-      if (!s) {
-        rp.deliver(to_caf(s.error()));
-        return;
-      }
-      const auto& o = self->state.options;
-      if (!m->evaluation())
-        publish_values(self, [&](fbs::WorkerStatusT& w) {
-          w.step = m->step();
-          w.parts = to_message(outcome.parts);
-          w.swap = swap_status(self->state.engine->swap_facts());
-        });
-      rp.deliver(make_msg<fbs::StepDone>(context_of(*self, m.header()), [&](fbs::StepDoneT& d) {
-        d.step = m->step();
-        d.rank = static_cast<uint32_t>(o.at.rank);
-        d.loss_sum = outcome.loss_sum;
-        d.target_count = o.at.last() ? static_cast<uint64_t>(o.rows() * o.shape.seq) : 0;
-        d.grad_norm = outcome.grad_norm;
-        d.parts = to_message(outcome.parts);
-        d.digests = std::move(outcome.digests);
-        d.recheck = to_message(std::move(outcome.recheck));
-        d.process_peak_bytes = outcome.process_peak_bytes;
-      }));
-    });
-  };
-  if (m->evaluation()) {
-    st.engine->finish_evaluation(std::move(done));
-    return rp;
-  }
-  if (m->digest()) st.engine->digest_weights();
-  st.engine->update(static_cast<int64_t>(m->step()), m->lr(), std::move(done));
+  if (!m->evaluation() && m->digest()) st.engine->digest_weights();
+  finish_by(self, m, rp);
   return rp;
 }
 

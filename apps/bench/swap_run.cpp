@@ -78,6 +78,7 @@ result<gpu::residency> residency_of(way w, const swap_plan& plan, const train::e
   }
   if (w == way::behind)
     for (auto& c : where.chunks) c.grad_frame = -1;
+  where.speculates = w == way::speculate;
   return where;
 }
 
@@ -91,6 +92,7 @@ class trainer {
     o.shape.where = std::move(where);
     o.swap_dir = plan.dir;
     o.swap_verify = w != way::noverify;
+    if (w == way::speculate) o.swap_clip = gpu::clip_way::speculate;
     o.job = std::string(to_string(w));
     // What `behind` has of its own is that updates wait for the norm of all gradients.
     if (w == way::behind && o.optimizer.clip_norm == 0) o.optimizer.clip_norm = never_clips;
@@ -143,16 +145,21 @@ class trainer {
 
   trainer() = default;
   status step() {
-    told<std::pair<status, double>> ended;
     engine_->run({pipeline_op::begin}, {});
     engine_->run({pipeline_op::forward, 0, 0, 0}, [](const status&) {});
     engine_->run({pipeline_op::backward, 0, 0, 0, true}, [](const status&) {});
-    engine_->update(++steps_, 1e-4, [ended](const status& s, const train::step_outcome& o) {
-      ended({s, o.loss_sum});
+    ++steps_;
+    auto done = update();
+    if (done.first && done.second.again) done = update();
+    loss_ = done.second.loss_sum / static_cast<double>(options_.shape.seq);
+    return done.first;
+  }
+  std::pair<status, train::step_outcome> update() {
+    told<std::pair<status, train::step_outcome>> ended;
+    engine_->update(steps_, 1e-4, [ended](const status& s, train::step_outcome o) {
+      ended({s, std::move(o)});
     });
-    const auto [state, loss_sum] = ended.wait();
-    loss_ = loss_sum / static_cast<double>(options_.shape.seq);
-    return state;
+    return ended.wait();
   }
   status settle() {
     auto& store = engine_->model()->store();
@@ -236,6 +243,11 @@ class rounds {
     for (const auto w : out_.plan.ways) {
       auto& r = out_.results.emplace_back();
       r.of = w;
+      if (w == way::speculate && out_.plan.clip_norm == 0) {
+        r.skipped = "nothing is clipped (--clip)";
+        trainers_.push_back(nullptr);
+        continue;
+      }
       auto made = trainer::make(w, out_.plan);
       if (!made && made.error().code != errc::no_memory) return made.error();
       if (!made) r.skipped = made.error().message;
@@ -270,6 +282,7 @@ class rounds {
       const auto steps = static_cast<uint64_t>(out_.plan.steps);
       out_.results[i].read_bytes = (after->read_bytes - before->read_bytes) / steps;
       out_.results[i].written_bytes = (after->written_bytes - before->written_bytes) / steps;
+      out_.results[i].redone_steps = after->redone_steps;
     }
     return out;
   }
@@ -317,7 +330,8 @@ class rounds {
 }  // namespace
 
 std::string_view to_string(way w) {
-  constexpr std::array<std::string_view, ways> names{"inmem", "sync", "behind", "ours", "noverify"};
+  constexpr std::array<std::string_view, ways> names{"inmem", "sync",      "behind",
+                                                     "ours",  "speculate", "noverify"};
   return names[static_cast<size_t>(w)];
 }
 
@@ -353,6 +367,7 @@ std::string text(const swap_measurement& m) {
         took.median, fmt::format("{:.3f} to {:.3f}", took.least, took.most),
         took.median > 0 ? r.limit_s / took.median : 0, to_string(r.part), r.expected_s,
         bytes_text(r.memory_bytes), bytes_text(r.read_bytes), bytes_text(r.written_bytes));
+    if (r.redone_steps > 0) out += fmt::format("{:<10} {} steps made again\n", "", r.redone_steps);
   }
   return out;
 }
@@ -384,7 +399,8 @@ nlohmann::ordered_json json(const swap_measurement& m) {
                            {"memory_bytes", r.memory_bytes},
                            {"disk_bytes", r.disk_bytes},
                            {"read_bytes", r.read_bytes},
-                           {"written_bytes", r.written_bytes}});
+                           {"written_bytes", r.written_bytes},
+                           {"redone_steps", r.redone_steps}});
   return out;
 }
 

@@ -6,7 +6,9 @@
 //   behind   gradients are kept in memory and chunks updated behind backward, as ZeRO-Infinity's
 //            optimizer is a phase of its own (which writes gradients to the drive, too: here it has
 //            less to move)
-//   ours     as `troupe up` does it with that memory
+//   ours     as `troupe up` does it with that memory and one copy on the drive
+//   speculate  ours with a second copy: chunks are updated before the norm of all gradients is
+//            known; only where they are clipped (clip_norm)
 //   noverify ours, what is read not summed
 //
 // Invariants
@@ -32,8 +34,8 @@ namespace troupe::apps::swap_bench {
 
 inline constexpr double steady_share = 0.15;
 
-enum class way : uint8_t { inmem, sync, behind, ours, noverify };
-inline constexpr int ways = 5;
+enum class way : uint8_t { inmem, sync, behind, ours, speculate, noverify };
+inline constexpr int ways = 6;
 std::string_view to_string(way w);
 
 /// What is measured.
@@ -45,7 +47,8 @@ struct swap_plan {
   double clip_norm = 0;
   bool recompute = true;
   uint64_t host_bytes = 0;  ///< of the stage; 0: the least that it can be trained with
-  std::vector<way> ways = {way::inmem, way::sync, way::behind, way::ours, way::noverify};
+  std::vector<way> ways = {way::inmem, way::sync,      way::behind,
+                           way::ours,  way::speculate, way::noverify};
   int rounds = 5;
   int steps = 2;              ///< of each way in a round
   std::filesystem::path dir;  ///< where the files go, for the time
@@ -58,6 +61,7 @@ struct way_result {
   std::vector<double> seconds;  ///< of a step, by round that counts
   uint64_t memory_bytes = 0, disk_bytes = 0;
   uint64_t read_bytes = 0, written_bytes = 0;  ///< of a step
+  uint64_t redone_steps = 0;                   ///< of all that were made, updated once more
   double limit_s = 0, expected_s = 0;          ///< 0: all is in memory
   gpu::bound_by part = gpu::bound_by::products;
   std::string skipped;  ///< why it was not measured; empty: it was

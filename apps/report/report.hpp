@@ -24,6 +24,7 @@ struct step_part {
 /// What moved between a drive and memory in a step (docs/swap.md), of all ranks together.
 struct swap_traffic {
   uint64_t read_bytes = 0, written_bytes = 0;
+  int passes = 1;      ///< forward and backward over the batch: 2 where the first was for the norm
   double wait_ms = 0;  ///< while devices had nothing to do before weights came; a rank's mean
   double limit_ms = 0;       ///< that the step takes at least on this machine; 0: not known
   std::string bound_by = {};  ///< which part of the machine does

@@ -93,6 +93,7 @@ std::string step_json(const step_report& r) {
   if (r.swap) {
     j["read_bytes"] = r.swap->read_bytes;
     j["written_bytes"] = r.swap->written_bytes;
+    j["passes"] = r.swap->passes;
     j["swap_wait_ms"] = finite_or_null(r.swap->wait_ms);
     if (r.swap->limit_ms > 0) {
       j["limit_ms"] = finite_or_null(r.swap->limit_ms);

@@ -44,6 +44,12 @@ std::string holders_text(const fbs::SwapStatusT& s) {
   return fmt::format("{}", fmt::join(words, ", "));
 }
 
+/// "speculate, 3 steps made again".
+std::string clip_text(const fbs::SwapStatusT& s) {
+  return s.redone_steps == 0 ? s.clip
+                             : fmt::format("{}, {} steps made again", s.clip, s.redone_steps);
+}
+
 }  // namespace
 
 std::string live_text(const fbs::ClusterViewT& view, int columns) {
@@ -55,13 +61,14 @@ std::string live_text(const fbs::ClusterViewT& view, int columns) {
         view.job);
   std::vector<std::vector<std::string>> rows{{"rank", "node", "step", "state on drive",
                                               "weights on drive", "files", "in memory", "read",
-                                              "written"}};
+                                              "written", "clipped"}};
   for (const auto& r : ranks) {
     const auto& s = r.swap();
-    rows.push_back(
-        {r.rank, r.node, std::to_string(r.worker->step), fmt::format("{} chunks", s.state_chunks),
-         fmt::format("{} chunks", s.weight_chunks), bytes_text(s.disk_bytes),
-         bytes_text(s.memory_bytes), bytes_text(s.read_bytes), bytes_text(s.written_bytes)});
+    rows.push_back({r.rank, r.node, std::to_string(r.worker->step),
+                    fmt::format("{} chunks", s.state_chunks),
+                    fmt::format("{} chunks", s.weight_chunks), bytes_text(s.disk_bytes),
+                    bytes_text(s.memory_bytes), bytes_text(s.read_bytes),
+                    bytes_text(s.written_bytes), clip_text(s)});
   }
   auto out = trace::table_text(rows, columns);
   std::string told;
@@ -87,6 +94,8 @@ std::string live_json(const fbs::ClusterViewT& view) {
              {"memory_bytes", s.memory_bytes},
              {"read_bytes", s.read_bytes},
              {"written_bytes", s.written_bytes},
+             {"clip", s.clip},
+             {"redone_steps", s.redone_steps},
              {"budget_bytes", s.budget_bytes},
              {"held_bytes", s.held_bytes},
              {"peak_bytes", s.peak_bytes}};

@@ -100,6 +100,8 @@ std::string forecast_text(const train::swap_forecast& f, const config::swap_sect
       fmt::format("a step reads {} and writes {}; clipping: {}; swap.host_bytes is {} at least\n",
                   bytes_text(moved.read_bytes), bytes_text(moved.written_bytes), to_string(f.order),
                   bytes_text(f.floor_bytes));
+  if (f.order == gpu::update_order::speculate)
+    out += "a second copy on the drive takes updates until their norm is known\n";
   if (swap.rated_tbw > 0 && moved.written_bytes > 0)
     out += fmt::format(
         "swap.rated_tbw = {} last {:.0f} steps\n", swap.rated_tbw,
@@ -110,15 +112,19 @@ std::string forecast_text(const train::swap_forecast& f, const config::swap_sect
 std::string limit_text(const train::swap_forecast& f, const gpu::machine_rates& rates) {
   const auto limit = gpu::limit_of(f.work.whole(), rates);
   const auto least = gpu::limit_of(f.least, rates);
-  return fmt::format(
+  auto out = fmt::format(
       "measured here: {}\na step takes {:.3g} s at least, bound by {}; {:.3g} s expected; the "
       "least "
       "that any plan with this memory could move and compute takes {:.3g} s ({})\n",
       rates_text(rates), limit.seconds, to_string(limit.part), train::expected_seconds(f, rates),
       least.seconds, to_string(least.part));
+  if (f.order == gpu::update_order::speculate)
+    out += fmt::format("a step that is clipped takes {:.3g} s at least\n",
+                       gpu::limit_of(f.clipped_work.whole(), rates).seconds);
+  return out;
 }
 
-std::optional<gpu::time_limit> limit_here(const train::job_plan& plan) {
+std::optional<step_limits> limits_here(const train::job_plan& plan) {
   const auto forecast = train::forecast_swap(plan);
   if (!forecast || plan.job.cluster.launch != config::launch_mode::local) return std::nullopt;
   const auto rates = measure_rates(plan);
@@ -131,7 +137,7 @@ std::optional<gpu::time_limit> limit_here(const train::job_plan& plan) {
   say(fmt::format("swap: a step takes {:.3g} s at least, bound by {}; {:.3g} s expected",
                   limit.seconds, to_string(limit.part),
                   train::expected_seconds(*forecast, *rates)));
-  return limit;
+  return step_limits{limit, gpu::limit_of(forecast->clipped_work.whole(), *rates)};
 }
 
 }  // namespace troupe::apps::swap

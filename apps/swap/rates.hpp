@@ -36,8 +36,14 @@ std::string rates_text(const gpu::machine_rates& rates);
 std::string forecast_text(const train::swap_forecast& f, const config::swap_section& swap);
 std::string limit_text(const train::swap_forecast& f, const gpu::machine_rates& rates);
 
-/// The limit of a step of a job whose nodes are on this machine, measured and said; none: it does
-/// not swap, or that cannot be measured.
-std::optional<gpu::time_limit> limit_here(const train::job_plan& plan);
+/// The least times that steps take.
+struct step_limits {
+  gpu::time_limit once;   ///< of one whose passes are made once, or as the plan says
+  gpu::time_limit twice;  ///< of one whose passes are made twice, since it is clipped
+};
+
+/// Those of a job whose nodes are on this machine, measured and said; none: it does not swap, or
+/// that cannot be measured.
+std::optional<step_limits> limits_here(const train::job_plan& plan);
 
 }  // namespace troupe::apps::swap

@@ -65,7 +65,7 @@ struct launch {
   train::succession from;  ///< of the head that was lost, or earlier launches
   config::cluster_section at;  ///< as this head is reached
   heads::shared_settings settings;  ///< as they were read, which other heads are compared with
-  std::optional<gpu::time_limit> swap_limit = {};  ///< of a step on this machine
+  std::optional<swap::step_limits> swap_limits = {};  ///< on this machine
 };
 
 /// The ceiling of all workers together, where they are on this machine; null otherwise.
@@ -198,7 +198,7 @@ result<launch> prepare(const up_arguments& a, checkpoint::look resume,
   TROUPE_CHECK(remove_leftovers(l.plan.job.checkpoint));
   TROUPE_CHECK(settle_slots(l.plan));
   l.peak = local_peak(l.plan.job);
-  if (first_try && !a.goes_on()) l.swap_limit = swap::limit_here(l.plan);  // it takes seconds
+  if (first_try && !a.goes_on()) l.swap_limits = swap::limits_here(l.plan);  // it takes seconds
   l.origin = checkpoint::origin_of(l.resume, io::checkpoint::draw_launch());
   l.at = config::at_head(l.plan.job.cluster, own_address(a, l.plan.job));
   take_over(l, a, won, first_try);
@@ -403,11 +403,15 @@ reporter_options talk_of(const launch& l, const std::shared_ptr<run_outcome>& ou
                          stop_signals& bell, const std::shared_ptr<launcher_line>& line) {
   const auto& job = l.plan.job;
   const auto words = std::make_shared<head_words>(line);
-  return {job, l.peak, job.job.output + "/log.jsonl", outcome, [&bell] { bell.wake(); },
+  return {job,
+          l.peak,
+          job.job.output + "/log.jsonl",
+          outcome,
+          [&bell] { bell.wake(); },
           [words, most = restarts_per_hour(job)](uint64_t step, uint64_t saved) {
             words->stepped(step, saved, most);
           },
-          l.swap_limit};
+          l.swap_limits};
 }
 
 /// Where the actors of this head are recorded: one that goes on for another leaves the record of

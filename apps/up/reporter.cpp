@@ -2,6 +2,7 @@
 #include "apps/up/reporter.hpp"
 
 #include <unistd.h>
+#include <cmath>
 
 #include <bit>
 #include <chrono>
@@ -22,10 +23,13 @@ namespace {
 using reporter_pointer = traced_pointer<reporter_actor, reporter_state>;
 
 /// From the times of its operations; none: none of them is swapping's.
-std::optional<report::swap_traffic> swap_of(const std::vector<train::step_part>& parts) {
+std::optional<report::swap_traffic> swap_of(const std::vector<train::step_part>& parts,
+                                            double tokens) {
   using train::pipeline_op;
   std::optional<report::swap_traffic> out;
+  double forward_tokens = 0;
   for (const auto& p : parts) {
+    if (p.kind == pipeline_op::forward) forward_tokens += static_cast<double>(p.work);
     const bool reads = p.kind == pipeline_op::read_weights || p.kind == pipeline_op::read_state;
     const bool writes = p.kind == pipeline_op::write_chunk;
     if ((reads || writes) && !out) out.emplace();
@@ -33,6 +37,7 @@ std::optional<report::swap_traffic> swap_of(const std::vector<train::step_part>&
     if (writes) out->written_bytes += p.work;
     if (p.kind == pipeline_op::await_weights && out) out->wait_ms += p.waited_ms;
   }
+  if (out) out->passes = static_cast<int>(std::lround(forward_tokens / tokens));
   return out;
 }
 
@@ -56,10 +61,13 @@ report::step_report as_report(const reporter_state& st, const msg<fbs::StepRepor
   r.replicas = m.replicas();
   for (const auto& p : train::parts_of(m.parts()))
     r.parts.push_back({std::string(train::facts_of(p.kind).name), p.busy_ms, p.waited_ms, p.work});
-  r.swap = swap_of(train::parts_of(m.parts()));
-  if (r.swap && st.options.swap_limit) {
-    r.swap->limit_ms = st.options.swap_limit->seconds * 1e3;
-    r.swap->bound_by = to_string(st.options.swap_limit->part);
+  r.swap =
+      swap_of(train::parts_of(m.parts()), static_cast<double>(st.options.job.tokens_per_step()));
+  if (r.swap && st.options.swap_limits) {
+    const auto& limits = *st.options.swap_limits;
+    const auto& limit = r.swap->passes > 1 ? limits.twice : limits.once;
+    r.swap->limit_ms = limit.seconds * 1e3;
+    r.swap->bound_by = to_string(limit.part);
   }
   r.process_peak_bytes = m.process_peak_bytes();
   return r;

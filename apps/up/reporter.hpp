@@ -16,9 +16,9 @@
 #include "actors/base/traced.hpp"
 #include "apps/ceiling.hpp"
 #include "apps/report/report.hpp"
+#include "apps/swap/rates.hpp"
 #include "apps/up/incident_keeper.hpp"
 #include "apps/up/line_log.hpp"
-#include "gpu/swap/limit_model.hpp"
 #include "io/config/job.hpp"
 #include "messages/actors.hpp"
 
@@ -41,7 +41,7 @@ struct reporter_options {
   std::function<void()> ended;  ///< called once, after `outcome` is over
   /// Called for each step, with the newest one that is saved by then.
   std::function<void(uint64_t step, uint64_t saved_step)> stepped = {};
-  std::optional<gpu::time_limit> swap_limit = {};  ///< of a step; none: not known, or none swaps
+  std::optional<swap::step_limits> swap_limits = {};  ///< none: not known, or no rank swaps
 };
 
 struct reporter_state {

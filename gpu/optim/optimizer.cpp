@@ -69,6 +69,11 @@ void optimizer::clip(stream& s) {
   store_->owner().ops().clip_scale(s, {norm_squared(), settings_.clip_norm, clip_factor()});
 }
 
+void optimizer::allow_unclipped(stream& s) {
+  static constexpr float one = 1;
+  s.copy(unclipped_factor(), &one, sizeof one);
+}
+
 optimizer::gathered optimizer::shared_norms() const noexcept {
   if (trust_norms_.data() == nullptr) return {};
   return {trust_norms_.data(), static_cast<size_t>(2 * tensors_) * sizeof(double)};
@@ -123,7 +128,7 @@ optimizer_step_args optimizer::arguments(const piece& p, float lr, int64_t t) co
   a.m = p.m;
   a.v = p.v;
   a.grad = store_->grad_slice(p.chunk) + p.first;
-  a.grad_scale = clip_factor();
+  a.grad_scale = p.clipped ? clip_factor() : unclipped_factor();
   a.lr = lr;
   a.beta1 = settings_.beta1;
   a.beta2 = settings_.beta2;

@@ -69,6 +69,12 @@ class optimizer {
   const double* tensor_norms_squared(int chunk) const;
   /// Enqueues: scale = min(1, clip_norm / (norm + 1e-6)).
   void clip(stream& s);
+  /// Enqueues what pieces that are not clipped are scaled by: 1. Once is enough.
+  void allow_unclipped(stream& s);
+  /// Device scalar: clip()'s scale.
+  float* clip_factor() const noexcept {
+    return reinterpret_cast<float*>(scalars_.as<double>() + 1);
+  }
 
   /// What the replicas must gather between measure() and step(): a part for each, the own one being
   /// written by measure(). Of 0 bytes where nothing is to be gathered, nor measured.
@@ -96,6 +102,7 @@ class optimizer {
     float* m = nullptr;
     float* v = nullptr;
     void* weight = nullptr;
+    bool clipped = true;  ///< false: scaled by 1, whatever clip() came to
   };
   /// The update of these elements, with the bits of that of the whole chunk. AdamW only. Readers
   /// are the caller's affair (OP-2), and so is the version of the weights.
@@ -108,19 +115,19 @@ class optimizer {
   const replica_place& replica() const noexcept { return store_->options().replica; }
   void norm_into(stream& s, int chunk, double* sum);
   void update(stream& s, int chunk, float lr, int64_t t, optimizer_step_args::phase part);
+  float* unclipped_factor() const noexcept {
+    return reinterpret_cast<float*>(scalars_.as<double>() + 1) + 1;
+  }
   optimizer_step_args arguments(const piece& p, float lr, int64_t t) const;
   /// The number among all tensors of the first that has a part in the chunk's slice.
   int64_t first_span(int chunk) const {
     return first_tensor_[static_cast<size_t>(chunk)] + store_->first_tensor(chunk);
   }
 
-  float* clip_factor() const noexcept {
-    return reinterpret_cast<float*>(scalars_.as<double>() + 1);
-  }
-
   parameter_store* store_;
   optimizer_settings settings_;
-  buffer scalars_;  ///< double norm_squared, float scale; double, nobody's: note_norm() adds there
+  /// double norm_squared; float scale, float 1; double, nobody's: note_norm() adds there.
+  buffer scalars_;
   buffer tensor_norms_;  ///< one double per tensor
   buffer trust_norms_;   ///< LAMB, several replicas: for each, two doubles per tensor
   int64_t tensors_ = 0;

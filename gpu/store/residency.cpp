@@ -29,7 +29,8 @@ swap_sizes swap_sizes_of(const std::vector<chunk_info>& chunks, const residency&
     const auto file = swap_layout(slice_of(chunks[c].count, {}), where, compute);
     slot = std::max(slot, swap_slot_bytes(file));
     group = std::max(group, file.group_bytes());
-    out.file_bytes += file.state_bytes() + file.all_weights_bytes();
+    const uint64_t versions = where.speculates ? 2 : 1;
+    out.file_bytes += versions * (file.state_bytes() + file.all_weights_bytes());
   }
   // And one group that a checkpoint reads meanwhile (swapper::read).
   out.slots_bytes = slot * static_cast<uint64_t>(where.groups_in_memory) + group;

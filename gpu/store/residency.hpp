@@ -42,6 +42,8 @@ struct residency {
   std::vector<chunk_residency> chunks;
   int64_t group_elements = 0;  ///< of state that is on the way at once, at most
   int groups_in_memory = 0;    ///< so many such pieces are under way
+  /// What is on disk has a second version there, for updates that may be dropped (SWP-9).
+  bool speculates = false;
 
   chunk_residency of(int chunk) const {
     return chunks.empty() ? chunk_residency{} : chunks[static_cast<size_t>(chunk)];

@@ -23,6 +23,7 @@ class ladder {
     for (const auto& chunk : stage_chunks(model, shape)) layers_.push_back(chunk.layer >= 0);
     // Over several passes gradients add up, and nothing of them may be given away meanwhile.
     adds_up_ = budget.micro_batches > 1 && !shape.by_layer;
+    holds_ = budget.clips && budget.clip == clip_way::hold;
   }
 
   residency least() const {
@@ -35,7 +36,7 @@ class ladder {
       c.state_on_disk = true;
       if (layer) {
         c.weight_frame = number % frames;
-        if (!adds_up_) c.grad_frame = number % frames;
+        if (!adds_up_ && !holds_) c.grad_frame = number % frames;
         ++number;
       }
       r.chunks.push_back(c);
@@ -54,18 +55,19 @@ class ladder {
     residency best = least();
     const auto more_groups = with(best, [](residency& r) { r.groups_in_memory = full_groups; });
     if (fits(more_groups)) best = more_groups;
-    if (budget_.clips) {
+    if (budget_.clips && budget_.clip == clip_way::automatic) {
       const auto held = with(best, [](residency& r) {
         for (auto& c : r.chunks) c.grad_frame = -1;
       });
-      if (!fits(held)) return best;
+      if (!fits(held)) return with_versions(best);
       best = held;
     }
     for (size_t i = layers_.size(); i-- > 0;) {
       const auto cached = with(best, [i](residency& r) { r.chunks[i].weight_frame = -1; });
-      if (!fits(cached)) return best;
+      if (!fits(cached)) return with_versions(best);
       best = cached;
     }
+    if (const auto two = with_versions(best); two.speculates) return two;  // SWP-9
     for (size_t i = layers_.size(); i-- > 0;) {
       const auto whole = with(best, [i](residency& r) { r.chunks[i] = {}; });
       if (!fits(whole)) return best;
@@ -75,6 +77,16 @@ class ladder {
   }
 
  private:
+  /// Where gradients are clipped and not kept: with a second version, if one is wanted and there is
+  /// room.
+  residency with_versions(residency r) const {
+    if (!budget_.clips || keeps_gradients(r) || budget_.clip == clip_way::twice) return r;
+    r.speculates = true;
+    const auto bytes = swap_sizes_of(stage_chunks(model_, shape_), r, shape_.compute).file_bytes;
+    r.speculates = budget_.clip == clip_way::speculate || bytes <= budget_.disk_bytes;
+    return r;
+  }
+
   template <class F>
   static residency with(residency r, F change) {
     change(r);
@@ -86,7 +98,7 @@ class ladder {
   const stage_shape& shape_;
   const residency_budget& budget_;
   std::vector<bool> layers_;  ///< by chunk: whether it is one
-  bool adds_up_ = false;
+  bool adds_up_ = false, holds_ = false;
 };
 
 }  // namespace

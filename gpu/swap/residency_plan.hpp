@@ -10,7 +10,9 @@
 //     is used; their state on disk, `groups_in_memory` groups of it on their way;
 //   - more groups on their way;
 //   - a gradient of its own for every chunk, where the gradient's norm is to be known before the
-//     first update: else the step's passes are made twice;
+//     first update: else chunks are updated into a second version on the drive, which is dropped
+//     where the norm asks for other updates (if the drive has the room), or the step's passes are
+//     made twice;
 //   - weights of their own for layers, the last ones first, which backward needs soonest again;
 //   - the state of layers, the last ones first;
 //   - everything: then nothing is on disk.
@@ -29,11 +31,21 @@
 
 namespace troupe::gpu {
 
+/// How a step learns the norm of all gradients before its updates count (swap.clip).
+enum class clip_way : uint8_t {
+  automatic,
+  speculate,  ///< chunks are updated under backward into a second version
+  hold,       ///< all gradients are kept
+  twice,      ///< in passes of their own
+};
+
 /// What a stage may take, and what its steps are like.
 struct residency_budget {
   uint64_t bytes = 0;         ///< of memory, for plan_stage(...).total()
   bool clips = true;          ///< the update needs the norm of all gradients first
   int64_t micro_batches = 1;  ///< of a step; of several gradients add up, unless shape.by_layer
+  clip_way clip = clip_way::automatic;
+  uint64_t disk_bytes = 0;  ///< that swap files may take; 0: not known, so only one version
 };
 
 /// Bytes of the least that memory must hold.

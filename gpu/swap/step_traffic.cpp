@@ -76,13 +76,15 @@ class walk {
 std::string_view to_string(update_order order) {
   return order == update_order::behind_backward  ? "hold"
          : order == update_order::under_backward ? "none"
+         : order == update_order::speculate      ? "speculate"
                                                  : "twice";
 }
 
 update_order update_order_of(const residency& where, bool clips) {
   if (!where.any_on_disk() || (clips && keeps_gradients(where)))
     return update_order::behind_backward;
-  return clips ? update_order::twice : update_order::under_backward;
+  if (!clips) return update_order::under_backward;
+  return where.speculates ? update_order::speculate : update_order::twice;
 }
 
 step_traffic traffic_of_step(const model_config& model, const stage_shape& shape,

@@ -19,12 +19,14 @@ namespace troupe::gpu {
 enum class update_order : uint8_t {
   behind_backward,  ///< all gradients are kept; or nothing is on disk
   under_backward,   ///< as soon as backward has passed a chunk: nothing is clipped
+  speculate,        ///< the same, into a second version: dropped, and made again, if that was wrong
   twice,            ///< in a second round of passes, whose norm the first has made
 };
-/// "hold", "none", "twice": how a step's gradients are clipped.
+/// "hold", "none", "speculate", "twice": how a step's gradients are clipped.
 std::string_view to_string(update_order order);
 
-/// What the engine does (ENG-11).
+/// What the engine does (ENG-11); where it may speculate, it makes passes twice as well while most
+/// steps are clipped (clip_policy.hpp).
 update_order update_order_of(const residency& where, bool clips);
 
 struct phase_traffic {
@@ -59,7 +61,8 @@ step_work work_of_step(const step_traffic& traffic, double flops, double head_fl
 /// Of a head's product with its gradients, over so many tokens.
 double head_flops(const model_config& model, double tokens);
 
-/// Of a stage with shape.where; `budget`: how its steps are.
+/// Of a stage with shape.where; `budget`: how its steps are. Of one that speculates it is a step
+/// whose updates count.
 step_traffic traffic_of_step(const model_config& model, const stage_shape& shape,
                              const residency_budget& budget);
 

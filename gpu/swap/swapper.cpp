@@ -78,12 +78,13 @@ status swapper::make_files() {
     // Room that is reserved reads as zeros: what moments are before the first update.
     const auto sum = array_sum({}, state.layout.array_bytes());
     for (int g = 0; g < state.layout.groups(); ++g) {
-      state.sums.push_back({sum, sum, sum});
+      state.sums.state.push_back({sum, sum, sum});
       int64_t skipped = 0;
       state.spans.push_back(
           spans_within(store_.spans(c), state.layout.first(g), state.layout.count(g), skipped));
     }
-    state.weight_sums.resize(static_cast<size_t>(state.layout.groups()));
+    state.sums.weights.resize(static_cast<size_t>(state.layout.groups()));
+    state.next_sums = state.sums;
   }
   // Behind the shared frames, one for each chunk that has its own.
   weight_frames_.resize(static_cast<size_t>(weight_frames) + chunks_.size());
@@ -100,15 +101,21 @@ status swapper::make_file(int chunk) {
                io::chunk_tail_bytes(c.layout, planned, store_.slice(chunk).first, options_.job));
     c.tail_bytes = tail;
   }
-  c.name = options_.folder / fmt::format("chunk-{:04}", chunk);
-  c.next_name = options_.folder / next_folder / c.name.filename();
-  TROUPE_TRY(file, io_->create(c.name, c.layout.state_bytes() + c.tail_bytes));
-  c.file = file;
+  const auto name = fmt::format("chunk-{:04}", chunk);
+  c.state.name = options_.folder / name;
+  c.next.name = options_.folder / next_folder / name;
+  c.spare.name = options_.folder / spare_folder / name;
+  TROUPE_CHECK(make_version(c, c.state));
+  if (where_.speculates) TROUPE_CHECK(make_version(c, c.next));
   if (!c.layout.has_weights()) return {};
-  c.weights_name = options_.folder / fmt::format("weights-{:04}", chunk);
-  TROUPE_TRY(weights, io_->create(c.weights_name, c.layout.all_weights_bytes()));
-  c.weights = weights;
-  return {};
+  const auto make = [&](named_file& f, const char* kind) -> status {
+    f.name = options_.folder / fmt::format("{}-{:04}", kind, chunk);
+    TROUPE_TRY(made, io_->create(f.name, c.layout.all_weights_bytes()));
+    f.id = made;
+    return {};
+  };
+  TROUPE_CHECK(make(c.weights, "weights"));
+  return where_.speculates ? make(c.next_weights, "next-weights") : status{};
 }
 
 status swapper::make_slots() {
@@ -210,22 +217,24 @@ void swapper::fetch_weights(stream& s, int chunk) {
   if (f.occupant != chunk) {
     weights_in_->wait(f.free);             // SWP-2
     weights_in_->wait(at(chunk).written);  // SWP-3
-    const auto bytes = store_.frame_bytes(chunk);
-    const auto moved = weights_read_bytes(at(chunk).layout);
-    enqueue(*weights_in_, swap_op::read_weights, chunk, moved, [&] {
-      auto* frame_memory = static_cast<std::byte*>(store_.weight(chunk));
-      const bool direct = store_.owner().host_accessible();
-      auto* into = direct ? frame_memory : weight_twin_.host;
-      const auto owner = direct ? store_.memory_of(chunk, part::weight) : weight_twin_.owner;
-      task(*weights_in_, [this, chunk, into, owner] { return read_weights(chunk, into, owner); });
-      if (!direct) weights_in_->copy(frame_memory, into, bytes);
-    });
+    enqueue(*weights_in_, swap_op::read_weights, chunk, weights_read_bytes(at(chunk).layout),
+            [&] { bring_weights(chunk); });
     f.occupant = chunk;
     f.ready = weights_in_->record();
   }
   if (f.ready->done()) return;
   const auto wait = [&] { s.wait(f.ready); };
   options_.around_wait ? options_.around_wait(s, wait) : wait();
+}
+
+/// Into their frame, or their own memory.
+void swapper::bring_weights(int chunk) {
+  auto* memory = static_cast<std::byte*>(store_.weight(chunk));
+  const bool direct = store_.owner().host_accessible();
+  auto* into = direct ? memory : weight_twin_.host;
+  const auto owner = direct ? store_.memory_of(chunk, part::weight) : weight_twin_.owner;
+  task(*weights_in_, [this, chunk, into, owner] { return read_weights(chunk, into, owner); });
+  if (!direct) weights_in_->copy(memory, into, store_.frame_bytes(chunk));
 }
 
 void swapper::release_weights(stream& s, int chunk) {
@@ -245,10 +254,13 @@ void swapper::drop_gradient(stream& compute, int chunk) {
   gradient_of(chunk).free = compute.record();
 }
 
-void swapper::update(stream& compute, optimizer& rule, int chunk, float lr, int64_t step) {
+void swapper::update(stream& compute, optimizer& rule, int chunk, float lr, int64_t step,
+                     counts when) {
   auto& c = at(chunk);
+  assert(when == counts::at_once || where_.speculates);
   update_->wait(compute.record());
   const bool zero = std::exchange(c.moments_are_zero, false);
+  if (when == counts::once_settled) c.moments_were_zero = zero;
   for (int g = 0; g < c.layout.groups(); ++g) {
     auto& s = slots_[next_slot_++ % slots_.size()];
     state_in_->wait(s.free);                 // SWP-1
@@ -257,11 +269,11 @@ void swapper::update(stream& compute, optimizer& rule, int chunk, float lr, int6
             [&] { read_group(s, chunk, g, zero); });
     update_->wait(state_in_->record());
     enqueue(*update_, swap_op::update, chunk, 0,
-            [&] { update_group(s, rule, chunk, g, lr, step); });
+            [&] { update_group(s, rule, chunk, g, lr, step, when); });
     state_out_->wait(update_->record());
-    if (g == 0) store_.await_readers(*state_out_, chunk);  // SWP-4
+    if (g == 0 && when == counts::at_once) store_.await_readers(*state_out_, chunk);  // SWP-4
     enqueue(*state_out_, swap_op::write_state, chunk, swap_slot_bytes(c.layout),
-            [&] { write_group(s, chunk, g); });
+            [&] { write_group(s, chunk, g, when); });
     s.free = state_out_->record();
   }
   c.written = state_out_->record();
@@ -274,6 +286,31 @@ void swapper::update(stream& compute, optimizer& rule, int chunk, float lr, int6
   store_.weights_changed(chunk);
 }
 
+void swapper::settle(stream& compute, std::function<bool()> hold) {
+  state_out_->wait(compute.record());
+  for (int c = 0; c < store_.chunk_count(); ++c)
+    if (on_disk(c)) store_.await_readers(*state_out_, c);  // SWP-4
+  task(*state_out_, [this, hold = std::move(hold)] { return hold() ? take_updates() : status{}; });
+  state_out_->notify([this](const status& state) { note(state); });
+  const event_ptr settled = state_out_->record();
+  for (int c = 0; c < store_.chunk_count(); ++c)
+    if (on_disk(c)) at(c).written = settled;
+}
+
+void swapper::were_dropped() {
+  for (int chunk = 0; chunk < store_.chunk_count(); ++chunk) {
+    if (!on_disk(chunk)) continue;
+    auto& c = at(chunk);
+    c.moments_are_zero = c.moments_were_zero;
+    if (where_.of(chunk).weight_frame >= 0) continue;  // read when they are needed
+    weights_in_->wait(c.written);
+    enqueue(*weights_in_, swap_op::read_weights, chunk, weights_read_bytes(c.layout),
+            [&] { bring_weights(chunk); });
+    store_.weights_arrive(chunk, weights_in_->record());
+    store_.weights_changed(chunk);
+  }
+}
+
 void swapper::read_group(const slot& s, int chunk, int group, bool moments_are_zero) {
   task(*state_in_, [this, &s, chunk, group, moments_are_zero] {
     return read_state(s, chunk, group, moments_are_zero);
@@ -283,7 +320,7 @@ void swapper::read_group(const slot& s, int chunk, int group, bool moments_are_z
 }
 
 void swapper::update_group(const slot& s, optimizer& rule, int chunk, int group, float lr,
-                           int64_t step) {
+                           int64_t step, counts when) {
   const auto& c = at(chunk);
   const auto memory = in_slot(s, c, false);
   const bool separate = c.layout.has_weights();
@@ -297,6 +334,7 @@ void swapper::update_group(const slot& s, optimizer& rule, int chunk, int group,
   p.m = memory.state(state_part::exp_avg);
   p.v = memory.state(state_part::exp_avg_sq);
   p.weight = separate ? static_cast<void*>(memory.weights()) : master;
+  p.clipped = when == counts::at_once;
   rule.step(*update_, p, lr, step);
   if (where_.of(chunk).weight_frame >= 0) return;
   const auto size = size_of(store_.options().compute);  // RES-1: a copy that is kept current
@@ -305,11 +343,11 @@ void swapper::update_group(const slot& s, optimizer& rule, int chunk, int group,
       p.weight, static_cast<size_t>(p.count) * size);
 }
 
-void swapper::write_group(const slot& s, int chunk, int group) {
+void swapper::write_group(const slot& s, int chunk, int group, counts when) {
   const auto& c = at(chunk);
   if (s.on_device.data() != nullptr)
     state_out_->copy(s.host, s.on_device.data(), swap_slot_bytes(c.layout));
-  task(*state_out_, [this, &s, chunk, group] { return write_state(s, chunk, group); });
+  task(*state_out_, [this, &s, chunk, group, when] { return write_state(s, chunk, group, when); });
 }
 
 // -- on their threads -----------------------------------------------------------------------------
@@ -339,14 +377,14 @@ status swapper::read_state(const slot& s, int chunk, int group, bool moments_are
   const auto memory = in_slot(s, c, true);
   const int parts = moments_are_zero ? 1 : io::state_parts;
   const auto bytes = static_cast<size_t>(parts) * memory.array_bytes;
-  const range all{c.file, c.layout.group_offset(group), {s.host, bytes}};
+  const range all{c.state.id, c.layout.group_offset(group), {s.host, bytes}};
   const auto sound = [&]() -> status {
     for (int p = 0; p < parts; ++p) {
       const auto which = all_parts[static_cast<size_t>(p)];
-      TROUPE_CHECK(check(c.name, chunk, group, name_of(which),
+      TROUPE_CHECK(check(c.state.name, chunk, group, name_of(which),
                          {reinterpret_cast<std::byte*>(memory.state(which)), memory.array_bytes},
                          memory.array_bytes,
-                         c.sums[static_cast<size_t>(group)][static_cast<size_t>(p)]));
+                         c.sums.state[static_cast<size_t>(group)][static_cast<size_t>(p)]));
     }
     return {};
   };
@@ -356,30 +394,49 @@ status swapper::read_state(const slot& s, int chunk, int group, bool moments_are
   return {};
 }
 
-status swapper::write_state(const slot& s, int chunk, int group) {
+status swapper::write_state(const slot& s, int chunk, int group, counts when) {
   auto& c = at(chunk);
-  if (c.kept && c.next == io::file_id::none) return state_given_away();
+  const bool settled = when == counts::at_once;
+  if (c.kept && !c.next.there()) return state_given_away();
   const auto memory = in_slot(s, c, true);
   const auto used = static_cast<size_t>(c.layout.count(group));
+  auto& sums = settled ? c.sums : c.next_sums;
   for (const auto which : all_parts) {
     auto* begin = reinterpret_cast<std::byte*>(memory.state(which));
     std::memset(begin + used * sizeof(float), 0, memory.array_bytes - used * sizeof(float));
-    c.sums[static_cast<size_t>(group)][static_cast<size_t>(which)] =
+    sums.state[static_cast<size_t>(group)][static_cast<size_t>(which)] =
         io::crc32c({begin, memory.array_bytes});
   }
-  const auto into = c.kept ? c.next : c.file;  // SWP-7
+  const auto into = c.kept || !settled ? c.next.id : c.state.id;  // SWP-7, SWP-9
   std::array<range, 2> both{
       range{into, c.layout.group_offset(group), {s.host, c.layout.group_bytes()}}, {}};
   const auto weights = c.layout.weights_array_bytes();
   if (weights > 0) {
     auto* begin = memory.weights();
     std::memset(begin + used * 2, 0, weights - used * 2);
-    c.weight_sums[static_cast<size_t>(group)] = io::crc32c({begin, weights});
-    both[1] = {c.weights, c.layout.weights_offset(group), {begin, weights}};
+    sums.weights[static_cast<size_t>(group)] = io::crc32c({begin, weights});
+    both[1] = {settled ? c.weights.id : c.next_weights.id,
+               c.layout.weights_offset(group),
+               {begin, weights}};
   }
-  ++c.writes;
+  if (settled) ++c.writes;
   TROUPE_CHECK(io_->write(std::span(both).first(weights > 0 ? 2 : 1), s.owner));
-  return c.kept && group + 1 == c.layout.groups() ? take_over(c) : status{};
+  return settled && c.kept && group + 1 == c.layout.groups() ? take_over(c) : status{};
+}
+
+/// SWP-9.
+status swapper::take_updates() {
+  for (auto& c : chunks_) {
+    if (!c.state.there()) continue;
+    if (c.kept)
+      TROUPE_CHECK(take_over(c));
+    else
+      std::swap(c.state, c.next);
+    std::swap(c.weights, c.next_weights);
+    std::swap(c.sums, c.next_sums);
+    ++c.writes;
+  }
+  return {};
 }
 
 /// All of a chunk's weights: in float32 training its masters.
@@ -392,16 +449,16 @@ status swapper::read_weights(int chunk, std::byte* into, const std::shared_ptr<v
     auto* begin = into + static_cast<size_t>(c.layout.first(g)) * size;
     const std::span memory(begin, c.layout.used_bytes(g, size));
     if (separate)
-      all.push_back({c.weights, c.layout.weights_offset(g), memory});
+      all.push_back({c.weights.id, c.layout.weights_offset(g), memory});
     else
-      all.push_back({c.file, c.layout.offset(g, state_part::master), memory});
+      all.push_back({c.state.id, c.layout.offset(g, state_part::master), memory});
   }
   const auto array_bytes = separate ? c.layout.weights_array_bytes() : c.layout.array_bytes();
   return read_checked(all, owner, [&]() -> status {
     for (size_t g = 0; g < all.size(); ++g)
-      TROUPE_CHECK(check(separate ? c.weights_name : c.name, chunk, static_cast<int>(g),
+      TROUPE_CHECK(check(separate ? c.weights.name : c.state.name, chunk, static_cast<int>(g),
                          separate ? "weight" : "master", all[g].memory, array_bytes,
-                         separate ? c.weight_sums[g] : c.sums[g][0]));
+                         separate ? c.sums.weights[g] : c.sums.state[g][0]));
     return {};
   });
 }
@@ -420,9 +477,10 @@ status swapper::write_array(int chunk, int group, state_part which) {
   auto& c = at(chunk);
   auto& s = quiet_slot();
   const auto bytes = c.layout.array_bytes();
-  c.sums[static_cast<size_t>(group)][static_cast<size_t>(which)] = io::crc32c({s.host, bytes});
+  c.sums.state[static_cast<size_t>(group)][static_cast<size_t>(which)] =
+      io::crc32c({s.host, bytes});
   ++c.writes;
-  const range one{c.file, c.layout.offset(group, which), {s.host, bytes}};
+  const range one{c.state.id, c.layout.offset(group, which), {s.host, bytes}};
   return io_->write({&one, 1}, s.owner);
 }
 
@@ -474,10 +532,10 @@ status swapper::read(int chunk, part which, int64_t first, int64_t count, float*
       const io::memory_holder holder("state for a checkpoint");
       TROUPE_TRY(allocated, io::io_buffer::make(bytes));
       auto memory = std::make_shared<io::io_buffer>(std::move(allocated));
-      const range one{c.file, c.layout.offset(group, wanted), {memory->bytes().data(), bytes}};
-      const auto sum = c.sums[static_cast<size_t>(group)][static_cast<size_t>(wanted)];
+      const range one{c.state.id, c.layout.offset(group, wanted), {memory->bytes().data(), bytes}};
+      const auto sum = c.sums.state[static_cast<size_t>(group)][static_cast<size_t>(wanted)];
       TROUPE_CHECK(read_checked({&one, 1}, memory, [&] {
-        return check(c.name, chunk, group, name_of(wanted), one.memory, bytes, sum);
+        return check(c.state.name, chunk, group, name_of(wanted), one.memory, bytes, sum);
       }));
       kept = {chunk, group, c.writes, std::move(memory)};
     }
@@ -530,8 +588,8 @@ status swapper::publish_slot(int chunk, int group, int64_t after) {
   if (!separate) return {};
   const auto used = static_cast<size_t>(count) * 2;
   std::memset(on_host + used, 0, weights - used);
-  c.weight_sums[static_cast<size_t>(group)] = io::crc32c({on_host, weights});
-  const range one{c.weights, c.layout.weights_offset(group), {on_host, weights}};
+  c.sums.weights[static_cast<size_t>(group)] = io::crc32c({on_host, weights});
+  const range one{c.weights.id, c.layout.weights_offset(group), {on_host, weights}};
   return io_->write({&one, 1}, s.owner);
 }
 

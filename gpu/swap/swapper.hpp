@@ -11,6 +11,10 @@
 // A checkpoint takes the files as they are, by links (swapper_keep.cpp): what is updated behind
 // that goes into other files, which then take the names of those that were taken.
 //
+// Updates that may turn out to be wrong, since the norm of all gradients is not known yet, go into
+// a second version of each file (residency.speculates); settle() makes that the first, or leaves
+// all as it was.
+//
 // Order is made by events alone; nobody who enqueues waits (DEV-1). The order in which streams are
 // given work is that of the step, which is known; how far reading runs ahead is how many frames and
 // slots there are.
@@ -37,6 +41,9 @@
 //          its end too, before the checkpoint is voted for.
 //   SWP-8  Room for the files of the steps behind a checkpoint is there before it takes any: a full
 //          disk costs that checkpoint, and no step. The last one of a run needs none.
+//   SWP-9  Updates that may be dropped go into files that nobody reads. Whether they count is asked
+//          once, for all of them, behind the last; dropped, they leave files and sums as they were,
+//          and weights that memory holds are read again.
 #pragma once
 
 #include <array>
@@ -99,6 +106,9 @@ struct keep_order {
   bool last = false;  ///< nothing is updated behind it: room for other files is not needed
 };
 
+/// When an update counts.
+enum class counts : uint8_t { at_once, once_settled };
+
 class swapper final : public chunk_mover {
  public:
   /// Makes the files, all of whose bytes are reserved, and the streams. The store, whose options
@@ -108,8 +118,15 @@ class swapper final : public chunk_mover {
   ~swapper() override;
 
   /// Enqueues the update of a chunk behind what `compute` has now: its gradient, and the clip
-  /// factor of `rule`, whose store it is. The gradient is zero afterwards.
-  void update(stream& compute, optimizer& rule, int chunk, float lr, int64_t step);
+  /// factor of `rule`, whose store it is; of one that counts once it is settled the factor is 1.
+  /// The gradient is zero afterwards.
+  void update(stream& compute, optimizer& rule, int chunk, float lr, int64_t step,
+              counts when = counts::at_once);
+  /// Enqueues, behind what `compute` has now, that the updates of all chunks that were to be
+  /// settled count if `hold` says so, on a stream's thread; else they are dropped (SWP-9).
+  void settle(stream& compute, std::function<bool()> hold);
+  /// Says that they were, before anything else is asked: what memory had of them is brought back.
+  void were_dropped();
   /// Enqueues that a chunk's gradient is not taken: it is zeroed behind what `compute` has now.
   void drop_gradient(stream& compute, int chunk);
 
@@ -145,20 +162,30 @@ class swapper final : public chunk_mover {
     uint64_t step = 0, epoch = 0;
     io::checkpoint::chunk_shard facts;
   };
+  struct named_file {
+    std::filesystem::path name;
+    io::file_id id = io::file_id::none;
+    bool there() const { return id != io::file_id::none; }
+  };
+  /// What a file holds, by group.
+  struct file_sums {
+    std::vector<io::group_sums> state;
+    std::vector<uint32_t> weights;
+  };
   struct chunk_state {
     io::chunk_file layout{1, 1, false};
-    std::filesystem::path name, next_name, weights_name;
-    io::file_id file = io::file_id::none;     ///< of the state as it is
-    io::file_id next = io::file_id::none;     ///< of the state behind a checkpoint's
-    io::file_id weights = io::file_id::none;  ///< none where the masters are the weights
-    uint64_t tail_bytes = 0;                  ///< room for a shard's end
+    named_file state;                  ///< as it is
+    named_file next;                   ///< behind a checkpoint's, or behind updates to be settled
+    named_file spare;                  ///< behind a checkpoint's where `next` is behind updates
+    named_file weights, next_weights;  ///< not there where the masters are the weights
+    uint64_t tail_bytes = 0;           ///< room for a shard's end
     /// A checkpoint has the file (SWP-7); state_out_'s thread's, as the next one.
     bool kept = false;
-    std::optional<kept_shard> as;      ///< what it is there, where this process has written its end
-    std::vector<io::group_sums> sums;  ///< by group
-    std::vector<uint32_t> weight_sums;               ///< by group
+    std::optional<kept_shard> as;  ///< what it is there, where this process has written its end
+    file_sums sums, next_sums;
     std::vector<std::vector<parameter_span>> spans;  ///< by group
-    bool moments_are_zero = true;  ///< the file's were never written; the enqueuing thread's
+    bool moments_are_zero = true;   ///< the file's were never written; the enqueuing thread's
+    bool moments_were_zero = true;  ///< before updates that are to be settled; the same
     event_ptr written;
     std::atomic<uint64_t> writes{0};  ///< of groups
   };
@@ -192,10 +219,11 @@ class swapper final : public chunk_mover {
     std::shared_ptr<io::io_buffer> memory;
   };
 
-  /// In the folder: of files for the steps behind a checkpoint.
-  static constexpr const char* next_folder = "next";
+  /// In the folder: of files for other versions than the first.
+  static constexpr const char *next_folder = "next", *spare_folder = "spare";
 
   swapper(parameter_store& store, const residency& where, swap_options options);
+  void bring_weights(int chunk);
   status make_files();
   status make_file(int chunk);
   status make_slots();
@@ -211,10 +239,11 @@ class swapper final : public chunk_mover {
   void note(const status& s);
 
   void read_group(const slot& s, int chunk, int group, bool moments_are_zero);
-  void update_group(const slot& s, optimizer& rule, int chunk, int group, float lr, int64_t step);
-  void write_group(const slot& s, int chunk, int group);
+  void update_group(const slot& s, optimizer& rule, int chunk, int group, float lr, int64_t step,
+                    counts when);
+  void write_group(const slot& s, int chunk, int group, counts when);
   status read_state(const slot& s, int chunk, int group, bool moments_are_zero);
-  status write_state(const slot& s, int chunk, int group);
+  status write_state(const slot& s, int chunk, int group, counts when);
   status read_weights(int chunk, std::byte* into, const std::shared_ptr<void>& owner);
   status check(const std::filesystem::path& file, int chunk, int group, std::string_view what,
                std::span<const std::byte> bytes, uint64_t array_bytes, uint32_t sum) const;
@@ -228,9 +257,14 @@ class swapper final : public chunk_mover {
   void await_quiet(const chunk_state& c) const;
 
   result<std::vector<io::checkpoint::chunk_shard>> keep_now(const keep_order& order);
+  /// The file that only steps behind a checkpoint need.
+  named_file& behind_checkpoint(chunk_state& c) const {
+    return where_.speculates ? c.spare : c.next;
+  }
   status make_room(bool last);
-  status make_next(chunk_state& c);
-  void drop_next();
+  status make_version(const chunk_state& c, named_file& f);
+  void drop_room();
+  status take_updates();
   result<io::checkpoint::chunk_shard> keep_chunk(int chunk, const keep_order& order);
   bool fits(int chunk, const io::checkpoint::footer& f) const;
   status take_file(int chunk, const std::filesystem::path& shard, io::file_id file,

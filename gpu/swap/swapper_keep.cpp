@@ -67,7 +67,7 @@ result<std::vector<cp::chunk_shard>> swapper::keep_now(const keep_order& order) 
   }
   for (size_t i = 0, shard = 0; i < chunks_.size(); ++i) {
     auto& c = chunks_[i];
-    if (c.file == io::file_id::none) continue;
+    if (!c.state.there()) continue;
     c.kept = true;
     c.as = kept_shard{order.head.step, order.head.epoch, out[shard++]};
   }
@@ -79,35 +79,36 @@ status swapper::make_room(bool last) {
   if (last) return {};
   const auto outcome = [&]() -> status {
     for (int c = 0; c < store_.chunk_count(); ++c)
-      if (on_disk(c)) TROUPE_CHECK(make_next(at(c)));
+      if (on_disk(c)) TROUPE_CHECK(make_version(at(c), behind_checkpoint(at(c))));
     return {};
   }();
   if (outcome) return {};
   const bool needed =
       std::any_of(chunks_.begin(), chunks_.end(), [](const auto& c) { return c.kept; });
-  if (!needed) drop_next();
+  if (!needed) drop_room();
   return outcome.error().within("room for the steps behind a checkpoint");
 }
 
-status swapper::make_next(chunk_state& c) {
-  if (c.next != io::file_id::none) return {};
+status swapper::make_version(const chunk_state& c, named_file& f) {
+  if (f.there()) return {};
   TROUPE_CHECK(io_->change([&](io::disk& d) -> status {
-    TROUPE_TRY(made, d.make_dir(c.next_name.parent_path()));
+    TROUPE_TRY(made, d.make_dir(f.name.parent_path()));
     static_cast<void>(made);
     return {};
   }));
-  TROUPE_TRY(file, io_->create(c.next_name, c.layout.state_bytes() + c.tail_bytes));
-  c.next = file;
+  TROUPE_TRY(file, io_->create(f.name, c.layout.state_bytes() + c.tail_bytes));
+  f.id = file;
   return {};
 }
 
 /// Gives the room back to whoever the disk is too small for.
-void swapper::drop_next() {
+void swapper::drop_room() {
   static_cast<void>(io_->change([this](io::disk& d) -> status {
     for (auto& c : chunks_)
-      if (const auto next = std::exchange(c.next, io::file_id::none); next != io::file_id::none)
-        d.close(next);
-    return d.remove_folder(options_.folder / next_folder, {io::folder_kind::scratch, {}, {}});
+      if (auto& f = behind_checkpoint(c); f.there())
+        d.close(std::exchange(f.id, io::file_id::none));
+    return d.remove_folder(options_.folder / (where_.speculates ? spare_folder : next_folder),
+                           {io::folder_kind::scratch, {}, {}});
   }));
 }
 
@@ -120,16 +121,16 @@ result<cp::chunk_shard> swapper::keep_chunk(int chunk, const keep_order& order) 
   const auto& info = store_.info(chunk);
   const auto planned = saved_chunks({&info, 1}).at(0);
   auto footer = io::chunk_footer(c.layout, planned, store_.slice(chunk).first, order.head,
-                                 order.rank, c.sums);
+                                 order.rank, c.sums.state);
   TROUPE_TRY(tail, cp::encode_tail(footer));
   assert(tail.bytes.size() == c.tail_bytes && tail.offset == c.layout.state_bytes());
   const io::memory_holder holder("state for a checkpoint");
   TROUPE_TRY(made, io::io_buffer::make(tail.bytes.size()));
   auto memory = std::make_shared<io::io_buffer>(std::move(made));
   std::memcpy(memory->bytes().data(), tail.bytes.data(), tail.bytes.size());
-  const range end{c.file, tail.offset, memory->bytes()};
+  const range end{c.state.id, tail.offset, memory->bytes()};
   TROUPE_CHECK(io_->write({&end, 1}, memory));
-  TROUPE_CHECK(io_->sync(c.file));  // SWP-7
+  TROUPE_CHECK(io_->sync(c.state.id));  // SWP-7
   TROUPE_CHECK(link_chunk(chunk, order));
   return cp::chunk_shard{static_cast<uint32_t>(chunk),
                          tail.file_bytes,
@@ -143,7 +144,7 @@ result<cp::chunk_shard> swapper::keep_chunk(int chunk, const keep_order& order) 
 status swapper::link_chunk(int chunk, const keep_order& order) {
   const auto& c = at(chunk);
   const auto name = order.partial / cp::shard_name(order.rank, static_cast<uint32_t>(chunk));
-  const auto linked = io_->change([&](io::disk& d) { return d.link(c.name, name); });
+  const auto linked = io_->change([&](io::disk& d) { return d.link(c.state.name, name); });
   if (linked) return {};
   const auto& why = linked.error();
   const bool ever = why.kind != "EXDEV" && why.kind != "EPERM" && why.kind != "EOPNOTSUPP" &&
@@ -180,7 +181,8 @@ bool swapper::fits(int chunk, const cp::footer& f) const {
   const auto& c = chunks_[static_cast<size_t>(chunk)];
   const auto& info = store_.info(chunk);
   const auto planned = saved_chunks({&info, 1}).at(0);
-  const auto own = io::chunk_footer(c.layout, planned, store_.slice(chunk).first, {}, 0, c.sums);
+  const auto own =
+      io::chunk_footer(c.layout, planned, store_.slice(chunk).first, {}, 0, c.sums.state);
   return f.padded && f.slot_bytes == own.slot_bytes && f.stream_bytes == own.stream_bytes &&
          f.crc32c.size() == own.crc32c.size() && f.pieces == own.pieces;
 }
@@ -190,8 +192,8 @@ bool swapper::adopt(int chunk, const std::filesystem::path& shard, const cp::fil
   auto& c = at(chunk);
   if (options_.job.empty() || !options_.verify) return false;
   await_quiet(c);
-  if (c.kept || c.next != io::file_id::none) return false;
-  std::vector<io::group_sums> sums(c.sums.size());
+  if (c.kept || behind_checkpoint(c).there()) return false;
+  std::vector<io::group_sums> sums(c.sums.state.size());
   auto file = io::file_id::none;
   const auto fitting = io_->change([&](io::disk& d) -> status {
     TROUPE_TRY(f, footer_of(d, shard, entry));
@@ -221,19 +223,20 @@ status swapper::take_file(int chunk, const std::filesystem::path& shard, io::fil
     return ending.stop_requested() ? error{errc::cancelled, "the rank ends"} : status();
   });
   if (!read) return read;
+  auto& behind = behind_checkpoint(c);
   const auto named = io_->change([&](io::disk& d) -> status {
-    const auto link = c.name.string() + ".link";
-    TROUPE_TRY(made, d.make_dir(c.next_name.parent_path()));
+    const auto link = c.state.name.string() + ".link";
+    TROUPE_TRY(made, d.make_dir(behind.name.parent_path()));
     static_cast<void>(made);
     TROUPE_CHECK(d.link(shard, link));
-    TROUPE_CHECK(d.rename(c.name, c.next_name));  // what was made for the chunk is its next file
-    const auto renamed = d.rename(link, c.name);
-    if (!renamed) static_cast<void>(d.rename(c.next_name, c.name));
+    TROUPE_CHECK(d.rename(c.state.name, behind.name));  // what was made for it comes behind
+    const auto renamed = d.rename(link, c.state.name);
+    if (!renamed) static_cast<void>(d.rename(behind.name, c.state.name));
     return renamed;
   });
   if (!named) return named;
-  c.next = std::exchange(c.file, file);
-  c.sums = sums;
+  behind.id = std::exchange(c.state.id, file);
+  c.sums.state = sums;
   c.kept = true;
   c.moments_are_zero = false;
   ++c.writes;
@@ -254,7 +257,7 @@ status swapper::each_group(int chunk, io::file_id file, const std::vector<io::gr
     const auto sound = [&]() -> status {
       for (size_t p = 0; p < io::state_parts; ++p)
         if (const auto good =
-                check(c.name, chunk, g, "state",
+                check(c.state.name, chunk, g, "state",
                       one.memory.subspan(p * c.layout.array_bytes(), c.layout.array_bytes()),
                       c.layout.array_bytes(), sums[static_cast<size_t>(g)][p]);
             !good)
@@ -270,24 +273,25 @@ status swapper::each_group(int chunk, io::file_id file, const std::vector<io::gr
 /// Copies a chunk's state out of the file that a checkpoint has.
 status swapper::own_again(int chunk) {
   auto& c = at(chunk);
-  TROUPE_CHECK(make_next(c));
-  const auto copied = each_group(chunk, c.file, c.sums, [&](range group, const auto& owner) {
-    group.file = c.next;
-    return io_->write({&group, 1}, owner);
-  });
+  TROUPE_CHECK(make_version(c, c.next));
+  const auto copied =
+      each_group(chunk, c.state.id, c.sums.state, [&](range group, const auto& owner) {
+        group.file = c.next.id;
+        return io_->write({&group, 1}, owner);
+      });
   if (!copied) return copied;
   return take_over(c);
 }
 
-/// The next file becomes the chunk's.
+/// The next file becomes the chunk's; what was behind a checkpoint is the next one.
 status swapper::take_over(chunk_state& c) {
   const auto renamed = io_->change([&c](io::disk& d) -> status {
-    TROUPE_CHECK(d.rename(c.next_name, c.name));
-    d.close(c.file);
-    return {};
+    TROUPE_CHECK(d.rename(c.next.name, c.state.name));
+    d.close(c.state.id);
+    return c.spare.there() ? d.rename(c.spare.name, c.next.name) : status{};
   });
   if (!renamed) return renamed;
-  c.file = std::exchange(c.next, io::file_id::none);
+  c.state.id = std::exchange(c.next.id, std::exchange(c.spare.id, io::file_id::none));
   c.kept = false;
   c.as.reset();
   return {};

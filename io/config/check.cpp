@@ -134,8 +134,8 @@ void check_job(builder& b) {
 void check_swap(builder& b) {
   const auto& j = b.target();
   if (j.swap.dir.empty()) {
-    b.rule(j.swap.host_bytes == 0 && j.swap.rated_tbw == 0, {"swap.dir"},
-           "is required where [swap] is described");
+    b.rule(j.swap.host_bytes == 0 && j.swap.rated_tbw == 0 && j.swap.clip == clip_way::automatic,
+           {"swap.dir"}, "is required where [swap] is described");
     return;
   }
   b.rule(j.swap.dir.find_first_of("{}") == std::string::npos, {"swap.dir"},

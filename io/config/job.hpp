@@ -62,6 +62,9 @@ enum class when_busy : uint8_t {
 };
 /// By what a silent node is judged: cluster.suspect_after_ms and dead_after_ms, or how long its
 /// heartbeats usually take, too (phi accrual).
+/// How a step that swaps learns the norm of all gradients before its updates count.
+enum class clip_way : uint8_t { automatic, speculate, hold, twice };
+
 enum class liveness_detector : uint8_t { fixed, phi };
 /// How steps are printed. `automatic` = a rewriting line on a terminal, plain lines otherwise.
 enum class log_format : uint8_t { automatic, plain, json };
@@ -243,6 +246,7 @@ struct swap_section {
   std::string dir;         ///< folder on a local drive; empty = off
   int64_t host_bytes = 0;  ///< memory of a node's process for its ranks; 0 = 80 % of what there is
   bool verify = true;      ///< what is read is summed
+  clip_way clip = clip_way::automatic;
   int64_t rated_tbw = 0;   ///< terabytes that the drive is rated to be written; 0 = not known
   bool operator==(const swap_section&) const = default;
 };

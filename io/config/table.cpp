@@ -333,6 +333,12 @@ constinit const property rows[] = {
         within(0, 1e15)),
     key<&job::swap, &swap_section::verify>("swap.verify",
                                            "Sum what is read from the drive, and compare"),
+    key<&job::swap, &swap_section::clip>(
+        "swap.clip",
+        "How a step learns the norm of all gradients before its updates count: speculate = it "
+        "updates into a second copy on the drive, which is dropped and made again where the norm "
+        "is above train.clip_norm; hold = it keeps all gradients in memory; twice = it makes its "
+        "passes twice; auto = what the memory, the drive and the clipped steps so far allow"),
     key<&job::swap, &swap_section::rated_tbw>(
         "swap.rated_tbw",
         "Terabytes that the drive is rated to be written (TBW), for `troupe plan` to say how many "

@@ -50,6 +50,9 @@ inline constexpr std::array<std::string_view, 2> words<pipeline_schedule>{"1f1b"
 template <>
 inline constexpr std::array<std::string_view, 3> words<when_busy>{"block", "skip", "stretch"};
 template <>
+inline constexpr std::array<std::string_view, 4> words<clip_way>{"auto", "speculate", "hold",
+                                                                 "twice"};
+template <>
 inline constexpr std::array<std::string_view, 2> words<liveness_detector>{"fixed", "phi"};
 template <>
 inline constexpr auto words<health::finding_name> = [] {

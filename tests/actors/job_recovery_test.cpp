@@ -572,6 +572,22 @@ TEST_CASE("job: a rule says what a lost node is followed by, and the incident sa
   CHECK(job.policy.incidents().back().action == "end");
 }
 
+TEST_CASE("REQ-7: job: who pauses the last step does not pause those that are made again") {
+  auto job = with_recovery(5);
+  while (job.policy.step() + 1 < static_cast<uint64_t>(job.policy.plan().job.train.steps)) {
+    job.step();
+    if (job.saving.contains(job.policy.step())) job.commit(job.policy.step());
+  }
+  CHECK(job.person(heard::pause{0, pause_cause::person, ""}).starts_with("pauses after step"));
+  job.step();
+  CHECK(job.policy.state() == settling);
+  CHECK(mentions(job.said, "no step follows: it does not pause"));
+  job.hear(lost);
+  job.hear(heard::admitted{});
+  while (job.find<todo::ask>()) job.pass();
+  CHECK(job.policy.state() == stepping);
+}
+
 TEST_CASE("job: persons are heard in a recovery") {
   auto job = with_recovery(5);
   job.person(heard::set_value{0, "train.lr", "0.5"});  // from step 7 on

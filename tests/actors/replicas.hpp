@@ -137,6 +137,17 @@ struct replicas {
     return out;
   }
 
+  /// The step that a call of update() has finished, or another one where its updates were dropped.
+  step_outcome updated(size_t rank, int64_t step, pending& first) {
+    auto out = first.get();
+    if (!out.again) return out;
+    pending second;
+    ranks[rank]->update(step, 1e-2, second.outcome());
+    out = second.get();
+    CHECK_FALSE(out.again);
+    return out;
+  }
+
   /// The loss of one step of all.
   double step(int64_t number) {
     std::vector<pending> updates;
@@ -145,7 +156,7 @@ struct replicas {
       updates.push_back(finish(r, number));
     }
     double loss = 0;
-    for (auto& u : updates) loss += u.get().loss_sum;
+    for (size_t r = 0; r < ranks.size(); ++r) loss += updated(r, number, updates[r]).loss_sum;
     return loss / static_cast<double>(batch * seq);
   }
 

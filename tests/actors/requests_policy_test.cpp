@@ -194,6 +194,20 @@ TEST_CASE("requests: a pause is not kept for a step that is made again") {
   CHECK(p.paused());
 }
 
+TEST_CASE("REQ-7: a pause that no step follows is void, should steps be made again") {
+  requests_policy p(some_job(), 10, {});
+  p.step_begins();
+  CHECK(told(p.pause("")) == "pauses after step 11");
+  p.step_ended();
+  CHECK(p.no_step_follows());
+  CHECK_FALSE(p.memory().paused);
+  p.go_back(4);
+  CHECK(p.take_effect().empty());
+  CHECK_FALSE(p.paused());
+  CHECK_FALSE(p.no_step_follows());
+  CHECK(told(p.pause("")) == "pauses after step 4");
+}
+
 TEST_CASE("REQ-5: who takes over pauses before its first step, and keeps each setting's step") {
   requests_policy before(some_job(), 110, {});
   CHECK(before.memory() == job_memory{});

@@ -29,7 +29,7 @@ using vote = result<cp::shard_facts>;
 using rule = gpu::optimizer_step_args::rule;
 
 /// Where the chunks of an engine live.
-enum class home { memory, drive, both };
+enum class home { memory, drive, both, two_versions };
 
 replicas saving_engine(const scratch& dir, gpu::dtype type, home where,
                        const fs::path& checkpoints, bool weights_follow = false) {
@@ -45,6 +45,8 @@ replicas saving_engine(const scratch& dir, gpu::dtype type, home where,
       o.shape.where = gpu::least_residency(o.model, o.shape, {0, true, 1});
       o.shape.where.group_elements = 2048;
     }
+    o.shape.where.speculates = where == home::two_versions;
+    if (where == home::two_versions) o.swap_clip = gpu::clip_way::speculate;
     if (where == home::both)
       for (size_t c = 0; c < 3; ++c) o.shape.where.chunks[c] = {};
     return rank_engine::make(o);
@@ -120,7 +122,7 @@ bool same_tensors(const fs::path& a, const fs::path& b) {
 
 TEST_CASE("ENG-12: a checkpoint by links has the tensors of one that is copied out of memory") {
   for (const auto type : {gpu::dtype::f32, gpu::dtype::bf16})
-    for (const auto where : {home::drive, home::both}) {
+    for (const auto where : {home::drive, home::both, home::two_versions}) {
       scratch dir;
       const auto checkpoints = dir / "checkpoints", plain = dir / "plain";
       fs::create_directory(checkpoints);
@@ -157,7 +159,7 @@ TEST_CASE("ENG-12: each resumes the other's checkpoint, and trains on with the s
     fs::create_directory(checkpoints);
     std::vector<double> losses;
     std::vector<fs::path> at;
-    for (const auto where : {home::drive, home::memory}) {
+    for (const auto where : {home::drive, home::memory, home::two_versions}) {
       auto first = saving_engine(dir, type, where, checkpoints);
       losses = first.steps(2);
       at.push_back(saved(first, checkpoints, 2, true));
@@ -168,7 +170,7 @@ TEST_CASE("ENG-12: each resumes the other's checkpoint, and trains on with the s
     whole.steps(2);
     const auto expected = whole.step(3);
     for (const auto& from : at)
-      for (const auto where : {home::drive, home::both, home::memory}) {
+      for (const auto where : {home::drive, home::both, home::memory, home::two_versions}) {
         auto next = saving_engine(dir, type, where, checkpoints);
         pending loaded;
         next.ranks[0]->load(from.string(), true, loaded.done());
@@ -180,19 +182,21 @@ TEST_CASE("ENG-12: each resumes the other's checkpoint, and trains on with the s
 }
 
 TEST_CASE("ENG-12: what fits comes back by links, and the checkpoint stays as it is") {
-  for (const auto type : {gpu::dtype::f32, gpu::dtype::bf16}) {
+  const auto check = [](gpu::dtype type, home where) {
+    CAPTURE(type == gpu::dtype::f32);
+    CAPTURE(where == home::drive);
     scratch dir;
     const auto checkpoints = dir / "checkpoints";
     fs::create_directory(checkpoints);
     auto whole = saving_engine(dir, type, home::memory, checkpoints);
     const auto expected = whole.steps(4);
-    auto first = saving_engine(dir, type, home::drive, checkpoints);
+    auto first = saving_engine(dir, type, where, checkpoints);
     first.steps(2);
     const auto from = saved(first, checkpoints, 2, true);
     first.ranks.clear();
     const auto shard = from / cp::shard_name(0, 4);
     CHECK(links_of(shard) == 1);
-    auto next = saving_engine(dir, type, home::drive, checkpoints, true);
+    auto next = saving_engine(dir, type, where, checkpoints, true);
     auto& engine = *next.ranks[0];
     pending loaded;
     engine.load(from.string(), true, loaded.done());
@@ -207,7 +211,9 @@ TEST_CASE("ENG-12: what fits comes back by links, and the checkpoint stays as it
     CHECK(links_of(shard) == 1);
     CHECK(is_sound(from));
     CHECK(is_sound(later));
-  }
+  };
+  for (const auto type : {gpu::dtype::f32, gpu::dtype::bf16})
+    for (const auto where : {home::drive, home::two_versions}) check(type, where);
 }
 
 TEST_CASE("ENG-12: a damaged file is not taken over, and is named when it is loaded") {
@@ -231,6 +237,37 @@ TEST_CASE("ENG-12: a damaged file is not taken over, and is named when it is loa
   CHECK(why.is(cp::checksum_wrong));
   CHECK(links_of(from / cp::shard_name(0, 3)) == 2);  // of what is sound
   CHECK(links_of(from / cp::shard_name(0, 4)) == 1);
+}
+
+TEST_CASE("ENG-9 ENG-12: who ends while files come back by links takes none over") {
+  scratch dir;
+  const auto checkpoints = dir / "checkpoints";
+  fs::create_directory(checkpoints);
+  auto first = saving_engine(dir, gpu::dtype::f32, home::drive, checkpoints);
+  first.step(1);
+  const auto from = saved(first, checkpoints, 1, true);
+  first.ranks.clear();
+  auto next = saving_engine(dir, gpu::dtype::f32, home::drive, checkpoints, true);
+  next.ranks[0]->abort();
+  pending loaded;
+  next.ranks[0]->load(from.string(), true, loaded.done());
+  CHECK(loaded.why().code == errc::cancelled);
+  for (uint32_t chunk = 0; chunk < 5; ++chunk)
+    CHECK(links_of(from / cp::shard_name(0, chunk)) == 1);
+}
+
+TEST_CASE("ENG-12: a share whose copied half fails is no vote, and the next one is") {
+  scratch dir;
+  const auto checkpoints = dir / "checkpoints";
+  fs::create_directory(checkpoints);
+  auto swapped = saving_engine(dir, gpu::dtype::f32, home::both, checkpoints);
+  swapped.step(1);
+  const auto partial = partial_in(checkpoints, 1);
+  fs::create_directories(partial / cp::shard_name(0));  // where what is in memory goes
+  CHECK_FALSE(save(swapped, 1, partial));
+  CHECK(links_of(partial / cp::shard_name(0, 4)) == 2);  // the other half was there
+  swapped.step(2);
+  CHECK(is_sound(saved(swapped, checkpoints, 2)));
 }
 
 TEST_CASE("an engine whose weights follow writes none of its own first") {

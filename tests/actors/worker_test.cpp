@@ -495,6 +495,21 @@ TEST_CASE("worker: FinishStep updates, or ends an evaluation, and tells what its
   CHECK(f.refusal<fbs::StepDone>(failing) == "training: the norm is not finite");
 }
 
+TEST_CASE("worker: a step whose updates were dropped is updated once more before it is told") {
+  scripted_worker f;
+  f.prepare(2);
+  f.script->outcome.again = true;
+  const auto update = f.finish(false);
+  CHECK(f.script->said() == worker_calls{"update 9 by 0.25"});
+  f.complete("update 9 by 0.25");
+  CHECK(f.waits<fbs::StepDone>(update));
+  CHECK(f.script->said() == worker_calls{"update 9 by 0.25"});
+  f.script->outcome = {12};
+  f.complete("update 9 by 0.25");
+  CHECK(f.answer<fbs::StepDone>(update).loss_sum == 12);
+  CHECK(f.script->said().empty());
+}
+
 TEST_CASE("worker: a stage without a head counts no targets") {
   scripted_worker f;
   f.prepare(1);

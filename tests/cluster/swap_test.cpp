@@ -2,6 +2,11 @@
 // and with nothing left behind.
 #include <signal.h>
 
+#include <algorithm>
+#include <set>
+
+#include <fmt/format.h>
+
 #include "tests/cluster/job_files.hpp"
 
 using namespace troupe::cluster_test;
@@ -62,6 +67,38 @@ TEST_CASE("swap: at its floor a job has the losses of one in memory, within its 
     CHECK(fs::exists(job.checkpoint(12) / "rank-00000.chunk-00003.shard"));
     CHECK(run({"ckpt", "verify", job.checkpoint(12).string()}).code == 0);
   }
+}
+
+TEST_CASE("swap: a step that is clipped is made twice, and no other where updates come first") {
+  job_files job;
+  const auto sets = with(deep, {"model.dtype=bf16", "checkpoint.every=4"});
+  auto norms = [&] {
+    program up(job.up(with(sets, {"job.output=" + (job / "free").string()})));
+    CHECK(up.wait() == 0);
+    std::vector<double> out;
+    for (const auto& step : up.objects("step")) out.push_back(step["grad_norm"]);
+    return out;
+  }();
+  REQUIRE(norms.size() == 12);
+  std::sort(norms.begin(), norms.end());
+  const auto limit = norms[6];
+  const auto clipped = with(sets, {fmt::format("train.clip_norm={}", limit)});
+  const auto truth = job.losses(with(clipped, {"job.output=" + (job / "memory").string()}));
+  program up(
+      job.up(with(with(clipped, swapped(job, floor_of(job, clipped))), {"swap.clip=speculate"})));
+  CHECK(up.wait() == 0);
+  INFO(up.err());
+  CHECK(up.losses() == truth);
+  std::set<int> passes;
+  for (const auto& step : up.objects("step")) {
+    CHECK(step["passes"] == (step["grad_norm"] > limit ? 2 : 1));
+    passes.insert(step["passes"].get<int>());
+  }
+  CHECK(passes == std::set{1, 2});
+  for (const int64_t step : {4, 8, 12})
+    CHECK(run({"ckpt", "diff", job.checkpoint(step, "memory").string(),
+               job.checkpoint(step).string()})
+              .code == 0);
 }
 
 TEST_CASE("swap: the console says what lives on drives") {

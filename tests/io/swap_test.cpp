@@ -7,6 +7,7 @@
 #include <atomic>
 #include <cerrno>
 #include <cstring>
+#include <future>
 #include <memory>
 #include <thread>
 #include <vector>
@@ -257,6 +258,36 @@ TEST_CASE("SWI-1 SWI-3: an error is told, and a file whose write failed is dead"
   REQUIRE_FALSE(written);
   CHECK_FALSE(swap->write({&all, 1}, some.memory));
   CHECK(swap->write({&there, 1}, some.memory));  // another file goes on
+}
+
+TEST_CASE("a change of names that was given up is never made, one that was begun is waited for") {
+  swap_io_options o;
+  o.patience = std::chrono::milliseconds(20);
+  const auto made = swap_io::make(o);
+  REQUIRE(made);
+  auto& files = **made;
+  std::promise<void> begun, may_end;
+  status first;
+  std::thread slow([&] {
+    first = files.change([&](disk&) -> status {
+      begun.set_value();
+      may_end.get_future().wait();
+      return {};
+    });
+  });
+  begun.get_future().wait();
+  bool called = false;
+  const auto second = files.change([&](disk&) -> status {
+    called = true;
+    return {};
+  });
+  REQUIRE_FALSE(second);
+  CHECK(second.error().code == errc::timeout);
+  may_end.set_value();
+  slow.join();
+  CHECK(first);  // it has been waited for as long as the second, and longer
+  CHECK(files.change([](disk&) { return status(); }));
+  CHECK_FALSE(called);
 }
 
 TEST_CASE("a file that is there is not taken over, and a call that is never answered ends") {

@@ -1,0 +1,38 @@
+// When a step speculates: as long as that is expected to be cheaper.
+#include "gpu/swap/clip_policy.hpp"
+
+#include <doctest/doctest.h>
+
+namespace troupe::gpu {
+
+TEST_CASE("CLP-1: what passes for the norm take is seen before anything is speculated") {
+  clip_policy p;
+  CHECK_FALSE(p.speculates());
+  p.made_twice(0, 10, false);
+  CHECK_FALSE(p.speculates());  // they take nothing
+  p.made_twice(5, 0, false);
+  CHECK_FALSE(p.speculates());  // that cannot be
+  p.made_twice(9, 10, false);
+  CHECK(p.speculates());
+}
+
+TEST_CASE("CLP-2: the chance of a clipped step is held against what its norm takes") {
+  clip_policy p;
+  CHECK(p.clip_chance() == 0.5);
+  p.made_twice(4, 10, false);  // a chance of 1 in 3, and 0.4 of a step
+  CHECK(p.clip_chance() == doctest::Approx(1.0 / 3));
+  CHECK(p.speculates());
+  p.speculated(true);
+  CHECK(p.clip_chance() == 0.5);
+  CHECK_FALSE(p.speculates());
+  for (int i = 0; i < 2; ++i) p.made_twice(4, 10, false);
+  CHECK(p.clip_chance() == doctest::Approx(1.0 / 3));
+  CHECK(p.speculates());
+  for (size_t i = 0; i < clip_policy::window; ++i) p.speculated(false);
+  CHECK(p.clip_chance() == doctest::Approx(1.0 / 18));  // what was before is forgotten
+  for (size_t i = 0; i < clip_policy::window; ++i) p.speculated(true);
+  CHECK(p.clip_chance() == doctest::Approx(17.0 / 18));
+  CHECK_FALSE(p.speculates());
+}
+
+}  // namespace troupe::gpu
