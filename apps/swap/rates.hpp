@@ -10,6 +10,7 @@
 #include "actors/train/swap_forecast.hpp"
 #include "gpu/swap/limit_model.hpp"
 #include "io/base/result.hpp"
+#include "io/machine/facts.hpp"
 
 namespace troupe::apps::swap {
 
@@ -17,15 +18,20 @@ namespace troupe::apps::swap {
 struct paces {
   double flops_s = 0;    ///< products of a layer, forward and backward
   double updates_s = 0;  ///< parameters of the optimizer's rule
+  std::string of = {};   ///< the layer, its type, threads and instructions
 };
 
 /// Of one layer of a rank's model, in its type and with its threads. Errors: no_memory.
 result<paces> measure_paces(const train::engine_options& options);
 
+/// Of the same layer what is more of `now` and of what was kept, which is kept from then on: that
+/// others have the processors for a moment is no limit of the machine's.
+paces best_so_far(const paces& now, const io::fact_store& store = {});
+
 /// The drive under swap.dir (or the folder that it will be made in; kept, io/disk/calibrate.hpp),
 /// one layer of the model forward and backward, and its update, in the job's type and with the
-/// threads that a worker has here. Only of the host's processors. Errors: io, no_memory,
-/// unavailable.
+/// threads that a worker has here, or what those reached before. Only of the host's processors.
+/// Errors: io, no_memory, unavailable.
 result<gpu::machine_rates> measure_rates(const train::job_plan& plan);
 
 /// "read 2.4 GB/s, write 2.4 GB/s, at once saves 0.81 of the shorter; products 214 GFLOP/s; updates

@@ -10,7 +10,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-const std::string killed = "was killed by signal 9 (Killed)";
+const std::string killed_by_9 = "was killed by signal 9 (Killed)";
 const head_restarts_policy::clock::time_point start{1000s};
 
 }  // namespace
@@ -18,10 +18,10 @@ const head_restarts_policy::clock::time_point start{1000s};
 TEST_CASE("HRS-2: a head that has made a step is started again, as often as it said") {
   head_restarts_policy p;
   const head_says said{2, true};
-  CHECK(p.after_kill(killed, said, false, start));
+  CHECK(p.after_kill(killed_by_9, said, false, start));
   CHECK(p.within_hour() == 1);
-  CHECK(p.after_kill(killed, said, false, start + 1s));
-  const auto third = p.after_kill(killed, said, false, start + 2s);
+  CHECK(p.after_kill(killed_by_9, said, false, start + 1s));
+  const auto third = p.after_kill(killed_by_9, said, false, start + 2s);
   REQUIRE_FALSE(third);
   CHECK(third.error().is(head_lost));
   CHECK(p.within_hour() == 2);
@@ -30,15 +30,15 @@ TEST_CASE("HRS-2: a head that has made a step is started again, as often as it s
 TEST_CASE("HRS-2: after an hour there is budget again, and not before") {
   head_restarts_policy p;
   const head_says said{1, false};
-  CHECK(p.after_kill(killed, said, false, start));
-  CHECK_FALSE(p.after_kill(killed, said, false, start + 1h - 1ns));
-  CHECK(p.after_kill(killed, said, false, start + 1h));
+  CHECK(p.after_kill(killed_by_9, said, false, start));
+  CHECK_FALSE(p.after_kill(killed_by_9, said, false, start + 1h - 1ns));
+  CHECK(p.after_kill(killed_by_9, said, false, start + 1h));
 }
 
 TEST_CASE("HRS-2: not one that had no step, was asked to stop, or whose job does not recover") {
   head_restarts_policy p;
-  CHECK_FALSE(p.after_kill(killed, {{}, true}, false, start));
-  CHECK_FALSE(p.after_kill(killed, {5, true}, true, start));
-  CHECK_FALSE(p.after_kill(killed, {0, true}, false, start));
+  CHECK_FALSE(p.after_kill(killed_by_9, {{}, true}, false, start));
+  CHECK_FALSE(p.after_kill(killed_by_9, {5, true}, true, start));
+  CHECK_FALSE(p.after_kill(killed_by_9, {0, true}, false, start));
   CHECK(p.within_hour() == 0);
 }
