@@ -150,7 +150,8 @@ stage_plan plan_stage(const model_config& model, const stage_shape& shape) {
     const auto slice = slice_of(chunks[c].count, shape.replica);
     const auto whole = static_cast<uint64_t>(slice.whole), part = static_cast<uint64_t>(slice.part);
     const auto weight_bytes = whole * size_of(shape.compute);
-    if (!weights.add(home.weight_frame, weight_bytes)) plan.weights += weight_bytes;
+    if (!weights.add(home.weight_frame, weight_bytes))
+      plan.weights += home.state_on_disk ? frame_size(weight_bytes) : weight_bytes;
     if (shape.compute != dtype::f32 && !home.state_on_disk) plan.masters += part * 4;
     if (!shape.training) continue;
     if (!gradients.add(home.grad_frame, whole * 4)) plan.gradients += whole * 4;

@@ -127,7 +127,11 @@ result<std::shared_ptr<buffer>> parameter_store::memory_for(
                                           : -1;
   const auto number = static_cast<size_t>(std::max(frame, 0));
   if (frame >= 0 && number < frames.size() && frames[number]) return frames[number];
-  const size_t bytes = frame >= 0 ? size_of_frame(which, frame) : this->bytes(chunk, which);
+  // Weights may be read into their own memory as well (SWP-9), which comes in whole blocks, too.
+  const bool is_read = which == part::weight && home.state_on_disk;
+  const size_t bytes = frame >= 0 ? size_of_frame(which, frame)
+                       : is_read  ? frame_size(this->bytes(chunk, which))
+                                  : this->bytes(chunk, which);
   const io::memory_holder holder(which == part::weight ? "weights"
                                  : which == part::grad ? "gradients"
                                                        : "masters and moments");

@@ -123,7 +123,8 @@ status swapper::make_slots() {
   for (int c = 0; c < store_.chunk_count(); ++c) {
     if (!on_disk(c)) continue;
     bytes = std::max(bytes, swap_slot_bytes(at(c).layout));
-    if (where_.of(c).weight_frame >= 0)
+    // Weights in memory of their own are brought, too, where an update was dropped (SWP-9).
+    if (where_.of(c).weight_frame >= 0 || where_.speculates)
       weights = std::max<uint64_t>(weights, store_.frame_bytes(c));
   }
   const bool direct = store_.owner().host_accessible();

@@ -83,4 +83,27 @@ TEST_CASE("RES-2 RES-3: neighbours never share a frame, what is in memory has fr
   }
 }
 
+TEST_CASE("RSP-1: a way of clipping that is asked for is planned, and fits") {
+  auto model = testing::tiny_gpt2();
+  model.layers = 6;
+  const auto shape = shape_of_plan_test(model, dtype::bf16);
+  const auto all = plan_stage(model, shape).total();
+  for (const auto way : {clip_way::automatic, clip_way::speculate, clip_way::hold, clip_way::twice})
+    for (const uint64_t disk : {uint64_t{0}, uint64_t{1} << 40})
+      for (uint64_t bytes = all / 4; bytes < all; bytes += 997) {
+        const auto planned = plan_residency(model, shape, {bytes, true, 1, way, disk});
+        if (!planned) continue;
+        stage_shape with = shape;
+        with.where = *planned;
+        CHECK(plan_stage(model, with).total() <= bytes);
+        if (!planned->any_on_disk()) continue;
+        if (way == clip_way::hold) CHECK(keeps_gradients(*planned));
+        CHECK(planned->speculates ==
+              (way == clip_way::speculate ||
+               (way == clip_way::automatic && disk > 0 && !keeps_gradients(*planned))));
+        if (planned->speculates)  // what is in memory cannot be dropped
+          for (const auto& c : planned->chunks) CHECK(c.state_on_disk);
+      }
+}
+
 }  // namespace troupe::gpu
