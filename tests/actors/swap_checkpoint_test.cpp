@@ -9,10 +9,12 @@
 #include <future>
 #include <thread>
 
+#include "actors/checkpoint/committer.hpp"
 #include "gpu/model/saved_state.hpp"
 #include "io/checkpoint/catalog.hpp"
 #include "io/checkpoint/reader.hpp"
 #include "io/checkpoint/save.hpp"
+#include "io/config/load.hpp"
 #include "tests/actors/replicas.hpp"
 #include "tests/io/scratch.hpp"
 
@@ -100,6 +102,27 @@ bool is_sound(const fs::path& checkpoint) {
   const auto found = r->verify();
   REQUIRE(found);
   return found->damages.empty();
+}
+
+/// What a rank tells of its share.
+std::unique_ptr<fbs::SavedT> saved_of(const cp::shard_facts& facts, uint64_t step) {
+  auto out = std::make_unique<fbs::SavedT>();
+  out->step = step;
+  out->rank = facts.rank;
+  out->bytes = facts.bytes;
+  out->stream_bytes = facts.stream_bytes;
+  out->footer_crc32c = facts.footer_crc;
+  out->slot_digest = facts.slot_digest;
+  for (const auto& c : facts.chunks) {
+    auto& to = *out->chunks.emplace_back(std::make_unique<fbs::ChunkShardT>());
+    to.chunk = c.chunk;
+    to.bytes = c.bytes;
+    to.stream_bytes = c.stream_bytes;
+    to.slot_bytes = c.slot_bytes;
+    to.footer_crc32c = c.footer_crc;
+    to.slot_digest = c.slot_digest;
+  }
+  return out;
 }
 
 /// The bits of two checkpoints' tensors.
@@ -268,6 +291,47 @@ TEST_CASE("ENG-12: a share whose copied half fails is no vote, and the next one 
   CHECK(links_of(partial / cp::shard_name(0, 4)) == 2);  // the other half was there
   swapped.step(2);
   CHECK(is_sound(saved(swapped, checkpoints, 2)));
+}
+
+TEST_CASE("ARC-3: who leaves a chunk's shard out of its vote has not saved its share") {
+  scratch dir;
+  const auto checkpoints = dir / "checkpoints";
+  fs::create_directory(checkpoints);
+  auto swapped = saving_engine(dir, gpu::dtype::f32, home::both, checkpoints);
+  swapped.step(1);
+  fbs::CommitCheckpointT votes;
+  votes.step = 1;
+  votes.directory = partial_in(checkpoints, 1).string();
+  const auto told = save(swapped, 1, votes.directory);
+  REQUIRE(told);
+  auto disk = io::open_disk({});
+  REQUIRE(disk);
+  auto facts = *told;
+  const auto bytes = cp::read_pieces(**disk, votes.directory, facts);
+  REQUIRE(bytes);
+  std::vector<cp::rank_plan> shares(1);
+  shares[0].stream_bytes = *bytes;
+  const auto job = config::parse(
+      "[job]\nname = \"job\"\n[model]\nlayers = 4\nhidden = 8\nheads = 2\nvocab = 256\n"
+      "[data]\npath = \"text\"\ntokenizer = \"bytes\"\n[train]\nbatch = 8\n"
+      "[checkpoint]\nslot_bytes = 4096\n",
+      "test");
+  REQUIRE_MESSAGE(job, (job ? std::string() : render(job.error())));
+  auto plan = make_plan(*job);
+  REQUIRE(plan);
+  const checkpoint::committer_options options{checkpoints, 0, std::move(*plan)};
+  const auto commit = [&](const cp::shard_facts& of) {
+    votes.shards.clear();
+    votes.shards.push_back(saved_of(of, 1));
+    return checkpoint::commit(**disk, options, shares, votes, 0);
+  };
+  auto fewer = *told;
+  REQUIRE(fewer.chunks.size() > 1);
+  fewer.chunks.pop_back();
+  CHECK_FALSE(commit(fewer));
+  CHECK_FALSE(fs::exists(checkpoints / cp::complete_name(1)));
+  REQUIRE(commit(*told));
+  CHECK(is_sound(checkpoints / cp::complete_name(1)));
 }
 
 TEST_CASE("an engine whose weights follow writes none of its own first") {
