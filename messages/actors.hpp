@@ -116,8 +116,8 @@ using medic_actor = component_actor::extend<
 
 /// Concludes what is wrong, and who it is.
 using monitor_actor = component_actor::extend<
-    // A node is alive, and says how it is.
-    tell<fbs::Heartbeat>,
+    // A node has joined; it is alive, and says how it is.
+    tell<fbs::Hello>, tell<fbs::Heartbeat>,
     // Says what is wrong now.
     ask<fbs::FindingsRequest, fbs::Findings>,
     // What is done about a fault is decided: what stands now goes to the reporter.
@@ -160,6 +160,8 @@ using coordinator_actor = component_actor::extend<
     ask<fbs::Heartbeat, fbs::HeartbeatAck>,
     // A node goes.
     tell<fbs::Leave>,
+    // What the monitor finds of a node that is silent.
+    tell<fbs::FindingTold>,
     // Ends the training in order; from the launcher or a person.
     tell<fbs::StopTraining>,
     // The run has ended.

@@ -184,6 +184,8 @@ caf::result<msg<fbs::Welcome>> join(coordinator_pointer self, const msg<fbs::Hel
     return to_caf(node.error());
   }
   st.launches.joined(hello.node);
+  st.unreachable.erase(hello.node);
+  if (st.record.monitor) self->send(st.record.monitor, m);
   auto& who = st.members[*node];
   who = {};
   who.name = hello.node;
@@ -224,6 +226,7 @@ caf::result<msg<fbs::HeartbeatAck>> beat(coordinator_pointer self, const msg<fbs
   if (it->second.gone || it->second.handle.address() != self->current_sender())
     return to_caf(left_the_cluster(it->second.name));  // NOD-1 ends it
   st.liveness->heard(it->second.name, now_ns(*self));
+  st.unreachable.erase(it->second.name);
   if (st.record.monitor) self->send(st.record.monitor, m);
   publish_values(self, [&](fbs::CoordinatorStatusT& s) {
     auto& usage = usage_of(st, s, it->first);
@@ -341,6 +344,14 @@ void depart(coordinator_pointer self, const msg<fbs::Leave>& m) {
   node_lost(self, name, what);
 }
 
+/// CRD-20.
+void note_host(coordinator_pointer self, const msg<fbs::FindingTold>& m) {
+  const auto* told = m->finding();
+  const auto name = health::facts_of(health::finding_name::lost_host).name;
+  const bool lost = told != nullptr && text_of(told->name()) == name;
+  if (lost && !m->gone()) self->state.unreachable.insert(text_of(told->node()));
+}
+
 void explain(coordinator_pointer self);
 
 void await_word(coordinator_pointer self) {
@@ -439,11 +450,13 @@ void tick(coordinator_pointer self) {
           fmt::format("node {} has been silent for {:.1f} s", change.node,
                       static_cast<double>(change.silent_ns) / 1e9),
           fbs::NoticeLevel::warning);
+    const bool is_lost = st.unreachable.contains(change.node);
     if (change.state == liveness::dead && change.silent_ns > 0)
       node_lost(self, change.node,
-                {fmt::format("has been silent for {:.1f} s",
-                             static_cast<double>(change.silent_ns) / 1e9),
-                 "frozen_process", change.silent_ns});
+                {fmt::format("has been silent for {:.1f} s{}",
+                             static_cast<double>(change.silent_ns) / 1e9,
+                             is_lost ? ", and its host makes no connection" : ""),
+                 is_lost ? "lost_host" : "frozen_process", change.silent_ns});
   }
   quit_when_alone(self);
 }
@@ -650,6 +663,7 @@ coordinator_actor::behavior_type coordinator(coordinator_pointer self, train::sp
       [self](const msg<fbs::SparesRequest>& m) { return list_spares(self, m); },
       [self](const msg<fbs::Heartbeat>& m) { return beat(self, m); },
       [self](const msg<fbs::Leave>& m) { depart(self, m); },
+      [self](const msg<fbs::FindingTold>& m) { note_host(self, m); },
       [self](const msg<fbs::StopTraining>& m) { stop(self, m); },
       [self](const msg<fbs::RunEnded>& m) { end(self, m); },
       [self](const msg<fbs::Recover>& m) { renew(self, m); },

@@ -58,6 +58,8 @@
 //     nodes that others started to the head that does.
 //   CRD-19  The end of the run is told to the elector, and this one does not go before that has
 //     said that the other heads know it, or did not answer in time.
+//   CRD-20  Who is given up for silence is a lost host where the monitor has said so since it was
+//     heard last, else a frozen process.
 //
 // Failure policy: a dead node is told to the run; a refused one is counted and the cluster goes on.
 #pragma once
@@ -180,6 +182,7 @@ struct coordinator_state {
   std::vector<uint8_t> remembered;  ///< what the journal was told last, as a message
   uint32_t first_epoch = 0;         ///< of this coordinator
   returns_policy returns;
+  std::set<std::string> unreachable;       ///< silent nodes whose hosts do not answer either
   std::map<std::string, uint32_t> fallen;  ///< the process that was lost last, by node
   std::map<uint32_t, size_t> rows;      ///< of the status, by index of the node
   uint32_t elected = 0;    ///< the epoch that a majority has promised (CRD-18)

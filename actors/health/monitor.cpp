@@ -61,6 +61,10 @@ void hear(monitor_pointer self, const msg<fbs::Heartbeat>& m) {
   }
 }
 
+void hear_of(monitor_pointer self, const msg<fbs::Hello>& m) {
+  self->state.hosts.lives_at(text_of(m->node()), text_of(m->host()), m->port());
+}
+
 /// MON-5.
 void hear_told(monitor_pointer self, const msg<fbs::FindingTold>& m) {
   const auto told = m.unpack();
@@ -380,11 +384,50 @@ std::vector<std::string> meant_by(const monitor_state& st, const finding& f) {
   return by_tests ? named->culprits : std::vector{f.who.node};
 }
 
-/// What shows that it is this node.
-std::string shown_of(const monitor_state& st, const finding& f, const std::string& node) {
+/// What shows that it is this node: a test of its links, else the wait graph.
+finding shown_of(const monitor_state& st, const finding& f, const std::string& node) {
+  const auto& named = st.links.named();
+  const auto is_cut = [&](const std::string& one) {
+    return named && std::ranges::any_of(named->cut, [&](const auto& pair) {
+             return pair.first == one && (pair.first == node || pair.second == node);
+           });
+  };
   for (const auto& other : st.findings.standing())
-    if (other.who == subject{finding_name::half_open_link, node}) return other.shown.text;
-  return f.shown.text;
+    if (other.who == subject{finding_name::half_open_link, node} ||
+        (other.who.name == finding_name::cut_pair && is_cut(other.who.node)))
+      return other;
+  return f;
+}
+
+// -- who is silent --------------------------------------------------------------------------------
+
+void tell_of_lost_host(monitor_pointer self, const finding& f) {
+  self->send(self->state.coordinator,
+             make_msg<fbs::FindingTold>(context_of(*self, 0), [&](auto& t) {
+               t.finding = std::make_unique<fbs::FindingT>(to_message(f));
+             }));
+}
+
+/// MON-8. Who is silent, and no more than these.
+void note_silences(monitor_pointer self, const std::vector<stuck_policy::silence>& silent,
+                   bool stuck) {
+  auto& st = self->state;
+  const auto now = now_ns(*self);
+  const auto lost = st.hosts.silent_now(silent, now);
+  const auto allowed_ns = st.options.job.cluster.suspect_after_ms * ns_per_ms;
+  for (const auto& n : silent)
+    if (const auto f = st.hosts.finding_of(n, allowed_ns)) {
+      st.findings.holds(f->who, f->shown, now);
+      if (lost.contains(n.node) && st.coordinator) tell_of_lost_host(self, *f);
+    }
+  const auto is_silent = [&](const subject& who) {
+    return std::ranges::any_of(silent, [&](const auto& n) { return n.node == who.node; });
+  };
+  st.findings.gone_but(finding_name::lost_host, is_silent, now);
+  st.findings.gone_but(
+      finding_name::frozen_process,  // and whom the wait graph named, until something moves
+      [&](const subject& who) { return (stuck && !st.hosts.judges(who.node)) || is_silent(who); },
+      now);
 }
 
 // -- who holds up the others ----------------------------------------------------------------------
@@ -398,7 +441,9 @@ void take_answer(monitor_pointer self, const msg<fbs::ClusterView>& view) {
   const auto report = trace::find_culprits(cluster, {});
   const auto found = culprits_of(cluster, report, static_cast<double>(verdict.still_ns) / 1e9,
                                  static_cast<double>(verdict.allowed_ns) / 1e9);
-  for (const auto& f : found) st.findings.holds(f.who, f.shown, now);
+  for (const auto& f : found)
+    if (f.who.name != finding_name::frozen_process || !st.hosts.judges(f.who.node))  // MON-8
+      st.findings.holds(f.who, f.shown, now);
   if (found.empty()) return;
   st.links.stands_still(nodes_in_circle(cluster, report), nodes_that_answer(self));  // MON-7
   test_links(self);
@@ -564,11 +609,12 @@ void tell_of_the_stuck(monitor_pointer self) {
     if (f.who.peer >= 0 && st.links.is_open()) continue;  // MON-7
     for (const auto& node : meant_by(st, f)) {
       if (!hold_up.insert(node).second || st.told_of.contains(node)) continue;
+      const auto shown = shown_of(st, f, node);
       self->send(st.coordinator, make_msg<fbs::Leave>(context_of(*self, 0), [&](auto& l) {
                    l.node = node;
-                   l.reason = fmt::format("holds up all others for {} s ({})", for_s,
-                                          shown_of(st, f, node));
-                   l.finding = facts_of(f.who.name).name;
+                   l.reason =
+                       fmt::format("holds up all others for {} s ({})", for_s, shown.shown.text);
+                   l.finding = facts_of(shown.who.name).name;
                  }));
     }
   }
@@ -598,22 +644,8 @@ void look(monitor_pointer self) {
   const auto verdict = st.progress.judge(now);
   auto silent = st.progress.silent(now);
   forget_evicted(self, silent);
-  for (const auto& n : silent)
-    st.findings.holds({finding_name::frozen_process, n.node},
-                      {static_cast<double>(n.silent_ns) / 1e9,
-                       static_cast<double>(st.options.job.cluster.suspect_after_ms) / 1e3, "s",
-                       "it sends no heartbeats"},
-                      now);
   if (!verdict.stuck) forget_the_stuck(st, now);
-  st.findings.gone_but(
-      finding_name::frozen_process,
-      [&](const subject& who) {
-        if (verdict.stuck) return true;  // whom the wait graph named, until something moves
-        for (const auto& n : silent)
-          if (n.node == who.node) return true;
-        return false;
-      },
-      now);
+  note_silences(self, silent, verdict.stuck);
   const bool may_ask = !st.asking && !st.links.is_open();  // MON-2, MON-7
   if (verdict.stuck && may_ask && now - st.asked_ns >= ns_of(defaults::monitor_question_pause))
     ask_who_waits(self);
@@ -640,6 +672,7 @@ monitor_actor::behavior_type monitor(monitor_pointer self, monitor_options optio
   st.suspicions = suspicion_policy(ns_of(defaults::suspicion_pause));
   const auto part = [](int64_t percent) { return static_cast<double>(percent) / 100; };
   watch_ranks(st);
+  st.hosts = silent_hosts(st.options.ask_host, ns_of(defaults::host_patience));
   st.regression = regression_policy(part(job.health.regression_percent));
   st.progress = stuck_policy(job.health.stuck_after_s * 1000 * ns_per_ms,
                              job.cluster.suspect_after_ms * ns_per_ms);
@@ -647,6 +680,7 @@ monitor_actor::behavior_type monitor(monitor_pointer self, monitor_options optio
   self->delayed_send(self, defaults::monitor_period, caf::tick_atom_v);
   return {
       status_handler(self),
+      [self](const msg<fbs::Hello>& m) { hear_of(self, m); },
       [self](const msg<fbs::Heartbeat>& m) { hear(self, m); },
       [self](const msg<fbs::FindingsRequest>& m) { return answer(self, m.header()); },
       [self](const msg<fbs::IncidentReport>& m) { prove(self, m); },

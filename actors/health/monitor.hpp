@@ -1,13 +1,13 @@
 // The monitor: hears how every node is, and says what is wrong and who it is, before anybody's
 // time-out. In the head.
 //
-// Messages: Heartbeat from the coordinator, which passes on those of the cluster's nodes;
+// Messages: Hello and Heartbeat from the coordinator, which passes on those of the cluster's nodes;
 // FindingsRequest from whoever looks; from the run IncidentReport, when it has decided what is done
 // about a fault (Evidence, what stands then, goes to the reporter), FindingTold, and StepDone of
 // every rank, which it passes on. ListActors to the gateway, where no rank moves: the wait graph of
 // the answer names whom the others wait for; CallActor, where a suspect's medic is to examine its
 // machine, or two are to test the way between them. Notice to the reporter, of what is raised.
-// Leave to the coordinator.
+// Leave and FindingTold to the coordinator.
 //
 // Invariants
 //   MON-1  It finds and changes nothing: what is done about a finding is decided elsewhere. Of a
@@ -25,6 +25,9 @@
 //     (link_policy.hpp) before anybody is told of: of a link that is sick at one end it is that
 //     end's node, else whom the wait graph names. Each test has a time limit, and nobody is asked
 //     who waits meanwhile: the medics do, for each other.
+//   MON-8  A node that is silent is a frozen process or a lost host, as its host answers or not
+//     (host_reach.hpp); neither is said before that is known. Of a lost host the coordinator is
+//     told, for its word about the node.
 //
 // Failure policy: done without. Training goes on, unwatched.
 #pragma once
@@ -38,6 +41,7 @@
 #include "actors/base/traced.hpp"
 #include "actors/health/evidence_policy.hpp"
 #include "actors/health/findings_policy.hpp"
+#include "actors/health/host_reach.hpp"
 #include "actors/health/link_policy.hpp"
 #include "actors/health/log_findings_policy.hpp"
 #include "actors/health/regression_policy.hpp"
@@ -61,6 +65,7 @@ struct monitor_options {
   uint32_t epoch = 0;
   gateway_actor gateway;
   reporter_actor reporter;
+  host_asker ask_host = {};  ///< none: of a silent node nobody knows whether its host is there
 };
 
 struct monitor_state {
@@ -80,6 +85,7 @@ struct monitor_state {
   regression_policy regression;
   suspicion_policy suspicions;
   link_policy links;
+  silent_hosts hosts;
   std::vector<std::string> nodes;  ///< names by index
   coordinator_actor coordinator;   ///< whose heartbeats came
   std::set<std::string> told_of;   ///< nodes whose ranks hold up all others

@@ -265,9 +265,10 @@ struct front_office {
       : reporter_(system.spawn<caf::detached>(reporter, std::move(talk))),
         observer_(system.spawn<caf::detached>(trace::observer, observer_of(l))),
         gateway_(system.spawn<caf::detached>(trace::gateway, gateway_of(l.plan.job, l.from.epoch))),
-        monitor_(system.spawn(troupe::health::monitor,
-                              troupe::health::monitor_options{l.plan.job, l.from.epoch, gateway_,
-                                                              reporter_})) {
+        monitor_(system.spawn(
+            troupe::health::monitor,
+            troupe::health::monitor_options{l.plan.job, l.from.epoch, gateway_, reporter_,
+                                            troupe::health::ask_host_by_tcp})) {
     if (!l.plan.job.cluster.heads.empty())
       elector_ = system.spawn<caf::detached>(heads::elector, elector_of(l, address));
     if (!l.from.journal) return;

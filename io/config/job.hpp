@@ -307,7 +307,8 @@ struct recovery_rule {
 /// What a job that has begun is told of nodes, and acts on. Other findings are told to persons.
 inline constexpr std::array acted_on{
     health::finding_name::dead_process,   health::finding_name::lost_host,
-    health::finding_name::frozen_process, health::finding_name::stuck_collective,
+    health::finding_name::frozen_process, health::finding_name::half_open_link,
+    health::finding_name::cut_pair,       health::finding_name::stuck_collective,
     health::finding_name::stuck_device,   health::finding_name::lost_device,
     health::finding_name::wrong_bits,     health::finding_name::straggler};
 

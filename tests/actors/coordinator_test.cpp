@@ -305,6 +305,27 @@ TEST_CASE("coordinator: silence makes a node suspect, then dead") {
   CHECK_FALSE(f.was_shut_down(1));  // it is gone
 }
 
+TEST_CASE("CRD-20: who is given up for silence is a lost host where the monitor has said so") {
+  for (const bool heard_since : {false, true}) {
+    scripted_cluster f({.monitor = true});
+    f.begin();
+    const auto joined = f.monitor.take_all<fbs::Hello>();
+    REQUIRE(joined.size() == 2);
+    CHECK(joined[1]->host()->str() == "address1");
+    f.pass_with(4s, {0});
+    f.monitor.tell(f.target, make_msg<fbs::FindingTold>(f.context_of(0), [](auto& t) {
+                     t.finding = std::make_unique<fbs::FindingT>();
+                     t.finding->name = "lost_host";
+                     t.finding->node = "b";
+                   }));
+    if (heard_since) f.beat(1);
+    f.pass_with(11s, {0});
+    const auto lost = f.lost();
+    CHECK(lost.node == "b");
+    CHECK(lost.finding == (heard_since ? "frozen_process" : "lost_host"));
+  }
+}
+
 TEST_CASE("coordinator: a heartbeat is answered with both clocks, by its members only") {
   scripted_cluster f;
   f.begin();

@@ -33,7 +33,7 @@ struct watched_cluster : troupe::test::actor_fixture {
   explicit watched_cluster(
       int64_t checkpoint_every = 0, size_t nodes = 2,
       const std::vector<config::log_rule_spec>& rules = config::default_log_rules(),
-      const std::function<void(config::job&)>& change = {})
+      const std::function<void(config::job&)>& change = {}, host_asker ask_host = {})
       : actor_fixture(monitor_epoch) {
     run->set_path("run");
     finished.resize(nodes);
@@ -51,7 +51,7 @@ struct watched_cluster : troupe::test::actor_fixture {
     }
     if (change) change(job);
     target = spawn(monitor, monitor_options{job, monitor_epoch, gateway.as<gateway_actor>(),
-                                            reporter.as<reporter_actor>()});
+                                            reporter.as<reporter_actor>(), std::move(ask_host)});
   }
   ~watched_cluster() { runtime().registry.remove(run); }
 

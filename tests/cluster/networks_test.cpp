@@ -1,0 +1,131 @@
+// A network that loses what is sent and says nothing, between machines with certificates: what is
+// found is named, the node behind it is replaced, and no loss is another by a bit.
+#include <csignal>
+#include <set>
+
+#include "tests/cluster/job_files.hpp"
+#include "tests/cluster/networks.hpp"
+
+using namespace troupe::cluster_test;
+
+namespace {
+
+/// The first machine is the head's; node N is on machine N + 1, the last one a spare.
+constexpr int replicas = 4, spare = replicas, machines = replicas + 2;
+constexpr int head = 0;
+constexpr int machine_of(int node) {
+  return node + 1;
+}
+
+const std::vector<std::string> training{"train.steps=60", "train.batch=16", "parallel.data=4",
+                                        "cluster.nodes=4"};
+
+struct machines_apart {
+  job_files job;
+  network net{machines};
+  std::string pki = (job / "pki").string();
+  std::vector<std::unique_ptr<program>> nodes;
+  std::unique_ptr<program> up;
+
+  machines_apart() {
+    const auto address = network::address_of(head);
+    std::vector<std::string> certs{"certs", pki, "--node", "coordinator=" + address};
+    for (int n = 0; n <= spare; ++n)
+      certs.insert(certs.end(),
+                   {"--node", fmt::format("node{}={}", n, network::address_of(machine_of(n)))});
+    REQUIRE(run(certs).code == 0);
+    const auto sets =
+        with(training,
+             {"cluster.spares=1", "cluster.launch=external", "cluster.listen=" + address,
+              "cluster.clear_text_tensors=true", "cluster.port=7077",
+              "cluster.heartbeat_interval_ms=100", "cluster.suspect_after_ms=1000",
+              "cluster.dead_after_ms=10000", "checkpoint.every=3", "recovery.stuck_after_s=14",
+              "cluster.tls.ca=" + pki + "/ca.pem", "cluster.tls.certificate=" + pki + "/{node}.pem",
+              "cluster.tls.key=" + pki + "/{node}.key"});
+    {
+      const network::visit there(net, head);
+      up = std::make_unique<program>(job.up(sets));
+    }
+    for (int n = 0; n <= spare; ++n) {
+      const network::visit there(net, machine_of(n));
+      const auto own = fmt::format("{}/node{}", pki, n);
+      nodes.push_back(std::make_unique<program>(std::vector<std::string>{
+          "node", "--join", address + ":7077", "--name", fmt::format("node{}", n), "--advertise",
+          network::address_of(machine_of(n)), "--ca", pki + "/ca.pem", "--certificate",
+          own + ".pem", "--key", own + ".key", "--heartbeat-ms", "100", "--dead-after-ms",
+          "10000"}));
+    }
+    const bool joined = up->until_error_has("spare node4 joined");
+    INFO(up->err());
+    REQUIRE(joined);
+    REQUIRE(up->until_step(7));
+  }
+
+  std::vector<double> truth() const {
+    return job.losses(with(training, {"job.output=" + (job / "undisturbed").string()}));
+  }
+
+  /// It ends with all steps and the losses of a run that nobody disturbed, after one recovery.
+  nlohmann::json only_incident() {
+    const int code = up->wait();
+    INFO(up->err());
+    REQUIRE(code == 0);
+    const auto expected = truth();
+    std::set<int> made;
+    for (const auto& step : up->objects("step")) {
+      const int number = step["step"];
+      CHECK(step["loss"].get<double>() == expected.at(static_cast<size_t>(number) - 1));
+      made.insert(number);
+    }
+    CHECK(made.size() == expected.size());
+    CHECK(up->err().find("spare node4 for ") != std::string::npos);
+    return only_object_in(job / "run/incidents.jsonl");
+  }
+};
+
+/// Whether they are tried.
+bool can_be_tried() {
+  const auto why = why_no_networks();
+  if (why) MESSAGE("SKIPPED: " << *why);
+  return !why;
+}
+
+}  // namespace
+
+TEST_CASE("networks: a machine that nobody hears any more is replaced") {
+  if (!can_be_tried()) return;
+  machines_apart all;
+  for (int other = 0; other < machines; ++other)
+    if (other != machine_of(1)) all.net.cut(machine_of(1), other);
+  const auto found = all.only_incident();
+  CHECK(found["node"] == "node1");
+  CHECK(found["finding"] == "lost_host");
+}
+
+TEST_CASE("networks: a machine that its head alone does not hear is replaced") {
+  if (!can_be_tried()) return;
+  machines_apart all;
+  all.net.cut(machine_of(2), head);
+  const auto found = all.only_incident();
+  CHECK(found["node"] == "node2");
+  CHECK(found["finding"] == "lost_host");
+}
+
+TEST_CASE("networks: a machine that hears all and that no other node hears is named") {
+  if (!can_be_tried()) return;
+  machines_apart all;
+  for (int n = 0; n <= spare; ++n)
+    if (n != 1) all.net.lose(machine_of(1), machine_of(n));
+  const auto found = all.only_incident();
+  CHECK(found["node"] == "node1");
+  CHECK(found["finding"] == "half_open_link");
+}
+
+TEST_CASE("networks: two machines that do not hear each other are named, and one is replaced") {
+  if (!can_be_tried()) return;
+  machines_apart all;
+  all.net.cut(machine_of(0), machine_of(1));
+  const auto found = all.only_incident();
+  CHECK(found["finding"] == "cut_pair");
+  CHECK((found["node"] == "node0" || found["node"] == "node1"));
+}
