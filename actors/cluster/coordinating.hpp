@@ -114,6 +114,8 @@ caf::result<msg<fbs::Ack>> replace(coordinator_pointer self, const msg<fbs::Repl
 msg<fbs::Spares> list_spares(coordinator_pointer self, const msg<fbs::SparesRequest>& m);
 /// The run makes no step more, as far as it was told so.
 void stop(coordinator_pointer self, const msg<fbs::StopTraining>& m);
+/// CRD-21. `why`: a sentence.
+void take_sick_out(coordinator_pointer self, const std::string& name, const std::string& why);
 /// Those that persons took out at once leave their places; before the epoch begins (CRD-13).
 void take_out(coordinator_pointer self);
 /// Those that were drained leave the places that spares can take; before the epoch begins.

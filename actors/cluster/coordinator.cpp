@@ -344,12 +344,15 @@ void depart(coordinator_pointer self, const msg<fbs::Leave>& m) {
   node_lost(self, name, what);
 }
 
-/// CRD-20.
-void note_host(coordinator_pointer self, const msg<fbs::FindingTold>& m) {
+/// CRD-20, CRD-21.
+void hear_finding(coordinator_pointer self, const msg<fbs::FindingTold>& m) {
   const auto* told = m->finding();
-  const auto name = health::facts_of(health::finding_name::lost_host).name;
-  const bool lost = told != nullptr && text_of(told->name()) == name;
-  if (lost && !m->gone()) self->state.unreachable.insert(text_of(told->node()));
+  if (told == nullptr || m->gone()) return;
+  const auto name = health::find_finding(text_of(told->name()));
+  const auto node = text_of(told->node());
+  if (name == health::finding_name::lost_host) self->state.unreachable.insert(node);
+  if (name == health::finding_name::half_open_link)
+    take_sick_out(self, node, text_of(told->text()));
 }
 
 void explain(coordinator_pointer self);
@@ -663,7 +666,7 @@ coordinator_actor::behavior_type coordinator(coordinator_pointer self, train::sp
       [self](const msg<fbs::SparesRequest>& m) { return list_spares(self, m); },
       [self](const msg<fbs::Heartbeat>& m) { return beat(self, m); },
       [self](const msg<fbs::Leave>& m) { depart(self, m); },
-      [self](const msg<fbs::FindingTold>& m) { note_host(self, m); },
+      [self](const msg<fbs::FindingTold>& m) { hear_finding(self, m); },
       [self](const msg<fbs::StopTraining>& m) { stop(self, m); },
       [self](const msg<fbs::RunEnded>& m) { end(self, m); },
       [self](const msg<fbs::Recover>& m) { renew(self, m); },

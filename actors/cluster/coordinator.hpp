@@ -60,6 +60,7 @@
 //     said that the other heads know it, or did not answer in time.
 //   CRD-20  Who is given up for silence is a lost host where the monitor has said so since it was
 //     heard last, else a frozen process.
+//   CRD-21  A node without a place whose link the monitor finds to be sick is evicted.
 //
 // Failure policy: a dead node is told to the run; a refused one is counted and the cluster goes on.
 #pragma once

@@ -264,6 +264,18 @@ void stop(coordinator_pointer self, const msg<fbs::StopTraining>& m) {
   self->send(self->state.record.run, m);
 }
 
+void take_sick_out(coordinator_pointer self, const std::string& name, const std::string& why) {
+  auto& st = self->state;
+  const auto node = st.membership->index_of(name);
+  const bool evicted = st.evictions.is_evicted(name);
+  if (st.ended || !node || evicted || !is_there(st, *node) || st.places.place_of(*node)) return;
+  st.evictions.evict(name, why);
+  end_process(self, *node);
+  say(self, fmt::format("{} is evicted ({}); {}", name, why, may_come_again(name)),
+      fbs::NoticeLevel::warning);
+  show(self);
+}
+
 void take_out(coordinator_pointer self) {
   auto& st = self->state;
   for (const auto& [name, evicted] : std::exchange(st.ordered_out, {})) {

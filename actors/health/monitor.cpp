@@ -15,15 +15,16 @@
 #include "actors/health/checkup_policy.hpp"
 #include "actors/health/culprit_policy.hpp"
 #include "actors/health/finding_text.hpp"
-#include "actors/health/group_policy.hpp"
 #include "actors/health/machine_policy.hpp"
-#include "actors/health/medic.hpp"
+#include "actors/health/monitoring.hpp"
 #include "actors/health/rank_vitals.hpp"
 #include "actors/health/slow_evictions_policy.hpp"
 #include "messages/operations.hpp"
 #include "messages/text.hpp"
 
 namespace troupe::health {
+
+using namespace monitoring;
 
 namespace {
 
@@ -238,175 +239,7 @@ void hear_step(monitor_pointer self, const msg<fbs::StepDone>& m) {
         name, [](const subject&) { return false; }, now_ns(*self));
 }
 
-// -- what medics are asked ------------------------------------------------------------------------
-
-/// It was not heard what a medic would say.
-constexpr error_kind<std::string_view> not_heard{"not_heard", errc::unavailable, "{}"};
-
-/// What the medic of the node came to, or why it did not.
-template <class R>
-result<typename R::NativeTableType> report_in(const msg<fbs::CallAnswers>& all) {
-  const auto said = all.unpack();
-  if (said.answers.empty()) return not_heard("it has no medic");
-  const auto& a = *said.answers.front();
-  if (a.failure && a.actor.empty()) return not_heard(a.failure->message);
-  if (a.failure)
-    return error{static_cast<errc>(a.failure->code), a.failure->message, "", a.failure->kind};
-  TROUPE_TRY(m, decode(a.message, message_traits<R>::id));
-  return cast<R>(m).unpack();
-}
-
-/// As `troupe doctor` asks it, so it stands in the audit log.
-template <class R, class T>
-void ask_medic(monitor_pointer self, const std::string& node, const msg<T>& question,
-               const std::string& what, std::chrono::milliseconds patience,
-               std::function<void(const result<typename R::NativeTableType>&)> then) {
-  auto call = make_msg<fbs::CallActor>(context_of(*self, self->epoch()), [&](auto& c) {
-    c.node = node;
-    c.actor = "medic/*";
-    c.message = encode(question);
-    c.timeout_ms = static_cast<uint32_t>(patience.count());
-    c.who = "monitor";
-  });
-  ask_either<fbs::CallAnswers>(self, self->state.options.gateway, std::tuple(call),
-                               {"gateway", what, patience + defaults::tool_slack},
-                               [then](const result<msg<fbs::CallAnswers>>& all) {
-                                 then(all ? report_in<R>(*all)
-                                          : not_heard(all.error().message));
-                               });
-}
-
-std::vector<std::string> evicted_nodes(monitor_pointer self) {
-  const auto coordinator = self->runtime().registry.find("coordinator");
-  const auto values = coordinator ? coordinator->values() : fbs::StatusValuesT{};
-  return values.coordinator ? values.coordinator->evicted : std::vector<std::string>();
-}
-
-// -- whose link is sick ---------------------------------------------------------------------------
-
-/// Nodes that can be asked, in the order of the job.
-std::vector<std::string> nodes_that_answer(monitor_pointer self) {
-  auto& st = self->state;
-  auto unheard = evicted_nodes(self);
-  for (const auto& s : st.progress.silent(now_ns(*self))) unheard.push_back(s.node);
-  std::vector<std::string> out;
-  for (const auto& n : st.nodes)
-    if (st.heard.contains(n) && std::ranges::count(unheard, n) == 0) out.push_back(n);
-  return out;
-}
-
-/// What is slow beside other work says nothing (GRP-1).
-bool has_other_work(const findings_policy& findings, const std::string& node) {
-  return findings.stands({finding_name::cpu_starved, node});
-}
-
-void note_links(monitor_pointer self) {
-  auto& st = self->state;
-  const auto& named = st.links.named();
-  if (!named) return;
-  const auto now = now_ns(*self);
-  for (const auto& node : named->culprits) {
-    const auto with = st.links.failed_with(node);
-    st.findings.holds({finding_name::half_open_link, node},
-                      {static_cast<double>(with.size()), 0, "pairs",
-                       fmt::format("no test between it and {} comes to an end, and others do",
-                                   fmt::join(with, ", or "))},
-                      now);
-  }
-  for (const auto& [one, other] : named->cut)
-    st.findings.holds({finding_name::cut_pair, one},
-                      {1, 0, "pairs",
-                       fmt::format("it and {} do not reach each other, and do well with others",
-                                   other)},
-                      now);
-}
-
-/// Whether a failure is about the two: else a medic did something else (MED-7), or was not heard.
-bool is_about_the_pair(const error& e) {
-  return !e.is(not_heard) && !e.is(no_answer) && !e.is(exchange_under_way) &&
-         !e.is(exchange_interrupted) && !e.is(nobody_waits) && !e.is(member_absent);
-}
-
-void test_links(monitor_pointer self);
-
-void tested(monitor_pointer self, uint64_t time, const link_policy::pair& who,
-            fbs::CheckVerdict verdict) {
-  self->state.links.tell(time, who, verdict);
-  test_links(self);
-  note_links(self);
-}
-
-/// Over the data plane, whose connections are others than those of messages.
-void test_sums(monitor_pointer self, uint64_t time, const link_policy::pair& who) {
-  constexpr uint32_t rounds = 4;
-  const auto question = make_msg<fbs::TestGroup>(
-      context_of(*self, self->epoch()), [&](fbs::TestGroupT& t) {
-        t.nodes = names_of({who.first, who.second});
-        t.rounds = rounds;
-      });
-  ask_medic<fbs::GroupReport>(
-      self, who.first, question, fmt::format("sums of {} and {}", who.first, who.second),
-      defaults::group_patience, [self, time, who](const result<fbs::GroupReportT>& r) {
-        const auto& findings = self->state.findings;
-        group_seen seen;
-        seen.tried = !r && is_about_the_pair(r.error());
-        if (r) seen = seen_in(*r);
-        seen.busy = has_other_work(findings, who.first) || has_other_work(findings, who.second);
-        tested(self, time, who, verdict_of(seen));
-      });
-}
-
-/// By messages first: where those do not come through, no group can be asked for.
-void test_pair(monitor_pointer self, uint64_t time, const link_policy::pair& who) {
-  constexpr uint32_t exchanges = 8;
-  const auto question = make_msg<fbs::TestPair>(
-      context_of(*self, self->epoch()), [&](fbs::TestPairT& t) {
-        t.peer = who.second;
-        t.exchanges = exchanges;
-      });
-  ask_medic<fbs::PairReport>(
-      self, who.first, question, fmt::format("bytes of {} and {}", who.first, who.second),
-      defaults::pair_patience, [self, time, who](const result<fbs::PairReportT>& r) {
-        if (r && r->wrong == 0) return test_sums(self, time, who);
-        const bool bad = r || is_about_the_pair(r.error());
-        tested(self, time, who, bad ? fbs::CheckVerdict::bad : fbs::CheckVerdict::unknown);
-      });
-}
-
-void test_links(monitor_pointer self) {
-  for (const auto& pair : self->state.links.due()) test_pair(self, self->state.links.time(), pair);
-}
-
-/// MON-7: whom a finding of the wait graph means.
-std::vector<std::string> meant_by(const monitor_state& st, const finding& f) {
-  const auto& named = st.links.named();
-  const bool by_tests = f.who.peer >= 0 && named && !named->culprits.empty();
-  return by_tests ? named->culprits : std::vector{f.who.node};
-}
-
-/// What shows that it is this node: a test of its links, else the wait graph.
-finding shown_of(const monitor_state& st, const finding& f, const std::string& node) {
-  const auto& named = st.links.named();
-  const auto is_cut = [&](const std::string& one) {
-    return named && std::ranges::any_of(named->cut, [&](const auto& pair) {
-             return pair.first == one && (pair.first == node || pair.second == node);
-           });
-  };
-  for (const auto& other : st.findings.standing())
-    if (other.who == subject{finding_name::half_open_link, node} ||
-        (other.who.name == finding_name::cut_pair && is_cut(other.who.node)))
-      return other;
-  return f;
-}
-
 // -- who is silent --------------------------------------------------------------------------------
-
-void tell_of_lost_host(monitor_pointer self, const finding& f) {
-  self->send(self->state.coordinator,
-             make_msg<fbs::FindingTold>(context_of(*self, 0), [&](auto& t) {
-               t.finding = std::make_unique<fbs::FindingT>(to_message(f));
-             }));
-}
 
 /// MON-8. Who is silent, and no more than these.
 void note_silences(monitor_pointer self, const std::vector<stuck_policy::silence>& silent,
@@ -418,7 +251,7 @@ void note_silences(monitor_pointer self, const std::vector<stuck_policy::silence
   for (const auto& n : silent)
     if (const auto f = st.hosts.finding_of(n, allowed_ns)) {
       st.findings.holds(f->who, f->shown, now);
-      if (lost.contains(n.node) && st.coordinator) tell_of_lost_host(self, *f);
+      if (lost.contains(n.node)) tell_coordinator(self, *f);
     }
   const auto is_silent = [&](const subject& who) {
     return std::ranges::any_of(silent, [&](const auto& n) { return n.node == who.node; });
@@ -445,8 +278,7 @@ void take_answer(monitor_pointer self, const msg<fbs::ClusterView>& view) {
     if (f.who.name != finding_name::frozen_process || !st.hosts.judges(f.who.node))  // MON-8
       st.findings.holds(f.who, f.shown, now);
   if (found.empty()) return;
-  st.links.stands_still(nodes_in_circle(cluster, report), nodes_that_answer(self));  // MON-7
-  test_links(self);
+  test_circle(self, nodes_in_circle(cluster, report));                              // MON-7
   const auto kept = trace::shortened(report, most_waits_kept, most_culprits_kept);  // MON-4
   st.evidence.named({trace::wait_text(cluster, report), trace::wait_json(cluster, kept),
                      trace::wait_dot(cluster, kept), st.asked_ns},
@@ -559,6 +391,8 @@ void prove(monitor_pointer self, const msg<fbs::IncidentReport>& m) {
   if (fault == nullptr) return;
   auto& st = self->state;
   const auto now = now_ns(*self);
+  if (const auto over = find_finding(text_of(fault->finding())))
+    st.returned.lost(text_of(fault->node()), *over, now);  // MON-9
   self->send(st.options.reporter,
              make_msg<fbs::Evidence>(context_of(*self, m.header()), [&](fbs::EvidenceT& out) {
                out.incident.reset(fault->UnPack());
@@ -654,6 +488,7 @@ void look(monitor_pointer self) {
   st.evidence.cleared(news.cleared, now);
   tell(self, news);
   examine_suspects(self, news, verdict.stuck, silent);
+  look_at_returned(self, verdict.stuck);
   tell_of_the_stuck(self);
   self->delayed_send(self, defaults::monitor_period, caf::tick_atom_v);
 }

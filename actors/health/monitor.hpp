@@ -28,6 +28,8 @@
 //   MON-8  A node that is silent is a frozen process or a lost host, as its host answers or not
 //     (host_reach.hpp); neither is said before that is known. Of a lost host the coordinator is
 //     told, for its word about the node.
+//   MON-9  The links of a node that was lost over one are tested when it comes back
+//     (returned_policy.hpp). Of one that is sick still the coordinator is told.
 //
 // Failure policy: done without. Training goes on, unwatched.
 #pragma once
@@ -45,6 +47,7 @@
 #include "actors/health/link_policy.hpp"
 #include "actors/health/log_findings_policy.hpp"
 #include "actors/health/regression_policy.hpp"
+#include "actors/health/returned_policy.hpp"
 #include "actors/health/step_windows_policy.hpp"
 #include "actors/health/straggler_policy.hpp"
 #include "actors/health/stuck_policy.hpp"
@@ -84,7 +87,8 @@ struct monitor_state {
   straggler_policy stragglers;
   regression_policy regression;
   suspicion_policy suspicions;
-  link_policy links;
+  link_policy links, returned_links;
+  returned_policy returned;
   silent_hosts hosts;
   std::vector<std::string> nodes;  ///< names by index
   coordinator_actor coordinator;   ///< whose heartbeats came

@@ -20,9 +20,11 @@ void day_losses::fall_sick(int place, sickness what, int64_t now_ns) {
   nodes_.fall_sick(nodes_.node_in(place), what, now_ns + times_.repair_ns);
 }
 
-/// What is wrong with the host comes back with the next process; as planned, after its repair.
+/// What is wrong with the host comes back with the next process. A spare's sick link is found then
+/// (actors/health/returned_policy.hpp), as planned a sick device, too; the host is repaired first.
 void day_losses::lose_process(int place, sickness what, int64_t now_ns) {
-  if (what != sickness::none && options_.planned) {
+  const bool is_found = what == sickness::link && nodes_.spares(now_ns) > 0;
+  if (is_found || (what != sickness::none && options_.planned)) {
     fall_sick(place, sickness::none, now_ns);
     return nodes_.lose(place, now_ns + times_.reschedule_ns, now_ns + times_.repair_ns, now_ns);
   }

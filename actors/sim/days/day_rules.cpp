@@ -15,7 +15,7 @@ const symptom_rule& rule_of(std::string_view finding) {
 }
 
 std::vector<std::string> not_in_the_product() {
-  return {"a host whose device or link is sick is found so, and takes no ranks before its repair"};
+  return {"a host whose device is sick is found so, and takes no ranks before its repair"};
 }
 
 bool day_rules::stays(const day_event& e) const {

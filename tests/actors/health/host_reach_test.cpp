@@ -119,7 +119,7 @@ TEST_CASE("MON-8: a silent node is a frozen process or a lost host, once its hos
                            h.port = 9;
                          }));
     f.train();
-    f.pass_with(4, {0}, true);
+    f.pass_with(3, {0}, true);
     CHECK(f.names().empty());
     CHECK(script.questions == 1);
     if (answers) *script.asked.at("host-b:9") = true;

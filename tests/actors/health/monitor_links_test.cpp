@@ -14,28 +14,10 @@ namespace {
 using strings = std::vector<std::string>;
 using medic_call = troupe::test::told<fbs::CallActor>;
 
-/// Four nodes, a rank on each; those of n0 and n1 wait for each other.
-struct circle_of_two : health::test::watched_cluster {
-  circle_of_two() : watched_cluster(0, 4) {
-    train();
-    pass_with(4, everybody, false);
-    answer_circle();
-  }
+/// Four nodes that train, a rank on each, whose links are tested.
+struct tested_links : health::test::watched_cluster {
+  tested_links() : watched_cluster(0, 4) { train(); }
 
-  void answer_circle() {
-    gateway.take<fbs::ListActors>().answer<fbs::ClusterView>([](fbs::ClusterViewT& v) {
-      for (int i = 0; i < 4; ++i) {
-        auto& n = *v.nodes.emplace_back(std::make_unique<fbs::ActorListT>());
-        n.node = fmt::format("n{}", i);
-        auto& worker = *n.actors.emplace_back(std::make_unique<fbs::ActorInfoT>());
-        worker.path = fmt::format("worker/{}", i);
-        auto& wait = *worker.waits.emplace_back(std::make_unique<fbs::ActorWaitT>());
-        wait.whom = fmt::format("worker/{}", i == 0 ? 1 : 0);
-        wait.what = "reduce_scatter 1";
-        wait.for_ns = i == 0 ? 5'000'000'000 : 4'000'000'000;
-      }
-    });
-  }
   /// The tests that medics are asked for and have not answered, as "n0,n1".
   std::map<std::string, medic_call> tests() {
     std::map<std::string, medic_call> out;
@@ -92,6 +74,29 @@ struct circle_of_two : health::test::watched_cluster {
       out.push_back(fmt::format("{} {}: {}", text_of(l->node()), text_of(l->finding()),
                                 text_of(l->reason())));
     return out;
+  }
+};
+
+/// The ranks of n0 and n1 wait for each other.
+struct circle_of_two : tested_links {
+  circle_of_two() {
+    pass_with(4, everybody, false);
+    answer_circle();
+  }
+
+  void answer_circle() {
+    gateway.take<fbs::ListActors>().answer<fbs::ClusterView>([](fbs::ClusterViewT& v) {
+      for (int i = 0; i < 4; ++i) {
+        auto& n = *v.nodes.emplace_back(std::make_unique<fbs::ActorListT>());
+        n.node = fmt::format("n{}", i);
+        auto& worker = *n.actors.emplace_back(std::make_unique<fbs::ActorInfoT>());
+        worker.path = fmt::format("worker/{}", i);
+        auto& wait = *worker.waits.emplace_back(std::make_unique<fbs::ActorWaitT>());
+        wait.whom = fmt::format("worker/{}", i == 0 ? 1 : 0);
+        wait.what = "reduce_scatter 1";
+        wait.for_ns = i == 0 ? 5'000'000'000 : 4'000'000'000;
+      }
+    });
   }
 };
 
@@ -190,4 +195,27 @@ TEST_CASE("MON-7: who waits is not asked while medics wait for each other") {
   f.pass_with(2, f.everybody, false);
   f.answer_circle();
   CHECK(f.tests().empty());  // once in this time
+}
+
+TEST_CASE("MON-9: the links of a node that was lost over one are tested when it comes back") {
+  for (const bool sick : {true, false}) {
+    tested_links f;
+    f.decide("n1", "half_open_link");
+    f.pass_with(2, f.everybody, true);
+    auto first = f.tests();
+    REQUIRE(first.size() == 2);
+    for (const auto& [nodes, test] : first) f.answer(test, !sick || nodes.find("n1") == nodes.npos);
+    const auto second = f.tests();
+    CHECK(second.empty() != sick);
+    for (const auto& [nodes, test] : second) f.answer(test, nodes.find("n1") == nodes.npos);
+    f.pass_with(1, f.everybody, true);
+    const auto told = f.coordinator.take_all<fbs::FindingTold>();
+    REQUIRE(told.size() == (sick ? 1 : 0));
+    if (sick) CHECK(told[0]->finding()->node()->str() == "n1");
+    const auto said = f.notices();
+    REQUIRE(said.size() == (sick ? 1 : 0));
+    if (sick) CHECK(said[0].starts_with("half_open_link n1: no test between it and "));
+    f.pass_with(5, f.everybody, true);
+    CHECK(f.tests().empty());  // once
+  }
 }

@@ -102,11 +102,12 @@ struct watched_cluster : troupe::test::actor_fixture {
     REQUIRE(gateway.idle());
   }
   /// The run says that it is decided what is done about a fault of this node.
-  void decide(const char* node) {
+  void decide(const char* node, const char* finding = "") {
     person.tell(target, make_msg<fbs::IncidentReport>(context_of(monitor_epoch), [&](auto& r) {
                   r.incident = std::make_unique<fbs::IncidentT>();
                   r.incident->number = 7;
                   r.incident->node = node;
+                  r.incident->finding = finding;
                 }));
   }
   fbs::FindingsT findings() {
