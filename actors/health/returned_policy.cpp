@@ -1,3 +1,4 @@
+// A queue of losses, of which each leaves it once.
 #include "actors/health/returned_policy.hpp"
 
 #include <algorithm>

@@ -1,6 +1,6 @@
-// Whose links are tested once its node has come back: one that was lost over a link is started again
-// and is a spare from then on, and what was wrong may be with its host still. Pure: it is told what
-// is lost and who is heard (nanoseconds of one monotonic clock).
+// Whose links are tested once its node has come back: one that was lost over a link is started
+// again and is a spare from then on, and what was wrong may be with its host still. Pure: it is
+// told what is lost and who is heard (nanoseconds of one monotonic clock).
 //
 // Invariants
 //   RTN-1  A node's links are tested once for each such loss, when it has been heard again, and

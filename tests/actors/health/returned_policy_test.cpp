@@ -1,3 +1,4 @@
+// Which node's links are tested when, by losses and words of nodes.
 #include "actors/health/returned_policy.hpp"
 
 #include <doctest/doctest.h>
@@ -45,7 +46,7 @@ TEST_CASE("RTN-2: one at a time, while steps are made") {
   CHECK(p.begin(all, true) == "b");
 }
 
-TEST_CASE("a bounded number of nodes is waited for") {
+TEST_CASE("RTN: so many nodes are waited for") {
   returned_policy p;
   nodes all;
   for (size_t i = 0; i < returned_policy::most_returned + 5; ++i) {
