@@ -137,7 +137,7 @@ void rank_engine::choose_order() {
     else
       clipping_.speculated(clipped);
   }
-  const auto planned = gpu::update_order_of(options_.shape.where, options_.optimizer.clip_norm > 0);
+  const auto planned = gpu::update_order_of(options_.shape.where, updates_wait(options_));
   const bool free = options_.swap_clip == gpu::clip_way::automatic;
   const bool waits = planned == order::speculate && free && !clipping_.speculates();
   order_ = waits ? order::twice : planned;

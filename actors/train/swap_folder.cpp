@@ -90,23 +90,30 @@ uint64_t swap_budget_bytes(const config::job& job, const engine_options& options
   return all <= overhead ? 0 : (all - overhead) / workers_of(job);
 }
 
+bool updates_wait(const engine_options& options) {
+  return options.optimizer.clip_norm > 0 || options.at.grid.pipeline > 1;
+}
+
 gpu::residency_budget steps_of(const engine_options& options) {
-  return {0, options.optimizer.clip_norm > 0, options.rows() / options.shape.micro_batch,
-          options.swap_clip};
+  const bool alone = options.at.grid.pipeline == 1;
+  return {0, updates_wait(options), options.rows() / options.shape.micro_batch,
+          alone ? options.swap_clip : gpu::clip_way::hold};
 }
 
 uint64_t swap_floor_bytes(const config::job& job, const engine_options& options) {
   auto shape = options.shape;
-  auto steps = steps_of(options);
-  steps.clip = way_of(job.swap.clip);
-  shape.where = gpu::least_residency(options.model, options.shape, steps);
+  auto settled = options;
+  settled.swap_clip = way_of(job.swap.clip);
+  shape.where = gpu::least_residency(options.model, options.shape, steps_of(settled));
   return process_overhead_bytes(job, options) +
          workers_of(job) * gpu::plan_stage(options.model, shape).total();
 }
 
 void settle_host_bytes(config::job& job, uint64_t memory_bytes) {
-  if (!job.swap.dir.empty() && job.swap.host_bytes == 0)
-    job.swap.host_bytes = static_cast<int64_t>(memory_bytes / 100 * share_percent);
+  if (job.swap.dir.empty() || job.swap.host_bytes != 0) return;
+  const bool together = job.cluster.launch == config::launch_mode::local;
+  const auto processes = together ? std::max<uint64_t>(1, job.cluster.node.size()) : 1;
+  job.swap.host_bytes = static_cast<int64_t>(memory_bytes / 100 * share_percent / processes);
 }
 
 namespace {

@@ -26,13 +26,18 @@ uint64_t process_overhead_bytes(const config::job& job, const engine_options& op
 /// What one rank's stage may take of a process that has swap.host_bytes; 0 where nothing is left.
 uint64_t swap_budget_bytes(const config::job& job, const engine_options& options);
 
-/// Says what swap.host_bytes is where the job swaps and leaves it open: 80 % of `memory_bytes`.
+/// Says what swap.host_bytes is where the job swaps and leaves it open: 80 % of `memory_bytes`, in
+/// equal shares where all processes are on one machine.
 void settle_host_bytes(config::job& job, uint64_t memory_bytes);
 
 /// Settles where the chunks of a rank of this job live, in the options' shape, and whether its
 /// drive has a second version of them: by the room that it has now, where it is this machine's.
 /// Nothing where the job has no swap folder. Errors: budget_too_small; then it is what needs least.
 status settle_swap(engine_options& options, const config::job& job);
+
+/// Whether updates wait for what all ranks know: the norm of all gradients, or, of several stages,
+/// the gradient of a tied table.
+bool updates_wait(const engine_options& options);
 
 /// How the steps of a rank's stage are, for its plan; without a number of bytes.
 gpu::residency_budget steps_of(const engine_options& options);

@@ -1,4 +1,4 @@
-// Sums over one rank.
+// Sums over ranks.
 #include "actors/train/swap_forecast.hpp"
 
 #include <algorithm>
@@ -9,33 +9,62 @@
 
 namespace troupe::train {
 
-std::optional<swap_forecast> forecast_swap(const job_plan& plan) {
-  if (plan.job.swap.dir.empty() || plan.ranks.size() != 1) return std::nullopt;
-  const auto& r = plan.ranks.front();
-  auto o = options_of(plan.job, plan.model, r.at, r.layers, threads_here(plan.job.cluster));
-  static_cast<void>(settle_swap(o, plan.job));  // else what needs least memory
-  if (!o.shape.where.any_on_disk()) return std::nullopt;
+namespace {
+
+void add(gpu::step_work& to, const gpu::step_work& of) {
+  to.forward += of.forward;
+  to.backward += of.backward;
+}
+
+void add(gpu::phase_traffic& to, const gpu::phase_traffic& of) {
+  to.read_bytes += of.read_bytes;
+  to.written_bytes += of.written_bytes;
+}
+
+void add_rank(swap_forecast& out, const job_plan& plan, const planned_stage& stage,
+              const engine_options& o) {
   const auto budget = steps_of(o);
-  swap_forecast out;
-  out.order = gpu::update_order_of(o.shape.where, budget.clips);
-  out.traffic = gpu::traffic_of_step(plan.model, o.shape, budget);
+  const auto traffic = gpu::traffic_of_step(plan.model, o.shape, budget);
+  add(out.traffic.forward, traffic.forward);
+  add(out.traffic.backward, traffic.backward);
+  out.traffic.passes = traffic.passes;
   auto unclipped = budget;
   unclipped.clips = false;
-  const auto stage = plan_stages(plan).front();
   const auto updates = static_cast<double>(stage.parameters);
-  const double head = gpu::head_flops(plan.model, static_cast<double>(plan.job.tokens_per_step()));
-  const auto work_of = [&](const gpu::step_traffic& traffic) {
-    return gpu::work_of_step(traffic, stage.step_flops, head, o.shape.recompute, updates);
+  const double tokens = static_cast<double>(plan.job.tokens_per_step());
+  const double head = o.at.last() ? gpu::head_flops(plan.model, tokens) : 0;
+  const auto work_of = [&](const gpu::step_traffic& t, bool again) {
+    return gpu::work_of_step(t, stage.step_flops, head, again, updates);
   };
-  out.work = work_of(out.traffic);
+  add(out.work, work_of(traffic, o.shape.recompute));
   auto one_version = o.shape;
   one_version.where.speculates = false;
-  out.clipped_work = work_of(gpu::traffic_of_step(plan.model, one_version, budget));
-  out.least = gpu::work_of_step(gpu::traffic_of_step(plan.model, o.shape, unclipped),
-                                stage.step_flops, head, false, updates)
-                  .whole();
-  out.overhead_bytes = process_overhead_bytes(plan.job, o);
-  out.floor_bytes = swap_floor_bytes(plan.job, o);
+  add(out.clipped_work,
+      work_of(gpu::traffic_of_step(plan.model, one_version, budget), o.shape.recompute));
+  out.least += work_of(gpu::traffic_of_step(plan.model, o.shape, unclipped), false).whole();
+  out.overhead_bytes = std::max(out.overhead_bytes, process_overhead_bytes(plan.job, o));
+  out.floor_bytes = std::max(out.floor_bytes, swap_floor_bytes(plan.job, o));
+}
+
+}  // namespace
+
+std::optional<swap_forecast> forecast_swap(const job_plan& plan) {
+  if (plan.job.swap.dir.empty()) return std::nullopt;
+  std::optional<swap_forecast> out;
+  const auto stages = plan_stages(plan);
+  std::vector<engine_options> ranks;
+  for (const auto& r : plan.ranks) {
+    auto o = options_of(plan.job, plan.model, r.at, r.layers, threads_here(plan.job.cluster));
+    static_cast<void>(settle_swap(o, plan.job));  // else what needs least memory
+    if (!out && o.shape.where.any_on_disk()) {
+      out.emplace();
+      out->order = gpu::update_order_of(o.shape.where, updates_wait(o));
+    }
+    ranks.push_back(std::move(o));
+  }
+  if (!out) return std::nullopt;
+  for (const auto& o : ranks)
+    add_rank(*out, plan, stages[static_cast<size_t>(o.at.place().pipeline)], o);
   return out;
 }
 

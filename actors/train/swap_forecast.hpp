@@ -14,6 +14,7 @@
 
 namespace troupe::train {
 
+/// Of all ranks together, where several have a share of the model.
 struct swap_forecast {
   gpu::update_order order = gpu::update_order::behind_backward;
   gpu::step_traffic traffic;
@@ -23,7 +24,7 @@ struct swap_forecast {
   /// Of the least that any plan with these bytes in memory moves and computes: each chunk's weights
   /// once each way, its state once, passes made once.
   gpu::phase_work least;
-  uint64_t overhead_bytes = 0;  ///< of swap.host_bytes, beside what stages hold
+  uint64_t overhead_bytes = 0;  ///< of swap.host_bytes, beside what stages hold; the most of a rank
   uint64_t floor_bytes = 0;     ///< the least swap.host_bytes that the job can be trained with
 };
 

@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "actors/base/defaults.hpp"
+#include "actors/base/hardware.hpp"
 #include "actors/train/engine.hpp"
 #include "actors/train/machine.hpp"
 #include "actors/train/swap_folder.hpp"
@@ -104,9 +105,13 @@ result<gpu::machine_rates> measure_rates(const train::job_plan& plan) {
   TROUPE_TRY(disk, io::calibrate(train::present_of(plan.job.swap.dir), {}));
   TROUPE_TRY(measured, measure_paces(o));
   const auto speed = best_so_far(measured);
+  // Ranks have processors of their own, as far as there are some, and one drive.
+  const auto cores = static_cast<double>(cluster::hardware_facts().cores);
+  const auto ranks = std::clamp(static_cast<double>(plan.ranks.size()), 1.0,
+                                std::max(1.0, cores / std::max(1, o.threads)));
   gpu::machine_rates out;
-  out.flops_s = speed.flops_s;
-  out.updates_s = speed.updates_s;
+  out.flops_s = ranks * speed.flops_s;
+  out.updates_s = ranks * speed.updates_s;
   out.read_bytes_s = disk.best.read_bytes_s;
   out.write_bytes_s = disk.best.write_bytes_s;
   out.duplex = disk.best.duplex;

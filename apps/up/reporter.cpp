@@ -24,7 +24,7 @@ using reporter_pointer = traced_pointer<reporter_actor, reporter_state>;
 
 /// From the times of its operations; none: none of them is swapping's.
 std::optional<report::swap_traffic> swap_of(const std::vector<train::step_part>& parts,
-                                            double tokens) {
+                                            const config::job& job) {
   using train::pipeline_op;
   std::optional<report::swap_traffic> out;
   double forward_tokens = 0;
@@ -37,6 +37,7 @@ std::optional<report::swap_traffic> swap_of(const std::vector<train::step_part>&
     if (writes) out->written_bytes += p.work;
     if (p.kind == pipeline_op::await_weights && out) out->wait_ms += p.waited_ms;
   }
+  const auto tokens = static_cast<double>(job.tokens_per_step() * job.parallel.pipeline);
   if (out) out->passes = static_cast<int>(std::lround(forward_tokens / tokens));
   return out;
 }
@@ -61,8 +62,7 @@ report::step_report as_report(const reporter_state& st, const msg<fbs::StepRepor
   r.replicas = m.replicas();
   for (const auto& p : train::parts_of(m.parts()))
     r.parts.push_back({std::string(train::facts_of(p.kind).name), p.busy_ms, p.waited_ms, p.work});
-  r.swap =
-      swap_of(train::parts_of(m.parts()), static_cast<double>(st.options.job.tokens_per_step()));
+  r.swap = swap_of(train::parts_of(m.parts()), st.options.job);
   if (r.swap && st.options.swap_limits) {
     const auto& limits = *st.options.swap_limits;
     const auto& limit = r.swap->passes > 1 ? limits.twice : limits.once;

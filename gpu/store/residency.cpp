@@ -1,7 +1,10 @@
 // Sizes by the layout of the files.
 #include "gpu/store/residency.hpp"
 
+#include <algorithm>
+
 #include "gpu/store/store.hpp"
+#include "io/disk/buffer_size.hpp"
 
 namespace troupe::gpu {
 
@@ -27,8 +30,9 @@ swap_sizes swap_sizes_of(const std::vector<chunk_info>& chunks, const residency&
   for (size_t c = 0; c < chunks.size(); ++c) {
     if (!where.of(static_cast<int>(c)).state_on_disk) continue;
     const auto file = swap_layout(slice_of(chunks[c].count, {}), where, compute);
-    slot = std::max(slot, swap_slot_bytes(file));
-    group = std::max(group, file.group_bytes());
+    slot = std::max(slot, io::buffer_bytes(swap_slot_bytes(file)));
+    group = std::max({group, io::buffer_bytes(file.group_bytes()),
+                      io::state_parts * io::buffer_bytes(file.array_bytes())});
     const uint64_t versions = where.speculates ? 2 : 1;
     out.file_bytes += versions * (file.state_bytes() + file.all_weights_bytes());
   }

@@ -94,7 +94,7 @@ status swapper::make_files() {
 
 status swapper::make_file(int chunk) {
   auto& c = at(chunk);
-  if (!options_.job.empty()) {
+  if (!options_.job.empty() && is_kept(chunk)) {
     const auto& info = store_.info(chunk);
     const auto planned = saved_chunks({&info, 1}).at(0);
     TROUPE_TRY(tail,

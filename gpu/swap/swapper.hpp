@@ -229,6 +229,8 @@ class swapper final : public chunk_mover {
   status make_slots();
   status make_streams();
   bool on_disk(int chunk) const { return where_.of(chunk).state_on_disk; }
+  /// Checkpoints have a file for it. Of a tied table's copy they have the first stage's.
+  bool is_kept(int chunk) const { return on_disk(chunk) && !store_.info(chunk).tied_copy; }
   chunk_state& at(int chunk) { return chunks_[static_cast<size_t>(chunk)]; }
   frame& weights_of(int chunk);
   frame& gradient_of(int chunk);

@@ -61,15 +61,14 @@ result<std::vector<cp::chunk_shard>> swapper::keep_now(const keep_order& order) 
   }));
   std::vector<cp::chunk_shard> out;
   for (int c = 0; c < store_.chunk_count(); ++c) {
-    if (!on_disk(c)) continue;
+    if (!is_kept(c)) continue;
     TROUPE_TRY(shard, keep_chunk(c, order));
     out.push_back(std::move(shard));
   }
-  for (size_t i = 0, shard = 0; i < chunks_.size(); ++i) {
-    auto& c = chunks_[i];
-    if (!c.state.there()) continue;
+  for (const auto& shard : out) {
+    auto& c = at(static_cast<int>(shard.chunk));
     c.kept = true;
-    c.as = kept_shard{order.head.step, order.head.epoch, out[shard++]};
+    c.as = kept_shard{order.head.step, order.head.epoch, shard};
   }
   return out;
 }
@@ -79,7 +78,7 @@ status swapper::make_room(bool last) {
   if (last) return {};
   const auto outcome = [&]() -> status {
     for (int c = 0; c < store_.chunk_count(); ++c)
-      if (on_disk(c)) TROUPE_CHECK(make_version(at(c), behind_checkpoint(at(c))));
+      if (is_kept(c)) TROUPE_CHECK(make_version(at(c), behind_checkpoint(at(c))));
     return {};
   }();
   if (outcome) return {};

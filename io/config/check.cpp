@@ -140,11 +140,13 @@ void check_swap(builder& b) {
   }
   b.rule(j.swap.dir.find_first_of("{}") == std::string::npos, {"swap.dir"},
          "only {output} can stand in braces");
-  b.rule(j.parallel.data == 1 && j.parallel.pipeline == 1,
-         {"swap.dir", "parallel.data", "parallel.pipeline"},
-         fmt::format("swapping is unsupported with several ranks, got {} x {}", j.parallel.data,
-                     j.parallel.pipeline),
-         "use one worker, or leave swap.dir empty");
+  b.rule(j.parallel.data == 1, {"swap.dir", "parallel.data"},
+         fmt::format("swapping is unsupported with replicas, got {}", j.parallel.data),
+         "set parallel.data = 1, or leave swap.dir empty");
+  const bool holds = j.swap.clip == clip_way::automatic || j.swap.clip == clip_way::hold;
+  b.rule(holds || j.parallel.pipeline == 1, {"swap.clip", "parallel.pipeline"},
+         "several stages have one norm, for which each keeps its gradients",
+         "use \"auto\" or \"hold\"");
   b.rule(j.train.optimizer == optimizer_kind::adamw, {"swap.dir", "train.optimizer"},
          "swapping is unsupported with this optimizer", "use \"adamw\"");
   b.rule(j.checkpoint.memory.every == 0, {"swap.dir", "checkpoint.memory.every"},

@@ -12,6 +12,8 @@
 #include <fmt/format.h>
 #include <sys/mman.h>
 
+#include "io/disk/buffer_size.hpp"
+
 namespace troupe::io {
 
 std::string_view to_string(disk_op op) noexcept {
@@ -67,11 +69,9 @@ void io_buffer::free_memory::operator()(std::byte* p) const noexcept {
 
 io_buffer io_buffer::allocate(size_t bytes) {
   io_buffer buffer;
-  size_t whole = std::max<size_t>(block_up(bytes), disk_block);
-  // A disk takes a huge page as one piece, but 4 KiB pages only some hundred in a request.
+  const size_t whole = buffer_bytes(bytes);
   constexpr size_t huge_page = size_t{2} << 20;
   const bool huge = whole >= huge_page;
-  if (huge) whole = (whole + huge_page - 1) / huge_page * huge_page;
   auto booked = process_memory().book(memory_holder::current(), whole);
   if (!booked) throw memory_refused(booked.error());
   auto* memory = static_cast<std::byte*>(std::aligned_alloc(huge ? huge_page : disk_block, whole));

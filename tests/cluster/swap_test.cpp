@@ -36,11 +36,17 @@ int64_t floor_of(const job_files& job, const std::vector<std::string>& sets) {
   return nlohmann::json::parse(plan.out)["swap"]["floor_bytes"];
 }
 
+/// Two stages, each with layers enough.
+const std::vector<std::string> two_stages{"cluster.nodes=2", "parallel.pipeline=2",
+                                          "model.layers=16", "train.micro_batch=2"};
+
 }  // namespace
 
 TEST_CASE("swap: at its floor a job has the losses of one in memory, within its budget") {
   for (const auto& how : {std::vector<std::string>{"model.dtype=bf16", "train.clip_norm=1"},
-                          {"model.dtype=f32", "train.clip_norm=0", "checkpoint.every=4"}}) {
+                          {"model.dtype=f32", "train.clip_norm=0", "checkpoint.every=4"},
+                          with(two_stages, {"model.dtype=bf16"}),
+                          with(two_stages, {"train.clip_norm=0", "checkpoint.every=4"})}) {
     CAPTURE(how.front());
     job_files job;
     const auto sets = with(deep, how);
@@ -53,7 +59,7 @@ TEST_CASE("swap: at its floor a job has the losses of one in memory, within its 
     CHECK(up.losses() == truth);
     for (const auto& step : up.objects("step")) {
       CHECK(step["read_bytes"] > 0);
-      CHECK(step["written_bytes"] > 0);
+      if (step["step"] > 1) CHECK(step["written_bytes"] > 0);  // of the update before
       CHECK(step["limit_ms"] > 0);
       CHECK(step["process_peak_bytes"] > 0);
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
@@ -124,18 +130,20 @@ TEST_CASE("swap: below its floor a job is refused, and nothing is written") {
 }
 
 TEST_CASE("swap: a killed node goes on from its checkpoint with the same losses") {
-  job_files job;
-  const auto sets = with(deep, {"train.steps=40", "checkpoint.every=4"});
-  const auto truth = job.losses(with(sets, {"job.output=" + (job / "memory").string()}));
-  program up(job.up(with(sets, swapped(job, floor_of(job, sets)))));
-  REQUIRE(up.until_step(10));
-  const pid_t node = node_named(up.port(), "node0");
-  REQUIRE(node > 0);
-  REQUIRE(kill(node, SIGKILL) == 0);
-  CHECK(up.wait() == 0);
-  INFO(up.err());
-  for (const auto& step : up.objects("step"))
-    CHECK(step["loss"] == truth.at(step["step"].get<size_t>() - 1));
-  CHECK(up.objects("summary").at(0)["recoveries"] == 1);
-  CHECK_FALSE(has_entry(job / "swap"));
+  for (const auto& layout : {std::vector<std::string>{}, two_stages}) {
+    job_files job;
+    const auto sets = with(with(deep, layout), {"train.steps=40", "checkpoint.every=4"});
+    const auto truth = job.losses(with(sets, {"job.output=" + (job / "memory").string()}));
+    program up(job.up(with(sets, swapped(job, floor_of(job, sets)))));
+    REQUIRE(up.until_step(10));
+    const pid_t node = node_named(up.port(), "node0");
+    REQUIRE(node > 0);
+    REQUIRE(kill(node, SIGKILL) == 0);
+    CHECK(up.wait() == 0);
+    INFO(up.err());
+    for (const auto& step : up.objects("step"))
+      CHECK(step["loss"] == truth.at(step["step"].get<size_t>() - 1));
+    CHECK(up.objects("summary").at(0)["recoveries"] == 1);
+    CHECK_FALSE(has_entry(job / "swap"));
+  }
 }

@@ -217,25 +217,31 @@ TEST_CASE("state that is written and read back by hand is the same, in pieces to
   CHECK(std::all_of(back.begin(), back.end(), [](float x) { return x == 0; }));
 }
 
-TEST_CASE("what reads for a checkpoint take of memory is planned") {
-  auto owner = make_reference_device();
-  scratch dir;
-  const swap_case c{testing::tiny_gpt2(), dtype::f32, int64_t{1} << 20, 3};
-  swap_trainer swapped(*owner, c, in_folder(dir));
-  swapped.train(1);
-  auto& store = swapped.store();
-  for (const auto which : {part::master, part::m, part::v})
-    for (int chunk = 0; chunk < store.chunk_count(); ++chunk) {
-      std::vector<float> all(static_cast<size_t>(store.slice(chunk).count));
-      REQUIRE(store.read(chunk, which, all.data()));
-    }
-  uint64_t held = 0;
-  for (const auto& h : io::process_memory().held().holders)
-    if (h.holder.starts_with("state ")) held += h.bytes;
-  std::vector<chunk_info> chunks;
-  for (int chunk = 0; chunk < store.chunk_count(); ++chunk) chunks.push_back(store.info(chunk));
-  CHECK(held > 0);
-  CHECK(held <= swap_sizes_of(chunks, store.options().where, dtype::f32).slots_bytes);
+TEST_CASE("what groups on their way and reads for a checkpoint take of memory is planned") {
+  for (const int64_t hidden : {16, 128}) {  // of the latter a group is longer than a huge page
+    CAPTURE(hidden);
+    auto owner = make_reference_device();
+    scratch dir;
+    swap_case c{testing::tiny_gpt2(), dtype::f32, int64_t{1} << 20, 3};
+    c.model.hidden = hidden;
+    c.model.head_width = hidden / 4;
+    c.model.ffn = 4 * hidden;
+    swap_trainer swapped(*owner, c, in_folder(dir));
+    swapped.train(1);
+    auto& store = swapped.store();
+    for (const auto which : {part::master, part::m, part::v})
+      for (int chunk = 0; chunk < store.chunk_count(); ++chunk) {
+        std::vector<float> all(static_cast<size_t>(store.slice(chunk).count));
+        REQUIRE(store.read(chunk, which, all.data()));
+      }
+    uint64_t held = 0;
+    for (const auto& h : io::process_memory().held().holders)
+      if (h.holder.starts_with("state ")) held += h.bytes;
+    std::vector<chunk_info> chunks;
+    for (int chunk = 0; chunk < store.chunk_count(); ++chunk) chunks.push_back(store.info(chunk));
+    CHECK(held > 0);
+    CHECK(held <= swap_sizes_of(chunks, store.options().where, dtype::f32).slots_bytes);
+  }
 }
 
 TEST_CASE("a full disk is told when the files are made, not later") {

@@ -69,8 +69,8 @@ class swap_trainer {
   void enqueue_step(int64_t step) {
     stream& s = *stream_;
     const std::array one{stage_model::micro_batch{0, tokens_.data(), targets_.data()}};
-    rule_->clip(s);
     stage_->forward(s, one, 1.0f / static_cast<float>(rows * seq));
+    rule_->clip(s);  // behind the forward pass, which waits for updates that read the factor before
     stage_->backward(s, one, [&](int chunk) {
       if (swap_)
         swap_->update(s, *rule_, chunk, lr, step);

@@ -109,7 +109,7 @@ TEST_CASE("CHF-4: a chunk's file is a shard whose pieces are its tensors, each e
     const auto footer = chunk_footer(layout, chunk, 0, head, 0, sums);
     REQUIRE(checkpoint::check(footer));
     CHECK(footer.slot_bytes == layout.array_bytes());
-    CHECK(footer.crc32c[3] == (layout.groups() > 1 ? 10u : footer.crc32c[3]));
+    if (layout.groups() > 1) CHECK(footer.crc32c[3] == 10u);
     for (const auto& t : chunk.tensors)
       for (const auto which :
            {checkpoint::part::master, checkpoint::part::exp_avg, checkpoint::part::exp_avg_sq}) {
