@@ -307,9 +307,6 @@ TEST_CASE("impossible combinations are told with the key and the line at fault")
       {{"checkpoint.resume="}, "expected \"auto\", \"never\" or the path"},
       {{"checkpoint.memory.every=1", "recovery.enabled=false"}, "are for recoveries alone"},
       {{"checkpoint.memory.bytes=0"}, "expected an integer from 4096"},
-      {{"swap.dir=a", "cluster.nodes=2", "parallel.data=2"}, "unsupported with replicas, got 2"},
-      {{"swap.dir=a", "cluster.nodes=2", "parallel.pipeline=2", "swap.clip=twice"},
-       "each keeps its gradients"},
       {{"checkpoint.dir=a", "checkpoint.second.dir=a"}, "the second tier is the first"},
       {{"checkpoint.dir=a", "checkpoint.second.dir=./b/../a/"}, "the second tier is the first"},
       {{"checkpoint.second.dir={output}/checkpoints"}, "the second tier is the first"},
@@ -322,6 +319,20 @@ TEST_CASE("impossible combinations are told with the key and the line at fault")
     auto text = complaints(r.sets);
     CHECK_MESSAGE(text.find(r.expected) != std::string::npos, text);
   }
+}
+
+TEST_CASE("what swapping cannot do is refused") {
+  const std::vector<std::string> two{"swap.dir=a", "cluster.nodes=2"};
+  const auto told = [&](std::vector<std::string> sets) {
+    sets.insert(sets.begin(), two.begin(), two.end());
+    return complaints(sets);
+  };
+  CHECK(told({"parallel.data=2"}).find("unsupported with replicas, got 2") != std::string::npos);
+  for (const char* way : {"twice", "speculate"})
+    CHECK(told({"parallel.pipeline=2", std::string("swap.clip=") + way})
+              .find("each keeps its gradients") != std::string::npos);
+  for (const char* way : {"auto", "hold"})
+    CHECK(told({"parallel.pipeline=2", std::string("swap.clip=") + way}).empty());
 }
 
 TEST_CASE("the second tier is a section of its own, and {output} stands in its folder") {
