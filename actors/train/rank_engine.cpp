@@ -544,10 +544,13 @@ void rank_engine::await_shipped() {
 }
 
 void rank_engine::update_chunk(int chunk, float lr, int64_t step, gpu::counts when) {
-  if (model_->store().state_on_disk(chunk))
-    return swap_->update(*compute_, *optimizer_, chunk, lr, step, when);
-  await_copies(chunk);
-  optimizer_->step(*compute_, chunk, lr, step);
+  if (model_->store().state_on_disk(chunk)) {
+    swap_->update(*compute_, *optimizer_, chunk, lr, step, when);
+    if (replicas_) model_->store().fetch_weights(*data_, chunk);
+  } else {
+    await_copies(chunk);
+    optimizer_->step(*compute_, chunk, lr, step);
+  }
   gather_weights(chunk);
 }
 

@@ -91,11 +91,11 @@ uint64_t swap_budget_bytes(const config::job& job, const engine_options& options
 }
 
 bool updates_wait(const engine_options& options) {
-  return options.optimizer.clip_norm > 0 || options.at.grid.pipeline > 1;
+  return options.optimizer.clip_norm > 0 || options.at.grid.ranks() > 1;
 }
 
 gpu::residency_budget steps_of(const engine_options& options) {
-  const bool alone = options.at.grid.pipeline == 1;
+  const bool alone = options.at.grid.ranks() == 1;
   return {0, updates_wait(options), options.rows() / options.shape.micro_batch,
           alone ? options.swap_clip : gpu::clip_way::hold};
 }

@@ -35,8 +35,8 @@ void settle_host_bytes(config::job& job, uint64_t memory_bytes);
 /// Nothing where the job has no swap folder. Errors: budget_too_small; then it is what needs least.
 status settle_swap(engine_options& options, const config::job& job);
 
-/// Whether updates wait for what all ranks know: the norm of all gradients, or, of several stages,
-/// the gradient of a tied table.
+/// Whether updates wait for what all ranks know: the norm of all gradients, sums of replicas, the
+/// gradient of a table that two stages share.
 bool updates_wait(const engine_options& options);
 
 /// How the steps of a rank's stage are, for its plan; without a number of bytes.

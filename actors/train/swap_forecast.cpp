@@ -30,8 +30,9 @@ void add_rank(swap_forecast& out, const job_plan& plan, const planned_stage& sta
   out.traffic.passes = traffic.passes;
   auto unclipped = budget;
   unclipped.clips = false;
-  const auto updates = static_cast<double>(stage.parameters);
-  const double tokens = static_cast<double>(plan.job.tokens_per_step());
+  const auto replicas = static_cast<double>(o.at.grid.data);
+  const double updates = static_cast<double>(stage.parameters) / replicas;
+  const double tokens = static_cast<double>(plan.job.tokens_per_step()) / replicas;
   const double head = o.at.last() ? gpu::head_flops(plan.model, tokens) : 0;
   const auto work_of = [&](const gpu::step_traffic& t, bool again) {
     return gpu::work_of_step(t, stage.step_flops, head, again, updates);

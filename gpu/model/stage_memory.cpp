@@ -159,7 +159,7 @@ stage_plan plan_stage(const model_config& model, const stage_shape& shape) {
   }
   plan.weights += weights.total();
   plan.gradients += gradients.total();
-  const auto swap = swap_sizes_of(chunks, shape.where, shape.compute);
+  const auto swap = swap_sizes_of(chunks, shape.where, shape.compute, shape.replica);
   plan.swap_slots = swap.slots_bytes;
   plan.on_disk = swap.file_bytes;
   const stage_memory memory = stage_memory::lay_out(model, shape, nullptr);

@@ -24,12 +24,12 @@ uint64_t swap_slot_bytes(const io::chunk_file& file) {
 }
 
 swap_sizes swap_sizes_of(const std::vector<chunk_info>& chunks, const residency& where,
-                         dtype compute) {
+                         dtype compute, const replica_place& replica) {
   swap_sizes out;
   uint64_t slot = 0, group = 0;
   for (size_t c = 0; c < chunks.size(); ++c) {
     if (!where.of(static_cast<int>(c)).state_on_disk) continue;
-    const auto file = swap_layout(slice_of(chunks[c].count, {}), where, compute);
+    const auto file = swap_layout(slice_of(chunks[c].count, replica), where, compute);
     slot = std::max(slot, io::buffer_bytes(swap_slot_bytes(file)));
     group = std::max({group, io::buffer_bytes(file.group_bytes()),
                       io::state_parts * io::buffer_bytes(file.array_bytes())});

@@ -13,6 +13,8 @@
 //   RES-2  Chunks that share a frame are used one after the other: between fetch and release of one
 //          nobody fetches another.
 //   RES-3  Where the state is in memory, so are weights and gradient, each alone in its frame.
+//   RES-4  Of replicas each has its slice of the state alone on its disk; weights and gradients are
+//          whole, in frames of their own.
 #pragma once
 
 #include <cstdint>
@@ -28,6 +30,7 @@ namespace troupe::gpu {
 enum class part : uint8_t;
 struct chunk_info;
 struct chunk_slice;
+struct replica_place;
 
 /// Of one chunk.
 struct chunk_residency {
@@ -69,13 +72,13 @@ uint64_t weights_read_bytes(const io::chunk_file& file);
 /// Memory for one group of such a file on its way.
 uint64_t swap_slot_bytes(const io::chunk_file& file);
 
-/// What residency takes of memory and disk beside frames.
+/// What residency takes of memory and disk beside frames, on each replica.
 struct swap_sizes {
   uint64_t slots_bytes = 0;  ///< of groups on their way, all together
   uint64_t file_bytes = 0;
 };
 swap_sizes swap_sizes_of(const std::vector<chunk_info>& chunks, const residency& where,
-                         dtype compute);
+                         dtype compute, const replica_place& replica);
 
 /// Gives `count` values of a chunk from element `first` on, in ascending pieces; what is between
 /// tensors is zero. Errors: whatever keeps it from it.

@@ -271,7 +271,8 @@ status parameter_store::write(int chunk, part which, const value_source& values)
   if (which == part::master) weights_changed(chunk);  // PS-4
   if (state_on_disk(chunk)) {
     TROUPE_CHECK((*s)->synchronize());
-    return mover_->write(chunk, which, values);
+    TROUPE_CHECK(mover_->write(chunk, which, values));
+    if (which != part::master || options_.replica.ranks == 1) return {};
   }
   fetch_weights(**s, chunk);
   const int64_t all = info(chunk).count;
@@ -279,7 +280,10 @@ status parameter_store::write(int chunk, part which, const value_source& values)
   for (int64_t first = 0; first < all; first += piece_elements) {
     const int64_t count = std::min(piece_elements, all - first);
     TROUPE_CHECK(values(first, count, piece.data()));
-    write_piece(**s, chunk, which, first, count, piece.data());
+    if (state_on_disk(chunk))
+      write_weights(**s, chunk, first, count, piece.data());  // of all slices (RES-4)
+    else
+      write_piece(**s, chunk, which, first, count, piece.data());
     TROUPE_CHECK((*s)->synchronize());
   }
   return {};

@@ -34,7 +34,7 @@ class ladder {
     for (const bool layer : layers_) {
       chunk_residency c;
       c.state_on_disk = true;
-      if (layer) {
+      if (layer && shape_.replica.ranks == 1) {  // RES-4
         c.weight_frame = number % frames;
         if (!adds_up_ && !holds_) c.grad_frame = number % frames;
         ++number;
@@ -82,8 +82,9 @@ class ladder {
   residency with_versions(residency r) const {
     if (!budget_.clips || keeps_gradients(r) || budget_.clip == clip_way::twice) return r;
     r.speculates = true;
-    const auto bytes = swap_sizes_of(stage_chunks(model_, shape_), r, shape_.compute).file_bytes;
-    r.speculates = budget_.clip == clip_way::speculate || bytes <= budget_.disk_bytes;
+    const auto sizes =
+        swap_sizes_of(stage_chunks(model_, shape_), r, shape_.compute, shape_.replica);
+    r.speculates = budget_.clip == clip_way::speculate || sizes.file_bytes <= budget_.disk_bytes;
     return r;
   }
 

@@ -1,6 +1,7 @@
 // A walk over the chunks, two steps long: the second is as all that follow.
 #include "gpu/swap/step_traffic.hpp"
 
+#include <algorithm>
 #include <map>
 
 namespace troupe::gpu {
@@ -14,7 +15,8 @@ class walk {
         order_(update_order_of(shape.where, budget.clips)),
         visits_(shape.by_layer ? 1 : budget.micro_batches) {
     for (const auto& chunk : stage_chunks(model, shape)) {
-      files_.push_back(swap_layout(slice_of(chunk.count, {}), shape.where, shape.compute));
+      files_.push_back(
+          swap_layout(slice_of(chunk.count, shape.replica), shape.where, shape.compute));
       layers_.push_back(chunk.layer >= 0);
     }
   }
@@ -34,13 +36,21 @@ class walk {
  private:
   bool on_disk(size_t c) const { return shape_.where.of(static_cast<int>(c)).state_on_disk; }
 
+  /// As many forward passes ahead of backward as the stage has slots for ("1F1B").
   void passes(bool updates) {
-    for (int64_t v = 0; v < visits_; ++v) {
-      for (size_t c = 0; c < files_.size(); ++c) visit(c, out_.forward);
+    int64_t ahead = 0, begun = 0, done = 0;
+    while (done < visits_) {
+      const bool forward = begun < visits_ && ahead < std::max<int64_t>(1, shape_.slots);
+      if (forward) {
+        for (size_t c = 0; c < files_.size(); ++c) visit(c, out_.forward);
+        ++begun, ++ahead;
+        continue;
+      }
       for (size_t c = files_.size(); c-- > 0;) {
         visit(c, out_.backward);
-        if (updates && v + 1 == visits_) update(c);
+        if (updates && done + 1 == visits_) update(c);
       }
+      ++done, --ahead;
     }
   }
 

@@ -140,12 +140,9 @@ void check_swap(builder& b) {
   }
   b.rule(j.swap.dir.find_first_of("{}") == std::string::npos, {"swap.dir"},
          "only {output} can stand in braces");
-  b.rule(j.parallel.data == 1, {"swap.dir", "parallel.data"},
-         fmt::format("swapping is unsupported with replicas, got {}", j.parallel.data),
-         "set parallel.data = 1, or leave swap.dir empty");
   const bool holds = j.swap.clip == clip_way::automatic || j.swap.clip == clip_way::hold;
-  b.rule(holds || j.parallel.pipeline == 1, {"swap.clip", "parallel.pipeline"},
-         "several stages have one norm, for which each keeps its gradients",
+  b.rule(holds || j.grid().ranks() == 1, {"swap.clip", "parallel.data", "parallel.pipeline"},
+         "several ranks have one norm, for which each keeps its gradients",
          "use \"auto\" or \"hold\"");
   b.rule(j.train.optimizer == optimizer_kind::adamw, {"swap.dir", "train.optimizer"},
          "swapping is unsupported with this optimizer", "use \"adamw\"");

@@ -36,9 +36,12 @@ int64_t floor_of(const job_files& job, const std::vector<std::string>& sets) {
   return nlohmann::json::parse(plan.out)["swap"]["floor_bytes"];
 }
 
-/// Two stages, each with layers enough.
+/// Two stages, each with layers enough; two replicas of such a model; two of each.
 const std::vector<std::string> two_stages{"cluster.nodes=2", "parallel.pipeline=2",
-                                          "model.layers=16", "train.micro_batch=2"};
+                                          "model.layers=16", "train.micro_batch=2"},
+    two_replicas{"cluster.nodes=2", "parallel.data=2", "model.layers=16", "train.micro_batch=2"},
+    two_by_two{"cluster.nodes=4", "parallel.data=2", "parallel.pipeline=2", "model.layers=24",
+               "train.micro_batch=2"};
 
 }  // namespace
 
@@ -46,7 +49,10 @@ TEST_CASE("swap: at its floor a job has the losses of one in memory, within its 
   for (const auto& how : {std::vector<std::string>{"model.dtype=bf16", "train.clip_norm=1"},
                           {"model.dtype=f32", "train.clip_norm=0", "checkpoint.every=4"},
                           with(two_stages, {"model.dtype=bf16"}),
-                          with(two_stages, {"train.clip_norm=0", "checkpoint.every=4"})}) {
+                          with(two_stages, {"train.clip_norm=0", "checkpoint.every=4"}),
+                          with(two_replicas, {"model.dtype=bf16", "checkpoint.every=4"}),
+                          with(two_replicas, {"train.clip_norm=0"}),
+                          with(two_by_two, {"model.dtype=bf16"})}) {
     CAPTURE(how.front());
     job_files job;
     const auto sets = with(deep, how);
@@ -130,7 +136,7 @@ TEST_CASE("swap: below its floor a job is refused, and nothing is written") {
 }
 
 TEST_CASE("swap: a killed node goes on from its checkpoint with the same losses") {
-  for (const auto& layout : {std::vector<std::string>{}, two_stages}) {
+  for (const auto& layout : {std::vector<std::string>{}, two_stages, two_replicas}) {
     job_files job;
     const auto sets = with(with(deep, layout), {"train.steps=40", "checkpoint.every=4"});
     const auto truth = job.losses(with(sets, {"job.output=" + (job / "memory").string()}));

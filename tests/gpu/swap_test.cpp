@@ -240,7 +240,7 @@ TEST_CASE("what groups on their way and reads for a checkpoint take of memory is
     std::vector<chunk_info> chunks;
     for (int chunk = 0; chunk < store.chunk_count(); ++chunk) chunks.push_back(store.info(chunk));
     CHECK(held > 0);
-    CHECK(held <= swap_sizes_of(chunks, store.options().where, dtype::f32).slots_bytes);
+    CHECK(held <= swap_sizes_of(chunks, store.options().where, dtype::f32, {}).slots_bytes);
   }
 }
 

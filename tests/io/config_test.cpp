@@ -327,12 +327,13 @@ TEST_CASE("what swapping cannot do is refused") {
     sets.insert(sets.begin(), two.begin(), two.end());
     return complaints(sets);
   };
-  CHECK(told({"parallel.data=2"}).find("unsupported with replicas, got 2") != std::string::npos);
-  for (const char* way : {"twice", "speculate"})
-    CHECK(told({"parallel.pipeline=2", std::string("swap.clip=") + way})
-              .find("each keeps its gradients") != std::string::npos);
-  for (const char* way : {"auto", "hold"})
-    CHECK(told({"parallel.pipeline=2", std::string("swap.clip=") + way}).empty());
+  for (const char* layout : {"parallel.pipeline=2", "parallel.data=2"}) {
+    for (const char* way : {"twice", "speculate"})
+      CHECK(told({layout, std::string("swap.clip=") + way}).find("each keeps its gradients") !=
+            std::string::npos);
+    for (const char* way : {"auto", "hold"})
+      CHECK(told({layout, std::string("swap.clip=") + way}).empty());
+  }
 }
 
 TEST_CASE("the second tier is a section of its own, and {output} stands in its folder") {
