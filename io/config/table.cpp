@@ -329,7 +329,7 @@ constinit const property rows[] = {
     key<&job::swap, &swap_section::host_bytes>(
         "swap.host_bytes",
         "Memory of a node's process for what its ranks hold; 0 = 80 % of what the machine or its "
-        "control group has",
+        "control group has, in equal shares where all nodes are on one",
         within(0, 1e15)),
     key<&job::swap, &swap_section::verify>("swap.verify",
                                            "Sum what is read from the drive, and compare"),
@@ -338,7 +338,8 @@ constinit const property rows[] = {
         "How a step learns the norm of all gradients before its updates count: speculate = it "
         "updates into a second copy on the drive, which is dropped and made again where the norm "
         "is above train.clip_norm; hold = it keeps all gradients in memory; twice = it makes its "
-        "passes twice; auto = what the memory, the drive and the clipped steps so far allow"),
+        "passes twice; auto = what the memory, the drive and the clipped steps so far allow. "
+        "Several ranks have one norm, and hold"),
     key<&job::swap, &swap_section::rated_tbw>(
         "swap.rated_tbw",
         "Terabytes that the drive is rated to be written (TBW), for `troupe plan` to say how many "
