@@ -380,4 +380,11 @@ TEST_CASE("a rank's share of swap.host_bytes is what its process leaves over") {
   job.swap.host_bytes = static_cast<int64_t>(process_overhead_bytes(job, o)) + 12'345;
   settle_host_bytes(job, 1000);
   CHECK(swap_budget_bytes(job, o) == 12'345);
+  job.cluster.node.push_back({"node1", "localhost", 1, false});
+  for (const auto launch : {config::launch_mode::local, config::launch_mode::ssh}) {
+    job.cluster.launch = launch;
+    job.swap.host_bytes = 0;
+    settle_host_bytes(job, 1000);
+    CHECK(job.swap.host_bytes == (launch == config::launch_mode::local ? 400 : 800));
+  }
 }
