@@ -1,5 +1,6 @@
 // `troupe plan`: what a configuration will need on each pipeline stage, before anything starts.
 #include <algorithm>
+#include <limits>
 #include <memory>
 
 #include <fmt/format.h>
@@ -94,10 +95,13 @@ memory_had memory_had_by(const plan_arguments& a, const train::job_plan& plan,
   if (a.memory > 0) return {a.memory, "--memory"};
   if (!machine.gpus.empty()) return {machine.gpus.front().memory_bytes, machine.gpus.front().name};
   if (!job.swap.dir.empty()) {
-    const auto& r = plan.ranks.front();
-    const auto o = train::options_of(job, plan.model, r.at, r.layers,
-                                     train::threads_here(job.cluster));
-    return {train::swap_budget_bytes(job, o), "what swap.host_bytes leaves a rank"};
+    auto least = std::numeric_limits<uint64_t>::max();
+    for (const auto& r : plan.ranks) {
+      const auto o =
+          train::options_of(job, plan.model, r.at, r.layers, train::threads_here(job.cluster));
+      least = std::min(least, train::swap_budget_bytes(job, o));
+    }
+    return {least, "what swap.host_bytes leaves a rank"};
   }
   if (job.cluster.launch != config::launch_mode::local || machine.memory_bytes == 0) return {};
   return {machine.memory_bytes / static_cast<uint64_t>(std::max<int64_t>(1, job.workers())),
@@ -235,10 +239,12 @@ std::string plan_table(const train::job_plan& plan, const std::vector<train::pla
 
 /// Of a job that swaps: whether swap.host_bytes are enough. Errors: budget_too_small.
 status fits_budget(const train::job_plan& plan) {
-  const auto& r = plan.ranks.front();
-  auto o = train::options_of(plan.job, plan.model, r.at, r.layers,
-                             train::threads_here(plan.job.cluster));
-  return train::settle_swap(o, plan.job);
+  for (const auto& r : plan.ranks) {
+    auto o = train::options_of(plan.job, plan.model, r.at, r.layers,
+                               train::threads_here(plan.job.cluster));
+    TROUPE_CHECK(train::settle_swap(o, plan.job));
+  }
+  return {};
 }
 
 int64_t spares_of(const plan_arguments& a, const config::job& job) {

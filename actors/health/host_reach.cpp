@@ -15,6 +15,14 @@ namespace troupe::health {
 
 namespace {
 
+/// Whether this outcome of connect() says something of the host; others are this machine's own.
+bool is_of_host(int outcome) {
+  for (const int e :
+       {0, EINPROGRESS, ECONNREFUSED, ECONNRESET, EHOSTUNREACH, EHOSTDOWN, ENETUNREACH, ETIMEDOUT})
+    if (outcome == e) return true;
+  return false;
+}
+
 /// Whether this outcome of connect() is the host's own word.
 bool is_word_of_host(int outcome) {
   return outcome == 0 || outcome == ECONNREFUSED || outcome == ECONNRESET;
@@ -55,6 +63,7 @@ std::unique_ptr<host_question> ask_host_by_tcp(const std::string& address, uint1
       socket(found->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, IPPROTO_TCP));
   if (!s) return nullptr;
   const int outcome = connect(s.get(), found->ai_addr, found->ai_addrlen) == 0 ? 0 : errno;
+  if (!is_of_host(outcome)) return nullptr;  // RCH-3
   return std::make_unique<tcp_question>(std::move(s), outcome);
 }
 

@@ -46,6 +46,8 @@ class link_policy {
   uint64_t time() const noexcept { return time_; }
   /// Tests are under way.
   bool is_open() const { return pairs_.has_value() && !named_; }
+  /// A test is under way.
+  bool is_testing() const noexcept { return !under_way_.empty(); }
   /// Once all tests are over; none: they are not, or there were none.
   const std::optional<pair_policy::outcome>& named() const noexcept { return named_; }
   /// Whom a node failed with, each once, in the order of the tests.

@@ -391,8 +391,9 @@ void prove(monitor_pointer self, const msg<fbs::IncidentReport>& m) {
   if (fault == nullptr) return;
   auto& st = self->state;
   const auto now = now_ns(*self);
-  if (const auto over = find_finding(text_of(fault->finding())))
-    st.returned.lost(text_of(fault->node()), *over, now);  // MON-9
+  const auto over = find_finding(text_of(fault->finding()));
+  if (over && fault->node() && fault->node()->size() > 0)
+    st.returned.lost(fault->node()->str(), *over, now);  // MON-9
   self->send(st.options.reporter,
              make_msg<fbs::Evidence>(context_of(*self, m.header()), [&](fbs::EvidenceT& out) {
                out.incident.reset(fault->UnPack());
@@ -444,6 +445,7 @@ void tell_of_the_stuck(monitor_pointer self) {
     for (const auto& node : meant_by(st, f)) {
       if (!hold_up.insert(node).second || st.told_of.contains(node)) continue;
       const auto shown = shown_of(st, f, node);
+      st.returned.lost(node, shown.who.name, now_ns(*self));  // an incident names one of several
       self->send(st.coordinator, make_msg<fbs::Leave>(context_of(*self, 0), [&](auto& l) {
                    l.node = node;
                    l.reason =
@@ -480,7 +482,9 @@ void look(monitor_pointer self) {
   forget_evicted(self, silent);
   if (!verdict.stuck) forget_the_stuck(st, now);
   note_silences(self, silent, verdict.stuck);
-  const bool may_ask = !st.asking && !st.links.is_open();  // MON-2, MON-7
+  st.stands_still = verdict.stuck;
+  // MON-2, MON-7: medics have time for one test each.
+  const bool may_ask = !st.asking && !st.links.is_open() && !st.returned_links.is_testing();
   if (verdict.stuck && may_ask && now - st.asked_ns >= ns_of(defaults::monitor_question_pause))
     ask_who_waits(self);
   if (verdict.stuck) st.evidence.still_stuck(now);
@@ -488,7 +492,7 @@ void look(monitor_pointer self) {
   st.evidence.cleared(news.cleared, now);
   tell(self, news);
   examine_suspects(self, news, verdict.stuck, silent);
-  look_at_returned(self, verdict.stuck);
+  look_at_returned(self);
   tell_of_the_stuck(self);
   self->delayed_send(self, defaults::monitor_period, caf::tick_atom_v);
 }

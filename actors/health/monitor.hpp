@@ -98,6 +98,7 @@ struct monitor_state {
   uint64_t questions = 0;
   uint64_t step = 0;  ///< that every rank has finished
   bool trains = false, saves = false;  ///< the run, when it was looked at last
+  bool stands_still = false;           ///< no rank's counter moves
   std::optional<uint64_t>
       first_step;  ///< the step that the run had finished when it was seen first
 };

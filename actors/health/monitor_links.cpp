@@ -30,8 +30,13 @@ std::vector<std::string> nodes_that_answer(monitor_pointer self) {
   auto unheard = evicted_nodes(self);
   for (const auto& s : st.progress.silent(now_ns(*self))) unheard.push_back(s.node);
   std::vector<std::string> out;
+  const auto allowed_ns = st.options.job.cluster.suspect_after_ms * ns_per_ms;
+  const auto is_heard = [&](const std::string& n) {  // of an ended epoch nobody counts as silent
+    const auto it = st.heard.find(n);
+    return it != st.heard.end() && now_ns(*self) - it->second.heard_ns <= allowed_ns;
+  };
   for (const auto& n : st.nodes)
-    if (st.heard.contains(n) && std::ranges::count(unheard, n) == 0) out.push_back(n);
+    if (is_heard(n) && std::ranges::count(unheard, n) == 0) out.push_back(n);
   return out;
 }
 
@@ -78,10 +83,14 @@ void note_returned(monitor_pointer self) {
   tell_coordinator(self, f);
 }
 
+/// What the coordinator says of a node that is not there (actors/cluster/coordinator.hpp).
+constexpr std::string_view absent_node = "node_not_here";
+
 /// Whether a failure is about the two: else a medic did something else (MED-7), or was not heard.
 bool is_about_the_pair(const error& e) {
   return !e.is(not_heard) && !e.is(no_answer) && !e.is(exchange_under_way) &&
-         !e.is(exchange_interrupted) && !e.is(nobody_waits) && !e.is(member_absent);
+         !e.is(exchange_interrupted) && !e.is(nobody_waits) && !e.is(member_absent) &&
+         e.kind != absent_node;
 }
 
 void test_links(monitor_pointer self, tests which);
@@ -131,6 +140,7 @@ void test_pair(monitor_pointer self, tests which, uint64_t time, const link_poli
 }
 
 void test_links(monitor_pointer self, tests which) {
+  if (which == &monitor_state::returned_links && self->state.stands_still) return;  // RTN-2
   auto& links = self->state.*which;
   const auto time = links.time();
   for (const auto& pair : links.due()) test_pair(self, which, time, pair);
@@ -171,11 +181,12 @@ finding shown_of(const monitor_state& st, const finding& f, const std::string& n
   return f;
 }
 
-void look_at_returned(monitor_pointer self, bool stuck) {
+void look_at_returned(monitor_pointer self) {
   auto& st = self->state;
+  test_links(self, &monitor_state::returned_links);  // those that waited until the job moved again
   std::map<std::string, int64_t> heard;
   for (const auto& n : nodes_that_answer(self)) heard[n] = st.heard.at(n).heard_ns;
-  const auto node = st.returned.begin(heard, st.trains && !stuck);
+  const auto node = st.returned.begin(heard, st.trains && !st.stands_still);
   if (!node) return;
   heard.erase(*node);
   std::vector<std::string> others;

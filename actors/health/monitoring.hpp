@@ -66,6 +66,6 @@ std::vector<std::string> meant_by(const monitor_state& st, const finding& f);
 finding shown_of(const monitor_state& st, const finding& f, const std::string& node);
 
 /// MON-9: a node that has come back after its link was found to be sick.
-void look_at_returned(monitor_pointer self, bool stuck);
+void look_at_returned(monitor_pointer self);
 
 }  // namespace troupe::health::monitoring
