@@ -1,6 +1,7 @@
 // A network that loses what is sent and says nothing, between machines with certificates: what is
 // found is named, the node behind it is replaced, and no loss is another by a bit.
 #include <csignal>
+#include <functional>
 #include <set>
 
 #include "tests/cluster/job_files.hpp"
@@ -94,11 +95,12 @@ bool can_be_tried() {
   return !why;
 }
 
-/// Whether tests of links have found this: beside much other work they may say nothing.
-bool are_said(const std::string& told, const char* finding) {
-  const bool said = told.find(finding) != std::string::npos;
-  if (!said) MESSAGE("SKIPPED: tests of links say nothing, this machine is too busy");
-  return said;
+/// Beside much other work tests of links may say nothing: tried again, a few times.
+void until_said(const std::function<bool()>& said) {
+  constexpr int tries = 4;
+  for (int i = 0; i < tries; ++i)
+    if (said()) return;
+  FAIL("tests of links have named nobody in ", tries, " jobs");
 }
 
 }  // namespace
@@ -125,28 +127,34 @@ TEST_CASE("networks: a machine that its head alone does not hear is replaced") {
 TEST_CASE(
     "networks: a machine that hears all and that no other node hears is named, and no spare") {
   if (!can_be_tried()) return;
-  machines_apart all(1'000'000);
-  for (int n = 0; n <= spare; ++n)
-    if (n != 1) all.net.lose(machine_of(1), machine_of(n));
-  const bool recovered = all.up->until_error_has("recovered in");
-  INFO(all.up->err());
-  REQUIRE(recovered);
-  if (!are_said(all.up->err(), "half_open_link node1")) return;
-  all.start(1);  // as a scheduler does
-  CHECK(all.up->until_error_has("node1 is evicted (no test between it and "));
-  CHECK(all.up->until_step(compared));
-  all.up->signal(SIGINT);
-  const auto found = all.only_incident(130);
-  CHECK(found["node"] == "node1");
-  CHECK(found["finding"] == "half_open_link");
+  until_said([] {
+    machines_apart all(1'000'000);
+    for (int n = 0; n <= spare; ++n)
+      if (n != 1) all.net.lose(machine_of(1), machine_of(n));
+    const bool recovered = all.up->until_error_has("recovered in");
+    INFO(all.up->err());
+    REQUIRE(recovered);
+    if (all.up->err().find("half_open_link node1") == std::string::npos) return false;
+    all.start(1);  // as a scheduler does
+    CHECK(all.up->until_error_has("node1 is evicted (no test between it and "));
+    CHECK(all.up->until_step(compared));
+    all.up->signal(SIGINT);
+    const auto found = all.only_incident(130);
+    CHECK(found["node"] == "node1");
+    CHECK(found["finding"] == "half_open_link");
+    return true;
+  });
 }
 
 TEST_CASE("networks: two machines that do not hear each other are named, and one is replaced") {
   if (!can_be_tried()) return;
-  machines_apart all;
-  all.net.cut(machine_of(0), machine_of(1));
-  const auto found = all.only_incident();
-  if (!are_said(all.up->err(), "cut_pair")) return;
-  CHECK(found["finding"] == "cut_pair");
-  CHECK((found["node"] == "node0" || found["node"] == "node1"));
+  until_said([] {
+    machines_apart all;
+    all.net.cut(machine_of(0), machine_of(1));
+    const auto found = all.only_incident();
+    if (all.up->err().find("cut_pair") == std::string::npos) return false;
+    CHECK(found["finding"] == "cut_pair");
+    CHECK((found["node"] == "node0" || found["node"] == "node1"));
+    return true;
+  });
 }
