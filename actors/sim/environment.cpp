@@ -67,17 +67,22 @@ result<io::checkpoint::reader> environment::opened(const std::filesystem::path& 
   return *reader;
 }
 
-// -- barrier
-// -----------------------------------------------------------------------------------------
+// -- barrier --------------------------------------------------------------------------------------
 
-std::shared_ptr<rank_barrier> environment::barrier_of(uint64_t epoch,
-                                                       const rank_grid& grid) {
+std::shared_ptr<rank_barrier> environment::barrier_of(uint64_t epoch, const rank_grid& grid) {
   auto& barrier = barriers[epoch];
   if (!barrier) {
     barrier = std::make_shared<rank_barrier>();
     barrier->size = static_cast<size_t>(grid.ranks());
   }
   return barrier;
+}
+
+void environment::note_rate(uint64_t epoch, uint64_t step, double lr) {
+  const auto [used, first] = rates.try_emplace({epoch, step}, lr);
+  if (!first && used->second != lr)  // SIM-11
+    where.violation(fmt::format("ranks used learning rates of {} and {} in step {} of epoch {}",
+                                used->second, lr, step, epoch));
 }
 
 void rank_barrier::arrive(uint64_t step, std::function<void(bool ok)> go_on) {

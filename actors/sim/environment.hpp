@@ -125,7 +125,11 @@ struct environment {
   std::shared_ptr<rank_barrier> barrier_of(uint64_t epoch, const rank_grid& grid);
   power_model_options draw;
   std::map<uint32_t, power_model> draws;  ///< by rank
-  std::map<uint64_t, double> rates;       ///< learning rates that updates used, by step
+  /// Learning rates that updates used, by epoch and step: a host that wakes late still makes the
+  /// step of an epoch that is over.
+  std::map<std::pair<uint64_t, uint64_t>, double> rates;
+  /// All ranks use the same.
+  void note_rate(uint64_t epoch, uint64_t step, double lr);
 
   /// What the device of a rank draws, whoever uses it.
   power_model& draw_of(uint32_t rank) {

@@ -43,7 +43,7 @@ status can_connect(const grid_rank& at, const train::engine::group_tables& table
 class timed_engine final : public train::engine {
  public:
   timed_engine(environment* room, int node, const train::engine_options& o)
-      : room_(room), ranks_(room->barrier_of(o.epoch, o.at.grid)), node_(node), at_(o.at) {
+      : room_(room), epoch_(o.epoch), ranks_(room->barrier_of(o.epoch, o.at.grid)), node_(node), at_(o.at) {
     head_.job = o.job;
     head_.epoch = o.epoch;
     head_.layout = at_.grid;
@@ -160,6 +160,7 @@ class timed_engine final : public train::engine {
   }
 
   environment* room_;
+  uint64_t epoch_;
   std::shared_ptr<rank_barrier> ranks_;
   int node_;
   grid_rank at_;
@@ -174,7 +175,7 @@ class timed_engine final : public train::engine {
 void timed_engine::update(int64_t step, double lr, outcome_completion done) {
   if (auto broken = failure(); !broken) return done(broken, {});
   if (hangs(done)) return;
-  room_->rates[static_cast<uint64_t>(step)] = lr;
+  room_->note_rate(epoch_, static_cast<uint64_t>(step), lr);
   auto updated = [this, step, done = std::move(done)](bool ok) {
     if (ok)
       done({}, outcome(step));

@@ -263,7 +263,8 @@ class simulation {
     launch_report_.rates = heard_->rates;
     launch_report_.epochs = heard_->epochs;
     launch_report_.saved_before = heard_->saved_before;
-    for (const auto step : heard_->steps) launch_report_.used.push_back(room_.rates[step]);
+    for (size_t i = 0; i < heard_->steps.size(); ++i)
+      launch_report_.used.push_back(room_.rates[{heard_->epochs[i], heard_->steps[i]}]);
     launch_report_.spoke_after_end = heard_->spoke_after_end;
     for (const auto& e : heard_->ends) {
       launch_report_.ends.push_back({e.code, e.message, e.checkpoint});

@@ -68,7 +68,10 @@ void job_policy::let_node_go() {
     enter(paused, leaving_->grows ? "saving before there are more replicas"
                                   : "saving before a node leaves");
   }
-  if (!pace_.open().empty()) return;
+  if (!pace_.open().empty()) {
+    pauses_.insert(pause_cause::nodes);  // whoever else lifted it: nothing goes on meanwhile
+    return;
+  }
   ledger_.save_blocked(waits_since_ns_, now_ns_);
   if (!leaving_->grows) {
     const heard::node_lost who{leaving_->name, leaving_->how, "drained", 0, true};

@@ -377,6 +377,20 @@ TEST_CASE("JOB-12: job: who is drained leaves after a fault of another, before t
   CHECK(job.find<todo::run_step>()->step == 5);
 }
 
+TEST_CASE("JOB-12: job: nothing goes on before what a node leaves behind is saved") {
+  auto job = with_recovery(4);
+  job.hear(heard::release{"n1", "is drained"});
+  job.step();
+  REQUIRE(job.saving.contains(5));
+  job.hear(heard::resume{0, pause_cause::nodes});  // it is back, but another one leaves
+  CHECK(job.policy.state() == paused);
+  CHECK_FALSE(job.policy.pauses().empty());
+  job.hear(heard::set_value{1, "train.steps", "5"});  // as many as are made
+  CHECK(job.policy.state() == paused);
+  job.commit(5);
+  CHECK(job.policy.state() == recovering);
+}
+
 TEST_CASE("JOB-12: job: between two steps it leaves at once, and an order costs no budget") {
   auto plan = recovering_job("", 9);
   plan.job.recovery.most_per_hour = 1;

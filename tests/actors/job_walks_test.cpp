@@ -164,6 +164,7 @@ class job_walk {
     const auto after = job_.policy.state();
     if (const auto* there = std::get_if<heard::admitted>(&event); there && there->replicas > 0)
       if (before == recovering && after != ended) CHECK(job_.policy.replicas() == there->replicas);
+    if (after == paused) CHECK_FALSE(job_.policy.pauses().empty());  // JOB-6
     if (before != after)
       seen.emplace(static_cast<size_t>(before), event.index(), static_cast<size_t>(after));
     for (const auto& c : job_.last) std::visit([this](const auto& what) { take(what); }, c);

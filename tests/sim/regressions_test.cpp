@@ -85,3 +85,30 @@ TEST_CASE("simulation found: messages of the past change nothing") {
 TEST_CASE("simulation found: whoever is killed, nothing is left behind and the end is told") {
   survives({fault_kind::kill_actor, up_to(11), 0, 290'000, 4'000});
 }
+
+
+// A node that slept through a recovery wakes and makes a step of the epoch that is over, with the
+// rate of then (SIM-11 looked at it by step alone).
+TEST_CASE("simulation found: what a late host uses is of its own epoch") {
+  size_t finished = 0;
+  for (int64_t at = 0; at < 600; ++at) {  // the setting is to come right after the recovery
+    const auto at_ms = 200 + 10 * (at % 15), set_ms = at_ms + 800 + 10 * (at / 15);
+    CAPTURE(at_ms);
+    CAPTURE(set_ms);
+    constexpr int64_t ms = 1'000'000;
+    auto o = short_run({fault_kind::freeze_node, at_ms * ms, 30'000 * ms, 0}, 0);
+    o.nodes = 1;
+    o.workers = 2;
+    o.spares = 1;
+    o.recovers = true;
+    o.relaunches = false;  // what is lost wakes
+    o.dead_after_ms = 800;
+    o.steps = 8;
+    o.faults.push_back({fault_kind::set_value, set_ms * ms, 0, 0});
+    const auto done = simulate(o);
+    REQUIRE_MESSAGE(done, (done ? "" : done.error().message));
+    CHECK_MESSAGE(!done->violation, done->violation.value_or(""));
+    finished += done->launches == 1 && done->ends.front() == "success";
+  }
+  CHECK(finished > 500);
+}
