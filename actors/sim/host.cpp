@@ -43,7 +43,11 @@ status can_connect(const grid_rank& at, const train::engine::group_tables& table
 class timed_engine final : public train::engine {
  public:
   timed_engine(environment* room, int node, const train::engine_options& o)
-      : room_(room), epoch_(o.epoch), ranks_(room->barrier_of(o.epoch, o.at.grid)), node_(node), at_(o.at) {
+      : room_(room),
+        epoch_(o.epoch),
+        ranks_(room->barrier_of(o.epoch, o.at.grid)),
+        node_(node),
+        at_(o.at) {
     head_.job = o.job;
     head_.epoch = o.epoch;
     head_.layout = at_.grid;

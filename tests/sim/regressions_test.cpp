@@ -86,7 +86,6 @@ TEST_CASE("simulation found: whoever is killed, nothing is left behind and the e
   survives({fault_kind::kill_actor, up_to(11), 0, 290'000, 4'000});
 }
 
-
 // A node that slept through a recovery wakes and makes a step of the epoch that is over, with the
 // rate of then (SIM-11 looked at it by step alone).
 TEST_CASE("simulation found: what a late host uses is of its own epoch") {
