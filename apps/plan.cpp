@@ -11,6 +11,7 @@
 #include "actors/train/readiness_policy.hpp"
 #include "actors/train/swap_folder.hpp"
 #include "actors/train/swap_forecast.hpp"
+#include "actors/train/swap_ranks.hpp"
 #include "apps/commands.hpp"
 #include "apps/job_arguments.hpp"
 #include "apps/swap/rates.hpp"
@@ -237,16 +238,6 @@ std::string plan_table(const train::job_plan& plan, const std::vector<train::pla
   return out;
 }
 
-/// Of a job that swaps: whether swap.host_bytes are enough. Errors: budget_too_small.
-status fits_budget(const train::job_plan& plan) {
-  for (const auto& r : plan.ranks) {
-    auto o = train::options_of(plan.job, plan.model, r.at, r.layers,
-                               train::threads_here(plan.job.cluster));
-    TROUPE_CHECK(train::settle_swap(o, plan.job));
-  }
-  return {};
-}
-
 int64_t spares_of(const plan_arguments& a, const config::job& job) {
   return health::spares_for(job.cluster.places(), a.failures);
 }
@@ -262,7 +253,7 @@ std::string spares_text(const plan_arguments& a, const config::job& job) {
 std::vector<std::pair<int64_t, uint64_t>> fewer_of(const train::job_plan& plan) {
   std::vector<std::pair<int64_t, uint64_t>> out;
   const auto& rules = plan.job.recovery;
-  for (const auto n : train::replica_counts(plan.job))
+  for (const auto n : train::replica_counts_that_fit(plan, train::threads_here(plan.job.cluster)))
     if (n < plan.job.parallel.data && rules.enabled && rules.fewer_replicas)
       if (const auto less = train::with_replicas(plan, n))
         out.emplace_back(n, train::largest_stage_bytes(train::plan_stages(*less)));
@@ -273,14 +264,20 @@ std::string fewer_text(const train::job_plan& plan) {
   const auto all = plan.job.parallel.data;
   const auto fewer = fewer_of(plan);
   if (all == 1) return "";
-  if (fewer.empty()) return "a node that stays away is waited for: no fewer replicas can go on\n";
+  const auto& rules = plan.job.recovery;
+  const bool some_lack_memory = rules.enabled && rules.fewer_replicas &&
+                                fewer.size() + 1 < train::replica_counts(plan.job).size();
+  const auto* lacking = some_lack_memory ? "; others need more than swap.host_bytes" : "";
+  if (fewer.empty())
+    return fmt::format("a node that stays away is waited for: no fewer replicas can go on{}\n",
+                       lacking);
   std::string out;
   constexpr size_t told = 4;
   for (size_t i = 0; i < std::min(fewer.size(), told); ++i)
     out += fmt::format("{}{} ({} a stage)", i == 0 ? "" : ", ", fewer[i].first,
                        bytes_text(fewer[i].second));
-  return fmt::format("where nodes stay away, {} of {} replicas go on{}\n", out, all,
-                     fewer.size() > told ? ", or fewer" : "");
+  return fmt::format("where nodes stay away, {} of {} replicas go on{}{}\n", out, all,
+                     fewer.size() > told ? ", or fewer" : "", lacking);
 }
 
 nlohmann::ordered_json fewer_json(const train::job_plan& plan) {
@@ -303,7 +300,7 @@ result<int> show_plan(const plan_arguments& a) {
                   ? train::fits_memory(plan, machine)
                   : train::enough_memory(plan, "the largest stage", needed, has.bytes, has.whose,
                                          has.bytes);
-  if (fits) fits = fits_budget(plan);
+  if (fits) fits = train::fits_swap_budget(plan, train::threads_here(plan.job.cluster));
   const auto swapped = swap_plan_of(plan, here && !a.unmeasured);
   if (a.json) {
     nlohmann::ordered_json out{{"model_parameters", plan.model.parameters()},

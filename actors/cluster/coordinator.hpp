@@ -48,9 +48,10 @@
 //     looked for another comes back once the next epoch has begun.
 //   CRD-17  Where a place has no node in a recovery, nobody can come into it, and its node is
 //     evicted, does not start or has not come within recovery.return_s, the largest smaller number
-//     of replicas that has nodes gets ranks (replicas_policy.hpp); who has none is a spare. Once
-//     there are nodes for more, the run is asked to make room for them between two steps; an epoch
-//     that begins anyway has as many as there are nodes for. The run is told how many it has.
+//     of replicas that has nodes gets ranks (replicas_policy.hpp), if their slices fit the memory
+//     that [swap] gives them; who has none is a spare. Once there are nodes for more, the run is
+//     asked to make room for them between two steps; an epoch that begins anyway has as many as
+//     there are nodes for. The run is told how many it has.
 //   CRD-18  Where the job has several heads (cluster.heads), no node is suspended or given ranks in
 //     an epoch that no majority of voters has promised to this one (actors/heads/elector.hpp). It
 //     has them promise again, three times within recovery.head_takeover_s; where a majority follows
@@ -162,6 +163,7 @@ struct coordinator_state {
   /// (CRD-17).
   train::job_plan whole;
   int64_t replicas = 1;
+  std::vector<int64_t> replica_counts;      ///< with which it can go on, its own first
   bool may_grow = false;                    ///< somebody joined since that was judged last
   std::optional<int64_t> asked_to_grow_ns;  ///< in this epoch
   std::optional<membership_policy> membership;

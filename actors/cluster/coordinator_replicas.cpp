@@ -33,7 +33,7 @@ bool has_nodes_for(const coordinator_state& st, int64_t replicas,
 /// The largest number within [from, until) that has nodes.
 std::optional<int64_t> largest(const coordinator_state& st, int64_t from, int64_t until,
                                std::optional<uint32_t> without = {}) {
-  for (const auto n : train::replica_counts(st.whole.job))
+  for (const auto n : st.replica_counts)
     if (n >= from && n < until && has_nodes_for(st, n, without)) return n;
   return std::nullopt;
 }
@@ -103,7 +103,7 @@ void ask_to_grow(coordinator_pointer self) {
 }
 
 void recall_replicas(coordinator_pointer self, int64_t replicas) {
-  const auto counts = train::replica_counts(self->state.whole.job);
+  const auto& counts = self->state.replica_counts;
   if (std::find(counts.begin(), counts.end(), replicas) != counts.end())
     use_replicas(self, replicas);
 }

@@ -15,8 +15,7 @@ namespace troupe::train {
 namespace {
 
 /// Of odd length, so that a matrix which is made of many has no two equal rows near each other.
-constexpr size_t piece_elements = (size_t{1} << 18) + 97;
-constexpr size_t piece_bytes = piece_elements * sizeof(float);
+constexpr size_t piece_bytes = stream_hash::usual_piece_bytes - 97 * sizeof(float);
 
 /// SplitMix64's step.
 uint64_t mixed(uint64_t z) {
@@ -35,27 +34,15 @@ uint64_t likeness_of(const gpu::device& d, int threads) {
 
 }  // namespace
 
-/// One hash after the other.
-struct layer_recheck::hashing {
-  struct free_state {
-    void operator()(XXH64_state_t* state) const { XXH64_freeState(state); }
-  };
-  std::unique_ptr<XXH64_state_t, free_state> state{XXH64_createState()};
-  std::vector<uint64_t> done;
-};
-
 result<std::unique_ptr<layer_recheck>> layer_recheck::make(gpu::stage_model& model, int threads) {
   std::unique_ptr<layer_recheck> made(new layer_recheck(model, threads));
-  TROUPE_TRY(pinned, model.store().owner().pin(made->piece_.data(), made->piece_.size()));
-  made->piece_pinned_ = std::move(pinned);
+  TROUPE_TRY(hash, stream_hash::make(model.store().owner(), piece_bytes));
+  made->hash_ = std::move(hash);
   return made;
 }
 
 layer_recheck::layer_recheck(gpu::stage_model& model, int threads)
-    : model_(model),
-      likeness_(likeness_of(model.store().owner(), threads)),
-      piece_(piece_bytes),
-      hashing_(std::make_shared<hashing>()) {}
+    : model_(model), likeness_(likeness_of(model.store().owner(), threads)) {}
 
 /// Of mean 0 and deviation 1 in the model's type.
 void layer_recheck::fill_piece(uint64_t seed, size_t bytes) {
@@ -67,37 +54,19 @@ void layer_recheck::fill_piece(uint64_t seed, size_t bytes) {
     const float value = (whole / float{1 << 24} - 0.5f) * width;
     const auto bits = std::bit_cast<uint32_t>(value);
     const auto half = static_cast<uint16_t>(bits >> 16);
-    std::memcpy(piece_.data() + i * each,
+    std::memcpy(hash_->piece().data() + i * each,
                 type == gpu::dtype::bf16 ? static_cast<const void*>(&half) : &bits, each);
   }
 }
 
 void layer_recheck::make_up(gpu::stream& s, void* into, size_t bytes, uint64_t seed) {
-  s.host_task([this, seed, bytes]() -> status {
-    fill_piece(seed, std::min(bytes, piece_.size()));
+  const auto piece = hash_->piece();
+  s.host_task([this, seed, some = std::min(bytes, piece.size())]() -> status {
+    fill_piece(seed, some);
     return {};
   });
-  for (size_t at = 0; at < bytes; at += piece_.size())
-    s.copy(static_cast<std::byte*>(into) + at, piece_.data(), std::min(bytes - at, piece_.size()));
-}
-
-void layer_recheck::hash(gpu::stream& s, const void* from, size_t bytes) {
-  s.host_task([h = hashing_]() -> status {
-    XXH64_reset(h->state.get(), 0);
-    return {};
-  });
-  for (size_t at = 0; at < bytes; at += piece_.size()) {
-    const size_t now = std::min(bytes - at, piece_.size());
-    s.copy(piece_.data(), static_cast<const std::byte*>(from) + at, now);
-    s.host_task([this, now]() -> status {
-      XXH64_update(hashing_->state.get(), piece_.data(), now);
-      return {};
-    });
-  }
-  s.host_task([h = hashing_]() -> status {
-    h->done.push_back(XXH64_digest(h->state.get()));
-    return {};
-  });
+  for (size_t at = 0; at < bytes; at += piece.size())
+    s.copy(static_cast<std::byte*>(into) + at, piece.data(), std::min(bytes - at, piece.size()));
 }
 
 /// LRC-1: behind it the layer's gradient is zero, as it was.
@@ -111,11 +80,11 @@ void layer_recheck::compute(gpu::stream& s, int slot, int layer, uint64_t number
   make_up(s, memory.output_grad, bytes, mixed(seed + 2));
   model_.run_layer(s, slot, layer);
   if (spoil) spoil(s, memory.y);
-  hash(s, memory.y, bytes);
-  hash(s, memory.input_grad, bytes);
+  hash_->enqueue(s, memory.y, bytes);
+  hash_->enqueue(s, memory.input_grad, bytes);
   float* const gradient = store.grad(memory.chunk);
   for (const auto& t : store.info(memory.chunk).tensors)
-    hash(s, gradient + t.offset, static_cast<size_t>(t.count) * sizeof(float));
+    hash_->enqueue(s, gradient + t.offset, static_cast<size_t>(t.count) * sizeof(float));
   s.zero(gradient, store.bytes(memory.chunk, gpu::part::grad));
 }
 
@@ -128,7 +97,7 @@ void layer_recheck::enqueue(gpu::stream& s, int slot, uint64_t number, bool twic
     health::recheck_result told;
     told.layer = static_cast<int>(model_.shape().first_layer) + layer;
     told.likeness = likeness_;
-    told.digests = std::exchange(hashing_->done, {});
+    told.digests = hash_->take();
     if (twice) {
       const auto half = told.digests.begin() + std::ssize(told.digests) / 2;
       told.again.assign(half, told.digests.end());

@@ -20,9 +20,9 @@
 #include <functional>
 #include <memory>
 #include <optional>
-#include <vector>
 
 #include "actors/health/recheck_policy.hpp"
+#include "actors/train/stream_hash.hpp"
 #include "gpu/device.hpp"
 #include "gpu/known_product.hpp"
 #include "gpu/model/stage_model.hpp"
@@ -49,16 +49,12 @@ class layer_recheck {
  private:
   layer_recheck(gpu::stage_model& model, int threads);
   void make_up(gpu::stream& s, void* into, size_t bytes, uint64_t seed);
-  void hash(gpu::stream& s, const void* from, size_t bytes);
   void compute(gpu::stream& s, int slot, int layer, uint64_t number, const spoiler& spoil);
   void fill_piece(uint64_t seed, size_t bytes);
 
-  struct hashing;
   gpu::stage_model& model_;
   uint64_t likeness_ = 0;
-  std::vector<std::byte> piece_;  ///< on its way to the device or back
-  std::shared_ptr<void> piece_pinned_;
-  std::shared_ptr<hashing> hashing_;  ///< the stream's
+  std::unique_ptr<stream_hash> hash_;  ///< numbers go through its memory to the device, too
   std::optional<gpu::known_product> known_;
   std::optional<health::recheck_result> told_;  ///< the stream's
 };

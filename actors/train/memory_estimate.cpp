@@ -10,7 +10,7 @@
 #include "actors/train/inputs.hpp"
 #include "actors/train/keeper_policy.hpp"
 #include "actors/train/machine.hpp"
-#include "actors/train/swap_folder.hpp"
+#include "actors/train/swap_ranks.hpp"
 
 namespace troupe::train {
 
@@ -35,8 +35,7 @@ uint64_t ring_of(uint64_t share_bytes, const engine_options& o) {
 }
 
 planned_stage plan_of(const job_plan& plan, const rank_place& r) {
-  auto o = options_of(plan.job, plan.model, r.at, r.layers, threads_here(plan.job.cluster));
-  static_cast<void>(settle_swap(o, plan.job));  // what does not fit is told with what it needs
+  const auto o = settled_options(plan, r, threads_here(plan.job.cluster));
   const int64_t micro_batches = plan.job.micro_batches();
   planned_stage out;
   out.pipeline_rank = r.at.place().pipeline;

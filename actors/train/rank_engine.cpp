@@ -6,7 +6,6 @@
 #include <cmath>
 
 #include <fmt/format.h>
-#include <xxhash.h>
 
 #include "actors/base/hardware.hpp"
 #include "actors/job/catalog.hpp"
@@ -14,6 +13,7 @@
 #include "gpu/model/hf_folder.hpp"
 #include "gpu/model/init.hpp"
 #include "gpu/model/saved_state.hpp"
+#include "io/base/memory_account.hpp"
 
 namespace troupe::train {
 
@@ -130,7 +130,13 @@ status rank_engine::build_now() {
         gpu::initialize(made->store(), options_.model, options_.seed, ending_.get_token()));
   TROUPE_TRY(rule, gpu::optimizer::make(made->store(), options_.optimizer));
   TROUPE_TRY(saver, gpu::state_saver::make(made->store(), saver_options()));
+  if (options_.at.grid.data > 1) {
+    const io::memory_holder holder("digests");
+    TROUPE_TRY(digests, stream_hash::make(*device_, stream_hash::usual_piece_bytes));
+    digests_ = std::move(digests);
+  }
   if (options_.recheck_every > 0) {
+    const io::memory_holder holder("digests");
     TROUPE_TRY(recheck, layer_recheck::make(*made, options_.threads));
     recheck_ = std::move(recheck);
   }
@@ -518,21 +524,12 @@ void rank_engine::await(pipeline_op kind, const std::function<void()>& wait) {
 void rank_engine::digest_weights() {
   if (!replicas_) return;
   auto& store = model_->store();
-  size_t most = 0, all = 0;
-  for (int c = 0; c < store.chunk_count(); ++c) {
-    most = std::max(most, store.bytes(c, gpu::part::weight));
-    all += store.bytes(c, gpu::part::weight);
-  }
-  digested_.resize(most);  // the first time; later it is as long
+  size_t all = 0;
+  for (int c = 0; c < store.chunk_count(); ++c) all += store.bytes(c, gpu::part::weight);
   probed({pipeline_op::digest, 0, all}, [&] {
     for (int c = 0; c < store.chunk_count(); ++c) {
       store.fetch_weights(*compute_, c);  // PS-6
-      const size_t bytes = store.bytes(c, gpu::part::weight);
-      compute_->copy(digested_.data(), store.weight(c), bytes);
-      compute_->host_task([this, bytes]() -> status {
-        digests_.push_back(XXH64(digested_.data(), bytes, 0));
-        return {};
-      });
+      digests_->enqueue(*compute_, store.weight(c), store.bytes(c, gpu::part::weight));
     }
   });
 }
@@ -605,7 +602,7 @@ void rank_engine::report(outcome_completion done) {
     outcome.loss_sum = options_.at.last() ? read_.loss : 0;
     outcome.grad_norm = std::sqrt(read_.norm_squared);
     outcome.parts = clock_.take();
-    outcome.digests = std::exchange(digests_, {});
+    if (digests_) outcome.digests = digests_->take();
     if (recheck_) outcome.recheck = recheck_->take();
     outcome.process_peak_bytes = cluster::peak_memory();
     done(s ? failure() : s, std::move(outcome));

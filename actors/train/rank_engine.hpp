@@ -49,6 +49,7 @@
 #include "actors/train/engine.hpp"
 #include "actors/train/layer_recheck.hpp"
 #include "actors/train/rank_copies.hpp"
+#include "actors/train/stream_hash.hpp"
 #include "actors/train/swap_folder.hpp"
 #include "gpu/collective/communicator.hpp"
 #include "gpu/device.hpp"
@@ -216,8 +217,7 @@ class rank_engine : public engine {
   std::unique_ptr<gpu::communicator> replicas_, pipeline_, tied_;
   std::vector<slot_events> slots_;
   step_clock clock_;
-  std::vector<std::byte> digested_;  ///< a chunk's weights, on the host
-  std::vector<uint64_t> digests_;    ///< the compute stream's
+  std::unique_ptr<stream_hash> digests_;  ///< of weights, by the compute stream; null: no replicas
   engine_probe* probe_ = nullptr;
   uint64_t cause_span_ = 0, cause_trace_ = 0;
   mutable std::mutex failure_mutex_;

@@ -9,7 +9,7 @@
 #include "actors/train/batch_memory.hpp"
 #include "actors/train/device_policy.hpp"
 #include "actors/train/inputs.hpp"
-#include "actors/train/swap_folder.hpp"
+#include "actors/train/swap_ranks.hpp"
 #include "io/base/text.hpp"
 
 namespace troupe::train {
@@ -70,15 +70,6 @@ status check_copies(const job_plan& plan) {
   return {};
 }
 
-/// Whether every stage fits what [swap] gives it.
-status check_swap(const job_plan& plan) {
-  for (const auto& r : plan.ranks) {
-    auto o = options_of(plan.job, plan.model, r.at, r.layers, 1);
-    TROUPE_CHECK(settle_swap(o, plan.job));
-  }
-  return {};
-}
-
 }  // namespace
 
 status enough_memory(const job_plan& plan, std::string_view what, uint64_t needed, uint64_t has,
@@ -118,7 +109,7 @@ findings judge(const job_plan& plan, const machine& m) {
   out.note("cluster.device", check_devices(plan, m));
   out.note("cluster.threads", check_threads(plan, m));
   out.note("checkpoint.memory.bytes", check_copies(plan));
-  out.note("swap.host_bytes", check_swap(plan));
+  out.note("swap.host_bytes", fits_swap_budget(plan, 1));
   const auto& t = plan.job.train;
   const auto batch = batch_memory::check(t.batch, t.seq_len, train_slots + validation_slots);
   out.note("train.batch", batch);

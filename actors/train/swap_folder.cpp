@@ -14,7 +14,9 @@
 
 #include "actors/train/batch_memory.hpp"
 #include "actors/train/inputs.hpp"
+#include "actors/train/stream_hash.hpp"
 #include "gpu/back_end.hpp"
+#include "gpu/collective/communicator.hpp"
 #include "io/base/text.hpp"
 #include "io/disk/file_system.hpp"
 #include "io/folder/owned.hpp"
@@ -80,8 +82,13 @@ uint64_t process_overhead_bytes(const config::job& job, const engine_options& op
                        static_cast<uint64_t>(train_slots + validation_slots);
   const auto scratch =
       gpu::scratch_bytes(options.device, options.model, options.shape, options.threads);
+  const uint64_t sums = options.at.grid.ranks() > 1 ? gpu::group_memory_bytes : 0;
+  const uint64_t digests =
+      stream_hash::usual_piece_bytes *
+      ((options.at.grid.data > 1 ? 1 : 0) + (job.health.recheck_every > 0 ? 1 : 0));
   return program_bytes + batches +
-         workers_of(job) * (static_cast<uint64_t>(job.checkpoint.ring_bytes) + scratch);
+         workers_of(job) *
+             (static_cast<uint64_t>(job.checkpoint.ring_bytes) + scratch + sums + digests);
 }
 
 uint64_t swap_budget_bytes(const config::job& job, const engine_options& options) {
@@ -104,9 +111,11 @@ uint64_t swap_floor_bytes(const config::job& job, const engine_options& options)
   auto shape = options.shape;
   auto settled = options;
   settled.swap_clip = way_of(job.swap.clip);
+  shape.where = {};  // of a small model that is less than what brings the state
+  const auto in_memory = gpu::plan_stage(options.model, shape).total();
   shape.where = gpu::least_residency(options.model, options.shape, steps_of(settled));
   return process_overhead_bytes(job, options) +
-         workers_of(job) * gpu::plan_stage(options.model, shape).total();
+         workers_of(job) * std::min(in_memory, gpu::plan_stage(options.model, shape).total());
 }
 
 void settle_host_bytes(config::job& job, uint64_t memory_bytes) {

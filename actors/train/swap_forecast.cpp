@@ -6,6 +6,7 @@
 #include "actors/train/engine.hpp"
 #include "actors/train/machine.hpp"
 #include "actors/train/memory_estimate.hpp"
+#include "actors/train/swap_ranks.hpp"
 
 namespace troupe::train {
 
@@ -55,8 +56,7 @@ std::optional<swap_forecast> forecast_swap(const job_plan& plan) {
   const auto stages = plan_stages(plan);
   std::vector<engine_options> ranks;
   for (const auto& r : plan.ranks) {
-    auto o = options_of(plan.job, plan.model, r.at, r.layers, threads_here(plan.job.cluster));
-    static_cast<void>(settle_swap(o, plan.job));  // else what needs least memory
+    auto o = settled_options(plan, r, threads_here(plan.job.cluster));
     if (!out && o.shape.where.any_on_disk()) {
       out.emplace();
       out->order = gpu::update_order_of(o.shape.where, updates_wait(o));
@@ -77,9 +77,7 @@ swap_needs swap_needs_of(const job_plan& plan) {
     saved += s.share_bytes * s.ranks.size();
   }
   // Weights beside their masters, 2 of 14 bytes a parameter, go into no checkpoint.
-  const auto& first = plan.ranks.front();
-  auto o = options_of(plan.job, plan.model, first.at, first.layers, threads_here(plan.job.cluster));
-  static_cast<void>(settle_swap(o, plan.job));
+  const auto o = settled_options(plan, plan.ranks.front(), threads_here(plan.job.cluster));
   const auto one = o.shape.where.speculates ? bytes / 2 : bytes;
   const auto linked = o.shape.compute == gpu::dtype::f32 ? one : one / 14 * 12;
   return {bytes, checkpoints_beside(plan.job, saved, std::min(linked, saved))};

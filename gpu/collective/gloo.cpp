@@ -4,6 +4,7 @@
 // signed: beyond loopback tensors are in the clear, which is why the configuration demands an
 // explicit word for it (cluster.clear_text_tensors). Gloo reports failures by exceptions; each one
 // becomes an error here (COM-3).
+#include <algorithm>
 #include <atomic>
 #include <exception>
 #include <vector>
@@ -16,6 +17,8 @@
 #include "gpu/collective/communicator.hpp"
 #include "gpu/collective/pair_links.hpp"
 #include "gpu/collective/tensor_links.hpp"
+#include "io/base/memory_account.hpp"
+#include "io/disk/disk.hpp"
 
 namespace troupe::gpu {
 
@@ -152,29 +155,55 @@ class gloo_communicator final : public communicator {
 
   /// Part p starts at rank p + 1 and grows by every rank's own on its way round to rank p.
   status reduce_scatter(float* data, int64_t part) {
-    const auto bytes = static_cast<size_t>(part) * sizeof(float);
+    if (received_.bytes().empty()) {
+      const io::memory_holder holder("sums of replicas");
+      TROUPE_TRY(made, io::io_buffer::make(group_memory_bytes));
+      received_ = std::move(made);
+    }
     const auto at = [&](int steps_back) {
       return data + part * ((rank() + size() - steps_back) % size());
     };
-    const int next = (rank() + 1) % size(), previous = (rank() + size() - 1) % size();
-    if (received_.size() < static_cast<size_t>(part)) received_.resize(static_cast<size_t>(part));
-    for (int step = 1; step < size(); ++step) {
-      const auto slot = reduce_scatter_slot + static_cast<uint64_t>(step);
-      auto out = context_->createUnboundBuffer(at(step), bytes);
-      auto in = context_->createUnboundBuffer(received_.data(), bytes);
-      out->send(next, slot);
-      in->recv(previous, slot);
-      if (!in->waitRecv(options_.timeout) || !out->waitSend(options_.timeout)) return aborted();
-      float* sum = at(step + 1);
-      for (int64_t i = 0; i < part; ++i) sum[i] += received_[static_cast<size_t>(i)];
-    }
+    for (int step = 1; step < size(); ++step)
+      TROUPE_CHECK(
+          pass_on(at(step), at(step + 1), part, reduce_scatter_slot + static_cast<uint64_t>(step)));
     return {};
+  }
+
+  /// Sends `count` elements to the next rank and adds what the previous one sends to `sum`: in
+  /// pieces, so that little memory is needed and one is added while another comes.
+  status pass_on(float* sent, float* sum, int64_t count, uint64_t slot) {
+    constexpr auto most = static_cast<int64_t>(group_memory_bytes / 2 / sizeof(float));
+    struct piece {
+      int64_t first = 0, count = 0;
+      const float* received = nullptr;
+      std::unique_ptr<gloo::transport::UnboundBuffer> out, in;
+    };
+    const int next = (rank() + 1) % size(), previous = (rank() + size() - 1) % size();
+    auto* const memory = reinterpret_cast<float*>(received_.bytes().data());
+    const auto begin = [&](int64_t first) {
+      piece p{first, std::min(most, count - first), memory + first / most % 2 * most, {}, {}};
+      const auto bytes = static_cast<size_t>(p.count) * sizeof(float);
+      p.out = context_->createUnboundBuffer(sent + first, bytes);
+      p.in = context_->createUnboundBuffer(const_cast<float*>(p.received), bytes);
+      p.out->send(next, slot);
+      p.in->recv(previous, slot);
+      return p;
+    };
+    if (count == 0) return {};
+    for (auto p = begin(0);;) {
+      const auto following = p.first + p.count;
+      auto after = following < count ? begin(following) : piece{};
+      if (!p.in->waitRecv(options_.timeout) || !p.out->waitSend(options_.timeout)) return aborted();
+      for (int64_t i = 0; i < p.count; ++i) sum[p.first + i] += p.received[i];
+      if (following == count) return {};
+      p = std::move(after);
+    }
   }
 
   group_options options_;
   std::shared_ptr<gloo_context> context_;
   std::atomic<bool> aborted_{false};
-  std::vector<float> received_;  ///< of scattered sums, which come one after the other (COM-1)
+  io::io_buffer received_;  ///< of scattered sums, which come one after the other (COM-1)
 };
 
 class gloo_pending final : public pending_group {

@@ -132,6 +132,19 @@ TEST_CASE("CRD-17: a job that wants no fewer replicas waits, and ends") {
   }
 }
 
+TEST_CASE("CRD-17: fewer replicas get no ranks whose slices do not fit what [swap] gives them") {
+  for (const bool fits : {true, false}) {
+    CAPTURE(fits);
+    auto o = two_replica_options();
+    o.swap_bytes = fits ? int64_t{1} << 30 : int64_t{1} << 20;
+    cluster_of_replicas f(o);
+    f.lose(1);
+    f.quiet(0);
+    f.pass_on(61s, {0});
+    CHECK(f.nodes[0].take_all<fbs::Assign>().size() == (fits ? 1 : 0));
+  }
+}
+
 TEST_CASE("CRD-17: a node whose starts are used up is not waited for") {
   cluster_of_replicas f;
   f.lose(1);

@@ -29,6 +29,7 @@ struct scripted_cluster_options {
   bool second_spare = false;             ///< node d, beside it
   bool two_replicas = false;             ///< rather than two stages of one
   bool fewer_replicas = true;
+  int64_t swap_bytes = 0;  ///< swap.host_bytes; 0: the job does not swap
   bool journal = false, monitor = false;
   bool goes_on = false;  ///< for a coordinator that was lost
   std::optional<fbs::ClusterMemoryT> memory = {};  ///< what that has left
@@ -50,6 +51,7 @@ inline train::job_plan plan_of_cluster(const scripted_cluster_options& o) {
   plan.job.parallel = {1, 2, config::pipeline_schedule::one_f_one_b};
   const auto grid = plan.job.grid();
   plan.ranks = {{{grid, 0}, 0, {0, 3}}, {{grid, 1}, 1, {3, 5}}};
+  if (o.swap_bytes > 0) plan.job.swap.dir = "/swap", plan.job.swap.host_bytes = o.swap_bytes;
   if (!o.two_replicas) return plan;
   plan.job.parallel = {2, 1, config::pipeline_schedule::one_f_one_b};
   plan.job.train.micro_batch = 1;

@@ -1,6 +1,7 @@
 // Groups by Gloo: members in threads of one process, over real sockets.
 #include <csignal>
 
+#include "io/base/memory_account.hpp"
 #include "tests/gpu/collective_cases.hpp"
 
 using namespace troupe;
@@ -20,6 +21,24 @@ TEST_CASE("gloo: sums of floats and doubles, of any length") {
 
 TEST_CASE("gloo: scattered sums") {
   scattered_sums(gloo);
+}
+
+TEST_CASE("gloo: scattered sums take no more memory beside their data than is planned") {
+  constexpr int64_t part = 3'000'000;  // 12 MB
+  auto all = connected(gloo, 2);
+  std::vector<float> data[2];
+  for (size_t r = 0; r < 2; ++r) {
+    data[r].assign(2 * part, 1.5f);
+    all[r].group->reduce_scatter_sum(*all[r].stream, data[r].data(), part);
+  }
+  for (auto& m : all) REQUIRE(m.stream->synchronize());
+  CHECK(data[0][part - 1] == 3.0f);
+  CHECK(data[1][part] == 3.0f);
+  uint64_t peak = 0;
+  for (const auto& h : io::process_memory().held().holders)
+    if (h.holder == "sums of replicas") peak = h.peak_bytes;
+  CHECK(peak > 0);
+  CHECK(peak <= 4 * group_memory_bytes);  // of groups of up to four members in this process
 }
 
 TEST_CASE("gloo: gathered parts") {

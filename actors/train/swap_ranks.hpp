@@ -1,0 +1,26 @@
+// What [swap] comes to for all ranks of a job: their options with what lives where, and whether
+// swap.host_bytes is enough for each, also with fewer replicas, whose slices are longer.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "actors/job/plan.hpp"
+#include "actors/train/engine.hpp"
+#include "io/base/result.hpp"
+
+namespace troupe::train {
+
+/// The options of a rank, as its worker has them with so many threads; with what its chunks' homes
+/// are (settle_swap), or, where nothing fits, the homes that need least memory.
+engine_options settled_options(const job_plan& plan, const rank_place& rank, int threads);
+
+/// Whether swap.host_bytes is enough for every rank; without a swap folder it is. Errors:
+/// budget_too_small.
+status fits_swap_budget(const job_plan& plan, int threads);
+
+/// The numbers of replicas that a job can go on with (replica_counts), less those whose ranks need
+/// more than swap.host_bytes; always its own first.
+std::vector<int64_t> replica_counts_that_fit(const job_plan& whole, int threads);
+
+}  // namespace troupe::train

@@ -1,0 +1,61 @@
+// Which numbers of replicas fit the memory that a job gives them.
+#include "actors/train/swap_ranks.hpp"
+
+#include <algorithm>
+
+#include <doctest/doctest.h>
+
+#include "actors/job/replicas_policy.hpp"
+#include "actors/train/swap_folder.hpp"
+#include "io/config/load.hpp"
+#include "tests/errors.hpp"
+
+using namespace troupe;
+using namespace troupe::train;
+
+namespace {
+
+/// Four replicas of a model whose slices are shorter than a group of state.
+job_plan plan_of_four(int64_t host_bytes) {
+  auto job = config::parse(
+      "[model]\nlayers = 12\nheads = 4\nhidden = 256\nvocab = 1000\n"
+      "[data]\npath = \"x.txt\"\n[train]\nbatch = 4\nmicro_batch = 1\n"
+      "[parallel]\ndata = 4\n[cluster]\nnodes = 4\n[swap]\ndir = \"/swap\"\n",
+      "test");
+  REQUIRE_MESSAGE(job, (job ? "" : render(job.error())));
+  auto plan = make_plan(*job);
+  REQUIRE_MESSAGE(plan, (plan ? "" : render(plan.error())));
+  plan->job.swap.host_bytes = host_bytes;
+  return *plan;
+}
+
+int64_t floor_of(const job_plan& plan) {
+  uint64_t most = 0;
+  for (const auto& r : plan.ranks)
+    most = std::max(most, swap_floor_bytes(plan.job, settled_options(plan, r, 1)));
+  return static_cast<int64_t>(most);
+}
+
+using numbers = std::vector<int64_t>;
+
+}  // namespace
+
+TEST_CASE("replicas that swap: numbers whose slices need more memory than there is are left out") {
+  const auto all = plan_of_four(int64_t{1} << 40);
+  CHECK(replica_counts_that_fit(all, 1) == numbers{4, 2, 1});
+  const auto two = with_replicas(all, 2);
+  REQUIRE(two);
+  const auto floor4 = floor_of(all), floor2 = floor_of(*two);
+  REQUIRE(floor4 < floor2);
+  CHECK(fits_swap_budget(plan_of_four(floor4), 1));
+  const auto fitting = replica_counts_that_fit(plan_of_four(floor2 - 1), 1);
+  CHECK(std::find(fitting.begin(), fitting.end(), 4) != fitting.end());
+  CHECK(std::find(fitting.begin(), fitting.end(), 2) == fitting.end());
+  const auto at_two = replica_counts_that_fit(plan_of_four(floor2), 1);
+  CHECK(std::find(at_two.begin(), at_two.end(), 2) != at_two.end());
+  CHECK(replica_counts_that_fit(plan_of_four(1), 1) ==
+        numbers{4});  // its own is for others to judge
+  auto no_swap = plan_of_four(1);
+  no_swap.job.swap.dir.clear();
+  CHECK(replica_counts_that_fit(no_swap, 1) == numbers{4, 2, 1});
+}
