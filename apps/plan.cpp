@@ -167,8 +167,10 @@ std::string swap_text(const train::job_plan& plan, const std::vector<train::plan
   const auto& swap = plan.job.swap;
   if (swap.dir.empty()) return "";
   if (!swaps(stages) || !swapped.forecast)
-    return fmt::format("all of it fits into swap.host_bytes = {}: {} is not used\n",
-                       bytes_text(static_cast<uint64_t>(swap.host_bytes)), swap.dir);
+    return fmt::format(
+        "all of it fits into swap.host_bytes = {}: {} is not used ({} are the least, with it)\n",
+        bytes_text(static_cast<uint64_t>(swap.host_bytes)), swap.dir,
+        bytes_text(train::swap_floor_bytes(plan, train::threads_here(plan.job.cluster))));
   uint64_t on_disk = 0, on_its_way = 0;
   for (const auto& s : stages) on_disk += s.bytes.on_disk, on_its_way += s.bytes.swap_slots;
   auto out = fmt::format(
@@ -316,6 +318,9 @@ result<int> show_plan(const plan_arguments& a) {
                                {"spare_nodes", plan.job.cluster.spares},
                                {"fewer_replicas", fewer_json(plan)}};
     for (const auto& s : stages) out["stages"].push_back(stage_json(s));
+    if (!plan.job.swap.dir.empty())
+      out["swap_floor_bytes"] =
+          train::swap_floor_bytes(plan, train::threads_here(plan.job.cluster));
     if (swapped.forecast) out["swap"] = swap_json(swapped);
     TROUPE_CHECK(print(out.dump(2) + "\n"));
   } else {

@@ -23,6 +23,13 @@ status fits_swap_budget(const job_plan& plan, int threads) {
   return {};
 }
 
+uint64_t swap_floor_bytes(const job_plan& plan, int threads) {
+  uint64_t most = 0;
+  for (const auto& r : plan.ranks)
+    most = std::max(most, swap_floor_bytes(plan.job, settled_options(plan, r, threads)));
+  return most;
+}
+
 std::vector<int64_t> replica_counts_that_fit(const job_plan& whole, int threads) {
   auto out = replica_counts(whole.job);
   if (whole.job.swap.dir.empty()) return out;

@@ -19,6 +19,9 @@ engine_options settled_options(const job_plan& plan, const rank_place& rank, int
 /// budget_too_small.
 status fits_swap_budget(const job_plan& plan, int threads);
 
+/// The least swap.host_bytes that all of a job's ranks can be trained with.
+uint64_t swap_floor_bytes(const job_plan& plan, int threads);
+
 /// The numbers of replicas that a job can go on with (replica_counts), less those whose ranks need
 /// more than swap.host_bytes; always its own first.
 std::vector<int64_t> replica_counts_that_fit(const job_plan& whole, int threads);

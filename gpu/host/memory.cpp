@@ -1,21 +1,19 @@
-// Allocation by mmap, so that huge pages can be asked for; see memory.hpp.
+// Whole pages, booked; see memory.hpp.
 #include "gpu/host/memory.hpp"
-
-#include <sys/mman.h>
 
 #include <cstring>
 #include <memory>
 #include <new>
 #include <string>
 
+#include "io/base/mapped_pages.hpp"
+#include "io/base/memory_account.hpp"
 #include "io/base/poison.hpp"
 #include "io/machine/available_memory.hpp"
-#include "io/base/memory_account.hpp"
 
 namespace troupe::gpu::host {
 namespace {
 
-constexpr size_t huge_page = size_t{2} << 20;
 constexpr size_t small_page = 4096;
 
 error refuse(size_t bytes) {
@@ -34,28 +32,18 @@ uint64_t available_memory() {
 
 result<buffer> allocate_memory(size_t bytes) {
   if (bytes == 0) return buffer{};
-  const bool huge = bytes >= huge_page;
-  if (bytes > SIZE_MAX - 2 * huge_page - guard_bytes) return refuse(bytes);
+  const bool huge = bytes >= io::huge_page_bytes;
+  if (bytes > SIZE_MAX - 2 * io::huge_page_bytes - guard_bytes) return refuse(bytes);
   if (huge && bytes > available_memory()) return refuse(bytes);
   const size_t length = (bytes + guard_bytes + small_page - 1) / small_page * small_page;
   TROUPE_TRY(booked, io::process_memory().book(io::memory_holder::current(), length));
   const auto booking = std::make_shared<io::memory_account::booking>(std::move(booked));
-  const size_t reserve = huge ? length + huge_page : length;
-  void* base = mmap(nullptr, reserve, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (base == MAP_FAILED) return refuse(bytes);
-  auto* start = static_cast<char*>(base);
-  if (huge) {  // give back what lies outside the aligned part
-    const size_t skip = (huge_page - reinterpret_cast<uintptr_t>(base) % huge_page) % huge_page;
-    if (skip > 0) munmap(start, skip);
-    munmap(start + skip + length, huge_page - skip);
-    start += skip;
-    madvise(start, length, MADV_HUGEPAGE);  // a wish: without it the pages are merely small
-  }
-  std::memset(start, 0, length);
+  auto* start = static_cast<char*>(io::map_pages(length));
+  if (start == nullptr) return refuse(bytes);
   if (guard_bytes > 0) poison(start + bytes, length - bytes);
   return buffer(start, bytes, [length, booking](void* p) {
     unpoison(p, length);
-    munmap(p, length);
+    io::unmap_pages(p, length);
   });
 }
 

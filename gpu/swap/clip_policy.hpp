@@ -10,27 +10,42 @@
 //   CLP-1  The first step makes its passes twice: it tells what they take.
 //   CLP-2  Of the last `window` steps the clipped ones count, and one more either way: a few steps
 //          prove little.
+//   CLP-3  Behind a step that speculated and was clipped one makes its passes twice: what they take
+//          is seen anew, since one measurement may be of a step that waited for something else.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <numeric>
 
 namespace troupe::gpu {
 
 class clip_policy {
  public:
-  static constexpr size_t window = 16;  ///< steps
+  static constexpr size_t window = 16;   ///< steps
+  static constexpr size_t measured = 4;  ///< steps that made their passes twice
 
   /// A step that made its passes twice: for the norm alone, then with the updates.
   void made_twice(double norm_s, double update_s, bool clipped) {
-    share_ = update_s > 0 ? norm_s / update_s : 0;
-    note(clipped);
+    if (update_s > 0) add(shares_, norm_s / update_s, measured);
+    add(last_, clipped, window);
+    was_wrong_ = false;
   }
   /// A step whose updates came first.
-  void speculated(bool clipped) { note(clipped); }
+  void speculated(bool clipped) {
+    add(last_, clipped, window);
+    was_wrong_ = clipped;
+  }
 
-  bool speculates() const { return clip_chance() < share_; }
+  bool speculates() const { return !was_wrong_ && clip_chance() < share(); }
+
+  /// Of a step with updates, what the passes for the norm take: the mean of what was measured.
+  double share() const {
+    if (shares_.empty()) return 0;
+    return std::accumulate(shares_.begin(), shares_.end(), 0.0) /
+           static_cast<double>(shares_.size());
+  }
 
   /// Of the next step.
   double clip_chance() const {
@@ -40,13 +55,15 @@ class clip_policy {
   }
 
  private:
-  void note(bool clipped) {
-    last_.push_back(clipped);
-    if (last_.size() > window) last_.pop_front();
+  template <class T>
+  static void add(std::deque<T>& to, T value, size_t most) {
+    to.push_back(value);
+    if (to.size() > most) to.pop_front();
   }
 
-  double share_ = 0;  ///< of a step with updates that the passes for the norm take
+  std::deque<double> shares_;
   std::deque<bool> last_;
+  bool was_wrong_ = false;  ///< CLP-3
 };
 
 }  // namespace troupe::gpu

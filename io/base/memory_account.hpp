@@ -12,6 +12,7 @@
 //   MAC-1  No booking makes what is held more than the least limit that stands; the refusal names
 //     every holder and what it has.
 //   MAC-2  A booking gives back what it booked, once, when it ends.
+//   MAC-3  What is large and booked is the kernel's again when it is freed (mapped_pages.hpp).
 #pragma once
 
 #include <cstdint>

@@ -10,8 +10,8 @@
 #include <new>
 
 #include <fmt/format.h>
-#include <sys/mman.h>
 
+#include "io/base/mapped_pages.hpp"
 #include "io/disk/buffer_size.hpp"
 
 namespace troupe::io {
@@ -64,21 +64,23 @@ io_buffer::io_buffer(slot lease, size_t bytes) : lease_(std::move(lease)) {
 }
 
 void io_buffer::free_memory::operator()(std::byte* p) const noexcept {
-  std::free(p);
+  if (mapped_bytes > 0)
+    unmap_pages(p, mapped_bytes);
+  else
+    std::free(p);
 }
 
 io_buffer io_buffer::allocate(size_t bytes) {
   io_buffer buffer;
   const size_t whole = buffer_bytes(bytes);
-  constexpr size_t huge_page = size_t{2} << 20;
-  const bool huge = whole >= huge_page;
+  const bool mapped = whole >= huge_page_bytes;
   auto booked = process_memory().book(memory_holder::current(), whole);
   if (!booked) throw memory_refused(booked.error());
-  auto* memory = static_cast<std::byte*>(std::aligned_alloc(huge ? huge_page : disk_block, whole));
+  auto* memory =
+      static_cast<std::byte*>(mapped ? map_pages(whole) : std::aligned_alloc(disk_block, whole));
   if (memory == nullptr) throw std::bad_alloc();
-  if (huge) ::madvise(memory, whole, MADV_HUGEPAGE);  // advice: without it all works, slower
-  std::memset(memory, 0, whole);
-  buffer.memory_.reset(memory);
+  if (!mapped) std::memset(memory, 0, whole);
+  buffer.memory_ = {memory, free_memory{mapped ? whole : 0}};
   buffer.booking_ = std::move(*booked);
   buffer.bytes_ = {memory, bytes};
   return buffer;

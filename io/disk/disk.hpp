@@ -93,6 +93,9 @@ class io_buffer {
 
  private:
   struct free_memory {
+    free_memory() noexcept : mapped_bytes(0) {}
+    explicit free_memory(size_t mapped) noexcept : mapped_bytes(mapped) {}
+    size_t mapped_bytes;  ///< 0: of the heap
     void operator()(std::byte* p) const noexcept;
   };
   std::span<std::byte> bytes_;

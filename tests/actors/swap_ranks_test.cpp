@@ -30,10 +30,7 @@ job_plan plan_of_four(int64_t host_bytes) {
 }
 
 int64_t floor_of(const job_plan& plan) {
-  uint64_t most = 0;
-  for (const auto& r : plan.ranks)
-    most = std::max(most, swap_floor_bytes(plan.job, settled_options(plan, r, 1)));
-  return static_cast<int64_t>(most);
+  return static_cast<int64_t>(swap_floor_bytes(plan, 1));
 }
 
 using numbers = std::vector<int64_t>;

@@ -13,6 +13,7 @@ TEST_CASE("CLP-1: what passes for the norm take is seen before anything is specu
   p.made_twice(5, 0, false);
   CHECK_FALSE(p.speculates());  // that cannot be
   p.made_twice(9, 10, false);
+  CHECK(p.share() == doctest::Approx(0.45));
   CHECK(p.speculates());
 }
 
@@ -33,6 +34,25 @@ TEST_CASE("CLP-2: the chance of a clipped step is held against what its norm tak
   for (size_t i = 0; i < clip_policy::window; ++i) p.speculated(true);
   CHECK(p.clip_chance() == doctest::Approx(17.0 / 18));
   CHECK_FALSE(p.speculates());
+}
+
+// The first steps of a run wait for much else; then steps that are always clipped speculated for
+// ever.
+TEST_CASE("CLP-3: who speculated wrongly measures anew") {
+  clip_policy p;
+  p.made_twice(30, 10, true);  // as if the norm took three steps
+  CHECK(p.speculates());
+  int wrong = 0;
+  for (int step = 0; step < 100; ++step) {
+    if (p.speculates()) {
+      ++wrong;
+      p.speculated(true);
+      CHECK_FALSE(p.speculates());
+    } else {
+      p.made_twice(6, 10, true);
+    }
+  }
+  CHECK(wrong <= 4);
 }
 
 }  // namespace troupe::gpu

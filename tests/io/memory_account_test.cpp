@@ -1,13 +1,30 @@
 // Who holds how much of a process's memory.
 #include "io/base/memory_account.hpp"
 
+#include <unistd.h>
+
+#include <fstream>
+#include <memory>
 #include <thread>
 #include <vector>
 
 #include <doctest/doctest.h>
 
+#include "io/disk/disk.hpp"
+
 using namespace troupe;
 using namespace troupe::io;
+
+namespace {
+
+uint64_t resident_bytes() {
+  std::ifstream file("/proc/self/statm");
+  uint64_t all = 0, resident = 0;
+  file >> all >> resident;
+  return resident * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+}
+
+}  // namespace
 
 TEST_CASE("MAC-1: no booking exceeds the least limit, and the refusal names all holders") {
   memory_account account;
@@ -70,6 +87,25 @@ TEST_CASE("MAC-2: from many threads nothing is lost") {
   for (auto& t : threads) t.join();
   CHECK(account.held().held_bytes == 0);
   CHECK(account.held().peak_bytes <= 1000);
+}
+
+// What malloc frees stays with the process, so that it grew beyond what was booked.
+TEST_CASE("MAC-3: large buffers that are freed go back to the machine, whichever thread had them") {
+  constexpr size_t size = size_t{12} << 20;
+  std::vector<std::unique_ptr<std::byte[]>> between;  // what keeps a heap from shrinking
+  const auto use = [&] {
+    for (int i = 0; i < 4; ++i) {
+      std::vector<io_buffer> all;
+      for (int n = 0; n < 3; ++n) {
+        all.push_back(io_buffer::allocate(size));
+        between.push_back(std::make_unique<std::byte[]>(2000));
+      }
+    }
+  };
+  const auto before = resident_bytes();
+  use();
+  std::thread(use).join();
+  CHECK(resident_bytes() < before + size / 2);
 }
 
 TEST_CASE("memory_holder: the innermost of the thread") {
