@@ -109,6 +109,17 @@ std::string may_come_again(const std::string& name) {
   return fmt::format("`admit {}` lets it come again", name);
 }
 
+/// CRD-21: of a node with a place.
+void lose_sick(coordinator_pointer self, uint32_t node, const std::string& name,
+               const std::string& why) {
+  auto& st = self->state;
+  const bool may = st.record.plan.job.recovery.enabled && !st.stopping;
+  if (may && successor_of(st, node))
+    return node_lost(self, name, {fmt::format("has a sick link ({})", why), "half_open_link"});
+  say(self, fmt::format("node {} has a sick link ({}), and keeps its ranks", name, why),
+      fbs::NoticeLevel::warning);
+}
+
 /// As where there are no spares: the run saves and ends.
 std::string stop_for(coordinator_pointer self, const msg<fbs::DrainNode>& m,
                      const std::string& name) {
@@ -268,7 +279,8 @@ void take_sick_out(coordinator_pointer self, const std::string& name, const std:
   auto& st = self->state;
   const auto node = st.membership->index_of(name);
   const bool evicted = st.evictions.is_evicted(name);
-  if (st.ended || !node || evicted || !is_there(st, *node) || st.places.place_of(*node)) return;
+  if (st.ended || !node || evicted || !is_there(st, *node)) return;
+  if (st.places.place_of(*node)) return lose_sick(self, *node, name, why);
   st.evictions.evict(name, why);
   end_process(self, *node);
   say(self, fmt::format("{} is evicted ({}); {}", name, why, may_come_again(name)),

@@ -69,6 +69,10 @@ void link_policy::tell(uint64_t time, const pair& who, fbs::CheckVerdict verdict
   if (waiting_.empty()) named_ = pairs_->conclude();
 }
 
+bool link_policy::is_clear_about(const std::string& node) const {
+  return named_ && pairs_->is_clear_about(node);
+}
+
 std::vector<std::string> link_policy::failed_with(const std::string& node) const {
   std::vector<std::string> out;
   for (const auto& p : failed_) {

@@ -50,6 +50,8 @@ class link_policy {
   bool is_testing() const noexcept { return !under_way_.empty(); }
   /// Once all tests are over; none: they are not, or there were none.
   const std::optional<pair_policy::outcome>& named() const noexcept { return named_; }
+  /// Whether the tests that are over say how the node does.
+  bool is_clear_about(const std::string& node) const;
   /// Whom a node failed with, each once, in the order of the tests.
   std::vector<std::string> failed_with(const std::string& node) const;
 

@@ -206,6 +206,7 @@ void judge_window(monitor_pointer self, const step_window& window) {
 
 void watch_ranks(monitor_state& st) {
   const auto& job = st.options.job;
+  st.returned = returned_policy(ns_of(defaults::suspicion_pause));
   const auto part = [](int64_t percent) { return static_cast<double>(percent) / 100; };
   st.steps = step_windows_policy(job.health.window_s * 1000 * ns_per_ms,
                                  static_cast<size_t>(job.grid().ranks()));

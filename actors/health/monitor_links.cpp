@@ -70,13 +70,26 @@ void note_circle(monitor_pointer self) {
         now);
 }
 
+/// RTN-1.
+void tell_unclear(monitor_pointer self, const std::string& node) {
+  self->send(self->state.options.reporter,
+             make_msg<fbs::Notice>(context_of(*self, self->epoch()), [&](auto& n) {
+               n.level = fbs::NoticeLevel::warning;
+               n.text = fmt::format(
+                   "whether the links of {} are well is not known since it came back: {} tests of "
+                   "them said nothing",
+                   node, returned_policy::most_tests);
+             }));
+}
+
 /// MON-9.
 void note_returned(monitor_pointer self) {
   auto& st = self->state;
   const auto& named = st.returned_links.named();
   if (!named) return;
   const auto node = st.returned.under_way();
-  st.returned.over();
+  if (!st.returned.over(st.returned_links.is_clear_about(node), now_ns(*self)))
+    tell_unclear(self, node);  // RTN-1
   if (std::ranges::count(named->culprits, node) == 0) return;
   const auto f = half_open(st.returned_links, node);
   st.findings.happened(f.who, f.shown, now_ns(*self));
@@ -186,7 +199,7 @@ void look_at_returned(monitor_pointer self) {
   test_links(self, &monitor_state::returned_links);  // those that waited until the job moved again
   std::map<std::string, int64_t> heard;
   for (const auto& n : nodes_that_answer(self)) heard[n] = st.heard.at(n).heard_ns;
-  const auto node = st.returned.begin(heard, st.trains && !st.stands_still);
+  const auto node = st.returned.begin(heard, st.trains && !st.stands_still, now_ns(*self));
   if (!node) return;
   heard.erase(*node);
   std::vector<std::string> others;

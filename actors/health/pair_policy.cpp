@@ -100,6 +100,10 @@ std::vector<pair_policy::pair> pair_policy::second_round() const {
   return out;
 }
 
+bool pair_policy::is_clear_about(const std::string& node) const {
+  return is_proven(node) || second_of(node).has_value();
+}
+
 pair_policy::outcome pair_policy::conclude() const {
   outcome out;
   std::set<std::string> named;

@@ -87,6 +87,8 @@ class pair_policy {
   void tell_second(const pair& p, bool passed);
 
   outcome conclude() const;
+  /// Whether it is known how the node does: it passed a test, or failed with a proven node, too.
+  bool is_clear_about(const std::string& node) const;
 
  private:
   bool is_proven(const std::string& node) const;

@@ -9,6 +9,7 @@
 
 #include "actors/base/hardware.hpp"
 #include "actors/job/catalog.hpp"
+#include "actors/train/group_members.hpp"
 #include "gpu/back_end.hpp"
 #include "gpu/model/hf_folder.hpp"
 #include "gpu/model/init.hpp"
@@ -176,11 +177,12 @@ status rank_engine::attach(const batch_source& from) {
 result<std::vector<group_offer>> rank_engine::open_groups(const std::string& host) {
   std::vector<group_offer> out;
   const auto patience = options_.group_timeout;
+  const auto to_meet = patience / 3;  // ENG-13: the run waits for a minute (DataPlaneTable)
   for (auto& g : options_.at.groups(options_.model.tied)) {
     TROUPE_TRY(group,
                gpu::open_group(*device_,
                                {g.name(), g.rank, g.size(), host, patience,
-                                g.kind == group_kind::pipeline, patience, ending_.get_token()},
+                                g.kind == group_kind::pipeline, to_meet, ending_.get_token()},
                                {options_.shared_devices}));
     out.push_back({g.name(), g.rank, g.size(), group->addresses()});
     pending_.emplace_back(std::move(g), std::move(group));
@@ -199,7 +201,9 @@ void rank_engine::connect_groups(group_tables tables, completion done) {
                        [name = which.name()](const auto& t) { return t.first == name; });
       if (table == tables.end())
         return error{errc::bad_data, fmt::format("no addresses for group {}", which.name())};
-      TROUPE_TRY(connected, group->connect(table->second));
+      auto met = group->connect(table->second);
+      if (!met) return of_members(which, met.error());
+      auto connected = std::move(*met);
       auto& into = which.kind == group_kind::data       ? replicas_
                    : which.kind == group_kind::pipeline ? pipeline_
                                                         : tied_;

@@ -34,6 +34,8 @@
 //     links, and the rest by the saver; the vote is of both. Elsewhere the saver copies all. What
 //     fits comes back by links, too. Where a link is refused all the same, that checkpoint fails
 //     and later ones are copied.
+//   ENG-13 Who does not connect is given up while the run still waits, and the error names him: his
+//     ranks in the group and in the job, and his address.
 #pragma once
 
 #include <array>

@@ -224,7 +224,13 @@ void connect_data_plane(run_pointer self) {
         return std::tuple(make_msg<fbs::DataPlaneTable>(
             context(self), [&](auto& m) { m.groups = book.tables_for(i); }));
       },
-      passing(self, start_phase::connect_data_plane), failing(self, "connect the data plane"));
+      passing(self, start_phase::connect_data_plane),
+      [self](size_t rank, const error& e) {  // whom it misses the error names, whose fault nobody
+        const auto& st = self->state;
+        const auto& node = st.crew.nodes[static_cast<size_t>(st.job.plan().ranks[rank].node)];
+        hear(self, heard::ask_failed{
+                       e.within(fmt::format("connect the data plane: rank {} ({})", rank, node))});
+      });
 }
 
 void load_weights(run_pointer self, const todo::ask& order) {

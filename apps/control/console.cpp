@@ -3,6 +3,7 @@
 #include <histedit.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <functional>
@@ -136,11 +137,15 @@ class editor {
   History* history_ = nullptr;
 };
 
-/// A person is asked; nobody else can be.
+/// A person is asked; nobody else can be. The end of the input (Ctrl-D) is no, and of this answer.
 status ask_person(const std::string& loss) {
   say_as_is(fmt::format("{}. Do it? [y/N] ", loss));
   std::string answer;
-  std::getline(std::cin, answer);
+  if (!std::getline(std::cin, answer)) {
+    std::cin.clear();
+    std::clearerr(stdin);
+    say_as_is("\n");
+  }
   if (answer == "y" || answer == "yes") return {};
   return error{errc::cancelled, "not done"};
 }

@@ -30,13 +30,13 @@ void remove_secret(const fs::path& file) {
 
 /// A whole file under its name, or none: a launcher that dies here leaves no half of a secret. One
 /// that is there stays (SEC-3). The name it is made under is drawn: the folder may be one that
-/// machines share, and two of them have processes of one number.
-status put(const tls::job_key& key, const fs::path& file) {
+/// machines share, and two of them have processes of one number. False: one was there.
+result<bool> put(const tls::job_key& key, const fs::path& file) {
   const auto making = file.string() + fmt::format(".{:016x}", io::checkpoint::draw_launch());
   TROUPE_CHECK(key.write(making));
   const int why = ::link(making.c_str(), file.c_str()) == 0 ? 0 : errno;
   remove_secret(making);
-  if (why == 0 || why == EEXIST) return {};
+  if (why == 0 || why == EEXIST) return why == 0;
   return error::system(fmt::format("make {}", file.string()), why);
 }
 
@@ -46,12 +46,12 @@ result<job_secret> job_secret::open(const std::string& job, const fs::path& outp
   TROUPE_TRY(folder, own_sign_folder());
   const auto file = secret_file(folder, job, output);
   auto known = tls::job_key::read(file);  // SEC-1
-  if (known) return job_secret(file, std::move(*known));
+  if (known) return job_secret(file, std::move(*known), false);
   if (known.error().code != errc::not_found) return known.error();
   TROUPE_TRY(key, tls::job_key::make());
-  TROUPE_CHECK(put(key, file));
+  TROUPE_TRY(made_here, put(key, file));
   TROUPE_TRY(first, tls::job_key::read(file));
-  return job_secret(file, std::move(first));
+  return job_secret(file, std::move(first), made_here);
 }
 
 status job_secret::check(const std::string& job, const fs::path& output) {

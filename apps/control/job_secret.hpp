@@ -5,7 +5,8 @@
 //
 // Invariants
 //   SEC-1  The same job finds the same secret after a restart of its launcher, so that keys that
-//     were handed out stay good; a job that is done has none.
+//     were handed out stay good; a job that is done has none, also where a head that stands by has
+//     come too late and made it one.
 //   SEC-2  The secret is in files of mode 0600, in pipes and in the sockets between a launcher and
 //     its head, never in arguments, environments or logs.
 //   SEC-3  Of several heads that begin at the same time, on one machine or on several that share
@@ -32,15 +33,19 @@ class job_secret {
   const tls::job_key& key() const noexcept { return key_; }
   const std::filesystem::path& file() const noexcept { return file_; }
 
+  /// No such file was there: this process has made it.
+  bool is_made_here() const noexcept { return made_here_; }
+
   /// Removes the file (SEC-1).
   void job_is_done();
 
  private:
-  job_secret(std::filesystem::path file, tls::job_key key)
-      : file_(std::move(file)), key_(std::move(key)) {}
+  job_secret(std::filesystem::path file, tls::job_key key, bool made_here)
+      : file_(std::move(file)), key_(std::move(key)), made_here_(made_here) {}
 
   std::filesystem::path file_;
   tls::job_key key_;
+  bool made_here_;
 };
 
 }  // namespace troupe::apps

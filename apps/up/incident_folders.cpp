@@ -117,16 +117,16 @@ status incident_folders::make(uint64_t number) {
   const auto there = kept_incidents(output_).size();
   if (there >= most_incident_folders) return too_many_incidents(base.string(), there);
   const auto folder = output_ / incident_folder(number);
-  if (::mkdir(folder.c_str(), 0777) == 0) return io::fsync_directory(base);
+  if (::mkdir(folder.c_str(), 0777) == 0) {
+    made_ = number;  // though its name may not be durable yet
+    return io::fsync_directory(base);
+  }
   if (errno == EEXIST) return folder_is_there(folder.string());
   return error::system(fmt::format("make {}", folder.string()), errno);
 }
 
 result<std::string> incident_folders::write(uint64_t number, const incident_files& files) {
-  if (made_ != number) {
-    TROUPE_CHECK(make(number));
-    made_ = number;
-  }
+  if (made_ != number) TROUPE_CHECK(make(number));
   const auto name = incident_folder(number);
   const auto folder = output_ / name;
   if (!files.waits_text.empty())

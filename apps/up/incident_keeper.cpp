@@ -12,6 +12,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
+constexpr int numbers_tried = 8;  ///< of folders: others take some at the same time
 /// Files of a moment may bear a time that is a little earlier: the clock of files is coarse.
 constexpr int64_t coarse_ms = 100;
 
@@ -63,18 +64,29 @@ bool incident_keeper::begin(const fbs::IncidentT& fault, wall_clock::time_point 
     doc_->job = job_;
     doc_->noticed_unix_ms = unix_ms(now) - ms_of(fault.ago_s);
     waits_text_ = waits_dot_ = folder_ = {};
+    kept_as_ = fault.number;
     over_.reset();
   }
   if (!doc_->over) doc_->fault = fault;  // IKP-1
   return true;
 }
 
+result<std::string> incident_keeper::write_as(uint64_t number) {
+  auto d = *doc_;
+  d.fault.number = number;
+  return folders_.write(
+      number, {report::incident_doc_json(d, max_incident_bytes), waits_text_, waits_dot_});
+}
+
 status incident_keeper::write() {
   auto& d = *doc_;
   const auto fault_ms = d.noticed_unix_ms - ms_of(d.fault.noticed_s);
   d.black_boxes = black_boxes_since(output_, fault_ms - coarse_ms);
-  auto folder = folders_.write(
-      d.fault.number, {report::incident_doc_json(d, max_incident_bytes), waits_text_, waits_dot_});
+  auto folder = write_as(kept_as_);
+  for (int i = 0; i < numbers_tried && !folder && folder.error().is(folder_is_there); ++i) {
+    kept_as_ = last_incident(output_) + 1;  // IKP-3
+    folder = write_as(kept_as_);
+  }
   if (folder) {
     folder_ = std::move(*folder);
     return {};
@@ -108,6 +120,10 @@ status incident_keeper::look_again(wall_clock::time_point now) {
   const auto fault_ms = d.noticed_unix_ms - ms_of(d.fault.noticed_s);
   if (black_boxes_since(output_, fault_ms - coarse_ms) == d.black_boxes) return {};
   return write();
+}
+
+uint64_t incident_keeper::kept_as(uint64_t number) const {
+  return doc_ && doc_->fault.number == number && !folder_.empty() ? kept_as_ : number;
 }
 
 std::string incident_keeper::folder_of(uint64_t number) const {

@@ -4,6 +4,8 @@
 // Invariants
 //   IKP-1  Evidence and end may come in either order: the folder has both.
 //   IKP-2  What cannot be written ends nothing, and is told once an incident.
+//   IKP-3  Where an incident's number has a folder already, it is kept under the next one that has
+//     none: a head that was deposed, and lives, counts on beside the one that acts.
 #pragma once
 
 #include <chrono>
@@ -36,10 +38,13 @@ class incident_keeper {
 
   /// The folder of that incident, in the output; empty: it has none.
   std::string folder_of(uint64_t number) const;
+  /// Under which number that incident is kept: its own, or another (IKP-3).
+  uint64_t kept_as(uint64_t number) const;
 
  private:
   bool begin(const fbs::IncidentT& fault, wall_clock::time_point now);
   status write();
+  result<std::string> write_as(uint64_t number);
 
   std::filesystem::path output_;
   std::string job_;
@@ -48,6 +53,7 @@ class incident_keeper {
   std::string waits_text_, waits_dot_;          ///< of it
   std::string folder_;                          ///< its; empty: not written yet
   std::optional<wall_clock::time_point> over_;  ///< black boxes are still looked for
+  uint64_t kept_as_ = 0;                        ///< the number of its folder
   uint64_t told_ = 0;                           ///< of which incident a failure was told
 };
 

@@ -173,7 +173,7 @@ void keep(reporter_pointer self, const msg<fbs::IncidentReport>& m) {
   tell(st, st.folders->over(*std::unique_ptr<fbs::IncidentT>(i.UnPack()),
                             incident_keeper::wall_clock::now()));
   const report::incident line{wall_time_before(i.ago_s()),
-                              i.number(),
+                              st.folders->kept_as(i.number()),
                               text_of(i.finding()),
                               text_of(i.node()),
                               text_of(i.what()),

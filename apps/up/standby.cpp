@@ -24,13 +24,21 @@ namespace {
 struct verdict {
   std::mutex mutex;
   stood_by what;
+  bool by_votes = false;  ///< the job is over, and no head has told so
+};
+
+/// By what this head is known.
+struct standing {
+  cluster::network_options network;
+  std::optional<job_secret> secret;  ///< without certificates
 };
 
 class standby_system : public standby {
  public:
-  standby_system(const cluster::network_options& network, const heads::elector_options& options,
+  standby_system(const standing& as, const heads::elector_options& options,
                  std::shared_ptr<verdict> told)
-      : config_(network),
+      : secret_(as.secret),
+        config_(as.network),
         system_(config_),
         last_{system_},
         before_it_{system_},
@@ -50,6 +58,7 @@ class standby_system : public standby {
       {
         std::lock_guard lock(told_->mutex);
         const auto& what = told_->what;
+        if (told_->by_votes && secret_ && secret_->is_made_here()) secret_->job_is_done();  // STB-3
         if (what.won || what.code || what.refused) return what;
       }
       signals.wait(std::chrono::hours(1));
@@ -57,6 +66,7 @@ class standby_system : public standby {
   }
 
  private:
+  std::optional<job_secret> secret_;
   cluster::system_config config_;
   caf::actor_system system_;
   const orderly_end last_;
@@ -65,13 +75,14 @@ class standby_system : public standby {
   std::shared_ptr<verdict> told_;
 };
 
-result<cluster::network_options> network_at(const config::job& job) {
-  auto out = cluster::network_of(job.cluster, "coordinator");
-  if (!out.by_certificate()) {
+result<standing> standing_of(const config::job& job) {
+  standing out{cluster::network_of(job.cluster, "coordinator"), std::nullopt};
+  if (!out.network.by_certificate()) {
     TROUPE_TRY(secret, job_secret::open(job.job.name, job.job.output));
-    out.proof = tls::proof{secret.key(), {tls::role::node, "coordinator"}};
+    out.network.proof = tls::proof{secret.key(), {tls::role::node, "coordinator"}};
+    out.secret = std::move(secret);
   }
-  TROUPE_CHECK(cluster::prove(out));
+  TROUPE_CHECK(cluster::prove(out.network));
   return out;
 }
 
@@ -105,7 +116,7 @@ void hear(heads::elector_options& options, const std::shared_ptr<verdict>& told,
 result<std::unique_ptr<standby>> standby::begin(const config::job& job, const std::string& address,
                                                 heads::takeover_policy::rules how,
                                                 stop_signals& signals) {
-  TROUPE_TRY(network, network_at(job));
+  TROUPE_TRY(as, standing_of(job));
   const auto told = std::make_shared<verdict>();
   heads::elector_options options;
   options.name = address;
@@ -116,9 +127,14 @@ result<std::unique_ptr<standby>> standby::begin(const config::job& job, const st
   options.expect = cluster::expect_head;
   options.tell = [](const std::string& text) { say(text); };
   options.settings = heads::shared_settings(job);
-  options.has_ended = [job] { return end_by_votes(job); };
+  options.has_ended = [job, told] {
+    const auto end = end_by_votes(job);
+    std::lock_guard lock(told->mutex);
+    told->by_votes = end.has_value();
+    return end;
+  };
   hear(options, told, signals);
-  auto out = std::make_unique<standby_system>(network, options, told);
+  auto out = std::make_unique<standby_system>(as, options, told);
   TROUPE_TRY(port, out->listen(config::at_head(job.cluster, address)));
   say(fmt::format("standing by for {} at {} (port {}; {} heads, {} voters)", job.job.name, address,
                   port, job.cluster.heads.size(), config::voters_of(job.cluster).size()));

@@ -10,6 +10,8 @@
 //   STB-1  It writes nothing but its vote, and holds no folder of the job.
 //   STB-2  Once it is to act it answers the other heads until it goes, so that none of them takes
 //     the silence of a head that reads its checkpoints for its end.
+//   STB-3  One that comes after the job's end, as the votes say it, leaves no secret of the job
+//     that was not there before. Where a head tells it of the end, that head has seen to it.
 #pragma once
 
 #include <memory>

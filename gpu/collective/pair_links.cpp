@@ -124,10 +124,7 @@ class matchmaker {
       if (ending.stop_requested())
         return error{errc::cancelled, fmt::format("group {} was aborted", group_)};
       if (pair_clock::now() >= end)
-        return error{errc::timeout,
-                     fmt::format("group {}: rank {} at {} has not connected in time", group_,
-                                 *missing, in_words(peers_[*missing])),
-                     "a peer has died or the network is down"};
+        return rank_missing(group_, *missing, in_words(peers_[*missing]));
       TROUPE_CHECK(dial_due());
       TROUPE_CHECK(wait(end));
     }

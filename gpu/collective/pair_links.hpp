@@ -30,6 +30,11 @@ inline constexpr error_kind<std::string_view, std::string_view, int> rank_not_pr
     "group {}: what listens at {} does not prove that it is rank {}",
     "another process has taken its port, or it is of another epoch"};
 
+/// Who has not come in time: the group, his rank in it, his address.
+inline constexpr error_kind<std::string_view, size_t, std::string_view> rank_missing{
+    "rank_missing", errc::timeout, "group {}: rank {} at {} has not connected in time",
+    "a peer has died or the network is down"};
+
 class pair_listener {
  public:
   static constexpr size_t most_strangers = 256;

@@ -80,6 +80,29 @@ struct cluster_with_spare : scripted_cluster {
 
 using names = std::vector<std::string>;
 
+/// Its monitor finds links of nodes to be sick.
+struct cluster_with_sick_link : cluster_with_spare {
+  explicit cluster_with_sick_link(bool second_spare = false)
+      : cluster_with_spare(options(second_spare)) {
+    if (second_spare) REQUIRE(join(3));
+  }
+  static scripted_cluster_options options(bool second_spare) {
+    auto o = with_spare();
+    o.monitor = true;
+    o.second_spare = second_spare;
+    return o;
+  }
+  void find_sick(const char* node) {
+    monitor.tell(target, make_msg<fbs::FindingTold>(context_of(0), [&](auto& t) {
+                   t.finding = std::make_unique<fbs::FindingT>();
+                   t.finding->name = "half_open_link";
+                   t.finding->node = node;
+                   t.finding->text = "no test comes to an end";
+                 }));
+  }
+  names evicted() { return status().values->coordinator->evicted; }
+};
+
 }  // namespace
 
 TEST_CASE("CRD-1: the run begins without its spares, and gives them no ranks") {
@@ -155,6 +178,83 @@ TEST_CASE("CRD-11: a spare that is lost is no event of the run, and is started a
   CHECK(f.ordered().empty());
   CHECK(f.run.take_all<fbs::AdmissionFailed>().empty());
   CHECK(f.state_of("c") == "absent");
+}
+
+TEST_CASE("CRD-21: a spare whose link is sick is evicted, and nobody else") {
+  cluster_with_sick_link f;
+  f.find_sick("c");
+  CHECK(f.evicted() == names{"c"});
+  CHECK(f.said("c is evicted (no test comes to an end)"));
+  CHECK(f.was_shut_down(2));
+  CHECK(f.ordered().empty());
+  CHECK(f.run.idle());
+  for (const size_t node : {0, 1}) {
+    CHECK_FALSE(f.was_shut_down(node));
+    CHECK(f.beat(node));
+  }
+  CHECK(f.join_again(2).error().is(node_evicted));
+}
+
+TEST_CASE("CRD-21: a node with ranks whose link is sick is lost where a spare can have its place") {
+  cluster_with_sick_link f;
+  f.find_sick("b");
+  f.find_sick("b");
+  const auto lost = f.lost();  // once
+  CHECK(lost.node == "b");
+  CHECK(lost.finding == "half_open_link");
+  CHECK(lost.how == "has a sick link (no test comes to an end)");
+  CHECK_FALSE(lost.ordered);
+  CHECK(f.evicted().empty());
+  CHECK(f.beat(1).error().is(left_the_cluster));
+  CHECK(f.beat(0));
+  CHECK(f.beat(2));
+  f.recover();
+  CHECK(f.ordered() == names{"b"});  // and is tested once more when it comes back (MON-9)
+  f.quiet(0);
+  f.quiet(2);
+  f.take_place(0, 0);
+  f.take_place(2, 1);
+  CHECK(f.crew().nodes[1]->node == "c");
+}
+
+TEST_CASE(
+    "CRD-21: without a spare, or once the run stops, a node with a sick link keeps its ranks") {
+  for (const bool stops : {false, true}) {
+    cluster_with_sick_link f;
+    if (stops)
+      f.person.tell(f.target, make_msg<fbs::StopTraining>(f.context_of(0)));
+    else
+      f.leave("c", "was killed");
+    f.run.take_all<fbs::StopTraining>();
+    f.find_sick("b");
+    CHECK(f.said("node b has a sick link (no test comes to an end), and keeps its ranks"));
+    CHECK(f.run.idle());
+    CHECK(f.evicted().empty());
+    CHECK(f.beat(1));
+  }
+}
+
+TEST_CASE("CRD-21: who has got a place again before its link is found to be sick loses it again") {
+  cluster_with_sick_link f(true);
+  f.lose(1);
+  for (const size_t node : {0, 2, 3}) f.quiet(node);
+  f.take_place(0, 0);
+  f.take_place(2, 1);
+  f.crew();
+  REQUIRE(f.join_again(1));
+  f.leave("d", "was killed", later_epoch);
+  f.lose(2, later_epoch + 1);  // b has the place, and no ranks yet
+  f.quiet(1);
+  f.nodes[3].die();
+  REQUIRE(f.join_again(3));
+  f.find_sick("b");
+  CHECK(f.run.idle());               // an event of this recovery
+  CHECK(f.evicted() == names{"b"});  // lost twice within an hour (EVC-2)
+  CHECK(f.join_again(1).error().is(node_evicted));
+  f.quiet(0);
+  f.take_place(0, 0);
+  f.take_place(3, 1);
+  CHECK(f.crew().nodes[1]->node == "d");
 }
 
 TEST_CASE("CRD-11: a spare that has too few cores is passed over, and the place waits") {

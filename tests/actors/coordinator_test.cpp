@@ -326,28 +326,6 @@ TEST_CASE("CRD-20: who is given up for silence is a lost host where the monitor 
   }
 }
 
-TEST_CASE("CRD-21: a spare whose link is sick is evicted, a node with ranks is not") {
-  for (const char* node : {"b", "c"}) {
-    scripted_cluster f({.recovers = true, .spare = true, .monitor = true});
-    REQUIRE(f.join(2));
-    f.begin();
-    f.monitor.tell(f.target, make_msg<fbs::FindingTold>(f.context_of(0), [&](auto& t) {
-                     t.finding = std::make_unique<fbs::FindingT>();
-                     t.finding->name = "half_open_link";
-                     t.finding->node = node;
-                     t.finding->text = "no test comes to an end";
-                   }));
-    const bool spare = *node == 'c';
-    CHECK(f.was_shut_down(2) == spare);
-    CHECK_FALSE(f.was_shut_down(1));
-    CHECK(f.run.idle());
-    CHECK(f.said("c is evicted (no test comes to an end)") == spare);
-    const auto again = f.join(2);
-    CHECK(!again == spare);
-    if (spare) CHECK(again.error().is(node_evicted));
-  }
-}
-
 TEST_CASE("coordinator: a heartbeat is answered with both clocks, by its members only") {
   scripted_cluster f;
   f.begin();

@@ -8,7 +8,11 @@
 #include <cmath>
 #include <map>
 
+#include "gpu/collective/pair_links.hpp"
+#include "messages/contract.hpp"
+#include "messages/message_list.hpp"
 #include "tests/actors/replicas.hpp"
+#include "tests/errors.hpp"
 
 using namespace troupe;
 using namespace troupe::train;
@@ -161,6 +165,31 @@ TEST_CASE("ENG-9: a rank that waits for one that never connects hears that it is
   CHECK_FALSE(connected.within(std::chrono::milliseconds(50)));
   (*made)->abort();
   CHECK(connected.why().code == errc::cancelled);
+}
+
+TEST_CASE("ENG-13: who does not connect is named while the run still waits for it") {
+  auto o = options_for(0, 2, gpu::optimizer_step_args::rule::adamw, gpu::dtype::f32);
+  const auto* asked = find_call_of("worker", message_traits<fbs::DataPlaneTable>::id);
+  REQUIRE(asked != nullptr);
+  CHECK(o.group_timeout / 3 < std::chrono::milliseconds(asked->timeout_ms) * 3 / 4);
+  o.group_timeout = std::chrono::milliseconds(600);
+  auto made = rank_engine::make(o);
+  REQUIRE(made);
+  auto other =
+      rank_engine::make(options_for(1, 2, gpu::optimizer_step_args::rule::adamw, gpu::dtype::f32));
+  REQUIRE(other);
+  pending built, connected;
+  (*made)->build(built.done());
+  built.get();
+  const auto own = (*made)->open_groups("127.0.0.1"), theirs = (*other)->open_groups("127.0.0.1");
+  REQUIRE(own);
+  REQUIRE(theirs);
+  const auto began = std::chrono::steady_clock::now();
+  (*made)->connect_groups({{own->front().name, {"", theirs->front().addresses[0]}}},
+                          connected.done());
+  const auto why = connected.why();
+  CHECK(std::chrono::steady_clock::now() - began < o.group_timeout);
+  CHECK(is_error(why, gpu::rank_missing, "data/0", "rank 1", "127.0.0.1", "ranks 0, 1"));
 }
 
 TEST_CASE("a rank holds its share of the state, and the whole of weights and gradients") {

@@ -34,7 +34,7 @@ constexpr std::array phases_of_start{
     phase_of_start{start_phase::attach_loaders, 1min, "attach the loaders: "},
     phase_of_start{start_phase::introduce_stages, 1min, "introduce the stages: "},
     phase_of_start{start_phase::open_data_plane, 1min, "open the data plane: "},
-    phase_of_start{start_phase::connect_data_plane, 1min, "connect the data plane: "},
+    phase_of_start{start_phase::connect_data_plane, 1min, "connect the data plane: rank 1 (b): "},
     phase_of_start{start_phase::load_weights, 30min, "load /first/step-00000002: "}};
 
 /// One whose phases before this have passed; all but the last partner have answered in it.

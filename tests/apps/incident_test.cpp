@@ -291,6 +291,26 @@ TEST_CASE("IKP-1: evidence that comes after the end is kept all the same, the en
   CHECK_FALSE(fs::exists(here / "incidents/0001"));
 }
 
+TEST_CASE(
+    "IKP-3: where the folder of its number is there, an incident is kept under the next one") {
+  scratch here;
+  incident_keeper acts(here.path, "tiny"), deposed(here.path, "tiny");
+  REQUIRE(acts.decided(evidence_of(killed(1)), noon));
+  REQUIRE(deposed.decided(evidence_of(killed(1)), noon));
+  CHECK(deposed.folder_of(1) == "incidents/0002");
+  CHECK(deposed.kept_as(1) == 2);
+  REQUIRE(acts.over(back(killed(1)), noon));
+  REQUIRE(acts.decided(evidence_of(killed(2)), noon));
+  REQUIRE(deposed.over(back(killed(1)), noon));
+  CHECK(acts.kept_as(1) == 1);
+  CHECK(acts.kept_as(2) == 3);
+  CHECK(kept_incidents(here.path) == std::vector<uint64_t>{1, 2, 3});
+  for (const auto n : {1, 2, 3})
+    CHECK(object_in(here / incident_folder(n) / "incident.json")["number"] == n);
+  CHECK(object_in(here / "incidents/0002/incident.json")["state"] == "over");
+  CHECK(object_in(here / "incidents/0003/incident.json")["state"] == "recovering");
+}
+
 TEST_CASE("IKP-2: a disk that is full ends nothing, and is told once an incident") {
   scratch here;
   incident_keeper keeper(here.path, "tiny");

@@ -56,11 +56,11 @@ struct conversation {
     const auto there = [&] { return (shown += screen.shown()).find(text) != shown.npos; };
     return console.until(there, screen.master.get());
   }
-  void types(std::string line) {
+  void types(const std::string& line) { presses(line + '\n'); }
+  void presses(const std::string& keys) {
     shown.clear();
-    line += '\n';
-    REQUIRE(write(screen.master.get(), line.data(), line.size()) ==
-            static_cast<ssize_t>(line.size()));
+    REQUIRE(write(screen.master.get(), keys.data(), keys.size()) ==
+            static_cast<ssize_t>(keys.size()));
   }
 };
 
@@ -219,6 +219,36 @@ TEST_CASE("console: at a terminal a person is asked, and what is not yes loses n
   REQUIRE(c.shows("Do it? [y/N] "));
   c.types("y");
   CHECK(r.up.wait() == 70);
+}
+
+TEST_CASE("console: at the question the end of the input is no, and one is asked again (LOS-1)") {
+  running r(with(layout(2, 1), {"checkpoint.every=0"}));
+  conversation c(r.address());
+  for (int i = 0; i < 2; ++i) {
+    c.types("kill run");
+    REQUIRE(c.shows("Do it? [y/N] "));
+    c.presses("\x04");  // Ctrl-D
+    REQUIRE(c.shows("not done"));
+    REQUIRE(c.shows("> "));
+  }
+  const auto sofar = static_cast<int64_t>(r.up.objects("step").size());
+  CHECK(r.up.until_step(sofar + 3));
+  c.types("kill run");
+  REQUIRE(c.shows("Do it? [y/N] "));
+  c.types("y");
+  CHECK(r.up.wait() == 70);
+}
+
+TEST_CASE("console: Ctrl-C at the question ends the console, and does nothing else (LOS-1)") {
+  running r(with(layout(2, 1), {"checkpoint.every=0"}));
+  conversation c(r.address());
+  c.types("kill run");
+  REQUIRE(c.shows("Do it? [y/N] "));
+  c.presses("\x03");
+  CHECK(c.console.wait() == 128 + SIGINT);
+  CHECK(c.shown.find("done") == std::string::npos);
+  const auto sofar = static_cast<int64_t>(r.up.objects("step").size());
+  CHECK(r.up.until_step(sofar + 3));
 }
 
 TEST_CASE("send: what was given is what is sent, whatever characters are in it") {

@@ -209,6 +209,36 @@ TEST_CASE("standby: one with other settings is refused, one that comes after the
   CHECK(late.err().find("the job is over: ") != std::string::npos);
 }
 
+TEST_CASE("standby: one that comes after the end leaves no secret of the job (STB-3)") {
+  const troupe::scratch signs;  // where nobody else's secrets are
+  const std::string usual = std::getenv("XDG_RUNTIME_DIR");
+  setenv("XDG_RUNTIME_DIR", signs.path.c_str(), 1);
+  const auto secrets = [&] {
+    size_t n = 0;
+    for (const auto& f : std::filesystem::recursive_directory_iterator(signs.path))
+      n += f.path().extension() == ".secret";
+    return n;
+  };
+  {
+    several_heads cluster({"train.steps=20"});
+    program up(cluster.job.up(cluster.sets));
+    REQUIRE(up.until_error_has("coordinator of t at"));
+    CHECK(secrets() == 1);
+    program node0(cluster.node("node0")), node1(cluster.node("node1"));
+    CHECK(up.wait() == 0);
+    CHECK(node0.wait() == 0);
+    CHECK(node1.wait() == 0);
+    CHECK(secrets() == 0);
+    program late(cluster.standby(2));
+    REQUIRE(late.until_error_has("standing by for t"));
+    CHECK(secrets() == 1);
+    CHECK(late.wait() == 0);
+    CHECK(late.err().find("the job is over") != std::string::npos);
+    CHECK(secrets() == 0);
+  }
+  setenv("XDG_RUNTIME_DIR", usual.c_str(), 1);
+}
+
 TEST_CASE("standby: an address that is none of the job's heads is refused") {
   several_heads cluster;
   auto words = cluster.standby(1);

@@ -219,3 +219,29 @@ TEST_CASE("MON-9: the links of a node that was lost over one are tested when it 
     CHECK(f.tests().empty());  // once
   }
 }
+
+TEST_CASE(
+    "RTN-1: tests of a node that came back are made again where they say nothing, then told") {
+  for (const bool well_at_last : {true, false}) {
+    tested_links f;
+    f.decide("n1", "half_open_link");
+    for (int i = 1; i <= returned_policy::most_tests; ++i) {
+      f.pass_with(2, f.everybody, true);
+      const auto first = f.tests();
+      REQUIRE(first.size() == 2);
+      const bool last = i == returned_policy::most_tests;
+      for (const auto& [nodes, test] : first)
+        if (last && well_at_last)
+          f.answer(test, true);
+        else
+          f.fail_with(test, exchange_under_way("n1"));
+      CHECK(f.tests().empty());
+      CHECK(f.notices().size() == (last && !well_at_last ? 1 : 0));
+      f.pass_with(590, f.everybody, true);
+      CHECK(f.tests().empty());
+      f.pass_with(10, f.everybody, true);
+    }
+    CHECK(f.tests().empty());
+    CHECK(f.coordinator.take_all<fbs::FindingTold>().empty());
+  }
+}
