@@ -51,7 +51,16 @@ inline train::job_plan plan_of_cluster(const scripted_cluster_options& o) {
   plan.job.parallel = {1, 2, config::pipeline_schedule::one_f_one_b};
   const auto grid = plan.job.grid();
   plan.ranks = {{{grid, 0}, 0, {0, 3}}, {{grid, 1}, 1, {3, 5}}};
-  if (o.swap_bytes > 0) plan.job.swap.dir = "/swap", plan.job.swap.host_bytes = o.swap_bytes;
+  if (o.swap_bytes > 0) {
+    plan.job.swap.dir = "/swap";
+    plan.job.swap.host_bytes = o.swap_bytes;
+    plan.model.layers = 5;
+    plan.model.hidden = plan.model.ffn = 64;
+    plan.model.heads = plan.model.kv_heads = 4;
+    plan.model.head_width = 16;
+    plan.model.vocab = 300;
+    plan.model.max_positions = plan.job.train.seq_len;
+  }
   if (!o.two_replicas) return plan;
   plan.job.parallel = {2, 1, config::pipeline_schedule::one_f_one_b};
   plan.job.train.micro_batch = 1;
