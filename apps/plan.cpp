@@ -168,7 +168,8 @@ std::string swap_text(const train::job_plan& plan, const std::vector<train::plan
   if (swap.dir.empty()) return "";
   if (!swaps(stages) || !swapped.forecast)
     return fmt::format(
-        "all of it fits into swap.host_bytes = {}: {} is not used ({} are the least, with it)\n",
+        "all of it fits into swap.host_bytes = {}: {} is not used; the least that this job could "
+        "have is {}\n",
         bytes_text(static_cast<uint64_t>(swap.host_bytes)), swap.dir,
         bytes_text(train::swap_floor_bytes(plan, train::threads_here(plan.job.cluster))));
   uint64_t on_disk = 0, on_its_way = 0;
@@ -255,7 +256,7 @@ std::string spares_text(const plan_arguments& a, const config::job& job) {
 std::vector<std::pair<int64_t, uint64_t>> fewer_of(const train::job_plan& plan) {
   std::vector<std::pair<int64_t, uint64_t>> out;
   const auto& rules = plan.job.recovery;
-  for (const auto n : train::replica_counts_that_fit(plan, train::threads_here(plan.job.cluster)))
+  for (const auto n : train::replica_counts_that_fit(plan))
     if (n < plan.job.parallel.data && rules.enabled && rules.fewer_replicas)
       if (const auto less = train::with_replicas(plan, n))
         out.emplace_back(n, train::largest_stage_bytes(train::plan_stages(*less)));
@@ -267,8 +268,9 @@ std::string fewer_text(const train::job_plan& plan) {
   const auto fewer = fewer_of(plan);
   if (all == 1) return "";
   const auto& rules = plan.job.recovery;
-  const bool some_lack_memory = rules.enabled && rules.fewer_replicas &&
-                                fewer.size() + 1 < train::replica_counts(plan.job).size();
+  const bool some_lack_memory =
+      rules.enabled && rules.fewer_replicas &&
+      train::replica_counts_that_fit(plan).size() < train::replica_counts(plan.job).size();
   const auto* lacking = some_lack_memory ? "; others need more than swap.host_bytes" : "";
   if (fewer.empty())
     return fmt::format("a node that stays away is waited for: no fewer replicas can go on{}\n",

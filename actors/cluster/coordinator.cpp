@@ -16,7 +16,6 @@
 #include "actors/checkpoint/replicator.hpp"
 #include "actors/cluster/coordinating.hpp"
 #include "actors/cluster/node.hpp"
-#include "actors/train/machine.hpp"
 #include "actors/train/run.hpp"
 #include "actors/train/swap_ranks.hpp"
 #include "io/config/load.hpp"
@@ -638,7 +637,7 @@ coordinator_actor::behavior_type coordinator(coordinator_pointer self, train::sp
   st.places = places_policy(static_cast<size_t>(job.cluster.places()));
   st.whole = st.record.plan;
   st.replicas = job.parallel.data;
-  st.replica_counts = train::replica_counts_that_fit(st.whole, train::threads_here(job.cluster));
+  st.replica_counts = train::replica_counts_that_fit(st.whole);
   st.recovering = goes_on(st);
   if (st.recovering) st.returns = {now_ns(*self), ns_of(defaults::rejoin_patience)};
   st.liveness.emplace(job.cluster.suspect_after_ms * ns_per_ms,

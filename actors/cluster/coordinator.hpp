@@ -62,9 +62,9 @@
 //   CRD-20  Who is given up for silence is a lost host where the monitor has said so since it was
 //     heard last, else a frozen process.
 //   CRD-21  A node without a place whose link the monitor finds to be sick is evicted. One that has
-//     got a place meanwhile is lost over it, as any other node with ranks, where the run recovers
-//     and a spare can have its place; else it stays: steps may be made all the same, and if none
-//     are, the monitor finds who holds them up.
+//     got a place meanwhile is lost over it, as any other node with ranks, where the run recovers,
+//     no other place has lost its node, and a spare can have its place; else it stays: steps may be
+//     made all the same, and if none are, the monitor finds who holds them up.
 //
 // Failure policy: a dead node is told to the run; a refused one is counted and the cluster goes on.
 #pragma once

@@ -113,7 +113,8 @@ std::string may_come_again(const std::string& name) {
 void lose_sick(coordinator_pointer self, uint32_t node, const std::string& name,
                const std::string& why) {
   auto& st = self->state;
-  const bool may = st.record.plan.job.recovery.enabled && !st.stopping;
+  const bool others = !lost_places(st).empty() || !st.ordered_out.empty();  // need the spares
+  const bool may = st.record.plan.job.recovery.enabled && !st.stopping && !others;
   if (may && successor_of(st, node))
     return node_lost(self, name, {fmt::format("has a sick link ({})", why), "half_open_link"});
   say(self, fmt::format("node {} has a sick link ({}), and keeps its ranks", name, why),

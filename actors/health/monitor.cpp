@@ -206,7 +206,6 @@ void judge_window(monitor_pointer self, const step_window& window) {
 
 void watch_ranks(monitor_state& st) {
   const auto& job = st.options.job;
-  st.returned = returned_policy(ns_of(defaults::suspicion_pause));
   const auto part = [](int64_t percent) { return static_cast<double>(percent) / 100; };
   st.steps = step_windows_policy(job.health.window_s * 1000 * ns_per_ms,
                                  static_cast<size_t>(job.grid().ranks()));
@@ -510,6 +509,7 @@ monitor_actor::behavior_type monitor(monitor_pointer self, monitor_options optio
   st.evidence = evidence_policy(ns_of(defaults::evidence_memory));
   st.logs = log_findings_policy(job.health.log_rule);
   st.suspicions = suspicion_policy(ns_of(defaults::suspicion_pause));
+  st.returned = returned_policy(ns_of(defaults::suspicion_pause));
   const auto part = [](int64_t percent) { return static_cast<double>(percent) / 100; };
   watch_ranks(st);
   st.hosts = silent_hosts(st.options.ask_host, ns_of(defaults::host_patience));

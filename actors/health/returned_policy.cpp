@@ -37,7 +37,7 @@ std::optional<std::string> returned_policy::begin(const std::map<std::string, in
 bool returned_policy::over(bool clear, int64_t now_ns) {
   auto tested = std::exchange(under_way_, {});
   if (clear || lost_again_ || tested.node.empty()) return true;
-  if (tested.tests >= most_tests) return false;
+  if (tested.tests >= most_tests || lost_.size() >= most_returned) return false;
   tested.next_ns = now_ns + pause_ns_;
   lost_.push_back(std::move(tested));
   return true;

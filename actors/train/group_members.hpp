@@ -15,7 +15,7 @@ namespace troupe::train {
 
 /// A group's error names members by their ranks in it; with which of the job these are.
 inline error of_members(const rank_group& group, error e) {
-  constexpr ptrdiff_t most = 16;
+  constexpr ptrdiff_t most = 64;
   const auto& all = group.members;
   const auto end = all.begin() + std::min(std::ssize(all), most);
   e.message += fmt::format(" (of the job these are ranks {}{})", fmt::join(all.begin(), end, ", "),

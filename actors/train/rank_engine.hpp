@@ -34,8 +34,9 @@
 //     links, and the rest by the saver; the vote is of both. Elsewhere the saver copies all. What
 //     fits comes back by links, too. Where a link is refused all the same, that checkpoint fails
 //     and later ones are copied.
-//   ENG-13 Who does not connect is given up while the run still waits, and the error names him: his
-//     ranks in the group and in the job, and his address.
+//   ENG-13 Where all members of a group but one are there, that one is given up while the run still
+//     waits, and the error says his rank in the group and his address, and which ranks of the job
+//     the members are (a group of the host's; of NCCL's nobody knows whom it misses).
 #pragma once
 
 #include <array>

@@ -10,6 +10,7 @@ namespace troupe::train {
 result<std::unique_ptr<stream_hash>> stream_hash::make(gpu::device& device, size_t piece_bytes) {
   std::unique_ptr<stream_hash> made(new stream_hash);
   made->state_ = {XXH64_createState(), XXH64_freeState};
+  if (!made->state_) return error{errc::no_memory, "no memory for a hash"};
   TROUPE_TRY(piece, io::io_buffer::make(piece_bytes));
   made->piece_ = std::move(piece);
   TROUPE_TRY(pinned, device.pin(made->piece().data(), made->piece().size()));

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "actors/job/replicas_policy.hpp"
+#include "actors/train/machine.hpp"
 #include "actors/train/swap_folder.hpp"
 
 namespace troupe::train {
@@ -30,13 +31,13 @@ uint64_t swap_floor_bytes(const job_plan& plan, int threads) {
   return most;
 }
 
-std::vector<int64_t> replica_counts_that_fit(const job_plan& whole, int threads) {
+std::vector<int64_t> replica_counts_that_fit(const job_plan& whole) {
   auto out = replica_counts(whole.job);
   if (whole.job.swap.dir.empty()) return out;
   std::erase_if(out, [&](int64_t n) {
     if (n == whole.job.parallel.data) return false;
     const auto plan = with_replicas(whole, n);
-    return !plan || !fits_swap_budget(*plan, threads);
+    return !plan || !fits_swap_budget(*plan, threads_here(plan->job.cluster));
   });
   return out;
 }

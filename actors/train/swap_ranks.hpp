@@ -23,7 +23,8 @@ status fits_swap_budget(const job_plan& plan, int threads);
 uint64_t swap_floor_bytes(const job_plan& plan, int threads);
 
 /// The numbers of replicas that a job can go on with (replica_counts), less those whose ranks need
-/// more than swap.host_bytes; always its own first.
-std::vector<int64_t> replica_counts_that_fit(const job_plan& whole, int threads);
+/// more than swap.host_bytes; always its own first. Each rank with the threads that it would have
+/// if all nodes were machines like this one: with fewer replicas a rank may have more.
+std::vector<int64_t> replica_counts_that_fit(const job_plan& whole);
 
 }  // namespace troupe::train

@@ -141,7 +141,8 @@ class editor {
 status ask_person(const std::string& loss) {
   say_as_is(fmt::format("{}. Do it? [y/N] ", loss));
   std::string answer;
-  if (!std::getline(std::cin, answer)) {
+  if (!std::getline(std::cin, answer) || std::cin.eof()) {
+    answer.clear();
     std::cin.clear();
     std::clearerr(stdin);
     say_as_is("\n");

@@ -40,7 +40,8 @@ struct group_options {
   std::stop_token ending = {};  ///< who asks it to stop ends a connect() that waits
 };
 
-/// Memory that a group's sums take beside what they are given, bytes, at most.
+/// Memory that scattered sums of a group of the host's take beside what they are given, bytes, at
+/// most.
 constexpr size_t group_memory_bytes = size_t{2} << 20;
 
 /// A connected group. Operations enqueue on the given stream and never block the caller.

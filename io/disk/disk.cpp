@@ -12,6 +12,7 @@
 #include <fmt/format.h>
 
 #include "io/base/mapped_pages.hpp"
+#include "io/base/poison.hpp"
 #include "io/disk/buffer_size.hpp"
 
 namespace troupe::io {
@@ -64,10 +65,9 @@ io_buffer::io_buffer(slot lease, size_t bytes) : lease_(std::move(lease)) {
 }
 
 void io_buffer::free_memory::operator()(std::byte* p) const noexcept {
-  if (mapped_bytes > 0)
-    unmap_pages(p, mapped_bytes);
-  else
-    std::free(p);
+  if (mapped_bytes == 0) return std::free(p);
+  unpoison(p, mapped_bytes);
+  unmap_pages(p, mapped_bytes);
 }
 
 io_buffer io_buffer::allocate(size_t bytes) {
@@ -76,11 +76,12 @@ io_buffer io_buffer::allocate(size_t bytes) {
   const bool mapped = whole >= huge_page_bytes;
   auto booked = process_memory().book(memory_holder::current(), whole);
   if (!booked) throw memory_refused(booked.error());
-  auto* memory =
-      static_cast<std::byte*>(mapped ? map_pages(whole) : std::aligned_alloc(disk_block, whole));
+  auto* memory = static_cast<std::byte*>(mapped ? map_pages(whole + guard_bytes)
+                                                : std::aligned_alloc(disk_block, whole));
   if (memory == nullptr) throw std::bad_alloc();
   if (!mapped) std::memset(memory, 0, whole);
-  buffer.memory_ = {memory, free_memory{mapped ? whole : 0}};
+  if (mapped && guard_bytes > 0) poison(memory + whole, guard_bytes);
+  buffer.memory_ = {memory, free_memory{mapped ? whole + guard_bytes : 0}};
   buffer.booking_ = std::move(*booked);
   buffer.bytes_ = {memory, bytes};
   return buffer;

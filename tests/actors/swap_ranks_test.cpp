@@ -6,6 +6,7 @@
 #include <doctest/doctest.h>
 
 #include "actors/job/replicas_policy.hpp"
+#include "actors/train/machine.hpp"
 #include "actors/train/swap_folder.hpp"
 #include "io/config/load.hpp"
 #include "tests/errors.hpp"
@@ -30,7 +31,7 @@ job_plan plan_of_four(int64_t host_bytes) {
 }
 
 int64_t floor_of(const job_plan& plan) {
-  return static_cast<int64_t>(swap_floor_bytes(plan, 1));
+  return static_cast<int64_t>(swap_floor_bytes(plan, threads_here(plan.job.cluster)));
 }
 
 using numbers = std::vector<int64_t>;
@@ -39,20 +40,19 @@ using numbers = std::vector<int64_t>;
 
 TEST_CASE("replicas that swap: numbers whose slices need more memory than there is are left out") {
   const auto all = plan_of_four(int64_t{1} << 40);
-  CHECK(replica_counts_that_fit(all, 1) == numbers{4, 2, 1});
+  CHECK(replica_counts_that_fit(all) == numbers{4, 2, 1});
   const auto two = with_replicas(all, 2);
   REQUIRE(two);
   const auto floor4 = floor_of(all), floor2 = floor_of(*two);
   REQUIRE(floor4 < floor2);
-  CHECK(fits_swap_budget(plan_of_four(floor4), 1));
-  const auto fitting = replica_counts_that_fit(plan_of_four(floor2 - 1), 1);
+  CHECK(fits_swap_budget(plan_of_four(floor4), threads_here(all.job.cluster)));
+  const auto fitting = replica_counts_that_fit(plan_of_four(floor2 - 1));
   CHECK(std::find(fitting.begin(), fitting.end(), 4) != fitting.end());
   CHECK(std::find(fitting.begin(), fitting.end(), 2) == fitting.end());
-  const auto at_two = replica_counts_that_fit(plan_of_four(floor2), 1);
+  const auto at_two = replica_counts_that_fit(plan_of_four(floor2));
   CHECK(std::find(at_two.begin(), at_two.end(), 2) != at_two.end());
-  CHECK(replica_counts_that_fit(plan_of_four(1), 1) ==
-        numbers{4});  // its own is for others to judge
+  CHECK(replica_counts_that_fit(plan_of_four(1)) == numbers{4});  // its own is for others to judge
   auto no_swap = plan_of_four(1);
   no_swap.job.swap.dir.clear();
-  CHECK(replica_counts_that_fit(no_swap, 1) == numbers{4, 2, 1});
+  CHECK(replica_counts_that_fit(no_swap) == numbers{4, 2, 1});
 }

@@ -224,10 +224,10 @@ TEST_CASE("console: at a terminal a person is asked, and what is not yes loses n
 TEST_CASE("console: at the question the end of the input is no, and one is asked again (LOS-1)") {
   running r(with(layout(2, 1), {"checkpoint.every=0"}));
   conversation c(r.address());
-  for (int i = 0; i < 2; ++i) {
+  for (const char* keys : {"\x04", "\x04", "y\x04\x04", "\x04"}) {  // Ctrl-D
     c.types("kill run");
     REQUIRE(c.shows("Do it? [y/N] "));
-    c.presses("\x04");  // Ctrl-D
+    c.presses(keys);
     REQUIRE(c.shows("not done"));
     REQUIRE(c.shows("> "));
   }
@@ -246,7 +246,6 @@ TEST_CASE("console: Ctrl-C at the question ends the console, and does nothing el
   REQUIRE(c.shows("Do it? [y/N] "));
   c.presses("\x03");
   CHECK(c.console.wait() == 128 + SIGINT);
-  CHECK(c.shown.find("done") == std::string::npos);
   const auto sofar = static_cast<int64_t>(r.up.objects("step").size());
   CHECK(r.up.until_step(sofar + 3));
 }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "tests/apps/runtime_folder.hpp"
 #include "tests/cluster/survivors.hpp"
 
 using namespace troupe::cluster_test;
@@ -211,8 +212,7 @@ TEST_CASE("standby: one with other settings is refused, one that comes after the
 
 TEST_CASE("standby: one that comes after the end leaves no secret of the job (STB-3)") {
   const troupe::scratch signs;  // where nobody else's secrets are
-  const std::string usual = std::getenv("XDG_RUNTIME_DIR");
-  setenv("XDG_RUNTIME_DIR", signs.path.c_str(), 1);
+  const troupe::runtime_folder runtime(signs.path);
   const auto secrets = [&] {
     size_t n = 0;
     for (const auto& f : std::filesystem::recursive_directory_iterator(signs.path))
@@ -236,7 +236,6 @@ TEST_CASE("standby: one that comes after the end leaves no secret of the job (ST
     CHECK(late.err().find("the job is over") != std::string::npos);
     CHECK(secrets() == 0);
   }
-  setenv("XDG_RUNTIME_DIR", usual.c_str(), 1);
 }
 
 TEST_CASE("standby: an address that is none of the job's heads is refused") {

@@ -220,6 +220,16 @@ TEST_CASE("MON-9: the links of a node that was lost over one are tested when it 
   }
 }
 
+TEST_CASE("MON-9: they are where the next epoch has another number of replicas, too") {
+  tested_links f;
+  f.decide("n1", "half_open_link");
+  f.run->publish([](fbs::StatusValuesT& v) { values_of<fbs::RunStatusT>(v).replicas = 2; });
+  f.person.tell(f.target, make_msg<fbs::StepDone>(f.context_of(health::test::monitor_epoch + 1),
+                                                  [&](auto& d) { d.step = f.step; }));
+  f.pass_with(2, f.everybody, true);
+  CHECK(f.tests().size() == 2);
+}
+
 TEST_CASE(
     "RTN-1: tests of a node that came back are made again where they say nothing, then told") {
   for (const bool well_at_last : {true, false}) {
