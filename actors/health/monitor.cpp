@@ -509,7 +509,7 @@ monitor_actor::behavior_type monitor(monitor_pointer self, monitor_options optio
   st.evidence = evidence_policy(ns_of(defaults::evidence_memory));
   st.logs = log_findings_policy(job.health.log_rule);
   st.suspicions = suspicion_policy(ns_of(defaults::suspicion_pause));
-  st.returned = returned_policy(ns_of(defaults::suspicion_pause));
+  st.returned = returned_policy(returned_policy::usual_pause_s * 1'000'000'000);
   const auto part = [](int64_t percent) { return static_cast<double>(percent) / 100; };
   watch_ranks(st);
   st.hosts = silent_hosts(st.options.ask_host, ns_of(defaults::host_patience));

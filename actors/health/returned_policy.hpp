@@ -23,7 +23,8 @@ namespace troupe::health {
 class returned_policy {
  public:
   static constexpr size_t most_returned = 64;  ///< further ones are not tested
-  static constexpr int most_tests = 3;         ///< of a node that they say nothing of
+  static constexpr int most_tests = 5;         ///< of a node that they say nothing of
+  static constexpr int64_t usual_pause_s = 20;  ///< longer than an examination or a group's test
 
   explicit returned_policy(int64_t pause_ns = 0) : pause_ns_(pause_ns) {}
 

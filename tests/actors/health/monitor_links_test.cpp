@@ -247,9 +247,9 @@ TEST_CASE(
           f.fail_with(test, exchange_under_way("n1"));
       CHECK(f.tests().empty());
       CHECK(f.notices().size() == (last && !well_at_last ? 1 : 0));
-      f.pass_with(590, f.everybody, true);
+      f.pass_with(returned_policy::usual_pause_s - 4, f.everybody, true);
       CHECK(f.tests().empty());
-      f.pass_with(10, f.everybody, true);
+      f.pass_with(5, f.everybody, true);
     }
     CHECK(f.tests().empty());
     CHECK(f.coordinator.take_all<fbs::FindingTold>().empty());
