@@ -45,7 +45,6 @@ void add_rank(swap_forecast& out, const job_plan& plan, const planned_stage& sta
       work_of(gpu::traffic_of_step(plan.model, one_version, budget), o.shape.recompute));
   out.least += work_of(gpu::traffic_of_step(plan.model, o.shape, unclipped), false).whole();
   out.overhead_bytes = std::max(out.overhead_bytes, process_overhead_bytes(plan.job, o));
-  out.floor_bytes = std::max(out.floor_bytes, swap_floor_bytes(plan.job, o));
 }
 
 }  // namespace
@@ -64,6 +63,7 @@ std::optional<swap_forecast> forecast_swap(const job_plan& plan) {
     ranks.push_back(std::move(o));
   }
   if (!out) return std::nullopt;
+  out->floor_bytes = swap_floor_bytes(plan, threads_here(plan.job.cluster));
   for (const auto& o : ranks)
     add_rank(*out, plan, stages[static_cast<size_t>(o.at.place().pipeline)], o);
   return out;

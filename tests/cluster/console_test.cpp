@@ -71,6 +71,27 @@ const json* find(const json& view, const std::string& path) {
   return nullptr;
 }
 
+/// Asked whether the run may be killed, a person presses such keys, none of which is yes: it makes
+/// steps still. Then he says yes.
+void asks_until_yes(const std::vector<std::string>& answers) {
+  running r(with(layout(2, 1), {"checkpoint.every=0"}));
+  conversation c(r.address());
+  for (const auto& keys : answers) {
+    CAPTURE(keys);
+    c.types("kill run");
+    REQUIRE(c.shows("Do it? [y/N] "));
+    c.presses(keys);
+    REQUIRE(c.shows("not done"));
+    REQUIRE(c.shows("> "));
+  }
+  const auto sofar = static_cast<int64_t>(r.up.objects("step").size());
+  CHECK(r.up.until_step(sofar + 3));
+  c.types("kill run");
+  REQUIRE(c.shows("Do it? [y/N] "));
+  c.types("y");
+  CHECK(r.up.wait() == 70);
+}
+
 }  // namespace
 
 TEST_CASE("console: the epoch that is shown is the cluster's, which grows with each start") {
@@ -203,40 +224,11 @@ TEST_CASE("console: an order that would lose steps is refused where nobody says 
 }
 
 TEST_CASE("console: at a terminal a person is asked, and what is not yes loses nothing (LOS-1)") {
-  running r(with(layout(2, 1), {"checkpoint.every=0"}));
-  conversation c(r.address());
-  for (const char* answer : {"n", "", "no", "Y?", "yes please"}) {
-    CAPTURE(answer);
-    c.types("kill run");
-    REQUIRE(c.shows("Do it? [y/N] "));
-    c.types(answer);
-    REQUIRE(c.shows("not done"));
-    REQUIRE(c.shows("> "));
-  }
-  const auto sofar = static_cast<int64_t>(r.up.objects("step").size());
-  CHECK(r.up.until_step(sofar + 3));
-  c.types("kill run");
-  REQUIRE(c.shows("Do it? [y/N] "));
-  c.types("y");
-  CHECK(r.up.wait() == 70);
+  asks_until_yes({"n\n", "\n", "no\n", "Y?\n", "yes please\n"});
 }
 
 TEST_CASE("console: at the question the end of the input is no, and one is asked again (LOS-1)") {
-  running r(with(layout(2, 1), {"checkpoint.every=0"}));
-  conversation c(r.address());
-  for (const char* keys : {"\x04", "\x04", "y\x04\x04", "\x04"}) {  // Ctrl-D
-    c.types("kill run");
-    REQUIRE(c.shows("Do it? [y/N] "));
-    c.presses(keys);
-    REQUIRE(c.shows("not done"));
-    REQUIRE(c.shows("> "));
-  }
-  const auto sofar = static_cast<int64_t>(r.up.objects("step").size());
-  CHECK(r.up.until_step(sofar + 3));
-  c.types("kill run");
-  REQUIRE(c.shows("Do it? [y/N] "));
-  c.types("y");
-  CHECK(r.up.wait() == 70);
+  asks_until_yes({"\x04", "\x04", "y\x04\x04", "\x04"});  // Ctrl-D
 }
 
 TEST_CASE("console: Ctrl-C at the question ends the console, and does nothing else (LOS-1)") {
