@@ -98,13 +98,37 @@ status shares(const train::job_plan& plan) {
   return {};
 }
 
+/// Whether the files fit once the checkpoint has become some of them.
+bool fits_by_consuming(train::swap_room room, const std::filesystem::path& dir,
+                       const std::filesystem::path& checkpoint) {
+  if (!room.must_consume()) return false;
+  room.free_bytes += train::takeable_bytes(dir, checkpoint);
+  return room.fits();
+}
+
 /// What of the job lives on a drive must find room there, where this machine runs it.
-status swap_room(const train::job_plan& plan) {
-  if (plan.job.cluster.launch != config::launch_mode::local) return {};
-  const auto needs = train::swap_needs_of(plan);
-  if (needs.bytes == 0) return {};
-  return train::check_swap_room(plan.job.swap.dir, needs.bytes, needs.checkpoints,
-                                plan.job.job.name);
+void check_swap_room(const readiness& r, train::findings& found) {
+  const auto& job = r.plan->job;
+  if (job.cluster.launch != config::launch_mode::local) return;
+  const auto needs = train::swap_needs_of(*r.plan);
+  if (needs.bytes == 0) return;
+  auto fits = train::check_swap_room(job.swap.dir, needs.bytes, needs.checkpoints, job.job.name);
+  if (fits) return;
+  const auto room = train::swap_room_of(job.swap.dir, needs.bytes, needs.checkpoints, job.job.name);
+  if (!room || !r.resume || !fits_by_consuming(*room, job.swap.dir, r.resume->path))
+    return found.refuse("swap.dir", fits.error());
+  if (job.swap.consume)
+    return found.remarks.push_back(fmt::format(
+        "warning: there is no room for the state beside {}: its files become the state, "
+        "and it is given up (swap.consume); until the next checkpoint a kill costs the "
+        "run",
+        r.resume->path.string()));
+  auto why = fits.error();
+  why.hint = fmt::format(
+      "free space there; or --set swap.consume=true: the files of {} become the "
+      "state, and it is given up",
+      r.resume->path.string());
+  found.refuse("swap.dir", std::move(why));
 }
 
 /// The complete checkpoints of both tiers.
@@ -170,7 +194,6 @@ readiness readiness_of(const config::job& job, const train::machine& machine,
     train::settle_host_bytes(plan->job, machine.memory_bytes);
     found.add(train::judge(*plan, machine));
     if (found.problems.empty()) found.note("checkpoint.slot_bytes", shares(*plan));
-    if (found.problems.empty()) found.note("swap.dir", swap_room(*plan));
     auto inputs = train::check_inputs(*plan);
     found.add({{}, std::move(inputs.problems)});
     r.of_data = std::move(inputs.notes);
@@ -180,6 +203,7 @@ readiness readiness_of(const config::job& job, const train::machine& machine,
   }
   if (can_look) check_checkpoints(job, resume, r, found);
   compare_with_checkpoint(r, found);
+  if (r.plan && found.problems.empty()) check_swap_room(r, found);
   r.remarks = std::move(found.remarks);
   r.problems = std::move(found.problems);
   return r;

@@ -57,6 +57,9 @@ struct engine_options {
   std::vector<int> keeps = {};
   std::filesystem::path swap_dir = {};  ///< of chunks that shape.where has on disk
   bool swap_verify = true;
+  /// Where the drive has no room for both, a restored checkpoint's files become the state, and it
+  /// is removed.
+  bool swap_consume = false;
   gpu::clip_way swap_clip = gpu::clip_way::automatic;
   uint64_t process_bytes = 0;  ///< that its process may hold (memory_account); 0: no limit
   int64_t recheck_every = 0;  ///< steps from one rechecked layer to the next

@@ -176,6 +176,7 @@ class rank_engine : public engine {
   bool links_into(const std::filesystem::path& partial) const;
   gpu::chunk_taker taker(const std::filesystem::path& folder, const io::checkpoint::reader& from,
                          gpu::restored what);
+  status consume(const std::filesystem::path& folder);
   void save_by_links(uint64_t step, const std::filesystem::path& partial, bool last,
                      gpu::state_saver::completion done);
   gpu::stage_model::chunk_done when_gradient_is_whole();
@@ -201,6 +202,7 @@ class rank_engine : public engine {
   std::optional<swap_folder> swap_folder_;
   std::unique_ptr<gpu::swapper> swap_;  ///< null where all is in memory
   std::atomic<bool> links_{false};      ///< into options_.checkpoint_folder (ENG-12)
+  bool consumes_ = false;               ///< what is restored (options_.swap_consume)
   std::vector<op_order> forwards_;      ///< of this step, where its passes may be made twice
   std::optional<op_order> last_backward_;
   std::atomic<gpu::update_order> order_{gpu::update_order::behind_backward};  ///< of this step

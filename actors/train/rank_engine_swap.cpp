@@ -4,12 +4,22 @@
 #include <mutex>
 #include <optional>
 
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+
 #include "actors/train/rank_engine.hpp"
+#include "actors/train/swap_folder.hpp"
 #include "gpu/swap/step_traffic.hpp"
+#include "io/base/error_kind.hpp"
+#include "io/checkpoint/hold.hpp"
+#include "io/checkpoint/retention.hpp"
 
 namespace troupe::train {
 
 status rank_engine::open_swap(gpu::stage_model& model) {
+  const auto on_disk = gpu::plan_stage(options_.model, options_.shape).on_disk;
+  const auto room = swap_room_of(options_.swap_dir, on_disk, {}, options_.job);
+  consumes_ = options_.swap_consume && room && room->must_consume();
   TROUPE_TRY(folder, swap_folder::make(options_.swap_dir, options_.job, options_.at.rank));
   swap_folder_.emplace(std::move(folder));
   gpu::swap_options o;
@@ -17,6 +27,7 @@ status rank_engine::open_swap(gpu::stage_model& model) {
   o.verify = options_.swap_verify;
   links_ = swap_folder_->links_into(options_.checkpoint_folder);
   if (links_) o.job = options_.job;
+  o.files_later = consumes_;
   o.failed = [this](const status& s) { note_failure(s); };
   o.around = [this](gpu::stream& s, gpu::swap_op kind, int chunk, uint64_t bytes,
                     const std::function<void()>& enqueue) {
@@ -123,6 +134,25 @@ gpu::chunk_taker rank_engine::taker(const std::filesystem::path& folder,
       if (file.name == name) return swap_->adopt(chunk, folder / name, file, ending_.get_token());
     return false;
   };
+}
+
+/// A checkpoint whose files were to become the state.
+inline constexpr error_kind<std::string, std::string> not_given_up{
+    "not_given_up", errc::bad_config, "{} is not given up (swap.consume): {}",
+    "free space on the drive, so that the state fits beside it"};
+
+/// The state is a restored checkpoint's, and all of it is there: the swap files are its own by now.
+status rank_engine::consume(const std::filesystem::path& folder) {
+  namespace cp = io::checkpoint;
+  auto& files = io::local_files();
+  if (const auto held = cp::holds_of(files, folder); !held.empty())
+    return not_given_up(folder.string(), fmt::format("{} holds it", held.front().by));
+  const auto name = cp::parse_folder_name(folder.filename().string());
+  if (!name) return not_given_up(folder.string(), "it is not called as a checkpoint is");
+  spdlog::warn("{} is given up: its files are the state of this run (swap.consume)",
+               folder.string());
+  TROUPE_CHECK(cp::remove(files, {folder, *name, 0, "its files are the state of a run"}));
+  return swap_->take_for_good();
 }
 
 /// How this step's chunks are updated, by what the ones before it have shown.

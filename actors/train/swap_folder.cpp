@@ -144,6 +144,7 @@ status settle_swap(engine_options& options, const config::job& job) {
   if (job.swap.dir.empty()) return {};
   options.swap_dir = job.swap.dir;
   options.swap_verify = job.swap.verify;
+  options.swap_consume = job.swap.consume;
   options.process_bytes = static_cast<uint64_t>(job.swap.host_bytes) -
                           std::min(static_cast<uint64_t>(job.swap.host_bytes), program_bytes);
   options.swap_clip = way_of(job.swap.clip);
@@ -190,6 +191,15 @@ result<swap_room> swap_room_of(const fs::path& dir, uint64_t bytes, const beside
   const auto free = static_cast<uint64_t>(facts.f_bavail) * static_cast<uint64_t>(facts.f_bsize);
   const bool shared = checkpoints.bytes > 0 && same_device(there, present_of(checkpoints.dir));
   return swap_room{bytes, shared ? checkpoints.bytes : 0, free + left_by(job, dir)};
+}
+
+uint64_t takeable_bytes(const fs::path& dir, const fs::path& checkpoint) {
+  uint64_t out = 0;
+  std::error_code failed;
+  if (!same_device(present_of(dir), checkpoint)) return out;
+  for (const auto& f : fs::directory_iterator(checkpoint, failed))
+    if (f.is_regular_file(failed)) out += f.file_size(failed);
+  return out;
 }
 
 status check_swap_room(const fs::path& dir, uint64_t bytes, const beside_swap& checkpoints,

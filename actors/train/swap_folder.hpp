@@ -76,11 +76,16 @@ struct swap_room {
   uint64_t checkpoint_bytes = 0;  ///< those that go to the same file system
   uint64_t free_bytes = 0;
   bool fits() const { return free_bytes >= swap_bytes + checkpoint_bytes; }
+  /// Whether the files fit only once a checkpoint has become some of them (swap.consume).
+  bool must_consume() const { return free_bytes < swap_bytes; }
 };
 /// Of swap files of `bytes` in the folder, or where it will be made. What an ended process of the
 /// job has left there counts as free: its next one removes that first. Errors: swap_is_memory, io.
 result<swap_room> swap_room_of(const std::filesystem::path& dir, uint64_t bytes,
                                const beside_swap& checkpoints, std::string_view job = {});
+
+/// Bytes of a checkpoint that swap files can take over by links: all, on the same file system.
+uint64_t takeable_bytes(const std::filesystem::path& dir, const std::filesystem::path& checkpoint);
 
 /// Whether that fits. Errors: the two above.
 status check_swap_room(const std::filesystem::path& dir, uint64_t bytes,

@@ -118,8 +118,9 @@ status incident_folders::make(uint64_t number) {
   if (there >= most_incident_folders) return too_many_incidents(base.string(), there);
   const auto folder = output_ / incident_folder(number);
   if (::mkdir(folder.c_str(), 0777) == 0) {
-    made_ = number;  // though its name may not be durable yet
-    return io::fsync_directory(base);
+    made_ = number;
+    durable_ = false;
+    return {};
   }
   if (errno == EEXIST) return folder_is_there(folder.string());
   return error::system(fmt::format("make {}", folder.string()), errno);
@@ -127,6 +128,8 @@ status incident_folders::make(uint64_t number) {
 
 result<std::string> incident_folders::write(uint64_t number, const incident_files& files) {
   if (made_ != number) TROUPE_CHECK(make(number));
+  if (!durable_) TROUPE_CHECK(io::fsync_directory(output_ / incidents_folder));
+  durable_ = true;
   const auto name = incident_folder(number);
   const auto folder = output_ / name;
   if (!files.waits_text.empty())

@@ -82,6 +82,7 @@ class incident_folders {
 
   std::filesystem::path output_;
   std::optional<uint64_t> made_;  ///< the last
+  bool durable_ = false;          ///< its name is
 };
 
 }  // namespace troupe::apps

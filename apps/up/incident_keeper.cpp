@@ -1,6 +1,8 @@
 // From messages to a folder.
 #include "apps/up/incident_keeper.hpp"
 
+#include <algorithm>
+
 #include <nlohmann/json.hpp>
 
 #include "actors/base/defaults.hpp"
@@ -60,11 +62,12 @@ report::incident_decision decision_in(const msg<fbs::Evidence>& m, const fbs::Ev
 bool incident_keeper::begin(const fbs::IncidentT& fault, wall_clock::time_point now) {
   if (doc_ && doc_->fault.number > fault.number) return false;
   if (!doc_ || doc_->fault.number < fault.number) {
+    if (doc_) before_ = {doc_->fault.number, kept_as(doc_->fault.number), folder_};
     doc_.emplace();
     doc_->job = job_;
     doc_->noticed_unix_ms = unix_ms(now) - ms_of(fault.ago_s);
+    kept_as_ = std::max(fault.number, before_.folder.empty() ? 0 : before_.kept_as + 1);  // IKP-3
     waits_text_ = waits_dot_ = folder_ = {};
-    kept_as_ = fault.number;
     over_.reset();
   }
   if (!doc_->over) doc_->fault = fault;  // IKP-1
@@ -123,10 +126,12 @@ status incident_keeper::look_again(wall_clock::time_point now) {
 }
 
 uint64_t incident_keeper::kept_as(uint64_t number) const {
+  if (before_.number == number) return before_.kept_as;
   return doc_ && doc_->fault.number == number && !folder_.empty() ? kept_as_ : number;
 }
 
 std::string incident_keeper::folder_of(uint64_t number) const {
+  if (before_.number == number) return before_.folder;
   return doc_ && doc_->fault.number == number ? folder_ : std::string();
 }
 

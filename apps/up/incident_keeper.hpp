@@ -36,7 +36,8 @@ class incident_keeper {
   /// Writes it again where a black box has come since; for a while after its end (`over_for`).
   status look_again(wall_clock::time_point now);
 
-  /// The folder of that incident, in the output; empty: it has none.
+  /// The folder of that incident, of the newest or of the one before it, which may end later; in
+  /// the output; empty: it has none.
   std::string folder_of(uint64_t number) const;
   /// Under which number that incident is kept: its own, or another (IKP-3).
   uint64_t kept_as(uint64_t number) const;
@@ -54,6 +55,10 @@ class incident_keeper {
   std::string folder_;                          ///< its; empty: not written yet
   std::optional<wall_clock::time_point> over_;  ///< black boxes are still looked for
   uint64_t kept_as_ = 0;                        ///< the number of its folder
+  struct {
+    uint64_t number = 0, kept_as = 0;
+    std::string folder = {};
+  } before_;                                    ///< the incident before it
   uint64_t told_ = 0;                           ///< of which incident a failure was told
 };
 

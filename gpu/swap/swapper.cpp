@@ -105,7 +105,7 @@ status swapper::make_file(int chunk) {
   c.state.name = options_.folder / name;
   c.next.name = options_.folder / next_folder / name;
   c.spare.name = options_.folder / spare_folder / name;
-  TROUPE_CHECK(make_version(c, c.state));
+  if (!options_.files_later) TROUPE_CHECK(make_version(c, c.state));
   if (where_.speculates) TROUPE_CHECK(make_version(c, c.next));
   if (!c.layout.has_weights()) return {};
   const auto make = [&](named_file& f, const char* kind) -> status {
@@ -504,6 +504,7 @@ void swapper::await_quiet(const chunk_state& c) const {
 status swapper::write(int chunk, part which, const value_source& values) {
   auto& c = at(chunk);
   await_quiet(c);
+  TROUPE_CHECK(make_version(c, c.state));
   if (c.kept) TROUPE_CHECK(own_again(chunk));  // SWP-7
   if (which != part::master) TROUPE_CHECK(zero_moments(chunk));
   if (auto& f = weights_of(chunk); which == part::master && f.occupant == chunk) f.occupant = -1;

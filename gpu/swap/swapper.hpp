@@ -44,6 +44,8 @@
 //   SWP-9  Updates that may be dropped go into files that nobody reads. Whether they count is asked
 //          once, for all of them, behind the last; dropped, they leave files and sums as they were,
 //          and weights that memory holds are read again.
+//   SWP-10 Where files are made later (files_later) a file that was adopted is not written before
+//          it is this swapper's alone (take_for_good).
 #pragma once
 
 #include <array>
@@ -74,6 +76,9 @@ struct swap_options {
   bool verify = true;            ///< SWP-5
   /// Whose checkpoints take the files by links (keep); empty: none do.
   std::string job = {};
+  /// Files of state are made when something is written to them first, or are adopted: for a drive
+  /// without room for the files and the checkpoint that a run goes on from.
+  bool files_later = false;
   io::swap_io_options io = {};
   /// Told of the first failure, on a stream's thread; must not wait.
   std::function<void(const status&)> failed = {};
@@ -97,6 +102,14 @@ inline constexpr error_kind<std::string> links_refused{
 /// After the last checkpoint of a run its state is that checkpoint's.
 inline constexpr error_kind<> state_given_away{
     "state_given_away", errc::bug, "the state has gone into the last checkpoint of the run"};
+
+/// A file that was to be this run's alone.
+inline constexpr error_kind<std::string, uint64_t> still_has_names{
+    "still_has_names", errc::bad_data,
+    "{} cannot be written in place: it has {} names more, outside of the swap folder",
+    "somebody linked a file of the checkpoint that was given up; swap.consume = false reads it "
+    "into "
+    "new files"};
 
 /// A checkpoint that takes the files.
 struct keep_order {
@@ -144,6 +157,9 @@ class swapper final : public chunk_mover {
   /// Blocks; the chunk is quiet.
   bool adopt(int chunk, const std::filesystem::path& shard, const io::checkpoint::file_entry& entry,
              const std::stop_token& ending = {});
+  /// Says that the checkpoint whose files were adopted is no more: they are written in place from
+  /// now on. Blocks; all chunks are quiet. Errors: io; still_has_names.
+  status take_for_good();
 
   void fetch_weights(stream& s, int chunk) override;
   void release_weights(stream& s, int chunk) override;

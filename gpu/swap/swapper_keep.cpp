@@ -5,7 +5,8 @@
 //   update goes into the next file where a checkpoint has this one; the last group of a chunk gives
 //          that file the chunk's name, and the other is the checkpoint's alone
 //   adopt  the other way round: a run that goes on from a checkpoint has its files, by links, and
-//          its own are the next ones
+//          its own are the next ones; where it has none of its own (files_later), that checkpoint
+//          is given up before the first update
 #include <algorithm>
 #include <cassert>
 #include <cstring>
@@ -228,6 +229,7 @@ status swapper::take_file(int chunk, const std::filesystem::path& shard, io::fil
     TROUPE_TRY(made, d.make_dir(behind.name.parent_path()));
     static_cast<void>(made);
     TROUPE_CHECK(d.link(shard, link));
+    if (!c.state.there()) return d.rename(link, c.state.name);
     TROUPE_CHECK(d.rename(c.state.name, behind.name));  // what was made for it comes behind
     const auto renamed = d.rename(link, c.state.name);
     if (!renamed) static_cast<void>(d.rename(behind.name, c.state.name));
@@ -240,6 +242,24 @@ status swapper::take_file(int chunk, const std::filesystem::path& shard, io::fil
   c.moments_are_zero = false;
   ++c.writes;
   if (auto& f = weights_of(chunk); f.occupant == chunk) f.occupant = -1;
+  return {};
+}
+
+/// SWP-10
+status swapper::take_for_good() {
+  for (auto& c : chunks_) {
+    if (!c.kept) continue;
+    await_quiet(c);
+    TROUPE_CHECK(io_->change([&c](io::disk& d) -> status {
+      TROUPE_TRY(names, d.names_of(c.state.name));
+      if (names != 1) return still_has_names(c.state.name.string(), names - 1);
+      TROUPE_TRY(own, d.open(c.state.name, {io::open_mode::update, true, 0}));
+      d.close(std::exchange(c.state.id, own));
+      return {};
+    }));
+    c.kept = false;
+    c.as.reset();
+  }
   return {};
 }
 

@@ -134,7 +134,8 @@ void check_job(builder& b) {
 void check_swap(builder& b) {
   const auto& j = b.target();
   if (j.swap.dir.empty()) {
-    b.rule(j.swap.host_bytes == 0 && j.swap.rated_tbw == 0 && j.swap.clip == clip_way::automatic,
+    b.rule(j.swap.host_bytes == 0 && j.swap.rated_tbw == 0 && !j.swap.consume &&
+               j.swap.clip == clip_way::automatic,
            {"swap.dir"}, "is required where [swap] is described");
     return;
   }
@@ -144,6 +145,12 @@ void check_swap(builder& b) {
   b.rule(holds || j.grid().ranks() == 1, {"swap.clip", "parallel.data", "parallel.pipeline"},
          "several ranks have one norm, for which each keeps its gradients",
          "use \"auto\" or \"hold\"");
+  b.rule(!j.swap.consume || j.grid().ranks() == 1,
+         {"swap.consume", "parallel.data", "parallel.pipeline"},
+         "a checkpoint of several ranks is not given up: one of them might not come so far",
+         "set swap.consume = false");
+  b.rule(!j.swap.consume || j.swap.verify, {"swap.consume", "swap.verify"},
+         "the files of a checkpoint are not taken unseen", "set swap.verify = true");
   b.rule(j.train.optimizer == optimizer_kind::adamw, {"swap.dir", "train.optimizer"},
          "swapping is unsupported with this optimizer", "use \"adamw\"");
   b.rule(j.checkpoint.memory.every == 0, {"swap.dir", "checkpoint.memory.every"},

@@ -333,6 +333,12 @@ constinit const property rows[] = {
         within(0, 1e15)),
     key<&job::swap, &swap_section::verify>("swap.verify",
                                            "Sum what is read from the drive, and compare"),
+    key<&job::swap, &swap_section::consume>(
+        "swap.consume",
+        "Where the drive has no room for the state beside the checkpoint that the job goes on "
+        "from, "
+        "take that checkpoint's files for the state and give the checkpoint up: a kill then costs "
+        "the run until there is another one. Else such a start is refused"),
     key<&job::swap, &swap_section::clip>(
         "swap.clip",
         "How a step learns the norm of all gradients before its updates count: speculate = it "

@@ -169,7 +169,7 @@ int crash_store::open(const path& name, open_mode mode, node_id& node, stamp by)
   auto found = names.find(last);
   node = found == names.end() ? 0 : found->second;
   if (node != 0 && live_.nodes.at(node).folder) return EISDIR;
-  if (mode == open_mode::read && node == 0) return ENOENT;
+  if ((mode == open_mode::read || mode == open_mode::update) && node == 0) return ENOENT;
   if (mode == open_mode::create && node != 0) return EEXIST;
   if (node == 0 && outage_of(name) == outage::full) return ENOSPC;
   if (node == 0) {
@@ -346,6 +346,16 @@ int crash_store::rename(const path& from, const path& to, bool replace, stamp by
        .by = by,
        .text = texts_ ? fmt::format("rename {} to {}", from.string(), to.string()) : ""});
   return 0;
+}
+
+uint64_t crash_store::names_of(const path& file) const {
+  std::lock_guard lock(mutex_);
+  const auto node = live_.find(parts_of(file));
+  uint64_t out = 0;
+  if (node == 0) return out;
+  for (const auto& [id, folder] : live_.nodes)
+    for (const auto& [name, leads_to] : folder.names) out += leads_to == node ? 1 : 0;
+  return out;
 }
 
 int crash_store::link(const path& file, const path& name, stamp by) {

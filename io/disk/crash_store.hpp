@@ -125,6 +125,8 @@ class crash_store : public std::enable_shared_from_this<crash_store> {
   int rename(const path& from, const path& to, bool replace = true, stamp by = {});
   /// A second name of a file; durable after a sync of the folder that it is in.
   int link(const path& file, const path& name, stamp by = {});
+  /// How many names a file has; 0: there is none.
+  uint64_t names_of(const path& file) const;
   int exchange(const path& one, const path& other, stamp by = {});
   int remove(const path& name, bool folder, stamp by = {});
   int list(const path& folder, std::vector<dir_entry>& found) const;

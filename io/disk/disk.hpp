@@ -50,6 +50,7 @@ enum class open_mode : uint8_t {
   read,     ///< must exist
   create,   ///< must not exist
   replace,  ///< made, or cut to nothing
+  update,   ///< must exist, and is written to as well
 };
 
 struct open_options {

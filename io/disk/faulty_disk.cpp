@@ -202,6 +202,12 @@ status faulty_disk::link(const path& file, const path& name) {
   return answered(failure, fmt::format("link {} as", file.string()), name);
 }
 
+result<uint64_t> faulty_disk::names_of(const path& file) const {
+  const auto names = store_->names_of(file);
+  if (names == 0) return answered(ENOENT, "look at", file).error();
+  return names;
+}
+
 status faulty_disk::exchange(const path& one, const path& other) {
   int failure = refused(fault_site::exchange);
   const auto by = after(options_.name_latency);

@@ -112,6 +112,7 @@ class faulty_disk final : public disk {
   status rename(const path& from, const path& to) override;
   result<bool> rename_to_free(const path& from, const path& to) override;
   status link(const path& file, const path& name) override;
+  result<uint64_t> names_of(const path& file) const override;
   status exchange(const path& one, const path& other) override;
   status remove_folder(const path& name, const claim& ours) override;
   status check_removal(const path& name, const claim& ours) override;

@@ -112,6 +112,8 @@ class file_system {
   /// Gives a file a second name, which is free, on the same file system. Errors: io, and what the
   /// system says, also where names of that file system cannot share a file.
   virtual status link(const path& file, const path& name) = 0;
+  /// How many names a file has. Errors: not_found, io.
+  virtual result<uint64_t> names_of(const path& file) const = 0;
   /// The two names change places, atomically.
   virtual status exchange(const path& one, const path& other) = 0;
   /// A folder of which `ours` claims everything, as io::remove_claimed does.

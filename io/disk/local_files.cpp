@@ -96,6 +96,7 @@ class local final : public file_system {
     return io::rename_to_free(from, to);
   }
   status link(const path& file, const path& name) override;
+  result<uint64_t> names_of(const path& file) const override;
   status exchange(const path& one, const path& other) override;
   status remove_folder(const path& name, const claim& ours) override;
   status check_removal(const path& name, const claim& ours) override;
@@ -131,6 +132,12 @@ status local::rename(const path& from, const path& to) {
 status local::link(const path& file, const path& name) {
   return checked(::link(file.c_str(), name.c_str()), fmt::format("link {} as", file.string()),
                  name);
+}
+
+result<uint64_t> local::names_of(const path& file) const {
+  struct stat facts {};
+  TROUPE_CHECK(checked(::lstat(file.c_str(), &facts), "look at", file));
+  return static_cast<uint64_t>(facts.st_nlink);
 }
 
 status local::exchange(const path& one, const path& other) {

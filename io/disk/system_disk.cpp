@@ -26,6 +26,8 @@ int open_flags(const open_options& options) {
       return flags | O_RDWR | O_CREAT | O_EXCL;
     case open_mode::replace:
       return flags | O_RDWR | O_CREAT | O_TRUNC;
+    case open_mode::update:
+      return flags | O_RDWR;
   }
   return flags;
 }

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <filesystem>
+#include <fstream>
 #include <optional>
 
 #include "gpu/swap/step_traffic.hpp"
@@ -348,6 +349,12 @@ TEST_CASE("a swap folder is refused on memory, and where there is too little roo
   CHECK(room->free_bytes > 0);
   CHECK(room->fits());
   CHECK_FALSE(swap_room{10, 5, 14}.fits());
+  CHECK_FALSE(swap_room{10, 5, 14}.must_consume());
+  CHECK(swap_room{10, 0, 9}.must_consume());
+  std::filesystem::create_directories(dir / "step");
+  std::ofstream(dir / "step" / "shard") << "12345";
+  CHECK(takeable_bytes(dir / "swap", dir / "step") == 5);
+  CHECK(takeable_bytes("/proc/self", dir / "step") == 0);
   config::job job;
   job.checkpoint.dir = "c";
   job.train.steps = 100;

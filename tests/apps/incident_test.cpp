@@ -311,6 +311,19 @@ TEST_CASE(
   CHECK(object_in(here / "incidents/0003/incident.json")["state"] == "recovering");
 }
 
+TEST_CASE("an incident that ends when the next has begun is told with its own folder") {
+  scratch here;
+  incident_keeper other(here.path, "tiny"), keeper(here.path, "tiny");
+  REQUIRE(other.decided(evidence_of(killed(1)), noon));
+  REQUIRE(keeper.decided(evidence_of(killed(1)), noon));
+  REQUIRE(keeper.decided(evidence_of(killed(2)), noon));
+  REQUIRE(keeper.over(back(killed(1)), noon));
+  CHECK(keeper.kept_as(1) == 2);
+  CHECK(keeper.folder_of(1) == "incidents/0002");
+  CHECK(keeper.kept_as(2) == 3);
+  CHECK(keeper.folder_of(2) == "incidents/0003");
+}
+
 TEST_CASE("IKP-2: a disk that is full ends nothing, and is told once an incident") {
   scratch here;
   incident_keeper keeper(here.path, "tiny");

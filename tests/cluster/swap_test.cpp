@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "tests/cluster/job_files.hpp"
+#include "tests/cluster/mounts.hpp"
 
 using namespace troupe::cluster_test;
 
@@ -34,6 +35,16 @@ int64_t floor_of(const job_files& job, const std::vector<std::string>& sets) {
   const auto plan = run(words);
   CHECK(plan.code == 78);
   return nlohmann::json::parse(plan.out)["swap"]["floor_bytes"];
+}
+
+/// What of the job lives in its swap folder.
+int64_t bytes_on_drive(const job_files& job, const std::vector<std::string>& sets) {
+  auto words = job.up(sets);
+  words.front() = "plan";
+  words.insert(words.end(), {"--json", "--no-measure"});
+  const auto plan = run(words);
+  CHECK(plan.code == 0);
+  return nlohmann::json::parse(plan.out)["swap"]["disk_bytes"];
 }
 
 /// Two stages, each with layers enough; two replicas of such a model; two of each.
@@ -133,6 +144,47 @@ TEST_CASE("swap: below its floor a job is refused, and nothing is written") {
   CHECK(up.wait() == 78);
   CHECK(up.err().find("swap.host_bytes") != std::string::npos);
   CHECK_FALSE(fs::exists(job / "swap"));
+}
+
+TEST_CASE("swap: where the drive has room for one copy, a resume takes its checkpoint's files") {
+  if (auto why = why_no_mounts()) {
+    MESSAGE("SKIPPED: ", *why);
+    return;
+  }
+  job_files job;
+  const auto sets = with(deep, {"model.dtype=bf16", "model.hidden=192"});
+  const auto until = [](int steps) { return "train.steps=" + std::to_string(steps); };
+  const auto in_memory = "job.output=" + (job / "memory").string();
+  job.losses(with(sets, {in_memory, until(6)}));
+  const auto truth = job.losses(with(sets, {in_memory, until(12)}));
+  auto swaps =
+      with(sets,
+           {"job.output=" + (job / "disk/run").string(), "swap.dir=" + (job / "disk/swap").string(),
+            "swap.host_bytes=" + std::to_string(floor_of(job, sets)), "swap.clip=twice"});
+  mounts all;
+  const auto image = job / "image";
+  const auto bytes = bytes_on_drive(job, swaps);
+  REQUIRE(shell(fmt::format("truncate -s {1} '{0}' && mkfs.ext4 -q -F -b 4096 -m 0 '{0}'",
+                            image.string(), bytes + bytes / 2 + (12 << 20)))
+              .code == 0);
+  if (const auto failed = all.mount_image(image, job / "disk")) {
+    MESSAGE("SKIPPED: ", *failed);
+    return;
+  }
+  job.losses(with(swaps, {until(6)}));
+  program refused(job.up(with(swaps, {until(12)})));
+  CHECK(refused.wait() == 78);
+  CHECK(refused.err().find("swap.consume=true") != std::string::npos);
+  CHECK(fs::exists(job.checkpoint(6, "disk/run")));
+  program up(job.up(with(swaps, {until(12), "swap.consume=true"})));
+  CHECK(up.wait() == 0);
+  INFO(up.err());
+  CHECK(up.losses() == truth);
+  CHECK(up.err().find("is given up") != std::string::npos);
+  CHECK_FALSE(fs::exists(job.checkpoint(6, "disk/run")));
+  CHECK(run({"ckpt", "diff", job.checkpoint(12, "memory").string(),
+             job.checkpoint(12, "disk/run").string()})
+            .code == 0);
 }
 
 TEST_CASE("swap: a killed node goes on from its checkpoint with the same losses") {

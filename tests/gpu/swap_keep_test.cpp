@@ -102,6 +102,17 @@ std::vector<float> state_in(keeping_ground& ground, parameter_store& store, uint
   return out;
 }
 
+/// Of one copy of the state, and of weights beside it.
+uint64_t bytes_of_files(const swap_case& c) {
+  keeping_ground ground;
+  swap_trainer swapped(*ground.owner, c, ground.options());
+  std::vector<io::dir_entry> files;
+  REQUIRE(ground.store->list("/swap", files) == 0);
+  uint64_t bytes = 0;
+  for (const auto& f : files) bytes += f.bytes;
+  return bytes;
+}
+
 std::vector<float> trained_in_memory(device& owner, const swap_case& c, int steps) {
   return swap_trainer(owner, c, {}).train(steps);
 }
@@ -186,16 +197,7 @@ TEST_CASE(
 
 TEST_CASE("SWP-8: without room for a second copy a checkpoint fails, and training goes on") {
   const swap_case c;
-  const auto files_bytes = [&] {
-    keeping_ground ground;
-    swap_trainer swapped(*ground.owner, c, ground.options());
-    std::vector<io::dir_entry> files;
-    REQUIRE(ground.store->list("/swap", files) == 0);
-    uint64_t bytes = 0;
-    for (const auto& f : files) bytes += f.bytes;
-    return bytes;
-  };
-  keeping_ground ground(files_bytes() + 40 * io::disk_block);
+  keeping_ground ground(bytes_of_files(c) + 40 * io::disk_block);
   swap_trainer swapped(*ground.owner, c, ground.options());
   swapped.train(1);
   const auto refused = keep(swapped, order_of(1)).get();
@@ -220,6 +222,53 @@ TEST_CASE("SWP-8: without room for a second copy a checkpoint fails, and trainin
   REQUIRE_FALSE(swapped.failure());
   CHECK(swapped.failure().error().is(state_given_away));
   CHECK(state_in(ground, swapped.store(), 2) == trained_in_memory(*ground.owner, c, 2));
+}
+
+TEST_CASE(
+    "SWP-10: with room for one copy a run goes on in a checkpoint's files once that is gone") {
+  for (const auto type : {dtype::f32, dtype::bf16}) {
+    const swap_case c{testing::tiny_gpt2(), type};
+    keeping_ground ground(bytes_of_files(c) + 60 * io::disk_block);
+    io::faulty_disk root(ground.store, {});
+    const auto remove = [&](const char* folder) {
+      REQUIRE(root.remove_folder(folder, {io::folder_kind::scratch, {}, {}}));
+      ground.store->settle(std::numeric_limits<int64_t>::max());
+    };
+    std::vector<cp::chunk_shard> kept;
+    {
+      swap_trainer first(*ground.owner, c, ground.options());
+      first.train(2);
+      const auto told = keep(first, order_of(2, true)).get();
+      REQUIRE(told);
+      kept = *told;
+    }
+    remove("/swap");
+    swap_case later = c;
+    later.starts = false;
+    auto options = ground.options();
+    options.files_later = true;
+    swap_trainer second(*ground.owner, later, options);
+    auto& store = second.store();
+    for (const auto& s : kept) {
+      const auto name = cp::shard_name(0, s.chunk);
+      cp::file_entry entry;
+      entry.name = name;
+      entry.bytes = s.bytes;
+      entry.stream_bytes = s.stream_bytes;
+      entry.crc32c = s.footer_crc;
+      CHECK(second.swap().adopt(static_cast<int>(s.chunk), order_of(2).partial / name, entry));
+      store.publish_weights(second.compute(), static_cast<int>(s.chunk), 2);
+    }
+    REQUIRE(second.compute().synchronize());
+    const auto early = second.swap().take_for_good();
+    REQUIRE_FALSE(early);
+    CHECK(early.error().is(still_has_names));
+    remove("/step-2");
+    REQUIRE(second.swap().take_for_good());
+    second.enqueue_step(3);
+    CHECK(second.state() == trained_in_memory(*ground.owner, c, 3));
+    CHECK(second.failure());
+  }
 }
 
 TEST_CASE("SWP-7: a checkpoint whose bytes may not be on the disk gets no vote") {

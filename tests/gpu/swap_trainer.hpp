@@ -24,6 +24,8 @@ struct swap_case {
   int64_t group_elements = 2048;
   int groups = 2;
   bool shares_frames = true;  ///< of weights and gradients; else each chunk has its own
+  bool speculates = false;    ///< there is a second version of each file
+  bool starts = true;         ///< with first weights; else its state comes from a checkpoint
 };
 
 /// Trains without clipping, each chunk updated as soon as backward has passed it.
@@ -37,6 +39,7 @@ class swap_trainer {
       shape.where = least_residency(c.model, shape, {0, false, 1});
       shape.where.group_elements = c.group_elements;
       shape.where.groups_in_memory = c.groups;
+      shape.where.speculates = c.speculates;
       for (auto& chunk : shape.where.chunks)
         if (!c.shares_frames) chunk.weight_frame = chunk.grad_frame = -1;
     }
@@ -53,7 +56,7 @@ class swap_trainer {
       swap_ = std::move(*made);
       store().set_mover(swap_.get());
     }
-    REQUIRE(initialize(store(), c.model, 42));
+    if (c.starts) REQUIRE(initialize(store(), c.model, 42));
     optimizer_settings settings;
     settings.clip_norm = 0;
     auto rule = optimizer::make(store(), settings);
@@ -77,6 +80,21 @@ class swap_trainer {
       else
         rule_->step(s, chunk, lr, step);
     });
+  }
+
+  /// The same with updates that count only if they hold; else it is made once more.
+  void enqueue_speculating_step(int64_t step, bool holds) {
+    stream& s = *stream_;
+    const std::array one{stage_model::micro_batch{0, tokens_.data(), targets_.data()}};
+    stage_->forward(s, one, 1.0f / static_cast<float>(rows * seq));
+    rule_->allow_unclipped(s);
+    stage_->backward(s, one, [&](int chunk) {
+      swap_->update(s, *rule_, chunk, lr, step, counts::once_settled);
+    });
+    swap_->settle(s, [holds] { return holds; });
+    if (holds) return;
+    swap_->were_dropped();
+    enqueue_step(step);
   }
 
   /// Waits for all that was enqueued, writes included, however it went.

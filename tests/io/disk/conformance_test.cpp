@@ -156,6 +156,10 @@ TEST_CASE("every disk: files are made, refused, cut and reserved as asked") {
     auto again = d.open(dir / "a", {open_mode::create, true, 0});
     REQUIRE_FALSE(again);
     CHECK(is_error(again, "EEXIST", (dir / "a").string()));
+    CHECK_FALSE(d.open(dir / "none", {open_mode::update, false, 0}));
+    const auto before = *d.list(dir);
+    d.close(opened(d, dir / "a", open_mode::update));
+    CHECK(*d.list(dir) == before);  // nothing was cut
     d.close(opened(d, dir / "a", open_mode::replace));
     CHECK(*d.list(dir) == std::vector<dir_entry>{{"a", false, 0}});
     REQUIRE(d.make_dir(dir / "d"));
