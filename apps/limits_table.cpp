@@ -30,6 +30,7 @@
 #include "actors/job/votes.hpp"
 #include "actors/replay/actor_logs.hpp"
 #include "actors/sim/days/fault_mix.hpp"
+#include "actors/sim/row/row_sim.hpp"
 #include "actors/train/pace_policy.hpp"
 #include "actors/train/readiness_policy.hpp"
 #include "actors/train/requests_policy.hpp"
@@ -51,6 +52,7 @@
 #include "io/disk/disk.hpp"
 #include "io/folder/lock.hpp"
 #include "io/folder/owned.hpp"
+#include "io/formats/number_table.hpp"
 #include "io/journal/records.hpp"
 #include "io/logs/kernel_log.hpp"
 #include "io/logs/line_patterns.hpp"
@@ -447,6 +449,23 @@ constexpr limit_row rows[] = {
     {"data and models", "causes in it", sim::fault_mix::most_causes, "causes",
      "the file is refused", "actors/sim/days/fault_mix.hpp", "most_causes",
      "MIX-2: a mix that is too long is refused with its line"},
+    {"data and models", "a file of request rates", 16 << 20, "bytes", "the file is refused",
+     "apps/power/power.cpp", "most_profile_bytes", "power: files beyond their bounds are refused"},
+    {"data and models", "a table of numbers, as a trace of watts", io::number_table::most_bytes,
+     "bytes", "the file is refused", "io/formats/number_table.hpp", "most_bytes",
+     "NTB-2: a table beyond its bounds is refused"},
+    {"data and models", "columns of it", io::number_table::most_columns, "columns",
+     "the file is refused", "io/formats/number_table.hpp", "most_columns",
+     "NTB-2: a table beyond its bounds is refused"},
+    {"data and models", "numbers in it", io::number_table::most_values, "numbers",
+     "the file is refused", "io/formats/number_table.hpp", "most_values",
+     "NTB-2: a table beyond its bounds is refused"},
+    {"data and models", "servers of a simulated row", sim::row_options::most_servers, "servers",
+     "the command line is refused", "actors/sim/row/row_sim.hpp", "most_servers",
+     "row: options beyond their bounds are refused with the option's name"},
+    {"data and models", "weeks of a simulated row", sim::row_options::most_weeks, "weeks",
+     "the command line is refused", "actors/sim/row/row_sim.hpp", "most_weeks",
+     "row: options beyond their bounds are refused with the option's name"},
     {"data and models", "added tokens of a tokenizer", 65536, "tokens", "the tokenizer is refused",
      "io/tokenizer/hf_json.cpp", "max_added", "limits: a tokenizer beyond its bounds is refused"},
     {"data and models", "normalizers, pre-tokenizers, decoders", 32, "of each",

@@ -144,7 +144,7 @@ std::string curve(const std::vector<point>& points, const canvas& on) {
   }
   auto first = std::to_string(drawn.front().step), last = std::to_string(drawn.back().step);
   auto room = width - static_cast<int>(last.size());  // for the first step's label
-  if (room > static_cast<int>(first.size()) + 5) first = "step " + first;
+  if (room > static_cast<int>(first.size() + on.unit.size() + 1)) first = on.unit + " " + first;
   if (room <= static_cast<int>(first.size())) first.clear();
   std::string axis;
   for (int i = 0; i < width; i++) axis += on.utf8 ? "─" : "-";

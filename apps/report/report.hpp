@@ -84,6 +84,7 @@ struct canvas {
   int columns = 72;  ///< width in all, axis included; at least 24 is used
   int rows = 10;     ///< height without the step axis; at least 3 is used
   bool utf8 = true;  ///< braille dots; otherwise ASCII
+  std::string unit = "step";  ///< what the axis counts
 };
 
 /// A curve over steps with labelled axes, drawn with dots; values that are not finite are left out.

@@ -38,7 +38,8 @@ ROOMS = {
         "train": {"base", "capture", "heads", "health", "job"},
         "control": {"base", "capture"},
         "cluster": {"base", "checkpoint", "heads", "health", "job", "power", "train"},
-        "sim": {"base", "capture", "checkpoint", "cluster", "heads", "health", "job", "train"},
+        "sim": {"base", "capture", "checkpoint", "cluster", "heads", "health", "job", "power",
+                "train"},
         "replay": {"base", "capture", "cluster", "job", "sim", "train"},
     },
     "io": {
@@ -70,8 +71,9 @@ ROOMS = {
 WITHOUT_CAF = ("io/", "gpu/", "trace/", "actors/capture/")
 MAX_DOCUMENT_COLUMNS = 120
 # What computes, keeps or models without an actor, beside every file of a policy.
-PURE = {"addresses", "clock_estimator", "faults", "invariants", "kept_checkpoints", "link_model", "lr_schedule",
-        "memory_estimate", "operations", "partners_policy", "power_model", "rng", "step_parts", "votes"}
+PURE = {"addresses", "clock_estimator", "faults", "invariants", "kept_checkpoints", "largest_rise", "link_model",
+        "lr_schedule", "memory_estimate", "operations", "partners_policy", "power_model", "rng", "row_load", "row_model",
+        "row_pools", "row_sim", "step_parts", "votes"}
 SOURCE = {".cpp", ".hpp", ".cu", ".cuh"}
 REMOVERS = {"io/folder/owned.cpp", "io/folder/owned.hpp"}  # the one place that removes
 REMOVAL = re.compile(r"\bremove_all\b|\b(?:fs|filesystem)::remove\b|\b(?:unlink|unlinkat|rmdir)\s*\(|"
@@ -272,6 +274,7 @@ LIMITS_TABLE = "apps/limits_table.cpp"
 SHAPES = ("gpu/host/", "gpu/cuda/", "apps/bench/")
 # Bounds that nothing from outside can fill, and what each is instead.
 NO_LIMITS = {
+    "actors/power/row_policy.hpp most_rungs": "our own rules have fewer",
     "actors/train/check_inputs.cpp most_bytes_a_token": "an estimate",
     "apps/up/folders.cpp most_line_bytes": "what is looked at of a log",
     "apps/up/head_words.hpp max_head_words_bytes": "two words of our own head",

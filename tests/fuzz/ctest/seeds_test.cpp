@@ -26,6 +26,7 @@ int fuzz_io_gzip(const uint8_t* data, size_t size);
 int fuzz_io_journal(const uint8_t* data, size_t size);
 int fuzz_io_kernel_counters(const uint8_t* data, size_t size);
 int fuzz_io_machine(const uint8_t* data, size_t size);
+int fuzz_io_number_table(const uint8_t* data, size_t size);
 int fuzz_io_tls(const uint8_t* data, size_t size);
 int fuzz_trace_chrome(const uint8_t* data, size_t size);
 }
@@ -49,6 +50,7 @@ const fuzzer fuzzers[] = {{"actors_client_hello", fuzz_actors_client_hello, 0},
                           {"io_journal", fuzz_io_journal},
                           {"io_kernel_counters", fuzz_io_kernel_counters, 0},
                           {"io_machine", fuzz_io_machine, 0},
+                          {"io_number_table", fuzz_io_number_table, 0},
                           {"io_tls", fuzz_io_tls},
                           {"trace_chrome", fuzz_trace_chrome}};
 

@@ -1,0 +1,152 @@
+// Rungs of each rule, and one tick.
+#include "actors/power/row_policy.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include <fmt/format.h>
+
+namespace troupe::power {
+
+namespace {
+
+/// Clocks of an A100: its maximum, and those the paper and its reproduction lock.
+constexpr int free_mhz = 1410, base_mhz = 1275, deep_mhz = 1110, deepest_mhz = 810, hp_mhz = 1305;
+
+void add(row_rules& rules, const row_rung& rung) {
+  rules.rungs[rules.rung_count++] = rung;
+}
+
+/// The brake as it is by now, if nothing is commanded.
+void go_on(row_state& s, const row_rules& rules, int64_t now_ns) {
+  if (now_ns - s.brake_ns < rules.brake_actuation_ns) return;
+  if (s.brake == row_brake::arming) {
+    s.brake = row_brake::on;
+    s.brake_ns += rules.brake_actuation_ns;
+  } else if (s.brake == row_brake::releasing) {
+    s.brake = row_brake::off;
+    s.brake_ns += rules.brake_actuation_ns;
+  }
+}
+
+bool settled(const row_state& s, int64_t now_ns, int64_t for_ns) {
+  return !s.command_ns || now_ns - *s.command_ns >= for_ns;
+}
+
+}  // namespace
+
+std::string_view to_string(row_rule rule) {
+  return row_rule_names[static_cast<size_t>(rule)];
+}
+
+std::string_view to_string(row_reason reason) {
+  constexpr std::string_view names[] = {"steady", "no reading", "above",
+                                        "below",  "overload",   "held"};
+  return names[static_cast<size_t>(reason)];
+}
+
+row_rules rules_of(row_rule rule, const row_thresholds& t, int64_t actuation_ns, int64_t tick_ns) {
+  row_rules out;
+  out.max_mhz = free_mhz;
+  out.settle_up_ns = out.settle_down_ns = actuation_ns + tick_ns;
+  switch (rule) {
+    case row_rule::none:
+      break;
+    case row_rule::low:
+      add(out, {t.t2, deep_mhz, free_mhz, true});
+      break;
+    case row_rule::all:
+      add(out, {t.t2, deep_mhz, deep_mhz, true});
+      break;
+    case row_rule::polca:
+      add(out, {t.t1, base_mhz, free_mhz, true});
+      add(out, {t.t2, deep_mhz, free_mhz, true});
+      add(out, {t.t2, deep_mhz, hp_mhz, false});
+      break;
+    case row_rule::ladder:
+      out.settle_up_ns = actuation_ns;
+      out.settle_down_ns = ladder_undo_ns;
+      add(out, {t.t1, base_mhz, free_mhz, true});
+      add(out, {t.t2, deep_mhz, free_mhz, true});
+      add(out, {t.t2, deepest_mhz, free_mhz, false});
+      add(out, {t.t3, deepest_mhz, hp_mhz, false});
+      add(out, {t.t3, deepest_mhz, deep_mhz, false});
+      break;
+  }
+  return out;
+}
+
+status check(row_rule rule, const row_thresholds& t) {
+  const auto wrong = [](std::string what) {
+    return error{errc::usage, std::move(what),
+                 "thresholds are shares of the budget, as --t1 0.80 --t2 0.89"};
+  };
+  const double least = row_rules{}.hysteresis;
+  for (const auto& [name, value] : {std::pair{"T1", t.t1}, {"T2", t.t2}, {"T3", t.t3}})
+    if (!(value > least && value <= 1))
+      return wrong(fmt::format("{} is above {} and at most 1, and not {}", name, least, value));
+  if (t.t1 > t.t2 && (rule == row_rule::polca || rule == row_rule::ladder))
+    return wrong(fmt::format("T1, {}, is above T2, {}", t.t1, t.t2));
+  if (t.t2 > t.t3 && rule == row_rule::ladder)
+    return wrong(fmt::format("T2, {}, is above T3, {}", t.t2, t.t3));
+  return {};
+}
+
+/// ROW-1 upwards, ROW-2 downwards.
+size_t row_policy::next_level(const row_state& s, double power, bool blind, int64_t now_ns) const {
+  const bool may_climb = settled(s, now_ns, rules_.settle_up_ns);
+  auto level = s.level;
+  for (auto i = s.level; i < rules_.rung_count; ++i) {
+    const auto& rung = rules_.rungs[i];
+    if (!(power > rung.threshold)) break;
+    if (!rung.at_once && !(i == s.level && may_climb)) break;
+    level = i + 1;
+    if (!rung.at_once) break;
+  }
+  if (level != s.level || level == 0 || blind || s.brake != row_brake::off) return level;
+  const bool low = power < rules_.rungs[level - 1].threshold - rules_.hysteresis;
+  return low && settled(s, now_ns, rules_.settle_down_ns) ? level - 1 : level;
+}
+
+row_decision row_policy::decide(const row_state& before, const row_sample& sample,
+                                int64_t now_ns) const {
+  row_decision out{before, {}};
+  auto& s = out.state;
+  auto& c = out.commands;
+  go_on(s, rules_, now_ns);
+  const bool read = sample.drawn && std::isfinite(*sample.drawn);
+  s.silent_ticks = read ? 0 : std::min(s.silent_ticks + 1, rules_.stale_ticks);
+  const bool blind = s.silent_ticks >= rules_.stale_ticks;
+  if (!read && !blind) {
+    c.reason = row_reason::no_reading;
+    return out;
+  }
+  const double power = read ? *sample.drawn : sample.at_caps;  // ROW-3
+  const auto level = next_level(s, power, blind, now_ns);
+  if (level != s.level) {
+    if (rules_.lp_mhz(level) != rules_.lp_mhz(s.level)) c.lp_mhz = rules_.lp_mhz(level);
+    if (rules_.hp_mhz(level) != rules_.hp_mhz(s.level)) c.hp_mhz = rules_.hp_mhz(level);
+    c.reason = level > s.level ? row_reason::above : row_reason::below;
+  }
+  // Unseen, the brake waits until all caps are in force: they may be enough. ROW-4
+  const bool caps_do = blind && (s.level < rules_.rung_count ||
+                                 !settled(s, now_ns, rules_.settle_up_ns) || level != s.level);
+  if (level != s.level) {
+    s.level = level;
+    s.command_ns = now_ns;
+  }
+  if (s.brake == row_brake::off && power > rules_.brake_at && !caps_do) {
+    s.brake = row_brake::arming;
+    s.brake_ns = now_ns;
+    c.brake = true;
+    c.reason = row_reason::overload;
+  } else if (s.brake == row_brake::on && !blind && now_ns - s.brake_ns > rules_.brake_hold_ns) {
+    s.brake = row_brake::releasing;
+    s.brake_ns = now_ns;
+    c.brake = false;
+    c.reason = row_reason::held;
+  }
+  return out;
+}
+
+}  // namespace troupe::power

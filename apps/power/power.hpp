@@ -1,0 +1,81 @@
+// `troupe power`: rows of servers under one breaker, simulated and planned.
+//
+// The thinking is in actors/power (the policy) and actors/sim/row (the simulator, the plan); here
+// is what the command line says of them and what is shown.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "actors/sim/row/row_sim.hpp"
+#include "apps/command_line.hpp"
+#include "io/base/result.hpp"
+
+namespace troupe::apps::power_verb {
+
+/// Options that the verbs share.
+struct policy_arguments {
+  sim::row_options row;
+  std::string policy = "polca";
+  argument *t1 = nullptr, *t2 = nullptr, *t3 = nullptr, *actuation = nullptr;
+  /// Options that have no meaning with --table, which runs what POLCA is judged by.
+  std::vector<std::pair<std::string, argument*>> without_table = {};
+};
+void add_policy(command* verb, policy_arguments& into);
+/// The rule by its name, and the ladder's own thresholds and actuation where none are given. Error:
+/// usage.
+status settle(policy_arguments& a);
+
+/// Requests by time, of a column of a CSV whose rows are bins of 10 minutes. Errors: bad_data,
+/// not_found, usage (no such column).
+result<std::vector<double>> read_profile(const std::string& path, const std::string& column);
+
+/// A line on a terminal's stderr that says how far something is, and goes when it is over.
+class progress_line {
+ public:
+  progress_line();
+  ~progress_line();
+  progress_line(const progress_line&) = delete;
+  progress_line& operator=(const progress_line&) = delete;
+  void tell(const std::string& what);
+
+ private:
+  bool terminal_;
+};
+
+/// Calls `one(i)` for each i below `count`, on as many threads as the machine has cores; `told`
+/// after each, by one thread at a time.
+void in_parallel(size_t count, const std::function<void(size_t)>& one,
+                 const std::function<void(size_t done)>& told);
+
+struct sim_arguments {
+  policy_arguments policy;
+  std::string rates, column = "conv_req_per_min", out, svg;
+  bool table = false, json = false;
+  argument* column_given = nullptr;
+};
+result<int> run_sim(sim_arguments& a);
+result<int> run_table(const sim_arguments& a);
+
+// -- what is shown --------------------------------------------------------------------------------
+
+/// A simulation, and what it was made from.
+struct row_told {
+  std::string policy;
+  sim::row_options options;
+  sim::row_outcome outcome;
+  std::vector<sim::row_tick> ticks;  ///< none: nobody asked for them
+};
+/// "80-89".
+std::string thresholds_text(const sim::row_options& o);
+/// Servers beyond those of the budget's row, in percent of them.
+double added_percent(const sim::row_options& o);
+/// The columns of a table of runs, as a JSON object.
+std::string row_json(const row_told& told);
+std::string row_text(const row_told& told);
+/// `t_s,watts`, a line a tick.
+std::string trace_csv(const row_told& told);
+std::string row_svg(const row_told& told);
+
+}  // namespace troupe::apps::power_verb

@@ -1,0 +1,154 @@
+// `troupe power sim`: one row.
+#include <algorithm>
+#include <cmath>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "apps/power/power.hpp"
+#include "apps/report/report.hpp"
+#include "apps/talk.hpp"
+#include "io/file.hpp"
+#include "trace/text.hpp"
+
+namespace troupe::apps::power_verb {
+
+namespace {
+
+using nlohmann::ordered_json;
+
+double rounded(double x, double to) {
+  return std::round(x * to) / to;
+}
+
+/// The greatest of each span of ticks: peaks are what a breaker sees.
+std::vector<report::point> peaks_of(const row_told& t, size_t points) {
+  std::vector<report::point> out;
+  const size_t each = std::max<size_t>(1, (t.ticks.size() + points - 1) / points);
+  for (size_t i = 0; i < t.ticks.size(); i += each) {
+    double most = 0;
+    for (size_t k = i; k < std::min(t.ticks.size(), i + each); ++k)
+      most = std::max(most, static_cast<double>(t.ticks[k].power));
+    const double hour = static_cast<double>(i) * t.options.telemetry_s / 3600;
+    out.push_back({std::lround(hour), most});
+  }
+  return out;
+}
+
+}  // namespace
+
+std::string thresholds_text(const sim::row_options& o) {
+  const auto percent = [](double t) { return fmt::format("{:g}", rounded(100 * t, 100)); };
+  auto out = percent(o.thresholds.t1) + "-" + percent(o.thresholds.t2);
+  if (o.rule == power::row_rule::ladder) out += "-" + percent(o.thresholds.t3);
+  return out;
+}
+
+double added_percent(const sim::row_options& o) {
+  const double own = o.budget_w / sim::row_server_w;
+  return rounded(100 * (o.servers / own - 1), 100);
+}
+
+std::string row_json(const row_told& t) {
+  const auto& o = t.options;
+  const auto& done = t.outcome;
+  const auto& [lp, hp] = done.of;
+  return ordered_json{{"policy", t.policy},
+                      {"added_pct", added_percent(o)},
+                      {"intensity", o.power_scale},
+                      {"T1_T2", thresholds_text(o)},
+                      {"seed", o.seed},
+                      {"servers", o.servers},
+                      {"max_power", done.max_power},
+                      {"max_5min", done.max_5min},
+                      {"mean_power", done.mean_power},
+                      {"spike_2s", done.spike_2s},
+                      {"spike_40s", done.spike_40s},
+                      {"brakes", done.brakes},
+                      {"ticks_over_1", done.ticks_over_1},
+                      {"frac_LP_capped", lp.capped_share},
+                      {"frac_HP_capped", hp.capped_share},
+                      {"LP_p50_s", lp.p50_s},
+                      {"LP_p99_s", lp.p99_s},
+                      {"HP_p50_s", hp.p50_s},
+                      {"HP_p99_s", hp.p99_s},
+                      {"LP_done", lp.done},
+                      {"HP_done", hp.done},
+                      {"LP_dropped", lp.dropped},
+                      {"HP_dropped", hp.dropped},
+                      {"MWh", done.mwh},
+                      {"safe_t2", power::safe_t2(done.spike_answer)}}
+      .dump();
+}
+
+std::string row_text(const row_told& t) {
+  const auto& o = t.options;
+  const auto& done = t.outcome;
+  auto out = fmt::format(
+      "{} servers ({:+g} %) under {:.1f} kW, {} {}, clocks follow in {:g} s, {} weeks, seed {}\n\n",
+      o.servers, added_percent(o), o.budget_w / 1000, t.policy, thresholds_text(o), o.actuation_s,
+      o.weeks, o.seed);
+  report::canvas canvas;
+  canvas.columns = std::min(100, terminal_columns(1, 80));
+  canvas.utf8 = speaks_utf8();
+  canvas.unit = "hour";
+  const auto curve = report::curve(peaks_of(t, 400), canvas);
+  if (!curve.empty()) out += "peaks, of the budget\n" + curve + "\n";
+  out += fmt::format(
+      "power   {:.1f} % at most, {:.1f} % over 5 minutes, {:.1f} % in the mean; {:.1f} MWh\n"
+      "rises   {:.1f} % in 2 s, {:.1f} % in 40 s\n"
+      "brakes  {} ({} ticks above the budget)\n\n",
+      100 * done.max_power, 100 * done.max_5min, 100 * done.mean_power, done.mwh,
+      100 * done.spike_2s, 100 * done.spike_40s, done.brakes, done.ticks_over_1);
+  std::vector<std::vector<std::string>> rows = {
+      {"priority", "p50", "p99", "done", "dropped", "time capped"}};
+  for (int c = 0; c < sim::row_classes; ++c) {
+    const auto& of = done.of[static_cast<size_t>(c)];
+    rows.push_back({c == 0 ? "low" : "high", fmt::format("{:.1f} s", of.p50_s),
+                    fmt::format("{:.1f} s", of.p99_s),
+                    report::grouped(static_cast<int64_t>(of.done)),
+                    report::grouped(static_cast<int64_t>(of.dropped)),
+                    fmt::format("{:.1f} %", 100 * of.capped_share)});
+  }
+  out += trace::table_text(std::move(rows), 0);
+  const double safe = power::safe_t2(done.spike_answer);
+  if (o.rule != power::row_rule::none && o.thresholds.t2 > safe)
+    out += fmt::format(
+        "\nT2 is {:.0f} %; the largest rise within telemetry and actuation asks for {:.0f} %\n",
+        100 * o.thresholds.t2, 100 * safe);
+  return out;
+}
+
+std::string trace_csv(const row_told& t) {
+  fmt::memory_buffer out;
+  fmt::format_to(std::back_inserter(out), "t_s,watts\n");
+  for (size_t i = 0; i < t.ticks.size(); ++i)
+    fmt::format_to(std::back_inserter(out), "{},{:.1f}\n",
+                   static_cast<double>(i + 1) * t.options.telemetry_s,
+                   static_cast<double>(t.ticks[i].power) * t.options.budget_w);
+  return fmt::to_string(out);
+}
+
+result<int> run_sim(sim_arguments& a) {
+  TROUPE_CHECK(settle(a.policy));
+  if (a.column_given->count() > 0 && a.rates.empty())
+    return error{errc::usage, "--rates-column has no meaning without --rates", ""};
+  if (!a.rates.empty()) {
+    TROUPE_TRY(profile, read_profile(a.rates, a.column));
+    a.policy.row.profile = std::move(profile);
+  }
+  if (a.table) return run_table(a);
+  row_told told{a.policy.policy, a.policy.row, {}, {}};
+  const bool seen = !a.json || !a.svg.empty() || !a.out.empty();
+  {
+    progress_line line;
+    line.tell(fmt::format("{} weeks of {} servers ...", told.options.weeks, told.options.servers));
+    told.outcome = sim::simulate_row(told.options, seen ? &told.ticks : nullptr);
+    if (!a.out.empty()) TROUPE_CHECK(io::write_atomic(a.out, trace_csv(told)));
+    if (!a.svg.empty()) TROUPE_CHECK(io::write_atomic(a.svg, row_svg(told)));
+  }
+  TROUPE_CHECK(print(a.json ? row_json(told) + "\n" : row_text(told)));
+  return 0;
+}
+
+}  // namespace troupe::apps::power_verb

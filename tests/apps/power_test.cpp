@@ -1,0 +1,104 @@
+// `troupe power` through the built program: what it prints, refuses and draws.
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+
+#include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
+
+#include "tests/apps/ended.hpp"
+#include "tests/io/scratch.hpp"
+
+using troupe::content;
+using troupe::scratch;
+
+namespace {
+
+troupe::ended power(const scratch& in, const std::string& words) {
+  return troupe::run_in(in.path, "'" TROUPE_PROGRAM "' power " + words);
+}
+
+void put(const scratch& in, const std::string& name, const std::string& text) {
+  std::ofstream(in / name) << text;
+}
+
+}  // namespace
+
+TEST_CASE("power: sim --json has the columns of a table of runs, and says the same twice") {
+  scratch here;
+  const std::string words = "sim --servers 52 --policy low --weeks 1 --seed 3 --json";
+  const auto done = power(here, words);
+  REQUIRE_MESSAGE(done.code == 0, done.talk);
+  const auto j = nlohmann::json::parse(done.out);
+  for (const auto* key :
+       {"added_pct",      "intensity",  "seed",       "servers",  "max_power",    "max_5min",
+        "mean_power",     "spike_2s",   "spike_40s",  "brakes",   "ticks_over_1", "frac_LP_capped",
+        "frac_HP_capped", "LP_p50_s",   "LP_p99_s",   "HP_p50_s", "HP_p99_s",     "LP_done",
+        "HP_done",        "LP_dropped", "HP_dropped", "MWh"}) {
+    CAPTURE(key);
+    CHECK(j.at(key).is_number());
+  }
+  CHECK(j.at("policy") == "low");
+  CHECK(j.at("T1_T2") == "80-89");
+  CHECK(j.at("added_pct") == 30);
+  CHECK(power(here, words).out == done.out);
+}
+
+TEST_CASE("power: sim writes a trace and a picture, and tells a person of an unsafe T2") {
+  scratch here;
+  const auto done = power(here, "sim --servers 52 --weeks 1 --out t.csv --svg row.svg");
+  REQUIRE_MESSAGE(done.code == 0, done.talk);
+  CHECK(done.out.find("brakes") != done.out.npos);
+  CHECK(done.out.find("T2 is 89 %") != done.out.npos);
+  const auto trace = content(here / "t.csv");
+  CHECK(trace.starts_with("t_s,watts\n2,"));
+  CHECK(std::count(trace.begin(), trace.end(), '\n') == 1 + 7 * 86'400 / 2);
+  CHECK(trace.find("\n604800,") != trace.npos);
+  const auto picture = content(here / "row.svg");
+  CHECK(picture.starts_with("<svg"));
+  CHECK(picture.ends_with("</svg>\n"));
+  CHECK(picture.find("prefers-color-scheme: dark") != picture.npos);
+  CHECK(picture.find("nan") == picture.npos);
+}
+
+TEST_CASE("power: sim refuses what has no meaning, with a hint, and writes nothing") {
+  scratch here;
+  struct wrong {
+    const char* words;
+    int code;
+    const char* said;
+  };
+  put(here, "r.csv", "bin,rate\n0,1\n1,x\n");
+  put(here, "zero.csv", "bin,rate\n0,0\n");
+  put(here, "below.csv", "bin,rate\n0,1\n1,-2\n");
+  const wrong all[] = {
+      {"sim --policy plca", 64, "polca?"},
+      {"sim --t2 89", 64, "shares of the budget"},
+      {"sim --servers 0", 64, "--servers"},
+      {"sim --weeks 1 --rates-column x", 64, "--rates"},
+      {"sim --rates none.csv", 66, "none.csv"},
+      {"sim --rates r.csv --rates-column rate", 65, "r.csv: line 3: rate is \"x\""},
+      {"sim --rates zero.csv --rates-column rate", 65, "no row above 0"},
+      {"sim --rates zero.csv --rates-column rat", 64, "rate?"},
+      {"sim --rates below.csv --rates-column rate", 65, "line 3: rate is -2"},
+      {"sim --table", 64, "--table"},
+      {"sim --table --rates r.csv --servers 3", 65, "line 3"},
+      {"", 64, ""}};
+  for (const auto& w : all) {
+    CAPTURE(w.words);
+    const auto done = power(here, std::string(w.words) + (*w.words ? " --out t.csv" : ""));
+    CAPTURE(done.talk);
+    CHECK(done.code == w.code);
+    CHECK(done.out.empty());
+    CHECK(done.talk.find(w.said) != done.talk.npos);
+  }
+  CHECK(!std::filesystem::exists(here / "t.csv"));
+  CHECK(power(here, "sim --weeks 1 --servers 8 --out no/where.csv --json").out.empty());
+}
+
+TEST_CASE("power: files beyond their bounds are refused") {
+  scratch here;
+  put(here, "r.csv", "");
+  std::filesystem::resize_file(here / "r.csv", (16 << 20) + 1);
+  CHECK(power(here, "sim --rates r.csv").code == 65);
+}
