@@ -36,6 +36,7 @@ void add_all(shell& sh) {
   add_gpu(sh);
   add_config(sh);
   add_plan(sh);
+  add_predict(sh);
   add_certs(sh);
   add_key(sh);
   add_completion(sh);

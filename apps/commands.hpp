@@ -21,6 +21,8 @@ void add_data(shell& sh);
 void add_config(shell& sh);
 /// `troupe plan`: the memory, work and traffic of each stage.
 void add_plan(shell& sh);
+/// `troupe predict train|ask|eval|split`: what a machine should do, learned from others.
+void add_predict(shell& sh);
 /// `troupe certs`: a certificate authority and certificates for a cluster.
 void add_certs(shell& sh);
 /// `troupe completion bash|zsh`: completes verbs, flags and keys.

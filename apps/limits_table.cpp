@@ -58,6 +58,10 @@
 #include "io/logs/line_patterns.hpp"
 #include "io/logs/log_tail.hpp"
 #include "io/machine/facts.hpp"
+#include "io/perf/csv.hpp"
+#include "io/perf/model_file.hpp"
+#include "io/perf/readers.hpp"
+#include "io/perf/table.hpp"
 #include "messages/block_pool.hpp"
 #include "messages/contract.hpp"
 #include "messages/expansion.hpp"
@@ -466,6 +470,36 @@ constexpr limit_row rows[] = {
     {"data and models", "weeks of a simulated row", sim::row_options::most_weeks, "weeks",
      "the command line is refused", "actors/sim/row/row_sim.hpp", "most_weeks",
      "row: options beyond their bounds are refused with the option's name"},
+    {"data and models", "a table of performance data", io::perf::max_csv_bytes, "bytes",
+     "the file is refused", "io/perf/csv.hpp", "max_csv_bytes",
+     "CSV-3 limits: a table that is too long is refused before it is read"},
+    {"data and models", "rows of it", io::perf::max_csv_rows, "rows", "the file is refused",
+     "io/perf/csv.hpp", "max_csv_rows",
+     "CSV-3 limits: a table with too many columns or rows is refused"},
+    {"data and models", "columns of it", io::perf::max_csv_columns, "columns",
+     "the file is refused", "io/perf/csv.hpp", "max_csv_columns",
+     "CSV-3 limits: a table with too many columns or rows is refused"},
+    {"data and models", "the schema of one's own table", io::perf::max_schema_bytes, "bytes",
+     "the file is refused", "io/perf/readers.hpp", "max_schema_bytes",
+     "limits: a schema that is too long, or names too many labels or features, is refused"},
+    {"data and models", "features of a table", io::perf::max_features, "features",
+     "the schema or the model is refused", "io/perf/table.hpp", "max_features",
+     "limits: a schema that is too long, or names too many labels or features, is refused"},
+    {"data and models", "outputs of a table", io::perf::max_outputs, "outputs",
+     "the schema or the model is refused", "io/perf/table.hpp", "max_outputs",
+     "limits: a schema that is too long, or names too many labels or features, is refused"},
+    {"data and models", "the file of a predictor", io::perf::max_model_bytes, "bytes",
+     "it is refused", "io/perf/model_file.hpp", "max_model_bytes",
+     "limits: a predictor's file that is too long is refused before it is read"},
+    {"data and models", "levels of a predictor's category", io::perf::max_levels, "levels",
+     "further ones count as unseen", "io/perf/model_file.hpp", "max_levels",
+     "TPM-2 a model whose parts do not fit each other is refused, whoever wrote it"},
+    {"data and models", "the width of a predictor's network", io::perf::max_network_width,
+     "numbers", "its file is refused", "io/perf/model_file.hpp", "max_network_width",
+     "TPM-2 a model whose parts do not fit each other is refused, whoever wrote it"},
+    {"data and models", "its heads", io::perf::max_network_heads, "heads", "its file is refused",
+     "io/perf/model_file.hpp", "max_network_heads",
+     "TPM-2 a model whose parts do not fit each other is refused, whoever wrote it"},
     {"data and models", "added tokens of a tokenizer", 65536, "tokens", "the tokenizer is refused",
      "io/tokenizer/hf_json.cpp", "max_added", "limits: a tokenizer beyond its bounds is refused"},
     {"data and models", "normalizers, pre-tokenizers, decoders", 32, "of each",

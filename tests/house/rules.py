@@ -56,6 +56,7 @@ ROOMS = {
         "checkpoint": {"base", "disk", "folder", "formats"},
         "journal": {"base", "disk"},
         "swap": {"base", "checkpoint", "disk"},
+        "perf": {"base", "formats"},
     },
     "gpu": {
         "host": set(),
@@ -66,6 +67,7 @@ ROOMS = {
         "meters": {"cuda"},
         "model": {"store"},
         "swap": {"model", "optim", "store"},
+        "predict": {"host"},
     },
 }
 WITHOUT_CAF = ("io/", "gpu/", "trace/", "actors/capture/")

@@ -1,0 +1,195 @@
+// `troupe predict ask`: rows of a data set, or rows that a person describes.
+#include <cmath>
+#include <map>
+
+#include <fmt/format.h>
+
+#include "apps/predict/verbs.hpp"
+#include "apps/talk.hpp"
+#include "io/base/text.hpp"
+#include "io/file.hpp"
+#include "io/perf/readers.hpp"
+
+namespace troupe::apps::predict {
+
+namespace {
+
+namespace fs = std::filesystem;
+using io::perf::perf_row;
+using io::perf::saved::FeatureT;
+
+constexpr uint8_t category_kind = static_cast<uint8_t>(io::perf::feature_kind::category);
+
+/// The models named: files, or every .tpm of a folder, by data set.
+result<std::map<std::string, fs::path>> models_named(const std::vector<std::string>& names) {
+  std::map<std::string, fs::path> out;
+  for (const auto& name : names) {
+    std::error_code fault;
+    if (!fs::is_directory(name, fault)) {
+      out[fs::path(name).stem().string()] = name;
+      continue;
+    }
+    for (auto it = fs::directory_iterator(name, fault); !fault && it != fs::directory_iterator();
+         it.increment(fault))
+      if (it->path().extension() == ".tpm") out[it->path().stem().string()] = it->path();
+  }
+  if (out.empty())
+    return error{errc::not_found, fmt::format("no model in {}", names.empty() ? "" : names[0]),
+                 "make one: troupe predict train"};
+  return out;
+}
+
+/// Whether a table has the features that a model learned from.
+status check_features(const gpu::predict::ModelT& m, const io::perf::perf_table& t,
+                      const std::string& file) {
+  bool same = m.features.size() == t.features.size() && m.outputs == t.outputs;
+  for (size_t i = 0; same && i < t.features.size(); ++i)
+    same = m.features[i]->name == t.features[i].name &&
+           m.features[i]->kind == static_cast<uint8_t>(t.features[i].kind);
+  if (same) return {};
+  return io::perf::bad_model(file, fmt::format("it learned other features than {} has", t.dataset));
+}
+
+result<std::string> ask_set(const arguments& a, const io::perf::split& s, const std::string& name,
+                            const fs::path& file) {
+  TROUPE_TRY(part, part_of(a.part));
+  TROUPE_TRY(model, io::perf::read_model(file));
+  TROUPE_TRY(table, io::perf::read_dataset(a.data, name, [](std::string_view) { return false; }));
+  TROUPE_CHECK(check_features(model, table, file.string()));
+  TROUPE_TRY(rows, io::perf::rows_of(s, table, part));
+  gpu::predict::predictor p(std::move(model));
+  const auto answers = p.ask(rows);
+  std::string out;
+  for (size_t i = 0; i < rows.size(); ++i)
+    out += prediction_lines(name, rows[i]->id, table.outputs, answers[i]);
+  return out;
+}
+
+/// Gives a feature of a row its value.
+status set_feature(perf_row& row, const gpu::predict::ModelT& m, const std::string& name,
+                   const std::string& value, const std::string& where) {
+  std::vector<std::string_view> known;
+  for (size_t i = 0; i < m.features.size(); ++i) {
+    known.push_back(m.features[i]->name);
+    if (m.features[i]->name != name) continue;
+    if (m.features[i]->kind == category_kind) {
+      row.words[i] = value;
+      return {};
+    }
+    const auto n = io::perf::number_in(value);
+    if (!n && !io::perf::trimmed(value).empty())
+      return error{errc::bad_data, fmt::format("{}: {} is {}", where, name, troupe::quoted(value)),
+                   fmt::format("expected a number, in {}", m.features[i]->unit)};
+    row.numbers[i] = n.value_or(io::perf::absent);
+    return {};
+  }
+  const auto near = nearest(name, known);
+  return error{errc::bad_data, fmt::format("{}: the model knows no feature {}", where, name),
+               near.empty() ? "docs/predict.md names them" : fmt::format("did you mean {}?", near)};
+}
+
+perf_row empty_row(const gpu::predict::ModelT& m, const std::string& id) {
+  perf_row r;
+  r.id = id;
+  r.numbers.assign(m.features.size(), io::perf::absent);
+  r.words.assign(m.features.size(), "");
+  return r;
+}
+
+/// The rows of --row and --set.
+result<std::vector<perf_row>> described(const arguments& a, const gpu::predict::ModelT& m) {
+  std::vector<perf_row> out;
+  if (a.row.empty()) {
+    out.push_back(empty_row(m, "row"));
+  } else {
+    TROUPE_TRY(file, io::perf::read_csv(a.row));
+    for (const auto& line : file.rows) {
+      auto& r = out.emplace_back(empty_row(m, fmt::format("row{}", out.size())));
+      for (size_t c = 0; c < file.columns.size(); ++c) {
+        if (file.columns[c] == "row_id")
+          r.id = line.cells[c];
+        else
+          TROUPE_CHECK(set_feature(r, m, file.columns[c], line.cells[c],
+                                   fmt::format("{}:{}", a.row, line.line)));
+      }
+    }
+  }
+  for (const auto& s : a.set) {
+    const auto equals = s.find('=');
+    if (equals == std::string::npos)
+      return error{errc::usage, fmt::format("--set {}: expected FEATURE=VALUE", s), ""};
+    for (auto& r : out)
+      TROUPE_CHECK(set_feature(r, m, s.substr(0, equals), s.substr(equals + 1), "--set"));
+  }
+  return out;
+}
+
+result<std::string> ask_described(const arguments& a,
+                                  const std::map<std::string, fs::path>& models) {
+  if (models.size() != 1)
+    return error{errc::usage, fmt::format("--row and --set ask one model, not {}", models.size()),
+                 "name the model's file in place of the folder"};
+  const auto& [name, file] = *models.begin();
+  TROUPE_TRY(model, io::perf::read_model(file));
+  gpu::predict::predictor p(std::move(model));
+  TROUPE_TRY(rows, described(a, p.model()));
+  gpu::predict::row_list list;
+  for (const auto& r : rows) list.push_back(&r);
+  const auto answers = p.ask(list);
+  std::string out;
+  for (size_t i = 0; i < rows.size(); ++i)
+    out += prediction_lines(p.model().dataset, rows[i].id, p.model().outputs, answers[i]);
+  return out;
+}
+
+result<std::string> ask_split(const arguments& a, const std::map<std::string, fs::path>& models) {
+  if (a.data.empty() || a.split.empty())
+    return error{errc::usage, "expected --data and --split, or --row, or --set",
+                 "as in: troupe predict ask models/ --data DIR --split S.csv --part test"};
+  TROUPE_TRY(s, io::perf::read_split(a.split));
+  TROUPE_TRY(sets, sets_of(s, a.dataset, a.split));
+  std::string out;
+  for (const auto& name : sets) {
+    const auto it = models.find(name);
+    if (it == models.end()) {
+      if (a.dataset != "*")
+        return error{errc::not_found, fmt::format("no model of {}", name),
+                     "train it: troupe predict train"};
+      say(fmt::format("{} has no model here and is not asked about", name));
+      continue;
+    }
+    TROUPE_TRY(lines, ask_set(a, s, name, it->second));
+    out += lines;
+  }
+  if (out.empty())
+    return error{errc::not_found, "no row of the split has a model here",
+                 "train it: troupe predict train"};
+  return out;
+}
+
+}  // namespace
+
+std::string prediction_lines(const std::string& dataset, const std::string& id,
+                             const std::vector<std::string>& outputs,
+                             const gpu::predict::prediction& p) {
+  std::string out;
+  for (size_t o = 0; o < outputs.size(); ++o)
+    out += fmt::format("{},{},{},{},{},{},{}\n", io::perf::csv_cell(dataset),
+                       io::perf::csv_cell(id), io::perf::csv_cell(outputs[o]), p.value[o],
+                       p.lower[o], p.upper[o], io::perf::csv_cell(p.flag));
+  return out;
+}
+
+result<int> ask(const arguments& a) {
+  TROUPE_TRY(models, models_named(a.models));
+  TROUPE_TRY(lines,
+             a.row.empty() && a.set.empty() ? ask_split(a, models) : ask_described(a, models));
+  const auto text = std::string(prediction_heading) + lines;
+  if (a.out.empty())
+    TROUPE_CHECK(print(text));
+  else
+    TROUPE_CHECK(io::write_atomic(a.out, text));
+  return 0;
+}
+
+}  // namespace troupe::apps::predict

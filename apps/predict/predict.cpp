@@ -1,0 +1,129 @@
+// `troupe predict`: what a machine should do, learned from what others did.
+#include <memory>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "apps/commands.hpp"
+#include "apps/predict/verbs.hpp"
+#include "io/base/text.hpp"
+
+namespace troupe::apps {
+
+namespace {
+
+using predict_arguments = std::shared_ptr<predict::arguments>;
+
+void add_data_of(command* verb, const predict_arguments& a) {
+  verb->add_option("--data", a->data, "The folder of data sets (docs/predict.md)")->required();
+}
+
+void add_split_of(command* verb, const predict_arguments& a) {
+  verb->add_option("--split", a->split, "A file of lines dataset,row_id,split")->required();
+}
+
+void add_pattern(command* verb, const predict_arguments& a) {
+  verb->add_option("--dataset", a->dataset, "Data sets by name, with * and ?; else all");
+}
+
+void add_predict_train(shell& sh, command* verb, const predict_arguments& a) {
+  auto* t = verb->add_subcommand("train", "Learn from the train rows of a split");
+  add_data_of(t, a);
+  add_split_of(t, a);
+  add_pattern(t, a);
+  t->add_option("--kind", a->kind,
+                fmt::format("auto, or {}", fmt::join(gpu::predict::kinds, ", ")));
+  t->add_option("--seed", a->seed, "Of the network's first parameters and the order of rows");
+  t->add_option("--epochs", a->epochs, "Passes of the network; 0: by the number of rows")
+      ->within(0, 10'000);
+  t->add_option("--threads", a->threads, "Fits side by side; 0: a thread a core")->within(0, 256);
+  t->add_option("-o,--out", a->out, "The folder that models are written to")->required();
+  t->add_flag("--json", a->json, "As JSON on stdout, a line per data set");
+  on_run(sh, t, [a] { return predict::train(*a); });
+}
+
+void add_predict_ask(shell& sh, command* verb, const predict_arguments& a) {
+  auto* k = verb->add_subcommand("ask", "Predict rows of a data set, or of a person's file");
+  k->add_option("MODELS", a->models, "A folder of models, or one model")->required();
+  k->add_option("--data", a->data, "The folder of data sets; with --split");
+  k->add_option("--split", a->split, "A file of lines dataset,row_id,split");
+  add_pattern(k, a);
+  k->add_option("--part", a->part, "The rows asked about: train, val or test");
+  k->add_option("--row", a->row, "Instead a CSV whose columns are features of the one model");
+  k->add_option("--set", a->set, "FEATURE=VALUE in every row of --row, or in a row of its own");
+  k->add_option("-o,--out", a->out, "The file of predictions; else stdout");
+  on_run(sh, k, [a] { return predict::ask(*a); });
+}
+
+void add_predict_eval(shell& sh, command* verb, const predict_arguments& a) {
+  auto* e = verb->add_subcommand("eval", "Judge predictions, of any program's");
+  e->add_option("PREDICTIONS", a->predictions, "A file of dataset,row_id,output,pred")->required();
+  add_data_of(e, a);
+  add_split_of(e, a);
+  add_pattern(e, a);
+  e->add_option("--part", a->part, "The rows judged: train, val or test");
+  e->add_flag("--json", a->json, "As JSON on stdout");
+  on_run(sh, e, [a] { return predict::eval(*a); });
+}
+
+void add_predict_split(shell& sh, command* verb, const predict_arguments& a) {
+  auto* s = verb->add_subcommand("split", "Deal rows out to train, val and test");
+  add_data_of(s, a);
+  add_pattern(s, a);
+  s->add_option("--by", a->by, "Rows at random, whole CPU models, or dates, the newest to test")
+      ->one_of({"random", "cpu", "date"});
+  s->add_option("--seed", a->seed, "Of the lots");
+  s->add_option("--val", a->val_share, "Share of rows to choose by")->within(0.0, 0.9);
+  s->add_option("--test", a->test_share, "Share of rows to ask about")->within(0.0, 0.9);
+  s->add_option("-o,--out", a->out, "The split's file")->required();
+  on_run(sh, s, [a] { return predict::make_split(*a); });
+}
+
+}  // namespace
+
+void add_predict(shell& sh) {
+  auto* verb = sh.app.add_subcommand("predict", "What a machine should do, learned from others");
+  verb->require_subcommand(1);
+  auto a = std::make_shared<predict::arguments>();
+  add_predict_train(sh, verb, a);
+  add_predict_ask(sh, verb, a);
+  add_predict_eval(sh, verb, a);
+  add_predict_split(sh, verb, a);
+}
+
+namespace predict {
+
+result<std::vector<std::string>> sets_of(const io::perf::split& s, const std::string& pattern,
+                                         const std::string& file) {
+  std::vector<std::string> out;
+  for (const auto& [name, rows] : s.sets)
+    if (glob_match(pattern, name)) out.push_back(name);
+  if (out.empty())
+    return error{errc::usage, fmt::format("no data set of {} fits {}", file, pattern),
+                 "leave --dataset out, or name one with * and ?"};
+  return out;
+}
+
+result<io::perf::split_part> part_of(const std::string& word) {
+  using enum io::perf::split_part;
+  for (const auto p : {train, val, test})
+    if (io::perf::to_string(p) == word) return p;
+  return error{errc::usage, fmt::format("unknown part: {}", word), "it is train, val or test"};
+}
+
+io::perf::label_filter labels_of(const io::perf::split& s, const std::string& dataset,
+                                 std::vector<io::perf::split_part> parts) {
+  const auto set = s.sets.find(dataset);
+  if (set == s.sets.end()) return [](std::string_view) { return false; };
+  return [&rows = set->second, parts = std::move(parts)](std::string_view id) {
+    const auto it = rows.find(std::string(id));
+    if (it == rows.end()) return false;
+    for (const auto p : parts)
+      if (p == it->second.part) return true;
+    return false;
+  };
+}
+
+}  // namespace predict
+
+}  // namespace troupe::apps

@@ -1,0 +1,313 @@
+// Folds, choices and intervals.
+#include "gpu/predict/fit.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <map>
+#include <mutex>
+#include <set>
+#include <thread>
+
+#include "gpu/predict/fit_one.hpp"
+#include "gpu/predict/neighbours.hpp"
+#include "io/perf/split.hpp"
+
+namespace troupe::gpu::predict {
+
+namespace {
+
+/// Folds that are fitted, each without one part in so many of the CPU models, and of the rows.
+constexpr int fold_count = 3;
+constexpr uint64_t model_parts = 5, row_parts = 10;
+/// Points of MAPE that a kind may be worse and still be taken for being richer.
+constexpr double tie_points = 0.1;
+/// Logarithm that rows of CPU models held out may lose by the neighbours.
+constexpr double far_loss = 0.0005;
+
+/// A row that a model has not learned from, and what that model says of it.
+struct held_row {
+  const perf_row* row = nullptr;
+  prediction_parts parts;
+  neighbour_list near;
+  bool far = false;  ///< its CPU model was held out
+};
+
+/// A fitted model with the rows that judge it.
+struct judged {
+  row_list train;
+  std::vector<std::pair<const perf_row*, bool>> held;  ///< and whether by its CPU model
+  std::optional<predictor> fitted;
+  std::vector<held_row> rows;
+};
+
+row_list sorted_labelled(const row_list& rows) {
+  row_list out;
+  for (const auto* r : rows)
+    if (r->labelled()) out.push_back(r);
+  std::sort(out.begin(), out.end(), [](const auto* a, const auto* b) { return a->id < b->id; });
+  return out;
+}
+
+/// CPU models in an order that only their names make, each with its place.
+std::map<std::string, uint64_t> places_of_models(const row_list& rows) {
+  std::set<std::pair<uint64_t, std::string>> order;
+  for (const auto* r : rows) order.emplace(io::perf::seeded_hash(1, r->cpu_model), r->cpu_model);
+  std::map<std::string, uint64_t> out;
+  for (const auto& [hash, name] : order) out.emplace(name, out.size());
+  return out;
+}
+
+judged fold_of(const row_list& train, const std::map<std::string, uint64_t>& places, int fold) {
+  judged j;
+  const bool by_model = places.size() >= model_parts;
+  for (const auto* r : train) {
+    const auto lot = io::perf::seeded_hash(2, r->id);
+    const auto model = by_model ? places.at(r->cpu_model) : lot / row_parts;
+    const bool far = model % model_parts == static_cast<uint64_t>(fold);
+    const bool near = lot % row_parts == static_cast<uint64_t>(fold);
+    if (far || near)
+      j.held.emplace_back(r, far);
+    else
+      j.train.push_back(r);
+  }
+  return j;
+}
+
+/// Fits all of them, `threads` at once; the longest last is no loss: all take about as long.
+void fit_all(std::vector<judged>& all, const io::perf::perf_table& table, const fit_plan& plan,
+             const fit_options& options) {
+  std::atomic<size_t> next{0};
+  std::mutex telling;
+  int done = 0;
+  const int steps = static_cast<int>(all.size()) * (plan.network ? plan.epochs : 1);
+  const auto tell = [&] {
+    const std::lock_guard hold(telling);
+    if (options.progress) options.progress(table.dataset, ++done, steps);
+  };
+  const auto work = [&] {
+    for (size_t i = next++; i < all.size(); i = next++) {
+      auto& j = all[i];
+      j.fitted.emplace(fit_rows(table, j.train, plan, tell));
+      if (!plan.network) tell();
+      row_list held;
+      for (const auto& [row, far] : j.held) held.push_back(row);
+      const auto parts = j.fitted->parts(held);
+      const auto& local = j.fitted->model().local;
+      const auto places = local ? j.fitted->embed(held) : std::vector<float>{};
+      for (size_t r = 0; r < held.size(); ++r) {
+        held_row h{held[r], parts[r], {}, j.held[r].second};
+        if (local)
+          h.near =
+              nearest_rows(places.data() + r * local->columns, local->embeddings, local->columns);
+        j.rows.push_back(std::move(h));
+      }
+    }
+  };
+  std::vector<std::thread> others;
+  for (int t = 1; t < options.threads; ++t) others.emplace_back(work);
+  work();
+  for (auto& t : others) t.join();
+}
+
+/// The residual of a held row's logarithm, by a kind, with neighbours by these numbers.
+double residual_of(const judged& j, const held_row& h, size_t o, std::string_view kind) {
+  return std::log(h.row->labels[o]) - j.fitted->logarithm(h.parts, o, kind);
+}
+
+void refresh_local(judged& j, double bandwidth, double shrink) {
+  auto& local = *j.fitted->model().local;
+  local.bandwidth = bandwidth;
+  local.shrink = shrink;
+  const size_t k = j.fitted->model().outputs.size();
+  for (auto& h : j.rows)
+    h.parts.local = local_residual(h.near, local.residuals, k, local.unit, bandwidth, shrink);
+}
+
+struct held_error {
+  double sum = 0, count = 0;
+  double mean() const { return count > 0 ? sum / count : 0; }
+};
+
+/// Mean absolute residual of the rows held out by CPU model (far) or not, of logarithms.
+held_error error_of(const std::vector<judged>& all, std::string_view kind, bool far) {
+  held_error e;
+  for (const auto& j : all)
+    for (const auto& h : j.rows) {
+      if (h.far != far) continue;
+      for (size_t o = 0; o < h.row->labels.size(); ++o) {
+        e.sum += std::abs(residual_of(j, h, o, kind));
+        e.count += 1;
+      }
+    }
+  return e;
+}
+
+/// FIT-3. Leaves the choice in every model.
+void choose_local(std::vector<judged>& all, const std::string& base) {
+  if (!all.front().fitted->model().local) return;
+  const auto with = base + "+local";
+  const double far_without = error_of(all, base, true).mean();
+  double best = error_of(all, base, false).mean(), bandwidth = 1, shrink = 1e6;
+  for (const double b : {0.25, 0.5, 1.0, 2.0, 4.0, 8.0}) {
+    for (const double s : {0.03, 0.1, 0.3, 1.0, 3.0}) {
+      for (auto& j : all) refresh_local(j, b, s);
+      const double near = error_of(all, with, false).mean();
+      if (error_of(all, with, true).mean() > far_without + far_loss || !(near < best)) continue;
+      best = near;
+      bandwidth = b;
+      shrink = s;
+    }
+  }
+  for (auto& j : all) refresh_local(j, bandwidth, shrink);
+}
+
+/// How much of the network is taken far from train rows: what leaves the least over rows held out
+/// by CPU model and rows near those learned from, both counted alike.
+void choose_share(std::vector<judged>& all, const std::string& kind) {
+  if (!all.front().fitted->model().network) return;
+  const auto set = [&](double share, double reach) {
+    for (auto& j : all) {
+      j.fitted->model().network->share = share;
+      j.fitted->model().network->reach = reach;
+    }
+  };
+  double best = 1e300, share = 1, reach = 1;
+  for (const double s : {1.0, 0.75, 0.5, 0.25, 0.0}) {
+    for (const double r : {1.0, 2.0, 4.0, 8.0}) {
+      set(s, r);
+      const double left = error_of(all, kind, true).mean() + error_of(all, kind, false).mean();
+      if (!(left < best)) continue;
+      best = left;
+      share = s;
+      reach = r;
+    }
+  }
+  set(share, reach);
+}
+
+/// MAPE in percent over the rows that a kind is chosen by.
+double mape_of(const std::vector<judged>& all, std::string_view kind, bool by_val) {
+  held_error e;
+  for (size_t i = 0; i < all.size(); ++i) {
+    if (by_val != (i + 1 == all.size())) continue;  // the whole fit is the last, with val's rows
+    for (const auto& h : all[i].rows) {
+      if (!by_val && !h.far) continue;
+      for (size_t o = 0; o < h.row->labels.size(); ++o) {
+        e.sum += 100 * std::abs(std::exp(-residual_of(all[i], h, o, kind)) - 1);
+        e.count += 1;
+      }
+    }
+  }
+  return e.mean();
+}
+
+/// FIT-2: the richest kind within tie_points of the best, if it is no worse than the trunk.
+std::string choose_kind(const std::vector<io::perf::saved::ScoreT>& scores) {
+  double best = scores.front().mape, trunk = best;
+  for (const auto& s : scores) {
+    best = std::min(best, s.mape);
+    if (s.kind == "trunk") trunk = s.mape;
+  }
+  std::string chosen = "trunk";
+  for (const auto& s : scores)
+    if (s.mape <= best + tie_points && s.mape <= trunk) chosen = s.kind;
+  return chosen;
+}
+
+/// Widths of the interval by distance, from all held rows by the chosen kind.
+void measure_interval(ModelT& m, const std::vector<judged>& all) {
+  std::vector<std::pair<double, double>> seen;  // distance, |residual|
+  std::vector<double> far;
+  for (const auto& j : all) {
+    const auto& local = j.fitted->model().local;
+    for (const auto& h : j.rows) {
+      const double d = h.near.empty() || !local ? 0 : h.near.front().first / local->unit;
+      if (h.far) far.push_back(d);
+      for (size_t o = 0; o < h.row->labels.size(); ++o)
+        seen.emplace_back(d, std::abs(residual_of(j, h, o, m.kind)));
+    }
+  }
+  std::sort(seen.begin(), seen.end());
+  std::sort(far.begin(), far.end());
+  constexpr size_t bins = 8;
+  constexpr double share = 0.95;
+  double widest = 0;
+  for (size_t b = 0; b < bins; ++b) {
+    const size_t begin = seen.size() * b / bins, end = seen.size() * (b + 1) / bins;
+    if (begin == end) continue;
+    std::vector<double> part;
+    for (size_t i = begin; i < end; ++i) part.push_back(seen[i].second);
+    std::sort(part.begin(), part.end());
+    const auto at = static_cast<size_t>(
+        std::min<double>(std::ceil(share * static_cast<double>(part.size() + 1)) - 1,
+                         static_cast<double>(part.size() - 1)));
+    widest = std::max(widest, part[at]);
+    m.distances.push_back(seen[end - 1].first);
+    m.halves.push_back(widest);
+  }
+  if (m.distances.empty()) {  // nothing was held out: nothing is known
+    m.distances = {0.0};
+    m.halves = {1.0};
+  }
+  constexpr double outermost = 0.99, farther = 1.5;
+  m.far = far.empty()
+              ? 1e300
+              : farther * far[static_cast<size_t>(outermost * static_cast<double>(far.size() - 1))];
+}
+
+std::vector<io::perf::saved::ScoreT> score(const std::vector<judged>& all, const fit_plan& plan,
+                                           bool by_val) {
+  std::vector<io::perf::saved::ScoreT> out;
+  const auto add = [&](const char* kind) {
+    io::perf::saved::ScoreT s;
+    s.kind = kind;
+    s.mape = mape_of(all, kind, by_val);
+    out.push_back(std::move(s));
+  };
+  if (!plan.network || plan.trunk) add("mean");
+  if (plan.trunk) add("trunk");
+  if (plan.trunk && !plan.network) add("trunk+local");
+  if (plan.trunk && plan.network) {
+    add("trunk+ncpp");
+    add("trunk+ncpp+local");
+  }
+  if (!plan.trunk && plan.network) add(plan.published ? "ncpp-published" : "ncpp");
+  return out;
+}
+
+}  // namespace
+
+result<ModelT> fit_predictor(const io::perf::perf_table& table, const row_list& train,
+                             const row_list& val, const fit_options& options) {
+  const auto rows = sorted_labelled(train), choosing = sorted_labelled(val);
+  if (rows.size() < fewest_rows) return too_few_rows(table.dataset, rows.size(), fewest_rows);
+  const auto plan = plan_of(options.kind, options, rows.size());
+  const auto places = places_of_models(rows);
+  const bool by_val = !choosing.empty();
+  std::vector<judged> all;
+  for (int f = 0; f < fold_count; ++f) {
+    auto fold = fold_of(rows, places, f);
+    if (fold.train.size() >= fewest_rows && !fold.held.empty()) all.push_back(std::move(fold));
+  }
+  judged whole;
+  whole.train = rows;
+  for (const auto* r : choosing) whole.held.emplace_back(r, false);
+  all.push_back(std::move(whole));
+  fit_all(all, table, plan, options);
+  const auto base = plan.network ? (plan.trunk ? "trunk+ncpp" : "ncpp") : "trunk";
+  choose_share(all, base);
+  choose_local(all, base);
+  const auto scores = score(all, plan, by_val);
+  const auto kind = options.kind == "auto" ? choose_kind(scores) : options.kind;
+  auto& fitted = all.back().fitted->model();
+  fitted.kind = kind;
+  measure_interval(fitted, all);
+  auto m = std::move(fitted);
+  m.program = options.program;
+  m.choice_rows = static_cast<uint32_t>(choosing.size());
+  for (const auto& s : scores) m.scores.push_back(std::make_unique<io::perf::saved::ScoreT>(s));
+  return m;
+}
+
+}  // namespace troupe::gpu::predict

@@ -1,0 +1,134 @@
+// One fit: trunk, then the network on what the trunk leaves, then what the network leaves.
+#include "gpu/predict/fit_one.hpp"
+
+#include <xxhash.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "gpu/predict/neighbours.hpp"
+#include "gpu/predict/ridge.hpp"
+
+namespace troupe::gpu::predict {
+
+namespace {
+
+/// Steps through rows that a network is given, unless that would be more epochs than it needs.
+constexpr double rows_learned = 100'000;
+constexpr int fewest_epochs = 15, enough_epochs = 40;
+
+std::vector<double> logarithms(const row_list& rows) {
+  std::vector<double> out;
+  for (const auto* r : rows)
+    for (const double y : r->labels) out.push_back(std::log(y));
+  return out;
+}
+
+/// [rows, outputs] of standard deviations around `centre` into m.scale (1 where there is none).
+void measure_scale(ModelT& m, const std::vector<double>& residuals) {
+  const size_t k = m.outputs.size(), n = residuals.size() / k;
+  m.scale.assign(k, 1.0);
+  for (size_t o = 0; o < k; ++o) {
+    double squares = 0;
+    for (size_t i = 0; i < n; ++i) squares += residuals[i * k + o] * residuals[i * k + o];
+    const double deviation = n > 1 ? std::sqrt(squares / static_cast<double>(n - 1)) : 0;
+    constexpr double exact = 1e-9;  // a trunk that leaves nothing
+    if (deviation > exact) m.scale[o] = deviation;
+  }
+}
+
+/// The residuals of the trunk, or of the mean, after which m.offsets, weights and scale stand.
+std::vector<double> fit_trunk(ModelT& m, const row_list& rows, bool trunk) {
+  const size_t k = m.outputs.size(), columns = trunk ? io::perf::trunk_columns(m) : 0;
+  auto y = logarithms(rows);
+  std::vector<double> x(rows.size() * columns);
+  if (trunk)
+    for (size_t i = 0; i < rows.size(); ++i) write_trunk_row(m, *rows[i], x.data() + i * columns);
+  const auto fit = fit_ridge(x, y, rows.size(), columns, k,
+                             trunk ? ridge_strengths() : std::vector<double>{1.0});
+  m.offsets = fit.offsets;
+  m.weights = fit.weights;
+  m.column_means = fit.column_means;
+  m.alpha = fit.alpha;
+  std::vector<double> answer(k);
+  for (size_t i = 0; i < rows.size(); ++i) {
+    ridge_predict(fit, x.data() + i * columns, answer.data());
+    for (size_t o = 0; o < k; ++o) y[i * k + o] -= answer[o];
+  }
+  measure_scale(m, y);
+  return y;
+}
+
+void fit_network(ModelT& m, const row_list& rows, const std::vector<float>& targets,
+                 const fit_plan& plan, const std::function<void()>& tell) {
+  m.network = std::make_unique<io::perf::saved::NetworkT>();
+  m.network->width = 64;
+  m.network->hidden = plan.published ? 64 : 128;
+  m.network->heads = 2;
+  m.network->published = plan.published;
+  network net(shape_of(m, *m.network), plan.seed);
+  training_options o;
+  o.seed = plan.seed;
+  o.epochs = plan.epochs;
+  net.train(network_rows_of(m, rows), targets, o, [&](int, double) {
+    if (tell) tell();
+  });
+  m.network->parameters = net.parameters();
+}
+
+/// The neighbours: where train rows lie, and what is left of them.
+void keep_neighbours(ModelT& m, const row_list& rows, const std::vector<float>& targets) {
+  predictor p(std::move(m));
+  const size_t k = p.model().outputs.size();
+  auto local = std::make_unique<io::perf::saved::LocalT>();
+  local->columns = static_cast<uint32_t>(p.model().network ? p.model().network->width
+                                                           : io::perf::trunk_columns(p.model()));
+  local->embeddings = p.embed(rows);
+  const auto parts = p.parts(rows);
+  for (size_t i = 0; i < rows.size(); ++i)
+    for (size_t o = 0; o < k; ++o)
+      local->residuals.push_back(targets[i * k + o] - static_cast<float>(parts[i].network[o]));
+  local->unit = typical_distance(local->embeddings, local->columns);
+  local->bandwidth = 1;
+  local->shrink = 1;
+  m = std::move(p.model());
+  m.local = std::move(local);
+}
+
+}  // namespace
+
+fit_plan plan_of(std::string_view kind, const fit_options& options, size_t rows) {
+  fit_plan p;
+  p.trunk = kind == "auto" || kind.starts_with("trunk");
+  p.network = kind == "auto" || kind.find("ncpp") != std::string_view::npos;
+  p.published = kind == "ncpp-published";
+  p.seed = options.seed;
+  p.epochs = options.epochs > 0
+                 ? options.epochs
+                 : std::clamp(static_cast<int>(rows_learned / static_cast<double>(rows)),
+                              fewest_epochs, enough_epochs);
+  return p;
+}
+
+ModelT fit_rows(const io::perf::perf_table& table, const row_list& rows, const fit_plan& plan,
+                const std::function<void()>& tell) {
+  ModelT m;
+  m.dataset = table.dataset;
+  m.outputs = table.outputs;
+  m.seed = plan.seed;
+  m.train_rows = static_cast<uint32_t>(rows.size());
+  std::string ids;
+  for (const auto* r : rows) ids += r->id + '\n';
+  m.train_digest = XXH64(ids.data(), ids.size(), 0);
+  m.features = learn_features(table.features, rows);
+  const auto left = fit_trunk(m, rows, plan.trunk);
+  std::vector<float> targets(left.size());
+  const size_t k = m.outputs.size();
+  for (size_t i = 0; i < left.size(); ++i)
+    targets[i] = static_cast<float>(left[i] / m.scale[i % k]);
+  if (plan.network) fit_network(m, rows, targets, plan, tell);
+  if (plan.network || io::perf::trunk_columns(m) > 0) keep_neighbours(m, rows, targets);
+  return m;
+}
+
+}  // namespace troupe::gpu::predict

@@ -1,0 +1,23 @@
+// One fit on given rows, without choices: trunk, network, the places of the neighbours.
+#pragma once
+
+#include <functional>
+
+#include "gpu/predict/fit.hpp"
+
+namespace troupe::gpu::predict {
+
+/// What a fit has besides the trunk.
+struct fit_plan {
+  bool trunk = true, network = false, published = false;
+  uint64_t seed = 0;
+  int epochs = 40;
+};
+/// The plan of a kind.
+fit_plan plan_of(std::string_view kind, const fit_options& options, size_t rows);
+
+/// `rows` have all their labels. `tell` after each epoch of the network.
+ModelT fit_rows(const io::perf::perf_table& table, const row_list& rows, const fit_plan& plan,
+                const std::function<void()>& tell);
+
+}  // namespace troupe::gpu::predict

@@ -1,0 +1,113 @@
+// Answers of a saved model.
+#include "gpu/predict/predictor.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "gpu/predict/neighbours.hpp"
+
+namespace troupe::gpu::predict {
+
+namespace {
+
+/// Of the residuals, in deviations: what is beyond is no residual that was ever learned from.
+constexpr double residual_clip = 3;
+/// Keeps an exponential finite, however far a row is outside the range.
+constexpr double logarithm_clip = 300;
+
+}  // namespace
+
+bool is_kind(std::string_view word) noexcept {
+  return std::find(std::begin(kinds), std::end(kinds), word) != std::end(kinds);
+}
+
+predictor::predictor(ModelT model) : model_(std::move(model)) {
+  if (model_.network)
+    network_.emplace(shape_of(model_, *model_.network), model_.network->parameters);
+}
+
+std::vector<float> predictor::embed(const row_list& rows) {
+  if (network_) return network_->ask(network_rows_of(model_, rows)).embeddings;
+  const auto columns = io::perf::trunk_columns(model_);
+  std::vector<double> x(columns);
+  std::vector<float> out;
+  for (const auto* r : rows) {
+    write_trunk_row(model_, *r, x.data());
+    for (const double v : x) out.push_back(static_cast<float>(v));
+  }
+  return out;
+}
+
+std::vector<prediction_parts> predictor::parts(const row_list& rows) {
+  const size_t k = model_.outputs.size(), columns = io::perf::trunk_columns(model_);
+  network::answers answers;
+  if (network_) answers = network_->ask(network_rows_of(model_, rows));
+  const auto places = network_ ? answers.embeddings : embed(rows);
+  std::vector<double> x(columns);
+  std::vector<prediction_parts> out;
+  for (size_t i = 0; i < rows.size(); ++i) {
+    prediction_parts p{model_.offsets, std::vector<double>(k, 0.0), std::vector<double>(k, 0.0), 0};
+    if (!model_.weights.empty()) {
+      write_trunk_row(model_, *rows[i], x.data());
+      for (size_t c = 0; c < columns; ++c)
+        for (size_t o = 0; o < k; ++o)
+          p.trunk[o] += (x[c] - model_.column_means[c]) * model_.weights[c * k + o];
+    }
+    if (network_)
+      for (size_t o = 0; o < k; ++o) p.network[o] = answers.outputs[i * k + o];
+    if (model_.local) {
+      const auto& l = *model_.local;
+      const auto near = nearest_rows(places.data() + i * l.columns, l.embeddings, l.columns);
+      p.local = local_residual(near, l.residuals, k, l.unit, l.bandwidth, l.shrink);
+      if (!near.empty()) p.distance = near.front().first / l.unit;
+    }
+    out.push_back(std::move(p));
+  }
+  return out;
+}
+
+double predictor::logarithm(const prediction_parts& p, size_t o, std::string_view kind) const {
+  if (kind == "mean") return model_.offsets[o];
+  double residual = 0;
+  if (kind.find("ncpp") != std::string_view::npos) {
+    const double away = p.distance / model_.network->reach;
+    const double near = std::exp(-away * away);
+    residual += (near + (1 - near) * model_.network->share) * p.network[o];
+  }
+  if (kind.ends_with("+local")) residual += p.local[o];
+  const double sum =
+      p.trunk[o] + model_.scale[o] * std::clamp(residual, -residual_clip, residual_clip);
+  return std::clamp(sum, -logarithm_clip, logarithm_clip);
+}
+
+double predictor::half_width(double distance) const {
+  const auto& d = model_.distances;
+  const auto at = std::lower_bound(d.begin(), d.end(), distance);
+  if (at != d.end()) return model_.halves[static_cast<size_t>(at - d.begin())];
+  // Beyond all that was held out: wider by the root of how much farther it is, at most three times.
+  constexpr double widest = 3;
+  const double farther = d.back() > 0 ? std::sqrt(distance / d.back()) : widest;
+  return model_.halves.back() * std::min(farther, widest);
+}
+
+std::vector<prediction> predictor::ask(const row_list& rows) {
+  const auto all = parts(rows);
+  std::vector<prediction> out;
+  for (size_t i = 0; i < rows.size(); ++i) {
+    prediction p;
+    p.distance = all[i].distance;
+    p.flag = outside_range(model_, *rows[i]);
+    if (p.flag.empty() && p.distance > model_.far) p.flag = "all: no train row is near";
+    const double half = half_width(p.distance);
+    for (size_t o = 0; o < model_.outputs.size(); ++o) {
+      const double log = logarithm(all[i], o, model_.kind);
+      p.value.push_back(std::exp(log));
+      p.lower.push_back(std::exp(log - half));
+      p.upper.push_back(std::exp(log + half));
+    }
+    out.push_back(std::move(p));
+  }
+  return out;
+}
+
+}  // namespace troupe::gpu::predict

@@ -1,0 +1,81 @@
+// Ridge regression in closed form.
+#include "gpu/predict/ridge.hpp"
+
+#include <Eigen/Eigenvalues>
+
+#include <cmath>
+#include <limits>
+
+namespace troupe::gpu::predict {
+
+namespace {
+
+using matrix = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
+
+/// The part of a residual that is left when its row would be predicted by nothing but itself.
+constexpr double smallest_leverage_left = 1e-6;
+
+}  // namespace
+
+std::vector<double> ridge_strengths() {
+  std::vector<double> out;
+  for (int i = 0; i < 13; ++i) out.push_back(std::pow(10.0, -3.0 + 0.5 * i));
+  return out;
+}
+
+ridge_fit fit_ridge(const std::vector<double>& x, const std::vector<double>& y, size_t rows,
+                    size_t columns, size_t outputs, const std::vector<double>& strengths) {
+  const auto n = static_cast<Eigen::Index>(rows), p = static_cast<Eigen::Index>(columns),
+             k = static_cast<Eigen::Index>(outputs);
+  if (p == 0) {
+    ridge_fit out;
+    out.offsets.assign(outputs, 0.0);
+    for (size_t i = 0; i < rows * outputs; ++i)
+      out.offsets[i % outputs] += y[i] / static_cast<double>(rows);
+    return out;
+  }
+  matrix centred = Eigen::Map<const matrix>(x.data(), n, p);
+  matrix targets = Eigen::Map<const matrix>(y.data(), n, k);
+  const Eigen::RowVectorXd means = centred.colwise().mean(), offsets = targets.colwise().mean();
+  centred.rowwise() -= means;
+  targets.rowwise() -= offsets;
+  const Eigen::MatrixXd gram = centred.transpose() * centred;
+  const Eigen::SelfAdjointEigenSolver<Eigen::MatrixXd> solved(gram);
+  const Eigen::VectorXd values = solved.eigenvalues().cwiseMax(0.0);
+  const Eigen::MatrixXd turned = centred * solved.eigenvectors();  // [n, p]
+  const Eigen::MatrixXd moments = turned.transpose() * targets;    // [p, k]
+  const Eigen::MatrixXd squares = turned.cwiseAbs2();
+  double best = std::numeric_limits<double>::infinity();
+  ridge_fit out;
+  Eigen::MatrixXd weights = Eigen::MatrixXd::Zero(p, k);
+  for (const double a : strengths) {
+    const Eigen::VectorXd inverse = (values.array() + a).inverse();
+    const Eigen::MatrixXd solution = inverse.asDiagonal() * moments;
+    const Eigen::VectorXd own = (squares * inverse).array() + 1.0 / static_cast<double>(n);
+    const Eigen::VectorXd left = (1.0 - own.array()).max(smallest_leverage_left);
+    matrix residuals = targets - turned * solution;
+    residuals.array().colwise() /= left.array();
+    const double error = std::sqrt(residuals.squaredNorm() / static_cast<double>(n * k));
+    if (!(error < best)) continue;
+    best = error;
+    out.alpha = a;
+    weights = solved.eigenvectors() * solution;
+  }
+  out.left_out_rmse = best;
+  out.column_means.assign(means.data(), means.data() + p);
+  out.offsets.assign(offsets.data(), offsets.data() + k);
+  const matrix by_row = weights;
+  out.weights.assign(by_row.data(), by_row.data() + p * k);
+  return out;
+}
+
+void ridge_predict(const ridge_fit& fit, const double* x, double* out) {
+  const size_t k = fit.offsets.size();
+  for (size_t j = 0; j < k; ++j) out[j] = fit.offsets[j];
+  for (size_t i = 0; i < fit.column_means.size(); ++i) {
+    const double centred = x[i] - fit.column_means[i];
+    for (size_t j = 0; j < k; ++j) out[j] += centred * fit.weights[i * k + j];
+  }
+}
+
+}  // namespace troupe::gpu::predict

@@ -1,0 +1,220 @@
+// `troupe predict` through the built program: what it learns, answers and judges, and how it ends
+// where something is wrong.
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "apps/predict/metrics.hpp"
+#include "tests/apps/ended.hpp"
+#include "tests/io/scratch.hpp"
+
+using namespace troupe;
+
+namespace {
+
+ended predict(const scratch& in, const std::string& arguments) {
+  return run_in(in.path, "'" TROUPE_PROGRAM "' predict " + arguments);
+}
+
+void put(const scratch& in, const std::string& name, const std::string& text) {
+  std::ofstream(in / name) << text;
+}
+
+std::string get(const scratch& in, const std::string& name) {
+  std::ifstream file(in / name, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+/// Hosts whose score is cores * clock, with a wave of 3 %; the labels of test rows as asked for.
+std::string fleet(const std::string& label_of_tests = "") {
+  std::string out = "host,cpu,cores,mhz,score\n";
+  for (int i = 0; i < 90; ++i) {
+    const double cores = 4 + i % 13, mhz = 2000 + 37 * (i % 29);
+    const double score = cores * mhz * (1 + 0.03 * std::sin(i));
+    const bool test = i % 3 == 2;
+    out += fmt::format("h{},m{},{},{},{}\n", i, i % 11, cores, mhz,
+                       test && !label_of_tests.empty() ? label_of_tests : fmt::format("{}", score));
+  }
+  return out;
+}
+
+const std::string fleet_schema =
+    "id = \"host\"\ncpu_model = \"cpu\"\nlabels = [\"score\"]\n"
+    "[[feature]]\ncolumn = \"cores\"\ngroup = \"cpu\"\nkind = \"log\"\n"
+    "[[feature]]\ncolumn = \"mhz\"\ngroup = \"cpu\"\nkind = \"log\"\nunit = \"MHz\"\n";
+
+std::string fleet_split(bool reversed = false) {
+  std::vector<std::string> lines;
+  for (int i = 0; i < 90; ++i)
+    lines.push_back(fmt::format("fleet,h{},{}\n", i, i % 3 == 2 ? "test" : "train"));
+  if (reversed) std::reverse(lines.begin(), lines.end());
+  std::string out = "dataset,row_id,split\n";
+  for (const auto& l : lines) out += l;
+  return out;
+}
+
+void make_fleet(const scratch& dir) {
+  std::filesystem::create_directory(dir / "data");
+  put(dir, "data/fleet.csv", fleet());
+  put(dir, "data/fleet.toml", fleet_schema);
+  put(dir, "s.csv", fleet_split());
+}
+
+const std::string of_fleet = " --data data --split s.csv ";
+
+}  // namespace
+
+TEST_CASE("PRV-1 a fleet is learned, asked about and judged, and the trunk finds its rule") {
+  scratch dir;
+  make_fleet(dir);
+  const auto trained = predict(dir, "train" + of_fleet + "--kind trunk -o m --json");
+  REQUIRE_MESSAGE(trained.code == 0, trained.talk);
+  CHECK(nlohmann::json::parse(trained.out)["train_rows"] == 60);
+  const auto asked = predict(dir, "ask m" + of_fleet + "--part test -o p.csv");
+  REQUIRE_MESSAGE(asked.code == 0, asked.talk);
+  const auto lines = get(dir, "p.csv");
+  CHECK(lines.starts_with("dataset,row_id,output,pred,lower,upper,flag\nfleet,h11,score,"));
+  CHECK(std::count(lines.begin(), lines.end(), '\n') == 31);
+  const auto judged = predict(dir, "eval p.csv" + of_fleet + "--json");
+  REQUIRE_MESSAGE(judged.code == 0, judged.talk);
+  const auto set = nlohmann::json::parse(judged.out)["sets"][0];
+  CHECK(set["rows"] == 30);
+  CHECK(set["mape_percent"].get<double>() < 4);
+  CHECK(set["r2"].get<double>() > 0.98);
+  CHECK(set["cpu_known_percent"] == 100);
+  CHECK(set["coverage_percent"].get<double>() > 80);
+  CHECK(predict(dir, "eval p.csv" + of_fleet).out.find("fleet") != std::string::npos);
+}
+
+TEST_CASE(
+    "PRV-2 labels of test rows, and the order of a split's lines, change no byte of a model") {
+  scratch dir;
+  make_fleet(dir);
+  const std::string kind = "--kind trunk+ncpp+local --epochs 2 ";
+  REQUIRE(predict(dir, "train" + of_fleet + kind + "-o a").code == 0);
+  REQUIRE(predict(dir, "ask a" + of_fleet + "-o a.csv").code == 0);
+  put(dir, "data/fleet.csv", fleet("no number"));
+  put(dir, "s.csv", fleet_split(true));
+  REQUIRE(predict(dir, "train" + of_fleet + kind + "-o b").code == 0);
+  REQUIRE(predict(dir, "ask b" + of_fleet + "-o b.csv").code == 0);
+  CHECK(get(dir, "a/fleet.tpm").size() > 1000);
+  CHECK(get(dir, "a/fleet.tpm") == get(dir, "b/fleet.tpm"));
+  CHECK(get(dir, "a.csv") == get(dir, "b.csv"));
+}
+
+TEST_CASE("PRV-3 predictions that miss a row, have one twice or are no numbers end with 65") {
+  scratch dir;
+  make_fleet(dir);
+  REQUIRE(predict(dir, "train" + of_fleet + "--kind trunk -o m").code == 0);
+  REQUIRE(predict(dir, "ask m" + of_fleet + "-o p.csv").code == 0);
+  const auto lines = get(dir, "p.csv");
+  const auto second = lines.find('\n') + 1, third = lines.find('\n', second) + 1;
+  const auto line = lines.substr(second, third - second);
+  const auto refused = [&](const std::string& text, const std::string& place,
+                           const std::string& id) {
+    put(dir, "x.csv", text);
+    const auto done = predict(dir, "eval x.csv" + of_fleet);
+    CAPTURE(done.talk);
+    CHECK(done.code == 65);
+    CHECK(done.out.empty());
+    CHECK(done.talk.find(place) != std::string::npos);
+    CHECK(done.talk.find(id) != std::string::npos);
+  };
+  refused(lines.substr(0, second) + lines.substr(third), "x.csv", "h11");
+  refused(lines + line, "x.csv:32", "h11");
+  refused(lines + "fleet,h999,score,1,1,1,\n", "x.csv:32", "h999");
+  refused(lines + "fleet,h0,score,1,1,1,\n", "x.csv:32", "h0");
+  refused(lines + "fleet,h999,score,nan,1,1,\n", "x.csv:32", "h999");
+  refused("dataset,id,output,pred\n", "x.csv:1", "row_id");
+}
+
+TEST_CASE("PRV-3 a split with a row that is not in the data ends with 65 and leaves no file") {
+  scratch dir;
+  make_fleet(dir);
+  REQUIRE(predict(dir, "train" + of_fleet + "--kind trunk -o m").code == 0);
+  put(dir, "s.csv", fleet_split() + "fleet,nobody,test\n");
+  const auto asked = predict(dir, "ask m" + of_fleet + "-o p.csv");
+  CHECK(asked.code == 65);
+  CHECK(asked.talk.find("s.csv:92") != std::string::npos);
+  CHECK(asked.talk.find("nobody") != std::string::npos);
+  CHECK_FALSE(std::filesystem::exists(dir / "p.csv"));
+  put(dir, "s.csv", fleet_split() + "fleet,nobody,train\n");
+  const auto old = get(dir, "m/fleet.tpm");
+  CHECK(predict(dir, "train" + of_fleet + "-o m").code == 65);
+  CHECK(get(dir, "m/fleet.tpm") == old);
+}
+
+TEST_CASE("PRV-3 a model that is damaged or of other features is refused") {
+  scratch dir;
+  make_fleet(dir);
+  REQUIRE(predict(dir, "train" + of_fleet + "--kind trunk -o m").code == 0);
+  auto bytes = get(dir, "m/fleet.tpm");
+  bytes[bytes.size() / 2] ^= 1;
+  std::filesystem::create_directory(dir / "hurt");
+  put(dir, "hurt/fleet.tpm", bytes);
+  CHECK(predict(dir, "ask hurt" + of_fleet).code == 65);
+  put(dir, "data/fleet.toml",
+      fleet_schema + "[[feature]]\ncolumn = \"cpu\"\nkind = \"category\"\n");
+  CHECK(predict(dir, "ask m" + of_fleet).code == 65);
+}
+
+TEST_CASE("a machine that is in no table is asked about by its features, with the nearest name") {
+  scratch dir;
+  make_fleet(dir);
+  REQUIRE(predict(dir, "train" + of_fleet + "--kind trunk -o m").code == 0);
+  put(dir, "new.csv", "row_id,cores,mhz\nmine,8,2500\nhuge,8000,2500\n");
+  const auto asked = predict(dir, "ask m --row new.csv");
+  REQUIRE_MESSAGE(asked.code == 0, asked.talk);
+  CHECK(asked.out.find("fleet,mine,score,2") != std::string::npos);
+  CHECK(asked.out.find("cpu: cores") != std::string::npos);
+  CHECK(predict(dir, "ask m --set cores=8 --set mhz=2500").code == 0);
+  const auto wrong = predict(dir, "ask m --set core=8");
+  CHECK(wrong.code == 65);
+  CHECK(wrong.talk.find("did you mean cores?") != std::string::npos);
+  CHECK(predict(dir, "ask m --set cores").code == 64);
+  CHECK(predict(dir, "train" + of_fleet + "--kind trnk -o m").code == 64);
+  CHECK(predict(dir, "ask m --data data --split s.csv --part tset").code == 64);
+}
+
+TEST_CASE("PSP-2 a split that the program makes is one that it takes") {
+  scratch dir;
+  make_fleet(dir);
+  REQUIRE(predict(dir, "split --data data --by cpu --seed 3 -o made.csv").code == 0);
+  const auto once = get(dir, "made.csv");
+  REQUIRE(predict(dir, "split --data data --by cpu --seed 3 -o made.csv").code == 0);
+  CHECK(get(dir, "made.csv") == once);
+  CHECK(std::count(once.begin(), once.end(), '\n') == 91);
+  const auto trained = predict(dir, "train --data data --split made.csv --kind trunk -o m");
+  CHECK_MESSAGE(trained.code == 0, trained.talk);
+  CHECK(predict(dir, "split --data data --by date -o made.csv").code == 65);  // it has no dates
+  CHECK(predict(dir, "split --data none --by cpu -o other.csv").code == 66);
+  CHECK_FALSE(std::filesystem::exists(dir / "other.csv"));
+}
+
+TEST_CASE("errors are by output, then averaged, and shares are of all values") {
+  using apps::predict::judged_value;
+  std::vector<judged_value> v;
+  v.push_back({0, 0, 100, 104, 90.0, 110.0, false});
+  v.push_back({1, 0, 200, 190, 192.0, 199.0, true});
+  v.push_back({0, 1, 10, 10, 9.0, 11.0, false});
+  v.push_back({1, 1, 20, 22, 19.0, 23.0, true});
+  const auto m = apps::predict::measure(v, 2);
+  CHECK(m.rows == 2);
+  CHECK(m.mae == doctest::Approx((7.0 + 1.0) / 2));
+  CHECK(m.mse == doctest::Approx((58.0 + 2.0) / 2));
+  CHECK(m.mape == doctest::Approx((4.5 + 5.0) / 2));
+  CHECK(m.r2 == doctest::Approx((1 - 116.0 / 5000 + 1 - 4.0 / 50) / 2));
+  CHECK(m.p90 == doctest::Approx(5 + 0.7 * 5));
+  CHECK(m.under_3 == 25);
+  CHECK(m.under_5 == 50);
+  CHECK(m.under_10 == 75);
+  CHECK(*m.coverage == 75);
+  CHECK(*m.mape_unflagged == doctest::Approx(2.0));
+}

@@ -1,0 +1,343 @@
+// Predictors: the trunk against its closed form, gradients against finite differences, planted
+// truths, the model's file, and that nothing of a test row gets into a model.
+#include "gpu/predict/fit.hpp"
+
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+
+#include <doctest/doctest.h>
+
+#include "gpu/predict/neighbours.hpp"
+#include "gpu/predict/network.hpp"
+#include "gpu/predict/random.hpp"
+#include "gpu/predict/ridge.hpp"
+#include "tests/gpu/predict/planted.hpp"
+#include "tests/io/scratch.hpp"
+
+using namespace troupe;
+using namespace troupe::gpu::predict;
+using io::perf::perf_table;
+
+namespace {
+
+fit_options quick(const std::string& kind) {
+  fit_options o;
+  o.kind = kind;
+  o.epochs = 3;
+  o.seed = 5;
+  return o;
+}
+
+double mape_of(predictor& p, const row_list& rows) {
+  double sum = 0;
+  const auto answers = p.ask(rows);
+  for (size_t i = 0; i < rows.size(); ++i)
+    sum += std::abs(answers[i].value[0] / rows[i]->labels[0] - 1);
+  return 100 * sum / static_cast<double>(rows.size());
+}
+
+}  // namespace
+
+TEST_CASE("the trunk leaves each row out in closed form as if it had been fitted without it") {
+  random_numbers draw(1);
+  const size_t n = 30, p = 4, k = 2;
+  std::vector<double> x(n * p), y(n * k);
+  for (auto& v : x) v = draw.normal();
+  for (size_t i = 0; i < n; ++i)
+    for (size_t o = 0; o < k; ++o) y[i * k + o] = 2 * x[i * p + o] - x[i * p + 3] + draw.normal();
+  const double alpha = 10;
+  const auto whole = fit_ridge(x, y, n, p, k, {alpha});
+  double squares = 0;
+  for (size_t left = 0; left < n; ++left) {
+    // Fitted without the row, but centred with it: what the closed form leaves out is the row's
+    // part in the weights and in the mean.
+    std::vector<double> fewer_x, fewer_y;
+    for (size_t i = 0; i < n; ++i) {
+      if (i == left) continue;
+      fewer_x.insert(fewer_x.end(), x.begin() + static_cast<long>(i * p),
+                     x.begin() + static_cast<long>((i + 1) * p));
+      fewer_y.insert(fewer_y.end(), y.begin() + static_cast<long>(i * k),
+                     y.begin() + static_cast<long>((i + 1) * k));
+    }
+    const auto fit = fit_ridge(fewer_x, fewer_y, n - 1, p, k, {alpha});
+    double answer[k];
+    ridge_predict(fit, x.data() + left * p, answer);
+    for (size_t o = 0; o < k; ++o)
+      squares += (answer[o] - y[left * k + o]) * (answer[o] - y[left * k + o]);
+  }
+  const double direct = std::sqrt(squares / static_cast<double>(n * k));
+  CHECK(whole.left_out_rmse == doctest::Approx(direct).epsilon(1e-9));
+}
+
+TEST_CASE("the trunk's weights solve the regularised normal equations") {
+  // One centred column x = (-1, 0, 1), y = (0, 1, 5): the weight is 5 / (2 + alpha).
+  const auto fit = fit_ridge({-1, 0, 1}, {0, 1, 5}, 3, 1, 1, {3});
+  CHECK(fit.weights[0] == doctest::Approx(1.0));
+  CHECK(fit.offsets[0] == doctest::Approx(2.0));
+  CHECK(ridge_strengths().size() == 13);
+}
+
+TEST_CASE("every gradient of the network is that of finite differences, the published one's too") {
+  for (const bool published : {false, true}) {
+    network_shape s;
+    s.group_of_number = {0, 1, 1, 0};
+    s.groups = 2;
+    s.levels = {3, 2};
+    s.outputs = 2;
+    s.width = s.hidden = 8;
+    s.published = published;
+    network net(s, 3);
+    random_numbers draw(4);
+    for (auto& w : net.parameters()) w += 0.3f * draw.normal();
+    network_rows rows{5, 4, 2, {}, {}, {}};
+    for (int i = 0; i < 20; ++i) {
+      rows.z.push_back(draw.normal());
+      rows.masked.push_back(i % 7 == 3 ? 1 : 0);
+    }
+    for (int i = 0; i < 10; ++i) rows.codes.push_back(static_cast<int>(draw.below(3)));
+    std::vector<float> targets(10);
+    for (auto& t : targets) t = 2 * draw.normal();
+    const std::vector<int> picked = {0, 2, 3, 4};
+    net.loss(rows, targets, picked);
+    const auto gradient = net.gradient();
+    double norm = 0, apart = 0;  // a bend of ReLU within the step is one number's fault
+    for (size_t i = 0; i < gradient.size(); ++i) {
+      const float kept = net.parameters()[i], h = 4e-3f;
+      net.parameters()[i] = kept + h;
+      const double up = net.loss(rows, targets, picked);
+      net.parameters()[i] = kept - h;
+      const double down = net.loss(rows, targets, picked);
+      net.parameters()[i] = kept;
+      const double numeric = (up - down) / (2.0 * static_cast<double>(h));
+      norm += numeric * numeric;
+      apart += (numeric - gradient[i]) * (numeric - gradient[i]);
+      CHECK_MESSAGE(std::abs(numeric - gradient[i]) < 6e-3 + 0.02 * std::abs(numeric),
+                    "parameter " << i << ": " << gradient[i] << ", finite differences " << numeric);
+    }
+    CHECK(norm > 0.01);
+    CHECK(std::sqrt(apart / norm) < 5e-3);
+  }
+}
+
+TEST_CASE("NCP-2 a new network says nothing of any row") {
+  const auto t = planted_table(40, 1);
+  ModelT m;
+  m.outputs = t.outputs;
+  const auto rows = rows_in(t);
+  m.features = learn_features(t.features, rows);
+  io::perf::saved::NetworkT sizes;
+  sizes.width = 16;
+  sizes.hidden = 16;
+  sizes.heads = 2;
+  network net(shape_of(m, sizes), 1);
+  for (const float y : net.ask(network_rows_of(m, rows)).outputs) CHECK(y == 0);
+}
+
+TEST_CASE("ENC-2 an absent number is the median to the trunk and a mask to the network, never 0") {
+  auto t = planted_table(40, 1);
+  const auto rows = rows_in(t);
+  t.rows[7].numbers[0] = io::perf::absent;
+  ModelT m;
+  m.outputs = t.outputs;
+  m.features = learn_features(t.features, rows);
+  CHECK(m.features[0]->marked);
+  std::vector<double> x(io::perf::trunk_columns(m));
+  write_trunk_row(m, t.rows[7], x.data());
+  CHECK(x[0] ==
+        doctest::Approx((m.features[0]->median - m.features[0]->mean) / m.features[0]->deviation));
+  CHECK(x[1] == 1);
+  CHECK(network_rows_of(m, {&t.rows[7]}).masked[0] == 1);
+  CHECK(network_rows_of(m, {&t.rows[8]}).masked[0] == 0);
+}
+
+TEST_CASE("a planted product is found by the trunk, what it cannot say by the network") {
+  const auto t = planted_table(600, 2);
+  const auto [train, test] = halves_of(t);
+  predictor mean(*fit_predictor(t, train, {}, quick("mean")));
+  predictor trunk(*fit_predictor(t, train, {}, quick("trunk")));
+  auto longer = quick("trunk+ncpp");
+  longer.epochs = 40;
+  predictor both(*fit_predictor(t, train, {}, longer));
+  const double by_mean = mape_of(mean, test), by_trunk = mape_of(trunk, test),
+               by_both = mape_of(both, test);
+  CAPTURE(by_mean);
+  CAPTURE(by_trunk);
+  CAPTURE(by_both);
+  CHECK(by_trunk < 0.5 * by_mean);
+  CHECK(by_both < 0.6 * by_trunk);
+}
+
+TEST_CASE("neighbours give a twin's residual, and nothing to a row that is far from all") {
+  const std::vector<float> rows = {0, 0, 1, 0, 5, 5}, residuals = {1, 3, 9};
+  const float twin[] = {0, 0}, far[] = {500, 0};
+  const auto near = nearest_rows(twin, rows, 2);
+  REQUIRE(near.size() == 3);
+  CHECK(near[0] == std::pair{0.0f, 0});
+  CHECK(local_residual(near, residuals, 1, 1, 0.1, 0)[0] == doctest::Approx(1));
+  CHECK(local_residual(near, residuals, 1, 1, 0.1, 1)[0] == doctest::Approx(0.5));
+  CHECK(local_residual(nearest_rows(far, rows, 2), residuals, 1, 1, 1, 0.1)[0] == 0);
+  CHECK(nearest_rows(twin, rows, 2, 0)[0].second == 1);
+  CHECK(typical_distance(rows, 2) == doctest::Approx(1));
+}
+
+TEST_CASE("a planted effect of single machines is remembered by the neighbours") {
+  const auto t = planted_twins(400, 4);
+  const auto [train, test] = halves_of(t);
+  predictor trunk(*fit_predictor(t, train, {}, quick("trunk")));
+  predictor local(*fit_predictor(t, train, {}, quick("trunk+local")));
+  CHECK(mape_of(local, test) < 0.6 * mape_of(trunk, test));
+}
+
+TEST_CASE("FIT-2 auto is never a kind that was worse than the trunk where it was chosen") {
+  for (const uint64_t seed : {1, 2, 3}) {
+    const auto t = planted_table(200, seed);
+    const auto [train, val] = halves_of(t);
+    const auto m = *fit_predictor(t, train, val, quick("auto"));
+    double trunk = 0, chosen = 0;
+    for (const auto& s : m.scores) {
+      if (s->kind == "trunk") trunk = s->mape;
+      if (s->kind == m.kind) chosen = s->mape;
+    }
+    CHECK(chosen > 0);
+    CHECK(chosen <= trunk);
+    CHECK(m.choice_rows == val.size());
+  }
+}
+
+TEST_CASE("intervals hold for about 95 % of rows, and a machine outside the range is flagged") {
+  auto t = planted_table(900, 6);
+  const auto [train, test] = halves_of(t);
+  predictor p(*fit_predictor(t, train, {}, quick("trunk")));
+  double within = 0, flagged = 0;
+  const auto answers = p.ask(test);
+  for (size_t i = 0; i < test.size(); ++i) {
+    const double y = test[i]->labels[0];
+    within += answers[i].lower[0] <= y && y <= answers[i].upper[0] ? 1 : 0;
+    flagged += answers[i].flag.empty() ? 0 : 1;
+  }
+  CHECK(within / static_cast<double>(test.size()) > 0.9);
+  CHECK(within / static_cast<double>(test.size()) < 0.995);
+  CHECK(flagged / static_cast<double>(test.size()) < 0.05);
+  auto giant = *test[0];
+  giant.numbers[0] *= 1000;
+  const auto of_giant = p.ask({&giant})[0];
+  CHECK(of_giant.flag == "cpu: cores");
+  CHECK(of_giant.upper[0] / of_giant.lower[0] > 1.2 * answers[0].upper[0] / answers[0].lower[0]);
+  auto stranger = *test[0];
+  stranger.words[3] = "never seen";
+  CHECK(p.ask({&stranger})[0].flag == "cpu: tier");
+}
+
+TEST_CASE(
+    "FIT-1 the same rows and seed give the same bytes, whatever their order and the threads") {
+  const auto t = planted_table(120, 8);
+  auto [train, val] = halves_of(t);
+  auto o = quick("trunk+ncpp+local");
+  const auto once = io::perf::encode(*fit_predictor(t, train, val, o));
+  std::reverse(train.begin(), train.end());
+  o.threads = 1;
+  CHECK(io::perf::encode(*fit_predictor(t, train, val, o)) == once);
+  o.seed = 6;
+  CHECK(io::perf::encode(*fit_predictor(t, train, val, o)) != once);
+}
+
+TEST_CASE("FIT-1 test rows change nothing: blanked, with other features, or not there at all") {
+  auto t = planted_table(120, 9);
+  const auto pick = [](const perf_table& table) {
+    row_list train;
+    for (size_t i = 0; i < table.rows.size(); ++i)
+      if (i < 80) train.push_back(&table.rows[i]);
+    return train;
+  };
+  const auto o = quick("trunk+ncpp+local");
+  const auto once = io::perf::encode(*fit_predictor(t, pick(t), {}, o));
+  for (size_t i = 80; i < t.rows.size(); ++i) {
+    t.rows[i].labels[0] = io::perf::absent;
+    t.rows[i].numbers[0] = 1e6;
+    t.rows[i].words[3] = "of a test row";
+  }
+  CHECK(io::perf::encode(*fit_predictor(t, pick(t), {}, o)) == once);
+  t.rows.resize(80);
+  CHECK(io::perf::encode(*fit_predictor(t, pick(t), {}, o)) == once);
+  t.rows[3].labels[0] *= 1.01;
+  CHECK(io::perf::encode(*fit_predictor(t, pick(t), {}, o)) != once);
+}
+
+TEST_CASE("TPM-3 a model that was saved and read answers with the same bits") {
+  const auto t = planted_table(120, 10);
+  const auto [train, test] = halves_of(t);
+  for (const auto kind : kinds) {
+    auto m = *fit_predictor(t, train, {}, quick(std::string(kind)));
+    scratch dir;
+    REQUIRE(io::perf::write_model(dir / "a.tpm", m));
+    auto read = io::perf::read_model(dir / "a.tpm");
+    REQUIRE_MESSAGE(read, (read ? "" : read.error().message));
+    CHECK(io::perf::encode(*read) == io::perf::encode(m));
+    predictor before(std::move(m)), after(std::move(*read));
+    const auto x = before.ask(test), y = after.ask(test);
+    for (size_t i = 0; i < test.size(); ++i) {
+      CHECK(x[i].value == y[i].value);
+      CHECK(x[i].upper == y[i].upper);
+      CHECK(std::isfinite(x[i].value[0]));
+    }
+  }
+}
+
+TEST_CASE("TPM-1 a model's file with any byte changed, cut or longer is refused") {
+  const auto t = planted_table(30, 11);
+  const auto bytes = io::perf::encode(*fit_predictor(t, rows_in(t), {}, quick("trunk")));
+  REQUIRE(io::perf::decode(bytes, "x.tpm"));
+  for (size_t i = 0; i < bytes.size(); i += 7) {
+    auto hurt = bytes;
+    hurt[i] = static_cast<char>(hurt[i] ^ 0x20);
+    const auto made = io::perf::decode(hurt, "x.tpm");
+    REQUIRE_FALSE(made);
+    CHECK((made.error().is(io::perf::bad_model) ||
+           made.error().is(io::perf::model_of_other_version)));
+  }
+  for (size_t n = 0; n < bytes.size(); n += 13)
+    CHECK_FALSE(io::perf::decode(std::string_view(bytes).substr(0, n), "x.tpm"));
+  CHECK_FALSE(io::perf::decode(bytes + "x", "x.tpm"));
+}
+
+TEST_CASE("TPM-2 a model whose parts do not fit each other is refused, whoever wrote it") {
+  const auto t = planted_table(30, 12);
+  const auto refused = [&](const char* kind, auto change) {
+    auto m = *fit_predictor(t, rows_in(t), {}, quick(kind));
+    change(m);
+    const auto made = io::perf::decode(io::perf::encode(m), "x.tpm");
+    return !made && made.error().is(io::perf::bad_model);
+  };
+  CHECK(refused("trunk", [](ModelT& m) { m.weights.pop_back(); }));
+  CHECK(refused("trunk", [](ModelT& m) { m.scale.push_back(1); }));
+  CHECK(refused("trunk", [](ModelT& m) { m.offsets[0] = std::nan(""); }));
+  CHECK(refused("trunk", [](ModelT& m) { m.features[3]->levels.push_back("more"); }));
+  CHECK(refused("trunk", [](ModelT& m) { m.features[0]->deviation = 0; }));
+  CHECK(refused("trunk", [](ModelT& m) { m.halves.clear(); }));
+  CHECK(refused("trunk", [](ModelT& m) { m.local->residuals.pop_back(); }));
+  CHECK(refused("trunk+ncpp", [](ModelT& m) { m.network->parameters.pop_back(); }));
+  CHECK(refused("trunk+ncpp", [](ModelT& m) { m.network->heads = 17; }));
+  CHECK(refused("trunk+ncpp", [](ModelT& m) { m.network->width = 513; }));
+  CHECK(refused("trunk", [](ModelT& m) {
+    for (size_t i = 0; i <= io::perf::max_levels; ++i)
+      m.features[3]->levels.push_back("x" + std::to_string(i));
+  }));
+  CHECK(refused("trunk+ncpp", [](ModelT& m) { m.local->columns = 7; }));
+}
+
+TEST_CASE("limits: a predictor's file that is too long is refused before it is read") {
+  scratch dir;
+  std::ofstream(dir / "a.tpm") << "TRPRED";
+  std::filesystem::resize_file(dir / "a.tpm", io::perf::max_model_bytes + 1);  // a hole
+  const auto made = io::perf::read_model(dir / "a.tpm");
+  REQUIRE_FALSE(made);
+  CHECK(made.error().code == errc::bad_data);
+}
+
+TEST_CASE("too few rows to learn from are refused with how many there are") {
+  const auto t = planted_table(9, 1);
+  const auto made = fit_predictor(t, rows_in(t), {}, quick("trunk"));
+  REQUIRE_FALSE(made);
+  CHECK(made.error().is(too_few_rows));
+}
