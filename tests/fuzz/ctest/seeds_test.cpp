@@ -20,6 +20,7 @@ int fuzz_actors_fault_mix(const uint8_t* data, size_t size);
 int fuzz_actors_log_rules(const uint8_t* data, size_t size);
 int fuzz_actors_train_state(const uint8_t* data, size_t size);
 int fuzz_gpu_pair_proof(const uint8_t* data, size_t size);
+int fuzz_gpu_predict_model(const uint8_t* data, size_t size);
 int fuzz_io_copy_frame(const uint8_t* data, size_t size);
 int fuzz_io_folder(const uint8_t* data, size_t size);
 int fuzz_io_gzip(const uint8_t* data, size_t size);
@@ -27,6 +28,7 @@ int fuzz_io_journal(const uint8_t* data, size_t size);
 int fuzz_io_kernel_counters(const uint8_t* data, size_t size);
 int fuzz_io_machine(const uint8_t* data, size_t size);
 int fuzz_io_number_table(const uint8_t* data, size_t size);
+int fuzz_io_perf_table(const uint8_t* data, size_t size);
 int fuzz_io_tls(const uint8_t* data, size_t size);
 int fuzz_trace_chrome(const uint8_t* data, size_t size);
 }
@@ -44,6 +46,7 @@ const fuzzer fuzzers[] = {{"actors_client_hello", fuzz_actors_client_hello, 0},
                           {"actors_log_rules", fuzz_actors_log_rules},
                           {"actors_train_state", fuzz_actors_train_state, 0},
                           {"gpu_pair_proof", fuzz_gpu_pair_proof},
+                          {"gpu_predict_model", fuzz_gpu_predict_model, 0},
                           {"io_copy_frame", fuzz_io_copy_frame},
                           {"io_folder", fuzz_io_folder},
                           {"io_gzip", fuzz_io_gzip, 0},
@@ -51,6 +54,7 @@ const fuzzer fuzzers[] = {{"actors_client_hello", fuzz_actors_client_hello, 0},
                           {"io_kernel_counters", fuzz_io_kernel_counters, 0},
                           {"io_machine", fuzz_io_machine, 0},
                           {"io_number_table", fuzz_io_number_table, 0},
+                          {"io_perf_table", fuzz_io_perf_table},
                           {"io_tls", fuzz_io_tls},
                           {"trace_chrome", fuzz_trace_chrome}};
 
