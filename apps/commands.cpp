@@ -31,6 +31,7 @@ void add_all(shell& sh) {
   add_swap(sh);
   add_data(sh);
   add_sim(sh);
+  add_power(sh);
   add_bench(sh);
   add_gpu(sh);
   add_config(sh);

@@ -52,6 +52,8 @@ void add_trace(shell& sh);
 void add_replay(shell& sh);
 /// `troupe sim`: simulates a cluster on virtual time.
 void add_sim(shell& sh);
+/// `troupe power frontier`: plans the power that training needs.
+void add_power(shell& sh);
 /// `troupe generate`: text from a checkpoint.
 void add_generate(shell& sh);
 /// `troupe ckpt ls|show|verify|diff|export|import|gc`: looks after checkpoints.

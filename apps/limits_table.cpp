@@ -28,6 +28,8 @@
 #include "actors/health/straggler_policy.hpp"
 #include "actors/job/train_state.hpp"
 #include "actors/job/votes.hpp"
+#include "actors/power/clock_profile.hpp"
+#include "actors/power/frontier_policy.hpp"
 #include "actors/replay/actor_logs.hpp"
 #include "actors/sim/days/fault_mix.hpp"
 #include "actors/train/pace_policy.hpp"
@@ -447,6 +449,18 @@ constexpr limit_row rows[] = {
     {"data and models", "causes in it", sim::fault_mix::most_causes, "causes",
      "the file is refused", "actors/sim/days/fault_mix.hpp", "most_causes",
      "MIX-2: a mix that is too long is refused with its line"},
+    {"data and models", "a profile of clocks", power::clock_profile::most_bytes, "bytes",
+     "the file is refused", "actors/power/clock_profile.hpp", "most_bytes",
+     "PCL-2: a profile beyond its bounds is refused"},
+    {"data and models", "stages in it", power::clock_profile::most_stages, "stages",
+     "the file is refused", "actors/power/clock_profile.hpp", "most_stages",
+     "PCL-1: a field that is none is named with its line, what was expected and found"},
+    {"data and models", "clocks of an instruction in it", power::clock_profile::most_clocks,
+     "clocks", "the file is refused", "actors/power/clock_profile.hpp", "most_clocks",
+     "PCL-2: a profile beyond its bounds is refused"},
+    {"data and models", "operations of a planned step", power::frontier_policy::most_operations,
+     "operations", "the plan is refused", "actors/power/frontier_policy.hpp", "most_operations",
+     "power frontier: what cannot be is refused with one error, and nothing is written"},
     {"data and models", "added tokens of a tokenizer", 65536, "tokens", "the tokenizer is refused",
      "io/tokenizer/hf_json.cpp", "max_added", "limits: a tokenizer beyond its bounds is refused"},
     {"data and models", "normalizers, pre-tokenizers, decoders", 32, "of each",
