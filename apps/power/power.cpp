@@ -1,4 +1,4 @@
-// `troupe power sim|plan`: registration, and what both read.
+// `troupe power`: registration, and what its verbs read.
 #include "apps/power/power.hpp"
 
 #include <unistd.h>
@@ -147,9 +147,11 @@ void add_power_sim(shell& sh, command* power) {
 }  // namespace power_verb
 
 void add_power(shell& sh) {
-  auto* verb = sh.app.add_subcommand("power", "More servers under one breaker: simulate, plan");
+  auto* verb =
+      sh.app.add_subcommand("power", "More servers under one breaker, clocks that cost less");
   verb->require_subcommand(1);
   power_verb::add_power_sim(sh, verb);
+  power_verb::add_frontier(sh, verb);
 }
 
 }  // namespace troupe::apps

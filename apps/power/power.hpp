@@ -10,6 +10,7 @@
 
 #include "actors/sim/row/row_sim.hpp"
 #include "apps/command_line.hpp"
+#include "apps/shell.hpp"
 #include "io/base/result.hpp"
 
 namespace troupe::apps::power_verb {
@@ -77,5 +78,8 @@ std::string row_text(const row_told& told);
 /// `t_s,watts`, a line a tick.
 std::string trace_csv(const row_told& told);
 std::string row_svg(const row_told& told);
+
+/// `troupe power frontier`: which clocks cost a pipeline least at every length of its step.
+void add_frontier(shell& sh, command* parent);
 
 }  // namespace troupe::apps::power_verb

@@ -32,7 +32,7 @@ ROOMS = {
         "base": {"capture"},
         "job": {"base", "health"},
         "heads": {"base"},
-        "power": {"base"},
+        "power": {"base", "train"},
         "health": {"base"},
         "checkpoint": {"base", "job"},
         "train": {"base", "capture", "heads", "health", "job"},

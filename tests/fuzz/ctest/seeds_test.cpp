@@ -16,6 +16,7 @@
 // CMake gives each entry point its fuzzer's name.
 extern "C" {
 int fuzz_actors_client_hello(const uint8_t* data, size_t size);
+int fuzz_actors_clock_profile(const uint8_t* data, size_t size);
 int fuzz_actors_fault_mix(const uint8_t* data, size_t size);
 int fuzz_actors_log_rules(const uint8_t* data, size_t size);
 int fuzz_actors_train_state(const uint8_t* data, size_t size);
@@ -42,6 +43,7 @@ struct fuzzer {
 };
 
 const fuzzer fuzzers[] = {{"actors_client_hello", fuzz_actors_client_hello, 0},
+                          {"actors_clock_profile", fuzz_actors_clock_profile, 0},
                           {"actors_fault_mix", fuzz_actors_fault_mix, 0},
                           {"actors_log_rules", fuzz_actors_log_rules},
                           {"actors_train_state", fuzz_actors_train_state, 0},
