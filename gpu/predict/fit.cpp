@@ -22,7 +22,7 @@ constexpr int fold_count = 3;
 constexpr uint64_t model_parts = 5, row_parts = 10;
 /// Points of MAPE that a kind may be worse and still be taken for being richer.
 constexpr double tie_points = 0.1;
-/// Logarithm that rows of CPU models held out may lose by the neighbours.
+/// Relative error that rows of CPU models held out may lose by the neighbours if val rows choose.
 constexpr double far_loss = 0.0005;
 
 /// A row that a model has not learned from, and what that model says of it.
@@ -129,14 +129,14 @@ struct held_error {
   double mean() const { return count > 0 ? sum / count : 0; }
 };
 
-/// Mean absolute residual of the rows held out by CPU model (far) or not, of logarithms.
+/// Mean relative error of the rows held out by CPU model (far), or of the others.
 held_error error_of(const std::vector<judged>& all, std::string_view kind, bool far) {
   held_error e;
   for (const auto& j : all)
     for (const auto& h : j.rows) {
       if (h.far != far) continue;
       for (size_t o = 0; o < h.row->labels.size(); ++o) {
-        e.sum += std::abs(residual_of(j, h, o, kind));
+        e.sum += std::abs(std::exp(-residual_of(j, h, o, kind)) - 1);
         e.count += 1;
       }
     }
@@ -144,7 +144,7 @@ held_error error_of(const std::vector<judged>& all, std::string_view kind, bool 
 }
 
 /// FIT-3. Leaves the choice in every model.
-void choose_local(std::vector<judged>& all, const std::string& base) {
+void choose_local(std::vector<judged>& all, const std::string& base, bool by_val) {
   if (!all.front().fitted->model().local) return;
   const auto with = base + "+local";
   const double far_without = error_of(all, base, true).mean();
@@ -153,7 +153,9 @@ void choose_local(std::vector<judged>& all, const std::string& base) {
     for (const double s : {0.03, 0.1, 0.3, 1.0, 3.0}) {
       for (auto& j : all) refresh_local(j, b, s);
       const double near = error_of(all, with, false).mean();
-      if (error_of(all, with, true).mean() > far_without + far_loss || !(near < best)) continue;
+      if (error_of(all, with, true).mean() > far_without + (by_val ? far_loss : 0) ||
+          !(near < best))
+        continue;
       best = near;
       bandwidth = b;
       shrink = s;
@@ -163,8 +165,9 @@ void choose_local(std::vector<judged>& all, const std::string& base) {
 }
 
 /// How much of the network is taken far from train rows: what leaves the least over rows held out
-/// by CPU model and rows near those learned from, both counted alike.
-void choose_share(std::vector<judged>& all, const std::string& kind) {
+/// by CPU model and rows near those learned from, both counted alike; where no val rows choose, of
+/// what leaves no more than the trunk over the former.
+void choose_share(std::vector<judged>& all, const std::string& kind, bool by_val) {
   if (!all.front().fitted->model().network) return;
   const auto set = [&](double share, double reach) {
     for (auto& j : all) {
@@ -172,12 +175,16 @@ void choose_share(std::vector<judged>& all, const std::string& kind) {
       j.fitted->model().network->reach = reach;
     }
   };
-  double best = 1e300, share = 1, reach = 1;
+  constexpr double none = 1e-3;  // a reach that twins alone are within
+  double best = 1e300, share = 0, reach = none;
+  const bool bound = !by_val && kind.starts_with("trunk");
+  const double trunk = error_of(all, "trunk", true).mean();
   for (const double s : {1.0, 0.75, 0.5, 0.25, 0.0}) {
-    for (const double r : {1.0, 2.0, 4.0, 8.0}) {
+    for (const double r : {none, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0}) {
       set(s, r);
-      const double left = error_of(all, kind, true).mean() + error_of(all, kind, false).mean();
-      if (!(left < best)) continue;
+      const double far = error_of(all, kind, true).mean();
+      const double left = far + error_of(all, kind, false).mean();
+      if ((bound && far > trunk) || !(left < best)) continue;
       best = left;
       share = s;
       reach = r;
@@ -215,6 +222,25 @@ std::string choose_kind(const std::vector<io::perf::saved::ScoreT>& scores) {
   return chosen;
 }
 
+/// How far off a CPU model that was held out may be: the residual that nine of ten of its rows are
+/// within, of all but one in ten of the models. Rows of one model err together: few models say less
+/// than their many rows seem to.
+double model_half_width(const std::vector<judged>& all, std::string_view kind) {
+  std::map<std::string, std::vector<double>> by_model;
+  for (const auto& j : all)
+    for (const auto& h : j.rows)
+      for (size_t o = 0; h.far && o < h.row->labels.size(); ++o)
+        by_model[h.row->cpu_model].push_back(std::abs(residual_of(j, h, o, kind)));
+  constexpr double most = 0.9;
+  const auto within = [](std::vector<double>& v) {
+    std::sort(v.begin(), v.end());
+    return v[std::min(v.size() - 1, static_cast<size_t>(most * static_cast<double>(v.size())))];
+  };
+  std::vector<double> models;
+  for (auto& [model, residuals] : by_model) models.push_back(within(residuals));
+  return models.empty() ? 0 : within(models);
+}
+
 /// Widths of the interval by distance, from all held rows by the chosen kind.
 void measure_interval(ModelT& m, const std::vector<judged>& all) {
   std::vector<std::pair<double, double>> seen;  // distance, |residual|
@@ -232,10 +258,13 @@ void measure_interval(ModelT& m, const std::vector<judged>& all) {
   std::sort(far.begin(), far.end());
   constexpr size_t bins = 8;
   constexpr double share = 0.95;
+  const double of_models = model_half_width(all, m.kind);
+  const double model_distance = far.empty() ? 1e300 : far[far.size() / 4];
   double widest = 0;
-  for (size_t b = 0; b < bins; ++b) {
-    const size_t begin = seen.size() * b / bins, end = seen.size() * (b + 1) / bins;
-    if (begin == end) continue;
+  for (size_t begin = 0, end = 0; begin < seen.size(); begin = end) {
+    end = std::min(seen.size(), begin + std::max<size_t>(1, seen.size() / bins));
+    // Rows of one distance, as twins, are of one bin: sorted, their residuals grow.
+    while (end < seen.size() && seen[end].first == seen[end - 1].first) ++end;
     std::vector<double> part;
     for (size_t i = begin; i < end; ++i) part.push_back(seen[i].second);
     std::sort(part.begin(), part.end());
@@ -243,6 +272,7 @@ void measure_interval(ModelT& m, const std::vector<judged>& all) {
         std::min<double>(std::ceil(share * static_cast<double>(part.size() + 1)) - 1,
                          static_cast<double>(part.size() - 1)));
     widest = std::max(widest, part[at]);
+    if (seen[end - 1].first >= model_distance) widest = std::max(widest, of_models);
     m.distances.push_back(seen[end - 1].first);
     m.halves.push_back(widest);
   }
@@ -282,9 +312,10 @@ result<ModelT> fit_predictor(const io::perf::perf_table& table, const row_list& 
                              const row_list& val, const fit_options& options) {
   const auto rows = sorted_labelled(train), choosing = sorted_labelled(val);
   if (rows.size() < fewest_rows) return too_few_rows(table.dataset, rows.size(), fewest_rows);
-  const auto plan = plan_of(options.kind, options, rows.size());
+  auto plan = plan_of(options.kind, options, rows.size());
   const auto places = places_of_models(rows);
   const bool by_val = !choosing.empty();
+  plan.by_model = !by_val;
   std::vector<judged> all;
   for (int f = 0; f < fold_count; ++f) {
     auto fold = fold_of(rows, places, f);
@@ -296,8 +327,8 @@ result<ModelT> fit_predictor(const io::perf::perf_table& table, const row_list& 
   all.push_back(std::move(whole));
   fit_all(all, table, plan, options);
   const auto base = plan.network ? (plan.trunk ? "trunk+ncpp" : "ncpp") : "trunk";
-  choose_share(all, base);
-  choose_local(all, base);
+  choose_share(all, base, by_val);
+  choose_local(all, base, by_val);
   const auto scores = score(all, plan, by_val);
   const auto kind = options.kind == "auto" ? choose_kind(scores) : options.kind;
   auto& fitted = all.back().fitted->model();

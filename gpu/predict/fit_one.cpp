@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 
 #include "gpu/predict/neighbours.hpp"
 #include "gpu/predict/ridge.hpp"
@@ -37,15 +38,27 @@ void measure_scale(ModelT& m, const std::vector<double>& residuals) {
   }
 }
 
+/// The CPU model of each row, as numbers.
+std::vector<int> models_of(const row_list& rows) {
+  std::map<std::string_view, int> numbers;
+  std::vector<int> out;
+  for (const auto* r : rows)
+    out.push_back(numbers.emplace(r->cpu_model, static_cast<int>(numbers.size())).first->second);
+  // One model has nothing to be left out of.
+  return numbers.size() > 1 ? out : std::vector<int>{};
+}
+
 /// The residuals of the trunk, or of the mean, after which m.offsets, weights and scale stand.
-std::vector<double> fit_trunk(ModelT& m, const row_list& rows, bool trunk) {
+std::vector<double> fit_trunk(ModelT& m, const row_list& rows, const fit_plan& plan) {
+  const bool trunk = plan.trunk;
   const size_t k = m.outputs.size(), columns = trunk ? io::perf::trunk_columns(m) : 0;
   auto y = logarithms(rows);
   std::vector<double> x(rows.size() * columns);
   if (trunk)
     for (size_t i = 0; i < rows.size(); ++i) write_trunk_row(m, *rows[i], x.data() + i * columns);
-  const auto fit = fit_ridge(x, y, rows.size(), columns, k,
-                             trunk ? ridge_strengths() : std::vector<double>{1.0});
+  const auto fit =
+      fit_ridge(x, y, rows.size(), columns, k, trunk ? ridge_strengths() : std::vector<double>{1.0},
+                plan.by_model ? models_of(rows) : std::vector<int>{});
   m.offsets = fit.offsets;
   m.weights = fit.weights;
   m.column_means = fit.column_means;
@@ -121,7 +134,7 @@ ModelT fit_rows(const io::perf::perf_table& table, const row_list& rows, const f
   for (const auto* r : rows) ids += r->id + '\n';
   m.train_digest = XXH64(ids.data(), ids.size(), 0);
   m.features = learn_features(table.features, rows);
-  const auto left = fit_trunk(m, rows, plan.trunk);
+  const auto left = fit_trunk(m, rows, plan);
   std::vector<float> targets(left.size());
   const size_t k = m.outputs.size();
   for (size_t i = 0; i < left.size(); ++i)

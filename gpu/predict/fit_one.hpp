@@ -10,6 +10,7 @@ namespace troupe::gpu::predict {
 /// What a fit has besides the trunk.
 struct fit_plan {
   bool trunk = true, network = false, published = false;
+  bool by_model = false;  ///< the trunk's strength is chosen by CPU models left out, not rows
   uint64_t seed = 0;
   int epochs = 40;
 };

@@ -1,10 +1,12 @@
 // Ridge regression in closed form.
 #include "gpu/predict/ridge.hpp"
 
+#include <Eigen/Cholesky>
 #include <Eigen/Eigenvalues>
 
 #include <cmath>
 #include <limits>
+#include <map>
 
 namespace troupe::gpu::predict {
 
@@ -15,6 +17,26 @@ using matrix = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowM
 /// The part of a residual that is left when its row would be predicted by nothing but itself.
 constexpr double smallest_leverage_left = 1e-6;
 
+/// Residuals of rows by themselves, as they would be had their group not been learned from.
+/// turned [n, p], inverse [p]: H = 1/n + turned diag(inverse) turned^T.
+void leave_groups_out(matrix& residuals, const Eigen::MatrixXd& turned,
+                      const Eigen::VectorXd& inverse, const std::vector<int>& groups) {
+  std::map<int, std::vector<Eigen::Index>> members;
+  for (size_t i = 0; i < groups.size(); ++i)
+    members[groups[i]].push_back(static_cast<Eigen::Index>(i));
+  const double mean = 1.0 / static_cast<double>(groups.size());
+  for (const auto& [group, rows] : members) {
+    const Eigen::MatrixXd part = turned(rows, Eigen::all);
+    const auto count = static_cast<Eigen::Index>(rows.size());
+    Eigen::MatrixXd left = -(part * inverse.asDiagonal() * part.transpose());
+    left.array() -= mean;
+    left.diagonal().array() += 1 + smallest_leverage_left;
+    const Eigen::MatrixXd solved = left.ldlt().solve(Eigen::MatrixXd(residuals(rows, Eigen::all)));
+    for (Eigen::Index i = 0; i < count; ++i)
+      residuals.row(rows[static_cast<size_t>(i)]) = solved.row(i);
+  }
+}
+
 }  // namespace
 
 std::vector<double> ridge_strengths() {
@@ -24,7 +46,8 @@ std::vector<double> ridge_strengths() {
 }
 
 ridge_fit fit_ridge(const std::vector<double>& x, const std::vector<double>& y, size_t rows,
-                    size_t columns, size_t outputs, const std::vector<double>& strengths) {
+                    size_t columns, size_t outputs, const std::vector<double>& strengths,
+                    const std::vector<int>& groups) {
   const auto n = static_cast<Eigen::Index>(rows), p = static_cast<Eigen::Index>(columns),
              k = static_cast<Eigen::Index>(outputs);
   if (p == 0) {
@@ -51,10 +74,14 @@ ridge_fit fit_ridge(const std::vector<double>& x, const std::vector<double>& y, 
   for (const double a : strengths) {
     const Eigen::VectorXd inverse = (values.array() + a).inverse();
     const Eigen::MatrixXd solution = inverse.asDiagonal() * moments;
-    const Eigen::VectorXd own = (squares * inverse).array() + 1.0 / static_cast<double>(n);
-    const Eigen::VectorXd left = (1.0 - own.array()).max(smallest_leverage_left);
     matrix residuals = targets - turned * solution;
-    residuals.array().colwise() /= left.array();
+    if (groups.empty()) {
+      const Eigen::VectorXd own = (squares * inverse).array() + 1.0 / static_cast<double>(n);
+      const Eigen::VectorXd left = (1.0 - own.array()).max(smallest_leverage_left);
+      residuals.array().colwise() /= left.array();
+    } else {
+      leave_groups_out(residuals, turned, inverse, groups);
+    }
     const double error = std::sqrt(residuals.squaredNorm() / static_cast<double>(n * k));
     if (!(error < best)) continue;
     best = error;

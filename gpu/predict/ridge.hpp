@@ -5,6 +5,8 @@
 // strength a are V diag(1 / (l + a)) V^T X^T Y; a row's own part in its prediction is
 // h = 1/n + sum_j (x V)_j^2 / (l_j + a), and its residual had it not been learned from e / (1 - h)
 // (Allen's PRESS). The decomposition is made once for all strengths.
+// Rows of a group are left out together: their residuals had none of them been learned from are
+// (I - H_gg)^-1 e_g, H_gg the group's part of the hat matrix.
 #pragma once
 
 #include <cstddef>
@@ -23,9 +25,11 @@ struct ridge_fit {
 /// The strengths that are tried: 13 from 1e-3 to 1e3, equally spaced by their logarithms.
 std::vector<double> ridge_strengths();
 
-/// x [n, p] and y [n, k], row by row; n >= 1. The same bits for the same numbers.
+/// x [n, p] and y [n, k], row by row; n >= 1. `groups` [n] says which rows are left out together;
+/// empty: each alone. The same bits for the same numbers.
 ridge_fit fit_ridge(const std::vector<double>& x, const std::vector<double>& y, size_t rows,
-                    size_t columns, size_t outputs, const std::vector<double>& strengths);
+                    size_t columns, size_t outputs, const std::vector<double>& strengths,
+                    const std::vector<int>& groups = {});
 
 /// One row's prediction: offsets + (x - means) weights; out [k].
 void ridge_predict(const ridge_fit& fit, const double* x, double* out);

@@ -89,7 +89,7 @@ double cache_kib(std::string_view text, bool data) {
 }
 
 cpu_name parse_cpu_name(std::string_view text) {
-  static const RE2 numbered(R"((\d)(\d)\d+([A-Za-z+]*)(?:\s*(v\d))?)");
+  static const RE2 numbered(R"((\d)(\d)\d+([A-Za-z+]?)[A-Za-z+]*(?:\s*(v\d))?)");
   cpu_name out;
   out.tier = family_of(text);
   std::string first, second, version;

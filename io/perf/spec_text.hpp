@@ -32,7 +32,7 @@ double cache_kib(std::string_view text, bool data = true);
 struct cpu_name {
   std::string tier;        ///< "Xeon Gold 6", "EPYC 7"
   std::string generation;  ///< second digit of its number, or "v4"
-  std::string suffix;      ///< letters behind its number: "Y+"
+  std::string suffix;      ///< the first letter behind its number, "Y" of "Y+", or "none"
 };
 cpu_name parse_cpu_name(std::string_view text);
 

@@ -70,6 +70,35 @@ TEST_CASE("the trunk leaves each row out in closed form as if it had been fitted
   CHECK(whole.left_out_rmse == doctest::Approx(direct).epsilon(1e-9));
 }
 
+TEST_CASE("the trunk leaves groups of rows out as if it had been fitted without them") {
+  random_numbers draw(2);
+  const size_t n = 24, p = 3;
+  std::vector<double> x(n * p), y(n);
+  std::vector<int> groups(n);
+  for (auto& v : x) v = draw.normal();
+  for (size_t i = 0; i < n; ++i) {
+    groups[i] = static_cast<int>(i % 5);
+    y[i] = x[i * p] + 0.5 * groups[i] + draw.normal();
+  }
+  double squares = 0;
+  for (int g = 0; g < 5; ++g) {
+    std::vector<double> fewer_x, fewer_y;
+    for (size_t i = 0; i < n; ++i) {
+      if (groups[i] == g) continue;
+      for (size_t c = 0; c < p; ++c) fewer_x.push_back(x[i * p + c]);
+      fewer_y.push_back(y[i]);
+    }
+    const auto fit = fit_ridge(fewer_x, fewer_y, fewer_y.size(), p, 1, {2.0});
+    for (size_t i = 0; i < n; ++i) {
+      double answer = 0;
+      ridge_predict(fit, x.data() + i * p, &answer);
+      if (groups[i] == g) squares += (answer - y[i]) * (answer - y[i]);
+    }
+  }
+  const auto whole = fit_ridge(x, y, n, p, 1, {2.0}, groups);
+  CHECK(whole.left_out_rmse == doctest::Approx(std::sqrt(squares / n)).epsilon(1e-4));
+}
+
 TEST_CASE("the trunk's weights solve the regularised normal equations") {
   // One centred column x = (-1, 0, 1), y = (0, 1, 5): the weight is 5 / (2 + alpha).
   const auto fit = fit_ridge({-1, 0, 1}, {0, 1, 5}, 3, 1, 1, {3});
@@ -240,6 +269,21 @@ TEST_CASE(
   CHECK(io::perf::encode(*fit_predictor(t, train, val, o)) == once);
   o.seed = 6;
   CHECK(io::perf::encode(*fit_predictor(t, train, val, o)) != once);
+}
+
+TEST_CASE("intervals of twins are as wide as twins differ, not as the likest of them do") {
+  const auto t = planted_twins(800, 7);
+  const auto [train, test] = halves_of(t);
+  predictor p(*fit_predictor(t, train, {}, quick("trunk+local")));
+  double within = 0, twins = 0;
+  const auto answers = p.ask(test);
+  for (size_t i = 0; i < test.size(); ++i) {
+    twins += answers[i].distance == 0 ? 1 : 0;
+    const double y = test[i]->labels[0];
+    within += answers[i].lower[0] <= y && y <= answers[i].upper[0] ? 1 : 0;
+  }
+  CHECK(twins / static_cast<double>(test.size()) > 0.9);
+  CHECK(within / static_cast<double>(test.size()) > 0.9);
 }
 
 TEST_CASE("FIT-1 test rows change nothing: blanked, with other features, or not there at all") {
