@@ -35,7 +35,7 @@ void add_policy(command* verb, policy_arguments& a) {
     a.without_table.emplace_back(name, it);
     return it;
   };
-  add("--servers", r.servers, "Servers under the breaker");
+  a.servers = add("--servers", r.servers, "Servers under the breaker");
   add("--budget-w", r.budget_w, "What the breaker carries, in watts");
   add("--policy", a.policy, "polca, ladder, none (the brake alone), low or all");
   a.t1 = add("--t1", r.thresholds.t1, "First threshold, of the budget");
@@ -142,6 +142,17 @@ void add_power_sim(shell& sh, command* power) {
   on_run(sh, verb, [a] { return run_sim(*a); });
 }
 
+void add_power_plan(shell& sh, command* power) {
+  auto* verb = power->add_subcommand("plan", "How many servers a row's own trace has room for");
+  auto a = std::make_shared<plan_arguments>();
+  verb->add_option("trace", a->trace, "CSV: t_s,watts, or t_s and a column for each server")
+      ->required();
+  add_policy(verb, a->policy);
+  verb->add_option("--resamples", a->resamples, "Rows that are drawn from the trace's weeks");
+  verb->add_flag("--json", a->json, "As one JSON object");
+  on_run(sh, verb, [a] { return run_plan(*a); });
+}
+
 }  // namespace
 
 }  // namespace power_verb
@@ -152,6 +163,7 @@ void add_power(shell& sh) {
   verb->require_subcommand(1);
   power_verb::add_power_sim(sh, verb);
   power_verb::add_frontier(sh, verb);
+  power_verb::add_power_plan(sh, verb);
 }
 
 }  // namespace troupe::apps

@@ -19,6 +19,7 @@ namespace troupe::apps::power_verb {
 struct policy_arguments {
   sim::row_options row;
   std::string policy = "polca";
+  argument* servers = nullptr;
   argument *t1 = nullptr, *t2 = nullptr, *t3 = nullptr, *actuation = nullptr;
   /// Options that have no meaning with --table, which runs what POLCA is judged by.
   std::vector<std::pair<std::string, argument*>> without_table = {};
@@ -58,6 +59,16 @@ struct sim_arguments {
 };
 result<int> run_sim(sim_arguments& a);
 result<int> run_table(const sim_arguments& a);
+
+struct plan_arguments {
+  static constexpr int most_resamples = 1000;
+
+  policy_arguments policy;
+  std::string trace;
+  int resamples = 20;
+  bool json = false;
+};
+result<int> run_plan(plan_arguments& a);
 
 // -- what is shown --------------------------------------------------------------------------------
 

@@ -176,7 +176,8 @@ void judged_table::judge_brakes() {
       fmt::format("{}", fmt::join(found, ", ")), fewest);
 }
 
-/// Against the same seed's own row, uncapped; work is what is done for each server. The worst seed.
+/// Against the same seed's own row, uncapped; work is lost in requests that are dropped. The worst
+/// of the seeds.
 void judged_table::judge_service(const std::string& who, const table_key& k) {
   const auto before = of({own, row_rule::none}), after = of(k);
   struct limits {

@@ -102,3 +102,52 @@ TEST_CASE("power: files beyond their bounds are refused") {
   std::filesystem::resize_file(here / "r.csv", (16 << 20) + 1);
   CHECK(power(here, "sim --rates r.csv").code == 65);
 }
+
+TEST_CASE("power: plan answers first, for a trace that sim wrote") {
+  scratch here;
+  REQUIRE(power(here, "sim --policy none --weeks 1 --out t.csv").code == 0);
+  const auto told = power(here, "plan t.csv --resamples 3 --weeks 1");
+  REQUIRE_MESSAGE(told.code == 0, told.talk);
+  CHECK(told.out.starts_with("you can add "));
+  CHECK(told.out.find("no brake in 1 week in 3 of 3 resamples\n") != told.out.npos);
+  CHECK(told.out.find("one week: others may be busier") != told.out.npos);
+  const auto j = nlohmann::json::parse(
+      power(here, "plan t.csv --servers 40 --budget-w 216000 --resamples 3 --weeks 1 --json").out);
+  CHECK(j.at("servers_added") > 3);
+  CHECK(j.at("t1") < j.at("t2"));
+  CHECK(j.at("t2") < 1 - j.at("rise").get<double>() + 1e-9);
+  CHECK(j.at("rows").size() > j.at("servers_added").get<size_t>());
+  CHECK(j.at("rows")[0].at("servers") == 40);
+}
+
+TEST_CASE("power: plan refuses other traces and options with a hint") {
+  scratch here;
+  put(here, "kw.csv", "t_s,kw\n0,170\n2,171\n4,172\n");
+  put(here, "nan.csv", "t_s,watts\n0,170\n2,nan\n4,172\n");
+  put(here, "gap.csv", "t_s,watts\n0,170\n2,171\n40,172\n42,172\n");
+  put(here, "short.csv", "t_s,watts\n0,170000\n2,171000\n4,172000\n");
+  put(here, "two.csv", "t_s,a,b\n0,1,1\n2,1,1\n4,1,1\n");
+  struct wrong {
+    const char* words;
+    int code;
+    const char* said;
+  };
+  const wrong all[] = {{"plan none.csv", 66, "none.csv"},
+                       {"plan kw.csv", 65, "the column kw is not in watts"},
+                       {"plan nan.csv", 65, "nan.csv: line 3: watts is \"nan\""},
+                       {"plan gap.csv", 65, "gap.csv: line 4:"},
+                       {"plan short.csv", 65, "spans 6 s"},
+                       {"plan two.csv --servers 3", 64, "a column for each of 2"},
+                       {"plan short.csv --resamples 1001", 64, "--resamples"},
+                       {"plan short.csv --t2 89", 64, "shares of the budget"},
+                       {"plan", 64, "trace"}};
+  for (const auto& w : all) {
+    CAPTURE(w.words);
+    const auto done = power(here, w.words);
+    CAPTURE(done.talk);
+    CHECK(done.code == w.code);
+    CHECK(done.out.empty());
+    CHECK(done.talk.find(w.said) != done.talk.npos);
+    if (w.code != 66) CHECK(done.talk.find("hint: ") != done.talk.npos);
+  }
+}
