@@ -78,7 +78,7 @@ struct frontier {
 class frontier_policy {
  public:
   /// Points that a frontier has about, evenly over time.
-  static constexpr int points = 1000;
+  static constexpr int points = 500;
   static constexpr size_t most_operations = 1 << 16;
 
   /// Operations (2 x stages x micro_batches) are 2 to most_operations.
