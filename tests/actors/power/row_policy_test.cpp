@@ -111,7 +111,7 @@ TEST_CASE("row policy: the ladder takes a rung each actuation, and undoes one af
 }
 
 TEST_CASE("ROW-4: an overload pulls the brake at once, which is held for 30 s and released") {
-  ticker t(row_rule::polca);
+  ticker t(row_rule::polca, {}, 2);
   t.tick(0.85);
   const auto pulled = t.tick(1.01);
   CHECK(pulled.brake == true);
