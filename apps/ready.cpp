@@ -17,6 +17,7 @@
 #include "apps/control/job_secret.hpp"
 #include "apps/up/folders.hpp"
 #include "io/checkpoint/catalog.hpp"
+#include "io/checkpoint/hold.hpp"
 #include "io/checkpoint/retention.hpp"
 #include "io/file.hpp"
 #include "io/folder/can_make.hpp"
@@ -117,11 +118,15 @@ void check_swap_room(const readiness& r, train::findings& found) {
   const auto room = train::swap_room_of(job.swap.dir, needs.bytes, needs.checkpoints, job.job.name);
   if (!room || !r.resume || !fits_by_consuming(*room, job.swap.dir, r.resume->path))
     return found.refuse("swap.dir", fits.error());
+  if (const auto held = io::checkpoint::holds_of(io::local_files(), r.resume->path); !held.empty())
+    return found.refuse(
+        "swap.dir", fits.error().within(
+                        fmt::format("{} is held by {}", r.resume->path.string(), held.front().by)));
   if (job.swap.consume)
     return found.remarks.push_back(fmt::format(
         "warning: there is no room for the state beside {}: its files become the state, "
-        "and it is given up (swap.consume); until the next checkpoint a kill costs the "
-        "run",
+        "and with the first update it is given up (swap.consume); until the next checkpoint a "
+        "kill or a recovery costs what it held",
         r.resume->path.string()));
   auto why = fits.error();
   why.hint = fmt::format(

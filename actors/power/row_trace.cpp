@@ -22,9 +22,10 @@ constexpr std::array<std::string_view, 14> other_units = {
 constexpr size_t shown_of_row = 40;
 
 /// "kw" of "power_KW"; nothing of a letter alone, which may be a server's name.
-std::string unit_of(const std::string& name) {
+std::string unit_of(const std::string& name, bool of_servers) {
   const auto cut = name.find_last_of("_ /([");
   if (cut == name.npos && name.size() == 1) return {};
+  if (cut != name.npos && of_servers && cut + 2 == name.size()) return {};  // rack_a
   auto out = cut == name.npos ? name : name.substr(cut + 1);
   std::erase_if(out, [](char c) { return c == ')' || c == ']'; });
   for (auto& c : out) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
@@ -38,7 +39,8 @@ status check_names(const io::number_table& t) {
                                        t.names.front().substr(0, shown_of_row)));
   if (t.names.size() == 1) return bad_trace(line, "no column of watts");
   for (size_t i = 1; i < t.names.size(); ++i)
-    if (std::find(other_units.begin(), other_units.end(), unit_of(t.names[i])) != other_units.end())
+    if (std::find(other_units.begin(), other_units.end(),
+                  unit_of(t.names[i], t.names.size() > 2)) != other_units.end())
       return not_watts(line, t.names[i].substr(0, shown_of_row));
   if (t.names.size() == 2 && t.names[1] != row_name)
     return bad_trace(line, fmt::format("the one column is {}, and not watts",
@@ -58,6 +60,19 @@ status check_cells(const io::number_table& t) {
                          fmt::format("{} is {}, below 0", t.names[c + 1].substr(0, shown_of_row),
                                      t.others[c][i]));
   return {};
+}
+
+/// Of a row that runs: it never draws nothing, its meter was away.
+void drop_zeros(io::number_table& t) {
+  if (t.others.size() != 1) return;  // a server may be off
+  size_t kept = 0;
+  for (size_t i = 0; i < t.rows(); ++i) {
+    if (t.others[0][i] == 0) continue;
+    t.first[kept] = t.first[i];
+    t.others[0][kept++] = t.others[0][i];
+  }
+  t.first.resize(kept);
+  t.others[0].resize(kept);
 }
 
 double median_step(const std::vector<double>& times) {
@@ -103,6 +118,8 @@ double row_trace::row_w(size_t sample) const {
 result<row_trace> row_trace_of(io::number_table t) {
   TROUPE_CHECK(check_names(t));
   TROUPE_CHECK(check_cells(t));
+  drop_zeros(t);
+  if (t.rows() < 3) return bad_trace(t.line_of(t.rows()), "fewer than 3 samples above 0");
   row_trace out;
   out.step_s = median_step(t.first);
   out.by_server = t.others.size() > 1;

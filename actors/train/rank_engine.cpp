@@ -630,14 +630,11 @@ void rank_engine::load(std::string folder, bool optimizer, completion done) {
 /// The replicas of a stage read their slices each, and gather the weights from each other.
 void rank_engine::restore(const std::string& folder, gpu::restored what, completion done) {
   auto read = [this, folder, what]() -> status {
-    {
-      TROUPE_TRY(from, io::checkpoint::reader::open(folder));
-      TROUPE_CHECK(gpu::restore_state(model_->store(), from, what, 0, ending_.get_token(),
-                                      taker(folder, from, what)));
-    }  // nobody reads it any more
-    const bool whole = what == gpu::restored::everything;
-    return consumes_ && whole ? consume(folder) : status();
+    TROUPE_TRY(from, io::checkpoint::reader::open(folder));
+    return judge_restored(gpu::restore_state(model_->store(), from, what, 0, ending_.get_token(),
+                                             taker(folder, from, what)));
   };
+  restored_from_ = folder;
   probed({pipeline_op::load, 0}, [&] { files_->host_task(std::move(read)); });
   watch(*files_);
   gather_restored(std::move(done));

@@ -176,7 +176,8 @@ class rank_engine : public engine {
   bool links_into(const std::filesystem::path& partial) const;
   gpu::chunk_taker taker(const std::filesystem::path& folder, const io::checkpoint::reader& from,
                          gpu::restored what);
-  status consume(const std::filesystem::path& folder);
+  status give_up_restored();
+  status judge_restored(const status& restored) const;
   void save_by_links(uint64_t step, const std::filesystem::path& partial, bool last,
                      gpu::state_saver::completion done);
   gpu::stage_model::chunk_done when_gradient_is_whole();
@@ -203,6 +204,7 @@ class rank_engine : public engine {
   std::unique_ptr<gpu::swapper> swap_;  ///< null where all is in memory
   std::atomic<bool> links_{false};      ///< into options_.checkpoint_folder (ENG-12)
   bool consumes_ = false;               ///< what is restored (options_.swap_consume)
+  std::filesystem::path restored_from_;
   std::vector<op_order> forwards_;      ///< of this step, where its passes may be made twice
   std::optional<op_order> last_backward_;
   std::atomic<gpu::update_order> order_{gpu::update_order::behind_backward};  ///< of this step

@@ -28,6 +28,7 @@ status rank_engine::open_swap(gpu::stage_model& model) {
   links_ = swap_folder_->links_into(options_.checkpoint_folder);
   if (links_) o.job = options_.job;
   o.files_later = consumes_;
+  if (consumes_) o.give_up = [this] { return give_up_restored(); };
   o.failed = [this](const status& s) { note_failure(s); };
   o.around = [this](gpu::stream& s, gpu::swap_op kind, int chunk, uint64_t bytes,
                     const std::function<void()>& enqueue) {
@@ -141,18 +142,25 @@ inline constexpr error_kind<std::string, std::string> not_given_up{
     "not_given_up", errc::bad_config, "{} is not given up (swap.consume): {}",
     "free space on the drive, so that the state fits beside it"};
 
-/// The state is a restored checkpoint's, and all of it is there: the swap files are its own by now.
-status rank_engine::consume(const std::filesystem::path& folder) {
+/// Before the first update of its files, which the swapper has names for: until then a run that
+/// ends leaves the checkpoint as it was.
+status rank_engine::give_up_restored() {
   namespace cp = io::checkpoint;
   auto& files = io::local_files();
+  const auto& folder = restored_from_;
   if (const auto held = cp::holds_of(files, folder); !held.empty())
     return not_given_up(folder.string(), fmt::format("{} holds it", held.front().by));
   const auto name = cp::parse_folder_name(folder.filename().string());
   if (!name) return not_given_up(folder.string(), "it is not called as a checkpoint is");
   spdlog::warn("{} is given up: its files are the state of this run (swap.consume)",
                folder.string());
-  TROUPE_CHECK(cp::remove(files, {folder, *name, 0, "its files are the state of a run"}));
-  return swap_->take_for_good();
+  return cp::remove(files, {folder, *name, 0, "its files are the state of a run"});
+}
+
+/// What could not be read for want of room, where the checkpoint's files were to become the state.
+status rank_engine::judge_restored(const status& restored) const {
+  if (restored || !consumes_ || restored.error().kind != "ENOSPC") return restored;
+  return not_given_up(restored_from_.string(), "its files are not as this job would lay them out");
 }
 
 /// How this step's chunks are updated, by what the ones before it have shown.

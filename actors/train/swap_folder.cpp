@@ -33,6 +33,7 @@ constexpr uint64_t program_bytes = uint64_t{96} << 20;
 constexpr uint64_t share_percent = 80;
 constexpr const char* files_name = "files";
 constexpr const char* rank_part = "-rank-";  // of a folder's name
+constexpr const char* chunk_part = ".chunk-";  // of a shard's name that is a swap file's
 
 /// Of the node that has most.
 uint64_t workers_of(const config::job& job) {
@@ -198,7 +199,9 @@ uint64_t takeable_bytes(const fs::path& dir, const fs::path& checkpoint) {
   std::error_code failed;
   if (!same_device(present_of(dir), checkpoint)) return out;
   for (const auto& f : fs::directory_iterator(checkpoint, failed))
-    if (f.is_regular_file(failed)) out += f.file_size(failed);
+    if (f.is_regular_file(failed) &&
+        f.path().filename().string().find(chunk_part) != std::string::npos)
+      out += f.file_size(failed);
   return out;
 }
 

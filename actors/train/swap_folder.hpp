@@ -84,7 +84,8 @@ struct swap_room {
 result<swap_room> swap_room_of(const std::filesystem::path& dir, uint64_t bytes,
                                const beside_swap& checkpoints, std::string_view job = {});
 
-/// Bytes of a checkpoint that swap files can take over by links: all, on the same file system.
+/// Bytes of a checkpoint that swap files may take over by links: its chunks' shards, on the same
+/// file system.
 uint64_t takeable_bytes(const std::filesystem::path& dir, const std::filesystem::path& checkpoint);
 
 /// Whether that fits. Errors: the two above.

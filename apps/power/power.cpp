@@ -36,7 +36,7 @@ void add_policy(command* verb, policy_arguments& a) {
     return it;
   };
   a.servers = add("--servers", r.servers, "Servers under the breaker");
-  add("--budget-w", r.budget_w, "What the breaker carries, in watts");
+  a.budget = add("--budget-w", r.budget_w, "What the breaker carries, in watts");
   add("--policy", a.policy, "polca, ladder, none (the brake alone), low or all");
   a.t1 = add("--t1", r.thresholds.t1, "First threshold, of the budget");
   a.t2 = add("--t2", r.thresholds.t2, "Second threshold");

@@ -19,7 +19,7 @@ namespace troupe::apps::power_verb {
 struct policy_arguments {
   sim::row_options row;
   std::string policy = "polca";
-  argument* servers = nullptr;
+  argument *servers = nullptr, *budget = nullptr;
   argument *t1 = nullptr, *t2 = nullptr, *t3 = nullptr, *actuation = nullptr;
   /// Options that have no meaning with --table, which runs what POLCA is judged by.
   std::vector<std::pair<std::string, argument*>> without_table = {};

@@ -49,8 +49,11 @@ std::string weeks_text(int weeks) {
 
 std::string answer_text(const sim::row_plan& p, const sim::plan_options& o) {
   if (!p.fits)
-    return fmt::format("the row does not fit as it is: {} of {} resamples of {} have no brake",
-                       p.rows.front().clean, o.resamples, weeks_text(o.row.weeks));
+    return fmt::format(
+        "the row of {} servers does not fit under {:g} W as it is: {} of {} resamples of {} have "
+        "no "
+        "brake",
+        o.row.servers, o.row.budget_w, p.rows.front().clean, o.resamples, weeks_text(o.row.weeks));
   return fmt::format("you can add {} server{} ({}): no brake in {} in {} of {} resamples",
                      p.servers_added, p.servers_added == 1 ? "" : "s",
                      added_text(p.servers_added, o.row.servers), weeks_text(o.row.weeks),
@@ -60,6 +63,7 @@ std::string answer_text(const sim::row_plan& p, const sim::plan_options& o) {
 std::string plan_text(const sim::row_plan& p, const plan_arguments& a, const sim::plan_options& o) {
   const auto& best = p.answer();
   auto out = answer_text(p, o) + "\n\n";
+  out += fmt::format("row     {} servers under {:g} W\n", o.row.servers, o.row.budget_w);
   const auto policy = a.policy.policy;
   if (policy == "none")
     out += "policy none: the brake alone\n";
@@ -132,6 +136,9 @@ std::string plan_json(const sim::row_plan& p, const plan_arguments& a, const sim
 
 /// A trace by server says how many there are.
 status settle_servers(plan_arguments& a, const power::row_trace& trace) {
+  if (!trace.by_server && a.policy.servers->count() == 0)
+    return error{errc::usage, fmt::format("{} is of a whole row, of how many servers?", a.trace),
+                 "say --servers N, or give a column for each server"};
   if (!trace.by_server) return {};
   const auto columns = static_cast<int>(trace.columns.size());
   if (a.policy.servers->count() > 0 && a.policy.row.servers != columns)
@@ -152,6 +159,9 @@ result<int> run_plan(plan_arguments& a) {
                  fmt::format("--resamples is from 1 to {}, and not {}",
                              plan_arguments::most_resamples, a.resamples),
                  "20 tell a row that fits from one that does not"};
+  if (a.policy.budget->count() == 0)
+    return error{errc::usage, "--budget-w is missing",
+                 "it is what the row's breaker carries, in W"};
   TROUPE_TRY(trace, read_trace(a.trace));
   TROUPE_CHECK(settle_servers(a, trace));
   sim::plan_options options{a.policy.row, false, static_cast<size_t>(a.resamples)};

@@ -398,7 +398,7 @@ status swapper::read_state(const slot& s, int chunk, int group, bool moments_are
 status swapper::write_state(const slot& s, int chunk, int group, counts when) {
   auto& c = at(chunk);
   const bool settled = when == counts::at_once;
-  if (c.kept && !c.next.there()) return state_given_away();
+  if (c.kept && !c.next.there()) TROUPE_CHECK(take_for_good());
   const auto memory = in_slot(s, c, true);
   const auto used = static_cast<size_t>(c.layout.count(group));
   auto& sums = settled ? c.sums : c.next_sums;

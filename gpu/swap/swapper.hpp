@@ -44,8 +44,9 @@
 //   SWP-9  Updates that may be dropped go into files that nobody reads. Whether they count is asked
 //          once, for all of them, behind the last; dropped, they leave files and sums as they were,
 //          and weights that memory holds are read again.
-//   SWP-10 Where files are made later (files_later) a file that was adopted is not written before
-//          it is this swapper's alone (take_for_good).
+//   SWP-10 Where files are made later (files_later) the checkpoint whose files were adopted is
+//          given up before the first of them is written, and only where nothing else has names for
+//          them.
 #pragma once
 
 #include <array>
@@ -79,6 +80,9 @@ struct swap_options {
   /// Files of state are made when something is written to them first, or are adopted: for a drive
   /// without room for the files and the checkpoint that a run goes on from.
   bool files_later = false;
+  /// Then: gives up the checkpoint whose files were adopted. Called once, on a stream's thread,
+  /// before the first update of any of them; after an error nothing is written.
+  std::function<status()> give_up = {};
   io::swap_io_options io = {};
   /// Told of the first failure, on a stream's thread; must not wait.
   std::function<void(const status&)> failed = {};
@@ -105,11 +109,10 @@ inline constexpr error_kind<> state_given_away{
 
 /// A file that was to be this run's alone.
 inline constexpr error_kind<std::string, uint64_t> still_has_names{
-    "still_has_names", errc::bad_data,
-    "{} cannot be written in place: it has {} names more, outside of the swap folder",
-    "somebody linked a file of the checkpoint that was given up; swap.consume = false reads it "
-    "into "
-    "new files"};
+    "still_has_names", errc::bad_config,
+    "{} cannot be written in place: it has {} names more than the checkpoint's and its own",
+    "somebody linked files of that checkpoint: free space on the drive, so that the state fits "
+    "beside it (swap.consume = false)"};
 
 /// A checkpoint that takes the files.
 struct keep_order {
@@ -157,9 +160,6 @@ class swapper final : public chunk_mover {
   /// Blocks; the chunk is quiet.
   bool adopt(int chunk, const std::filesystem::path& shard, const io::checkpoint::file_entry& entry,
              const std::stop_token& ending = {});
-  /// Says that the checkpoint whose files were adopted is no more: they are written in place from
-  /// now on. Blocks; all chunks are quiet. Errors: io; still_has_names.
-  status take_for_good();
 
   void fetch_weights(stream& s, int chunk) override;
   void release_weights(stream& s, int chunk) override;
@@ -285,6 +285,7 @@ class swapper final : public chunk_mover {
   status take_updates();
   result<io::checkpoint::chunk_shard> keep_chunk(int chunk, const keep_order& order);
   bool fits(int chunk, const io::checkpoint::footer& f) const;
+  status take_for_good();
   status take_file(int chunk, const std::filesystem::path& shard, io::file_id file,
                    const std::vector<io::group_sums>& sums, const std::stop_token& ending);
   void forget_kept_arrays();

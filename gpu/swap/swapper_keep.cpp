@@ -193,6 +193,8 @@ bool swapper::adopt(int chunk, const std::filesystem::path& shard, const cp::fil
   if (options_.job.empty() || !options_.verify) return false;
   await_quiet(c);
   if (c.kept || behind_checkpoint(c).there()) return false;
+  const bool only = !c.state.there();  // it will be written in place: SWP-10
+  if (only && entry.bytes != c.layout.state_bytes() + c.tail_bytes) return false;
   std::vector<io::group_sums> sums(c.sums.state.size());
   auto file = io::file_id::none;
   const auto fitting = io_->change([&](io::disk& d) -> status {
@@ -200,7 +202,8 @@ bool swapper::adopt(int chunk, const std::filesystem::path& shard, const cp::fil
     if (!fits(chunk, f)) return error{errc::unavailable, "it is of another layout"};
     for (size_t slot = 0; slot < f.crc32c.size(); ++slot)
       sums[slot / io::state_parts][slot % io::state_parts] = f.crc32c[slot];
-    TROUPE_TRY(opened, d.open(shard, {io::open_mode::read, true, 0}));
+    const auto mode = only ? io::open_mode::update : io::open_mode::read;
+    TROUPE_TRY(opened, d.open(shard, {mode, true, 0}));
     file = opened;
     return {};
   });
@@ -245,21 +248,20 @@ status swapper::take_file(int chunk, const std::filesystem::path& shard, io::fil
   return {};
 }
 
-/// SWP-10
+/// SWP-10. What a checkpoint of this run has is its own for good.
 status swapper::take_for_good() {
-  for (auto& c : chunks_) {
+  constexpr uint64_t own_names = 2;  // here, and in the checkpoint
+  for (const auto& c : chunks_) {
     if (!c.kept) continue;
-    await_quiet(c);
+    if (c.as || !options_.give_up) return state_given_away();
     TROUPE_CHECK(io_->change([&c](io::disk& d) -> status {
       TROUPE_TRY(names, d.names_of(c.state.name));
-      if (names != 1) return still_has_names(c.state.name.string(), names - 1);
-      TROUPE_TRY(own, d.open(c.state.name, {io::open_mode::update, true, 0}));
-      d.close(std::exchange(c.state.id, own));
+      if (names > own_names) return still_has_names(c.state.name.string(), names - own_names);
       return {};
     }));
-    c.kept = false;
-    c.as.reset();
   }
+  TROUPE_CHECK(std::exchange(options_.give_up, {})());
+  for (auto& c : chunks_) c.kept = false;
   return {};
 }
 

@@ -352,7 +352,8 @@ TEST_CASE("a swap folder is refused on memory, and where there is too little roo
   CHECK_FALSE(swap_room{10, 5, 14}.must_consume());
   CHECK(swap_room{10, 0, 9}.must_consume());
   std::filesystem::create_directories(dir / "step");
-  std::ofstream(dir / "step" / "shard") << "12345";
+  std::ofstream(dir / "step" / "rank-00000.chunk-00003.shard") << "12345";
+  std::ofstream(dir / "step" / "rank-00000.shard") << "1";
   CHECK(takeable_bytes(dir / "swap", dir / "step") == 5);
   CHECK(takeable_bytes("/proc/self", dir / "step") == 0);
   config::job job;

@@ -106,7 +106,8 @@ TEST_CASE("power: files beyond their bounds are refused") {
 TEST_CASE("power: plan answers first, for a trace that sim wrote") {
   scratch here;
   REQUIRE(power(here, "sim --policy none --weeks 1 --out t.csv").code == 0);
-  const auto told = power(here, "plan t.csv --resamples 3 --weeks 1");
+  const auto told =
+      power(here, "plan t.csv --servers 40 --budget-w 216000 --resamples 3 --weeks 1");
   REQUIRE_MESSAGE(told.code == 0, told.talk);
   CHECK(told.out.starts_with("you can add "));
   CHECK(told.out.find("no brake in 1 week in 3 of 3 resamples\n") != told.out.npos);
@@ -132,15 +133,18 @@ TEST_CASE("power: plan refuses other traces and options with a hint") {
     int code;
     const char* said;
   };
-  const wrong all[] = {{"plan none.csv", 66, "none.csv"},
-                       {"plan kw.csv", 65, "the column kw is not in watts"},
-                       {"plan nan.csv", 65, "nan.csv: line 3: watts is \"nan\""},
-                       {"plan gap.csv", 65, "gap.csv: line 4:"},
-                       {"plan short.csv", 65, "spans 6 s"},
-                       {"plan two.csv --servers 3", 64, "a column for each of 2"},
-                       {"plan short.csv --resamples 1001", 64, "--resamples"},
-                       {"plan short.csv --t2 89", 64, "shares of the budget"},
-                       {"plan", 64, "trace"}};
+  const wrong all[] = {
+      {"plan none.csv --budget-w 216000 --servers 40", 66, "none.csv"},
+      {"plan kw.csv --budget-w 216000 --servers 40", 65, "the column kw is not in watts"},
+      {"plan nan.csv --budget-w 216000 --servers 40", 65, "nan.csv: line 3: watts is \"nan\""},
+      {"plan gap.csv --budget-w 216000 --servers 40", 65, "gap.csv: line 4:"},
+      {"plan short.csv --budget-w 216000 --servers 40", 65, "spans 6 s"},
+      {"plan two.csv --servers 3 --budget-w 216000", 64, "a column for each of 2"},
+      {"plan short.csv --resamples 1001 --budget-w 216000 --servers 40", 64, "--resamples"},
+      {"plan short.csv --t2 89 --budget-w 216000 --servers 40", 64, "shares of the budget"},
+      {"plan short.csv --servers 40", 64, "--budget-w is missing"},
+      {"plan short.csv --budget-w 216000", 64, "of how many servers?"},
+      {"plan", 64, "trace"}};
   for (const auto& w : all) {
     CAPTURE(w.words);
     const auto done = power(here, w.words);

@@ -2,11 +2,13 @@
 // it, and what becomes of it on a disk that is full or fails.
 #include <doctest/doctest.h>
 
+#include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <future>
 #include <limits>
 #include <map>
+#include <optional>
 
 #include "io/checkpoint/save.hpp"
 #include "io/disk/faulty_disk.hpp"
@@ -224,17 +226,21 @@ TEST_CASE("SWP-8: without room for a second copy a checkpoint fails, and trainin
   CHECK(state_in(ground, swapped.store(), 2) == trained_in_memory(*ground.owner, c, 2));
 }
 
-TEST_CASE(
-    "SWP-10: with room for one copy a run goes on in a checkpoint's files once that is gone") {
-  for (const auto type : {dtype::f32, dtype::bf16}) {
-    const swap_case c{testing::tiny_gpt2(), type};
-    keeping_ground ground(bytes_of_files(c) + 60 * io::disk_block);
-    io::faulty_disk root(ground.store, {});
-    const auto remove = [&](const char* folder) {
-      REQUIRE(root.remove_folder(folder, {io::folder_kind::scratch, {}, {}}));
-      ground.store->settle(std::numeric_limits<int64_t>::max());
-    };
-    std::vector<cp::chunk_shard> kept;
+namespace {
+
+/// A run that is in the files of the checkpoint of step 2 where the disk has room for one copy, and
+/// is about to make step 3.
+struct in_its_files {
+  swap_case c;
+  keeping_ground ground;
+  io::faulty_disk root{ground.store, {}};
+  std::vector<cp::chunk_shard> kept;
+  std::atomic<int> asked{0};  ///< to give the checkpoint up
+  std::atomic<bool> refuses{false};
+  std::optional<swap_trainer> run;
+
+  explicit in_its_files(dtype type)
+      : c{testing::tiny_gpt2(), type}, ground(bytes_of_files(c) + 60 * io::disk_block) {
     {
       swap_trainer first(*ground.owner, c, ground.options());
       first.train(2);
@@ -242,13 +248,15 @@ TEST_CASE(
       REQUIRE(told);
       kept = *told;
     }
-    remove("/swap");
-    swap_case later = c;
-    later.starts = false;
+    REQUIRE(remove("/swap"));
     auto options = ground.options();
     options.files_later = true;
-    swap_trainer second(*ground.owner, later, options);
-    auto& store = second.store();
+    options.give_up = [this]() -> status {
+      ++asked;
+      return refuses ? status(error{errc::unavailable, "it is held"}) : remove("/step-2");
+    };
+    c.starts = false;
+    run.emplace(*ground.owner, c, options);
     for (const auto& s : kept) {
       const auto name = cp::shard_name(0, s.chunk);
       cp::file_entry entry;
@@ -256,18 +264,54 @@ TEST_CASE(
       entry.bytes = s.bytes;
       entry.stream_bytes = s.stream_bytes;
       entry.crc32c = s.footer_crc;
-      CHECK(second.swap().adopt(static_cast<int>(s.chunk), order_of(2).partial / name, entry));
-      store.publish_weights(second.compute(), static_cast<int>(s.chunk), 2);
+      const auto chunk = static_cast<int>(s.chunk);
+      CHECK(run->swap().adopt(chunk, order_of(2).partial / name, entry));
+      run->store().publish_weights(run->compute(), chunk, 2);
     }
-    REQUIRE(second.compute().synchronize());
-    const auto early = second.swap().take_for_good();
-    REQUIRE_FALSE(early);
-    CHECK(early.error().is(still_has_names));
-    remove("/step-2");
-    REQUIRE(second.swap().take_for_good());
-    second.enqueue_step(3);
-    CHECK(second.state() == trained_in_memory(*ground.owner, c, 3));
-    CHECK(second.failure());
+    REQUIRE(run->compute().synchronize());
+  }
+
+  status remove(const char* folder) {
+    const auto removed = root.remove_folder(folder, {io::folder_kind::scratch, {}, {}});
+    ground.store->settle(std::numeric_limits<int64_t>::max());
+    return removed;
+  }
+  bool checkpoint_is_whole() {
+    swap_case from_start = c;
+    from_start.starts = true;
+    return state_in(ground, run->store(), 2) == trained_in_memory(*ground.owner, from_start, 2);
+  }
+};
+
+}  // namespace
+
+TEST_CASE("SWP-10: with room for one copy a run goes on in a checkpoint's files") {
+  for (const auto type : {dtype::f32, dtype::bf16}) {
+    in_its_files x(type);
+    CHECK(x.checkpoint_is_whole());
+    CHECK(x.asked == 0);  // a run that ends here has lost nothing
+    for (int step = 3; step <= 5; ++step) x.run->enqueue_step(step);
+    x.run->wait();
+    CHECK(x.asked == 1);
+    auto from_start = x.c;
+    from_start.starts = true;
+    CHECK(x.run->state() == trained_in_memory(*x.ground.owner, from_start, 5));
+    CHECK(x.run->failure());
+  }
+}
+
+TEST_CASE("SWP-10: who does not give the checkpoint up, or links its files, keeps it whole") {
+  for (const bool linked : {false, true}) {
+    in_its_files x(dtype::f32);
+    x.refuses = !linked;
+    const auto shard = order_of(2).partial / cp::shard_name(0, x.kept.at(1).chunk);
+    if (linked) REQUIRE(x.root.link(shard, "/copy"));
+    x.run->enqueue_step(3);
+    x.run->wait();
+    REQUIRE_FALSE(x.run->failure());
+    CHECK(x.run->failure().error().is(still_has_names) == linked);
+    CHECK(x.asked == (linked ? 0 : 1));
+    CHECK(x.checkpoint_is_whole());
   }
 }
 

@@ -90,6 +90,14 @@ TEST_CASE("RWP-1 a shorter trace, gaps and slow samples are said, and lower the 
     CHECK(p.servers_added <= full.servers_added);
     return p;
   };
+  auto glitch = whole;  // of a meter, or of a day's maintenance
+  glitch.columns[0][1000] = 1;
+  CHECK(planned(glitch).servers_added <= full.servers_added);
+  auto daily = whole;
+  daily.step_s = 86'400;
+  const auto refused = plan_row_growth(daily, {});
+  REQUIRE(!refused);
+  CHECK(refused.error().is(slow_trace));
   auto gaps = whole;
   gaps.filled = 10;
   gaps.longest_gap_s = 22;

@@ -18,6 +18,8 @@ constexpr double week_s = 7 * 86'400, day_s = 86'400, least_span_s = 3600;
 /// Doubts, as shares of all watts. A week that was not seen may be as much busier as weeks differ.
 constexpr double doubt_of_weeks = 0.03, least_spread = 0.02, doubt_of_short = 0.05;
 constexpr double doubt_of_gaps = 0.02, doubt_of_samples = 0.02, doubt_of_slow = 0.05;
+constexpr double slowest_step_s = 600;
+constexpr double idle_share = 0.01;  ///< of the time, in which readings below idle are none
 constexpr double least_share = 0.01, most_share = 100;  ///< of the budget, a peak that is believed
 constexpr int rows_beyond = 3;
 /// T1 below T2, and the ladder's below and above: as far apart as those of the paper.
@@ -77,7 +79,7 @@ struct ticked_trace {
   std::vector<std::vector<float>> columns;
   size_t block = 0;            ///< ticks of a week, or of what is nearest to one
   std::vector<size_t> starts;  ///< of blocks; together they cover the trace
-  double idle_w = 0;           ///< the least that the row drew
+  double idle_w = 0;           ///< the least that the row drew, but for a hundredth of the time
 
   double row_w(size_t tick) const {
     double sum = 0;
@@ -108,8 +110,12 @@ ticked_trace at_ticks(const power::row_trace& t, double telemetry_s) {
   out.block = std::max<size_t>(1, out.block);
   for (size_t at = 0; at + out.block <= out.ticks; at += out.block) out.starts.push_back(at);
   if (out.starts.back() + out.block < out.ticks) out.starts.push_back(out.ticks - out.block);
-  out.idle_w = out.row_w(0);
-  for (size_t i = 1; i < out.ticks; ++i) out.idle_w = std::min(out.idle_w, out.row_w(i));
+  std::vector<double> drawn(out.ticks);
+  for (size_t i = 0; i < out.ticks; ++i) drawn[i] = out.row_w(i);
+  const auto least =
+      drawn.begin() + static_cast<ptrdiff_t>(idle_share * static_cast<double>(out.ticks));
+  std::nth_element(drawn.begin(), least, drawn.end());
+  out.idle_w = *least;
   return out;
 }
 
@@ -237,6 +243,7 @@ class planner {
   result<row_plan> plan(const std::function<void(int)>& told) {
     if (trace_.span_s() < least_span_s)
       return short_trace(fmt::format("{:.0f} s", trace_.span_s()));
+    if (trace_.step_s > slowest_step_s) return slow_trace(trace_.step_s, slowest_step_s);
     double peak = 0;
     for (size_t i = 0; i < t_.ticks; ++i) peak = std::max(peak, t_.row_w(i));
     if (peak < least_share * o_.row.budget_w || peak > most_share * o_.row.budget_w)
@@ -253,7 +260,8 @@ class planner {
     const double within_s = o_.row.telemetry_s + o_.row.actuation_s;
     const auto ticks = static_cast<size_t>(std::max(1.0, std::ceil(within_s / t_.tick_s - 1e-6)));
     power::largest_rise rise(ticks);
-    for (size_t i = 0; i < t_.ticks; ++i) rise.add(t_.row_w(i) / o_.row.budget_w);
+    for (size_t i = 0; i < t_.ticks; ++i)
+      rise.add(std::max(t_.row_w(i), t_.idle_w) / o_.row.budget_w);
     out_.rise = rise.most();
     out_.rise_s = static_cast<double>(ticks) * t_.tick_s;
   }
@@ -292,8 +300,9 @@ class planner {
                      static_cast<double>(trace_.filled) / static_cast<double>(trace_.samples())),
             fmt::format("{} samples are missing, {:g} s at most", trace_.filled,
                         trace_.longest_gap_s));
-    if (trace_.step_s > o_.row.actuation_s + o_.row.telemetry_s)
-      doubt(doubt_of_slow,
+    const double within_s = o_.row.actuation_s + o_.row.telemetry_s;
+    if (trace_.step_s > within_s)  // samples are means: the longer, the less of a peak is in them
+      doubt(doubt_of_slow * std::sqrt(trace_.step_s / within_s),
             fmt::format("samples are {:g} s apart, slower than clocks follow ({:g} s)",
                         trace_.step_s, o_.row.actuation_s));
     else if (trace_.step_s > o_.row.telemetry_s * (1 + 1e-6))
@@ -344,8 +353,9 @@ class planner {
     const auto work = [&](size_t first, size_t each) {
       for (size_t i = first; i < all.size(); i += each) {
         all[i].grow(o_.row.servers + added);
-        done[i] = capped_walk(rules, effects, o_.row)
-                      .walk(all[i], t_.tick_s, t_.idle_w * growth, 1 + out_.doubt);
+        done[i] =
+            capped_walk(rules, effects, o_.row)
+                .walk(all[i], t_.tick_s, t_.idle_w * growth * (1 + out_.doubt), 1 + out_.doubt);
       }
     };
     const auto threads = std::max<size_t>(1, std::thread::hardware_concurrency());

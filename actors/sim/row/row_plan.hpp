@@ -27,6 +27,9 @@ namespace troupe::sim {
 
 inline constexpr error_kind<std::string> short_trace{
     "short_trace", errc::bad_data, "the trace spans {}", "a plan needs an hour, and better weeks"};
+inline constexpr error_kind<double, double> slow_trace{
+    "slow_trace", errc::bad_data, "the trace's samples are {:g} s apart, {:g} are the most",
+    "what a row draws at its peaks is in no average of so long"};
 inline constexpr error_kind<double, double> watts_beyond{
     "watts_beyond", errc::bad_data, "the row's peak is {:.4g} and its budget {:.4g} W",
     "both are watts of all servers together; is one of them in kilowatts?"};
@@ -61,7 +64,7 @@ struct row_plan {
 };
 
 /// `told` is called with each number of servers that is tried. The options have been checked.
-/// Errors: short_trace, watts_beyond.
+/// Errors: short_trace, slow_trace, watts_beyond.
 result<row_plan> plan_row_growth(const power::row_trace& trace, const plan_options& options,
                                  const std::function<void(int added)>& told = {});
 
