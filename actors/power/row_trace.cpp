@@ -19,7 +19,7 @@ constexpr std::string_view time_name = "t_s", row_name = "watts";
 constexpr std::array<std::string_view, 14> other_units = {
     "kw", "mw",     "uw", "kilowatts", "milliwatts", "kwh", "wh",
     "j",  "joules", "a",  "amps",      "va",         "kva", "btu"};
-constexpr size_t shown_bytes = 40;
+constexpr size_t shown_of_row = 40;
 
 /// "kw" of "power_KW"; nothing of a letter alone, which may be a server's name.
 std::string unit_of(const std::string& name) {
@@ -35,14 +35,14 @@ status check_names(const io::number_table& t) {
   const auto line = t.line_of(0) - 1;
   if (t.names.front() != time_name)
     return bad_trace(line, fmt::format("the first column is {}, and not t_s",
-                                       t.names.front().substr(0, shown_bytes)));
+                                       t.names.front().substr(0, shown_of_row)));
   if (t.names.size() == 1) return bad_trace(line, "no column of watts");
   for (size_t i = 1; i < t.names.size(); ++i)
     if (std::find(other_units.begin(), other_units.end(), unit_of(t.names[i])) != other_units.end())
-      return not_watts(line, t.names[i].substr(0, shown_bytes));
+      return not_watts(line, t.names[i].substr(0, shown_of_row));
   if (t.names.size() == 2 && t.names[1] != row_name)
     return bad_trace(line, fmt::format("the one column is {}, and not watts",
-                                       t.names[1].substr(0, shown_bytes)));
+                                       t.names[1].substr(0, shown_of_row)));
   return {};
 }
 
@@ -55,7 +55,7 @@ status check_cells(const io::number_table& t) {
     for (size_t i = 0; i < t.rows(); ++i)
       if (t.others[c][i] < 0)
         return bad_trace(t.line_of(i),
-                         fmt::format("{} is {}, below 0", t.names[c + 1].substr(0, shown_bytes),
+                         fmt::format("{} is {}, below 0", t.names[c + 1].substr(0, shown_of_row),
                                      t.others[c][i]));
   return {};
 }
