@@ -38,6 +38,7 @@
 #include "apps/up/incident_folders.hpp"
 #include "apps/up/launcher_line.hpp"
 #include "gpu/collective/pair_links.hpp"
+#include "gpu/predict/fit.hpp"
 #include "io/base/printable.hpp"
 #include "io/checkpoint/copy_frame.hpp"
 #include "io/checkpoint/format.hpp"
@@ -467,6 +468,13 @@ constexpr limit_row rows[] = {
     {"data and models", "weeks of a simulated row", sim::row_options::most_weeks, "weeks",
      "the command line is refused", "actors/sim/row/row_sim.hpp", "most_weeks",
      "row: options beyond their bounds are refused with the option's name"},
+    {"data and models", "servers times weeks of it", sim::row_options::most_server_weeks,
+     "server weeks", "the command line is refused", "actors/sim/row/row_sim.hpp",
+     "most_server_weeks",
+     "row: bounds that multiply to more than memory are refused, and no more than those"},
+    {"data and models", "readings of it", sim::row_options::most_ticks, "readings",
+     "the command line is refused", "actors/sim/row/row_sim.hpp", "most_ticks",
+     "row: bounds that multiply to more than memory are refused, and no more than those"},
     {"data and models", "a table of performance data", io::perf::max_csv_bytes, "bytes",
      "the file is refused", "io/perf/csv.hpp", "max_csv_bytes",
      "CSV-3 limits: a table that is too long is refused before it is read"},
@@ -476,6 +484,11 @@ constexpr limit_row rows[] = {
     {"data and models", "columns of it", io::perf::max_csv_columns, "columns",
      "the file is refused", "io/perf/csv.hpp", "max_csv_columns",
      "CSV-3 limits: a table with too many columns or rows is refused"},
+    {"data and models", "cells of it", io::perf::max_csv_cells, "cells", "the file is refused",
+     "io/perf/csv.hpp", "max_csv_cells", "CSV-3 limits: a table with too many cells is refused"},
+    {"data and models", "rows times columns that a predictor learns from", gpu::predict::most_cells,
+     "numbers", "nothing is learned (65)", "gpu/predict/fit.hpp", "most_cells",
+     "limits: more numbers than fits may have in memory are refused"},
     {"data and models", "the schema of one's own table", io::perf::max_schema_bytes, "bytes",
      "the file is refused", "io/perf/readers.hpp", "max_schema_bytes",
      "limits: a schema that is too long, or names too many labels or features, is refused"},
@@ -490,7 +503,7 @@ constexpr limit_row rows[] = {
      "limits: a predictor's file that is too long is refused before it is read"},
     {"data and models", "levels of a predictor's category", io::perf::max_levels, "levels",
      "further ones count as unseen", "io/perf/model_file.hpp", "max_levels",
-     "TPM-2 a model whose parts do not fit each other is refused, whoever wrote it"},
+     "limits: levels beyond those that a category may have are learned as unseen"},
     {"data and models", "the width of a predictor's network", io::perf::max_network_width,
      "numbers", "its file is refused", "io/perf/model_file.hpp", "max_network_width",
      "TPM-2 a model whose parts do not fit each other is refused, whoever wrote it"},

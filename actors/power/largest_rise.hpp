@@ -24,6 +24,9 @@ class largest_rise {
     at(size_++) = {now_++, reading};
   }
 
+  /// The next reading follows none: what lies between is not known.
+  void restart() { size_ = 0; }
+
   /// 0 where nothing rose.
   double most() const { return most_; }
 

@@ -21,6 +21,14 @@ double rounded(double x, double to) {
   return std::round(x * to) / to;
 }
 
+/// What has no value because a tick is longer than its time.
+ordered_json or_null(const std::optional<double>& x) {
+  return x ? ordered_json(*x) : ordered_json(nullptr);
+}
+std::string or_dash(const std::optional<double>& share) {
+  return share ? fmt::format("{:.1f} %", 100 * *share) : "-";
+}
+
 /// The greatest of each span of ticks: peaks are what a breaker sees.
 std::vector<report::point> peaks_of(const row_told& t, size_t points) {
   std::vector<report::point> out;
@@ -60,10 +68,10 @@ std::string row_json(const row_told& t) {
                       {"seed", o.seed},
                       {"servers", o.servers},
                       {"max_power", done.max_power},
-                      {"max_5min", done.max_5min},
+                      {"max_5min", or_null(done.max_5min)},
                       {"mean_power", done.mean_power},
-                      {"spike_2s", done.spike_2s},
-                      {"spike_40s", done.spike_40s},
+                      {"spike_2s", or_null(done.spike_2s)},
+                      {"spike_40s", or_null(done.spike_40s)},
                       {"brakes", done.brakes},
                       {"ticks_over_1", done.ticks_over_1},
                       {"frac_LP_capped", lp.capped_share},
@@ -95,11 +103,11 @@ std::string row_text(const row_told& t) {
   const auto curve = report::curve(peaks_of(t, 400), canvas);
   if (!curve.empty()) out += "peaks, of the budget\n" + curve + "\n";
   out += fmt::format(
-      "power   {:.1f} % at most, {:.1f} % over 5 minutes, {:.1f} % in the mean; {:.1f} MWh\n"
-      "rises   {:.1f} % in 2 s, {:.1f} % in 40 s\n"
+      "power   {:.1f} % at most, {} over 5 minutes, {:.1f} % in the mean; {:.1f} MWh\n"
+      "rises   {} in 2 s, {} in 40 s\n"
       "brakes  {} ({} ticks above the budget)\n\n",
-      100 * done.max_power, 100 * done.max_5min, 100 * done.mean_power, done.mwh,
-      100 * done.spike_2s, 100 * done.spike_40s, done.brakes, done.ticks_over_1);
+      100 * done.max_power, or_dash(done.max_5min), 100 * done.mean_power, done.mwh,
+      or_dash(done.spike_2s), or_dash(done.spike_40s), done.brakes, done.ticks_over_1);
   std::vector<std::vector<std::string>> rows = {
       {"priority", "p50", "p99", "done", "dropped", "time capped"}};
   for (int c = 0; c < sim::row_classes; ++c) {
@@ -131,6 +139,7 @@ std::string trace_csv(const row_told& t) {
 
 result<int> run_sim(sim_arguments& a) {
   TROUPE_CHECK(settle(a.policy));
+  TROUPE_CHECK(check_run(a.policy.row));
   if (a.column_given->count() > 0 && a.rates.empty())
     return error{errc::usage, "--rates-column has no meaning without --rates", ""};
   if (!a.rates.empty()) {

@@ -248,10 +248,11 @@ std::string judged_table::text() const {
     runs.push_back({r.policy, fmt::format("{:+g} %", added_percent(r.options)),
                     fmt::format("{:g}", r.options.power_scale), thresholds_text(r.options),
                     std::to_string(r.options.seed), fmt::format("{:.4f}", r.outcome.max_power),
-                    fmt::format("{:.3f}", r.outcome.spike_40s), std::to_string(r.outcome.brakes),
-                    fmt::format("{:.4f}", lp.capped_share), fmt::format("{:.2f}", lp.p50_s),
-                    fmt::format("{:.2f}", lp.p99_s), fmt::format("{:.2f}", hp.p50_s),
-                    fmt::format("{:.2f}", hp.p99_s), std::to_string(lp.dropped + hp.dropped)});
+                    fmt::format("{:.3f}", r.outcome.spike_40s.value_or(0)),
+                    std::to_string(r.outcome.brakes), fmt::format("{:.4f}", lp.capped_share),
+                    fmt::format("{:.2f}", lp.p50_s), fmt::format("{:.2f}", lp.p99_s),
+                    fmt::format("{:.2f}", hp.p50_s), fmt::format("{:.2f}", hp.p99_s),
+                    std::to_string(lp.dropped + hp.dropped)});
   }
   std::vector<std::vector<std::string>> judged = {{"bar", "wanted", "found", ""}};
   for (const auto& b : bars_)

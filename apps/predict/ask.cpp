@@ -1,6 +1,7 @@
 // `troupe predict ask`: rows of a data set, or rows that a person describes.
 #include <cmath>
 #include <map>
+#include <set>
 
 #include <fmt/format.h>
 
@@ -19,6 +20,7 @@ using io::perf::perf_row;
 using io::perf::saved::FeatureT;
 
 constexpr uint8_t category_kind = static_cast<uint8_t>(io::perf::feature_kind::category);
+constexpr uint8_t log_kind = static_cast<uint8_t>(io::perf::feature_kind::log_number);
 
 /// The models named: files, or every .tpm of a folder, by data set.
 result<std::map<std::string, fs::path>> models_named(const std::vector<std::string>& names) {
@@ -39,15 +41,21 @@ result<std::map<std::string, fs::path>> models_named(const std::vector<std::stri
   return out;
 }
 
-/// Whether a table has the features that a model learned from.
+/// Whether a model is one of a table: of its data set, and of the same features in the same units.
 status check_features(const gpu::predict::ModelT& m, const io::perf::perf_table& t,
                       const std::string& file) {
+  if (m.dataset != t.dataset)
+    return io::perf::bad_model(file,
+                               fmt::format("it is a model of {}, not of {}", m.dataset, t.dataset));
   bool same = m.features.size() == t.features.size() && m.outputs == t.outputs;
   for (size_t i = 0; same && i < t.features.size(); ++i)
-    same = m.features[i]->name == t.features[i].name &&
+    same = m.features[i]->name == t.features[i].name && m.features[i]->unit == t.features[i].unit &&
+           m.features[i]->group == t.features[i].group &&
            m.features[i]->kind == static_cast<uint8_t>(t.features[i].kind);
   if (same) return {};
-  return io::perf::bad_model(file, fmt::format("it learned other features than {} has", t.dataset));
+  return io::perf::bad_model(
+      file,
+      fmt::format("it learned other features than {} has, or other units of them", t.dataset));
 }
 
 result<std::string> ask_set(const arguments& a, const io::perf::split& s, const std::string& name,
@@ -60,8 +68,10 @@ result<std::string> ask_set(const arguments& a, const io::perf::split& s, const 
   gpu::predict::predictor p(std::move(model));
   const auto answers = p.ask(rows);
   std::string out;
-  for (size_t i = 0; i < rows.size(); ++i)
-    out += prediction_lines(name, rows[i]->id, table.outputs, answers[i]);
+  for (size_t i = 0; i < rows.size(); ++i) {
+    TROUPE_TRY(lines, prediction_lines(name, rows[i]->id, table.outputs, answers[i]));
+    out += lines;
+  }
   return out;
 }
 
@@ -80,6 +90,9 @@ status set_feature(perf_row& row, const gpu::predict::ModelT& m, const std::stri
     if (!n && !io::perf::trimmed(value).empty())
       return error{errc::bad_data, fmt::format("{}: {} is {}", where, name, troupe::quoted(value)),
                    fmt::format("expected a number, in {}", m.features[i]->unit)};
+    if (n && *n <= 0 && m.features[i]->kind == log_kind)
+      return error{errc::bad_data, fmt::format("{}: {} is {}", where, name, *n),
+                   fmt::format("expected a number above 0, in {}", m.features[i]->unit)};
     row.numbers[i] = n.value_or(io::perf::absent);
     return {};
   }
@@ -96,23 +109,35 @@ perf_row empty_row(const gpu::predict::ModelT& m, const std::string& id) {
   return r;
 }
 
+/// The rows of --row.
+result<std::vector<perf_row>> rows_of_file(const std::string& path, const gpu::predict::ModelT& m) {
+  std::vector<perf_row> out;
+  std::set<std::string> ids;
+  TROUPE_TRY(file, io::perf::read_csv(path));
+  for (const auto& line : file.rows) {
+    auto& r = out.emplace_back(empty_row(m, fmt::format("row{}", out.size())));
+    for (size_t c = 0; c < file.columns.size(); ++c) {
+      if (file.columns[c] == "row_id")
+        r.id = std::string(io::perf::trimmed(line.cells[c]));
+      else
+        TROUPE_CHECK(set_feature(r, m, file.columns[c], line.cells[c],
+                                 fmt::format("{}:{}", path, line.line)));
+    }
+    if (r.id.empty()) return io::perf::bad_csv(path, line.line, "no row_id");
+    if (!ids.insert(r.id).second)
+      return io::perf::bad_csv(path, line.line, fmt::format("row_id {} is there twice", r.id));
+  }
+  return out;
+}
+
 /// The rows of --row and --set.
 result<std::vector<perf_row>> described(const arguments& a, const gpu::predict::ModelT& m) {
   std::vector<perf_row> out;
   if (a.row.empty()) {
     out.push_back(empty_row(m, "row"));
   } else {
-    TROUPE_TRY(file, io::perf::read_csv(a.row));
-    for (const auto& line : file.rows) {
-      auto& r = out.emplace_back(empty_row(m, fmt::format("row{}", out.size())));
-      for (size_t c = 0; c < file.columns.size(); ++c) {
-        if (file.columns[c] == "row_id")
-          r.id = line.cells[c];
-        else
-          TROUPE_CHECK(set_feature(r, m, file.columns[c], line.cells[c],
-                                   fmt::format("{}:{}", a.row, line.line)));
-      }
-    }
+    TROUPE_TRY(rows, rows_of_file(a.row, m));
+    out = std::move(rows);
   }
   for (const auto& s : a.set) {
     const auto equals = s.find('=');
@@ -126,6 +151,10 @@ result<std::vector<perf_row>> described(const arguments& a, const gpu::predict::
 
 result<std::string> ask_described(const arguments& a,
                                   const std::map<std::string, fs::path>& models) {
+  if (!a.data.empty() || !a.split.empty() || a.of_split)
+    return error{errc::usage,
+                 "--data, --split, --dataset and --part have no meaning with --row and --set",
+                 "ask about a data set's rows, or about rows of your own"};
   if (models.size() != 1)
     return error{errc::usage, fmt::format("--row and --set ask one model, not {}", models.size()),
                  "name the model's file in place of the folder"};
@@ -137,8 +166,11 @@ result<std::string> ask_described(const arguments& a,
   for (const auto& r : rows) list.push_back(&r);
   const auto answers = p.ask(list);
   std::string out;
-  for (size_t i = 0; i < rows.size(); ++i)
-    out += prediction_lines(p.model().dataset, rows[i].id, p.model().outputs, answers[i]);
+  for (size_t i = 0; i < rows.size(); ++i) {
+    TROUPE_TRY(lines,
+               prediction_lines(p.model().dataset, rows[i].id, p.model().outputs, answers[i]));
+    out += lines;
+  }
   return out;
 }
 
@@ -169,14 +201,19 @@ result<std::string> ask_split(const arguments& a, const std::map<std::string, fs
 
 }  // namespace
 
-std::string prediction_lines(const std::string& dataset, const std::string& id,
-                             const std::vector<std::string>& outputs,
-                             const gpu::predict::prediction& p) {
+result<std::string> prediction_lines(const std::string& dataset, const std::string& id,
+                                     const std::vector<std::string>& outputs,
+                                     const gpu::predict::prediction& p) {
   std::string out;
-  for (size_t o = 0; o < outputs.size(); ++o)
+  for (size_t o = 0; o < outputs.size(); ++o) {
+    if (!std::isfinite(p.value[o]) || !std::isfinite(p.lower[o]) || !std::isfinite(p.upper[o]))
+      return error{errc::bad_data,
+                   fmt::format("row {} of {}: {} cannot be predicted", id, dataset, outputs[o]),
+                   "a feature of it is beyond what can be computed with"};
     out += fmt::format("{},{},{},{},{},{},{}\n", io::perf::csv_cell(dataset),
                        io::perf::csv_cell(id), io::perf::csv_cell(outputs[o]), p.value[o],
                        p.lower[o], p.upper[o], io::perf::csv_cell(p.flag));
+  }
   return out;
 }
 

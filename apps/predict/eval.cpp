@@ -1,10 +1,12 @@
 // `troupe predict eval`: predictions against what was measured, and how much of the test rows is
 // known from train.
+#include <algorithm>
 #include <cmath>
 #include <map>
 #include <set>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
 #include "apps/predict/metrics.hpp"
@@ -33,6 +35,19 @@ struct told_value {
 /// By data set, row and output.
 using told_values = std::map<std::string, std::map<std::string, std::map<std::string, told_value>>>;
 
+/// An end of an interval: nothing where there is no such column, or its cell is empty.
+result<std::optional<double>> bound_in(const std::string& path, const io::perf::csv_row& row,
+                                       std::optional<size_t> column) {
+  if (!column || io::perf::trimmed(row.cells[*column]).empty()) return std::optional<double>{};
+  const auto n = io::perf::number_in(row.cells[*column]);
+  if (!n)
+    return bad_csv(path, row.line,
+                   fmt::format("an interval's end of row {} is {}; expected a finite number, or "
+                               "nothing",
+                               row.cells[1], troupe::quoted(row.cells[*column])));
+  return n;
+}
+
 result<told_values> read_told(const std::string& path) {
   TROUPE_TRY(file, io::perf::read_csv(path));
   constexpr std::string_view begins[] = {"dataset", "row_id", "output", "pred"};
@@ -50,8 +65,14 @@ result<told_values> read_told(const std::string& path) {
                      fmt::format("pred of row {} is {}; expected a finite number", row.cells[1],
                                  troupe::quoted(row.cells[3])));
     v.predicted = *n;
-    if (lower) v.lower = io::perf::number_in(row.cells[*lower]);
-    if (upper) v.upper = io::perf::number_in(row.cells[*upper]);
+    TROUPE_TRY(least, bound_in(path, row, lower));
+    TROUPE_TRY(most, bound_in(path, row, upper));
+    v.lower = least;
+    v.upper = most;
+    if (least && most && *least > *most)
+      return bad_csv(
+          path, row.line,
+          fmt::format("lower of row {} is {}, above upper, {}", row.cells[1], *least, *most));
     if (flag) v.flagged = !io::perf::trimmed(row.cells[*flag]).empty();
     auto& of_row = out[row.cells[0]][row.cells[1]];
     const auto [it, fresh] = of_row.emplace(row.cells[2], v);
@@ -100,7 +121,7 @@ struct judged_set {
 
 /// Every row of the part has a prediction of every output, and nothing else has one.
 result<std::vector<judged_value>> match(
-    const std::string& file, const io::perf::perf_table& table,
+    const std::string& file, const io::perf::split& s, const io::perf::perf_table& table,
     const std::vector<const perf_row*>& rows,
     const std::map<std::string, std::map<std::string, told_value>>& told) {
   std::vector<judged_value> out;
@@ -114,9 +135,9 @@ result<std::vector<judged_value>> match(
                           ? nullptr
                           : &of_row->second.at(table.outputs[o]);
       if (v == nullptr)
-        return bad_csv(file, 0,
-                       fmt::format("no prediction of {} of row {} of {}", table.outputs[o], r.id,
-                                   table.dataset));
+        return bad_csv(s.name, s.sets.at(table.dataset).at(r.id).line,
+                       fmt::format("row {} of {} has no prediction of {} in {}", r.id,
+                                   table.dataset, table.outputs[o], file));
       if (!std::isnan(r.labels[o]))
         out.push_back({i, o, r.labels[o], v->predicted, v->lower, v->upper, v->flagged});
     }
@@ -142,12 +163,32 @@ result<judged_set> judge(const arguments& a, const io::perf::split& s, const std
   TROUPE_TRY(table, io::perf::read_dataset(a.data, name, labels_of(s, name, {part})));
   TROUPE_TRY(rows, io::perf::rows_of(s, table, part));
   TROUPE_TRY(train, io::perf::rows_of(s, table, split_part::train));
-  TROUPE_TRY(values, match(a.predictions, table, rows, told.at(name)));
+  TROUPE_TRY(values, match(a.predictions, s, table, rows, told.at(name)));
   if (values.empty())
     return error{errc::bad_data, fmt::format("{}: no row of {} has a label", a.split, name),
                  "there is nothing to judge predictions by"};
   judged_set out{name, measure(values, table.outputs.size()), leak_of(rows, train)};
   out.metrics.unlabelled_rows = rows.size() - out.metrics.rows;
+  return out;
+}
+
+/// Data sets of the split that have rows of the part and no prediction at all. Error: where they
+/// were asked for by name, the first of them.
+result<std::vector<std::string>> not_judged(const arguments& a, const io::perf::split& s,
+                                            const told_values& told) {
+  TROUPE_TRY(part, part_of(a.part));
+  std::vector<std::string> out;
+  for (const auto& [name, rows] : s.sets) {
+    if (!glob_match(a.dataset, name) || told.count(name) > 0) continue;
+    const auto it = std::find_if(rows.begin(), rows.end(),
+                                 [&](const auto& r) { return r.second.part == part; });
+    if (it == rows.end()) continue;
+    if (a.dataset != "*")
+      return bad_csv(
+          a.split, it->second.line,
+          fmt::format("row {} of {} has no prediction in {}", it->first, name, a.predictions));
+    out.push_back(name);
+  }
   return out;
 }
 
@@ -205,6 +246,7 @@ nlohmann::ordered_json judged_json(const judged_set& j) {
 result<int> eval(const arguments& a) {
   TROUPE_TRY(s, io::perf::read_split(a.split));
   TROUPE_TRY(told, read_told(a.predictions));
+  TROUPE_TRY(others, not_judged(a, s, told));
   std::vector<judged_set> all;
   for (const auto& [name, rows] : told) {
     if (!glob_match(a.dataset, name)) continue;
@@ -217,12 +259,15 @@ result<int> eval(const arguments& a) {
   if (all.empty())
     return error{errc::bad_data, fmt::format("{}: no predictions of {}", a.predictions, a.dataset),
                  "make some: troupe predict ask"};
+  if (!others.empty())
+    say(fmt::format("no predictions of {}: not judged", fmt::join(others, ", ")));
   if (!a.json) {
     TROUPE_CHECK(print(judged_text(all)));
     return 0;
   }
   nlohmann::ordered_json out{{"part", a.part}, {"sets", nlohmann::ordered_json::array()}};
   for (const auto& j : all) out["sets"].push_back(judged_json(j));
+  out["not_judged"] = others;
   TROUPE_CHECK(print(out.dump() + "\n"));
   return 0;
 }

@@ -57,8 +57,10 @@ std::vector<output_sums> sums_of(const std::vector<judged_value>& values, size_t
 set_metrics measure(const std::vector<judged_value>& values, size_t outputs) {
   set_metrics m;
   const auto sums = sums_of(values, outputs);
+  const auto k = static_cast<double>(
+      std::count_if(sums.begin(), sums.end(), [](const output_sums& s) { return s.n > 0; }));
   for (const auto& s : sums) {
-    const auto k = static_cast<double>(outputs);
+    if (s.n == 0) continue;  // no row has its label
     m.mae += s.absolute / s.n / k;
     m.mse += s.squares / s.n / k;
     m.mape += s.percent / s.n / k;

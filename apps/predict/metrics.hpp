@@ -19,7 +19,7 @@ struct judged_value {
 
 struct set_metrics {
   size_t rows = 0, flagged_rows = 0, unlabelled_rows = 0;
-  double mae = 0, mse = 0, mape = 0, r2 = 0;  ///< per output, then averaged; MAPE in percent
+  double mae = 0, mse = 0, mape = 0, r2 = 0;  ///< averaged over measured outputs; MAPE in percent
   double p90 = 0;                             ///< of the absolute percentage errors of all values
   double under_3 = 0, under_5 = 0, under_10 = 0;  ///< percent of values
   std::optional<double> coverage;                 ///< percent of values within their interval

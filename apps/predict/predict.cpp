@@ -22,8 +22,8 @@ void add_split_of(command* verb, const predict_arguments& a) {
   verb->add_option("--split", a->split, "A file of lines dataset,row_id,split")->required();
 }
 
-void add_pattern(command* verb, const predict_arguments& a) {
-  verb->add_option("--dataset", a->dataset, "Data sets by name, with * and ?; else all");
+argument* add_pattern(command* verb, const predict_arguments& a) {
+  return verb->add_option("--dataset", a->dataset, "Data sets by name, with * and ?; else all");
 }
 
 void add_predict_train(shell& sh, command* verb, const predict_arguments& a) {
@@ -47,12 +47,15 @@ void add_predict_ask(shell& sh, command* verb, const predict_arguments& a) {
   k->add_option("MODELS", a->models, "A folder of models, or one model")->required();
   k->add_option("--data", a->data, "The folder of data sets; with --split");
   k->add_option("--split", a->split, "A file of lines dataset,row_id,split");
-  add_pattern(k, a);
-  k->add_option("--part", a->part, "The rows asked about: train, val or test");
+  const auto* pattern = add_pattern(k, a);
+  const auto* part = k->add_option("--part", a->part, "The rows asked about: train, val or test");
   k->add_option("--row", a->row, "Instead a CSV whose columns are features of the one model");
   k->add_option("--set", a->set, "FEATURE=VALUE in every row of --row, or in a row of its own");
   k->add_option("-o,--out", a->out, "The file of predictions; else stdout");
-  on_run(sh, k, [a] { return predict::ask(*a); });
+  on_run(sh, k, [a, pattern, part] {
+    a->of_split = pattern->count() + part->count() > 0;
+    return predict::ask(*a);
+  });
 }
 
 void add_predict_eval(shell& sh, command* verb, const predict_arguments& a) {

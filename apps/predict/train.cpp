@@ -1,7 +1,10 @@
 // `troupe predict train` and `split`.
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
+#include <map>
+#include <memory>
 #include <thread>
 
 #include <fmt/format.h>
@@ -40,21 +43,37 @@ class fit_line {
   std::chrono::steady_clock::time_point last_ = {};
 };
 
-std::string told(const gpu::predict::ModelT& m, const std::string& path, double s) {
+std::string said_of_choice(const gpu::predict::ModelT& m, gpu::predict::chosen_by by) {
+  switch (by) {
+    case gpu::predict::chosen_by::val:
+      return fmt::format("{} to choose by", m.choice_rows);
+    case gpu::predict::chosen_by::models:
+      return "chosen by CPU models held out";
+    case gpu::predict::chosen_by::rows:
+      return "chosen by rows held out";
+    case gpu::predict::chosen_by::nothing:
+      return "too few to choose by";
+  }
+  return "?";
+}
+
+std::string told(const gpu::predict::ModelT& m, gpu::predict::chosen_by by, const std::string& path,
+                 double s) {
   std::string scores;
   for (const auto& one : m.scores)
     scores += fmt::format("{}{} {:.2f}", scores.empty() ? "" : " | ", one->kind, one->mape);
-  const auto by = m.choice_rows > 0 ? fmt::format("{} to choose by", m.choice_rows)
-                                    : std::string("chosen by CPU models held out");
-  return fmt::format("{}  {} rows, {}; {} %; {} -> {} ({:.1f} s)\n", m.dataset, m.train_rows, by,
-                     scores, m.kind, path, s);
+  if (!scores.empty()) scores += " %; ";
+  return fmt::format("{}  {} rows, {}; {}{} -> {} ({:.1f} s)\n", m.dataset, m.train_rows,
+                     said_of_choice(m, by), scores, m.kind, path, s);
 }
 
-std::string told_json(const gpu::predict::ModelT& m, const std::string& path, double s) {
+std::string told_json(const gpu::predict::ModelT& m, gpu::predict::chosen_by by,
+                      const std::string& path, double s) {
   nlohmann::ordered_json j{{"dataset", m.dataset},
                            {"kind", m.kind},
                            {"train_rows", m.train_rows},
                            {"choice_rows", m.choice_rows},
+                           {"chosen_by", gpu::predict::to_string(by)},
                            {"train_digest", fmt::format("{:016x}", m.train_digest)},
                            {"seed", m.seed},
                            {"alpha", m.alpha},
@@ -64,13 +83,33 @@ std::string told_json(const gpu::predict::ModelT& m, const std::string& path, do
   return j.dump() + "\n";
 }
 
-result<int> train_one(const arguments& a, const io::perf::split& s, const std::string& dataset) {
-  const auto begun = std::chrono::steady_clock::now();
+/// A data set, and its rows to learn from and to choose by.
+struct lesson {
+  io::perf::perf_table table;
+  gpu::predict::row_list rows, val;
+};
+
+/// Errors: whatever is wrong with it, before anything is fitted. Rows of test are looked up too, of
+/// which no label is read (PRV-2).
+result<std::unique_ptr<lesson>> lesson_of(const arguments& a, const io::perf::split& s,
+                                          const std::string& dataset) {
+  auto out = std::make_unique<lesson>();
   TROUPE_TRY(table,
              io::perf::read_dataset(a.data, dataset,
                                     labels_of(s, dataset, {split_part::train, split_part::val})));
-  TROUPE_TRY(rows, io::perf::rows_of(s, table, split_part::train));
-  TROUPE_TRY(val, io::perf::rows_of(s, table, split_part::val));
+  out->table = std::move(table);
+  TROUPE_TRY(rows, io::perf::rows_of(s, out->table, split_part::train));
+  TROUPE_TRY(val, io::perf::rows_of(s, out->table, split_part::val));
+  TROUPE_CHECK(io::perf::rows_of(s, out->table, split_part::test));
+  TROUPE_CHECK(gpu::predict::check_rows(out->table, rows));
+  out->rows = std::move(rows);
+  out->val = std::move(val);
+  return out;
+}
+
+result<int> train_one(const arguments& a, const io::perf::split& s, const std::string& dataset) {
+  const auto begun = std::chrono::steady_clock::now();
+  TROUPE_TRY(learned, lesson_of(a, s, dataset));
   gpu::predict::fit_options o;
   o.kind = a.kind;
   o.seed = a.seed;
@@ -80,7 +119,7 @@ result<int> train_one(const arguments& a, const io::perf::split& s, const std::s
   o.program = cluster::own_version();
   fit_line line;
   o.progress = [&line](const std::string& what, int done, int all) { line(what, done, all); };
-  auto fitted = gpu::predict::fit_predictor(table, rows, val, o);
+  auto fitted = gpu::predict::fit_predictor(learned->table, learned->rows, learned->val, o);
   line.clear();
   if (!fitted) return fitted.error();
   const auto path = fs::path(a.out) / (dataset + ".tpm");
@@ -88,18 +127,35 @@ result<int> train_one(const arguments& a, const io::perf::split& s, const std::s
   TROUPE_CHECK(io::perf::write_model(path, *fitted));
   const double took =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
-  TROUPE_CHECK(
-      print(a.json ? told_json(*fitted, path.string(), took) : told(*fitted, path.string(), took)));
+  const auto by = gpu::predict::choice_of(learned->rows, learned->val);
+  TROUPE_CHECK(print(a.json ? told_json(*fitted, by, path.string(), took)
+                            : told(*fitted, by, path.string(), took)));
   return 0;
 }
 
-/// The split's lines of one data set.
+bool can_be_learned(const std::map<std::string, split_part>& parts) {
+  return std::any_of(parts.begin(), parts.end(),
+                     [](const auto& p) { return p.second == split_part::train; });
+}
+
+/// The split's lines of one data set. One whose parts would leave nothing to train on, as the only
+/// CPU model there is in test does, is dealt out at random, and that is said.
 result<std::string> lines_of(const arguments& a, const std::string& dataset) {
   TROUPE_TRY(table, io::perf::read_dataset(a.data, dataset, [](std::string_view) { return true; }));
   const auto by = a.by == "cpu"    ? io::perf::split_by::cpu
                   : a.by == "date" ? io::perf::split_by::date
                                    : io::perf::split_by::random;
-  TROUPE_TRY(parts, io::perf::make_split(table, by, a.seed, {a.val_share, a.test_share}));
+  const io::perf::split_shares shares{a.val_share, a.test_share};
+  TROUPE_TRY(parts, io::perf::make_split(table, by, a.seed, shares));
+  if (by != io::perf::split_by::random && !can_be_learned(parts)) {
+    say(fmt::format("{}: by {} no row is left to train on; its rows are dealt out at random",
+                    dataset, a.by));
+    TROUPE_TRY(others, io::perf::make_split(table, io::perf::split_by::random, a.seed, shares));
+    parts = std::move(others);
+  }
+  if (!can_be_learned(parts))
+    return error{errc::bad_data, fmt::format("{}: no row is left to train on", dataset),
+                 "leave it out with --dataset, or make --val and --test smaller"};
   std::string out;
   for (const auto& [id, part] : parts)
     out += fmt::format("{},{},{}\n", io::perf::csv_cell(dataset), io::perf::csv_cell(id),
@@ -118,6 +174,8 @@ result<int> train(const arguments& a) {
   }
   TROUPE_TRY(s, io::perf::read_split(a.split));
   TROUPE_TRY(sets, sets_of(s, a.dataset, a.split));
+  // What is wrong with the last set is found before the first one's model is replaced.
+  for (const auto& dataset : sets) TROUPE_CHECK(lesson_of(a, s, dataset));
   std::error_code fault;
   fs::create_directories(a.out, fault);
   if (fault)

@@ -28,6 +28,7 @@ struct arguments {
   int epochs = 0, threads = 0;
   double val_share = 0.2, test_share = 0.2;
   bool json = false;
+  bool of_split = false;  ///< an option was given that chooses rows of a split
 };
 
 result<int> train(const arguments& a);
@@ -45,10 +46,10 @@ result<io::perf::split_part> part_of(const std::string& word);
 io::perf::label_filter labels_of(const io::perf::split& s, const std::string& dataset,
                                  std::vector<io::perf::split_part> parts);
 
-/// The lines of a row's predictions, as PRV-1 has them.
-std::string prediction_lines(const std::string& dataset, const std::string& id,
-                             const std::vector<std::string>& outputs,
-                             const gpu::predict::prediction& p);
+/// The lines of a row's predictions, as PRV-1 has them. Error: bad_data where one is not finite.
+result<std::string> prediction_lines(const std::string& dataset, const std::string& id,
+                                     const std::vector<std::string>& outputs,
+                                     const gpu::predict::prediction& p);
 inline constexpr std::string_view prediction_heading =
     "dataset,row_id,output,pred,lower,upper,flag\n";
 

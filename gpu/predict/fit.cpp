@@ -74,6 +74,17 @@ judged fold_of(const row_list& train, const std::map<std::string, uint64_t>& pla
   return j;
 }
 
+/// The folds that leave enough to learn from, and hold rows out.
+std::vector<judged> folds_of(const row_list& rows) {
+  const auto places = places_of_models(rows);
+  std::vector<judged> out;
+  for (int f = 0; f < fold_count; ++f) {
+    auto fold = fold_of(rows, places, f);
+    if (fold.train.size() >= fewest_rows && !fold.held.empty()) out.push_back(std::move(fold));
+  }
+  return out;
+}
+
 /// Fits all of them, `threads` at once; the longest last is no loss: all take about as long.
 void fit_all(std::vector<judged>& all, const io::perf::perf_table& table, const fit_plan& plan,
              const fit_options& options) {
@@ -209,8 +220,10 @@ double mape_of(const std::vector<judged>& all, std::string_view kind, bool by_va
   return e.mean();
 }
 
-/// FIT-2: the richest kind within tie_points of the best, if it is no worse than the trunk.
+/// FIT-2: the richest kind within tie_points of the best, if it is no worse than the trunk; the
+/// trunk where none has a score.
 std::string choose_kind(const std::vector<io::perf::saved::ScoreT>& scores) {
+  if (scores.empty()) return "trunk";
   double best = scores.front().mape, trunk = best;
   for (const auto& s : scores) {
     best = std::min(best, s.mape);
@@ -308,19 +321,50 @@ std::vector<io::perf::saved::ScoreT> score(const std::vector<judged>& all, const
 
 }  // namespace
 
+std::string_view to_string(chosen_by by) noexcept {
+  switch (by) {
+    case chosen_by::val:
+      return "val";
+    case chosen_by::models:
+      return "cpu_models";
+    case chosen_by::rows:
+      return "rows";
+    case chosen_by::nothing:
+      return "nothing";
+  }
+  return "?";
+}
+
+chosen_by choice_of(const row_list& train, const row_list& val) {
+  if (!sorted_labelled(val).empty()) return chosen_by::val;
+  const auto rows = sorted_labelled(train);
+  for (const auto& fold : folds_of(rows))
+    for (const auto& [row, far] : fold.held)
+      if (far)
+        return places_of_models(rows).size() >= model_parts ? chosen_by::models : chosen_by::rows;
+  return chosen_by::nothing;
+}
+
+status check_rows(const io::perf::perf_table& table, const row_list& train) {
+  const auto rows = sorted_labelled(train);
+  if (rows.size() < fewest_rows) return too_few_rows(table.dataset, rows.size(), fewest_rows);
+  ModelT m;
+  m.features = learn_features(table.features, rows);
+  const auto columns = std::max<size_t>(io::perf::trunk_columns(m), network_width);
+  if (rows.size() > most_cells / columns)
+    return too_many_numbers(table.dataset, rows.size(), columns, most_cells);
+  return {};
+}
+
 result<ModelT> fit_predictor(const io::perf::perf_table& table, const row_list& train,
                              const row_list& val, const fit_options& options) {
+  TROUPE_CHECK(check_rows(table, train));
   const auto rows = sorted_labelled(train), choosing = sorted_labelled(val);
-  if (rows.size() < fewest_rows) return too_few_rows(table.dataset, rows.size(), fewest_rows);
   auto plan = plan_of(options.kind, options, rows.size());
-  const auto places = places_of_models(rows);
-  const bool by_val = !choosing.empty();
+  const auto by = choice_of(train, val);
+  const bool by_val = by == chosen_by::val;
   plan.by_model = !by_val;
-  std::vector<judged> all;
-  for (int f = 0; f < fold_count; ++f) {
-    auto fold = fold_of(rows, places, f);
-    if (fold.train.size() >= fewest_rows && !fold.held.empty()) all.push_back(std::move(fold));
-  }
+  auto all = folds_of(rows);
   judged whole;
   whole.train = rows;
   for (const auto* r : choosing) whole.held.emplace_back(r, false);
@@ -329,10 +373,13 @@ result<ModelT> fit_predictor(const io::perf::perf_table& table, const row_list& 
   const auto base = plan.network ? (plan.trunk ? "trunk+ncpp" : "ncpp") : "trunk";
   choose_share(all, base, by_val);
   choose_local(all, base, by_val);
-  const auto scores = score(all, plan, by_val);
-  const auto kind = options.kind == "auto" ? choose_kind(scores) : options.kind;
+  // Where nothing was held out, an error is that of no row: nothing is said of any kind.
+  const auto scores =
+      by == chosen_by::nothing ? std::vector<io::perf::saved::ScoreT>{} : score(all, plan, by_val);
   auto& fitted = all.back().fitted->model();
-  fitted.kind = kind;
+  fitted.kind = options.kind == "auto" ? choose_kind(scores) : options.kind;
+  // Features that no train row has give neighbours no place.
+  if (fitted.kind == "trunk+local" && !fitted.local) fitted.kind = "trunk";
   measure_interval(fitted, all);
   auto m = std::move(fitted);
   m.program = options.program;

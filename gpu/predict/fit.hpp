@@ -7,7 +7,8 @@
 //
 // Invariants
 // FIT-1 Nothing depends on rows that are not handed in, nor on the order in which they are.
-// FIT-2 `auto` is never a kind that was worse than the trunk on the rows it was chosen by.
+// FIT-2 `auto` is never a kind that was worse than the trunk on the rows it was chosen by; where
+//       there are none, it is the trunk.
 // FIT-3 The neighbours' bandwidth is taken only if rows of CPU models held out do not lose by it.
 #pragma once
 
@@ -33,8 +34,26 @@ inline constexpr error_kind<std::string_view, size_t, size_t> too_few_rows{
     "too_few_rows", errc::bad_data, "{}: {} train rows with labels; expected {} at least"};
 inline constexpr size_t fewest_rows = 10;
 
+inline constexpr error_kind<std::string_view, size_t, size_t, size_t> too_many_numbers{
+    "too_many_numbers", errc::bad_data,
+    "{}: {} train rows of {} columns; expected {} numbers at most",
+    "each level of a category is a column: leave out the one with the most levels, or rows"};
+/// Rows times columns of a fit: each of the fits side by side has some copies of so many numbers.
+inline constexpr size_t most_cells = 1 << 25;
+
+/// Whether so many train rows can be learned from. Errors: too_few_rows, too_many_numbers.
+status check_rows(const io::perf::perf_table& table, const row_list& train);
+
+/// What a kind is chosen by.
+enum class chosen_by : uint8_t { val, models, rows, nothing };
+/// "val", "cpu_models" (held out), "rows" (held out at random: there are few CPU models), "nothing"
+/// (there are too few rows to hold any out).
+std::string_view to_string(chosen_by by) noexcept;
+
+chosen_by choice_of(const row_list& train, const row_list& val);
+
 /// A model of a table from its train rows, and val rows to choose by (may be empty). Rows without
-/// all their labels are left out. Errors: too_few_rows.
+/// all their labels are left out. Errors: those of check_rows.
 result<ModelT> fit_predictor(const io::perf::perf_table& table, const row_list& train,
                              const row_list& val, const fit_options& options);
 

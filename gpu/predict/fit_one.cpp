@@ -75,8 +75,8 @@ std::vector<double> fit_trunk(ModelT& m, const row_list& rows, const fit_plan& p
 void fit_network(ModelT& m, const row_list& rows, const std::vector<float>& targets,
                  const fit_plan& plan, const std::function<void()>& tell) {
   m.network = std::make_unique<io::perf::saved::NetworkT>();
-  m.network->width = 64;
-  m.network->hidden = plan.published ? 64 : 128;
+  m.network->width = network_width;
+  m.network->hidden = plan.published ? network_width : 2 * network_width;
   m.network->heads = 2;
   m.network->published = plan.published;
   network net(shape_of(m, *m.network), plan.seed);

@@ -7,6 +7,9 @@
 
 namespace troupe::gpu::predict {
 
+/// Of the networks that are fitted.
+inline constexpr uint32_t network_width = 64;
+
 /// What a fit has besides the trunk.
 struct fit_plan {
   bool trunk = true, network = false, published = false;

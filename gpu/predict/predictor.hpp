@@ -23,8 +23,7 @@
 namespace troupe::gpu::predict {
 
 /// The kinds, from the plainest on.
-inline constexpr std::string_view kinds[] = {
-    "mean", "trunk", "trunk+local", "ncpp", "ncpp-published", "trunk+ncpp", "trunk+ncpp+local"};
+inline constexpr const auto& kinds = io::perf::model_kinds;
 bool is_kind(std::string_view word) noexcept;
 
 struct prediction {

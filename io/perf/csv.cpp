@@ -113,7 +113,7 @@ result<size_t> csv::need(std::string_view wanted) const {
                                             troupe::quoted(near)));
 }
 
-result<csv> parse_csv(std::string_view text, const std::string& name) {
+result<csv> parse_csv(std::string_view text, const std::string& name, size_t most_cells) {
   if (text.size() > max_csv_bytes)
     return bad_csv(name, 1, fmt::format("longer than {}", bytes_text(max_csv_bytes)));
   csv_scanner scanner(text, name);
@@ -123,8 +123,11 @@ result<csv> parse_csv(std::string_view text, const std::string& name) {
   TROUPE_TRY(heading, scanner.row());
   out.columns = std::move(heading.cells);
   TROUPE_CHECK(check_heading(out));
+  size_t cells = 0;
   while (!scanner.done()) {
     TROUPE_TRY(row, scanner.row());
+    if ((cells += row.cells.size()) > most_cells)
+      return bad_csv(name, row.line, fmt::format("more than {} cells", most_cells));
     if (row.cells.size() == 1 && trimmed(row.cells[0]).empty()) continue;  // an empty line
     if (out.rows.empty() && row.cells.size() + 1 == out.columns.size())
       out.columns.pop_back();  // CSV-1

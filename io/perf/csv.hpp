@@ -21,10 +21,12 @@
 
 namespace troupe::io::perf {
 
-/// Of a file, inflated; of its rows; of its columns.
+/// Of a file, inflated; of its rows; of its columns; of its cells, each of which takes 32 bytes and
+/// more in memory, however short it is.
 inline constexpr size_t max_csv_bytes = size_t{256} << 20;
 inline constexpr size_t max_csv_rows = 1 << 20;
 inline constexpr size_t max_csv_columns = 4096;
+inline constexpr size_t max_csv_cells = 1 << 25;
 
 /// A place ("file:line") and what is wrong there.
 inline constexpr error_kind<std::string_view, size_t, std::string_view> bad_csv{
@@ -45,8 +47,9 @@ struct csv {
   result<size_t> need(std::string_view wanted) const;
 };
 
-/// Errors: bad_csv.
-result<csv> parse_csv(std::string_view text, const std::string& name);
+/// `most_cells` is max_csv_cells, or less. Errors: bad_csv.
+result<csv> parse_csv(std::string_view text, const std::string& name,
+                      size_t most_cells = max_csv_cells);
 
 /// A file, gzip's or plain. Errors: bad_csv, those of files.
 result<csv> read_csv(const std::filesystem::path& path);

@@ -90,6 +90,15 @@ std::string fault_of_trunk(const ModelT& m) {
   return {};
 }
 
+/// The kind, and the parts that it is made of.
+std::string fault_of_kind(const ModelT& m) {
+  if (std::find(std::begin(model_kinds), std::end(model_kinds), m.kind) == std::end(model_kinds))
+    return "an unknown kind";
+  if (m.kind.find("ncpp") != std::string::npos && !m.network) return "a network is missing";
+  if (m.kind.ends_with("+local") && !m.local) return "neighbours are missing";
+  return {};
+}
+
 std::string fault_of_interval(const ModelT& m) {
   if (m.distances.empty() || m.distances.size() != m.halves.size()) return "an interval cut short";
   if (!finite(m.distances) || !finite(m.halves)) return "an interval that is not finite";
@@ -129,11 +138,13 @@ size_t network_parameters(const ModelT& m, const saved::NetworkT& shape) noexcep
 status check(const ModelT& m, std::string_view name) {
   if (m.outputs.empty() || m.outputs.size() > max_outputs)
     return bad_model(name, "no outputs, or too many");
-  if (m.features.size() > max_features) return bad_model(name, "too many features");
+  if (m.features.empty() || m.features.size() > max_features)
+    return bad_model(name, "no features, or too many");
   for (const auto& f : m.features)
     if (const auto fault = fault_of(*f); !fault.empty()) return bad_model(name, fault);
-  for (const auto& fault : {fault_of_trunk(m), m.network ? fault_of_network(m) : "",
-                            m.local ? fault_of_local(m) : "", fault_of_interval(m)})
+  for (const auto& fault :
+       {fault_of_kind(m), fault_of_trunk(m), m.network ? fault_of_network(m) : "",
+        m.local ? fault_of_local(m) : "", fault_of_interval(m)})
     if (!fault.empty()) return bad_model(name, fault);
   return {};
 }
@@ -176,8 +187,11 @@ result<ModelT> decode(std::string_view bytes, std::string_view name) {
   return out;
 }
 
-status write_model(const std::filesystem::path& path, const ModelT& m) {
-  return write_atomic(path, encode(m));
+status write_model(const std::filesystem::path& path, const ModelT& m, size_t most_bytes) {
+  const auto bytes = encode(m);
+  if (bytes.size() > most_bytes)
+    return bad_model(path.string(), "a model of more bytes than may be read: it needs fewer rows");
+  return write_atomic(path, bytes);
 }
 
 result<ModelT> read_model(const std::filesystem::path& path) {

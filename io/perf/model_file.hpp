@@ -10,8 +10,8 @@
 // Invariants
 // TPM-1 A file with any bit changed, cut or longer is refused; nothing is allocated by an unchecked
 //       length.
-// TPM-2 What was read has the sizes that its parts promise each other, and finite numbers: asking
-//       it reads no byte outside.
+// TPM-2 What was read has the parts that its kind is made of, of the sizes that they promise each
+//       other, and finite numbers: asking it reads no byte outside.
 // TPM-3 Writing a model that was read gives the same bytes.
 #pragma once
 
@@ -29,6 +29,9 @@ namespace troupe::io::perf {
 using saved::ModelT;
 
 inline constexpr uint32_t model_version = 1;
+/// What a model's kind may be, from the plainest on.
+inline constexpr std::string_view model_kinds[] = {
+    "mean", "trunk", "trunk+local", "ncpp", "ncpp-published", "trunk+ncpp", "trunk+ncpp+local"};
 /// Of the file; of a network's width, hidden width and heads; of levels of one category.
 inline constexpr size_t max_model_bytes = size_t{256} << 20;
 inline constexpr uint32_t max_network_width = 512;
@@ -54,7 +57,9 @@ std::string encode(const ModelT& m);
 /// Errors: bad_model, model_of_other_version.
 result<ModelT> decode(std::string_view bytes, std::string_view name);
 
-status write_model(const std::filesystem::path& path, const ModelT& m);
+/// Errors: bad_model where it is longer than `most_bytes`, which nobody could read; those of files.
+status write_model(const std::filesystem::path& path, const ModelT& m,
+                   size_t most_bytes = max_model_bytes);
 result<ModelT> read_model(const std::filesystem::path& path);
 
 }  // namespace troupe::io::perf

@@ -170,17 +170,50 @@ class schema_reader {
     return {};
   }
 
+  status keys_of_feature(const toml::table& f) const {
+    constexpr std::string_view keys[] = {"column", "group", "unit", "kind", "defining"};
+    for (auto&& [key, node] : f) {
+      (void)node;
+      if (std::find(std::begin(keys), std::end(keys), key.str()) == std::end(keys))
+        return fault(key.source(), fmt::format("unknown key {} of a feature; expected column, "
+                                               "group, unit, kind or defining",
+                                               troupe::quoted(key.str())));
+    }
+    return {};
+  }
+
+  /// What a key of a feature says; `otherwise` where it is not there.
+  result<std::string> text(const toml::table& f, std::string_view key,
+                           std::string otherwise) const {
+    const auto* node = f.get(key);
+    if (node == nullptr) return otherwise;
+    const auto value = node->value<std::string>();
+    if (!value || value->empty())
+      return fault(node->source(), fmt::format("{}: expected a text that is not empty", key));
+    return *value;
+  }
+
   status one_feature(const toml::table& f) {
     TROUPE_TRY(at, column(f, "column", f.source()));
     if (std::find(out_.labels.begin(), out_.labels.end(), at) != out_.labels.end())
       return fault(f.source(), fmt::format("{} is a label: it cannot be a feature as well",
                                            troupe::quoted(file_.columns[at])));
+    if (std::find(out_.columns.begin(), out_.columns.end(), at) != out_.columns.end())
+      return fault(f.source(),
+                   fmt::format("{} is a feature twice", troupe::quoted(file_.columns[at])));
+    TROUPE_CHECK(keys_of_feature(f));
     feature made;
     made.name = file_.columns[at];
-    made.group = f["group"].value_or(std::string("system"));
-    made.unit = f["unit"].value_or(std::string("1"));
-    made.defining = f["defining"].value_or(false);
-    const auto kind = f["kind"].value_or(std::string());
+    TROUPE_TRY(group, text(f, "group", "system"));
+    TROUPE_TRY(unit, text(f, "unit", "1"));
+    TROUPE_TRY(kind, text(f, "kind", ""));
+    made.group = group;
+    made.unit = unit;
+    if (const auto* node = f.get("defining")) {
+      const auto value = node->value_exact<bool>();
+      if (!value) return fault(node->source(), "defining: expected true or false");
+      made.defining = *value;
+    }
     if (kind != "number" && kind != "log" && kind != "category")
       return fault(f.source(), fmt::format("kind of {} is {}; expected number, log or category",
                                            troupe::quoted(made.name), troupe::quoted(kind)));
@@ -205,7 +238,8 @@ result<own_schema> parse_own_schema(const csv& file, std::string_view text,
   }
 }
 
-/// A number of a person's own: what is there and is none is refused, unlike what is not there.
+/// A number of a person's own, of a feature or a label: what is there and is none is refused,
+/// unlike what is not there.
 result<double> own_number(const csv& file, const csv_row& row, size_t at) {
   const auto cell = trimmed(row.cells[at]);
   if (cell.empty()) return absent;
@@ -230,6 +264,7 @@ result<perf_table> read_vtrain(const csv& file, const label_filter& wanted) {
   for (size_t i = 0; i < file.rows.size(); ++i) {
     auto r = vtrain_row(file.rows[i], at);
     r.id = fmt::format("row{}", i);
+    r.line = file.rows[i].line;
     r.cpu_model = "A100";
     r.labels = {wanted(r.id) ? label_in(file.rows[i].cells[at.back()]) : absent};
     out.rows.push_back(std::move(r));
@@ -268,6 +303,7 @@ result<perf_table> read_perfcastdb(const std::vector<csv>& files, const label_fi
       const auto& row = file.rows[i];
       auto r = sample_row(row, at);
       r.id = fmt::format("{}:{}", name, i);
+      r.line = row.line;
       r.cpu_model = std::string(trimmed(row.cells[at[20]]));
       r.labels = {wanted(r.id) ? label_in(row.cells[at[21]]) : absent};
       out.rows.push_back(std::move(r));
@@ -287,6 +323,7 @@ result<perf_table> read_own(const csv& file, std::string_view schema,
     perf_row r;
     r.id = std::string(trimmed(row.cells[s.id]));
     if (r.id.empty()) return bad_csv(file.name, row.line, "no id");
+    r.line = row.line;
     if (s.cpu_model) r.cpu_model = std::string(trimmed(row.cells[*s.cpu_model]));
     if (s.date) r.date = std::string(trimmed(row.cells[*s.date]));
     row_writer w(r);
@@ -296,10 +333,22 @@ result<perf_table> read_own(const csv& file, std::string_view schema,
         continue;
       }
       TROUPE_TRY(n, own_number(file, row, s.columns[i]));
+      if (s.features[i].kind == log_number && n <= 0)
+        return bad_csv(file.name, row.line,
+                       fmt::format("{} is {}; expected a number above 0, as its kind is log (where "
+                                   "it may be 0 or less: kind = \"number\")",
+                                   troupe::quoted(s.features[i].name), n));
       w.number(n);
     }
     const bool read = wanted(r.id);
-    for (const auto at : s.labels) r.labels.push_back(read ? label_in(row.cells[at]) : absent);
+    for (const auto at : s.labels) {
+      if (!read) {
+        r.labels.push_back(absent);
+        continue;
+      }
+      TROUPE_TRY(y, own_number(file, row, at));
+      r.labels.push_back(y > 0 ? y : absent);
+    }
     out.rows.push_back(std::move(r));
   }
   TROUPE_CHECK(settle(out, file.name));

@@ -216,6 +216,7 @@ result<perf_table> read_spec17(const csv& file, const std::string& dataset,
     perf_row r;
     r.id = std::string(trimmed(cells.text(row, "file")));
     if (r.id.empty()) return bad_csv(file.name, row.line, "no id in the column file");
+    r.line = row.line;
     r.cpu_model = std::string(trimmed(cells.text(row, "model_name")));
     RE2::PartialMatch(r.id, date, &r.date);
     write_spec17(cells, row, r);
@@ -242,6 +243,7 @@ result<perf_table> read_spr(const csv& file, const std::string& dataset,
     perf_row r;
     if (!RE2::PartialMatch(cells.text(row, "Disclosure"), id, &r.id, &r.date))
       return bad_csv(file.name, row.line, "no id as cpu2017-20230418-12345 in Disclosure");
+    r.line = row.line;
     r.cpu_model = std::string(trimmed(cells.text(row, "Processor")));
     write_spr(cells, row, r);
     r.labels = {wanted(r.id) ? label_in(cells.text(row, "Base Result")) : absent};

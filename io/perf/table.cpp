@@ -30,12 +30,13 @@ const perf_row* perf_table::find(std::string_view id) const {
 }
 
 status settle(perf_table& table, std::string_view file) {
-  std::sort(table.rows.begin(), table.rows.end(),
-            [](const perf_row& a, const perf_row& b) { return a.id < b.id; });
+  std::sort(table.rows.begin(), table.rows.end(), [](const perf_row& a, const perf_row& b) {
+    return a.id != b.id ? a.id < b.id : a.line < b.line;
+  });
   const auto same =
       std::adjacent_find(table.rows.begin(), table.rows.end(),
                          [](const perf_row& a, const perf_row& b) { return a.id == b.id; });
-  if (same != table.rows.end()) return same_id(file, same->id);
+  if (same != table.rows.end()) return same_id(file, (same + 1)->line, same->id, same->line);
   return {};
 }
 

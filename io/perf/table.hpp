@@ -42,6 +42,7 @@ inline constexpr double absent = std::numeric_limits<double>::quiet_NaN();
 
 struct perf_row {
   std::string id;
+  size_t line = 0;                 ///< of its file
   std::string cpu_model;           ///< groups rows; empty where it is not known
   std::string date;                ///< yyyymmdd, or empty
   std::vector<double> numbers;     ///< by feature; `absent` where it is none, or a category
@@ -69,9 +70,9 @@ inline constexpr size_t max_outputs = 256;
 /// Whose labels are read.
 using label_filter = std::function<bool(std::string_view id)>;
 
-/// Two rows of a data set have one id: the file and the id.
-inline constexpr error_kind<std::string_view, std::string_view> same_id{
-    "same_id", errc::bad_data, "{}: two rows have the id {}"};
+/// Two rows of a data set have one id: the file, the later row's line, the id, the other's line.
+inline constexpr error_kind<std::string_view, size_t, std::string_view, size_t> same_id{
+    "same_id", errc::bad_data, "{}:{}: row {} stands in line {} already"};
 
 /// Sorts the rows by id. Errors: same_id.
 status settle(perf_table& table, std::string_view file);

@@ -69,6 +69,7 @@ TEST_CASE("power: sim refuses what has no meaning, with a hint, and writes nothi
     const char* said;
   };
   put(here, "r.csv", "bin,rate\n0,1\n1,x\n");
+  put(here, "good.csv", "bin,rate\n0,1\n1,2\n");
   put(here, "zero.csv", "bin,rate\n0,0\n");
   put(here, "below.csv", "bin,rate\n0,1\n1,-2\n");
   const wrong all[] = {
@@ -81,8 +82,8 @@ TEST_CASE("power: sim refuses what has no meaning, with a hint, and writes nothi
       {"sim --rates zero.csv --rates-column rate", 65, "no row above 0"},
       {"sim --rates zero.csv --rates-column rat", 64, "rate?"},
       {"sim --rates below.csv --rates-column rate", 65, "line 3: rate is -2"},
-      {"sim --table", 64, "--table"},
-      {"sim --table --rates r.csv --servers 3", 65, "line 3"},
+      {"sim --servers 4096 --weeks 52", 64, "--servers times --weeks"},
+      {"sim --telemetry-s 0.1 --weeks 52", 64, "--telemetry-s"},
       {"", 64, ""}};
   for (const auto& w : all) {
     CAPTURE(w.words);
@@ -93,7 +94,32 @@ TEST_CASE("power: sim refuses what has no meaning, with a hint, and writes nothi
     CHECK(done.talk.find(w.said) != done.talk.npos);
   }
   CHECK(!std::filesystem::exists(here / "t.csv"));
+  for (const auto& w : {wrong{"sim --table", 64, "--rates"},
+                        {"sim --table --rates r.csv --rates-column rate", 65, "line 3"},
+                        {"sim --table --rates good.csv --rates-column rate --servers 3", 64,
+                         "--servers has no meaning"}}) {
+    CAPTURE(w.words);
+    const auto done = power(here, w.words);
+    CAPTURE(done.talk);
+    CHECK(done.code == w.code);
+    CHECK(done.out.empty());
+    CHECK(done.talk.find(w.said) != done.talk.npos);
+  }
   CHECK(power(here, "sim --weeks 1 --servers 8 --out no/where.csv --json").out.empty());
+}
+
+TEST_CASE("power: rises and means within less than a reading are not told of") {
+  scratch here;
+  const std::string words = "sim --servers 40 --weeks 1 --telemetry-s ";
+  const auto slow = nlohmann::json::parse(power(here, words + "7 --json").out);
+  CHECK(slow.at("spike_2s").is_null());
+  CHECK(slow.at("spike_40s").is_number());
+  CHECK(slow.at("max_5min").is_number());
+  const auto slowest = nlohmann::json::parse(power(here, words + "600 --json").out);
+  CHECK(slowest.at("spike_40s").is_null());
+  CHECK(slowest.at("max_5min").is_null());
+  const auto told = power(here, words + "600");
+  CHECK(told.out.find("rises   - in 2 s, - in 40 s") != told.out.npos);
 }
 
 TEST_CASE("power: files beyond their bounds are refused") {

@@ -166,6 +166,22 @@ TEST_CASE("RWS-3 energy is what ticks say, and peaks are theirs") {
   CHECK(out.spike_2s <= out.spike_40s);
 }
 
+TEST_CASE("row: what T2 must leave free is a rise that no brake lies within") {
+  const auto o = row_of(56, row_rule::none);
+  std::vector<row_tick> seen;
+  const auto out = simulate_row(o, &seen);
+  REQUIRE(out.brakes > 0);
+  constexpr size_t window = 21;  // readings in 42 s
+  double most = 0;
+  for (size_t i = 0; i < seen.size(); ++i)
+    for (size_t k = i; k-- > 0 && i - k <= window;) {
+      if (seen[i].brake != power::row_brake::off || seen[k].brake != power::row_brake::off) break;
+      most =
+          std::max(most, static_cast<double>(seen[i].power) - static_cast<double>(seen[k].power));
+    }
+  CHECK(out.spike_answer == doctest::Approx(most).epsilon(1e-5));
+}
+
 TEST_CASE("row: a row with one class alone, a slow meter or an odd actuation is simulated, too") {
   auto o = row_of(48, row_rule::polca);
   o.lp_share = 0;
@@ -196,6 +212,20 @@ TEST_CASE("row: options beyond their bounds are refused with the option's name")
   CHECK(refused("--actuation-s", [](auto& o) { o.actuation_s = -1; }));
   CHECK(refused("--lp-share", [](auto& o) { o.lp_share = 1.1; }));
   CHECK(refused("--power-scale", [](auto& o) { o.power_scale = 0; }));
+}
+
+TEST_CASE("row: bounds that multiply to more than memory are refused, and no more than those") {
+  row_options o;
+  o.servers = row_options::most_servers;
+  o.weeks = row_options::most_server_weeks / row_options::most_servers;
+  CHECK(check_run(o));
+  ++o.weeks;
+  CHECK(check_run(o).error().message.find("--servers") != std::string::npos);
+  o.servers = 1;
+  o.weeks = row_options::most_weeks;
+  CHECK(check_run(o));
+  o.telemetry_s = 0.5;
+  CHECK(check_run(o).error().message.find("--telemetry-s") != std::string::npos);
 }
 
 TEST_CASE("row: fewer brakes with POLCA than with one threshold, and far fewer than with none") {

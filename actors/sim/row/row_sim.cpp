@@ -40,7 +40,8 @@ double percentile(std::vector<float>& all, double share) {
 class row_account {
  public:
   explicit row_account(double tick_s)
-      : minutes_(ticks_in(300, tick_s)),
+      : tick_s_(tick_s),
+        minutes_(ticks_in(minutes_s, tick_s)),
         in_2s_(ticks_in(2, tick_s)),
         in_40s_(ticks_in(40, tick_s)) {}
 
@@ -58,22 +59,26 @@ class row_account {
       last_.pop_front();
     }
     if (last_.size() == minutes_)
-      out.max_5min = std::max(out.max_5min, last_sum_ / static_cast<double>(minutes_));
+      max_5min_ = std::max(max_5min_, last_sum_ / static_cast<double>(minutes_));
   }
 
   void finish() {
     out.mean_power = ticks_ > 0 ? sum_ / static_cast<double>(ticks_) : 0;
-    out.spike_2s = in_2s_.most();
-    out.spike_40s = in_40s_.most();
+    if (tick_s_ <= minutes_s) out.max_5min = max_5min_;
+    if (tick_s_ <= 2) out.spike_2s = in_2s_.most();
+    if (tick_s_ <= 40) out.spike_40s = in_40s_.most();
   }
 
   row_outcome out;
 
  private:
+  static constexpr double minutes_s = 300;
+
+  double tick_s_;
   size_t minutes_;
   power::largest_rise in_2s_, in_40s_;
   std::deque<double> last_;
-  double last_sum_ = 0, sum_ = 0;
+  double last_sum_ = 0, sum_ = 0, max_5min_ = 0;
   uint64_t ticks_ = 0;
 };
 
@@ -155,7 +160,11 @@ class row_world {
     const double at_caps = static_cast<double>(pools_.most_mw()) / 1000 / o_.budget_w;
     const auto decided = policy_.decide(state_, {power, at_caps}, now_ns);
     state_ = decided.state;
-    if (state_.brake == power::row_brake::off) answer_.add(power);
+    // A brake is a gap: what it ends at and what follows it are no rise that clocks could answer.
+    if (state_.brake == power::row_brake::off)
+      answer_.add(power);
+    else
+      answer_.restart();
     obey(decided.commands, now_ns);
     const auto& rules = policy_.rules();
     capped_[0] += rules.lp_mhz(state_.level) < rules.max_mhz ? 1 : 0;
@@ -251,6 +260,19 @@ status check(const row_options& o) {
     return misuse(fmt::format("--lp-share is from 0 to 1, and not {}", o.lp_share), "");
   if (!within(o.power_scale, 0.1, 10))
     return misuse(fmt::format("--power-scale is from 0.1 to 10, and not {}", o.power_scale), "");
+  return {};
+}
+
+status check_run(const row_options& o) {
+  if (int64_t{o.servers} * o.weeks > row_options::most_server_weeks)
+    return misuse(fmt::format("--servers times --weeks is {} at most, and not {} * {}",
+                              row_options::most_server_weeks, o.servers, o.weeks),
+                  "the latency of every request is kept: simulate fewer weeks of so many servers");
+  constexpr double week_s = 7 * 86'400;
+  if (o.weeks * week_s / o.telemetry_s > static_cast<double>(row_options::most_ticks))
+    return misuse(fmt::format("--weeks {} at --telemetry-s {} are more than {} readings", o.weeks,
+                              o.telemetry_s, row_options::most_ticks),
+                  "simulate fewer weeks, or read less often");
   return {};
 }
 

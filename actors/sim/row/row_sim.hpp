@@ -15,6 +15,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -27,6 +28,10 @@ namespace troupe::sim {
 struct row_options {
   static constexpr int most_servers = 4096;
   static constexpr int most_weeks = 52;
+  /// Servers times weeks: every request's latency is kept, some 7000 a server and week.
+  static constexpr int64_t most_server_weeks = 16'384;
+  /// Readings of a run: weeks by --telemetry-s.
+  static constexpr int64_t most_ticks = 1 << 25;
 
   power::row_rule rule = power::row_rule::polca;
   power::row_thresholds thresholds;
@@ -45,6 +50,8 @@ struct row_options {
 
 /// Errors: usage, with the option's name.
 status check(const row_options& o);
+/// Whether a simulation of checked options fits into memory. Errors: usage, with the options.
+status check_run(const row_options& o);
 
 /// Of requests of one class, from when they came to their last token.
 struct row_class_outcome {
@@ -56,9 +63,12 @@ struct row_class_outcome {
 
 /// Powers are shares of the budget, means of a tick.
 struct row_outcome {
-  double max_power = 0, max_5min = 0, mean_power = 0;
-  double spike_2s = 0, spike_40s = 0;
-  double spike_answer = 0;  ///< within telemetry and actuation: what T2 must leave free
+  double max_power = 0, mean_power = 0;
+  std::optional<double> max_5min;             ///< of means of 5 minutes; none: a tick is longer
+  std::optional<double> spike_2s, spike_40s;  ///< rises within them; none: a tick is longer
+  /// The largest rise within telemetry and actuation, of times without the brake: what T2 must
+  /// leave free.
+  double spike_answer = 0;
   uint64_t brakes = 0, ticks_over_1 = 0;
   std::array<row_class_outcome, row_classes> of;
   double mwh = 0;

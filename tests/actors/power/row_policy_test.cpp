@@ -190,3 +190,11 @@ TEST_CASE("largest rise: within so many readings, from the lowest of them") {
   CHECK(rise(2, {0.1, 0.3, 0.3, 0.6}) == doctest::Approx(0.3));
   CHECK(rise(5, {0.9, 0.8, 0.7}) == 0);
 }
+
+TEST_CASE("largest rise: none is from before a gap to behind it") {
+  largest_rise r(4);
+  for (const double x : {0.3, 0.2, 0.5}) r.add(x);
+  r.restart();
+  for (const double x : {0.9, 0.8, 0.95}) r.add(x);
+  CHECK(r.most() == doctest::Approx(0.3));
+}

@@ -67,7 +67,27 @@ void make_fleet(const scratch& dir) {
   put(dir, "s.csv", fleet_split());
 }
 
+/// A second data set, of the same rows, behind the first in the split.
+void make_second(const scratch& dir) {
+  put(dir, "data/ships.csv", fleet());
+  put(dir, "data/ships.toml", fleet_schema);
+  std::string lines;
+  for (int i = 0; i < 90; ++i)
+    lines += fmt::format("ships,h{},{}\n", i, i % 3 == 2 ? "test" : "train");
+  put(dir, "s.csv", fleet_split() + lines);
+}
+
 const std::string of_fleet = " --data data --split s.csv ";
+
+void refused_with(const ended& done, int code, const std::vector<std::string>& said) {
+  CAPTURE(done.talk);
+  CHECK(done.code == code);
+  CHECK(done.out.empty());
+  for (const auto& word : said) {
+    CAPTURE(word);
+    CHECK(done.talk.find(word) != std::string::npos);
+  }
+}
 
 }  // namespace
 
@@ -127,11 +147,14 @@ TEST_CASE("PRV-3 predictions that miss a row, have one twice or are no numbers e
     CHECK(done.talk.find(place) != std::string::npos);
     CHECK(done.talk.find(id) != std::string::npos);
   };
-  refused(lines.substr(0, second) + lines.substr(third), "x.csv", "h11");
+  refused(lines.substr(0, second) + lines.substr(third), "s.csv:13:", "h11");
   refused(lines + line, "x.csv:32", "h11");
   refused(lines + "fleet,h999,score,1,1,1,\n", "x.csv:32", "h999");
   refused(lines + "fleet,h0,score,1,1,1,\n", "x.csv:32", "h0");
   refused(lines + "fleet,h999,score,nan,1,1,\n", "x.csv:32", "h999");
+  refused(lines + "fleet,h999,score,1,abc,1,\n", "x.csv:32", "abc");
+  refused(lines + "fleet,h999,score,1,1,nan,\n", "x.csv:32", "nan");
+  refused(lines + "fleet,h999,score,1,2,1,\n", "x.csv:32", "above upper");
   refused("dataset,id,output,pred\n", "x.csv:1", "row_id");
 }
 
@@ -148,7 +171,49 @@ TEST_CASE("PRV-3 a split with a row that is not in the data ends with 65 and lea
   put(dir, "s.csv", fleet_split() + "fleet,nobody,train\n");
   const auto old = get(dir, "m/fleet.tpm");
   CHECK(predict(dir, "train" + of_fleet + "-o m").code == 65);
+  put(dir, "s.csv", fleet_split() + "fleet,nobody,test\n");
+  refused_with(predict(dir, "train" + of_fleet + "-o m"), 65, {"s.csv:92:", "nobody"});
   CHECK(get(dir, "m/fleet.tpm") == old);
+}
+
+TEST_CASE("PRV-3 what is wrong with the last data set is found before any model is written") {
+  scratch dir;
+  make_fleet(dir);
+  make_second(dir);
+  put(dir, "s.csv", get(dir, "s.csv") + "ships,nobody,train\n");
+  refused_with(predict(dir, "train" + of_fleet + "--kind trunk -o m"), 65,
+               {"s.csv:182:", "nobody"});
+  CHECK_FALSE(std::filesystem::exists(dir / "m"));
+}
+
+TEST_CASE("PRV-3 a data set without any prediction is refused by name, and told of otherwise") {
+  scratch dir;
+  make_fleet(dir);
+  make_second(dir);
+  REQUIRE(predict(dir, "train" + of_fleet + "--dataset fleet --kind trunk -o m").code == 0);
+  REQUIRE(predict(dir, "ask m" + of_fleet + "-o p.csv").code == 0);
+  refused_with(predict(dir, "eval p.csv" + of_fleet + "--dataset '*s'"), 65,
+               {"s.csv:103:", "row h11 of ships has no prediction in p.csv"});
+  const auto all = predict(dir, "eval p.csv" + of_fleet + "--json");
+  REQUIRE_MESSAGE(all.code == 0, all.talk);
+  CHECK(all.talk.find("ships") != std::string::npos);
+  CHECK(nlohmann::json::parse(all.out)["not_judged"] == nlohmann::json{"ships"});
+  const auto one = predict(dir, "eval p.csv" + of_fleet + "--dataset fleet --json");
+  REQUIRE_MESSAGE(one.code == 0, one.talk);
+  CHECK(nlohmann::json::parse(one.out)["not_judged"].empty());
+}
+
+TEST_CASE("PRV-3 a model of another data set, or of another unit, is refused") {
+  scratch dir;
+  make_fleet(dir);
+  make_second(dir);
+  REQUIRE(predict(dir, "train" + of_fleet + "--dataset fleet --kind trunk -o m").code == 0);
+  std::filesystem::copy(dir / "m/fleet.tpm", dir / "m/ships.tpm");
+  refused_with(predict(dir, "ask m" + of_fleet + "--dataset ships"), 65,
+               {"ships.tpm", "a model of fleet, not of ships"});
+  const auto at = fleet_schema.find("MHz");
+  put(dir, "data/fleet.toml", std::string(fleet_schema).replace(at, 3, "GHz"));
+  refused_with(predict(dir, "ask m" + of_fleet + "--dataset fleet"), 65, {"units"});
 }
 
 TEST_CASE("PRV-3 a model that is damaged or of other features is refused") {
@@ -179,8 +244,72 @@ TEST_CASE("a machine that is in no table is asked about by its features, with th
   CHECK(wrong.code == 65);
   CHECK(wrong.talk.find("did you mean cores?") != std::string::npos);
   CHECK(predict(dir, "ask m --set cores").code == 64);
+  for (const auto* value : {"-8", "0"})
+    refused_with(predict(dir, fmt::format("ask m --set cores={}", value)), 65,
+                 {"cores is", "above 0"});
+  for (const auto* more : {"--data data", "--split s.csv", "--part test", "--dataset fleet"})
+    refused_with(predict(dir, fmt::format("ask m {} --set cores=8", more)), 64, {"no meaning"});
+  put(dir, "twice.csv", "row_id,cores,mhz\na,8,2500\nb,8,2500\na,9,2500\n");
+  refused_with(predict(dir, "ask m --row twice.csv"), 65, {"twice.csv:4:", "row_id a"});
+  put(dir, "none.csv", "row_id,cores,mhz\na,8,2500\n ,8,2500\n");
+  refused_with(predict(dir, "ask m --row none.csv"), 65, {"none.csv:3:", "no row_id"});
   CHECK(predict(dir, "train" + of_fleet + "--kind trnk -o m").code == 64);
   CHECK(predict(dir, "ask m --data data --split s.csv --part tset").code == 64);
+}
+
+TEST_CASE("a prediction that no number holds is refused, and no file is made") {
+  scratch dir;
+  make_fleet(dir);
+  std::string schema = fleet_schema;
+  for (auto at = schema.find("\"log\""); at != schema.npos; at = schema.find("\"log\""))
+    schema.replace(at, 5, "\"number\"");
+  put(dir, "data/fleet.toml", schema);
+  std::string table = "host,cpu,cores,mhz,score\n";  // so near each other that 1e308 overflows
+  for (int i = 0; i < 90; ++i)
+    table += fmt::format("h{},m{},{},{},{}\n", i, i % 11, 1 + 1e-3 * (i % 13), 2 + 1e-3 * (i % 29),
+                         1 + i % 13 + i % 29);
+  put(dir, "data/fleet.csv", table);
+  REQUIRE(predict(dir, "train" + of_fleet + "--kind trunk -o m").code == 0);
+  const auto asked = predict(dir, "ask m --set cores=1e308 --set mhz=-1e308 -o p.csv");
+  refused_with(asked, 65, {"row row of fleet", "cannot be predicted"});
+  CHECK_FALSE(std::filesystem::exists(dir / "p.csv"));
+}
+
+TEST_CASE("a table of ten rows is learned from by the trunk, and no error of it is told") {
+  scratch dir;
+  make_fleet(dir);
+  std::string few = "dataset,row_id,split\n";
+  for (int i = 0; i < 10; ++i) few += fmt::format("fleet,h{},train\n", i);
+  put(dir, "s.csv", few);
+  const auto told = predict(dir, "train" + of_fleet + "--epochs 2 -o m");
+  REQUIRE_MESSAGE(told.code == 0, told.talk);
+  CHECK(told.out.find("10 rows, too few to choose by; trunk -> m/fleet.tpm") != told.out.npos);
+  const auto j =
+      nlohmann::json::parse(predict(dir, "train" + of_fleet + "--epochs 2 -o m --json").out);
+  CHECK(j["kind"] == "trunk");
+  CHECK(j["chosen_by"] == "nothing");
+  CHECK(j.count("mape_percent") == 0);
+}
+
+TEST_CASE("PSP-2 a data set of one CPU model is dealt out at random, and that is said") {
+  scratch dir;
+  make_fleet(dir);
+  std::string text = fleet();
+  for (int m = 10; m >= 0; --m) {
+    const auto model = fmt::format(",m{},", m);
+    for (auto at = text.find(model); at != text.npos; at = text.find(model))
+      text.replace(at, model.size(), ",A100,");
+  }
+  put(dir, "data/fleet.csv", text);
+  const auto done = predict(dir, "split --data data --by cpu -o made.csv");
+  REQUIRE_MESSAGE(done.code == 0, done.talk);
+  CHECK(done.talk.find("fleet: by cpu no row is left to train on") != std::string::npos);
+  const auto made = get(dir, "made.csv");
+  size_t trains = 0;
+  for (auto at = made.find(",train\n"); at != made.npos; at = made.find(",train\n", at + 1))
+    ++trains;
+  CHECK(trains == 54);
+  CHECK(predict(dir, "train --data data --split made.csv --kind trunk -o m").code == 0);
 }
 
 TEST_CASE("PSP-2 a split that the program makes is one that it takes") {
@@ -217,4 +346,14 @@ TEST_CASE("errors are by output, then averaged, and shares are of all values") {
   CHECK(m.under_10 == 75);
   CHECK(*m.coverage == 75);
   CHECK(*m.mape_unflagged == doctest::Approx(2.0));
+}
+
+TEST_CASE("an output that no row was measured of is no part of the averages") {
+  const std::vector<apps::predict::judged_value> v = {{0, 1, 10, 11, {}, {}, false},
+                                                      {1, 1, 20, 20, {}, {}, false}};
+  const auto m = apps::predict::measure(v, 3);
+  CHECK(m.mae == doctest::Approx(0.5));
+  CHECK(m.mse == doctest::Approx(0.5));
+  CHECK(m.mape == doctest::Approx(5.0));
+  CHECK(m.r2 == doctest::Approx(1 - 1.0 / 50));
 }

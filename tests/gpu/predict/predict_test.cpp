@@ -2,6 +2,7 @@
 // truths, the model's file, and that nothing of a test row gets into a model.
 #include "gpu/predict/fit.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <fstream>
@@ -18,6 +19,7 @@
 using namespace troupe;
 using namespace troupe::gpu::predict;
 using io::perf::perf_table;
+using saved_feature = io::perf::saved::FeatureT;
 
 namespace {
 
@@ -368,6 +370,23 @@ TEST_CASE("TPM-2 a model whose parts do not fit each other is refused, whoever w
       m.features[3]->levels.push_back("x" + std::to_string(i));
   }));
   CHECK(refused("trunk+ncpp", [](ModelT& m) { m.local->columns = 7; }));
+  CHECK(refused("trunk", [](ModelT& m) { m.kind = "ncpp"; }));
+  CHECK(refused("trunk", [](ModelT& m) { m.kind = "trunk+ncpp"; }));
+  CHECK(refused("trunk", [](ModelT& m) { m.kind = "truck"; }));
+  CHECK(refused("trunk+local", [](ModelT& m) { m.local.reset(); }));
+  CHECK(refused("trunk+ncpp", [](ModelT& m) { m.features.clear(); }));
+}
+
+TEST_CASE("TPM-2 a network of no features is refused, however well its parts fit each other") {
+  const auto t = planted_table(30, 12);
+  auto m = *fit_predictor(t, rows_in(t), {}, quick("trunk+ncpp"));
+  m.features.clear();
+  m.weights.clear();
+  m.column_means.clear();
+  m.network->parameters.assign(io::perf::network_parameters(m, *m.network), 0.0f);
+  const auto made = io::perf::decode(io::perf::encode(m), "x.tpm");
+  REQUIRE_FALSE(made);
+  CHECK(made.error().is(io::perf::bad_model));
 }
 
 TEST_CASE("limits: a predictor's file that is too long is refused before it is read") {
@@ -377,6 +396,58 @@ TEST_CASE("limits: a predictor's file that is too long is refused before it is r
   const auto made = io::perf::read_model(dir / "a.tpm");
   REQUIRE_FALSE(made);
   CHECK(made.error().code == errc::bad_data);
+}
+
+TEST_CASE("limits: a predictor's file that nobody could read is not written over one that was") {
+  const auto t = planted_table(30, 13);
+  auto m = *fit_predictor(t, rows_in(t), {}, quick("trunk"));
+  scratch dir;
+  const auto size = io::perf::encode(m).size();
+  REQUIRE(io::perf::write_model(dir / "a.tpm", m, size));
+  m.kind = "mean";
+  const auto made = io::perf::write_model(dir / "a.tpm", m, size - 100);
+  REQUIRE_FALSE(made);
+  CHECK(made.error().is(io::perf::bad_model));
+  CHECK(io::perf::read_model(dir / "a.tpm")->kind == "trunk");
+}
+
+TEST_CASE("limits: levels beyond those that a category may have are learned as unseen") {
+  auto t = planted_table(static_cast<int>(io::perf::max_levels) + 50, 14);
+  for (auto& r : t.rows) r.words[3] = "level of " + r.id;
+  const auto learned = learn_features(t.features, rows_in(t));
+  CHECK(learned[3]->levels.size() == io::perf::max_levels);
+  ModelT m;
+  for (const auto& f : learned) m.features.push_back(std::make_unique<saved_feature>(*f));
+  const auto coded = network_rows_of(m, rows_in(t));
+  CHECK(std::count(coded.codes.begin(), coded.codes.end(), 0) == 50);
+}
+
+TEST_CASE("limits: more numbers than fits may have in memory are refused") {
+  auto t = planted_table(static_cast<int>(most_cells / io::perf::max_levels) + 1, 15);
+  CHECK(check_rows(t, rows_in(t)));
+  for (auto& r : t.rows) r.words[3] = r.id;
+  const auto made = fit_predictor(t, rows_in(t), {}, quick("trunk"));
+  REQUIRE_FALSE(made);
+  CHECK(made.error().is(too_many_numbers));
+}
+
+TEST_CASE("FIT-2 where no row can be held out, no error is told, and auto is the trunk") {
+  for (const int rows : {10, 11}) {
+    const auto t = planted_table(rows, 3);
+    CAPTURE(rows);
+    CHECK(choice_of(rows_in(t), {}) == chosen_by::nothing);
+    const auto m = *fit_predictor(t, rows_in(t), {}, quick("auto"));
+    CHECK(m.kind == "trunk");
+    CHECK(m.scores.empty());
+  }
+  auto t = planted_table(60, 3);
+  CHECK(choice_of(rows_in(t), {}) == chosen_by::models);
+  CHECK(choice_of(rows_in(t), rows_in(t)) == chosen_by::val);
+  for (auto& r : t.rows) r.cpu_model = "one";
+  CHECK(choice_of(rows_in(t), {}) == chosen_by::rows);
+  const auto m = *fit_predictor(t, rows_in(t), {}, quick("auto"));
+  CHECK(m.scores.size() == 4);
+  for (const auto& s : m.scores) CHECK(s->mape > 0);
 }
 
 TEST_CASE("too few rows to learn from are refused with how many there are") {

@@ -82,6 +82,14 @@ TEST_CASE("CSV-3 limits: a table that is too long is refused before it is read")
   CHECK(parse_csv(never_read, "x.csv").error().is(bad_csv));
 }
 
+TEST_CASE("CSV-3 limits: a table with too many cells is refused") {
+  CHECK(parse_csv("a,b\n1,2\n3,4\n", "x.csv", 4));
+  const auto made = parse_csv("a,b\n1,2\n3,4\n5,6\n", "x.csv", 5);
+  REQUIRE_FALSE(made);
+  CHECK(made.error().is(bad_csv));
+  CHECK(made.error().message.starts_with("x.csv:4:"));
+}
+
 TEST_CASE("SPEC's memory text becomes numbers, and what it does not say is absent") {
   const auto m = parse_memory("1 TB (16 x 64 GB 2Rx4 PC5-4800B-R, running at 4400)");
   CHECK(m.total_gb == 1024);
@@ -144,6 +152,25 @@ TEST_CASE(
   const std::string head = "id = \"host\"\nlabels = [\"score\"]\n";
   CHECK(line_of(head + "[[feature]]\ncolumn = \"score\"\nkind = \"log\"\n") == "own.toml:3:");
   CHECK(line_of(head + "[[feature]]\ncolumn = \"cores\"\nkind = \"lg\"\n") == "own.toml:3:");
+  const std::string cores = head + "[[feature]]\ncolumn = \"cores\"\nkind = \"log\"\n";
+  for (const auto* line : {"defning = true", "units = \"MHz\"", "defining = \"yes\"", "group = 3",
+                           "group = \"\"", "unit = 1", "defining = 1"}) {
+    CAPTURE(line);
+    CHECK(line_of(cores + line + "\n") == "own.toml:6:");
+  }
+  CHECK(line_of(cores + "[[feature]]\ncolumn = \"cores\"\nkind = \"number\"\n") == "own.toml:6:");
+}
+
+TEST_CASE("a label or a number of one's own that is none, or cannot be, is refused with its line") {
+  for (const auto* row : {"b,X,8,12O0", "b,X,8,\"1,234\"", "b,X,eight,1", "b,X,0,1", "b,X,-8,1"}) {
+    CAPTURE(row);
+    const auto file =
+        *parse_csv("host,cpu,cores,score\na,X,4,1\n" + std::string(row) + "\n", "own.csv");
+    const auto made = read_own(file, own_schema_text, "own.toml", "own", all_labels());
+    REQUIRE_FALSE(made);
+    CHECK(made.error().is(bad_csv));
+    CHECK(made.error().message.starts_with("own.csv:3:"));
+  }
 }
 
 TEST_CASE("limits: a schema that is too long, or names too many labels or features, is refused") {
@@ -167,9 +194,37 @@ TEST_CASE("limits: a schema that is too long, or names too many labels or featur
   CHECK(made.error().code == errc::bad_data);
 }
 
-TEST_CASE("TAB-2 two rows of one id are refused") {
-  const auto file = *parse_csv("host,cpu,cores,score\na,X,1,1\na,X,2,2\n", "own.csv");
-  CHECK(read_own(file, own_schema_text, "own.toml", "own", all_labels()).error().is(same_id));
+TEST_CASE("TAB-2 two rows of one id are refused with both lines") {
+  const auto file = *parse_csv("host,cpu,cores,score\nb,X,1,1\na,X,1,1\nb,X,2,2\n", "own.csv");
+  const auto made = read_own(file, own_schema_text, "own.toml", "own", all_labels());
+  REQUIRE_FALSE(made);
+  CHECK(made.error().is(same_id));
+  CHECK(made.error().message.starts_with("own.csv:4:"));
+}
+
+TEST_CASE("SPEC's times are no features: a table without them is the same table") {
+  const std::string heading =
+      "file,vendor,model_name,nominal_mhz,max_mhz,cpus,threads_per_core,cores_per_socket,sockets,"
+      "numas,l1d_cache_kb,l1i_cache_kb,l2_cache_kb,l3_cache_kb,mem_kb,mem_channels,channel_kb,"
+      "mem_data_rate,storage_gb,os_name,os_vid,compiler,parallel,file_system,threads_or_copies";
+  const std::string row =
+      "cpu2017-20230101-1,Dell,Intel Xeon Gold 6438Y+,2000,3800,64,2,32,1,1,48,32,2048,61440,"
+      "1048576,8,131072,4800,480,SLES,15.4,Version 2023.2.3 of Intel oneAPI,No,xfs,64";
+  const auto read = [](const std::string& text) {
+    return *read_spec17(*parse_csv(text, "x.csv"), "spec17_Int_rate", all_labels());
+  };
+  const auto without = read(heading + ",500.perlbench_r\n" + row + ",300\n");
+  const auto with = read(heading + ",t_500.perlbench_r,500.perlbench_r\n" + row + ",4711,300\n");
+  CHECK(with.outputs == without.outputs);
+  CHECK(with.features == without.features);
+  REQUIRE(with.rows.size() == 1);
+  CHECK(with.rows[0].labels == std::vector<double>{300});
+  CHECK(with.rows[0].words == without.rows[0].words);
+  for (size_t i = 0; i < with.features.size(); ++i) {
+    const double a = with.rows[0].numbers[i], b = without.rows[0].numbers[i];
+    CHECK((a == b || (std::isnan(a) && std::isnan(b))));
+    CHECK(a != 4711);
+  }
 }
 
 TEST_CASE("TAB-3 labels that nobody wants are not read, even where they are no numbers") {
