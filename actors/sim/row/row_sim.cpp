@@ -157,14 +157,15 @@ class row_world {
     tick_mw_ns_ = 0;
     const double power = watts / o_.budget_w;
     account_.add(power);
-    const double at_caps = static_cast<double>(pools_.most_mw()) / 1000 / o_.budget_w;
-    const auto decided = policy_.decide(state_, {power, at_caps}, now_ns);
-    state_ = decided.state;
-    // A brake is a gap: what it ends at and what follows it are no rise that clocks could answer.
+    // A tick with the brake in it, or with its release, is a gap: no rise is from before it to
+    // behind it. What pulls the brake is a reading without it.
     if (state_.brake == power::row_brake::off)
       answer_.add(power);
     else
       answer_.restart();
+    const double at_caps = static_cast<double>(pools_.most_mw()) / 1000 / o_.budget_w;
+    const auto decided = policy_.decide(state_, {power, at_caps}, now_ns);
+    state_ = decided.state;
     obey(decided.commands, now_ns);
     const auto& rules = policy_.rules();
     capped_[0] += rules.lp_mhz(state_.level) < rules.max_mhz ? 1 : 0;
