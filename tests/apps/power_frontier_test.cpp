@@ -134,7 +134,7 @@ TEST_CASE("power frontier: what cannot be is refused with one error, and nothing
           pipeline_profile() + "0,forward,700,nan,3\n");
   refused(usual, 65, "p.csv: line 80: frequency is \"7e2\"",
           pipeline_profile() + "0,forward,7e2,0.1,3\n");
-  refused("--micro-batches 30000 --blocking-w 60", 64, "180000 operations, more than 65536");
+  refused("--micro-batches 4000 --blocking-w 60", 64, "24000 operations, more than 8192");
   refused("--micro-batches 4 --blocking-w 5000", 64, "no row of the profile draws more than 350");
   refused("--micro-batches 4 --blocking-w -1", 64, "--blocking-w is -1");
   CHECK(frontier_in(in, usual + " --at soon").code == 64);

@@ -33,6 +33,7 @@ struct drilled_end {
   std::string finding;  ///< of its first incident
   std::string node = {};
   int resumed_after = 0;  ///< the step that it went back to
+  std::string said = {};
 };
 
 /// Trains with drills to the end, in which no step has another loss than undisturbed. The last one
@@ -60,6 +61,7 @@ drilled_end end_of(const std::string& drills, int last, const std::vector<std::s
   judge j(truth);
   CHECK(j.look(job / "run/checkpoints", acknowledged_in(up.out())) == 20);
   drilled_end out{up.objects("summary").at(0)["recoveries"].get<int64_t>(), ""};
+  out.said = up.err();
   const auto incidents = objects_in(job / "run/incidents.jsonl");
   if (incidents.empty()) return out;
   out.finding = incidents.front()["finding"];
@@ -145,12 +147,15 @@ TEST_CASE("drills: a bit that turns is found by the replicas before a step is ma
 
 TEST_CASE("drills: who computes wrongly is named, and no younger state is gone back to") {
   // Step 4 computes right from the state of step 3, which is saved and held, though not the newest.
+  // Slow steps, so that it is held before step 6 is committed: retention comes with that.
+  const auto slow = std::string(R"({who="rank 0",what="slow",every=1,factor=60},)");
   const auto wrong = in_step_7("rank 2", R"(what="wrong_product")");
-  const auto end = end_of(wrong, 1, layout(3, 1), {"train.batch=12", "health.recheck_every=4"},
-                          {"checkpoint.keep=1"});
+  const auto end = end_of(slow + wrong, 2, layout(3, 1),
+                          {"train.batch=12", "health.recheck_every=4"}, {"checkpoint.keep=1"});
   CHECK(end.recoveries == 1);
   CHECK(end.finding == "wrong_bits");
   CHECK(end.node == "node2");
+  INFO(end.said);
   CHECK(end.resumed_after == 3);
 }
 
