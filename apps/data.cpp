@@ -1,6 +1,4 @@
 // `troupe data`: text to token files once and for all, and a look into token files.
-#include <unistd.h>
-
 #include <algorithm>
 #include <chrono>
 #include <filesystem>
@@ -11,6 +9,7 @@
 
 #include "actors/train/inputs.hpp"
 #include "apps/commands.hpp"
+#include "apps/progress_line.hpp"
 #include "apps/report/report.hpp"
 #include "io/base/printable.hpp"
 #include "io/data/corpus.hpp"
@@ -34,28 +33,13 @@ struct data_arguments {
 
 using seconds = std::chrono::duration<double>;
 
-/// Says how far it has come, at most ten times a second and only to a terminal.
-class progress_line {
- public:
-  void operator()(const io::corpus_progress& p) {
-    auto now = std::chrono::steady_clock::now();
-    if (!terminal_ || now - last_ < std::chrono::milliseconds(100)) return;
-    last_ = now;
-    auto share = p.bytes > 0 ? std::min(100.0, 100.0 * static_cast<double>(p.bytes_done) /
-                                                   static_cast<double>(p.bytes))
-                             : 100.0;
-    say_as_is(fmt::format("\r\x1b[K{:.0f} % | {}/{} documents | {} tokens", share,
-                          p.documents_done, p.documents,
-                          report::grouped(static_cast<int64_t>(p.tokens))));
-  }
-  void clear() const {
-    if (terminal_) say_as_is("\r\x1b[K");
-  }
-
- private:
-  bool terminal_ = isatty(STDERR_FILENO) == 1;
-  std::chrono::steady_clock::time_point last_ = {};
-};
+std::string progress_text(const io::corpus_progress& p) {
+  const auto share = p.bytes > 0 ? std::min(100.0, 100.0 * static_cast<double>(p.bytes_done) /
+                                                       static_cast<double>(p.bytes))
+                                 : 100.0;
+  return fmt::format("{:.0f} % | {}/{} documents | {} tokens", share, p.documents_done, p.documents,
+                     report::grouped(static_cast<int64_t>(p.tokens)));
+}
 
 result<int> prepare(const data_arguments& a) {
   TROUPE_TRY(words, io::make_tokenizer(a.tokenizer));
@@ -67,7 +51,7 @@ result<int> prepare(const data_arguments& a) {
   io::corpus_options options;
   options.threads = a.threads;
   options.progress = [&line](const io::corpus_progress& p) {
-    line(p);
+    if (line.due()) line.tell(progress_text(p));
     return true;
   };
   auto began = std::chrono::steady_clock::now();

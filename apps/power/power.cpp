@@ -1,8 +1,6 @@
 // `troupe power`: registration, and what its verbs read.
 #include "apps/power/power.hpp"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <atomic>
 #include <cmath>
@@ -92,16 +90,6 @@ result<std::vector<double>> read_profile(const std::string& path, const std::str
     return error{errc::bad_data, fmt::format("{}: {} has no row above 0", path, column),
                  "a row is the rate of requests in a bin of 10 minutes, in any unit"};
   return out;
-}
-
-progress_line::progress_line() : terminal_(isatty(STDERR_FILENO) == 1) {}
-
-progress_line::~progress_line() {
-  if (terminal_) say_as_is("\r\x1b[K");
-}
-
-void progress_line::tell(const std::string& what) {
-  if (terminal_) say_as_is("\r\x1b[K" + what);
 }
 
 void in_parallel(size_t count, const std::function<void(size_t)>& one,

@@ -10,6 +10,7 @@
 
 #include "actors/sim/row/row_sim.hpp"
 #include "apps/command_line.hpp"
+#include "apps/progress_line.hpp"
 #include "apps/shell.hpp"
 #include "io/base/result.hpp"
 
@@ -32,19 +33,6 @@ status settle(policy_arguments& a);
 /// Requests by time, of a column of a CSV whose rows are bins of 10 minutes. Errors: bad_data,
 /// not_found, usage (no such column).
 result<std::vector<double>> read_profile(const std::string& path, const std::string& column);
-
-/// A line on a terminal's stderr that says how far something is, and goes when it is over.
-class progress_line {
- public:
-  progress_line();
-  ~progress_line();
-  progress_line(const progress_line&) = delete;
-  progress_line& operator=(const progress_line&) = delete;
-  void tell(const std::string& what);
-
- private:
-  bool terminal_;
-};
 
 /// Calls `one(i)` for each i below `count`, on as many threads as the machine has cores; `told`
 /// after each, by one thread at a time.

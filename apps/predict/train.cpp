@@ -1,6 +1,4 @@
 // `troupe predict train` and `split`.
-#include <unistd.h>
-
 #include <algorithm>
 #include <chrono>
 #include <map>
@@ -12,6 +10,7 @@
 
 #include "actors/base/hardware.hpp"
 #include "apps/predict/verbs.hpp"
+#include "apps/progress_line.hpp"
 #include "apps/talk.hpp"
 #include "gpu/predict/fit.hpp"
 #include "io/base/text.hpp"
@@ -24,24 +23,6 @@ namespace {
 
 namespace fs = std::filesystem;
 using io::perf::split_part;
-
-/// Says how far a fit has come, at most ten times a second and only to a terminal.
-class fit_line {
- public:
-  void operator()(const std::string& what, int done, int all) {
-    const auto now = std::chrono::steady_clock::now();
-    if (!terminal_ || now - last_ < std::chrono::milliseconds(100)) return;
-    last_ = now;
-    say_as_is(fmt::format("\r\x1b[K{}: {:.0f} %", what, 100.0 * done / std::max(all, 1)));
-  }
-  void clear() const {
-    if (terminal_) say_as_is("\r\x1b[K");
-  }
-
- private:
-  bool terminal_ = isatty(STDERR_FILENO) == 1;
-  std::chrono::steady_clock::time_point last_ = {};
-};
 
 std::string said_of_choice(const gpu::predict::ModelT& m, gpu::predict::chosen_by by) {
   switch (by) {
@@ -117,8 +98,10 @@ result<int> train_one(const arguments& a, const io::perf::split& s, const std::s
   o.threads = a.threads > 0 ? a.threads
                             : static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
   o.program = cluster::own_version();
-  fit_line line;
-  o.progress = [&line](const std::string& what, int done, int all) { line(what, done, all); };
+  progress_line line;
+  o.progress = [&line](const std::string& what, int done, int all) {
+    if (line.due()) line.tell(fmt::format("{}: {:.0f} %", what, 100.0 * done / std::max(all, 1)));
+  };
   auto fitted = gpu::predict::fit_predictor(learned->table, learned->rows, learned->val, o);
   line.clear();
   if (!fitted) return fitted.error();
