@@ -84,6 +84,27 @@ finding of_cycle(const std::vector<waiting_process>& cluster,
                        longest->what, path(longest->to))}};
 }
 
+void add_once(std::vector<std::string>& nodes, const std::string& node) {
+  if (!node.empty() && std::find(nodes.begin(), nodes.end(), node) == nodes.end())
+    nodes.push_back(node);
+}
+
+/// Of the ranks in other processes that wait for it directly, the longest wait first; then its own.
+std::vector<std::string> nodes_around(const std::vector<waiting_process>& cluster,
+                                      const trace::wait_report& report, const culprit& c) {
+  std::vector<std::string> out;
+  if (c.kind != culprit_kind::idle || c.actors.empty()) return out;
+  const auto& path = [&](const trace::actor_place& at) -> const std::string& {
+    return cluster[at.process].actors[at.actor].path;
+  };
+  for (const auto& e : report.edges)
+    if (e.to.process == c.process && e.from.process != c.process &&
+        path(e.to) == c.actors.front() && rank_of(path(e.from)) >= 0)
+      add_once(out, cluster[e.from.process].node);
+  if (!out.empty()) add_once(out, cluster[c.process].node);
+  return out;
+}
+
 }  // namespace
 
 std::vector<finding> culprits_of(const std::vector<waiting_process>& cluster,
@@ -101,20 +122,24 @@ std::vector<finding> culprits_of(const std::vector<waiting_process>& cluster,
   return {};
 }
 
-std::vector<std::string> nodes_in_circle(const std::vector<waiting_process>& cluster,
-                                         const trace::wait_report& report) {
+std::vector<std::string> nodes_of_links(const std::vector<trace::waiting_process>& cluster,
+                                        const trace::wait_report& report) {
+  if (!report.culprits.empty()) return nodes_around(cluster, report, report.culprits.front());
   std::vector<std::string> out;
-  if (!report.culprits.empty() || report.cycles.empty()) return out;
+  if (report.cycles.empty()) return out;
   const auto add = [&](const trace::actor_place& at) {
     const auto& p = cluster[at.process];
-    const bool of_rank = rank_of(p.actors[at.actor].path) >= 0;
-    if (of_rank && std::find(out.begin(), out.end(), p.node) == out.end()) out.push_back(p.node);
+    if (rank_of(p.actors[at.actor].path) >= 0) add_once(out, p.node);
   };
   const auto& cycle = report.cycles.front();
   const auto longest = longest_of(cycle);
   for (auto from = longest; from != cycle.end(); ++from) add(from->from), add(from->to);
   for (auto from = cycle.begin(); from != longest; ++from) add(from->from), add(from->to);
   return out;
+}
+
+bool may_be_a_link(const finding& f) {
+  return f.who.name == finding_name::stuck_collective;
 }
 
 }  // namespace troupe::health

@@ -4,6 +4,8 @@
 //
 // CUL-1  Only culprits become findings, no suspects (WG-2): those are probably victims. Of several
 //        all that are silent, else the one most waited for.
+// CUL-2  A culprit that waits for nobody is one only if it was reached: where ranks of other
+//        processes wait for it, a link may be the culprit.
 #pragma once
 
 #include <string>
@@ -19,9 +21,13 @@ std::vector<finding> culprits_of(const std::vector<trace::waiting_process>& clus
                                  const trace::wait_report& report, double still_s,
                                  double allowed_s);
 
-/// The nodes whose ranks wait for each other, each once, first those of the longest wait; empty:
-/// there is no such circle, or somebody else is the culprit.
-std::vector<std::string> nodes_in_circle(const std::vector<trace::waiting_process>& cluster,
-                                         const trace::wait_report& report);
+/// The nodes between which a link may be what holds up all, each once: those whose ranks wait for
+/// each other, first those of the longest wait; or that of a culprit that waits for nobody, behind
+/// those of other processes that wait for it: what they asked may never have come there. Empty:
+/// no link can be it.
+std::vector<std::string> nodes_of_links(const std::vector<trace::waiting_process>& cluster,
+                                        const trace::wait_report& report);
+/// Whether what such a finding tells may be a link's doing.
+bool may_be_a_link(const finding& f);
 
 }  // namespace troupe::health

@@ -1,5 +1,6 @@
-// Whose link is sick, where a job stands still over ranks that wait for each other: the wait graph
-// cannot tell the two ends of a transfer apart. Groups of two sum known numbers over the same
+// Whose link is sick, where a job stands still over ranks that wait for each other, or for somebody
+// elsewhere who waits for nobody: the wait graph cannot tell the two ends of a transfer apart, nor
+// whether a request has come to whom it was sent. Groups of two sum known numbers over the same
 // paths: the nodes of those ranks, and nodes beside them, by the two rounds of pair_policy.hpp.
 // Pure.
 //
@@ -32,7 +33,7 @@ class link_policy {
 
   link_policy() = default;
 
-  /// The ranks of these nodes wait for each other, first those of the longest wait; `others` are
+  /// A link between two of these nodes may be it, first those of the longest wait; `others` are
   /// heard of.
   void stands_still(const std::vector<std::string>& circle, const std::vector<std::string>& others);
   void moves();

@@ -278,7 +278,7 @@ void take_answer(monitor_pointer self, const msg<fbs::ClusterView>& view) {
     if (f.who.name != finding_name::frozen_process || !st.hosts.judges(f.who.node))  // MON-8
       st.findings.holds(f.who, f.shown, now);
   if (found.empty()) return;
-  test_circle(self, nodes_in_circle(cluster, report));                              // MON-7
+  test_circle(self, nodes_of_links(cluster, report));                               // MON-7
   const auto kept = trace::shortened(report, most_waits_kept, most_culprits_kept);  // MON-4
   st.evidence.named({trace::wait_text(cluster, report), trace::wait_json(cluster, kept),
                      trace::wait_dot(cluster, kept), st.asked_ns},
@@ -441,7 +441,7 @@ void tell_of_the_stuck(monitor_pointer self) {
         std::find(std::begin(of_graph), std::end(of_graph), f.who.name) != std::end(of_graph);
     if (!by_graph || !f.who.rule.empty() || f.who.node.empty()) continue;
     if (for_s < rules.stuck_after_s) continue;
-    if (f.who.peer >= 0 && st.links.is_open()) continue;  // MON-7
+    if (may_be_a_link(f) && st.links.is_open()) continue;  // MON-7
     for (const auto& node : meant_by(st, f)) {
       if (!hold_up.insert(node).second || st.told_of.contains(node)) continue;
       const auto shown = shown_of(st, f, node);

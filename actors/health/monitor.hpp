@@ -21,9 +21,10 @@
 //   MON-5  What the run tells of stands until the run takes it back.
 //   MON-6  The machine of a node that a finding accuses is examined by its medic, seldom
 //     (suspicion_policy.hpp); what that shows is told, and stands in the finding.
-//   MON-7  Where ranks wait for each other, pairs of their nodes and of others are tested
-//     (link_policy.hpp) before anybody is told of: of a link that is sick at one end it is that
-//     end's node, else whom the wait graph names. Each test has a time limit, and nobody is asked
+//   MON-7  Where ranks wait for each other, or for somebody in another process who waits for
+//     nobody, pairs of their nodes and of others are tested (link_policy.hpp) before anybody is
+//     told of: of a link that is sick at one end it is that end's node, else whom the wait graph
+//     names. Each test has a time limit, and nobody is asked
 //     who waits meanwhile: the medics do, for each other.
 //   MON-8  A node that is silent is a frozen process or a lost host, as its host answers or not
 //     (host_reach.hpp); neither is said before that is known. Of a lost host the coordinator is

@@ -176,7 +176,7 @@ void test_circle(monitor_pointer self, const std::vector<std::string>& circle) {
 
 std::vector<std::string> meant_by(const monitor_state& st, const finding& f) {
   const auto& named = st.links.named();
-  const bool by_tests = f.who.peer >= 0 && named && !named->culprits.empty();
+  const bool by_tests = may_be_a_link(f) && named && !named->culprits.empty();
   return by_tests ? named->culprits : std::vector{f.who.node};
 }
 

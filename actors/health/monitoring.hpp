@@ -58,7 +58,7 @@ std::vector<std::string> evicted_nodes(monitor_pointer self);
 /// The coordinator hears of a finding that it acts on.
 void tell_coordinator(monitor_pointer self, const finding& f);
 
-/// MON-7: these nodes' ranks wait for each other.
+/// MON-7: a link between two of these nodes may be what holds up all.
 void test_circle(monitor_pointer self, const std::vector<std::string>& circle);
 /// Whom a finding of the wait graph means.
 std::vector<std::string> meant_by(const monitor_state& st, const finding& f);

@@ -20,7 +20,8 @@
 //   JOB-7  A checkpoint is of the state between two steps: `save` stands before the next
 //     `run_step`. Each one that begins ends as exactly one of: committed, failed. A failed one is
 //     told as a warning and leaves nothing behind, also after the end; the newest committed one is
-//     the job's.
+//     the job's. They are committed one after the other, the older first: what is to be held of one
+//     is said before the next may remove it.
 //   JOB-8  The last checkpoint is tried again, in the second tier and in the first, as long as
 //     checkpoint.room_wait_s (last_save_policy.hpp); what it waits for is said once, and when that
 //     is over.
@@ -494,7 +495,8 @@ class job_policy {
     double validation_loss = -1;
     std::filesystem::path folder;  ///< its partial one
     uint64_t request = 0;          ///< who waits for its end
-    bool committing = false;       ///< every rank has written its shard
+    bool written = false;          ///< every rank has written its shard
+    bool committing = false;       ///< the committer was asked
   };
 
   /// The newest state that was found good, and its newest checkpoint, held from retention.
@@ -511,6 +513,8 @@ class job_policy {
   void end_step(const job_event&);
   void end_validation(const job_event&);
   void commit_save(const job_event&);
+  void commit_next();
+  void commit(uint64_t step, order& o);
   void end_save(const job_event&);
   void abandon_save(const job_event&);
   void abandon_late(const job_event&);

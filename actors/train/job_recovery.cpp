@@ -189,7 +189,7 @@ void job_policy::give_up_saves() {
   pauses_.erase(pause_cause::room);
   for (auto it = orders_.begin(); it != orders_.end();) {
     const auto& [step, o] = *it;
-    if (o.committing) {
+    if (o.written) {
       ++it;
       continue;
     }

@@ -44,11 +44,11 @@ void job_policy::hold_good() {
 
 // -- what is wrong --------------------------------------------------------------------------------
 
-/// The one that is being committed among them.
+/// Those that are still to be committed among them.
 uint64_t job_policy::newest_on_disk() const {
   uint64_t newest = resume_ ? resume_->step : 0;
   for (const auto& [step, save] : orders_)
-    if (save.committing) newest = std::max(newest, step);
+    if (save.written) newest = std::max(newest, step);
   return newest;
 }
 

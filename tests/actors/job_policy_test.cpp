@@ -121,6 +121,27 @@ TEST_CASE("job: an older checkpoint that ends late is not the newest") {
   CHECK(job.policy.checkpoint() == folder_of(4));
 }
 
+TEST_CASE("JOB-7: job: one checkpoint is committed at a time, the older of those that wait first") {
+  job_harness job;
+  job.start();
+  for (int i = 0; i < 4; ++i) job.step();
+  job.hear(heard::shards_saved{4, 100});
+  REQUIRE(job.find<todo::commit>());
+  job.hear(heard::shards_saved{2, 100});
+  CHECK_FALSE(job.find<todo::commit>());
+  auto failing = job, ending = job;
+  job.hear(heard::committed{4, folder_of(4)});
+  failing.hear(heard::save_failed{4, {errc::io, "no space"}});
+  ending.hear(heard::node_lost{"n0", "is silent"});
+  REQUIRE(ending.end);
+  for (auto* j : {&job, &failing, &ending}) {
+    REQUIRE(j->find<todo::commit>());
+    CHECK(j->find<todo::commit>()->step == 2);
+  }
+  job.hear(heard::committed{2, folder_of(2)});
+  CHECK(job.policy.checkpoints() == 2);
+}
+
 TEST_CASE("job: a loss or norm that is no number ends it, and nothing is saved of it") {
   const double nan = std::numeric_limits<double>::quiet_NaN();
   const double inf = std::numeric_limits<double>::infinity();

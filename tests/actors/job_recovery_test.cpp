@@ -187,6 +187,40 @@ TEST_CASE("JOB-13: job: the newest checkpoint that was compared is held until a 
   CHECK(job.find<todo::hold>()->step == 6);
 }
 
+TEST_CASE("JOB-13: job: what is held of a checkpoint is said before the next one is committed") {
+  auto job = with_replicas(2);
+  for (int i = 0; i < 4; ++i) {
+    heard::step_done done{10, 2, 1, 40, 0};
+    done.weights.compared = true;
+    job.hear(done);
+    if (!job.find<todo::run_step>()) job.hear(heard::validated{8, 2});
+  }
+  job.hear(heard::shards_saved{4, 100});
+  REQUIRE(job.find<todo::commit>());
+  job.hear(heard::shards_saved{6, 100});
+  CHECK_FALSE(job.find<todo::commit>());
+  const auto ends = [&](auto j) {
+    std::vector<std::string> said;
+    j.hear(heard::committed{4, folder_of(4)});
+    for (const auto& c : j.last) {
+      if (const auto* h = std::get_if<todo::hold>(&c))
+        said.push_back(fmt::format("{} {}", h->hold ? "hold" : "release", h->step));
+      if (const auto* o = std::get_if<todo::commit>(&c))
+        said.push_back(fmt::format("commit {}", o->step));
+    }
+    CHECK(said == std::vector<std::string>{"hold 4", "release 2", "commit 6"});
+    return j;
+  };
+  ends(job);
+  job.hear(lost);  // so it is in a recovery, which waits for both
+  job.hear(heard::admitted{});
+  auto back = ends(job);
+  CHECK_FALSE(back.template find<todo::ask>());
+  back.hear(heard::committed{6, folder_of(6)});
+  CHECK(back.template find<todo::ask>());
+  CHECK(back.policy.step() == 6);
+}
+
 TEST_CASE("JOB-15: job: a checkpoint that ranks cannot load is left for the one before it") {
   auto job = with_recovery(5);
   job.hear(lost);

@@ -194,6 +194,11 @@ class job_walk {
     const auto state = checkpoint::parse_state(c.state);
     REQUIRE(state);
     states_[c.step] = *state;
+    const auto is_commit = [](const job_asked& what) {
+      return what.event == job_event(heard::committed{}).index();
+    };
+    CHECK(
+        (job_.end.has_value() || std::none_of(asked_.begin(), asked_.end(), is_commit)));  // JOB-7
     asked_.push_back({job_event(heard::committed{}).index(), c.step, {}, c.folder});
   }
   void take(const todo::reopen_folder&) {

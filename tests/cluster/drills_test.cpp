@@ -147,7 +147,7 @@ TEST_CASE("drills: a bit that turns is found by the replicas before a step is ma
 
 TEST_CASE("drills: who computes wrongly is named, and no younger state is gone back to") {
   // Step 4 computes right from the state of step 3, which is saved and held, though not the newest.
-  // Slow steps, so that it is held before step 6 is committed: retention comes with that.
+  // Slow steps, so that it is written before step 8 ends.
   const auto slow = std::string(R"({who="rank 0",what="slow",every=1,factor=60},)");
   const auto wrong = in_step_7("rank 2", R"(what="wrong_product")");
   const auto end = end_of(slow + wrong, 2, layout(3, 1),

@@ -110,3 +110,16 @@ TEST_CASE("nobody waits: nobody is named") {
   CHECK(named_in({}).empty());
   CHECK(named_in({node("a", {who("worker/0", "forward")})}).empty());
 }
+
+TEST_CASE("CUL-2: links are tested to whoever waits for nobody, from ranks elsewhere that wait") {
+  const auto links = [](const cluster& c) { return nodes_of_links(c, find_culprits(c, {})); };
+  const auto waits_for_batch = [](int rank) {
+    return who(fmt::format("stage/{}", rank), "training", {{"loader/a", "batch 3", 4 * s}});
+  };
+  const auto loader = who("loader/a", "open");
+  CHECK(links(with({waits_for_batch(0), loader}, {waits_for_batch(1)})) ==
+        std::vector<std::string>{"b", "a"});
+  CHECK(links(with({waits_for_batch(0), loader}, {who("stage/1", "idle")})).empty());
+  // The silent one is it.
+  CHECK(links(with({waits_for_batch(0), loader}, {waits_for_batch(1)}, 4 * s)).empty());
+}

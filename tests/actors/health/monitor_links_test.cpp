@@ -77,6 +77,26 @@ struct tested_links : health::test::watched_cluster {
   }
 };
 
+/// All wait for the rank of n1, and that for the loader of n0, which waits for nobody.
+struct lost_request : tested_links {
+  lost_request() {
+    pass_with(4, everybody, false);
+    gateway.take<fbs::ListActors>().answer<fbs::ClusterView>([](fbs::ClusterViewT& v) {
+      for (int i = 0; i < 4; ++i) {
+        auto& n = *v.nodes.emplace_back(std::make_unique<fbs::ActorListT>());
+        n.node = fmt::format("n{}", i);
+        auto& worker = *n.actors.emplace_back(std::make_unique<fbs::ActorInfoT>());
+        worker.path = fmt::format("worker/{}", i);
+        auto& wait = *worker.waits.emplace_back(std::make_unique<fbs::ActorWaitT>());
+        wait.whom = i == 1 ? "loader/n0" : "worker/1";
+        wait.what = i == 1 ? "batch 7" : "all_reduce 1";
+        wait.for_ns = 5'000'000'000;
+      }
+      v.nodes.front()->actors.emplace_back(std::make_unique<fbs::ActorInfoT>())->path = "loader/n0";
+    });
+  }
+};
+
 /// The ranks of n0 and n1 wait for each other.
 struct circle_of_two : tested_links {
   circle_of_two() {
@@ -123,6 +143,23 @@ TEST_CASE("MON-7: of two that wait for each other the one that fails with a thir
   CHECK(lost[0].find("n0, or n3") != std::string::npos);
   f.pass_with(2, f.everybody, true);
   CHECK(f.names().empty());
+}
+
+TEST_CASE("MON-7: who waits for nobody is not lost where what it was asked did not come to it") {
+  lost_request f;
+  auto first = f.tests();
+  REQUIRE(first.size() == 2);
+  f.answer(first.at("n2,n3"), true);
+  f.answer(first.at("n1,n0"), false);
+  auto second = f.tests();
+  REQUIRE(second.size() == 2);
+  f.answer(second.at("n0,n3"), true);
+  f.answer(second.at("n1,n2"), false);
+  f.pass_with(31, f.everybody, false);
+  CHECK(f.names() == strings{"half_open_link n1", "stuck_collective n0"});
+  const auto lost = f.lost();
+  REQUIRE(lost.size() == 1);
+  CHECK(lost[0].starts_with("n1 half_open_link: holds up all others for "));
 }
 
 TEST_CASE("MON-7: messages that do not come through are a failure, a medic that is busy is none") {

@@ -1,0 +1,139 @@
+// The job's checkpoints: when one begins, how it ends, in which order they are committed (JOB-7).
+#include <algorithm>
+#include <filesystem>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "actors/train/job_policy.hpp"
+#include "io/checkpoint/catalog.hpp"
+
+namespace troupe::train {
+
+using enum job_state;
+
+/// JOB-7.
+void job_policy::begin_save(const std::filesystem::path& folder, uint64_t request, bool copy) {
+  order o;
+  o.state = state_now();
+  o.validation_loss = report_.validation_loss;
+  o.folder = folder / io::checkpoint::partial_name(step_, epoch_);
+  o.request = request;
+  pace_.begun(step_);
+  // While it is paused, steps may still be added.
+  const bool last =
+      last_save_ || stop_ || (state_ != job_state::paused && all_steps_done() && !rewind_);
+  out_.push_back(todo::save{step_, o.folder.string(), copy, {tokens_, loss_}, last});
+  orders_[step_] = std::move(o);
+  show_while_paused();
+}
+
+void job_policy::commit_save(const job_event& event) {
+  const auto& saved = std::get<heard::shards_saved>(event);
+  const auto it = orders_.find(saved.step);
+  if (it == orders_.end() && is_given_up(saved.step)) return;
+  if (it == orders_.end()) return refuse(event);
+  it->second.bytes = saved.bytes;
+  it->second.written = true;
+  commit_next();
+}
+
+/// JOB-7.
+void job_policy::commit_next() {
+  const auto is_asked = [](const auto& open) { return open.second.committing; };
+  if (std::any_of(orders_.begin(), orders_.end(), is_asked)) return;
+  const auto next = std::find_if(orders_.begin(), orders_.end(),
+                                 [](const auto& open) { return open.second.written; });
+  if (next != orders_.end()) commit(next->first, next->second);
+}
+
+void job_policy::commit(uint64_t step, order& o) {
+  o.committing = true;
+  out_.push_back(todo::commit{step, o.state.tokens, o.state.loss, o.validation_loss,
+                              o.folder.string(), checkpoint::format_state(o.state)});
+}
+
+void job_policy::end_save(const job_event& event) {
+  const auto& done = std::get<heard::committed>(event);
+  const auto it = orders_.find(done.step);
+  if (it == orders_.end()) return refuse(event);
+  std::erase(unsound_, done.folder);
+  if (done.step >= saved_step_ && !done.folder.empty()) {
+    saved_step_ = done.step;
+    checkpoint_ = done.folder;
+    resume_ = checkpoint::resume_point{done.folder, done.step, {}, it->second.state};
+    requests_.is_saved(done.step);
+    hold_good();
+    note_account();
+  }
+  ++checkpoints_;
+  checkpoint_bytes_ += it->second.bytes;
+  offer_copy(done);
+  save_ended(done.step, {});
+}
+
+/// The second tier may copy it now, unless it was saved there.
+void job_policy::offer_copy(const heard::committed& done) {
+  if (second_.empty() || done.folder.empty()) return;
+  if (at_most_ && done.step > *at_most_) return;  // JOB-13: it may be wrong
+  if (std::filesystem::path(done.folder).parent_path() == second_) return;
+  out_.push_back(todo::copy{done.step, done.folder});
+}
+
+/// No step shows a paused job's numbers anew.
+void job_policy::show_while_paused() {
+  if (state_ == paused && !pauses_.contains(pause_cause::room)) out_.push_back(todo::show{});
+}
+
+void job_policy::abandon_save(const job_event& event) {
+  const auto& failed = std::get<heard::save_failed>(event);
+  const auto it = orders_.find(failed.step);
+  if (it == orders_.end() && is_given_up(failed.step)) return;
+  if (it == orders_.end()) return refuse(event);
+  out_.push_back(todo::abandon{failed.step, it->second.folder.string()});
+  save_ended(failed.step, failed.why);
+}
+
+/// JOB-7 holds after the end, too.
+void job_policy::abandon_late(const job_event& event) {
+  const auto* saved = std::get_if<heard::shards_saved>(&event);
+  const auto it = orders_.find(saved ? saved->step : std::get<heard::save_failed>(event).step);
+  if (it == orders_.end()) return refuse(event);
+  out_.push_back(todo::abandon{it->first, it->second.folder.string()});
+  orders_.erase(it);
+}
+
+void job_policy::copy_late(const job_event& event) {
+  const auto& done = std::get<heard::committed>(event);
+  if (orders_.erase(done.step) == 0) return refuse(event);
+  offer_copy(done);
+}
+
+void job_policy::save_ended(uint64_t step, const status& how) {
+  const auto o = std::move(orders_.extract(step).mapped());
+  pace_.ended(step);
+  commit_next();
+  if (!how) {
+    save_failure_ = how.error();
+    const auto what =
+        fmt::format("checkpoint of step {} in {}", step, o.folder.parent_path().string());
+    if (!last_save_ || last_save_->is_news(what, how.error()))
+      say(fmt::format("checkpoint of step {} failed: {}", step, render(how.error())), true);
+  }
+  if (o.request != 0)
+    answer(o.request,
+           how ? result<std::string>(fmt::format("saved {}", checkpoint_)) : how.error());
+  show_while_paused();
+  if (pauses_.contains(pause_cause::room) && pace_.has_room()) {
+    pauses_.erase(pause_cause::room);
+    ledger_.save_blocked(waits_since_ns_, now_ns_);
+    step_wait_ms_ = static_cast<double>(now_ns_ - waits_since_ns_) / 1e6;
+    checkpoint_wait_ms_ += step_wait_ms_;
+    begin_save(committer_folder_);
+    return next_step();
+  }
+  if (state_ == settling && pace_.open().empty()) return judge_last();
+  if (state_ == paused && leaving_) let_node_go();
+}
+
+}  // namespace troupe::train
