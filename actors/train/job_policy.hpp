@@ -513,6 +513,7 @@ class job_policy {
   void end_step(const job_event&);
   void end_validation(const job_event&);
   void commit_save(const job_event&);
+  bool commits() const;
   void commit_next();
   void commit(uint64_t step, order& o);
   void end_save(const job_event&);

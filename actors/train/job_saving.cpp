@@ -38,10 +38,14 @@ void job_policy::commit_save(const job_event& event) {
   commit_next();
 }
 
+bool job_policy::commits() const {
+  return std::any_of(orders_.begin(), orders_.end(),
+                     [](const auto& open) { return open.second.committing; });
+}
+
 /// JOB-7.
 void job_policy::commit_next() {
-  const auto is_asked = [](const auto& open) { return open.second.committing; };
-  if (std::any_of(orders_.begin(), orders_.end(), is_asked)) return;
+  if (commits()) return;
   const auto next = std::find_if(orders_.begin(), orders_.end(),
                                  [](const auto& open) { return open.second.written; });
   if (next != orders_.end()) commit(next->first, next->second);
@@ -63,7 +67,6 @@ void job_policy::end_save(const job_event& event) {
     checkpoint_ = done.folder;
     resume_ = checkpoint::resume_point{done.folder, done.step, {}, it->second.state};
     requests_.is_saved(done.step);
-    hold_good();
     note_account();
   }
   ++checkpoints_;
@@ -112,6 +115,7 @@ void job_policy::copy_late(const job_event& event) {
 void job_policy::save_ended(uint64_t step, const status& how) {
   const auto o = std::move(orders_.extract(step).mapped());
   pace_.ended(step);
+  hold_good();
   commit_next();
   if (!how) {
     save_failure_ = how.error();

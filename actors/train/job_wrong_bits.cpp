@@ -29,7 +29,9 @@ void job_policy::note_good(const heard::step_done& done) {
 }
 
 /// The newest checkpoint that is known to be good. One that is held already was the newest before.
+/// While one is committed its answer is waited for: it may remove the one before.
 void job_policy::hold_good(good_state& of) {
+  if (commits()) return;
   if (saved_step_ > of.step || saved_step_ <= of.held) return;
   out_.push_back(todo::hold{saved_step_, true});
   if (of.held > 0) out_.push_back(todo::hold{of.held, false});

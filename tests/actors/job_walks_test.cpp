@@ -67,6 +67,59 @@ struct job_asked {
   std::vector<std::string> unsound = {};
 };
 
+/// What is in the checkpoints' folder: the committer does what it is told in that order, whenever,
+/// keeps the newest checkpoint and those that are held, and removes others with each commit.
+class job_shelf {
+ public:
+  void put(uint64_t step) { there_.insert(step); }
+  void asked(const todo::commit& c) { orders_.push_back({c.step, c.folder, false, false}); }
+  void asked(const todo::hold& h) { orders_.push_back({h.step, "", true, h.hold}); }
+  /// The next order, if there is one; a commit fails where it is not to go well.
+  void work(bool well) {
+    if (orders_.empty()) return;
+    const auto o = orders_.front();
+    orders_.pop_front();
+    if (o.is_hold) return hold(o);
+    outcomes_[o.folder] = well;
+    if (!well) return;
+    if (!o.folder.starts_with("/first/")) return void(in_second_.insert(o.step));
+    there_.insert(o.step);
+    std::erase_if(there_, [&](uint64_t s) { return s != *there_.rbegin() && !held_.contains(s); });
+  }
+  /// What came of a commit; whether it goes well where it has not come yet.
+  bool outcome(const std::string& folder, bool well) {
+    while (!outcomes_.contains(folder)) work(well);
+    return outcomes_.extract(folder).mapped();
+  }
+  /// The job goes back to it: younger ones are set aside.
+  void back_to(uint64_t step) {
+    while (!orders_.empty()) work(true);
+    there_.erase(there_.upper_bound(step), there_.end());
+    there_.insert(step);  // more than one may be kept
+  }
+
+ private:
+  struct order {
+    uint64_t step;
+    std::string folder;
+    bool is_hold, hold;
+  };
+  void hold(const order& o) {
+    if (o.hold) {
+      const bool is_there = there_.contains(o.step) || in_second_.contains(o.step);
+      CHECK_MESSAGE(is_there, "what is to be held is removed: step ", o.step);
+      held_.insert(o.step);
+    } else if (const auto at = held_.find(o.step); at != held_.end()) {
+      held_.erase(at);  // another may need it still
+    }
+  }
+
+  std::deque<order> orders_;
+  std::map<std::string, bool> outcomes_;  ///< by the partial folder
+  std::set<uint64_t> there_, in_second_;
+  std::multiset<uint64_t> held_;
+};
+
 /// One run.
 class job_walk {
  public:
@@ -145,7 +198,10 @@ class job_walk {
       from->state.tokens = from->step * walked_step_tokens;
       from->path = folder_of(from->step, chance(50) ? "/first" : "/elsewhere");
       states_[from->step] = from->state;
-      if (from->path.parent_path() == "/first") committed_.insert(from->step);
+      if (from->path.parent_path() == "/first") {
+        committed_.insert(from->step);
+        shelf_.put(from->step);
+      }
     }
     job_harness out(std::move(plan), from, second ? "/second" : "");
     goes_on_ = recovers_ && chance(10);
@@ -200,7 +256,9 @@ class job_walk {
     CHECK(
         (job_.end.has_value() || std::none_of(asked_.begin(), asked_.end(), is_commit)));  // JOB-7
     asked_.push_back({job_event(heard::committed{}).index(), c.step, {}, c.folder});
+    shelf_.asked(c);
   }
+  void take(const todo::hold& h) { shelf_.asked(h); }
   void take(const todo::reopen_folder&) {
     asked_.push_back({job_event(heard::folder_open{}).index()});
   }
@@ -236,6 +294,7 @@ class job_walk {
     const auto at = static_cast<std::ptrdiff_t>(below(asked_.size()));
     const auto what = asked_[static_cast<size_t>(at)];
     asked_.erase(asked_.begin() + at);
+    if (chance(40)) shelf_.work(well || chance(85));
     const auto refused = job_.policy.refused();
     const bool overtaken = what.event == job_event(heard::folder_open{}).index() &&
                            job_.policy.state() != reopening;  // by a recovery
@@ -269,7 +328,7 @@ class job_walk {
     if (what.phase == start_phase::choose_checkpoint) phase.chosen = older_than(what);
     const bool none_older = what.phase == start_phase::choose_checkpoint && !phase.chosen;
     const job_event good[] = {phase,
-                              heard::step_done{chance(3) ? not_a_number : 10, 2, 1, 40, 0},
+                              stepped(),
                               heard::validated{8, 2},
                               heard::shards_saved{what.step, 10},
                               committed(what),
@@ -286,6 +345,8 @@ class job_walk {
     if (of_ranks) ranks_busy_ = false;
     if (of_ranks && !well && chance(92)) well = true;  // it ends the run: more rarely
     if (none_older) well = false;
+    if (std::holds_alternative<heard::committed>(*found)) well = shelf_.outcome(what.folder, well);
+    if (phase.chosen && well) shelf_.back_to(phase.chosen->step);
     if (phase.chosen && well)
       committed_.erase(committed_.upper_bound(phase.chosen->step), committed_.end());
     if (std::holds_alternative<heard::committed>(*found) && well) committed_.insert(what.step);
@@ -298,6 +359,12 @@ class job_walk {
     if (std::holds_alternative<heard::exported>(*found)) return heard::exported{"", why};
     if (std::holds_alternative<heard::copied>(*found)) return heard::copied{why};
     return *found;  // a tick cannot fail
+  }
+
+  heard::step_done stepped() {
+    heard::step_done done{chance(3) ? not_a_number : 10, 2, 1, 40, 0};
+    done.weights.compared = replicas_ == 2 && chance(50);
+    return done;
   }
 
   /// What the committer would say.
@@ -392,6 +459,7 @@ class job_walk {
   std::mt19937_64 rng_;
   uint64_t steps_ = 0;
   std::set<uint64_t> committed_;
+  job_shelf shelf_;
   std::map<uint64_t, checkpoint::train_state> states_;  ///< by step, as they were saved last
   std::vector<job_asked> asked_;
   bool ranks_busy_ = false;
