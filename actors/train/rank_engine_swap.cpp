@@ -228,7 +228,10 @@ void rank_engine::speculate(float lr, int64_t step) {
   });
   optimizer_->total_norm(*compute_);
   clip(step);
-  swap_->settle(*compute_, [this] { return read_.clip_factor == 1; });
+  // Of this step: by the time that its writes are over the compute stream may have read another's.
+  const auto factor = std::make_shared<float>(0.0f);
+  compute_->notify([this, factor](const status&) { *factor = read_.clip_factor; });
+  swap_->settle(*compute_, [factor] { return *factor == 1; });
 }
 
 }  // namespace troupe::train
