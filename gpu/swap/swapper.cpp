@@ -256,7 +256,7 @@ void swapper::fetch_weights(stream& s, int chunk) {
       bring(op);
     } else if (const auto& ready = event(*op.behind[0]); !ready->done()) {
       const auto wait = [&] { carry_out(op, &s); };
-      options_.around_wait ? options_.around_wait(s, wait) : wait();
+      options_.around_wait ? options_.around_wait(s, chunk, wait) : wait();
     }
   }
 }

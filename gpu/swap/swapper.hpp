@@ -93,7 +93,7 @@ struct swap_options {
                      const std::function<void()>& enqueue)>
       around = {};
   /// The same around what makes a stream wait for weights that are on their way.
-  std::function<void(stream& s, const std::function<void()>& wait)> around_wait = {};
+  std::function<void(stream& s, int chunk, const std::function<void()>& wait)> around_wait = {};
 };
 
 /// What of a chunk's file was not what was written there.
