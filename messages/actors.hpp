@@ -22,6 +22,7 @@
 #include "messages/schemas/data_generated.h"
 #include "messages/schemas/health_generated.h"
 #include "messages/schemas/power_generated.h"
+#include "messages/schemas/swap_generated.h"
 #include "messages/schemas/trace_generated.h"
 #include "messages/schemas/train_generated.h"
 
@@ -63,6 +64,11 @@ using worker_actor = component_actor::extend<
     ask<fbs::LoadCheckpoint, fbs::Loaded>,
     // A stream of its device has finished something (from itself only).
     caf::reacts_to<caf::update_atom>>;
+
+/// One rank's drive: has the folder of its swap files. May block: it is detached.
+using swapper_actor = component_actor::extend<
+    // Makes the folder, before the worker has an engine.
+    ask<fbs::OpenSwap, fbs::SwapOpened>>;
 
 /// One host's data: reads and tokenises ahead into shared memory.
 using loader_actor = component_actor::extend<
@@ -296,6 +302,7 @@ using gateway_actor = component_actor::extend<
 /// ACTOR(handle, service) for every actor.
 #define TROUPE_ACTORS(ACTOR)              \
   ACTOR(worker_actor, "Worker")           \
+  ACTOR(swapper_actor, "Swapper")         \
   ACTOR(loader_actor, "Loader")           \
   ACTOR(stage_actor, "Stage")             \
   ACTOR(meter_actor, "Meter")             \

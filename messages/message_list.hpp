@@ -135,7 +135,9 @@
   X(health, OpenTestGroup, 0x0819)    \
   X(health, TestGroupEnd, 0x081a)     \
   X(health, JoinTestGroup, 0x081b)    \
-  X(health, TestGroupSeen, 0x081c)
+  X(health, TestGroupSeen, 0x081c)    \
+  X(swap, OpenSwap, 0x0901)           \
+  X(swap, SwapOpened, 0x0902)
 
 namespace troupe::fbs {
 #define TROUPE_DECLARE(domain, table, number) struct table;

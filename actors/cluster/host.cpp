@@ -4,6 +4,7 @@
 #include "actors/cluster/basp_gate.hpp"
 #include "actors/train/drilled_engine.hpp"
 #include "actors/train/rank_engine.hpp"
+#include "actors/train/swap_folder.hpp"
 #include "gpu/cuda.hpp"
 
 namespace troupe::cluster {
@@ -32,6 +33,10 @@ class machine_host final : public host {
                                             : train::drilled_engine::make(
                                                   options, train::process_edges(fall_silent)));
     return std::unique_ptr<train::engine>(std::move(made));
+  }
+  result<std::unique_ptr<train::swap_home>> open_swap(const train::swap_request& r) override {
+    TROUPE_TRY(made, train::swap_folder::make(r));
+    return std::unique_ptr<train::swap_home>(std::move(made));
   }
   std::shared_ptr<io::checkpoint::memory_copies> copies() override { return copies_; }
 

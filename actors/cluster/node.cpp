@@ -11,18 +11,19 @@
 #include "actors/base/blocking.hpp"
 #include "actors/base/context.hpp"
 #include "actors/base/defaults.hpp"
-#include "actors/base/processes.hpp"
 #include "actors/base/hardware.hpp"
+#include "actors/base/processes.hpp"
 #include "actors/cluster/coordinator.hpp"
 #include "actors/cluster/network.hpp"
 #include "actors/cluster/tls_links.hpp"
+#include "actors/heads/voter.hpp"
 #include "actors/health/checkup_policy.hpp"
 #include "actors/health/log_rules_policy.hpp"
 #include "actors/health/medic.hpp"
 #include "actors/health/rank_vitals.hpp"
 #include "actors/health/vitals.hpp"
-#include "actors/heads/voter.hpp"
 #include "actors/power/meter.hpp"
+#include "actors/swap/swapper.hpp"
 #include "actors/train/loader.hpp"
 #include "actors/train/received_job.hpp"
 #include "actors/train/stage.hpp"
@@ -464,6 +465,13 @@ void connect_peers(node_pointer self, const fbs::AssignT& a) {
   }
 }
 
+/// None where the job has no swap folder.
+swapper_actor make_swapper(node_pointer self, const train::spawn_record& record) {
+  const auto& st = self->state;
+  if (st.job->swap.dir.empty()) return {};
+  return monitored(self, spawn_blocking(self, swap::swapper, record, st.options.host));
+}
+
 void take_ranks(node_pointer self, asked_to_assign asked) {
   auto& st = self->state;
   const auto a = asked.assign.unpack();
@@ -477,6 +485,8 @@ void take_ranks(node_pointer self, asked_to_assign asked) {
   for (const auto& rank : a.ranks) {
     record.rank = rank->rank;
     record.worker = worker_actor{};
+    record.swapper = make_swapper(self, record);
+    st.swappers.push_back(record.swapper);
     st.workers.push_back(self->spawn(train::worker, record, st.options.host));
     record.worker = st.workers.back();
     st.stages.push_back(monitored(self, self->spawn(train::stage, record)));
@@ -525,6 +535,12 @@ void end_ranks(node_pointer self) {
     self->send_exit(actor, caf::exit_reason::user_shutdown);
   };
   for (const auto& s : std::exchange(st.stages, {})) end_one(s);
+  for (size_t i = 0; i < st.swappers.size(); ++i)
+    if (const auto& swapper = st.swappers[i]) {  // NOD-10
+      st.leaving.insert(swapper.address());
+      st.behind.emplace(st.workers[i].address(), swapper);
+    }
+  st.swappers.clear();
   for (const auto& w : std::exchange(st.workers, {})) end_one(monitored(self, w));
   if (const auto loader = std::exchange(st.loader, {})) end_one(loader);
   be(self, st.ranks.empty() ? fbs::NodeState::idle : fbs::NodeState::preparing);
@@ -580,6 +596,8 @@ std::string_view kind_of(const node_state& st, const caf::actor_addr& who) {
   for (const auto& c : st.companions)
     if (c.actor->address() == who) return c.kind;
   if (st.loader && st.loader.address() == who) return "loader";
+  for (const auto& s : st.swappers)
+    if (s && s.address() == who) return "swapper";
   const bool is_stage = std::any_of(st.stages.begin(), st.stages.end(),
                                     [&](const auto& s) { return s.address() == who; });
   return is_stage ? "stage" : "";
@@ -608,7 +626,11 @@ void lose_coordinator(node_pointer self) {
 void down(node_pointer self, const caf::down_msg& m) {
   auto& st = self->state;
   if (st.over) return;
-  if (st.leaving.erase(m.source) > 0) return answer_if_quiet(self);
+  if (st.leaving.erase(m.source) > 0) {
+    if (const auto last = st.behind.extract(m.source))
+      self->send_exit(last.mapped(), caf::exit_reason::user_shutdown);
+    return answer_if_quiet(self);
+  }
   if (st.coordinator && m.source == st.coordinator.address()) return lose_coordinator(self);
   const auto kind = kind_of(st, m.source);
   if (kind.empty()) return;
@@ -626,6 +648,8 @@ node_state::~node_state() {
   examining.request_stop();
   for (const auto& s : stages) caf::anon_send_exit(s, caf::exit_reason::kill);
   for (const auto& w : workers) caf::anon_send_exit(w, caf::exit_reason::kill);
+  for (const auto& s : swappers) caf::anon_send_exit(s, caf::exit_reason::kill);
+  for (const auto& [worker, s] : behind) caf::anon_send_exit(s, caf::exit_reason::kill);
   if (loader) caf::anon_send_exit(loader, caf::exit_reason::kill);
   for (const auto& c : companions) caf::anon_send_exit(c.actor, caf::exit_reason::kill);
   if (!over && options.ended) options.ended(node_killed());

@@ -25,12 +25,14 @@
 //     deposes a head that its nodes hear. A node that others than the job have started has a voter.
 //   NOD-9  Where there are several heads it takes orders of its own alone: one that wakes up may
 //     think that this node is still, or not any more, its own.
+//   NOD-10  A swapper ends when its worker is gone, whose engine has files in its folder.
 //
 // Failure policy: the death of one of its actors means what its contract says (on_death): the node
 // ends with that reason, which the coordinator sees, or does without it.
 #pragma once
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <set>
@@ -160,6 +162,9 @@ struct node_state {
   std::vector<uint32_t> ranks;  ///< those of stages and workers, in their order
   std::vector<stage_actor> stages;
   std::vector<worker_actor> workers;
+  std::vector<swapper_actor> swappers;  ///< of those, null where all is in memory
+  /// What ends behind an actor of an earlier epoch: a worker's swapper (NOD-10).
+  std::map<caf::actor_addr, swapper_actor> behind;
   std::set<caf::actor_addr> leaving;  ///< actors of an earlier epoch that have not ended (NOD-2)
   std::vector<asked_to_suspend> suspensions;
 

@@ -21,6 +21,7 @@ void for_each_handle(Record& r, F&& f) {
   f("journal", r.journal);
   f("run", r.run);
   f("worker", r.worker);
+  f("swapper", r.swapper);
 }
 
 checkpoint::resume_point resume_of(const fbs::SpawnRecordT& data) {

@@ -46,6 +46,7 @@ struct spawn_record {
   elector_actor elector = {};    ///< none where the job has one head
   run_actor run = {};
   worker_actor worker = {};
+  swapper_actor swapper = {};  ///< of a worker; none where all is in memory
 
   /// Where what is saved comes from.
   io::checkpoint::origin origin() const { return checkpoint::origin_of(resume, launch); }

@@ -33,6 +33,26 @@
 
 namespace troupe::train {
 
+/// What a rank needs of a drive, for what of its stage memory does not hold.
+struct swap_request {
+  std::filesystem::path dir;  ///< as swap.dir names it
+  std::string job;
+  int rank = 0;
+  uint64_t file_bytes = 0;
+  std::filesystem::path checkpoints = {};  ///< the folder of those; empty: there is none
+  bool consume = false;                    ///< as swap.consume says
+};
+
+/// A rank's folder of swap files, which its swapper has opened for it and keeps for longer than its
+/// engine lives.
+struct opened_swap {
+  std::filesystem::path files = {};         ///< empty: there is none
+  bool links = false;                       ///< into the folder of checkpoints (ENG-12)
+  bool consumes = false;                    ///< a restored checkpoint's files become the state
+  uint64_t free_bytes = 0;                  ///< for the files, where they go
+  std::shared_ptr<const void> keeper = {};  ///< has it where no swapper does
+};
+
 /// Everything a rank is made from.
 struct engine_options {
   grid_rank at;
@@ -55,7 +75,9 @@ struct engine_options {
   std::shared_ptr<io::checkpoint::memory_copies> copies = {};
   int keeper = -1;
   std::vector<int> keeps = {};
-  std::filesystem::path swap_dir = {};  ///< of chunks that shape.where has on disk
+  /// Of chunks that shape.where has on disk: as the job says, and once it is opened.
+  std::filesystem::path swap_dir = {};
+  opened_swap swap = {};
   bool swap_verify = true;
   /// Where the drive has no room for both, a restored checkpoint's files become the state, and it
   /// is removed.
@@ -130,8 +152,8 @@ class engine_probe {
   virtual uint64_t begin(const operation& op) = 0;
   virtual void end(const operation& op, uint64_t token, double begin_ms, double end_ms) = 0;
   /// The compute stream waits for something of this kind, within an operation or between two, until
-  /// it goes on.
-  virtual void waits(pipeline_op kind) = 0;
+  /// it goes on: for this chunk, while so many operations are with the swap folder's disk.
+  virtual void waits(pipeline_op kind, int64_t chunk = -1, uint64_t under_way = 0) = 0;
   virtual void goes_on() = 0;
 };
 
@@ -168,6 +190,13 @@ struct batch_source {
   uint64_t slot_bytes = 0;
   int64_t slots = 0;
   int64_t first_row = 0;  ///< of a slot, with which this rank's rows begin
+};
+
+/// A folder of swap files; it goes with this.
+class swap_home {
+ public:
+  virtual ~swap_home() = default;
+  virtual opened_swap opened() const = 0;
 };
 
 /// One rank's device work; see rank_engine.hpp for the order that a real one keeps.
@@ -247,6 +276,12 @@ class engine_maker {
   virtual ~engine_maker() = default;
   /// Errors: of the device.
   virtual result<std::unique_ptr<engine>> make_engine(const engine_options& options) = 0;
+  /// Makes the folder that an engine with such options needs. Blocks. Errors: as of
+  /// swap_folder::make; unavailable where these engines use no drive.
+  virtual result<std::unique_ptr<swap_home>> open_swap(const swap_request& request) {
+    (void)request;
+    return error{errc::unavailable, "these engines use no drive"};
+  }
   /// Where its engines' copies in memory live, as long as the process does; null: nowhere.
   virtual std::shared_ptr<io::checkpoint::memory_copies> copies() { return {}; }
 };

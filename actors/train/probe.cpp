@@ -24,6 +24,18 @@ int64_t as_ns(double ms) {
   return static_cast<int64_t>(ms * 1e6);
 }
 
+/// Streams of a swap folder, as of stats_probe::moving_.
+constexpr std::array swap_streams{op_stream::weights_in, op_stream::state_in, op_stream::update,
+                                  op_stream::state_out};
+/// What one does with a chunk, for whoever waits for it.
+constexpr std::array<std::string_view, swap_streams.size()> swap_words{"read", "read", "update",
+                                                                       "write"};
+
+size_t swap_stream_of(pipeline_op kind) {
+  const auto* at = std::find(swap_streams.begin(), swap_streams.end(), facts_of(kind).stream);
+  return static_cast<size_t>(at - swap_streams.begin());
+}
+
 }  // namespace
 
 std::vector<std::string> stats_probe::peers_of(const operation& op) const {
@@ -68,11 +80,51 @@ bool stats_probe::computes() {
   return computes_ != nothing;
 }
 
-void stats_probe::waits(pipeline_op kind) {
-  stats_.publish(std::string(facts_of(kind).name), stream_now_ns());
+bool stats_probe::shown_by_swapper(pipeline_op kind) const {
+  return swapper_ && swap_stream_of(kind) < swap_streams.size();
+}
+
+/// PRB-2. Its state is the operation that began last and goes on.
+void stats_probe::swaps(const operation& op, bool begins) {
+  const auto which = swap_stream_of(op.kind);
+  std::lock_guard lock(mutex_);
+  moving_[which] = begins ? op.number : -1;
+  std::string_view state = nothing;
+  for (size_t i = 0; i < moving_.size(); ++i)
+    if (moving_[i] >= 0) state = swap_words[i];
+  swapper_->publish(std::string(begins ? swap_words[which] : state), stream_now_ns());
+  swapper_->publish([&](auto& values) {
+    auto& s = values_of<fbs::SwapperStatusT>(values);
+    s.weights_chunk = moving_[0];
+    s.read_chunk = moving_[1];
+    s.update_chunk = moving_[2];
+    s.write_chunk = moving_[3];
+    if (begins) return;
+    const auto word = swap_words[which];
+    s.read_bytes += word == "read" ? op.bytes : 0;
+    s.written_bytes += word == "write" ? op.bytes : 0;
+  });
+}
+
+/// What is done with a chunk that somebody waits for: a read of it begins behind its write.
+std::string_view stats_probe::swap_of(int64_t chunk) {
+  std::lock_guard lock(mutex_);
+  for (size_t i = moving_.size(); i-- > 0;)
+    if (moving_[i] == chunk) return swap_words[i];
+  return "not begun";
+}
+
+void stats_probe::waits(pipeline_op kind, int64_t chunk, uint64_t under_way) {
+  const auto now = stream_now_ns();
+  stats_.publish(std::string(facts_of(kind).name), now);
+  if (!swapper_ || chunk < 0) return;
+  const auto what =
+      fmt::format("chunk {} ({}, {} operations under way)", chunk, swap_of(chunk), under_way);
+  wait_ = stats_.begin_wait(swapper_->path(), what, now);
 }
 
 void stats_probe::goes_on() {
+  if (const auto wait = std::exchange(wait_, 0); wait != 0) stats_.end_wait(wait);
   std::unique_lock lock(mutex_);
   std::string what(computes_);
   lock.unlock();
@@ -80,6 +132,10 @@ void stats_probe::goes_on() {
 }
 
 uint64_t stats_probe::begin(const operation& op) {
+  if (shown_by_swapper(op.kind)) {
+    swaps(op, true);
+    return 0;
+  }
   const auto now = stream_now_ns();
   const auto& facts = facts_of(op.kind);
   if (facts.with == op_partner::none) {
@@ -100,7 +156,9 @@ uint64_t stats_probe::begin(const operation& op) {
 
 void stats_probe::end(const operation& op, uint64_t token, double begin_ms, double end_ms) {
   const auto& facts = facts_of(op.kind);
-  if (token != 0)
+  if (shown_by_swapper(op.kind))
+    swaps(op, false);
+  else if (token != 0)
     stats_.end_wait(token);
   else if (facts.stream == op_stream::compute)
     stats_.publish(is_at(nothing), stream_now_ns());

@@ -511,9 +511,9 @@ void rank_engine::await_copies(int chunk) {
   await(pipeline_op::await_copies, [&] { store.await_readers(*compute_, chunk); });
 }
 
-void rank_engine::await(pipeline_op kind, const std::function<void()>& wait) {
-  compute_->notify([this, kind](const status&) {
-    if (probe_ != nullptr) probe_->waits(kind);
+void rank_engine::await(pipeline_op kind, const std::function<void()>& wait, int chunk) {
+  compute_->notify([this, kind, chunk](const status&) {
+    if (probe_ != nullptr) probe_->waits(kind, chunk, chunk >= 0 ? swap_->facts().under_way : 0);
     awaited_ms_ = now_ms();
   });
   wait();

@@ -53,7 +53,6 @@
 #include "actors/train/layer_recheck.hpp"
 #include "actors/train/rank_copies.hpp"
 #include "actors/train/stream_hash.hpp"
-#include "actors/train/swap_folder.hpp"
 #include "gpu/collective/communicator.hpp"
 #include "gpu/device.hpp"
 #include "gpu/model/saved_state.hpp"
@@ -182,7 +181,7 @@ class rank_engine : public engine {
                      gpu::state_saver::completion done);
   gpu::stage_model::chunk_done when_gradient_is_whole();
   void await_copies(int chunk);
-  void await(pipeline_op kind, const std::function<void()>& wait);
+  void await(pipeline_op kind, const std::function<void()>& wait, int chunk = -1);
   void await_shipped();
   void run_blocking(std::function<status()> work, completion done);
   void watch(gpu::stream& s);
@@ -200,10 +199,8 @@ class rank_engine : public engine {
   std::unique_ptr<gpu::stage_model> model_;
   std::unique_ptr<layer_recheck> recheck_;  ///< null where none is ever ordered
   std::unique_ptr<gpu::optimizer> optimizer_;
-  std::optional<swap_folder> swap_folder_;
   std::unique_ptr<gpu::swapper> swap_;  ///< null where all is in memory
   std::atomic<bool> links_{false};      ///< into options_.checkpoint_folder (ENG-12)
-  bool consumes_ = false;               ///< what is restored (options_.swap_consume)
   std::filesystem::path restored_from_;
   std::vector<op_order> forwards_;      ///< of this step, where its passes may be made twice
   std::optional<op_order> last_backward_;

@@ -17,18 +17,15 @@
 namespace troupe::train {
 
 status rank_engine::open_swap(gpu::stage_model& model) {
-  const auto on_disk = gpu::plan_stage(options_.model, options_.shape).on_disk;
-  const auto room = swap_room_of(options_.swap_dir, on_disk, {}, options_.job);
-  consumes_ = options_.swap_consume && room && room->must_consume();
-  TROUPE_TRY(folder, swap_folder::make(options_.swap_dir, options_.job, options_.at.rank));
-  swap_folder_.emplace(std::move(folder));
+  const auto& place = options_.swap;
+  if (place.files.empty()) return error{errc::bug, "nobody has opened a swap folder for the rank"};
   gpu::swap_options o;
-  o.folder = swap_folder_->files();
+  o.folder = place.files;
   o.verify = options_.swap_verify;
-  links_ = swap_folder_->links_into(options_.checkpoint_folder);
+  links_ = place.links;
   if (links_) o.job = options_.job;
-  o.files_later = consumes_;
-  if (consumes_) o.give_up = [this] { return give_up_restored(); };
+  o.files_later = place.consumes;
+  if (place.consumes) o.give_up = [this] { return give_up_restored(); };
   o.failed = [this](const status& s) { note_failure(s); };
   o.around = [this](gpu::stream& s, gpu::swap_op kind, int chunk, uint64_t bytes,
                     const std::function<void()>& enqueue) {
@@ -37,9 +34,9 @@ status rank_engine::open_swap(gpu::stage_model& model) {
     const auto op = kinds[static_cast<size_t>(kind)];
     probed(s, {op, chunk, bytes}, [&] { this->enqueue(s, op, enqueue); });
   };
-  o.around_wait = [this](gpu::stream& s, const std::function<void()>& wait) {
+  o.around_wait = [this](gpu::stream& s, int chunk, const std::function<void()>& wait) {
     if (&s == compute_.get())
-      await(pipeline_op::await_weights, wait);
+      await(pipeline_op::await_weights, wait, chunk);
     else
       wait();
   };
@@ -159,7 +156,7 @@ status rank_engine::give_up_restored() {
 
 /// What could not be read for want of room, where the checkpoint's files were to become the state.
 status rank_engine::judge_restored(const status& restored) const {
-  if (restored || !consumes_ || restored.error().kind != "ENOSPC") return restored;
+  if (restored || !options_.swap.consumes || restored.error().kind != "ENOSPC") return restored;
   return not_given_up(restored_from_.string(), "its files are not as this job would lay them out");
 }
 
@@ -228,7 +225,10 @@ void rank_engine::speculate(float lr, int64_t step) {
   });
   optimizer_->total_norm(*compute_);
   clip(step);
-  swap_->settle(*compute_, [this] { return read_.clip_factor == 1; });
+  // Of this step: by the time that its writes are over the compute stream may have read another's.
+  const auto factor = std::make_shared<float>(0.0f);
+  compute_->notify([this, factor](const status&) { *factor = read_.clip_factor; });
+  swap_->settle(*compute_, [factor] { return *factor == 1; });
 }
 
 }  // namespace troupe::train

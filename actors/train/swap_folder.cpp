@@ -216,22 +216,40 @@ status check_swap_room(const fs::path& dir, uint64_t bytes, const beside_swap& c
   return swap_lacks_room(dir.string(), bytes_text(room.free_bytes), what + more);
 }
 
-result<swap_folder> swap_folder::make(const fs::path& dir, const std::string& job, int rank) {
+result<std::unique_ptr<swap_folder>> swap_folder::make(const swap_request& request) {
+  const auto& dir = request.dir;
+  TROUPE_TRY(room, swap_room_of(dir, request.file_bytes, {}, request.job));
   std::error_code failed;
   fs::create_directories(dir, failed);
   if (failed) return error::system("make the folder " + dir.string(), failed.value());
-  const auto path = dir / fmt::format("{}{}{:05}", job, rank_part, rank);
-  TROUPE_CHECK(io::make_owned(path, {io::folder_kind::scratch, job, {}}));
-  TROUPE_TRY(lock, io::folder_lock::take(path, io::this_process(job)));
+  const auto path = dir / fmt::format("{}{}{:05}", request.job, rank_part, request.rank);
+  TROUPE_CHECK(io::make_owned(path, {io::folder_kind::scratch, request.job, {}}));
+  TROUPE_TRY(lock, io::folder_lock::take(path, io::this_process(request.job)));
   TROUPE_CHECK(io::remove_from_scratch(path, files_name));
-  swap_folder out(path, std::move(lock));
-  fs::create_directory(out.files(), failed);
-  if (failed) return error::system("make the folder " + out.files().string(), failed.value());
+  std::unique_ptr<swap_folder> out(new swap_folder(path, std::move(lock)));
+  fs::create_directory(out->files(), failed);
+  if (failed) return error::system("make the folder " + out->files().string(), failed.value());
+  auto& opened = out->opened_;
+  opened.files = out->files();
+  opened.links = out->links_into(request.checkpoints);
+  opened.consumes = request.consume && room.must_consume();
+  opened.free_bytes = room.free_bytes;
   return out;
 }
 
+swap_request swap_request_of(const engine_options& o) {
+  return {o.swap_dir,          o.job,         o.at.rank, gpu::plan_stage(o.model, o.shape).on_disk,
+          o.checkpoint_folder, o.swap_consume};
+}
+
+result<opened_swap> open_swap_alone(const engine_options& options) {
+  TROUPE_TRY(made, swap_folder::make(swap_request_of(options)));
+  auto opened = made->opened();
+  opened.keeper = std::shared_ptr<swap_folder>(std::move(made));
+  return opened;
+}
+
 swap_folder::~swap_folder() {
-  if (!lock_) return;
   static_cast<void>(io::remove_from_scratch(path_, files_name));
   lock_.reset();
   static_cast<void>(io::remove_owned(path_, io::folder_kind::scratch));
@@ -267,6 +285,8 @@ status remove_swap_leftover(const fs::path& path) {
   return io::remove_owned(path, io::folder_kind::scratch);
 }
 
+/// Whether files of it can have names there, too, or where that folder will be made: by devices and
+/// a try within its own.
 bool swap_folder::links_into(const fs::path& dir) const {
   if (dir.empty()) return false;
   const auto there = present_of(dir);

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -94,28 +95,34 @@ status check_swap_room(const std::filesystem::path& dir, uint64_t bytes,
 
 /// A rank's folder of swap files, which is its own as long as this lives, and goes with it. What an
 /// earlier process of the same job and rank has left there is removed first.
-class swap_folder {
+class swap_folder final : public swap_home {
  public:
-  /// Errors: folder_in_use where that process lives; not_ours where other things lie there; io.
-  static result<swap_folder> make(const std::filesystem::path& dir, const std::string& job,
-                                  int rank);
-  swap_folder(swap_folder&&) noexcept = default;
-  swap_folder& operator=(swap_folder&&) = delete;
-  ~swap_folder();
+  /// Errors: folder_in_use where that process lives; not_ours where other things lie there;
+  /// swap_is_memory; io.
+  static result<std::unique_ptr<swap_folder>> make(const swap_request& request);
+  swap_folder(const swap_folder&) = delete;
+  swap_folder& operator=(const swap_folder&) = delete;
+  ~swap_folder() override;
 
-  /// Where the files go.
-  std::filesystem::path files() const;
-  /// Whether files of it can have names there, too, or where that folder will be made: by devices
-  /// and a try within its own.
-  bool links_into(const std::filesystem::path& dir) const;
+  opened_swap opened() const override { return opened_; }
 
  private:
   swap_folder(std::filesystem::path path, io::folder_lock lock)
-      : path_(std::move(path)), lock_(std::make_unique<io::folder_lock>(std::move(lock))) {}
+      : path_(std::move(path)), lock_(std::move(lock)) {}
+  std::filesystem::path files() const;
+  bool links_into(const std::filesystem::path& dir) const;
 
   std::filesystem::path path_;
-  std::unique_ptr<io::folder_lock> lock_;  ///< null: moved from
+  std::optional<io::folder_lock> lock_;
+  opened_swap opened_;
 };
+
+/// What an engine with these options needs of a drive.
+swap_request swap_request_of(const engine_options& options);
+
+/// The same, made for an engine that has no swapper beside it, and kept as long as its options.
+/// Errors: as of swap_folder::make.
+result<opened_swap> open_swap_alone(const engine_options& options);
 
 /// A rank's folder whose process has ended without removing it.
 struct swap_leftover {

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
+#include "actors/base/ask.hpp"
 #include "actors/base/context.hpp"
 #include "actors/base/defaults.hpp"
 #include "actors/job/plan.hpp"
@@ -141,6 +142,84 @@ msg<fbs::StageReady> stage_ready(worker_pointer self, const message_header& caus
   });
 }
 
+using ready_promise = caf::typed_response_promise<msg<fbs::StageReady>>;
+
+caf::error another_build() {
+  return to_caf({errc::cancelled, "another BuildStage has come meanwhile"});
+}
+
+/// Makes the engine, in place of an earlier one, which goes before its probe does.
+status make_engine(worker_pointer self, engine_options options) {
+  auto& st = self->state;
+  auto made = st.engines->make_engine(options);
+  if (!made) return made.error();
+  const auto& at = options.at;
+  st.rank = at.rank;
+  auto swapper = options.swap.files.empty()
+                     ? nullptr
+                     : self->runtime().registry.find(fmt::format("swapper/{}", at.rank));
+  if (st.engine) st.engine->abort();
+  st.engine = std::move(*made);
+  st.probe =
+      std::make_unique<stats_probe>(self->stats(), self->runtime().records, at, std::move(swapper));
+  st.options = std::move(options);
+  st.built = false;
+  st.batch_slots = 0;
+  st.engine->set_probe(st.probe.get());
+  publish(self, "building");
+  return {};
+}
+
+void build_engine(worker_pointer self, engine_options options, const message_header& cause,
+                  ready_promise rp) {
+  auto& st = self->state;
+  if (auto made = make_engine(self, std::move(options)); !made) {
+    rp.deliver(to_caf(made.error()));
+    return;
+  }
+  st.engine->set_cause(cause.span, cause.trace_low);
+  st.engine->build(back_home(self, [self, rp, cause, number = st.builds](const status& s) mutable {
+    if (!s)
+      rp.deliver(to_caf(s.error()));
+    else if (number != self->state.builds)  // an earlier engine's word is not of this one
+      rp.deliver(another_build());
+    else
+      rp.deliver(stage_ready(self, cause));
+  }));
+}
+
+/// The engine comes behind the folder of its swap files (SWA-1).
+void build_on_drive(worker_pointer self, engine_options options, const message_header& cause,
+                    ready_promise rp) {
+  auto& st = self->state;
+  if (!st.swapper) {
+    rp.deliver(to_caf({errc::bug, "a rank that swaps has no swapper beside it"}));
+    return;
+  }
+  publish(self, "opening the swap folder");
+  const auto wanted = swap_request_of(options);
+  const auto m = make_msg<fbs::OpenSwap>(context_of(*self, cause), [&](fbs::OpenSwapT& o) {
+    o.directory = wanted.dir.string();
+    o.job = wanted.job;
+    o.file_bytes = wanted.file_bytes;
+    o.checkpoint_directory = wanted.checkpoints.string();
+    o.consume = wanted.consume;
+  });
+  request(self, st.swapper, m)
+      .then(
+          [self, options = std::move(options), cause, rp,
+           number = st.builds](const msg<fbs::SwapOpened>& opened) mutable {
+            if (number != self->state.builds) {
+              rp.deliver(another_build());
+              return;
+            }
+            options.swap = {text_of(opened->directory()), opened->links(), opened->consumes(),
+                            opened->free_bytes()};
+            build_engine(self, std::move(options), cause, rp);
+          },
+          [rp](const caf::error& e) mutable { rp.deliver(e); });
+}
+
 caf::result<msg<fbs::StageReady>> build(worker_pointer self, const msg<fbs::BuildStage>& m) {
   auto& st = self->state;
   const auto& b = *m;
@@ -161,27 +240,12 @@ caf::result<msg<fbs::StageReady>> build(worker_pointer self, const msg<fbs::Buil
   options.on_save_progress = saver_watch(self);
   options.copies = st.engines->copies();
   if (options.copies) options.copies->allow(static_cast<uint64_t>(job->checkpoint.memory.bytes));
-  auto made = st.engines->make_engine(options);
-  if (!made) return to_caf(made.error());
-  st.rank = at->rank;
-  st.options = std::move(options);
-  if (st.engine) st.engine->abort();
-  st.engine = std::move(*made);  // an earlier one goes before its probe does
-  st.probe = std::make_unique<stats_probe>(self->stats(), self->runtime().records, *at);
-  st.built = false;
-  st.batch_slots = 0;
-  st.engine->set_probe(st.probe.get());
-  publish(self, "building");
+  ++st.builds;
   auto rp = self->make_response_promise<msg<fbs::StageReady>>();
-  st.engine->build(back_home(
-      self, [self, rp, header = m.header(), number = ++st.builds](const status& s) mutable {
-        if (!s)
-          rp.deliver(to_caf(s.error()));
-        else if (number != self->state.builds)  // an earlier engine's word is not of this one
-          rp.deliver(to_caf({errc::cancelled, "another BuildStage has come meanwhile"}));
-        else
-          rp.deliver(stage_ready(self, header));
-      }));
+  if (options.shape.where.any_on_disk())
+    build_on_drive(self, std::move(options), m.header(), rp);
+  else
+    build_engine(self, std::move(options), m.header(), rp);
   return rp;
 }
 
@@ -464,6 +528,7 @@ worker_actor::behavior_type worker(worker_pointer self, const spawn_record& reco
   introduce(self, fmt::format("worker/{}", record.rank), record.epoch);
   note_spawn_record(record);
   st.rank = static_cast<int>(record.rank);
+  st.swapper = record.swapper;
   publish(self, "empty", [](fbs::WorkerStatusT&) {});
   st.engines = std::move(engines);
   st.done = std::make_shared<completion_queue>(caf::actor_cast<caf::weak_actor_ptr>(self));

@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include "actors/train/rank_engine.hpp"
+#include "actors/train/swap_folder.hpp"
 #include "apps/bench/told.hpp"
 #include "apps/swap/rates.hpp"
 #include "gpu/back_end.hpp"
@@ -99,6 +100,10 @@ class trainer {
     TROUPE_TRY(device, gpu::open_device(o.device));
     o.threads = device->facts().threads;
     out->options_ = o;
+    if (o.shape.where.any_on_disk()) {
+      TROUPE_TRY(opened, train::open_swap_alone(o));
+      o.swap = std::move(opened);
+    }
     TROUPE_TRY(engine, w == way::sync ? serial_engine::make(o) : train::rank_engine::make(o));
     out->engine_ = std::move(engine);
     told<status> built;

@@ -58,6 +58,7 @@ result<std::unique_ptr<swapper>> swapper::make(parameter_store& store, const res
   TROUPE_TRY(made, io::swap_io::make(out->options_.io));
   out->io_ = std::move(made);
   TROUPE_CHECK(out->make_files());
+  out->make_order();
   TROUPE_CHECK(out->make_slots());
   TROUPE_CHECK(out->make_streams());
   return out;
@@ -66,13 +67,9 @@ result<std::unique_ptr<swapper>> swapper::make(parameter_store& store, const res
 swapper::~swapper() = default;
 
 status swapper::make_files() {
-  int weight_frames = 0, grad_frames = 0;
   for (int c = 0; c < store_.chunk_count(); ++c) {
     auto& state = chunks_.emplace_back();
-    const auto home = where_.of(c);
-    weight_frames = std::max(weight_frames, home.weight_frame + 1);
-    grad_frames = std::max(grad_frames, home.grad_frame + 1);
-    if (!home.state_on_disk) continue;
+    if (!on_disk(c)) continue;
     state.layout = swap_layout(store_.slice(c), where_, store_.options().compute);
     TROUPE_CHECK(make_file(c));
     // Room that is reserved reads as zeros: what moments are before the first update.
@@ -86,10 +83,26 @@ status swapper::make_files() {
     state.sums.weights.resize(static_cast<size_t>(state.layout.groups()));
     state.next_sums = state.sums;
   }
-  // Behind the shared frames, one for each chunk that has its own.
-  weight_frames_.resize(static_cast<size_t>(weight_frames) + chunks_.size());
-  grad_frames_.resize(static_cast<size_t>(grad_frames) + chunks_.size());
   return {};
+}
+
+void swapper::make_order() {
+  std::vector<chunk_place> places;
+  for (int c = 0; c < store_.chunk_count(); ++c) {
+    const auto home = where_.of(c);
+    places.push_back({on_disk(c), home.weight_frame, home.grad_frame, at(c).layout.groups()});
+  }
+  order_.emplace(std::move(places), where_.groups_in_memory);
+  using kind = chunk_point::kind;
+  const auto make = [&](kind what, int count) {
+    events_[static_cast<size_t>(what)].resize(static_cast<size_t>(count));
+  };
+  for (const auto one : {kind::computed, kind::weights_read}) make(one, 1);
+  for (const auto of_frame : {kind::weights_ready, kind::weights_free, kind::gradient_free})
+    make(of_frame, order_->frames(of_frame));
+  for (const auto of_slot : {kind::group_read, kind::group_updated, kind::slot_free})
+    make(of_slot, order_->slots());
+  for (const auto of_chunk : {kind::arrived, kind::written}) make(of_chunk, order_->chunks());
 }
 
 status swapper::make_file(int chunk) {
@@ -169,18 +182,43 @@ status swapper::make_streams() {
 
 // -- what streams do ------------------------------------------------------------------------------
 
-swapper::frame& swapper::weights_of(int chunk) {
-  const int shared = where_.of(chunk).weight_frame;
-  const auto first_own = weight_frames_.size() - chunks_.size();
-  return weight_frames_[shared >= 0 ? static_cast<size_t>(shared)
-                                    : first_own + static_cast<size_t>(chunk)];
+event_ptr& swapper::event(const chunk_point& p) {
+  return events_[static_cast<size_t>(p.what)][static_cast<size_t>(p.index)];
 }
 
-swapper::frame& swapper::gradient_of(int chunk) {
-  const int shared = where_.of(chunk).grad_frame;
-  const auto first_own = grad_frames_.size() - chunks_.size();
-  return grad_frames_[shared >= 0 ? static_cast<size_t>(shared)
-                                  : first_own + static_cast<size_t>(chunk)];
+stream& swapper::lane(chunk_lane on, stream* compute) {
+  switch (on) {
+    case chunk_lane::weights_in:
+      return *weights_in_;
+    case chunk_lane::state_in:
+      return *state_in_;
+    case chunk_lane::update:
+      return *update_;
+    case chunk_lane::state_out:
+      return *state_out_;
+    default:
+      return *compute;
+  }
+}
+
+/// Enqueues an operation, of which `work` is what the policy knows nothing of.
+void swapper::carry_out(const chunk_op& op, stream* compute,
+                        const std::function<void(stream&)>& work) {
+  auto& s = lane(op.on, compute);
+  for (const auto& point : op.behind)
+    if (point) s.wait(event(*point));
+  if (op.behind_readers >= 0) store_.await_readers(s, op.behind_readers);
+  if (op.behind_readers == chunk_op::every_chunk)
+    for (int c = 0; c < store_.chunk_count(); ++c)
+      if (on_disk(c)) store_.await_readers(s, c);
+  if (work) work(s);
+  if (!op.marks) return;
+  const auto marked = s.record();
+  if (op.marks->index == chunk_point::all)
+    for (auto& e : events_[static_cast<size_t>(op.marks->what)]) e = marked;
+  else
+    event(*op.marks) = marked;
+  if (op.marks->what == chunk_point::kind::arrived) store_.weights_arrive(op.marks->index, marked);
 }
 
 swapper::arrays swapper::in_slot(const slot& s, const chunk_state& c, bool on_host) const {
@@ -213,19 +251,21 @@ void swapper::note(const status& s) {
 }
 
 void swapper::fetch_weights(stream& s, int chunk) {
-  if (where_.of(chunk).weight_frame < 0) return;
-  auto& f = weights_of(chunk);
-  if (f.occupant != chunk) {
-    weights_in_->wait(f.free);             // SWP-2
-    weights_in_->wait(at(chunk).written);  // SWP-3
-    enqueue(*weights_in_, swap_op::read_weights, chunk, weights_read_bytes(at(chunk).layout),
-            [&] { bring_weights(chunk); });
-    f.occupant = chunk;
-    f.ready = weights_in_->record();
+  for (const auto& op : order_->fetch_weights(chunk)) {
+    if (op.what == chunk_act::read_weights) {
+      bring(op);
+    } else if (const auto& ready = event(*op.behind[0]); !ready->done()) {
+      const auto wait = [&] { carry_out(op, &s); };
+      options_.around_wait ? options_.around_wait(s, chunk, wait) : wait();
+    }
   }
-  if (f.ready->done()) return;
-  const auto wait = [&] { s.wait(f.ready); };
-  options_.around_wait ? options_.around_wait(s, wait) : wait();
+}
+
+void swapper::bring(const chunk_op& op) {
+  carry_out(op, nullptr, [&](stream& s) {
+    enqueue(s, swap_op::read_weights, op.chunk, weights_read_bytes(at(op.chunk).layout),
+            [&] { bring_weights(op.chunk); });
+  });
 }
 
 /// Into their frame, or their own memory.
@@ -239,91 +279,66 @@ void swapper::bring_weights(int chunk) {
 }
 
 void swapper::release_weights(stream& s, int chunk) {
-  if (where_.of(chunk).weight_frame >= 0) weights_of(chunk).free = s.record();
+  for (const auto& op : order_->release_weights(chunk)) carry_out(op, &s);
 }
 
 void swapper::fetch_gradient(stream& s, int chunk) {
-  s.wait(gradient_of(chunk).free);
+  for (const auto& op : order_->fetch_gradient(chunk)) carry_out(op, &s);
 }
 
 void swapper::await_state(stream& s, int chunk) {
-  if (on_disk(chunk)) s.wait(at(chunk).written);
+  for (const auto& op : order_->await_state(chunk)) carry_out(op, &s);
 }
 
 void swapper::drop_gradient(stream& compute, int chunk) {
   compute.zero(store_.grad(chunk), store_.bytes(chunk, part::grad));
-  gradient_of(chunk).free = compute.record();
+  for (const auto& op : order_->drop_gradient(chunk)) carry_out(op, &compute);
 }
 
 void swapper::update(stream& compute, optimizer& rule, int chunk, float lr, int64_t step,
                      counts when) {
-  auto& c = at(chunk);
   assert(when == counts::at_once || where_.speculates);
-  update_->wait(compute.record());
-  const bool zero = std::exchange(c.moments_are_zero, false);
-  if (when == counts::once_settled) c.moments_were_zero = zero;
-  for (int g = 0; g < c.layout.groups(); ++g) {
-    auto& s = slots_[next_slot_++ % slots_.size()];
-    state_in_->wait(s.free);                 // SWP-1
-    if (g == 0) state_in_->wait(c.written);  // SWP-3
-    enqueue(*state_in_, swap_op::read_state, chunk, c.layout.group_bytes(),
-            [&] { read_group(s, chunk, g, zero); });
-    update_->wait(state_in_->record());
-    enqueue(*update_, swap_op::update, chunk, 0,
-            [&] { update_group(s, rule, chunk, g, lr, step, when); });
-    state_out_->wait(update_->record());
-    if (g == 0 && when == counts::at_once) store_.await_readers(*state_out_, chunk);  // SWP-4
-    enqueue(*state_out_, swap_op::write_state, chunk, swap_slot_bytes(c.layout),
-            [&] { write_group(s, chunk, g, when); });
-    s.free = state_out_->record();
-  }
-  c.written = state_out_->record();
-  const auto updated = update_->record();
-  gradient_of(chunk).free = updated;  // SWP-2
-  if (where_.of(chunk).weight_frame < 0)
-    store_.weights_arrive(chunk, updated);
-  else if (auto& f = weights_of(chunk); f.occupant == chunk)
-    f.occupant = -1;  // the frame has the weights before
+  const auto& layout = at(chunk).layout;
+  for (const auto& op : order_->update(chunk, when))
+    carry_out(op, &compute, [&](stream& s) {
+      if (op.what == chunk_act::read_state)
+        enqueue(s, swap_op::read_state, chunk, layout.group_bytes(), [&] { read_group(op); });
+      else if (op.what == chunk_act::update)
+        enqueue(s, swap_op::update, chunk, 0, [&] { update_group(op, rule, lr, step); });
+      else if (op.what == chunk_act::write_state)
+        enqueue(s, swap_op::write_state, chunk, swap_slot_bytes(layout), [&] { write_group(op); });
+    });
   store_.weights_changed(chunk);
 }
 
 void swapper::settle(stream& compute, std::function<bool()> hold) {
-  state_out_->wait(compute.record());
-  for (int c = 0; c < store_.chunk_count(); ++c)
-    if (on_disk(c)) store_.await_readers(*state_out_, c);  // SWP-4
-  task(*state_out_, [this, hold = std::move(hold)] { return hold() ? take_updates() : status{}; });
-  state_out_->notify([this](const status& state) { note(state); });
-  const event_ptr settled = state_out_->record();
-  for (int c = 0; c < store_.chunk_count(); ++c)
-    if (on_disk(c)) at(c).written = settled;
+  for (const auto& op : order_->settle())
+    carry_out(op, &compute, [&](stream& s) {
+      if (op.what != chunk_act::settle) return;
+      task(s, [this, hold] { return hold() ? take_updates() : status{}; });
+      s.notify([this](const status& state) { note(state); });
+    });
 }
 
 void swapper::were_dropped() {
-  for (int chunk = 0; chunk < store_.chunk_count(); ++chunk) {
-    if (!on_disk(chunk)) continue;
-    auto& c = at(chunk);
-    c.moments_are_zero = c.moments_were_zero;
-    if (where_.of(chunk).weight_frame >= 0) continue;  // read when they are needed
-    weights_in_->wait(c.written);
-    enqueue(*weights_in_, swap_op::read_weights, chunk, weights_read_bytes(c.layout),
-            [&] { bring_weights(chunk); });
-    store_.weights_arrive(chunk, weights_in_->record());
-    store_.weights_changed(chunk);
+  for (const auto& op : order_->dropped()) {
+    bring(op);
+    store_.weights_changed(op.chunk);
   }
 }
 
-void swapper::read_group(const slot& s, int chunk, int group, bool moments_are_zero) {
-  task(*state_in_, [this, &s, chunk, group, moments_are_zero] {
-    return read_state(s, chunk, group, moments_are_zero);
-  });
+void swapper::read_group(const chunk_op& op) {
+  const auto& s = slot_of(op);
+  task(*state_in_,
+       [this, &s, op] { return read_state(s, op.chunk, op.group, op.moments_are_zero); });
   if (s.on_device.data() != nullptr)
-    state_in_->copy(s.on_device.data(), s.host, at(chunk).layout.group_bytes());
+    state_in_->copy(s.on_device.data(), s.host, at(op.chunk).layout.group_bytes());
 }
 
-void swapper::update_group(const slot& s, optimizer& rule, int chunk, int group, float lr,
-                           int64_t step, counts when) {
+void swapper::update_group(const chunk_op& op, optimizer& rule, float lr, int64_t step) {
+  const int chunk = op.chunk, group = op.group;
   const auto& c = at(chunk);
-  const auto memory = in_slot(s, c, false);
+  const auto memory = in_slot(slot_of(op), c, false);
   const bool separate = c.layout.has_weights();
   float* master = memory.state(state_part::master);
   optimizer::piece p;
@@ -335,7 +350,7 @@ void swapper::update_group(const slot& s, optimizer& rule, int chunk, int group,
   p.m = memory.state(state_part::exp_avg);
   p.v = memory.state(state_part::exp_avg_sq);
   p.weight = separate ? static_cast<void*>(memory.weights()) : master;
-  p.clipped = when == counts::at_once;
+  p.clipped = op.when == counts::at_once;
   rule.step(*update_, p, lr, step);
   if (where_.of(chunk).weight_frame >= 0) return;
   const auto size = size_of(store_.options().compute);  // RES-1: a copy that is kept current
@@ -344,11 +359,12 @@ void swapper::update_group(const slot& s, optimizer& rule, int chunk, int group,
       p.weight, static_cast<size_t>(p.count) * size);
 }
 
-void swapper::write_group(const slot& s, int chunk, int group, counts when) {
-  const auto& c = at(chunk);
+void swapper::write_group(const chunk_op& op) {
+  const auto& c = at(op.chunk);
+  const auto& s = slot_of(op);
   if (s.on_device.data() != nullptr)
     state_out_->copy(s.host, s.on_device.data(), swap_slot_bytes(c.layout));
-  task(*state_out_, [this, &s, chunk, group, when] { return write_state(s, chunk, group, when); });
+  task(*state_out_, [this, &s, op] { return write_state(s, op.chunk, op.group, op.when); });
 }
 
 // -- on their threads -----------------------------------------------------------------------------
@@ -398,7 +414,7 @@ status swapper::read_state(const slot& s, int chunk, int group, bool moments_are
 status swapper::write_state(const slot& s, int chunk, int group, counts when) {
   auto& c = at(chunk);
   const bool settled = when == counts::at_once;
-  if (c.kept && !c.next.there()) TROUPE_CHECK(take_for_good());
+  if (c.versions.kept() && !c.next.there()) TROUPE_CHECK(take_for_good());
   const auto memory = in_slot(s, c, true);
   const auto used = static_cast<size_t>(c.layout.count(group));
   auto& sums = settled ? c.sums : c.next_sums;
@@ -408,7 +424,8 @@ status swapper::write_state(const slot& s, int chunk, int group, counts when) {
     sums.state[static_cast<size_t>(group)][static_cast<size_t>(which)] =
         io::crc32c({begin, memory.array_bytes});
   }
-  const auto into = c.kept || !settled ? c.next.id : c.state.id;  // SWP-7, SWP-9
+  const bool next = c.versions.target(when) == chunk_versions::file::next;  // SWP-7, SWP-9
+  const auto into = next ? c.next.id : c.state.id;
   std::array<range, 2> both{
       range{into, c.layout.group_offset(group), {s.host, c.layout.group_bytes()}}, {}};
   const auto weights = c.layout.weights_array_bytes();
@@ -422,14 +439,14 @@ status swapper::write_state(const slot& s, int chunk, int group, counts when) {
   }
   if (settled) ++c.writes;
   TROUPE_CHECK(io_->write(std::span(both).first(weights > 0 ? 2 : 1), s.owner));
-  return settled && c.kept && group + 1 == c.layout.groups() ? take_over(c) : status{};
+  return c.versions.taken_over(when, group + 1 == c.layout.groups()) ? take_over(c) : status{};
 }
 
 /// SWP-9.
 status swapper::take_updates() {
   for (auto& c : chunks_) {
     if (!c.state.there()) continue;
-    if (c.kept)
+    if (c.versions.kept())
       TROUPE_CHECK(take_over(c));
     else
       std::swap(c.state, c.next);
@@ -468,9 +485,8 @@ status swapper::read_weights(int chunk, std::byte* into, const std::shared_ptr<v
 
 /// A slot that no stream uses.
 swapper::slot& swapper::quiet_slot() {
-  auto& s = slots_.front();
-  if (s.free) s.free->wait_on_host();
-  return s;
+  if (const auto& free = event({chunk_point::kind::slot_free, 0})) free->wait_on_host();
+  return slots_.front();
 }
 
 /// The array that the quiet slot begins with.
@@ -486,8 +502,8 @@ status swapper::write_array(int chunk, int group, state_part which) {
 }
 
 status swapper::zero_moments(int chunk) {
-  auto& c = at(chunk);
-  if (!std::exchange(c.moments_are_zero, false)) return {};
+  const auto& c = at(chunk);
+  if (!order_->moments_set(chunk)) return {};
   for (int g = 0; g < c.layout.groups(); ++g) {
     std::memset(quiet_slot().host, 0, c.layout.array_bytes());
     for (const auto which : {state_part::exp_avg, state_part::exp_avg_sq})
@@ -496,18 +512,18 @@ status swapper::zero_moments(int chunk) {
   return {};
 }
 
-void swapper::await_quiet(const chunk_state& c) const {
-  if (c.written) c.written->wait_on_host();
+void swapper::await_quiet(int chunk) {
+  if (const auto& written = event({chunk_point::kind::written, chunk})) written->wait_on_host();
   if (keeping_) keeping_->wait_on_host();
 }
 
 status swapper::write(int chunk, part which, const value_source& values) {
   auto& c = at(chunk);
-  await_quiet(c);
+  await_quiet(chunk);
   TROUPE_CHECK(make_version(c, c.state));
-  if (c.kept) TROUPE_CHECK(own_again(chunk));  // SWP-7
+  if (c.versions.kept()) TROUPE_CHECK(own_again(chunk));  // SWP-7
   if (which != part::master) TROUPE_CHECK(zero_moments(chunk));
-  if (auto& f = weights_of(chunk); which == part::master && f.occupant == chunk) f.occupant = -1;
+  if (which == part::master) order_->masters_set(chunk);
   const auto& slice = store_.slice(chunk);
   for (int g = 0; g < c.layout.groups(); ++g) {
     auto* into = reinterpret_cast<float*>(quiet_slot().host);
@@ -551,9 +567,9 @@ status swapper::read(int chunk, part which, int64_t first, int64_t count, float*
 }
 
 status swapper::publish(int chunk, int64_t after) {
-  auto& c = at(chunk);
-  await_quiet(c);
-  if (auto& f = weights_of(chunk); f.occupant == chunk) f.occupant = -1;
+  const auto& c = at(chunk);
+  await_quiet(chunk);
+  order_->masters_set(chunk);
   for (int g = 0; g < c.layout.groups(); ++g) TROUPE_CHECK(publish_group(chunk, g, after));
   return {};
 }

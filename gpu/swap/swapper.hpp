@@ -17,7 +17,8 @@
 //
 // Order is made by events alone; nobody who enqueues waits (DEV-1). The order in which streams are
 // given work is that of the step, which is known; how far reading runs ahead is how many frames and
-// slots there are.
+// slots there are. What waits for what is chunk_policy's; here it becomes events of streams, memory
+// and files.
 //
 // Nothing is stale: forward of the next step waits, chunk by chunk, for the write behind the
 // update. Results have the bits of training in memory: the same kernels on the same numbers, which
@@ -64,6 +65,7 @@
 #include "gpu/optim/optimizer.hpp"
 #include "gpu/store/residency.hpp"
 #include "gpu/store/store.hpp"
+#include "gpu/swap/chunk_policy.hpp"
 #include "io/swap/chunk_shard.hpp"
 #include "io/swap/swap_io.hpp"
 
@@ -91,7 +93,7 @@ struct swap_options {
                      const std::function<void()>& enqueue)>
       around = {};
   /// The same around what makes a stream wait for weights that are on their way.
-  std::function<void(stream& s, const std::function<void()>& wait)> around_wait = {};
+  std::function<void(stream& s, int chunk, const std::function<void()>& wait)> around_wait = {};
 };
 
 /// What of a chunk's file was not what was written there.
@@ -121,9 +123,6 @@ struct keep_order {
   uint32_t rank = 0;
   bool last = false;  ///< nothing is updated behind it: room for other files is not needed
 };
-
-/// When an update counts.
-enum class counts : uint8_t { at_once, once_settled };
 
 class swapper final : public chunk_mover {
  public:
@@ -195,21 +194,11 @@ class swapper final : public chunk_mover {
     named_file spare;                  ///< behind a checkpoint's where `next` is behind updates
     named_file weights, next_weights;  ///< not there where the masters are the weights
     uint64_t tail_bytes = 0;           ///< room for a shard's end
-    /// A checkpoint has the file (SWP-7); state_out_'s thread's, as the next one.
-    bool kept = false;
+    chunk_versions versions;           ///< state_out_'s thread's (SWP-7), as the next member
     std::optional<kept_shard> as;  ///< what it is there, where this process has written its end
     file_sums sums, next_sums;
     std::vector<std::vector<parameter_span>> spans;  ///< by group
-    bool moments_are_zero = true;   ///< the file's were never written; the enqueuing thread's
-    bool moments_were_zero = true;  ///< before updates that are to be settled; the same
-    event_ptr written;
     std::atomic<uint64_t> writes{0};  ///< of groups
-  };
-  /// Memory for one chunk's weights or gradient.
-  struct frame {
-    int occupant = -1;
-    event_ptr ready;  ///< the occupant is there
-    event_ptr free;   ///< nobody uses it any more
   };
   /// Memory for one group's state.
   struct slot {
@@ -217,7 +206,6 @@ class swapper final : public chunk_mover {
     std::byte* host = nullptr;
     std::shared_ptr<void> pinned;
     buffer on_device;  ///< where the host cannot address the device
-    event_ptr free;
   };
   /// Where the arrays of a group lie in a slot.
   struct arrays {
@@ -248,18 +236,22 @@ class swapper final : public chunk_mover {
   /// Checkpoints have a file for it. Of a tied table's copy they have the first stage's.
   bool is_kept(int chunk) const { return on_disk(chunk) && !store_.info(chunk).tied_copy; }
   chunk_state& at(int chunk) { return chunks_[static_cast<size_t>(chunk)]; }
-  frame& weights_of(int chunk);
-  frame& gradient_of(int chunk);
+  void make_order();
+  event_ptr& event(const chunk_point& p);
+  stream& lane(chunk_lane on, stream* compute);
+  void carry_out(const chunk_op& op, stream* compute,
+                 const std::function<void(stream&)>& work = {});
+  void bring(const chunk_op& op);
   arrays in_slot(const slot& s, const chunk_state& c, bool on_host) const;
   void enqueue(stream& s, swap_op kind, int chunk, uint64_t bytes,
                const std::function<void()>& work);
   void task(stream& s, std::function<status()> work);
   void note(const status& s);
 
-  void read_group(const slot& s, int chunk, int group, bool moments_are_zero);
-  void update_group(const slot& s, optimizer& rule, int chunk, int group, float lr, int64_t step,
-                    counts when);
-  void write_group(const slot& s, int chunk, int group, counts when);
+  const slot& slot_of(const chunk_op& op) const { return slots_[static_cast<size_t>(op.slot)]; }
+  void read_group(const chunk_op& op);
+  void update_group(const chunk_op& op, optimizer& rule, float lr, int64_t step);
+  void write_group(const chunk_op& op);
   status read_state(const slot& s, int chunk, int group, bool moments_are_zero);
   status write_state(const slot& s, int chunk, int group, counts when);
   status read_weights(int chunk, std::byte* into, const std::shared_ptr<void>& owner);
@@ -272,7 +264,7 @@ class swapper final : public chunk_mover {
   status publish_group(int chunk, int group, int64_t after);
   status publish_slot(int chunk, int group, int64_t after);
   slot& quiet_slot();
-  void await_quiet(const chunk_state& c) const;
+  void await_quiet(int chunk);
 
   result<std::vector<io::checkpoint::chunk_shard>> keep_now(const keep_order& order);
   /// The file that only steps behind a checkpoint need.
@@ -301,9 +293,9 @@ class swapper final : public chunk_mover {
   swap_options options_;
   std::shared_ptr<io::swap_io> io_;
   std::deque<chunk_state> chunks_;
-  std::vector<frame> weight_frames_, grad_frames_;
+  std::optional<chunk_policy> order_;                             ///< the enqueuing thread's
+  std::array<std::vector<event_ptr>, chunk_point_kinds> events_;  ///< by point; the same
   std::vector<slot> slots_;
-  size_t next_slot_ = 0;
   event_ptr keeping_;  ///< behind the last checkpoint that took files
   slot weight_twin_;   ///< of a weight frame, where the host cannot address the device
   std::atomic<bool> failed_{false};

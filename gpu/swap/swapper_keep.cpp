@@ -31,18 +31,16 @@ using range = io::swap_io::range;
 void swapper::keep(keep_order order, kept done) {
   using shards = result<std::vector<cp::chunk_shard>>;
   auto out = std::make_shared<shards>(error{errc::cancelled, "the swap folder has failed before"});
-  // An earlier checkpoint's file may be copied here: reads of it come before, later ones behind.
-  state_out_->wait(weights_in_->record());
-  for (int c = 0; c < store_.chunk_count(); ++c)
-    if (on_disk(c)) store_.await_readers(*state_out_, c);
-  state_out_->host_task([this, out, order = std::move(order)]() -> status {
-    if (!failed_) *out = keep_now(order);
-    return {};  // SWP-8
-  });
-  state_out_->notify([out, done = std::move(done)](const status&) { done(*out); });
-  keeping_ = state_out_->record();
-  for (int c = 0; c < store_.chunk_count(); ++c)
-    if (on_disk(c)) at(c).written = keeping_;
+  for (const auto& op : order_->keep())
+    carry_out(op, nullptr, [&](stream& s) {
+      if (op.what != chunk_act::keep) return;
+      s.host_task([this, out, order]() -> status {
+        if (!failed_) *out = keep_now(order);
+        return {};  // SWP-8
+      });
+      s.notify([out, done](const status&) { done(*out); });
+    });
+  keeping_ = event({chunk_point::kind::written, 0});
 }
 
 result<std::vector<cp::chunk_shard>> swapper::keep_now(const keep_order& order) {
@@ -52,7 +50,7 @@ result<std::vector<cp::chunk_shard>> swapper::keep_now(const keep_order& order) 
     const auto& as = at(c).as;
     const bool tried_again = as && as->step == order.head.step && as->epoch == order.head.epoch;
     // Not updated since: a step was passed over.
-    if (at(c).kept && !tried_again) TROUPE_CHECK(own_again(c));
+    if (at(c).versions.kept() && !tried_again) TROUPE_CHECK(own_again(c));
   }
   TROUPE_CHECK(make_room(order.last));
   TROUPE_CHECK(io_->change([&](io::disk& d) -> status {
@@ -68,7 +66,7 @@ result<std::vector<cp::chunk_shard>> swapper::keep_now(const keep_order& order) 
   }
   for (const auto& shard : out) {
     auto& c = at(static_cast<int>(shard.chunk));
-    c.kept = true;
+    c.versions.keep();
     c.as = kept_shard{order.head.step, order.head.epoch, shard};
   }
   return out;
@@ -84,7 +82,7 @@ status swapper::make_room(bool last) {
   }();
   if (outcome) return {};
   const bool needed =
-      std::any_of(chunks_.begin(), chunks_.end(), [](const auto& c) { return c.kept; });
+      std::any_of(chunks_.begin(), chunks_.end(), [](const auto& c) { return c.versions.kept(); });
   if (!needed) drop_room();
   return outcome.error().within("room for the steps behind a checkpoint");
 }
@@ -114,7 +112,7 @@ void swapper::drop_room() {
 
 result<cp::chunk_shard> swapper::keep_chunk(int chunk, const keep_order& order) {
   auto& c = at(chunk);
-  if (c.kept) {  // with this end
+  if (c.versions.kept()) {  // with this end
     TROUPE_CHECK(link_chunk(chunk, order));
     return c.as->facts;
   }
@@ -191,8 +189,8 @@ bool swapper::adopt(int chunk, const std::filesystem::path& shard, const cp::fil
                     const std::stop_token& ending) {
   auto& c = at(chunk);
   if (options_.job.empty() || !options_.verify) return false;
-  await_quiet(c);
-  if (c.kept || behind_checkpoint(c).there()) return false;
+  await_quiet(chunk);
+  if (c.versions.kept() || behind_checkpoint(c).there()) return false;
   const bool only = !c.state.there();  // it will be written in place: SWP-10
   if (only && entry.bytes != c.layout.state_bytes() + c.tail_bytes) return false;
   std::vector<io::group_sums> sums(c.sums.state.size());
@@ -241,10 +239,10 @@ status swapper::take_file(int chunk, const std::filesystem::path& shard, io::fil
   if (!named) return named;
   behind.id = std::exchange(c.state.id, file);
   c.sums.state = sums;
-  c.kept = true;
-  c.moments_are_zero = false;
+  c.versions.keep();
+  order_->moments_set(chunk);
+  order_->masters_set(chunk);
   ++c.writes;
-  if (auto& f = weights_of(chunk); f.occupant == chunk) f.occupant = -1;
   return {};
 }
 
@@ -252,7 +250,7 @@ status swapper::take_file(int chunk, const std::filesystem::path& shard, io::fil
 status swapper::take_for_good() {
   constexpr uint64_t own_names = 2;  // here, and in the checkpoint
   for (const auto& c : chunks_) {
-    if (!c.kept) continue;
+    if (!c.versions.kept()) continue;
     if (c.as || !options_.give_up) return state_given_away();
     TROUPE_CHECK(io_->change([&c](io::disk& d) -> status {
       TROUPE_TRY(names, d.names_of(c.state.name));
@@ -261,7 +259,7 @@ status swapper::take_for_good() {
     }));
   }
   TROUPE_CHECK(std::exchange(options_.give_up, {})());
-  for (auto& c : chunks_) c.kept = false;
+  for (auto& c : chunks_) c.versions.own();
   return {};
 }
 
@@ -313,7 +311,7 @@ status swapper::take_over(chunk_state& c) {
   });
   if (!renamed) return renamed;
   c.state.id = std::exchange(c.next.id, std::exchange(c.spare.id, io::file_id::none));
-  c.kept = false;
+  c.versions.own();
   c.as.reset();
   return {};
 }

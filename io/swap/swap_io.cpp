@@ -134,6 +134,11 @@ swap_io_facts swap_io::facts() const {
   return facts_;
 }
 
+void swap_io::tell_under_way() {
+  std::lock_guard lock(mutex_);
+  facts_.under_way = disk_->under_way();
+}
+
 // -- the thread -----------------------------------------------------------------------------------
 
 void swap_io::work(beginning& begun) {
@@ -150,7 +155,9 @@ void swap_io::work(beginning& begun) {
   }
   while (await_calls()) {
     start_pieces();
+    tell_under_way();
     for (auto& c : disk_->wait(1, look_again)) answer(std::move(c));
+    tell_under_way();
   }
   const auto until = disk_->now() + last_patience;
   while (disk_->under_way() > 0 && disk_->now() < until)

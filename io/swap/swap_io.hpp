@@ -47,6 +47,7 @@ struct swap_io_options {
 struct swap_io_facts {
   uint64_t read_bytes = 0;
   uint64_t written_bytes = 0;
+  uint64_t under_way = 0;               ///< operations that the disk has now
   std::vector<std::string> notes = {};  ///< of the disk: what is less than asked for
   bool operator==(const swap_io_facts&) const = default;
 };
@@ -101,6 +102,7 @@ class swap_io {
   status move(disk_op op, std::span<const range> what, const std::shared_ptr<void>& owner);
   status submit(const call_ptr& c);
   void start_pieces();
+  void tell_under_way();
   void change_names(call& c);
   void start_sync(call& c, uint64_t id);
   void start_piece(call& c, uint64_t id);

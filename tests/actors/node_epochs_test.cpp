@@ -30,6 +30,35 @@ TEST_CASE("NOD-2: node: suspended, it ends all of its ranks and takes others in 
   CHECK(f.ends->empty());
 }
 
+TEST_CASE(
+    "NOD-10: node: beside the worker of a rank that swaps is a swapper, which ends behind it") {
+  scripted_node f;
+  auto w = scripted_node::welcome();
+  auto job = config::parse(w.config_toml, "the job of the test");
+  REQUIRE(job);
+  job->swap.dir = "nowhere";
+  w.config_toml = config::to_toml(*job);
+  f.join(w);
+  REQUIRE(f.assigned(scripted_node::ranks_of({0, 1})));
+  for (const char* there : {"swapper/0", "swapper/1"}) CHECK(f.living(there));
+  REQUIRE(f.coordinator.answer_of<fbs::Suspended>(
+      f.coordinator.ask(f.target, make_msg<fbs::Suspend>(f.context_of(node_epoch + 1)))));
+  for (const char* gone : {"worker/0", "worker/1", "swapper/0", "swapper/1"})
+    CHECK_FALSE(f.living(gone));
+  CHECK(f.ends->empty());
+  REQUIRE(f.assigned(scripted_node::ranks_of({1}), node_epoch + 1));
+  f.end(f.living("swapper/1"), {errc::io, "no drive"});
+  CHECK(f.ended().code == errc::io);
+}
+
+TEST_CASE("node: where all is in memory there is no swapper") {
+  scripted_node f;
+  f.join();
+  REQUIRE(f.assigned(scripted_node::ranks_of({0})));
+  CHECK(f.living("worker/0"));
+  CHECK_FALSE(f.living("swapper/0"));
+}
+
 TEST_CASE("NOD-4: node: a process that has lost its device ends instead of beginning an epoch") {
   scripted_node f;
   f.join();

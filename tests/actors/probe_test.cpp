@@ -69,3 +69,51 @@ TEST_CASE("probe: whom a transfer waits for is told beside what the device compu
   CHECK(p.stats->view().waits.empty());
   CHECK(p.state() == "backward");
 }
+
+TEST_CASE("PRB-2: what moves to and from a drive is the swapper's, and so is a wait for it") {
+  actor_registry registry;
+  const auto stats = registry.add(0), swapper = registry.add(0);
+  swapper->set_path("swapper/0");
+  recorder records;
+  stats_probe p{*stats, records, grid_rank{{1, 1, 1}, 0}, swapper};
+  const auto swap = [&] { return *swapper->view().values.swapper; };
+  const engine_probe::operation read{pipeline_op::read_state, 17, 300};
+  const engine_probe::operation written{pipeline_op::write_chunk, 18, 500};
+  const engine_probe::operation weights{pipeline_op::read_weights, 4, 40};
+
+  p.begin({pipeline_op::backward, 2});
+  const auto token = p.begin(read);
+  CHECK(stats->view().state == "backward");
+  CHECK(swapper->view().state == "read");
+  CHECK(swap().read_chunk == 17);
+  const auto other = p.begin(written);
+  CHECK(swapper->view().state == "write");
+  CHECK(swap().write_chunk == 18);
+  p.end(written, other, 1, 2);
+  CHECK(swapper->view().state == "read");
+  CHECK(swap().write_chunk == -1);
+  CHECK(swap().written_bytes == 500);
+  p.end(read, token, 1, 2);
+  CHECK(swapper->view().state == "ready");
+  CHECK(swap().read_bytes == 300);
+  CHECK(stats->view().state == "backward");
+
+  const auto what_waits = [&](int64_t chunk) {
+    p.waits(pipeline_op::await_weights, chunk, 64);
+    CHECK(stats->view().state == "await_weights");
+    const auto waits = stats->view().waits;
+    REQUIRE(waits.size() == 1);
+    CHECK(waits[0].whom == "swapper/0");
+    p.goes_on();
+    CHECK(stats->view().waits.empty());
+    CHECK(stats->view().state == "backward");
+    return waits[0].what;
+  };
+  CHECK(what_waits(4) == "chunk 4 (not begun, 64 operations under way)");
+  p.begin(weights);
+  CHECK(what_waits(4) == "chunk 4 (read, 64 operations under way)");
+  p.begin({pipeline_op::write_chunk, 4, 500});
+  CHECK(what_waits(4) == "chunk 4 (write, 64 operations under way)");  // its read is behind that
+  p.waits(pipeline_op::await_copies);
+  CHECK(stats->view().waits.empty());
+}

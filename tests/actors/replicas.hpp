@@ -13,6 +13,7 @@
 #include <doctest/doctest.h>
 
 #include "actors/train/rank_engine.hpp"
+#include "actors/train/swap_folder.hpp"
 
 namespace troupe::train::test {
 
@@ -85,7 +86,12 @@ struct replicas {
   std::vector<std::unique_ptr<rank_engine>> ranks;
 
   using maker = std::function<result<std::unique_ptr<rank_engine>>(const engine_options&)>;
-  static result<std::unique_ptr<rank_engine>> plain(const engine_options& o) {
+  /// With a swap folder of its own where its options ask for one.
+  static result<std::unique_ptr<rank_engine>> plain(engine_options o) {
+    if (o.shape.where.any_on_disk() && !o.swap_dir.empty()) {
+      TROUPE_TRY(opened, open_swap_alone(o));
+      o.swap = std::move(opened);
+    }
     return rank_engine::make(o);
   }
 

@@ -51,7 +51,7 @@ replicas saving_engine(const scratch& dir, gpu::dtype type, home where,
     if (where == home::two_versions) o.swap_clip = gpu::clip_way::speculate;
     if (where == home::both)
       for (size_t c = 0; c < 3; ++c) o.shape.where.chunks[c] = {};
-    return rank_engine::make(o);
+    return replicas::plain(o);
   });
 }
 

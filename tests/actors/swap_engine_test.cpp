@@ -74,7 +74,7 @@ replicas engine_where(const swapped_job& job, const settle_where& where) {
   return replicas(1, gpu::optimizer_step_args::rule::adamw, job.type, [&](engine_options o) {
     o = swap_engine_options(std::move(o), job);
     where(o);
-    return rank_engine::make(o);
+    return replicas::plain(o);
   });
 }
 
@@ -273,11 +273,11 @@ TEST_CASE("ENG-11 RES-4: replicas whose state lies on drives train as those in m
             o = swap_engine_options(std::move(o), {.type = type, .clip_norm = clip});
             o.shape.micro_batch = batch / ranks;
             o.shape.replica = place;
-            if (!on_drives) return rank_engine::make(o);
+            if (!on_drives) return replicas::plain(o);
             o.swap_dir = dir.path;
             o.shape.where = gpu::least_residency(o.model, o.shape, steps_of(o));
             o.shape.where.group_elements = 2048;
-            return rank_engine::make(o);
+            return replicas::plain(o);
           });
           swapped_outcome out;
           out.losses = all.steps(4);
@@ -322,11 +322,11 @@ TEST_CASE("a swap folder goes with its engine, and is no other process's meanwhi
     replicas one(1, gpu::optimizer_step_args::rule::adamw, job.type, [&](engine_options o) {
       o = swap_engine_options(std::move(o), job);
       least_memory(dir.path)(o);
-      return rank_engine::make(o);
+      return replicas::plain(o);
     });
     CHECK(there());
     // Another process of the same rank does not get the folder.
-    auto second = swap_folder::make(dir.path, "", 0);
+    auto second = swap_folder::make({.dir = dir.path, .job = "", .rank = 0});
     REQUIRE_FALSE(second);
     CHECK(second.error().is(io::folder_in_use));
   }

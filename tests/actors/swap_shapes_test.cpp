@@ -121,7 +121,7 @@ void trains_within_its_plan(const shape_draw& d) {
     const auto settled = settle_swap(o, job);
     REQUIRE_MESSAGE(settled, (settled ? "" : render(settled.error())));
     budget = o.process_bytes;
-    return rank_engine::make(o);
+    return replicas::plain(o);
   });
   for (int64_t step = 1; step <= 2; ++step) {
     if (d.by_layer) {

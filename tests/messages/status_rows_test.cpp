@@ -78,7 +78,8 @@ std::string kind_shown(std::unique_ptr<T> fbs::StatusValuesT::*) {
 
 bool only_numbers_something(std::string_view name) {
   return name.ends_with("step") || name.ends_with("rank") || name.ends_with("number") ||
-         name == "saving" || name == "rule" || name == "promised" || name.starts_with("epoch");
+         name.ends_with("_chunk") || name == "saving" || name == "rule" || name == "promised" ||
+         name.starts_with("epoch");
 }
 
 void check_units(const status_value::table& rows) {

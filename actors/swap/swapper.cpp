@@ -1,0 +1,62 @@
+// A folder's begin and end.
+#include "actors/swap/swapper.hpp"
+
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "actors/base/context.hpp"
+#include "messages/text.hpp"
+
+namespace troupe::swap {
+
+namespace {
+
+caf::result<msg<fbs::SwapOpened>> open(swapper_pointer self, const msg<fbs::OpenSwap>& m) {
+  auto& st = self->state;
+  if (st.home) return to_caf(swap_is_open(st.rank));
+  publish(self, "opening");
+  train::swap_request wanted;
+  wanted.dir = text_of(m->directory());
+  wanted.job = text_of(m->job());
+  wanted.rank = static_cast<int>(st.rank);
+  wanted.file_bytes = m->file_bytes();
+  wanted.checkpoints = text_of(m->checkpoint_directory());
+  wanted.consume = m->consume();
+  auto made = st.engines->open_swap(wanted);
+  if (!made) {
+    publish(self, "failed");
+    return to_caf(made.error());
+  }
+  st.home = std::move(*made);
+  const auto opened = st.home->opened();
+  publish(self, "ready", [&](fbs::SwapperStatusT& s) {
+    s.directory = opened.files.string();
+    s.links = opened.links;
+    s.free_bytes = opened.free_bytes;
+  });
+  return make_msg<fbs::SwapOpened>(context_of(*self, m.header()), [&](fbs::SwapOpenedT& out) {
+    out.directory = opened.files.string();
+    out.links = opened.links;
+    out.consumes = opened.consumes;
+    out.free_bytes = opened.free_bytes;
+  });
+}
+
+}  // namespace
+
+swapper_actor::behavior_type swapper(swapper_pointer self, const train::spawn_record& record,
+                                     std::shared_ptr<train::engine_maker> engines) {
+  guard_mailbox(self);
+  introduce(self, fmt::format("swapper/{}", record.rank), record.epoch);
+  auto& st = self->state;
+  st.rank = record.rank;
+  st.engines = std::move(engines);
+  publish(self, "empty", [](fbs::SwapperStatusT&) {});
+  return {
+      status_handler(self),
+      [self](const msg<fbs::OpenSwap>& m) { return open(self, m); },
+  };
+}
+
+}  // namespace troupe::swap

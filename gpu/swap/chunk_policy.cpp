@@ -1,0 +1,188 @@
+// The order of a step, as operations: see chunk_policy.hpp.
+#include "gpu/swap/chunk_policy.hpp"
+
+#include <algorithm>
+#include <cassert>
+#include <utility>
+
+namespace troupe::gpu {
+
+namespace {
+
+using kind = chunk_point::kind;
+using lane = chunk_lane;
+
+chunk_op on_lane(lane on, chunk_act what = chunk_act::none, int chunk = chunk_op::no_chunk) {
+  chunk_op out;
+  out.on = on;
+  out.what = what;
+  out.chunk = chunk;
+  return out;
+}
+
+chunk_op marking(lane on, chunk_point point) {
+  auto out = on_lane(on);
+  out.marks = point;
+  return out;
+}
+
+chunk_op waiting(chunk_point point) {
+  auto out = on_lane(lane::compute);
+  out.behind[0] = point;
+  return out;
+}
+
+}  // namespace
+
+chunk_policy::chunk_policy(std::vector<chunk_place> chunks, int slots) : slots_(slots) {
+  assert(slots >= 1);
+  for (const auto& c : chunks) {
+    shared_weights_ = std::max(shared_weights_, c.weight_frame + 1);
+    shared_grads_ = std::max(shared_grads_, c.grad_frame + 1);
+    chunks_.push_back({c});
+  }
+  occupants_.assign(static_cast<size_t>(shared_weights_), -1);
+}
+
+int chunk_policy::frames(chunk_point::kind what) const {
+  return (what == kind::gradient_free ? shared_grads_ : shared_weights_) + chunks();
+}
+
+int chunk_policy::weight_frame(int chunk) const {
+  const int shared = at(chunk).place.weight_frame;
+  return shared >= 0 ? shared : shared_weights_ + chunk;
+}
+
+int chunk_policy::grad_frame(int chunk) const {
+  const int shared = at(chunk).place.grad_frame;
+  return shared >= 0 ? shared : shared_grads_ + chunk;
+}
+
+/// CHP-4.
+int chunk_policy::take_slot() {
+  const int out = next_slot_;
+  next_slot_ = (next_slot_ + 1) % slots_;
+  return out;
+}
+
+void chunk_policy::forget_weights(int chunk) {
+  if (!shares_weights(chunk)) return;
+  auto& occupant = occupants_[static_cast<size_t>(weight_frame(chunk))];
+  if (occupant == chunk) occupant = -1;
+}
+
+chunk_policy::ops chunk_policy::fetch_weights(int chunk) {
+  ops out;
+  if (!shares_weights(chunk)) return out;
+  const int frame = weight_frame(chunk);
+  if (std::exchange(occupants_[static_cast<size_t>(frame)], chunk) != chunk) {
+    auto read = on_lane(lane::weights_in, chunk_act::read_weights, chunk);
+    read.behind[0] = {kind::weights_free, frame};  // CHP-3
+    read.behind[1] = {kind::written, chunk};       // CHP-1
+    read.marks = {kind::weights_ready, frame};
+    out.push_back(read);
+  }
+  out.push_back(waiting({kind::weights_ready, frame}));
+  out.back().chunk = chunk;
+  return out;
+}
+
+chunk_policy::ops chunk_policy::release_weights(int chunk) {
+  if (!shares_weights(chunk)) return {};
+  return {marking(lane::compute, {kind::weights_free, weight_frame(chunk)})};
+}
+
+chunk_policy::ops chunk_policy::fetch_gradient(int chunk) {
+  return {waiting({kind::gradient_free, grad_frame(chunk)})};  // CHP-3
+}
+
+chunk_policy::ops chunk_policy::drop_gradient(int chunk) {
+  return {marking(lane::compute, {kind::gradient_free, grad_frame(chunk)})};
+}
+
+chunk_policy::ops chunk_policy::await_state(int chunk) {
+  if (!at(chunk).place.on_disk) return {};
+  return {waiting({kind::written, chunk})};
+}
+
+chunk_policy::ops chunk_policy::update(int chunk, counts when) {
+  auto& c = at(chunk);
+  const bool zero = std::exchange(c.moments_are_zero, false);
+  if (when == counts::once_settled) c.moments_were_zero = zero;
+  ops out{marking(lane::compute, {kind::computed})};
+  for (int g = 0; g < c.place.groups; ++g) {
+    chunk_op group = on_lane(lane::state_in, chunk_act::read_state, chunk);
+    group.group = g;
+    group.slot = take_slot();
+    group.moments_are_zero = zero;
+    group.when = when;
+    update_group(out, group);
+  }
+  out.push_back(marking(lane::state_out, {kind::written, chunk}));
+  out.push_back(marking(lane::update, {kind::gradient_free, grad_frame(chunk)}));
+  if (!shares_weights(chunk)) out.push_back(marking(lane::update, {kind::arrived, chunk}));
+  forget_weights(chunk);  // the frame has those before
+  return out;
+}
+
+/// From a drive through a slot back to it.
+void chunk_policy::update_group(ops& out, chunk_op group) const {
+  const bool first = group.group == 0;  // what it waits for, the others are behind
+  auto& read = out.emplace_back(group);
+  read.behind[0] = {kind::slot_free, group.slot};            // CHP-3
+  if (first) read.behind[1] = {kind::written, group.chunk};  // CHP-1
+  read.marks = {kind::group_read, group.slot};
+  auto& update = out.emplace_back(group);
+  update.on = lane::update;
+  update.what = chunk_act::update;
+  update.behind[0] = {kind::group_read, group.slot};  // CHP-2
+  if (first) update.behind[1] = {kind::computed};     // CHP-2
+  update.marks = {kind::group_updated, group.slot};
+  auto& write = out.emplace_back(group);
+  write.on = lane::state_out;
+  write.what = chunk_act::write_state;
+  write.behind[0] = {kind::group_updated, group.slot};                             // CHP-2
+  if (first && group.when == counts::at_once) write.behind_readers = group.chunk;  // CHP-5
+  write.marks = {kind::slot_free, group.slot};
+}
+
+chunk_policy::ops chunk_policy::settle() {
+  auto settled = on_lane(lane::state_out, chunk_act::settle);
+  settled.behind[0] = {kind::computed};
+  settled.behind_readers = chunk_op::every_chunk;  // CHP-5
+  settled.marks = {kind::written, chunk_point::all};
+  return {marking(lane::compute, {kind::computed}), settled};
+}
+
+chunk_policy::ops chunk_policy::dropped() {
+  ops out;
+  for (int chunk = 0; chunk < chunks(); ++chunk) {
+    auto& c = at(chunk);
+    if (!c.place.on_disk) continue;
+    c.moments_are_zero = c.moments_were_zero;
+    if (shares_weights(chunk)) continue;  // read when they are needed
+    auto back = on_lane(lane::weights_in, chunk_act::read_weights, chunk);
+    back.behind[0] = {kind::written, chunk};  // CHP-1
+    back.marks = {kind::arrived, chunk};
+    out.push_back(back);
+  }
+  return out;
+}
+
+chunk_policy::ops chunk_policy::keep() {
+  auto kept = on_lane(lane::state_out, chunk_act::keep);
+  kept.behind[0] = {kind::weights_read};  // it may copy what an earlier checkpoint has
+  kept.behind_readers = chunk_op::every_chunk;
+  kept.marks = {kind::written, chunk_point::all};
+  return {marking(lane::weights_in, {kind::weights_read}), kept};
+}
+
+void chunk_policy::masters_set(int chunk) {
+  forget_weights(chunk);
+}
+
+bool chunk_policy::moments_set(int chunk) {
+  return std::exchange(at(chunk).moments_are_zero, false);
+}
+
+}  // namespace troupe::gpu

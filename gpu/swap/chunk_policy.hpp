@@ -1,0 +1,176 @@
+// In which order the chunks of a stage move between a drive and memory: which operation waits for
+// which, what memory it has meanwhile, and which of a chunk's files it is for.
+//
+// Pure: it knows no stream, no disk and no byte. Who asks it (swapper.hpp) carries out what it
+// answers, operation by operation, and keeps an event for each point that one marks. So the order
+// can be tried against every pace that streams and disks may have, without either
+// (tests/gpu/chunk_policy_test.cpp).
+//
+// An operation is in the queue of its lane, behind all that was there before, and waits for points
+// besides. A point stands for the operation that marked it last; one that was never marked is
+// waited for by nobody.
+//
+// Invariants; SWP numbers are the swapper's
+//   CHP-1  Weights and state of a chunk are read behind the last write of all of it (SWP-3).
+//   CHP-2  A group is updated behind its read and its gradient, written behind its update (SWP-1).
+//   CHP-3  Memory takes something else behind the last operation that uses what is in it: a slot
+//          behind its write, a frame of weights behind their last use, a gradient's behind the
+//          update that took it (SWP-1, SWP-2).
+//   CHP-4  There are as many slots as there were: each takes its turn, whatever is updated, kept or
+//          dropped.
+//   CHP-5  What a checkpoint reads or has is not written: an update waits for the readers, and goes
+//          into another file where a checkpoint has this one (SWP-4, SWP-7).
+//   CHP-6  Updates that may be dropped go into a file that nobody reads until they count (SWP-9).
+//   CHP-7  When all is done, every chunk's file is of its last update that counts.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+namespace troupe::gpu {
+
+/// When an update counts.
+enum class counts : uint8_t { at_once, once_settled };
+
+/// A queue of operations, each begun when the one before it is over.
+enum class chunk_lane : uint8_t { compute, weights_in, state_in, update, state_out };
+
+enum class chunk_act : uint8_t {
+  none,  ///< waits and marks alone
+  read_weights,
+  read_state,
+  update,
+  write_state,
+  settle,  ///< updates count, or are dropped
+  keep,    ///< a checkpoint takes the files
+};
+
+/// What an operation marks and others wait for.
+struct chunk_point {
+  enum class kind : uint8_t {
+    computed,       ///< what the compute lane had
+    weights_read,   ///< what weights_in had
+    weights_ready,  ///< a frame has its weights; by frame
+    weights_free,   ///< nobody uses them any more; by frame
+    arrived,        ///< weights in memory of their own are the chunk's; by chunk
+    gradient_free,  ///< a gradient's frame is zero; by frame
+    group_read,     ///< by slot
+    group_updated,  ///< by slot
+    slot_free,      ///< what was in it is written; by slot
+    written,        ///< all that was enqueued for a chunk's files; by chunk
+  };
+  static constexpr int all = -1;  ///< of `written`: every chunk
+
+  kind what = kind::computed;
+  int index = 0;
+  bool operator==(const chunk_point&) const = default;
+};
+inline constexpr size_t chunk_point_kinds = 10;
+
+/// One operation.
+struct chunk_op {
+  static constexpr int every_chunk = -1, no_chunk = -2;
+
+  chunk_lane on = chunk_lane::compute;
+  chunk_act what = chunk_act::none;
+  int chunk = no_chunk, group = 0, slot = 0;
+  bool moments_are_zero = false;  ///< read_state: those of the file were never written
+  counts when = counts::at_once;  ///< update, write_state
+  std::array<std::optional<chunk_point>, 2> behind = {};
+  int behind_readers = no_chunk;  ///< checkpoints that read this chunk, or every_chunk
+  std::optional<chunk_point> marks = {};
+};
+
+/// Where a chunk lives, and in how many groups.
+struct chunk_place {
+  bool on_disk = false;
+  int weight_frame = -1;  ///< shared with others of that number; -1: its own
+  int grad_frame = -1;
+  int groups = 0;
+};
+
+class chunk_policy {
+ public:
+  using ops = std::vector<chunk_op>;
+
+  /// `slots` >= 1 groups are in memory at once.
+  chunk_policy(std::vector<chunk_place> chunks, int slots);
+
+  /// The compute lane uses the chunk's weights from here on, and up to here.
+  ops fetch_weights(int chunk);
+  ops release_weights(int chunk);
+  /// It makes the chunk's gradient from here on; it leaves it, zeroed.
+  ops fetch_gradient(int chunk);
+  ops drop_gradient(int chunk);
+  /// It waits for all that is written of the chunk.
+  ops await_state(int chunk);
+  /// The chunk is updated behind what the compute lane has: its gradient.
+  ops update(int chunk, counts when);
+  /// Updates that were to be settled count, or are dropped, behind what the compute lane has now;
+  /// that may be past the next step's norm by then.
+  ops settle();
+  /// They were: weights in memory of their own are brought back.
+  ops dropped();
+  /// A checkpoint takes the files behind the updates so far.
+  ops keep();
+
+  /// A chunk that is quiet has other masters; or moments: its file's are written then.
+  void masters_set(int chunk);
+  /// True the first time, where the file's moments were never written.
+  bool moments_set(int chunk);
+
+  int chunks() const { return static_cast<int>(chunks_.size()); }
+  /// Frames of weights, of gradients: shared ones, then one for each chunk.
+  int frames(chunk_point::kind what) const;
+  int slots() const { return slots_; }
+  int weight_frame(int chunk) const;
+  int grad_frame(int chunk) const;
+
+ private:
+  struct state {
+    chunk_place place;
+    bool moments_are_zero = true;
+    bool moments_were_zero = true;  ///< before updates that are to be settled
+  };
+
+  state& at(int chunk) { return chunks_[static_cast<size_t>(chunk)]; }
+  const state& at(int chunk) const { return chunks_[static_cast<size_t>(chunk)]; }
+  bool shares_weights(int chunk) const { return at(chunk).place.weight_frame >= 0; }
+  int take_slot();
+  void forget_weights(int chunk);
+  void update_group(ops& out, chunk_op group) const;
+
+  std::vector<state> chunks_;
+  int shared_weights_ = 0, shared_grads_ = 0;
+  std::vector<int> occupants_;  ///< of frames of weights; -1: none
+  int slots_;
+  int next_slot_ = 0;
+};
+
+/// Which of a chunk's files is which, as the lane that writes them knows it.
+class chunk_versions {
+ public:
+  enum class file : uint8_t { own, next };
+
+  /// A checkpoint has the chunk's file.
+  bool kept() const { return kept_; }
+  void keep() { kept_ = true; }
+  /// The chunk has a file that is its alone: the next one took its name, or the checkpoint is gone.
+  void own() { kept_ = false; }
+
+  /// CHP-5, CHP-6.
+  file target(counts when) const {
+    return kept_ || when == counts::once_settled ? file::next : file::own;
+  }
+  /// Behind a write of the chunk's last group, the next file takes its name.
+  bool taken_over(counts when, bool last_group) const {
+    return when == counts::at_once && kept_ && last_group;
+  }
+
+ private:
+  bool kept_ = false;
+};
+
+}  // namespace troupe::gpu

@@ -1,0 +1,204 @@
+// The swapper: when its folder is made and goes, what it answers and shows; and the worker before
+// it, which has no engine until the folder is there.
+#include "actors/swap/swapper.hpp"
+
+#include <filesystem>
+#include <memory>
+
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include "actors/train/swap_folder.hpp"
+#include "io/config/load.hpp"
+#include "tests/actors/scripted_worker.hpp"
+#include "tests/errors.hpp"
+#include "tests/io/scratch.hpp"
+
+using namespace troupe;
+using namespace troupe::train;
+using troupe::train::test::engine_script;
+using troupe::train::test::scripted_engines;
+using troupe::train::test::worker_calls;
+
+namespace {
+
+constexpr uint32_t swap_epoch = 4;
+
+/// Engines that are scripted, on a real folder.
+class engines_on_drive : public scripted_engines {
+ public:
+  using scripted_engines::scripted_engines;
+  result<std::unique_ptr<swap_home>> open_swap(const swap_request& r) override {
+    TROUPE_TRY(made, swap_folder::make(r));
+    return std::unique_ptr<swap_home>(std::move(made));
+  }
+};
+
+struct scripted_swapper : troupe::test::actor_fixture {
+  scratch dir;
+  std::shared_ptr<engine_script> script = std::make_shared<engine_script>();
+  troupe::test::partner owner = make_partner("worker");
+  swapper_actor target;
+
+  scripted_swapper() : actor_fixture(swap_epoch) {
+    spawn_record record{swap_epoch};
+    record.rank = 2;
+    target = spawn(swap::swapper, record, std::make_shared<engines_on_drive>(script));
+  }
+  result<msg<fbs::SwapOpened>> open(const std::filesystem::path& at) {
+    return owner.answer_of<fbs::SwapOpened>(
+        owner.ask(target, make_msg<fbs::OpenSwap>(context_of(swap_epoch), [&](auto& o) {
+                    o.directory = at.string();
+                    o.job = "tale";
+                    o.file_bytes = 4096;
+                    o.checkpoint_directory = (dir / "checkpoints").string();
+                  })));
+  }
+  fbs::StatusT status() {
+    const auto answer =
+        owner.answer_of<fbs::Status>(owner.ask(target, make_msg<fbs::StatusRequest>()));
+    REQUIRE(answer);
+    return answer->unpack();
+  }
+};
+
+/// A worker that swaps, between a scripted stage, engine and swapper.
+struct swapping_worker : troupe::test::actor_fixture {
+  scratch dir;
+  std::shared_ptr<engine_script> script = std::make_shared<engine_script>();
+  troupe::test::partner stage = make_partner("stage"), swapper = make_partner("swapper");
+  worker_actor target;
+  uint64_t asked = 0;
+
+  explicit swapping_worker(bool with_swapper = true) : actor_fixture(swap_epoch) {
+    spawn_record record{swap_epoch, 0};
+    if (with_swapper) record.swapper = swapper.as<swapper_actor>();
+    target = spawn(train::worker, record, std::make_shared<scripted_engines>(script));
+  }
+  /// At the least memory that its job can be trained with.
+  std::string job() const {
+    const auto text = [&](int64_t bytes) {
+      return fmt::format(
+          "[job]\noutput = \"out\"\nname = \"tale\"\n"
+          "[model]\nlayers = 6\nheads = 1\nhidden = 512\nvocab = 300\n"
+          "[data]\npath = \"x\"\n"
+          "[train]\nsteps = 4\nbatch = 2\nmicro_batch = 2\nseq_len = 8\n"
+          "[checkpoint]\nring_bytes = 16777216\ndir = \"{}\"\n"
+          "[swap]\ndir = \"{}\"\nhost_bytes = {}\n",
+          (dir / "checkpoints").string(), (dir / "swap").string(), bytes);
+    };
+    const auto any = config::parse(text(1), "a job that swaps");
+    REQUIRE_MESSAGE(any, (any ? "" : render(any.error())));
+    const auto model = model_of(*any);
+    REQUIRE(model);
+    const auto o = options_of(*any, *model, {{1, 1, 1}, 0}, {0, 6}, 1);
+    return text(static_cast<int64_t>(swap_floor_bytes(*any, o)));
+  }
+  void build() {
+    asked = stage.ask(target, make_msg<fbs::BuildStage>(context_of(swap_epoch), [&](auto& b) {
+                        b.data_ranks = b.pipeline_ranks = 1;
+                        b.last_layer = 6;
+                        b.threads = 1;
+                        b.config_toml = job();
+                      }));
+  }
+  std::string refusal() const {
+    const auto a = stage.answer_of<fbs::StageReady>(asked);
+    return a ? "" : a.error().message;
+  }
+};
+
+}  // namespace
+
+TEST_CASE("SWA-1: swapper: it has its folder from OpenSwap to its end") {
+  scripted_swapper f;
+  CHECK(f.status().state == "empty");
+  CHECK(f.status().values->swapper->read_chunk == -1);
+  const auto opened = f.open(f.dir / "swap");
+  REQUIRE(opened);
+  const auto answer = opened->unpack();
+  CHECK(answer.directory == (f.dir / "swap/tale-rank-00002/files").string());
+  CHECK(std::filesystem::is_directory(answer.directory));
+  CHECK(answer.links);
+  CHECK_FALSE(answer.consumes);
+  CHECK(answer.free_bytes > 0);
+  const auto s = f.status();
+  CHECK(s.actor == "swapper/2");
+  CHECK(s.state == "ready");
+  CHECK(s.values->swapper->directory == answer.directory);
+  CHECK(s.values->swapper->links);
+  CHECK(s.values->swapper->free_bytes == answer.free_bytes);
+
+  const auto again = f.open(f.dir / "swap");
+  REQUIRE_FALSE(again);
+  CHECK(again.error() == swap::swap_is_open(2));
+  CHECK(std::filesystem::is_directory(answer.directory));
+
+  caf::anon_send_exit(f.target, caf::exit_reason::user_shutdown);
+  f.settle();
+  CHECK(std::filesystem::is_empty(f.dir / "swap"));
+}
+
+TEST_CASE("SWA-2: swapper: a folder that cannot be made is answered, and another one can be") {
+  scripted_swapper f;
+  const auto refused = f.open("/proc/swap");
+  REQUIRE_FALSE(refused);
+  CHECK(f.status().state == "failed");
+  CHECK(f.open(f.dir / "swap"));
+  CHECK(f.status().state == "ready");
+}
+
+TEST_CASE("worker: a rank that swaps has its folder before it has an engine") {
+  swapping_worker f;
+  f.build();
+  CHECK(f.script->made.empty());
+  const auto order = f.swapper.take<fbs::OpenSwap>();
+  CHECK(order->directory()->str() == (f.dir / "swap").string());
+  CHECK(order->job()->str() == "tale");
+  CHECK(order->checkpoint_directory()->str() == (f.dir / "checkpoints").string());
+  CHECK(order->file_bytes() > 0);
+  CHECK_FALSE(order->consume());
+  order.answer<fbs::SwapOpened>([](auto& o) {
+    o.directory = "/drive/files";
+    o.links = true;
+    o.free_bytes = 77;
+  });
+  REQUIRE(f.script->made.size() == 1);
+  const auto& place = f.script->made[0].swap;
+  CHECK(place.files == "/drive/files");
+  CHECK(place.links);
+  CHECK_FALSE(place.consumes);
+  CHECK(place.free_bytes == 77);
+  f.script->complete("build");
+  f.settle();
+  CHECK(f.stage.answer_of<fbs::StageReady>(f.asked));
+}
+
+TEST_CASE("worker: what its swapper refuses is its own refusal, and no engine is made") {
+  swapping_worker f;
+  f.build();
+  f.swapper.take<fbs::OpenSwap>().refuse({errc::io, "no such drive"});
+  CHECK(f.refusal() == "no such drive");
+  CHECK(f.script->made.empty());
+  swapping_worker alone(false);
+  alone.build();
+  CHECK(alone.refusal() == "a rank that swaps has no swapper beside it");
+  CHECK(alone.script->made.empty());
+}
+
+TEST_CASE("worker: a folder that comes behind another BuildStage is not its engine's") {
+  swapping_worker f;
+  f.build();
+  const auto first = f.asked;
+  const auto order = f.swapper.take<fbs::OpenSwap>();
+  f.build();
+  order.answer<fbs::SwapOpened>([](auto& o) { o.directory = "/drive/old"; });
+  CHECK(f.script->made.empty());
+  const auto answer = f.stage.answer_of<fbs::StageReady>(first);
+  REQUIRE_FALSE(answer);
+  CHECK(answer.error().code == errc::cancelled);
+  f.swapper.take<fbs::OpenSwap>().answer<fbs::SwapOpened>(
+      [](auto& o) { o.directory = "/drive/new"; });
+  REQUIRE(f.script->made.size() == 1);
+  CHECK(f.script->made[0].swap.files == "/drive/new");
+}
