@@ -18,9 +18,9 @@ namespace troupe::train {
 
 status rank_engine::open_swap(gpu::stage_model& model) {
   const auto on_disk = gpu::plan_stage(options_.model, options_.shape).on_disk;
-  const auto room = swap_room_of(options_.swap_dir, on_disk, {}, options_.job);
+  const auto room = swap_room_of(options_.swap_dirs.front(), on_disk, {}, options_.job);
   consumes_ = options_.swap_consume && room && room->must_consume();
-  TROUPE_TRY(folder, swap_folder::make(options_.swap_dir, options_.job, options_.at.rank));
+  TROUPE_TRY(folder, swap_folder::make(options_.swap_dirs.front(), options_.job, options_.at.rank));
   swap_folder_.emplace(std::move(folder));
   gpu::swap_options o;
   o.folder = swap_folder_->files();
@@ -30,6 +30,15 @@ status rank_engine::open_swap(gpu::stage_model& model) {
   o.files_later = consumes_;
   if (consumes_) o.give_up = [this] { return give_up_restored(); };
   o.failed = [this](const status& s) { note_failure(s); };
+  o.patience = options_.swap_patience;
+  o.ending = ending_.get_token();
+  o.notice = options_.on_notice;
+  o.waits = [this] {  // looking for room is an operation that ends: who does that is not stuck
+    if (probe_ == nullptr) return;
+    const engine_probe::operation op{pipeline_op::write_chunk, -1};
+    const double now = now_ms();
+    probe_->end(op, probe_->begin(op), now, now);
+  };
   o.around = [this](gpu::stream& s, gpu::swap_op kind, int chunk, uint64_t bytes,
                     const std::function<void()>& enqueue) {
     constexpr std::array kinds{pipeline_op::read_weights, pipeline_op::read_state,

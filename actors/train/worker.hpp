@@ -30,6 +30,7 @@ struct worker_state {
   uint64_t builds = 0;     ///< begun; the last one is the engine's
   bool built = false;
   int64_t batch_slots = 0;             ///< of the loader; 0: none is attached
+  stage_actor stage;                   ///< that has it built
   std::unique_ptr<stats_probe> probe;  ///< outlives the engine
   std::unique_ptr<train::engine> engine;
 
