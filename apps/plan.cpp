@@ -4,6 +4,7 @@
 #include <memory>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
 #include "actors/health/spares_policy.hpp"
@@ -42,8 +43,8 @@ swap_plan swap_plan_of(const train::job_plan& plan, bool measures) {
   if (!out.forecast) return out;
   if (plan.job.cluster.launch == config::launch_mode::local) {
     const auto needs = train::swap_needs_of(plan);
-    if (const auto room = train::swap_room_of(plan.job.swap.dir, needs.bytes, needs.checkpoints,
-                                              plan.job.job.name))
+    if (const auto room = train::swap_room_of(plan.job.swap.dir.front(), needs.bytes,
+                                              needs.checkpoints, plan.job.job.name))
       out.room = *room;
   }
   if (!measures) return out;
@@ -170,14 +171,14 @@ std::string swap_text(const train::job_plan& plan, const std::vector<train::plan
     return fmt::format(
         "all of it fits into swap.host_bytes = {}: {} is not used; the least that this job could "
         "have is {}\n",
-        bytes_text(static_cast<uint64_t>(swap.host_bytes)), swap.dir,
+        bytes_text(static_cast<uint64_t>(swap.host_bytes)), fmt::join(swap.dir, ", "),
         bytes_text(train::swap_floor_bytes(plan, train::threads_here(plan.job.cluster))));
   uint64_t on_disk = 0, on_its_way = 0;
   for (const auto& s : stages) on_disk += s.bytes.on_disk, on_its_way += s.bytes.swap_slots;
   auto out = fmt::format(
       "{} live in {}, {} of them in memory on their way; a process has swap.host_bytes = {}, of "
       "which {} are for itself, its data, its checkpoints and what operations need\n",
-      bytes_text(on_disk), swap.dir, bytes_text(on_its_way),
+      bytes_text(on_disk), fmt::join(swap.dir, ", "), bytes_text(on_its_way),
       bytes_text(static_cast<uint64_t>(swap.host_bytes)),
       bytes_text(swapped.forecast->overhead_bytes));
   if (const auto& room = swapped.room)

@@ -113,10 +113,12 @@ void check_swap_room(const readiness& r, train::findings& found) {
   if (job.cluster.launch != config::launch_mode::local) return;
   const auto needs = train::swap_needs_of(*r.plan);
   if (needs.bytes == 0) return;
-  auto fits = train::check_swap_room(job.swap.dir, needs.bytes, needs.checkpoints, job.job.name);
+  auto fits =
+      train::check_swap_room(job.swap.dir.front(), needs.bytes, needs.checkpoints, job.job.name);
   if (fits) return;
-  const auto room = train::swap_room_of(job.swap.dir, needs.bytes, needs.checkpoints, job.job.name);
-  if (!room || !r.resume || !fits_by_consuming(*room, job.swap.dir, r.resume->path))
+  const auto room =
+      train::swap_room_of(job.swap.dir.front(), needs.bytes, needs.checkpoints, job.job.name);
+  if (!room || !r.resume || !fits_by_consuming(*room, job.swap.dir.front(), r.resume->path))
     return found.refuse("swap.dir", fits.error());
   if (const auto held = io::checkpoint::holds_of(io::local_files(), r.resume->path); !held.empty())
     return found.refuse(

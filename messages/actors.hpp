@@ -92,7 +92,9 @@ using stage_actor = component_actor::extend<
     ask<fbs::Validate, fbs::ValidationDone>,
     // A neighbour has computed an activation or a gradient that this stage may fetch.
     tell<fbs::ActivationReady>, ask<fbs::SaveCheckpoint, fbs::Saved>, tell<fbs::CopyState>,
-    ask<fbs::FindCopies, fbs::CopiesFound>, ask<fbs::LoadCheckpoint, fbs::Loaded>>;
+    ask<fbs::FindCopies, fbs::CopiesFound>, ask<fbs::LoadCheckpoint, fbs::Loaded>,
+    // Passes on what its worker has to say to the person.
+    tell<fbs::Notice>>;
 
 /// Reads the meters of a machine. May block: it is detached.
 using meter_actor = component_actor::extend<

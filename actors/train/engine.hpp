@@ -76,19 +76,22 @@ struct engine_options {
   int keeper = -1;
   std::vector<int> keeps = {};
   /// Of chunks that shape.where has on disk: as the job says, and once it is opened.
-  std::filesystem::path swap_dir = {};
+  std::vector<std::filesystem::path> swap_dirs = {};
   opened_swap swap = {};
   bool swap_verify = true;
   /// Where the drive has no room for both, a restored checkpoint's files become the state, and it
   /// is removed.
   bool swap_consume = false;
   gpu::clip_way swap_clip = gpu::clip_way::automatic;
+  std::chrono::seconds swap_patience{600};  ///< for room, where a write has failed
   uint64_t process_bytes = 0;  ///< that its process may hold (memory_account); 0: no limit
   int64_t recheck_every = 0;  ///< steps from one rechecked layer to the next
   bool weights_follow = false;  ///< by load() or take_back(): build() makes none
   std::vector<config::drill_spec> drills = {};  ///< that this rank makes (drill_policy.hpp)
   /// Told from other threads whenever saver_facts() may have changed; must not wait.
   std::function<void()> on_save_progress = {};
+  /// Told from other threads what the person who started the run should know; must not wait.
+  std::function<void(const std::string&)> on_notice = {};
 
   /// Sequences of a step that this replica reads.
   int64_t rows() const noexcept { return at.grid.rows_each(batch); }

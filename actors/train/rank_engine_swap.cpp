@@ -27,6 +27,15 @@ status rank_engine::open_swap(gpu::stage_model& model) {
   o.files_later = place.consumes;
   if (place.consumes) o.give_up = [this] { return give_up_restored(); };
   o.failed = [this](const status& s) { note_failure(s); };
+  o.patience = options_.swap_patience;
+  o.ending = ending_.get_token();
+  o.notice = options_.on_notice;
+  o.waits = [this] {  // looking for room is an operation that ends: who does that is not stuck
+    if (probe_ == nullptr) return;
+    const engine_probe::operation op{pipeline_op::write_chunk, -1};
+    const double now = now_ms();
+    probe_->end(op, probe_->begin(op), now, now);
+  };
   o.around = [this](gpu::stream& s, gpu::swap_op kind, int chunk, uint64_t bytes,
                     const std::function<void()>& enqueue) {
     constexpr std::array kinds{pipeline_op::read_weights, pipeline_op::read_state,

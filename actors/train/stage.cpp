@@ -228,6 +228,7 @@ caf::error begin_pass(stage_pointer self, const message_header& cause, Fill&& fi
   st.now.emplace();
   ++st.passes;
   st.now->cause = cause;
+  st.now->run = caf::actor_cast<run_actor>(self->current_sender());
   fill(*st.now);
   show(self, st.now->train ? "training" : "validating");
   run_op(self, {pipeline_op::begin, 0, 0});
@@ -329,6 +330,9 @@ stage_actor::behavior_type stage(stage_pointer self, const spawn_record& record)
       [self](const msg<fbs::CopyState>& m) { self->send(self->state.worker, m); },
       pass_on<fbs::FindCopies, fbs::CopiesFound>(self),
       pass_on<fbs::LoadCheckpoint, fbs::Loaded>(self),
+      [self](const msg<fbs::Notice>& m) {
+        if (const auto& now = self->state.now; now && now->run) self->send(now->run, m);
+      },
   };
 }
 

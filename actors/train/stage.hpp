@@ -3,7 +3,8 @@
 // and answers the run.
 //
 // Messages: RunStep or Validate from the run; BatchRequest to the loader; RunOp and FinishStep to
-// the worker; ActivationReady to and from the neighbours.
+// the worker; ActivationReady to and from the neighbours; Notice from the worker, to the run whose
+// pass it is.
 //
 // Invariants
 //   STG-1  One pass (a step, or the batches of a validation) at a time; another request meanwhile
@@ -44,6 +45,7 @@ struct stage_pass {
   int outstanding = 0;      ///< operations given to the worker and not done
   bool batch_over = false;  ///< all of the batch's operations are given, another batch follows
   message_header cause;
+  run_actor run;  ///< that has ordered it
   std::optional<step_policy> policy;
   caf::typed_response_promise<msg<fbs::StepDone>> step_done;
   caf::typed_response_promise<msg<fbs::ValidationDone>> validation_done;

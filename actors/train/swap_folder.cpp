@@ -134,7 +134,7 @@ uint64_t room_for_versions(const config::job& job, const engine_options& options
   for (const auto& chunk : gpu::stage_chunks(options.model, options.shape))
     state += static_cast<uint64_t>(chunk.count) * io::state_parts * sizeof(float);
   const auto room =
-      swap_room_of(job.swap.dir, 0, checkpoints_beside(job, state, state), job.job.name);
+      swap_room_of(job.swap.dir.front(), 0, checkpoints_beside(job, state, state), job.job.name);
   if (!room || room->free_bytes <= room->checkpoint_bytes) return 0;
   return room->free_bytes - room->checkpoint_bytes;
 }
@@ -143,7 +143,8 @@ uint64_t room_for_versions(const config::job& job, const engine_options& options
 
 status settle_swap(engine_options& options, const config::job& job) {
   if (job.swap.dir.empty()) return {};
-  options.swap_dir = job.swap.dir;
+  options.swap_dirs.assign(job.swap.dir.begin(), job.swap.dir.end());
+  options.swap_patience = std::chrono::seconds(job.swap.patience_s);
   options.swap_verify = job.swap.verify;
   options.swap_consume = job.swap.consume;
   options.process_bytes = static_cast<uint64_t>(job.swap.host_bytes) -
@@ -238,7 +239,7 @@ result<std::unique_ptr<swap_folder>> swap_folder::make(const swap_request& reque
 }
 
 swap_request swap_request_of(const engine_options& o) {
-  return {o.swap_dir,          o.job,         o.at.rank, gpu::plan_stage(o.model, o.shape).on_disk,
+  return {o.swap_dirs.front(),          o.job,         o.at.rank, gpu::plan_stage(o.model, o.shape).on_disk,
           o.checkpoint_folder, o.swap_consume};
 }
 

@@ -127,6 +127,20 @@ std::function<void()> saver_watch(worker_pointer self) {
   };
 }
 
+/// Tells the stage, from the engine's threads.
+std::function<void(const std::string&)> notice_teller(worker_pointer self) {
+  return [self, box = self->state.done](const std::string& text) {
+    box->post([self, text] {
+      if (!self->state.stage) return;
+      self->send(self->state.stage,
+                 make_msg<fbs::Notice>(context_of(*self, self->epoch()), [&](auto& n) {
+                   n.level = fbs::NoticeLevel::warning;
+                   n.text = fmt::format("rank {}: {}", self->state.rank, text);
+                 }));
+    });
+  };
+}
+
 /// The engine is built.
 msg<fbs::StageReady> stage_ready(worker_pointer self, const message_header& cause) {
   auto& st = self->state;
@@ -238,8 +252,10 @@ caf::result<msg<fbs::StageReady>> build(worker_pointer self, const msg<fbs::Buil
   options.shared_devices = b.shared_devices();
   options.weights_follow = b.weights_follow();
   options.on_save_progress = saver_watch(self);
+  options.on_notice = notice_teller(self);
   options.copies = st.engines->copies();
   if (options.copies) options.copies->allow(static_cast<uint64_t>(job->checkpoint.memory.bytes));
+  st.stage = caf::actor_cast<stage_actor>(self->current_sender());
   ++st.builds;
   auto rp = self->make_response_promise<msg<fbs::StageReady>>();
   if (options.shape.where.any_on_disk())

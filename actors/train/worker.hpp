@@ -31,6 +31,7 @@ struct worker_state {
   bool built = false;
   int64_t batch_slots = 0;             ///< of the loader; 0: none is attached
   swapper_actor swapper;               ///< none where all is in memory
+  stage_actor stage;                   ///< that has it built
   std::unique_ptr<stats_probe> probe;  ///< outlives the engine
   std::unique_ptr<train::engine> engine;
 

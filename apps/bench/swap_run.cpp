@@ -91,7 +91,7 @@ class trainer {
     auto o = options_of(plan);
     TROUPE_TRY(where, residency_of(w, plan, o));
     o.shape.where = std::move(where);
-    o.swap_dir = plan.dir;
+    o.swap_dirs = {plan.dir};
     o.swap_verify = w != way::noverify;
     if (w == way::speculate) o.swap_clip = gpu::clip_way::speculate;
     o.job = std::string(to_string(w));

@@ -102,7 +102,7 @@ result<gpu::machine_rates> measure_rates(const train::job_plan& plan) {
                                    train::threads_here(plan.job.cluster));
   if (o.device != "host")
     return error{errc::unavailable, "rates are measured of the host's processors only"};
-  TROUPE_TRY(disk, io::calibrate(train::present_of(plan.job.swap.dir), {}));
+  TROUPE_TRY(disk, io::calibrate(train::present_of(plan.job.swap.dir.front()), {}));
   TROUPE_TRY(measured, measure_paces(o));
   const auto speed = best_so_far(measured);
   // Ranks have processors of their own, as far as there are some, and one drive.

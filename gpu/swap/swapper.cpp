@@ -247,6 +247,10 @@ void swapper::task(stream& s, std::function<status()> work) {
 
 void swapper::note(const status& s) {
   if (s || failed_.exchange(true)) return;
+  {
+    std::lock_guard lock(files_mutex_);
+    moved_.notify_all();
+  }
   if (options_.failed) options_.failed(s);
 }
 
@@ -373,6 +377,10 @@ void swapper::write_group(const chunk_op& op) {
 status swapper::check(const fs::path& file, int chunk, int group, std::string_view what,
                       std::span<const std::byte> bytes, uint64_t array_bytes, uint32_t sum) const {
   if (!options_.verify || array_sum(bytes, array_bytes) == sum) return {};
+  return damaged(file, chunk, group, what);
+}
+
+error swapper::damaged(const fs::path& file, int chunk, int group, std::string_view what) const {
   const auto& layout = chunks_[static_cast<size_t>(chunk)].layout;
   const int64_t first = store_.slice(chunk).first + layout.first(group);
   std::string_view tensor;
@@ -394,7 +402,6 @@ status swapper::read_state(const slot& s, int chunk, int group, bool moments_are
   const auto memory = in_slot(s, c, true);
   const int parts = moments_are_zero ? 1 : io::state_parts;
   const auto bytes = static_cast<size_t>(parts) * memory.array_bytes;
-  const range all{c.state.id, c.layout.group_offset(group), {s.host, bytes}};
   const auto sound = [&]() -> status {
     for (int p = 0; p < parts; ++p) {
       const auto which = all_parts[static_cast<size_t>(p)];
@@ -405,7 +412,13 @@ status swapper::read_state(const slot& s, int chunk, int group, bool moments_are
     }
     return {};
   };
-  TROUPE_CHECK(read_checked({&all, 1}, s.owner, sound));
+  for (;;) {
+    const auto file = state_file_of(c);
+    const range all{file, c.layout.group_offset(group), {s.host, bytes}};
+    const auto read = read_checked({&all, 1}, s.owner, sound);
+    if (read) break;
+    if (!await_moved(c, file)) return read;  // SWP-11
+  }
   std::memset(s.host + bytes, 0,
               (io::state_parts - static_cast<size_t>(parts)) * memory.array_bytes);
   return {};
@@ -425,20 +438,31 @@ status swapper::write_state(const slot& s, int chunk, int group, counts when) {
         io::crc32c({begin, memory.array_bytes});
   }
   const bool next = c.versions.target(when) == chunk_versions::file::next;  // SWP-7, SWP-9
-  const auto into = next ? c.next.id : c.state.id;
-  std::array<range, 2> both{
-      range{into, c.layout.group_offset(group), {s.host, c.layout.group_bytes()}}, {}};
+  auto* into = next ? &c.next : &c.state;
+  const auto groups = [&](bool in_place) { return in_place ? c.layout.groups() : group; };
+  std::array<target, 2> both{
+      target{chunk,
+             into,
+             false,
+             &sums,
+             groups(into == &c.state),
+             {into->id, c.layout.group_offset(group), {s.host, c.layout.group_bytes()}}},
+      {}};
   const auto weights = c.layout.weights_array_bytes();
   if (weights > 0) {
     auto* begin = memory.weights();
     std::memset(begin + used * 2, 0, weights - used * 2);
     sums.weights[static_cast<size_t>(group)] = io::crc32c({begin, weights});
-    both[1] = {settled ? c.weights.id : c.next_weights.id,
-               c.layout.weights_offset(group),
-               {begin, weights}};
+    auto* file = settled ? &c.weights : &c.next_weights;
+    both[1] = {chunk,
+               file,
+               true,
+               &sums,
+               groups(settled),
+               {file->id, c.layout.weights_offset(group), {begin, weights}}};
   }
   if (settled) ++c.writes;
-  TROUPE_CHECK(io_->write(std::span(both).first(weights > 0 ? 2 : 1), s.owner));
+  TROUPE_CHECK(put(std::span(both).first(weights > 0 ? 2 : 1), s.owner));
   return c.versions.taken_over(when, group + 1 == c.layout.groups()) ? take_over(c) : status{};
 }
 
@@ -497,8 +521,10 @@ status swapper::write_array(int chunk, int group, state_part which) {
   c.sums.state[static_cast<size_t>(group)][static_cast<size_t>(which)] =
       io::crc32c({s.host, bytes});
   ++c.writes;
-  const range one{c.state.id, c.layout.offset(group, which), {s.host, bytes}};
-  return io_->write({&one, 1}, s.owner);
+  const target one{
+      chunk,   &c.state,          false,
+      &c.sums, c.layout.groups(), {c.state.id, c.layout.offset(group, which), {s.host, bytes}}};
+  return put({&one, 1}, s.owner);
 }
 
 status swapper::zero_moments(int chunk) {
@@ -607,8 +633,13 @@ status swapper::publish_slot(int chunk, int group, int64_t after) {
   const auto used = static_cast<size_t>(count) * 2;
   std::memset(on_host + used, 0, weights - used);
   c.sums.weights[static_cast<size_t>(group)] = io::crc32c({on_host, weights});
-  const range one{c.weights.id, c.layout.weights_offset(group), {on_host, weights}};
-  return io_->write({&one, 1}, s.owner);
+  const target one{chunk,
+                   &c.weights,
+                   true,
+                   &c.sums,
+                   group,  // all behind it are made, too
+                   {c.weights.id, c.layout.weights_offset(group), {on_host, weights}}};
+  return put({&one, 1}, s.owner);
 }
 
 }  // namespace troupe::gpu

@@ -37,7 +37,8 @@
 //   SWP-4  A group is written only behind the reads of it that a checkpoint still makes (PS-5).
 //   SWP-5  What is read is summed (CRC32C by array, kept in memory) before it is used, and read
 //          once more where the sum is wrong; a second time is an error that names file and tensor.
-//   SWP-6  After a failure nothing is written any more; it is told, once, on a stream's thread.
+//   SWP-6  After a failure that is not mended (SWP-11) nothing is written any more; it is told,
+//          once, on a stream's thread.
 //   SWP-7  A file that a checkpoint has a link to is never written again. All of it is on the disk,
 //          its end too, before the checkpoint is voted for.
 //   SWP-8  Room for the files of the steps behind a checkpoint is there before it takes any: a full
@@ -48,10 +49,16 @@
 //   SWP-10 Where files are made later (files_later) the checkpoint whose files were adopted is
 //          given up before the first of them is written, and only where nothing else has names for
 //          them.
+//   SWP-11 Where a write fails, all that counts of its file goes into a new one, its sums compared,
+//          and what was to be written is written there, out of memory; nobody reads where it was to
+//          go meanwhile. Where there is no room for that file the step waits, up to `patience`
+//          (swapper_move.cpp).
 #pragma once
 
 #include <array>
 #include <atomic>
+#include <chrono>
+#include <condition_variable>
 #include <deque>
 #include <filesystem>
 #include <functional>
@@ -85,6 +92,14 @@ struct swap_options {
   /// Then: gives up the checkpoint whose files were adopted. Called once, on a stream's thread,
   /// before the first update of any of them; after an error nothing is written.
   std::function<status()> give_up = {};
+  /// That a write which has failed waits for room (SWP-11).
+  std::chrono::milliseconds patience{600'000};
+  std::chrono::milliseconds look_again{1000};  ///< for that room
+  std::stop_token ending = {};                 ///< ends the waiting
+  /// Told what a person should know, on a stream's thread; must not wait.
+  std::function<void(const std::string&)> notice = {};
+  /// Called on a stream's thread each time that it has looked for room.
+  std::function<void()> waits = {};
   io::swap_io_options io = {};
   /// Told of the first failure, on a stream's thread; must not wait.
   std::function<void(const status&)> failed = {};
@@ -223,8 +238,29 @@ class swapper final : public chunk_mover {
     std::shared_ptr<io::io_buffer> memory;
   };
 
-  /// In the folder: of files for other versions than the first.
-  static constexpr const char *next_folder = "next", *spare_folder = "spare";
+  /// What is written to a file, and what else of it counts.
+  struct target {
+    int chunk = 0;
+    named_file* file = nullptr;
+    bool weights = false;
+    const file_sums* sums = nullptr;
+    int groups = 0;  ///< the first ones, which count
+    io::swap_io::range what = {};
+  };
+  struct counted {
+    uint64_t offset = 0, bytes = 0;
+    uint32_t sum = 0;
+    int group = 0;
+  };
+  struct moved_file {
+    status outcome;
+    bool again = false;
+  };
+
+  /// In the folder: of files for other versions than the first, and of those that are made in place
+  /// of others.
+  static constexpr const char *next_folder = "next", *spare_folder = "spare",
+                              *moved_folder = "moved";
 
   swapper(parameter_store& store, const residency& where, swap_options options);
   void bring_weights(int chunk);
@@ -257,6 +293,8 @@ class swapper final : public chunk_mover {
   status read_weights(int chunk, std::byte* into, const std::shared_ptr<void>& owner);
   status check(const std::filesystem::path& file, int chunk, int group, std::string_view what,
                std::span<const std::byte> bytes, uint64_t array_bytes, uint32_t sum) const;
+  error damaged(const std::filesystem::path& file, int chunk, int group,
+                std::string_view what) const;
   status read_checked(std::span<const io::swap_io::range> what, const std::shared_ptr<void>& owner,
                       const std::function<status()>& check_all);
   status write_array(int chunk, int group, io::state_part which);
@@ -274,6 +312,18 @@ class swapper final : public chunk_mover {
   status make_room(bool last);
   status make_version(const chunk_state& c, named_file& f);
   void drop_room();
+  status put(std::span<const target> what, const std::shared_ptr<void>& owner);
+  status put_synced(const target& t, const std::shared_ptr<void>& owner);
+  status put_again(const target& t, const std::shared_ptr<void>& owner);
+  moved_file move_file(const target& t, const status& why);
+  status copy_counted(const chunk_state& c, const target& t, const named_file& into);
+  static std::vector<counted> counted_beside(const chunk_state& c, const target& t);
+  uint64_t bytes_of(const target& t);
+  bool look_again_for_room(const target& t, bool told);
+  status health_of(io::file_id file);
+  io::file_id state_file_of(const chunk_state& c);
+  bool await_moved(const chunk_state& c, io::file_id before);
+  void tell(const std::string& text) const;
   status take_updates();
   result<io::checkpoint::chunk_shard> keep_chunk(int chunk, const keep_order& order);
   bool fits(int chunk, const io::checkpoint::footer& f) const;
@@ -299,6 +349,9 @@ class swapper final : public chunk_mover {
   event_ptr keeping_;  ///< behind the last checkpoint that took files
   slot weight_twin_;   ///< of a weight frame, where the host cannot address the device
   std::atomic<bool> failed_{false};
+  /// Of which file a chunk's state is, while one may be moved (SWP-11).
+  std::mutex files_mutex_;
+  std::condition_variable_any moved_;
   std::mutex kept_mutex_;
   std::array<kept_array, io::state_parts> kept_;  ///< guarded by kept_mutex_
   std::unique_ptr<stream> weights_in_, state_in_, update_, state_out_, load_;

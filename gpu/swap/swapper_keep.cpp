@@ -126,9 +126,9 @@ result<cp::chunk_shard> swapper::keep_chunk(int chunk, const keep_order& order) 
   TROUPE_TRY(made, io::io_buffer::make(tail.bytes.size()));
   auto memory = std::make_shared<io::io_buffer>(std::move(made));
   std::memcpy(memory->bytes().data(), tail.bytes.data(), tail.bytes.size());
-  const range end{c.state.id, tail.offset, memory->bytes()};
-  TROUPE_CHECK(io_->write({&end, 1}, memory));
-  TROUPE_CHECK(io_->sync(c.state.id));  // SWP-7
+  const target end{chunk,   &c.state,          false,
+                   &c.sums, c.layout.groups(), {c.state.id, tail.offset, memory->bytes()}};
+  TROUPE_CHECK(put_synced(end, memory));  // SWP-7
   TROUPE_CHECK(link_chunk(chunk, order));
   return cp::chunk_shard{static_cast<uint32_t>(chunk),
                          tail.file_bytes,

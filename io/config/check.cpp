@@ -60,7 +60,7 @@ void derive_paths(builder& b) {
   j.job.output = expanded(j.job.output, "{name}", j.job.name);
   j.checkpoint.dir = expanded(j.checkpoint.dir, "{output}", j.job.output);
   j.checkpoint.second.dir = expanded(j.checkpoint.second.dir, "{output}", j.job.output);
-  j.swap.dir = expanded(j.swap.dir, "{output}", j.job.output);
+  for (auto& dir : j.swap.dir) dir = expanded(dir, "{output}", j.job.output);
   j.data.cache = expanded(j.data.cache, "{output}", j.job.output);
 }
 
@@ -139,7 +139,8 @@ void check_swap(builder& b) {
            {"swap.dir"}, "is required where [swap] is described");
     return;
   }
-  b.rule(j.swap.dir.find_first_of("{}") == std::string::npos, {"swap.dir"},
+  b.rule(j.swap.dir.size() == 1, {"swap.dir"}, "several folders are unsupported", "name one");
+  b.rule(j.swap.dir.front().find_first_of("{}") == std::string::npos, {"swap.dir"},
          "only {output} can stand in braces");
   const bool holds = j.swap.clip == clip_way::automatic || j.swap.clip == clip_way::hold;
   b.rule(holds || j.grid().ranks() == 1, {"swap.clip", "parallel.data", "parallel.pipeline"},

@@ -243,12 +243,13 @@ struct memory_section {
 
 /// [swap]: what does not fit into memory lives on a drive.
 struct swap_section {
-  std::string dir;         ///< folder on a local drive; empty = off
+  std::vector<std::string> dir;  ///< folders on local drives; empty = off
   int64_t host_bytes = 0;  ///< memory of a node's process for its ranks; 0 = 80 % of what there is
   bool verify = true;      ///< what is read is summed
   bool consume = false;    ///< a resume without room for two copies gives its checkpoint up
   clip_way clip = clip_way::automatic;
-  int64_t rated_tbw = 0;   ///< terabytes that the drive is rated to be written; 0 = not known
+  int64_t patience_s = 600;  ///< that a step waits for room, where a write has failed
+  int64_t rated_tbw = 0;     ///< terabytes that the drive is rated to be written; 0 = not known
   bool operator==(const swap_section&) const = default;
 };
 

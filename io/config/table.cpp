@@ -346,6 +346,11 @@ constinit const property rows[] = {
         "is above train.clip_norm; hold = it keeps all gradients in memory; twice = it makes its "
         "passes twice; auto = what the memory, the drive and the clipped steps so far allow. "
         "Several ranks have one norm, and hold"),
+    key<&job::swap, &swap_section::patience_s>(
+        "swap.patience_s",
+        "Seconds that a step waits for room on the drive, where a write has failed and the file "
+        "cannot be written anew; timeouts.step_s and timeouts.operation_s are longer by that",
+        within(0, week_s)),
     key<&job::swap, &swap_section::rated_tbw>(
         "swap.rated_tbw",
         "Terabytes that the drive is rated to be written (TBW), for `troupe plan` to say how many "

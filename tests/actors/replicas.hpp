@@ -88,7 +88,7 @@ struct replicas {
   using maker = std::function<result<std::unique_ptr<rank_engine>>(const engine_options&)>;
   /// With a swap folder of its own where its options ask for one.
   static result<std::unique_ptr<rank_engine>> plain(engine_options o) {
-    if (o.shape.where.any_on_disk() && !o.swap_dir.empty()) {
+    if (o.shape.where.any_on_disk() && !o.swap_dirs.empty()) {
       TROUPE_TRY(opened, open_swap_alone(o));
       o.swap = std::move(opened);
     }

@@ -52,7 +52,7 @@ inline train::job_plan plan_of_cluster(const scripted_cluster_options& o) {
   const auto grid = plan.job.grid();
   plan.ranks = {{{grid, 0}, 0, {0, 3}}, {{grid, 1}, 1, {3, 5}}};
   if (o.swap_bytes > 0) {
-    plan.job.swap.dir = "/swap";
+    plan.job.swap.dir = {"/swap"};
     plan.job.swap.host_bytes = o.swap_bytes;
     plan.model.layers = 5;
     plan.model.hidden = plan.model.ffn = 64;

@@ -197,6 +197,20 @@ TEST_CASE("stage: alone it takes its worker through all micro-batches of the loa
   CHECK(f.awaited().empty());
 }
 
+TEST_CASE("stage: what its worker has to say to the person goes to the run whose pass it is") {
+  scripted_stage f;
+  f.start();
+  const auto say = [&](const char* text) {
+    f.worker.tell(f.target, make_msg<fbs::Notice>(f.context(), [&](auto& n) { n.text = text; }));
+    f.settle();
+  };
+  say("nobody asks");
+  CHECK(f.run.idle());
+  f.train(4);
+  say("the drive is full");
+  CHECK(f.run.take<fbs::Notice>()->text()->str() == "the drive is full");
+}
+
 TEST_CASE("stage: the update is told step and rate") {
   scripted_stage f;
   f.start();

@@ -43,7 +43,7 @@ replicas saving_engine(const scratch& dir, gpu::dtype type, home where,
     o.optimizer.clip_norm = 0.5f;
     o.checkpoint_folder = checkpoints;
     if (where != home::memory) {
-      o.swap_dir = dir / "swap";
+      o.swap_dirs = {dir / "swap"};
       o.shape.where = gpu::least_residency(o.model, o.shape, {0, true, 1});
       o.shape.where.group_elements = 2048;
     }

@@ -114,7 +114,7 @@ const auto in_memory = [](engine_options&) {};
 /// Layers share frames, all state is on disk.
 auto least_memory(const std::filesystem::path& folder, int64_t group = 1 << 20, int groups = 3) {
   return [=](engine_options& o) {
-    o.swap_dir = folder;
+    o.swap_dirs = {folder};
     o.shape.where =
         gpu::least_residency(o.model, o.shape, {0, o.optimizer.clip_norm > 0, o.shape.slots});
     o.shape.where.group_elements = group;
@@ -211,7 +211,7 @@ TEST_CASE("ENG-11: at every budget from the least to all of it") {
       last = *planned;
       ++kinds;
       CHECK(train_where(job, [&](engine_options& e) {
-              e.swap_dir = dir.path;
+              e.swap_dirs = {dir.path};
               e.shape.where = last;
             }) == expected);
     }
@@ -274,7 +274,7 @@ TEST_CASE("ENG-11 RES-4: replicas whose state lies on drives train as those in m
             o.shape.micro_batch = batch / ranks;
             o.shape.replica = place;
             if (!on_drives) return replicas::plain(o);
-            o.swap_dir = dir.path;
+            o.swap_dirs = {dir.path};
             o.shape.where = gpu::least_residency(o.model, o.shape, steps_of(o));
             o.shape.where.group_elements = 2048;
             return replicas::plain(o);
@@ -376,7 +376,7 @@ TEST_CASE("a swap folder is refused on memory, and where there is too little roo
 TEST_CASE("a rank's share of swap.host_bytes is what its process leaves over") {
   config::job job;
   job.cluster.node = {{"node0", "localhost", 1, false}};
-  job.swap.dir = "swap";
+  job.swap.dir = {"swap"};
   settle_host_bytes(job, 1000);
   CHECK(job.swap.host_bytes == 800);
   engine_options o;

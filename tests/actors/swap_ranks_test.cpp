@@ -5,10 +5,12 @@
 
 #include <doctest/doctest.h>
 
+#include "actors/base/timeouts.hpp"
 #include "actors/job/replicas_policy.hpp"
 #include "actors/train/machine.hpp"
 #include "actors/train/swap_folder.hpp"
 #include "io/config/load.hpp"
+#include "messages/message_list.hpp"
 #include "tests/errors.hpp"
 
 using namespace troupe;
@@ -55,4 +57,20 @@ TEST_CASE("replicas that swap: numbers whose slices need more memory than there 
   auto no_swap = plan_of_four(1);
   no_swap.job.swap.dir.clear();
   CHECK(replica_counts_that_fit(no_swap) == numbers{4, 2, 1});
+}
+
+TEST_CASE("a step that waits for room on a drive is not given up before its patience has ended") {
+  auto job = plan_of_four(1).job;
+  job.swap.patience_s = 90;
+  const call_timeouts with(job);
+  job.swap.dir.clear();
+  const call_timeouts without(job);
+  const auto more = [&](const char* service, auto type) {
+    const auto* call = find_call(service, type);
+    REQUIRE(call != nullptr);
+    return with.of(*call) - without.of(*call);
+  };
+  CHECK(more("Stage", message_traits<fbs::RunStep>::id) == std::chrono::seconds(90));
+  CHECK(more("Worker", message_traits<fbs::FinishStep>::id) == std::chrono::seconds(90));
+  CHECK(more("Worker", message_traits<fbs::LoadCheckpoint>::id) == std::chrono::seconds(0));
 }

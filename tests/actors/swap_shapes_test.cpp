@@ -101,7 +101,7 @@ config::job job_of(const shape_draw& d, const scratch& dir) {
   job.cluster.node = {{"node0", "localhost", d.ranks, false}};
   job.checkpoint.ring_bytes = 1 << 20;
   job.checkpoint.dir = dir / "checkpoints";
-  job.swap.dir = dir / "swap";
+  job.swap.dir = {dir / "swap"};
   job.swap.clip = d.clip;
   return job;
 }

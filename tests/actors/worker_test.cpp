@@ -610,6 +610,16 @@ TEST_CASE("worker: LoadCheckpoint is answered when its engine has the state, or 
   CHECK(f.refusal<fbs::Loaded>(weights) == "bad_data: damaged");
 }
 
+TEST_CASE("worker: what its engine has to say to the person goes to its stage") {
+  scripted_worker f;
+  f.build();
+  std::thread([&] { f.script->made[0].on_notice("the drive is full"); }).join();
+  f.settle();
+  const auto said = f.stage.take<fbs::Notice>();
+  CHECK(said->text()->str() == "rank 3: the drive is full");
+  CHECK(said->level() == fbs::NoticeLevel::warning);
+}
+
 // -- its end --------------------------------------------------------------------------------------
 
 TEST_CASE("worker: its end aborts the engine, and what completes later is dropped") {

@@ -10,7 +10,12 @@
 #include <cstdio>
 #include <cstring>
 
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
 namespace troupe::cluster_test {
+
+namespace fs = std::filesystem;
 
 spoken shell(const std::string& command) {
   spoken out;

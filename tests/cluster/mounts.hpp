@@ -2,11 +2,10 @@
 // process, however it ends.
 #pragma once
 
+#include <filesystem>
 #include <optional>
 #include <string>
 #include <vector>
-
-#include "tests/cluster/job_files.hpp"
 
 namespace troupe::cluster_test {
 
@@ -30,15 +29,16 @@ class mounts {
   ~mounts();
 
   /// `mount ARGUMENTS at`, made if it is missing; what it said if it failed.
-  std::optional<std::string> mount(const std::string& arguments, const fs::path& at);
+  std::optional<std::string> mount(const std::string& arguments, const std::filesystem::path& at);
   /// The same of a file with a file system in it, through a loop device past the page cache. The
   /// device goes when nobody uses it any more.
-  std::optional<std::string> mount_image(const fs::path& image, const fs::path& at);
+  std::optional<std::string> mount_image(const std::filesystem::path& image,
+                                         const std::filesystem::path& at);
   /// What was mounted there last; what lay under it is seen again.
-  void unmount(const fs::path& at);
+  void unmount(const std::filesystem::path& at);
 
  private:
-  std::vector<fs::path> at_;
+  std::vector<std::filesystem::path> at_;
 };
 
 }  // namespace troupe::cluster_test

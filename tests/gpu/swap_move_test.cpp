@@ -1,0 +1,338 @@
+// Writes to swap files that fail: training goes on in another file, with the bits of training in
+// memory, waits for room where there is none, and ends where none comes.
+#include <doctest/doctest.h>
+
+#include <fcntl.h>
+#include <sys/statvfs.h>
+
+#include <atomic>
+#include <cerrno>
+#include <filesystem>
+#include <limits>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "io/disk/faulty_disk.hpp"
+#include "io/disk/thread_disk.hpp"
+#include "io/file.hpp"
+#include "tests/cluster/mounts.hpp"
+#include "tests/gpu/reference/reference_ops.hpp"
+#include "tests/gpu/swap_trainer.hpp"
+#include "tests/io/scratch.hpp"
+
+namespace troupe::gpu {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::swap_case;
+using testing::swap_trainer;
+
+/// What a swapper tells, from its streams' threads.
+class heard_notices {
+ public:
+  void add(const std::string& text) {
+    std::lock_guard lock(mutex_);
+    all_.push_back(text);
+  }
+  int with(const std::string& words) const {
+    std::lock_guard lock(mutex_);
+    int out = 0;
+    for (const auto& n : all_) out += n.find(words) != n.npos ? 1 : 0;
+    return out;
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::vector<std::string> all_;
+};
+
+constexpr uint64_t filler_bytes = uint64_t{1} << 20;
+
+/// A disk in memory, whose room others take.
+struct failing_ground {
+  std::shared_ptr<device> owner = make_reference_device();
+  std::shared_ptr<io::crash_store> store;
+  io::faulty_options how = {};
+  std::shared_ptr<heard_notices> heard = std::make_shared<heard_notices>();
+
+  explicit failing_ground(uint64_t capacity = uint64_t{64} << 20)
+      : store(io::crash_store::make(capacity)) {}
+
+  swap_options options() const {
+    swap_options o;
+    o.folder = "/swap";
+    o.look_again = std::chrono::milliseconds(1);
+    o.notice = [heard = heard](const std::string& text) { heard->add(text); };
+    o.io.piece_bytes = io::disk_block;
+    o.io.depth = 3;
+    o.io.open_disk = [how = how, store = store](size_t depth) -> result<std::unique_ptr<io::disk>> {
+      auto options = how;
+      options.depth = depth;
+      auto made = std::make_unique<io::faulty_disk>(store, options);
+      TROUPE_TRY(there, made->make_dir("/swap"));
+      static_cast<void>(there);
+      return std::unique_ptr<io::disk>(std::move(made));
+    };
+    return o;
+  }
+  /// Takes all but a block of the room that a second file of such a chunk would need.
+  void fill() {
+    io::faulty_disk other(store, {});
+    REQUIRE(other.make_dir("/other"));
+    REQUIRE(other.open("/other/filler", {io::open_mode::create, false, filler_bytes}));
+  }
+  void give_room() const {
+    io::faulty_disk other(store, {});
+    REQUIRE(other.remove_folder("/other", {io::folder_kind::scratch, {}, {}}));
+    store->settle(std::numeric_limits<int64_t>::max());  // what was removed is free by now
+  }
+  uint64_t bytes_of_files() const {
+    std::vector<io::dir_entry> files;
+    REQUIRE(store->list("/swap", files) == 0);
+    uint64_t bytes = 0;
+    for (const auto& f : files) bytes += f.bytes;
+    return bytes;
+  }
+};
+
+uint64_t bytes_needed(const swap_case& c) {
+  failing_ground ground;
+  const swap_trainer swapped(*ground.owner, c, ground.options());
+  return ground.bytes_of_files();
+}
+
+/// Pieces that a disk writes before the first step.
+int writes_before(const swap_case& c) {
+  failing_ground ground;
+  swap_trainer swapped(*ground.owner, c, ground.options());
+  return static_cast<int>(swapped.swap().facts().written_bytes / io::disk_block);
+}
+
+/// The machine's disk, one of whose writes fails.
+class failing_disk final : public io::thread_disk {
+ public:
+  failing_disk(const io::disk_options& options, int nth) : thread_disk(options, ""), nth_(nth) {}
+  ~failing_disk() override { drain(std::chrono::seconds(10)); }
+
+ protected:
+  void raw_submit(const raw_request& request) override {
+    if (request.op == io::disk_op::write && --nth_ == 0)
+      failed_.push_back({request.id, -EIO});
+    else
+      thread_disk::raw_submit(request);
+  }
+  bool raw_reap(bool block, nanoseconds until, std::vector<raw_answer>& answers) override {
+    const bool some = !failed_.empty();
+    answers.insert(answers.end(), failed_.begin(), failed_.end());
+    failed_.clear();
+    return thread_disk::raw_reap(block && !some, until, answers);
+  }
+
+ private:
+  int nth_;
+  std::vector<raw_answer> failed_;
+};
+
+}  // namespace
+
+TEST_CASE("SWP-11: where a write fails training goes on in another file, with the same bits") {
+  for (const auto type : {dtype::f32, dtype::bf16}) {
+    swap_case c{testing::tiny_gpt2(), type};
+    failing_ground reference;
+    const auto expected = swap_trainer(*reference.owner, c, {}).train(3);
+    const int before = writes_before(c);
+    for (int i = 1; i <= 12; ++i) {
+      CAPTURE(i);
+      failing_ground ground;
+      ground.how.seed = static_cast<unsigned>(i);
+      ground.how.reorder = true;
+      ground.how.short_move = 0.2;
+      ground.how.plan = {{io::fault_site::write, before + 17 * i, io::fault_effect::fail, EIO}};
+      c.groups = 1 + i % 4;
+      swap_trainer swapped(*ground.owner, c, ground.options());
+      CHECK(swapped.train(3) == expected);
+      swapped.wait();
+      CHECK(swapped.failure());
+      CHECK(ground.heard->with("goes on in a new file") == 1);
+      std::vector<io::dir_entry> moved;
+      CHECK(ground.store->list("/swap/moved", moved) == 0);
+      CHECK(moved.empty());
+    }
+  }
+}
+
+TEST_CASE("SWP-11 SWP-9: so do updates that may be dropped, whether they count or not") {
+  for (const bool holds : {true, false}) {
+    swap_case c{testing::tiny_gpt2(), dtype::bf16};
+    c.speculates = true;
+    failing_ground reference;
+    const auto expected =
+        swap_trainer(*reference.owner, {testing::tiny_gpt2(), dtype::bf16}, {}).train(3);
+    const int before = writes_before(c);
+    for (int i = 1; i <= 8; ++i) {
+      CAPTURE(i);
+      failing_ground ground;
+      ground.how.plan = {{io::fault_site::write, before + 23 * i, io::fault_effect::fail, EIO}};
+      swap_trainer swapped(*ground.owner, c, ground.options());
+      for (int step = 1; step <= 3; ++step) swapped.enqueue_speculating_step(step, holds);
+      swapped.wait();
+      CHECK(swapped.failure());
+      CHECK(swapped.state() == expected);
+      CHECK(ground.heard->with("goes on in a new file") == 1);
+    }
+  }
+}
+
+TEST_CASE("SWP-11: without room for another file a step waits, says for how much, and goes on") {
+  const swap_case c;
+  failing_ground ground(bytes_needed(c) + filler_bytes + io::disk_block);
+  const auto expected = swap_trainer(*ground.owner, c, {}).train(3);
+  ground.how.plan = {{io::fault_site::write, writes_before(c) + 40, io::fault_effect::fail, EIO}};
+  auto options = ground.options();
+  int looks = 0;
+  options.waits = [&] {
+    if (++looks == 3) ground.give_room();
+  };
+  ground.fill();
+  swap_trainer swapped(*ground.owner, c, std::move(options));
+  CHECK(swapped.train(3) == expected);
+  swapped.wait();
+  CHECK(swapped.failure());
+  CHECK(looks == 3);
+  CHECK(ground.heard->with("has no room for another file of") == 1);
+  CHECK(ground.heard->with("KiB") == 1);
+  CHECK(ground.heard->with("has room again") == 1);
+}
+
+TEST_CASE("SWP-11 SWP-6: where no room comes in time, or the rank ends, nothing more is written") {
+  const swap_case c;
+  for (const bool ends : {false, true}) {
+    CAPTURE(ends);
+    failing_ground ground(bytes_needed(c) + filler_bytes + io::disk_block);
+    ground.how.plan = {{io::fault_site::write, writes_before(c) + 40, io::fault_effect::fail, EIO}};
+    auto options = ground.options();
+    std::stop_source ending;
+    options.ending = ending.get_token();
+    options.patience = std::chrono::milliseconds(ends ? 600'000 : 20);
+    options.waits = [&] {
+      if (ends) ending.request_stop();
+    };
+    ground.fill();
+    swap_trainer swapped(*ground.owner, c, std::move(options));
+    swapped.enqueue_step(1);
+    swapped.wait();
+    REQUIRE_FALSE(swapped.failure());
+    CHECK(swapped.failure().error().code == errc::io);
+    CHECK(swapped.failure().error().kind == "ENOSPC");
+    const auto written = swapped.swap().facts().written_bytes;
+    swapped.enqueue_step(2);
+    swapped.wait();
+    CHECK(swapped.swap().facts().written_bytes == written);
+  }
+}
+
+TEST_CASE("SWP-11 SWP-6: a drive that takes no write any more ends the training") {
+  failing_ground ground;
+  ground.how.plan = {
+      {io::fault_site::write, writes_before({}) + 40, io::fault_effect::fail, EIO, 0, 1 << 20}};
+  swap_trainer swapped(*ground.owner, {}, ground.options());
+  for (int step = 1; step <= 3; ++step) swapped.enqueue_step(step);
+  swapped.wait();
+  REQUIRE_FALSE(swapped.failure());
+  CHECK(swapped.failure().error().kind == "EIO");
+}
+
+TEST_CASE("SWP-11 SWP-5: what of the file has changed on the disk meanwhile is not moved") {
+  const swap_case c{testing::tiny_gpt2(), dtype::f32, 2048, 1};
+  constexpr uint64_t group_bytes = 3 * 2048 * sizeof(float);
+  const int before = writes_before(c);
+  int found = 0;
+  for (int i = 1; i <= 12; ++i) {
+    failing_ground ground;
+    ground.how.plan = {{io::fault_site::write, before + 6 * i, io::fault_effect::fail, EIO}};
+    auto options = ground.options();
+    options.verify = false;  // moving compares all the same
+    swap_trainer swapped(*ground.owner, c, std::move(options));
+    io::faulty_disk other(ground.store, {});
+    std::vector<io::dir_entry> files;
+    REQUIRE(ground.store->list("/swap", files) == 0);
+    for (const auto& f : files) {
+      if (f.bytes <= group_bytes) continue;
+      const auto file = other.open("/swap/" + f.name, {io::open_mode::update, false, 0});
+      REQUIRE(file);
+      auto wrong = io::io_buffer::allocate(io::disk_block);
+      std::fill(wrong.bytes().begin(), wrong.bytes().end(), std::byte{7});
+      REQUIRE(other.write(*file, f.bytes - io::disk_block, std::move(wrong), 1));
+    }
+    while (other.under_way() > 0) other.wait(1, std::chrono::seconds(1));
+    swapped.enqueue_step(1);
+    swapped.wait();
+    if (!swapped.failure()) {
+      CHECK(swapped.failure().error().is(swap_damaged));
+      ++found;
+    }
+  }
+  CHECK(found > 0);  // where a file has more than what was written
+}
+
+TEST_CASE("SWP-11: on a full ext4 a step goes on once something is removed there") {
+  if (auto why = cluster_test::why_no_mounts()) {
+    MESSAGE("SKIPPED: ", *why);
+    return;
+  }
+  scratch dir;
+  cluster_test::mounts all;
+  const auto image = dir / "image", drive = dir / "drive";
+  REQUIRE(
+      cluster_test::shell(fmt::format("truncate -s 16M '{0}' && mkfs.ext4 -q -F -b 4096 -m 0 '{0}'",
+                                      image.string()))
+          .code == 0);
+  if (const auto failed = all.mount_image(image, drive)) {
+    MESSAGE("SKIPPED: ", *failed);
+    return;
+  }
+  const swap_case c;
+  const auto owner = make_reference_device();
+  const auto expected = swap_trainer(*owner, c, {}).train(3);
+  const auto filler = drive / "filler";
+  heard_notices heard;
+  swap_options o;
+  o.folder = drive / "swap";
+  fs::create_directory(o.folder);
+  o.look_again = std::chrono::milliseconds(5);
+  o.notice = [&](const std::string& text) { heard.add(text); };
+  int looks = 0;
+  o.waits = [&] {
+    if (++looks == 2) fs::remove(filler);
+  };
+  o.io.piece_bytes = io::disk_block;
+  o.io.open_disk = [nth =
+                        writes_before(c) + 40](size_t depth) -> result<std::unique_ptr<io::disk>> {
+    io::disk_options by_default;
+    by_default.depth = depth;
+    return std::unique_ptr<io::disk>(std::make_unique<failing_disk>(by_default, nth));
+  };
+  {
+    swap_trainer swapped(*owner, c, std::move(o));
+    REQUIRE(swapped.swap().facts().written_bytes > 0);
+    {
+      const io::unique_fd fd{::open(filler.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600)};
+      REQUIRE(fd);
+      struct statvfs facts {};
+      REQUIRE(::fstatvfs(fd.get(), &facts) == 0);
+      REQUIRE(::posix_fallocate(fd.get(), 0, static_cast<off_t>(facts.f_bavail * facts.f_frsize)) ==
+              0);
+    }  // closed, so that its room is free once it is removed
+    CHECK(swapped.train(3) == expected);
+    swapped.wait();
+    CHECK(swapped.failure());
+  }
+  CHECK(looks >= 2);
+  CHECK(heard.with("has no room for another file of") == 1);
+  CHECK(heard.with("has room again") == 1);
+}
+
+}  // namespace troupe::gpu
