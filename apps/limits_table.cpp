@@ -25,6 +25,7 @@
 #include "actors/job/votes.hpp"
 #include "actors/power/clock_profile.hpp"
 #include "actors/power/frontier_policy.hpp"
+#include "actors/power/row_journal.hpp"
 #include "actors/replay/actor_logs.hpp"
 #include "actors/sim/days/fault_mix.hpp"
 #include "actors/sim/row/row_sim.hpp"
@@ -475,6 +476,13 @@ constexpr limit_row rows[] = {
     {"data and models", "readings of it", sim::row_options::most_ticks, "readings",
      "the command line is refused", "actors/sim/row/row_sim.hpp", "most_ticks",
      "row: bounds that multiply to more than memory are refused, and no more than those"},
+    {"data and models", "groups of a release after its brake",
+     sim::row_options::most_release_groups, "groups", "the command line is refused",
+     "actors/sim/row/row_sim.hpp", "most_release_groups",
+     "row: options beyond their bounds are refused with the option's name"},
+    {"data and models", "a line of a row's journal", power::row_journal::most_line_bytes, "bytes",
+     "the file is refused", "actors/power/row_journal.hpp", "most_line_bytes",
+     "RJN-2: row journal: what is no journal is refused with its line"},
     {"data and models", "a table of performance data", io::perf::max_csv_bytes, "bytes",
      "the file is refused", "io/perf/csv.hpp", "max_csv_bytes",
      "CSV-3 limits: a table that is too long is refused before it is read"},

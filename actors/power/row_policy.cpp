@@ -23,7 +23,7 @@ void go_on(row_state& s, const row_rules& rules, int64_t now_ns) {
   if (s.brake == row_brake::arming) {
     s.brake = row_brake::on;
     s.brake_ns += rules.brake_actuation_ns;
-  } else if (s.brake == row_brake::releasing) {
+  } else if (s.brake == row_brake::releasing && s.released_groups >= rules.release_groups) {
     s.brake = row_brake::off;
     s.brake_ns += rules.brake_actuation_ns;
   }
@@ -40,9 +40,7 @@ std::string_view to_string(row_rule rule) {
 }
 
 std::string_view to_string(row_reason reason) {
-  constexpr std::string_view names[] = {"steady", "no reading", "above",
-                                        "below",  "overload",   "held"};
-  return names[static_cast<size_t>(reason)];
+  return row_reason_names[static_cast<size_t>(reason)];
 }
 
 row_rules rules_of(row_rule rule, const row_thresholds& t, int64_t actuation_ns, int64_t tick_ns) {
@@ -93,7 +91,8 @@ status check(row_rule rule, const row_thresholds& t) {
 }
 
 /// ROW-1 upwards, ROW-2 downwards.
-size_t row_policy::next_level(const row_state& s, double power, bool blind, int64_t now_ns) const {
+size_t row_policy::next_level(const row_state& s, const row_sample& sample, double power,
+                              bool blind, int64_t now_ns) const {
   const bool may_climb = settled(s, now_ns, rules_.settle_up_ns);
   auto level = s.level;
   for (auto i = s.level; i < rules_.rung_count; ++i) {
@@ -103,9 +102,40 @@ size_t row_policy::next_level(const row_state& s, double power, bool blind, int6
     level = i + 1;
     if (!rung.at_once) break;
   }
-  if (level != s.level || level == 0 || blind || s.brake != row_brake::off) return level;
+  if (level != s.level || level == 0 || blind) return level;
   const bool low = power < rules_.rungs[level - 1].threshold - rules_.hysteresis;
+  if (sample.unruly)  // ROW-6
+    return !low && may_climb && level < rules_.rung_count ? level + 1 : level;
+  if (s.brake != row_brake::off) return level;
   return low && settled(s, now_ns, rules_.settle_down_ns) ? level - 1 : level;
+}
+
+/// ROW-4, ROW-5
+void row_policy::work_brake(row_decision& d, double power, bool read, bool caps_do,
+                            int64_t now_ns) const {
+  auto& s = d.state;
+  auto& c = d.commands;
+  const bool releases =
+      s.brake == row_brake::releasing && s.released_groups < rules_.release_groups;
+  if ((s.brake == row_brake::off || releases) && power > rules_.brake_at && !caps_do) {
+    s.brake = row_brake::arming;
+    s.released_groups = 0;
+    ++s.brakes;
+    c.brake = true;
+    c.reason = row_reason::overload;
+  } else if (s.brake == row_brake::on && read && now_ns - s.brake_ns > rules_.brake_hold_ns) {
+    s.brake = row_brake::releasing;
+    c.brake = false;
+    c.release_group = s.released_groups++;
+    c.reason = row_reason::held;
+  } else if (releases && read && now_ns - s.brake_ns >= rules_.release_gap_ns &&
+             power < rules_.brake_at - rules_.hysteresis) {
+    c.release_group = s.released_groups++;
+    c.reason = row_reason::held;
+  } else {
+    return;
+  }
+  s.brake_ns = now_ns;
 }
 
 row_decision row_policy::decide(const row_state& before, const row_sample& sample,
@@ -122,30 +152,20 @@ row_decision row_policy::decide(const row_state& before, const row_sample& sampl
     return out;
   }
   const double power = read ? *sample.drawn : sample.at_caps;  // ROW-3
-  const auto level = next_level(s, power, blind, now_ns);
+  const auto level = next_level(s, sample, power, blind, now_ns);
   if (level != s.level) {
     if (rules_.lp_mhz(level) != rules_.lp_mhz(s.level)) c.lp_mhz = rules_.lp_mhz(level);
     if (rules_.hp_mhz(level) != rules_.hp_mhz(s.level)) c.hp_mhz = rules_.hp_mhz(level);
     c.reason = level > s.level ? row_reason::above : row_reason::below;
   }
-  // Unseen, the brake waits until all caps are in force: they may be enough. ROW-4
+  // Unseen, the brake waits until all caps are in force: they may be enough.
   const bool caps_do = blind && (s.level < rules_.rung_count ||
                                  !settled(s, now_ns, rules_.settle_up_ns) || level != s.level);
   if (level != s.level) {
     s.level = level;
     s.command_ns = now_ns;
   }
-  if (s.brake == row_brake::off && power > rules_.brake_at && !caps_do) {
-    s.brake = row_brake::arming;
-    s.brake_ns = now_ns;
-    c.brake = true;
-    c.reason = row_reason::overload;
-  } else if (s.brake == row_brake::on && !blind && now_ns - s.brake_ns > rules_.brake_hold_ns) {
-    s.brake = row_brake::releasing;
-    s.brake_ns = now_ns;
-    c.brake = false;
-    c.reason = row_reason::held;
-  }
+  work_brake(out, power, read, caps_do, now_ns);
   return out;
 }
 

@@ -16,6 +16,10 @@
 //     `stale_ticks` of them what the caps in force let through is taken for drawn.
 //   ROW-4  A measured overload pulls the brake whatever is in flight; it is released once held
 //     longer than `brake_hold_ns`, and not without a reading.
+//   ROW-5  With release groups a brake is released group by group, each a gap after the last and
+//     only while a reading leaves room; an overload meanwhile pulls it again for all.
+//   ROW-6  While a child draws more than its cap, a rung that is taken and still needed counts as
+//     one that does not do: the next is taken once settled, and none is undone.
 #pragma once
 
 #include <array>
@@ -61,6 +65,8 @@ struct row_rules {
   double brake_at = 1;                  ///< of the budget
   int64_t brake_actuation_ns = 5'000'000'000;
   int64_t brake_hold_ns = 30'000'000'000;
+  int release_groups = 1;                   ///< after a brake; 1: all at once, as in the paper
+  int64_t release_gap_ns = 10'000'000'000;  ///< from one group to the next
   int stale_ticks = 3;
 
   int lp_mhz(size_t level) const { return level == 0 ? max_mhz : rungs[level - 1].lp_mhz; }
@@ -83,7 +89,9 @@ enum class row_brake : uint8_t { off, arming, on, releasing };
 struct row_state {
   size_t level = 0;  ///< rungs that are taken
   row_brake brake = row_brake::off;
-  int64_t brake_ns = 0;                    ///< when the brake came to be what it is
+  int64_t brake_ns = 0;     ///< when the brake came to be what it is, or a group was released
+  uint32_t brakes = 0;      ///< pulled so far
+  int released_groups = 0;  ///< of this brake
   std::optional<int64_t> command_ns = {};  ///< when clocks were last commanded
   int silent_ticks = 0;                    ///< without a reading, up to now
   bool operator==(const row_state&) const = default;
@@ -93,6 +101,7 @@ struct row_state {
 struct row_sample {
   std::optional<double> drawn;  ///< the tick's mean; none: no reading came
   double at_caps = 1;           ///< what the caps in force let through, if all of it is drawn
+  bool unruly = false;          ///< a child draws more than its cap
 };
 
 enum class row_reason : uint8_t {
@@ -103,11 +112,14 @@ enum class row_reason : uint8_t {
   overload,    ///< above the breaker
   held         ///< the brake was held long enough
 };
+inline constexpr std::array<std::string_view, 6> row_reason_names = {
+    "steady", "no reading", "above", "below", "overload", "held"};
 std::string_view to_string(row_reason reason);
 
 struct row_commands {
   std::optional<int> lp_mhz = {}, hp_mhz = {};  ///< to lock from now on
-  std::optional<bool> brake = {};               ///< pull, or release
+  std::optional<bool> brake = {};               ///< pull, or begin to release
+  std::optional<int> release_group = {};        ///< whose brake is released from now on
   row_reason reason = row_reason::steady;
   bool operator==(const row_commands&) const = default;
 };
@@ -127,7 +139,9 @@ class row_policy {
   const row_rules& rules() const { return rules_; }
 
  private:
-  size_t next_level(const row_state& s, double power, bool blind, int64_t now_ns) const;
+  size_t next_level(const row_state& s, const row_sample& sample, double power, bool blind,
+                    int64_t now_ns) const;
+  void work_brake(row_decision& d, double power, bool read, bool caps_do, int64_t now_ns) const;
 
   row_rules rules_;
 };
@@ -136,6 +150,16 @@ class row_policy {
 /// free (brief of POLCA: 100 % less the largest rise). `rise` is a share of the budget.
 constexpr double safe_t2(double rise) {
   return 1 - rise;
+}
+
+/// Which group a child is of when a brake is released, drawn anew for each brake: who shares a
+/// group by its place in the row comes back together each time, and rises together.
+constexpr int release_group(uint64_t seed, uint32_t brake, uint64_t child, int groups) {
+  uint64_t x = seed + 0x9e3779b97f4a7c15u * (1 + child + (uint64_t{brake} << 32));
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;  // splitmix64
+  x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
+  x ^= x >> 31;
+  return static_cast<int>(x % static_cast<uint64_t>(groups));
 }
 
 }  // namespace troupe::power

@@ -239,7 +239,7 @@ result<std::unique_ptr<swap_folder>> swap_folder::make(const swap_request& reque
 }
 
 swap_request swap_request_of(const engine_options& o) {
-  return {o.swap_dirs.front(),          o.job,         o.at.rank, gpu::plan_stage(o.model, o.shape).on_disk,
+  return {o.swap_dirs.front(), o.job,         o.at.rank, gpu::plan_stage(o.model, o.shape).on_disk,
           o.checkpoint_folder, o.swap_consume};
 }
 

@@ -26,6 +26,21 @@ constexpr double ladder_t1 = 0.85, ladder_t2 = 0.92, ladder_t3 = 0.95, ladder_ac
 
 }  // namespace
 
+void add_rules(command* verb, policy_arguments& a) {
+  auto& r = a.row;
+  const auto add = [&](const std::string& name, auto& into, const std::string& about) {
+    auto* it = verb->add_option(name, into, about);
+    a.without_table.emplace_back(name, it);
+    return it;
+  };
+  a.budget = add("--budget-w", r.budget_w, "What the breaker carries, in watts");
+  add("--policy", a.policy, "polca, ladder, none (the brake alone), low or all");
+  a.t1 = add("--t1", r.thresholds.t1, "First threshold, of the budget");
+  a.t2 = add("--t2", r.thresholds.t2, "Second threshold");
+  a.t3 = add("--t3", r.thresholds.t3, "Third threshold, the ladder's");
+  a.actuation = add("--actuation-s", r.actuation_s, "Seconds until clocks follow a command");
+}
+
 void add_policy(command* verb, policy_arguments& a) {
   auto& r = a.row;
   const auto add = [&](const std::string& name, auto& into, const std::string& about) {
@@ -34,12 +49,7 @@ void add_policy(command* verb, policy_arguments& a) {
     return it;
   };
   a.servers = add("--servers", r.servers, "Servers under the breaker");
-  a.budget = add("--budget-w", r.budget_w, "What the breaker carries, in watts");
-  add("--policy", a.policy, "polca, ladder, none (the brake alone), low or all");
-  a.t1 = add("--t1", r.thresholds.t1, "First threshold, of the budget");
-  a.t2 = add("--t2", r.thresholds.t2, "Second threshold");
-  a.t3 = add("--t3", r.thresholds.t3, "Third threshold, the ladder's");
-  a.actuation = add("--actuation-s", r.actuation_s, "Seconds until clocks follow a command");
+  add_rules(verb, a);
   add("--telemetry-s", r.telemetry_s, "Seconds between two readings of the row");
   add("--lp-share", r.lp_share, "Of the servers, those of low priority");
   verb->add_option("--seed", r.seed, "Everything follows from it");
@@ -121,7 +131,10 @@ void add_power_sim(shell& sh, command* power) {
     a->policy.without_table.emplace_back(name, verb->add_option(name, into, about));
   };
   add("--power-scale", a->policy.row.power_scale, "Watts of busy GPUs, times this");
+  add("--release-groups", a->policy.row.release_groups,
+      "After a brake, release servers in so many groups, by chance");
   add("--out", a->out, "Write t_s,watts of each tick into this file");
+  add("--journal", a->journal, "Write each decision into this file, as JSON lines");
   add("--svg", a->svg, "Draw watts, caps and brakes into this file");
   verb->add_option("--rates", a->rates, "Requests by time: a CSV, a row each 10 minutes");
   a->column_given = verb->add_option("--rates-column", a->column, "Which column of it");
@@ -141,6 +154,17 @@ void add_power_plan(shell& sh, command* power) {
   on_run(sh, verb, [a] { return run_plan(*a); });
 }
 
+void add_power_replay(shell& sh, command* power) {
+  auto* verb = power->add_subcommand("replay", "Decide a journal or a trace of watts once more");
+  auto a = std::make_shared<replay_arguments>();
+  verb->add_option("file", a->file, "What --journal wrote, or a CSV of watts as for plan")
+      ->required();
+  add_rules(verb, a->policy);
+  verb->add_option("--journal", a->journal, "Write a trace's decisions into this file");
+  verb->add_flag("--json", a->json, "As one JSON object");
+  on_run(sh, verb, [a] { return run_replay(*a); });
+}
+
 }  // namespace
 
 }  // namespace power_verb
@@ -152,6 +176,7 @@ void add_power(shell& sh) {
   power_verb::add_power_sim(sh, verb);
   power_verb::add_frontier(sh, verb);
   power_verb::add_power_plan(sh, verb);
+  power_verb::add_power_replay(sh, verb);
 }
 
 }  // namespace troupe::apps

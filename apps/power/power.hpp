@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "actors/power/row_journal.hpp"
+#include "actors/power/row_trace.hpp"
 #include "actors/sim/row/row_sim.hpp"
 #include "apps/command_line.hpp"
 #include "apps/progress_line.hpp"
@@ -26,6 +28,8 @@ struct policy_arguments {
   std::vector<std::pair<std::string, argument*>> without_table = {};
 };
 void add_policy(command* verb, policy_arguments& into);
+/// Those of them that rules follow from.
+void add_rules(command* verb, policy_arguments& into);
 /// The rule by its name, and the ladder's own thresholds and actuation where none are given. Error:
 /// usage.
 status settle(policy_arguments& a);
@@ -41,7 +45,7 @@ void in_parallel(size_t count, const std::function<void(size_t)>& one,
 
 struct sim_arguments {
   policy_arguments policy;
-  std::string rates, column = "conv_req_per_min", out, svg;
+  std::string rates, column = "conv_req_per_min", out, svg, journal;
   bool table = false, json = false;
   argument* column_given = nullptr;
 };
@@ -57,6 +61,18 @@ struct plan_arguments {
   bool json = false;
 };
 result<int> run_plan(plan_arguments& a);
+/// A row's trace of watts. Errors: not_found, io, bad_trace, not_watts, with its path.
+result<power::row_trace> read_trace(const std::string& path);
+
+struct replay_arguments {
+  policy_arguments policy;
+  std::string file, journal;
+  bool json = false;
+};
+/// 1: a decision differs.
+result<int> run_replay(replay_arguments& a);
+/// The terms of a row's policy, for its journal.
+power::row_terms terms_of(const sim::row_options& o);
 
 // -- what is shown --------------------------------------------------------------------------------
 

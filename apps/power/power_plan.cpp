@@ -14,13 +14,6 @@
 
 namespace troupe::apps::power_verb {
 
-namespace {
-
-using nlohmann::ordered_json;
-
-/// What POLCA's medians may grow by.
-constexpr double paper_lp = 0.05, paper_hp = 0.01;
-
 result<power::row_trace> read_trace(const std::string& path) {
   TROUPE_TRY(file, io::mapped_file::open(path));
   const auto bytes = file->bytes();
@@ -37,6 +30,13 @@ result<power::row_trace> read_trace(const std::string& path) {
   if (!trace) return trace.error().within(path);
   return trace;
 }
+
+namespace {
+
+using nlohmann::ordered_json;
+
+/// What POLCA's medians may grow by.
+constexpr double paper_lp = 0.05, paper_hp = 0.01;
 
 /// "27 %".
 std::string added_text(int added, int servers) {

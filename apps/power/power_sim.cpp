@@ -148,11 +148,24 @@ result<int> run_sim(sim_arguments& a) {
   }
   if (a.table) return run_table(a);
   row_told told{a.policy.policy, a.policy.row, {}, {}};
+  std::optional<io::atomic_file> journal;
+  status journalled;
+  sim::row_listener listener;
+  if (!a.journal.empty()) {
+    TROUPE_TRY(file, io::atomic_file::create(a.journal));
+    journal.emplace(std::move(file));
+    TROUPE_CHECK(journal->write(power::to_line(terms_of(told.options))));
+    listener = [&](const power::row_record& r) {
+      if (journalled) journalled = journal->write(power::to_line(r));
+    };
+  }
   const bool seen = !a.json || !a.svg.empty() || !a.out.empty();
   {
     progress_line line;
     line.tell(fmt::format("{} weeks of {} servers ...", told.options.weeks, told.options.servers));
-    told.outcome = sim::simulate_row(told.options, seen ? &told.ticks : nullptr);
+    told.outcome = sim::simulate_row(told.options, seen ? &told.ticks : nullptr, listener);
+    TROUPE_CHECK(journalled);
+    if (journal) TROUPE_CHECK(journal->commit());
     if (!a.out.empty()) TROUPE_CHECK(io::write_atomic(a.out, trace_csv(told)));
     if (!a.svg.empty()) TROUPE_CHECK(io::write_atomic(a.svg, row_svg(told)));
   }

@@ -181,3 +181,68 @@ TEST_CASE("power: plan refuses other traces and options with a hint") {
     if (w.code != 66) CHECK(done.talk.find("hint: ") != done.talk.npos);
   }
 }
+
+TEST_CASE("power: a journal of sim is decided again the same, and the first that differs is told") {
+  scratch here;
+  REQUIRE(power(here, "sim --servers 56 --weeks 1 --journal power.jsonl --json").code == 0);
+  const auto same = power(here, "replay power.jsonl");
+  CAPTURE(same.talk);
+  CHECK(same.code == 0);
+  CHECK(same.out.find("decisions of polca are the same") != same.out.npos);
+  auto text = content(here / "power.jsonl");
+  const auto at = text.find("\"lp_mhz\":1110");
+  REQUIRE(at != text.npos);
+  put(here, "other.jsonl", text.replace(at, 13, "\"lp_mhz\":1111"));
+  const auto other = power(here, "replay other.jsonl --json");
+  CHECK(other.code == 1);
+  const auto j = nlohmann::json::parse(other.out);
+  CHECK(j.at("same") == false);
+  CHECK(j.at("first_difference").at("expected").at("lp_mhz") == 1110);
+  CHECK(j.at("first_difference").at("found").at("lp_mhz") == 1111);
+}
+
+TEST_CASE("power: a trace is decided as the simulator's row was, and its journal again the same") {
+  scratch here;
+  const std::string budget = " --budget-w 216000 --policy ladder";
+  REQUIRE(power(here, "sim --servers 56 --weeks 1 --out t.csv --journal a.jsonl --json" + budget)
+              .code == 0);
+  const auto told = power(here, "replay t.csv --journal b.jsonl" + budget);
+  REQUIRE_MESSAGE(told.code == 0, told.talk);
+  CHECK(told.out.find("above") != told.out.npos);
+  const auto count = [&](const std::string& name) {
+    return nlohmann::json::parse(power(here, "replay " + name + " --json").out).at("decisions");
+  };
+  CHECK(count("a.jsonl") == count("b.jsonl"));
+  CHECK(count("a.jsonl") > 100);
+}
+
+TEST_CASE("power: replay refuses what it cannot decide, with a hint") {
+  scratch here;
+  put(here, "t.csv", "t_s,watts\n0,170000\n2,171000\n4,172000\n");
+  put(here, "cut.jsonl", "{\"power\":\"row\"");
+  put(here, "other.jsonl", "{\"power\":\"job\"}\n");
+  put(here, "row.jsonl",
+      "{\"power\":\"row\",\"version\":1,\"policy\":\"none\",\"t1\":0.8,\"t2\":0.9,\"t3\":0.95,"
+      "\"actuation_ns\":0,\"tick_ns\":1,\"release_groups\":1}\n");
+  struct wrong {
+    const char* words;
+    int code;
+    const char* said;
+  };
+  for (const auto& w : {wrong{"replay none.csv", 66, "none.csv"},
+                        {"replay t.csv", 64, "--budget-w"},
+                        {"replay t.csv --budget-w 216000 --t2 89 --journal x", 64, "shares"},
+                        {"replay cut.jsonl", 65, "cut.jsonl: line 1: cut short"},
+                        {"replay other.jsonl", 65, "other.jsonl: line 1: no terms"},
+                        {"replay row.jsonl --t1 .7", 64, "--t1 has no meaning"},
+                        {"replay row.jsonl --journal x", 64, "--journal has no meaning"}}) {
+    CAPTURE(w.words);
+    const auto done = power(here, w.words);
+    CAPTURE(done.talk);
+    CHECK(done.code == w.code);
+    CHECK(done.out.empty());
+    CHECK(done.talk.find(w.said) != done.talk.npos);
+  }
+  CHECK(!std::filesystem::exists(here / "x"));
+  CHECK(power(here, "replay row.jsonl").code == 0);
+}

@@ -102,12 +102,14 @@ TEST_CASE("row pools: a change of clock stretches what is left, and the brake ke
              25'540'400'000);  // half of the tokens are left, 1.22 times as long
   CHECK(pools.next_end_ns() == 25'540'400'000 + 30'500'000'000);
   const auto before_mw = pools.drawn_mw();
-  pools.brake(true, 288, 25'540'400'000);
+  pools.brake(288, 25'540'400'000);
   CHECK(pools.drawn_mw() < before_mw);
   CHECK(pools.next_end_ns() == 25'540'400'000 + 122'395'833'333);
   pools.lock(row_class::low, 1410, 26 * one_s);  // held back by the brake
   CHECK(pools.drawn_mw() < before_mw);
-  pools.brake(false, 288, 27 * one_s);
+  pools.release([](size_t server) { return server == 1; }, 27 * one_s);  // another's
+  CHECK(pools.drawn_mw() < before_mw);
+  pools.release([](size_t server) { return server == 0; }, 27 * one_s);
   CHECK(pools.drawn_mw() > before_mw);
   CHECK(pools.next_end_ns() < 55 * one_s);
 }
@@ -182,6 +184,26 @@ TEST_CASE("row: what T2 must leave free is a rise that no brake lies within") {
   CHECK(out.spike_answer == doctest::Approx(most).epsilon(1e-4));
 }
 
+TEST_CASE("ROW-5: a row whose brake is released in groups comes back in steps") {
+  auto o = row_of(56, row_rule::none);
+  std::vector<row_tick> at_once, in_groups;
+  const auto all = simulate_row(o, &at_once);
+  o.release_groups = 4;
+  const auto grouped = simulate_row(o, &in_groups);
+  REQUIRE(all.brakes > 100);
+  REQUIRE(grouped.brakes > 0);
+  // The most that power rises by within 6 s of a release: it takes 5 s, the next group 10 s more.
+  const auto largest = [](const std::vector<row_tick>& ticks) {
+    double out = 0;
+    for (size_t i = 3; i < ticks.size(); ++i)
+      if (ticks[i - 3].brake == power::row_brake::releasing)
+        out = std::max(out, double{ticks[i].power} - double{ticks[i - 3].power});
+    return out;
+  };
+  CHECK(largest(in_groups) < 0.7 * largest(at_once));
+  CHECK(came(grouped.of[0]) == came(all.of[0]));
+}
+
 TEST_CASE("row: a row with one class alone, a slow meter or an odd actuation is simulated, too") {
   auto o = row_of(48, row_rule::polca);
   o.lp_share = 0;
@@ -212,6 +234,9 @@ TEST_CASE("row: options beyond their bounds are refused with the option's name")
   CHECK(refused("--actuation-s", [](auto& o) { o.actuation_s = -1; }));
   CHECK(refused("--lp-share", [](auto& o) { o.lp_share = 1.1; }));
   CHECK(refused("--power-scale", [](auto& o) { o.power_scale = 0; }));
+  CHECK(refused("--release-groups", [](auto& o) { o.release_groups = 0; }));
+  CHECK(refused("--release-groups",
+                [](auto& o) { o.release_groups = row_options::most_release_groups + 1; }));
 }
 
 TEST_CASE("row: bounds that multiply to more than memory are refused, and no more than those") {

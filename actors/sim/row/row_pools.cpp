@@ -39,7 +39,8 @@ row_pools::row_pools(int lp_servers, int hp_servers, double power_scale)
 int64_t row_pools::most_mw() const {
   int64_t sum = 0;
   for (const auto& p : pools_)
-    sum += static_cast<int64_t>(p.servers) * watts_.prompt_mw(1, p.in_force);
+    sum += static_cast<int64_t>(p.servers - p.braked) * watts_.prompt_mw(1, p.locked) +
+           static_cast<int64_t>(p.braked) * watts_.prompt_mw(1, brake_clock_);
   return sum;
 }
 
@@ -48,23 +49,26 @@ uint64_t row_pools::unfinished(row_class c) const {
   return p.waiting.size() + p.servers - p.idle.size();
 }
 
+const row_clock& row_pools::clock(const server& s) const {
+  return s.braked ? brake_clock_ : pools_[static_cast<size_t>(s.of)].locked;
+}
+
 double row_pools::factor(const server& s) const {
-  const auto& clock = pools_[static_cast<size_t>(s.of)].in_force;
-  return s.doing == phase::prompt ? clock.prompt_x : clock.token_x;
+  return s.doing == phase::prompt ? clock(s).prompt_x : clock(s).token_x;
 }
 
 void row_pools::draw(server& s) {
-  const auto& clock = pools_[static_cast<size_t>(s.of)].in_force;
+  const auto& at = clock(s);
   drawn_mw_ -= s.draws_mw;
   switch (s.doing) {
     case phase::idle:
       s.draws_mw = watts_.idle_mw();
       break;
     case phase::prompt:
-      s.draws_mw = watts_.prompt_mw(prompt_peak(s.r.prompt_tokens), clock);
+      s.draws_mw = watts_.prompt_mw(prompt_peak(s.r.prompt_tokens), at);
       break;
     case phase::tokens:
-      s.draws_mw = watts_.token_mw(clock);
+      s.draws_mw = watts_.token_mw(at);
       break;
   }
   drawn_mw_ += s.draws_mw;
@@ -115,33 +119,52 @@ void row_pools::end_phase(int64_t now_ns) {
   start(i, next, now_ns);
 }
 
-void row_pools::set_clock(row_class c, const row_clock& clock, int64_t now_ns) {
-  auto& p = pool_of(c);
-  const size_t first = c == row_class::low ? 0 : pools_[0].servers;
-  for (size_t i = first; i < first + p.servers; ++i) {
-    auto& s = servers_[i];
-    if (s.doing == phase::idle) continue;
-    s.left_ns -= static_cast<double>(now_ns - s.since_ns) / factor(s);
-    s.since_ns = now_ns;
-  }
-  p.in_force = clock;
-  for (size_t i = first; i < first + p.servers; ++i) {
-    auto& s = servers_[i];
-    if (s.doing == phase::idle) continue;
-    draw(s);
-    ends_.set(i, now_ns + std::max<int64_t>(0, std::llround(s.left_ns * factor(s))));
-  }
+/// What is left of a phase, before its clock changes.
+void row_pools::stop(server& s, int64_t now_ns) {
+  if (s.doing == phase::idle) return;
+  s.left_ns -= static_cast<double>(now_ns - s.since_ns) / factor(s);
+  s.since_ns = now_ns;
+}
+
+/// With the clock that it has from now on.
+void row_pools::go_on(size_t i, int64_t now_ns) {
+  auto& s = servers_[i];
+  if (s.doing == phase::idle) return;
+  draw(s);
+  ends_.set(i, now_ns + std::max<int64_t>(0, std::llround(s.left_ns * factor(s))));
 }
 
 void row_pools::lock(row_class c, int mhz, int64_t now_ns) {
+  const auto is_changed = [&](const server& s) { return s.of == c && !s.braked; };
+  for (auto& s : servers_)
+    if (is_changed(s)) stop(s, now_ns);
   pool_of(c).locked = clock_of(mhz);
-  if (!braked_) set_clock(c, pool_of(c).locked, now_ns);
+  for (size_t i = 0; i < servers_.size(); ++i)
+    if (is_changed(servers_[i])) go_on(i, now_ns);
 }
 
-void row_pools::brake(bool on, int mhz, int64_t now_ns) {
-  braked_ = on;
-  for (const auto c : {row_class::low, row_class::high})
-    set_clock(c, on ? clock_of(mhz) : pool_of(c).locked, now_ns);
+void row_pools::set_braked(server& s, bool braked) {
+  auto& of = pool_of(s.of).braked;
+  of = of + (braked ? 1 : 0) - (s.braked ? 1 : 0);
+  s.braked = braked;
+}
+
+void row_pools::brake(int mhz, int64_t now_ns) {
+  for (auto& s : servers_) stop(s, now_ns);
+  brake_clock_ = clock_of(mhz);
+  for (size_t i = 0; i < servers_.size(); ++i) {
+    set_braked(servers_[i], true);
+    go_on(i, now_ns);
+  }
+}
+
+void row_pools::release(const std::function<bool(size_t server)>& whose, int64_t now_ns) {
+  for (size_t i = 0; i < servers_.size(); ++i) {
+    if (!servers_[i].braked || !whose(i)) continue;
+    stop(servers_[i], now_ns);
+    set_braked(servers_[i], false);
+    go_on(i, now_ns);
+  }
 }
 
 }  // namespace troupe::sim

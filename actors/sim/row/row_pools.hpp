@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <vector>
 
 #include "actors/sim/row/row_model.hpp"
@@ -43,7 +44,9 @@ class row_pools {
   void end_phase(int64_t now_ns);
   /// The clock of a class from now on; under the brake, from its release on.
   void lock(row_class c, int mhz, int64_t now_ns);
-  void brake(bool on, int mhz, int64_t now_ns);
+  void brake(int mhz, int64_t now_ns);
+  /// Whose number it names; servers of low priority come first.
+  void release(const std::function<bool(size_t server)>& whose, int64_t now_ns);
 
   struct tally {
     std::vector<float> latency_s;  ///< of each request that is done
@@ -62,6 +65,7 @@ class row_pools {
   struct server {
     phase doing = phase::idle;
     row_class of = row_class::low;
+    bool braked = false;
     row_request r;
     int64_t came_ns = 0;
     int64_t since_ns = 0;  ///< when `left_ns` was right
@@ -69,8 +73,8 @@ class row_pools {
     int64_t draws_mw = 0;
   };
   struct pool {
-    size_t servers = 0;
-    row_clock locked, in_force;
+    size_t servers = 0, braked = 0;
+    row_clock locked;
     std::vector<uint32_t> idle;
     std::deque<waiting_request> waiting;
     tally counted;
@@ -79,7 +83,10 @@ class row_pools {
   pool& pool_of(row_class c) { return pools_[static_cast<size_t>(c)]; }
   void begin(size_t i, phase doing, int64_t now_ns);
   void start(size_t i, const waiting_request& w, int64_t now_ns);
-  void set_clock(row_class c, const row_clock& clock, int64_t now_ns);
+  const row_clock& clock(const server& s) const;
+  void stop(server& s, int64_t now_ns);
+  void go_on(size_t i, int64_t now_ns);
+  void set_braked(server& s, bool braked);
   double factor(const server& s) const;
   void draw(server& s);
 
@@ -87,8 +94,8 @@ class row_pools {
   std::vector<server> servers_;
   pool pools_[row_classes];
   phase_ends ends_;
+  row_clock brake_clock_;
   int64_t drawn_mw_ = 0;
-  bool braked_ = false;
 };
 
 }  // namespace troupe::sim

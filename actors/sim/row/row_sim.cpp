@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 
 #include "actors/power/largest_rise.hpp"
+#include "actors/power/safe_threshold_policy.hpp"
 #include "actors/sim/row/row_load.hpp"
 #include "actors/sim/row/row_pools.hpp"
 
@@ -84,15 +85,16 @@ class row_account {
 
 class row_world {
  public:
-  row_world(const row_options& o, std::vector<row_tick>* seen)
+  row_world(const row_options& o, std::vector<row_tick>* seen, const row_listener& listener)
       : o_(o),
         seen_(seen),
+        listener_(listener),
         policy_(o.rules()),
         tick_ns_(ns_of(o.telemetry_s)),
         load_(load_of(o.profile.empty() ? daily_profile() : o.profile, o.weeks)),
         pools_(o.lp_servers(), o.servers - o.lp_servers(), o.power_scale),
         account_(o.telemetry_s),
-        answer_(ticks_in(o.telemetry_s + o.actuation_s, o.telemetry_s)) {
+        safe_(ns_of(o.telemetry_s), ns_of(o.actuation_s)) {
     rng chance(mix(o.seed));
     const int of[] = {o.lp_servers(), o.servers - o.lp_servers()};
     for (int c = 0; c < row_classes; ++c) {
@@ -117,7 +119,8 @@ class row_world {
     int64_t at_ns;
     std::optional<row_class> of;  ///< else the brake's
     int mhz;
-    bool brake;
+    std::optional<int> group;  ///< released; else the brake is pulled
+    uint32_t brake;            ///< which one
   };
 
   int64_t comes_ns(int c) const { return arrivals_[c] ? arrivals_[c]->next_ns() : never; }
@@ -133,7 +136,7 @@ class row_world {
     if (at_ns > tick_ns) return false;
     pass(at_ns);
     if (brake_ns == at_ns) {
-      pools_.brake(brakes_.front().brake, brakes_.front().mhz, at_ns);
+      work_brake(brakes_.front(), at_ns);
       brakes_.pop_front();
     } else if (clocks_ns == at_ns) {
       pools_.lock(*clocks_.front().of, clocks_.front().mhz, at_ns);
@@ -144,6 +147,16 @@ class row_world {
       pools_.arrive(static_cast<row_class>(c), arrivals_[c]->take(), at_ns);
     }
     return true;
+  }
+
+  void work_brake(const order& o, int64_t now_ns) {
+    if (!o.group) return pools_.brake(o.mhz, now_ns);
+    const int groups = policy_.rules().release_groups;
+    pools_.release(
+        [&](size_t server) {
+          return power::release_group(o_.seed, o.brake, server, groups) == *o.group;
+        },
+        now_ns);
   }
 
   void pass(int64_t now_ns) {
@@ -157,14 +170,14 @@ class row_world {
     tick_mw_ns_ = 0;
     const double power = watts / o_.budget_w;
     account_.add(power);
-    // A tick with the brake in it, or with its release, is a gap: no rise is from before it to
-    // behind it. What pulls the brake is a reading without it.
-    if (state_.brake == power::row_brake::off)
-      answer_.add(power);
-    else
-      answer_.restart();
+    // What pulls the brake is a reading without it.
+    safe_.read(power, state_.brake != power::row_brake::off);
     const double at_caps = static_cast<double>(pools_.most_mw()) / 1000 / o_.budget_w;
-    const auto decided = policy_.decide(state_, {power, at_caps}, now_ns);
+    const power::row_sample sample{power, at_caps, false};
+    const auto decided = policy_.decide(state_, sample, now_ns);
+    if (listener_)
+      if (const power::row_record r{now_ns, state_, sample, decided}; r.is_worth_keeping())
+        listener_(r);
     state_ = decided.state;
     obey(decided.commands, now_ns);
     const auto& rules = policy_.rules();
@@ -179,17 +192,18 @@ class row_world {
   void obey(const power::row_commands& c, int64_t now_ns) {
     const auto& rules = policy_.rules();
     const auto after_ns = now_ns + ns_of(o_.actuation_s);
-    if (c.lp_mhz) clocks_.push_back({after_ns, row_class::low, *c.lp_mhz, false});
-    if (c.hp_mhz) clocks_.push_back({after_ns, row_class::high, *c.hp_mhz, false});
-    if (!c.brake) return;
-    brakes_.push_back({now_ns + rules.brake_actuation_ns, {}, rules.brake_mhz, *c.brake});
-    if (*c.brake) ++account_.out.brakes;
+    if (c.lp_mhz) clocks_.push_back({after_ns, row_class::low, *c.lp_mhz, {}, 0});
+    if (c.hp_mhz) clocks_.push_back({after_ns, row_class::high, *c.hp_mhz, {}, 0});
+    if (c.brake == true || c.release_group)
+      brakes_.push_back(
+          {now_ns + rules.brake_actuation_ns, {}, rules.brake_mhz, c.release_group, state_.brakes});
   }
 
   row_outcome result() {
     account_.finish();
     auto out = account_.out;
-    out.spike_answer = answer_.most();
+    out.brakes = state_.brakes;
+    out.spike_answer = safe_.largest();
     constexpr double mwh_of_mw_ns = 1e-3 / 1e9 / 3600 / 1e6;
     out.mwh = energy_mw_ns_ * mwh_of_mw_ns;
     for (int i = 0; i < row_classes; ++i) {
@@ -209,6 +223,7 @@ class row_world {
 
   const row_options& o_;
   std::vector<row_tick>* seen_;
+  const row_listener& listener_;
   power::row_policy policy_;
   power::row_state state_;
   int64_t tick_ns_;
@@ -217,7 +232,7 @@ class row_world {
   std::optional<row_arrivals> arrivals_[row_classes];
   std::deque<order> clocks_, brakes_;  ///< delays are constant: in order as they come
   row_account account_;
-  power::largest_rise answer_;
+  power::safe_threshold_policy safe_;
   int64_t now_ns_ = 0;
   double tick_mw_ns_ = 0, energy_mw_ns_ = 0;
   uint64_t capped_[row_classes] = {}, ticks_ = 0;
@@ -230,7 +245,9 @@ error misuse(std::string what, std::string hint) {
 }  // namespace
 
 power::row_rules row_options::rules() const {
-  return power::rules_of(rule, thresholds, ns_of(actuation_s), ns_of(telemetry_s));
+  auto out = power::rules_of(rule, thresholds, ns_of(actuation_s), ns_of(telemetry_s));
+  out.release_groups = release_groups;
+  return out;
 }
 
 int row_options::lp_servers() const {
@@ -259,6 +276,10 @@ status check(const row_options& o) {
                   "out of band it is 40 s, in band about 2");
   if (!within(o.lp_share, 0, 1))
     return misuse(fmt::format("--lp-share is from 0 to 1, and not {}", o.lp_share), "");
+  if (!within(o.release_groups, 1, row_options::most_release_groups))
+    return misuse(fmt::format("--release-groups is from 1 to {}, and not {}",
+                              row_options::most_release_groups, o.release_groups),
+                  "1 releases the brake of all servers at once");
   if (!within(o.power_scale, 0.1, 10))
     return misuse(fmt::format("--power-scale is from 0.1 to 10, and not {}", o.power_scale), "");
   return {};
@@ -277,8 +298,9 @@ status check_run(const row_options& o) {
   return {};
 }
 
-row_outcome simulate_row(const row_options& o, std::vector<row_tick>* seen) {
-  return row_world(o, seen).run();
+row_outcome simulate_row(const row_options& o, std::vector<row_tick>* seen,
+                         const row_listener& listener) {
+  return row_world(o, seen, listener).run();
 }
 
 }  // namespace troupe::sim

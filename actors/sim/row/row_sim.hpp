@@ -15,10 +15,12 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "actors/power/row_journal.hpp"
 #include "actors/power/row_policy.hpp"
 #include "actors/sim/row/row_model.hpp"
 #include "io/base/result.hpp"
@@ -32,6 +34,7 @@ struct row_options {
   static constexpr int64_t most_server_weeks = 16'384;
   /// Readings of a run: weeks by --telemetry-s.
   static constexpr int64_t most_ticks = 1 << 25;
+  static constexpr int most_release_groups = 64;
 
   power::row_rule rule = power::row_rule::polca;
   power::row_thresholds thresholds;
@@ -40,6 +43,7 @@ struct row_options {
   double budget_w = row_own_servers * row_server_w;
   double actuation_s = 40, telemetry_s = 2;
   double power_scale = 1;  ///< of busy GPUs
+  int release_groups = 1;  ///< after a brake, of servers by chance; 1: all at once
   int weeks = 6;
   uint64_t seed = 1;
   std::vector<double> profile;  ///< by bins of 10 minutes; empty: daily_profile()
@@ -81,7 +85,11 @@ struct row_tick {
   power::row_brake brake = power::row_brake::off;
 };
 
-/// `seen`, if asked for, gets every tick. The options have been checked.
-row_outcome simulate_row(const row_options& o, std::vector<row_tick>* seen = nullptr);
+using row_listener = std::function<void(const power::row_record& decision)>;
+
+/// `seen`, if asked for, gets every tick, and `listener` every decision that changes something. The
+/// options have been checked.
+row_outcome simulate_row(const row_options& o, std::vector<row_tick>* seen = nullptr,
+                         const row_listener& listener = {});
 
 }  // namespace troupe::sim

@@ -1,11 +1,15 @@
 // The row's policy, by tables: what each rule commands at which power, and when.
+#include <array>
 #include <cmath>
+#include <cstdlib>
 #include <limits>
+#include <vector>
 
 #include <doctest/doctest.h>
 
 #include "actors/power/largest_rise.hpp"
 #include "actors/power/row_policy.hpp"
+#include "actors/power/safe_threshold_policy.hpp"
 
 using namespace troupe;
 using namespace troupe::power;
@@ -24,9 +28,11 @@ struct ticker {
   explicit ticker(row_rule rule, row_thresholds t = {}, int64_t actuation_s = 40)
       : policy(rules_of(rule, t, actuation_s * second, 2 * second)) {}
 
+  bool unruly = false;
+
   row_commands tick(std::optional<double> power) {
     now_ns += 2 * second;
-    const auto d = policy.decide(state, {power, at_caps}, now_ns);
+    const auto d = policy.decide(state, {power, at_caps, unruly}, now_ns);
     state = d.state;
     return d.commands;
   }
@@ -161,6 +167,105 @@ TEST_CASE("ROW-3: a row whose caps in force are safe stands as it is while nothi
   CHECK(t.lp() == 1110);
   CHECK(t.hp() == 1410);
   CHECK(t.state.brake == row_brake::off);
+}
+
+TEST_CASE("ROW-5: with release groups a brake is released group by group, while there is room") {
+  auto rules = rules_of(row_rule::none, {}, 2 * second, 2 * second);
+  rules.release_groups = 3;
+  ticker t(row_rule::none);
+  t.policy = row_policy(rules);
+  std::vector<int> released;
+  const auto ticks = [&](int n, std::optional<double> power) {
+    for (int i = 0; i < n; ++i)
+      if (const auto c = t.tick(power); c.release_group) released.push_back(*c.release_group);
+  };
+  t.tick(1.01);
+  ticks(17, 0.3);
+  CHECK(released.empty());
+  ticks(1, 0.3);
+  CHECK(released == std::vector{0});
+  ticks(4, 0.3);
+  CHECK(released == std::vector{0});
+  ticks(1, 0.3);
+  CHECK(released == std::vector{0, 1});
+  ticks(20, 0.96);  // no room for another
+  ticks(2, {});     // nor without a reading
+  CHECK(released == std::vector{0, 1});
+  CHECK(t.state.brake == row_brake::releasing);
+  ticks(1, 0.94);
+  CHECK(released == std::vector{0, 1, 2});
+  ticks(3, 0.94);
+  CHECK(t.state.brake == row_brake::off);
+
+  released.clear();
+  t.tick(1.01);
+  ticks(19, 0.3);
+  REQUIRE(released == std::vector{0});
+  CHECK(t.tick(1.02).brake == true);  // pulled again, for all
+  CHECK(t.state.released_groups == 0);
+  CHECK(t.state.brakes == 3);
+}
+
+TEST_CASE("ROW-5: groups of a release are drawn anew for each brake, of all children alike") {
+  int same = 0;
+  std::array<int, 4> of{};
+  for (uint64_t child = 0; child < 4000; ++child) {
+    const int group = release_group(7, 1, child, 4);
+    ++of[static_cast<size_t>(group)];
+    same += group == release_group(7, 2, child, 4);
+    CHECK(group == release_group(7, 1, child, 4));
+  }
+  for (const int n : of) CHECK(std::abs(n - 1000) < 120);
+  CHECK(std::abs(same - 1000) < 120);
+}
+
+TEST_CASE("ROW-6: while a child draws above its cap the next rung is taken, and none is undone") {
+  ticker t(row_rule::polca);
+  t.unruly = true;
+  t.ticks(30, 0.5);
+  CHECK(t.lp() == 1410);  // nothing is asked of it
+  t.tick(0.82);
+  t.ticks(20, 0.82);
+  CHECK(t.lp() == 1275);
+  t.tick(0.82);  // settled, and still needed
+  CHECK(t.lp() == 1110);
+  t.ticks(60, 0.70);
+  CHECK(t.lp() == 1110);
+  t.unruly = false;
+  t.tick(0.70);
+  CHECK(t.lp() == 1275);
+}
+
+TEST_CASE("STH-1: safe thresholds: no rise is from before a gap or a brake to behind it") {
+  safe_threshold_policy s(2 * second, 40 * second);
+  for (const double x : {0.5, 0.6}) s.read(x, false);
+  s.read({}, false);
+  for (const double x : {0.9, 0.95}) s.read(x, false);
+  s.read(0.2, true);
+  s.read(0.95, false);
+  CHECK(s.largest() == doctest::Approx(0.1));
+  CHECK(s.safe_t2() == doctest::Approx(0.9));
+}
+
+TEST_CASE(
+    "STH-2: safe thresholds: rises count within a reading and the actuation's p99, which grows") {
+  safe_threshold_policy s(2 * second, 4 * second);
+  CHECK(s.p99_ns() == 4 * second);
+  for (const double x : {0.10, 0.15, 0.20, 0.25, 0.30, 0.35}) s.read(x, false);
+  CHECK(s.largest() == doctest::Approx(0.15));  // within three ticks
+  for (int i = 0; i < 99; ++i) s.acted(2 * second);
+  CHECK(s.p99_ns() == 2 * second);
+  for (const double x : {0.40, 0.45, 0.50}) s.read(x, false);
+  CHECK(s.largest() == doctest::Approx(0.15));
+  s.acted(8 * second);
+  CHECK(s.p99_ns() == 2 * second);
+  s.acted(8 * second);
+  CHECK(s.p99_ns() == 8 * second);
+  for (const double x : {0.10, 0.12, 0.14, 0.16, 0.18, 0.28}) s.read(x, false);
+  CHECK(s.largest() == doctest::Approx(0.18));  // within five
+  for (int i = 0; i < 300; ++i) s.acted(0);
+  CHECK(s.p99_ns() == 0);
+  CHECK(s.safe_t2() == doctest::Approx(0.82));
 }
 
 TEST_CASE("row policy: thresholds that are no shares, or not in order, are refused") {

@@ -19,6 +19,7 @@ int fuzz_actors_client_hello(const uint8_t* data, size_t size);
 int fuzz_actors_clock_profile(const uint8_t* data, size_t size);
 int fuzz_actors_fault_mix(const uint8_t* data, size_t size);
 int fuzz_actors_log_rules(const uint8_t* data, size_t size);
+int fuzz_actors_row_journal(const uint8_t* data, size_t size);
 int fuzz_actors_row_trace(const uint8_t* data, size_t size);
 int fuzz_actors_train_state(const uint8_t* data, size_t size);
 int fuzz_gpu_pair_proof(const uint8_t* data, size_t size);
@@ -47,6 +48,7 @@ const fuzzer fuzzers[] = {{"actors_client_hello", fuzz_actors_client_hello, 0},
                           {"actors_clock_profile", fuzz_actors_clock_profile, 0},
                           {"actors_fault_mix", fuzz_actors_fault_mix, 0},
                           {"actors_log_rules", fuzz_actors_log_rules},
+                          {"actors_row_journal", fuzz_actors_row_journal, 0},
                           {"actors_row_trace", fuzz_actors_row_trace, 0},
                           {"actors_train_state", fuzz_actors_train_state, 0},
                           {"gpu_pair_proof", fuzz_gpu_pair_proof},

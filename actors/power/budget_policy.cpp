@@ -1,0 +1,283 @@
+// What is counted, divided, cut, raised and sent.
+#include "actors/power/budget_policy.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include <fmt/format.h>
+
+namespace troupe::power {
+
+namespace {
+
+/// Beyond it a number is no power of anything on earth.
+constexpr int64_t beyond_mw = 1'000'000'000'000'000;
+/// Of the watts above idle, by the share of the clock (brief of POLCA, fitted to its two points).
+constexpr double clock_exponent = 1.2;
+
+bool is_power(int64_t mw) {
+  return mw >= 0 && mw <= beyond_mw;
+}
+
+}  // namespace
+
+status check(const budget_rules& rules, std::span<const budget_child> children, int64_t budget_mw) {
+  const auto wrong = [](std::string what, std::string hint) {
+    return error{errc::bad_config, std::move(what), std::move(hint)};
+  };
+  if (rules.tick_ns <= 0 || rules.ttl_ns < 3 * rules.tick_ns)
+    return wrong(fmt::format("a lease of {} ms is less than three ticks of {} ms",
+                             rules.ttl_ns / 1'000'000, rules.tick_ns / 1'000'000),
+                 "it is renewed each third of it, and a lost message must not end it");
+  int64_t shares_mw = 0;
+  for (size_t i = 0; i < children.size(); ++i) {
+    const auto& c = children[i];
+    if (!is_power(c.ceiling_mw) || c.paused_mw < 0 || c.paused_mw > c.floor_mw ||
+        c.floor_mw > c.static_share_mw || c.static_share_mw > c.ceiling_mw || c.idle_mw < 0 ||
+        c.idle_mw > c.ceiling_mw)
+      return wrong(
+          fmt::format("child {}: paused {} mW, floor {}, static share {}, ceiling {}, idle {}", i,
+                      c.paused_mw, c.floor_mw, c.static_share_mw, c.ceiling_mw, c.idle_mw),
+          "0 <= paused <= floor <= static share <= ceiling <= 1e15, 0 <= idle <= ceiling");
+    shares_mw += c.static_share_mw;
+  }
+  if (shares_mw > budget_mw)
+    return wrong(
+        fmt::format("static shares are {} mW together, the budget is {} mW", shares_mw, budget_mw),
+        "children fall to them by themselves when nobody is heard: they must fit");
+  return {};
+}
+
+budget_policy::budget_policy(const budget_rules& rules, std::vector<budget_child> children,
+                             uint64_t epoch, int64_t now_ns)
+    : rules_(rules),
+      row_policy_(rules.row),
+      children_(std::move(children)),
+      epoch_(epoch),
+      began_ns_(now_ns),
+      ledgers_(children_.size()),
+      asks_(children_.size()),
+      shares_(children_.size()) {
+  out_.grants.reserve(children_.size());
+}
+
+report_verdict budget_policy::hear(size_t child, const power_report& r, int64_t now_ns) {
+  auto& l = ledgers_[child];
+  if (!is_power(r.in_force_mw) || !is_power(r.wish_mw) || !is_power(r.drawn_mw.value_or(0)) ||
+      r.id.sent_ns < 0 || (r.order.epoch == epoch_ && r.order.sequence > l.sequence))
+    return report_verdict::impossible;
+  if (r.order.epoch > epoch_) {
+    superseded_ = true;
+    return report_verdict::newer_life;
+  }
+  if (l.heard && r.id <= l.last.id) return report_verdict::older;
+  judge_draw(l, r);
+  l.heard = true;
+  l.heard_ns = now_ns;
+  l.last = r;
+  if (r.order.epoch == epoch_) acked(l);
+  return report_verdict::taken;
+}
+
+/// Allowed is what was in force within the last ticks: who was cut just now may have drawn more.
+void budget_policy::judge_draw(ledger& l, const power_report& r) const {
+  if (r.in_force_mw >= l.allowed_mw || ++l.lower_reports >= rules_.unruly_ticks) {
+    l.allowed_mw = r.in_force_mw;
+    l.lower_reports = 0;
+  }
+  if (r.drawn_mw && *r.drawn_mw > l.allowed_mw + rules_.noise_mw) {
+    l.unruly = true;
+    l.kept_reports = 0;
+  } else if (l.unruly && r.drawn_mw && ++l.kept_reports >= rules_.unruly_ticks) {
+    l.unruly = false;
+  }
+}
+
+/// Leases before the acked one are over; it may still follow a renewal of that one itself.
+void budget_policy::acked(ledger& l) const {
+  l.fenced = true;
+  const auto first = l.open.begin();
+  const auto end = first + static_cast<ptrdiff_t>(l.open_count);
+  const auto kept =
+      std::find_if(first, end, [&](const auto& e) { return e.sequence >= l.last.order.sequence; });
+  l.open_count = static_cast<size_t>(std::move(kept, end, first) - first);
+  if (l.last.order.sequence == l.sequence) l.open[0].cap_mw = l.granted_mw;  // BGT-3
+}
+
+int64_t budget_policy::counted_mw(size_t child) const {
+  const auto& l = ledgers_[child];
+  const auto& c = children_[child];
+  if (!l.heard) return std::max(c.remembered_mw, c.others_work ? c.ceiling_mw : c.static_share_mw);
+  int64_t out = l.last.in_force_mw;
+  for (size_t i = 0; i < l.open_count; ++i) out = std::max(out, l.open[i].cap_mw);
+  // What a parent before us still had under way may have raised it since, and it fell from there.
+  if (!l.fenced) out = std::max({out, c.static_share_mw, c.remembered_mw});
+  if (l.unruly) out = std::max(out, l.last.drawn_mw.value_or(0));
+  return out;
+}
+
+int64_t budget_policy::counted_mw() const {
+  int64_t out = 0;
+  for (size_t i = 0; i < children_.size(); ++i) out += counted_mw(i);
+  return out;
+}
+
+bool budget_policy::is_silent(size_t child, int64_t now_ns) const {
+  const auto& l = ledgers_[child];
+  return !l.heard || now_ns - l.heard_ns > rules_.ttl_ns;
+}
+
+bool budget_policy::knows(int64_t now_ns) const {
+  return now_ns - began_ns_ >= fall_ns() ||
+         std::all_of(ledgers_.begin(), ledgers_.end(), [](const auto& l) { return l.fenced; });
+}
+
+/// The brake, and in thresholds the clocks. In shares the breaker carries what is in force: a cap
+/// that falls is waited for, as long as a child may take.
+void budget_policy::watch(const own_cap& own, const budget_sample& sample, int64_t now_ns) {
+  const int64_t counted = counted_mw();
+  int64_t carries_mw = own.cap_mw;
+  if (counted <= own.cap_mw)
+    short_since_ns_.reset();
+  else if (!short_since_ns_)
+    short_since_ns_ = now_ns;
+  if (rules_.mode == budget_mode::shares && short_since_ns_ &&
+      now_ns - *short_since_ns_ <= fall_ns())
+    carries_mw = counted;
+  const auto of = [&](int64_t mw) {
+    return static_cast<double>(mw) / static_cast<double>(std::max<int64_t>(1, carries_mw));
+  };
+  row_sample seen{{}, of(counted), false};
+  for (const auto& l : ledgers_) seen.unruly |= l.unruly;
+  if (sample.drawn_mw) seen.drawn = of(*sample.drawn_mw);
+  const auto decided = row_policy_.decide(row_, seen, now_ns);
+  row_ = decided.state;
+  out_.row = decided.commands;
+  out_.thresholds_stand = rules_.mode == budget_mode::thresholds && knows(now_ns) &&
+                          row_.silent_ticks < rules_.row.stale_ticks && own.leased &&
+                          sample.brake_armed;  // BGT-2
+}
+
+int64_t budget_policy::ceiling_mw(const budget_child& c) const {
+  if (rules_.mode == budget_mode::shares) return c.ceiling_mw;
+  if (!out_.thresholds_stand) return c.static_share_mw;
+  const auto& r = rules_.row;
+  const int mhz = c.priority == power_class::low ? r.lp_mhz(row_.level) : r.hp_mhz(row_.level);
+  const double of = std::pow(static_cast<double>(mhz) / r.max_mhz, clock_exponent);
+  return c.idle_mw + std::llround(of * static_cast<double>(c.ceiling_mw - c.idle_mw));
+}
+
+/// What a child has without any change: the newest lease, or what it was found with. More than its
+/// static share of that was promised by a parent before us, out of a lease that we may not have.
+int64_t budget_policy::held_mw(size_t child, const own_cap& own) const {
+  const auto& l = ledgers_[child];
+  const auto& c = children_[child];
+  if (l.open_count > 0) return l.granted_mw;
+  const bool leased_before = l.last.order != lease_order{};
+  return leased_before && own.leased && rules_.mode == budget_mode::shares
+             ? l.last.in_force_mw
+             : std::min(l.last.in_force_mw, c.static_share_mw);
+}
+
+void budget_policy::divide(const own_cap& own, int64_t now_ns) {
+  int64_t available_mw = own.cap_mw;
+  // Where our own lease has lapsed the sum must come down whomever a cut reaches: until it has, no
+  // more than static shares is renewed. PWR-2
+  const bool must_fall = !own.leased && counted_mw() > own.cap_mw;
+  for (size_t i = 0; i < children_.size(); ++i) {
+    const auto& c = children_[i];
+    auto& a = asks_[i];
+    a = {c.priority, c.floor_mw, ceiling_mw(c), c.paused_mw, ledgers_[i].last.wish_mw, true};
+    if (must_fall) a.ceiling_mw = std::min(a.ceiling_mw, c.static_share_mw);
+    a.takes_part = !is_silent(i, now_ns) && !ledgers_[i].unruly;
+    if (!a.takes_part) available_mw -= counted_mw(i);
+  }
+  if (out_.thresholds_stand) {
+    for (size_t i = 0; i < asks_.size(); ++i) shares_[i] = {asks_[i].ceiling_mw, false};
+  } else {
+    division_policy::divide(available_mw, asks_, shares_);
+  }
+  out_.short_of_floors =
+      std::any_of(shares_.begin(), shares_.end(), [](const auto& s) { return s.shed; });
+  // Who does not keep to its cap has no claim to more than without any message.
+  for (size_t i = 0; i < asks_.size(); ++i)
+    if (ledgers_[i].unruly)
+      shares_[i] = {std::min(held_mw(i, own), children_[i].static_share_mw), false};
+}
+
+void budget_policy::change(ledger& l, const power_share& to) {
+  ++l.sequence;
+  if (l.open_count < ring)
+    l.open[l.open_count++] = {l.sequence, to.cap_mw};
+  else
+    l.open.back() = {l.sequence, std::max(l.open.back().cap_mw, to.cap_mw)};  // BGT-3
+  l.granted_mw = to.cap_mw;
+  l.granted_shed = to.shed;
+}
+
+/// First what falls, and the first lease of each: what it has.
+void budget_policy::cut(const own_cap& own, bool may_raise) {
+  const bool is_short = counted_mw() > own.cap_mw;
+  for (size_t i = 0; i < children_.size(); ++i) {
+    auto& l = ledgers_[i];
+    if (!asks_[i].takes_part && !l.unruly) continue;
+    const int64_t held = held_mw(i, own);
+    power_share to{held, l.granted_shed};
+    if (may_raise) {
+      const int64_t by_mw = held - shares_[i].cap_mw;
+      if (by_mw > 0 && (is_short || by_mw >= rules_.noise_mw)) to.cap_mw = shares_[i].cap_mw;
+      to.shed = shares_[i].shed;
+    }
+    if (l.open_count == 0 || to.cap_mw != held || to.shed != l.granted_shed) change(l, to);
+  }
+}
+
+/// Then what rises: high priority first, out of what is free. PWR-1
+void budget_policy::raise(int64_t own_mw) {
+  int64_t free_mw = own_mw - counted_mw();
+  for (const auto priority : {power_class::high, power_class::low})
+    for (size_t i = 0; i < children_.size(); ++i) {
+      auto& l = ledgers_[i];
+      if (!asks_[i].takes_part || children_[i].priority != priority) continue;
+      const int64_t counted = counted_mw(i);
+      int64_t to_mw = shares_[i].cap_mw;
+      if (!out_.thresholds_stand) to_mw = std::min(to_mw, counted + std::max<int64_t>(0, free_mw));
+      if (to_mw <= l.granted_mw || to_mw - l.granted_mw < rules_.noise_mw) continue;
+      change(l, {to_mw, l.granted_shed});
+      free_mw -= std::max<int64_t>(0, to_mw - counted);
+    }
+}
+
+/// To who is heard: what it has not acked yet, and what is a third of its time old.
+void budget_policy::send(const own_cap& own, int64_t now_ns) {
+  const int64_t ttl_ns = std::min(rules_.ttl_ns, own.left_ns);
+  if (ttl_ns <= 0) return;
+  for (size_t i = 0; i < children_.size(); ++i) {
+    auto& l = ledgers_[i];
+    if (l.open_count == 0 || is_silent(i, now_ns) || l.last.id == l.answered) continue;
+    const lease_order order{epoch_, l.sequence};
+    const bool is_due = l.last.order != order || l.last.id.incarnation != l.answered.incarnation ||
+                        l.last.id.sent_ns - l.answered.sent_ns >= l.given_ttl_ns / 3;
+    if (!is_due) continue;
+    l.answered = l.last.id;
+    l.given_ttl_ns = ttl_ns;
+    out_.grants.push_back({i, {order, l.last.id, l.granted_mw, ttl_ns, l.granted_shed}});
+  }
+}
+
+const budget_decision& budget_policy::tick(const own_cap& own, const budget_sample& sample,
+                                           int64_t now_ns) {
+  out_.grants.clear();
+  out_.row = {};
+  if (superseded_) return out_;
+  watch(own, sample, now_ns);
+  divide(own, now_ns);
+  const bool may_raise = knows(now_ns);
+  cut(own, may_raise);
+  if (may_raise) raise(own.cap_mw);  // BGT-1
+  send(own, now_ns);
+  return out_;
+}
+
+}  // namespace troupe::power

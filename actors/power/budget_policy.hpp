@@ -1,0 +1,190 @@
+// A node of the tree of budgets: what it grants to its children, in leases.
+//
+// It divides in one of two modes. `shares` promises no watt that the node does not have.
+// `thresholds` (POLCA) promises MORE than it has: every child may draw its ceiling, or what clocks
+// of its class let through, and row_policy locks clocks and pulls the brake by the row's measured
+// power. That stands only while the row is measured, the node's own lease is valid and the brake is
+// armed; else every child gets its static share, and falls to it by itself if it hears nothing.
+//
+// A parent counts for each child the most that it may draw by all that is known: what it last told
+// as in force, and every cap granted since that it may still come to follow. What is free is what
+// is left of the node's own cap.
+//
+// Leases nest: none outlasts the node's own, so where that lapses the whole subtree has fallen, and
+// nobody has to be reached for it. One parent acts at a time: what a dead one still has under way
+// may arrive (PWR-2), a second living one must be kept out by who starts it; a node that hears of a
+// later epoch grants nothing any more.
+//
+// Pure: no clock, no actor; a tick allocates nothing.
+//
+// Invariants
+//   PWR-1  In shares, the sum over children of max(in force, granted, drawn if unruly) is at most
+//     the own cap in force, always; where the own cap falls, the sum falls with what is acked and
+//     never rises. A decrease counts when acked. An increase comes out of what is free. A silent
+//     child counts at its last acked cap for ever, one never heard of at its static share (its
+//     ceiling where others' work may run there, what the journal says where that is more). What an
+//     unruly child takes is cut from the others within a tick.
+//   BGT-1  A parent raises nobody before each child has acked a lease of its own epoch, or has
+//     fallen by itself: ttl, a tick and the actuation after it began.
+//   BGT-2  Thresholds stand only while telemetry is fresh, the own lease valid and the brake armed.
+//   BGT-3  At most `ring` caps are unacked; a further change replaces the newest of them.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "actors/power/division_policy.hpp"
+#include "actors/power/lease_policy.hpp"
+#include "actors/power/row_policy.hpp"
+#include "io/base/result.hpp"
+
+namespace troupe::power {
+
+enum class budget_mode : uint8_t { shares, thresholds };
+inline constexpr std::array<std::string_view, 2> budget_mode_names = {"shares", "thresholds"};
+
+/// By the site's configuration, not by the child's word. 0 <= paused <= floor <= static share <=
+/// ceiling, idle <= ceiling.
+struct budget_child {
+  power_class priority = power_class::low;
+  int64_t floor_mw = 0;         ///< below it nothing useful is done
+  int64_t static_share_mw = 0;  ///< what it has without any message
+  int64_t ceiling_mw = 0;       ///< its nameplate
+  int64_t paused_mw = 0;        ///< drawn while its work is paused
+  int64_t idle_mw = 0;          ///< drawn whatever the clocks are
+  bool others_work = false;     ///< may run there, uncapped, before it is heard of
+  /// What the parent before counted for it, by its journal: settings outlive a process that died
+  /// with them, and it cannot fall by itself.
+  int64_t remembered_mw = 0;
+};
+
+struct budget_rules {
+  budget_mode mode = budget_mode::shares;
+  int64_t tick_ns = 1'000'000'000;
+  int64_t ttl_ns = 10'000'000'000;
+  int64_t actuation_ns = 0;  ///< until a commanded cap is in force
+  /// Less is no difference: a cap that would change by less stays where nothing is short, and a
+  /// draw above its cap by less is none.
+  int64_t noise_mw = 0;
+  int unruly_ticks = 3;  ///< after its ack a child draws no more than its cap
+  /// Of thresholds; in shares a table without rungs: the brake alone.
+  row_rules row = {};
+};
+
+/// Errors: bad_config. `budget_mw` is what the node has: static shares must fit into it.
+status check(const budget_rules& rules, std::span<const budget_child> children, int64_t budget_mw);
+
+/// The node's own cap, of its lease_policy or of a person.
+struct own_cap {
+  int64_t cap_mw = 0;
+  bool leased = true;  ///< false: its lease has lapsed, the cap is what it has fallen to
+  /// Of the lease; a root's, and what a node has fallen to, end never.
+  int64_t left_ns = std::numeric_limits<int64_t>::max();
+};
+
+/// What a tick sees of the node itself.
+struct budget_sample {
+  std::optional<int64_t> drawn_mw;  ///< mean of the tick; none: no reading came
+  bool brake_armed = false;         ///< the path of the brake has been tried and is free
+};
+
+enum class report_verdict : uint8_t {
+  taken,
+  older,       ///< a later one has been heard
+  newer_life,  ///< it follows a parent of a later epoch: ours is over
+  impossible,  ///< no child of ours says that
+};
+
+struct budget_decision {
+  struct addressed {
+    size_t child;
+    power_grant grant;
+  };
+  std::vector<addressed> grants;  ///< to send
+  row_commands row;               ///< clocks by class, and the brake
+  bool thresholds_stand = false;
+  bool short_of_floors = false;  ///< somebody is shed
+};
+
+class budget_policy {
+ public:
+  /// `epoch` is greater than that of any parent before at this place.
+  budget_policy(const budget_rules& rules, std::vector<budget_child> children, uint64_t epoch,
+                int64_t now_ns);
+
+  report_verdict hear(size_t child, const power_report& r, int64_t now_ns);
+
+  /// Once a tick. The decision stands until the next one.
+  const budget_decision& tick(const own_cap& own, const budget_sample& sample, int64_t now_ns);
+
+  /// The most that a child, or all, may draw by what is known.
+  int64_t counted_mw(size_t child) const;
+  int64_t counted_mw() const;
+  /// Whether what is counted is what there may be (BGT-1). A node that does not know that yet does
+  /// not report to its own parent.
+  bool knows(int64_t now_ns) const;
+  /// Whether it draws more than its cap, `unruly_ticks` after its ack: it counts at what it draws.
+  bool is_unruly(size_t child) const { return ledgers_[child].unruly; }
+  bool is_silent(size_t child, int64_t now_ns) const;
+  /// Whether a parent of a later epoch has been heard of.
+  bool is_superseded() const { return superseded_; }
+  /// How long a child may take until it has fallen by itself.
+  int64_t fall_ns() const { return rules_.ttl_ns + rules_.tick_ns + rules_.actuation_ns; }
+  const row_state& row() const { return row_; }
+
+ private:
+  static constexpr size_t ring = 4;
+
+  /// What is known of a child.
+  struct ledger {
+    struct entry {
+      uint64_t sequence = 0;
+      int64_t cap_mw = 0;
+    };
+    bool heard = false;
+    bool fenced = false;  ///< has acked a lease of our epoch
+    power_report last = {};
+    int64_t heard_ns = 0;
+    std::array<entry, ring> open = {};  ///< oldest first: what it may still come to follow
+    size_t open_count = 0;
+    int64_t granted_mw = 0;  ///< the newest, if open_count > 0
+    bool granted_shed = false;
+    uint64_t sequence = 0;
+    report_id answered = {};
+    int64_t given_ttl_ns = 0;
+    int64_t allowed_mw = 0;  ///< the most in force within the last `unruly_ticks` reports
+    int lower_reports = 0;   ///< since less than that is in force
+    bool unruly = false;
+    int kept_reports = 0;  ///< since an unruly child draws no more than its cap
+  };
+
+  void judge_draw(ledger& l, const power_report& r) const;
+  void acked(ledger& l) const;
+  void watch(const own_cap& own, const budget_sample& sample, int64_t now_ns);
+  void divide(const own_cap& own, int64_t now_ns);
+  int64_t ceiling_mw(const budget_child& c) const;
+  int64_t held_mw(size_t child, const own_cap& own) const;
+  static void change(ledger& l, const power_share& to);
+  void cut(const own_cap& own, bool may_raise);
+  void raise(int64_t own_mw);
+  void send(const own_cap& own, int64_t now_ns);
+
+  budget_rules rules_;
+  row_policy row_policy_;
+  std::vector<budget_child> children_;
+  uint64_t epoch_;
+  int64_t began_ns_;
+  std::vector<ledger> ledgers_;
+  std::vector<power_ask> asks_;
+  std::vector<power_share> shares_;
+  row_state row_;
+  std::optional<int64_t> short_since_ns_ = {};
+  bool superseded_ = false;
+  budget_decision out_;
+};
+
+}  // namespace troupe::power

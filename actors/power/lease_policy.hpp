@@ -1,0 +1,112 @@
+// A child's side of a lease of watts: which cap is in force now, and what its parent is told.
+//
+// The same class stands on every edge of the tree feed -> row -> rack -> machine -> device: what
+// carries out the cap is an actuator at a leaf, and the division among children elsewhere.
+//
+// Two stamps make what a network does to messages harmless. A grant bears (epoch, sequence), which
+// grow: what is older than the lease that is held is ignored. And it names the report that it
+// answers: its time runs from when that report was SENT, by the child's own clock, so that a grant
+// that was long under way has lapsed where it arrives, clocks need not agree, and what was granted
+// to a process that has died says nothing to the next one.
+//
+// Pure: no clock, no actor.
+//
+// Invariants
+//   PWR-2  No lost lease, parent or message raises a cap. A child falls to min(in force, static
+//     share) within ttl and one tick of the last report that was answered; grants of an older
+//     (epoch, sequence), to another incarnation, or that have lapsed on the way are ignored.
+//   LSE-1  What is told as in force is the most that may be: what is read back from the actuator or
+//     what it has been commanded, whichever is more. So a decrease is told once it is read back.
+#pragma once
+
+#include <algorithm>
+#include <compare>
+#include <cstdint>
+#include <limits>
+#include <optional>
+
+namespace troupe::power {
+
+/// Of two leases the greater is the newer. An epoch is one life of a parent; 0: none was granted.
+struct lease_order {
+  uint64_t epoch = 0, sequence = 0;
+  auto operator<=>(const lease_order&) const = default;
+};
+
+/// Which report of a child: later ones are greater, also over its restarts.
+struct report_id {
+  uint64_t incarnation = 0;
+  int64_t sent_ns = 0;  ///< by the child's clock
+  auto operator<=>(const report_id&) const = default;
+};
+
+/// Parent to child. A renewal has the order and the cap of the lease and answers a later report.
+struct power_grant {
+  lease_order order;
+  report_id answers;
+  int64_t cap_mw = 0;
+  int64_t ttl_ns = 0;  ///< from when the answered report was sent
+  bool shed = false;   ///< save and pause at the next step's end; the cap is for then
+  bool operator==(const power_grant&) const = default;
+};
+
+/// Child to parent, every tick: an acknowledgement and a demand in one, so that neither is of
+/// another time than the other.
+struct power_report {
+  report_id id;
+  lease_order order;                     ///< of the lease that `in_force_mw` follows
+  int64_t in_force_mw = 0;               ///< LSE-1
+  std::optional<int64_t> drawn_mw = {};  ///< none: nothing measures it
+  int64_t wish_mw = 0;                   ///< what it would draw without a cap
+};
+
+enum class grant_verdict : uint8_t {
+  taken,
+  older,       ///< a newer lease is held
+  late,        ///< its time was over when it came
+  not_to_us,   ///< it answers what an earlier process at this place said
+  impossible,  ///< no parent of ours says that
+};
+
+class lease_policy {
+ public:
+  /// `found_mw`: the cap in force as the actuator was found. `incarnation` is greater than that of
+  /// any process before at this place.
+  lease_policy(int64_t static_share_mw, uint64_t incarnation, int64_t found_mw)
+      : static_share_mw_(static_share_mw),
+        incarnation_(incarnation),
+        cap_mw_(std::min(found_mw, static_share_mw)),
+        commanded_mw_(cap_mw_),
+        read_back_mw_(found_mw) {}
+
+  grant_verdict hear(const power_grant& g, int64_t now_ns);
+
+  /// Once a tick, and after a grant that is to be in force at once: the cap to command from now on.
+  int64_t tick(int64_t now_ns);
+  /// What the actuator says is in force.
+  void read_back(int64_t cap_mw) { read_back_mw_ = cap_mw; }
+
+  /// The cap as of the last tick or grant.
+  int64_t cap_mw() const { return cap_mw_; }
+  int64_t in_force_mw() const { return std::max(cap_mw_, read_back_mw_); }
+  bool is_leased(int64_t now_ns) const { return now_ns < until_ns_; }
+  /// What is left of the lease; 0: none is held.
+  int64_t left_ns(int64_t now_ns) const { return std::max<int64_t>(0, until_ns_ - now_ns); }
+  const lease_order& order() const { return order_; }
+  /// Whether the parent wants the work saved and paused.
+  bool is_shed() const { return shed_; }
+
+  power_report report(int64_t now_ns, std::optional<int64_t> drawn_mw, int64_t wish_mw) const {
+    return {{incarnation_, now_ns}, order_, in_force_mw(), drawn_mw, wish_mw};
+  }
+
+ private:
+  int64_t static_share_mw_;
+  uint64_t incarnation_;
+  int64_t cap_mw_, commanded_mw_, read_back_mw_;
+  lease_order order_;
+  int64_t until_ns_ = std::numeric_limits<int64_t>::min();
+  bool shed_ = false;
+};
+
+}  // namespace troupe::power

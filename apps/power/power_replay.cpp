@@ -1,0 +1,126 @@
+// `troupe power replay`: a row's policy once more over what it has seen.
+//
+// A journal's decisions are made again, line by line, until one differs. A trace of watts has none:
+// it is shown what the policy would have decided, and can be journalled for another version.
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "actors/power/row_journal.hpp"
+#include "apps/power/power.hpp"
+#include "apps/talk.hpp"
+#include "io/file.hpp"
+
+namespace troupe::apps::power_verb {
+
+namespace {
+
+using nlohmann::ordered_json;
+
+std::string clock_text(const char* name, const std::optional<int>& mhz) {
+  return mhz ? fmt::format("  {} {} MHz", name, *mhz) : "";
+}
+
+/// "     86.0 s   89.4 %  above      low 1110 MHz".
+std::string decision_text(const power::row_record& r) {
+  const auto& c = r.decided.commands;
+  auto out =
+      fmt::format("{:>12.1f} s  {}  {:<10}", static_cast<double>(r.now_ns) / 1e9,
+                  r.sample.drawn ? fmt::format("{:6.1f} %", 100 * *r.sample.drawn) : "       -",
+                  power::to_string(c.reason));
+  out += clock_text("low", c.lp_mhz) + clock_text("high", c.hp_mhz);
+  if (c.brake == true) out += "  brake";
+  if (c.release_group) out += fmt::format("  release of group {}", *c.release_group);
+  return out + "\n";
+}
+
+result<int> replay_journal(const replay_arguments& a, std::string_view text) {
+  for (const auto& [name, option] : a.policy.without_table)
+    if (option->count() > 0)
+      return error{errc::usage, fmt::format("{} has no meaning with a journal", name),
+                   "its first line has the terms of the policy"};
+  if (!a.journal.empty())
+    return error{errc::usage, "--journal has no meaning with a journal", "it is one"};
+  auto replayed = power::row_journal::replay(text);
+  if (!replayed) return replayed.error().within(a.file);
+  const auto& first = replayed->first_difference;
+  if (a.json) {
+    ordered_json j{{"policy", power::to_string(replayed->terms.rule)},
+                   {"decisions", replayed->decisions},
+                   {"brakes", replayed->brakes},
+                   {"same", !first}};
+    if (first)
+      j["first_difference"] = {{"line", first->line},
+                               {"expected", ordered_json::parse(first->expected)},
+                               {"found", ordered_json::parse(first->found)}};
+    TROUPE_CHECK(print(j.dump() + "\n"));
+  } else if (first) {
+    TROUPE_CHECK(print(
+        fmt::format("{}: line {} differs after {} that are the same\n\n"
+                    "decided   {}journal   {}",
+                    a.file, first->line, replayed->decisions - 1, first->expected, first->found)));
+  } else {
+    TROUPE_CHECK(print(fmt::format("{}: all {} decisions of {} are the same, {} brakes\n", a.file,
+                                   replayed->decisions, power::to_string(replayed->terms.rule),
+                                   replayed->brakes)));
+  }
+  return first ? 1 : 0;
+}
+
+result<int> replay_trace(replay_arguments& a) {
+  TROUPE_CHECK(settle(a.policy));
+  if (a.policy.budget->count() == 0)
+    return error{errc::usage, "a trace of watts wants --budget-w", "what the breaker carries"};
+  TROUPE_TRY(trace, read_trace(a.file));
+  auto terms = terms_of(a.policy.row);
+  terms.tick_ns = std::llround(trace.step_s * 1e9);
+  std::optional<io::atomic_file> journal;
+  if (!a.journal.empty()) {
+    TROUPE_TRY(file, io::atomic_file::create(a.journal));
+    journal.emplace(std::move(file));
+    TROUPE_CHECK(journal->write(power::to_line(terms)));
+  }
+  const power::row_policy policy(terms.rules());
+  power::row_record r;
+  size_t decisions = 0;
+  for (size_t i = 0; i < trace.samples(); ++i) {
+    r.before = r.decided.state;
+    r.now_ns = static_cast<int64_t>(i + 1) * terms.tick_ns;
+    // A trace has no gaps, so what caps let through is never asked for.
+    r.sample = {trace.row_w(i) / a.policy.row.budget_w, 1, false};
+    r.decided = policy.decide(r.before, r.sample, r.now_ns);
+    if (!r.is_worth_keeping()) continue;
+    ++decisions;
+    if (journal) TROUPE_CHECK(journal->write(power::to_line(r)));
+    if (!a.json) TROUPE_CHECK(print(decision_text(r)));
+  }
+  if (journal) TROUPE_CHECK(journal->commit());
+  const auto brakes = r.decided.state.brakes;
+  if (a.json)
+    TROUPE_CHECK(print(ordered_json{{"policy", a.policy.policy},
+                                    {"samples", trace.samples()},
+                                    {"decisions", decisions},
+                                    {"brakes", brakes}}
+                           .dump() +
+                       "\n"));
+  else
+    TROUPE_CHECK(print(fmt::format("{} decisions in {} readings, {} brakes\n", decisions,
+                                   trace.samples(), brakes)));
+  return 0;
+}
+
+}  // namespace
+
+power::row_terms terms_of(const sim::row_options& o) {
+  return {o.rule, o.thresholds, std::llround(o.actuation_s * 1e9),
+          std::llround(o.telemetry_s * 1e9), o.release_groups};
+}
+
+result<int> run_replay(replay_arguments& a) {
+  TROUPE_TRY(file, io::mapped_file::open(a.file));
+  const auto bytes = file->bytes();
+  const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  if (text.starts_with('{')) return replay_journal(a, text);
+  return replay_trace(a);
+}
+
+}  // namespace troupe::apps::power_verb

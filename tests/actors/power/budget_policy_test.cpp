@@ -1,0 +1,374 @@
+// A node of the tree of budgets, by tables: what it counts, and when it grants what.
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "actors/power/budget_policy.hpp"
+
+using namespace troupe;
+using namespace troupe::power;
+
+namespace {
+
+constexpr int64_t budget_second = 1'000'000'000;
+constexpr auto high = power_class::high, low = power_class::low;
+
+budget_rules rules_with(budget_mode mode) {
+  budget_rules out;
+  out.mode = mode;
+  out.tick_ns = budget_second;
+  out.ttl_ns = 9 * budget_second;
+  out.actuation_ns = 2 * budget_second;
+  out.row = rules_of(mode == budget_mode::shares ? row_rule::none : row_rule::polca, {},
+                     2 * budget_second, budget_second);
+  return out;
+}
+
+/// A parent of 100 W and children with static shares of 50 W, ceilings of 100, floors of 10.
+struct family {
+  std::vector<budget_child> terms = {{low, 10'000, 50'000, 100'000, 1000, 20'000},
+                                     {high, 10'000, 50'000, 100'000, 1000, 20'000}};
+  budget_rules rules;
+  budget_policy parent;
+  std::vector<lease_policy> children;
+  std::vector<int64_t> wishes = {100'000, 100'000};
+  std::vector<std::optional<int64_t>> draws = {{}, {}};
+  std::vector<bool> speaks = {true, true}, obeys = {true, true};
+  own_cap own{100'000};
+  budget_sample seen{50'000, true};
+  budget_decision last = {};
+  int64_t now_ns = 1000 * budget_second;
+
+  explicit family(budget_mode mode = budget_mode::shares)
+      : rules(rules_with(mode)), parent(rules, terms, 1, now_ns) {
+    for (size_t i = 0; i < terms.size(); ++i)
+      children.emplace_back(terms[i].static_share_mw, 1, terms[i].static_share_mw);
+  }
+  void new_parent(uint64_t epoch) { parent = budget_policy(rules, terms, epoch, now_ns); }
+
+  /// A second: children report, the parent grants, caps come into force.
+  void tick() {
+    now_ns += budget_second;
+    for (size_t i = 0; i < children.size(); ++i) {
+      const auto cap = children[i].tick(now_ns);
+      if (obeys[i]) children[i].read_back(cap);
+      if (speaks[i]) parent.hear(i, children[i].report(now_ns, draws[i], wishes[i]), now_ns);
+    }
+    last = parent.tick(own, seen, now_ns);
+    for (const auto& g : last.grants)
+      if (speaks[g.child]) children[g.child].hear(g.grant, now_ns);
+  }
+  void ticks(int n) {
+    for (int i = 0; i < n; ++i) tick();
+  }
+  std::vector<int64_t> caps() const { return {children[0].cap_mw(), children[1].cap_mw()}; }
+};
+
+using mw = std::vector<int64_t>;
+
+}  // namespace
+
+TEST_CASE(
+    "PWR-1: budgets: a decrease counts when it is acked, an increase comes out of what is free") {
+  family f;
+  f.ticks(5);
+  CHECK(f.caps() == mw{10'000, 90'000});  // high priority first
+  f.wishes[1] = 30'000;
+  f.obeys[1] = false;  // its actuator takes its time
+  f.ticks(4);
+  CHECK(f.children[1].cap_mw() == 30'000);
+  CHECK(f.parent.counted_mw(1) == 90'000);
+  CHECK(f.caps() == mw{10'000, 30'000});
+  f.obeys[1] = true;
+  f.tick();
+  CHECK(f.caps() == mw{70'000, 30'000});
+}
+
+TEST_CASE("PWR-1: budgets: who was never heard counts at its static share, or what may run there") {
+  family f;
+  f.speaks[1] = false;
+  f.ticks(20);
+  CHECK(f.parent.counted_mw(1) == 50'000);
+  CHECK(f.caps() == mw{50'000, 50'000});
+  f.terms[1].others_work = true;
+  f.new_parent(2);
+  CHECK(f.parent.counted_mw(1) == 100'000);
+  f.ticks(20);
+  CHECK(f.last.short_of_floors);
+}
+
+TEST_CASE(
+    "PWR-1: budgets: what the journal says of a child counts until it has acked our own lease") {
+  family f;
+  f.ticks(5);
+  REQUIRE(f.caps() == mw{10'000, 90'000});
+  f.speaks[1] = false;  // dead, and its setting stays
+  f.terms[1].remembered_mw = 90'000;
+  f.new_parent(2);
+  f.ticks(30);
+  CHECK(f.parent.counted_mw(1) == 90'000);
+  CHECK(f.caps()[0] == 10'000);
+  f.speaks[1] = true;
+  f.wishes[1] = 0;
+  f.ticks(4);
+  CHECK(f.caps() == mw{90'000, 10'000});
+}
+
+TEST_CASE("PWR-1: budgets: a silent child counts at its last acked cap for ever") {
+  family f;
+  f.ticks(5);
+  REQUIRE(f.caps() == mw{10'000, 90'000});
+  f.speaks[1] = false;
+  f.ticks(500);
+  CHECK(f.children[1].cap_mw() == 50'000);  // PWR-2: it has fallen, and cannot say so
+  CHECK(f.parent.counted_mw(1) == 90'000);
+  CHECK(f.caps() == mw{10'000, 50'000});
+  f.speaks[1] = true;
+  f.wishes[1] = 0;
+  f.ticks(4);
+  CHECK(f.caps() == mw{90'000, 10'000});
+}
+
+TEST_CASE("BGT-1: budgets: a restarted parent hears acks before it grants, and holds what is") {
+  family f;
+  f.ticks(5);
+  REQUIRE(f.caps() == mw{10'000, 90'000});
+  f.wishes = {100'000, 0};
+  f.speaks[1] = false;
+  f.new_parent(2);
+  f.tick();
+  CHECK(f.children[0].order() == lease_order{2, 1});
+  CHECK(f.caps() == mw{10'000, 90'000});
+  f.ticks(9);
+  CHECK(!f.parent.knows(f.now_ns));
+  CHECK(f.caps() == mw{10'000, 50'000});
+  f.ticks(2);  // ttl, a tick and the actuation: it has fallen by itself
+  CHECK(f.parent.knows(f.now_ns));
+  CHECK(f.caps() == mw{50'000, 50'000});
+
+  family g;
+  g.ticks(5);
+  g.wishes = {100'000, 0};
+  g.new_parent(2);
+  g.tick();
+  CHECK(g.caps() == mw{10'000, 90'000});
+  g.tick();
+  CHECK(g.parent.knows(g.now_ns));  // all have acked: it need not wait
+  g.ticks(2);
+  CHECK(g.caps() == mw{90'000, 10'000});
+}
+
+TEST_CASE("budgets: a parent that hears of a later one grants nothing any more") {
+  family f;
+  f.ticks(5);
+  const power_report of_later{{1, f.now_ns + 1}, {9, 1}, 5000, {}, 5000};
+  CHECK(f.parent.hear(0, of_later, f.now_ns) == report_verdict::newer_life);
+  CHECK(f.parent.is_superseded());
+  f.wishes[1] = 0;
+  f.tick();
+  CHECK(f.last.grants.empty());
+}
+
+TEST_CASE("budgets: reports that are older or that no child of ours makes are ignored") {
+  family f;
+  f.ticks(5);
+  const auto heard = [&](power_report r) { return f.parent.hear(0, r, f.now_ns); };
+  const auto good = f.children[0].report(f.now_ns + 1, {}, 0);
+  auto r = good;
+  r.in_force_mw = -1;
+  CHECK(heard(r) == report_verdict::impossible);
+  r = good;
+  r.wish_mw = std::numeric_limits<int64_t>::max();
+  CHECK(heard(r) == report_verdict::impossible);
+  r = good;
+  r.order.sequence += 1;
+  CHECK(heard(r) == report_verdict::impossible);
+  CHECK(heard(good) == report_verdict::taken);
+  CHECK(heard(good) == report_verdict::older);
+  r = good;
+  r.id.sent_ns -= 1;
+  CHECK(heard(r) == report_verdict::older);
+  r.id.incarnation = 2;
+  CHECK(heard(r) == report_verdict::taken);
+}
+
+TEST_CASE(
+    "budgets: leases are renewed each third of their time, and none outlasts its parent's own") {
+  family f;
+  f.ticks(20);
+  int grants = 0;
+  for (int i = 0; i < 9; ++i) {
+    f.tick();
+    for (const auto& g : f.last.grants) grants += g.child == 0;
+  }
+  CHECK(grants == 3);
+  f.own.left_ns = 2 * budget_second;
+  f.ticks(9);
+  CHECK(f.children[0].left_ns(f.now_ns) <= 2 * budget_second);
+  f.own.left_ns = 0;
+  f.ticks(3);
+  CHECK(!f.children[0].is_leased(f.now_ns));
+}
+
+TEST_CASE(
+    "PWR-1: budgets: who draws above its cap three ticks after its ack counts at what it draws") {
+  family f;
+  f.wishes = {40'000, 60'000};
+  f.ticks(5);
+  REQUIRE(f.caps() == mw{40'000, 60'000});
+  f.wishes[1] = 100'000;
+  f.wishes[0] = 20'000;
+  f.ticks(3);
+  REQUIRE(f.caps() == mw{10'000, 90'000});
+  f.wishes = {30'000, 70'000};
+  f.draws[1] = 90'000;
+  f.ticks(3);  // cut just now: not unruly yet
+  CHECK(!f.parent.is_unruly(1));
+  f.ticks(3);
+  CHECK(f.parent.is_unruly(1));
+  CHECK(f.parent.counted_mw(1) == 90'000);
+  CHECK(f.caps() == mw{10'000, 50'000});  // the others are cut, and it has no claim any more
+  f.draws[1] = 40'000;
+  f.ticks(6);
+  CHECK(!f.parent.is_unruly(1));
+  CHECK(f.caps() == mw{30'000, 70'000});
+}
+
+TEST_CASE(
+    "budgets: below the floors low priority is told to pause, and is told no more above them") {
+  family f;
+  f.ticks(5);
+  f.own.cap_mw = 15'000;
+  f.ticks(4);
+  CHECK(f.last.short_of_floors);
+  CHECK(f.children[0].is_shed());
+  CHECK(!f.children[1].is_shed());
+  CHECK(f.caps() == mw{1000, 14'000});
+  f.own.cap_mw = 100'000;
+  f.ticks(4);
+  CHECK(!f.children[0].is_shed());
+  CHECK(f.caps() == mw{10'000, 90'000});
+}
+
+TEST_CASE(
+    "budgets: in shares the brake is for draws above what is in force, not for a cap that falls") {
+  family f;
+  f.ticks(5);
+  f.seen.drawn_mw = 95'000;
+  f.own.cap_mw = 60'000;
+  f.tick();
+  CHECK(!f.last.row.brake);
+  f.seen.drawn_mw = 59'000;
+  f.ticks(5);
+  f.seen.drawn_mw = 61'000;  // all have acked less
+  f.tick();
+  CHECK(f.last.row.brake == true);
+
+  family g;
+  g.ticks(5);
+  g.obeys = {false, false};
+  g.seen.drawn_mw = 95'000;
+  g.own.cap_mw = 60'000;
+  g.ticks(13);
+  CHECK(g.parent.row().brake == row_brake::off);
+  g.tick();  // nobody has come down within the time that it takes
+  CHECK(g.parent.row().brake == row_brake::arming);
+}
+
+TEST_CASE("BGT-2: budgets: thresholds promise more than there is, by the clocks of each class") {
+  family f(budget_mode::thresholds);
+  f.ticks(4);
+  CHECK(f.caps() == mw{100'000, 100'000});
+  CHECK(f.last.thresholds_stand);
+  f.seen.drawn_mw = 90'000;
+  f.tick();
+  CHECK(f.last.row.lp_mhz == 1110);
+  CHECK(f.children[0].cap_mw() == doctest::Approx(80'000).epsilon(0.01));  // brief of POLCA: -20 %
+  CHECK(f.children[1].cap_mw() == 100'000);
+}
+
+TEST_CASE("BGT-2: budgets: thresholds end with telemetry, the own lease or the brake's readiness") {
+  for (const int what : {0, 1, 2}) {
+    CAPTURE(what);
+    family f(budget_mode::thresholds);
+    f.ticks(4);
+    REQUIRE(f.caps() == mw{100'000, 100'000});
+    if (what == 0) f.seen.drawn_mw.reset();
+    if (what == 1) f.own.leased = false;
+    if (what == 2) f.seen.brake_armed = false;
+    f.ticks(what == 0 ? 2 : 0);
+    CHECK(f.caps() == mw{100'000, 100'000});
+    f.tick();
+    CHECK(!f.last.thresholds_stand);
+    CHECK(f.caps() == mw{50'000, 50'000});
+    f.seen = {50'000, true};
+    f.own.leased = true;
+    f.ticks(3);
+    CHECK(f.last.thresholds_stand);
+    CHECK(f.caps()[1] == 100'000);  // the low one's clock is the row's to undo
+  }
+}
+
+TEST_CASE("PWR-2: budgets: children of a node that has died fall to their static shares in time") {
+  for (const auto mode : {budget_mode::shares, budget_mode::thresholds}) {
+    family f(mode);
+    f.ticks(20);
+    f.speaks = {false, false};
+    f.ticks(10);  // ttl and a tick
+    for (const auto& c : f.children) CHECK(c.cap_mw() <= 50'000);
+  }
+}
+
+TEST_CASE("BGT-3: budgets: changes that nobody acks are bounded, and count at the most of them") {
+  family f;
+  f.ticks(5);
+  REQUIRE(f.caps() == mw{10'000, 90'000});
+  f.obeys[1] = false;
+  for (int i = 0; i < 50; ++i) {
+    f.wishes[1] = i % 2 == 0 ? 20'000 : 60'000;
+    f.now_ns += 1;
+    f.parent.tick(f.own, f.seen, f.now_ns);
+  }
+  CHECK(f.parent.counted_mw(1) == 90'000);
+  f.obeys[1] = true;
+  f.wishes[1] = 20'000;
+  f.ticks(3);
+  CHECK(f.parent.counted_mw(1) == 20'000);
+  CHECK(f.caps() == mw{80'000, 20'000});
+}
+
+TEST_CASE("budgets: a cap that would change by less than noise stays, unless there is too little") {
+  family f;
+  f.rules.noise_mw = 2000;
+  f.new_parent(2);
+  f.wishes = {40'000, 60'000};
+  f.ticks(5);
+  REQUIRE(f.caps() == mw{40'000, 60'000});
+  f.wishes = {41'000, 59'000};
+  f.ticks(3);
+  CHECK(f.caps() == mw{40'000, 60'000});
+  f.own.cap_mw = 99'500;
+  f.ticks(3);
+  CHECK(f.children[0].cap_mw() + f.children[1].cap_mw() <= 99'500);
+}
+
+TEST_CASE("budgets: terms that cannot be kept are refused with what was found") {
+  const family f;
+  const auto refused = [](const budget_rules& r, const std::vector<budget_child>& c, int64_t mw) {
+    const auto s = check(r, c, mw);
+    return !s && s.error().code == errc::bad_config && !s.error().hint.empty();
+  };
+  CHECK(check(f.rules, f.terms, 100'000));
+  CHECK(refused(f.rules, f.terms, 99'999));
+  auto r = f.rules;
+  r.ttl_ns = 2 * budget_second;
+  CHECK(refused(r, f.terms, 100'000));
+  for (auto member : {&budget_child::floor_mw, &budget_child::static_share_mw,
+                      &budget_child::paused_mw, &budget_child::idle_mw}) {
+    auto terms = f.terms;
+    terms[1].*member = 100'001;
+    CHECK(refused(f.rules, terms, 1'000'000));
+    terms[1].*member = -1;
+    CHECK(refused(f.rules, terms, 1'000'000));
+  }
+}
