@@ -14,7 +14,8 @@ call_timeouts::call_timeouts(const config::job& job) {
     const auto number = std::get<int64_t>(config::get(*property, job));
     by_key_.emplace_back(key.ends_with("_s") ? number * 1000 : number);
     // What waits for room on a drive is not stuck.
-    if (!job.swap.dir.empty() && (key == "timeouts.step_s" || key == "timeouts.operation_s"))
+    if (!job.swap.dir.empty() &&
+        (key == "timeouts.step_s" || key == "timeouts.operation_s" || key == "timeouts.save_s"))
       by_key_.back() += std::chrono::seconds(job.swap.patience_s);
   }
 }

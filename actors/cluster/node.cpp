@@ -648,8 +648,8 @@ node_state::~node_state() {
   examining.request_stop();
   for (const auto& s : stages) caf::anon_send_exit(s, caf::exit_reason::kill);
   for (const auto& w : workers) caf::anon_send_exit(w, caf::exit_reason::kill);
-  for (const auto& s : swappers) caf::anon_send_exit(s, caf::exit_reason::kill);
-  for (const auto& [worker, s] : behind) caf::anon_send_exit(s, caf::exit_reason::kill);
+  for (const auto& s : swappers) caf::anon_send_exit(s, caf::exit_reason::user_shutdown);  // SWA-1
+  for (const auto& [worker, s] : behind) caf::anon_send_exit(s, caf::exit_reason::user_shutdown);
   if (loader) caf::anon_send_exit(loader, caf::exit_reason::kill);
   for (const auto& c : companions) caf::anon_send_exit(c.actor, caf::exit_reason::kill);
   if (!over && options.ended) options.ended(node_killed());

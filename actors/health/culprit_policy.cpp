@@ -14,9 +14,9 @@ using trace::culprit;
 using trace::culprit_kind;
 using trace::waiting_process;
 
-/// 3 of "worker/3" and of "stage/3"; -1: it is none of a rank.
+/// 3 of "worker/3", "stage/3" and "swapper/3"; -1: it is none of a rank.
 int rank_of(std::string_view path) {
-  for (const std::string_view stem : {"worker/", "stage/"}) {
+  for (const std::string_view stem : {"worker/", "stage/", "swapper/"}) {
     if (!path.starts_with(stem)) continue;
     int rank = -1;
     const auto digits = path.substr(stem.size());
@@ -51,12 +51,16 @@ finding of_actor(const waiting_process& p, const culprit& c, double still_s, dou
   };
   if (c.kind == culprit_kind::missing)
     return make(finding_name::dead_process, "", fmt::format("{} is not there", path));
-  const bool of_device = path.starts_with("worker/");
+  const bool of_drive = path.starts_with("swapper/");
+  const bool of_device = of_drive || path.starts_with("worker/");
   if (c.kind == culprit_kind::busy)
     return make(of_device ? finding_name::stuck_device : finding_name::stuck_collective, p.node,
                 fmt::format("{} has been handling one message for {:.1f} s, {}", path,
                             seconds(c.for_ns), waiting));
   const auto state = state_of(p, path);
+  if (of_drive)
+    return make(finding_name::stuck_device, p.node,
+                fmt::format("its drive does not answer ({} of {}), {}", state, path, waiting));
   if (of_device && !state.empty() && state != "ready" && state != "empty")
     return make(finding_name::stuck_device, p.node,
                 fmt::format("its {} does not end, {}", state, waiting));

@@ -29,6 +29,10 @@ caf::result<msg<fbs::SwapOpened>> open(swapper_pointer self, const msg<fbs::Open
     return to_caf(made.error());
   }
   st.home = std::move(*made);
+  if (const auto& worker = self->current_sender()) {
+    st.worker = caf::actor_cast<caf::actor_addr>(worker);
+    self->monitor(worker);
+  }
   const auto opened = st.home->opened();
   publish(self, "ready", [&](fbs::SwapperStatusT& s) {
     s.directory = opened.files.string();
@@ -43,6 +47,21 @@ caf::result<msg<fbs::SwapOpened>> open(swapper_pointer self, const msg<fbs::Open
   });
 }
 
+/// SWA-1.
+void end_behind_worker(swapper_pointer self) {
+  self->set_down_handler([self](const caf::down_msg& m) {
+    auto& st = self->state;
+    if (m.source != st.worker) return;
+    st.worker = {};
+    if (st.leaving) self->quit(caf::exit_reason::user_shutdown);
+  });
+  self->set_exit_handler([self](const caf::exit_msg& m) {
+    auto& st = self->state;
+    st.leaving = true;
+    if (!st.worker) self->quit(m.reason);
+  });
+}
+
 }  // namespace
 
 swapper_actor::behavior_type swapper(swapper_pointer self, const train::spawn_record& record,
@@ -52,6 +71,7 @@ swapper_actor::behavior_type swapper(swapper_pointer self, const train::spawn_re
   auto& st = self->state;
   st.rank = record.rank;
   st.engines = std::move(engines);
+  end_behind_worker(self);
   publish(self, "empty", [](fbs::SwapperStatusT&) {});
   return {
       status_handler(self),

@@ -11,7 +11,7 @@
 //
 // Invariants
 //   SWA-1  The folder is made before there is an engine for it, once, and removed only when this
-//     ends: the node ends it behind its worker (NOD-2).
+//     ends: behind the worker that has asked for it, whoever wants it to end before.
 //   SWA-2  What cannot be opened is answered with its error; nothing is left there then.
 //
 // Failure policy: its death is its rank's (node_lost): with it the folder is gone.
@@ -36,6 +36,8 @@ struct swapper_state {
   uint32_t rank = 0;
   std::shared_ptr<train::engine_maker> engines;
   std::unique_ptr<train::swap_home> home;
+  caf::actor_addr worker;  ///< that has files in it; null: none
+  bool leaving = false;    ///< once that is gone
 };
 using swapper_pointer = traced_pointer<swapper_actor, swapper_state>;
 

@@ -406,7 +406,7 @@ void save(run_pointer self, const todo::save& order) {
       [self, step = order.step](const std::vector<msg<fbs::Saved>>& votes) {
         uint64_t bytes = 0;
         for (const auto& vote : votes) bytes += checkpoint::saved_bytes(*vote.get());
-        self->state.votes[step] = votes;
+        self->state.votes[step] = {self->epoch(), votes};
         hear(self, heard::shards_saved{step, bytes});
       },
       failed);
@@ -490,7 +490,6 @@ void recover(run_pointer self, const todo::recover& order) {
   st.crew = {};
   st.loaders.clear();
   st.addresses = {};
-  st.votes.clear();
   self->send(st.record.coordinator,
              make_msg<fbs::Recover>(context(self), [&](auto& r) { r.reason = order.reason; }));
 }

@@ -75,6 +75,12 @@ struct kept_back {
   result<std::string> text;
 };
 
+/// What all ranks of an epoch have written of a step.
+struct written_shards {
+  uint32_t epoch = 0;
+  std::vector<msg<fbs::Saved>> votes;
+};
+
 struct run_state {
   static inline const char* name = "run";
   spawn_record record;
@@ -85,7 +91,7 @@ struct run_state {
   bool handling = false;
   std::vector<fbs::LoaderReadyT> loaders;
   address_book addresses;
-  std::map<uint64_t, std::vector<msg<fbs::Saved>>> votes;  ///< by step
+  std::map<uint64_t, written_shards> votes;  ///< by step, until the commit of it or its end
   std::map<uint64_t, asked_by> requests;
   uint64_t last_request = 0;
   job_memory remembered;                   ///< as the journal was told last

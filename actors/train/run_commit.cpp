@@ -65,12 +65,10 @@ void order_commit(run_pointer self, const todo::commit& order, uint32_t epoch,
 
 void commit(run_pointer self, const todo::commit& order) {
   auto& st = self->state;
-  const auto epoch = st.record.epoch;
-  const auto votes = std::make_shared<std::vector<msg<fbs::Saved>>>(
-      std::exchange(st.votes[order.step], {}));
+  const auto written = std::make_shared<written_shards>(std::exchange(st.votes[order.step], {}));
   st.votes.erase(order.step);
-  if_it_acts(self, [self, order, epoch, votes](const status& acts) {
-    if (acts) return order_commit(self, order, epoch, *votes);
+  if_it_acts(self, [self, order, written](const status& acts) {
+    if (acts) return order_commit(self, order, written->epoch, written->votes);
     hear(self, heard::save_failed{order.step, acts.error().within("commit the checkpoint")});
   });
 }

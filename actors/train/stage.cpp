@@ -228,7 +228,7 @@ caf::error begin_pass(stage_pointer self, const message_header& cause, Fill&& fi
   st.now.emplace();
   ++st.passes;
   st.now->cause = cause;
-  st.now->run = caf::actor_cast<run_actor>(self->current_sender());
+  st.run = caf::actor_cast<run_actor>(self->current_sender());
   fill(*st.now);
   show(self, st.now->train ? "training" : "validating");
   run_op(self, {pipeline_op::begin, 0, 0});
@@ -331,7 +331,7 @@ stage_actor::behavior_type stage(stage_pointer self, const spawn_record& record)
       pass_on<fbs::FindCopies, fbs::CopiesFound>(self),
       pass_on<fbs::LoadCheckpoint, fbs::Loaded>(self),
       [self](const msg<fbs::Notice>& m) {
-        if (const auto& now = self->state.now; now && now->run) self->send(now->run, m);
+        if (const auto& run = self->state.run) self->send(run, m);
       },
   };
 }

@@ -45,7 +45,6 @@ struct stage_pass {
   int outstanding = 0;      ///< operations given to the worker and not done
   bool batch_over = false;  ///< all of the batch's operations are given, another batch follows
   message_header cause;
-  run_actor run;  ///< that has ordered it
   std::optional<step_policy> policy;
   caf::typed_response_promise<msg<fbs::StepDone>> step_done;
   caf::typed_response_promise<msg<fbs::ValidationDone>> validation_done;
@@ -61,6 +60,7 @@ struct stage_state {
   loader_actor loader;
   stage_actor previous, next;
   std::optional<stage_pass> now;
+  run_actor run;        ///< that has ordered the last pass
   uint64_t passes = 0;  ///< begun; the last one is `now`'s
   std::vector<msg<fbs::ActivationReady>> early;
   uint64_t steps_done = 0;

@@ -131,6 +131,7 @@ std::function<void()> saver_watch(worker_pointer self) {
 std::function<void(const std::string&)> notice_teller(worker_pointer self) {
   return [self, box = self->state.done](const std::string& text) {
     box->post([self, text] {
+      spdlog::warn("rank {}: {}", self->state.rank, text);
       if (!self->state.stage) return;
       self->send(self->state.stage,
                  make_msg<fbs::Notice>(context_of(*self, self->epoch()), [&](auto& n) {

@@ -319,7 +319,7 @@ class swapper final : public chunk_mover {
   status copy_counted(const chunk_state& c, const target& t, const named_file& into);
   static std::vector<counted> counted_beside(const chunk_state& c, const target& t);
   uint64_t bytes_of(const target& t);
-  bool look_again_for_room(const target& t, bool told);
+  bool look_again_for_room(const target& t, const status& why, bool told);
   status health_of(io::file_id file);
   io::file_id state_file_of(const chunk_state& c);
   bool await_moved(const chunk_state& c, io::file_id before);

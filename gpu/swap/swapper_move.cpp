@@ -87,16 +87,17 @@ status swapper::put_synced(const target& t, const std::shared_ptr<void>& owner) 
 status swapper::put_again(const target& t, const std::shared_ptr<void>& owner) {
   const auto until = clock::now() + options_.patience;
   bool told = false;
-  status failed = health_of(t.file->id);
+  status failed = health_of(t.file->id), why = failed;
   for (int tries = 0; tries < file_tries;) {
     if (failed) {
       const range one{t.file->id, t.what.offset, t.what.memory};
       failed = io_->write({&one, 1}, owner);
       if (failed || health_of(t.file->id)) return failed;  // it may be that nobody answers
+      why = failed;
       ++tries;
       continue;
     }
-    auto moved = move_file(t, failed);
+    auto moved = move_file(t, why);
     if (!moved.again) {
       if (!moved.outcome) return moved.outcome;
       if (told) tell(fmt::format("{} has room again", options_.folder.string()));
@@ -106,8 +107,8 @@ status swapper::put_again(const target& t, const std::shared_ptr<void>& owner) {
     failed = moved.outcome;
     if (!lacks_room(failed))
       ++tries;
-    else if (clock::now() >= until || !look_again_for_room(t, std::exchange(told, true)))
-      return failed;
+    else if (clock::now() >= until || !look_again_for_room(t, why, std::exchange(told, true)))
+      return failed.error().within(why.error().message);
   }
   return failed;
 }
@@ -118,11 +119,12 @@ uint64_t swapper::bytes_of(const target& t) {
 }
 
 /// False: the rank ends.
-bool swapper::look_again_for_room(const target& t, bool told) {
+bool swapper::look_again_for_room(const target& t, const status& why, bool told) {
   const auto patience = std::chrono::duration_cast<std::chrono::seconds>(options_.patience);
   if (!told)
-    tell(fmt::format("{} has no room for another file of {}: the step waits for it, up to {} s",
-                     options_.folder.string(), bytes_text(bytes_of(t)), patience.count()));
+    tell(fmt::format("{}; {} has no room for another file of {}: the step waits for it, up to {} s",
+                     why.error().message, options_.folder.string(), bytes_text(bytes_of(t)),
+                     patience.count()));
   std::unique_lock lock(files_mutex_);
   moved_.wait_for(lock, options_.ending, options_.look_again, [] { return false; });
   lock.unlock();
@@ -184,7 +186,12 @@ status swapper::copy_counted(const chunk_state& c, const target& t, const named_
     const io::memory_holder holder("state for a checkpoint");
     TROUPE_TRY(made, io::io_buffer::make(all.front().bytes));
     const auto memory = std::make_shared<io::io_buffer>(std::move(made));
+    auto shown = clock::now();
     for (const auto& a : all) {
+      if (options_.waits && clock::now() - shown >= options_.look_again) {
+        options_.waits();
+        shown = clock::now();
+      }
       const range one{from, a.offset, memory->bytes().first(a.bytes)};
       TROUPE_CHECK(read_checked({&one, 1}, memory, [&]() -> status {
         if (io::crc32c(one.memory) == a.sum) return {};

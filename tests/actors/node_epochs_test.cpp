@@ -36,7 +36,7 @@ TEST_CASE(
   auto w = scripted_node::welcome();
   auto job = config::parse(w.config_toml, "the job of the test");
   REQUIRE(job);
-  job->swap.dir = "nowhere";
+  job->swap.dir = {"nowhere"};
   w.config_toml = config::to_toml(*job);
   f.join(w);
   REQUIRE(f.assigned(scripted_node::ranks_of({0, 1})));

@@ -32,10 +32,7 @@ struct run_of_heads : scripted_run {
   }
   /// Both ranks have written their shards of this step, the next that is due.
   troupe::test::told<fbs::Elect> save(uint64_t at) {
-    step();
-    step();
-    vote();
-    CHECK(status().values->run->saving == std::vector<uint64_t>{at});
+    save_step(at);
     return elector.take<fbs::Elect>();
   }
   static void say_yes(const troupe::test::told<fbs::Elect>& asked) {
@@ -95,6 +92,24 @@ TEST_CASE("RUN-6: an elector that is gone, or silent, commits nothing either") {
     CHECK(f.committer.take_all<fbs::CommitCheckpoint>().empty());
     CHECK(f.committer.take<fbs::AbandonCheckpoint>()->step() == 2);
   }
+}
+
+TEST_CASE(
+    "run: what waits behind another commit is committed as it was written, after a loss, too") {
+  scripted_run f({.recovers = true});
+  f.start();
+  f.save_step(2);
+  const auto first = f.committer.take<fbs::CommitCheckpoint>();
+  CHECK(first->step() == 2);
+  f.save_step(4);
+  CHECK(f.committer.take_all<fbs::CommitCheckpoint>().empty());
+  f.lose("b");
+  CHECK(f.coordinator.take_all<fbs::Recover>().size() == 1);
+  f.give_folder(first, folder_of(2));
+  const auto order = f.committer.take<fbs::CommitCheckpoint>();
+  CHECK(order->step() == 4);
+  CHECK(order->shards()->size() == 2);
+  CHECK(order.m.epoch() == run_epoch);
 }
 
 TEST_CASE("RUN-6: what is saved is committed as it was written, whatever fails meanwhile") {

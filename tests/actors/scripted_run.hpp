@@ -232,6 +232,13 @@ struct scripted_run : troupe::test::actor_fixture {
       vote(asked[0], i);
     }
   }
+  /// Two steps more, behind which both ranks have written their shards of this one.
+  void save_step(uint64_t at) {
+    step();
+    step();
+    vote();
+    CHECK(std::ranges::count(status().values->run->saving, at) == 1);
+  }
   void commit(uint64_t step, const std::string& tier = "/first") {
     vote();
     const auto order = committer.take<fbs::CommitCheckpoint>();

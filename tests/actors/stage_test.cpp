@@ -209,6 +209,11 @@ TEST_CASE("stage: what its worker has to say to the person goes to the run whose
   f.train(4);
   say("the drive is full");
   CHECK(f.run.take<fbs::Notice>()->text()->str() == "the drive is full");
+  f.give_tokens();
+  f.all_done();
+  f.finish();
+  say("it is full again");  // between two passes, as in a save
+  CHECK(f.run.take<fbs::Notice>()->text()->str() == "it is full again");
 }
 
 TEST_CASE("stage: the update is told step and rate") {

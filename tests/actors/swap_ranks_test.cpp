@@ -72,5 +72,6 @@ TEST_CASE("a step that waits for room on a drive is not given up before its pati
   };
   CHECK(more("Stage", message_traits<fbs::RunStep>::id) == std::chrono::seconds(90));
   CHECK(more("Worker", message_traits<fbs::FinishStep>::id) == std::chrono::seconds(90));
+  CHECK(more("Worker", message_traits<fbs::SaveCheckpoint>::id) == std::chrono::seconds(90));
   CHECK(more("Worker", message_traits<fbs::LoadCheckpoint>::id) == std::chrono::seconds(0));
 }

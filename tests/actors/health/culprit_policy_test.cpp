@@ -91,6 +91,16 @@ TEST_CASE("a worker that handles one message for long hangs in its device's driv
   CHECK(f[0].who == subject{finding_name::stuck_device, "b", 1});
 }
 
+TEST_CASE("a drive that does not answer is its rank's device") {
+  const auto f = named_in(with(
+      waiting_rank(0, 1),
+      {who("stage/1", "training", {{"worker/1", "forward", 4 * s}}),
+       who("worker/1", "forward", {{"swapper/1", "chunk 3", 4 * s}}), who("swapper/1", "read")}));
+  REQUIRE(f.size() == 1);
+  CHECK(f[0].who == subject{finding_name::stuck_device, "b", 1});
+  CHECK(f[0].shown.text.find("read of swapper/1") != std::string::npos);
+}
+
 TEST_CASE("who waits for an actor that is not there is no culprit, the missing one is") {
   const auto f =
       named_in({node("a", {who("worker/0", "ready", {{"worker/7", "all_reduce 0", 4 * s}})})});
