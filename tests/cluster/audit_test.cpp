@@ -1,6 +1,7 @@
 // A full disk under the audit log: what cannot be recorded is refused, what must not wait is done.
 #include <csignal>
 
+#include "tests/cluster/job_files.hpp"
 #include "tests/cluster/mounts.hpp"
 
 using namespace troupe::cluster_test;

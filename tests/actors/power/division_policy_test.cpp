@@ -12,7 +12,7 @@ using namespace troupe::power;
 
 namespace {
 
-constexpr auto high = power_class::high, low = power_class::low;
+constexpr auto of_high = power_class::high, of_low = power_class::low;
 
 std::vector<power_share> divided(int64_t available_mw, const std::vector<power_ask>& asks) {
   std::vector<power_share> out(asks.size());
@@ -31,7 +31,7 @@ using mw = std::vector<int64_t>;
 }  // namespace
 
 TEST_CASE("division: floors first, then high priority up to its wish, then low") {
-  const std::vector<power_ask> asks = {{low, 10, 100, 1, 80}, {high, 10, 100, 1, 60}};
+  const std::vector<power_ask> asks = {{of_low, 10, 100, 1, 80}, {of_high, 10, 100, 1, 60}};
   CHECK(caps(divided(20, asks)) == mw{10, 10});
   CHECK(caps(divided(50, asks)) == mw{10, 40});
   CHECK(caps(divided(70, asks)) == mw{10, 60});
@@ -40,7 +40,7 @@ TEST_CASE("division: floors first, then high priority up to its wish, then low")
 }
 
 TEST_CASE("division: what nobody wishes lies ready for all, up to their ceilings") {
-  const std::vector<power_ask> asks = {{low, 10, 100, 1, 80}, {high, 10, 90, 1, 60}};
+  const std::vector<power_ask> asks = {{of_low, 10, 100, 1, 80}, {of_high, 10, 90, 1, 60}};
   CHECK(caps(divided(150, asks)) == mw{80, 70});
   CHECK(caps(divided(180, asks)) == mw{90, 90});
   CHECK(caps(divided(1000, asks)) == mw{100, 90});
@@ -48,7 +48,7 @@ TEST_CASE("division: what nobody wishes lies ready for all, up to their ceilings
 
 TEST_CASE("division: within a class who asks for most is cut first") {
   const std::vector<power_ask> asks = {
-      {low, 0, 100, 0, 20}, {low, 0, 100, 0, 90}, {low, 30, 100, 0, 60}};
+      {of_low, 0, 100, 0, 20}, {of_low, 0, 100, 0, 90}, {of_low, 30, 100, 0, 60}};
   CHECK(caps(divided(170, asks)) == mw{20, 90, 60});
   CHECK(caps(divided(150, asks)) == mw{20, 70, 60});
   CHECK(caps(divided(120, asks)) == mw{20, 50, 50});
@@ -57,7 +57,7 @@ TEST_CASE("division: within a class who asks for most is cut first") {
 
 TEST_CASE("DVN-2: division: below the floors low priority is shed first, the last first") {
   const std::vector<power_ask> asks = {
-      {low, 40, 100, 5, 100}, {high, 40, 100, 5, 100}, {low, 40, 100, 5, 100}};
+      {of_low, 40, 100, 5, 100}, {of_high, 40, 100, 5, 100}, {of_low, 40, 100, 5, 100}};
   const auto shed = [&](int64_t available) {
     std::vector<int64_t> out;
     for (const auto& s : divided(available, asks)) out.push_back(s.shed);
@@ -73,7 +73,7 @@ TEST_CASE("DVN-2: division: below the floors low priority is shed first, the las
 }
 
 TEST_CASE("division: whose watts are not to be had gets none") {
-  std::vector<power_ask> asks = {{low, 10, 100, 1, 80}, {high, 10, 100, 1, 60}};
+  std::vector<power_ask> asks = {{of_low, 10, 100, 1, 80}, {of_high, 10, 100, 1, 60}};
   asks[1].takes_part = false;
   CHECK(caps(divided(90, asks)) == mw{90, 0});
 }
@@ -84,7 +84,7 @@ TEST_CASE("DVN-1: division: random nodes give no more than there is, and leave n
     std::vector<power_ask> asks(1 + chance.below(6));
     int64_t ceilings = 0;
     for (auto& a : asks) {
-      a.priority = chance.chance(0.5) ? high : low;
+      a.priority = chance.chance(0.5) ? of_high : of_low;
       a.ceiling_mw = chance.between(0, 100'000);
       a.floor_mw = chance.between(0, a.ceiling_mw);
       a.paused_mw = chance.between(0, a.floor_mw);
