@@ -218,9 +218,9 @@ void drive(stage_pointer self) {
   tell_wait(self);
 }
 
-/// STG-1: fills `now` and starts, or says why not.
+/// STG-1: fills `now` and starts, or says why not. A promise has taken the sender: `by`.
 template <class Fill>
-caf::error begin_pass(stage_pointer self, const message_header& cause, Fill&& fill) {
+caf::error begin_pass(stage_pointer self, const message_header& cause, run_actor by, Fill&& fill) {
   auto& st = self->state;
   if (st.now) return to_caf({errc::bug, "the stage is busy with another pass"});
   if (st.at.reads_tokens() && !st.loader)
@@ -228,7 +228,7 @@ caf::error begin_pass(stage_pointer self, const message_header& cause, Fill&& fi
   st.now.emplace();
   ++st.passes;
   st.now->cause = cause;
-  st.run = caf::actor_cast<run_actor>(self->current_sender());
+  st.run = std::move(by);
   fill(*st.now);
   show(self, st.now->train ? "training" : "validating");
   run_op(self, {pipeline_op::begin, 0, 0});
@@ -238,8 +238,9 @@ caf::error begin_pass(stage_pointer self, const message_header& cause, Fill&& fi
 }
 
 caf::result<msg<fbs::StepDone>> run_step(stage_pointer self, const msg<fbs::RunStep>& m) {
+  auto by = caf::actor_cast<run_actor>(self->current_sender());
   auto rp = self->make_response_promise<msg<fbs::StepDone>>();
-  auto e = begin_pass(self, m.header(), [&](stage_pass& p) {
+  auto e = begin_pass(self, m.header(), std::move(by), [&](stage_pass& p) {
     p.step = p.batch = p.last_batch = m->step();
     p.lr = m->lr();
     p.digest = m->digest();
@@ -251,8 +252,9 @@ caf::result<msg<fbs::StepDone>> run_step(stage_pointer self, const msg<fbs::RunS
 }
 
 caf::result<msg<fbs::ValidationDone>> validate(stage_pointer self, const msg<fbs::Validate>& m) {
+  auto by = caf::actor_cast<run_actor>(self->current_sender());
   auto rp = self->make_response_promise<msg<fbs::ValidationDone>>();
-  auto e = begin_pass(self, m.header(), [&](stage_pass& p) {
+  auto e = begin_pass(self, m.header(), std::move(by), [&](stage_pass& p) {
     p.train = false;
     p.step = m->step();
     p.batch = 1;

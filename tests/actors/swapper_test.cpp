@@ -137,7 +137,7 @@ TEST_CASE("SWA-1: swapper: it has its folder from OpenSwap to its end") {
   caf::anon_send_exit(f.target, caf::exit_reason::user_shutdown);
   f.settle();
   CHECK(std::filesystem::is_directory(answer.directory));  // its worker has files there
-  caf::anon_send_exit(f.owner.as<caf::actor>(), caf::exit_reason::kill);
+  f.owner.die();
   f.settle();
   CHECK(std::filesystem::is_empty(f.dir / "swap"));
 }
