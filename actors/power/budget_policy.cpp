@@ -11,8 +11,10 @@ namespace troupe::power {
 
 namespace {
 
-/// Beyond it a number is no power of anything on earth.
-constexpr int64_t beyond_mw = 1'000'000'000'000'000;
+/// No time of a lease is longer.
+constexpr int64_t a_day_ns = 86'400'000'000'000;
+/// Of all children together, so that sums of what is counted stay numbers.
+constexpr int64_t beyond_all_mw = 1'000 * beyond_mw;
 /// Of the watts above idle, by the share of the clock (brief of POLCA, fitted to its two points).
 constexpr double clock_exponent = 1.2;
 
@@ -26,21 +28,41 @@ status check(const budget_rules& rules, std::span<const budget_child> children, 
   const auto wrong = [](std::string what, std::string hint) {
     return error{errc::bad_config, std::move(what), std::move(hint)};
   };
-  if (rules.tick_ns <= 0 || rules.ttl_ns < 3 * rules.tick_ns)
+  if (rules.tick_ns <= 0 || rules.tick_ns > a_day_ns || rules.ttl_ns > a_day_ns ||
+      rules.actuation_ns < 0 || rules.actuation_ns > a_day_ns)
+    return wrong(
+        fmt::format("tick {} ns, ttl {}, actuation {}", rules.tick_ns, rules.ttl_ns,
+                    rules.actuation_ns),
+        "a tick takes time, an actuation none or some, and none of the three more than a day");
+  if (rules.ttl_ns < 3 * rules.tick_ns)
     return wrong(fmt::format("a lease of {} ms is less than three ticks of {} ms",
                              rules.ttl_ns / 1'000'000, rules.tick_ns / 1'000'000),
                  "it is renewed each third of it, and a lost message must not end it");
-  int64_t shares_mw = 0;
+  if (!is_power(rules.noise_mw) || rules.unruly_ticks < 1 ||
+      rules.unruly_ticks > budget_policy::unruly_ring)
+    return wrong(fmt::format("noise is {} mW, and {} ticks make a child unruly", rules.noise_mw,
+                             rules.unruly_ticks),
+                 fmt::format("0 <= noise <= 1e15; 1 to {} ticks", budget_policy::unruly_ring));
+  if (!is_power(budget_mw))
+    return wrong(fmt::format("the budget is {} mW", budget_mw), "0 <= budget <= 1e15");
+  int64_t shares_mw = 0, most_mw = 0;
   for (size_t i = 0; i < children.size(); ++i) {
     const auto& c = children[i];
     if (!is_power(c.ceiling_mw) || c.paused_mw < 0 || c.paused_mw > c.floor_mw ||
         c.floor_mw > c.static_share_mw || c.static_share_mw > c.ceiling_mw || c.idle_mw < 0 ||
-        c.idle_mw > c.ceiling_mw)
+        c.idle_mw > c.ceiling_mw || !is_power(c.remembered_mw))
       return wrong(
-          fmt::format("child {}: paused {} mW, floor {}, static share {}, ceiling {}, idle {}", i,
-                      c.paused_mw, c.floor_mw, c.static_share_mw, c.ceiling_mw, c.idle_mw),
-          "0 <= paused <= floor <= static share <= ceiling <= 1e15, 0 <= idle <= ceiling");
+          fmt::format("child {}: paused {} mW, floor {}, static share {}, ceiling {}, idle {}, "
+                      "remembered {}",
+                      i, c.paused_mw, c.floor_mw, c.static_share_mw, c.ceiling_mw, c.idle_mw,
+                      c.remembered_mw),
+          "0 <= paused <= floor <= static share <= ceiling <= 1e15, 0 <= idle <= ceiling, "
+          "0 <= remembered <= 1e15");
     shares_mw += c.static_share_mw;
+    most_mw += std::max(c.ceiling_mw, c.remembered_mw);
+    if (most_mw > beyond_all_mw)
+      return wrong(fmt::format("child {}: ceilings are more than {} mW together", i, beyond_all_mw),
+                   "are these watts, and no other unit?");
   }
   if (shares_mw > budget_mw)
     return wrong(
@@ -50,7 +72,7 @@ status check(const budget_rules& rules, std::span<const budget_child> children, 
 }
 
 budget_policy::budget_policy(const budget_rules& rules, std::vector<budget_child> children,
-                             uint64_t epoch, int64_t now_ns)
+                             uint64_t epoch, int64_t now_ns, const row_state& row)
     : rules_(rules),
       row_policy_(rules.row),
       children_(std::move(children)),
@@ -58,14 +80,20 @@ budget_policy::budget_policy(const budget_rules& rules, std::vector<budget_child
       began_ns_(now_ns),
       ledgers_(children_.size()),
       asks_(children_.size()),
-      shares_(children_.size()) {
+      shares_(children_.size()),
+      row_(row),
+      own_before_(fall_ns() + 1) {
   out_.grants.reserve(children_.size());
+  row_.level = std::min(row_.level, rules_.row.rung_count);
+  row_.brake_ns = now_ns;
+  if (row_.command_ns) row_.command_ns = now_ns;
 }
 
 report_verdict budget_policy::hear(size_t child, const power_report& r, int64_t now_ns) {
   auto& l = ledgers_[child];
   if (!is_power(r.in_force_mw) || !is_power(r.wish_mw) || !is_power(r.drawn_mw.value_or(0)) ||
-      r.id.sent_ns < 0 || (r.order.epoch == epoch_ && r.order.sequence > l.sequence))
+      r.id.sent_ns < 0 ||
+      (r.order.epoch == epoch_ && (r.order.sequence == 0 || r.order.sequence > l.sequence)))
     return report_verdict::impossible;
   if (r.order.epoch > epoch_) {
     superseded_ = true;
@@ -80,18 +108,31 @@ report_verdict budget_policy::hear(size_t child, const power_report& r, int64_t 
   return report_verdict::taken;
 }
 
-/// Allowed is what was in force within the last ticks: who was cut just now may have drawn more.
+/// Who was cut just now may have drawn what was in force before, or what it was granted and has
+/// followed without our hearing of it. What is not measured clears nobody.
 void budget_policy::judge_draw(ledger& l, const power_report& r) const {
-  if (r.in_force_mw >= l.allowed_mw || ++l.lower_reports >= rules_.unruly_ticks) {
-    l.allowed_mw = r.in_force_mw;
-    l.lower_reports = 0;
-  }
-  if (r.drawn_mw && *r.drawn_mw > l.allowed_mw + rules_.noise_mw) {
+  int64_t allowed_mw = r.in_force_mw;
+  for (size_t i = 0; i < l.open_count; ++i) allowed_mw = std::max(allowed_mw, l.open[i].cap_mw);
+  const auto kept = static_cast<size_t>(rules_.unruly_ticks);
+  if (!l.fenced) l.reports = 0;  // it may have followed a parent before us
+  l.allowed_mw[l.reports++ % kept] = allowed_mw;
+  if (!r.drawn_mw) return;
+  l.drawn_mw = *r.drawn_mw;
+  if (l.reports < kept) return;
+  const auto first = l.allowed_mw.begin();
+  const auto end = first + static_cast<ptrdiff_t>(kept);
+  if (l.drawn_mw > *std::max_element(first, end) + rules_.noise_mw) {
     l.unruly = true;
     l.kept_reports = 0;
-  } else if (l.unruly && r.drawn_mw && ++l.kept_reports >= rules_.unruly_ticks) {
+  } else if (l.unruly && ++l.kept_reports >= rules_.unruly_ticks) {
     l.unruly = false;
   }
+}
+
+/// BGT-4
+bool budget_policy::has_fallen(const ledger& l) const {
+  return l.open_count > 0 && l.last.order == lease_order{epoch_, l.sequence} &&
+         l.last.in_force_mw < l.granted_mw;
 }
 
 /// Leases before the acked one are over; it may still follow a renewal of that one itself.
@@ -113,13 +154,19 @@ int64_t budget_policy::counted_mw(size_t child) const {
   for (size_t i = 0; i < l.open_count; ++i) out = std::max(out, l.open[i].cap_mw);
   // What a parent before us still had under way may have raised it since, and it fell from there.
   if (!l.fenced) out = std::max({out, c.static_share_mw, c.remembered_mw});
-  if (l.unruly) out = std::max(out, l.last.drawn_mw.value_or(0));
+  if (l.unruly) out = std::max(out, l.drawn_mw);
   return out;
 }
 
 int64_t budget_policy::counted_mw() const {
   int64_t out = 0;
   for (size_t i = 0; i < children_.size(); ++i) out += counted_mw(i);
+  return out;
+}
+
+int64_t budget_policy::told_mw() const {
+  int64_t out = 0;
+  for (const auto& l : ledgers_) out += l.last.in_force_mw;
   return out;
 }
 
@@ -133,18 +180,30 @@ bool budget_policy::knows(int64_t now_ns) const {
          std::all_of(ledgers_.begin(), ledgers_.end(), [](const auto& l) { return l.fenced; });
 }
 
-/// The brake, and in thresholds the clocks. In shares the breaker carries what is in force: a cap
-/// that falls is waited for, as long as a child may take.
-void budget_policy::watch(const own_cap& own, const budget_sample& sample, int64_t now_ns) {
-  const int64_t counted = counted_mw();
-  int64_t carries_mw = own.cap_mw;
+/// In shares the breaker carries what is in force: a cap that falls, once or tick by tick, is
+/// waited for, as long as a child may take. What is measured is a tick's mean: it is of what was
+/// counted a tick ago, too.
+int64_t budget_policy::carried_mw(const own_cap& own, int64_t now_ns) {
+  const int64_t counts_mw = counted_mw();
+  const int64_t counted = std::max(counts_mw, counted_before_mw_);
+  counted_before_mw_ = counts_mw;
+  if (own_mw_ && *own_mw_ != own.cap_mw) own_before_.ended(*own_mw_, now_ns);
+  own_before_.forget(now_ns);
+  own_mw_ = own.cap_mw;
   if (counted <= own.cap_mw)
     short_since_ns_.reset();
   else if (!short_since_ns_)
     short_since_ns_ = now_ns;
-  if (rules_.mode == budget_mode::shares && short_since_ns_ &&
-      now_ns - *short_since_ns_ <= fall_ns())
-    carries_mw = counted;
+  if (rules_.mode != budget_mode::shares || !short_since_ns_) return own.cap_mw;
+  if (now_ns - *short_since_ns_ <= fall_ns()) return counted;
+  return std::min(counted, own_before_.most(own.cap_mw));
+}
+
+/// The brake, and in thresholds the clocks.
+void budget_policy::watch(const own_cap& own, const budget_sample& sample, int64_t now_ns) {
+  const int64_t counted = counted_mw();
+  const int64_t carries_mw = carried_mw(own, now_ns);
+  measured_ |= sample.drawn_mw.has_value();
   const auto of = [&](int64_t mw) {
     return static_cast<double>(mw) / static_cast<double>(std::max<int64_t>(1, carries_mw));
   };
@@ -154,7 +213,7 @@ void budget_policy::watch(const own_cap& own, const budget_sample& sample, int64
   const auto decided = row_policy_.decide(row_, seen, now_ns);
   row_ = decided.state;
   out_.row = decided.commands;
-  out_.thresholds_stand = rules_.mode == budget_mode::thresholds && knows(now_ns) &&
+  out_.thresholds_stand = rules_.mode == budget_mode::thresholds && knows(now_ns) && measured_ &&
                           row_.silent_ticks < rules_.row.stale_ticks && own.leased &&
                           sample.brake_armed;  // BGT-2
 }
@@ -181,10 +240,34 @@ int64_t budget_policy::held_mw(size_t child, const own_cap& own) const {
 }
 
 void budget_policy::divide(const own_cap& own, int64_t now_ns) {
+  // Where there is too little the sum must come down whomever a cut reaches, and who is not reached
+  // falls to its static share, not to what we meant. If that would not do, or if our own lease has
+  // lapsed, no more than static shares is granted. BGT-4
+  const bool is_short = !out_.thresholds_stand && counted_mw() > own.cap_mw;
+  share(own, is_short && !own.leased, now_ns);
+  if (is_short && own.leased && unreached_mw() > own.cap_mw) share(own, true, now_ns);
+  out_.short_of_floors =
+      std::any_of(shares_.begin(), shares_.end(), [](const auto& s) { return s.shed; });
+  // Who does not keep to its cap has no claim to more than without any message.
+  for (size_t i = 0; i < asks_.size(); ++i)
+    if (ledgers_[i].unruly)
+      shares_[i] = {std::min(held_mw(i, own), children_[i].static_share_mw), false};
+}
+
+/// Of all children, once each has had what it is to have, or has fallen by itself.
+int64_t budget_policy::unreached_mw() const {
+  int64_t out = 0;
+  for (size_t i = 0; i < children_.size(); ++i) {
+    const int64_t counted = counted_mw(i);
+    out += asks_[i].takes_part
+               ? std::max(shares_[i].cap_mw, std::min(counted, children_[i].static_share_mw))
+               : counted;
+  }
+  return out;
+}
+
+void budget_policy::share(const own_cap& own, bool must_fall, int64_t now_ns) {
   int64_t available_mw = own.cap_mw;
-  // Where our own lease has lapsed the sum must come down whomever a cut reaches: until it has, no
-  // more than static shares is renewed. PWR-2
-  const bool must_fall = !own.leased && counted_mw() > own.cap_mw;
   for (size_t i = 0; i < children_.size(); ++i) {
     const auto& c = children_[i];
     auto& a = asks_[i];
@@ -198,12 +281,6 @@ void budget_policy::divide(const own_cap& own, int64_t now_ns) {
   } else {
     division_policy::divide(available_mw, asks_, shares_);
   }
-  out_.short_of_floors =
-      std::any_of(shares_.begin(), shares_.end(), [](const auto& s) { return s.shed; });
-  // Who does not keep to its cap has no claim to more than without any message.
-  for (size_t i = 0; i < asks_.size(); ++i)
-    if (ledgers_[i].unruly)
-      shares_[i] = {std::min(held_mw(i, own), children_[i].static_share_mw), false};
 }
 
 void budget_policy::change(ledger& l, const power_share& to) {
@@ -216,16 +293,18 @@ void budget_policy::change(ledger& l, const power_share& to) {
   l.granted_shed = to.shed;
 }
 
-/// First what falls, and the first lease of each: what it has.
-void budget_policy::cut(const own_cap& own, bool may_raise) {
-  const bool is_short = counted_mw() > own.cap_mw;
+/// First what falls, and the first lease of each: what it has. Before we know what each has, what
+/// we count may be more than that: only what was told is a reason to cut.
+void budget_policy::cut(const own_cap& own, bool knows) {
+  const bool is_short = (knows ? counted_mw() : told_mw()) > own.cap_mw;
   for (size_t i = 0; i < children_.size(); ++i) {
     auto& l = ledgers_[i];
     if (!asks_[i].takes_part && !l.unruly) continue;
     const int64_t held = held_mw(i, own);
-    power_share to{held, l.granted_shed};
-    if (may_raise) {
-      const int64_t by_mw = held - shares_[i].cap_mw;
+    power_share to{is_short || has_fallen(l) ? std::min(held, l.last.in_force_mw) : held,
+                   l.granted_shed};
+    if (knows || is_short) {
+      const int64_t by_mw = to.cap_mw - shares_[i].cap_mw;
       if (by_mw > 0 && (is_short || by_mw >= rules_.noise_mw)) to.cap_mw = shares_[i].cap_mw;
       to.shed = shares_[i].shed;
     }
@@ -236,13 +315,14 @@ void budget_policy::cut(const own_cap& own, bool may_raise) {
 /// Then what rises: high priority first, out of what is free. PWR-1
 void budget_policy::raise(int64_t own_mw) {
   int64_t free_mw = own_mw - counted_mw();
+  if (free_mw < 0 && !out_.thresholds_stand) return;
   for (const auto priority : {power_class::high, power_class::low})
     for (size_t i = 0; i < children_.size(); ++i) {
       auto& l = ledgers_[i];
       if (!asks_[i].takes_part || children_[i].priority != priority) continue;
       const int64_t counted = counted_mw(i);
       int64_t to_mw = shares_[i].cap_mw;
-      if (!out_.thresholds_stand) to_mw = std::min(to_mw, counted + std::max<int64_t>(0, free_mw));
+      if (!out_.thresholds_stand) to_mw = std::min(to_mw, counted + free_mw);
       if (to_mw <= l.granted_mw || to_mw - l.granted_mw < rules_.noise_mw) continue;
       change(l, {to_mw, l.granted_shed});
       free_mw -= std::max<int64_t>(0, to_mw - counted);
@@ -270,8 +350,11 @@ const budget_decision& budget_policy::tick(const own_cap& own, const budget_samp
                                            int64_t now_ns) {
   out_.grants.clear();
   out_.row = {};
-  if (superseded_) return out_;
   watch(own, sample, now_ns);
+  if (superseded_) {
+    out_.thresholds_stand = out_.short_of_floors = false;
+    return out_;
+  }
   divide(own, now_ns);
   const bool may_raise = knows(now_ns);
   cut(own, may_raise);

@@ -13,7 +13,8 @@
 // Leases nest: none outlasts the node's own, so where that lapses the whole subtree has fallen, and
 // nobody has to be reached for it. One parent acts at a time: what a dead one still has under way
 // may arrive (PWR-2), a second living one must be kept out by who starts it; a node that hears of a
-// later epoch grants nothing any more.
+// later epoch grants nothing any more. It still watches: its brake may be all there is, and a child
+// may have said what is not so.
 //
 // Pure: no clock, no actor; a tick allocates nothing.
 //
@@ -25,9 +26,15 @@
 //     ceiling where others' work may run there, what the journal says where that is more). What an
 //     unruly child takes is cut from the others within a tick.
 //   BGT-1  A parent raises nobody before each child has acked a lease of its own epoch, or has
-//     fallen by itself: ttl, a tick and the actuation after it began.
-//   BGT-2  Thresholds stand only while telemetry is fresh, the own lease valid and the brake armed.
+//     fallen by itself: ttl, a tick and the actuation after it began. It cuts before that where
+//     what children have told is more than its own cap.
+//   BGT-2  Thresholds stand only while telemetry is fresh, the own lease valid and the brake armed,
+//     and not before a first reading.
 //   BGT-3  At most `ring` caps are unacked; a further change replaces the newest of them.
+//   BGT-4  A child that tells less than its newest lease has fallen by itself: it gets back what it
+//     has lost by a new lease, as any increase. While there is too little, nobody is granted more
+//     than it told, nor more than its static share where our own lease has lapsed, or where cuts
+//     that are lost would leave too much.
 #pragma once
 
 #include <array>
@@ -39,6 +46,7 @@
 
 #include "actors/power/division_policy.hpp"
 #include "actors/power/lease_policy.hpp"
+#include "actors/power/recent_most.hpp"
 #include "actors/power/row_policy.hpp"
 #include "io/base/result.hpp"
 
@@ -70,7 +78,7 @@ struct budget_rules {
   /// Less is no difference: a cap that would change by less stays where nothing is short, and a
   /// draw above its cap by less is none.
   int64_t noise_mw = 0;
-  int unruly_ticks = 3;  ///< after its ack a child draws no more than its cap
+  int unruly_ticks = 3;  ///< after its ack a child draws no more than its cap; 1 to 16
   /// Of thresholds; in shares a table without rungs: the brake alone.
   row_rules row = {};
 };
@@ -112,9 +120,12 @@ struct budget_decision {
 
 class budget_policy {
  public:
-  /// `epoch` is greater than that of any parent before at this place.
+  /// `epoch` is greater than that of any parent before at this place. `row`: what that one had
+  /// last, by its journal, so that a brake that it pulled is released and clocks that it locked are
+  /// undone; times in it begin anew, since clocks of two processes need not agree. Its commands may
+  /// not have been sent: who starts this one sends what `row` says.
   budget_policy(const budget_rules& rules, std::vector<budget_child> children, uint64_t epoch,
-                int64_t now_ns);
+                int64_t now_ns, const row_state& row = {});
 
   report_verdict hear(size_t child, const power_report& r, int64_t now_ns);
 
@@ -124,6 +135,8 @@ class budget_policy {
   /// The most that a child, or all, may draw by what is known.
   int64_t counted_mw(size_t child) const;
   int64_t counted_mw() const;
+  /// What children have told as in force; of whom nothing was heard, nothing.
+  int64_t told_mw() const;
   /// Whether what is counted is what there may be (BGT-1). A node that does not know that yet does
   /// not report to its own parent.
   bool knows(int64_t now_ns) const;
@@ -138,6 +151,8 @@ class budget_policy {
 
  private:
   static constexpr size_t ring = 4;
+  static constexpr int unruly_ring = 16;
+  friend status check(const budget_rules&, std::span<const budget_child>, int64_t);
 
   /// What is known of a child.
   struct ledger {
@@ -156,20 +171,26 @@ class budget_policy {
     uint64_t sequence = 0;
     report_id answered = {};
     int64_t given_ttl_ns = 0;
-    int64_t allowed_mw = 0;  ///< the most in force within the last `unruly_ticks` reports
-    int lower_reports = 0;   ///< since less than that is in force
+    /// What it was free to draw by the last `unruly_ticks` reports, in a ring.
+    std::array<int64_t, unruly_ring> allowed_mw = {};
+    size_t reports = 0;
+    int64_t drawn_mw = 0;  ///< by the last reading
     bool unruly = false;
-    int kept_reports = 0;  ///< since an unruly child draws no more than its cap
+    int kept_reports = 0;  ///< with a reading, since an unruly child draws no more than its cap
   };
 
   void judge_draw(ledger& l, const power_report& r) const;
   void acked(ledger& l) const;
+  bool has_fallen(const ledger& l) const;
   void watch(const own_cap& own, const budget_sample& sample, int64_t now_ns);
+  int64_t carried_mw(const own_cap& own, int64_t now_ns);
   void divide(const own_cap& own, int64_t now_ns);
+  void share(const own_cap& own, bool must_fall, int64_t now_ns);
+  int64_t unreached_mw() const;
   int64_t ceiling_mw(const budget_child& c) const;
   int64_t held_mw(size_t child, const own_cap& own) const;
   static void change(ledger& l, const power_share& to);
-  void cut(const own_cap& own, bool may_raise);
+  void cut(const own_cap& own, bool knows);
   void raise(int64_t own_mw);
   void send(const own_cap& own, int64_t now_ns);
 
@@ -183,6 +204,10 @@ class budget_policy {
   std::vector<power_share> shares_;
   row_state row_;
   std::optional<int64_t> short_since_ns_ = {};
+  std::optional<int64_t> own_mw_ = {};  ///< the own cap of the tick before
+  recent_most own_before_;
+  int64_t counted_before_mw_ = 0;  ///< a tick ago
+  bool measured_ = false;          ///< a reading has come
   bool superseded_ = false;
   budget_decision out_;
 };

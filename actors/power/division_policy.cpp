@@ -34,6 +34,7 @@ int64_t shed(int64_t left_mw, std::span<const power_ask> asks, std::span<power_s
 /// Fills a class up to wishes or to ceilings, to one level; what is left.
 int64_t fill(int64_t left_mw, power_class priority, bool to_ceiling,
              std::span<const power_ask> asks, std::span<power_share> shares) {
+  if (left_mw == 0) return 0;
   const auto at_level = [&](size_t i, int64_t level_mw) {
     const auto& a = asks[i];
     const int64_t has_mw = shares[i].cap_mw;
@@ -47,7 +48,9 @@ int64_t fill(int64_t left_mw, power_class priority, bool to_ceiling,
     return sum;
   };
   int64_t low = 0, high = 0;
-  for (const auto& a : asks) high = std::max(high, a.ceiling_mw);
+  for (const auto& a : asks)
+    if (a.priority == priority)
+      high = std::max(high, to_ceiling ? a.ceiling_mw : std::min(a.wish_mw, a.ceiling_mw));
   if (takes(high) <= left_mw) low = high;
   while (low < high) {  // the highest level that what is left pays for
     const int64_t middle = low + (high - low + 1) / 2;

@@ -15,8 +15,13 @@
 //   PWR-2  No lost lease, parent or message raises a cap. A child falls to min(in force, static
 //     share) within ttl and one tick of the last report that was answered; grants of an older
 //     (epoch, sequence), to another incarnation, or that have lapsed on the way are ignored.
-//   LSE-1  What is told as in force is the most that may be: what is read back from the actuator or
-//     what it has been commanded, whichever is more. So a decrease is told once it is read back.
+//   LSE-1  What is told as in force is the most that may be: what is read back from the actuator,
+//     what it has been commanded, and each command before that within an actuation of the one that
+//     took its place: it may still be on its way. So a decrease is told once it is read back and no
+//     raise can come after it.
+//   LSE-2  The first lease of a parent's life, and its renewals, raise nothing: that parent may go
+//     by a report of long ago. What it means to raise it grants under a sequence of its own, once
+//     it has been told what is in force.
 #pragma once
 
 #include <algorithm>
@@ -24,6 +29,8 @@
 #include <cstdint>
 #include <limits>
 #include <optional>
+
+#include "actors/power/recent_most.hpp"
 
 namespace troupe::power {
 
@@ -68,16 +75,27 @@ enum class grant_verdict : uint8_t {
   impossible,  ///< no parent of ours says that
 };
 
+/// Beyond it a number is no power of anything on earth.
+inline constexpr int64_t beyond_mw = 1'000'000'000'000'000;
+
 class lease_policy {
  public:
-  /// `found_mw`: the cap in force as the actuator was found. `incarnation` is greater than that of
-  /// any process before at this place.
-  lease_policy(int64_t static_share_mw, uint64_t incarnation, int64_t found_mw)
+  /// `incarnation` is greater than that of any process before at this place. An actuator carries
+  /// out its commands in their order, each within `actuation_ns`.
+  ///
+  /// `found_mw`: the cap in force as it was found, or what the process before had commanded within
+  /// an actuation, whichever is more. Of a node with children it is the own cap that its process
+  /// before journalled, or else budget_policy::told_mw(); read_back() of counted_mw() follows. What
+  /// it counts is not what it had: static shares that it takes for those of children of which it
+  /// has not heard would raise its own cap without a grant.
+  lease_policy(int64_t static_share_mw, uint64_t incarnation, int64_t found_mw,
+               int64_t actuation_ns = 0)
       : static_share_mw_(static_share_mw),
         incarnation_(incarnation),
         cap_mw_(std::min(found_mw, static_share_mw)),
-        commanded_mw_(cap_mw_),
-        read_back_mw_(found_mw) {}
+        commanded_mw_(found_mw),
+        read_back_mw_(found_mw),
+        under_way_(actuation_ns) {}
 
   grant_verdict hear(const power_grant& g, int64_t now_ns);
 
@@ -88,7 +106,8 @@ class lease_policy {
 
   /// The cap as of the last tick or grant.
   int64_t cap_mw() const { return cap_mw_; }
-  int64_t in_force_mw() const { return std::max(cap_mw_, read_back_mw_); }
+  /// LSE-1
+  int64_t in_force_mw() const { return under_way_.most(std::max(cap_mw_, read_back_mw_)); }
   bool is_leased(int64_t now_ns) const { return now_ns < until_ns_; }
   /// What is left of the lease; 0: none is held.
   int64_t left_ns(int64_t now_ns) const { return std::max<int64_t>(0, until_ns_ - now_ns); }
@@ -104,7 +123,9 @@ class lease_policy {
   int64_t static_share_mw_;
   uint64_t incarnation_;
   int64_t cap_mw_, commanded_mw_, read_back_mw_;
+  recent_most under_way_;  ///< commands that others have taken the place of
   lease_order order_;
+  lease_order first_;  ///< of this epoch
   int64_t until_ns_ = std::numeric_limits<int64_t>::min();
   bool shed_ = false;
 };

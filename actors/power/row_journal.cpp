@@ -156,9 +156,15 @@ std::string missing_between(const row_record& last, const row_record& next) {
   const auto& b = next.before;
   if (next.now_ns <= last.now_ns) return "its time is not after that of the line before";
   if (a.level != b.level || a.command_ns != b.command_ns || a.brakes != b.brakes ||
-      a.released_groups != b.released_groups)
+      a.released_groups != b.released_groups || a.brake != b.brake || a.brake_ns != b.brake_ns)
     return "its state before is not the one after the line before: a decision is missing";
   return {};
+}
+
+/// Of the first line. Readings before it may have been missing.
+bool is_initial(row_state s) {
+  s.silent_ticks = 0;
+  return s == row_state{};
 }
 
 }  // namespace
@@ -249,6 +255,8 @@ result<row_replay> row_journal::replay(std::string_view text) {
     line_reader in(*parsed);
     const auto found = record_of(in, policy->rules());
     if (!in.wrong().empty()) return bad_row_journal(line, in.wrong());
+    if (!last && !is_initial(found.before))
+      return bad_row_journal(line, "it does not begin at the beginning: decisions are missing");
     if (last)
       if (auto why = missing_between(*last, found); !why.empty())
         return bad_row_journal(line, std::move(why));

@@ -3,13 +3,15 @@
 // A line of JSON each: first the terms, from which the rules follow, then each decision that
 // changed something, with the state before it, the reading, and the state after it. So every line
 // can be decided again by itself, on another day, by another version: a replay says whether the
-// policy would still do the same, and if not, where it first differs.
+// policy would still do the same there, and if not, where it first differs. Ticks that changed
+// nothing are not kept: whether another version would have changed something then is not seen.
 //
 // Invariants
 //   RJN-1  Numbers are written so that they are read back as they were, bit by bit.
 //   RJN-2  What is no journal is refused with its line; a line has at most `most_line_bytes`.
-//   RJN-3  A decision that is missing between two lines is seen: levels, brakes and times follow
-//     each other.
+//   RJN-3  A decision that is missing before a line is seen: levels, brakes and their times follow
+//     each other from a row where nothing has been commanded yet. What is missing at the end is
+//     not.
 #pragma once
 
 #include <cstdint>
@@ -58,7 +60,7 @@ struct row_difference {
 /// What a replay came to.
 struct row_replay {
   row_terms terms;
-  size_t decisions = 0;
+  size_t decisions = 0;  ///< that are kept, and decided again
   uint32_t brakes = 0;
   std::optional<row_difference> first_difference;
 };

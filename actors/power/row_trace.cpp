@@ -5,6 +5,7 @@
 #include <array>
 #include <cctype>
 #include <cmath>
+#include <limits>
 #include <string_view>
 
 #include <fmt/format.h>
@@ -113,6 +114,20 @@ double row_trace::row_w(size_t sample) const {
   double sum = 0;
   for (const auto& c : columns) sum += static_cast<double>(c[sample]);
   return sum;
+}
+
+result<int64_t> step_ns_of(const row_trace& trace) {
+  constexpr double a_day_ns = 86'400e9;
+  constexpr auto far = std::numeric_limits<int64_t>::max() / 4;  // as a journal's times
+  const double step_ns = std::round(trace.step_s * 1e9);
+  if (!(step_ns >= 1 && step_ns <= a_day_ns))
+    return bad_trace(1,
+                     fmt::format("samples are {:g} s apart, and not 1 ns to a day", trace.step_s));
+  const auto out = static_cast<int64_t>(step_ns);
+  if (trace.samples() > static_cast<size_t>(far / out))
+    return bad_trace(1, fmt::format("{} samples, {:g} s apart, are longer than time is counted",
+                                    trace.samples(), trace.step_s));
+  return out;
 }
 
 result<row_trace> row_trace_of(io::number_table t) {

@@ -12,6 +12,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -41,6 +42,10 @@ struct row_trace {
   /// Watts of the row at a sample.
   double row_w(size_t sample) const;
 };
+
+/// Its step, as a row's policy counts time: 1 ns to a day, and no more samples than time has room
+/// for. Error: bad_trace.
+result<int64_t> step_ns_of(const row_trace& trace);
 
 /// Errors: bad_trace, not_watts.
 result<row_trace> row_trace_of(io::number_table table);

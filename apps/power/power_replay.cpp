@@ -1,7 +1,9 @@
 // `troupe power replay`: a row's policy once more over what it has seen.
 //
-// A journal's decisions are made again, line by line, until one differs. A trace of watts has none:
-// it is shown what the policy would have decided, and can be journalled for another version.
+// A journal's decisions are made again, line by line, until one differs. It keeps those that
+// changed something: that another version would have changed nothing between them is not said. A
+// trace of watts has none: it is shown what the policy would have decided, and can be journalled
+// for another version.
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
@@ -59,9 +61,10 @@ result<int> replay_journal(const replay_arguments& a, std::string_view text) {
                     "decided   {}journal   {}",
                     a.file, first->line, replayed->decisions - 1, first->expected, first->found)));
   } else {
-    TROUPE_CHECK(print(fmt::format("{}: all {} decisions of {} are the same, {} brakes\n", a.file,
-                                   replayed->decisions, power::to_string(replayed->terms.rule),
-                                   replayed->brakes)));
+    TROUPE_CHECK(print(fmt::format(
+        "{}: all {} kept decisions of {} are the same, {} brakes; ticks "
+        "that changed nothing are not kept\n",
+        a.file, replayed->decisions, power::to_string(replayed->terms.rule), replayed->brakes)));
   }
   return first ? 1 : 0;
 }
@@ -72,7 +75,9 @@ result<int> replay_trace(replay_arguments& a) {
     return error{errc::usage, "a trace of watts wants --budget-w", "what the breaker carries"};
   TROUPE_TRY(trace, read_trace(a.file));
   auto terms = terms_of(a.policy.row);
-  terms.tick_ns = std::llround(trace.step_s * 1e9);
+  const auto step_ns = power::step_ns_of(trace);
+  if (!step_ns) return step_ns.error().within(a.file);
+  terms.tick_ns = *step_ns;
   std::optional<io::atomic_file> journal;
   if (!a.journal.empty()) {
     TROUPE_TRY(file, io::atomic_file::create(a.journal));

@@ -188,7 +188,8 @@ TEST_CASE("power: a journal of sim is decided again the same, and the first that
   const auto same = power(here, "replay power.jsonl");
   CAPTURE(same.talk);
   CHECK(same.code == 0);
-  CHECK(same.out.find("decisions of polca are the same") != same.out.npos);
+  CHECK(same.out.find("kept decisions of polca are the same") != same.out.npos);
+  CHECK(same.out.find("ticks that changed nothing are not kept") != same.out.npos);
   auto text = content(here / "power.jsonl");
   const auto at = text.find("\"lp_mhz\":1110");
   REQUIRE(at != text.npos);
@@ -219,6 +220,8 @@ TEST_CASE("power: a trace is decided as the simulator's row was, and its journal
 TEST_CASE("power: replay refuses what it cannot decide, with a hint") {
   scratch here;
   put(here, "t.csv", "t_s,watts\n0,170000\n2,171000\n4,172000\n");
+  put(here, "slow.csv", "t_s,watts\n0,170000\n1e12,171000\n2e12,172000\n");
+  put(here, "fast.csv", "t_s,watts\n0,170000\n1e-12,171000\n2e-12,172000\n");
   put(here, "cut.jsonl", "{\"power\":\"row\"");
   put(here, "other.jsonl", "{\"power\":\"job\"}\n");
   put(here, "row.jsonl",
@@ -232,6 +235,8 @@ TEST_CASE("power: replay refuses what it cannot decide, with a hint") {
   for (const auto& w : {wrong{"replay none.csv", 66, "none.csv"},
                         {"replay t.csv", 64, "--budget-w"},
                         {"replay t.csv --budget-w 216000 --t2 89 --journal x", 64, "shares"},
+                        {"replay slow.csv --budget-w 216000", 65, "1 ns to a day"},
+                        {"replay fast.csv --budget-w 216000", 65, "1 ns to a day"},
                         {"replay cut.jsonl", 65, "cut.jsonl: line 1: cut short"},
                         {"replay other.jsonl", 65, "other.jsonl: line 1: no terms"},
                         {"replay row.jsonl --t1 .7", 64, "--t1 has no meaning"},

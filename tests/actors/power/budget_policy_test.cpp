@@ -1,4 +1,5 @@
 // A node of the tree of budgets, by tables: what it counts, and when it grants what.
+#include <limits>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -33,7 +34,7 @@ struct family {
   std::vector<lease_policy> children;
   std::vector<int64_t> wishes = {100'000, 100'000};
   std::vector<std::optional<int64_t>> draws = {{}, {}};
-  std::vector<bool> speaks = {true, true}, obeys = {true, true};
+  std::vector<bool> speaks = {true, true}, hears = {true, true}, obeys = {true, true};
   own_cap own{100'000};
   budget_sample seen{50'000, true};
   budget_decision last = {};
@@ -56,7 +57,7 @@ struct family {
     }
     last = parent.tick(own, seen, now_ns);
     for (const auto& g : last.grants)
-      if (speaks[g.child]) children[g.child].hear(g.grant, now_ns);
+      if (speaks[g.child] && hears[g.child]) children[g.child].hear(g.grant, now_ns);
   }
   void ticks(int n) {
     for (int i = 0; i < n; ++i) tick();
@@ -114,6 +115,88 @@ TEST_CASE(
   CHECK(f.caps() == mw{90'000, 10'000});
 }
 
+TEST_CASE("PWR-1: budgets: nobody is raised while the sum is above the own cap") {
+  family f;
+  f.ticks(5);
+  REQUIRE(f.caps() == mw{10'000, 90'000});
+  f.obeys[1] = false;
+  f.wishes[1] = 0;
+  f.ticks(3);
+  REQUIRE(f.caps() == mw{10'000, 10'000});
+  REQUIRE(f.parent.counted_mw(1) == 90'000);
+  f.own.cap_mw = 80'000;
+  f.wishes[1] = 100'000;  // it is counted at that already, and is to come down from it
+  f.ticks(5);
+  CHECK(f.caps() == mw{10'000, 10'000});
+  f.obeys[1] = true;
+  f.ticks(2);
+  CHECK(f.caps() == mw{10'000, 70'000});
+}
+
+TEST_CASE("BGT-4: budgets: no cut raises a child that has fallen by itself") {
+  family f;
+  f.ticks(5);
+  REQUIRE(f.caps() == mw{10'000, 90'000});
+  f.hears[1] = false;
+  f.ticks(12);
+  REQUIRE(f.children[1].cap_mw() == 50'000);
+  REQUIRE(f.parent.counted_mw(1) == 90'000);  // a renewal may be under way
+  f.hears[1] = true;
+  f.own.cap_mw = 80'000;
+  f.tick();
+  CHECK(f.caps() == mw{10'000, 50'000});
+  f.ticks(2);
+  CHECK(f.caps() == mw{10'000, 70'000});
+}
+
+TEST_CASE("BGT-4: budgets: cuts that are lost leave no more than the own cap after a lease") {
+  family f;
+  f.own.cap_mw = 150'000;
+  f.wishes = {50'000, 100'000};
+  f.ticks(5);
+  REQUIRE(f.caps() == mw{50'000, 100'000});
+  f.hears[0] = false;
+  f.wishes[0] = 0;
+  f.own.cap_mw = 100'000;
+  f.ticks(15);
+  CHECK(f.caps() == mw{50'000, 50'000});  // not 90 for the other
+  f.hears[0] = true;
+  f.ticks(4);
+  CHECK(f.caps() == mw{10'000, 90'000});
+}
+
+TEST_CASE("BGT-4: budgets: a child that starts again gets back what it had by a new lease") {
+  family f;
+  f.own.cap_mw = 300'000;
+  f.ticks(5);
+  REQUIRE(f.caps() == mw{100'000, 100'000});
+  const auto order = f.children[1].order();
+  f.children[1] = lease_policy(50'000, 2, 30'000);
+  f.tick();
+  CHECK(f.children[1].order() == order);
+  CHECK(f.children[1].cap_mw() == 30'000);
+  f.ticks(3);
+  CHECK(f.children[1].order() > order);
+  CHECK(f.children[1].cap_mw() == 100'000);
+}
+
+TEST_CASE("budgets: a budget that falls a little each tick neither brakes nor shakes a child") {
+  family f;
+  f.ticks(5);
+  REQUIRE(f.caps() == mw{10'000, 90'000});
+  for (int i = 0; i < 40; ++i) {
+    f.own.cap_mw -= 1000;
+    f.seen.drawn_mw = f.children[0].in_force_mw() + f.children[1].in_force_mw();
+    const auto before = f.children[1].cap_mw();
+    f.tick();
+    CHECK(f.children[1].cap_mw() <= before);
+    CHECK(f.children[1].cap_mw() >= before - 3000);
+    CHECK(f.parent.row().brake == row_brake::off);
+  }
+  f.ticks(3);
+  CHECK(f.caps() == mw{10'000, 50'000});
+}
+
 TEST_CASE("PWR-1: budgets: a silent child counts at its last acked cap for ever") {
   family f;
   f.ticks(5);
@@ -158,6 +241,86 @@ TEST_CASE("BGT-1: budgets: a restarted parent hears acks before it grants, and h
   CHECK(g.caps() == mw{90'000, 10'000});
 }
 
+TEST_CASE("LSE-2: budgets: a restarted parent that hears of long ago first raises nobody by it") {
+  family f;
+  f.ticks(5);
+  REQUIRE(f.caps() == mw{10'000, 90'000});
+  const auto delayed = f.children[1].report(f.now_ns, {}, 100'000);
+  f.now_ns += 1;
+  f.wishes[1] = 0;
+  f.ticks(4);
+  REQUIRE(f.caps() == mw{90'000, 10'000});
+  f.new_parent(2);
+  f.parent.hear(1, delayed, f.now_ns);
+  f.last = f.parent.tick(f.own, f.seen, f.now_ns);
+  REQUIRE(f.last.grants.size() == 1);
+  REQUIRE(f.last.grants[0].grant.cap_mw == 90'000);
+  CHECK(f.children[1].hear(f.last.grants[0].grant, f.now_ns) == grant_verdict::taken);
+  CHECK(f.caps() == mw{90'000, 10'000});
+  f.wishes[1] = 5000;
+  f.ticks(4);  // it is told what is in force, and that is what it grants then
+  CHECK(f.caps() == mw{90'000, 10'000});
+  CHECK(f.parent.counted_mw() == 100'000);
+  f.wishes = {0, 100'000};
+  f.ticks(4);
+  CHECK(f.caps() == mw{10'000, 90'000});
+}
+
+TEST_CASE("PWR-2: budgets: what a node counts for children it has not heard is not what it has") {
+  family f;
+  CHECK(f.parent.told_mw() == 0);
+  f.wishes = {10'000, 15'000};
+  f.own.cap_mw = 25'000;
+  f.ticks(5);
+  REQUIRE(f.caps() == mw{10'000, 15'000});
+  f.new_parent(2);
+  f.speaks[0] = false;
+  f.tick();
+  CHECK(f.parent.counted_mw() == 100'000);
+  CHECK(f.parent.told_mw() == 15'000);
+  lease_policy own(100'000, 1, f.parent.told_mw());  // of the node, at its own parent
+  own.read_back(f.parent.counted_mw());
+  CHECK(own.tick(f.now_ns) == 15'000);
+  CHECK(own.in_force_mw() == 100'000);
+}
+
+TEST_CASE("BGT-1: budgets: a restarted parent cuts at once where more is told than it has") {
+  family f;
+  f.ticks(5);
+  REQUIRE(f.caps() == mw{10'000, 90'000});
+  f.new_parent(2);
+  f.own.cap_mw = 60'000;
+  f.tick();
+  CHECK(!f.parent.knows(f.now_ns));
+  CHECK(f.caps() == mw{10'000, 50'000});
+}
+
+TEST_CASE("BGT-1: budgets: who says that it follows no lease of this parent has not acked one") {
+  family f;
+  f.tick();
+  auto r = f.children[0].report(f.now_ns + 1, {}, 0);
+  r.order = {1, 0};
+  CHECK(f.parent.hear(0, r, f.now_ns) == report_verdict::impossible);
+}
+
+TEST_CASE("budgets: a brake that the parent before pulled is released by the next one") {
+  family f;
+  f.ticks(5);
+  f.seen.drawn_mw = 110'000;
+  f.tick();
+  REQUIRE(f.parent.row().brake == row_brake::arming);
+  f.parent = budget_policy(f.rules, f.terms, 2, f.now_ns, f.parent.row());
+  f.seen.drawn_mw = 30'000;
+  bool released = false;
+  for (int i = 0; i < 60; ++i) {
+    f.tick();
+    released |= f.last.row.brake == false;
+  }
+  CHECK(released);
+  CHECK(f.parent.row().brake == row_brake::off);
+  CHECK(f.parent.row().brakes == 1);
+}
+
 TEST_CASE("budgets: a parent that hears of a later one grants nothing any more") {
   family f;
   f.ticks(5);
@@ -167,6 +330,18 @@ TEST_CASE("budgets: a parent that hears of a later one grants nothing any more")
   f.wishes[1] = 0;
   f.tick();
   CHECK(f.last.grants.empty());
+}
+
+TEST_CASE("budgets: a parent that hears of a later one keeps the brake and not its thresholds") {
+  family f(budget_mode::thresholds);
+  f.ticks(4);
+  REQUIRE(f.last.thresholds_stand);
+  f.parent.hear(0, {{1, f.now_ns + 1}, {9, 1}, 5000, {}, 5000}, f.now_ns);
+  f.tick();
+  CHECK(!f.last.thresholds_stand);
+  f.seen.drawn_mw = 101'000;
+  f.tick();
+  CHECK(f.last.row.brake == true);
 }
 
 TEST_CASE("budgets: reports that are older or that no child of ours makes are ignored") {
@@ -234,6 +409,38 @@ TEST_CASE(
   CHECK(f.caps() == mw{30'000, 70'000});
 }
 
+TEST_CASE("PWR-1: budgets: an unruly child that is measured no more counts at what was measured") {
+  family f;
+  f.wishes = {100'000, 40'000};
+  f.ticks(5);
+  REQUIRE(f.caps() == mw{60'000, 40'000});
+  f.draws[1] = 90'000;
+  f.ticks(6);
+  REQUIRE(f.parent.is_unruly(1));
+  REQUIRE(f.caps() == mw{10'000, 40'000});
+  f.draws[1].reset();
+  f.ticks(20);
+  CHECK(f.parent.is_unruly(1));
+  CHECK(f.parent.counted_mw(1) == 90'000);
+  CHECK(f.caps() == mw{10'000, 40'000});
+  f.draws[1] = 40'000;
+  f.ticks(5);
+  CHECK(!f.parent.is_unruly(1));
+}
+
+TEST_CASE("budgets: who follows its cap a tick late is not unruly while that falls") {
+  family f;
+  f.ticks(5);
+  int64_t before_mw = 90'000;
+  for (int i = 1; i <= 8; ++i) {
+    f.wishes[1] = 90'000 - 10'000 * i;
+    f.draws[1] = before_mw;
+    before_mw = f.children[1].cap_mw();
+    f.tick();
+    CHECK(!f.parent.is_unruly(1));
+  }
+}
+
 TEST_CASE(
     "budgets: below the floors low priority is told to pause, and is told no more above them") {
   family f;
@@ -285,6 +492,19 @@ TEST_CASE("BGT-2: budgets: thresholds promise more than there is, by the clocks 
   CHECK(f.last.row.lp_mhz == 1110);
   CHECK(f.children[0].cap_mw() == doctest::Approx(80'000).epsilon(0.01));  // brief of POLCA: -20 %
   CHECK(f.children[1].cap_mw() == 100'000);
+}
+
+TEST_CASE("BGT-2: budgets: thresholds do not stand before there was a reading") {
+  family f(budget_mode::thresholds);
+  f.seen.drawn_mw.reset();
+  for (int i = 0; i < 5; ++i) {
+    f.tick();
+    CHECK(!f.last.thresholds_stand);
+    CHECK(f.caps() == mw{50'000, 50'000});
+  }
+  f.seen.drawn_mw = 50'000;
+  f.tick();
+  CHECK(f.last.thresholds_stand);
 }
 
 TEST_CASE("BGT-2: budgets: thresholds end with telemetry, the own lease or the brake's readiness") {
@@ -371,4 +591,25 @@ TEST_CASE("budgets: terms that cannot be kept are refused with what was found") 
     terms[1].*member = -1;
     CHECK(refused(f.rules, terms, 1'000'000));
   }
+  constexpr int64_t far = std::numeric_limits<int64_t>::max();
+  for (const auto remembered : {int64_t{-1}, far}) {
+    auto terms = f.terms;
+    terms[0].remembered_mw = remembered;
+    CHECK(refused(f.rules, terms, 100'000));
+  }
+  for (auto member : {&budget_rules::tick_ns, &budget_rules::ttl_ns, &budget_rules::actuation_ns,
+                      &budget_rules::noise_mw})
+    for (const auto value : {int64_t{-1}, far}) {
+      r = f.rules;
+      r.*member = value;
+      CHECK(refused(r, f.terms, 100'000));
+    }
+  for (const int ticks : {0, 17}) {
+    r = f.rules;
+    r.unruly_ticks = ticks;
+    CHECK(refused(r, f.terms, 100'000));
+  }
+  CHECK(refused(f.rules, f.terms, far));
+  const std::vector<budget_child> many(20'000, {low, 0, 0, 1'000'000'000'000'000, 0, 0});
+  CHECK(refused(f.rules, many, 0));
 }

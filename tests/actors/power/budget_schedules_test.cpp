@@ -18,12 +18,17 @@ using namespace troupe::power;
 namespace {
 
 constexpr int64_t tick_ns = 1'000'000'000;
-constexpr int ttl_ticks = 12, actuation_ticks = 1, horizon = 32;
-constexpr int fall_ticks = ttl_ticks + 1 + actuation_ticks;
+constexpr int ttl_ticks = 12, horizon = 32;
 
 struct chances {
   double lost = 0, twice = 0, dies = 0, freezes = 0, budget = 0, unread = 0;
   int slowest = 0;  ///< ticks that a message may take
+};
+
+/// On its way in an actuator, which carries out one after the other.
+struct setting {
+  int in_force = 0;  ///< from this tick on
+  int64_t cap_mw = 0;
 };
 
 /// One process of the tree: a leaf with an actuator, or a node with children.
@@ -34,14 +39,15 @@ struct node {
   budget_child terms;
   int64_t clock_offset_ns = 0;
 
-  // What survives the process: the actuator's setting, and what it journals.
-  int64_t actual_mw = 0;
+  // What survives the process: the actuator's settings, and what it journals.
+  int64_t actual_mw = 0, before_mw = 0;  ///< in force, and a tick ago
+  std::vector<setting> settings;         ///< commanded, not in force yet
+  std::optional<int64_t> own_mw;         ///< of a node: its own cap
   uint64_t incarnation = 0, epoch = 0;
   int64_t journalled_mw = 0;  ///< by its parent: what it counts
 
   std::optional<lease_policy> lease;
   std::optional<budget_policy> budget;
-  std::optional<int64_t> setting_mw;  ///< commanded, in force a tick later
   int down_until = -1, frozen_until = -1, lives_since = 0;
   lease_order seen = {};
   int64_t wish_mw = 0;
@@ -66,6 +72,9 @@ class schedule {
              chance_.unit() * 0.3,
              static_cast<int>(chance_.below(9))};
     noise_mw_ = chance_.chance(0.5) ? 0 : 200;
+    actuation_ticks_ = 1 + static_cast<int>(chance_.below(5));
+    fall_ticks_ = ttl_ticks + 1 + actuation_ticks_;
+    journals_own_ = chance_.chance(0.5);
     const bool thresholds = chance_.chance(0.25);
     grow(thresholds ? budget_mode::thresholds : budget_mode::shares);
     for (size_t i = 0; i < nodes_.size(); ++i) start(i);
@@ -128,7 +137,7 @@ class schedule {
       t.ceiling_mw = t.static_share_mw * 2;
       t.floor_mw = chance_.between(0, t.static_share_mw / 3);
       t.paused_mw = t.floor_mw / 2;
-      n.actual_mw = chance_.chance(0.2) ? t.ceiling_mw : t.static_share_mw;
+      n.actual_mw = n.before_mw = chance_.chance(0.2) ? t.ceiling_mw : t.static_share_mw;
       t.others_work = n.actual_mw > t.static_share_mw;
       return;
     }
@@ -149,11 +158,13 @@ class schedule {
     n.lives_since = now_;
     n.lease.reset();
     n.budget.reset();
-    n.setting_mw.reset();
     n.seen = {};
     ++restarts;
     if (n.children.empty()) {
-      n.lease.emplace(n.terms.static_share_mw, ++n.incarnation, n.actual_mw);
+      int64_t found_mw = n.actual_mw;
+      for (const auto& s : n.settings) found_mw = std::max(found_mw, s.cap_mw);
+      n.lease.emplace(n.terms.static_share_mw, ++n.incarnation, found_mw,
+                      actuation_ticks_ * tick_ns);
       n.commanded_mw = n.lease->cap_mw();
       n.granted = false;
       return;
@@ -162,7 +173,7 @@ class schedule {
     rules.mode = n.parent < 0 ? mode_ : budget_mode::shares;
     rules.tick_ns = tick_ns;
     rules.ttl_ns = ttl_ticks * tick_ns;
-    rules.actuation_ns = actuation_ticks * tick_ns;
+    rules.actuation_ns = actuation_ticks_ * tick_ns;
     rules.noise_mw = noise_mw_;
     rules.row = rules_of(rules.mode == budget_mode::shares ? row_rule::none : row_rule::polca, {},
                          tick_ns, tick_ns);
@@ -212,8 +223,8 @@ class schedule {
 
   void live(size_t i) {
     auto& n = nodes_[i];
-    if (n.setting_mw) set_actual(n, *n.setting_mw);  // whatever has become of the process
-    n.setting_mw.reset();
+    n.before_mw = n.actual_mw;
+    carry_out(n);  // whatever has become of the process
     if (!is_up(n)) {
       if (now_ == n.down_until) start(i);
       return;
@@ -246,13 +257,25 @@ class schedule {
       wrong_ = fmt::format("tick {}: PWR-2: a cap rose to {} without a grant", now_, cap);
     n.commanded_mw = cap;
     n.granted = false;
-    if (chance_.chance(0.5))
-      set_actual(n, cap);
-    else
-      n.setting_mw = cap;
+    command(n, cap);
     n.lease->read_back(n.actual_mw);
-    send(static_cast<int>(i), n.parent,
-         n.lease->report(clock_ns(n), std::min(n.wish_mw, n.actual_mw), n.wish_mw));
+    std::optional<int64_t> drawn_mw;  // a mean: what was in force a tick ago is in it
+    if (!chance_.chance(odds_.unread)) drawn_mw = std::min(n.wish_mw, n.before_mw);
+    send(static_cast<int>(i), n.parent, n.lease->report(clock_ns(n), drawn_mw, n.wish_mw));
+  }
+
+  void command(node& n, int64_t cap_mw) {
+    const auto last = n.settings.empty() ? setting{now_, n.actual_mw} : n.settings.back();
+    if (cap_mw == last.cap_mw) return;
+    const auto takes = static_cast<int>(chance_.below(static_cast<uint64_t>(actuation_ticks_) + 1));
+    n.settings.push_back({std::max(now_ + takes, last.in_force), cap_mw});
+    carry_out(n);
+  }
+  void carry_out(node& n) {
+    size_t done = 0;
+    for (; done < n.settings.size() && n.settings[done].in_force <= now_; ++done)
+      set_actual(n, n.settings[done].cap_mw);
+    n.settings.erase(n.settings.begin(), n.settings.begin() + static_cast<ptrdiff_t>(done));
   }
 
   void set_actual(node& n, int64_t cap_mw) {
@@ -277,9 +300,11 @@ class schedule {
     if (n.parent >= 0) {
       own = {n.terms.static_share_mw, false};
       if (!n.lease && b.knows(clock))
-        n.lease.emplace(n.terms.static_share_mw, ++n.incarnation, b.counted_mw());
+        n.lease.emplace(n.terms.static_share_mw, ++n.incarnation,
+                        journals_own_ ? n.own_mw.value_or(b.told_mw()) : b.told_mw());
       if (n.lease) {
         own.cap_mw = n.lease->tick(clock);
+        n.own_mw = own.cap_mw;
         own.leased = n.lease->is_leased(clock);
         if (own.leased) own.left_ns = n.lease->left_ns(clock);
       }
@@ -288,9 +313,12 @@ class schedule {
     if (n.parent < 0) {
       if (chance_.chance(0.05)) unread_until_ = now_ + static_cast<int>(chance_.below(16));
       if (now_ < unread_until_ && odds_.unread > 0) seen.drawn_mw.reset();
+      unread_ = seen.drawn_mw ? 0 : unread_ + 1;
     }
     const auto& decided = b.tick(own, seen, clock);
     if (decided.thresholds_stand) stood_ = now_;
+    if (decided.thresholds_stand && unread_ >= 3)
+      wrong_ = fmt::format("tick {}: BGT-2: thresholds stand without a reading", now_);
     for (const auto& g : decided.grants) send(static_cast<int>(i), n.children[g.child], g.grant);
     for (const int c : n.children) {
       auto& child = nodes_[static_cast<size_t>(c)];
@@ -327,21 +355,22 @@ class schedule {
       for (const int c : n.children) {
         const auto& child = nodes_[static_cast<size_t>(c)];
         const auto counted = n.budget->counted_mw(child.place);
-        if (counted < actual(static_cast<size_t>(c)))
+        const auto caps = actual(static_cast<size_t>(c));
+        if (counted < caps)
           wrong_ = fmt::format("tick {}: PWR-1: node {} counts {} of {}, whose caps are {}", now_,
-                               i, counted, c, actual(static_cast<size_t>(c)));
+                               i, counted, c, caps);
         if (n.budget->is_unruly(child.place)) wrong_ = "who obeys is not unruly";
       }
     if (n.parent < 0) return;
     // PWR-2: who has had no grant for so long, and was there to fall, has fallen. BGT-2
-    const bool lost = now_ - n.last_grant_sent > fall_ticks ||
-                      (!is_shares() && n.parent == 0 && now_ - stood_ > fall_ticks);
-    bool all_there = now_ - n.lives_since > fall_ticks && acts(n);
+    const bool lost = now_ - n.last_grant_sent > fall_ticks_ ||
+                      (!is_shares() && n.parent == 0 && now_ - stood_ > fall_ticks_);
+    bool all_there = now_ - n.lives_since > fall_ticks_ && acts(n);
     if (!n.children.empty()) {
       all_there = true;
       for (const int c : n.children) {
         const auto& child = nodes_[static_cast<size_t>(c)];
-        all_there &= now_ - child.lives_since > 2 * fall_ticks && acts(child);
+        all_there &= now_ - child.lives_since > 2 * fall_ticks_ && acts(child);
       }
     }
     if (lost && all_there && actual(i) > n.terms.static_share_mw)
@@ -352,10 +381,12 @@ class schedule {
   sim::rng chance_;
   chances odds_;
   budget_mode mode_ = budget_mode::shares;
+  int actuation_ticks_ = 1, fall_ticks_ = 0;
+  bool journals_own_ = false;
   int64_t noise_mw_ = 0, budget_mw_ = 0, most_mw_ = 0, in_force_mw_ = 1'000'000'000;
   std::vector<node> nodes_;
   std::array<std::vector<letter>, horizon> post_;
-  int now_ = 0, unread_until_ = 0, stood_ = 0;
+  int now_ = 0, unread_until_ = 0, unread_ = 0, stood_ = 0;
   bool hungry_ = false;
   std::string wrong_;
 };
@@ -372,8 +403,8 @@ TEST_CASE("PWR-1 and PWR-2: budgets: random schedules keep both at every tick") 
     restarts += s.restarts;
     if (!wrong.empty()) FAIL("seed " << seed << ": " << wrong);
   }
-  CHECK(raises > 1'000'000);
-  CHECK(falls > 1'000'000);
+  CHECK(raises > 100'000);
+  CHECK(falls > 200'000);
   CHECK(restarts > 500'000);
 }
 

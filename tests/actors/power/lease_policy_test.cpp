@@ -1,5 +1,8 @@
 // A child's side of a lease, by tables: what it takes, what it ignores, and what it falls to.
+#include <algorithm>
 #include <limits>
+#include <utility>
+#include <vector>
 
 #include <doctest/doctest.h>
 
@@ -20,6 +23,15 @@ lease_policy child() {
   return {20'000, 7, 50'000};
 }
 
+/// It follows a parent of epoch 1 already: the first lease of one raises nothing.
+lease_policy child_that_had(int64_t found_mw) {
+  lease_policy out(20'000, 7, found_mw);
+  REQUIRE(out.hear(grant_of(1, 1, found_mw), 11 * lease_second) == grant_verdict::taken);
+  out.tick(11 * lease_second);
+  out.read_back(out.cap_mw());
+  return out;
+}
+
 }  // namespace
 
 TEST_CASE("PWR-2: leases: a child begins at its static share, or at less where less is in force") {
@@ -38,8 +50,8 @@ TEST_CASE(
   for (const auto& [granted_mw, fallen_mw] :
        {std::pair{30'000, 20'000}, {20'000, 20'000}, {12'000, 12'000}, {0, 0}}) {
     CAPTURE(granted_mw);
-    auto c = child();
-    CHECK(c.hear(grant_of(1, 1, granted_mw), 11 * lease_second) == grant_verdict::taken);
+    auto c = child_that_had(20'000);
+    CHECK(c.hear(grant_of(1, 2, granted_mw), 11 * lease_second) == grant_verdict::taken);
     CHECK(c.tick(14 * lease_second) == granted_mw);
     CHECK(c.left_ns(14 * lease_second) == lease_second);
     CHECK(c.tick(15 * lease_second) == fallen_mw);
@@ -49,8 +61,8 @@ TEST_CASE(
 }
 
 TEST_CASE("PWR-2: leases: one that lapsed before it was commanded raises nothing") {
-  lease_policy c(20'000, 7, 8000);
-  CHECK(c.hear(grant_of(1, 1, 30'000), 11 * lease_second) == grant_verdict::taken);
+  auto c = child_that_had(8000);
+  CHECK(c.hear(grant_of(1, 2, 30'000), 11 * lease_second) == grant_verdict::taken);
   CHECK(c.in_force_mw() == 30'000);  // the parent must count it until it is told
   CHECK(c.tick(15 * lease_second) == 8000);
 }
@@ -83,6 +95,10 @@ TEST_CASE("PWR-2: leases: what is older, late, to another process or no grant at
        {{2, 6}, {7, 10 * lease_second}, -1, far / 2, false},
        11,
        grant_verdict::impossible},
+      {"a cap beyond any power",
+       {{2, 6}, {7, 10 * lease_second}, 1'000'000'000'000'001, far / 2, false},
+       11,
+       grant_verdict::impossible},
       {"no time", {{2, 6}, {7, 10 * lease_second}, 9, 0, false}, 11, grant_verdict::impossible},
       {"a time beyond numbers",
        {{2, 6}, {7, 10 * lease_second}, 9, far, false},
@@ -100,10 +116,10 @@ TEST_CASE("PWR-2: leases: what is older, late, to another process or no grant at
 }
 
 TEST_CASE("PWR-2: leases: the time of one runs from the report that is answered, not from now") {
-  auto c = child();
-  CHECK(c.hear(grant_of(1, 1, 30'000), 14 * lease_second) == grant_verdict::taken);
+  auto c = child_that_had(20'000);
+  CHECK(c.hear(grant_of(1, 2, 30'000), 14 * lease_second) == grant_verdict::taken);
   CHECK(c.tick(15 * lease_second) == 20'000);
-  auto renewal = grant_of(1, 1, 30'000);
+  auto renewal = grant_of(1, 2, 30'000);
   renewal.answers.sent_ns = 15 * lease_second;
   CHECK(c.hear(renewal, 16 * lease_second) == grant_verdict::taken);
   CHECK(c.tick(16 * lease_second) == 30'000);
@@ -127,6 +143,73 @@ TEST_CASE("LSE-1: leases: a decrease is told once it is read back, an increase a
   CHECK(told.wish_mw == 40'000);
   c.hear(grant_of(1, 2, 15'000), 12 * lease_second);
   CHECK(c.report(12 * lease_second, {}, 0).in_force_mw == 15'000);
+}
+
+TEST_CASE("LSE-1: leases: a raise that is still on its way counts until the cut has overtaken it") {
+  lease_policy c(20'000, 7, 10'000, 3 * lease_second);
+  c.hear(grant_of(1, 1, 10'000), 10 * lease_second);
+  c.tick(10 * lease_second);
+  c.hear(grant_of(1, 2, 30'000), 10 * lease_second);
+  c.tick(10 * lease_second);  // takes up to 3 s
+  c.hear(grant_of(1, 3, 10'000), 11 * lease_second);
+  c.tick(11 * lease_second);
+  c.read_back(10'000);  // as before the raise
+  CHECK(c.in_force_mw() == 30'000);
+  c.tick(13 * lease_second);
+  c.read_back(30'000);
+  CHECK(c.in_force_mw() == 30'000);
+  c.tick(14 * lease_second);
+  c.read_back(10'000);
+  CHECK(c.in_force_mw() == 10'000);
+}
+
+TEST_CASE("LSE-1: leases: what a process before had commanded counts for an actuation") {
+  lease_policy c(20'000, 7, 90'000, 3 * lease_second);
+  c.tick(10 * lease_second);
+  c.read_back(5000);
+  CHECK(c.in_force_mw() == 90'000);
+  c.tick(13 * lease_second);
+  CHECK(c.in_force_mw() == 20'000);
+}
+
+TEST_CASE("LSE-2: leases: the first lease of a parent's life and its renewals raise nothing") {
+  auto c = child_that_had(10'000);
+  CHECK(c.hear(grant_of(2, 4, 90'000), 11 * lease_second) == grant_verdict::taken);
+  CHECK(c.cap_mw() == 10'000);
+  CHECK(c.order() == lease_order{2, 4});
+  CHECK(c.hear(grant_of(2, 4, 90'000), 12 * lease_second) == grant_verdict::taken);
+  CHECK(c.cap_mw() == 10'000);
+  CHECK(c.hear(grant_of(2, 5, 15'000), 12 * lease_second) == grant_verdict::taken);
+  CHECK(c.cap_mw() == 15'000);
+  CHECK(c.hear(grant_of(3, 1, 9000), 12 * lease_second) == grant_verdict::taken);
+  CHECK(c.cap_mw() == 9000);
+}
+
+TEST_CASE("recent most: what stood within the window is never told as less than it was") {
+  for (const int64_t window : {1, 3, 20, 100, 1000}) {
+    CAPTURE(window);
+    recent_most recent(window);
+    std::vector<std::pair<int64_t, int64_t>> all;  // value, when it ended
+    uint64_t x = 7;
+    for (int64_t now = 0; now < 3000; now += 1 + static_cast<int64_t>(x % 3)) {
+      x = x * 6364136223846793005u + 1442695040888963407u;
+      const auto value = static_cast<int64_t>(x >> 40) % 1000 + (3000 - now);
+      recent.ended(value, now);
+      all.emplace_back(value, now);
+      int64_t least = 0, most = 0;
+      for (const auto& [v, ended] : all) {
+        if (now - ended < window) least = std::max(least, v);
+        if (now - ended <= window + window / 8) most = std::max(most, v);
+      }
+      CHECK(recent.most(0) >= least);
+      CHECK(recent.most(0) <= most);
+    }
+    recent.forget(10'000);
+    CHECK(recent.most(0) == 0);
+  }
+  recent_most none(0);
+  none.ended(5, 1);
+  CHECK(none.most(0) == 0);
 }
 
 TEST_CASE(

@@ -89,6 +89,19 @@ TEST_CASE("RJN-3: row journal: a line that is missing or stands elsewhere is see
   }
 }
 
+TEST_CASE("RJN-3: row journal: any line that is missing before another is seen") {
+  const auto lines = lines_of(row_rule::none, 3);  // the brake alone
+  REQUIRE(lines.size() > 20);
+  for (size_t i = 1; i + 1 < 20; ++i) {
+    CAPTURE(i);
+    auto gone = lines;
+    gone.erase(gone.begin() + static_cast<std::ptrdiff_t>(i));
+    const auto replayed = row_journal::replay(text_of(gone));
+    REQUIRE(!replayed);
+    CHECK(replayed.error().is(bad_row_journal));
+  }
+}
+
 TEST_CASE("RJN-2: row journal: what is no journal is refused with its line") {
   const auto lines = lines_of(row_rule::polca, 4);
   const auto refused = [&](const std::string& text) {

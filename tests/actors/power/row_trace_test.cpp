@@ -79,3 +79,23 @@ TEST_CASE("RTR-1 another unit, time or form is refused with its line or column")
     CHECK(t.error().is(not_watts));
   }
 }
+
+TEST_CASE("row trace: a step that a policy's time cannot count is refused") {
+  const auto step = [](double step_s, size_t samples) {
+    row_trace t;
+    t.step_s = step_s;
+    t.columns = {std::vector<float>(samples, 1.0f)};
+    return step_ns_of(t);
+  };
+  for (const double s : {1e-12, 4e-10, 86'401.0, 1e12, 1e300, 0.0, -1.0}) {
+    CAPTURE(s);
+    const auto refused = step(s, 3);
+    REQUIRE(!refused);
+    CHECK(refused.error().is(bad_trace));
+  }
+  CHECK(*step(2, 3) == 2'000'000'000);
+  CHECK(*step(1e-9, 3) == 1);
+  CHECK(*step(86'400, 3) == 86'400'000'000'000);
+  CHECK(step(86'400, 26'000));
+  CHECK(!step(86'400, 27'000));  // 2^61 ns
+}
