@@ -145,12 +145,13 @@ TEST_CASE("drills: a bit that turns is found by the replicas before a step is ma
   CHECK(end.finding == "wrong_bits");
 }
 
+/// So that the checkpoint of step 3 is written before step 7 ends, whatever else the machine does.
+const std::string each_step_slow = R"({who="rank 0",what="slow",every=1,factor=60},)";
+
 TEST_CASE("drills: who computes wrongly is named, and no younger state is gone back to") {
   // Step 4 computes right from the state of step 3, which is saved and held, though not the newest.
-  // Slow steps, so that it is written before step 8 ends.
-  const auto slow = std::string(R"({who="rank 0",what="slow",every=1,factor=60},)");
   const auto wrong = in_step_7("rank 2", R"(what="wrong_product")");
-  const auto end = end_of(slow + wrong, 2, layout(3, 1),
+  const auto end = end_of(each_step_slow + wrong, 2, layout(3, 1),
                           {"train.batch=12", "health.recheck_every=4"}, {"checkpoint.keep=1"});
   CHECK(end.recoveries == 1);
   CHECK(end.finding == "wrong_bits");
@@ -160,9 +161,9 @@ TEST_CASE("drills: who computes wrongly is named, and no younger state is gone b
 }
 
 TEST_CASE("drills: fewer than three replicas hold what they compute against themselves") {
-  const auto wrong = in_step_7("rank 1", R"(what="wrong_product")");
+  const auto wrong = each_step_slow + in_step_7("rank 1", R"(what="wrong_product")");
   for (const auto& ranks : {layout(2, 1), layout(1, 2)}) {
-    const auto end = end_of(wrong, 1, ranks, {"health.recheck_every=4"});
+    const auto end = end_of(wrong, 2, ranks, {"health.recheck_every=4"});
     CHECK(end.recoveries == 1);
     CHECK(end.finding == "wrong_bits");
     CHECK(end.node == "node1");
