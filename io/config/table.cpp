@@ -349,7 +349,7 @@ constinit const property rows[] = {
     key<&job::swap, &swap_section::patience_s>(
         "swap.patience_s",
         "Seconds that a step waits for room on the drive, where a write has failed and the file "
-        "cannot be written anew; timeouts.step_s and timeouts.operation_s are longer by that",
+        "cannot be written anew; timeouts.step_s, operation_s and save_s are longer by that",
         within(0, week_s)),
     key<&job::swap, &swap_section::rated_tbw>(
         "swap.rated_tbw",

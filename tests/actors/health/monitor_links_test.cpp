@@ -1,4 +1,6 @@
 // The monitor where ranks wait for each other: whom it has tested, and whom it names then.
+#include <functional>
+
 #include <doctest/doctest.h>
 
 #include "actors/health/medic.hpp"
@@ -67,6 +69,26 @@ struct tested_links : health::test::watched_cluster {
     }
     answer_with<fbs::GroupReport>(group, r);
   }
+  /// The monitor hears whom the rank of each node waits for, and for what; n0 has a loader, too.
+  void answer_waits(const std::function<fbs::ActorWaitT(int)>& of) {
+    gateway.take<fbs::ListActors>().answer<fbs::ClusterView>([&](fbs::ClusterViewT& v) {
+      for (int i = 0; i < 4; ++i) {
+        auto& n = *v.nodes.emplace_back(std::make_unique<fbs::ActorListT>());
+        n.node = fmt::format("n{}", i);
+        auto& worker = *n.actors.emplace_back(std::make_unique<fbs::ActorInfoT>());
+        worker.path = fmt::format("worker/{}", i);
+        worker.waits.push_back(std::make_unique<fbs::ActorWaitT>(of(i)));
+      }
+      v.nodes.front()->actors.emplace_back(std::make_unique<fbs::ActorInfoT>())->path = "loader/n0";
+    });
+  }
+  static fbs::ActorWaitT wait_for(std::string whom, std::string what, int64_t seconds) {
+    fbs::ActorWaitT out;
+    out.whom = std::move(whom);
+    out.what = std::move(what);
+    out.for_ns = seconds * 1'000'000'000;
+    return out;
+  }
   /// What the coordinator is told of.
   strings lost() {
     strings out;
@@ -81,18 +103,9 @@ struct tested_links : health::test::watched_cluster {
 struct lost_request : tested_links {
   lost_request() {
     pass_with(4, everybody, false);
-    gateway.take<fbs::ListActors>().answer<fbs::ClusterView>([](fbs::ClusterViewT& v) {
-      for (int i = 0; i < 4; ++i) {
-        auto& n = *v.nodes.emplace_back(std::make_unique<fbs::ActorListT>());
-        n.node = fmt::format("n{}", i);
-        auto& worker = *n.actors.emplace_back(std::make_unique<fbs::ActorInfoT>());
-        worker.path = fmt::format("worker/{}", i);
-        auto& wait = *worker.waits.emplace_back(std::make_unique<fbs::ActorWaitT>());
-        wait.whom = i == 1 ? "loader/n0" : "worker/1";
-        wait.what = i == 1 ? "batch 7" : "all_reduce 1";
-        wait.for_ns = 5'000'000'000;
-      }
-      v.nodes.front()->actors.emplace_back(std::make_unique<fbs::ActorInfoT>())->path = "loader/n0";
+    answer_waits([](int rank) {
+      return rank == 1 ? wait_for("loader/n0", "batch 7", 5)
+                       : wait_for("worker/1", "all_reduce 1", 5);
     });
   }
 };
@@ -105,17 +118,9 @@ struct circle_of_two : tested_links {
   }
 
   void answer_circle() {
-    gateway.take<fbs::ListActors>().answer<fbs::ClusterView>([](fbs::ClusterViewT& v) {
-      for (int i = 0; i < 4; ++i) {
-        auto& n = *v.nodes.emplace_back(std::make_unique<fbs::ActorListT>());
-        n.node = fmt::format("n{}", i);
-        auto& worker = *n.actors.emplace_back(std::make_unique<fbs::ActorInfoT>());
-        worker.path = fmt::format("worker/{}", i);
-        auto& wait = *worker.waits.emplace_back(std::make_unique<fbs::ActorWaitT>());
-        wait.whom = fmt::format("worker/{}", i == 0 ? 1 : 0);
-        wait.what = "reduce_scatter 1";
-        wait.for_ns = i == 0 ? 5'000'000'000 : 4'000'000'000;
-      }
+    answer_waits([](int rank) {
+      return rank == 0 ? wait_for("worker/1", "reduce_scatter 1", 5)
+                       : wait_for("worker/0", "reduce_scatter 1", 4);
     });
   }
 };
