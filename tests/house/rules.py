@@ -265,6 +265,37 @@ def function_faults(lines):
             start = None
 
 
+def sender_readers(lines):
+    """Names of the file's functions that ask for the sender: at indent 0, as clang-format has them."""
+    name = None
+    for line in lines:
+        head = re.match(r"^(?!namespace|struct|class|template|using)\w[^()]*?(\w+)\(", line)
+        name = head[1] if head else name
+        if name and "current_sender()" in line.split("//")[0]:
+            yield name
+
+
+def sender_faults(lines):
+    """A promise takes the message's sender along: whoever asks for it behind that finds nobody.
+
+    In a block, and in those within it, from the line that makes the promise; by itself or by a function of the file."""
+    asks = re.compile(r"\b(?:" + "|".join({"current_sender", *sender_readers(lines)}) + r")\(")
+    depth, promised = 0, None  # the depth of the block in which a promise was made
+    for number, line in enumerate(lines, 1):
+        code = re.sub(r'"(?:[^"\\]|\\.)*"|\'.\'', "", line).split("//")[0]
+        if promised is not None and asks.search(code):
+            yield number, "behind make_response_promise() there is no sender: ask for it before"
+        for sign in re.findall(r"[{}]|make_response_promise", code):
+            if sign == "{":
+                depth += 1
+            elif sign == "}":
+                depth -= 1
+                if promised is not None and depth < promised:
+                    promised = None
+            elif promised is None:
+                promised = depth
+
+
 # -- limits (apps/limits_table.hpp, LIM-1 and LIM-2) -------------------------------------------------
 
 BOUND = re.compile(r"constexpr\s+[\w:]+(?:<[^>]*>)?\s+((?:max|most|longest|largest)_\w+|\w+_(?:limit|max|most|cap))\s*"
@@ -493,7 +524,8 @@ def faults(root):
         if lines and lines[-1] == "":
             lines.pop()
         for check in (include_faults(folder, path, lines), removal_faults(folder, relative, lines),
-                      style_faults(lines), function_faults(lines), talk_faults(folder, relative, lines)):
+                      style_faults(lines), function_faults(lines), talk_faults(folder, relative, lines),
+                      sender_faults(lines)):
             found += [f"{relative}:{number}: {text}" for number, text in check]
     stems = {p.stem for p in files_of(root)} if (root / ".git").exists() else PURE
     found += [f"tests/house/rules.py: no file of the pure name {name}" for name in sorted(PURE - stems)]
@@ -522,13 +554,19 @@ def self_test():
             "apps/h.cpp": "// h\nvoid h() { std::fprintf(stderr, 0); }\n",
             "apps/i.cpp": "// i\nvoid i() { fmt::print(0); }\n",
             "io/j.hpp": "// j\n//   ABC-1  It holds, and io/i.hpp says so first.\n",
+            "actors/m.cpp": ("// m\nid who(x* self) {\n  return self->current_sender();\n}\n\n"
+                             "void m(x* self) {\n  auto p = self->make_response_promise<x>();\n  who(self);\n}\n"),
+            "actors/k.cpp": ("// k\nvoid k() {\n  auto p = self->make_response_promise<x>();\n"
+                             "  f([&] { return self->current_sender(); });\n}\n"),
         }
         for number, call in enumerate(("fs::remove_all(p, code)", "std::filesystem::remove(p)",
                                        "::unlink(p.c_str())", "unlinkat(fd, name, 0)", "rmdir (p)",
                                        "std::remove(name)", "::remove(p.c_str())",
                                        "remove_all(p)")):
             bad[f"io/removal{number}.cpp"] = f"// r\nint r() {{ return {call}; }}\n"
-        fine = {"io/i.hpp": "// i\n//   ABC-1  It holds.\n//   ABC-2  So does this (ABC-1).\n"}
+        fine = {"io/i.hpp": "// i\n//   ABC-1  It holds.\n//   ABC-2  So does this (ABC-1).\n",
+                "actors/l.cpp": ("// l\nvoid l() {\n  on([] { self->make_response_promise<x>(); });\n"
+                                 "  on([] { self->current_sender(); });\n}\n")}
         for name, text in (bad | fine).items():
             (root / name).parent.mkdir(parents=True, exist_ok=True)
             (root / name).write_text(text)
