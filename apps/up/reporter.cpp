@@ -144,6 +144,10 @@ void step(reporter_pointer self, const msg<fbs::StepReport>& m) {
   write_log(self, report::step_json(r));
   tell(st, st.folders->look_again(incident_keeper::wall_clock::now()));
   show(st, r);
+  if (const auto slow = r.swap ? st.drive.stepped(*r.swap, r.step_ms) : std::nullopt) {
+    leave_line(st);
+    say("warning: " + *slow);
+  }
   std::lock_guard lock(st.options.outcome->mutex);
   auto& s = st.options.outcome->summary;
   for (auto* points : {&s.losses, &s.validations})  // a step that is made again counts once

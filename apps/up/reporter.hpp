@@ -19,6 +19,7 @@
 #include "apps/swap/rates.hpp"
 #include "apps/up/incident_keeper.hpp"
 #include "apps/up/line_log.hpp"
+#include "apps/up/slow_drive_policy.hpp"
 #include "io/config/job.hpp"
 #include "messages/actors.hpp"
 
@@ -53,6 +54,7 @@ struct reporter_state {
   bool rewriting = false;  ///< the terminal's last line is a step's
   double spent_ms = 0;
   uint64_t steps_seen = 0;
+  slow_drive_policy drive;
 };
 
 reporter_actor::behavior_type reporter(traced_pointer<reporter_actor, reporter_state> self,
