@@ -200,7 +200,7 @@ class rank_engine : public engine {
   std::unique_ptr<gpu::stage_model> model_;
   std::unique_ptr<layer_recheck> recheck_;  ///< null where none is ever ordered
   std::unique_ptr<gpu::optimizer> optimizer_;
-  std::optional<swap_folder> swap_folder_;
+  std::vector<swap_folder> swap_folders_;  ///< of this rank
   std::unique_ptr<gpu::swapper> swap_;  ///< null where all is in memory
   std::atomic<bool> links_{false};      ///< into options_.checkpoint_folder (ENG-12)
   bool consumes_ = false;               ///< what is restored (options_.swap_consume)

@@ -20,13 +20,16 @@ status rank_engine::open_swap(gpu::stage_model& model) {
   const auto on_disk = gpu::plan_stage(options_.model, options_.shape).on_disk;
   const auto room = swap_room_of(options_.swap_dirs.front(), on_disk, {}, options_.job);
   consumes_ = options_.swap_consume && room && room->must_consume();
-  TROUPE_TRY(folder, swap_folder::make(options_.swap_dirs.front(), options_.job, options_.at.rank));
-  swap_folder_.emplace(std::move(folder));
   gpu::swap_options o;
-  o.folder = swap_folder_->files();
+  for (const auto& dir : options_.swap_dirs) {
+    TROUPE_TRY(folder, swap_folder::make(dir, options_.job, options_.at.rank));
+    const bool links = folder.links_into(options_.checkpoint_folder);
+    links_ = links_ || links;
+    o.places.push_back({folder.files(), links});
+    swap_folders_.push_back(std::move(folder));
+  }
   o.verify = options_.swap_verify;
-  links_ = swap_folder_->links_into(options_.checkpoint_folder);
-  if (links_) o.job = options_.job;
+  o.job = options_.job;
   o.files_later = consumes_;
   if (consumes_) o.give_up = [this] { return give_up_restored(); };
   o.failed = [this](const status& s) { note_failure(s); };
