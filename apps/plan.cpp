@@ -35,7 +35,7 @@ struct plan_arguments {
 struct swap_plan {
   std::optional<train::swap_forecast> forecast;
   std::optional<gpu::machine_rates> rates;
-  std::optional<train::swap_room> room;  ///< on the drive, where it is this machine's
+  std::vector<train::swap_room> rooms = {};  ///< on each drive, where it is this machine's
 };
 
 swap_plan swap_plan_of(const train::job_plan& plan, bool measures) {
@@ -43,9 +43,8 @@ swap_plan swap_plan_of(const train::job_plan& plan, bool measures) {
   if (!out.forecast) return out;
   if (plan.job.cluster.launch == config::launch_mode::local) {
     const auto needs = train::swap_needs_of(plan);
-    if (const auto room = train::swap_room_of(plan.job.swap.dir.front(), needs.bytes,
-                                              needs.checkpoints, plan.job.job.name))
-      out.room = *room;
+    if (auto rooms = train::swap_rooms_of(needs.folders, needs.checkpoints, plan.job.job.name))
+      out.rooms = std::move(*rooms);
   }
   if (!measures) return out;
   if (auto rates = swap::measure_rates(plan))
@@ -64,10 +63,20 @@ nlohmann::ordered_json swap_json(const swap_plan& s) {
                              {"read_bytes_per_step", moved.read_bytes},
                              {"written_bytes_per_step", moved.written_bytes},
                              {"flops_per_step", f.work.whole().flops}};
-  if (s.room) {
-    out["disk_bytes"] = s.room->swap_bytes;
-    out["checkpoint_bytes_beside"] = s.room->checkpoint_bytes;
-    out["free_bytes"] = s.room->free_bytes;
+  if (!s.rooms.empty()) {
+    train::swap_room all;
+    for (const auto& room : s.rooms) {
+      all.swap_bytes += room.swap_bytes;
+      all.checkpoint_bytes += room.checkpoint_bytes;
+      all.free_bytes += room.free_bytes;
+      out["drives"].push_back({{"dir", room.dir.string()},
+                               {"disk_bytes", room.swap_bytes},
+                               {"checkpoint_bytes_beside", room.checkpoint_bytes},
+                               {"free_bytes", room.free_bytes}});
+    }
+    out["disk_bytes"] = all.swap_bytes;
+    out["checkpoint_bytes_beside"] = all.checkpoint_bytes;
+    out["free_bytes"] = all.free_bytes;
   }
   if (!s.rates) return out;
   const auto& r = *s.rates;
@@ -181,12 +190,15 @@ std::string swap_text(const train::job_plan& plan, const std::vector<train::plan
       bytes_text(on_disk), fmt::join(swap.dir, ", "), bytes_text(on_its_way),
       bytes_text(static_cast<uint64_t>(swap.host_bytes)),
       bytes_text(swapped.forecast->overhead_bytes));
-  if (const auto& room = swapped.room)
+  for (const auto& room : swapped.rooms)
     out += fmt::format(
-        "the drive has {} free{}; checkpoints take {} of it beside these files, of which the last "
-        "one has links\n",
-        bytes_text(room->free_bytes), room->fits() ? "" : ", which is too little",
-        bytes_text(room->checkpoint_bytes));
+        "the drive of {} has {} free, for {} of these files{}; {}\n", room.dir.string(),
+        bytes_text(room.free_bytes), bytes_text(room.swap_bytes),
+        room.fits() ? "" : ", which is too little",
+        train::on_one_drive(room.dir, plan.job.checkpoint.dir)
+            ? fmt::format("checkpoints take {} of it beside them, and the last one has links",
+                          bytes_text(room.checkpoint_bytes))
+            : "checkpoints have no links to files there, and are copied");
   return out;
 }
 

@@ -112,13 +112,15 @@ void check_swap_room(const readiness& r, train::findings& found) {
   const auto& job = r.plan->job;
   if (job.cluster.launch != config::launch_mode::local) return;
   const auto needs = train::swap_needs_of(*r.plan);
-  if (needs.bytes == 0) return;
-  auto fits =
-      train::check_swap_room(job.swap.dir.front(), needs.bytes, needs.checkpoints, job.job.name);
-  if (fits) return;
-  const auto room =
-      train::swap_room_of(job.swap.dir.front(), needs.bytes, needs.checkpoints, job.job.name);
-  if (!room || !r.resume || !fits_by_consuming(*room, job.swap.dir.front(), r.resume->path))
+  if (needs.bytes() == 0) return;
+  const auto rooms = train::swap_rooms_of(needs.folders, needs.checkpoints, job.job.name);
+  if (!rooms) return found.refuse("swap.dir", rooms.error());
+  const auto lacking =
+      std::find_if(rooms->begin(), rooms->end(), [](const auto& room) { return !room.fits(); });
+  if (lacking == rooms->end()) return;
+  const auto fits = train::check_room(*lacking);
+  if (!r.resume || job.swap.dir.size() > 1 ||
+      !fits_by_consuming(*lacking, lacking->dir, r.resume->path))
     return found.refuse("swap.dir", fits.error());
   if (const auto held = io::checkpoint::holds_of(io::local_files(), r.resume->path); !held.empty())
     return found.refuse(

@@ -35,7 +35,7 @@ class machine_host final : public host {
     return std::unique_ptr<train::engine>(std::move(made));
   }
   result<std::unique_ptr<train::swap_home>> open_swap(const train::swap_request& r) override {
-    TROUPE_TRY(made, train::swap_folder::make(r));
+    TROUPE_TRY(made, train::swap_folders::make(r));
     return std::unique_ptr<train::swap_home>(std::move(made));
   }
   std::shared_ptr<io::checkpoint::memory_copies> copies() override { return copies_; }

@@ -1,4 +1,4 @@
-// A folder's begin and end.
+// Begin and end of a rank's folders.
 #include "actors/swap/swapper.hpp"
 
 #include <utility>
@@ -17,7 +17,8 @@ caf::result<msg<fbs::SwapOpened>> open(swapper_pointer self, const msg<fbs::Open
   if (st.home) return to_caf(swap_is_open(st.rank));
   publish(self, "opening");
   train::swap_request wanted;
-  wanted.dir = text_of(m->directory());
+  if (const auto* all = m->directories())
+    for (const auto* dir : *all) wanted.dirs.emplace_back(text_of(dir));
   wanted.job = text_of(m->job());
   wanted.rank = static_cast<int>(st.rank);
   wanted.file_bytes = m->file_bytes();
@@ -35,15 +36,20 @@ caf::result<msg<fbs::SwapOpened>> open(swapper_pointer self, const msg<fbs::Open
   }
   const auto opened = st.home->opened();
   publish(self, "ready", [&](fbs::SwapperStatusT& s) {
-    s.directory = opened.files.string();
-    s.links = opened.links;
-    s.free_bytes = opened.free_bytes;
+    for (const auto& p : opened.places) {
+      s.directory += (s.directory.empty() ? "" : ", ") + p.files.string();
+      s.links = s.links || p.links;
+      s.free_bytes += p.free_bytes;
+    }
   });
   return make_msg<fbs::SwapOpened>(context_of(*self, m.header()), [&](fbs::SwapOpenedT& out) {
-    out.directory = opened.files.string();
-    out.links = opened.links;
+    for (const auto& p : opened.places) {
+      auto& place = *out.places.emplace_back(std::make_unique<fbs::SwapPlaceT>());
+      place.directory = p.files.string();
+      place.links = p.links;
+      place.free_bytes = p.free_bytes;
+    }
     out.consumes = opened.consumes;
-    out.free_bytes = opened.free_bytes;
   });
 }
 

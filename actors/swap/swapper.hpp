@@ -1,4 +1,4 @@
-// The swapper: has the swap folder of one rank, and shows what goes to and from it.
+// The swapper: has the swap folders of one rank, and shows what goes to and from it.
 //
 // Why an actor beside the worker: what a drive does, and that a rank waits for it, has a name of
 // its own (troupe ps, status, trace why); making and removing a folder may take long, which its
@@ -10,11 +10,11 @@
 // (actors/train/probe.hpp), and read without asking it.
 //
 // Invariants
-//   SWA-1  The folder is made before there is an engine for it, once, and removed only when this
-//     ends: behind the worker that has asked for it, whoever wants it to end before.
+//   SWA-1  The folders are made before there is an engine for them, once, and removed only when
+//     this ends: behind the worker that has asked for them, whoever wants it to end before.
 //   SWA-2  What cannot be opened is answered with its error; nothing is left there then.
 //
-// Failure policy: its death is its rank's (node_lost): with it the folder is gone.
+// Failure policy: its death is its rank's (node_lost): with it the folders are gone.
 #pragma once
 
 #include <memory>

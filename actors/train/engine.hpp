@@ -35,7 +35,7 @@ namespace troupe::train {
 
 /// What a rank needs of a drive, for what of its stage memory does not hold.
 struct swap_request {
-  std::filesystem::path dir;  ///< as swap.dir names it
+  std::vector<std::filesystem::path> dirs;  ///< as swap.dir names them, each on its own drive
   std::string job;
   int rank = 0;
   uint64_t file_bytes = 0;
@@ -43,13 +43,17 @@ struct swap_request {
   bool consume = false;                    ///< as swap.consume says
 };
 
-/// A rank's folder of swap files, which its swapper has opened for it and keeps for longer than its
-/// engine lives.
+/// Where files of a rank go.
+struct opened_place {
+  std::filesystem::path files;
+  bool links = false;       ///< into the folder of checkpoints (ENG-12)
+  uint64_t free_bytes = 0;  ///< of its drive
+};
+/// A rank's folders of swap files, which its swapper has opened for it and keeps for longer than
+/// its engine lives.
 struct opened_swap {
-  std::filesystem::path files = {};         ///< empty: there is none
-  bool links = false;                       ///< into the folder of checkpoints (ENG-12)
+  std::vector<opened_place> places = {};    ///< one for each of swap.dir, in its order; empty: none
   bool consumes = false;                    ///< a restored checkpoint's files become the state
-  uint64_t free_bytes = 0;                  ///< for the files, where they go
   std::shared_ptr<const void> keeper = {};  ///< has it where no swapper does
 };
 
@@ -195,7 +199,7 @@ struct batch_source {
   int64_t first_row = 0;  ///< of a slot, with which this rank's rows begin
 };
 
-/// A folder of swap files; it goes with this.
+/// Folders of swap files; they go with this.
 class swap_home {
  public:
   virtual ~swap_home() = default;
@@ -280,7 +284,7 @@ class engine_maker {
   /// Errors: of the device.
   virtual result<std::unique_ptr<engine>> make_engine(const engine_options& options) = 0;
   /// Makes the folder that an engine with such options needs. Blocks. Errors: as of
-  /// swap_folder::make; unavailable where these engines use no drive.
+  /// swap_folders::make; unavailable where these engines use no drive.
   virtual result<std::unique_ptr<swap_home>> open_swap(const swap_request& request) {
     (void)request;
     return error{errc::unavailable, "these engines use no drive"};

@@ -17,15 +17,17 @@
 namespace troupe::train {
 
 status rank_engine::open_swap(gpu::stage_model& model) {
-  const auto& place = options_.swap;
-  if (place.files.empty()) return error{errc::bug, "nobody has opened a swap folder for the rank"};
+  const auto& opened = options_.swap;
+  if (opened.places.empty()) return error{errc::bug, "nobody has opened swap folders for the rank"};
   gpu::swap_options o;
-  o.folder = place.files;
+  for (const auto& place : opened.places) {
+    o.places.push_back({place.files, place.links});
+    links_ = links_ || place.links;
+  }
   o.verify = options_.swap_verify;
-  links_ = place.links;
-  if (links_) o.job = options_.job;
-  o.files_later = place.consumes;
-  if (place.consumes) o.give_up = [this] { return give_up_restored(); };
+  o.job = options_.job;
+  o.files_later = opened.consumes;
+  if (opened.consumes) o.give_up = [this] { return give_up_restored(); };
   o.failed = [this](const status& s) { note_failure(s); };
   o.patience = options_.swap_patience;
   o.ending = ending_.get_token();

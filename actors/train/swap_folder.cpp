@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <limits>
 #include <system_error>
 
 #include <fmt/format.h>
@@ -128,22 +129,38 @@ void settle_host_bytes(config::job& job, uint64_t memory_bytes) {
 
 namespace {
 
-/// What swap files may take of the drive: checkpoints need the rest.
+/// What swap files may take of the drives: checkpoints need the rest. Of each as much as of the one
+/// with the least room, since chunks are shared out evenly.
 uint64_t room_for_versions(const config::job& job, const engine_options& options) {
   uint64_t state = 0;
   for (const auto& chunk : gpu::stage_chunks(options.model, options.shape))
     state += static_cast<uint64_t>(chunk.count) * io::state_parts * sizeof(float);
-  const auto room =
-      swap_room_of(job.swap.dir.front(), 0, checkpoints_beside(job, state, state), job.job.name);
-  if (!room || room->free_bytes <= room->checkpoint_bytes) return 0;
-  return room->free_bytes - room->checkpoint_bytes;
+  std::vector<folder_need> folders;
+  for (const auto& dir : options.swap_dirs) folders.push_back({dir, 0});
+  const auto rooms = swap_rooms_of(folders, checkpoints_beside(job, state, state), job.job.name);
+  if (!rooms) return 0;
+  auto least = std::numeric_limits<uint64_t>::max();
+  for (const auto& room : *rooms)
+    least = std::min(least, room.free_bytes - std::min(room.free_bytes, room.checkpoint_bytes));
+  return least * rooms->size();
 }
 
 }  // namespace
 
+std::vector<fs::path> swap_dirs_of(const config::job& job, int rank) {
+  constexpr std::string_view word = "{rank}";
+  std::vector<fs::path> out;
+  for (auto dir : job.swap.dir) {
+    for (size_t at; (at = dir.find(word)) != dir.npos;)
+      dir.replace(at, word.size(), std::to_string(rank));
+    out.emplace_back(std::move(dir));
+  }
+  return out;
+}
+
 status settle_swap(engine_options& options, const config::job& job) {
   if (job.swap.dir.empty()) return {};
-  options.swap_dirs.assign(job.swap.dir.begin(), job.swap.dir.end());
+  options.swap_dirs = swap_dirs_of(job, options.at.rank);
   options.swap_patience = std::chrono::seconds(job.swap.patience_s);
   options.swap_verify = job.swap.verify;
   options.swap_consume = job.swap.consume;
@@ -192,7 +209,30 @@ result<swap_room> swap_room_of(const fs::path& dir, uint64_t bytes, const beside
     return swap_is_memory(dir.string());
   const auto free = static_cast<uint64_t>(facts.f_bavail) * static_cast<uint64_t>(facts.f_bsize);
   const bool shared = checkpoints.bytes > 0 && same_device(there, present_of(checkpoints.dir));
-  return swap_room{bytes, shared ? checkpoints.bytes : 0, free + left_by(job, dir)};
+  return swap_room{bytes, shared ? checkpoints.bytes : 0, free + left_by(job, dir), dir};
+}
+
+result<std::vector<swap_room>> swap_rooms_of(const std::vector<folder_need>& folders,
+                                             const beside_swap& checkpoints, std::string_view job) {
+  std::vector<swap_room> out;
+  for (const auto& f : folders) {
+    const auto there = present_of(f.dir);
+    const auto found = std::find_if(out.begin(), out.end(), [&](const swap_room& r) {
+      return same_device(there, present_of(r.dir));
+    });
+    if (found == out.end()) {
+      TROUPE_TRY(room, swap_room_of(f.dir, f.bytes, checkpoints, job));
+      out.push_back(std::move(room));
+      continue;
+    }
+    found->swap_bytes += f.bytes;
+    found->free_bytes += left_by(job, f.dir);
+  }
+  return out;
+}
+
+bool on_one_drive(const fs::path& one, const fs::path& other) {
+  return same_device(present_of(one), present_of(other));
 }
 
 uint64_t takeable_bytes(const fs::path& dir, const fs::path& checkpoint) {
@@ -206,20 +246,19 @@ uint64_t takeable_bytes(const fs::path& dir, const fs::path& checkpoint) {
   return out;
 }
 
-status check_swap_room(const fs::path& dir, uint64_t bytes, const beside_swap& checkpoints,
-                       std::string_view job) {
-  TROUPE_TRY(room, swap_room_of(dir, bytes, checkpoints, job));
+status check_room(const swap_room& room) {
   if (room.fits()) return {};
-  const auto what = fmt::format("{} for what does not fit into memory", bytes_text(bytes));
+  const auto what =
+      fmt::format("{} for what does not fit into memory", bytes_text(room.swap_bytes));
   const auto more = room.checkpoint_bytes == 0
                         ? std::string()
                         : fmt::format(" and {} for checkpoints", bytes_text(room.checkpoint_bytes));
-  return swap_lacks_room(dir.string(), bytes_text(room.free_bytes), what + more);
+  return swap_lacks_room(room.dir.string(), bytes_text(room.free_bytes), what + more);
 }
 
-result<std::unique_ptr<swap_folder>> swap_folder::make(const swap_request& request) {
-  const auto& dir = request.dir;
-  TROUPE_TRY(room, swap_room_of(dir, request.file_bytes, {}, request.job));
+result<std::unique_ptr<swap_folder>> swap_folder::make(const swap_request& request,
+                                                       const fs::path& dir) {
+  TROUPE_TRY(room, swap_room_of(dir, 0, {}, request.job));
   std::error_code failed;
   fs::create_directories(dir, failed);
   if (failed) return error::system("make the folder " + dir.string(), failed.value());
@@ -233,20 +272,38 @@ result<std::unique_ptr<swap_folder>> swap_folder::make(const swap_request& reque
   auto& opened = out->opened_;
   opened.files = out->files();
   opened.links = out->links_into(request.checkpoints);
-  opened.consumes = request.consume && room.must_consume();
   opened.free_bytes = room.free_bytes;
   return out;
 }
 
+result<std::unique_ptr<swap_folders>> swap_folders::make(const swap_request& request) {
+  std::unique_ptr<swap_folders> out(new swap_folders());
+  for (const auto& dir : request.dirs) {
+    TROUPE_TRY(folder, swap_folder::make(request, dir));
+    out->all_.push_back(std::move(folder));
+  }
+  if (out->all_.empty()) return error{errc::bug, "a rank that swaps names no folder"};
+  // Of several folders none is given up for (config::check).
+  out->consumes_ = request.consume && out->all_.front()->opened().free_bytes < request.file_bytes;
+  return out;
+}
+
+opened_swap swap_folders::opened() const {
+  opened_swap out;
+  for (const auto& folder : all_) out.places.push_back(folder->opened());
+  out.consumes = consumes_;
+  return out;
+}
+
 swap_request swap_request_of(const engine_options& o) {
-  return {o.swap_dirs.front(), o.job,         o.at.rank, gpu::plan_stage(o.model, o.shape).on_disk,
+  return {o.swap_dirs,         o.job,         o.at.rank, gpu::plan_stage(o.model, o.shape).on_disk,
           o.checkpoint_folder, o.swap_consume};
 }
 
 result<opened_swap> open_swap_alone(const engine_options& options) {
-  TROUPE_TRY(made, swap_folder::make(swap_request_of(options)));
+  TROUPE_TRY(made, swap_folders::make(swap_request_of(options)));
   auto opened = made->opened();
-  opened.keeper = std::shared_ptr<swap_folder>(std::move(made));
+  opened.keeper = std::shared_ptr<swap_folders>(std::move(made));
   return opened;
 }
 

@@ -31,6 +31,9 @@ uint64_t swap_budget_bytes(const config::job& job, const engine_options& options
 /// equal shares where all processes are on one machine.
 void settle_host_bytes(config::job& job, uint64_t memory_bytes);
 
+/// The folders of a rank's chunks: those of swap.dir, {rank} in them replaced.
+std::vector<std::filesystem::path> swap_dirs_of(const config::job& job, int rank);
+
 /// Settles where the chunks of a rank of this job live, in the options' shape, and whether its
 /// drive has a second version of them: by the room that it has now, where it is this machine's.
 /// Nothing where the job has no swap folder. Errors: budget_too_small; then it is what needs least.
@@ -76,6 +79,7 @@ struct swap_room {
   uint64_t swap_bytes = 0;
   uint64_t checkpoint_bytes = 0;  ///< those that go to the same file system
   uint64_t free_bytes = 0;
+  std::filesystem::path dir = {};  ///< the first folder there
   bool fits() const { return free_bytes >= swap_bytes + checkpoint_bytes; }
   /// Whether the files fit only once a checkpoint has become some of them (swap.consume).
   bool must_consume() const { return free_bytes < swap_bytes; }
@@ -85,26 +89,39 @@ struct swap_room {
 result<swap_room> swap_room_of(const std::filesystem::path& dir, uint64_t bytes,
                                const beside_swap& checkpoints, std::string_view job = {});
 
+/// What of a job lives in one of its swap folders.
+struct folder_need {
+  std::filesystem::path dir;
+  uint64_t bytes = 0;
+};
+/// The same of several different ones, one answer for each file system. Errors: as of one.
+result<std::vector<swap_room>> swap_rooms_of(const std::vector<folder_need>& folders,
+                                             const beside_swap& checkpoints,
+                                             std::string_view job = {});
+
+/// Whether both are, or will be made, on one file system.
+bool on_one_drive(const std::filesystem::path& one, const std::filesystem::path& other);
+
 /// Bytes of a checkpoint that swap files may take over by links: its chunks' shards, on the same
 /// file system.
 uint64_t takeable_bytes(const std::filesystem::path& dir, const std::filesystem::path& checkpoint);
 
-/// Whether that fits. Errors: the two above.
-status check_swap_room(const std::filesystem::path& dir, uint64_t bytes,
-                       const beside_swap& checkpoints = {}, std::string_view job = {});
+/// Whether it fits. Errors: swap_lacks_room.
+status check_room(const swap_room& room);
 
-/// A rank's folder of swap files, which is its own as long as this lives, and goes with it. What an
-/// earlier process of the same job and rank has left there is removed first.
-class swap_folder final : public swap_home {
+/// A rank's folder of swap files on one drive, which is its own as long as this lives, and goes
+/// with it. What an earlier process of the same job and rank has left there is removed first.
+class swap_folder {
  public:
-  /// Errors: folder_in_use where that process lives; not_ours where other things lie there;
-  /// swap_is_memory; io.
-  static result<std::unique_ptr<swap_folder>> make(const swap_request& request);
+  /// In `dir`, as the request says. Errors: folder_in_use where that process lives; not_ours where
+  /// other things lie there; swap_is_memory; io.
+  static result<std::unique_ptr<swap_folder>> make(const swap_request& request,
+                                                   const std::filesystem::path& dir);
   swap_folder(const swap_folder&) = delete;
   swap_folder& operator=(const swap_folder&) = delete;
-  ~swap_folder() override;
+  ~swap_folder();
 
-  opened_swap opened() const override { return opened_; }
+  const opened_place& opened() const noexcept { return opened_; }
 
  private:
   swap_folder(std::filesystem::path path, io::folder_lock lock)
@@ -114,14 +131,28 @@ class swap_folder final : public swap_home {
 
   std::filesystem::path path_;
   std::optional<io::folder_lock> lock_;
-  opened_swap opened_;
+  opened_place opened_;
+};
+
+/// Those of all drives that a rank has.
+class swap_folders final : public swap_home {
+ public:
+  /// Errors: as of swap_folder::make, with those that were made before gone again; bug without any.
+  static result<std::unique_ptr<swap_folders>> make(const swap_request& request);
+  opened_swap opened() const override;
+
+ private:
+  swap_folders() = default;
+
+  std::vector<std::unique_ptr<swap_folder>> all_;
+  bool consumes_ = false;
 };
 
 /// What an engine with these options needs of a drive.
 swap_request swap_request_of(const engine_options& options);
 
 /// The same, made for an engine that has no swapper beside it, and kept as long as its options.
-/// Errors: as of swap_folder::make.
+/// Errors: as of swap_folders::make.
 result<opened_swap> open_swap_alone(const engine_options& options);
 
 /// A rank's folder whose process has ended without removing it.

@@ -7,6 +7,7 @@
 #include "actors/train/machine.hpp"
 #include "actors/train/memory_estimate.hpp"
 #include "actors/train/swap_ranks.hpp"
+#include "gpu/swap/chunk_places.hpp"
 
 namespace troupe::train {
 
@@ -71,16 +72,25 @@ std::optional<swap_forecast> forecast_swap(const job_plan& plan) {
 
 swap_needs swap_needs_of(const job_plan& plan) {
   if (plan.job.swap.dir.empty()) return {};
-  uint64_t bytes = 0, saved = 0;
-  for (const auto& s : plan_stages(plan)) {
-    bytes += s.bytes.on_disk * s.ranks.size();
-    saved += s.share_bytes * s.ranks.size();
+  swap_needs out;
+  uint64_t linked = 0, saved = 0;
+  for (const auto& s : plan_stages(plan)) saved += s.share_bytes * s.ranks.size();
+  for (const auto& r : plan.ranks) {
+    const auto o = settled_options(plan, r, threads_here(plan.job.cluster));
+    const auto places = gpu::bytes_of_places(plan.model, o.shape, o.swap_dirs.size());
+    for (size_t i = 0; i < places.size(); ++i) {
+      const auto& dir = o.swap_dirs[i];
+      if (on_one_drive(dir, plan.job.checkpoint.dir)) linked += places[i].state;
+      const auto found = std::find_if(out.folders.begin(), out.folders.end(),
+                                      [&](const folder_need& f) { return f.dir == dir; });
+      if (found == out.folders.end())
+        out.folders.push_back({dir, places[i].files});
+      else
+        found->bytes += places[i].files;
+    }
   }
-  // Weights beside their masters, 2 of 14 bytes a parameter, go into no checkpoint.
-  const auto o = settled_options(plan, plan.ranks.front(), threads_here(plan.job.cluster));
-  const auto one = o.shape.where.speculates ? bytes / 2 : bytes;
-  const auto linked = o.shape.compute == gpu::dtype::f32 ? one : one / 14 * 12;
-  return {bytes, checkpoints_beside(plan.job, saved, std::min(linked, saved))};
+  out.checkpoints = checkpoints_beside(plan.job, saved, std::min(linked, saved));
+  return out;
 }
 
 double expected_seconds(const swap_forecast& f, const gpu::machine_rates& rates) {

@@ -31,10 +31,15 @@ struct swap_forecast {
 /// None: the job has no swap folder, or all of it fits into memory.
 std::optional<swap_forecast> forecast_swap(const job_plan& plan);
 
-/// What of a job lives in its swap folder, and what its checkpoints take beside that.
+/// What of a job lives in its swap folders, each once, and what its checkpoints take beside that.
 struct swap_needs {
-  uint64_t bytes = 0;  ///< 0: nothing does
+  std::vector<folder_need> folders = {};
   beside_swap checkpoints = {};
+  uint64_t bytes() const {
+    uint64_t out = 0;
+    for (const auto& f : folders) out += f.bytes;
+    return out;
+  }
 };
 swap_needs swap_needs_of(const job_plan& plan);
 

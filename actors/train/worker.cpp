@@ -170,7 +170,7 @@ status make_engine(worker_pointer self, engine_options options) {
   if (!made) return made.error();
   const auto& at = options.at;
   st.rank = at.rank;
-  auto swapper = options.swap.files.empty()
+  auto swapper = options.swap.places.empty()
                      ? nullptr
                      : self->runtime().registry.find(fmt::format("swapper/{}", at.rank));
   if (st.engine) st.engine->abort();
@@ -203,7 +203,16 @@ void build_engine(worker_pointer self, engine_options options, const message_hea
   }));
 }
 
-/// The engine comes behind the folder of its swap files (SWA-1).
+opened_swap opened_swap_of(const fbs::SwapOpened& opened) {
+  opened_swap out;
+  if (const auto* places = opened.places())
+    for (const auto* p : *places)
+      out.places.push_back({text_of(p->directory()), p->links(), p->free_bytes()});
+  out.consumes = opened.consumes();
+  return out;
+}
+
+/// The engine comes behind the folders of its swap files (SWA-1).
 void build_on_drive(worker_pointer self, engine_options options, const message_header& cause,
                     ready_promise rp) {
   auto& st = self->state;
@@ -214,7 +223,7 @@ void build_on_drive(worker_pointer self, engine_options options, const message_h
   publish(self, "opening the swap folder");
   const auto wanted = swap_request_of(options);
   const auto m = make_msg<fbs::OpenSwap>(context_of(*self, cause), [&](fbs::OpenSwapT& o) {
-    o.directory = wanted.dir.string();
+    for (const auto& dir : wanted.dirs) o.directories.push_back(dir.string());
     o.job = wanted.job;
     o.file_bytes = wanted.file_bytes;
     o.checkpoint_directory = wanted.checkpoints.string();
@@ -228,8 +237,7 @@ void build_on_drive(worker_pointer self, engine_options options, const message_h
               rp.deliver(another_build());
               return;
             }
-            options.swap = {text_of(opened->directory()), opened->links(), opened->consumes(),
-                            opened->free_bytes()};
+            options.swap = opened_swap_of(*opened);
             build_engine(self, std::move(options), cause, rp);
           },
           [rp](const caf::error& e) mutable { rp.deliver(e); });

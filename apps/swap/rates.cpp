@@ -96,25 +96,52 @@ paces best_so_far(const paces& now, const io::fact_store& store) {
   return out;
 }
 
+namespace {
+
+/// Of all drives under a job's swap folders: chunks are shared out evenly, so that together they
+/// are as many times as quick as the slowest is.
+result<io::disk_rate> measure_drives(const train::job_plan& plan) {
+  std::vector<std::filesystem::path> drives;
+  for (const auto& r : plan.ranks)
+    for (const auto& dir : train::swap_dirs_of(plan.job, r.at.rank))
+      if (std::none_of(drives.begin(), drives.end(),
+                       [&](const auto& d) { return train::on_one_drive(d, dir); }))
+        drives.push_back(dir);
+  io::disk_rate out;
+  for (const auto& dir : drives) {
+    TROUPE_TRY(disk, io::calibrate(train::present_of(dir), {}));
+    const auto& one = disk.best;
+    const bool first = out.read_bytes_s == 0;
+    out.read_bytes_s = first ? one.read_bytes_s : std::min(out.read_bytes_s, one.read_bytes_s);
+    out.write_bytes_s = first ? one.write_bytes_s : std::min(out.write_bytes_s, one.write_bytes_s);
+    out.duplex = first ? one.duplex : std::min(out.duplex, one.duplex);
+  }
+  out.read_bytes_s *= static_cast<double>(drives.size());
+  out.write_bytes_s *= static_cast<double>(drives.size());
+  return out;
+}
+
+}  // namespace
+
 result<gpu::machine_rates> measure_rates(const train::job_plan& plan) {
   const auto& r = plan.ranks.front();
   const auto o = train::options_of(plan.job, plan.model, r.at, r.layers,
                                    train::threads_here(plan.job.cluster));
   if (o.device != "host")
     return error{errc::unavailable, "rates are measured of the host's processors only"};
-  TROUPE_TRY(disk, io::calibrate(train::present_of(plan.job.swap.dir.front()), {}));
+  TROUPE_TRY(drives, measure_drives(plan));
   TROUPE_TRY(measured, measure_paces(o));
   const auto speed = best_so_far(measured);
-  // Ranks have processors of their own, as far as there are some, and one drive.
+  // Ranks have processors of their own, as far as there are some, and share the drives.
   const auto cores = static_cast<double>(cluster::hardware_facts().cores);
   const auto ranks = std::clamp(static_cast<double>(plan.ranks.size()), 1.0,
                                 std::max(1.0, cores / std::max(1, o.threads)));
   gpu::machine_rates out;
   out.flops_s = ranks * speed.flops_s;
   out.updates_s = ranks * speed.updates_s;
-  out.read_bytes_s = disk.best.read_bytes_s;
-  out.write_bytes_s = disk.best.write_bytes_s;
-  out.duplex = disk.best.duplex;
+  out.read_bytes_s = drives.read_bytes_s;
+  out.write_bytes_s = drives.write_bytes_s;
+  out.duplex = drives.duplex;
   return out;
 }
 

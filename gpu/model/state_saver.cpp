@@ -65,7 +65,9 @@ result<state_saver::share> state_saver::plan_share(bool resident_alone) const {
   assert(options_.at.grid.data == replica.ranks);
   auto stage = saved_chunks(chunks, replica.ranks);
   for (size_t c = 0; resident_alone && c < stage.size(); ++c)
-    if (store_.state_on_disk(static_cast<int>(c))) stage[c].parts.clear();
+    if (store_.state_on_disk(static_cast<int>(c)) &&
+        (!options_.linked || options_.linked(static_cast<int>(c))))
+      stage[c].parts.clear();
   TROUPE_TRY(plans, cp::plan_save(std::span(&stage, 1), {replica.ranks}));
   share out;
   out.plan = std::move(plans.at(static_cast<size_t>(replica.rank)));

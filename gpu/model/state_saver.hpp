@@ -56,6 +56,8 @@ struct saver_options {
   /// Where checkpoints will go: a calibration of its disk, if one is kept, says how many writes at
   /// once it likes. Empty: the default.
   std::filesystem::path folder = {};
+  /// Whether checkpoints take the files of a chunk whose state is on disk; empty: of all.
+  std::function<bool(int chunk)> linked = {};
   /// Makes the disk for a ring; empty: the machine's.
   std::function<result<std::unique_ptr<io::disk>>(std::shared_ptr<io::slots>)> open_disk = {};
   /// Called on threads of the saver's whenever facts() may have changed; must not wait.
@@ -90,7 +92,7 @@ class state_saver {
   /// Saves the state as it is at `after` (the end of the stream that updates) into the rank's shard
   /// in `partial`, which is made if it is missing. By the thread that enqueues updates.
   void save(uint64_t step, const std::filesystem::path& partial, event_ptr after, completion done);
-  /// The same of the chunks whose state is in memory; somebody else saves the others.
+  /// The same of the chunks whose files no checkpoint takes; somebody else saves the others.
   void save_resident(uint64_t step, const std::filesystem::path& partial, event_ptr after,
                      completion done);
   /// The same into memory, of shape shape(), and into a shard as well where `partial` is not empty:

@@ -107,7 +107,8 @@ void swapper::make_order() {
 
 status swapper::make_file(int chunk) {
   auto& c = at(chunk);
-  if (!options_.job.empty() && is_kept(chunk)) {
+  const auto place = place_of_chunk(chunk, options_.places.size());
+  if (is_kept(chunk)) {
     const auto& info = store_.info(chunk);
     const auto planned = saved_chunks({&info, 1}).at(0);
     TROUPE_TRY(tail,
@@ -115,14 +116,15 @@ status swapper::make_file(int chunk) {
     c.tail_bytes = tail;
   }
   const auto name = fmt::format("chunk-{:04}", chunk);
-  c.state.name = options_.folder / name;
-  c.next.name = options_.folder / next_folder / name;
-  c.spare.name = options_.folder / spare_folder / name;
+  c.state = {root(place) / name, io::file_id::none, place};
+  c.next = {root(place) / next_folder / name, io::file_id::none, place};
+  c.spare = {root(place) / spare_folder / name, io::file_id::none, place};
   if (!options_.files_later) TROUPE_CHECK(make_version(c, c.state));
   if (where_.speculates) TROUPE_CHECK(make_version(c, c.next));
   if (!c.layout.has_weights()) return {};
   const auto make = [&](named_file& f, const char* kind) -> status {
-    f.name = options_.folder / fmt::format("{}-{:04}", kind, chunk);
+    f.name = root(place) / fmt::format("{}-{:04}", kind, chunk);
+    f.place = place;
     TROUPE_TRY(made, io_->create(f.name, c.layout.all_weights_bytes()));
     f.id = made;
     return {};
@@ -402,22 +404,21 @@ status swapper::read_state(const slot& s, int chunk, int group, bool moments_are
   const auto memory = in_slot(s, c, true);
   const int parts = moments_are_zero ? 1 : io::state_parts;
   const auto bytes = static_cast<size_t>(parts) * memory.array_bytes;
-  const auto sound = [&]() -> status {
-    for (int p = 0; p < parts; ++p) {
-      const auto which = all_parts[static_cast<size_t>(p)];
-      TROUPE_CHECK(check(c.state.name, chunk, group, name_of(which),
-                         {reinterpret_cast<std::byte*>(memory.state(which)), memory.array_bytes},
-                         memory.array_bytes,
-                         c.sums.state[static_cast<size_t>(group)][static_cast<size_t>(p)]));
-    }
-    return {};
-  };
   for (;;) {
     const auto file = state_file_of(c);
-    const range all{file, c.layout.group_offset(group), {s.host, bytes}};
-    const auto read = read_checked({&all, 1}, s.owner, sound);
+    const range all{file.id, c.layout.group_offset(group), {s.host, bytes}};
+    const auto read = read_checked({&all, 1}, s.owner, [&]() -> status {
+      for (int p = 0; p < parts; ++p) {
+        const auto which = all_parts[static_cast<size_t>(p)];
+        TROUPE_CHECK(check(file.name, chunk, group, name_of(which),
+                           {reinterpret_cast<std::byte*>(memory.state(which)), memory.array_bytes},
+                           memory.array_bytes,
+                           c.sums.state[static_cast<size_t>(group)][static_cast<size_t>(p)]));
+      }
+      return {};
+    });
     if (read) break;
-    if (!await_moved(c, file)) return read;  // SWP-11
+    if (!await_moved(c, file.id)) return read;  // SWP-11
   }
   std::memset(s.host + bytes, 0,
               (io::state_parts - static_cast<size_t>(parts)) * memory.array_bytes);

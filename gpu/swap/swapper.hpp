@@ -51,7 +51,7 @@
 //          them.
 //   SWP-11 Where a write fails, all that counts of its file goes into a new one, its sums compared,
 //          and what was to be written is written there, out of memory; nobody reads where it was to
-//          go meanwhile. Where there is no room for that file the step waits, up to `patience`
+//          go meanwhile. Where no folder has room for that file the step waits, up to `patience`
 //          (swapper_move.cpp).
 #pragma once
 
@@ -72,6 +72,7 @@
 #include "gpu/optim/optimizer.hpp"
 #include "gpu/store/residency.hpp"
 #include "gpu/store/store.hpp"
+#include "gpu/swap/chunk_places.hpp"
 #include "gpu/swap/chunk_policy.hpp"
 #include "io/swap/chunk_shard.hpp"
 #include "io/swap/swap_io.hpp"
@@ -81,11 +82,16 @@ namespace troupe::gpu {
 /// What a stream of the swapper's does, for traces.
 enum class swap_op : uint8_t { read_weights, read_state, update, write_state };
 
+/// A folder of the rank's own, which exists and holds nothing.
+struct swap_place {
+  std::filesystem::path folder;
+  bool links = false;  ///< checkpoints take its files, by links (keep)
+};
+
 struct swap_options {
-  std::filesystem::path folder;  ///< the rank's own, which exists and holds nothing
-  bool verify = true;            ///< SWP-5
-  /// Whose checkpoints take the files by links (keep); empty: none do.
-  std::string job = {};
+  std::vector<swap_place> places;  ///< at least one, each on a drive of its own (chunk_places.hpp)
+  bool verify = true;              ///< SWP-5
+  std::string job = {};            ///< whose checkpoints take files
   /// Files of state are made when something is written to them first, or are adopted: for a drive
   /// without room for the files and the checkpoint that a run goes on from.
   bool files_later = false;
@@ -183,6 +189,11 @@ class swapper final : public chunk_mover {
   status read(int chunk, part which, int64_t first, int64_t count, float* host) override;
   status publish(int chunk, int64_t after) override;
 
+  /// Whether checkpoints take a chunk's file.
+  bool links(int chunk) const {
+    return on_disk(chunk) && options_.places[place_of_chunk(chunk, options_.places.size())].links;
+  }
+
   /// From any thread.
   io::swap_io_facts facts() const { return io_->facts(); }
 
@@ -195,6 +206,7 @@ class swapper final : public chunk_mover {
   struct named_file {
     std::filesystem::path name;
     io::file_id id = io::file_id::none;
+    size_t place = 0;  ///< of options_.places
     bool there() const { return id != io::file_id::none; }
   };
   /// What a file holds, by group.
@@ -270,7 +282,7 @@ class swapper final : public chunk_mover {
   status make_streams();
   bool on_disk(int chunk) const { return where_.of(chunk).state_on_disk; }
   /// Checkpoints have a file for it. Of a tied table's copy they have the first stage's.
-  bool is_kept(int chunk) const { return on_disk(chunk) && !store_.info(chunk).tied_copy; }
+  bool is_kept(int chunk) const { return links(chunk) && !store_.info(chunk).tied_copy; }
   chunk_state& at(int chunk) { return chunks_[static_cast<size_t>(chunk)]; }
   void make_order();
   event_ptr& event(const chunk_point& p);
@@ -316,12 +328,16 @@ class swapper final : public chunk_mover {
   status put_synced(const target& t, const std::shared_ptr<void>& owner);
   status put_again(const target& t, const std::shared_ptr<void>& owner);
   moved_file move_file(const target& t, const status& why);
+  moved_file move_to(size_t place, const target& t, const status& why);
+  status discard(io::disk& d, const named_file& f) const;
+  status become(io::disk& d, named_file& to, named_file& from) const;
+  const std::filesystem::path& root(size_t place) const { return options_.places[place].folder; }
   status copy_counted(const chunk_state& c, const target& t, const named_file& into);
   static std::vector<counted> counted_beside(const chunk_state& c, const target& t);
   uint64_t bytes_of(const target& t);
   bool look_again_for_room(const target& t, const status& why, bool told);
   status health_of(io::file_id file);
-  io::file_id state_file_of(const chunk_state& c);
+  named_file state_file_of(const chunk_state& c);
   bool await_moved(const chunk_state& c, io::file_id before);
   void tell(const std::string& text) const;
   status take_updates();
@@ -352,6 +368,7 @@ class swapper final : public chunk_mover {
   /// Of which file a chunk's state is, while one may be moved (SWP-11).
   std::mutex files_mutex_;
   std::condition_variable_any moved_;
+  int moves_ = 0;  ///< to other places; of whoever writes
   std::mutex kept_mutex_;
   std::array<kept_array, io::state_parts> kept_;  ///< guarded by kept_mutex_
   std::unique_ptr<stream> weights_in_, state_in_, update_, state_out_, load_;

@@ -103,10 +103,11 @@ status swapper::make_version(const chunk_state& c, named_file& f) {
 void swapper::drop_room() {
   static_cast<void>(io_->change([this](io::disk& d) -> status {
     for (auto& c : chunks_)
-      if (auto& f = behind_checkpoint(c); f.there())
+      if (auto& f = behind_checkpoint(c); f.there()) {
         d.close(std::exchange(f.id, io::file_id::none));
-    return d.remove_folder(options_.folder / (where_.speculates ? spare_folder : next_folder),
-                           {io::folder_kind::scratch, {}, {}});
+        TROUPE_CHECK(discard(d, f));
+      }
+    return {};
   }));
 }
 
@@ -188,9 +189,10 @@ bool swapper::fits(int chunk, const cp::footer& f) const {
 bool swapper::adopt(int chunk, const std::filesystem::path& shard, const cp::file_entry& entry,
                     const std::stop_token& ending) {
   auto& c = at(chunk);
-  if (options_.job.empty() || !options_.verify) return false;
+  if (!links(chunk) || !options_.verify) return false;
   await_quiet(chunk);
   if (c.versions.kept() || behind_checkpoint(c).there()) return false;
+  if (behind_checkpoint(c).place != c.state.place) return false;  // SWP-11
   const bool only = !c.state.there();  // it will be written in place: SWP-10
   if (only && entry.bytes != c.layout.state_bytes() + c.tail_bytes) return false;
   std::vector<io::group_sums> sums(c.sums.state.size());
@@ -302,15 +304,39 @@ status swapper::own_again(int chunk) {
   return take_over(c);
 }
 
+/// A name in the folder goes; what a checkpoint has of the file stays.
+status swapper::discard(io::disk& d, const named_file& f) const {
+  const auto folder = root(f.place) / moved_folder;
+  TROUPE_TRY(made, d.make_dir(folder));
+  static_cast<void>(made);
+  TROUPE_CHECK(d.rename(f.name, folder / f.name.filename()));
+  return d.remove_folder(folder, {io::folder_kind::scratch, {}, {}});
+}
+
+/// `to` is the file that `from` was, under its own name where both are in one place.
+status swapper::become(io::disk& d, named_file& to, named_file& from) const {
+  if (to.place == from.place) {
+    TROUPE_CHECK(d.rename(from.name, to.name));
+    if (to.there()) d.close(to.id);
+  } else {
+    if (to.there()) {
+      d.close(to.id);
+      TROUPE_CHECK(discard(d, to));
+    }
+    std::swap(to.name, from.name);
+    std::swap(to.place, from.place);
+  }
+  to.id = std::exchange(from.id, io::file_id::none);
+  return {};
+}
+
 /// The next file becomes the chunk's; what was behind a checkpoint is the next one.
 status swapper::take_over(chunk_state& c) {
-  const auto renamed = io_->change([&c](io::disk& d) -> status {
-    TROUPE_CHECK(d.rename(c.next.name, c.state.name));
-    d.close(c.state.id);
-    return c.spare.there() ? d.rename(c.spare.name, c.next.name) : status{};
+  const auto renamed = io_->change([&](io::disk& d) -> status {
+    TROUPE_CHECK(become(d, c.state, c.next));
+    return c.spare.there() ? become(d, c.next, c.spare) : status{};
   });
   if (!renamed) return renamed;
-  c.state.id = std::exchange(c.next.id, std::exchange(c.spare.id, io::file_id::none));
   c.versions.own();
   c.as.reset();
   return {};

@@ -1,7 +1,8 @@
 // Where writing to a file of the swap folder fails: see swapper.hpp (SWP-11).
 //
 //   a write fails    what else of the file counts is read again, and compared with its sums; all of
-//                    it goes into a new file, which takes the name; then the write is made there
+//                    it goes into a new file, which takes the name, or, in another folder, has one
+//                    of its own; then the write is made there
 //   no room for it   the thread that writes waits until there is; whoever reads the chunk meanwhile
 //                    waits for it
 //
@@ -12,6 +13,7 @@
 #include <utility>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "gpu/swap/swapper.hpp"
 #include "io/base/memory_account.hpp"
@@ -100,7 +102,7 @@ status swapper::put_again(const target& t, const std::shared_ptr<void>& owner) {
     auto moved = move_file(t, why);
     if (!moved.again) {
       if (!moved.outcome) return moved.outcome;
-      if (told) tell(fmt::format("{} has room again", options_.folder.string()));
+      if (told) tell("there is room again");
       failed = {};
       continue;
     }
@@ -121,9 +123,11 @@ uint64_t swapper::bytes_of(const target& t) {
 /// False: the rank ends.
 bool swapper::look_again_for_room(const target& t, const status& why, bool told) {
   const auto patience = std::chrono::duration_cast<std::chrono::seconds>(options_.patience);
+  std::vector<std::string> folders;
+  for (const auto& p : options_.places) folders.push_back(p.folder.string());
   if (!told)
     tell(fmt::format("{}; {} has no room for another file of {}: the step waits for it, up to {} s",
-                     why.error().message, options_.folder.string(), bytes_text(bytes_of(t)),
+                     why.error().message, fmt::join(folders, ", "), bytes_text(bytes_of(t)),
                      patience.count()));
   std::unique_lock lock(files_mutex_);
   moved_.wait_for(lock, options_.ending, options_.look_again, [] { return false; });
@@ -132,11 +136,26 @@ bool swapper::look_again_for_room(const target& t, const status& why, bool told)
   return !options_.ending.stop_requested();
 }
 
-/// SWP-11. `again`: the new file was not made, or could not be written; it is gone.
+/// SWP-11. In the same folder, or in another one.
 swapper::moved_file swapper::move_file(const target& t, const status& why) {
+  moved_file out;
+  for (size_t i = 0; i < options_.places.size(); ++i) {
+    auto tried = move_to((t.file->place + i) % options_.places.size(), t, why);
+    if (!tried.again) return tried;
+    if (i == 0 || lacks_room(tried.outcome)) out = std::move(tried);  // room may come
+  }
+  return out;
+}
+
+/// `again`: the new file was not made, or could not be written; it is gone.
+swapper::moved_file swapper::move_to(size_t place, const target& t, const status& why) {
   auto& c = at(t.chunk);
-  const auto folder = options_.folder / moved_folder;
-  named_file into{folder / t.file->name.filename(), io::file_id::none};
+  const auto before = *t.file;
+  const auto folder = root(place) / moved_folder, base = before.name.filename();
+  named_file into{folder / base, io::file_id::none, place};
+  const auto name = place == before.place
+                        ? before.name
+                        : root(place) / fmt::format("{}.{}", base.string(), ++moves_);
   const auto moved = [&]() -> status {
     TROUPE_CHECK(io_->change([&](io::disk& d) -> status {
       TROUPE_TRY(made, d.make_dir(folder));
@@ -146,7 +165,7 @@ swapper::moved_file swapper::move_file(const target& t, const status& why) {
     TROUPE_TRY(file, io_->create(into.name, bytes_of(t)));
     into.id = file;
     TROUPE_CHECK(copy_counted(c, t, into));
-    return io_->change([&](io::disk& d) { return d.rename(into.name, t.file->name); });
+    return io_->change([&](io::disk& d) { return d.rename(into.name, name); });
   }();
   if (!moved) {
     const bool again = lacks_room(moved) || (into.there() && !health_of(into.id));
@@ -156,16 +175,15 @@ swapper::moved_file swapper::move_file(const target& t, const status& why) {
     }));
     return {moved, again};
   }
-  tell(fmt::format("{}: {} goes on in a new file", why.error().message,
-                   t.file->name.filename().string()));
-  const auto old = [&] {
+  tell(fmt::format("{}: it goes on in {}", why.error().message, name.string()));
+  {
     std::lock_guard lock(files_mutex_);
-    return std::exchange(t.file->id, into.id);
-  }();
+    *t.file = {name, into.id, place};
+  }
   moved_.notify_all();
-  return {io_->change([old](io::disk& d) -> status {
-            d.close(old);
-            return {};
+  return {io_->change([&](io::disk& d) -> status {
+            d.close(before.id);
+            return place == before.place ? status() : discard(d, before);
           }),
           false};
 }
@@ -213,9 +231,9 @@ void swapper::tell(const std::string& text) const {
   if (options_.notice) options_.notice("swap: " + text);
 }
 
-io::file_id swapper::state_file_of(const chunk_state& c) {
+swapper::named_file swapper::state_file_of(const chunk_state& c) {
   std::lock_guard lock(files_mutex_);
-  return c.state.id;
+  return c.state;
 }
 
 /// Whether there is another file in place of one that cannot be read since a write to it has

@@ -131,6 +131,11 @@ void check_job(builder& b) {
          "expected \"auto\", \"never\" or the path of a checkpoint, got nothing");
 }
 
+/// Whether two paths are one by their text: "a/../b/" is "b".
+bool same_folder(const std::string& one, const std::string& other) {
+  return io::plain(one) == io::plain(other);
+}
+
 void check_swap(builder& b) {
   const auto& j = b.target();
   if (j.swap.dir.empty()) {
@@ -139,9 +144,18 @@ void check_swap(builder& b) {
            {"swap.dir"}, "is required where [swap] is described");
     return;
   }
-  b.rule(j.swap.dir.size() == 1, {"swap.dir"}, "several folders are unsupported", "name one");
-  b.rule(j.swap.dir.front().find_first_of("{}") == std::string::npos, {"swap.dir"},
-         "only {output} can stand in braces");
+  for (size_t i = 0; i < j.swap.dir.size(); ++i) {
+    const auto& dir = j.swap.dir[i];
+    b.rule(expanded(dir, "{rank}", "").find_first_of("{}") == std::string::npos, {"swap.dir"},
+           "only {output} and {rank} can stand in braces");
+    b.rule(!dir.empty(), {"swap.dir"}, "one of the folders has no name");
+    for (size_t other = 0; other < i; ++other)
+      b.rule(!same_folder(dir, j.swap.dir[other]), {"swap.dir"},
+             fmt::format("{} is named twice", dir), "name folders on different drives");
+  }
+  b.rule(!j.swap.consume || j.swap.dir.size() <= 1, {"swap.consume", "swap.dir"},
+         "a checkpoint has links to the files of one drive alone, and is not given up for several",
+         "set swap.consume = false, or name one folder");
   const bool holds = j.swap.clip == clip_way::automatic || j.swap.clip == clip_way::hold;
   b.rule(holds || j.grid().ranks() == 1, {"swap.clip", "parallel.data", "parallel.pipeline"},
          "several ranks have one norm, for which each keeps its gradients",
@@ -158,11 +172,6 @@ void check_swap(builder& b) {
          "copies in memory are unsupported with swapping: what does not fit there once does not "
          "fit twice",
          "set checkpoint.memory.every = 0");
-}
-
-/// Whether two paths are one by their text: "a/../b/" is "b".
-bool same_folder(const std::string& one, const std::string& other) {
-  return io::plain(one) == io::plain(other);
 }
 
 void check_second_tier(builder& b) {

@@ -324,8 +324,9 @@ constinit const property rows[] = {
 
     key<&job::swap, &swap_section::dir>(
         "swap.dir",
-        "Folder on a local drive for weights and optimizer state that do not fit into memory; "
-        "empty = off; {output} is replaced by job.output"),
+        "Folder on a local drive, or an array of folders on several drives, for weights and "
+        "optimizer state that do not fit into memory; empty = off; {output} is replaced by "
+        "job.output, {rank} by the number of a rank"),
     key<&job::swap, &swap_section::host_bytes>(
         "swap.host_bytes",
         "Memory of a node's process for what its ranks hold; 0 = 80 % of what the machine or its "

@@ -1,6 +1,7 @@
 // ENG-12: checkpoints of an engine whose stage is not all in memory: by links where they lie beside
 // the swap folder, copied elsewhere; the same to whoever reads them.
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <doctest/doctest.h>
 
@@ -142,6 +143,50 @@ bool same_tensors(const fs::path& a, const fs::path& b) {
 }
 
 }  // namespace
+
+TEST_CASE("ENG-12: of several drives a checkpoint has links to the files of its own, and copies") {
+  scratch dir;
+  // A file system of its own that everybody may write to.
+  const auto other = fs::path("/dev/shm") / ("troupe-swap-" + std::to_string(::getpid()));
+  struct stat here {
+  }, there{};
+  REQUIRE(::stat(dir.path.c_str(), &here) == 0);
+  if (::stat("/dev/shm", &there) != 0 || here.st_dev == there.st_dev) {
+    MESSAGE("SKIPPED: /dev/shm is no file system of its own");
+    return;
+  }
+  for (const auto type : {gpu::dtype::f32, gpu::dtype::bf16}) {
+    const auto on_two = [&](const fs::path& checkpoints) {
+      return replicas(1, rule::adamw, type, [&, checkpoints](engine_options o) {
+        o.job = "job";
+        o.model.layers = 4;
+        o.shape =
+            gpu::whole_model(o.model, troupe::train::test::batch, troupe::train::test::seq, type);
+        o.optimizer.clip_norm = 0.5f;
+        o.checkpoint_folder = checkpoints;
+        o.swap_dirs = {dir / "swap", other};
+        o.shape.where = gpu::least_residency(o.model, o.shape, {0, true, 1});
+        o.shape.where.group_elements = 2048;
+        return rank_engine::make(o);
+      });
+    };
+    const auto name = type == gpu::dtype::f32 ? "f32" : "bf16";
+    const auto ours = dir / name / "two", truth = dir / name / "memory";
+    auto swapped = on_two(ours);
+    auto in_memory = saving_engine(dir, type, home::memory, truth);
+    for (uint64_t step = 1; step <= 2; ++step) {
+      swapped.step(static_cast<int64_t>(step));
+      in_memory.step(static_cast<int64_t>(step));
+      const auto got = saved(swapped, ours, step), wanted = saved(in_memory, truth, step);
+      CHECK(is_sound(got));
+      CHECK(same_tensors(got, wanted));
+      const auto chunks = swapped.ranks[0]->model()->store().chunk_count();
+      CHECK(chunk_shards_in(got) == static_cast<size_t>((chunks + 1) / 2));
+    }
+  }
+  std::error_code failed;
+  fs::remove_all(other, failed);
+}
 
 TEST_CASE("ENG-12: a checkpoint by links has the tensors of one that is copied out of memory") {
   for (const auto type : {gpu::dtype::f32, gpu::dtype::bf16})

@@ -326,11 +326,64 @@ TEST_CASE("a swap folder goes with its engine, and is no other process's meanwhi
     });
     CHECK(there());
     // Another process of the same rank does not get the folder.
-    auto second = swap_folder::make({.dir = dir.path, .job = "", .rank = 0});
+    auto second = swap_folders::make({.dirs = {dir.path}, .job = "", .rank = 0});
     REQUIRE_FALSE(second);
     CHECK(second.error().is(io::folder_in_use));
   }
   CHECK_FALSE(there());
+}
+
+namespace {
+
+status check_swap_room(const std::filesystem::path& dir, uint64_t bytes,
+                       const beside_swap& checkpoints = {}) {
+  TROUPE_TRY(room, swap_room_of(dir, bytes, checkpoints));
+  return check_room(room);
+}
+
+}  // namespace
+
+TEST_CASE("folders on one drive need its room together") {
+  scratch dir;
+  constexpr uint64_t some = uint64_t{1} << 20;
+  const auto rooms = swap_rooms_of({{dir / "a", some}, {dir / "b", 2 * some}, {dir / "c/d", some}},
+                                   {dir / "checkpoints", 5 * some});
+  REQUIRE(rooms);
+  REQUIRE(rooms->size() == 1);
+  CHECK(rooms->front().swap_bytes == 4 * some);
+  CHECK(rooms->front().checkpoint_bytes == 5 * some);
+  CHECK(check_room(rooms->front()));
+  auto full = rooms->front();
+  full.free_bytes = 9 * some - 1;
+  CHECK_FALSE(check_room(full));
+  CHECK_FALSE(swap_rooms_of({{dir / "a", some}, {"/dev/shm/b", some}}, {}));  // memory
+}
+
+TEST_CASE("a rank's folders bear its number where swap.dir says so") {
+  config::job job;
+  job.swap.dir = {"/nvme{rank}/swap", "/other"};
+  CHECK(swap_dirs_of(job, 13) == std::vector<std::filesystem::path>{"/nvme13/swap", "/other"});
+}
+
+TEST_CASE("ENG-11: on several drives swapped training has the bits of training in memory") {
+  scratch dir;
+  for (const auto type : {gpu::dtype::f32, gpu::dtype::bf16})
+    for (const float clip : {0.0f, 0.05f}) {
+      const swapped_job job{type, false, true, clip, 5};
+      const auto expected = train_where(job, in_memory);
+      const auto on_three = [&](engine_options& o) {
+        speculating(dir / "one")(o);
+        o.swap_dirs = {dir / "one", dir / "two", dir / "three"};
+      };
+      CHECK(train_where(job, on_three) == expected);
+      auto one = engine_where(job, on_three);
+      for (const auto* name : {"one", "two", "three"}) {
+        size_t files = 0;
+        for (const auto& f : std::filesystem::recursive_directory_iterator(dir / name))
+          files += f.path().filename().string().starts_with("chunk-") ? 1 : 0;
+        CHECK(files >= 2);  // two versions
+      }
+    }
 }
 
 TEST_CASE("a swap folder is refused on memory, and where there is too little room for it") {

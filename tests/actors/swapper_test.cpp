@@ -24,12 +24,19 @@ namespace {
 
 constexpr uint32_t swap_epoch = 4;
 
+void add_place(fbs::SwapOpenedT& o, std::string directory) {
+  auto& place = *o.places.emplace_back(std::make_unique<fbs::SwapPlaceT>());
+  place.directory = std::move(directory);
+  place.links = true;
+  place.free_bytes = 77;
+}
+
 /// Engines that are scripted, on a real folder.
 class engines_on_drive : public scripted_engines {
  public:
   using scripted_engines::scripted_engines;
   result<std::unique_ptr<swap_home>> open_swap(const swap_request& r) override {
-    TROUPE_TRY(made, swap_folder::make(r));
+    TROUPE_TRY(made, swap_folders::make(r));
     return std::unique_ptr<swap_home>(std::move(made));
   }
 };
@@ -45,10 +52,10 @@ struct scripted_swapper : troupe::test::actor_fixture {
     record.rank = 2;
     target = spawn(swap::swapper, record, std::make_shared<engines_on_drive>(script));
   }
-  result<msg<fbs::SwapOpened>> open(const std::filesystem::path& at) {
+  result<msg<fbs::SwapOpened>> open(const std::vector<std::filesystem::path>& at) {
     return owner.answer_of<fbs::SwapOpened>(
         owner.ask(target, make_msg<fbs::OpenSwap>(context_of(swap_epoch), [&](auto& o) {
-                    o.directory = at.string();
+                    for (const auto& dir : at) o.directories.push_back(dir.string());
                     o.job = "tale";
                     o.file_bytes = 4096;
                     o.checkpoint_directory = (dir / "checkpoints").string();
@@ -114,13 +121,15 @@ TEST_CASE("SWA-1: swapper: it has its folder from OpenSwap to its end") {
   scripted_swapper f;
   CHECK(f.status().state == "empty");
   CHECK(f.status().values->swapper->read_chunk == -1);
-  const auto opened = f.open(f.dir / "swap");
+  const auto opened = f.open({f.dir / "swap"});
   REQUIRE(opened);
-  const auto answer = opened->unpack();
+  const auto all = opened->unpack();
+  REQUIRE(all.places.size() == 1);
+  const auto& answer = *all.places.front();
   CHECK(answer.directory == (f.dir / "swap/tale-rank-00002/files").string());
   CHECK(std::filesystem::is_directory(answer.directory));
   CHECK(answer.links);
-  CHECK_FALSE(answer.consumes);
+  CHECK_FALSE(all.consumes);
   CHECK(answer.free_bytes > 0);
   const auto s = f.status();
   CHECK(s.actor == "swapper/2");
@@ -129,7 +138,7 @@ TEST_CASE("SWA-1: swapper: it has its folder from OpenSwap to its end") {
   CHECK(s.values->swapper->links);
   CHECK(s.values->swapper->free_bytes == answer.free_bytes);
 
-  const auto again = f.open(f.dir / "swap");
+  const auto again = f.open({f.dir / "swap"});
   REQUIRE_FALSE(again);
   CHECK(again.error() == swap::swap_is_open(2));
   CHECK(std::filesystem::is_directory(answer.directory));
@@ -142,12 +151,38 @@ TEST_CASE("SWA-1: swapper: it has its folder from OpenSwap to its end") {
   CHECK(std::filesystem::is_empty(f.dir / "swap"));
 }
 
+TEST_CASE("SWA-1: swapper: of several drives it has a folder on each, to its end") {
+  scripted_swapper f;
+  const auto opened = f.open({f.dir / "one", f.dir / "two"});
+  REQUIRE(opened);
+  const auto all = opened->unpack();
+  REQUIRE(all.places.size() == 2);
+  CHECK(all.places[0]->directory == (f.dir / "one/tale-rank-00002/files").string());
+  CHECK(all.places[1]->directory == (f.dir / "two/tale-rank-00002/files").string());
+  const auto& shown = *f.status().values->swapper;
+  CHECK(shown.directory == all.places[0]->directory + ", " + all.places[1]->directory);
+  CHECK(shown.free_bytes == all.places[0]->free_bytes + all.places[1]->free_bytes);
+  f.owner.die();
+  caf::anon_send_exit(f.target, caf::exit_reason::user_shutdown);
+  f.settle();
+  CHECK(std::filesystem::is_empty(f.dir / "one"));
+  CHECK(std::filesystem::is_empty(f.dir / "two"));
+}
+
+TEST_CASE("SWA-2: swapper: of several folders one cannot be made: none is there then") {
+  scripted_swapper f;
+  REQUIRE_FALSE(f.open({f.dir / "one", "/proc/swap"}));
+  CHECK(std::filesystem::is_empty(f.dir / "one"));
+  REQUIRE_FALSE(f.open({f.dir / "one", f.dir / "one"}));
+  CHECK(std::filesystem::is_empty(f.dir / "one"));
+}
+
 TEST_CASE("SWA-2: swapper: a folder that cannot be made is answered, and another one can be") {
   scripted_swapper f;
-  const auto refused = f.open("/proc/swap");
+  const auto refused = f.open({"/proc/swap"});
   REQUIRE_FALSE(refused);
   CHECK(f.status().state == "failed");
-  CHECK(f.open(f.dir / "swap"));
+  CHECK(f.open({f.dir / "swap"}));
   CHECK(f.status().state == "ready");
 }
 
@@ -156,22 +191,20 @@ TEST_CASE("worker: a rank that swaps has its folder before it has an engine") {
   f.build();
   CHECK(f.script->made.empty());
   const auto order = f.swapper.take<fbs::OpenSwap>();
-  CHECK(order->directory()->str() == (f.dir / "swap").string());
+  REQUIRE(order->directories()->size() == 1);
+  CHECK(order->directories()->Get(0)->str() == (f.dir / "swap").string());
   CHECK(order->job()->str() == "tale");
   CHECK(order->checkpoint_directory()->str() == (f.dir / "checkpoints").string());
   CHECK(order->file_bytes() > 0);
   CHECK_FALSE(order->consume());
-  order.answer<fbs::SwapOpened>([](auto& o) {
-    o.directory = "/drive/files";
-    o.links = true;
-    o.free_bytes = 77;
-  });
+  order.answer<fbs::SwapOpened>([](auto& o) { add_place(o, "/drive/files"); });
   REQUIRE(f.script->made.size() == 1);
-  const auto& place = f.script->made[0].swap;
-  CHECK(place.files == "/drive/files");
-  CHECK(place.links);
-  CHECK_FALSE(place.consumes);
-  CHECK(place.free_bytes == 77);
+  const auto& swap = f.script->made[0].swap;
+  CHECK_FALSE(swap.consumes);
+  REQUIRE(swap.places.size() == 1);
+  CHECK(swap.places[0].files == "/drive/files");
+  CHECK(swap.places[0].links);
+  CHECK(swap.places[0].free_bytes == 77);
   f.script->complete("build");
   f.settle();
   CHECK(f.stage.answer_of<fbs::StageReady>(f.asked));
@@ -195,13 +228,14 @@ TEST_CASE("worker: a folder that comes behind another BuildStage is not its engi
   const auto first = f.asked;
   const auto order = f.swapper.take<fbs::OpenSwap>();
   f.build();
-  order.answer<fbs::SwapOpened>([](auto& o) { o.directory = "/drive/old"; });
+  order.answer<fbs::SwapOpened>([](auto& o) { add_place(o, "/drive/old"); });
   CHECK(f.script->made.empty());
   const auto answer = f.stage.answer_of<fbs::StageReady>(first);
   REQUIRE_FALSE(answer);
   CHECK(answer.error().code == errc::cancelled);
   f.swapper.take<fbs::OpenSwap>().answer<fbs::SwapOpened>(
-      [](auto& o) { o.directory = "/drive/new"; });
+      [](auto& o) { add_place(o, "/drive/new"); });
   REQUIRE(f.script->made.size() == 1);
-  CHECK(f.script->made[0].swap.files == "/drive/new");
+  REQUIRE(f.script->made[0].swap.places.size() == 1);
+  CHECK(f.script->made[0].swap.places[0].files == "/drive/new");
 }

@@ -187,6 +187,50 @@ TEST_CASE("swap: where the drive has room for one copy, a resume takes its check
             .code == 0);
 }
 
+TEST_CASE(
+    "swap: on two drives a job has the losses of one in memory, and checkpoints of all of it") {
+  if (auto why = why_no_mounts()) {
+    MESSAGE("SKIPPED: ", *why);
+    return;
+  }
+  job_files job;
+  mounts all;
+  const auto image = job / "image";
+  REQUIRE(shell(fmt::format("truncate -s 64M '{0}' && mkfs.ext4 -q -F -b 4096 -m 0 '{0}'",
+                            image.string()))
+              .code == 0);
+  if (const auto failed = all.mount_image(image, job / "other")) {
+    MESSAGE("SKIPPED: ", *failed);
+    return;
+  }
+  const auto sets = with(deep, {"model.dtype=bf16", "checkpoint.every=4"});
+  const auto swaps = with(sets, {fmt::format("swap.dir=[\"{}\", \"{}\"]", (job / "swap").string(),
+                                             (job / "other/rank-{rank}").string()),
+                                 fmt::format("swap.host_bytes={}", floor_of(job, sets))});
+  const auto truth = job.losses(with(sets, {"job.output=" + (job / "memory").string()}));
+  auto words = job.up(swaps);
+  words.front() = "plan";
+  words.insert(words.end(), {"--json", "--no-measure"});
+  const auto planned = run(words);
+  REQUIRE(planned.code == 0);
+  const auto drives = nlohmann::json::parse(planned.out)["swap"]["drives"];
+  REQUIRE(drives.size() == 2);
+  for (const auto& drive : drives) CHECK(drive["disk_bytes"] > 0);
+  program up(job.up(swaps));
+  CHECK(up.wait() == 0);
+  INFO(up.err());
+  CHECK(up.losses() == truth);
+  for (const int64_t step : {4, 8, 12}) {
+    const auto saved = job.checkpoint(step);
+    CHECK(run({"ckpt", "verify", saved.string()}).code == 0);
+    CHECK(run({"ckpt", "diff", job.checkpoint(step, "memory").string(), saved.string()}).code == 0);
+    CHECK(fs::exists(saved / "rank-00000.chunk-00002.shard"));  // of the first folder
+    CHECK_FALSE(fs::exists(saved / "rank-00000.chunk-00003.shard"));
+  }
+  CHECK_FALSE(has_entry(job / "swap"));
+  CHECK_FALSE(has_entry(job / "other/rank-0"));
+}
+
 TEST_CASE("swap: a killed node goes on from its checkpoint with the same losses") {
   for (const auto& layout : {std::vector<std::string>{}, two_stages, two_replicas}) {
     job_files job;

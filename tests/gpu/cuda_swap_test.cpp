@@ -17,7 +17,7 @@ constexpr int steps_of_test = 4;
 /// A disk in memory that answers when and in what order it likes.
 swap_options on_unruly_disk(unsigned seed) {
   swap_options o;
-  o.folder = "/swap";
+  o.places = {{"/swap"}};
   o.io.piece_bytes = io::disk_block;
   o.io.depth = 3;
   o.io.open_disk = [seed](size_t depth) -> result<std::unique_ptr<io::disk>> {

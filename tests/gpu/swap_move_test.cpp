@@ -8,6 +8,7 @@
 #include <atomic>
 #include <cerrno>
 #include <filesystem>
+#include <future>
 #include <limits>
 #include <mutex>
 #include <string>
@@ -63,7 +64,7 @@ struct failing_ground {
 
   swap_options options() const {
     swap_options o;
-    o.folder = "/swap";
+    o.places = {{"/swap"}};
     o.look_again = std::chrono::milliseconds(1);
     o.notice = [heard = heard](const std::string& text) { heard->add(text); };
     o.io.piece_bytes = io::disk_block;
@@ -156,7 +157,7 @@ TEST_CASE("SWP-11: where a write fails training goes on in another file, with th
       CHECK(swapped.train(3) == expected);
       swapped.wait();
       CHECK(swapped.failure());
-      CHECK(ground.heard->with("goes on in a new file") == 1);
+      CHECK(ground.heard->with("it goes on in /swap/") == 1);
       std::vector<io::dir_entry> moved;
       CHECK(ground.store->list("/swap/moved", moved) == 0);
       CHECK(moved.empty());
@@ -181,7 +182,52 @@ TEST_CASE("SWP-11 SWP-9: so do updates that may be dropped, whether they count o
       swapped.wait();
       CHECK(swapped.failure());
       CHECK(swapped.state() == expected);
-      CHECK(ground.heard->with("goes on in a new file") == 1);
+      CHECK(ground.heard->with("it goes on in /swap/") == 1);
+    }
+  }
+}
+
+TEST_CASE("SWP-11: without room in its folder a file goes on in another one, and is kept there") {
+  for (const bool speculates : {false, true}) {
+    swap_case c{testing::tiny_gpt2(), dtype::bf16};
+    c.speculates = speculates;
+    failing_ground reference;
+    const auto expected =
+        swap_trainer(*reference.owner, {testing::tiny_gpt2(), dtype::bf16}, {}).train(6);
+    const int before = writes_before(c);
+    for (int i = 1; i <= 6; ++i) {
+      CAPTURE(i);
+      failing_ground ground;
+      swap_trainer in_memory(*ground.owner, c, {});
+      // State and weights of each chunk are there; the next file is the first that is made anew.
+      const int opened = in_memory.store().chunk_count() * 2 * (speculates ? 2 : 1);
+      ground.how.plan = {{io::fault_site::write, before + 31 * i, io::fault_effect::fail, EIO},
+                         {io::fault_site::open, opened + 1, io::fault_effect::fail, ENOSPC}};
+      io::faulty_disk other(ground.store, {});
+      REQUIRE(other.make_dir("/other"));
+      auto options = ground.options();
+      options.places = {{"/swap", true}, {"/other", true}};
+      options.job = "job";
+      swap_trainer swapped(*ground.owner, c, std::move(options));
+      std::promise<bool> voted;
+      for (int step = 1; step <= 6; ++step) {
+        if (speculates)
+          swapped.enqueue_speculating_step(step, step % 3 != 0);
+        else
+          swapped.enqueue_step(step);
+        keep_order order;
+        order.partial = "/step-4";
+        order.head.job = "job";
+        order.head.step = 4;
+        if (step == 4)
+          swapped.swap().keep(order, [&](const auto& shards) { voted.set_value(bool(shards)); });
+      }
+      swapped.wait();
+      CHECK(voted.get_future().get());
+      CHECK(swapped.failure());
+      CHECK(swapped.state() == expected);
+      CHECK(ground.heard->with("it goes on in /") == 1);
+      CHECK(ground.heard->with("has no room") == 0);
     }
   }
 }
@@ -300,8 +346,8 @@ TEST_CASE("SWP-11: on a full ext4 a step goes on once something is removed there
   const auto filler = drive / "filler";
   heard_notices heard;
   swap_options o;
-  o.folder = drive / "swap";
-  fs::create_directory(o.folder);
+  o.places = {{drive / "swap"}};
+  fs::create_directory(drive / "swap");
   o.look_again = std::chrono::milliseconds(5);
   o.notice = [&](const std::string& text) { heard.add(text); };
   int looks = 0;

@@ -26,7 +26,7 @@ constexpr int steps_of_test = 3;
 
 swap_options on_faulty_disk(const io::faulty_options& how) {
   swap_options o;
-  o.folder = "/swap";
+  o.places = {{"/swap"}};
   o.io.piece_bytes = io::disk_block;
   o.io.depth = 3;
   o.io.open_disk = [how](size_t depth) -> result<std::unique_ptr<io::disk>> {
@@ -43,7 +43,7 @@ swap_options on_faulty_disk(const io::faulty_options& how) {
 
 swap_options in_folder(const scratch& dir) {
   swap_options o;
-  o.folder = dir.path;
+  o.places = {{dir.path}};
   return o;
 }
 

@@ -34,7 +34,7 @@ class swap_trainer {
   /// In memory where `swap` has no folder.
   swap_trainer(device& owner, const swap_case& c, swap_options swap) : tokens_(some(c, 1)) {
     stage_shape shape = whole_model(c.model, rows, seq, c.type);
-    const bool swaps = !swap.folder.empty();
+    const bool swaps = !swap.places.empty();
     if (swaps) {
       shape.where = least_residency(c.model, shape, {0, false, 1});
       shape.where.group_elements = c.group_elements;

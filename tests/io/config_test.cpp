@@ -334,6 +334,12 @@ TEST_CASE("what swapping cannot do is refused") {
     for (const char* way : {"auto", "hold"})
       CHECK(told({layout, std::string("swap.clip=") + way}).empty());
   }
+  const auto of = [&](const char* dirs) { return told({std::string("swap.dir=") + dirs}); };
+  CHECK(of(R"(["/a/{rank}", "/b"])").empty());
+  CHECK(of(R"(["/a", "/a/"])").find("is named twice") != std::string::npos);
+  CHECK(of(R"(["/a/{name}", ""])").find("{rank} can stand in braces") != std::string::npos);
+  CHECK(told({R"(swap.dir=["/a", "/b"])", "swap.consume=true", "cluster.nodes=1"})
+            .find("one drive alone") != std::string::npos);
 }
 
 TEST_CASE("the second tier is a section of its own, and {output} stands in its folder") {

@@ -1,0 +1,24 @@
+// Sums over chunks.
+#include "gpu/swap/chunk_places.hpp"
+
+#include "gpu/model/stage_model.hpp"
+
+namespace troupe::gpu {
+
+std::vector<place_bytes> bytes_of_places(const model_config& model, const stage_shape& shape,
+                                         size_t places) {
+  std::vector<place_bytes> out(places);
+  const auto chunks = stage_chunks(model, shape);
+  const uint64_t versions = shape.where.speculates ? 2 : 1;
+  for (size_t c = 0; c < chunks.size(); ++c) {
+    if (!shape.where.of(static_cast<int>(c)).state_on_disk) continue;
+    const auto file =
+        swap_layout(slice_of(chunks[c].count, shape.replica), shape.where, shape.compute);
+    auto& at = out[place_of_chunk(static_cast<int>(c), places)];
+    at.files += versions * (file.state_bytes() + file.all_weights_bytes());
+    if (!chunks[c].tied_copy) at.state += file.state_bytes();
+  }
+  return out;
+}
+
+}  // namespace troupe::gpu
