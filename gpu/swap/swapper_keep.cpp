@@ -94,8 +94,12 @@ status swapper::make_version(const chunk_state& c, named_file& f) {
     static_cast<void>(made);
     return {};
   }));
-  TROUPE_TRY(file, io_->create(f.name, c.layout.state_bytes() + c.tail_bytes));
-  f.id = file;
+  const auto file = io_->create(f.name, c.layout.state_bytes() + c.tail_bytes);
+  if (!file) {  // a part of it may be there
+    static_cast<void>(io_->change([&](io::disk& d) { return discard(d, f); }));
+    return file.error();
+  }
+  f.id = *file;
   return {};
 }
 

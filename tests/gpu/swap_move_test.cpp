@@ -250,7 +250,7 @@ TEST_CASE("SWP-11: without room for another file a step waits, says for how much
   CHECK(looks == 3);
   CHECK(ground.heard->with("has no room for another file of") == 1);
   CHECK(ground.heard->with("KiB") == 1);
-  CHECK(ground.heard->with("has room again") == 1);
+  CHECK(ground.heard->with("there is room again") == 1);
 }
 
 TEST_CASE("SWP-11 SWP-6: where no room comes in time, or the rank ends, nothing more is written") {
@@ -378,7 +378,7 @@ TEST_CASE("SWP-11: on a full ext4 a step goes on once something is removed there
   }
   CHECK(looks >= 2);
   CHECK(heard.with("has no room for another file of") == 1);
-  CHECK(heard.with("has room again") == 1);
+  CHECK(heard.with("there is room again") == 1);
 }
 
 }  // namespace troupe::gpu
