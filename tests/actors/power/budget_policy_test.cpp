@@ -210,6 +210,17 @@ TEST_CASE("PWR-1: budgets: a silent child counts at its last acked cap for ever"
   f.wishes[1] = 0;
   f.ticks(4);
   CHECK(f.caps() == mw{90'000, 10'000});
+
+  family g;  // what is left beside a silent one is what others may have, when the cap falls, too
+  g.wishes[1] = 60'000;
+  g.ticks(5);
+  REQUIRE(g.caps() == mw{40'000, 60'000});
+  g.speaks[1] = false;
+  g.ticks(20);
+  g.own.cap_mw = 80'000;
+  g.ticks(3);
+  CHECK(g.parent.counted_mw(1) == 60'000);
+  CHECK(g.caps()[0] == 20'000);
 }
 
 TEST_CASE("BGT-1: budgets: a restarted parent hears acks before it grants, and holds what is") {
