@@ -84,20 +84,14 @@ result<std::vector<asked_node>> asked_nodes(session& s, const std::string& node)
                                            : fmt::format("did you mean {}?", near));
 }
 
-fbs::CheckupReportT report_of_busy(const asked_node& p) {
-  return report_of(p.node, fbs::CheckVerdict::unknown,
+fbs::CheckupReportT report_of_busy(const std::string& node, int64_t examined_for_ns) {
+  return report_of(node, fbs::CheckVerdict::unknown,
                    fmt::format("it is being examined already, for {:.0f} s",
-                               static_cast<double>(*p.examined_for_ns) * 1e-9));
+                               static_cast<double>(examined_for_ns) * 1e-9));
 }
 
-/// What a node's process or medic answered. A medic that is at an examination hears nothing else
-/// until that ends; a process that does not answer has no such excuse.
-fbs::CheckupReportT report_of(const fbs::CallAnswerT& a, const asked_node& p) {
-  if (a.failure && p.examined_for_ns && !a.actor.empty()) return report_of_busy(p);
-  if (a.failure) return report_of(a.node, fbs::CheckVerdict::bad, a.failure->message);
-  const auto m = decode(a.message, message_traits<fbs::CheckupReport>::id);
-  if (!m) return report_of(a.node, fbs::CheckVerdict::bad, m.error().message);
-  return cast<fbs::CheckupReport>(*m).unpack();
+error error_of(const fbs::FailureT& f) {
+  return {static_cast<errc>(f.code), f.message, "", f.kind};
 }
 
 bool was_busy(const diagnosis& d, const std::string& node) {
@@ -107,7 +101,7 @@ bool was_busy(const diagnosis& d, const std::string& node) {
 
 /// Whether a failure says nothing of the two: who was to send did something else, or was not heard.
 bool says_nothing(const fbs::CallAnswerT& a) {
-  const error e{static_cast<errc>(a.failure->code), "", "", a.failure->kind};
+  const auto e = error_of(*a.failure);
   return !a.actor.empty() && (e.is(troupe::health::exchange_under_way) ||
                               e.is(troupe::health::exchange_interrupted) ||
                               e.is(troupe::health::nobody_waits) ||
@@ -393,6 +387,21 @@ ordered_json json_of(const std::vector<pair_policy::pair>& pairs) {
 
 }  // namespace
 
+fbs::CheckupReportT report_of_answer(const fbs::CallAnswerT& a,
+                                     const std::optional<int64_t>& examined_for_ns) {
+  if (a.failure) {
+    const bool process_answers = !a.actor.empty();
+    if (process_answers && examined_for_ns) return report_of_busy(a.node, *examined_for_ns);
+    if (process_answers && error_of(*a.failure).is(no_answer))
+      return report_of(a.node, fbs::CheckVerdict::unknown,
+                       "its process answers; its examination does not end within the stated time");
+    return report_of(a.node, fbs::CheckVerdict::bad, a.failure->message);
+  }
+  const auto m = decode(a.message, message_traits<fbs::CheckupReport>::id);
+  if (!m) return report_of(a.node, fbs::CheckVerdict::bad, m.error().message);
+  return cast<fbs::CheckupReport>(*m).unpack();
+}
+
 result<diagnosis> examine_cluster(session& s, const doctor_options& o) {
   TROUPE_TRY(asked, asked_nodes(s, o.node));
   diagnosis d;
@@ -400,7 +409,7 @@ result<diagnosis> examine_cluster(session& s, const doctor_options& o) {
   if (!asked.empty() && std::all_of(asked.begin(), asked.end(), [](const auto& p) {
         return p.examined_for_ns.has_value();
       })) {
-    for (const auto& p : asked) d.reports.push_back(report_of_busy(p));
+    for (const auto& p : asked) d.reports.push_back(report_of_busy(p.node, *p.examined_for_ns));
     return d;
   }
   const auto question = make_msg<fbs::RunCheckup>({}, [&](auto& m) { m.deep = o.deep; });
@@ -416,7 +425,7 @@ result<diagnosis> examine_cluster(session& s, const doctor_options& o) {
     }
     if ((*a)->failure && static_cast<errc>((*a)->failure->code) == errc::permission)
       return error{errc::permission, (*a)->failure->message, (*a)->failure->hint};
-    d.reports.push_back(report_of(**a, p));
+    d.reports.push_back(report_of_answer(**a, p.examined_for_ns));
     if (!(*a)->failure) reached.push_back(p);
   }
   troupe::health::judge_among_equals(d.reports);

@@ -53,6 +53,12 @@ struct diagnosis {
   troupe::health::pair_policy::outcome named = {};
 };
 
+/// What a node's process or medic answered that was asked to examine its machine. A medic that is
+/// at an examination already (`examined_for_ns`) hears nothing else until that ends, and one whose
+/// process answers may be starved: of both nothing is known. A process that does not answer is bad.
+fbs::CheckupReportT report_of_answer(const fbs::CallAnswerT& a,
+                                     const std::optional<int64_t>& examined_for_ns);
+
 /// Examines the nodes, all at once, then tests pairs and groups, one after the other. Waits.
 result<diagnosis> examine_cluster(session& s, const doctor_options& o);
 

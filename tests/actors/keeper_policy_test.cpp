@@ -71,6 +71,9 @@ TEST_CASE("KPR-2: on another host, and outside the rank's groups, where the layo
     CHECK(grid.place_of(r).pipeline != grid.place_of(k).pipeline);
     CHECK(grid.place_of(r).data != grid.place_of(k).data);
   }
+  // Where no layout is outside the groups, it still is another host.
+  const auto alone = keepers_of({4, 1, 1}, homes_of({1, 1, 1, 1}, 2));
+  for (int r = 0; r < 4; ++r) CHECK(r / 2 != alone[static_cast<size_t>(r)] / 2);
   // Two replicas are each other's keepers: there is nobody else.
   CHECK(keepers_of({2, 1, 1}, homes_of({1, 1})) == std::vector<int>{1, 0});
 }

@@ -167,6 +167,62 @@ TEST_CASE("ENG-9: a rank that waits for one that never connects hears that it is
   CHECK(connected.why().code == errc::cancelled);
 }
 
+TEST_CASE("ENG-9: what waits in any of a rank's groups ends with it") {
+  constexpr int data = 2, pipeline = 2;
+  auto model = troupe::train::test::small_model();
+  model.tied = true;
+  const auto stages = gpu::split_stages(model, pipeline, seq);
+  auto batches = batch_memory::create(batch, seq, 1);
+  REQUIRE(batches);
+  std::vector<std::unique_ptr<rank_engine>> ranks;
+  std::vector<std::vector<group_offer>> offers;
+  for (int r = 0; r < data * pipeline; ++r) {
+    auto o = options_for(r % data, data, gpu::optimizer_step_args::rule::adamw, gpu::dtype::f32);
+    o.at = {{data, 1, pipeline}, r};
+    o.model = model;
+    const auto place = o.at.grid.place_of(r);
+    auto shape = stages[static_cast<size_t>(place.pipeline)];
+    shape.micro_batch = o.shape.micro_batch;
+    shape.seq = seq;
+    shape.replica = {static_cast<int>(place.data), data};
+    o.shape = shape;
+    o.group_timeout = std::chrono::seconds(20);
+    auto made = rank_engine::make(o);
+    REQUIRE(made);
+    ranks.push_back(std::move(*made));
+    pending built;
+    ranks.back()->build(built.done());
+    built.get();
+    REQUIRE(ranks.back()->attach({batches->path(), batches->slot_bytes(), 1, 0}));
+    auto offered = ranks.back()->open_groups("127.0.0.1");
+    REQUIRE(offered);
+    offers.push_back(std::move(*offered));
+  }
+  std::vector<pending> connected(ranks.size());
+  for (size_t r = 0; r < ranks.size(); ++r) {
+    rank_engine::group_tables meant;
+    for (const auto& own : offers[r]) {
+      meant.emplace_back(own.name, std::vector<std::string>());
+      for (const auto& theirs : offers)
+        for (const auto& o : theirs)
+          if (o.name == own.name)
+            meant.back().second.push_back(o.addresses[static_cast<size_t>(own.rank)]);
+    }
+    ranks[r]->connect_groups(meant, connected[r].done());
+  }
+  for (auto& c : connected) c.get();
+  const auto chain = grid_rank{{data, 1, pipeline}, 0}.group(group_kind::pipeline);
+  const auto last = static_cast<size_t>(chain.members.back());
+  CHECK(offers[last].size() == 3);  // data, pipeline, and the tied table's
+  pending waits;
+  ranks[last]->run({pipeline_op::begin}, {});
+  ranks[last]->run({pipeline_op::receive_activation}, {});
+  ranks[last]->run({pipeline_op::forward}, waits.done());
+  CHECK_FALSE(waits.within(std::chrono::milliseconds(50)));
+  ranks[last]->abort();
+  CHECK(waits.why().code == errc::cancelled);
+}
+
 TEST_CASE("ENG-13: who does not connect is named while the run still waits for it") {
   auto o = options_for(0, 2, gpu::optimizer_step_args::rule::adamw, gpu::dtype::f32);
   const auto* asked = find_call_of("worker", message_traits<fbs::DataPlaneTable>::id);

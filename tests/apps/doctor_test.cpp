@@ -5,6 +5,8 @@
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
+#include "messages/errors.hpp"
+
 using namespace troupe;
 using namespace troupe::apps;
 using nlohmann::json;
@@ -40,6 +42,31 @@ bool tells(const std::string& text, const char* words) {
 }
 
 }  // namespace
+
+TEST_CASE(
+    "doctor: a starved node is unknown while its process answers, and one that is silent is bad") {
+  fbs::CallAnswerT a;
+  a.node = "node1";
+  a.actor = "medic/node1";
+  a.failure = std::make_unique<fbs::FailureT>();
+  const auto verdict = [&](const std::optional<int64_t>& examined_for_ns = {}) {
+    const auto r = report_of_answer(a, examined_for_ns);
+    CHECK(r.node == "node1");
+    REQUIRE(r.checks.size() == 1);
+    CHECK(r.checks.front()->check == "answer");
+    return r.checks.front()->verdict;
+  };
+  put_error(no_answer(), *a.failure);
+  CHECK(verdict() == fbs::CheckVerdict::unknown);
+  CHECK(verdict(1'000'000'000) == fbs::CheckVerdict::unknown);
+  put_error(error{errc::unavailable, "its actor has ended"}, *a.failure);
+  CHECK(verdict() == fbs::CheckVerdict::bad);
+  CHECK(verdict(1'000'000'000) == fbs::CheckVerdict::unknown);
+  put_error(no_answer(), *a.failure);
+  a.actor.clear();  // so says the gateway where the whole process does not answer
+  CHECK(verdict() == fbs::CheckVerdict::bad);
+  CHECK(verdict(1'000'000'000) == fbs::CheckVerdict::bad);
+}
 
 TEST_CASE("doctor: a sum stands behind its pair, groups behind them, with what is wanted") {
   const auto d = well_diagnosis();

@@ -5,6 +5,7 @@
 #include <sys/socket.h>
 
 #include <cstring>
+#include <future>
 #include <span>
 #include <thread>
 
@@ -104,6 +105,19 @@ TEST_CASE("PLK-3: who has taken a rank's port is found out, and the group is ref
   answers.join();
   REQUIRE_FALSE(made);
   CHECK(is_error(made, rank_not_proven, "test", 0));
+}
+
+TEST_CASE("COM-6: a rank of an earlier epoch is none of this one's") {
+  auto before = listening(over_tcp, 2, std::chrono::minutes(5));
+  auto now = listening(over_tcp, 2, std::chrono::minutes(5));
+  const auto table = table_of(now);
+  const auto connect = [&table](member& m, size_t rank) {
+    return m.pending->connect(offered_to(table, rank)).has_value();
+  };
+  auto listener = std::async(std::launch::async, [&] { return connect(now[0], 0); });
+  CHECK_FALSE(connect(before[1], 1));  // it dials where the rank 0 of today listens
+  CHECK(connect(now[1], 1));
+  CHECK(listener.get());
 }
 
 TEST_CASE("limits: a rank that announces more receives than anybody sends ends its group") {
