@@ -164,7 +164,9 @@ event_ptr state_saver::copy(uint64_t step, std::shared_ptr<cp::memory_copy> into
 event_ptr state_saver::begin(std::shared_ptr<capture> c, event_ptr after) {
   const auto& copies = c->of->copies.copies;
   stream_->wait(std::move(after));
-  for (int i = 0; c->of == &all_ && i < store_.chunk_count(); ++i) store_.await_state(*stream_, i);
+  for (size_t i = 0; i < copies.size(); ++i)  // also of a save beside links: its chunks are on disk
+    if (i == 0 || copies[i].chunk != copies[i - 1].chunk)
+      store_.await_state(*stream_, static_cast<int>(copies[i].chunk));
   for (size_t i = 0; i < copies.size();) {
     const auto chunk = copies[i].chunk;
     uint64_t bytes = 0;

@@ -159,7 +159,8 @@ TEST_CASE("SWA-1: swapper: of several drives it has a folder on each, to its end
   REQUIRE(all.places.size() == 2);
   CHECK(all.places[0]->directory == (f.dir / "one/tale-rank-00002/files").string());
   CHECK(all.places[1]->directory == (f.dir / "two/tale-rank-00002/files").string());
-  const auto& shown = *f.status().values->swapper;
+  const auto status = f.status();
+  const auto& shown = *status.values->swapper;
   CHECK(shown.directory == all.places[0]->directory + ", " + all.places[1]->directory);
   CHECK(shown.free_bytes == all.places[0]->free_bytes + all.places[1]->free_bytes);
   f.owner.die();
