@@ -105,8 +105,10 @@ bool updates_wait(const engine_options& options) {
 
 gpu::residency_budget steps_of(const engine_options& options) {
   const bool alone = options.at.grid.ranks() == 1;
-  return {0, updates_wait(options), options.rows() / options.shape.micro_batch,
-          alone ? options.swap_clip : gpu::clip_way::hold};
+  gpu::residency_budget out{0, updates_wait(options), options.rows() / options.shape.micro_batch,
+                            alone ? options.swap_clip : gpu::clip_way::hold};
+  out.measures = options.optimizer.kind == gpu::optimizer_step_args::rule::lamb;
+  return out;
 }
 
 uint64_t swap_floor_bytes(const config::job& job, const engine_options& options) {

@@ -1,7 +1,9 @@
 // The optimizer's calls into the device's operations.
 #include "gpu/optim/optimizer.hpp"
 
+#include <algorithm>
 #include <cassert>
+#include <iterator>
 
 namespace troupe::gpu {
 
@@ -21,9 +23,35 @@ result<std::unique_ptr<optimizer>> optimizer::make(parameter_store& store,
   TROUPE_CHECK(make(3, out->scalars_));
   TROUPE_CHECK(make(static_cast<size_t>(out->tensors_), out->tensor_norms_));
   const int replicas = store.options().replica.ranks;
-  if (settings.kind == optimizer_step_args::rule::lamb && replicas > 1)
+  if (settings.kind != optimizer_step_args::rule::lamb) return out;
+  if (replicas > 1) {
     TROUPE_CHECK(make(static_cast<size_t>(2 * out->tensors_ * replicas), out->trust_norms_));
+    return out;
+  }
+  TROUPE_CHECK(make(out->lay_out_parts(), out->part_norms_));
   return out;
+}
+
+/// OP-4. How many doubles the rows of all chunks take.
+size_t optimizer::lay_out_parts() {
+  int64_t doubles = 0;
+  for (int c = 0; c < store_->chunk_count(); ++c) {
+    auto& p = parts_.emplace_back();
+    p.first_row = doubles;
+    const auto count = store_->slice(c).count;
+    for (int64_t first = 0; first < count; first += settings_.norm_elements) {
+      int64_t tensor = 0;
+      const auto some = std::min(settings_.norm_elements, count - first);
+      p.spans.push_back(spans_within(store_->spans(c), first, some, tensor));
+      p.first_tensor.push_back(tensor);
+    }
+    doubles += std::ssize(p.spans) * row_doubles(c);
+  }
+  return static_cast<size_t>(std::max<int64_t>(1, doubles));
+}
+
+int64_t optimizer::row_doubles(int chunk) const {
+  return 2 * std::ssize(store_->info(chunk).tensors);
 }
 
 void optimizer::begin(stream& s) {
@@ -89,8 +117,11 @@ void optimizer::measure(stream& s, int chunk, float lr, int64_t t) {
 
 void optimizer::step(stream& s, int chunk, float lr, int64_t t) {
   const bool measured = shared_norms().part_bytes > 0;
-  update(s, chunk, lr, t,
-         measured ? optimizer_step_args::phase::apply : optimizer_step_args::phase::whole);
+  if (measures_pieces(chunk))
+    update_by_parts(s, chunk, lr, t);
+  else
+    update(s, chunk, lr, t,
+           measured ? optimizer_step_args::phase::apply : optimizer_step_args::phase::whole);
   store_->weights_changed(chunk);  // PS-4
 }
 
@@ -112,8 +143,70 @@ void optimizer::update(stream& s, int chunk, float lr, int64_t t, optimizer_step
 }
 
 void optimizer::step(stream& s, const piece& p, float lr, int64_t t) {
-  assert(settings_.kind == optimizer_step_args::rule::adamw);
-  if (!p.spans->empty()) store_->owner().ops().optimizer_step(s, arguments(p, lr, t));
+  if (settings_.kind == optimizer_step_args::rule::adamw) {
+    if (!p.spans->empty()) store_->owner().ops().optimizer_step(s, arguments(p, lr, t));
+    return;
+  }
+  measure(s, p, lr, t);  // what was noted before is noted again, with m and v as they are to be
+  apply(s, p, lr, t);
+}
+
+// -- LAMB by parts (OP-4) -------------------------------------------------------------------------
+
+bool optimizer::measures_pieces(int chunk) const {
+  return !parts_.empty() && parts_[static_cast<size_t>(chunk)].spans.size() > 1;
+}
+
+/// The first part's row.
+double* optimizer::rows_of(int chunk) const {
+  return part_norms_.as<double>() + parts_[static_cast<size_t>(chunk)].first_row;
+}
+
+void optimizer::measure(stream& s, const piece& p, float lr, int64_t t) {
+  assert(!parts_.empty() && p.first % settings_.norm_elements == 0);
+  const auto part = p.first / settings_.norm_elements;
+  const auto first = parts_[static_cast<size_t>(p.chunk)].first_tensor[static_cast<size_t>(part)];
+  double* row = rows_of(p.chunk) + part * row_doubles(p.chunk);
+  s.zero(row, static_cast<size_t>(row_doubles(p.chunk)) * sizeof(double));
+  if (p.spans->empty()) return;
+  auto a = arguments(p, lr, t);
+  a.part = optimizer_step_args::phase::norms;
+  a.norms = row + 2 * first;
+  store_->owner().ops().optimizer_step(s, a);
+}
+
+/// With the norms of all parts, behind measure() of this one.
+void optimizer::apply(stream& s, const piece& p, float lr, int64_t t) {
+  const auto& parts = parts_[static_cast<size_t>(p.chunk)];
+  const auto part = static_cast<size_t>(p.first / settings_.norm_elements);
+  if (p.spans->empty()) return;
+  auto a = arguments(p, lr, t);
+  a.part = optimizer_step_args::phase::apply;
+  a.norms = rows_of(p.chunk) + 2 * parts.first_tensor[part];
+  a.norm_rows = std::ssize(parts.spans);
+  a.norm_stride = row_doubles(p.chunk);
+  store_->owner().ops().optimizer_step(s, a);
+}
+
+void optimizer::update_by_parts(stream& s, int chunk, float lr, int64_t t) {
+  store_->await_readers(s, chunk);  // OP-2
+  const auto& parts = parts_[static_cast<size_t>(chunk)];
+  const auto in_memory = [&](size_t part) {
+    const auto first = static_cast<int64_t>(part) * settings_.norm_elements;
+    const auto count = std::min(settings_.norm_elements, store_->slice(chunk).count - first);
+    auto* weights = static_cast<std::byte*>(store_->weight_slice(chunk)) +
+                    static_cast<size_t>(first) * size_of(store_->options().compute);
+    return piece{chunk,
+                 first,
+                 count,
+                 &parts.spans[part],
+                 store_->master(chunk) + first,
+                 store_->m(chunk) + first,
+                 store_->v(chunk) + first,
+                 weights};
+  };
+  for (size_t part = 0; part < parts.spans.size(); ++part) measure(s, in_memory(part), lr, t);
+  for (size_t part = 0; part < parts.spans.size(); ++part) apply(s, in_memory(part), lr, t);
 }
 
 optimizer_step_args optimizer::arguments(const piece& p, float lr, int64_t t) const {

@@ -12,6 +12,9 @@
 //     [caller]: gathers the replicas' shared_norms()
 //   step(s, chunk, lr, t) for each chunk
 //   [caller]: gathers the replicas' slices of the weights
+// Of a chunk whose state lies in pieces elsewhere, in place of step():
+//   where measures_pieces() (LAMB) for each piece in order: measure(s, piece, lr, t)
+//   step(s, piece, lr, t) for each piece in order
 //
 // Invariants
 // OP-1 A tied copy adds nothing to the norm; its twin does.
@@ -19,6 +22,9 @@
 //   nothing else.
 // OP-3 A tensor's norms are the replicas' parts added in the order of their ranks: twins on two
 //   stages get the same bits.
+// OP-4 Of one that has no replicas LAMB's norms are of parts of `norm_elements` of a chunk, added
+//   in their order, wherever its state lies: an update piece by piece has the bits of one of the
+//   whole chunk in memory.
 #pragma once
 
 #include <cstdint>
@@ -41,6 +47,7 @@ struct optimizer_settings {
   float weight_decay = 0.1f;
   float clip_norm = 1.0f;    ///< 0: no clipping
   bool trust_always = true;  ///< LAMB: trust ratio also on tensors without decay
+  int64_t norm_elements = residency::usual_group_elements;  ///< LAMB: of a part (OP-4)
 };
 
 class optimizer {
@@ -104,8 +111,15 @@ class optimizer {
     void* weight = nullptr;
     bool clipped = true;  ///< false: scaled by 1, whatever clip() came to
   };
-  /// The update of these elements, with the bits of that of the whole chunk. AdamW only. Readers
-  /// are the caller's affair (OP-2), and so is the version of the weights.
+  /// Whether all pieces of a chunk are measured before the first of them is updated: of LAMB's
+  /// tensors each part needs the norms of the whole. A piece is of `norm_elements` then, but for
+  /// the last.
+  bool measures_pieces(int chunk) const;
+  /// Enqueues the notes of a piece for the updates of all of the chunk. Its m and v are moved,
+  /// which is to be forgotten; its gradient stays.
+  void measure(stream& s, const piece& p, float lr, int64_t t);
+  /// The update of these elements, with the bits of that of the whole chunk; of LAMB's without
+  /// replicas. Readers are the caller's affair (OP-2), and so is the version of the weights.
   void step(stream& s, const piece& p, float lr, int64_t t);
 
  private:
@@ -115,6 +129,11 @@ class optimizer {
   const replica_place& replica() const noexcept { return store_->options().replica; }
   void norm_into(stream& s, int chunk, double* sum);
   void update(stream& s, int chunk, float lr, int64_t t, optimizer_step_args::phase part);
+  size_t lay_out_parts();
+  int64_t row_doubles(int chunk) const;
+  double* rows_of(int chunk) const;
+  void update_by_parts(stream& s, int chunk, float lr, int64_t t);
+  void apply(stream& s, const piece& p, float lr, int64_t t);
   float* unclipped_factor() const noexcept {
     return reinterpret_cast<float*>(scalars_.as<double>() + 1) + 1;
   }
@@ -130,6 +149,14 @@ class optimizer {
   buffer scalars_;
   buffer tensor_norms_;  ///< one double per tensor
   buffer trust_norms_;   ///< LAMB, several replicas: for each, two doubles per tensor
+  /// LAMB, one replica: by chunk, for each part a row of two doubles per tensor (OP-4).
+  struct chunk_parts {
+    int64_t first_row = 0;                           ///< in doubles, within part_norms_
+    std::vector<std::vector<parameter_span>> spans;  ///< by part
+    std::vector<int64_t> first_tensor;               ///< that has elements in the part
+  };
+  buffer part_norms_;
+  std::vector<chunk_parts> parts_;
   int64_t tensors_ = 0;
   std::vector<int64_t> first_tensor_;  ///< by chunk
   std::vector<double> noted_;          ///< per tensor, on the host, for total_norm()

@@ -105,19 +105,21 @@ chunk_policy::ops chunk_policy::await_state(int chunk) {
   return {waiting({kind::written, chunk})};
 }
 
-chunk_policy::ops chunk_policy::update(int chunk, counts when) {
+chunk_policy::ops chunk_policy::update(int chunk, counts when, bool measured) {
   auto& c = at(chunk);
   const bool zero = std::exchange(c.moments_are_zero, false);
   if (when == counts::once_settled) c.moments_were_zero = zero;
   ops out{marking(lane::compute, {kind::computed})};
-  for (int g = 0; g < c.place.groups; ++g) {
-    chunk_op group = on_lane(lane::state_in, chunk_act::read_state, chunk);
+  const auto group_of = [&](int g) {
+    auto group = on_lane(lane::state_in, chunk_act::read_state, chunk);
     group.group = g;
     group.slot = take_slot();
     group.moments_are_zero = zero;
     group.when = when;
-    update_group(out, group);
-  }
+    return group;
+  };
+  for (int g = 0; measured && g < c.place.groups; ++g) measure_group(out, group_of(g));  // CHP-8
+  for (int g = 0; g < c.place.groups; ++g) update_group(out, group_of(g));
   out.push_back(marking(lane::state_out, {kind::written, chunk}));
   out.push_back(marking(lane::update, {kind::gradient_free, grad_frame(chunk)}));
   if (!shares_weights(chunk)) out.push_back(marking(lane::update, {kind::arrived, chunk}));
@@ -125,19 +127,31 @@ chunk_policy::ops chunk_policy::update(int chunk, counts when) {
   return out;
 }
 
-/// From a drive through a slot back to it.
-void chunk_policy::update_group(ops& out, chunk_op group) const {
-  const bool first = group.group == 0;  // what it waits for, the others are behind
+/// From a drive into a slot, and what is done with it there. Of a chunk's groups the others are
+/// behind what the first waits for.
+chunk_op& chunk_policy::use_group(ops& out, const chunk_op& group, chunk_act what) const {
+  const bool first = group.group == 0;
   auto& read = out.emplace_back(group);
   read.behind[0] = {kind::slot_free, group.slot};            // CHP-3
   if (first) read.behind[1] = {kind::written, group.chunk};  // CHP-1
   read.marks = {kind::group_read, group.slot};
-  auto& update = out.emplace_back(group);
-  update.on = lane::update;
-  update.what = chunk_act::update;
-  update.behind[0] = {kind::group_read, group.slot};  // CHP-2
-  if (first) update.behind[1] = {kind::computed};     // CHP-2
-  update.marks = {kind::group_updated, group.slot};
+  auto& use = out.emplace_back(group);
+  use.on = lane::update;
+  use.what = what;
+  use.behind[0] = {kind::group_read, group.slot};  // CHP-2
+  if (first) use.behind[1] = {kind::computed};     // CHP-2
+  return use;
+}
+
+/// The slot is free again once that was looked at.
+void chunk_policy::measure_group(ops& out, const chunk_op& group) const {
+  use_group(out, group, chunk_act::measure).marks = {kind::slot_free, group.slot};
+}
+
+/// From a drive through a slot back to it.
+void chunk_policy::update_group(ops& out, const chunk_op& group) const {
+  use_group(out, group, chunk_act::update).marks = {kind::group_updated, group.slot};
+  const bool first = group.group == 0;
   auto& write = out.emplace_back(group);
   write.on = lane::state_out;
   write.what = chunk_act::write_state;

@@ -22,6 +22,8 @@
 //          into another file where a checkpoint has this one (SWP-4, SWP-7).
 //   CHP-6  Updates that may be dropped go into a file that nobody reads until they count (SWP-9).
 //   CHP-7  When all is done, every chunk's file is of its last update that counts.
+//   CHP-8  Where an update needs to know all of a chunk (LAMB), every group is read and measured
+//          before the first of them is updated; of that reading nothing is written.
 #pragma once
 
 #include <array>
@@ -41,6 +43,7 @@ enum class chunk_act : uint8_t {
   none,  ///< waits and marks alone
   read_weights,
   read_state,
+  measure,  ///< what all groups' updates need to know of this one
   update,
   write_state,
   settle,  ///< updates count, or are dropped
@@ -106,8 +109,8 @@ class chunk_policy {
   ops drop_gradient(int chunk);
   /// It waits for all that is written of the chunk.
   ops await_state(int chunk);
-  /// The chunk is updated behind what the compute lane has: its gradient.
-  ops update(int chunk, counts when);
+  /// The chunk is updated behind what the compute lane has: its gradient. `measured`: CHP-8.
+  ops update(int chunk, counts when, bool measured = false);
   /// Updates that were to be settled count, or are dropped, behind what the compute lane has now;
   /// that may be past the next step's norm by then.
   ops settle();
@@ -140,7 +143,9 @@ class chunk_policy {
   bool shares_weights(int chunk) const { return at(chunk).place.weight_frame >= 0; }
   int take_slot();
   void forget_weights(int chunk);
-  void update_group(ops& out, chunk_op group) const;
+  chunk_op& use_group(ops& out, const chunk_op& group, chunk_act what) const;
+  void measure_group(ops& out, const chunk_op& group) const;
+  void update_group(ops& out, const chunk_op& group) const;
 
   std::vector<state> chunks_;
   int shared_weights_ = 0, shared_grads_ = 0;

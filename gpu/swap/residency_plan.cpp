@@ -7,8 +7,6 @@ namespace troupe::gpu {
 
 namespace {
 
-/// Elements of a group: with three arrays of 4 bytes 12 MiB, which any disk reads at its full rate.
-constexpr int64_t group_elements = int64_t{1} << 20;
 /// Groups on their way: one is read, one updated, one written.
 constexpr int least_groups = 3;
 /// More than that only evens out what disks do now and then.
@@ -28,7 +26,7 @@ class ladder {
 
   residency least() const {
     residency r;
-    r.group_elements = group_elements;
+    r.group_elements = residency::usual_group_elements;
     r.groups_in_memory = least_groups;
     int number = 0;
     for (const bool layer : layers_) {

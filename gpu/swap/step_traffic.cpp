@@ -13,7 +13,8 @@ class walk {
   walk(const model_config& model, const stage_shape& shape, const residency_budget& budget)
       : shape_(shape),
         order_(update_order_of(shape.where, budget.clips)),
-        visits_(shape.by_layer ? 1 : budget.micro_batches) {
+        visits_(shape.by_layer ? 1 : budget.micro_batches),
+        measures_(budget.measures) {
     for (const auto& chunk : stage_chunks(model, shape)) {
       files_.push_back(
           swap_layout(slice_of(chunk.count, shape.replica), shape.where, shape.compute));
@@ -67,7 +68,8 @@ class walk {
   void update(size_t c) {
     if (!on_disk(c)) return;
     const auto& file = files_[c];
-    out_.backward.read_bytes += file.state_bytes();
+    const uint64_t readings = measures_ && file.groups() > 1 ? 2 : 1;  // CHP-8
+    out_.backward.read_bytes += readings * file.state_bytes();
     out_.backward.written_bytes += file.state_bytes() + file.all_weights_bytes();
     std::erase_if(occupant_, [c](const auto& frame) { return frame.second == c; });
   }
@@ -75,6 +77,7 @@ class walk {
   const stage_shape& shape_;
   update_order order_;
   int64_t visits_;  ///< of a chunk in each direction: by layer one for all micro-batches
+  bool measures_;
   std::vector<io::chunk_file> files_;
   std::vector<bool> layers_;
   std::map<int, size_t> occupant_;  ///< chunk by frame

@@ -305,10 +305,15 @@ void swapper::update(stream& compute, optimizer& rule, int chunk, float lr, int6
                      counts when) {
   assert(when == counts::at_once || where_.speculates);
   const auto& layout = at(chunk).layout;
-  for (const auto& op : order_->update(chunk, when))
+  const bool measured = rule.measures_pieces(chunk);
+  assert(!measured || rule.settings().norm_elements == where_.group_elements);
+  for (const auto& op : order_->update(chunk, when, measured))
     carry_out(op, &compute, [&](stream& s) {
       if (op.what == chunk_act::read_state)
         enqueue(s, swap_op::read_state, chunk, layout.group_bytes(), [&] { read_group(op); });
+      else if (op.what == chunk_act::measure)
+        enqueue(s, swap_op::update, chunk, 0,
+                [&] { rule.measure(*update_, piece_of(op), lr, step); });
       else if (op.what == chunk_act::update)
         enqueue(s, swap_op::update, chunk, 0, [&] { update_group(op, rule, lr, step); });
       else if (op.what == chunk_act::write_state)
@@ -341,14 +346,14 @@ void swapper::read_group(const chunk_op& op) {
     state_in_->copy(s.on_device.data(), s.host, at(op.chunk).layout.group_bytes());
 }
 
-void swapper::update_group(const chunk_op& op, optimizer& rule, float lr, int64_t step) {
-  const int chunk = op.chunk, group = op.group;
-  const auto& c = at(chunk);
+optimizer::piece swapper::piece_of(const chunk_op& op) {
+  const int group = op.group;
+  const auto& c = at(op.chunk);
   const auto memory = in_slot(slot_of(op), c, false);
   const bool separate = c.layout.has_weights();
   float* master = memory.state(state_part::master);
   optimizer::piece p;
-  p.chunk = chunk;
+  p.chunk = op.chunk;
   p.first = c.layout.first(group);
   p.count = c.layout.count(group);
   p.spans = &c.spans[static_cast<size_t>(group)];
@@ -357,11 +362,16 @@ void swapper::update_group(const chunk_op& op, optimizer& rule, float lr, int64_
   p.v = memory.state(state_part::exp_avg_sq);
   p.weight = separate ? static_cast<void*>(memory.weights()) : master;
   p.clipped = op.when == counts::at_once;
+  return p;
+}
+
+void swapper::update_group(const chunk_op& op, optimizer& rule, float lr, int64_t step) {
+  const auto p = piece_of(op);
   rule.step(*update_, p, lr, step);
-  if (where_.of(chunk).weight_frame >= 0) return;
+  if (where_.of(op.chunk).weight_frame >= 0) return;
   const auto size = size_of(store_.options().compute);  // RES-1: a copy that is kept current
   update_->copy(
-      static_cast<std::byte*>(store_.weight_slice(chunk)) + static_cast<size_t>(p.first) * size,
+      static_cast<std::byte*>(store_.weight_slice(op.chunk)) + static_cast<size_t>(p.first) * size,
       p.weight, static_cast<size_t>(p.count) * size);
 }
 

@@ -23,7 +23,8 @@
 // Nothing is stale: forward of the next step waits, chunk by chunk, for the write behind the
 // update. Results have the bits of training in memory: the same kernels on the same numbers, which
 // only lay somewhere else meanwhile; whatever a chunk is cut into, since an update's elements do
-// not know each other (LAMB's do, and is not done here).
+// not know each other. LAMB's do, so its groups are read twice (CHP-8), and are the parts by which
+// a chunk in memory is updated, too (OP-4).
 //
 // On a device that the host cannot address, slots and frames have a page-locked twin in the host's
 // memory, through which the streams copy.
@@ -298,6 +299,7 @@ class swapper final : public chunk_mover {
 
   const slot& slot_of(const chunk_op& op) const { return slots_[static_cast<size_t>(op.slot)]; }
   void read_group(const chunk_op& op);
+  optimizer::piece piece_of(const chunk_op& op);
   void update_group(const chunk_op& op, optimizer& rule, float lr, int64_t step);
   void write_group(const chunk_op& op);
   status read_state(const slot& s, int chunk, int group, bool moments_are_zero);

@@ -33,7 +33,9 @@ struct swapped_job {
   int layers = 5;
   bool recompute = false;
   std::optional<uint64_t> rounding = {};
+  bool lamb = false;  ///< with groups of `lamb_group`
 };
+constexpr int64_t lamb_group = 4096;
 
 /// What training came to.
 struct swapped_outcome {
@@ -56,6 +58,10 @@ engine_options swap_engine_options(engine_options o, const swapped_job& job) {
   o.shape.recompute = job.recompute;
   o.shape.rounding_seed = job.rounding;
   o.optimizer.clip_norm = job.clip_norm;
+  if (job.lamb) {
+    o.optimizer.kind = gpu::optimizer_step_args::rule::lamb;
+    o.optimizer.norm_elements = lamb_group;
+  }
   return o;
 }
 
@@ -134,8 +140,8 @@ auto speculating(const std::filesystem::path& folder, gpu::clip_way way = gpu::c
 
 std::string text_of_job(const swapped_job& j) {
   return std::string(j.type == gpu::dtype::f32 ? "f32" : "bf16") + (j.llama ? " llama" : " gpt2") +
-         (j.by_layer ? " by layer" : "") + (j.recompute ? " recomputed" : "") + " clip " +
-         std::to_string(j.clip_norm);
+         (j.by_layer ? " by layer" : "") + (j.recompute ? " recomputed" : "") +
+         (j.lamb ? " lamb" : "") + " clip " + std::to_string(j.clip_norm);
 }
 
 }  // namespace
@@ -194,6 +200,22 @@ TEST_CASE("ENG-11: whatever the groups are, and however many are on their way") 
   }
 }
 
+TEST_CASE("ENG-11 OP-4: LAMB, whose norms are of whole tensors") {
+  scratch dir;
+  for (const auto type : {gpu::dtype::f32, gpu::dtype::bf16})
+    for (const float clip : {0.0f, 0.05f}) {
+      swapped_job job{type, false, true, clip, 3};
+      job.lamb = true;
+      INFO(text_of_job(job));
+      const auto expected = train_where(job, in_memory);
+      CHECK(expected.losses.back() < expected.losses.front());
+      for (const int groups : {1, 3})
+        CHECK(train_where(job, least_memory(dir.path, lamb_group, groups)) == expected);
+      CHECK(train_where(job, speculating(dir.path, gpu::clip_way::speculate, lamb_group)) ==
+            expected);
+    }
+}
+
 TEST_CASE("ENG-11: at every budget from the least to all of it") {
   scratch dir;
   for (const float clip : {0.0f, 0.05f}) {
@@ -224,7 +246,8 @@ TEST_CASE("traffic of a step: what is planned is what moves, to the byte") {
   for (const auto& job :
        {swapped_job{}, swapped_job{.clip_norm = 1}, swapped_job{.by_layer = true, .clip_norm = 1},
         swapped_job{.type = gpu::dtype::bf16, .llama = true, .clip_norm = 1},
-        swapped_job{.type = gpu::dtype::bf16, .layers = 3}})
+        swapped_job{.type = gpu::dtype::bf16, .layers = 3},
+        swapped_job{.clip_norm = 1, .lamb = true}})
     for (const auto way : {gpu::clip_way::twice, gpu::clip_way::hold, gpu::clip_way::speculate}) {
       CAPTURE(text_of_job(job));
       const bool holds = way == gpu::clip_way::hold;
@@ -236,8 +259,9 @@ TEST_CASE("traffic of a step: what is planned is what moves, to the byte") {
           for (auto& c : o.shape.where.chunks) c.grad_frame = -1;
         o.shape.where.speculates = way == gpu::clip_way::speculate;
         o.swap_clip = way;
-        planned = gpu::traffic_of_step(o.model, o.shape,
-                                       {0, o.optimizer.clip_norm > 0, o.shape.slots});
+        gpu::residency_budget steps{0, o.optimizer.clip_norm > 0, o.shape.slots};
+        steps.measures = job.lamb;
+        planned = gpu::traffic_of_step(o.model, o.shape, steps);
       });
       auto& engine = *one.ranks.front();
       gpu::phase_traffic before, after;

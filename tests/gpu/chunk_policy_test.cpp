@@ -113,6 +113,7 @@ struct order_shape {
     slots = 1 + pick(4);
     steps = 1 + pick(3);
     speculates = pick(2) == 0;
+    measured = pick(3) == 0;
   }
   int pick(int below) { return static_cast<int>(random() % static_cast<unsigned>(below)); }
 
@@ -120,6 +121,7 @@ struct order_shape {
   std::vector<chunk_place> places;
   int slots = 1, steps = 1;
   bool speculates = false;
+  bool measured = false;  ///< CHP-8
 };
 
 /// A stage that trains by a policy's orders, on a chance_machine.
@@ -175,6 +177,7 @@ class trained_by_order {
     bool has_spare = false;
     std::vector<int> in_memory;  ///< weights of their own
     int gradient_of = none;
+    int groups_measured = 0;      ///< of the update that comes
     std::vector<size_t> readers;  ///< operations of checkpoints that copy
   };
   struct slot_model {
@@ -238,6 +241,8 @@ class trained_by_order {
         return reading_weights(op.chunk);
       case chunk_act::read_state:
         return reading_state(op);
+      case chunk_act::measure:
+        return measuring(op, step);
       case chunk_act::update:
         return updating(op, step, dropped);
       case chunk_act::write_state:
@@ -291,17 +296,37 @@ class trained_by_order {
     return q;
   }
 
+  /// A group in its slot and its gradient, as an update needs them.
+  void check_group(const chunk_op& op, int step) {
+    const auto& s = slots_[static_cast<size_t>(op.slot)];
+    check(s.what == slot_model::holds::state && s.chunk == op.chunk && s.group == op.group,
+          "a group is updated before it is read");
+    check(s.content == step - 1, "a group is updated that is not of the step before");
+    check(gradients_[static_cast<size_t>(policy_.grad_frame(op.chunk))] == step &&
+              at(op.chunk).gradient_of == step,
+          "a group is updated before its gradient is whole");
+  }
+
+  queued_op measuring(const chunk_op& op, int step) {
+    queued_op q;
+    q.begin = [this, op, step] {
+      check_group(op, step);
+      slots_[static_cast<size_t>(op.slot)].what = slot_model::holds::updating;
+    };
+    q.end = [this, op] {
+      slots_[static_cast<size_t>(op.slot)] = {};
+      ++at(op.chunk).groups_measured;
+    };
+    return q;
+  }
+
   queued_op updating(const chunk_op& op, int step, bool dropped) {
     queued_op q;
     q.begin = [this, op, step] {
-      auto& s = slots_[static_cast<size_t>(op.slot)];
-      check(s.what == slot_model::holds::state && s.chunk == op.chunk && s.group == op.group,
-            "a group is updated before it is read");
-      check(s.content == step - 1, "a group is updated that is not of the step before");
-      check(gradients_[static_cast<size_t>(policy_.grad_frame(op.chunk))] == step &&
-                at(op.chunk).gradient_of == step,
-            "a group is updated before its gradient is whole");
-      s.what = slot_model::holds::updating;
+      check_group(op, step);
+      check(!shape_.measured || at(op.chunk).groups_measured == groups(op.chunk),
+            "a group is updated before all of its chunk were measured");
+      slots_[static_cast<size_t>(op.slot)].what = slot_model::holds::updating;
     };
     q.end = [this, op, step, dropped] {
       auto& s = slots_[static_cast<size_t>(op.slot)];
@@ -312,6 +337,7 @@ class trained_by_order {
       if (op.group + 1 < groups(op.chunk)) return;
       gradients_[static_cast<size_t>(policy_.grad_frame(op.chunk))] = none;
       c.gradient_of = none;
+      c.groups_measured = 0;
     };
     return q;
   }
@@ -418,7 +444,8 @@ class trained_by_order {
         drop_gradient(c, step);
       else
         carry_out(
-            policy_.update(c, how == pass_kind::updates ? counts::at_once : counts::once_settled),
+            policy_.update(c, how == pass_kind::updates ? counts::at_once : counts::once_settled,
+                           shape_.measured),
             step, dropped);
     }
   }
@@ -517,7 +544,7 @@ class trained_by_order {
 
 }  // namespace
 
-TEST_CASE("CHP-1 to CHP-7: chunks: 100,000 random orders on lanes of any pace") {
+TEST_CASE("CHP-1 to CHP-8: chunks: 100,000 random orders on lanes of any pace") {
   for (unsigned seed = 1; seed <= 100'000; ++seed) {
     const auto wrong = trained_by_order(seed).run();
     REQUIRE_MESSAGE(wrong.empty(), "seed ", seed, ": ", wrong);

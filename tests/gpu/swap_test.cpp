@@ -81,6 +81,43 @@ TEST_CASE("SWP-1 SWP-2 SWP-3: the disk's order and pace change no bit") {
     }
 }
 
+TEST_CASE("OP-4 CHP-8: LAMB on a drive has the bits of LAMB in memory, whatever it is cut into") {
+  auto owner = make_reference_device();
+  for (const auto type : {dtype::f32, dtype::bf16})
+    for (const auto& model : {testing::tiny_gpt2(), testing::tiny_llama()}) {
+      swap_case c{model, type};
+      c.rule = optimizer_step_args::rule::lamb;
+      c.group_elements = 1 << 20;  // of a tiny model no chunk has more
+      const auto whole = swap_trainer(*owner, c, {}).train(steps_of_test);
+      for (unsigned seed = 1; seed <= 8; ++seed) {
+        CAPTURE(seed);
+        c.group_elements = int64_t{1024} << (seed % 3);
+        const auto expected = swap_trainer(*owner, c, {}).train(steps_of_test);
+        REQUIRE(expected.size() == whole.size());
+        double farthest = 0;
+        for (size_t i = 0; i < whole.size(); ++i)
+          farthest = std::max(farthest, std::abs(double{expected[i]} - double{whole[i]}));
+        CHECK(farthest < 1e-6);  // norms in double, added in another order
+        io::faulty_options how;
+        how.seed = seed;
+        how.reorder = true;
+        c.groups = 1 + static_cast<int>(seed % 4);
+        c.speculates = seed % 2 == 0;
+        swap_trainer swapped(*owner, c, on_faulty_disk(how));
+        if (!c.speculates) {
+          CHECK(swapped.train(steps_of_test) == expected);
+        } else {
+          for (int step = 1; step <= steps_of_test; ++step)
+            swapped.enqueue_speculating_step(step,
+                                             (static_cast<unsigned>(step) + seed / 2) % 2 == 0);
+          swapped.wait();
+          CHECK(swapped.state() == expected);
+        }
+        CHECK(swapped.failure());
+      }
+    }
+}
+
 TEST_CASE(
     "SWP-6: after a read that fails, or writes that all do, nothing is written, and it is told") {
   auto owner = make_reference_device();

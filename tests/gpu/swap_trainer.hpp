@@ -26,6 +26,7 @@ struct swap_case {
   bool shares_frames = true;  ///< of weights and gradients; else each chunk has its own
   bool speculates = false;    ///< there is a second version of each file
   bool starts = true;         ///< with first weights; else its state comes from a checkpoint
+  optimizer_step_args::rule rule = optimizer_step_args::rule::adamw;
 };
 
 /// Trains without clipping, each chunk updated as soon as backward has passed it.
@@ -59,6 +60,8 @@ class swap_trainer {
     if (c.starts) REQUIRE(initialize(store(), c.model, 42));
     optimizer_settings settings;
     settings.clip_norm = 0;
+    settings.kind = c.rule;
+    settings.norm_elements = c.group_elements;
     auto rule = optimizer::make(store(), settings);
     REQUIRE(rule);
     rule_ = std::move(*rule);
