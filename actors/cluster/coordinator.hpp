@@ -56,7 +56,9 @@
 //     an epoch that no majority of voters has promised to this one (actors/heads/elector.hpp). It
 //     has them promise again, three times within recovery.head_takeover_s; where a majority follows
 //     another head, or has not answered for that long, it acts no more: it ends, and leaves the
-//     nodes that others started to the head that does.
+//     nodes that others started to the head that does. One that begins a job waits for its first
+//     majority as long as it takes; one that goes on for a lost head does not, since it may have
+//     slept past the job's end.
 //   CRD-19  The end of the run is told to the elector, and this one does not go before that has
 //     said that the other heads know it, or did not answer in time.
 //   CRD-20  Who is given up for silence is a lost host where the monitor has said so since it was
@@ -193,6 +195,7 @@ struct coordinator_state {
   std::map<uint32_t, size_t> rows;      ///< of the status, by index of the node
   uint32_t elected = 0;    ///< the epoch that a majority has promised (CRD-18)
   int64_t elected_ns = 0;  ///< when it did so last
+  std::optional<int64_t> first_asked_ns;  ///< a majority, by this coordinator
   bool electing = false;   ///< votes are being counted
   bool to_suspend = false;  ///< nodes still run the epoch before
   bool told_minority = false;

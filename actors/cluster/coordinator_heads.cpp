@@ -35,7 +35,9 @@ void not_elected(coordinator_pointer self, const error& why) {
         fbs::NoticeLevel::warning);
   const auto patience_ns =
       st.record.plan.job.recovery.head_takeover_s * 1000 * ns_per_ms;
-  if (st.elected > 0 && now_ns(*self) - st.elected_ns > patience_ns) fall(self, why);
+  const bool begins_the_job = st.elected == 0 && !st.record.memory;
+  const auto since_ns = st.elected > 0 ? st.elected_ns : st.first_asked_ns.value_or(0);
+  if (!begins_the_job && now_ns(*self) - since_ns > patience_ns) fall(self, why);
 }
 
 void elected(coordinator_pointer self, uint32_t epoch) {
@@ -74,6 +76,7 @@ void elect(coordinator_pointer self) {
       st.record.plan.job.recovery.head_takeover_s * 1000 * ns_per_ms / 3;
   if (is_elected(st) && now_ns(*self) - st.elected_ns < period_ns) return;
   st.electing = true;
+  if (!st.first_asked_ns) st.first_asked_ns = now_ns(*self);
   const auto epoch = st.record.epoch;
   ask_either<fbs::Elected>(
       self, st.record.elector,
