@@ -107,9 +107,12 @@ std::vector<cell> cells_of(const arguments& args) {
   std::vector<cell> out;
   for (const auto& f : faults)
     for (const auto& w : args.known)
-      if (wanted(args.faults, f.id) && wanted(args.ways, w.id) &&
-          (w.by.hears_silence || f.signal != SIGSTOP))
-        out.push_back({&f, w, {}});
+      if (wanted(args.faults, f.id) && wanted(args.ways, w.id)) {
+        if (const auto can = can_be_made(f, w); !can)
+          say(fmt::format("{} of {} is left out: {}", f.id, w.id, can.error().message));
+        else
+          out.push_back({&f, w, {}});
+      }
   return out;
 }
 

@@ -29,16 +29,18 @@ constexpr double read_s = 1e-3;    ///< for what is there already
 constexpr double look_up_s = 0.2;  ///< between two looks at whether a person interrupts
 constexpr size_t last_lines = 5;   ///< of a job that does not get to its end, are told
 constexpr std::string_view output = "run";
+constexpr int steps_to_drill = 20;  ///< in which all that a way needs comes to be there
 
 /// One launch, and what it has said.
 class launch {
  public:
   static result<launch> start(const bench_job& job, const trainer& by,
-                              const std::vector<std::string>& sets) {
+                              const std::vector<std::string>& sets, bool drills = false) {
     std::vector<std::string> words{"/bin/sh", "-c", "exec \"$0\" \"$@\" 2>&1"};
     const auto command = by.command(job);
     words.insert(words.end(), command.begin(), command.end());
     for (const auto& s : sets) words.insert(words.end(), {"--set", s});
+    if (drills) words.push_back("--allow-injection");
     TROUPE_TRY(child, child_process::start(words));
     return launch(std::move(child), job.stop);
   }
@@ -122,6 +124,17 @@ pid_t child_with(pid_t launcher, const std::vector<std::string>& wanted) {
   return 0;
 }
 
+/// "node1" of what a finding says of "rank 1 (node1)"; empty: it says it of none.
+std::string node_of_rank(std::string_view line) {
+  constexpr std::string_view rank = "rank ";
+  for (auto at = line.find(rank); at != line.npos; at = line.find(rank, at + 1)) {
+    auto rest = line.substr(at + rank.size());
+    rest.remove_prefix(std::min(rest.find_first_not_of("0123456789"), rest.size()));
+    if (rest.starts_with(" (")) return std::string(rest.substr(2, rest.find(')') - 2));
+  }
+  return {};
+}
+
 /// A job that is disturbed, from the outside.
 class watcher {
  public:
@@ -137,11 +150,10 @@ class watcher {
     if (const auto s = step_of(line)) return hear_step(*s, second_launch || s->epoch > 1);
     if (line.starts_with('{') || !disturbed_) return;
     if (found_.noticed_s == 0) found_.noticed_s = seconds_since(fault_);
-    const auto at = line.find(by_.names);
-    if (found_.named_s > 0 || at == line.npos) return;
+    const auto name = named_in(line);
+    if (found_.named_s > 0 || name.empty()) return;
     found_.named_s = seconds_since(fault_);
-    const auto from = at + by_.names.size();
-    found_.right = line.substr(from, line.find_first_of(" :,", from) - from) == by_.victim_name;
+    found_.right = name == by_.victim_name;
   }
 
   int newest() const { return newest_; }
@@ -155,6 +167,13 @@ class watcher {
   }
 
  private:
+  std::string named_in(const std::string& line) const {
+    const auto at = line.find(by_.names);
+    if (at == line.npos) return node_of_rank(line);
+    const auto from = at + by_.names.size();
+    return line.substr(from, line.find_first_of(" :,", from) - from);
+  }
+
   void hear_step(const step_line& s, bool later) {
     const auto it = truth_.find(s.step);
     same_ = same_ && it != truth_.end() && it->second == s.loss;  // BRC-3
@@ -183,10 +202,42 @@ status afresh(const bench_job& job) {
   return io::remove_from_scratch(job.folder, std::string(output));
 }
 
+/// The job's first lines, until `step` is made and all that the way needs is there.
+status hear_begin(launch& run, watcher& seen, const way& how, int step) {
+  auto missing = how.there;
+  while (seen.newest() < step || !missing.empty()) {
+    TROUPE_TRY(next, run.hear());
+    if (!next)
+      return error{errc::unavailable, "the job ends before the fault: " + run.last_words()};
+    std::erase_if(missing, [&](const auto& words) { return next->find(words) != next->npos; });
+    seen.hear(*next, false);
+  }
+  return {};
+}
+
+status send_signal(const launch& run, const trainer& by, int signal) {
+  const pid_t victim = child_with(run.pid(), by.victim);
+  if (victim == 0 || ::kill(victim, signal) != 0)
+    return error{errc::not_found, fmt::format("no process of {} to disturb", by.victim_name)};
+  return {};
+}
+
+/// Until the job says that its drill acts.
+status hear_drill(launch& run, watcher& seen, std::string_view begins) {
+  for (;;) {
+    TROUPE_TRY(next, run.hear());
+    if (!next)
+      return error{errc::unavailable, "the job ends before its drill: " + run.last_words()};
+    if (next->find(begins) != next->npos) return {};
+    seen.hear(*next, false);
+  }
+}
+
 }  // namespace
 
 trainer own_trainer() {
-  return {"troupe", [](const bench_job& job) {
+  return {"troupe",
+          [](const bench_job& job) {
             std::error_code unreadable;
             const auto own = fs::read_symlink("/proc/self/exe", unreadable);
             std::vector<std::string> out{(own.parent_path() / "troupe").string(), "up",
@@ -196,7 +247,18 @@ trainer own_trainer() {
           },
           {"--name", "node1"},
           "node ",
-          "node1"};
+          "node1",
+          true,
+          true};
+}
+
+status can_be_made(const fault& what, const way& how) {
+  if (what.signal == SIGSTOP && !how.by.hears_silence)
+    return error{errc::unavailable, "it waits for half an hour and more"};
+  if (what.drill.empty()) return {};
+  if (!how.by.makes_drills) return error{errc::unavailable, "it makes no drills"};
+  if (how.ends) return error{errc::unavailable, "it ends only after timeouts.step_s"};
+  return {};
 }
 
 std::vector<way> own_ways() {
@@ -215,7 +277,8 @@ std::vector<way> own_ways() {
            {"recovery.enabled=false"}, true}};
 }
 
-status write_job(const bench_job& job) {
+/// `drill`: an [[inject]] to the second rank, in that step.
+status write_job_with(const bench_job& job, std::string_view drill, int step) {
   std::ofstream text(job.folder / "data.txt");
   uint32_t x = 1;
   for (int word = 0; word < 20'000; ++word) {
@@ -232,10 +295,17 @@ status write_job(const bench_job& job) {
       "[train]\nsteps = {2}\nbatch = 16\nseq_len = 64\nlr = 3e-3\n"
       "[checkpoint]\nevery = {3}\n[log]\nformat = \"json\"\n",
       job.folder.string(), output, job.steps, job.every_steps);
+  if (!drill.empty())
+    file << fmt::format("[[inject]]\nwho = \"rank 1\"\nwhat = \"{}\"\nfrom_step = {}\n", drill,
+                        step);
   text.flush();
   file.flush();
   if (!text || !file) return error{errc::io, "write the job into " + job.folder.string()};
   return {};
+}
+
+status write_job(const bench_job& job) {
+  return write_job_with(job, "", 0);
 }
 
 result<losses> train_undisturbed(const bench_job& job, const trainer& by) {
@@ -255,20 +325,17 @@ result<losses> train_undisturbed(const bench_job& job, const trainer& by) {
 result<outcome> disturb(const bench_job& job, const way& how, const fault& what, int step,
                         const losses& truth) {
   TROUPE_CHECK(afresh(job));
+  const bool drills = !what.drill.empty();
+  TROUPE_CHECK(write_job_with(job, what.drill, step + steps_to_drill));
   watcher seen(how.by, truth);
-  TROUPE_TRY(first, launch::start(job, how.by, how.sets));
-  auto missing = how.there;
-  while (seen.newest() < step || !missing.empty()) {
-    TROUPE_TRY(next, first.hear());
-    if (!next)
-      return error{errc::unavailable, "the job ends before the fault: " + first.last_words()};
-    std::erase_if(missing, [&](const auto& words) { return next->find(words) != next->npos; });
-    seen.hear(*next, false);
+  TROUPE_TRY(first, launch::start(job, how.by, how.sets, drills));
+  TROUPE_CHECK(hear_begin(first, seen, how, step));
+  if (drills) {
+    TROUPE_CHECK(hear_drill(first, seen, what.begins));
+  } else {
+    while (const auto said = first.said_already()) seen.hear(*said, false);  // BRC-2
+    TROUPE_CHECK(send_signal(first, how.by, what.signal));
   }
-  while (const auto said = first.said_already()) seen.hear(*said, false);  // BRC-2
-  const pid_t victim = child_with(first.pid(), how.by.victim);
-  if (victim == 0 || ::kill(victim, what.signal) != 0)
-    return error{errc::not_found, fmt::format("no process of {} to disturb", how.by.victim_name)};
   seen.begin();
   TROUPE_CHECK(hear_all(first, seen, false));
   std::string words = first.last_words();

@@ -21,14 +21,18 @@
 
 namespace troupe::apps::recovery_bench {
 
-/// What is done to a node.
+/// What is done to a node: by a signal, or by a drill that the job makes itself.
 struct fault {
   std::string_view id, about;
   int signal = 0;
+  std::string_view drill = {};   ///< `what` of an [[inject]] to the victim
+  std::string_view begins = {};  ///< in what the job says as it begins
 };
 inline constexpr fault faults[]{
     {"kill", "its process is killed (SIGKILL)", SIGKILL},
-    {"stop", "its process stands still for ever (SIGSTOP)", SIGSTOP}};
+    {"stop", "its process stands still for ever (SIGSTOP)", SIGSTOP},
+    {"hang", "an operation of its device never ends, and its process lives (by a drill)", 0, "hang",
+     "drill 1 acts in step"}};
 
 /// What all rounds train: where, and with which further settings.
 struct bench_job {
@@ -47,6 +51,7 @@ struct trainer {
   std::string names;                ///< what precedes the name of who failed in what it says
   std::string victim_name;
   bool hears_silence = true;  ///< notices within minutes a process that stands still
+  bool makes_drills = false;
   std::function<status()> is_here = [] { return status(); };  ///< else it is left out
 };
 /// `troupe up`.
@@ -64,6 +69,9 @@ std::vector<way> own_ways();
 
 /// Loss by step.
 using losses = std::map<int, double>;
+
+/// Whether that can be done to such a job, which then goes on within minutes. Errors: unavailable.
+status can_be_made(const fault& what, const way& how);
 
 /// Writes job.toml and its data (data.txt) into the folder. Errors: io.
 status write_job(const bench_job& job);

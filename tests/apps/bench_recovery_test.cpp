@@ -46,6 +46,23 @@ TEST_CASE("bench recovery: a killed node is named, steps are made again, no bit 
   CHECK(fs::is_empty(dir / "here"));
 }
 
+TEST_CASE("bench recovery: of a device that never ends an operation the right node is named") {
+  scratch dir;
+  fs::create_directory(dir / "here");
+  const auto done = bench(dir, "--rounds 1 --fault hang --ways restart,again --json");
+  REQUIRE_MESSAGE(done.code == 0, done.talk);
+  CHECK(done.talk.find("hang of again is left out") != std::string::npos);
+  const auto j = nlohmann::json::parse(done.out);
+  REQUIRE(j["rows"].size() == 1);
+  const auto& row = j["rows"][0];
+  CHECK(row["fault"] == "hang");
+  CHECK(row["right"] == 1);
+  CHECK(row["same_bits"] == 1);
+  CHECK(row["named_s"]["median"] > 0);
+  CHECK(row["named_s"]["median"] <= row["back_s"]["median"]);
+  CHECK(fs::is_empty(dir / "here"));
+}
+
 TEST_CASE("bench recovery: a job that cannot train is told in its own words, and nothing is left") {
   scratch dir;
   fs::create_directory(dir / "here");

@@ -97,6 +97,7 @@ std::vector<way> rival_ways() {
       "local_rank: ",
       "1",
       false,
+      false,
       [] {
         const auto python = python_with_torch();
         return python ? status() : status(python.error());
