@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <map>
+#include <set>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -92,6 +93,17 @@ fbs::CheckupReportT report_of_busy(const std::string& node, int64_t examined_for
 
 error error_of(const fbs::FailureT& f) {
   return {static_cast<errc>(f.code), f.message, "", f.kind};
+}
+
+/// Of the nodes whose whole process did not answer in time, those that do now: they are starved.
+std::set<std::string> awake_of(session& s, const fbs::CallAnswersT& answers) {
+  std::set<std::string> out;
+  const auto is_silent = [](const auto& a) { return a->failure && a->actor.empty(); };
+  if (std::none_of(answers.answers.begin(), answers.answers.end(), is_silent)) return out;
+  const auto view = s.view("", "", false);
+  for (size_t i = 0; view && i < view->nodes.size(); ++i)
+    if (view->nodes[i]->silent_ns == 0) out.insert(view->nodes[i]->node);
+  return out;
 }
 
 bool was_busy(const diagnosis& d, const std::string& node) {
@@ -388,9 +400,10 @@ ordered_json json_of(const std::vector<pair_policy::pair>& pairs) {
 }  // namespace
 
 fbs::CheckupReportT report_of_answer(const fbs::CallAnswerT& a,
-                                     const std::optional<int64_t>& examined_for_ns) {
+                                     const std::optional<int64_t>& examined_for_ns,
+                                     bool answers_now) {
   if (a.failure) {
-    const bool process_answers = !a.actor.empty();
+    const bool process_answers = !a.actor.empty() || answers_now;
     if (process_answers && examined_for_ns) return report_of_busy(a.node, *examined_for_ns);
     if (process_answers && error_of(*a.failure).is(no_answer))
       return report_of(a.node, fbs::CheckVerdict::unknown,
@@ -416,6 +429,7 @@ result<diagnosis> examine_cluster(session& s, const doctor_options& o) {
   const auto patience = o.deep ? defaults::deep_checkup_patience : defaults::checkup_patience;
   TROUPE_TRY(answers, s.call(o.node, "medic/*", question, patience.count()));
   std::vector<asked_node> reached;
+  const auto awake = awake_of(s, answers);
   for (const auto& p : asked) {
     const auto a = std::find_if(answers.answers.begin(), answers.answers.end(),
                                 [&](const auto& one) { return one->node == p.node; });
@@ -425,7 +439,7 @@ result<diagnosis> examine_cluster(session& s, const doctor_options& o) {
     }
     if ((*a)->failure && static_cast<errc>((*a)->failure->code) == errc::permission)
       return error{errc::permission, (*a)->failure->message, (*a)->failure->hint};
-    d.reports.push_back(report_of_answer(**a, p.examined_for_ns));
+    d.reports.push_back(report_of_answer(**a, p.examined_for_ns, awake.contains(p.node)));
     if (!(*a)->failure) reached.push_back(p);
   }
   troupe::health::judge_among_equals(d.reports);

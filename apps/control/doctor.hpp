@@ -55,9 +55,11 @@ struct diagnosis {
 
 /// What a node's process or medic answered that was asked to examine its machine. A medic that is
 /// at an examination already (`examined_for_ns`) hears nothing else until that ends, and one whose
-/// process answers may be starved: of both nothing is known. A process that does not answer is bad.
+/// process answers may be starved: of both nothing is known. A process that does not answer, then
+/// and when it is asked once more (`answers_now`), is bad.
 fbs::CheckupReportT report_of_answer(const fbs::CallAnswerT& a,
-                                     const std::optional<int64_t>& examined_for_ns);
+                                     const std::optional<int64_t>& examined_for_ns,
+                                     bool answers_now);
 
 /// Examines the nodes, all at once, then tests pairs and groups, one after the other. Waits.
 result<diagnosis> examine_cluster(session& s, const doctor_options& o);

@@ -49,8 +49,9 @@ TEST_CASE(
   a.node = "node1";
   a.actor = "medic/node1";
   a.failure = std::make_unique<fbs::FailureT>();
-  const auto verdict = [&](const std::optional<int64_t>& examined_for_ns = {}) {
-    const auto r = report_of_answer(a, examined_for_ns);
+  const auto verdict = [&](const std::optional<int64_t>& examined_for_ns = {},
+                           bool answers_now = false) {
+    const auto r = report_of_answer(a, examined_for_ns, answers_now);
     CHECK(r.node == "node1");
     REQUIRE(r.checks.size() == 1);
     CHECK(r.checks.front()->check == "answer");
@@ -66,6 +67,7 @@ TEST_CASE(
   a.actor.clear();  // so says the gateway where the whole process does not answer
   CHECK(verdict() == fbs::CheckVerdict::bad);
   CHECK(verdict(1'000'000'000) == fbs::CheckVerdict::bad);
+  CHECK(verdict({}, true) == fbs::CheckVerdict::unknown);
 }
 
 TEST_CASE("doctor: a sum stands behind its pair, groups behind them, with what is wanted") {
