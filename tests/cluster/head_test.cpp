@@ -133,23 +133,35 @@ TEST_CASE("head: killed, it is started again, and no loss has another bit") {
   CHECK(leftovers_in(job / "run/checkpoints").empty());
 }
 
-TEST_CASE("head: a node, the head and a frozen node, one after the other, cost no bit") {
+/// README's: configs/healing.toml itself, on the job's own data and for fewer steps.
+TEST_CASE("head: a node, the head and a frozen node of configs/healing.toml cost no bit") {
   job_files job;
-  const auto steps = with(sets(), {"train.steps=300"});
-  const auto truth = job.losses(with(steps, {"job.output=" + (job / "undisturbed").string()}));
-  program up(job.up(with(steps, {"cluster.spares=1"})));
-  REQUIRE(up.until_error_has("spare node2 joined"));
+  const auto healing = [&](const char* output) {
+    auto words = job.up({"job.output=" + (job / output).string(), "train.steps=250",
+                         "data.path=" + (job / "data.txt").string(), "data.strip_gutenberg=false",
+                         "log.format=json"});
+    words[1] = TROUPE_SOURCE_DIR "/configs/healing.toml";
+    return words;
+  };
+  program undisturbed(healing("undisturbed"));
+  REQUIRE_MESSAGE(undisturbed.wait() == 0, undisturbed.err());
+  const auto truth = undisturbed.losses();
+  REQUIRE(std::ssize(truth) == 250);
+  program up(healing("run"));
+  REQUIRE(up.until_error_has("spare node4 joined"));
   REQUIRE(up.until_step(7));
-  signal_node(up, "node1", SIGKILL);
-  REQUIRE(up.until_error_has("spare node1 joined"));
-  REQUIRE(up.until([&] { return times_made(up, 20) > 0; }));
+  signal_node(up, "node2", SIGKILL);
+  REQUIRE(up.until_error_has("spare node2 joined"));
+  REQUIRE(up.until([&] { return was_made(up, 60); }));
   kill_head(up);
   REQUIRE(up.until([&] { return heads_lost(up) == 1; }));
-  REQUIRE(up.until([&] { return times_made(up, 30) > 0; }));
+  REQUIRE(up.until([&] { return was_made(up, 120); }));
   signal_node(up, "node0", SIGSTOP);
   CHECK(up.wait() == 0);
   INFO(up.err());
   is_whole(up, truth);
+  REQUIRE(up.objects("summary").size() == 1);
+  CHECK(up.objects("summary").front()["recoveries"] >= 2);  // of the last head's: it knows of all
 }
 
 TEST_CASE("NOD-7: nodes outlive their head: the same processes, and no step is made again") {
