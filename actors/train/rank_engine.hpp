@@ -119,6 +119,8 @@ class rank_engine : public engine {
   /// Has an operation enqueued on its stream, between the notes of its begin and end.
   virtual void enqueue(gpu::stream& s, pipeline_op kind, const std::function<void()>& work);
   virtual gpu::saver_options saver_options();
+  /// How its swap folder is read and written.
+  virtual io::swap_io_options swap_io_options() const { return {}; }
   /// What befalls the output of a rechecked layer before it is hashed.
   virtual layer_recheck::spoiler recheck_spoiler() { return {}; }
   gpu::device& device() noexcept { return *device_; }

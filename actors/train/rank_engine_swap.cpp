@@ -25,6 +25,7 @@ status rank_engine::open_swap(gpu::stage_model& model) {
     links_ = links_ || place.links;
   }
   o.verify = options_.swap_verify;
+  o.io = swap_io_options();
   o.job = options_.job;
   o.files_later = opened.consumes;
   if (opened.consumes) o.give_up = [this] { return give_up_restored(); };

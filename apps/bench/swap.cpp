@@ -8,10 +8,17 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "actors/job/plan.hpp"
+#include "actors/train/engine.hpp"
+#include "actors/train/machine.hpp"
+#include "actors/train/swap_folder.hpp"
 #include "apps/bench/bench.hpp"
 #include "apps/bench/interrupt.hpp"
+#include "apps/bench/swap_aims.hpp"
+#include "apps/bench/swap_largest.hpp"
 #include "apps/bench/swap_model.hpp"
 #include "apps/bench/swap_run.hpp"
+#include "apps/job_arguments.hpp"
 #include "apps/talk.hpp"
 #include "io/folder/owned.hpp"
 
@@ -21,14 +28,14 @@ namespace swap_bench {
 namespace {
 
 constexpr int64_t most_tokens = 1 << 20;
+constexpr int64_t most_host_mib = int64_t{1} << 30;
 
 struct arguments {
   swap_plan plan;
-  std::vector<std::string> models{"tiny"}, way_names;
-  std::vector<std::string> tokens{"32", "128", "512"};
-  uint64_t host_mib = 0;
-  bool keeps_activations = false, json = false;
-  std::string dir, table;
+  std::vector<std::string> models, way_names;
+  std::vector<std::string> tokens{"32", "128", "512"}, host_mib;
+  bool keeps_activations = false, checkpoints = false, largest = false, json = false;
+  std::string dir, table, config;
 };
 
 std::vector<std::string> all_ways() {
@@ -38,34 +45,92 @@ std::vector<std::string> all_ways() {
 }
 
 /// Errors: usage.
-result<int64_t> number_of(const std::string& text) {
+result<int64_t> number_of(std::string_view option, const std::string& text, int64_t most) {
   int64_t out = 0;
   const auto [end, wrong] = std::from_chars(text.data(), text.data() + text.size(), out);
-  if (wrong != std::errc() || end != text.data() + text.size() || out < 1 || out > most_tokens)
-    return error{errc::usage,
-                 fmt::format("invalid --tokens: {}, expected 1 to {}", text, most_tokens)};
+  if (wrong != std::errc() || end != text.data() + text.size() || out < 1 || out > most)
+    return error{errc::usage, fmt::format("invalid {}: {}, expected 1 to {}", option, text, most)};
+  return out;
+}
+
+/// Those named, in the order of the others; without names all but that with checkpoints.
+std::vector<way> ways_of(const arguments& args) {
+  std::vector<way> out;
+  for (int w = 0; w < ways; ++w) {
+    const auto one = static_cast<way>(w);
+    bool wanted = args.way_names.empty() && one != way::saving;
+    for (const auto& name : args.way_names) wanted = wanted || name == to_string(one);
+    if (wanted || (one == way::saving && args.checkpoints)) out.push_back(one);
+  }
+  return out;
+}
+
+/// The model of a job, and how it trains it. Errors: as of loading and planning it; usage where it
+/// is given beside --model, or has several ranks.
+status take_job(const arguments& args, swap_plan& plan) {
+  if (!args.models.empty())
+    return error{errc::usage, "--model and --config both name a model: give one of them"};
+  const job_arguments from{args.config, {}};
+  TROUPE_TRY(loaded, config::load(from.sources()));
+  TROUPE_TRY(planned, train::make_plan(loaded.value));
+  if (planned.ranks.size() != 1)
+    return error{
+        errc::usage,
+        fmt::format("{} has {} ranks, and this measures one", args.config, planned.ranks.size()),
+        "parallel.data = 1 and parallel.pipeline = 1"};
+  auto& job = planned.job;
+  plan.model = job.job.name;
+  plan.of_job = planned.model;
+  plan.dtype = job.model.dtype == config::compute_dtype::bf16 ? "bf16" : "f32";
+  plan.recompute = job.model.recompute;
+  plan.clip_norm = job.train.clip_norm;
+  if (job.swap.dir.empty()) return {};
+  train::settle_host_bytes(job, train::this_machine(job.cluster).memory_bytes);
+  const auto& rank = planned.ranks.front();
+  const auto o =
+      train::options_of(job, planned.model, rank.at, rank.layers, train::threads_here(job.cluster));
+  plan.host_bytes = train::swap_budget_bytes(job, o);
+  return {};
+}
+
+/// What is measured of each model and number of tokens.
+result<swap_plan> base_of(const arguments& args, const std::filesystem::path& dir,
+                          const std::atomic<bool>& stop) {
+  auto plan = args.plan;
+  plan.dir = dir;
+  plan.stop = &stop;
+  plan.recompute = !args.keeps_activations;
+  plan.ways = ways_of(args);
+  if (!args.config.empty()) TROUPE_CHECK(take_job(args, plan));
+  if (args.host_mib.size() > 1 && !args.largest)
+    return error{errc::usage, "several --host-mib are for --largest"};
+  if (args.host_mib.size() == 1) {
+    TROUPE_TRY(mib, number_of("--host-mib", args.host_mib.front(), most_host_mib));
+    plan.host_bytes = static_cast<uint64_t>(mib) << 20;
+  }
+  return plan;
+}
+
+std::vector<std::string> models_of(const arguments& args, const swap_plan& plan) {
+  if (plan.of_job) return {plan.model};
+  return args.models.empty() ? std::vector<std::string>{"tiny"} : args.models;
+}
+
+result<std::vector<int64_t>> tokens_of(const arguments& args) {
+  std::vector<int64_t> out;
+  for (const auto& text : args.tokens) {
+    TROUPE_TRY(number, number_of("--tokens", text, most_tokens));
+    out.push_back(number);
+  }
   return out;
 }
 
 /// Model by model, batch by batch.
-result<int> bench(const arguments& args) {
-  TROUPE_TRY(interrupt, interrupt_watch::start());  // before any other thread
-  const std::filesystem::path parent =
-      args.dir.empty() ? std::filesystem::current_path() : std::filesystem::absolute(args.dir);
-  TROUPE_TRY(folder, io::scratch_folder::make(parent, "troupe-swap-"));
-  auto plan = args.plan;
-  plan.dir = folder.path();
-  plan.stop = &interrupt->asked();
-  plan.recompute = !args.keeps_activations;
-  plan.host_bytes = args.host_mib << 20;
-  if (!args.way_names.empty()) plan.ways.clear();
-  for (int w = 0; w < ways; ++w)
-    for (const auto& name : args.way_names)
-      if (name == to_string(static_cast<way>(w))) plan.ways.push_back(static_cast<way>(w));
+status run_grid(const arguments& args, swap_plan plan, const std::vector<int64_t>& tokens) {
   nlohmann::ordered_json all{{"bench", "swap"}, {"rows", nlohmann::json::array()}};
-  for (const auto& model : args.models)
-    for (const auto& tokens : args.tokens) {
-      TROUPE_TRY(number, number_of(tokens));
+  std::vector<swap_measurement> rows;
+  for (const auto& model : models_of(args, plan))
+    for (const auto number : tokens) {
       plan.model = model;
       plan.tokens = number;
       TROUPE_TRY(measured, measure_swap(plan));
@@ -73,8 +138,41 @@ result<int> bench(const arguments& args) {
         all["rows"].push_back(json(measured));
       else
         TROUPE_CHECK(print(text(measured) + "\n"));
+      rows.push_back(std::move(measured));
     }
-  if (args.json) TROUPE_CHECK(print(all.dump() + "\n"));
+  const auto aims = aims_of(rows);
+  if (!args.json) return print(text(aims));
+  all["aims"] = json(aims);
+  return print(all.dump() + "\n");
+}
+
+/// Budget by budget, of one model and number of tokens.
+status run_largest(const arguments& args, swap_plan plan, const std::vector<int64_t>& tokens) {
+  const auto models = models_of(args, plan);
+  if (args.host_mib.empty() || models.size() != 1 || tokens.size() != 1)
+    return error{errc::usage,
+                 "--largest is of one model and one number of tokens, and of the "
+                 "budgets that --host-mib gives"};
+  plan.model = models.front();
+  plan.tokens = tokens.front();
+  std::vector<largest_row> rows;
+  for (const auto& budget : args.host_mib) {
+    TROUPE_TRY(mib, number_of("--host-mib", budget, most_host_mib));
+    plan.host_bytes = static_cast<uint64_t>(mib) << 20;
+    TROUPE_TRY(row, measure_largest(plan));
+    rows.push_back(row);
+  }
+  return print(args.json ? json(rows, plan).dump() + "\n" : text(rows, plan));
+}
+
+result<int> bench(const arguments& args) {
+  TROUPE_TRY(interrupt, interrupt_watch::start());  // before any other thread
+  const std::filesystem::path parent =
+      args.dir.empty() ? std::filesystem::current_path() : std::filesystem::absolute(args.dir);
+  TROUPE_TRY(tokens, tokens_of(args));
+  TROUPE_TRY(folder, io::scratch_folder::make(parent, "troupe-swap-"));
+  TROUPE_TRY(plan, base_of(args, folder.path(), interrupt->asked()));
+  TROUPE_CHECK(args.largest ? run_largest(args, plan, tokens) : run_grid(args, plan, tokens));
   return 0;
 }
 
@@ -82,6 +180,24 @@ result<int> check_model(const arguments& args) {
   TROUPE_TRY(told, model_check(args.table, args.json));
   TROUPE_CHECK(print(told));
   return 0;
+}
+
+void add_what(command* verb, arguments& args) {
+  verb->add_option("--model", args.models, "Of `troupe bench train`; without it tiny")
+      ->delimiter(',')
+      ->one_of(train_models());
+  verb->add_option("--config", args.config,
+                   "In place of --model: the model, type, recomputation, clipping and memory of "
+                   "this job");
+  verb->add_option("--tokens", args.tokens, "Tokens of a step, one sequence")->delimiter(',');
+  verb->add_option("--dtype", args.plan.dtype, "f32 or bf16")->one_of({"f32", "bf16"});
+  verb->add_option("--layers", args.plan.layers, "So many layers of the model")
+      ->within(int64_t{0}, int64_t{1} << 20);
+  verb->add_option("--clip", args.plan.clip_norm, "train.clip_norm; 0: none")->within(0.0, 1e30);
+  verb->add_option("--host-mib", args.host_mib,
+                   "Memory of the stage, MiB; without it the least that it can be trained with")
+      ->delimiter(',');
+  verb->add_flag("--keep-activations", args.keeps_activations, "Nothing is computed again");
 }
 
 }  // namespace
@@ -94,28 +210,22 @@ void add_bench_swap(shell& sh, command* bench) {
       "Every way makes the same steps in turn, and must come to the same losses and state.\n"
       "Examples:\n"
       "  troupe bench swap --model gpt2-124m --tokens 128 --dir /nvme\n"
+      "  troupe bench swap --model tiny --tokens 128 --largest --host-mib 64,128 --dir /nvme\n"
       "  troupe bench swap --model-check runs.csv");
   auto args = std::make_shared<arguments>();
-  verb->add_option("--model", args->models, "Of `troupe bench train`")
-      ->delimiter(',')
-      ->one_of(train_models());
-  verb->add_option("--tokens", args->tokens, "Tokens of a step, one sequence")->delimiter(',');
-  verb->add_option("--dtype", args->plan.dtype, "f32 or bf16")->one_of({"f32", "bf16"});
-  verb->add_option("--layers", args->plan.layers, "So many layers of the model")
-      ->within(int64_t{0}, int64_t{1} << 20);
-  verb->add_option("--clip", args->plan.clip_norm, "train.clip_norm; 0: none")->within(0.0, 1e30);
-  verb->add_option("--host-mib", args->host_mib,
-                   "Memory of the stage, MiB; without it the least that it can be trained with");
+  add_what(verb, *args);
   verb->add_option("--ways", args->way_names, "Only these, e.g. ours,sync")
       ->delimiter(',')
       ->one_of(all_ways());
+  verb->add_flag("--checkpoints", args->checkpoints, "With the way that saves each step, too");
+  verb->add_flag("--largest", args->largest,
+                 "In place of that: the most parameters that finish two steps, by budget");
   verb->add_option("--rounds", args->plan.rounds, "Interleaved rounds")
       ->within(1, 1000)
       ->capture_default_str();
   verb->add_option("--steps", args->plan.steps, "Steps of each way in a round")
       ->within(1, 1000)
       ->capture_default_str();
-  verb->add_flag("--keep-activations", args->keeps_activations, "Nothing is computed again");
   verb->add_option("--dir", args->dir,
                    "On the drive: a temporary folder is made there, and removed; without it the "
                    "working folder");

@@ -34,9 +34,8 @@ struct swap_io::call {
   bool left = false;   ///< its caller waits no more
   std::condition_variable told;
 
-  bool all_started() const {
-    return (at == what.size() && !names && synced == file_id::none) || !outcome;
-  }
+  bool moves() const { return !names && synced == file_id::none; }
+  bool all_started() const { return (at == what.size() && moves()) || !outcome; }
 };
 
 result<std::unique_ptr<swap_io>> swap_io::make(swap_io_options options) {
@@ -190,10 +189,18 @@ bool swap_io::await_calls() {
 
 /// Of each call a piece in turn, as many as the disk takes (SWI-4).
 void swap_io::start_pieces() {
-  while (!in_turn_.empty() && disk_->under_way() < options_.depth) {
+  change_turns();
+  size_t passed = 0;  // in a row, whose turn it is not
+  while (passed < in_turn_.size() && disk_->under_way() < options_.depth) {
     const auto id = in_turn_.front();
     in_turn_.pop_front();
     const auto c = calls_.at(id);
+    if (!has_turn(*c, id)) {
+      in_turn_.push_back(id);
+      ++passed;
+      continue;
+    }
+    passed = 0;
     if (c->names)
       change_names(*c);
     else if (c->synced != file_id::none)
@@ -205,6 +212,28 @@ void swap_io::start_pieces() {
     else
       finish_if_over(id);
   }
+}
+
+/// SWI-5: where the turn's calls have moved, and some of the other kind wait.
+void swap_io::change_turns() {
+  if (options_.mixes || pieces_ > 0 || any_waits(turn_, turn_until_)) return;
+  const auto other = turn_ == disk_op::read ? disk_op::write : disk_op::read;
+  if (any_waits(other, last_call_)) turn_ = other;
+  turn_until_ = last_call_;
+}
+
+/// Whether there are pieces of the kind to be started, of calls up to that one.
+bool swap_io::any_waits(disk_op op, uint64_t until) const {
+  return std::any_of(in_turn_.begin(), in_turn_.end(), [&](uint64_t id) {
+    const auto& c = *calls_.at(id);
+    return id <= until && c.moves() && c.op == op;
+  });
+}
+
+bool swap_io::has_turn(const call& c, uint64_t id) const {
+  if (options_.mixes || !c.moves()) return true;
+  const auto other = turn_ == disk_op::read ? disk_op::write : disk_op::read;
+  return c.op == turn_ && (id <= turn_until_ || !any_waits(other, last_call_));
 }
 
 /// Unless nobody waits for it any more.
@@ -235,6 +264,7 @@ void swap_io::start_piece(call& c, uint64_t id) {
     return;
   }
   ++c.under_way;
+  ++pieces_;
   c.offset += bytes;
   if (c.offset < r.memory.size()) return;
   ++c.at;
@@ -244,6 +274,7 @@ void swap_io::start_piece(call& c, uint64_t id) {
 void swap_io::answer(completion done) {
   auto& c = *calls_.at(done.tag);
   --c.under_way;
+  if (done.op != disk_op::fdatasync) --pieces_;
   if (!done.outcome && c.outcome) c.outcome = done.outcome;
   if (done.outcome && done.op != disk_op::fdatasync) {
     std::lock_guard lock(mutex_);

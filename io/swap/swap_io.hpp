@@ -14,6 +14,8 @@
 //   SWI-3  After a failed write a file is dead: all that is asked of it fails with that error
 //          (DK-3).
 //   SWI-4  At most `depth` pieces are with the disk.
+//   SWI-5  Without `mixes` the disk has never pieces to read and to write at once; a turn is of the
+//          calls that were there when it began, so neither kind waits for ever.
 #pragma once
 
 #include <chrono>
@@ -39,6 +41,9 @@ struct swap_io_options {
   size_t piece_bytes = size_t{1} << 20;  ///< of one operation of the disk; a multiple of disk_block
   size_t depth = 32;                     ///< operations with the kernel at once
   std::chrono::milliseconds patience{600'000};  ///< for one call
+  /// Reads and writes are with the disk at once; false: they take turns (to measure what that is
+  /// worth).
+  bool mixes = true;
   /// Makes the disk, on the thread that owns it; empty: the machine's.
   std::function<result<std::unique_ptr<disk>>(size_t depth)> open_disk = {};
 };
@@ -102,6 +107,9 @@ class swap_io {
   status move(disk_op op, std::span<const range> what, const std::shared_ptr<void>& owner);
   status submit(const call_ptr& c);
   void start_pieces();
+  void change_turns();
+  bool has_turn(const call& c, uint64_t id) const;
+  bool any_waits(disk_op op, uint64_t until) const;
   void tell_under_way();
   void change_names(call& c);
   void start_sync(call& c, uint64_t id);
@@ -121,6 +129,9 @@ class swap_io {
   std::unordered_map<uint64_t, call_ptr> calls_;  ///< not answered
   std::deque<uint64_t> in_turn_;                  ///< of them, those with pieces not started
   uint64_t last_call_ = 0;
+  uint64_t pieces_ = 0;           ///< with the disk
+  disk_op turn_ = disk_op::read;  ///< without `mixes`: what is started,
+  uint64_t turn_until_ = 0;       ///< of calls up to this one
   std::thread thread_;
 };
 

@@ -8,11 +8,13 @@
 #include <cerrno>
 #include <cstring>
 #include <future>
+#include <map>
 #include <memory>
 #include <thread>
 #include <vector>
 
 #include "io/disk/faulty_disk.hpp"
+#include "io/disk/thread_disk.hpp"
 #include "io/swap/chunk_shard.hpp"
 #include "tests/io/scratch.hpp"
 
@@ -54,6 +56,40 @@ std::unique_ptr<swap_io> swap_over(faulty_options how, size_t depth = 4) {
   REQUIRE(out);
   return std::move(*out);
 }
+
+/// The real disk, which notes whether it ever had reads and writes at once.
+class watched_disk final : public thread_disk {
+ public:
+  watched_disk(size_t depth, bool& mixed) : thread_disk(with_depth(depth), ""), mixed_(mixed) {}
+
+ protected:
+  void raw_submit(const raw_request& request) override {
+    under_way_[request.id] = request.op;
+    bool reads = false, writes = false;
+    for (const auto& [id, op] : under_way_) {
+      reads = reads || op == disk_op::read;
+      writes = writes || op == disk_op::write;
+    }
+    mixed_ = mixed_ || (reads && writes);
+    thread_disk::raw_submit(request);
+  }
+  bool raw_reap(bool block, nanoseconds until, std::vector<raw_answer>& answers) override {
+    const auto first = answers.size();
+    const bool woken = thread_disk::raw_reap(block, until, answers);
+    for (size_t i = first; i < answers.size(); ++i) under_way_.erase(answers[i].id);
+    return woken;
+  }
+
+ private:
+  static disk_options with_depth(size_t depth) {
+    disk_options out;
+    out.depth = depth;
+    return out;
+  }
+
+  std::map<uint64_t, disk_op> under_way_;
+  bool& mixed_;
+};
 
 }  // namespace
 
@@ -206,6 +242,42 @@ TEST_CASE("SWI-1: every byte comes back, whatever the disk's order and however l
     CHECK(swap->facts().written_bytes == 24 * disk_block);
     CHECK(swap->facts().read_bytes == 32 * disk_block);
   }
+}
+
+TEST_CASE("SWI-5: where they take turns the disk has never reads and writes at once, and all end") {
+  scratch dir;
+  bool mixed = false;
+  swap_io_options o;
+  o.mixes = false;
+  o.piece_bytes = 16 * disk_block;
+  o.open_disk = [&](size_t depth) -> result<std::unique_ptr<disk>> {
+    return std::unique_ptr<disk>(std::make_unique<watched_disk>(depth, mixed));
+  };
+  {
+    auto made = swap_io::make(std::move(o));
+    REQUIRE(made);
+    auto& swap = **made;
+    constexpr size_t threads = 4, bytes = size_t{1} << 20;
+    std::atomic<int> sound{0};
+    std::vector<std::thread> all;
+    for (size_t t = 0; t < threads; ++t) {
+      const auto file = swap.create(dir / ("f" + std::to_string(t)), bytes);
+      REQUIRE(file);
+      all.emplace_back([&swap, &sound, t, file = *file] {
+        const swap_block out(bytes), in(bytes);
+        for (unsigned round = 0; round < 8; ++round) {
+          out.fill(static_cast<unsigned>(t) * 100 + round);
+          const range to{file, 0, out.bytes()}, from{file, 0, in.bytes()};
+          if (swap.write({&to, 1}, out.memory) && swap.read({&from, 1}, in.memory) &&
+              same_bytes(in, out))
+            ++sound;
+        }
+      });
+    }
+    for (auto& t : all) t.join();
+    CHECK(sound == threads * 8);
+  }
+  CHECK_FALSE(mixed);
 }
 
 TEST_CASE("several threads' calls go on beside each other, on the real disk") {
