@@ -23,6 +23,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr int first_step = 7;  ///< after which a fault may come
+constexpr int drill_step = 80;  ///< in which a drill may come: it does not wait for a spare
 constexpr int all_steps = 120;  ///< enough for a spare to join before the last
 
 struct arguments {
@@ -65,6 +66,15 @@ std::string shown(const spread& s) {
   return fmt::format("{:.2f} ({:.2f}-{:.2f})", s.median, s.least, s.most);
 }
 
+/// Why a way has nothing to show against a fault; empty: it has.
+std::string_view left_out(const fault& f, const way& w) {
+  if (f.signal == SIGSTOP && !w.by.hears_silence)
+    return "it waits half an hour for a process that stands still";
+  if (f.drill.empty()) return {};
+  if (!w.by.has_drills) return "it has no drills";
+  return w.ends ? "nothing ends the job before timeouts.step_s" : std::string_view();
+}
+
 std::string text(const std::vector<cell>& cells, const arguments& args) {
   std::string out = fmt::format("{:<6} {:<12} {:>18} {:>18} {:>6} {:>20} {:>15} {:>6}\n", "fault",
                                 "way", "noticed s", "named s", "right", "back s", "steps again",
@@ -79,6 +89,12 @@ std::string text(const std::vector<cell>& cells, const arguments& args) {
                        fmt::format("{:.0f} ({:.0f}-{:.0f})", again.median, again.least, again.most),
                        fmt::format("{}/{}", c.count(&outcome::same_bits), c.rounds.size()));
   }
+  out += '\n';
+  for (const auto& f : faults)
+    for (const auto& w : args.known)
+      if (const auto why = left_out(f, w);
+          wanted(args.faults, f.id) && wanted(args.ways, w.id) && !why.empty())
+        out += fmt::format("{} {} is left out: {}\n", f.id, w.id, why);
   out += "\nmedian (least-most); back: the first step that had not been made before; bits: rounds "
          "whose losses equal\nthose of an undisturbed run\n";
   for (const auto& f : faults)
@@ -107,8 +123,7 @@ std::vector<cell> cells_of(const arguments& args) {
   std::vector<cell> out;
   for (const auto& f : faults)
     for (const auto& w : args.known)
-      if (wanted(args.faults, f.id) && wanted(args.ways, w.id) &&
-          (w.by.hears_silence || f.signal != SIGSTOP))
+      if (wanted(args.faults, f.id) && wanted(args.ways, w.id) && left_out(f, w).empty())
         out.push_back({&f, w, {}});
   return out;
 }
@@ -130,8 +145,9 @@ result<std::vector<cell>> measure(const arguments& args, const bench_job& job) {
     truth = std::move(made);
   }
   for (int round = 0; round < args.rounds; ++round) {
-    const int step = first_step + round % (args.every_steps + 1);
     for (auto& c : cells) {
+      const int step =
+          (c.what->drill.empty() ? first_step : drill_step) + round % (args.every_steps + 1);
       TROUPE_TRY(found, disturb(job, c.by, *c.what, step, truths[c.by.by.id]));
       c.rounds.push_back(found);
       say(fmt::format("round {} of {}: {} after step {}, {}: back after {:.2f} s, {} steps again",

@@ -29,16 +29,23 @@ constexpr double read_s = 1e-3;    ///< for what is there already
 constexpr double look_up_s = 0.2;  ///< between two looks at whether a person interrupts
 constexpr size_t last_lines = 5;   ///< of a job that does not get to its end, are told
 constexpr std::string_view output = "run";
+constexpr std::string_view acts = "drill 1 acts in step";
+constexpr std::string_view stuck = ": stuck_";  ///< a finding: "stuck_device rank 1 (node1): ..."
 
 /// One launch, and what it has said.
 class launch {
  public:
   static result<launch> start(const bench_job& job, const trainer& by,
-                              const std::vector<std::string>& sets) {
+                              const std::vector<std::string>& sets, const fault* what = nullptr,
+                              int step = 0) {
     std::vector<std::string> words{"/bin/sh", "-c", "exec \"$0\" \"$@\" 2>&1"};
     const auto command = by.command(job);
     words.insert(words.end(), command.begin(), command.end());
     for (const auto& s : sets) words.insert(words.end(), {"--set", s});
+    if (what != nullptr && !what->drill.empty())
+      words.insert(words.end(), {"--allow-injection", "--set",
+                                 fmt::format("inject=[{{who=\"rank 1\",what=\"{}\",from_step={}}}]",
+                                             what->drill, step)});
     TROUPE_TRY(child, child_process::start(words));
     return launch(std::move(child), job.stop);
   }
@@ -125,7 +132,8 @@ pid_t child_with(pid_t launcher, const std::vector<std::string>& wanted) {
 /// A job that is disturbed, from the outside.
 class watcher {
  public:
-  watcher(const trainer& by, const losses& truth) : by_(by), truth_(truth) {}
+  watcher(const trainer& by, const fault& what, const losses& truth)
+      : by_(by), is_drill_(!what.drill.empty()), truth_(truth) {}
 
   void begin() {
     fault_ = clock::now();
@@ -137,11 +145,13 @@ class watcher {
     if (const auto s = step_of(line)) return hear_step(*s, second_launch || s->epoch > 1);
     if (line.starts_with('{') || !disturbed_) return;
     if (found_.noticed_s == 0) found_.noticed_s = seconds_since(fault_);
-    const auto at = line.find(by_.names);
-    if (found_.named_s > 0 || at == line.npos) return;
+    if (found_.named_s > 0 || (is_drill_ && line.find(stuck) == line.npos)) return;
+    const std::string_view names = is_drill_ ? " (" : std::string_view(by_.names);
+    const auto at = line.find(names);
+    if (at == line.npos) return;
     found_.named_s = seconds_since(fault_);
-    const auto from = at + by_.names.size();
-    found_.right = line.substr(from, line.find_first_of(" :,", from) - from) == by_.victim_name;
+    const auto from = at + names.size();
+    found_.right = line.substr(from, line.find_first_of(" :,)", from) - from) == by_.victim_name;
   }
 
   int newest() const { return newest_; }
@@ -164,6 +174,7 @@ class watcher {
   }
 
   const trainer& by_;
+  bool is_drill_;
   const losses& truth_;
   clock::time_point fault_;
   bool disturbed_ = false, same_ = true;
@@ -179,6 +190,35 @@ status hear_all(launch& run, watcher& seen, bool second_launch) {
   }
 }
 
+/// Until `step` is made, or a drill acts in it, and all that the way needs is there.
+status hear_until_there(launch& run, watcher& seen, const way& how, const fault& what, int step) {
+  auto missing = how.there;
+  bool is_time = false;
+  while (!is_time || !missing.empty()) {
+    TROUPE_TRY(next, run.hear());
+    if (!next)
+      return error{errc::unavailable, "the job ends before the fault: " + run.last_words()};
+    std::erase_if(missing, [&](const auto& words) { return next->find(words) != next->npos; });
+    seen.hear(*next, false);
+    is_time = what.drill.empty() ? seen.newest() >= step : next->find(acts) != next->npos;
+    if (is_time && !what.drill.empty() && !missing.empty())
+      return error{errc::unavailable,
+                   fmt::format("the drill acts before \"{}\" is said: the machine "
+                               "is too busy for the way {}",
+                               missing.front(), how.id)};
+  }
+  return {};
+}
+
+/// BRC-2.
+status signal_to(launch& run, watcher& seen, const way& how, const fault& what) {
+  while (const auto said = run.said_already()) seen.hear(*said, false);
+  const pid_t victim = child_with(run.pid(), how.by.victim);
+  if (victim == 0 || ::kill(victim, what.signal) != 0)
+    return error{errc::not_found, fmt::format("no process of {} to disturb", how.by.victim_name)};
+  return {};
+}
+
 status afresh(const bench_job& job) {
   return io::remove_from_scratch(job.folder, std::string(output));
 }
@@ -186,17 +226,17 @@ status afresh(const bench_job& job) {
 }  // namespace
 
 trainer own_trainer() {
-  return {"troupe", [](const bench_job& job) {
-            std::error_code unreadable;
-            const auto own = fs::read_symlink("/proc/self/exe", unreadable);
-            std::vector<std::string> out{(own.parent_path() / "troupe").string(), "up",
-                                         (job.folder / "job.toml").string()};
-            for (const auto& s : job.sets) out.insert(out.end(), {"--set", s});
-            return out;
-          },
-          {"--name", "node1"},
-          "node ",
-          "node1"};
+  const auto command = [](const bench_job& job) {
+    std::error_code unreadable;
+    const auto own = fs::read_symlink("/proc/self/exe", unreadable);
+    std::vector<std::string> out{(own.parent_path() / "troupe").string(), "up",
+                                 (job.folder / "job.toml").string()};
+    for (const auto& s : job.sets) out.insert(out.end(), {"--set", s});
+    return out;
+  };
+  trainer out{"troupe", command, {"--name", "node1"}, "node ", "node1"};
+  out.has_drills = true;
+  return out;
 }
 
 std::vector<way> own_ways() {
@@ -255,20 +295,10 @@ result<losses> train_undisturbed(const bench_job& job, const trainer& by) {
 result<outcome> disturb(const bench_job& job, const way& how, const fault& what, int step,
                         const losses& truth) {
   TROUPE_CHECK(afresh(job));
-  watcher seen(how.by, truth);
-  TROUPE_TRY(first, launch::start(job, how.by, how.sets));
-  auto missing = how.there;
-  while (seen.newest() < step || !missing.empty()) {
-    TROUPE_TRY(next, first.hear());
-    if (!next)
-      return error{errc::unavailable, "the job ends before the fault: " + first.last_words()};
-    std::erase_if(missing, [&](const auto& words) { return next->find(words) != next->npos; });
-    seen.hear(*next, false);
-  }
-  while (const auto said = first.said_already()) seen.hear(*said, false);  // BRC-2
-  const pid_t victim = child_with(first.pid(), how.by.victim);
-  if (victim == 0 || ::kill(victim, what.signal) != 0)
-    return error{errc::not_found, fmt::format("no process of {} to disturb", how.by.victim_name)};
+  watcher seen(how.by, what, truth);
+  TROUPE_TRY(first, launch::start(job, how.by, how.sets, &what, step));
+  TROUPE_CHECK(hear_until_there(first, seen, how, what, step));
+  if (what.drill.empty()) TROUPE_CHECK(signal_to(first, seen, how, what));
   seen.begin();
   TROUPE_CHECK(hear_all(first, seen, false));
   std::string words = first.last_words();

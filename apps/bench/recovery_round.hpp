@@ -6,6 +6,8 @@
 //   BRC-2  It is back with the first step that it had not made before; a step that is made again
 //     is none. Lines that the fault found in a pipe are of before it.
 //   BRC-3  Losses are compared as doubles, each of them, with those of a run that nobody disturbed.
+//   BRC-4  A drill's fault begins with the line that says that it acts. Who is named after it is
+//     who the first finding of what stands still is about.
 #pragma once
 
 #include <atomic>
@@ -24,11 +26,15 @@ namespace troupe::apps::recovery_bench {
 /// What is done to a node.
 struct fault {
   std::string_view id, about;
-  int signal = 0;
+  int signal = 0;               ///< to its process; else
+  std::string_view drill = {};  ///< what the job does to rank 1 of its own accord ([[inject]])
 };
 inline constexpr fault faults[]{
     {"kill", "its process is killed (SIGKILL)", SIGKILL},
-    {"stop", "its process stands still for ever (SIGSTOP)", SIGSTOP}};
+    {"stop", "its process stands still for ever (SIGSTOP)", SIGSTOP},
+    {.id = "hang",
+     .about = "an operation of its rank never ends, though its process lives (a drill)",
+     .drill = "hang"}};
 
 /// What all rounds train: where, and with which further settings.
 struct bench_job {
@@ -48,6 +54,7 @@ struct trainer {
   std::string victim_name;
   bool hears_silence = true;  ///< notices within minutes a process that stands still
   std::function<status()> is_here = [] { return status(); };  ///< else it is left out
+  bool has_drills = false;  ///< knows [[inject]] and --allow-injection
 };
 /// `troupe up`.
 trainer own_trainer();
@@ -81,7 +88,7 @@ struct outcome {
 };
 
 /// Trains it with a fault to the trainer's victim once `step` is made and all that the way needs is
-/// there. Errors: as above, and timeout.
+/// there; a drill acts in `step`, by which that must be there. Errors: as above, and timeout.
 result<outcome> disturb(const bench_job& job, const way& how, const fault& what, int step,
                         const losses& truth);
 

@@ -46,6 +46,27 @@ TEST_CASE("bench recovery: a killed node is named, steps are made again, no bit 
   CHECK(fs::is_empty(dir / "here"));
 }
 
+TEST_CASE("bench recovery: whose operation never ends is named though its process lives") {
+  scratch dir;
+  fs::create_directory(dir / "here");
+  const std::string words = "--rounds 1 --fault hang --set recovery.stuck_after_s=1 ";
+  const auto done = bench(dir, words + "--ways restart --json");
+  REQUIRE_MESSAGE(done.code == 0, done.talk);
+  const auto j = nlohmann::json::parse(done.out);
+  REQUIRE(j["rows"].size() == 1);
+  const auto& row = j["rows"][0];
+  CHECK(row["fault"] == "hang");
+  CHECK(row["right"] == 1);
+  CHECK(row["same_bits"] == 1);
+  CHECK(row["noticed_s"]["median"] > 0);
+  CHECK(row["named_s"]["median"] > 0);
+  CHECK(row["named_s"]["median"] <= row["back_s"]["median"]);
+  const auto none = bench(dir, words + "--ways again");  // it would end with timeouts.step_s
+  REQUIRE_MESSAGE(none.code == 0, none.talk);
+  CHECK(none.out.find("hang again is left out") != std::string::npos);
+  CHECK(fs::is_empty(dir / "here"));
+}
+
 TEST_CASE("bench recovery: a job that cannot train is told in its own words, and nothing is left") {
   scratch dir;
   fs::create_directory(dir / "here");
