@@ -88,7 +88,10 @@ class job_shelf {
   }
   /// What came of a commit; whether it goes well where it has not come yet.
   bool outcome(const std::string& folder, bool well) {
-    while (!outcomes_.contains(folder)) work(well);
+    while (!outcomes_.contains(folder)) {
+      REQUIRE_MESSAGE(!orders_.empty(), "committed more than once: " << folder);  // else no end
+      work(well);
+    }
     return outcomes_.extract(folder).mapped();
   }
   /// The job goes back to it: younger ones are set aside.
