@@ -35,7 +35,8 @@ void not_elected(coordinator_pointer self, const error& why) {
         fbs::NoticeLevel::warning);
   const auto patience_ns =
       st.record.plan.job.recovery.head_takeover_s * 1000 * ns_per_ms;
-  const bool begins_the_job = st.elected == 0 && !st.record.memory;
+  const bool goes_on = st.record.memory && st.record.memory->lost;
+  const bool begins_the_job = st.elected == 0 && !goes_on;
   const auto since_ns = st.elected > 0 ? st.elected_ns : st.first_asked_ns.value_or(0);
   if (!begins_the_job && now_ns(*self) - since_ns > patience_ns) fall(self, why);
 }

@@ -19,6 +19,9 @@ namespace troupe::train {
 status rank_engine::open_swap(gpu::stage_model& model) {
   const auto& opened = options_.swap;
   if (opened.places.empty()) return error{errc::bug, "nobody has opened swap folders for the rank"};
+  if (options_.optimizer.kind == gpu::optimizer_step_args::rule::lamb &&
+      options_.optimizer.norm_elements != options_.shape.where.group_elements)  // OP-4
+    return error{errc::bug, "LAMB's norms are of other parts than the groups of a swap file"};
   gpu::swap_options o;
   for (const auto& place : opened.places) {
     o.places.push_back({place.files, place.links});
@@ -120,8 +123,6 @@ bool rank_engine::links_into(const std::filesystem::path& partial) const {
 void rank_engine::save_by_links(uint64_t step, const std::filesystem::path& partial, bool last,
                                 gpu::state_saver::completion done) {
   auto both = std::make_shared<joint_vote>(std::move(done));
-  saver_->save_resident(step, partial, compute_->record(),
-                        [both](const joint_vote::vote& own) { both->take(own, std::nullopt); });
   gpu::keep_order order;
   order.partial = partial;
   order.head = saver_->head_of(step);
@@ -131,6 +132,9 @@ void rank_engine::save_by_links(uint64_t step, const std::filesystem::path& part
     if (!chunks && chunks.error().is(gpu::links_refused)) links_ = false;  // the next is copied
     both->take(std::nullopt, chunks);
   });
+  // Behind: links wait for nobody, and would wait for what is copied.
+  saver_->save_resident(step, partial, compute_->record(),
+                        [both](const joint_vote::vote& own) { both->take(own, std::nullopt); });
 }
 
 /// Shards of chunks as this rank would have written them; the weights are made of them (publish).

@@ -18,6 +18,7 @@
 #include "actors/train/stream_hash.hpp"
 #include "gpu/back_end.hpp"
 #include "gpu/collective/communicator.hpp"
+#include "gpu/swap/chunk_places.hpp"
 #include "io/base/text.hpp"
 #include "io/disk/file_system.hpp"
 #include "io/folder/owned.hpp"
@@ -131,20 +132,33 @@ void settle_host_bytes(config::job& job, uint64_t memory_bytes) {
 
 namespace {
 
-/// What swap files may take of the drives: checkpoints need the rest. Of each as much as of the one
-/// with the least room, since chunks are shared out evenly.
+/// What swap files may take of the drive: checkpoints need the rest. Of several drives each has its
+/// chunks, some of them large, and takes no more: all of it, where two versions of everything fit
+/// each of them, else nothing beyond the first version.
 uint64_t room_for_versions(const config::job& job, const engine_options& options) {
   uint64_t state = 0;
   for (const auto& chunk : gpu::stage_chunks(options.model, options.shape))
     state += static_cast<uint64_t>(chunk.count) * io::state_parts * sizeof(float);
+  auto shape = options.shape;
+  shape.where = gpu::least_residency(options.model, options.shape, steps_of(options));
+  shape.where.speculates = true;
+  const auto places = gpu::bytes_of_places(options.model, shape, options.swap_dirs.size());
   std::vector<folder_need> folders;
-  for (const auto& dir : options.swap_dirs) folders.push_back({dir, 0});
-  const auto rooms = swap_rooms_of(folders, checkpoints_beside(job, state, state), job.job.name);
+  uint64_t linked = 0;
+  for (size_t i = 0; i < places.size(); ++i) {
+    folders.push_back({options.swap_dirs[i], places[i].files});
+    if (on_one_drive(options.swap_dirs[i], job.checkpoint.dir)) linked += places[i].state;
+  }
+  const auto beside = checkpoints_beside(job, state, places.size() > 1 ? linked : state);
+  const auto rooms = swap_rooms_of(folders, beside, job.job.name);
   if (!rooms) return 0;
-  auto least = std::numeric_limits<uint64_t>::max();
-  for (const auto& room : *rooms)
-    least = std::min(least, room.free_bytes - std::min(room.free_bytes, room.checkpoint_bytes));
-  return least * rooms->size();
+  if (rooms->size() > 1) {
+    const bool fit =
+        std::all_of(rooms->begin(), rooms->end(), [](const auto& r) { return r.fits(); });
+    return fit ? std::numeric_limits<uint64_t>::max() : 0;
+  }
+  const auto& room = rooms->front();
+  return room.free_bytes - std::min(room.free_bytes, room.checkpoint_bytes);
 }
 
 }  // namespace

@@ -138,7 +138,9 @@ std::string node_of_rank(std::string_view line) {
 /// A job that is disturbed, from the outside.
 class watcher {
  public:
-  watcher(const trainer& by, const losses& truth) : by_(by), truth_(truth) {}
+  /// `findings_name`: so may a finding that names a rank, as where no process ends.
+  watcher(const trainer& by, const losses& truth, bool findings_name)
+      : by_(by), truth_(truth), findings_name_(findings_name) {}
 
   void begin() {
     fault_ = clock::now();
@@ -169,7 +171,7 @@ class watcher {
  private:
   std::string named_in(const std::string& line) const {
     const auto at = line.find(by_.names);
-    if (at == line.npos) return node_of_rank(line);
+    if (at == line.npos) return findings_name_ ? node_of_rank(line) : "";
     const auto from = at + by_.names.size();
     return line.substr(from, line.find_first_of(" :,", from) - from);
   }
@@ -184,6 +186,7 @@ class watcher {
 
   const trainer& by_;
   const losses& truth_;
+  bool findings_name_;
   clock::time_point fault_;
   bool disturbed_ = false, same_ = true;
   int newest_ = 0;
@@ -202,13 +205,17 @@ status afresh(const bench_job& job) {
   return io::remove_from_scratch(job.folder, std::string(output));
 }
 
-/// The job's first lines, until `step` is made and all that the way needs is there.
-status hear_begin(launch& run, watcher& seen, const way& how, int step) {
+/// The job's first lines, until `step` is made and all that the way needs is there; before a drill
+/// that would act by itself.
+status hear_begin(launch& run, watcher& seen, const way& how, int step, std::string_view drill) {
   auto missing = how.there;
   while (seen.newest() < step || !missing.empty()) {
     TROUPE_TRY(next, run.hear());
     if (!next)
       return error{errc::unavailable, "the job ends before the fault: " + run.last_words()};
+    if (!drill.empty() && next->find(drill) != next->npos)
+      return error{errc::unavailable,
+                   fmt::format("the drill acts before `{}` is said", fmt::join(missing, "`, `"))};
     std::erase_if(missing, [&](const auto& words) { return next->find(words) != next->npos; });
     seen.hear(*next, false);
   }
@@ -326,10 +333,13 @@ result<outcome> disturb(const bench_job& job, const way& how, const fault& what,
                         const losses& truth) {
   TROUPE_CHECK(afresh(job));
   const bool drills = !what.drill.empty();
+  if (drills && step + steps_to_drill >= job.steps)
+    return error{errc::usage,
+                 fmt::format("a drill after step {} of {} is too late", step, job.steps)};
   TROUPE_CHECK(write_job_with(job, what.drill, step + steps_to_drill));
-  watcher seen(how.by, truth);
+  watcher seen(how.by, truth, drills);
   TROUPE_TRY(first, launch::start(job, how.by, how.sets, drills));
-  TROUPE_CHECK(hear_begin(first, seen, how, step));
+  TROUPE_CHECK(hear_begin(first, seen, how, step, what.begins));
   if (drills) {
     TROUPE_CHECK(hear_drill(first, seen, what.begins));
   } else {

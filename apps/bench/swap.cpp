@@ -79,6 +79,9 @@ status take_job(const arguments& args, swap_plan& plan) {
         fmt::format("{} has {} ranks, and this measures one", args.config, planned.ranks.size()),
         "parallel.data = 1 and parallel.pipeline = 1"};
   auto& job = planned.job;
+  if (job.train.optimizer != config::optimizer_kind::adamw)
+    return error{errc::usage, "this measures AdamW, and the job has another optimizer",
+                 "train.optimizer = \"adamw\""};
   plan.model = job.job.name;
   plan.of_job = planned.model;
   plan.dtype = job.model.dtype == config::compute_dtype::bf16 ? "bf16" : "f32";

@@ -23,7 +23,7 @@ class phased_trainer final : public trainer {
  public:
   explicit phased_trainer(train::engine_options options) : trainer(std::move(options)) {}
 
-  status open(const swap_plan& plan) {
+  status open() {
     TROUPE_TRY(device, gpu::open_device(options_.device, options_.threads));
     device_ = std::move(device);
     TROUPE_TRY(model, gpu::stage_model::make(*device_, options_.model, options_.shape));
@@ -38,7 +38,7 @@ class phased_trainer final : public trainer {
     TROUPE_CHECK(gpu::initialize(store(), options_.model, options_.seed));
     TROUPE_TRY(rule, gpu::optimizer::make(store(), options_.optimizer));
     rule_ = std::move(rule);
-    TROUPE_CHECK(make_files(plan.dir / "gradients"));
+    TROUPE_CHECK(make_files(options_.swap.places.front().files / "gradients"));
     for (auto [into, name] : {std::pair(&compute_, "compute"), std::pair(&out_, "gradients-out"),
                               std::pair(&in_, "gradients-in")}) {
       TROUPE_TRY(made, device_->make_stream({name, into == &compute_ ? options_.threads : 1}));
@@ -162,9 +162,9 @@ class phased_trainer final : public trainer {
 
 }  // namespace
 
-result<std::unique_ptr<trainer>> make_phased(train::engine_options options, const swap_plan& plan) {
+result<std::unique_ptr<trainer>> make_phased(train::engine_options options) {
   auto out = std::make_unique<phased_trainer>(std::move(options));
-  TROUPE_CHECK(out->open(plan));
+  TROUPE_CHECK(out->open());
   return std::unique_ptr<trainer>(std::move(out));
 }
 

@@ -23,6 +23,6 @@
 namespace troupe::apps::swap_bench {
 
 /// `options` have their residency, and their folder is open. Errors: no_memory, io.
-result<std::unique_ptr<trainer>> make_phased(train::engine_options options, const swap_plan& plan);
+result<std::unique_ptr<trainer>> make_phased(train::engine_options options);
 
 }  // namespace troupe::apps::swap_bench

@@ -62,7 +62,11 @@ class way_engine final : public train::rank_engine {
 class engine_trainer final : public trainer {
  public:
   explicit engine_trainer(train::engine_options options) : trainer(std::move(options)) {}
-  ~engine_trainer() override { static_cast<void>(await_vote()); }
+  ~engine_trainer() override {
+    static_cast<void>(await_vote());
+    if (kept_ > 0)
+      static_cast<void>(io::remove_from_scratch(options_.checkpoint_folder, name_of(kept_)));
+  }
 
   status open(way w) {
     saves_ = w == way::saving;
@@ -255,7 +259,7 @@ result<std::unique_ptr<trainer>> trainer::make(way w, const swap_plan& plan) {
     TROUPE_TRY(opened, train::open_swap_alone(o));
     o.swap = std::move(opened);
   }
-  if (w == way::phased && o.shape.where.any_on_disk()) return make_phased(std::move(o), plan);
+  if (w == way::phased && o.shape.where.any_on_disk()) return make_phased(std::move(o));
   auto out = std::make_unique<engine_trainer>(std::move(o));
   TROUPE_CHECK(out->open(w));
   return std::unique_ptr<trainer>(std::move(out));

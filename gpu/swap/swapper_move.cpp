@@ -168,7 +168,9 @@ swapper::moved_file swapper::move_to(size_t place, const target& t, const status
     return io_->change([&](io::disk& d) { return d.rename(into.name, name); });
   }();
   if (!moved) {
-    const bool again = lacks_room(moved) || (into.there() && !health_of(into.id));
+    // What keeps a file from being made is the drive's, not the state's: another may take it.
+    const bool again = lacks_room(moved) || (into.there() && !health_of(into.id)) ||
+                       (!into.there() && options_.places.size() > 1);
     static_cast<void>(io_->change([&](io::disk& d) -> status {
       if (into.there()) d.close(into.id);
       return d.remove_folder(folder, {io::folder_kind::scratch, {}, {}});
@@ -183,7 +185,9 @@ swapper::moved_file swapper::move_to(size_t place, const target& t, const status
   moved_.notify_all();
   return {io_->change([&](io::disk& d) -> status {
             d.close(before.id);
-            return place == before.place ? status() : discard(d, before);
+            // A drive that is full or broken may refuse that: the file goes with the folder then.
+            if (place != before.place) static_cast<void>(discard(d, before));
+            return {};
           }),
           false};
 }

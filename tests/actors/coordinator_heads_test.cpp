@@ -20,8 +20,7 @@ constexpr uint32_t epoch_after = cluster_epoch + 1;
 struct cluster_of_heads : scripted_cluster {
   partner elector = make_partner("elector");
 
-  /// `goes_on`: for a head that was lost.
-  explicit cluster_of_heads(bool goes_on = false)
+  explicit cluster_of_heads(const std::optional<train::job_memory>& memory = {})
       : scripted_cluster({.launcher = true, .recovers = true}) {
     // The coordinator that is there knows no elector: one that does stands in its place.
     caf::anon_send_exit(target, caf::exit_reason::kill);
@@ -35,7 +34,7 @@ struct cluster_of_heads : scripted_cluster {
     record.committer = committer.as<committer_actor>();
     record.run = run.as<run_actor>();
     record.elector = elector.as<elector_actor>();
-    if (goes_on) record.memory.emplace();
+    record.memory = memory;
     target = spawn(coordinator, std::move(record), &io::local_storage());
   }
 
@@ -234,8 +233,19 @@ TEST_CASE("CRD-18: one that no majority has answered yet waits for the other hea
   CHECK(f.assignments() == 2);
 }
 
+TEST_CASE("CRD-18: so does one that begins a job again whose folder has incidents") {
+  cluster_of_heads f(train::job_memory{});
+  f.join_all();
+  f.pass_without_majority(30s);
+  CHECK(f.reporter.take_all<fbs::RunEnded>().empty());
+  f.ask_and_say_yes();
+  CHECK(f.assignments() == 2);
+}
+
 TEST_CASE("CRD-18: one that goes on for a lost head and finds no majority acts no more") {
-  cluster_of_heads f(true);
+  train::job_memory of_head;
+  of_head.lost = train::lost_head{"was killed", 7, 7, 0};
+  cluster_of_heads f(of_head);
   f.join_all();
   f.pass_without_majority(9s);
   CHECK(f.reporter.take_all<fbs::RunEnded>().empty());

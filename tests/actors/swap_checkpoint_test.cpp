@@ -31,6 +31,15 @@ using troupe::train::test::replicas;
 using vote = result<cp::shard_facts>;
 using rule = gpu::optimizer_step_args::rule;
 
+/// A folder in memory, until its end.
+struct elsewhere {
+  const fs::path path = fs::path("/dev/shm") / ("troupe-swap-" + std::to_string(::getpid()));
+  ~elsewhere() {
+    std::error_code failed;
+    fs::remove_all(path, failed);
+  }
+};
+
 /// Where the chunks of an engine live.
 enum class home { memory, drive, both, two_versions };
 
@@ -147,7 +156,7 @@ bool same_tensors(const fs::path& a, const fs::path& b) {
 TEST_CASE("ENG-12: of several drives a checkpoint has links to the files of its own, and copies") {
   scratch dir;
   // A file system of its own that everybody may write to.
-  const auto other = fs::path("/dev/shm") / ("troupe-swap-" + std::to_string(::getpid()));
+  const elsewhere other;
   struct stat here {
   }, there{};
   REQUIRE(::stat(dir.path.c_str(), &here) == 0);
@@ -156,6 +165,10 @@ TEST_CASE("ENG-12: of several drives a checkpoint has links to the files of its 
     return;
   }
   for (const auto type : {gpu::dtype::f32, gpu::dtype::bf16}) {
+    const auto name = type == gpu::dtype::f32 ? "f32" : "bf16";
+    const auto own = dir / name / "swap", far = other.path / name;
+    fs::create_directories(own);
+    fs::create_directories(far);
     const auto on_two = [&](const fs::path& checkpoints) {
       return replicas(1, rule::adamw, type, [&, checkpoints](engine_options o) {
         o.job = "job";
@@ -164,14 +177,15 @@ TEST_CASE("ENG-12: of several drives a checkpoint has links to the files of its 
             gpu::whole_model(o.model, troupe::train::test::batch, troupe::train::test::seq, type);
         o.optimizer.clip_norm = 0.5f;
         o.checkpoint_folder = checkpoints;
-        o.swap_dirs = {dir / "swap", other};
+        o.swap.places = {{own, true, 0}, {far, false, 0}};
         o.shape.where = gpu::least_residency(o.model, o.shape, {0, true, 1});
         o.shape.where.group_elements = 2048;
         return rank_engine::make(o);
       });
     };
-    const auto name = type == gpu::dtype::f32 ? "f32" : "bf16";
     const auto ours = dir / name / "two", truth = dir / name / "memory";
+    fs::create_directory(ours);
+    fs::create_directory(truth);
     auto swapped = on_two(ours);
     auto in_memory = saving_engine(dir, type, home::memory, truth);
     for (uint64_t step = 1; step <= 2; ++step) {
@@ -184,8 +198,6 @@ TEST_CASE("ENG-12: of several drives a checkpoint has links to the files of its 
       CHECK(chunk_shards_in(got) == static_cast<size_t>((chunks + 1) / 2));
     }
   }
-  std::error_code failed;
-  fs::remove_all(other, failed);
 }
 
 TEST_CASE("ENG-12: a checkpoint by links has the tensors of one that is copied out of memory") {
