@@ -56,7 +56,8 @@
 //     an epoch that no majority of voters has promised to this one (actors/heads/elector.hpp). It
 //     has them promise again, three times within recovery.head_takeover_s; where a majority follows
 //     another head, or has not answered for that long, it acts no more: it ends, and leaves the
-//     nodes that others started to the head that does.
+//     nodes that others started to the head that does. One that goes on for another has that
+//     long from its start; one that a person starts waits for its first majority.
 //   CRD-19  The end of the run is told to the elector, and this one does not go before that has
 //     said that the other heads know it, or did not answer in time.
 //   CRD-20  Who is given up for silence is a lost host where the monitor has said so since it was

@@ -35,7 +35,11 @@ void not_elected(coordinator_pointer self, const error& why) {
         fbs::NoticeLevel::warning);
   const auto patience_ns =
       st.record.plan.job.recovery.head_takeover_s * 1000 * ns_per_ms;
-  if (st.elected > 0 && now_ns(*self) - st.elected_ns > patience_ns) fall(self, why);
+  // Voters had elected one that goes on for another: the job may be over without it. One that a
+  // person has started waits for as long as the nodes may take.
+  const bool goes_on = st.record.memory && st.record.memory->lost;
+  const auto heard_ns = st.elected > 0 ? st.elected_ns : st.started_ns;
+  if ((st.elected > 0 || goes_on) && now_ns(*self) - heard_ns > patience_ns) fall(self, why);
 }
 
 void elected(coordinator_pointer self, uint32_t epoch) {

@@ -20,7 +20,8 @@ constexpr uint32_t epoch_after = cluster_epoch + 1;
 struct cluster_of_heads : scripted_cluster {
   partner elector = make_partner("elector");
 
-  cluster_of_heads() : scripted_cluster({.launcher = true, .recovers = true}) {
+  explicit cluster_of_heads(bool goes_on = false)
+      : scripted_cluster({.launcher = true, .recovers = true}) {
     // The coordinator that is there knows no elector: one that does stands in its place.
     caf::anon_send_exit(target, caf::exit_reason::kill);
     settle();
@@ -33,6 +34,7 @@ struct cluster_of_heads : scripted_cluster {
     record.committer = committer.as<committer_actor>();
     record.run = run.as<run_actor>();
     record.elector = elector.as<elector_actor>();
+    if (goes_on) record.memory.emplace().lost.emplace();
     target = spawn(coordinator, std::move(record), &io::local_storage());
   }
 
@@ -229,6 +231,17 @@ TEST_CASE("CRD-18: one that no majority has answered yet waits for the other hea
   CHECK(f.assignments() == 0);
   f.ask_and_say_yes();
   CHECK(f.assignments() == 2);
+}
+
+TEST_CASE("CRD-18: one that goes on for another, and that nobody answers, acts no more") {
+  cluster_of_heads f(true);
+  f.join_all();
+  f.pass_without_majority(9s);
+  CHECK(f.reporter.take_all<fbs::RunEnded>().empty());
+  f.pass_without_majority(2s);
+  CHECK(error_of(f.told_end()) == heads::no_majority(1, 3, 2));
+  f.pass(1s);
+  f.leaves_its_nodes_alone();
 }
 
 TEST_CASE("CRD-18: the end of the run is told to the elector, once, which tells other heads") {
