@@ -26,9 +26,15 @@ void fall(coordinator_pointer self, const error& why) {
   quit_when_alone(self);
 }
 
+/// Of votes: anything else says nothing of them.
+bool is_a_count(const error& why) {
+  return why.is(heads::outvoted) || why.is(heads::no_majority);
+}
+
 void not_elected(coordinator_pointer self, const error& why) {
   auto& st = self->state;
   if (why.is(heads::outvoted)) return fall(self, why);
+  if (!is_a_count(why)) return;  // the elector was late, as where this process slept: asked again
   if (!std::exchange(st.told_minority, true))
     say(self,
         fmt::format("{}: nothing is begun or committed until they do", why.message),

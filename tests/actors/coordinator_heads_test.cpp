@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include "actors/heads/elector.hpp"
+#include "messages/errors.hpp"
 #include "tests/actors/scripted_cluster.hpp"
 #include "tests/errors.hpp"
 
@@ -240,6 +241,20 @@ TEST_CASE("CRD-18: so does one that begins a job again whose folder has incident
   CHECK(f.reporter.take_all<fbs::RunEnded>().empty());
   f.ask_and_say_yes();
   CHECK(f.assignments() == 2);
+}
+
+TEST_CASE("CRD-18: an elector that is late says nothing of the votes, and is asked again") {
+  cluster_of_heads f;
+  f.begin_elected();
+  f.pass_with(4s, {0, 1});
+  const auto asked = f.question();
+  f.pass_with(20s, {0, 1});  // of which it stood still
+  asked.refuse(no_answer());
+  CHECK(f.reporter.take_all<fbs::RunEnded>().empty());
+  CHECK(f.lives(f.target));
+  f.pass(500ms);
+  for (const auto& again : f.elector.take_all<fbs::Elect>()) f.say_nobody(again);
+  CHECK(error_of(f.told_end()) == heads::no_majority(1, 3, 2));
 }
 
 TEST_CASE("CRD-18: one that goes on for a lost head and finds no majority acts no more") {
