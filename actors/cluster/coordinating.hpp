@@ -81,6 +81,8 @@ void recall(coordinator_pointer self, const fbs::ClusterMemoryT& memory);
 
 // -- several heads --------------------------------------------------------------------------------
 
+/// Whether this head follows one that was lost.
+bool goes_on(const coordinator_state& st);
 /// Whether this head may act in its epoch (CRD-18).
 bool is_elected(const coordinator_state& st);
 /// Has voters promise, where they have to again by now.

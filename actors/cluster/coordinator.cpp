@@ -149,10 +149,6 @@ fbs::NodeUsageT& usage_of(coordinator_state& st, fbs::CoordinatorStatusT& s, uin
   return *s.nodes[it->second];
 }
 
-bool goes_on(const coordinator_state& st) {
-  return st.record.memory && st.record.memory->lost;
-}
-
 /// CRD-16, then as the membership has it.
 result<uint32_t> admit(coordinator_state& st, const fbs::HelloT& hello) {
   const bool has_lived = hello.epoch > 0 && hello.epoch <= st.record.epoch;

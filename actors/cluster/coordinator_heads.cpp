@@ -26,23 +26,18 @@ void fall(coordinator_pointer self, const error& why) {
   quit_when_alone(self);
 }
 
-/// Of votes: anything else says nothing of them.
-bool is_a_count(const error& why) {
-  return why.is(heads::outvoted) || why.is(heads::no_majority);
-}
-
 void not_elected(coordinator_pointer self, const error& why) {
   auto& st = self->state;
   if (why.is(heads::outvoted)) return fall(self, why);
-  if (!is_a_count(why)) return;  // the elector was late, as where this process slept: asked again
+  // The elector was late, as where this process slept: it is asked again.
+  if (!why.is(heads::no_majority)) return;
   if (!std::exchange(st.told_minority, true))
     say(self,
         fmt::format("{}: nothing is begun or committed until they do", why.message),
         fbs::NoticeLevel::warning);
   const auto patience_ns =
       st.record.plan.job.recovery.head_takeover_s * 1000 * ns_per_ms;
-  const bool goes_on = st.record.memory && st.record.memory->lost;
-  const bool begins_the_job = st.elected == 0 && !goes_on;
+  const bool begins_the_job = st.elected == 0 && !goes_on(st);
   const auto since_ns = st.elected > 0 ? st.elected_ns : st.first_asked_ns.value_or(0);
   if (!begins_the_job && now_ns(*self) - since_ns > patience_ns) fall(self, why);
 }
@@ -71,6 +66,10 @@ caf::result<msg<R>> by_elector(coordinator_pointer self, const msg<T>& m, const 
 }
 
 }  // namespace
+
+bool goes_on(const coordinator_state& st) {
+  return st.record.memory && st.record.memory->lost;
+}
 
 bool is_elected(const coordinator_state& st) {
   return !st.record.elector || st.elected == st.record.epoch;
