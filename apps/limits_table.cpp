@@ -36,6 +36,7 @@
 #include "actors/train/worker.hpp"
 #include "apps/report/incident_doc.hpp"
 #include "apps/report/incident_page.hpp"
+#include "apps/up/head_restarts_policy.hpp"
 #include "apps/up/incident_folders.hpp"
 #include "apps/up/launcher_line.hpp"
 #include "gpu/collective/pair_links.hpp"
@@ -124,6 +125,10 @@ constexpr limit_row rows[] = {
     {"connections", "copies in memory of which a worker tells", train::most_copies_told, "copies",
      "the rest is not gone back to", "actors/train/worker.hpp", "most_copies_told",
      "limits: a worker tells of only so many copies in memory"},
+    {"connections", "heads in a row that make no step, and are started again",
+     head_restarts_policy::most_stepless, "heads", "the launch ends, with the signal's code",
+     "apps/up/head_restarts_policy.hpp", "most_stepless",
+     "HRS-3: of those behind one that made a step, three in a row that make none"},
     {"connections", "a packet between a launcher and its head", max_packet_bytes, "bytes",
      "it is refused, and the node is not started", "apps/up/launcher_line.hpp", "max_packet_bytes",
      "LLN: packets arrive whole and in order, what does not fit waits, a longer is refused"},

@@ -37,7 +37,9 @@ part_seeds() {
     "$bin/troupe" sim --heads 3 --fuzz 10000 --seed $((seed * 10000))
 }
 part_kills() {
-  TROUPE_KILLS=1000 TROUPE_KILL_SEED=$seed "$bin/test_cluster_crash" -tc='kill*' &&
+  TROUPE_KILLS=1000 TROUPE_KILL_SEED=$seed "$bin/test_cluster_crash" -tc='kill -9: *' &&
+    TROUPE_RECOVERY_KILLS=300 TROUPE_RECOVERY_KILL_SEED=$seed \
+      "$bin/test_cluster_crash" -tc='kill -9 in recoveries*' &&
     TROUPE_HEAD_KILLS=100 TROUPE_HEAD_SEED=$seed "$bin/test_cluster" -tc='NOD-7: heads*'
 }
 part_placements() {

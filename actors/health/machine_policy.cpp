@@ -46,10 +46,11 @@ struct judge {
       double seen, wanted;
       const char* text;
     };
-    const reason all[] = {
-        {m.steal_percent(), limits.steal_percent, "its host gives its processor time to others"},
-        {m.throttled_percent(), limits.throttled_percent,
-         "its control group had used up its processor time"}};
+    const auto known = [](double percent) { return std::isnan(percent) ? -1 : percent; };
+    const reason all[] = {{known(m.steal_percent()), limits.steal_percent,
+                           "its host gives its processor time to others"},
+                          {known(m.throttled_percent()), limits.throttled_percent,
+                           "its control group had used up its processor time"}};
     const auto worst = std::max_element(std::begin(all), std::end(all), [](auto& a, auto& b) {
       return a.seen / a.wanted < b.seen / b.wanted;
     });

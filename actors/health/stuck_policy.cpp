@@ -17,6 +17,15 @@ constexpr int64_t validation_ns = 30 * ns_per_s;
 /// As long as a save waits for a slot before it is given up (gpu/model/state_saver.hpp).
 constexpr int64_t copies_ns = 60 * ns_per_s;
 constexpr int64_t times_median = 5;
+/// Whatever a rank says of its median.
+constexpr int64_t any_operation_ns = 600 * ns_per_s;
+
+/// Of an operation that takes so long. Not a number is none.
+int64_t allowed_for(double median_ms) {
+  if (!(median_ms > 0)) return 0;
+  return static_cast<int64_t>(
+      std::min(times_median * median_ms * 1e6, static_cast<double>(any_operation_ns)));
+}
 
 }  // namespace
 
@@ -66,7 +75,7 @@ std::optional<int64_t> stuck_policy::allowed_ns() const {
   for (const auto& [name, n] : nodes_)
     for (const auto& [rank, r] : n.ranks) {
       if (n.epoch != epoch_) break;
-      out = std::max(out, static_cast<int64_t>(times_median * r.median_ms * 1e6));
+      out = std::max(out, allowed_for(r.median_ms));
       if (r.awaits_copies) out = std::max(out, copies_ns);
     }
   return out;

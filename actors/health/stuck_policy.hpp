@@ -10,9 +10,10 @@
 // Invariants
 //   STK-1  One counter that moves, of any rank, and nobody is stuck.
 //   STK-2  While steps are made, operations may take `stuck_after`, or 5 times the median of those
-//     that are under way, whichever is more. The first step of an epoch, a validation, and waiting
-//     for copies of a checkpoint have budgets of their own; what else a job does (its start, a
-//     pause, its end, a recovery) has timeouts of its own and is never judged here.
+//     that are under way (10 minutes at most), whichever is more. The first step of an epoch, a
+//     validation, and waiting for copies of a checkpoint have budgets of their own; what else a job
+//     does (its start, a pause, its end, a recovery) has timeouts of its own and is never judged
+//     here.
 //   STK-3  What comes late, of an epoch that has ended or behind a newer heartbeat, changes
 //     nothing.
 //   STK-4  Who has not judged for a second was not running: that time is its own (compare LIV-3).

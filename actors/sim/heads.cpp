@@ -11,6 +11,7 @@
 #include <caf/send.hpp>
 
 #include "actors/cluster/coordinator.hpp"
+#include "actors/sim/blame_watch.hpp"
 #include "actors/sim/folder_watch.hpp"
 #include "actors/sim/heads_watch.hpp"
 #include "actors/sim/invariants.hpp"
@@ -59,6 +60,7 @@ struct head_place {
   std::optional<heads::won_epoch> won;
   std::optional<train::lost_head> lost;  ///< whom it goes on for
   std::shared_ptr<term> acting;
+  bool is_cut_off = false;  ///< nothing told it that the job is over, nor can tell it any more
 };
 
 class heads_simulation {
@@ -113,6 +115,7 @@ class heads_simulation {
   void act(head_place& h);
   void conclude(head_place& h, int process);
   void end_head(head_place& h);
+  bool is_gone(const head_place& h) const;
   std::optional<std::string> end_by_votes();
   void look();
   // -- faults
@@ -324,8 +327,18 @@ void heads_simulation::conclude(head_place& h, int process) {
 }
 
 void heads_simulation::end_head(head_place& h) {
+  for (auto& other : heads_)
+    other.is_cut_off |= !world_.passes(h.at, other.at) || !world_.passes(other.at, h.at) ||
+                        world_.broken(h.at, other.at);
   h.what = doing::is_over;
   end_process(h.at);
+}
+
+/// It ended, or waits for a person: with a vote on a disk of its own, it can hear no more that the
+/// job is over.
+bool heads_simulation::is_gone(const head_place& h) const {
+  if (h.what == doing::away || h.what == doing::is_over) return true;
+  return h.what == doing::stands_by && h.is_cut_off;
 }
 
 /// What reporters were told since.
@@ -517,7 +530,7 @@ bool heads_simulation::over() {
   look();
   if (!over_ns_) return false;
   for (const auto& h : heads_)
-    if (h.what != doing::away && h.what != doing::is_over) return false;
+    if (!is_gone(h)) return false;
   for (int n = 1; n <= nodes_.count(); ++n)
     if (world_.alive(n) && nodes_.lives(n)) return false;
   return true;
@@ -534,6 +547,8 @@ size_t heads_simulation::voters_there() const {
 
 /// What each head told, as of a launch that may have failed.
 void heads_simulation::judge() {
+  blame_watch blame;  // of SIM-24; whom a fault of a link ails nobody knows
+  blame.touched_all();
   for (const auto& t : terms_) {
     launch_report r;
     r.target_steps = static_cast<uint64_t>(options_.steps);
@@ -548,6 +563,8 @@ void heads_simulation::judge() {
     r.checkpoints = folders_.checkpoints();
     for (const auto& e : t->heard->ends) r.ends.push_back({e.code, e.message, e.checkpoint});
     if (const auto broken = sim::judge(r)) world_.violation(*broken);
+    if (const auto broken = blame.judge(t->heard->incidents, t->heard->notices))
+      world_.violation(*broken);
   }
 }
 
@@ -582,7 +599,7 @@ simulation_outcome heads_simulation::run() {
                          [this] { return over(); })) {
     std::string who;
     for (const auto& h : heads_)
-      if (h.what != doing::away && h.what != doing::is_over) who += " " + h.address;
+      if (!is_gone(h)) who += " " + h.address;
     world_.violation(fmt::format("the job is over, and these stay:{}", who));  // SIM-21
   }
   if (!world_.violated() && over_ns_) judge();

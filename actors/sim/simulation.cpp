@@ -13,10 +13,11 @@
 #include "actors/checkpoint/committer.hpp"
 #include "actors/cluster/coordinator.hpp"
 #include "actors/job/plan.hpp"
+#include "actors/sim/blame_watch.hpp"
 #include "actors/sim/folder_watch.hpp"
 #include "actors/sim/heads.hpp"
-#include "actors/sim/node_processes.hpp"
 #include "actors/sim/invariants.hpp"
+#include "actors/sim/node_processes.hpp"
 #include "io/checkpoint/catalog.hpp"
 
 namespace troupe::sim {
@@ -284,6 +285,7 @@ class simulation {
       if (world_.alive(n)) end_process(n, false);
     while (!world_.idle()) world_.turn();
     if (auto broken = judge(launch_report_)) world_.violation(*broken);
+    if (auto broken = blame_.judge(heard_->incidents, heard_->notices)) world_.violation(*broken);
     if (room_.folders)
       if (auto broken = room_.folders->judge_foreign()) world_.violation(*broken);
   }
@@ -322,6 +324,9 @@ class simulation {
     faults_done_.push_back(std::move(text));
   }
 
+  /// A fault at a place; what ails the head's may look like anybody's.
+  void touch(int n) { n == 0 ? blame_.touched_all() : blame_.touched(name_of(n)); }
+
   void befall(const fault& f) {
     if (!coordinator_lives_) return;
     switch (f.kind) {
@@ -332,12 +337,14 @@ class simulation {
         return freeze(f);
       case fault_kind::crash_head:
         launch_report_.head_lost = true;
+        blame_.touched_all();
         did(f, "", harm::fatal);
         crash(0, false);
         return;
       case fault_kind::partition:
         return partition(f);
       case fault_kind::loss:
+        blame_.touched_all();
         did(f, fmt::format("for {} ms", f.lasts_ns / ms), harm::fatal);
         world_.lose(0.02 + static_cast<double>(f.random % 100) / 200);
         return after(f.lasts_ns, [this] { world_.lose(0); });
@@ -393,6 +400,7 @@ class simulation {
   void lose_node(const fault& f, bool silent) {
     const int n = victim(f);
     if (!world_.alive(n)) return;
+    blame_.touched(name_of(n));
     did(f, name_of(n), of_loss());
     crash(n, silent);
     lost_some_ = true;
@@ -402,6 +410,7 @@ class simulation {
   void freeze(const fault& f) {
     const int n = victim(f);
     if (!world_.alive(n) || world_.frozen(n)) return;
+    blame_.touched(name_of(n));
     did(f, fmt::format("{} for {} ms", name_of(n), f.lasts_ns / ms), by_length(f));
     world_.freeze(n);
     watch_link(n);
@@ -433,6 +442,7 @@ class simulation {
     std::vector<int> group(static_cast<size_t>(all_nodes()) + 1, 0);
     rng random(f.random);
     for (int n = 1; n <= all_nodes(); ++n) group[static_cast<size_t>(n)] = random.chance(0.5);
+    blame_.touched_all();
     did(f, fmt::format("{} for {} ms", fmt::join(group, ""), f.lasts_ns / ms), by_length(f));
     world_.heal();
     world_.partition(group);
@@ -463,6 +473,7 @@ class simulation {
   void sicken(const fault& f) {
     const auto rank = static_cast<uint32_t>(f.random % plan_.ranks.size());
     auto& a = room_.device_faults[rank];
+    if (const auto stage = find(fmt::format("stage/{}", rank))) touch(world_.node_of(*stage));
     if (f.kind == fault_kind::slow_device) {
       a.slow = 2 + static_cast<double>(f.random % 19);
       did(f, fmt::format("of rank {}, {} times, for {} ms", rank, a.slow, f.lasts_ns / ms),
@@ -482,6 +493,7 @@ class simulation {
           all.push_back(std::move(stats));
     if (all.empty()) return;
     const auto& stats = all[f.random % all.size()];
+    touch(world_.node_of(*stats));
     did(f, stats->path(), harm::fatal);
     if (stats->path() == "coordinator") launch_report_.head_lost = true;
     caf::anon_send_exit(caf::actor_cast<caf::actor>(stats->handle()), caf::exit_reason::kill);
@@ -511,6 +523,7 @@ class simulation {
       return caf::anon_send(coordinator_, m);
     }
     if (f.kind == fault_kind::drain_node) {
+      touch(victim(f));
       did(f, name_of(victim(f)), harm::stops);
       auto m = make_msg<fbs::DrainNode>({}, [&](auto& d) { d.node = name_of(victim(f)); });
       return caf::anon_send(coordinator_, m);
@@ -590,6 +603,7 @@ class simulation {
   int partitions_ = 0;
   bool lost_some_ = false;  ///< nodes, in this launch
   launch_report launch_report_;
+  blame_watch blame_;
   folder_watch watch_;
   bool killed_ = false;       ///< the launcher of the launch before
   simulation_outcome saves_;  ///< what the launches told of their checkpoints

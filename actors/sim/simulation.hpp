@@ -29,6 +29,9 @@
 //   SIM-15  What succeeds while nothing ails the tiers has its last checkpoint in the second tier.
 //   SIM-16  As long as a spare is left, or the nodes for one replica where the job goes on with
 //     fewer, a lost node costs no launch, though its process stays away.
+//   SIM-23  Who is named for an incident, or evicted, was touched by a fault.
+//   SIM-24  Incidents follow one another, and so do the epochs that they lead to: one recovery at a
+//     time.
 //
 // Of a job with several heads (heads.hpp; heads_watch.hpp counts votes a second time):
 //   SIM-17  A voter promises an epoch to one head, and knows of it in its next process. Who acts in
@@ -39,7 +42,8 @@
 //     head commits none after another was elected, unless it had asked its voters before that.
 //   SIM-20  Once faults are over and more than half of the voters are there, the job comes to its
 //     end, in order, without a person.
-//   SIM-21  Once it has ended no head acts any more, and each head and node ends.
+//   SIM-21  Once it has ended no head acts any more, and each head and node ends, but for a standby
+//     that was cut off from the head that ended it, which waits.
 //   SIM-22  No step is made for a head whose voters have not answered for long.
 //
 // A tier that is full or gone for a while fails saves and copies, which costs no run that has

@@ -212,8 +212,8 @@ void job_policy::begin_steps() {
     auto& fault = incidents_.back();
     fault.fell_after_step = std::max(fault.fell_after_step, step_);  // a lost head had not told it
     ledger_.restored(step_, epoch_, now_ns_);
-    say(fmt::format("recovered in {:.1f} s: step {} follows, {} are made again",
-                    static_cast<double>(now_ns_ - fault.noticed_ns) / 1e9, step_ + 1,
+    say(fmt::format("recovered in {:.1f} s ({}): step {} follows, {} are made again",
+                    static_cast<double>(now_ns_ - fault.noticed_ns) / 1e9, phases_text(), step_ + 1,
                     fault.fell_after_step - step_));
     close_incident(fmt::format("{}, from {}", what_was_done(),
                                back_to_  ? source_text()

@@ -548,6 +548,7 @@ class job_policy {
   void recover(const error& why, const heard::node_lost& lost);
   status decide(const heard::node_lost& lost);
   void notice(const error& why, const heard::node_lost& lost);
+  std::string phases_text() const;
   void close_incident(std::string done);
   void begin_epoch(const error& why);
   void let_node_go();
@@ -681,6 +682,7 @@ class job_policy {
   job_account account_;                 ///< up to the last fault or checkpoint
   believed_copies copies_believed_;     ///< what the next head may go back to
   bool in_incident_ = false;
+  health::time_entries time_before_incident_;
   std::vector<std::string> nodes_, nodes_before_;  ///< by place: now, before the incident
   int64_t replicas_before_ = 0;  ///< the incident
   std::optional<heard::release> leaving_;

@@ -21,6 +21,17 @@ namespace {
 /// it for its launcher's word.
 constexpr int64_t word_patience_ns = 2'000'000'000;
 
+double seconds(int64_t ns) {
+  return static_cast<double>(ns) / 1e9;
+}
+
+/// " [dead_process, noticed after 0.2 s]"; nothing of what a person ordered.
+std::string noticed_text(const health::incident& fault) {
+  if (!health::find_finding(fault.finding)) return {};
+  return fmt::format(" [{}, noticed after {:.1f} s]", fault.finding,
+                     seconds(fault.noticed_ns - fault.fault_ns));
+}
+
 /// What a load fails of that a reader finds in the files.
 bool is_of_files(errc code) {
   return code == errc::bad_data || code == errc::io || code == errc::not_found ||
@@ -87,8 +98,22 @@ bool job_policy::no_step_follows() const {
          state_ == copying;
 }
 
+/// "named 0.2 s, re-formed 0.5 s, restored 0.3 s": where the time of the recovery went.
+std::string job_policy::phases_text() const {
+  using enum health::time_use;
+  const auto since = [&](health::time_use use) {
+    return ledger_.whole()[use] - time_before_incident_[use];
+  };
+  auto out = fmt::format("named {:.1f} s, ", seconds(since(diagnose)));
+  if (const auto waited = since(waiting_for_nodes); waited > 0)
+    out += fmt::format("waited for nodes {:.1f} s, ", seconds(waited));
+  return out + fmt::format("re-formed {:.1f} s, restored {:.1f} s", seconds(since(re_form)),
+                           seconds(since(restore)));
+}
+
 /// A fault begins an incident, or belongs to the one that goes on.
 void job_policy::notice(const error& why, const heard::node_lost& lost) {
+  if (!in_incident_) time_before_incident_ = ledger_.whole();
   ledger_.noticed(now_ns_ - lost.silent_ns, now_ns_);
   if (!std::exchange(in_incident_, true)) {
     nodes_before_ = nodes_;
@@ -162,8 +187,8 @@ void job_policy::begin_epoch(const error& why) {
   incidents_.back().epoch_to = epoch_;
   ledger_.named(now_ns_);
   if (plan_.job.cluster.launch == config::launch_mode::external) ledger_.hold(now_ns_);
-  say(fmt::format("{}: recovery {} begins (epoch {} -> {})", why.message, recovery_.begun(),
-                  epoch_ - 1, epoch_),
+  say(fmt::format("{}{}: recovery {} begins (epoch {} -> {})", why.message,
+                  noticed_text(incidents_.back()), recovery_.begun(), epoch_ - 1, epoch_),
       true);
   give_up_saves();
   unexplained_.reset();
@@ -303,6 +328,7 @@ void job_policy::go_on_for(const lost_head& lost) {
     time[health::time_use::head_away] += std::max<int64_t>(0, now_ns_ - at_ns);
   }
   ledger_.begin_after(time, account_.steps_repeated, last_step, now_ns_);
+  time_before_incident_ = time;
   recovery_.take_ordered();
   recovery_.has_begun();  // not a start that a person watches (RCV-2)
   in_incident_ = true;

@@ -4,13 +4,17 @@
 //
 // Invariants
 //   HRS-1  A head that ends by itself is done, whatever its exit code: what it decided stands.
-//   HRS-2  One that a signal ended is started again, if a step was made since its start (what is
+//   HRS-2  One that a signal ended is started again, if it or one before it made a step (what is
 //     wrong at the start is wrong with the start), nobody has asked to stop, and no more than it
 //     said (recovery.most_per_hour) were started again within an hour.
+//   HRS-3  Of those that made no step, though one before them did, as many as `most_stepless` are
+//     started again: what kills each of them would kill the next.
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <deque>
+#include <optional>
 #include <string>
 
 #include "apps/up/head_words.hpp"
@@ -28,6 +32,9 @@ class head_restarts_policy {
  public:
   using clock = std::chrono::steady_clock;
 
+  /// As often as nodes that come to no step (recovery_policy).
+  static constexpr int most_stepless = 3;
+
   /// After a head that a signal ended (`how`: a sentence without its subject); counts the start
   /// that follows. Errors: head_lost.
   status after_kill(const std::string& how, const head_says& said, bool asked_to_stop,
@@ -35,9 +42,13 @@ class head_restarts_policy {
 
   /// Those within the hour before the last kill.
   size_t within_hour() const noexcept { return within_hour_.size(); }
+  /// As the last head said that made a step; after one whose next is started.
+  int64_t per_hour() const { return per_hour_.value(); }
 
  private:
   std::deque<clock::time_point> within_hour_;
+  std::optional<int64_t> per_hour_;
+  int stepless_ = 0;  ///< heads in a row
 };
 
 }  // namespace troupe::apps

@@ -60,6 +60,27 @@ struct lost_before {
   bool saved = false;  ///< this launch has a checkpoint
 };
 
+/// As actors of the next head tell the time.
+int64_t now_ns() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(clock::now().time_since_epoch())
+      .count();
+}
+
+/// Of the head that has just ended; one that made no step leaves what was known of the one before.
+lost_before lost_after(const std::optional<lost_before>& before, const head_says& said,
+                       const std::string& how) {
+  if (!before) return {{how, said.step, said.furthest, now_ns()}, said.port, said.saved};
+  auto out = *before;
+  out.how.how = how;
+  out.saved |= said.saved;
+  if (said.port != 0) out.port = said.port;
+  if (said.step == 0) return out;
+  out.how.after_step = said.step;
+  out.how.furthest_step = std::max(out.how.furthest_step, said.furthest);
+  out.how.at_ns = now_ns();
+  return out;
+}
+
 /// SPV-4. Its mask is ours: a signal that comes before it listens waits for it (SPV-2).
 result<head_process> start_head(std::vector<std::string> command,
                                 const std::optional<lost_before>& lost,
@@ -82,12 +103,6 @@ result<head_process> start_head(std::vector<std::string> command,
   posix_spawn_file_actions_destroy(&files);
   if (failed != 0) return error::system("start the head", failed);
   return head;
-}
-
-/// As actors of the next head tell the time.
-int64_t now_ns() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(clock::now().time_since_epoch())
-      .count();
 }
 
 /// Signals on their way to the head, and its nodes.
@@ -149,10 +164,9 @@ result<int> supervise_head(const std::vector<std::string>& command) {
       say(granted.error());
       return 128 + WTERMSIG(how);  // SPV-3
     }
-    const auto furthest = std::max(said.furthest, lost ? lost->how.furthest_step : 0);
-    lost = {{text, said.step, furthest, now_ns()}, said.port, said.saved || (lost && lost->saved)};
+    lost = lost_after(lost, said, text);
     say(fmt::format("warning: the head {}: it is started again ({} of {} within an hour)", text,
-                    restarts.within_hour(), *said.restarts_per_hour));
+                    restarts.within_hour(), restarts.per_hour()));
   }
 }
 

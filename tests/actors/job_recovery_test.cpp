@@ -26,6 +26,7 @@ namespace {
 /// As trained(), of a job that goes on after a fault.
 job_harness with_recovery(uint64_t steps, const std::string& checkpoint = "") {
   job_harness job(recovering_job(checkpoint, 9));
+  job.policy.begin(job.now_ns);
   job.start();
   for (uint64_t step = 1; step <= steps; ++step) {
     job.step();
@@ -287,7 +288,9 @@ TEST_CASE("JOB-11: job: after a lost node it goes on in a new epoch, from the ne
   CHECK(job.policy.state() == recovering);
   REQUIRE(job.find<todo::recover>());
   CHECK(job.find<todo::recover>()->epoch == 8);
-  CHECK(mentions(job.warned, "node n1 was killed: recovery 1 begins (epoch 7 -> 8)"));
+  CHECK(mentions(job.warned,
+                 "node n1 was killed [dead_process, noticed after 0.0 s]: "
+                 "recovery 1 begins (epoch 7 -> 8)"));
   job.hear(heard::admitted{});
   std::vector<start_phase> asked;
   while (const auto* ask = job.find<todo::ask>()) {
@@ -302,7 +305,9 @@ TEST_CASE("JOB-11: job: after a lost node it goes on in a new epoch, from the ne
   CHECK(asked.size() == 8);
   REQUIRE(job.find<todo::run_step>());
   CHECK(job.find<todo::run_step>()->step == 5);
-  CHECK(mentions(job.said, "step 5 follows, 1 are made again"));
+  CHECK(mentions(job.said,
+                 "recovered in 9.0 s (named 0.0 s, re-formed 8.0 s, restored 1.0 s): "
+                 "step 5 follows, 1 are made again"));
   job.step();
   CHECK(job.find<todo::report>()->step.tokens == 5 * 16);
   while (!job.end) {

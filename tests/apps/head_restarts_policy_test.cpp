@@ -42,3 +42,16 @@ TEST_CASE("HRS-2: not one that had no step, was asked to stop, or whose job does
   CHECK_FALSE(p.after_kill(killed_by_9, {0, true}, false, start));
   CHECK(p.within_hour() == 0);
 }
+
+TEST_CASE("HRS-3: of those behind one that made a step, three in a row that make none") {
+  head_restarts_policy p;
+  const head_says made{9, true}, none{{}, false};
+  for (int round = 0; round < 2; ++round) {
+    CHECK(p.after_kill(killed_by_9, made, false, start + round * 1h));
+    CHECK(p.per_hour() == 9);
+    for (int n = 0; n < 3; ++n) CHECK(p.after_kill(killed_by_9, none, false, start + round * 1h));
+  }
+  const auto fourth = p.after_kill(killed_by_9, none, false, start + 1h);
+  REQUIRE_FALSE(fourth);
+  CHECK(fourth.error().is(head_lost));
+}

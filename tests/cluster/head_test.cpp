@@ -350,6 +350,37 @@ TEST_CASE("HRS-2: a head that was killed before the first step is not started ag
   CHECK(heads_lost(up) == 0);
 }
 
+/// A head before which another one was killed, as soon as its process is there.
+bool kill_next_head(const program& up, pid_t before) {
+  pid_t next = -1;
+  if (!eventually([&] {
+        next = head_of(up.pid());
+        return next > 0 && next != before;
+      }))
+    return false;
+  return kill(next, SIGKILL) == 0;
+}
+
+TEST_CASE("HRS-3: behind a head that made steps, one that is killed at once costs no loss a bit") {
+  job_files job;
+  const auto truth = train_undisturbed(job, with(sets(), {"checkpoint.every=1"}));
+  program up(job.up(sets()));
+  REQUIRE(until_saved(up, 6));
+  const pid_t first = head_of(up.pid());
+  kill_head(up);
+  REQUIRE(kill_next_head(up, first));
+  CHECK(up.wait() == 0);
+  INFO(up.err());
+  CHECK(heads_lost(up) == 2);
+  is_whole(up, truth.losses);
+  CHECK(times_made(up, 3) == 1);
+  const auto incident = nlohmann::json::parse(text_of(job / "run/incidents.jsonl"));
+  CHECK(incident["finding"] == "head_lost");
+  CHECK(incident["fell_after_step"] >= 6);
+  judge j(truth);
+  CHECK(j.look(job / "run/checkpoints", acknowledged_in(up.out())) == 100);
+}
+
 TEST_CASE("HRS-2: no more heads within an hour than recovery.most_per_hour says") {
   for (const char* budget : {"recovery.most_per_hour=1", "recovery.enabled=false"}) {
     CAPTURE(budget);

@@ -5,6 +5,7 @@
 
 #include <doctest/doctest.h>
 
+#include "actors/sim/blame_watch.hpp"
 #include "actors/sim/event_queue.hpp"
 #include "actors/sim/faults.hpp"
 #include "actors/sim/invariants.hpp"
@@ -298,4 +299,42 @@ TEST_CASE(
   auto both = first;
   both.push_back(entry_of("/second/" + cp::complete_name(20), launch, 20));
   CHECK(t.facts.startable(launch.at(30), both) == launch.at(10));
+}
+
+// -- blame ----------------------------------------------------------------------------------------
+
+namespace {
+
+troupe::fbs::IncidentT incident_of(const char* node, uint64_t number, uint32_t from, uint32_t to) {
+  troupe::fbs::IncidentT out;
+  out.finding = "dead_process";
+  out.node = node;
+  out.number = number;
+  out.epoch_from = from;
+  out.epoch_to = to;
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("BLM-1 BLM-2: whom no fault touched is neither named nor evicted") {
+  blame_watch w;
+  w.touched("node1");
+  const std::string evicted =
+      "node node2 was lost twice within an hour: it is evicted until a person says `admit node2`";
+  CHECK_FALSE(w.judge({{incident_of("node1", 1, 1, 2), incident_of("", 2, 2, 3)}}, {}));
+  CHECK(w.judge({{incident_of("node2", 1, 1, 2)}}, {}));
+  CHECK(w.judge({}, {{"spare node4 joined", evicted}}));
+  w.touched("node2");
+  CHECK_FALSE(w.judge({{incident_of("node2", 1, 1, 2)}}, {{evicted}}));
+  blame_watch any;
+  any.touched_all();
+  CHECK_FALSE(any.judge({{incident_of("node3", 1, 1, 2)}}, {{evicted}}));
+}
+
+TEST_CASE("BLM-3: incidents follow one another") {
+  const blame_watch w;
+  CHECK_FALSE(w.judge({{incident_of("", 4, 2, 3), incident_of("", 5, 3, 5)}}, {}));
+  CHECK(w.judge({{incident_of("", 4, 2, 3), incident_of("", 6, 3, 5)}}, {}));
+  CHECK(w.judge({{incident_of("", 4, 2, 4), incident_of("", 5, 3, 5)}}, {}));
 }
