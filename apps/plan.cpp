@@ -38,19 +38,26 @@ struct swap_plan {
   std::vector<train::swap_room> rooms = {};  ///< on each drive, where it is this machine's
 };
 
-swap_plan swap_plan_of(const train::job_plan& plan, bool measures) {
+/// Settles what layers keep, if that is open and rates are measured.
+swap_plan swap_plan_of(train::job_plan& plan, bool measures) {
   swap_plan out{train::forecast_swap(plan), {}, {}};
   if (!out.forecast) return out;
+  if (measures) {
+    if (auto rates = swap::measure_rates(plan))
+      out.rates = *rates;
+    else
+      say("rates are not measured: " + render(rates.error()));
+  }
+  if (out.rates) {
+    train::settle_activations(plan, *out.rates);
+    out.forecast = train::forecast_swap(plan);
+    if (!out.forecast) return {};  // what layers do not keep makes room for all the rest
+  }
   if (plan.job.cluster.launch == config::launch_mode::local) {
     const auto needs = train::swap_needs_of(plan);
     if (auto rooms = train::swap_rooms_of(needs.folders, needs.checkpoints, plan.job.job.name))
       out.rooms = std::move(*rooms);
   }
-  if (!measures) return out;
-  if (auto rates = swap::measure_rates(plan))
-    out.rates = *rates;
-  else
-    say("rates are not measured: " + render(rates.error()));
   return out;
 }
 
@@ -63,6 +70,9 @@ nlohmann::ordered_json swap_json(const swap_plan& s) {
                              {"read_bytes_per_step", moved.read_bytes},
                              {"written_bytes_per_step", moved.written_bytes},
                              {"flops_per_step", f.work.whole().flops}};
+  for (const auto what : {gpu::activation_choice::keep, gpu::activation_choice::half,
+                          gpu::activation_choice::recompute})
+    out["layers"][std::string(to_string(what))] = f.layers[static_cast<size_t>(what)];
   if (!s.rooms.empty()) {
     train::swap_room all;
     for (const auto& room : s.rooms) {
@@ -309,16 +319,16 @@ result<int> show_plan(const plan_arguments& a) {
   TROUPE_TRY(plan, train::make_plan(loaded.value));
   const auto machine = train::this_machine(plan.job.cluster);
   train::settle_host_bytes(plan.job, machine.memory_bytes);
+  const bool here = a.memory == 0 && plan.job.cluster.launch == config::launch_mode::local;
+  const auto swapped = swap_plan_of(plan, here && !a.unmeasured);
   const auto stages = train::plan_stages(plan);
   const uint64_t needed = train::largest_stage_bytes(stages);
   const auto has = memory_had_by(a, plan, machine);
-  const bool here = a.memory == 0 && plan.job.cluster.launch == config::launch_mode::local;
   auto fits = here || has.bytes == 0
                   ? train::fits_memory(plan, machine)
                   : train::enough_memory(plan, "the largest stage", needed, has.bytes, has.whose,
                                          has.bytes);
   if (fits) fits = train::fits_swap_budget(plan, train::threads_here(plan.job.cluster));
-  const auto swapped = swap_plan_of(plan, here && !a.unmeasured);
   if (a.json) {
     nlohmann::ordered_json out{{"model_parameters", plan.model.parameters()},
                                {"tokens_per_step", plan.job.tokens_per_step()},

@@ -336,7 +336,8 @@ void depart(coordinator_pointer self, const msg<fbs::Leave>& m) {
   if (next && m->pid() == 0 && !st.launches.ended_unnamed(name, how, now_ns(*self))) return;
   const auto told = text_of(m->finding());
   const auto finding = told.empty() ? std::string("dead_process") : told;  // outlives `what`
-  const loss what{how, finding, 0, told.empty()};
+  const auto silent_ns = std::min(m->silent_ns(), static_cast<uint64_t>(now_ns(*self)));
+  const loss what{how, finding, static_cast<int64_t>(silent_ns), told.empty()};
   if (next) return ended_before_it_joined(self, name, what);
   node_lost(self, name, what);
 }

@@ -451,6 +451,7 @@ void tell_of_the_stuck(monitor_pointer self) {
                    l.reason =
                        fmt::format("holds up all others for {} s ({})", for_s, shown.shown.text);
                    l.finding = facts_of(shown.who.name).name;
+                   l.silent_ns = static_cast<uint64_t>(st.progress.still_ns(now_ns(*self)));
                  }));
     }
   }

@@ -19,6 +19,7 @@
 //   STK-4  Who has not judged for a second was not running: that time is its own (compare LIV-3).
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -59,6 +60,8 @@ class stuck_policy {
     int64_t allowed_ns = 0;  ///< how long that may be; 0: unlimited
   };
   verdict judge(int64_t now_ns);
+  /// Since a counter moved last.
+  int64_t still_ns(int64_t now_ns) const { return std::max<int64_t>(0, now_ns - moved_ns_); }
 
   struct silence {
     std::string node;

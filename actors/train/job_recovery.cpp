@@ -105,6 +105,8 @@ std::string job_policy::phases_text() const {
     return ledger_.whole()[use] - time_before_incident_[use];
   };
   auto out = fmt::format("named {:.1f} s, ", seconds(since(diagnose)));
+  if (const auto away = since(head_away); away > 0)
+    out = fmt::format("no head for {:.1f} s, ", seconds(away));
   if (const auto waited = since(waiting_for_nodes); waited > 0)
     out += fmt::format("waited for nodes {:.1f} s, ", seconds(waited));
   return out + fmt::format("re-formed {:.1f} s, restored {:.1f} s", seconds(since(re_form)),
@@ -320,7 +322,7 @@ int64_t job_policy::head_there_until_ns() const {
 /// JOB-16. What it made since the account's last line is made again, as far as is known yet.
 void job_policy::go_on_for(const lost_head& lost) {
   const auto last_step = std::max(lost.after_step, step_);  // one that is saved may not be told yet
-  auto time = account_.time;
+  auto time = time_before_incident_ = account_.time;
   if (account_.at_ns > 0) {
     const auto at_ns = head_there_until_ns();
     time[was_paused_ ? health::time_use::paused : health::time_use::repeated] +=
@@ -328,7 +330,6 @@ void job_policy::go_on_for(const lost_head& lost) {
     time[health::time_use::head_away] += std::max<int64_t>(0, now_ns_ - at_ns);
   }
   ledger_.begin_after(time, account_.steps_repeated, last_step, now_ns_);
-  time_before_incident_ = time;
   recovery_.take_ordered();
   recovery_.has_begun();  // not a start that a person watches (RCV-2)
   in_incident_ = true;

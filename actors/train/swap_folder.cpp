@@ -112,13 +112,23 @@ gpu::residency_budget steps_of(const engine_options& options) {
   return out;
 }
 
+namespace {
+
+/// All layers compute again what backward needs.
+void keep_nothing(gpu::stage_shape& shape) {
+  shape.activations.assign(static_cast<size_t>(shape.layers()), gpu::activation_choice::recompute);
+}
+
+}  // namespace
+
 uint64_t swap_floor_bytes(const config::job& job, const engine_options& options) {
   auto shape = options.shape;
   auto settled = options;
   settled.swap_clip = way_of(job.swap.clip);
+  keep_nothing(shape);
   shape.where = {};  // of a small model that is less than what brings the state
   const auto in_memory = gpu::plan_stage(options.model, shape).total();
-  shape.where = gpu::least_residency(options.model, options.shape, steps_of(settled));
+  shape.where = gpu::least_residency(options.model, shape, steps_of(settled));
   return process_overhead_bytes(job, options) +
          workers_of(job) * std::min(in_memory, gpu::plan_stage(options.model, shape).total());
 }
@@ -184,13 +194,24 @@ status settle_swap(engine_options& options, const config::job& job) {
                           std::min(static_cast<uint64_t>(job.swap.host_bytes), program_bytes);
   options.swap_clip = way_of(job.swap.clip);
   auto budget = steps_of(options);
-  budget.bytes = swap_budget_bytes(job, options);
   budget.disk_bytes = room_for_versions(job, options);
-  auto where = gpu::plan_residency(options.model, options.shape, budget);
+  const auto place = [&] {
+    budget.bytes = swap_budget_bytes(job, options);
+    return gpu::plan_residency(options.model, options.shape, budget);
+  };
+  auto where = place();
+  if (!where && chooses_activations(job)) {
+    keep_nothing(options.shape);
+    where = place();
+  }
   options.shape.where =
       where ? std::move(*where) : gpu::least_residency(options.model, options.shape, budget);
   if (!where) return where.error();
   return {};
+}
+
+bool chooses_activations(const config::job& job) {
+  return !job.swap.dir.empty() && job.swap.keep_layers < 0;
 }
 
 beside_swap checkpoints_beside(const config::job& job, uint64_t checkpoint_bytes,

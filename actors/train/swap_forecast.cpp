@@ -2,11 +2,13 @@
 #include "actors/train/swap_forecast.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "actors/train/engine.hpp"
 #include "actors/train/machine.hpp"
 #include "actors/train/memory_estimate.hpp"
 #include "actors/train/swap_ranks.hpp"
+#include "gpu/swap/activation_plan.hpp"
 #include "gpu/swap/chunk_places.hpp"
 
 namespace troupe::train {
@@ -35,16 +37,18 @@ void add_rank(swap_forecast& out, const job_plan& plan, const planned_stage& sta
   const auto replicas = static_cast<double>(o.at.grid.data);
   const double updates = static_cast<double>(stage.parameters) / replicas;
   const double tokens = static_cast<double>(plan.job.tokens_per_step()) / replicas;
-  const double head = o.at.last() ? gpu::head_flops(plan.model, tokens) : 0;
-  const auto work_of = [&](const gpu::step_traffic& t, bool again) {
-    return gpu::work_of_step(t, stage.step_flops, head, again, updates);
+  const double again = gpu::again_flops(plan.model, o.shape) * tokens;
+  const auto work_of = [&](const gpu::step_traffic& t, double flops_again) {
+    return gpu::work_of_step(t, stage.step_flops, flops_again, updates);
   };
-  add(out.work, work_of(traffic, o.shape.recompute));
+  add(out.work, work_of(traffic, again));
   auto one_version = o.shape;
   one_version.where.speculates = false;
-  add(out.clipped_work,
-      work_of(gpu::traffic_of_step(plan.model, one_version, budget), o.shape.recompute));
-  out.least += work_of(gpu::traffic_of_step(plan.model, o.shape, unclipped), false).whole();
+  add(out.clipped_work, work_of(gpu::traffic_of_step(plan.model, one_version, budget), again));
+  out.least += work_of(gpu::traffic_of_step(plan.model, o.shape, unclipped), 0).whole();
+  if (o.at.place().data == 0)
+    for (size_t i = 0; i < static_cast<size_t>(o.shape.layers()); ++i)
+      ++out.layers[static_cast<size_t>(o.shape.activations_of(i))];
   out.overhead_bytes = std::max(out.overhead_bytes, process_overhead_bytes(plan.job, o));
 }
 
@@ -68,6 +72,36 @@ std::optional<swap_forecast> forecast_swap(const job_plan& plan) {
   for (const auto& o : ranks)
     add_rank(*out, plan, stages[static_cast<size_t>(o.at.place().pipeline)], o);
   return out;
+}
+
+std::optional<double> step_seconds(const job_plan& plan, const gpu::machine_rates& rates) {
+  const auto stages = plan_stages(plan);
+  swap_forecast out;
+  for (const auto& r : plan.ranks) {
+    auto o = options_of(plan.job, plan.model, r.at, r.layers, threads_here(plan.job.cluster));
+    if (!settle_swap(o, plan.job)) return std::nullopt;
+    add_rank(out, plan, stages[static_cast<size_t>(o.at.place().pipeline)], o);
+  }
+  return expected_seconds(out, rates);
+}
+
+void settle_activations(job_plan& plan, const gpu::machine_rates& rates) {
+  if (!chooses_activations(plan.job)) return;
+  int64_t layers = 0;  // of the stage that has most
+  for (const auto& r : plan.ranks) layers = std::max(layers, r.layers.last - r.layers.first);
+  auto tried = plan;
+  const auto choose = [&](const gpu::activation_split& split) {
+    tried.job.swap.keep_layers = split.keep;
+    tried.job.swap.half_layers = split.half;
+  };
+  const auto best = gpu::choose_activations(layers, plan.model.block == block_form::sequential,
+                                            [&](const gpu::activation_split& split) {
+                                              choose(split);
+                                              return step_seconds(tried, rates);
+                                            });
+  if (!best) return;
+  choose(*best);
+  plan = std::move(tried);
 }
 
 swap_needs swap_needs_of(const job_plan& plan) {

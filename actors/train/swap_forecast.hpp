@@ -3,6 +3,7 @@
 // each step. Pure.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <vector>
@@ -16,6 +17,8 @@ namespace troupe::train {
 
 /// Of all ranks together, where several have a share of the model.
 struct swap_forecast {
+  /// Layers by what they keep of a forward pass (gpu::activation_choice).
+  std::array<int64_t, 3> layers{};
   gpu::update_order order = gpu::update_order::behind_backward;
   gpu::step_traffic traffic;
   gpu::step_work work;
@@ -25,8 +28,17 @@ struct swap_forecast {
   /// once each way, its state once, passes made once.
   gpu::phase_work least;
   uint64_t overhead_bytes = 0;  ///< of swap.host_bytes, beside what stages hold; the most of a rank
-  uint64_t floor_bytes = 0;     ///< the least swap.host_bytes that the job can be trained with
+  /// The least swap.host_bytes that the job can be trained with, where no layer keeps anything.
+  uint64_t floor_bytes = 0;
 };
+
+/// The time that a step takes by expected_seconds(), whether anything is on disk or not, of a job
+/// with a swap folder. None: swap.host_bytes is too small.
+std::optional<double> step_seconds(const job_plan& plan, const gpu::machine_rates& rates);
+
+/// Sets swap.keep_layers and swap.half_layers, where the job swaps and leaves them open, to what
+/// makes its steps shortest (gpu/swap/activation_plan.hpp). They stay open where nothing fits.
+void settle_activations(job_plan& plan, const gpu::machine_rates& rates);
 
 /// None: the job has no swap folder, or all of it fits into memory.
 std::optional<swap_forecast> forecast_swap(const job_plan& plan);

@@ -1,4 +1,5 @@
 // `troupe bench swap`: the command line.
+#include <algorithm>
 #include <charconv>
 #include <filesystem>
 #include <memory>
@@ -35,7 +36,7 @@ struct arguments {
   std::vector<std::string> models, way_names;
   std::vector<std::string> tokens{"32", "128", "512"}, host_mib;
   bool keeps_activations = false, checkpoints = false, largest = false, json = false;
-  std::string dir, table, config;
+  std::string dir, table, config, sweep;
 };
 
 std::vector<std::string> all_ways() {
@@ -53,12 +54,14 @@ result<int64_t> number_of(std::string_view option, const std::string& text, int6
   return out;
 }
 
-/// Those named, in the order of the others; without names all but that with checkpoints.
+/// Those named, in the order of the others; without names all but that with checkpoints, or those
+/// that are swept.
 std::vector<way> ways_of(const arguments& args) {
   std::vector<way> out;
   for (int w = 0; w < ways; ++w) {
     const auto one = static_cast<way>(w);
-    bool wanted = args.way_names.empty() && one != way::saving;
+    const bool usual = args.sweep.empty() ? one != way::saving && !is_swept(one) : is_swept(one);
+    bool wanted = args.way_names.empty() && usual;
     for (const auto& name : args.way_names) wanted = wanted || name == to_string(one);
     if (wanted || (one == way::saving && args.checkpoints)) out.push_back(one);
   }
@@ -111,6 +114,10 @@ result<swap_plan> base_of(const arguments& args, const std::filesystem::path& di
     TROUPE_TRY(mib, number_of("--host-mib", args.host_mib.front(), most_host_mib));
     plan.host_bytes = static_cast<uint64_t>(mib) << 20;
   }
+  const bool sweeps = std::any_of(plan.ways.begin(), plan.ways.end(), is_swept);
+  if (sweeps && plan.host_bytes == 0 && !args.largest)
+    return error{errc::usage, "what layers keep is compared in the same memory",
+                 "give it with --host-mib, or with a --config that has swap.host_bytes"};
   return plan;
 }
 
@@ -213,6 +220,7 @@ void add_bench_swap(shell& sh, command* bench) {
       "Every way makes the same steps in turn, and must come to the same losses and state.\n"
       "Examples:\n"
       "  troupe bench swap --model gpt2-124m --tokens 128 --dir /nvme\n"
+      "  troupe bench swap --model tiny --sweep activations --host-mib 64 --dir /nvme\n"
       "  troupe bench swap --model tiny --tokens 128 --largest --host-mib 64,128 --dir /nvme\n"
       "  troupe bench swap --model-check runs.csv");
   auto args = std::make_shared<arguments>();
@@ -221,6 +229,9 @@ void add_bench_swap(shell& sh, command* bench) {
       ->delimiter(',')
       ->one_of(all_ways());
   verb->add_flag("--checkpoints", args->checkpoints, "With the way that saves each step, too");
+  verb->add_option("--sweep", args->sweep,
+                   "In place of the ways: each choice of what layers keep, and the planner's")
+      ->one_of({"activations"});
   verb->add_flag("--largest", args->largest,
                  "In place of that: the most parameters that finish two steps, by budget");
   verb->add_option("--rounds", args->plan.rounds, "Interleaved rounds")

@@ -37,6 +37,9 @@ std::string text(const swap_measurement& m) {
         took.median, fmt::format("{:.3f} to {:.3f}", took.least, took.most),
         took.median > 0 ? r.limit_s / took.median : 0, to_string(r.part), r.expected_s,
         bytes_text(r.memory_bytes), bytes_text(r.read_bytes), bytes_text(r.written_bytes));
+    if (is_swept(r.of))
+      out += fmt::format("{:<10} {} layers keep all, {} their input and x + attention\n", "",
+                         r.kept.keep, r.kept.half);
     if (r.redone_steps > 0) out += fmt::format("{:<10} {} steps made again\n", "", r.redone_steps);
   }
   return out;
@@ -63,6 +66,8 @@ nlohmann::ordered_json json(const swap_measurement& m) {
   for (const auto& r : m.results)
     out["ways"].push_back({{"way", to_string(r.of)},
                            {"skipped", r.skipped},
+                           {"keep_layers", r.kept.keep},
+                           {"half_layers", r.kept.half},
                            {"seconds", json_of(r.took())},
                            {"limit_s", r.limit_s},
                            {"bound_by", to_string(r.part)},

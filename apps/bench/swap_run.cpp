@@ -18,10 +18,6 @@ namespace troupe::apps::swap_bench {
 
 namespace {
 
-double flops_of_step(const train::engine_options& o) {
-  return o.model.flops_per_token(o.shape.seq) * static_cast<double>(o.shape.seq);
-}
-
 result<gpu::machine_rates> rates_of_disk(const std::filesystem::path& dir) {
   io::calibrate_options how;
   how.budget_bytes = uint64_t{192} << 20;
@@ -49,11 +45,18 @@ class rounds {
   result<swap_measurement> measure() {
     if (const auto counts = kernel_counts_now(); !counts)
       out_.not_compared = counts.error().message;
-    TROUPE_CHECK(make_trainers());
     auto o = options_of(out_.plan);
     TROUPE_TRY(device, gpu::open_device(o.device));
     o.threads = device->facts().threads;
     TROUPE_TRY(speed, swap::measure_paces(o));
+    const auto& asked = out_.plan.ways;
+    if (std::find(asked.begin(), asked.end(), way::planned) != asked.end()) {
+      TROUPE_TRY(rates, rates_of_disk(out_.plan.dir));
+      out_.plan.rates = rates;
+      out_.plan.rates.flops_s = speed.flops_s;
+      out_.plan.rates.updates_s = speed.updates_s;
+    }
+    TROUPE_CHECK(make_trainers());
     std::vector<gpu::machine_rates> disks;
     for (int round = 0; round < out_.plan.rounds; ++round) {
       TROUPE_TRY(before, rates_of_disk(out_.plan.dir));
@@ -95,7 +98,9 @@ class rounds {
         continue;
       }
       auto made = trainer::make(w, out_.plan);
-      if (!made && made.error().code != errc::no_memory) return made.error();
+      const bool small = !made && made.error().is(gpu::budget_too_small);
+      if (!made && made.error().code != errc::no_memory && !(small && is_swept(w)))
+        return made.error();
       if (!made) r.skipped = made.error().message;
       trainers_.push_back(made ? std::move(*made) : nullptr);
       if (!made) continue;
@@ -104,6 +109,7 @@ class rounds {
       TROUPE_TRY(first, t.run(1));  // whose moments are not read
       static_cast<void>(first);
       out_.parameters = t.parameters();
+      r.kept = kept_by(t.options().shape);
       r.memory_bytes = t.memory_bytes();
       r.disk_bytes = t.disk_bytes();
       if (out_.not_compared.empty()) out_.not_compared = t.cached();
@@ -174,11 +180,7 @@ class rounds {
   void add_limit(size_t i) {
     auto& r = out_.results[i];
     if (!trainers_[i]) return;
-    const auto& o = trainers_[i]->options();
-    const auto traffic = traffic_of(r.of, o);
-    const double head = gpu::head_flops(o.model, static_cast<double>(o.shape.seq));
-    const auto work = gpu::work_of_step(traffic, flops_of_step(o), head, o.shape.recompute,
-                                        static_cast<double>(out_.parameters));
+    const auto work = work_of(r.of, trainers_[i]->options());
     r.expected_s = gpu::limit_of(work.forward, out_.rates).seconds +
                    gpu::limit_of(work.backward, out_.rates).seconds;
     const auto whole = work.whole();
@@ -196,9 +198,9 @@ class rounds {
 }  // namespace
 
 std::string_view to_string(way w) {
-  constexpr std::array<std::string_view, ways> names{"inmem",    "sync",      "phased",  "behind",
-                                                     "ours",     "speculate", "noahead", "turns",
-                                                     "noverify", "saving"};
+  constexpr std::array<std::string_view, ways> names{
+      "inmem", "sync",     "phased", "behind",    "ours", "speculate", "noahead",
+      "turns", "noverify", "saving", "recompute", "half", "keep",      "planned"};
   return names[static_cast<size_t>(w)];
 }
 

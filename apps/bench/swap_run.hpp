@@ -13,6 +13,11 @@
 //   turns    ours, less mixed I/O: the drive reads or writes
 //   noverify ours, less sums of what is read
 //   saving   ours, with a checkpoint by links each step
+// and, of what layers keep of a forward pass (--sweep activations), ours where
+//   recompute  they keep their input
+//   half       and x + attention
+//   keep       all
+//   planned    the planner chooses (gpu/swap/activation_plan.hpp), by the rates before the rounds
 //
 // Invariants
 //   SWB-1  All ways make the same steps in turn. Losses and the state's hash are equal in all of
@@ -33,6 +38,7 @@
 #include "apps/bench/spread.hpp"
 #include "apps/bench/swap_counts.hpp"
 #include "apps/bench/train_run.hpp"
+#include "gpu/swap/activation_plan.hpp"
 #include "gpu/swap/limit_model.hpp"
 #include "io/base/error_kind.hpp"
 #include "io/base/model_config.hpp"
@@ -53,9 +59,17 @@ enum class way : uint8_t {
   turns,
   noverify,
   saving,
+  recompute,
+  half,
+  keep,
+  planned,
 };
-inline constexpr int ways = 10;
+inline constexpr int ways = 14;
 std::string_view to_string(way w);
+/// Whether it is one of --sweep activations.
+constexpr bool is_swept(way w) {
+  return w >= way::recompute;
+}
 
 /// What is measured.
 struct swap_plan {
@@ -72,6 +86,8 @@ struct swap_plan {
   int steps = 2;              ///< of each way in a round
   std::filesystem::path dir;  ///< where the files go, for the time
   const std::atomic<bool>* stop = nullptr;
+  /// Of this machine, where a way asks for them.
+  gpu::machine_rates rates = {};
 };
 
 /// One way's steps.
@@ -85,7 +101,8 @@ struct way_result {
   double limit_s = 0, expected_s = 0;          ///< 0: all is in memory
   double compute_s = 0, disk_s = 0;            ///< of a step, each alone
   gpu::bound_by part = gpu::bound_by::products;
-  std::string skipped;  ///< why it was not measured; empty: it was
+  gpu::activation_split kept;  ///< layers
+  std::string skipped;         ///< why it was not measured; empty: it was
   spread took() const { return spread_of(seconds); }
 };
 

@@ -242,8 +242,57 @@ gpu::step_traffic traffic_of(way w, const train::engine_options& o) {
   return out;
 }
 
+gpu::step_work work_of(way w, const train::engine_options& o) {
+  const auto tokens = static_cast<double>(o.shape.tokens());
+  return gpu::work_of_step(traffic_of(w, o), o.model.flops_per_token(o.shape.seq) * tokens,
+                           gpu::again_flops(o.model, o.shape) * tokens,
+                           static_cast<double>(o.model.parameters()));
+}
+
+gpu::activation_split kept_by(const gpu::stage_shape& shape) {
+  gpu::activation_split out;
+  for (size_t i = 0; i < static_cast<size_t>(shape.layers()); ++i) {
+    const auto kept = shape.activations_of(i);
+    out.keep += kept == gpu::activation_choice::keep;
+    out.half += kept == gpu::activation_choice::half;
+  }
+  return out;
+}
+
+namespace {
+
+/// Of `ours` with that memory and these rates.
+std::optional<double> step_seconds(const swap_plan& plan, train::engine_options o) {
+  auto where = residency_of(way::ours, plan, o);
+  if (!where) return std::nullopt;
+  o.shape.where = std::move(*where);
+  const auto work = work_of(way::ours, o);
+  return gpu::limit_of(work.forward, plan.rates).seconds +
+         gpu::limit_of(work.backward, plan.rates).seconds;
+}
+
+/// Of a way that is swept, what its layers keep.
+void choose_kept(way w, const swap_plan& plan, train::engine_options& o) {
+  const auto layers = o.shape.layers();
+  gpu::activation_split split;
+  if (w == way::half) split.half = layers;
+  if (w == way::keep) split.keep = layers;
+  if (w == way::planned)
+    split = gpu::choose_activations(layers, o.model.block == block_form::sequential,
+                                    [&](const gpu::activation_split& tried) {
+                                      auto with = o;
+                                      with.shape.activations = gpu::choices_by_layer(tried, layers);
+                                      return step_seconds(plan, std::move(with));
+                                    })
+                .value_or(split);
+  o.shape.activations = gpu::choices_by_layer(split, layers);
+}
+
+}  // namespace
+
 result<std::unique_ptr<trainer>> trainer::make(way w, const swap_plan& plan) {
   auto o = options_of(plan);
+  if (is_swept(w)) choose_kept(w, plan, o);
   TROUPE_TRY(where, residency_of(w, plan, o));
   o.shape.where = std::move(where);
   o.swap_dirs = {plan.dir};

@@ -28,6 +28,12 @@ result<gpu::residency> residency_of(way w, const swap_plan& plan, const train::e
 /// counts of any step but the first.
 gpu::step_traffic traffic_of(way w, const train::engine_options& o);
 
+/// The same, and what it computes.
+gpu::step_work work_of(way w, const train::engine_options& o);
+
+/// How many layers keep what.
+gpu::activation_split kept_by(const gpu::stage_shape& shape);
+
 /// The batch of every step: tokens, then targets.
 int32_t token_at(size_t i, int64_t vocab);
 

@@ -46,14 +46,6 @@ result<double> best_of(gpu::stream& s, F enqueue) {
   return best;
 }
 
-/// Of one layer, forward and backward over one micro-batch.
-double flops_of_layer(const model_config& model, const gpu::stage_shape& shape) {
-  auto two = model;
-  two.layers = 2;
-  return (two.flops_per_token(shape.seq) - model.flops_per_token(shape.seq)) *
-         static_cast<double>(shape.micro_batch * shape.seq);
-}
-
 }  // namespace
 
 result<paces> measure_paces(const train::engine_options& options) {
@@ -70,8 +62,8 @@ result<paces> measure_paces(const train::engine_options& options) {
   TROUPE_TRY(products_s, best_of(*s, [&] { stage->run_layer(*s, 0, 0); }));
   TROUPE_TRY(update_s, best_of(*s, [&] { rule->step(*s, chunk, 1e-3f, 1); }));
   const auto count = static_cast<double>(stage->store().info(chunk).count);
-  return paces{flops_of_layer(model, shape) / std::max(products_s, 1e-9),
-               count / std::max(update_s, 1e-9),
+  const double flops = gpu::layer_flops(model, shape.seq) * static_cast<double>(shape.tokens());
+  return paces{flops / std::max(products_s, 1e-9), count / std::max(update_s, 1e-9),
                fmt::format("{} {} {}/{} {} {} {} x {} {} {}", to_string(model.family), model.hidden,
                            model.heads, model.kv_heads, model.ffn,
                            shape.compute == gpu::dtype::f32 ? "f32" : "bf16", shape.micro_batch,
@@ -153,12 +145,23 @@ std::string rates_text(const gpu::machine_rates& rates) {
       rates.updates_s / 1e9);
 }
 
+std::string activations_text(const train::swap_forecast& f) {
+  using enum gpu::activation_choice;
+  const auto of = [&](gpu::activation_choice what) { return f.layers[static_cast<size_t>(what)]; };
+  return fmt::format(
+      "of {} layers {} keep their activations, {} their input and x + attention; the others "
+      "compute "
+      "them again",
+      of(keep) + of(half) + of(recompute), of(keep), of(half));
+}
+
 std::string forecast_text(const train::swap_forecast& f, const config::swap_section& swap) {
   const auto moved = f.traffic.whole();
   auto out =
       fmt::format("a step reads {} and writes {}; clipping: {}; swap.host_bytes is {} at least\n",
                   bytes_text(moved.read_bytes), bytes_text(moved.written_bytes), to_string(f.order),
                   bytes_text(f.floor_bytes));
+  out += activations_text(f) + "\n";
   if (f.order == gpu::update_order::speculate)
     out += "a second copy on the drive takes updates until their norm is known\n";
   if (swap.rated_tbw > 0 && moved.written_bytes > 0)
@@ -183,13 +186,20 @@ std::string limit_text(const train::swap_forecast& f, const gpu::machine_rates& 
   return out;
 }
 
-std::optional<step_limits> limits_here(const train::job_plan& plan) {
-  const auto forecast = train::forecast_swap(plan);
-  if (!forecast || plan.job.cluster.launch != config::launch_mode::local) return std::nullopt;
+std::optional<step_limits> settle_by_rates(train::job_plan& plan) {
+  if (plan.job.cluster.launch != config::launch_mode::local) return std::nullopt;
+  auto forecast = train::forecast_swap(plan);
+  if (!forecast) return std::nullopt;
   const auto rates = measure_rates(plan);
   if (!rates) {
     say("how long a step takes at least is not known: " + render(rates.error()));
     return std::nullopt;
+  }
+  if (train::chooses_activations(plan.job)) {
+    train::settle_activations(plan, *rates);
+    forecast = train::forecast_swap(plan);
+    if (!forecast) return std::nullopt;  // what layers do not keep makes room for all the rest
+    say("swap: " + activations_text(*forecast));
   }
   const auto limit = gpu::limit_of(forecast->work.whole(), *rates);
   say(fmt::format("swap: {}", rates_text(*rates)));

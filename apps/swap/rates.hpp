@@ -38,6 +38,10 @@ result<gpu::machine_rates> measure_rates(const train::job_plan& plan);
 /// 1.4 G/s".
 std::string rates_text(const gpu::machine_rates& rates);
 
+/// "of 12 layers 2 keep their activations, 4 their input and x + attention; the others compute them
+/// again".
+std::string activations_text(const train::swap_forecast& f);
+
 /// What a step moves, and how long it takes at least: some lines, each with its end.
 std::string forecast_text(const train::swap_forecast& f, const config::swap_section& swap);
 std::string limit_text(const train::swap_forecast& f, const gpu::machine_rates& rates);
@@ -49,7 +53,7 @@ struct step_limits {
 };
 
 /// Those of a job whose nodes are on this machine, measured and said; none: it does not swap, or
-/// that cannot be measured.
-std::optional<step_limits> limits_here(const train::job_plan& plan);
+/// that cannot be measured. By the same rates it is settled what layers keep, where that is open.
+std::optional<step_limits> settle_by_rates(train::job_plan& plan);
 
 }  // namespace troupe::apps::swap

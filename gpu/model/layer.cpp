@@ -62,6 +62,26 @@ class runner {
                                        acts.qkv, acts.attended, acts.lse, dout, dqkv});
   }
 
+  /// acts.norm1 and acts.qkv.
+  void queries(const layer_tensors<const void>& w, const void* x,
+               const layer_activations& acts) const {
+    norm(x, w.norm1, w.norm1_bias, acts.norm1, acts.mean1, acts.rstd1);
+    linear(qkv(), acts.norm1, w.qkv, w.qkv_bias, nullptr, acts.qkv);
+    rotate(acts.qkv, false);
+  }
+
+  /// From acts.middle, or x where the block is parallel, to acts.active.
+  void second_half(const layer_tensors<const void>& w, const void* x,
+                   const layer_activations& acts) const {
+    if (model_.block == block_form::shared_norm)
+      return up_and_activate(acts, acts.norm1, w.up, w.up_bias);
+    norm(sequential() ? acts.middle : x, w.norm2, w.norm2_bias, acts.norm2, acts.mean2, acts.rstd2);
+    up_and_activate(acts, acts.norm2, w.up, w.up_bias);
+  }
+
+  /// Whether the MLP reads x + attention.
+  bool sequential() const { return model_.block == block_form::sequential; }
+
   /// acts.hidden and acts.active.
   void up_and_activate(const layer_activations& acts, const void* x, const void* w,
                        const void* bias) const {
@@ -114,23 +134,26 @@ class runner {
 void forward_layer(const layer_pass& pass, const layer_tensors<const void>& w, const void* x,
                    const layer_activations& acts, void* y, const attention_override& attention) {
   const runner run(pass);
-  const block_form block = pass.model->block;
-  const bool sequential = block == block_form::sequential;
-  run.norm(x, w.norm1, w.norm1_bias, acts.norm1, acts.mean1, acts.rstd1);
-  run.linear(run.qkv(), acts.norm1, w.qkv, w.qkv_bias, nullptr, acts.qkv);
-  run.rotate(acts.qkv, false);
+  run.queries(w, x, acts);
   if (attention)
     attention(acts);
   else
     run.attend(acts);
   // Parallel forms need x + attention only as an addend of y: it is made in y.
-  void* middle = sequential ? acts.middle : y;
-  if (middle) run.linear(run.o(), acts.attended, w.o, w.o_bias, x, middle);
-  if (block != block_form::shared_norm)
-    run.norm(sequential ? middle : x, w.norm2, w.norm2_bias, acts.norm2, acts.mean2, acts.rstd2);
-  const void* mlp_in = block == block_form::shared_norm ? acts.norm1 : acts.norm2;
-  run.up_and_activate(acts, mlp_in, w.up, w.up_bias);
-  if (y) run.linear(run.down(), acts.active, w.down, w.down_bias, middle, y);
+  void* middle = run.sequential() ? acts.middle : y;
+  run.linear(run.o(), acts.attended, w.o, w.o_bias, x, middle);
+  run.second_half(w, x, acts);
+  run.linear(run.down(), acts.active, w.down, w.down_bias, middle, y);
+}
+
+void recompute_layer(const layer_pass& pass, const layer_tensors<const void>& w, const void* x,
+                     const layer_activations& acts, bool middle_kept) {
+  const runner run(pass);
+  run.queries(w, x, acts);
+  run.attend(acts);
+  if (run.sequential() && !middle_kept)
+    run.linear(run.o(), acts.attended, w.o, w.o_bias, x, acts.middle);
+  run.second_half(w, x, acts);
 }
 
 void backward_layer(const layer_pass& pass, const layer_tensors<const void>& w,

@@ -75,10 +75,16 @@ struct layer_pass {
 /// Replaces the attention over qkv (generation has its own, over cached keys).
 using attention_override = std::function<void(const layer_activations&)>;
 
-/// y[N,C] = layer(x[N,C]). y null: leave the last product out (recomputation does not need it).
+/// y[N,C] = layer(x[N,C]).
 void forward_layer(const layer_pass& pass, const layer_tensors<const void>& weights, const void* x,
                    const layer_activations& acts, void* y,
                    const attention_override& attention = {});
+
+/// Makes again, with the same bits, what backward_layer reads of a forward pass: up to the last
+/// product, which it has no use for. `middle_kept`: acts.middle is as the forward pass left it, so
+/// the product that makes it is left out too.
+void recompute_layer(const layer_pass& pass, const layer_tensors<const void>& weights,
+                     const void* x, const layer_activations& acts, bool middle_kept);
 
 /// dx from dy and the activations; adds to the gradients. dy may be scratch.gradient, dx too.
 void backward_layer(const layer_pass& pass, const layer_tensors<const void>& weights,

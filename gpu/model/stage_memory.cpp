@@ -51,6 +51,18 @@ layer_activations take_layer(const model_config& model, int64_t batch, int64_t s
   return acts;
 }
 
+/// What a layer of a slot has of its own.
+activation_choice kept_of(const stage_shape& shape, size_t layer) {
+  return shape.training ? shape.activations_of(layer) : activation_choice::recompute;
+}
+
+/// Whether a layer uses what all layers and slots have in common.
+bool any_shares(const stage_shape& shape) {
+  for (size_t i = 0; i < static_cast<size_t>(shape.layers()); ++i)
+    if (kept_of(shape, i) != activation_choice::keep) return true;
+  return false;
+}
+
 /// `shared` and `gradient`: what all slots use, unless each has its own.
 slot_memory take_slot(const model_config& model, const stage_shape& shape,
                       const layer_activations& shared, void* gradient, arena& memory) {
@@ -64,10 +76,14 @@ slot_memory take_slot(const model_config& model, const stage_shape& shape,
     const bool reuse = !shape.training && i >= 2;
     slot.x.push_back(reuse ? slot.x[i - 2] : memory.take(boundary, type));
   }
-  const bool keep = shape.training && !shape.recompute;
-  for (size_t i = 0; i < layers; ++i)
-    slot.layers.push_back(keep ? take_layer(model, shape.micro_batch, shape.seq, type, memory)
-                               : shared);
+  for (size_t i = 0; i < layers; ++i) {
+    const auto kept = kept_of(shape, i);
+    slot.layers.push_back(kept == activation_choice::keep
+                              ? take_layer(model, shape.micro_batch, shape.seq, type, memory)
+                              : shared);
+    if (kept == activation_choice::half && model.block == block_form::sequential)
+      slot.layers.back().middle = memory.take(boundary, type);
+  }
   if (shape.has_head) {
     slot.final_rstd = memory.take<float>(n);
     if (model.norm() == norm_kind::layer) slot.final_mean = memory.take<float>(n);
@@ -94,8 +110,7 @@ stage_memory stage_memory::lay_out(const model_config& model, const stage_shape&
     out.sine = memory.take<float>(shape.seq * model.head_width / 2);
   }
   layer_activations shared;
-  if (shape.recompute || !shape.training)
-    shared = take_layer(model, shape.micro_batch, shape.seq, type, memory);
+  if (any_shares(shape)) shared = take_layer(model, shape.micro_batch, shape.seq, type, memory);
   if (shape.has_head) out.final_normed = memory.take(boundary, type);
   if (shape.training) {
     out.scratch.gradient = memory.take(boundary, type);

@@ -95,8 +95,9 @@ class stage_model::impl {
     const layer_parameters& layer = layers_[i];
     s.replay(key(at, i, direction::backward), [&] {
       const layer_pass p = pass(s, layer.chunk);
-      if (shape_.recompute)  // SM-4
-        forward_layer(p, layer.weights, at.x[i], at.layers[i], nullptr);
+      const auto kept = shape_.activations_of(i);
+      if (kept != activation_choice::keep)  // SM-4
+        recompute_layer(p, layer.weights, at.x[i], at.layers[i], kept == activation_choice::half);
       backward_layer(p, layer.weights, layer.gradients, at.x[i], at.layers[i], memory_.scratch,
                      output_grad(at, i), input_grad(at, i));
     });

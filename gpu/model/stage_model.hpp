@@ -10,7 +10,7 @@
 // SM-2 forward(slot) overwrites what the slot held; backward(slot) needs the latest forward(slot)
 //   and eats it.
 // SM-3 Gradients add up over micro-batches until the optimizer zeroes them.
-// SM-4 Recomputed activations have the same bits as kept ones.
+// SM-4 Recomputed activations have the same bits as kept ones, whatever each layer keeps.
 // SM-5 One stage_model is driven by one stream at a time; other streams may read boundary buffers
 //   and chunk gradients behind events.
 // SM-6 A pass of several micro-batches, where the shape has by_layer, does a layer for all of them,

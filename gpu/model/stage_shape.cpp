@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <limits>
 
 #include "gpu/model/tensor_names.hpp"
@@ -119,6 +120,11 @@ class chunk_builder {
 
 }  // namespace
 
+std::string_view to_string(activation_choice choice) {
+  constexpr std::array<std::string_view, 3> names{"recompute", "half", "keep"};
+  return names[static_cast<size_t>(choice)];
+}
+
 status check(const model_config& model, const stage_shape& shape) {
   TROUPE_CHECK(model.check());
   auto impossible = [](std::string text) {
@@ -143,6 +149,9 @@ status check(const model_config& model, const stage_shape& shape) {
                              model.max_positions),
                  "lower train.seq_len, or raise model.max_seq_len"};
   if (shape.compute == dtype::i32) return impossible("compute type i32");
+  const auto named = static_cast<int64_t>(shape.activations.size());
+  if (named != 0 && named != shape.layers())
+    return impossible(fmt::format("activations of {} of {} layers", named, shape.layers()));
   return {};
 }
 

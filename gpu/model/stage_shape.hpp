@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "gpu/device.hpp"
@@ -16,6 +17,16 @@ namespace troupe::gpu {
 
 /// Which parameters weight decay touches.
 enum class decay_scope : uint8_t { matrices, all };
+
+/// What a layer holds between its forward and its backward, from the least to the most; backward
+/// makes the rest again, up to the last product, with the same bits (SM-4).
+enum class activation_choice : uint8_t {
+  recompute,  ///< its input
+  half,       ///< and x + attention: no more than recompute where the block has no such tensor
+  keep,       ///< all that backward reads
+};
+/// "recompute", "half", "keep".
+std::string_view to_string(activation_choice choice);
 
 /// One pipeline stage: layers [first_layer, last_layer) and perhaps the ends of the model.
 struct stage_shape {
@@ -29,8 +40,9 @@ struct stage_shape {
   /// A pass may be of several micro-batches, all of which go through a layer before the next one.
   bool by_layer = false;
   dtype compute = dtype::f32;
-  bool recompute = false;  ///< keep only each layer's input and compute the rest again in backward
-  bool training = true;    ///< false: no gradients, optimizer state or backward buffers
+  bool recompute = false;  ///< of layers that `activations` does not name: not keep, but recompute
+  std::vector<activation_choice> activations = {};  ///< by layer of the stage; or empty
+  bool training = true;  ///< false: no gradients, optimizer state or backward buffers
   decay_scope decay = decay_scope::matrices;
   replica_place replica = {};  ///< of the stage's data-parallel replicas, who share its optimizer
   std::optional<uint64_t> rounding_seed = {};  ///< as in store_options
@@ -38,6 +50,11 @@ struct stage_shape {
 
   int64_t tokens() const { return micro_batch * seq; }
   int64_t layers() const { return last_layer - first_layer; }
+  /// `layer`: of this stage, from 0.
+  activation_choice activations_of(size_t layer) const {
+    if (!activations.empty()) return activations[layer];
+    return recompute ? activation_choice::recompute : activation_choice::keep;
+  }
 };
 
 /// bad_config naming what does not fit the model.

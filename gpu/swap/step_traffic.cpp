@@ -107,12 +107,31 @@ step_traffic traffic_of_step(const model_config& model, const stage_shape& shape
   return steps.step();
 }
 
-double head_flops(const model_config& model, double tokens) {
-  return 6 * tokens * static_cast<double>(model.vocab) * static_cast<double>(model.hidden);
+double layer_flops(const model_config& model, int64_t seq) {
+  auto more = model;
+  ++more.layers;
+  return more.flops_per_token(seq) - model.flops_per_token(seq);
 }
 
-step_work work_of_step(const step_traffic& traffic, double flops, double head_flops, bool again,
-                       double updates) {
+/// recompute_layer(): all but the last product, and where x + attention is kept not the one that
+/// makes it, either.
+double again_flops(const model_config& model, const stage_shape& shape) {
+  const auto product = [&](int64_t width) {
+    return 2 * static_cast<double>(width) * static_cast<double>(model.hidden);
+  };
+  const double all = layer_flops(model, shape.seq) / 3 - product(model.ffn);
+  const bool has_middle = model.block == block_form::sequential;
+  double out = 0;
+  for (size_t i = 0; i < static_cast<size_t>(shape.layers()); ++i) {
+    const auto kept = shape.activations_of(i);
+    if (kept == activation_choice::keep) continue;
+    out += all;
+    if (kept == activation_choice::half && has_middle) out -= product(model.attention_width());
+  }
+  return out;
+}
+
+step_work work_of_step(const step_traffic& traffic, double flops, double again, double updates) {
   const auto moves = [](const phase_traffic& t) {
     phase_work out;
     out.read_bytes = static_cast<double>(t.read_bytes);
@@ -122,7 +141,7 @@ step_work work_of_step(const step_traffic& traffic, double flops, double head_fl
   step_work out{moves(traffic.forward), moves(traffic.backward)};
   const auto passes = static_cast<double>(traffic.passes);
   out.forward.flops = passes * flops / 3;
-  out.backward.flops = passes * (2 * flops + (again ? flops - head_flops : 0)) / 3;
+  out.backward.flops = passes * (2 * flops / 3 + again);
   out.backward.updates = updates;
   return out;
 }

@@ -53,13 +53,14 @@ struct step_work {
     return out += backward;
   }
 };
-/// `flops`: of the step's products made once, forward and backward; `head_flops`: of them, those of
-/// the head, which is not computed again; `again`: backward makes the forward of layers again;
-/// `updates`: parameters.
-step_work work_of_step(const step_traffic& traffic, double flops, double head_flops, bool again,
-                       double updates);
-/// Of a head's product with its gradients, over so many tokens.
-double head_flops(const model_config& model, double tokens);
+/// `flops`: of the step's products made once, forward and backward; `again`: of what backward makes
+/// again of the forward pass, once; `updates`: parameters.
+step_work work_of_step(const step_traffic& traffic, double flops, double again, double updates);
+
+/// Of one layer's products for one token, forward and backward, in sequences of that length.
+double layer_flops(const model_config& model, int64_t seq);
+/// Of what backward makes again of a stage's forward pass for one token, by what each layer keeps.
+double again_flops(const model_config& model, const stage_shape& shape);
 
 /// Of a stage with shape.where; `budget`: how its steps are. Of one that speculates it is a step
 /// whose updates count.

@@ -140,10 +140,14 @@ void check_swap(builder& b) {
   const auto& j = b.target();
   if (j.swap.dir.empty()) {
     b.rule(j.swap.host_bytes == 0 && j.swap.rated_tbw == 0 && !j.swap.consume &&
-               j.swap.clip == clip_way::automatic,
+               j.swap.clip == clip_way::automatic && j.swap.keep_layers < 0 &&
+               j.swap.half_layers < 0,
            {"swap.dir"}, "is required where [swap] is described");
     return;
   }
+  b.rule((j.swap.keep_layers < 0) == (j.swap.half_layers < 0),
+         {"swap.keep_layers", "swap.half_layers"}, "are chosen together, or given together",
+         "set both, or neither");
   for (size_t i = 0; i < j.swap.dir.size(); ++i) {
     const auto& dir = j.swap.dir[i];
     b.rule(expanded(dir, "{rank}", "").find_first_of("{}") == std::string::npos, {"swap.dir"},

@@ -347,6 +347,18 @@ constinit const property rows[] = {
         "is above train.clip_norm; hold = it keeps all gradients in memory; twice = it makes its "
         "passes twice; auto = what the memory, the drive and the clipped steps so far allow. "
         "Several ranks have one norm, and hold"),
+    key<&job::swap, &swap_section::keep_layers>(
+        "swap.keep_layers",
+        "The last layers of each stage, so many, keep what backward needs of them in memory, all "
+        "others compute it again; -1, as swap.half_layers: `troupe up` chooses what makes a step "
+        "shortest by the rates of this machine, or, where they are not known, model.recompute "
+        "does, if there is room. Losses are the same to the bit",
+        within(-1, million)),
+    key<&job::swap, &swap_section::half_layers>(
+        "swap.half_layers",
+        "So many layers before those of swap.keep_layers keep their input and x + attention, so "
+        "that one product less is computed again",
+        within(-1, million)),
     key<&job::swap, &swap_section::patience_s>(
         "swap.patience_s",
         "Seconds that a step waits for room on the drive, where a write has failed and the file "

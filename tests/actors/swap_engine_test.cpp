@@ -34,6 +34,7 @@ struct swapped_job {
   bool recompute = false;
   std::optional<uint64_t> rounding = {};
   bool lamb = false;  ///< with groups of `lamb_group`
+  std::vector<gpu::activation_choice> activations = {};
 };
 constexpr int64_t lamb_group = 4096;
 
@@ -56,6 +57,7 @@ engine_options swap_engine_options(engine_options o, const swapped_job& job) {
   o.shape.by_layer = job.by_layer;
   o.shape.slots = job.by_layer ? batch / 2 : 1;
   o.shape.recompute = job.recompute;
+  o.shape.activations = job.activations;
   o.shape.rounding_seed = job.rounding;
   o.optimizer.clip_norm = job.clip_norm;
   if (job.lamb) {
@@ -159,6 +161,22 @@ TEST_CASE("ENG-11: swapped training has the bits of training in memory") {
           CHECK(train_where(job, least_memory(dir.path)) == expected);
           CHECK(train_where(job, speculating(dir.path)) == expected);
         }
+}
+
+TEST_CASE("ENG-11 SM-4: swapped training has the same bits whatever each layer keeps") {
+  scratch dir;
+  using enum gpu::activation_choice;
+  const std::vector<gpu::activation_choice> mixed{half, keep, recompute, half, keep};
+  for (const auto type : {gpu::dtype::f32, gpu::dtype::bf16})
+    for (const bool by_layer : {false, true}) {
+      swapped_job job{type, by_layer, by_layer, 0.05f};
+      CAPTURE(text_of_job(job));
+      const auto expected = train_where(job, in_memory);
+      job.activations = mixed;
+      CHECK(train_where(job, in_memory) == expected);
+      CHECK(train_where(job, least_memory(dir.path)) == expected);
+      CHECK(train_where(job, speculating(dir.path)) == expected);
+    }
 }
 
 TEST_CASE(

@@ -55,6 +55,9 @@ struct shape_draw {
                       config::clip_way::speculate}[static_cast<size_t>(one_of({0, 1, 2, 3}))];
     more_bytes = chance() ? 0 : one_of({100'000, 3'000'000, 30'000'000});
     links = chance();
+    if (chance())
+      for (int64_t i = 0; i < model.layers; ++i)
+        activations.push_back(static_cast<gpu::activation_choice>(one_of({0, 1, 2})));
   }
   int one_of(std::initializer_list<int> all) {
     return all.begin()[std::uniform_int_distribution<size_t>(0, all.size() - 1)(random)];
@@ -69,17 +72,21 @@ struct shape_draw {
     o.shape.by_layer = by_layer;
     o.shape.slots = by_layer ? batch / 2 : 1;
     o.shape.recompute = recompute;
+    o.shape.activations = activations;
     o.shape.replica = replica;
     o.optimizer.clip_norm = clip_norm;
     return o;
   }
   std::string text() const {
+    std::string kept;
+    for (const auto choice : activations) kept += fmt::format(" {}", to_string(choice));
     return fmt::format(
         "{} ranks, {} layers of {} heads of {}, ffn {}, vocab {}{}, {} bytes each{}{}"
-        ", clip {} way {}, {} bytes more, links {}",
+        ", clip {} way {}, {} bytes more, links {}, layers:{}",
         ranks, model.layers, model.heads, model.head_width, model.ffn, model.vocab,
         model.tied ? " tied" : "", type == gpu::dtype::f32 ? 4 : 2, by_layer ? ", by layer" : "",
-        recompute ? ", recomputed" : "", clip_norm, static_cast<int>(clip), more_bytes, links);
+        recompute ? ", recomputed" : "", clip_norm, static_cast<int>(clip), more_bytes, links,
+        kept);
   }
 
   std::mt19937 random;
@@ -87,6 +94,7 @@ struct shape_draw {
   gpu::dtype type;
   model_config model;
   bool by_layer, recompute;
+  std::vector<gpu::activation_choice> activations;
   float clip_norm;
   config::clip_way clip;
   int more_bytes;

@@ -33,6 +33,7 @@ struct drilled_end {
   std::string finding;  ///< of its first incident
   std::string node = {};
   int resumed_after = 0;  ///< the step that it went back to
+  double noticed_s = 0;
   std::string said = {};
 };
 
@@ -67,6 +68,7 @@ drilled_end end_of(const std::string& drills, int last, const std::vector<std::s
   out.finding = incidents.front()["finding"];
   out.node = incidents.front()["node"];
   out.resumed_after = incidents.front()["resumed_after_step"];
+  out.noticed_s = incidents.front()["noticed_s"];
   return out;
 }
 
@@ -136,6 +138,7 @@ TEST_CASE("drills: a device that hangs is named, and its node replaced") {
                           {"health.stuck_after_s=2", "recovery.stuck_after_s=4"});
   CHECK(end.recoveries >= 1);
   CHECK(end.finding == "stuck_device");
+  CHECK(end.noticed_s >= 6);  // two until it is a finding, four in which it stands
 }
 
 TEST_CASE("drills: a bit that turns is found by the replicas before a step is made with it") {

@@ -55,6 +55,24 @@ TEST_CASE("cuda: two stages, two micro-batches, recomputation and LAMB train as 
   check(wide(tiny_llama()), options);
 }
 
+TEST_CASE("cuda: SM-4: whatever each layer keeps, training has the same bits") {
+  auto gpu = any_gpu();
+  if (!gpu) return;
+  using enum activation_choice;
+  for (auto model : {wide(tiny_gpt2()), wide(tiny_llama())})
+    for (const dtype type : {dtype::f32, dtype::bf16}) {
+      model.layers = 4;
+      auto options = run_options(type);
+      options.stages = 2;
+      const auto kept = train_steps(*gpu, model, options);
+      options.activations = {half, recompute, keep, half};
+      const auto chosen = train_steps(*gpu, model, options);
+      CHECK(chosen.losses == kept.losses);
+      CHECK(chosen.norms == kept.norms);
+      CHECK(chosen.weights == kept.weights);
+    }
+}
+
 TEST_CASE("cuda: the same steps give the same bits") {
   auto gpu = any_gpu();
   if (!gpu) return;

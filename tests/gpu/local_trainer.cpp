@@ -21,6 +21,9 @@ result<std::unique_ptr<local_trainer>> local_trainer::make(device& owner, const 
     shape.seq = options.seq;
     shape.compute = options.compute;
     shape.recompute = options.recompute;
+    if (!options.activations.empty())
+      shape.activations.assign(options.activations.begin() + shape.first_layer,
+                               options.activations.begin() + shape.last_layer);
     shape.decay = options.decay;
     shape.rounding_seed = options.rounding_seed;
     TROUPE_TRY(stage, stage_model::make(owner, model, shape));

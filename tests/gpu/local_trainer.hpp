@@ -28,6 +28,7 @@ struct local_options {
   int threads = 0;            ///< host threads of the stream; 0: all the device has
   dtype compute = dtype::f32;
   bool recompute = false;
+  std::vector<activation_choice> activations = {};  ///< by layer of the model; or empty
   decay_scope decay = decay_scope::matrices;
   optimizer_settings optimizer{};
   std::optional<uint64_t> rounding_seed = {};  ///< as in store_options

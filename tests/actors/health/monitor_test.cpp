@@ -71,6 +71,8 @@ TEST_CASE("MON-1: who holds up all others for recovery.stuck_after_s is told to 
   REQUIRE(told.size() == 1);
   CHECK(told[0]->node()->str() == "b");
   CHECK(told[0]->finding()->str() == "stuck_device");
+  CHECK(told[0]->silent_ns() >= 33'000'000'000u);  // three until it is a finding
+  CHECK(told[0]->silent_ns() <= 40'000'000'000u);
   f.pass_with(20, {0, 1}, false);
   CHECK(f.coordinator.take_all<fbs::Leave>().empty());
 }

@@ -1,0 +1,143 @@
+// What layers of a job that swaps keep, by rates: both ends, what lies between, and that it fits.
+#include "actors/train/swap_forecast.hpp"
+
+#include <cmath>
+#include <utility>
+
+#include <doctest/doctest.h>
+
+#include "actors/sim/rng.hpp"
+#include "actors/train/engine.hpp"
+#include "actors/train/machine.hpp"
+#include "actors/train/swap_folder.hpp"
+#include "actors/train/swap_ranks.hpp"
+#include "io/config/load.hpp"
+
+using namespace troupe;
+using namespace troupe::train;
+
+namespace {
+
+job_plan plan_of(const std::string& more = {}) {
+  auto job = config::parse(
+      "[model]\nlayers = 12\nheads = 4\nhidden = 256\nvocab = 1000\n" + more +
+          "[data]\npath = \"x.txt\"\n[train]\nbatch = 4\nmicro_batch = 2\nseq_len = 128\n"
+          "[cluster]\nthreads = 1\n[swap]\ndir = \"/swap\"\nclip = \"twice\"\n",
+      "test");
+  REQUIRE_MESSAGE(job, (job ? "" : render(job.error())));
+  auto plan = make_plan(*job);
+  REQUIRE_MESSAGE(plan, (plan ? "" : render(plan.error())));
+  return *plan;
+}
+
+/// The floor and so many MiB more.
+job_plan with_room(job_plan plan, int64_t mib) {
+  plan.job.swap.host_bytes =
+      static_cast<int64_t>(swap_floor_bytes(plan, threads_here(plan.job.cluster))) + (mib << 20);
+  return plan;
+}
+
+job_plan forced(job_plan plan, int64_t keep, int64_t half) {
+  plan.job.swap.keep_layers = keep;
+  plan.job.swap.half_layers = half;
+  return plan;
+}
+
+job_plan chosen(job_plan plan, const gpu::machine_rates& rates) {
+  settle_activations(plan, rates);
+  return plan;
+}
+
+constexpr gpu::machine_rates slow_products{1e9, 0, 1e12, 1e12, 1, 1e12};
+constexpr gpu::machine_rates slow_drive{1e15, 0, 1e7, 1e7, 0, 1e12};
+
+}  // namespace
+
+TEST_CASE("ACT-1: whatever the memory and the rates, what is chosen fits") {
+  sim::rng random(1);
+  for (int i = 0; i < 60; ++i) {
+    auto plan =
+        with_room(plan_of(random.chance(0.5) ? "recompute = true\n" : ""), random.between(0, 200));
+    const gpu::machine_rates rates{
+        std::pow(10.0, random.between(8, 14)), 0,   std::pow(10.0, random.between(7, 11)),
+        std::pow(10.0, random.between(7, 11)), 0.5, 1e9};
+    const auto c = chosen(plan, rates);
+    CHECK(c.job.swap.keep_layers >= 0);
+    CHECK(fits_swap_budget(c, threads_here(c.job.cluster)));
+  }
+}
+
+TEST_CASE("ACT-2: no forced choice that fits is quicker, by the rates that it is chosen for") {
+  sim::rng random(2);
+  for (int i = 0; i < 25; ++i) {
+    const auto plan = with_room(plan_of(), random.between(0, 150));
+    const gpu::machine_rates rates{
+        std::pow(10.0, random.between(9, 13)), 0,   std::pow(10.0, random.between(7, 10)),
+        std::pow(10.0, random.between(7, 10)), 0.5, 1e9};
+    const auto best = step_seconds(chosen(plan, rates), rates);
+    REQUIRE(best);
+    for (const auto& [keep, half] : {std::pair{0, 0}, {0, 12}, {12, 0}, {3, 0}, {0, 5}, {6, 6}}) {
+      CAPTURE(keep);
+      CAPTURE(half);
+      if (const auto other = step_seconds(forced(plan, keep, half), rates))
+        CHECK(*best <= *other * 1.05);
+    }
+  }
+}
+
+TEST_CASE("activations: where products are slow memory is theirs, where the drive is it is not") {
+  const auto plan = with_room(plan_of(), 20);
+  const auto slow = chosen(plan, slow_products).job.swap;
+  CHECK(slow.keep_layers > 0);
+  CHECK(slow.keep_layers < 12);  // there is not so much
+  CHECK(slow.keep_layers + slow.half_layers == 12);
+  const auto quick = forecast_swap(chosen(plan, slow_drive));
+  REQUIRE(quick);
+  for (int keep = 0; keep <= 12; ++keep) {
+    const auto other = forecast_swap(forced(plan, keep, 12 - keep));
+    REQUIRE(other);
+    CHECK(quick->traffic.whole().read_bytes <= other->traffic.whole().read_bytes);
+  }
+  const auto much = chosen(with_room(plan_of(), 100'000), slow_products).job.swap;
+  CHECK(much.keep_layers == 12);
+  CHECK(much.half_layers == 0);
+}
+
+TEST_CASE("activations: what is given is not chosen, and without a swap folder nothing is") {
+  const auto given = forced(with_room(plan_of(), 60), 2, 1);
+  CHECK(chosen(given, slow_products).job == given.job);
+  auto in_memory = plan_of();
+  in_memory.job.swap = {};
+  CHECK(chosen(in_memory, slow_products).job == in_memory.job);
+  auto too_small = plan_of();
+  too_small.job.swap.host_bytes = 1;
+  CHECK(chosen(too_small, slow_products).job == too_small.job);
+}
+
+TEST_CASE("activations: left open, none are kept where keeping all is too large") {
+  const auto plan = with_room(plan_of(), 0);
+  CHECK_FALSE(fits_swap_budget(forced(plan, 12, 0), threads_here(plan.job.cluster)));
+  CHECK(fits_swap_budget(plan, threads_here(plan.job.cluster)));
+  const auto o = settled_options(plan, plan.ranks.front(), threads_here(plan.job.cluster));
+  CHECK(o.shape.activations_of(11) == gpu::activation_choice::recompute);
+  const auto roomy = with_room(plan_of(), 1000);
+  const auto all = settled_options(roomy, roomy.ranks.front(), threads_here(plan.job.cluster));
+  CHECK(all.shape.activations_of(0) == gpu::activation_choice::keep);
+}
+
+TEST_CASE("activations: what a stage makes again is counted product by product") {
+  const auto plan = plan_of();
+  const auto& m = plan.model;
+  const auto again = [&](int64_t keep, int64_t half) {
+    const auto p = forced(plan, keep, half);
+    const auto o = options_of(p.job, p.model, p.ranks[0].at, p.ranks[0].layers, 1);
+    return gpu::again_flops(m, o.shape);
+  };
+  const double square = 2.0 * static_cast<double>(m.hidden * m.hidden);
+  const double attention = 4.0 * static_cast<double>(m.hidden) * 128;
+  CHECK(again(12, 0) == 0);
+  CHECK(again(0, 0) == doctest::Approx(12 * (8 * square + attention)));   // 3 + 1 + 4 of 12
+  CHECK(again(0, 12) == doctest::Approx(12 * (7 * square + attention)));  // and not the one
+  CHECK(again(2, 3) ==
+        doctest::Approx(7 * (8 * square + attention) + 3 * (7 * square + attention)));
+}
