@@ -49,7 +49,7 @@ swap_plan swap_plan_of(train::job_plan& plan, bool measures) {
       say("rates are not measured: " + render(rates.error()));
   }
   if (out.rates) {
-    train::settle_activations(plan, *out.rates);
+    swap::settle_layers_here(plan, *out.rates);
     out.forecast = train::forecast_swap(plan);
     if (!out.forecast) return {};  // what layers do not keep makes room for all the rest
   }

@@ -516,7 +516,8 @@ monitor_actor::behavior_type monitor(monitor_pointer self, monitor_options optio
   st.hosts = silent_hosts(st.options.ask_host, ns_of(defaults::host_patience));
   st.regression = regression_policy(part(job.health.regression_percent));
   st.progress = stuck_policy(job.health.stuck_after_s * 1000 * ns_per_ms,
-                             job.cluster.suspect_after_ms * ns_per_ms);
+                             job.cluster.suspect_after_ms * ns_per_ms,
+                             job.timeouts.operation_s * 1000 * ns_per_ms);
   tell(self, {});
   self->delayed_send(self, defaults::monitor_period, caf::tick_atom_v);
   return {

@@ -17,17 +17,15 @@ constexpr int64_t validation_ns = 30 * ns_per_s;
 /// As long as a save waits for a slot before it is given up (gpu/model/state_saver.hpp).
 constexpr int64_t copies_ns = 60 * ns_per_s;
 constexpr int64_t times_median = 5;
-/// Whatever a rank says of its median.
-constexpr int64_t any_operation_ns = 600 * ns_per_s;
-
-/// Of an operation that takes so long. Not a number is none.
-int64_t allowed_for(double median_ms) {
-  if (!(median_ms > 0)) return 0;
-  return static_cast<int64_t>(
-      std::min(times_median * median_ms * 1e6, static_cast<double>(any_operation_ns)));
-}
 
 }  // namespace
+
+/// Of an operation that takes so long. Not a number is none.
+int64_t stuck_policy::allowed_for(double median_ms) const {
+  if (!(median_ms > 0)) return 0;
+  return static_cast<int64_t>(
+      std::min(times_median * median_ms * 1e6, static_cast<double>(longest_ns_)));
+}
 
 void stuck_policy::hear(const std::string& node, uint32_t epoch, uint64_t sequence,
                         const std::vector<rank_progress>& ranks, int64_t now_ns) {

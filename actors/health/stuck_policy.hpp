@@ -10,10 +10,10 @@
 // Invariants
 //   STK-1  One counter that moves, of any rank, and nobody is stuck.
 //   STK-2  While steps are made, operations may take `stuck_after`, or 5 times the median of those
-//     that are under way (10 minutes at most), whichever is more. The first step of an epoch, a
-//     validation, and waiting for copies of a checkpoint have budgets of their own; what else a job
-//     does (its start, a pause, its end, a recovery) has timeouts of its own and is never judged
-//     here.
+//     that are under way (10 minutes at most, or what an operation may take), whichever is more.
+//     The first step of an epoch, a validation, and waiting for copies of a checkpoint have budgets
+//     of their own; what else a job does (its start, a pause, its end, a recovery) has timeouts of
+//     its own and is never judged here.
 //   STK-3  What comes late, of an epoch that has ended or behind a newer heartbeat, changes
 //     nothing.
 //   STK-4  Who has not judged for a second was not running: that time is its own (compare LIV-3).
@@ -43,8 +43,11 @@ class stuck_policy {
   static constexpr std::string_view stepping = "training";
 
   stuck_policy() = default;
-  stuck_policy(int64_t stuck_after_ns, int64_t silent_after_ns)
-      : stuck_after_ns_(stuck_after_ns), silent_after_ns_(silent_after_ns) {}
+  /// `longest_ns`: no operation is allowed more, whatever a rank says of its median.
+  stuck_policy(int64_t stuck_after_ns, int64_t silent_after_ns, int64_t longest_ns = usual_longest)
+      : stuck_after_ns_(stuck_after_ns),
+        silent_after_ns_(silent_after_ns),
+        longest_ns_(std::max(usual_longest, longest_ns)) {}
 
   /// A heartbeat. `sequence` counts those of a process.
   void hear(const std::string& node, uint32_t epoch, uint64_t sequence,
@@ -81,7 +84,10 @@ class stuck_policy {
   void enter(uint32_t epoch, int64_t now_ns);
   void move(int64_t now_ns) { moved_ns_ = now_ns; }
 
-  int64_t stuck_after_ns_ = 0, silent_after_ns_ = 0;
+  static constexpr int64_t usual_longest = 600'000'000'000;
+  int64_t allowed_for(double median_ms) const;
+
+  int64_t stuck_after_ns_ = 0, silent_after_ns_ = 0, longest_ns_ = usual_longest;
   std::map<std::string, node_state> nodes_;
   uint32_t epoch_ = 0;
   std::string phase_;

@@ -323,13 +323,13 @@ void heads_simulation::conclude(head_place& h, int process) {
     if (last > 0) h.lost = train::fallen_head(why, last, world_.now_ns());
     return stand_by(h, train::rules_after_fall(last));
   }
+  for (auto& other : heads_)
+    other.is_cut_off |= !world_.passes(h.at, other.at) || !world_.passes(other.at, h.at) ||
+                        world_.broken(h.at, other.at);
   end_head(h);
 }
 
 void heads_simulation::end_head(head_place& h) {
-  for (auto& other : heads_)
-    other.is_cut_off |= !world_.passes(h.at, other.at) || !world_.passes(other.at, h.at) ||
-                        world_.broken(h.at, other.at);
   h.what = doing::is_over;
   end_process(h.at);
 }

@@ -550,7 +550,7 @@ class job_policy {
   void notice(const error& why, const heard::node_lost& lost);
   std::string phases_text() const;
   void close_incident(std::string done);
-  void begin_epoch(const error& why);
+  void begin_epoch(const error& why, const std::string& noticed = {});
   void let_node_go();
   void stay_as_it_is();
   void lay_out(const heard::admitted& there);

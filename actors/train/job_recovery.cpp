@@ -26,10 +26,9 @@ double seconds(int64_t ns) {
 }
 
 /// " [dead_process, noticed after 0.2 s]"; nothing of what a person ordered.
-std::string noticed_text(const health::incident& fault) {
-  if (!health::find_finding(fault.finding)) return {};
-  return fmt::format(" [{}, noticed after {:.1f} s]", fault.finding,
-                     seconds(fault.noticed_ns - fault.fault_ns));
+std::string noticed_text(const heard::node_lost& lost) {
+  if (lost.ordered || !health::find_finding(lost.finding)) return {};
+  return fmt::format(" [{}, noticed after {:.1f} s]", lost.finding, seconds(lost.silent_ns));
 }
 
 /// What a load fails of that a reader finds in the files.
@@ -181,16 +180,16 @@ void job_policy::recover(const error& why, const heard::node_lost& lost) {
     recovery_.take_ordered();
   else if (const auto done = decide(lost); !done)
     return end(done.error().within(why.message));
-  begin_epoch(why);
+  begin_epoch(why, noticed_text(lost));
 }
 
-void job_policy::begin_epoch(const error& why) {
+void job_policy::begin_epoch(const error& why, const std::string& noticed) {
   ++epoch_;
   incidents_.back().epoch_to = epoch_;
   ledger_.named(now_ns_);
   if (plan_.job.cluster.launch == config::launch_mode::external) ledger_.hold(now_ns_);
-  say(fmt::format("{}{}: recovery {} begins (epoch {} -> {})", why.message,
-                  noticed_text(incidents_.back()), recovery_.begun(), epoch_ - 1, epoch_),
+  say(fmt::format("{}{}: recovery {} begins (epoch {} -> {})", why.message, noticed,
+                  recovery_.begun(), epoch_ - 1, epoch_),
       true);
   give_up_saves();
   unexplained_.reset();

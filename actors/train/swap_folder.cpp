@@ -200,7 +200,7 @@ status settle_swap(engine_options& options, const config::job& job) {
     return gpu::plan_residency(options.model, options.shape, budget);
   };
   auto where = place();
-  if (!where && chooses_activations(job)) {
+  if (!where) {
     keep_nothing(options.shape);
     where = place();
   }

@@ -39,9 +39,8 @@ bool chooses_activations(const config::job& job);
 
 /// Settles where the chunks of a rank of this job live, in the options' shape, and whether its
 /// drive has a second version of them: by the room that it has now, where it is this machine's.
-/// Where the job leaves open what layers keep, and keeping all is too large, all of them compute it
-/// again. Nothing where the job has no swap folder. Errors: budget_too_small; then it is
-/// what needs least.
+/// Where what layers are to keep is too large, all of them compute it again. Nothing where the job
+/// has no swap folder. Errors: budget_too_small; then it is what needs least.
 status settle_swap(engine_options& options, const config::job& job);
 
 /// Whether updates wait for what all ranks know: the norm of all gradients, sums of replicas, the

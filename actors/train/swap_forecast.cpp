@@ -25,6 +25,13 @@ void add(gpu::phase_traffic& to, const gpu::phase_traffic& of) {
   to.written_bytes += of.written_bytes;
 }
 
+/// A block without x + attention keeps its input alone.
+gpu::activation_choice kept_of(const model_config& model, const gpu::stage_shape& shape, size_t i) {
+  using enum gpu::activation_choice;
+  const auto kept = shape.activations_of(i);
+  return kept == half && model.block != block_form::sequential ? recompute : kept;
+}
+
 void add_rank(swap_forecast& out, const job_plan& plan, const planned_stage& stage,
               const engine_options& o) {
   const auto budget = steps_of(o);
@@ -48,7 +55,7 @@ void add_rank(swap_forecast& out, const job_plan& plan, const planned_stage& sta
   out.least += work_of(gpu::traffic_of_step(plan.model, o.shape, unclipped), 0).whole();
   if (o.at.place().data == 0)
     for (size_t i = 0; i < static_cast<size_t>(o.shape.layers()); ++i)
-      ++out.layers[static_cast<size_t>(o.shape.activations_of(i))];
+      ++out.layers[static_cast<size_t>(kept_of(plan.model, o.shape, i))];
   out.overhead_bytes = std::max(out.overhead_bytes, process_overhead_bytes(plan.job, o));
 }
 
@@ -79,11 +86,24 @@ std::optional<double> step_seconds(const job_plan& plan, const gpu::machine_rate
   swap_forecast out;
   for (const auto& r : plan.ranks) {
     auto o = options_of(plan.job, plan.model, r.at, r.layers, threads_here(plan.job.cluster));
-    if (!settle_swap(o, plan.job)) return std::nullopt;
+    const auto asked = o.shape.activations;
+    if (!settle_swap(o, plan.job) || o.shape.activations != asked) return std::nullopt;
     add_rank(out, plan, stages[static_cast<size_t>(o.at.place().pipeline)], o);
   }
   return expected_seconds(out, rates);
 }
+
+namespace {
+
+/// For what swaps and its checkpoints; where that cannot be told, too.
+bool has_drive_room(const job_plan& plan) {
+  const auto needs = swap_needs_of(plan);
+  const auto rooms = swap_rooms_of(needs.folders, needs.checkpoints, plan.job.job.name);
+  return !rooms ||
+         std::all_of(rooms->begin(), rooms->end(), [](const auto& room) { return room.fits(); });
+}
+
+}  // namespace
 
 void settle_activations(job_plan& plan, const gpu::machine_rates& rates) {
   if (!chooses_activations(plan.job)) return;
@@ -94,11 +114,13 @@ void settle_activations(job_plan& plan, const gpu::machine_rates& rates) {
     tried.job.swap.keep_layers = split.keep;
     tried.job.swap.half_layers = split.half;
   };
-  const auto best = gpu::choose_activations(layers, plan.model.block == block_form::sequential,
-                                            [&](const gpu::activation_split& split) {
-                                              choose(split);
-                                              return step_seconds(tried, rates);
-                                            });
+  const auto seconds = [&](const gpu::activation_split& split) -> std::optional<double> {
+    choose(split);
+    if (!has_drive_room(tried)) return std::nullopt;
+    return step_seconds(tried, rates);
+  };
+  const auto best =
+      gpu::choose_activations(layers, plan.model.block == block_form::sequential, seconds);
   if (!best) return;
   choose(*best);
   plan = std::move(tried);

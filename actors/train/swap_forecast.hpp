@@ -37,7 +37,8 @@ struct swap_forecast {
 std::optional<double> step_seconds(const job_plan& plan, const gpu::machine_rates& rates);
 
 /// Sets swap.keep_layers and swap.half_layers, where the job swaps and leaves them open, to what
-/// makes its steps shortest (gpu/swap/activation_plan.hpp). They stay open where nothing fits.
+/// makes its steps shortest (gpu/swap/activation_plan.hpp) of what has room in swap.host_bytes and
+/// on the drive. They stay open where nothing has.
 void settle_activations(job_plan& plan, const gpu::machine_rates& rates);
 
 /// None: the job has no swap folder, or all of it fits into memory.

@@ -13,6 +13,7 @@
 #include "actors/base/hardware.hpp"
 #include "actors/train/engine.hpp"
 #include "actors/train/machine.hpp"
+#include "actors/train/readiness_policy.hpp"
 #include "actors/train/swap_folder.hpp"
 #include "apps/talk.hpp"
 #include "gpu/back_end.hpp"
@@ -148,11 +149,10 @@ std::string rates_text(const gpu::machine_rates& rates) {
 std::string activations_text(const train::swap_forecast& f) {
   using enum gpu::activation_choice;
   const auto of = [&](gpu::activation_choice what) { return f.layers[static_cast<size_t>(what)]; };
-  return fmt::format(
-      "of {} layers {} keep their activations, {} their input and x + attention; the others "
-      "compute "
-      "them again",
-      of(keep) + of(half) + of(recompute), of(keep), of(half));
+  auto out = fmt::format("of {} layers {} keep their activations, {} their input and x + attention",
+                         of(keep) + of(half) + of(recompute), of(keep), of(half));
+  if (of(recompute) > 0) out += fmt::format("; {} compute them again", of(recompute));
+  return out;
 }
 
 std::string forecast_text(const train::swap_forecast& f, const config::swap_section& swap) {
@@ -161,7 +161,8 @@ std::string forecast_text(const train::swap_forecast& f, const config::swap_sect
       fmt::format("a step reads {} and writes {}; clipping: {}; swap.host_bytes is {} at least\n",
                   bytes_text(moved.read_bytes), bytes_text(moved.written_bytes), to_string(f.order),
                   bytes_text(f.floor_bytes));
-  out += activations_text(f) + "\n";
+  out += activations_text(f) +
+         (swap.keep_layers < 0 ? " (not chosen: rates are not measured)\n" : "\n");
   if (f.order == gpu::update_order::speculate)
     out += "a second copy on the drive takes updates until their norm is known\n";
   if (swap.rated_tbw > 0 && moved.written_bytes > 0)
@@ -186,6 +187,13 @@ std::string limit_text(const train::swap_forecast& f, const gpu::machine_rates& 
   return out;
 }
 
+void settle_layers_here(train::job_plan& plan, const gpu::machine_rates& rates) {
+  auto settled = plan;
+  train::settle_activations(settled, rates);
+  if (train::fits_memory(settled, train::this_machine(settled.job.cluster)))
+    plan = std::move(settled);
+}
+
 std::optional<step_limits> settle_by_rates(train::job_plan& plan) {
   if (plan.job.cluster.launch != config::launch_mode::local) return std::nullopt;
   auto forecast = train::forecast_swap(plan);
@@ -196,7 +204,7 @@ std::optional<step_limits> settle_by_rates(train::job_plan& plan) {
     return std::nullopt;
   }
   if (train::chooses_activations(plan.job)) {
-    train::settle_activations(plan, *rates);
+    settle_layers_here(plan, *rates);
     forecast = train::forecast_swap(plan);
     if (!forecast) return std::nullopt;  // what layers do not keep makes room for all the rest
     say("swap: " + activations_text(*forecast));

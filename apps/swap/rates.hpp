@@ -52,6 +52,10 @@ struct step_limits {
   gpu::time_limit twice;  ///< of one whose passes are made twice, since it is clipped
 };
 
+/// As train::settle_activations of what layers keep; it stays open where this machine has no memory
+/// for the choice.
+void settle_layers_here(train::job_plan& plan, const gpu::machine_rates& rates);
+
 /// Those of a job whose nodes are on this machine, measured and said; none: it does not swap, or
 /// that cannot be measured. By the same rates it is settled what layers keep, where that is open.
 std::optional<step_limits> settle_by_rates(train::job_plan& plan);

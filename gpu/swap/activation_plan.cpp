@@ -43,9 +43,11 @@ class line {
     if (!tried_.insert(at).second) return;
     const auto took = seconds_(split_of(at));
     if (!took) return;
-    const bool better = at > best_ ? *took <= least_ * as_quick : *took * as_quick < least_;
-    if (better) best_ = at;
+    const bool better = at > best_ ? *took <= least_ * as_quick : *took * as_quick < best_s_;
     least_ = std::min(least_, *took);
+    if (!better) return;
+    best_ = at;
+    best_s_ = *took;
   }
 
   int64_t layers_;
@@ -53,7 +55,8 @@ class line {
   const clock& seconds_;
   std::set<int64_t> tried_;
   int64_t best_ = 0;
-  double least_ = std::numeric_limits<double>::infinity();  ///< seconds
+  double best_s_ = std::numeric_limits<double>::infinity();
+  double least_ = std::numeric_limits<double>::infinity();  ///< seconds, of any
 };
 
 }  // namespace

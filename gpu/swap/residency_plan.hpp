@@ -54,8 +54,7 @@ inline constexpr error_kind<double, double, double> budget_too_small{
     "budget_too_small", errc::bad_config,
     "a rank has {:.1f} MiB of swap.host_bytes and needs {:.1f} MiB at least, {:.1f} of them for "
     "activations and workspace",
-    "raise swap.host_bytes, lower train.micro_batch or train.seq_len, or set model.recompute = "
-    "true"};
+    "raise swap.host_bytes, or lower train.micro_batch or train.seq_len"};
 
 /// The residency of a stage of `shape` (whose own is ignored). Errors: budget_too_small (RSP-1).
 result<residency> plan_residency(const model_config& model, const stage_shape& shape,

@@ -36,8 +36,7 @@ inline constexpr error_kind<std::string_view, std::string_view, std::string_view
                             std::string_view>
     memory_used_up{"memory_used_up", errc::no_memory,
                    "{} of memory for {} are not there: {} of {} are held ({})",
-                   "raise swap.host_bytes, lower train.micro_batch or train.seq_len, or set "
-                   "model.recompute = true"};
+                   "raise swap.host_bytes, or lower train.micro_batch or train.seq_len"};
 
 /// What those throw that have no other way to say it.
 struct memory_refused : std::bad_alloc {

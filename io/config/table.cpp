@@ -350,9 +350,9 @@ constinit const property rows[] = {
     key<&job::swap, &swap_section::keep_layers>(
         "swap.keep_layers",
         "The last layers of each stage, so many, keep what backward needs of them in memory, all "
-        "others compute it again; -1, as swap.half_layers: `troupe up` chooses what makes a step "
-        "shortest by the rates of this machine, or, where they are not known, model.recompute "
-        "does, if there is room. Losses are the same to the bit",
+        "others compute it again, and so do all where there is no room; -1, as swap.half_layers: "
+        "`troupe up` chooses what makes a step shortest by the rates of this machine, or, where "
+        "they are not known, model.recompute does. Losses are the same to the bit",
         within(-1, million)),
     key<&job::swap, &swap_section::half_layers>(
         "swap.half_layers",
@@ -442,7 +442,8 @@ constinit const property rows[] = {
     key<&job::health, &health_section::stuck_after_s>(
         "health.stuck_after_s",
         "Seconds without an operation that ends on any rank after which the training counts as "
-        "stuck, and who holds it up is looked for; at least 5 times what the operation took before",
+        "stuck, and who holds it up is looked for; at least 5 times what the operation took "
+        "before, up to the greater of 10 minutes and timeouts.operation_s",
         within(1, week_s)),
     key<&job::health, &health_section::detector>(
         "health.detector",

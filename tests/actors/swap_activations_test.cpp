@@ -114,15 +114,22 @@ TEST_CASE("activations: what is given is not chosen, and without a swap folder n
   CHECK(chosen(too_small, slow_products).job == too_small.job);
 }
 
-TEST_CASE("activations: left open, none are kept where keeping all is too large") {
+TEST_CASE("activations: without room for what layers are to keep none keeps any") {
   const auto plan = with_room(plan_of(), 0);
-  CHECK_FALSE(fits_swap_budget(forced(plan, 12, 0), threads_here(plan.job.cluster)));
-  CHECK(fits_swap_budget(plan, threads_here(plan.job.cluster)));
-  const auto o = settled_options(plan, plan.ranks.front(), threads_here(plan.job.cluster));
-  CHECK(o.shape.activations_of(11) == gpu::activation_choice::recompute);
+  const auto kept_by = [](const job_plan& p, size_t layer) {
+    CHECK(fits_swap_budget(p, threads_here(p.job.cluster)));
+    return settled_options(p, p.ranks.front(), threads_here(p.job.cluster))
+        .shape.activations_of(layer);
+  };
+  using enum gpu::activation_choice;
+  CHECK(kept_by(plan, 11) == recompute);  // left open, and model.recompute = false
+  CHECK(kept_by(forced(plan, 12, 0), 11) == recompute);
+  CHECK_FALSE(step_seconds(forced(plan, 12, 0), slow_products));  // a choice that is none
   const auto roomy = with_room(plan_of(), 1000);
-  const auto all = settled_options(roomy, roomy.ranks.front(), threads_here(plan.job.cluster));
-  CHECK(all.shape.activations_of(0) == gpu::activation_choice::keep);
+  CHECK(kept_by(roomy, 0) == keep);
+  CHECK(kept_by(forced(roomy, 1, 2), 8) == recompute);
+  CHECK(kept_by(forced(roomy, 1, 2), 9) == half);
+  CHECK(kept_by(forced(roomy, 1, 2), 11) == keep);
 }
 
 TEST_CASE("activations: what a stage makes again is counted product by product") {

@@ -103,6 +103,7 @@ class recovery_hunt {
     lost_.clear();
     started_.reset();
     began_recovery_ = false;
+    strikes_without_step_ = steps_told_ = 0;
     heads_killed_ = 0;
     told_.clear();
     lookout watch(output / "checkpoints");
@@ -137,6 +138,9 @@ class recovery_hunt {
     const auto whom = when == phase::starting ? prey::node : draw_prey(d);
     up.listen();
     const int before = faults_told(up);
+    const int steps = count_of(up.out(), R"("type":"step")");
+    strikes_without_step_ = steps > steps_told_ ? 0 : strikes_without_step_ + 1;
+    steps_told_ = steps;
     const auto names = hit(up, whom, when);
     told_ += fmt::format(" [{}: {}]", phase_names[static_cast<size_t>(when)],
                          names.empty() ? "nobody was there" : names);
@@ -158,7 +162,7 @@ class recovery_hunt {
   /// Of a recovery, or of a process in a lost one's place, only right after a kill that begot one.
   phase draw_phase() {
     const auto of = random_() % 6;
-    if (!began_recovery_ || of < 2) return phase::training;
+    if (!began_recovery_ || of < 2 || strikes_without_step_ >= 2) return phase::training;
     const bool may_start = started_.has_value() && phase_before_ != phase::starting;
     return of < 4 || !may_start ? phase::recovering : phase::starting;
   }
@@ -255,6 +259,8 @@ class recovery_hunt {
   std::optional<std::pair<std::string, pid_t>> started_;  ///< the last node killed, and who it was
   phase phase_before_ = phase::training;
   bool began_recovery_ = false;
+  /// A node, or a head, that comes to no step time and again ends the job (RCV-4, HRS-3).
+  int strikes_without_step_ = 0, steps_told_ = 0;
   int heads_killed_ = 0;
   // of all
   int kills_ = 0, jobs_ = 0, again_ = 0;
