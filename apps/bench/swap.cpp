@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
@@ -37,6 +38,8 @@ struct arguments {
   std::vector<std::string> tokens{"32", "128", "512"}, host_mib;
   bool keeps_activations = false, checkpoints = false, largest = false, json = false;
   std::string dir, table, config, sweep;
+  /// Of what a job says, too: by their names.
+  std::vector<std::pair<std::string, const argument*>> of_job;
 };
 
 std::vector<std::string> all_ways() {
@@ -71,8 +74,10 @@ std::vector<way> ways_of(const arguments& args) {
 /// The model of a job, and how it trains it. Errors: as of loading and planning it; usage where it
 /// is given beside --model, or has several ranks.
 status take_job(const arguments& args, swap_plan& plan) {
-  if (!args.models.empty())
-    return error{errc::usage, "--model and --config both name a model: give one of them"};
+  for (const auto& [name, option] : args.of_job)
+    if (option->count() > 0)
+      return error{errc::usage, fmt::format("{} is given, and --config says it, too", name),
+                   "leave one of them out"};
   const job_arguments from{args.config, {}};
   TROUPE_TRY(loaded, config::load(from.sources()));
   TROUPE_TRY(planned, train::make_plan(loaded.value));
@@ -193,21 +198,29 @@ result<int> check_model(const arguments& args) {
 }
 
 void add_what(command* verb, arguments& args) {
-  verb->add_option("--model", args.models, "Of `troupe bench train`; without it tiny")
+  const auto of_job = [&args](std::string name, argument* option) {
+    args.of_job.emplace_back(std::move(name), option);
+    return option;
+  };
+  of_job("--model",
+         verb->add_option("--model", args.models, "Of `troupe bench train`; without it tiny"))
       ->delimiter(',')
       ->one_of(train_models());
   verb->add_option("--config", args.config,
                    "In place of --model: the model, type, recomputation, clipping and memory of "
                    "this job");
   verb->add_option("--tokens", args.tokens, "Tokens of a step, one sequence")->delimiter(',');
-  verb->add_option("--dtype", args.plan.dtype, "f32 or bf16")->one_of({"f32", "bf16"});
+  of_job("--dtype", verb->add_option("--dtype", args.plan.dtype, "f32 or bf16"))
+      ->one_of({"f32", "bf16"});
   verb->add_option("--layers", args.plan.layers, "So many layers of the model")
       ->within(int64_t{0}, int64_t{1} << 20);
-  verb->add_option("--clip", args.plan.clip_norm, "train.clip_norm; 0: none")->within(0.0, 1e30);
+  of_job("--clip", verb->add_option("--clip", args.plan.clip_norm, "train.clip_norm; 0: none"))
+      ->within(0.0, 1e30);
   verb->add_option("--host-mib", args.host_mib,
                    "Memory of the stage, MiB; without it the least that it can be trained with")
       ->delimiter(',');
-  verb->add_flag("--keep-activations", args.keeps_activations, "Nothing is computed again");
+  of_job("--keep-activations",
+         verb->add_flag("--keep-activations", args.keeps_activations, "Nothing is computed again"));
 }
 
 }  // namespace

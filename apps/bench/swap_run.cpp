@@ -89,6 +89,7 @@ class rounds {
 
  private:
   status make_trainers() {
+    std::optional<error> too_small;
     for (const auto w : out_.plan.ways) {
       auto& r = out_.results.emplace_back();
       r.of = w;
@@ -102,6 +103,7 @@ class rounds {
       if (!made && made.error().code != errc::no_memory && !(small && is_swept(w)))
         return made.error();
       if (!made) r.skipped = made.error().message;
+      if (small && !too_small) too_small = made.error();
       trainers_.push_back(made ? std::move(*made) : nullptr);
       if (!made) continue;
       auto& t = *trainers_.back();
@@ -114,6 +116,9 @@ class rounds {
       r.disk_bytes = t.disk_bytes();
       if (out_.not_compared.empty()) out_.not_compared = t.cached();
     }
+    const bool any =
+        std::any_of(trainers_.begin(), trainers_.end(), [](const auto& t) { return t != nullptr; });
+    if (!any && too_small) return *too_small;
     return {};
   }
 

@@ -198,7 +198,7 @@ result<launch> prepare(const up_arguments& a, checkpoint::look resume,
   TROUPE_CHECK(remove_leftovers(l.plan.job.checkpoint));
   TROUPE_CHECK(settle_slots(l.plan));
   l.peak = local_peak(l.plan.job);
-  if (first_try && !a.goes_on()) l.swap_limits = swap::settle_by_rates(l.plan);  // takes seconds
+  l.swap_limits = swap::settle_by_rates(l.plan);  // a second or two, where the job swaps
   l.origin = checkpoint::origin_of(l.resume, io::checkpoint::draw_launch());
   l.at = config::at_head(l.plan.job.cluster, own_address(a, l.plan.job));
   take_over(l, a, won, first_try);

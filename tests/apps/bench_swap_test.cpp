@@ -259,13 +259,43 @@ TEST_CASE("bench swap: what cannot be asked for is refused, and nothing is left 
   for (const char* wrong :
        {"--tokens 0", "--tokens x", "--ways never", "--host-mib 1,2", "--host-mib x", "--largest",
         "--largest --host-mib 100 --tokens 16,32", "--largest --host-mib 0 --tokens 16",
-        "--model tiny --config job.toml"}) {
+        "--model tiny --config job.toml", "--config job.toml --dtype f32",
+        "--config job.toml --clip 1", "--config job.toml --keep-activations",
+        "--model tiny --sweep activations", "--model tiny --ways planned", "--sweep rates"}) {
     CAPTURE(wrong);
     CHECK(bench_swap(dir, wrong).code == 64);
   }
   CHECK(bench_swap(dir, "--config absent.toml").code == 66);
   for (const auto& entry : std::filesystem::directory_iterator(dir.path))
     CHECK(entry.path().filename().string().find("troupe-swap-") == std::string::npos);
+}
+
+TEST_CASE("bench swap: what layers keep is swept, with the same state each time") {
+  scratch dir;
+  const auto sweep = [&](const char* host_mib) {
+    return bench_swap(dir, std::string("--model tiny --sweep activations --tokens 64 --rounds 1 "
+                                       "--steps 1 --json --host-mib ") +
+                               host_mib);
+  };
+  const auto done = sweep("80");
+  REQUIRE_MESSAGE(done.code == 0, done.talk);
+  const auto row = nlohmann::json::parse(done.out)["rows"][0];
+  std::map<std::string, nlohmann::json> by_way;
+  for (const auto& w : row["ways"]) by_way[w["way"]] = w;
+  REQUIRE(by_way.size() == 4);
+  for (const auto& [name, w] : by_way) CHECK_MESSAGE(w["skipped"] == "", name);
+  CHECK(by_way["recompute"]["keep_layers"] == 0);
+  CHECK(by_way["recompute"]["half_layers"] == 0);
+  CHECK(by_way["half"]["half_layers"] == by_way["keep"]["keep_layers"]);
+  CHECK(by_way["keep"]["memory_bytes"] > by_way["recompute"]["memory_bytes"]);
+  CHECK(by_way["keep"]["compute_s"] < by_way["half"]["compute_s"]);
+  CHECK(by_way["half"]["compute_s"] < by_way["recompute"]["compute_s"]);
+  CHECK(by_way["planned"]["memory_bytes"] <= uint64_t{80} << 20);
+  const auto narrow = sweep("72");
+  REQUIRE_MESSAGE(narrow.code == 0, narrow.talk);
+  for (const auto& w : nlohmann::json::parse(narrow.out)["rows"][0]["ways"])
+    CHECK((w["skipped"] != "") == (w["way"] == "keep"));
+  CHECK(sweep("20").code == 78);
 }
 
 TEST_CASE("bench swap: a job's model is trained as the job has it") {
