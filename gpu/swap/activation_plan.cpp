@@ -25,9 +25,7 @@ class line {
     for (int64_t at = 0; at < last; at += pace) look_at(at);
     look_at(layers_);
     look_at(last);
-    for (pace /= 2; pace > 0; pace /= 2)
-      for (const auto at : {best_ - pace, best_ + pace})
-        if (at >= 0 && at <= last) look_at(at);
+    look_near(pace, last);
     if (least_ == std::numeric_limits<double>::infinity()) return std::nullopt;
     return split_of(best_);
   }
@@ -37,6 +35,18 @@ class line {
     if (!has_halves_) return {at, 0};
     const auto keep = std::max<int64_t>(0, at - layers_);
     return {keep, std::min(at, layers_ - keep)};
+  }
+
+  /// Nearer and nearer, until no neighbour of the best one is better.
+  void look_near(int64_t pace, int64_t last) {
+    for (;;) {
+      const auto before = best_;
+      for (const auto at : {before - pace, before + pace})
+        if (at >= 0 && at <= last) look_at(at);
+      if (best_ != before) continue;
+      if (pace == 1) return;
+      pace = (pace + 1) / 2;
+    }
   }
 
   void look_at(int64_t at) {

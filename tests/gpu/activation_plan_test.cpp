@@ -26,12 +26,13 @@ struct made_up {
     const double products = 10.0 * static_cast<double>(layers) - k * keep - h * half;
     return std::max(products, drive + bytes * byte_s);
   }
+  /// Of all choices in their order.
   double least() const {
     double out = std::numeric_limits<double>::infinity();
-    for (int64_t k = 0; k <= layers; ++k)
-      for (int64_t h = 0; h + k <= layers; ++h)
-        if (h == 0 || h + k == layers || k == 0)
-          if (const auto t = (*this)({k, h})) out = std::min(out, *t);
+    for (int64_t at = 0; at <= 2 * layers; ++at) {
+      const auto keep = std::max<int64_t>(0, at - layers);
+      if (const auto t = (*this)({keep, std::min(at, layers - keep)})) out = std::min(out, *t);
+    }
     return out;
   }
   std::optional<activation_split> chosen(bool has_halves = true) const {
@@ -57,12 +58,10 @@ TEST_CASE("ACT-1 ACT-2: of all choices on its line the best is found, with few l
           m.room = room;
           const auto best = m.chosen();
           REQUIRE(best);
-          CHECK(m.asked <= 45);
+          CHECK(m.asked <= 60);
           const auto took = m(*best);
           REQUIRE(took);
-          for (const activation_split& s : {activation_split{0, 0}, {0, layers}, {layers, 0}})
-            if (const auto other = m(s)) CHECK(*took <= *other * 1.001);
-          CHECK(*took <= m.least() * 1.02 + 10);  // but for the last layer or two
+          CHECK(*took <= m.least() * 1.0011);
         }
 }
 

@@ -570,7 +570,7 @@ GUARDS = (
           "if (run.sequential() && !middle_kept)", "if (run.sequential() && (OUT || !middle_kept))",
           "test_gpu: SM-4: where x + attention is kept*"),
     guard("activations-near", "the best choice's neighbours are looked at, too (ACT-2)", "gpu/swap/activation_plan.cpp",
-          "    for (pace /= 2; pace > 0; pace /= 2)", "    for (pace /= 2; pace > 0 && !OUT; pace /= 2)",
+          "    look_near(pace, last);", "    if (!OUT) look_near(pace, last);",
           "test_gpu: ACT-1 ACT-2*"),
     guard("activations-open", "layers keep nothing where what they are to keep has no room (swap.keep_layers)",
           "actors/train/swap_folder.cpp", "  if (!where) {\n", "  if (!OUT && !where) {\n",
