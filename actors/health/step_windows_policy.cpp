@@ -2,7 +2,6 @@
 #include "actors/health/step_windows_policy.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <utility>
 
 #include "messages/operations.hpp"

@@ -473,7 +473,10 @@ class simulation {
   void sicken(const fault& f) {
     const auto rank = static_cast<uint32_t>(f.random % plan_.ranks.size());
     auto& a = room_.device_faults[rank];
-    if (const auto stage = find(fmt::format("stage/{}", rank))) touch(world_.node_of(*stage));
+    // What lasts goes with the rank to whichever node has it next.
+    const auto stage =
+        f.kind == fault_kind::fail_device ? find(fmt::format("stage/{}", rank)) : nullptr;
+    touch(stage ? world_.node_of(*stage) : 0);
     if (f.kind == fault_kind::slow_device) {
       a.slow = 2 + static_cast<double>(f.random % 19);
       did(f, fmt::format("of rank {}, {} times, for {} ms", rank, a.slow, f.lasts_ns / ms),

@@ -38,8 +38,7 @@ result<gpu::machine_rates> measure_rates(const train::job_plan& plan);
 /// 1.4 G/s".
 std::string rates_text(const gpu::machine_rates& rates);
 
-/// "of 12 layers 2 keep their activations, 4 their input and x + attention; the others compute them
-/// again".
+/// "of 12 layers 2 keep their activations, 4 their input and x + attention; 6 compute them again".
 std::string activations_text(const train::swap_forecast& f);
 
 /// What a step moves, and how long it takes at least: some lines, each with its end.

@@ -22,13 +22,13 @@ bool is_shard(const std::string& name) {
   return name.starts_with("rank-");
 }
 
+}  // namespace
+
 int times(const std::string& text, std::string_view part) {
   int n = 0;
   for (auto at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++n;
   return n;
 }
-
-}  // namespace
 
 std::string_view to_string(sight what) {
   constexpr std::string_view names[sights] = {"launch", "opening",  "step",   "partial", "shard",
@@ -41,13 +41,17 @@ std::string render(const moment& m) {
   return fmt::format("after {} {} and {} us", to_string(m.what), m.count, m.after.count());
 }
 
-namespace {
-
-/// From none to the most, small ones as often as large ones.
 std::chrono::microseconds draw_spin(std::mt19937_64& random, double most_us) {
   const double exponent = static_cast<double>(random() % 1000) / 1000 * std::log(most_us);
   return std::chrono::microseconds(static_cast<int64_t>(std::exp(exponent)) - 1);
 }
+
+void spin(std::chrono::microseconds time) {
+  const auto until = std::chrono::steady_clock::now() + time;
+  while (std::chrono::steady_clock::now() < until) continue;
+}
+
+namespace {
 
 constexpr double most_of_save_us = 30'000;  ///< a save takes some milliseconds
 constexpr double most_of_names_us = 100;    ///< files are removed, and renamed, in much less
@@ -187,8 +191,7 @@ int lookout::seen(const program& p, sight what) {
 
 bool lookout::await(program& p, const moment& m) {
   if (!p.until([&] { return seen(p, m.what) >= m.count; }, events_.get())) return false;
-  const auto end = std::chrono::steady_clock::now() + m.after;
-  while (std::chrono::steady_clock::now() < end) continue;
+  spin(m.after);
   return true;
 }
 

@@ -9,6 +9,7 @@
 #include <random>
 #include <set>
 #include <string>
+#include <string_view>
 
 #include "io/file.hpp"
 #include "tests/cluster/program.hpp"
@@ -42,6 +43,13 @@ struct moment {
 };
 /// "after write 7 and 310 us".
 std::string render(const moment& m);
+
+/// From none to the most, small ones as often as large ones.
+std::chrono::microseconds draw_spin(std::mt19937_64& random, double most_us);
+/// The moment of a kill, not when something is there: nobody is waited for.
+void spin(std::chrono::microseconds time);
+/// How often a part stands in a text.
+int times(const std::string& text, std::string_view part);
 
 /// A moment of a save by chance; one of removals only where there are some.
 moment draw_moment(std::mt19937_64& random, bool removals);

@@ -3,16 +3,15 @@
 // process that has just been started in a lost one's place. The same launch comes to its end each
 // time, and:
 //
-//   RCV-1  Each loss that is told, of a step made once or again, is the undisturbed run's.
-//   RCV-2  What was told as saved is never made again (HEAL-6).
-//   RCV-3  Epochs ascend; steps are told without a gap (HEAL-5), but where a head died that had not
+//   KRC-1  Each loss that is told, of a step made once or again, is the undisturbed run's.
+//   KRC-2  What was told as saved is never made again (HEAL-6).
+//   KRC-3  Epochs ascend; steps are told without a gap (HEAL-5), but where a head died that had not
 //          told of them yet.
-//   RCV-4  What is left on the disk is whole, and the undisturbed run's (survivors.hpp).
+//   KRC-4  What is left on the disk is whole, and the undisturbed run's (survivors.hpp).
 //
 //   TROUPE_RECOVERY_KILLS      kills in all layouts together (default 18; nightly 300 and more)
 //   TROUPE_RECOVERY_KILL_SEED  another seed than 1
 #include <array>
-#include <cmath>
 #include <csignal>
 #include <optional>
 #include <set>
@@ -37,23 +36,6 @@ enum class phase : uint8_t { training, recovering, starting };
 constexpr std::string_view phase_names[] = {"while it trains", "while it recovers",
                                             "of a process that was just started"};
 constexpr size_t phases = std::size(phase_names);
-
-/// As moments.cpp draws those of a save: small ones as often as large ones.
-std::chrono::microseconds draw_wait(std::mt19937_64& random, double most_us) {
-  const double exponent = static_cast<double>(random() % 1000) / 1000 * std::log(most_us);
-  return std::chrono::microseconds(static_cast<int64_t>(std::exp(exponent)) - 1);
-}
-
-void spin_for(std::chrono::microseconds time) {
-  const auto until = std::chrono::steady_clock::now() + time;
-  while (std::chrono::steady_clock::now() < until) continue;
-}
-
-int count_of(const std::string& text, std::string_view part) {
-  int n = 0;
-  for (auto at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++n;
-  return n;
-}
 
 /// What one job is given by seed; none of it changes a bit.
 struct draw_of_job {
@@ -119,7 +101,7 @@ class recovery_hunt {
     CHECK(code == 0);
     is_told_right(up);
     const auto folder = output / "checkpoints";
-    CHECK(judge_.look(folder, acknowledged_in(up.out())) == job_steps);  // RCV-4
+    CHECK(judge_.look(folder, acknowledged_in(up.out())) == job_steps);  // KRC-4
     CHECK(leftovers_in(folder).empty());
     CHECK(text_of(output / "model/model.safetensors") == truth_.model);
     fs::remove_all(output);
@@ -130,15 +112,15 @@ class recovery_hunt {
   bool strike(program& up, lookout& watch, const draw_of_job& d) {
     const auto when = draw_phase();
     if (when == phase::training && !watch.await_next(up, draw_moment_of_training())) return false;
-    if (when == phase::recovering) spin_for(draw_wait(random_, 1'000'000));
+    if (when == phase::recovering) spin(draw_spin(random_, 1'000'000));
     if (when == phase::starting) {
       if (!await_start(up)) return false;
-      spin_for(draw_wait(random_, 300'000));
+      spin(draw_spin(random_, 300'000));
     }
     const auto whom = when == phase::starting ? prey::node : draw_prey(d);
     up.listen();
     const int before = faults_told(up);
-    const int steps = count_of(up.out(), R"("type":"step")");
+    const int steps = times(up.out(), R"("type":"step")");
     strikes_without_step_ = steps > steps_told_ ? 0 : strikes_without_step_ + 1;
     steps_told_ = steps;
     const auto names = hit(up, whom, when);
@@ -156,7 +138,7 @@ class recovery_hunt {
   }
 
   static int faults_told(const program& up) {
-    return count_of(up.err(), ": recovery ") + count_of(up.err(), "warning: the head was killed");
+    return times(up.err(), ": recovery ") + times(up.err(), "warning: the head was killed");
   }
 
   /// Of a recovery, or of a process in a lost one's place, only right after a kill that begot one.
@@ -171,7 +153,7 @@ class recovery_hunt {
     constexpr sight of[] = {sight::step,  sight::partial,  sight::shard,
                             sight::write, sight::manifest, sight::commit};
     const auto what = of[random_() % std::size(of)];
-    return {what, 1 + static_cast<int>(random_() % 3), draw_wait(random_, 30'000)};
+    return {what, 1 + static_cast<int>(random_() % 3), draw_spin(random_, 30'000)};
   }
 
   prey draw_prey(const draw_of_job& d) {
@@ -233,8 +215,8 @@ class recovery_hunt {
       const int number = step["step"];
       CAPTURE(number);
       CHECK(step["loss"].get<double>() == truth_.losses.at(static_cast<size_t>(number) - 1));
-      CHECK(number > saved);          // RCV-2
-      CHECK(step["epoch"] >= epoch);  // RCV-3
+      CHECK(number > saved);          // KRC-2
+      CHECK(step["epoch"] >= epoch);  // KRC-3
       if (step["epoch"] == epoch) CHECK(number > last);
       missed += std::max(0, number - last - 1);
       again_ += number <= last ? 1 : 0;
