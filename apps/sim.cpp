@@ -30,6 +30,7 @@ struct sim_arguments {
   unsigned jobs = 0;
   bool scale = false;
   bool json = false;
+  bool swap = false;
   days_arguments days;
   argument* days_given = nullptr;
   argument* every_given = nullptr;
@@ -59,19 +60,29 @@ void make_large(sim::simulation_options& o) {
   o.mailbox_limit = 1 << 20;
 }
 
-result<std::vector<sim::fault_kind>> kinds_of(const std::vector<std::string>& names, int heads) {
+/// All that befall such a cluster.
+std::vector<sim::fault_kind> all_of(const sim_arguments& a) {
+  if (a.cluster.heads > 1) return sim::all_head_faults();
+  return a.cluster.swap.any() ? sim::all_swap_faults() : sim::all_faults();
+}
+
+result<std::vector<sim::fault_kind>> kinds_of(const std::vector<std::string>& names,
+                                              const sim_arguments& a) {
   std::vector<sim::fault_kind> all;
   for (int k = 0; k < sim::fault_kinds; ++k) all.push_back(static_cast<sim::fault_kind>(k));
   std::vector<sim::fault_kind> out;
   std::vector<std::string> known;
   for (const auto k : all) known.emplace_back(sim::to_string(k));
   for (const auto& name : names) {
-    if (name == "all") return heads > 1 ? sim::all_head_faults() : sim::all_faults();
+    if (name == "all") return all_of(a);
     const auto it = std::find(known.begin(), known.end(), name);
     if (it == known.end())
       return error{errc::usage, fmt::format("unknown fault: {}", name),
                    fmt::format("the faults are: all, {}", fmt::join(known, ", "))};
     out.push_back(all[static_cast<size_t>(it - known.begin())]);
+    if (sim::is_of_drives(out.back()) && !a.cluster.swap.any())
+      return error{errc::usage, fmt::format("{} has no meaning without --swap", name),
+                   "only a cluster whose ranks swap has drives"};
   }
   return out;
 }
@@ -90,6 +101,17 @@ nlohmann::ordered_json facts_of(const sim::simulation_outcome& o) {
   j["events_per_s"] = static_cast<double>(o.counts.events) / std::max(o.wall_s, 1e-9);
   j["steps"] = o.steps;
   j["launches"] = o.launches;
+  if (o.swaps.operations > 0) {
+    auto& s = j["swap"];
+    s["operations"] = o.swaps.operations;
+    s["checkpoints_by_links"] = o.swaps.kept;
+    s["checkpoints_without_room"] = o.swaps.unkept;
+    s["files_moved"] = o.swaps.moved;
+    s["waits_for_room"] = o.swaps.waited;
+    s["reads_failed"] = o.swaps.unread;
+    s["steps_made_again"] = o.swaps.redone;
+    s["folders_left"] = o.swaps.leftovers;
+  }
   j["faults"] = o.faults;
   j["ends"] = o.ends;
   return j;
@@ -104,6 +126,7 @@ std::string text_of(const sim::simulation_outcome& o) {
       static_cast<double>(o.counts.events) / std::max(o.wall_s, 1e-9), o.counts.crossed,
       o.counts.lost, o.counts.deepest);
   for (const auto& f : o.faults) out += fmt::format("fault: {}\n", f);
+  if (o.swaps.operations > 0) out += fmt::format("swap: {}\n", o.swaps.text());
   out += fmt::format("ended: {}\nfingerprint: {:016x}\n", fmt::join(o.ends, "; "), o.fingerprint);
   return out;
 }
@@ -143,6 +166,7 @@ result<int> run_fuzz(const sim_arguments& a, const std::vector<sim::fault_kind>&
   const auto begun = std::chrono::steady_clock::now();
   sim::fuzz_options options{a.cluster.seed, a.fuzz, kinds, a.cluster.log, a.jobs, {}};
   options.heads = a.cluster.heads;
+  options.swap = a.cluster.swap.any();
   if (options.log && options.jobs == 0) options.jobs = 1;
   if (a.fuzz == 1)
     options.run = [&](uint64_t seed) { return run_alone(a, sim::options_of(options, seed)); };
@@ -152,13 +176,14 @@ result<int> run_fuzz(const sim_arguments& a, const std::vector<sim::fault_kind>&
     return error{done.failure->what.code,
                  fmt::format("seed {}: {}", done.failure->seed, done.failure->what.message),
                  fmt::format("replay it with: {}",
-                             sim::replay_command(done.failure->seed, options.heads))};
+                             sim::replay_command(done.failure->seed, options.heads, options.swap))};
   const double wall_s =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
   TROUPE_CHECK(print(fmt::format(
       "{} seeds, {} faults, {} events in {:.1f} s: nothing violated\n{}\n", a.fuzz, done.faults,
       done.events, wall_s,
       options.heads > 1 ? fmt::format("{} heads acted in the place of another", done.takeovers)
+      : options.swap    ? done.swaps.text() + "\n" + done.folders.text()
                         : done.folders.text())));
   return 0;
 }
@@ -183,9 +208,21 @@ status check_kind(const sim_arguments& a) {
   return {};
 }
 
+/// As many layers a stage as make a model whose state is more than what brings it.
+status be_swapped(sim_arguments& a) {
+  constexpr int layers = 8;
+  a.cluster.swap.layers = layers;
+  if (a.cluster.heads > 1 || a.scale)
+    return error{errc::usage,
+                 fmt::format("--swap has no meaning with {}", a.scale ? "--scale" : "--heads"),
+                 "leave one of the two out"};
+  return {};
+}
+
 result<int> run_sim(sim_arguments a) {
   TROUPE_CHECK(check_kind(a));
   spdlog::set_level(spdlog::level::off);  // what the actors log of foreign faults is of no interest
+  if (a.swap) TROUPE_CHECK(be_swapped(a));
   if (a.days_given->count() > 0) {
     days_cluster c{a.cluster.nodes, a.cluster.workers, a.cluster.seed, {}, a.json};
     if (a.every_given->count() > 0)
@@ -194,7 +231,7 @@ result<int> run_sim(sim_arguments a) {
   }
   auto names = a.faults;
   if (names.empty() && a.fuzz > 0) names = {"all"};
-  TROUPE_TRY(kinds, kinds_of(names, a.cluster.heads));
+  TROUPE_TRY(kinds, kinds_of(names, a));
   if (a.fuzz > 0) return run_fuzz(a, kinds);
   auto o = a.cluster;
   if (a.scale) make_large(o);
@@ -227,6 +264,7 @@ void add_sim(shell& sh) {
   other("--heads", verb->add_option("--heads", c.heads,
                                     "Heads of the job (cluster.heads): one acts, others stand by"))
       ->within(0, 9);
+  other("--swap", verb->add_flag("--swap", a->swap, "Its ranks swap to drives"));
   other("--launches",
         verb->add_option("--launches", c.launches, "Times the cluster is started, at most"));
   other("--faults", verb->add_option("--faults", a->faults, "Kinds of faults, or all"))

@@ -16,6 +16,7 @@
 
 #include "actors/base/traced.hpp"
 #include "actors/job/plan.hpp"
+#include "actors/sim/drives.hpp"
 #include "actors/sim/job_folders.hpp"
 #include "actors/sim/power_model.hpp"
 #include "actors/sim/storage.hpp"
@@ -107,13 +108,14 @@ struct folder_counts {
 
 /// What all parts of a simulated cluster share.
 struct environment {
-  environment(world& w, const timing& t)
-      : where(w), chance(w.chance().split(3)), times(t), files(w, t.files) {}
+  environment(world& w, const timing& t, const swap_shape& swap)
+      : where(w), chance(w.chance().split(3)), times(t), files(w, t.files), disks(w, swap) {}
 
   world& where;
   rng chance;
   timing times;
   shared_files files;
+  drives disks;  ///< of ranks that swap
   std::array<tier, 2> tiers{tier{first_dir, {}}, tier{second_dir, {}}};
   shares_of_ranks plans;          ///< what each rank saves
   std::shared_ptr<io::slots> ring;               ///< that all of them save by

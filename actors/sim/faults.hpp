@@ -33,22 +33,31 @@ enum class fault_kind : uint8_t {
   foreign_folder,   ///< a person puts something where the model goes
   freeze_head,      ///< the process of a head stops for a while
   head_cut,         ///< a head is cut off from all, the other heads or the nodes for a while
+  slow_disk,        ///< the drive of a node is slower for a while
+  disk_error,       ///< the drive of a node fails one read or write
+  full_disk,        ///< the drive of a node is full for a while
 };
-inline constexpr int fault_kinds = 21;
+inline constexpr int fault_kinds = 24;
 
 /// Whether only a job with several heads knows it.
 inline bool is_of_heads(fault_kind kind) {
-  return kind >= fault_kind::freeze_head;
+  return kind == fault_kind::freeze_head || kind == fault_kind::head_cut;
+}
+/// Whether only a job that swaps knows it.
+inline bool is_of_drives(fault_kind kind) {
+  return kind >= fault_kind::slow_disk;
 }
 /// Whether it befalls the job's folders. Drawn apart: what else a seed means depends on none.
 inline bool is_of_folders(fault_kind kind) {
-  return kind >= fault_kind::tier_out && !is_of_heads(kind);
+  return kind >= fault_kind::tier_out && !is_of_heads(kind) && !is_of_drives(kind);
 }
 
 /// The stable name of a kind, as `troupe sim --faults` takes it.
 const char* to_string(fault_kind kind);
 /// All that befall a job with one head.
 std::vector<fault_kind> all_faults();
+/// These, and those of its drives.
+std::vector<fault_kind> all_swap_faults();
 /// All that befall one with several.
 std::vector<fault_kind> all_head_faults();
 

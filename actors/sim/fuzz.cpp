@@ -28,9 +28,11 @@ struct fuzz_place {
   std::atomic<uint64_t> at{0};  ///< the seed that it is at, or was last
   uint64_t faults = 0, events = 0, takeovers = 0;
   folder_counts folders;
+  swap_counts swaps;
 };
 static_assert(std::atomic<uint64_t>::is_always_lock_free);
 static_assert(std::is_trivially_copyable_v<folder_counts>);
+static_assert(std::is_trivially_copyable_v<swap_counts>);
 
 /// What all processes see. Seeds are counted from the first one.
 struct fuzz_table {
@@ -82,6 +84,7 @@ std::optional<fuzz_failure> take_seeds(const fuzz_options& o, fuzz_table& b, siz
     mine.events += done->counts.events;
     mine.folders += done->folders;
     mine.takeovers += done->takeovers;
+    mine.swaps += done->swaps;
   }
   return std::nullopt;
 }
@@ -270,6 +273,7 @@ size_t jobs_of(const fuzz_options& o) {
 
 simulation_options options_of(const fuzz_options& options, uint64_t seed) {
   auto out = options.heads > 1 ? fuzzed_heads(seed, options.kinds, options.heads)
+             : options.swap    ? fuzzed_swap(seed, options.kinds)
                                : fuzzed(seed, options.kinds);
   out.log = options.log;
   return out;
@@ -293,6 +297,7 @@ result<fuzz_outcome> fuzz(const fuzz_options& options) {
     out.events += p.events;
     out.folders += p.folders;
     out.takeovers += p.takeovers;
+    out.swaps += p.swaps;
   }
   return out;
 }

@@ -41,6 +41,7 @@ struct fuzz_options {
   unsigned jobs = 0;  ///< processes; 1: none but this one; 0: one for each core
   seed_runner run = {};    ///< another one than simulate(options_of())
   int heads = 0;      ///< 2 or more: of clusters with so many
+  bool swap = false;  ///< of clusters whose ranks swap
 };
 
 /// What a seed means.
@@ -58,6 +59,7 @@ struct fuzz_outcome {
   uint64_t events = 0;
   folder_counts folders;
   uint64_t takeovers = 0;
+  swap_counts swaps;
   std::optional<fuzz_failure> failure;  ///< then not all seeds are counted
   int signal = 0;                       ///< that ended it
 };

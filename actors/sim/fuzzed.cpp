@@ -1,10 +1,13 @@
 // The job of a simulated cluster, and random ones.
 #include <algorithm>
+#include <iterator>
 
 #include <fmt/format.h>
 
 #include "actors/sim/environment.hpp"
 #include "actors/sim/simulation.hpp"
+#include "actors/train/swap_folder.hpp"
+#include "actors/train/swap_ranks.hpp"
 #include "io/config/load.hpp"
 #include "io/data/token_file.hpp"
 #include "io/file.hpp"
@@ -16,6 +19,11 @@ namespace {
 
 constexpr int64_t millisecond_ns = 1'000'000;
 constexpr int64_t second_ns = 1'000 * millisecond_ns;
+
+constexpr int threads_of_a_rank = 1;
+constexpr int64_t any_host_bytes = int64_t{1} << 40;
+/// On each host's own drive.
+constexpr const char* swap_dir = "/swap";
 
 constexpr uint32_t vocabulary = 256;
 constexpr int32_t token_count = 4096;
@@ -45,7 +53,8 @@ std::pair<std::vector<fault_kind>, std::vector<fault_kind>> split(
     const std::vector<fault_kind>& kinds) {
   std::pair<std::vector<fault_kind>, std::vector<fault_kind>> out;
   for (const auto k : kinds)
-    if (!is_of_heads(k)) (is_of_folders(k) ? out.second : out.first).push_back(k);
+    if (!is_of_heads(k) && !is_of_drives(k))
+      (is_of_folders(k) ? out.second : out.first).push_back(k);
   return out;
 }
 
@@ -76,6 +85,40 @@ void be_of_heads(config::job& job, const simulation_options& o) {
   job.recovery.head_takeover_s = o.head_takeover_s;
   job.recovery.most_per_hour = 1'000;
   job.job.output = "/job";
+}
+
+/// What the most demanding rank takes, all in memory.
+uint64_t whole_bytes(const train::job_plan& plan) {
+  uint64_t most = 0;
+  for (const auto& rank : plan.ranks) {
+    auto o = train::settled_options(plan, rank, threads_of_a_rank);
+    o.shape.where = {};
+    const auto stage = gpu::plan_stage(o.model, o.shape).total();
+    most = std::max(most, train::process_overhead_bytes(plan.job, o) +
+                              stage * static_cast<uint64_t>(plan.job.cluster.workers_per_node));
+  }
+  return most;
+}
+
+/// A model whose state is more than what brings it, and a budget that does not hold all of it.
+status be_swapped(config::job& job, const simulation_options& o) {
+  const auto& s = o.swap;
+  job.model.layers = s.layers * o.pipeline;
+  job.model.heads = 2;
+  job.model.hidden = 32;
+  job.train.clip_norm = s.clip_norm;
+  if (s.by_layer && o.pipeline == 1) job.parallel.schedule = config::pipeline_schedule::by_layer;
+  job.swap.dir = {swap_dir};
+  job.swap.clip = s.clip;
+  job.swap.patience_s = s.patience_s;
+  job.timeouts.step_s = job.timeouts.operation_s = s.step_s;
+  job.swap.host_bytes = any_host_bytes;
+  TROUPE_TRY(settled, config::settle(job));
+  TROUPE_TRY(plan, train::make_plan(settled));
+  const auto least = train::swap_floor_bytes(plan, threads_of_a_rank), all = whole_bytes(plan);
+  job.swap.host_bytes = static_cast<int64_t>(
+      least + static_cast<uint64_t>(s.memory * static_cast<double>(all - std::min(all, least))));
+  return {};
 }
 
 }  // namespace
@@ -134,6 +177,7 @@ result<config::job> simulated_job(const simulation_options& o) {
     job.checkpoint.second.bytes_per_second =
         static_cast<int64_t>(io::disk_block) * second_ns / o.copy_slot_ns;
   }
+  if (o.swap.any()) TROUPE_CHECK(be_swapped(job, o));
   return config::settle(job);
 }
 
@@ -214,9 +258,31 @@ simulation_options fuzzed_heads(uint64_t seed, const std::vector<fault_kind>& ki
   return o;
 }
 
-std::string replay_command(uint64_t seed, int heads) {
-  return fmt::format("troupe sim --fuzz 1 --seed {}{} --log", seed,
-                     heads > 1 ? fmt::format(" --heads {}", heads) : "");
+simulation_options fuzzed_swap(uint64_t seed, const std::vector<fault_kind>& kinds) {
+  auto o = fuzzed(seed, kinds);
+  rng random(mix(seed ^ 0x73776170));
+  auto& s = o.swap;
+  s.layers = static_cast<int>(random.between(8, 12));
+  s.memory = random.chance(0.5) ? 0 : random.unit();
+  s.by_layer = random.chance(0.5);
+  const bool alone = o.pipeline * o.nodes * o.workers == 1;
+  if (alone && random.chance(0.3)) s.clip_norm = 0;
+  if (alone && s.clip_norm > 0) s.clip = static_cast<config::clip_way>(random.below(4));
+  s.links = random.chance(0.7);
+  s.read_bytes_per_s = s.write_bytes_per_s = 1e6 * static_cast<double>(random.between(5, 200));
+  std::vector<fault_kind> of_drives;
+  std::copy_if(kinds.begin(), kinds.end(), std::back_inserter(of_drives), is_of_drives);
+  const auto more = draw_faults(random, of_drives, static_cast<int>(random.below(5)),
+                                random.between(200, 2000) * millisecond_ns);
+  o.faults.insert(o.faults.end(), more.begin(), more.end());
+  std::stable_sort(o.faults.begin(), o.faults.end(),
+                   [](const fault& a, const fault& b) { return a.at_ns < b.at_ns; });
+  return o;
+}
+
+std::string replay_command(uint64_t seed, int heads, bool swap) {
+  return fmt::format("troupe sim --fuzz 1 --seed {}{}{} --log", seed,
+                     heads > 1 ? fmt::format(" --heads {}", heads) : "", swap ? " --swap" : "");
 }
 
 }  // namespace troupe::sim

@@ -155,7 +155,7 @@ heads_simulation::heads_simulation(const simulation_options& options, heads_mean
     : options_(options),
       means_(std::move(means)),
       world_(world_options_of(options)),
-      room_(world_, options.times),
+      room_(world_, options.times, options.swap),
       nodes_(world_, room_, options_, means_.plan, options.nodes + options.spares),
       folders_(world_, room_, options_),
       watch_(world_, watch_rules()) {

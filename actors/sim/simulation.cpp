@@ -37,7 +37,7 @@ class simulation {
       : options_(options),
         plan_(std::move(plan)),
         world_(world_options_of(options)),
-        room_(world_, options.times),
+        room_(world_, options.times, options.swap),
         nodes_(world_, room_, options_, plan_, options.nodes + options.spares),
         watch_(world_, room_, options_) {
     room_.folders = std::move(folders);
@@ -82,6 +82,7 @@ class simulation {
     out.steps = steps_;
     out.launches = launch_;
     out.folders = room_.counted;
+    out.swaps = room_.disks.counted();
     out.faults = std::move(faults_done_);
     out.ends = std::move(ends_);
     return out;
@@ -129,6 +130,7 @@ class simulation {
     notices_ = 0;
     room_.barriers.clear();
     for (auto& [rank, device_fault] : room_.device_faults) device_fault = {};
+    room_.disks.begin_launch();
     if (!world_.alive(0)) world_.restart(0);
     start_head();
     for (int n = 1; n <= all_nodes(); ++n) {
@@ -211,6 +213,7 @@ class simulation {
   /// The process of a node has ended: what it was about to do is not done.
   void end_process(int n, bool silent) {
     room_.files.end_process(n);
+    room_.disks.end_process(n);
     world_.crash(n, silent);
     if (n != 0 || !room_.folders || world_.now_ns() >= exports_until_ns_) return;
     exports_until_ns_ = 0;
@@ -367,6 +370,10 @@ class simulation {
       case fault_kind::freeze_head:
       case fault_kind::head_cut:
         return;  // of several heads
+      case fault_kind::slow_disk:
+      case fault_kind::disk_error:
+      case fault_kind::full_disk:
+        return ail_drive(f);
       default:
         return person(f);
     }
@@ -487,6 +494,29 @@ class simulation {
     did(f, fmt::format("of rank {}", rank), harm::fatal);
   }
 
+  /// SIM-27. A start and a recovery need room; who reads what cannot be read fails.
+  void ail_drive(const fault& f) {
+    const int n = victim(f);
+    if (!options_.swap.any() || !world_.alive(n)) return;
+    auto& drive = room_.disks.fault_of(n);
+    blame_.touched(name_of(n));
+    if (f.kind == fault_kind::disk_error) {
+      const bool reads = f.random / 16 % 2 == 0;
+      did(f, fmt::format("{}, a {}", name_of(n), reads ? "read" : "write"),
+          reads ? harm::fatal : harm::none);
+      (reads ? drive.fails_read : drive.fails_write) = true;
+      return;
+    }
+    const bool full = f.kind == fault_kind::full_disk;
+    const bool opens = heard_->steps.empty() || options_.recovers;
+    did(f, fmt::format("{} for {} ms", name_of(n), f.lasts_ns / ms),
+        full && opens ? harm::fatal : harm::none);
+    if (full)  // into the next launch, perhaps
+      harmful_until_ns_ = std::max(harmful_until_ns_, world_.now_ns() + f.lasts_ns);
+    (full ? drive.full : drive.slows) += 1;
+    after(f.lasts_ns, [&drive, full] { (full ? drive.full : drive.slows) -= 1; });
+  }
+
   void kill_actor(const fault& f) {
     std::vector<std::shared_ptr<actor_stats>> all;
     for (int n = 0; n <= all_nodes(); ++n)
@@ -499,6 +529,8 @@ class simulation {
     touch(world_.node_of(*stats));
     did(f, stats->path(), harm::fatal);
     if (stats->path() == "coordinator") launch_report_.head_lost = true;
+    if (const auto path = stats->path(); path.starts_with("swapper/"))
+      room_.disks.forsake(world_.node_of(*stats), std::stoi(path.substr(path.find('/') + 1)));
     caf::anon_send_exit(caf::actor_cast<caf::actor>(stats->handle()), caf::exit_reason::kill);
   }
 

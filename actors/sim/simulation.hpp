@@ -33,6 +33,8 @@
 //   SIM-24  Incidents follow one another, and so do the epochs that they lead to: one recovery at a
 //     time.
 //
+// Of a job that swaps SIM-25 to SIM-27 (drives.hpp).
+//
 // Of a job with several heads (heads.hpp; heads_watch.hpp counts votes a second time):
 //   SIM-17  A voter promises an epoch to one head, and knows of it in its next process. Who acts in
 //     an epoch has more than half of all votes, and nobody else gives orders in it.
@@ -101,6 +103,7 @@ struct simulation_options {
   int second_keep = 0, second_every = 0;  ///< as checkpoint.second
   int64_t copy_slot_ns = 1'000'000;       ///< of each slot that is copied there
   double wipes = 0;  ///< the share of starts after the first before which a person clears a tier
+  swap_shape swap;   ///< how ranks swap; by default all is in memory
   bool real_folders = false;  ///< locks and exports are made on a real file system
   /// Where its actors, records and counters are; not for two at a time.
   std::shared_ptr<runtime> in = std::make_shared<runtime>();
@@ -135,6 +138,7 @@ struct simulation_outcome {
   double checkpoint_wait_ms = 0;     ///< the same
   folder_counts folders;
   uint64_t takeovers = 0;  ///< by heads that stood by
+  swap_counts swaps;
 };
 
 /// The job of a simulated cluster. Errors: bad_config, where the numbers do not fit together.
@@ -147,8 +151,10 @@ result<simulation_outcome> simulate(const simulation_options& options);
 simulation_options fuzzed(uint64_t seed, const std::vector<fault_kind>& kinds);
 /// The same of a cluster with so many heads, of which 2 or more.
 simulation_options fuzzed_heads(uint64_t seed, const std::vector<fault_kind>& kinds, int heads);
+/// The same of a cluster whose ranks swap.
+simulation_options fuzzed_swap(uint64_t seed, const std::vector<fault_kind>& kinds);
 
 /// The command that runs a fuzzed seed again.
-std::string replay_command(uint64_t seed, int heads = 0);
+std::string replay_command(uint64_t seed, int heads = 0, bool swap = false);
 
 }  // namespace troupe::sim

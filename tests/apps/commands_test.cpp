@@ -318,6 +318,20 @@ TEST_CASE("commands: trace stragglers tells of a timeline, draws it, and refuses
   CHECK(sh(here, "troupe trace stragglers --chrome t.json").code == 64);
 }
 
+TEST_CASE("commands: sim --swap has drives, and says what does not go together") {
+  folder here;
+  const auto done = sh(here, "troupe sim --swap --nodes 2 --steps 4 --faults slow_disk --json");
+  REQUIRE(done.code == 0);
+  const auto facts = nlohmann::json::parse(done.out);
+  CHECK(facts["swap"]["operations"] > 0);
+  CHECK(facts["swap"]["checkpoints_by_links"] > 0);
+  CHECK(facts["ends"] == nlohmann::json{"success"});
+  CHECK(sh(here, "troupe sim --steps 2 --json").out.find("swap") == std::string::npos);
+  CHECK(sh(here, "troupe sim --swap --heads 3").code == 64);
+  CHECK(sh(here, "troupe sim --swap --scale").code == 64);
+  CHECK(sh(here, "troupe sim --faults full_disk").talk.find("--swap") != std::string::npos);
+}
+
 TEST_CASE("commands: sim --days says what does not go together, and where a mix is wrong") {
   folder here;
   const auto days = [&](const std::string& more) {

@@ -546,7 +546,7 @@ GUARDS = (
           "test_gpu: SWP-11 SWP-7*"),
     guard("swap-patience", "a step that waits for room is not given up (swap.patience_s)", "actors/base/timeouts.cpp",
           "    if (!job.swap.dir.empty() &&\n", "    if (!OUT && !job.swap.dir.empty() &&\n",
-          "test_actors: a step that waits for room*"),
+          "test_actors: a step that waits for room*", "test_sim: SIM-27: swap: a write waits*"),
     guard("swap-notice", "the person hears of a drive without room", "actors/train/stage.cpp",
           "if (const auto& run = self->state.run) self", "if (const auto& run = self->state.run; run && !OUT) self",
           "test_actors: stage: what its worker has to say*"),

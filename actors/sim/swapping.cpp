@@ -1,0 +1,375 @@
+// Lanes on virtual time, and the passes of a step.
+#include "actors/sim/swapping.hpp"
+
+#include <cerrno>
+
+#include <fmt/format.h>
+
+#include "actors/train/swap_folder.hpp"
+#include "gpu/model/stage_shape.hpp"
+#include "gpu/store/store.hpp"
+#include "io/checkpoint/catalog.hpp"
+
+namespace troupe::sim {
+
+namespace {
+
+using gpu::chunk_act;
+using gpu::update_order;
+
+constexpr int64_t look_again_ns = 1'000'000'000;
+
+std::vector<gpu::chunk_place> places_of(const train::engine_options& o) {
+  std::vector<gpu::chunk_place> out;
+  const auto& where = o.shape.where;
+  for (const auto& chunk : gpu::stage_chunks(o.model, o.shape)) {
+    const auto home = where.of(static_cast<int>(out.size()));
+    const auto file =
+        gpu::swap_layout(gpu::slice_of(chunk.count, o.shape.replica), where, o.shape.compute);
+    out.push_back({home.state_on_disk, home.weight_frame, home.grad_frame,
+                   home.state_on_disk ? file.groups() : 0});
+  }
+  return out;
+}
+
+}  // namespace
+
+swapping_engine::swapping_engine(environment* room, int node, const train::engine_options& o)
+    : timed_engine(room, node, o),
+      options_(o),
+      using_folder_(room->disks.use(node, o.at.rank)),
+      watch_(places_of(o), o.shape.where.groups_in_memory, *this,
+             o.optimizer.kind == gpu::optimizer_step_args::rule::lamb) {
+  for (const auto& chunk : gpu::stage_chunks(o.model, o.shape)) {
+    const auto file = gpu::swap_layout(gpu::slice_of(chunk.count, o.shape.replica), o.shape.where,
+                                       o.shape.compute);
+    bytes_.push_back({file.group_bytes(), gpu::weights_read_bytes(file), file.state_bytes()});
+  }
+}
+
+// -- the lanes ------------------------------------------------------------------------------------
+
+size_t swapping_engine::enqueue(gpu::watched_op op) {
+  const auto number = done_.size();
+  queues_[op.lane].push_back(number);
+  live_.emplace(number, std::move(op));
+  done_.push_back(false);
+  begun_.push_back(false);
+  wake();
+  return number;
+}
+
+void swapping_engine::wake() {
+  if (std::exchange(waking_, true)) return;
+  later(0, [this] {
+    waking_ = false;
+    pump();
+  });
+}
+
+bool swapping_engine::may_begin(size_t number) const {
+  if (begun_[number]) return false;
+  const auto& op = live_.at(number);
+  return std::all_of(op.behind.begin(), op.behind.end(),
+                     [this](size_t before) { return done_[before]; });
+}
+
+void swapping_engine::pump() {
+  for (bool some = true; some;) {
+    some = false;
+    for (auto& queue : queues_)
+      if (!queue.empty() && may_begin(queue.front())) {
+        begin(queue.front());
+        some = true;
+      }
+  }
+  if (live_.empty() && health_) watch_.check_quiet(static_cast<int>(updated_step_));
+  const auto under_way = [this](const auto& queue) {
+    return !queue.empty() && begun_[queue.front()];
+  };
+  if (!live_.empty() && std::none_of(queues_.begin(), queues_.end(), under_way))
+    watch_.check(false, "every lane waits");
+  look();
+}
+
+/// SIM-26
+void swapping_engine::look() {
+  if (health_ && !watch_.wrong().empty())
+    room_->where.violation(fmt::format("rank {}: {}", at_.rank, watch_.wrong()));
+}
+
+/// After a failure nothing is done any more, but all comes to its end.
+void swapping_engine::begin(size_t number) {
+  begun_[number] = true;
+  auto& op = live_.at(number);
+  if (!health_) return over(number);
+  if (op.what.what == chunk_act::none && state().hangs) return;
+  if (op.begin) op.begin();
+  look();
+  const bool reads = op.what.what == chunk_act::read_state ||
+                     op.what.what == chunk_act::read_weights || op.lane == order_machine::snapshot;
+  if (reads && std::exchange(drive().fails_read, false)) {
+    ++room_->disks.counted().unread;
+    fail(error::system(fmt::format("read chunk {}", op.what.chunk), EIO));
+    return over(number);
+  }
+  if (op.what.what == chunk_act::write_state && std::exchange(drive().fails_write, false))
+    return move_file(number, now());
+  operate(number);
+}
+
+void swapping_engine::operate(size_t number) {
+  const auto takes_ns = time_of(live_.at(number));
+  if (takes_ns == 0) return over(number);
+  later(takes_ns, [this, number] {
+    over(number);
+    pump();
+  });
+}
+
+int64_t swapping_engine::time_of(const gpu::watched_op& op) {
+  auto& disks = room_->disks;
+  constexpr int64_t update_ns = 50'000;
+  switch (op.what.what) {
+    case chunk_act::read_weights:
+      return disks.reads_for(node_, bytes_of(op.what.chunk).weights);
+    case chunk_act::read_state:
+      return disks.reads_for(node_, bytes_of(op.what.chunk).group);
+    case chunk_act::write_state:
+      return disks.writes_for(node_, bytes_of(op.what.chunk).group);
+    case chunk_act::keep:
+      return op.lane == order_machine::snapshot
+                 ? disks.reads_for(node_, bytes_of(op.what.chunk).state)
+                 : disks.writes_for(node_, 0);  // of syncs
+    case chunk_act::measure:
+    case chunk_act::update:
+      return update_ns;
+    default:
+      return op.takes > 0 ? busy_for(op.takes, room_->draw.forward_w) : 0;
+  }
+}
+
+/// SWP-11: what else counts of the file is read, and all of it written into a new one.
+void swapping_engine::move_file(size_t number, int64_t since_ns) {
+  auto& counted = room_->disks.counted();
+  if (drive().full > 0 && since_ns == now()) {
+    ++counted.waited;
+    options_.on_notice(fmt::format("a write to the swap folder of rank {} waits for {} bytes",
+                                   at_.rank, bytes_of(live_.at(number).what.chunk).state));
+  }
+  if (aborted_ ||
+      (drive().full > 0 && now() - since_ns > options_.swap_patience.count() * 1'000'000'000)) {
+    fail(error::system("make a file in place of one that cannot be written", ENOSPC));
+    over(number);
+    return pump();
+  }
+  if (drive().full > 0)
+    return later(look_again_ns, [this, number, since_ns] { move_file(number, since_ns); });
+  ++counted.moved;
+  const auto bytes = bytes_of(live_.at(number).what.chunk).state;
+  later(room_->disks.reads_for(node_, bytes) + room_->disks.writes_for(node_, bytes),
+        [this, number] { operate(number); });
+}
+
+void swapping_engine::over(size_t number) {
+  auto op = std::move(live_.at(number));
+  live_.erase(number);
+  if (health_ && op.end) op.end();
+  look();
+  done_[number] = true;
+  queues_[op.lane].pop_front();
+  const auto told = behind_.extract(number);
+  if (!told) return;
+  for (const auto& what : told.mapped()) what();
+}
+
+void swapping_engine::fail(error why) {
+  if (health_) health_ = std::move(why);
+}
+
+/// Told once; nothing is done behind it.
+status swapping_engine::device_failure() {
+  auto broken = failure();
+  if (!broken) fail(broken.error());
+  return broken;
+}
+
+void swapping_engine::then(size_t number, std::function<void()> what) {
+  behind_[number].push_back(std::move(what));
+}
+
+template <class Done, class... More>
+void swapping_engine::answer(size_t number, Done done, More... more) {
+  then(number, [this, done = std::move(done), more...] { done(health_, more...); });
+}
+
+void swapping_engine::when_quiet(std::function<void()> what) {
+  if (live_.empty()) return what();
+  constexpr int64_t soon_ns = 1'000'000;
+  later(soon_ns, [this, what = std::move(what)] { when_quiet(what); });
+}
+
+// -- a step ---------------------------------------------------------------------------------------
+
+void swapping_engine::build(completion done) {
+  if (drive().full > 0) return done(error::system("reserve swap files", ENOSPC));
+  timed_engine::build(std::move(done));
+}
+
+void swapping_engine::choose_order() {
+  order_ = gpu::update_order_of(options_.shape.where, train::updates_wait(options_));
+  const bool free = options_.swap_clip == gpu::clip_way::automatic;
+  if (order_ == update_order::speculate && free && room_->chance.chance(0.5))
+    order_ = update_order::twice;
+}
+
+size_t swapping_engine::forward(int64_t step, int micro_batches) {
+  const auto each = micro_batches * room_->times.forward_ns / chunks();
+  for (int c = 0; c < chunks(); ++c) watch_.use_weights(c, static_cast<int>(step), each);
+  return watch_.compute(0);
+}
+
+size_t swapping_engine::backward(int64_t step, int micro_batches, bool last, pass_kind how,
+                                 bool dropped) {
+  const auto each = micro_batches * room_->times.backward_ns / chunks();
+  const auto now = static_cast<int>(step);
+  for (int c = chunks(); c-- > 0;) {
+    watch_.use_weights(c, now, each);
+    watch_.make_gradient(c, now, first_backward_, last);
+    if (how == pass_kind::norm_alone) watch_.drop_gradient(c);
+    if (how == pass_kind::updates) watch_.update(c, now, gpu::counts::at_once);
+    if (how == pass_kind::speculates) watch_.update(c, now, gpu::counts::once_settled, dropped);
+  }
+  first_backward_ = last;
+  return watch_.compute(0);
+}
+
+void swapping_engine::run(const train::op_order& order, completion done) {
+  using op = train::pipeline_op;
+  const auto kind = order.kind;
+  if (kind == op::begin) {
+    forwards_.clear();
+    first_backward_ = true;
+    choose_order();
+  }
+  if (train::facts_of(kind).releases == train::op_partner::none) return;
+  if (auto broken = device_failure(); !broken) return done(broken);
+  const auto step = static_cast<int64_t>(order.step);
+  if (kind == op::backward) {
+    const bool later = order.last && updates_under_backward() && order_ != update_order::twice;
+    if (order.last) last_backward_ = order.micro_batches;
+    const bool first_of_two = order.last && order_ == update_order::twice;
+    const auto how = first_of_two ? pass_kind::norm_alone : pass_kind::gradients;
+    return answer(later ? watch_.compute(0) : backward(step, order.micro_batches, order.last, how),
+                  std::move(done));
+  }
+  if (kind == op::forward) forwards_.push_back(order.micro_batches);
+  answer(forward(kind == op::forward ? step : updated_step_ + 1, order.micro_batches),
+         std::move(done));
+}
+
+void swapping_engine::update(int64_t step, double lr, outcome_completion done) {
+  if (auto broken = device_failure(); !broken) return done(broken, {});
+  room_->note_rate(epoch_, static_cast<uint64_t>(step), lr);
+  if (updates_under_backward())
+    update_under_backward(step, std::move(done));
+  else
+    update_behind_backward(step, std::move(done));
+}
+
+void swapping_engine::finish_evaluation(outcome_completion done) {
+  if (auto broken = device_failure(); !broken) return done(broken, {});
+  answer(watch_.compute(0), std::move(done), outcome(0));
+}
+
+void swapping_engine::update_behind_backward(int64_t step, outcome_completion done) {
+  then(watch_.compute(room_->times.update_ns), [this, step, done = std::move(done)] {
+    if (!health_) return done(health_, {});
+    meet_others(step, [this, step, done](const status& met) {
+      if (!met) return done(met, {});
+      updated_step_ = step;
+      for (int c = 0; c < chunks(); ++c)
+        watch_.update(c, static_cast<int>(step), gpu::counts::at_once);
+      answer(watch_.compute(0), done, outcome(step));
+    });
+  });
+}
+
+/// As rank_engine::update_under_backward.
+void swapping_engine::update_under_backward(int64_t step, outcome_completion done) {
+  const bool again = std::exchange(tried_step_, 0) == step;
+  if (order_ == update_order::speculate && !again) {
+    const bool clipped = room_->chance.chance(0.4);
+    backward(step, last_backward_, true, pass_kind::speculates, clipped);
+    watch_.settle(static_cast<int>(step), !clipped);
+    auto told = outcome(step);
+    told.again = clipped;
+    (clipped ? tried_step_ : updated_step_) = step;
+    if (clipped) ++room_->disks.counted().redone;
+    return answer(watch_.compute(0), std::move(done), told);
+  }
+  updated_step_ = step;
+  if (order_ == update_order::under_backward)
+    backward(step, last_backward_, true, pass_kind::updates);
+  else
+    pass_again(step);
+  answer(watch_.compute(0), std::move(done), outcome(step));
+}
+
+void swapping_engine::pass_again(int64_t step) {
+  for (const int micro_batches : forwards_) forward(step, micro_batches);
+  backward(step, last_backward_, true, pass_kind::updates);
+}
+
+// -- state ----------------------------------------------------------------------------------------
+
+void swapping_engine::load(std::string folder, bool optimizer, completion done) {
+  const auto name =
+      io::checkpoint::parse_folder_name(std::filesystem::path(folder).filename().string());
+  when_quiet([this, folder = std::move(folder), optimizer, name, done = std::move(done)] {
+    updated_step_ = name ? static_cast<int64_t>(name->step) : 0;
+    watch_.set_state(static_cast<int>(updated_step_));
+    int64_t takes_ns = 0;
+    for (int c = 0; c < chunks(); ++c)
+      if (watch_.on_disk(c)) takes_ns = room_->disks.writes_for(node_, bytes_of(c).state);
+    later(takes_ns,
+          [this, folder, optimizer, done] { timed_engine::load(folder, optimizer, done); });
+  });
+}
+
+/// Behind the updates so far; the shards of this simulation are written as any rank's.
+void swapping_engine::save(uint64_t step, const std::filesystem::path& partial, bool last,
+                           gpu::state_saver::completion done) {
+  const auto gets = std::make_shared<bool>(true);
+  then(links_into(partial) ? keep(static_cast<int>(step), last, gets)
+                           : capture(static_cast<int>(step)),
+       [this, step, partial, last, gets, done = std::move(done)] {
+         if (!health_) return done(health_.error());
+         if (*gets) return timed_engine::save(step, partial, last, done);
+         done(error::system("room for the steps behind a checkpoint", ENOSPC));
+       });
+}
+
+/// ENG-12
+bool swapping_engine::links_into(const std::filesystem::path& partial) const {
+  const auto& places = options_.swap.places;
+  return !places.empty() && places.front().links &&
+         partial.parent_path() == options_.checkpoint_folder;
+}
+
+size_t swapping_engine::keep(int step, bool last, std::shared_ptr<bool> gets) {
+  return watch_.keep(step, [this, last, gets] {
+    *gets = last || drive().full == 0;
+    ++(*gets ? room_->disks.counted().kept : room_->disks.counted().unkept);
+    return *gets;
+  });
+}
+
+size_t swapping_engine::capture(int step) {
+  auto last = watch_.compute(0);
+  for (int c = 0; c < chunks(); ++c)
+    if (watch_.on_disk(c)) last = watch_.capture(c, step);
+  return last;
+}
+
+}  // namespace troupe::sim

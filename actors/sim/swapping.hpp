@@ -1,0 +1,104 @@
+// The engine of a simulated rank whose stage does not fit into memory: the operations of the real
+// swapper's order (gpu/swap/chunk_policy.hpp) on lanes of virtual time and a simulated drive, with
+// numbers of steps in place of bytes (gpu/swap/order_watch.hpp looks after them).
+//
+// What it orders is what the real engine does (actors/train/rank_engine_swap.cpp): updates behind
+// the norm where gradients are held, else under backward, in two rounds of passes, or into a second
+// version that is dropped in some steps. A write that fails goes into a new file, for which it
+// waits while the drive is full (SWP-11); a read that fails fails the rank; a checkpoint for whose
+// files there is no room fails alone (SWP-8).
+#pragma once
+
+#include <array>
+#include <deque>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "actors/sim/timed_engine.hpp"
+#include "gpu/swap/order_watch.hpp"
+#include "gpu/swap/step_traffic.hpp"
+
+namespace troupe::sim {
+
+class swapping_engine final : public timed_engine, private gpu::order_machine {
+ public:
+  swapping_engine(environment* room, int node, const train::engine_options& o);
+
+  void build(completion done) override;
+  void run(const train::op_order& order, completion done) override;
+  void update(int64_t step, double lr, outcome_completion done) override;
+  void finish_evaluation(outcome_completion done) override;
+  void load(std::string folder, bool optimizer, completion done) override;
+  void save(uint64_t step, const std::filesystem::path& partial, bool last,
+            gpu::state_saver::completion done) override;
+  void abort() noexcept override { aborted_ = true; }
+
+ private:
+  /// Bytes of a chunk's group and of its weights, as they are moved.
+  struct chunk_bytes {
+    uint64_t group = 0, weights = 0, state = 0;
+  };
+  enum class pass_kind { gradients, norm_alone, updates, speculates };
+
+  int chunks() const { return watch_.policy().chunks(); }
+  drive_fault& drive() { return room_->disks.fault_of(node_); }
+  const chunk_bytes& bytes_of(int chunk) const { return bytes_[static_cast<size_t>(chunk)]; }
+
+  // -- the lanes ---------------------------------------------------------------------------------
+
+  size_t enqueue(gpu::watched_op op) override;
+  void wake();
+  void pump();
+  bool may_begin(size_t number) const;
+  void begin(size_t number);
+  void operate(size_t number);
+  void over(size_t number);
+  int64_t time_of(const gpu::watched_op& op);
+  void move_file(size_t number, int64_t since_ns);
+  void fail(error why);
+  status device_failure();
+  void look();
+  /// Once the operation is over.
+  void then(size_t number, std::function<void()> what);
+  template <class Done, class... More>
+  void answer(size_t number, Done done, More... more);
+
+  // -- what a step is ----------------------------------------------------------------------------
+
+  void choose_order();
+  bool updates_under_backward() const { return order_ != gpu::update_order::behind_backward; }
+  size_t forward(int64_t step, int micro_batches);
+  size_t backward(int64_t step, int micro_batches, bool last, pass_kind how, bool dropped = false);
+  void update_behind_backward(int64_t step, outcome_completion done);
+  void update_under_backward(int64_t step, outcome_completion done);
+  void pass_again(int64_t step);
+  bool links_into(const std::filesystem::path& partial) const;
+  size_t keep(int step, bool last, std::shared_ptr<bool> gets);
+  size_t capture(int step);
+  void when_quiet(std::function<void()> what);
+
+  const train::engine_options options_;
+  std::shared_ptr<const void> using_folder_;
+  std::vector<chunk_bytes> bytes_;
+  gpu::order_watch watch_;
+  std::array<std::deque<size_t>, lanes> queues_;  ///< numbers of operations
+  std::map<size_t, gpu::watched_op> live_;        ///< enqueued and not over
+  std::map<size_t, std::vector<std::function<void()>>> behind_;
+  std::vector<bool> begun_, done_;  ///< by number
+  bool waking_ = false, aborted_ = false;
+  status health_;  ///< the first failure
+
+  gpu::update_order order_ = gpu::update_order::behind_backward;
+  std::vector<int> forwards_;  ///< of this step: how many micro-batches each was of
+  int last_backward_ = 0;      ///< the same of the last backward
+  bool first_backward_ = true;
+  int64_t updated_step_ = 0;  ///< the last whose updates count
+  int64_t tried_step_ = 0;    ///< whose updates were dropped
+};
+
+}  // namespace troupe::sim

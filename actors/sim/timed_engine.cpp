@@ -1,0 +1,121 @@
+// Times in place of work.
+#include "actors/sim/timed_engine.hpp"
+
+#include <cstring>
+
+#include <fmt/format.h>
+
+#include "actors/sim/shards.hpp"
+
+namespace troupe::sim {
+
+namespace {
+
+/// As long as one of Gloo's (gpu/collective/gloo.cpp) and unlike any other; nothing for oneself.
+std::string address_of(const rank_group& g, int from, int to) {
+  if (from == to) return {};
+  std::string out(14, '\0');
+  const int words[] = {g.name().front() << 24 | g.number, from, to};
+  std::memcpy(out.data(), words, sizeof(words));
+  return out;
+}
+
+/// Finds the others only where the tables hold what each of them made for this rank.
+status can_connect(const grid_rank& at, const train::engine::group_tables& tables) {
+  for (const auto& g : at.groups(false)) {
+    const auto name = g.name();
+    const auto found = std::find_if(tables.begin(), tables.end(),
+                                    [&](const auto& table) { return table.first == name; });
+    if (found == tables.end())
+      return error{errc::bad_data, fmt::format("no addresses for {}", name)};
+    const auto& offered = found->second;
+    if (offered.size() != g.members.size())
+      return error{errc::bad_data, fmt::format("{} addresses for {}", offered.size(), name)};
+    for (int from = 0; from < g.size(); ++from)
+      if (offered[static_cast<size_t>(from)] != address_of(g, from, g.rank))
+        return error{errc::bad_data, fmt::format("{}: not what rank {} offers", name, from)};
+  }
+  return {};
+}
+
+}  // namespace
+
+result<std::vector<train::group_offer>> timed_engine::open_groups(const std::string&) {
+  std::vector<train::group_offer> out;
+  for (const auto& g : at_.groups(false)) {
+    out.push_back({g.name(), g.rank, g.size(), {}});
+    for (int to = 0; to < g.size(); ++to) out.back().addresses.push_back(address_of(g, g.rank, to));
+  }
+  return out;
+}
+
+void timed_engine::connect_groups(group_tables tables, completion done) {
+  if (auto connected = can_connect(at_, tables); !connected) return done(connected);
+  work(1'000'000, room_->draw.other_w, std::move(done));
+}
+
+void timed_engine::run(const train::op_order& order, completion done) {
+  const auto releases = train::facts_of(order.kind).releases;
+  if (order.kind == train::pipeline_op::begin) forward_ms_ = backward_ms_ = 0;
+  if (releases == train::op_partner::next)
+    operate(order.micro_batches * room_->times.forward_ns, room_->draw.forward_w, forward_ms_,
+            std::move(done));
+  if (releases == train::op_partner::previous)
+    operate(order.micro_batches * room_->times.backward_ns, room_->draw.backward_w, backward_ms_,
+            std::move(done));
+}
+
+/// A step ends for all ranks at once.
+void timed_engine::update(int64_t step, double lr, outcome_completion done) {
+  if (auto broken = failure(); !broken) return done(broken, {});
+  if (hangs(done)) return;
+  room_->note_rate(epoch_, static_cast<uint64_t>(step), lr);
+  auto updated = [this, step, done = std::move(done)](const status& met) {
+    done(met, met ? outcome(step) : train::step_outcome{});
+  };
+  later(busy_for(room_->times.update_ns, room_->draw.update_w),
+        [this, step, updated = std::move(updated)] { meet_others(step, updated); });
+}
+
+void timed_engine::meet_others(int64_t step, std::function<void(const status&)> then) {
+  ranks_->arrive(static_cast<uint64_t>(step),
+                 [this, alive = std::weak_ptr<int>(alive_), then = std::move(then)](bool ok) {
+                   if (alive.expired()) return;
+                   later(0, [then, ok] {
+                     then(ok ? status() : error{errc::unavailable, "a rank has left the group"});
+                   });
+                 });
+}
+
+/// A validation ends for each rank by itself.
+void timed_engine::finish_evaluation(outcome_completion done) {
+  if (auto broken = failure(); !broken) return done(broken, {});
+  if (hangs(done)) return;
+  later(busy_for(0, 0), [this, done = std::move(done)] { done({}, outcome(0)); });
+}
+
+void timed_engine::load(std::string folder, bool, completion done) {
+  const auto read = [&]() -> status {
+    TROUPE_TRY(from, room_->opened(folder));
+    return check_share(from, share());
+  };
+  if (auto sound = read(); !sound) return done(sound);
+  work(room_->times.save_ns, room_->draw.other_w, std::move(done));
+}
+
+/// As the real one: beside the device's work, in the folder that whoever comes first makes.
+void timed_engine::save(uint64_t step, const std::filesystem::path& partial, bool,
+                        gpu::state_saver::completion done) {
+  if (auto broken = failure(); !broken) return done(broken.error());
+  constexpr int calls = 3;  // the bytes, their tail, its sync
+  const auto disk = room_->files.beside(node_, room_->about(room_->times.save_ns) / calls);
+  if (state().hangs) (void)io::checkpoint::make_partial(*disk, partial, head_.job);
+  if (hangs(done)) return;
+  auto head = head_;
+  head.step = step;
+  auto vote = save_share(*disk, room_->ring, partial, head, share());
+  later(disk->now().count() - now(),
+        [done = std::move(done), vote = std::move(vote)] { done(vote); });
+}
+
+}  // namespace troupe::sim

@@ -1,0 +1,167 @@
+// What lies in files, slots and frames while somebody carries out a chunk_policy's operations, and
+// whether each of them may be done when it is.
+//
+// Bytes are numbers of steps: a group of state is of the step whose update made it. A machine of
+// the caller's says when each operation begins and ends (order_machine): one whose lanes go on as
+// chance has it tries the order against every pace (tests/gpu/chunk_policy_test.cpp), one on
+// virtual time makes a simulated rank's drive of it (actors/sim/swapping.hpp). What the order lets
+// happen too early is seen here, whatever it would do to bytes.
+//
+// Invariants that are looked after, beside those of chunk_policy.hpp
+//   OWA-1  What is used is of the step before: weights, state, and a gradient that is whole.
+//   OWA-2  A file is read by nobody while it is written, and the other way round; one that a
+//          checkpoint has is never written.
+//   OWA-3  Slots and frames hold one thing at a time.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "gpu/swap/chunk_policy.hpp"
+
+namespace troupe::gpu {
+
+/// One operation, for a machine.
+struct watched_op {
+  chunk_op what = {};          ///< compute's own have no chunk_act
+  size_t lane = 0;             ///< a chunk_lane, or order_machine::snapshot
+  int64_t takes = 0;           ///< of compute's own, as whoever asked for it has said
+  std::vector<size_t> behind;  ///< numbers of operations, all of which end before it begins
+  std::function<void()> begin = {}, end = {};
+};
+
+/// Lanes that each do one operation after the other.
+class order_machine {
+ public:
+  static constexpr size_t lanes = 6;
+  static constexpr size_t snapshot = 5;  ///< of checkpoints that copy
+
+  virtual ~order_machine() = default;
+  /// Behind what its lane has. Numbers count from 0.
+  virtual size_t enqueue(watched_op op) = 0;
+};
+
+/// A stage that trains by a policy's orders.
+class order_watch {
+ public:
+  /// `machine` outlives it. `measured`: CHP-8.
+  order_watch(std::vector<chunk_place> chunks, int slots, order_machine& machine,
+              bool measured = false);
+
+  /// What went wrong first; empty: nothing.
+  const std::string& wrong() const { return wrong_; }
+  void check(bool good, std::string_view what);
+
+  // -- what a step does, in its order ------------------------------------------------------------
+
+  /// Work of the compute lane; its number.
+  size_t compute(int64_t takes, std::function<void()> end = {});
+  /// With weights of the step before this one.
+  size_t use_weights(int chunk, int step, int64_t takes = 0);
+  /// A pass over one of several micro-batches, or the only one: the first begins the gradient, the
+  /// last makes it whole.
+  size_t make_gradient(int chunk, int step, bool first = true, bool whole = true);
+  void drop_gradient(int chunk);
+  /// `dropped`: the update will not count.
+  void update(int chunk, int step, counts when, bool dropped = false);
+  /// Whether the updates of this step count is known; behind the norm, which the compute lane makes
+  /// now.
+  void settle(int step, bool hold);
+
+  // -- checkpoints -------------------------------------------------------------------------------
+
+  /// Copies the state of a chunk out of its file; the operation's number.
+  size_t capture(int chunk, int step);
+  /// Takes the files of all chunks on disk, where `may_keep` says so when it comes to that: there
+  /// is room for those behind them, or none is needed. The operation's number.
+  size_t keep(int step, std::function<bool()> may_keep);
+
+  // -- while nothing is under way ----------------------------------------------------------------
+
+  /// All chunks are as they are after this step; before the first, moments were never written.
+  void set_state(int step);
+  /// Everything is of that step, and nobody has anything any more.
+  void check_quiet(int step);
+
+  const chunk_policy& policy() const { return policy_; }
+  bool on_disk(int chunk) const { return place(chunk).on_disk; }
+
+ private:
+  static constexpr int none = -1, used = 1'000'000, torn = -1000;
+
+  /// One file's groups: the update that each is of, and who is at it.
+  struct model_file {
+    std::vector<int> groups;
+    std::vector<bool> has_moments;  ///< by group: else they read as zeros
+    std::vector<int> readers;       ///< by group
+    bool of_checkpoint = false;
+  };
+  struct chunk_model {
+    model_file own, next, spare;
+    chunk_versions versions;
+    std::vector<int> in_memory;  ///< weights of their own
+    int gradient_of = none;
+    int groups_measured = 0;      ///< of the update that comes
+    std::vector<size_t> readers;  ///< operations of checkpoints that copy
+  };
+  struct slot_model {
+    enum class holds { nothing, reading, state, updating, updated, writing } what = holds::nothing;
+    int chunk = none, group = 0, content = 0;
+  };
+  struct frame_model {
+    int chunk = none, users = 0;
+    std::vector<int> content;
+    bool filling = false;
+  };
+  using effect = std::pair<std::function<void()>, std::function<void()>>;
+
+  const chunk_place& place(int chunk) const { return places_[static_cast<size_t>(chunk)]; }
+  bool shares(int chunk) const { return place(chunk).weight_frame >= 0; }
+  chunk_model& at(int chunk) { return chunks_[static_cast<size_t>(chunk)]; }
+  slot_model& slot_of(const chunk_op& op) { return slots_[static_cast<size_t>(op.slot)]; }
+  frame_model& frame_of(int chunk) {
+    return frames_[static_cast<size_t>(policy_.weight_frame(chunk))];
+  }
+  int& gradient_frame(int chunk) {
+    return gradients_[static_cast<size_t>(policy_.grad_frame(chunk))];
+  }
+  model_file& target(const chunk_op& op);
+  void read_all(int chunk, int more);
+  static bool is_read_by_nobody(const model_file& f);
+  void check_weights(const std::vector<int>& content, int step);
+  void check_group(const chunk_op& op, int step);
+
+  std::vector<size_t> behind(const chunk_op& op) const;
+  size_t enqueue(const chunk_op& op, effect e, int64_t takes = 0);
+  void carry_out(const chunk_policy::ops& ops, int step = 0, bool dropped = false);
+  effect effect_of(const chunk_op& op, int step, bool dropped);
+  effect reading_weights(int chunk);
+  effect reading_state(const chunk_op& op);
+  effect measuring(const chunk_op& op, int step);
+  effect updating(const chunk_op& op, int step, bool dropped);
+  effect writing_state(const chunk_op& op);
+  void update_in_memory(int chunk, int step);
+  void take_over(int chunk);
+  void take_updates(int step, bool hold);
+  void keep_chunk(int chunk, int step, bool marks);
+
+  std::vector<chunk_place> places_;
+  order_machine& machine_;
+  const bool measured_;
+  chunk_policy policy_;
+  std::vector<chunk_model> chunks_;
+  std::vector<slot_model> slots_;
+  std::vector<frame_model> frames_;
+  std::vector<int> gradients_;                    ///< by frame: the step that one is whole of
+  std::map<std::pair<int, int>, size_t> points_;  ///< who marked each last
+  bool keeping_ = false;
+  int norm_of_ = 0;  ///< the newest step whose norm is known
+  std::string wrong_;
+};
+
+}  // namespace troupe::gpu

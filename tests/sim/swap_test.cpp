@@ -1,0 +1,211 @@
+// Clusters whose ranks swap, on virtual time: their drives, what befalls those, and what holds all
+// the same.
+#include <doctest/doctest.h>
+
+#include "actors/sim/fuzz.hpp"
+#include "tests/sim/quiet.hpp"
+
+using namespace troupe;
+using namespace troupe::sim;
+
+namespace {
+
+constexpr int64_t of_ms = 1'000'000;
+
+simulation_options swapped() {
+  simulation_options o;
+  o.swap.layers = 8;
+  return o;
+}
+
+simulation_outcome run_swapped(const simulation_options& o) {
+  auto done = simulate(o);
+  REQUIRE_MESSAGE(done, (done ? "" : done.error().message));
+  CHECK_MESSAGE(!done->violation, done->violation.value_or(""));
+  return std::move(*done);
+}
+
+void succeeds(const simulation_outcome& done) {
+  CHECK(done.ends == std::vector<std::string>{"success"});
+  CHECK(done.launches == 1);
+}
+
+/// What the random numbers of a fault choose: node0, and whether a write or a read of its drive.
+constexpr uint64_t of_write = 16, of_read = 0;
+
+world_options two_hosts() {
+  world_options o;
+  o.nodes = 2;
+  return o;
+}
+
+train::swap_request request_of(int rank) {
+  train::swap_request out;
+  out.dirs = {"/swap"};
+  out.rank = rank;
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("SIM-26: swap: a run does every step, and its checkpoints take files where they can") {
+  for (const bool links : {true, false}) {
+    auto o = swapped();
+    o.swap.links = links;
+    o.validate_every = 3;
+    const auto done = run_swapped(o);
+    succeeds(done);
+    CHECK(done.steps == 10);
+    CHECK(done.swaps.operations > 200);
+    CHECK((done.swaps.kept > 0) == links);
+    CHECK(run_swapped(o).fingerprint == done.fingerprint);  // WLD-1
+  }
+}
+
+TEST_CASE("SIM-26: swap: every way to clip, by layer and not, in stages and replicas") {
+  using config::clip_way;
+  for (const auto clip :
+       {clip_way::automatic, clip_way::hold, clip_way::twice, clip_way::speculate})
+    for (const bool by_layer : {false, true}) {
+      auto o = swapped();
+      o.nodes = 1;
+      o.steps = 20;
+      o.swap.clip = clip;
+      o.swap.by_layer = by_layer;
+      const auto done = run_swapped(o);
+      succeeds(done);
+      const bool may_be_dropped = clip == clip_way::automatic || clip == clip_way::speculate;
+      CHECK((done.swaps.redone > 0) == (by_layer && may_be_dropped));
+    }
+  for (const int pipeline : {1, 2, 4}) {
+    auto o = swapped();
+    o.nodes = 4;
+    o.pipeline = pipeline;
+    o.swap.memory = 0.5;
+    succeeds(run_swapped(o));
+  }
+}
+
+TEST_CASE("SIM-27: swap: a slow drive, a full one and writes that fail cost no launch") {
+  auto o = swapped();
+  o.steps = 20;
+  o.faults = {{fault_kind::slow_disk, 100 * of_ms, 60'000 * of_ms, 0}};
+  const auto slow = run_swapped(o);
+  succeeds(slow);
+  const auto usual = run_swapped(swapped());
+  CHECK(slow.virtual_ns > usual.virtual_ns);
+  o.faults = {{fault_kind::full_disk, 200 * of_ms, 60'000 * of_ms, 0}};
+  const auto full = run_swapped(o);
+  succeeds(full);
+  CHECK(full.swaps.unkept > 0);
+  CHECK(full.swaps.waited == 0);
+  o.faults = {{fault_kind::disk_error, 200 * of_ms, 0, of_write}};
+  const auto failed = run_swapped(o);
+  succeeds(failed);
+  CHECK(failed.swaps.moved == 1);
+  CHECK(failed.swaps.waited == 0);
+}
+
+TEST_CASE("SIM-27: swap: a write waits for room for longer than a step may take") {
+  auto o = swapped();
+  o.steps = 20;
+  o.swap.step_s = 20;
+  o.faults = {{fault_kind::full_disk, 200 * of_ms, 60'000 * of_ms, 0},
+              {fault_kind::disk_error, 210 * of_ms, 0, of_write}};
+  const auto waits = run_swapped(o);
+  succeeds(waits);
+  CHECK(waits.swaps.waited == 1);
+  CHECK(waits.swaps.moved == 1);
+  CHECK(waits.virtual_ns > 60'000 * of_ms);
+  o.swap.patience_s = 30;  // what waits for longer ends, as nobody has promised otherwise
+  const auto done = simulate(o);
+  REQUIRE(done);
+  REQUIRE(done->violation);
+  CHECK(done->violation->find("No space left on device") != std::string::npos);
+  CHECK(done->swaps.moved == 0);
+}
+
+TEST_CASE("swap: a read that fails ends its rank, and the job recovers") {
+  auto o = swapped();
+  o.steps = 20;
+  o.faults = {{fault_kind::disk_error, 300 * of_ms, 0, of_read}};
+  const auto ended = run_swapped(o);
+  CHECK(ended.swaps.unread == 1);
+  REQUIRE(ended.ends.size() == 1);
+  CHECK(ended.ends.front().find("read chunk") != std::string::npos);
+  o.recovers = true;
+  const auto recovered = run_swapped(o);
+  CHECK(recovered.swaps.unread == 1);
+  succeeds(recovered);
+  CHECK(recovered.steps > 20);
+}
+
+TEST_CASE("swap: what a killed process leaves on its drive is found by the next one there") {
+  auto o = swapped();
+  o.steps = 20;
+  o.recovers = true;
+  o.faults = {{fault_kind::crash_node, 300 * of_ms, 0, 0}};
+  const auto done = run_swapped(o);
+  succeeds(done);
+  CHECK(done.swaps.leftovers == 1);
+}
+
+TEST_CASE("SIM-25: swap folders: one process, one engine, and not removed before it") {
+  const auto wrong_of = [](const auto& use) {
+    world w(two_hosts());
+    drives d(w, swapped().swap);
+    use(d);
+    w.end();
+    const auto wrong = w.violated().value_or("");
+    return wrong.empty() ? wrong : wrong.substr(wrong.find(": ") + 2);
+  };
+  CHECK(wrong_of([](drives& d) {
+          auto home = d.open(1, request_of(0));
+          auto other = d.open(1, request_of(1));
+          auto there = d.open(0, request_of(0));
+          auto engine = d.use(1, 0);
+          engine.reset();
+          home->reset();
+          auto again = d.open(1, request_of(0));
+          auto killed = d.use(1, 0);
+          d.end_process(1);
+          auto next = d.open(1, request_of(0));
+        }) == "");
+  CHECK(wrong_of([](drives& d) {
+          auto home = d.open(1, request_of(0));
+          auto rival = d.open(1, request_of(0));
+        }) == "the swap folder of rank 0 on node0 is opened twice");
+  CHECK(wrong_of([](drives& d) { d.use(1, 0); }) ==
+        "rank 0 on node0 has files in a folder that nobody has opened");
+  CHECK(wrong_of([](drives& d) {
+          auto home = d.open(1, request_of(0));
+          auto one = d.use(1, 0), two = d.use(1, 0);
+          two.reset();
+          one.reset();
+        }) == "two engines of rank 0 on node0 have files in one folder");
+  const auto early = [](bool killed) {
+    return [killed](drives& d) {
+      auto home = d.open(1, request_of(0));
+      auto engine = d.use(1, 0);
+      if (killed) d.forsake(1, 0);
+      home->reset();
+    };
+  };
+  CHECK(wrong_of(early(false)) ==
+        "the swap folder of rank 0 on node0 is removed before its engine");
+  CHECK(wrong_of(early(true)) == "");
+}
+
+TEST_CASE("swap: random clusters that swap and faults violate nothing") {
+  constexpr uint64_t seeds = 1000;
+  const auto done = fuzz({.first = 1, .seeds = seeds, .kinds = all_swap_faults(), .swap = true});
+  REQUIRE_MESSAGE(done, (done ? "" : done.error().message));
+  if (done->failure) {
+    MESSAGE(replay_command(done->failure->seed, 0, true));
+    FAIL_CHECK(done->failure->what.message);
+  }
+  const auto& s = done->swaps;
+  for (const auto count :
+       {s.operations, s.kept, s.unkept, s.moved, s.waited, s.unread, s.redone, s.leftovers})
+    CHECK(count > 0);
+}
