@@ -70,8 +70,8 @@ nlohmann::ordered_json swap_json(const swap_plan& s) {
                              {"read_bytes_per_step", moved.read_bytes},
                              {"written_bytes_per_step", moved.written_bytes},
                              {"flops_per_step", f.work.whole().flops}};
-  for (const auto what : {gpu::activation_choice::keep, gpu::activation_choice::half,
-                          gpu::activation_choice::recompute})
+  using enum gpu::activation_choice;
+  for (const auto what : {keep, spill, half, recompute})
     out["layers"][std::string(to_string(what))] = f.layers[static_cast<size_t>(what)];
   if (!s.rooms.empty()) {
     train::swap_room all;

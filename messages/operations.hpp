@@ -41,6 +41,9 @@ enum class pipeline_op : uint8_t {
   update_chunk,
   write_chunk,
   await_weights,
+  write_activation,
+  read_activation,
+  await_activations,
   count,  ///< none
 };
 
@@ -54,6 +57,8 @@ enum class op_stream : uint8_t {
   state_in,    ///< the same
   update,      ///< of what is in a swap folder
   state_out,   ///< to it
+  spill_out,   ///< the same, of activations
+  spill_in,    ///< from it
   forward_in,  ///< from here on: one for each kind of transfer with a neighbour
   forward_out,
   backward_in,
@@ -139,6 +144,11 @@ inline constexpr std::array<op_facts, static_cast<size_t>(pipeline_op::count)> o
      {{{k::read_state}, {k::backward, false, true}}}},
     {k::write_chunk, "write_chunk", s::state_out, u::bytes, r::file, {{{k::update_chunk}}}},
     {k::await_weights, "await_weights", s::compute},
+    {k::write_activation, "write_activation", s::spill_out, u::bytes, r::file,
+     {{{k::forward, false, true}}}},
+    {k::read_activation, "read_activation", s::spill_in, u::bytes, r::file,
+     {{{k::write_activation}}}},
+    {k::await_activations, "await_activations", s::compute},
   }};
 }();
 // clang-format on

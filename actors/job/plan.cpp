@@ -111,7 +111,9 @@ gpu::stage_shape shape_of(const config::job& job, const grid_rank& at, layer_ran
   s.compute = job.model.dtype == config::compute_dtype::bf16 ? gpu::dtype::bf16 : gpu::dtype::f32;
   s.recompute = job.model.recompute;
   if (!job.swap.dir.empty() && job.swap.keep_layers >= 0)
-    s.activations = gpu::choices_by_layer({job.swap.keep_layers, job.swap.half_layers}, s.layers());
+    s.activations = gpu::choices_by_layer(
+        {job.swap.keep_layers, job.swap.half_layers, std::max<int64_t>(0, job.swap.spill_layers)},
+        s.layers());
   s.replica = {at.place().data, at.grid.data};
   if (job.train.stochastic_rounding) s.rounding_seed = static_cast<uint64_t>(job.job.seed);
   s.decay = job.train.decay == config::decay_scope::all ? gpu::decay_scope::all

@@ -1,24 +1,76 @@
 // A row for each kind.
 #include "actors/replay/factories.hpp"
 
+#include <deque>
 #include <filesystem>
 #include <map>
+#include <memory>
 #include <stop_token>
+#include <utility>
 
 #include <fmt/format.h>
 
 #include "actors/cluster/coordinator.hpp"
 #include "actors/replay/message_parts.hpp"
+#include "actors/swap/swapper.hpp"
+#include "actors/train/engine.hpp"
 #include "actors/train/loader.hpp"
 #include "actors/train/run.hpp"
 #include "actors/train/stage.hpp"
+#include "actors/train/swap_messages.hpp"
 #include "io/config/load.hpp"
+#include "messages/errors.hpp"
 
 namespace troupe::replay {
 
 namespace {
 
-using factory = caf::strong_actor_ptr (*)(sim::world&, train::spawn_record&&);
+using factory = caf::strong_actor_ptr (*)(sim::world&, train::spawn_record&&, const logged_actor&);
+
+/// Folders that are opened as the recording says they were: nothing is made here.
+class recorded_drive final : public train::engine_maker {
+ public:
+  explicit recorded_drive(const logged_actor& log) {
+    for (const auto& turn : log.turns) {
+      if (!turn.given || !troupe::cast<fbs::OpenSwap>(message_in(turn.given->parts))) continue;
+      for (const auto& e : turn.said)
+        if (e->kind == fbs::ActorLogKind::answered) note(*e);
+    }
+  }
+
+  result<std::unique_ptr<train::engine>> make_engine(const train::engine_options&) override {
+    return error{errc::unavailable, "a replay has no engines"};
+  }
+  result<std::unique_ptr<train::swap_home>> open_swap(const train::swap_request&) override {
+    if (answers_.empty()) return error{errc::not_found, "the recording opens no more folders"};
+    auto next = std::move(answers_.front());
+    answers_.pop_front();
+    if (!next) return next.error();
+    return std::unique_ptr<train::swap_home>(std::make_unique<home>(std::move(*next)));
+  }
+
+ private:
+  class home final : public train::swap_home {
+   public:
+    explicit home(train::opened_swap opened) : opened_(std::move(opened)) {}
+    train::opened_swap opened() const override { return opened_; }
+
+   private:
+    train::opened_swap opened_;
+  };
+
+  /// Of a swapper that has its folders already no more are opened (SWA-1).
+  void note(const fbs::ActorLogEventT& answer) {
+    if (!answers_.empty() && answers_.back()) return;
+    if (const auto opened = troupe::cast<fbs::SwapOpened>(message_in(answer.parts)))
+      answers_.emplace_back(train::opened_swap_of(*opened));
+    else if (auto said = message_of(answer.parts, [](const auto&) { return nullptr; });
+             said && said->match_elements<caf::error>())
+      answers_.emplace_back(from_caf(said->get_as<caf::error>(0)));
+  }
+
+  std::deque<result<train::opened_swap>> answers_;
+};
 
 template <class Behaviour, class... Surroundings>
 caf::strong_actor_ptr spawn(sim::world& w, Behaviour behaviour, train::spawn_record&& record,
@@ -29,13 +81,18 @@ caf::strong_actor_ptr spawn(sim::world& w, Behaviour behaviour, train::spawn_rec
 
 const std::map<std::string_view, factory> factories{
     {"coordinator",
-     [](auto& w, auto&& r) {
+     [](auto& w, auto&& r, auto&) {
        return spawn(w, cluster::coordinator, std::move(r), &io::local_storage());
      }},
-    {"loader",
-     [](auto& w, auto&& r) { return spawn(w, train::loader, std::move(r), std::stop_token()); }},
-    {"run", [](auto& w, auto&& r) { return spawn(w, train::run, std::move(r)); }},
-    {"stage", [](auto& w, auto&& r) { return spawn(w, train::stage, std::move(r)); }},
+    {"loader", [](auto& w, auto&& r,
+                  auto&) { return spawn(w, train::loader, std::move(r), std::stop_token()); }},
+    {"run", [](auto& w, auto&& r, auto&) { return spawn(w, train::run, std::move(r)); }},
+    {"stage", [](auto& w, auto&& r, auto&) { return spawn(w, train::stage, std::move(r)); }},
+    {"swapper",
+     [](auto& w, auto&& r, auto& log) {
+       return spawn(w, swap::swapper, std::move(r),
+                    std::shared_ptr<train::engine_maker>(std::make_shared<recorded_drive>(log)));
+     }},
 };
 
 /// A loader reads what its OpenLoader names.
@@ -61,7 +118,7 @@ status has_data(const logged_actor& log) {
 status can_be_replayed(const logged_actor& log) {
   if (log.kind == "loader") return has_data(log);
   if (factories.contains(log.kind)) return {};
-  const std::string able = "coordinator, run, stage and loader can be replayed";
+  const std::string able = "coordinator, run, stage, loader and swapper can be replayed";
   if (log.kind == "worker") return answers_from_device(log.path, able);
   if (log.kind == "node")
     return error{errc::unavailable,
@@ -75,10 +132,11 @@ status can_be_replayed(const logged_actor& log) {
                able};
 }
 
-result<caf::strong_actor_ptr> make_actor(const std::string& kind, train::spawn_record record,
+result<caf::strong_actor_ptr> make_actor(const logged_actor& log, train::spawn_record record,
                                          sim::world& world) {
-  if (kind == "stage" && !record.worker) return error{errc::bad_data, "a stage without a worker"};
-  return factories.find(kind)->second(world, std::move(record));
+  if (log.kind == "stage" && !record.worker)
+    return error{errc::bad_data, "a stage without a worker"};
+  return factories.find(log.kind)->second(world, std::move(record), log);
 }
 
 }  // namespace troupe::replay

@@ -19,9 +19,9 @@ inline constexpr error_kind<std::string_view, std::string_view> answers_from_dev
 /// here. Errors: unavailable, not_found.
 status can_be_replayed(const logged_actor& log);
 
-/// Spawns an actor of a kind that can be replayed. Errors: bad_data where its record lacks what it
-/// needs.
-result<caf::strong_actor_ptr> make_actor(const std::string& kind, train::spawn_record record,
+/// Spawns an actor of a kind that can be replayed, for this log of it. Errors: bad_data where its
+/// record lacks what it needs.
+result<caf::strong_actor_ptr> make_actor(const logged_actor& log, train::spawn_record record,
                                          sim::world& world);
 
 }  // namespace troupe::replay

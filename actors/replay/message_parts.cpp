@@ -1,7 +1,10 @@
 // Element by element.
 #include "actors/replay/message_parts.hpp"
 
+#include <optional>
+
 #include <fmt/format.h>
+#include <caf/exit_reason.hpp>
 #include <caf/message_builder.hpp>
 #include <caf/system_messages.hpp>
 
@@ -22,10 +25,22 @@ std::unique_ptr<fbs::FailureT> failure_of(const caf::error& reason) {
   return out;
 }
 
+/// The reason of CAF's own that is told so: it decides by itself whether an actor ends by one.
+std::optional<caf::exit_reason> reason_of(const fbs::FailureT& f) {
+  using enum caf::exit_reason;
+  for (const auto reason : {normal, unhandled_exception, unknown, out_of_workers, user_shutdown,
+                            kill, remote_link_unreachable, unreachable})
+    if (const auto told = from_caf(caf::make_error(reason));
+        told.message == f.message && static_cast<uint8_t>(told.code) == f.code)
+      return reason;
+  return std::nullopt;
+}
+
 /// What handlers make of it by from_caf() is what was recorded.
 caf::error error_of(const fbs::ActorLogPartT& part) {
   if (!part.failure) return caf::none;
   const auto& f = *part.failure;
+  if (const auto reason = reason_of(f)) return caf::make_error(*reason);
   return to_caf({static_cast<errc>(f.code), f.message, f.hint, f.kind});
 }
 

@@ -235,7 +235,7 @@ class replayer {
       record.replicator = caf::actor_cast<replicator_actor>(stubs_.spawned("replicator"));
       record.run = caf::actor_cast<run_actor>(stubs_.spawned("run"));
     }
-    TROUPE_TRY(who, make_actor(log_.kind, std::move(record), world_));
+    TROUPE_TRY(who, make_actor(log_, std::move(record), world_));
     actor_ = std::move(who);
     stubs_.is_myself(handle_name(actor_));
     return true;

@@ -74,6 +74,7 @@ swapper_actor::behavior_type swapper(swapper_pointer self, const train::spawn_re
                                      std::shared_ptr<train::engine_maker> engines) {
   guard_mailbox(self);
   introduce(self, fmt::format("swapper/{}", record.rank), record.epoch);
+  note_spawn_record(record);
   auto& st = self->state;
   st.rank = record.rank;
   st.engines = std::move(engines);

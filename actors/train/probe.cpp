@@ -25,11 +25,13 @@ int64_t as_ns(double ms) {
 }
 
 /// Streams of a swap folder, as of stats_probe::moving_.
-constexpr std::array swap_streams{op_stream::weights_in, op_stream::state_in, op_stream::update,
-                                  op_stream::state_out};
+constexpr std::array swap_streams{op_stream::weights_in, op_stream::state_in,  op_stream::update,
+                                  op_stream::state_out,  op_stream::spill_out, op_stream::spill_in};
 /// What one does with a chunk, for whoever waits for it.
-constexpr std::array<std::string_view, swap_streams.size()> swap_words{"read", "read", "update",
-                                                                       "write"};
+constexpr std::array<std::string_view, swap_streams.size()> swap_words{"read",  "read",  "update",
+                                                                       "write", "write", "read"};
+/// The first of those that move activations: of a layer, which its chunk names.
+constexpr size_t spill_streams = 4;
 
 size_t swap_stream_of(pipeline_op kind) {
   const auto* at = std::find(swap_streams.begin(), swap_streams.end(), facts_of(kind).stream);
@@ -99,6 +101,8 @@ void stats_probe::swaps(const operation& op, bool begins) {
     s.read_chunk = moving_[1];
     s.update_chunk = moving_[2];
     s.write_chunk = moving_[3];
+    s.write_activation = moving_[4];
+    s.read_activation = moving_[5];
     if (begins) return;
     const auto word = swap_words[which];
     s.read_bytes += word == "read" ? op.bytes : 0;
@@ -107,9 +111,11 @@ void stats_probe::swaps(const operation& op, bool begins) {
 }
 
 /// What is done with a chunk that somebody waits for: a read of it begins behind its write.
-std::string_view stats_probe::swap_of(int64_t chunk) {
+std::string_view stats_probe::swap_of(int64_t chunk, bool activations) {
   std::lock_guard lock(mutex_);
-  for (size_t i = moving_.size(); i-- > 0;)
+  const auto first = activations ? spill_streams : 0;
+  const auto last = activations ? moving_.size() : spill_streams;
+  for (size_t i = last; i-- > first;)
     if (moving_[i] == chunk) return swap_words[i];
   return "not begun";
 }
@@ -118,8 +124,10 @@ void stats_probe::waits(pipeline_op kind, int64_t chunk, uint64_t under_way) {
   const auto now = stream_now_ns();
   stats_.publish(std::string(facts_of(kind).name), now);
   if (!swapper_ || chunk < 0) return;
-  const auto what =
-      fmt::format("chunk {} ({}, {} operations under way)", chunk, swap_of(chunk), under_way);
+  const bool activations = kind == pipeline_op::await_activations;
+  const auto what = fmt::format("{}chunk {} ({}, {} operations under way)",
+                                activations ? "the activations of " : "", chunk,
+                                swap_of(chunk, activations), under_way);
   wait_ = stats_.begin_wait(swapper_->path(), what, now);
 }
 

@@ -45,7 +45,7 @@ class stats_probe : public engine_probe {
   bool computes();
   bool shown_by_swapper(pipeline_op kind) const;
   void swaps(const operation& op, bool begins);
-  std::string_view swap_of(int64_t chunk);
+  std::string_view swap_of(int64_t chunk, bool activations);
 
   static constexpr std::string_view nothing = "ready";
 
@@ -57,7 +57,7 @@ class stats_probe : public engine_probe {
   std::string_view computes_ = nothing;  ///< what the compute stream is at
   const std::shared_ptr<actor_stats> swapper_;
   /// The chunks that move, by stream; -1: none does.
-  std::array<int64_t, 4> moving_{-1, -1, -1, -1};
+  std::array<int64_t, 6> moving_{-1, -1, -1, -1, -1, -1};
   uint64_t wait_ = 0;  ///< for the swapper, of its stream; 0: none
   std::array<typical_time, operations.size()> times_;
 };

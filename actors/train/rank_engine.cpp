@@ -620,12 +620,17 @@ void rank_engine::load(std::string folder, bool optimizer, completion done) {
   if (checkpoint::is_checkpoint(folder))
     return restore(folder, optimizer ? gpu::restored::everything : gpu::restored::weights,
                    std::move(done));
-  auto work = [this, folder = std::move(folder)]() -> status {
+  load_by([this, folder = std::move(folder)] {
     return gpu::load_weights(model_->store(), options_.model, folder, ending_.get_token());
-  };
+  });
+  files_->notify(guarded(std::move(done)));
+}
+
+/// Behind what other ranks have sent: weights are quiet meanwhile.
+void rank_engine::load_by(std::function<status()> work) {
+  files_->wait(data_->record());
   probed({pipeline_op::load, 0}, [&] { files_->host_task(std::move(work)); });
   watch(*files_);
-  files_->notify(guarded(std::move(done)));
 }
 
 /// The replicas of a stage read their slices each, and gather the weights from each other.
@@ -636,8 +641,7 @@ void rank_engine::restore(const std::string& folder, gpu::restored what, complet
                                              taker(folder, from, what)));
   };
   restored_from_ = folder;
-  probed({pipeline_op::load, 0}, [&] { files_->host_task(std::move(read)); });
-  watch(*files_);
+  load_by(std::move(read));
   gather_restored(std::move(done));
 }
 
@@ -672,8 +676,7 @@ void rank_engine::take_back(io::checkpoint::copy_tag tag, bool from_keeper, comp
     TROUPE_TRY(held, copies_->take(tag, from_keeper, saver_->shape()));
     return saver_->put_back(*held, ending_.get_token());
   };
-  probed({pipeline_op::load, 0}, [&] { files_->host_task(std::move(read)); });
-  watch(*files_);
+  load_by(std::move(read));
   gather_restored(std::move(done));
 }
 

@@ -60,6 +60,7 @@
 #include "gpu/model/state_saver.hpp"
 #include "gpu/optim/optimizer.hpp"
 #include "gpu/swap/clip_policy.hpp"
+#include "gpu/swap/spiller.hpp"
 #include "gpu/swap/swapper.hpp"
 
 namespace troupe::train {
@@ -143,6 +144,7 @@ class rank_engine : public engine {
   status make_streams();
   status build_now();
   status open_swap(gpu::stage_model& model);
+  status open_spill(gpu::stage_model& model);
   gpu::stream& stream_of(pipeline_op kind);
   batch_view rows_of(int micro_batch, int64_t batch_slot) const;
   std::vector<gpu::stage_model::micro_batch> batches_of(const op_order& order) const;
@@ -186,6 +188,7 @@ class rank_engine : public engine {
   void await(pipeline_op kind, const std::function<void()>& wait, int chunk = -1);
   void await_shipped();
   void run_blocking(std::function<status()> work, completion done);
+  void load_by(std::function<status()> work);
   void watch(gpu::stream& s);
   void note_failure(const status& s);
   status failure() const;
@@ -202,6 +205,7 @@ class rank_engine : public engine {
   std::unique_ptr<layer_recheck> recheck_;  ///< null where none is ever ordered
   std::unique_ptr<gpu::optimizer> optimizer_;
   std::unique_ptr<gpu::swapper> swap_;  ///< null where all is in memory
+  std::unique_ptr<gpu::spiller> spill_;  ///< null where no layer spills
   std::atomic<bool> links_{false};      ///< into options_.checkpoint_folder (ENG-12)
   std::filesystem::path restored_from_;
   std::vector<op_order> forwards_;      ///< of this step, where its passes may be made twice

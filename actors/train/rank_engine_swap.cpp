@@ -58,6 +58,31 @@ status rank_engine::open_swap(gpu::stage_model& model) {
   TROUPE_TRY(made, gpu::swapper::make(model.store(), options_.shape.where, std::move(o)));
   swap_ = std::move(made);
   model.store().set_mover(swap_.get());
+  return options_.shape.spilling().empty() ? status() : open_spill(model);
+}
+
+/// Beside the chunks of the first folder.
+status rank_engine::open_spill(gpu::stage_model& model) {
+  const auto chunk_of = [&model](int layer) { return model.memory_of(0, layer).chunk; };
+  gpu::spill_options o;
+  o.file = options_.swap.places.front().files / "activations";
+  o.verify = options_.swap_verify;
+  o.failed = [this](const status& s) { note_failure(s); };
+  o.around = [this, chunk_of](gpu::stream& s, gpu::spill_act kind, int layer, uint64_t bytes,
+                              const std::function<void()>& enqueue) {
+    const auto op = kind == gpu::spill_act::write ? pipeline_op::write_activation
+                                                  : pipeline_op::read_activation;
+    probed(s, {op, chunk_of(layer), bytes}, [&] { this->enqueue(s, op, enqueue); });
+  };
+  o.around_wait = [this, chunk_of](gpu::stream& s, int layer, const std::function<void()>& wait) {
+    if (&s == compute_.get())
+      await(pipeline_op::await_activations, wait, chunk_of(layer));
+    else
+      wait();
+  };
+  TROUPE_TRY(made, gpu::spiller::make(*device_, model, swap_->io(), std::move(o)));
+  spill_ = std::move(made);
+  model.set_mover(spill_.get());
   return {};
 }
 

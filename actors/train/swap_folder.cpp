@@ -119,6 +119,12 @@ void keep_nothing(gpu::stage_shape& shape) {
   shape.activations.assign(static_cast<size_t>(shape.layers()), gpu::activation_choice::recompute);
 }
 
+/// No drive is touched for a stage whose weights and state are all in memory.
+void spill_nothing(gpu::stage_shape& shape) {
+  std::replace(shape.activations.begin(), shape.activations.end(), gpu::activation_choice::spill,
+               gpu::activation_choice::recompute);
+}
+
 }  // namespace
 
 uint64_t swap_floor_bytes(const config::job& job, const engine_options& options) {
@@ -207,6 +213,7 @@ status settle_swap(engine_options& options, const config::job& job) {
   options.shape.where =
       where ? std::move(*where) : gpu::least_residency(options.model, options.shape, budget);
   if (!where) return where.error();
+  if (!options.shape.where.any_on_disk()) spill_nothing(options.shape);
   return {};
 }
 

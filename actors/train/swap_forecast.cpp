@@ -113,6 +113,7 @@ void settle_activations(job_plan& plan, const gpu::machine_rates& rates) {
   const auto choose = [&](const gpu::activation_split& split) {
     tried.job.swap.keep_layers = split.keep;
     tried.job.swap.half_layers = split.half;
+    tried.job.swap.spill_layers = split.spill;
   };
   const auto seconds = [&](const gpu::activation_split& split) -> std::optional<double> {
     choose(split);

@@ -18,7 +18,7 @@ namespace troupe::train {
 /// Of all ranks together, where several have a share of the model.
 struct swap_forecast {
   /// Layers by what they keep of a forward pass (gpu::activation_choice).
-  std::array<int64_t, 3> layers{};
+  std::array<int64_t, gpu::activation_choices> layers{};
   gpu::update_order order = gpu::update_order::behind_backward;
   gpu::step_traffic traffic;
   gpu::step_work work;
@@ -36,9 +36,9 @@ struct swap_forecast {
 /// with a swap folder. None: swap.host_bytes is too small.
 std::optional<double> step_seconds(const job_plan& plan, const gpu::machine_rates& rates);
 
-/// Sets swap.keep_layers and swap.half_layers, where the job swaps and leaves them open, to what
-/// makes its steps shortest (gpu/swap/activation_plan.hpp) of what has room in swap.host_bytes and
-/// on the drive. They stay open where nothing has.
+/// Sets swap.keep_layers, spill_layers and half_layers, where the job swaps and leaves them open,
+/// to what makes its steps shortest (gpu/swap/activation_plan.hpp) of what fits swap.host_bytes
+/// and on the drive. They stay open where nothing has.
 void settle_activations(job_plan& plan, const gpu::machine_rates& rates);
 
 /// None: the job has no swap folder, or all of it fits into memory.

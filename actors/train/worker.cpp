@@ -16,6 +16,7 @@
 #include "actors/train/received_job.hpp"
 #include "actors/train/recheck_message.hpp"
 #include "actors/train/swap_folder.hpp"
+#include "actors/train/swap_messages.hpp"
 #include "messages/text.hpp"
 
 namespace troupe::train {
@@ -201,15 +202,6 @@ void build_engine(worker_pointer self, engine_options options, const message_hea
     else
       rp.deliver(stage_ready(self, cause));
   }));
-}
-
-opened_swap opened_swap_of(const fbs::SwapOpened& opened) {
-  opened_swap out;
-  if (const auto* places = opened.places())
-    for (const auto* p : *places)
-      out.places.push_back({text_of(p->directory()), p->links(), p->free_bytes()});
-  out.consumes = opened.consumes();
-  return out;
 }
 
 /// The engine comes behind the folders of its swap files (SWA-1).

@@ -19,6 +19,7 @@
 #include "apps/bench/checkpoint_trainer.hpp"
 #include "apps/bench/checkpoint_ways.hpp"
 #include "apps/bench/interrupt.hpp"
+#include "apps/bench/leftovers.hpp"
 #include "apps/bench/stopwatch.hpp"
 #include "gpu/model/saved_state.hpp"
 #include "io/checkpoint/reader.hpp"
@@ -66,7 +67,7 @@ struct arguments {
 /// A temporary folder, and the one that it lies in where that was made for it.
 struct bench_folder {
   fs::path made;  ///< empty: it was there
-  std::optional<io::scratch_folder> scratch;
+  std::optional<io::held_scratch> scratch;
 
   ~bench_folder() {
     scratch.reset();
@@ -77,7 +78,8 @@ struct bench_folder {
     const fs::path in = fs::absolute(parent.empty() ? "." : parent);
     if (fs::create_directories(in, code)) made = in;
     if (code) return error::system(fmt::format("make {}", in.string()), code.value());
-    TROUPE_TRY(inside, io::scratch_folder::make(in, "troupe-bench-"));
+    TROUPE_TRY(inside, io::held_scratch::make(in, "troupe-bench-"));
+    say_removed(inside);
     scratch.emplace(std::move(inside));
     return {};
   }

@@ -11,9 +11,9 @@
 
 #include "apps/bench/bench.hpp"
 #include "apps/bench/interrupt.hpp"
+#include "apps/bench/leftovers.hpp"
 #include "apps/bench/recovery_round.hpp"
 #include "apps/bench/spread.hpp"
-#include "io/folder/owned.hpp"
 
 namespace troupe::apps {
 
@@ -148,7 +148,8 @@ result<std::vector<cell>> measure(const arguments& args, const bench_job& job) {
 result<int> bench(const arguments& args) {
   TROUPE_TRY(interrupt, interrupt_watch::start());  // before any other thread
   const fs::path parent = args.dir.empty() ? fs::temp_directory_path() : fs::absolute(args.dir);
-  TROUPE_TRY(folder, io::scratch_folder::make(parent, "troupe-recovery-"));
+  TROUPE_TRY(folder, io::held_scratch::make(parent, "troupe-recovery-"));
+  say_removed(folder);
   TROUPE_TRY(cells, measure(args, {folder.path(), args.sets, args.every_steps, all_steps,
                                    &interrupt->asked()}));
   TROUPE_CHECK(print(args.json ? json(cells, args).dump() + "\n" : text(cells, args)));

@@ -16,13 +16,13 @@
 #include "actors/train/swap_folder.hpp"
 #include "apps/bench/bench.hpp"
 #include "apps/bench/interrupt.hpp"
+#include "apps/bench/leftovers.hpp"
 #include "apps/bench/swap_aims.hpp"
 #include "apps/bench/swap_largest.hpp"
 #include "apps/bench/swap_model.hpp"
 #include "apps/bench/swap_run.hpp"
 #include "apps/job_arguments.hpp"
 #include "apps/talk.hpp"
-#include "io/folder/owned.hpp"
 
 namespace troupe::apps {
 
@@ -185,7 +185,8 @@ result<int> bench(const arguments& args) {
   const std::filesystem::path parent =
       args.dir.empty() ? std::filesystem::current_path() : std::filesystem::absolute(args.dir);
   TROUPE_TRY(tokens, tokens_of(args));
-  TROUPE_TRY(folder, io::scratch_folder::make(parent, "troupe-swap-"));
+  TROUPE_TRY(folder, io::held_scratch::make(parent, "troupe-swap-"));
+  say_removed(folder);
   TROUPE_TRY(plan, base_of(args, folder.path(), interrupt->asked()));
   TROUPE_CHECK(args.largest ? run_largest(args, plan, tokens) : run_grid(args, plan, tokens));
   return 0;

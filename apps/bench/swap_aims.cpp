@@ -51,7 +51,7 @@ std::optional<double> ratio(const swap_measurement& m, way of, way to) {
 /// The planner's choice of what layers keep over the best of the others, where a row has them.
 std::optional<double> against_forced(const swap_measurement& m) {
   std::optional<double> out;
-  for (const auto w : {way::recompute, way::half, way::keep})
+  for (const auto w : {way::recompute, way::half, way::keep, way::spill})
     if (const auto r = ratio(m, way::planned, w)) out = std::max(out.value_or(0), *r);
   return out;
 }

@@ -68,6 +68,7 @@ nlohmann::ordered_json json(const swap_measurement& m) {
                            {"skipped", r.skipped},
                            {"keep_layers", r.kept.keep},
                            {"half_layers", r.kept.half},
+                           {"spill_layers", r.kept.spill},
                            {"seconds", json_of(r.took())},
                            {"limit_s", r.limit_s},
                            {"bound_by", to_string(r.part)},

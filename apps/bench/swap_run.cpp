@@ -100,8 +100,8 @@ class rounds {
       }
       auto made = trainer::make(w, out_.plan);
       const bool small = !made && made.error().is(gpu::budget_too_small);
-      if (!made && made.error().code != errc::no_memory && !(small && is_swept(w)))
-        return made.error();
+      const bool left_out = (small || (!made && made.error().is(nothing_spills))) && is_swept(w);
+      if (!made && made.error().code != errc::no_memory && !left_out) return made.error();
       if (!made) r.skipped = made.error().message;
       if (small && !too_small) too_small = made.error();
       trainers_.push_back(made ? std::move(*made) : nullptr);
@@ -204,8 +204,8 @@ class rounds {
 
 std::string_view to_string(way w) {
   constexpr std::array<std::string_view, ways> names{
-      "inmem", "sync",     "phased", "behind",    "ours", "speculate", "noahead",
-      "turns", "noverify", "saving", "recompute", "half", "keep",      "planned"};
+      "inmem",    "sync",   "phased",    "behind", "ours", "speculate", "noahead", "turns",
+      "noverify", "saving", "recompute", "half",   "keep", "spill",     "planned"};
   return names[static_cast<size_t>(w)];
 }
 

@@ -62,9 +62,10 @@ enum class way : uint8_t {
   recompute,
   half,
   keep,
+  spill,
   planned,
 };
-inline constexpr int ways = 14;
+inline constexpr int ways = 15;
 std::string_view to_string(way w);
 /// Whether it is one of --sweep activations.
 constexpr bool is_swept(way w) {

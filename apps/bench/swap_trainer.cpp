@@ -38,8 +38,9 @@ class way_engine final : public train::rank_engine {
  protected:
   /// Of `sync` nothing that moves overlaps with anything else.
   void enqueue(gpu::stream& s, pipeline_op kind, const std::function<void()>& work) override {
-    const bool moves = kind == pipeline_op::read_weights || kind == pipeline_op::read_state ||
-                       kind == pipeline_op::update_chunk || kind == pipeline_op::write_chunk;
+    using enum pipeline_op;
+    const bool moves = kind == read_weights || kind == read_state || kind == update_chunk ||
+                       kind == write_chunk || kind == write_activation || kind == read_activation;
     if (of_ != way::sync || !moves) return work();
     s.wait(compute().record());
     work();
@@ -255,6 +256,7 @@ gpu::activation_split kept_by(const gpu::stage_shape& shape) {
     const auto kept = shape.activations_of(i);
     out.keep += kept == gpu::activation_choice::keep;
     out.half += kept == gpu::activation_choice::half;
+    out.spill += kept == gpu::activation_choice::spill;
   }
   return out;
 }
@@ -266,6 +268,7 @@ std::optional<double> step_seconds(const swap_plan& plan, train::engine_options 
   auto where = residency_of(way::ours, plan, o);
   if (!where) return std::nullopt;
   o.shape.where = std::move(*where);
+  if (!o.shape.spilling().empty() && !o.shape.where.any_on_disk()) return std::nullopt;
   const auto work = work_of(way::ours, o);
   return gpu::limit_of(work.forward, plan.rates).seconds +
          gpu::limit_of(work.backward, plan.rates).seconds;
@@ -277,6 +280,7 @@ void choose_kept(way w, const swap_plan& plan, train::engine_options& o) {
   gpu::activation_split split;
   if (w == way::half) split.half = layers;
   if (w == way::keep) split.keep = layers;
+  if (w == way::spill) split.spill = layers;
   if (w == way::planned)
     split = gpu::choose_activations(layers, o.model.block == block_form::sequential,
                                     [&](const gpu::activation_split& tried) {
@@ -295,6 +299,7 @@ result<std::unique_ptr<trainer>> trainer::make(way w, const swap_plan& plan) {
   if (is_swept(w)) choose_kept(w, plan, o);
   TROUPE_TRY(where, residency_of(w, plan, o));
   o.shape.where = std::move(where);
+  if (!o.shape.spilling().empty() && !o.shape.where.any_on_disk()) return nothing_spills();
   o.swap_dirs = {plan.dir};
   o.swap_verify = w != way::noverify;
   if (w == way::speculate) o.swap_clip = gpu::clip_way::speculate;

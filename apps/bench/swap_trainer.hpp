@@ -14,6 +14,7 @@
 #include "apps/bench/swap_run.hpp"
 #include "gpu/store/store.hpp"
 #include "gpu/swap/step_traffic.hpp"
+#include "io/base/error_kind.hpp"
 #include "io/base/result.hpp"
 
 namespace troupe::apps::swap_bench {
@@ -34,6 +35,10 @@ gpu::step_work work_of(way w, const train::engine_options& o);
 /// How many layers keep what.
 gpu::activation_split kept_by(const gpu::stage_shape& shape);
 
+/// With so much memory `spill` would be another way.
+inline constexpr error_kind<> nothing_spills{"nothing_spills", errc::bad_config,
+                                             "nothing of it is on a drive: no layer spills"};
+
 /// The batch of every step: tokens, then targets.
 int32_t token_at(size_t i, int64_t vocab);
 
@@ -47,7 +52,7 @@ class trainer {
     uint64_t read = 0, written = 0;
   };
 
-  /// Errors: budget_too_small, no_memory, io.
+  /// Errors: budget_too_small, nothing_spills, no_memory, io.
   static result<std::unique_ptr<trainer>> make(way w, const swap_plan& plan);
   trainer(const trainer&) = delete;
   trainer& operator=(const trainer&) = delete;

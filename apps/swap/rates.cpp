@@ -150,7 +150,8 @@ std::string activations_text(const train::swap_forecast& f) {
   using enum gpu::activation_choice;
   const auto of = [&](gpu::activation_choice what) { return f.layers[static_cast<size_t>(what)]; };
   auto out = fmt::format("of {} layers {} keep their activations, {} their input and x + attention",
-                         of(keep) + of(half) + of(recompute), of(keep), of(half));
+                         of(keep) + of(spill) + of(half) + of(recompute), of(keep), of(half));
+  if (of(spill) > 0) out += fmt::format("; {} have them on the drive", of(spill));
   if (of(recompute) > 0) out += fmt::format("; {} compute them again", of(recompute));
   return out;
 }

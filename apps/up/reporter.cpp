@@ -30,12 +30,16 @@ std::optional<report::swap_traffic> swap_of(const std::vector<train::step_part>&
   double forward_tokens = 0;
   for (const auto& p : parts) {
     if (p.kind == pipeline_op::forward) forward_tokens += static_cast<double>(p.work);
-    const bool reads = p.kind == pipeline_op::read_weights || p.kind == pipeline_op::read_state;
-    const bool writes = p.kind == pipeline_op::write_chunk;
+    const bool reads = p.kind == pipeline_op::read_weights || p.kind == pipeline_op::read_state ||
+                       p.kind == pipeline_op::read_activation;
+    const bool writes =
+        p.kind == pipeline_op::write_chunk || p.kind == pipeline_op::write_activation;
     if ((reads || writes) && !out) out.emplace();
     if (reads) out->read_bytes += p.work;
     if (writes) out->written_bytes += p.work;
-    if (p.kind == pipeline_op::await_weights && out) out->wait_ms += p.waited_ms;
+    const bool waits =
+        p.kind == pipeline_op::await_weights || p.kind == pipeline_op::await_activations;
+    if (waits && out) out->wait_ms += p.waited_ms;
   }
   const auto tokens = static_cast<double>(job.tokens_per_step() * job.parallel.pipeline);
   if (out) out->passes = static_cast<int>(std::lround(forward_tokens / tokens));

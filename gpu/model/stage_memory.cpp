@@ -6,6 +6,8 @@
 
 #include <fmt/format.h>
 
+#include "gpu/model/spill_layout.hpp"
+
 namespace troupe::gpu {
 
 namespace {
@@ -22,6 +24,11 @@ class arena {
     return reinterpret_cast<T*>(at);
   }
   void* take(int64_t elements, dtype type) { return take<char>(elements, size_of(type)); }
+  /// What is taken next begins a block of a disk.
+  std::byte* begin_block() {
+    used_ = frame_size(used_);
+    return reinterpret_cast<std::byte*>(base_ + used_);
+  }
   size_t used() const { return used_; }
 
  private:
@@ -59,13 +66,36 @@ activation_choice kept_of(const stage_shape& shape, size_t layer) {
 /// Whether a layer uses what all layers and slots have in common.
 bool any_shares(const stage_shape& shape) {
   for (size_t i = 0; i < static_cast<size_t>(shape.layers()); ++i)
-    if (kept_of(shape, i) != activation_choice::keep) return true;
+    if (const auto kept = kept_of(shape, i);
+        kept != activation_choice::keep && kept != activation_choice::spill)
+      return true;
   return false;
+}
+
+/// What several layers use, one after the other.
+struct shared_activations {
+  layer_activations all;                   ///< of those that compute theirs again
+  std::vector<layer_activations> spilled;  ///< by frame
+};
+
+shared_activations take_shared(const model_config& model, const stage_shape& shape,
+                               stage_memory& out, arena& memory) {
+  const auto take = [&] {
+    return take_layer(model, shape.micro_batch, shape.seq, shape.compute, memory);
+  };
+  shared_activations shared;
+  if (any_shares(shape)) shared.all = take();
+  for (int f = 0; f < spill_layout(shape).frames(); ++f) {
+    auto* begin = memory.begin_block();
+    shared.spilled.push_back(take());
+    out.spill_frames.emplace_back(begin, static_cast<size_t>(memory.begin_block() - begin));
+  }
+  return shared;
 }
 
 /// `shared` and `gradient`: what all slots use, unless each has its own.
 slot_memory take_slot(const model_config& model, const stage_shape& shape,
-                      const layer_activations& shared, void* gradient, arena& memory) {
+                      const shared_activations& shared, int number, void* gradient, arena& memory) {
   const int64_t n = shape.tokens(), boundary = n * model.hidden;
   const auto layers = static_cast<size_t>(shape.layers());
   const dtype type = shape.compute;
@@ -76,11 +106,17 @@ slot_memory take_slot(const model_config& model, const stage_shape& shape,
     const bool reuse = !shape.training && i >= 2;
     slot.x.push_back(reuse ? slot.x[i - 2] : memory.take(boundary, type));
   }
+  const spill_layout spill(shape);
   for (size_t i = 0; i < layers; ++i) {
     const auto kept = kept_of(shape, i);
+    if (kept == activation_choice::spill) {
+      const auto frame = spill.frame_of(spill.record_of(number, static_cast<int>(i)));
+      slot.layers.push_back(shared.spilled[static_cast<size_t>(frame)]);
+      continue;
+    }
     slot.layers.push_back(kept == activation_choice::keep
                               ? take_layer(model, shape.micro_batch, shape.seq, type, memory)
-                              : shared);
+                              : shared.all);
     if (kept == activation_choice::half && model.block == block_form::sequential)
       slot.layers.back().middle = memory.take(boundary, type);
   }
@@ -109,8 +145,7 @@ stage_memory stage_memory::lay_out(const model_config& model, const stage_shape&
     out.cosine = memory.take<float>(shape.seq * model.head_width / 2);
     out.sine = memory.take<float>(shape.seq * model.head_width / 2);
   }
-  layer_activations shared;
-  if (any_shares(shape)) shared = take_layer(model, shape.micro_batch, shape.seq, type, memory);
+  const auto shared = take_shared(model, shape, out, memory);
   if (shape.has_head) out.final_normed = memory.take(boundary, type);
   if (shape.training) {
     out.scratch.gradient = memory.take(boundary, type);
@@ -120,8 +155,8 @@ stage_memory stage_memory::lay_out(const model_config& model, const stage_shape&
     out.scratch.d_active = memory.take(n * model.ffn, type);
   }
   const size_t before = memory.used();
-  for (int64_t i = 0; i < shape.slots; ++i) {
-    out.slots.push_back(take_slot(model, shape, shared, out.scratch.gradient, memory));
+  for (int i = 0; i < shape.slots; ++i) {
+    out.slots.push_back(take_slot(model, shape, shared, i, out.scratch.gradient, memory));
     if (i == 0) out.slot_bytes = memory.used() - before;
   }
   out.total_bytes = memory.used();
@@ -176,8 +211,11 @@ stage_plan plan_stage(const model_config& model, const stage_shape& shape) {
   plan.gradients += gradients.total();
   const auto swap = swap_sizes_of(chunks, shape.where, shape.compute, shape.replica);
   plan.swap_slots = swap.slots_bytes;
-  plan.on_disk = swap.file_bytes;
   const stage_memory memory = stage_memory::lay_out(model, shape, nullptr);
+  if (!memory.spill_frames.empty())
+    plan.spill_bytes =
+        memory.spill_frames.front().size() * static_cast<uint64_t>(spill_layout(shape).records());
+  plan.on_disk = swap.file_bytes + plan.spill_bytes;
   plan.activations_per_slot = memory.slot_bytes;
   plan.slots = static_cast<uint64_t>(shape.slots);
   plan.workspace = memory.total_bytes - plan.slots * memory.slot_bytes;

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "gpu/model/layer.hpp"
@@ -33,6 +34,8 @@ struct stage_memory {
   float* cosine = nullptr;       ///< [T, D/2]; llama
   float* sine = nullptr;
   double* loss_sum = nullptr;
+  /// Whole blocks of a disk, by frame (spill_layout.hpp): activations of layers that spill.
+  std::vector<std::span<std::byte>> spill_frames;
   size_t slot_bytes = 0;
   size_t total_bytes = 0;
 

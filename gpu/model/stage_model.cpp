@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "gpu/model/rope_table.hpp"
+#include "gpu/model/spill_layout.hpp"
 #include "gpu/model/stage_memory.hpp"
 #include "gpu/model/stage_weights.hpp"
 #include "gpu/model/tensor_names.hpp"
@@ -31,8 +32,8 @@ class stage_model::impl {
     const io::memory_holder holder("activations and workspace");
     auto arena = owner_.allocate(stage_memory::lay_out(model_, shape_, nullptr).total_bytes);
     if (!arena) return arena.error().within("activations");
-    arena_ = std::move(*arena);
-    memory_ = stage_memory::lay_out(model_, shape_, arena_.data());
+    arena_ = std::make_shared<buffer>(std::move(*arena));
+    memory_ = stage_memory::lay_out(model_, shape_, arena_->data());
     find_parameters();
     return fill_rope();
   }
@@ -65,14 +66,36 @@ class stage_model::impl {
             table_.weight, positions_.weight, at.x[0]});
   }
 
+  /// Whether a pass is followed by its backward.
+  enum class then : uint8_t { backward, nothing };
+
   /// Embedding and layers: slot.x.back() is the result. SM-6.
-  void trunk(stream& s, batches all) {
+  void trunk(stream& s, batches all, then what) {
     for (const auto& b : all) embed(s, b);
     for (size_t i = 0; i < layers_.size(); ++i) {
       store_->fetch_weights(s, layers_[i].chunk);
-      for (const auto& b : all) forward(s, slot(b.slot), i);
+      for (const auto& b : all) {
+        take_frame(s, b.slot, i);
+        forward(s, slot(b.slot), i);
+        leave_frame(s, b.slot, i, what);
+      }
       store_->release_weights(s, layers_[i].chunk);
     }
+  }
+
+  bool spills(size_t i) const { return spill_.spills(static_cast<int>(i)); }
+  void take_frame(stream& s, int slot, size_t i) {
+    if (spills(i)) mover_->take_frame(s, slot, static_cast<int>(i));
+  }
+  void leave_frame(stream& s, int slot, size_t i, then what) {
+    if (!spills(i)) return;
+    if (what == then::backward)
+      mover_->spill(s, slot, static_cast<int>(i));
+    else
+      mover_->release(s, slot, static_cast<int>(i));
+  }
+  void fetch_frame(stream& s, int slot, size_t i) {
+    if (spills(i)) mover_->fetch(s, slot, static_cast<int>(i));
   }
 
   void forward(stream& s, slot_memory& at, size_t i) {
@@ -96,7 +119,7 @@ class stage_model::impl {
     s.replay(key(at, i, direction::backward), [&] {
       const layer_pass p = pass(s, layer.chunk);
       const auto kept = shape_.activations_of(i);
-      if (kept != activation_choice::keep)  // SM-4
+      if (kept != activation_choice::keep && kept != activation_choice::spill)  // SM-4
         recompute_layer(p, layer.weights, at.x[i], at.layers[i], kept == activation_choice::half);
       backward_layer(p, layer.weights, layer.gradients, at.x[i], at.layers[i], memory_.scratch,
                      output_grad(at, i), input_grad(at, i));
@@ -179,7 +202,11 @@ class stage_model::impl {
     for (size_t i = layers_.size(); i-- > 0;) {
       store_->fetch_weights(s, layers_[i].chunk);
       store_->fetch_gradient(s, layers_[i].chunk);
-      for (const auto& b : all) backward(s, slot(b.slot), i);
+      for (const auto& b : all) {
+        fetch_frame(s, b.slot, i);
+        backward(s, slot(b.slot), i);
+        leave_frame(s, b.slot, i, then::nothing);
+      }
       store_->release_weights(s, layers_[i].chunk);
       if (done) done(layers_[i].chunk);
     }
@@ -231,8 +258,10 @@ class stage_model::impl {
   const stage_shape shape_;
   const stage_plan plan_;
   std::unique_ptr<parameter_store> store_;
-  buffer arena_;
+  std::shared_ptr<buffer> arena_;  ///< a disk may use what layers spill for longer than this
   stage_memory memory_;
+  const spill_layout spill_{shape_};
+  activation_mover* mover_ = nullptr;
   std::vector<layer_parameters> layers_;
   matrix_parameters table_, positions_, norm_, norm_bias_, head_;
 
@@ -310,7 +339,7 @@ size_t stage_model::boundary_bytes() const noexcept {
 
 void stage_model::forward(stream& s, std::span<const micro_batch> batches, float scale) {
   assert(shape().training && (batches.size() == 1 || shape().by_layer));
-  impl_->trunk(s, batches);
+  impl_->trunk(s, batches, impl::then::backward);
   impl_->head(s, batches, scale, true);
 }
 
@@ -324,7 +353,7 @@ void stage_model::backward(stream& s, std::span<const micro_batch> batches,
 
 void stage_model::evaluate(stream& s, std::span<const micro_batch> batches) {
   assert(batches.size() == 1 || shape().by_layer);
-  impl_->trunk(s, batches);
+  impl_->trunk(s, batches, impl::then::nothing);
   impl_->head(s, batches, 0.0f, false);
 }
 
@@ -339,6 +368,18 @@ void stage_model::reset_loss(stream& s) {
 int stage_model::tied_chunk() const noexcept {
   const bool split = shape().has_embedding != shape().has_head;
   return config().tied && split ? impl_->store_->find_chunk("embedding") : -1;
+}
+
+void stage_model::set_mover(activation_mover* mover) noexcept {
+  impl_->mover_ = mover;
+}
+
+std::span<const std::span<std::byte>> stage_model::spill_frames() const noexcept {
+  return impl_->memory_.spill_frames;
+}
+
+std::shared_ptr<void> stage_model::spill_memory() const {
+  return impl_->arena_;
 }
 
 stage_model::layer_memory stage_model::memory_of(int slot, int layer) const {
@@ -356,8 +397,10 @@ void stage_model::run_layer(stream& s, int slot, int layer) {
   const int chunk = impl_->layers_[i].chunk;
   store.fetch_weights(s, chunk);
   store.fetch_gradient(s, chunk);
+  impl_->take_frame(s, slot, i);
   impl_->forward(s, memory, i);
   impl_->backward(s, memory, i);
+  impl_->leave_frame(s, slot, i, impl::then::nothing);
   store.release_weights(s, chunk);
 }
 
@@ -365,7 +408,7 @@ void stage_model::logits(stream& s, int slot, const int32_t* tokens, int64_t fir
                          int64_t rows, void* out) {
   assert(shape().has_embedding && shape().has_head);
   const micro_batch only{slot, tokens, nullptr};
-  impl_->trunk(s, {&only, 1});
+  impl_->trunk(s, {&only, 1}, impl::then::nothing);
   impl_->final_norm(s, impl_->slot(slot));
   impl_->head_rows(s, first_row, rows, out);
 }

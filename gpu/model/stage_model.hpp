@@ -23,6 +23,7 @@
 #include <span>
 
 #include "gpu/device.hpp"
+#include "gpu/model/activation_mover.hpp"
 #include "gpu/model/stage_shape.hpp"
 #include "gpu/store/store.hpp"
 #include "io/base/model_config.hpp"
@@ -94,6 +95,17 @@ class stage_model {
   /// the update: the token table of a tied model whose embedding and head are on different stages.
   /// -1: none.
   int tied_chunk() const noexcept;
+
+  // -- activations on a drive
+  // ------------------------------------------------------------------------------------------
+
+  /// Brings what layers spill; before the first pass, where any does (stage_shape::spilling), and
+  /// not owned.
+  void set_mover(activation_mover* mover) noexcept;
+  /// By frame (spill_layout.hpp): whole blocks of a disk.
+  std::span<const std::span<std::byte>> spill_frames() const noexcept;
+  /// Keeps them allocated while a disk may use them.
+  std::shared_ptr<void> spill_memory() const;
 
   // -- one layer by itself
   // ------------------------------------------------------------------------------------------

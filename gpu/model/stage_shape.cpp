@@ -121,7 +121,8 @@ class chunk_builder {
 }  // namespace
 
 std::string_view to_string(activation_choice choice) {
-  constexpr std::array<std::string_view, 3> names{"recompute", "half", "keep"};
+  constexpr std::array<std::string_view, activation_choices> names{"recompute", "half", "keep",
+                                                                   "spill"};
   return names[static_cast<size_t>(choice)];
 }
 

@@ -18,14 +18,16 @@ namespace troupe::gpu {
 /// Which parameters weight decay touches.
 enum class decay_scope : uint8_t { matrices, all };
 
-/// What a layer holds between its forward and its backward, from the least to the most; backward
-/// makes the rest again, up to the last product, with the same bits (SM-4).
+/// What a layer holds between its forward and its backward; backward makes the rest again, up to
+/// the last product, with the same bits (SM-4).
 enum class activation_choice : uint8_t {
   recompute,  ///< its input
   half,       ///< and x + attention: no more than recompute where the block has no such tensor
   keep,       ///< all that backward reads
+  spill,      ///< its input in memory, and on a drive all else that backward reads
 };
-/// "recompute", "half", "keep".
+inline constexpr size_t activation_choices = 4;
+/// "recompute", "half", "keep", "spill".
 std::string_view to_string(activation_choice choice);
 
 /// One pipeline stage: layers [first_layer, last_layer) and perhaps the ends of the model.
@@ -55,6 +57,13 @@ struct stage_shape {
     if (!activations.empty()) return activations[layer];
     return recompute ? activation_choice::recompute : activation_choice::keep;
   }
+  /// Layers of this stage, from 0, that spill; none where nothing is trained.
+  std::vector<int> spilling() const {
+    std::vector<int> out;
+    for (size_t i = 0; training && i < activations.size(); ++i)
+      if (activations[i] == activation_choice::spill) out.push_back(static_cast<int>(i));
+    return out;
+  }
 };
 
 /// bad_config naming what does not fit the model.
@@ -82,6 +91,7 @@ struct stage_plan {
       0;  ///< kept from forward to backward, boundary activations included
   uint64_t slots = 0;
   uint64_t workspace = 0;   ///< shared by all slots
+  uint64_t spill_bytes = 0;  ///< of disk, in on_disk: activations that layers spill
   uint64_t swap_slots = 0;  ///< state on its way between disk and update
   uint64_t on_disk = 0;     ///< of disk, not counted in total()
 

@@ -278,7 +278,6 @@ status parameter_store::write(int chunk, part which, const value_source& values)
     TROUPE_CHECK(mover_->write(chunk, which, values));
     if (which != part::master || options_.replica.ranks == 1) return {};
   }
-  fetch_weights(**s, chunk);
   const int64_t all = info(chunk).count;
   std::vector<float> piece(static_cast<size_t>(std::min(all, piece_elements)));
   for (int64_t first = 0; first < all; first += piece_elements) {

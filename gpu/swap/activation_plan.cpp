@@ -1,9 +1,13 @@
-// A search along a line.
+// Searches along lines.
 #include "gpu/swap/activation_plan.hpp"
 
 #include <algorithm>
+#include <array>
+#include <initializer_list>
 #include <limits>
+#include <map>
 #include <set>
+#include <utility>
 
 namespace troupe::gpu {
 
@@ -12,37 +16,41 @@ namespace {
 /// Rates are known by less than this.
 constexpr double as_quick = 1.001;
 constexpr int64_t looked_at = 16;
+constexpr int rounds = 3;
 
+using clock = std::function<std::optional<double>(const activation_split&)>;
+
+struct timed_split {
+  activation_split split;
+  double seconds = std::numeric_limits<double>::infinity();
+};
+
+/// Choices in an order, from 0 to `last`.
 class line {
  public:
-  using clock = std::function<std::optional<double>(const activation_split&)>;
-  line(int64_t layers, bool has_halves, const clock& seconds)
-      : layers_(layers), has_halves_(has_halves), seconds_(seconds) {}
+  /// `tie_ends`: of choices that are as quick the one nearest to the end; else to the beginning.
+  line(int64_t last, std::function<activation_split(int64_t)> split_of, bool tie_ends,
+       const clock& seconds)
+      : last_(last), split_of_(std::move(split_of)), tie_ends_(tie_ends), seconds_(seconds) {}
 
-  std::optional<activation_split> best() {
-    const int64_t last = has_halves_ ? 2 * layers_ : layers_;
-    auto pace = std::max<int64_t>(1, last / looked_at);
-    for (int64_t at = 0; at < last; at += pace) look_at(at);
-    look_at(layers_);
-    look_at(last);
-    look_near(pace, last);
+  /// `looks`: at these, too.
+  std::optional<timed_split> best(std::initializer_list<int64_t> looks) {
+    auto pace = std::max<int64_t>(1, last_ / looked_at);
+    for (int64_t at = 0; at < last_; at += pace) look_at(at);
+    for (const auto at : looks) look_at(at);
+    look_at(last_);
+    look_near(pace);
     if (least_ == std::numeric_limits<double>::infinity()) return std::nullopt;
-    return split_of(best_);
+    return timed_split{split_of_(best_), best_s_};
   }
 
  private:
-  activation_split split_of(int64_t at) const {
-    if (!has_halves_) return {at, 0};
-    const auto keep = std::max<int64_t>(0, at - layers_);
-    return {keep, std::min(at, layers_ - keep)};
-  }
-
   /// Nearer and nearer, until no neighbour of the best one is better.
-  void look_near(int64_t pace, int64_t last) {
+  void look_near(int64_t pace) {
     for (;;) {
       const auto before = best_;
       for (const auto at : {before - pace, before + pace})
-        if (at >= 0 && at <= last) look_at(at);
+        if (at >= 0 && at <= last_) look_at(at);
       if (best_ != before) continue;
       if (pace == 1) return;
       pace = (pace + 1) / 2;
@@ -51,17 +59,19 @@ class line {
 
   void look_at(int64_t at) {
     if (!tried_.insert(at).second) return;
-    const auto took = seconds_(split_of(at));
+    const auto took = seconds_(split_of_(at));
     if (!took) return;
-    const bool better = at > best_ ? *took <= least_ * as_quick : *took * as_quick < best_s_;
+    const bool wins_ties = (at > best_) == tie_ends_;
+    const bool better = wins_ties ? *took <= least_ * as_quick : *took * as_quick < best_s_;
     least_ = std::min(least_, *took);
     if (!better) return;
     best_ = at;
     best_s_ = *took;
   }
 
-  int64_t layers_;
-  bool has_halves_;
+  int64_t last_;
+  std::function<activation_split(int64_t)> split_of_;
+  bool tie_ends_;
   const clock& seconds_;
   std::set<int64_t> tried_;
   int64_t best_ = 0;
@@ -69,19 +79,83 @@ class line {
   double least_ = std::numeric_limits<double>::infinity();  ///< seconds, of any
 };
 
+/// Layers that do not spill keep halves, then all.
+std::optional<timed_split> best_kept(int64_t layers, bool has_halves, int64_t spill,
+                                     const clock& seconds) {
+  const auto free = layers - spill;
+  const auto split_of = [=](int64_t at) -> activation_split {
+    if (!has_halves) return {at, 0, spill};
+    const auto keep = std::max<int64_t>(0, at - free);
+    return {keep, std::min(at, free - keep), spill};
+  };
+  return line(has_halves ? 2 * free : free, split_of, true, seconds).best({free});
+}
+
+/// Layers before those that keep all spill.
+std::optional<timed_split> best_spilled(int64_t layers, const activation_split& kept,
+                                        const clock& seconds) {
+  const auto split_of = [=](int64_t at) -> activation_split {
+    return {kept.keep, std::min(kept.half, layers - kept.keep - at), at};
+  };
+  return line(layers - kept.keep, split_of, false, seconds).best({});
+}
+
+/// Of layers that keep all or spill some do the one, and some the other.
+std::optional<timed_split> best_traded(const activation_split& kept, const clock& seconds) {
+  const auto both = kept.keep + kept.spill;
+  const auto split_of = [=](int64_t at) -> activation_split { return {both - at, kept.half, at}; };
+  return line(both, split_of, false, seconds).best({});
+}
+
+/// From a choice on, as long as another line from it has a better one.
+timed_split descend(timed_split from, int64_t layers, bool has_halves, const clock& seconds) {
+  const auto improve = [&](const std::optional<timed_split>& other) {
+    const bool better =
+        other && (other->seconds * as_quick < from.seconds ||
+                  (other->seconds <= from.seconds && other->split.spill < from.split.spill));
+    if (better) from = *other;
+    return better;
+  };
+  for (int round = 0; round < rounds; ++round) {
+    const bool spills = improve(best_spilled(layers, from.split, seconds));
+    const bool trades = improve(best_traded(from.split, seconds));
+    const bool keeps = improve(best_kept(layers, has_halves, from.split.spill, seconds));
+    if (!spills && !trades && !keeps) break;
+  }
+  return from;
+}
+
 }  // namespace
 
 std::vector<activation_choice> choices_by_layer(const activation_split& split, int64_t layers) {
   using enum activation_choice;
   std::vector<activation_choice> out;
+  const auto spilled = split.keep + split.spill, halved = spilled + split.half;
   for (int64_t left = layers; left > 0; --left)
-    out.push_back(left <= split.keep ? keep : left <= split.keep + split.half ? half : recompute);
+    out.push_back(left <= split.keep ? keep
+                  : left <= spilled  ? spill
+                  : left <= halved   ? half
+                                     : recompute);
   return out;
 }
 
 std::optional<activation_split> choose_activations(int64_t layers, bool has_halves,
-                                                   const line::clock& seconds) {
-  return line(layers, has_halves, seconds).best();
+                                                   const clock& seconds) {
+  std::map<std::array<int64_t, 3>, std::optional<double>> known;
+  const clock once = [&](const activation_split& s) {
+    const auto [it, fresh] = known.try_emplace({s.keep, s.half, s.spill});
+    if (fresh) it->second = seconds(s);
+    return it->second;
+  };
+  const auto kept = best_kept(layers, has_halves, 0, once);
+  if (!kept) return std::nullopt;
+  auto best = descend(*kept, layers, has_halves, once);
+  const activation_split all{0, 0, layers};
+  if (const auto spilt = once(all)) {
+    const auto other = descend({all, *spilt}, layers, has_halves, once);
+    if (other.seconds * as_quick < best.seconds) best = other;
+  }
+  return best.split;
 }
 
 }  // namespace troupe::gpu

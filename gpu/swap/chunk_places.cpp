@@ -18,6 +18,7 @@ std::vector<place_bytes> bytes_of_places(const model_config& model, const stage_
     at.files += versions * (file.state_bytes() + file.all_weights_bytes());
     if (!chunks[c].tied_copy) at.state += file.state_bytes();
   }
+  if (places > 0) out.front().files += plan_stage(model, shape).spill_bytes;
   return out;
 }
 

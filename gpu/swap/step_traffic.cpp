@@ -3,6 +3,9 @@
 
 #include <algorithm>
 #include <map>
+#include <utility>
+
+#include "gpu/model/spill_layout.hpp"
 
 namespace troupe::gpu {
 
@@ -19,7 +22,11 @@ class walk {
       files_.push_back(
           swap_layout(slice_of(chunk.count, shape.replica), shape.where, shape.compute));
       layers_.push_back(chunk.layer >= 0);
+      layer_of_.push_back(chunk.layer < 0 ? -1 : static_cast<int>(chunk.layer - shape.first_layer));
     }
+    if (spill_.records() > 0)
+      record_bytes_ =
+          plan_stage(model, shape).spill_bytes / static_cast<uint64_t>(spill_.records());
   }
 
   step_traffic step() {
@@ -43,15 +50,47 @@ class walk {
     while (done < visits_) {
       const bool forward = begun < visits_ && ahead < std::max<int64_t>(1, shape_.slots);
       if (forward) {
-        for (size_t c = 0; c < files_.size(); ++c) visit(c, out_.forward);
+        for (size_t c = 0; c < files_.size(); ++c) {
+          visit(c, out_.forward);
+          spill(c, begun % slots());
+        }
         ++begun, ++ahead;
         continue;
       }
       for (size_t c = files_.size(); c-- > 0;) {
         visit(c, out_.backward);
+        fetch(c, done % slots());
         if (updates && done + 1 == visits_) update(c);
       }
       ++done, --ahead;
+    }
+  }
+
+  int64_t slots() const { return std::max<int64_t>(1, shape_.slots); }
+
+  /// The records of a chunk's layer in one visit: by layer those of all slots.
+  std::vector<int> records_of(size_t c, int64_t slot) const {
+    const int layer = layer_of_[c];
+    std::vector<int> out;
+    if (layer < 0 || !spill_.spills(layer)) return out;
+    if (!shape_.by_layer) return {spill_.record_of(static_cast<int>(slot), layer)};
+    for (int s = 0; s < slots(); ++s) out.push_back(spill_.record_of(s, layer));
+    return out;
+  }
+
+  void spill(size_t c, int64_t slot) {
+    for (const int r : records_of(c, slot)) {
+      in_frame_[spill_.frame_of(r)] = r;
+      out_.forward.written_bytes += record_bytes_;
+    }
+  }
+
+  /// SPO-3: what is in its frame still is not read; backward goes through the slots in the order of
+  /// forward.
+  void fetch(size_t c, int64_t slot) {
+    for (const int r : records_of(c, slot)) {
+      auto& there = in_frame_[spill_.frame_of(r)];
+      if (std::exchange(there, -1) != r) out_.backward.read_bytes += record_bytes_;
     }
   }
 
@@ -80,6 +119,10 @@ class walk {
   bool measures_;
   std::vector<io::chunk_file> files_;
   std::vector<bool> layers_;
+  std::vector<int> layer_of_;  ///< of the stage, by chunk; -1: none
+  const spill_layout spill_{shape_};
+  uint64_t record_bytes_ = 0;       ///< of one layer's activations in one slot
+  std::map<int, int> in_frame_;     ///< record by frame, for backward; -1: none
   std::map<int, size_t> occupant_;  ///< chunk by frame
   step_traffic out_;
 };
@@ -124,7 +167,7 @@ double again_flops(const model_config& model, const stage_shape& shape) {
   double out = 0;
   for (size_t i = 0; i < static_cast<size_t>(shape.layers()); ++i) {
     const auto kept = shape.activations_of(i);
-    if (kept == activation_choice::keep) continue;
+    if (kept == activation_choice::keep || kept == activation_choice::spill) continue;
     out += all;
     if (kept == activation_choice::half && has_middle) out -= product(model.attention_width());
   }

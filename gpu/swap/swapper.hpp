@@ -197,6 +197,8 @@ class swapper final : public chunk_mover {
 
   /// From any thread.
   io::swap_io_facts facts() const { return io_->facts(); }
+  /// What moves its bytes, for other files of its folders.
+  std::shared_ptr<io::swap_io> io() const { return io_; }
 
  private:
   /// A file as a checkpoint of such a step has it.

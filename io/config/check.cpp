@@ -141,13 +141,16 @@ void check_swap(builder& b) {
   if (j.swap.dir.empty()) {
     b.rule(j.swap.host_bytes == 0 && j.swap.rated_tbw == 0 && !j.swap.consume &&
                j.swap.clip == clip_way::automatic && j.swap.keep_layers < 0 &&
-               j.swap.half_layers < 0,
+               j.swap.spill_layers < 0 && j.swap.half_layers < 0,
            {"swap.dir"}, "is required where [swap] is described");
     return;
   }
   b.rule((j.swap.keep_layers < 0) == (j.swap.half_layers < 0),
          {"swap.keep_layers", "swap.half_layers"}, "are chosen together, or given together",
          "set both, or neither");
+  b.rule(j.swap.spill_layers < 0 || j.swap.keep_layers >= 0,
+         {"swap.spill_layers", "swap.keep_layers"}, "are chosen together, or given together",
+         "set swap.keep_layers and swap.half_layers, too");
   for (size_t i = 0; i < j.swap.dir.size(); ++i) {
     const auto& dir = j.swap.dir[i];
     b.rule(expanded(dir, "{rank}", "").find_first_of("{}") == std::string::npos, {"swap.dir"},

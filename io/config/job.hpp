@@ -248,9 +248,10 @@ struct swap_section {
   bool verify = true;      ///< what is read is summed
   bool consume = false;    ///< a resume without room for two copies gives its checkpoint up
   clip_way clip = clip_way::automatic;
-  /// Layers of each stage, the last ones, that keep their activations; and of those before them
-  /// such as keep their input and x + attention. Both -1: what makes a step shortest here.
-  int64_t keep_layers = -1, half_layers = -1;
+  /// Layers of each stage, the last ones, that keep their activations; of those before them such
+  /// as have them on the drive; and before them such as keep their input and x + attention. All
+  /// -1: what makes a step shortest here.
+  int64_t keep_layers = -1, spill_layers = -1, half_layers = -1;
   int64_t patience_s = 600;  ///< that a step waits for room, where a write has failed
   int64_t rated_tbw = 0;     ///< terabytes that the drive is rated to be written; 0 = not known
   bool operator==(const swap_section&) const = default;

@@ -354,10 +354,16 @@ constinit const property rows[] = {
         "`troupe up` chooses what makes a step shortest by the rates of this machine, or, where "
         "they are not known, model.recompute does. Losses are the same to the bit",
         within(-1, million)),
+    key<&job::swap, &swap_section::spill_layers>(
+        "swap.spill_layers",
+        "So many layers before those of swap.keep_layers have what backward needs of them on the "
+        "drive meanwhile, and nothing is computed again; -1: none where swap.keep_layers is given, "
+        "else as that",
+        within(-1, million)),
     key<&job::swap, &swap_section::half_layers>(
         "swap.half_layers",
-        "So many layers before those of swap.keep_layers keep their input and x + attention, so "
-        "that one product less is computed again",
+        "So many layers before those keep their input and x + attention, so that one product less "
+        "is computed again",
         within(-1, million)),
     key<&job::swap, &swap_section::patience_s>(
         "swap.patience_s",

@@ -1,6 +1,7 @@
 // What layers of a job that swaps keep, by rates: both ends, what lies between, and that it fits.
 #include "actors/train/swap_forecast.hpp"
 
+#include <array>
 #include <cmath>
 #include <utility>
 
@@ -37,9 +38,10 @@ job_plan with_room(job_plan plan, int64_t mib) {
   return plan;
 }
 
-job_plan forced(job_plan plan, int64_t keep, int64_t half) {
+job_plan forced(job_plan plan, int64_t keep, int64_t half, int64_t spill = 0) {
   plan.job.swap.keep_layers = keep;
   plan.job.swap.half_layers = half;
+  plan.job.swap.spill_layers = spill;
   return plan;
 }
 
@@ -76,10 +78,20 @@ TEST_CASE("ACT-2: no forced choice that fits is quicker, by the rates that it is
         std::pow(10.0, random.between(7, 10)), 0.5, 1e9};
     const auto best = step_seconds(chosen(plan, rates), rates);
     REQUIRE(best);
-    for (const auto& [keep, half] : {std::pair{0, 0}, {0, 12}, {12, 0}, {3, 0}, {0, 5}, {6, 6}}) {
+    for (const auto& [keep, half, spill] : {std::array{0, 0, 0},
+                                            {0, 12, 0},
+                                            {12, 0, 0},
+                                            {3, 0, 0},
+                                            {0, 5, 0},
+                                            {6, 6, 0},
+                                            {0, 0, 12},
+                                            {3, 0, 9},
+                                            {0, 6, 6},
+                                            {2, 2, 2}}) {
       CAPTURE(keep);
       CAPTURE(half);
-      if (const auto other = step_seconds(forced(plan, keep, half), rates))
+      CAPTURE(spill);
+      if (const auto other = step_seconds(forced(plan, keep, half, spill), rates))
         CHECK(*best <= *other * 1.05);
     }
   }
@@ -90,8 +102,11 @@ TEST_CASE("activations: where products are slow memory is theirs, where the driv
   const auto slow = chosen(plan, slow_products).job.swap;
   CHECK(slow.keep_layers > 0);
   CHECK(slow.keep_layers < 12);  // there is not so much
-  CHECK(slow.keep_layers + slow.half_layers == 12);
-  const auto quick = forecast_swap(chosen(plan, slow_drive));
+  CHECK(slow.spill_layers > 0);
+  CHECK(slow.keep_layers + slow.spill_layers + slow.half_layers == 12);
+  const auto slowly = chosen(plan, slow_drive);
+  CHECK(slowly.job.swap.spill_layers == 0);
+  const auto quick = forecast_swap(slowly);
   REQUIRE(quick);
   for (int keep = 0; keep <= 12; ++keep) {
     const auto other = forecast_swap(forced(plan, keep, 12 - keep));
@@ -101,6 +116,7 @@ TEST_CASE("activations: where products are slow memory is theirs, where the driv
   const auto much = chosen(with_room(plan_of(), 100'000), slow_products).job.swap;
   CHECK(much.keep_layers == 12);
   CHECK(much.half_layers == 0);
+  CHECK(much.spill_layers == 0);
 }
 
 TEST_CASE("activations: what is given is not chosen, and without a swap folder nothing is") {
@@ -127,6 +143,7 @@ TEST_CASE("activations: without room for what layers are to keep none keeps any"
   CHECK_FALSE(step_seconds(forced(plan, 12, 0), slow_products));  // a choice that is none
   const auto roomy = with_room(plan_of(), 1000);
   CHECK(kept_by(roomy, 0) == keep);
+  CHECK(kept_by(forced(roomy, 0, 0, 12), 8) == recompute);  // no drive is touched
   CHECK(kept_by(forced(roomy, 1, 2), 8) == recompute);
   CHECK(kept_by(forced(roomy, 1, 2), 9) == half);
   CHECK(kept_by(forced(roomy, 1, 2), 11) == keep);

@@ -176,6 +176,12 @@ TEST_CASE("ENG-11 SM-4: swapped training has the same bits whatever each layer k
       CHECK(train_where(job, in_memory) == expected);
       CHECK(train_where(job, least_memory(dir.path)) == expected);
       CHECK(train_where(job, speculating(dir.path)) == expected);
+      for (const auto& spilt :
+           {std::vector{spill, half, spill, keep, spill}, std::vector(5, spill)}) {
+        job.activations = spilt;
+        CHECK(train_where(job, least_memory(dir.path)) == expected);
+        CHECK(train_where(job, speculating(dir.path)) == expected);
+      }
     }
 }
 
@@ -261,11 +267,14 @@ TEST_CASE("ENG-11: at every budget from the least to all of it") {
 
 TEST_CASE("traffic of a step: what is planned is what moves, to the byte") {
   scratch dir;
+  using enum gpu::activation_choice;
   for (const auto& job :
        {swapped_job{}, swapped_job{.clip_norm = 1}, swapped_job{.by_layer = true, .clip_norm = 1},
         swapped_job{.type = gpu::dtype::bf16, .llama = true, .clip_norm = 1},
         swapped_job{.type = gpu::dtype::bf16, .layers = 3},
-        swapped_job{.clip_norm = 1, .lamb = true}})
+        swapped_job{.clip_norm = 1, .lamb = true},
+        swapped_job{.clip_norm = 1, .activations = {spill, half, spill, keep, spill}},
+        swapped_job{.by_layer = true, .clip_norm = 1, .activations = std::vector(5, spill)}})
     for (const auto way : {gpu::clip_way::twice, gpu::clip_way::hold, gpu::clip_way::speculate}) {
       CAPTURE(text_of_job(job));
       const bool holds = way == gpu::clip_way::hold;

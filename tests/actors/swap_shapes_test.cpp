@@ -57,7 +57,7 @@ struct shape_draw {
     links = chance();
     if (chance())
       for (int64_t i = 0; i < model.layers; ++i)
-        activations.push_back(static_cast<gpu::activation_choice>(one_of({0, 1, 2})));
+        activations.push_back(static_cast<gpu::activation_choice>(one_of({0, 1, 2, 3})));
   }
   int one_of(std::initializer_list<int> all) {
     return all.begin()[std::uniform_int_distribution<size_t>(0, all.size() - 1)(random)];

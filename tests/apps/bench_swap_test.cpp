@@ -282,8 +282,9 @@ TEST_CASE("bench swap: what layers keep is swept, with the same state each time"
   const auto row = nlohmann::json::parse(done.out)["rows"][0];
   std::map<std::string, nlohmann::json> by_way;
   for (const auto& w : row["ways"]) by_way[w["way"]] = w;
-  REQUIRE(by_way.size() == 4);
-  for (const auto& [name, w] : by_way) CHECK_MESSAGE(w["skipped"] == "", name);
+  REQUIRE(by_way.size() == 5);
+  for (const auto& [name, w] : by_way)  // with so much memory all else is in it
+    CHECK_MESSAGE((w["skipped"] != "") == (name == "spill"), name);
   CHECK(by_way["recompute"]["keep_layers"] == 0);
   CHECK(by_way["recompute"]["half_layers"] == 0);
   CHECK(by_way["half"]["half_layers"] == by_way["keep"]["keep_layers"]);
@@ -293,8 +294,23 @@ TEST_CASE("bench swap: what layers keep is swept, with the same state each time"
   CHECK(by_way["planned"]["memory_bytes"] <= uint64_t{80} << 20);
   const auto narrow = sweep("72");
   REQUIRE_MESSAGE(narrow.code == 0, narrow.talk);
-  for (const auto& w : nlohmann::json::parse(narrow.out)["rows"][0]["ways"])
-    CHECK((w["skipped"] != "") == (w["way"] == "keep"));
+  const auto narrow_row = nlohmann::json::parse(narrow.out)["rows"][0];
+  CHECK(narrow_row["ways"].size() == 5);
+  for (const auto& w : narrow_row["ways"])
+    CHECK((w["skipped"] != "") == (w["way"] == "keep" || w["way"] == "spill"));
+  const auto enough = sweep("75");
+  REQUIRE_MESSAGE(enough.code == 0, enough.talk);
+  const auto enough_row = nlohmann::json::parse(enough.out)["rows"][0];
+  for (const auto& w : enough_row["ways"]) {
+    CHECK(w["skipped"] == "");
+    by_way[w["way"]] = w;
+  }
+  const auto spilt = by_way["spill"], kept = by_way["keep"];
+  CHECK(spilt["spill_layers"] == kept["keep_layers"]);
+  CHECK(spilt["compute_s"] == kept["compute_s"]);
+  CHECK(spilt["read_bytes"] > kept["read_bytes"]);
+  CHECK(spilt["written_bytes"] > kept["written_bytes"]);
+  CHECK(spilt["disk_bytes"] > kept["disk_bytes"]);
   CHECK(sweep("20").code == 78);
 }
 

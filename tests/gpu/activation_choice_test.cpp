@@ -14,6 +14,8 @@
 #include "gpu/model/stage_memory.hpp"
 #include "gpu/model/stage_model.hpp"
 #include "gpu/model/stage_weights.hpp"
+#include "gpu/swap/spiller.hpp"
+#include "io/disk/faulty_disk.hpp"
 #include "tests/gpu/model_samples.hpp"
 #include "tests/gpu/reference/reference_ops.hpp"
 
@@ -42,8 +44,31 @@ choices drawn(int64_t layers, uint32_t seed) {
   std::mt19937 random(seed);
   choices out;
   for (int64_t i = 0; i < layers; ++i)
-    out.push_back(static_cast<activation_choice>(std::uniform_int_distribution(0, 2)(random)));
+    out.push_back(static_cast<activation_choice>(std::uniform_int_distribution(0, 3)(random)));
   return out;
+}
+
+/// On a drive that answers when and how it likes; none where no layer spills.
+std::unique_ptr<spiller> spiller_of(device& owner, stage_model& stage, unsigned seed) {
+  if (stage.shape().spilling().empty()) return nullptr;
+  io::swap_io_options options;
+  options.piece_bytes = io::disk_block;
+  options.depth = 3;
+  options.open_disk = [seed](size_t depth) -> result<std::unique_ptr<io::disk>> {
+    io::faulty_options how;
+    how.seed = seed;
+    how.reorder = true;
+    how.short_move = 0.2;
+    how.depth = depth;
+    return std::unique_ptr<io::disk>(
+        std::make_unique<io::faulty_disk>(io::crash_store::make(uint64_t{64} << 20), how));
+  };
+  auto io = io::swap_io::make(options);
+  REQUIRE(io);
+  auto made = spiller::make(owner, stage, std::move(*io), {"/activations"});
+  REQUIRE_MESSAGE(made, (made ? std::string() : render(made.error())));
+  stage.set_mover(made->get());
+  return std::move(*made);
 }
 
 std::string names_of(const choices& all) {
@@ -78,6 +103,7 @@ trained train(device& owner, const model_config& model, dtype type, const step_o
   shape.activations = kept;
   auto stage = stage_model::make(owner, model, shape);
   REQUIRE(stage);
+  const auto spill = spiller_of(owner, **stage, static_cast<unsigned>(order.micro_batches));
   REQUIRE(initialize((*stage)->store(), model, 42));
   auto s = owner.make_stream({});
   REQUIRE(s);
@@ -132,8 +158,8 @@ TEST_CASE("SM-4: whatever each layer keeps, loss and gradients have the same bit
       for (const auto type : {dtype::f32, dtype::bf16})
         for (const auto& order : step_orders) {
           const auto kept = train(*owner, model, type, order, {});
-          for (const auto choice :
-               {activation_choice::recompute, activation_choice::half, activation_choice::keep})
+          for (const auto choice : {activation_choice::recompute, activation_choice::half,
+                                    activation_choice::keep, activation_choice::spill})
             CHECK(train(*owner, model, type, order, choices(5, choice)) == kept);
           for (int i = 0; i < 4; ++i) {
             const auto some = drawn(model.layers, ++seed);
@@ -206,6 +232,17 @@ TEST_CASE("the plan counts what each layer keeps") {
       CHECK(bytes_of(one_kept).activations_per_slot - least.activations_per_slot == whole);
       CHECK(bytes_of(one_kept).workspace == least.workspace);
       CHECK(bytes_of(choices(5, activation_choice::keep)).workspace + whole == least.workspace);
+      auto one_spilt = none;
+      one_spilt[3] = activation_choice::spill;
+      const auto spilt = bytes_of(one_spilt), all = bytes_of(choices(5, activation_choice::spill));
+      CHECK(spilt.activations_per_slot == least.activations_per_slot);
+      CHECK(spilt.workspace >= least.workspace + 2 * whole);
+      CHECK(spilt.workspace < least.workspace + 2 * frame_size(whole) + 2 * io::disk_block);
+      CHECK(all.workspace + whole <= spilt.workspace + io::disk_block);
+      CHECK(spilt.spill_bytes == 3 * frame_size(whole));
+      CHECK(all.spill_bytes == 15 * frame_size(whole));
+      CHECK(all.on_disk == all.spill_bytes);
+      CHECK(least.spill_bytes == 0);
       shape.recompute = true;
       CHECK(bytes_of({}).total() == least.total());
       shape.recompute = false;

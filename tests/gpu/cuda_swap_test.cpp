@@ -47,6 +47,7 @@ TEST_CASE("cuda: SWP-1 SWP-2 SWP-3: with state on disk the bits are those of the
         CAPTURE(seed);
         c.groups = 1 + static_cast<int>(seed % 3);
         c.shares_frames = seed % 2 == 0;
+        c.spills = seed > 2;
         swap_trainer swapped(*gpu, c, on_unruly_disk(seed));
         CHECK(swapped.train(steps_of_test) == expected);
         CHECK(swapped.failure());

@@ -12,6 +12,7 @@
 #include "gpu/model/stage_model.hpp"
 #include "gpu/optim/optimizer.hpp"
 #include "gpu/swap/residency_plan.hpp"
+#include "gpu/swap/spiller.hpp"
 #include "gpu/swap/swapper.hpp"
 #include "tests/gpu/model_samples.hpp"
 
@@ -27,6 +28,7 @@ struct swap_case {
   bool speculates = false;    ///< there is a second version of each file
   bool starts = true;         ///< with first weights; else its state comes from a checkpoint
   optimizer_step_args::rule rule = optimizer_step_args::rule::adamw;
+  bool spills = false;  ///< every layer does, where anything is on disk
 };
 
 /// Trains without clipping, each chunk updated as soon as backward has passed it.
@@ -37,6 +39,8 @@ class swap_trainer {
     stage_shape shape = whole_model(c.model, rows, seq, c.type);
     const bool swaps = !swap.places.empty();
     if (swaps) {
+      if (c.spills)
+        shape.activations.assign(static_cast<size_t>(shape.layers()), activation_choice::spill);
       shape.where = least_residency(c.model, shape, {0, false, 1});
       shape.where.group_elements = c.group_elements;
       shape.where.groups_in_memory = c.groups;
@@ -50,12 +54,14 @@ class swap_trainer {
     if (swaps) {
       swap.failed = [this](const status& s) {
         std::lock_guard lock(mutex_);
-        failure_ = s;
+        if (failure_) failure_ = s;
       };
+      const spill_options spilt{swap.places.front().folder / "activations", true, swap.failed};
       auto made = swapper::make(store(), shape.where, std::move(swap));
       REQUIRE_MESSAGE(made, (made ? std::string() : render(made.error())));
       swap_ = std::move(*made);
       store().set_mover(swap_.get());
+      if (c.spills) spill(owner, spilt);
     }
     if (c.starts) REQUIRE(initialize(store(), c.model, 42));
     optimizer_settings settings;
@@ -134,6 +140,13 @@ class swap_trainer {
   }
 
  private:
+  void spill(device& owner, const spill_options& how) {
+    auto made = spiller::make(owner, *stage_, swap_->io(), how);
+    REQUIRE_MESSAGE(made, (made ? std::string() : render(made.error())));
+    spill_ = std::move(*made);
+    stage_->set_mover(spill_.get());
+  }
+
   static constexpr int64_t rows = 2, seq = 7;
   static constexpr float lr = 1e-2f;
   static std::vector<int32_t> some(const swap_case& c, uint32_t salt) {
@@ -146,6 +159,7 @@ class swap_trainer {
   std::unique_ptr<stage_model> stage_;
   std::unique_ptr<optimizer> rule_;
   std::unique_ptr<swapper> swap_;
+  std::unique_ptr<spiller> spill_;
   std::unique_ptr<stream> stream_;
 };
 

@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "actors/replay/factories.hpp"
+#include "actors/replay/message_parts.hpp"
 #include "actors/replay/recording.hpp"
 #include "actors/sim/simulation.hpp"
 #include "tests/errors.hpp"
@@ -154,6 +155,26 @@ TEST_CASE("replay: logs with faults in them are replayed, too") {
       CHECK_MESSAGE(o.differences.empty(), text_of(o));
     }
   }
+}
+
+TEST_CASE("replay: a swapper opens what the recording says, and nothing is made here") {
+  size_t opened = 0, refused = 0;
+  for (uint64_t seed = 1; seed <= 12; ++seed) {
+    CAPTURE(seed);
+    auto o = sim::fuzzed_swap(seed, {sim::fault_kind::crash_node, sim::fault_kind::kill_actor});
+    if (seed % 3 == 0) o.faults = {{sim::fault_kind::full_disk, 0, 60'000'000'000, 0}};
+    recorded r("swapper/*", o);
+    for (const auto& s : r.read().actors) {
+      CHECK(s.kind == "swapper");
+      const auto again_done = again(s);
+      CHECK_MESSAGE(again_done.differences.empty(), text_of(again_done));
+      CHECK(again_done.recorded == again_done.replayed);
+      for (const auto& turn : s.turns)
+        for (const auto& e : turn.said) ++(message_in(e->parts) ? opened : refused);
+    }
+  }
+  CHECK(opened > 12);
+  CHECK(refused > 0);
 }
 
 TEST_CASE("replay: a changed answer is named, with its message and field") {

@@ -1,0 +1,165 @@
+// Operations of activations become events, memory and a file.
+#include "gpu/swap/spiller.hpp"
+
+#include <utility>
+
+#include "io/base/memory_account.hpp"
+#include "io/disk/disk.hpp"
+#include "io/file.hpp"
+
+namespace troupe::gpu {
+
+namespace {
+
+std::vector<int> frames_of(const spill_layout& layout) {
+  std::vector<int> out;
+  for (int r = 0; r < layout.records(); ++r) out.push_back(layout.frame_of(r));
+  return out;
+}
+
+}  // namespace
+
+spiller::spiller(const stage_model& model, std::shared_ptr<io::swap_io> io, spill_options options)
+    : layout_(model.shape()),
+      io_(std::move(io)),
+      options_(std::move(options)),
+      order_(frames_of(layout_)),
+      places_(static_cast<size_t>(layout_.records())),
+      sums_(places_.size()) {
+  for (const int layer : model.shape().spilling())
+    for (int slot = 0; slot < model.shape().slots; ++slot)
+      places_[static_cast<size_t>(layout_.record_of(slot, layer))] = {slot, layer};
+  for (auto& of_kind : events_) of_kind.resize(static_cast<size_t>(order_.frames()));
+}
+
+spiller::~spiller() = default;
+
+result<std::unique_ptr<spiller>> spiller::make(device& owner, const stage_model& model,
+                                               std::shared_ptr<io::swap_io> io,
+                                               spill_options options) {
+  std::unique_ptr<spiller> out(new spiller(model, std::move(io), std::move(options)));
+  TROUPE_CHECK(out->make_frames(owner, model));
+  const auto bytes = out->frames_.front().host.size() * out->places_.size();
+  TROUPE_TRY(file, out->io_->create(out->options_.file, bytes));
+  out->file_ = file;
+  TROUPE_TRY(to, owner.make_stream({"spill-out", 1}));
+  out->out_ = std::move(to);
+  TROUPE_TRY(from, owner.make_stream({"spill-in", 1}));
+  out->in_ = std::move(from);
+  return out;
+}
+
+status spiller::make_frames(device& owner, const stage_model& model) {
+  const io::memory_holder holder("activations on their way");
+  for (const auto memory : model.spill_frames()) {
+    frame f;
+    if (owner.host_accessible()) {
+      f.host = memory;
+      f.owner = model.spill_memory();
+    } else {
+      TROUPE_TRY(allocated, io::io_buffer::make(memory.size()));
+      auto twin = std::make_shared<io::io_buffer>(std::move(allocated));
+      f.host = twin->bytes().first(memory.size());
+      TROUPE_TRY(pinned, owner.pin(f.host.data(), f.host.size()));
+      f.pinned = std::move(pinned);
+      f.owner = std::move(twin);
+      f.on_device = memory.data();
+    }
+    frames_.push_back(std::move(f));
+  }
+  return {};
+}
+
+// -- what streams do ------------------------------------------------------------------------------
+
+void spiller::take_frame(stream& s, int slot, int layer) {
+  carry_out(order_.take_frame(layout_.record_of(slot, layer)), s);
+}
+
+void spiller::spill(stream& s, int slot, int layer) {
+  carry_out(order_.spill(layout_.record_of(slot, layer)), s);
+}
+
+void spiller::fetch(stream& s, int slot, int layer) {
+  carry_out(order_.fetch(layout_.record_of(slot, layer)), s);
+}
+
+void spiller::release(stream& s, int slot, int layer) {
+  carry_out(order_.release(layout_.record_of(slot, layer)), s);
+}
+
+void spiller::carry_out(const spill_policy::ops& ops, stream& compute) {
+  for (const auto& op : ops) {
+    auto& s = op.on == spill_lane::out ? *out_ : op.on == spill_lane::in ? *in_ : compute;
+    for (const auto& point : op.behind) {
+      if (!point) continue;
+      const auto& awaited = event(*point);
+      const bool on_its_way = op.on == spill_lane::compute && awaited && !awaited->done();
+      if (on_its_way && options_.around_wait)
+        options_.around_wait(s, places_[static_cast<size_t>(op.record)].layer,
+                             [&] { s.wait(awaited); });
+      else
+        s.wait(awaited);
+    }
+    if (op.what != spill_act::none) move(op, s);
+    if (op.marks) event(*op.marks) = s.record();
+  }
+}
+
+void spiller::move(const spill_op& op, stream& s) {
+  const auto& f = frames_[static_cast<size_t>(order_.frame_of(op.record))];
+  const auto enqueue = [&] {
+    const bool writes = op.what == spill_act::write;
+    if (writes && f.on_device != nullptr) s.copy(f.host.data(), f.on_device, f.host.size());
+    task(s, [this, writes, record = op.record] { return writes ? write(record) : read(record); });
+    if (!writes && f.on_device != nullptr) s.copy(f.on_device, f.host.data(), f.host.size());
+  };
+  if (options_.around)
+    options_.around(s, op.what, places_[static_cast<size_t>(op.record)].layer, f.host.size(),
+                    enqueue);
+  else
+    enqueue();
+  s.notify([this](const status& state) { note(state); });  // before any event behind it
+}
+
+/// SPR-2.
+void spiller::task(stream& s, std::function<status()> work) {
+  s.host_task([this, work = std::move(work)]() -> status {
+    if (failed_) return error{errc::cancelled, "the file of activations has failed before"};
+    auto done = work();
+    note(done);
+    return done;
+  });
+}
+
+void spiller::note(const status& s) {
+  if (s || failed_.exchange(true)) return;
+  if (options_.failed) options_.failed(s);
+}
+
+// -- on their threads -----------------------------------------------------------------------------
+
+io::swap_io::range spiller::range_of(int record) {
+  const auto& f = frames_[static_cast<size_t>(order_.frame_of(record))];
+  return {file_, static_cast<uint64_t>(record) * f.host.size(), f.host};
+}
+
+status spiller::write(int record) {
+  const auto one = range_of(record);
+  if (options_.verify) sums_[static_cast<size_t>(record)] = io::crc32c(one.memory);
+  return io_->write({&one, 1}, frames_[static_cast<size_t>(order_.frame_of(record))].owner);
+}
+
+/// SPR-1.
+status spiller::read(int record) {
+  const auto one = range_of(record);
+  const auto& owner = frames_[static_cast<size_t>(order_.frame_of(record))].owner;
+  for (int tries = 0; tries < 2; ++tries) {
+    TROUPE_CHECK(io_->read({&one, 1}, owner));
+    if (!options_.verify || io::crc32c(one.memory) == sums_[static_cast<size_t>(record)]) return {};
+  }
+  const auto& at = places_[static_cast<size_t>(record)];
+  return spill_damaged(at.layer, at.slot);
+}
+
+}  // namespace troupe::gpu
