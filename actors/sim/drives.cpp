@@ -37,7 +37,8 @@ class drives::home final : public train::swap_home {
   train::opened_swap opened() const override {
     constexpr uint64_t free_bytes = uint64_t{1} << 40;
     train::opened_swap out;
-    out.places.push_back({dir_, of_.shape_.links, free_bytes});
+    for (int i = 0; i < of_.shape_.drives; ++i)
+      out.places.push_back({fmt::format("{}.{}", dir_, i), of_.shape_.links && i == 0, free_bytes});
     return out;
   }
 

@@ -7,8 +7,9 @@
 //   SIM-26  The chunks of a rank move in order whatever the drive does, and none of what is read,
 //     updated, kept or dropped is of another step than it is to be (gpu/swap/order_watch.hpp). Of a
 //     rank with nothing under way each file is of its last step, and every slot is free.
-//   SIM-27  A slow drive, a full one and a write that fails cost no launch and no recovery, as long
-//     as room is there again within swap.patience_s.
+//   SIM-27  A slow drive, a full one and a write of state that fails cost no launch and no
+//     recovery, as long as room is there again within swap.patience_s. Who opens a folder, at a
+//     start or in a recovery, needs room at once. (Simulated ranks spill no activations.)
 #pragma once
 
 #include <cstdint>
@@ -31,6 +32,7 @@ struct swap_shape {
   config::clip_way clip = config::clip_way::automatic;
   bool by_layer = false;
   bool links = true;  ///< checkpoints take the files
+  int drives = 1;  ///< of a host, on which chunks lie in turn; of several the first alone has links
   int64_t patience_s = 200;
   int64_t step_s = 30;  ///< timeouts.step_s and operation_s; the patience comes on top
   double read_bytes_per_s = 20e6, write_bytes_per_s = 20e6;

@@ -269,6 +269,7 @@ simulation_options fuzzed_swap(uint64_t seed, const std::vector<fault_kind>& kin
   if (alone && random.chance(0.3)) s.clip_norm = 0;
   if (alone && s.clip_norm > 0) s.clip = static_cast<config::clip_way>(random.below(4));
   s.links = random.chance(0.7);
+  s.drives = random.chance(0.3) ? 2 : 1;
   s.read_bytes_per_s = s.write_bytes_per_s = 1e6 * static_cast<double>(random.between(5, 200));
   std::vector<fault_kind> of_drives;
   std::copy_if(kinds.begin(), kinds.end(), std::back_inserter(of_drives), is_of_drives);

@@ -8,6 +8,7 @@
 #include "actors/train/swap_folder.hpp"
 #include "gpu/model/stage_shape.hpp"
 #include "gpu/store/store.hpp"
+#include "gpu/swap/chunk_places.hpp"
 #include "io/checkpoint/catalog.hpp"
 
 namespace troupe::sim {
@@ -341,13 +342,15 @@ void swapping_engine::load(std::string folder, bool optimizer, completion done) 
 void swapping_engine::save(uint64_t step, const std::filesystem::path& partial, bool last,
                            gpu::state_saver::completion done) {
   const auto gets = std::make_shared<bool>(true);
-  then(links_into(partial) ? keep(static_cast<int>(step), last, gets)
-                           : capture(static_cast<int>(step)),
-       [this, step, partial, last, gets, done = std::move(done)] {
-         if (!health_) return done(health_.error());
-         if (*gets) return timed_engine::save(step, partial, last, done);
-         done(error::system("room for the steps behind a checkpoint", ENOSPC));
-       });
+  const auto parts = keep_parts(static_cast<int>(step), links_into(partial), last, gets);
+  const auto over = [this, step, partial, last, gets, left = std::make_shared<size_t>(parts.size()),
+                     done = std::move(done)] {
+    if (--*left > 0) return;
+    if (!health_) return done(health_.error());
+    if (*gets) return timed_engine::save(step, partial, last, done);
+    done(error::system("room for the steps behind a checkpoint", ENOSPC));
+  };
+  for (const auto part : parts) then(part, over);
 }
 
 /// ENG-12
@@ -357,19 +360,23 @@ bool swapping_engine::links_into(const std::filesystem::path& partial) const {
          partial.parent_path() == options_.checkpoint_folder;
 }
 
-size_t swapping_engine::keep(int step, bool last, std::shared_ptr<bool> gets) {
-  return watch_.keep(step, [this, last, gets] {
+/// The operations by which a checkpoint gets all chunks: files of the drive with links are taken,
+/// the others copied.
+std::vector<size_t> swapping_engine::keep_parts(int step, bool links, bool last,
+                                                std::shared_ptr<bool> gets) {
+  const auto takes = [this, links](int chunk) {
+    return links && gpu::place_of_chunk(chunk, options_.swap.places.size()) == 0;
+  };
+  std::vector<size_t> out{watch_.compute(0)};
+  const auto may_keep = [this, last, gets] {
     *gets = last || drive().full == 0;
     ++(*gets ? room_->disks.counted().kept : room_->disks.counted().unkept);
     return *gets;
-  });
-}
-
-size_t swapping_engine::capture(int step) {
-  auto last = watch_.compute(0);
+  };
+  if (links) out.push_back(watch_.keep(step, may_keep, takes));
   for (int c = 0; c < chunks(); ++c)
-    if (watch_.on_disk(c)) last = watch_.capture(c, step);
-  return last;
+    if (watch_.on_disk(c) && !takes(c)) out.push_back(watch_.capture(c, step));
+  return out;
 }
 
 }  // namespace troupe::sim

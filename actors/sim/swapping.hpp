@@ -78,8 +78,7 @@ class swapping_engine final : public timed_engine, private gpu::order_machine {
   void update_under_backward(int64_t step, outcome_completion done);
   void pass_again(int64_t step);
   bool links_into(const std::filesystem::path& partial) const;
-  size_t keep(int step, bool last, std::shared_ptr<bool> gets);
-  size_t capture(int step);
+  std::vector<size_t> keep_parts(int step, bool links, bool last, std::shared_ptr<bool> gets);
   void when_quiet(std::function<void()> what);
 
   const train::engine_options options_;

@@ -101,8 +101,8 @@ void stats_probe::swaps(const operation& op, bool begins) {
     s.read_chunk = moving_[1];
     s.update_chunk = moving_[2];
     s.write_chunk = moving_[3];
-    s.write_activation = moving_[4];
-    s.read_activation = moving_[5];
+    s.spill_chunk = moving_[4];
+    s.fetch_chunk = moving_[5];
     if (begins) return;
     const auto word = swap_words[which];
     s.read_bytes += word == "read" ? op.bytes : 0;

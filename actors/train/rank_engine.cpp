@@ -8,12 +8,9 @@
 #include <fmt/format.h>
 
 #include "actors/base/hardware.hpp"
-#include "actors/job/catalog.hpp"
 #include "actors/train/group_members.hpp"
 #include "gpu/back_end.hpp"
-#include "gpu/model/hf_folder.hpp"
 #include "gpu/model/init.hpp"
-#include "gpu/model/saved_state.hpp"
 #include "io/base/memory_account.hpp"
 
 namespace troupe::train {
@@ -48,8 +45,16 @@ status rank_engine::open(std::shared_ptr<gpu::device> device) {
   return make_streams();
 }
 
+/// Streams end before what their operations use: these first, then those of the saver and of the
+/// swap folder, whose operations are noted by clock_ and failure_.
 rank_engine::~rank_engine() {
   abort();
+  for (auto& lane : lanes_) lane.reset();
+  for (auto* s : {&data_, &compute_, &files_}) s->reset();
+  copies_.reset();
+  saver_.reset();
+  spill_.reset();
+  swap_.reset();
 }
 
 status rank_engine::make_streams() {
@@ -127,6 +132,8 @@ status rank_engine::build_now() {
   if (options_.process_bytes > 0) budget_ = io::process_memory().limit_to(options_.process_bytes);
   TROUPE_TRY(made, gpu::stage_model::make(*device_, options_.model, options_.shape));
   if (options_.shape.where.any_on_disk()) TROUPE_CHECK(open_swap(*made));
+  if (!options_.shape.spilling().empty() && !spill_)
+    return error{errc::bug, "layers spill of a stage that uses no drive"};
   if (!options_.weights_follow)
     TROUPE_CHECK(
         gpu::initialize(made->store(), options_.model, options_.seed, ending_.get_token()));
@@ -558,6 +565,7 @@ void rank_engine::update_chunk(int chunk, float lr, int64_t step, gpu::counts wh
 
 void rank_engine::update(int64_t step, double lr, outcome_completion done) {
   auto& store = model_->store();
+  updates_made_ = true;
   if (updates_under_backward()) {
     update_under_backward(static_cast<float>(lr), step);
     return report(std::move(done));
@@ -612,80 +620,6 @@ void rank_engine::report(outcome_completion done) {
     outcome.process_peak_bytes = cluster::peak_memory();
     done(s ? failure() : s, std::move(outcome));
   });
-}
-
-// -- state ---------------------------------------------------------------------------------------
-
-void rank_engine::load(std::string folder, bool optimizer, completion done) {
-  if (checkpoint::is_checkpoint(folder))
-    return restore(folder, optimizer ? gpu::restored::everything : gpu::restored::weights,
-                   std::move(done));
-  load_by([this, folder = std::move(folder)] {
-    return gpu::load_weights(model_->store(), options_.model, folder, ending_.get_token());
-  });
-  files_->notify(guarded(std::move(done)));
-}
-
-/// Behind what other ranks have sent: weights are quiet meanwhile.
-void rank_engine::load_by(std::function<status()> work) {
-  files_->wait(data_->record());
-  probed({pipeline_op::load, 0}, [&] { files_->host_task(std::move(work)); });
-  watch(*files_);
-}
-
-/// The replicas of a stage read their slices each, and gather the weights from each other.
-void rank_engine::restore(const std::string& folder, gpu::restored what, completion done) {
-  auto read = [this, folder, what]() -> status {
-    TROUPE_TRY(from, io::checkpoint::reader::open(folder));
-    return judge_restored(gpu::restore_state(model_->store(), from, what, 0, ending_.get_token(),
-                                             taker(folder, from, what)));
-  };
-  restored_from_ = folder;
-  load_by(std::move(read));
-  gather_restored(std::move(done));
-}
-
-/// What others' slices hold comes from them.
-void rank_engine::gather_restored(completion done) {
-  compute_->wait(files_->record());
-  for (int c = 0; c < model_->store().chunk_count(); ++c) gather_weights(c);
-  data_->wait(compute_->record());
-  data_->notify(guarded(std::move(done)));
-}
-
-void rank_engine::save(uint64_t step, const std::filesystem::path& partial, bool last,
-                       gpu::state_saver::completion done) {
-  if (auto broken = failure(); !broken) return done(broken.error());  // ENG-5
-  if (links_into(partial)) return save_by_links(step, partial, last, std::move(done));
-  saver_->save(step, partial, compute_->record(), std::move(done));
-}
-
-void rank_engine::copy(uint64_t step, const std::filesystem::path& partial,
-                       gpu::state_saver::completion done) {
-  auto into = copies_ && failure() ? copies_->begin(step, saver_->shape()) : nullptr;
-  if (!into) {
-    if (!partial.empty()) save(step, partial, false, std::move(done));
-    return;
-  }
-  copies_->ship(saver_->copy(step, into, partial, compute_->record(), std::move(done)), into);
-}
-
-void rank_engine::take_back(io::checkpoint::copy_tag tag, bool from_keeper, completion done) {
-  auto read = [this, tag, from_keeper]() -> status {
-    if (!copies_) return error{errc::unavailable, "this rank has no copies in memory"};
-    TROUPE_TRY(held, copies_->take(tag, from_keeper, saver_->shape()));
-    return saver_->put_back(*held, ending_.get_token());
-  };
-  load_by(std::move(read));
-  gather_restored(std::move(done));
-}
-
-std::optional<copy_facts> rank_engine::copy_facts() const {
-  return copies_ ? std::optional(copies_->facts()) : std::nullopt;
-}
-
-std::optional<gpu::saver_facts> rank_engine::saver_facts() const {
-  return saver_ ? std::optional(saver_->facts()) : std::nullopt;
 }
 
 /// ENG-9. A group that is being connected hears of it by `ending_`.

@@ -3,7 +3,8 @@
 // Streams: compute (forward, backward, update), data (what replicas sum and gather, the tied table,
 // the norm), and one for each kind of transfer with a neighbour, so that a send never stands behind
 // a receive (MegaScale §3.2); files has the blocking work of building, connecting and loading;
-// the saver has one of its own, which copies checkpoints while the others go on.
+// the saver has one of its own, which copies checkpoints while the others go on; and so have the
+// swapper and the spiller, which bring what lives on a drive.
 //
 // Invariants
 //   ENG-1  No call waits; a completion is called once, on a stream's thread, with the first error
@@ -24,12 +25,12 @@
 //     loading between two tensors or slots.
 //   ENG-10 A recheck is behind everything of the step before that used its slot, and before what
 //     of its step will: no transfer writes into it meanwhile.
-//   ENG-11 What is in the swap folder has, after each step, the bits of training in memory. Where
-//     all gradients are kept until their norm is known, updates come behind it as ever; where there
-//     is no clipping, each chunk is updated under backward; else the step's passes are made twice,
-//     with the same bits, once for the norm and once for the updates, or chunks are updated under
-//     backward before the norm is known. Where it is above the limit, that is dropped, and the
-//     passes are made again.
+//   ENG-11 What is in the swap folder has, after each step, the bits of training in memory, and so
+//     have activations that layers spill. Where all gradients are kept until their norm is known,
+//     updates come behind it as ever; where there is no clipping, each chunk is updated under
+//     backward; else the step's passes are made twice, with the same bits, once for the norm and
+//     once for the updates, or chunks are updated under backward before the norm is known. Where it
+//     is above the limit, that is dropped, and the passes are made again.
 //   ENG-12 Where checkpoints lie beside the swap folder, chunks that live there go into them by
 //     links, and the rest by the saver; the vote is of both. Elsewhere the saver copies all. What
 //     fits comes back by links, too. Where a link is refused all the same, that checkpoint fails
@@ -60,6 +61,7 @@
 #include "gpu/model/state_saver.hpp"
 #include "gpu/optim/optimizer.hpp"
 #include "gpu/swap/clip_policy.hpp"
+#include "gpu/swap/duplex_policy.hpp"
 #include "gpu/swap/spiller.hpp"
 #include "gpu/swap/swapper.hpp"
 
@@ -122,6 +124,8 @@ class rank_engine : public engine {
   virtual gpu::saver_options saver_options();
   /// How its swap folder is read and written.
   virtual io::swap_io_options swap_io_options() const { return {}; }
+  /// Whether it tries what reads and writes at once are worth (duplex_policy.hpp).
+  virtual bool tries_duplex() const { return options_.at.grid.ranks() == 1; }
   /// What befalls the output of a rechecked layer before it is hashed.
   virtual layer_recheck::spoiler recheck_spoiler() { return {}; }
   gpu::device& device() noexcept { return *device_; }
@@ -174,6 +178,7 @@ class rank_engine : public engine {
   void update_with_known_norm(float lr, int64_t step);
   void speculate(float lr, int64_t step);
   void choose_order();
+  void choose_duplex();
   void run_backward(const op_order& order, const gpu::stage_model::chunk_done& each);
   bool updates_under_backward() const { return order_ != gpu::update_order::behind_backward; }
   bool links_into(const std::filesystem::path& partial) const;
@@ -214,6 +219,11 @@ class rank_engine : public engine {
   int updates_ = 0;                  ///< calls of update() for it
   std::atomic<uint64_t> redone_{0};  ///< steps whose updates were dropped
   gpu::clip_policy clipping_;        ///< of the steps before
+  gpu::duplex_policy duplex_;        ///< the same
+  bool updates_made_ = false;        ///< since the last begin: it was a step
+  bool saves_made_ = false;          ///< the same: its time tells nothing of others
+  gpu::update_order timed_order_ = gpu::update_order::behind_backward;  ///< of the last such step
+  uint64_t timed_redone_ = 0;                                           ///< the same
   /// When the compute stream was where, ms. The stream's, until the step is over.
   struct pass_times {
     double begun = 0, norm_known = 0, over = 0;

@@ -61,11 +61,11 @@ status rank_engine::open_swap(gpu::stage_model& model) {
   return options_.shape.spilling().empty() ? status() : open_spill(model);
 }
 
-/// Beside the chunks of the first folder.
+/// Beside the chunks of each folder.
 status rank_engine::open_spill(gpu::stage_model& model) {
   const auto chunk_of = [&model](int layer) { return model.memory_of(0, layer).chunk; };
   gpu::spill_options o;
-  o.file = options_.swap.places.front().files / "activations";
+  for (const auto& place : options_.swap.places) o.files.push_back(place.files / "activations");
   o.verify = options_.swap_verify;
   o.failed = [this](const status& s) { note_failure(s); };
   o.around = [this, chunk_of](gpu::stream& s, gpu::spill_act kind, int layer, uint64_t bytes,
@@ -82,7 +82,7 @@ status rank_engine::open_spill(gpu::stage_model& model) {
   };
   TROUPE_TRY(made, gpu::spiller::make(*device_, model, swap_->io(), std::move(o)));
   spill_ = std::move(made);
-  model.set_mover(spill_.get());
+  model.set_activation_mover(spill_.get());
   return {};
 }
 
@@ -201,10 +201,30 @@ status rank_engine::judge_restored(const status& restored) const {
   return not_given_up(restored_from_.string(), "its files are not as this job would lay them out");
 }
 
+/// Whether the drive reads and writes at once in this step. Ranks that share a drive or wait for
+/// each other would each measure what the others try.
+void rank_engine::choose_duplex() {
+  if (!std::exchange(updates_made_, false) || !tries_duplex()) return;
+  const auto order = order_.load();
+  if (std::exchange(timed_order_, order) != order) duplex_.changed();
+  const bool redone = std::exchange(timed_redone_, redone_.load()) != redone_;
+  const bool alone = !std::exchange(saves_made_, false);
+  const double took_ms = passes_.over - passes_.begun;
+  const bool tells = !redone && alone && took_ms > 0;
+  duplex_.made(tells ? std::optional(took_ms / 1000) : std::nullopt);
+  swap_->io()->set_mixes(duplex_.mixes());
+  if (const auto found = duplex_.decided(); found && options_.on_notice)
+    options_.on_notice(
+        fmt::format("swap: a step takes {:.3g} s where the drive reads and writes at "
+                    "once, {:.3g} s in turn: it goes on {}",
+                    found->mixed, found->turns, duplex_.mixes() ? "at once" : "in turn"));
+}
+
 /// How this step's chunks are updated, by what the ones before it have shown.
 void rank_engine::choose_order() {
   using order = gpu::update_order;
   if (!swap_) return;
+  choose_duplex();
   if (std::exchange(updates_, 0) > 0) {
     const bool clipped = read_.clip_factor != 1;
     if (order_ == order::twice)

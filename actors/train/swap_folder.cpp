@@ -119,10 +119,18 @@ void keep_nothing(gpu::stage_shape& shape) {
   shape.activations.assign(static_cast<size_t>(shape.layers()), gpu::activation_choice::recompute);
 }
 
-/// No drive is touched for a stage whose weights and state are all in memory.
-void spill_nothing(gpu::stage_shape& shape) {
-  std::replace(shape.activations.begin(), shape.activations.end(), gpu::activation_choice::spill,
-               gpu::activation_choice::recompute);
+/// No drive is touched for a stage whose weights and state are all in memory: what was to spill is
+/// kept, where there is room for that.
+void spill_nothing(const model_config& model, gpu::stage_shape& shape, uint64_t bytes) {
+  const auto instead = [&](gpu::activation_choice what) {
+    auto out = shape;
+    std::replace(out.activations.begin(), out.activations.end(), gpu::activation_choice::spill,
+                 what);
+    return out;
+  };
+  auto kept = instead(gpu::activation_choice::keep);
+  const bool fits = gpu::plan_stage(model, kept).total() <= bytes;
+  shape = fits ? std::move(kept) : instead(gpu::activation_choice::recompute);
 }
 
 }  // namespace
@@ -213,7 +221,7 @@ status settle_swap(engine_options& options, const config::job& job) {
   options.shape.where =
       where ? std::move(*where) : gpu::least_residency(options.model, options.shape, budget);
   if (!where) return where.error();
-  if (!options.shape.where.any_on_disk()) spill_nothing(options.shape);
+  if (!options.shape.where.any_on_disk()) spill_nothing(options.model, options.shape, budget.bytes);
   return {};
 }
 

@@ -52,7 +52,10 @@ void add_rank(swap_forecast& out, const job_plan& plan, const planned_stage& sta
   auto one_version = o.shape;
   one_version.where.speculates = false;
   add(out.clipped_work, work_of(gpu::traffic_of_step(plan.model, one_version, budget), again));
-  out.least += work_of(gpu::traffic_of_step(plan.model, o.shape, unclipped), 0).whole();
+  auto unspilt = o.shape;
+  std::replace(unspilt.activations.begin(), unspilt.activations.end(),
+               gpu::activation_choice::spill, gpu::activation_choice::keep);
+  out.least += work_of(gpu::traffic_of_step(plan.model, unspilt, unclipped), 0).whole();
   if (o.at.place().data == 0)
     for (size_t i = 0; i < static_cast<size_t>(o.shape.layers()); ++i)
       ++out.layers[static_cast<size_t>(kept_of(plan.model, o.shape, i))];
@@ -84,12 +87,17 @@ std::optional<swap_forecast> forecast_swap(const job_plan& plan) {
 std::optional<double> step_seconds(const job_plan& plan, const gpu::machine_rates& rates) {
   const auto stages = plan_stages(plan);
   swap_forecast out;
+  bool spills = false;
   for (const auto& r : plan.ranks) {
     auto o = options_of(plan.job, plan.model, r.at, r.layers, threads_here(plan.job.cluster));
     const auto asked = o.shape.activations;
-    if (!settle_swap(o, plan.job) || o.shape.activations != asked) return std::nullopt;
+    if (!settle_swap(o, plan.job)) return std::nullopt;
+    const bool kept_nothing = o.shape.where.any_on_disk() && o.shape.activations != asked;
+    if (kept_nothing) return std::nullopt;
+    spills = spills || !o.shape.spilling().empty();
     add_rank(out, plan, stages[static_cast<size_t>(o.at.place().pipeline)], o);
   }
+  if (plan.job.swap.spill_layers > 0 && !spills) return std::nullopt;  // another choice, then
   return expected_seconds(out, rates);
 }
 

@@ -165,8 +165,8 @@ struct temporary_certificates {
   std::vector<std::string> paths;  ///< CA, certificate, key
 
   status make() {
-    TROUPE_TRY(made_folder,
-               io::scratch_folder::make(std::filesystem::temp_directory_path(), "troupe-bench-"));
+    TROUPE_TRY(made_folder, io::scratch_folder::make(std::filesystem::temp_directory_path(),
+                                                     "troupe-messages-"));
     folder.emplace(std::move(made_folder));
     tls::request one;
     one.name = "bench";

@@ -52,6 +52,7 @@ class way_engine final : public train::rank_engine {
     out.mixes = of_ != way::turns;
     return out;
   }
+  bool tries_duplex() const override { return false; }
 
  private:
   way_engine(way of, train::engine_options options) : rank_engine(std::move(options)), of_(of) {}

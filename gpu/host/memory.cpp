@@ -35,8 +35,10 @@ result<buffer> allocate_memory(size_t bytes) {
   const bool huge = bytes >= io::huge_page_bytes;
   if (bytes > SIZE_MAX - 2 * io::huge_page_bytes - guard_bytes) return refuse(bytes);
   if (huge && bytes > available_memory()) return refuse(bytes);
-  const size_t length = (bytes + guard_bytes + small_page - 1) / small_page * small_page;
-  TROUPE_TRY(booked, io::process_memory().book(io::memory_holder::current(), length));
+  const auto pages = [](size_t n) { return (n + small_page - 1) / small_page * small_page; };
+  const size_t length = pages(bytes + guard_bytes);
+  // A sanitizer's guard is no part of what is planned.
+  TROUPE_TRY(booked, io::process_memory().book(io::memory_holder::current(), pages(bytes)));
   const auto booking = std::make_shared<io::memory_account::booking>(std::move(booked));
   auto* start = static_cast<char*>(io::map_pages(length));
   if (start == nullptr) return refuse(bytes);

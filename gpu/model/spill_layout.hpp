@@ -32,6 +32,16 @@ class spill_layout {
     return by_layer_ ? number * slots_ + slot : slot * static_cast<int>(layers_.size()) + number;
   }
   int frame_of(int record) const { return record % turns; }
+  /// The folder of its file, of so many, and its number there.
+  static size_t place_of(int record, size_t places) { return static_cast<size_t>(record) % places; }
+  static size_t number_in_place(int record, size_t places) {
+    return static_cast<size_t>(record) / places;
+  }
+  /// Records of a folder.
+  size_t records_of(size_t place, size_t places) const {
+    const auto all = static_cast<size_t>(records());
+    return (all + places - 1 - place) / places;
+  }
 
  private:
   std::vector<int> layers_;

@@ -66,9 +66,7 @@ activation_choice kept_of(const stage_shape& shape, size_t layer) {
 /// Whether a layer uses what all layers and slots have in common.
 bool any_shares(const stage_shape& shape) {
   for (size_t i = 0; i < static_cast<size_t>(shape.layers()); ++i)
-    if (const auto kept = kept_of(shape, i);
-        kept != activation_choice::keep && kept != activation_choice::spill)
-      return true;
+    if (computes_again(kept_of(shape, i))) return true;
   return false;
 }
 

@@ -85,6 +85,7 @@ class stage_model::impl {
 
   bool spills(size_t i) const { return spill_.spills(static_cast<int>(i)); }
   void take_frame(stream& s, int slot, size_t i) {
+    assert(!spills(i) || mover_ != nullptr);
     if (spills(i)) mover_->take_frame(s, slot, static_cast<int>(i));
   }
   void leave_frame(stream& s, int slot, size_t i, then what) {
@@ -119,7 +120,7 @@ class stage_model::impl {
     s.replay(key(at, i, direction::backward), [&] {
       const layer_pass p = pass(s, layer.chunk);
       const auto kept = shape_.activations_of(i);
-      if (kept != activation_choice::keep && kept != activation_choice::spill)  // SM-4
+      if (computes_again(kept))  // SM-4
         recompute_layer(p, layer.weights, at.x[i], at.layers[i], kept == activation_choice::half);
       backward_layer(p, layer.weights, layer.gradients, at.x[i], at.layers[i], memory_.scratch,
                      output_grad(at, i), input_grad(at, i));
@@ -370,7 +371,7 @@ int stage_model::tied_chunk() const noexcept {
   return config().tied && split ? impl_->store_->find_chunk("embedding") : -1;
 }
 
-void stage_model::set_mover(activation_mover* mover) noexcept {
+void stage_model::set_activation_mover(activation_mover* mover) noexcept {
   impl_->mover_ = mover;
 }
 

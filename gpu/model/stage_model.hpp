@@ -101,7 +101,7 @@ class stage_model {
 
   /// Brings what layers spill; before the first pass, where any does (stage_shape::spilling), and
   /// not owned.
-  void set_mover(activation_mover* mover) noexcept;
+  void set_activation_mover(activation_mover* mover) noexcept;
   /// By frame (spill_layout.hpp): whole blocks of a disk.
   std::span<const std::span<std::byte>> spill_frames() const noexcept;
   /// Keeps them allocated while a disk may use them.

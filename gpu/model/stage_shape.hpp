@@ -27,6 +27,10 @@ enum class activation_choice : uint8_t {
   spill,      ///< its input in memory, and on a drive all else that backward reads
 };
 inline constexpr size_t activation_choices = 4;
+/// Whether backward makes any of it again.
+constexpr bool computes_again(activation_choice choice) noexcept {
+  return choice == activation_choice::recompute || choice == activation_choice::half;
+}
 /// "recompute", "half", "keep", "spill".
 std::string_view to_string(activation_choice choice);
 

@@ -247,8 +247,8 @@ class parameter_store {
 
   /// Sets master, m or v from the info().count values of the whole chunk, of which the slice is
   /// kept; with master all weights are set, too. A piece at a time is in memory. Blocks; the chunk
-  /// must be quiet, and where there are other replicas its gradients are zero afterwards. For
-  /// start-up and tests.
+  /// must be quiet, none of its weights on their way from other ranks, and where there are other
+  /// replicas its gradients are zero afterwards. For start-up and tests.
   status write(int chunk, part which, const value_source& values);
   status write(int chunk, part which, const float* host);
   /// Reads the slice().count values of master, m or v. Blocks like write().

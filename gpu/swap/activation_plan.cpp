@@ -2,11 +2,11 @@
 #include "gpu/swap/activation_plan.hpp"
 
 #include <algorithm>
-#include <array>
 #include <initializer_list>
 #include <limits>
 #include <map>
 #include <set>
+#include <tuple>
 #include <utility>
 
 namespace troupe::gpu {
@@ -17,6 +17,8 @@ namespace {
 constexpr double as_quick = 1.001;
 constexpr int64_t looked_at = 16;
 constexpr int rounds = 3;
+/// Writing activations each step wears a drive: it has to be worth more than rates are wrong by.
+constexpr double spill_worth = 1.03;
 
 using clock = std::function<std::optional<double>(const activation_split&)>;
 
@@ -107,12 +109,10 @@ std::optional<timed_split> best_traded(const activation_split& kept, const clock
   return line(both, split_of, false, seconds).best({});
 }
 
-/// From a choice on, as long as another line from it has a better one.
-timed_split descend(timed_split from, int64_t layers, bool has_halves, const clock& seconds) {
+/// Looks from a choice on, as long as another line from it has a better one.
+void descend(timed_split from, int64_t layers, bool has_halves, const clock& seconds) {
   const auto improve = [&](const std::optional<timed_split>& other) {
-    const bool better =
-        other && (other->seconds * as_quick < from.seconds ||
-                  (other->seconds <= from.seconds && other->split.spill < from.split.spill));
+    const bool better = other && other->seconds * as_quick < from.seconds;
     if (better) from = *other;
     return better;
   };
@@ -122,8 +122,36 @@ timed_split descend(timed_split from, int64_t layers, bool has_halves, const clo
     const bool keeps = improve(best_kept(layers, has_halves, from.split.spill, seconds));
     if (!spills && !trades && !keeps) break;
   }
-  return from;
 }
+
+/// By what spills, what is kept and what of halves: of choices that are as quick the first one here
+/// is taken.
+using place = std::tuple<int64_t, int64_t, int64_t>;
+place place_of(const activation_split& s) {
+  return {s.spill, -s.keep, -s.half};
+}
+
+/// ACT-2, of choices that spill, or of those that do not.
+class quickest {
+ public:
+  explicit quickest(bool spills) : spills_(spills) {}
+
+  void add(const activation_split& split, double seconds) {
+    if ((split.spill > 0) != spills_) return;
+    least_ = std::min(least_, seconds);
+    all_.emplace(place_of(split), timed_split{split, seconds});
+  }
+  std::optional<timed_split> get() const {
+    for (const auto& [at, one] : all_)
+      if (one.seconds <= least_ * as_quick) return one;
+    return std::nullopt;
+  }
+
+ private:
+  bool spills_;
+  std::map<place, timed_split> all_;
+  double least_ = std::numeric_limits<double>::infinity();
+};
 
 }  // namespace
 
@@ -141,21 +169,22 @@ std::vector<activation_choice> choices_by_layer(const activation_split& split, i
 
 std::optional<activation_split> choose_activations(int64_t layers, bool has_halves,
                                                    const clock& seconds) {
-  std::map<std::array<int64_t, 3>, std::optional<double>> known;
+  std::map<place, std::optional<double>> known;
+  quickest kept(false), spilt(true);
   const clock once = [&](const activation_split& s) {
-    const auto [it, fresh] = known.try_emplace({s.keep, s.half, s.spill});
-    if (fresh) it->second = seconds(s);
+    const auto [it, fresh] = known.try_emplace(place_of(s));
+    if (!fresh) return it->second;
+    it->second = seconds(s);
+    if (it->second) (s.spill > 0 ? spilt : kept).add(s, *it->second);
     return it->second;
   };
-  const auto kept = best_kept(layers, has_halves, 0, once);
-  if (!kept) return std::nullopt;
-  auto best = descend(*kept, layers, has_halves, once);
+  const auto from = best_kept(layers, has_halves, 0, once);
+  if (!from) return std::nullopt;
+  descend(*from, layers, has_halves, once);
   const activation_split all{0, 0, layers};
-  if (const auto spilt = once(all)) {
-    const auto other = descend({all, *spilt}, layers, has_halves, once);
-    if (other.seconds * as_quick < best.seconds) best = other;
-  }
-  return best.split;
+  if (const auto took = once(all)) descend({all, *took}, layers, has_halves, once);
+  const auto without = kept.get(), with = spilt.get();
+  return with && with->seconds * spill_worth < without->seconds ? with->split : without->split;
 }
 
 }  // namespace troupe::gpu

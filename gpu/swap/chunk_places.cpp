@@ -1,6 +1,7 @@
 // Sums over chunks.
 #include "gpu/swap/chunk_places.hpp"
 
+#include "gpu/model/spill_layout.hpp"
 #include "gpu/model/stage_model.hpp"
 
 namespace troupe::gpu {
@@ -18,7 +19,10 @@ std::vector<place_bytes> bytes_of_places(const model_config& model, const stage_
     at.files += versions * (file.state_bytes() + file.all_weights_bytes());
     if (!chunks[c].tied_copy) at.state += file.state_bytes();
   }
-  if (places > 0) out.front().files += plan_stage(model, shape).spill_bytes;
+  const spill_layout spill(shape);
+  if (spill.records() == 0) return out;
+  const auto each = plan_stage(model, shape).spill_bytes / static_cast<uint64_t>(spill.records());
+  for (size_t i = 0; i < places; ++i) out[i].files += each * spill.records_of(i, places);
   return out;
 }
 

@@ -25,7 +25,7 @@ constexpr size_t place_of_chunk(int chunk, size_t places) noexcept {
 
 /// What one folder holds of a rank, in bytes.
 struct place_bytes {
-  uint64_t files = 0;  ///< all of them, second versions too, and in the first folder activations
+  uint64_t files = 0;  ///< all of them, second versions and spilled activations too
   uint64_t state = 0;  ///< of one version: what a checkpoint can take by links
   bool operator==(const place_bytes&) const = default;
 };

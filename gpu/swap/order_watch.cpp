@@ -334,17 +334,18 @@ size_t order_watch::capture(int chunk, int step) {
   return number;
 }
 
-size_t order_watch::keep(int step, std::function<bool()> may_keep) {
+size_t order_watch::keep(int step, std::function<bool()> may_keep,
+                         std::function<bool(int chunk)> takes) {
   size_t number = 0;
   for (const auto& op : policy_.keep()) {
     effect e;
     if (op.what == chunk_act::keep) {
       e.first = [this] { keeping_ = true; };
-      e.second = [this, step, may_keep] {
+      e.second = [this, step, may_keep, takes] {
         keeping_ = false;
         const bool gets = may_keep();
         for (int chunk = 0; chunk < policy_.chunks(); ++chunk)
-          if (on_disk(chunk)) keep_chunk(chunk, step, gets);
+          if (on_disk(chunk) && (!takes || takes(chunk))) keep_chunk(chunk, step, gets);
       };
     }
     number = enqueue(op, std::move(e));

@@ -77,9 +77,10 @@ class order_watch {
 
   /// Copies the state of a chunk out of its file; the operation's number.
   size_t capture(int chunk, int step);
-  /// Takes the files of all chunks on disk, where `may_keep` says so when it comes to that: there
-  /// is room for those behind them, or none is needed. The operation's number.
-  size_t keep(int step, std::function<bool()> may_keep);
+  /// Takes the files of chunks on disk, all or those that it `takes`, where `may_keep` says so when
+  /// it comes to that: there is room for those behind them, or none is needed. The operation's
+  /// number.
+  size_t keep(int step, std::function<bool()> may_keep, std::function<bool(int chunk)> takes = {});
 
   // -- while nothing is under way ----------------------------------------------------------------
 

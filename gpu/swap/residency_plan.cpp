@@ -80,9 +80,10 @@ class ladder {
   residency with_versions(residency r) const {
     if (!budget_.clips || keeps_gradients(r) || budget_.clip == clip_way::twice) return r;
     r.speculates = true;
-    const auto sizes =
-        swap_sizes_of(stage_chunks(model_, shape_), r, shape_.compute, shape_.replica);
-    r.speculates = budget_.clip == clip_way::speculate || sizes.file_bytes <= budget_.disk_bytes;
+    stage_shape with = shape_;
+    with.where = r;
+    r.speculates = budget_.clip == clip_way::speculate ||
+                   plan_stage(model_, with).on_disk <= budget_.disk_bytes;
     return r;
   }
 

@@ -39,9 +39,13 @@ result<std::unique_ptr<spiller>> spiller::make(device& owner, const stage_model&
                                                spill_options options) {
   std::unique_ptr<spiller> out(new spiller(model, std::move(io), std::move(options)));
   TROUPE_CHECK(out->make_frames(owner, model));
-  const auto bytes = out->frames_.front().host.size() * out->places_.size();
-  TROUPE_TRY(file, out->io_->create(out->options_.file, bytes));
-  out->file_ = file;
+  const auto& names = out->options_.files;
+  for (size_t i = 0; i < names.size(); ++i) {
+    const auto records = out->layout_.records_of(i, names.size());
+    if (records == 0) break;
+    TROUPE_TRY(file, out->io_->create(names[i], out->frames_.front().host.size() * records));
+    out->files_.push_back(file);
+  }
   TROUPE_TRY(to, owner.make_stream({"spill-out", 1}));
   out->out_ = std::move(to);
   TROUPE_TRY(from, owner.make_stream({"spill-in", 1}));
@@ -141,7 +145,9 @@ void spiller::note(const status& s) {
 
 io::swap_io::range spiller::range_of(int record) {
   const auto& f = frames_[static_cast<size_t>(order_.frame_of(record))];
-  return {file_, static_cast<uint64_t>(record) * f.host.size(), f.host};
+  const auto places = options_.files.size();
+  return {files_[spill_layout::place_of(record, places)],
+          spill_layout::number_in_place(record, places) * f.host.size(), f.host};
 }
 
 status spiller::write(int record) {

@@ -2,8 +2,8 @@
 // and back into their frames before backward. Results have the bits of activations that are kept.
 //
 // Order is made by events alone (spill_policy.hpp); nobody who enqueues waits. Each record has its
-// place in the one file, whose room is reserved at the start, and is written past the page cache
-// where that is possible. On a device that the host cannot address each frame has a page-locked
+// place in a file, whose room is reserved at the start, and is written past the page cache where
+// that is possible. On a device that the host cannot address each frame has a page-locked
 // twin in the host's memory, through which the streams copy.
 //
 // Invariants
@@ -38,7 +38,8 @@ inline constexpr error_kind<int, int> spill_damaged{
     "the disk or the memory of this machine gives back other bytes than it was given: see dmesg"};
 
 struct spill_options {
-  std::filesystem::path file;  ///< made here; its folder is the rank's own
+  /// Made here, at least one, each on a drive of its own; records go to them in turn.
+  std::vector<std::filesystem::path> files;
   bool verify = true;          ///< SPR-1
   /// Told of the first failure, on a stream's thread; must not wait.
   std::function<void(const status&)> failed = {};
@@ -95,7 +96,7 @@ class spiller final : public activation_mover {
   std::vector<place> places_;  ///< by record
   std::vector<frame> frames_;
   std::vector<uint32_t> sums_;  ///< by record; the streams' threads', one after the other
-  io::file_id file_ = io::file_id::none;
+  std::vector<io::file_id> files_;
   std::array<std::vector<event_ptr>, spill_point_kinds> events_;  ///< by point
   std::atomic<bool> failed_{false};
   std::unique_ptr<stream> out_, in_;

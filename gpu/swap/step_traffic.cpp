@@ -167,7 +167,7 @@ double again_flops(const model_config& model, const stage_shape& shape) {
   double out = 0;
   for (size_t i = 0; i < static_cast<size_t>(shape.layers()); ++i) {
     const auto kept = shape.activations_of(i);
-    if (kept == activation_choice::keep || kept == activation_choice::spill) continue;
+    if (!computes_again(kept)) continue;
     out += all;
     if (kept == activation_choice::half && has_middle) out -= product(model.attention_width());
   }

@@ -53,7 +53,7 @@
 //   SWP-11 Where a write fails, all that counts of its file goes into a new one, its sums compared,
 //          and what was to be written is written there, out of memory; nobody reads where it was to
 //          go meanwhile. Where no folder has room for that file the step waits, up to `patience`
-//          (swapper_move.cpp).
+//          for all that was to be written together (swapper_move.cpp).
 #pragma once
 
 #include <array>
@@ -330,7 +330,8 @@ class swapper final : public chunk_mover {
   void drop_room();
   status put(std::span<const target> what, const std::shared_ptr<void>& owner);
   status put_synced(const target& t, const std::shared_ptr<void>& owner);
-  status put_again(const target& t, const std::shared_ptr<void>& owner);
+  status put_again(const target& t, const std::shared_ptr<void>& owner,
+                   std::chrono::steady_clock::time_point until);
   moved_file move_file(const target& t, const status& why);
   moved_file move_to(size_t place, const target& t, const status& why);
   status discard(io::disk& d, const named_file& f) const;

@@ -65,8 +65,9 @@ status swapper::put(std::span<const target> what, const std::shared_ptr<void>& o
   if (written) return {};
   if (written.error().code == errc::timeout || written.error().code == errc::cancelled)
     return written;  // the disk may still have the memory
+  const auto until = clock::now() + options_.patience;
   for (const auto& t : what) {
-    const auto again = put_again(t, owner);
+    const auto again = put_again(t, owner, until);
     if (!again) note(again);  // who reads that file waits for another one, which there will not be
     if (!again) return again;
   }
@@ -86,8 +87,8 @@ status swapper::put_synced(const target& t, const std::shared_ptr<void>& owner) 
 }
 
 /// One of some of which a write has failed, perhaps another's.
-status swapper::put_again(const target& t, const std::shared_ptr<void>& owner) {
-  const auto until = clock::now() + options_.patience;
+status swapper::put_again(const target& t, const std::shared_ptr<void>& owner,
+                          clock::time_point until) {
   bool told = false;
   status failed = health_of(t.file->id), why = failed;
   for (int tries = 0; tries < file_tries;) {

@@ -29,10 +29,12 @@ bool is_abandoned(const fs::directory_entry& entry) {
 std::vector<fs::path> remove_abandoned(const fs::path& parent, std::string_view prefix) {
   std::vector<fs::path> out;
   std::error_code failed;
-  for (const auto& entry : fs::directory_iterator(parent, failed)) {
-    if (!entry.path().filename().string().starts_with(prefix) || !is_abandoned(entry)) continue;
-    if (remove_owned(entry.path(), folder_kind::scratch)) out.push_back(entry.path());
-  }
+  std::vector<fs::path> abandoned;
+  for (fs::directory_iterator at(parent, failed), end; !failed && at != end; at.increment(failed))
+    if (at->path().filename().string().starts_with(prefix) && is_abandoned(*at))
+      abandoned.push_back(at->path());
+  for (const auto& left : abandoned)
+    if (remove_owned(left, folder_kind::scratch)) out.push_back(left);
   return out;
 }
 

@@ -3,7 +3,8 @@
 //
 // Invariants
 // HSC-1 Only a folder of that prefix, marked as temporary and held by nobody is removed; one that
-//       is younger than a minute stays, since its process may be about to hold it.
+//       is younger than a minute stays, since its process may be about to hold it. So whoever uses
+//       the prefix holds his.
 #pragma once
 
 #include <filesystem>

@@ -189,6 +189,7 @@ bool swap_io::await_calls() {
 
 /// Of each call a piece in turn, as many as the disk takes (SWI-4).
 void swap_io::start_pieces() {
+  if (!takes_change()) return;
   change_turns();
   size_t passed = 0;  // in a row, whose turn it is not
   while (passed < in_turn_.size() && disk_->under_way() < options_.depth) {
@@ -214,9 +215,22 @@ void swap_io::start_pieces() {
   }
 }
 
+/// SWI-5. False: it has to wait until the disk has nothing.
+bool swap_io::takes_change() {
+  if (mixes_ == wanted_mixes_) return true;
+  if (pieces_ > 0) return false;
+  mixes_ = wanted_mixes_;
+  turn_until_ = last_call_;
+  return true;
+}
+
+void swap_io::set_mixes(bool mixes) {
+  wanted_mixes_ = mixes;
+}
+
 /// SWI-5: where the turn's calls have moved, and some of the other kind wait.
 void swap_io::change_turns() {
-  if (options_.mixes || pieces_ > 0 || any_waits(turn_, turn_until_)) return;
+  if (mixes_ || pieces_ > 0 || any_waits(turn_, turn_until_)) return;
   const auto other = turn_ == disk_op::read ? disk_op::write : disk_op::read;
   if (any_waits(other, last_call_)) turn_ = other;
   turn_until_ = last_call_;
@@ -231,7 +245,7 @@ bool swap_io::any_waits(disk_op op, uint64_t until) const {
 }
 
 bool swap_io::has_turn(const call& c, uint64_t id) const {
-  if (options_.mixes || !c.moves()) return true;
+  if (mixes_ || !c.moves()) return true;
   const auto other = turn_ == disk_op::read ? disk_op::write : disk_op::read;
   return c.op == turn_ && (id <= turn_until_ || !any_waits(other, last_call_));
 }

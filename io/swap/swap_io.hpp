@@ -15,9 +15,11 @@
 //          (DK-3).
 //   SWI-4  At most `depth` pieces are with the disk.
 //   SWI-5  Without `mixes` the disk has never pieces to read and to write at once; a turn is of the
-//          calls that were there when it began, so neither kind waits for ever.
+//          calls that were there when it began, so neither kind waits for ever. A change counts
+//          from when it has no piece.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
@@ -90,6 +92,8 @@ class swap_io {
   status read(std::span<const range> what, const std::shared_ptr<void>& owner);
   status write(std::span<const range> what, const std::shared_ptr<void>& owner);
   swap_io_facts facts() const;
+  /// Reads and writes are with the disk at once from now on, or take turns. Does not wait.
+  void set_mixes(bool mixes);
 
  private:
   struct call;
@@ -107,6 +111,7 @@ class swap_io {
   status move(disk_op op, std::span<const range> what, const std::shared_ptr<void>& owner);
   status submit(const call_ptr& c);
   void start_pieces();
+  bool takes_change();
   void change_turns();
   bool has_turn(const call& c, uint64_t id) const;
   bool any_waits(disk_op op, uint64_t until) const;
@@ -124,12 +129,14 @@ class swap_io {
   std::deque<call_ptr> queue_;  ///< asked for; guarded by mutex_
   bool ending_ = false;         ///< guarded by mutex_
   swap_io_facts facts_;         ///< guarded by mutex_
+  std::atomic<bool> wanted_mixes_{options_.mixes};
   // Of the thread alone, but for the disk's wake().
   std::unique_ptr<disk> disk_;
   std::unordered_map<uint64_t, call_ptr> calls_;  ///< not answered
   std::deque<uint64_t> in_turn_;                  ///< of them, those with pieces not started
   uint64_t last_call_ = 0;
   uint64_t pieces_ = 0;           ///< with the disk
+  bool mixes_ = options_.mixes;
   disk_op turn_ = disk_op::read;  ///< without `mixes`: what is started,
   uint64_t turn_until_ = 0;       ///< of calls up to this one
   std::thread thread_;

@@ -117,3 +117,39 @@ TEST_CASE("PRB-2: what moves to and from a drive is the swapper's, and so is a w
   p.waits(pipeline_op::await_copies);
   CHECK(stats->view().waits.empty());
 }
+
+TEST_CASE(
+    "PRB-2: activations on their way are shown by their layer's chunk, apart from its state") {
+  actor_registry registry;
+  const auto stats = registry.add(0), swapper = registry.add(0);
+  swapper->set_path("swapper/0");
+  recorder records;
+  stats_probe p{*stats, records, grid_rank{{1, 1, 1}, 0}, swapper};
+  const auto swap = [&] { return *swapper->view().values.swapper; };
+  p.begin({pipeline_op::write_chunk, 4, 500});
+  const engine_probe::operation spilt{pipeline_op::write_activation, 5, 70};
+  const engine_probe::operation fetched{pipeline_op::read_activation, 6, 70};
+  const auto before = swap();
+  const auto out = p.begin(spilt), in = p.begin(fetched);
+  CHECK(swap().spill_chunk == 5);
+  CHECK(swap().fetch_chunk == 6);
+  const auto waits_for = [&](pipeline_op what, int64_t chunk) {
+    p.waits(what, chunk, 3);
+    const auto waits = stats->view().waits;
+    REQUIRE(waits.size() == 1);
+    p.goes_on();
+    return waits[0].what;
+  };
+  CHECK(waits_for(pipeline_op::await_activations, 5) ==
+        "the activations of chunk 5 (write, 3 operations under way)");
+  CHECK(waits_for(pipeline_op::await_activations, 6) ==
+        "the activations of chunk 6 (read, 3 operations under way)");
+  CHECK(waits_for(pipeline_op::await_activations, 4) ==  // whose state is written still
+        "the activations of chunk 4 (not begun, 3 operations under way)");
+  CHECK(waits_for(pipeline_op::await_weights, 6) == "chunk 6 (not begun, 3 operations under way)");
+  p.end(spilt, out, 1, 2);
+  p.end(fetched, in, 1, 2);
+  CHECK(swap().spill_chunk == -1);
+  CHECK(swap().written_bytes == before.written_bytes + 70);
+  CHECK(swap().read_bytes == before.read_bytes + 70);
+}

@@ -101,8 +101,10 @@ TEST_CASE("RES-4 ENG-12: slices on drives are restored by other numbers of repli
         for (const int to : {1, 2, 3, 6}) {
           CAPTURE(to);
           auto on = sliced(dir, to, type, true), in_memory = sliced(dir, to, type, false);
-          load_all(on, checkpoint);
-          CHECK(whole_state(on) == expected);
+          for (int times = 0; times < 2; ++times) {  // behind what the first has gathered
+            load_all(on, checkpoint);
+            CHECK(whole_state(on) == expected);
+          }
           load_all(in_memory, checkpoint);
           CHECK(on.step(3) == in_memory.step(3));
           CHECK(whole_state(on) == whole_state(in_memory));

@@ -65,9 +65,9 @@ std::unique_ptr<spiller> spiller_of(device& owner, stage_model& stage, unsigned 
   };
   auto io = io::swap_io::make(options);
   REQUIRE(io);
-  auto made = spiller::make(owner, stage, std::move(*io), {"/activations"});
+  auto made = spiller::make(owner, stage, std::move(*io), {{"/activations", "/second"}});
   REQUIRE_MESSAGE(made, (made ? std::string() : render(made.error())));
-  stage.set_mover(made->get());
+  stage.set_activation_mover(made->get());
   return std::move(*made);
 }
 

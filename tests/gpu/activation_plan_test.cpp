@@ -15,7 +15,7 @@ namespace {
 struct made_up {
   int64_t layers = 0;
   double keep = 3, half = 1, keep_bytes = 9, half_bytes = 1, room = 1e9, drive = 0;
-  double byte_s = 0;  ///< of the drive
+  double byte_s = 0;     ///< of the drive
   double spill_s = 1e9;  ///< of the drive, for a layer that spills: by default it never pays
   mutable int asked = 0;
 
@@ -27,6 +27,11 @@ struct made_up {
     if (bytes > room) return std::nullopt;
     const double products = 10.0 * static_cast<double>(layers) - (k + d) * keep - h * half;
     return std::max(products, drive + bytes * byte_s + d * spill_s);
+  }
+  made_up with(double spill_seconds) const {
+    auto out = *this;
+    out.spill_s = spill_seconds;
+    return out;
   }
   /// Of all choices in their order.
   double least() const {
@@ -123,6 +128,10 @@ TEST_CASE("ACT-2: of all choices none is quicker by far than that which is found
           const auto best = m.chosen();
           REQUIRE(best);
           CHECK(*m(*best) <= 1.05 * least);
+          if (best->spill > 0) {  // it is worth its writes
+            m.spill_s = 1e9;
+            CHECK(*m(*m.chosen()) > 1.03 * *m.with(spill_s)(*best));
+          }
         }
 }
 

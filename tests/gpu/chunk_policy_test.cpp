@@ -33,7 +33,9 @@ struct order_shape {
     steps = 1 + pick(3);
     speculates = pick(2) == 0;
     measured = pick(3) == 0;
+    drives = 1 + pick(2);
   }
+  bool links(int chunk) const { return chunk % drives == 0; }
   int pick(int below) { return static_cast<int>(random() % static_cast<unsigned>(below)); }
 
   std::mt19937 random;
@@ -41,6 +43,7 @@ struct order_shape {
   int slots = 1, steps = 1;
   bool speculates = false;
   bool measured = false;  ///< CHP-8
+  int drives = 1;         ///< of which the first has links; chunks go to them in turn
 };
 
 /// A stage that trains by a policy's orders, on a chance_machine.
@@ -63,8 +66,7 @@ class trained_by_order {
       if (shape_.pick(3) == 0) watch_.capture(shape_.pick(chunks()), step);
       if (shape_.pick(3) == 0)  // an evaluation
         for (int c = 0; c < chunks(); ++c) watch_.use_weights(c, step + 1);
-      while (shape_.pick(3) == 0)
-        watch_.keep(step, [has_room = shape_.pick(4) > 0] { return has_room; });
+      while (shape_.pick(3) == 0) save(step);
       while (shape_.pick(3) == 0 && machine_.move()) {
       }
     }
@@ -79,6 +81,15 @@ class trained_by_order {
   enum class pass_kind { updates, speculates, norm_alone };
 
   int chunks() const { return watch_.policy().chunks(); }
+
+  /// The chunks of a drive with links are taken, those of others copied.
+  void save(int step) {
+    watch_.keep(
+        step, [has_room = shape_.pick(4) > 0] { return has_room; },
+        [this](int chunk) { return shape_.links(chunk); });
+    for (int c = 0; c < chunks(); ++c)
+      if (!shape_.links(c)) watch_.capture(c, step);
+  }
 
   void pass(int step, pass_kind how, bool dropped = false) {
     for (int c = 0; c < chunks(); ++c) watch_.use_weights(c, step);

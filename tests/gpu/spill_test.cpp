@@ -40,12 +40,12 @@ class spilling_stage {
     auto io = io::swap_io::make(std::move(disk));
     REQUIRE(io);
     io_ = std::move(*io);
-    spill_options how{file, verify};
+    spill_options how{{file}, verify};
     how.failed = [this](const status& s) { failures_.push_back(s.error()); };
     auto made = spiller::make(*owner_, *stage_, io_, how);
     REQUIRE_MESSAGE(made, (made ? std::string() : render(made.error())));
     spill_ = std::move(*made);
-    stage_->set_mover(spill_.get());
+    stage_->set_activation_mover(spill_.get());
     auto s = owner_->make_stream({});
     REQUIRE(s);
     stream_ = std::move(*s);

@@ -56,7 +56,7 @@ class swap_trainer {
         std::lock_guard lock(mutex_);
         if (failure_) failure_ = s;
       };
-      const spill_options spilt{swap.places.front().folder / "activations", true, swap.failed};
+      const spill_options spilt{{swap.places.front().folder / "activations"}, true, swap.failed};
       auto made = swapper::make(store(), shape.where, std::move(swap));
       REQUIRE_MESSAGE(made, (made ? std::string() : render(made.error())));
       swap_ = std::move(*made);
@@ -144,7 +144,7 @@ class swap_trainer {
     auto made = spiller::make(owner, *stage_, swap_->io(), how);
     REQUIRE_MESSAGE(made, (made ? std::string() : render(made.error())));
     spill_ = std::move(*made);
-    stage_->set_mover(spill_.get());
+    stage_->set_activation_mover(spill_.get());
   }
 
   static constexpr int64_t rows = 2, seq = 7;

@@ -340,6 +340,8 @@ TEST_CASE("what swapping cannot do is refused") {
   CHECK(of(R"(["/a/{name}", ""])").find("{rank} can stand in braces") != std::string::npos);
   CHECK(told({R"(swap.dir=["/a", "/b"])", "swap.consume=true", "cluster.nodes=1"})
             .find("one drive alone") != std::string::npos);
+  CHECK(told({"swap.spill_layers=2"}).find("are chosen together") != std::string::npos);
+  CHECK(complaints({"swap.spill_layers=2"}).find("is required where [swap]") != std::string::npos);
 }
 
 TEST_CASE("the second tier is a section of its own, and {output} stands in its folder") {

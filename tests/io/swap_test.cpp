@@ -244,38 +244,108 @@ TEST_CASE("SWI-1: every byte comes back, whatever the disk's order and however l
   }
 }
 
+namespace {
+
+constexpr size_t moving_threads = 4;
+constexpr int moving_rounds = 8;
+
+swap_io_options watched(bool& mixed) {
+  swap_io_options o;
+  o.piece_bytes = 16 * disk_block;
+  o.open_disk = [&mixed](size_t depth) -> result<std::unique_ptr<disk>> {
+    return std::unique_ptr<disk>(std::make_unique<watched_disk>(depth, mixed));
+  };
+  return o;
+}
+
+/// Threads that write and read files of their own; how often what came back was right.
+int moved_by_threads(swap_io& swap, const scratch& dir, const std::string& name,
+                     const std::function<void()>& meanwhile = {}) {
+  constexpr size_t bytes = size_t{1} << 20;
+  std::atomic<int> sound{0};
+  std::atomic<size_t> over{0};
+  std::vector<std::thread> all;
+  for (size_t t = 0; t < moving_threads; ++t) {
+    const auto file = swap.create(dir / (name + std::to_string(t)), bytes);
+    REQUIRE(file);
+    all.emplace_back([&swap, &sound, &over, t, file = *file] {
+      const swap_block out(bytes), in(bytes);
+      for (int round = 0; round < moving_rounds; ++round) {
+        out.fill(static_cast<unsigned>(t) * 100 + static_cast<unsigned>(round));
+        const range to{file, 0, out.bytes()}, from{file, 0, in.bytes()};
+        if (swap.write({&to, 1}, out.memory) && swap.read({&from, 1}, in.memory) &&
+            same_bytes(in, out))
+          ++sound;
+      }
+      ++over;
+    });
+  }
+  while (meanwhile && over < moving_threads) meanwhile();
+  for (auto& t : all) t.join();
+  return sound;
+}
+
+constexpr int all_sound = static_cast<int>(moving_threads) * moving_rounds;
+
+}  // namespace
+
 TEST_CASE("SWI-5: where they take turns the disk has never reads and writes at once, and all end") {
   scratch dir;
   bool mixed = false;
-  swap_io_options o;
+  auto o = watched(mixed);
   o.mixes = false;
-  o.piece_bytes = 16 * disk_block;
-  o.open_disk = [&](size_t depth) -> result<std::unique_ptr<disk>> {
-    return std::unique_ptr<disk>(std::make_unique<watched_disk>(depth, mixed));
-  };
   {
     auto made = swap_io::make(std::move(o));
     REQUIRE(made);
+    CHECK(moved_by_threads(**made, dir, "f") == all_sound);
+  }
+  CHECK_FALSE(mixed);
+}
+
+TEST_CASE("SWI-5: what is asked for behind a change to turns waits for what the disk has") {
+  scratch dir;
+  bool mixed = false;
+  {
+    auto made = swap_io::make(watched(mixed));
+    REQUIRE(made);
     auto& swap = **made;
-    constexpr size_t threads = 4, bytes = size_t{1} << 20;
-    std::atomic<int> sound{0};
-    std::vector<std::thread> all;
-    for (size_t t = 0; t < threads; ++t) {
-      const auto file = swap.create(dir / ("f" + std::to_string(t)), bytes);
-      REQUIRE(file);
-      all.emplace_back([&swap, &sound, t, file = *file] {
-        const swap_block out(bytes), in(bytes);
-        for (unsigned round = 0; round < 8; ++round) {
-          out.fill(static_cast<unsigned>(t) * 100 + round);
-          const range to{file, 0, out.bytes()}, from{file, 0, in.bytes()};
-          if (swap.write({&to, 1}, out.memory) && swap.read({&from, 1}, in.memory) &&
-              same_bytes(in, out))
-            ++sound;
-        }
+    constexpr size_t bytes = size_t{4} << 20;
+    const auto file = swap.create(dir / "f", bytes);
+    REQUIRE(file);
+    const swap_block out(bytes), in(disk_block);
+    for (int round = 0; round < 20; ++round) {
+      swap.set_mixes(true);
+      std::thread writes([&] {
+        const range to{*file, 0, out.bytes()};
+        CHECK(swap.write({&to, 1}, out.memory));
       });
+      while (swap.facts().under_way == 0 && swap.facts().written_bytes < bytes * (round + 1u))
+        std::this_thread::yield();
+      swap.set_mixes(false);
+      const range from{*file, 0, in.bytes()};
+      CHECK(swap.read({&from, 1}, in.memory));
+      writes.join();
     }
-    for (auto& t : all) t.join();
-    CHECK(sound == threads * 8);
+  }
+  CHECK_FALSE(mixed);
+}
+
+TEST_CASE("SWI-5: turns that are asked for later are kept from then on, and all end meanwhile") {
+  scratch dir;
+  bool mixed = false;
+  {
+    auto made = swap_io::make(watched(mixed));
+    REQUIRE(made);
+    auto& swap = **made;
+    bool mixes = true;
+    CHECK(moved_by_threads(swap, dir, "changes", [&] { swap.set_mixes(mixes = !mixes); }) ==
+          all_sound);
+    swap.set_mixes(false);
+    REQUIRE(swap.change([&](disk&) -> status {  // on the disk's own thread
+      mixed = false;
+      return {};
+    }));
+    CHECK(moved_by_threads(swap, dir, "turns") == all_sound);
   }
   CHECK_FALSE(mixed);
 }
