@@ -213,11 +213,11 @@ void rank_engine::choose_duplex() {
   const bool tells = !redone && alone && took_ms > 0;
   duplex_.made(tells ? std::optional(took_ms / 1000) : std::nullopt);
   swap_->io()->set_mixes(duplex_.mixes());
-  if (const auto found = duplex_.decided(); found && options_.on_notice)
-    options_.on_notice(
-        fmt::format("swap: a step takes {:.3g} s where the drive reads and writes at "
-                    "once, {:.3g} s in turn: it goes on {}",
-                    found->mixed, found->turns, duplex_.mixes() ? "at once" : "in turn"));
+  if (const auto found = duplex_.decided())
+    spdlog::info(
+        "rank {}: a step takes {:.3g} s where its drive reads and writes at once, {:.3g} s in "
+        "turn: it goes on {}",
+        options_.at.rank, found->mixed, found->turns, duplex_.mixes() ? "at once" : "in turn");
 }
 
 /// How this step's chunks are updated, by what the ones before it have shown.
