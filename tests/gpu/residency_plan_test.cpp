@@ -106,4 +106,23 @@ TEST_CASE("RSP-1: a way of clipping that is asked for is planned, and fits") {
       }
 }
 
+TEST_CASE("RSP-1: a second version has room beside what layers spill, or there is none") {
+  auto model = testing::tiny_gpt2();
+  model.layers = 12;
+  auto shape = shape_of_plan_test(model, dtype::bf16);
+  shape.activations.assign(12, activation_choice::spill);
+  stage_shape least = shape;
+  least.where = least_residency(model, shape, {0, true, 1, clip_way::automatic, 0});
+  const auto bytes = plan_stage(model, least).total();
+  least.where.speculates = true;
+  const auto both = plan_stage(model, least);
+  REQUIRE(both.spill_bytes > 0);
+  for (const uint64_t disk : {both.on_disk - 1, both.on_disk - both.spill_bytes, both.on_disk}) {
+    const auto planned = plan_residency(model, shape, {bytes, true, 1, clip_way::automatic, disk});
+    REQUIRE(planned);
+    REQUIRE(planned->any_on_disk());
+    CHECK(planned->speculates == (disk == both.on_disk));
+  }
+}
+
 }  // namespace troupe::gpu
