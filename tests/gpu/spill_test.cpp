@@ -5,7 +5,6 @@
 #include <array>
 #include <cerrno>
 #include <filesystem>
-#include <fstream>
 #include <memory>
 #include <vector>
 
@@ -16,6 +15,7 @@
 #include "tests/gpu/model_samples.hpp"
 #include "tests/gpu/reference/reference_ops.hpp"
 #include "tests/io/scratch.hpp"
+#include "tests/io/turn_bit.hpp"
 
 namespace troupe::gpu {
 namespace {
@@ -88,17 +88,6 @@ io::swap_io_options failing_at(io::fault_site site, int times) {
         std::make_unique<io::faulty_disk>(io::crash_store::make(uint64_t{64} << 20), how));
   };
   return o;
-}
-
-/// Turns a bit of a file.
-void turn_bit(const fs::path& file, std::streamoff at) {
-  std::fstream f(file, std::ios::in | std::ios::out | std::ios::binary);
-  f.seekg(at);
-  char c = 0;
-  f.get(c);
-  f.seekp(at);
-  f.put(static_cast<char>(c ^ 4));
-  REQUIRE(f.good());
 }
 
 }  // namespace

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <filesystem>
-#include <fstream>
 #include <future>
 
 #include "io/base/memory_account.hpp"
@@ -14,6 +13,7 @@
 #include "tests/gpu/reference/reference_ops.hpp"
 #include "tests/gpu/swap_trainer.hpp"
 #include "tests/io/scratch.hpp"
+#include "tests/io/turn_bit.hpp"
 
 namespace troupe::gpu {
 namespace {
@@ -45,17 +45,6 @@ swap_options in_folder(const scratch& dir) {
   swap_options o;
   o.places = {{dir.path}};
   return o;
-}
-
-/// Turns a bit of a file.
-void damage(const fs::path& file, std::streamoff at) {
-  std::fstream f(file, std::ios::in | std::ios::out | std::ios::binary);
-  f.seekg(at);
-  char c = 0;
-  f.get(c);
-  f.seekp(at);
-  f.put(static_cast<char>(c ^ 4));
-  REQUIRE(f.good());
 }
 
 }  // namespace
@@ -151,7 +140,7 @@ TEST_CASE("SWP-5: a byte that changed on the disk is found and named, or not loo
       options.verify = verify;
       swap_trainer swapped(*owner, {testing::tiny_gpt2(), type}, options);
       swapped.train(1);
-      damage(dir / "chunk-0003", 100);  // masters of a layer
+      turn_bit(dir / "chunk-0003", 100);  // masters of a layer
       swapped.enqueue_step(2);
       swapped.wait();
       CHECK(swapped.failure().has_value() == !verify);
@@ -227,7 +216,7 @@ TEST_CASE("SWP-5: weights that changed on the disk are named by their own file")
   swap_trainer swapped(*owner, {testing::tiny_gpt2(), dtype::bf16}, in_folder(dir));
   swapped.train(1);
   swapped.wait();
-  damage(dir / "weights-0003", 100);
+  turn_bit(dir / "weights-0003", 100);
   swapped.enqueue_step(2);
   swapped.wait();
   REQUIRE_FALSE(swapped.failure());
