@@ -19,8 +19,9 @@
 // heuristics.
 //
 // Invariants
-// MM-1 A sum is rounded once: of the ways to split K, those that add parts in the output's type are
-//      excluded unless that is float32.
+// MM-1 A sum is rounded once where matrices lie on 16 bytes and 8 divides the length of rows: of
+//      the ways to split K, those that add parts in the output's type are excluded unless that is
+//      float32. For other bf16 matrices the library rounds before it adds a bias or c (H100).
 // MM-2 In deterministic mode K is split only by partial sums in the workspace, added in one order.
 //      The workspace belongs to this object alone, and its stream runs in order.
 // MM-3 An algorithm is only used with pointers at least as aligned as those it was chosen for.
@@ -235,7 +236,10 @@ result<matmul_args> completed(const matmul_args& given) {
     return wrong("rows are closer together than they are long");
   }
   if (a.m > 0 && a.n > 0 && (!a.d || (a.k > 0 && (!a.a || !a.b)))) return wrong("operand is null");
-  if (a.after == epilogue::none) return a;
+  if (a.after == epilogue::none) {
+    if (a.aux) return wrong("epilogue is missing, and yet has something to read or write");
+    return a;
+  }
   const bool gelu = a.after == epilogue::gelu || a.after == epilogue::gelu_gradient;
   if (a.m > 0 && a.n > 0 && !a.aux) return wrong("epilogue has nothing to read or write");
   if ((gelu && a.c) || (a.bias && a.after != epilogue::gelu))

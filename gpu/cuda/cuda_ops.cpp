@@ -83,22 +83,93 @@ head_plan plan_head(const head_loss_args& a, size_t slab_bytes) {
   return p;
 }
 
+/// Words of the vocabulary that a product takes together.
+struct word_range {
+  int64_t begin, count;
+};
+
+/// All words as far as 8 divides their number, and the rest (COP-4); either may be empty.
+struct head_words {
+  word_range even, rest;
+
+  explicit head_words(int64_t vocab)
+      : even{0, vocab / 8 * 8}, rest{even.count, vocab - even.count} {}
+};
+
+/// A slab: tokens [begin, begin + count), their hidden states, and the gradient of their logits.
+struct head_tokens {
+  int64_t begin, count;
+  const void* x;
+  slab_gradient gradient;
+};
+
+status multiply_logits(launch_context& c, matmul& products, const head_loss_args& a,
+                       const head_plan& p, const head_tokens& t, void* logits) {
+  const head_words words(a.vocab);
+  for (const word_range& w : {words.even, words.rest})
+    TROUPE_CHECK(products.run(c.stream, {.m = t.count,
+                                         .n = w.count,
+                                         .k = a.width,
+                                         .in = a.type,
+                                         .out = dtype::f32,
+                                         .a = t.x,
+                                         .b = at(a.w, a.type, w.begin * a.width),
+                                         .b_transposed = true,
+                                         .d = at(logits, dtype::f32, w.begin),
+                                         .d_stride = p.stride}));
+  return {};
+}
+
+/// dx: first of the few words of the rest, then of all others upon it, so that the sum is rounded
+/// once and only their small share twice.
+status multiply_dx(launch_context& c, matmul& products, const head_loss_args& a,
+                   const head_tokens& t) {
+  const head_words words(a.vocab);
+  void* dx = at(a.dx, a.type, t.begin * a.width);
+  for (const word_range& w : {words.rest, words.even}) {
+    if (w.count == 0) continue;
+    const bool upon = w.begin == words.even.begin && words.rest.count > 0;
+    TROUPE_CHECK(products.run(c.stream, {.m = t.count,
+                                         .n = a.width,
+                                         .k = w.count,
+                                         .in = a.type,
+                                         .out = a.type,
+                                         .a = at(t.gradient.data, a.type, w.begin),
+                                         .a_stride = t.gradient.stride,
+                                         .b = at(a.w, a.type, w.begin * a.width),
+                                         .c = upon ? dx : nullptr,
+                                         .d = dx}));
+  }
+  return {};
+}
+
+status multiply_dw(launch_context& c, matmul& products, const head_loss_args& a,
+                   const head_tokens& t) {
+  const head_words words(a.vocab);
+  for (const word_range& w : {words.even, words.rest}) {
+    float* dw = a.dw + w.begin * a.width;
+    TROUPE_CHECK(products.run(c.stream, {.m = w.count,
+                                         .n = a.width,
+                                         .k = t.count,
+                                         .in = a.type,
+                                         .out = dtype::f32,
+                                         .a = at(t.gradient.data, a.type, w.begin),
+                                         .a_transposed = true,
+                                         .a_stride = t.gradient.stride,
+                                         .b = t.x,
+                                         .c = dw,
+                                         .d = dw}));
+  }
+  return {};
+}
+
 /// Losses of tokens [begin, begin + count), and their share of dx and dw.
 status head_slab(launch_context& c, matmul& products, const head_loss_args& a, const head_plan& p,
                  void* logits, double* losses, int64_t begin, int64_t count) {
-  const void* x = at(a.x, a.type, begin * a.width);
-  TROUPE_CHECK(products.run(c.stream, {.m = count,
-                                       .n = a.vocab,
-                                       .k = a.width,
-                                       .in = a.type,
-                                       .out = dtype::f32,
-                                       .a = x,
-                                       .b = a.w,
-                                       .b_transposed = true,
-                                       .d = logits,
-                                       .d_stride = p.stride}));
+  const head_tokens t{begin, count, at(a.x, a.type, begin * a.width),
+                      in_place_gradient(logits, dtype::f32, p.stride, a.type)};
+  TROUPE_CHECK(multiply_logits(c, products, a, p, t, logits));
   const bool backward = a.dx != nullptr || a.dw != nullptr;
-  const slab_gradient gradient = in_place_gradient(logits, dtype::f32, p.stride, a.type);
   TROUPE_CHECK(
       checked(launch_softmax_loss(c.stream, {.rows = count,
                                              .vocab = a.vocab,
@@ -109,32 +180,11 @@ status head_slab(launch_context& c, matmul& products, const head_loss_args& a, c
                                              .losses = losses + begin,
                                              .scale = a.scale,
                                              .gradient_type = a.type,
-                                             .gradient = backward ? gradient.data : nullptr,
-                                             .gradient_stride = gradient.stride}),
+                                             .gradient = backward ? t.gradient.data : nullptr,
+                                             .gradient_stride = t.gradient.stride}),
               "softmax of the head"));
-  if (a.dx != nullptr) {
-    TROUPE_CHECK(products.run(c.stream, {.m = count,
-                                         .n = a.width,
-                                         .k = a.vocab,
-                                         .in = a.type,
-                                         .out = a.type,
-                                         .a = gradient.data,
-                                         .a_stride = gradient.stride,
-                                         .b = a.w,
-                                         .d = at(a.dx, a.type, begin * a.width)}));
-  }
-  if (a.dw == nullptr) return {};
-  return products.run(c.stream, {.m = a.vocab,
-                                 .n = a.width,
-                                 .k = count,
-                                 .in = a.type,
-                                 .out = dtype::f32,
-                                 .a = gradient.data,
-                                 .a_transposed = true,
-                                 .a_stride = gradient.stride,
-                                 .b = x,
-                                 .c = a.dw,
-                                 .d = a.dw});
+  if (a.dx != nullptr) TROUPE_CHECK(multiply_dx(c, products, a, t));
+  return a.dw != nullptr ? multiply_dw(c, products, a, t) : status{};
 }
 
 status head(launch_context& c, matmul& products, const head_loss_args& a, size_t slab_bytes) {
@@ -163,6 +213,7 @@ status product_and_gelu(launch_context& c, matmul& products, matmul_args product
   if (at_once) return products.run(c.stream, product);
   void* y = std::exchange(product.d, product.aux);
   product.after = epilogue::none;
+  product.aux = nullptr;
   TROUPE_CHECK(products.run(c.stream, product));
   return checked(launch_activation_forward(c.stream, {activation_kind::gelu_tanh, product.m,
                                                       product.n, product.out, product.d, y}),
@@ -174,10 +225,11 @@ status product_and_gelu_gradient(launch_context& c, matmul& products, matmul_arg
   TROUPE_TRY(at_once, fused(products, product));
   if (at_once) return products.run(c.stream, product);
   product.after = epilogue::none;
+  const void* pre_gelu = std::exchange(product.aux, nullptr);
   TROUPE_CHECK(products.run(c.stream, product));
   return checked(
       launch_activation_backward(c.stream, {activation_kind::gelu_tanh, product.m, product.n,
-                                            product.out, product.aux, product.d, product.d}),
+                                            product.out, pre_gelu, product.d, product.d}),
       "gradient of GELU behind a product");
 }
 
@@ -197,6 +249,7 @@ status product_and_sums(launch_context& c, matmul& products, matmul_args product
   TROUPE_TRY(at_once, fused(products, product));
   if (!at_once) {
     product.after = epilogue::none;
+    product.aux = nullptr;
     TROUPE_CHECK(products.run(c.stream, product));
     return add_column_sums(c, a);
   }

@@ -39,7 +39,8 @@ struct matmul_args {
   void* d = nullptr;
   int64_t d_stride = 0;
   epilogue after = epilogue::none;
-  /// Of type `out`, apart from d: [M,N], its rows as far apart as d's; [M] for sums_of_a.
+  /// Of type `out`, apart from d: [M,N], its rows as far apart as d's; [M] for sums_of_a; null
+  /// without an epilogue, for the library would write there all the same (seen on an H100).
   void* aux = nullptr;
 };
 

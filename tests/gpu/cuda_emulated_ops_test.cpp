@@ -25,6 +25,21 @@ std::unique_ptr<cuda::cuda_device> open_with(cuda::matmul_factory products, size
   return std::move(*opened);
 }
 
+/// Notes the products it is asked for.
+class noting_matmul final : public cuda::matmul {
+ public:
+  explicit noting_matmul(std::vector<cuda::matmul_args>& asked) : asked_(asked) {}
+  result<bool> fuses(const cuda::matmul_args& a) override { return loops_->fuses(a); }
+  status run(cudaStream_t s, const cuda::matmul_args& a) override {
+    asked_.push_back(a);
+    return loops_->run(s, a);
+  }
+
+ private:
+  std::vector<cuda::matmul_args>& asked_;
+  const std::unique_ptr<cuda::matmul> loops_ = cuda::make_loop_matmul();
+};
+
 /// `count` numbers in [-1, 1) that depend on the seed, behind `shift` that are not to be used.
 std::vector<float> numbers(size_t count, unsigned seed, size_t shift = 0) {
   std::vector<float> out(shift, std::nanf(""));
@@ -113,6 +128,28 @@ TEST_CASE("COP-2: the size of slabs changes the head's loss and gradients by rou
     for (size_t i = 0; i < whole.dw.size(); ++i)
       REQUIRE(std::abs(sliced.dw[i] - whole.dw[i]) <= 1e-5f);
   }
+}
+
+TEST_CASE("COP-4: products of the head are of words that 8 divides, and of at most 7 others") {
+  std::vector<cuda::matmul_args> asked;
+  auto d = open_with(
+      [&]() -> result<std::unique_ptr<cuda::matmul>> {
+        return std::unique_ptr<cuda::matmul>(new noting_matmul(asked));
+      },
+      1 << 20);
+  auto s = std::move(*d->make_stream({"compute"}));
+  run_head(*d, *s);
+  REQUIRE(asked.size() == 6);
+  int64_t logits = 0, words_of_dx = 0, words_of_dw = 0;
+  for (const auto& a : asked) {
+    int64_t& words = a.b_transposed ? logits : a.a_transposed ? words_of_dw : words_of_dx;
+    const int64_t size = a.b_transposed ? a.n : a.a_transposed ? a.m : a.k;
+    CHECK((size % 8 == 0 || size < 8));
+    words += size;
+  }
+  CHECK(logits == V);
+  CHECK(words_of_dx == V);
+  CHECK(words_of_dw == V);
 }
 
 TEST_CASE("cuda: a norm wider than its kernel is refused") {

@@ -92,7 +92,9 @@ TEST_CASE("products on the device: random shapes, strides, types, transposes, bi
     CAPTURE(x.k);
     // float32 sums of up to 43 products and two terms, each below 1; then one rounding
     const double relative = x.out == dtype::bf16 ? 1.0 / 128 : 1e-6;
-    CHECK(product_on_device(*products, x, on).near(x.expected(), relative, 2e-5));
+    // Few of these are aligned: the library rounds some sums before it adds to them (MM-1).
+    const double early = x.out == dtype::bf16 ? x.expected(false).most() / 256 : 0;
+    CHECK(product_on_device(*products, x, on).near(x.expected(), relative, 2e-5 + early));
   }
 }
 

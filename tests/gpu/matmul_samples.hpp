@@ -4,6 +4,7 @@
 #include <cuda_runtime_api.h>
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <string>
@@ -64,6 +65,13 @@ class matrix {
   void* memory() const { return blocks_.data(); }
   /// How far data() lies behind memory().
   int64_t offset() const { return first_ * int64_t(size_of(type_)); }
+  /// The largest absolute value.
+  double most() const {
+    double out = 0;
+    for (int64_t r = 0; r < rows_; ++r)
+      for (int64_t c = 0; c < columns_; ++c) out = std::max(out, std::abs(double{get(r, c)}));
+    return out;
+  }
   /// Elements as near as that, everything around them untouched.
   bool near(const matrix& o, double relative, double absolute) const {
     matrix mine = *this, other = o;
@@ -151,8 +159,8 @@ struct sample {
             .d = to.data(),
             .d_stride = d_stride};
   }
-  /// d as it should be: the textbook's three loops.
-  matrix expected() const {
+  /// d as it should be: the textbook's three loops; without bias and c, what they are added to.
+  matrix expected(bool whole = true) const {
     matrix to = d;
     for (int64_t i = 0; i < m; ++i) {
       for (int64_t j = 0; j < n; ++j) {
@@ -161,8 +169,8 @@ struct sample {
           sum += double(a_transposed ? a.get(x, i) : a.get(i, x)) *
                  double(b_transposed ? b.get(j, x) : b.get(x, j));
         }
-        if (has_bias) sum += bias.get(0, j);
-        if (c_kind) sum += c_kind == 1 ? c.get(i, j) : d.get(i, j);
+        if (whole && has_bias) sum += bias.get(0, j);
+        if (whole && c_kind) sum += c_kind == 1 ? c.get(i, j) : d.get(i, j);
         to.set(i, j, sum);
       }
     }

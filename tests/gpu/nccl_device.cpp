@@ -43,8 +43,9 @@ TEST_CASE("nccl on a GPU: sums, parts, and a good end") {
   auto all = members();
   const size_t size = all.size(), part = 1021;
   std::vector<buffer> data;
+  std::vector<std::vector<float>> sources(size, std::vector<float>(part * size));  // read later
   for (size_t r = 0; r < size; ++r) {
-    std::vector<float> values(part * size);
+    auto& values = sources[r];
     for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>((r + 1) * (i + 1));
     auto memory = all[r].device->allocate(values.size() * sizeof(float));
     REQUIRE(memory);

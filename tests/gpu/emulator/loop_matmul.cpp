@@ -89,6 +89,7 @@ class loop_matmul final : public matmul {
   explicit loop_matmul(bool fuses) : fuses_(fuses) {}
   result<bool> fuses(const matmul_args& a) override { return fuses_ || a.after == epilogue::none; }
   status run(cudaStream_t s, const matmul_args& a) override {
+    if (a.after == epilogue::none && a.aux) return error(errc::usage, "aux without an epilogue");
     if (a.m > 0 && a.n > 0) troupe_emulator_enqueue(s, [a] { multiply(a); });
     return {};
   }
