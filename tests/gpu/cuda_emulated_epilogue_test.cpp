@@ -216,6 +216,10 @@ TEST_CASE("MM-4: a library without the epilogue is asked once a key") {
       CHECK(mentions(outcome.error(), after == epilogue::sums_of_a ? "sums" : "GELU"));
       CHECK(fake_cublas_lt().heuristics == 1);
       args.after = epilogue::none;
+      const status left_over = products->run(on.s, args);  // the library would write to aux
+      REQUIRE(!left_over);
+      CHECK(left_over.error().code == errc::usage);
+      args.aux = nullptr;
       CHECK(products->run(on.s, args));  // the product itself it has
       on.wait();
     }
