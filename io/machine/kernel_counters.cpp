@@ -134,10 +134,10 @@ std::optional<uint64_t> parse_throttled_us(std::string_view text) {
   return line ? number<uint64_t>(take_word(*line)) : std::nullopt;
 }
 
-std::optional<std::string_view> parse_unified_cgroup(std::string_view text) {
+std::optional<std::string> parse_unified_cgroup(std::string_view text) {
   const auto path = line_behind(text, "0::");
   if (!path || !path->starts_with('/')) return std::nullopt;
-  return path;
+  return std::string(*path);
 }
 
 }  // namespace troupe::io

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <string_view>
 
 namespace troupe::io {
@@ -38,7 +39,8 @@ std::optional<uint64_t> parse_packet_errors(std::string_view text);
 /// Of a control group's cpu.stat: microseconds in which it had used up its processor time.
 std::optional<uint64_t> parse_throttled_us(std::string_view text);
 
-/// Of /proc/self/cgroup: the path of the unified hierarchy (version 2), e.g. "/job.slice".
-std::optional<std::string_view> parse_unified_cgroup(std::string_view text);
+/// Of /proc/self/cgroup: the path of the unified hierarchy (version 2), e.g. "/job.slice". Its own
+/// string: callers hand in what they have just read, and keep the path alone.
+std::optional<std::string> parse_unified_cgroup(std::string_view text);
 
 }  // namespace troupe::io

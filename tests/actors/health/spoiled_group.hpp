@@ -19,7 +19,7 @@ class spoiled_group final : public gpu::communicator {
   int rank() const noexcept override { return inner_->rank(); }
   int size() const noexcept override { return inner_->size(); }
   void all_reduce_sum(gpu::stream& s, float* data, int64_t count) override {
-    if (sums_)
+    if (sums_ && count > 5)  // the last meeting is about one number
       s.host_task([data] {
         data[5] += 1;
         return status();
