@@ -73,6 +73,7 @@ nlohmann::ordered_json swap_json(const swap_plan& s) {
   using enum gpu::activation_choice;
   for (const auto what : {keep, spill, half, recompute})
     out["layers"][std::string(to_string(what))] = f.layers[static_cast<size_t>(what)];
+  out["layers_have_room"] = !f.gives_way();
   if (!s.rooms.empty()) {
     train::swap_room all;
     for (const auto& room : s.rooms) {

@@ -32,6 +32,13 @@ gpu::activation_choice kept_of(const model_config& model, const gpu::stage_shape
   return kept == half && model.block != block_form::sequential ? recompute : kept;
 }
 
+/// Layers of `shape` by what they keep, added to `to`.
+void count_layers(std::array<int64_t, gpu::activation_choices>& to, const model_config& model,
+                  const gpu::stage_shape& shape) {
+  for (size_t i = 0; i < static_cast<size_t>(shape.layers()); ++i)
+    ++to[static_cast<size_t>(kept_of(model, shape, i))];
+}
+
 void add_rank(swap_forecast& out, const job_plan& plan, const planned_stage& stage,
               const engine_options& o) {
   const auto budget = steps_of(o);
@@ -56,9 +63,12 @@ void add_rank(swap_forecast& out, const job_plan& plan, const planned_stage& sta
   std::replace(unspilt.activations.begin(), unspilt.activations.end(),
                gpu::activation_choice::spill, gpu::activation_choice::keep);
   out.least += work_of(gpu::traffic_of_step(plan.model, unspilt, unclipped), 0).whole();
-  if (o.at.place().data == 0)
-    for (size_t i = 0; i < static_cast<size_t>(o.shape.layers()); ++i)
-      ++out.layers[static_cast<size_t>(kept_of(plan.model, o.shape, i))];
+  if (o.at.place().data == 0) {
+    count_layers(out.layers, plan.model, o.shape);
+    const layer_range of{o.shape.first_layer, o.shape.last_layer};
+    const bool chosen = plan.job.swap.keep_layers >= 0;
+    count_layers(out.asked, plan.model, chosen ? shape_of(plan.job, o.at, of) : o.shape);
+  }
   out.overhead_bytes = std::max(out.overhead_bytes, process_overhead_bytes(plan.job, o));
 }
 

@@ -19,6 +19,14 @@ namespace troupe::train {
 struct swap_forecast {
   /// Layers by what they keep of a forward pass (gpu::activation_choice).
   std::array<int64_t, gpu::activation_choices> layers{};
+  /// What the configuration asks of them, where it does; else as `layers`.
+  std::array<int64_t, gpu::activation_choices> asked{};
+
+  /// What is asked has no room in a stage, whose layers make their passes again instead.
+  bool gives_way() const {
+    constexpr auto again = static_cast<size_t>(gpu::activation_choice::recompute);
+    return layers[again] > asked[again];
+  }
   gpu::update_order order = gpu::update_order::behind_backward;
   gpu::step_traffic traffic;
   gpu::step_work work;

@@ -156,6 +156,15 @@ std::string activations_text(const train::swap_forecast& f) {
   return out;
 }
 
+std::string no_room_text(const train::swap_forecast& f, const config::swap_section& swap) {
+  if (!f.gives_way()) return {};
+  return fmt::format(
+      "swap.keep_layers = {}, half_layers = {}, spill_layers = {} have no room in swap.host_bytes: "
+      "{} instead",
+      swap.keep_layers, std::max<int64_t>(0, swap.half_layers),
+      std::max<int64_t>(0, swap.spill_layers), activations_text(f));
+}
+
 std::string forecast_text(const train::swap_forecast& f, const config::swap_section& swap) {
   const auto moved = f.traffic.whole();
   auto out =
@@ -164,6 +173,8 @@ std::string forecast_text(const train::swap_forecast& f, const config::swap_sect
                   bytes_text(f.floor_bytes));
   out += activations_text(f) +
          (swap.keep_layers < 0 ? " (not chosen: rates are not measured)\n" : "\n");
+  if (const auto instead = no_room_text(f, swap); !instead.empty())
+    out += "warning: " + instead + "\n";
   if (f.order == gpu::update_order::speculate)
     out += "a second copy on the drive takes updates until their norm is known\n";
   if (swap.rated_tbw > 0 && moved.written_bytes > 0)
@@ -196,9 +207,11 @@ void settle_layers_here(train::job_plan& plan, const gpu::machine_rates& rates) 
 }
 
 std::optional<step_limits> settle_by_rates(train::job_plan& plan) {
-  if (plan.job.cluster.launch != config::launch_mode::local) return std::nullopt;
   auto forecast = train::forecast_swap(plan);
   if (!forecast) return std::nullopt;
+  if (const auto instead = no_room_text(*forecast, plan.job.swap); !instead.empty())
+    say("warning: " + instead);
+  if (plan.job.cluster.launch != config::launch_mode::local) return std::nullopt;
   const auto rates = measure_rates(plan);
   if (!rates) {
     say("how long a step takes at least is not known: " + render(rates.error()));

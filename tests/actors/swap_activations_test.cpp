@@ -149,6 +149,21 @@ TEST_CASE("activations: without room for what layers are to keep none keeps any"
   CHECK(kept_by(forced(roomy, 1, 2), 11) == keep);
 }
 
+TEST_CASE("activations: a forced choice that has no room is told, others are not") {
+  const auto gives_way = [](const job_plan& p) {
+    const auto f = forecast_swap(p);
+    REQUIRE(f);
+    return f->gives_way();
+  };
+  const auto plan = with_room(plan_of(), 0);
+  CHECK(gives_way(forced(plan, 12, 0)));
+  CHECK(gives_way(forced(plan, 0, 12)));
+  CHECK(gives_way(forced(plan, 0, 0, 12)));
+  CHECK_FALSE(gives_way(forced(plan, 0, 0)));  // nothing is asked for
+  CHECK_FALSE(gives_way(plan));                // left open
+  CHECK_FALSE(gives_way(chosen(with_room(plan_of(), 20), slow_products)));
+}
+
 TEST_CASE("activations: what a stage makes again is counted product by product") {
   const auto plan = plan_of();
   const auto& m = plan.model;
