@@ -14,6 +14,7 @@ void add_bench(shell& sh) {
   add_bench_checkpoint(sh, bench);
   add_bench_recovery(sh, bench);
   add_bench_swap(sh, bench);
+  add_bench_power(sh, bench);
 }
 
 }  // namespace troupe::apps
