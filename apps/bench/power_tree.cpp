@@ -1,3 +1,4 @@
+// Leaves and their parent, tick by tick (power_tree.hpp).
 #include "apps/bench/power_tree.hpp"
 
 #include <algorithm>
