@@ -10,6 +10,7 @@
 #include "actors/train/device_policy.hpp"
 #include "actors/train/inputs.hpp"
 #include "actors/train/swap_ranks.hpp"
+#include "gpu/cuda/head_plan.hpp"
 #include "io/base/text.hpp"
 
 namespace troupe::train {
@@ -33,14 +34,34 @@ bool on_host(const device_choice& devices) {
   return devices.names.empty() || devices.names.front() == "host";
 }
 
-/// Bytes of the ranks of each GPU, by its number.
-std::map<size_t, uint64_t> gpu_shares(const device_choice& devices,
-                                      const std::vector<planned_stage>& stages) {
-  std::map<size_t, uint64_t> out;
+/// What a rank's operations take of a GPU beside its stage: its products' workspace, and where it
+/// has the head a slab of logits.
+uint64_t gpu_scratch_bytes(const job_plan& plan, const planned_stage& s, uint64_t memory_bytes) {
+  namespace cuda = gpu::cuda;
+  if (s.pipeline_rank + 1 < plan.job.parallel.pipeline) return cuda::product_workspace_bytes;
+  const auto slab_bytes = cuda::slab_bytes_for(memory_bytes);
+  const auto tokens = plan.job.train.micro_batch * plan.job.train.seq_len;
+  return cuda::product_workspace_bytes +
+         cuda::plan_head(tokens, plan.model.vocab, slab_bytes).bytes();
+}
+
+/// What the ranks of a GPU take of it, and what of that is not their stages'.
+struct gpu_share {
+  uint64_t bytes = 0, scratch = 0;
+};
+
+/// By the numbers of GPUs.
+std::map<size_t, gpu_share> gpu_shares(const job_plan& plan, const machine& m,
+                                       const device_choice& devices,
+                                       const std::vector<planned_stage>& stages) {
+  std::map<size_t, gpu_share> out;
   for (const auto& s : stages)
     for (const auto rank : s.ranks) {
       const auto& name = devices.names[static_cast<size_t>(rank)];  // "cuda:N"
-      out[std::stoul(name.substr(name.find(':') + 1))] += s.bytes.total();
+      const size_t number = std::stoul(name.substr(name.find(':') + 1));
+      const uint64_t scratch = gpu_scratch_bytes(plan, s, m.gpus[number].memory_bytes);
+      out[number].bytes += s.bytes.total() + scratch;
+      out[number].scratch += scratch;
     }
   return out;
 }
@@ -88,13 +109,14 @@ status fits_memory(const job_plan& plan, const machine& m) {
   if (!is_local(plan) || !devices) return {};  // without GPUs: check_devices
   const auto stages = plan_stages(plan);
   if (!on_host(*devices))
-    for (const auto& [number, bytes] : gpu_shares(*devices, stages)) {
+    for (const auto& [number, share] : gpu_shares(plan, m, *devices, stages)) {
       const auto& gpu = m.gpus[number];
       const auto ranks =
           std::count(devices->names.begin(), devices->names.end(), fmt::format("cuda:{}", number));
-      TROUPE_CHECK(enough_memory(
-          plan, fmt::format("what GPU {} computes", number), bytes, gpu.memory_bytes, gpu.name,
-          gpu.memory_bytes / static_cast<uint64_t>(std::max<int64_t>(1, ranks))));
+      const uint64_t for_stages = gpu.memory_bytes - std::min(gpu.memory_bytes, share.scratch);
+      TROUPE_CHECK(enough_memory(plan, fmt::format("what GPU {} computes", number), share.bytes,
+                                 gpu.memory_bytes, gpu.name,
+                                 for_stages / static_cast<uint64_t>(std::max<int64_t>(1, ranks))));
     }
   if (m.memory_bytes == 0) return {};
   const auto share = share_of_machine(plan, stages, on_host(*devices));

@@ -62,7 +62,7 @@ result<int> replay_journal(const replay_arguments& a, std::string_view text) {
                     a.file, first->line, replayed->decisions - 1, first->expected, first->found)));
   } else {
     TROUPE_CHECK(print(fmt::format(
-        "{}: all {} kept decisions of {} are the same, {} brakes; ticks "
+        "{}: all {} kept decisions of {} are the same (brakes: {}); ticks "
         "that changed nothing are not kept\n",
         a.file, replayed->decisions, power::to_string(replayed->terms.rule), replayed->brakes)));
   }
@@ -108,7 +108,7 @@ result<int> replay_trace(replay_arguments& a) {
                            .dump() +
                        "\n"));
   else
-    TROUPE_CHECK(print(fmt::format("{} decisions in {} readings, {} brakes\n", decisions,
+    TROUPE_CHECK(print(fmt::format("{} decisions in {} readings; brakes: {}\n", decisions,
                                    trace.samples(), brakes)));
   return 0;
 }

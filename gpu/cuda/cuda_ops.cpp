@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "gpu/cuda.hpp"
+#include "gpu/cuda/head_plan.hpp"
 #include "gpu/cuda/kernels/columns.hpp"
 #include "gpu/cuda/kernels/head.hpp"
 #include "gpu/cuda/kernels/launch.hpp"
@@ -59,28 +60,6 @@ void enqueue_kernels(cuda_stream& s, const char* what, const Args& a) {
   } else {
     s.enqueue(what, [a](cudaStream_t raw) { return launch(raw, a, nullptr); });
   }
-}
-
-/// How head_loss uses its working memory: logits of one slab, which become their gradient; losses
-/// of all tokens.
-struct head_plan {
-  int64_t slab;    ///< tokens
-  int64_t stride;  ///< elements between rows of logits
-  size_t logits_bytes, losses_bytes;
-};
-
-head_plan plan_head(const head_loss_args& a, size_t slab_bytes) {
-  head_plan p{};
-  p.stride = slab_stride(a.vocab);
-  const int64_t row_bytes = p.stride * static_cast<int64_t>(sizeof(float));
-  const int64_t most = std::max<int64_t>(1, static_cast<int64_t>(slab_bytes) / row_bytes);
-  const int64_t slabs = (a.tokens + most - 1) / most;
-  const int64_t even = slabs > 0 ? (a.tokens + slabs - 1) / slabs : 0;
-  constexpr int64_t tile = 128;  // whole tiles of the products, where that changes little
-  p.slab = even > 8 * tile ? std::min(most, (even + tile - 1) / tile * tile) : even;
-  p.logits_bytes = (static_cast<size_t>(p.slab * row_bytes) + 255) / 256 * 256;
-  p.losses_bytes = static_cast<size_t>(a.tokens) * sizeof(double);
-  return p;
 }
 
 /// Words of the vocabulary that a product takes together.
@@ -188,8 +167,8 @@ status head_slab(launch_context& c, matmul& products, const head_loss_args& a, c
 }
 
 status head(launch_context& c, matmul& products, const head_loss_args& a, size_t slab_bytes) {
-  const head_plan p = plan_head(a, slab_bytes);
-  TROUPE_TRY(scratch, c.scratch(p.logits_bytes + p.losses_bytes));
+  const head_plan p = plan_head(a.tokens, a.vocab, slab_bytes);
+  TROUPE_TRY(scratch, c.scratch(p.bytes()));
   auto* losses = reinterpret_cast<double*>(static_cast<char*>(scratch) + p.logits_bytes);
   for (int64_t begin = 0; begin < a.tokens; begin += p.slab) {
     const int64_t count = std::min(p.slab, a.tokens - begin);

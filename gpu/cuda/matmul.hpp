@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <memory>
 
+#include "gpu/cuda/head_plan.hpp"
 #include "gpu/device.hpp"
 
 namespace troupe::gpu::cuda {
@@ -66,9 +67,7 @@ struct matmul_options {
   /// algorithm of the heuristics that does not add parts of K up in the output, one block after
   /// another.
   bool deterministic = true;
-  /// Device memory that algorithms may use, allocated once. 32 MiB is what cuBLAS itself takes on
-  /// Hopper.
-  size_t workspace_bytes = size_t{32} << 20;
+  size_t workspace_bytes = product_workspace_bytes;  ///< algorithms may use it, allocated once
 };
 
 struct cublas_lt_table;  // gpu/cuda/cublas_lt.hpp

@@ -85,6 +85,19 @@ TEST_CASE("readiness: on GPUs their memory counts, and the host's for the rest")
   CHECK(judge(plan_for(large), m).problems.size() == 1);
 }
 
+TEST_CASE("readiness: a GPU has room for its products' workspace and a slab of logits") {
+  auto m = small_machine();
+  m.gpus = {{"A", uint64_t{80} << 30}};
+  const auto plan = plan_for({"cluster.device=cuda", "train.micro_batch=4", "model.hidden=256"});
+  const auto stage = largest_stage_bytes(plan_stages(plan));
+  const auto tokens = static_cast<uint64_t>(4 * plan.job.train.seq_len);
+  const auto logits = tokens * static_cast<uint64_t>((plan.model.vocab + 7) / 8 * 8) * 4;
+  m.gpus[0].memory_bytes = stage + (uint64_t{32} << 20) + logits + 256 + 8 * tokens;
+  CHECK(fits_memory(plan, m));
+  m.gpus[0].memory_bytes = stage + (uint64_t{32} << 20) + logits / 2;
+  CHECK_FALSE(fits_memory(plan, m));
+}
+
 TEST_CASE("readiness: what would make a job fit is said, and does") {
   auto m = small_machine();
   const auto plan = plan_for({"train.batch=64", "train.seq_len=512", "model.hidden=256"});

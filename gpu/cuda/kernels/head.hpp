@@ -23,6 +23,7 @@
 
 #include <cuda_runtime_api.h>
 
+#include "gpu/cuda/head_plan.hpp"
 #include "gpu/ops.hpp"
 
 namespace troupe::gpu::cuda {
@@ -41,11 +42,6 @@ struct softmax_loss_args {
   void* gradient = nullptr;
   int64_t gradient_stride = 0;  ///< at least V, a multiple of 8
 };
-
-/// The row stride for a slab of V columns.
-constexpr int64_t slab_stride(int64_t vocab) {
-  return (vocab + 7) / 8 * 8;
-}
 
 /// Where the gradient of `type` lies if it is to overwrite the slab of logits.
 struct slab_gradient {
