@@ -10,7 +10,7 @@
 #include "actors/train/device_policy.hpp"
 #include "actors/train/inputs.hpp"
 #include "actors/train/swap_ranks.hpp"
-#include "gpu/cuda/head_plan.hpp"
+#include "gpu/cuda/working_memory.hpp"
 #include "io/base/text.hpp"
 
 namespace troupe::train {
@@ -34,15 +34,11 @@ bool on_host(const device_choice& devices) {
   return devices.names.empty() || devices.names.front() == "host";
 }
 
-/// What a rank's operations take of a GPU beside its stage: its products' workspace, and where it
-/// has the head a slab of logits.
+/// What a rank's operations take of a GPU beside its stage.
 uint64_t gpu_scratch_bytes(const job_plan& plan, const planned_stage& s, uint64_t memory_bytes) {
-  namespace cuda = gpu::cuda;
-  if (s.pipeline_rank + 1 < plan.job.parallel.pipeline) return cuda::product_workspace_bytes;
-  const auto slab_bytes = cuda::slab_bytes_for(memory_bytes);
-  const auto tokens = plan.job.train.micro_batch * plan.job.train.seq_len;
-  return cuda::product_workspace_bytes +
-         cuda::plan_head(tokens, plan.model.vocab, slab_bytes).bytes();
+  const bool has_head = s.pipeline_rank + 1 == plan.job.parallel.pipeline;
+  return gpu::cuda::rank_scratch_bytes(plan.job.train.micro_batch * plan.job.train.seq_len,
+                                       has_head ? plan.model.vocab : 0, memory_bytes);
 }
 
 /// What the ranks of a GPU take of it, and what of that is not their stages'.

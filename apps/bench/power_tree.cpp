@@ -47,28 +47,35 @@ class tree {
         random_(plan.seed),
         parent_(rules_for(plan.mode), children_for(plan.leaves, random_), 1, now_ns_),
         leaves_(static_cast<size_t>(plan.leaves), power::lease_policy(share_mw, 1, share_mw)),
-        wishes_mw_(leaves_.size(), ceiling_mw) {}
+        wishes_mw_(leaves_.size(), ceiling_mw),
+        reports_(leaves_.size()) {}
 
   void tick(tree_measurement& out, bool counts) {
     now_ns_ += second_ns;
     const int64_t whole_mw = share_mw * plan_.leaves;
     // A budget falls by up to a quarter for some seconds, as a site's does.
     if (random_.chance(0.05)) own_mw_ = whole_mw - random_.between(0, whole_mw / 4);
-    const auto hearing = std::chrono::steady_clock::now();
     const int64_t drawn_mw = report_all();
+    const auto hearing = std::chrono::steady_clock::now();
+    for (size_t i = 0; i < leaves_.size(); ++i) parent_.hear(i, reports_[i], now_ns_);
     const double heard_ms = seconds_since(hearing) * 1e3;
     const auto deciding = std::chrono::steady_clock::now();
     const auto& decision = parent_.tick({.cap_mw = own_mw()}, {drawn_mw, true}, now_ns_);
     const double decided_ms = seconds_since(deciding) * 1e3;
     const auto changed = follow(decision);
+    const int64_t counted_mw = parent_.counted_mw();
+    const bool over = counted_mw > own_mw();
+    const bool rose = over && counted_mw > counted_before_mw_;
+    counted_before_mw_ = counted_mw;
     if (!counts) return;
     out.hear_ms.push_back(heard_ms);
     out.tick_ms.push_back(decided_ms);
     out.grants += decision.grants.size();
     out.changes += changed;
-    out.most_counted_mw = std::max(out.most_counted_mw, parent_.counted_mw());
+    out.most_counted_mw = std::max(out.most_counted_mw, counted_mw);
     out.most_own_mw = std::max(out.most_own_mw, own_mw());
-    if (parent_.counted_mw() > own_mw()) ++out.over;
+    if (over) ++out.over;
+    if (rose) ++out.rose_over;
   }
 
  private:
@@ -81,7 +88,7 @@ class tree {
       leaves_[i].read_back(leaves_[i].tick(now_ns_));
       const int64_t drawn_mw = std::min(wishes_mw_[i], leaves_[i].cap_mw());
       all_mw += drawn_mw;
-      parent_.hear(i, leaves_[i].report(now_ns_, drawn_mw, wishes_mw_[i]), now_ns_);
+      reports_[i] = leaves_[i].report(now_ns_, drawn_mw, wishes_mw_[i]);
     }
     return all_mw;
   }
@@ -104,6 +111,8 @@ class tree {
   power::budget_policy parent_;
   std::vector<power::lease_policy> leaves_;
   std::vector<int64_t> wishes_mw_;
+  std::vector<power::power_report> reports_;
+  int64_t counted_before_mw_ = 0;
 };
 
 }  // namespace

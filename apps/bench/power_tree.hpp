@@ -32,6 +32,7 @@ struct tree_measurement {
   /// Ticks in which a parent in shares counted more than its own cap (PWR-1). With one that falls
   /// they are those until the leaves have told that they follow.
   uint64_t over = 0;
+  uint64_t rose_over = 0;  ///< of them those in which it counted more than in the tick before
 };
 
 /// Errors: bad_config.

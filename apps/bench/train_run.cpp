@@ -11,6 +11,7 @@
 #include "apps/bench/product_peak.hpp"
 #include "apps/bench/told.hpp"
 #include "gpu/back_end.hpp"
+#include "gpu/cuda/working_memory.hpp"
 
 namespace troupe::apps {
 
@@ -124,10 +125,14 @@ class session {
   double loss_ = 0;
 };
 
-/// Fails where what the stage's plan counts is more than the device has free.
+/// Fails where what the stage's plan and a GPU's operations need is more than the device has free.
 status fits(gpu::device& owner, const train_shape& shape, const train_plan& plan) {
   const uint64_t free = owner.facts().free_bytes;
-  const uint64_t needed = gpu::plan_stage(shape.model, stage_of(shape, plan)).total();
+  const auto stage = stage_of(shape, plan);
+  uint64_t needed = gpu::plan_stage(shape.model, stage).total();
+  if (!owner.host_accessible())
+    needed += gpu::cuda::rank_scratch_bytes(stage.tokens(), shape.model.vocab,
+                                            owner.facts().memory_bytes);
   if (free == 0 || needed <= free) return {};
   constexpr double gib = 1 << 30;
   return error(errc::no_memory,

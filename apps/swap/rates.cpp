@@ -207,11 +207,11 @@ void settle_layers_here(train::job_plan& plan, const gpu::machine_rates& rates) 
 }
 
 std::optional<step_limits> settle_by_rates(train::job_plan& plan) {
+  if (plan.job.cluster.launch != config::launch_mode::local) return std::nullopt;
   auto forecast = train::forecast_swap(plan);
   if (!forecast) return std::nullopt;
   if (const auto instead = no_room_text(*forecast, plan.job.swap); !instead.empty())
     say("warning: " + instead);
-  if (plan.job.cluster.launch != config::launch_mode::local) return std::nullopt;
   const auto rates = measure_rates(plan);
   if (!rates) {
     say("how long a step takes at least is not known: " + render(rates.error()));

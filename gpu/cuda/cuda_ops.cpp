@@ -8,11 +8,11 @@
 #include <fmt/format.h>
 
 #include "gpu/cuda.hpp"
-#include "gpu/cuda/head_plan.hpp"
 #include "gpu/cuda/kernels/columns.hpp"
 #include "gpu/cuda/kernels/head.hpp"
 #include "gpu/cuda/kernels/launch.hpp"
 #include "gpu/cuda/stream.hpp"
+#include "gpu/cuda/working_memory.hpp"
 
 namespace troupe::gpu::cuda {
 namespace {
@@ -69,10 +69,10 @@ struct word_range {
 
 /// All words as far as 8 divides their number, and the rest (COP-4); either may be empty.
 struct head_words {
-  word_range even, rest;
+  word_range eights, rest;
 
   explicit head_words(int64_t vocab)
-      : even{0, vocab / 8 * 8}, rest{even.count, vocab - even.count} {}
+      : eights{0, vocab / 8 * 8}, rest{eights.count, vocab - eights.count} {}
 };
 
 /// A slab: tokens [begin, begin + count), their hidden states, and the gradient of their logits.
@@ -85,7 +85,7 @@ struct head_tokens {
 status multiply_logits(launch_context& c, matmul& products, const head_loss_args& a,
                        const head_plan& p, const head_tokens& t, void* logits) {
   const head_words words(a.vocab);
-  for (const word_range& w : {words.even, words.rest})
+  for (const word_range& w : {words.eights, words.rest})
     TROUPE_CHECK(products.run(c.stream, {.m = t.count,
                                          .n = w.count,
                                          .k = a.width,
@@ -105,9 +105,9 @@ status multiply_dx(launch_context& c, matmul& products, const head_loss_args& a,
                    const head_tokens& t) {
   const head_words words(a.vocab);
   void* dx = at(a.dx, a.type, t.begin * a.width);
-  for (const word_range& w : {words.rest, words.even}) {
+  for (const word_range& w : {words.rest, words.eights}) {
     if (w.count == 0) continue;
-    const bool upon = w.begin == words.even.begin && words.rest.count > 0;
+    const bool upon = w.begin < words.rest.begin && words.rest.count > 0;
     TROUPE_CHECK(products.run(c.stream, {.m = t.count,
                                          .n = a.width,
                                          .k = w.count,
@@ -125,7 +125,7 @@ status multiply_dx(launch_context& c, matmul& products, const head_loss_args& a,
 status multiply_dw(launch_context& c, matmul& products, const head_loss_args& a,
                    const head_tokens& t) {
   const head_words words(a.vocab);
-  for (const word_range& w : {words.even, words.rest}) {
+  for (const word_range& w : {words.eights, words.rest}) {
     float* dw = a.dw + w.begin * a.width;
     TROUPE_CHECK(products.run(c.stream, {.m = w.count,
                                          .n = a.width,
@@ -299,7 +299,7 @@ class cuda_ops final : public gpu::ops {
   void head_loss(stream& s, const head_loss_args& a) override {
     on_cuda(s).enqueue("head_loss", [this, a](launch_context& c) -> status {
       TROUPE_TRY(products, products_of(c));
-      return head(c, *products, a, options_.slab_bytes);
+      return head(c, *products, a, options_.slab_bytes.value_or(slab_bytes_for(0)));
     });
   }
 

@@ -8,15 +8,16 @@
 //   COP-1  A stream's products are its own: the first operation on a stream makes its matmul, whose
 //     workspace later ones of that stream use in turn.
 //   COP-2  The head's logits exist for one slab of tokens at a time, `slab_bytes` of them; slabs
-//     depend on the shape alone (DEV-5).
+//     depend on the shape, and on how much memory a device of its kind has, alone (DEV-5).
 //   COP-3  An activation or a bias gradient that its product does not take (matmul::fuses) follows
 //     in a pass of its own; which of both it is depends on shape, type and alignment alone.
 //   COP-4  The head's words are multiplied together as far as 8 divides their number, the up to 7
-//     others apart: all 50,257 at once take ways of the library a sixth as fast (H100).
+//     others apart: for all 50,257 at once the library chooses kernels a sixth as fast (H100).
 #pragma once
 
 #include <functional>
 #include <memory>
+#include <optional>
 
 #include "gpu/cuda/matmul.hpp"
 #include "gpu/ops.hpp"
@@ -29,10 +30,10 @@ class cuda_device;
 using matmul_factory = std::function<result<std::unique_ptr<matmul>>()>;
 
 struct cuda_ops_options {
-  /// Logits of the head that exist at once, at most. Each slab reads and writes all of dw: of few
-  /// tokens it is that which takes the time (of 512, half of Llama 1B's head on an H100).
-  size_t slab_bytes = size_t{256} << 20;
-  bool fused_bias_gradients = false;      ///< as in cuda_options
+  /// Logits of the head that exist at once, at most; none: by the device's memory. Each slab reads
+  /// and writes all of dw: with few tokens that takes most of the time.
+  std::optional<size_t> slab_bytes = {};
+  bool fused_bias_gradients = false;  ///< as in cuda_options
 };
 
 /// Operations for streams that are all cuda_stream. A stream whose products cannot be made fails

@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <memory>
 
-#include "gpu/cuda/head_plan.hpp"
+#include "gpu/cuda/working_memory.hpp"
 #include "gpu/device.hpp"
 
 namespace troupe::gpu::cuda {
@@ -22,9 +22,9 @@ enum class epilogue : uint8_t {
   sums_of_a,      ///< aux[m] = a's sum over K, overwritten; no bias
 };
 
-/// d[M,N] = a[M,K] b[K,N] (+ bias[N] in every row) (+ c[M,N]); float32 accumulation, rounded once
-/// when stored. Rows may be farther apart than they are long: a stride counts elements, 0 means
-/// packed.
+/// d[M,N] = a[M,K] b[K,N] (+ bias[N] in every row) (+ c[M,N]); float32 accumulation, rounded when
+/// stored (once where matrices are aligned: MM-1 of cublas_matmul.cpp). Rows may be farther apart
+/// than they are long: a stride counts elements, 0 means packed.
 struct matmul_args {
   int64_t m = 0, n = 0, k = 0;
   dtype in = dtype::bf16;   ///< of a and b

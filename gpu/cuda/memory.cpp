@@ -5,6 +5,7 @@
 #include <string>
 
 #include "gpu/cuda/check.hpp"
+#include "gpu/cuda/working_memory.hpp"
 
 namespace troupe::gpu::cuda {
 namespace {
@@ -70,7 +71,7 @@ result<void*> scratch_memory::get(size_t bytes) {
   if (blocks_.empty() || bytes > blocks_.back().bytes()) {
     if (bytes > SIZE_MAX - bytes / 8)
       return refuse(cudaErrorMemoryAllocation, bytes, "scratch", "");
-    TROUPE_TRY(grown, allocate_raw(bytes + bytes / 8));
+    TROUPE_TRY(grown, allocate_raw(scratch_block_bytes(bytes)));
     blocks_.push_back(std::move(grown));
   }
   return blocks_.back().data();

@@ -23,13 +23,15 @@ tree_measurement tree_of(power::budget_mode mode, uint64_t seed = 1) {
 
 }  // namespace
 
-TEST_CASE("bench power: leaves in shares are cut and raised, and never counted above the budget") {
+TEST_CASE(
+    "bench power: leaves in shares are cut and raised; above a budget that fell nothing rises") {
   for (uint64_t seed = 1; seed <= 5; ++seed) {
     const auto m = tree_of(power::budget_mode::shares, seed);
     CHECK(m.grants >= 300 * 40 / 9);  // a lease of nine seconds is renewed before it ends
     CHECK(m.changes >= 300);
     CHECK(m.most_counted_mw <= m.most_own_mw);
     CHECK(m.over < 30);  // ticks until all follow a budget that has fallen
+    CHECK(m.rose_over == 0);
     const auto again = tree_of(power::budget_mode::shares, seed);
     CHECK(again.grants == m.grants);
     CHECK(again.changes == m.changes);
@@ -39,6 +41,7 @@ TEST_CASE("bench power: leaves in shares are cut and raised, and never counted a
 TEST_CASE("bench power: thresholds promise more than there is") {
   const auto m = tree_of(power::budget_mode::thresholds);
   CHECK(m.most_counted_mw > m.most_own_mw);
+  CHECK(m.over == 300);
   CHECK(m.grants >= 300 * 40 / 9);
 }
 

@@ -1,8 +1,8 @@
 // The head's loss on a slab of logits: softmax, cross-entropy and its gradient in one kernel.
 //
-// Where the logits come from: the product x w^T writes a slab of R rows with a row stride of
+// Where the logits come from: products x w^T write a slab of R rows with a row stride of
 // slab_stride(V) elements, so that rows are aligned although V may be odd; this kernel reads them,
-// writes the gradient, and two more products make dx and dw of it.
+// writes the gradient, and more products make dx and dw of it.
 //
 // The logits' type. Give f32 logits (the product accumulates in f32 anyhow) and take a gradient in
 // the compute dtype. bfloat16 logits would save 4 of the 14 bytes a logit costs the memory (5 % of
@@ -23,7 +23,7 @@
 
 #include <cuda_runtime_api.h>
 
-#include "gpu/cuda/head_plan.hpp"
+#include "gpu/cuda/working_memory.hpp"
 #include "gpu/ops.hpp"
 
 namespace troupe::gpu::cuda {

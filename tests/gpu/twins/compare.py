@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Troupe and its PyTorch twins on one GPU, in turn: tokens/s and MFU, medians of rounds and their spread.
+"""Troupe and its PyTorch twins on one GPU, in turn: milliseconds a step and tokens/s, medians of rounds and their spread.
 
     troupe-gpu/run is the packed program of apps/bench/pack_gpu.sh; any `troupe` will do.
     python3 tests/gpu/twins/compare.py --troupe troupe-gpu/run --model gpt2-124m --rounds 3

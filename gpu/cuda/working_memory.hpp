@@ -1,6 +1,6 @@
-// How the head of a model uses a GPU's working memory: logits of one slab of tokens, which become
-// their gradient, and losses of all tokens. Pure, and free of CUDA's headers: what checks a job
-// before it starts counts the same bytes.
+// The large parts of a GPU's working memory: the workspace of products, and what the head of a
+// model takes: logits of one slab of tokens, which become their gradient, and losses of all tokens.
+// Pure, and free of CUDA's headers: what checks a job before it starts counts the same bytes.
 #pragma once
 
 #include <algorithm>
@@ -25,6 +25,12 @@ constexpr size_t slab_bytes_for(size_t memory_bytes) {
   return std::clamp(std::bit_floor(memory_bytes / 32), least, most);
 }
 
+/// What is allocated where so much is asked for: small blocks leave room to grow in.
+constexpr size_t scratch_block_bytes(size_t bytes) {
+  constexpr size_t large = size_t{64} << 20;
+  return bytes < large ? bytes + bytes / 8 : bytes;
+}
+
 /// Slabs that tokens are cut into.
 struct head_plan {
   int64_t slab;    ///< tokens
@@ -36,15 +42,25 @@ struct head_plan {
 inline head_plan plan_head(int64_t tokens, int64_t vocab, size_t slab_bytes) {
   head_plan p{};
   p.stride = slab_stride(vocab);
-  const int64_t row_bytes = std::max<int64_t>(8, p.stride) * static_cast<int64_t>(sizeof(float));
+  const int64_t columns = std::max<int64_t>(8, p.stride);  // a job's words may not be known yet
+  const int64_t row_bytes = columns * static_cast<int64_t>(sizeof(float));
   const int64_t most = std::max<int64_t>(1, static_cast<int64_t>(slab_bytes) / row_bytes);
   const int64_t slabs = (tokens + most - 1) / most;
-  const int64_t even = slabs > 0 ? (tokens + slabs - 1) / slabs : 0;
+  const int64_t equal = slabs > 0 ? (tokens + slabs - 1) / slabs : 0;
   constexpr int64_t tile = 128;  // whole tiles of the products, where that changes little
-  p.slab = even > 8 * tile ? std::min(most, (even + tile - 1) / tile * tile) : even;
+  p.slab = equal > 8 * tile ? std::min(most, (equal + tile - 1) / tile * tile) : equal;
   p.logits_bytes = (static_cast<size_t>(p.slab * row_bytes) + 255) / 256 * 256;
   p.losses_bytes = static_cast<size_t>(tokens) * sizeof(double);
   return p;
+}
+
+/// What a rank's operations take of a GPU beside its stage, but for small sums; `vocab` is 0 where
+/// the stage has no head.
+inline uint64_t rank_scratch_bytes(int64_t tokens, int64_t vocab, size_t memory_bytes) {
+  const uint64_t products = product_workspace_bytes;
+  if (vocab == 0) return products;
+  return products +
+         scratch_block_bytes(plan_head(tokens, vocab, slab_bytes_for(memory_bytes)).bytes());
 }
 
 }  // namespace troupe::gpu::cuda
