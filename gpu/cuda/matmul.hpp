@@ -41,7 +41,7 @@ struct matmul_args {
   int64_t d_stride = 0;
   epilogue after = epilogue::none;
   /// Of type `out`, apart from d: [M,N], its rows as far apart as d's; [M] for sums_of_a; null
-  /// without an epilogue, for the library would write there all the same (seen on an H100).
+  /// without an epilogue: products that had it left over were wrong on an H100.
   void* aux = nullptr;
 };
 
