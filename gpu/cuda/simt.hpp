@@ -8,16 +8,30 @@
 //
 // What a kernel may use
 //   thread_index(), block_threads(), lane(), warp_index(), block_index[_y,_z](), grid_blocks()
-//   shared_memory<T>(): the block's dynamic shared memory, 128-byte aligned; there is no other
+//   shared_memory<T>(): the block's dynamic shared memory, on 1,024 bytes; there is no other
 //   sync_block(), sync_warp(), shuffle(v, lane), shuffle_xor(v, mask): by all lanes of a warp
 //   copy_async_16(to_shared, from_global, valid), copy_async_commit(), copy_async_wait<N>()
 //   load_matrices / load_matrices_transposed (ldmatrix.x4), multiply_bf16 (mma.m16n8k16)
+//   the products of a group of four warps (wgmma), on Hopper alone: below
 //   bf16, to_float(), to_bf16(), pack_bf16(); pack<T, N> for 16-byte loads;
 //     exp2_fast(), reciprocal_fast()
 //   launch(kernel, grid, block, shared_bytes, stream, arguments...)
 //   SIMT_ASSERT(condition): checked in debug builds and always in the emulator
 //   SIMT_UNROLL before a loop that must be unrolled (register arrays), SIMT_BLOCK(threads, blocks)
 //   between __global__ and the name: registers for that many blocks at once on a multiprocessor
+//
+// Products of a group (threads 128 g to 128 g + 127). Warp w of it has rows 16 w to 16 w + 15 of a
+// product of 64 rows; where a lane's elements of d and a are is what multiply_bf16 says of 16 rows.
+// Right operands lie in shared memory in panels of 128 bytes a row, each row's eight pieces of 16
+// bytes swapped by the row's number (piece p of row r at p ^ r % 8), panels on 1,024 bytes.
+//   operand_of(panel, leading, stride): a matrix whose eights of rows are `stride` bytes apart;
+//     `leading`: bytes from a panel to the next, where the panels' columns are the product's
+//   group_multiply<N>(d, a, b, fresh)    d[64,N] (+)= a[64,16] b[N,16]^T, both in shared memory
+//   group_multiply_add<N>(d, a, b)       d[64,N] += a[64,16] b[16,N], a in registers
+//   group_products_begin(): before the first, and after registers of d or a were written
+//   group_products_commit(), group_products_wait<K>(): until at most K of the youngest groups are
+//     under way; before that nobody touches their d, their a or their panels
+//   fence_shared(): what this thread wrote or had copied is there for products after sync_block()
 //
 // Invariants
 //   SIMT-1  Blocks have one dimension, a multiple of 32 threads, at most 1024.

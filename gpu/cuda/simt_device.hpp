@@ -33,7 +33,7 @@ __device__ __forceinline__ int grid_blocks() {
 
 template <class T>
 __device__ __forceinline__ T* shared_memory() {
-  extern __shared__ __align__(128) unsigned char troupe_shared_memory[];
+  extern __shared__ __align__(1024) unsigned char troupe_shared_memory[];
   return reinterpret_cast<T*>(troupe_shared_memory);
 }
 
@@ -149,3 +149,5 @@ cudaError_t launch(void (*kernel)(Parameters...), grid_size grid, int block, siz
 }
 
 }  // namespace troupe::gpu::cuda
+
+#include "gpu/cuda/simt_device_groups.hpp"  // IWYU pragma: export

@@ -26,6 +26,8 @@ if(NOT wanted STREQUAL "OFF")
   if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
     set(CMAKE_CUDA_ARCHITECTURES 90)  # Hopper
   endif()
+  # Hopper's own products (wgmma) are in the code for it alone (90a); newer GPUs compile what is in the code for 90.
+  list(TRANSFORM CMAKE_CUDA_ARCHITECTURES REPLACE "^90$" "90a-real;90-virtual")
   include(CheckLanguage)
   check_language(CUDA)
   if(CMAKE_CUDA_COMPILER)

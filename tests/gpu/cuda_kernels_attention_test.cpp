@@ -7,6 +7,7 @@
 #include "gpu/cuda/kernels/attention_tiles.hpp"
 #include "gpu/cuda/kernels/launch.hpp"
 #include "tests/gpu/cuda_support.hpp"
+#include "tests/gpu/emulator/runtime.hpp"
 #include "tests/gpu/ops_support.hpp"
 #include "tests/gpu/reference/reference_ops.hpp"
 
@@ -75,6 +76,18 @@ void gpu_backward(const attention_case& c, const tensor& out, const tensor& lse,
   CHECK(scratch.guarded());
 }
 
+/// On Hopper, whose groups of warps multiply bf16, and on an older GPU.
+template <class Check>
+void on_each_gpu(dtype type, const Check& check) {
+  for (const int major : {9, 8}) {
+    if (type != dtype::bf16 && major != 9) continue;
+    CAPTURE(major);
+    cuda::emulator::set_compute_capability(major);
+    check();
+  }
+  cuda::emulator::set_compute_capability(9);
+}
+
 void compare(const attention_case& c) {
   CAPTURE(to_string(c.type));
   CAPTURE(c.n.seq);
@@ -86,13 +99,15 @@ void compare(const attention_case& c) {
   reference::attention_forward(c.forward_args(c.qkv.data(), out, lse));
   reference::attention_backward(
       c.backward_args(c.qkv.data(), out.data(), lse.data(), c.dout.data(), grad));
-  tensor gpu_out = c.fresh_out(), gpu_lse = c.fresh_lse(), gpu_grad = c.fresh_grad();
-  gpu_forward(c, gpu_out, gpu_lse);
-  gpu_backward(c, out, lse, gpu_grad);      // from the reference's results: one kernel at a time
-  const bool half = c.type == dtype::bf16;  // weights of keys are rounded to bfloat16
-  CHECK_CLOSE(gpu_out, out, tolerance_of(c.type, 3e-6));
-  CHECK_CLOSE(gpu_lse, lse, (half ? tolerance{1e-5, 1e-5} : tolerance{1e-6, 1e-6}));
-  CHECK_CLOSE(gpu_grad, grad, (half ? tolerance{1.0 / 64, 2e-2} : tolerance{6e-6, 6e-6}));
+  on_each_gpu(c.type, [&] {
+    tensor gpu_out = c.fresh_out(), gpu_lse = c.fresh_lse(), gpu_grad = c.fresh_grad();
+    gpu_forward(c, gpu_out, gpu_lse);
+    gpu_backward(c, out, lse, gpu_grad);      // from the reference's results: one kernel at a time
+    const bool half = c.type == dtype::bf16;  // weights of keys are rounded to bfloat16
+    CHECK_CLOSE(gpu_out, out, tolerance_of(c.type, 3e-6));
+    CHECK_CLOSE(gpu_lse, lse, (half ? tolerance{1e-5, 1e-5} : tolerance{1e-6, 1e-6}));
+    CHECK_CLOSE(gpu_grad, grad, (half ? tolerance{1.0 / 64, 2e-2} : tolerance{6e-6, 6e-6}));
+  });
 }
 
 }  // namespace
@@ -141,30 +156,50 @@ TEST_CASE("GPU attention survives large scores") {
     const attention_case c({1, 140, 2, 2, 64, 0}, type, 12.0f);
     tensor out = c.fresh_out(), lse = c.fresh_lse(), gpu_out = out, gpu_lse = lse;
     reference::attention_forward(c.forward_args(c.qkv.data(), out, lse));
-    gpu_forward(c, gpu_out, gpu_lse);
-    const double bound = type == dtype::bf16 ? 6e-2 : 1e-3;
-    CHECK_CLOSE(gpu_out, out, (tolerance{1.0 / 128, bound}));
-    CHECK_CLOSE(gpu_lse, lse, (tolerance{2e-6, 2e-6}));
-    tensor grad = c.fresh_grad(), gpu_grad = grad;
-    gpu_backward(c, out, lse, gpu_grad);
-    for (int64_t i = 0; i < gpu_grad.count(); ++i) REQUIRE(std::isfinite(gpu_grad.get(i)));
+    on_each_gpu(type, [&] {
+      gpu_forward(c, gpu_out, gpu_lse);
+      const double bound = type == dtype::bf16 ? 6e-2 : 1e-3;
+      CHECK_CLOSE(gpu_out, out, (tolerance{1.0 / 128, bound}));
+      CHECK_CLOSE(gpu_lse, lse, (tolerance{2e-6, 2e-6}));
+      tensor grad = c.fresh_grad(), gpu_grad = grad;
+      gpu_backward(c, out, lse, gpu_grad);
+      for (int64_t i = 0; i < gpu_grad.count(); ++i) REQUIRE(std::isfinite(gpu_grad.get(i)));
+    });
+  }
+}
+
+TEST_CASE("GPU attention forward has the bits of one GPU on the other") {
+  for (const int64_t width : {64, 128}) {
+    const attention_case c({1, 200, 4, 2, width, 90}, dtype::bf16);
+    tensor out[2], lse[2];
+    int i = 0;
+    on_each_gpu(c.type, [&] {
+      out[i] = c.fresh_out();
+      lse[i] = c.fresh_lse();
+      gpu_forward(c, out[i], lse[i]);
+      ++i;
+    });
+    CHECK(out[0].same_bits(out[1]));
+    CHECK(lse[0].same_bits(lse[1]));
   }
 }
 
 TEST_CASE("GPU attention gives the same bits every time") {
   for (const dtype type : {dtype::f32, dtype::bf16}) {
     const attention_case c({1, 150, 4, 2, 64, 40}, type);
-    tensor out[2], lse[2], grad[2];
-    for (int i = 0; i < 2; ++i) {
-      out[i] = c.fresh_out();
-      lse[i] = c.fresh_lse();
-      grad[i] = c.fresh_grad();
-      gpu_forward(c, out[i], lse[i]);
-      gpu_backward(c, out[i], lse[i], grad[i]);
-    }
-    CHECK(out[0].same_bits(out[1]));
-    CHECK(lse[0].same_bits(lse[1]));
-    CHECK(grad[0].same_bits(grad[1]));
+    on_each_gpu(type, [&] {
+      tensor out[2], lse[2], grad[2];
+      for (int i = 0; i < 2; ++i) {
+        out[i] = c.fresh_out();
+        lse[i] = c.fresh_lse();
+        grad[i] = c.fresh_grad();
+        gpu_forward(c, out[i], lse[i]);
+        gpu_backward(c, out[i], lse[i], grad[i]);
+      }
+      CHECK(out[0].same_bits(out[1]));
+      CHECK(lse[0].same_bits(lse[1]));
+      CHECK(grad[0].same_bits(grad[1]));
+    });
   }
 }
 

@@ -1,8 +1,10 @@
 // Causal attention with groups of heads and sliding windows, forward and backward (gpu/ops.hpp).
 //
-// Two families of kernels stand behind the two launches:
-//   tensor cores  bf16, head widths that are multiples of 8 up to 128 (best at 64 and 128), every
-//                 pointer aligned to 16 bytes: attention_forward.cu, attention_backward.cu.
+// Three families of kernels stand behind the two launches:
+//   groups        bf16, head widths that are multiples of 8 up to 128 (best at 64 and 128), every
+//                 pointer aligned to 16 bytes, on Hopper: attention_group_forward.cu,
+//                 attention_group_backward.cu.
+//   tiles         the same on every other GPU: attention_forward.cu, attention_backward.cu.
 //   plain         everything else, and all of f32: one warp per row, simple and right, for checking
 //                 and for odd models: attention_plain.cu. None takes a head wider than 4096, or
 //                 heads that are not in equal groups.
@@ -27,8 +29,21 @@
 namespace troupe::gpu::cuda {
 namespace {
 
+/// Whether the current device multiplies by groups of warps: wgmma is Hopper's alone.
+bool has_group_products() {
+#if defined(TROUPE_GROUP_PRODUCTS)
+  int device = 0, major = 0;
+  return cudaGetDevice(&device) == cudaSuccess &&
+         cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device) == cudaSuccess &&
+         major == 9;
+#else
+  return false;
+#endif
+}
+
 /// Whether the tensor cores' kernels take it: they move 16 bytes at a time.
-bool tiled(const attention_shape& a, dtype type, std::initializer_list<const void*> tensors) {
+bool on_tensor_cores(const attention_shape& a, dtype type,
+                     std::initializer_list<const void*> tensors) {
   if (type != dtype::bf16 || a.width % 8 != 0 || a.width > 128) return false;
   return std::all_of(tensors.begin(), tensors.end(),
                      [](const void* p) { return reinterpret_cast<uintptr_t>(p) % 16 == 0; });
@@ -39,8 +54,9 @@ bool tiled(const attention_shape& a, dtype type, std::initializer_list<const voi
 cudaError_t launch_attention_forward(cudaStream_t s, const attention_forward_args& a, void*) {
   attention_shape shape;
   if (!shape_of(a, shape)) return cudaErrorInvalidValue;
-  return tiled(shape, a.type, {a.qkv, a.out}) ? tiled_attention_forward(s, shape, a)
-                                              : plain_attention_forward(s, shape, a);
+  if (!on_tensor_cores(shape, a.type, {a.qkv, a.out})) return plain_attention_forward(s, shape, a);
+  return has_group_products() ? group_attention_forward(s, shape, a)
+                              : tiled_attention_forward(s, shape, a);
 }
 
 size_t scratch_bytes(const attention_backward_args& a) {
@@ -52,9 +68,10 @@ cudaError_t launch_attention_backward(cudaStream_t s, const attention_backward_a
   attention_shape shape;
   if (!shape_of(a, shape)) return cudaErrorInvalidValue;
   auto* delta = static_cast<float*>(scratch);
-  return tiled(shape, a.type, {a.qkv, a.out, a.dout, a.dqkv})
-             ? tiled_attention_backward(s, shape, a, delta)
-             : plain_attention_backward(s, shape, a, delta);
+  if (!on_tensor_cores(shape, a.type, {a.qkv, a.out, a.dout, a.dqkv}))
+    return plain_attention_backward(s, shape, a, delta);
+  return has_group_products() ? group_attention_backward(s, shape, a, delta)
+                              : tiled_attention_backward(s, shape, a, delta);
 }
 
 }  // namespace troupe::gpu::cuda

@@ -27,24 +27,11 @@
 // between blocks. Tiles nobody sees are never visited, warps leave out what only others see, and
 // only pairs at the diagonal and the window's edge are looked at one by one.
 #include "gpu/cuda/kernels/attention_parts.hpp"
+#include "gpu/cuda/kernels/attention_rows.hpp"
 #include "gpu/cuda/kernels/attention_tiles.hpp"
 
 namespace troupe::gpu::cuda {
 namespace {
-
-struct backward_tensors {
-  const bf16* qkv;
-  const bf16* out;
-  const float* lse;
-  const bf16* dout;
-  bf16* dqkv;
-  float* delta;
-};
-
-/// P from scores: exponentials relative to each row's or column's lse (with log2(e) in it).
-__device__ __forceinline__ float weight_of(float score, float scale, float lse) {
-  return exp2_fast(score * scale - lse);
-}
 
 // -- dQ -------------------------------------------------------------------------------------------
 
@@ -57,41 +44,6 @@ struct query_kernel_traits {
   static constexpr size_t bytes = tile_bytes<D>(2 * queries + 4 * keys);
   using left = std::conditional_t<hold, register_left<D, M>, shared_left<D, M>>;
 };
-
-/// lse (times log2(e)) and delta of a lane's rows; rows behind the last query have weight 0.
-template <int M>
-struct row_statistics {
-  float lse[M][2], delta[M][2];
-};
-
-/// The four lanes that share a row read it together and add up dO * O. `out`, `dout`: of the warp's
-/// first row.
-template <int D, int M>
-__device__ __forceinline__ row_statistics<M> read_statistics(const attention_shape& a,
-                                                             const bf16* out, const bf16* dout,
-                                                             const float* lse, int there) {
-  row_statistics<M> s;
-  SIMT_UNROLL
-  for (int i = 0; i < 2 * M; ++i) {
-    const int row = 8 * i + lane() / 4;
-    float sum = 0;
-    SIMT_UNROLL
-    for (int piece = 0; piece < D / 8; piece += 4) {
-      const int column = (piece + lane() % 4) * 8;
-      if (row >= there || column >= a.width) continue;
-      const int64_t at = row * a.out_stride() + column;
-      const auto x = *reinterpret_cast<const pack<bf16, 8>*>(out + at);
-      const auto y = *reinterpret_cast<const pack<bf16, 8>*>(dout + at);
-      SIMT_UNROLL
-      for (int j = 0; j < 8; ++j) sum += to_float(x.v[j]) * to_float(y.v[j]);
-    }
-    sum += shuffle_xor(sum, 1);
-    sum += shuffle_xor(sum, 2);
-    s.delta[i / 2][i % 2] = sum;
-    s.lse[i / 2][i % 2] = row < there ? lse[row] * log2_of_e : INFINITY;
-  }
-  return s;
-}
 
 /// dquery += dS K of a warp's rows and `step` keys.
 template <int D, class Traits = query_kernel_traits<D>, int M = Traits::M>
@@ -204,39 +156,6 @@ struct key_kernel_traits {
   static constexpr int queries = 64;              ///< of a stage
   static constexpr size_t statistics = 2 * queries * sizeof(pack<float, 2>);
   static constexpr size_t bytes = statistics + tile_bytes<D>(2 * keys + 4 * queries);
-};
-
-/// lse (times log2(e)) and delta of one query; behind the last query, where weights are 0,
-/// infinity.
-using query_statistics = pack<float, 2>;
-
-/// Where a block of keys is on its way over the queries of one head, and then of the next.
-struct query_walk {
-  const bf16* query;   ///< this thread's first element to copy
-  const bf16* dout;    ///< the same
-  int64_t statistics;  ///< of the tile's first query, in lse and delta
-  int first;           ///< the tile's first query
-
-  __device__ __forceinline__ query_walk(const attention_shape& a, const backward_tensors& t, int b,
-                                        int h, int begin, int64_t query_lane, int64_t dout_lane)
-      : query(t.qkv + a.qkv_row(b, begin) + a.query_at(h) + query_lane),
-        dout(t.dout + a.out_row(b, begin) + a.query_at(h) + dout_lane),
-        statistics((int64_t{b} * a.heads + h) * a.seq + begin),
-        first(begin) {}
-
-  __device__ __forceinline__ void advance(const attention_shape& a, int begin, int end, int by) {
-    int next = first + by;
-    int64_t columns = 0;
-    if (next >= end) {
-      next = begin;
-      columns = a.width;
-      statistics += a.seq;
-    }
-    query += (next - first) * a.qkv_stride() + columns;
-    dout += (next - first) * a.out_stride() + columns;
-    statistics += next - first;
-    first = next;
-  }
 };
 
 /// dkey += dS^T Q and dvalue += P^T dO of a warp's rows and `step` queries.
@@ -376,9 +295,7 @@ cudaError_t launch_width(cudaStream_t s, const attention_shape& a, const backwar
 
 cudaError_t tiled_attention_backward(cudaStream_t s, const attention_shape& a,
                                      const attention_backward_args& args, float* delta) {
-  const backward_tensors t{
-      static_cast<const bf16*>(args.qkv),  static_cast<const bf16*>(args.out), args.lse,
-      static_cast<const bf16*>(args.dout), static_cast<bf16*>(args.dqkv),      delta};
+  const backward_tensors t = tensors_of(args, delta);
   if (a.width <= 64) return launch_width<64>(s, a, t);
   return a.width <= 96 ? launch_width<96>(s, a, t) : launch_width<128>(s, a, t);
 }

@@ -20,6 +20,7 @@
 //
 // Deterministic (ATT-1): a row belongs to one warp, which adds in the order of the keys.
 #include "gpu/cuda/kernels/attention_parts.hpp"
+#include "gpu/cuda/kernels/attention_rows.hpp"
 #include "gpu/cuda/kernels/attention_tiles.hpp"
 
 namespace troupe::gpu::cuda {
@@ -29,11 +30,6 @@ constexpr int rows = 32;                         ///< queries of a warp
 constexpr int queries = rows * attention_warps;  ///< of a block
 constexpr int keys = 64;                         ///< of a step
 constexpr int M = rows / 16;
-
-/// Running maximum and sum of a lane's rows; the sum is the lane's share of its row's.
-struct softmax_state {
-  float top[M][2], sum[M][2];
-};
 
 template <int D>
 struct forward_memory {
@@ -47,50 +43,18 @@ struct forward_memory {
   __device__ __forceinline__ bf16* value(int step) const { return key(step) + 2 * stage; }
 };
 
-/// Turns scores into weights relative to each row's new maximum, and rescales what was summed
-/// relative to the old one. `scale`: of the scores, with log2(e) in it.
-template <int D>
-__device__ __forceinline__ void soften(float (&scores)[M][keys / 8][4],
-                                       float (&output)[M][D / 8][4], softmax_state& state,
-                                       float scale) {
-  SIMT_UNROLL
-  for (int m = 0; m < M; ++m) {
-    SIMT_UNROLL
-    for (int half = 0; half < 2; ++half) {
-      float top = state.top[m][half];
-      SIMT_UNROLL
-      for (int i = 0; i < keys / 4; ++i) top = fmaxf(top, scores[m][i / 2][2 * half + i % 2]);
-      top = fmaxf(top, shuffle_xor(top, 1));
-      top = fmaxf(top, shuffle_xor(top, 2));
-      const float base = top == -INFINITY ? 0 : top * scale;  // a row that has seen no key yet
-      const float fade = exp2_fast(state.top[m][half] * scale - base);
-      float sum = state.sum[m][half] * fade;
-      SIMT_UNROLL
-      for (int i = 0; i < keys / 4; ++i) {
-        float& score = scores[m][i / 2][2 * half + i % 2];
-        score = exp2_fast(score * scale - base);
-        sum += score;
-      }
-      SIMT_UNROLL
-      for (int i = 0; i < D / 4; ++i) output[m][i / 2][2 * half + i % 2] *= fade;
-      state.top[m][half] = top;
-      state.sum[m][half] = sum;
-    }
-  }
-}
-
 /// One warp's rows and one step of keys.
 template <int D, class Left>
 __device__ __forceinline__ void forward_step(const attention_shape& a, const Left& left,
                                              const bf16* key, const bf16* value, int first_query,
                                              int first_key, float (&output)[M][D / 8][4],
-                                             softmax_state& state) {
+                                             softmax_state<M>& state) {
   const sight seen = sight_of(a, first_query, rows, first_key, keys);
   if (seen == sight::nothing) return;
   float scores[M][keys / 8][4];
   multiply_rows<D, M, keys>(scores, left, key + right_lane<D>());
   if (seen == sight::some) hide_unseen<true>(a, scores, first_query, first_key);
-  soften<D>(scores, output, state, a.scale * log2_of_e);
+  soften<D, M, keys>(scores, output, state, a.scale * log2_of_e);
   add_product<D, M, keys>(output, scores, value + left_lane<D>());
 }
 
@@ -99,15 +63,13 @@ template <int D>
 __device__ __forceinline__ void finish_rows(const attention_shape& a, bf16* tile, bf16* out,
                                             float* lse, int there,
                                             const float (&output)[M][D / 8][4],
-                                            const softmax_state& state) {
+                                            const softmax_state<M>& state) {
   float factor[M][2];
   SIMT_UNROLL
   for (int m = 0; m < M; ++m) {
     SIMT_UNROLL
     for (int half = 0; half < 2; ++half) {
-      float sum = state.sum[m][half];
-      sum += shuffle_xor(sum, 1);
-      sum += shuffle_xor(sum, 2);
+      const float sum = quad_sum(state.sum[m][half]);
       factor[m][half] = 1 / sum;
       const int row = 16 * m + 8 * half + lane() / 4;
       if (lane() % 4 == 0 && row < there) lse[row] = state.top[m][half] * a.scale + logf(sum);
@@ -149,7 +111,7 @@ __global__ void SIMT_BLOCK(attention_threads, 2)
   std::conditional_t<hold, register_left<D, M>, shared_left<D, M>> left;
   if constexpr (!hold) left.lane_base = warp_tile + left_lane<D>();
   float output[M][D / 8][4] = {};
-  softmax_state state;
+  softmax_state<M> state;
   SIMT_UNROLL
   for (int i = 0; i < M * 2; ++i) {
     state.top[i / 2][i % 2] = -INFINITY;

@@ -1,4 +1,4 @@
-// The two families of attention's kernels, as attention.cu chooses between them.
+// The three families of attention's kernels, as attention.cu chooses between them.
 #pragma once
 
 #include "gpu/cuda/kernels/attention_shape.hpp"
@@ -11,6 +11,14 @@ cudaError_t tiled_attention_forward(cudaStream_t s, const attention_shape& a,
                                     const attention_forward_args& args);
 /// delta[B,H,T]: written, then read.
 cudaError_t tiled_attention_backward(cudaStream_t s, const attention_shape& a,
+                                     const attention_backward_args& args, float* delta);
+
+// -- on tensor cores by groups of four warps: the same, where has_group_products() ---------------
+
+cudaError_t group_attention_forward(cudaStream_t s, const attention_shape& a,
+                                    const attention_forward_args& args);
+/// delta[B,H,T]: written, then read.
+cudaError_t group_attention_backward(cudaStream_t s, const attention_shape& a,
                                      const attention_backward_args& args, float* delta);
 
 // -- plain: any shape -----------------------------------------------------------------------------

@@ -11,6 +11,8 @@
 
 namespace troupe::gpu::cuda {
 
+constexpr float log2_of_e = 1.4426950408889634f;
+
 /// What every attention kernel is told, by value.
 struct attention_shape {
   int seq, heads, kv_heads, width;

@@ -1,9 +1,7 @@
 // Tiles of attention in shared memory and the tensor-core products on them.
 //
-// What a faster product would replace: the two multiply functions and the operands they take. They
-// are mma.sync with ldmatrix, the fastest that runs on every GPU since 2020 and on the emulated
-// machine. On sm_90 that reaches at most about 62 % of the dense peak; wgmma, whose right operand
-// stays in shared memory, is the way to the rest.
+// The products are mma.sync with ldmatrix, the fastest that runs on every GPU since 2020. On Hopper
+// that reaches at most about 62 % of the dense peak; attention_panels.hpp is for those.
 //
 // A warp owns 16 M rows of the left operand ("rows" from here on) and meets every row of the right
 // one ("columns"). M = 2 halves the traffic from shared memory: each fragment of the right operand
@@ -22,7 +20,6 @@ namespace troupe::gpu::cuda {
 
 constexpr int attention_threads = 128;
 constexpr int attention_warps = attention_threads / 32;
-constexpr float log2_of_e = 1.4426950408889634f;
 
 /// Elements from a tile's row to the next.
 template <int D>

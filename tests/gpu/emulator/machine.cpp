@@ -33,6 +33,10 @@ struct thread_state {
   uint64_t meetings = 0;   ///< warp operations this lane has entered
   std::vector<copy> open;  ///< copies of the group that is not committed
   std::vector<std::vector<copy>> groups;
+  bool fenced = true;                           ///< no copies have arrived since the last fence
+  bool begun = false;                           ///< products may be enqueued
+  std::vector<std::function<void()>> products;  ///< of the group that is not committed
+  std::vector<std::vector<std::function<void()>>> product_groups;
 };
 
 /// What lanes of a warp gave, twice: while some still read one meeting, others enter the next.
@@ -51,6 +55,10 @@ class machine {
   void barrier();
   const unsigned char* exchange(warp_operation what, const void* mine, size_t bytes);
   thread_state& running() { return *running_; }
+  bool all_fenced() const {
+    return std::all_of(order_.begin(), order_.end(),
+                       [&](int i) { return threads_[static_cast<size_t>(i)].fenced; });
+  }
   thread_place& place() { return place_; }
   void* shared() { return shared_; }
 
@@ -92,6 +100,8 @@ void machine::thread_main(void* self) {
     stop(e.what());
   }
   if (!t.open.empty() || !t.groups.empty()) stop("a thread ended with copies it never waited for");
+  if (!t.products.empty() || !t.product_groups.empty())
+    stop("a thread ended with products it never waited for");
   t.ended = true;
   --m.alive_;
   t.stack.leave(true);
@@ -114,7 +124,8 @@ void machine::start_block(int block, size_t shared_bytes) {
   for (int i = 0; i < block; ++i) {
     thread_state& t = threads_[static_cast<size_t>(i)];
     t.index = i;
-    t.ended = t.at_barrier = false;
+    t.ended = t.at_barrier = t.begun = false;
+    t.fenced = true;
     t.meetings = 0;
     t.stack.prepare(thread_main, this);
     order_[static_cast<size_t>(i)] = i;
@@ -123,7 +134,7 @@ void machine::start_block(int block, size_t shared_bytes) {
   waiting_ = 0;
   // Exactly as large as asked for (EM-2): the address sanitizer sees the first byte too many.
   void* fresh = nullptr;
-  if (posix_memalign(&fresh, 128, std::max(shared_bytes, size_t{1})) != 0) stop("out of memory");
+  if (posix_memalign(&fresh, 1024, std::max(shared_bytes, size_t{1})) != 0) stop("out of memory");
   memory_.reset(static_cast<unsigned char*>(fresh));
   std::memset(fresh, 0xff, shared_bytes);
   shared_ = memory_.get();
@@ -270,7 +281,38 @@ void wait_for_copies(int groups_left) {
       } else {
         std::memset(c.to, 0, 16);
       }
+      here().running().fenced = false;
     }
+    groups.erase(groups.begin());
+  }
+}
+
+void fence_copies() {
+  here().running().fenced = true;
+}
+
+void begin_products() {
+  here().running().begun = true;
+}
+
+void multiply_later(std::function<void()> product) {
+  thread_state& t = here().running();
+  if (!t.begun) stop("a product of a group without group_products_begin()");
+  if (!here().all_fenced()) stop("a product of a group reads copies that were not fenced");
+  t.products.push_back(std::move(product));
+}
+
+void commit_products() {
+  thread_state& t = here().running();
+  t.product_groups.push_back(std::move(t.products));
+  t.products.clear();
+}
+
+void wait_for_products(int groups_left) {
+  auto& groups = here().running().product_groups;
+  here().running().begun = false;
+  while (groups.size() > static_cast<size_t>(groups_left)) {
+    for (const auto& product : groups.front()) product();
     groups.erase(groups.begin());
   }
 }

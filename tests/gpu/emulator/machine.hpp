@@ -11,7 +11,10 @@
 //   of even number a warp runs as far ahead of the others as barriers let it, in the others all go
 //   from one joint operation to the next together.
 // EM-2 Shared memory holds NaNs when a block starts, and is exactly as large as asked for.
-// EM-3 Asynchronous copies happen when they are waited for, not earlier: a missing wait shows.
+// EM-3 Asynchronous copies happen when they are waited for, not earlier: a missing wait shows. So
+//   do the products of a group, and they read their panels then: one overwritten too early shows.
+// EM-4 A product of a group is refused while copies that have arrived are not fenced, without a
+//   beginning, or of panels that are not on 1,024 bytes.
 #pragma once
 
 #include <cstddef>
@@ -43,7 +46,7 @@ void* shared() noexcept;
 void block_barrier();
 
 /// What a warp can do together; lanes that meet must all be in the same.
-enum class warp_operation : uint8_t { sync, shuffle, load_matrices, multiply };
+enum class warp_operation : uint8_t { sync, shuffle, load_matrices, multiply, group_multiply };
 
 /// Waits for the 32 lanes and returns what they gave, 64 bytes apart; valid until the lane's next
 /// call. At most 64 bytes each.
@@ -52,6 +55,14 @@ const unsigned char* warp_exchange(warp_operation what, const void* mine, size_t
 void copy_later(void* to, const void* from, bool valid);
 void commit_copies();
 void wait_for_copies(int groups_left);
+/// The copies that this thread waited for may be read by products of groups.
+void fence_copies();
+
+void begin_products();
+/// Runs `product` when it is waited for.
+void multiply_later(std::function<void()> product);
+void commit_products();
+void wait_for_products(int groups_left);
 
 /// Stops the program: a kernel broke a rule.
 [[noreturn]] void stop(const char* what);

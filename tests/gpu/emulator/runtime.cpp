@@ -17,10 +17,12 @@ namespace {
 
 constexpr int most_devices = 8;
 constexpr size_t default_memory = size_t{1} << 30;
+constexpr int hopper = 9;
 
 struct controls {
   std::atomic<int> devices{1};
   std::atomic<size_t> memory{default_memory};
+  std::atomic<int> major{hopper};
   std::array<std::atomic<cudaError_t>, most_devices> lost{};
   std::atomic<cudaError_t> kernel_failure{cudaSuccess};
 
@@ -72,6 +74,7 @@ void reset() {
   controls& c = all();
   c.devices = 1;
   c.memory = default_memory;
+  c.major = hopper;
   for (auto& lost : c.lost) lost = cudaSuccess;
   c.kernel_failure = cudaSuccess;
   last_error = cudaSuccess;
@@ -87,6 +90,10 @@ void set_device_count(int count) {
 
 void set_memory_limit(size_t bytes) {
   all().memory = bytes;
+}
+
+void set_compute_capability(int major) {
+  all().major = major;
 }
 
 void fail_next(const std::string& call, cudaError_t code, int after) {
@@ -210,6 +217,10 @@ size_t memory_limit() noexcept {
   return all().memory;
 }
 
+int compute_capability() noexcept {
+  return all().major;
+}
+
 int devices() noexcept {
   return all().devices;
 }
@@ -306,7 +317,7 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* p, int device) {
   if (device < 0 || device >= devices()) return leave(cudaErrorInvalidDevice);
   std::memset(p, 0, sizeof *p);
   std::strcpy(p->name, "emulated");
-  p->major = 9;
+  p->major = compute_capability();
   p->minor = 0;
   p->totalGlobalMem = memory_limit();
   p->multiProcessorCount = 4;

@@ -39,6 +39,9 @@ void set_device_count(int count);
 /// Memory of each device, bytes (1 GiB).
 void set_memory_limit(size_t bytes);
 
+/// Major number of each device's compute capability (9).
+void set_compute_capability(int major);
+
 /// The call of that name after `after` more of them fails with `code` and does nothing.
 void fail_next(const std::string& call, cudaError_t code, int after = 0);
 

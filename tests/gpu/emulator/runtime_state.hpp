@@ -76,6 +76,8 @@ cudaError_t take_kernel_failure() noexcept;
 /// Returns when no pause is.
 void pass_gate() noexcept;
 size_t memory_limit() noexcept;
+/// Its major number.
+int compute_capability() noexcept;
 int devices() noexcept;
 
 /// Known handles.

@@ -103,6 +103,43 @@ void load_matrices(uint32_t (&r)[4], const void* shared_row);
 void load_matrices_transposed(uint32_t (&r)[4], const void* shared_row);
 void multiply_bf16(float (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2]);
 
+/// A matrix in panels (simt.hpp).
+struct shared_operand {
+  const unsigned char* from;
+  int leading_bytes, stride_bytes;
+
+  shared_operand at(int bytes) const { return {from + bytes, leading_bytes, stride_bytes}; }
+};
+
+shared_operand operand_of(const void* tile, int leading_bytes, int stride_bytes);
+inline void fence_shared() {
+  emulator::fence_copies();
+}
+inline void group_products_begin() {
+  emulator::begin_products();
+}
+inline void group_products_commit() {
+  emulator::commit_products();
+}
+template <int N>
+void group_products_wait() {
+  emulator::wait_for_products(N);
+}
+/// The two products of N columns (simt.hpp).
+void group_multiply(float (*d)[4], int columns, const shared_operand& a, const shared_operand& b,
+                    bool fresh);
+void group_multiply_add(float (*d)[4], int columns, const uint32_t (&a)[4],
+                        const shared_operand& b);
+template <int N>
+void group_multiply(float (&d)[N / 8][4], const shared_operand& a, const shared_operand& b,
+                    bool fresh) {
+  group_multiply(d, N, a, b, fresh);
+}
+template <int N>
+void group_multiply_add(float (&d)[N / 8][4], const uint32_t (&a)[4], const shared_operand& b) {
+  group_multiply_add(d, N, a, b);
+}
+
 template <class... Parameters, class... Arguments>
 cudaError_t launch(void (*kernel)(Parameters...), grid_size grid, int block, size_t shared_bytes,
                    cudaStream_t s, Arguments&&... arguments) {

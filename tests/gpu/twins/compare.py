@@ -16,14 +16,18 @@ import statistics
 import subprocess
 import sys
 
+from train import PRESETS
+
 TWIN = pathlib.Path(__file__).with_name("train.py")
 
 
 def parse():
     ap = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     ap.add_argument("--troupe", default="troupe", help="the program")
-    ap.add_argument("--model", default="gpt2-124m")
+    ap.add_argument("--model", choices=PRESETS, default="gpt2-124m")
     ap.add_argument("--device", default="cuda", help="cuda or host; PyTorch takes host as cpu")
+    ap.add_argument("--batch", type=int, default=0, help="rows; 0: as the twin has them")
+    ap.add_argument("--seq", type=int, default=0, help="tokens a row; 0: as the twin has them")
     ap.add_argument("--rounds", type=int, default=3)
     ap.add_argument("--steps", type=int, default=20)
     ap.add_argument("--warmup", type=int, default=5)
@@ -34,7 +38,9 @@ def parse():
 
 
 def commands(args):
-    steps = ["--model", args.model, "--steps", str(args.steps), "--warmup", str(args.warmup)]
+    *_, batch, seq, _ = PRESETS[args.model]
+    steps = ["--model", args.model, "--steps", str(args.steps), "--warmup", str(args.warmup),
+             "--batch", str(args.batch or batch), "--seq", str(args.seq or seq)]
     ways = {"troupe": [args.troupe, "bench", "train", "--device", args.device, "--dtype", "bf16", "--json", *steps]}
     for settings in args.settings:
         device = "cpu" if args.device == "host" else args.device
