@@ -25,6 +25,7 @@ constexpr std::array endings{ending{"bytes_per_s", "bytes/s"},
                              ending{"_s", "s"},
                              ending{"_w", "W"},
                              ending{"_c", "C"},
+                             ending{"_j", "J"},
                              ending{"_percent", "%"}};
 
 std::string_view unit_of(const reflection::Field& field) {

@@ -16,8 +16,9 @@ class machine_host final : public host {
   fbs::HardwareFactsT facts() override { return hardware_facts(); }
   process_usage usage() override { return usage_now(); }
   std::optional<error> lost_device() override { return gpu::lost_cuda_device(); }
-  std::vector<std::unique_ptr<gpu::meter_reader>> open_meters() override {
-    return gpu::open_machine_readers();
+  std::vector<std::unique_ptr<gpu::meter_reader>> open_meters(
+      const gpu::power_model& model) override {
+    return gpu::open_machine_readers(model);
   }
   std::function<health::machine_sampler()> vitals_of(const config::job& job) override {
     return [folder = job.job.output, rules = job.health.log_rule, logs = logs_] {

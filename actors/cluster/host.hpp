@@ -25,8 +25,10 @@ class host : public train::engine_maker {
   virtual process_usage usage() = 0;
   /// Why none of its devices can be used by this process any more; none where they can.
   virtual std::optional<error> lost_device() { return std::nullopt; }
-  /// Blocks; called on the meter's thread.
-  virtual std::vector<std::unique_ptr<gpu::meter_reader>> open_meters() = 0;
+  /// Blocks; called on the meter's thread. `model`: stands in where no meter says what the
+  /// processors draw.
+  virtual std::vector<std::unique_ptr<gpu::meter_reader>> open_meters(
+      const gpu::power_model& model) = 0;
   /// Where its voter keeps what it has promised (actors/heads). Outlives the node.
   virtual io::file_system& files() { return io::local_files(); }
   /// What samples the machine: the disk of the job's folder, the logs by the job's rules. Called on

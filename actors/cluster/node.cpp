@@ -49,9 +49,12 @@ meter_actor make_meter(node_pointer self, uint32_t epoch) {
   const auto& o = self->state.options;
   const auto interval_ms = self->state.job->power.meter_interval_ms;
   if (interval_ms <= 0) return {};
-  return spawn_blocking(self, power::meter,
-                        power::meter_options{o.name, epoch, interval_ms,
-                                             [under = o.host] { return under->open_meters(); }});
+  const auto& power = self->state.job->power;
+  const gpu::power_model model{power.model_idle_w, power.model_core_w};
+  return spawn_blocking(
+      self, power::meter,
+      power::meter_options{o.name, epoch, interval_ms, machine_of(o.host->facts()),
+                           [under = o.host, model] { return under->open_meters(model); }});
 }
 
 /// None where the host has nothing to sample.

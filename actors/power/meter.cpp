@@ -26,8 +26,12 @@ void look(meter_pointer self) {
   std::vector<gpu::metered> all;
   for (const auto& reader : st.readers)
     for (auto& m : reader->read(at_ns)) all.push_back(std::move(m));
+  const auto interval_ns = st.options.interval_ms * ns_per_ms;
+  if (!st.energy) st.energy.emplace(interval_ns);
+  st.energy->add(all, at_ns);
   st.last = readings_of(all);
   st.last.node = st.options.node;
+  st.last.machine = st.options.machine;
   st.last.at_ns = at_ns;
   st.last.interval_ms = static_cast<uint32_t>(st.options.interval_ms);
   for (const auto& c : counters_of(st.last))
@@ -38,8 +42,15 @@ void look(meter_pointer self) {
     s.power_w = last.power_w;
     s.temperature_c = last.temperature_c;
     s.devices = std::move(last.devices);
+    s.machine = last.machine;
+    s.read_at_ns = last.at_ns;
+    s.interval_ms = last.interval_ms;
+    s.source = last.source;
+    s.energy_j = last.energy_j;
   });
-  self->delayed_send(self, std::chrono::milliseconds(st.options.interval_ms), caf::tick_atom_v);
+  const auto now = now_ns(*self);
+  st.due_ns = next_due_ns(st.due_ns == 0 ? at_ns : st.due_ns, now, interval_ns);
+  self->delayed_send(self, std::chrono::nanoseconds(st.due_ns - now), caf::tick_atom_v);
 }
 
 }  // namespace
@@ -60,7 +71,10 @@ meter_actor::behavior_type meter(meter_pointer self, meter_options options) {
           r.node = self->state.options.node;
           r.at_ns = last.at_ns;
           r.interval_ms = last.interval_ms;
+          r.machine = last.machine;
           r.power_w = last.power_w;
+          r.source = last.source;
+          r.energy_j = last.energy_j;
           r.temperature_c = last.temperature_c;
           for (const auto& d : last.devices)
             if (glob_match(wanted, d->device))

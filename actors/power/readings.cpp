@@ -21,6 +21,11 @@ fbs::MeteredKind kind_of(gpu::metered_kind kind) {
   return fbs::MeteredKind::sensor;
 }
 
+fbs::PowerSource source_of(bool known, bool modelled) {
+  if (!known) return fbs::PowerSource::unknown;
+  return modelled ? fbs::PowerSource::modelled : fbs::PowerSource::measured;
+}
+
 /// As messages say that nothing is known; no device is colder or draws less.
 constexpr double no_power = -1, no_temperature = -300;
 
@@ -32,7 +37,9 @@ bool is_known(double value, double none) {
 
 fbs::MeterReadingsT readings_of(const std::vector<gpu::metered>& devices) {
   fbs::MeterReadingsT out;
-  std::optional<double> power, sensed, warmest;
+  std::optional<double> power, warmest, energy;
+  const gpu::metered* most = nullptr;  // of the sensors
+  bool modelled = false;
   for (const auto& m : devices) {
     auto& d = *out.devices.emplace_back(std::make_unique<fbs::DeviceReadingT>());
     d.device = m.device;
@@ -41,27 +48,43 @@ fbs::MeterReadingsT readings_of(const std::vector<gpu::metered>& devices) {
     d.limit_w = m.limit_w.value_or(no_power);
     d.temperature_c = m.temperature_c.value_or(no_temperature);
     d.busy_percent = m.busy_percent.value_or(no_power);
-    if (m.power_w && m.kind == gpu::metered_kind::sensor) {
-      sensed = std::max(sensed.value_or(*m.power_w), *m.power_w);
-    } else if (m.power_w) {
-      power = power.value_or(0) + *m.power_w;
+    d.source = source_of(m.power_w.has_value(), m.modelled);
+    d.energy_j = m.energy_j.value_or(no_power);
+    if (m.kind == gpu::metered_kind::sensor) {
+      if (m.power_w && (most == nullptr || *m.power_w > *most->power_w)) most = &m;
+    } else {
+      if (m.power_w) power = power.value_or(0) + *m.power_w;
+      if (m.energy_j) energy = energy.value_or(0) + *m.energy_j;
+      modelled = modelled || (m.modelled && (m.power_w || m.energy_j));
     }
     if (m.temperature_c) warmest = std::max(warmest.value_or(*m.temperature_c), *m.temperature_c);
   }
-  out.power_w = power.value_or(sensed.value_or(no_power));
+  if (!power && most != nullptr) {
+    power = most->power_w;
+    energy = most->energy_j;
+  }
+  out.power_w = power.value_or(no_power);
+  out.source = source_of(power.has_value(), modelled);
+  out.energy_j = energy.value_or(no_power);
   out.temperature_c = warmest.value_or(no_temperature);
   return out;
 }
 
+int64_t next_due_ns(int64_t due_ns, int64_t now_ns, int64_t interval_ns) {
+  const auto late_ns = std::max<int64_t>(0, now_ns - due_ns);
+  return due_ns + (late_ns / interval_ns + 1) * interval_ns;
+}
+
 std::vector<reading_counter> counters_of(const fbs::MeterReadingsT& readings) {
   std::vector<reading_counter> out;
-  const auto add = [&](const std::string& device, double power_w, double temperature_c) {
+  const auto add = [&](const std::string& device, const auto& r) {
     const auto before = device.empty() ? device : device + " ";
-    if (is_known(power_w, no_power)) out.push_back({before + "W", power_w});
-    if (is_known(temperature_c, no_temperature)) out.push_back({before + "C", temperature_c});
+    const auto* watts = r.source == fbs::PowerSource::modelled ? "~W" : "W";
+    if (is_known(r.power_w, no_power)) out.push_back({before + watts, r.power_w});
+    if (is_known(r.temperature_c, no_temperature)) out.push_back({before + "C", r.temperature_c});
   };
-  add("", readings.power_w, readings.temperature_c);
-  for (const auto& d : readings.devices) add(d->device, d->power_w, d->temperature_c);
+  add("", readings);
+  for (const auto& d : readings.devices) add(d->device, *d);
   return out;
 }
 

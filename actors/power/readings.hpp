@@ -1,6 +1,7 @@
 // What readings of meters come to: as a message, as counters of the flight recorder.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -14,9 +15,13 @@ namespace troupe::power {
 /// `at_ns`, node and interval are left open.
 fbs::MeterReadingsT readings_of(const std::vector<gpu::metered>& devices);
 
+/// When the next reading is due after one that was at `due_ns`: the first whole interval after
+/// `now_ns` (MTR-3 of meter.hpp).
+int64_t next_due_ns(int64_t due_ns, int64_t now_ns, int64_t interval_ns);
+
 /// A value of the flight recorder, by its name there.
 struct reading_counter {
-  std::string name;  ///< "gpu0 W", "gpu0 C"; of the whole "W" and "C"
+  std::string name;  ///< "gpu0 W", "gpu0 C"; of the whole "W" and "C"; "~W" what is calculated
   double value = 0;
 };
 

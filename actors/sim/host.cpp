@@ -9,6 +9,7 @@ namespace troupe::sim {
 
 namespace {
 
+/// What a simulated device draws is what its meter measures: nothing is modelled of a model.
 class simulated_meters final : public gpu::meter_reader {
  public:
   simulated_meters(environment* room, std::vector<uint32_t> ranks)
@@ -37,7 +38,7 @@ class simulated_host final : public cluster::host {
   fbs::HardwareFactsT facts() override {
     fbs::HardwareFactsT f;
     f.hostname = fmt::format("host{}", node_);
-    f.boot_id = "0";
+    f.boot_id = fmt::format("{}", node_);
     f.cpu_model = "simulated";
     f.cores = 8;
     f.memory_bytes = 1 << 30;
@@ -46,7 +47,7 @@ class simulated_host final : public cluster::host {
   }
   io::file_system& files() override { return room_->files.of(node_).files(); }
   cluster::process_usage usage() override { return {1 << 20, 1}; }
-  std::vector<std::unique_ptr<gpu::meter_reader>> open_meters() override {
+  std::vector<std::unique_ptr<gpu::meter_reader>> open_meters(const gpu::power_model&) override {
     std::vector<std::unique_ptr<gpu::meter_reader>> out;
     out.push_back(std::make_unique<simulated_meters>(room_, ranks_));
     return out;

@@ -49,9 +49,10 @@ std::string state_of(const fbs::ActorInfoT& a) {
   return a.state.empty() ? "-" : a.state;
 }
 
-/// What meters say; empty where they do not.
+/// What meters say; empty where they do not. A wave stands before what is not measured.
 std::string power_text(const fbs::MeterStatusT& m) {
-  return m.power_w == fbs::MeterStatusT().power_w ? "" : fmt::format("{:.0f} W", m.power_w);
+  if (m.power_w == fbs::MeterStatusT().power_w) return "";
+  return fmt::format("{}{:.0f} W", m.source == fbs::PowerSource::modelled ? "~" : "", m.power_w);
 }
 std::string heat_text(const fbs::MeterStatusT& m) {
   return m.temperature_c == fbs::MeterStatusT().temperature_c
@@ -243,6 +244,8 @@ std::string nodes_text(const fbs::ClusterViewT& view, int columns) {
   constexpr size_t always = 8;  // further columns stand where somebody has something for them
   std::vector<bool> known(rows[0].size() - always);
   const auto usage = usage_in(view);
+  // Of a machine, the node that says its watts.
+  std::map<std::string_view, std::string_view> first_on;
   for (const auto& n : view.nodes) {
     auto& row = rows.emplace_back(std::vector<std::string>{
         n->node, n->host, std::to_string(n->pid), n->ranks, std::to_string(n->actors.size()),
@@ -255,7 +258,12 @@ std::string nodes_text(const fbs::ClusterViewT& view, int columns) {
       row[10] = std::to_string(it->second->step);
     }
     for (const auto& a : n->actors)
-      if (const auto* m = meter_of(*a)) row[11] = power_text(*m), row[12] = heat_text(*m);
+      if (const auto* m = meter_of(*a)) {
+        row[11] = power_text(*m), row[12] = heat_text(*m);
+        if (m->machine.empty() || row[11].empty() || n->silent_ns != 0) continue;
+        const auto [first, is_first] = first_on.emplace(m->machine, n->node);
+        if (!is_first && first->second != n->node) row[11] = fmt::format("as {}", first->second);
+      }
     for (size_t i = 0; i < known.size(); ++i) known[i] = known[i] || !row[always + i].empty();
     for (auto& cell : row)
       if (cell.empty()) cell = "-";

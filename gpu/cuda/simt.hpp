@@ -28,9 +28,11 @@
 //     `leading`: bytes from a panel to the next, where the panels' columns are the product's
 //   group_multiply<N>(d, a, b, fresh)    d[64,N] (+)= a[64,16] b[N,16]^T, both in shared memory
 //   group_multiply_add<N>(d, a, b)       d[64,N] += a[64,16] b[16,N], a in registers
-//   group_products_begin(): before the first, and after registers of d or a were written
-//   group_products_commit(), group_products_wait<K>(): until at most K of the youngest groups are
-//     under way; before that nobody touches their d, their a or their panels
+//   group_products_begin(registers...): before the first, and after d or a were written, which are
+//     named here
+//   group_products_commit(), group_products_wait<K>(registers...): until at most K of the youngest
+//     groups are under way; before that nobody touches their d, their a or their panels. The d that
+//     are read next are named here: the compiler knows of no other order between them and the wait
 //   fence_shared(): what this thread wrote or had copied is there for products after sync_block()
 //
 // Invariants

@@ -36,15 +36,30 @@ __device__ __forceinline__ shared_operand operand_of(const void* tile, int leadi
 __device__ __forceinline__ void fence_shared() {
   TROUPE_GROUPS("fence.proxy.async.shared::cta;" ::: "memory");
 }
-__device__ __forceinline__ void group_products_begin() {
+/// No instruction: what writes the registers stays before it, what reads them behind it.
+template <int N>
+__device__ __forceinline__ void pin(float (&d)[1][N][4]) {
+  SIMT_UNROLL
+  for (int i = 0; i < 4 * N; ++i) asm volatile("" : "+f"(d[0][i / 4][i % 4])::"memory");
+}
+template <int N>
+__device__ __forceinline__ void pin(uint32_t (&a)[N][4]) {
+  SIMT_UNROLL
+  for (int i = 0; i < 4 * N; ++i) asm volatile("" : "+r"(a[i / 4][i % 4])::"memory");
+}
+
+template <class... Registers>
+__device__ __forceinline__ void group_products_begin(Registers&... written) {
+  (pin(written), ...);
   TROUPE_GROUPS("wgmma.fence.sync.aligned;" ::: "memory");
 }
 __device__ __forceinline__ void group_products_commit() {
   TROUPE_GROUPS("wgmma.commit_group.sync.aligned;" ::: "memory");
 }
-template <int N>
-__device__ __forceinline__ void group_products_wait() {
+template <int N, class... Registers>
+__device__ __forceinline__ void group_products_wait(Registers&... read) {
   TROUPE_GROUPS("wgmma.wait_group.sync.aligned %0;" ::"n"(N) : "memory");
+  (pin(read), ...);
 }
 
 #define TROUPE_D4(i) "+f"(d[i][0]), "+f"(d[i][1]), "+f"(d[i][2]), "+f"(d[i][3])

@@ -4,6 +4,8 @@
 // Documentation/hwmon/sysfs-interface.rst of Linux.
 #include "gpu/meters/readers.hpp"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <charconv>
 #include <fstream>
@@ -71,6 +73,20 @@ std::optional<double> times(const std::optional<T>& value, double unit) {
   return static_cast<double>(*value) * unit;
 }
 
+/// Joules that a counter of energy has counted since its first look, over its restarts. None before
+/// the second look; looks that do not have it are left out.
+class joules_since_first {
+ public:
+  std::optional<double> count(std::optional<double> now_j) {
+    if (now_j && last_j_) total_j_ = total_j_.value_or(0) + std::max(0.0, *now_j - *last_j_);
+    if (now_j) last_j_ = now_j;
+    return total_j_;
+  }
+
+ private:
+  std::optional<double> last_j_, total_j_;
+};
+
 class gpu_reader final : public meter_reader {
  public:
   explicit gpu_reader(std::unique_ptr<nvml::gpu_meter> meter) : meter_(std::move(meter)) {}
@@ -82,6 +98,8 @@ class gpu_reader final : public meter_reader {
       m.device = fmt::format("gpu{}", device.index);
       m.kind = metered_kind::accelerator;
       const auto r = meter_->read(device.index);
+      m.energy_j =
+          energy_[device.index].count(r ? times(r->energy_mj, 1e-3) : std::optional<double>{});
       if (!r) continue;  // lost: it reports nothing
       m.power_w = times(r->power_mw, 1e-3);
       m.limit_w = times(r->power_limit_mw, 1e-3);
@@ -93,6 +111,7 @@ class gpu_reader final : public meter_reader {
 
  private:
   std::unique_ptr<nvml::gpu_meter> meter_;
+  std::map<int, joules_since_first> energy_;
 };
 
 // -- packages -------------------------------------------------------------------------------------
@@ -112,7 +131,7 @@ class package_reader final : public meter_reader {
       if (parts == 2)
         name =
             line_of(powercap / file.substr(0, file.rfind(':')) / "name").value_or(file) + "-dram";
-      zones_.push_back({entry, unique(used, name), std::nullopt, 0});
+      zones_.push_back({entry, unique(used, name)});
     }
   }
 
@@ -127,11 +146,13 @@ class package_reader final : public meter_reader {
       m.limit_w = times(number_of(z.folder / "constraint_0_power_limit_uw"), 1e-6);
       const auto energy = number_of(z.folder / "energy_uj");
       if (energy && z.last_uj && now_ns > z.last_ns) {
-        auto used_uj = *energy - *z.last_uj;
-        if (used_uj < 0)  // the counter went round
-          used_uj += number_of(z.folder / "max_energy_range_uj").value_or(-used_uj);
-        m.power_w = static_cast<double>(used_uj) * 1e3 / static_cast<double>(now_ns - z.last_ns);
+        if (const auto used_uj = used_since(z, *energy)) {
+          m.power_w = static_cast<double>(*used_uj) * 1e3 / static_cast<double>(now_ns - z.last_ns);
+          z.used_j = z.used_j.value_or(0) + static_cast<double>(*used_uj) * 1e-6;
+        }
       }
+      m.energy_j = z.used_j;
+      if (!energy) continue;  // the next look's mean is over both intervals
       z.last_uj = energy;
       z.last_ns = now_ns;
     }
@@ -142,9 +163,20 @@ class package_reader final : public meter_reader {
   struct zone {
     std::filesystem::path folder;
     std::string name;
-    std::optional<int64_t> last_uj;
-    int64_t last_ns;
+    std::optional<int64_t> last_uj = {};
+    int64_t last_ns = 0;
+    std::optional<double> used_j = {};
   };
+
+  /// Since the last look. None: the counter went round, and nobody knows at what.
+  static std::optional<int64_t> used_since(const zone& z, int64_t now_uj) {
+    const auto used_uj = now_uj - *z.last_uj;
+    if (used_uj >= 0) return used_uj;
+    const auto range_uj = number_of(z.folder / "max_energy_range_uj");
+    if (!range_uj || *range_uj < *z.last_uj) return std::nullopt;
+    return used_uj + *range_uj;
+  }
+
   std::vector<zone> zones_;
 };
 
@@ -193,6 +225,74 @@ class sensor_reader final : public meter_reader {
   std::vector<chip> chips_;
 };
 
+// -- the model ------------------------------------------------------------------------------------
+
+/// Of the whole machine, by the first lines of /proc/stat.
+struct processor_time {
+  int64_t busy_ticks = 0;  ///< of all processors, in the kernel's ticks
+  int processors = 0;
+};
+
+std::optional<processor_time> processor_time_in(const std::filesystem::path& stat) {
+  std::ifstream in(stat);
+  processor_time out;
+  std::string name, rest;
+  int64_t user = 0, nice = 0, system = 0, idle = 0, waits = 0, hard = 0, soft = 0;
+  if (!(in >> name >> user >> nice >> system >> idle >> waits >> hard >> soft) || name != "cpu")
+    return std::nullopt;
+  out.busy_ticks = user + nice + system + hard + soft;  // guests are in user's
+  std::getline(in, rest);
+  while (in >> name && name.starts_with("cpu") && std::getline(in, rest)) ++out.processors;
+  if (std::min({user, nice, system, hard, soft}) < 0 || out.processors == 0) return std::nullopt;
+  return out;
+}
+
+class model_reader final : public meter_reader {
+ public:
+  model_reader(const power_model& model, std::filesystem::path stat)
+      : model_(model), stat_(std::move(stat)) {}
+
+  bool empty() const { return !processor_time_in(stat_); }
+
+  std::vector<metered> read(int64_t now_ns) override {
+    metered m;
+    m.device = "machine";
+    m.kind = metered_kind::package;
+    m.modelled = true;
+    const auto now = processor_time_in(stat_);
+    if (now && last_ && now_ns > last_ns_) {
+      const auto seconds = static_cast<double>(now_ns - last_ns_) * 1e-9;
+      const auto ticks = std::max<int64_t>(0, now->busy_ticks - last_->busy_ticks);
+      // Counts of ticks are late by a tick, and no processor is busy for longer than there was.
+      const auto busy = std::min(static_cast<double>(ticks) / ticks_per_s_ / seconds,
+                                 static_cast<double>(now->processors));
+      m.power_w = model_.idle_w + model_.core_w * busy;
+      m.busy_percent = 100 * busy / now->processors;
+      used_j_ = used_j_.value_or(0) + *m.power_w * seconds;
+    }
+    m.energy_j = used_j_;
+    if (!now) return {m};  // the next look's mean is over both intervals
+    last_ = now;
+    last_ns_ = now_ns;
+    return {m};
+  }
+
+ private:
+  const power_model model_;
+  const std::filesystem::path stat_;
+  const double ticks_per_s_ = static_cast<double>(sysconf(_SC_CLK_TCK));
+  std::optional<processor_time> last_;
+  int64_t last_ns_ = 0;
+  std::optional<double> used_j_;
+};
+
+/// Whether it says of any device what it draws.
+bool says_power(meter_reader& reader) {
+  const auto all = reader.read(0);
+  return std::any_of(all.begin(), all.end(),
+                     [](const metered& m) { return m.power_w.has_value(); });
+}
+
 }  // namespace
 
 result<std::unique_ptr<meter_reader>> open_gpu_reader() {
@@ -215,11 +315,35 @@ result<std::unique_ptr<meter_reader>> open_sensor_reader(const std::filesystem::
                 "virtual machines have none");
 }
 
-std::vector<std::unique_ptr<meter_reader>> open_machine_readers() {
+result<std::unique_ptr<meter_reader>> open_model_reader(const power_model& model,
+                                                        const std::filesystem::path& proc) {
+  return if_any(std::make_unique<model_reader>(model, proc / "stat"),
+                "count of the processors' time to read", "it is /proc/stat of Linux");
+}
+
+std::vector<std::unique_ptr<meter_reader>> open_machine_readers(const power_model& model) {
+  auto gpus = open_gpu_reader();
+  return open_machine_readers(model, gpus ? std::move(*gpus) : nullptr, "/sys/class/powercap",
+                              "/sys/class/hwmon", "/proc");
+}
+
+std::vector<std::unique_ptr<meter_reader>> open_machine_readers(
+    const power_model& model, std::unique_ptr<meter_reader> gpus,
+    const std::filesystem::path& powercap, const std::filesystem::path& hwmon,
+    const std::filesystem::path& proc) {
   std::vector<std::unique_ptr<meter_reader>> out;
-  if (auto gpus = open_gpu_reader()) out.push_back(std::move(*gpus));
-  if (auto packages = open_package_reader()) out.push_back(std::move(*packages));
-  if (auto sensors = open_sensor_reader()) out.push_back(std::move(*sensors));
+  if (gpus) out.push_back(std::move(gpus));
+  bool measured = false;
+  if (auto packages = open_package_reader(powercap)) {
+    measured = true;
+    out.push_back(std::move(*packages));
+  }
+  if (auto sensors = open_sensor_reader(hwmon)) {
+    measured = measured || says_power(**sensors);
+    out.push_back(std::move(*sensors));
+  }
+  if (!measured && model.given())
+    if (auto modelled = open_model_reader(model, proc)) out.push_back(std::move(*modelled));
   return out;
 }
 

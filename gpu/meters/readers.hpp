@@ -1,14 +1,16 @@
 // The meters of a machine behind one interface: what each of its devices draws and how warm it is.
 //
 // Which there are: NVIDIA's GPUs (nvml.hpp); processor packages, whose energy the kernel counts
-// (RAPL, /sys/class/powercap); the sensors of the board (/sys/class/hwmon). A simulation puts its
-// own behind the same interface.
+// (RAPL, /sys/class/powercap); the sensors of the board (/sys/class/hwmon). Where no package can be
+// read, as in most virtual machines, a model of the machine stands in if one is given: it says that
+// it is one. A simulation puts its own behind the same interface.
 //
 // Invariants
 //   RDR-1  What a device does not report is absent, never zero; a device that has been there once
 //     stays in the list.
 //   RDR-2  A reading never fails as a whole, changes nothing, and needs no right: what may not be
 //     read is not there. It may block: the driver does when a device is in trouble.
+//   RDR-3  What is calculated is marked as such, and never stands beside a measurement of the same.
 #pragma once
 
 #include <cstdint>
@@ -35,6 +37,17 @@ struct metered {
   std::optional<double> limit_w;        ///< what the power is limited to
   std::optional<double> temperature_c;  ///< degrees Celsius; of several sensors the warmest
   std::optional<double> busy_percent;   ///< of the last sample period
+  bool modelled = false;                ///< its power is calculated, not measured (RDR-3)
+  /// Of an energy counter: joules since the reader's first look, up to the last look that had it.
+  std::optional<double> energy_j = {};
+};
+
+/// What a machine draws besides its accelerators, of processors whose energy nobody counts.
+struct power_model {
+  double idle_w = 0;  ///< while no processor works
+  double core_w = 0;  ///< more for each processor that works all the time
+  /// Without it power is unknown.
+  bool given() const { return idle_w > 0 || core_w > 0; }
 };
 
 /// Reads some devices. One thread at a time.
@@ -58,7 +71,18 @@ result<std::unique_ptr<meter_reader>> open_package_reader(
 result<std::unique_ptr<meter_reader>> open_sensor_reader(
     const std::filesystem::path& hwmon = "/sys/class/hwmon");
 
-/// All that this machine has; may be none.
-std::vector<std::unique_ptr<meter_reader>> open_machine_readers();
+/// The machine by its model and the time its processors were busy, as "machine"; a package's kind.
+/// Errors: unavailable where the kernel's counts cannot be read.
+result<std::unique_ptr<meter_reader>> open_model_reader(
+    const power_model& model, const std::filesystem::path& proc = "/proc");
+
+/// All that this machine has; may be none. The model, where given, if no package and no sensor
+/// says a power.
+std::vector<std::unique_ptr<meter_reader>> open_machine_readers(const power_model& model = {});
+/// The same of other folders (tests); `gpus` may be null.
+std::vector<std::unique_ptr<meter_reader>> open_machine_readers(
+    const power_model& model, std::unique_ptr<meter_reader> gpus,
+    const std::filesystem::path& powercap, const std::filesystem::path& hwmon,
+    const std::filesystem::path& proc);
 
 }  // namespace troupe::gpu

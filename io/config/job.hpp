@@ -409,6 +409,8 @@ struct health_section {
 /// [power]
 struct power_section {
   int64_t meter_interval_ms = 1000;  ///< between two readings of a node's meters; 0 = none are read
+  double model_idle_w = 0;  ///< of a machine whose processors nobody measures; without its GPUs
+  double model_core_w = 0;  ///< more for each of its processors that works all the time
   bool operator==(const power_section&) const = default;
 };
 

@@ -502,6 +502,17 @@ constinit const property rows[] = {
         "Milliseconds between two readings of a node's meters (GPUs, processor packages, sensors); "
         "0 = none are read",
         within(0, 3'600'000)),
+    key<&job::power, &power_section::model_idle_w>(
+        "power.model_idle_w",
+        "Watts that a machine, without its GPUs, draws while it does nothing, where neither a "
+        "processor package nor another chip says a power (most virtual machines); watts so "
+        "calculated are marked (~61 W). 0, and model_core_w 0 = they are unknown there",
+        within(0.0, 100'000.0)),
+    key<&job::power, &power_section::model_core_w>(
+        "power.model_core_w",
+        "Watts more for each processor (hardware thread) that works all the time, where "
+        "model_idle_w counts",
+        within(0.0, 10'000.0)),
 
     key<&job::log, &log_section::format>("log.format",
                                          "How steps are printed; auto = one line that rewrites "

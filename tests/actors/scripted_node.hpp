@@ -95,7 +95,7 @@ struct scripted_machine : cluster::host {
   }
   process_usage usage() override { return used; }
   std::optional<error> lost_device() override { return lost; }
-  std::vector<std::unique_ptr<gpu::meter_reader>> open_meters() override {
+  std::vector<std::unique_ptr<gpu::meter_reader>> open_meters(const gpu::power_model&) override {
     ++meters_opened;
     return {};
   }

@@ -57,9 +57,36 @@ TEST_CASE("nodes: watts and degrees stand where a node has meters, and nowhere e
   CHECK(says(nodes_text(v, 0), "812 W"));
   CHECK_FALSE(says(nodes_text(v, 0), "warmest"));
   CHECK(says(actors_text(v, 0), "reading 812 W "));
+  meter.source = fbs::PowerSource::modelled;
+  CHECK(says(nodes_text(v, 0), "~812 W"));
+  CHECK(says(actors_text(v, 0), "reading ~812 W "));
   meter = {};
   meter.temperature_c = 61.2;
   CHECK(says(nodes_text(v, 0), "61 C"));
+}
+
+TEST_CASE("nodes: of nodes on one machine the first says its watts, the others whose they are") {
+  fbs::ClusterViewT v;
+  const auto add_node = [&](const char* machine, double power_w, int64_t silent_ns = 0) {
+    v.nodes.push_back(std::make_unique<fbs::ActorListT>());
+    v.nodes.back()->node = fmt::format("node{}", v.nodes.size() - 1);
+    v.nodes.back()->silent_ns = silent_ns;
+    auto& meter = add_meter(v);
+    meter.machine = machine;
+    meter.power_w = power_w;
+  };
+  add_node("a", -1);                // knows none yet
+  add_node("a", 9, 5'000'000'000);  // knew some, long ago
+  add_node("a", 10);
+  add_node("b", 20);
+  add_node("a", 30);
+  add_node("", 40);
+  const auto text = nodes_text(v, 0);
+  for (const char* words : {"10 W", "20 W", "as node2", "40 W"}) {
+    CAPTURE(words);
+    CHECK(says(text, words));
+  }
+  CHECK_FALSE(says(text, "30 W"));
 }
 
 TEST_CASE("nodes: memory, processor time and step stand as the last heartbeat said them") {
@@ -149,10 +176,10 @@ TEST_CASE("status: its JSON has the keys that scripts know") {
                "",
                {"step", "total_bytes", "written_bytes", "durable_bytes", "bytes_per_s",
                 "durable_step", "copied", "passed_over", "failures"}},
-           row{R"({"meter":{}})", "", {"power_w", "temperature_c", "devices"}},
-           row{R"({"meter":{"devices":[{}]}})",
-               "/devices/0",
-               {"device", "kind", "power_w", "limit_w", "temperature_c", "busy_percent"}},
+           row{R"({"meter":{}})", "", {"power_w", "temperature_c", "devices", "machine",
+               "read_at_ns", "interval_ms", "source", "energy_j"}},
+           row{R"({"meter":{"devices":[{}]}})", "/devices/0", {"device", "kind", "power_w",
+               "limit_w", "temperature_c", "busy_percent", "source", "energy_j"}},
            row{R"({"gateway":{}})", "", {"processes", "views", "audit_failures", "audit_log"}},
            row{R"({"observer":{}})", "", {"views", "black_boxes"}}, row{R"({"reporter":{}})", "",
                {"log", "steps_not_logged"}},

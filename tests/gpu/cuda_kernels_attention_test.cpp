@@ -79,13 +79,15 @@ void gpu_backward(const attention_case& c, const tensor& out, const tensor& lse,
 /// On Hopper, whose groups of warps multiply bf16, and on an older GPU.
 template <class Check>
 void on_each_gpu(dtype type, const Check& check) {
+  struct guard {
+    ~guard() { cuda::emulator::set_compute_capability(9); }
+  } afterwards;
   for (const int major : {9, 8}) {
     if (type != dtype::bf16 && major != 9) continue;
     CAPTURE(major);
     cuda::emulator::set_compute_capability(major);
     check();
   }
-  cuda::emulator::set_compute_capability(9);
 }
 
 void compare(const attention_case& c) {

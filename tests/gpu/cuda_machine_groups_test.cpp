@@ -120,19 +120,24 @@ TEST_CASE("emulated GPU: a product of a group reads its panels when it is waited
     auto* tile = shared_memory<unsigned char>();
     fill_tile<64>(tile, 64, 1);
     fill_tile<64>(tile + 8192, 64, 2);
-    float early[1][8][4], late[1][8][4] = {};
+    float early[1][8][4], late[1][8][4] = {{{1}}};
     group_products_begin();
     multiply_panels<64, 64>(early, tile, tile + 8192);
     group_products_commit();
     multiply_panels<64, 64>(late, tile, tile + 8192);
     group_products_commit();
     group_products_wait<1>();
-    CHECK(late[0][0][0] == 0);
+    CHECK(late[0][0][0] == 1);
+    const int row = warp_index() * 16 + lane() / 4, column = lane() % 4 * 2;
+    float want = 0;
+    for (int k = 0; k < 64; ++k) want += number_at(row, k, 1) * number_at(column, k, 2);
+    CHECK(early[0][0][0] == want);
     sync_block();
     std::memset(tile + 64 * thread_index(), 0, 64);
     sync_block();
     group_products_wait<0>();
-    CHECK(late[0][1][1] == 0);
+    for (const auto& eight : late[0])
+      for (const float v : eight) CHECK(v == 0);
   });
 }
 

@@ -30,7 +30,9 @@ std::string last_words(const Body& body) {
   close(ends[0]);
   int status = 0;
   waitpid(child, &status, 0);
-  return WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT ? said : std::string{};
+  const bool stopped = WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT;
+  CHECK((stopped || (WIFEXITED(status) && WEXITSTATUS(status) == 0)));
+  return stopped ? said : std::string{};
 }
 
 }  // namespace troupe::gpu::testing

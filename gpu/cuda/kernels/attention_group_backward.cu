@@ -8,7 +8,7 @@
 //
 // Registers (of 65,536 a multiprocessor; of a thread): group_query_kernel holds dQ, S and dP, D / 2
 // + 32 + 32. group_key_kernel holds dK and dV, D, so that S must be gone when dP comes: of the
-// weights only what was rounded for dV stays, and dS is made of that.
+// weights only what was rounded for dV stays, twice, and dS is made of that.
 //
 // Seen on an H200: dQ 357 to 608 TFLOP/s of executed products, dK and dV 300 to 414 (docs/gpu.md).
 #include "gpu/cuda/kernels/attention_panels.hpp"
@@ -25,6 +25,7 @@ struct group_query_traits {
   static constexpr int keys = 64;  ///< of a step
   static constexpr int blocks = D <= 64 ? 4 : 2;
   static constexpr size_t bytes = panel_bytes<D>(2 * group_rows + 4 * keys);
+  static_assert(fit_together(blocks, bytes));
 };
 
 /// dquery += dS K of the group's queries and a step's keys.
@@ -39,7 +40,7 @@ __device__ __forceinline__ void query_step(const attention_shape& a, const unsig
   group_products_commit();
   multiply_panels<D, N>(slope, query + panel_bytes<D>(group_rows), key + panel_bytes<D>(N));
   group_products_commit();
-  group_products_wait<1>();
+  group_products_wait<1>(weight);
   if (sight_of(a, first_query, group_rows, first_key, N) != sight::all)
     hide_unseen<true>(a, weight, first_query + warp_index() * 16, first_key);
   SIMT_UNROLL
@@ -47,17 +48,17 @@ __device__ __forceinline__ void query_step(const attention_shape& a, const unsig
     float& w = weight[0][i / 4][i % 4];
     w = weight_of(w, a.scale * log2_of_e, s.lse[0][i % 4 / 2]);
   }
-  group_products_wait<0>();
+  group_products_wait<0>(slope);
   SIMT_UNROLL
   for (int i = 0; i < N / 2; ++i) {
     float& ds = slope[0][i / 4][i % 4];
     ds = weight[0][i / 4][i % 4] * (ds - s.delta[0][i % 4 / 2]);
   }
-  const group_left<N> left(slope);
-  group_products_begin();
+  group_left<N> left(slope);
+  group_products_begin(dquery, left.held);
   add_panels<D, N>(dquery, left, key);
   group_products_commit();
-  group_products_wait<0>();
+  group_products_wait<0>(dquery);
 }
 
 /// Grid: order.heads (B H) * order.tiles (blocks of queries).
@@ -121,6 +122,7 @@ struct group_key_traits {
   static constexpr int blocks = 2;
   static constexpr size_t panels = panel_bytes<D>(2 * group_rows + 4 * queries);
   static constexpr size_t bytes = panels + 2 * queries * sizeof(query_statistics);
+  static_assert(fit_together(blocks, bytes));
 };
 
 /// dvalue += P^T dO and dkey += dS^T Q of the group's keys and a step's queries.
@@ -135,7 +137,7 @@ __device__ __forceinline__ void key_step(const attention_shape& a, const unsigne
   group_products_begin();
   multiply_panels<D, N>(scores, key, query);
   group_products_commit();
-  group_products_wait<0>();
+  group_products_wait<0>(scores);
   if (sight_of(a, first_query, N, first_key, group_rows) != sight::all)
     hide_unseen<false>(a, scores, first_query, first_key + warp_index() * 16);
   const float scale = a.scale * log2_of_e;
@@ -147,28 +149,34 @@ __device__ __forceinline__ void key_step(const attention_shape& a, const unsigne
     for (int i = 0; i < 4; ++i)
       scores[0][n][i] = weight_of(scores[0][n][i], scale, two.v[i % 2 * 2]);
   }
-  const group_left<N> weights(scores);
-  group_products_begin();
+  group_left<N> weights(scores);
+  // Of dV's operand nothing may be read while it multiplies, and no copy that a compiler sees
+  // through is one: a number that is 0 makes another of it.
+  group_left<N> rounded = weights;
+  const auto zero = static_cast<uint32_t>(a.seq >> 31);
+  SIMT_UNROLL
+  for (int i = 0; i < N / 4; ++i) rounded.held[i / 4][i % 4] ^= zero;
+  group_products_begin(dvalue, weights.held, rounded.held);
   multiply_panels<D, N>(scores, key + panel_bytes<D>(group_rows), dout);  // dP
   group_products_commit();
   add_panels<D, N>(dvalue, weights, dout);
   group_products_commit();
-  group_products_wait<1>();
+  group_products_wait<1>(scores);
   SIMT_UNROLL
   for (int n = 0; n < N / 8; ++n) {
     const auto two = *reinterpret_cast<const pack<float, 4>*>(statistics + 8 * n);
     SIMT_UNROLL
     for (int i = 0; i < 4; ++i) {
-      const uint32_t pair = weights.held[n / 2][n % 2 * 2 + i / 2];
+      const uint32_t pair = rounded.held[n / 2][n % 2 * 2 + i / 2];
       const float weight = bits_to_float(i % 2 ? pair & 0xffff0000u : pair << 16);
       scores[0][n][i] = weight * (scores[0][n][i] - two.v[i % 2 * 2 + 1]);
     }
   }
-  const group_left<N> slopes(scores);
-  group_products_begin();
+  group_left<N> slopes(scores);
+  group_products_begin(dkey, slopes.held);
   add_panels<D, N>(dkey, slopes, query);
   group_products_commit();
-  group_products_wait<0>();
+  group_products_wait<0>(dkey, dvalue);
 }
 
 /// Grid: order.heads (B K) * order.tiles (blocks of keys).

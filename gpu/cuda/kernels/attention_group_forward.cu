@@ -3,7 +3,7 @@
 // A block is one group and owns 64 queries of one head; their output stays in registers while it
 // walks over the keys they see, 64 at a time: scores = Q K^T, softmax kept up to date (a maximum
 // and a sum per row, in base 2), output = P V with P taken from the scores' registers. The next 64
-// keys and values arrive during the products of these (two stages). Four blocks (D 128: three)
+// keys and values arrive during the products of these (two stages). Four blocks (D 128: two)
 // share a multiprocessor, so that the exponentials of one, as long as its products at D 64, are
 // behind the products of the others.
 //
@@ -19,8 +19,9 @@ namespace {
 template <int D>
 struct group_forward_traits {
   static constexpr int keys = 64;  ///< of a step
-  static constexpr int blocks = D <= 64 ? 4 : 3;
+  static constexpr int blocks = D <= 64 ? 4 : 2;
   static constexpr size_t bytes = panel_bytes<D>(group_rows + 4 * keys);
+  static_assert(fit_together(blocks, bytes));
 };
 
 /// Grid: order.heads (B H) * order.tiles (blocks of queries).
@@ -62,15 +63,15 @@ __global__ void SIMT_BLOCK(attention_threads, Traits::blocks)
     group_products_begin();
     multiply_panels<D, keys>(scores, query, key(step));
     group_products_commit();
-    group_products_wait<0>();
+    group_products_wait<0>(scores);
     if (sight_of(a, first_query, group_rows, step * keys, keys) != sight::all)
       hide_unseen<true>(a, scores, warp_query, step * keys);
     soften<D, 1, keys>(scores, output, state, a.scale * log2_of_e);
-    const group_left<keys> weights(scores);
-    group_products_begin();
+    group_left<keys> weights(scores);
+    group_products_begin(output, weights.held);
     add_panels<D, keys>(output, weights, key(step) + panel_bytes<D>(keys));
     group_products_commit();
-    group_products_wait<0>();
+    group_products_wait<0>(output);
   }
   float factor[2];
   SIMT_UNROLL

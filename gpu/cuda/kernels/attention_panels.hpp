@@ -16,6 +16,12 @@ namespace troupe::gpu::cuda {
 
 constexpr int group_rows = 64;  ///< of a group's left operands
 
+/// Whether a multiprocessor of Hopper has the shared memory of so many blocks: 228 KiB, of which
+/// each block costs 1 KiB more than it has.
+constexpr bool fit_together(int blocks, size_t bytes) {
+  return static_cast<size_t>(blocks) * (bytes + 1024) <= 228 * 1024;
+}
+
 /// Bytes of a tile.
 template <int D>
 constexpr size_t panel_bytes(int rows) {
@@ -91,11 +97,12 @@ __device__ __forceinline__ void add_panels(float (&sum)[1][D / 8][4], const grou
 }
 
 /// Writes the group's sums, times `factor(half)` for a lane's two rows, by way of a tile of 64 rows
-/// that nobody reads any more. `there`: the group's rows that exist.
+/// that is of no use any more. `there`: the group's rows that exist.
 template <int D, class Factor>
 __device__ __forceinline__ void store_panels(bf16* to, int64_t stride, unsigned char* tile,
                                              const float (&sum)[1][D / 8][4], int there, int width,
                                              const Factor& factor) {
+  sync_block();  // the products of other warps that read the tile are over
   const int warp_row = warp_index() * 16;
   SIMT_UNROLL
   for (int half = 0; half < 2; ++half) {

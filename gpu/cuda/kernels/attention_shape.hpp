@@ -1,5 +1,5 @@
 // Where things are in attention's tensors, and which query sees which key. Shared by the kernels of
-// both families; nothing in here needs a GPU.
+// all families; nothing in here needs a GPU.
 #pragma once
 
 #include <algorithm>

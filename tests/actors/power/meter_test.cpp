@@ -36,7 +36,7 @@ struct meter_fixture {
 
   explicit meter_fixture(bool any) {
     system = std::make_unique<caf::actor_system>(config);
-    meter_options o{"paper", 1, 3'600'000};
+    meter_options o{"paper", 1, 3'600'000, "boot"};
     o.open = [any] {
       std::vector<std::unique_ptr<gpu::meter_reader>> out;
       if (any) out.push_back(std::make_unique<paper_reader>());
@@ -80,12 +80,48 @@ TEST_CASE("meter: sums what can be added, and says nothing of what is not known"
   CHECK(r.devices[1]->temperature_c == -300);
   CHECK(r.devices[2]->limit_w == 250);
   CHECK(readings_of({}).power_w == -1);
+  CHECK(readings_of({}).source == fbs::PowerSource::unknown);
+  CHECK(r.source == fbs::PowerSource::measured);
+  CHECK(r.devices[1]->source == fbs::PowerSource::unknown);
   const auto counters = counters_of(r);
   REQUIRE(counters.size() == 7);
   CHECK(counters[0].name == "W");
   CHECK(counters[0].value == 502.25);
   CHECK(counters[3].name == "gpu0 C");
   CHECK(counters_of(readings_of({})).empty());
+}
+
+TEST_CASE("meter: a sum with a part that is calculated is calculated, and joules are the sum's") {
+  auto devices = sample();
+  devices[0].energy_j = 1000;
+  devices[2].energy_j = 30;
+  devices[2].modelled = true;
+  devices[3].energy_j = 5000;
+  auto r = readings_of(devices);
+  CHECK(r.source == fbs::PowerSource::modelled);
+  CHECK(r.devices[0]->source == fbs::PowerSource::measured);
+  CHECK(r.devices[2]->source == fbs::PowerSource::modelled);
+  CHECK(r.energy_j == 1030);
+  const auto counters = counters_of(r);
+  CHECK(counters[0].name == "~W");
+  CHECK(counters[2].name == "gpu0 W");
+  CHECK(counters[4].name == "package-0 ~W");
+  devices[2].power_w.reset();  // its energy is in the sum's
+  CHECK(readings_of(devices).source == fbs::PowerSource::modelled);
+  devices[2].energy_j.reset();
+  CHECK(readings_of(devices).source == fbs::PowerSource::measured);
+  devices.erase(devices.begin(), devices.begin() + 3);
+  r = readings_of(devices);
+  CHECK(r.energy_j == 5000);
+  CHECK(r.source == fbs::PowerSource::measured);
+}
+
+TEST_CASE("MTR-3: meter: readings are due at whole intervals after the first") {
+  CHECK(next_due_ns(100, 100, 10) == 110);
+  CHECK(next_due_ns(100, 109, 10) == 110);
+  CHECK(next_due_ns(100, 110, 10) == 120);  // it took a whole interval: that one is left out
+  CHECK(next_due_ns(100, 137, 10) == 140);
+  CHECK(next_due_ns(100, 90, 10) == 110);  // a timer that was early
 }
 
 TEST_CASE("meter: what is read is answered, in its stats, and in the flight recorder") {
@@ -97,6 +133,9 @@ TEST_CASE("meter: what is read is answered, in its stats, and in the flight reco
   CHECK(all.interval_ms == 3'600'000);
   CHECK(all.power_w == 502.25);
   CHECK(all.devices.size() == 4);
+  CHECK(all.machine == "boot");
+  CHECK(all.source == fbs::PowerSource::measured);
+  CHECK(all.energy_j == -1);  // of one look nothing is known
   const auto gpus = f.ask("gpu*");
   CHECK(gpus.devices.size() == 2);
   CHECK(gpus.power_w == 502.25);
@@ -105,6 +144,10 @@ TEST_CASE("meter: what is read is answered, in its stats, and in the flight reco
   REQUIRE(stats.values.meter);
   CHECK(stats.values.meter->power_w == 502.25);
   CHECK(stats.values.meter->temperature_c == 72.5);
+  CHECK(stats.values.meter->machine == "boot");
+  CHECK(stats.values.meter->read_at_ns == all.at_ns);
+  CHECK(stats.values.meter->interval_ms == 3'600'000);
+  CHECK(stats.values.meter->source == fbs::PowerSource::measured);
   REQUIRE(stats.values.meter->devices.size() == 4);
   CHECK(stats.values.meter->devices[2]->limit_w == 250);
   std::map<std::string, double> counters;

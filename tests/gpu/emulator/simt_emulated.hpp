@@ -115,14 +115,15 @@ shared_operand operand_of(const void* tile, int leading_bytes, int stride_bytes)
 inline void fence_shared() {
   emulator::fence_copies();
 }
-inline void group_products_begin() {
+template <class... Registers>
+void group_products_begin(Registers&...) {
   emulator::begin_products();
 }
 inline void group_products_commit() {
   emulator::commit_products();
 }
-template <int N>
-void group_products_wait() {
+template <int N, class... Registers>
+void group_products_wait(Registers&...) {
   emulator::wait_for_products(N);
 }
 /// The two products of N columns (simt.hpp).

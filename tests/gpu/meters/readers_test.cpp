@@ -1,6 +1,8 @@
 // The meters of a machine: GPUs on paper, and the kernel's files as a folder.
 #include "gpu/meters/readers.hpp"
 
+#include <unistd.h>
+
 #include <fstream>
 
 #include <doctest/doctest.h>
@@ -78,6 +80,8 @@ TEST_CASE("readers: packages and their memory by energy, which goes round") {
   write(here / "intel-rapl:0:1" / "energy_uj", "3000000");
   all = reader->read(12 * second);
   CHECK(all[0].power_w == 90.0);
+  CHECK(all[0].energy_j == 180.0);
+  CHECK_FALSE(all[0].modelled);
   CHECK(all[1].power_w == 1.5);
   write(zone / "energy_uj", "18856671150");
   reader->read(13 * second);
@@ -85,8 +89,18 @@ TEST_CASE("readers: packages and their memory by energy, which goes round") {
   all = reader->read(14 * second);
   REQUIRE(all[0].power_w);
   CHECK(*all[0].power_w == doctest::Approx(243'287.6577));
+  const auto used_j = all[0].energy_j;
   std::filesystem::remove(zone / "energy_uj");
-  CHECK_FALSE(reader->read(15 * second)[0].power_w);
+  all = reader->read(15 * second);
+  CHECK_FALSE(all[0].power_w);
+  CHECK(all[0].energy_j == used_j);  // what was known stays
+  write(zone / "energy_uj", "61000000");
+  all = reader->read(16 * second);
+  CHECK(all[0].power_w == 30.0);  // over the look that failed, too
+  CHECK(*all[0].energy_j == doctest::Approx(*used_j + 60));
+  std::filesystem::remove(zone / "max_energy_range_uj");
+  write(zone / "energy_uj", "5");
+  CHECK_FALSE(reader->read(17 * second)[0].power_w);  // it went round, nobody knows at what
 }
 
 TEST_CASE("readers: chips by their warmest sensor and all their power") {
@@ -110,6 +124,65 @@ TEST_CASE("readers: chips by their warmest sensor and all their power") {
   CHECK(all[2].device == "power_meter");
   CHECK(all[2].kind == metered_kind::sensor);
   CHECK(all[2].power_w == 512.0);
+}
+
+TEST_CASE("readers: a machine by its model, from the time its processors were busy") {
+  const scratch here;
+  const auto ticks = [&](int64_t user, int64_t idle) {  // a hundred a second
+    write(here / "stat", "cpu  " + std::to_string(user) + " 100 200 " + std::to_string(idle) +
+                             " 999 50 50 7 3 3\ncpu0 1 2 3\ncpu1 1 2 3\nintr 5 cpu2");
+  };
+  REQUIRE(sysconf(_SC_CLK_TCK) == 100);
+  ticks(1000, 0);
+  const auto reader = opened(open_model_reader({40, 5}, here.path));
+  auto all = reader->read(10 * second);
+  REQUIRE(all.size() == 1);
+  CHECK(all[0].device == "machine");
+  CHECK(all[0].modelled);
+  CHECK_FALSE(all[0].power_w);  // of one look there is no mean
+  CHECK_FALSE(all[0].energy_j);
+  ticks(1300, 5000);
+  all = reader->read(12 * second);
+  CHECK(all[0].power_w == 47.5);  // 3 s of two processors in 2 s
+  CHECK(all[0].busy_percent == 75.0);
+  CHECK(all[0].energy_j == 95.0);
+  ticks(9300, 5000);  // more than two processors can be busy in a second: the counts were late
+  all = reader->read(13 * second);
+  CHECK(all[0].power_w == 50.0);
+  ticks(5, 5000);  // they go back: nothing is negative
+  CHECK(reader->read(14 * second)[0].power_w == 40.0);
+  std::filesystem::remove(here / "stat");
+  all = reader->read(15 * second);
+  CHECK_FALSE(all[0].power_w);
+  CHECK(all[0].energy_j == 185.0);  // what was known stays
+  for (const auto* odd : {"", "cpu", "cpu 1 2 3", "cpu0 1 2 3 4 5 6 7", "cpu 1 2 x 4 5 6 7\ncpu0",
+                          "cpu 1 2 3 4 5 6 7", "cpu -9 2 3 4 5 6 7\ncpu0 1"}) {
+    CAPTURE(odd);
+    write(here / "stat", odd);
+    CHECK(open_model_reader({40, 5}, here.path).error().code == errc::unavailable);
+  }
+}
+
+TEST_CASE("RDR-3: readers: the model stands in where no package and no sensor says a power") {
+  const scratch here;
+  write(here / "proc" / "stat", "cpu  1 1 1 1 1 1 1\ncpu0 1 1 1");
+  const auto modelled = [&](const power_model& model) {
+    const auto readers =
+        open_machine_readers(model, nullptr, here / "powercap", here / "hwmon", here / "proc");
+    int count = 0;
+    for (const auto& r : readers)
+      for (const auto& m : r->read(second)) count += m.modelled ? 1 : 0;
+    return count;
+  };
+  CHECK(modelled({40, 5}) == 1);
+  CHECK(modelled({}) == 0);  // unknown, not 0
+  write(here / "hwmon" / "hwmon1" / "temp1_input", "45000");
+  CHECK(modelled({40, 0}) == 1);
+  write(here / "hwmon" / "hwmon1" / "power1_input", "9000000");
+  CHECK(modelled({40, 5}) == 0);
+  std::filesystem::remove_all(here / "hwmon");
+  write(here / "powercap" / "intel-rapl:0" / "energy_uj", "5");
+  CHECK(modelled({40, 5}) == 0);
 }
 
 TEST_CASE("readers: a machine without them is an error that says so") {
