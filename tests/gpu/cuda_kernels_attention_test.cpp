@@ -2,6 +2,7 @@
 #include <cuda_runtime_api.h>
 
 #include <memory>
+#include <random>
 #include <set>
 
 #include "gpu/cuda/kernels/attention_tiles.hpp"
@@ -135,6 +136,16 @@ TEST_CASE("GPU attention on tensor cores equals the reference with sliding windo
     compare({{1, 170, 1, 1, 64, window}, dtype::bf16});
   for (const int64_t window : {1, 17, 64, 100}) compare({{1, 170, 2, 1, 128, window}, dtype::bf16});
   compare({{1, 290, 1, 1, 96, 47}, dtype::bf16});
+}
+
+TEST_CASE("GPU attention on tensor cores equals the reference: drawn shapes") {
+  std::mt19937 random(7);
+  const auto up_to = [&](int64_t most) { return 1 + static_cast<int64_t>(random()) % most; };
+  for (int i = 0; i < 24; ++i) {
+    const int64_t kv = up_to(2), seq = up_to(210);
+    const int64_t window = random() % 2 ? 0 : up_to(seq + 40);
+    compare({{up_to(2), seq, kv * up_to(3), kv, 8 * up_to(16), window}, dtype::bf16});
+  }
 }
 
 TEST_CASE("GPU attention without tensor cores equals the reference") {

@@ -7,7 +7,7 @@
 // A block is one group: 64 rows of the left operands are its own, 16 a warp, and as many blocks as
 // registers allow share a multiprocessor, in their own time: while one takes exponentials another
 // multiplies. Two or three groups in a block, with half the traffic from L2, meet at every step
-// instead, and were slower on an H200 by up to 60 % (docs/gpu.md).
+// instead: on an H200 they took as long at best and half as long again at worst (docs/gpu.md).
 #pragma once
 
 #include "gpu/cuda/kernels/attention_tiles.hpp"

@@ -4,6 +4,9 @@
 #include <unistd.h>
 
 #include <fstream>
+#include <optional>
+#include <random>
+#include <string>
 
 #include <doctest/doctest.h>
 
@@ -101,6 +104,38 @@ TEST_CASE("readers: packages and their memory by energy, which goes round") {
   std::filesystem::remove(zone / "max_energy_range_uj");
   write(zone / "energy_uj", "5");
   CHECK_FALSE(reader->read(17 * second)[0].power_w);  // it went round, nobody knows at what
+}
+
+TEST_CASE("readers: joules of drawn looks, some of which fail, never fall") {
+  std::mt19937 random(3);
+  for (int round = 0; round < 20; ++round) {
+    const scratch here;
+    const auto zone = here / "intel-rapl:0";
+    write(zone / "max_energy_range_uj", "1000000");
+    write(zone / "energy_uj", "0");
+    write(here / "stat", "cpu  0 0 0 0 0 0 0\ncpu0 0");
+    const auto packages = opened(open_package_reader(here.path));
+    const auto model = opened(open_model_reader({30, 4}, here.path));
+    std::optional<double> last[2];
+    for (int look = 1; look <= 40; ++look) {
+      for (const auto& [file, text] :
+           {std::pair(zone / "energy_uj", std::to_string(random() % 1'000'000)),
+            std::pair(here / "stat",
+                      "cpu  " + std::to_string(random() % 500) + " 0 0 0 0 0 0\ncpu0 0")}) {
+        std::filesystem::remove(file);
+        if (random() % 4 != 0) write(file, text);
+      }
+      const auto at_ns = look * second;
+      const std::optional<double> now[2] = {packages->read(at_ns)[0].energy_j,
+                                            model->read(at_ns)[0].energy_j};
+      for (int i = 0; i < 2; ++i) {
+        if (last[i]) REQUIRE(now[i].value_or(-1) >= *last[i]);
+        last[i] = now[i];
+      }
+    }
+    CHECK(last[0]);
+    CHECK(last[1]);
+  }
 }
 
 TEST_CASE("readers: chips by their warmest sensor and all their power") {
