@@ -167,16 +167,17 @@ result<int> run_fuzz(const sim_arguments& a, const std::vector<sim::fault_kind>&
   sim::fuzz_options options{a.cluster.seed, a.fuzz, kinds, a.cluster.log, a.jobs, {}};
   options.heads = a.cluster.heads;
   options.swap = a.cluster.swap.any();
+  options.budget = a.cluster.budget_w > 0;
   if (options.log && options.jobs == 0) options.jobs = 1;
   if (a.fuzz == 1)
     options.run = [&](uint64_t seed) { return run_alone(a, sim::options_of(options, seed)); };
   TROUPE_TRY(done, sim::fuzz(options));
   if (done.signal != 0) return 128 + done.signal;
   if (done.failure)
-    return error{done.failure->what.code,
-                 fmt::format("seed {}: {}", done.failure->seed, done.failure->what.message),
-                 fmt::format("replay it with: {}",
-                             sim::replay_command(done.failure->seed, options.heads, options.swap))};
+    return error{
+        done.failure->what.code,
+        fmt::format("seed {}: {}", done.failure->seed, done.failure->what.message),
+        fmt::format("replay it with: {}", sim::replay_command(options, done.failure->seed))};
   const double wall_s =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
   TROUPE_CHECK(print(fmt::format(
@@ -265,6 +266,10 @@ void add_sim(shell& sh) {
                                     "Heads of the job (cluster.heads): one acts, others stand by"))
       ->within(0, 9);
   other("--swap", verb->add_flag("--swap", a->swap, "Its ranks swap to drives"));
+  other("--budget-w", verb->add_option("--budget-w", c.budget_w,
+                                       "Watts that its devices may draw together; with --fuzz "
+                                       "each seed draws its own"))
+      ->within(0.0, 1e9);
   other("--launches",
         verb->add_option("--launches", c.launches, "Times the cluster is started, at most"));
   other("--faults", verb->add_option("--faults", a->faults, "Kinds of faults, or all"))

@@ -94,7 +94,16 @@ using stage_actor = component_actor::extend<
     tell<fbs::ActivationReady>, ask<fbs::SaveCheckpoint, fbs::Saved>, tell<fbs::CopyState>,
     ask<fbs::FindCopies, fbs::CopiesFound>, ask<fbs::LoadCheckpoint, fbs::Loaded>,
     // Passes on what its worker has to say to the person.
-    tell<fbs::Notice>>;
+    tell<fbs::Notice>,
+    // The pace lets the next operation begin (from itself only).
+    caf::reacts_to<caf::tick_atom>>;
+
+/// Keeps a job within its power budget.
+using pacer_actor = component_actor::extend<
+    // What a node's machine draws; at what pace steps are made.
+    tell<fbs::Heartbeat>, tell<fbs::PaceTaken>,
+    // Time to decide (from itself only).
+    caf::reacts_to<caf::tick_atom>>;
 
 /// Reads the meters of a machine. May block: it is detached.
 using meter_actor = component_actor::extend<
@@ -223,6 +232,8 @@ using run_actor = component_actor::extend<
     ask<fbs::SetValue, fbs::Ack>,
     // Goes back to an earlier state.
     ask<fbs::Rewind, fbs::Ack>,
+    // How fast it may work, and what its machines draw.
+    tell<fbs::JobPower>,
     // What it waits for is over (from itself only).
     caf::reacts_to<caf::tick_atom>>;
 
@@ -308,6 +319,7 @@ using gateway_actor = component_actor::extend<
   ACTOR(loader_actor, "Loader")           \
   ACTOR(stage_actor, "Stage")             \
   ACTOR(meter_actor, "Meter")             \
+  ACTOR(pacer_actor, "Pacer")             \
   ACTOR(vitals_actor, "Vitals")           \
   ACTOR(monitor_actor, "Monitor")         \
   ACTOR(medic_actor, "Medic")             \

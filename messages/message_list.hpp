@@ -103,6 +103,8 @@
   X(trace, DumpBlackBox, 0x0606)      \
   X(power, ReadMeters, 0x0701)        \
   X(power, MeterReadings, 0x0702)     \
+  X(power, PaceTaken, 0x0703)         \
+  X(power, JobPower, 0x0704)          \
   X(health, FindingsRequest, 0x0801)  \
   X(health, Findings, 0x0802)         \
   X(health, ReadVitals, 0x0803)       \

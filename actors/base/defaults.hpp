@@ -25,6 +25,7 @@
   TIME(vitals_period, 1'000, "between two samples of what a node's machine says of itself")       \
   TIME(vitals_disk_period, 10'000, "between two small writes to the disk of the job's folder")    \
   TIME(monitor_period, 250, "between two looks of the monitor at what nodes said")                \
+  TIME(pacer_period, 500, "between two looks of the pacer at what machines draw")                 \
   TIME(monitor_question_pause, 5'000, "between two questions about who holds up a stuck job")     \
   TIME(evidence_memory, 10'000, "a finding that has gone still is evidence of a fault")           \
   TIME(black_box_wait, 30'000, "black boxes of an incident that is over are looked for")          \

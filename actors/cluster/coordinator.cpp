@@ -128,6 +128,7 @@ void make_run_and_tiers(coordinator_pointer self) {
   note_spawned("run", r.run);
   self->monitor(r.run);
   if (r.elector) self->monitor(r.elector);
+  if (r.pacer) self->monitor(r.pacer);
 }
 
 // -- members ------------------------------------------------------------------------------------
@@ -225,6 +226,7 @@ caf::result<msg<fbs::HeartbeatAck>> beat(coordinator_pointer self, const msg<fbs
   st.liveness->heard(it->second.name, now_ns(*self));
   st.unreachable.erase(it->second.name);
   if (st.record.monitor) self->send(st.record.monitor, m);
+  if (st.record.pacer) self->send(st.record.pacer, m);
   publish_values(self, [&](fbs::CoordinatorStatusT& s) {
     auto& usage = usage_of(st, s, it->first);
     usage.rss_bytes = m->rss_bytes();
@@ -362,8 +364,10 @@ void await_word(coordinator_pointer self) {
 
 void down(coordinator_pointer self, const caf::down_msg& m) {
   auto& st = self->state;
-  const bool is_elector = st.record.elector && m.source == st.record.elector.address();
-  if (m.source == st.record.run.address() || is_elector) {
+  const auto& r = st.record;
+  const bool is_elector = r.elector && m.source == r.elector.address();
+  const bool is_pacer = r.pacer && m.source == r.pacer.address();
+  if (m.source == r.run.address() || is_elector || is_pacer) {
     const auto why = run_died(from_caf(m.reason).message);  // a bug also where it was killed
     end(self, make_msg<fbs::RunEnded>(context(self), [&](auto& e) { put_error(why, e); }));
   }

@@ -23,6 +23,7 @@
 #include "actors/health/rank_vitals.hpp"
 #include "actors/health/vitals.hpp"
 #include "actors/power/meter.hpp"
+#include "actors/power/readings.hpp"
 #include "actors/swap/swapper.hpp"
 #include "actors/train/loader.hpp"
 #include "actors/train/received_job.hpp"
@@ -245,7 +246,7 @@ void welcome(node_pointer self, const msg<fbs::Welcome>& m) {
   spdlog::log(is_new ? spdlog::level::debug : spdlog::level::info,
               "node {} joined epoch {} as number {}", st.options.name, m->epoch(), st.index);
   if (is_new) {
-    keep(self, "meter", make_meter(self, m->epoch()));
+    st.meter = keep(self, "meter", make_meter(self, m->epoch()));
     st.vitals = keep(self, "vitals", make_vitals(self, m->epoch()));
   }
   be(self, fbs::NodeState::idle);
@@ -418,6 +419,8 @@ fbs::VitalsT vitals_of(node_pointer self) {
       out.machine = std::make_unique<fbs::MachineVitalsT>(*values.vitals->machine);
       health::shorten_for_beat(*out.machine, st.beats);
     }
+  if (const auto* read = st.meter ? stats_of(st.meter) : nullptr)
+    out.power = power::power_vitals(read->values(), now_ns(*self));
   return out;
 }
 

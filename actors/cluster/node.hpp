@@ -155,6 +155,7 @@ struct node_state {
   std::stop_source going;  ///< of the node: its loader hears no message while it tokenises
   loader_actor loader;
   std::vector<companion> companions;  ///< one of a kind at most
+  meter_actor meter;                  ///< the same; none: it reads none
   vitals_actor vitals;    ///< the companion that heartbeats quote; none: there is nothing to sample
   bool checking = false;  ///< its machine, before it takes ranks (NOD-6)
   std::optional<asked_to_assign> assignment;  ///< meanwhile

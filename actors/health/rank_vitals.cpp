@@ -59,6 +59,10 @@ fbs::RankVitalsT rank_vitals(uint32_t rank, const actor_view& stage, const actor
     out.median_us = static_cast<uint32_t>(std::clamp(w->median_ms * 1e3, 0.0, 4e9));
     out.saving = w->checkpoint && !w->checkpoint->saves.empty();
   }
+  if (stage.values.stage) {  // what the pace holds back is not stuck
+    const auto held_us = std::min<uint64_t>(stage.values.stage->held_us, 4'000'000'000);
+    out.median_us = std::max(out.median_us, static_cast<uint32_t>(held_us));
+  }
   const bool in_pass = stage.state == "training" || stage.state == "validating";
   const auto* wait = wait_for_rank(worker);
   const auto op = op_of(worker.state);

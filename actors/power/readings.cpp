@@ -33,6 +33,19 @@ bool is_known(double value, double none) {
   return value > none;
 }
 
+/// Of what a machine's power is the sum of; -1: one of them says none.
+double limit_of(const std::vector<std::unique_ptr<fbs::DeviceReadingT>>& devices) {
+  double out = 0;
+  bool any = false;
+  for (const auto& d : devices) {
+    if (d->kind == fbs::MeteredKind::sensor || !is_known(d->power_w, no_power)) continue;
+    if (!is_known(d->limit_w, no_power)) return no_power;
+    out += d->limit_w;
+    any = true;
+  }
+  return any ? out : no_power;
+}
+
 }  // namespace
 
 fbs::MeterReadingsT readings_of(const std::vector<gpu::metered>& devices) {
@@ -67,6 +80,21 @@ fbs::MeterReadingsT readings_of(const std::vector<gpu::metered>& devices) {
   out.source = source_of(power.has_value(), modelled);
   out.energy_j = energy.value_or(no_power);
   out.temperature_c = warmest.value_or(no_temperature);
+  return out;
+}
+
+std::unique_ptr<fbs::PowerVitalsT> power_vitals(const fbs::StatusValuesT& published,
+                                                int64_t now_ns) {
+  const auto& meter = published.meter;
+  if (!meter || meter->read_at_ns == 0) return {};
+  auto out = std::make_unique<fbs::PowerVitalsT>();
+  out->machine = meter->machine;
+  out->power_w = meter->power_w;
+  out->source = meter->source;
+  out->energy_j = meter->energy_j;
+  out->age_ms = static_cast<uint64_t>(std::max<int64_t>(0, now_ns - meter->read_at_ns)) / 1'000'000;
+  out->interval_ms = meter->interval_ms;
+  out->limit_w = limit_of(meter->devices);
   return out;
 }
 

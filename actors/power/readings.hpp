@@ -2,11 +2,13 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "gpu/meters/readers.hpp"
 #include "messages/schemas/power_generated.h"
+#include "messages/schemas/status_generated.h"
 
 namespace troupe::power {
 
@@ -14,6 +16,10 @@ namespace troupe::power {
 /// sensor that says most: it contains the others or at least is not less), and the warmest of all.
 /// `at_ns`, node and interval are left open.
 fbs::MeterReadingsT readings_of(const std::vector<gpu::metered>& devices);
+
+/// What a heartbeat passes on of what a meter has published; null: it has read nothing yet.
+std::unique_ptr<fbs::PowerVitalsT> power_vitals(const fbs::StatusValuesT& published,
+                                                int64_t now_ns);
 
 /// When the next reading is due after one that was at `due_ns`: the first whole interval after
 /// `now_ns` (MTR-3 of meter.hpp).

@@ -37,15 +37,18 @@ struct fuzz_options {
   uint64_t first = 1;
   uint64_t seeds = 0;
   std::vector<fault_kind> kinds;
-  bool log = false;   ///< as simulation_options::log
-  unsigned jobs = 0;  ///< processes; 1: none but this one; 0: one for each core
-  seed_runner run = {};    ///< another one than simulate(options_of())
-  int heads = 0;      ///< 2 or more: of clusters with so many
-  bool swap = false;  ///< of clusters whose ranks swap
+  bool log = false;      ///< as simulation_options::log
+  unsigned jobs = 0;     ///< processes; 1: none but this one; 0: one for each core
+  seed_runner run = {};  ///< another one than simulate(options_of())
+  int heads = 0;         ///< 2 or more: of clusters with so many
+  bool swap = false;     ///< of clusters whose ranks swap
+  bool budget = false;   ///< of clusters with a power budget
 };
 
 /// What a seed means.
 simulation_options options_of(const fuzz_options& options, uint64_t seed);
+/// The command that runs a seed of these again.
+std::string replay_command(const fuzz_options& options, uint64_t seed);
 
 /// The first seed that failed.
 struct fuzz_failure {

@@ -131,11 +131,11 @@ result<config::job> simulated_job(const simulation_options& o) {
   c.nodes = o.nodes;
   c.spares = o.spares;
   for (int n = 0; n < o.nodes + o.spares; ++n)
-    c.node.push_back(
-        {fmt::format("node{}", n), fmt::format("node{}", n), o.workers, n >= o.nodes});
+    c.node.push_back({fmt::format("node{}", n), fmt::format("node{}", n), o.workers, n >= o.nodes});
   c.workers_per_node = o.workers;
   c.heartbeat_interval_ms = o.heartbeat_ms;
   job.power.meter_interval_ms = o.meter_ms;
+  job.power.budget_w = o.budget_w;
   c.suspect_after_ms = o.suspect_after_ms;
   c.dead_after_ms = o.dead_after_ms;
   c.join_timeout_ms = o.join_timeout_ms;
@@ -281,9 +281,23 @@ simulation_options fuzzed_swap(uint64_t seed, const std::vector<fault_kind>& kin
   return o;
 }
 
-std::string replay_command(uint64_t seed, int heads, bool swap) {
-  return fmt::format("troupe sim --fuzz 1 --seed {}{}{} --log", seed,
-                     heads > 1 ? fmt::format(" --heads {}", heads) : "", swap ? " --swap" : "");
+simulation_options fuzzed_budget(uint64_t seed, const std::vector<fault_kind>& kinds) {
+  auto o = fuzzed(seed, kinds);
+  rng random(mix(seed ^ 0x706f776572));
+  o.steps = static_cast<int>(random.between(20, 400));
+  o.times.forward_ns = random.between(2, 40) * millisecond_ns;
+  o.times.backward_ns = 2 * o.times.forward_ns;
+  o.meter_ms = random.between(100, 1000);
+  const auto devices = static_cast<double>((o.nodes + o.spares) * o.workers);
+  const power_model_options draw;
+  const double work_w = draw.backward_w - draw.idle_w;
+  o.budget_w = devices * (draw.idle_w + work_w * (0.15 + random.unit()));
+  if (random.chance(0.4)) o.faults.clear();
+  const auto last_ns = random.between(1, 60) * second_ns;
+  for (auto& f : o.faults) f.at_ns = random.between(0, last_ns);
+  std::stable_sort(o.faults.begin(), o.faults.end(),
+                   [](const fault& a, const fault& b) { return a.at_ns < b.at_ns; });
+  return o;
 }
 
 }  // namespace troupe::sim

@@ -22,6 +22,9 @@ class simulated_meters final : public gpu::meter_reader {
       out.push_back({fmt::format("gpu{}", i), gpu::metered_kind::accelerator, r.power_w,
                      room_->draw.limit_w, r.temperature_c, r.busy_percent});
     }
+    if (ranks_.empty())  // a spare's device, which rests
+      out.push_back({"gpu0", gpu::metered_kind::accelerator, room_->draw.idle_w,
+                     room_->draw.limit_w, room_->draw.room_c, 0.0});
     return out;
   }
 

@@ -13,11 +13,13 @@
 #include "actors/checkpoint/committer.hpp"
 #include "actors/cluster/coordinator.hpp"
 #include "actors/job/plan.hpp"
+#include "actors/power/pacer.hpp"
 #include "actors/sim/blame_watch.hpp"
 #include "actors/sim/folder_watch.hpp"
 #include "actors/sim/heads.hpp"
 #include "actors/sim/invariants.hpp"
 #include "actors/sim/node_processes.hpp"
+#include "actors/sim/power_watch.hpp"
 #include "io/checkpoint/catalog.hpp"
 
 namespace troupe::sim {
@@ -39,7 +41,8 @@ class simulation {
         world_(world_options_of(options)),
         room_(world_, options.times, options.swap),
         nodes_(world_, room_, options_, plan_, options.nodes + options.spares),
-        watch_(world_, room_, options_) {
+        watch_(world_, room_, options_),
+        power_(options.budget_w) {
     room_.folders = std::move(folders);
     nodes_.log = [this](const std::string& text) { log(text); };
     nodes_.end_process = [this](int n) { end_process(n, false); };
@@ -156,10 +159,13 @@ class simulation {
 
   void start_head() {
     take_folders();
+    power_.begin();
     const auto reporter = world_.spawn(0, sim::reporter, heard_);
     train::spawn_record o{epoch()};
     o.plan = plan_;
     o.reporter = reporter;
+    if (const auto budget_w = plan_.job.power.budget_w; budget_w > 0)
+      o.pacer = world_.spawn(0, power::pacer, power::pacer_options{budget_w, epoch()});
     if (options_.recovers)
       o.launcher = world_.spawn(0, sim::launcher, [this](const std::string& node) { order(node); });
     o.resume = watch_.begin(static_cast<uint64_t>(launch_) + 1);
@@ -298,6 +304,7 @@ class simulation {
   /// SIM-1: who welcomes and assigns in an epoch is one.
   void watch(const any_msg& m) {
     if (options_.sees) options_.sees(m, world_.now_ns());
+    if (const auto broken = power_.see(m)) world_.violation(*broken);
     const auto type = m.type();
     if (type != message_traits<fbs::Welcome>::id && type != message_traits<fbs::Assign>::id) return;
     const auto& h = m.header();
@@ -644,6 +651,7 @@ class simulation {
   simulation_outcome saves_;  ///< what the launches told of their checkpoints
   uint64_t steps_ = 0;
   std::map<uint32_t, uint64_t> coordinator_of_;  ///< by epoch
+  power_watch power_;
   std::vector<std::string> faults_done_, ends_;
 };
 

@@ -33,7 +33,8 @@
 //   SIM-24  Incidents follow one another, and so do the epochs that they lead to: one recovery at a
 //     time.
 //
-// Of a job that swaps SIM-25 to SIM-27 (drives.hpp).
+// Of a job that swaps SIM-25 to SIM-27 (drives.hpp), of one with a power budget SIM-28 and SIM-29
+// (power_watch.hpp).
 //
 // Of a job with several heads (heads.hpp; heads_watch.hpp counts votes a second time):
 //   SIM-17  A voter promises an epoch to one head, and knows of it in its next process. Who acts in
@@ -82,6 +83,7 @@ struct simulation_options {
   int64_t dead_after_ms = 2000;
   int64_t join_timeout_ms = 10'000;
   int64_t meter_ms = 500;  ///< between two readings of the simulated meters; 0: none
+  double budget_w = 0;     ///< power.budget_w; 0: none
   std::vector<fault> faults;
   timing times;
   link_options links;
@@ -153,8 +155,7 @@ simulation_options fuzzed(uint64_t seed, const std::vector<fault_kind>& kinds);
 simulation_options fuzzed_heads(uint64_t seed, const std::vector<fault_kind>& kinds, int heads);
 /// The same of a cluster whose ranks swap.
 simulation_options fuzzed_swap(uint64_t seed, const std::vector<fault_kind>& kinds);
-
-/// The command that runs a fuzzed seed again.
-std::string replay_command(uint64_t seed, int heads = 0, bool swap = false);
+/// The same of a cluster with a power budget that its slowest steps keep.
+simulation_options fuzzed_budget(uint64_t seed, const std::vector<fault_kind>& kinds);
 
 }  // namespace troupe::sim

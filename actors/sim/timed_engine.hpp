@@ -43,6 +43,7 @@ class timed_engine : public train::engine {
     work(room_->times.build_ns, room_->draw.other_w, std::move(done));
   }
   train::engine_facts facts() const override { return {1000, 16'000, {}}; }
+  uint64_t computed_us() const override { return static_cast<uint64_t>(computed_ns_ / 1000); }
   status attach(const train::batch_source&) override { return {}; }
 
   result<std::vector<train::group_offer>> open_groups(const std::string&) override;
@@ -95,6 +96,7 @@ class timed_engine : public train::engine {
     const auto takes = static_cast<int64_t>(static_cast<double>(room_->about(ns)) * state().slow);
     const auto begin_ns = std::max(busy_until_ns_, now());
     busy_until_ns_ = begin_ns + takes;
+    computed_ns_ += takes;
     room_->draw_of(rank()).works(begin_ns, busy_until_ns_, watts);
     return busy_until_ns_ - now();
   }
@@ -128,7 +130,7 @@ class timed_engine : public train::engine {
   grid_rank at_;
   io::checkpoint::manifest_head head_;  ///< of what it saves
   std::shared_ptr<int> alive_ = std::make_shared<int>();
-  int64_t busy_until_ns_ = 0;
+  int64_t busy_until_ns_ = 0, computed_ns_ = 0;
   double forward_ms_ = 0, backward_ms_ = 0;
   std::vector<std::shared_ptr<void>> never_;
 };

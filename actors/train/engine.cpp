@@ -2,6 +2,7 @@
 #include "actors/train/engine.hpp"
 
 #include "actors/train/keeper_policy.hpp"
+#include "actors/train/work_pace_policy.hpp"
 
 namespace troupe::train {
 
@@ -24,6 +25,8 @@ engine_options options_of(const config::job& job, const model_config& model, con
   o.batch = job.train.batch;
   o.seed = static_cast<uint64_t>(job.job.seed);
   o.threads = threads;
+  if (job.power.budget_w > 0)  // a member may do its part at the least pace
+    o.group_timeout = o.group_timeout * work_pace::whole / work_pace_policy::least_pace.of_1024;
   o.job = job.job.name;
   o.checkpoint_folder = job.checkpoint.dir;
   o.checkpoint_slot_bytes = slot_bytes_of(job);

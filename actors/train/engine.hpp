@@ -225,6 +225,9 @@ class engine {
   /// called once it has completed.
   virtual void build(completion done) = 0;
   virtual engine_facts facts() const = 0;
+  /// How long its device has computed since it was made: not while it waited for others, nor while
+  /// bytes moved. From any thread.
+  virtual uint64_t computed_us() const = 0;
 
   /// Batches come from this memory from now on. Errors: as of batch_memory::open.
   virtual status attach(const batch_source& batches) = 0;

@@ -39,6 +39,12 @@ const phase_facts& facts_of(start_phase phase) {
   return phases[static_cast<size_t>(phase)];
 }
 
+/// As a person reads it.
+std::string_view phase_of(const std::set<pause_cause>& pauses) {
+  const bool by_person = pauses.contains(pause_cause::person);
+  return pauses.contains(pause_cause::power) && !by_person ? "waiting for power" : "paused";
+}
+
 bool due(uint64_t step, int64_t every) {
   return every > 0 && step % static_cast<uint64_t>(every) == 0;
 }
@@ -273,7 +279,7 @@ void job_policy::next_step() {
   if (rewind_) return rewind_now();
   if (leaving_) return let_node_go();
   take_effect();
-  if (!pauses_.empty()) return enter(paused, "paused");
+  if (!pauses_.empty()) return enter(paused, phase_of(pauses_));
   enter(stepping, "training");
   requests_.step_begins();
   ledger_.step_began(step_ + 1, epoch_, now_ns_);
@@ -544,7 +550,9 @@ void job_policy::ask_resume(const job_event& event) {
   const auto& asked = std::get<heard::resume>(event);
   if (asked.cause == pause_cause::person)
     return answer_and_do(asked.request, when_recovered(requests_.resume()));
-  if (pauses_.erase(asked.cause) > 0 && state_ == paused && pauses_.empty()) next_step();
+  if (pauses_.erase(asked.cause) == 0 || state_ != paused) return;
+  if (pauses_.empty()) return next_step();
+  if (!pauses_.contains(pause_cause::room)) enter(paused, phase_of(pauses_));
 }
 
 void job_policy::ask_setting(const job_event& event) {

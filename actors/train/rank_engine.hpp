@@ -84,6 +84,7 @@ class rank_engine : public engine {
 
   void build(completion done) override;
   engine_facts facts() const override;
+  uint64_t computed_us() const override { return clock_.computed_us(); }
   /// The stage; null until build() has completed.
   gpu::stage_model* model() noexcept { return model_.get(); }
 

@@ -15,9 +15,10 @@ namespace troupe::train {
 
 namespace {
 
-constexpr std::array<std::string_view, 5> changeable{"train.lr", "train.steps",
-                                                     "train.validate_every",
-                                                     "train.validate_batches", "checkpoint.every"};
+constexpr std::string_view budget_key = "power.budget_w";
+constexpr std::array<std::string_view, 6> changeable{
+    "train.lr",         "train.steps", "train.validate_every", "train.validate_batches",
+    "checkpoint.every", budget_key};
 
 }  // namespace
 
@@ -29,6 +30,7 @@ requests_policy::requests_policy(config::job job, uint64_t finished_step,
                                  std::vector<checkpoint::setting_change> changes)
     : job_(job),
       wanted_(job),
+      has_budget_(job.power.budget_w > 0),
       finished_(finished_step),
       furthest_(finished_step),
       known_from_(finished_step),
@@ -166,6 +168,9 @@ result<std::string> requests_policy::set(const std::string& key, const std::stri
   if (std::find(changeable.begin(), changeable.end(), key) == changeable.end())
     return error{errc::usage, fmt::format("{} cannot change during a run", key),
                  fmt::format("what can: {}", fmt::join(changeable, ", "))};
+  if (key == budget_key && !has_budget_)  // its ranks wait for each other as at full speed
+    return error{errc::usage, fmt::format("{} cannot be set in a job that began without one", key),
+                 "start it with a budget: one that is never reached holds nothing back"};
   TROUPE_CHECK(room());
   TROUPE_TRY(job, config::amend(wanted_, fmt::format("{}={}", key, value)));
   const auto last = static_cast<uint64_t>(job.train.steps);

@@ -120,6 +120,7 @@ class requests_policy {
   request setting_of(const std::string& key, config::job with, uint64_t step);
 
   config::job job_, wanted_;
+  bool has_budget_ = false;  ///< the job began with a power budget
   uint64_t finished_ = 0;
   uint64_t furthest_ = 0;  ///< the last step that was ever finished
   bool in_step_ = false;

@@ -12,11 +12,13 @@
 #include "actors/job/skipped_data.hpp"
 #include "actors/job/votes.hpp"
 #include "actors/train/account.hpp"
+#include "actors/train/paced_patience.hpp"
 #include "actors/train/recheck_message.hpp"
 #include "actors/train/resume_policy.hpp"
 #include "actors/train/run_answers.hpp"
 #include "actors/train/run_commit.hpp"
 #include "actors/train/run_drills.hpp"
+#include "actors/train/run_power.hpp"
 #include "actors/train/run_records.hpp"
 #include "io/folder/plain.hpp"
 #include "messages/text.hpp"
@@ -32,9 +34,9 @@ message_context context(run_pointer self) {
 }
 
 /// For gather(): every stage by its path, and what is to come from it.
-auto each_stage(std::string what) {
-  return [what = std::move(what)](size_t rank) {
-    return awaited{fmt::format("stage/{}", rank), what};
+auto each_stage(std::string what, std::optional<std::chrono::milliseconds> patience = {}) {
+  return [what = std::move(what), patience](size_t rank) {
+    return awaited{fmt::format("stage/{}", rank), what, patience};
   };
 }
 
@@ -324,7 +326,9 @@ void step_done(run_pointer self, uint64_t step, const std::vector<msg<fbs::StepD
   std::vector<std::vector<step_part>> of_ranks;
   std::vector<std::vector<uint64_t>> digests;
   std::vector<std::optional<health::recheck_result>> rechecks;
+  double held_ms = 0;
   for (const auto& p : parts) {
+    held_ms = std::max(held_ms, p->power_wait_ms());
     digests.emplace_back();
     if (p->digests() != nullptr) digests.back().assign(p->digests()->begin(), p->digests()->end());
     rechecks.push_back(recheck_of(p->recheck()));
@@ -336,6 +340,7 @@ void step_done(run_pointer self, uint64_t step, const std::vector<msg<fbs::StepD
   }
   done.waited_ms = longest_wait_ms(of_ranks, pipeline_op::await_copies);
   done.parts = merged(of_ranks);
+  note_held(self->state, held_ms);
   const auto& grid = self->state.job.plan().ranks.front().at.grid;
   done.weights = health::compare_digests(grid, digests);
   done.products = health::compare_rechecks(grid, rechecks);
@@ -347,8 +352,11 @@ void run_step(run_pointer self, const todo::run_step& order) {
   for (auto& sentence : drills_of_step(st, order.step)) say(self, {std::move(sentence), true});
   st.step_started_ns = now_ns(*self);
   st.step_span = next_span();
+  begin_paced(self, order.step);
   gather<fbs::StepDone>(
-      self, st.crew.stages, each_stage(fmt::format("StepDone of step {}", order.step)),
+      self, st.crew.stages,
+      each_stage(fmt::format("StepDone of step {}", order.step),
+                 paced_patience<stage_actor, fbs::RunStep>(self, self->state.power.pace)),
       [self, order](size_t) {
         const auto root = context_within(*self, self->state.record.epoch, self->state.step_span);
         return std::tuple(make_msg<fbs::RunStep>(root, [&](auto& m) {
@@ -356,6 +364,7 @@ void run_step(run_pointer self, const todo::run_step& order) {
           m.lr = order.lr;
           m.digest = order.digest;
           m.recheck = order.recheck;
+          m.pace_of_1024 = static_cast<uint32_t>(self->state.power.pace.of_1024);
         }));
       },
       [self, step = order.step](const auto& parts) { step_done(self, step, parts); },
@@ -366,19 +375,25 @@ void run_step(run_pointer self, const todo::run_step& order) {
 
 void validate(run_pointer self, const todo::validate& order) {
   gather<fbs::ValidationDone>(
-      self, self->state.crew.stages, each_stage("ValidationDone"),
+      self, self->state.crew.stages,
+      each_stage("ValidationDone",
+                 paced_patience<stage_actor, fbs::Validate>(self, self->state.power.pace)),
       [self, order](size_t) {
         return std::tuple(make_msg<fbs::Validate>(context(self), [&](auto& v) {
           v.step = order.step;
           v.batches = order.batches;
+          v.pace_of_1024 = static_cast<uint32_t>(self->state.power.pace.of_1024);
         }));
       },
       [self](const std::vector<msg<fbs::ValidationDone>>& parts) {
         heard::validated done;
+        double held_ms = 0;
         for (const auto& p : parts) {
+          held_ms = std::max(held_ms, p->power_wait_ms());
           done.loss_sum += p->loss_sum();
           done.targets += p->target_count();
         }
+        self->state.power.wait_ms += held_ms;
         hear(self, done);
       },
       failing(self, "validation"));
@@ -421,45 +436,11 @@ void copy_state(run_pointer self, const todo::copy_state& order) {
   for (const auto& stage : self->state.crew.stages) self->send(stage, m);
 }
 
-void reopen_folder(run_pointer self) {
-  ask_for<fbs::CheckpointFolder>(
-      self, self->state.record.committer, folder_order(self), {"committer", "the open folder"},
-      [self](const msg<fbs::CheckpointFolder>&) { hear(self, heard::folder_open{}); },
-      [self](const error& e) { hear(self, heard::folder_open{e}); });
-}
-
-void export_model(run_pointer self, const todo::export_model& order) {
-  auto m = make_msg<fbs::ExportModel>(context(self), [&](auto& e) {
-    e.checkpoint = order.checkpoint;
-    e.directory = order.folder;
-  });
-  ask_for<fbs::CheckpointFolder>(
-      self, self->state.record.committer, m, {"committer", "the exported model"},
-      [self](const msg<fbs::CheckpointFolder>& folder) {
-        hear(self, heard::exported{text_of(folder->directory()), {}});
-      },
-      [self](const error& e) {
-        hear(self, heard::exported{"", e});
-      });
-}
-
-void finish_copies(run_pointer self, const todo::finish_copies& order) {
-  ask_for<fbs::CheckpointFolder>(
-      self, self->state.record.replicator,
-      make_msg<fbs::FinishCopies>(context(self),
-                                  [&](auto& f) {
-                                    f.step = order.step;
-                                    f.directory = order.folder;
-                                  }),
-      {"replicator", fmt::format("checkpoint {} in the second tier", order.step)},
-      [self](const msg<fbs::CheckpointFolder>&) { hear(self, heard::copied{}); },
-      [self](const error& e) { hear(self, heard::copied{e}); });
-}
-
 // -- what is said of it ---------------------------------------------------------------------------
 
 void show(run_pointer self) {
   const auto& job = self->state.job;
+  if (job.state() != job_state::stepping) tell_pacer(self, 0);
   publish(self, std::string(job.phase()), [&](fbs::RunStatusT& s) {
     s.step = job.step();
     s.steps = static_cast<uint64_t>(job.plan().job.train.steps);
@@ -472,6 +453,7 @@ void show(run_pointer self) {
     s.checkpoint_wait_ms = job.checkpoint_wait_ms();
     s.parts = to_message(job.parts());
     put_account(job, now_ns(*self), s);
+    put_power(self->state, s);
   });
 }
 
@@ -509,6 +491,7 @@ void end(run_pointer self, const error& why) {
                e.effective_percent = 100 * st.job.ledger().whole().effective();
                e.recoveries = st.job.recoveries();
                e.steps_repeated = st.job.ledger().steps_repeated();
+               e.power_wait_ms = st.power.wait_ms;
              }));
 }
 
@@ -522,7 +505,8 @@ struct executor {
   void operator()(const todo::validate& c) const { validate(self, c); }
   void operator()(const todo::measure& c) const { record_measures(self, c.step); }
   void operator()(const todo::report& c) const {
-    self->send(self->state.record.reporter, make_msg<fbs::StepReport>(context(self), c.step));
+    const auto fill = [&](auto& r) { put_power(self->state, r = c.step); };
+    self->send(self->state.record.reporter, make_msg<fbs::StepReport>(context(self), fill));
   }
   void operator()(const todo::save& c) const { save(self, c); }
   void operator()(const todo::copy_state& c) const { copy_state(self, c); }
@@ -600,6 +584,7 @@ void hear(run_pointer self, job_event event) {
     st.unheard.pop_front();
     for (const auto& command : st.job.on(next, now_ns(*self))) std::visit(executor{self}, command);
     remember(self);  // a rule may hold the job, and nobody is answered
+    tell_budget(self);
   }
   st.handling = false;
 }
@@ -643,6 +628,7 @@ run_actor::behavior_type run(run_pointer self, spawn_record record) {
   st.remembered = st.job.memory();
   for (const auto& command : st.job.begin(now_ns(*self))) std::visit(executor{self}, command);
   show(self);
+  begin_power(self);
   return {
       status_handler(self),
       [self](const msg<fbs::ClusterReady>& m, const std::vector<caf::strong_actor_ptr>& handles) {
@@ -678,6 +664,10 @@ run_actor::behavior_type run(run_pointer self, spawn_record record) {
       [self](const msg<fbs::Rewind>& m) {
         return asked(self, m.header(),
                      heard::rewind{0, m->step(), m->skip_steps(), text_of(m->reason())});
+      },
+      [self](const msg<fbs::JobPower>& m) {
+        for (auto& sentence : hear_power(self, *m)) say(self, {std::move(sentence), true});
+        show(self);
       },
       [self](caf::tick_atom) { hear(self, heard::tick{}); },
   };

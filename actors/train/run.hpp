@@ -32,6 +32,7 @@
 #include "actors/train/device_policy.hpp"
 #include "actors/train/drill_policy.hpp"
 #include "actors/train/job_policy.hpp"
+#include "actors/train/work_pace_policy.hpp"
 #include "messages/actors.hpp"
 
 namespace troupe::train {
@@ -81,6 +82,18 @@ struct written_shards {
   std::vector<msg<fbs::Saved>> votes;
 };
 
+/// What the pacer says, and what comes of it.
+struct run_power {
+  work_pace pace, step_pace;  ///< of the next step, of the last one that began
+  bool holds = false;         ///< no step may begin
+  std::string reason = {};    ///< why, as a person was told
+  double power_w = -1, energy_j = -1;
+  fbs::PowerSource source = fbs::PowerSource::unknown;
+  double wait_ms = 0, step_wait_ms = 0;  ///< in all, of the last step
+  double told_budget_w = 0;              ///< as the pacer knows it
+  bool told_steps = false;               ///< and that steps are made
+};
+
 struct run_state {
   static inline const char* name = "run";
   spawn_record record;
@@ -100,6 +113,7 @@ struct run_state {
   std::deque<kept_back> answers;
   int64_t step_started_ns = 0;
   uint64_t step_span = 0;  ///< the root of the step's causal tree
+  run_power power;
 };
 
 using run_pointer = traced_pointer<run_actor, run_state>;

@@ -73,4 +73,39 @@ void commit(run_pointer self, const todo::commit& order) {
   });
 }
 
+void reopen_folder(run_pointer self) {
+  ask_for<fbs::CheckpointFolder>(
+      self, self->state.record.committer, folder_order(self), {"committer", "the open folder"},
+      [self](const msg<fbs::CheckpointFolder>&) { hear(self, heard::folder_open{}); },
+      [self](const error& e) { hear(self, heard::folder_open{e}); });
+}
+
+void export_model(run_pointer self, const todo::export_model& order) {
+  auto m = make_msg<fbs::ExportModel>(context_of(*self, self->state.record.epoch), [&](auto& e) {
+    e.checkpoint = order.checkpoint;
+    e.directory = order.folder;
+  });
+  ask_for<fbs::CheckpointFolder>(
+      self, self->state.record.committer, m, {"committer", "the exported model"},
+      [self](const msg<fbs::CheckpointFolder>& folder) {
+        hear(self, heard::exported{text_of(folder->directory()), {}});
+      },
+      [self](const error& e) {
+        hear(self, heard::exported{"", e});
+      });
+}
+
+void finish_copies(run_pointer self, const todo::finish_copies& order) {
+  ask_for<fbs::CheckpointFolder>(
+      self, self->state.record.replicator,
+      make_msg<fbs::FinishCopies>(context_of(*self, self->state.record.epoch),
+                                  [&](auto& f) {
+                                    f.step = order.step;
+                                    f.directory = order.folder;
+                                  }),
+      {"replicator", fmt::format("checkpoint {} in the second tier", order.step)},
+      [self](const msg<fbs::CheckpointFolder>&) { hear(self, heard::copied{}); },
+      [self](const error& e) { hear(self, heard::copied{e}); });
+}
+
 }  // namespace troupe::train

@@ -1,10 +1,15 @@
 // Decisions of the schedule to the worker, completions to the neighbours.
 #include "actors/train/stage.hpp"
 
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
 #include <fmt/format.h>
 
 #include "actors/base/ask.hpp"
 #include "actors/base/context.hpp"
+#include "actors/train/paced_patience.hpp"
 #include "actors/train/received_job.hpp"
 
 namespace troupe::train {
@@ -16,6 +21,7 @@ using stage_pointer = traced_pointer<stage_actor, stage_state>;
 void drive(stage_pointer self);
 void begin_batch(stage_pointer self);
 void tell_wait(stage_pointer self);
+void let_begin(stage_pointer self);
 
 void show(stage_pointer self, const char* state) {
   const auto& st = self->state;
@@ -25,6 +31,25 @@ void show(stage_pointer self, const char* state) {
     s.steps_done = st.steps_done;
     s.step = st.last_step;
   });
+}
+
+/// For how long the pace holds back what is next, on the registry; 0: it does not.
+void tell_hold(stage_pointer self, int64_t hold_ns) {
+  auto& st = self->state;
+  if (hold_ns == 0 && st.gate_wait == 0) return;
+  if (st.gate_wait != 0) self->stats().end_wait(std::exchange(st.gate_wait, 0));
+  publish_values(self,
+                 [&](fbs::StageStatusT& s) { s.held_us = static_cast<uint64_t>(hold_ns / 1000); });
+  if (hold_ns == 0) return;
+  st.gate_wait = self->stats().begin_wait(
+      "pacer", fmt::format("the next operation (pace {:.0f} %)", 100 * st.gate.pace().share()),
+      now_ns(*self));
+}
+
+/// How long the device computed since it was asked last.
+int64_t newly_computed_ns(stage_state& st, uint64_t computed_us) {
+  const auto before_us = std::exchange(st.computed_us, computed_us);
+  return static_cast<int64_t>(computed_us - std::min(before_us, computed_us)) * 1000;
 }
 
 /// STG-4.
@@ -40,6 +65,7 @@ void fail(stage_pointer self, const error& e) {
     now->validation_done.deliver(out);
   now.reset();
   tell_wait(self);
+  tell_hold(self, 0);
 }
 
 /// For answers to what the pass asks: once it is over, by a failure, they are of no use.
@@ -72,11 +98,14 @@ void completed(stage_pointer self, const fbs::OpDone& done) {
     announce(self, st.next, done.kind(), done.micro_batch());
   if (releases == op_partner::previous && !st.at.first())
     announce(self, st.previous, done.kind(), done.micro_batch());
+  st.gate.ended(newly_computed_ns(st, done.computed_us()), now_ns(*self));
   auto& now = *st.now;
-  if (--now.outstanding == 0 && std::exchange(now.batch_over, false)) {  // STG-3
+  const bool all_done = --now.outstanding == 0 && st.gate.empty();
+  if (all_done && std::exchange(now.batch_over, false)) {  // STG-3
     ++now.batch;
     begin_batch(self);
   }
+  let_begin(self);
 }
 
 std::string worker_path(stage_pointer self) {
@@ -100,7 +129,8 @@ void run_op(stage_pointer self, const action& a) {
   ask_for<fbs::OpDone>(
       self, self->state.worker, m,
       {worker_path(self),
-       fmt::format("{} of micro-batch {}", fbs::EnumNameOpKind(kind), a.micro_batch)},
+       fmt::format("{} of micro-batch {}", fbs::EnumNameOpKind(kind), a.micro_batch),
+       paced_patience<worker_actor, fbs::RunOp>(self, self->state.gate.pace())},
       within_pass(self, [self](const msg<fbs::OpDone>& done) { completed(self, *done); }),
       failing(self));
 }
@@ -110,6 +140,8 @@ void end_of_pass(stage_pointer self, const msg<fbs::StepDone>& done) {
   auto now = std::move(*st.now);
   st.now.reset();
   ++st.steps_done;
+  st.gate.ended(newly_computed_ns(st, done->computed_us()), now_ns(*self));
+  const double held_ms = static_cast<double>(st.gate.waited_ns()) / 1e6;
   if (now.train) st.last_step = now.step;
   show(self, "idle");
   if (!now.train) {
@@ -119,10 +151,18 @@ void end_of_pass(stage_pointer self, const msg<fbs::StepDone>& done) {
           v.rank = done->rank();
           v.loss_sum = done->loss_sum();
           v.target_count = done->target_count() * now.last_batch;
+          v.power_wait_ms = held_ms;
         }));
     return;
   }
-  now.step_done.deliver(msg<fbs::StepDone>(readdress(done, context_of(*self, now.cause))));
+  if (held_ms == 0) {
+    now.step_done.deliver(msg<fbs::StepDone>(readdress(done, context_of(*self, now.cause))));
+    return;
+  }
+  now.step_done.deliver(make_msg<fbs::StepDone>(context_of(*self, now.cause), [&](auto& d) {
+    d = done.unpack();
+    d.power_wait_ms = held_ms;
+  }));
 }
 
 void finish(stage_pointer self) {
@@ -135,7 +175,8 @@ void finish(stage_pointer self) {
   });
   ask_for<fbs::StepDone>(
       self, self->state.worker, m,
-      {worker_path(self), fmt::format("the update of step {}", now.step)},
+      {worker_path(self), fmt::format("the update of step {}", now.step),
+       paced_patience<worker_actor, fbs::FinishStep>(self, self->state.gate.pace())},
       within_pass(self, [self](const msg<fbs::StepDone>& done) { end_of_pass(self, done); }),
       failing(self));
 }
@@ -191,9 +232,29 @@ void begin_batch(stage_pointer self) {
 
 void enqueue(stage_pointer self, const action& a) {
   auto& st = self->state;
-  if (a.what != pipeline_op::update) return run_op(self, a);
-  if (st.now->batch == st.now->last_batch) return finish(self);
-  st.now->batch_over = true;
+  const bool ends_batch = a.what == pipeline_op::update;
+  if (ends_batch && st.now->batch < st.now->last_batch)
+    st.now->batch_over = true;
+  else
+    st.gate.put(a);
+}
+
+/// STG-5.
+void let_begin(stage_pointer self) {
+  auto& st = self->state;
+  if (!st.now) return;
+  const auto now = now_ns(*self);
+  while (const auto a = st.gate.next(now)) {
+    tell_hold(self, 0);
+    if (a->what == pipeline_op::update)
+      finish(self);
+    else
+      run_op(self, *a);
+  }
+  const auto opens_ns = st.gate.opens_ns();
+  if (!opens_ns || st.gate_wait != 0) return;
+  tell_hold(self, *opens_ns - now);
+  self->delayed_send(self, std::chrono::nanoseconds(*opens_ns - now), caf::tick_atom_v);
 }
 
 /// Whom the schedule waits for, on the registry: nobody, or one of the neighbours.
@@ -215,12 +276,14 @@ void drive(stage_pointer self) {
   auto& now = self->state.now;
   if (now && now->policy)
     for (const auto& a : now->policy->next()) enqueue(self, a);
+  let_begin(self);
   tell_wait(self);
 }
 
 /// STG-1: fills `now` and starts, or says why not. A promise has taken the sender: `by`.
 template <class Fill>
-caf::error begin_pass(stage_pointer self, const message_header& cause, run_actor by, Fill&& fill) {
+caf::error begin_pass(stage_pointer self, const message_header& cause, run_actor by,
+                      uint32_t pace_of_1024, Fill&& fill) {
   auto& st = self->state;
   if (st.now) return to_caf({errc::bug, "the stage is busy with another pass"});
   if (st.at.reads_tokens() && !st.loader)
@@ -231,8 +294,10 @@ caf::error begin_pass(stage_pointer self, const message_header& cause, run_actor
   st.run = std::move(by);
   fill(*st.now);
   show(self, st.now->train ? "training" : "validating");
-  run_op(self, {pipeline_op::begin, 0, 0});
-  if (st.now->recheck) run_op(self, {pipeline_op::recheck, 0, 0});
+  st.gate.begin_pass({static_cast<int>(pace_of_1024)});
+  st.gate.put({pipeline_op::begin, 0, 0});
+  if (st.now->recheck) st.gate.put({pipeline_op::recheck, 0, 0});
+  let_begin(self);
   begin_batch(self);
   return {};
 }
@@ -240,7 +305,7 @@ caf::error begin_pass(stage_pointer self, const message_header& cause, run_actor
 caf::result<msg<fbs::StepDone>> run_step(stage_pointer self, const msg<fbs::RunStep>& m) {
   auto by = caf::actor_cast<run_actor>(self->current_sender());
   auto rp = self->make_response_promise<msg<fbs::StepDone>>();
-  auto e = begin_pass(self, m.header(), std::move(by), [&](stage_pass& p) {
+  auto e = begin_pass(self, m.header(), std::move(by), m->pace_of_1024(), [&](stage_pass& p) {
     p.step = p.batch = p.last_batch = m->step();
     p.lr = m->lr();
     p.digest = m->digest();
@@ -254,7 +319,7 @@ caf::result<msg<fbs::StepDone>> run_step(stage_pointer self, const msg<fbs::RunS
 caf::result<msg<fbs::ValidationDone>> validate(stage_pointer self, const msg<fbs::Validate>& m) {
   auto by = caf::actor_cast<run_actor>(self->current_sender());
   auto rp = self->make_response_promise<msg<fbs::ValidationDone>>();
-  auto e = begin_pass(self, m.header(), std::move(by), [&](stage_pass& p) {
+  auto e = begin_pass(self, m.header(), std::move(by), m->pace_of_1024(), [&](stage_pass& p) {
     p.train = false;
     p.step = m->step();
     p.batch = 1;
@@ -286,6 +351,7 @@ caf::result<msg<fbs::StageReady>> build(stage_pointer self, const msg<fbs::Build
   if (!at) return to_caf(at.error());
   self->set_timeouts(call_timeouts(**job));
   st.schedule = schedule_of_stage(**job, *at);
+  st.computed_us = 0;  // another engine's
   st.at = *at;
   return pass_on<fbs::BuildStage, fbs::StageReady>(self)(m);
 }
@@ -334,6 +400,10 @@ stage_actor::behavior_type stage(stage_pointer self, const spawn_record& record)
       pass_on<fbs::LoadCheckpoint, fbs::Loaded>(self),
       [self](const msg<fbs::Notice>& m) {
         if (const auto& run = self->state.run) self->send(run, m);
+      },
+      [self](caf::tick_atom) {
+        tell_hold(self, 0);
+        let_begin(self);
       },
   };
 }

@@ -15,6 +15,8 @@
 //     asking tells the loader that its slot is free (LDR-2).
 //   STG-4  The first failure ends the pass: the run gets it as the answer. What was asked for the
 //     pass and is answered later is dropped.
+//   STG-5  Below full speed an operation waits until the pace lets it begin (op_gate.hpp); the pace
+//     is one for all of a pass.
 //
 // Failure policy: escalate to the run.
 #pragma once
@@ -25,6 +27,7 @@
 #include "actors/base/traced.hpp"
 #include "actors/job/spawn_record.hpp"
 #include "actors/train/engine.hpp"
+#include "actors/train/op_gate.hpp"
 #include "actors/train/schedule_policy.hpp"
 #include "messages/actors.hpp"
 #include "messages/receive.hpp"
@@ -67,6 +70,9 @@ struct stage_state {
   uint64_t last_step = 0;  ///< of training; 0: none is done
   int previous_rank = -1, next_rank = -1;
   uint64_t neighbour_wait = 0;  ///< in the stats
+  op_gate gate;
+  uint64_t computed_us = 0;  ///< as the worker said last
+  uint64_t gate_wait = 0;    ///< in the stats
 };
 
 /// The stage of the record's rank; it drives the record's worker.

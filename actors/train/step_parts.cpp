@@ -22,6 +22,13 @@ std::vector<step_part> those_with_something(const part_table& all) {
   return out;
 }
 
+/// Its device works meanwhile: a stream does not wait for something, nor do bytes move.
+bool is_work(pipeline_op kind) {
+  const bool awaits = kind == pipeline_op::await_copies || kind == pipeline_op::await_weights ||
+                      kind == pipeline_op::await_activations;
+  return facts_of(kind).resource == op_resource::device && !awaits;
+}
+
 }  // namespace
 
 void step_clock::begin_step(double now_ms) {
@@ -44,7 +51,9 @@ void step_clock::ended(pipeline_op kind, double now_ms, uint64_t work) {
   auto& l = lane_of(kind);
   if (!std::exchange(l.busy, false)) return;
   auto& p = parts_[static_cast<size_t>(kind)];
-  p.busy_ms += now_ms - l.began_ms - l.held_up_ms;
+  const double busy_ms = now_ms - l.began_ms - l.held_up_ms;
+  p.busy_ms += busy_ms;
+  if (is_work(kind)) computed_ms_ += busy_ms;
   p.work += work;
   l.idle_since_ms = now_ms;
 }
@@ -58,6 +67,11 @@ void step_clock::held_up(pipeline_op kind, double ms) {
 std::vector<step_part> step_clock::take() {
   std::lock_guard lock(mutex_);
   return those_with_something(std::exchange(parts_, {}));
+}
+
+uint64_t step_clock::computed_us() const {
+  std::lock_guard lock(mutex_);
+  return static_cast<uint64_t>(std::max(0.0, computed_ms_) * 1e3);
 }
 
 std::vector<std::unique_ptr<fbs::StepPartT>> to_message(std::span<const step_part> parts) {

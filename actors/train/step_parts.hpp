@@ -48,6 +48,8 @@ class step_clock {
 
   /// The parts since the last call, in the table's order, without those that are nothing.
   std::vector<step_part> take();
+  /// Since it was made: of operations that the device works for, without what held them up.
+  uint64_t computed_us() const;
 
  private:
   struct lane {
@@ -58,9 +60,10 @@ class step_clock {
   };
   lane& lane_of(pipeline_op kind) { return lanes_[static_cast<size_t>(facts_of(kind).stream)]; }
 
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::array<lane, static_cast<size_t>(op_stream::count)> lanes_;
   std::array<step_part, operations.size()> parts_;
+  double computed_ms_ = 0;
 };
 
 /// As a message holds them, and back. Foreign: kinds that are unknown here are left out.

@@ -324,6 +324,7 @@ msg<fbs::OpDone> op_done(worker_pointer self, const msg<fbs::RunOp>& m) {
     d.step = m->step();
     d.kind = m->kind();
     d.micro_batch = m->micro_batch();
+    d.computed_us = self->state.engine->computed_us();
   });
 }
 
@@ -393,6 +394,7 @@ msg<fbs::StepDone> step_done(worker_pointer self, const msg<fbs::FinishStep>& m,
     d.digests = std::move(outcome.digests);
     d.recheck = to_message(std::move(outcome.recheck));
     d.process_peak_bytes = outcome.process_peak_bytes;
+    d.computed_us = self->state.engine->computed_us();
   });
 }
 

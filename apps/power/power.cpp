@@ -177,6 +177,7 @@ void add_power(shell& sh) {
   power_verb::add_frontier(sh, verb);
   power_verb::add_power_plan(sh, verb);
   power_verb::add_power_replay(sh, verb);
+  power_verb::add_status(sh, verb);
 }
 
 }  // namespace troupe::apps

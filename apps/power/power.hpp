@@ -97,4 +97,7 @@ std::string row_svg(const row_told& told);
 /// `troupe power frontier`: which clocks cost a pipeline least at every length of its step.
 void add_frontier(shell& sh, command* parent);
 
+/// `troupe power status`: what a running job draws (power_status.hpp).
+void add_status(shell& sh, command* parent);
+
 }  // namespace troupe::apps::power_verb

@@ -30,6 +30,13 @@ struct swap_traffic {
   std::string bound_by = {};  ///< which part of the machine does
 };
 
+/// What the machines of a job draw.
+struct power_drawn {
+  double power_w = 0;
+  bool modelled = false;  ///< a part of it at least is calculated; marked wherever it is shown
+  double energy_j = -1;   ///< since the run began; -1: not known
+};
+
 /// One optimizer step.
 struct step_report {
   int64_t step = 0;      ///< from 1
@@ -50,12 +57,16 @@ struct step_report {
   int64_t replicas = 0;  ///< that shared its batch, where they were fewer than the job has
   std::optional<swap_traffic> swap = {};  ///< none: all is in memory
   uint64_t process_peak_bytes = 0;  ///< resident at most so far, of the largest process with ranks
+  std::optional<power_drawn> power = {};  ///< none: of one machine at least it is not known
+  double pace_percent = 100;              ///< of its speed that a power budget left it
+  double power_wait_ms = 0;               ///< how long that held the step up
 };
 
 /// "step 120/300 | loss 2.913 | norm 0.81 | lr 3.0e-4 | 212 ms | 41.3 % of peak | 9,650 tok/s | ETA
 /// 0:38"; the peak is left out when unknown, " | validation 2.951" follows the loss when there is
 /// one, and " | 0.92 of the limit (disk) | 125.7 GiB read, 54.0 GiB written" the tokens where a
-/// drive holds some of the model.
+/// drive holds some of the model; before the ETA " | ~61 W" where watts are known (~: calculated)
+/// and " | pace 52 %" where a power budget slows it down.
 std::string step_line(const step_report& r);
 
 /// The line as a terminal wants it: it returns to the first column and clears what stood there, cut
@@ -123,6 +134,8 @@ struct summary {
   uint64_t recoveries = 0;          ///< of lost nodes
   uint64_t steps_repeated = 0;      ///< made again after them
   uint64_t process_peak_bytes = 0;  ///< as a step's; 0: not known
+  std::optional<power_drawn> power = {};  ///< as the last step's
+  double power_wait_ms = 0;               ///< how long a power budget held training up in all
   std::string model;                ///< where the exported model is; empty: none
   std::string log;                  ///< where log.jsonl is; empty: none
   std::string prompt;               ///< prompt of the sample

@@ -62,6 +62,8 @@ std::string step_line(const step_report& r) {
   if (r.swap)
     line += fmt::format(" | {} read, {} written", bytes_text(r.swap->read_bytes),
                         bytes_text(r.swap->written_bytes));
+  if (r.power) line += fmt::format(" | {}{:.0f} W", r.power->modelled ? "~" : "", r.power->power_w);
+  if (r.pace_percent < 100) line += fmt::format(" | pace {:.0f} %", r.pace_percent);
   return line + fmt::format(" | ETA {}", duration(r.eta_s));
 }
 
@@ -90,6 +92,15 @@ std::string step_json(const step_report& r) {
   j["epoch"] = r.epoch;
   if (r.replicas > 0) j["replicas"] = r.replicas;
   if (r.process_peak_bytes > 0) j["process_peak_bytes"] = r.process_peak_bytes;
+  if (r.power) {
+    j["power_w"] = finite_or_null(r.power->power_w);
+    j["power_source"] = r.power->modelled ? "modelled" : "measured";
+    if (r.power->energy_j >= 0) j["energy_j"] = finite_or_null(r.power->energy_j);
+  }
+  if (r.pace_percent < 100 || r.power_wait_ms > 0) {
+    j["pace_percent"] = finite_or_null(r.pace_percent);
+    j["power_wait_ms"] = finite_or_null(r.power_wait_ms);
+  }
   if (r.swap) {
     j["read_bytes"] = r.swap->read_bytes;
     j["written_bytes"] = r.swap->written_bytes;

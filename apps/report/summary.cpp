@@ -67,6 +67,25 @@ std::string checkpoints_text(const summary& s) {
   return text + "\n";
 }
 
+/// "energy      ~1,234 J, 0.35 J a token; power held training up for 12.3 s (3.1 %)"
+std::string energy_text(const summary& s) {
+  const bool known = s.power && s.power->energy_j >= 0;
+  if (!known && s.power_wait_ms == 0) return "";
+  std::string text = "energy      not known";
+  if (known) {
+    const char* mark = s.power->modelled ? "~" : "";
+    text = fmt::format("energy      {}{} J", mark, grouped(std::llround(s.power->energy_j)));
+    if (s.tokens > 0)
+      text += fmt::format(", {}{:.3g} J a token", mark,
+                          s.power->energy_j / static_cast<double>(s.tokens));
+  }
+  if (s.power_wait_ms > 0)
+    text += fmt::format("; power held training up for {:.1f} s", s.power_wait_ms / 1e3);
+  if (s.power_wait_ms > 0 && s.seconds > 0)
+    text += fmt::format(" ({:.1f} %)", s.power_wait_ms / 10 / s.seconds);
+  return text + "\n";
+}
+
 }  // namespace
 
 std::string summary_text(const summary& s, const canvas& on) {
@@ -82,6 +101,7 @@ std::string summary_text(const summary& s, const canvas& on) {
   if (s.process_peak_bytes > 0)
     text += fmt::format("memory      {} at most, of the largest process with ranks\n",
                         bytes_text(s.process_peak_bytes));
+  text += energy_text(s);
   if (!s.checkpoint.empty()) text += "checkpoint  " + s.checkpoint + "\n";
   if (s.checkpoints > 0) text += checkpoints_text(s);
   if (!s.model.empty()) text += "model       " + s.model + "\n";
@@ -102,6 +122,13 @@ std::string summary_json(const summary& s) {
   }
   if (!s.validations.empty()) j["validation_loss"] = finite_or_null(s.validations.back().value);
   if (s.process_peak_bytes > 0) j["process_peak_bytes"] = s.process_peak_bytes;
+  if (s.power && s.power->energy_j >= 0) {
+    j["energy_j"] = finite_or_null(s.power->energy_j);
+    j["energy_source"] = s.power->modelled ? "modelled" : "measured";
+    if (s.tokens > 0)
+      j["energy_a_token_j"] = finite_or_null(s.power->energy_j / static_cast<double>(s.tokens));
+  }
+  if (s.power_wait_ms > 0) j["power_wait_ms"] = finite_or_null(s.power_wait_ms);
   if (!s.checkpoint.empty()) j["checkpoint"] = s.checkpoint;
   j["checkpoints"] = s.checkpoints;
   j["checkpoint_bytes"] = s.checkpoint_bytes;

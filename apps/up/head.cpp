@@ -22,8 +22,9 @@
 #include "actors/cluster/tls_links.hpp"
 #include "actors/control/gateway.hpp"
 #include "actors/control/observer.hpp"
-#include "actors/health/monitor.hpp"
 #include "actors/heads/elector.hpp"
+#include "actors/health/monitor.hpp"
+#include "actors/power/pacer.hpp"
 #include "actors/replay/recording.hpp"
 #include "actors/train/job_policy.hpp"
 #include "actors/train/succession.hpp"
@@ -46,8 +47,8 @@
 #include "apps/up/watch.hpp"
 #include "apps/up/watchdog.hpp"
 #include "apps/voice.hpp"
-#include "io/disk/calibrate.hpp"
 #include "io/config/heads.hpp"
+#include "io/disk/calibrate.hpp"
 #include "io/disk/storage.hpp"
 #include "messages/errors.hpp"
 
@@ -268,7 +269,9 @@ struct front_office {
         monitor_(system.spawn(
             troupe::health::monitor,
             troupe::health::monitor_options{l.plan.job, l.from.epoch, gateway_, reporter_,
-                                            troupe::health::ask_host_by_tcp})) {
+                                            troupe::health::ask_host_by_tcp})),
+        pacer_(system.spawn(power::pacer,
+                            power::pacer_options{l.plan.job.power.budget_w, l.from.epoch})) {
     if (!l.plan.job.cluster.heads.empty())
       elector_ = system.spawn<caf::detached>(heads::elector, elector_of(l, address));
     if (!l.from.journal) return;
@@ -278,6 +281,7 @@ struct front_office {
   ~front_office() {
     if (journal_) caf::anon_send_exit(journal_, caf::exit_reason::user_shutdown);
     if (elector_) caf::anon_send_exit(elector_, caf::exit_reason::user_shutdown);
+    caf::anon_send_exit(pacer_, caf::exit_reason::user_shutdown);
     caf::anon_send_exit(monitor_, caf::exit_reason::user_shutdown);
     caf::anon_send_exit(gateway_, caf::exit_reason::user_shutdown);
     caf::anon_send_exit(observer_, caf::exit_reason::user_shutdown);
@@ -290,6 +294,7 @@ struct front_office {
   observer_actor observer_;
   gateway_actor gateway_;
   monitor_actor monitor_;
+  pacer_actor pacer_;
   elector_actor elector_;  ///< none: the job has one head
   journal_actor journal_;
 };
@@ -326,6 +331,7 @@ train::spawn_record record_of_head(const launch& l, const front_office& front,
   out.observer = front.observer_;
   out.launcher = launching.actor;
   out.monitor = front.monitor_;
+  out.pacer = front.pacer_;
   out.journal = front.journal_;
   out.elector = front.elector_;
   out.memory = l.from.memory;

@@ -74,6 +74,10 @@ report::step_report as_report(const reporter_state& st, const msg<fbs::StepRepor
     r.swap->bound_by = to_string(limit.part);
   }
   r.process_peak_bytes = m.process_peak_bytes();
+  if (m.power_w() >= 0)
+    r.power = {m.power_w(), m.power_source() == fbs::PowerSource::modelled, m.energy_j()};
+  r.pace_percent = static_cast<double>(m.pace_of_1024()) * 100 / 1024;
+  r.power_wait_ms = m.power_wait_ms();
   return r;
 }
 
@@ -160,6 +164,7 @@ void step(reporter_pointer self, const msg<fbs::StepReport>& m) {
   s.steps = std::ssize(s.losses) + 1;
   s.tokens = s.steps * st.options.job.tokens_per_step();
   s.process_peak_bytes = std::max(s.process_peak_bytes, r.process_peak_bytes);
+  s.power = r.power;
   s.losses.push_back({r.step, r.loss});
   if (r.validation_loss) s.validations.push_back({r.step, *r.validation_loss});
 }
@@ -224,6 +229,7 @@ void ended(reporter_state& st, const msg<fbs::RunEnded>& m) {
     o.summary.skipped_checkpoints = static_cast<int64_t>(m->skipped_checkpoints());
     o.summary.checkpoint_wait_ms = m->checkpoint_wait_ms();
     o.summary.effective_percent = m->effective_percent();
+    o.summary.power_wait_ms = m->power_wait_ms();
     o.summary.recoveries = m->recoveries();
     o.summary.steps_repeated = m->steps_repeated();
     o.summary.model = from_here(m->model());

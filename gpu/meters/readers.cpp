@@ -260,6 +260,7 @@ class model_reader final : public meter_reader {
     m.kind = metered_kind::package;
     m.modelled = true;
     const auto now = processor_time_in(stat_);
+    if (now) m.limit_w = model_.idle_w + model_.core_w * now->processors;
     if (now && last_ && now_ns > last_ns_) {
       const auto seconds = static_cast<double>(now_ns - last_ns_) * 1e-9;
       const auto ticks = std::max<int64_t>(0, now->busy_ticks - last_->busy_ticks);

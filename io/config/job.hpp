@@ -411,6 +411,7 @@ struct power_section {
   int64_t meter_interval_ms = 1000;  ///< between two readings of a node's meters; 0 = none are read
   double model_idle_w = 0;  ///< of a machine whose processors nobody measures; without its GPUs
   double model_core_w = 0;  ///< more for each of its processors that works all the time
+  double budget_w = 0;      ///< what the job's machines may draw together; 0: nobody keeps count
   bool operator==(const power_section&) const = default;
 };
 

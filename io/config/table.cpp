@@ -513,6 +513,12 @@ constinit const property rows[] = {
         "Watts more for each processor (hardware thread) that works all the time, where "
         "model_idle_w counts",
         within(0.0, 10'000.0)),
+    key<&job::power, &power_section::budget_w>(
+        "power.budget_w",
+        "Watts that the machines of the job may draw together: steps are made slower, at one pace "
+        "for all ranks, so that what meters say stays within; `troupe console` sets another. "
+        "0 = no budget",
+        within(0.0, 1e9)),
 
     key<&job::log, &log_section::format>("log.format",
                                          "How steps are printed; auto = one line that rewrites "

@@ -88,6 +88,13 @@ TEST_CASE("requests: what cannot be used or checked is refused, and changes noth
   CHECK(told(p.set("train.steps", "201")) == "train.steps = 201 from step 201 on");
   CHECK(told(p.set("train.lr", "1")) == "train.lr = 1.0 from step 201 on");
   CHECK(told(p.set("train.batch", "4")).starts_with("refused: train.batch cannot change"));
+  // Ranks of a job without a budget wait for each other as at full speed.
+  CHECK(told(p.set("power.budget_w", "60")).starts_with("refused: power.budget_w cannot be set"));
+  auto governed = some_job();
+  governed.power.budget_w = 80;
+  requests_policy of_governed(governed, 114, {});
+  CHECK(told(of_governed.set("power.budget_w", "0")) == "power.budget_w = 0.0 from step 115 on");
+  CHECK(told(of_governed.set("power.budget_w", "60")) == "power.budget_w = 60.0 from step 115 on");
   CHECK(told(p.set("train.lr", "-1")).starts_with("refused: "));
   CHECK(p.wanted().train.lr == 1);
   CHECK(p.wanted().train.steps == 201);
@@ -139,7 +146,7 @@ TEST_CASE("requests: a step that is made again is made with the settings it had 
   CHECK(p.changes().size() == 1);
   p.go_back(10);
   CHECK(p.wanted().train.lr == 0.002);
-  CHECK(p.changes().empty());  // what a checkpoint of step 10 says of step 11
+  CHECK(p.changes().empty());   // what a checkpoint of step 10 says of step 11
   CHECK(make_step() == 0.003);  // 11 again
   // REQ-2: behind what was asked for before.
   CHECK(told(p.set("train.lr", "0.004")) == "train.lr = 0.004 from step 15 on");
@@ -149,7 +156,7 @@ TEST_CASE("requests: a step that is made again is made with the settings it had 
   }
   p.go_back(12);
   CHECK(told(p.set("train.steps", "300")) == "train.steps = 300 from step 16 on");  // not made yet
-  for (const int64_t steps : {200, 200, 200, 300}) {  // 13 to 16
+  for (const int64_t steps : {200, 200, 200, 300}) {                                // 13 to 16
     make_step();
     CHECK(p.job().train.steps == steps);
   }
@@ -255,7 +262,7 @@ TEST_CASE("REQ-5: what the checkpoint has is not remembered twice, what does not
   REQUIRE(before.set("train.lr", "0.001"));
   before.take_effect();
   before.step_begins();
-  before.step_ended();  // 112
+  before.step_ended();                          // 112
   CHECK(before.memory().settings.size() == 1);  // an older checkpoint may be the next one's start
 
   requests_policy after(some_job(), 112, {});
@@ -320,14 +327,30 @@ class life {
   void go() {
     for (int turn = 0; turn < 80; ++turn) {
       switch (rng_() % 11) {
-        case 0: static_cast<void>(policy_.pause("look")); break;
-        case 1: static_cast<void>(policy_.resume()); break;
-        case 2: set(); break;
-        case 3: commit(); break;
-        case 4: next_head(); break;
-        case 5: go_back(); break;
-        case 6: if (rng_() % 3 == 0) rewind(); break;
-        default: step(); break;
+        case 0:
+          static_cast<void>(policy_.pause("look"));
+          break;
+        case 1:
+          static_cast<void>(policy_.resume());
+          break;
+        case 2:
+          set();
+          break;
+        case 3:
+          commit();
+          break;
+        case 4:
+          next_head();
+          break;
+        case 5:
+          go_back();
+          break;
+        case 6:
+          if (rng_() % 3 == 0) rewind();
+          break;
+        default:
+          step();
+          break;
       }
     }
   }
@@ -394,9 +417,9 @@ class life {
   std::minstd_rand rng_;
   requests_policy policy_{some_job(), 0, {}};
   uint64_t finished_ = 0;
-  uint64_t furthest_ = 0;                            ///< that this head has made
+  uint64_t furthest_ = 0;  ///< that this head has made
   std::map<uint64_t, std::vector<checkpoint::setting_change>> saved_{{0, {}}};  ///< by step
-  std::map<uint64_t, double> rates_;                 ///< by step
+  std::map<uint64_t, double> rates_;                                            ///< by step
 };
 
 }  // namespace

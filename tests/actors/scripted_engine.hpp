@@ -40,6 +40,7 @@ struct engine_script {
 
   // What the next calls answer.
   engine_facts facts;
+  uint64_t computed_us = 0;
   std::vector<group_offer> offers;
   step_outcome outcome;
   io::checkpoint::shard_facts vote;
@@ -78,6 +79,7 @@ class scripted_engine : public engine {
   }
   void build(completion done) override { begin("build", std::move(done)); }
   engine_facts facts() const override { return script_->facts; }
+  uint64_t computed_us() const override { return script_->computed_us; }
   status attach(const batch_source& b) override {
     note(fmt::format("attach {}: {} of {} bytes, from row {}", b.path, b.slots, b.slot_bytes,
                      b.first_row));

@@ -30,6 +30,7 @@ struct scripted_run_options {
   bool journal = false;
   std::optional<job_memory> memory = {};
   std::vector<config::drill_spec> drills = {};
+  double budget_w = 0;
 };
 
 /// Two ranks, one behind the other, each on a node of its own with a loader.
@@ -43,6 +44,7 @@ inline job_plan plan_of_two(const scripted_run_options& o) {
   plan.job.timeouts.step_s = o.step_s;
   plan.job.recovery.enabled = o.recovers;
   plan.job.inject = o.drills;
+  plan.job.power.budget_w = o.budget_w;
   plan.model.vocab = 300;
   const auto grid = plan.job.grid();
   plan.ranks = {{{grid, 0}, 0, {0, 3}}, {{grid, 1}, 1, {3, 5}}};
@@ -52,7 +54,8 @@ inline job_plan plan_of_two(const scripted_run_options& o) {
 struct scripted_run : troupe::test::actor_fixture {
   partner committer = make_partner("committer"), replicator = make_partner("replicator"),
           reporter = make_partner("reporter"), coordinator = make_partner("coordinator"),
-          person = make_partner("person"), journal = make_partner("journal");
+          person = make_partner("person"), journal = make_partner("journal"),
+          pacer = make_partner("pacer");
   std::vector<partner> stages{make_partner("stage/0"), make_partner("stage/1")};
   std::vector<partner> loaders{make_partner("loader/0"), make_partner("loader/1")};
   run_actor run;
@@ -66,6 +69,7 @@ struct scripted_run : troupe::test::actor_fixture {
     options.committer = committer.as<committer_actor>();
     if (!options.plan.job.checkpoint.second.dir.empty())
       options.replicator = replicator.as<replicator_actor>();
+    options.pacer = pacer.as<pacer_actor>();
     options.reporter = reporter.as<reporter_actor>();
     options.coordinator = coordinator.as<coordinator_actor>();
     run = spawn(train::run, std::move(options));

@@ -42,6 +42,22 @@ TEST_CASE("STM-2: what holds an operation up is no work of it") {
                                                {pipeline_op::await_copies, 0, 6, 0}});
 }
 
+TEST_CASE("step parts: what a device computes is counted on, and waits and transfers are not") {
+  step_clock clock;
+  CHECK(clock.computed_us() == 0);
+  clock.begin_step(100);
+  done(clock, pipeline_op::forward, 107, 110, 64);
+  done(clock, pipeline_op::reduce_scatter, 110, 140, 4096);
+  done(clock, pipeline_op::await_weights, 140, 150);
+  clock.began(pipeline_op::update, 150);
+  clock.held_up(pipeline_op::await_copies, 4);
+  clock.ended(pipeline_op::update, 160, 5);
+  CHECK(clock.computed_us() == 9'000);
+  clock.take();
+  done(clock, pipeline_op::backward, 170, 170.5, 64);
+  CHECK(clock.computed_us() == 9'500);
+}
+
 TEST_CASE("STM-1: what ends after the report is in the next step's parts") {
   step_clock clock;
   clock.begin_step(0);

@@ -91,6 +91,45 @@ TEST_CASE("report: the JSON line has the same fields, and the loss to the last b
   CHECK(step_json(r).find('\n') == std::string::npos);
 }
 
+TEST_CASE(
+    "report: watts, joules and the pace stand where they are known, and calculated ones are "
+    "marked") {
+  auto r = example();
+  r.power = {61.49, false, 4000.5};
+  CHECK(step_line(r).ends_with(" tok/s | 61 W | ETA 0:38"));
+  CHECK(step_json(r).ends_with(
+      R"("epoch":0,"power_w":61.49,"power_source":"measured","energy_j":4000.5})"));
+  r.power->modelled = true;
+  r.power->energy_j = -1;
+  r.pace_percent = 51.6;
+  r.power_wait_ms = 102.5;
+  CHECK(step_line(r).ends_with(" tok/s | ~61 W | pace 52 % | ETA 0:38"));
+  CHECK(step_json(r).ends_with(
+      R"("power_w":61.49,"power_source":"modelled","pace_percent":51.6,"power_wait_ms":102.5})"));
+
+  summary s;
+  s.seconds = 40;
+  s.steps = 4;
+  s.tokens = 1000;
+  const canvas plain{40, 5, false};
+  CHECK(summary_text(s, plain).find("energy") == std::string::npos);
+  CHECK(summary_json(s).find("energy") == std::string::npos);
+  s.power = {61, true, 12'345};
+  CHECK(summary_text(s, plain).find("energy      ~12,345 J, ~12.3 J a token\n") !=
+        std::string::npos);
+  s.power_wait_ms = 1240;
+  CHECK(summary_text(s, plain).find(
+            "~12.3 J a token; power held training up for 1.2 s (3.1 %)\n") != std::string::npos);
+  const auto j = nlohmann::json::parse(summary_json(s));
+  CHECK(j["energy_j"] == 12'345);
+  CHECK(j["energy_source"] == "modelled");
+  CHECK(j["energy_a_token_j"] == 12.345);
+  CHECK(j["power_wait_ms"] == 1240);
+  s.power.reset();
+  CHECK(summary_text(s, plain).find("energy      not known; power held training up for 1.2 s") !=
+        std::string::npos);
+}
+
 TEST_CASE("report: durations and grouped integers") {
   CHECK(duration(0) == "0:00");
   CHECK(duration(59.6) == "1:00");
@@ -173,8 +212,7 @@ TEST_CASE("report: the summary, its sample made harmless") {
   CHECK(summary_text(s, {40, 3, false})
             .find("tok/s)\n"
                   "            2 recoveries, 31 steps made again; effective 97.9 %\n"
-                  "loss") !=
-        text.npos);
+                  "loss") != text.npos);
   CHECK(nlohmann::json::parse(summary_json(s))["steps_repeated"] == 31);
   s.model = "runs/q/model";
   CHECK(summary_text(s, {40, 3, false})
@@ -187,9 +225,21 @@ TEST_CASE("report: the summary, its sample made harmless") {
 }
 
 TEST_CASE("report: an incident, as its line says it") {
-  const incident i{"2026-11-24T12:03:11Z", 1, "dead_process", "node1", "node node1 was \"killed\"",
-                   "node1 was started again, from step-00000020", 1, 2, 26, 20, 0.2, 0.25, -1,
-                   3, "restart"};
+  const incident i{"2026-11-24T12:03:11Z",
+                   1,
+                   "dead_process",
+                   "node1",
+                   "node node1 was \"killed\"",
+                   "node1 was started again, from step-00000020",
+                   1,
+                   2,
+                   26,
+                   20,
+                   0.2,
+                   0.25,
+                   -1,
+                   3,
+                   "restart"};
   const auto j = nlohmann::json::parse(incident_json(i));
   CHECK(j["type"] == "incident");
   CHECK(j["at"] == "2026-11-24T12:03:11Z");

@@ -21,10 +21,11 @@ TEST_CASE("heads: without faults the first one acts to the end of the job") {
 
 TEST_CASE("heads: random clusters and faults violate nothing") {
   constexpr uint64_t seeds = 300;
-  const auto done = fuzz({.first = 1, .seeds = seeds, .kinds = all_head_faults(), .heads = 3});
+  const fuzz_options o{.first = 1, .seeds = seeds, .kinds = all_head_faults(), .heads = 3};
+  const auto done = fuzz(o);
   REQUIRE_MESSAGE(done, (done ? "" : done.error().message));
   if (done->failure) {
-    MESSAGE(replay_command(done->failure->seed, 3));
+    MESSAGE(replay_command(o, done->failure->seed));
     FAIL_CHECK(done->failure->what.message);
   }
   CHECK(done->takeovers > 30);

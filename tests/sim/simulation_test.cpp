@@ -305,7 +305,7 @@ TEST_CASE("simulation: random clusters and faults violate nothing") {
   REQUIRE_MESSAGE(done, (done ? "" : done.error().message));
   REQUIRE(done->signal == 0);
   if (const auto& f = done->failure) {
-    INFO("replay with: ", replay_command(f->seed));
+    INFO("replay with: ", replay_command(o, f->seed));
     INFO("faults: ", fmt::format("{}", fmt::join(f->faults, "; ")));
     FAIL(f->what.message);
   }

@@ -208,10 +208,11 @@ TEST_CASE("SIM-25: swap folders: one process, one engine, and not removed before
 
 TEST_CASE("swap: random clusters that swap and faults violate nothing") {
   constexpr uint64_t seeds = 1000;
-  const auto done = fuzz({.first = 1, .seeds = seeds, .kinds = all_swap_faults(), .swap = true});
+  const fuzz_options o{.first = 1, .seeds = seeds, .kinds = all_swap_faults(), .swap = true};
+  const auto done = fuzz(o);
   REQUIRE_MESSAGE(done, (done ? "" : done.error().message));
   if (done->failure) {
-    MESSAGE(replay_command(done->failure->seed, 0, true));
+    MESSAGE(replay_command(o, done->failure->seed));
     FAIL_CHECK(done->failure->what.message);
   }
   const auto& s = done->swaps;

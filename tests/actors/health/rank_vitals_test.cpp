@@ -44,6 +44,14 @@ int op(train::pipeline_op kind) {
 
 }  // namespace
 
+TEST_CASE("rank vitals: what the pace holds back counts as long as that, and so is not stuck") {
+  auto held = stage("training");
+  held.values.stage->held_us = 900'000;
+  CHECK(rank_vitals(5, held, worker("ready"), 12 * s).median_us == 900'000);
+  held.values.stage->held_us = 100;
+  CHECK(rank_vitals(5, held, worker("backward"), 12 * s).median_us == 1500);
+}
+
 TEST_CASE("rank vitals: a rank computes, waits for another, or has nothing to do") {
   const auto computing = rank_vitals(5, stage("training"), worker("backward"), 12 * s);
   CHECK(computing.rank == 5);

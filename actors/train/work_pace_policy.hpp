@@ -20,13 +20,14 @@
 #include <optional>
 #include <span>
 
-namespace troupe::power {
+namespace troupe::train {
 
 /// A share of the speed, in 1/1024: whole numbers, so that all ranks stretch alike.
 struct work_pace {
   static constexpr int whole = 1024;
   int of_1024 = whole;
   auto operator<=>(const work_pace&) const = default;
+  constexpr double share() const { return static_cast<double>(of_1024) / whole; }
 };
 
 /// One machine's part of a job.
@@ -56,4 +57,4 @@ class work_pace_policy {
   static int64_t gate_ns(int64_t began_ns, int64_t ended_ns, work_pace pace);
 };
 
-}  // namespace troupe::power
+}  // namespace troupe::train

@@ -1,9 +1,9 @@
 // Caps to paces, paces to gates.
-#include "actors/power/work_pace_policy.hpp"
+#include "actors/train/work_pace_policy.hpp"
 
 #include <algorithm>
 
-namespace troupe::power {
+namespace troupe::train {
 
 namespace {
 
@@ -41,4 +41,4 @@ int64_t work_pace_policy::gate_ns(int64_t began_ns, int64_t ended_ns, work_pace 
   return began_ns + ran_ns * work_pace::whole / std::max(pace, least_pace).of_1024;  // WPC-2
 }
 
-}  // namespace troupe::power
+}  // namespace troupe::train

@@ -3,11 +3,11 @@
 
 #include <doctest/doctest.h>
 
-#include "actors/power/work_pace_policy.hpp"
 #include "actors/sim/rng.hpp"
+#include "actors/train/work_pace_policy.hpp"
 
 using namespace troupe;
-using namespace troupe::power;
+using namespace troupe::train;
 
 namespace {
 

@@ -1,0 +1,113 @@
+// How fast a job may work so that what its machines draw stays within its budget.
+//
+// A job's draw is what its machines draw without it and a part that follows its pace
+// (work_pace_policy.hpp). Both are measured, never assumed: while steps are made at one pace the
+// mean of the joules that meters say is held against the budget, and the next pace is the one that
+// would have met it. So it does not matter how well the idle draw is known, nor what else a step
+// does: a wrong guess is put right by the next look.
+//
+// Pure: it is told readings and steps, and handed the time (nanoseconds of one monotonic clock).
+//
+// Invariants
+//   JPP-1  No step begins before each machine has said what it draws, nor where least_pace would
+//     draw more than the budget. The first pace is the one at which machines that work at their
+//     limits would keep it, where they say those; else the least one.
+//   JPP-2  A pace is judged by one stretch of steps that all had it: a whole step and least_window
+//     at least. From one judgement to the next it rises four times at most.
+//   JPP-3  A reading that is missing is never a low one: while one is, the pace does not rise. A
+//     machine whose nodes are silent for forgotten_after is none of the job's any more.
+//   JPP-4  Nodes on one machine count once.
+//   JPP-5  Without a budget nothing is held back.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+
+#include "actors/train/work_pace_policy.hpp"
+
+namespace troupe::power {
+
+using train::machine_draw;
+using train::work_pace;
+using train::work_pace_policy;
+
+/// What a machine's meters say.
+struct power_reading {
+  double power_w = -1;   ///< -1: not known
+  double energy_j = -1;  ///< since some moment; -1: not known
+  bool modelled = false;
+  int64_t read_ns = 0;
+  int64_t interval_ns = 0;  ///< to the next one
+  double limit_w = -1;      ///< what it can draw at most; -1: not known
+};
+
+class job_pace_policy {
+ public:
+  static constexpr int64_t least_window_ns = 3'000'000'000;
+  static constexpr int64_t whole_window_ns = 30'000'000'000;
+  static constexpr int64_t forgotten_after_ns = 60'000'000'000;
+  /// A machine that has joined may take so long to say what it draws.
+  static constexpr int64_t first_reading_ns = 10'000'000'000;
+  /// What is aimed at, of the budget: what varies stays below it.
+  static constexpr double aim = 0.985;
+
+  /// 0: none.
+  void set_budget(double budget_w) { budget_w_ = budget_w; }
+  /// A node's heartbeat. `machine` empty: it has no meter.
+  void hear(const std::string& node, const std::string& machine, const power_reading& said,
+            int64_t now_ns);
+  /// A step begins at that pace; 0: none is made for now.
+  void steps(uint64_t step, work_pace pace, int64_t now_ns);
+
+  struct verdict {
+    work_pace pace;        ///< of the next step
+    bool holds = false;    ///< no step may begin
+    std::string why = {};  ///< that is; empty where it is only not known yet
+  };
+  verdict decide(int64_t now_ns);
+
+  /// Of all machines together.
+  struct totals {
+    double power_w = -1;    ///< -1: of one at least it is not known
+    double energy_j = -1;   ///< since it was first told; -1: of one at least it is not known
+    bool modelled = false;  ///< a part of it at least
+    double idle_w = -1;     ///< the least that was seen
+    double full_w = -1;     ///< at full speed, as estimated last
+    double limit_w = -1;    ///< at most; -1: one at least says none
+    int machines = 0;
+  };
+  totals sum() const;
+  double budget_w() const noexcept { return budget_w_; }
+
+ private:
+  struct machine {
+    std::string node;  ///< whose meter is believed
+    int64_t since_ns = 0, heard_ns = 0;
+    std::optional<power_reading> last;  ///< whose power is known
+    std::optional<double> idle_w;
+    double used_j = 0;
+    std::optional<double> counter_j;
+    std::optional<power_reading> first;  ///< of the window
+  };
+  bool is_stale(const machine& m, int64_t now_ns) const;
+  void forget(int64_t now_ns);
+  std::optional<double> window_mean_w() const;
+  int64_t window_ns() const;
+  void begin_window();
+  void judge(int64_t now_ns);
+  void change_to(work_pace next, int64_t now_ns);
+  work_pace first_pace() const;
+  std::string unknown(int64_t now_ns) const;
+
+  double budget_w_ = 0;
+  std::map<std::string, machine> machines_;
+  std::optional<work_pace> pace_;  ///< of the next step; none: none was judged yet
+  std::optional<double> full_w_;
+  work_pace in_force_{0};  ///< 0: no steps are made
+  uint64_t begun_ = 0;     ///< steps of the window
+  bool complete_ = false;  ///< all machines had spoken, once
+};
+
+}  // namespace troupe::power

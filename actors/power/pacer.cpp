@@ -1,0 +1,117 @@
+// Heartbeats to the policy, its verdicts to the run.
+#include "actors/power/pacer.hpp"
+
+#include <utility>
+
+#include "actors/base/context.hpp"
+#include "actors/base/defaults.hpp"
+#include "messages/text.hpp"
+
+namespace troupe::power {
+
+namespace {
+
+fbs::JobPowerT power_now(pacer_state& st, int64_t now_ns) {
+  const auto verdict = st.policy.decide(now_ns);
+  const auto all = st.policy.sum();
+  fbs::JobPowerT out;
+  out.pace_of_1024 = verdict.holds ? uint32_t{0} : static_cast<uint32_t>(verdict.pace.of_1024);
+  out.reason = verdict.why;
+  out.power_w = all.power_w;
+  out.energy_j = all.energy_j;
+  out.source = all.power_w < 0 ? fbs::PowerSource::unknown
+               : all.modelled  ? fbs::PowerSource::modelled
+                               : fbs::PowerSource::measured;
+  return out;
+}
+
+void show(pacer_pointer self, const fbs::JobPowerT& now) {
+  const auto& policy = self->state.policy;
+  const bool budgeted = policy.budget_w() > 0;
+  const auto all = policy.sum();
+  publish(self, budgeted ? "keeping a budget" : "adding up", [&](fbs::PacerStatusT& s) {
+    s.budget_w = budgeted ? policy.budget_w() : -1;
+    s.power_w = now.power_w;
+    s.source = now.source;
+    s.idle_w = all.idle_w;
+    s.full_w = all.full_w;
+    s.pace_percent = 100 * work_pace{static_cast<int>(now.pace_of_1024)}.share();
+    s.reason = now.reason;
+    s.machines = static_cast<uint32_t>(all.machines);
+  });
+}
+
+void note_counters(pacer_pointer self, const fbs::JobPowerT& now) {
+  static const auto pace = work_name("pace %"), budget = work_name("budget W");
+  const auto note = [&, at_ns = now_ns(*self)](uint16_t name, double value) {
+    self->runtime().records.note(counter_note{name, self->stats().number(), at_ns, value});
+  };
+  if (self->state.policy.budget_w() <= 0) return;
+  note(pace, 100 * work_pace{static_cast<int>(now.pace_of_1024)}.share());
+  note(budget, self->state.policy.budget_w());
+}
+
+bool same(const fbs::JobPowerT& a, const fbs::JobPowerT& b) {
+  return a.pace_of_1024 == b.pace_of_1024 && a.reason == b.reason && a.power_w == b.power_w &&
+         a.energy_j == b.energy_j && a.source == b.source;
+}
+
+/// PCR-1, PCR-2.
+void tell(pacer_pointer self) {
+  auto& st = self->state;
+  auto now = power_now(st, now_ns(*self));
+  if (!st.run || (st.told && same(*st.told, now))) return;
+  self->send(st.run, make_msg<fbs::JobPower>(context_of(*self, self->epoch()), now));
+  show(self, now);
+  note_counters(self, now);
+  st.told = std::move(now);
+}
+
+void hear(pacer_pointer self, const msg<fbs::Heartbeat>& m) {
+  const auto* vitals = m->vitals();
+  if (vitals == nullptr) return;
+  const auto now = now_ns(*self);
+  power_reading said;
+  std::string machine;
+  if (const auto* p = vitals->power()) {
+    machine = text_of(p->machine());
+    constexpr uint64_t a_day_ms = 86'400'000;
+    said = {p->power_w(),
+            p->energy_j(),
+            p->source() != fbs::PowerSource::measured,
+            now - static_cast<int64_t>(std::min(p->age_ms(), a_day_ms)) * ns_per_ms,
+            static_cast<int64_t>(p->interval_ms()) * ns_per_ms,
+            p->limit_w()};
+  }
+  self->state.policy.hear(text_of(vitals->node()), machine, said, now);
+}
+
+void take(pacer_pointer self, const msg<fbs::PaceTaken>& m) {
+  auto& st = self->state;
+  st.run = caf::actor_cast<run_actor>(self->current_sender());
+  st.policy.set_budget(m->budget_w());
+  const auto pace = std::min(m->pace_of_1024(), static_cast<uint32_t>(work_pace::whole));
+  st.policy.steps(m->step(), work_pace{static_cast<int>(pace)}, now_ns(*self));
+  tell(self);
+}
+
+}  // namespace
+
+pacer_actor::behavior_type pacer(pacer_pointer self, const pacer_options& options) {
+  guard_mailbox(self);
+  introduce(self, "pacer", options.epoch);
+  self->state.policy.set_budget(options.budget_w);
+  show(self, {});
+  self->delayed_send(self, defaults::pacer_period, caf::tick_atom_v);
+  return {
+      status_handler(self),
+      [self](const msg<fbs::Heartbeat>& m) { hear(self, m); },
+      [self](const msg<fbs::PaceTaken>& m) { take(self, m); },
+      [self](caf::tick_atom) {
+        tell(self);
+        self->delayed_send(self, defaults::pacer_period, caf::tick_atom_v);
+      },
+  };
+}
+
+}  // namespace troupe::power

@@ -1,0 +1,39 @@
+// The pacer: keeps a job within its power budget (power.budget_w), and adds up what its machines
+// draw. Thin: a policy decides (job_pace_policy.hpp).
+//
+// Messages: Heartbeat from the coordinator, which carries what meters say; PaceTaken from the run,
+// at each step's begin and where steps end; JobPower to the run.
+//
+// Invariants
+//   PCR-1  The run has a new JobPower within a period of whatever changes it, and at once where a
+//     step has begun.
+//   PCR-2  It says nothing to a run that has not spoken to it.
+//
+// Failure policy: the run ends with it; nothing computes that nobody measures.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "actors/base/traced.hpp"
+#include "actors/power/job_pace_policy.hpp"
+#include "messages/actors.hpp"
+
+namespace troupe::power {
+
+struct pacer_options {
+  double budget_w = 0;  ///< 0: none
+  uint32_t epoch = 0;
+};
+
+struct pacer_state {
+  static inline const char* name = "pacer";
+  job_pace_policy policy;
+  run_actor run;
+  std::optional<fbs::JobPowerT> told;
+};
+using pacer_pointer = traced_pointer<pacer_actor, pacer_state>;
+
+pacer_actor::behavior_type pacer(pacer_pointer self, const pacer_options& options);
+
+}  // namespace troupe::power

@@ -1,0 +1,78 @@
+// When the operations of a rank may begin, so that it works at a pace (work_pace_policy.hpp).
+//
+// A rank at half its speed does every operation as fast as ever, and then nothing for as long as
+// that took. What counts is what its own device computed: time in which it waited for others is no
+// work, and stretching it, too, would make ranks wait for each other ever longer.
+//
+// Invariants
+//   OPG-1  Operations begin in the order in which they were put in.
+//   OPG-2  Below full speed one at a time begins, and none before the stretched time of the one
+//     before is over; that holds from one pass to the next, too, also where the next is faster.
+//   OPG-3  At full speed nothing is held back.
+//
+// Pure.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <deque>
+#include <optional>
+
+#include "actors/train/schedule_policy.hpp"
+#include "actors/train/work_pace_policy.hpp"
+
+namespace troupe::train {
+
+class op_gate {
+ public:
+  /// What the pass before has put in and not begun is forgotten.
+  void begin_pass(work_pace pace) {
+    pace_ = std::clamp(pace, work_pace_policy::least_pace, work_pace{});
+    held_.clear();
+    under_way_ = 0;
+    waited_ns_ = 0;
+    since_ns_.reset();
+  }
+  void put(const action& a) { held_.push_back(a); }
+  bool empty() const noexcept { return held_.empty(); }
+
+  /// The operation that begins now; none: it is not time, or nothing is there.
+  std::optional<action> next(int64_t now_ns) {
+    if (held_.empty() || (under_way_ > 0 && paces())) return {};
+    if (now_ns < opens_ns_) {
+      if (!since_ns_) since_ns_ = now_ns;
+      return {};
+    }
+    if (since_ns_) waited_ns_ += now_ns - *since_ns_;
+    since_ns_.reset();
+    ++under_way_;
+    const auto out = held_.front();
+    held_.pop_front();
+    return out;
+  }
+  /// An operation has ended; the device computed for so long since the one before had.
+  void ended(int64_t computed_ns, int64_t now_ns) {
+    if (under_way_ > 0) --under_way_;
+    if (paces()) opens_ns_ = work_pace_policy::gate_ns(now_ns - computed_ns, now_ns, pace_);
+  }
+
+  /// When next() has something, where only the time holds it back.
+  std::optional<int64_t> opens_ns() const {
+    return since_ns_ ? std::optional(opens_ns_) : std::nullopt;
+  }
+  /// For how long operations of this pass could have begun and did not.
+  int64_t waited_ns() const noexcept { return waited_ns_; }
+  work_pace pace() const noexcept { return pace_; }
+
+ private:
+  bool paces() const noexcept { return pace_ < work_pace{}; }
+
+  work_pace pace_;
+  std::deque<action> held_;
+  int under_way_ = 0;
+  int64_t opens_ns_ = 0;
+  std::optional<int64_t> since_ns_;  ///< the next one could have begun
+  int64_t waited_ns_ = 0;
+};
+
+}  // namespace troupe::train

@@ -1,0 +1,32 @@
+// What a power budget makes of a run: at which pace its steps are made, and what is told of its
+// machines' watts. For run.cpp alone.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "actors/train/run_commit.hpp"
+
+namespace troupe::train {
+
+/// PWR-3: a run with a budget makes no step before it is told its pace.
+void begin_power(run_pointer self);
+
+/// Takes what the pacer says; what a person is told of it. The policy hears of it where that lets
+/// no step begin, or lets them begin again.
+std::vector<std::string> hear_power(run_pointer self, const fbs::JobPower& m);
+
+/// Tells the pacer that a step begins; 0: none is made for now, which is told once.
+void tell_pacer(run_pointer self, uint64_t step);
+/// A person may have changed the budget.
+void tell_budget(run_pointer self);
+
+/// A step begins, at the pace that is told now.
+void begin_paced(run_pointer self, uint64_t step);
+/// For so long it held back the rank of the step that waited longest.
+void note_held(run_state& st, double longest_ms);
+
+void put_power(const run_state& st, fbs::StepReportT& into);
+void put_power(const run_state& st, fbs::RunStatusT& into);
+
+}  // namespace troupe::train

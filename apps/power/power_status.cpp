@@ -1,0 +1,199 @@
+// `troupe power status`.
+#include "apps/power/power_status.hpp"
+
+#include <algorithm>
+#include <map>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <nlohmann/json.hpp>
+
+#include "apps/control/session.hpp"
+#include "apps/power/power.hpp"
+#include "apps/talk.hpp"
+#include "io/base/printable.hpp"
+
+namespace troupe::apps::power_verb {
+
+namespace {
+
+using nlohmann::ordered_json;
+
+/// "~41.0 W"; the mark stands before what is calculated.
+std::string watts(double w, bool modelled) {
+  return w < 0 ? "not known" : fmt::format("{}{:.1f} W", modelled ? "~" : "", w);
+}
+
+ordered_json number_or_null(double x) {
+  return x < 0 ? ordered_json(nullptr) : ordered_json(x);
+}
+
+const char* source_of(double power_w, bool modelled) {
+  return power_w < 0 ? "unknown" : modelled ? "modelled" : "measured";
+}
+
+bool is_modelled(const job_power& job) {
+  return job.pacer.source == fbs::PowerSource::modelled;
+}
+
+void add_meter(const std::string& node, const fbs::MeterStatusT& m,
+               std::map<std::string, metered_machine>& machines) {
+  auto& of = machines[m.machine.empty() ? node : m.machine];
+  if (std::ranges::find(of.nodes, node) == of.nodes.end()) of.nodes.push_back(node);
+  if (of.power_w >= 0 || m.power_w < 0) return;
+  of.power_w = m.power_w;
+  of.modelled = m.source == fbs::PowerSource::modelled;
+  of.energy_j = m.energy_j;
+}
+
+/// Before its samples: what a name means.
+std::string family(const char* name, const char* kind, const char* help) {
+  return fmt::format("# HELP {0} {2}\n# TYPE {0} {1}\n", name, kind, help);
+}
+
+/// A label's value, as the format wants it escaped.
+std::string quoted(const std::string& text) {
+  std::string out = "\"";
+  for (const char c : text) {
+    if (c == '\\' || c == '"') out += '\\';
+    if (c == '\n')
+      out += "\\n";
+    else
+      out += c;
+  }
+  return out + '"';
+}
+
+}  // namespace
+
+job_power job_power_in(const fbs::ClusterViewT& view) {
+  job_power out;
+  out.job = view.job;
+  std::map<std::string, metered_machine> machines;
+  for (const auto& n : view.nodes)
+    for (const auto& a : n->actors) {
+      if (!a->values || !a->ended.empty()) continue;
+      if (a->values->pacer) out.pacer = *a->values->pacer;
+      if (a->values->meter) add_meter(n->node, *a->values->meter, machines);
+      if (!a->values->run) continue;
+      out.energy_j = a->values->run->energy_j;
+      out.waited_ms = a->values->run->power_wait_ms;
+    }
+  for (auto& [key, m] : machines) out.machines.push_back(std::move(m));
+  std::ranges::sort(out.machines, {}, [](const auto& m) { return m.nodes.front(); });
+  return out;
+}
+
+std::string status_text(const job_power& job) {
+  const auto& p = job.pacer;
+  const bool modelled = is_modelled(job);
+  std::string out = printable(job.job);
+  if (p.budget_w > 0 && p.power_w >= 0)
+    out += fmt::format("  {}{:.1f} of {:.4g} W  {:.0f} %", modelled ? "~" : "", p.power_w,
+                       p.budget_w, 100 * p.power_w / p.budget_w);
+  else if (p.budget_w > 0)
+    out += fmt::format("  not known, of {:.4g} W", p.budget_w);
+  else
+    out += "  " + watts(p.power_w, modelled) + ", no budget";
+  if (p.budget_w > 0 && p.pace_percent > 0) out += fmt::format("  pace {:.0f} %", p.pace_percent);
+  if (p.budget_w > 0 && p.full_w >= 0)
+    out += fmt::format("  {} without steps, {} at full speed", watts(p.idle_w, modelled),
+                       watts(p.full_w, modelled));
+  if (job.energy_j >= 0)
+    out += fmt::format("  {}{:.0f} J so far", modelled ? "~" : "", job.energy_j);
+  if (job.waited_ms > 0) out += fmt::format("  held up for {:.1f} s", job.waited_ms / 1e3);
+  out += "\n";
+  if (!p.reason.empty()) out += "waits: " + printable(p.reason) + "\n";
+  for (const auto& m : job.machines)
+    out += fmt::format("{} {}  {}\n", &m == &job.machines.back() ? "└" : "├",
+                       printable(fmt::format("{}", fmt::join(m.nodes, ", "))),
+                       watts(m.power_w, m.modelled));
+  return out;
+}
+
+std::string status_json(const job_power& job) {
+  const auto& p = job.pacer;
+  ordered_json j{{"type", "power"},
+                 {"job", job.job},
+                 {"budget_w", number_or_null(p.budget_w)},
+                 {"power_w", number_or_null(p.power_w)},
+                 {"power_source", source_of(p.power_w, is_modelled(job))},
+                 {"pace_percent", p.pace_percent},
+                 {"reason", p.reason.empty() ? ordered_json(nullptr) : ordered_json(p.reason)},
+                 {"idle_w", number_or_null(p.idle_w)},
+                 {"full_w", number_or_null(p.full_w)},
+                 {"energy_j", number_or_null(job.energy_j)},
+                 {"power_wait_ms", job.waited_ms}};
+  j["machines"] = ordered_json::array();
+  for (const auto& m : job.machines)
+    j["machines"].push_back({{"nodes", m.nodes},
+                             {"power_w", number_or_null(m.power_w)},
+                             {"power_source", source_of(m.power_w, m.modelled)},
+                             {"energy_j", number_or_null(m.energy_j)}});
+  return j.dump(-1, ' ', false, ordered_json::error_handler_t::replace) + "\n";
+}
+
+std::string status_prometheus(const job_power& job) {
+  const auto& p = job.pacer;
+  const auto name = quoted(job.job);
+  std::string out = family("troupe_power_watts", "gauge", "What a machine of the job draws.");
+  for (const auto& m : job.machines)
+    if (m.power_w >= 0)
+      out += fmt::format("troupe_power_watts{{job={},nodes={},source=\"{}\"}} {}\n", name,
+                         quoted(fmt::format("{}", fmt::join(m.nodes, ","))),
+                         source_of(m.power_w, m.modelled), m.power_w);
+  if (p.budget_w > 0)
+    out += family("troupe_power_budget_watts", "gauge", "What its machines may draw together.") +
+           fmt::format("troupe_power_budget_watts{{job={}}} {}\n", name, p.budget_w);
+  out +=
+      family("troupe_power_pace_ratio", "gauge", "The share of its speed that its budget leaves.") +
+      fmt::format("troupe_power_pace_ratio{{job={}}} {}\n", name, p.pace_percent / 100);
+  if (job.energy_j >= 0)
+    out += family("troupe_power_joules_total", "counter", "Used since the run began.") +
+           fmt::format("troupe_power_joules_total{{job={},source=\"{}\"}} {}\n", name,
+                       source_of(p.power_w, is_modelled(job)), job.energy_j);
+  return out +
+         family("troupe_power_wait_seconds_total", "counter", "How long the budget held it up.") +
+         fmt::format("troupe_power_wait_seconds_total{{job={}}} {}\n", name, job.waited_ms / 1e3);
+}
+
+namespace {
+
+struct status_arguments {
+  connect_options connect;
+  bool json = false, prometheus = false;
+};
+
+result<int> show_status(const status_arguments& a) {
+  if (a.json && a.prometheus)
+    return error{errc::usage, "--prometheus has no meaning with --json",
+                 "leave one of the two out"};
+  TROUPE_TRY(s, session::open(a.connect));
+  TROUPE_TRY(view, s->view("", "*", false));
+  const auto job = job_power_in(view);
+  TROUPE_CHECK(print(a.json         ? status_json(job)
+                     : a.prometheus ? status_prometheus(job)
+                                    : status_text(job)));
+  return 0;
+}
+
+}  // namespace
+
+void add_status(shell& sh, command* parent) {
+  auto* verb =
+      parent->add_subcommand("status", "Say what a running job's machines draw, and its budget");
+  auto a = std::make_shared<status_arguments>();
+  verb->add_flag("--json", a->json, "As one JSON object");
+  verb->add_flag("--prometheus", a->prometheus, "As Prometheus's text format");
+  add_connect_options(verb, a->connect);
+  verb->footer(
+      "A wave before watts and joules: a part of them at least is calculated, not measured.\n"
+      "Exit codes: 0, 69 no cluster answers.\n\n"
+      "Examples:\n"
+      "  troupe power status\n"
+      "  troupe power status --json | jq .power_w\n"
+      "  troupe console -c 'set power.budget_w 55'");
+  on_run(sh, verb, [a] { return show_status(*a); });
+}
+
+}  // namespace troupe::apps::power_verb

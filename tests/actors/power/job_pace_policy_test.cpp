@@ -1,0 +1,287 @@
+// A job's pace under a budget: against machines that draw what their work says.
+#include "actors/power/job_pace_policy.hpp"
+
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "actors/sim/rng.hpp"
+
+using namespace troupe;
+using namespace troupe::power;
+
+namespace {
+
+constexpr int64_t ms = 1'000'000, s = 1'000 * ms;
+
+/// Machines whose meters are read each second, and a job that makes steps on all of them: each step
+/// computes for `step_ns` at full speed, in operations that are stretched by the pace.
+struct plant {
+  struct machine {
+    double idle_w, work_w;
+    double used_j = 0;
+    bool tells = true;
+    double limit_w = -1;
+  };
+  std::vector<machine> machines;
+  job_pace_policy policy;
+  int64_t op_ns = 50 * ms;
+  int ops = 20;  ///< of a step
+  int64_t now = 0;
+  double noise = 0;  ///< of what work draws, from second to second
+  sim::rng random{7};
+
+  // Of the job.
+  uint64_t step = 0;
+  work_pace pace = work_pace_policy::least_pace;
+  int op = 0;
+  int64_t phase_ends = 0;
+  bool computes = false;
+  double factor = 1;
+
+  /// Reads all meters.
+  void look() {
+    for (size_t i = 0; i < machines.size(); ++i) {
+      const auto& m = machines[i];
+      const auto name = "boot" + std::to_string(i);
+      const auto mean = mean_w(i);
+      power_reading said;
+      if (m.tells) said = {mean, m.used_j, true, now, s, m.limit_w};
+      policy.hear("node" + std::to_string(i), m.tells ? name : "", said, now);
+    }
+  }
+  std::vector<double> before;
+  double mean_w(size_t i) {
+    before.resize(machines.size(), 0);
+    return machines[i].used_j - std::exchange(before[i], machines[i].used_j);
+  }
+
+  void begin_op() {
+    if (op == 0 || op == ops) {
+      const auto v = policy.decide(now);
+      if (v.holds) {
+        if (step > 0) policy.steps(0, v.pace, now);
+        step = 0, op = 0, computes = false;
+        phase_ends = now + 100 * ms;
+        return;
+      }
+      op = 0;
+      pace = v.pace;
+      policy.steps(++step, pace, now);
+    }
+    ++op;
+    computes = true;
+    phase_ends = now + op_ns;
+  }
+  void next_phase() {
+    const auto rest = static_cast<int64_t>(static_cast<double>(op_ns) * (1 / pace.share() - 1));
+    if (!std::exchange(computes, false) || rest <= 0) return begin_op();
+    phase_ends = now + rest;
+  }
+  /// Joules of all machines meanwhile.
+  double pass(int64_t time) {
+    const double began = joules();
+    const auto end = now + time;
+    while (now < end) {
+      const auto to = std::min({end, phase_ends, (now / s + 1) * s});
+      for (auto& m : machines)
+        m.used_j +=
+            static_cast<double>(to - now) / 1e9 * (m.idle_w + (computes ? m.work_w * factor : 0));
+      now = to;
+      if (now % s == 0 && now > 0) {
+        look();
+        factor = 1 + noise * (random.unit() - 0.5);
+      }
+      if (now >= phase_ends) next_phase();
+    }
+    return joules() - began;
+  }
+  double joules() const {
+    double out = 0;
+    for (const auto& m : machines) out += m.used_j;
+    return out;
+  }
+};
+
+plant of(std::vector<plant::machine> machines, double budget_w) {
+  plant p;
+  p.machines = std::move(machines);
+  p.policy.set_budget(budget_w);
+  return p;
+}
+
+}  // namespace
+
+TEST_CASE("JPP-5: without a budget nothing is held back, and watts are added up all the same") {
+  auto p = of({{20, 40}, {30, 60}}, 0);
+  p.pass(20 * s);
+  CHECK(p.pace == work_pace{});
+  const auto all = p.policy.sum();
+  CHECK(all.machines == 2);
+  CHECK(all.power_w == doctest::Approx(150).epsilon(0.01));
+  CHECK(all.modelled);
+  CHECK(all.energy_j == doctest::Approx(p.joules() - 150).epsilon(0.1));  // but the first second
+}
+
+TEST_CASE(
+    "JPP-1: the first pace is the least one, and no step begins before all machines have spoken") {
+  auto p = of({{20, 40}, {30, 60}}, 100);
+  CHECK(p.policy.decide(0).holds);
+  p.machines[1].tells = false;
+  for (int i = 0; i < 30; ++i) {
+    p.pass(1 * s);
+    CHECK(p.step == 0);
+    CHECK(p.policy.decide(p.now).why.empty() == (i < 11));  // it may be late
+  }
+  CHECK(p.policy.decide(p.now).why.find("node1") != std::string::npos);
+  p.machines[1].tells = true;
+  p.policy = {};
+  p.policy.set_budget(100);
+  p.pass(2 * s);
+  REQUIRE(p.step > 0);
+  CHECK(p.pace == work_pace_policy::least_pace);
+}
+
+TEST_CASE("JPP-1: machines that say their limits begin at the pace that these allow") {
+  auto p = of({{20, 40, 0, true, 60}, {30, 60, 0, true, 130}}, 120 / job_pace_policy::aim);
+  const double pace = (120.0 - 50) / (190 - 50);
+  p.pass(2 * s);
+  REQUIRE(p.step > 0);
+  CHECK(p.pace.share() == doctest::Approx(pace).epsilon(0.01));
+  p.machines[1].limit_w = -1;
+  p.policy = {};
+  p.policy.set_budget(120);
+  p.step = 0, p.op = 0;
+  p.pass(2 * s);
+  REQUIRE(p.step > 0);
+  CHECK(p.pace == work_pace_policy::least_pace);
+}
+
+TEST_CASE("JPP-1: a budget that the slowest steps exceed holds the job, and says what they want") {
+  auto p = of({{20, 400}}, 30);  // idle, and a twentieth of the work: 39.9 W
+  p.pass(60 * s);
+  CHECK(p.step == 0);
+  const auto v = p.policy.decide(p.now);
+  CHECK_MESSAGE(v.why.find("want 40 W") != std::string::npos, v.why);
+  CHECK(v.why.find("30 W") != std::string::npos);
+  CHECK(p.pass(60 * s) == doctest::Approx(20 * 60));
+  p.policy.set_budget(220);
+  p.pass(120 * s);
+  CHECK(p.step > 0);
+  CHECK(p.pass(60 * s) / 60 == doctest::Approx(220 * job_pace_policy::aim).epsilon(0.02));
+  // A budget below the idle draw is told as such.
+  p.policy.set_budget(15);
+  p.pass(10 * s);
+  CHECK(p.step == 0);
+  CHECK(p.policy.decide(p.now).why.find("without steps") != std::string::npos);
+}
+
+TEST_CASE("JPP-2: it settles within the budget and uses it, whatever machines and operations are") {
+  sim::rng random(3);
+  for (int round = 0; round < 100; ++round) {
+    CAPTURE(round);
+    std::vector<plant::machine> machines;
+    double idle = 0, work = 0;
+    for (uint64_t i = 0, n = 1 + random.below(4); i < n; ++i) {
+      machines.push_back({10 + 90 * random.unit(), 20 + 400 * random.unit()});
+      idle += machines.back().idle_w;
+      work += machines.back().work_w;
+    }
+    const double share = 0.1 + 0.8 * random.unit();
+    auto p = of(machines, (idle + work * share) / job_pace_policy::aim);
+    p.op_ns = static_cast<int64_t>(5 + random.below(300)) * ms;
+    p.ops = static_cast<int>(4 + random.below(30));
+    p.noise = 0.1 * random.unit();
+    p.random = sim::rng(100 + static_cast<uint64_t>(round));
+    if (random.chance(0.5))
+      for (auto& m : p.machines) m.limit_w = m.idle_w + m.work_w * (1 + 0.5 * random.unit());
+    const double slowest_step_s = static_cast<double>(p.op_ns) * p.ops / 1e9 / share;
+    p.pass(400 * s + static_cast<int64_t>(16 * slowest_step_s) * s);
+    const double budget = p.policy.budget_w();
+    for (int window = 0; window < 10; ++window) {
+      const double drawn = p.pass(60 * s) / 60;
+      CHECK(drawn <= 1.02 * budget);
+      CHECK(drawn >= 0.95 * budget);
+    }
+  }
+}
+
+TEST_CASE(
+    "JPP-2: a budget that is never reached comes to full speed, four times a judgement at most") {
+  auto p = of({{20, 40}}, 1000);
+  work_pace last = work_pace_policy::least_pace;
+  int rises = 0;
+  for (int i = 0; i < 600 && p.pace != work_pace{}; ++i) {
+    p.pass(100 * ms);
+    if (p.step == 0) continue;
+    CHECK(p.pace.of_1024 <= last.of_1024 * 4);
+    rises += p.pace > last ? 1 : 0;
+    last = p.pace;
+  }
+  CHECK(p.pace == work_pace{});
+  CHECK(rises >= 3);
+  p.pass(30 * s);
+  CHECK(p.pace == work_pace{});
+}
+
+TEST_CASE("JPP-2: a budget that falls is kept within two judgements, and one that rises is used") {
+  auto p = of({{20, 80}}, 80);
+  p.pass(120 * s);
+  CHECK(p.pass(30 * s) / 30 == doctest::Approx(80 * job_pace_policy::aim).epsilon(0.02));
+  p.policy.set_budget(45);
+  p.pass(20 * s);
+  CHECK(p.pass(30 * s) / 30 <= 45 * 1.02);
+  p.policy.set_budget(90);
+  p.pass(30 * s);
+  CHECK(p.pass(30 * s) / 30 >= 90 * 0.95);
+}
+
+TEST_CASE(
+    "JPP-3: while a machine is silent the pace does not rise; one that is gone is forgotten") {
+  auto p = of({{20, 80}, {20, 80}}, 120);
+  p.pass(120 * s);
+  const auto settled = p.pace;
+  CHECK(settled < work_pace{700});
+  // The second machine's meter hangs: its node goes on to pass on the last reading.
+  const power_reading hung{60, p.machines[1].used_j, true, p.now, s};
+  for (int i = 0; i < 30; ++i) {
+    if (i == 5) p.policy.set_budget(190);
+    p.now += s;
+    p.policy.hear("node1", "boot1", hung, p.now);
+    p.policy.hear("node0", "boot0", {60, p.machines[0].used_j += 60, true, p.now, s}, p.now);
+    p.policy.steps(++p.step, settled, p.now);
+    CHECK(p.policy.decide(p.now).pace <= settled);
+  }
+  CHECK(p.policy.sum().machines == 2);
+  for (int i = 0; i < 70; ++i) {
+    p.now += s;
+    p.policy.hear("node0", "boot0", {60, p.machines[0].used_j += 60, true, p.now, s}, p.now);
+    p.policy.decide(p.now);
+  }
+  CHECK(p.policy.sum().machines == 1);
+}
+
+TEST_CASE(
+    "JPP-4: two nodes on one machine count once, and a meter that starts again adds nothing") {
+  job_pace_policy p;
+  p.hear("a", "boot", {50, 100, false, 1 * s, s}, 1 * s);
+  p.hear("b", "boot", {50, 7, false, 1 * s + 1, s}, 1 * s);  // of a meter of its own
+  CHECK(p.sum().power_w == 50);
+  CHECK(p.sum().energy_j == 0);
+  CHECK(p.sum().machines == 1);
+  p.hear("a", "boot", {60, 160, false, 2 * s, s}, 2 * s);
+  CHECK(p.sum().energy_j == 60);
+  p.hear("a", "boot", {60, 3, false, 9 * s, s}, 9 * s);
+  CHECK(p.sum().energy_j == 60);
+  p.hear("a", "boot", {60, 63, false, 10 * s, s}, 10 * s);
+  CHECK(p.sum().energy_j == 120);
+  p.hear("b", "boot", {60, 900, false, 11 * s, s}, 11 * s);  // a is believed
+  CHECK(p.sum().energy_j == 120);
+  p.hear("b", "boot", {60, 1000, false, 20 * s, s}, 20 * s);  // until it has been silent
+  p.hear("b", "boot", {60, 1060, false, 21 * s, s}, 21 * s);
+  CHECK(p.sum().energy_j == 180);
+  CHECK(!p.sum().modelled);
+  p.hear("c", "other", {-1, -1, false, 10 * s, s}, 10 * s);
+  CHECK(p.sum().power_w == -1);
+  CHECK(p.sum().energy_j == -1);
+}

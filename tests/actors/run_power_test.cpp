@@ -1,0 +1,173 @@
+// The run under a power budget: before its first pace, at a pace, without room, and what it tells.
+#include <doctest/doctest.h>
+
+#include "tests/actors/scripted_run.hpp"
+
+using namespace troupe;
+using namespace troupe::train;
+using namespace std::chrono_literals;
+using troupe::train::test::any_has;
+using troupe::train::test::run_epoch;
+using troupe::train::test::scripted_run;
+
+namespace {
+
+struct budgeted_run : scripted_run {
+  using scripted_run::scripted_run;
+
+  void power(uint32_t pace_of_1024, const std::string& reason = {}) {
+    pacer.tell(run, make_msg<fbs::JobPower>(context(), [&](auto& p) {
+                 p.pace_of_1024 = pace_of_1024;
+                 p.reason = reason;
+                 p.power_w = 61.5;
+                 p.energy_j = 4000;
+                 p.source = fbs::PowerSource::modelled;
+               }));
+  }
+  fbs::PaceTakenT taken() { return pacer.take<fbs::PaceTaken>().m.unpack(); }
+  void end_with(double held_ms) {
+    for (size_t i = 0; i < 2; ++i) {
+      const auto asked = stages[i].take<fbs::RunStep>();
+      asked.answer<fbs::StepDone>([&](auto& d) {
+        d.step = asked->step();
+        d.rank = static_cast<uint32_t>(i);
+        d.loss_sum = d.target_count = 4;
+        d.power_wait_ms = held_ms / static_cast<double>(i + 1);
+      });
+    }
+  }
+};
+
+}  // namespace
+
+TEST_CASE("PWR-3: a run with a budget makes no step before it is told its pace") {
+  budgeted_run f({.budget_w = 80});
+  const auto first = f.taken();
+  CHECK(first.step == 0);
+  CHECK(first.budget_w == 80);
+  f.start();
+  CHECK(f.stages[0].idle());
+  CHECK(f.status().state == "waiting for power");
+  CHECK(f.warnings().empty());
+  f.power(300);
+  const auto step = f.stages[0].take<fbs::RunStep>();
+  CHECK(step->step() == 1);
+  CHECK(step->pace_of_1024() == 300);
+  const auto taken = f.taken();
+  CHECK(taken.step == 1);
+  CHECK(taken.pace_of_1024 == 300);
+  CHECK(f.warnings().empty());
+}
+
+TEST_CASE("PWR-4: a pace is of a whole step, all of its ranks and the validation behind it") {
+  budgeted_run f({.train = "validate_every = 1\nvalidate_batches = 5\n", .budget_w = 80});
+  f.power(300);
+  f.start();
+  f.power(700);  // while the first step goes on
+  for (size_t i = 0; i < 2; ++i) {
+    const auto asked = f.stages[i].take<fbs::RunStep>();
+    CHECK(asked->pace_of_1024() == 300);
+    f.end_step(asked, i);
+  }
+  for (const auto& stage : f.stages) {
+    const auto asked = stage.take<fbs::Validate>();
+    CHECK(asked->pace_of_1024() == 700);
+    asked.answer<fbs::ValidationDone>([](auto& v) { v.power_wait_ms = 30; });
+  }
+  for (const auto& stage : f.stages) CHECK(stage.take<fbs::RunStep>()->pace_of_1024() == 700);
+  const auto told = f.pacer.take_all<fbs::PaceTaken>();
+  REQUIRE(told.size() == 4);  // at the start, step 1, the validation, step 2
+  CHECK(told[1]->pace_of_1024() == 300);
+  CHECK(told[2]->step() == 0);
+  CHECK(told[3]->pace_of_1024() == 700);
+  CHECK(f.status().values->run->power_wait_ms == 30);
+}
+
+TEST_CASE("run: how long a step may take is stretched by its pace") {
+  budgeted_run f({.step_s = 3, .budget_w = 80});
+  f.power(512);
+  f.start();
+  f.pass(6s - 1ms);
+  CHECK(f.coordinator.idle());
+  f.pass(1ms);
+  CHECK(f.ended().code == static_cast<uint8_t>(errc::timeout));
+}
+
+TEST_CASE("run: without room it waits behind its step, says why, and goes on once there is some") {
+  budgeted_run f({.budget_w = 80});
+  f.power(300);
+  f.start();
+  f.power(0, "the machines draw 90 W without steps");
+  CHECK(any_has(f.warnings(), "waits for power: the machines draw 90 W without steps"));
+  f.power(0, "the machines draw 90 W without steps");
+  CHECK(f.warnings().empty());
+  f.step();
+  CHECK(f.stages[0].idle());
+  CHECK(f.status().state == "waiting for power");
+  CHECK(f.status().values->run->pace_percent == 0);
+  // Neither a person's resume lifts it, nor does the pacer's word lift a person's pause (PWR-2).
+  CHECK(f.answer_of(f.ask<fbs::Resume>()).starts_with("refused"));
+  const auto pause = f.ask<fbs::Pause>();
+  CHECK(f.answer_of(pause).starts_with("pauses"));
+  f.power(400);
+  CHECK(any_has(f.warnings(), "goes on"));
+  CHECK(f.stages[0].idle());
+  CHECK(f.status().state == "paused");
+  f.ask<fbs::Resume>();
+  CHECK(f.stages[0].take<fbs::RunStep>()->pace_of_1024() == 400);
+}
+
+TEST_CASE("run: a person may set the budget, which the pacer hears at once, also while it waits") {
+  budgeted_run f({.budget_w = 80});
+  f.taken();
+  f.start();
+  f.ask<fbs::SetValue>([](auto& s) {
+    s.key = "power.budget_w";
+    s.value = "120";
+  });
+  CHECK(f.taken().budget_w == 120);
+  f.power(1024);
+  f.step();
+  f.ask<fbs::SetValue>([](auto& s) {
+    s.key = "power.budget_w";
+    s.value = "60";
+  });
+  f.pacer.take_all<fbs::PaceTaken>();
+  f.step();  // it holds from the next step on
+  CHECK(f.taken().budget_w == 60);
+}
+
+TEST_CASE("run: a job without a budget is told its watts, and cannot be given one") {
+  budgeted_run f;
+  CHECK(f.taken().budget_w == 0);
+  f.start();
+  CHECK(f.stages[1].take<fbs::RunStep>()->pace_of_1024() == 1024);
+  CHECK(f.pacer.idle());
+  const auto number = f.ask<fbs::SetValue>([](auto& s) {
+    s.key = "power.budget_w";
+    s.value = "60";
+  });
+  CHECK(f.answer_of(number).starts_with("refused"));
+  f.power(1024);
+  CHECK(f.status().values->run->power_w == 61.5);
+}
+
+TEST_CASE(
+    "run: a step's report has watts, joules, pace and the wait of the rank held back longest") {
+  budgeted_run f({.budget_w = 80});
+  f.power(256);
+  f.start();
+  f.end_with(500);
+  const auto r = f.reporter.take_all<fbs::StepReport>().at(0).m.unpack();
+  CHECK(r.power_w == 61.5);
+  CHECK(r.power_source == fbs::PowerSource::modelled);
+  CHECK(r.energy_j == 4000);
+  CHECK(r.pace_of_1024 == 256);
+  CHECK(r.power_wait_ms == 500);
+  f.power(1024);
+  f.end_with(0);
+  CHECK(f.reporter.take_all<fbs::StepReport>().at(0)->power_wait_ms() == 0);
+  const auto shown = std::move(f.status().values->run);
+  CHECK(shown->power_wait_ms == 500);
+  CHECK(shown->pace_percent == 100);
+}

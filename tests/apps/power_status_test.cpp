@@ -1,0 +1,113 @@
+// What `troupe power status` says, held to golden texts.
+#include "apps/power/power_status.hpp"
+
+#include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
+
+using namespace troupe;
+using namespace troupe::apps::power_verb;
+
+namespace {
+
+std::unique_ptr<fbs::ActorInfoT> actor(const char* path) {
+  auto out = std::make_unique<fbs::ActorInfoT>();
+  out->path = path;
+  out->values = std::make_unique<fbs::StatusValuesT>();
+  return out;
+}
+
+/// Two nodes share a machine; the third has one of its own.
+fbs::ClusterViewT view_of_three(double budget_w) {
+  fbs::ClusterViewT view;
+  view.job = "gpt-a";
+  const auto add = [&](const char* node) {
+    view.nodes.push_back(std::make_unique<fbs::ActorListT>());
+    view.nodes.back()->node = node;
+    return view.nodes.back().get();
+  };
+  auto* head = add("head");
+  head->actors.push_back(actor("pacer"));
+  auto& pacer = head->actors.back()->values->pacer = std::make_unique<fbs::PacerStatusT>();
+  pacer->power_w = 41;
+  pacer->source = fbs::PowerSource::modelled;
+  if (budget_w > 0) pacer->budget_w = budget_w;
+  pacer->pace_percent = 51.6;
+  pacer->idle_w = 20.1;
+  pacer->full_w = 61.3;
+  head->actors.push_back(actor("run"));
+  auto& run = head->actors.back()->values->run = std::make_unique<fbs::RunStatusT>();
+  run->energy_j = 1234;
+  run->power_wait_ms = 12'300;
+  const auto meter = [&](const char* node, const char* machine, double power_w, bool modelled) {
+    auto* on = add(node);
+    on->actors.push_back(actor("meter"));
+    auto& m = on->actors.back()->values->meter = std::make_unique<fbs::MeterStatusT>();
+    m->machine = machine;
+    m->power_w = power_w;
+    m->source = modelled ? fbs::PowerSource::modelled : fbs::PowerSource::measured;
+    m->energy_j = 700;
+  };
+  meter("node0", "boot0", 20.5, true);
+  meter("node1", "boot0", 20.9, true);
+  meter("node2", "boot1", 20.5, false);
+  return view;
+}
+
+}  // namespace
+
+TEST_CASE("power status: the job, its budget and pace, and each machine once") {
+  CHECK(status_text(job_power_in(view_of_three(44))) ==
+        "gpt-a  ~41.0 of 44 W  93 %  pace 52 %  ~20.1 W without steps, ~61.3 W at full speed  "
+        "~1234 J so far  held up for 12.3 s\n"
+        "├ node0, node1  ~20.5 W\n"
+        "└ node2  20.5 W\n");
+  CHECK(status_text(job_power_in(view_of_three(0))) ==
+        "gpt-a  ~41.0 W, no budget  ~1234 J so far  held up for 12.3 s\n"
+        "├ node0, node1  ~20.5 W\n"
+        "└ node2  20.5 W\n");
+}
+
+TEST_CASE("power status: what is not known is said to be, and why no step begins") {
+  auto view = view_of_three(44);
+  auto& pacer = *view.nodes[0]->actors[0]->values->pacer;
+  pacer = {};
+  pacer.budget_w = 44;
+  pacer.pace_percent = 0;
+  pacer.reason = "nothing says what the machine of node2 draws";
+  view.nodes[0]->actors.pop_back();
+  view.nodes[3]->actors[0]->values->meter->power_w = -1;
+  CHECK(status_text(job_power_in(view)) ==
+        "gpt-a  not known, of 44 W\n"
+        "waits: nothing says what the machine of node2 draws\n"
+        "├ node0, node1  ~20.5 W\n"
+        "└ node2  not known\n");
+  const auto j = nlohmann::json::parse(status_json(job_power_in(view)));
+  CHECK(j["power_w"].is_null());
+  CHECK(j["power_source"] == "unknown");
+  CHECK(j["energy_j"].is_null());
+  CHECK(j["machines"][1]["power_w"].is_null());
+  CHECK(j["reason"] == "nothing says what the machine of node2 draws");
+}
+
+TEST_CASE("power status: the same as JSON and for Prometheus") {
+  const auto job = job_power_in(view_of_three(44));
+  CHECK(status_json(job) ==
+        R"({"type":"power","job":"gpt-a","budget_w":44.0,"power_w":41.0,"power_source":"modelled",)"
+        R"("pace_percent":51.6,"reason":null,"idle_w":20.1,"full_w":61.3,"energy_j":1234.0,)"
+        R"("power_wait_ms":12300.0,"machines":[{"nodes":["node0","node1"],"power_w":20.5,)"
+        R"("power_source":"modelled","energy_j":700.0},{"nodes":["node2"],"power_w":20.5,)"
+        R"("power_source":"measured","energy_j":700.0}]})"
+        "\n");
+  const auto text = status_prometheus(job);
+  for (const char* line :
+       {"# TYPE troupe_power_watts gauge\n",
+        "troupe_power_watts{job=\"gpt-a\",nodes=\"node0,node1\",source=\"modelled\"} 20.5\n",
+        "troupe_power_budget_watts{job=\"gpt-a\"} 44\n",
+        "troupe_power_pace_ratio{job=\"gpt-a\"} 0.516\n",
+        "troupe_power_joules_total{job=\"gpt-a\",source=\"modelled\"} 1234\n",
+        "troupe_power_wait_seconds_total{job=\"gpt-a\"} 12.3\n"})
+    CHECK_MESSAGE(text.find(line) != std::string::npos, text);
+  auto odd = job;
+  odd.job = "a\"b\\c\nd";
+  CHECK(status_prometheus(odd).find(R"({job="a\"b\\c\nd"} 44)") != std::string::npos);
+}

@@ -1,0 +1,148 @@
+// Whole clusters under a power budget, on virtual time: what their meters say stays within it, all
+// ranks work at one pace, nobody is thought lost or hung for it, and results are those without it.
+#include <map>
+#include <set>
+
+#include <doctest/doctest.h>
+
+#include "actors/sim/fuzz.hpp"
+#include "actors/sim/power_watch.hpp"
+#include "messages/registry.hpp"
+#include "tests/sim/quiet.hpp"
+
+using namespace troupe;
+using namespace troupe::sim;
+
+namespace {
+
+constexpr int64_t ms = 1'000'000, s = 1000 * ms;
+
+/// What a run under a budget showed.
+struct powered_run {
+  simulation_outcome outcome;
+  std::map<uint64_t, std::set<uint32_t>> paces;   ///< by step, of all ranks
+  std::map<uint64_t, double> losses;              ///< by step
+  std::vector<std::pair<int64_t, double>> watts;  ///< of all machines, and when they were told
+  double waited_ms = 0;
+  double energy_j = -1;
+};
+
+template <class T>
+const T* as(const any_msg& m) {
+  return m.type() == message_traits<T>::id ? flatbuffers::GetRoot<T>(m.payload().data()) : nullptr;
+}
+
+powered_run run_powered(simulation_options o) {
+  powered_run out;
+  o.sees = [&](const any_msg& m, int64_t now_ns) {
+    if (const auto* step = as<fbs::RunStep>(m))
+      out.paces[step->step()].insert(step->pace_of_1024());
+    if (const auto* told = as<fbs::JobPower>(m))
+      if (told->power_w() >= 0) out.watts.emplace_back(now_ns, told->power_w());
+    if (const auto* report = as<fbs::StepReport>(m)) {
+      out.losses[report->step()] = report->loss();
+      out.waited_ms += report->power_wait_ms();
+      out.energy_j = report->energy_j();
+    }
+  };
+  auto done = simulate(o);
+  REQUIRE_MESSAGE(done, (done ? "" : done.error().message));
+  out.outcome = std::move(*done);
+  CHECK_MESSAGE(!out.outcome.violation, out.outcome.violation.value_or(""));
+  return out;
+}
+
+simulation_options four_nodes() {
+  simulation_options o;
+  o.nodes = 4;
+  o.pipeline = 2;
+  o.steps = 3000;
+  o.checkpoint_every = 0;
+  o.meter_ms = 1000;
+  o.heartbeat_ms = 500;
+  return o;
+}
+
+double mean_w(const powered_run& r, int64_t from_ns) {
+  double sum = 0;
+  int count = 0;
+  for (const auto& [at_ns, w] : r.watts)
+    if (at_ns >= from_ns) sum += w, ++count;
+  REQUIRE(count > 10);
+  return sum / count;
+}
+
+}  // namespace
+
+TEST_CASE(
+    "PWR-4: a simulated job keeps its budget at one pace for all ranks, and computes the same") {
+  const auto free = run_powered(four_nodes());
+  CHECK(free.outcome.ends == std::vector<std::string>{"success"});
+  CHECK(free.watts.empty());  // nobody asked
+  auto o = four_nodes();
+  o.budget_w = 900;  // of 4 x 75 W idle, and some 1,700 W at full speed
+  const auto braked = run_powered(o);
+  CHECK(braked.outcome.ends == std::vector<std::string>{"success"});
+  CHECK(braked.losses == free.losses);
+  size_t below = 0;
+  for (const auto& [step, paces] : braked.paces) {
+    CHECK(paces.size() == 1);
+    below += *paces.begin() < 1024 ? 1 : 0;
+  }
+  CHECK(below == braked.paces.size());
+  CHECK(braked.waited_ms > 0);
+  CHECK(braked.energy_j > 0);
+  const auto settled = braked.outcome.virtual_ns / 2;
+  CHECK(mean_w(braked, settled) <= 1.02 * o.budget_w);
+  CHECK(mean_w(braked, settled) >= 0.95 * o.budget_w);
+  CHECK(braked.outcome.virtual_ns > free.outcome.virtual_ns * 3 / 2);
+}
+
+TEST_CASE("power: random clusters under a budget, and faults, violate nothing") {
+  constexpr uint64_t seeds = 300;
+  const fuzz_options o{.first = 1, .seeds = seeds, .kinds = all_faults(), .budget = true};
+  const auto done = fuzz(o);
+  REQUIRE_MESSAGE(done, (done ? "" : done.error().message));
+  if (done->failure) {
+    MESSAGE(replay_command(o, done->failure->seed));
+    FAIL_CHECK(done->failure->what.message);
+  }
+  CHECK(done->faults > seeds / 4);
+}
+
+TEST_CASE("SIM-28, SIM-29: paces that differ, and one that nobody told, are seen") {
+  power_watch watch(100);
+  const auto told = [](uint32_t pace) {
+    return make_msg<fbs::JobPower>(message_context{.sender = 7},
+                                   [&](auto& p) { p.pace_of_1024 = pace; });
+  };
+  const auto step = [](uint64_t number, uint32_t pace, uint64_t sender = 7) {
+    message_context c;
+    c.sender = sender;
+    return make_msg<fbs::RunStep>(c, [&](auto& s) {
+      s.step = number;
+      s.pace_of_1024 = pace;
+    });
+  };
+  CHECK(watch.see(step(1, 1024)));
+  CHECK(!watch.see(told(500)));
+  CHECK(!watch.see(step(1, 500)));
+  CHECK(!watch.see(told(600)));
+  CHECK(watch.see(step(1, 600)));
+  CHECK(!watch.see(step(2, 600)));
+  CHECK(watch.see(step(3, 700)));
+  CHECK(!watch.see(step(4, 700, 0)));
+  watch.begin();
+  CHECK(watch.see(step(5, 600)));
+}
+
+TEST_CASE(
+    "PWR-3: a budget below what its machines draw without steps lets none begin, and says so") {
+  auto o = four_nodes();
+  o.budget_w = 250;
+  o.steps = 5;
+  o.faults = {{fault_kind::stop_run, 60'000 * ms, 0, 1}};
+  const auto held = run_powered(o);
+  CHECK(held.paces.empty());
+  CHECK(held.outcome.steps == 0);
+}
