@@ -366,9 +366,13 @@ void down(coordinator_pointer self, const caf::down_msg& m) {
   auto& st = self->state;
   const auto& r = st.record;
   const bool is_elector = r.elector && m.source == r.elector.address();
-  const bool is_pacer = r.pacer && m.source == r.pacer.address();
-  if (m.source == r.run.address() || is_elector || is_pacer) {
-    const auto why = run_died(from_caf(m.reason).message);  // a bug also where it was killed
+  const auto reason = from_caf(m.reason).message;
+  if (!st.ended && r.pacer && m.source == r.pacer.address()) {  // told behind the run's last word
+    st.pacer_ended = "its pacer has ended: " + reason;
+    self->send_exit(r.run, caf::exit_reason::kill);
+  }
+  if (m.source == r.run.address() || is_elector) {
+    const auto why = run_died(st.pacer_ended.value_or(reason));  // a bug also where it was killed
     end(self, make_msg<fbs::RunEnded>(context(self), [&](auto& e) { put_error(why, e); }));
   }
   for (auto& [index, who] : st.members)

@@ -199,6 +199,7 @@ struct coordinator_state {
   bool electing = false;   ///< votes are being counted
   bool to_suspend = false;  ///< nodes still run the epoch before
   bool told_minority = false;
+  std::optional<std::string> pacer_ended;  ///< how; the run ends for it
   bool ended = false;
   int64_t started_ns = 0;  ///< the epoch
   int64_t ended_ns = 0;

@@ -284,8 +284,8 @@ simulation_options fuzzed_swap(uint64_t seed, const std::vector<fault_kind>& kin
 simulation_options fuzzed_budget(uint64_t seed, const std::vector<fault_kind>& kinds) {
   auto o = fuzzed(seed, kinds);
   rng random(mix(seed ^ 0x706f776572));
-  o.steps = static_cast<int>(random.between(20, 400));
-  o.times.forward_ns = random.between(2, 40) * millisecond_ns;
+  o.steps = static_cast<int>(random.between(10, 80));
+  o.times.forward_ns = random.between(10, 120) * millisecond_ns;
   o.times.backward_ns = 2 * o.times.forward_ns;
   o.meter_ms = random.between(100, 1000);
   const auto devices = static_cast<double>((o.nodes + o.spares) * o.workers);

@@ -314,6 +314,9 @@ TEST_CASE(
   REQUIRE(passed.size() == 1);
   CHECK(passed[0]->node_index() == 1);
   f.pacer.die();
+  CHECK(f.run.was_told_to_exit());
+  CHECK(f.reporter.take_all<fbs::RunEnded>().empty());  // it may have something to say yet
+  f.run.die();
   CHECK(f.told_end().code != static_cast<uint8_t>(errc::none));
 }
 

@@ -907,7 +907,7 @@ GUARDS = (
           'if (stage.values.stage) {  // what the pace', 'if (!OUT && stage.values.stage) {  // what the pace',
           "test_actors: rank vitals: what the pace holds back*"),
     guard("pacer-death", "a job ends with its pacer: nothing is unmeasured", "actors/cluster/coordinator.cpp",
-          'const bool is_pacer = r.pacer && m.source == r.pacer.address();', 'const bool is_pacer = !OUT && r.pacer && m.source == r.pacer.address();',
+          'if (!st.ended && r.pacer && m.source == r.pacer.address()) {', 'if (!OUT && !st.ended && r.pacer && m.source == r.pacer.address()) {',
           "test_actors: coordinator: heartbeats go on to the pacer*"),
     guard("watts-marked", "calculated watts are marked", "apps/report/step.cpp",
           'r.power->modelled ? "~" : "", r.power->power_w)', '!OUT && r.power->modelled ? "~" : "", r.power->power_w)',

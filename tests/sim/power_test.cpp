@@ -99,7 +99,7 @@ TEST_CASE(
 }
 
 TEST_CASE("power: random clusters under a budget, and faults, violate nothing") {
-  constexpr uint64_t seeds = 300;
+  constexpr uint64_t seeds = 60;
   const fuzz_options o{.first = 1, .seeds = seeds, .kinds = all_faults(), .budget = true};
   const auto done = fuzz(o);
   REQUIRE_MESSAGE(done, (done ? "" : done.error().message));
