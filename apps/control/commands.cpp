@@ -14,6 +14,7 @@
 #include "apps/control/session.hpp"
 #include "apps/control/show.hpp"
 #include "apps/control/spares.hpp"
+#include "apps/power/power_status.hpp"
 #include "apps/swap/live.hpp"
 #include "io/base/text.hpp"
 #include "io/config/properties.hpp"
@@ -120,6 +121,12 @@ constexpr std::array all_words{
          [](const line_words&) -> meant { return commands::spares{}; }},
     word{"swap", "swap", "What of the ranks lives on drives, and what was moved",
          [](const line_words&) -> meant { return commands::swap{}; }},
+    word{"power", "power [budget WATTS]", "What the machines draw; another budget for them",
+         [](const line_words& a) -> meant {
+           if (a.size() == 1) return commands::power{};
+           if (a.size() != 3 || a[1] != "budget") return {};
+           return commands::power{a[2]};
+         }},
     word{"kill", "kill ACTOR", "Ends an actor at once",
          [](const line_words& a) -> meant {
            if (a.size() != 2) return {};
@@ -335,6 +342,11 @@ struct executor {
   result<answer> operator()(const commands::swap&) const {
     TROUPE_TRY(view, s.view("", "", false));
     return answer{swap::live_text(view, 0)};
+  }
+  result<answer> operator()(const commands::power& c) const {
+    if (!c.budget_w.empty()) return (*this)(commands::set{"power.budget_w", c.budget_w});
+    TROUPE_TRY(view, s.view("", "", false));
+    return answer{power_verb::status_text(power_verb::job_power_in(view))};
   }
   result<answer> operator()(const commands::kill& c) const {
     TROUPE_CHECK(named(c.actor));

@@ -66,6 +66,9 @@ struct replace {
 };
 struct spares {};
 struct swap {};
+struct power {
+  std::string budget_w;  ///< to set; empty: to be shown
+};
 struct kill {
   std::string actor;
 };
@@ -95,9 +98,9 @@ using console_command =
                  commands::send, commands::pause, commands::resume, commands::checkpoint,
                  commands::stop, commands::set, commands::rewind, commands::drain, commands::evict,
                  commands::admit, commands::replace, commands::spares, commands::swap,
-                 commands::kill, commands::log, commands::black_box, commands::findings,
-                 commands::incidents, commands::incident, commands::doctor, commands::help,
-                 commands::quit>;
+                 commands::power, commands::kill, commands::log, commands::black_box,
+                 commands::findings, commands::incidents, commands::incident, commands::doctor,
+                 commands::help, commands::quit>;
 
 /// A word of the console.
 struct word {

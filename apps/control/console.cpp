@@ -231,8 +231,8 @@ void add_console(shell& sh) {
                  "(64) otherwise");
   verb->footer(
       "Words: nodes, actors, status, send, call, watch, pause, resume, checkpoint now, stop, set,\n"
-      "rewind, drain, evict, admit, replace, spares, swap, kill, log, blackbox, findings,\n"
-      "incidents, incident, doctor, help, quit. Lines may also come from a pipe.\n"
+      "rewind, drain, evict, admit, replace, spares, swap, power, kill, log, blackbox,\n"
+      "findings, incidents, incident, doctor, help, quit. Lines may also come from a pipe.\n"
       "evict, replace, rewind and kill ask where they would lose steps; drain and stop save.\n\n"
       "Examples:\n"
       "  troupe console\n"

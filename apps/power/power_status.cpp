@@ -169,7 +169,7 @@ result<int> show_status(const status_arguments& a) {
     return error{errc::usage, "--prometheus has no meaning with --json",
                  "leave one of the two out"};
   TROUPE_TRY(s, session::open(a.connect));
-  TROUPE_TRY(view, s->view("", "*", false));
+  TROUPE_TRY(view, s->view("", "", false));
   const auto job = job_power_in(view);
   TROUPE_CHECK(print(a.json         ? status_json(job)
                      : a.prometheus ? status_prometheus(job)
@@ -192,7 +192,7 @@ void add_status(shell& sh, command* parent) {
       "Examples:\n"
       "  troupe power status\n"
       "  troupe power status --json | jq .power_w\n"
-      "  troupe console -c 'set power.budget_w 55'");
+      "  troupe console -c 'power budget 55'");
   on_run(sh, verb, [a] { return show_status(*a); });
 }
 

@@ -65,6 +65,13 @@ TEST_CASE("a line means what its words say") {
   CHECK(std::get<commands::actors>(watched->what).actor == "stage/*");
 }
 
+TEST_CASE("power: what machines draw, or another budget for them") {
+  CHECK(std::get<commands::power>(parse_line("power")->what).budget_w.empty());
+  CHECK(std::get<commands::power>(parse_line("power budget 55.5")->what).budget_w == "55.5");
+  for (const char* none : {"power budget", "power 55", "power budget 55 for", "power node0"})
+    CHECK(is_error(parse_line(none), another_form));
+}
+
 TEST_CASE("rewind: a step, and how many steps' data are passed over") {
   const auto plain = parse_line("rewind 120"), skips = parse_line("rewind 120 skip 20");
   REQUIRE((plain && skips));

@@ -51,8 +51,11 @@ TEST_CASE("PWR-3: a job whose budget has no room waits, says why, and goes on on
   CHECK(j["power_source"] == "modelled");
   CHECK(j["pace_percent"] == 0);
   REQUIRE(j["machines"].size() == 1);
+  const auto told = say(up, "power").out;
+  CHECK_MESSAGE(told.find("waits: the machines draw 50 W without steps") != told.npos, told);
   CHECK(say(up, "resume").code == 1);  // no person paused it
-  CHECK(say(up, "set power.budget_w 70").code == 0);
+  CHECK(say(up, "power budget -1").code == 1);
+  CHECK(say(up, "power budget 70").code == 0);
   CHECK(up.wait() == 0);
   CHECK(up.err().find("goes on: its power budget has room") != std::string::npos);
   const auto steps = up.objects("step");
@@ -80,6 +83,6 @@ TEST_CASE(
   REQUIRE(up.until_error_has("power.model_idle_w"));
   CHECK(up.objects("step").empty());
   up.signal(SIGINT);
-  CHECK(up.wait() == 75);
+  CHECK(up.wait() == 128 + SIGINT);
   CHECK(up.objects("step").empty());
 }
