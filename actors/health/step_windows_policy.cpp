@@ -45,6 +45,8 @@ rank_step rank_step_in(const fbs::StepDone& done, uint32_t epoch) {
     out.whole_ms += p->busy_ms() + p->waited_ms();
     if (facts->kind == train::pipeline_op::forward) out.tokens += p->work();
   }
+  if (is_time(done.power_wait_ms()))
+    out.whole_ms -= std::min(done.power_wait_ms(), out.whole_ms - out.own_ms);
   return out;
 }
 

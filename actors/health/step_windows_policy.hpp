@@ -30,7 +30,7 @@ struct rank_step {
   /// That its device computed: neither waiting for others nor moving bytes.
   double own_ms = 0;
   /// From its begin to the end of the device's last operation, without what a checkpoint, a
-  /// comparison of weights or a validation took.
+  /// comparison of weights or a validation took, and without what the pace held back.
   double whole_ms = 0;
   uint64_t tokens = 0;  ///< that it computed forward
 };

@@ -79,6 +79,26 @@ TEST_CASE("SWN: what a rank computed of a step is neither a wait nor a transfer 
   CHECK(all.whole_ms == 36 + 15);
   CHECK(all.tokens == 32);
   CHECK(rank_step_in(*make_msg<fbs::StepDone>().get(), 1).own_ms == 0);
+  // A pace is no part of what a step takes: else each fall of it would be a step_regression.
+  const auto paced = [](double held_ms) {
+    return rank_step_in(
+               *make_msg<fbs::StepDone>({},
+                                        [&](auto& d) {
+                                          d.parts.push_back(std::make_unique<fbs::StepPartT>());
+                                          d.parts[0]->kind = "forward";
+                                          d.parts[0]->busy_ms = 10;
+                                          d.parts[0]->waited_ms = 40;
+                                          d.power_wait_ms = held_ms;
+                                        })
+                    .get(),
+               1)
+        .whole_ms;
+  };
+  CHECK(paced(0) == 50);
+  CHECK(paced(35) == 15);
+  CHECK(paced(60) == 10);
+  CHECK(paced(-1) == 50);
+  CHECK(paced(std::numeric_limits<double>::quiet_NaN()) == 50);
 }
 
 TEST_CASE("SWN-1: the first steps of an epoch do not count, and an epoch begins anew") {
