@@ -133,7 +133,8 @@ TEST_CASE("status: its JSON has the keys that scripts know") {
                {"step", "steps", "loss", "saved_step", "copied_step", "saving", "checkpoints",
                 "skipped_checkpoints", "checkpoint_wait_ms", "parts", "wall_s", "effective_percent",
                 "effective_last_hour_percent", "recoveries", "steps_repeated", "incidents",
-                "replicas", "replicas_configured"}},
+                "replicas", "replicas_configured", "power_w", "power_source", "energy_j",
+                "pace_percent", "power_wait_ms"}},
            row{R"({"run":{"ledger":{}}})",
                "/ledger",
                {"useful_s", "repeated_s", "start_s", "detect_s", "diagnose_s", "re_form_s",
@@ -145,8 +146,7 @@ TEST_CASE("status: its JSON has the keys that scripts know") {
                 "resumed_after_step", "noticed_s", "named_s", "back_s", "ago_s", "done", "rule",
                 "action", "times_left"}},
            row{R"({"run":{"parts":[{}]}})", "/parts/0", {"kind", "busy_ms", "waited_ms", "work"}},
-           row{R"({"coordinator":{"turned_away":{}}})",
-               "",
+           row{R"({"coordinator":{"turned_away":{}}})", "",
                {"members", "refused", "turned_away", "nodes", "spares", "spares_configured",
                 "evicted"}},
            row{R"({"coordinator":{"turned_away":{}}})",
@@ -171,7 +171,7 @@ TEST_CASE("status: its JSON has the keys that scripts know") {
            row{R"({"loader":{}})", "", {"filled", "floor"}}, row{R"({"certificates":{}})", "",
                {"not_after_s", "renewed"}},
            row{R"({"committer":{}})", "", {"committed", "abandoned"}}, row{R"({"stage":{}})", "",
-               {"pipeline_rank", "data_rank", "steps_done", "step"}},
+               {"pipeline_rank", "data_rank", "steps_done", "step", "held_us"}},
            row{R"({"replicator":{}})",
                "",
                {"step", "total_bytes", "written_bytes", "durable_bytes", "bytes_per_s",
@@ -226,6 +226,11 @@ TEST_CASE("status: for people a line a value with its unit, and a table for each
         "  replicas                     0 replicas\n"
         "  replicas_configured          0 replicas\n"
         "  copied_step                  0\n"
+        "  power_w                      -\n"
+        "  power_source                 unknown\n"
+        "  energy_j                     -\n"
+        "  pace_percent                 -\n"
+        "  power_wait_ms                0 ms\n"
         "  parts       busy_ms  waited_ms     work\n"
         "    forward   12.5 ms       0 ms  0 items\n"
         "    backward  12.5 ms       0 ms  0 items\n");
