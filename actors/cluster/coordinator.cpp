@@ -367,7 +367,9 @@ void down(coordinator_pointer self, const caf::down_msg& m) {
   const auto& r = st.record;
   const bool is_elector = r.elector && m.source == r.elector.address();
   const auto reason = from_caf(m.reason).message;
-  if (!st.ended && r.pacer && m.source == r.pacer.address()) {  // told behind the run's last word
+  const bool budgeted = r.plan.job.power.budget_w > 0;
+  // The run ends first: its end is told behind its last word.
+  if (!st.ended && budgeted && r.pacer && m.source == r.pacer.address()) {
     st.pacer_ended = "its pacer has ended: " + reason;
     self->send_exit(r.run, caf::exit_reason::kill);
   }

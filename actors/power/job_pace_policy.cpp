@@ -12,6 +12,7 @@ namespace troupe::power {
 namespace {
 
 constexpr int rise_factor = 4;
+constexpr int64_t last_try_ns = 3'600'000'000'000;
 /// Smaller changes are noise: the window grows instead.
 constexpr double least_rise = 0.02, least_fall = 0.005;
 
@@ -27,6 +28,7 @@ bool known(double x) {
 
 void job_pace_policy::hear(const std::string& node, const std::string& machine,
                            const power_reading& said, int64_t now_ns) {
+  if (!machine.empty()) machines_.erase(node);  // known by its node until its meter spoke
   const auto& key = machine.empty() ? node : machine;
   const auto [it, fresh] = machines_.try_emplace(key);
   auto& m = it->second;
@@ -47,19 +49,20 @@ void job_pace_policy::hear(const std::string& node, const std::string& machine,
   m.last = said;
   m.last->energy_j = m.counter_j ? m.used_j : -1;
   m.idle_w = std::min(m.idle_w.value_or(said.power_w), said.power_w);
-  if (in_force_.of_1024 > 0 && !m.first) m.first = m.last;
+  if (in_force_.of_1024 > 0 && !m.first && said.read_ns >= window_begun_ns_) m.first = m.last;
 }
 
 void job_pace_policy::steps(uint64_t step, work_pace pace, int64_t now_ns) {
   const work_pace now = step == 0 ? work_pace{0} : pace;
-  if (now != in_force_) begin_window();
+  if (now != in_force_) begin_window(now_ns);
   in_force_ = now;
   if (step > 0) ++begun_;
   judge(now_ns);
 }
 
-void job_pace_policy::begin_window() {
+void job_pace_policy::begin_window(int64_t now_ns) {
   begun_ = 0;
+  window_begun_ns_ = now_ns;
   for (auto& [key, m] : machines_) m.first.reset();
 }
 
@@ -71,8 +74,14 @@ bool job_pace_policy::is_stale(const machine& m, int64_t now_ns) const {
 
 /// JPP-3.
 void job_pace_policy::forget(int64_t now_ns) {
-  std::erase_if(machines_,
-                [&](const auto& m) { return now_ns - m.second.heard_ns > forgotten_after_ns; });
+  for (auto it = machines_.begin(); it != machines_.end();) {
+    if (now_ns - it->second.heard_ns <= forgotten_after_ns) {
+      ++it;
+      continue;
+    }
+    gone_j_ += it->second.used_j;
+    it = machines_.erase(it);
+  }
 }
 
 int64_t job_pace_policy::window_ns() const {
@@ -109,7 +118,7 @@ void job_pace_policy::judge(int64_t now_ns) {
   const machine_draw draw{idle_mw, *full_mw, mw(budget_w_ * aim)};
   const auto least = work_pace_policy::least_pace;
   change_to(work_pace_policy::pace_of(std::span(&draw, 1)).value_or(least), now_ns);
-  if (window >= whole_window_ns) begin_window();
+  if (window >= whole_window_ns) begin_window(now_ns);
 }
 
 void job_pace_policy::change_to(work_pace next, int64_t now_ns) {
@@ -163,11 +172,22 @@ job_pace_policy::verdict job_pace_policy::decide(int64_t now_ns) {
   if (!full_w_) return {pace};
   const double least_w =
       all.idle_w + (*full_w_ - all.idle_w) * work_pace_policy::least_pace.share();
-  if (least_w > budget_w_)
-    return {
-        pace, true,
-        fmt::format("the slowest steps want {:.4g} W, the budget is {:.4g} W", least_w, budget_w_)};
-  return {pace};
+  if (least_w <= budget_w_) {
+    held_since_ns_.reset();
+    return {pace};
+  }
+  // What others did on the machine meanwhile may have been taken for the job's: it is tried again.
+  if (!held_since_ns_) held_since_ns_ = now_ns;
+  if (now_ns - *held_since_ns_ > tried_again_ns_) {
+    tried_again_ns_ = std::min(2 * tried_again_ns_, last_try_ns);
+    held_since_ns_.reset();
+    full_w_.reset();
+    pace_ = work_pace_policy::least_pace;
+    return {*pace_};
+  }
+  return {
+      pace, true,
+      fmt::format("the slowest steps want {:.4g} W, the budget is {:.4g} W", least_w, budget_w_)};
 }
 
 job_pace_policy::totals job_pace_policy::sum() const {
@@ -181,6 +201,7 @@ job_pace_policy::totals job_pace_policy::sum() const {
     out.modelled = out.modelled || (m.last && m.last->modelled);
   }
   if (machines_.empty()) out.power_w = out.energy_j = out.idle_w = out.limit_w = -1;
+  if (out.energy_j >= 0) out.energy_j += gone_j_;
   return out;
 }
 

@@ -95,7 +95,7 @@ class job_pace_policy {
   void forget(int64_t now_ns);
   std::optional<double> window_mean_w() const;
   int64_t window_ns() const;
-  void begin_window();
+  void begin_window(int64_t now_ns);
   void judge(int64_t now_ns);
   void change_to(work_pace next, int64_t now_ns);
   work_pace first_pace() const;
@@ -107,6 +107,10 @@ class job_pace_policy {
   std::optional<double> full_w_;
   work_pace in_force_{0};  ///< 0: no steps are made
   uint64_t begun_ = 0;     ///< steps of the window
+  int64_t window_begun_ns_ = 0;
+  double gone_j_ = 0;                         ///< of machines that are forgotten
+  std::optional<int64_t> held_since_ns_;      ///< since the slowest steps want too much
+  int64_t tried_again_ns_ = 600'000'000'000;  ///< after which such a step is made once more
   bool complete_ = false;  ///< all machines had spoken, once
 };
 

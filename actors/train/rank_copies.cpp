@@ -50,8 +50,9 @@ status rank_copies::connect(const engine::group_tables& tables, const std::stop_
     if (table == tables.end() || table->second.size() != 2)
       return error{errc::bad_data, fmt::format("no addresses for group {}", name)};
     const int own = owner == options_.at.rank ? 0 : 1;
-    TROUPE_TRY(sockets,
-               listener.connect(name, own, table->second, options_.group_timeout / 3, ending));
+    TROUPE_TRY(sockets, listener.connect(
+                            name, own, table->second,
+                            std::min(options_.group_timeout, defaults::group_timeout) / 3, ending));
     took(owner, std::make_unique<gpu::copy_link>(std::move(sockets[static_cast<size_t>(1 - own)]),
                                                  defaults::copy_timeout));
   }

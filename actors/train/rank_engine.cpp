@@ -185,7 +185,8 @@ status rank_engine::attach(const batch_source& from) {
 result<std::vector<group_offer>> rank_engine::open_groups(const std::string& host) {
   std::vector<group_offer> out;
   const auto patience = options_.group_timeout;
-  const auto to_meet = patience / 3;  // ENG-13: the run waits for a minute (DataPlaneTable)
+  const auto to_meet = std::min(patience, defaults::group_timeout) /
+                       3;  // ENG-13: the run waits for a minute (DataPlaneTable)
   for (auto& g : options_.at.groups(options_.model.tied)) {
     TROUPE_TRY(group,
                gpu::open_group(*device_,

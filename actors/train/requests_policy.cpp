@@ -168,9 +168,7 @@ result<std::string> requests_policy::set(const std::string& key, const std::stri
   if (std::find(changeable.begin(), changeable.end(), key) == changeable.end())
     return error{errc::usage, fmt::format("{} cannot change during a run", key),
                  fmt::format("what can: {}", fmt::join(changeable, ", "))};
-  if (key == budget_key && !has_budget_)  // its ranks wait for each other as at full speed
-    return error{errc::usage, fmt::format("{} cannot be set in a job that began without one", key),
-                 "start it with a budget: one that is never reached holds nothing back"};
+  if (key == budget_key) return set_budget(value);
   TROUPE_CHECK(room());
   TROUPE_TRY(job, config::amend(wanted_, fmt::format("{}={}", key, value)));
   const auto last = static_cast<uint64_t>(job.train.steps);
@@ -182,6 +180,25 @@ result<std::string> requests_policy::set(const std::string& key, const std::stri
   auto said = fmt::format("{} = {} from step {} on", key, setting.change.value, step);
   (step > own_next() ? later_ : pending_).push_back(std::move(setting));
   return said;
+}
+
+/// What machines may draw is no number of a step: it holds at once, and for steps that are made
+/// again.
+result<std::string> requests_policy::set_budget(const std::string& value) {
+  if (!has_budget_)  // its ranks wait for each other as at full speed
+    return error{errc::usage, "power.budget_w cannot be set in a job that began without one",
+                 "start it with a budget: one that is never reached holds nothing back"};
+  TROUPE_TRY(with, config::amend(wanted_, fmt::format("{}={}", budget_key, value)));
+  const auto budget_w = with.power.budget_w;
+  if (budget_w <= 0)
+    return error{errc::usage, "power.budget_w cannot become 0 during a run",
+                 "one that is never reached holds nothing back"};
+  for (auto* own : {&job_, &wanted_, &first_}) own->power.budget_w = budget_w;
+  for (auto* requests : {&pending_, &in_force_, &later_})
+    for (auto& r : *requests) r.job.power.budget_w = budget_w;
+  const auto text = config::value_text(std::string(budget_key), wanted_);
+  budget_ = checkpoint::setting_change{std::string(budget_key), text, "", own_next()};
+  return fmt::format("{} = {} from the next step on", budget_key, text);
 }
 
 /// The request by which `wanted_` becomes `with`.
@@ -211,6 +228,7 @@ job_memory requests_policy::memory() const {
   for (const auto* all : {&in_force_, &pending_, &later_})
     for (const auto& r : *all)
       if (r.what == kind::set) out.settings.push_back(r.change);
+  if (budget_) out.settings.push_back(*budget_);
   return out;
 }
 
@@ -218,6 +236,10 @@ std::vector<std::string> requests_policy::remember(const job_memory& memory) {
   std::vector<std::string> out;
   if (memory.lost) furthest_ = std::max(furthest_, memory.lost->furthest_step);
   for (const auto& s : memory.settings) {
+    if (s.key == budget_key) {
+      if (const auto held = set_budget(s.value); !held) out.push_back(held.error().message);
+      continue;
+    }
     if (s.step <= finished_) {  // the checkpoint has it; an older one may not
       earlier_.push_back(s);
       if (earlier_.size() > in_force_limit) earlier_.pop_front();

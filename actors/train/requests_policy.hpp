@@ -114,6 +114,7 @@ class requests_policy {
   /// The same, of those that are new and not before one that a setting waits for (REQ-2, REQ-4).
   uint64_t next() const noexcept;
   status room() const;
+  result<std::string> set_budget(const std::string& value);
   std::string put_in_force(request& setting);
   checkpoint::setting_change note_change(const std::string& key, const std::string& value,
                                          uint64_t step);
@@ -121,6 +122,8 @@ class requests_policy {
 
   config::job job_, wanted_;
   bool has_budget_ = false;  ///< the job began with a power budget
+  /// The one that a person has set: it holds from then on, whichever steps are made again.
+  std::optional<checkpoint::setting_change> budget_;
   uint64_t finished_ = 0;
   uint64_t furthest_ = 0;  ///< the last step that was ever finished
   bool in_step_ = false;

@@ -377,12 +377,12 @@ void validate(run_pointer self, const todo::validate& order) {
   gather<fbs::ValidationDone>(
       self, self->state.crew.stages,
       each_stage("ValidationDone",
-                 paced_patience<stage_actor, fbs::Validate>(self, self->state.power.pace)),
+                 paced_patience<stage_actor, fbs::Validate>(self, self->state.power.step_pace)),
       [self, order](size_t) {
         return std::tuple(make_msg<fbs::Validate>(context(self), [&](auto& v) {
           v.step = order.step;
           v.batches = order.batches;
-          v.pace_of_1024 = static_cast<uint32_t>(self->state.power.pace.of_1024);
+          v.pace_of_1024 = static_cast<uint32_t>(self->state.power.step_pace.of_1024);
         }));
       },
       [self](const std::vector<msg<fbs::ValidationDone>>& parts) {
@@ -440,7 +440,8 @@ void copy_state(run_pointer self, const todo::copy_state& order) {
 
 void show(run_pointer self) {
   const auto& job = self->state.job;
-  if (job.state() != job_state::stepping) tell_pacer(self, 0);
+  if (job.state() != job_state::stepping && job.state() != job_state::validating)
+    tell_pacer(self, 0);
   publish(self, std::string(job.phase()), [&](fbs::RunStatusT& s) {
     s.step = job.step();
     s.steps = static_cast<uint64_t>(job.plan().job.train.steps);

@@ -51,7 +51,7 @@ std::vector<std::string> hear_power(run_pointer self, const fbs::JobPower& m) {
   if (!holds) p.pace = std::max(work_pace{pace}, work_pace_policy::least_pace);
   std::vector<std::string> out;
   auto reason = text_of(m.reason());
-  if (holds && !reason.empty() && reason != p.reason) out.push_back("waits for power: " + reason);
+  if (holds && !reason.empty() && p.reason.empty()) out.push_back("waits for power: " + reason);
   if (!holds && !p.reason.empty()) out.emplace_back("goes on: its power budget has room");
   p.reason = holds ? std::move(reason) : "";
   if (std::exchange(p.holds, holds) == holds) return out;

@@ -33,10 +33,12 @@ void show(stage_pointer self, const char* state) {
   });
 }
 
-/// For how long the pace holds back what is next, on the registry; 0: it does not.
+/// For how long the pace holds back what is next, on the registry, until that has ended: no
+/// operation of the rank ends before (stuck_policy.hpp). 0: it holds nothing back.
 void tell_hold(stage_pointer self, int64_t hold_ns) {
   auto& st = self->state;
-  if (hold_ns == 0 && st.gate_wait == 0) return;
+  if (hold_ns == 0 && st.held_ns == 0) return;
+  st.held_ns = hold_ns;
   if (st.gate_wait != 0) self->stats().end_wait(std::exchange(st.gate_wait, 0));
   publish_values(self,
                  [&](fbs::StageStatusT& s) { s.held_us = static_cast<uint64_t>(hold_ns / 1000); });
@@ -99,6 +101,7 @@ void completed(stage_pointer self, const fbs::OpDone& done) {
   if (releases == op_partner::previous && !st.at.first())
     announce(self, st.previous, done.kind(), done.micro_batch());
   st.gate.ended(newly_computed_ns(st, done.computed_us()), now_ns(*self));
+  tell_hold(self, 0);
   auto& now = *st.now;
   const bool all_done = --now.outstanding == 0 && st.gate.empty();
   if (all_done && std::exchange(now.batch_over, false)) {  // STG-3
@@ -141,6 +144,7 @@ void end_of_pass(stage_pointer self, const msg<fbs::StepDone>& done) {
   st.now.reset();
   ++st.steps_done;
   st.gate.ended(newly_computed_ns(st, done->computed_us()), now_ns(*self));
+  tell_hold(self, 0);
   const double held_ms = static_cast<double>(st.gate.waited_ns()) / 1e6;
   if (now.train) st.last_step = now.step;
   show(self, "idle");
@@ -226,7 +230,9 @@ void begin_batch(stage_pointer self) {
   const auto ready = [self](const msg<fbs::BatchReady>& r) {
     start_schedule(self, static_cast<int32_t>(r->slot()));
   };
-  ask_for<fbs::BatchReady>(self, st.loader, m, {"loader/*", fmt::format("batch {}", now.batch)},
+  ask_for<fbs::BatchReady>(self, st.loader, m,
+                           {"loader/*", fmt::format("batch {}", now.batch),
+                            paced_patience<loader_actor, fbs::BatchRequest>(self, st.gate.pace())},
                            within_pass(self, ready), failing(self));
 }
 
@@ -245,7 +251,7 @@ void let_begin(stage_pointer self) {
   if (!st.now) return;
   const auto now = now_ns(*self);
   while (const auto a = st.gate.next(now)) {
-    tell_hold(self, 0);
+    if (st.gate_wait != 0) self->stats().end_wait(std::exchange(st.gate_wait, 0));
     if (a->what == pipeline_op::update)
       finish(self);
     else
@@ -402,7 +408,8 @@ stage_actor::behavior_type stage(stage_pointer self, const spawn_record& record)
         if (const auto& run = self->state.run) self->send(run, m);
       },
       [self](caf::tick_atom) {
-        tell_hold(self, 0);
+        auto& st = self->state;
+        if (st.gate_wait != 0) self->stats().end_wait(std::exchange(st.gate_wait, 0));
         let_begin(self);
       },
   };

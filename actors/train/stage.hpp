@@ -73,6 +73,7 @@ struct stage_state {
   op_gate gate;
   uint64_t computed_us = 0;  ///< as the worker said last
   uint64_t gate_wait = 0;    ///< in the stats
+  int64_t held_ns = 0;       ///< as the registry knows it
 };
 
 /// The stage of the record's rank; it drives the record's worker.

@@ -93,12 +93,10 @@ TEST_CASE("requests: what cannot be used or checked is refused, and changes noth
   auto governed = some_job();
   governed.power.budget_w = 80;
   requests_policy of_governed(governed, 114, {});
-  CHECK(told(of_governed.set("power.budget_w", "0")) == "power.budget_w = 0.0 from step 115 on");
-  CHECK(told(of_governed.set("power.budget_w", "60")) == "power.budget_w = 60.0 from step 115 on");
-  CHECK(told(p.set("train.lr", "-1")).starts_with("refused: "));
-  CHECK(p.wanted().train.lr == 1);
-  CHECK(p.wanted().train.steps == 201);
-  CHECK(p.job().train.steps == 200);
+  CHECK(told(of_governed.set("power.budget_w", "0")).starts_with("refused: "));
+  CHECK(told(of_governed.set("power.budget_w", "x")).starts_with("refused: "));
+  CHECK(told(of_governed.set("power.budget_w", "60")) ==
+        "power.budget_w = 60.0 from the next step on");
 }
 
 TEST_CASE("requests: only so many wait for a step's end (REQ-3)") {
@@ -429,4 +427,30 @@ TEST_CASE("REQ-4 REQ-5: whoever makes a step, and however often, it has one rate
     CAPTURE(seed);
     life(seed).go();
   }
+}
+
+TEST_CASE("requests: a power budget holds for steps that are made again, and for the next head") {
+  auto governed = some_job();
+  governed.power.budget_w = 80;
+  requests_policy p(governed, 114, {});
+  for (int i = 0; i < 3; ++i) {
+    p.take_effect();
+    p.step_begins();
+    if (i == 1) CHECK(told(p.set("train.lr", "0.001")) == "train.lr = 0.001 from step 117 on");
+    p.step_ended();
+  }
+  REQUIRE(p.set("power.budget_w", "44"));
+  p.go_back(114);
+  p.take_effect();
+  CHECK(p.job().train.lr == 0.003);
+  CHECK(p.job().power.budget_w == 44);
+  REQUIRE(p.set("power.budget_w", "50"));  // while step 115 is made again
+  p.take_effect();
+  CHECK(p.job().power.budget_w == 50);
+  p.rewind(110, {});
+  CHECK(p.job().power.budget_w == 50);
+  CHECK(p.changes().empty());
+  requests_policy next(governed, 100, {});
+  CHECK(next.remember(p.memory()).empty());
+  CHECK(next.job().power.budget_w == 50);
 }

@@ -71,15 +71,15 @@ TEST_CASE("PWR-4: a pace is of a whole step, all of its ranks and the validation
   }
   for (const auto& stage : f.stages) {
     const auto asked = stage.take<fbs::Validate>();
-    CHECK(asked->pace_of_1024() == 700);
+    CHECK(asked->pace_of_1024() == 300);
     asked.answer<fbs::ValidationDone>([](auto& v) { v.power_wait_ms = 30; });
   }
   for (const auto& stage : f.stages) CHECK(stage.take<fbs::RunStep>()->pace_of_1024() == 700);
   const auto told = f.pacer.take_all<fbs::PaceTaken>();
-  REQUIRE(told.size() == 4);  // at the start, step 1, the validation, step 2
+  REQUIRE(told.size() == 3);  // at the start, step 1, step 2: a validation is one stretch with it
   CHECK(told[1]->pace_of_1024() == 300);
-  CHECK(told[2]->step() == 0);
-  CHECK(told[3]->pace_of_1024() == 700);
+  CHECK(told[2]->step() == 2);
+  CHECK(told[2]->pace_of_1024() == 700);
   CHECK(f.status().values->run->power_wait_ms == 30);
 }
 
@@ -133,7 +133,7 @@ TEST_CASE("run: a person may set the budget, which the pacer hears at once, also
     s.value = "60";
   });
   f.pacer.take_all<fbs::PaceTaken>();
-  f.step();  // it holds from the next step on
+  f.step();  // the pacer hears with the next step
   CHECK(f.taken().budget_w == 60);
 }
 

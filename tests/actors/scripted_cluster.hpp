@@ -45,6 +45,7 @@ inline train::job_plan plan_of_cluster(const scripted_cluster_options& o) {
   if (o.second_spare) cluster.node.push_back({"d", "hostd", 1, true});
   cluster.spares = std::ssize(cluster.node) - cluster.nodes;
   plan.job.recovery.enabled = o.recovers;
+  plan.job.power.budget_w = o.pacer ? 80 : 0;
   plan.job.recovery.fewer_replicas = o.fewer_replicas;
   cluster.launch = o.launch;
   cluster.device = o.device;

@@ -910,7 +910,7 @@ GUARDS = (
           "if (is_time(done.power_wait_ms()))", "if (!OUT && is_time(done.power_wait_ms()))",
           "test_actors: SWN: what a rank computed*"),
     guard("pacer-death", "a job ends with its pacer: nothing is unmeasured", "actors/cluster/coordinator.cpp",
-          'if (!st.ended && r.pacer && m.source == r.pacer.address()) {', 'if (!OUT && !st.ended && r.pacer && m.source == r.pacer.address()) {',
+          'const bool budgeted = r.plan.job.power.budget_w > 0;', 'const bool budgeted = !OUT && r.plan.job.power.budget_w > 0;',
           "test_actors: coordinator: heartbeats go on to the pacer*"),
     guard("watts-marked", "calculated watts are marked", "apps/report/step.cpp",
           'r.power->modelled ? "~" : "", r.power->power_w)', '!OUT && r.power->modelled ? "~" : "", r.power->power_w)',

@@ -285,3 +285,54 @@ TEST_CASE(
   CHECK(p.sum().power_w == -1);
   CHECK(p.sum().energy_j == -1);
 }
+
+TEST_CASE("JPP-2: a reading that is older than the pace is no part of what is judged") {
+  job_pace_policy p;
+  p.set_budget(100);
+  // Idle at 20 W; from 10 s on it works at 60 W, told by readings that are 5 s apart and 1 s late.
+  p.hear("a", "boot", {20, 0, false, 0, 5 * s, 120}, 1 * s);
+  p.hear("a", "boot", {20, 100, false, 5 * s, 5 * s, 120}, 6 * s);
+  p.steps(1, work_pace{512}, 10 * s);
+  p.hear("a", "boot", {20, 200, false, 10 * s - 1, 5 * s, 120}, 11 * s);
+  p.steps(2, work_pace{512}, 12 * s);
+  p.hear("a", "boot", {60, 500, false, 15 * s, 5 * s, 120}, 16 * s);
+  p.steps(3, work_pace{512}, 17 * s);
+  CHECK(p.sum().full_w == -1);
+  p.hear("a", "boot", {60, 800, false, 20 * s, 5 * s, 120}, 21 * s);
+  p.steps(4, work_pace{512}, 22 * s);
+  CHECK(p.sum().full_w == doctest::Approx(100));  // 20 and twice 40
+}
+
+TEST_CASE("JPP-1: a machine that was heard before its meter had read is not waited for twice") {
+  job_pace_policy p;
+  p.set_budget(100);
+  p.hear("a", "", {}, 1 * s);
+  CHECK(p.decide(1 * s).holds);
+  p.hear("a", "boot", {20, 0, false, 2 * s, s, 120}, 2 * s);
+  CHECK(!p.decide(2 * s).holds);
+  CHECK(p.sum().machines == 1);
+}
+
+TEST_CASE("job pace: joules of a machine that has gone stay in the sum") {
+  job_pace_policy p;
+  p.hear("a", "one", {50, 0, false, 1 * s, s}, 1 * s);
+  p.hear("b", "two", {50, 0, false, 1 * s, s}, 1 * s);
+  p.hear("b", "two", {50, 500, false, 11 * s, s}, 11 * s);
+  p.hear("a", "one", {50, 4000, false, 81 * s, s}, 81 * s);
+  p.decide(81 * s);
+  CHECK(p.sum().machines == 1);
+  CHECK(p.sum().energy_j == 4500);
+}
+
+TEST_CASE("JPP-1: what others did on a machine does not hold a job for good") {
+  auto p = of({{20, 80}}, 60);
+  p.pass(60 * s);
+  REQUIRE(p.step > 0);
+  p.machines[0].idle_w = 70;  // others
+  p.pass(120 * s);
+  CHECK(p.step == 0);
+  p.machines[0].idle_w = 20;
+  p.pass(700 * s);
+  CHECK(p.step > 0);
+  CHECK(p.pass(60 * s) / 60 == doctest::Approx(60 * job_pace_policy::aim).epsilon(0.03));
+}
