@@ -224,6 +224,10 @@ result<int> run_sim(sim_arguments a) {
   TROUPE_CHECK(check_kind(a));
   spdlog::set_level(spdlog::level::off);  // what the actors log of foreign faults is of no interest
   if (a.swap) TROUPE_CHECK(be_swapped(a));
+  if (a.cluster.budget_w > 0 && (a.cluster.heads > 1 || a.swap))
+    return error{errc::usage,
+                 fmt::format("--budget-w has no meaning with {}", a.swap ? "--swap" : "--heads"),
+                 "leave one of the two out"};
   if (a.days_given->count() > 0) {
     days_cluster c{a.cluster.nodes, a.cluster.workers, a.cluster.seed, {}, a.json};
     if (a.every_given->count() > 0)

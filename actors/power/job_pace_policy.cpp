@@ -20,8 +20,9 @@ int64_t mw(double w) {
   return std::llround(w * 1000);
 }
 
+/// What no machine could draw or use is not known: heartbeats are foreign.
 bool known(double x) {
-  return std::isfinite(x) && x >= 0;
+  return x >= 0 && x <= 1e15;
 }
 
 }  // namespace
@@ -48,6 +49,7 @@ void job_pace_policy::hear(const std::string& node, const std::string& machine,
   }
   m.last = said;
   m.last->energy_j = m.counter_j ? m.used_j : -1;
+  if (!known(said.limit_w)) m.last->limit_w = -1;
   m.idle_w = std::min(m.idle_w.value_or(said.power_w), said.power_w);
   if (in_force_.of_1024 > 0 && !m.first && said.read_ns >= window_begun_ns_) m.first = m.last;
 }

@@ -9,9 +9,10 @@
 // Pure: it is told readings and steps, and handed the time (nanoseconds of one monotonic clock).
 //
 // Invariants
-//   JPP-1  No step begins before each machine has said what it draws, nor where least_pace would
-//     draw more than the budget. The first pace is the one at which machines that work at their
-//     limits would keep it, where they say those; else the least one.
+//   JPP-1  No step begins before each machine has said what it draws (one that joins later has
+//     first_reading), nor where least_pace would draw more than the budget. The first pace is
+//     the one at which machines that work at their limits would keep it, where they say those;
+//     else the least one.
 //   JPP-2  A pace is judged by one stretch of steps that all had it: a whole step and least_window
 //     at least. From one judgement to the next it rises four times at most.
 //   JPP-3  A reading that is missing is never a low one: while one is, the pace does not rise. A

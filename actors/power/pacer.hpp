@@ -9,7 +9,8 @@
 //     step has begun.
 //   PCR-2  It says nothing to a run that has not spoken to it.
 //
-// Failure policy: the run ends with it; nothing computes that nobody measures.
+// Failure policy: a run with a budget ends with it, for nothing computes that nobody measures; one
+// without does without.
 #pragma once
 
 #include <optional>

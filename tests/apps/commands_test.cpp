@@ -329,6 +329,8 @@ TEST_CASE("commands: sim --swap has drives, and says what does not go together")
   CHECK(sh(here, "troupe sim --steps 2 --json").out.find("swap") == std::string::npos);
   CHECK(sh(here, "troupe sim --swap --heads 3").code == 64);
   CHECK(sh(here, "troupe sim --swap --scale").code == 64);
+  CHECK(sh(here, "troupe sim --swap --budget-w 900").code == 64);
+  CHECK(sh(here, "troupe sim --heads 3 --budget-w 900").code == 64);
   CHECK(sh(here, "troupe sim --faults full_disk").talk.find("--swap") != std::string::npos);
 }
 

@@ -1,6 +1,7 @@
 // A job's pace under a budget: against machines that draw what their work says.
 #include "actors/power/job_pace_policy.hpp"
 
+#include <limits>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -301,6 +302,22 @@ TEST_CASE("JPP-2: a reading that is older than the pace is no part of what is ju
   p.hear("a", "boot", {60, 800, false, 20 * s, 5 * s, 120}, 21 * s);
   p.steps(4, work_pace{512}, 22 * s);
   CHECK(p.sum().full_w == doctest::Approx(100));  // 20 and twice 40
+}
+
+TEST_CASE("job pace: numbers that no machine could mean are not known, whatever a node says") {
+  constexpr double nan = std::numeric_limits<double>::quiet_NaN();
+  constexpr double inf = std::numeric_limits<double>::infinity();
+  for (const double odd : {nan, inf, -inf, 1e300, -3.0}) {
+    job_pace_policy p;
+    p.set_budget(100);
+    p.hear("a", "boot", {odd, odd, false, 1 * s, s, odd}, 1 * s);
+    CHECK(p.sum().power_w == -1);
+    CHECK(p.decide(1 * s).holds);
+    p.hear("a", "boot", {20, odd, false, 2 * s, s, odd}, 2 * s);
+    CHECK(p.sum().limit_w == -1);
+    CHECK(p.sum().energy_j == -1);
+    CHECK(p.decide(2 * s).pace == work_pace_policy::least_pace);
+  }
 }
 
 TEST_CASE("JPP-1: a machine that was heard before its meter had read is not waited for twice") {
