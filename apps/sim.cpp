@@ -63,6 +63,7 @@ void make_large(sim::simulation_options& o) {
 /// All that befall such a cluster.
 std::vector<sim::fault_kind> all_of(const sim_arguments& a) {
   if (a.cluster.heads > 1) return sim::all_head_faults();
+  if (a.cluster.budget_w > 0) return sim::all_power_faults();
   return a.cluster.swap.any() ? sim::all_swap_faults() : sim::all_faults();
 }
 
@@ -83,6 +84,9 @@ result<std::vector<sim::fault_kind>> kinds_of(const std::vector<std::string>& na
     if (sim::is_of_drives(out.back()) && !a.cluster.swap.any())
       return error{errc::usage, fmt::format("{} has no meaning without --swap", name),
                    "only a cluster whose ranks swap has drives"};
+    if (sim::is_of_power(out.back()) && a.cluster.budget_w <= 0)
+      return error{errc::usage, fmt::format("{} has no meaning without --budget-w", name),
+                   "only a job with a power budget asks its meters"};
   }
   return out;
 }

@@ -8,9 +8,10 @@ namespace troupe::health {
 
 std::optional<regression_policy::verdict> regression_policy::judge(const step_window& last) {
   if (limit_ <= 0) return {};
-  if (last.epoch != epoch_ || last.tokens != tokens_) {
+  if (last.epoch != epoch_ || last.tokens != tokens_ || paces_differ(last.pace, pace_)) {
     epoch_ = last.epoch;
     tokens_ = last.tokens;
+    pace_ = last.pace;
     best_ms_ = 0;
     lately_.clear();
   }

@@ -5,7 +5,7 @@
 //
 // Invariants
 //   RGR-1  Steps are held against the best that `windows` windows one after the other had as their
-//     median since the epoch began, or since the work of a step changed.
+//     median since the epoch began, or since the work of a step or its pace changed.
 //   RGR-2  Each of the last `windows` windows is longer by the limit: one that is slow is none, and
 //     neither is one that was quick by chance before.
 #pragma once
@@ -37,6 +37,7 @@ class regression_policy {
   double limit_ = 0;
   uint32_t epoch_ = 0;
   uint64_t tokens_ = 0;
+  double pace_ = 1;
   double best_ms_ = 0;         ///< 0: not known
   std::deque<double> lately_;  ///< the last windows
 };

@@ -12,6 +12,7 @@ namespace troupe::health {
 namespace {
 
 constexpr float not_told = -1;
+constexpr uint32_t whole_pace = 1024;
 
 float median(std::vector<float>& of) {
   const auto middle = of.begin() + std::ssize(of) / 2;
@@ -45,13 +46,20 @@ rank_step rank_step_in(const fbs::StepDone& done, uint32_t epoch) {
     out.whole_ms += p->busy_ms() + p->waited_ms();
     if (facts->kind == train::pipeline_op::forward) out.tokens += p->work();
   }
-  if (is_time(done.power_wait_ms()))
-    out.whole_ms -= std::min(done.power_wait_ms(), out.whole_ms - out.own_ms);
+  const double pace = std::min(done.pace_of_1024(), whole_pace);
+  if (pace > 0) out.pace = pace / whole_pace;
+  out.whole_ms = std::max(out.own_ms, out.whole_ms * out.pace);
   return out;
+}
+
+bool paces_differ(double a, double b) {
+  constexpr double tenth = 1.1;
+  return a > b * tenth || b > a * tenth;
 }
 
 void step_windows_policy::begin_step(const rank_step& said) {
   step_ = said.step;
+  pace_ = said.pace;
   told_ = 0;
   tokens_ = 0;
   now_.whole_ms = 0;
@@ -79,7 +87,7 @@ void step_windows_policy::keep() {
 }
 
 step_window step_windows_policy::sum_up() const {
-  step_window out{epoch_, steps_, window_tokens_, 0, {}};
+  step_window out{epoch_, steps_, window_tokens_, window_pace_, 0, {}};
   std::vector<float> values(kept_.size());
   const auto middle = [&](auto of) {
     std::transform(kept_.begin(), kept_.end(), values.begin(), of);
@@ -98,7 +106,9 @@ std::optional<step_window> step_windows_policy::end_step(int64_t now_ns) {
     begin_window(now_ns);
     return {};
   }
-  if (steps_ > 0 && tokens_ != window_tokens_) begin_window(now_ns);
+  const bool other = tokens_ != window_tokens_ || paces_differ(pace_, window_pace_);
+  if (steps_ > 0 && other) begin_window(now_ns);
+  if (steps_ == 0) window_pace_ = pace_;
   window_tokens_ = tokens_;
   keep();
   if (now_ns - begun_ns_ < window_ns_ || steps_ < least_steps) return {};

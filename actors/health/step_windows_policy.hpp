@@ -9,8 +9,8 @@
 //   SWN-1  A step counts if every rank has told of it, of the same epoch. The first steps of an
 //     epoch do not: kernels are chosen, memory is touched, groups make their first transfers.
 //   SWN-2  A window lasts at least its time and has at least `least_steps` steps, whatever they
-//     take: a handful of steps of milliseconds is none. Steps of other work than its first one
-//     begin a window anew.
+//     take: a handful of steps of milliseconds is none. Steps of other work than its first one,
+//     or at another pace by a tenth, begin a window anew.
 //   SWN-3  Bounded: `most_steps_kept` steps of a window are kept, evenly spread over it.
 #pragma once
 
@@ -30,9 +30,11 @@ struct rank_step {
   /// That its device computed: neither waiting for others nor moving bytes.
   double own_ms = 0;
   /// From its begin to the end of the device's last operation, without what a checkpoint, a
-  /// comparison of weights or a validation took, and without what the pace held back.
+  /// comparison of weights or a validation took, and as it would be at full speed: what a rank
+  /// waits for others includes what the pace holds these back.
   double whole_ms = 0;
   uint64_t tokens = 0;  ///< that it computed forward
+  double pace = 1;      ///< the share of its speed that it had
 };
 
 /// Of what the device's compute stream did.
@@ -42,9 +44,14 @@ struct step_window {
   uint32_t epoch = 0;
   uint64_t steps = 0;         ///< that it lasted
   uint64_t tokens = 0;        ///< of a step, of all ranks
+  double pace = 1;            ///< of its first step
   double step_ms = 0;         ///< the median of what the slowest rank took
   std::vector<float> own_ms;  ///< by rank, medians
 };
+
+/// Whether steps at these paces cannot be compared: what hides behind waiting for one of them does
+/// not behind the other.
+bool paces_differ(double a, double b);
 
 class step_windows_policy {
  public:
@@ -86,6 +93,7 @@ class step_windows_policy {
   // The window.
   int64_t begun_ns_ = 0;
   uint64_t steps_ = 0, window_tokens_ = 0;
+  double pace_ = 1, window_pace_ = 1;
   uint64_t every_ = 1;  ///< how many steps one that is kept stands for
   std::vector<whole_step> kept_;
 };

@@ -15,50 +15,65 @@ constexpr int rise_factor = 4;
 constexpr int64_t last_try_ns = 3'600'000'000'000;
 /// Smaller changes are noise: the window grows instead.
 constexpr double least_rise = 0.02, least_fall = 0.005;
+/// What no machine could draw, in watts, or has used, in joules, is not known: heartbeats are
+/// foreign.
+constexpr double odd_w = 1e9, odd_j = 1e15;
 
 int64_t mw(double w) {
   return std::llround(w * 1000);
 }
 
-/// What no machine could draw or use is not known: heartbeats are foreign.
-bool known(double x) {
-  return x >= 0 && x <= 1e15;
+bool known(double x, double odd) {
+  return x >= 0 && x <= odd;
 }
 
 }  // namespace
 
+/// Of a node that does not say its machine (now): the one it said last, else itself.
 void job_pace_policy::hear(const std::string& node, const std::string& machine,
                            const power_reading& said, int64_t now_ns) {
-  if (!machine.empty()) machines_.erase(node);  // known by its node until its meter spoke
-  const auto& key = machine.empty() ? node : machine;
-  const auto [it, fresh] = machines_.try_emplace(key);
+  if (!machine.empty()) {
+    machine_of_[node] = machine;
+    if (machine != node) machines_.erase(node);  // known by its node until its meter spoke
+  }
+  const auto of_node = machine_of_.find(node);
+  const auto [it, fresh] =
+      machines_.try_emplace(of_node != machine_of_.end() ? of_node->second : node);
   auto& m = it->second;
   if (fresh) m.since_ns = now_ns;
   m.heard_ns = now_ns;
   if (m.node.empty()) m.node = node;
-  if (!known(said.power_w) || (m.last && said.read_ns <= m.last->read_ns)) return;
+  if (!known(said.power_w, odd_w) || (m.last && said.read_ns <= m.last->read_ns)) return;
+  const bool was_silent = is_stale(m, now_ns);
   if (m.node != node) {  // JPP-4: each meter counts joules from a moment of its own
-    if (!is_stale(m, now_ns)) return;
+    if (!was_silent) return;
     m.node = node;
     m.counter_j.reset();
-    m.first.reset();
   }
-  if (known(said.energy_j)) {
+  if (was_silent) m.first.reset();  // what it used meanwhile need not be counted
+  if (known(said.energy_j, odd_j)) {
     if (m.counter_j && said.energy_j > *m.counter_j) m.used_j += said.energy_j - *m.counter_j;
     m.counter_j = said.energy_j;
   }
   m.last = said;
   m.last->energy_j = m.counter_j ? m.used_j : -1;
-  if (!known(said.limit_w)) m.last->limit_w = -1;
+  if (!known(said.limit_w, odd_w)) m.last->limit_w = -1;
   m.idle_w = std::min(m.idle_w.value_or(said.power_w), said.power_w);
-  if (in_force_.of_1024 > 0 && !m.first && said.read_ns >= window_begun_ns_) m.first = m.last;
+  const bool begins = !m.first || m.first->energy_j < 0;
+  if (in_force_.of_1024 > 0 && begins && said.read_ns >= window_begun_ns_) m.first = m.last;
+}
+
+void job_pace_policy::ranks_changed(int64_t now_ns) {
+  for (auto& [key, m] : machines_) m.worked = false;
+  begin_window(now_ns);
 }
 
 void job_pace_policy::steps(uint64_t step, work_pace pace, int64_t now_ns) {
   const work_pace now = step == 0 ? work_pace{0} : pace;
   if (now != in_force_) begin_window(now_ns);
   in_force_ = now;
-  if (step > 0) ++begun_;
+  if (step > 0 && (step != step_ || begun_ == 0)) ++begun_;
+  step_ = step;
   judge(now_ns);
 }
 
@@ -76,61 +91,106 @@ bool job_pace_policy::is_stale(const machine& m, int64_t now_ns) const {
 
 /// JPP-3.
 void job_pace_policy::forget(int64_t now_ns) {
-  for (auto it = machines_.begin(); it != machines_.end();) {
-    if (now_ns - it->second.heard_ns <= forgotten_after_ns) {
-      ++it;
-      continue;
-    }
-    gone_j_ += it->second.used_j;
-    it = machines_.erase(it);
+  std::erase_if(machines_, [&](const auto& entry) {
+    const auto& m = entry.second;
+    if (now_ns - m.heard_ns <= (m.last ? forgotten_after_ns : first_reading_ns)) return false;
+    gone_j_ += m.used_j;
+    std::erase_if(machine_of_, [&](const auto& of) { return of.second == entry.first; });
+    return true;
+  });
+}
+
+/// Whether its joules say what it draws while it works.
+bool job_pace_policy::is_judged(const machine& m, int64_t now_ns) const {
+  return !is_stale(m, now_ns) && m.last->energy_j >= 0;
+}
+
+/// That all machines that are judged have told of; 0: none is.
+int64_t job_pace_policy::window_ns(int64_t now_ns) const {
+  std::optional<int64_t> out;
+  for (const auto& [key, m] : machines_) {
+    if (!is_judged(m, now_ns)) continue;
+    const bool began = m.first && m.first->energy_j >= 0;
+    const int64_t told_ns = began ? m.last->read_ns - m.first->read_ns : 0;
+    out = std::min(out.value_or(whole_window_ns), told_ns);
+  }
+  return out.value_or(0);
+}
+
+/// What each machine would draw at full speed, by its own readings.
+void job_pace_policy::judge_machines(int64_t now_ns) {
+  for (auto& [key, m] : machines_) {
+    if (!is_judged(m, now_ns)) continue;
+    const auto s = static_cast<double>(m.last->read_ns - m.first->read_ns) / 1e9;
+    const auto mean_mw = mw(std::min(odd_w, (m.last->energy_j - m.first->energy_j) / s));
+    const auto idle_mw = std::min(mw(*m.idle_w), mean_mw);
+    const auto full_mw = work_pace_policy::uncapped_mw(idle_mw, mean_mw, in_force_);
+    m.judged_w = static_cast<double>(full_mw.value_or(mean_mw)) / 1000;
+    m.worked = true;
   }
 }
 
-int64_t job_pace_policy::window_ns() const {
-  int64_t out = whole_window_ns;
+/// Of all machines. One whose reading is missing, or that was not judged while it worked, counts
+/// with its limit, where that is more, or with what the hungriest one draws where it says none.
+std::optional<double> job_pace_policy::full_w(guess how, int64_t now_ns) const {
+  std::optional<double> most_w;
   for (const auto& [key, m] : machines_)
-    out = std::min(out, m.first && m.last ? m.last->read_ns - m.first->read_ns : 0);
-  return machines_.empty() ? 0 : out;
-}
-
-/// Of all machines, each over its own readings; none: of one the energy is not known.
-std::optional<double> job_pace_policy::window_mean_w() const {
+    if (m.judged_w) most_w = std::max(most_w.value_or(0), *m.judged_w);
+  if (!most_w) return {};
   double out = 0;
   for (const auto& [key, m] : machines_) {
-    if (!m.first || !m.last || m.first->energy_j < 0 || m.last->energy_j < 0) return {};
-    const auto s = static_cast<double>(m.last->read_ns - m.first->read_ns) / 1e9;
-    out += (m.last->energy_j - m.first->energy_j) / s;
+    if (!m.last) return {};
+    const double judged_w = m.judged_w.value_or(*m.idle_w);
+    const double limit_w = m.last->limit_w >= 0 ? m.last->limit_w : m.worked ? 0 : *most_w;
+    const bool counts = is_stale(m, now_ns) || (!m.worked && how == guess::most);
+    out += counts ? std::max(judged_w, limit_w) : judged_w;
   }
   return out;
+}
+
+/// At which all machines together keep the budget; none: nothing was judged yet, or one has not
+/// spoken.
+std::optional<work_pace> job_pace_policy::most_pace(int64_t now_ns) const {
+  const auto full = full_w(guess::most, now_ns);
+  const auto idle = sum(now_ns).idle_w;
+  if (!full || idle < 0) return {};
+  const machine_draw draw{mw(std::min(idle, *full)), mw(*full), mw(budget_w_ * aim)};
+  return work_pace_policy::pace_of(std::span(&draw, 1)).value_or(work_pace_policy::least_pace);
 }
 
 /// JPP-2.
 void job_pace_policy::judge(int64_t now_ns) {
   forget(now_ns);
   if (budget_w_ <= 0 || in_force_.of_1024 == 0 || begun_ < 2) return;
-  const auto window = window_ns();
+  const auto window = window_ns(now_ns);
   if (window < least_window_ns) return;
-  const auto mean_w = window_mean_w();
-  const auto all = sum();
-  if (!mean_w) return;
-  const auto idle_mw = std::min(mw(all.idle_w), mw(*mean_w) - 1);
-  const auto full_mw = work_pace_policy::uncapped_mw(idle_mw, mw(*mean_w), in_force_);
-  if (!full_mw) return;
-  full_w_ = static_cast<double>(*full_mw) / 1000;
-  const machine_draw draw{idle_mw, *full_mw, mw(budget_w_ * aim)};
-  const auto least = work_pace_policy::least_pace;
-  change_to(work_pace_policy::pace_of(std::span(&draw, 1)).value_or(least), now_ns);
+  judge_machines(now_ns);
+  if (const auto next = most_pace(now_ns)) change_to(*next, now_ns);
   if (window >= whole_window_ns) begin_window(now_ns);
+}
+
+/// The nodes on machines that say nothing, with commas.
+std::string job_pace_policy::silent(int64_t now_ns) const {
+  std::string out;
+  for (const auto& [key, m] : machines_)
+    if (is_stale(m, now_ns)) out += (out.empty() ? "" : ", ") + m.node;
+  return out;
+}
+
+/// The same of those that were not judged since ranks were given out.
+std::string job_pace_policy::fresh() const {
+  std::string out;
+  for (const auto& [key, m] : machines_)
+    if (!m.worked) out += (out.empty() ? "" : ", ") + m.node;
+  return out;
 }
 
 void job_pace_policy::change_to(work_pace next, int64_t now_ns) {
   const double change = next.share() / in_force_.share() - 1;
   const bool rises = change > least_rise || (change > 0 && next == work_pace{});
-  const bool blind =
-      std::ranges::any_of(machines_, [&](const auto& m) { return is_stale(m.second, now_ns); });
   if (change < -least_fall)
     pace_ = next;
-  else if (rises && !blind)  // JPP-3
+  else if (rises && silent(now_ns).empty())  // JPP-3
     pace_ = std::min(next, work_pace{in_force_.of_1024 * rise_factor});
   else
     pace_ = in_force_;
@@ -145,11 +205,32 @@ std::string job_pace_policy::unknown(int64_t now_ns) const {
 
 /// JPP-1.
 work_pace job_pace_policy::first_pace() const {
-  const auto all = sum();
-  const machine_draw draw{mw(all.idle_w), mw(all.limit_w), mw(budget_w_ * aim)};
-  const auto known = all.idle_w >= 0 && all.limit_w >= 0;
-  return (known ? work_pace_policy::pace_of(std::span(&draw, 1)) : std::nullopt)
-      .value_or(work_pace_policy::least_pace);
+  double idle_w = 0, limit_w = 0;
+  for (const auto& [key, m] : machines_) {
+    if (!m.last || m.last->limit_w < 0) return work_pace_policy::least_pace;
+    idle_w += *m.idle_w;
+    limit_w += m.last->limit_w;
+  }
+  const machine_draw draw{mw(idle_w), mw(limit_w), mw(budget_w_ * aim)};
+  return work_pace_policy::pace_of(std::span(&draw, 1)).value_or(work_pace_policy::least_pace);
+}
+
+/// Beside what machines drew in the last steps.
+std::string job_pace_policy::what_counts(int64_t now_ns) const {
+  if (const auto who = silent(now_ns); !who.empty())
+    return fmt::format("the meters of {} are silent", who);
+  if (const auto who = fresh(); !who.empty())
+    return fmt::format("what {} draws at work is not known yet", who);
+  return "by what it drew";
+}
+
+job_pace_policy::verdict job_pace_policy::at(work_pace next, const std::string& why,
+                                             int64_t now_ns) {
+  if (next != std::exchange(told_, next) && pace_)
+    decided_ = fmt::format(
+        "to {:.3g} % of full speed, which would draw {:.4g} W, for a budget of {:.4g} W ({})",
+        100 * next.share(), sum(now_ns).full_w, budget_w_, why);
+  return {next};
 }
 
 job_pace_policy::verdict job_pace_policy::decide(int64_t now_ns) {
@@ -164,36 +245,50 @@ job_pace_policy::verdict job_pace_policy::decide(int64_t now_ns) {
                         node, budget_w_)};
   const bool all_known =
       std::ranges::all_of(machines_, [](const auto& m) { return m.second.last.has_value(); });
-  complete_ = complete_ || (all_known && !machines_.empty());
-  if (!complete_) return {pace, true};  // JPP-1
-  const auto all = sum();
-  if (all.idle_w >= budget_w_ * aim)
+  if (!all_known || machines_.empty()) return {pace, true};  // JPP-1
+  const auto idle_w = sum(now_ns).idle_w;
+  if (idle_w >= budget_w_ * aim)
     return {pace, true,
-            fmt::format("the machines draw {:.4g} W without steps, the budget is {:.4g} W",
-                        all.idle_w, budget_w_)};
-  if (!full_w_) return {pace};
-  const double least_w =
-      all.idle_w + (*full_w_ - all.idle_w) * work_pace_policy::least_pace.share();
+            fmt::format("the machines draw {:.4g} W without steps, the budget is {:.4g} W", idle_w,
+                        budget_w_)};
+  return held_or_at(pace, now_ns);
+}
+
+/// By what full speed would draw, if anything says it.
+job_pace_policy::verdict job_pace_policy::held_or_at(work_pace next, int64_t now_ns) {
+  const auto full = full_w(guess::least, now_ns);
+  if (!full) return at(next, "", now_ns);
+  const auto idle_w = sum(now_ns).idle_w;
+  const double least_w = idle_w + (*full - idle_w) * work_pace_policy::least_pace.share();
   if (least_w <= budget_w_) {
     held_since_ns_.reset();
-    return {pace};
+    const auto most = most_pace(now_ns);
+    if (most && most->share() < next.share() * (1 - least_fall))  // JPP-6
+      return at(*most, what_counts(now_ns), now_ns);
+    return at(next, what_counts(now_ns), now_ns);
   }
   // What others did on the machine meanwhile may have been taken for the job's: it is tried again.
   if (!held_since_ns_) held_since_ns_ = now_ns;
   if (now_ns - *held_since_ns_ > tried_again_ns_) {
     tried_again_ns_ = std::min(2 * tried_again_ns_, last_try_ns);
     held_since_ns_.reset();
-    full_w_.reset();
+    for (auto& [key, m] : machines_) m.judged_w.reset();
     pace_ = work_pace_policy::least_pace;
-    return {*pace_};
+    return at(*pace_, "it is tried again", now_ns);
   }
   return {
-      pace, true,
+      next, true,
       fmt::format("the slowest steps want {:.4g} W, the budget is {:.4g} W", least_w, budget_w_)};
 }
 
-job_pace_policy::totals job_pace_policy::sum() const {
-  totals out{0, 0, false, 0, full_w_.value_or(-1), 0, static_cast<int>(machines_.size())};
+job_pace_policy::totals job_pace_policy::sum(int64_t now_ns) const {
+  totals out{0,
+             0,
+             false,
+             0,
+             full_w(guess::most, now_ns).value_or(-1),
+             0,
+             static_cast<int>(machines_.size())};
   const auto add = [](double& to, double x) { to = to < 0 || x < 0 ? -1 : to + x; };
   for (const auto& [key, m] : machines_) {
     add(out.power_w, m.last ? m.last->power_w : -1);

@@ -9,16 +9,19 @@
 // Pure: it is told readings and steps, and handed the time (nanoseconds of one monotonic clock).
 //
 // Invariants
-//   JPP-1  No step begins before each machine has said what it draws (one that joins later has
-//     first_reading), nor where least_pace would draw more than the budget. The first pace is
-//     the one at which machines that work at their limits would keep it, where they say those;
-//     else the least one.
+//   JPP-1  No step begins before each machine has said what it draws, nor where least_pace would
+//     draw more than the budget. The first pace is the one at which machines that work at their
+//     limits would keep it, where they say those; else the least one.
 //   JPP-2  A pace is judged by one stretch of steps that all had it: a whole step and least_window
 //     at least. From one judgement to the next it rises four times at most.
-//   JPP-3  A reading that is missing is never a low one: while one is, the pace does not rise. A
-//     machine whose nodes are silent for forgotten_after is none of the job's any more.
+//   JPP-3  A reading that is missing is never a low one: a silent machine counts as if it worked at
+//     its limit, and while one is silent the pace does not rise. A machine whose nodes are silent
+//     for forgotten_after is none of the job's any more.
 //   JPP-4  Nodes on one machine count once.
 //   JPP-5  Without a budget nothing is held back.
+//   JPP-6  No step begins at a pace that what is known by then forbids: a budget that has fallen
+//     and a machine that has joined slow the next step before any was judged under them. A machine
+//     that was not judged since ranks were given out counts as if it worked at its limit.
 #pragma once
 
 #include <cstdint>
@@ -49,17 +52,20 @@ class job_pace_policy {
   static constexpr int64_t least_window_ns = 3'000'000'000;
   static constexpr int64_t whole_window_ns = 30'000'000'000;
   static constexpr int64_t forgotten_after_ns = 60'000'000'000;
-  /// A machine that has joined may take so long to say what it draws.
+  /// A machine may take so long to say what it draws before a person is told that it does not, and
+  /// one that never has may be silent for so long.
   static constexpr int64_t first_reading_ns = 10'000'000'000;
   /// What is aimed at, of the budget: what varies stays below it.
   static constexpr double aim = 0.985;
 
   /// 0: none.
   void set_budget(double budget_w) { budget_w_ = budget_w; }
-  /// A node's heartbeat. `machine` empty: it has no meter.
+  /// A node's heartbeat. `machine` empty: nothing says what its machine draws.
   void hear(const std::string& node, const std::string& machine, const power_reading& said,
             int64_t now_ns);
-  /// A step begins at that pace; 0: none is made for now.
+  /// Ranks were given out anew: who rested may work now.
+  void ranks_changed(int64_t now_ns);
+  /// A step begins at that pace, or goes on; 0: none is made for now.
   void steps(uint64_t step, work_pace pace, int64_t now_ns);
 
   struct verdict {
@@ -75,12 +81,14 @@ class job_pace_policy {
     double energy_j = -1;   ///< since it was first told; -1: of one at least it is not known
     bool modelled = false;  ///< a part of it at least
     double idle_w = -1;     ///< the least that was seen
-    double full_w = -1;     ///< at full speed, as estimated last
+    double full_w = -1;     ///< at full speed, as far as is known; -1: none was judged yet
     double limit_w = -1;    ///< at most; -1: one at least says none
     int machines = 0;
   };
-  totals sum() const;
+  totals sum(int64_t now_ns) const;
   double budget_w() const noexcept { return budget_w_; }
+  /// What changed the pace last, and how, in a sentence; empty: nothing yet.
+  const std::string& decided() const noexcept { return decided_; }
 
  private:
   struct machine {
@@ -91,28 +99,45 @@ class job_pace_policy {
     double used_j = 0;
     std::optional<double> counter_j;
     std::optional<power_reading> first;  ///< of the window
+    std::optional<double> judged_w;      ///< that it draws at full speed, by the last judgement
+    bool worked = false;                 ///< and that was while it had the ranks it has
+  };
+  /// What one is taken to draw at full speed.
+  enum class guess : uint8_t {
+    most,   ///< for a pace: no less than it does
+    least,  ///< for a hold: no step is made that could tell
   };
   bool is_stale(const machine& m, int64_t now_ns) const;
   void forget(int64_t now_ns);
-  std::optional<double> window_mean_w() const;
-  int64_t window_ns() const;
+  bool is_judged(const machine& m, int64_t now_ns) const;
+  int64_t window_ns(int64_t now_ns) const;
+  void judge_machines(int64_t now_ns);
+  std::optional<double> full_w(guess how, int64_t now_ns) const;
+  std::optional<work_pace> most_pace(int64_t now_ns) const;
+  std::string what_counts(int64_t now_ns) const;
+  verdict at(work_pace next, const std::string& why, int64_t now_ns);
+  verdict held_or_at(work_pace next, int64_t now_ns);
   void begin_window(int64_t now_ns);
   void judge(int64_t now_ns);
   void change_to(work_pace next, int64_t now_ns);
+  std::string silent(int64_t now_ns) const;
+  std::string fresh() const;
   work_pace first_pace() const;
   std::string unknown(int64_t now_ns) const;
 
   double budget_w_ = 0;
   std::map<std::string, machine> machines_;
+  std::map<std::string, std::string> machine_of_;  ///< by node, as it said last
   std::optional<work_pace> pace_;  ///< of the next step; none: none was judged yet
-  std::optional<double> full_w_;
+  work_pace told_{0};              ///< by the last verdict
+  std::string decided_;
   work_pace in_force_{0};  ///< 0: no steps are made
+  uint64_t step_ = 0;      ///< that was begun last
   uint64_t begun_ = 0;     ///< steps of the window
   int64_t window_begun_ns_ = 0;
   double gone_j_ = 0;                         ///< of machines that are forgotten
   std::optional<int64_t> held_since_ns_;      ///< since the slowest steps want too much
   int64_t tried_again_ns_ = 600'000'000'000;  ///< after which such a step is made once more
-  bool complete_ = false;  ///< all machines had spoken, once
 };
 
 }  // namespace troupe::power

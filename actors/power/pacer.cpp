@@ -13,7 +13,7 @@ namespace {
 
 fbs::JobPowerT power_now(pacer_state& st, int64_t now_ns) {
   const auto verdict = st.policy.decide(now_ns);
-  const auto all = st.policy.sum();
+  const auto all = st.policy.sum(now_ns);
   fbs::JobPowerT out;
   out.pace_of_1024 = verdict.holds ? uint32_t{0} : static_cast<uint32_t>(verdict.pace.of_1024);
   out.reason = verdict.why;
@@ -28,7 +28,7 @@ fbs::JobPowerT power_now(pacer_state& st, int64_t now_ns) {
 void show(pacer_pointer self, const fbs::JobPowerT& now) {
   const auto& policy = self->state.policy;
   const bool budgeted = policy.budget_w() > 0;
-  const auto all = policy.sum();
+  const auto all = policy.sum(now_ns(*self));
   publish(self, budgeted ? "keeping a budget" : "adding up", [&](fbs::PacerStatusT& s) {
     s.budget_w = budgeted ? policy.budget_w() : -1;
     s.power_w = now.power_w;
@@ -37,6 +37,7 @@ void show(pacer_pointer self, const fbs::JobPowerT& now) {
     s.full_w = all.full_w;
     s.pace_percent = 100 * work_pace{static_cast<int>(now.pace_of_1024)}.share();
     s.reason = now.reason;
+    s.decided = policy.decided();
     s.machines = static_cast<uint32_t>(all.machines);
   });
 }
@@ -89,9 +90,12 @@ void hear(pacer_pointer self, const msg<fbs::Heartbeat>& m) {
 void take(pacer_pointer self, const msg<fbs::PaceTaken>& m) {
   auto& st = self->state;
   st.run = caf::actor_cast<run_actor>(self->current_sender());
+  const auto now = now_ns(*self);
+  const auto epoch = m.header().epoch;
   st.policy.set_budget(m->budget_w());
+  if (std::exchange(st.run_epoch, epoch) != epoch) st.policy.ranks_changed(now);
   const auto pace = std::min(m->pace_of_1024(), static_cast<uint32_t>(work_pace::whole));
-  st.policy.steps(m->step(), work_pace{static_cast<int>(pace)}, now_ns(*self));
+  st.policy.steps(m->step(), work_pace{static_cast<int>(pace)}, now);
   tell(self);
 }
 
@@ -101,7 +105,7 @@ pacer_actor::behavior_type pacer(pacer_pointer self, const pacer_options& option
   guard_mailbox(self);
   introduce(self, "pacer", options.epoch);
   self->state.policy.set_budget(options.budget_w);
-  show(self, {});
+  show(self, power_now(self->state, now_ns(*self)));
   self->delayed_send(self, defaults::pacer_period, caf::tick_atom_v);
   return {
       status_handler(self),

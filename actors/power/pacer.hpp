@@ -2,7 +2,8 @@
 // draw. Thin: a policy decides (job_pace_policy.hpp).
 //
 // Messages: Heartbeat from the coordinator, which carries what meters say; PaceTaken from the run,
-// at each step's begin and where steps end; JobPower to the run.
+// at each step's begin, where steps end, where ranks are given out anew (another epoch), and where
+// a person sets the budget; JobPower to the run.
 //
 // Invariants
 //   PCR-1  The run has a new JobPower within a period of whatever changes it, and at once where a
@@ -31,6 +32,7 @@ struct pacer_state {
   static inline const char* name = "pacer";
   job_pace_policy policy;
   run_actor run;
+  uint32_t run_epoch = 0;
   std::optional<fbs::JobPowerT> told;
 };
 using pacer_pointer = traced_pointer<pacer_actor, pacer_state>;

@@ -127,6 +127,7 @@ struct environment {
   std::shared_ptr<rank_barrier> barrier_of(uint64_t epoch, const rank_grid& grid);
   power_model_options draw;
   std::map<uint32_t, power_model> draws;  ///< by rank
+  std::map<int, int> silent_meters;       ///< by node: for how many reasons they say nothing
   /// Learning rates that updates used, by epoch and step: a host that wakes late still makes the
   /// step of an epoch that is over.
   std::map<std::pair<uint64_t, uint64_t>, double> rates;

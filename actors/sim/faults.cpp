@@ -12,7 +12,8 @@ constexpr std::array<const char*, fault_kinds> names{
     "crash_node",     "lose_node",   "freeze_node", "crash_head",  "partition",  "loss",
     "slow_device",    "hang_device", "fail_device", "kill_actor",  "pause_run",  "save_now",
     "stop_run",       "set_value",   "drain_node",  "old_message", "tier_out",   "second_launcher",
-    "foreign_folder", "freeze_head", "head_cut",    "slow_disk",   "disk_error", "full_disk"};
+    "foreign_folder", "freeze_head", "head_cut",    "slow_disk",   "disk_error", "full_disk",
+    "meter_silent",   "budget_cut"};
 
 constexpr int64_t one_ms = 1'000'000;
 
@@ -24,9 +25,16 @@ const char* to_string(fault_kind kind) {
 
 std::vector<fault_kind> all_faults() {
   std::vector<fault_kind> out;
-  for (int k = 0; k < fault_kinds; ++k)
-    if (const auto kind = static_cast<fault_kind>(k); !is_of_heads(kind) && !is_of_drives(kind))
-      out.push_back(kind);
+  for (int k = 0; k < fault_kinds; ++k) {
+    const auto kind = static_cast<fault_kind>(k);
+    if (!is_of_heads(kind) && !is_of_drives(kind) && !is_of_power(kind)) out.push_back(kind);
+  }
+  return out;
+}
+
+std::vector<fault_kind> all_power_faults() {
+  auto out = all_faults();
+  for (const auto kind : {fault_kind::meter_silent, fault_kind::budget_cut}) out.push_back(kind);
   return out;
 }
 

@@ -36,8 +36,10 @@ enum class fault_kind : uint8_t {
   slow_disk,        ///< the drive of a node is slower for a while
   disk_error,       ///< the drive of a node fails one read or write
   full_disk,        ///< the drive of a node is full for a while
+  meter_silent,     ///< the meters of a node say nothing for a while
+  budget_cut,       ///< a person sets a power budget that is smaller, or was before
 };
-inline constexpr int fault_kinds = 24;
+inline constexpr int fault_kinds = 26;
 
 /// Whether only a job with several heads knows it.
 inline bool is_of_heads(fault_kind kind) {
@@ -45,11 +47,15 @@ inline bool is_of_heads(fault_kind kind) {
 }
 /// Whether only a job that swaps knows it.
 inline bool is_of_drives(fault_kind kind) {
-  return kind >= fault_kind::slow_disk;
+  return kind >= fault_kind::slow_disk && kind <= fault_kind::full_disk;
+}
+/// Whether only a job with a power budget knows it.
+inline bool is_of_power(fault_kind kind) {
+  return kind >= fault_kind::meter_silent;
 }
 /// Whether it befalls the job's folders. Drawn apart: what else a seed means depends on none.
 inline bool is_of_folders(fault_kind kind) {
-  return kind >= fault_kind::tier_out && !is_of_heads(kind) && !is_of_drives(kind);
+  return kind >= fault_kind::tier_out && kind <= fault_kind::foreign_folder;
 }
 
 /// The stable name of a kind, as `troupe sim --faults` takes it.
@@ -58,6 +64,8 @@ const char* to_string(fault_kind kind);
 std::vector<fault_kind> all_faults();
 /// These, and those of its drives.
 std::vector<fault_kind> all_swap_faults();
+/// The same of one with a power budget.
+std::vector<fault_kind> all_power_faults();
 /// All that befall one with several.
 std::vector<fault_kind> all_head_faults();
 

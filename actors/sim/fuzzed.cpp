@@ -53,7 +53,7 @@ std::pair<std::vector<fault_kind>, std::vector<fault_kind>> split(
     const std::vector<fault_kind>& kinds) {
   std::pair<std::vector<fault_kind>, std::vector<fault_kind>> out;
   for (const auto k : kinds)
-    if (!is_of_heads(k) && !is_of_drives(k))
+    if (!is_of_heads(k) && !is_of_drives(k) && !is_of_power(k))
       (is_of_folders(k) ? out.second : out.first).push_back(k);
   return out;
 }
@@ -281,6 +281,13 @@ simulation_options fuzzed_swap(uint64_t seed, const std::vector<fault_kind>& kin
   return o;
 }
 
+double least_budget_w(const simulation_options& o) {
+  constexpr double share = 0.15;  // of the work; the least pace and some room
+  const power_model_options draw;
+  const auto devices = static_cast<double>((o.nodes + o.spares) * o.workers);
+  return devices * (draw.idle_w + (draw.backward_w - draw.idle_w) * share);
+}
+
 simulation_options fuzzed_budget(uint64_t seed, const std::vector<fault_kind>& kinds) {
   auto o = fuzzed(seed, kinds);
   rng random(mix(seed ^ 0x706f776572));
@@ -288,12 +295,17 @@ simulation_options fuzzed_budget(uint64_t seed, const std::vector<fault_kind>& k
   o.times.forward_ns = random.between(10, 120) * millisecond_ns;
   o.times.backward_ns = 2 * o.times.forward_ns;
   o.meter_ms = random.between(100, 1000);
-  const auto devices = static_cast<double>((o.nodes + o.spares) * o.workers);
   const power_model_options draw;
-  const double work_w = draw.backward_w - draw.idle_w;
-  o.budget_w = devices * (draw.idle_w + work_w * (0.15 + random.unit()));
+  const auto devices = static_cast<double>((o.nodes + o.spares) * o.workers);
+  o.budget_w = least_budget_w(o) + devices * (draw.backward_w - draw.idle_w) * random.unit();
   if (random.chance(0.4)) o.faults.clear();
   const auto last_ns = random.between(1, 60) * second_ns;
+  std::vector<fault_kind> of_power;
+  std::copy_if(kinds.begin(), kinds.end(), std::back_inserter(of_power), is_of_power);
+  rng more_random(mix(seed ^ 0x6d65746572));
+  const auto more =
+      draw_faults(more_random, of_power, static_cast<int>(more_random.below(4)), last_ns);
+  o.faults.insert(o.faults.end(), more.begin(), more.end());
   for (auto& f : o.faults) f.at_ns = random.between(0, last_ns);
   std::stable_sort(o.faults.begin(), o.faults.end(),
                    [](const fault& a, const fault& b) { return a.at_ns < b.at_ns; });

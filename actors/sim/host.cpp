@@ -12,11 +12,12 @@ namespace {
 /// What a simulated device draws is what its meter measures: nothing is modelled of a model.
 class simulated_meters final : public gpu::meter_reader {
  public:
-  simulated_meters(environment* room, std::vector<uint32_t> ranks)
-      : room_(room), ranks_(std::move(ranks)) {}
+  simulated_meters(environment* room, int node, std::vector<uint32_t> ranks)
+      : room_(room), node_(node), ranks_(std::move(ranks)) {}
 
   std::vector<gpu::metered> read(int64_t now_ns) override {
     std::vector<gpu::metered> out;
+    if (room_->silent_meters[node_] > 0) return out;
     for (size_t i = 0; i < ranks_.size(); ++i) {
       const auto r = room_->draw_of(ranks_[i]).read(now_ns);
       out.push_back({fmt::format("gpu{}", i), gpu::metered_kind::accelerator, r.power_w,
@@ -30,6 +31,7 @@ class simulated_meters final : public gpu::meter_reader {
 
  private:
   environment* room_;
+  int node_;
   std::vector<uint32_t> ranks_;
 };
 
@@ -52,7 +54,7 @@ class simulated_host final : public cluster::host {
   cluster::process_usage usage() override { return {1 << 20, 1}; }
   std::vector<std::unique_ptr<gpu::meter_reader>> open_meters(const gpu::power_model&) override {
     std::vector<std::unique_ptr<gpu::meter_reader>> out;
-    out.push_back(std::make_unique<simulated_meters>(room_, ranks_));
+    out.push_back(std::make_unique<simulated_meters>(room_, node_, ranks_));
     return out;
   }
   result<std::unique_ptr<train::engine>> make_engine(

@@ -18,6 +18,7 @@
 #include "actors/sim/folder_watch.hpp"
 #include "actors/sim/heads.hpp"
 #include "actors/sim/invariants.hpp"
+#include "actors/sim/late_messages.hpp"
 #include "actors/sim/node_processes.hpp"
 #include "actors/sim/power_watch.hpp"
 #include "io/checkpoint/catalog.hpp"
@@ -381,6 +382,8 @@ class simulation {
       case fault_kind::disk_error:
       case fault_kind::full_disk:
         return ail_drive(f);
+      case fault_kind::meter_silent:
+        return silence(f);
       default:
         return person(f);
     }
@@ -575,13 +578,8 @@ class simulation {
       did(f, "", harm::none);
       return caf::anon_send(run, make_msg<fbs::CheckpointNow>());
     }
-    if (f.kind == fault_kind::set_value) {
-      did(f, "train.lr", harm::none);
-      return caf::anon_send(run, make_msg<fbs::SetValue>({}, [](auto& s) {
-                              s.key = "train.lr";
-                              s.value = "0.001";
-                            }));
-    }
+    if (f.kind == fault_kind::set_value) return set(f, run, "train.lr", "0.001");
+    if (f.kind == fault_kind::budget_cut) return cut_budget(f, run);
     did(f, fmt::format("for {} ms", f.lasts_ns / ms), harm::none);
     caf::anon_send(run, make_msg<fbs::Pause>());
     after(f.lasts_ns, [this] {
@@ -589,41 +587,39 @@ class simulation {
     });
   }
 
-  /// SIM-9: a run that nothing else befell must not notice.
+  void set(const fault& f, const run_actor& run, const char* key, std::string value) {
+    did(f, fmt::format("{} = {}", key, value), harm::none);
+    caf::anon_send(run, make_msg<fbs::SetValue>({}, [&](auto& s) {
+                     s.key = key;
+                     s.value = std::move(value);
+                   }));
+  }
+
+  /// To what the slowest steps still keep, or less of it.
+  void cut_budget(const fault& f, const run_actor& run) {
+    const double least_w = least_budget_w(options_), whole_w = plan_.job.power.budget_w;
+    if (whole_w <= least_w) return;
+    const double share = static_cast<double>(f.random % 1000) / 1000;
+    set(f, run, "power.budget_w", fmt::format("{:.1f}", least_w + share * (whole_w - least_w)));
+  }
+
   void old_message(const fault& f) {
-    message_context old;
-    old.epoch = epoch() - 1;
-    did(f, fmt::format("number {}", f.random % 8), harm::none);
+    did(f, fmt::format("number {}", f.random % late_kinds), harm::none);
+    const auto name = name_of(victim(f));
     const auto rank = (f.random >> 8) % plan_.ranks.size();
-    const auto stage = actor<stage_actor>(fmt::format("stage/{}", rank));
-    const auto node = actor<node_actor>("node/" + name_of(victim(f)));
-    const auto run = actor<run_actor>("run");
-    switch (f.random % 8) {
-      case 0:
-        return caf::anon_send(coordinator_, make_msg<fbs::RunEnded>(old));
-      case 1:
-        return caf::anon_send(
-            coordinator_, make_msg<fbs::Leave>(old, [&](auto& l) { l.node = name_of(victim(f)); }));
-      case 2:
-        return caf::anon_send(coordinator_, make_msg<fbs::StopTraining>(old));
-      case 3:
-        if (node) caf::anon_send(node, make_msg<fbs::Shutdown>(old));
-        return;
-      case 4:
-        if (run) caf::anon_send(run, make_msg<fbs::StopTraining>(old));
-        return;
-      case 5:
-        if (stage) caf::anon_send(stage, make_msg<fbs::ActivationReady>(old));
-        return;
-      case 6:
-        if (stage)
-          caf::anon_send(
-              stage, make_msg<fbs::RunStep>(old, [&](auto& s) { s.step = 1 + f.random / 8 % 20; }));
-        return;
-      default:
-        if (node) caf::anon_send(node, make_msg<fbs::Assign>(old));
-        return;
-    }
+    send_late({epoch() - 1, coordinator_, actor<run_actor>("run"),
+               actor<stage_actor>(fmt::format("stage/{}", rank)), actor<node_actor>("node/" + name),
+               name},
+              f.random);
+  }
+
+  /// The meters of a machine say nothing for a while. Others are waited for before a first step.
+  void silence(const fault& f) {
+    const int n = victim(f);
+    if (!world_.alive(n) || plan_.job.power.budget_w <= 0) return;
+    did(f, fmt::format("{} for {} ms", name_of(n), f.lasts_ns / ms), harm::none);
+    ++room_.silent_meters[n];
+    after(f.lasts_ns, [this, n] { --room_.silent_meters[n]; });
   }
 
   simulation_options options_;

@@ -155,6 +155,8 @@ simulation_options fuzzed(uint64_t seed, const std::vector<fault_kind>& kinds);
 simulation_options fuzzed_heads(uint64_t seed, const std::vector<fault_kind>& kinds, int heads);
 /// The same of a cluster whose ranks swap.
 simulation_options fuzzed_swap(uint64_t seed, const std::vector<fault_kind>& kinds);
+/// A power budget that the slowest steps of all its devices keep, in watts.
+double least_budget_w(const simulation_options& o);
 /// The same of a cluster with a power budget that its slowest steps keep.
 simulation_options fuzzed_budget(uint64_t seed, const std::vector<fault_kind>& kinds);
 

@@ -517,12 +517,14 @@ void job_policy::answer_and_do(uint64_t request, result<std::string> text) {
   answer(request, std::move(text));
   if (!good || state_ != paused || pauses_.contains(pause_cause::room)) return;
   take_effect();
-  if (pauses_.empty()) next_step();
+  if (pauses_.empty()) return next_step();
+  if (!pauses_.contains(pause_cause::nodes)) enter(paused, phase_of(pauses_));
 }
 
 /// Whether it will go on after what it is at.
 bool job_policy::takes_requests() const {
-  return !stop_ && (state_ != explaining || recovery_.can_mend(*unexplained_));
+  if (stop_ || (state_ >= settling && state_ <= copying)) return false;
+  return state_ != explaining || recovery_.can_mend(*unexplained_);
 }
 
 bool job_policy::falls_back() const {
@@ -537,22 +539,28 @@ result<std::string> job_policy::when_recovered(result<std::string> text) const {
   return text;
 }
 
+/// What a part of the program holds back counts also where no step follows now: one may, after a
+/// recovery.
 void job_policy::ask_pause(const job_event& event) {
-  if (!takes_requests()) return refuse(event);
   const auto& asked = std::get<heard::pause>(event);
-  if (asked.cause == pause_cause::person)
-    return answer_and_do(asked.request, when_recovered(requests_.pause(asked.reason)));
-  pauses_.insert(asked.cause);
+  if (asked.cause != pause_cause::person) {
+    pauses_.insert(asked.cause);
+    return;
+  }
+  if (!takes_requests()) return refuse(event);
+  answer_and_do(asked.request, when_recovered(requests_.pause(asked.reason)));
 }
 
 void job_policy::ask_resume(const job_event& event) {
-  if (!takes_requests()) return refuse(event);
   const auto& asked = std::get<heard::resume>(event);
-  if (asked.cause == pause_cause::person)
+  if (asked.cause == pause_cause::person) {
+    if (!takes_requests()) return refuse(event);
     return answer_and_do(asked.request, when_recovered(requests_.resume()));
+  }
   if (pauses_.erase(asked.cause) == 0 || state_ != paused) return;
   if (pauses_.empty()) return next_step();
-  if (!pauses_.contains(pause_cause::room)) enter(paused, phase_of(pauses_));
+  const bool saving = pauses_.contains(pause_cause::room) || pauses_.contains(pause_cause::nodes);
+  if (!saving) enter(paused, phase_of(pauses_));
 }
 
 void job_policy::ask_setting(const job_event& event) {

@@ -454,6 +454,7 @@ class job_policy {
   std::string_view phase() const noexcept { return phase_; }
   const std::set<pause_cause>& pauses() const noexcept { return pauses_; }
   const job_plan& plan() const noexcept { return plan_; }
+  const config::job& wanted() const { return requests_.wanted(); }  ///< from the next step on
   /// What it becomes with so many replicas; 0: as many as the job has (JOB-19).
   result<job_plan> plan_with(uint32_t replicas) const;
   uint32_t replicas() const noexcept { return static_cast<uint32_t>(plan_.job.parallel.data); }
@@ -689,8 +690,7 @@ class job_policy {
   bool saves_for_leaving_ = false;  ///< begun, if there was anything to save
   int64_t settling_since_ns_ = 0;
   uint64_t checkpoints_ = 0, checkpoint_bytes_ = 0;
-  double checkpoint_wait_ms_ = 0;  ///< of the whole run
-  double step_wait_ms_ = 0;        ///< of it, before the current step
+  double checkpoint_wait_ms_ = 0, step_wait_ms_ = 0;  ///< of the run; before the current step
   int64_t waits_since_ns_ = 0;
   uint64_t refused_ = 0;
   int64_t now_ns_ = 0;

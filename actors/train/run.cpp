@@ -454,7 +454,7 @@ void show(run_pointer self) {
     s.checkpoint_wait_ms = job.checkpoint_wait_ms();
     s.parts = to_message(job.parts());
     put_account(job, now_ns(*self), s);
-    put_power(self->state, s);
+    put_power(self->state, now_ns(*self), s);
   });
 }
 
@@ -473,6 +473,7 @@ void recover(run_pointer self, const todo::recover& order) {
   st.crew = {};
   st.loaders.clear();
   st.addresses = {};
+  tell_ranks_change(self);
   self->send(st.record.coordinator,
              make_msg<fbs::Recover>(context(self), [&](auto& r) { r.reason = order.reason; }));
 }
@@ -583,7 +584,9 @@ void hear(run_pointer self, job_event event) {
   while (!st.unheard.empty()) {
     const auto next = std::move(st.unheard.front());
     st.unheard.pop_front();
-    for (const auto& command : st.job.on(next, now_ns(*self))) std::visit(executor{self}, command);
+    const auto commands = st.job.on(next, now_ns(*self));
+    note_waits(st, now_ns(*self));
+    for (const auto& command : commands) std::visit(executor{self}, command);
     remember(self);  // a rule may hold the job, and nobody is answered
     tell_budget(self);
   }

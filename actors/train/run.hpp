@@ -90,8 +90,9 @@ struct run_power {
   double power_w = -1, energy_j = -1;
   fbs::PowerSource source = fbs::PowerSource::unknown;
   double wait_ms = 0, step_wait_ms = 0;  ///< in all, of the last step
+  std::optional<int64_t> waits_since_ns = {};  ///< since it alone lets no step begin
   double told_budget_w = 0;              ///< as the pacer knows it
-  bool told_steps = false;               ///< and that steps are made
+  uint64_t told_step = 0;                ///< that it knows to be made; 0: none
 };
 
 struct run_state {

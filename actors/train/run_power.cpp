@@ -2,6 +2,7 @@
 #include "actors/train/run_power.hpp"
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include <fmt/format.h>
@@ -13,18 +14,20 @@ namespace troupe::train {
 
 namespace {
 
+/// What a person has set counts at once: the step that follows is to keep it.
 double budget_of(const run_state& st) {
-  return st.job.plan().job.power.budget_w;
+  return st.job.wanted().power.budget_w;
 }
 
 void send_pace(run_pointer self, uint64_t step) {
   auto& st = self->state;
   st.power.told_budget_w = budget_of(st);
-  st.power.told_steps = step > 0;
+  st.power.told_step = step;
   self->send(st.record.pacer,
              make_msg<fbs::PaceTaken>(context_of(*self, st.record.epoch), [&](auto& t) {
                t.step = step;
-               t.pace_of_1024 = static_cast<uint32_t>(st.power.pace.of_1024);
+               const auto pace = step > 0 ? st.power.step_pace : st.power.pace;
+               t.pace_of_1024 = static_cast<uint32_t>(pace.of_1024);
                t.budget_w = st.power.told_budget_w;
              }));
 }
@@ -66,7 +69,11 @@ void tell_pacer(run_pointer self, uint64_t step) {
   const auto& st = self->state;
   const bool budgeted = budget_of(st) > 0 || st.power.told_budget_w > 0;
   if (!st.record.pacer || !budgeted) return;
-  if (step > 0 || st.power.told_steps) send_pace(self, step);
+  if (step > 0 || st.power.told_step > 0) send_pace(self, step);
+}
+
+void tell_ranks_change(run_pointer self) {
+  if (self->state.record.pacer && budget_of(self->state) > 0) send_pace(self, 0);
 }
 
 void begin_paced(run_pointer self, uint64_t step) {
@@ -77,7 +84,16 @@ void begin_paced(run_pointer self, uint64_t step) {
 void tell_budget(run_pointer self) {
   const auto& st = self->state;
   if (st.record.pacer && budget_of(st) != st.power.told_budget_w)
-    send_pace(self, st.power.told_steps ? st.job.step() + 1 : 0);
+    send_pace(self, st.power.told_step);
+}
+
+void note_waits(run_state& st, int64_t now_ns) {
+  auto& p = st.power;
+  const bool waits =
+      st.job.state() == job_state::paused && st.job.pauses() == std::set{pause_cause::power};
+  if (waits && !p.waits_since_ns) p.waits_since_ns = now_ns;
+  if (waits || !p.waits_since_ns) return;
+  p.wait_ms += static_cast<double>(now_ns - *std::exchange(p.waits_since_ns, std::nullopt)) / 1e6;
 }
 
 void note_held(run_state& st, double longest_ms) {
@@ -93,12 +109,13 @@ void put_power(const run_state& st, fbs::StepReportT& into) {
   into.power_wait_ms = st.power.step_wait_ms;
 }
 
-void put_power(const run_state& st, fbs::RunStatusT& into) {
+void put_power(const run_state& st, int64_t now_ns, fbs::RunStatusT& into) {
   into.power_w = st.power.power_w;
   into.power_source = st.power.source;
   into.energy_j = st.power.energy_j;
   into.pace_percent = st.power.holds ? 0 : 100 * st.power.pace.share();
-  into.power_wait_ms = st.power.wait_ms;
+  const auto waits_ns = now_ns - st.power.waits_since_ns.value_or(now_ns);
+  into.power_wait_ms = st.power.wait_ms + static_cast<double>(waits_ns) / 1e6;
 }
 
 }  // namespace troupe::train

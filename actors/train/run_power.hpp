@@ -18,15 +18,19 @@ std::vector<std::string> hear_power(run_pointer self, const fbs::JobPower& m);
 
 /// Tells the pacer that a step begins; 0: none is made for now, which is told once.
 void tell_pacer(run_pointer self, uint64_t step);
+/// Ranks are given out anew.
+void tell_ranks_change(run_pointer self);
 /// A person may have changed the budget.
 void tell_budget(run_pointer self);
 
 /// A step begins, at the pace that is told now.
 void begin_paced(run_pointer self, uint64_t step);
+/// The job is in another state: time in which nothing but the budget lets no step begin counts.
+void note_waits(run_state& st, int64_t now_ns);
 /// For so long it held back the rank of the step that waited longest.
 void note_held(run_state& st, double longest_ms);
 
 void put_power(const run_state& st, fbs::StepReportT& into);
-void put_power(const run_state& st, fbs::RunStatusT& into);
+void put_power(const run_state& st, int64_t now_ns, fbs::RunStatusT& into);
 
 }  // namespace troupe::train

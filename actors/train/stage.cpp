@@ -159,13 +159,15 @@ void end_of_pass(stage_pointer self, const msg<fbs::StepDone>& done) {
         }));
     return;
   }
-  if (held_ms == 0) {
+  const auto pace = static_cast<uint32_t>(st.gate.pace().of_1024);
+  if (held_ms == 0 && pace == work_pace::whole) {
     now.step_done.deliver(msg<fbs::StepDone>(readdress(done, context_of(*self, now.cause))));
     return;
   }
   now.step_done.deliver(make_msg<fbs::StepDone>(context_of(*self, now.cause), [&](auto& d) {
     d = done.unpack();
     d.power_wait_ms = held_ms;
+    d.pace_of_1024 = pace;
   }));
 }
 

@@ -64,6 +64,14 @@ std::string quoted(const std::string& text) {
   return out + '"';
 }
 
+ordered_json text_or_null(const std::string& text) {
+  return text.empty() ? ordered_json(nullptr) : ordered_json(text);
+}
+
+double pace_percent(const fbs::PacerStatusT& p) {
+  return p.budget_w > 0 ? p.pace_percent : 100;
+}
+
 }  // namespace
 
 job_power job_power_in(const fbs::ClusterViewT& view) {
@@ -104,6 +112,7 @@ std::string status_text(const job_power& job) {
   if (job.waited_ms > 0) out += fmt::format("  held up for {:.1f} s", job.waited_ms / 1e3);
   out += "\n";
   if (!p.reason.empty()) out += "waits: " + printable(p.reason) + "\n";
+  if (p.reason.empty() && !p.decided.empty()) out += "changed " + printable(p.decided) + "\n";
   for (const auto& m : job.machines)
     out += fmt::format("{} {}  {}\n", &m == &job.machines.back() ? "└" : "├",
                        printable(fmt::format("{}", fmt::join(m.nodes, ", "))),
@@ -118,8 +127,9 @@ std::string status_json(const job_power& job) {
                  {"budget_w", number_or_null(p.budget_w)},
                  {"power_w", number_or_null(p.power_w)},
                  {"power_source", source_of(p.power_w, is_modelled(job))},
-                 {"pace_percent", p.pace_percent},
-                 {"reason", p.reason.empty() ? ordered_json(nullptr) : ordered_json(p.reason)},
+                 {"pace_percent", pace_percent(p)},
+                 {"reason", text_or_null(p.reason)},
+                 {"decided", text_or_null(p.decided)},
                  {"idle_w", number_or_null(p.idle_w)},
                  {"full_w", number_or_null(p.full_w)},
                  {"energy_j", number_or_null(job.energy_j)},
@@ -147,9 +157,9 @@ std::string status_prometheus(const job_power& job) {
            fmt::format("troupe_power_budget_watts{{job={}}} {}\n", name, p.budget_w);
   out +=
       family("troupe_power_pace_ratio", "gauge", "The share of its speed that its budget leaves.") +
-      fmt::format("troupe_power_pace_ratio{{job={}}} {}\n", name, p.pace_percent / 100);
+      fmt::format("troupe_power_pace_ratio{{job={}}} {}\n", name, pace_percent(p) / 100);
   if (job.energy_j >= 0)
-    out += family("troupe_power_joules_total", "counter", "Used since the run began.") +
+    out += family("troupe_power_joules_total", "counter", "Used since the head of the run began.") +
            fmt::format("troupe_power_joules_total{{job={},source=\"{}\"}} {}\n", name,
                        source_of(p.power_w, is_modelled(job)), job.energy_j);
   return out +

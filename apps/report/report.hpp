@@ -34,7 +34,7 @@ struct swap_traffic {
 struct power_drawn {
   double power_w = 0;
   bool modelled = false;  ///< a part of it at least is calculated; marked wherever it is shown
-  double energy_j = -1;   ///< since the run began; -1: not known
+  double energy_j = -1;   ///< since the run's head began; -1: not known
 };
 
 /// One optimizer step.

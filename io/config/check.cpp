@@ -352,6 +352,13 @@ void check_heartbeats(builder& b) {
                      c.dead_after_ms, c.suspect_after_ms));
 }
 
+void check_power(builder& b) {
+  const auto& p = b.target().power;
+  b.rule(p.budget_w == 0 || p.meter_interval_ms > 0, {"power.budget_w", "power.meter_interval_ms"},
+         "a budget cannot be kept where no meter is read (meter_interval_ms = 0)",
+         "leave power.meter_interval_ms out, or set power.budget_w = 0");
+}
+
 void check_model(builder& b) {
   const auto& j = b.target();
   const auto& m = j.model;
@@ -474,6 +481,7 @@ void check(builder& b) {
   check_drills(b);
   check_network(b);
   check_heartbeats(b);
+  check_power(b);
   check_model(b);
   check_data(b);
   check_swap(b);

@@ -485,9 +485,9 @@ TEST_CASE("job: the table says of each state and event what is meant") {
       {building, "..>>.........>=====>="},   {connecting, "..>>.........>=====>="},
       {loading, "..>>.........>=====>="},    {stepping, "...>>.===....======>="},
       {validating, "...>.>===....======>="}, {paused, "......=>>....>=>==>>>"},
-      {settling, "......=>>....=.....>."},   {waiting, "............>>.....>."},
-      {reopening, ".........>...=.....>."},  {exporting, "..........>..=.....=."},
-      {copying, "...........>.>.....=."},    {explaining, "......===...>======>."},
+      {settling, "......=>>....===...>."},   {waiting, "............>>==...>."},
+      {reopening, ".........>...===...>."},  {exporting, "..........>..===...=."},
+      {copying, "...........>.>==...=."},    {explaining, "......===...>======>."},
       {ended, "......===............"},      {recovering, ">>.....>>....>=====>."}};
   for (size_t s = 0; s < job_state_count; ++s) {
     std::string row(job_event_count, '.');

@@ -109,12 +109,20 @@ TEST_CASE("run: without room it waits behind its step, says why, and goes on onc
   CHECK(f.answer_of(f.ask<fbs::Resume>()).starts_with("refused"));
   const auto pause = f.ask<fbs::Pause>();
   CHECK(f.answer_of(pause).starts_with("pauses"));
+  CHECK(f.status().state == "paused");
+  f.pass(2s);
+  f.ask<fbs::Resume>();
+  CHECK(f.status().state == "waiting for power");
+  f.pass(3s);
+  f.power(0, "the machines draw 91 W without steps");
+  f.ask<fbs::Pause>();
   f.power(400);
   CHECK(any_has(f.warnings(), "goes on"));
   CHECK(f.stages[0].idle());
   CHECK(f.status().state == "paused");
   f.ask<fbs::Resume>();
   CHECK(f.stages[0].take<fbs::RunStep>()->pace_of_1024() == 400);
+  CHECK(f.status().values->run->power_wait_ms == 3000);  // in which nobody else held it
 }
 
 TEST_CASE("run: a person may set the budget, which the pacer hears at once, also while it waits") {
@@ -126,15 +134,20 @@ TEST_CASE("run: a person may set the budget, which the pacer hears at once, also
     s.value = "120";
   });
   CHECK(f.taken().budget_w == 120);
-  f.power(1024);
-  f.step();
+  f.power(700);
+  CHECK(f.taken().step == 1);
+  f.power(800);  // while that goes on
   f.ask<fbs::SetValue>([](auto& s) {
     s.key = "power.budget_w";
     s.value = "60";
   });
-  f.pacer.take_all<fbs::PaceTaken>();
-  f.step();  // the pacer hears with the next step
-  CHECK(f.taken().budget_w == 60);
+  const auto told = f.taken();  // before the step that follows
+  CHECK(told.budget_w == 60);
+  CHECK(told.step == 1);
+  CHECK(told.pace_of_1024 == 700);
+  f.power(400);
+  f.step();
+  CHECK(f.stages[0].take<fbs::RunStep>()->pace_of_1024() == 400);
 }
 
 TEST_CASE("run: a job without a budget is told its watts, and cannot be given one") {

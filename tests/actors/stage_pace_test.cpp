@@ -73,6 +73,7 @@ TEST_CASE(
   f.finish();
   const auto done = f.answer<fbs::StepDone>(number);
   CHECK(done.power_wait_ms == doctest::Approx(190));
+  CHECK(done.pace_of_1024 == 512);
   CHECK(done.step == 4);
   CHECK(done.loss_sum == 12);
   REQUIRE(done.parts.size() == 1);

@@ -34,6 +34,7 @@ fbs::ClusterViewT view_of_three(double budget_w) {
   pacer->pace_percent = 51.6;
   pacer->idle_w = 20.1;
   pacer->full_w = 61.3;
+  if (budget_w > 0) pacer->decided = "to 51.6 % of full speed (by what it drew)";
   head->actors.push_back(actor("run"));
   auto& run = head->actors.back()->values->run = std::make_unique<fbs::RunStatusT>();
   run->energy_j = 1234;
@@ -59,6 +60,7 @@ TEST_CASE("power status: the job, its budget and pace, and each machine once") {
   CHECK(status_text(job_power_in(view_of_three(44))) ==
         "gpt-a  ~41.0 of 44 W  93 %  pace 52 %  ~20.1 W without steps, ~61.3 W at full speed  "
         "~1234 J so far  held up for 12.3 s\n"
+        "changed to 51.6 % of full speed (by what it drew)\n"
         "├ node0, node1  ~20.5 W\n"
         "└ node2  20.5 W\n");
   CHECK(status_text(job_power_in(view_of_three(0))) ==
@@ -74,6 +76,7 @@ TEST_CASE("power status: what is not known is said to be, and why no step begins
   pacer.budget_w = 44;
   pacer.pace_percent = 0;
   pacer.reason = "nothing says what the machine of node2 draws";
+  pacer.decided = "to 40 % of full speed";
   view.nodes[0]->actors.pop_back();
   view.nodes[3]->actors[0]->values->meter->power_w = -1;
   CHECK(status_text(job_power_in(view)) ==
@@ -93,7 +96,9 @@ TEST_CASE("power status: the same as JSON and for Prometheus") {
   const auto job = job_power_in(view_of_three(44));
   CHECK(status_json(job) ==
         R"({"type":"power","job":"gpt-a","budget_w":44.0,"power_w":41.0,"power_source":"modelled",)"
-        R"("pace_percent":51.6,"reason":null,"idle_w":20.1,"full_w":61.3,"energy_j":1234.0,)"
+        R"("pace_percent":51.6,"reason":null,)"
+        R"x("decided":"to 51.6 % of full speed (by what it drew)",)x"
+        R"("idle_w":20.1,"full_w":61.3,"energy_j":1234.0,)"
         R"("power_wait_ms":12300.0,"machines":[{"nodes":["node0","node1"],"power_w":20.5,)"
         R"("power_source":"modelled","energy_j":700.0},{"nodes":["node2"],"power_w":20.5,)"
         R"("power_source":"measured","energy_j":700.0}]})"

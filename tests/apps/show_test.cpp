@@ -229,7 +229,7 @@ TEST_CASE("status: for people a line a value with its unit, and a table for each
         "  power_w                      -\n"
         "  power_source                 unknown\n"
         "  energy_j                     -\n"
-        "  pace_percent                 -\n"
+        "  pace_percent                 0 %\n"
         "  power_wait_ms                0 ms\n"
         "  parts       busy_ms  waited_ms     work\n"
         "    forward   12.5 ms       0 ms  0 items\n"

@@ -1,5 +1,6 @@
 // Whole clusters under a power budget, on virtual time: what their meters say stays within it, all
 // ranks work at one pace, nobody is thought lost or hung for it, and results are those without it.
+#include <limits>
 #include <map>
 #include <set>
 
@@ -23,6 +24,7 @@ struct powered_run {
   std::map<uint64_t, std::set<uint32_t>> paces;   ///< by step, of all ranks
   std::map<uint64_t, double> losses;              ///< by step
   std::vector<std::pair<int64_t, double>> watts;  ///< of all machines, and when they were told
+  std::vector<std::pair<int64_t, double>> shares;  ///< of its speed: of a step, and when it began
   double waited_ms = 0;
   double energy_j = -1;
 };
@@ -35,8 +37,10 @@ const T* as(const any_msg& m) {
 powered_run run_powered(simulation_options o) {
   powered_run out;
   o.sees = [&](const any_msg& m, int64_t now_ns) {
-    if (const auto* step = as<fbs::RunStep>(m))
+    if (const auto* step = as<fbs::RunStep>(m)) {
       out.paces[step->step()].insert(step->pace_of_1024());
+      out.shares.emplace_back(now_ns, step->pace_of_1024() / 1024.0);
+    }
     if (const auto* told = as<fbs::JobPower>(m))
       if (told->power_w() >= 0) out.watts.emplace_back(now_ns, told->power_w());
     if (const auto* report = as<fbs::StepReport>(m)) {
@@ -63,13 +67,16 @@ simulation_options four_nodes() {
   return o;
 }
 
-double mean_w(const powered_run& r, int64_t from_ns) {
+double mean(const std::vector<std::pair<int64_t, double>>& of, int64_t from_ns, int64_t to_ns) {
   double sum = 0;
   int count = 0;
-  for (const auto& [at_ns, w] : r.watts)
-    if (at_ns >= from_ns) sum += w, ++count;
+  for (const auto& [at_ns, x] : of)
+    if (at_ns >= from_ns && at_ns < to_ns) sum += x, ++count;
   REQUIRE(count > 10);
   return sum / count;
+}
+double mean_w(const powered_run& r, int64_t from_ns) {
+  return mean(r.watts, from_ns, std::numeric_limits<int64_t>::max());
 }
 
 }  // namespace
@@ -98,9 +105,37 @@ TEST_CASE(
   CHECK(braked.outcome.virtual_ns > free.outcome.virtual_ns * 3 / 2);
 }
 
+TEST_CASE(
+    "JPP-6: a simulated job whose budget a person cuts draws no more than that from then on") {
+  auto o = four_nodes();
+  o.budget_w = 1500;
+  o.faults = {{fault_kind::budget_cut, 60 * s, 0, 200}};
+  const double cut_w = least_budget_w(o) + 0.2 * (o.budget_w - least_budget_w(o));
+  const auto done = run_powered(o);
+  CHECK(done.outcome.ends == std::vector<std::string>{"success"});
+  REQUIRE(done.outcome.faults.size() == 1);
+  CHECK(mean(done.watts, 30 * s, 60 * s) >= 0.95 * o.budget_w);
+  CHECK(mean(done.watts, 65 * s, 90 * s) <= 1.02 * cut_w);
+  CHECK(mean(done.watts, 65 * s, 90 * s) >= 0.9 * cut_w);
+}
+
+TEST_CASE("JPP-3: a simulated job goes on while a machine's meters are silent, and slower") {
+  auto o = four_nodes();
+  o.budget_w = 1000;
+  o.faults = {{fault_kind::meter_silent, 60 * s, 40 * s, 0}};
+  const auto done = run_powered(o);
+  CHECK(done.outcome.ends == std::vector<std::string>{"success"});
+  REQUIRE(done.outcome.faults.size() == 1);
+  const auto before = mean(done.shares, 40 * s, 60 * s);
+  const auto silent = mean(done.shares, 75 * s, 100 * s);
+  CHECK(silent < 0.95 * before);
+  CHECK(silent > 0.3 * before);
+  CHECK(mean(done.shares, 140 * s, 200 * s) == doctest::Approx(before).epsilon(0.1));
+}
+
 TEST_CASE("power: random clusters under a budget, and faults, violate nothing") {
   constexpr uint64_t seeds = 60;
-  const fuzz_options o{.first = 1, .seeds = seeds, .kinds = all_faults(), .budget = true};
+  const fuzz_options o{.first = 1, .seeds = seeds, .kinds = all_power_faults(), .budget = true};
   const auto done = fuzz(o);
   REQUIRE_MESSAGE(done, (done ? "" : done.error().message));
   if (done->failure) {

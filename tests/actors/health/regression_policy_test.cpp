@@ -11,7 +11,7 @@ namespace {
 
 struct judged_steps {
   regression_policy policy{0.2};
-  step_window window{1, 10, 64, 0, {}};
+  step_window window{1, 10, 64, 1, 0, {}};
 
   /// So many windows; whether the last said so.
   std::optional<regression_policy::verdict> take(double ms, int windows = 1) {
@@ -48,7 +48,7 @@ TEST_CASE("RGR-2: neither a slow window nor a quick one by chance is a reason") 
   }
 }
 
-TEST_CASE("RGR-1: an epoch, and other work, begin anew") {
+TEST_CASE("RGR-1: an epoch, other work and another pace begin anew") {
   judged_steps of;
   of.take(100, 10);
   of.window.tokens = 128;
@@ -56,6 +56,10 @@ TEST_CASE("RGR-1: an epoch, and other work, begin anew") {
   of.window.epoch = 2;
   CHECK_FALSE(of.take(300, 20));
   CHECK(of.take(400, 5));
+  of.window.pace = 0.3;
+  CHECK_FALSE(of.take(600, 20));
+  of.window.pace = 0.32;
+  CHECK(of.take(800, 5));
 }
 
 TEST_CASE("RGR: windows that vary by a tenth are no regression, and a limit of nothing is none") {

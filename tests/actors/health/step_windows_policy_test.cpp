@@ -22,11 +22,12 @@ struct told_steps {
   step_windows_policy policy{10 * s, 2};
   int64_t now_ns = 0;
   uint64_t step = 0, windows = 0;
+  double pace = 1;
   uint32_t epoch = 1;
   step_window last;
 
   void tell(uint64_t rank, double own_ms, double whole_ms, uint64_t tokens = 64) {
-    if (auto w = policy.hear({epoch, step, rank, own_ms, whole_ms, tokens}, now_ns)) {
+    if (auto w = policy.hear({epoch, step, rank, own_ms, whole_ms, tokens, pace}, now_ns)) {
       last = std::move(*w);
       ++windows;
     }
@@ -80,7 +81,7 @@ TEST_CASE("SWN: what a rank computed of a step is neither a wait nor a transfer 
   CHECK(all.tokens == 32);
   CHECK(rank_step_in(*make_msg<fbs::StepDone>().get(), 1).own_ms == 0);
   // A pace is no part of what a step takes: else each fall of it would be a step_regression.
-  const auto paced = [](double held_ms) {
+  const auto paced = [](uint32_t pace_of_1024) {
     return rank_step_in(
                *make_msg<fbs::StepDone>({},
                                         [&](auto& d) {
@@ -88,17 +89,17 @@ TEST_CASE("SWN: what a rank computed of a step is neither a wait nor a transfer 
                                           d.parts[0]->kind = "forward";
                                           d.parts[0]->busy_ms = 10;
                                           d.parts[0]->waited_ms = 40;
-                                          d.power_wait_ms = held_ms;
+                                          d.pace_of_1024 = pace_of_1024;
                                         })
                     .get(),
                1)
         .whole_ms;
   };
+  CHECK(paced(1024) == 50);
+  CHECK(paced(512) == 25);
+  CHECK(paced(64) == 10);  // no less than what it computed
   CHECK(paced(0) == 50);
-  CHECK(paced(35) == 15);
-  CHECK(paced(60) == 10);
-  CHECK(paced(-1) == 50);
-  CHECK(paced(std::numeric_limits<double>::quiet_NaN()) == 50);
+  CHECK(paced(4'000'000'000) == 50);
 }
 
 TEST_CASE("SWN-1: the first steps of an epoch do not count, and an epoch begins anew") {
@@ -121,6 +122,27 @@ TEST_CASE("SWN-1: the first steps of an epoch do not count, and an epoch begins 
   t.make(100, s);
   CHECK(t.windows == 1);
   CHECK(t.policy.epoch() == 2);
+}
+
+TEST_CASE("SWN-2: steps at another pace begin a window anew, and are compared with none before") {
+  CHECK(!paces_differ(0.52, 0.56));
+  CHECK(paces_differ(0.5, 0.56));
+  CHECK(paces_differ(1, 0.05));
+  told_steps t;
+  t.make(3, s);
+  t.pace = 0.5;
+  t.make(9, s);
+  t.pace = 0.53;
+  t.make(1, s);
+  REQUIRE(t.windows == 1);
+  CHECK(t.last.pace == 0.5);
+  t.make(9, s);
+  t.pace = 1;
+  t.make(1, s);
+  CHECK(t.windows == 1);
+  t.make(10, s);
+  CHECK(t.windows == 2);
+  CHECK(t.last.pace == 1);
 }
 
 TEST_CASE("SWN-1: a step that a rank does not tell of does not count") {

@@ -23,7 +23,7 @@ struct judged_ranks {
   judged_ranks(rank_grid of, int ranks_a_node, float own_ms = 100)
       : grid(of), policy(of, slow_micro_batches, 0.1) {
     for (int r = 0; r < grid.ranks(); ++r) nodes.push_back(fmt::format("n{}", r / ranks_a_node));
-    window = {1, 10, 64, 0, std::vector<float>(static_cast<size_t>(grid.ranks()), own_ms)};
+    window = {1, 10, 64, 1, 0, std::vector<float>(static_cast<size_t>(grid.ranks()), own_ms)};
     window.step_ms = 200;
   }
   float& own(int rank) { return window.own_ms[static_cast<size_t>(rank)]; }
