@@ -11,6 +11,7 @@
 #include <caf/io/basp_broker.hpp>
 #include <caf/io/network/default_multiplexer.hpp>
 #include <caf/io/network/doorman_impl.hpp>
+#include <caf/scoped_actor.hpp>
 
 #include "actors/base/defaults.hpp"
 #include "actors/base/trust.hpp"
@@ -414,8 +415,11 @@ void gated_middleman::start() {
 }
 
 void gated_middleman::end_renewals() {
-  if (certificates_)
-    caf::anon_send_exit(std::exchange(certificates_, nullptr), caf::exit_reason::user_shutdown);
+  if (!certificates_) return;
+  const auto ending = std::exchange(certificates_, nullptr);
+  caf::scoped_actor self(system(), true);
+  self->send_exit(ending, caf::exit_reason::user_shutdown);
+  self->wait_for(ending);
 }
 
 void gated_middleman::stop() {

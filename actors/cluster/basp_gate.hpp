@@ -49,7 +49,9 @@ class gated_middleman : public caf::io::middleman {
   void start() override;
   void stop() override;
 
-  /// The actor that renews certificates ends; before stop(), which comes when all others have.
+  /// The actor that renews certificates ends, and has ended when this returns; before stop(), which
+  /// comes when all others have. One that began so late that the clock had gone would arm a timer
+  /// that holds it for ever, and CAF 0.17.6 waits for detached actors without end.
   void end_renewals();
 
   /// For actor_system_config::load<>.

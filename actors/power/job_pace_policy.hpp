@@ -65,7 +65,7 @@ class job_pace_policy {
             int64_t now_ns);
   /// Ranks were given out anew: who rested may work now.
   void ranks_changed(int64_t now_ns);
-  /// A step begins at that pace, or goes on; 0: none is made for now.
+  /// A step begins at that pace, or still goes on at it; step 0: ranks are at none.
   void steps(uint64_t step, work_pace pace, int64_t now_ns);
 
   struct verdict {

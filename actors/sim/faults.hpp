@@ -37,7 +37,7 @@ enum class fault_kind : uint8_t {
   disk_error,       ///< the drive of a node fails one read or write
   full_disk,        ///< the drive of a node is full for a while
   meter_silent,     ///< the meters of a node say nothing for a while
-  budget_cut,       ///< a person sets a power budget that is smaller, or was before
+  budget_cut,       ///< a person sets another power budget, no greater than the job's
 };
 inline constexpr int fault_kinds = 26;
 

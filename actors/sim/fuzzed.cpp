@@ -281,11 +281,21 @@ simulation_options fuzzed_swap(uint64_t seed, const std::vector<fault_kind>& kin
   return o;
 }
 
-double least_budget_w(const simulation_options& o) {
-  constexpr double share = 0.15;  // of the work; the least pace and some room
+namespace {
+
+constexpr double least_share = 0.15;  // the least pace and some room
+
+/// What all devices draw at that share of their work.
+double drawn_w(const simulation_options& o, double share) {
   const power_model_options draw;
   const auto devices = static_cast<double>((o.nodes + o.spares) * o.workers);
   return devices * (draw.idle_w + (draw.backward_w - draw.idle_w) * share);
+}
+
+}  // namespace
+
+double least_budget_w(const simulation_options& o) {
+  return drawn_w(o, least_share);
 }
 
 simulation_options fuzzed_budget(uint64_t seed, const std::vector<fault_kind>& kinds) {
@@ -295,9 +305,7 @@ simulation_options fuzzed_budget(uint64_t seed, const std::vector<fault_kind>& k
   o.times.forward_ns = random.between(10, 120) * millisecond_ns;
   o.times.backward_ns = 2 * o.times.forward_ns;
   o.meter_ms = random.between(100, 1000);
-  const power_model_options draw;
-  const auto devices = static_cast<double>((o.nodes + o.spares) * o.workers);
-  o.budget_w = least_budget_w(o) + devices * (draw.backward_w - draw.idle_w) * random.unit();
+  o.budget_w = drawn_w(o, least_share + random.unit());
   if (random.chance(0.4)) o.faults.clear();
   const auto last_ns = random.between(1, 60) * second_ns;
   std::vector<fault_kind> of_power;

@@ -133,7 +133,8 @@ class hunt {
     const auto which = static_cast<size_t>(random_() % nodes_);
     auto sets = with(job_sets_, {job.begin(t, deck_, random_)});
     std::erase_if(left_, [](const fs::path& p) { return !fs::exists(p); });  // emptied
-    if (t.who == rival::running) sets.emplace_back("checkpoint.second.bytes_per_second=50000");
+    // So that a copy is under way; the last one is waited for where a node alone is killed.
+    if (t.who == rival::running) sets.emplace_back("checkpoint.second.bytes_per_second=500000");
     INFO("seed ", seed_, ", kill ", kills_ + 1, " of ",
          std::string(strike ? target_names[static_cast<size_t>(whom)] : "nobody"), " ",
          render(when), "; ", render(t), ", from step ", job.from());

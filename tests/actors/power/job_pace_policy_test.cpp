@@ -396,6 +396,49 @@ TEST_CASE("JPP-2: a step that goes on is no other step") {
   CHECK(p.sum(6 * s).full_w > 0);
 }
 
+TEST_CASE(
+    "JPP-3, JPP-6: whatever machines, meters and persons do, a job comes back to its budget") {
+  sim::rng random(11);
+  for (int round = 0; round < 100; ++round) {
+    CAPTURE(round);
+    const auto drawn = [&] {
+      plant::machine m{10 + 90 * random.unit(), 20 + 400 * random.unit()};
+      if (random.chance(0.5)) m.limit_w = m.idle_w + m.work_w * (1 + 0.5 * random.unit());
+      return m;
+    };
+    plant p;
+    for (uint64_t i = 0, n = 1 + random.below(3); i < n; ++i) p.machines.push_back(drawn());
+    p.op_ns = static_cast<int64_t>(5 + random.below(100)) * ms;
+    p.random = sim::rng(200 + static_cast<uint64_t>(round));
+    const auto set = [&] {
+      double idle = 0, work = 0;
+      for (const auto& m : p.machines) idle += m.idle_w, work += m.work_w;
+      p.policy.set_budget((idle + work * (0.1 + 0.8 * random.unit())) / job_pace_policy::aim);
+    };
+    set();
+    p.pass(60 * s);
+    for (int event = 0; event < 20; ++event) {
+      auto& one = p.machines[random.below(p.machines.size())];
+      const auto what = random.below(4);
+      if (what == 0) one.tells = !one.tells;
+      if (what == 1) set();
+      if (what == 2) p.policy.ranks_changed(p.now);
+      if (what == 3 && p.machines.size() < 5) {
+        p.machines.push_back(drawn());
+        set();
+      }
+      p.pass(static_cast<int64_t>(1 + random.below(20)) * s);
+    }
+    for (auto& m : p.machines) m.tells = true;
+    p.pass(900 * s);  // a hold for what was silent may be tried again after ten minutes
+    const double budget = p.policy.budget_w();
+    const double drawn_w = p.pass(120 * s) / 120;
+    CHECK(p.step > 0);
+    CHECK(drawn_w <= 1.03 * budget);
+    CHECK(drawn_w >= 0.93 * budget);
+  }
+}
+
 TEST_CASE("JPP-6: a machine that joins is waited for, and slows the next step") {
   for (const double limit_w : {-1.0, 180.0}) {
     CAPTURE(limit_w);
