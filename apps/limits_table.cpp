@@ -26,6 +26,7 @@
 #include "actors/power/clock_profile.hpp"
 #include "actors/power/frontier_policy.hpp"
 #include "actors/power/row_journal.hpp"
+#include "actors/power/swings.hpp"
 #include "actors/replay/actor_logs.hpp"
 #include "actors/sim/days/fault_mix.hpp"
 #include "actors/sim/row/row_sim.hpp"
@@ -538,6 +539,9 @@ constexpr limit_row rows[] = {
     {"data and models", "resamples of a plan of a row", 1000, "resamples",
      "the command line is refused", "apps/power/power.hpp", "most_resamples",
      "power: plan refuses other traces and options with a hint"},
+    {"data and models", "jobs that share a feed, in a plan of swings",
+     power::swing_rules::most_jobs, "jobs", "the command line is refused",
+     "actors/power/swings.hpp", "most_jobs", "swings: rules without a meaning are refused"},
     {"data and models", "added tokens of a tokenizer", 65536, "tokens", "the tokenizer is refused",
      "io/tokenizer/hf_json.cpp", "max_added", "limits: a tokenizer beyond its bounds is refused"},
     {"data and models", "normalizers, pre-tokenizers, decoders", 32, "of each",

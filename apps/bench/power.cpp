@@ -1,5 +1,7 @@
-// `troupe bench power`: what the tree of budgets costs, as a table or JSON.
+// `troupe bench power`: what the tree of budgets costs, and how well a job keeps one, as tables or
+// JSON.
 #include <algorithm>
+#include <filesystem>
 #include <memory>
 #include <string>
 #include <vector>
@@ -8,6 +10,9 @@
 #include <nlohmann/json.hpp>
 
 #include "apps/bench/bench.hpp"
+#include "apps/bench/interrupt.hpp"
+#include "apps/bench/leftovers.hpp"
+#include "apps/bench/power_live_report.hpp"
 #include "apps/bench/power_tree.hpp"
 #include "apps/bench/spread.hpp"
 
@@ -15,6 +20,8 @@ namespace troupe::apps {
 
 namespace {
 
+using power_bench::live_plan;
+using power_bench::measure_live;
 using power_bench::measure_tree;
 using power_bench::tree_measurement;
 using power_bench::tree_plan;
@@ -25,7 +32,14 @@ constexpr int aim_leaves = 10'000;
 
 struct power_arguments {
   tree_plan plan;
+  live_plan live;
+  std::vector<std::string> only;  ///< parts; empty: all
+  std::string dir;
   bool json = false;
+
+  bool wants(std::string_view part) const {
+    return only.empty() || std::find(only.begin(), only.end(), part) != only.end();
+  }
 };
 
 double p99(std::vector<double> x) {
@@ -57,7 +71,8 @@ std::string row_of(const tree_plan& plan, const tree_measurement& m) {
                      static_cast<double>(m.changes) / plan.ticks);
 }
 
-result<int> run_power(const power_arguments& arguments) {
+/// The part that needs no machine.
+result<nlohmann::ordered_json> run_tree(const power_arguments& arguments) {
   auto rows = nlohmann::ordered_json::array();
   if (!arguments.json)
     TROUPE_CHECK(
@@ -69,33 +84,84 @@ result<int> run_power(const power_arguments& arguments) {
     plan.mode = mode;
     TROUPE_TRY(m, measure_tree(plan));
     met = met && p99(m.tick_ms) * aim_leaves <= aim_ms * plan.leaves;
-    if (arguments.json)
-      rows.push_back(json_of(plan, m));
-    else
-      TROUPE_CHECK(print(row_of(plan, m)));
+    rows.push_back(json_of(plan, m));
+    if (!arguments.json) TROUPE_CHECK(print(row_of(plan, m)));
   }
-  if (arguments.json) {
-    TROUPE_CHECK(print(rows.dump() + "\n"));
-    return 0;
+  if (!arguments.json)
+    TROUPE_CHECK(print(fmt::format(
+        "a tick is the parent's decision; reports: to hear one of each leaf before it. Grants and "
+        "caps\nthat changed are means of a tick. The aim, {:.3g} ms for {} leaves at the 99th "
+        "percentile, is {}\n",
+        aim_ms * plan.leaves / aim_leaves, plan.leaves, met ? "met" : "missed")));
+  return rows;
+}
+
+/// A job on this machine. `same_bits`: whether every loss was that without a budget.
+result<nlohmann::ordered_json> run_live(const power_arguments& arguments, bool& same_bits) {
+  TROUPE_TRY(interrupt, interrupt_watch::start());  // before any other thread
+  const auto parent = arguments.dir.empty() ? std::filesystem::temp_directory_path()
+                                            : std::filesystem::absolute(arguments.dir);
+  TROUPE_TRY(folder, io::held_scratch::make(parent, "troupe-power-"));
+  say_removed(folder);
+  auto plan = arguments.live;
+  plan.folder = folder.path();
+  plan.stop = &interrupt->asked();
+  TROUPE_TRY(m, measure_live(plan));
+  same_bits = power_bench::verdict_of(m).same_bits;
+  if (!arguments.json)
+    TROUPE_CHECK(print((arguments.wants("tree") ? "\n" : "") + power_bench::text_of(m)));
+  return power_bench::json_of(m);
+}
+
+result<int> run_power(const power_arguments& arguments) {
+  nlohmann::ordered_json out{{"bench", "power"}};
+  if (arguments.wants("tree")) {
+    TROUPE_TRY(tree, run_tree(arguments));
+    out["tree"] = std::move(tree);
   }
-  TROUPE_CHECK(print(fmt::format(
-      "a tick is the parent's decision; reports: to hear one of each leaf before it. Grants and "
-      "caps\nthat changed are means of a tick. The aim, {:.3g} ms for {} leaves at the 99th "
-      "percentile, is {}\n",
-      aim_ms * plan.leaves / aim_leaves, plan.leaves, met ? "met" : "missed")));
-  return 0;
+  bool same_bits = true;
+  if (arguments.wants("live")) {
+    auto live = run_live(arguments, same_bits);
+    if (!live && arguments.json && out.contains("tree"))
+      TROUPE_CHECK(print(out.dump() + "\n"));  // what was measured is told all the same
+    if (!live) return live.error();
+    out["live"] = std::move(*live);
+  }
+  if (arguments.json) TROUPE_CHECK(print(out.dump() + "\n"));
+  return same_bits ? 0 : 1;
 }
 
 }  // namespace
 
 void add_bench_power(shell& sh, command* bench) {
-  auto* verb = bench->add_subcommand("power", "What a tick of a tree of power budgets takes");
+  auto* verb =
+      bench->add_subcommand("power", "What power budgets cost, and how well a job keeps one");
   auto arguments = std::make_shared<power_arguments>();
   verb->add_option("--leaves", arguments->plan.leaves, "Children of the node (default 10000)")
       ->within(1, 100000);
   verb->add_option("--ticks", arguments->plan.ticks, "Measured (default 200)")->within(1, 100000);
   verb->add_option("--seed", arguments->plan.seed, "Of wishes and budgets (default 1)");
-  verb->add_flag("--json", arguments->json, "As one JSON array");
+  verb->add_option("--only", arguments->only,
+                   "Only this part: tree (decisions, timed) or live (a job on this machine)")
+      ->delimiter(',')
+      ->one_of({"tree", "live"});
+  verb->add_option("--rounds", arguments->live.rounds, "Interleaved rounds of the live part")
+      ->within(1, 1000)
+      ->capture_default_str();
+  verb->add_option("--steps", arguments->live.steps, "Of each of its jobs")
+      ->within(4, 1'000'000)
+      ->capture_default_str();
+  std::vector<std::string> ways;
+  for (const auto& w : power_bench::budget_ways) ways.emplace_back(w.id);
+  verb->add_option("--ways", arguments->live.ways, "Only these, and none, e.g. tight")
+      ->delimiter(',')
+      ->one_of(ways);
+  verb->add_option("--set", arguments->live.sets,
+                   "A setting of these jobs, KEY=VALUE; may be given often");
+  verb->add_option("--dir", arguments->dir,
+                   "Where a temporary folder for them is made, removed at the end; without it the "
+                   "system's");
+  verb->add_flag("--json", arguments->json, "As one JSON object");
   on_run(sh, verb, [arguments] { return run_power(*arguments); });
 }
 

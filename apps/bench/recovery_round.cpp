@@ -1,4 +1,4 @@
-// A launch as a child whose lines are read as they come.
+// Doing it, and hearing what the job says of it.
 #include "apps/bench/recovery_round.hpp"
 
 #include <algorithm>
@@ -12,82 +12,26 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "apps/bench/checkpoint_process.hpp"
+#include "apps/bench/job_launch.hpp"
 #include "apps/bench/stopwatch.hpp"
 #include "io/folder/owned.hpp"
 
 namespace troupe::apps::recovery_bench {
 
 namespace fs = std::filesystem;
-using ckpt_bench::child_process;
 using clock = std::chrono::steady_clock;
 
 namespace {
 
-constexpr double silence_s = 300;  ///< of a job: a net against hangs
-constexpr double read_s = 1e-3;    ///< for what is there already
-constexpr double look_up_s = 0.2;  ///< between two looks at whether a person interrupts
-constexpr size_t last_lines = 5;   ///< of a job that does not get to its end, are told
 constexpr std::string_view output = "run";
 constexpr int steps_to_drill = 20;  ///< in which all that a way needs comes to be there
 
-/// One launch, and what it has said.
-class launch {
- public:
-  static result<launch> start(const bench_job& job, const trainer& by,
-                              const std::vector<std::string>& sets, bool drills = false) {
-    std::vector<std::string> words{"/bin/sh", "-c", "exec \"$0\" \"$@\" 2>&1"};
-    const auto command = by.command(job);
-    words.insert(words.end(), command.begin(), command.end());
-    for (const auto& s : sets) words.insert(words.end(), {"--set", s});
-    if (drills) words.push_back("--allow-injection");
-    TROUPE_TRY(child, child_process::start(words));
-    return launch(std::move(child), job.stop);
-  }
-
-  pid_t pid() const { return child_->pid(); }
-
-  /// The next line; nothing at its end. Errors: cancelled, timeout.
-  result<std::optional<std::string>> hear() {
-    for (;;) {
-      if (stop_ != nullptr && *stop_) return error{errc::cancelled, "interrupted"};
-      if (auto line = child_->hear(look_up_s)) {
-        heard_ = clock::now();
-        said_.push_back(*line);
-        if (said_.size() > last_lines) said_.erase(said_.begin());
-        return line;
-      }
-      if (child_->has_ended()) return std::optional<std::string>();
-      if (seconds_since(heard_) > silence_s)
-        return error{errc::timeout,
-                     fmt::format("the job says nothing for {} s: {}", silence_s, last_words())};
-    }
-  }
-
-  /// A line that is there now.
-  std::optional<std::string> said_already() { return child_->hear(read_s); }
-
-  std::string last_words() const { return fmt::format("{}", fmt::join(said_, " / ")); }
-
- private:
-  launch(std::unique_ptr<child_process> child, const std::atomic<bool>* stop)
-      : child_(std::move(child)), stop_(stop) {}
-  std::unique_ptr<child_process> child_;
-  const std::atomic<bool>* stop_;
-  clock::time_point heard_ = clock::now();
-  std::vector<std::string> said_;
-};
-
-/// A step that a line tells of.
-struct step_line {
-  int step = 0, epoch = 0;
-  double loss = 0;
-};
-std::optional<step_line> step_of(const std::string& line) {
-  if (!line.starts_with('{')) return std::nullopt;
-  const auto j = nlohmann::json::parse(line, nullptr, false);
-  if (!j.is_object() || j.value("type", "") != "step") return std::nullopt;
-  return step_line{j.value("step", 0), j.value("epoch", 1), j.value("loss", 0.0)};
+result<job_launch> start_launch(const bench_job& job, const trainer& by,
+                                const std::vector<std::string>& sets, bool drills = false) {
+  auto words = by.command(job);
+  for (const auto& s : sets) words.insert(words.end(), {"--set", s});
+  if (drills) words.push_back("--allow-injection");
+  return job_launch::start(words, job.stop);
 }
 
 /// The words of a process's command line and environment.
@@ -149,7 +93,7 @@ class watcher {
 
   /// What a launch or an epoch says that began after the fault is of after it (BRC-2).
   void hear(const std::string& line, bool second_launch) {
-    if (const auto s = step_of(line)) return hear_step(*s, second_launch || s->epoch > 1);
+    if (const auto s = job_step_of(line)) return hear_step(*s, second_launch || s->epoch > 1);
     if (line.starts_with('{') || !disturbed_) return;
     if (found_.noticed_s == 0) found_.noticed_s = seconds_since(fault_);
     const auto name = named_in(line);
@@ -176,9 +120,9 @@ class watcher {
     return line.substr(from, line.find_first_of(" :,", from) - from);
   }
 
-  void hear_step(const step_line& s, bool later) {
+  void hear_step(const job_step& s, bool later) {
     const auto it = truth_.find(s.step);
-    same_ = same_ && it != truth_.end() && it->second == s.loss;  // BRC-3
+    same_ = same_ && it != truth_.end() && same_loss(it->second, s.loss);  // BRC-3
     if (later && s.step <= newest_) ++found_.repeated_steps;
     if (later && s.step > newest_ && !is_back()) found_.back_s = seconds_since(fault_);
     newest_ = std::max(newest_, s.step);
@@ -193,7 +137,7 @@ class watcher {
   outcome found_;
 };
 
-status hear_all(launch& run, watcher& seen, bool second_launch) {
+status hear_all(job_launch& run, watcher& seen, bool second_launch) {
   for (;;) {
     TROUPE_TRY(line, run.hear());
     if (!line) return {};
@@ -207,7 +151,8 @@ status afresh(const bench_job& job) {
 
 /// The job's first lines, until `step` is made and all that the way needs is there; before a drill
 /// that would act by itself.
-status hear_begin(launch& run, watcher& seen, const way& how, int step, std::string_view drill) {
+status hear_begin(job_launch& run, watcher& seen, const way& how, int step,
+                  std::string_view drill) {
   auto missing = how.there;
   while (seen.newest() < step || !missing.empty()) {
     TROUPE_TRY(next, run.hear());
@@ -222,7 +167,7 @@ status hear_begin(launch& run, watcher& seen, const way& how, int step, std::str
   return {};
 }
 
-status send_signal(const launch& run, const trainer& by, int signal) {
+status send_signal(const job_launch& run, const trainer& by, int signal) {
   const pid_t victim = child_with(run.pid(), by.victim);
   if (victim == 0 || ::kill(victim, signal) != 0)
     return error{errc::not_found, fmt::format("no process of {} to disturb", by.victim_name)};
@@ -230,7 +175,7 @@ status send_signal(const launch& run, const trainer& by, int signal) {
 }
 
 /// Until the job says that its drill acts.
-status hear_drill(launch& run, watcher& seen, std::string_view begins) {
+status hear_drill(job_launch& run, watcher& seen, std::string_view begins) {
   for (;;) {
     TROUPE_TRY(next, run.hear());
     if (!next)
@@ -245,10 +190,7 @@ status hear_drill(launch& run, watcher& seen, std::string_view begins) {
 trainer own_trainer() {
   return {"troupe",
           [](const bench_job& job) {
-            std::error_code unreadable;
-            const auto own = fs::read_symlink("/proc/self/exe", unreadable);
-            std::vector<std::string> out{(own.parent_path() / "troupe").string(), "up",
-                                         (job.folder / "job.toml").string()};
+            std::vector<std::string> out{own_program(), "up", (job.folder / "job.toml").string()};
             for (const auto& s : job.sets) out.insert(out.end(), {"--set", s});
             return out;
           },
@@ -286,13 +228,7 @@ std::vector<way> own_ways() {
 
 /// `drill`: an [[inject]] to the second rank, in that step.
 status write_job_with(const bench_job& job, std::string_view drill, int step) {
-  std::ofstream text(job.folder / "data.txt");
-  uint32_t x = 1;
-  for (int word = 0; word < 20'000; ++word) {
-    x = x * 1664525u + 1013904223u;
-    text << std::string(1 + (x >> 28) % 5, static_cast<char>('a' + (x >> 24) % 16))
-         << (word % 8 == 7 ? '\n' : ' ');
-  }
+  TROUPE_CHECK(write_words(job.folder / "data.txt"));
   std::ofstream file(job.folder / "job.toml");
   file << fmt::format(
       "[job]\nname = \"recovery\"\noutput = \"{0}/{1}\"\n"
@@ -305,9 +241,8 @@ status write_job_with(const bench_job& job, std::string_view drill, int step) {
   if (!drill.empty())
     file << fmt::format("[[inject]]\nwho = \"rank 1\"\nwhat = \"{}\"\nfrom_step = {}\n", drill,
                         step);
-  text.flush();
   file.flush();
-  if (!text || !file) return error{errc::io, "write the job into " + job.folder.string()};
+  if (!file) return error{errc::io, "write the job into " + job.folder.string()};
   return {};
 }
 
@@ -317,12 +252,12 @@ status write_job(const bench_job& job) {
 
 result<losses> train_undisturbed(const bench_job& job, const trainer& by) {
   TROUPE_CHECK(afresh(job));
-  TROUPE_TRY(run, launch::start(job, by, {}));
+  TROUPE_TRY(run, start_launch(job, by, {}));
   losses out;
   for (;;) {
     TROUPE_TRY(line, run.hear());
     if (!line) break;
-    if (const auto s = step_of(*line)) out[s->step] = s->loss;
+    if (const auto s = job_step_of(*line)) out[s->step] = s->loss;
   }
   if (out.empty() || out.rbegin()->first != job.steps)
     return error{errc::unavailable, "the job does not train: " + run.last_words()};
@@ -338,7 +273,7 @@ result<outcome> disturb(const bench_job& job, const way& how, const fault& what,
                  fmt::format("a drill after step {} of {} is too late", step, job.steps)};
   TROUPE_CHECK(write_job_with(job, what.drill, step + steps_to_drill));
   watcher seen(how.by, truth, drills);
-  TROUPE_TRY(first, launch::start(job, how.by, how.sets, drills));
+  TROUPE_TRY(first, start_launch(job, how.by, how.sets, drills));
   TROUPE_CHECK(hear_begin(first, seen, how, step, what.begins));
   if (drills) {
     TROUPE_CHECK(hear_drill(first, seen, what.begins));
@@ -350,7 +285,7 @@ result<outcome> disturb(const bench_job& job, const way& how, const fault& what,
   TROUPE_CHECK(hear_all(first, seen, false));
   std::string words = first.last_words();
   if (how.ends) {
-    TROUPE_TRY(second, launch::start(job, how.by, how.sets));
+    TROUPE_TRY(second, start_launch(job, how.by, how.sets));
     TROUPE_CHECK(hear_all(second, seen, true));
     words = second.last_words();
   }

@@ -11,6 +11,7 @@
 #include <fmt/ranges.h>
 
 #include "apps/commands.hpp"
+#include "apps/power/swings.hpp"
 #include "io/base/text.hpp"
 #include "io/file.hpp"
 #include "io/formats/number_table.hpp"
@@ -150,6 +151,7 @@ void add_power_plan(shell& sh, command* power) {
       ->required();
   add_policy(verb, a->policy);
   verb->add_option("--resamples", a->resamples, "Rows that are drawn from the trace's weeks");
+  verb->add_option("--svg", a->svg, "Draw peaks and what caps cost, by servers, into this file");
   verb->add_flag("--json", a->json, "As one JSON object");
   on_run(sh, verb, [a] { return run_plan(*a); });
 }
@@ -177,6 +179,7 @@ void add_power(shell& sh) {
   power_verb::add_frontier(sh, verb);
   power_verb::add_power_plan(sh, verb);
   power_verb::add_power_replay(sh, verb);
+  power_verb::add_swings(sh, verb);
   power_verb::add_status(sh, verb);
 }
 

@@ -10,6 +10,7 @@
 
 #include "actors/power/row_journal.hpp"
 #include "actors/power/row_trace.hpp"
+#include "actors/sim/row/row_plan.hpp"
 #include "actors/sim/row/row_sim.hpp"
 #include "apps/command_line.hpp"
 #include "apps/progress_line.hpp"
@@ -56,7 +57,7 @@ struct plan_arguments {
   static constexpr int most_resamples = 1000;
 
   policy_arguments policy;
-  std::string trace;
+  std::string trace, svg;
   int resamples = 20;
   bool json = false;
 };
@@ -93,6 +94,16 @@ std::string row_text(const row_told& told);
 /// `t_s,watts`, a line a tick.
 std::string trace_csv(const row_told& told);
 std::string row_svg(const row_told& told);
+
+/// A plan, and what it was made from.
+struct plan_told {
+  const sim::row_plan& plan;
+  std::string answer, policy;  ///< in words
+  int servers = 0;
+  double budget_w = 0;
+  size_t resamples = 0;
+};
+std::string plan_svg(const plan_told& told);
 
 /// `troupe power frontier`: which clocks cost a pipeline least at every length of its step.
 void add_frontier(shell& sh, command* parent);

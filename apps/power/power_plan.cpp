@@ -60,20 +60,25 @@ std::string answer_text(const sim::row_plan& p, const sim::plan_options& o) {
                      p.answer().clean, o.resamples);
 }
 
+/// With its thresholds, those of the answer.
+std::string policy_text(const std::string& policy, const sim::row_plan& p,
+                        const sim::plan_options& o) {
+  const auto& best = p.answer();
+  if (policy == "none") return "policy none: the brake alone";
+  if (policy == "low" || policy == "all")
+    return fmt::format("policy {}, T2 {:.0f} %", policy, 100 * best.t2);
+  return fmt::format("policy {}, T1 {:.0f} %, T2 {:.0f} %{}{}", policy, 100 * best.t1,
+                     100 * best.t2,
+                     policy == "ladder" ? fmt::format(", T3 {:.0f} %", 100 * best.t3) : "",
+                     o.own_thresholds ? " (as given)" : ", by the trace's rises");
+}
+
 std::string plan_text(const sim::row_plan& p, const plan_arguments& a, const sim::plan_options& o) {
   const auto& best = p.answer();
+  const auto& policy = a.policy.policy;
   auto out = answer_text(p, o) + "\n\n";
   out += fmt::format("row     {} servers under {:g} W\n", o.row.servers, o.row.budget_w);
-  const auto policy = a.policy.policy;
-  if (policy == "none")
-    out += "policy none: the brake alone\n";
-  else if (policy == "low" || policy == "all")
-    out += fmt::format("policy {}, T2 {:.0f} %\n", policy, 100 * best.t2);
-  else
-    out += fmt::format("policy {}, T1 {:.0f} %, T2 {:.0f} %{}{}\n", policy, 100 * best.t1,
-                       100 * best.t2,
-                       policy == "ladder" ? fmt::format(", T3 {:.0f} %", 100 * best.t3) : "",
-                       o.own_thresholds ? " (as given)" : ", by the trace's rises");
+  out += policy_text(policy, p, o) + "\n";
   out += fmt::format("rise    {:.1f} % of the budget within {:g} s (telemetry and actuation)\n",
                      100 * p.rise, p.rise_s);
   const double safe = power::safe_t2(p.rise * (o.row.servers + best.added) / o.row.servers);
@@ -175,6 +180,11 @@ result<int> run_plan(plan_arguments& a) {
     });
   }();
   if (!plan) return plan.error().within(a.trace);
+  if (!a.svg.empty())
+    TROUPE_CHECK(io::write_atomic(
+        a.svg,
+        plan_svg({*plan, answer_text(*plan, options), policy_text(a.policy.policy, *plan, options),
+                  options.row.servers, options.row.budget_w, options.resamples})));
   TROUPE_CHECK(print(a.json ? plan_json(*plan, a, options) + "\n" : plan_text(*plan, a, options)));
   return 0;
 }

@@ -6,10 +6,13 @@
 #include <fmt/format.h>
 
 #include "apps/power/power.hpp"
+#include "apps/svg.hpp"
 
 namespace troupe::apps::power_verb {
 
 namespace {
+
+using svg::area, svg::label, svg::line;
 
 constexpr double plot_left = 84, plot_right = 60, plot_top = 92, plot_w = 960, plot_h = 300;
 constexpr double strip_h = 18, strip_gap = 10;
@@ -32,22 +35,6 @@ text { fill: #222222; font: 12px system-ui, Helvetica, Arial, sans-serif }
 </style>
 )";
 
-std::string label(double x, double y, std::string_view what, std::string_view more = "") {
-  return fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" {}>{}</text>\n", x, y, more, what);
-}
-
-std::string line(double x1, double y1, double x2, double y2, std::string_view kind) {
-  return fmt::format(
-      "<line x1=\"{:.1f}\" y1=\"{:.1f}\" x2=\"{:.1f}\" y2=\"{:.1f}\" class=\"{}\"/>\n", x1, y1, x2,
-      y2, kind);
-}
-
-std::string area(double x, double y, double w, double h, std::string_view kind) {
-  return fmt::format(
-      "<rect x=\"{:.2f}\" y=\"{:.2f}\" width=\"{:.2f}\" height=\"{:.2f}\" class=\"{}\"/>\n", x, y,
-      w, h, kind);
-}
-
 /// What the ticks of one column of the picture come to.
 struct column {
   double least = 1e9, most = 0, mean = 0;
@@ -69,12 +56,8 @@ class row_drawing {
   std::string draw() const {
     const double w = plot_left + plot_w + plot_right;
     const double h = strips_top() + 3 * (strip_h + strip_gap) + 44;
-    return fmt::format(
-               "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{0:.0f}\" "
-               "height=\"{1:.0f}\" viewBox=\"0 0 {0:.0f} {1:.0f}\">\n",
-               w, h) +
-           std::string(style) + area(0, 0, w, h, "paper") + heading() + grid() + power() +
-           levels() + strips() + legend(h - 14) + "</svg>\n";
+    return svg::opening(w, h) + std::string(style) + area(0, 0, w, h, "paper") + heading() +
+           grid() + power() + levels() + strips() + legend(h - 14) + "</svg>\n";
   }
 
  private:

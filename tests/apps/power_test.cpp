@@ -147,6 +147,23 @@ TEST_CASE("power: plan answers first, for a trace that sim wrote") {
   CHECK(j.at("rows")[0].at("servers") == 40);
 }
 
+TEST_CASE("power: plan draws what it found, with the same bytes each time") {
+  scratch here;
+  REQUIRE(power(here, "sim --policy none --weeks 1 --out t.csv").code == 0);
+  const std::string words =
+      "plan t.csv --servers 40 --budget-w 216000 --resamples 2 --weeks 1 --svg ";
+  REQUIRE(power(here, words + "a.svg").code == 0);
+  REQUIRE(power(here, words + "b.svg").code == 0);
+  const auto picture = content(here / "a.svg");
+  CHECK(picture == content(here / "b.svg"));
+  CHECK(picture.starts_with("<svg"));
+  CHECK(picture.ends_with("</svg>\n"));
+  CHECK(picture.find("prefers-color-scheme: dark") != picture.npos);
+  CHECK(picture.find("you can add ") != picture.npos);
+  CHECK(picture.find("class=\"answer\"") != picture.npos);
+  CHECK(picture.find("nan") == picture.npos);
+}
+
 TEST_CASE("power: plan refuses other traces and options with a hint") {
   scratch here;
   put(here, "kw.csv", "t_s,kw\n0,170\n2,171\n4,172\n");

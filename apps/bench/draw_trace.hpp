@@ -1,0 +1,62 @@
+// How busy a machine's processors were, seen from outside: samples of the kernel's count of busy
+// processor time, and what can be said of any stretch of them. Modelled watts are made of that, so
+// a budget of watts is one of processors.
+//
+// Invariants
+//   BSY-1  Nothing that the job says of what it draws is believed.
+//   BSY-2  A stretch is judged by the samples around its ends, between which time is shared evenly;
+//     what lies outside of all samples is not judged.
+#pragma once
+
+#include <atomic>
+#include <optional>
+#include <thread>
+#include <vector>
+
+namespace troupe::apps::power_bench {
+
+/// At `t_s` of the clock on the wall the machine's processors had been busy for `busy_s` together.
+struct draw_sample {
+  double t_s = 0, busy_s = 0;
+};
+
+/// Samples in the order of time.
+class draw_trace {
+ public:
+  explicit draw_trace(std::vector<draw_sample> samples) : samples_(std::move(samples)) {}
+
+  /// Processors that were busy from one time to another; nothing where that was not seen whole.
+  std::optional<double> mean(double from_s, double to_s) const;
+
+  /// The greatest mean of any stretch of `window_s` that lies within; nothing where none does.
+  std::optional<double> most(double from_s, double to_s, double window_s) const;
+
+  /// When the first stretch of `window_s` begins that has at most `processors`, of those that lie
+  /// within; nothing where none has.
+  std::optional<double> first_kept(double from_s, double to_s, double window_s,
+                                   double processors) const;
+
+ private:
+  std::optional<double> busy_at(double t_s) const;
+
+  std::vector<draw_sample> samples_;
+};
+
+/// Seconds of the clock that samples have.
+double clock_s();
+
+/// Takes samples ten times a second: the first before its begin is over, the last at its end.
+class draw_watch {
+ public:
+  draw_watch();
+  /// Ends it.
+  draw_trace take();
+
+ private:
+  void sample();
+
+  std::vector<draw_sample> samples_;
+  std::jthread thread_;
+};
+
+}  // namespace troupe::apps::power_bench

@@ -1,0 +1,66 @@
+// A job that a benchmark starts as a person would, as a child whose lines are heard as they come.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "apps/bench/checkpoint_process.hpp"
+#include "io/base/result.hpp"
+
+namespace troupe::apps {
+
+/// The program beside this one, whose verbs a benchmark uses.
+std::string own_program();
+
+/// Writes a text of 20,000 drawn words, the same each time, to train on. Errors: io.
+status write_words(const std::filesystem::path& file);
+
+/// A step that a line of a job tells of, which logs in JSON. What is not finite, or not there, is
+/// NaN.
+struct job_step {
+  int step = 0, epoch = 1;
+  double loss = 0, ms = 0;
+  std::string power_source;  ///< "measured", "modelled", or empty: no watts are known
+};
+/// Whether two losses are of the same bits; all that are no numbers are the same.
+bool same_loss(double a, double b);
+/// Nothing where the line is of something else.
+std::optional<job_step> job_step_of(const std::string& line);
+
+/// One launch, and what it says. Ended with all that it started where it still runs when this goes.
+class job_launch {
+ public:
+  /// `command`: the program and its words. `stop`: a person interrupts; may be null.
+  static result<job_launch> start(const std::vector<std::string>& command,
+                                  const std::atomic<bool>* stop);
+
+  pid_t pid() const { return child_->pid(); }
+
+  /// The next line; nothing at its end. Errors: cancelled; timeout after minutes of silence.
+  result<std::optional<std::string>> hear();
+
+  /// Asks it to end where it still runs, and waits for seconds at most: nothing of it writes then.
+  void end();
+
+  /// A line that is there now.
+  std::optional<std::string> said_already();
+
+  /// What it said last, for an error.
+  std::string last_words() const;
+
+ private:
+  job_launch(std::unique_ptr<ckpt_bench::child_process> child, const std::atomic<bool>* stop)
+      : child_(std::move(child)), stop_(stop) {}
+
+  std::unique_ptr<ckpt_bench::child_process> child_;
+  const std::atomic<bool>* stop_;
+  std::chrono::steady_clock::time_point heard_ = std::chrono::steady_clock::now();
+  std::vector<std::string> said_;
+};
+
+}  // namespace troupe::apps
