@@ -118,7 +118,8 @@ std::vector<double> ramped_cap(std::span<const double> x, double step_s, double 
   return cap;
 }
 
-remedied ramp(std::span<const double> x, double step_s, const swing_rules& rules, double idle_w) {
+remedied ramp(std::span<const double> x, double step_s, const swing_rules& rules) {
+  const double idle_w = idle_level_of(x, step_s);
   remedied out;
   out.watts = ramped_cap(x, step_s, rules.ramp_per_s * rules.tdp_w * step_s);
   for (size_t i = 0; i < x.size(); ++i) out.watts[i] = std::min(out.watts[i], x[i]);
@@ -263,10 +264,9 @@ double idle_level_of(std::span<const double> x, double step_s) {
   return samples > 0 ? sum / static_cast<double>(samples) : *std::min_element(x.begin(), x.end());
 }
 
-remedied apply(remedy how, std::span<const double> x, double step_s, const swing_rules& rules,
-               double idle_w) {
+remedied apply(remedy how, std::span<const double> x, double step_s, const swing_rules& rules) {
   auto out = how == remedy::asynchronous ? cut_dips(x, step_s, rules)
-             : how == remedy::ramped     ? ramp(x, step_s, rules, idle_w)
+             : how == remedy::ramped     ? ramp(x, step_s, rules)
              : how == remedy::phase      ? shift_phase(x, step_s, rules)
                                          : fill(x, step_s, rules);
   out.now = swings_of(out.watts, step_s, rules.wanted_w());
@@ -279,13 +279,12 @@ swing_plan plan_swings(std::span<const double> x, double step_s, const swing_rul
   out.idle = dips_of(x, step_s);
   out.together.watts.assign(x.begin(), x.end());
   out.together.now = out.before;
-  const double idle_w = idle_level_of(x, step_s);
   for (size_t i = 0; i < out.alone.size(); ++i) {
     const auto how = static_cast<remedy>(i);
-    out.alone[i] = apply(how, x, step_s, rules, idle_w);
+    out.alone[i] = apply(how, x, step_s, rules);
     auto& so_far = out.together;
     if (!so_far.now.swing_w() || keeps(so_far.now, rules)) continue;
-    auto next = out.wanted.empty() ? out.alone[i] : apply(how, so_far.watts, step_s, rules, idle_w);
+    auto next = out.wanted.empty() ? out.alone[i] : apply(how, so_far.watts, step_s, rules);
     const double swing_w = *next.now.swing_w(), before_w = *so_far.now.swing_w();
     const bool dear = how == remedy::filler && next.more_energy > rules.most_filler_cost;  // SWG-3
     const bool better = swing_w < before_w ||

@@ -97,9 +97,7 @@ struct remedied {
   double slower = 0;       ///< time that the same work takes, over the trace's, less 1
   double more_energy = 0;  ///< of the same work, over the trace's, less 1
 };
-/// `idle_w`: idle_level_of the trace as it was before any remedy.
-remedied apply(remedy how, std::span<const double> watts, double step_s, const swing_rules& rules,
-               double idle_w);
+remedied apply(remedy how, std::span<const double> watts, double step_s, const swing_rules& rules);
 
 /// What is to be done.
 struct swing_plan {

@@ -41,7 +41,7 @@ swing_rules rules() {
 }
 
 remedied treat(remedy how, const std::vector<double>& x, const swing_rules& r) {
-  return apply(how, x, step_s, r, idle_level_of(x, step_s));
+  return apply(how, x, step_s, r);
 }
 
 }  // namespace
@@ -302,7 +302,7 @@ TEST_CASE("swings: what a ramp costs is held against the idle machine, however r
   const auto done = treat(remedy::ramped, x, rules());
   CHECK(done.slower > 0.001);
   CHECK(done.slower < 0.01);  // two ramps of 11 s in 50 minutes
-  // Saves are left out before: what idles is told by the trace as it was.
+
   const auto plan = plan_swings(level(10, 900, std::move(x)), step_s, rules());
   CHECK(plan.wanted == std::vector{remedy::asynchronous, remedy::ramped});
   CHECK(plan.together.slower < 0.01);
