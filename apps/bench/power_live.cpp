@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <fstream>
-#include <numeric>
 
 #include <fmt/format.h>
 
@@ -101,7 +100,6 @@ status cut_budget(double to_w, const live_plan& plan) {
 /// What is known of a run while it goes on.
 struct heard {
   live_run out;
-
   double first_s = 0, last_s = 0;  ///< when the first and the last step had been made
   std::optional<double> cut_s;
   std::string power_source;  ///< as the last step had it
@@ -115,6 +113,11 @@ void hear_step(const job_step& s, heard& h) {
     h.out.step_ms.push_back(s.ms);
   h.out.losses[s.step] = s.loss;
   h.power_source = s.power_source;
+}
+
+/// Whether it is held to a tight budget.
+bool is_judged(budget_way way) {
+  return way == budget_way::tight || way == budget_way::cut;
 }
 
 /// Whether processors are what its watts are made of.
@@ -145,7 +148,7 @@ status hear_all(job_launch& job, const live_plan& plan, budget_way way, double t
   }
   if (h.out.losses.empty() || h.out.losses.rbegin()->first != plan.steps)
     return error{errc::unavailable, "the job does not train: " + job.last_words()};
-  return check_modelled(h);
+  return is_judged(way) ? check_modelled(h) : status();
 }
 
 result<heard> hear_job(const live_plan& plan, budget_way way, double tight_w) {
@@ -194,9 +197,8 @@ bool same_losses(const live_losses& a, const live_losses& b) {
 }  // namespace
 
 status check_length(budget_way way, int steps, double seconds) {
-  const bool is_judged = way == budget_way::tight || way == budget_way::cut;
   const double wanted_s = window_s + settling_s;
-  if (!is_judged || seconds >= wanted_s) return {};
+  if (!is_judged(way) || seconds >= wanted_s) return {};
   return error{errc::unavailable,
                fmt::format("{} steps leave {:.1f} s under a tight budget, {} s are needed to judge "
                            "it",
@@ -232,7 +234,7 @@ result<live_measurement> measure_live(const live_plan& plan) {
       TROUPE_TRY(run, run_once(plan, row.way, out.budget_processors));
       if (truth.empty()) {
         truth = run.losses;
-        out.budget_processors = tight_of * run.processors;
+        out.budget_processors = tight_of * (run.processors - run.others);
       }
       if (same_losses(run.losses, truth)) ++row.same_bits;  // BPL-2
       say(fmt::format(

@@ -91,8 +91,8 @@ inline constexpr double settling_s = 12, window_s = 10;
 /// What is still kept: the bar of every stretch.
 inline constexpr double most_share = 1.02;
 
-/// Errors: unavailable where the machine measures its watts, where it does not train, or where
-/// there are too few steps to judge a stretch; cancelled.
+/// Errors: unavailable where a tight budget is to be judged and the machine measures its watts,
+/// where the job does not train, or where there are too few steps to judge a stretch; cancelled.
 result<live_measurement> measure_live(const live_plan& plan);
 
 /// Whether so many seconds under a tight budget are enough to judge it. Errors: unavailable.
