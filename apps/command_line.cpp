@@ -55,10 +55,29 @@ error usage_error(const CLI::App& app, const CLI::ParseError& wrong) {
   return e;
 }
 
+/// CLI11's own say a range by its last digit, which for a double are 309.
+CLI::Validator number_that(bool (*holds)(double), const std::string& wanted) {
+  const auto judge = [holds, wanted](const std::string& text) {
+    double number = 0;
+    const bool good = CLI::detail::lexical_cast(text, number) && holds(number);
+    return good ? std::string() : fmt::format("invalid value {}, expected {}", text, wanted);
+  };
+  return {judge, ""};
+}
+
+/// The words with "help VERB..." as "VERB... --help".
+std::vector<const char*> with_help_as_option(int argc, const char* const* argv) {
+  std::vector<const char*> words(argv, argv + argc);
+  if (argc < 2 || std::string_view(argv[1]) != "help") return words;
+  words.erase(words.begin() + 1);
+  words.push_back("--help");
+  return words;
+}
+
 }  // namespace
 
 argument* argument::required() {
-  it_->required();
+  it_->required()->default_str("");
   return this;
 }
 
@@ -75,12 +94,12 @@ template argument* argument::within(uint64_t, uint64_t);
 template argument* argument::within(double, double);
 
 argument* argument::positive() {
-  it_->check(CLI::PositiveNumber);
+  it_->check(number_that([](double n) { return n > 0; }, "more than 0"));
   return this;
 }
 
 argument* argument::not_negative() {
-  it_->check(CLI::NonNegativeNumber);
+  it_->check(number_that([](double n) { return n >= 0; }, "0 or more"));
   return this;
 }
 
@@ -136,12 +155,16 @@ struct command::parts {
   std::vector<std::unique_ptr<command>> verbs;
   std::deque<argument> arguments;  // they stay where they are
 
-  argument* add(CLI::Option* made) { return &arguments.emplace_back(made); }
+  argument* add(CLI::Option* made) {
+    if (made->get_default_str() == "[]") made->default_str("");  // of a list, nothing
+    return &arguments.emplace_back(made);
+  }
 };
 
 command::command(const std::string& name) : parts_(std::make_unique<parts>()) {
   parts_->program = std::make_unique<CLI::App>("", name);
   parts_->app = parts_->program.get();
+  parts_->app->option_defaults()->always_capture_default();
   parts_->name = name;
 }
 
@@ -152,6 +175,7 @@ command::~command() = default;
 command* command::add_subcommand(const std::string& name, const std::string& about) {
   auto made = std::make_unique<parts>();
   made->app = parts_->app->add_subcommand(name, about);
+  made->app->footer("");  // examples are of one verb, not of those below it
   made->name = name;
   made->about = about;
   return parts_->verbs.emplace_back(new command(std::move(made))).get();
@@ -178,6 +202,10 @@ template argument* command::add_option(const std::string&, std::vector<std::stri
 
 argument* command::add_flag(const std::string& names, bool& into, const std::string& about) {
   return parts_->add(parts_->app->add_flag(names, into, about));
+}
+
+void command::version(std::function<std::string()> text) {
+  parts_->app->set_version_flag("--version", std::move(text), "Print the version");
 }
 
 void command::description(const std::string& about) {
@@ -225,7 +253,8 @@ std::vector<const command*> command::subcommands() const {
 result<std::optional<int>> command::parse(int argc, const char* const* argv) {
   auto& app = *parts_->app;
   try {
-    app.parse(argc, argv);
+    const auto given = with_help_as_option(argc, argv);
+    app.parse(static_cast<int>(given.size()), given.data());
   } catch (const CLI::Success& asked) {  // --help and the like: data, so stdout
     return std::optional(app.exit(asked));
   } catch (const CLI::ParseError& wrong) {

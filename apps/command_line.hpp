@@ -62,6 +62,8 @@ class command {
   template <class T>
   argument* add_option(const std::string& names, T& into, const std::string& about);
   argument* add_flag(const std::string& names, bool& into, const std::string& about);
+  /// `--version` prints this line.
+  void version(std::function<std::string()> text);
   void description(const std::string& about);
   void footer(const std::string& text);
   void require_subcommand(int least);
@@ -78,8 +80,9 @@ class command {
   std::vector<described> arguments() const;
   std::vector<const command*> subcommands() const;
 
-  /// Parses the program's arguments and calls what was chosen. An exit code where the line asked
-  /// for no verb, but for help. Errors: usage, with the nearest word where one is unknown.
+  /// Parses the program's arguments ("help VERB" is "VERB --help") and calls what was chosen. An
+  /// exit code where the line asked for no verb, but for help. Errors: usage, with the nearest word
+  /// where one is unknown.
   result<std::optional<int>> parse(int argc, const char* const* argv);
 
  private:

@@ -12,6 +12,7 @@
 #include "apps/progress_line.hpp"
 #include "apps/report/report.hpp"
 #include "io/base/printable.hpp"
+#include "io/base/text.hpp"
 #include "io/data/corpus.hpp"
 #include "io/data/token_file.hpp"
 
@@ -26,6 +27,8 @@ struct data_arguments {
   std::string format = "auto";
   int64_t show = 32;
   unsigned threads = 0;
+  std::string text_field = "text";
+  uint64_t shard_tokens = io::corpus_options().shard_tokens;
   bool strip_gutenberg = false;
   bool any_text = false;
   bool json = false;
@@ -33,45 +36,79 @@ struct data_arguments {
 
 using seconds = std::chrono::duration<double>;
 
-std::string progress_text(const io::corpus_progress& p) {
-  const auto share = p.bytes > 0 ? std::min(100.0, 100.0 * static_cast<double>(p.bytes_done) /
-                                                       static_cast<double>(p.bytes))
-                                 : 100.0;
-  return fmt::format("{:.0f} % | {}/{} documents | {} tokens", share, p.documents_done, p.documents,
-                     report::grouped(static_cast<int64_t>(p.tokens)));
+std::string progress_text(const io::corpus_progress& p, double passed_s) {
+  const auto done = static_cast<double>(p.file_bytes_done),
+             all = static_cast<double>(std::max<uint64_t>(p.file_bytes, 1));
+  const auto fresh = done - static_cast<double>(p.file_bytes_found);
+  auto text =
+      fmt::format("{:.0f} % of {} | {} documents | {} tokens", std::min(100.0, 100 * done / all),
+                  bytes_text(p.file_bytes), report::grouped(static_cast<int64_t>(p.documents_done)),
+                  report::grouped(static_cast<int64_t>(p.tokens)));
+  if (fresh > 0 && passed_s > 0)
+    text +=
+        fmt::format(" | {}/s | ETA {:.0f} s", bytes_text(static_cast<uint64_t>(fresh / passed_s)),
+                    passed_s * (all - done) / fresh);
+  return text;
+}
+
+/// Whether shards are to be written: into a folder that is there, or that is named as one.
+bool is_for_shards(const std::string& out) {
+  std::error_code ignored;
+  return out.ends_with('/') || std::filesystem::is_directory(out, ignored);
+}
+
+result<io::corpus_shards> prepare_into(const data_arguments& a, const io::text_source& source,
+                                       const io::tokenizer& words,
+                                       const io::corpus_options& options) {
+  if (is_for_shards(a.out)) return io::prepare_shards(source, words, a.out, "tokens", options);
+  io::corpus_shards one;
+  TROUPE_TRY(done, io::prepare_corpus(source, words, a.out, options));
+  one.done = done;
+  one.files = {a.out};
+  return one;
+}
+
+nlohmann::ordered_json facts_of(const data_arguments& a, const io::tokenizer& words,
+                                const io::corpus_shards& made) {
+  nlohmann::ordered_json facts;
+  facts["file"] = a.out;
+  facts["tokenizer"] = words.name();
+  facts["vocab"] = words.vocab_size();
+  facts["documents"] = made.done.documents_done;
+  facts["text_bytes"] = made.done.text_bytes;
+  facts["tokens"] = made.done.tokens;
+  auto& files = facts["files"] = nlohmann::ordered_json::array();
+  for (const auto& file : made.files) files.push_back(file.string());
+  return facts;
 }
 
 result<int> prepare(const data_arguments& a) {
   TROUPE_TRY(words, io::make_tokenizer(a.tokenizer));
   std::vector<std::filesystem::path> paths(a.paths.begin(), a.paths.end());
-  TROUPE_TRY(source, io::text_source::open(paths, {a.strip_gutenberg, a.any_text}));
+  const auto form = a.any_text ? io::text_form::text : io::text_form::automatic;
+  TROUPE_TRY(source, io::text_source::open(paths, {a.strip_gutenberg, form, a.text_field}));
   TROUPE_TRY(notes, train::notes_of(source));
   for (const auto& note : notes) say(note);
   progress_line line;
+  const auto began = std::chrono::steady_clock::now();
+  const auto passed = [&] { return seconds(std::chrono::steady_clock::now() - began).count(); };
   io::corpus_options options;
   options.threads = a.threads;
-  options.progress = [&line](const io::corpus_progress& p) {
-    if (line.due()) line.tell(progress_text(p));
+  options.shard_tokens = a.shard_tokens;
+  options.progress = [&](const io::corpus_progress& p) {
+    if (line.due()) line.tell(progress_text(p, passed()));
     return true;
   };
-  auto began = std::chrono::steady_clock::now();
-  auto made = io::prepare_corpus(source, *words, a.out, options);
+  auto made = prepare_into(a, source, *words, options);
   line.clear();
   if (!made) return made.error();
-  auto took = seconds(std::chrono::steady_clock::now() - began).count();
+  if (made->found > 0)
+    say(fmt::format("{} of {} shards were there already", made->found, made->files.size()));
   say(fmt::format("{}: {} tokens of {} from {} documents, {} bytes, in {:.1f} s", a.out,
-                  report::grouped(static_cast<int64_t>(made->tokens)), words->name(),
-                  made->documents_done, report::grouped(static_cast<int64_t>(made->bytes_done)),
-                  took));
-  if (!a.json) return 0;
-  nlohmann::ordered_json facts;
-  facts["file"] = a.out;
-  facts["tokenizer"] = words->name();
-  facts["vocab"] = words->vocab_size();
-  facts["documents"] = made->documents_done;
-  facts["text_bytes"] = made->bytes_done;
-  facts["tokens"] = made->tokens;
-  TROUPE_CHECK(print(facts.dump() + "\n"));
+                  report::grouped(static_cast<int64_t>(made->done.tokens)), words->name(),
+                  made->done.documents_done,
+                  report::grouped(static_cast<int64_t>(made->done.text_bytes)), passed()));
+  if (a.json) TROUPE_CHECK(print(facts_of(a, *words, *made).dump() + "\n"));
   return 0;
 }
 
@@ -82,15 +119,16 @@ io::token_format format_of(const std::string& word) {
 }
 
 /// What stands in one token file.
-nlohmann::ordered_json facts_of(const io::token_file& file, bool llmc) {
+nlohmann::ordered_json facts_of(const io::token_file& file) {
   uint32_t largest = 0;
   for (uint64_t i = 0; i < file.size(); i++) largest = std::max(largest, file.token(i));
   nlohmann::ordered_json facts;
   facts["file"] = file.path().string();
-  facts["format"] = llmc ? "llmc" : "nanogpt";
+  facts["format"] = file.format_name();
   facts["bytes_per_token"] = file.token_bytes();
   facts["tokens"] = file.size();
   if (file.size() > 0) facts["largest_token"] = largest;
+  if (file.documents() > 0) facts["documents"] = file.documents();
   return facts;
 }
 
@@ -119,10 +157,10 @@ result<int> inspect(const data_arguments& a, bool with_text) {
     words = made;
   }
   auto all = nlohmann::ordered_json::array();
-  for (const auto& path : a.paths) {
-    TROUPE_TRY(file, io::token_file::open(path, format_of(a.format)));
-    bool llmc = a.format == "llmc" || (a.format == "auto" && io::looks_like_token_file(path));
-    auto facts = facts_of(file, llmc);
+  const std::vector<std::filesystem::path> paths(a.paths.begin(), a.paths.end());
+  TROUPE_TRY(opened, io::token_files::open(paths, format_of(a.format)));
+  for (const auto& file : opened.files()) {
+    auto facts = facts_of(file);
     TROUPE_TRY(beginning, beginning_of(file, a, words.get()));
     facts.update(beginning);
     all.push_back(std::move(facts));
@@ -154,25 +192,42 @@ void add_data(shell& sh) {
   verb->footer(
       "Examples:\n"
       "  troupe data prepare books/ --tokenizer gpt2/tokenizer.json --out books.bin\n"
+      "  troupe data prepare 'c4/*.jsonl.gz' --tokenizer gpt2/ --out c4-tokens/\n"
       "  troupe data inspect books.bin --tokenizer gpt2/tokenizer.json");
   auto a = std::make_shared<data_arguments>();
 
-  auto* prepare_verb =
-      verb->add_subcommand("prepare", "Tokenise text into one .bin of llm.c's format");
-  prepare_verb->add_option("PATH", a->paths, "Text files and folders, in this order")->required();
-  prepare_verb->add_option("--out", a->out, "The .bin file to write")->required();
+  auto* prepare_verb = verb->add_subcommand(
+      "prepare", "Tokenise text or JSON records into .bin files of llm.c's format");
+  prepare_verb
+      ->add_option(
+          "PATH", a->paths,
+          "Files, patterns and folders of text or JSON (.jsonl, .json, with .gz or .zst), in "
+          "this order")
+      ->required();
+  prepare_verb
+      ->add_option("--out", a->out,
+                   "The .bin file to write; or a folder (DIR/) for several, which goes on "
+                   "where it was cut off")
+      ->required();
   prepare_verb->add_option(
       "--tokenizer", a->tokenizer,
       "\"bytes\", or a tokenizer.json, merges or SentencePiece file or folder");
   prepare_verb->add_option("--threads", a->threads, "Threads; 0 = as many as there are cores");
   prepare_verb->add_flag("--strip-gutenberg", a->strip_gutenberg,
                          "Leave out what Project Gutenberg wraps around its books");
+  prepare_verb->add_option("--text-field", a->text_field,
+                           "Of JSON records, the field that holds the text");
+  prepare_verb->add_option("--shard-tokens", a->shard_tokens, "Of a folder, tokens of one file")
+      ->within(uint64_t{1}, io::max_llmc_tokens);
   prepare_verb->add_flag("--any-text", a->any_text, "Take JSON as the text it is");
   prepare_verb->add_flag("--json", a->json, "What was made, as one JSON object on stdout");
   on_run(sh, prepare_verb, [a] { return prepare(*a); });
 
   auto* inspect_verb = verb->add_subcommand("inspect", "Show what is in token files");
-  inspect_verb->add_option("FILE", a->paths, ".bin files of llm.c or nanoGPT")->required();
+  inspect_verb
+      ->add_option("FILE", a->paths,
+                   ".bin files of llm.c, nanoGPT or Megatron, patterns and folders")
+      ->required();
   auto* tokenizer = inspect_verb->add_option("--tokenizer", a->tokenizer,
                                              "Show the first tokens as this tokenizer's text too");
   inspect_verb->add_option("--format", a->format, "auto, llmc or nanogpt")

@@ -53,6 +53,7 @@
 #include "io/disk/disk.hpp"
 #include "io/folder/lock.hpp"
 #include "io/folder/owned.hpp"
+#include "io/formats/byte_stream.hpp"
 #include "io/formats/number_table.hpp"
 #include "io/journal/records.hpp"
 #include "io/logs/kernel_log.hpp"
@@ -434,9 +435,14 @@ constexpr limit_row rows[] = {
      io::line_patterns::max_steps, "instructions", "the configuration is refused (78)",
      "io/logs/line_patterns.hpp", "max_steps",
      "LPT-1: what is no expression, or too much of one, is refused"},
-    {"data and models", "a text file", io::max_document_bytes, "bytes",
-     "the data are refused when they are opened", "io/data/text_source.hpp", "max_document_bytes",
-     "a text file beyond the limit is refused when it is opened"},
+    {"data and models", "a record of JSON, or a text that cannot be cut", io::max_document_bytes,
+     "bytes", "the data are refused, with the file and the line", "io/data/text_source.hpp",
+     "max_document_bytes",
+     "DRD-2 a file of books beyond the limit is refused when it is opened, a text is not"},
+    {"data and models", "the window of data packed by Zstandard",
+     int64_t{1} << io::max_zstd_window_log, "bytes", "the data are refused",
+     "io/formats/byte_stream.hpp", "max_zstd_window_log",
+     "BYS-2 a Zstandard window beyond the limit is refused"},
     {"data and models", "tokens of an llm.c file", 2147483647, "tokens", "the file is not written",
      "io/data/token_file.hpp", "max_llmc_tokens",
      "limits: a file of llm.c with more tokens than its header can say is refused"},

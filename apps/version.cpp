@@ -18,9 +18,14 @@ constexpr auto compiler = "clang " __clang_version__;
 constexpr auto compiler = "gcc " __VERSION__;
 #endif
 
+std::string version_line() {
+  return fmt::format("troupe {} ({}, {})", cluster::own_version(), TROUPE_BUILD_TYPE, compiler);
+}
+
 }  // namespace
 
 void add_version(shell& sh) {
+  sh.app.version(version_line);
   auto* verb = sh.app.add_subcommand("version", "Print the version and how it was built");
   auto json = std::make_shared<bool>(false);
   verb->add_flag("--json", *json, "As one JSON object");
@@ -33,8 +38,7 @@ void add_version(shell& sh) {
       facts["instruction_sets"] = gpu::instruction_sets();
       TROUPE_CHECK(print(facts.dump() + "\n"));
     } else {
-      TROUPE_CHECK(print(fmt::format("troupe {} ({}, {})\n", cluster::own_version(),
-                                     TROUPE_BUILD_TYPE, compiler)));
+      TROUPE_CHECK(print(version_line() + "\n"));
     }
     return 0;
   });

@@ -10,7 +10,7 @@
 #include "gpu/model/state_saver.hpp"
 #include "gpu/swap/activation_plan.hpp"
 #include "io/config/load.hpp"
-#include "io/data/token_file.hpp"
+#include "io/data/data_files.hpp"
 
 namespace troupe::train {
 
@@ -59,11 +59,12 @@ result<model_config> model_of(const config::job& job) {
 }
 
 bool ready_tokens(const config::job& job) {
-  if (job.data.format == config::data_format::text) return false;
-  if (job.data.format != config::data_format::automatic) return true;
-  return std::all_of(job.data.path.begin(), job.data.path.end(), [](const std::string& p) {
-    return io::looks_like_token_file(p) || std::filesystem::path(p).extension() == ".bin";
-  });
+  using config::data_format;
+  const auto format = job.data.format;
+  if (format == data_format::text || format == data_format::json) return false;
+  if (format != data_format::automatic) return true;
+  return std::all_of(job.data.path.begin(), job.data.path.end(),
+                     [](const std::string& p) { return io::names_tokens(p); });
 }
 
 result<io::tokenizer_ptr> tokenizer_of(const config::job& job) {

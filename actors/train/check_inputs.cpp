@@ -18,11 +18,13 @@ namespace {
 
 /// No tokenizer's tokens are longer on average: of so many bytes there is at least one token.
 constexpr uint64_t most_bytes_a_token = 32;
+/// Records whose text is less than this part of them are not made for training on it.
+constexpr uint64_t most_record_overhead = 16;
 
 /// One of data.path and data.validation_path.
 struct source_facts {
   std::vector<std::filesystem::path> files;
-  uint64_t tokens = 0;  ///< of text the most it can come to, unless it was counted
+  uint64_t tokens = 0;  ///< of text the least it comes to, unless it was counted
   std::vector<std::string> notes;
 };
 
@@ -42,34 +44,20 @@ result<source_facts> look_at_tokens(const job_plan& plan, const source_key& sour
   return out;
 }
 
-/// One token a byte at most, and one or two after every document; counted where even so few would
-/// be too few, or so many too many, of which only lone bytes can be sure.
+/// Of text it is not known how many tokens it comes to; it is counted where so few bytes may be too
+/// few. Of records only a part may be text, and of what is packed there are no fewer bytes.
 result<source_facts> look_at_text(const job_plan& plan, const source_key& source,
                                   const io::tokenizer& words) {
   TROUPE_TRY(text, find_text(plan.job, source.names));
   source_facts out;
   TROUPE_TRY(notes, notes_of(text));
   out.notes = std::move(notes);
-  out.files.assign(text.documents().begin(), text.documents().end());
-  out.tokens = text.total_bytes() + 2 * text.documents().size();
-  const bool sure =
-      bool(order_of(plan.job, text.total_bytes() / most_bytes_a_token, source.validation));
-  const bool bytes = plan.job.data.tokenizer == "bytes";
-  const bool large = out.tokens > io::max_llmc_tokens;
-  if (!sure || (large && bytes)) {
-    TROUPE_TRY(counted, io::count_tokens(text, words));
-    out.tokens = counted;
-  } else if (large) {
-    out.notes.push_back(
-        fmt::format("warning: {} bytes may be more tokens than a token file holds, "
-                    "{}",
-                    text.total_bytes(), io::max_llmc_tokens));
-  }
-  if (bytes && out.tokens > io::max_llmc_tokens)
-    return error{
-        errc::bad_data,
-        fmt::format("the text is {} tokens, expected at most {}", out.tokens, io::max_llmc_tokens),
-        "tokenise its parts with `troupe data prepare`, and name the .bin files"};
+  for (const auto& file : text.files()) out.files.push_back(file.path);
+  const auto bytes_a_token = most_bytes_a_token * (text.has_records() ? most_record_overhead : 1);
+  out.tokens = text.total_bytes() / bytes_a_token;
+  if (order_of(plan.job, out.tokens, source.validation)) return out;
+  TROUPE_TRY(counted, io::count_tokens(text, words));
+  out.tokens = counted;
   return out;
 }
 

@@ -33,8 +33,11 @@ result<io::token_files> find_tokens(const config::job& job,
 
 result<io::text_source> find_text(const config::job& job, const std::vector<std::string>& sources) {
   const std::vector<std::filesystem::path> paths(sources.begin(), sources.end());
-  return io::text_source::open(
-      paths, {job.data.strip_gutenberg, job.data.format == config::data_format::text});
+  const auto format = job.data.format;
+  const auto form = format == config::data_format::text   ? io::text_form::text
+                    : format == config::data_format::json ? io::text_form::records
+                                                          : io::text_form::automatic;
+  return io::text_source::open(paths, {job.data.strip_gutenberg, form, job.data.text_field});
 }
 
 result<std::vector<std::string>> notes_of(const io::text_source& text) {
@@ -58,6 +61,9 @@ result<std::vector<std::string>> notes_of(const io::text_source& text) {
 
 std::vector<std::string> notes_of(const io::token_files& tokens) {
   std::vector<std::string> notes;
+  if (const auto others = tokens.passed_over(); !others.empty())
+    notes.push_back(fmt::format("files that hold no tokens are skipped: {}, {} in all",
+                                others.front().string(), others.size()));
   for (const auto& file : tokens.files())
     for (const auto& doubt : file.doubts())
       notes.push_back(fmt::format("warning: {}: {}", file.path().string(), doubt));
@@ -77,8 +83,7 @@ result<opened_data> open_tokens(const config::job& job, const std::vector<std::s
   io::corpus_options options;
   options.progress = progress;
   TROUPE_TRY(cached, io::cached_corpus(text, *words, job.data.cache, options));
-  const std::array files{cached};
-  TROUPE_TRY(tokens, io::token_files::open(files, io::token_format::llmc));
+  TROUPE_TRY(tokens, io::token_files::open(cached, io::token_format::llmc));
   return opened_data{std::move(tokens), std::move(notes)};
 }
 

@@ -39,7 +39,9 @@ bool is_open(const std::string& value) {
 
 /// Whether the job reads ready tokens, as far as names tell.
 bool tokens_by_name(const config::data_section& d) {
-  if (d.format != config::data_format::automatic) return d.format != config::data_format::text;
+  using config::data_format;
+  if (d.format != data_format::automatic)
+    return d.format != data_format::text && d.format != data_format::json;
   return std::all_of(d.path.begin(), d.path.end(),
                      [](const std::string& path) { return path.ends_with(".bin"); });
 }

@@ -23,18 +23,18 @@ std::string clock_text(double seconds) {
 
 std::optional<std::string> tokenising_policy::heard(int64_t now_ns,
                                                     const io::corpus_progress& progress) {
-  if (progress.documents_done >= progress.documents || progress.bytes_done == 0) return {};
+  if (progress.file_bytes_done >= progress.file_bytes || progress.file_bytes_done == 0) return {};
   if (told_ns_ && now_ns - *told_ns_ < interval_ns_) return {};
   told_ns_ = now_ns;
-  const auto done = static_cast<double>(progress.bytes_done);
-  // The text may be longer than its estimate: then it is as good as done.
-  const auto all = std::max(static_cast<double>(progress.bytes), done);
+  const auto done = static_cast<double>(progress.file_bytes_done);
+  const auto all = static_cast<double>(progress.file_bytes);
   auto text = fmt::format("tokenising: {:.0f} % of {}", std::floor(100 * done / all),
                           bytes_text(static_cast<uint64_t>(all)));
   const double seconds = static_cast<double>(now_ns - started_ns_) / 1e9;
-  if (seconds <= 0) return text;
-  return text + fmt::format(", {}/s, ETA {}", bytes_text(static_cast<uint64_t>(done / seconds)),
-                            clock_text(seconds * (all - done) / done));
+  const auto fresh = done - static_cast<double>(progress.file_bytes_found);
+  if (seconds <= 0 || fresh <= 0) return text;
+  return text + fmt::format(", {}/s, ETA {}", bytes_text(static_cast<uint64_t>(fresh / seconds)),
+                            clock_text(seconds * (all - done) / fresh));
 }
 
 }  // namespace troupe::train

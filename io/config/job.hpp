@@ -45,7 +45,7 @@ enum class weight_init : uint8_t { automatic, random, pretrained };
 /// Number format of the computation; master weights and optimizer state are float32 in both.
 enum class compute_dtype : uint8_t { f32, bf16 };
 /// What data.path holds. `automatic` = by magic number and file name.
-enum class data_format : uint8_t { automatic, text, llmc, nanogpt };
+enum class data_format : uint8_t { automatic, text, json, llmc, nanogpt };
 /// The update rule.
 enum class optimizer_kind : uint8_t { adamw, lamb };
 /// The shape of the learning rate over steps, after the linear warmup.
@@ -184,6 +184,7 @@ struct data_section {
   double validation_fraction = 0.0;
   std::string cache = "{output}/cache";  ///< folder of tokenised text
   bool strip_gutenberg = false;  ///< leave out what Project Gutenberg wraps around its books
+  std::string text_field = "text";  ///< of a JSON record, what holds its text
   bool operator==(const data_section&) const = default;
 };
 

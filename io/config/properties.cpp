@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
@@ -294,6 +295,79 @@ std::string environment_name(std::string_view key) {
   return name;
 }
 
+namespace {
+
+/// What nanoGPT, Hugging Face's Trainer, Megatron and TorchTitan call keys of ours.
+constexpr std::pair<std::string_view, std::string_view> names_elsewhere[] = {
+    {"learning_rate", "train.lr"},
+    {"max_lr", "train.lr"},
+    {"min_lr", "train.min_lr_ratio"},
+    {"max_iters", "train.steps"},
+    {"max_steps", "train.steps"},
+    {"train_iters", "train.steps"},
+    {"num_train_epochs", "train.steps"},
+    {"warmup_iters", "train.warmup_steps"},
+    {"lr_warmup_iters", "train.warmup_steps"},
+    {"lr_decay_style", "train.schedule"},
+    {"lr_scheduler_type", "train.schedule"},
+    {"block_size", "train.seq_len"},
+    {"seq_length", "train.seq_len"},
+    {"max_seq_length", "train.seq_len"},
+    {"batch_size", "train.batch"},
+    {"global_batch_size", "train.batch"},
+    {"micro_batch_size", "train.micro_batch"},
+    {"per_device_train_batch_size", "train.micro_batch"},
+    {"gradient_accumulation_steps", "train.micro_batch"},
+    {"grad_clip", "train.clip_norm"},
+    {"clip_grad", "train.clip_norm"},
+    {"max_grad_norm", "train.clip_norm"},
+    {"max_norm", "train.clip_norm"},
+    {"adam_beta1", "train.beta1"},
+    {"adam_beta2", "train.beta2"},
+    {"adam_eps", "train.eps"},
+    {"adam_epsilon", "train.eps"},
+    {"optim", "train.optimizer"},
+    {"eval_interval", "train.validate_every"},
+    {"eval_steps", "train.validate_every"},
+    {"eval_iters", "train.validate_batches"},
+    {"n_layer", "model.layers"},
+    {"n_layers", "model.layers"},
+    {"num_layers", "model.layers"},
+    {"num_hidden_layers", "model.layers"},
+    {"n_head", "model.heads"},
+    {"n_heads", "model.heads"},
+    {"num_heads", "model.heads"},
+    {"num_attention_heads", "model.heads"},
+    {"n_kv_heads", "model.kv_heads"},
+    {"num_key_value_heads", "model.kv_heads"},
+    {"num_query_groups", "model.kv_heads"},
+    {"n_embd", "model.hidden"},
+    {"dim", "model.hidden"},
+    {"hidden_size", "model.hidden"},
+    {"intermediate_size", "model.ffn"},
+    {"ffn_hidden_size", "model.ffn"},
+    {"vocab_size", "model.vocab"},
+    {"n_positions", "model.max_seq_len"},
+    {"max_position_embeddings", "model.max_seq_len"},
+    {"torch_dtype", "model.dtype"},
+    {"gradient_checkpointing", "model.recompute"},
+    {"activation_checkpointing", "model.recompute"},
+    {"out_dir", "job.output"},
+    {"output_dir", "job.output"},
+    {"save_steps", "checkpoint.every"},
+    {"save_interval", "checkpoint.every"},
+    {"save_total_limit", "checkpoint.keep"},
+    {"dataset", "data.path"},
+    {"data_path", "data.path"},
+    {"train_file", "data.path"},
+    {"validation_file", "data.validation_path"},
+    {"pipeline_model_parallel_size", "parallel.pipeline"},
+    {"pipeline_parallel_degree", "parallel.pipeline"},
+    {"data_parallel_replicate_degree", "parallel.data"},
+};
+
+}  // namespace
+
 std::string nearest_key(std::string_view key) {
   auto leaf = [](std::string_view k) { return k.substr(k.rfind('.') + 1); };
   std::vector<std::string_view> keys;
@@ -301,6 +375,8 @@ std::string nearest_key(std::string_view key) {
     if (leaf(p.key) == leaf(key)) return std::string(p.key);  // the right word in the wrong section
     keys.push_back(p.key);
   }
+  for (const auto& [theirs, ours] : names_elsewhere)
+    if (theirs == leaf(key)) return std::string(ours);
   // The section is most often right: compare the last words there before all keys.
   auto section = key.substr(0, key.size() - leaf(key).size());
   std::vector<std::string_view> leaves;

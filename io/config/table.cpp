@@ -159,11 +159,14 @@ constinit const property rows[] = {
     key<&job::model, &model_s::recompute>(
         "model.recompute", "Recompute activations in backward rather than keep them (less memory)"),
 
-    key<&job::data, &data_s::path>("data.path", "Files or folders to train on, in this order"),
+    key<&job::data, &data_s::path>(
+        "data.path",
+        "Files, patterns (shards/*.jsonl.gz) or folders to train on, in this order: text, JSON "
+        "records, or tokens of llm.c, nanoGPT or Megatron (by the path without .bin and .idx)"),
     key<&job::data, &data_s::format>(
         "data.format",
-        "text (JSON too, unparsed), or token files of llm.c or nanoGPT; auto = by what the "
-        "files hold and their names"),
+        "text (JSON too, unparsed), json (records), or token files of llm.c or nanoGPT; auto = by "
+        "what the files hold and their names"),
     key<&job::data, &data_s::tokenizer>("data.tokenizer",
                                         "For text: \"bytes\", or a tokenizer.json, merges or "
                                         "SentencePiece file, or the folder with it"),
@@ -182,6 +185,8 @@ constinit const property rows[] = {
         "data.strip_gutenberg",
         "Of text files that hold Project Gutenberg books, leave out what is before their START "
         "and after their END lines"),
+    key<&job::data, &data_s::text_field>("data.text_field",
+                                         "Of JSON records, the field that holds the text"),
 
     key<&job::train, &train_s::steps>("train.steps", "Optimizer steps to train", within(1, 1e9)),
     key<&job::train, &train_s::batch>("train.batch", "Sequences per step, over all data ranks",

@@ -36,7 +36,7 @@ inline constexpr std::array<std::string_view, 3> words<or_auto<bool>>{"auto", "n
 template <>
 inline constexpr std::array<std::string_view, 2> words<compute_dtype>{"f32", "bf16"};
 template <>
-inline constexpr std::array<std::string_view, 4> words<data_format>{"auto", "text", "llmc",
+inline constexpr std::array<std::string_view, 5> words<data_format>{"auto", "text", "json", "llmc",
                                                                     "nanogpt"};
 template <>
 inline constexpr std::array<std::string_view, 2> words<optimizer_kind>{"adamw", "lamb"};

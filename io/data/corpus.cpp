@@ -1,9 +1,12 @@
-// Text to a token file: see corpus.hpp.
+// Parts of documents to pieces, pieces to ids, ids to files.
 #include "io/data/corpus.hpp"
 
 #include <algorithm>
 #include <atomic>
 #include <functional>
+#include <iterator>
+#include <optional>
+#include <span>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -11,6 +14,8 @@
 #include <fmt/format.h>
 #include <xxhash.h>
 
+#include "io/data/document_reader.hpp"
+#include "io/data/shard_writer.hpp"
 #include "io/data/token_file.hpp"
 
 namespace troupe::io {
@@ -19,13 +24,14 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr uint64_t corpus_rules_version = 1;
+constexpr uint64_t corpus_rules_version = 2;
 
 /// A part of a document, tokenised on its own.
 struct piece {
-  std::string_view text;
-  size_t document = 0;
+  std::string text;
+  std::string name;   ///< of its document
   bool last = false;  ///< of its document
+  uint64_t file_bytes = 0;  ///< of all files, that were read up to its end
   result<std::vector<int32_t>> ids = std::vector<int32_t>{};
 };
 
@@ -33,26 +39,69 @@ bool plain(char c) {
   return c > ' ' && c < '\x7f';
 }
 
-/// Length of the next piece: up to a lone line end between plain letters, after `piece_bytes`.
-size_t next_cut(std::string_view text, size_t piece_bytes) {
+/// Length of the next piece: up to a lone line end between plain letters, after `piece_bytes`;
+/// nothing where none is seen.
+std::optional<size_t> next_cut(std::string_view text, size_t piece_bytes) {
   for (size_t at = piece_bytes; at < text.size(); ++at) {
     at = text.find('\n', at);
     if (at == std::string_view::npos || at + 1 >= text.size()) break;
     if (plain(text[at - 1]) && plain(text[at + 1])) return at + 1;
   }
-  return text.size();
+  return std::nullopt;
 }
 
-/// Appends a document's pieces.
-void cut_document(std::string_view text, size_t document, const tokenizer& by, size_t piece_bytes,
-                  std::vector<piece>& pieces) {
-  do {
-    size_t length = by.splits_at_lines() ? next_cut(text, piece_bytes) : text.size();
-    pieces.push_back({.text = text.substr(0, length), .document = document});
-    text.remove_prefix(length);
-  } while (!text.empty());
-  pieces.back().last = true;
-}
+/// Cuts documents into pieces as their parts come. What parts two documents as text ("\n\n", where
+/// the tokenizer has no end of text) is of the earlier one: a document's end waits for the next.
+class piece_cutter {
+ public:
+  piece_cutter(const text_source& source, const tokenizer& by, size_t piece_bytes)
+      : source_(source), by_(by), piece_bytes_(piece_bytes) {}
+
+  status add(document_part part, std::vector<piece>& to) {
+    if (std::exchange(ended_, false)) {
+      if (!by_.end_of_text()) rest_ += "\n\n";
+      end_document(to);
+    }
+    name_ = name_of(source_, part);
+    file_bytes_ = part.file_bytes;
+    rest_ += part.text;
+    ended_ = part.last;
+    if (!ended_) cut(to);
+    if (rest_.size() > max_document_bytes) return text_too_long(name_, max_document_bytes);
+    return {};
+  }
+
+  /// All parts have come.
+  void finish(std::vector<piece>& to) {
+    if (std::exchange(ended_, false)) end_document(to);
+  }
+
+ private:
+  void cut(std::vector<piece>& to) {
+    if (!by_.splits_at_lines()) return;
+    std::string_view left = rest_;
+    while (const auto length = next_cut(left, piece_bytes_)) {
+      auto text = std::string(left.substr(0, *length));
+      left.remove_prefix(*length);
+      const auto at = file_bytes_ - std::min<uint64_t>(file_bytes_, left.size());
+      to.push_back({.text = std::move(text), .name = name_, .file_bytes = at});
+    }
+    rest_.erase(0, rest_.size() - left.size());
+  }
+
+  void end_document(std::vector<piece>& to) {
+    cut(to);
+    to.push_back(
+        {.text = std::exchange(rest_, {}), .name = name_, .last = true, .file_bytes = file_bytes_});
+  }
+
+  const text_source& source_;
+  const tokenizer& by_;
+  size_t piece_bytes_;
+  std::string rest_, name_;
+  uint64_t file_bytes_ = 0;
+  bool ended_ = false;  ///< `rest_` is the end of its document
+};
 
 void encode(piece& p, const tokenizer& by) {
   try {
@@ -83,114 +132,209 @@ bool encode_all(std::vector<piece>& pieces, const tokenizer& by, unsigned thread
   return !over;
 }
 
-/// What parts document i from the next, as text (head of corpus.hpp).
-std::string_view parting(const text_source& source, const tokenizer& by, size_t i) {
-  return by.end_of_text() || i + 1 == source.documents().size() ? "" : "\n\n";
-}
+/// Where tokens go.
+class token_sink {
+ public:
+  virtual ~token_sink() = default;
+  virtual status append(std::span<const int32_t> ids) = 0;
+  /// So far all is there of whole pieces.
+  virtual status piece_ended(const corpus_progress& done) = 0;
+  virtual status finish(const corpus_progress& done) = 0;
+};
 
-/// One run of prepare_corpus.
+class one_file final : public token_sink {
+ public:
+  explicit one_file(token_file_writer writer) : writer_(std::move(writer)) {}
+  status append(std::span<const int32_t> ids) override { return writer_.append(ids); }
+  status piece_ended(const corpus_progress&) override { return {}; }
+  status finish(const corpus_progress&) override { return writer_.finish(); }
+
+ private:
+  token_file_writer writer_;
+};
+
+/// One run of preparing.
 class preparation {
  public:
+  /// `done`: of a preparing that was cut off, whose pieces are passed over.
   preparation(const text_source& source, const tokenizer& by, const corpus_options& options,
-              token_file_writer writer)
-      : source_(source), by_(by), options_(options), writer_(std::move(writer)) {
+              token_sink& sink, const corpus_progress& done = {})
+      : reader_(source),
+        cutter_(source, by, options.piece_bytes),
+        by_(by),
+        options_(options),
+        sink_(sink),
+        done_(done),
+        passed_over_(done.pieces) {
     threads_ = options.threads != 0 ? options.threads : std::thread::hardware_concurrency();
     threads_ = std::clamp(threads_, 1U, 16U);
-    done_.documents = source.documents().size();
-    done_.bytes = source.total_bytes();
+    done_.file_bytes = source.total_bytes();
   }
 
   result<corpus_progress> run() {
-    std::vector<std::string> texts;
     std::vector<piece> pieces;
-    size_t held = 0;
-    for (size_t i = 0; i < source_.documents().size(); ++i) {
-      auto text = source_.read(i);
-      if (!text) return text.error();
-      text->append(parting(source_, by_, i));
-      held += text->size();
-      texts.push_back(std::move(*text));
-      documents_.push_back(i);
-      if (held < options_.piece_bytes * threads_ && i + 1 < source_.documents().size()) continue;
-      for (size_t k = 0; k < texts.size(); ++k)
-        cut_document(texts[k], documents_[k], by_, options_.piece_bytes, pieces);
-      TROUPE_CHECK(write(pieces));
-      pieces.clear();
-      texts.clear();
-      documents_.clear();
-      held = 0;
+    for (;;) {
+      TROUPE_TRY(part, reader_.next());
+      if (!part) break;
+      TROUPE_CHECK(cutter_.add(std::move(*part), pieces));
+      TROUPE_CHECK(take(pieces, false));
     }
-    TROUPE_CHECK(writer_.finish());
+    cutter_.finish(pieces);
+    TROUPE_CHECK(take(pieces, true));
+    TROUPE_CHECK(sink_.finish(done_));
     return done_;
   }
 
  private:
+  /// Tokenises pieces that have come, where they are enough for all threads.
+  status take(std::vector<piece>& pieces, bool all) {
+    const size_t known = std::min<uint64_t>(passed_over_, pieces.size());
+    passed_over_ -= known;
+    if (known > 0) done_.file_bytes_found = pieces[known - 1].file_bytes;
+    pieces.erase(pieces.begin(), pieces.begin() + static_cast<ptrdiff_t>(known));
+    size_t held = 0;
+    for (const auto& p : pieces) held += p.text.size();
+    if (!all && held < options_.piece_bytes * threads_) return {};
+    TROUPE_CHECK(write(pieces));
+    pieces.clear();
+    return {};
+  }
+
   /// Tokenises and appends, in groups so that progress is told and memory bounded.
   status write(std::vector<piece>& pieces) {
     const size_t group = 4 * size_t{threads_};
     for (size_t first = 0; first < pieces.size(); first += group) {
-      std::vector<piece> now(
-          pieces.begin() + static_cast<ptrdiff_t>(first),
-          pieces.begin() + static_cast<ptrdiff_t>(std::min(first + group, pieces.size())));
+      const auto at = [&](size_t i) {
+        return std::make_move_iterator(pieces.begin() + static_cast<ptrdiff_t>(i));
+      };
+      std::vector<piece> now(at(first), at(std::min(first + group, pieces.size())));
       if (!encode_all(now, by_, threads_, [this] { return goes_on(); })) return cancelled();
-      for (auto& p : now) {
-        if (!p.ids) return p.ids.error().within(source_.documents()[p.document].string());
-        TROUPE_CHECK(writer_.append(*p.ids));
-        done_.bytes_done += p.text.size();
-        if (!p.last) continue;
-        ++done_.documents_done;
-        if (auto end = by_.end_of_text()) TROUPE_CHECK(writer_.append(std::span(&*end, 1)));
-      }
-      done_.tokens = writer_.size();
+      for (const auto& p : now) TROUPE_CHECK(append(p));
       if (!goes_on()) return cancelled();
     }
     return {};
+  }
+
+  status append(const piece& p) {
+    if (!p.ids) return p.ids.error().within(p.name);
+    TROUPE_CHECK(sink_.append(*p.ids));
+    done_.text_bytes += p.text.size();
+    done_.tokens += p.ids->size();
+    ++done_.pieces;
+    if (p.last) {
+      ++done_.documents_done;
+      if (const auto end = by_.end_of_text()) {
+        TROUPE_CHECK(sink_.append(std::span(&*end, 1)));
+        ++done_.tokens;
+      }
+    }
+    done_.file_bytes_done = p.file_bytes;
+    return sink_.piece_ended(done_);
   }
 
   bool goes_on() const { return !options_.progress || options_.progress(done_); }
 
   static error cancelled() { return {errc::cancelled, "preparing the data was cancelled"}; }
 
-  const text_source& source_;
+  document_reader reader_;
+  piece_cutter cutter_;
   const tokenizer& by_;
   const corpus_options& options_;
-  token_file_writer writer_;
+  token_sink& sink_;
   unsigned threads_ = 1;
-  std::vector<size_t> documents_;
   corpus_progress done_;
+  uint64_t passed_over_;
 };
+
+/// What the tokens of shards, and where these end, depend on (CRP-3).
+result<uint64_t> made_of_what(const text_source& source, const tokenizer& by,
+                              const corpus_options& options) {
+  TROUPE_TRY(text, source.fingerprint());
+  const uint64_t parts[] = {corpus_rules_version, text, by.fingerprint(), options.piece_bytes};
+  return XXH3_64bits(parts, sizeof parts);
+}
+
+class into_shards final : public token_sink {
+ public:
+  explicit into_shards(shard_writer& writer) : writer_(writer) {}
+  status append(std::span<const int32_t> ids) override { return writer_.append(ids); }
+  status piece_ended(const corpus_progress& done) override { return writer_.may_end(done); }
+  status finish(const corpus_progress& done) override { return writer_.finish(done); }
+
+ private:
+  shard_writer& writer_;
+};
+
+struct shard_place {
+  const fs::path& folder;
+  const std::string& stem;
+};
+
+result<corpus_shards> prepare_made_of(uint64_t made_of, const text_source& source,
+                                      const tokenizer& by, const shard_place& at,
+                                      const corpus_options& options) {
+  TROUPE_TRY(shards,
+             shard_writer::open(at.folder, at.stem, made_of, static_cast<uint32_t>(by.vocab_size()),
+                                options.shard_tokens));
+  corpus_shards out;
+  out.found = shards.files().size();
+  out.done = shards.done();
+  if (!shards.complete()) {
+    into_shards sink(shards);
+    TROUPE_TRY(done, preparation(source, by, options, sink, shards.done()).run());
+    out.done = done;
+  }
+  out.files = shards.files();
+  return out;
+}
 
 }  // namespace
 
 result<corpus_progress> prepare_corpus(const text_source& source, const tokenizer& by,
                                        const fs::path& out, const corpus_options& options) {
   TROUPE_TRY(writer, token_file_writer::create(out, static_cast<uint32_t>(by.vocab_size())));
-  return preparation(source, by, options, std::move(writer)).run();
+  one_file sink(std::move(writer));
+  return preparation(source, by, options, sink).run();
+}
+
+result<corpus_shards> prepare_shards(const text_source& source, const tokenizer& by,
+                                     const fs::path& folder, const std::string& stem,
+                                     const corpus_options& options) {
+  TROUPE_TRY(made_of, made_of_what(source, by, options));
+  return prepare_made_of(made_of, source, by, {folder, stem}, options);
 }
 
 result<uint64_t> count_tokens(const text_source& source, const tokenizer& by) {
+  document_reader reader(source);
+  piece_cutter cutter(source, by, size_t{1} << 18);
+  std::vector<piece> pieces;
   uint64_t tokens = 0;
-  for (size_t i = 0; i < source.documents().size(); ++i) {
-    TROUPE_TRY(text, source.read(i));
-    text.append(parting(source, by, i));
-    TROUPE_TRY(ids, by.encode(text));
-    tokens += ids.size() + (by.end_of_text() ? 1 : 0);
+  const auto count = [&]() -> status {
+    for (auto& p : pieces) {
+      encode(p, by);
+      if (!p.ids) return p.ids.error().within(p.name);
+      tokens += p.ids->size() + (p.last && by.end_of_text() ? 1 : 0);
+    }
+    pieces.clear();
+    return {};
+  };
+  for (;;) {
+    TROUPE_TRY(part, reader.next());
+    if (!part) break;
+    TROUPE_CHECK(cutter.add(std::move(*part), pieces));
+    TROUPE_CHECK(count());
   }
+  cutter.finish(pieces);
+  TROUPE_CHECK(count());
   return tokens;
 }
 
-result<fs::path> cached_corpus(const text_source& source, const tokenizer& by,
-                               const fs::path& folder, const corpus_options& options) {
-  TROUPE_TRY(text, source.fingerprint());
-  const uint64_t parts[] = {corpus_rules_version, text, by.fingerprint()};  // CRP-3
-  auto path = folder / fmt::format("{:016x}.bin", XXH3_64bits(parts, sizeof parts));
-  if (token_file::open(path, token_format::llmc)) return path;
-  std::error_code code;
-  fs::create_directories(folder, code);
-  if (code) return error::system("create " + folder.string(), code.value());
-  TROUPE_TRY(done, prepare_corpus(source, by, path, options));
-  static_cast<void>(done);
-  return path;
+result<std::vector<fs::path>> cached_corpus(const text_source& source, const tokenizer& by,
+                                            const fs::path& folder, const corpus_options& options) {
+  TROUPE_TRY(made_of, made_of_what(source, by, options));
+  const auto stem = fmt::format("{:016x}", made_of);
+  TROUPE_TRY(made, prepare_made_of(made_of, source, by, {folder, stem}, options));
+  return made.files;
 }
 
 }  // namespace troupe::io

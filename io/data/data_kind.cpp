@@ -10,6 +10,7 @@
 #include <cstring>
 
 #include "io/file.hpp"
+#include "io/formats/byte_stream.hpp"
 
 namespace troupe::io {
 
@@ -19,12 +20,14 @@ namespace {
 
 using namespace std::string_view_literals;
 
-constexpr auto unpack_hint = "unpack it first: text is read as it is in the file"sv;
+constexpr auto unpack_hint = "unpack it first"sv;
 constexpr auto convert_hint =
     "write its text into plain files, or its tokens into a .bin of llm.c's format"sv;
-constexpr auto json_hint =
-    "write the text of its records into plain files, e.g. `jq -r .text FILE.jsonl > FILE.txt`, or "
-    "set data.format = \"text\" to train on the JSON itself"sv;
+constexpr auto json_hint = "data.path takes it, and a tokenizer with it"sv;
+constexpr auto parquet_hint =
+    "turn it into jsonl: `python3 -c \"import pandas, sys; "
+    "pandas.read_parquet(sys.argv[1]).to_json("
+    "sys.argv[2], orient='records', lines=True)\" FILE.parquet FILE.jsonl`"sv;
 constexpr auto llmc_hint = "data.path takes llm.c's token files (magic 20240520 or 20240801)"sv;
 
 struct mark {
@@ -35,7 +38,7 @@ struct mark {
 
 /// How formats that are not read begin.
 constexpr std::array marks = {
-    mark{"PAR1"sv, "Parquet", convert_hint},
+    mark{"PAR1"sv, "Parquet", parquet_hint},
     mark{"\x1f\x8b\x08"sv, "gzip-compressed", unpack_hint},
     mark{"\x28\xb5\x2f\xfd"sv, "Zstandard-compressed", unpack_hint},
     mark{"\xfd"
@@ -44,7 +47,7 @@ constexpr std::array marks = {
     mark{"BZh"sv, "bzip2-compressed", unpack_hint},
     mark{"\x04\x22\x4d\x18"sv, "LZ4-compressed", unpack_hint},
     mark{"PK\x03\x04"sv, "a ZIP archive", unpack_hint},
-    mark{"MMIDIDX\0"sv, "Megatron's index", convert_hint},
+    mark{"TNTIDX\0"sv, "an index of Megatron's old form", convert_hint},
     mark{"ARROW1"sv, "Arrow", convert_hint},
     mark{"\x93NUMPY"sv, "a NumPy array", convert_hint},
     mark{"%PDF-"sv, "PDF", convert_hint},
@@ -55,7 +58,7 @@ constexpr std::array marks = {
 
 /// Names that promise such a format (DKD-2).
 constexpr std::array endings = {
-    mark{".parquet", "Parquet", convert_hint},
+    mark{".parquet", "Parquet", parquet_hint},
     mark{".arrow", "Arrow", convert_hint},
     mark{".gz", "gzip-compressed", unpack_hint},
     mark{".tgz", "gzip-compressed", unpack_hint},
@@ -108,7 +111,34 @@ std::string lower(std::string text) {
   return text;
 }
 
-/// The first bytes of a file.
+/// The first bytes of what is packed.
+result<std::string> unpacked_head(const fs::path& path) {
+  TROUPE_TRY(stream, byte_stream::open(path));
+  std::string head(data_probe_bytes, '\0');
+  size_t have = 0;
+  while (have < head.size()) {
+    TROUPE_TRY(n, stream.read(std::span(head).subspan(have)));
+    if (n == 0) break;
+    have += n;
+  }
+  head.resize(have);
+  return head;
+}
+
+/// DKD-4.
+result<data_type> type_of_packed(const fs::path& path, packing how) {
+  TROUPE_TRY(head, unpacked_head(path));
+  auto inner = path.filename();
+  if (const auto end = lower(inner.extension().string()); end == ".gz" || end == ".zst")
+    inner.replace_extension();
+  auto type = data_type_of(head, inner);
+  if (type.kind == data_kind::text || type.kind == data_kind::json) return type;
+  return data_type{data_kind::unsupported,
+                   how == packing::gzip ? "gzip-compressed" : "Zstandard-compressed", unpack_hint};
+}
+
+}  // namespace
+
 result<std::string> head_of(const fs::path& path) {
   TROUPE_TRY(fd, open_read(path));
   std::string head(data_probe_bytes, '\0');
@@ -124,13 +154,12 @@ result<std::string> head_of(const fs::path& path) {
   return head;
 }
 
-}  // namespace
-
 data_type data_type_of(std::string_view head, const fs::path& name) {
   for (const auto& m : marks)  // DKD-1
     if (head.starts_with(m.bytes)) return {data_kind::unsupported, m.what, m.hint};
   if (head.size() > 262 && head.substr(257, 5) == "ustar")
     return {data_kind::unsupported, "a tar archive", unpack_hint};
+  if (head.starts_with("MMIDIDX"sv)) return {data_kind::megatron, "Megatron's index", {}};
   int32_t magic = 0;
   if (head.size() >= sizeof magic) std::memcpy(&magic, head.data(), sizeof magic);
   if (head.size() >= 1024 && (magic == 20240520 || magic == 20240801))
@@ -156,6 +185,7 @@ data_type data_type_of(std::string_view head, const fs::path& name) {
 
 result<data_type> data_type_of(const fs::path& path) {
   TROUPE_TRY(head, head_of(path));
+  if (const auto how = packing_of(head); how != packing::none) return type_of_packed(path, how);
   auto type = data_type_of(head, path);
   if (type.kind != data_kind::raw_tokens) return type;
   auto index = path;
@@ -163,7 +193,7 @@ result<data_type> data_type_of(const fs::path& path) {
   if (!fs::is_regular_file(index.replace_extension(".idx"), ignored)) return type;
   auto beside = head_of(index);
   if (beside && beside->starts_with("MMIDIDX"))  // DKD-3
-    return data_type{data_kind::unsupported, "Megatron's .bin of an .idx beside it", convert_hint};
+    return data_type{data_kind::megatron, "Megatron's .bin of an .idx beside it", {}};
   return type;
 }
 

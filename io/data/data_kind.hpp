@@ -5,6 +5,8 @@
 // DKD-1 A file whose first bytes are a known format's is that format, whatever its name is.
 // DKD-2 A name that promises a format Troupe does not read is believed, whatever the bytes are.
 // DKD-3 Megatron's pair (.bin beside .idx) is never raw tokens: its .bin has no mark of its own.
+// DKD-4 What is packed (gzip, Zstandard) is what its content is, by the name without .gz or .zst;
+//       but packed tokens are unsupported.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +21,15 @@ namespace troupe::io {
 
 /// Kinds of data files. `unsupported`: a known format that is not read. `binary`: zero bytes and no
 /// format that we know.
-enum class data_kind : uint8_t { text, json, llmc_tokens, raw_tokens, unsupported, binary };
+enum class data_kind : uint8_t {
+  text,
+  json,
+  llmc_tokens,
+  raw_tokens,
+  megatron,
+  unsupported,
+  binary
+};
 
 /// A kind, and words for a person about it.
 struct data_type {
@@ -34,7 +44,11 @@ constexpr size_t data_probe_bytes = 8192;
 /// By the first bytes of a file (up to data_probe_bytes) and its name.
 data_type data_type_of(std::string_view head, const std::filesystem::path& name);
 
-/// The same of a file on disk, with what lies beside it (DKD-3). Errors: not_found, io.
+/// The first bytes of a file as it is, up to data_probe_bytes. Errors: not_found, io.
+result<std::string> head_of(const std::filesystem::path& path);
+
+/// The same of a file on disk, with what lies beside it (DKD-3) and in it (DKD-4). Errors:
+/// not_found, io; bad_data where what is packed is damaged.
 result<data_type> data_type_of(const std::filesystem::path& path);
 
 /// A file that is what the data's type says, and something else was expected; with its hint.

@@ -5,9 +5,11 @@
 
 #include <xxhash.h>
 
+#include "io/data/data_files.hpp"
 #include "io/data/data_kind.hpp"
 #include "io/data/gutenberg.hpp"
 #include "io/file.hpp"
+#include "io/formats/byte_stream.hpp"
 
 namespace troupe::io {
 
@@ -32,6 +34,18 @@ std::string_view without_bom(std::string_view bytes) {
 
 }  // namespace
 
+result<std::string> content_of(const fs::path& path) {
+  TROUPE_TRY(stream, byte_stream::open(path));
+  std::string bytes;
+  std::string piece(size_t{1} << 20, '\0');
+  for (;;) {
+    TROUPE_TRY(n, stream.read(piece));
+    if (n == 0) return bytes;
+    bytes.append(piece, 0, n);
+    if (bytes.size() > max_document_bytes) return text_too_long(path.string(), max_document_bytes);
+  }
+}
+
 std::string clean_text(std::string_view bytes, bool strip_gutenberg) {
   bytes = without_bom(bytes);
   std::string text;
@@ -45,40 +59,23 @@ std::string clean_text(std::string_view bytes, bool strip_gutenberg) {
 
 status text_source::add_file(const fs::path& path, bool named) {
   TROUPE_TRY(type, data_type_of(path));
-  const bool text =
-      type.kind == data_kind::text || (type.kind == data_kind::json && options_.any_text);
-  const bool meant = type.kind == data_kind::json || type.kind == data_kind::unsupported;
-  if (!text && (named || meant))
-    return unexpected_data(path.string(), type.what, "text", type.hint);
-  if (!text) {
+  const bool plain = type.kind == data_kind::text || type.kind == data_kind::json;
+  const bool meant = type.kind == data_kind::unsupported;
+  if (!plain && (named || meant))
+    return unexpected_data(path.string(), type.what, "text or JSON", type.hint);
+  if (!plain) {
     passed_over_.push_back(path);
     return {};
   }
   std::error_code code;
   auto size = fs::file_size(path, code);
   if (code) return error::system("size of " + path.string(), code.value());
-  if (size > max_document_bytes) return text_too_long(path.string(), size, max_document_bytes);
+  const bool records = options_.form == text_form::records ||
+                       (options_.form == text_form::automatic && type.kind == data_kind::json);
+  if (options_.strip_gutenberg && !records && size > max_document_bytes)
+    return text_too_long(path.string(), max_document_bytes);
   total_bytes_ += size;
-  documents_.push_back(path);
-  return {};
-}
-
-status text_source::add_folder(const fs::path& folder) {
-  std::error_code code;
-  std::vector<fs::path> found;
-  fs::recursive_directory_iterator at(folder, code);
-  if (code) return error::system("open folder " + folder.string(), code.value());
-  while (at != fs::recursive_directory_iterator()) {
-    std::error_code ignored;
-    if (at->path().filename().native().starts_with('.'))
-      at.disable_recursion_pending();
-    else if (at->is_regular_file(ignored))
-      found.push_back(at->path());
-    at.increment(code);
-    if (code) return error::system("read folder " + folder.string(), code.value());
-  }
-  std::sort(found.begin(), found.end());
-  for (const auto& path : found) TROUPE_CHECK(add_file(path, false));
+  files_.push_back({path, records});
   return {};
 }
 
@@ -87,41 +84,48 @@ result<text_source> text_source::open(std::span<const fs::path> paths,
   text_source source;
   source.options_ = options;
   for (const auto& path : paths) {
-    std::error_code ignored;
-    auto added =
-        fs::is_directory(path, ignored) ? source.add_folder(path) : source.add_file(path, true);
-    TROUPE_CHECK(added);
+    TROUPE_TRY(found, data_files_of(path));
+    if (found.of_folder && options.form != text_form::text) {
+      auto records = found.files;
+      std::erase_if(records, [](const fs::path& f) {
+        const auto type = data_type_of(f);
+        return !type || type->kind != data_kind::json;
+      });
+      TROUPE_CHECK(check_one_split(path, records));
+    }
+    for (const auto& file : found.files) TROUPE_CHECK(source.add_file(file, !found.of_folder));
   }
-  if (source.documents_.empty())
+  if (source.files_.empty())
     return error{errc::bad_data, "no text file was found",
-                 "name text files, or folders that hold some, in data.path; token files are named "
-                 "one by one"};
+                 "name files of text or JSON, or folders that hold some, in data.path"};
   return source;
 }
 
-result<std::string> text_source::read(size_t i) const {
-  TROUPE_TRY(bytes, read_file(documents_[i], max_document_bytes));
-  return clean_text(bytes, options_.strip_gutenberg);
+bool text_source::has_records() const noexcept {
+  return std::any_of(files_.begin(), files_.end(), [](const text_file& f) { return f.records; });
 }
 
 result<std::vector<shortened>> text_source::left_out() const {
   std::vector<shortened> out;
   if (!options_.strip_gutenberg) return out;
-  for (const auto& path : documents_) {
-    TROUPE_TRY(map, mapped_file::open(path));
-    const auto bytes = map->bytes();
-    const auto text = without_bom({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+  for (const auto& file : files_) {
+    if (file.records) continue;
+    TROUPE_TRY(bytes, content_of(file.path));
+    const auto text = without_bom(bytes);
     uint64_t kept = 0;
     for (auto book : gutenberg_books(text)) kept += book.size();
-    if (kept < text.size()) out.push_back({path, text.size() - kept, text.size()});
+    if (kept < text.size()) out.push_back({file.path, text.size() - kept, text.size()});
   }
   return out;
 }
 
 result<uint64_t> text_source::fingerprint() const {
   uint64_t hash = text_rules_version * 2 + (options_.strip_gutenberg ? 1 : 0);
-  for (const auto& path : documents_) {
-    TROUPE_TRY(map, mapped_file::open(path));
+  if (has_records())
+    hash = XXH3_64bits_withSeed(options_.text_field.data(), options_.text_field.size(), hash);
+  for (const auto& file : files_) {
+    hash = hash * 2 + (file.records ? 1 : 0);
+    TROUPE_TRY(map, mapped_file::open(file.path));
     auto bytes = map->bytes();
     uint64_t of_file = XXH3_64bits_withSeed(bytes.data(), bytes.size(), bytes.size());
     hash = XXH3_64bits_withSeed(&of_file, sizeof of_file, hash);

@@ -1,13 +1,14 @@
-// Plain text as a list of documents: files as they are named, folders walked through.
+// Text as documents: files as they are named, folders walked through, patterns matched; plain
+// text, or records of JSON, packed by gzip or Zstandard or not. document_reader reads them.
 //
 // Invariants:
-// TXT-1 The documents and their order depend on names and contents alone: paths in the given order;
-//       a folder recursively, by path, without hidden entries and links to folders. A file that
-//       is no text (io/data/data_kind) is an error when named, and so is one inside a folder that
-//       seems meant to be read (JSON, Parquet, compressed); others in folders are skipped and
-//       counted.
-// TXT-2 read() gives a document's text: without a byte order mark, line ends as "\n", and where
-//       text_options say so without what Project Gutenberg wraps around its books
+// TXT-1 The documents and their order depend on names and contents alone (DFL-1). A text file is
+//       one document, a record of JSON is one (io/data/json_records): the string of its field
+//       text_options::text_field. A file that is neither (io/data/data_kind) is an error when
+//       named, and so is one inside a folder that seems meant to be read (Parquet, LZ4); others in
+//       folders are skipped and counted.
+// TXT-2 A document's text is without a byte order mark, has line ends as "\n", and where
+//       text_options say so is without what Project Gutenberg wraps around its books
 //       (io/data/gutenberg). Nothing else is changed, and text_rules_version grows when this does.
 // TXT-3 What is left out of a document is said: left_out() and passed_over() know all of it.
 #pragma once
@@ -24,20 +25,35 @@
 namespace troupe::io {
 
 /// The version of TXT-1 and TXT-2, part of every cache key.
-constexpr uint64_t text_rules_version = 2;
+constexpr uint64_t text_rules_version = 3;
 
-/// Bytes of one text file, at most.
+/// Bytes of what must be held at once, at most: a record, a file of Project Gutenberg's books, text
+/// between two places where it can be cut.
 constexpr uint64_t max_document_bytes = uint64_t{1} << 30;
 
-/// A text of more than that.
-inline constexpr error_kind<std::string_view, uint64_t, uint64_t> text_too_long{
-    "text_too_long", errc::bad_data, "{} has {} bytes, expected at most {} in one text file",
-    "split it: `split -C 1000M FILE part-`"};
+/// More than that.
+inline constexpr error_kind<std::string_view, uint64_t> text_too_long{
+    "text_too_long", errc::bad_data, "{} has more than {} bytes that are held at once",
+    "text is read in parts, but for files of books (data.strip_gutenberg), texts without line ends "
+    "and tokenizers that do not begin anew at a line: `split -C 1000M FILE part-`"};
+
+/// How files of text are read.
+enum class text_form : uint8_t {
+  automatic,  ///< JSON as records, all else as text
+  text,       ///< JSON, too, as text
+  records,    ///< all of them as records of JSON
+};
 
 /// What is done to texts.
 struct text_options {
   bool strip_gutenberg = false;  ///< keep the books of Project Gutenberg's files alone (TXT-2)
-  bool any_text = false;         ///< JSON, too, is text
+  text_form form = text_form::automatic;
+  std::string text_field = "text";  ///< of a record
+};
+
+struct text_file {
+  std::filesystem::path path;
+  bool records = false;
 };
 
 /// A document of which something is left out.
@@ -50,33 +66,34 @@ struct shortened {
 /// See the head of the file.
 class text_source {
  public:
-  /// Errors: not_found; bad_data for a file that is no text (TXT-1) or too large, or when there is
-  /// no document.
+  /// Errors: not_found; bad_data for a file that is no text (TXT-1), or when there is no file.
   static result<text_source> open(std::span<const std::filesystem::path> paths,
                                   const text_options& options = {});
 
-  /// One document a file.
-  std::span<const std::filesystem::path> documents() const noexcept { return documents_; }
-  /// Sum of the files' sizes when opened, bytes.
+  std::span<const text_file> files() const noexcept { return files_; }
+  const text_options& options() const noexcept { return options_; }
+  /// Sum of the files' sizes when opened, packed as they are, bytes.
   uint64_t total_bytes() const noexcept { return total_bytes_; }
+  /// Whether any file holds records.
+  bool has_records() const noexcept;
   /// Files inside folders that are no text (TXT-3).
   std::span<const std::filesystem::path> passed_over() const noexcept { return passed_over_; }
-  /// The text of document i (TXT-2); at most max_document_bytes.
-  result<std::string> read(size_t i) const;
   /// The documents of which something is left out (TXT-3).
   result<std::vector<shortened>> left_out() const;
-  /// Hash of all documents' bytes in order, and of the rules that made text of them.
+  /// Hash of all files' bytes in order, and of the rules that made text of them.
   result<uint64_t> fingerprint() const;
 
  private:
   status add_file(const std::filesystem::path& path, bool named);
-  status add_folder(const std::filesystem::path& folder);
 
   text_options options_;
-  std::vector<std::filesystem::path> documents_;
+  std::vector<text_file> files_;
   std::vector<std::filesystem::path> passed_over_;
   uint64_t total_bytes_ = 0;
 };
+
+/// A file's content whole, unpacked. Errors: text_too_long; those of byte_stream.
+result<std::string> content_of(const std::filesystem::path& path);
 
 /// TXT-2 for bytes already read.
 std::string clean_text(std::string_view bytes, bool strip_gutenberg = false);

@@ -6,11 +6,15 @@
 #include <bit>
 #include <cassert>
 #include <cstring>
+#include <limits>
+#include <map>
 #include <optional>
 
 #include <fmt/format.h>
 
+#include "io/data/data_files.hpp"
 #include "io/data/data_kind.hpp"
+#include "io/data/megatron_index.hpp"
 
 namespace troupe::io {
 
@@ -44,20 +48,79 @@ error bad(const fs::path& path, std::string text, std::string hint = {}) {
   return {errc::bad_data, fmt::format("{}: {}", path.string(), text), std::move(hint)};
 }
 
+/// A token as it is stored; one that is no uint32 as the largest of them.
 template <class Stored>
-void widen(const std::byte* from, uint64_t count, int32_t* out) {
-  for (uint64_t i = 0; i < count; ++i) {
-    Stored value;
-    std::memcpy(&value, from + i * sizeof value, sizeof value);
-    out[i] = static_cast<int32_t>(value);
+uint32_t stored_token(const std::byte* at) {
+  Stored value;
+  std::memcpy(&value, at, sizeof value);
+  return std::in_range<uint32_t>(value) ? static_cast<uint32_t>(value)
+                                        : std::numeric_limits<uint32_t>::max();
+}
+
+/// Calls `of` with a value of the type that tokens are stored as.
+template <class Function>
+auto as_stored(token_type type, Function&& of) {
+  switch (type) {
+    case token_type::u8:
+      return of(uint8_t{});
+    case token_type::i8:
+      return of(int8_t{});
+    case token_type::i16:
+      return of(int16_t{});
+    case token_type::i32:
+      return of(int32_t{});
+    case token_type::i64:
+      return of(int64_t{});
+    case token_type::u16:
+      return of(uint16_t{});
+    default:
+      return of(uint32_t{});
   }
 }
 
 }  // namespace
 
+int bytes_of(token_type type) noexcept {
+  return as_stored(type, [](auto value) { return static_cast<int>(sizeof value); });
+}
+
+/// The pair by its index; MGX-1 makes TOK-1 of it.
+result<token_file> token_file::open_megatron(const fs::path& index_path) {
+  TROUPE_TRY(index_map, mapped_file::open(index_path));
+  TROUPE_TRY(index, parse_megatron_index(index_map->bytes(), index_path.string()));
+  auto path = index_path;
+  path.replace_extension(".bin");
+  TROUPE_TRY(map, mapped_file::open(path));
+  const auto bytes = map->bytes();
+  const auto width = static_cast<uint64_t>(bytes_of(index.type));
+  if (index.tokens > bytes.size() / width || index.tokens * width != bytes.size())
+    return bad(path, fmt::format("the index says {} tokens of {} bytes, the file has {} bytes",
+                                 index.tokens, width, bytes.size()));
+  token_file out(std::move(map), bytes.data(), index.tokens, index.type);
+  out.documents_ = index.document_ends.size();
+  std::map<uint32_t, uint64_t> last;
+  uint64_t begun = 0, most = 0;
+  for (const auto end : index.document_ends) {
+    if (end > begun) most = std::max(most, ++last[out.token(end - 1)]);
+    begun = end;
+  }
+  out.parted_ = most;
+  return out;
+}
+
+std::string_view token_file::format_name() const noexcept {
+  if (parted_) return "megatron";
+  return tokens_ == map_->bytes().data() ? "nanogpt" : "llmc";
+}
+
 result<token_file> token_file::open(const fs::path& path, token_format format) {
+  if (format == token_format::automatic)
+    if (const auto index = megatron_index_of(path); !index.empty()) return open_megatron(index);
   TROUPE_TRY(type, data_type_of(path));  // TOK-3
   const bool demanded = format == token_format::nanogpt;
+  if (type.kind == data_kind::megatron)
+    return unexpected_data(path.string(), type.what, "a token file of llm.c or nanoGPT",
+                           "data.format = \"auto\" reads it");
   if (type.kind == data_kind::unsupported ||
       (format == token_format::automatic && type.kind != data_kind::llmc_tokens &&
        type.kind != data_kind::raw_tokens))
@@ -72,7 +135,7 @@ result<token_file> token_file::open(const fs::path& path, token_format format) {
     if (bytes.size() % 2 != 0)
       return bad(path,
                  fmt::format("{} bytes are not a whole number of uint16 tokens", bytes.size()));
-    return token_file(std::move(map), bytes.data(), bytes.size() / 2, 2);
+    return token_file(std::move(map), bytes.data(), bytes.size() / 2, token_type::u16);
   }
   int32_t version = 0;
   int32_t count = 0;
@@ -88,23 +151,23 @@ result<token_file> token_file::open(const fs::path& path, token_format format) {
                fmt::format("the header says {} tokens of {} bytes, the file has {} bytes of them",
                            count, width, present));
   return token_file(std::move(map), bytes.data() + header_bytes, static_cast<uint64_t>(count),
-                    kind->width);
+                    kind->width == 2 ? token_type::u16 : token_type::u32);
 }
 
 uint32_t token_file::token(uint64_t i) const noexcept {
   assert(i < size_);
-  uint32_t value = 0;
-  std::memcpy(&value, tokens_ + i * static_cast<uint64_t>(width_), static_cast<size_t>(width_));
-  return value;
+  return as_stored(type_, [&]<class Stored>(Stored) {
+    return stored_token<Stored>(tokens_ + i * sizeof(Stored));
+  });
 }
 
 void token_file::copy(uint64_t first, uint64_t count, int32_t* out) const noexcept {
   assert(first <= size_ && count <= size_ - first);
-  const auto* from = tokens_ + first * static_cast<uint64_t>(width_);
-  if (width_ == 2)
-    widen<uint16_t>(from, count, out);
-  else
-    widen<uint32_t>(from, count, out);
+  as_stored(type_, [&]<class Stored>(Stored) {
+    const auto* from = tokens_ + first * sizeof(Stored);
+    for (uint64_t i = 0; i < count; ++i)
+      out[i] = static_cast<int32_t>(stored_token<Stored>(from + i * sizeof(Stored)));
+  });
 }
 
 status token_file::check_vocabulary(uint32_t vocab) const {
@@ -127,13 +190,23 @@ status token_file::check_vocabulary(uint32_t vocab) const {
   return {};
 }
 
+/// Megatron writes an end of text behind each document only where it is asked to (--append-eod).
+void token_file::doubt_documents(std::vector<std::string>& doubts) const {
+  if (documents_ > 1 && parted_ && *parted_ * 2 < documents_)
+    doubts.push_back(
+        fmt::format("its {} documents do not end in one token: each runs on into the next "
+                    "(preprocess_data.py --append-eod parts them)",
+                    documents_));
+}
+
 std::vector<std::string> token_file::doubts() const {
   constexpr uint64_t looked_at = 65536;
   constexpr uint64_t enough = 16;
   std::vector<std::string> out;
+  doubt_documents(out);
   const uint64_t count = std::min(size_, looked_at);
   if (count < enough) return out;
-  if (width_ == 2 && tokens_ == map_->bytes().data() && kind_of(map_->bytes()))
+  if (type_ == token_type::u16 && tokens_ == map_->bytes().data() && kind_of(map_->bytes()))
     out.push_back("it begins with llm.c's header, which is read as tokens");
   std::array<uint64_t, 2> zeros{};
   std::array<int32_t, 512> piece{};
@@ -145,10 +218,11 @@ std::vector<std::string> token_file::doubts() const {
   const uint64_t odd = count / 2, even = count - odd;
   if (zeros[0] == even && zeros[1] == odd)
     out.push_back(fmt::format("its first {} tokens are all 0", count));
-  else if (width_ == 2 && zeros[1] == odd)
+  else if (type_ == token_type::u16 && zeros[1] == odd)
     out.push_back("every second token is 0: it looks like uint32 or int32 read as uint16");
-  const std::string_view text(reinterpret_cast<const char*>(tokens_),
-                              std::min<uint64_t>(count * static_cast<uint64_t>(width_), 4096));
+  const std::string_view text(
+      reinterpret_cast<const char*>(tokens_),
+      std::min<uint64_t>(count * static_cast<uint64_t>(token_bytes()), 4096));
   const bool letters = std::all_of(text.begin(), text.end(), [](char c) {
     return c == '\n' || c == '\r' || c == '\t' || (c >= ' ' && c <= '~');
   });
@@ -167,12 +241,52 @@ bool looks_like_token_file(const fs::path& path) noexcept {
 
 // -- token_files
 
+status token_files::add(const fs::path& path, token_format format) {
+  TROUPE_TRY(file, token_file::open(path, format));
+  // Both files of a pair may be found one after the other.
+  const bool again = file.format_name() == "megatron" && !files_.empty() &&
+                     path.extension() == ".idx" && files_.back().path() == file.path();
+  if (again) return {};
+  ends_.push_back(size() + file.size());
+  files_.push_back(std::move(file));
+  return {};
+}
+
+status token_files::add_folder(const fs::path& folder, const std::vector<fs::path>& found,
+                               token_format format) {
+  std::vector<fs::path> tokens;
+  for (const auto& path : found) {
+    const auto type = data_type_of(path);
+    const bool index = path.extension() == ".idx" && !megatron_index_of(path).empty();
+    const bool of_tokens =
+        type && (type->kind == data_kind::llmc_tokens || type->kind == data_kind::raw_tokens ||
+                 type->kind == data_kind::megatron);
+    if (of_tokens && !index)
+      tokens.push_back(path);
+    else if (!index)
+      passed_over_.push_back(path);
+  }
+  if (tokens.empty())
+    return bad(folder, "no token file was found in this folder",
+               "name files of llm.c, nanoGPT or Megatron (.bin), or folders that hold some");
+  TROUPE_CHECK(check_one_split(folder, tokens));
+  for (const auto& path : tokens) TROUPE_CHECK(add(path, format));
+  return {};
+}
+
 result<token_files> token_files::open(std::span<const fs::path> paths, token_format format) {
   token_files all;
   for (const auto& path : paths) {
-    TROUPE_TRY(file, token_file::open(path, format));
-    all.ends_.push_back(all.size() + file.size());
-    all.files_.push_back(std::move(file));
+    if (format == token_format::automatic && !megatron_index_of(path).empty()) {
+      TROUPE_CHECK(all.add(path, format));
+      continue;
+    }
+    TROUPE_TRY(found, data_files_of(path));
+    if (found.of_folder) {
+      TROUPE_CHECK(all.add_folder(path, found.files, format));
+      continue;
+    }
+    for (const auto& file : found.files) TROUPE_CHECK(all.add(file, format));
   }
   return all;
 }

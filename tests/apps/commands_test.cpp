@@ -65,6 +65,10 @@ TEST_CASE("commands: a wrong command line ends with 64 and the nearest word") {
   CHECK(sh(here, "troupe config check").talk.find("see `troupe config check --help`") !=
         std::string::npos);
   CHECK(sh(here, "troupe config explain trian").code == 64);
+  const auto below = sh(here, "troupe generate --checkpoint x --prompt y --temperature -1");
+  CHECK(below.code == 64);
+  CHECK(below.talk.find("--temperature: invalid value -1, expected 0 or more") !=
+        std::string::npos);
 }
 
 TEST_CASE("commands: help and version are data") {
@@ -74,10 +78,17 @@ TEST_CASE("commands: help and version are data") {
   CHECK(help.talk.empty());
   CHECK(help.out.find("Examples:") != std::string::npos);
   CHECK(sh(here, "troupe config show --help").code == 0);
+  CHECK(sh(here, "troupe help").out == help.out);
+  CHECK(sh(here, "troupe help data inspect").out == sh(here, "troupe data inspect --help").out);
+  // Examples are of the verb that is asked for, and defaults are shown.
+  const auto prepare = sh(here, "troupe data prepare --help").out;
+  CHECK(prepare.find("troupe data inspect") == std::string::npos);
+  CHECK(prepare.find("TEXT=bytes") != std::string::npos);
   auto version = sh(here, "troupe version --json");
   CHECK(nlohmann::json::parse(version.out)["version"] == troupe::cluster::own_version());
   CHECK(nlohmann::json::parse(version.out)["instruction_sets"][0] == "generic");
   CHECK(sh(here, "troupe version").out.find(troupe::cluster::own_version()) != std::string::npos);
+  CHECK(sh(here, "troupe --version").out == sh(here, "troupe version").out);
 }
 
 TEST_CASE("commands: config check talks, config show prints data that reads back") {
@@ -222,6 +233,28 @@ TEST_CASE("commands: data prepare writes tokens that data inspect reads") {
   CHECK(sh(here, "troupe data inspect a.txt --format llmc").code == 65);
   CHECK(sh(here, "troupe data inspect none.bin").code == 66);
   CHECK(sh(here, "troupe data prepare none --out b.bin").code == 66);
+}
+
+TEST_CASE("commands: data prepare takes records and patterns, and goes on in a folder") {
+  folder here;
+  here.write("a-1.jsonl", "{\"content\": \"to be\"}\n{\"content\": \"or not\"}\n");
+  here.write("a-2.jsonl", "{\"content\": \"to be\"}\n");
+  const std::string prepare =
+      "troupe data prepare 'a-*.jsonl' --text-field content --out t/ --shard-tokens 8 --json";
+  auto made = sh(here, prepare);
+  REQUIRE_MESSAGE(made.code == 0, made.talk);
+  auto facts = nlohmann::json::parse(made.out);
+  CHECK(facts["documents"] == 3);
+  CHECK(facts["tokens"] == 20);  // two empty lines between three documents
+  CHECK(facts["files"].size() == 2);
+  CHECK(sh(here, prepare).talk.find("2 of 2 shards were there already") != std::string::npos);
+  auto seen = sh(here, "troupe data inspect t --json");
+  REQUIRE_MESSAGE(seen.code == 0, seen.talk);
+  CHECK(nlohmann::json::parse(seen.out)[0]["first_text"] == "to be\n\nor not\n\n");
+  CHECK(sh(here, "troupe data prepare a-1.jsonl --out b.bin").code == 65);  // has no "text"
+  CHECK(sh(here, "troupe data prepare 'b-*' --out b.bin").code == 66);
+  // What is in a folder already and is of something else stays.
+  CHECK(sh(here, "troupe data prepare a-1.jsonl --text-field content --out t/").code == 77);
 }
 
 TEST_CASE("commands: gpu without a GPU says what is missing and ends in 69") {

@@ -1,5 +1,10 @@
-// What a person sees of the data being read: a long tokenising tells how far it is, once.
+// Data as they come: a long tokenising tells how far it is, once; the same tokens are the same run,
+// whatever files they come in.
+#include <nlohmann/json.hpp>
+
 #include "tests/cluster/job_files.hpp"
+#include "tests/io/megatron_pair.hpp"
+#include "tests/io/packed.hpp"
 
 using namespace troupe::cluster_test;
 
@@ -21,4 +26,62 @@ TEST_CASE("data: a long tokenising tells of its progress, the next start finds i
   const auto second = run(job.up(sets));
   CHECK(second.code == 0);
   CHECK(second.err.find("tokenising: ") == std::string::npos);
+}
+
+TEST_CASE(
+    "data: the same documents give the same losses, as text, records, shards and Megatron's") {
+  job_files job;
+  std::ifstream in(job / "data.txt");
+  const std::string text(std::istreambuf_iterator<char>(in), {});
+  const auto half = text.find('\n', text.size() / 2) + 1;
+  const std::string one = text.substr(0, half), two = text.substr(half);
+  int runs = 0;
+  const auto losses = [&](const std::vector<std::string>& sets) {
+    const auto output = (job / fmt::format("run-{}", ++runs)).string();
+    return job.losses(with({"train.steps=3", "job.output=" + output}, sets));
+  };
+  std::ofstream(job / "part-1.txt") << one;
+  std::ofstream(job / "part-2.txt") << two;
+  const auto path = [&](const std::string& name) { return "data.path=" + (job / name).string(); };
+  const auto wanted = losses({path("part-?.txt")});
+  REQUIRE(wanted.size() == 3);
+  const auto record = [](const std::string& body) {
+    return nlohmann::json{{"id", 1}, {"body", body}}.dump();
+  };
+  const auto lines = record(one) + "\n" + record(two) + "\n";
+  std::ofstream(job / "all.jsonl") << lines;
+  std::ofstream(job / "all.json") << "[" << record(one) << ",\n" << record(two) << "]";
+  std::ofstream(job / "all.jsonl.gz") << troupe::packed_by_gzip(lines);
+  std::ofstream(job / "all.jsonl.zst") << troupe::packed_by_zstd(lines);
+  for (const char* name : {"all.jsonl", "all.json", "all.jsonl.gz", "all.jsonl.zst"}) {
+    CAPTURE(name);
+    CHECK(losses({path(name), "data.text_field=body"}) == wanted);
+  }
+  // Shards that were prepared, and Megatron's: each parts its documents itself.
+  const auto made = run({"data", "prepare", (job / "all.jsonl").string(), "--text-field", "body",
+                         "--shard-tokens", "4000", "--out", (job / "shards").string() + "/"});
+  CHECK(made.code == 0);
+  CHECK(names_with(job / "shards", ".bin").size() > 1);
+  CHECK(losses({path("shards"), "model.vocab=256"}) == wanted);
+  std::vector<int64_t> ids;
+  for (const char c : one + "\n\n" + two) ids.push_back(static_cast<unsigned char>(c));
+  troupe::megatron_pair::of<uint8_t>(1, {ids}, {0, 1}).write(job / "set_text_document");
+  CHECK(losses({path("set_text_document"), "model.vocab=256"}) == wanted);
+}
+
+TEST_CASE("data: what is wrong with records and folders is said before a run begins") {
+  job_files job;
+  std::ofstream(job / "bad.jsonl") << "{\"text\": \"a\"}\n{\"txt\": \"b\"}\n";
+  const auto refused = [&](const std::string& name) {
+    const auto done = run(job.up({"data.path=" + (job / name).string(), "model.vocab=256"}));
+    CHECK(done.code != 0);
+    return done.err;
+  };
+  CHECK(refused("bad.jsonl").find("bad.jsonl: line 2: field \"text\" not found, found txt") !=
+        std::string::npos);
+  fs::create_directories(job / "folder");
+  for (const char* name : {"train.bin", "val.bin"})
+    std::ofstream(job / "folder" / name) << std::string(40'000, '\1');
+  CHECK(refused("folder").find("has train.bin and val.bin") != std::string::npos);
+  CHECK(refused("*.parquet").find("no file matches") != std::string::npos);
 }

@@ -51,7 +51,7 @@ ROOMS = {
         "logs": {"base"},
         "config": {"base", "folder", "logs"},
         "tokenizer": {"base", "formats"},
-        "data": {"base", "tokenizer"},
+        "data": {"base", "formats", "tokenizer"},
         "machine": {"formats"},
         "disk": {"base", "folder", "machine"},
         "checkpoint": {"base", "disk", "folder", "formats"},
@@ -310,6 +310,8 @@ SHAPES = ("gpu/host/", "gpu/cuda/", "apps/bench/")
 NO_LIMITS = {
     "actors/power/row_policy.hpp most_rungs": "our own rules have fewer",
     "actors/train/check_inputs.cpp most_bytes_a_token": "an estimate",
+    "actors/train/check_inputs.cpp most_record_overhead": "an estimate",
+    "io/data/shard_writer.cpp max_note_bytes": "a note of our own, a line a shard",
     "apps/up/folders.cpp most_line_bytes": "what is looked at of a log",
     "apps/up/head_words.hpp max_head_words_bytes": "two words of our own head",
     "io/checkpoint/folder_claim.cpp most_claim_bytes": "a MANIFEST and a block",

@@ -4,14 +4,18 @@
 #include <random>
 
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "io/data/data_files.hpp"
 #include "io/data/data_kind.hpp"
+#include "io/data/document_reader.hpp"
 #include "io/data/text_source.hpp"
 #include "io/data/token_file.hpp"
 #include "io/file.hpp"
 #include "io/tokenizer/splitter.hpp"
 #include "tests/errors.hpp"
+#include "tests/io/packed.hpp"
 #include "tests/io/scratch.hpp"
 
 using namespace troupe;
@@ -31,6 +35,24 @@ std::vector<int32_t> ids_of(const fs::path& path) {
   file->copy(0, ids.size(), ids.data());
   return ids;
 }
+
+/// The documents of a source, read by parts of so many bytes.
+result<std::vector<std::string>> documents_of(const text_source& source,
+                                              size_t part_bytes = size_t{1} << 20) {
+  document_reader reader(source, part_bytes);
+  std::vector<std::string> out(1);
+  for (;;) {
+    TROUPE_TRY(part, reader.next());
+    if (!part) break;
+    out.back() += part->text;
+    if (part->last) out.emplace_back();
+  }
+  CHECK(out.back().empty());
+  out.pop_back();
+  return out;
+}
+
+using texts = std::vector<std::string>;
 
 tokenizer_ptr gpt2_tokenizer() {
   return *make_tokenizer(TROUPE_SOURCE_DIR "/tests/io/fixtures/gpt2.tokenizer.json");
@@ -149,19 +171,15 @@ TEST_CASE("TXT-3 what is left out of which file is said, and keys the cache") {
   REQUIRE(left_out->size() == 1);
   CHECK(left_out->front().path == dir / "a.txt");
   CHECK(left_out->front().left_out_bytes == book.size() - std::string("book\n").size());
-  CHECK(*books->read(0) == "book\n");
-  CHECK(*whole->read(0) == book);
+  CHECK(documents_of(*books)->front() == "book\n");
+  CHECK(documents_of(*whole)->front() == book);
   CHECK(*whole->fingerprint() != *books->fingerprint());
 }
 
 TEST_CASE("TXT-1 what is no text is refused by its kind and never read as text") {
   scratch dir;
-  const std::string zst("\x28\xb5\x2f\xfd rest"), gz("\x1f\x8b\x08 rest");
+  const auto zst = packed_by_zstd("PAR1..."), gz = packed_by_gzip(std::string("x\0", 2));
   const std::vector<std::tuple<std::string, std::string, std::string>> files{
-      {"a.jsonl", "{\"text\": \"x\"}\n", "JSON"},
-      {"records.txt", "\n {\"text\" : \"x\"}\n{\"text\": \"y\"}\n", "JSON"},
-      {"list.data", "[\n  {\"id\": 3}]\n", "JSON"},
-      {"b.json", "[1, 2]", "JSON"},
       {"c.parquet", "text all the same", "Parquet"},
       {"c.txt", "PAR1....", "Parquet"},
       {"d.txt", gz, "gzip"},
@@ -184,27 +202,112 @@ TEST_CASE("TXT-1 what is no text is refused by its kind and never read as text")
     CHECK((!in_folder || in_folder->passed_over().size() == 1));
     CHECK((what == "uint16") == in_folder.has_value());
   }
-  const std::vector<fs::path> json{dir / "a.jsonl", dir / "records.txt"};
-  auto asked = text_source::open(json, {.any_text = true});
-  REQUIRE(asked);
-  CHECK(*asked->read(0) == "{\"text\": \"x\"}\n");
   const std::vector<fs::path> parquet{dir / "c.txt"};
-  CHECK_FALSE(text_source::open(parquet, {.any_text = true}));
+  CHECK_FALSE(text_source::open(parquet, {.form = text_form::text}));
   for (const char* text : {"[Illustration]\n", "{ a set }\n", "[{x}]", "{\"unended\n: no\"", ""}) {
     REQUIRE(write_atomic(dir / "t.txt", text));
-    CHECK(open_source({dir / "t.txt"}));
+    CHECK(*documents_of(*open_source({dir / "t.txt"})) == texts{text});
   }
 }
 
-TEST_CASE("a text file beyond the limit is refused when it is opened") {
+TEST_CASE("TXT-1 of JSON each record is a document, whatever the file is named and packed by") {
+  scratch dir;
+  const std::string lines =
+      "{\"text\": \"one\\r\\ntwo\", \"content\": \"c\"}\n\n{\"text\": \"\", \"content\": \"d\"}\n";
+  const texts wanted{"one\ntwo", ""};
+  for (const auto& [name, bytes] : std::vector<std::pair<std::string, std::string>>{
+           {"a.jsonl", lines},
+           {"b.json", "[" + lines.substr(0, lines.find('\n')) + ",\n{\"text\": \"\"}]"},
+           {"records.txt", lines},
+           {"c.jsonl.gz", packed_by_gzip(lines)},
+           {"d.ndjson.zst", packed_by_zstd(lines)},
+           {"packed without a name", packed_by_zstd(lines)}}) {
+    CAPTURE(name);
+    REQUIRE(write_atomic(dir / name, bytes));
+    auto source = open_source({dir / name});
+    REQUIRE(source);
+    for (size_t part : {size_t{3}, size_t{16}, size_t{1} << 20})
+      CHECK(*documents_of(*source, part) == wanted);
+  }
+  const std::vector<fs::path> a{dir / "a.jsonl"};
+  auto content = text_source::open(a, {.text_field = "content"});
+  CHECK(*documents_of(*content) == texts{"c", "d"});
+  CHECK(*content->fingerprint() != *open_source(a)->fingerprint());
+  auto as_text = text_source::open(a, {.form = text_form::text});
+  CHECK(*documents_of(*as_text) == texts{lines});
+  CHECK(*as_text->fingerprint() != *open_source(a)->fingerprint());
+  // A record without its text is named by file and line.
+  REQUIRE(write_atomic(dir / "a.jsonl", lines + "{\"txt\": 1}\n"));
+  const auto missing = documents_of(*open_source(a));
+  CHECK(is_error(missing, no_text_field, (dir / "a.jsonl").string(), uint64_t{4}, "text"));
+  // Records are looked for where they are asked for.
+  REQUIRE(write_atomic(dir / "t.txt", "no record"));
+  const std::vector<fs::path> t{dir / "t.txt"};
+  auto forced = text_source::open(t, {.form = text_form::records});
+  REQUIRE(forced);
+  CHECK(is_error(documents_of(*forced), no_record));
+}
+
+TEST_CASE("DRD-1 a text is the same whatever parts it is read in") {
+  scratch dir;
+  for (const std::string& text :
+       {std::string("\xef\xbb\xbf"
+                    "a\r\nb\rc\n\r\n\r"),
+        std::string("\r"), std::string(), std::string("\xef\xbb\xbf"), long_text()}) {
+    for (const auto& bytes : {text, packed_by_gzip(text)}) {
+      REQUIRE(write_atomic(dir / "t", bytes));
+      auto source = open_source({dir / "t"});
+      REQUIRE(source);
+      for (size_t part : {size_t{3}, size_t{4}, size_t{5}, size_t{4096}})
+        CHECK(*documents_of(*source, part) == texts{clean_text(text)});
+    }
+  }
+}
+
+TEST_CASE("DRD-2 a file of books beyond the limit is refused when it is opened, a text is not") {
   scratch dir;
   REQUIRE(write_atomic(dir / "t.txt", std::string(8192, 'x')));
+  const std::vector<fs::path> paths{dir / "t.txt"};
   fs::resize_file(dir / "t.txt", max_document_bytes);  // sparse
-  CHECK(open_source({dir / "t.txt"}));
+  CHECK(text_source::open(paths, {.strip_gutenberg = true}));
   fs::resize_file(dir / "t.txt", max_document_bytes + 1);
-  auto large = open_source({dir / "t.txt"});
+  auto large = text_source::open(paths, {.strip_gutenberg = true});
   REQUIRE_FALSE(large);
   CHECK(is_error(large, text_too_long, max_document_bytes));
+  CHECK(text_source::open(paths));
+}
+
+TEST_CASE("DFL-1 patterns and folders name files, in order") {
+  scratch dir;
+  for (const char* name : {"b.txt", "a.txt", "c.md", "[d].txt"})
+    REQUIRE(write_atomic(dir / name, name));
+  const auto all = [&](std::vector<fs::path> paths) { return *documents_of(*open_source(paths)); };
+  CHECK(all({dir / "?.txt"}) == texts{"a.txt", "b.txt"});
+  CHECK(all({dir / "c.*", dir / "[ab].txt"}) == texts{"c.md", "a.txt", "b.txt"});
+  CHECK(all({dir / "[d].txt"}) == texts{"[d].txt"});
+  CHECK(is_error(open_source({dir / "*.jsonl"}), no_file_matches, (dir / "*.jsonl").string()));
+  fs::create_directories(dir / "sub");
+  CHECK(is_error(open_source({dir / "s*"}), no_file_matches));
+}
+
+TEST_CASE("a folder with data to measure by beside training data is refused") {
+  scratch dir;
+  const std::pair<std::vector<std::string>, bool> rows[] = {
+      {{"train.jsonl", "val.jsonl"}, false},
+      {{"fineweb_train_000001.jsonl", "fineweb_val_000000.jsonl"}, false},
+      {{"my-train-00.jsonl", "my-test-00.jsonl"}, false},
+      {{"training.jsonl", "evaluation.jsonl"}, true},
+      {{"a.jsonl", "test.jsonl"}, true},
+      {{"trainer.jsonl", "validated.jsonl"}, true},
+      {{"train-0.jsonl", "train-1.jsonl"}, true}};
+  for (const auto& [names, good] : rows) {
+    CAPTURE(names.front());
+    scratch folder;
+    for (const auto& name : names) REQUIRE(write_atomic(folder / name, "{\"text\": \"x\"}\n"));
+    auto opened = open_source({folder.path});
+    CHECK(bool(opened) == good);
+    if (!good) CHECK(is_error(opened, several_splits, names[0], names[1]));
+  }
 }
 
 TEST_CASE("TXT-1 folders are walked by name, what is no text is skipped") {
@@ -219,16 +322,13 @@ TEST_CASE("TXT-1 folders are walked by name, what is no text is skipped") {
   fs::create_directory_symlink(dir.path, dir / "loop");
   auto source = open_source({dir.path});
   REQUIRE(source);
-  std::string all;
-  for (size_t i = 0; i < source->documents().size(); ++i) all += *source->read(i);
-  CHECK(all == "azc");
+  CHECK(*documents_of(*source) == texts{"a", "z", "c"});
   REQUIRE(source->passed_over().size() == 1);
   CHECK(source->passed_over()[0] == dir / "binary");
   CHECK(source->total_bytes() == 3);
   auto twice = open_source({dir / "c.txt", dir / "b"});
   REQUIRE(twice);
-  CHECK(*twice->read(0) == "c");
-  CHECK(twice->documents().size() == 3);
+  CHECK(*documents_of(*twice) == texts{"c", "a", "z"});
   CHECK(open_source({dir / "binary"}).error().code == errc::bad_data);
   CHECK(open_source({dir / "none"}).error().code == errc::not_found);
   CHECK(open_source({dir / ".hidden/.."}).has_value());
@@ -259,7 +359,9 @@ TEST_CASE(
          {std::pair<unsigned, size_t>{1, 1}, {3, 1}, {2, 100}, {3, 1 << 20}}) {
       int calls = 0;
       auto count = [&](const auto&) { return ++calls > 0; };
-      auto done = prepare_corpus(*source, *tok, dir / "t.bin", {threads, piece_bytes, count});
+      auto done =
+          prepare_corpus(*source, *tok, dir / "t.bin",
+                         {.threads = threads, .piece_bytes = piece_bytes, .progress = count});
       REQUIRE(done);
       CHECK(done->tokens == wanted.size());
       CHECK(done->documents_done == 3);
@@ -285,8 +387,8 @@ TEST_CASE("CRP-2 cancelled or failed preparing leaves no file and names the docu
   REQUIRE(write_atomic(dir / "latin1.txt", "caf\xe9"));
   auto tok = gpt2_tokenizer();
   auto source = open_source({dir / "good.txt"});
-  auto cancelled =
-      prepare_corpus(*source, *tok, dir / "t.bin", {1, 1 << 20, [](const auto&) { return false; }});
+  auto cancelled = prepare_corpus(*source, *tok, dir / "t.bin",
+                                  {.threads = 1, .progress = [](const auto&) { return false; }});
   REQUIRE_FALSE(cancelled);
   CHECK(cancelled.error().code == errc::cancelled);
   auto failed = prepare_corpus(*open_source({dir.path}), *tok, dir / "t.bin");
@@ -305,14 +407,15 @@ TEST_CASE("CRP-2 who cancels waits for a piece, not for all that threads have ta
   auto tok = gpt2_tokenizer();
   auto source = open_source({dir / "lines.txt"});
   int asked = 0;
-  corpus_options each_line{1, 1, [&](const auto&) { return ++asked < 3; }};
+  corpus_options each_line{
+      .threads = 1, .piece_bytes = 1, .progress = [&](const auto&) { return ++asked < 3; }};
   auto cancelled = prepare_corpus(*source, *tok, dir / "t.bin", each_line);
   REQUIRE_FALSE(cancelled);
   CHECK(cancelled.error().code == errc::cancelled);
   CHECK(asked == 3);
   each_line.progress = [&](const corpus_progress& done) {
     ++asked;
-    return done.bytes_done == 0;  // by groups it would be told when a first one is written
+    return done.text_bytes == 0;  // by groups it would be told when a first one is written
   };
   asked = 0;
   CHECK_FALSE(prepare_corpus(*source, *tok, dir / "t.bin", each_line));
@@ -323,11 +426,12 @@ TEST_CASE("CRP-3 the cache is used again, until text or tokenizer change") {
   scratch dir;
   REQUIRE(write_atomic(dir / "a.txt", "some text"));
   int made = 0;
-  corpus_options counting{1, 1 << 20, [&](const auto&) { return ++made > 0; }};
+  corpus_options counting{.threads = 1, .progress = [&](const auto&) { return ++made > 0; }};
   auto open_cached = [&](const tokenizer& by) {
     auto path = cached_corpus(*open_source({dir / "a.txt"}), by, dir / "cache", counting);
     REQUIRE(path);
-    return *path;
+    REQUIRE(path->size() == 1);
+    return path->front();
   };
   auto bytes = *make_tokenizer("bytes");
   auto first = open_cached(*bytes);
@@ -344,4 +448,81 @@ TEST_CASE("CRP-3 the cache is used again, until text or tokenizer change") {
   CHECK(open_cached(*bytes) == first);
   CHECK(made == 4);
   CHECK(ids_of(first).size() == 9);
+}
+
+TEST_CASE("CRP-1 shards hold the same tokens, wherever a preparing was cut off") {
+  scratch dir;
+  std::string lines;
+  for (int i = 0; i < 200; ++i) lines += fmt::format("{{\"text\": \"line {}\\nx{}\"}}\n", i, i);
+  REQUIRE(write_atomic(dir / "a.jsonl", lines));
+  REQUIRE(write_atomic(dir / "b.txt", long_text()));
+  auto source = open_source({dir / "a.jsonl", dir / "b.txt"});
+  REQUIRE(source);
+  for (const auto& tok : {gpt2_tokenizer(), *make_tokenizer("bytes")}) {
+    REQUIRE(prepare_corpus(*source, *tok, dir / "whole.bin"));
+    const auto wanted = ids_of(dir / "whole.bin");
+    corpus_options options{.threads = 2, .piece_bytes = 100, .shard_tokens = 300, .progress = {}};
+    const auto all_of = [&](const std::vector<fs::path>& files) {
+      std::vector<int32_t> out;
+      for (const auto& file : files) {
+        const auto ids = ids_of(file);
+        CHECK((ids.size() >= 300 || file == files.back()));
+        out.insert(out.end(), ids.begin(), ids.end());
+      }
+      return out;
+    };
+    auto once = prepare_shards(*source, *tok, dir / tok->name() / "once", "t", options);
+    REQUIRE(once);
+    CHECK(once->files.size() > 4);
+    CHECK(all_of(once->files) == wanted);
+    // Cut off again and again: each start goes on, none begins anew.
+    const auto folder = dir / tok->name() / "cut";
+    options.threads = 1;  // so that it is asked before each piece
+    size_t starts = 0;
+    for (;; ++starts) {
+      REQUIRE(starts < 1000);
+      int asked = 0;
+      options.progress = [&](const auto&) { return ++asked < 90; };
+      auto made = prepare_shards(*source, *tok, folder, "t", options);
+      if (made) {
+        CHECK(made->found > 2);
+        CHECK(made->done.tokens == wanted.size());
+        CHECK(made->done.documents_done == 201);
+        CHECK(made->done.text_bytes == once->done.text_bytes);
+        CHECK(all_of(made->files) == wanted);
+        break;
+      }
+      REQUIRE(made.error().code == errc::cancelled);
+    }
+    CHECK(starts > 2);
+    // What is whole is not made again; a damaged shard is, and all behind it.
+    int asked = 0;
+    options.progress = [&](const auto&) { return ++asked > 0; };
+    auto again = prepare_shards(*source, *tok, folder, "t", options);
+    REQUIRE(again);
+    CHECK(asked == 0);
+    CHECK(again->found == again->files.size());
+    fs::resize_file(again->files[2], 1026);
+    again = prepare_shards(*source, *tok, folder, "t", options);
+    REQUIRE(again);
+    CHECK(again->found == 2);
+    CHECK(all_of(again->files) == wanted);
+  }
+}
+
+TEST_CASE("SHD-3 shards of something else are never replaced") {
+  scratch dir;
+  REQUIRE(write_atomic(dir / "a.txt", "some text"));
+  REQUIRE(write_atomic(dir / "b.txt", "other text"));
+  auto tok = *make_tokenizer("bytes");
+  const auto into = [&](const char* text, const char* folder) {
+    return prepare_shards(*open_source({dir / text}), *tok, dir / folder, "tokens");
+  };
+  REQUIRE(into("a.txt", "out"));
+  CHECK(is_error(into("b.txt", "out"), other_shards));
+  CHECK(into("a.txt", "out")->found == 1);
+  fs::create_directories(dir / "bare");
+  REQUIRE(write_atomic(dir / "bare/tokens-00000.bin", "mine"));
+  CHECK(is_error(into("a.txt", "bare"), other_shards));
+  CHECK(*read_file(dir / "bare/tokens-00000.bin", 10) == "mine");
 }

@@ -108,10 +108,11 @@ TEST_CASE("TOK-3 what is known to be something else is not read as tokens") {
     CHECK(is_error(refused("b.bin", std::string("PK\x03\x04", 4), format), unexpected_data, "ZIP"));
     CHECK(is_error(refused("c.bin", llmc(20240326, 3, 5, 10), format), unexpected_data, "model",
                    "llm.c"));
-    REQUIRE(write_atomic(dir / "pair.idx", std::string("MMIDIDX\0\0", 9)));
-    CHECK(is_error(refused("pair.bin", tokens, format), unexpected_data, "Megatron"));
     CHECK(is_error(refused("d.parquet", tokens, format), unexpected_data, "Parquet"));
   }
+  REQUIRE(write_atomic(dir / "pair.idx", std::string("MMIDIDX\0\0", 9)));
+  CHECK(is_error(refused("pair.bin", tokens, token_format::nanogpt), unexpected_data, "Megatron"));
+  CHECK(refused("pair.bin", tokens, token_format::automatic).code == errc::bad_data);
   REQUIRE(write_atomic(dir / "other.idx", "another index"));
   CHECK(refused("other.bin", tokens, token_format::automatic) == error());
   CHECK(is_error(refused("t.bin", text, token_format::automatic), unexpected_data, "text"));

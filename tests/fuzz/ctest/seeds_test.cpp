@@ -24,6 +24,9 @@ int fuzz_actors_row_trace(const uint8_t* data, size_t size);
 int fuzz_actors_train_state(const uint8_t* data, size_t size);
 int fuzz_gpu_pair_proof(const uint8_t* data, size_t size);
 int fuzz_gpu_predict_model(const uint8_t* data, size_t size);
+int fuzz_io_byte_stream(const uint8_t* data, size_t size);
+int fuzz_io_json_records(const uint8_t* data, size_t size);
+int fuzz_io_megatron_index(const uint8_t* data, size_t size);
 int fuzz_io_copy_frame(const uint8_t* data, size_t size);
 int fuzz_io_folder(const uint8_t* data, size_t size);
 int fuzz_io_gzip(const uint8_t* data, size_t size);
@@ -53,12 +56,15 @@ const fuzzer fuzzers[] = {{"actors_client_hello", fuzz_actors_client_hello, 0},
                           {"actors_train_state", fuzz_actors_train_state, 0},
                           {"gpu_pair_proof", fuzz_gpu_pair_proof},
                           {"gpu_predict_model", fuzz_gpu_predict_model, 0},
+                          {"io_byte_stream", fuzz_io_byte_stream, 0},
                           {"io_copy_frame", fuzz_io_copy_frame},
                           {"io_folder", fuzz_io_folder},
                           {"io_gzip", fuzz_io_gzip, 0},
                           {"io_journal", fuzz_io_journal},
+                          {"io_json_records", fuzz_io_json_records, 0},
                           {"io_kernel_counters", fuzz_io_kernel_counters, 0},
                           {"io_machine", fuzz_io_machine, 0},
+                          {"io_megatron_index", fuzz_io_megatron_index, 0},
                           {"io_number_table", fuzz_io_number_table, 0},
                           {"io_perf_table", fuzz_io_perf_table},
                           {"io_tls", fuzz_io_tls},

@@ -1,0 +1,123 @@
+// By glob(3), and by walking.
+#include "io/data/data_files.hpp"
+
+#include <glob.h>
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <string>
+
+#include "io/data/data_kind.hpp"
+#include "io/data/token_file.hpp"
+
+namespace troupe::io {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+bool is_pattern(const fs::path& name) {
+  return name.native().find_first_of("*?[") != std::string::npos;
+}
+
+result<data_files> matches(const fs::path& pattern) {
+  struct found : glob_t {
+    found() : glob_t{} {}
+    ~found() { globfree(this); }
+  } list;
+  const int code = glob(pattern.c_str(), 0, nullptr, &list);
+  if (code == GLOB_NOSPACE) return error{errc::no_memory, "no memory for " + pattern.string()};
+  data_files out;
+  std::error_code ignored;
+  for (size_t i = 0; code == 0 && i < list.gl_pathc; ++i)
+    if (fs::path path(list.gl_pathv[i]); !fs::is_directory(path, ignored))
+      out.files.push_back(std::move(path));
+  if (out.files.empty()) return no_file_matches(pattern.string());  // DFL-2
+  std::sort(out.files.begin(), out.files.end());
+  return out;
+}
+
+result<data_files> in_folder(const fs::path& folder) {
+  std::error_code code;
+  data_files out;
+  out.of_folder = true;
+  fs::recursive_directory_iterator at(folder, code);
+  if (code) return error::system("open folder " + folder.string(), code.value());
+  while (at != fs::recursive_directory_iterator()) {
+    std::error_code ignored;
+    if (at->path().filename().native().starts_with('.'))
+      at.disable_recursion_pending();
+    else if (at->is_regular_file(ignored))
+      out.files.push_back(at->path());
+    at.increment(code);
+    if (code) return error::system("read folder " + folder.string(), code.value());
+  }
+  std::sort(out.files.begin(), out.files.end());
+  return out;
+}
+
+/// Whether a file's name has the word, apart from other letters.
+bool has_word(const fs::path& path, std::string_view word) {
+  auto name = path.filename().string();
+  std::transform(name.begin(), name.end(), name.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  const auto letter = [&](size_t i) {
+    return i < name.size() && std::isalpha(static_cast<unsigned char>(name[i])) != 0;
+  };
+  for (auto at = name.find(word); at != name.npos; at = name.find(word, at + 1))
+    if ((at == 0 || !letter(at - 1)) && !letter(at + word.size())) return true;
+  return false;
+}
+
+bool is_of_tokens(const fs::path& file) {
+  if (file.extension() == ".idx") return !megatron_index_of(file).empty();
+  auto type = data_type_of(file);
+  return type && (type->kind == data_kind::llmc_tokens || type->kind == data_kind::raw_tokens ||
+                  type->kind == data_kind::megatron);
+}
+
+}  // namespace
+
+result<data_files> data_files_of(const fs::path& name) {
+  std::error_code ignored;
+  if (fs::is_directory(name, ignored)) return in_folder(name);
+  if (is_pattern(name) && !fs::exists(name, ignored)) return matches(name);
+  return data_files{{name}, false};
+}
+
+status check_one_split(const fs::path& folder, const std::vector<fs::path>& files) {
+  constexpr std::array<std::string_view, 4> measured{"val", "valid", "validation", "test"};
+  const auto train = std::find_if(files.begin(), files.end(),
+                                  [](const fs::path& f) { return has_word(f, "train"); });
+  const auto other = std::find_if(files.begin(), files.end(), [&](const fs::path& f) {
+    return std::any_of(measured.begin(), measured.end(),
+                       [&](std::string_view word) { return has_word(f, word); });
+  });
+  if (train == files.end() || other == files.end()) return {};
+  return several_splits(folder.string(), train->filename().string(), other->filename().string());
+}
+
+fs::path megatron_index_of(const fs::path& name) {
+  const auto end = name.extension();
+  auto index = name;
+  if (end == ".bin" || end == ".idx")
+    index.replace_extension(".idx");
+  else
+    index += ".idx";
+  const auto head = head_of(index);
+  return head && head->starts_with("MMIDIDX") ? index : fs::path();
+}
+
+bool names_tokens(const fs::path& name) {
+  if (!megatron_index_of(name).empty()) return true;
+  auto found = data_files_of(name);
+  if (!found) return name.extension() == ".bin";
+  if (!found->of_folder)
+    return std::all_of(found->files.begin(), found->files.end(), [](const fs::path& file) {
+      return looks_like_token_file(file) || file.extension() == ".bin";
+    });
+  return std::any_of(found->files.begin(), found->files.end(), is_of_tokens);
+}
+
+}  // namespace troupe::io

@@ -1,0 +1,48 @@
+// Which files a name in data.path stands for: a file, a folder, a pattern ("shards/train_*.bin") or
+// what Megatron calls a dataset (a path without the .bin and .idx of its two files).
+//
+// Invariants
+//   DFL-1  The files and their order depend on names alone: of a folder recursively, by path,
+//     without hidden entries and links to folders; of a pattern by path. A file that bears a
+//     pattern's name is that file.
+//   DFL-2  A name that stands for nothing is an error.
+#pragma once
+
+#include <filesystem>
+#include <vector>
+
+#include "io/base/error_kind.hpp"
+#include "io/base/result.hpp"
+
+namespace troupe::io {
+
+inline constexpr error_kind<std::string_view> no_file_matches{
+    "no_file_matches", errc::not_found, "no file matches {}",
+    "patterns know *, ? and [...], and no folders below"};
+/// A folder whose files are named as parts of a dataset, one of them to measure by.
+inline constexpr error_kind<std::string_view, std::string_view, std::string_view> several_splits{
+    "several_splits", errc::bad_data, "{0} has {1} and {2}, expected training data alone",
+    "name the files or a pattern: data.path = \"{0}/*train*\", data.validation_path = \"{0}/{2}\""};
+
+/// The files of one name, and whether it was a folder.
+struct data_files {
+  std::vector<std::filesystem::path> files;
+  bool of_folder = false;
+};
+
+/// Errors: no_file_matches; those of reading a folder. A name of one file is not looked at.
+result<data_files> data_files_of(const std::filesystem::path& name);
+
+/// Refuses a folder's files where some are named as training data and some as data to measure by
+/// (train.bin and val.bin): several_splits.
+status check_one_split(const std::filesystem::path& folder,
+                       const std::vector<std::filesystem::path>& files);
+
+/// Megatron's pair of that name (the path itself, or with .bin or .idx): the .idx, where it is
+/// there and begins as one; else nothing.
+std::filesystem::path megatron_index_of(const std::filesystem::path& name);
+
+/// Whether a name stands for token files: by what files hold and by their names.
+bool names_tokens(const std::filesystem::path& name);
+
+}  // namespace troupe::io

@@ -1,0 +1,130 @@
+// The note is rewritten behind each shard.
+#include "io/data/shard_writer.hpp"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "io/file.hpp"
+#include "io/formats/json_text.hpp"
+
+namespace troupe::io {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr size_t max_note_bytes = size_t{16} << 20;
+
+uint64_t number_in(const nlohmann::json& from, const char* name) {
+  const auto it = from.find(name);
+  return it != from.end() && it->is_number_unsigned() ? it->get<uint64_t>() : 0;
+}
+
+std::string hex(uint64_t value) {
+  return fmt::format("{:016x}", value);
+}
+
+}  // namespace
+
+fs::path shard_writer::file(size_t shard) const {
+  return folder_ / fmt::format("{}-{:05}.bin", stem_, shard);
+}
+
+fs::path shard_writer::note_path() const {
+  return folder_ / fmt::format(".{}.json", stem_);
+}
+
+result<shard_writer> shard_writer::open(const fs::path& folder, const std::string& stem,
+                                        uint64_t made_of, uint32_t vocab, uint64_t shard_tokens) {
+  shard_writer out(folder, stem, made_of, vocab, shard_tokens);
+  std::error_code code;
+  fs::create_directories(folder, code);
+  if (code) return error::system("create " + folder.string(), code.value());
+  TROUPE_CHECK(out.read_note());
+  return out;
+}
+
+/// SHD-2. A note that cannot be read tells of nothing, and is made anew.
+status shard_writer::read_note() {
+  std::error_code ignored;
+  auto text = read_file(note_path(), max_note_bytes);
+  if (!text && text.error().code != errc::not_found) return text.error();
+  if (!text && fs::exists(file(0), ignored)) return other_shards(file(0).string());  // SHD-3
+  if (!text) return {};
+  const auto note = parse_json(*text);
+  if (!note || !note->is_object()) return {};
+  if (note->value("made_of", "") != hex(made_of_)) return other_shards(note_path().string());
+  const auto listed = note->value("shards", nlohmann::json::array());
+  for (const auto& s : listed) {
+    if (!s.is_object()) return {};
+    shard next;
+    next.tokens = number_in(s, "tokens");
+    next.end.pieces = number_in(s, "pieces");
+    next.end.documents_done = number_in(s, "documents");
+    next.end.text_bytes = number_in(s, "text_bytes");
+    next.end.tokens = number_in(s, "all_tokens");
+    const auto before = done();
+    auto there = token_file::open(file(shards_.size()), token_format::llmc);
+    if (!there || there->size() != next.tokens || next.end.tokens != before.tokens + next.tokens ||
+        next.end.pieces < before.pieces)
+      return {};
+    shards_.push_back(next);
+  }
+  complete_ = note->value("complete", false);
+  return {};
+}
+
+corpus_progress shard_writer::done() const {
+  return shards_.empty() ? corpus_progress{} : shards_.back().end;
+}
+
+std::vector<fs::path> shard_writer::files() const {
+  std::vector<fs::path> out;
+  for (size_t i = 0; i < shards_.size(); ++i) out.push_back(file(i));
+  return out;
+}
+
+status shard_writer::append(std::span<const int32_t> ids) {
+  if (!writer_) {
+    if (shards_.empty()) TROUPE_CHECK(write_note());  // before a file that would be a stranger's
+    TROUPE_TRY(made, token_file_writer::create(file(shards_.size()), vocab_));
+    writer_.emplace(std::move(made));
+  }
+  return writer_->append(ids);
+}
+
+status shard_writer::may_end(const corpus_progress& done) {
+  return writer_ && writer_->size() >= shard_tokens_ ? end_shard(done, false) : status{};
+}
+
+status shard_writer::finish(const corpus_progress& done) {
+  if (!writer_ && shards_.empty()) TROUPE_CHECK(append({}));  // no tokens are a shard, too
+  return end_shard(done, true);
+}
+
+/// SHD-1.
+status shard_writer::end_shard(const corpus_progress& done, bool last) {
+  if (writer_) {
+    const auto tokens = writer_->size();
+    TROUPE_CHECK(writer_->finish());
+    writer_.reset();
+    shards_.push_back({tokens, done});
+  }
+  complete_ = last;
+  return write_note();
+}
+
+status shard_writer::write_note() const {
+  auto listed = nlohmann::ordered_json::array();
+  for (const auto& s : shards_)
+    listed.push_back({{"tokens", s.tokens},
+                      {"pieces", s.end.pieces},
+                      {"documents", s.end.documents_done},
+                      {"text_bytes", s.end.text_bytes},
+                      {"all_tokens", s.end.tokens}});
+  const nlohmann::ordered_json note{
+      {"made_of", hex(made_of_)}, {"complete", complete_}, {"shards", listed}};
+  return write_atomic(note_path(), note.dump() + "\n");
+}
+
+}  // namespace troupe::io
