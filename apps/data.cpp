@@ -1,6 +1,7 @@
 // `troupe data`: text to token files once and for all, and a look into token files.
 #include <algorithm>
 #include <chrono>
+#include <csignal>
 #include <filesystem>
 #include <memory>
 
@@ -8,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "actors/train/inputs.hpp"
+#include "apps/bench/interrupt.hpp"
 #include "apps/commands.hpp"
 #include "apps/progress_line.hpp"
 #include "apps/report/report.hpp"
@@ -82,7 +84,15 @@ nlohmann::ordered_json facts_of(const data_arguments& a, const io::tokenizer& wo
   return facts;
 }
 
+/// A person has interrupted it.
+int interrupted(const data_arguments& a) {
+  say(is_for_shards(a.out) ? "interrupted: whole shards are kept, the same command goes on"
+                           : "interrupted: nothing was written");
+  return 128 + SIGINT;
+}
+
 result<int> prepare(const data_arguments& a) {
+  TROUPE_TRY(interrupt, interrupt_watch::start());  // before any other thread
   TROUPE_TRY(words, io::make_tokenizer(a.tokenizer));
   std::vector<std::filesystem::path> paths(a.paths.begin(), a.paths.end());
   const auto form = a.any_text ? io::text_form::text : io::text_form::automatic;
@@ -97,10 +107,11 @@ result<int> prepare(const data_arguments& a) {
   options.shard_tokens = a.shard_tokens;
   options.progress = [&](const io::corpus_progress& p) {
     if (line.due()) line.tell(progress_text(p, passed()));
-    return true;
+    return !interrupt->asked();
   };
   auto made = prepare_into(a, source, *words, options);
   line.clear();
+  if (!made && interrupt->asked()) return interrupted(a);
   if (!made) return made.error();
   if (made->found > 0)
     say(fmt::format("{} of {} shards were there already", made->found, made->files.size()));

@@ -188,16 +188,27 @@ class preparation {
  private:
   /// Tokenises pieces that have come, where they are enough for all threads.
   status take(std::vector<piece>& pieces, bool all) {
-    const size_t known = std::min<uint64_t>(passed_over_, pieces.size());
-    passed_over_ -= known;
-    if (known > 0) done_.file_bytes_found = pieces[known - 1].file_bytes;
-    pieces.erase(pieces.begin(), pieces.begin() + static_cast<ptrdiff_t>(known));
+    if (!pass_over(pieces)) return cancelled();
     size_t held = 0;
     for (const auto& p : pieces) held += p.text.size();
     if (!all && held < options_.piece_bytes * threads_) return {};
     TROUPE_CHECK(write(pieces));
     pieces.clear();
     return {};
+  }
+
+  /// Takes out pieces that a preparing before has tokenised. False: cancelled, which is asked for
+  /// now and then, as there may be many.
+  bool pass_over(std::vector<piece>& pieces) {
+    const size_t known = std::min<uint64_t>(passed_over_, pieces.size());
+    if (known == 0) return true;
+    passed_over_ -= known;
+    done_.file_bytes_found = done_.file_bytes_done = pieces[known - 1].file_bytes;
+    pieces.erase(pieces.begin(), pieces.begin() + static_cast<ptrdiff_t>(known));
+    constexpr uint64_t between_bytes = uint64_t{64} << 20;
+    if (done_.file_bytes_found < asked_at_bytes_ + between_bytes) return true;
+    asked_at_bytes_ = done_.file_bytes_found;
+    return goes_on();
   }
 
   /// Tokenises and appends, in groups so that progress is told and memory bounded.
@@ -244,6 +255,7 @@ class preparation {
   unsigned threads_ = 1;
   corpus_progress done_;
   uint64_t passed_over_;
+  uint64_t asked_at_bytes_ = 0;
 };
 
 /// What the tokens of shards, and where these end, depend on (CRP-3).

@@ -1,7 +1,11 @@
 // Text files as documents: see text_source.hpp.
 #include "io/data/text_source.hpp"
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <cerrno>
+#include <memory>
 
 #include <xxhash.h>
 
@@ -30,6 +34,23 @@ void append_lines(std::string_view bytes, std::string& text) {
 std::string_view without_bom(std::string_view bytes) {
   if (bytes.starts_with("\xef\xbb\xbf")) bytes.remove_prefix(3);
   return bytes;
+}
+
+/// Of a file as it is packed, in parts: of a map all pages would count as this process' memory.
+result<uint64_t> hash_of_file(const fs::path& path) {
+  TROUPE_TRY(fd, open_read(path));
+  const std::unique_ptr<XXH3_state_t, decltype(&XXH3_freeState)> state(XXH3_createState(),
+                                                                       XXH3_freeState);
+  if (!state) return error{errc::no_memory, "no memory to read " + path.string()};
+  XXH3_64bits_reset(state.get());
+  std::string piece(size_t{1} << 20, '\0');
+  for (;;) {
+    const ssize_t n = ::read(fd.get(), piece.data(), piece.size());
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return error::system("read " + path.string(), errno);
+    if (n == 0) return uint64_t{XXH3_64bits_digest(state.get())};
+    XXH3_64bits_update(state.get(), piece.data(), static_cast<size_t>(n));
+  }
 }
 
 }  // namespace
@@ -125,9 +146,7 @@ result<uint64_t> text_source::fingerprint() const {
     hash = XXH3_64bits_withSeed(options_.text_field.data(), options_.text_field.size(), hash);
   for (const auto& file : files_) {
     hash = hash * 2 + (file.records ? 1 : 0);
-    TROUPE_TRY(map, mapped_file::open(file.path));
-    auto bytes = map->bytes();
-    uint64_t of_file = XXH3_64bits_withSeed(bytes.data(), bytes.size(), bytes.size());
+    TROUPE_TRY(of_file, hash_of_file(file.path));
     hash = XXH3_64bits_withSeed(&of_file, sizeof of_file, hash);
   }
   return hash;

@@ -85,3 +85,27 @@ TEST_CASE("data: what is wrong with records and folders is said before a run beg
   CHECK(refused("folder").find("has train.bin and val.bin") != std::string::npos);
   CHECK(refused("*.parquet").find("no file matches") != std::string::npos);
 }
+
+TEST_CASE("data: an interrupted `data prepare` keeps its whole shards, and goes on") {
+  job_files job;
+  much_text(job);
+  const auto out = job / "shards";
+  const std::vector<std::string> line{"data",
+                                      "prepare",
+                                      (job / "big.txt").string(),
+                                      "--tokenizer",
+                                      TROUPE_SOURCE_DIR "/tests/io/fixtures/gpt2.tokenizer.json",
+                                      "--shard-tokens",
+                                      "100000",
+                                      "--out",
+                                      out.string() + "/"};
+  program first(line);
+  REQUIRE(eventually([&] { return fs::exists(out / "tokens-00001.bin"); }));
+  first.signal(SIGINT);
+  CHECK(first.wait() == 130);
+  CHECK(first.err().find("the same command goes on") != std::string::npos);
+  CHECK(names_with(out, ".tmp").empty());
+  const auto second = run(line);
+  CHECK(second.code == 0);
+  CHECK(second.err.find(" shards were there already") != std::string::npos);
+}
