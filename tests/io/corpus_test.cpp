@@ -507,6 +507,12 @@ TEST_CASE("CRP-1 shards hold the same tokens, wherever a preparing was cut off")
     REQUIRE(again);
     CHECK(again->found == 2);
     CHECK(all_of(again->files) == wanted);
+    // So is one that is whole, and another one's.
+    fs::copy_file(again->files.back(), again->files[1], fs::copy_options::overwrite_existing);
+    again = prepare_shards(*source, *tok, folder, "t", options);
+    REQUIRE(again);
+    CHECK(again->found == 1);
+    CHECK(all_of(again->files) == wanted);
   }
 }
 
