@@ -32,9 +32,13 @@ std::string amounts_to(const config::job& j) {
   const auto spares = j.cluster.spares == 0   ? std::string()
                       : j.cluster.spares == 1 ? " and 1 spare"
                                               : fmt::format(" and {} spares", j.cluster.spares);
-  return fmt::format("{} nodes{}, {} workers (data {} x pipeline {}), {} steps of {} tokens",
-                     j.cluster.places(), spares, j.workers(), j.parallel.data, j.parallel.pipeline,
-                     j.train.steps, j.tokens_per_step());
+  const auto counted = [](int64_t n, std::string_view what) {
+    return fmt::format("{} {}{}", n, what, n == 1 ? "" : "s");
+  };
+  return fmt::format("{}{}, {} (data {} x pipeline {}), {} of {} tokens",
+                     counted(j.cluster.places(), "node"), spares, counted(j.workers(), "worker"),
+                     j.parallel.data, j.parallel.pipeline, counted(j.train.steps, "step"),
+                     j.tokens_per_step());
 }
 
 result<int> check_json(const config_arguments& a) {

@@ -106,7 +106,8 @@ result<int> export_model(const arguments& a) {
   TROUPE_TRY(held, cp::reading::begin(path));
   TROUPE_TRY(r, cp::reader::open(path));
   cp::export_options o;
-  o.type = a.dtype == "bfloat16" ? io::tensor_dtype::bf16 : io::tensor_dtype::f32;
+  const bool bf16 = a.dtype == "bfloat16" || a.dtype == "bf16";
+  o.type = bf16 ? io::tensor_dtype::bf16 : io::tensor_dtype::f32;
   o.max_shard_bytes = a.max_shard_mb * 1'000'000;
   cp::export_report made;
   {
@@ -116,11 +117,11 @@ result<int> export_model(const arguments& a) {
     made = report;
   }
   say(fmt::format("{}: {} tensors of step {} as {}, {}", a.out, made.tensors, r.content().head.step,
-                  a.dtype, bytes_text(made.bytes)));
+                  bf16 ? "bfloat16" : "float32", bytes_text(made.bytes)));
   TROUPE_CHECK(tell(a, {{"format", 1},
                         {"from", path.string()},
                         {"folder", a.out},
-                        {"dtype", a.dtype},
+                        {"dtype", bf16 ? "bfloat16" : "float32"},
                         {"tensors", made.tensors},
                         {"bytes", made.bytes}}));
   return 0;

@@ -53,6 +53,7 @@ struct step_report {
   double checkpoint_wait_ms = 0;          ///< how long checkpoints held the step up
   int64_t saved_step = 0;                 ///< the newest step whose checkpoint is committed
   int64_t epoch = 0;  ///< of the cluster; a step that is made again has a greater one
+  double unix_s = 0;  ///< when its end was told, seconds since 1970; 0: not known
   std::vector<step_part> parts = {};      ///< where the time went
   int64_t replicas = 0;  ///< that shared its batch, where they were fewer than the job has
   std::optional<swap_traffic> swap = {};  ///< none: all is in memory

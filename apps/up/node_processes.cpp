@@ -108,14 +108,19 @@ std::string join_command(const config::cluster_section& cluster, const std::stri
 
 std::string waits_for_nodes(const config::job& job, const node_start& how) {
   const auto& c = job.cluster;
-  const auto spares = c.spares == 0 ? "" : fmt::format(" ({} spares apart)", c.spares);
+  const auto counted = [](int64_t n, const char* what) {
+    return fmt::format("{} {}{}", n, what, n == 1 ? "" : "s");
+  };
+  const auto spares = c.spares == 0 ? "" : fmt::format(" ({} apart)", counted(c.spares, "spare"));
+  const auto nodes = counted(c.places(), "node") + spares;
   const auto command = join_command(c, how.address, how.port) +
                        (job.inject.empty() ? "" : fmt::format(" {}", config::drill_flag));
   if (how.outlived)
-    return fmt::format("waiting for the {} nodes{} of the head before this one, which come by "
-                       "themselves; start one that is gone with: {}",
-                       c.places(), spares, command);
-  return fmt::format("waiting for {} nodes{}; start each with: {}", c.places(), spares, command);
+    return fmt::format(
+        "waiting for the {} of the head before this one, which come by themselves; "
+        "start one that is gone with: {}",
+        nodes, command);
+  return fmt::format("waiting for {}; start each with: {}", nodes, command);
 }
 
 namespace {

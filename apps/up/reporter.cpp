@@ -50,6 +50,8 @@ report::step_report as_report(const reporter_state& st, const msg<fbs::StepRepor
   const auto& m = *told;
   report::step_report r;
   r.epoch = told.epoch();
+  r.unix_s =
+      std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
   r.step = static_cast<int64_t>(m.step());
   r.steps = static_cast<int64_t>(m.steps());
   r.loss = m.loss();

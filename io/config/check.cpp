@@ -430,7 +430,8 @@ void check_work(builder& b) {
              "train.batch = {} is not divisible by parallel.data * train.micro_batch = {} * {}",
              t.batch, data, t.micro_batch));
   b.rule(t.warmup_steps <= t.steps, {"train.warmup_steps", "train.steps"},
-         fmt::format("warmup_steps = {} is more than steps = {}", t.warmup_steps, t.steps));
+         fmt::format("warmup_steps = {} is more than steps = {}", t.warmup_steps, t.steps),
+         "set both, e.g. --set train.warmup_steps=0");
   bool wsd = t.schedule == lr_schedule::wsd;
   b.rule(!wsd || t.warmup_steps + t.decay_steps <= t.steps,
          {"train.decay_steps", "train.warmup_steps", "train.steps"},

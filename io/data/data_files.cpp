@@ -70,11 +70,16 @@ bool has_word(const fs::path& path, std::string_view word) {
   return false;
 }
 
-bool is_of_tokens(const fs::path& file) {
-  if (file.extension() == ".idx") return !megatron_index_of(file).empty();
-  auto type = data_type_of(file);
-  return type && (type->kind == data_kind::llmc_tokens || type->kind == data_kind::raw_tokens ||
-                  type->kind == data_kind::megatron);
+bool is_folder_of_tokens(const std::vector<fs::path>& files) {
+  bool marked = false, raw = false, text = false;
+  for (const auto& file : files) {
+    const auto type = data_type_of(file);
+    if (!type) continue;
+    marked |= type->kind == data_kind::llmc_tokens || type->kind == data_kind::megatron;
+    raw |= type->kind == data_kind::raw_tokens;
+    text |= type->kind == data_kind::text || type->kind == data_kind::json;
+  }
+  return marked || (raw && !text);
 }
 
 }  // namespace
@@ -100,6 +105,8 @@ status check_one_split(const fs::path& folder, const std::vector<fs::path>& file
 
 fs::path megatron_index_of(const fs::path& name) {
   const auto end = name.extension();
+  std::error_code ignored;
+  if (fs::is_directory(name, ignored)) return {};
   auto index = name;
   if (end == ".bin" || end == ".idx")
     index.replace_extension(".idx");
@@ -117,7 +124,7 @@ bool names_tokens(const fs::path& name) {
     return std::all_of(found->files.begin(), found->files.end(), [](const fs::path& file) {
       return looks_like_token_file(file) || file.extension() == ".bin";
     });
-  return std::any_of(found->files.begin(), found->files.end(), is_of_tokens);
+  return is_folder_of_tokens(found->files);
 }
 
 }  // namespace troupe::io

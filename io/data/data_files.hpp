@@ -24,6 +24,11 @@ inline constexpr error_kind<std::string_view, std::string_view, std::string_view
     "several_splits", errc::bad_data, "{0} has {1} and {2}, expected training data alone",
     "name the files or a pattern: data.path = \"{0}/*train*\", data.validation_path = \"{0}/{2}\""};
 
+/// A folder of token files that say what they are, and of files to be tokenised.
+inline constexpr error_kind<std::string_view, std::string_view, std::string_view> tokens_and_text{
+    "tokens_and_text", errc::bad_data, "{0} has tokens ({1}) and text ({2}), expected one kind",
+    "name the files or a pattern: data.path = \"{0}/*.bin\""};
+
 /// The files of one name, and whether it was a folder.
 struct data_files {
   std::vector<std::filesystem::path> files;
@@ -42,7 +47,9 @@ status check_one_split(const std::filesystem::path& folder,
 /// there and begins as one; else nothing.
 std::filesystem::path megatron_index_of(const std::filesystem::path& name);
 
-/// Whether a name stands for token files: by what files hold and by their names.
+/// Whether a name stands for token files: by what files hold and by their names. In a folder with
+/// texts a .bin without a mark is no token file, and with one the names are judged where they are
+/// opened (tokens_and_text).
 bool names_tokens(const std::filesystem::path& name);
 
 }  // namespace troupe::io

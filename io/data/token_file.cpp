@@ -255,20 +255,24 @@ status token_files::add(const fs::path& path, token_format format) {
 status token_files::add_folder(const fs::path& folder, const std::vector<fs::path>& found,
                                token_format format) {
   std::vector<fs::path> tokens;
+  std::optional<fs::path> text;
   for (const auto& path : found) {
     const auto type = data_type_of(path);
-    const bool index = path.extension() == ".idx" && !megatron_index_of(path).empty();
-    const bool of_tokens =
-        type && (type->kind == data_kind::llmc_tokens || type->kind == data_kind::raw_tokens ||
-                 type->kind == data_kind::megatron);
-    if (of_tokens && !index)
+    const auto kind = type ? type->kind : data_kind::binary;
+    if (path.extension() == ".idx" && !megatron_index_of(path).empty()) continue;  // of its .bin
+    if (kind == data_kind::text || kind == data_kind::json) text = path;
+    if (kind == data_kind::llmc_tokens || kind == data_kind::raw_tokens ||
+        kind == data_kind::megatron)
       tokens.push_back(path);
-    else if (!index)
+    else
       passed_over_.push_back(path);
   }
   if (tokens.empty())
     return bad(folder, "no token file was found in this folder",
                "name files of llm.c, nanoGPT or Megatron (.bin), or folders that hold some");
+  if (text && format == token_format::automatic)
+    return tokens_and_text(folder.string(), tokens.front().filename().string(),
+                           text->filename().string());
   TROUPE_CHECK(check_one_split(folder, tokens));
   for (const auto& path : tokens) TROUPE_CHECK(add(path, format));
   return {};

@@ -44,7 +44,7 @@ TEST_CASE("a model comes back from a checkpoint as it went in, bit by bit") {
     REQUIRE_MESSAGE(made.code == 0, made.talk);
     CHECK(nlohmann::json::parse(made.out)["checkpoint"] == "all/step-00000000");
     CHECK(run_ckpt(dir.path, "verify all").code == 0);
-    const std::string type = std::string(name).ends_with("bf16") ? "bfloat16" : "float32";
+    const std::string type = std::string(name).ends_with("bf16") ? "bf16" : "float32";
     const auto out = run_ckpt(dir.path, "export all --safetensors out --dtype " + type);
     REQUIRE_MESSAGE(out.code == 0, out.talk);
     auto before = io::tensor_store::open(folder);

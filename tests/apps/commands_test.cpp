@@ -100,6 +100,13 @@ TEST_CASE("commands: config check talks, config show prints data that reads back
   CHECK(sound.talk ==
         "run.toml: sound; 2 nodes, 2 workers (data 2 x pipeline 1), 1000 steps of 2048 "
         "tokens\n");
+  const auto one = sh(here, "troupe config check run.toml --no-files --set cluster.nodes=1");
+  CHECK(one.talk.find("sound; 1 node, 1 worker (data 1 ") != std::string::npos);
+  const auto few = sh(here,
+                      "troupe config check run.toml --no-files --set train.steps=5 --set "
+                      "train.warmup_steps=9");
+  CHECK(few.code == 78);
+  CHECK(few.talk.find("--set train.warmup_steps=0") != std::string::npos);
   here.write("text", std::string(600, 'a'));
   auto ready = sh(here, "troupe config check run.toml");
   CHECK(ready.code == 0);

@@ -83,6 +83,9 @@ TEST_CASE("report: the JSON line has the same fields, and the loss to the last b
       R"("saved_step":119,"epoch":0,"parts":[{"kind":"forward","busy_ms":12.5,)"
       R"("waited_ms":0.5,"work":4096},)"
       R"({"kind":"reduce_scatter","busy_ms":3.0,"waited_ms":null,"work":9223372036854775808}]})"));
+  r.parts.clear();
+  r.unix_s = 1764370000.1239;
+  CHECK(step_json(r).ends_with(R"("epoch":0,"unix_s":1764370000.124})"));
   r.loss = 5.857982253051796;
   r.validation_loss = 0.1 + 0.2;
   auto j = nlohmann::json::parse(step_json(r));

@@ -115,7 +115,7 @@ TEST_CASE("ending: a second signal aborts at once") {
 TEST_CASE("ending: SIGINT while nodes are missing ends the gathering") {
   job_files job;
   program up(job.up(with(endless, {"cluster.launch=external", free_port()})));
-  REQUIRE(up.until_error_has("waiting for 1 nodes"));
+  REQUIRE(up.until_error_has("waiting for 1 node;"));
   const traces left(up);
   up.signal(SIGINT);
   CHECK(up.wait() == 130);

@@ -6,6 +6,7 @@
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
+#include "io/data/data_files.hpp"
 #include "io/data/data_kind.hpp"
 #include "tests/errors.hpp"
 #include "tests/io/scratch.hpp"
@@ -189,4 +190,50 @@ TEST_CASE("the oracle's token files hold tokens.json, in both formats") {
     CHECK(all_of(*file) == expected);
     CHECK(file->check_vocabulary(251));
   }
+}
+
+TEST_CASE("token files: a folder or a pattern is its files, in order") {
+  scratch dir;
+  for (const char* name : {"b.bin", "a.bin", "sub/c.bin"}) {
+    std::filesystem::create_directories((dir / name).parent_path());
+    auto writer = token_file_writer::create(dir / name, 256);
+    REQUIRE(writer);
+    const int32_t id = std::filesystem::path(name).filename().string()[0];
+    REQUIRE(writer->append(std::span(&id, 1)));
+    REQUIRE(writer->finish());
+  }
+  const auto ids_of = [&](const std::filesystem::path& name) {
+    CHECK(names_tokens(name));
+    const std::vector<std::filesystem::path> names{name};
+    auto files = token_files::open(names);
+    REQUIRE(files);
+    std::string out;
+    for (uint64_t i = 0; i < files->size(); ++i) {
+      int32_t id = 0;
+      files->copy(i, 1, &id);
+      out += static_cast<char>(id);
+    }
+    return out;
+  };
+  CHECK(ids_of(dir.path) == "abc");
+  CHECK(ids_of(dir / "*.bin") == "ab");
+  const std::vector<std::filesystem::path> folder{dir.path};
+  // What is neither is passed over; text beside tokens is for a person to decide.
+  REQUIRE(write_atomic(dir / "meta.pkl", "x"));
+  CHECK(ids_of(dir.path) == "abc");
+  CHECK(token_files::open(folder)->passed_over().size() == 1);
+  REQUIRE(write_atomic(dir / "README.md", "about these tokens"));
+  CHECK(names_tokens(dir.path));
+  CHECK(is_error(token_files::open(folder), tokens_and_text, "a.bin", "README.md"));
+  CHECK(token_files::open(folder, token_format::llmc)->size() == 3);
+}
+
+TEST_CASE("token files: a folder of text with a .bin that has no mark is one of text") {
+  scratch dir;
+  REQUIRE(write_atomic(dir / "a.bin", std::string("\1\0\2\0", 4)));
+  CHECK(names_tokens(dir.path));
+  REQUIRE(write_atomic(dir / "book.txt", "text"));
+  CHECK_FALSE(names_tokens(dir.path));
+  CHECK_FALSE(names_tokens(dir / "none"));
+  CHECK(names_tokens(dir / "none.bin"));  // so the error is about tokens
 }
