@@ -8,6 +8,7 @@
 
 #include "actors/job/catalog.hpp"
 #include "actors/train/inputs.hpp"
+#include "io/data/document_reader.hpp"
 #include "io/data/overlap.hpp"
 #include "io/file.hpp"
 #include "io/formats/safetensors.hpp"
@@ -53,6 +54,7 @@ result<source_facts> look_at_text(const job_plan& plan, const source_key& source
   TROUPE_TRY(notes, notes_of(text));
   out.notes = std::move(notes);
   for (const auto& file : text.files()) out.files.push_back(file.path);
+  TROUPE_CHECK(io::check_first_records(text));
   const auto bytes_a_token = most_bytes_a_token * (text.has_records() ? most_record_overhead : 1);
   out.tokens = text.total_bytes() / bytes_a_token;
   if (order_of(plan.job, out.tokens, source.validation)) return out;

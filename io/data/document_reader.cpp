@@ -2,6 +2,7 @@
 #include "io/data/document_reader.hpp"
 
 #include <algorithm>
+#include <array>
 
 #include <fmt/format.h>
 
@@ -85,6 +86,18 @@ result<std::optional<document_part>> document_reader::next() {
   auto part = std::move(ready_.front());
   ready_.pop_front();
   return std::optional(std::move(part));
+}
+
+status check_first_records(const text_source& source, size_t files) {
+  for (const auto& file : source.files()) {
+    if (!file.records) continue;
+    if (files-- == 0) break;
+    const std::array paths{file.path};
+    TROUPE_TRY(alone, text_source::open(paths, source.options()));
+    TROUPE_TRY(first, document_reader(alone, size_t{1} << 14).next());
+    static_cast<void>(first);
+  }
+  return {};
 }
 
 std::string name_of(const text_source& source, const document_part& part) {

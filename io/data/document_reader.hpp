@@ -58,6 +58,10 @@ class document_reader {
   uint64_t done_bytes_ = 0;
 };
 
+/// Reads the first record of each file of records, of the first so many, so that it is known before
+/// a long reading begins whether they have the field that is asked for. Errors: those of next().
+status check_first_records(const text_source& source, size_t files = 32);
+
 /// "FILE", or "FILE: line N" of a record.
 std::string name_of(const text_source& source, const document_part& part);
 

@@ -142,6 +142,9 @@ TEST_CASE("commands: config check says what would keep a job from starting") {
   here.write("run.toml", job);
   here.write("text", "too short");
   here.write("zeros.bin", std::string(2048, '\0'));
+  std::string records;
+  for (int i = 0; i < 2000; ++i) records += "{\"content\": \"" + std::string(200, 'a') + "\"}\n";
+  here.write("records.jsonl", records);
   struct {
     const char *settings, *words;
     int code;
@@ -151,6 +154,8 @@ TEST_CASE("commands: config check says what would keep a job from starting") {
       {"data.validation_path=absent.txt", "absent.txt", 66},
       {"data.tokenizer=absent.json", "absent.json", 66},
       {"data.path=zeros.bin", "model.vocab", 78},
+      {"data.path=records.jsonl", "line 1: field \"text\" not found, found content", 65},
+      {"data.path='*.parquet'", "no file matches", 66},
       {"model.path=absent", "absent", 66},
       {"checkpoint.resume=absent", "checkpoint.resume", 66},
       {"cluster.tls.ca=a.pem --set cluster.tls.certificate=b.pem --set cluster.tls.key=c.key",
