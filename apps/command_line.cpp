@@ -252,10 +252,12 @@ std::vector<const command*> command::subcommands() const {
 
 result<std::optional<int>> command::parse(int argc, const char* const* argv) {
   auto& app = *parts_->app;
+  const auto given = with_help_as_option(argc, argv);
   try {
-    const auto given = with_help_as_option(argc, argv);
     app.parse(static_cast<int>(given.size()), given.data());
   } catch (const CLI::Success& asked) {  // --help and the like: data, so stdout
+    if (!app.remaining(true).empty())
+      return usage_error(app, CLI::ParseError("", CLI::ExitCodes::BaseClass));
     return std::optional(app.exit(asked));
   } catch (const CLI::ParseError& wrong) {
     return usage_error(app, wrong);

@@ -37,13 +37,22 @@ bool is_open(const std::string& value) {
   return value == "0" || value == "\"auto\"";
 }
 
-/// Whether the job reads ready tokens, as far as names tell.
-bool tokens_by_name(const config::data_section& d) {
+/// Whether the job reads ready tokens, as far as names tell: what is named as a folder, a pattern
+/// without an ending and a Megatron dataset may be of either kind.
+std::optional<bool> tokens_by_name(const config::data_section& d) {
   using config::data_format;
   if (d.format != data_format::automatic)
     return d.format != data_format::text && d.format != data_format::json;
-  return std::all_of(d.path.begin(), d.path.end(),
-                     [](const std::string& path) { return path.ends_with(".bin"); });
+  const auto end_in = [](const std::string& path, std::initializer_list<std::string_view> endings) {
+    return std::any_of(endings.begin(), endings.end(),
+                       [&](std::string_view end) { return path.ends_with(end); });
+  };
+  bool all_tokens = true;
+  for (const auto& path : d.path) {
+    if (end_in(path, {"/", "*", "_document"})) return std::nullopt;
+    all_tokens &= end_in(path, {".bin", ".idx"});
+  }
+  return all_tokens;
 }
 
 /// Why going on with the new value means nothing, if it does not.
@@ -108,14 +117,14 @@ resumption resume_policy(const config::job& job, const checkpoint::train_state& 
       out.found.remarks.push_back(
           fmt::format("since step {}: {} {} -> {}", saved.step, p.key, before, after));
   }
-  const bool was_tokens = tokens_by_name(was->data);
-  if (was_tokens != tokens_by_name(out.job.data))
+  const auto was_tokens = tokens_by_name(was->data), are_tokens = tokens_by_name(out.job.data);
+  if (was_tokens && are_tokens && *was_tokens != *are_tokens)
     out.found.refuse(
         "data.path",
         {errc::bad_config,
          fmt::format("{} until here and {} now: the same token may mean something "
                      "else",
-                     was_tokens ? "token files" : "text", was_tokens ? "text" : "token files"),
+                     *was_tokens ? "token files" : "text", *was_tokens ? "text" : "token files"),
          "go on with the same kind of data, or begin anew: checkpoint.resume=never"});
   return out;
 }

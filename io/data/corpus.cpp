@@ -80,13 +80,15 @@ class piece_cutter {
   void cut(std::vector<piece>& to) {
     if (!by_.splits_at_lines()) return;
     std::string_view left = rest_;
-    while (const auto length = next_cut(left, piece_bytes_)) {
+    while (const auto length = next_cut(left, std::max(piece_bytes_, scanned_))) {
       auto text = std::string(left.substr(0, *length));
       left.remove_prefix(*length);
+      scanned_ = 0;
       const auto at = file_bytes_ - std::min<uint64_t>(file_bytes_, left.size());
       to.push_back({.text = std::move(text), .name = name_, .file_bytes = at});
     }
     rest_.erase(0, rest_.size() - left.size());
+    scanned_ = rest_.empty() ? 0 : rest_.size() - 1;  // its last byte waits for what follows it
   }
 
   void end_document(std::vector<piece>& to) {
@@ -99,6 +101,7 @@ class piece_cutter {
   const tokenizer& by_;
   size_t piece_bytes_;
   std::string rest_, name_;
+  size_t scanned_ = 0;  ///< of `rest_`, where no cut was found
   uint64_t file_bytes_ = 0;
   bool ended_ = false;  ///< `rest_` is the end of its document
 };
@@ -189,11 +192,12 @@ class preparation {
   /// Tokenises pieces that have come, where they are enough for all threads.
   status take(std::vector<piece>& pieces, bool all) {
     if (!pass_over(pieces)) return cancelled();
-    size_t held = 0;
-    for (const auto& p : pieces) held += p.text.size();
-    if (!all && held < options_.piece_bytes * threads_) return {};
+    for (; counted_ < pieces.size(); ++counted_)  // pieces without text are held, too
+      held_bytes_ += pieces[counted_].text.size() + pieces[counted_].name.size() + sizeof(piece);
+    if (!all && held_bytes_ < options_.piece_bytes * threads_) return {};
     TROUPE_CHECK(write(pieces));
     pieces.clear();
+    counted_ = held_bytes_ = 0;
     return {};
   }
 
@@ -213,12 +217,16 @@ class preparation {
 
   /// Tokenises and appends, in groups so that progress is told and memory bounded.
   status write(std::vector<piece>& pieces) {
-    const size_t group = 4 * size_t{threads_};
-    for (size_t first = 0; first < pieces.size(); first += group) {
+    for (size_t first = 0, last = 0; first < pieces.size(); first = last) {
+      size_t bytes = 0;
+      for (; last < pieces.size() &&
+             (last - first < 4 * size_t{threads_} || bytes < options_.piece_bytes);
+           ++last)
+        bytes += pieces[last].text.size();
       const auto at = [&](size_t i) {
         return std::make_move_iterator(pieces.begin() + static_cast<ptrdiff_t>(i));
       };
-      std::vector<piece> now(at(first), at(std::min(first + group, pieces.size())));
+      std::vector<piece> now(at(first), at(last));
       if (!encode_all(now, by_, threads_, [this] { return goes_on(); })) return cancelled();
       for (const auto& p : now) TROUPE_CHECK(append(p));
       if (!goes_on()) return cancelled();
@@ -256,6 +264,7 @@ class preparation {
   corpus_progress done_;
   uint64_t passed_over_;
   uint64_t asked_at_bytes_ = 0;
+  size_t counted_ = 0, held_bytes_ = 0;  ///< of the pieces that wait
 };
 
 /// What the tokens of shards, and where these end, depend on (CRP-3).

@@ -8,8 +8,12 @@
 #include <cctype>
 #include <string>
 
+#include <fmt/format.h>
+
 #include "io/data/data_kind.hpp"
 #include "io/data/token_file.hpp"
+#include "io/file.hpp"
+#include "io/formats/json_text.hpp"
 
 namespace troupe::io {
 
@@ -57,9 +61,8 @@ result<data_files> in_folder(const fs::path& folder) {
   return out;
 }
 
-/// Whether a file's name has the word, apart from other letters.
-bool has_word(const fs::path& path, std::string_view word) {
-  auto name = path.filename().string();
+/// Whether a name has the word, apart from other letters.
+bool has_word(std::string name, std::string_view word) {
   std::transform(name.begin(), name.end(), name.begin(),
                  [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
   const auto letter = [&](size_t i) {
@@ -71,15 +74,18 @@ bool has_word(const fs::path& path, std::string_view word) {
 }
 
 bool is_folder_of_tokens(const std::vector<fs::path>& files) {
-  bool marked = false, raw = false, text = false;
+  bool marked = false;
+  uint64_t raw_bytes = 0, text_bytes = 0;
   for (const auto& file : files) {
     const auto type = data_type_of(file);
     if (!type) continue;
+    std::error_code ignored;
+    const auto size = fs::file_size(file, ignored);
     marked |= type->kind == data_kind::llmc_tokens || type->kind == data_kind::megatron;
-    raw |= type->kind == data_kind::raw_tokens;
-    text |= type->kind == data_kind::text || type->kind == data_kind::json;
+    if (type->kind == data_kind::raw_tokens) raw_bytes += size;
+    if (type->kind == data_kind::text || type->kind == data_kind::json) text_bytes += size;
   }
-  return marked || (raw && !text);
+  return marked || raw_bytes > text_bytes;
 }
 
 }  // namespace
@@ -93,14 +99,34 @@ result<data_files> data_files_of(const fs::path& name) {
 
 status check_one_split(const fs::path& folder, const std::vector<fs::path>& files) {
   constexpr std::array<std::string_view, 4> measured{"val", "valid", "validation", "test"};
+  const auto names = [&](const fs::path& f, std::string_view word) {
+    return has_word(f.lexically_relative(folder).string(), word);
+  };
   const auto train = std::find_if(files.begin(), files.end(),
-                                  [](const fs::path& f) { return has_word(f, "train"); });
+                                  [&](const fs::path& f) { return names(f, "train"); });
   const auto other = std::find_if(files.begin(), files.end(), [&](const fs::path& f) {
-    return std::any_of(measured.begin(), measured.end(),
-                       [&](std::string_view word) { return has_word(f, word); });
+    return !names(f, "train") && std::any_of(measured.begin(), measured.end(),
+                                             [&](std::string_view word) { return names(f, word); });
   });
   if (train == files.end() || other == files.end()) return {};
-  return several_splits(folder.string(), train->filename().string(), other->filename().string());
+  return several_splits(folder.string(), train->lexically_relative(folder).string(),
+                        other->lexically_relative(folder).string());
+}
+
+status check_whole_shards(const std::vector<fs::path>& files) {
+  constexpr size_t note_bytes = size_t{16} << 20;
+  for (const auto& file : files) {
+    const auto name = file.stem().string();
+    const auto dash = name.rfind('-');
+    if (dash == name.npos) continue;
+    const auto note =
+        read_file(file.parent_path() / fmt::format(".{}.json", name.substr(0, dash)), note_bytes);
+    const auto parsed = note ? parse_json(*note) : result<nlohmann::json>(note.error());
+    if (parsed && parsed->is_object() && parsed->contains("made_of") &&
+        parsed->value("complete", nlohmann::json(true)) == false)
+      return shards_incomplete(file.string());
+  }
+  return {};
 }
 
 fs::path megatron_index_of(const fs::path& name) {
@@ -122,7 +148,8 @@ bool names_tokens(const fs::path& name) {
   if (!found) return name.extension() == ".bin";
   if (!found->of_folder)
     return std::all_of(found->files.begin(), found->files.end(), [](const fs::path& file) {
-      return looks_like_token_file(file) || file.extension() == ".bin";
+      return looks_like_token_file(file) || file.extension() == ".bin" ||
+             !megatron_index_of(file).empty();
     });
   return is_folder_of_tokens(found->files);
 }

@@ -29,6 +29,11 @@ inline constexpr error_kind<std::string_view, std::string_view, std::string_view
     "tokens_and_text", errc::bad_data, "{0} has tokens ({1}) and text ({2}), expected one kind",
     "name the files or a pattern: data.path = \"{0}/*.bin\""};
 
+/// Shards that `troupe data prepare` has begun and not finished.
+inline constexpr error_kind<std::string_view> shards_incomplete{
+    "shards_incomplete", errc::bad_data, "{} is of a corpus that is not whole yet",
+    "give the same `troupe data prepare` again: it goes on where it was cut off"};
+
 /// The files of one name, and whether it was a folder.
 struct data_files {
   std::vector<std::filesystem::path> files;
@@ -43,13 +48,17 @@ result<data_files> data_files_of(const std::filesystem::path& name);
 status check_one_split(const std::filesystem::path& folder,
                        const std::vector<std::filesystem::path>& files);
 
+/// Refuses files that are some shards of a corpus whose note says that there are more to come
+/// (io/data/shard_writer): shards_incomplete.
+status check_whole_shards(const std::vector<std::filesystem::path>& files);
+
 /// Megatron's pair of that name (the path itself, or with .bin or .idx): the .idx, where it is
 /// there and begins as one; else nothing.
 std::filesystem::path megatron_index_of(const std::filesystem::path& name);
 
-/// Whether a name stands for token files: by what files hold and by their names. In a folder with
-/// texts a .bin without a mark is no token file, and with one the names are judged where they are
-/// opened (tokens_and_text).
+/// Whether a name stands for token files: by what files hold and by their names. A folder does
+/// where some file says that it holds tokens, or where those that may are longer than its texts;
+/// that both are in it is told where it is opened (tokens_and_text).
 bool names_tokens(const std::filesystem::path& name);
 
 }  // namespace troupe::io

@@ -44,17 +44,22 @@ result<shard_writer> shard_writer::open(const fs::path& folder, const std::strin
   return out;
 }
 
-/// SHD-2. A note that cannot be read tells of nothing, and is made anew.
+/// SHD-2, SHD-3. Names that are made of what the tokens depend on are nobody else's.
 status shard_writer::read_note() {
+  const bool ours_by_name = stem_ == hex(made_of_);
   std::error_code ignored;
   auto text = read_file(note_path(), max_note_bytes);
   if (!text && text.error().code != errc::not_found) return text.error();
-  if (!text && fs::exists(file(0), ignored)) return other_shards(file(0).string());  // SHD-3
-  if (!text) return {};
-  const auto note = parse_json(*text);
-  if (!note || !note->is_object()) return {};
-  if (note->value("made_of", "") != hex(made_of_)) return other_shards(note_path().string());
-  const auto listed = note->value("shards", nlohmann::json::array());
+  nlohmann::json note;
+  if (text)
+    if (auto parsed = parse_json(*text); parsed && parsed->is_object()) note = std::move(*parsed);
+  if (note.is_null()) {
+    const bool foreign = !ours_by_name && fs::exists(file(0), ignored);
+    return foreign ? status(other_shards(file(0).string())) : status();
+  }
+  if (note["made_of"] != hex(made_of_)) return other_shards(note_path().string());
+  const auto listed = note["shards"];
+  if (!listed.is_array()) return {};
   for (const auto& s : listed) {
     if (!s.is_object()) return {};
     shard next;
@@ -70,7 +75,7 @@ status shard_writer::read_note() {
       return {};
     shards_.push_back(next);
   }
-  complete_ = note->value("complete", false);
+  complete_ = note["complete"] == true;
   return {};
 }
 
@@ -111,7 +116,13 @@ status shard_writer::end_shard(const corpus_progress& done, bool last) {
     shards_.push_back({tokens, done});
   }
   complete_ = last;
-  return write_note();
+  TROUPE_CHECK(write_note());
+  // A folder is read whole: what is left of other shards would be read with these.
+  std::error_code ignored;
+  const auto behind = file(shards_.size());
+  const bool read_whole = last && stem_ != hex(made_of_);
+  if (read_whole && fs::exists(behind, ignored)) return other_shards(behind.string());
+  return {};
 }
 
 status shard_writer::write_note() const {

@@ -81,7 +81,8 @@ std::string clean_text(std::string_view bytes, bool strip_gutenberg) {
 status text_source::add_file(const fs::path& path, bool named) {
   TROUPE_TRY(type, data_type_of(path));
   const bool plain = type.kind == data_kind::text || type.kind == data_kind::json;
-  const bool meant = type.kind == data_kind::unsupported;
+  const bool meant = type.kind == data_kind::unsupported || type.kind == data_kind::llmc_tokens ||
+                     type.kind == data_kind::megatron;
   if (!plain && (named || meant))
     return unexpected_data(path.string(), type.what, "text or JSON", type.hint);
   if (!plain) {

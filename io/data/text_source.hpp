@@ -34,8 +34,10 @@ constexpr uint64_t max_document_bytes = uint64_t{1} << 30;
 /// More than that.
 inline constexpr error_kind<std::string_view, uint64_t> text_too_long{
     "text_too_long", errc::bad_data, "{} has more than {} bytes that are held at once",
-    "text is read in parts, but for files of books (data.strip_gutenberg), texts without line ends "
-    "and tokenizers that do not begin anew at a line: `split -C 1000M FILE part-`"};
+    "text is read in parts, but for files of books (data.strip_gutenberg), texts without a line "
+    "that "
+    "ends and one that begins with a printable ASCII character, and tokenizers that do not begin "
+    "anew at a line: `split -C 1000M FILE part-`"};
 
 /// How files of text are read.
 enum class text_form : uint8_t {

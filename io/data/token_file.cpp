@@ -243,9 +243,11 @@ bool looks_like_token_file(const fs::path& path) noexcept {
 
 status token_files::add(const fs::path& path, token_format format) {
   TROUPE_TRY(file, token_file::open(path, format));
-  // Both files of a pair may be found one after the other.
-  const bool again = file.format_name() == "megatron" && !files_.empty() &&
-                     path.extension() == ".idx" && files_.back().path() == file.path();
+  // Both files of a pair may be found.
+  const bool again = path.extension() == ".idx" &&
+                     std::any_of(files_.begin(), files_.end(), [&](const token_file& other) {
+                       return other.path() == file.path();
+                     });
   if (again) return {};
   ends_.push_back(size() + file.size());
   files_.push_back(std::move(file));
@@ -274,6 +276,7 @@ status token_files::add_folder(const fs::path& folder, const std::vector<fs::pat
     return tokens_and_text(folder.string(), tokens.front().filename().string(),
                            text->filename().string());
   TROUPE_CHECK(check_one_split(folder, tokens));
+  TROUPE_CHECK(check_whole_shards(tokens));
   for (const auto& path : tokens) TROUPE_CHECK(add(path, format));
   return {};
 }

@@ -11,6 +11,7 @@
 #include <fmt/format.h>
 #include <isa-l/igzip_lib.h>
 #include <zstd.h>
+#include <zstd_errors.h>
 
 #include "io/file.hpp"
 
@@ -127,6 +128,11 @@ class byte_stream::state {
       const bool nothing_in = in.size == 0;
       const auto code = ZSTD_decompressStream(zstd_.get(), &out, &in);
       at_ += in.pos;
+      if (ZSTD_getErrorCode(code) == ZSTD_error_frameParameter_windowTooLarge)
+        return error{errc::bad_data,
+                     fmt::format("{}: Zstandard with a window above {} MiB", path_.string(),
+                                 1 << (max_zstd_window_log - 20)),
+                     "unpack it first: `zstd -d --long=31 FILE`"};
       if (ZSTD_isError(code) != 0)
         return fault(fmt::format("damaged Zstandard ({})", ZSTD_getErrorName(code)));
       frame_over_ = code == 0;

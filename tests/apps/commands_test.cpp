@@ -79,6 +79,9 @@ TEST_CASE("commands: help and version are data") {
   CHECK(help.out.find("Examples:") != std::string::npos);
   CHECK(sh(here, "troupe config show --help").code == 0);
   CHECK(sh(here, "troupe help").out == help.out);
+  const auto unknown = sh(here, "troupe help generaet");
+  CHECK(unknown.code == 64);
+  CHECK(unknown.talk.find("did you mean generate?") != std::string::npos);
   CHECK(sh(here, "troupe help data inspect").out == sh(here, "troupe data inspect --help").out);
   // Examples are of the verb that is asked for, and defaults are shown.
   const auto prepare = sh(here, "troupe data prepare --help").out;

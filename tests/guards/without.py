@@ -934,7 +934,7 @@ GUARDS = (
           'passed_over_ -= known;', 'passed_over_ -= OUT && known > 0 ? known - 1 : known;',
           "test_io: CRP-1 shards hold*"),
     guard("shards-foreign", "shards of something else are never replaced (SHD-3)", "io/data/shard_writer.cpp",
-          'note->value("made_of", "") != hex(made_of_)', '!OUT && note->value("made_of", "") != hex(made_of_)',
+          'note["made_of"] != hex(made_of_)', '!OUT && note["made_of"] != hex(made_of_)',
           "test_io: SHD-3*"),
     guard("packed-cut", "packed data that are cut short are refused (BYS-1)", "io/formats/byte_stream.cpp",
           'if (nothing_in && !frame_over_)', 'if (!OUT && nothing_in && !frame_over_)',

@@ -531,4 +531,52 @@ TEST_CASE("SHD-3 shards of something else are never replaced") {
   REQUIRE(write_atomic(dir / "bare/tokens-00000.bin", "mine"));
   CHECK(is_error(into("a.txt", "bare"), other_shards));
   CHECK(*read_file(dir / "bare/tokens-00000.bin", 10) == "mine");
+  // Nor where the note cannot be read; what it says of other types is not believed.
+  for (const char* note : {"[]", "{\"made_of\": 5}", "not json"}) {
+    CAPTURE(note);
+    REQUIRE(write_atomic(dir / "out/.tokens.json", note));
+    CHECK(is_error(into("b.txt", "out"), other_shards));
+  }
+  CHECK(ids_of(dir / "out/tokens-00000.bin").size() == 9);
+}
+
+TEST_CASE("shards: what is left of others is told, and what is not whole is not trained on") {
+  scratch dir;
+  std::string lines;
+  for (int i = 0; i < 40; ++i) lines += "{\"text\": \"some text\"}\n";
+  REQUIRE(write_atomic(dir / "a.jsonl", lines));
+  auto tok = *make_tokenizer("bytes");
+  auto source = open_source({dir / "a.jsonl"});
+  corpus_options options{.threads = 1, .shard_tokens = 50, .progress = {}};
+  REQUIRE(prepare_shards(*source, *tok, dir / "out", "t", options));
+  const std::vector<fs::path> folder{dir / "out"};
+  CHECK(token_files::open(folder));
+  fs::remove(dir / "out/t-00001.bin");
+  options.shard_tokens = 100'000;
+  CHECK(is_error(prepare_shards(*source, *tok, dir / "out", "t", options), other_shards));
+  int asked = 0;
+  options.shard_tokens = 50;
+  options.piece_bytes = 1;  // so that it writes every few records
+  options.progress = [&](const auto&) { return ++asked < 20; };
+  CHECK_FALSE(prepare_shards(*source, *tok, dir / "cut", "t", options));
+  const std::vector<fs::path> cut{dir / "cut"};
+  CHECK(is_error(token_files::open(cut), shards_incomplete));
+}
+
+TEST_CASE("records without text are held no longer than others, and told of as often") {
+  scratch dir;
+  std::string lines;
+  for (int i = 0; i < 100'000; ++i) lines += "{\"text\": \"\"}\n";
+  REQUIRE(write_atomic(dir / "a.jsonl", lines));
+  auto tok = gpt2_tokenizer();
+  uint64_t most = 0, before = 0;
+  const auto done = prepare_corpus(*open_source({dir / "a.jsonl"}), *tok, dir / "t.bin",
+                                   {.threads = 1, .progress = [&](const corpus_progress& p) {
+                                      most = std::max(most, p.documents_done - before);
+                                      before = p.documents_done;
+                                      return true;
+                                    }});
+  REQUIRE(done);
+  CHECK(done->documents_done == 100'000);
+  CHECK(most < 10'000);
 }
