@@ -22,7 +22,7 @@ inline constexpr error_kind<std::string_view> no_file_matches{
 /// A folder whose files are named as parts of a dataset, one of them to measure by.
 inline constexpr error_kind<std::string_view, std::string_view, std::string_view> several_splits{
     "several_splits", errc::bad_data, "{0} has {1} and {2}, expected training data alone",
-    "name the files or a pattern: data.path = \"{0}/*train*\", data.validation_path = \"{0}/{2}\""};
+    "name each apart, e.g. data.path = \"{0}/{1}\", data.validation_path = \"{0}/{2}\""};
 
 /// A folder of token files that say what they are, and of files to be tokenised.
 inline constexpr error_kind<std::string_view, std::string_view, std::string_view> tokens_and_text{
