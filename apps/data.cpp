@@ -1,7 +1,6 @@
 // `troupe data`: text to token files once and for all, and a look into token files.
 #include <algorithm>
 #include <chrono>
-#include <csignal>
 #include <filesystem>
 #include <memory>
 
@@ -85,10 +84,10 @@ nlohmann::ordered_json facts_of(const data_arguments& a, const io::tokenizer& wo
 }
 
 /// A person has interrupted it.
-int interrupted(const data_arguments& a) {
+int interrupted(const data_arguments& a, int signal) {
   say(is_for_shards(a.out) ? "interrupted: whole shards are kept, the same command goes on"
                            : "interrupted: nothing was written");
-  return 128 + SIGINT;
+  return 128 + signal;
 }
 
 result<int> prepare(const data_arguments& a) {
@@ -111,7 +110,7 @@ result<int> prepare(const data_arguments& a) {
   };
   auto made = prepare_into(a, source, *words, options);
   line.clear();
-  if (!made && interrupt->asked()) return interrupted(a);
+  if (!made && interrupt->asked()) return interrupted(a, interrupt->signal());
   if (!made) return made.error();
   if (made->found > 0)
     say(fmt::format("{} of {} shards were there already", made->found, made->files.size()));

@@ -15,7 +15,7 @@
 #include <nlohmann/json.hpp>
 
 #include "io/file.hpp"
-#include "io/formats/gzip.hpp"
+#include "io/formats/byte_stream.hpp"
 #include "io/formats/json_text.hpp"
 
 namespace troupe::trace {
@@ -428,7 +428,7 @@ result<chrome_layout> read_chrome_layout(const std::filesystem::path& path) {
 
 result<std::vector<whatif_span>> read_chrome_timeline(const std::filesystem::path& path,
                                                       const chrome_layout& layout) {
-  TROUPE_TRY(text, io::read_maybe_gzip(path, max_chrome_bytes));
+  TROUPE_TRY(text, io::read_unpacked(path, max_chrome_bytes));
   auto out = parse_chrome_timeline(text, layout);
   if (!out) return out.error().within(path.string());
   return out;

@@ -1,4 +1,4 @@
-// A person who interrupts a benchmark: told to what measures, which ends in order.
+// A person who interrupts long work: told to what works, which ends in order.
 #pragma once
 
 #include <atomic>
@@ -20,6 +20,8 @@ class interrupt_watch {
 
   /// Whether SIGINT, SIGTERM or SIGHUP has come. It lives as long as this.
   const std::atomic<bool>& asked() const noexcept { return asked_; }
+  /// Which of them came first; 0: none has.
+  int signal() const noexcept { return signal_; }
 
  private:
   explicit interrupt_watch(std::unique_ptr<signal_queue> signals)
@@ -27,12 +29,16 @@ class interrupt_watch {
           const std::stop_callback bell(over, [this] { signals_->wake(); });
           while (!over.stop_requested())
             if (const auto event = signals_->wait(-1);
-                event && (*event == SIGINT || *event == SIGTERM || *event == SIGHUP))
+                event && (*event == SIGINT || *event == SIGTERM || *event == SIGHUP)) {
+              int none = 0;
+              signal_.compare_exchange_strong(none, *event);
               asked_ = true;
+            }
         }) {}
 
   std::unique_ptr<signal_queue> signals_;
   std::atomic<bool> asked_{false};
+  std::atomic<int> signal_{0};
   std::jthread thread_;
 };
 

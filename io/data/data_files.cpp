@@ -8,12 +8,8 @@
 #include <cctype>
 #include <string>
 
-#include <fmt/format.h>
-
 #include "io/data/data_kind.hpp"
 #include "io/data/token_file.hpp"
-#include "io/file.hpp"
-#include "io/formats/json_text.hpp"
 
 namespace troupe::io {
 
@@ -111,22 +107,6 @@ status check_one_split(const fs::path& folder, const std::vector<fs::path>& file
   if (train == files.end() || other == files.end()) return {};
   return several_splits(folder.string(), train->lexically_relative(folder).string(),
                         other->lexically_relative(folder).string());
-}
-
-status check_whole_shards(const std::vector<fs::path>& files) {
-  constexpr size_t note_bytes = size_t{16} << 20;
-  for (const auto& file : files) {
-    const auto name = file.stem().string();
-    const auto dash = name.rfind('-');
-    if (dash == name.npos) continue;
-    const auto note =
-        read_file(file.parent_path() / fmt::format(".{}.json", name.substr(0, dash)), note_bytes);
-    const auto parsed = note ? parse_json(*note) : result<nlohmann::json>(note.error());
-    if (parsed && parsed->is_object() && parsed->contains("made_of") &&
-        parsed->value("complete", nlohmann::json(true)) == false)
-      return shards_incomplete(file.string());
-  }
-  return {};
 }
 
 fs::path megatron_index_of(const fs::path& name) {

@@ -29,11 +29,6 @@ inline constexpr error_kind<std::string_view, std::string_view, std::string_view
     "tokens_and_text", errc::bad_data, "{0} has tokens ({1}) and text ({2}), expected one kind",
     "name the files or a pattern: data.path = \"{0}/*.bin\""};
 
-/// Shards that `troupe data prepare` has begun and not finished.
-inline constexpr error_kind<std::string_view> shards_incomplete{
-    "shards_incomplete", errc::bad_data, "{} is of a corpus that is not whole yet",
-    "give the same `troupe data prepare` again: it goes on where it was cut off"};
-
 /// The files of one name, and whether it was a folder.
 struct data_files {
   std::vector<std::filesystem::path> files;
@@ -47,10 +42,6 @@ result<data_files> data_files_of(const std::filesystem::path& name);
 /// (train.bin and val.bin): several_splits.
 status check_one_split(const std::filesystem::path& folder,
                        const std::vector<std::filesystem::path>& files);
-
-/// Refuses files that are some shards of a corpus whose note says that there are more to come
-/// (io/data/shard_writer): shards_incomplete.
-status check_whole_shards(const std::vector<std::filesystem::path>& files);
 
 /// Megatron's pair of that name (the path itself, or with .bin or .idx): the .idx, where it is
 /// there and begins as one; else nothing.

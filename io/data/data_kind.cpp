@@ -20,6 +20,7 @@ namespace {
 
 using namespace std::string_view_literals;
 
+constexpr auto mark_hint = "it is damaged, or its name is wrong"sv;
 constexpr auto unpack_hint = "unpack it first"sv;
 constexpr auto convert_hint =
     "write its text into plain files, or its tokens into a .bin of llm.c's format"sv;
@@ -60,9 +61,9 @@ constexpr std::array marks = {
 constexpr std::array endings = {
     mark{".parquet", "Parquet", parquet_hint},
     mark{".arrow", "Arrow", convert_hint},
-    mark{".gz", "gzip-compressed", unpack_hint},
-    mark{".tgz", "gzip-compressed", unpack_hint},
-    mark{".zst", "Zstandard-compressed", unpack_hint},
+    mark{".gz", "named as gzip and has no mark of it", mark_hint},
+    mark{".tgz", "named as gzip and has no mark of it", mark_hint},
+    mark{".zst", "named as Zstandard and has no mark of it", mark_hint},
     mark{".xz", "xz-compressed", unpack_hint},
     mark{".bz2", "bzip2-compressed", unpack_hint},
     mark{".lz4", "LZ4-compressed", unpack_hint},

@@ -44,7 +44,7 @@ status document_reader::end_file() {
 status document_reader::read_whole() {
   const size_t file = next_file_++;
   const auto& path = source_.files()[file].path;
-  TROUPE_TRY(bytes, content_of(path));
+  TROUPE_TRY(bytes, read_unpacked(path, max_document_bytes));
   std::error_code ignored;
   done_bytes_ += std::filesystem::file_size(path, ignored);
   ready_.push_back({clean_text(bytes, true), file, 0, true, file_bytes()});

@@ -1,6 +1,9 @@
 // The note is rewritten behind each shard.
 #include "io/data/shard_writer.hpp"
 
+#include <set>
+#include <string_view>
+
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
@@ -24,6 +27,19 @@ std::string hex(uint64_t value) {
   return fmt::format("{:016x}", value);
 }
 
+fs::path note_of(const fs::path& folder, std::string_view stem) {
+  return folder / fmt::format(".{}.json", stem);
+}
+
+/// What a note says; null where it says nothing that can be read. Errors: io, permission.
+result<nlohmann::json> note_in(const fs::path& path) {
+  auto text = read_file(path, max_note_bytes);
+  if (!text && text.error().code == errc::not_found) return nlohmann::json();
+  if (!text) return text.error();
+  auto parsed = parse_json(*text);
+  return parsed && parsed->is_object() ? std::move(*parsed) : nlohmann::json();
+}
+
 }  // namespace
 
 fs::path shard_writer::file(size_t shard) const {
@@ -31,7 +47,7 @@ fs::path shard_writer::file(size_t shard) const {
 }
 
 fs::path shard_writer::note_path() const {
-  return folder_ / fmt::format(".{}.json", stem_);
+  return note_of(folder_, stem_);
 }
 
 result<shard_writer> shard_writer::open(const fs::path& folder, const std::string& stem,
@@ -48,11 +64,7 @@ result<shard_writer> shard_writer::open(const fs::path& folder, const std::strin
 status shard_writer::read_note() {
   const bool ours_by_name = stem_ == hex(made_of_);
   std::error_code ignored;
-  auto text = read_file(note_path(), max_note_bytes);
-  if (!text && text.error().code != errc::not_found) return text.error();
-  nlohmann::json note;
-  if (text)
-    if (auto parsed = parse_json(*text); parsed && parsed->is_object()) note = std::move(*parsed);
+  TROUPE_TRY(note, note_in(note_path()));
   if (note.is_null()) {
     const bool foreign = !ours_by_name && fs::exists(file(0), ignored);
     return foreign ? status(other_shards(file(0).string())) : status();
@@ -136,6 +148,21 @@ status shard_writer::write_note() const {
   const nlohmann::ordered_json note{
       {"made_of", hex(made_of_)}, {"complete", complete_}, {"shards", listed}};
   return write_atomic(note_path(), note.dump() + "\n");
+}
+
+status check_whole_shards(const std::vector<fs::path>& files) {
+  std::set<fs::path> looked_at;
+  for (const auto& file : files) {
+    const auto name = file.stem().string();
+    const auto dash = name.rfind('-');
+    if (dash == name.npos) continue;
+    const auto path = note_of(file.parent_path(), name.substr(0, dash));
+    if (!looked_at.insert(path).second) continue;
+    TROUPE_TRY(note, note_in(path));
+    if (note.contains("made_of") && note["complete"] == false)
+      return shards_incomplete(file.string());
+  }
+  return {};
 }
 
 }  // namespace troupe::io

@@ -19,11 +19,17 @@
 #include <string>
 #include <vector>
 
+#include "io/base/error_kind.hpp"
 #include "io/base/result.hpp"
 #include "io/data/corpus.hpp"
 #include "io/data/token_file.hpp"
 
 namespace troupe::io {
+
+/// Shards that `troupe data prepare` has begun and not finished.
+inline constexpr error_kind<std::string_view> shards_incomplete{
+    "shards_incomplete", errc::bad_data, "{} is of a corpus that is not whole yet",
+    "give the same `troupe data prepare` again: it goes on where it was cut off"};
 
 class shard_writer {
  public:
@@ -72,5 +78,9 @@ class shard_writer {
   std::vector<shard> shards_;
   std::optional<token_file_writer> writer_;
 };
+
+/// Refuses files that are some shards of a corpus whose note says that there are more to come
+///: shards_incomplete.
+status check_whole_shards(const std::vector<std::filesystem::path>& files);
 
 }  // namespace troupe::io

@@ -55,18 +55,6 @@ result<uint64_t> hash_of_file(const fs::path& path) {
 
 }  // namespace
 
-result<std::string> content_of(const fs::path& path) {
-  TROUPE_TRY(stream, byte_stream::open(path));
-  std::string bytes;
-  std::string piece(size_t{1} << 20, '\0');
-  for (;;) {
-    TROUPE_TRY(n, stream.read(piece));
-    if (n == 0) return bytes;
-    bytes.append(piece, 0, n);
-    if (bytes.size() > max_document_bytes) return text_too_long(path.string(), max_document_bytes);
-  }
-}
-
 std::string clean_text(std::string_view bytes, bool strip_gutenberg) {
   bytes = without_bom(bytes);
   std::string text;
@@ -132,7 +120,7 @@ result<std::vector<shortened>> text_source::left_out() const {
   if (!options_.strip_gutenberg) return out;
   for (const auto& file : files_) {
     if (file.records) continue;
-    TROUPE_TRY(bytes, content_of(file.path));
+    TROUPE_TRY(bytes, read_unpacked(file.path, max_document_bytes));
     const auto text = without_bom(bytes);
     uint64_t kept = 0;
     for (auto book : gutenberg_books(text)) kept += book.size();

@@ -94,9 +94,6 @@ class text_source {
   uint64_t total_bytes_ = 0;
 };
 
-/// A file's content whole, unpacked. Errors: text_too_long; those of byte_stream.
-result<std::string> content_of(const std::filesystem::path& path);
-
 /// TXT-2 for bytes already read.
 std::string clean_text(std::string_view bytes, bool strip_gutenberg = false);
 

@@ -15,6 +15,7 @@
 #include "io/data/data_files.hpp"
 #include "io/data/data_kind.hpp"
 #include "io/data/megatron_index.hpp"
+#include "io/data/shard_writer.hpp"
 
 namespace troupe::io {
 

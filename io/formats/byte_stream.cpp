@@ -13,6 +13,7 @@
 #include <zstd.h>
 #include <zstd_errors.h>
 
+#include "io/base/text.hpp"
 #include "io/file.hpp"
 
 namespace troupe::io {
@@ -28,7 +29,7 @@ struct free_zstd {
 }  // namespace
 
 packing packing_of(std::string_view head) noexcept {
-  return head.starts_with("\x1f\x8b\x08")       ? packing::gzip
+  return head.starts_with("\x1f\x8b")           ? packing::gzip
          : head.starts_with("\x28\xb5\x2f\xfd") ? packing::zstd
                                                 : packing::none;
 }
@@ -101,6 +102,7 @@ class byte_stream::state {
       TROUPE_CHECK(refill());
       if (gzip_->block_state == ISAL_BLOCK_FINISH) {
         if (left() == 0) return size_t{0};
+        if (piece_[at_] != '\x1f') return fault("bytes behind gzip's end");
         begin_member();
       }
       gzip_->next_in = reinterpret_cast<uint8_t*>(piece_.data() + at_);
@@ -111,7 +113,7 @@ class byte_stream::state {
       const int code = isal_inflate(gzip_.get());
       at_ = end_ - gzip_->avail_in;
       if (code == ISAL_INCORRECT_CHECKSUM) return fault("gzip with a wrong checksum");
-      if (code < 0) return fault("damaged gzip, or bytes behind its end");
+      if (code < 0) return fault("damaged gzip");
       const auto made = room - gzip_->avail_out;
       if (made > 0) return size_t{made};
       if (over_ && left() == 0 && gzip_->block_state != ISAL_BLOCK_FINISH)
@@ -178,6 +180,18 @@ result<size_t> byte_stream::read(std::span<char> into) {
 
 uint64_t byte_stream::file_bytes() const noexcept {
   return state_->file_bytes();
+}
+
+result<std::string> read_unpacked(const std::filesystem::path& path, size_t max_bytes) {
+  TROUPE_TRY(stream, byte_stream::open(path));
+  std::string bytes;
+  std::string piece(stream_piece_bytes, '\0');
+  for (;;) {
+    TROUPE_TRY(n, stream.read(piece));
+    if (n == 0) return bytes;
+    if (n > max_bytes - bytes.size()) return content_too_long(path.string(), bytes_text(max_bytes));
+    bytes.append(piece, 0, n);
+  }
 }
 
 }  // namespace troupe::io

@@ -15,8 +15,10 @@
 #include <filesystem>
 #include <memory>
 #include <span>
+#include <string>
 #include <string_view>
 
+#include "io/base/error_kind.hpp"
 #include "io/base/result.hpp"
 
 namespace troupe::io {
@@ -26,6 +28,10 @@ enum class packing : uint8_t { none, gzip, zstd };
 
 /// Of Zstandard: 2^27 bytes, what `zstd -d` takes without being asked for more.
 constexpr int max_zstd_window_log = 27;
+
+/// A content beyond what is taken whole.
+inline constexpr error_kind<std::string_view, std::string_view> content_too_long{
+    "content_too_long", errc::bad_data, "{}: its content is longer than {}"};
 
 /// By the first bytes of a file.
 packing packing_of(std::string_view head) noexcept;
@@ -51,5 +57,8 @@ class byte_stream {
   explicit byte_stream(std::unique_ptr<state> s);
   std::unique_ptr<state> state_;
 };
+
+/// A file's content whole. Errors: content_too_long beyond `max_bytes`; those of byte_stream.
+result<std::string> read_unpacked(const std::filesystem::path& path, size_t max_bytes);
 
 }  // namespace troupe::io

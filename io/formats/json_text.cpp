@@ -36,7 +36,10 @@ class json_judge final : public nlohmann::json_sax<json> {
   }
 
   bool parse_error(size_t, const std::string&, const nlohmann::detail::exception& e) override {
-    fault = not_json(e.what());
+    constexpr size_t said_bytes = 240;  // it quotes what it read last, however long
+    const std::string_view what = e.what();
+    fault = not_json(what.size() <= said_bytes ? std::string(what)
+                                              : std::string(what.substr(0, said_bytes)) + "...");
     return false;
   }
 

@@ -9,7 +9,7 @@
 #include <fmt/format.h>
 
 #include "io/base/text.hpp"
-#include "io/formats/gzip.hpp"
+#include "io/formats/byte_stream.hpp"
 
 namespace troupe::io::perf {
 
@@ -143,7 +143,7 @@ result<csv> parse_csv(std::string_view text, const std::string& name, size_t mos
 }
 
 result<csv> read_csv(const std::filesystem::path& path) {
-  TROUPE_TRY(text, read_maybe_gzip(path, max_csv_bytes));
+  TROUPE_TRY(text, read_unpacked(path, max_csv_bytes));
   return parse_csv(text, path.string());
 }
 

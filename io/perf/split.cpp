@@ -7,7 +7,7 @@
 #include <fmt/format.h>
 
 #include "io/base/text.hpp"
-#include "io/formats/gzip.hpp"
+#include "io/formats/byte_stream.hpp"
 
 namespace troupe::io::perf {
 
@@ -88,7 +88,7 @@ result<split> parse_split(std::string_view text, const std::string& name) {
 }
 
 result<split> read_split(const std::filesystem::path& path) {
-  TROUPE_TRY(file, io::read_maybe_gzip(path, max_csv_bytes));
+  TROUPE_TRY(file, io::read_unpacked(path, max_csv_bytes));
   return parse_split(file, path.string());
 }
 

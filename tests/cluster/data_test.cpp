@@ -99,12 +99,17 @@ TEST_CASE("data: an interrupted `data prepare` keeps its whole shards, and goes 
                                       "100000",
                                       "--out",
                                       out.string() + "/"};
-  program first(line);
-  REQUIRE(eventually([&] { return fs::exists(out / "tokens-00001.bin"); }));
-  first.signal(SIGINT);
-  CHECK(first.wait() == 130);
-  CHECK(first.err().find("the same command goes on") != std::string::npos);
-  CHECK(names_with(out, ".tmp").empty());
+  for (const auto& [signal, code, shard] :
+       {std::tuple{SIGINT, 130, 1}, {SIGTERM, 143, 4}, {SIGHUP, 129, 7}}) {
+    CAPTURE(signal);
+    program first(line);
+    const auto seen = out / fmt::format("tokens-{:05}.bin", shard);
+    REQUIRE(eventually([&] { return fs::exists(seen); }));
+    first.signal(signal);
+    CHECK(first.wait() == code);
+    CHECK(first.err().find("the same command goes on") != std::string::npos);
+    CHECK(names_with(out, ".tmp").empty());
+  }
   const auto second = run(line);
   CHECK(second.code == 0);
   CHECK(second.err.find(" shards were there already") != std::string::npos);

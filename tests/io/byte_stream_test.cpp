@@ -103,3 +103,59 @@ TEST_CASE("BYS-2 a Zstandard window beyond the limit is refused") {
   REQUIRE(write_atomic(dir / "x", widest));
   CHECK(*content(dir / "x") == std::string());
 }
+
+namespace {
+
+/// gzip -9 of a thousand times "abc".
+const std::string packed(
+    "\x1f\x8b\x08\x00\x00\x00\x00\x00\x02\x03\xed\xc2\x41\x11\x00\x00\x0c\x02\xa0\xac\x6a\xff\x0e"
+    "\xab\xb1\x07\x1c\xe9\xa2\xaa\xaa\xfe\x7e\x0b\x45\xb9\x2b\xb8\x0b\x00\x00",
+    41);
+
+std::string unpacked() {
+  std::string out;
+  for (int i = 0; i < 1000; ++i) out += "abc";
+  return out;
+}
+
+/// What is wrong with a file of these bytes, without its path.
+std::string fault_of(const std::string& bytes, size_t most = 1 << 20) {
+  scratch dir;
+  REQUIRE(write_atomic(dir / "x.gz", bytes));
+  const auto made = read_unpacked(dir / "x.gz", most);
+  if (made) return "";
+  CHECK(made.error().code == errc::bad_data);
+  const auto path = (dir / "x.gz").string() + ": ";
+  CHECK(made.error().message.starts_with(path));
+  return made.error().message.substr(path.size());
+}
+
+}  // namespace
+
+TEST_CASE("gzip: members are inflated one after the other, files with or without it are read") {
+  scratch dir;
+  REQUIRE(write_atomic(dir / "a.gz", packed));
+  REQUIRE(write_atomic(dir / "two.gz", packed + packed));
+  REQUIRE(write_atomic(dir / "a", "plain"));
+  CHECK(*read_unpacked(dir / "a.gz", 3000) == unpacked());
+  CHECK(*read_unpacked(dir / "two.gz", 6000) == unpacked() + unpacked());
+  CHECK(*read_unpacked(dir / "a", 3000) == "plain");
+}
+
+TEST_CASE(
+    "gzip: what is cut, damaged, followed by anything or too long is refused with the place") {
+  for (size_t n = 2; n < packed.size(); ++n) CHECK(fault_of(packed.substr(0, n)) != "");
+  CHECK(fault_of(packed.substr(0, 30)) == "gzip cut short at byte 30");
+  for (size_t n = 10; n < packed.size(); ++n) {
+    auto hurt = packed;
+    hurt[n] = static_cast<char>(hurt[n] ^ 0x10);
+    CAPTURE(n);
+    CHECK(fault_of(hurt) != "");
+  }
+  auto sum = packed;
+  sum[34] = static_cast<char>(sum[34] ^ 1);
+  CHECK(fault_of(sum).starts_with("gzip with a wrong checksum"));
+  CHECK(fault_of(packed + "x") == "bytes behind gzip's end at byte 41");
+  CHECK(fault_of(packed, 2999) == "its content is longer than 2.9 KiB");
+  CHECK(fault_of(packed, 3000) == "");
+}

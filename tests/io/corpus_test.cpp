@@ -10,6 +10,7 @@
 #include "io/data/data_files.hpp"
 #include "io/data/data_kind.hpp"
 #include "io/data/document_reader.hpp"
+#include "io/data/shard_writer.hpp"
 #include "io/data/text_source.hpp"
 #include "io/data/token_file.hpp"
 #include "io/file.hpp"

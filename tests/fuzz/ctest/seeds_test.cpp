@@ -29,7 +29,6 @@ int fuzz_io_json_records(const uint8_t* data, size_t size);
 int fuzz_io_megatron_index(const uint8_t* data, size_t size);
 int fuzz_io_copy_frame(const uint8_t* data, size_t size);
 int fuzz_io_folder(const uint8_t* data, size_t size);
-int fuzz_io_gzip(const uint8_t* data, size_t size);
 int fuzz_io_journal(const uint8_t* data, size_t size);
 int fuzz_io_kernel_counters(const uint8_t* data, size_t size);
 int fuzz_io_machine(const uint8_t* data, size_t size);
@@ -59,7 +58,6 @@ const fuzzer fuzzers[] = {{"actors_client_hello", fuzz_actors_client_hello, 0},
                           {"io_byte_stream", fuzz_io_byte_stream, 0},
                           {"io_copy_frame", fuzz_io_copy_frame},
                           {"io_folder", fuzz_io_folder},
-                          {"io_gzip", fuzz_io_gzip, 0},
                           {"io_journal", fuzz_io_journal},
                           {"io_json_records", fuzz_io_json_records, 0},
                           {"io_kernel_counters", fuzz_io_kernel_counters, 0},
