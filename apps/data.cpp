@@ -8,12 +8,12 @@
 #include <nlohmann/json.hpp>
 
 #include "actors/train/inputs.hpp"
+#include "actors/train/tokenising_policy.hpp"
 #include "apps/bench/interrupt.hpp"
 #include "apps/commands.hpp"
 #include "apps/progress_line.hpp"
 #include "apps/report/report.hpp"
 #include "io/base/printable.hpp"
-#include "io/base/text.hpp"
 #include "io/data/corpus.hpp"
 #include "io/data/token_file.hpp"
 
@@ -36,21 +36,6 @@ struct data_arguments {
 };
 
 using seconds = std::chrono::duration<double>;
-
-std::string progress_text(const io::corpus_progress& p, double passed_s) {
-  const auto done = static_cast<double>(p.file_bytes_done),
-             all = static_cast<double>(std::max<uint64_t>(p.file_bytes, 1));
-  const auto fresh = done - static_cast<double>(p.file_bytes_found);
-  auto text =
-      fmt::format("{:.0f} % of {} | {} documents | {} tokens", std::min(100.0, 100 * done / all),
-                  bytes_text(p.file_bytes), report::grouped(static_cast<int64_t>(p.documents_done)),
-                  report::grouped(static_cast<int64_t>(p.tokens)));
-  if (fresh > 0 && passed_s > 0)
-    text +=
-        fmt::format(" | {}/s | ETA {:.0f} s", bytes_text(static_cast<uint64_t>(fresh / passed_s)),
-                    passed_s * (all - done) / fresh);
-  return text;
-}
 
 /// Whether shards are to be written: into a folder that is there, or that is named as one.
 bool is_for_shards(const std::string& out) {
@@ -101,11 +86,16 @@ result<int> prepare(const data_arguments& a) {
   progress_line line;
   const auto began = std::chrono::steady_clock::now();
   const auto passed = [&] { return seconds(std::chrono::steady_clock::now() - began).count(); };
+  train::tokenising_policy pace(0, 0);
   io::corpus_options options;
   options.threads = a.threads;
   options.shard_tokens = a.shard_tokens;
   options.progress = [&](const io::corpus_progress& p) {
-    if (line.due()) line.tell(progress_text(p, passed()));
+    if (!line.due()) return !interrupt->asked();
+    if (const auto text = pace.heard(static_cast<int64_t>(passed() * 1e9), p))
+      line.tell(fmt::format("{} | {} documents, {} tokens", *text,
+                            report::grouped(static_cast<int64_t>(p.documents_done)),
+                            report::grouped(static_cast<int64_t>(p.tokens))));
     return !interrupt->asked();
   };
   auto made = prepare_into(a, source, *words, options);
