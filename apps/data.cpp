@@ -24,6 +24,7 @@ namespace {
 struct data_arguments {
   std::vector<std::string> paths;
   std::string tokenizer = "bytes";
+  std::string add_bos = "auto";
   std::string out;
   std::string format = "auto";
   int64_t show = 32;
@@ -75,9 +76,16 @@ int interrupted(const data_arguments& a, int signal) {
   return 128 + signal;
 }
 
+/// With BOS before each document or without, where that was said.
+result<io::tokenizer_ptr> words_of(const data_arguments& a) {
+  TROUPE_TRY(words, io::make_tokenizer(a.tokenizer));
+  if (a.add_bos == "auto") return words;
+  return io::with_bos(std::move(words), a.add_bos == "yes");
+}
+
 result<int> prepare(const data_arguments& a) {
   TROUPE_TRY(interrupt, interrupt_watch::start());  // before any other thread
-  TROUPE_TRY(words, io::make_tokenizer(a.tokenizer));
+  TROUPE_TRY(words, words_of(a));
   std::vector<std::filesystem::path> paths(a.paths.begin(), a.paths.end());
   const auto form = a.any_text ? io::text_form::text : io::text_form::automatic;
   TROUPE_TRY(source, io::text_source::open(paths, {a.strip_gutenberg, form, a.text_field}));
@@ -212,6 +220,11 @@ void add_data(shell& sh) {
   prepare_verb->add_option(
       "--tokenizer", a->tokenizer,
       "\"bytes\", or a tokenizer.json, merges or SentencePiece file or folder");
+  prepare_verb
+      ->add_option("--add-bos", a->add_bos,
+                   "The tokenizer's first token before each document: yes or no; auto = where its "
+                   "files say so")
+      ->one_of({"auto", "yes", "no"});
   prepare_verb->add_option("--threads", a->threads, "Threads; 0 = as many as there are cores");
   prepare_verb->add_flag("--strip-gutenberg", a->strip_gutenberg,
                          "Leave out what Project Gutenberg wraps around its books");

@@ -1,125 +1,144 @@
-// `troupe generate`: text from a checkpoint.
-#include <filesystem>
+// `troupe generate`: text from a checkpoint, after one prompt, each line of a file, or what a
+// person types.
+#include <unistd.h>
+
+#include <iostream>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "actors/job/catalog.hpp"
 #include "apps/commands.hpp"
 #include "apps/sample.hpp"
-#include "gpu/model/hf_folder.hpp"
-#include "gpu/model/saved_state.hpp"
-#include "gpu/model/stage_shape.hpp"
-#include "io/config/load.hpp"
-#include "io/tokenizer/tokenizer.hpp"
+#include "io/file.hpp"
 
 namespace troupe::apps {
 
 namespace {
 
-/// The named tokenizer; else one in the folder; else the one the training was configured with.
-result<io::tokenizer_ptr> tokenizer_for(const sample_options& options,
-                                        const std::optional<io::checkpoint::reader>& from) {
-  if (!options.tokenizer.empty()) return io::make_tokenizer(options.tokenizer);
-  if (auto own = io::make_tokenizer(options.checkpoint)) return own;
-  const error none{errc::bad_config, fmt::format("{} has no tokenizer", options.checkpoint),
-                   "name one with --tokenizer (a tokenizer.json, or bytes)"};
-  if (!from) return none;
-  TROUPE_TRY(text, from->read_file(std::string(checkpoint::state_file)));
-  TROUPE_TRY(state, checkpoint::parse_state(text));
-  if (state.config_toml.empty()) return none;
-  TROUPE_TRY(job, config::parse(state.config_toml, checkpoint::state_file));
-  return io::make_tokenizer(job.data.tokenizer);
+constexpr size_t max_prompts_bytes = 64 << 20;
+
+struct generate_arguments {
+  sample_options sample;
+  std::string prompt, prompts, dtype = "float32";
+  double temperature = 1, top_p = 1;
+  int64_t top_k = 0;
+  bool json = false;
+};
+
+status tell(const std::string& prompt, const continuation& made) {
+  const nlohmann::ordered_json out{
+      {"prompt", prompt}, {"text", made.text}, {"tokens", made.tokens}};
+  return print(out.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
 }
 
-/// The small files of a checkpoint are used by their names: each must be as it was written. Of the
-/// shards, what is read is checked as it is read (RD-1).
-status check_small_files(const io::checkpoint::reader& from) {
-  for (const auto& f : from.content().files)
-    if (!f.shard) TROUPE_CHECK(from.read_file(f.name));
+/// The prompt, and what the model goes on with.
+status answer(text_model& model, const std::string& prompt, bool json, bool echo) {
+  if (json) {
+    TROUPE_TRY(made, model.go_on(prompt));
+    return tell(prompt, made);
+  }
+  if (echo) TROUPE_CHECK(print_unchanged(prompt));
+  status printed;
+  TROUPE_TRY(made, model.go_on(prompt, [&](std::string_view piece) {
+    if (printed) printed = print_unchanged(piece);
+  }));
+  TROUPE_CHECK(printed);
+  return print("\n");
+}
+
+/// Lines of a file, "-": of stdin. Empty ones are no prompts.
+result<std::vector<std::string>> lines_of(const std::string& file) {
+  std::string text;
+  if (file == "-") {
+    text.assign(std::istreambuf_iterator<char>(std::cin), {});
+  } else {
+    TROUPE_TRY(read, io::read_file(file, max_prompts_bytes));
+    text = std::move(read);
+  }
+  std::vector<std::string> out;
+  for (size_t at = 0; at < text.size();) {
+    auto line = text.substr(at, text.find('\n', at) - at);
+    at += line.size() + 1;
+    if (line.ends_with('\r')) line.pop_back();
+    if (!line.empty()) out.push_back(std::move(line));
+  }
+  return out;
+}
+
+/// A person at a terminal: each line is a prompt of its own.
+status converse(text_model& model, bool json) {
+  say(fmt::format("{}: type a text to go on from; Ctrl-D ends", model.folder().string()));
+  std::string line;
+  for (say_as_is("> "); std::getline(std::cin, line); say_as_is("> "))
+    if (!line.empty()) TROUPE_CHECK(answer(model, line, json, true));
+  say("");
   return {};
+}
+
+result<int> generate(generate_arguments& a, bool prompt_given) {
+  if (prompt_given && !a.prompts.empty())
+    return error{errc::usage, "--prompt and --prompts exclude each other", "give one of them"};
+  if (a.dtype == "bfloat16" || a.dtype == "bf16") a.sample.compute = gpu::dtype::bf16;
+  TROUPE_TRY(model, text_model::open(a.sample));
+  if (!a.prompts.empty()) {
+    TROUPE_TRY(prompts, lines_of(a.prompts));
+    for (const auto& prompt : prompts) TROUPE_CHECK(answer(*model, prompt, a.json, true));
+  } else if (prompt_given) {
+    TROUPE_CHECK(answer(*model, a.prompt, a.json, true));
+  } else if (isatty(STDIN_FILENO) != 0) {
+    TROUPE_CHECK(converse(*model, a.json));
+  } else {
+    const std::string prompt(std::istreambuf_iterator<char>(std::cin), {});
+    TROUPE_CHECK(answer(*model, prompt, a.json, true));
+  }
+  return 0;
 }
 
 }  // namespace
 
-result<std::string> sample(const sample_options& options,
-                           const std::function<void(std::string_view)>& on_text) {
-  std::optional<io::checkpoint::reader> from;
-  if (checkpoint::is_checkpoint(options.checkpoint)) {
-    TROUPE_TRY(opened, io::checkpoint::reader::open(options.checkpoint));
-    from.emplace(std::move(opened));
-    TROUPE_CHECK(check_small_files(*from));
-  }
-  TROUPE_TRY(words, tokenizer_for(options, from));
-  const error cancelled{errc::cancelled, "interrupted"};
-  auto wanted = [&] { return !options.wanted || options.wanted(); };
-  if (!wanted()) return cancelled;
-  TROUPE_TRY(model, gpu::read_folder_model(options.checkpoint));
-  auto device = gpu::make_host_device(options.threads);
-  auto shape = gpu::whole_model(model, 1, model.max_positions, gpu::dtype::f32);
-  TROUPE_TRY(store, gpu::parameter_store::make(*device, gpu::stage_chunks(model, shape),
-                                               {gpu::dtype::f32, false}));
-  if (from)
-    TROUPE_CHECK(gpu::restore_state(*store, *from, gpu::restored::weights));
-  else
-    TROUPE_CHECK(gpu::load_weights(*store, model, std::filesystem::path(options.checkpoint)));
-  TROUPE_TRY(prompt, words->encode(options.prompt));
-  if (prompt.empty()) return error{errc::usage, "the prompt is empty", "give --prompt some text"};
-  TROUPE_TRY(generator, gpu::generator::make(*store, model, 0, options.threads));
-  auto generate = options.generate;
-  if (auto end = words->end_of_text()) generate.stop_tokens.push_back(*end);
-  std::vector<int32_t> sofar;
-  size_t shown = 0;
-  auto on_token = [&](int32_t id) {
-    sofar.push_back(id);
-    if (auto text = words->decode(sofar); text && on_text) {
-      on_text(std::string_view(*text).substr(std::min(shown, text->size())));
-      shown = text->size();
-    }
-    return wanted();
-  };
-  if (!wanted()) return cancelled;
-  TROUPE_TRY(ids, generator->run(prompt, generate, on_token));
-  if (!wanted()) return cancelled;
-  return words->decode(ids);
-}
-
 void add_generate(shell& sh) {
   auto* verb = sh.app.add_subcommand("generate", "Sample text from a checkpoint");
-  auto o = std::make_shared<sample_options>();
-  auto json = std::make_shared<bool>(false);
-  verb->add_option("--checkpoint", o->checkpoint,
-                   "A step-NNNNNNNN folder, or a Hugging Face folder")
+  auto a = std::make_shared<generate_arguments>();
+  verb->add_option("--checkpoint", a->sample.checkpoint,
+                   "A step-NNNNNNNN folder, the folder of checkpoints or of the run (the newest "
+                   "counts), or a Hugging Face folder")
       ->required();
-  verb->add_option("--prompt", o->prompt, "Text to go on from")->required();
-  verb->add_option("--tokenizer", o->tokenizer, "bytes, or a tokenizer's file or folder");
-  verb->add_option("--tokens", o->generate.max_tokens, "How many tokens at most")->positive();
-  auto& s = o->generate.sampling;
-  verb->add_option("--temperature", s.temperature, "0: always the likeliest token")->not_negative();
-  verb->add_option("--top-k", s.top_k, "Only the k likeliest tokens; 0: all")->not_negative();
-  verb->add_option("--top-p", s.top_p, "Only the likeliest tokens that together reach p")
-      ->within(0.0, 1.0);
-  verb->add_option("--seed", s.seed, "The same seed gives the same text");
-  verb->add_option("--threads", o->threads, "0: all cores");
-  verb->add_flag("--json", *json, "One JSON object with prompt and text");
+  auto* prompt = verb->add_option("--prompt", a->prompt,
+                                  "Text to go on from; without it stdin, a terminal line by line");
+  verb->add_option("--prompts", a->prompts, "A file with a prompt on each line; - for stdin");
+  verb->add_option("--tokenizer", a->sample.tokenizer, "bytes, or a tokenizer's file or folder");
+  verb->add_option("--tokens", a->sample.pick.max_tokens, "How many tokens at most")
+      ->capture_default_str()
+      ->positive();
+  auto* temperature = verb->add_option("--temperature", a->temperature,
+                                       "0: always the likeliest token; by default as the folder's "
+                                       "generation_config.json says, 1 without it")
+                          ->not_negative();
+  auto* top_k =
+      verb->add_option("--top-k", a->top_k, "Only the k likeliest tokens; 0: all; the same default")
+          ->not_negative();
+  auto* top_p =
+      verb->add_option("--top-p", a->top_p,
+                       "Only the likeliest tokens that together reach p; the same default")
+          ->within(0.0, 1.0);
+  verb->add_option("--seed", a->sample.pick.seed, "The same seed gives the same text")
+      ->capture_default_str();
+  verb->add_option("--dtype", a->dtype, "What is computed in: float32 or bfloat16, or f32 or bf16")
+      ->capture_default_str()
+      ->one_of({"float32", "bfloat16", "f32", "bf16"});
+  verb->add_option("--threads", a->sample.threads, "0: all cores")->capture_default_str();
+  verb->add_flag("--json", a->json, "A JSON object with prompt, text and its tokens, a line each");
   verb->footer(
-      "Example:\n  troupe generate --checkpoint runs/quickstart/checkpoints/step-00000300 --prompt "
-      "\"The \"");
-  on_run(sh, verb, [o, json]() -> result<int> {
-    if (*json) {
-      TROUPE_TRY(text, sample(*o));
-      nlohmann::ordered_json out{{"prompt", o->prompt}, {"text", text}};
-      TROUPE_CHECK(
-          print(out.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n"));
-      return 0;
-    }
-    TROUPE_CHECK(print_unchanged(o->prompt));
-    TROUPE_TRY(text, sample(*o, [](std::string_view piece) {
-                 static_cast<void>(print_unchanged(piece));
-               }));
-    TROUPE_CHECK(print("\n"));
-    return 0;
+      "Examples:\n  troupe generate --checkpoint runs/quickstart --prompt \"The \"\n"
+      "  troupe generate --checkpoint runs/quickstart/model --prompts prompts.txt --json");
+  on_run(sh, verb, [a, prompt, temperature, top_k, top_p]() -> result<int> {
+    if (temperature->count() > 0) a->sample.pick.temperature = a->temperature;
+    if (top_k->count() > 0) a->sample.pick.top_k = a->top_k;
+    if (top_p->count() > 0) a->sample.pick.top_p = a->top_p;
+    return generate(*a, prompt->count() > 0);
   });
 }
 

@@ -1,26 +1,71 @@
 // Text from a checkpoint: what `troupe generate` and the summary of `troupe up` share.
+//
+// Invariants
+//   TXM-1 What goes before a prompt, and which ids end a text, is what transformers does with the
+//     same folder: the tokenizer's frame (BOS), generation_config.json's eos_token_id, else
+//     config.json's, else the tokenizer's.
+//   TXM-2 Only ids that the tokenizer knows are picked, however wide the model's vocabulary is.
 #pragma once
 
+#include <filesystem>
 #include <functional>
+#include <memory>
+#include <optional>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "gpu/model/generate.hpp"
 #include "io/base/result.hpp"
 
 namespace troupe::apps {
 
-struct sample_options {
-  std::string checkpoint;  ///< a checkpoint of ours or a Hugging Face folder
-  std::string tokenizer;   ///< empty: the one the checkpoint was trained with, or the folder's own
-  std::string prompt;
-  gpu::generate_options generate;
-  int threads = 0;
-  std::function<bool()> wanted;  ///< asked between loading and tokens; false ends it: cancelled
+/// How to pick tokens; what is not said is as the folder's generation_config.json says, and where
+/// there is none, the plain softmax.
+struct picking {
+  std::optional<double> temperature = {};
+  std::optional<int64_t> top_k = {};
+  std::optional<double> top_p = {};
+  uint64_t seed = 1234;
+  int64_t max_tokens = 64;
 };
 
-/// The text that follows the prompt. `on_text` sees it piece by piece. Errors: not_found, bad_data;
-/// bad_config where no tokenizer is known.
-result<std::string> sample(const sample_options& options,
-                           const std::function<void(std::string_view)>& on_text = {});
+struct sample_options {
+  /// A checkpoint of ours, a folder of such or of a run (its newest one counts), or a Hugging Face
+  /// folder.
+  std::string checkpoint;
+  std::string tokenizer;  ///< empty: the one the checkpoint was trained with, or the folder's own
+  picking pick;
+  int threads = 0;
+  gpu::dtype compute = gpu::dtype::f32;  ///< f32 or bf16
+  std::function<bool()> wanted;          ///< asked between steps of work; false ends it: cancelled
+};
+
+/// What follows a prompt.
+struct continuation {
+  std::string text;
+  std::vector<int32_t> tokens;  ///< its ids, without the one that ended it
+};
+
+/// A model and its tokenizer in memory.
+class text_model {
+ public:
+  /// Errors: not_found; bad_data; bad_config where no tokenizer is known; cancelled.
+  static result<std::unique_ptr<text_model>> open(const sample_options& options);
+  ~text_model();
+
+  /// What the model goes on with. `on_text` sees it piece by piece, whole characters only.
+  /// Errors: usage for a prompt without a token; cancelled.
+  result<continuation> go_on(const std::string& prompt,
+                             const std::function<void(std::string_view)>& on_text = {});
+
+  /// The folder that was opened.
+  const std::filesystem::path& folder() const;
+
+ private:
+  struct parts;
+  explicit text_model(std::unique_ptr<parts> made);
+  std::unique_ptr<parts> parts_;
+};
 
 }  // namespace troupe::apps

@@ -133,6 +133,33 @@ struct rope_args {
   int64_t first_position = 0;
 };
 
+/// RMS norm in place of each query and key head of qkv[N,(H+2K)*D]: s / sqrt(mean(s^2) + eps) times
+/// a weight that all query heads share, and another of the key heads (Qwen 3). D up to 512.
+struct head_norm_forward_args {
+  int64_t batch, seq, heads, kv_heads, head_width;
+  dtype type;
+  float eps;
+  void* qkv;
+  void* before;          ///< [N,(H+K)*D] the query and key heads as they were; kept for backward
+  const void* q_weight;  ///< [D]
+  const void* k_weight;  ///< [D]
+  float* rstd;           ///< [N,H+K]
+};
+
+/// In dqkv[N,(H+2K)*D], the gradient of the normed query and key heads becomes that of the heads
+/// before; dq_weight, dk_weight +=.
+struct head_norm_backward_args {
+  int64_t batch, seq, heads, kv_heads, head_width;
+  dtype type;
+  void* dqkv;
+  const void* before;
+  const void* q_weight;
+  const void* k_weight;
+  const float* rstd;
+  float* dq_weight;
+  float* dk_weight;
+};
+
 /// Causal attention over packed qkv[N,(H+2K)*D] = q heads, k heads, v heads; query head h uses kv
 /// head h / (H/K); softmax scale 1/sqrt(D). Query t sees keys max(0, t-window+1)..t; window 0: all
 /// of them.
@@ -295,6 +322,8 @@ struct add_args {
   X(embedding_backward)      \
   X(norm_forward)            \
   X(norm_backward)           \
+  X(head_norm_forward)       \
+  X(head_norm_backward)      \
   X(rope)                    \
   X(attention_forward)       \
   X(attention_backward)      \

@@ -8,6 +8,7 @@
 #include <spdlog/spdlog.h>
 
 #include "actors/base/context.hpp"
+#include "actors/checkpoint/model_files.hpp"
 #include "actors/job/catalog.hpp"
 #include "actors/job/replicas_policy.hpp"
 #include "gpu/model/hf_folder.hpp"
@@ -19,7 +20,6 @@
 #include "io/file.hpp"
 #include "io/folder/owned.hpp"
 #include "io/folder/plain.hpp"
-#include "io/formats/hf_config.hpp"
 #include "messages/text.hpp"
 
 namespace troupe::checkpoint {
@@ -30,39 +30,6 @@ namespace fs = std::filesystem;
 namespace {
 
 using committer_pointer = traced_pointer<committer_actor, committer_state>;
-
-/// As many as a job may read of one (io/tokenizer/make_tokenizer.cpp): else its saves would fail.
-constexpr size_t max_tokenizer_bytes = 256 << 20;
-
-/// The tokenizer's files, so that the folder can be used by itself.
-status add_tokenizer(std::vector<cp::small_file>& files, const std::string& source) {
-  if (source == "bytes" || source.empty()) return {};
-  std::vector<fs::path> found;
-  std::error_code ignored;
-  if (fs::is_directory(source, ignored)) {
-    for (const char* name : {"tokenizer.json", "tokenizer_config.json", "special_tokens_map.json",
-                             "tokenizer.model", "vocab.json", "merges.txt"})
-      if (fs::is_regular_file(fs::path(source) / name, ignored))
-        found.push_back(fs::path(source) / name);
-  } else {
-    found.emplace_back(source);
-  }
-  for (const auto& file : found) {
-    TROUPE_TRY(content, io::read_file(file, max_tokenizer_bytes));
-    files.push_back({file.filename().string(), std::move(content)});
-  }
-  return {};
-}
-
-result<std::vector<cp::small_file>> small_files(const committer_options& o,
-                                                const std::string& state) {
-  const io::hf_model_config config{
-      .model = o.plan.model, .torch_dtype = "float32"};  // as stored, whatever was computed in
-  std::vector<cp::small_file> out{{"config.json", io::format_hf_config(config)},
-                                  {std::string(state_file), state}};
-  TROUPE_CHECK(add_tokenizer(out, o.plan.job.data.tokenizer));
-  return out;
-}
 
 cp::manifest_head head_of(const committer_options& o, const fbs::CommitCheckpointT& votes,
                           uint64_t now_ms) {
@@ -98,10 +65,10 @@ void remove_expired(committer_state& st) {
 }
 
 /// Whether what lies in `folder` was exported from this very checkpoint.
-bool is_exported(const cp::reader& from, const fs::path& folder) {
+bool is_exported(const cp::reader& from, io::tensor_dtype type, const fs::path& folder) {
   const auto mark = io::read_mark(folder);
   return mark && mark->kind == io::folder_kind::model &&
-         mark->of == cp::export_source(from.content().head, io::tensor_dtype::f32);
+         mark->of == cp::export_source(from.content().head, type);
 }
 
 /// The export takes the place of an older one whole, or not at all. Nothing is done again that a
@@ -110,10 +77,13 @@ result<fs::path> export_checkpoint(io::file_system& files, const fs::path& from,
                                    const fs::path& folder) {
   TROUPE_TRY(held, cp::reading::begin(files, from));
   TROUPE_TRY(r, cp::reader::open(files, from));
+  TROUPE_TRY(type, cp::export_type(r));
   return export_to(
-      folder, [&](const fs::path& to) { return is_exported(r, to); },
+      folder, [&](const fs::path& to) { return is_exported(r, type, to); },
       [&](const fs::path& to) -> status {
-        TROUPE_CHECK(cp::export_model(r, to, {}));
+        cp::export_options options;
+        options.type = type;
+        TROUPE_CHECK(cp::export_model(r, to, options));
         return {};
       });
 }
@@ -192,7 +162,8 @@ result<fs::path> commit(io::disk& d, const committer_options& options,
     TROUPE_TRY(facts, facts_of(d, votes.directory, *vote, shares[vote->rank]));
     shards.push_back(std::move(facts));
   }
-  TROUPE_TRY(others, small_files(options, votes.state));
+  TROUPE_TRY(others, model_files(options.plan));
+  others.push_back({std::string(state_file), votes.state});
   return cp::commit_save(d, votes.directory, head_of(options, votes, now_ms), std::move(shards),
                          others);
 }

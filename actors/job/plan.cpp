@@ -11,6 +11,7 @@
 #include "gpu/swap/activation_plan.hpp"
 #include "io/config/load.hpp"
 #include "io/data/data_files.hpp"
+#include "io/formats/hf_config.hpp"
 
 namespace troupe::train {
 
@@ -34,12 +35,21 @@ status check_activations(const config::job& job, const model_config& m) {
       "lower train.micro_batch or train.seq_len"};
 }
 
+/// Whoever takes a folder's weights means to train as it says; what it says of dropout is not done.
+status check_dropout(const config::model_section& model) {
+  if (model.dropout == 0) return {};
+  TROUPE_TRY(said, io::read_hf_config(model.path));
+  if (said.dropout == 0) return {};
+  return io::hf_dropout(said.dropout_key, said.dropout).within(model.path);
+}
+
 }  // namespace
 
 result<model_config> model_of(const config::job& job) {
   auto base = model_config::of(job.model.family.value_or(model_family::gpt2));
   if (!job.model.path.empty()) {
     TROUPE_TRY(from_folder, gpu::read_folder_model(job.model.path));
+    TROUPE_CHECK(check_dropout(job.model));
     if (job.model.family.value_or(from_folder.family) != from_folder.family)
       return error{errc::bad_config,
                    fmt::format("model.family is {} but {} holds a {} model", to_string(base.family),
@@ -69,18 +79,26 @@ bool ready_tokens(const config::job& job) {
 
 result<io::tokenizer_ptr> tokenizer_of(const config::job& job) {
   if (ready_tokens(job) && job.data.tokenizer == "bytes") return io::tokenizer_ptr{};
-  return io::make_tokenizer(job.data.tokenizer);
+  TROUPE_TRY(words, io::make_tokenizer(job.data.tokenizer));
+  if (job.data.add_bos == config::or_auto<bool>{}) return words;
+  return io::with_bos(std::move(words), job.data.add_bos.value_or(false));
 }
 
 result<job_plan> make_plan(const config::job& job) {
   job_plan plan;
   plan.job = job;
-  if (job.model.vocab == 0 && job.model.path.empty()) {
-    TROUPE_TRY(tokens, tokenizer_of(job));
-    if (!tokens)
+  if (job.model.path.empty()) {
+    auto tokens = tokenizer_of(job);
+    const bool needed = job.model.vocab == 0;
+    if (needed && !tokens) return tokens.error();
+    if (needed && !*tokens)
       return error{errc::bad_config, "the size of the vocabulary is not known",
                    "set model.vocab: a .bin file does not say which tokenizer made it"};
-    plan.job.model.vocab = tokens->vocab_size();
+    if (needed) plan.job.model.vocab = (*tokens)->vocab_size();
+    if (tokens && *tokens) {
+      plan.bos_token = (*tokens)->frame().bos;
+      plan.eos_token = (*tokens)->end_of_text();
+    }
   }
   TROUPE_TRY(model, model_of(plan.job));
   plan.model = model;

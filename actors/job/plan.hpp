@@ -3,6 +3,8 @@
 // resolved job.
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "actors/job/placement_policy.hpp"
@@ -24,6 +26,8 @@ struct job_plan {
   model_config model;
   std::vector<rank_place> ranks;
   int64_t micro_batches = 1;  ///< per step and data rank
+  /// Ids that begin and end texts, of a model that began from no folder.
+  std::optional<int32_t> bos_token = {}, eos_token = {};
 };
 
 /// Reads what the job names (model folder, tokenizer) and plans it. Fails with bad_config or

@@ -253,6 +253,21 @@ void ops_cases::add_attention() {
   if (!s_.llama) return;
   auto* angles = take<float>(2 * t * (d / 2), dtype::f32);
   const double rotated = 2 * static_cast<double>(size_of(type_)) * as_double(n, (h + k) * d);
+  // of Qwen 3: what it adds to such a model
+  const double element = static_cast<double>(size_of(type_));
+  const double normed = 3 * element * as_double(n, (h + k) * d) + 4 * as_double(n, h + k);
+  auto* before = take(n * (h + k) * d, type_);
+  auto *q_weight = take(d, type_), *k_weight = take(d, type_);
+  auto* rstd = take<float>(n * (h + k), dtype::f32);
+  auto *dq = take<float>(d, dtype::f32), *dk = take<float>(d, dtype::f32);
+  add("norm of heads forward", 0, normed, 0, [=, this, &op] {
+    op.head_norm_forward(stream_,
+                         {b, t, h, k, d, type_, 1e-6f, qkv, before, q_weight, k_weight, rstd});
+  });
+  add("norm of heads backward", 0, normed, 0, [=, this, &op] {
+    op.head_norm_backward(stream_,
+                          {b, t, h, k, d, type_, dqkv, before, q_weight, k_weight, rstd, dq, dk});
+  });
   add("rope", 0, rotated, 2 * layers, [=, this, &op] {
     op.rope(stream_, {.batch = b,
                       .seq = t,

@@ -62,8 +62,9 @@ void add_converting(shell& sh, command* verb, const shared& a) {
   auto* out = verb->add_subcommand("export", "Write the model as a Hugging Face folder");
   out->add_option("CKPT", a->path, about_path)->required();
   out->add_option("--safetensors", a->out, "The folder to write")->required();
-  out->add_option("--dtype", a->dtype, "float32 or bfloat16, or f32 or bf16")
-      ->one_of({"float32", "bfloat16", "f32", "bf16"});
+  out->add_option("--dtype", a->dtype,
+                  "float32 or bfloat16, or f32 or bf16; auto: as the folder the model began from")
+      ->one_of({"auto", "float32", "bfloat16", "f32", "bf16"});
   out->add_option("--max-shard-mb", a->max_shard_mb, "Largest .safetensors file, in MB")
       ->within(uint64_t{1}, uint64_t{1} << 30);
   threads(out, a);

@@ -23,6 +23,7 @@
 #include "io/checkpoint/write_checkpoint.hpp"
 #include "io/disk/storage.hpp"
 #include "io/file.hpp"
+#include "io/formats/model_folder.hpp"
 
 namespace troupe::apps::ckpt {
 
@@ -82,13 +83,14 @@ class folder_weights {
 /// config.json and the tokenizer's files, and a state to resume from at step 0.
 result<std::vector<cp::small_file>> small_files(const fs::path& folder) {
   std::vector<cp::small_file> out;
-  for (const char* name :
-       {"config.json", "generation_config.json", "tokenizer.json", "tokenizer_config.json",
-        "special_tokens_map.json", "tokenizer.model", "vocab.json", "merges.txt"}) {
+  std::vector<std::string_view> names{"config.json", io::generation_config_file};
+  names.insert(names.end(), io::tokenizer_files.begin(), io::tokenizer_files.end());
+  names.insert(names.end(), io::tokenizer_companions.begin(), io::tokenizer_companions.end());
+  for (const auto name : names) {
     std::error_code ignored;
     if (!fs::is_regular_file(folder / name, ignored)) continue;
     TROUPE_TRY(content, io::read_file(folder / name, max_small_bytes));
-    out.push_back({name, std::move(content)});
+    out.push_back({std::string(name), std::move(content)});
   }
   out.push_back({std::string(checkpoint::state_file), checkpoint::format_state({})});
   return out;
@@ -106,8 +108,10 @@ result<int> export_model(const arguments& a) {
   TROUPE_TRY(held, cp::reading::begin(path));
   TROUPE_TRY(r, cp::reader::open(path));
   cp::export_options o;
-  const bool bf16 = a.dtype == "bfloat16" || a.dtype == "bf16";
-  o.type = bf16 ? io::tensor_dtype::bf16 : io::tensor_dtype::f32;
+  TROUPE_TRY(own, cp::export_type(r));
+  const bool as_bf16 = a.dtype == "bfloat16" || a.dtype == "bf16";
+  o.type = a.dtype == "auto" ? own : as_bf16 ? io::tensor_dtype::bf16 : io::tensor_dtype::f32;
+  const bool bf16 = o.type == io::tensor_dtype::bf16;
   o.max_shard_bytes = a.max_shard_mb * 1'000'000;
   cp::export_report made;
   {

@@ -19,7 +19,7 @@ struct arguments {
   std::string path;   ///< CKPT, or a folder
   std::string other;  ///< of diff
   std::string out;    ///< of export and import
-  std::string dtype = "float32";
+  std::string dtype = "auto";
   std::string job;
   std::string by = "person";  ///< of hold and release
   std::string reason;

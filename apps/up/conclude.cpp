@@ -21,15 +21,17 @@ void add_sample(const config::job& job, const stop_signals& signals, report::sum
   if (signals.asked() != 0) return say("no sample: interrupted");
   sample_options options;
   options.checkpoint = summary.checkpoint;
-  options.prompt = job.train.sample_prompt.empty() ? "\n" : job.train.sample_prompt;
-  options.generate.max_tokens = job.train.sample_tokens;
-  options.generate.sampling.seed = static_cast<uint64_t>(job.job.seed);
-  options.generate.sampling.temperature = 0.8;
+  const std::string prompt = job.train.sample_prompt.empty() ? "\n" : job.train.sample_prompt;
+  options.pick.max_tokens = job.train.sample_tokens;
+  options.pick.seed = static_cast<uint64_t>(job.job.seed);
+  options.pick.temperature = 0.8;
   options.wanted = [&signals] { return signals.asked() == 0; };
-  auto text = sample(options);
-  if (!text) return say(fmt::format("no sample: {}", text.error().message));
-  summary.prompt = options.prompt;
-  summary.sample = *text;
+  auto model = text_model::open(options);
+  if (!model) return say(fmt::format("no sample: {}", model.error().message));
+  auto made = (*model)->go_on(prompt);
+  if (!made) return say(fmt::format("no sample: {}", made.error().message));
+  summary.prompt = prompt;
+  summary.sample = std::move(made->text);
 }
 
 status show_summary(const config::job& job, const report::summary& summary) {

@@ -50,7 +50,7 @@ void refuse_norm(cuda_stream& s, const char* what, int64_t width) {
 /// The operation `what` by its launch, with the working memory it needs.
 template <auto launch, class Args>
 void enqueue_kernels(cuda_stream& s, const char* what, const Args& a) {
-  if constexpr (requires { a.rstd; })  // a norm
+  if constexpr (requires { a.rstd, a.width; })  // a norm of rows
     if (a.width > max_norm_width) return refuse_norm(s, what, a.width);
   if constexpr (requires { scratch_bytes(a); }) {
     s.enqueue(what, [a](launch_context& c) {

@@ -53,23 +53,47 @@ void host_ops::embedding_backward(stream& s, const embedding_backward_args& a) {
   });
 }
 
+namespace {
+
+/// Two gradients of `width` that sum over `tokens`: `share(begin, end, sums, block)` of each
+/// member, both of 2 * width floats, added in the members' order (OPS-2) to `first` and, unless
+/// null, `second`.
+template <class F>
+void sum_over_tokens(compute_context& context, const kernel_table& k, int64_t tokens, int64_t width,
+                     float* first, float* second, F&& share) {
+  const int members = context.team.threads();
+  const size_t piece =
+      round_to_line(static_cast<size_t>(2 * width) * sizeof(float)) / sizeof(float);
+  auto* sums = reinterpret_cast<float*>(
+      context.scratch.get(static_cast<size_t>(members) * 2 * piece * sizeof(float)));
+  const auto of = [&](int member) { return sums + static_cast<size_t>(member) * 2 * piece; };
+  context.team.run([&](int member, int) {
+    share(tokens * member / members, tokens * (member + 1) / members, of(member),
+          of(member) + piece);
+  });
+  for (int member = 0; member < members; ++member) {
+    k.add({first, of(member), dtype::f32, width}, 0, width);
+    if (second != nullptr) k.add({second, of(member) + width, dtype::f32, width}, 0, width);
+  }
+}
+
+}  // namespace
+
 void host_ops::norm_backward(stream& s, const norm_backward_args& a) {
   on_host(s).enqueue([a, &k = kernels_](compute_context& context) {
-    const int64_t pair = 2 * a.width;  // dweight and dbias
-    const int members = context.team.threads();
-    const size_t piece = round_to_line(static_cast<size_t>(pair) * sizeof(float)) / sizeof(float);
-    auto* sums = reinterpret_cast<float*>(
-        context.scratch.get(static_cast<size_t>(members) * 2 * piece * sizeof(float)));
-    const auto of = [&](int member) { return sums + static_cast<size_t>(member) * 2 * piece; };
-    context.team.run([&](int member, int) {
-      k.norm_backward(a, a.tokens * member / members, a.tokens * (member + 1) / members, of(member),
-                      of(member) + piece);
-    });
-    for (int member = 0; member < members; ++member) {  // OPS-2
-      k.add({a.dweight, of(member), dtype::f32, a.width}, 0, a.width);
-      if (a.dbias == nullptr) continue;
-      k.add({a.dbias, of(member) + a.width, dtype::f32, a.width}, 0, a.width);
-    }
+    sum_over_tokens(context, k, a.tokens, a.width, a.dweight, a.dbias,
+                    [&](int64_t begin, int64_t end, float* sums, float* block) {
+                      k.norm_backward(a, begin, end, sums, block);
+                    });
+  });
+}
+
+void host_ops::head_norm_backward(stream& s, const head_norm_backward_args& a) {
+  on_host(s).enqueue([a, &k = kernels_](compute_context& context) {
+    sum_over_tokens(context, k, a.batch * a.seq, a.head_width, a.dq_weight, a.dk_weight,
+                    [&](int64_t begin, int64_t end, float* sums, float* block) {
+                      k.head_norm_backward(a, begin, end, sums, block);
+                    });
   });
 }
 

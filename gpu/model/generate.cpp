@@ -242,6 +242,8 @@ result<std::vector<int32_t>> generator::run(const std::vector<int32_t>& prompt,
     TROUPE_TRY(logits, next_logits(seen.data() + cached, static_cast<int64_t>(seen.size() - cached),
                                    static_cast<int64_t>(cached)));
     cached = seen.size();
+    if (options.vocab > 0 && options.vocab < std::ssize(logits))
+      logits.resize(static_cast<size_t>(options.vocab));
     const int32_t token = pick.pick(logits);
     const auto& stops = options.stop_tokens;
     if (std::find(stops.begin(), stops.end(), token) != stops.end()) break;

@@ -29,6 +29,7 @@ struct generate_options {
   int64_t max_tokens = 64;
   sampling_options sampling{};
   std::vector<int32_t> stop_tokens{};  ///< generation ends after one of these, which is left out
+  int64_t vocab = 0;  ///< only tokens below it are picked: those a tokenizer knows; 0: all
 };
 
 class generator {

@@ -44,6 +44,22 @@ class runner {
                                    pass_.weight_version, pre_gelu});
   }
 
+  void norm_heads(const layer_tensors<const void>& w, const layer_activations& acts) const {
+    if (!model_.qk_norm) return;
+    ops_.head_norm_forward(
+        *pass_.s, {pass_.batch, pass_.seq, model_.heads, model_.kv_heads, model_.head_width,
+                   pass_.type, static_cast<float>(model_.norm_eps), acts.qkv, acts.heads, w.q_norm,
+                   w.k_norm, acts.head_rstd});
+  }
+
+  void norm_heads_backward(const layer_tensors<const void>& w, const layer_tensors<float>& g,
+                           const layer_activations& acts, void* dqkv) const {
+    if (!model_.qk_norm) return;
+    ops_.head_norm_backward(*pass_.s, {pass_.batch, pass_.seq, model_.heads, model_.kv_heads,
+                                       model_.head_width, pass_.type, dqkv, acts.heads, w.q_norm,
+                                       w.k_norm, acts.head_rstd, g.q_norm, g.k_norm});
+  }
+
   void rotate(void* qkv, bool inverse) const {
     if (model_.family != model_family::llama) return;
     ops_.rope(*pass_.s, {pass_.batch, pass_.seq, model_.heads, model_.kv_heads, model_.head_width,
@@ -67,6 +83,7 @@ class runner {
                const layer_activations& acts) const {
     norm(x, w.norm1, w.norm1_bias, acts.norm1, acts.mean1, acts.rstd1);
     linear(qkv(), acts.norm1, w.qkv, w.qkv_bias, nullptr, acts.qkv);
+    norm_heads(w, acts);
     rotate(acts.qkv, false);
   }
 
@@ -177,6 +194,7 @@ void backward_layer(const layer_pass& pass, const layer_tensors<const void>& w,
   if (block == block_form::two_norms) second_norm(x);  // after the last use of dy, which it may eat
   run.attend_backward(acts, scratch.d_attended, scratch.d_qkv);
   run.rotate(scratch.d_qkv, true);
+  run.norm_heads_backward(w, g, acts, scratch.d_qkv);
   run.linear_backward(run.qkv(), scratch.d_qkv, acts.norm1, w.qkv, scratch.d_normed, g.qkv,
                       g.qkv_bias, shared);
   run.norm_backward(scratch.d_normed, x, w.norm1, acts.mean1, acts.rstd1, residual, dx, g.norm1,

@@ -21,6 +21,8 @@ struct layer_tensors {
   T* norm1_bias = nullptr;
   T* qkv = nullptr;  ///< [(H+2K)*D, C]
   T* qkv_bias = nullptr;
+  T* q_norm = nullptr;  ///< [D]
+  T* k_norm = nullptr;  ///< [D]
   T* o = nullptr;  ///< [C, H*D]
   T* o_bias = nullptr;
   T* norm2 = nullptr;
@@ -34,7 +36,8 @@ struct layer_tensors {
 /// What backward needs of forward; N tokens. Where a form has no use for an entry it is null.
 struct layer_activations {
   void* norm1 = nullptr;     ///< [N,C] normed input
-  void* qkv = nullptr;       ///< [N,(H+2K)*D], rotated
+  void* qkv = nullptr;       ///< [N,(H+2K)*D], normed where the model does that, and rotated
+  void* heads = nullptr;     ///< [N,(H+K)*D] queries and keys before their norms; with qk_norm only
   void* attended = nullptr;  ///< [N,H*D]
   float* lse = nullptr;      ///< [B,H,T]
   void* middle = nullptr;    ///< [N,C] x + attention; sequential blocks only
@@ -43,6 +46,7 @@ struct layer_activations {
   void* active = nullptr;    ///< [N,F]
   float* mean1 = nullptr;    ///< [N]
   float* rstd1 = nullptr;
+  float* head_rstd = nullptr;  ///< [N,H+K]; with qk_norm only
   float* mean2 = nullptr;
   float* rstd2 = nullptr;
 };

@@ -43,6 +43,11 @@ layer_activations take_layer(const model_config& model, int64_t batch, int64_t s
   layer_activations acts;
   acts.norm1 = memory.take(n * model.hidden, type);
   acts.qkv = memory.take(n * model.qkv_width(), type);
+  if (model.qk_norm) {
+    const int64_t heads = model.heads + model.kv_heads;
+    acts.heads = memory.take(n * heads * model.head_width, type);
+    acts.head_rstd = memory.take<float>(n * heads);
+  }
   acts.attended = memory.take(n * model.attention_width(), type);
   acts.lse = memory.take<float>(batch * model.heads * seq);
   acts.rstd1 = memory.take<float>(n);

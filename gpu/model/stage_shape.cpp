@@ -83,7 +83,7 @@ class chunk_builder {
   void gpt2_body(chunk_info& chunk) const {
     const auto& m = model_;
     conv1d(chunk, roles::q_weight, roles::q_bias, m.qkv_width(), m.hidden, m.attention_bias);
-    conv1d(chunk, roles::o_weight, roles::o_bias, m.hidden, m.attention_width(), m.attention_bias);
+    conv1d(chunk, roles::o_weight, roles::o_bias, m.hidden, m.attention_width(), m.output_bias);
     second_norm(chunk);
     conv1d(chunk, roles::up_weight, roles::up_bias, m.ffn, m.hidden, m.mlp_bias);
     conv1d(chunk, roles::down_weight, roles::down_bias, m.hidden, m.ffn, m.mlp_bias);
@@ -101,8 +101,12 @@ class chunk_builder {
       add(chunk, roles::k_bias, {kv}, same, true);
       add(chunk, roles::v_bias, {kv}, same, true);
     }
+    if (m.qk_norm) {
+      add(chunk, roles::q_norm_weight, {m.head_width});
+      add(chunk, roles::k_norm_weight, {m.head_width});
+    }
     add(chunk, roles::o_weight, {m.hidden, q});
-    if (m.attention_bias) add(chunk, roles::o_bias, {m.hidden});
+    if (m.output_bias) add(chunk, roles::o_bias, {m.hidden});
     second_norm(chunk);
     add(chunk, roles::gate_weight, {m.ffn, m.hidden});
     add(chunk, roles::up_weight, {m.ffn, m.hidden}, same, true);

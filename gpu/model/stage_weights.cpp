@@ -40,7 +40,11 @@ layer_parameters find_layer(const parameter_store& store, const model_config& mo
   }
   if (model.attention_bias) {
     set(w.qkv_bias, g.qkv_bias, role::q_bias);
-    set(w.o_bias, g.o_bias, role::o_bias);
+    if (model.output_bias) set(w.o_bias, g.o_bias, role::o_bias);
+  }
+  if (model.qk_norm) {
+    set(w.q_norm, g.q_norm, role::q_norm_weight);
+    set(w.k_norm, g.k_norm, role::k_norm_weight);
   }
   if (model.mlp_bias) {
     set(w.up_bias, g.up_bias, gated ? role::gate_bias : role::up_bias);

@@ -9,7 +9,7 @@ namespace troupe::gpu {
 
 namespace {
 
-constexpr std::array<const char*, 18> gpt2_names = {"ln_1.weight",
+constexpr std::array<const char*, 20> gpt2_names = {"ln_1.weight",
                                                     "ln_1.bias",
                                                     "attn.c_attn.weight",
                                                     "",
@@ -26,9 +26,11 @@ constexpr std::array<const char*, 18> gpt2_names = {"ln_1.weight",
                                                     "",
                                                     "mlp.c_fc.bias",
                                                     "mlp.c_proj.weight",
-                                                    "mlp.c_proj.bias"};
+                                                    "mlp.c_proj.bias",
+                                                    "",
+                                                    ""};
 
-constexpr std::array<const char*, 18> llama_names = {"input_layernorm.weight",
+constexpr std::array<const char*, 20> llama_names = {"input_layernorm.weight",
                                                      "",
                                                      "self_attn.q_proj.weight",
                                                      "self_attn.k_proj.weight",
@@ -45,7 +47,9 @@ constexpr std::array<const char*, 18> llama_names = {"input_layernorm.weight",
                                                      "mlp.gate_proj.bias",
                                                      "mlp.up_proj.bias",
                                                      "mlp.down_proj.weight",
-                                                     "mlp.down_proj.bias"};
+                                                     "mlp.down_proj.bias",
+                                                     "self_attn.q_norm.weight",
+                                                     "self_attn.k_norm.weight"};
 
 }  // namespace
 

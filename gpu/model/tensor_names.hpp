@@ -29,6 +29,8 @@ enum class layer_role : uint8_t {
   up_bias,
   down_weight,
   down_bias,
+  q_norm_weight,
+  k_norm_weight,
 };
 
 /// E.g. "model.layers.3.self_attn.q_proj.weight". `layer` counts in the whole model.

@@ -34,7 +34,7 @@ model_config model_config::of(model_family family) {
   m.family = family;
   if (family == model_family::gpt2) return m;
   m.activation = activation_kind::swiglu;
-  m.tied = m.attention_bias = m.mlp_bias = false;
+  m.tied = m.attention_bias = m.output_bias = m.mlp_bias = false;
   return m;
 }
 
@@ -56,10 +56,14 @@ status model_config::check() const {
     if (heads * head_width != hidden) return heads_do_not_fill(heads, head_width, hidden);
     if (kv_heads != heads) return impossible("gpt2 has as many key/value heads as heads");
     if (activation == activation_kind::swiglu) return impossible("gpt2 has no gated activation");
+    if (qk_norm) return impossible("gpt2 has no norms of queries and keys");
   } else {
     if (head_width % 2 != 0) return head_width_odd(head_width);
     if (activation != activation_kind::swiglu) return impossible("llama has a gated activation");
   }
+  if (output_bias && !attention_bias)
+    return impossible("attention's output has a bias, but queries, keys and values have none");
+  if (qk_norm && head_width > 512) return impossible("norms of heads wider than 512");
   if (!(norm_eps >= 0)) return model_number_negative("norm_eps");
   if (sliding_window < 0) return model_number_negative("sliding_window");
   return {};
@@ -69,8 +73,9 @@ int64_t model_config::parameters() const {
   const bool plain = family == model_family::gpt2;
   const int64_t norm_size = plain ? 2 * hidden : hidden;
   const int64_t norms = block == block_form::shared_norm ? 1 : 2;
-  const int64_t attention =
-      (qkv_width() + attention_width()) * hidden + (attention_bias ? qkv_width() + hidden : 0);
+  const int64_t attention = (qkv_width() + attention_width()) * hidden +
+                            (attention_bias ? qkv_width() : 0) + (output_bias ? hidden : 0) +
+                            (qk_norm ? 2 * head_width : 0);
   const int64_t mlp = (ffn_in_width() + ffn) * hidden + (mlp_bias ? ffn_in_width() + hidden : 0);
   const int64_t tables = vocab * hidden + (plain ? max_positions * hidden : 0);
   return layers * (attention + mlp + norms * norm_size) + tables + norm_size +

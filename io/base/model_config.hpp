@@ -67,7 +67,9 @@ struct model_config {
   rope_scaling rope;          ///< llama only
   bool tied = true;           ///< the head's matrix is the token table
   activation_kind activation = activation_kind::gelu_tanh;
-  bool attention_bias = true;  ///< biases of q, k, v and the output projection (gpt2: always)
+  bool attention_bias = true;  ///< biases of q, k and v (gpt2: always)
+  bool output_bias = true;     ///< bias of attention's output projection; none without those above
+  bool qk_norm = false;        ///< RMS norms of each query and key head before RoPE (Qwen 3)
   bool mlp_bias = true;        ///< biases of the MLP's matrices (gpt2: always)
   int64_t sliding_window = 0;  ///< keys a query sees, itself included; 0: all before it
   block_form block = block_form::sequential;

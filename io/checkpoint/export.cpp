@@ -272,6 +272,15 @@ status take_place(const fs::path& partial, const fs::path& folder) {
 
 }  // namespace
 
+result<tensor_dtype> export_type(const reader& from) {
+  TROUPE_TRY(text, from.read_file(std::string(config_name)));
+  const auto config = nlohmann::json::parse(text, nullptr, false);
+  for (const char* key : {"torch_dtype", "dtype"})
+    if (config.is_object() && config.contains(key) && config[key] == "bfloat16")
+      return tensor_dtype::bf16;
+  return tensor_dtype::f32;
+}
+
 std::string export_source(const manifest_head& head, tensor_dtype type) {
   const auto mark = line_of(head).back();
   return fmt::format("{:016x}-{}-{}", mark.launch, mark.step,

@@ -35,6 +35,10 @@ struct export_report {
 /// What the mark of an export says it was made from: launch, step and type.
 std::string export_source(const manifest_head& head, tensor_dtype type);
 
+/// The type of the model's own folder, as config.json has it: bf16 for bfloat16, else f32 (float16
+/// is not written). Errors: those of reader::read_file.
+result<tensor_dtype> export_type(const reader& from);
+
 /// Whether an export to `folder` may be made: nothing is there, an empty folder, or an earlier
 /// export of this program, and the same of FOLDER.partial. Errors: permission naming what is in the
 /// way; io.

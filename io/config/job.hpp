@@ -164,6 +164,7 @@ struct model_section {
   or_auto<block_form> parallel_block;
   /// Keys a query sees, itself included; 0 = all before it; -1 = as path says, else 0.
   int64_t sliding_window = -1;
+  double dropout = -1;  ///< -1 = path's folder must not ask for any; 0 = none whatever it asks for
   double init_std = 0.02;
   compute_dtype dtype = compute_dtype::f32;
   bool recompute = false;  ///< recompute activations in backward rather than keep them
@@ -178,6 +179,7 @@ struct data_section {
   std::vector<std::string> path;  ///< files and folders, in order
   data_format format = data_format::automatic;
   std::string tokenizer = "bytes";  ///< "bytes", or a tokenizer.json, merges or SentencePiece file
+  or_auto<bool> add_bos;            ///< before each document; auto: where the tokenizer's files say
   bool shuffle = true;
   std::vector<std::string> validation_path;
   /// Share of the training data held out when validation_path is empty, in [0, 0.5].

@@ -310,6 +310,8 @@ constexpr std::pair<std::string_view, std::string_view> names_elsewhere[] = {
     {"lr_warmup_iters", "train.warmup_steps"},
     {"lr_decay_style", "train.schedule"},
     {"lr_scheduler_type", "train.schedule"},
+    {"dropout_rate", "model.dropout"},
+    {"add_bos_token", "data.add_bos"},
     {"block_size", "train.seq_len"},
     {"seq_length", "train.seq_len"},
     {"max_seq_length", "train.seq_len"},

@@ -151,6 +151,11 @@ constinit const property rows[] = {
         "Keys a query sees, itself included; 0 = all before it; -1 = as "
         "model.path says, or 0",
         within(-1, 16 * million)),
+    key<&job::model, &model_s::dropout>(
+        "model.dropout",
+        "0 = train without dropout also where model.path asks for one; -1 = refuse such a folder; "
+        "there is no dropout yet",
+        within(-1, 1)),
     key<&job::model, &model_s::init_std>("model.init_std", "Standard deviation of random weights",
                                          within(0, 10)),
     key<&job::model, &model_s::dtype>("model.dtype",
@@ -170,6 +175,10 @@ constinit const property rows[] = {
     key<&job::data, &data_s::tokenizer>("data.tokenizer",
                                         "For text: \"bytes\", or a tokenizer.json, merges or "
                                         "SentencePiece file, or the folder with it"),
+    key<&job::data, &data_s::add_bos>(
+        "data.add_bos",
+        "Begin each document of text with the tokenizer's first token (BOS); auto = where its "
+        "files say so, as transformers does"),
     key<&job::data, &data_s::shuffle>(
         "data.shuffle", "Visit the sequences in an order drawn from job.seed; false = as stored"),
     key<&job::data, &data_s::validation_path>("data.validation_path",

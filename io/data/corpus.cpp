@@ -30,7 +30,8 @@ constexpr uint64_t corpus_rules_version = 2;
 struct piece {
   std::string text;
   std::string name;   ///< of its document
-  bool last = false;  ///< of its document
+  bool first = false;       ///< of its document
+  bool last = false;        ///< of its document
   uint64_t file_bytes = 0;  ///< of all files, that were read up to its end
   result<std::vector<int32_t>> ids = std::vector<int32_t>{};
 };
@@ -85,7 +86,7 @@ class piece_cutter {
       left.remove_prefix(*length);
       scanned_ = 0;
       const auto at = file_bytes_ - std::min<uint64_t>(file_bytes_, left.size());
-      to.push_back({.text = std::move(text), .name = name_, .file_bytes = at});
+      to.push_back({.text = std::move(text), .name = name_, .first = at_first(), .file_bytes = at});
     }
     rest_.erase(0, rest_.size() - left.size());
     scanned_ = rest_.empty() ? 0 : rest_.size() - 1;  // its last byte waits for what follows it
@@ -93,9 +94,16 @@ class piece_cutter {
 
   void end_document(std::vector<piece>& to) {
     cut(to);
-    to.push_back(
-        {.text = std::exchange(rest_, {}), .name = name_, .last = true, .file_bytes = file_bytes_});
+    to.push_back({.text = std::exchange(rest_, {}),
+                  .name = name_,
+                  .first = at_first(),
+                  .last = true,
+                  .file_bytes = file_bytes_});
+    begun_ = false;
   }
+
+  /// Whether no piece of the document was made before.
+  bool at_first() { return !std::exchange(begun_, true); }
 
   const text_source& source_;
   const tokenizer& by_;
@@ -104,11 +112,18 @@ class piece_cutter {
   size_t scanned_ = 0;  ///< of `rest_`, where no cut was found
   uint64_t file_bytes_ = 0;
   bool ended_ = false;  ///< `rest_` is the end of its document
+  bool begun_ = false;  ///< a piece of the document was made
 };
 
 void encode(piece& p, const tokenizer& by) {
   try {
     p.ids = by.encode(p.text);
+    if (!p.ids) return;
+    const auto put = [&](const std::vector<int32_t>& ids, auto where) {
+      p.ids->insert(where, ids.begin(), ids.end());
+    };
+    if (p.first) put(ids_before_document(by), p.ids->begin());
+    if (p.last) put(ids_after_document(by), p.ids->end());
   } catch (const std::exception& e) {
     p.ids = error{errc::no_memory, fmt::format("tokenising: {}", e.what())};
   }
@@ -240,13 +255,7 @@ class preparation {
     done_.text_bytes += p.text.size();
     done_.tokens += p.ids->size();
     ++done_.pieces;
-    if (p.last) {
-      ++done_.documents_done;
-      if (const auto end = by_.end_of_text()) {
-        TROUPE_CHECK(sink_.append(std::span(&*end, 1)));
-        ++done_.tokens;
-      }
-    }
+    if (p.last) ++done_.documents_done;
     done_.file_bytes_done = p.file_bytes;
     return sink_.piece_ended(done_);
   }
@@ -334,7 +343,7 @@ result<uint64_t> count_tokens(const text_source& source, const tokenizer& by) {
     for (auto& p : pieces) {
       encode(p, by);
       if (!p.ids) return p.ids.error().within(p.name);
-      tokens += p.ids->size() + (p.last && by.end_of_text() ? 1 : 0);
+      tokens += p.ids->size();
     }
     pieces.clear();
     return {};

@@ -1,7 +1,8 @@
 // Text to token files: what `troupe data prepare` does, and the loader's cache of it.
 //
-// Every document's ids are followed by the tokenizer's end-of-text id; where it has none, documents
-// are parted by an empty line ("\n\n") that is tokenised like text. Long documents are cut into
+// Every document's ids are within the tokenizer's frame (BOS, where its files say so) and followed
+// by its end-of-text id; where it has none, documents are parted by an empty line ("\n\n") that is
+// tokenised like text. Long documents are cut into
 // pieces of about 256 KiB at line ends where the tokenizer says that cutting changes nothing;
 // several threads tokenise the pieces. What is held is bounded however long the text is.
 //

@@ -1,8 +1,10 @@
 // config.json: see hf_config.hpp. Defaults and meanings are those of transformers'
-// configuration_gpt2.py, configuration_llama.py and configuration_mistral.py.
+// configuration_gpt2.py, _llama.py, _mistral.py, _qwen2.py and _qwen3.py.
 #include "io/formats/hf_config.hpp"
 
+#include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <optional>
 
 #include <fmt/format.h>
@@ -69,6 +71,15 @@ class key_reader {
     if (boolean(key, wanted) != wanted) unsupported(key, meaning);
   }
 
+  /// A number in [0, 1); 0 where the key is missing or null.
+  double share(const char* key) {
+    const json* value = find(key);
+    if (value == nullptr) return 0;
+    if (value->is_number() && value->get<double>() >= 0 && value->get<double>() < 1)
+      return value->get<double>();
+    return wrong(hf_value_wrong, key, *value, "a number from 0 to below 1"), 0;
+  }
+
   void unsupported(std::string_view key, std::string_view meaning) {
     if (!fault_) fault_ = hf_unsupported(fmt::format("{}{}", prefix_, key), meaning);
   }
@@ -130,7 +141,24 @@ std::string_view name_of(activation_kind kind) {
   return {};
 }
 
+/// Keys by which a folder asks for dropout.
+constexpr const char* dropout_keys[] = {"resid_pdrop",   "embd_pdrop",       "attn_pdrop",
+                                        "dropout",       "hidden_dropout",   "attention_dropout",
+                                        "resid_dropout", "embedding_dropout"};
+
+void read_regularisation(key_reader& keys, hf_model_config& out) {
+  for (const char* key : dropout_keys) {
+    const double share = keys.share(key);
+    if (share <= out.dropout) continue;
+    out.dropout = share;
+    out.dropout_key = key;
+  }
+  for (const char* key : {"label_smoothing", "label_smoothing_factor"})
+    if (keys.share(key) > 0) keys.unsupported(key, "label smoothing");
+}
+
 void read_common(key_reader& keys, hf_model_config& out) {
+  read_regularisation(keys, out);
   out.model.vocab = keys.integer("vocab_size");
   const char* dtype_key = keys.find("torch_dtype") == nullptr ? "dtype" : "torch_dtype";
   out.torch_dtype = keys.text(dtype_key, "float32");
@@ -204,11 +232,63 @@ void read_rope(key_reader& keys, model_config& out) {
   keys.take(inner);
 }
 
-void read_llama(key_reader& keys, model_config& out, bool mistral) {
+/// The models of the Llama family that transformers has classes for, and what it does where a key
+/// is missing.
+struct llama_kind {
+  std::string_view type, architecture;
+  int64_t kv_heads;    ///< 0: as many as heads
+  int64_t head_width;  ///< 0: hidden / heads
+  int64_t window;
+};
+constexpr llama_kind llama_kinds[] = {{"llama", "LlamaForCausalLM", 0, 0, 0},
+                                      {"mistral", "MistralForCausalLM", 8, 0, 4096},
+                                      {"qwen2", "Qwen2ForCausalLM", 32, 0, 4096},
+                                      {"qwen3", "Qwen3ForCausalLM", 32, 128, 4096}};
+
+const llama_kind* find_llama_kind(std::string_view type) {
+  for (const auto& known : llama_kinds)
+    if (known.type == type) return &known;
+  return nullptr;
+}
+
+bool is_qwen(const llama_kind& kind) {
+  return kind.type.starts_with("qwen");
+}
+
+void read_biases(key_reader& keys, model_config& out, const llama_kind& kind) {
+  const bool asked = kind.type != "qwen2" && keys.boolean("attention_bias", false);
+  out.attention_bias = asked || kind.type == "qwen2";
+  out.output_bias = asked;
+  out.mlp_bias = !is_qwen(kind) && keys.boolean("mlp_bias", false);
+  out.qk_norm = kind.type == "qwen3";
+}
+
+/// Qwen's window is of the layers from max_window_layers on, and off unless use_sliding_window.
+int64_t qwen_window(key_reader& keys, int64_t layers, const llama_kind& kind) {
+  if (!keys.boolean("use_sliding_window", false)) return 0;
+  const int64_t window = keys.integer("sliding_window", kind.window);
+  if (const json* types = keys.find("layer_types"); types != nullptr && types->is_array()) {
+    const bool slides = !types->empty() && types->front() == "sliding_attention";
+    return slides ? window : 0;  // of mixed ones it is said elsewhere
+  }
+  const int64_t first = keys.integer("max_window_layers", 28, 0);
+  if (first > 0 && first < layers)
+    keys.unsupported("max_window_layers", "a sliding window in some of the layers");
+  return first == 0 ? window : 0;
+}
+
+int64_t read_window(key_reader& keys, int64_t layers, const llama_kind& kind) {
+  if (is_qwen(kind)) return qwen_window(keys, layers, kind);
+  if (!keys.has("sliding_window")) return kind.window;
+  return keys.integer("sliding_window", 0, kind.window > 0 ? 1 : 0);
+}
+
+void read_llama(key_reader& keys, model_config& out, const llama_kind& kind) {
   out = model_config::of(model_family::llama);
   out.layers = keys.integer("num_hidden_layers");
   out.heads = keys.integer("num_attention_heads");
-  out.kv_heads = keys.integer("num_key_value_heads", mistral ? 8 : out.heads);
+  const bool kv_unsaid = kind.kv_heads == 0 || keys.has("num_key_value_heads");  // null: as heads
+  out.kv_heads = keys.integer("num_key_value_heads", kv_unsaid ? out.heads : kind.kv_heads);
   out.hidden = keys.integer("hidden_size");
   out.ffn = keys.integer("intermediate_size");
   out.max_positions = keys.integer("max_position_embeddings");
@@ -216,23 +296,21 @@ void read_llama(key_reader& keys, model_config& out, bool mistral) {
   out.activation = read_activation(keys, "hidden_act", "silu");
   if (out.activation != activation_kind::swiglu) keys.unsupported("hidden_act", "other than silu");
   out.tied = keys.boolean("tie_word_embeddings", false);
-  out.attention_bias = keys.boolean("attention_bias", false);
-  out.mlp_bias = keys.boolean("mlp_bias", false);
-  bool window_absent = !keys.has("sliding_window");
-  out.sliding_window =
-      mistral && window_absent ? 4096 : keys.integer("sliding_window", 0, mistral ? 1 : 0);
+  read_biases(keys, out, kind);
+  out.sliding_window = read_window(keys, out.layers, kind);
   read_rope(keys, out);
   if (keys.number("partial_rotary_factor", 1.0) != 1.0)
     keys.unsupported("partial_rotary_factor", "rotating a part of the head");
   if (keys.find("layer_types") != nullptr && keys.find("layer_types")->is_array()) {
-    for (const auto& kind : *keys.find("layer_types"))
-      if (kind != keys.find("layer_types")->front())
+    for (const auto& one : *keys.find("layer_types"))
+      if (one != keys.find("layer_types")->front())
         keys.unsupported("layer_types", "mixing kinds of attention");
   }
   if (keys.fault()) return;
-  if (keys.find("head_dim") == nullptr && out.hidden % out.heads != 0)
+  if (keys.find("head_dim") == nullptr && kind.head_width == 0 && out.hidden % out.heads != 0)
     keys.wrong(hf_value_wrong, "num_attention_heads", out.heads, "a divisor of hidden_size");
-  out.head_width = keys.integer("head_dim", out.hidden / out.heads);
+  out.head_width =
+      keys.integer("head_dim", kind.head_width > 0 ? kind.head_width : out.hidden / out.heads);
   if (out.heads % out.kv_heads != 0)
     keys.wrong(hf_value_wrong, "num_key_value_heads", out.kv_heads,
                "a divisor of num_attention_heads");
@@ -253,6 +331,7 @@ void put_common(nlohmann::ordered_json& root, const hf_model_config& c) {
     root["eos_token_id"] = c.eos_token_ids[0];
   else
     root["eos_token_id"] = c.eos_token_ids;
+  if (c.dropout > 0) root[c.dropout_key] = c.dropout;
   root["torch_dtype"] = c.torch_dtype;
   root["use_cache"] = true;
   if (c.model.block != block_form::sequential) root["use_parallel_residual"] = true;
@@ -277,22 +356,37 @@ nlohmann::ordered_json gpt2_json(const hf_model_config& config) {
   root["scale_attn_weights"] = true;
   root["scale_attn_by_inverse_layer_idx"] = false;
   root["reorder_and_upcast_attn"] = false;
-  root["resid_pdrop"] = 0.0;
-  root["embd_pdrop"] = 0.0;
-  root["attn_pdrop"] = 0.0;
+  for (const char* key : {"resid_pdrop", "embd_pdrop", "attn_pdrop"}) root[key] = 0.0;
   put_common(root, config);
   if (c.sliding_window > 0) root["sliding_window"] = c.sliding_window;
   return root;
 }
 
+/// The class of transformers that computes what the model does.
+const llama_kind& llama_kind_of(const model_config& c) {
+  if (c.qk_norm) return *find_llama_kind("qwen3");
+  if (c.attention_bias && !c.output_bias) return *find_llama_kind("qwen2");
+  const bool mistral = c.sliding_window > 0 && c.block == block_form::sequential &&
+                       !c.attention_bias && !c.mlp_bias && c.rope.factor == 1;
+  return *find_llama_kind(mistral ? "mistral" : "llama");
+}
+
+void put_window(nlohmann::ordered_json& root, const model_config& c, const llama_kind& kind) {
+  if (is_qwen(kind)) {
+    root["use_sliding_window"] = c.sliding_window > 0;
+    if (c.sliding_window > 0) root["max_window_layers"] = 0;
+  }
+  if (c.sliding_window > 0) root["sliding_window"] = c.sliding_window;
+}
+
 nlohmann::ordered_json llama_json(const hf_model_config& config) {
   const model_config& c = config.model;
   const bool rescaled = c.rope.factor != 1;
-  const bool mistral = c.sliding_window > 0 && c.block == block_form::sequential &&
-                       !c.attention_bias && !c.mlp_bias && !rescaled;
+  const llama_kind& kind = llama_kind_of(c);
+  const bool mistral = kind.type == "mistral";
   nlohmann::ordered_json root;
-  root["model_type"] = mistral ? "mistral" : "llama";
-  root["architectures"] = {mistral ? "MistralForCausalLM" : "LlamaForCausalLM"};
+  root["model_type"] = kind.type;
+  root["architectures"] = {kind.architecture};
   root["num_hidden_layers"] = c.layers;
   root["num_attention_heads"] = c.heads;
   root["num_key_value_heads"] = c.kv_heads;
@@ -311,12 +405,53 @@ nlohmann::ordered_json llama_json(const hf_model_config& config) {
                             {"original_max_position_embeddings", c.rope.original_max_positions}};
   else if (!mistral)
     root["rope_scaling"] = nullptr;
-  if (!mistral) root["attention_bias"] = c.attention_bias;
-  if (!mistral) root["mlp_bias"] = c.mlp_bias;
+  if (kind.type == "llama" || kind.type == "qwen3") root["attention_bias"] = c.attention_bias;
+  if (kind.type == "llama") root["mlp_bias"] = c.mlp_bias;
   root["attention_dropout"] = 0.0;
   put_common(root, config);
-  if (c.sliding_window > 0) root["sliding_window"] = c.sliding_window;
+  put_window(root, c, kind);
   return root;
+}
+
+/// What `origin` says beside the mathematics, under what is written. Keys that say the same
+/// mathematics in another form are left out: they would contradict it.
+void carry_over(nlohmann::ordered_json& root, std::string_view origin) {
+  const auto from = nlohmann::ordered_json::parse(origin, nullptr, false);
+  if (!from.is_object()) return;
+  for (const auto& [key, value] : from.items()) {
+    const bool dropout =
+        std::find(std::begin(dropout_keys), std::end(dropout_keys), key) != std::end(dropout_keys);
+    const bool token = key == "bos_token_id" || key == "eos_token_id";
+    if (dropout || (token && root[key].is_null())) root[key] = value;
+    const auto other_forms = {"rope_parameters", "rope_theta",        "rope_scaling",  "dtype",
+                              "layer_types",     "max_window_layers", "sliding_window"};
+    if (std::find(other_forms.begin(), other_forms.end(), key) != other_forms.end()) continue;
+    if (!root.contains(key)) root[key] = value;
+  }
+}
+
+/// Why models that people bring are not read.
+struct other_model {
+  std::string_view type, why;
+};
+constexpr other_model other_models[] = {
+    {"mixtral", "a mixture of experts"},
+    {"qwen2_moe", "a mixture of experts"},
+    {"qwen3_moe", "a mixture of experts"},
+    {"gpt_oss", "a mixture of experts"},
+    {"deepseek_v3", "a mixture of experts"},
+    {"gemma", "scaled embeddings and a gated GELU"},
+    {"gemma2", "scaled embeddings, norms after attention and MLP, and capped logits"},
+    {"gemma3", "scaled embeddings, norms after attention and MLP, and windows in some layers"},
+    {"gemma3_text", "scaled embeddings, norms after attention and MLP, and windows in some layers"},
+    {"phi3", "queries, keys and values in one tensor"},
+    {"gpt_neox", "rotary positions in a part of the head, and queries, keys and values by turns"},
+    {"olmo2", "norms after attention and MLP"}};
+
+std::string refusal_of(std::string_view type) {
+  for (const auto& other : other_models)
+    if (other.type == type) return fmt::format("\"{}\" ({})", type, other.why);
+  return fmt::format("\"{}\"", shown(type));
 }
 
 }  // namespace
@@ -330,10 +465,10 @@ result<hf_model_config> parse_hf_config(std::string_view text) {
   if (keys.fault()) return *keys.fault();
   if (type == "gpt2") {
     read_gpt2(keys, config.model);
-  } else if (type == "llama" || type == "mistral") {
-    read_llama(keys, config.model, type == "mistral");
+  } else if (const llama_kind* kind = find_llama_kind(type)) {
+    read_llama(keys, config.model, *kind);
   } else {
-    keys.unsupported("model_type", fmt::format("\"{}\"", shown(type)));
+    keys.unsupported("model_type", refusal_of(type));
   }
   read_common(keys, config);
   if (keys.fault()) return *keys.fault();
@@ -349,8 +484,9 @@ result<hf_model_config> read_hf_config(const fs::path& path) {
   return config;
 }
 
-std::string format_hf_config(const hf_model_config& config) {
+std::string format_hf_config(const hf_model_config& config, std::string_view origin) {
   auto root = config.model.family == model_family::gpt2 ? gpt2_json(config) : llama_json(config);
+  if (!origin.empty()) carry_over(root, origin);
   return root.dump(2, ' ', false, json::error_handler_t::replace) + "\n";
 }
 

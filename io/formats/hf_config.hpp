@@ -1,9 +1,11 @@
 // config.json of a Hugging Face model folder, for the GPT-2 and Llama families.
 //
-// Reads model_type gpt2, llama and mistral (a Llama with a sliding window). The keys that give the
-// shape must be there; other missing keys take the default `transformers` gives them. Keys that
-// change the mathematics in a way Troupe does not do are refused by name; keys that do not concern
-// training (use_cache, task_specific_params, dropouts ...) are ignored.
+// Reads model_type gpt2, llama, mistral (a Llama with a sliding window), qwen2 (one with biases of
+// queries, keys and values) and qwen3 (one with norms of query and key heads). The keys that give
+// the shape must be there; other missing keys take the default `transformers` gives them. Keys that
+// change the mathematics in a way Troupe does not do are refused by name; of dropouts it is told
+// that the folder asks for them; keys that do not concern training (use_cache,
+// task_specific_params ...) are ignored.
 // What format_hf_config says loads in transformers unchanged. Two keys of ours are extensions that
 // transformers ignores: "use_parallel_residual" (GPT-NeoX's name) and, for GPT-2 and Llama,
 // "sliding_window" (Mistral's name, key > query - window).
@@ -30,6 +32,9 @@ struct hf_model_config {
   std::string torch_dtype = "float32";  ///< float32, float16 or bfloat16
   std::optional<int64_t> bos_token_id = {};
   std::vector<int64_t> eos_token_ids = {};  ///< none, one, or several (Llama 3)
+  /// The strongest dropout that the file asks for, in [0, 1), and its key; 0: none.
+  double dropout = 0;
+  std::string dropout_key = {};
   bool operator==(const hf_model_config&) const = default;
 };
 
@@ -45,7 +50,11 @@ inline constexpr error_kind<> hf_no_object{"hf_no_object", errc::bad_data,
 /// Mathematics that Troupe does not do.
 inline constexpr error_kind<std::string_view, std::string_view> hf_unsupported{
     "hf_unsupported", errc::bad_config, "config.json: \"{}\": {} is not supported",
-    "choose a plain GPT-2, Llama or Mistral model"};
+    "choose a GPT-2, Llama, Mistral, Qwen2 or Qwen3 model"};
+/// A folder that asks to be trained with dropout, of which there is none.
+inline constexpr error_kind<std::string_view, double> hf_dropout{
+    "hf_dropout", errc::bad_config, "config.json: \"{}\" = {}: dropout is not supported",
+    "set model.dropout = 0 to train without it"};
 
 /// Parses and checks a config.json text.
 result<hf_model_config> parse_hf_config(std::string_view text);
@@ -55,8 +64,10 @@ result<hf_model_config> read_hf_config(const std::filesystem::path& path);
 
 /// The JSON text that transformers reads back as the same model. A Llama with a sliding window and
 /// no parallel block is written as Mistral when Mistral can say it (no biases, no scaling), because
-/// transformers honours the key only there.
-std::string format_hf_config(const hf_model_config& config);
+/// transformers honours the key only there. `origin`: the config.json it began from, if any, whose
+/// keys that say nothing of the mathematics are carried over (dropouts, token ids that are not
+/// given, whatever else its makers put there).
+std::string format_hf_config(const hf_model_config& config, std::string_view origin = {});
 
 /// Settles two_norms to shared_norm when the weights hold no second norm (ln_2 or
 /// post_attention_layernorm of layer 0). Error bad_data when a sequential block lacks it.

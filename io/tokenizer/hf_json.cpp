@@ -285,6 +285,54 @@ status read_added(const json& list, hf_parts& parts) {
   return {};
 }
 
+// -- post-processor
+
+/// Ids of a special token that a template names.
+status add_special(const json& processor, const json& item, std::vector<int32_t>& to) {
+  TROUPE_TRY(name, text_of(item, "id"));
+  const auto& ids = member(member(member(processor, "special_tokens"), name.c_str()), "ids");
+  if (!ids.is_array() || ids.size() > max_added) return tokenizer_no_list("special_tokens.ids");
+  for (const auto& id : ids) {
+    TROUPE_TRY(number, id_of(id));
+    to.push_back(number);
+  }
+  return {};
+}
+
+/// What a template puts around a single text.
+status read_template(const json& processor, text_frame& frame) {
+  const auto& single = member(processor, "single");
+  if (!single.is_array() || single.size() > max_added) return tokenizer_no_list("single");
+  bool after = false;
+  for (const auto& item : single) {
+    if (const auto& special = member(item, "SpecialToken"); special.is_object())
+      TROUPE_CHECK(add_special(processor, special, after ? frame.last : frame.first));
+    else
+      after = after || member(item, "Sequence").is_object();
+  }
+  return {};
+}
+
+/// "cls" and "sep" of Bert's and Roberta's: [token, id].
+status read_pair(const json& processor, const char* key, std::vector<int32_t>& to) {
+  const auto& pair = member(processor, key);
+  if (!pair.is_array() || pair.size() != 2) return tokenizer_no_list(key);
+  TROUPE_TRY(id, id_of(pair[1]));
+  to.push_back(id);
+  return {};
+}
+
+/// ByteLevel's only reports offsets.
+status read_post_processor(const json& processor, hf_parts& parts) {
+  const auto kind = kind_of(processor);
+  if (kind == "ByteLevel") return {};
+  if (kind == "TemplateProcessing") return read_template(processor, parts.frame);
+  if (kind != "RobertaProcessing" && kind != "BertProcessing")
+    return unsupported("post-processor", kind);
+  TROUPE_CHECK(read_pair(processor, "cls", parts.frame.first));
+  return read_pair(processor, "sep", parts.frame.last);
+}
+
 }  // namespace
 
 result<hf_parts> parse_tokenizer_json(std::string_view text) {
@@ -304,6 +352,9 @@ result<hf_parts> parse_tokenizer_json(std::string_view text) {
   TROUPE_CHECK(read_model(member(root, "model"), parts));
   parts.options.byte_level = byte_level;
   TROUPE_CHECK(read_added(member(root, "added_tokens"), parts));
+  TROUPE_CHECK(each_stage(member(root, "post_processor"), "processors", 0,
+                          [&](const json& stage) { return read_post_processor(stage, parts); }));
+  if (!parts.frame.first.empty()) parts.frame.bos = parts.frame.first.front();
   return parts;
 }
 

@@ -129,6 +129,13 @@ status hf_tokenizer::settle() {
   return {};
 }
 
+std::optional<int32_t> hf_tokenizer::id_of(std::string_view token) const {
+  for (const auto& added : parts_.added)
+    if (added.content == token) return added.id;
+  const auto found = model_.tokens().find(std::string(token));
+  return found == model_.tokens().end() ? std::nullopt : std::optional(found->second);
+}
+
 std::string hf_tokenizer::name() const {
   return fmt::format("{} (BPE, {} ids)", parts_.name, vocab_size());
 }

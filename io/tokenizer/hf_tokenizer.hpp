@@ -42,6 +42,7 @@ struct hf_parts {
   std::vector<pre_tokenizer_step> pre_tokenizers;
   std::vector<decoder_step> decoders;
   bool byte_level_decoder = false;
+  text_frame frame;  ///< of the post-processor
   std::string name;  ///< "tokenizer.json"
   uint64_t fingerprint = 0;
 };
@@ -62,6 +63,8 @@ class hf_tokenizer final : public tokenizer {
   result<std::string> decode(std::span<const int32_t> ids) const override;
   int32_t vocab_size() const noexcept override { return static_cast<int32_t>(texts_.size()); }
   std::optional<int32_t> end_of_text() const noexcept override { return end_of_text_; }
+  const text_frame& frame() const noexcept override { return parts_.frame; }
+  std::optional<int32_t> id_of(std::string_view token) const override;
   std::string name() const override;
   uint64_t fingerprint() const noexcept override { return parts_.fingerprint; }
   bool splits_at_lines() const noexcept override { return splits_at_lines_; }

@@ -5,6 +5,7 @@
 #include "io/file.hpp"
 #include "io/tokenizer/hf_tokenizer.hpp"
 #include "io/tokenizer/other_tokenizers.hpp"
+#include "io/tokenizer/text_frame.hpp"
 #include "io/tokenizer/tokenizer.hpp"
 
 namespace troupe::io {
@@ -62,7 +63,13 @@ result<tokenizer_ptr> make_tokenizer(std::string_view source) {
   }
   auto made = from_file(path);
   if (!made) return made.error().within(path.string());
-  return made;
+  const auto beside = path.parent_path() / "tokenizer_config.json";
+  if (!fs::is_regular_file(beside, ignored)) return made;
+  TROUPE_TRY(config, read_file(beside, max_tokenizer_bytes));
+  const bool pair = path.filename().string().ends_with("vocab.json");
+  auto framed = with_special_tokens(std::move(*made), config, path.extension() == ".json" && !pair);
+  if (!framed) return framed.error().within(beside.string());
+  return framed;
 }
 
 }  // namespace troupe::io

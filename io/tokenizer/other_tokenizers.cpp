@@ -7,6 +7,9 @@
 #include <fmt/format.h>
 #include <sentencepiece_processor.h>
 #include <xxhash.h>
+#include <nlohmann/json.hpp>
+
+#include "io/tokenizer/utf8.hpp"
 
 namespace troupe::io {
 
@@ -59,6 +62,7 @@ class sentencepiece_tokenizer final : public tokenizer {
     made->vocab_ = made->processor_.GetPieceSize();
     made->fingerprint_ = XXH3_64bits(model.data(), model.size());
     if (made->vocab_ <= 0) return error{errc::bad_data, "a SentencePiece model without pieces"};
+    if (const int bos = made->processor_.bos_id(); bos >= 0) made->frame_.bos = bos;
     return tokenizer_ptr(std::move(made));
   }
 
@@ -83,6 +87,13 @@ class sentencepiece_tokenizer final : public tokenizer {
     int id = processor_.eos_id();
     return id >= 0 ? std::optional<int32_t>(id) : std::nullopt;
   }
+  const text_frame& frame() const noexcept override { return frame_; }
+  std::optional<int32_t> id_of(std::string_view token) const override {
+    const int id = processor_.PieceToId({token.data(), token.size()});
+    if (id < 0 || processor_.IdToPiece(id) != token)
+      return std::nullopt;  // unknown ones have <unk>'s
+    return id;
+  }
   std::string name() const override { return fmt::format("SentencePiece ({} ids)", vocab_); }
   uint64_t fingerprint() const noexcept override { return fingerprint_; }
 
@@ -90,6 +101,7 @@ class sentencepiece_tokenizer final : public tokenizer {
   sentencepiece::SentencePieceProcessor processor_;
   int32_t vocab_ = 0;
   uint64_t fingerprint_ = 0;
+  text_frame frame_;
 };
 
 // -- llm.c
@@ -132,6 +144,37 @@ class llmc_tokenizer final : public tokenizer {
 
 tokenizer_ptr make_byte_tokenizer() {
   return std::make_shared<byte_tokenizer>();
+}
+
+std::string byte_tokenizer_json() {
+  using json = nlohmann::ordered_json;
+  json vocabulary = json::object();
+  for (int byte = 0; byte < 256; ++byte)
+    vocabulary[to_byte_level(static_cast<unsigned char>(byte))] = byte;
+  const json stage = {{"type", "ByteLevel"},
+                      {"add_prefix_space", false},
+                      {"trim_offsets", true},
+                      {"use_regex", false}};
+  const json root = {{"version", "1.0"},
+                     {"truncation", nullptr},
+                     {"padding", nullptr},
+                     {"added_tokens", json::array()},
+                     {"normalizer", nullptr},
+                     {"pre_tokenizer", stage},
+                     {"post_processor", nullptr},
+                     {"decoder", stage},
+                     {"model",
+                      {{"type", "BPE"},
+                       {"dropout", nullptr},
+                       {"unk_token", nullptr},
+                       {"continuing_subword_prefix", nullptr},
+                       {"end_of_word_suffix", nullptr},
+                       {"fuse_unk", false},
+                       {"byte_fallback", false},
+                       {"ignore_merges", false},
+                       {"vocab", std::move(vocabulary)},
+                       {"merges", json::array()}}}};
+  return root.dump(2) + "\n";
 }
 
 result<tokenizer_ptr> make_sentencepiece_tokenizer(std::string_view model) {

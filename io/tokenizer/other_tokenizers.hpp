@@ -1,6 +1,7 @@
 // The tokenizers that are no Hugging Face pipeline: bytes, SentencePiece, llm.c's decoding table.
 #pragma once
 
+#include <string>
 #include <string_view>
 
 #include "io/tokenizer/tokenizer.hpp"
@@ -9,6 +10,10 @@ namespace troupe::io {
 
 /// 256 ids, one a byte; any bytes are text to it; no end-of-text id.
 tokenizer_ptr make_byte_tokenizer();
+
+/// The tokenizer.json of one that makes the same ids of every valid UTF-8 text, for transformers: a
+/// byte-level BPE without merges.
+std::string byte_tokenizer_json();
 
 /// A SentencePiece model (bytes of a .model file). encode adds no BOS or EOS; end_of_text is the
 /// model's EOS. Error bad_data when the library refuses it.

@@ -1,6 +1,7 @@
 // UTF-8 helpers: see utf8.hpp.
 #include "io/tokenizer/utf8.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <cstring>
@@ -75,6 +76,13 @@ std::optional<std::string> from_byte_level(std::string_view token) {
     i += length;
   }
   return out;
+}
+
+std::string to_byte_level(unsigned char byte) {
+  const auto letter = static_cast<size_t>(
+      std::find(byte_of_letter.begin(), byte_of_letter.end(), byte) - byte_of_letter.begin());
+  if (letter < 0x80) return std::string(1, static_cast<char>(letter));
+  return {static_cast<char>(0xc0 | letter >> 6), static_cast<char>(0x80 | (letter & 0x3f))};
 }
 
 }  // namespace troupe::io

@@ -22,4 +22,7 @@ constexpr size_t utf8_length(char lead) noexcept {
 /// for no byte.
 std::optional<std::string> from_byte_level(std::string_view token);
 
+/// The letter that stands for a byte, in UTF-8.
+std::string to_byte_level(unsigned char byte);
+
 }  // namespace troupe::io

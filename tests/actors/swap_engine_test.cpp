@@ -51,7 +51,7 @@ engine_options swap_engine_options(engine_options o, const swapped_job& job) {
     o.model.family = model_family::llama;
     o.model.tied = false;
     o.model.activation = activation_kind::swiglu;
-    o.model.attention_bias = o.model.mlp_bias = false;
+    o.model.attention_bias = o.model.output_bias = o.model.mlp_bias = false;
   }
   o.shape = gpu::whole_model(o.model, job.by_layer ? 2 : batch, troupe::train::test::seq, job.type);
   o.shape.by_layer = job.by_layer;

@@ -45,7 +45,7 @@ struct shape_draw {
     if (chance()) {
       model.family = model_family::llama;
       model.activation = activation_kind::swiglu;
-      model.attention_bias = model.mlp_bias = false;
+      model.attention_bias = model.output_bias = model.mlp_bias = false;
       model.tied = chance();
     }
     by_layer = ranks == 1 && chance();

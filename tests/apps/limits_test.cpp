@@ -192,7 +192,7 @@ TEST_CASE("limits: an import refuses a small file beyond its length, and makes n
 }
 
 TEST_CASE("limits: a tokenizer that a job may read is one that its checkpoints take along") {
-  CHECK(limit_of("actors/checkpoint/committer.cpp", "max_tokenizer_bytes") >=
+  CHECK(limit_of("actors/checkpoint/model_files.cpp", "max_tokenizer_bytes") >=
         limit_of("io/tokenizer/make_tokenizer.cpp", "max_tokenizer_bytes"));
 }
 

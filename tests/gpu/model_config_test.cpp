@@ -44,7 +44,11 @@ TEST_CASE("parameter counts are those of the tensors") {
       for (bool flag : {false, true}) {
         m.block = block;
         m.tied = flag;
-        if (m.family == model_family::llama) m.attention_bias = m.mlp_bias = flag;
+        if (m.family == model_family::llama) m.attention_bias = m.output_bias = m.mlp_bias = flag;
+        CHECK(m.parameters() == stored_parameters(m));
+        if (m.family == model_family::gpt2) continue;
+        m.output_bias = false;
+        m.qk_norm = !flag;
         CHECK(m.parameters() == stored_parameters(m));
       }
 }

@@ -1,5 +1,5 @@
-// PyTorch's losses and gradient norms on small models (shared/oracle), matched in float32 and bf16,
-// in one stage and in two, with whole and with split batches.
+// PyTorch's losses and gradient norms on small models (fixtures/, and shared/oracle), matched in
+// float32 and bf16, in one stage and in two, with whole and with split batches.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -21,6 +21,11 @@ namespace {
 using json = nlohmann::json;
 namespace fs = std::filesystem;
 
+/// Where the project's own are, made by fixtures/make_oracles.py.
+fs::path own_folder() {
+  return fs::path(TROUPE_SOURCE_DIR) / "tests/gpu/fixtures";
+}
+
 fs::path oracle_folder() {
   if (const char* shared = std::getenv("TROUPE_SHARED")) return fs::path(shared) / "oracle";
   return fs::path(TROUPE_SOURCE_DIR) / ".." / "shared" / "oracle";
@@ -38,7 +43,8 @@ struct oracle {
   std::vector<int32_t> tokens;
   model_config model;
 
-  explicit oracle(const std::string& name) : folder(oracle_folder() / name) {
+  explicit oracle(const std::string& name, const fs::path& in = oracle_folder())
+      : folder(in / name) {
     expected = read_json(folder / "expected.json");
     tokens = read_json(folder / "tokens.json").get<std::vector<int32_t>>();
     auto read = read_folder_model(folder);
@@ -177,6 +183,17 @@ TEST_CASE("oracle f32: llama_tiny_sharded") {
 }
 TEST_CASE("oracle f32: llama_tiny_bf16 weights") {
   run_variants("llama_tiny_bf16");
+}
+
+TEST_CASE("oracle: Qwen2's biases and window, Qwen3's norms of heads") {
+  for (const char* name : {"qwen2_tiny", "qwen2_tiny_swa16", "qwen3_tiny"}) {
+    CAPTURE(name);
+    const oracle o(name, own_folder());
+    const json& expected = o.expected[main_variant];
+    run(o, {}, expected, 5e-6, 2e-5);
+    run(o, {.stages = 2, .split_batch = true, .recompute = true}, expected, 5e-6, 2e-5);
+    run(o, {.compute = dtype::bf16}, expected, 1e-2, 1e-2);
+  }
 }
 
 TEST_CASE("oracle f32: two stages, split batches and recomputation change nothing") {

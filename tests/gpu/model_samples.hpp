@@ -27,7 +27,7 @@ inline model_config tiny_llama() {
   m.kv_heads = 2;
   m.head_width = 6;  // H * D is not C on purpose
   m.activation = activation_kind::swiglu;
-  m.attention_bias = m.mlp_bias = false;
+  m.attention_bias = m.output_bias = m.mlp_bias = false;
   m.tied = false;
   return m;
 }

@@ -125,8 +125,14 @@ std::vector<model_config> variants() {
       out.push_back(m);
       m.sliding_window = 3;
       m.tied = !m.tied;
-      if (m.family == model_family::llama) m.attention_bias = m.mlp_bias = true;
+      if (m.family == model_family::llama) m.attention_bias = m.output_bias = m.mlp_bias = true;
       if (m.family == model_family::gpt2) m.activation = activation_kind::gelu_erf;
+      out.push_back(m);
+      if (m.family == model_family::gpt2) continue;
+      m.output_bias = m.mlp_bias = false;  // as Qwen2 has them
+      out.push_back(m);
+      m.attention_bias = false;
+      m.qk_norm = true;  // as Qwen3 has them
       out.push_back(m);
     }
   return out;

@@ -74,14 +74,24 @@ std::vector<std::pair<std::string, model_config>> models() {
   model_config llama = testing::tiny_llama();
   llama.head_width = 4;
   model_config biased = llama;
-  biased.tied = biased.attention_bias = true;
+  biased.tied = biased.attention_bias = biased.output_bias = true;
   model_config windowed = llama;
   windowed.sliding_window = 4;
+  model_config qwen2 = llama;
+  qwen2.attention_bias = true;
+  model_config qwen2_windowed = qwen2;
+  qwen2_windowed.sliding_window = 4;
+  qwen2_windowed.tied = true;
+  model_config qwen3 = llama;
+  qwen3.qk_norm = true;
   return {{"gpt2", gpt2},
           {"gpt2_untied_gelu", untied},
           {"llama", llama},
           {"llama_tied_biased", biased},
-          {"mistral", windowed}};
+          {"mistral", windowed},
+          {"qwen2", qwen2},
+          {"qwen2_windowed", qwen2_windowed},
+          {"qwen3", qwen3}};
 }
 
 }  // namespace

@@ -58,7 +58,7 @@ TEST_CASE("PS-1: a chunk is the same in every pipeline layout") {
 
 TEST_CASE("PS-2: q, k, v and gate, up are adjacent") {
   model_config model = tiny_llama();
-  model.attention_bias = model.mlp_bias = true;
+  model.attention_bias = model.output_bias = model.mlp_bias = true;
   auto owner = make_reference_device();
   auto store = make_store(*owner, model);
   auto follows = [&](const std::string& a, const std::string& b) {

@@ -26,6 +26,12 @@ json llama() {
           {"max_position_embeddings", 64}, {"vocab_size", 32000},    {"rms_norm_eps", 1e-5}};
 }
 
+json qwen(std::string_view type) {
+  json out = llama();
+  out["model_type"] = type;
+  return out;
+}
+
 json with(json base, std::string_view key, json value) {
   base[std::string(key)] = std::move(value);
   return base;
@@ -110,6 +116,96 @@ TEST_CASE("RoPE scaling: llama3 is read, other kinds are refused by name") {
   CHECK(is_error(lacking, hf_key_missing, "rope_scaling.factor"));
 }
 
+TEST_CASE("Qwen2 and Qwen3: biases, norms of heads, and windows that are off unless they say so") {
+  const auto read = [](const json& config) {
+    const auto c = parse_hf_config(config.dump());
+    REQUIRE_MESSAGE(c, (c ? "" : render(c.error())));
+    return c->model;
+  };
+  const auto qwen2 = read(qwen("qwen2"));
+  CHECK(qwen2.attention_bias);
+  CHECK_FALSE(qwen2.output_bias);
+  CHECK_FALSE(qwen2.qk_norm);
+  CHECK(qwen2.head_width == 8);
+  const auto qwen3 = read(qwen("qwen3"));
+  CHECK_FALSE(qwen3.attention_bias);
+  CHECK(qwen3.qk_norm);
+  CHECK(qwen3.head_width == 128);
+  CHECK(read(with(qwen("qwen3"), "head_dim", 32)).head_width == 32);
+  CHECK(read(with(qwen("qwen3"), "attention_bias", true)).output_bias);
+  CHECK(read(with(with(qwen("qwen2"), "num_attention_heads", 32), "num_key_value_heads", nullptr))
+            .kv_heads == 32);
+  CHECK(parse_hf_config(without(qwen("qwen2"), "num_key_value_heads").dump()).error() ==
+        hf_value_wrong("num_key_value_heads", "32", "a divisor of num_attention_heads"));
+  // sliding_window alone says nothing, as most Qwen folders have it.
+  CHECK(read(with(qwen("qwen2"), "sliding_window", 7)).sliding_window == 0);
+  const auto sliding = with(with(qwen("qwen2"), "use_sliding_window", true), "sliding_window", 7);
+  CHECK(read(with(sliding, "max_window_layers", 0)).sliding_window == 7);
+  CHECK(read(with(sliding, "max_window_layers", 3)).sliding_window == 0);
+  CHECK(is_error(parse_hf_config(with(sliding, "max_window_layers", 2).dump()), hf_unsupported,
+                 "max_window_layers"));
+  const json all_slide = json::array({"sliding_attention", "sliding_attention"});
+  CHECK(read(with(sliding, "layer_types", all_slide)).sliding_window == 7);
+  const json mixed = json::array({"full_attention", "sliding_attention"});
+  CHECK(is_error(parse_hf_config(with(sliding, "layer_types", mixed).dump()), hf_unsupported,
+                 "layer_types"));
+}
+
+TEST_CASE("models that are not read are refused with what they have of their own") {
+  for (const auto& [type, why] : {std::pair{"mixtral", "experts"},
+                                  {"gemma2", "norms after attention"},
+                                  {"gemma3", "windows in some layers"},
+                                  {"phi3", "one tensor"}}) {
+    const auto refused = parse_hf_config(qwen(type).dump());
+    CHECK(is_error(refused, hf_unsupported, "model_type", why));
+  }
+}
+
+TEST_CASE("dropout is told of, label smoothing refused") {
+  const auto asked =
+      parse_hf_config(with(with(gpt2(), "attn_pdrop", 0.1), "resid_pdrop", 0.2).dump());
+  REQUIRE(asked);
+  CHECK(asked->dropout == 0.2);
+  CHECK(asked->dropout_key == "resid_pdrop");
+  CHECK(parse_hf_config(with(gpt2(), "attn_pdrop", 0.0).dump())->dropout == 0);
+  CHECK(parse_hf_config(with(llama(), "attention_dropout", 0.3).dump())->dropout == 0.3);
+  CHECK(is_error(parse_hf_config(with(gpt2(), "attn_pdrop", 1.5).dump()), hf_value_wrong,
+                 "attn_pdrop"));
+  CHECK(is_error(parse_hf_config(with(gpt2(), "attn_pdrop", "x").dump()), hf_value_wrong,
+                 "attn_pdrop"));
+  CHECK(is_error(parse_hf_config(with(llama(), "label_smoothing_factor", 0.1).dump()),
+                 hf_unsupported, "label_smoothing_factor"));
+}
+
+TEST_CASE("what a folder says beside the mathematics is carried over, other forms of it are not") {
+  json origin = qwen("qwen2");
+  origin.update({{"transformers_version", "5.1"},
+                 {"attention_dropout", 0.1},
+                 {"bos_token_id", 7},
+                 {"eos_token_id", {8, 9}},
+                 {"initializer_range", 0.03},
+                 {"dtype", "bfloat16"},
+                 {"rope_parameters", {{"rope_type", "default"}, {"rope_theta", 5e5}}},
+                 {"layer_types", json::array({"full_attention", "full_attention"})},
+                 {"rms_norm_eps", 1e-6}});
+  hf_model_config now{.model = parse_hf_config(origin.dump())->model};
+  now.model.norm_eps = 1e-5;  // the job's word
+  const auto written = json::parse(format_hf_config(now, origin.dump()));
+  CHECK(written["model_type"] == "qwen2");
+  CHECK(written["transformers_version"] == "5.1");
+  CHECK(written["initializer_range"] == 0.03);
+  CHECK(written["attention_dropout"] == 0.1);
+  CHECK(written["bos_token_id"] == 7);
+  CHECK(written["eos_token_id"] == json::array({8, 9}));
+  CHECK(written["rms_norm_eps"] == 1e-5);
+  CHECK(written["rope_theta"] == 5e5);
+  CHECK(written["torch_dtype"] == "float32");
+  for (const char* key : {"dtype", "rope_parameters", "layer_types"}) CHECK(!written.contains(key));
+  CHECK(parse_hf_config(written.dump())->model == now.model);
+  now.bos_token_id = 3;
+  CHECK(json::parse(format_hf_config(now, origin.dump()))["bos_token_id"] == 3);
+}
+
 TEST_CASE("what is wrong is said with the key, the value and what was expected") {
   struct row {
     json config;
@@ -169,6 +265,12 @@ TEST_CASE("what is written reads back the same, for every option") {
       with(llama(), "tie_word_embeddings", true),
       with(llama(), "attention_bias", true),
       with(llama(), "eos_token_id", json::array({1, 2})),
+      qwen("qwen2"),
+      qwen("qwen3"),
+      with(with(qwen("qwen3"), "attention_bias", true), "head_dim", 16),
+      with(with(with(qwen("qwen2"), "use_sliding_window", true), "sliding_window", 9),
+           "max_window_layers", 0),
+      with(gpt2(), "attn_pdrop", 0.1),
       with(with(llama(), "model_type", "mistral"), "sliding_window", 9),
       with(with(llama(), "use_parallel_residual", true), "sliding_window", 9),
       with(llama(), "rope_scaling",

@@ -24,6 +24,7 @@ constexpr int64_t max_norm_width = 32768;
 /// 16 N + 4 * 2^bits * N / 512 for the sort, N C / 8 for partial sums.
 size_t scratch_bytes(const embedding_backward_args& a);
 size_t scratch_bytes(const norm_backward_args& a);
+size_t scratch_bytes(const head_norm_backward_args& a);
 /// 4 B H T: one number per query and head.
 size_t scratch_bytes(const attention_backward_args& a);
 /// Of an update, and of a norm of gradients, whatever the spans.

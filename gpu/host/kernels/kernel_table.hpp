@@ -45,6 +45,7 @@ struct gemm_args {
 #define TROUPE_ROW_KERNELS(X) \
   X(embedding_forward)        \
   X(norm_forward)             \
+  X(head_norm_forward)        \
   X(rope)                     \
   X(activation_forward)       \
   X(activation_backward)      \
@@ -58,6 +59,7 @@ struct gemm_args {
   X(embedding_backward_tokens)    \
   X(embedding_backward_positions) \
   X(norm_backward)                \
+  X(head_norm_backward)           \
   X(softmax_row)                  \
   X(attention_memory)             \
   X(attention_forward)            \
@@ -103,6 +105,11 @@ struct kernel_table {
   /// (overwritten); block[2 * width] is working memory.
   void (*norm_backward)(const norm_backward_args& a, int64_t begin, int64_t end, float* sums,
                         float* block);
+
+  /// Tokens [begin, end) of dqkv; sums[2 * D] receives dq_weight and dk_weight of these
+  /// (overwritten); block[2 * D] is working memory.
+  void (*head_norm_backward)(const head_norm_backward_args& a, int64_t begin, int64_t end,
+                             float* sums, float* block);
 
   /// One row of logits, in place or to `gradient`: scale * (softmax - onehot). Returns lse -
   /// logit of the target. gradient null: loss only. Target < 0: zero gradient, zero loss.

@@ -1,4 +1,5 @@
-// Layer norm and RMS norm with their residuals, forward and backward; each row stays in cache.
+// Layer norm and RMS norm with their residuals, and the norms of heads, forward and backward; each
+// row stays in cache.
 #include "gpu/host/kernels/kernels.hpp"
 
 namespace troupe::gpu::host::TROUPE_VARIANT {
@@ -94,6 +95,63 @@ void backward_row(const norm_backward_args& a, int64_t row, float* dweight, floa
   });
 }
 
+/// The head whose row of `before` begins `at`: normed there, and kept.
+template <class T>
+void forward_head(const head_norm_forward_args& a, T* head, T* before, const void* weights,
+                  float& rstd) {
+  const int64_t width = a.head_width;
+  const float squares = sum_row(width, [&](int64_t c, int n) {
+    const vf v = load_some(head + c, n);
+    store_some(before + c, v, n);
+    return v * v;  // zero beyond the tail
+  });
+  rstd = 1.0f / __builtin_sqrtf(squares / static_cast<float>(width) + a.eps);
+  const T* weight = static_cast<const T*>(weights);
+  for_vectors(width, [&](int64_t c, int n) {
+    store_some(head + c, load_some(before + c, n) * rstd * load_some(weight + c, n), n);
+  });
+}
+
+template <class T>
+void forward_heads(const head_norm_forward_args& a, int64_t token) {
+  const int64_t normed = a.heads + a.kv_heads;
+  T* head = static_cast<T*>(a.qkv) + token * (normed + a.kv_heads) * a.head_width;
+  T* before = static_cast<T*>(a.before) + token * normed * a.head_width;
+  for (int64_t h = 0; h < normed; ++h, head += a.head_width, before += a.head_width)
+    forward_head(a, head, before, h < a.heads ? a.q_weight : a.k_weight,
+                 a.rstd[token * normed + h]);
+}
+
+template <class T>
+void backward_head(int64_t width, T* d, const T* before, const void* weights, float rstd,
+                   float* dweight) {
+  const T* weight = static_cast<const T*>(weights);
+  vf sum_gh{};
+  for_vectors(width, [&](int64_t c, int n) {
+    const vf h = load_some(before + c, n) * rstd, dy = load_some(d + c, n);
+    sum_gh += dy * load_some(weight + c, n) * h;
+    store_some(dweight + c, load_some(dweight + c, n) + dy * h, n);
+  });
+  const float mean_gh = sum(sum_gh) / static_cast<float>(width);
+  for_vectors(width, [&](int64_t c, int n) {
+    const vf h = load_some(before + c, n) * rstd;
+    const vf g = load_some(d + c, n) * load_some(weight + c, n);
+    store_some(d + c, rstd * (g - h * mean_gh), n);
+  });
+}
+
+template <class T>
+void backward_heads(const head_norm_backward_args& a, int64_t token, float* dweights) {
+  const int64_t normed = a.heads + a.kv_heads;
+  T* d = static_cast<T*>(a.dqkv) + token * (normed + a.kv_heads) * a.head_width;
+  const T* before = static_cast<const T*>(a.before) + token * normed * a.head_width;
+  for (int64_t h = 0; h < normed; ++h, d += a.head_width, before += a.head_width) {
+    const bool query = h < a.heads;
+    backward_head(a.head_width, d, before, query ? a.q_weight : a.k_weight,
+                  a.rstd[token * normed + h], dweights + (query ? 0 : a.head_width));
+  }
+}
+
 void add_and_clear(float* total, float* block, int64_t count) {
   for_vectors(count, [&](int64_t i, int n) {
     store_some(total + i, load_some(total + i, n) + load_some(block + i, n), n);
@@ -121,6 +179,28 @@ void norm_backward(const norm_backward_args& a, int64_t begin, int64_t end, floa
       backward_row<float>(a, row, block, block + a.width);
     }
     if ((row - begin) % 64 == 63) add_and_clear(sums, block, count);  // long sums stay accurate
+  }
+  add_and_clear(sums, block, count);
+}
+
+void head_norm_forward(const head_norm_forward_args& a, int64_t begin, int64_t end) {
+  for (int64_t token = begin; token < end; ++token) {
+    a.type == dtype::bf16 ? forward_heads<bf16_bits>(a, token) : forward_heads<float>(a, token);
+  }
+}
+
+void head_norm_backward(const head_norm_backward_args& a, int64_t begin, int64_t end, float* sums,
+                        float* block) {
+  const int64_t count = 2 * a.head_width;
+  __builtin_memset(sums, 0, static_cast<size_t>(count) * sizeof(float));
+  __builtin_memset(block, 0, static_cast<size_t>(count) * sizeof(float));
+  for (int64_t token = begin; token < end; ++token) {
+    if (a.type == dtype::bf16) {
+      backward_heads<bf16_bits>(a, token, block);
+    } else {
+      backward_heads<float>(a, token, block);
+    }
+    if ((token - begin) % 8 == 7) add_and_clear(sums, block, count);  // long sums stay accurate
   }
   add_and_clear(sums, block, count);
 }

@@ -100,6 +100,68 @@ void norm_backward(const norm_backward_args& a) {
   }
 }
 
+namespace {
+
+/// Heads of a packed row that are normed, and of all.
+struct head_counts {
+  int64_t normed, all;
+};
+template <class Args>
+head_counts count_heads(const Args& a) {
+  return {a.heads + a.kv_heads, a.heads + 2 * a.kv_heads};
+}
+
+}  // namespace
+
+void head_norm_forward(const head_norm_forward_args& a) {
+  const auto [normed, all] = count_heads(a);
+  const auto width = static_cast<double>(a.head_width);
+  for (int64_t i = 0; i < a.batch * a.seq * normed; ++i) {
+    const int64_t h = i % normed, at = (i / normed * all + h) * a.head_width;
+    double squares = 0;
+    for (int64_t d = 0; d < a.head_width; ++d) {
+      const double value = get(a.qkv, a.type, at + d);
+      put(a.before, a.type, i * a.head_width + d, value);
+      squares += value * value;
+    }
+    const double rstd = 1.0 / std::sqrt(squares / width + static_cast<double>(a.eps));
+    a.rstd[i] = static_cast<float>(rstd);
+    const void* weight = h < a.heads ? a.q_weight : a.k_weight;
+    for (int64_t d = 0; d < a.head_width; ++d)
+      put(a.qkv, a.type, at + d, get(a.qkv, a.type, at + d) * rstd * get(weight, a.type, d));
+  }
+}
+
+void head_norm_backward(const head_norm_backward_args& a) {
+  const auto [normed, all] = count_heads(a);
+  const auto width = static_cast<double>(a.head_width);
+  std::vector<double> dweight(2 * static_cast<size_t>(a.head_width));
+  for (int64_t i = 0; i < a.batch * a.seq * normed; ++i) {
+    const int64_t h = i % normed, at = (i / normed * all + h) * a.head_width;
+    const void* weight = h < a.heads ? a.q_weight : a.k_weight;
+    const auto first = static_cast<size_t>(h < a.heads ? 0 : a.head_width);
+    const double rstd = a.rstd[i];
+    const auto normed_value = [&](int64_t d) {
+      return get(a.before, a.type, i * a.head_width + d) * rstd;
+    };
+    double sum_gh = 0;
+    for (int64_t d = 0; d < a.head_width; ++d) {
+      const double dy = get(a.dqkv, a.type, at + d), value = normed_value(d);
+      sum_gh += dy * get(weight, a.type, d) * value;
+      dweight[first + static_cast<size_t>(d)] += dy * value;
+    }
+    for (int64_t d = 0; d < a.head_width; ++d) {
+      const double g = get(a.dqkv, a.type, at + d) * get(weight, a.type, d);
+      put(a.dqkv, a.type, at + d, rstd * (g - normed_value(d) * sum_gh / width));
+    }
+  }
+  for (int64_t d = 0; d < a.head_width; ++d) {
+    const auto q = static_cast<size_t>(d), k = static_cast<size_t>(a.head_width + d);
+    a.dq_weight[d] = static_cast<float>(a.dq_weight[d] + dweight[q]);
+    a.dk_weight[d] = static_cast<float>(a.dk_weight[d] + dweight[k]);
+  }
+}
+
 void rope(const rope_args& a) {
   const int64_t half = a.head_width / 2, row = (a.heads + 2 * a.kv_heads) * a.head_width;
   for (int64_t n = 0; n < a.batch * a.seq; ++n) {

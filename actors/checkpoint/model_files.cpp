@@ -1,0 +1,121 @@
+// Gathers files by the names that model folders give them. See model_files.hpp.
+#include "actors/checkpoint/model_files.hpp"
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <string>
+#include <string_view>
+
+#include "io/file.hpp"
+#include "io/formats/hf_config.hpp"
+#include "io/formats/model_folder.hpp"
+#include "io/tokenizer/other_tokenizers.hpp"
+
+namespace troupe::checkpoint {
+
+namespace cp = io::checkpoint;
+namespace fs = std::filesystem;
+
+namespace {
+
+/// As many as a job may read of one (io/tokenizer/make_tokenizer.cpp): else its saves would fail.
+constexpr size_t max_tokenizer_bytes = 256 << 20;
+
+class gathering {
+ public:
+  void add(std::string_view name, std::string content) {
+    files_.push_back({std::string(name), std::move(content)});
+  }
+
+  /// The file `from`, under `name`.
+  status copy(const fs::path& from, std::string_view name) {
+    TROUPE_TRY(content, io::read_file(from, max_tokenizer_bytes));
+    add(name, std::move(content));
+    return {};
+  }
+
+  /// Those of the names that `folder` has and nobody has given yet.
+  template <class Names>
+  status copy_from(const fs::path& folder, const Names& names) {
+    for (std::string_view name : names) {
+      std::error_code ignored;
+      if (has(name) || !fs::is_regular_file(folder / name, ignored)) continue;
+      TROUPE_CHECK(copy(folder / name, name));
+    }
+    return {};
+  }
+
+  std::vector<cp::small_file> take() { return std::move(files_); }
+
+ private:
+  bool has(std::string_view name) const {
+    return std::any_of(files_.begin(), files_.end(), [&](const auto& f) { return f.name == name; });
+  }
+
+  std::vector<cp::small_file> files_;
+};
+
+/// What a tokenizer's file is called in a model folder: its own name says what it is, but for a
+/// prefix that some put before it.
+std::string canonical_name(const fs::path& file) {
+  if (file.extension() == ".json") return "tokenizer.json";
+  if (file.extension() == ".model") return "tokenizer.model";
+  return file.filename().string();
+}
+
+bool is_of_gpt2_pair(const fs::path& file) {
+  const auto name = file.filename().string();
+  return name.ends_with("vocab.json") || name.ends_with("merges.txt");
+}
+
+status add_tokenizer(gathering& to, const fs::path& source) {
+  std::error_code ignored;
+  const bool folder = fs::is_directory(source, ignored);
+  const auto beside = folder ? source : source.parent_path();
+  if (folder || is_of_gpt2_pair(source))
+    TROUPE_CHECK(to.copy_from(beside, io::tokenizer_files));
+  else
+    TROUPE_CHECK(to.copy(source, canonical_name(source)));
+  return to.copy_from(beside, io::tokenizer_companions);
+}
+
+void add_byte_tokenizer(gathering& to) {
+  to.add("tokenizer.json", io::byte_tokenizer_json());
+  to.add("tokenizer_config.json",
+         "{\n  \"tokenizer_class\": \"PreTrainedTokenizerFast\",\n"
+         "  \"clean_up_tokenization_spaces\": false\n}\n");
+}
+
+/// The config.json of the folder that the model began from; empty without one, or where it is gone.
+result<std::string> origin_of(const fs::path& folder) {
+  if (folder.empty()) return std::string();
+  auto text = io::read_file(folder / "config.json", max_tokenizer_bytes);
+  if (!text && text.error().code == errc::not_found) return std::string();
+  return text;
+}
+
+}  // namespace
+
+result<std::vector<cp::small_file>> model_files(const train::job_plan& plan) {
+  const auto& job = plan.job;
+  TROUPE_TRY(origin, origin_of(job.model.path));
+  io::hf_model_config config{.model = plan.model};
+  if (plan.bos_token) config.bos_token_id = *plan.bos_token;
+  if (plan.eos_token) config.eos_token_ids = {*plan.eos_token};
+  if (auto said = io::parse_hf_config(origin)) config.torch_dtype = said->torch_dtype;
+  gathering files;
+  files.add("config.json", io::format_hf_config(config, origin));
+  const bool bytes = job.data.tokenizer == "bytes";
+  if (!bytes)
+    TROUPE_CHECK(add_tokenizer(files, job.data.tokenizer));
+  else if (!train::ready_tokens(job))
+    add_byte_tokenizer(files);
+  else if (!job.model.path.empty())
+    TROUPE_CHECK(add_tokenizer(files, job.model.path));
+  if (!job.model.path.empty())
+    TROUPE_CHECK(files.copy_from(job.model.path, std::array{io::generation_config_file}));
+  return files.take();
+}
+
+}  // namespace troupe::checkpoint

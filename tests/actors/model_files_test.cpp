@@ -1,0 +1,155 @@
+// What a checkpoint holds of a model folder: the folder's own word where the model began from one.
+#include "actors/checkpoint/model_files.hpp"
+
+#include <filesystem>
+#include <map>
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "io/config/load.hpp"
+#include "io/file.hpp"
+#include "io/formats/hf_config.hpp"
+#include "tests/errors.hpp"
+#include "tests/io/scratch.hpp"
+
+using namespace troupe;
+using json = nlohmann::json;
+namespace fs = std::filesystem;
+
+namespace {
+
+const fs::path model_fixtures = TROUPE_SOURCE_DIR "/tests/gpu/fixtures";
+const fs::path word_fixtures = TROUPE_SOURCE_DIR "/tests/io/fixtures";
+
+train::job_plan plan_of(const std::string& sections) {
+  const auto job = config::parse(sections, "test");
+  REQUIRE_MESSAGE(job, (job ? "" : render(job.error())));
+  auto plan = train::make_plan(*job);
+  REQUIRE_MESSAGE(plan, (plan ? "" : render(plan.error())));
+  return *plan;
+}
+
+std::map<std::string, std::string> files_of(const train::job_plan& plan) {
+  const auto files = checkpoint::model_files(plan);
+  REQUIRE_MESSAGE(files, (files ? "" : render(files.error())));
+  std::map<std::string, std::string> out;
+  for (const auto& f : *files) CHECK(out.emplace(f.name, f.content).second);
+  return out;
+}
+
+std::string small_model(const std::string& data) {
+  return "[model]\nlayers = 2\nhidden = 8\nheads = 2\n[data]\npath = \"x.txt\"\n" + data;
+}
+
+/// A folder of Qwen2's kind with what its makers put beside the weights.
+void make_origin(const fs::path& folder) {
+  auto config = json::parse(*io::read_file(model_fixtures / "qwen2_tiny/config.json", 1 << 20));
+  config["bos_token_id"] = 3;
+  config["eos_token_id"] = {4, 5};
+  config["initializer_range"] = 0.125;
+  REQUIRE(io::write_atomic(folder / "config.json", config.dump()));
+  for (const char* name :
+       {"generation_config.json", "chat_template.jinja", "tokenizer_config.json"})
+    REQUIRE(io::write_atomic(folder / name, "{}"));
+  REQUIRE(io::write_atomic(folder / "tokenizer.json",
+                           *io::read_file(word_fixtures / "gpt2.tokenizer.json", 1 << 20)));
+}
+
+}  // namespace
+
+TEST_CASE("model files: the bytes' tokenizer is one that transformers loads") {
+  const auto files = files_of(plan_of(small_model("")));
+  CHECK(files.contains("tokenizer.json"));
+  CHECK(json::parse(files.at("tokenizer_config.json"))["tokenizer_class"] ==
+        "PreTrainedTokenizerFast");
+  const auto config = json::parse(files.at("config.json"));
+  CHECK(config["eos_token_id"].is_null());  // bytes have none
+  CHECK(config["torch_dtype"] == "float32");
+}
+
+TEST_CASE("model files: a model from nothing has its tokenizer's ids, under the usual names") {
+  const auto named = (word_fixtures / "gpt2.tokenizer.json").string();
+  const auto files = files_of(plan_of(small_model("tokenizer = \"" + named + "\"\n")));
+  CHECK(files.at("tokenizer.json") == *io::read_file(named, 1 << 20));
+  CHECK(json::parse(files.at("config.json"))["eos_token_id"] == 0);
+  // Its size being said changes nothing.
+  const auto sized =
+      files_of(plan_of("[model]\nlayers = 2\nhidden = 8\nheads = 2\nvocab = 512\n"
+                       "[data]\npath = \"x.txt\"\ntokenizer = \"" +
+                       named + "\"\n"));
+  CHECK(json::parse(sized.at("config.json"))["eos_token_id"] == 0);
+}
+
+TEST_CASE("model files: of a folder, all that its makers put there, and its type") {
+  scratch dir;
+  make_origin(dir.path);
+  const std::string model =
+      fmt::format("[model]\npath = \"{0}\"\ninit = \"random\"\n[train]\nseq_len = 16\n[data]\n",
+                  dir.path.string());
+  SUBCASE("text by its tokenizer") {
+    const auto files = files_of(
+        plan_of(model + fmt::format("path = \"x.txt\"\ntokenizer = \"{}\"\n", dir.path.string())));
+    for (const char* name : {"generation_config.json", "chat_template.jinja",
+                             "tokenizer_config.json", "tokenizer.json"})
+      CHECK(files.contains(name));
+    const auto config = json::parse(files.at("config.json"));
+    CHECK(config["model_type"] == "qwen2");
+    CHECK(config["bos_token_id"] == 3);
+    CHECK(config["eos_token_id"] == json::array({4, 5}));
+    CHECK(config["initializer_range"] == 0.125);
+    CHECK(config["torch_dtype"] == "bfloat16");
+  }
+  SUBCASE("ready tokens: the folder's tokenizer made them") {
+    const auto files = files_of(plan_of(model + "path = \"x.bin\"\nformat = \"llmc\"\n"));
+    CHECK(files.contains("tokenizer.json"));
+  }
+  SUBCASE("text by bytes: not its tokenizer") {
+    const auto files = files_of(plan_of(model + "path = \"x.txt\"\n"));
+    CHECK(files.at("tokenizer.json") != *io::read_file(dir / "tokenizer.json", 1 << 20));
+  }
+}
+
+TEST_CASE("plan: a folder that asks for dropout is refused until the job says without") {
+  scratch dir;
+  make_origin(dir.path);
+  auto config = json::parse(*io::read_file(dir / "config.json", 1 << 20));
+  config["attention_dropout"] = 0.1;
+  REQUIRE(io::write_atomic(dir / "config.json", config.dump()));
+  const auto with = [&](const std::string& line) {
+    const auto job = config::parse(
+        fmt::format("[model]\npath = \"{}\"\ninit = \"random\"\n{}[train]\nseq_len = 16\n"
+                    "[data]\npath = \"x.txt\"\n",
+                    dir.path.string(), line),
+        "test");
+    REQUIRE_MESSAGE(job, (job ? "" : render(job.error())));
+    return train::make_plan(*job);
+  };
+  CHECK(is_error(with(""), io::hf_dropout, "attention_dropout", "0.1"));
+  const auto without = with("dropout = 0\n");
+  REQUIRE(without);
+  // Who trains it on with a program that has dropout finds it still asked for.
+  const auto files = files_of(*without);
+  CHECK(json::parse(files.at("config.json"))["attention_dropout"] == 0.1);
+}
+
+TEST_CASE("plan: data.add_bos puts the first token before documents, or takes it away") {
+  scratch dir;
+  auto tokenizer = json::parse(*io::read_file(word_fixtures / "llama2.tokenizer.json", 1 << 20));
+  REQUIRE(io::write_atomic(dir / "tokenizer.json", tokenizer.dump()));
+  REQUIRE(io::write_atomic(dir / "tokenizer_config.json", R"({"bos_token": "<s>"})"));
+  const auto first_of = [&](const std::string& line) {
+    const auto job = config::parse(
+        small_model(fmt::format("tokenizer = \"{}\"\n{}", dir.path.string(), line)), "test");
+    REQUIRE(job);
+    const auto words = train::tokenizer_of(*job);
+    REQUIRE(words);
+    return io::ids_before_document(**words);
+  };
+  CHECK(first_of("").empty());
+  CHECK(first_of("add_bos = \"yes\"\n") == std::vector<int32_t>{1});
+  CHECK(first_of("add_bos = \"no\"\n").empty());
+}

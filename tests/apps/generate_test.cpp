@@ -1,0 +1,162 @@
+// `troupe generate` through the built program, on a small Qwen3 whose vocabulary is wider than its
+// tokenizer's.
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+#include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
+
+#include "tests/apps/ended.hpp"
+
+namespace fs = std::filesystem;
+using json = nlohmann::json;
+
+namespace {
+
+/// A tokenizer of 40 letters, each an id; `before`: ids that go before a text.
+json letters(const std::vector<int>& before) {
+  json vocabulary;
+  const std::string all = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMN";
+  for (size_t i = 0; i < all.size(); ++i) vocabulary[std::string(1, all[i])] = i;
+  const json level = {{"type", "ByteLevel"}, {"add_prefix_space", false}, {"use_regex", false}};
+  const json sequence = {{"Sequence", {{"id", "A"}}}};
+  const json special = {{"SpecialToken", {{"id", "first"}}}};
+  json out = {{"added_tokens", json::array()},
+              {"pre_tokenizer", level},
+              {"decoder", level},
+              {"model", {{"type", "BPE"}, {"vocab", vocabulary}, {"merges", json::array()}}}};
+  if (!before.empty())
+    out["post_processor"] = {{"type", "TemplateProcessing"},
+                             {"single", {special, sequence}},
+                             {"special_tokens", {{"first", {{"ids", before}}}}}};
+  return out;
+}
+
+/// A Hugging Face folder, and a place to run in.
+struct model_folder {
+  fs::path path;
+  model_folder() {
+    std::string name = (fs::temp_directory_path() / "troupe-generate-XXXXXX").string();
+    REQUIRE(mkdtemp(name.data()) != nullptr);
+    path = name;
+    const fs::path from = TROUPE_SOURCE_DIR "/tests/gpu/fixtures/qwen3_tiny";
+    for (const char* file : {"config.json", "model.safetensors"})
+      fs::copy_file(from / file, path / file);
+    write("tokenizer.json", letters({}).dump());
+  }
+  ~model_folder() { fs::remove_all(path); }
+  model_folder(const model_folder&) = delete;
+
+  void write(const std::string& name, const std::string& text) const {
+    std::ofstream(path / name) << text;
+  }
+  troupe::ended generate(const std::string& options, const std::string& before = "") const {
+    return troupe::run_in(
+        path, "{ " + before + "'" TROUPE_PROGRAM "' generate --checkpoint . " + options + "; }");
+  }
+  /// The text after a prompt.
+  std::string text(const std::string& prompt, const std::string& options) const {
+    const auto ran = generate("--json --prompt " + prompt + " " + options);
+    INFO(ran.talk);
+    REQUIRE(ran.code == 0);
+    return json::parse(ran.out)["text"];
+  }
+};
+
+}  // namespace
+
+TEST_CASE("generate: only ids that the tokenizer knows, in float32 and bfloat16") {
+  const model_folder m;
+  for (const char* dtype : {"f32", "bf16"})
+    for (int seed = 1; seed <= 4; ++seed) {
+      // Hot enough that a third of the picks would be ids 40 to 60, which have no text.
+      const auto text = m.text("abc", "--temperature 50 --tokens 30 --seed " +
+                                          std::to_string(seed) + " --dtype " + dtype);
+      CHECK(text.size() == 30);
+    }
+}
+
+TEST_CASE("generate: what the tokenizer's files put before a text goes before the prompt") {
+  const model_folder m;
+  const auto with_it = m.text("xabc", "--temperature 0 --tokens 12");
+  const auto without = m.text("abc", "--temperature 0 --tokens 12");
+  m.write("tokenizer.json", letters({'x' - 'a'}).dump());
+  CHECK(m.text("abc", "--temperature 0 --tokens 12") == with_it);
+  CHECK(with_it != without);
+}
+
+TEST_CASE("generate: generation_config.json gives defaults and the ids that end a text") {
+  const model_folder m;
+  const auto greedy = m.text("abc", "--temperature 0 --tokens 12");
+  const auto hot = m.text("abc", "--temperature 9 --tokens 12");
+  REQUIRE(greedy != hot);
+  m.write("generation_config.json", "{}");
+  CHECK(m.text("abc", "--temperature 9 --tokens 12") == hot);  // a person's word counts
+  m.write("generation_config.json", R"({"do_sample": false, "temperature": 9.0})");
+  CHECK(m.text("abc", "--tokens 12") == greedy);
+  m.write("generation_config.json", R"({"do_sample": true, "temperature": 9.0, "top_k": 0})");
+  CHECK(m.text("abc", "--tokens 12") == hot);
+  // The third letter ends the text; so it does when it is config.json that says so.
+  const std::string all = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMN";
+  const auto third = all.find(greedy[2]);
+  const auto until = greedy.substr(0, greedy.find(greedy[2]));
+  m.write("generation_config.json", json{{"eos_token_id", {third, 55}}}.dump());
+  CHECK(m.text("abc", "--temperature 0 --tokens 12") == until);
+  fs::remove(m.path / "generation_config.json");
+  std::ifstream in(m.path / "config.json");
+  auto config = json::parse(in);
+  config["eos_token_id"] = third;
+  m.write("config.json", config.dump());
+  CHECK(m.text("abc", "--temperature 0 --tokens 12") == until);
+  m.write("generation_config.json", R"({"temperature": "hot"})");
+  CHECK(m.generate("--prompt abc").code == 65);
+}
+
+TEST_CASE("generate: prompts from a file and from stdin") {
+  const model_folder m;
+  const auto one = m.text("abc", "--temperature 0 --tokens 5");
+  const auto other = m.text("xyz", "--temperature 0 --tokens 5");
+  m.write("prompts.txt", "abc\r\n\nxyz");
+  const auto file = m.generate("--prompts prompts.txt --temperature 0 --tokens 5");
+  CHECK(file.out == "abc" + one + "\nxyz" + other + "\n");
+  const auto lines =
+      m.generate("--prompts - --json --temperature 0 --tokens 5", "cat prompts.txt | ");
+  const auto second = lines.out.find('\n') + 1;
+  const auto last = json::parse(lines.out.substr(second));
+  CHECK(last["prompt"] == "xyz");
+  CHECK(last["text"] == other);
+  CHECK(last["tokens"].size() == 5);
+  const auto piped = m.generate("--temperature 0 --tokens 5", "printf abc | ");
+  CHECK(piped.out == "abc" + one + "\n");
+  CHECK(m.generate("--prompt a --prompts prompts.txt").code == 64);
+}
+
+TEST_CASE("generate: a folder that is not there, or holds no model, is said so") {
+  const model_folder m;
+  const auto in = [&](const std::string& folder) {
+    return troupe::run_in(m.path,
+                          "'" TROUPE_PROGRAM "' generate --prompt a --checkpoint " + folder);
+  };
+  const auto missing = in("nowhere");
+  CHECK(missing.code == 66);
+  CHECK(missing.talk.find("nowhere: not found") != std::string::npos);
+  fs::create_directories(m.path / "empty/checkpoints");
+  CHECK(in("empty").code == 66);
+  fs::remove(m.path / "tokenizer.json");
+  CHECK(in(".").talk.find("no tokenizer") != std::string::npos);
+}
+
+TEST_CASE("generate: a file beyond its length is refused") {
+  const model_folder m;
+  const auto sparse = [&](const char* name, uintmax_t bytes) {
+    m.write(name, "");
+    fs::resize_file(m.path / name, bytes);
+  };
+  sparse("prompts.txt", (uintmax_t{64} << 20) + 1);
+  CHECK(m.generate("--prompts prompts.txt").code == 65);
+  sparse("generation_config.json", (uintmax_t{1} << 20) + 1);
+  CHECK(m.generate("--prompt a").code == 65);
+}
