@@ -109,7 +109,9 @@ void add_certs(shell& sh) {
   auto names = [&](const char* flag, std::vector<std::string>& into, const char* about) {
     verb->add_option(flag, into, about)->type_name("NAME[=HOST,...]")->take_all()->expected(1);
   };
-  verb->add_option("DIR", a->directory, "Folder of the files; made if it is missing")->required();
+  verb->add_option("DIR", a->directory, "Folder of the files; made if it is missing")
+      ->required()
+      ->takes(offered::folder);
   names("--node", a->nodes,
         "A process of the cluster, with the hosts and addresses it is reached by");
   names("--operator", a->operators, "A person who may command the cluster");

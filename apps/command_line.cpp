@@ -105,6 +105,16 @@ argument* argument::not_negative() {
 
 argument* argument::one_of(const std::vector<std::string>& words) {
   it_->check(CLI::IsMember(words));
+  return suggests(words);
+}
+
+argument* argument::suggests(const std::vector<std::string>& words) {
+  words_ = words;
+  return this;
+}
+
+argument* argument::takes(offered what) {
+  what_ = what;
   return this;
 }
 
@@ -235,11 +245,31 @@ const std::string& command::about() const {
   return parts_->about;
 }
 
+std::string command::notes() const {
+  return parts_->app->get_footer();
+}
+
 std::vector<command::described> command::arguments() const {
   std::vector<described> all;
   for (const auto* option : std::as_const(*parts_->app).get_options()) {
-    auto& it = all.emplace_back(described{{}, option->get_description()});
+    auto& it = all.emplace_back();
+    it.about = option->get_description();
     for (const auto& name : option->get_lnames()) it.flags.push_back("--" + name);
+    for (const auto& name : option->get_snames()) it.flags.push_back("-" + name);
+    if (it.flags.empty()) it.place = option->get_name(true, false);
+    it.required = option->get_required();
+    it.hidden = option->get_group().empty();
+    it.many = option->get_items_expected_max() > 1;
+    it.between = option->get_delimiter();
+    if (option->get_items_expected_max() > 0) {
+      it.value = option->get_type_name();
+      it.unless_given = option->get_default_str();
+    }
+    const auto own = std::find_if(parts_->arguments.begin(), parts_->arguments.end(),
+                                  [&](const argument& a) { return a.it_ == option; });
+    if (own == parts_->arguments.end()) continue;
+    it.words = own->words_;
+    it.what = own->what_;
   }
   return all;
 }

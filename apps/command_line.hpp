@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -19,6 +20,21 @@ class Option;
 
 namespace troupe::apps {
 
+/// What the value of an argument names: completion offers it.
+enum class offered : uint8_t {
+  anything,       ///< a word, or a file: not known
+  nothing_known,  ///< a number, a text of one's own
+  file,
+  folder,
+  job,      ///< a running one of this user on this machine
+  address,  ///< HOST:PORT of one
+  node,     ///< of the running cluster
+  actor,
+  message,  ///< that a person may send
+  setting,  ///< KEY=VALUE
+  key,      ///< a key or a section of a configuration
+};
+
 /// An argument of a verb: an option or, without dashes, a word in its place. Calls can be chained.
 class argument {
  public:
@@ -31,6 +47,9 @@ class argument {
   argument* positive();
   argument* not_negative();
   argument* one_of(const std::vector<std::string>& words);
+  /// Words that completion offers beside others that are allowed, too.
+  argument* suggests(const std::vector<std::string>& words);
+  argument* takes(offered what);
   /// A number of bytes, with a unit or without: 80GiB.
   argument* as_size();
   argument* delimiter(char between);
@@ -45,7 +64,10 @@ class argument {
   size_t count() const;
 
  private:
+  friend class command;
   CLI::Option* it_;
+  std::vector<std::string> words_ = {};  ///< that may be its value, or are among those that may
+  offered what_ = offered::anything;
 };
 
 /// The program, or a verb of it, or a verb of a verb.
@@ -70,13 +92,22 @@ class command {
   /// What parse() calls where this verb was chosen.
   void callback(std::function<void()> chosen);
 
-  /// What completion and tests ask for: the flags of an argument ("--json"), and its sentence.
+  /// An argument as completion, man pages and tests want it.
   struct described {
-    std::vector<std::string> flags;
+    std::vector<std::string> flags;  ///< "--out", "-o"; none: it is a word in its place
+    std::string place;               ///< the name of such a word, "FILE"
     std::string about;
+    std::string value;         ///< what its value is like, "TEXT"; empty: it takes none
+    std::string unless_given;  ///< its default; empty: none
+    std::vector<std::string> words;
+    offered what = offered::anything;
+    char between = '\0';  ///< what parts several values in one word
+    bool required = false, many = false, hidden = false;
   };
   const std::string& name() const;
   const std::string& about() const;
+  /// Examples and what else stands below the help.
+  std::string notes() const;
   std::vector<described> arguments() const;
   std::vector<const command*> subcommands() const;
 

@@ -42,6 +42,7 @@ void add_all(shell& sh) {
   add_completion(sh);
   add_limits(sh);
   add_version(sh);
+  add_man(sh);  // knows the verbs before it
 }
 
 }  // namespace troupe::apps

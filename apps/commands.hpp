@@ -8,7 +8,7 @@
 //   }
 //
 // To add one: declare its function here and name it in add_all (commands.cpp). Nothing else has to
-// change: help, completion and exit codes come from the registration.
+// change: help, completion, man pages and exit codes come from the registration.
 #pragma once
 
 #include "apps/shell.hpp"
@@ -25,8 +25,10 @@ void add_plan(shell& sh);
 void add_predict(shell& sh);
 /// `troupe certs`: a certificate authority and certificates for a cluster.
 void add_certs(shell& sh);
-/// `troupe completion bash|zsh`: completes verbs, flags and keys.
+/// `troupe completion bash|zsh|fish`: completes verbs, options, their values and live names.
 void add_completion(shell& sh);
+/// `troupe man [VERB]`: man pages.
+void add_man(shell& sh);
 /// `troupe limits`: every bound of the program.
 void add_limits(shell& sh);
 /// `troupe version`: what this is and how it was built.

@@ -122,7 +122,8 @@ void add_config(shell& sh) {
   on_run(sh, show_verb, [a] { return show(*a); });
 
   auto* explain_verb = verb->add_subcommand("explain", "Explain a key or a section");
-  explain_verb->add_option("KEY", a->key, "e.g. train.lr, or train; none lists the sections");
+  explain_verb->add_option("KEY", a->key, "e.g. train.lr, or train; none lists the sections")
+      ->takes(offered::key);
   on_run(sh, explain_verb, [a] { return explain(*a); });
 
   auto* schema_verb = verb->add_subcommand("schema", "Print the JSON Schema of the file");

@@ -64,10 +64,12 @@ void add_key(shell& sh) {
   auto a = std::make_shared<key_arguments>();
   verb->add_option("--role", a->as, "reader (looks), operator (commands) or node (joins)")
       ->one_of({"reader", "operator", "node"});
-  verb->add_option("--name", a->name, "Whom it is for; nodes have theirs from the configuration");
+  verb->add_option("--name", a->name, "Whom it is for; nodes have theirs from the configuration")
+      ->takes(offered::nothing_known);
   verb->add_option("--out", a->out, "File to make, readable by you alone")->required();
-  verb->add_option("--job", a->job, "The job, where several run here");
-  verb->add_option("--connect", a->address, "The same by its address")->type_name("HOST:PORT");
+  verb->add_option("--job", a->job, "The job, where several run here")->takes(offered::job);
+  verb->add_option("--connect", a->address, "The same by its address")->type_name("HOST:PORT")
+      ->takes(offered::address);
   on_run(sh, verb, [a] { return hand_out(*a); });
 }
 

@@ -31,12 +31,14 @@ void breaking(command* verb, const shared& a) {
 
 void add_looking(shell& sh, command* verb, const shared& a) {
   auto* ls = verb->add_subcommand("ls", "List checkpoints, and what interrupted saves left");
-  ls->add_option("DIR", a->path, "The folder of checkpoints")->required();
+  ls->add_option("DIR", a->path, "The folder of checkpoints")
+      ->required()
+      ->takes(offered::folder);
   common(ls, a);
   on_run(sh, ls, [a] { return ckpt::list(*a); });
 
   auto* show = verb->add_subcommand("show", "Say what a checkpoint holds, by its manifest");
-  show->add_option("CKPT", a->path, about_path)->required();
+  show->add_option("CKPT", a->path, about_path)->required()->takes(offered::folder);
   show->add_flag("--tensors", a->all, "Every tensor, too");
   common(show, a);
   on_run(sh, show, [a] { return ckpt::show(*a); });
@@ -44,14 +46,14 @@ void add_looking(shell& sh, command* verb, const shared& a) {
 
 void add_checking(shell& sh, command* verb, const shared& a) {
   auto* verify = verb->add_subcommand("verify", "Read every byte and name what is damaged");
-  verify->add_option("CKPT", a->path, about_path)->required();
+  verify->add_option("CKPT", a->path, about_path)->required()->takes(offered::folder);
   threads(verify, a);
   common(verify, a);
   on_run(sh, verify, [a] { return ckpt::verify(*a); });
 
   auto* diff = verb->add_subcommand("diff", "Compare two checkpoints, whatever layouts wrote them");
-  diff->add_option("A", a->path, about_path)->required();
-  diff->add_option("B", a->other, "The other one")->required();
+  diff->add_option("A", a->path, about_path)->required()->takes(offered::folder);
+  diff->add_option("B", a->other, "The other one")->required()->takes(offered::folder);
   diff->add_flag("--all", a->all, "Equal tensors, too");
   threads(diff, a);
   common(diff, a);
@@ -60,8 +62,10 @@ void add_checking(shell& sh, command* verb, const shared& a) {
 
 void add_converting(shell& sh, command* verb, const shared& a) {
   auto* out = verb->add_subcommand("export", "Write the model as a Hugging Face folder");
-  out->add_option("CKPT", a->path, about_path)->required();
-  out->add_option("--safetensors", a->out, "The folder to write")->required();
+  out->add_option("CKPT", a->path, about_path)->required()->takes(offered::folder);
+  out->add_option("--safetensors", a->out, "The folder to write")
+      ->required()
+      ->takes(offered::folder);
   out->add_option("--dtype", a->dtype,
                   "float32 or bfloat16, or f32 or bf16; auto: as the folder the model began from")
       ->one_of({"auto", "float32", "bfloat16", "f32", "bf16"});
@@ -72,8 +76,12 @@ void add_converting(shell& sh, command* verb, const shared& a) {
   on_run(sh, out, [a] { return ckpt::export_model(*a); });
 
   auto* in = verb->add_subcommand("import", "Make a checkpoint of a Hugging Face folder: step 0");
-  in->add_option("DIR", a->path, "Folder with config.json and .safetensors")->required();
-  in->add_option("--out", a->out, "The folder of checkpoints to put it in")->required();
+  in->add_option("DIR", a->path, "Folder with config.json and .safetensors")
+      ->required()
+      ->takes(offered::folder);
+  in->add_option("--out", a->out, "The folder of checkpoints to put it in")
+      ->required()
+      ->takes(offered::folder);
   in->add_option("--job", a->job, "The job's name; the folder's without it");
   in->add_option("--slot-mb", a->slot_mb, "Size of the shard's slots, in MiB")
       ->within(uint32_t{1}, uint32_t{1024});
@@ -84,20 +92,20 @@ void add_converting(shell& sh, command* verb, const shared& a) {
 
 void add_holding(shell& sh, command* verb, const shared& a) {
   auto* hold = verb->add_subcommand("hold", "Keep a checkpoint, whatever retention's rules say");
-  hold->add_option("CKPT", a->path, about_path)->required();
+  hold->add_option("CKPT", a->path, about_path)->required()->takes(offered::folder);
   hold->add_option("--reason", a->reason, "Why, in a few words: `ckpt ls` shows it")->required();
   hold->add_option("--by", a->by, "Who: a name to release it by");
   on_run(sh, hold, [a] { return ckpt::hold(*a); });
 
   auto* release = verb->add_subcommand("release", "End a hold");
-  release->add_option("CKPT", a->path, about_path)->required();
+  release->add_option("CKPT", a->path, about_path)->required()->takes(offered::folder);
   release->add_option("--by", a->by, "Whose");
   on_run(sh, release, [a] { return ckpt::release(*a); });
 }
 
 void add_collecting(shell& sh, command* verb, const shared& a) {
   auto* gc = verb->add_subcommand("gc", "Remove leftovers, and checkpoints that no rule keeps");
-  gc->add_option("DIR", a->path, "The folder of checkpoints")->required();
+  gc->add_option("DIR", a->path, "The folder of checkpoints")->required()->takes(offered::folder);
   gc->add_option("--keep-last", a->rules.keep_last, "Keep so many of the newest");
   gc->add_option("--keep-every", a->rules.keep_every, "Keep steps that are multiples of it");
   gc->add_option("--keep-best", a->rules.keep_best, "Keep so many by validation loss");

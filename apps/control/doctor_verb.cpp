@@ -49,11 +49,14 @@ result<int> examine(const doctor_arguments& a) {
 void add_doctor(shell& sh) {
   auto* verb = sh.app.add_subcommand("doctor", "Examine the machines of a running cluster");
   auto a = std::make_shared<doctor_arguments>();
-  verb->add_option("--node", a->what.node, "Only this one")->type_name("NODE");
+  verb->add_option("--node", a->what.node, "Only this one")
+      ->type_name("NODE")
+      ->takes(offered::node);
   verb->add_flag("--deep", a->what.deep, "Longer: more memory, more rounds of everything");
   verb->add_flag("--local", a->local, "This machine, without a cluster");
   verb->add_option("--folder", a->folder, "With --local: whose disk is checked")
-      ->type_name("FOLDER");
+      ->type_name("FOLDER")
+      ->takes(offered::folder);
   verb->add_flag("--json", a->json, "As one JSON object");
   add_connect_options(verb, a->connect);
   verb->footer(

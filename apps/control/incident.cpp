@@ -182,8 +182,10 @@ void add_health_show(shell& sh, command* health) {
   auto* verb = health->add_subcommand("show", "Print all that is kept of an incident, or a list");
   auto a = std::make_shared<show_arguments>();
   verb->add_option("N", a->what, "Its number, as `troupe health` has it; without it: a list");
-  verb->add_option("FILE", a->file, "The job's TOML file, which names its output folder");
+  verb->add_option("FILE", a->file, "The job's TOML file, which names its output folder")
+      ->takes(offered::file);
   verb->add_option("--dir", a->output, "The job's output folder; default: that of what runs here")
+      ->takes(offered::folder)
       ->type_name("OUTPUT");
   verb->add_flag("--json", a->json, "As JSON: incident.json as it is, or one object a line");
   add_connect_options(verb, a->connect);

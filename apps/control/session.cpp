@@ -90,12 +90,15 @@ viewer_actor::behavior_type viewer(viewer_actor::pointer, std::function<void(any
 
 void add_connect_options(command* verb, connect_options& o) {
   verb->add_option("--connect", o.address, "The cluster; default: the one that runs here")
-      ->type_name("HOST:PORT");
-  verb->add_option("--job", o.job, "Its name, where several run here");
-  verb->add_option("--ca", o.network.ca, "PEM file of the authority");
-  verb->add_option("--certificate", o.network.certificate, "PEM file of your certificate");
+      ->type_name("HOST:PORT")
+      ->takes(offered::address);
+  verb->add_option("--job", o.job, "Its name, where several run here")->takes(offered::job);
+  verb->add_option("--ca", o.network.ca, "PEM file of the authority")->takes(offered::file);
+  verb->add_option("--certificate", o.network.certificate, "PEM file of your certificate")
+      ->takes(offered::file);
   verb->add_option("--key", o.network.key,
-                   "PEM file of its key; without a certificate a key that `troupe key` made");
+                   "PEM file of its key; without a certificate a key that `troupe key` made")
+      ->takes(offered::file);
   verb->add_option("--timeout-ms", o.timeout_ms,
                    "How long to wait for an answer; default: as its contract says (help MESSAGE)")
       ->within(int64_t{100}, int64_t{3'600'000});

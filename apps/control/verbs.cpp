@@ -38,8 +38,9 @@ void add_control(shell& sh) {
   auto a = std::make_shared<control_arguments>();
 
   auto* ps_verb = sh.app.add_subcommand("ps", "List the actors of a running cluster");
-  ps_verb->add_option("ACTOR", a->actor, "Only paths that fit, e.g. 'worker/*'");
-  ps_verb->add_option("--node", a->node, "Only nodes whose name fits");
+  ps_verb->add_option("ACTOR", a->actor, "Only paths that fit, e.g. 'worker/*'")
+      ->takes(offered::actor);
+  ps_verb->add_option("--node", a->node, "Only nodes whose name fits")->takes(offered::node);
   ps_verb->add_flag("--dead", a->dead, "With those that have ended");
   ps_verb->add_flag("--json", a->json, "As one JSON object");
   add_connect_options(ps_verb, a->connect);
@@ -49,7 +50,8 @@ void add_control(shell& sh) {
   });
 
   auto* status_verb = sh.app.add_subcommand("status", "Say whether a running cluster is well");
-  status_verb->add_option("ACTOR", a->actor, "All about the actors that fit");
+  status_verb->add_option("ACTOR", a->actor, "All about the actors that fit")
+      ->takes(offered::actor);
   status_verb->add_flag("--json", a->json, "As one JSON object");
   add_connect_options(status_verb, a->connect);
   status_verb->footer("Exit codes: 0 all is well, 1 something is wrong, 69 no cluster answers.");
@@ -58,9 +60,14 @@ void add_control(shell& sh) {
   });
 
   auto* send_verb = sh.app.add_subcommand("send", "Give a message to actors of a running cluster");
-  send_verb->add_option("ACTOR", a->actor, "A path, or a pattern: 'worker/*'")->required();
-  send_verb->add_option("MESSAGE", a->message, "Its name, e.g. StatusRequest")->required();
-  send_verb->add_option("JSON", a->json_text, "Its fields, e.g. '{\"reason\":\"look\"}'");
+  send_verb->add_option("ACTOR", a->actor, "A path, or a pattern: 'worker/*'")
+      ->required()
+      ->takes(offered::actor);
+  send_verb->add_option("MESSAGE", a->message, "Its name, e.g. StatusRequest")
+      ->required()
+      ->takes(offered::message);
+  send_verb->add_option("JSON", a->json_text, "Its fields, e.g. '{\"reason\":\"look\"}'")
+      ->takes(offered::nothing_known);
   add_connect_options(send_verb, a->connect);
   send_verb->footer(
       "Prints a line of JSON for every actor's answer. Exit codes: 0 all took it, 1 one did "

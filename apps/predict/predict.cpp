@@ -15,7 +15,9 @@ namespace {
 using predict_arguments = std::shared_ptr<predict::arguments>;
 
 void add_data_of(command* verb, const predict_arguments& a) {
-  verb->add_option("--data", a->data, "The folder of data sets (docs/predict.md)")->required();
+  verb->add_option("--data", a->data, "The folder of data sets (docs/predict.md)")
+      ->required()
+      ->takes(offered::folder);
 }
 
 void add_split_of(command* verb, const predict_arguments& a) {
@@ -37,7 +39,9 @@ void add_predict_train(shell& sh, command* verb, const predict_arguments& a) {
   t->add_option("--epochs", a->epochs, "Passes of the network; 0: by the number of rows")
       ->within(0, 10'000);
   t->add_option("--threads", a->threads, "Fits side by side; 0: a thread a core")->within(0, 256);
-  t->add_option("-o,--out", a->out, "The folder that models are written to")->required();
+  t->add_option("-o,--out", a->out, "The folder that models are written to")
+      ->required()
+      ->takes(offered::folder);
   t->add_flag("--json", a->json, "As JSON on stdout, a line per data set");
   on_run(sh, t, [a] { return predict::train(*a); });
 }
@@ -45,7 +49,7 @@ void add_predict_train(shell& sh, command* verb, const predict_arguments& a) {
 void add_predict_ask(shell& sh, command* verb, const predict_arguments& a) {
   auto* k = verb->add_subcommand("ask", "Predict rows of a data set, or of a person's file");
   k->add_option("MODELS", a->models, "A folder of models, or one model")->required();
-  k->add_option("--data", a->data, "The folder of data sets; with --split");
+  k->add_option("--data", a->data, "The folder of data sets; with --split")->takes(offered::folder);
   k->add_option("--split", a->split, "A file of lines dataset,row_id,split");
   const auto* pattern = add_pattern(k, a);
   const auto* part = k->add_option("--part", a->part, "The rows asked about: train, val or test");

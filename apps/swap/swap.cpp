@@ -68,7 +68,9 @@ void add_gc(shell& sh, command* verb) {
   };
   auto a = std::make_shared<typed>();
   auto* gc = verb->add_subcommand("gc", "Remove what killed processes have left in a swap folder");
-  gc->add_option("DIR", a->dir, "The folder, as swap.dir names it")->required();
+  gc->add_option("DIR", a->dir, "The folder, as swap.dir names it")
+      ->required()
+      ->takes(offered::folder);
   gc->add_flag("--dry-run", a->dry_run, "Only say what would be removed");
   gc->add_flag("--json", a->json, "As JSON on stdout");
   on_run(sh, gc, [a] { return collect(a->dir, a->dry_run, a->json); });

@@ -302,9 +302,11 @@ result<int> record(const live_arguments& a) {
 
 void add_filters(command* verb, live_arguments& a) {
   add_connect_options(verb, a.connect);
-  verb->add_option("--node", a.node, "Only nodes whose name fits, e.g. 'a*'");
-  verb->add_option("--actor", a.actor, "Only actors whose path fits, e.g. 'stage/*'");
-  verb->add_option("--message", a.message, "Only messages and work whose name fits, e.g. 'Run*'");
+  verb->add_option("--node", a.node, "Only nodes whose name fits, e.g. 'a*'")->takes(offered::node);
+  verb->add_option("--actor", a.actor, "Only actors whose path fits, e.g. 'stage/*'")
+      ->takes(offered::actor);
+  verb->add_option("--message", a.message, "Only messages and work whose name fits, e.g. 'Run*'")
+      ->takes(offered::message);
   verb->add_option("--slower-than", a.slower_than, "Only what waited or took that long, e.g. 5ms");
   verb->add_option("--rate", a.rate, "At most so many a second and process, e.g. 50/s");
   verb->add_flag("--payloads", a.payloads, "With the messages themselves");

@@ -297,7 +297,7 @@ TEST_CASE("commands: bash completes verbs, flags and keys") {
   CHECK(complete("troupe config explain train.warm", 3) == "train.warmup_steps\n");
   CHECK(complete("troupe config show x --s", 4) == "--set\n");
   CHECK(complete("troupe config show x --set train.lr", 5) == "train.lr=\n");
-  CHECK(sh(here, "troupe completion fish").code == 64);
+  CHECK(sh(here, "troupe completion tcsh").code == 64);
 }
 
 TEST_CASE("commands: zsh accepts its script") {
