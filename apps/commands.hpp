@@ -2,13 +2,12 @@
 //
 //   void add_up(shell& sh) {
 //     auto* verb = sh.app.add_subcommand("up", "Start a cluster and train");
-//     auto arguments = std::make_shared<job_arguments>();
-//     add_job_arguments(verb, *arguments);
+//     auto arguments = std::make_shared<job_arguments>();  // and its options
 //     on_run(sh, verb, [arguments]() -> result<int> { ... return 0; });
 //   }
 //
-// To add one: declare its function here and name it in add_all (commands.cpp). Nothing else has to
-// change: help, completion, man pages and exit codes come from the registration.
+// To add one: declare its function here and name it in add_all (commands.cpp); help, completion,
+// man pages and exit codes come from the registration.
 #pragma once
 
 #include "apps/shell.hpp"

@@ -2,7 +2,7 @@
 // verbs and options that parses it: the scripts of shells only ask it, so that a new verb completes
 // at once and every shell offers the same.
 //
-// COM-1 To complete changes nothing and says nothing: where a cluster does not answer, or a line
+// CPT-1 To complete changes nothing and says nothing: where a cluster does not answer, or a line
 //       makes no sense, there is nothing to offer.
 #pragma once
 

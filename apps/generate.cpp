@@ -35,12 +35,12 @@ status tell(const std::string& prompt, const continuation& made) {
 }
 
 /// The prompt, and what the model goes on with.
-status answer(text_model& model, const std::string& prompt, bool json, bool echo) {
+status answer(text_model& model, const std::string& prompt, bool json) {
   if (json) {
     TROUPE_TRY(made, model.go_on(prompt));
     return tell(prompt, made);
   }
-  if (echo) TROUPE_CHECK(print_unchanged(prompt));
+  TROUPE_CHECK(print_unchanged(prompt));
   status printed;
   TROUPE_TRY(made, model.go_on(prompt, [&](std::string_view piece) {
     if (printed) printed = print_unchanged(piece);
@@ -49,21 +49,38 @@ status answer(text_model& model, const std::string& prompt, bool json, bool echo
   return print("\n");
 }
 
-/// Lines of a file, "-": of stdin. Empty ones are no prompts.
-result<std::vector<std::string>> lines_of(const std::string& file) {
+/// All of stdin, as long as a file of prompts may be.
+result<std::string> read_stdin() {
   std::string text;
-  if (file == "-") {
-    text.assign(std::istreambuf_iterator<char>(std::cin), {});
-  } else {
-    TROUPE_TRY(read, io::read_file(file, max_prompts_bytes));
-    text = std::move(read);
-  }
-  std::vector<std::string> out;
+  std::vector<char> piece(1 << 16);
+  do {
+    std::cin.read(piece.data(), std::ssize(piece));
+    text.append(piece.data(), static_cast<size_t>(std::cin.gcount()));
+  } while (std::cin && text.size() <= max_prompts_bytes);
+  if (text.size() > max_prompts_bytes)
+    return error{errc::bad_data,
+                 fmt::format("stdin has more than {} bytes of prompts", max_prompts_bytes),
+                 "part them into several calls"};
+  return text;
+}
+
+/// A prompt and the number of its line.
+struct numbered_prompt {
+  size_t line;
+  std::string text;
+};
+
+/// Lines of a file, "-": of stdin. Empty ones are no prompts.
+result<std::vector<numbered_prompt>> lines_of(const std::string& file) {
+  TROUPE_TRY(text, file == "-" ? read_stdin() : io::read_file(file, max_prompts_bytes));
+  std::vector<numbered_prompt> out;
+  size_t number = 0;
   for (size_t at = 0; at < text.size();) {
     auto line = text.substr(at, text.find('\n', at) - at);
     at += line.size() + 1;
+    ++number;
     if (line.ends_with('\r')) line.pop_back();
-    if (!line.empty()) out.push_back(std::move(line));
+    if (!line.empty()) out.push_back({number, std::move(line)});
   }
   return out;
 }
@@ -72,8 +89,10 @@ result<std::vector<std::string>> lines_of(const std::string& file) {
 status converse(text_model& model, bool json) {
   say(fmt::format("{}: type a text to go on from; Ctrl-D ends", model.folder().string()));
   std::string line;
-  for (say_as_is("> "); std::getline(std::cin, line); say_as_is("> "))
-    if (!line.empty()) TROUPE_CHECK(answer(model, line, json, true));
+  for (say_as_is("> "); std::getline(std::cin, line); say_as_is("> ")) {
+    if (line.empty()) continue;
+    if (auto answered = answer(model, line, json); !answered) say(answered.error());
+  }
   say("");
   return {};
 }
@@ -83,16 +102,20 @@ result<int> generate(generate_arguments& a, bool prompt_given) {
     return error{errc::usage, "--prompt and --prompts exclude each other", "give one of them"};
   if (a.dtype == "bfloat16" || a.dtype == "bf16") a.sample.compute = gpu::dtype::bf16;
   TROUPE_TRY(model, text_model::open(a.sample));
+  for (const auto& note : model->notes()) say("warning: " + note);
   if (!a.prompts.empty()) {
     TROUPE_TRY(prompts, lines_of(a.prompts));
-    for (const auto& prompt : prompts) TROUPE_CHECK(answer(*model, prompt, a.json, true));
+    for (const auto& prompt : prompts)
+      if (auto answered = answer(*model, prompt.text, a.json); !answered)
+        return answered.error().within(fmt::format("{}: line {}", a.prompts, prompt.line));
   } else if (prompt_given) {
-    TROUPE_CHECK(answer(*model, a.prompt, a.json, true));
+    TROUPE_CHECK(answer(*model, a.prompt, a.json));
   } else if (isatty(STDIN_FILENO) != 0) {
     TROUPE_CHECK(converse(*model, a.json));
   } else {
-    const std::string prompt(std::istreambuf_iterator<char>(std::cin), {});
-    TROUPE_CHECK(answer(*model, prompt, a.json, true));
+    TROUPE_TRY(prompt, read_stdin());
+    if (prompt.ends_with('\n')) prompt.pop_back();  // echo's
+    TROUPE_CHECK(answer(*model, prompt, a.json));
   }
   return 0;
 }

@@ -64,6 +64,7 @@
 #include "io/perf/model_file.hpp"
 #include "io/perf/readers.hpp"
 #include "io/perf/table.hpp"
+#include "io/tokenizer/hf_tokenizer.hpp"
 #include "messages/block_pool.hpp"
 #include "messages/contract.hpp"
 #include "messages/expansion.hpp"
@@ -449,6 +450,9 @@ constexpr limit_row rows[] = {
     {"data and models", "the file of a tokenizer", 256 * mib, "bytes", "it is refused",
      "io/tokenizer/make_tokenizer.cpp", "max_tokenizer_bytes",
      "limits: a file beyond its length is refused, and none of it is read"},
+    {"data and models", "tokens that a tokenizer puts before a text, and behind it",
+     io::most_frame_ids, "tokens", "the tokenizer is refused", "io/tokenizer/hf_tokenizer.hpp",
+     "most_frame_ids", "TKN-4 a frame of more tokens than the limit is refused"},
     {"data and models", "a file of prompts", 64 * mib, "bytes", "it is refused",
      "apps/generate.cpp", "max_prompts_bytes", "generate: a file beyond its length is refused"},
     {"data and models", "generation_config.json", mib, "bytes", "the model is refused",

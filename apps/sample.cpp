@@ -7,7 +7,9 @@
 #include <nlohmann/json.hpp>
 
 #include "actors/job/catalog.hpp"
+#include "actors/job/plan.hpp"
 #include "apps/ckpt/verbs.hpp"
+#include "apps/growing_text.hpp"
 #include "gpu/model/hf_folder.hpp"
 #include "gpu/model/saved_state.hpp"
 #include "gpu/model/stage_shape.hpp"
@@ -17,7 +19,6 @@
 #include "io/formats/json_text.hpp"
 #include "io/formats/model_folder.hpp"
 #include "io/tokenizer/tokenizer.hpp"
-#include "io/tokenizer/utf8.hpp"
 
 namespace troupe::apps {
 
@@ -40,20 +41,39 @@ result<fs::path> model_at(const std::string& name) {
   return ckpt::find(fs::is_directory(of_run, ignored) ? of_run.string() : name);
 }
 
-/// The named tokenizer; else one in the folder; else the one the training was configured with.
-result<io::tokenizer_ptr> tokenizer_for(const std::string& named, const fs::path& folder,
-                                        const std::optional<io::checkpoint::reader>& from) {
-  if (!named.empty()) return io::make_tokenizer(named);
+/// The job that a checkpoint of ours was trained by; nothing where it does not say.
+result<std::optional<config::job>> job_of(const io::checkpoint::reader& from) {
+  TROUPE_TRY(text, from.read_file(std::string(checkpoint::state_file)));
+  TROUPE_TRY(state, checkpoint::parse_state(text));
+  if (state.config_toml.empty()) return std::optional<config::job>();
+  TROUPE_TRY(job, config::parse(state.config_toml, checkpoint::state_file));
+  return std::optional(std::move(job));
+}
+
+/// The folder's own, else the one that the training was configured with. Bytes are bytes: as the
+/// job's word they take every prompt, valid UTF-8 or not.
+result<io::tokenizer_ptr> own_tokenizer(const fs::path& folder,
+                                        const std::optional<config::job>& job) {
+  const bool bytes = job && job->data.tokenizer == "bytes" && !train::ready_tokens(*job);
+  if (bytes) return io::make_tokenizer("bytes");
   auto own = io::make_tokenizer(folder.string());
   if (own || own.error().code != errc::not_found) return own;
-  const error none{errc::bad_config, fmt::format("{} has no tokenizer", folder.string()),
-                   "name one with --tokenizer (a tokenizer.json, or bytes)"};
-  if (!from) return none;
-  TROUPE_TRY(text, from->read_file(std::string(checkpoint::state_file)));
-  TROUPE_TRY(state, checkpoint::parse_state(text));
-  if (state.config_toml.empty()) return none;
-  TROUPE_TRY(job, config::parse(state.config_toml, checkpoint::state_file));
-  return io::make_tokenizer(job.data.tokenizer);
+  if (job) return io::make_tokenizer(job->data.tokenizer);
+  return error{errc::bad_config, fmt::format("{} has no tokenizer", folder.string()),
+               "name one with --tokenizer (a tokenizer.json, or bytes)"};
+}
+
+/// The named tokenizer, else the model's, with BOS as the job had it.
+result<io::tokenizer_ptr> tokenizer_for(const std::string& named, const fs::path& folder,
+                                        const std::optional<io::checkpoint::reader>& from) {
+  std::optional<config::job> job;
+  if (from) {
+    TROUPE_TRY(trained_by, job_of(*from));
+    job = std::move(trained_by);
+  }
+  auto words = named.empty() ? own_tokenizer(folder, job) : io::make_tokenizer(named);
+  if (!words || !job || job->data.add_bos == config::or_auto<bool>{}) return words;
+  return io::with_bos(std::move(*words), job->data.add_bos.value_or(false));
 }
 
 /// The small files of a checkpoint are used by their names: each must be as it was written. Of the
@@ -64,16 +84,18 @@ status check_small_files(const io::checkpoint::reader& from) {
   return {};
 }
 
-/// What generation_config.json says; an empty object without one.
+/// What generation_config.json says; null without one.
 result<nlohmann::json> generation_config_of(const fs::path& folder) {
   const auto path = folder / io::generation_config_file;
   std::error_code ignored;
-  if (!fs::exists(path, ignored)) return nlohmann::json::object();
+  if (!fs::exists(path, ignored)) return nlohmann::json();
   TROUPE_TRY(text, io::read_file(path, max_generation_config_bytes));
   auto config = io::parse_json(text);
   if (!config) return config.error().within(path.string());
   if (!config->is_object())
-    return error{errc::bad_data, fmt::format("{}: not an object", path.string())};
+    return error{errc::bad_data, fmt::format("{}: not an object", path.string()),
+                 "expected what transformers' save_pretrained writes; without the file sampling is "
+                 "plain"};
   return config;
 }
 
@@ -89,18 +111,49 @@ result<std::optional<T>> number_in(const nlohmann::json& config, const char* key
   }
   return error{errc::bad_data,
                fmt::format("{}: \"{}\" is {}, expected a number from {} to {}",
-                           io::generation_config_file, key, io::shown(found->dump()), least, most)};
+                           io::generation_config_file, key, io::shown(found->dump()), least, most),
+               "correct the file, or take it away"};
+}
+
+/// Keys that change what transformers generates, and what they are where they change nothing.
+constexpr std::pair<const char*, double> not_done[] = {{"repetition_penalty", 1},
+                                                       {"typical_p", 1},
+                                                       {"min_p", 0},
+                                                       {"num_beams", 1},
+                                                       {"no_repeat_ngram_size", 0},
+                                                       {"penalty_alpha", 0},
+                                                       {"epsilon_cutoff", 0},
+                                                       {"eta_cutoff", 0},
+                                                       {"min_new_tokens", 0},
+                                                       {"suppress_tokens", 0},
+                                                       {"bad_words_ids", 0},
+                                                       {"begin_suppress_tokens", 0},
+                                                       {"forced_bos_token_id", 0},
+                                                       {"forced_eos_token_id", 0}};
+
+/// A sentence for each that is there and would change something.
+std::vector<std::string> notes_of(const nlohmann::json& config) {
+  std::vector<std::string> out;
+  for (const auto& [key, neutral] : not_done) {
+    if (!config.is_object() || !config.contains(key)) continue;
+    const auto& value = config[key];
+    if (value.is_null() || (value.is_number() && value.get<double>() == neutral)) continue;
+    out.push_back(fmt::format("{}: \"{}\" = {} is not supported: it is left out",
+                              io::generation_config_file, key, io::shown(value.dump())));
+  }
+  return out;
 }
 
 /// What a person said, else what the file says: transformers samples only where do_sample is true,
 /// and then with top_k 50 unless it says otherwise.
-result<gpu::sampling_options> sampling_of(const picking& said, const nlohmann::json& config) {
+result<gpu::sampling_options> sampling_of(const picking& said, const nlohmann::json& file) {
+  const auto config = file.is_null() ? nlohmann::json::object() : file;
   TROUPE_TRY(temperature, number_in(config, "temperature", 0.0, 1e6));
   TROUPE_TRY(top_k, number_in(config, "top_k", int64_t{0}, int64_t{1} << 31));
   TROUPE_TRY(top_p, number_in(config, "top_p", 0.0, 1.0));
   gpu::sampling_options out;
   out.seed = said.seed;
-  if (!config.empty()) {
+  if (!file.is_null()) {
     const bool samples = config.value("do_sample", nlohmann::json(false)) == true;
     out.temperature = samples ? temperature.value_or(1.0) : 0.0;
     out.top_k = top_k.value_or(50);
@@ -120,7 +173,8 @@ result<std::vector<int32_t>> stops_of(const nlohmann::json& generation, const fs
     if (id.is_number_unsigned() && id.get<uint64_t>() < uint64_t{1} << 31)
       out.push_back(id.get<int32_t>());
   };
-  const auto eos = generation.value("eos_token_id", nlohmann::json());
+  const auto eos =
+      generation.is_null() ? nlohmann::json() : generation.value("eos_token_id", nlohmann::json());
   if (eos.is_array())
     for (const auto& id : eos) add(id);
   else
@@ -130,16 +184,6 @@ result<std::vector<int32_t>> stops_of(const nlohmann::json& generation, const fs
   for (const int64_t id : config.eos_token_ids) out.push_back(static_cast<int32_t>(id));
   if (const auto end = words.end_of_text(); end && out.empty()) out.push_back(*end);
   return out;
-}
-
-/// Bytes at the end of `text` that begin a character and do not end it.
-size_t cut_character(std::string_view text) {
-  for (size_t back = 1; back <= std::min<size_t>(3, text.size()); ++back) {
-    const auto byte = static_cast<unsigned char>(text[text.size() - back]);
-    if (byte >= 0xc0) return back < io::utf8_length(static_cast<char>(byte)) ? back : 0;
-    if (byte < 0x80) return 0;
-  }
-  return 0;
 }
 
 }  // namespace
@@ -152,6 +196,7 @@ struct text_model::parts {
   std::unique_ptr<gpu::device> device;
   std::unique_ptr<gpu::parameter_store> store;
   gpu::generate_options generate;
+  std::vector<std::string> notes;
 
   bool wanted() const { return !options.wanted || options.wanted(); }
 };
@@ -161,6 +206,10 @@ text_model::~text_model() = default;
 
 const fs::path& text_model::folder() const {
   return parts_->folder;
+}
+
+const std::vector<std::string>& text_model::notes() const {
+  return parts_->notes;
 }
 
 result<std::unique_ptr<text_model>> text_model::open(const sample_options& options) {
@@ -178,6 +227,7 @@ result<std::unique_ptr<text_model>> text_model::open(const sample_options& optio
   made->words = words;
   TROUPE_TRY(generation, generation_config_of(folder));
   TROUPE_TRY(sampling, sampling_of(options.pick, generation));
+  made->notes = notes_of(generation);
   TROUPE_TRY(stops, stops_of(generation, folder, *words));
   made->generate = {options.pick.max_tokens, sampling, std::move(stops), words->vocab_size()};
   const error cancelled{errc::cancelled, "interrupted"};
@@ -205,27 +255,23 @@ result<continuation> text_model::go_on(const std::string& prompt,
   TROUPE_TRY(text_ids, p.words->encode(prompt));
   ids.insert(ids.end(), text_ids.begin(), text_ids.end());
   if (ids.empty()) return error{errc::usage, "the prompt is empty", "give --prompt some text"};
-  const int64_t needed = std::ssize(ids) + p.options.pick.max_tokens;
+  const int64_t more = std::min(p.options.pick.max_tokens, p.model.max_positions);
+  const int64_t needed = std::ssize(ids) + more;
   TROUPE_TRY(generator,
              gpu::generator::make(*p.store, p.model, std::min(needed, p.model.max_positions),
                                   p.options.threads));
   std::vector<int32_t> sofar;
-  size_t shown = 0;
-  const auto show = [&](const std::string& text, size_t held) {
-    const size_t end = text.size() - held;
-    if (!on_text || end <= shown) return;
-    on_text(std::string_view(text).substr(shown, end - shown));
-    shown = end;
-  };
+  growing_text shown(on_text);
   const auto on_token = [&](int32_t id) {
     sofar.push_back(id);
-    if (auto text = p.words->decode(sofar)) show(*text, cut_character(*text));
+    if (!on_text) return p.wanted();
+    if (auto text = p.words->decode(sofar)) shown.is_now(*text);
     return p.wanted();
   };
   TROUPE_TRY(made, generator->run(ids, p.generate, on_token));
   if (!p.wanted()) return error{errc::cancelled, "interrupted"};
   TROUPE_TRY(text, p.words->decode(made));
-  show(text, 0);
+  shown.is_whole(text);
   return continuation{std::move(text), std::move(made)};
 }
 

@@ -1,9 +1,9 @@
 // Text from a checkpoint: what `troupe generate` and the summary of `troupe up` share.
 //
 // Invariants
-//   TXM-1 What goes before a prompt, and which ids end a text, is what transformers does with the
-//     same folder: the tokenizer's frame (BOS), generation_config.json's eos_token_id, else
-//     config.json's, else the tokenizer's.
+//   TXM-1 What goes before a prompt is what went before documents in training, of a Hugging Face
+//     folder what transformers puts there. A text ends at generation_config.json's eos_token_id,
+//     else config.json's, else the tokenizer's.
 //   TXM-2 Only ids that the tokenizer knows are picked, however wide the model's vocabulary is.
 #pragma once
 
@@ -58,6 +58,9 @@ class text_model {
   /// Errors: usage for a prompt without a token; cancelled.
   result<continuation> go_on(const std::string& prompt,
                              const std::function<void(std::string_view)>& on_text = {});
+
+  /// What of the folder's generation_config.json is not done, a sentence each.
+  const std::vector<std::string>& notes() const;
 
   /// The folder that was opened.
   const std::filesystem::path& folder() const;

@@ -162,7 +162,11 @@ result<fs::path> commit(io::disk& d, const committer_options& options,
     TROUPE_TRY(facts, facts_of(d, votes.directory, *vote, shares[vote->rank]));
     shards.push_back(std::move(facts));
   }
-  TROUPE_TRY(others, model_files(options.plan));
+  auto others = options.model_files;
+  if (others.empty()) {
+    TROUPE_TRY(gathered, model_files(options.plan));
+    others = std::move(gathered);
+  }
   others.push_back({std::string(state_file), votes.state});
   return cp::commit_save(d, votes.directory, head_of(options, votes, now_ms), std::move(shards),
                          others);
@@ -246,6 +250,8 @@ caf::result<msg<fbs::CheckpointFolder>> commit(committer_pointer self,
   auto votes = m.unpack();
   st.options.epoch = m.epoch();  // in which its shards were written
   votes.shards = st.votes.take(m->step(), std::move(votes.shards));
+  if (st.options.model_files.empty())
+    if (auto gathered = model_files(st.options.plan)) st.options.model_files = std::move(*gathered);
   auto done = commit(*st.disk, st.options, st.shares, votes, unix_ms());
   if (done) {
     ++st.committed;

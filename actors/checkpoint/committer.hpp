@@ -55,6 +55,9 @@ struct committer_options {
   train::job_plan plan;
   io::checkpoint::origin origin = {};  ///< the launch that saves
   io::storage* storage = &io::local_storage();  ///< outlives the committer
+  /// What checkpoints hold of a model folder. Empty: the committer's first save gathers them, and
+  /// later ones have the same, whatever becomes of the folders they came from.
+  std::vector<io::checkpoint::small_file> model_files = {};
 };
 
 /// The shares of all ranks in a save of this job, by rank: as each rank computes its own (ARC-3).

@@ -7,15 +7,19 @@
 #include <string>
 #include <string_view>
 
+#include <nlohmann/json.hpp>
+
 #include "io/file.hpp"
 #include "io/formats/hf_config.hpp"
 #include "io/formats/model_folder.hpp"
 #include "io/tokenizer/other_tokenizers.hpp"
+#include "io/tokenizer/text_frame.hpp"
 
 namespace troupe::checkpoint {
 
 namespace cp = io::checkpoint;
 namespace fs = std::filesystem;
+using json = nlohmann::ordered_json;
 
 namespace {
 
@@ -46,13 +50,17 @@ class gathering {
     return {};
   }
 
+  /// Null: nobody has given it.
+  std::string* find(std::string_view name) {
+    const auto found =
+        std::find_if(files_.begin(), files_.end(), [&](const auto& f) { return f.name == name; });
+    return found == files_.end() ? nullptr : &found->content;
+  }
+  bool has(std::string_view name) { return find(name) != nullptr; }
+
   std::vector<cp::small_file> take() { return std::move(files_); }
 
  private:
-  bool has(std::string_view name) const {
-    return std::any_of(files_.begin(), files_.end(), [&](const auto& f) { return f.name == name; });
-  }
-
   std::vector<cp::small_file> files_;
 };
 
@@ -87,19 +95,47 @@ void add_byte_tokenizer(gathering& to) {
          "  \"clean_up_tokenization_spaces\": false\n}\n");
 }
 
-/// The config.json of the folder that the model began from; empty without one, or where it is gone.
-result<std::string> origin_of(const fs::path& folder) {
-  if (folder.empty()) return std::string();
-  auto text = io::read_file(folder / "config.json", max_tokenizer_bytes);
-  if (!text && text.error().code == errc::not_found) return std::string();
-  return text;
+/// What the job has put before texts, or taken away, goes into the files that say so.
+status put_frame(gathering& to, const train::job_plan& plan) {
+  if (plan.job.data.add_bos == config::or_auto<bool>{}) return {};
+  TROUPE_TRY(words, train::tokenizer_of(plan.job));
+  if (!words) return {};
+  if (auto* text = to.find("tokenizer.json")) {
+    TROUPE_TRY(framed, io::tokenizer_json_with_frame(*text, words->frame()));
+    *text = std::move(framed);
+    return {};
+  }
+  constexpr std::string_view name = "tokenizer_config.json";
+  auto* text = to.find(name);
+  auto root = json::parse(text != nullptr ? *text : "{}", nullptr, false);
+  if (!root.is_object()) return io::tokenizer_config_no_object();
+  root["add_bos_token"] = !words->frame().first.empty();
+  auto content = root.dump(2, ' ', false, json::error_handler_t::replace) + "\n";
+  if (text == nullptr)
+    to.add(name, std::move(content));
+  else
+    *text = std::move(content);
+  return {};
+}
+
+/// The config.json of the folder that the model began from, without the ids of its tokenizer where
+/// that is another one; empty without a folder.
+result<std::string> origin_of(const train::job_plan& plan) {
+  if (plan.job.model.path.empty()) return std::string();
+  const fs::path folder(plan.job.model.path);
+  TROUPE_TRY(text, io::read_file(folder / "config.json", max_tokenizer_bytes));
+  if (train::is_models_tokenizer(plan.job)) return text;
+  auto root = json::parse(text, nullptr, false);
+  if (!root.is_object()) return text;  // the plan has said so
+  for (const char* key : {"bos_token_id", "eos_token_id", "pad_token_id"}) root.erase(key);
+  return root.dump(2, ' ', false, json::error_handler_t::replace);
 }
 
 }  // namespace
 
 result<std::vector<cp::small_file>> model_files(const train::job_plan& plan) {
   const auto& job = plan.job;
-  TROUPE_TRY(origin, origin_of(job.model.path));
+  TROUPE_TRY(origin, origin_of(plan));
   io::hf_model_config config{.model = plan.model};
   if (plan.bos_token) config.bos_token_id = *plan.bos_token;
   if (plan.eos_token) config.eos_token_ids = {*plan.eos_token};
@@ -113,7 +149,8 @@ result<std::vector<cp::small_file>> model_files(const train::job_plan& plan) {
     add_byte_tokenizer(files);
   else if (!job.model.path.empty())
     TROUPE_CHECK(add_tokenizer(files, job.model.path));
-  if (!job.model.path.empty())
+  TROUPE_CHECK(put_frame(files, plan));
+  if (train::is_models_tokenizer(job))
     TROUPE_CHECK(files.copy_from(job.model.path, std::array{io::generation_config_file}));
   return files.take();
 }

@@ -11,8 +11,9 @@
 namespace troupe::checkpoint {
 
 /// Of the folder that the model began from (model.path), what its makers put there is carried over;
-/// torch_dtype stays theirs. The tokenizer is the one of the data; of ready tokens, that folder's.
-/// Reads files. Errors: io.
+/// torch_dtype stays theirs. The tokenizer is the one of the data, with what data.add_bos puts
+/// before texts or takes away; of ready tokens, that folder's. Where it is not that folder's, its
+/// ids take the place of the folder's. Reads files. Errors: io, bad_data.
 result<std::vector<io::checkpoint::small_file>> model_files(const train::job_plan& plan);
 
 }  // namespace troupe::checkpoint

@@ -77,6 +77,15 @@ bool ready_tokens(const config::job& job) {
                      [](const std::string& p) { return io::names_tokens(p); });
 }
 
+bool is_models_tokenizer(const config::job& job) {
+  if (job.model.path.empty()) return false;
+  if (job.data.tokenizer == "bytes") return ready_tokens(job);
+  const std::filesystem::path named(job.data.tokenizer), folder(job.model.path);
+  std::error_code ignored;
+  return std::filesystem::equivalent(named, folder, ignored) ||
+         std::filesystem::equivalent(named.parent_path(), folder, ignored);
+}
+
 result<io::tokenizer_ptr> tokenizer_of(const config::job& job) {
   if (ready_tokens(job) && job.data.tokenizer == "bytes") return io::tokenizer_ptr{};
   TROUPE_TRY(words, io::make_tokenizer(job.data.tokenizer));
@@ -87,9 +96,9 @@ result<io::tokenizer_ptr> tokenizer_of(const config::job& job) {
 result<job_plan> make_plan(const config::job& job) {
   job_plan plan;
   plan.job = job;
-  if (job.model.path.empty()) {
+  if (!is_models_tokenizer(job)) {
     auto tokens = tokenizer_of(job);
-    const bool needed = job.model.vocab == 0;
+    const bool needed = job.model.vocab == 0 && job.model.path.empty();
     if (needed && !tokens) return tokens.error();
     if (needed && !*tokens)
       return error{errc::bad_config, "the size of the vocabulary is not known",

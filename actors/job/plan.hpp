@@ -26,7 +26,7 @@ struct job_plan {
   model_config model;
   std::vector<rank_place> ranks;
   int64_t micro_batches = 1;  ///< per step and data rank
-  /// Ids that begin and end texts, of a model that began from no folder.
+  /// Ids that begin and end texts, where the tokenizer is not model.path's own.
   std::optional<int32_t> bos_token = {}, eos_token = {};
 };
 
@@ -46,6 +46,10 @@ gpu::lr_schedule lr_of(const config::train_section& train);
 
 /// The tokenizer of the job's data; null for files of ready tokens without one.
 result<io::tokenizer_ptr> tokenizer_of(const config::job& job);
+
+/// Whether the tokenizer of the data is that of the folder that the model begins from: that folder,
+/// a file in it, or, of ready tokens, what made them.
+bool is_models_tokenizer(const config::job& job);
 
 /// Whether data.path holds ready tokens rather than text.
 bool ready_tokens(const config::job& job);

@@ -1,4 +1,4 @@
-// Names of running clusters for the completion of shells (COM-1).
+// Names of running clusters for the completion of shells (CPT-1).
 #include <algorithm>
 
 #include "apps/completion.hpp"

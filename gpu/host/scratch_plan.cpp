@@ -50,9 +50,10 @@ class sum {
     add(demand_of(k_, weight, shape_.threads));
   }
 
-  /// Sums of dweight and dbias, of each thread.
+  /// Sums of dweight and dbias, or of both weights of norms of heads, of each thread.
   void norm() {
-    const size_t piece = round_to_line(static_cast<size_t>(2 * model_.hidden) * sizeof(float));
+    const int64_t width = std::max(model_.hidden, model_.qk_norm ? model_.head_width : 0);
+    const size_t piece = round_to_line(static_cast<size_t>(2 * width) * sizeof(float));
     add({threads() * 2 * piece, 0, 0});
   }
 

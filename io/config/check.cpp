@@ -371,8 +371,8 @@ void check_model(builder& b) {
   needed("model.hidden", m.hidden);
   b.rule(m.init != weight_init::pretrained || !m.path.empty(), {"model.init"},
          "\"pretrained\" needs model.path");
-  b.rule(m.dropout <= 0, {"model.dropout"},
-         fmt::format("{:g} is not supported, expected 0: there is no dropout", m.dropout));
+  b.rule(m.dropout == 0 || m.dropout == -1, {"model.dropout"},
+         fmt::format("{:g} is not supported, expected 0 or -1: there is no dropout", m.dropout));
   bool heads = m.heads > 0 && m.hidden > 0;
   b.rule(!heads || m.hidden % m.heads == 0, {"model.heads", "model.hidden"},
          fmt::format("hidden = {} is not divisible by heads = {}", m.hidden, m.heads));

@@ -266,7 +266,8 @@ void read_biases(key_reader& keys, model_config& out, const llama_kind& kind) {
 /// Qwen's window is of the layers from max_window_layers on, and off unless use_sliding_window.
 int64_t qwen_window(key_reader& keys, int64_t layers, const llama_kind& kind) {
   if (!keys.boolean("use_sliding_window", false)) return 0;
-  const int64_t window = keys.integer("sliding_window", kind.window);
+  const int64_t window =  // null: none
+      keys.integer("sliding_window", keys.has("sliding_window") ? 0 : kind.window);
   if (const json* types = keys.find("layer_types"); types != nullptr && types->is_array()) {
     const bool slides = !types->empty() && types->front() == "sliding_attention";
     return slides ? window : 0;  // of mixed ones it is said elsewhere

@@ -4,8 +4,8 @@
 // queries, keys and values) and qwen3 (one with norms of query and key heads). The keys that give
 // the shape must be there; other missing keys take the default `transformers` gives them. Keys that
 // change the mathematics in a way Troupe does not do are refused by name; of dropouts it is told
-// that the folder asks for them; keys that do not concern training (use_cache,
-// task_specific_params ...) are ignored.
+// what the file itself asks for (not the 0.1 that transformers takes where GPT-2's keys are
+// missing); keys that do not concern training (use_cache, task_specific_params ...) are ignored.
 // What format_hf_config says loads in transformers unchanged. Two keys of ours are extensions that
 // transformers ignores: "use_parallel_residual" (GPT-NeoX's name) and, for GPT-2 and Llama,
 // "sliding_window" (Mistral's name, key > query - window).

@@ -291,9 +291,10 @@ status read_added(const json& list, hf_parts& parts) {
 status add_special(const json& processor, const json& item, std::vector<int32_t>& to) {
   TROUPE_TRY(name, text_of(item, "id"));
   const auto& ids = member(member(member(processor, "special_tokens"), name.c_str()), "ids");
-  if (!ids.is_array() || ids.size() > max_added) return tokenizer_no_list("special_tokens.ids");
+  if (!ids.is_array()) return tokenizer_no_list("special_tokens.ids");
   for (const auto& id : ids) {
     TROUPE_TRY(number, id_of(id));
+    if (to.size() >= most_frame_ids) return frame_too_long(most_frame_ids);
     to.push_back(number);
   }
   return {};
@@ -318,6 +319,7 @@ status read_pair(const json& processor, const char* key, std::vector<int32_t>& t
   const auto& pair = member(processor, key);
   if (!pair.is_array() || pair.size() != 2) return tokenizer_no_list(key);
   TROUPE_TRY(id, id_of(pair[1]));
+  if (to.size() >= most_frame_ids) return frame_too_long(most_frame_ids);
   to.push_back(id);
   return {};
 }

@@ -110,6 +110,13 @@ status hf_tokenizer::settle() {
     if (token.normalized) TROUPE_CHECK(normalize(parts_.normalizers, sought.content));
     (token.normalized ? normalized_added_ : raw_added_).add(std::move(sought));
   }
+  for (const auto* ids : {&parts_.frame.first, &parts_.frame.last}) {
+    for (const int32_t id : *ids)
+      if (static_cast<size_t>(id) >= texts_.size()) return token_id_impossible(id);
+    if (!ids->empty())  // what is made of texts depends on it
+      parts_.fingerprint = XXH3_64bits_withSeed(ids->data(), ids->size() * sizeof(int32_t),
+                                                parts_.fingerprint + (ids == &parts_.frame.last));
+  }
   raw_added_.settle();
   normalized_added_.settle();
   for (std::string_view name : {"<|endoftext|>", "<|end_of_text|>", "</s>", "<eos>", "[EOS]"}) {

@@ -32,6 +32,12 @@ inline constexpr error_kind<int32_t> token_id_impossible{"token_id_impossible", 
 inline constexpr error_kind<std::string_view, size_t> merge_malformed{
     "merge_malformed", errc::bad_data, "{}:{}: a merge is not two tokens and a space"};
 
+/// Most ids before a text, and behind it.
+inline constexpr size_t most_frame_ids = 64;
+inline constexpr error_kind<size_t> frame_too_long{
+    "frame_too_long", errc::bad_data,
+    "tokenizer.json: the post-processor puts more than {} tokens around a text"};
+
 /// Everything a tokenizer.json says that Troupe uses.
 struct hf_parts {
   vocabulary tokens;

@@ -44,6 +44,26 @@ result<tokenizer_ptr> from_file(const fs::path& path) {
                "llm.c's gpt2_tokenizer.bin"};
 }
 
+/// A small file of the folder; empty where there is none.
+result<std::string> text_beside(const fs::path& file, const char* name) {
+  const auto path = file.parent_path() / name;
+  std::error_code ignored;
+  if (!fs::is_regular_file(path, ignored)) return std::string();
+  return read_file(path, max_tokenizer_bytes);
+}
+
+result<tokenizer_ptr> with_files_beside(tokenizer_ptr made, const fs::path& file) {
+  TROUPE_TRY(config, text_beside(file, "tokenizer_config.json"));
+  TROUPE_TRY(map, text_beside(file, "special_tokens_map.json"));
+  if (config.empty() && map.empty()) return made;
+  const auto name = file.filename().string();
+  const bool pair = name.ends_with("vocab.json") || name.ends_with("merges.txt");
+  const auto source = pair                          ? tokenizer_source::pair
+                      : file.extension() == ".json" ? tokenizer_source::json
+                                                    : tokenizer_source::other;
+  return with_special_tokens(std::move(made), config, map, source);
+}
+
 }  // namespace
 
 result<tokenizer_ptr> make_tokenizer(std::string_view source) {
@@ -63,12 +83,8 @@ result<tokenizer_ptr> make_tokenizer(std::string_view source) {
   }
   auto made = from_file(path);
   if (!made) return made.error().within(path.string());
-  const auto beside = path.parent_path() / "tokenizer_config.json";
-  if (!fs::is_regular_file(beside, ignored)) return made;
-  TROUPE_TRY(config, read_file(beside, max_tokenizer_bytes));
-  const bool pair = path.filename().string().ends_with("vocab.json");
-  auto framed = with_special_tokens(std::move(*made), config, path.extension() == ".json" && !pair);
-  if (!framed) return framed.error().within(beside.string());
+  auto framed = with_files_beside(std::move(*made), path);
+  if (!framed) return framed.error().within(path.parent_path().string());
   return framed;
 }
 

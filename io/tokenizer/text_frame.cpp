@@ -3,8 +3,9 @@
 // encodes as before.
 //
 // Which of them counts is what transformers 5 does: where there is a tokenizer.json, its
-// post-processor alone; without one, add_bos_token and add_eos_token of tokenizer_config.json. The
-// end of text is that file's eos_token, where the vocabulary has it.
+// post-processor alone; without one, add_bos_token and add_eos_token of tokenizer_config.json. BOS
+// and EOS are that file's bos_token and eos_token, else special_tokens_map.json's, where the
+// vocabulary has them.
 #include "io/tokenizer/text_frame.hpp"
 
 #include <utility>
@@ -13,6 +14,7 @@
 #include <nlohmann/json.hpp>
 
 #include "io/formats/json_text.hpp"
+#include "io/tokenizer/hf_tokenizer.hpp"
 
 namespace troupe::io {
 
@@ -103,27 +105,77 @@ result<tokenizer_ptr> with_bos(tokenizer_ptr by, bool begins) {
   return in_frame(std::move(by), std::move(frame), end);
 }
 
-result<tokenizer_ptr> with_special_tokens(tokenizer_ptr by, std::string_view tokenizer_config,
-                                          bool has_post_processor) {
-  TROUPE_TRY(config, parse_json(tokenizer_config));
-  if (!config.is_object()) return tokenizer_config_no_object();
+namespace {
+
+/// An object of one of the files beside a tokenizer; empty where there is no file.
+result<nlohmann::json> beside(std::string_view text) {
+  if (text.empty()) return nlohmann::json::object();
+  TROUPE_TRY(root, parse_json(text));
+  if (!root.is_object()) return tokenizer_config_no_object();
+  return root;
+}
+
+std::optional<bool> flag_in(const nlohmann::json& config, const char* key) {
+  const auto found = config.find(key);
+  if (found == config.end() || !found->is_boolean()) return std::nullopt;
+  return found->get<bool>();
+}
+
+}  // namespace
+
+result<tokenizer_ptr> with_special_tokens(tokenizer_ptr by, std::string_view config_text,
+                                          std::string_view map_text, tokenizer_source source) {
+  TROUPE_TRY(config, beside(config_text));
+  TROUPE_TRY(map, beside(map_text));
+  const auto named = config.value("tokenizer_class", nlohmann::json());
+  if (source == tokenizer_source::pair && named.is_string() &&
+      !named.get_ref<const std::string&>().starts_with("GPT2"))
+    return pair_of_other_class(shown(named.get<std::string>()));
+  const auto token = [&](const char* key) {
+    const bool told = config.contains(key) && !config[key].is_null();
+    return token_of(told ? config : map, key, *by);
+  };
   auto frame = by->frame();
   auto end = by->end_of_text();
-  if (const auto bos = token_of(config, "bos_token", *by)) frame.bos = bos;
-  if (const auto eos = token_of(config, "eos_token", *by)) end = eos;
-  const auto said = [&](const char* key) -> std::optional<bool> {
-    const auto found = config.find(key);
-    if (found == config.end() || !found->is_boolean()) return std::nullopt;
-    return found->get<bool>();
-  };
-  const auto add_bos = said("add_bos_token"), add_eos = said("add_eos_token");
-  if (!has_post_processor && (add_bos || add_eos)) {
+  if (const auto bos = token("bos_token")) frame.bos = bos;
+  if (const auto eos = token("eos_token")) end = eos;
+  const auto add_bos = flag_in(config, "add_bos_token"), add_eos = flag_in(config, "add_eos_token");
+  if (source != tokenizer_source::json && (add_bos || add_eos)) {
     frame.first.clear();
     frame.last.clear();
     if (add_bos.value_or(false) && frame.bos) frame.first.push_back(*frame.bos);
     if (add_eos.value_or(false) && end) frame.last.push_back(*end);
   }
   return in_frame(std::move(by), std::move(frame), end);
+}
+
+result<std::string> tokenizer_json_with_frame(std::string_view text, const text_frame& frame) {
+  TROUPE_TRY(parts, parse_tokenizer_json(text));
+  auto root = nlohmann::ordered_json::parse(text, nullptr, false);
+  if (frame.first.empty() && frame.last.empty()) {
+    root["post_processor"] = nullptr;
+    return root.dump() + "\n";
+  }
+  nlohmann::ordered_json single = nlohmann::ordered_json::array(), specials;
+  const auto put = [&](int32_t id) {
+    std::string name = std::to_string(id);
+    for (const auto& added : parts.added)
+      if (added.id == id) name = added.content;
+    for (const auto& [token, number] : parts.tokens)
+      if (number == id) name = token;
+    single.push_back({{"SpecialToken", {{"id", name}, {"type_id", 0}}}});
+    specials[name] = {{"id", name}, {"ids", {id}}, {"tokens", {name}}};
+  };
+  for (const int32_t id : frame.first) put(id);
+  single.push_back({{"Sequence", {{"id", "A"}, {"type_id", 0}}}});
+  for (const int32_t id : frame.last) put(id);
+  auto pair = single;
+  pair.push_back({{"Sequence", {{"id", "B"}, {"type_id", 1}}}});
+  root["post_processor"] = {{"type", "TemplateProcessing"},
+                            {"single", std::move(single)},
+                            {"pair", std::move(pair)},
+                            {"special_tokens", std::move(specials)}};
+  return root.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
 }
 
 }  // namespace troupe::io

@@ -13,6 +13,7 @@
 #include "io/config/load.hpp"
 #include "io/file.hpp"
 #include "io/formats/hf_config.hpp"
+#include "io/tokenizer/hf_tokenizer.hpp"
 #include "tests/errors.hpp"
 #include "tests/io/scratch.hpp"
 
@@ -107,9 +108,27 @@ TEST_CASE("model files: of a folder, all that its makers put there, and its type
     const auto files = files_of(plan_of(model + "path = \"x.bin\"\nformat = \"llmc\"\n"));
     CHECK(files.contains("tokenizer.json"));
   }
-  SUBCASE("text by bytes: not its tokenizer") {
+  SUBCASE("text by bytes: neither its tokenizer nor its ids") {
     const auto files = files_of(plan_of(model + "path = \"x.txt\"\n"));
     CHECK(files.at("tokenizer.json") != *io::read_file(dir / "tokenizer.json", 1 << 20));
+    CHECK_FALSE(files.contains("generation_config.json"));
+    const auto config = json::parse(files.at("config.json"));
+    CHECK(config["eos_token_id"].is_null());
+    CHECK(config["initializer_range"] == 0.125);
+  }
+  SUBCASE("text by another tokenizer: its ids") {
+    const auto other = (word_fixtures / "llama2.tokenizer.json").string();
+    const auto files =
+        files_of(plan_of(model + fmt::format("path = \"x.txt\"\ntokenizer = \"{}\"\n", other)));
+    CHECK_FALSE(files.contains("generation_config.json"));
+    CHECK(json::parse(files.at("config.json"))["eos_token_id"] == 2);
+  }
+  SUBCASE("text by a file in the folder: its own") {
+    const auto own = (dir / "tokenizer.json").string();
+    const auto files =
+        files_of(plan_of(model + fmt::format("path = \"x.txt\"\ntokenizer = \"{}\"\n", own)));
+    CHECK(files.contains("generation_config.json"));
+    CHECK(json::parse(files.at("config.json"))["eos_token_id"] == json::array({4, 5}));
   }
 }
 
@@ -149,7 +168,33 @@ TEST_CASE("plan: data.add_bos puts the first token before documents, or takes it
     REQUIRE(words);
     return io::ids_before_document(**words);
   };
+  // What documents began with is what the exported tokenizer puts before a text.
+  const auto exported_first = [&](const std::string& line) {
+    const auto files = files_of(
+        plan_of(small_model(fmt::format("tokenizer = \"{}\"\n{}", dir.path.string(), line))));
+    const auto parts = io::parse_tokenizer_json(files.at("tokenizer.json"));
+    REQUIRE(parts);
+    return parts->frame.first;
+  };
+  CHECK(exported_first("").empty());
+  CHECK(exported_first("add_bos = \"yes\"\n") == std::vector<int32_t>{1});
   CHECK(first_of("").empty());
   CHECK(first_of("add_bos = \"yes\"\n") == std::vector<int32_t>{1});
   CHECK(first_of("add_bos = \"no\"\n").empty());
+}
+
+TEST_CASE("plan: data.add_bos is in the flags of a tokenizer that has no file of its own for it") {
+  scratch dir;
+  REQUIRE(io::write_atomic(dir / "tokenizer.model",
+                           *io::read_file(word_fixtures / "spm.model", 1 << 20)));
+  const auto flag = [&](const std::string& line) {
+    const auto files = files_of(
+        plan_of(small_model(fmt::format("tokenizer = \"{}\"\n{}", dir.path.string(), line))));
+    CHECK(files.contains("tokenizer.model"));
+    if (!files.contains("tokenizer_config.json")) return json();
+    return json::parse(files.at("tokenizer_config.json"))["add_bos_token"];
+  };
+  CHECK(flag("").is_null());
+  CHECK(flag("add_bos = \"yes\"\n") == true);
+  CHECK(flag("add_bos = \"no\"\n") == false);
 }

@@ -5,10 +5,13 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <functional>
+#include <string>
 
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
+#include "apps/growing_text.hpp"
 #include "tests/apps/ended.hpp"
 
 namespace fs = std::filesystem;
@@ -94,7 +97,8 @@ TEST_CASE("generate: generation_config.json gives defaults and the ids that end 
   const auto hot = m.text("abc", "--temperature 9 --tokens 12");
   REQUIRE(greedy != hot);
   m.write("generation_config.json", "{}");
-  CHECK(m.text("abc", "--temperature 9 --tokens 12") == hot);  // a person's word counts
+  CHECK(m.text("abc", "--tokens 12") == greedy);                         // as in transformers
+  CHECK(m.text("abc", "--temperature 9 --top-k 0 --tokens 12") == hot);  // a person's word counts
   m.write("generation_config.json", R"({"do_sample": false, "temperature": 9.0})");
   CHECK(m.text("abc", "--tokens 12") == greedy);
   m.write("generation_config.json", R"({"do_sample": true, "temperature": 9.0, "top_k": 0})");
@@ -151,12 +155,58 @@ TEST_CASE("generate: a folder that is not there, or holds no model, is said so")
 
 TEST_CASE("generate: a file beyond its length is refused") {
   const model_folder m;
-  const auto sparse = [&](const char* name, uintmax_t bytes) {
-    m.write(name, "");
-    fs::resize_file(m.path / name, bytes);
+  const std::string lines((size_t{64} << 20) / 2 + 1, 'a');
+  m.write("prompts.txt", lines + "\n" + lines);  // letters that the tokenizer has
+  const auto prompts = m.generate("--prompts prompts.txt --tokens 1");
+  CHECK(prompts.code == 65);
+  CHECK(prompts.talk.find("67108864") != std::string::npos);
+  CHECK(m.generate("--prompts - --tokens 1", "cat prompts.txt | ").talk.find("67108864") !=
+        std::string::npos);
+  m.write("generation_config.json", "{" + std::string(size_t{1} << 20, ' ') + "}");
+  const auto config = m.generate("--prompt a --tokens 1");
+  CHECK(config.code == 65);
+  CHECK(config.talk.find("1048576") != std::string::npos);
+}
+
+TEST_CASE("generate: what of generation_config.json is not done is told, and no more") {
+  const model_folder m;
+  m.write("generation_config.json",
+          R"({"repetition_penalty": 1.1, "typical_p": 1.0, "min_p": null, "max_length": 20})");
+  const auto ran = m.generate("--prompt abc --tokens 3");
+  CHECK(ran.code == 0);
+  CHECK(ran.talk.find("\"repetition_penalty\" = 1.1") != std::string::npos);
+  CHECK(ran.talk.find("typical_p") == std::string::npos);
+  CHECK(ran.talk.find("min_p") == std::string::npos);
+}
+
+TEST_CASE("generate: a bad line of prompts is told by its number") {
+  const model_folder m;
+  m.write("prompts.txt", "abc\n\n\xff\nxyz\n");
+  const auto ran = m.generate("--prompts prompts.txt --tokens 2 --json");
+  CHECK(ran.code == 65);
+  CHECK(ran.talk.find("prompts.txt: line 3") != std::string::npos);
+  CHECK(ran.out.find("abc") != std::string::npos);
+}
+
+TEST_CASE("a growing text is shown whole once, and not before it is settled") {
+  std::string shown;
+  const std::function<void(std::string_view)> show = [&](std::string_view piece) {
+    shown += piece;
   };
-  sparse("prompts.txt", (uintmax_t{64} << 20) + 1);
-  CHECK(m.generate("--prompts prompts.txt").code == 65);
-  sparse("generation_config.json", (uintmax_t{1} << 20) + 1);
-  CHECK(m.generate("--prompt a").code == 65);
+  troupe::apps::growing_text text(show);
+  // As SentencePiece decodes byte by byte.
+  const std::string replacement = "\xef\xbf\xbd";
+  text.is_now("a");
+  for (int bytes = 1; bytes <= 3; ++bytes) {
+    std::string so_far = "a";
+    for (int i = 0; i < bytes; ++i) so_far += replacement;
+    text.is_now(so_far);
+    CHECK(shown == "a");
+  }
+  text.is_now("a\xf0\x9f\x98\x80");
+  CHECK(shown == "a\xf0\x9f\x98\x80");
+  text.is_now("a\xf0\x9f\x98\x80 b\xc3");
+  CHECK(shown == "a\xf0\x9f\x98\x80 b");
+  text.is_whole("a\xf0\x9f\x98\x80 b\xc3");
+  CHECK(shown == "a\xf0\x9f\x98\x80 b\xc3");
 }

@@ -46,7 +46,11 @@ TEST_CASE("logits from cached keys are those of a full forward pass") {
   model_config windowed = tiny_llama();
   windowed.sliding_window = 3;
   windowed.block = block_form::shared_norm;
-  for (const model_config& model : {tiny_gpt2(), tiny_llama(), windowed}) {
+  model_config qwen2 = tiny_llama();
+  qwen2.attention_bias = true;
+  model_config qwen3 = tiny_llama();
+  qwen3.qk_norm = true;
+  for (const model_config& model : {tiny_gpt2(), tiny_llama(), windowed, qwen2, qwen3}) {
     whole w(model);
     const auto tokens = some_tokens(8, model.vocab);
     auto s = w.owner->make_stream({});

@@ -10,8 +10,17 @@ namespace {
 struct head_shape {
   int64_t batch, seq, heads, kv_heads, width;
 };
-const head_shape head_shapes[] = {{2, 9, 4, 2, 8},   {1, 1, 1, 1, 2},   {1, 70, 3, 3, 64},
-                                  {2, 5, 8, 2, 128}, {1, 3, 2, 1, 256}, {1, 2, 2, 2, 80}};
+const head_shape head_shapes[] = {{2, 9, 4, 2, 8},
+                                  {1, 1, 1, 1, 2},
+                                  {1, 70, 3, 3, 64},
+                                  {2, 5, 8, 2, 128},
+                                  {1, 3, 2, 1, 256},
+                                  {1, 2, 2, 2, 80},
+                                  {1, 5, 3, 1, 34},
+                                  {1, 5, 2, 1, 130},
+                                  {1, 3, 2, 1, 512},
+                                  // more heads than a GPU's warps take at once
+                                  {2, 600, 4, 2, 8}};
 
 struct head_case {
   head_shape shape;

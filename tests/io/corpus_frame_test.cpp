@@ -18,7 +18,7 @@ tokenizer_ptr framed_words() {
   REQUIRE(gpt2);
   const std::string config = R"({"add_bos_token": true, "add_eos_token": true,
       "bos_token": "er", "eos_token": "<|endoftext|>"})";
-  auto framed = with_special_tokens(*gpt2, config, false);
+  auto framed = with_special_tokens(*gpt2, config, "", tokenizer_source::other);
   REQUIRE(framed);
   REQUIRE((*framed)->frame().first.size() == 1);
   return *framed;

@@ -142,6 +142,9 @@ TEST_CASE("Qwen2 and Qwen3: biases, norms of heads, and windows that are off unl
   const auto sliding = with(with(qwen("qwen2"), "use_sliding_window", true), "sliding_window", 7);
   CHECK(read(with(sliding, "max_window_layers", 0)).sliding_window == 7);
   CHECK(read(with(sliding, "max_window_layers", 3)).sliding_window == 0);
+  CHECK(
+      read(with(with(sliding, "max_window_layers", 0), "sliding_window", nullptr)).sliding_window ==
+      0);
   CHECK(is_error(parse_hf_config(with(sliding, "max_window_layers", 2).dump()), hf_unsupported,
                  "max_window_layers"));
   const json all_slide = json::array({"sliding_attention", "sliding_attention"});

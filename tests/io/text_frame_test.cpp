@@ -138,6 +138,13 @@ TEST_CASE("post-processors and tokenizer_config.json that lie are refused") {
   put_file(dir / "tokenizer.json", frame_fixture("llama2.tokenizer.json").dump());
   put_file(dir / "tokenizer_config.json", "[]");
   CHECK(is_error(make_tokenizer(dir.path.string()), tokenizer_config_no_object));
+  put_file(dir / "tokenizer_config.json", "{}");
+  put_file(dir / "special_tokens_map.json", "3");
+  CHECK(is_error(make_tokenizer(dir.path.string()), tokenizer_config_no_object));
+  // An id that the vocabulary has not would be found when documents are written.
+  auto beyond = with(begin_template({999999}));
+  REQUIRE(beyond);
+  CHECK(is_error(hf_tokenizer::make(std::move(*beyond)), token_id_impossible, "999999"));
   put_file(dir / "tokenizer_config.json", "{");
   CHECK_FALSE(make_tokenizer(dir.path.string()));
 }
@@ -154,4 +161,74 @@ TEST_CASE("the bytes' tokenizer.json makes the ids of bytes") {
     CHECK(*(*same)->encode(text) == *bytes->encode(text));
     CHECK(*(*same)->decode(*bytes->encode(text)) == text);
   }
+}
+
+TEST_CASE("TKN-4 a frame of more tokens than the limit is refused") {
+  const auto with = [](size_t items, size_t ids) {
+    auto processor = begin_template(json(std::vector<int>(ids, 1)));
+    auto& single = processor["single"];
+    const json one = single[0];
+    for (size_t i = 1; i < items; ++i) single.insert(single.begin(), one);
+    auto tokenizer = frame_fixture("llama2.tokenizer.json");
+    tokenizer["post_processor"] = processor;
+    return parse_tokenizer_json(tokenizer.dump());
+  };
+  CHECK(with(8, most_frame_ids / 8)->frame.first.size() == most_frame_ids);
+  CHECK(is_error(with(1, most_frame_ids + 1), frame_too_long));
+  CHECK(is_error(with(2000, 2000), frame_too_long));
+}
+
+TEST_CASE("what a tokenizer puts around texts is part of what caches are known by") {
+  scratch dir;
+  const auto words = frame_fixture("llama2.tokenizer.json");
+  auto processed = words;
+  processed["post_processor"] = begin_template({1});
+  const auto parts = parse_tokenizer_json(processed.dump());
+  REQUIRE(parts);
+  auto plain = *parts, framed = *parts;
+  plain.frame = {};
+  plain.fingerprint = framed.fingerprint = 5;
+  CHECK((*hf_tokenizer::make(std::move(plain)))->fingerprint() == 5);
+  CHECK((*hf_tokenizer::make(std::move(framed)))->fingerprint() != 5);
+}
+
+TEST_CASE("special_tokens_map.json says what tokenizer_config.json does not") {
+  scratch dir;
+  const auto llama3 = frame_fixture("llama3.tokenizer.json");
+  put_file(
+      dir / "special_tokens_map.json",
+      json{{"bos_token", "<|begin_of_text|>"}, {"eos_token", {{"content", "<|eot_id|>"}}}}.dump());
+  const auto alone = in_folder(dir, llama3, nullptr, json());
+  CHECK(alone->end_of_text() == alone->id_of("<|eot_id|>"));
+  CHECK(alone->frame().bos == alone->id_of("<|begin_of_text|>"));
+  const auto over = in_folder(dir, llama3, nullptr, {{"eos_token", "<|end_of_text|>"}});
+  CHECK(over->end_of_text() == over->id_of("<|end_of_text|>"));
+}
+
+TEST_CASE("GPT-2's two files are GPT-2's: those of another class are refused with the remedy") {
+  scratch dir;
+  put_file(dir / "vocab.json", R"({"a": 0, "b": 1, "<|endoftext|>": 2})");
+  put_file(dir / "merges.txt", "#version: 0.2\n");
+  CHECK(make_tokenizer(dir.path.string()));
+  put_file(dir / "tokenizer_config.json", R"({"tokenizer_class": "GPT2TokenizerFast"})");
+  CHECK(make_tokenizer(dir.path.string()));
+  put_file(dir / "tokenizer_config.json", R"({"tokenizer_class": "Qwen2Tokenizer"})");
+  CHECK(is_error(make_tokenizer(dir.path.string()), pair_of_other_class, "Qwen2Tokenizer"));
+}
+
+TEST_CASE("a frame is written into a tokenizer.json and read back") {
+  const auto text = frame_fixture("llama2.tokenizer.json").dump();
+  for (const text_frame& frame :
+       {text_frame{{1}, {}}, text_frame{{1}, {2}}, text_frame{{}, {2, 2}}, text_frame{}}) {
+    const auto written = tokenizer_json_with_frame(text, frame);
+    REQUIRE(written);
+    const auto back = parse_tokenizer_json(*written);
+    REQUIRE(back);
+    CHECK(back->frame.first == frame.first);
+    CHECK(back->frame.last == frame.last);
+    CHECK(back->tokens == parse_tokenizer_json(text)->tokens);
+  }
+  // What was there before is gone.
+  const auto first = tokenizer_json_with_frame(text, {{1}, {2}});
+  CHECK(parse_tokenizer_json(*tokenizer_json_with_frame(*first, {}))->frame.first.empty());
 }
