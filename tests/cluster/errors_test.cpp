@@ -148,7 +148,7 @@ TEST_CASE(
   std::vector<fs::path> files;
   for (const auto& e : fs::directory_iterator(job.checkpoint(3)))
     if (e.path().filename() != troupe::io::mark_file) files.push_back(e.path());
-  CHECK(files.size() == 5);  // two shards, config, state, MANIFEST
+  CHECK(files.size() == 7);  // two shards, config, the tokenizer and its config, state, MANIFEST
   auto flip = [](const fs::path& file) {
     std::fstream bytes(file, std::ios::binary | std::ios::in | std::ios::out);
     const auto at = static_cast<std::streamoff>(fs::file_size(file) / 4);

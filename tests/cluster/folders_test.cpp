@@ -208,13 +208,20 @@ TEST_CASE("folders: `ckpt gc` and `ckpt import` believe a holder on another host
 TEST_CASE("folders: of three launchers at once one trains, and kill -9 hands the folder on") {
   job_files job;
   const auto sets = with(endless, {"checkpoint.every=1", "checkpoint.keep=2"});
+  const auto saved = [&] {
+    std::error_code none;
+    for (const auto& e : fs::directory_iterator(job / "run/checkpoints", none))
+      if (!e.is_symlink() && e.path().filename().string().find('.') == std::string::npos)
+        return true;
+    return false;
+  };
   for (int round = 0; round < 3; ++round) {
     CAPTURE(round);
     std::vector<std::unique_ptr<program>> launchers;
     for (int i = 0; i < 3; ++i) launchers.push_back(std::make_unique<program>(job.up(sets)));
     std::vector<program*> training;
     for (auto& p : launchers) {
-      if (p->until([&] { return p->objects("step").size() >= 2; })) {
+      if (p->until([&] { return p->objects("step").size() >= 2 && saved(); })) {
         training.push_back(p.get());
         continue;
       }
