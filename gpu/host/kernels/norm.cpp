@@ -95,60 +95,41 @@ void backward_row(const norm_backward_args& a, int64_t row, float* dweight, floa
   });
 }
 
-/// The head whose row of `before` begins `at`: normed there, and kept.
-template <class T>
-void forward_head(const head_norm_forward_args& a, T* head, T* before, const void* weights,
-                  float& rstd) {
-  const int64_t width = a.head_width;
-  const float squares = sum_row(width, [&](int64_t c, int n) {
-    const vf v = load_some(head + c, n);
-    store_some(before + c, v, n);
-    return v * v;  // zero beyond the tail
-  });
-  rstd = 1.0f / __builtin_sqrtf(squares / static_cast<float>(width) + a.eps);
-  const T* weight = static_cast<const T*>(weights);
-  for_vectors(width, [&](int64_t c, int n) {
-    store_some(head + c, load_some(before + c, n) * rstd * load_some(weight + c, n), n);
-  });
-}
-
+/// A head is a row of its own: it is kept, and normed where it stands.
 template <class T>
 void forward_heads(const head_norm_forward_args& a, int64_t token) {
-  const int64_t normed = a.heads + a.kv_heads;
-  T* head = static_cast<T*>(a.qkv) + token * (normed + a.kv_heads) * a.head_width;
-  T* before = static_cast<T*>(a.before) + token * normed * a.head_width;
-  for (int64_t h = 0; h < normed; ++h, head += a.head_width, before += a.head_width)
-    forward_head(a, head, before, h < a.heads ? a.q_weight : a.k_weight,
-                 a.rstd[token * normed + h]);
-}
-
-template <class T>
-void backward_head(int64_t width, T* d, const T* before, const void* weights, float rstd,
-                   float* dweight) {
-  const T* weight = static_cast<const T*>(weights);
-  vf sum_gh{};
-  for_vectors(width, [&](int64_t c, int n) {
-    const vf h = load_some(before + c, n) * rstd, dy = load_some(d + c, n);
-    sum_gh += dy * load_some(weight + c, n) * h;
-    store_some(dweight + c, load_some(dweight + c, n) + dy * h, n);
-  });
-  const float mean_gh = sum(sum_gh) / static_cast<float>(width);
-  for_vectors(width, [&](int64_t c, int n) {
-    const vf h = load_some(before + c, n) * rstd;
-    const vf g = load_some(d + c, n) * load_some(weight + c, n);
-    store_some(d + c, rstd * (g - h * mean_gh), n);
-  });
+  const int64_t normed = a.heads + a.kv_heads, width = a.head_width;
+  T* head = static_cast<T*>(a.qkv) + token * (normed + a.kv_heads) * width;
+  T* before = static_cast<T*>(a.before) + token * normed * width;
+  __builtin_memcpy(before, head, static_cast<size_t>(normed * width) * sizeof(T));
+  norm_forward_args row{};
+  row.kind = norm_kind::rms;
+  row.width = width;
+  row.eps = a.eps;
+  for (int64_t h = 0; h < normed; ++h) {
+    row.x = before + h * width;
+    row.weight = h < a.heads ? a.q_weight : a.k_weight;
+    row.y = head + h * width;
+    row.rstd = a.rstd + token * normed + h;
+    forward_row<T>(row, 0);
+  }
 }
 
 template <class T>
 void backward_heads(const head_norm_backward_args& a, int64_t token, float* dweights) {
-  const int64_t normed = a.heads + a.kv_heads;
-  T* d = static_cast<T*>(a.dqkv) + token * (normed + a.kv_heads) * a.head_width;
-  const T* before = static_cast<const T*>(a.before) + token * normed * a.head_width;
-  for (int64_t h = 0; h < normed; ++h, d += a.head_width, before += a.head_width) {
+  const int64_t normed = a.heads + a.kv_heads, width = a.head_width;
+  T* d = static_cast<T*>(a.dqkv) + token * (normed + a.kv_heads) * width;
+  const T* before = static_cast<const T*>(a.before) + token * normed * width;
+  norm_backward_args row{};
+  row.kind = norm_kind::rms;
+  row.width = width;
+  for (int64_t h = 0; h < normed; ++h) {
     const bool query = h < a.heads;
-    backward_head(a.head_width, d, before, query ? a.q_weight : a.k_weight,
-                  a.rstd[token * normed + h], dweights + (query ? 0 : a.head_width));
+    row.dy = row.dx = d + h * width;
+    row.x = before + h * width;
+    row.weight = query ? a.q_weight : a.k_weight;
+    row.rstd = a.rstd + token * normed + h;
+    backward_row<T>(row, 0, dweights + (query ? 0 : width), nullptr);
   }
 }
 
@@ -157,6 +138,21 @@ void add_and_clear(float* total, float* block, int64_t count) {
     store_some(total + i, load_some(total + i, n) + load_some(block + i, n), n);
     store_some(block + i, vf{}, n);
   });
+}
+
+/// Two gradients of `width`, which `row(i)` adds to `block`, into `sums`: by blocks of so many
+/// rows, so that long sums stay accurate.
+template <class F>
+TROUPE_INLINE void sum_by_blocks(int64_t begin, int64_t end, int64_t rows, int64_t width,
+                                 float* sums, float* block, F&& row) {
+  const int64_t count = 2 * width;
+  __builtin_memset(sums, 0, static_cast<size_t>(count) * sizeof(float));
+  __builtin_memset(block, 0, static_cast<size_t>(count) * sizeof(float));
+  for (int64_t i = begin; i < end; ++i) {
+    row(i);
+    if ((i - begin) % rows == rows - 1) add_and_clear(sums, block, count);
+  }
+  add_and_clear(sums, block, count);
 }
 
 }  // namespace
@@ -169,18 +165,13 @@ void norm_forward(const norm_forward_args& a, int64_t begin, int64_t end) {
 
 void norm_backward(const norm_backward_args& a, int64_t begin, int64_t end, float* sums,
                    float* block) {
-  const int64_t count = 2 * a.width;
-  __builtin_memset(sums, 0, static_cast<size_t>(count) * sizeof(float));
-  __builtin_memset(block, 0, static_cast<size_t>(count) * sizeof(float));
-  for (int64_t row = begin; row < end; ++row) {
+  sum_by_blocks(begin, end, 64, a.width, sums, block, [&](int64_t row) {
     if (a.type == dtype::bf16) {
       backward_row<bf16_bits>(a, row, block, block + a.width);
     } else {
       backward_row<float>(a, row, block, block + a.width);
     }
-    if ((row - begin) % 64 == 63) add_and_clear(sums, block, count);  // long sums stay accurate
-  }
-  add_and_clear(sums, block, count);
+  });
 }
 
 void head_norm_forward(const head_norm_forward_args& a, int64_t begin, int64_t end) {
@@ -191,18 +182,13 @@ void head_norm_forward(const head_norm_forward_args& a, int64_t begin, int64_t e
 
 void head_norm_backward(const head_norm_backward_args& a, int64_t begin, int64_t end, float* sums,
                         float* block) {
-  const int64_t count = 2 * a.head_width;
-  __builtin_memset(sums, 0, static_cast<size_t>(count) * sizeof(float));
-  __builtin_memset(block, 0, static_cast<size_t>(count) * sizeof(float));
-  for (int64_t token = begin; token < end; ++token) {
+  sum_by_blocks(begin, end, 8, a.head_width, sums, block, [&](int64_t token) {
     if (a.type == dtype::bf16) {
       backward_heads<bf16_bits>(a, token, block);
     } else {
       backward_heads<float>(a, token, block);
     }
-    if ((token - begin) % 8 == 7) add_and_clear(sums, block, count);  // long sums stay accurate
-  }
-  add_and_clear(sums, block, count);
+  });
 }
 
 }  // namespace troupe::gpu::host::TROUPE_VARIANT

@@ -35,8 +35,8 @@ set(CPACK_DEBIAN_PACKAGE_RECOMMENDS golang-github-pierrec-lz4-dev)
 # launch = "ssh"; the CUDA back end where it is built in.
 set(CPACK_DEBIAN_PACKAGE_SUGGESTS
     "openssh-client, libcublas-13-0 | libcublas-12-9 | libcublas-12-8, libnccl2")
-set(CPACK_DEBIAN_PACKAGE_CONTROL_EXTRA ${CMAKE_SOURCE_DIR}/packages/postinst
-                                       ${CMAKE_SOURCE_DIR}/packages/postrm)
+set(CPACK_DEBIAN_PACKAGE_CONTROL_EXTRA ${CMAKE_SOURCE_DIR}/apps/debian/postinst
+                                       ${CMAKE_SOURCE_DIR}/apps/debian/postrm)
 set(CPACK_DEBIAN_PACKAGE_CONTROL_STRICT_PERMISSION ON)
 include(CPack)
 
