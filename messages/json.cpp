@@ -42,8 +42,16 @@ class json_writer {
 
  private:
   static bool has_value(const flatbuffers::Table& t, const reflection::Field& field) {
-    const bool always = field.type()->base_type() <= reflection::Double && !field.optional();
-    return always || t.GetAddressOf(field.offset()) != nullptr;
+    const bool scalar = field.type()->base_type() <= reflection::Double && !field.optional();
+    return scalar ? is_told(t, field) : t.GetAddressOf(field.offset()) != nullptr;
+  }
+
+  /// RG-4.
+  static bool is_told(const flatbuffers::Table& t, const reflection::Field& field) {
+    if (field.default_real() < 0)
+      return flatbuffers::GetAnyFieldF(t, field) != field.default_real();
+    return field.default_integer() >= 0 ||
+           flatbuffers::GetAnyFieldI(t, field) != field.default_integer();
   }
 
   void string(std::string_view text) {

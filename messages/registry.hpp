@@ -10,6 +10,8 @@
 //       (tests/messages/registry_test.cpp), and every request of a call is listed (contract_test).
 // RG-2  JSON is strict (RFC 8259); numbers keep every bit (shortest form that reads back the same);
 //       what JSON cannot say is a string: "nan", "inf", "-inf". A negative zero is a zero.
+// RG-4  A number whose default is below zero is left out of JSON where it has this default: it says
+//       that nothing was measured, or that there is none (as the schema's comment says).
 #pragma once
 
 #include <cstdint>

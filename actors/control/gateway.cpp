@@ -269,6 +269,24 @@ caf::result<msg<fbs::CallAnswers>> call(gateway_pointer self, const msg<fbs::Cal
   return rp;
 }
 
+/// GTW-7.
+void tell_who_ended_it(gateway_pointer self, const asked_process& who, const std::string& path,
+                       const std::string& by) {
+  const auto& st = self->state;
+  const auto* service = find_service(path.substr(0, path.find('/')));
+  const auto process = st.processes.find(who.number);
+  if (service == nullptr || service->on_death != death::node_lost || !st.coordinator ||
+      process == st.processes.end())
+    return;
+  self->send(st.coordinator,
+             make_msg<fbs::Leave>(context_of(*self, st.options.epoch), [&](auto& l) {
+               l.node = who.node;
+               l.reason = fmt::format("ends: {} was killed by {} at the console", path, by);
+               l.pid = process->second.facts.pid;
+               l.finding = "dead_process";
+             }));
+}
+
 /// KillActor, SetLogLevel and DumpBlackBox: to every process that fits, answered by an Ack each.
 template <class T>
 caf::result<msg<fbs::CallAnswers>> order(gateway_pointer self, const msg<T>& m, std::string command,
@@ -277,7 +295,8 @@ caf::result<msg<fbs::CallAnswers>> order(gateway_pointer self, const msg<T>& m, 
   if (!record) return to_caf(record.error());
   auto rp = self->make_response_promise<msg<fbs::CallAnswers>>();
   auto answers = std::make_shared<fbs::CallAnswersT>();
-  auto each = [answers](const asked_process& who, const result<msg<fbs::Ack>>& r) {
+  auto each = [self, answers, target, by = record->line.by.who](const asked_process& who,
+                                                                const result<msg<fbs::Ack>>& r) {
     // A pattern reaches processes that do not have the actor: not their failure.
     if (!r && r.error().code == errc::not_found) return;
     auto a = std::make_unique<fbs::CallAnswerT>();
@@ -285,6 +304,7 @@ caf::result<msg<fbs::CallAnswers>> order(gateway_pointer self, const msg<T>& m, 
     a->actor = fmt::format("observer/{}", a->node);
     if (r) {
       a->message = encode(*r);
+      if constexpr (std::is_same_v<T, fbs::KillActor>) tell_who_ended_it(self, who, target, by);
     } else {
       a->failure = std::make_unique<fbs::FailureT>();
       put_error(r.error(), *a->failure);

@@ -17,6 +17,8 @@
 //     whoever asks for it; that he asked stands in the audit log.
 //   GTW-6  A command that cannot be written there is refused, and the status says why; pause, stop
 //     and drain are done all the same.
+//   GTW-7  Where a person's kill ends a node's process, the coordinator hears so, and of whom,
+//     before anything that breaks for it.
 //
 // Failure policy: do without it; training goes on unobserved.
 #pragma once

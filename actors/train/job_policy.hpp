@@ -27,8 +27,8 @@
 //     is over.
 //   JOB-9  A job that went on from what no start takes by itself (RSM-4) saves that state as its
 //     own, even where no step was left to make.
-//   JOB-10  One death has one wording: where a launcher sees how processes end, what failed as the
-//     peers of a dead node see it waits for the word of that node's end.
+//   JOB-10  One death has one wording: what failed as the peers of a dead node see it waits for the
+//     word of that node's end, of who started its process, who ended it, or whose connection broke.
 //   JOB-11  After a fault that can be mended the job goes on in a new epoch, from the newest
 //     checkpoint that is committed: what ranks of the epoch before were asked is not heard any
 //     more, a save whose shards they had not all written is abandoned once nobody writes to it, and

@@ -61,8 +61,7 @@ void job_policy::fail(const job_event& event) {
 
 /// JOB-10.
 void job_policy::end_with_word(const error& why) {
-  const bool has_launcher = plan_.job.cluster.launch != config::launch_mode::external;
-  if (why.code != errc::unavailable || !has_launcher) return end(why);
+  if (why.code != errc::unavailable) return end(why);
   await_word(why);
 }
 

@@ -473,9 +473,11 @@ result<once_end> run_once(launch& l, stop_signals& signals, const once& of) {
                                  means.secret ? means.secret->file().string() : "", means.network});
       say(fmt::format("coordinator of {} at {}", job.job.name, address));  // nodes find it by now
       TROUPE_CHECK(leave_behind(job, l.origin));  // a start that is refused sets nothing aside
-      return nodes.start(job, {address_of(l.at), port, means.node_key, record,
-                               of.arguments.launcher, evicted_in(l.from.cluster), keeps_running,
-                               of.arguments.goes_on()});
+      std::error_code nowhere;
+      return nodes.start(
+          job, {address_of(l.at), port, means.node_key, record, of.arguments.launcher,
+                std::filesystem::current_path(nowhere).string(), evicted_in(l.from.cluster),
+                keeps_running, of.arguments.goes_on()});
     }();
     if (!started) {
       guard.emplace(defaults::orderly_end, exit_code(started.error().code), started.error());

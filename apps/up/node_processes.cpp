@@ -80,7 +80,8 @@ std::vector<std::string> command_of(const config::job& job, const config::node_s
     return out;
   }
   auto out = words_of(job.cluster.ssh_command);
-  std::string remote = quoted(job.cluster.remote_binary);
+  auto remote =
+      fmt::format("cd {} && exec {}", quoted(how.folder), quoted(job.cluster.remote_binary));
   arguments.insert(arguments.end(), {"--tied-to-input", "--advertise", node.host});
   for (const auto& a : arguments) remote += " " + quoted(a);
   out.push_back(node.host);
@@ -207,7 +208,7 @@ std::vector<ended_child> node_processes::heard() {
     running_.erase((*p)[1]);
     const int pid = number_in((*p)[2]), code = number_in((*p)[3]);
     ended_child ended{(*p)[1], (*p)[4], code != 0, code, is_local_ ? pid : 0, {}};
-    if (code > 0 && !is_local_) ended.how += as_its_log_says(ended.node);
+    if (code > 0) ended.how += as_its_log_says(ended.node);
     if (code < 0 && !black_boxes_.empty())
       ended.black_box = trace::last_box_path(black_boxes_, ended.node, pid).string();
     out.push_back(std::move(ended));

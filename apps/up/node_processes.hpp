@@ -5,8 +5,10 @@
 //   NPR-1  A head that goes on for a lost one leaves the processes alone that are there, unless it
 //     is told to begin anew with them.
 //   NPR-2  What this head started, or took over, is ended by the launcher when this object goes.
-//   NPR-3  Of a process behind ssh that ended with an error the last words of its log are told, of
-//     this process alone: its host is another, where nobody looks first.
+//   NPR-3  Of a process that ended with an error the last words of its log are told, of this process
+//     alone: nobody looks there first.
+//   NPR-4  Nodes work in the folder where the launcher does, behind ssh too: a relative path means
+//     the same to all of them. One that is not there on a host keeps its node from starting.
 #pragma once
 
 #include <sys/types.h>
@@ -46,6 +48,7 @@ struct node_start {
   std::string key;     ///< what proves that they are nodes, text; empty: certificates do
   std::string record;  ///< the actors they record (a pattern), empty: none
   pid_t launcher = 0;  ///< their parent
+  std::string folder;  ///< NPR-4: an absolute path
   std::set<std::string> evicted = {};  ///< they are not started
   bool keeps_running = false;          ///< NPR-1
   bool outlived = false;  ///< nodes that others started may have outlived the head before this one

@@ -169,8 +169,11 @@ file, relative to it, later ones win, at most 8 deep), then the file itself, the
 prints what came out and where each value came from; `troupe config check FILE` says everything that
 is wrong with it, and what would keep the job from starting on this machine: memory, GPUs, threads,
 addresses, certificates, folders, model, data, checkpoint (`--no-files` leaves those out). `troupe
-up` runs the same checks before it writes or allocates anything. Relative paths, except those of
-`include`, are relative to the working directory.
+up` runs the same checks before it writes or allocates anything.
+
+A relative path, except of `include`, begins in the working directory of the process that opens it.
+Nodes that Troupe starts, on this machine or by ssh, work in the folder where `troupe up` was
+started, which each of these hosts must have; a node that somebody else starts, where he does so.
 )";
 
 template <class Item>

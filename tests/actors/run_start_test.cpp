@@ -242,30 +242,28 @@ TEST_CASE("RUN-2: silence in any phase of the start ends it when its time is ove
   }
 }
 
-TEST_CASE("run: a partner that dies in any phase of the start ends it, with a launcher's word") {
-  for (const auto& at : phases_of_start) {
-    CAPTURE(at.words);
-    run_in_phase alone(at, config::launch_mode::external);
-    alone.asked.die();
-    const auto end = alone.ended();
-    CHECK(end.code == static_cast<uint8_t>(errc::unavailable));
-    CHECK(end.message.find(at.words) == 0);
-    // Where a launcher sees how processes end, its word is waited for (JOB-10).
-    run_in_phase explained(at, config::launch_mode::local);
-    explained.asked.die();
-    explained.pass(1s);
-    CHECK(explained.coordinator.idle());
-    explained.lose("b");
-    CHECK(explained.ended().message == "node b is gone");
-    explained.pass(1h);
-    CHECK(explained.coordinator.idle());
-    run_in_phase unexplained(at, config::launch_mode::local);
-    unexplained.asked.die();
-    unexplained.pass(2s - 1ms);
-    CHECK(unexplained.coordinator.idle());
-    unexplained.pass(1ms);
-    CHECK(unexplained.ended().message.find(at.words) == 0);
-  }
+TEST_CASE(
+    "JOB-10: a partner that dies in any phase of the start ends it, with a word of its node") {
+  for (const auto& at : phases_of_start)
+    for (const auto launch : {config::launch_mode::external, config::launch_mode::local}) {
+      CAPTURE(at.words);
+      run_in_phase explained(at, launch);
+      explained.asked.die();
+      explained.pass(1s);
+      CHECK(explained.coordinator.idle());
+      explained.lose("b");
+      CHECK(explained.ended().message == "node b is gone");
+      explained.pass(1h);
+      CHECK(explained.coordinator.idle());
+      run_in_phase unexplained(at, launch);
+      unexplained.asked.die();
+      unexplained.pass(2s - 1ms);
+      CHECK(unexplained.coordinator.idle());
+      unexplained.pass(1ms);
+      const auto end = unexplained.ended();
+      CHECK(end.code == static_cast<uint8_t>(errc::unavailable));
+      CHECK(end.message.find(at.words) == 0);
+    }
 }
 
 TEST_CASE("run: offers that do not fit together end it") {

@@ -46,6 +46,7 @@ node_start at_port(uint16_t port, bool keeps_running = false) {
   out.port = port;
   out.key = "a key";
   out.launcher = 77;
+  out.folder = "/home/ann's";
   out.keeps_running = keeps_running;
   return out;
 }
@@ -136,7 +137,23 @@ TEST_CASE("node processes: where others start the nodes it is said how, or that 
   CHECK(again.find("--join 127.0.0.1:4711,127.0.0.1:4712 ") != std::string::npos);
 }
 
-TEST_CASE("NPR-3: an error of a process behind ssh is told with the last words of its log") {
+TEST_CASE("NPR-4: behind ssh a node works in the launcher's folder") {
+  auto job = three_nodes();
+  job.cluster.launch = config::launch_mode::ssh;
+  job.cluster.ssh_command = "ssh -q";
+  job.cluster.remote_binary = "bin/troupe";
+  head_and_launcher f;
+  node_processes nodes(f.head);
+  REQUIRE(nodes.start(job, at_port(4711)));
+  const auto first = f.launcher.receive();
+  REQUIRE(first);
+  REQUIRE(first->size() == 10);
+  CHECK((*first)[6] == "ssh");
+  CHECK((*first)[7] == "-q");
+  CHECK((*first)[9].starts_with("cd '/home/ann'\\''s' && exec 'bin/troupe' 'node' '--join' "));
+}
+
+TEST_CASE("NPR-3: an error of a process is told with the last words of its log") {
   const troupe::scratch dir;
   const auto log = dir / "node1.log";
   std::ofstream(log) << "error: of another process\n";

@@ -187,6 +187,17 @@ TEST_CASE("ending: a coordinator or a run that is told to die ends the launch, w
   }
 }
 
+TEST_CASE("ending: a worker that a person killed is what the run ends by, and who it was") {
+  job_files job;
+  program up(job.up(with(with(endless, no_recovery), layout(2, 1))));
+  REQUIRE(up.until_step(2));
+  const auto address = fmt::format("127.0.0.1:{}", up.port());
+  CHECK(run({"console", "-c", "kill worker/1", "--connect", address}).code == 0);
+  CHECK(up.wait() == 69);
+  INFO(up.err());
+  CHECK(up.err().find("error: node node1 ends: worker/1 was killed by ") != std::string::npos);
+}
+
 TEST_CASE("ending: who stopped a run before its last step is said") {
   job_files job;
   program up(job.up(with(with(endless, layout(2, 1)), {"recovery.fewer_replicas=false"})));

@@ -120,6 +120,23 @@ TEST_CASE("fields come in the order of the schema, absent strings not at all") {
   CHECK(to_json(any_msg{}) == "null");
 }
 
+TEST_CASE("RG-4: what was not measured is not told, and reads back so; a measured zero is told") {
+  const auto m = make_msg<fbs::MeterReadings>({}, [](fbs::MeterReadingsT& all) {
+    all.devices.push_back(std::make_unique<fbs::DeviceReadingT>());
+    all.devices.back()->device = "gpu0";
+    all.devices.back()->power_w = 0;
+  });
+  const auto told = json::parse(to_json(m));
+  CHECK_FALSE(told.contains("temperature_c"));
+  const auto& gpu = told["devices"][0];
+  CHECK(gpu["power_w"] == 0);
+  for (const char* absent : {"limit_w", "temperature_c", "busy_percent", "energy_j"})
+    CHECK_FALSE(gpu.contains(absent));
+  const auto back = from_json("MeterReadings", to_json(m));
+  REQUIRE(back);
+  CHECK(cast<fbs::MeterReadings>(*back)->unpack() == m->unpack());
+}
+
 TEST_CASE("a string that is not UTF-8 still becomes valid JSON") {
   auto m = make_msg<fbs::Ack>({}, [](auto& x) { x.text = "a\xff\xc3z"; });
   CHECK(json::parse(to_json(m))["text"].get<std::string>() == "a\xef\xbf\xbd\xef\xbf\xbdz");

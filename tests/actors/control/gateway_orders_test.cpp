@@ -257,6 +257,25 @@ TEST_CASE("gateway: an order reaches what fits, and who has no such actor has no
   CHECK(f.lines()[0]["result"] == "observer/b: " + full.message);
 }
 
+TEST_CASE("GTW-7: the coordinator hears whose process a person's kill ends, and of whom") {
+  scripted_gateway f;
+  f.meet_all();
+  f.person.ask(f.target, a_kill(f));
+  only<fbs::KillActor>(f.head).refuse({errc::not_found, "there is no actor worker/1 here"});
+  only<fbs::KillActor>(f.b).refuse({errc::io, "no room"});
+  CHECK(f.coordinator.idle());
+  only<fbs::KillActor>(f.a).answer<fbs::Ack>();
+  const auto told = only<fbs::Leave>(f.coordinator)->unpack();
+  CHECK(told.node == "a");
+  CHECK(told.pid == 1002);
+  CHECK(told.finding == "dead_process");
+  CHECK(told.reason == "ends: worker/1 was killed by alice at the console");
+  // What a node does without ends no process.
+  f.person.ask(f.target, f.make<fbs::KillActor>([](auto& k) { k.actor = "vitals/a"; }));
+  only<fbs::KillActor>(f.a).answer<fbs::Ack>();
+  CHECK(f.coordinator.idle());
+}
+
 TEST_CASE("gateway: an order waits 1.5 s for who is silent, a black box 20 s") {
   scripted_gateway f;
   f.meet_all();
