@@ -429,6 +429,21 @@ std::filesystem::path record_file(const launch& l, const once& of) {
                                 is_first ? 1 : static_cast<int>(l.from.epoch));
 }
 
+/// What the nodes of a head are started with.
+node_start start_of_nodes(const launch& l, const once& of, uint16_t port,
+                          const std::string& node_key, bool keeps_running) {
+  std::error_code nowhere;
+  return {address_of(l.at),
+          port,
+          node_key,
+          of.arguments.record,
+          of.arguments.launcher,
+          std::filesystem::current_path(nowhere).string(),
+          evicted_in(l.from.cluster),
+          keeps_running,
+          of.arguments.goes_on()};
+}
+
 /// From the start of the cluster to its end.
 result<once_end> run_once(launch& l, stop_signals& signals, const once& of) {
   const auto& job = l.plan.job;
@@ -473,11 +488,7 @@ result<once_end> run_once(launch& l, stop_signals& signals, const once& of) {
                                  means.secret ? means.secret->file().string() : "", means.network});
       say(fmt::format("coordinator of {} at {}", job.job.name, address));  // nodes find it by now
       TROUPE_CHECK(leave_behind(job, l.origin));  // a start that is refused sets nothing aside
-      std::error_code nowhere;
-      return nodes.start(
-          job, {address_of(l.at), port, means.node_key, record, of.arguments.launcher,
-                std::filesystem::current_path(nowhere).string(), evicted_in(l.from.cluster),
-                keeps_running, of.arguments.goes_on()});
+      return nodes.start(job, start_of_nodes(l, of, port, means.node_key, keeps_running));
     }();
     if (!started) {
       guard.emplace(defaults::orderly_end, exit_code(started.error().code), started.error());

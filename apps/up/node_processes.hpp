@@ -5,7 +5,7 @@
 //   NPR-1  A head that goes on for a lost one leaves the processes alone that are there, unless it
 //     is told to begin anew with them.
 //   NPR-2  What this head started, or took over, is ended by the launcher when this object goes.
-//   NPR-3  Of a process that ended with an error the last words of its log are told, of this process
+//   NPR-3  Of a process that ended with an error the last words of its log are told, of this one
 //     alone: nobody looks there first.
 //   NPR-4  Nodes work in the folder where the launcher does, behind ssh too: a relative path means
 //     the same to all of them. One that is not there on a host keeps its node from starting.

@@ -120,7 +120,7 @@ TEST_CASE("fields come in the order of the schema, absent strings not at all") {
   CHECK(to_json(any_msg{}) == "null");
 }
 
-TEST_CASE("RG-4: what was not measured is not told, and reads back so; a measured zero is told") {
+TEST_CASE("RG-4: what was not measured is not told, and a measured zero is") {
   const auto m = make_msg<fbs::MeterReadings>({}, [](fbs::MeterReadingsT& all) {
     all.devices.push_back(std::make_unique<fbs::DeviceReadingT>());
     all.devices.back()->device = "gpu0";
