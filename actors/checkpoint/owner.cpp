@@ -21,6 +21,14 @@ std::string shape_of(const config::model_section& m) {
                      m.hidden, m.heads, m.kv_heads, m.ffn, m.vocab);
 }
 
+/// What is trained on; how it is mixed may change.
+std::string paths_of(const config::data_section& data) {
+  std::vector<std::string> all;
+  for (const auto& source : data.sources())
+    all.insert(all.end(), source.path.begin(), source.path.end());
+  return fmt::format("{}", fmt::join(all, ", "));
+}
+
 std::optional<std::string> differs(const char* what, const std::string& saved,
                                    const std::string& now) {
   if (saved == now) return std::nullopt;
@@ -56,8 +64,8 @@ status check_folder(const config::job& job, const std::string& dir) {
 std::optional<std::string> other_job(const config::job& saved, const config::job& now) {
   if (auto name = differs("name", saved.job.name, now.job.name)) return name;
   if (auto model = differs("model", shape_of(saved.model), shape_of(now.model))) return model;
-  if (auto data = differs("data.path", fmt::format("{}", fmt::join(saved.data.path, ", ")),
-                          fmt::format("{}", fmt::join(now.data.path, ", "))))
+  if (auto data = differs(now.data.source.empty() ? "data.path" : "data.source",
+                          paths_of(saved.data), paths_of(now.data)))
     return data;
   return differs("data.tokenizer", saved.data.tokenizer, now.data.tokenizer);
 }

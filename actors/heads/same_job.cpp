@@ -61,6 +61,7 @@ shared_settings::shared_settings(const config::job& job) {
     if (counts(p.key))
       lines_.push_back(fmt::format("{} = {}", p.key, config::value_text(p.key, job)));
   add(lines_, config::node_properties(), job.cluster.node);
+  add(lines_, config::source_properties(), job.data.source);
   add(lines_, config::rule_properties(), job.recovery.rule);
   add(lines_, config::log_rule_properties(), job.health.log_rule);
   add(lines_, config::drill_properties(), job.inject);

@@ -73,8 +73,11 @@ bool ready_tokens(const config::job& job) {
   const auto format = job.data.format;
   if (format == data_format::text || format == data_format::json) return false;
   if (format != data_format::automatic) return true;
-  return std::all_of(job.data.path.begin(), job.data.path.end(),
-                     [](const std::string& p) { return io::names_tokens(p); });
+  const auto sources = job.data.sources();
+  return std::all_of(sources.begin(), sources.end(), [](const config::source_spec& s) {
+    return std::all_of(s.path.begin(), s.path.end(),
+                       [](const std::string& p) { return io::names_tokens(p); });
+  });
 }
 
 bool is_models_tokenizer(const config::job& job) {

@@ -51,7 +51,7 @@ result<io::tokenizer_ptr> tokenizer_of(const config::job& job);
 /// a file in it, or, of ready tokens, what made them.
 bool is_models_tokenizer(const config::job& job);
 
-/// Whether data.path holds ready tokens rather than text.
+/// Whether what is trained on are ready tokens rather than text.
 bool ready_tokens(const config::job& job);
 
 }  // namespace troupe::train

@@ -103,8 +103,9 @@ status has_data(const logged_actor& log) {
     if (!open || open->config_toml() == nullptr) continue;
     auto job = config::parse(open->config_toml()->str(), "the recorded configuration");
     if (!job) return job.error();
-    auto paths = job->data.path;
-    paths.insert(paths.end(), job->data.validation_path.begin(), job->data.validation_path.end());
+    auto paths = job->data.validation_path;
+    for (const auto& source : job->data.sources())
+      paths.insert(paths.end(), source.path.begin(), source.path.end());
     for (const auto& path : paths)
       if (path.find('*') == std::string::npos && !std::filesystem::exists(path))
         return error{errc::not_found, fmt::format("{} reads {}, which is not here", log.path, path),

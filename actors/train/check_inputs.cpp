@@ -22,21 +22,23 @@ constexpr uint64_t most_bytes_a_token = 32;
 /// Records whose text is less than this part of them are not made for training on it.
 constexpr uint64_t most_record_overhead = 16;
 
-/// One of data.path and data.validation_path.
+/// Of one of the sources, or of data.validation_path.
 struct source_facts {
   std::vector<std::filesystem::path> files;
   uint64_t tokens = 0;  ///< of text the least it comes to, unless it was counted
+  bool counted = true;
   std::vector<std::string> notes;
 };
 
 struct source_key {
   const char* key;
-  const std::vector<std::string>& names;
+  const config::source_spec& spec;
   bool validation;
+  size_t number = 0;  ///< of the source
 };
 
 result<source_facts> look_at_tokens(const job_plan& plan, const source_key& source) {
-  TROUPE_TRY(tokens, find_tokens(plan.job, source.names));
+  TROUPE_TRY(tokens, find_tokens(plan.job, source.spec));
   TROUPE_CHECK(tokens.check_vocabulary(static_cast<uint32_t>(plan.model.vocab)));
   source_facts out;
   out.tokens = tokens.size();
@@ -49,7 +51,7 @@ result<source_facts> look_at_tokens(const job_plan& plan, const source_key& sour
 /// few. Of records only a part may be text, and of what is packed there are no fewer bytes.
 result<source_facts> look_at_text(const job_plan& plan, const source_key& source,
                                   const io::tokenizer& words) {
-  TROUPE_TRY(text, find_text(plan.job, source.names));
+  TROUPE_TRY(text, find_text(plan.job, source.spec));
   source_facts out;
   TROUPE_TRY(notes, notes_of(text));
   out.notes = std::move(notes);
@@ -57,9 +59,11 @@ result<source_facts> look_at_text(const job_plan& plan, const source_key& source
   TROUPE_CHECK(io::check_first_records(text));
   const auto bytes_a_token = most_bytes_a_token * (text.has_records() ? most_record_overhead : 1);
   out.tokens = text.total_bytes() / bytes_a_token;
+  out.counted = false;
   if (order_of(plan.job, out.tokens, source.validation)) return out;
   TROUPE_TRY(counted, io::count_tokens(text, words));
   out.tokens = counted;
+  out.counted = true;
   return out;
 }
 
@@ -72,10 +76,11 @@ class input_check {
       find_tokenizer_to_copy();
     else
       find_tokenizer();
-    const auto training = look({"data.path", data_.path, false});
+    const auto training = look_at_sources();
     if (!data_.validation_path.empty()) {
-      const auto held_out = look({"data.validation_path", data_.validation_path, true});
-      if (training && held_out) check_overlap(*training, *held_out);
+      const auto spec = data_.validation();
+      const auto held_out = look({"data.validation_path", spec, true});
+      if (held_out && !training.empty()) check_overlap(training, *held_out);
     }
     const auto& model = plan_.job.model;
     const bool from_folder = !model.path.empty() && !checkpoint::is_checkpoint(model.path);
@@ -112,17 +117,54 @@ class input_check {
   std::optional<source_facts> look(const source_key& source) {
     if (!ready_tokens(plan_.job) && !words_) return {};
     auto facts = words_ ? look_at_text(plan_, source, *words_) : look_at_tokens(plan_, source);
-    if (!facts) return refuse(source.key, facts.error()), std::nullopt;
-    for (auto& note : facts->notes)
-      out_.notes.push_back(
-          fmt::format("{}: {}", source.validation ? "validation data" : "data", note));
-    if (auto order = order_of(plan_.job, facts->tokens, source.validation); !order)
-      refuse(source.key, order.error());
+    const auto within = [&](const error& why) {
+      return source.spec.name.empty() ? why : why.within(source.spec.name);
+    };
+    if (!facts) return refuse(source.key, within(facts.error())), std::nullopt;
+    const auto which = source.validation ? "validation data" : said_of(source.spec);
+    for (auto& note : facts->notes) out_.notes.push_back(fmt::format("{}: {}", which, note));
+    const auto order = order_of(plan_.job, facts->tokens, source.validation);
+    if (!order)
+      refuse(source.key, within(order.error()));
+    else if (!source.spec.name.empty())
+      out_.notes.push_back(fmt::format(
+          "{}: {}", which,
+          share_text(plan_.job, mix_of(data_), source.number, facts->counted ? &*order : nullptr)));
     return *facts;
   }
 
-  void check_overlap(const source_facts& training, const source_facts& held_out) {
-    auto both = io::shared_file(held_out.files, training.files);
+  /// The files of all of them; none where one was refused.
+  std::vector<std::filesystem::path> look_at_sources() {
+    const auto sources = data_.sources();
+    const char* key = data_.source.empty() ? "data.path" : "data.source";
+    std::vector<std::filesystem::path> files;
+    bool sound = true;
+    for (size_t s = 0; s < sources.size(); ++s) {
+      const auto facts = look({key, sources[s], false, s});
+      sound &= facts.has_value();
+      if (!facts) continue;
+      check_apart(sources[s], facts->files, files);
+      files.insert(files.end(), facts->files.begin(), facts->files.end());
+    }
+    if (!sound) files.clear();
+    return files;
+  }
+
+  /// A file in two sources would be held out of one of them, and trained on in the other.
+  void check_apart(const config::source_spec& source, const std::vector<std::filesystem::path>& its,
+                   const std::vector<std::filesystem::path>& others) {
+    auto both = io::shared_file(its, others);
+    if (!both) return refuse("data.source", both.error());
+    if (!*both) return;
+    refuse("data.source",
+           {errc::bad_config,
+            fmt::format("{} of {} is in another source, too", (*both)->first.string(), source.name),
+            "name it in one of them, which may have more weight"});
+  }
+
+  void check_overlap(const std::vector<std::filesystem::path>& training,
+                     const source_facts& held_out) {
+    auto both = io::shared_file(held_out.files, training);
     if (!both) return refuse("data.validation_path", both.error());
     if (!*both) return;
     const auto& [one, other] = **both;
@@ -131,7 +173,7 @@ class input_check {
             one == other
                 ? fmt::format("{} is trained on, too", one.string())
                 : fmt::format("{} is trained on, too: it is {}", one.string(), other.string()),
-            "take it out of data.path; or hold a share out: data.validation_fraction"});
+            "take it out of what is trained on; or hold a share out: data.validation_fraction"});
   }
 
   void refuse(std::string key, error why) {

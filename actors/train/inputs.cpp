@@ -25,19 +25,18 @@ io::token_format format_of(config::data_format f) {
 
 }  // namespace
 
-result<io::token_files> find_tokens(const config::job& job,
-                                    const std::vector<std::string>& sources) {
-  const std::vector<std::filesystem::path> paths(sources.begin(), sources.end());
+result<io::token_files> find_tokens(const config::job& job, const config::source_spec& source) {
+  const std::vector<std::filesystem::path> paths(source.path.begin(), source.path.end());
   return io::token_files::open(paths, format_of(job.data.format));
 }
 
-result<io::text_source> find_text(const config::job& job, const std::vector<std::string>& sources) {
-  const std::vector<std::filesystem::path> paths(sources.begin(), sources.end());
+result<io::text_source> find_text(const config::job& job, const config::source_spec& source) {
+  const std::vector<std::filesystem::path> paths(source.path.begin(), source.path.end());
   const auto format = job.data.format;
   const auto form = format == config::data_format::text   ? io::text_form::text
                     : format == config::data_format::json ? io::text_form::records
                                                           : io::text_form::automatic;
-  return io::text_source::open(paths, {job.data.strip_gutenberg, form, job.data.text_field});
+  return io::text_source::open(paths, {job.data.strip_gutenberg, form, source.text_field});
 }
 
 result<std::vector<std::string>> notes_of(const io::text_source& text) {
@@ -70,15 +69,15 @@ std::vector<std::string> notes_of(const io::token_files& tokens) {
   return notes;
 }
 
-result<opened_data> open_tokens(const config::job& job, const std::vector<std::string>& sources,
+result<opened_data> open_tokens(const config::job& job, const config::source_spec& source,
                                 const tokenising& progress) {
   if (ready_tokens(job)) {
-    TROUPE_TRY(files, find_tokens(job, sources));
+    TROUPE_TRY(files, find_tokens(job, source));
     auto notes = notes_of(files);
     return opened_data{std::move(files), std::move(notes)};
   }
   TROUPE_TRY(words, tokenizer_of(job));
-  TROUPE_TRY(text, find_text(job, sources));
+  TROUPE_TRY(text, find_text(job, source));
   TROUPE_TRY(notes, notes_of(text));
   io::corpus_options options;
   options.progress = progress;
@@ -97,8 +96,11 @@ std::string beginning_of(const config::job& job, const io::token_files& tokens) 
   return fmt::format("tokens {}", fmt::join(ids.begin(), ids.end(), " "));
 }
 
-result<io::batch_order> order_of(const config::job& job, uint64_t tokens, bool validation_file,
-                                 data_position from) {
+namespace {
+
+/// Of source number `source`: each has its own permutation, the first that of a job with one.
+result<io::batch_order> order_in_mix(const config::job& job, uint64_t tokens, bool validation_file,
+                                     data_position from, size_t source) {
   io::batch_order_spec spec;
   spec.tokens = tokens;
   spec.seq_len = static_cast<uint32_t>(job.train.seq_len);
@@ -107,10 +109,54 @@ result<io::batch_order> order_of(const config::job& job, uint64_t tokens, bool v
   spec.first_row = from.first_row;
   spec.skipped = std::move(from.skipped);
   spec.shuffle = job.data.shuffle && !validation_file;
-  spec.seed = static_cast<uint64_t>(job.job.seed);
+  spec.seed = static_cast<uint64_t>(job.job.seed) + source * 0x9E3779B97F4A7C15ULL;
   const bool split = !validation_file && job.data.validation_path.empty();
   spec.validation_fraction = split ? job.data.validation_fraction : 0.0;
   return io::batch_order::make(spec);
+}
+
+}  // namespace
+
+result<io::batch_order> order_of(const config::job& job, uint64_t tokens, bool validation_file,
+                                 data_position from) {
+  return order_in_mix(job, tokens, validation_file, std::move(from), 0);
+}
+
+result<io::mixed_order> mixed_order_of(const config::job& job, std::span<const uint64_t> tokens,
+                                       const data_position& from) {
+  const auto sources = job.data.sources();
+  std::vector<io::batch_order> orders;
+  for (size_t s = 0; s < sources.size(); ++s) {
+    auto order = order_in_mix(job, tokens[s], false, from, s);
+    if (!order && sources[s].name.empty()) return order.error();
+    if (!order) return order.error().within(sources[s].name);
+    orders.push_back(std::move(*order));
+  }
+  return io::mixed_order(std::move(orders), mix_of(job.data));
+}
+
+io::source_mix mix_of(const config::data_section& data) {
+  std::vector<double> weights;
+  for (const auto& source : data.sources()) weights.push_back(source.weight);
+  return io::source_mix(weights);
+}
+
+std::string share_text(const config::job& job, const io::source_mix& mix, size_t source,
+                       const io::batch_order* order) {
+  const auto rows = mix.before(source, static_cast<uint64_t>(job.train.steps * job.train.batch));
+  auto text = fmt::format("{:.4g} % of the windows", 100 * mix.share(source));
+  if (order == nullptr) return text + fmt::format(", {} in {} steps", rows, job.train.steps);
+  const auto windows = order->train_windows();
+  const double passes = static_cast<double>(rows) / static_cast<double>(windows);
+  text += fmt::format(
+      ", {} tokens in {} training windows, {} held out; {:.3g} passes over {} steps",
+      order->spec().tokens, windows, order->validation_windows(), passes, job.train.steps);
+  if (rows > windows) text += ": its windows repeat";
+  return text;
+}
+
+std::string said_of(const config::source_spec& source) {
+  return source.name.empty() ? "data" : fmt::format("data ({})", source.name);
 }
 
 }  // namespace troupe::train

@@ -3,12 +3,14 @@
 #pragma once
 
 #include <functional>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "actors/job/plan.hpp"
 #include "io/data/batch_order.hpp"
 #include "io/data/corpus.hpp"
+#include "io/data/source_mix.hpp"
 #include "io/data/text_source.hpp"
 #include "io/data/token_file.hpp"
 
@@ -27,19 +29,18 @@ struct opened_data {
   std::vector<std::string> notes;  ///< a sentence each: what is left out, what looks wrong
 };
 
-/// `sources` (data.path or data.validation_path) as token files, or as texts. Errors: not_found,
-/// bad_data, io.
-result<io::token_files> find_tokens(const config::job& job,
-                                    const std::vector<std::string>& sources);
-result<io::text_source> find_text(const config::job& job, const std::vector<std::string>& sources);
+/// `source` (one of data_section::sources(), or validation()) as token files, or as texts. Errors:
+/// not_found, bad_data, io.
+result<io::token_files> find_tokens(const config::job& job, const config::source_spec& source);
+result<io::text_source> find_text(const config::job& job, const config::source_spec& source);
 
 /// What a person should know of texts (TXT-3), and of token files (TOK-3).
 result<std::vector<std::string>> notes_of(const io::text_source& text);
 std::vector<std::string> notes_of(const io::token_files& tokens);
 
-/// The tokens of `sources` (data.path or data.validation_path): as they are, or the text tokenised
-/// into data.cache. Errors: not_found, bad_data, io.
-result<opened_data> open_tokens(const config::job& job, const std::vector<std::string>& sources,
+/// The tokens of such a source: as they are, or the text tokenised into data.cache. Errors:
+/// not_found, bad_data, io.
+result<opened_data> open_tokens(const config::job& job, const config::source_spec& source,
                                 const tokenising& progress);
 
 /// How the data begins, on one line: the first tokens' text, or their ids where no tokenizer is
@@ -58,5 +59,20 @@ struct data_position {
 /// if there are too few tokens for a window.
 result<io::batch_order> order_of(const config::job& job, uint64_t tokens, bool validation_file,
                                  data_position from = {});
+
+/// The same of all that is trained on: `tokens` of each of data_section::sources().
+result<io::mixed_order> mixed_order_of(const config::job& job, std::span<const uint64_t> tokens,
+                                       const data_position& from);
+
+/// How the sources of a job are mixed.
+io::source_mix mix_of(const config::data_section& data);
+
+/// What the job trains on of a source of [[data.source]], on one line; `order` where its tokens are
+/// counted.
+std::string share_text(const config::job& job, const io::source_mix& mix, size_t source,
+                       const io::batch_order* order);
+
+/// By what notes are begun: "data", "data (web)", "validation data".
+std::string said_of(const config::source_spec& source);
 
 }  // namespace troupe::train

@@ -170,9 +170,11 @@ void job_policy::next_phase(const job_event& event) {
       has_validation_ = done.validation_windows > 0;
       if (recoveries() == 0)
         say(fmt::format(
-            "data: {} tokens, {} training windows ({:.1f} steps a pass), {} held out", done.tokens,
-            done.train_windows,
-            static_cast<double>(done.train_windows) / static_cast<double>(job.train.batch),
+            "data: {} tokens, {} training windows{}, {} held out", done.tokens, done.train_windows,
+            job.data.source.size() > 1
+                ? fmt::format(" of {} sources", job.data.source.size())
+                : fmt::format(" ({:.1f} steps a pass)", static_cast<double>(done.train_windows) /
+                                                            static_cast<double>(job.train.batch)),
             done.validation_windows));
       return begin_phase(start_phase::build_stages);
     case start_phase::build_stages:

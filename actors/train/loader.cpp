@@ -21,12 +21,10 @@ using loader_pointer = traced_pointer<loader_actor, loader_state>;
 constexpr int64_t tell_every_ns = 2'000'000'000;
 
 /// Tells the run what a person should know of the data, where this loader is the one to do so.
-void tell(loader_pointer self, const msg<fbs::OpenLoader>& m, const config::job& job,
-          std::string_view which, const opened_data& data) {
+void tell(loader_pointer self, const msg<fbs::OpenLoader>& m, std::string_view which,
+          const std::vector<std::string>& notes) {
   const auto opener = caf::actor_cast<run_actor>(self->current_sender());
   if (!opener || !m->tells_progress()) return;
-  auto notes = data.notes;
-  notes.push_back("begins with " + beginning_of(job, data.tokens));
   for (const auto& note : notes)
     self->send(opener, make_msg<fbs::Notice>(context_of(*self, m.header()), [&](auto& n) {
                  n.text = fmt::format("{}: {}", which, note);
@@ -51,36 +49,64 @@ tokenising teller(loader_pointer self, const msg<fbs::OpenLoader>& m) {
 
 using split_feeds = std::array<split_feed, 2>;
 
+/// A source's tokens, checked and told of.
+result<io::token_files> open_source(loader_pointer self, const msg<fbs::OpenLoader>& m,
+                                    const config::job& job, const config::source_spec& source,
+                                    const std::string& which) {
+  TROUPE_TRY(data, open_tokens(job, source, teller(self, m)));
+  data.notes.push_back("begins with " + beginning_of(job, data.tokens));
+  tell(self, m, which, data.notes);
+  TROUPE_CHECK(data.tokens.check_vocabulary(m->vocab()));  // LDR-3
+  return std::move(data.tokens);
+}
+
+/// What is trained on, and in which order.
+status open_training(loader_pointer self, const msg<fbs::OpenLoader>& m, const config::job& job,
+                     split_feed& train) {
+  const auto sources = job.data.sources();
+  std::vector<uint64_t> sizes;
+  for (const auto& source : sources) {
+    TROUPE_TRY(tokens, open_source(self, m, job, source, said_of(source)));
+    sizes.push_back(tokens.size());
+    train.tokens.push_back(std::move(tokens));
+  }
+  const data_position from{m->first_step() == 0 ? 0 : m->first_step() - 1, m->first_row(),
+                           rows_of(skipped_in(m.unpack().skipped), job.train.seq_len)};
+  TROUPE_TRY(order, mixed_order_of(job, sizes, from));
+  if (!job.data.source.empty())
+    for (size_t s = 0; s < sources.size(); ++s)
+      tell(self, m, said_of(sources[s]), {share_text(job, order.mix(), s, &order.of(s))});
+  train.order = std::move(order);
+  return {};
+}
+
 result<split_feeds> open_feeds(loader_pointer self, const msg<fbs::OpenLoader>& m,
                                const config::job& job) {
   split_feeds feeds;
   auto& train = feeds[static_cast<size_t>(fbs::Split::train)];
   auto& validation = feeds[static_cast<size_t>(fbs::Split::validation)];
-  TROUPE_TRY(data, open_tokens(job, job.data.path, teller(self, m)));
-  tell(self, m, job, "data", data);
-  auto& tokens = data.tokens;
-  TROUPE_CHECK(tokens.check_vocabulary(m->vocab()));  // LDR-3
-  const data_position from{m->first_step() == 0 ? 0 : m->first_step() - 1, m->first_row(),
-                           rows_of(skipped_in(m.unpack().skipped), job.train.seq_len)};
-  TROUPE_TRY(order, order_of(job, tokens.size(), false, from));
-  train.tokens = tokens;
-  train.order = order;
+  TROUPE_CHECK(open_training(self, m, job, train));
   train.slots = train_slots;
   validation.first_slot = train_slots;
   validation.slots = validation_slots;
   if (!job.data.validation_path.empty()) {
-    TROUPE_TRY(held_out, open_tokens(job, job.data.validation_path, teller(self, m)));
-    tell(self, m, job, "validation data", held_out);
-    TROUPE_CHECK(held_out.tokens.check_vocabulary(m->vocab()));
-    TROUPE_TRY(held_out_order, order_of(job, held_out.tokens.size(), true));
-    validation.tokens = std::move(held_out.tokens);
-    validation.order = held_out_order;
+    TROUPE_TRY(held_out, open_source(self, m, job, job.data.validation(), "validation data"));
+    TROUPE_TRY(held_out_order, order_of(job, held_out.size(), true));
+    validation.tokens.push_back(std::move(held_out));
+    validation.order.emplace(held_out_order);
   } else {
-    validation.tokens = std::move(tokens);
-    validation.order = order;
+    validation.tokens = train.tokens;
+    validation.order = train.order;
     validation.held_out = true;
   }
   return feeds;
+}
+
+/// Tokens of all its sources.
+uint64_t tokens_of(const split_feed& feed) {
+  uint64_t sum = 0;
+  for (const auto& tokens : feed.tokens) sum += tokens.size();
+  return sum;
 }
 
 /// Rows of a batch that those of so many data ranks are.
@@ -97,11 +123,11 @@ void fill(loader_state& st, split_feed& feed, uint64_t number) {
   int32_t* tokens = st.memory->slot(at);
   std::vector<int32_t> window(static_cast<size_t>(seq) + 1);
   const auto lay_out = [&](uint64_t row) {
-    const uint64_t first =
+    const auto from =
         feed.held_out
-            ? feed.order->validation_first_token((number - 1) * static_cast<uint64_t>(batch) + row)
-            : feed.order->train_first_token(number - 1, static_cast<uint32_t>(row));
-    feed.tokens->copy(first, window.size(), window.data());
+            ? feed.order->validation_window((number - 1) * static_cast<uint64_t>(batch) + row)
+            : feed.order->train_window(number - 1, static_cast<uint32_t>(row));
+    feed.tokens[from.source].copy(from.first_token, window.size(), window.data());
     std::copy_n(window.data() + 1, seq, tokens + rows * seq);
     tokens = std::copy_n(window.data(), seq, tokens);
   };
@@ -167,7 +193,7 @@ caf::result<msg<fbs::LoaderReady>> open(loader_pointer self, const msg<fbs::Open
   auto& train = st.feeds[static_cast<size_t>(fbs::Split::train)];
   auto rp = self->make_response_promise<msg<fbs::LoaderReady>>();
   rp.deliver(make_msg<fbs::LoaderReady>(context_of(*self, m.header()), [&](auto& r) {
-    r.tokens = train.tokens->size();
+    r.tokens = tokens_of(train);
     r.train_windows = train.order->train_windows();
     const auto& v = st.feeds[static_cast<size_t>(fbs::Split::validation)];
     r.validation_windows = v.held_out ? v.order->validation_windows() : v.order->train_windows();

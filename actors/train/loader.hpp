@@ -7,7 +7,7 @@
 //
 // Invariants
 //   LDR-1  Which tokens a batch holds depends on the configuration and the step alone
-//     (io::batch_order).
+//     (io::mixed_order).
 //   LDR-2  A slot is filled anew only when every consumer has asked for a later batch of the same
 //     split: asking for batch n says that batches before n are done with.
 //   LDR-3  Every token handed out is smaller than the model's vocabulary: checked once, when the
@@ -30,7 +30,7 @@
 #include "actors/train/batch_memory.hpp"
 #include "io/base/error_kind.hpp"
 #include "io/config/job.hpp"
-#include "io/data/batch_order.hpp"
+#include "io/data/source_mix.hpp"
 #include "io/data/token_file.hpp"
 #include "messages/actors.hpp"
 #include "messages/receive.hpp"
@@ -57,8 +57,8 @@ struct waiting_request {
 
 /// One split's tokens and the slots it may use.
 struct split_feed {
-  std::optional<io::token_files> tokens;
-  std::optional<io::batch_order> order;
+  std::vector<io::token_files> tokens;  ///< by source
+  std::optional<io::mixed_order> order;
   bool held_out = false;  ///< rows come from the order's validation windows
   int64_t first_slot = 0;
   int64_t slots = 1;

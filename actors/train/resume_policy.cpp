@@ -7,6 +7,7 @@
 #include <string>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "io/checkpoint/catalog.hpp"
 #include "io/config/load.hpp"
@@ -48,11 +49,22 @@ std::optional<bool> tokens_by_name(const config::data_section& d) {
                        [&](std::string_view end) { return path.ends_with(end); });
   };
   bool all_tokens = true;
-  for (const auto& path : d.path) {
-    if (end_in(path, {"/", "*", "_document"})) return std::nullopt;
-    all_tokens &= end_in(path, {".bin", ".idx"});
-  }
+  for (const auto& source : d.sources())
+    for (const auto& path : source.path) {
+      if (end_in(path, {"/", "*", "_document"})) return std::nullopt;
+      all_tokens &= end_in(path, {".bin", ".idx"});
+    }
   return all_tokens;
+}
+
+/// What is mixed and how; what sources are called does not matter.
+std::string mix_text(const config::data_section& d) {
+  std::string out;
+  for (const auto& s : d.source) {
+    out += fmt::format("{}[{}] x {:g}", out.empty() ? "" : ", ", fmt::join(s.path, ", "), s.weight);
+    if (!s.text_field.empty() && s.text_field != d.text_field) out += " of " + s.text_field;
+  }
+  return out.empty() ? "none" : out;
 }
 
 /// Why going on with the new value means nothing, if it does not.
@@ -117,6 +129,11 @@ resumption resume_policy(const config::job& job, const checkpoint::train_state& 
       out.found.remarks.push_back(
           fmt::format("since step {}: {} {} -> {}", saved.step, p.key, before, after));
   }
+  const auto mix_before = mix_text(was->data), mix_after = mix_text(out.job.data);
+  if (mix_before != mix_after)
+    out.found.remarks.push_back(fmt::format(
+        "since step {}: data.source {} -> {}; each source goes on where this mix would have come",
+        saved.step, mix_before, mix_after));
   const auto was_tokens = tokens_by_name(was->data), are_tokens = tokens_by_name(out.job.data);
   if (was_tokens && are_tokens && *was_tokens != *are_tokens)
     out.found.refuse(

@@ -21,6 +21,12 @@ struct node_entry {
   origin at;
 };
 
+/// One [[data.source]] as read.
+struct source_entry {
+  source_spec spec;
+  origin at;
+};
+
 /// One [[recovery.rule]] as read.
 struct rule_entry {
   recovery_rule spec;
@@ -51,6 +57,8 @@ class builder {
   void assign(const property& p, const value& v, const origin& key_at, const origin& value_at);
   /// Replaces the list of nodes.
   void assign_nodes(std::vector<node_entry> nodes, const origin& at);
+  /// Replaces the sources.
+  void assign_sources(std::vector<source_entry> sources, const origin& at);
   /// Replaces the rules; findings without one have their default rule.
   void assign_rules(std::vector<rule_entry> rules);
   /// Replaces the rules for lines of logs; default ones of other names stay.
@@ -71,6 +79,7 @@ class builder {
 
   job& target() { return config_.value; }
   const std::vector<node_entry>& nodes() const { return nodes_; }
+  const std::vector<source_entry>& sources() const { return sources_; }
   const std::vector<rule_entry>& rules() const { return rules_; }
   const std::vector<log_rule_entry>& log_rules() const { return log_rules_; }
   const std::vector<drill_entry>& drills() const { return drills_; }
@@ -80,17 +89,22 @@ class builder {
   read_result take();
 
  private:
+  void set_sources(std::vector<source_entry> sources);
+
   loaded config_;
   std::vector<problem> problems_;
   std::set<std::string, std::less<>> faulty_;
   std::string file_;
   std::vector<node_entry> nodes_;
+  std::vector<source_entry> sources_;
   std::vector<rule_entry> rules_;
   std::vector<log_rule_entry> log_rules_;
   std::vector<drill_entry> drills_;
   int layer_ = 0;
   int nodes_layer_ = -1;      // layer that last set cluster.nodes
   int node_list_layer_ = -1;  // layer that last set [[cluster.node]]
+  int path_layer_ = -1;       // layer that last set data.path
+  int source_layer_ = -1;     // layer that last set [[data.source]]
 };
 
 /// Lays a file's text over the builder; includes are followed from `directory` when allowed.

@@ -15,6 +15,16 @@
 
 namespace troupe::config {
 
+std::vector<source_spec> data_section::sources() const {
+  if (source.empty()) return {{path, 1.0, "", text_field}};
+  auto all = source;
+  for (auto& s : all) {
+    if (s.name.empty()) s.name = fmt::format("{}", fmt::join(s.path, ", "));
+    if (s.text_field.empty()) s.text_field = text_field;
+  }
+  return all;
+}
+
 model_config model_section::over(model_config m, int64_t seq_len) const {
   const auto set = [](auto& to, auto said) {
     if (said > 0) to = said;
@@ -400,8 +410,18 @@ void check_data(builder& b) {
   auto filled = [](const std::vector<std::string>& paths) {
     return std::none_of(paths.begin(), paths.end(), [](auto& p) { return p.empty(); });
   };
-  b.rule(!d.path.empty(), {"data.path"}, "is required: a file or folder to train on");
+  b.rule(!d.path.empty() || !d.source.empty(), {"data.path", "data.source"},
+         "is required: a file or folder to train on");
   b.rule(filled(d.path), {"data.path"}, "holds an empty path");
+  b.rule(d.path.empty() || d.source.empty(), {"data.source", "data.path"},
+         "[[data.source]] and data.path are both set, expected one of them",
+         "make data.path one more [[data.source]], or leave it out");
+  b.rule(d.source.size() <= most_sources, {"data.source"},
+         fmt::format("{} sources, at most {} are mixed", d.source.size(), most_sources));
+  for (const auto& [spec, at] : b.sources())
+    if (!b.at_fault("data.source.path") && (spec.path.empty() || !filled(spec.path)))
+      b.complain(at, "data.source.path",
+                 spec.path.empty() ? "every [[data.source]] needs a path" : "holds an empty path");
   b.rule(filled(d.validation_path), {"data.validation_path"}, "holds an empty path");
   b.rule(!d.tokenizer.empty(), {"data.tokenizer"}, "expected \"bytes\" or a path, got nothing");
   b.rule(j.train.validate_every == 0 || !d.validation_path.empty() || d.validation_fraction > 0,

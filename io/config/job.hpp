@@ -20,6 +20,7 @@
 // J-7 health.log_rule has the configuration's own rules first, then default ones whose names none
 //     of them has; all of them can be used: names are unique, and each match is RE2's or empty.
 // J-8 Each drill of inject names a rank or a node that the job has, and a wrong bit can be found.
+// J-9 data.path or data.source says what is trained on, never both.
 // Paths are as written: relative ones are relative to the working directory of the process that
 // reads them.
 #pragma once
@@ -174,6 +175,18 @@ struct model_section {
   model_config over(model_config base, int64_t seq_len) const;
 };
 
+/// Sources of one job.
+inline constexpr size_t most_sources = 64;
+
+/// One [[data.source]]: data of its own, of which a share of all windows is.
+struct source_spec {
+  std::vector<std::string> path;  ///< as data.path
+  double weight = 1.0;            ///< its share of the windows, relative to the others'
+  std::string name;               ///< in what is printed; empty = its paths
+  std::string text_field;         ///< as data.text_field; empty = that
+  bool operator==(const source_spec&) const = default;
+};
+
 /// [data]
 struct data_section {
   std::vector<std::string> path;  ///< files and folders, in order
@@ -187,7 +200,13 @@ struct data_section {
   std::string cache = "{output}/cache";  ///< folder of tokenised text
   bool strip_gutenberg = false;  ///< leave out what Project Gutenberg wraps around its books
   std::string text_field = "text";  ///< of a JSON record, what holds its text
+  std::vector<source_spec> source;  ///< instead of path: what is mixed, by weight
   bool operator==(const data_section&) const = default;
+
+  /// What is trained on, names and fields filled in; data.path is one source, without a name.
+  std::vector<source_spec> sources() const;
+  /// What is validated on, where that is apart.
+  source_spec validation() const { return {validation_path, 1.0, "", text_field}; }
 };
 
 /// [train]

@@ -37,6 +37,10 @@ void builder::assign(const property& p, const value& v, const origin& key_at,
     return;
   }
   config_.origins[std::string(p.key)] = key_at;
+  if (p.key == "data.path") {
+    path_layer_ = layer_;
+    if (source_layer_ < layer_) set_sources({});  // a stronger layer's path: the list is gone
+  }
   if (p.key != "cluster.nodes") return;
   nodes_layer_ = layer_;
   if (node_list_layer_ < layer_) nodes_.clear();  // a stronger layer counts nodes: its list is gone
@@ -58,6 +62,20 @@ void builder::assign_nodes(std::vector<node_entry> nodes, const origin& at) {
   count = listed;
   config_.value.cluster.spares = count_of(nodes_, true);
   config_.origins["cluster.nodes"] = config_.origins["cluster.spares"] = at;
+}
+
+void builder::set_sources(std::vector<source_entry> sources) {
+  sources_ = std::move(sources);
+  auto& all = config_.value.data.source;
+  all.clear();
+  for (const auto& s : sources_) all.push_back(s.spec);
+}
+
+void builder::assign_sources(std::vector<source_entry> sources, const origin& at) {
+  source_layer_ = layer_;
+  if (path_layer_ < layer_ && !sources.empty()) config_.value.data.path.clear();
+  config_.origins["data.source"] = sources.empty() ? at : sources.front().at;
+  set_sources(std::move(sources));
 }
 
 /// J-6.

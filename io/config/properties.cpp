@@ -33,6 +33,9 @@ constexpr std::array section_rows = {
     section_row{"cluster.tls", "Mutual TLS between the processes; `troupe certs` makes the files"},
     section_row{"model", "The transformer: its shape, or the Hugging Face folder to take it from"},
     section_row{"data", "What is trained on, and what it is validated on"},
+    section_row{"data.source",
+                "A source of several, which are mixed by weight; instead of data.path "
+                "(docs/data.md)"},
     section_row{"train", "Steps, batches, optimizer and learning rate"},
     section_row{"parallel", "How the workers divide the work"},
     section_row{"checkpoint", "When the state is saved, where, and what a start resumes from"},
@@ -201,6 +204,9 @@ std::span<const property> properties() {
 std::span<const property> node_properties() {
   return detail::node_table();
 }
+std::span<const property> source_properties() {
+  return detail::source_table();
+}
 std::span<const property> rule_properties() {
   return detail::rule_table();
 }
@@ -232,6 +238,9 @@ value get(const property& p, const job& j) {
 value get(const property& p, const node_spec& node) {
   return get_from(p, &node);
 }
+value get(const property& p, const source_spec& source) {
+  return get_from(p, &source);
+}
 value get(const property& p, const recovery_rule& rule) {
   return get_from(p, &rule);
 }
@@ -246,6 +255,9 @@ status set(const property& p, job& j, const value& v) {
 }
 status set(const property& p, node_spec& node, const value& v) {
   return set_in(p, &node, v);
+}
+status set(const property& p, source_spec& source, const value& v) {
+  return set_in(p, &source, v);
 }
 status set(const property& p, recovery_rule& rule, const value& v) {
   return set_in(p, &rule, v);

@@ -57,6 +57,8 @@ struct property {
 std::span<const property> properties();
 /// The keys of one [[cluster.node]], as "cluster.node.x".
 std::span<const property> node_properties();
+/// Every key of one [[data.source]] table, in the order of the documentation.
+std::span<const property> source_properties();
 /// Every key of one [[recovery.rule]] table, in the order of the documentation.
 std::span<const property> rule_properties();
 /// Every key of one [[health.log_rule]] table, in the order of the documentation.
@@ -75,6 +77,8 @@ const property* find_property(std::string_view key);
 value get(const property& p, const job& j);
 /// The same of a [[cluster.node]] key.
 value get(const property& p, const node_spec& node);
+/// The same of a [[data.source]] key.
+value get(const property& p, const source_spec& source);
 /// The same of a [[recovery.rule]] key.
 value get(const property& p, const recovery_rule& rule);
 /// The same of a [[health.log_rule]] key.
@@ -87,6 +91,8 @@ value get(const property& p, const drill_spec& drill);
 status set(const property& p, job& j, const value& v);
 /// The same for a [[cluster.node]] key.
 status set(const property& p, node_spec& node, const value& v);
+/// The same for a [[data.source]] key.
+status set(const property& p, source_spec& source, const value& v);
 /// The same for a [[recovery.rule]] key.
 status set(const property& p, recovery_rule& rule, const value& v);
 /// The same for a [[health.log_rule]] key.

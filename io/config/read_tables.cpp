@@ -1,5 +1,5 @@
-// Reads the arrays of tables: [[cluster.node]], [[recovery.rule]], [[health.log_rule]] and
-// [[inject]].
+// Reads the arrays of tables: [[cluster.node]], [[data.source]], [[recovery.rule]],
+// [[health.log_rule]] and [[inject]].
 #include <algorithm>
 #include <optional>
 #include <string>
@@ -111,6 +111,13 @@ void read_log_rules(builder& into, const toml::node& node, const origin& at,
   into.assign_log_rules(std::move(*rules));
 }
 
+void read_sources(builder& into, const toml::node& node, const origin& at,
+                  const std::string& file) {
+  auto sources =
+      read_array<source_entry>(into, node, {"data.source", source_properties(), at, file});
+  if (sources) into.assign_sources(std::move(*sources), at);
+}
+
 void read_drills(builder& into, const toml::node& node, const origin& at,
                  const std::string& file) {
   const array_place where{"inject", drill_properties(), at, file};
@@ -137,6 +144,7 @@ void read_drills(builder& into, const toml::node& node, const origin& at,
 const table_array* find_table_array(std::string_view key) {
   static constexpr table_array all[] = {
       {"cluster.node", read_nodes, R"([{name = "a", host = "b"}])"},
+      {"data.source", read_sources, R"([{path = "web/", weight = 3}, {path = "code/"}])"},
       {"recovery.rule", read_rules, R"([{finding = "dead_process", do = "hold"}])"},
       {"health.log_rule", read_log_rules, R"([{name = "fans", match = "fan [0-9]+ failed"}])"},
       {"inject", read_drills, R"([{who = "rank 1", what = "hang", from_step = 30}])"}};

@@ -27,11 +27,12 @@ bool is_in(std::string_view key, std::string_view section) {
 
 /// Whether a section is an array of tables.
 bool is_list(std::string_view section) {
-  return section == "cluster.node" || section == "recovery.rule" ||
+  return section == "cluster.node" || section == "data.source" || section == "recovery.rule" ||
          section == "health.log_rule" || section == "inject";
 }
 
 std::span<const property> rows_of(std::string_view section) {
+  if (section == "data.source") return source_properties();
   if (section == "recovery.rule") return rule_properties();
   if (section == "health.log_rule") return log_rule_properties();
   if (section == "inject") return drill_properties();
@@ -64,6 +65,8 @@ std::string write(const job& j, const loaded* origins) {
   for (auto section : sections()) {
     if (section == "cluster.node")
       write_items(out, section, j.cluster.node, comment("cluster.nodes"));
+    else if (section == "data.source")
+      write_items(out, section, j.data.source);
     else if (section == "recovery.rule")
       write_items(out, section, j.recovery.rule);
     else if (section == "health.log_rule")
@@ -86,6 +89,7 @@ ordered_json as_json(const value& v) {
 
 /// The default of a key, from a default-made job.
 value default_of(const property& p) {
+  if (p.key.starts_with("data.source.")) return get(p, source_spec{});
   if (p.key.starts_with("recovery.rule.")) return get(p, recovery_rule{});
   if (p.key.starts_with("health.log_rule.")) return get(p, log_rule_spec{});
   if (p.key.starts_with("inject.")) return get(p, drill_spec{});
@@ -209,6 +213,7 @@ std::string show_json(const loaded& config) {
     if (p.key == "cluster.nodes")
       add("cluster.node", items_json("cluster.node", config.value.cluster.node), p.key);
   }
+  out["data.source"] = {{"value", items_json("data.source", config.value.data.source)}};
   out["recovery.rule"] = {{"value", items_json("recovery.rule", config.value.recovery.rule)}};
   out["health.log_rule"] = {{"value", items_json("health.log_rule", config.value.health.log_rule)}};
   out["inject"] = {{"value", items_json("inject", config.value.inject)}};
@@ -217,8 +222,8 @@ std::string show_json(const loaded& config) {
 
 result<std::string> explain(std::string_view name) {
   if (!section_about(name).empty()) return explain_section(name);
-  for (auto rows : {properties(), node_properties(), rule_properties(), log_rule_properties(),
-                    drill_properties()})
+  for (auto rows : {properties(), node_properties(), source_properties(), rule_properties(),
+                    log_rule_properties(), drill_properties()})
     for (const auto& p : rows)
       if (p.key == name) return explain_key(p);
   auto near = name.find('.') == name.npos ? nearest(name, sections()) : nearest_key(name);

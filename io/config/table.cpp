@@ -553,6 +553,21 @@ constinit const property node_rows[] = {
                                       "It runs no ranks until it stands in for a lost node"),
 };
 
+constinit const property source_rows[] = {
+    row<source_spec, &source_spec::path>(
+        "data.source.path", "Files, patterns or folders of this source, as data.path takes them"),
+    row<source_spec, &source_spec::weight>(
+        "data.source.weight",
+        "Its share of the training windows, relative to the weights of the others",
+        {.min = 0, .max = 1e9, .above_min = true}),
+    row<source_spec, &source_spec::name>("data.source.name",
+                                         "What it is called where it is spoken of; empty = its "
+                                         "paths"),
+    row<source_spec, &source_spec::text_field>(
+        "data.source.text_field",
+        "Of its JSON records, the field that holds the text; empty = data.text_field"),
+};
+
 constinit const property rule_rows[] = {
     row<recovery_rule, &recovery_rule::finding>("recovery.rule.finding",
                                                 "What it is about, by the names of docs/health.md"),
@@ -610,6 +625,9 @@ std::span<const property> job_table() {
 }
 std::span<const property> node_table() {
   return node_rows;
+}
+std::span<const property> source_table() {
+  return source_rows;
 }
 std::span<const property> rule_table() {
   return rule_rows;

@@ -121,10 +121,11 @@ constexpr bounds below(double min, double max) {
   return {.min = min, .max = max, .below_max = true};
 }
 
-/// Every row of a job, of one [[cluster.node]], of one [[recovery.rule]], of one
-/// [[health.log_rule]], and of one [[inject]] (table.cpp).
+/// Every row of a job, of one [[cluster.node]], of one [[data.source]], of one [[recovery.rule]],
+/// of one [[health.log_rule]], and of one [[inject]] (table.cpp).
 std::span<const property> job_table();
 std::span<const property> node_table();
+std::span<const property> source_table();
 std::span<const property> rule_table();
 std::span<const property> log_rule_table();
 std::span<const property> drill_table();

@@ -72,7 +72,10 @@ uint64_t batch_order::running_row(uint64_t step, uint32_t row) const noexcept {
 
 uint64_t batch_order::train_first_token(uint64_t step, uint32_t row) const noexcept {
   assert(row < spec_.batch_rows);
-  uint64_t running = running_row(step, row);
+  return running_first_token(running_row(step, row));
+}
+
+uint64_t batch_order::running_first_token(uint64_t running) const noexcept {
   uint64_t place = running % train_windows_;
   uint64_t window = spec_.shuffle ? permuted(running / train_windows_, place) : place;
   return window * spec_.seq_len;

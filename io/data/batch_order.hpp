@@ -61,6 +61,10 @@ class batch_order {
   uint64_t validation_windows() const noexcept { return validation_windows_; }
   /// First token of training row `row` (< B) of step `step` (from k0); T+1 tokens follow.
   uint64_t train_first_token(uint64_t step, uint32_t row) const noexcept;
+  /// The running number of that row: g.
+  uint64_t running_row(uint64_t step, uint32_t row) const noexcept;
+  /// First token of the row of a running number.
+  uint64_t running_first_token(uint64_t running) const noexcept;
   /// First token of validation window v modulo V; V > 0; T+1 tokens follow.
   uint64_t validation_first_token(uint64_t v) const noexcept;
 
@@ -68,7 +72,6 @@ class batch_order {
 
  private:
   uint64_t permuted(uint64_t pass, uint64_t place) const noexcept;
-  uint64_t running_row(uint64_t step, uint32_t row) const noexcept;
 
   batch_order_spec spec_;
   uint64_t train_windows_ = 0;

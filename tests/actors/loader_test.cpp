@@ -471,6 +471,95 @@ TEST_CASE("loader: who is no consumer of it gets nothing, and holds nothing up")
   for (uint64_t batch = 1; batch <= 9; ++batch) f.fetch(1, batch);
 }
 
+// -- several sources ------------------------------------------------------------------------------
+
+TEST_CASE("SRM-4: loader: one source is the same data as that path, trained on and held out") {
+  for (const char* more : {"shuffle = true\nvalidation_fraction = 0.2\n", "shuffle = false\n"}) {
+    open_loader one, other;
+    const auto o = one.order(more);
+    auto p = other.order(more);
+    const std::string path = fmt::format("path = \"{}\"\n", other.data.string());
+    const auto at = p.config_toml.find(path);
+    REQUIRE(at != std::string::npos);
+    p.config_toml.erase(at, path.size());
+    p.config_toml += "[[data.source]]\nweight = 7\n" + path;
+    one.open(o);
+    other.open(p);
+    CHECK(other.ready->tokens() == one.ready->tokens());
+    CHECK(other.ready->train_windows() == one.ready->train_windows());
+    CHECK(other.ready->validation_windows() == one.ready->validation_windows());
+    CHECK(other.fetch_all(1, 30) == one.fetch_all(1, 30));
+    if (one.ready->validation_windows() > 0)
+      CHECK(other.fetch_all(1, 4, validation_split) == one.fetch_all(1, 4, validation_split));
+  }
+}
+
+TEST_CASE("LDR-1: loader: sources are mixed by weight, and go on where a run left them") {
+  open_loader f;
+  write_tokens(f.folder / "code.bin", 21, 500);
+  const auto mix = [&](const std::string& more) {
+    return fmt::format(
+        "path = []\n{}[[data.source]]\npath = \"{}\"\nweight = 3\nname = \"web\"\n"
+        "[[data.source]]\npath = \"{}\"\n",
+        more, f.data.string(), (f.folder / "code.bin").string());
+  };
+  auto o = f.order(mix("shuffle = false\n"));
+  o.tells_progress = true;
+  f.open(o);
+  CHECK(f.ready->tokens() == 101 + 21);
+  CHECK(f.ready->train_windows() == 25 + 5);
+  const auto all = f.fetch_all(1, 14);
+  CHECK(all[0] == beginning_with({0, 4}));
+  CHECK(all[1] == beginning_with({8, 500}));
+  CHECK(all[2] == beginning_with({12, 16}));
+  CHECK(all[3] == beginning_with({20, 504}));
+  CHECK(all[11] == beginning_with({68, 500}));  // code has begun anew, web has not
+  const auto told = f.notices();
+  REQUIRE(told.size() == 4);
+  CHECK(told[0].starts_with("data (web): begins with tokens 0 1 2 "));
+  CHECK(told[1].starts_with("data (" + (f.folder / "code.bin").string() + "): begins with tokens"));
+  CHECK(told[2] ==
+        "data (web): 75 % of the windows, 101 tokens in 25 training windows, 0 held out; 0.24 "
+        "passes over 4 steps");
+  CHECK(told[3].ends_with(
+      "25 % of the windows, 21 tokens in 5 training windows, 0 held out; 0.4 passes over 4 steps"));
+  for (uint64_t batches = 1; batches < 8; ++batches) {  // resumed, with the rows of those before
+    auto later = f.order(mix("shuffle = false\n"));
+    later.first_step = batches + 1;
+    later.first_row = batches * batch_rows;
+    f.open(later);
+    CHECK(f.fetch_all(batches + 1, batches + 3) ==
+          std::vector(all.begin() + static_cast<ptrdiff_t>(batches),
+                      all.begin() + static_cast<ptrdiff_t>(batches) + 3));
+  }
+}
+
+TEST_CASE("loader: of each source a share is held out, and mixed by weight") {
+  open_loader f;
+  write_tokens(f.folder / "code.bin", 50, 500);
+  f.open(
+      fmt::format("path = []\nvalidation_fraction = 0.2\n[[data.source]]\npath = \"{}\"\n"
+                  "[[data.source]]\npath = \"{}\"\n",
+                  f.data.string(), (f.folder / "code.bin").string()));
+  CHECK(f.ready->train_windows() == 19 + 10);
+  CHECK(f.ready->validation_windows() == 5 + 2);
+  const auto held_out = f.fetch_all(1, 3, validation_split);
+  CHECK(held_out[0] == beginning_with({77, 541}));
+  CHECK(held_out[1] == beginning_with({81, 545}));
+  CHECK(held_out[2] == beginning_with({85, 541}));  // code holds two windows out
+}
+
+TEST_CASE("loader: a source too small for a window is named") {
+  open_loader f;
+  write_tokens(f.folder / "code.bin", 4, 500);
+  const auto answer = f.try_open(
+      f.order(fmt::format("path = []\n[[data.source]]\npath = \"{}\"\n[[data.source]]\nname = "
+                          "\"code\"\npath = \"{}\"\n",
+                          f.data.string(), (f.folder / "code.bin").string())));
+  REQUIRE_FALSE(answer);
+  CHECK(is_error(answer.error(), io::too_few_tokens, 4, "code"));
+}
+
 // -- validation -----------------------------------------------------------------------------------
 
 TEST_CASE("loader: a part held out is not trained on, and starts over with each validation") {

@@ -5,6 +5,7 @@
 
 #include <doctest/doctest.h>
 
+#include "actors/checkpoint/owner.hpp"
 #include "io/config/load.hpp"
 #include "tests/io/job_text.hpp"
 
@@ -76,6 +77,8 @@ TEST_CASE("resume policy: each difference is said with the step, places and prin
       {{"train.seq_len=64"}, "since step 90: train.seq_len 32 -> 64"},
       {{"train.lr=0.001"}, "since step 90: train.lr 0.003 -> 0.001"},
       {{"data.path=other"}, "since step 90: data.path"},
+      {{"data.source=[{path=\"a\", weight=3}, {path=[\"b\", \"c\"], text_field=\"body\"}]"},
+       "since step 90: data.source none -> [a] x 3, [b, c] x 1 of body; each source goes on"},
       {{"data.shuffle=false"}, "since step 90: data.shuffle true -> false"},
       {{"job.seed=7"}, "since step 90: job.seed 1234 -> 7"},
       {{"model.dtype=bf16"}, "since step 90: model.dtype \"f32\" -> \"bf16\""},
@@ -90,6 +93,23 @@ TEST_CASE("resume policy: each difference is said with the step, places and prin
   const strings silent{"job.output=elsewhere", "cluster.threads=1", "log.every=9",
                        "checkpoint.every=3",   "data.cache=c",      "train.sample_tokens=9"};
   CHECK(resume_policy(job_with(silent), state_of(job_with({}))).found.remarks.empty());
+}
+
+TEST_CASE("resume policy: a mix that has changed is said, and is the same job on the same files") {
+  const auto mixed = [](const std::string& a, const std::string& b) {
+    return job_with({"data.source=[{path=\"a\"" + a + "}, {path=\"b\"" + b + "}]"});
+  };
+  const auto before = mixed(", weight=2", "");
+  CHECK(resume_policy(mixed(", weight=2", ", name=\"code\""), state_of(before))
+            .found.remarks.empty());
+  const auto heavier = mixed(", weight=2.5", "");
+  CHECK(says(resume_policy(heavier, state_of(before)).found.remarks,
+             "since step 90: data.source [a] x 2, [b] x 1 -> [a] x 2.5, [b] x 1;"));
+  CHECK_FALSE(checkpoint::other_job(before, heavier));
+  CHECK(checkpoint::other_job(before, job_with({"data.path=[\"a\", \"b\"]"})) == std::nullopt);
+  CHECK(checkpoint::other_job(before, job_with({"data.path=a"})) == "its data.path is a, b, not a");
+  const auto tokens = resume_policy(job_with({"data.source=[{path=\"a.bin\"}]"}), state_of(before));
+  CHECK(tokens.found.problems.size() == 1);
 }
 
 TEST_CASE("resume policy: what cannot mean anything is refused, with a way out") {

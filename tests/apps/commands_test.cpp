@@ -172,6 +172,10 @@ TEST_CASE("commands: config check says what would keep a job from starting") {
       {"job.output=text/run", "text is not a folder", 74},
       {"checkpoint.second.dir=runs/troupe/checkpoints/second", "lies in the first", 78},
       {"data.validation_path=text", "is trained on, too", 78},
+      {"'data.source=[{path=\"text\"},{path=\"text\",name=\"x\"}]'", "text of x is in another", 78},
+      {"'data.source=[{path=\"text\"},{path=\"absent\",name=\"x\"}]'", "data.source: x: ", 66},
+      {"'data.source=[{path=\"text\",weight=3}]'",
+       "data (text): 100 % of the windows, 8000 in 1000 steps", 0},
   };
   for (const auto& c : cases) {
     CAPTURE(c.settings);

@@ -64,11 +64,11 @@ status begin_to_start(const train::job_plan& plan) {
   for (const auto& r : plan.ranks)
     TROUPE_CHECK(gpu::check(model, train::options_of(job, model, r.at, r.layers, 1).shape));
   const auto vocab = static_cast<uint32_t>(model.vocab);
-  TROUPE_TRY(data, train::open_tokens(job, job.data.path, {}));
+  TROUPE_TRY(data, train::open_tokens(job, job.data.sources().front(), {}));
   TROUPE_CHECK(data.tokens.check_vocabulary(vocab));
   TROUPE_CHECK(train::order_of(job, data.tokens.size(), false));
   if (!job.data.validation_path.empty()) {
-    TROUPE_TRY(held_out, train::open_tokens(job, job.data.validation_path, {}));
+    TROUPE_TRY(held_out, train::open_tokens(job, job.data.validation(), {}));
     TROUPE_CHECK(held_out.tokens.check_vocabulary(vocab));
     TROUPE_CHECK(train::order_of(job, held_out.tokens.size(), true));
   }

@@ -45,6 +45,11 @@ TEST_CASE(
   const auto path = [&](const std::string& name) { return "data.path=" + (job / name).string(); };
   const auto wanted = losses({path("part-?.txt")});
   REQUIRE(wanted.size() == 3);
+  // One source is that path, whatever its weight; the records are of its own field.
+  const auto source = [&](const std::string& name, const std::string& more) {
+    return fmt::format(R"({{path="{}"{}}})", (job / name).string(), more);
+  };
+  CHECK(losses({"data.source=[" + source("part-?.txt", ", weight=7") + "]"}) == wanted);
   const auto record = [](const std::string& body) {
     return nlohmann::json{{"id", 1}, {"body", body}}.dump();
   };
