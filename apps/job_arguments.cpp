@@ -7,13 +7,20 @@ config::sources job_arguments::sources() const {
   return {file, config::process_environment(), sets};
 }
 
+optional_job add_optional_job(command* verb, job_arguments& into) {
+  optional_job out;
+  out.file = verb->add_option("FILE", into.file, "The job's TOML file")->takes(offered::file);
+  out.set = verb->add_option("--set", into.sets,
+                             "Set one key, e.g. --set train.lr=1e-3 (repeat as you like)")
+                ->type_name("KEY=VALUE")
+                ->takes(offered::setting)
+                ->take_all()
+                ->expected(1);
+  return out;
+}
+
 void add_job_arguments(command* verb, job_arguments& into) {
-  verb->add_option("FILE", into.file, "The job's TOML file")->required()->takes(offered::file);
-  verb->add_option("--set", into.sets, "Set one key, e.g. --set train.lr=1e-3 (repeat as you like)")
-      ->type_name("KEY=VALUE")
-      ->takes(offered::setting)
-      ->take_all()
-      ->expected(1);
+  add_optional_job(verb, into).file->required();
 }
 
 }  // namespace troupe::apps

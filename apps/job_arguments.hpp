@@ -21,4 +21,11 @@ struct job_arguments {
 /// Adds FILE (required) and --set to a verb; `into` must live as long as the verb.
 void add_job_arguments(command* verb, job_arguments& into);
 
+/// The same where a verb does without a file, too.
+struct optional_job {
+  argument* file = nullptr;
+  argument* set = nullptr;
+};
+optional_job add_optional_job(command* verb, job_arguments& into);
+
 }  // namespace troupe::apps

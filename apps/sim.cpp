@@ -1,5 +1,5 @@
 // `troupe sim`: a cluster that does not exist, on virtual time: to replay a seed, to fuzz the
-// actors with faults, to see how a large cluster would do.
+// actors with faults, to see how a large cluster would do, or a job of one's own.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -11,8 +11,10 @@
 
 #include "actors/base/hardware.hpp"
 #include "actors/sim/fuzz.hpp"
+#include "actors/sim/named_faults.hpp"
 #include "apps/commands.hpp"
 #include "apps/sim_days.hpp"
+#include "apps/sim_job.hpp"
 
 namespace troupe::apps {
 
@@ -23,7 +25,7 @@ constexpr int nodes_by_message = 4096, nodes_by_event = 16'384;
 
 struct sim_arguments {
   sim::simulation_options cluster;
-  std::vector<std::string> faults;
+  std::vector<std::string> faults, named_faults;
   int fault_count = 3;
   double span_s = 1;
   uint64_t fuzz = 0;
@@ -35,6 +37,10 @@ struct sim_arguments {
   argument* days_given = nullptr;
   argument* every_given = nullptr;
   std::vector<std::pair<std::string, argument*>> without_days;  ///< options of the other kinds
+  job_simulation job;
+  argument* job_set = nullptr;
+  argument* steps_given = nullptr;
+  std::vector<std::pair<std::string, argument*>> without_job;  ///< that its file says, or others
 };
 
 /// 12,288 devices as MegaScale had them (§6.1): 1,536 nodes of 8, a pipeline of 8 stages, and the
@@ -104,7 +110,23 @@ nlohmann::ordered_json facts_of(const sim::simulation_outcome& o) {
   j["wall_s"] = o.wall_s;
   j["events_per_s"] = static_cast<double>(o.counts.events) / std::max(o.wall_s, 1e-9);
   j["steps"] = o.steps;
+  j["last_step"] = o.last_step;
   j["launches"] = o.launches;
+  j["checkpoints"] = o.checkpoints;
+  j["checkpoints_skipped"] = o.skipped_checkpoints;
+  j["checkpoint_wait_s"] = o.checkpoint_wait_ms / 1e3;
+  if (!o.losses.empty()) {
+    j["first_loss"] = o.losses.front();
+    j["last_loss"] = o.losses.back();
+  }
+  j["recoveries"] = nlohmann::ordered_json::array();
+  for (const auto& r : o.recoveries)
+    j["recoveries"].push_back({{"finding", r.finding},
+                               {"node", r.node},
+                               {"what", r.what},
+                               {"fell_after_step", r.fell_after_step},
+                               {"resumed_after_step", r.resumed_after_step},
+                               {"back_s", r.back_s}});
   if (o.swaps.operations > 0) {
     auto& s = j["swap"];
     s["operations"] = o.swaps.operations;
@@ -117,6 +139,10 @@ nlohmann::ordered_json facts_of(const sim::simulation_outcome& o) {
     s["folders_left"] = o.swaps.leftovers;
   }
   j["faults"] = o.faults;
+  j["faults_without_effect"] = nlohmann::ordered_json::array();
+  for (const auto& m : o.missed)
+    j["faults_without_effect"].push_back(
+        {{"fault", m.what}, {"at_s", m.at_s}, {"why", m.why}, {"hint", m.hint}});
   j["ends"] = o.ends;
   return j;
 }
@@ -130,27 +156,46 @@ std::string text_of(const sim::simulation_outcome& o) {
       static_cast<double>(o.counts.events) / std::max(o.wall_s, 1e-9), o.counts.crossed,
       o.counts.lost, o.counts.deepest);
   for (const auto& f : o.faults) out += fmt::format("fault: {}\n", f);
+  for (const auto& m : o.missed) out += fmt::format("fault: {}\n", m.text());
+  for (const auto& r : o.recoveries)
+    out += fmt::format("recovery: {}; fell after step {}, {}\n", r.what, r.fell_after_step,
+                       r.back_s < 0 ? "and did not go on"
+                                    : fmt::format("went on from step {} after {:.1f} s",
+                                                  r.resumed_after_step, r.back_s));
   if (o.swaps.operations > 0) out += fmt::format("swap: {}\n", o.swaps.text());
   out += fmt::format("ended: {}\nfingerprint: {:016x}\n", fmt::join(o.ends, "; "), o.fingerprint);
   return out;
 }
 
-result<int> run_one(const sim_arguments& a, const sim::simulation_options& options) {
+/// Of a job of a person's own.
+std::string job_text_of(const sim::simulation_outcome& o) {
+  if (o.losses.empty()) return "no step was made\n";
+  return fmt::format(
+      "steps to {}; made again: {}; checkpoints: {}, left out: {}, waited for: {:.1f} s\n"
+      "loss: {:.3f} to {:.3f} (made up)\n",
+      o.last_step, o.steps - std::min(o.steps, o.last_step), o.checkpoints, o.skipped_checkpoints,
+      o.checkpoint_wait_ms / 1e3, o.losses.front(), o.losses.back());
+}
+
+/// `of`: what the cluster is simulated of, where that is a file.
+result<int> run_one(const sim_arguments& a, const sim::simulation_options& options,
+                    const simulated_file& of) {
   const auto before = cluster::usage_now();
   TROUPE_TRY(done, sim::simulate(options));
   const auto after = cluster::usage_now();
   if (a.json) {
     auto facts = facts_of(done);
+    if (options.of) facts["job"] = of.facts;
     facts["rss_before_bytes"] = before.rss_bytes;
     facts["rss_after_bytes"] = after.rss_bytes;
     facts["peak_bytes"] = cluster::peak_memory();
     TROUPE_CHECK(print(facts.dump() + "\n"));
   } else {
     const auto grown = cluster::peak_memory() - std::min(cluster::peak_memory(), before.rss_bytes);
-    TROUPE_CHECK(
-        print(text_of(done) + fmt::format("memory: {:.0f} MiB at most, {:.0f} KiB a node\n",
-                                          static_cast<double>(cluster::peak_memory()) / (1 << 20),
-                                          static_cast<double>(grown) / 1024 / options.nodes)));
+    TROUPE_CHECK(print(of.text + text_of(done) + (options.of ? job_text_of(done) : "") +
+                       fmt::format("memory: {:.0f} MiB at most, {:.0f} KiB a node\n",
+                                   static_cast<double>(cluster::peak_memory()) / (1 << 20),
+                                   static_cast<double>(grown) / 1024 / options.nodes)));
   }
   if (!done.violation) return 0;
   return error{errc::bug, *done.violation, "the same command shows it again"};
@@ -213,6 +258,38 @@ status check_kind(const sim_arguments& a) {
   return {};
 }
 
+/// What the file says, or what a job does not go with.
+status check_job(const sim_arguments& a) {
+  const bool has_file = !a.job.job.file.empty();
+  if (has_file) {
+    for (const auto& [name, argument] : a.without_job)
+      if (argument->count() > 0)
+        return error{
+            errc::usage, fmt::format("{} has no meaning with FILE", name),
+            "the file says what is simulated, and --set changes it: --set cluster.nodes=4"};
+    return {};
+  }
+  if (a.job_set->count() > 0 || a.job.gflops > 0 || a.job.measures)
+    return error{errc::usage, "--set, --gflops and --measure have no meaning without FILE",
+                 "as in: troupe sim run.toml --gflops 200"};
+  return {};
+}
+
+/// Faults that a person names, which the simulated job must have.
+status add_named_faults(const sim_arguments& a, sim::simulation_options& o) {
+  if (a.named_faults.empty()) return {};
+  if (o.heads > 1)
+    return error{errc::usage, "--fault has no meaning with --heads", "--faults draws some"};
+  TROUPE_TRY(job, sim::simulated_job(o));
+  sim::rng chance(sim::mix(o.seed ^ 0x44));
+  for (const auto& text : a.named_faults) {
+    TROUPE_TRY(fault, sim::parse_fault(text, chance));
+    TROUPE_CHECK(sim::check_fault(fault, job));
+    o.faults.push_back(std::move(fault));
+  }
+  return {};
+}
+
 /// As many layers a stage as make a model whose state is more than what brings it.
 status be_swapped(sim_arguments& a) {
   constexpr int layers = 8;
@@ -226,6 +303,7 @@ status be_swapped(sim_arguments& a) {
 
 result<int> run_sim(sim_arguments a) {
   TROUPE_CHECK(check_kind(a));
+  TROUPE_CHECK(check_job(a));
   spdlog::set_level(spdlog::level::off);  // what the actors log of foreign faults is of no interest
   if (a.swap) TROUPE_CHECK(be_swapped(a));
   if (a.cluster.budget_w > 0 && (a.cluster.heads > 1 || a.swap))
@@ -241,57 +319,114 @@ result<int> run_sim(sim_arguments a) {
   auto names = a.faults;
   if (names.empty() && a.fuzz > 0) names = {"all"};
   TROUPE_TRY(kinds, kinds_of(names, a));
+  if (a.fuzz > 0 && !a.named_faults.empty())
+    return error{errc::usage, "--fault has no meaning with --fuzz", "--faults names kinds"};
   if (a.fuzz > 0) return run_fuzz(a, kinds);
   auto o = a.cluster;
+  simulated_file of;
+  if (!a.job.job.file.empty()) {
+    TROUPE_TRY(file, simulated_from(a.job, a.steps_given->count() > 0 ? o.steps : 0));
+    of = std::move(file);
+    o = of.options;
+    o.seed = a.cluster.seed;
+    o.launches = a.cluster.launches;
+    o.log = a.cluster.log;
+  }
   if (a.scale) make_large(o);
   sim::rng lot(sim::mix(o.seed));
   o.recovers |= o.heads > 1;
   o.faults = sim::draw_faults(lot, kinds, kinds.empty() ? 0 : a.fault_count,
                               static_cast<int64_t>(a.span_s * 1e9));
-  return run_one(a, o);
+  TROUPE_CHECK(add_named_faults(a, o));
+  return run_one(a, o, of);
+}
+
+/// A cluster by options alone.
+void add_cluster_options(command* verb, sim_arguments& a) {
+  auto& c = a.cluster;
+  const auto alone = [&](const std::string& name, argument* it, bool also_days = false) {
+    if (!also_days) a.without_days.emplace_back(name, it);
+    a.without_job.emplace_back(name, it);
+    return it;
+  };
+  alone("--nodes", verb->add_option("--nodes", c.nodes, "Nodes")->within(1, nodes_by_event), true);
+  alone("--workers", verb->add_option("--workers", c.workers, "Workers a node")->within(1, 64),
+        true);
+  alone("--pipeline", verb->add_option("--pipeline", c.pipeline, "Pipeline stages"));
+  alone("--micro-batches",
+        verb->add_option("--micro-batches", c.micro_batches, "Micro-batches a step"));
+  a.steps_given =
+      verb->add_option("--steps", c.steps, "Steps; of a FILE its own, of a long job the first 200")
+          ->positive();
+  a.without_days.emplace_back("--steps", a.steps_given);
+  a.every_given =
+      alone("--checkpoint-every",
+            verb->add_option("--checkpoint-every", c.checkpoint_every, "Steps between checkpoints"),
+            true);
+  alone("--heads", verb->add_option("--heads", c.heads,
+                                    "Heads of the job (cluster.heads): one acts, others stand by"))
+      ->within(0, 9);
+  alone("--swap", verb->add_flag("--swap", a.swap, "Its ranks swap to drives"));
+  alone("--budget-w", verb->add_option("--budget-w", c.budget_w,
+                                       "Watts that its devices may draw together; with --fuzz "
+                                       "each seed draws its own"))
+      ->within(0.0, 1e9);
+  alone("--fuzz", verb->add_option("--fuzz", a.fuzz, "Random small clusters from so many seeds"));
+  alone("--jobs",
+        verb->add_option("--jobs", a.jobs, "Processes that --fuzz uses; 0: one for each core"));
+  alone("--scale", verb->add_flag("--scale", a.scale, "1,536 nodes of 8 workers, 100 steps"));
+}
+
+/// What befalls a cluster, whichever it is.
+void add_fault_options(command* verb, sim_arguments& a) {
+  const auto other = [&](const std::string& name, argument* it) {
+    a.without_days.emplace_back(name, it);
+    return it;
+  };
+  other("--launches", verb->add_option("--launches", a.cluster.launches,
+                                       "Times the cluster is started, at most"));
+  std::vector<std::string> kinds{"all"};
+  for (int k = 0; k < sim::fault_kinds; ++k)
+    kinds.emplace_back(sim::to_string(static_cast<sim::fault_kind>(k)));
+  other("--faults", verb->add_option("--faults", a.faults, "Kinds of faults, or all"))
+      ->delimiter(',')
+      ->suggests(kinds);
+  other("--fault-count", verb->add_option("--fault-count", a.fault_count, "How many faults"));
+  other("--fault-span", verb->add_option("--fault-span", a.span_s,
+                                         "They fall into the first so many virtual seconds"));
+  other("--fault", verb->add_option("--fault", a.named_faults,
+                                    "One fault, e.g. crash_node:node1@12.5 or "
+                                    "slow_device:3@10+30 (repeat as you like)"))
+      ->type_name("KIND[:WHO]@SECONDS[+SECONDS]")
+      ->takes(offered::nothing_known)
+      ->take_all()
+      ->expected(1);
+  other("--log", verb->add_flag("--log", a.cluster.log, "Tell faults and ends on stderr"));
 }
 
 }  // namespace
 
 void add_sim(shell& sh) {
-  auto* verb = sh.app.add_subcommand("sim", "Simulate a cluster on virtual time");
+  auto* verb = sh.app.add_subcommand("sim", "Simulate a cluster, or a job, on virtual time");
+  verb->footer(
+      "With FILE its nodes, workers, layout, checkpoints, health and recovery are simulated; what\n"
+      "is not, and where the times of its steps come from, is said.\n"
+      "Examples:\n"
+      "  troupe sim run.toml --gflops 200 --fault crash_node:node1@12.5\n"
+      "  troupe sim --nodes 8 --pipeline 4 --faults all --seed 7\n"
+      "  troupe sim --fuzz 1000");
   auto a = std::make_shared<sim_arguments>();
-  auto& c = a->cluster;
-  const auto other = [&](const std::string& name, argument* it) {
-    a->without_days.emplace_back(name, it);
-    return it;
-  };
-  verb->add_option("--seed", c.seed, "Everything follows from it");
-  verb->add_option("--nodes", c.nodes, "Nodes")->within(1, nodes_by_event);
-  verb->add_option("--workers", c.workers, "Workers a node")->within(1, 64);
-  other("--pipeline", verb->add_option("--pipeline", c.pipeline, "Pipeline stages"));
-  other("--micro-batches",
-        verb->add_option("--micro-batches", c.micro_batches, "Micro-batches a step"));
-  other("--steps", verb->add_option("--steps", c.steps, "Steps"));
-  a->every_given =
-      verb->add_option("--checkpoint-every", c.checkpoint_every, "Steps between checkpoints");
-  other("--heads", verb->add_option("--heads", c.heads,
-                                    "Heads of the job (cluster.heads): one acts, others stand by"))
-      ->within(0, 9);
-  other("--swap", verb->add_flag("--swap", a->swap, "Its ranks swap to drives"));
-  other("--budget-w", verb->add_option("--budget-w", c.budget_w,
-                                       "Watts that its devices may draw together; with --fuzz "
-                                       "each seed draws its own"))
-      ->within(0.0, 1e9);
-  other("--launches",
-        verb->add_option("--launches", c.launches, "Times the cluster is started, at most"));
-  other("--faults", verb->add_option("--faults", a->faults, "Kinds of faults, or all"))
-      ->delimiter(',');
-  other("--fault-count", verb->add_option("--fault-count", a->fault_count, "How many faults"));
-  other("--fault-span", verb->add_option("--fault-span", a->span_s,
-                                         "They fall into the first so many virtual seconds"));
-  other("--fuzz", verb->add_option("--fuzz", a->fuzz, "Random small clusters from so many seeds"));
-  other("--jobs",
-        verb->add_option("--jobs", a->jobs, "Processes that --fuzz uses; 0: one for each core"));
-  other("--scale", verb->add_flag("--scale", a->scale, "1,536 nodes of 8 workers, 100 steps"));
-  other("--log", verb->add_flag("--log", c.log, "Tell faults and ends on stderr"));
+  a->job_set = add_optional_job(verb, a->job.job).set;
+  verb->add_option("--gflops", a->job.gflops,
+                   "Of a FILE: billions of operations that a worker does in a second")
+      ->within(1e-3, 1e9);
+  verb->add_flag("--measure", a->job.measures, "Of a FILE: a layer of its model is timed for that");
+  verb->add_option("--seed", a->cluster.seed, "Everything follows from it");
+  add_cluster_options(verb, *a);
+  add_fault_options(verb, *a);
   verb->add_flag("--json", a->json, "As one JSON object");
   a->days_given = add_days(verb, a->days);
+  a->without_job.emplace_back("--days", a->days_given);
   on_run(sh, verb, [a] { return run_sim(*a); });
 }
 

@@ -127,6 +127,7 @@ reporter_actor::behavior_type reporter(reporter_pointer self, std::shared_ptr<to
         if (!h.ends.empty()) h.spoke_after_end = true;
         h.steps.push_back(m->step());
         h.rates.push_back(m->lr());
+        h.losses.push_back(m->loss());
         h.epochs.push_back(m.epoch());
         h.saved_before.push_back(h.saved_step);
         h.saved_step = std::max(h.saved_step, m->saved_step());

@@ -29,6 +29,14 @@
 
 namespace troupe::sim {
 
+/// How long things take on one stage of a pipeline.
+struct stage_timing {
+  int64_t forward_ns = 0;  ///< of one micro-batch
+  int64_t backward_ns = 0;
+  int64_t update_ns = 0;
+  int64_t save_ns = 0;
+};
+
 /// How long things take.
 struct timing {
   int64_t forward_ns = 2'000'000;   ///< of one micro-batch on one stage
@@ -41,6 +49,12 @@ struct timing {
   storage_times files;
   int64_t export_ns = 10'000'000;   ///< of the model
   double jitter = 0.1;              ///< a thing takes up to (1 + jitter) times as long
+  std::vector<stage_timing> stages;  ///< by stage, where they differ; else as above
+
+  stage_timing of(int64_t stage) const {
+    if (stages.empty()) return {forward_ns, backward_ns, update_ns, save_ns};
+    return stages[static_cast<size_t>(stage)];
+  }
 };
 
 /// What is wrong with a rank's device.
@@ -165,6 +179,7 @@ struct environment {
 struct told {
   std::vector<uint64_t> steps;
   std::vector<double> rates;  ///< learning rates of these steps
+  std::vector<double> losses;          ///< of these steps
   std::vector<uint32_t> epochs;        ///< in which they were made
   std::vector<uint64_t> saved_before;  ///< saved_step when each came
   std::vector<fbs::RunEndedT> ends;

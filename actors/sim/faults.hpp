@@ -74,6 +74,7 @@ struct fault {
   int64_t at_ns = 0;
   int64_t lasts_ns = 0;  ///< of those that last
   uint64_t random = 0;   ///< chooses the victim
+  std::string whom = {};  ///< by name: a node, rank, actor or tier; empty: by chance
 };
 
 /// `count` faults of the given kinds within [0, span_ns), in the order of their times.

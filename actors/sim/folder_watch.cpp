@@ -51,6 +51,14 @@ folder_watch::folder_watch(world& where, environment& room, const simulation_opt
       wipes_(mix(options.seed ^ 0x33)) {
   first().rules.keep_last = static_cast<uint64_t>(options.keep);
   second().rules.keep_last = static_cast<uint64_t>(options.second_keep);
+  if (options.of) {
+    const auto rules_of = [](const auto& c) {
+      return cp::retention{static_cast<uint64_t>(c.keep), static_cast<uint64_t>(c.keep_every),
+                           static_cast<uint64_t>(c.keep_best)};
+    };
+    first().rules = rules_of(options.of->checkpoint);
+    if (options.second) second().rules = rules_of(options.of->checkpoint.second);
+  }
   for (const auto& t : room_.tiers)
     if (auto made = io::make_folders(files(), t.dir); !made)
       where_.violation(render(made.error()));

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "actors/sim/environment.hpp"
+#include "actors/sim/persons_job.hpp"
 #include "actors/sim/simulation.hpp"
 #include "actors/train/swap_folder.hpp"
 #include "actors/train/swap_ranks.hpp"
@@ -178,6 +179,7 @@ result<config::job> simulated_job(const simulation_options& o) {
         static_cast<int64_t>(io::disk_block) * second_ns / o.copy_slot_ns;
   }
   if (o.swap.any()) TROUPE_CHECK(be_swapped(job, o));
+  if (o.of) be_of_person(job, *o.of);
   return config::settle(job);
 }
 

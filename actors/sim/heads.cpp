@@ -121,6 +121,7 @@ class heads_simulation {
   // -- faults
   bool is_lasting() const { return last_heals_ns_ > world_.now_ns(); }
   head_place* victim_of(const fault& f);
+  void come(size_t which);
   void befall(const fault& f);
   void crash_head(const fault& f);
   void freeze(const fault& f, int place, const std::string& name);
@@ -148,7 +149,8 @@ class heads_simulation {
   int64_t last_heals_ns_ = 0;
   int processes_ = 0;
   uint64_t launches_ = 0;
-  std::vector<std::string> faults_done_, ends_;
+  fault_record record_;
+  std::vector<std::string> ends_;
 };
 
 heads_simulation::heads_simulation(const simulation_options& options, heads_means means)
@@ -158,7 +160,8 @@ heads_simulation::heads_simulation(const simulation_options& options, heads_mean
       room_(world_, options.times, options.swap),
       nodes_(world_, room_, options_, means_.plan, options.nodes + options.spares),
       folders_(world_, room_, options_),
-      watch_(world_, watch_rules()) {
+      watch_(world_, watch_rules()),
+      record_(options_.faults) {
   room_.plans = means_.shares;
   room_.ring = means_.ring;
   room_.reconnects = true;
@@ -208,7 +211,7 @@ void heads_simulation::check_votes(const std::string& voter, int place) {
 void heads_simulation::start_node(int n) {
   if (over_ns_ || (nodes_.process(n) > 0 && world_.alive(n))) return;
   world_.restart(n);
-  check_votes(node_processes::name_of(n), n);
+  check_votes(nodes_.name_of(n), n);
   nodes_.start(n, job().cluster.heads);
 }
 
@@ -362,10 +365,7 @@ void heads_simulation::look() {
 // -- faults ---------------------------------------------------------------------------------------
 
 void heads_simulation::did(const fault& f, const std::string& what) {
-  auto text = fmt::format("{:.3f} s {} {}", static_cast<double>(world_.now_ns()) / 1e9,
-                          to_string(f.kind), what);
-  log(text);
-  faults_done_.push_back(std::move(text));
+  log(record_.did(f, what, world_.now_ns()));
 }
 
 /// Mostly the newest that acts.
@@ -378,8 +378,14 @@ head_place* heads_simulation::victim_of(const fault& f) {
   return h.what == doing::away || h.what == doing::is_over ? nullptr : &h;
 }
 
+void heads_simulation::come(size_t which) {
+  const auto& f = options_.faults[which];
+  record_.come(which);
+  if (!over_ns_) befall(f);
+  record_.settle(f, over_ns_ ? "the job was over by then" : "");
+}
+
 void heads_simulation::befall(const fault& f) {
-  if (over_ns_) return;
   switch (f.kind) {
     case fault_kind::crash_head:
       return crash_head(f);
@@ -390,18 +396,21 @@ void heads_simulation::befall(const fault& f) {
       return cut_head(f);
     case fault_kind::freeze_node: {
       const int n = 1 + static_cast<int>(f.random % static_cast<uint64_t>(nodes_.count()));
-      if (nodes_.lives(n)) freeze(f, n, node_processes::name_of(n));
+      if (nodes_.lives(n)) freeze(f, n, nodes_.name_of(n));
       return;
     }
     case fault_kind::crash_node: {
       const int n = 1 + static_cast<int>(f.random % static_cast<uint64_t>(nodes_.count()));
       if (nodes_.process(n) == 0 || !world_.alive(n)) return;
-      did(f, node_processes::name_of(n));
+      did(f, nodes_.name_of(n));
       room_.files.lose(n);
       return node_ended(n);
     }
-    default:
+    case fault_kind::save_now:
+    case fault_kind::set_value:
       return person(f);
+    default:
+      return record_.missed(f, "it is not simulated with several heads", "leave --heads out");
   }
 }
 
@@ -583,9 +592,10 @@ simulation_outcome heads_simulation::run() {
   if (!world_.run(world_.now_ns() + first_step_ns, first_step))
     world_.violation("the job makes no first step");
   last_heals_ns_ = world_.now_ns();
-  for (const auto& f : options_.faults) {
+  for (size_t i = 0; i < options_.faults.size(); ++i) {
+    const auto& f = options_.faults[i];
     last_heals_ns_ = std::max(last_heals_ns_, world_.now_ns() + f.at_ns + f.lasts_ns);
-    later(f.at_ns, [this, f] { befall(f); });
+    later(f.at_ns, [this, i] { come(i); });
   }
   const auto stuck = [this] { return over() || over_ns_; };
   if (!world_.run(last_heals_ns_ + end_within_ns, stuck)) {
@@ -610,10 +620,12 @@ simulation_outcome heads_simulation::run() {
   out.fingerprint = world_.fingerprint();
   out.virtual_ns = world_.now_ns();
   out.wall_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
-  for (const auto& t : terms_) out.steps += t->heard->steps.size();
+  for (const auto& t : terms_) add_told(*t->heard, out);
   out.launches = 1;
   out.takeovers = watch_.takeovers();
-  out.faults = std::move(faults_done_);
+  record_.over(world_.now_ns());
+  out.missed = std::move(record_).without_effect();
+  out.faults = std::move(record_).done();
   out.ends = std::move(ends_);
   return out;
 }

@@ -26,10 +26,6 @@ node_processes::node_processes(world& where, environment& room, const simulation
       plan_(plan),
       all_(static_cast<size_t>(count)) {}
 
-std::string node_processes::name_of(int n) {
-  return fmt::format("node{}", n - 1);
-}
-
 std::shared_ptr<cluster::host> node_processes::host_of(int n) {
   std::vector<uint32_t> ranks;
   for (const auto& r : plan_.ranks)

@@ -29,7 +29,15 @@ class node_processes {
   /// There is none yet in this launch.
   void forget(int n) { of(n) = {}; }
 
-  static std::string name_of(int n);
+  const std::string& name_of(int n) const {
+    return plan_.job.cluster.node[static_cast<size_t>(n) - 1].name;
+  }
+  /// The place of a node that the job has.
+  int place_of(const std::string& name) const {
+    int n = 1;
+    while (name_of(n) != name) ++n;
+    return n;
+  }
   int count() const { return static_cast<int>(all_.size()); }
   bool lives(int n) const { return of(n).lives; }  ///< its actor
   const caf::strong_actor_ptr& actor(int n) const { return of(n).actor; }

@@ -15,6 +15,7 @@
 #include "actors/job/plan.hpp"
 #include "actors/power/pacer.hpp"
 #include "actors/sim/blame_watch.hpp"
+#include "actors/sim/fault_record.hpp"
 #include "actors/sim/folder_watch.hpp"
 #include "actors/sim/heads.hpp"
 #include "actors/sim/invariants.hpp"
@@ -29,7 +30,6 @@ namespace {
 
 constexpr int64_t ms = 1'000'000;
 constexpr int64_t second = 1'000 * ms;
-constexpr int64_t launch_limit_ns = 3 * 3600 * second;
 constexpr int ring_slots = 8;
 using io::outage;
 
@@ -43,15 +43,16 @@ class simulation {
         room_(world_, options.times, options.swap),
         nodes_(world_, room_, options_, plan_, options.nodes + options.spares),
         watch_(world_, room_, options_),
-        power_(options.budget_w) {
+        power_(options.budget_w),
+        record_(options_.faults) {
     room_.folders = std::move(folders);
     nodes_.log = [this](const std::string& text) { log(text); };
     nodes_.end_process = [this](int n) { end_process(n, false); };
     world_.blocks_ns = [this](const any_msg& m) { return blocks_ns(m); };
     if (options.check || options.sees)
       world_.observe = [this](const any_msg& m, const actor_stats&) { watch(m); };
-    for (const auto& f : options.faults)
-      world_.clock().call_at(world_.now_ns() + f.at_ns, [this, f] { befall(f); });
+    for (size_t i = 0; i < options.faults.size(); ++i)
+      world_.clock().call_at(world_.now_ns() + options.faults[i].at_ns, [this, i] { come(i); });
   }
 
   ~simulation() { world_.end(); }
@@ -73,22 +74,19 @@ class simulation {
       ++launch_;
       if (launch_report_.succeeded() && options_.returns == 0) break;
     }
-    simulation_outcome out;
+    auto out = std::move(told_of_launches_);
     out.seed = options_.seed;
     out.violation = world_.violated();
     out.counts = world_.counts();
     out.fingerprint = world_.fingerprint();
-    out.checkpoints = saves_.checkpoints;
-    out.skipped_checkpoints = saves_.skipped_checkpoints;
-    out.checkpoint_wait_ms = saves_.checkpoint_wait_ms;
     out.virtual_ns = world_.now_ns();
     out.wall_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
-    out.steps = steps_;
     out.launches = launch_;
     out.folders = room_.counted;
     out.swaps = room_.disks.counted();
-    out.faults = std::move(faults_done_);
-    out.ends = std::move(ends_);
+    record_.over(world_.now_ns());
+    out.missed = std::move(record_).without_effect();
+    out.faults = std::move(record_).done();
     return out;
   }
 
@@ -122,14 +120,15 @@ class simulation {
   // -- a launch -----------------------------------------------------------------------------------
 
   int all_nodes() const { return options_.nodes + options_.spares; }
-  static std::string name_of(int node) { return node_processes::name_of(node); }
+  const std::string& name_of(int node) const { return nodes_.name_of(node); }
 
   void begin_log() {
     launch_report_ = {};
     lost_some_ = false;
     launch_report_.target_steps = static_cast<uint64_t>(options_.steps);
-    launch_report_.keeps_some = options_.keep > 0 || (options_.second && options_.second_keep > 0);
-    if (world_.now_ns() < harmful_until_ns_) launch_report_.worst = harm::fatal;
+    launch_report_.keeps_some = !room_.tiers[0].rules.empty() || !room_.tiers[1].rules.empty();
+    // What a person's own job asks for may fail it.
+    if (world_.now_ns() < harmful_until_ns_ || options_.of) launch_report_.worst = harm::fatal;
     heard_ = std::make_shared<told>();
     notices_ = 0;
     room_.barriers.clear();
@@ -153,7 +152,8 @@ class simulation {
 
   /// A person waits for the first tier, without which nothing starts.
   void between_launches() {
-    world_.run(world_.now_ns() + launch_limit_ns, [this] { return !room_.tiers[0].gone(); });
+    world_.run(world_.now_ns() + options_.launch_ends_ns(),
+               [this] { return !room_.tiers[0].gone(); });
     if (const auto taken = watch_.between_launches())
       log(fmt::format("tier {} is taken away", *taken));
   }
@@ -191,8 +191,7 @@ class simulation {
   void order(const std::string& node) {
     world_.clock().call_at(world_.now_ns() + options_.launch_ns, [this, node, launch = launch_] {
       if (launch != launch_ || !coordinator_lives_ || !options_.relaunches) return;
-      int n = 1;
-      while (name_of(n) != node) ++n;
+      const int n = nodes_.place_of(node);
       log(fmt::format("{} is started again", node));
       if (world_.alive(n)) end_process(n, false);
       world_.restart(n);
@@ -237,7 +236,7 @@ class simulation {
   }
 
   void live() {
-    const int64_t limit = launch_begun_ns_ + launch_limit_ns;
+    const int64_t limit = launch_begun_ns_ + options_.launch_ends_ns();
     const auto over = [this] {
       watch_.look(*heard_);
       log_notices();
@@ -279,18 +278,15 @@ class simulation {
     launch_report_.spoke_after_end = heard_->spoke_after_end;
     for (const auto& e : heard_->ends) {
       launch_report_.ends.push_back({e.code, e.message, e.checkpoint});
-      saves_.checkpoints += e.checkpoints;
-      saves_.skipped_checkpoints += e.skipped_checkpoints;
-      saves_.checkpoint_wait_ms += e.checkpoint_wait_ms;
-      ends_.push_back(e.code == 0 ? "success" : e.message);
+      told_of_launches_.ends.push_back(e.code == 0 ? "success" : e.message);
     }
-    if (heard_->ends.empty()) ends_.push_back("the head was lost");
+    if (heard_->ends.empty()) told_of_launches_.ends.emplace_back("the head was lost");
     for (const auto& e : heard_->ends) watch_.judge_end(e, launch_report_.worst != harm::none);
     launch_report_.checkpoints = watch_.checkpoints();
     launch_report_.saved_step = heard_->saved_step;
     watch_.look(*heard_);
-    steps_ += heard_->steps.size();
-    log(fmt::format("launch {} over: {}", launch_, ends_.back()));
+    add_told(*heard_, told_of_launches_);
+    log(fmt::format("launch {} over: {}", launch_, told_of_launches_.ends.back()));
     for (int n = 0; n <= all_nodes(); ++n)
       if (world_.alive(n)) end_process(n, false);
     while (!world_.idle()) world_.turn();
@@ -318,6 +314,7 @@ class simulation {
   // -- faults -------------------------------------------------------------------------------------
 
   int victim(const fault& f) const {
+    if (!f.whom.empty()) return nodes_.place_of(f.whom);
     return 1 + static_cast<int>(f.random % static_cast<uint64_t>(all_nodes()));
   }
 
@@ -329,17 +326,20 @@ class simulation {
       launch_report_.worst = harm::fatal;
     if (how_bad == harm::fatal)  // into the next launch, perhaps
       harmful_until_ns_ = std::max(harmful_until_ns_, world_.now_ns() + f.lasts_ns);
-    auto text = fmt::format("{:.3f} s {} {}", static_cast<double>(world_.now_ns()) / 1e9,
-                            to_string(f.kind), what);
-    log(text);
-    faults_done_.push_back(std::move(text));
+    log(record_.did(f, what, world_.now_ns()));
   }
 
   /// A fault at a place; what ails the head's may look like anybody's.
   void touch(int n) { n == 0 ? blame_.touched_all() : blame_.touched(name_of(n)); }
 
+  void come(size_t which) {
+    const auto& f = options_.faults[which];
+    record_.come(which);
+    if (coordinator_lives_) befall(f);
+    record_.settle(f, coordinator_lives_ ? "" : "the job has no head at that time");
+  }
+
   void befall(const fault& f) {
-    if (!coordinator_lives_) return;
     switch (f.kind) {
       case fault_kind::crash_node:
       case fault_kind::lose_node:
@@ -418,15 +418,27 @@ class simulation {
     const int n = victim(f);
     if (!world_.alive(n)) return;
     blame_.touched(name_of(n));
+    told_of_idle(f, n);
     did(f, name_of(n), of_loss());
     crash(n, silent);
     lost_some_ = true;
     if (silent) watch_link(n);
   }
 
+  /// A node that holds nothing of the run is not missed by it.
+  void told_of_idle(const fault& f, int n) {
+    const auto all = world_.actors_of(n);
+    const auto is_rank = [](const auto& stats) { return stats->path().starts_with("worker/"); };
+    if (std::any_of(all.begin(), all.end(), is_rank)) return;
+    if (n <= options_.nodes && heard_->steps.empty()) return;  // its ranks are to come
+    record_.missed(f, fmt::format("{} holds no rank at that time", name_of(n)),
+                   "name a node that has ranks; the spares come last");
+  }
+
   void freeze(const fault& f) {
     const int n = victim(f);
     if (!world_.alive(n) || world_.frozen(n)) return;
+    told_of_idle(f, n);
     blame_.touched(name_of(n));
     did(f, fmt::format("{} for {} ms", name_of(n), f.lasts_ns / ms), by_length(f));
     world_.freeze(n);
@@ -436,7 +448,7 @@ class simulation {
 
   /// The last save waits for it and training goes on, but a start and a stop wait for nothing.
   void close_tier(const fault& f) {
-    const size_t which = options_.second ? f.random % 2 : 0;
+    const size_t which = !f.whom.empty() ? f.whom == "2" : options_.second ? f.random % 2 : 0;
     const bool full = f.random / 2 % 2 == 0;
     if (!watch_.close(which, full ? outage::full : outage::gone)) return;
     did(f, fmt::format("{} {} for {} ms", which + 1, full ? "full" : "gone", f.lasts_ns / ms),
@@ -459,6 +471,8 @@ class simulation {
     std::vector<int> group(static_cast<size_t>(all_nodes()) + 1, 0);
     rng random(f.random);
     for (int n = 1; n <= all_nodes(); ++n) group[static_cast<size_t>(n)] = random.chance(0.5);
+    if (std::count(group.begin(), group.end(), 0) == std::ssize(group))
+      record_.missed(f, "by chance it cuts nobody off", "choose another --seed");
     blame_.touched_all();
     did(f, fmt::format("{} for {} ms", fmt::join(group, ""), f.lasts_ns / ms), by_length(f));
     world_.heal();
@@ -488,7 +502,8 @@ class simulation {
   }
 
   void sicken(const fault& f) {
-    const auto rank = static_cast<uint32_t>(f.random % plan_.ranks.size());
+    const auto rank = !f.whom.empty() ? static_cast<uint32_t>(std::stoul(f.whom))
+                                      : static_cast<uint32_t>(f.random % plan_.ranks.size());
     auto& a = room_.device_faults[rank];
     // What lasts goes with the rank to whichever node has it next.
     const auto stage =
@@ -532,7 +547,8 @@ class simulation {
     for (int n = 0; n <= all_nodes(); ++n)
       for (auto& stats : world_.actors_of(n))
         if (const auto path = stats->path();
-            !path.empty() && !path.starts_with("connector") && path != "reporter")
+            f.whom.empty() ? !path.empty() && !path.starts_with("connector") && path != "reporter"
+                           : path == f.whom)
           all.push_back(std::move(stats));
     if (all.empty()) return;
     const auto& stats = all[f.random % all.size()];
@@ -644,11 +660,10 @@ class simulation {
   blame_watch blame_;
   folder_watch watch_;
   bool killed_ = false;       ///< the launcher of the launch before
-  simulation_outcome saves_;  ///< what the launches told of their checkpoints
-  uint64_t steps_ = 0;
+  simulation_outcome told_of_launches_;
   std::map<uint32_t, uint64_t> coordinator_of_;  ///< by epoch
   power_watch power_;
-  std::vector<std::string> faults_done_, ends_;
+  fault_record record_;
 };
 
 /// Worlds come and go: what one gives back is the next one's, and not the system's meanwhile.

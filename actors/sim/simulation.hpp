@@ -61,6 +61,7 @@
 #include <vector>
 
 #include "actors/sim/environment.hpp"
+#include "actors/sim/fault_record.hpp"
 #include "actors/sim/faults.hpp"
 #include "actors/sim/world.hpp"
 #include "io/base/result.hpp"
@@ -69,6 +70,9 @@
 namespace troupe::sim {
 
 struct simulation_options {
+  /// A person's job, settled, of which the cluster is as much as can be simulated (persons_job.hpp,
+  /// which sets what of the options follows from it). None: one by the options alone.
+  std::shared_ptr<const config::job> of;
   uint64_t seed = 1;
   int nodes = 2;
   int workers = 1;  ///< per node
@@ -97,6 +101,7 @@ struct simulation_options {
   bool fewer_replicas = false;     ///< recovery.fewer_replicas
   bool relaunches = true;          ///< else processes that are lost stay away until the next launch
   int64_t launch_ns = 40'000'000;  ///< from the order to the start of a process
+  int64_t work_ns = 0;             ///< that a launch may take on top of what any may
   /// The share of starts after the first for which a person names an older checkpoint, or nothing,
   /// rather than leave it to `auto`; such a person starts after a success, too.
   double returns = 0;
@@ -117,6 +122,9 @@ struct simulation_options {
   std::function<void(const any_msg&, int64_t now_ns)> sees;
   bool log = false;  ///< tell every fault and notice on stderr
 
+  /// Within what of its begin a launch ends (SIM-6).
+  int64_t launch_ends_ns() const { return int64_t{3 * 3600} * 1'000'000'000 + work_ns; }
+
   /// How long nodes may stay without a coordinator (NOD-1, NOD-7).
   int64_t lingering_ms() const {
     return join_timeout_ms + 2 * dead_after_ms + (recovers ? head_grace_s * 1000 : 0) + 10'000;
@@ -132,8 +140,12 @@ struct simulation_outcome {
   int64_t virtual_ns = 0;
   double wall_s = 0;
   uint64_t steps = 0;  ///< reported over all launches
+  uint64_t last_step = 0;                  ///< the last of them
+  std::vector<double> losses;              ///< of each that was reported; made up
+  std::vector<fbs::IncidentT> recoveries;  ///< over all launches
   int launches = 0;
   std::vector<std::string> faults;   ///< those that were done
+  std::vector<missed_fault> missed;  ///< those that had no effect
   std::vector<std::string> ends;     ///< how each launch ended
   uint64_t checkpoints = 0;          ///< committed, of launches that told their end
   uint64_t skipped_checkpoints = 0;  ///< the same
@@ -142,6 +154,9 @@ struct simulation_outcome {
   uint64_t takeovers = 0;  ///< by heads that stood by
   swap_counts swaps;
 };
+
+/// Adds what a launch told of its steps, checkpoints and recoveries.
+void add_told(const told& heard, simulation_outcome& into);
 
 /// The job of a simulated cluster. Errors: bad_config, where the numbers do not fit together.
 result<config::job> simulated_job(const simulation_options& options);

@@ -58,10 +58,10 @@ void timed_engine::run(const train::op_order& order, completion done) {
   const auto releases = train::facts_of(order.kind).releases;
   if (order.kind == train::pipeline_op::begin) forward_ms_ = backward_ms_ = 0;
   if (releases == train::op_partner::next)
-    operate(order.micro_batches * room_->times.forward_ns, room_->draw.forward_w, forward_ms_,
+    operate(order.micro_batches * times_.forward_ns, room_->draw.forward_w, forward_ms_,
             std::move(done));
   if (releases == train::op_partner::previous)
-    operate(order.micro_batches * room_->times.backward_ns, room_->draw.backward_w, backward_ms_,
+    operate(order.micro_batches * times_.backward_ns, room_->draw.backward_w, backward_ms_,
             std::move(done));
 }
 
@@ -73,7 +73,7 @@ void timed_engine::update(int64_t step, double lr, outcome_completion done) {
   auto updated = [this, step, done = std::move(done)](const status& met) {
     done(met, met ? outcome(step) : train::step_outcome{});
   };
-  later(busy_for(room_->times.update_ns, room_->draw.update_w),
+  later(busy_for(times_.update_ns, room_->draw.update_w),
         [this, step, updated = std::move(updated)] { meet_others(step, updated); });
 }
 
@@ -100,7 +100,7 @@ void timed_engine::load(std::string folder, bool, completion done) {
     return check_share(from, share());
   };
   if (auto sound = read(); !sound) return done(sound);
-  work(room_->times.save_ns, room_->draw.other_w, std::move(done));
+  work(times_.save_ns, room_->draw.other_w, std::move(done));
 }
 
 /// As the real one: beside the device's work, in the folder that whoever comes first makes.
@@ -108,7 +108,7 @@ void timed_engine::save(uint64_t step, const std::filesystem::path& partial, boo
                         gpu::state_saver::completion done) {
   if (auto broken = failure(); !broken) return done(broken.error());
   constexpr int calls = 3;  // the bytes, their tail, its sync
-  const auto disk = room_->files.beside(node_, room_->about(room_->times.save_ns) / calls);
+  const auto disk = room_->files.beside(node_, room_->about(times_.save_ns) / calls);
   if (state().hangs) (void)io::checkpoint::make_partial(*disk, partial, head_.job);
   if (hangs(done)) return;
   auto head = head_;

@@ -22,7 +22,8 @@ class timed_engine : public train::engine {
         epoch_(o.epoch),
         ranks_(room->barrier_of(o.epoch, o.at.grid)),
         node_(node),
-        at_(o.at) {
+        at_(o.at),
+        times_(room->times.of(o.at.place().pipeline)) {
     head_.job = o.job;
     head_.epoch = o.epoch;
     head_.layout = at_.grid;
@@ -128,6 +129,7 @@ class timed_engine : public train::engine {
   std::shared_ptr<rank_barrier> ranks_;
   int node_;
   grid_rank at_;
+  stage_timing times_;
   io::checkpoint::manifest_head head_;  ///< of what it saves
   std::shared_ptr<int> alive_ = std::make_shared<int>();
   int64_t busy_until_ns_ = 0, computed_ns_ = 0;

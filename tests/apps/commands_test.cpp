@@ -386,6 +386,37 @@ TEST_CASE("commands: sim --swap has drives, and says what does not go together")
   CHECK(sh(here, "troupe sim --faults full_disk").talk.find("--swap") != std::string::npos);
 }
 
+TEST_CASE("commands: sim FILE runs a job's cluster, says what it leaves out, and what missed") {
+  folder here;
+  here.write("run.toml",
+             job + "workers_per_node = 2\nthreads = 1\n[train]\nsteps = 4\nbatch = 4\n");
+  here.write("text", std::string(600, 'a'));
+  const std::string line = "troupe sim run.toml --gflops 1 --fault save_now@9000 ";
+  const auto done = sh(here, line + "--json");
+  REQUIRE_MESSAGE(done.code == 0, done.talk);
+  auto facts = nlohmann::json::parse(done.out);
+  CHECK(facts["ends"] == nlohmann::json{"success"});
+  CHECK(facts["last_step"] == 4);
+  CHECK(facts["job"]["workers"] == 4);
+  CHECK(facts["job"]["stages"].size() == 1);
+  CHECK(facts["job"]["not_simulated"].size() >= 2);  // of the text, and of threads
+  REQUIRE(facts["faults_without_effect"].size() == 1);
+  CHECK(facts["faults_without_effect"][0]["fault"] == "save_now@9000");
+  CHECK(nlohmann::json::parse(sh(here, line + "--json").out)["fingerprint"] ==
+        facts["fingerprint"]);
+  const auto told = sh(here, line).out;
+  for (const auto* word : {"save_now@9000", "data.path", "cluster.threads", "GFLOP/s"})
+    CHECK(told.find(word) != std::string::npos);
+  const auto bad = sh(here, "troupe sim run.toml --set train.stesp=3");
+  CHECK(bad.code == 78);
+  CHECK(bad.talk == sh(here, "troupe plan run.toml --set train.stesp=3").talk);
+  CHECK(sh(here, "troupe sim none.toml").code == 66);
+  CHECK(sh(here, line + "--fault crash_node:node7@1").code == 64);
+  CHECK(sh(here, line + "--nodes 3").code == 64);
+  CHECK(sh(here, "troupe sim --set train.steps=3").code == 64);
+  CHECK(sh(here, "troupe sim --steps 2 --fault slow_device:9@1").code == 64);
+}
+
 TEST_CASE("commands: sim --days says what does not go together, and where a mix is wrong") {
   folder here;
   const auto days = [&](const std::string& more) {

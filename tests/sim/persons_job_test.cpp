@@ -1,0 +1,249 @@
+// A person's own job on virtual time: what is simulated of it, that it repeats itself, and that
+// faults without effect are told of.
+#include "actors/sim/persons_job.hpp"
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include "actors/sim/named_faults.hpp"
+#include "actors/train/memory_estimate.hpp"
+#include "io/config/properties.hpp"
+#include "io/file.hpp"
+#include "tests/io/scratch.hpp"
+#include "tests/sim/quiet.hpp"
+
+using namespace troupe;
+using namespace troupe::sim;
+
+namespace {
+
+/// A job of two nodes and a spare, of names of its own: two stages of two replicas.
+constexpr const char* text = R"(
+[model]
+layers = 4
+heads = 4
+hidden = 64
+[data]
+path = "text"
+[train]
+steps = 8
+batch = 8
+micro_batch = 2
+seq_len = 64
+[cluster]
+workers_per_node = 2
+threads = 1
+[[cluster.node]]
+name = "alpha"
+[[cluster.node]]
+name = "beta"
+[[cluster.node]]
+name = "gamma"
+spare = true
+[parallel]
+pipeline = 2
+[checkpoint]
+every = 3
+)";
+
+/// A worker whose steps of that job take some tenths of a second.
+constexpr worker_pace slow_pace{1e9, 1e6, 1e7};
+
+class file_job {
+ public:
+  explicit file_job(std::vector<std::string> sets = {}) {
+    REQUIRE(io::write_atomic(here_ / "run.toml", text));
+    REQUIRE(io::write_atomic(here_ / "text", std::string(4096, 'a')));
+    sets.push_back(fmt::format("data.path=\"{}\"", (here_ / "text").string()));
+    auto read = config::load({(here_ / "run.toml").string(), {}, sets});
+    REQUIRE_MESSAGE(read, (read ? "" : read.error().message));
+    loaded = std::move(*read);
+    auto made = train::make_plan(loaded.value);
+    REQUIRE_MESSAGE(made, (made ? "" : made.error().message));
+    plan = std::move(*made);
+  }
+  simulation_options options(int64_t steps = 0, const worker_pace& pace = slow_pace) const {
+    auto o = options_of(plan, pace, steps);
+    REQUIRE(o);
+    return *o;
+  }
+
+  config::loaded loaded;
+  train::job_plan plan;
+
+ private:
+  scratch here_;
+};
+
+simulation_outcome run(const simulation_options& o) {
+  auto done = simulate(o);
+  REQUIRE_MESSAGE(done, (done ? "" : done.error().message));
+  CHECK_MESSAGE(!done->violation, done->violation.value_or(""));
+  return std::move(*done);
+}
+
+fault named(const std::string& word) {
+  rng chance(1);
+  auto f = parse_fault(word, chance);
+  REQUIRE_MESSAGE(f, (f ? "" : f.error().message));
+  return *f;
+}
+
+/// Why a fault of these options has no effect; empty: it has.
+std::string why_missed(simulation_options o, const std::string& word) {
+  o.faults = {named(word)};
+  const auto done = run(o);
+  if (done.missed.empty()) return {};
+  CHECK(done.missed.size() == 1);
+  CHECK(done.missed.front().what.starts_with(word.substr(0, word.find('@'))));
+  CHECK(!done.missed.front().hint.empty());
+  return done.missed.front().why;
+}
+
+errc code_of(const file_job& job, const std::string& word) {
+  rng chance(1);
+  auto f = parse_fault(word, chance);
+  if (!f) return f.error().code;
+  const auto simulated = simulated_job(job.options());
+  REQUIRE(simulated);
+  const auto fits = check_fault(*f, *simulated);
+  return fits ? errc::none : fits.error().code;
+}
+
+}  // namespace
+
+TEST_CASE("persons job: the same file and seed give the same events, and all its steps") {
+  const file_job job;
+  auto o = job.options();
+  o.faults = {named("crash_node:beta@1.5"), named("slow_device:0@0.5+1")};
+  const auto first = run(o), again = run(o);
+  CHECK(first.ends == std::vector<std::string>{"success"});
+  CHECK(first.last_step == 8);
+  CHECK(first.steps >= 8);
+  CHECK(first.losses.size() == first.steps);
+  CHECK(first.missed.empty());
+  CHECK(first.fingerprint == again.fingerprint);
+  CHECK(first.counts.events == again.counts.events);
+  CHECK(first.virtual_ns == again.virtual_ns);
+  REQUIRE(!first.recoveries.empty());
+  CHECK(first.recoveries.front().node == "beta");
+  o.seed = 2;
+  CHECK(run(o).fingerprint != first.fingerprint);
+}
+
+TEST_CASE("persons job: its nodes, layout and checkpoints are the file's") {
+  const file_job job;
+  const auto simulated = simulated_job(job.options());
+  REQUIRE(simulated);
+  std::vector<std::string> names;
+  for (const auto& n : simulated->cluster.node) names.push_back(n.name);
+  CHECK(names == std::vector<std::string>{"alpha", "beta", "gamma"});
+  CHECK(simulated->grid() == job.plan.job.grid());
+  CHECK(simulated->micro_batches() == job.plan.job.micro_batches());
+  CHECK(simulated->recovery == job.plan.job.recovery);
+  CHECK(simulated->health == job.plan.job.health);
+  CHECK(run(job.options()).checkpoints == 3);  // of steps 3, 6 and 8
+  CHECK(run(file_job({"checkpoint.every=0"}).options()).checkpoints == 1);
+  CHECK(run(job.options(4)).last_step == 4);
+  CHECK(file_job({"train.steps=5000"}).options().steps == usual_steps);
+}
+
+TEST_CASE("PJB-2: persons job: a stage takes as long as its planned work at the pace") {
+  const file_job job;
+  const auto stages = train::plan_stages(job.plan);
+  const auto o = job.options();
+  REQUIRE(o.times.stages.size() == stages.size());
+  for (size_t i = 0; i < stages.size(); ++i) {
+    const auto& t = o.times.stages[i];
+    const auto planned_s = stages[i].step_flops / slow_pace.flops_s;
+    const auto steps_ns = (t.forward_ns + t.backward_ns) * job.plan.micro_batches;
+    CHECK(static_cast<double>(steps_ns) / 1e9 == doctest::Approx(planned_s).epsilon(1e-6));
+  }
+  auto half = slow_pace;
+  half.flops_s /= 2;
+  CHECK(job.options(0, half).times.stages[0].forward_ns ==
+        doctest::Approx(2 * o.times.stages[0].forward_ns));
+  CHECK(run(job.options(0, half)).virtual_ns > run(o).virtual_ns);
+  const file_job again({"model.recompute=true"});
+  CHECK(again.options().times.stages[0].backward_ns > o.times.stages[0].backward_ns);
+}
+
+TEST_CASE("persons job: one that its own settings fail ends so, which is no violation") {
+  const file_job job({"timeouts.operation_s=1", "timeouts.step_s=1", "recovery.enabled=false"});
+  const auto done = run(job.options(0, {1e6, 1e6, 1e7}));
+  REQUIRE(done.ends.size() == 1);
+  CHECK(done.ends.front() != "success");
+}
+
+TEST_CASE("PJB-1: persons job: each key is simulated or said not to be, with the reason") {
+  for (const auto& p : config::properties()) {
+    CAPTURE(p.key);
+    CHECK(why_left_out(p.key) != why_left_out("none.such"));
+  }
+  const auto left = not_simulated(file_job({"swap.dir=/tmp", "train.lr=0.1"}).loaded);
+  const auto told = [&](const std::string& key) {
+    return std::any_of(left.begin(), left.end(), [&](const left_out& l) {
+      return !l.why.empty() && std::find(l.keys.begin(), l.keys.end(), key) != l.keys.end();
+    });
+  };
+  for (const auto* key : {"data.path", "cluster.threads", "swap.dir", "train.lr"}) {
+    CAPTURE(key);
+    CHECK(told(key));
+  }
+  for (const auto* key : {"model.layers", "train.steps", "parallel.pipeline", "checkpoint.every",
+                          "data.tokenizer"})  // which was not set
+    CHECK(!told(key));
+}
+
+TEST_CASE("FRC-1: faults without effect are told of by name") {
+  const auto o = file_job().options();
+  CHECK(why_missed(o, "crash_node:beta@1.5").empty());
+  CHECK(!why_missed(o, "crash_node:gamma@1.5").empty());  // the spare
+  CHECK(!why_missed(o, "save_now@5000").empty());
+  CHECK(!why_missed(o, "kill_actor:stage/0@0").empty());  // nothing has started
+  CHECK(!why_missed(o, "freeze_head@1.5+1").empty());     // of several heads
+  auto twice = o;
+  twice.faults = {named("tier_out:1@1+60"), named("tier_out:1@2+1")};
+  const auto done = run(twice);
+  CHECK(done.faults.size() == 1);
+  REQUIRE(done.missed.size() == 1);
+  CHECK(done.missed.front().at_s == doctest::Approx(2));
+}
+
+TEST_CASE("named faults: whom the job does not have is an error before it begins") {
+  const file_job job;
+  for (const auto* sound : {"crash_node:alpha@1", "slow_device:3@1+2", "kill_actor:worker/3@1",
+                            "kill_actor:node/beta@1", "kill_actor:run@1", "tier_out:1@0+1",
+                            "partition@1+2", "crash_node@1"}) {
+    CAPTURE(sound);
+    CHECK(code_of(job, sound) == errc::none);
+    CHECK(spelled(named(spelled(named(sound)))) == spelled(named(sound)));
+  }
+  for (const auto* bad : {"crash_node:delta@1",
+                          "slow_device:4@1",
+                          "slow_device:x@1",
+                          "kill_actor:worker/4@1",
+                          "kill_actor:node/delta@1",
+                          "kill_actor:nobody@1",
+                          "tier_out:2@1",
+                          "slow_disk@1",
+                          "meter_silent@1",
+                          "freeze_head@1",
+                          "second_launcher@1",
+                          "crash_nod@1",
+                          "crash_node:alpha",
+                          "crash_node:@1",
+                          "save_now:alpha@1",
+                          "crash_node@-1",
+                          "crash_node@x",
+                          "crash_node@1+5",
+                          "slow_device@1+x",
+                          "crash_node@1e300"}) {
+    CAPTURE(bad);
+    CHECK(code_of(job, bad) == errc::usage);
+  }
+}
