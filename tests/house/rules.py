@@ -200,17 +200,37 @@ def taken(path, folder, text):
     return False
 
 
+def documents(root):
+    return [p for p in (*sorted((root / "docs").rglob("*.md")), root / "README.md") if p.exists()]
+
+
 def document_faults(root):
-    """Lines of documents beyond MAX_DOCUMENT_COLUMNS, outside of tables and code fences."""
-    for path in [*sorted((root / "docs").glob("*.md")), root / "README.md"]:
-        if path.name == "messages.md":  # made by the program of sentences in schemas
-            continue
+    """Of documents: lines beyond MAX_DOCUMENT_COLUMNS, outside of tables and code fences; links that lead nowhere."""
+    for path in documents(root):
         fenced = False
-        for number, line in enumerate(path.read_text(encoding="utf-8").split("\n") if path.exists() else (), 1):
+        for number, line in enumerate(path.read_text(encoding="utf-8").split("\n"), 1):
+            where = f"{path.relative_to(root)}:{number}"
             if line.lstrip().startswith("```"):
                 fenced = not fenced
             elif not fenced and not line.lstrip().startswith("|") and len(line) > MAX_DOCUMENT_COLUMNS:
-                yield f"{path.relative_to(root)}:{number}: {len(line)} columns (at most {MAX_DOCUMENT_COLUMNS})"
+                if path.name != "messages.md":  # made by the program of sentences in schemas
+                    yield f"{where}: {len(line)} columns (at most {MAX_DOCUMENT_COLUMNS})"
+            if re.search(r"\bkill\b.*\$\((pgrep|pidof)\b|\b(pkill|killall) -", line):
+                yield f"{where}: this hits other jobs' processes, too: name the job (docs/console.md)"
+    for path in documents(root):
+        text = re.sub(r"^\s*```.*?^\s*```", "", path.read_text(encoding="utf-8"), flags=re.S | re.M)
+        for target in re.findall(r"\]\(([^()\s]+)\)", re.sub(r"`[^`]*`", "", text)):
+            if not re.match(r"\w+:", target) and not leads_somewhere(path, *target.partition("#")[::2]):
+                yield f"{path.relative_to(root)}: the link {target} leads nowhere"
+
+
+def leads_somewhere(page, name, heading):
+    """Whether a link of a page does: to a file, and to a heading of it, whose anchor is GitHub's."""
+    to = (page.parent / name).resolve() if name else page
+    if not to.exists() or not heading:
+        return to.exists()
+    words = re.findall(r"^#+ (.*)$", to.read_text(encoding="utf-8"), re.M)
+    return heading in {re.sub(r"[^\w\- ]", "", w.lower()).replace(" ", "-") for w in words}
 
 
 def removal_faults(folder, relative, lines):
@@ -620,6 +640,10 @@ def self_test_of_trees():
                                 'CHECK(e.message.find("a.txt") == 0);\n', None),
         "io/disk/named.cpp": ("// n\n", None),
         "docs/long.md": ("x" * 121 + "\n", "121 columns"),
+        "docs/rooms/long.md": ("x" * 121 + "\n", "121 columns"),
+        "docs/link.md": ("a\n[b](fine.md)\n[c](lost.md)\n", "the link lost.md leads nowhere"),
+        "docs/anchor.md": ("# A b, c\n[b](#a-b-c) `[x](y)`\n[c](link.md#d)\n", "the link link.md#d leads nowhere"),
+        "docs/kill.md": ("    kill -STOP $(pgrep -f node1)\n", "other jobs' processes"),
         "docs/fine.md": ("x" * 120 + "\n| " + "x" * 130 + " |\n```\n" + "x" * 130 + "\n```\n", None),
     }
     with tempfile.TemporaryDirectory() as folder:
