@@ -265,7 +265,7 @@ TEST_CASE("GTW-7: the coordinator hears whose process a person's kill ends, and 
   only<fbs::KillActor>(f.b).refuse({errc::io, "no room"});
   CHECK(f.coordinator.idle());
   only<fbs::KillActor>(f.a).answer<fbs::Ack>();
-  const auto told = only<fbs::Leave>(f.coordinator)->unpack();
+  const auto told = only<fbs::Leave>(f.coordinator).m.unpack();
   CHECK(told.node == "a");
   CHECK(told.pid == 1002);
   CHECK(told.finding == "dead_process");
