@@ -132,8 +132,8 @@ resumption resume_policy(const config::job& job, const checkpoint::train_state& 
   const auto mix_before = mix_text(was->data), mix_after = mix_text(out.job.data);
   if (mix_before != mix_after)
     out.found.remarks.push_back(fmt::format(
-        "since step {}: data.source {} -> {}; each source goes on where this mix would have come",
-        saved.step, mix_before, mix_after));
+        "since step {}: data.source {} -> {}{}", saved.step, mix_before, mix_after,
+        out.job.data.source.empty() ? "" : "; each source goes on where this mix would have come"));
   const auto was_tokens = tokens_by_name(was->data), are_tokens = tokens_by_name(out.job.data);
   if (was_tokens && are_tokens && *was_tokens != *are_tokens)
     out.found.refuse(

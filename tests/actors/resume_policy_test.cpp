@@ -108,6 +108,8 @@ TEST_CASE("resume policy: a mix that has changed is said, and is the same job on
   CHECK_FALSE(checkpoint::other_job(before, heavier));
   CHECK(checkpoint::other_job(before, job_with({"data.path=[\"a\", \"b\"]"})) == std::nullopt);
   CHECK(checkpoint::other_job(before, job_with({"data.path=a"})) == "its data.path is a, b, not a");
+  CHECK(says(resume_policy(job_with({}), state_of(before)).found.remarks,
+             "data.source [a] x 2, [b] x 1 -> none"));
   const auto tokens = resume_policy(job_with({"data.source=[{path=\"a.bin\"}]"}), state_of(before));
   CHECK(tokens.found.problems.size() == 1);
 }
