@@ -591,7 +591,7 @@ simulation_outcome heads_simulation::run() {
   const auto first_step = [this] { return !terms_.front()->heard->steps.empty() || over(); };
   if (!world_.run(world_.now_ns() + first_step_ns, first_step))
     world_.violation("the job makes no first step");
-  last_heals_ns_ = world_.now_ns();
+  const auto faults_from_ns = last_heals_ns_ = world_.now_ns();
   for (size_t i = 0; i < options_.faults.size(); ++i) {
     const auto& f = options_.faults[i];
     last_heals_ns_ = std::max(last_heals_ns_, world_.now_ns() + f.at_ns + f.lasts_ns);
@@ -623,7 +623,7 @@ simulation_outcome heads_simulation::run() {
   for (const auto& t : terms_) add_told(*t->heard, out);
   out.launches = 1;
   out.takeovers = watch_.takeovers();
-  record_.over(world_.now_ns());
+  record_.over(world_.now_ns() - faults_from_ns);
   out.missed = std::move(record_).without_effect();
   out.faults = std::move(record_).done();
   out.ends = std::move(ends_);

@@ -16,6 +16,10 @@ namespace {
 constexpr double planned_unit_ns = 1e9;
 /// More ranks than this take minutes for a step, and the memory of a large machine.
 constexpr int64_t ranks_at_once = 16'384;
+/// In larger clusters, looking after each message takes more time than all else.
+constexpr uint32_t looked_after = 1'024;
+/// That may wait for the head at once.
+constexpr uint32_t words_of_a_rank = 64;
 /// A launch is slower than planned where faults make it so, and makes steps again.
 constexpr int64_t times_planned = 20;
 
@@ -141,6 +145,9 @@ result<simulation_options> options_of(const train::job_plan& plan, const worker_
   o.recovers = job.recovery.enabled;
   o.fewer_replicas = job.recovery.fewer_replicas;
   o.head_grace_s = job.recovery.head_grace_s;
+  const auto ranks = static_cast<uint32_t>(plan.ranks.size());
+  o.mailbox_limit = std::max(o.mailbox_limit, words_of_a_rank * ranks);
+  o.check = ranks <= looked_after;
   int64_t step_ns = 0;
   for (const auto& s : train::plan_stages(plan)) {
     const auto& t = o.times.stages.emplace_back(times_of(s, plan, pace));

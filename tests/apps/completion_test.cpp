@@ -70,6 +70,7 @@ TEST_CASE("completion: verbs, flags and the values of options come of the table"
   CHECK(words_at({"up", "x", "--set", "model.dtype="}) ==
         strings{"model.dtype=f32", "model.dtype=bf16"});
   CHECK(words_at({"config", "explain", "train.warm"}) == strings{"train.warmup_steps"});
+  CHECK(words_at({"sim", "--faults", "crash_n"}) == strings{"crash_node"});
   CHECK(words_at({"nonsense", "x"}).empty());
   CHECK(words_at({"up", "--no-such", ""}).empty());
   CHECK(words_at({"up", "x", "--launch"}).empty());  // hidden
@@ -78,6 +79,7 @@ TEST_CASE("completion: verbs, flags and the values of options come of the table"
 TEST_CASE("completion: files and folders where a verb takes them, nothing for a number") {
   using also = offer::also;
   CHECK(at_end({"up", ""}).paths == also::files);
+  CHECK(at_end({"sim", ""}).paths == also::files);
   CHECK(at_end({"ckpt", "ls", ""}).paths == also::folders);
   CHECK(at_end({"ckpt", "export", "x", "--safetensors", ""}).paths == also::folders);
   CHECK(at_end({"ps", "--ca", ""}).paths == also::files);
