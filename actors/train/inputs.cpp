@@ -148,9 +148,10 @@ std::string share_text(const config::job& job, const io::source_mix& mix, size_t
   if (order == nullptr) return text + fmt::format(", {} in {} steps", rows, job.train.steps);
   const auto windows = order->train_windows();
   const double passes = static_cast<double>(rows) / static_cast<double>(windows);
-  text += fmt::format(
-      ", {} tokens in {} training windows, {} held out; {:.3g} passes over {} steps",
-      order->spec().tokens, windows, order->validation_windows(), passes, job.train.steps);
+  text +=
+      fmt::format(", {} tokens in {} training windows, {} held out; {:.{}f} passes over {} steps",
+                  order->spec().tokens, windows, order->validation_windows(), passes,
+                  passes < 10 ? 2 : 0, job.train.steps);
   if (rows > windows) text += ": its windows repeat";
   return text;
 }

@@ -521,8 +521,9 @@ TEST_CASE("LDR-1: loader: sources are mixed by weight, and go on where a run lef
   CHECK(told[2] ==
         "data (web): 75 % of the windows, 101 tokens in 25 training windows, 0 held out; 0.24 "
         "passes over 4 steps");
-  CHECK(told[3].ends_with(
-      "25 % of the windows, 21 tokens in 5 training windows, 0 held out; 0.4 passes over 4 steps"));
+  CHECK(
+      told[3].ends_with("25 % of the windows, 21 tokens in 5 training windows, 0 held out; 0.40 "
+                        "passes over 4 steps"));
   for (uint64_t batches = 1; batches < 8; ++batches) {  // resumed, with the rows of those before
     auto later = f.order(mix("shuffle = false\n"));
     later.first_step = batches + 1;

@@ -175,7 +175,7 @@ TEST_CASE("commands: config check says what would keep a job from starting") {
       {"'data.source=[{path=\"text\"},{path=\"text\",name=\"x\"}]'", "text of x is in another", 78},
       {"'data.source=[{path=\"text\"},{path=\"absent\",name=\"x\"}]'", "data.source: x: ", 66},
       {"'data.source=[{path=\"text\",weight=3}]'",
-       "data (text): 100 % of the windows, 8000 in 1000 steps", 0},
+       "4000 passes over 1000 steps: its windows repeat", 0},
   };
   for (const auto& c : cases) {
     CAPTURE(c.settings);
