@@ -55,8 +55,10 @@ class type_set {
 
 const type_set message_types;
 
-/// An error that an actor answers with stands in its stats.
+/// An error that an actor answers with stands in its stats, but one of the person who asked for
+/// what cannot be.
 const bool errors_are_noted = (set_error_listener([](const error& e) {
+                                 if (e.code == errc::usage) return;
                                  if (auto* stats = current_stats()) stats->failed(e.message);
                                }),
                                true);

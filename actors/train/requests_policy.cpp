@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "io/base/text.hpp"
 #include "io/config/load.hpp"
 #include "io/config/properties.hpp"
 
@@ -15,10 +16,20 @@ namespace troupe::train {
 
 namespace {
 
-constexpr std::string_view budget_key = "power.budget_w";
+constexpr std::string_view budget_key = "power.budget_w", steps_key = "train.steps";
 constexpr std::array<std::string_view, 6> changeable{
-    "train.lr",         "train.steps", "train.validate_every", "train.validate_batches",
+    "train.lr",         steps_key, "train.validate_every", "train.validate_batches",
     "checkpoint.every", budget_key};
+
+/// A value that a person said: where it is impossible that is the person's error.
+result<config::job> with_value(const config::job& job, std::string_view key,
+                               const std::string& value) {
+  auto with = config::amend(job, fmt::format("{}={}", key, value));
+  if (with) return with;
+  auto e = with.error();
+  e.code = errc::usage;
+  return e;
+}
 
 }  // namespace
 
@@ -165,14 +176,22 @@ result<std::string> requests_policy::resume() {
 }
 
 result<std::string> requests_policy::set(const std::string& key, const std::string& value) {
-  if (std::find(changeable.begin(), changeable.end(), key) == changeable.end())
-    return error{errc::usage, fmt::format("{} cannot change during a run", key),
-                 fmt::format("what can: {}", fmt::join(changeable, ", "))};
+  if (std::find(changeable.begin(), changeable.end(), key) == changeable.end()) {
+    const auto near = nearest(key, changeable);
+    return error{
+        errc::usage, fmt::format("{} cannot change during a run", key),
+        fmt::format("{}what can: {}", near.empty() ? "" : fmt::format("did you mean {}? ", near),
+                    fmt::join(changeable, ", "))};
+  }
   if (key == budget_key) return set_budget(value);
   TROUPE_CHECK(room());
-  TROUPE_TRY(job, config::amend(wanted_, fmt::format("{}={}", key, value)));
+  TROUPE_TRY(job, with_value(wanted_, key, value));
   const auto last = static_cast<uint64_t>(job.train.steps);
-  if (next() > last && key != "train.steps")
+  if (const auto begun = std::max(own_next() - 1, furthest_); key == steps_key && last <= begun)
+    return error{errc::usage,
+                 fmt::format("train.steps = {} comes too late: step {} has begun", last, begun),
+                 "say stop to end the run after the step under way"};
+  if (next() > last && key != steps_key)
     return error{errc::usage, fmt::format("no step would use it: step {} is the last", last),
                  "raise train.steps first"};
   const auto step = next();
@@ -188,7 +207,7 @@ result<std::string> requests_policy::set_budget(const std::string& value) {
   if (!has_budget_)  // its ranks wait for each other as at full speed
     return error{errc::usage, "power.budget_w cannot be set in a job that began without one",
                  "start it with a budget: one that is never reached holds nothing back"};
-  TROUPE_TRY(with, config::amend(wanted_, fmt::format("{}={}", budget_key, value)));
+  TROUPE_TRY(with, with_value(wanted_, budget_key, value));
   const auto budget_w = with.power.budget_w;
   if (budget_w <= 0)
     return error{errc::usage, "power.budget_w cannot become 0 during a run",

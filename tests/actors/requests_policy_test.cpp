@@ -88,6 +88,10 @@ TEST_CASE("requests: what cannot be used or checked is refused, and changes noth
   CHECK(told(p.set("train.steps", "201")) == "train.steps = 201 from step 201 on");
   CHECK(told(p.set("train.lr", "1")) == "train.lr = 1.0 from step 201 on");
   CHECK(told(p.set("train.batch", "4")).starts_with("refused: train.batch cannot change"));
+  const auto typo = p.set("train.step", "300"), nonsense = p.set("train.lr", "fast");
+  REQUIRE_FALSE((typo || nonsense));  // both are the person's
+  CHECK(typo.error().hint.starts_with("did you mean train.steps? what can: "));
+  CHECK(nonsense.error().code == errc::usage);
   // Ranks of a job without a budget wait for each other as at full speed.
   CHECK(told(p.set("power.budget_w", "60")).starts_with("refused: power.budget_w cannot be set"));
   auto governed = some_job();
@@ -97,6 +101,21 @@ TEST_CASE("requests: what cannot be used or checked is refused, and changes noth
   CHECK(told(of_governed.set("power.budget_w", "x")).starts_with("refused: "));
   CHECK(told(of_governed.set("power.budget_w", "60")) ==
         "power.budget_w = 60.0 from the next step on");
+}
+
+TEST_CASE("requests: the last step cannot be one that has begun already") {
+  requests_policy p(some_job(), 137, {});
+  CHECK(told(p.set("train.steps", "137")) ==
+        "refused: train.steps = 137 comes too late: step 137 has begun");
+  CHECK(p.set("train.steps", "138"));  // has not begun
+  p.step_begins();                     // 138
+  for (const char* steps : {"130", "138"})
+    CHECK(told(p.set("train.steps", steps)).ends_with(": step 138 has begun"));
+  CHECK(told(p.set("train.steps", "139")) == "train.steps = 139 from step 139 on");
+  p.step_is_lost();
+  p.go_back(120);
+  CHECK(told(p.set("train.steps", "130")).ends_with(": step 137 has begun"));  // it was made
+  CHECK(p.set("train.steps", "138"));
 }
 
 TEST_CASE("requests: only so many wait for a step's end (REQ-3)") {

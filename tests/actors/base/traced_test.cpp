@@ -24,14 +24,16 @@ struct echo_state {
   static inline const char* name = "echo";
 };
 
-/// Agrees to a pause with a reason, refuses one without; dies of StopTraining.
+/// Agrees to a pause with a reason, refuses one without, finds a person's error in one; dies of
+/// StopTraining.
 echo_actor::behavior_type echo(traced_pointer<echo_actor, echo_state> self) {
   guard_mailbox(self);
   introduce(self, "echo/1");
   publish(self, "ready");
   return {status_handler(self),
           [self](const msg<fbs::Pause>& m) -> caf::result<msg<fbs::Ack>> {
-            if (!m->reason()) return to_caf({errc::usage, "why?"});
+            if (!m->reason()) return to_caf({errc::unavailable, "why?"});
+            if (m->reason()->str() == "looc") return to_caf({errc::usage, "looc: look?"});
             return make_msg<fbs::Ack>(context_of(*self, m.header()));
           },
           [self](const msg<fbs::StopTraining>&) {
@@ -51,11 +53,13 @@ struct fixture {
   ~fixture() { caf::anon_send_exit(target, caf::exit_reason::kill); }
 
   result<msg<fbs::Ack>> pause(const message_context& c, bool reason) {
+    return pause_for(c, reason ? "because" : "");
+  }
+  result<msg<fbs::Ack>> pause_for(const message_context& c, const std::string& reason) {
     caf::scoped_actor self(*system);
     result<msg<fbs::Ack>> out = error{errc::timeout, "no answer"};
-    self->request(target, std::chrono::minutes(5), make_msg<fbs::Pause>(c, [&](auto& p) {
-                    if (reason) p.reason = "because";
-                  }))
+    self->request(target, std::chrono::minutes(5),
+                  make_msg<fbs::Pause>(c, [&](auto& p) { p.reason = reason; }))
         .receive([&](const msg<fbs::Ack>& a) { out = a; },
                  [&](const caf::error& e) { out = from_caf(e); });
     return out;
@@ -139,8 +143,10 @@ TEST_CASE("TRC-2: waiting is time on the way and time in the mailbox") {
   CHECK(travelled.mailbox_s >= 0);
 }
 
-TEST_CASE("an actor's refusal stands in its stats") {
+TEST_CASE("an actor's refusal stands in its stats, but a person's error does not") {
   fixture f;
+  CHECK(f.pause_for({}, "looc").error().code == errc::usage);
+  CHECK(stats_of(f, "echo/1")->view().failed == 0);
   CHECK_FALSE(f.pause({}, false));
   const auto v = stats_of(f, "echo/1")->view();
   CHECK(v.last_error == "why?");
