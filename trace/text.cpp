@@ -2,6 +2,7 @@
 #include "trace/text.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdlib>
 #include <numeric>
@@ -51,27 +52,68 @@ std::string cut(std::string_view text, size_t width) {
   return fmt::format("{}..{}", text.substr(0, front), text.substr(text.size() - back));
 }
 
+namespace {
+
+/// The width of a line of such columns, those of width 0 left out.
+size_t line_width(const std::vector<size_t>& widths) {
+  size_t out = 0;
+  for (const auto w : widths)
+    if (w > 0) out += w + (out > 0 ? 2 : 0);
+  return out;
+}
+
+/// The widest that fit, by what may give way; the narrowest where none does.
+std::vector<size_t> fitted(const std::vector<size_t>& whole, size_t columns,
+                           std::span<const column_limit> gives_way) {
+  std::vector<size_t> widths = whole;
+  const auto shorten = [&] {
+    for (const auto& g : gives_way) {
+      auto& width = widths[g.column];
+      const auto over = line_width(widths) - std::min(line_width(widths), columns);
+      if (over == 0) return;
+      if (g.least > 0 && width > g.least) width = std::max(g.least, width - std::min(width, over));
+    }
+  };
+  shorten();
+  std::vector<size_t> left = whole;
+  for (const auto& g : gives_way) {
+    if (line_width(widths) <= columns) break;
+    if (g.least > 0) continue;
+    left[g.column] = 0;
+    widths = left;  // what the others had given up may be theirs again
+    shorten();
+  }
+  return widths;
+}
+
+}  // namespace
+
 std::string table_text(std::vector<std::vector<std::string>> rows, int columns) {
-  for (auto& row : rows)
-    for (auto& cell : row) cell = printable(cell);
+  constexpr std::array first{column_limit{0, 12}};
+  return table_text(std::move(rows), columns, first);
+}
+
+std::string table_text(std::vector<std::vector<std::string>> rows, int columns,
+                       std::span<const column_limit> gives_way) {
   std::vector<size_t> widths;
-  for (const auto& row : rows) {
+  for (auto& row : rows) {
     widths.resize(std::max(widths.size(), row.size()));
-    for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
+    for (size_t i = 0; i < row.size(); ++i) {
+      row[i] = printable(row[i]);
+      widths[i] = std::max(widths[i], row[i].size());
+    }
   }
   if (widths.empty()) return {};
-  const auto all = std::accumulate(widths.begin(), widths.end(), 2 * (widths.size() - 1));
-  constexpr size_t least = 12;
-  if (columns > 0 && all > static_cast<size_t>(columns)) {
-    const auto over = all - static_cast<size_t>(columns);
-    widths[0] = std::max(std::min(widths[0], least), widths[0] > over ? widths[0] - over : 0);
-  }
+  if (columns > 0) widths = fitted(widths, static_cast<size_t>(columns), gives_way);
   std::string out;
   for (const auto& row : rows) {
     std::string line;
-    for (size_t i = 0; i < row.size(); ++i)
-      line += i == 0 ? fmt::format("{:<{}}", cut(row[i], widths[i]), widths[i])
-                     : fmt::format("  {:>{}}", row[i], widths[i]);
+    for (size_t i = 0; i < row.size(); ++i) {
+      if (widths[i] == 0) continue;
+      const auto cell = cut(row[i], widths[i]);
+      line += i == 0 ? fmt::format("{:<{}}", cell, widths[i])
+                     : fmt::format("  {:>{}}", cell, widths[i]);
+    }
     line.resize(line.find_last_not_of(' ') + 1);
     out += line + '\n';
   }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -23,6 +24,17 @@ std::string share_text(int tenths);
 /// column is cut; 0: nothing is cut. Lines end with '\n', without blanks before it;
 /// cells are made printable.
 std::string table_text(std::vector<std::vector<std::string>> rows, int columns);
+
+/// A column that gives way where a table is too wide.
+struct column_limit {
+  size_t column = 0;
+  size_t least = 0;  ///< characters that are left of it; 0: it is left out as a whole
+};
+
+/// As above; the columns give way in the order of `gives_way`, each only as far as those before it
+/// leave too much.
+std::string table_text(std::vector<std::vector<std::string>> rows, int columns,
+                       std::span<const column_limit> gives_way);
 
 /// A text cut to `width` columns, its middle replaced by "..".
 std::string cut(std::string_view text, size_t width);

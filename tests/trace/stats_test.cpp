@@ -2,6 +2,7 @@
 #include "trace/stats.hpp"
 
 #include <numeric>
+#include <sstream>
 
 #include <nlohmann/json.hpp>
 
@@ -139,4 +140,26 @@ TEST_CASE("text: durations, bytes, shares, tables") {
   CHECK(cut("abc", 6) == "abc");
   CHECK(table_text({{"name", "n"}, {"a", "100"}}, 0) == "name    n\na     100\n");
   CHECK(table_text({{"a-very-long-name-indeed", "n"}}, 18) == "a-very-..indeed  n\n");
+}
+
+TEST_CASE(
+    "a table that is too wide gives way where it matters least, and no further than it must") {
+  const std::vector<std::vector<std::string>> rows{
+      {"actor", "state", "n", "last error"},
+      {"worker/0", "computing", "12345", "0123456789abcdefghij"}};
+  const std::vector<column_limit> gives_way{{3, 10}, {1, 7}, {2}};
+  const auto lines = [&](int columns) { return table_text(rows, columns, gives_way); };
+  CHECK(lines(0).find("0123456789abcdefghij\n") != std::string::npos);
+  CHECK(lines(48) == lines(0));
+  CHECK(lines(46).ends_with("worker/0  computing  12345  01234567..cdefghij\n"));
+  CHECK(lines(38).ends_with("worker/0  computing  12345  0123..ghij\n"));
+  CHECK(lines(36).ends_with("worker/0  com..ng  12345  0123..ghij\n"));
+  // Without the number there is room for more of the others again.
+  CHECK(lines(33).ends_with("worker/0  computing  01234..fghij\n"));
+  for (int columns = 30; columns < 50; ++columns)
+    for (std::istringstream text(lines(columns)); text;) {
+      std::string line;
+      std::getline(text, line);
+      CHECK(line.size() <= static_cast<size_t>(columns));
+    }
 }
