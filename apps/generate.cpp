@@ -149,7 +149,7 @@ void add_generate(shell& sh) {
           ->within(0.0, 1.0);
   verb->add_option("--seed", a->sample.pick.seed, "The same seed gives the same text")
       ->capture_default_str();
-  verb->add_option("--dtype", a->dtype, "What is computed in: float32 or bfloat16, or f32 or bf16")
+  verb->add_option("--dtype", a->dtype, "What is computed in: float32 or bfloat16 (bf16)")
       ->capture_default_str()
       ->one_of({"float32", "bfloat16", "f32", "bf16"});
   verb->add_option("--threads", a->sample.threads, "0: all cores")->capture_default_str();

@@ -37,8 +37,7 @@ result<fs::path> model_at(const std::string& name) {
                  "expected a checkpoint, a folder of checkpoints, a run's folder or a Hugging Face "
                  "folder"};
   if (checkpoint::is_checkpoint(named) || fs::exists(named / "config.json", ignored)) return named;
-  const auto of_run = named / "checkpoints";
-  return ckpt::find(fs::is_directory(of_run, ignored) ? of_run.string() : name);
+  return ckpt::find(name);
 }
 
 /// The job that a checkpoint of ours was trained by; nothing where it does not say.

@@ -14,7 +14,7 @@ using ckpt::arguments;
 using shared = std::shared_ptr<arguments>;
 
 constexpr const char* about_path =
-    "A checkpoint's folder, or a folder of checkpoints: then its newest complete one";
+    "A checkpoint's folder, or a folder of checkpoints or of a run: then its newest complete one";
 
 void common(command* verb, const shared& a) {
   verb->add_flag("--json", a->json, "As JSON on stdout");
@@ -31,7 +31,7 @@ void breaking(command* verb, const shared& a) {
 
 void add_looking(shell& sh, command* verb, const shared& a) {
   auto* ls = verb->add_subcommand("ls", "List checkpoints, and what interrupted saves left");
-  ls->add_option("DIR", a->path, "The folder of checkpoints")
+  ls->add_option("DIR", a->path, "The folder of checkpoints, or the run's: runs/NAME")
       ->required()
       ->takes(offered::folder);
   common(ls, a);
@@ -67,10 +67,11 @@ void add_converting(shell& sh, command* verb, const shared& a) {
       ->required()
       ->takes(offered::folder);
   out->add_option("--dtype", a->dtype,
-                  "float32 or bfloat16, or f32 or bf16; auto: as the folder the model began from")
+                  "float32 or bfloat16 (bf16); auto: as the folder the model began from")
       ->one_of({"auto", "float32", "bfloat16", "f32", "bf16"});
   out->add_option("--max-shard-mb", a->max_shard_mb, "Largest .safetensors file, in MB")
       ->within(uint64_t{1}, uint64_t{1} << 30);
+  out->add_flag("--force", a->force, "Replace an earlier export that is there");
   threads(out, a);
   common(out, a);
   on_run(sh, out, [a] { return ckpt::export_model(*a); });

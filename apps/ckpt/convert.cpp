@@ -105,6 +105,10 @@ status tell(const arguments& a, const json& facts) {
 
 result<int> export_model(const arguments& a) {
   TROUPE_TRY(path, find(a.path));
+  std::error_code none;
+  if (!a.force && fs::exists(a.out, none) && !fs::is_empty(a.out, none))
+    return error{errc::permission, fmt::format("{} is there already, and not empty", a.out),
+                 "name another folder, or say --force to replace an earlier export"};
   TROUPE_TRY(held, cp::reading::begin(path));
   TROUPE_TRY(r, cp::reader::open(path));
   cp::export_options o;

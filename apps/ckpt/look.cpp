@@ -10,6 +10,7 @@
 #include "apps/ckpt/verbs.hpp"
 #include "apps/talk.hpp"
 #include "apps/up/folders.hpp"
+#include "io/base/counted.hpp"
 #include "io/base/printable.hpp"
 #include "io/base/text.hpp"
 #include "io/checkpoint/catalog.hpp"
@@ -125,8 +126,7 @@ json manifest_facts(const cp::manifest& m) {
 /// "0123456789abcdef, 3 launches".
 std::string line_text(const cp::manifest_head& h) {
   if (h.line.empty()) return "none: from before lines were written";
-  return fmt::format("{}, {} launch{}", cp::name_of(h.line), h.line.size(),
-                     h.line.size() == 1 ? "" : "es");
+  return fmt::format("{}, {}", cp::name_of(h.line), counted(h.line.size(), "launch", "launches"));
 }
 
 std::string manifest_text(const cp::manifest& m, bool tensors) {
@@ -137,11 +137,12 @@ std::string manifest_text(const cp::manifest& m, bool tensors) {
   auto text = fmt::format(
       "job          {}\nstep         {}\nline         {}\nepoch        {}\nsaved        {}\n"
       "layout       {} data x {} pipeline\ntokens       {}\nloss         {:.6f}\n"
-      "validation   {}\nparameters   {} in {} tensors\nsize         {} in {} files, slots of {}\n",
+      "validation   {}\nparameters   {} in {}\nsize         {} in {}, slots of {}\n",
       h.job, h.step, line_text(h), h.epoch, time_text(h.wall_time_ms), h.layout.data,
       h.layout.pipeline, h.tokens, h.loss,
       h.validation_loss ? fmt::format("{:.6f}", *h.validation_loss) : "-", elements,
-      m.tensors.size(), bytes_text(bytes), m.files.size(), bytes_text(h.slot_bytes));
+      counted(m.tensors.size(), "tensor"), bytes_text(bytes), counted(m.files.size(), "file"),
+      bytes_text(h.slot_bytes));
   for (const auto& f : m.files)
     text += fmt::format("file         {:<28} {:>10}\n", f.name, bytes_text(f.bytes));
   if (!tensors) return text;
@@ -181,28 +182,35 @@ std::string time_text(uint64_t ms_since_1970) {
   return text;
 }
 
+std::filesystem::path checkpoints_at(const std::filesystem::path& path) {
+  std::error_code ignored;
+  const auto of_run = path / "checkpoints";
+  return std::filesystem::is_directory(of_run, ignored) ? of_run : path;
+}
+
 result<std::filesystem::path> find(const std::string& path) {
   std::error_code ignored;
-  const std::filesystem::path named(path);
+  const auto named = checkpoints_at(path);
   if (std::filesystem::exists(named / cp::manifest_file, ignored)) return named;
   TROUPE_TRY(all, cp::list(named));
   if (const auto* tip = cp::tip_of(all)) return tip->path;
   for (const auto& e : all)
     if (e.name.state == cp::folder_state::complete) return e.path;  // damaged: the verb says how
   return error{errc::not_found, fmt::format("{} is not a checkpoint and contains none", path),
-               "name a step-NNNNNNNN folder, or the folder they lie in (runs/NAME/checkpoints)"};
+               "name a step-NNNNNNNN folder, the folder they lie in, or a run's (runs/NAME)"};
 }
 
 result<int> list(const arguments& a) {
-  TROUPE_TRY(all, cp::list(a.path));
+  const auto folder = checkpoints_at(a.path).string();
+  TROUPE_TRY(all, cp::list(folder));
   if (a.json) {
-    json j{{"format", json_format}, {"directory", a.path}, {"checkpoints", json::array()}};
+    json j{{"format", json_format}, {"directory", folder}, {"checkpoints", json::array()}};
     for (const auto& e : all) j["checkpoints"].push_back(facts_of(e));
     TROUPE_CHECK(print(text_of(j)));
     return 0;
   }
   if (all.empty()) {
-    say(fmt::format("{} holds no checkpoints", a.path));
+    say(fmt::format("{} holds no checkpoints", folder));
     return 0;
   }
   auto text =
@@ -269,8 +277,8 @@ result<int> collect(const arguments& a) {
          {"removed", removed},
          {"kept", kept}};
   TROUPE_CHECK(print(a.json ? text_of(j) : text));
-  say(fmt::format("{} {} folder{}, {}", a.dry_run ? "would remove" : "removed", removed.size(),
-                  removed.size() == 1 ? "" : "s", bytes_text(bytes)));
+  say(fmt::format("{} {}, {}", a.dry_run ? "would remove" : "removed",
+                  counted(removed.size(), "folder"), bytes_text(bytes)));
   return 0;
 }
 

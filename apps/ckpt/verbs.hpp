@@ -1,6 +1,7 @@
 // What `troupe ckpt` does, a function per verb; ckpt.cpp knows the command line, these do not.
 //
-// CKPT is a checkpoint's folder, or a folder of checkpoints: then its newest complete one.
+// CKPT is a checkpoint's folder, or a folder of checkpoints or of a run: then its newest complete
+// one.
 #pragma once
 
 #include <cstdint>
@@ -30,9 +31,12 @@ struct arguments {
   bool dry_run = false;
   bool json = false;
   bool break_lock = false;
+  bool force = false;  ///< of export: over what is there
   io::checkpoint::retention rules;
 };
 
+/// The folder of checkpoints that a person means, who may name the run's.
+std::filesystem::path checkpoints_at(const std::filesystem::path& path);
 /// The checkpoint a person means. Errors: not_found with a hint.
 result<std::filesystem::path> find(const std::string& path);
 
@@ -44,7 +48,8 @@ result<int> show(const arguments& a);
 result<int> verify(const arguments& a);
 /// `diff A B`: 0 if they are equal, 1 if they differ.
 result<int> diff(const arguments& a);
-/// `export CKPT --safetensors DIR`.
+/// `export CKPT --safetensors DIR`. Over an earlier export only where that is said; over anything
+/// else never.
 result<int> export_model(const arguments& a);
 /// `import DIR --out DIR`: a Hugging Face folder as step 0, moments zero. The folder of checkpoints
 /// is locked meanwhile, as by a job.

@@ -45,8 +45,15 @@ TEST_CASE("a model comes back from a checkpoint as it went in, bit by bit") {
     CHECK(nlohmann::json::parse(made.out)["checkpoint"] == "all/step-00000000");
     CHECK(run_ckpt(dir.path, "verify all").code == 0);
     const std::string type = std::string(name).ends_with("bf16") ? "bf16" : "float32";
-    const auto out = run_ckpt(dir.path, "export all --safetensors out --dtype " + type);
+    const auto exports = "export all --safetensors out --dtype " + type;
+    const auto out = run_ckpt(dir.path, exports);
     REQUIRE_MESSAGE(out.code == 0, out.talk);
+    const auto again = run_ckpt(dir.path, exports);  // nothing is overwritten unsaid
+    CHECK(again.code == 77);
+    CHECK(again.talk.find("--force") != std::string::npos);
+    CHECK(run_ckpt(dir.path, exports + " --force").code == 0);
+    std::ofstream(dir / "note") << "mine";
+    CHECK(run_ckpt(dir.path, "export all --safetensors note").code == 77);
     auto before = io::tensor_store::open(folder);
     auto after = io::tensor_store::open(dir / "out");
     REQUIRE(before);
@@ -106,6 +113,12 @@ TEST_CASE("ckpt tells equal from different, sound from damaged, and lists both")
   CHECK(run_ckpt(dir.path, "gc a --partial-age 0").code == 0);
   CHECK(!fs::exists(dir / "a/step-00000007.e2.partial"));
   CHECK(fs::exists(dir / "a/step-00000000"));
+  fs::create_directories(dir / "run");
+  fs::rename(dir / "a", dir / "run/checkpoints");
+  list = nlohmann::json::parse(run_ckpt(dir.path, "ls run --json").out);  // a run's folder
+  CHECK(list["directory"] == "run/checkpoints");
+  CHECK(list["checkpoints"].size() == 1);
+  CHECK(run_ckpt(dir.path, "show run").out.find("in 1 file, slots") != std::string::npos);
   CHECK(run_ckpt(dir.path, "show nowhere").code == 66);
   CHECK(run_ckpt(dir.path, "show").code == 64);
 }

@@ -118,9 +118,9 @@ std::vector<std::string> verb(size_t number, const fs::path& root, int steps) {
     case 1:
       return {"ckpt", "gc", at("second"), "--keep-last", "1", "--partial-age", "0"};
     case 2:
-      return {"ckpt", "export", at("run/checkpoints"), "--safetensors", at("out")};
+      return {"ckpt", "export", at("run/checkpoints"), "--safetensors", at("out"), "--force"};
     case 3:
-      return {"ckpt", "export", at("run/checkpoints"), "--safetensors", at("run/model")};
+      return {"ckpt", "export", at("run/checkpoints"), "--safetensors", at("run/model"), "--force"};
     case 4:
       return {"ckpt", "import", at("hf"), "--out", at("imported")};
     case 5:

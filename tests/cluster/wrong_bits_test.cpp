@@ -58,7 +58,7 @@ struct bit_run {
     const int step = std::stoi(saved.filename().string().substr(5));
     REQUIRE(up.until_step(step + 3));
     const auto exported = run(
-        {"ckpt", "export", saved.string(), "--safetensors", (job / "weights").string()});
+        {"ckpt", "export", saved.string(), "--safetensors", (job / "weights").string(), "--force"});
     INFO(exported.err);
     REQUIRE(exported.code == 0);
     const auto pattern = unused_weights(job / "weights");
