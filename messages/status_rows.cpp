@@ -1,4 +1,4 @@
-// A walk over the tables of status.fbs by the embedded schema.
+// A walk over the tables of messages by the embedded schema.
 #include "messages/status_rows.hpp"
 
 #include <array>
@@ -7,6 +7,7 @@
 #include <flatbuffers/reflection.h>
 #include <nlohmann/json.hpp>
 
+#include "messages/message_rows.hpp"
 #include "messages/registry.hpp"
 
 namespace troupe {
@@ -143,6 +144,12 @@ std::vector<status_row> status_rows(const fbs::StatusValuesT& values) {
   auto all = rows_of(*flatbuffers::GetAnyRoot(builder.GetBufferPointer()), kinds);
   return all.empty() ? status_value::table{}
                      : std::get<status_value::table>(std::move(all.front().value.what));
+}
+
+std::vector<status_row> message_rows(const any_msg& m) {
+  const auto* info = m ? find_message(m.type()) : nullptr;
+  if (info == nullptr || info->table == nullptr) return {};
+  return rows_of(*flatbuffers::GetAnyRoot(m.payload().data()), *info->table);
 }
 
 std::string to_json(const std::vector<status_row>& rows) {

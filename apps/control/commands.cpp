@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <nlohmann/json.hpp>
 
 #include "apps/control/account.hpp"
 #include "apps/control/doctor.hpp"
@@ -14,8 +15,10 @@
 #include "apps/control/session.hpp"
 #include "apps/control/show.hpp"
 #include "apps/control/spares.hpp"
+#include "apps/control/split_line.hpp"
 #include "apps/power/power_status.hpp"
 #include "apps/swap/live.hpp"
+#include "apps/talk.hpp"
 #include "io/base/text.hpp"
 #include "io/config/properties.hpp"
 #include "messages/contract.hpp"
@@ -146,23 +149,29 @@ constexpr std::array all_words{
     word{"incident", "incident N", "All that is kept of one of them", incident},
     word{"doctor", "doctor [NODE]", "Examines the machines of nodes, some seconds of work for each",
          [](const line_words& a) -> meant { return commands::doctor{at(a, 1)}; }},
+    word{"watch", "watch WORD ...", "The same again every second, until Enter or Ctrl-C",
+         [](const line_words&) -> meant { return {}; }},
     word{"help", "help [WORD or MESSAGE]", "These words, or what a message means",
          [](const line_words& a) -> meant { return commands::help{at(a, 1)}; }},
     word{"quit", "quit", "Leaves the console; the cluster continues",
          [](const line_words&) -> meant { return commands::quit{}; }}};
 
+std::vector<std::string_view> word_names() {
+  std::vector<std::string_view> out;
+  for (const auto& w : all_words) out.push_back(w.name);
+  return out;
+}
+
 /// The command of a line of at least one word.
 result<console_command> command_of(const line_words& a) {
   const auto name = a[0] == "exit" ? "quit" : a[0];
-  std::vector<std::string_view> names;
   for (const auto& w : all_words) {
-    names.push_back(w.name);
     if (w.name != name) continue;
     auto found = w.parse(a);
     if (!found) return another_form(w.usage, w.help);
     return std::move(*found);
   }
-  const auto near = nearest(a[0], names);
+  const auto near = nearest(a[0], word_names());
   return unknown_word(a[0],
                       near.empty() ? "help lists them" : fmt::format("did you mean {}?", near));
 }
@@ -195,37 +204,6 @@ result<any_msg> message_of(const std::string& name, const std::string& json) {
   return e;
 }
 
-result<answer> of_actors(session& s, const std::string& pattern,
-                         const result<fbs::CallAnswersT>& answers) {
-  if (!answers) return answers.error();
-  if (answers->answers.empty()) return nobody(s, pattern);
-  return answer{answers_text(*answers), all_taken(*answers)};
-}
-
-/// `timeout_ms` 0: as the contract says.
-result<answer> give(session& s, const std::string& actor, const any_msg& m,
-                    int64_t timeout_ms = 0) {
-  return of_actors(s, actor, s.call("", actor, m, timeout_ms));
-}
-
-template <class T, class Fill>
-result<answer> to_run(session& s, Fill fill) {
-  return give(s, "run", make_msg<T>({}, fill));
-}
-
-/// What is said of a node; to the head alone, for that node may go.
-template <class T>
-result<answer> to_coordinator(session& s, const std::string& node) {
-  const auto m = make_msg<T>({}, [&](auto& order) { order.node = node; });
-  return of_actors(s, "coordinator", s.call("head", "coordinator", m, 0));
-}
-
-result<answer> orders(const result<fbs::CallAnswersT>& answers) {
-  if (!answers) return answers.error();
-  if (answers->answers.empty()) return error{errc::not_found, "actor not found"};
-  return answer{answers_text(*answers), all_taken(*answers)};
-}
-
 /// "Run takes it from an operator, answers Ack within 5000 ms".
 std::string in_words(const call_info& c) {
   auto out = fmt::format(
@@ -240,22 +218,38 @@ std::string in_words(const call_info& c) {
   return out;
 }
 
-result<answer> help(const std::string& about) {
-  answer out;
+result<std::string> help(const std::string& about) {
+  std::string out;
   if (about.empty()) {
-    for (const auto& w : all_words) out.text += fmt::format("  {:<28}{}\n", w.usage, w.help);
+    for (const auto& w : all_words) out += fmt::format("  {:<28}{}\n", w.usage, w.help);
     return out;
   }
   for (const auto& w : all_words)
-    if (w.name == about) return answer{fmt::format("{}\n  {}\n", w.usage, w.help)};
-  TROUPE_TRY(info, lookup_message(about));
-  out.text = fmt::format("{} ({}): {}\n", info->name, info->domain, info->doc);
+    if (w.name == about) return fmt::format("{}\n  {}\n", w.usage, w.help);
+  const auto found = lookup_message(about);
+  if (!found) {
+    auto e = found.error();
+    if (const auto near = nearest(about, word_names()); !near.empty())
+      e.hint = fmt::format("did you mean {}?", near);
+    return e;
+  }
+  const auto* info = *found;
+  out = fmt::format("{} ({}): {}\n", info->name, info->domain, info->doc);
   for (const auto& f : info->fields)
-    out.text += fmt::format("  {:<22}{:<14}{}\n", f.name, f.type, f.doc);
+    out += fmt::format("  {:<22}{:<14}{}\n", f.name, f.type, f.doc);
   for (const auto& service : all_services())
     for (const auto& c : service.calls)
-      if (c.request == info) out.text += fmt::format("  {}\n", in_words(c));
+      if (c.request == info) out += fmt::format("  {}\n", in_words(c));
   return out;
+}
+
+std::string line_of(const nlohmann::ordered_json& j) {
+  return j.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+}
+
+/// What has no other form: {"text":...}.
+std::string text_json(const std::string& text) {
+  return line_of({{"text", text}});
 }
 
 /// One who means all says "*": an empty pattern is a script's unset variable.
@@ -267,90 +261,91 @@ status named(const std::string& actor) {
 /// Does commands, one overload each.
 struct executor {
   session& s;
-  int columns;
+  answer_form as;
 
   result<answer> operator()(const commands::nothing&) const { return answer{}; }
   result<answer> operator()(const commands::nodes& c) const {
     TROUPE_TRY(view, s.view(c.node, "", false));
-    return answer{nodes_text(view, columns), health_of(view).good};
+    return answer{as.json ? view_json(view) : nodes_text(view, as.columns), health_of(view).good};
   }
   result<answer> operator()(const commands::actors& c) const {
     TROUPE_TRY(view, s.view(c.node, c.actor, c.dead));
-    return answer{c.json ? view_json(view) : actors_text(view, columns)};
+    return answer{as.json ? view_json(view) : actors_text(view, as.columns)};
   }
   result<answer> operator()(const commands::status& c) const {
     TROUPE_TRY(view, s.view("", c.actor, false));
     answer out{"", health_of(view).good};
-    if (c.json || c.actor.empty()) {
-      out.text = c.json ? view_json(view) : status_text(view, columns);
+    if (as.json || c.actor.empty()) {
+      out.text = as.json ? view_json(view) : status_text(view, as.columns);
       return out;
     }
     for (const auto& n : view.nodes)
-      for (const auto& actor : n->actors) out.text += actor_text(*actor, n->node, columns);
+      for (const auto& actor : n->actors) out.text += actor_text(*actor, n->node, as.columns);
     if (out.text.empty()) return nobody(s, c.actor);
     return out;
   }
   result<answer> operator()(const commands::send& c) const {
     TROUPE_CHECK(named(c.actor));
     TROUPE_TRY(m, message_of(c.message, c.fields));
-    return give(s, c.actor, m, c.timeout_ms);
+    return give(c.actor, m, c.timeout_ms);
   }
   result<answer> operator()(const commands::pause& c) const {
-    return to_run<fbs::Pause>(s, [&](auto& m) { m.reason = c.reason; });
+    return to_run<fbs::Pause>([&](auto& m) { m.reason = c.reason; });
   }
   result<answer> operator()(const commands::resume&) const {
-    return to_run<fbs::Resume>(s, [](auto&) {});
+    return to_run<fbs::Resume>([](auto&) {});
   }
   result<answer> operator()(const commands::checkpoint&) const {
-    return to_run<fbs::CheckpointNow>(s, [](auto& m) { m.reason = "asked for"; });
+    return to_run<fbs::CheckpointNow>([](auto& m) { m.reason = "asked for"; });
   }
   result<answer> operator()(const commands::stop& c) const {
-    return give(s, "coordinator", make_msg<fbs::StopTraining>({}, [&](auto& m) {
+    return give("coordinator", make_msg<fbs::StopTraining>({}, [&](auto& m) {
                   m.reason = c.reason;
                   m.save = true;
                 }));
   }
   result<answer> operator()(const commands::set& c) const {
-    return to_run<fbs::SetValue>(s, [&](auto& m) {
+    return to_run<fbs::SetValue>([&](auto& m) {
       m.key = c.key;
       m.value = c.value;
     });
   }
   result<answer> operator()(const commands::rewind& c) const {
-    return to_run<fbs::Rewind>(s, [&](auto& m) {
+    return to_run<fbs::Rewind>([&](auto& m) {
       m.step = c.step;
       m.skip_steps = c.skip_steps;
     });
   }
   result<answer> operator()(const commands::drain& c) const {
     TROUPE_TRY(said, s.drain(c.node));
-    return answer{said + "\n"};
+    return answer{as.json ? text_json(said) : said + "\n"};
   }
   result<answer> operator()(const commands::evict& c) const {
-    return to_coordinator<fbs::EvictNode>(s, c.node);
+    return to_coordinator<fbs::EvictNode>(c.node);
   }
   result<answer> operator()(const commands::admit& c) const {
-    return to_coordinator<fbs::AdmitNode>(s, c.node);
+    return to_coordinator<fbs::AdmitNode>(c.node);
   }
   result<answer> operator()(const commands::replace& c) const {
-    return to_coordinator<fbs::ReplaceNode>(s, c.node);
+    return to_coordinator<fbs::ReplaceNode>(c.node);
   }
   result<answer> operator()(const commands::spares&) const {
     TROUPE_TRY(all, spares_of(s));
-    return answer{spares_text(all)};
+    return answer{as.json ? line_of(spares_json(all)) : spares_text(all)};
   }
   result<answer> operator()(const commands::swap&) const {
     TROUPE_TRY(view, s.view("", "", false));
-    return answer{swap::live_text(view, 0)};
+    return answer{as.json ? swap::live_json(view) : swap::live_text(view, as.columns)};
   }
   result<answer> operator()(const commands::power& c) const {
     if (!c.budget_w.empty()) return (*this)(commands::set{"power.budget_w", c.budget_w});
     TROUPE_TRY(view, s.view("", "", false));
-    return answer{power_verb::status_text(power_verb::job_power_in(view))};
+    const auto job = power_verb::job_power_in(view);
+    return answer{as.json ? power_verb::status_json(job) : power_verb::status_text(job)};
   }
   result<answer> operator()(const commands::kill& c) const {
     TROUPE_CHECK(named(c.actor));
-    return of_actors(s, c.actor, s.kill("", c.actor));
+    return of_actors(c.actor, s.kill("", c.actor));
   }
   result<answer> operator()(const commands::log& c) const {
     return orders(s.log_level(c.node, c.level));
@@ -360,22 +355,68 @@ struct executor {
   }
   result<answer> operator()(const commands::findings&) const {
     TROUPE_TRY(all, findings_of(s));
-    return answer{findings_text(all), is_well(all)};
+    return answer{as.json ? findings_json(all) : findings_text(all), is_well(all)};
   }
   result<answer> operator()(const commands::incidents&) const {
     TROUPE_TRY(run, account_of(s));
+    if (as.json) return answer{line_of(account_json(run))};
     return answer{run.incidents.empty() ? "no incidents\n" : incidents_text(run)};
   }
   result<answer> operator()(const commands::incident& c) const {
-    TROUPE_TRY(text, incident_of(s, c.number, false));
-    return answer{text};
+    TROUPE_TRY(text, incident_of(s, c.number, as.json));
+    return answer{as.json ? line_of(nlohmann::ordered_json::parse(text, nullptr, false)) : text};
   }
   result<answer> operator()(const commands::doctor& c) const {
     TROUPE_TRY(found, examine_cluster(s, {.node = c.node}));
-    return answer{diagnosis_text(found), verdict_of(found) != fbs::CheckVerdict::bad};
+    return answer{as.json ? diagnosis_json(found) : diagnosis_text(found),
+                  verdict_of(found) != fbs::CheckVerdict::bad};
   }
-  result<answer> operator()(const commands::help& c) const { return help(c.about); }
-  result<answer> operator()(const commands::quit&) const { return answer{"", true, true}; }
+  result<answer> operator()(const commands::help& c) const {
+    TROUPE_TRY(text, help(c.about));
+    return answer{as.json ? text_json(text) : text};
+  }
+  result<answer> operator()(const commands::quit&) const {
+    answer out;
+    out.leave = true;
+    return out;
+  }
+
+ private:
+  result<answer> orders(const result<fbs::CallAnswersT>& answers) const {
+    if (!answers) return answers.error();
+    if (answers->answers.empty()) return error{errc::not_found, "actor not found"};
+    answer out{"", all_taken(*answers)};
+    if (as.json) {
+      out.text = answers_json(*answers);
+      return out;
+    }
+    out.text = answers_text(*answers, as.columns);
+    out.refusals = refusals_in(*answers);
+    return out;
+  }
+
+  result<answer> of_actors(const std::string& pattern,
+                           const result<fbs::CallAnswersT>& answers) const {
+    if (answers && answers->answers.empty()) return nobody(s, pattern);
+    return orders(answers);
+  }
+
+  /// `timeout_ms` 0: as the contract says.
+  result<answer> give(const std::string& actor, const any_msg& m, int64_t timeout_ms = 0) const {
+    return of_actors(actor, s.call("", actor, m, timeout_ms));
+  }
+
+  template <class T, class Fill>
+  result<answer> to_run(Fill fill) const {
+    return give("run", make_msg<T>({}, fill));
+  }
+
+  /// What is said of a node; to the head alone, for that node may go.
+  template <class T>
+  result<answer> to_coordinator(const std::string& node) const {
+    const auto m = make_msg<T>({}, [&](auto& order) { order.node = node; });
+    return of_actors("coordinator", s.call("head", "coordinator", m, 0));
+  }
 };
 
 }  // namespace
@@ -391,52 +432,26 @@ std::span<const word> words() {
   return all_words;
 }
 
-std::vector<std::string> split_words(std::string_view line) {
-  std::vector<std::string> out;
-  std::string now;
-  int braces = 0;
-  bool quoted = false, any = false;
-  for (size_t i = 0; i < line.size(); ++i) {
-    const char c = line[i];
-    if (c == '\\' && quoted && i + 1 < line.size()) {
-      if (braces > 0) now += c;
-      now += line[++i];
-      continue;
-    }
-    if (c == '"') {
-      quoted = !quoted;
-      any = true;
-      if (braces > 0) now += c;  // part of JSON: it stays
-      continue;
-    }
-    if (!quoted && (c == '{' || c == '[')) ++braces;
-    if (!quoted && (c == '}' || c == ']')) --braces;
-    if (!quoted && braces <= 0 && (c == ' ' || c == '\t')) {
-      if (any) out.push_back(std::exchange(now, {}));
-      any = false;
-      continue;
-    }
-    now += c;
-    any = true;
-  }
-  if (any) out.push_back(now);
-  return out;
-}
-
 result<parsed_line> parse_line(std::string_view line) {
-  auto a = split_words(line);
+  TROUPE_TRY(a, split_words(line));
   parsed_line out;
   if (a.empty()) return out;
   out.again = a[0] == "watch";
   if (out.again) a.erase(a.begin());
-  if (a.empty()) return another_form("watch WORD ...", "e.g. watch actors; Enter ends it");
+  if (a.empty()) a.emplace_back("watch");
   TROUPE_TRY(what, command_of(a));
   out.what = std::move(what);
   return out;
 }
 
-result<answer> execute(session& s, const console_command& c, int columns) {
-  return std::visit(executor{s, columns}, c);
+result<int> tell(const answer& said) {
+  TROUPE_CHECK(print(said.text));
+  for (const auto& e : said.refusals) say(e);
+  return said.good ? 0 : 1;
+}
+
+result<answer> execute(session& s, const console_command& c, const answer_form& as) {
+  return std::visit(executor{s, as}, c);
 }
 
 }  // namespace troupe::apps

@@ -27,11 +27,9 @@ struct nodes {
 struct actors {
   std::string actor = {}, node = {};
   bool dead = false;  ///< with those that have ended
-  bool json = false;
 };
 struct status {
   std::string actor;
-  bool json = false;
 };
 struct send {
   std::string actor, message;
@@ -130,21 +128,29 @@ inline constexpr error_kind<std::string_view, std::string_view> another_form{
 inline constexpr error_kind<std::string_view, std::string_view> unknown_word{
     "unknown_word", errc::usage, "unknown console command: {0}", "{1}"};
 
-/// Errors: usage, with the nearest word or the right form.
+/// Errors: another_form, unknown_word with the nearest one, unclosed (split_line.hpp).
 result<parsed_line> parse_line(std::string_view line);
+
+/// How answers look.
+struct answer_form {
+  int columns = 0;    ///< of the terminal; 0: nothing is shortened
+  bool json = false;  ///< a line of JSON for each answer, instead of sentences
+};
 
 /// What a command led to.
 struct answer {
   std::string text;    ///< for stdout
   bool good = true;    ///< false: an actor refused, or the cluster is not well
   bool leave = false;  ///< the person wants to go
+  std::vector<error> refusals = {};  ///< of actors, where they do not stand in the text
 };
 
 /// Does it. Errors: what the cluster answers, with the nearest name of what there is not.
-result<answer> execute(session& s, const console_command& c, int columns);
+result<answer> execute(session& s, const console_command& c, const answer_form& as);
 
-/// A line in its words: blanks part them, quotes and braces keep them together.
-std::vector<std::string> split_words(std::string_view line);
+/// Says an answer, or why there is none, to a person and to stdout: 0, 1 where it was refused or
+/// all is not well. Errors: those of print().
+result<int> tell(const answer& said);
 
 /// What may stand at the end of the line: whole replacements of its last word. `view` gives nodes
 /// and actors (may be empty).

@@ -3,6 +3,7 @@
 
 #include "actors/train/requests_policy.hpp"
 #include "apps/control/commands.hpp"
+#include "apps/control/split_line.hpp"
 #include "messages/contract.hpp"
 #include "messages/registry.hpp"
 
@@ -96,17 +97,18 @@ std::vector<std::string> candidates(const fbs::ClusterViewT& view,
 }  // namespace
 
 std::vector<std::string> completions(const fbs::ClusterViewT& view, std::string_view line) {
-  auto typed = split_words(line);
+  auto typed = words_so_far(line);
   // JSON is typed as it stands; words end with a blank.
   const auto brace = line.find('{');
   std::string last;
   if (brace != std::string_view::npos) {
     last = std::string(line.substr(brace));
-    typed = split_words(line.substr(0, brace));
+    typed = words_so_far(line.substr(0, brace));
   } else if (!line.empty() && line.back() != ' ' && !typed.empty()) {
     last = typed.back();
     typed.pop_back();
   }
+  if (typed.size() > 0 && typed.front() == "watch") typed.erase(typed.begin());
   auto all = candidates(view, typed, typed.size(), last);
   std::erase_if(all, [&](const auto& c) { return !c.starts_with(last); });
   std::sort(all.begin(), all.end());

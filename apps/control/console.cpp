@@ -1,13 +1,15 @@
 // `troupe console`: words for a running cluster, with line editing, history and completion
 // (libedit). Lines from a pipe are executed too; `-c LINE` executes one.
 #include <histedit.h>
+#include <poll.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
-#include <functional>
 #include <iostream>
+#include <thread>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -18,6 +20,8 @@
 #include "apps/control/losses.hpp"
 #include "apps/control/session.hpp"
 #include "apps/control/show.hpp"
+#include "apps/up/signals.hpp"
+#include "io/base/printable.hpp"
 
 namespace troupe::apps {
 
@@ -28,12 +32,9 @@ constexpr int history_lines = 1000;
 struct console_arguments {
   connect_options connect;
   std::vector<std::string> lines;
-  int64_t watch_ms = 0;
+  bool json = false;
   bool yes = false;  ///< what an order loses may be lost
 };
-
-/// Whether what an order loses may be lost; where it may not, why.
-using consent = std::function<status(const std::string& loss)>;
 
 /// XDG_STATE_HOME/troupe/history, or ~/.local/state/troupe/history; empty where there is no home.
 std::string history_path() {
@@ -51,7 +52,8 @@ std::string history_path() {
 /// The line editor; owns libedit's objects.
 class editor {
  public:
-  explicit editor(session& s) : session_(s), prompt_(fmt::format("troupe:{}> ", s.job())) {
+  explicit editor(session& s)
+      : session_(s), prompt_(fmt::format("troupe:{}> ", printable(s.job()))) {
     line_ = el_init("troupe", stdin, stdout, stderr);
     history_ = history_init();
     HistEvent event;
@@ -66,6 +68,13 @@ class editor {
     el_set(line_, EL_SIGNAL, 1);
     el_set(line_, EL_ADDFN, "troupe-complete", "complete the word", &editor::complete);
     el_set(line_, EL_BIND, "^I", "troupe-complete", nullptr);
+    // While a line is typed Ctrl-C and Ctrl-Z are keys: as signals they would end the program, or
+    // stop it with the terminal as it is.
+    el_set(line_, EL_SETTY, "-d", "-isig", nullptr);
+    el_set(line_, EL_ADDFN, "troupe-cancel", "cancel the line", &editor::cancel);
+    el_set(line_, EL_BIND, "^C", "troupe-cancel", nullptr);
+    el_set(line_, EL_ADDFN, "troupe-suspend", "stop the program", &editor::suspend);
+    el_set(line_, EL_BIND, "^Z", "troupe-suspend", nullptr);
     el_set(line_, EL_BIND, "^R", "em-inc-search-prev", nullptr);
     el_source(line_, nullptr);
   }
@@ -84,7 +93,9 @@ class editor {
   /// The next line; none at the end of the input.
   std::optional<std::string> next() {
     int count = 0;
+    cancelled_ = false;
     const char* text = el_gets(line_, &count);
+    if (cancelled_) return std::string();
     if (text == nullptr || count <= 0) return std::nullopt;
     std::string line(text, static_cast<size_t>(count));
     while (!line.empty() && (line.back() == '\n' || line.back() == '\r')) line.pop_back();
@@ -104,13 +115,27 @@ class editor {
 
   static const char* prompt(EditLine* line) { return self(line)->prompt_.c_str(); }
 
+  static unsigned char cancel(EditLine* line, int) {
+    self(line)->cancelled_ = true;
+    say_as_is("^C\n");
+    return CC_NEWLINE;
+  }
+
+  static unsigned char suspend(EditLine* line, int) {
+    el_set(line, EL_PREP_TERM, 0);
+    kill(0, SIGTSTP);
+    el_set(line, EL_PREP_TERM, 1);
+    return CC_REDISPLAY;
+  }
+
   /// Completes as far as all candidates agree; shows them where they do not.
   static unsigned char complete(EditLine* line, int) {
     auto* me = self(line);
     const LineInfo* info = el_line(line);
     const std::string before(info->buffer, info->cursor);
     auto view = me->session_.view("", "", false);
-    const auto all = completions(view ? *view : fbs::ClusterViewT{}, before);
+    auto all = completions(view ? *view : fbs::ClusterViewT{}, before);
+    std::erase_if(all, [](const auto& c) { return printable(c) != c; });  // nobody types such
     if (all.empty()) return CC_REFRESH_BEEP;
     std::string common = all.front();
     for (const auto& c : all) {
@@ -135,76 +160,141 @@ class editor {
   std::string prompt_, path_;
   EditLine* line_ = nullptr;
   History* history_ = nullptr;
+  bool cancelled_ = false;
 };
 
-/// A person is asked; nobody else can be. The end of the input (Ctrl-D) is no, and of this answer.
-status ask_person(const std::string& loss) {
-  say_as_is(fmt::format("{}. Do it? [y/N] ", loss));
-  std::string answer;
-  if (!std::getline(std::cin, answer) || std::cin.eof()) {
-    answer.clear();
-    std::cin.clear();
-    std::clearerr(stdin);
-    say_as_is("\n");
+/// A person at a terminal, whose Ctrl-C ends what the console does, never the console.
+class person {
+ public:
+  person(session& s, signal_queue& interrupts) : session_(s), interrupts_(interrupts) {}
+
+  /// What was pressed before, in vain, is no word about what follows.
+  void begins_line() {
+    while (interrupts_.wait(0)) continue;
+    session_.listen_again();
   }
-  if (answer == "y" || answer == "yes") return {};
-  return error{errc::cancelled, "not done"};
-}
 
-consent consent_of(const console_arguments& a, bool asks) {
-  if (a.yes) return [](const std::string&) { return status(); };
-  if (asks) return ask_person;
-  return [](const std::string& loss) -> status { return would_lose(loss); };
-}
-
-/// Executes a line, again and again where it is to be watched.
-result<answer> execute_line(session& s, const std::string& line, const consent& may) {
-  TROUPE_TRY(asked, parse_line(line));
-  if (const auto loss = loss_now(s, asked.what)) TROUPE_CHECK(may(*loss));
-  if (!asked.again) return execute(s, asked.what, terminal_width());
-  for (;;) {
-    TROUPE_TRY(said, execute(s, asked.what, terminal_width()));
-    if (isatty(STDOUT_FILENO)) TROUPE_CHECK(print_unchanged("\x1b[H\x1b[2J"));
-    TROUPE_CHECK(print(said.text));
-    fd_set in;
-    FD_ZERO(&in);
-    FD_SET(STDIN_FILENO, &in);
-    timeval pause{1, 0};
-    if (select(STDIN_FILENO + 1, &in, nullptr, nullptr, &pause) > 0) return answer{};
+  /// Does something that Ctrl-C ends.
+  template <class Work>
+  auto may_interrupt(Work work) {
+    std::jthread listener([this](const std::stop_token& over) {
+      const std::stop_callback bell(over, [this] { interrupts_.wake(); });
+      while (!over.stop_requested())
+        if (const auto event = interrupts_.wait(-1); event && *event != 0) session_.interrupt();
+    });
+    return work();
   }
-}
 
-/// Says what came of a line: 0, 1 where it was refused or failed, 77 where one may not say it, 64
-/// where nobody has said that it may lose what it loses.
-int tell(const result<answer>& said) {
-  if (!said) {
-    say(said.error());
-    const bool tells = said.error().code == errc::permission || said.error().is(would_lose);
-    return tells ? exit_code(said.error().code) : 1;
+  /// Whether a second passes in which nobody presses Enter or Ctrl-C.
+  bool lets_second_pass() {
+    const auto event = interrupts_.wait(1000, STDIN_FILENO);
+    return (!event || *event == 0) && !has_input(STDIN_FILENO);
   }
-  return print(said->text) && said->good ? 0 : 1;
-}
 
-result<int> converse(session& s, const consent& may) {
-  editor e(s);
-  say(greeting(s.job(), s.address(), s.who(), s.may_change()));
+  /// The end of the input (Ctrl-D) and Ctrl-C are no, and of this question.
+  status asked(const std::string& loss) {
+    say_as_is(fmt::format("{}. Do it? [y/N] ", loss));
+    const auto answer = next_line();
+    if (!answer) say_as_is("\n");
+    if (answer && (*answer == "y" || *answer == "yes")) return {};
+    return error{errc::cancelled, "not done"};
+  }
+
+ private:
+  static bool has_input(int fd) {
+    pollfd there{fd, POLLIN, 0};
+    return poll(&there, 1, 0) > 0;
+  }
+
+  /// Past the buffers of stdio: what follows the line belongs to the editor.
+  std::optional<std::string> next_line() {
+    std::string line;
+    for (char c = 0;;) {
+      if (const auto event = interrupts_.wait(-1, STDIN_FILENO); event && *event != 0) return {};
+      if (!has_input(STDIN_FILENO)) continue;
+      if (read(STDIN_FILENO, &c, 1) != 1) return {};
+      if (c == '\n') return line;
+      line += c;
+    }
+  }
+
+  session& session_;
+  signal_queue& interrupts_;
+};
+
+/// What a console does with lines.
+struct console_of {
+  session& s;
+  const console_arguments& a;
+  person* who = nullptr;  ///< nobody: a script
+
+  status may(const std::string& loss) const {
+    if (a.yes) return {};
+    return who != nullptr ? who->asked(loss) : would_lose(loss);
+  }
+
+  result<answer> once(const console_command& c) const {
+    const auto work = [&] { return execute(s, c, {terminal_width(), a.json}); };
+    return who != nullptr ? who->may_interrupt(work) : work();
+  }
+
+  /// Again and again where it is to be watched.
+  result<answer> line(const std::string& text) const {
+    TROUPE_TRY(asked, parse_line(text));
+    if (const auto loss = loss_now(s, asked.what)) TROUPE_CHECK(may(*loss));
+    if (!asked.again) return once(asked.what);
+    for (;;) {
+      TROUPE_TRY(said, once(asked.what));
+      if (isatty(STDOUT_FILENO) && !a.json) TROUPE_CHECK(print_unchanged("\x1b[H\x1b[2J"));
+      TROUPE_TRY(code, apps::tell(said));
+      const bool goes_on = who != nullptr ? who->lets_second_pass() : nobody_writes();
+      if (said.leave || !goes_on) return answer{"", code == 0};
+    }
+  }
+
+  /// Says what came of a line: 0, 1 where it was refused or failed, 77 where one may not say it, 64
+  /// where nobody has said that it may lose what it loses.
+  static int tell(const result<answer>& said) {
+    const auto told = said ? apps::tell(*said) : said.error();
+    if (told) return *told;
+    say(told.error());
+    const bool tells = told.error().code == errc::permission || told.error().is(would_lose);
+    return tells ? exit_code(told.error().code) : 1;
+  }
+
+ private:
+  /// Whether a second passes without a word from the pipe.
+  static bool nobody_writes() {
+    pollfd in{STDIN_FILENO, POLLIN, 0};
+    return poll(&in, 1, 1000) <= 0;
+  }
+};
+
+result<int> converse(const console_arguments& a) {
+  TROUPE_TRY(interrupts, signal_queue::of_interrupts());  // before the session's threads
+  TROUPE_TRY(s, session::open(a.connect));
+  person who(*s, *interrupts);
+  const console_of console{*s, a, &who};
+  editor e(*s);
+  say(greeting(s->job(), s->address(), s->who(), s->may_change()));
   while (auto line = e.next()) {
-    const auto said = execute_line(s, *line, may);
-    tell(said);
-    if (said && said->leave) break;
+    who.begins_line();
+    const auto said = console.line(*line);
+    console_of::tell(said);
+    if (said && said->leave) return 0;
   }
+  say_as_is("\n");
   return 0;
 }
 
 result<int> console(const console_arguments& a) {
+  if (a.lines.empty() && isatty(STDIN_FILENO)) return converse(a);
   TROUPE_TRY(s, session::open(a.connect));
-  const bool converses = a.lines.empty() && isatty(STDIN_FILENO);
-  const auto may = consent_of(a, converses);
-  if (converses) return converse(*s, may);
+  const console_of console{*s, a};
   int code = 0;
   auto one = [&](const std::string& line) {
-    const auto said = execute_line(*s, line, may);
-    if (const int of_line = tell(said); of_line != 0) code = of_line;
+    const auto said = console.line(line);
+    if (const int of_line = console_of::tell(said); of_line != 0) code = of_line;
     return said && said->leave;
   };
   if (!a.lines.empty()) {
@@ -226,13 +316,15 @@ void add_console(shell& sh) {
   add_connect_options(verb, a->connect);
   verb->add_option("-c,--command", a->lines,
                    "Executes this line and ends; may be given several times");
+  verb->add_flag("--json", a->json, "Answers as JSON, a line each");
   verb->add_flag("-y,--yes", a->yes,
                  "Do what would lose the only copy of steps without asking; a script is refused "
                  "(64) otherwise");
   verb->footer(
       "Words: nodes, actors, status, send, call, watch, pause, resume, checkpoint now, stop, set,\n"
       "rewind, drain, evict, admit, replace, spares, swap, power, kill, log, blackbox,\n"
-      "findings, incidents, incident, doctor, help, quit. Lines may also come from a pipe.\n"
+      "findings, incidents, incident, doctor, help, quit. Lines may also come from a pipe; their\n"
+      "words are quoted as in a shell. Ctrl-C cancels a line or an answer, Ctrl-D leaves.\n"
       "evict, replace, rewind and kill ask where they would lose steps; drain and stop save.\n\n"
       "Examples:\n"
       "  troupe console\n"

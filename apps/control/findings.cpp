@@ -22,15 +22,6 @@ int64_t age_ns(const fbs::FindingsT& all, const fbs::FindingT& f) {
   return std::max<int64_t>(0, all.now_ns - f.since_ns);
 }
 
-ordered_json spares_json(const fbs::SparesT& all) {
-  ordered_json j{{"ready", ready_in(all)}, {"configured", all.configured}};
-  j["nodes"] = ordered_json::array();
-  for (const auto& n : all.spares)
-    j["nodes"].push_back(
-        {{"node", n->node}, {"state", n->state}, {"why", n->why}, {"host", n->host}});
-  return j;
-}
-
 ordered_json number_or_null(int rank) {
   return rank < 0 ? ordered_json(nullptr) : ordered_json(rank);
 }

@@ -176,10 +176,38 @@ session::~session() {
 template <class R, class T>
 result<msg<R>> session::ask(const msg<T>& m, int64_t timeout_ms) {
   result<msg<R>> out = error{errc::timeout, "the cluster does not answer"};
-  (*self_)
-      ->request(gateway_, patience<gateway_actor, T>(timeout_ms), m)
-      .receive([&](const msg<R>& r) { out = r; }, [&](const caf::error& e) { out = from_caf(e); });
+  auto question = (*self_)->request(gateway_, patience<gateway_actor, T>(timeout_ms), m);
+  begin_question(question.id());
+  question.receive([&](const msg<R>& r) { out = r; },
+                   [&](const caf::error& e) { out = from_caf(e); });
+  std::lock_guard lock(question_.mutex);
+  question_.asked.reset();
   return out;
+}
+
+void session::begin_question(caf::message_id id) {
+  std::lock_guard lock(question_.mutex);
+  question_.asked = id;
+  if (question_.interrupted) answer_interrupted();
+}
+
+/// As CAF answers a request whose time is over: by an error in the asker's mailbox.
+void session::answer_interrupted() {
+  const auto me = caf::actor_cast<caf::strong_actor_ptr>(self_->ptr());
+  me->get()->enqueue(nullptr, question_.asked->response_id(),
+                     caf::make_message(to_caf(interrupted())), nullptr);
+  question_.asked.reset();
+}
+
+void session::interrupt() {
+  std::lock_guard lock(question_.mutex);
+  question_.interrupted = true;
+  if (question_.asked) answer_interrupted();
+}
+
+void session::listen_again() {
+  std::lock_guard lock(question_.mutex);
+  question_.interrupted = false;
 }
 
 result<fbs::ClusterViewT> session::view(const std::string& node, const std::string& actor,

@@ -6,6 +6,7 @@
 #include <deque>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,6 +14,7 @@
 
 #include "actors/cluster/network.hpp"
 #include "apps/control/meeting_point.hpp"
+#include "io/base/error_kind.hpp"
 #include "messages/actors.hpp"
 
 namespace troupe::apps {
@@ -32,6 +34,10 @@ void add_connect_options(command* verb, connect_options& o);
 
 /// HOST:PORT in its parts. Errors: usage.
 result<std::pair<std::string, uint16_t>> host_and_port(const std::string& text);
+
+/// A person did not want to wait for the answer.
+inline constexpr error_kind<> interrupted{"interrupted", errc::cancelled, "interrupted",
+                                          "what was asked for may be done all the same"};
 
 class session {
  public:
@@ -59,6 +65,11 @@ class session {
   /// What is going to happen, in words.
   result<std::string> drain(const std::string& node);
 
+  /// From any thread: what waits for an answer, and what will until listen_again(), fails with
+  /// `interrupted`.
+  void interrupt();
+  void listen_again();
+
   // -- views --------------------------------------------------------------------------------------
 
   /// Begins one; the names of the nodes that send.
@@ -81,10 +92,20 @@ class session {
     bool lost = false, woken = false;
   };
 
+  /// The question that a person may interrupt.
+  struct question {
+    std::mutex mutex;
+    std::optional<caf::message_id> asked;
+    bool interrupted = false;
+  };
+
   session() = default;
   status connect(const connect_options& options);
   template <class R, class T>
   result<msg<R>> ask(const msg<T>& m, int64_t timeout_ms);
+  void begin_question(caf::message_id id);
+  /// With the lock.
+  void answer_interrupted();
 
   std::unique_ptr<cluster::system_config> config_;
   std::unique_ptr<caf::actor_system> system_;
@@ -92,6 +113,7 @@ class session {
   gateway_actor gateway_;
   viewer_actor viewer_;
   std::shared_ptr<queue> queue_ = std::make_shared<queue>();
+  question question_;
   uint64_t subscription_ = 0;
   uint32_t views_ = 0;
   std::string job_, address_, who_;

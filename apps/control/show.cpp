@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <functional>
 #include <map>
@@ -16,8 +17,10 @@
 #include "io/base/printable.hpp"
 #include "io/base/text.hpp"
 #include "messages/any_msg.hpp"
+#include "messages/message_rows.hpp"
+#include "messages/msg.hpp"
 #include "messages/registry.hpp"
-#include "messages/status_rows.hpp"
+#include "messages/text.hpp"
 #include "trace/text.hpp"
 
 namespace troupe::apps {
@@ -83,7 +86,7 @@ std::vector<std::string> row_of(const fbs::ActorInfoT& a, const std::string& ind
           std::to_string(a.handled),
           std::to_string(a.failed),
           duration_text(a.uptime_ns),
-          trace::cut(a.last_error, 40)};
+          a.last_error};
 }
 
 status_value::table rows_of(const fbs::ActorInfoT& a) {
@@ -171,7 +174,7 @@ std::string value_text(const status_value& value, std::string_view unit) {
           for (const auto& one : x) out += (out.empty() ? "" : ", ") + value_text(one, unit);
           return out.empty() ? "-" : out;
         } else {
-          return "-";
+          return "not measured";
         }
       },
       value.what);
@@ -210,6 +213,30 @@ void add_text(const status_value::table& rows, const std::string& before,
   }
 }
 
+std::string rows_text(const status_value::table& rows, int columns) {
+  std::vector<std::vector<std::string>> lines;
+  std::string out, tables;
+  add_text(rows, "", lines, tables, columns);
+  size_t width = 0;
+  for (const auto& line : lines) width = std::max(width, line[0].size());
+  for (const auto& line : lines) out += fmt::format("  {:<{}}  {}\n", line[0], width, line[1]);
+  return out + tables;
+}
+
+/// What an actor answered; empty: nothing, for its message has no answer. Errors: its own.
+result<any_msg> answer_in(const fbs::CallAnswerT& a) {
+  if (a.failure)
+    return error{static_cast<errc>(a.failure->code), a.failure->message, a.failure->hint,
+                 a.failure->kind};
+  if (a.message.empty()) return any_msg{};
+  return decode(a.message);
+}
+
+std::string words_of(const msg<fbs::Ack>& m) {
+  const auto text = text_of(m->text());
+  return text.empty() ? "done" : printable(text);
+}
+
 /// The nodes' last heartbeats, as the coordinator heard them.
 std::map<std::string_view, const fbs::NodeUsageT*> usage_in(const fbs::ClusterViewT& view) {
   std::map<std::string_view, const fbs::NodeUsageT*> out;
@@ -224,13 +251,7 @@ std::map<std::string_view, const fbs::NodeUsageT*> usage_in(const fbs::ClusterVi
 }  // namespace
 
 std::string values_text(const fbs::ActorInfoT& a, int columns) {
-  std::vector<std::vector<std::string>> lines;
-  std::string out, tables;
-  add_text(rows_of(a), "", lines, tables, columns);
-  size_t width = 0;
-  for (const auto& line : lines) width = std::max(width, line[0].size());
-  for (const auto& line : lines) out += fmt::format("  {:<{}}  {}\n", line[0], width, line[1]);
-  return out + tables;
+  return rows_text(rows_of(a), columns);
 }
 
 int terminal_width() {
@@ -283,19 +304,26 @@ std::string actors_text(const fbs::ClusterViewT& view, int columns) {
                     n->silent_ns == 0 ? "" : "for " + duration_text(n->silent_ns)});
     tree_rows(*n, rows);
   }
-  return trace::table_text(rows, columns);
+  // The last error gives way first, then how a mailbox was; who an actor is stays longest.
+  constexpr std::array gives_way{trace::column_limit{8, 10}, trace::column_limit{1, 12},
+                                 trace::column_limit{0, 16}, trace::column_limit{3},
+                                 trace::column_limit{5},     trace::column_limit{7},
+                                 trace::column_limit{8},     trace::column_limit{4},
+                                 trace::column_limit{6},     trace::column_limit{2}};
+  return trace::table_text(std::move(rows), columns, gives_way);
 }
 
 std::string actor_text(const fbs::ActorInfoT& a, const std::string& node, int columns) {
-  std::string out = fmt::format("{} on {}: {} for {}\n", a.path, node, printable(state_of(a)),
-                                duration_text(a.state_for_ns));
+  std::string out = fmt::format("{} on {}: {} for {}\n", printable(a.path), printable(node),
+                                printable(state_of(a)), duration_text(a.state_for_ns));
   out += fmt::format("  messages   {} handled, {:.1f}/s, {} in the mailbox (most ever {})\n",
                      a.handled, a.handled_per_s, mailbox(a), a.deepest);
   if (!a.handling.empty())
-    out += fmt::format("  handling   {} for {}\n", a.handling, duration_text(a.handling_for_ns));
+    out += fmt::format("  handling   {} for {}\n", printable(a.handling),
+                       duration_text(a.handling_for_ns));
   for (const auto& w : a.waits)
-    out +=
-        fmt::format("  waits      {} for {} of {}\n", duration_text(w->for_ns), w->what, w->whom);
+    out += fmt::format("  waits      {} for {} of {}\n", duration_text(w->for_ns),
+                       printable(w->what), printable(w->whom));
   if (a.failed > 0)
     out += fmt::format("  errors     {}, last: {}\n", a.failed, printable(a.last_error));
   return out + values_text(a, columns);
@@ -303,29 +331,54 @@ std::string actor_text(const fbs::ActorInfoT& a, const std::string& node, int co
 
 std::string status_text(const fbs::ClusterViewT& view, int columns) {
   const auto h = health_of(view);
-  std::string out = fmt::format("{}: {}\n", view.job, h.good ? "healthy" : printable(h.why));
+  std::string out =
+      fmt::format("{}: {}\n", printable(view.job), h.good ? "healthy" : printable(h.why));
   if (const auto* run = find(view, "run"))
     out += fmt::format("run: {} for {}\n{}", printable(run->state),
                        duration_text(run->state_for_ns), values_text(*run, columns));
   return out + nodes_text(view, columns);
 }
 
-std::string answers_text(const fbs::CallAnswersT& answers) {
+std::string answers_text(const fbs::CallAnswersT& answers, int columns) {
+  std::string out;
+  for (const auto& a : answers.answers) {
+    const auto m = answer_in(*a);
+    if (!m) continue;
+    if (!*m)
+      out += fmt::format("{}: done\n", printable(a->actor));
+    else if (m->type() == message_traits<fbs::Ack>::id)
+      out += fmt::format("{}: {}\n", printable(a->actor), words_of(cast<fbs::Ack>(*m)));
+    else
+      out += fmt::format("{} of {} answers {}:\n{}", printable(a->actor), printable(a->node),
+                         find_message(m->type())->name, rows_text(message_rows(*m), columns));
+  }
+  return out;
+}
+
+std::vector<error> refusals_in(const fbs::CallAnswersT& answers) {
+  std::vector<error> out;
+  for (const auto& a : answers.answers)
+    if (const auto m = answer_in(*a); !m)
+      out.push_back(m.error().code == errc::usage
+                        ? m.error()
+                        : m.error().within(fmt::format("{} of {}", a->actor, a->node)));
+  return out;
+}
+
+std::string answers_json(const fbs::CallAnswersT& answers) {
   std::string out;
   for (const auto& a : answers.answers) {
     ordered_json j;
     j["actor"] = a->actor;
     j["node"] = a->node;
-    if (a->failure) {
-      j["error"] = a->failure->message;
-      if (!a->failure->hint.empty()) j["hint"] = a->failure->hint;
-    } else if (a->message.empty()) {
-      j["answer"] = nullptr;
-    } else if (auto m = decode(a->message)) {
-      j["message"] = find_message(m->type())->name;
-      j["answer"] = ordered_json::parse(to_json(*m), nullptr, false);
-    } else {
+    if (const auto m = answer_in(*a); !m) {
       j["error"] = m.error().message;
+      if (!m.error().hint.empty()) j["hint"] = m.error().hint;
+    } else if (!*m) {
+      j["answer"] = nullptr;
+    } else {
+      j["message"] = find_message(m->type())->name;
+      j["answer"] = ordered_json::parse(to_json(message_rows(*m)), nullptr, false);
     }
     out += dump(j) + "\n";
   }

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
+#include "io/base/error.hpp"
 #include "messages/schemas/control_generated.h"
 
 namespace troupe::apps {
@@ -19,8 +21,13 @@ std::string status_text(const fbs::ClusterViewT& view, int columns);
 std::string actor_text(const fbs::ActorInfoT& actor, const std::string& node, int columns);
 /// What an actor says of itself: a line a value, a table for each list of tables.
 std::string values_text(const fbs::ActorInfoT& actor, int columns);
-/// What actors said to a message, as JSON a line: {"actor":...,"node":...,"answer":{...}}.
-std::string answers_text(const fbs::CallAnswersT& answers);
+/// What actors said to a message, a sentence each; what is no sentence as a line a value. Without
+/// the refusals.
+std::string answers_text(const fbs::CallAnswersT& answers, int columns);
+/// Who refused it, or could not be asked; where a person asked for what cannot be, that alone.
+std::vector<error> refusals_in(const fbs::CallAnswersT& answers);
+/// All of it, as JSON a line: {"actor":...,"node":...,"answer":{...}}, or "error" and "hint".
+std::string answers_json(const fbs::CallAnswersT& answers);
 /// The whole view as one line of JSON; times in seconds.
 std::string view_json(const fbs::ClusterViewT& view);
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include "messages/any_msg.hpp"
 
@@ -30,6 +31,15 @@ std::string spares_text(const fbs::SparesT& all) {
                        n->host.empty() ? "" : " on " + n->host,
                        n->why.empty() ? "" : fmt::format(" it {}: `admit {}`", n->why, n->node));
   return out;
+}
+
+nlohmann::ordered_json spares_json(const fbs::SparesT& all) {
+  nlohmann::ordered_json j{{"ready", ready_in(all)}, {"configured", all.configured}};
+  j["nodes"] = nlohmann::ordered_json::array();
+  for (const auto& n : all.spares)
+    j["nodes"].push_back(
+        {{"node", n->node}, {"state", n->state}, {"why", n->why}, {"host", n->host}});
+  return j;
 }
 
 }  // namespace troupe::apps

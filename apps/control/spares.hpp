@@ -3,6 +3,8 @@
 
 #include <string>
 
+#include <nlohmann/json_fwd.hpp>
+
 #include "apps/control/session.hpp"
 #include "messages/schemas/cluster_generated.h"
 
@@ -16,5 +18,7 @@ size_t ready_in(const fbs::SparesT& all);
 
 /// "spares 0 of 1", and a line for each node.
 std::string spares_text(const fbs::SparesT& all);
+/// {"ready":1,"configured":1,"nodes":[...]}.
+nlohmann::ordered_json spares_json(const fbs::SparesT& all);
 
 }  // namespace troupe::apps

@@ -16,11 +16,10 @@ struct control_arguments {
 };
 
 /// 0: done, and all is well; 1: it is not, or an actor refused or did not answer.
-result<int> say_once(result<std::unique_ptr<session>> opened, const console_command& c) {
+result<int> say_once(result<std::unique_ptr<session>> opened, const console_command& c, bool json) {
   TROUPE_TRY(s, std::move(opened));
-  TROUPE_TRY(said, execute(*s, c, terminal_width()));
-  TROUPE_CHECK(print(said.text));
-  return said.good ? 0 : 1;
+  TROUPE_TRY(said, execute(*s, c, {terminal_width(), json}));
+  return tell(said);
 }
 
 /// A cluster that is not there is not well (69), and no name that somebody mistyped.
@@ -45,8 +44,8 @@ void add_control(shell& sh) {
   ps_verb->add_flag("--json", a->json, "As one JSON object");
   add_connect_options(ps_verb, a->connect);
   on_run(sh, ps_verb, [a] {
-    return say_once(session::open(a->connect),
-                    commands::actors{a->actor, a->node, a->dead, a->json});
+    return say_once(session::open(a->connect), commands::actors{a->actor, a->node, a->dead},
+                    a->json);
   });
 
   auto* status_verb = sh.app.add_subcommand("status", "Say whether a running cluster is well");
@@ -55,9 +54,8 @@ void add_control(shell& sh) {
   status_verb->add_flag("--json", a->json, "As one JSON object");
   add_connect_options(status_verb, a->connect);
   status_verb->footer("Exit codes: 0 all is well, 1 something is wrong, 69 no cluster answers.");
-  on_run(sh, status_verb, [a] {
-    return say_once(open_to_judge(a->connect), commands::status{a->actor, a->json});
-  });
+  on_run(sh, status_verb,
+         [a] { return say_once(open_to_judge(a->connect), commands::status{a->actor}, a->json); });
 
   auto* send_verb = sh.app.add_subcommand("send", "Give a message to actors of a running cluster");
   send_verb->add_option("ACTOR", a->actor, "A path, or a pattern: 'worker/*'")
@@ -68,16 +66,17 @@ void add_control(shell& sh) {
       ->takes(offered::message);
   send_verb->add_option("JSON", a->json_text, "Its fields, e.g. '{\"reason\":\"look\"}'")
       ->takes(offered::nothing_known);
+  send_verb->add_flag("--json", a->json, "A line of JSON for every actor's answer");
   add_connect_options(send_verb, a->connect);
   send_verb->footer(
-      "Prints a line of JSON for every actor's answer. Exit codes: 0 all took it, 1 one did "
-      "not.\n\n"
+      "Says what every actor answers. Exit codes: 0 all took it, 1 one did not.\n\n"
       "Examples:\n"
       "  troupe send run Pause '{\"reason\":\"look\"}'\n"
       "  troupe send 'worker/*' StatusRequest");
   on_run(sh, send_verb, [a] {
     return say_once(session::open(a->connect),
-                    commands::send{a->actor, a->message, a->json_text, a->connect.timeout_ms});
+                    commands::send{a->actor, a->message, a->json_text, a->connect.timeout_ms},
+                    a->json);
   });
 }
 

@@ -18,6 +18,17 @@ result<std::unique_ptr<signal_queue>> signal_queue::open() {
   struct sigaction hangup {};  // `nohup` asks to ignore it, and a blocked signal is not ignored
   if (sigaction(SIGHUP, nullptr, &hangup) != 0 || hangup.sa_handler != SIG_IGN)
     sigaddset(&set, SIGHUP);
+  return of(set);
+}
+
+result<std::unique_ptr<signal_queue>> signal_queue::of_interrupts() {
+  sigset_t set;
+  sigemptyset(&set);
+  sigaddset(&set, SIGINT);
+  return of(set);
+}
+
+result<std::unique_ptr<signal_queue>> signal_queue::of(const sigset_t& set) {
   if (pthread_sigmask(SIG_BLOCK, &set, nullptr) != 0) return error::system("block signals", errno);
   io::unique_fd signals(signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
   io::unique_fd bell(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));

@@ -1,6 +1,7 @@
 // Signals and wake-ups of the launcher's main thread, in one place to wait at.
 #pragma once
 
+#include <csignal>
 #include <memory>
 #include <optional>
 
@@ -15,6 +16,8 @@ namespace troupe::apps {
 class signal_queue {
  public:
   static result<std::unique_ptr<signal_queue>> open();
+  /// Of SIGINT alone; what else comes does what it always does.
+  static result<std::unique_ptr<signal_queue>> of_interrupts();
 
   /// Waits until a signal comes (its number), wake() was called (0), or `timeout_ms` has passed
   /// (nothing); sooner where there is something to read at `also`.
@@ -24,6 +27,8 @@ class signal_queue {
   void wake() noexcept;
 
  private:
+  /// Blocks them from now on.
+  static result<std::unique_ptr<signal_queue>> of(const sigset_t& set);
   signal_queue(io::unique_fd signals, io::unique_fd bell)
       : signals_(std::move(signals)), bell_(std::move(bell)) {}
   io::unique_fd signals_;

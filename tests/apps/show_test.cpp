@@ -2,11 +2,13 @@
 #include "apps/control/show.hpp"
 
 #include <set>
+#include <sstream>
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "messages/errors.hpp"
 #include "messages/msg.hpp"
 #include "messages/registry.hpp"
 #include "messages/status_rows.hpp"
@@ -107,6 +109,73 @@ TEST_CASE("nodes: memory, processor time and step stand as the last heartbeat sa
   CHECK(shown["rss_bytes"] == uint64_t{3} << 30);
   CHECK(shown["cpu_s"] == 12.34);
   CHECK(shown["step"] == 77);
+}
+
+TEST_CASE("answers: sentences for people, refusals apart, and all as JSON for scripts") {
+  fbs::CallAnswersT all;
+  const auto add_answer = [&](const char* actor) -> fbs::CallAnswerT& {
+    auto& a = *all.answers.emplace_back(std::make_unique<fbs::CallAnswerT>());
+    a.actor = actor;
+    a.node = "node0";
+    return a;
+  };
+  const auto refuses = [&](const char* actor, errc code, const char* why) {
+    add_answer(actor).failure = std::make_unique<fbs::FailureT>();
+    put_error({code, why, "a hint"}, *all.answers.back()->failure);
+  };
+  add_answer("run").message =
+      encode(make_msg<fbs::Ack>({}, [](auto& a) { a.text = "pauses after step 26\x1b[2J"; }));
+  add_answer("stage/0");  // its message has no answer
+  add_answer("worker/0").message = encode(make_msg<fbs::Ack>());
+  add_answer("meter/node0").message =
+      encode(make_msg<fbs::MeterReadings>({}, [](auto& r) { r.power_w = 41.5; }));
+  refuses("worker/1", errc::unavailable, "it is busy");
+  refuses("run", errc::usage, "the run is paused already");
+  const auto text = answers_text(all, 0);
+  CAPTURE(text);
+  CHECK(
+      text.starts_with("run: pauses after step 26\\u001b[2J\nstage/0: done\nworker/0: done\n"
+                       "meter/node0 of node0 answers MeterReadings:\n"));
+  CHECK(says(text, " 41.5 W\n"));
+  CHECK(says(text, "temperature_c  not measured\n"));
+  CHECK_FALSE(says(text, "-300"));
+  CHECK_FALSE(says(text, "worker/1"));
+  const auto refused = refusals_in(all);
+  REQUIRE(refused.size() == 2);
+  CHECK(refused[0].code == errc::unavailable);
+  CHECK(says(refused[0].message, "worker/1 of node0"));
+  CHECK(refused[1].code == errc::usage);
+  CHECK_FALSE(says(refused[1].message, "of node0"));  // the person's error, not the run's
+  CHECK(refused[1].hint == "a hint");
+  std::istringstream lines(answers_json(all));
+  std::vector<json> read;
+  for (std::string line; std::getline(lines, line);) read.push_back(json::parse(line));
+  REQUIRE(read.size() == 6);
+  CHECK(read[0]["message"] == "Ack");
+  CHECK(read[1]["answer"] == nullptr);
+  CHECK(read[3]["answer"]["power_w"] == 41.5);
+  CHECK(read[3]["answer"]["temperature_c"] == nullptr);
+  CHECK(read[4]["error"] == "it is busy");
+  CHECK(read[5]["hint"] == "a hint");
+}
+
+TEST_CASE("actors: the table fits the terminal, and is whole where there is none") {
+  fbs::ClusterViewT v;
+  auto& run = add(v, "run");
+  run.state = "training";
+  run.last_error = "an error of more characters than a narrow terminal has room for";
+  run.failed = 3;
+  add(v, "a/very/long/path/of/an/actor/that/somebody/named");
+  CHECK(says(actors_text(v, 0), run.last_error));
+  for (const int columns : {60, 80, 100, 120}) {
+    std::istringstream lines(actors_text(v, columns));
+    for (std::string line; std::getline(lines, line);)
+      CHECK(line.size() <= static_cast<size_t>(columns));
+  }
+  CHECK(says(actors_text(v, 100), "mailbox  deepest  msg/s"));  // the error gave way alone
+  CHECK(says(actors_text(v, 60), "training"));
+  v.nodes.front()->node = "node\x1b[2J";
+  CHECK_FALSE(says(actor_text(run, v.nodes.front()->node, 0), "\x1b"));
 }
 
 TEST_CASE("status: a number beyond 2^53 is printed whole") {
@@ -226,9 +295,9 @@ TEST_CASE("status: for people a line a value with its unit, and a table for each
         "  replicas                     0 replicas\n"
         "  replicas_configured          0 replicas\n"
         "  copied_step                  0\n"
-        "  power_w                      -\n"
+        "  power_w                      not measured\n"
         "  power_source                 unknown\n"
-        "  energy_j                     -\n"
+        "  energy_j                     not measured\n"
         "  pace_percent                 0 %\n"
         "  power_wait_ms                0 ms\n"
         "  parts       busy_ms  waited_ms     work\n"

@@ -1,5 +1,6 @@
 // The console's words: how a line is cut, what it means, and what may stand at its end.
 #include "apps/control/commands.hpp"
+#include "apps/control/split_line.hpp"
 
 #include <doctest/doctest.h>
 
@@ -25,15 +26,45 @@ fbs::ClusterViewT view() {
 
 }  // namespace
 
-TEST_CASE("a line in its words") {
-  CHECK(split_words("") == strings{});
-  CHECK(split_words("  pause   now ") == strings{"pause", "now"});
-  CHECK(split_words("pause \"a b\" c") == strings{"pause", "a b", "c"});
-  CHECK(split_words(R"(send run Pause {"reason": "a b"})") ==
+TEST_CASE("a line in its words, as a shell parts them (SPT-1)") {
+  for (const auto& [line, words] : {
+           std::pair("", strings{}),
+           {"  pause   now ", strings{"pause", "now"}},
+           {"pause \"a b\" c", strings{"pause", "a b", "c"}},
+           {"pause 'a \"b\" \\' c", strings{"pause", "a \"b\" \\", "c"}},
+           {"a \"\" '' b", strings{"a", "", "", "b"}},
+           {"wor'ker/'\"*\" x", strings{"worker/*", "x"}},
+           {"don\\'t a\\ b \\\\", strings{"don't", "a b", "\\"}},
+           {R"("a\"b" "c\d" "\\")", strings{R"(a"b)", R"(c\d)", "\\"}},
+           {"stage/[01] x}", strings{"stage/[01]", "x}"}},
+           {R"(send run Pause '{"reason": "a b"}')",
+            strings{"send", "run", "Pause", R"({"reason": "a b"})"}},
+       }) {
+    CAPTURE(line);
+    const auto got = split_words(line);
+    REQUIRE(got);
+    CHECK(*got == words);
+  }
+}
+
+TEST_CASE("JSON that begins a word needs no quotes (SPT-2)") {
+  CHECK(*split_words(R"(send run Pause {"reason": "a b"})") ==
         strings{"send", "run", "Pause", R"({"reason": "a b"})"});
-  CHECK(split_words(R"(send x Y {"a": [1, 2], "b": {"c": "}"}} z)") ==
-        strings{"send", "x", "Y", R"({"a": [1, 2], "b": {"c": "}"}})", "z"});
-  CHECK(split_words("a \"\" b") == strings{"a", "", "b"});
+  CHECK(*split_words(R"(send x Y {"a": [1, 2], "b": {"c": "}\""}} z)") ==
+        strings{"send", "x", "Y", R"({"a": [1, 2], "b": {"c": "}\""}})", "z"});
+}
+
+TEST_CASE("what a line leaves open is said, and what is still typed is taken as it is") {
+  for (const auto& [line, what, closing] : {std::tuple("pause 'to look", "single quotes", "'"),
+                                            {"a \"b c", "double quotes", "\""},
+                                            {R"(send x Y {"a": 1)", "brackets", "}"},
+                                            {R"(send x Y {"a)", "double quotes", "\""},
+                                            {"x [{}", "brackets", "]"}}) {
+    CAPTURE(line);
+    CHECK(is_error(parse_line(line), unclosed, what, closing));
+    CHECK(words_so_far(line).size() >= 2);
+  }
+  CHECK(words_so_far("kill 'wor") == strings{"kill", "wor"});
 }
 
 TEST_CASE("a line means what its words say") {
@@ -101,7 +132,7 @@ TEST_CASE("a line without the form of its word is told the form") {
     CHECK(is_error(parse_line(line), another_form, form));
   }
   const auto twice = parse_line("watch watch actors");
-  CHECK(is_error(twice, unknown_word, "watch"));
+  CHECK(is_error(twice, another_form, "watch WORD ..."));
   CHECK(is_error(parse_line("pauze"), unknown_word, "pauze"));
 }
 
@@ -110,6 +141,8 @@ TEST_CASE("completion: words, actors, messages, fields, keys") {
   CHECK(completions(v, "pau") == strings{"pause"});
   CHECK(completions(v, "send sta") == strings{"stage/0", "stage/1"});
   CHECK(completions(v, "kill w") == strings{"worker/0"});
+  CHECK(completions(v, "watch status w") == strings{"worker/0"});
+  CHECK(completions(v, "wat") == strings{"watch"});
   CHECK(completions(v, "send stage/0 Pau") == strings{"Pause"});
   CHECK(completions(v, "call 100 stage/0 Pau") == strings{"Pause"});
   CHECK(completions(v, "send stage/0 RunSt").empty());  // what nodes say to each other

@@ -200,9 +200,32 @@ TEST_CASE("console: what is wrong is answered by what would be right") {
   CHECK(field.err.find("reason") != std::string::npos);
   const auto wrong = r.tool({"send", "worker/0", "Resume"});
   CHECK(wrong.code == 1);
-  CHECK(wrong.out.find("no handler") != std::string::npos);
+  CHECK(wrong.err.find("worker/0 of node0: no handler") != std::string::npos);
   const auto many = r.tool({"send", "*", "StatusRequest"});
-  CHECK(many.out.find("\"stage/0\"") != std::string::npos);
+  CHECK(many.out.find("stage/0 of node0 answers Status:\n") != std::string::npos);
+  // A person's errors are said as such, and are none of the actor's.
+  for (const auto& [line, right] : {std::pair("set train.rl 1e-4", "did you mean train.lr?"),
+                                    {"set train.lr fast", "train.lr"},
+                                    {"pause 'to look", "the line ends within single quotes"},
+                                    {"help Pauze", "did you mean"}}) {
+    CAPTURE(line);
+    const auto said = r.say(line);
+    CHECK(said.code == 1);
+    CHECK(said.out.empty());
+    CHECK(said.err.find(right) != std::string::npos);
+  }
+  CHECK((*find(r.status(), "run"))["errors"] == 0);
+  const auto scripts = r.tool({"console", "--json", "-c", "nodes", "-c", "help pause", "-c",
+                               "spares", "-c", "findings", "-c", "incidents", "-c", "swap", "-c",
+                               "power", "-c", "send run Pause '{\"reason\": \"a  look\"}'"});
+  std::istringstream lines(scripts.out);
+  size_t all = 0;
+  for (std::string text; std::getline(lines, text); ++all) {
+    CAPTURE(text);
+    CHECK(json::parse(text, nullptr, false).is_object());
+  }
+  CHECK(all == 8);
+  CHECK(r.up.until_error_has("a  look"));
 }
 
 TEST_CASE("console: an order that would lose steps is refused where nobody says --yes") {
@@ -231,13 +254,37 @@ TEST_CASE("console: at the question the end of the input is no, and one is asked
   asks_until_yes({"\x04", "\x04", "y\x04\x04", "\x04"});  // Ctrl-D
 }
 
-TEST_CASE("console: Ctrl-C at the question ends the console, and does nothing else (LOS-1)") {
+TEST_CASE("console: Ctrl-C ends a line, a question, an answer or a watch, and Ctrl-D the console") {
   running r(with(layout(2, 1), {"checkpoint.every=0"}));
   conversation c(r.address());
+  c.presses("kill run\x03");
+  REQUIRE(c.shows("^C"));
+  REQUIRE(c.shows("> "));
+  c.types("");  // nothing is left of the line
+  REQUIRE(c.shows("> "));
   c.types("kill run");
   REQUIRE(c.shows("Do it? [y/N] "));
   c.presses("\x03");
-  CHECK(c.console.wait() == 128 + SIGINT);
+  REQUIRE(c.shows("not done"));
+  REQUIRE(c.shows("> "));
+  c.types("watch status");
+  REQUIRE(c.shows("healthy"));
+  c.presses("\x03");
+  REQUIRE(c.shows("> "));
+  const auto frozen = node_named(r.up.port(), "node1");
+  REQUIRE(frozen > 0);
+  REQUIRE(::kill(frozen, SIGSTOP) == 0);
+  c.types("call 600000 worker/1 StatusRequest");
+  REQUIRE(c.shows("StatusRequest\r\n"));
+  c.presses("\x03");
+  REQUIRE(c.shows("interrupted"));
+  REQUIRE(c.shows("> "));
+  ::kill(frozen, SIGCONT);
+  c.types("status 'run'");  // what is late disturbs nobody
+  REQUIRE(c.shows("run on head"));
+  REQUIRE(c.shows("> "));
+  c.presses("\x04");
+  CHECK(c.console.wait() == 0);
   const auto sofar = static_cast<int64_t>(r.up.objects("step").size());
   CHECK(r.up.until_step(sofar + 3));
 }
@@ -288,7 +335,19 @@ TEST_CASE("trace: live shows decoded messages up to its limit, record makes a fi
   const auto stats = run({"trace", "stats", file, "--json"});
   CHECK(stats.code == 0);
   CHECK(stats.out.find("RunStep") != std::string::npos);
-  const auto box = r.say("blackbox");
+  const auto exports = [&](std::vector<std::string> more) {
+    return run(with({"trace", "export", "--perfetto", file}, more));
+  };
+  const auto exported = exports({});  // beside the trace
+  CHECK(exported.code == 0);
+  CHECK(exported.out.empty());
+  const auto made = (r.job / "r.perfetto.json").string();
+  CHECK(exported.err.find(made + ": ") != std::string::npos);
+  CHECK(exported.err.find("ui.perfetto.dev") != std::string::npos);
+  CHECK(exports({}).code == 77);
+  CHECK(exports({"--force"}).code == 0);
+  CHECK(exports({"-o", "-"}).out.size() == fs::file_size(made));
+  const auto box = r.tool({"console", "--json", "-c", "blackbox"});
   CHECK(box.code == 0);
   const auto answer = json::parse(box.out.substr(0, box.out.find('\n')));
   const std::string path = answer["answer"]["text"];
