@@ -97,6 +97,7 @@ TEST_CASE("run: a stage that refuses, dies or is silent in a step ends the run")
   scripted_run alone({"", "", config::launch_mode::external});
   alone.start();
   alone.stages[1].die();
+  alone.pass(2s);
   const auto gone = alone.ended();
   CHECK(gone.code == static_cast<uint8_t>(errc::unavailable));
   CHECK(is_error(error_of(gone), "", "step 1", "rank 1"));

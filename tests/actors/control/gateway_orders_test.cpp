@@ -260,7 +260,9 @@ TEST_CASE("gateway: an order reaches what fits, and who has no such actor has no
 TEST_CASE("GTW-7: the coordinator hears whose process a person's kill ends, and of whom") {
   scripted_gateway f;
   f.meet_all();
-  f.person.ask(f.target, a_kill(f));
+  const far_person alice(f, 7, "alice", tls::role::operator_);
+  const auto she = f.make_partner("alice", alice.process);
+  she.ask(f.target, a_kill(f));
   only<fbs::KillActor>(f.head).refuse({errc::not_found, "there is no actor worker/1 here"});
   only<fbs::KillActor>(f.b).refuse({errc::io, "no room"});
   CHECK(f.coordinator.idle());
@@ -271,7 +273,7 @@ TEST_CASE("GTW-7: the coordinator hears whose process a person's kill ends, and 
   CHECK(told.finding == "dead_process");
   CHECK(told.reason == "ends: worker/1 was killed by alice at the console");
   // What a node does without ends no process.
-  f.person.ask(f.target, f.make<fbs::KillActor>([](auto& k) { k.actor = "vitals/a"; }));
+  she.ask(f.target, f.make<fbs::KillActor>([](auto& k) { k.actor = "vitals/a"; }));
   only<fbs::KillActor>(f.a).answer<fbs::Ack>();
   CHECK(f.coordinator.idle());
 }
