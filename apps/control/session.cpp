@@ -185,17 +185,16 @@ result<msg<R>> session::ask(const msg<T>& m, int64_t timeout_ms) {
   return out;
 }
 
-void session::begin_question(caf::message_id id) {
+void session::begin_question(caf::message_id answered_as) {
   std::lock_guard lock(question_.mutex);
-  question_.asked = id;
+  question_.asked = answered_as;
   if (question_.interrupted) answer_interrupted();
 }
 
 /// As CAF answers a request whose time is over: by an error in the asker's mailbox.
 void session::answer_interrupted() {
   const auto me = caf::actor_cast<caf::strong_actor_ptr>(self_->ptr());
-  me->get()->enqueue(nullptr, question_.asked->response_id(),
-                     caf::make_message(to_caf(interrupted())), nullptr);
+  me->get()->enqueue(nullptr, *question_.asked, caf::make_message(to_caf(interrupted())), nullptr);
   question_.asked.reset();
 }
 

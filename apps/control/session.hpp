@@ -95,7 +95,7 @@ class session {
   /// The question that a person may interrupt.
   struct question {
     std::mutex mutex;
-    std::optional<caf::message_id> asked;
+    std::optional<caf::message_id> asked;  ///< the answer's id, while it is waited for
     bool interrupted = false;
   };
 
@@ -103,7 +103,7 @@ class session {
   status connect(const connect_options& options);
   template <class R, class T>
   result<msg<R>> ask(const msg<T>& m, int64_t timeout_ms);
-  void begin_question(caf::message_id id);
+  void begin_question(caf::message_id answered_as);
   /// With the lock.
   void answer_interrupted();
 
