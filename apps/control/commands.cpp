@@ -156,7 +156,7 @@ constexpr std::array all_words{
     word{"quit", "quit", "Leaves the console; the cluster continues",
          [](const line_words&) -> meant { return commands::quit{}; }}};
 
-std::vector<std::string_view> word_names() {
+std::vector<std::string_view> all_word_names() {
   std::vector<std::string_view> out;
   for (const auto& w : all_words) out.push_back(w.name);
   return out;
@@ -171,7 +171,7 @@ result<console_command> command_of(const line_words& a) {
     if (!found) return another_form(w.usage, w.help);
     return std::move(*found);
   }
-  const auto near = nearest(a[0], word_names());
+  const auto near = nearest(a[0], all_word_names());
   return unknown_word(a[0],
                       near.empty() ? "help lists them" : fmt::format("did you mean {}?", near));
 }
@@ -229,7 +229,7 @@ result<std::string> help(const std::string& about) {
   const auto found = lookup_message(about);
   if (!found) {
     auto e = found.error();
-    if (const auto near = nearest(about, word_names()); !near.empty())
+    if (const auto near = nearest(about, all_word_names()); !near.empty())
       e.hint = fmt::format("did you mean {}?", near);
     return e;
   }

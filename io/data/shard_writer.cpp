@@ -42,8 +42,8 @@ result<nlohmann::json> note_in(const fs::path& path) {
 
 }  // namespace
 
-fs::path shard_writer::file(size_t shard) const {
-  return folder_ / fmt::format("{}-{:05}.bin", stem_, shard);
+fs::path shard_writer::file(size_t number) const {
+  return folder_ / fmt::format("{}-{:05}.bin", stem_, number);
 }
 
 fs::path shard_writer::note_path() const {
