@@ -230,6 +230,20 @@ std::string name_of(const any_msg& m) {
   return std::string(find_message(m.type())->name);
 }
 
+/// GTW-8.
+void note_setting(gateway_pointer self, const std::string& who, const any_msg& order,
+                  const fbs::CallAnswersT& all) {
+  const auto& keep = self->state.options.set;
+  const auto set = cast<fbs::SetValue>(order);
+  if (!keep || !set) return;
+  for (const auto& a : all.answers) {
+    if (a->failure) continue;
+    const auto answer = decode(a->message);
+    if (const auto taken = answer ? cast<fbs::Ack>(*answer) : msg<fbs::Ack>())
+      keep({text_of(set->key()), text_of(set->value()), who, text_of(taken->text())});
+  }
+}
+
 caf::result<msg<fbs::CallAnswers>> call(gateway_pointer self, const msg<fbs::CallActor>& m) {
   const auto by = who_says(self, m->who());
   const auto* bytes = m->message();
@@ -261,8 +275,9 @@ caf::result<msg<fbs::CallAnswers>> call(gateway_pointer self, const msg<fbs::Cal
     put_error(r.error().within(fmt::format("node {} does not answer", a->node)), *a->failure);
     answers->answers.push_back(std::move(a));
   };
-  auto all = [self, answers, rp, m, record]() mutable {
+  auto all = [self, answers, rp, m, record, order = *decoded, who = by.who]() mutable {
     if (record) finish(self, *record, outcome_of(*answers));
+    note_setting(self, who, order, *answers);
     deliver_all(self, rp, m.header(), *answers);
   };
   ask_observers<fbs::CallAnswers>(self, fitting(self->state, text_of(m->node())), m, each, all);

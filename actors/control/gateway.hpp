@@ -19,6 +19,8 @@
 //     and drain are done all the same.
 //   GTW-7  Where a person's kill ends a node's process, the coordinator hears so, and of whom,
 //     before anything that breaks for it.
+//   GTW-8  A setting that an actor has taken is told to whoever keeps the run's log, with who set
+//     it, before he is answered.
 //
 // Failure policy: do without it; training goes on unobserved.
 #pragma once
@@ -40,12 +42,18 @@ inline constexpr error_kind<std::string_view> audit_unwritten{
     "audit_unwritten", errc::io, "refused, since the audit log cannot be written: {}",
     "make room where the job's output lies; pause, stop and drain are done anyway"};
 
+/// A person has set something, and was answered so.
+struct setting_taken {
+  std::string key, value, who, answer;
+};
+
 struct gateway_options {
   std::string job;          ///< its name
   uint32_t epoch = 1;
   std::string audit_path;   ///< JSON lines, appended to; empty: none is kept
   /// The wall clock as text, for the audit log.
   std::function<std::string()> wall_time;
+  std::function<void(const setting_taken&)> set = {};  ///< GTW-8; may be empty
 };
 
 /// A process the gateway knows.

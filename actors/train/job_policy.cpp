@@ -334,15 +334,30 @@ void job_policy::end_step(const job_event& event) {
     return end({errc::training, bad_loss_text(),
                 "lower train.lr, raise train.warmup_steps, or look at the data"});
   out_.push_back(todo::measure{report_});
-  if (!has_validation_ || !due(step_, job.train.validate_every)) return report();
+  const bool last = all_steps_done() && !rewind_ && !stop_;
+  const bool is_due = last || due(step_, job.train.validate_every);
+  if (!is_due || !must_validate()) return report();
+  validate();
+}
+
+/// JOB-21: where nothing says yet how good the last step's state is.
+bool job_policy::must_validate() const {
+  const bool is_known = report_.step != step_ || report_.validation_loss >= 0;
+  return step_ > 0 && !is_known && has_validation_ && plan_.job.train.validate_every > 0;
+}
+
+void job_policy::validate() {
+  const auto batches = plan_.job.train.validate_batches;
   enter(validating, "validating");
-  out_.push_back(todo::validate{step_, static_cast<uint32_t>(job.train.validate_batches)});
+  out_.push_back(todo::validate{step_, static_cast<uint32_t>(batches)});
 }
 
 void job_policy::end_validation(const job_event& event) {
   const auto& done = std::get<heard::validated>(event);
   if (done.targets > 0) report_.validation_loss = done.loss_sum / static_cast<double>(done.targets);
-  report();
+  if (!last_save_) return report();
+  out_.push_back(todo::report{report_});
+  settle();
 }
 
 void job_policy::report() {
@@ -391,8 +406,15 @@ void job_policy::finish() {
   last_save_.emplace(c.room_wait_s * 1'000'000'000, !second_.empty());
   state_ = settling;
   ledger_.resume(now_ns_);
-  settling_since_ns_ = now_ns_;
   if (!last_is_saved() && !pace_.open().contains(step_)) begin_save(committer_folder_);
+  const bool has_time = !stop_ || stop_->saves;
+  if (has_time && must_validate()) return validate();  // while the checkpoint is written
+  settle();
+}
+
+/// Waits for the checkpoints that are under way.
+void job_policy::settle() {
+  settling_since_ns_ = now_ns_;
   if (pace_.open().empty()) return judge_last();
   enter(settling, "finishing checkpoints");
 }
@@ -525,7 +547,7 @@ void job_policy::answer_and_do(uint64_t request, result<std::string> text) {
 
 /// Whether it will go on after what it is at.
 bool job_policy::takes_requests() const {
-  if (stop_ || (state_ >= settling && state_ <= copying)) return false;
+  if (stop_ || no_step_follows()) return false;
   return state_ != explaining || recovery_.can_mend(*unexplained_);
 }
 

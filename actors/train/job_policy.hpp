@@ -64,6 +64,9 @@
 //   JOB-19  Who gives ranks out says for how many replicas (replicas_policy.hpp). Where they are
 //     others than before, the job goes on from the disk: copies in memory are of the ranks that
 //     were. For more replicas it leaves its steps only once they are saved.
+//   JOB-21  Where it validates at all, so it does the state that it ends with: as part of the last
+//     step, or after a stop while the last checkpoint is written, and reports that step again. Who
+//     does not save has no time for it; what fails in it fails neither the job nor that save.
 #pragma once
 
 #include <array>
@@ -506,7 +509,6 @@ class job_policy {
     uint64_t held = 0;  ///< 0: none
   };
 
-  // Rules; see job_policy.cpp.
   void begin_start(const job_event&);
   void give_up(const job_event&);
   void next_phase(const job_event&);
@@ -606,6 +608,8 @@ class job_policy {
   void next_step();
   void take_effect();
   void use_settings();
+  bool must_validate() const;
+  void validate();
   void report();
   void save_if_due();
   void begin_save(const std::filesystem::path& folder, uint64_t request = 0, bool copy = false);
@@ -614,6 +618,7 @@ class job_policy {
   void load();
   void begin_steps();
   void finish();
+  void settle();
   void offer_copy(const heard::committed& done);
   void show_while_paused();
   bool last_is_saved() const;
@@ -633,7 +638,6 @@ class job_policy {
   uint32_t epoch_ = 1;
   std::filesystem::path second_;
   std::optional<checkpoint::resume_point> resume_;
-  std::string config_toml_;
   gpu::lr_schedule lr_;
   job_state state_ = job_state::admitting;
   std::string_view phase_ = "gathering";
@@ -648,7 +652,6 @@ class job_policy {
   std::optional<rewind_under_way> rewind_;
   fbs::StepReportT report_;       ///< of the last step
   std::vector<step_part> parts_;  ///< of the last step
-  bool has_validation_ = false;
   std::set<pause_cause> pauses_;
   std::optional<heard::stop> stop_;
   requests_policy requests_;
@@ -662,12 +665,12 @@ class job_policy {
   good_state compared_;   ///< by its weights (JOB-13)
   good_state rechecked_;  ///< by what ranks computed from it (JOB-20)
   bool alone_told_ = false;  ///< that ranks have no equals
-  std::string checkpoint_, model_;
+  std::string config_toml_, checkpoint_, model_;
   std::optional<last_save_policy> last_save_;
   std::filesystem::path next_try_;  ///< where the last one is tried next
   std::optional<error> save_failure_;
   std::optional<error> unexplained_;  ///< JOB-10
-  int64_t waits_until_ns_ = 0;
+  int64_t waits_until_ns_ = 0, settling_since_ns_ = 0;
   health::recovery_policy recovery_;
   bool nodes_are_back_ = false;                                       ///< in a recovery
   std::vector<std::string> unsound_;  ///< checkpoints that ranks could not load (JOB-15)
@@ -682,18 +685,15 @@ class job_policy {
   bool was_paused_ = false;             ///< when that was lost
   job_account account_;                 ///< up to the last fault or checkpoint
   believed_copies copies_believed_;     ///< what the next head may go back to
-  bool in_incident_ = false;
+  bool has_validation_ = false, in_incident_ = false;
   health::time_entries time_before_incident_;
   std::vector<std::string> nodes_, nodes_before_;  ///< by place: now, before the incident
   int64_t replicas_before_ = 0;  ///< the incident
   std::optional<heard::release> leaving_;
   bool saves_for_leaving_ = false;  ///< begun, if there was anything to save
-  int64_t settling_since_ns_ = 0;
-  uint64_t checkpoints_ = 0, checkpoint_bytes_ = 0;
+  uint64_t refused_ = 0, checkpoints_ = 0, checkpoint_bytes_ = 0;
   double checkpoint_wait_ms_ = 0, step_wait_ms_ = 0;  ///< of the run; before the current step
-  int64_t waits_since_ns_ = 0;
-  uint64_t refused_ = 0;
-  int64_t now_ns_ = 0;
+  int64_t waits_since_ns_ = 0, now_ns_ = 0;
   std::vector<job_command> out_;
 };
 

@@ -55,6 +55,10 @@ void job_policy::fail(const job_event& event) {
       return end(*end_if_none_);
     }
   }
+  if (state_ == validating && last_save_) {  // JOB-21
+    say(fmt::format("the state of step {} is not validated: {}", step_, render(why)), true);
+    return settle();
+  }
   if (!stop_ && recovery_.can_mend(why)) return await_word(why);
   end_with_word(why);
 }
@@ -93,7 +97,7 @@ void job_policy::lose_node(const job_event& event) {
 
 bool job_policy::no_step_follows() const {
   return state_ == settling || state_ == waiting || state_ == reopening || state_ == exporting ||
-         state_ == copying;
+         state_ == copying || (state_ == validating && last_save_);
 }
 
 /// "named 0.2 s, re-formed 0.5 s, restored 0.3 s": where the time of the recovery went.

@@ -54,6 +54,7 @@ struct step_report {
   int64_t saved_step = 0;                 ///< the newest step whose checkpoint is committed
   int64_t epoch = 0;  ///< of the cluster; a step that is made again has a greater one
   double unix_s = 0;  ///< when its end was told, seconds since 1970; 0: not known
+  uint64_t tokens = 0;                    ///< trained on since step 1; 0: not known
   std::vector<step_part> parts = {};      ///< where the time went
   int64_t replicas = 0;  ///< that shared its batch, where they were fewer than the job has
   std::optional<swap_traffic> swap = {};  ///< none: all is in memory
@@ -126,6 +127,8 @@ struct summary {
   int64_t tokens = 0;               ///< tokens trained on by this run
   std::vector<point> losses;        ///< training loss of every step
   std::vector<point> validations;   ///< validation losses
+  std::string resumed;              ///< where it went on from, as a person is told; empty: nowhere
+  std::vector<std::string> settings = {};  ///< what persons have set, as they are told
   std::string checkpoint;           ///< where the last checkpoint is; empty: none
   int64_t checkpoints = 0;          ///< committed by this run
   int64_t checkpoint_bytes = 0;     ///< of these

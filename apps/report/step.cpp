@@ -90,7 +90,8 @@ std::string step_json(const step_report& r) {
   j["checkpoint_wait_ms"] = finite_or_null(r.checkpoint_wait_ms);
   j["saved_step"] = r.saved_step;
   j["epoch"] = r.epoch;
-  if (r.unix_s > 0) j["unix_s"] = std::round(r.unix_s * 1e3) / 1e3;
+  if (r.unix_s > 0) j["unix_s"] = unix_time(r.unix_s);
+  if (r.tokens > 0) j["tokens"] = r.tokens;
   if (r.replicas > 0) j["replicas"] = r.replicas;
   if (r.process_peak_bytes > 0) j["process_peak_bytes"] = r.process_peak_bytes;
   if (r.power) {

@@ -6,6 +6,7 @@
 
 #include "apps/report/report.hpp"
 #include "apps/report/text.hpp"
+#include "io/base/printable.hpp"
 #include "io/base/text.hpp"
 
 namespace troupe::report {
@@ -97,6 +98,8 @@ std::string summary_text(const summary& s, const canvas& on) {
                         s.recoveries, s.recoveries == 1 ? "recovery" : "recoveries",
                         grouped(static_cast<int64_t>(s.steps_repeated)), s.effective_percent);
   if (!s.losses.empty()) text += losses_text(s);
+  if (!s.resumed.empty()) text += "resumed     " + s.resumed + "\n";
+  for (const auto& setting : s.settings) text += "set         " + printable(setting) + "\n";
   if (auto drawing = curve(s.losses, on); !drawing.empty()) text += "\nloss\n" + drawing + "\n";
   if (s.process_peak_bytes > 0)
     text += fmt::format("memory      {} at most, of the largest process with ranks\n",

@@ -8,12 +8,12 @@
 #include <string_view>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
-#include "io/disk/storage.hpp"
+#include "apps/report/log_lines.hpp"
 #include "apps/talk.hpp"
 #include "apps/up/incident_folders.hpp"
 #include "io/checkpoint/export.hpp"
+#include "io/disk/storage.hpp"
 #include "io/file.hpp"
 #include "io/folder/owned.hpp"
 
@@ -53,9 +53,7 @@ bool is_our_log(const fs::path& path) {
   const auto n = ::pread(fd->get(), text.data(), text.size(), 0);
   if (n <= 0) return false;
   text.resize(static_cast<size_t>(n));
-  const auto line = nlohmann::json::parse(text.substr(0, text.find('\n')), nullptr, false);
-  return line.is_object() && line.contains("type") && line["type"] == "step" &&
-         line.contains("step") && line.contains("loss");
+  return report::begins_log(text.substr(0, text.find('\n')));
 }
 
 error in_the_way(const fs::path& what, std::string_view why) {

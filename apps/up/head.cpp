@@ -40,6 +40,7 @@
 #include "apps/up/head_words.hpp"
 #include "apps/up/incident_folders.hpp"
 #include "apps/up/launcher.hpp"
+#include "apps/up/log_start.hpp"
 #include "apps/up/node_processes.hpp"
 #include "apps/up/reporter.hpp"
 #include "apps/up/standby.hpp"
@@ -254,18 +255,22 @@ std::string wall_time() {
   return fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr)));
 }
 
-trace::gateway_options gateway_of(const config::job& job, uint32_t epoch) {
-  return {job.job.name, epoch, job.job.output + "/audit.jsonl", wall_time};
+trace::gateway_options gateway_of(const launch& l, const reporter_options& talk) {
+  const auto& job = l.plan.job.job;
+  return {job.name, l.from.epoch, job.output + "/audit.jsonl", wall_time,
+          [log = talk.log, outcome = talk.outcome](const trace::setting_taken& taken) {
+            log_setting(*log, *outcome, taken);
+          }};
 }
 
 /// The actors of this process that speak with persons; they end with the scope, after the
 /// coordinator was told to.
 struct front_office {
-  front_office(caf::actor_system& system, reporter_options talk, const launch& l,
+  front_office(caf::actor_system& system, const reporter_options& talk, const launch& l,
                const std::string& address)
-      : reporter_(system.spawn<caf::detached>(reporter, std::move(talk))),
+      : reporter_(system.spawn<caf::detached>(reporter, talk)),
         observer_(system.spawn<caf::detached>(trace::observer, observer_of(l))),
-        gateway_(system.spawn<caf::detached>(trace::gateway, gateway_of(l.plan.job, l.from.epoch))),
+        gateway_(system.spawn<caf::detached>(trace::gateway, gateway_of(l, talk))),
         monitor_(system.spawn(
             troupe::health::monitor,
             troupe::health::monitor_options{l.plan.job, l.from.epoch, gateway_, reporter_,
@@ -410,15 +415,20 @@ reporter_options talk_of(const launch& l, const std::shared_ptr<run_outcome>& ou
                          stop_signals& bell, const std::shared_ptr<launcher_line>& line) {
   const auto& job = l.plan.job;
   const auto words = std::make_shared<head_words>(line);
+  const auto log = std::make_shared<run_log>(job.job.output + "/log.jsonl",
+                                             job.log.format == config::log_format::json);
+  begin_log(*log, *outcome, job, l.from.epoch, l.resume);
   return {job,
           l.peak,
-          job.job.output + "/log.jsonl",
+          log,
           outcome,
           [&bell] { bell.wake(); },
           [words, most = restarts_per_hour(job)](uint64_t step, uint64_t saved) {
             words->stepped(step, saved, most);
           },
-          l.swap_limits};
+          l.swap_limits,
+          l.resume ? l.resume->step : 0,
+          l.from.epoch};
 }
 
 /// Where the actors of this head are recorded: one that goes on for another leaves the record of

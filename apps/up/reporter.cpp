@@ -13,6 +13,7 @@
 
 #include "actors/base/context.hpp"
 #include "actors/train/step_parts.hpp"
+#include "apps/report/log_lines.hpp"
 #include "apps/talk.hpp"
 #include "messages/text.hpp"
 
@@ -50,8 +51,8 @@ report::step_report as_report(const reporter_state& st, const msg<fbs::StepRepor
   const auto& m = *told;
   report::step_report r;
   r.epoch = told.epoch();
-  r.unix_s =
-      std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+  r.unix_s = unix_now();
+  r.tokens = m.tokens();
   r.step = static_cast<int64_t>(m.step());
   r.steps = static_cast<int64_t>(m.steps());
   r.loss = m.loss();
@@ -93,35 +94,43 @@ void leave_line(reporter_state& st) {
   static_cast<void>(print("\n"));
 }
 
-void show_log(reporter_pointer self, const char* state, const std::string& trouble) {
-  publish(self, state, [&](fbs::ReporterStatusT& s) {
-    s.log = trouble;
-    s.steps_not_logged = self->state.log->missing();
+void show_log(reporter_pointer self) {
+  const auto log = self->state.options.log->state();
+  publish(self, log.why ? "reporting, without a log" : "reporting", [&](fbs::ReporterStatusT& s) {
+    s.log = log.why ? log.why->message : "";
+    s.steps_not_logged = log.missing;
   });
 }
 
 void write_log(reporter_pointer self, const std::string& line) {
   auto& st = self->state;
-  const auto before = st.log->missing();
-  const auto done = st.log->append(line);
-  if (done && before == 0) return;
-  leave_line(st);
-  if (done) {
-    say(fmt::format("{} is written again; {} steps are missing in it", st.log->path(), before));
-    return show_log(self, "reporting", "");
+  auto& log = *st.options.log;
+  log.append(line);
+  const auto news = log.news();
+  if (!news && !log.state().why) return;
+  if (news) {
+    leave_line(st);
+    say(news->why ? fmt::format("warning: {}; steps go on, and are missing there until it can be "
+                                "written",
+                                news->why->message)
+                  : fmt::format("{} is written again; {} steps are missing in it", log.path(),
+                                news->missing));
   }
-  if (before == 0)
-    say(fmt::format("warning: {}; steps go on, and are missing there until it can be written",
-                    done.error().message));
-  show_log(self, "reporting, without a log", done.error().message);
+  show_log(self);
+}
+
+/// Tells a person and the log.
+void warn(reporter_pointer self, const std::string& what) {
+  leave_line(self->state);
+  say("warning: " + what);
+  write_log(self, report::warning_json(unix_now(), static_cast<int64_t>(self->state.step), what));
 }
 
 void show(reporter_state& st, const report::step_report& r) {
   const auto every = st.options.job.log.every;
   const bool shown = every <= 1 || r.step % every == 0 || r.step == r.steps || r.validation_loss;
-  if (st.options.job.log.format == config::log_format::json) {
-    static_cast<void>(print(report::step_json(r) + "\n"));
-  } else if (on_terminal(st)) {
+  if (st.options.job.log.format == config::log_format::json) return;  // RLG-1
+  if (on_terminal(st)) {
     static_cast<void>(
         print_unchanged(report::rewriting_line(r, terminal_columns(STDOUT_FILENO, 100))));
     st.rewriting = true;
@@ -136,14 +145,36 @@ std::string incidents_beside(const std::string& log) {
 }
 
 /// What keeps an incident from its folder; training goes on.
-void tell(reporter_state& st, const status& kept) {
-  if (kept) return;
-  leave_line(st);
-  say("warning: what is known of an incident is not kept: " + render(kept.error()));
+void tell(reporter_pointer self, const status& kept) {
+  if (!kept) warn(self, "what is known of an incident is not kept: " + render(kept.error()));
+}
+
+/// A step that is told once more, now that its state is validated (JOB-21).
+bool is_validation(const reporter_state& st, const msg<fbs::StepReport>& m) {
+  return m->step() == st.step && m.epoch() == st.epoch && m->validation_loss() >= 0;
+}
+
+void validated(reporter_pointer self, const msg<fbs::StepReport>& m) {
+  auto& st = self->state;
+  const auto step = static_cast<int64_t>(m->step());
+  write_log(self, report::validation_json(unix_now(), step, m.epoch(), m->validation_loss()));
+  if (st.options.job.log.format != config::log_format::json) {
+    leave_line(st);
+    static_cast<void>(print(report::validation_line(step, m->validation_loss()) + "\n"));
+  }
+  std::lock_guard lock(st.options.outcome->mutex);
+  st.options.outcome->summary.validations.push_back({step, m->validation_loss()});
 }
 
 void step(reporter_pointer self, const msg<fbs::StepReport>& m) {
   auto& st = self->state;
+  if (is_validation(st, m)) return validated(self, m);
+  if (m.epoch() != st.epoch || m->step() != st.step + 1) {
+    const auto before = static_cast<int64_t>(m->step()) - 1;
+    write_log(self, report::resume_json({unix_now(), before, m.epoch(), "", st.back_by}));
+  }
+  st.step = m->step();
+  st.epoch = m.epoch();
   st.spent_ms += m->step_ms();
   ++st.steps_seen;
   // The first measurement may have been disturbed: a few more, ever fewer, between what is shown.
@@ -152,12 +183,10 @@ void step(reporter_pointer self, const msg<fbs::StepReport>& m) {
   if (st.options.stepped)
     st.options.stepped(m->step(), m->saved_step());  // before anybody reads of it
   write_log(self, report::step_json(r));
-  tell(st, st.folders->look_again(incident_keeper::wall_clock::now()));
+  tell(self, st.folders->look_again(incident_keeper::wall_clock::now()));
   show(st, r);
-  if (const auto slow = r.swap ? st.drive.stepped(*r.swap, r.step_ms) : std::nullopt) {
-    leave_line(st);
-    say("warning: " + *slow);
-  }
+  if (const auto slow = r.swap ? st.drive.stepped(*r.swap, r.step_ms) : std::nullopt)
+    warn(self, *slow);
   std::lock_guard lock(st.options.outcome->mutex);
   auto& s = st.options.outcome->summary;
   for (auto* points : {&s.losses, &s.validations})  // a step that is made again counts once
@@ -185,8 +214,8 @@ void keep(reporter_pointer self, const msg<fbs::IncidentReport>& m) {
   auto& st = self->state;
   if (m->incident() == nullptr) return;
   const auto& i = *m->incident();
-  tell(st, st.folders->over(*std::unique_ptr<fbs::IncidentT>(i.UnPack()),
-                            incident_keeper::wall_clock::now()));
+  tell(self, st.folders->over(*std::unique_ptr<fbs::IncidentT>(i.UnPack()),
+                              incident_keeper::wall_clock::now()));
   const report::incident line{wall_time_before(i.ago_s()),
                               st.folders->kept_as(i.number()),
                               text_of(i.finding()),
@@ -203,9 +232,10 @@ void keep(reporter_pointer self, const msg<fbs::IncidentReport>& m) {
                               i.rule(),
                               text_of(i.action()),
                               st.folders->folder_of(i.number())};
-  if (!st.incidents) st.incidents.emplace(incidents_beside(st.options.log_path));
+  if (!st.incidents) st.incidents.emplace(incidents_beside(st.options.log->path()));
   if (const auto done = st.incidents->append(report::incident_json(line)); !done)
-    say("warning: " + done.error().message);
+    warn(self, done.error().message);
+  st.back_by = line.done;
 }
 
 /// A path as a person would type it from here: relative where it lies below.
@@ -216,9 +246,10 @@ std::string from_here(const flatbuffers::String* path) {
   return code || near.native().starts_with("..") ? path->str() : near.string();
 }
 
-void ended(reporter_state& st, const msg<fbs::RunEnded>& m) {
+void ended(reporter_pointer self, const msg<fbs::RunEnded>& m) {
+  auto& st = self->state;
   leave_line(st);
-  tell(st, st.folders->look_again(incident_keeper::wall_clock::now()));
+  tell(self, st.folders->look_again(incident_keeper::wall_clock::now()));
   {
     std::lock_guard lock(st.options.outcome->mutex);
     auto& o = *st.options.outcome;
@@ -235,7 +266,7 @@ void ended(reporter_state& st, const msg<fbs::RunEnded>& m) {
     o.summary.recoveries = m->recoveries();
     o.summary.steps_repeated = m->steps_repeated();
     o.summary.model = from_here(m->model());
-    o.summary.log = st.options.log_path;
+    o.summary.log = st.options.log->path();
   }
   st.options.ended();
 }
@@ -247,22 +278,23 @@ reporter_actor::behavior_type reporter(reporter_pointer self, reporter_options o
   introduce(self, "reporter");
   auto& st = self->state;
   st.options = std::move(options);
-  st.log.emplace(st.options.log_path);
   st.folders.emplace(st.options.job.job.output, st.options.job.job.name);
-  show_log(self, "reporting", "");
+  st.step = st.options.after_step;
+  st.epoch = st.options.epoch;
+  show_log(self);
   return {
       status_handler(self),
       [self](const msg<fbs::StepReport>& m) { step(self, m); },
       [self](const msg<fbs::IncidentReport>& m) { keep(self, m); },
       [self](const msg<fbs::Evidence>& m) {
-        tell(self->state, self->state.folders->decided(m, incident_keeper::wall_clock::now()));
+        tell(self, self->state.folders->decided(m, incident_keeper::wall_clock::now()));
       },
       [self](const msg<fbs::Notice>& m) {
+        if (m->level() == fbs::NoticeLevel::warning) return warn(self, text_of(m->text()));
         leave_line(self->state);
-        const bool warning = m->level() == fbs::NoticeLevel::warning;
-        say(fmt::format("{}{}", warning ? "warning: " : "", m->text() ? m->text()->str() : ""));
+        say(text_of(m->text()));
       },
-      [self](const msg<fbs::RunEnded>& m) { ended(self->state, m); },
+      [self](const msg<fbs::RunEnded>& m) { ended(self, m); },
   };
 }
 

@@ -2,8 +2,9 @@
 // detached because files may block.
 //
 // stdout carries steps (plain lines or JSON), stderr what is said beside; {output}/log.jsonl has
-// every step as JSON whatever the terminal shows. A log that cannot be written is a warning and a
-// state in `troupe status reporter`, and goes on as soon as it can be. {output}/incidents.jsonl has
+// every step as JSON whatever the terminal shows, and what a reader needs beside (docs/log.md). A
+// log that cannot be written is a warning and a state in `troupe status reporter`, and goes on as
+// soon as it can be. {output}/incidents.jsonl has
 // a line for each fault, {output}/incidents/NUMBER what is known of it (incident_folders.hpp).
 #pragma once
 
@@ -19,6 +20,7 @@
 #include "apps/swap/rates.hpp"
 #include "apps/up/incident_keeper.hpp"
 #include "apps/up/line_log.hpp"
+#include "apps/up/run_log.hpp"
 #include "apps/up/slow_drive_policy.hpp"
 #include "io/config/job.hpp"
 #include "messages/actors.hpp"
@@ -37,23 +39,27 @@ struct run_outcome {
 struct reporter_options {
   config::job job;
   std::shared_ptr<ceiling> peak;  ///< of all workers together; null: unknown
-  std::string log_path;
+  std::shared_ptr<run_log> log;
   std::shared_ptr<run_outcome> outcome;
   std::function<void()> ended;  ///< called once, after `outcome` is over
   /// Called for each step, with the newest one that is saved by then.
   std::function<void(uint64_t step, uint64_t saved_step)> stepped = {};
   std::optional<swap::step_limits> swap_limits = {};  ///< none: not known, or no rank swaps
+  uint64_t after_step = 0;  ///< whose state the job goes on from, as the log says already
+  uint32_t epoch = 0;       ///< that it begins in
 };
 
 struct reporter_state {
   static inline const char* name = "reporter";
   reporter_options options;
-  std::optional<line_log> log;
   std::optional<line_log> incidents;  ///< made by the first one
   std::optional<incident_keeper> folders;
   bool rewriting = false;  ///< the terminal's last line is a step's
   double spent_ms = 0;
   uint64_t steps_seen = 0;
+  uint64_t step = 0;    ///< that it heard of last
+  uint32_t epoch = 0;   ///< in which
+  std::string back_by;  ///< what was done about the last fault
   slow_drive_policy drive;
 };
 

@@ -220,6 +220,16 @@ std::string show_json(const loaded& config) {
   return out.dump(2, ' ', false, ordered_json::error_handler_t::replace) + "\n";
 }
 
+std::string values_json(const job& j) {
+  ordered_json out;
+  for (const auto& p : properties()) out[std::string(p.key)] = as_json(get(p, j));
+  out["cluster.node"] = items_json("cluster.node", j.cluster.node);
+  out["recovery.rule"] = items_json("recovery.rule", j.recovery.rule);
+  out["health.log_rule"] = items_json("health.log_rule", j.health.log_rule);
+  out["inject"] = items_json("inject", j.inject);
+  return out.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
+}
+
 result<std::string> explain(std::string_view name) {
   if (!section_about(name).empty()) return explain_section(name);
   for (auto rows : {properties(), node_properties(), source_properties(), rule_properties(),

@@ -17,6 +17,9 @@ std::string show(const loaded& config);
 /// The same as one JSON object: {"train.lr": {"value": 0.001, "origin": "run.toml:4:1"}, ...}.
 std::string show_json(const loaded& config);
 
+/// What each key holds, as one JSON object on one line: {"train.lr": 0.001, ...}.
+std::string values_json(const job& j);
+
 /// A key or a section ("train.lr", "train") in a few lines; not_found with the nearest name
 /// otherwise.
 result<std::string> explain(std::string_view name);

@@ -177,6 +177,82 @@ TEST_CASE("job: a validation stands between its step and the report") {
   CHECK(job.find<todo::commit>()->validation_loss == 4);
 }
 
+TEST_CASE("JOB-21: job: the state that it ends with is validated, where it validates at all") {
+  const auto validating_job = [](const std::string& every, uint64_t steps) {
+    job_harness job(planned_job("", every));
+    job.start();
+    for (uint64_t step = 1; step <= steps; ++step) job.step();
+    return job;
+  };
+  auto whole = validating_job("validate_every = 100\n", 4);
+  REQUIRE(whole.find<todo::validate>());
+  CHECK_FALSE(whole.find<todo::report>());  // it is the step's own
+  whole.hear(heard::validated{8, 2});
+  REQUIRE(whole.find<todo::report>());
+  CHECK(whole.find<todo::report>()->step.validation_loss == 4);
+  CHECK(whole.policy.state() == settling);
+  CHECK(validating_job("validate_every = 0\n", 4).policy.state() == settling);
+
+  auto stopped = validating_job("validate_every = 100\n", 2);
+  stopped.commit(2);
+  stopped.hear(heard::stop{"by a person", true});
+  auto in_a_hurry = stopped;
+  stopped.step();
+  REQUIRE(stopped.find<todo::report>());
+  CHECK(stopped.find<todo::report>()->step.validation_loss == -1);
+  REQUIRE(stopped.find<todo::save>());  // first
+  REQUIRE(stopped.find<todo::validate>());
+  CHECK(stopped.find<todo::validate>()->step == 3);
+  CHECK(stopped.person(heard::save_now{}).starts_with("refused: "));
+  auto saved_first = stopped, failing = stopped;
+  stopped.hear(heard::validated{8, 2});
+  REQUIRE(stopped.find<todo::report>());
+  CHECK(stopped.find<todo::report>()->step.step == 3);
+  CHECK(stopped.find<todo::report>()->step.validation_loss == 4);
+  CHECK(stopped.policy.state() == settling);
+  stopped.commit(3);
+  REQUIRE(stopped.end);
+  CHECK(stopped.end->code == errc::cancelled);
+
+  saved_first.commit(3);
+  CHECK_FALSE(saved_first.end);
+  saved_first.hear(heard::validated{8, 2});
+  REQUIRE(saved_first.end);
+  CHECK(saved_first.policy.saved_step() == 3);
+
+  failing.hear(heard::ask_failed{{errc::io, "a kernel failed"}});
+  CHECK_FALSE(failing.end);
+  CHECK(mentions(failing.warned, "the state of step 3 is not validated: "));
+  failing.commit(3);
+  REQUIRE(failing.end);
+  CHECK(failing.end->code == errc::cancelled);
+
+  in_a_hurry.hear(heard::stop{"at once", false});
+  in_a_hurry.step();
+  CHECK_FALSE(in_a_hurry.find<todo::validate>());
+  REQUIRE(in_a_hurry.end);
+}
+
+TEST_CASE("JOB-21: job: a run that is stopped in a pause validates the state it paused with") {
+  job_harness job(planned_job("", "validate_every = 100\n"));
+  job.start();
+  job.person(heard::pause{});
+  job.step();
+  CHECK(job.policy.state() == paused);
+  job.hear(heard::stop{"by a person", true});
+  REQUIRE(job.find<todo::validate>());
+  job.hear(heard::validated{8, 2});
+  job.commit(1);
+  REQUIRE(job.end);
+
+  job_harness none(planned_job("", "validate_every = 100\n"));  // nothing is trained yet
+  none.person(heard::pause{});
+  none.start();
+  none.hear(heard::stop{"by a person", true});
+  CHECK_FALSE(none.find<todo::validate>());
+  REQUIRE(none.end);
+}
+
 TEST_CASE("job: a stop while a step runs holds after it, and saves unless told not to") {
   auto saving = trained(1);
   const std::string reason = "by a person";

@@ -205,6 +205,14 @@ TEST_CASE("report: the summary, its sample made harmless") {
   auto j = nlohmann::json::parse(summary_json(s));
   CHECK(j["final_loss"] == 4.5);
   CHECK(j["validation_loss"] == 5.5);
+  CHECK(text.find("resumed") == text.npos);
+  s.resumed = "after step 20, from step-00000020";
+  s.settings = {"train.lr = 1e-3 from step 51 on (an\nna)"};
+  CHECK(summary_text(s, {40, 3, false})
+            .find("resumed     after step 20, from step-00000020\n"
+                  "set         train.lr = 1e-3 from step 51 on (an\\nna)\n") != text.npos);
+  s.resumed.clear();
+  s.settings.clear();
   s.checkpoints = 1500;
   s.checkpoint_bytes = 3'200'000'000;
   s.checkpoint_wait_ms = 592;

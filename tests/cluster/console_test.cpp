@@ -154,6 +154,11 @@ TEST_CASE("console: pause holds the run, a setting changes it, resume lets it go
   CHECK(r.say("stop").code == 0);
   CHECK(r.up.wait() == 75);  // before its last step: started again it goes on
   const auto lines = objects_in(r.job / "run/audit.jsonl");
+  const auto set = r.up.objects("set");
+  REQUIRE(set.size() == 1);
+  CHECK(set[0]["key"] == "train.lr");
+  CHECK(set[0]["step"] == shown["step"].get<int>() + 1);
+  CHECK(set[0]["who"] == lines.at(0)["who"]);
   REQUIRE(lines.size() == 8);
   CHECK(lines[0]["command"] == "Pause");
   CHECK(lines[0]["result"] == "done");

@@ -88,6 +88,17 @@ inline std::vector<nlohmann::json> objects_in(const fs::path& file) {
   return out;
 }
 
+/// The lines of a log.jsonl that are of steps; one that is being written is none yet.
+inline std::vector<nlohmann::json> logged_steps(const fs::path& log) {
+  std::ifstream in(log);
+  std::vector<nlohmann::json> out;
+  for (std::string line; std::getline(in, line);) {
+    auto j = nlohmann::json::parse(line, nullptr, false);
+    if (j.is_object() && j.value("type", "") == "step") out.push_back(std::move(j));
+  }
+  return out;
+}
+
 /// The one object of such a file.
 inline nlohmann::json only_object_in(const fs::path& file) {
   auto all = objects_in(file);

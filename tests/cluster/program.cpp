@@ -256,7 +256,7 @@ bool program::until_error_has(const std::string& text) {
 }
 
 bool program::until_step(int64_t n) {
-  constexpr std::string_view key = "\"step\":";
+  constexpr std::string_view key = R"("type":"step","step":)";
   return until([&] {
     for (auto at = out_.find(key); at != std::string::npos; at = out_.find(key, at + 1))
       if (std::atoll(out_.c_str() + at + key.size()) >= n &&

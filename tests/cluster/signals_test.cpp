@@ -118,29 +118,28 @@ TEST_CASE("signals: while text is tokenised") {
 }
 
 TEST_CASE("signals: while steps are made") {
-  end_in_all_ways(
-      {"training", [](const job_files& job) { return job.up(with(endless, layout(2, 1))); },
-       [](const job_files& job, const program&) {
-         return lines_of(job / "run/log.jsonl").size() >= 3;
-       },
-       [](const job_files& job, const way& how, int code) {
-         CHECK(code == 128 + how.signal);
-         if (how.twice) return;  // whether the first was done with is chance
-         const auto logged = lines_of(job / "run/log.jsonl");
-         CHECK(fs::exists(job.checkpoint(nlohmann::json::parse(logged.back())["step"].get<int>())));
-       }});
+  end_in_all_ways({"training",
+                   [](const job_files& job) { return job.up(with(endless, layout(2, 1))); },
+                   [](const job_files& job, const program&) {
+                     return logged_steps(job / "run/log.jsonl").size() >= 3;
+                   },
+                   [](const job_files& job, const way& how, int code) {
+                     CHECK(code == 128 + how.signal);
+                     if (how.twice) return;  // whether the first was done with is chance
+                     const auto logged = logged_steps(job / "run/log.jsonl");
+                     CHECK(fs::exists(job.checkpoint(logged.back()["step"].get<int>())));
+                   }});
 }
 
 TEST_CASE("signals: while the sample is made, after the last step") {
-  end_in_all_ways({"sampling",
-                   [](const job_files& job) { return job.up({"train.sample_tokens=1000000"}); },
-                   [](const job_files& job, const program& up) {
-                     return lines_of(job / "run/log.jsonl").size() == 20 &&
-                            fs::exists(job.checkpoint(20)) &&
-                            nodes_started_by(head_of(up.pid())).empty();
-                   },
-                   [](const job_files& job, const way& how, int code) {
-                     CHECK((code == 0 || (how.twice && code == 128 + how.signal)));
-                     CHECK(fs::exists(job.checkpoint(20)));
-                   }});
+  end_in_all_ways(
+      {"sampling", [](const job_files& job) { return job.up({"train.sample_tokens=1000000"}); },
+       [](const job_files& job, const program& up) {
+         return logged_steps(job / "run/log.jsonl").size() == 20 &&
+                fs::exists(job.checkpoint(20)) && nodes_started_by(head_of(up.pid())).empty();
+       },
+       [](const job_files& job, const way& how, int code) {
+         CHECK((code == 0 || (how.twice && code == 128 + how.signal)));
+         CHECK(fs::exists(job.checkpoint(20)));
+       }});
 }

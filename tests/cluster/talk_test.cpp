@@ -9,12 +9,14 @@ using namespace troupe::cluster_test;
 
 namespace {
 
-/// Twenty steps, whatever becomes of what it says: all logged, saved, 0.
+/// Twenty steps, whatever becomes of what it says: all logged after the start, saved, 0.
 void trains_to_its_end(const streams& to) {
   job_files job;
   program up(job.up(layout(2, 1)), 0, to);
   CHECK(up.wait() == 0);
-  CHECK(lines_of(job / "run/log.jsonl").size() == 20);
+  const auto log = job / "run/log.jsonl";
+  CHECK(nlohmann::json::parse(lines_of(log).at(0))["type"] == "start");
+  CHECK(logged_steps(log).size() == 20);
   CHECK(fs::exists(job.checkpoint(20)));
 }
 
@@ -48,7 +50,7 @@ TEST_CASE("talk: what stdout did not take is told on stderr") {
   const auto full = dev_full();
   program up(job.up(), 0, {.out = full.get()});
   CHECK(up.wait() == 0);
-  CHECK(up.err().find("warning: 21 lines of stdout could not be written: No space left") !=
+  CHECK(up.err().find("warning: 22 lines of stdout could not be written: No space left") !=
         std::string::npos);
 }
 
@@ -86,7 +88,7 @@ TEST_CASE("talk: a terminal that is closed saves and stops the training with 129
   program up(job.up(with(with(endless, layout(2, 1)), {"log.format=auto"})), 0,
              {.terminal = screen->path});
   const auto log = job / "run/log.jsonl";
-  REQUIRE(eventually([&] { return lines_of(log).size() >= 3; }));
+  REQUIRE(eventually([&] { return logged_steps(log).size() >= 3; }));
   std::string seen;
   REQUIRE(eventually([&] {
     seen += screen->shown();
@@ -95,7 +97,6 @@ TEST_CASE("talk: a terminal that is closed saves and stops the training with 129
   CHECK(seen.find("u001b") == std::string::npos);
   screen.reset();
   CHECK(up.wait() == 129);
-  const auto logged = lines_of(log);
-  const int last = nlohmann::json::parse(logged.back())["step"];
+  const int last = logged_steps(log).back()["step"];
   CHECK(fs::exists(job.checkpoint(last)));
 }

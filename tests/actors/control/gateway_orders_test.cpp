@@ -75,6 +75,34 @@ TEST_CASE("GTW-2: a command is in the log before it is passed on, its result bef
   CHECK(f.a.idle());
 }
 
+TEST_CASE("GTW-8: a setting that an actor has taken is told, with who set it, and no other") {
+  scripted_gateway f;
+  f.meet_all();
+  const auto set = [&](auto fill) {
+    const auto asked = f.person.ask(f.target, f.carrying(a_setting(f), "head"));
+    only<fbs::CallActor>(f.head).answer<fbs::CallAnswers>([&](fbs::CallAnswersT& c) {
+      c.answers.push_back(std::make_unique<fbs::CallAnswerT>());
+      fill(*c.answers.back());
+    });
+    REQUIRE(f.person.answer_of<fbs::CallAnswers>(asked));
+  };
+  set([](auto& a) { a.failure = std::make_unique<fbs::FailureT>(); });
+  CHECK(f.settings->empty());
+  set([&](auto& a) {
+    a.message =
+        encode(f.make<fbs::Ack>([](auto& m) { m.text = "optimizer.lr = 0.1 from step 7 on"; }));
+  });
+  REQUIRE(f.settings->size() == 1);
+  CHECK(f.settings->front().key == "optimizer.lr");
+  CHECK(f.settings->front().value == "0.1");
+  CHECK(f.settings->front().who == "the cluster");  // ADT-1
+  CHECK(f.settings->front().answer == "optimizer.lr = 0.1 from step 7 on");
+  const auto asked = f.person.ask(f.target, f.carrying(f.make<fbs::Pause>([](auto&) {}), "head"));
+  taken(only<fbs::CallActor>(f.head), "head");
+  REQUIRE(f.person.answer_of<fbs::CallAnswers>(asked));
+  CHECK(f.settings->size() == 1);
+}
+
 TEST_CASE("gateway: who says something is his certificate's name, and what he claims is a claim") {
   scripted_gateway f;
   f.meet_all();

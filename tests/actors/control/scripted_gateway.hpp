@@ -44,6 +44,8 @@ struct scripted_gateway : actor_fixture {
   partner coordinator = make_partner("coordinator"), head = make_partner("head"),
           a = make_partner("a"), b = make_partner("b"), person = make_partner("person"),
           viewer = make_partner("viewer");
+  std::shared_ptr<std::vector<trace::setting_taken>> settings =
+      std::make_shared<std::vector<trace::setting_taken>>();
   gateway_actor target;
 
   /// `path`: of the audit log, where it is to lie elsewhere.
@@ -54,7 +56,8 @@ struct scripted_gateway : actor_fixture {
       return std::string("now");
     };
     target = spawn(trace::gateway,
-                   trace::gateway_options{"job", gateway_epoch, path.value_or(audit), wall_time});
+                   trace::gateway_options{"job", gateway_epoch, path.value_or(audit), wall_time,
+                                          [all = settings](const auto& s) { all->push_back(s); }});
   }
 
   void meet(uint32_t number, const std::string& node, const partner& observer,

@@ -1,0 +1,72 @@
+// The lines of log.jsonl beside those of steps: what a launch is, where it goes on from, what was
+// set, what was warned of, a validation that is no step's. docs/log.md has all of them.
+//
+// Each is one JSON object without a line end that begins with its type and the wall time; what is
+// unknown is left out. Readers leave alone what they do not know.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace troupe::report {
+
+/// A launch of a job begins: the first line of it.
+struct run_start {
+  double unix_s = 0;
+  std::string job;      ///< its name
+  std::string version;  ///< of the program
+  int64_t epoch = 0;    ///< of the cluster
+  int64_t step = 0;     ///< that its first step follows
+  int64_t steps = 0;    ///< the last one
+  int64_t nodes = 0, workers = 0;
+  int64_t data = 0, pipeline = 0;       ///< ranks
+  std::vector<std::string> hosts = {};  ///< of the nodes, each once
+  struct host_facts {
+    std::string name, processor;
+    uint64_t cores = 0, memory_bytes = 0;
+  };
+  host_facts machine = {};         ///< where the head is
+  std::string configuration = {};  ///< as it holds for the launch, a JSON object
+};
+std::string start_json(const run_start& s);
+
+/// Steps go on from a saved state: at a start, or after a fault.
+struct run_resumed {
+  double unix_s = 0;
+  int64_t step = 0;  ///< whose state it is
+  int64_t epoch = 0;
+  std::string checkpoint = {};  ///< its folder; empty: `why` says where the state came from
+  std::string why = {};         ///< what was done about a fault; empty: it is a start
+};
+std::string resume_json(const run_resumed& r);
+
+/// A person has set a key of the configuration, and the run has taken it.
+struct run_setting {
+  double unix_s = 0;
+  std::string key, value;  ///< the value as it was given
+  std::string who;
+  std::string answer = {};  ///< what he was answered
+};
+/// With the step that uses it first, where the answer names it.
+std::string set_json(const run_setting& s);
+/// "train.lr = 0.001 from step 51 on (anna)".
+std::string set_text(const run_setting& s);
+/// That step.
+std::optional<int64_t> step_of(const run_setting& s);
+
+/// Something to look at; the run goes on.
+std::string warning_json(double unix_s, int64_t step, const std::string& text);
+
+/// Of the state after a step whose line was written without one.
+std::string validation_json(double unix_s, int64_t step, int64_t epoch, double loss);
+
+/// The same for a person: "step 3 | validation 2.951".
+std::string validation_line(int64_t step, double loss);
+
+/// Whether a line is one that this program begins a log with, or began one before there were lines
+/// of starts.
+bool begins_log(const std::string& line);
+
+}  // namespace troupe::report

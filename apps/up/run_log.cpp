@@ -1,0 +1,38 @@
+// Both under one lock.
+#include "apps/up/run_log.hpp"
+
+#include <chrono>
+#include <utility>
+
+#include "apps/talk.hpp"
+
+namespace troupe::apps {
+
+double unix_now() {
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  return std::chrono::duration<double>(now).count();
+}
+
+void run_log::append(const std::string& line) {
+  std::lock_guard lock(mutex_);
+  const auto done = file_.append(line);
+  why_ = done ? std::nullopt : std::optional(done.error());
+  if (!done && line.starts_with(R"({"type":"step",)")) ++missing_;
+  if (prints_) static_cast<void>(print(line + "\n"));
+}
+
+std::optional<log_news> run_log::news() {
+  std::lock_guard lock(mutex_);
+  if (is_told_ == why_.has_value()) return std::nullopt;
+  is_told_ = why_.has_value();
+  const log_news out{why_, missing_};
+  if (!why_) missing_ = 0;
+  return out;
+}
+
+log_news run_log::state() const {
+  std::lock_guard lock(mutex_);
+  return {why_, missing_};
+}
+
+}  // namespace troupe::apps

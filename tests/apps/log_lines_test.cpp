@@ -1,0 +1,158 @@
+// The lines of log.jsonl that are no steps', which log is known as ours, and who gets the lines.
+#include "apps/report/log_lines.hpp"
+
+#include <unistd.h>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
+
+#include "apps/report/report.hpp"
+#include "apps/up/log_start.hpp"
+#include "apps/up/run_log.hpp"
+#include "io/config/load.hpp"
+#include "tests/io/scratch.hpp"
+
+using namespace troupe::report;
+using nlohmann::json;
+
+namespace {
+
+/// As it was written before there were times, tokens and lines of other types.
+constexpr auto old_line =
+    R"({"type":"step","step":1,"steps":300,"loss":5.54,"grad_norm":1.2,"lr":0.0003,)"
+    R"("step_ms":212.3,"peak_ratio":null,"tokens_per_s":9650.2,"eta_s":38.2,)"
+    R"("checkpoint_wait_ms":0.0,"saved_step":0,"epoch":1})";
+
+std::vector<json> lines_of_log(const std::string& path) {
+  std::vector<json> out;
+  std::ifstream in(path);
+  for (std::string line; std::getline(in, line);) out.push_back(json::parse(line));
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("log: a line of a start says what was started, where, and from which step on") {
+  run_start s;
+  s.unix_s = 1764370000.1239;
+  s.job = "quick\xff";
+  s.version = "0.1.0";
+  s.epoch = 2;
+  s.step = 20;
+  s.steps = 300;
+  s.nodes = s.workers = 2;
+  s.data = 2;
+  s.pipeline = 1;
+  s.hosts = {"a", "b"};
+  s.machine = {"a", "a processor", 8, 1 << 30};
+  s.configuration = R"({"train.lr":0.001})";
+  const auto text = start_json(s);
+  CHECK(text.find('\n') == std::string::npos);
+  CHECK(text.starts_with(R"({"type":"start","unix_s":1764370000.124,"job":)"));
+  const auto j = json::parse(text);
+  CHECK(j["step"] == 20);
+  CHECK(j["layout"] == json{{"nodes", 2}, {"workers", 2}, {"data", 2}, {"pipeline", 1}});
+  CHECK(j["hosts"] == json{"a", "b"});
+  CHECK(j["machine"]["cores"] == 8);
+  CHECK(j["configuration"]["train.lr"] == 0.001);
+  CHECK(begins_log(text));
+}
+
+TEST_CASE("log: resumes, settings, warnings and late validations have lines of their own") {
+  const run_resumed start{1.5, 20, 2, "runs/q/checkpoints/step-00000020"};
+  CHECK(resume_json(start) == R"({"type":"resume","unix_s":1.5,"step":20,"epoch":2,)"
+                              R"("checkpoint":"runs/q/checkpoints/step-00000020"})");
+  const run_resumed recovered{1.5, 20, 3, "", "node1 was started again, from step-00000020"};
+  CHECK(json::parse(resume_json(recovered))["why"] ==
+        "node1 was started again, from step-00000020");
+  const run_setting set{1.5, "train.lr", "1e-3", "anna", "train.lr = 0.001 from step 51 on"};
+  CHECK(set_json(set) ==
+        R"({"type":"set","unix_s":1.5,"key":"train.lr","value":"1e-3","who":"anna","step":51})");
+  CHECK(set_text(set) == "train.lr = 1e-3 from step 51 on (anna)");
+  const run_setting at_once{1.5, "power.budget_w", "90", "anna",
+                            "power.budget_w = 90.0 from the next step on"};
+  CHECK_FALSE(json::parse(set_json(at_once)).contains("step"));
+  CHECK(warning_json(1.5, 7, "the drive\nis slow") ==
+        R"({"type":"warning","unix_s":1.5,"step":7,"text":"the drive\nis slow"})");
+  CHECK(validation_json(1.5, 7, 1, 0.1 + 0.2) ==
+        R"({"type":"validation","unix_s":1.5,"step":7,"epoch":1,)"
+        R"("validation_loss":0.30000000000000004})");
+  CHECK(validation_line(7, 2.9514) == "step 7 | validation 2.951");
+}
+
+TEST_CASE("log: a step's line has its time and the tokens so far") {
+  step_report r;
+  r.unix_s = 1764370000.1239;
+  r.tokens = 4096;
+  CHECK(step_json(r).ends_with(R"("epoch":0,"unix_s":1764370000.124,"tokens":4096})"));
+}
+
+TEST_CASE("log: a log of today and one of before is known as ours, and no other") {
+  CHECK(begins_log(old_line));
+  for (const char* other :
+       {"", "my own", "[1]", R"({"type":"step","step":1})", R"({"type":"start","step":1})",
+        R"({"loss":1,"step":1})", R"({"type":7,"step":1,"loss":1})"})
+    CHECK_FALSE(begins_log(other));
+}
+
+TEST_CASE("log: a launch begins with its configuration, and says what it goes on from") {
+  const troupe::scratch folder;
+  auto job = troupe::config::parse(
+      "[job]\nname = \"q\"\n[model]\nlayers = 1\nheads = 1\nhidden = 8\nvocab = 300\n"
+      "[data]\npath = \"x\"\n[train]\nsteps = 40\nbatch = 2\nseq_len = 8\nlr = 0.25\n",
+      "job");
+  REQUIRE(job);
+  troupe::apps::run_log log((folder / "log.jsonl").string(), false);
+  troupe::apps::run_outcome outcome;
+  troupe::apps::begin_log(log, outcome, *job, 1, {});
+  CHECK(outcome.summary.resumed.empty());
+  troupe::checkpoint::resume_point from;
+  from.path = "step-00000020";
+  from.step = 20;
+  troupe::apps::begin_log(log, outcome, *job, 2, from);
+  troupe::apps::log_setting(log, outcome,
+                            {"train.lr", "1e-3", "anna", "train.lr = 0.001 from step 21 on"});
+  const auto lines = lines_of_log(log.path());
+  REQUIRE(lines.size() == 4);
+  CHECK(lines[0]["type"] == "start");
+  CHECK(lines[0]["job"] == "q");
+  CHECK(lines[0]["step"] == 0);
+  CHECK(lines[0]["configuration"]["train.lr"] == 0.25);
+  CHECK(lines[0]["configuration"]["cluster.node"].is_array());
+  CHECK(lines[0]["unix_s"] > 1.6e9);
+  CHECK(lines[1]["step"] == 20);
+  CHECK(lines[2]["type"] == "resume");
+  CHECK(lines[2]["checkpoint"] == "step-00000020");
+  CHECK(lines[3]["type"] == "set");
+  CHECK(outcome.summary.resumed == "after step 20, from step-00000020");
+  CHECK(outcome.summary.settings ==
+        std::vector<std::string>{"train.lr = 1e-3 from step 21 on (anna)"});
+}
+
+TEST_CASE("RLG-3: log: that steps are missing, and that they are written again, is told once") {
+  const troupe::scratch folder;
+  const auto file = (folder / "log.jsonl").string();
+  REQUIRE(::symlink("/dev/full", file.c_str()) == 0);
+  troupe::apps::run_log log(file, false);
+  CHECK_FALSE(log.news());
+  log.append(R"({"type":"start","step":0})");
+  auto news = log.news();
+  REQUIRE(news);
+  REQUIRE(news->why);
+  CHECK(news->why->code == troupe::errc::io);
+  log.append(old_line);
+  CHECK_FALSE(log.news());
+  CHECK(log.state().missing == 1);
+  CHECK(log.state().why);
+  REQUIRE(::unlink(file.c_str()) == 0);
+  log.append(old_line);
+  news = log.news();
+  REQUIRE(news);
+  CHECK_FALSE(news->why);
+  CHECK(news->missing == 1);
+  CHECK_FALSE(log.news());
+  CHECK(log.state().missing == 0);
+}
