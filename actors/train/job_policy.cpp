@@ -59,9 +59,9 @@ job_policy::job_policy(job_plan plan, uint32_t epoch,
       epoch_(epoch),
       second_(std::move(second)),
       resume_(resume),
-      config_toml_(config::to_toml(plan_.job)),
       lr_(lr_of(plan_.job.train)),
       copies_(plan_.job.checkpoint.memory.every, keepers_of(plan_.job)),
+      config_toml_(config::to_toml(plan_.job)),
       recovery_(plan_.job.recovery) {
   losses_ = health::loss_policy(plan_.job.health.spike_deviations);
   if (resume_) skipped_ = resume_->state.skipped;
