@@ -13,6 +13,7 @@
 #include "apps/commands.hpp"
 #include "apps/progress_line.hpp"
 #include "apps/report/report.hpp"
+#include "io/base/counted.hpp"
 #include "io/base/printable.hpp"
 #include "io/data/corpus.hpp"
 #include "io/data/token_file.hpp"
@@ -112,9 +113,9 @@ result<int> prepare(const data_arguments& a) {
   if (!made) return made.error();
   if (made->found > 0)
     say(fmt::format("{} of {} shards were there already", made->found, made->files.size()));
-  say(fmt::format("{}: {} tokens of {} from {} documents, {} bytes, in {:.1f} s", a.out,
+  say(fmt::format("{}: {} tokens of {} from {}, {} bytes, in {:.1f} s", a.out,
                   report::grouped(static_cast<int64_t>(made->done.tokens)), words->name(),
-                  made->done.documents_done,
+                  counted(made->done.documents_done, "document"),
                   report::grouped(static_cast<int64_t>(made->done.text_bytes)), passed()));
   if (a.json) TROUPE_CHECK(print(facts_of(a, *words, *made).dump() + "\n"));
   return 0;

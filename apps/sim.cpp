@@ -15,6 +15,7 @@
 #include "apps/commands.hpp"
 #include "apps/sim_days.hpp"
 #include "apps/sim_job.hpp"
+#include "io/base/counted.hpp"
 
 namespace troupe::apps {
 
@@ -150,9 +151,10 @@ nlohmann::ordered_json facts_of(const sim::simulation_outcome& o) {
 std::string text_of(const sim::simulation_outcome& o) {
   const double virtual_s = static_cast<double>(o.virtual_ns) / 1e9;
   std::string out = fmt::format(
-      "seed {}: {} steps in {} launches, {:.1f} virtual s in {:.2f} s ({:.1f} s a virtual minute)\n"
+      "seed {}: {} in {}, {:.1f} virtual s in {:.2f} s ({:.1f} s a virtual minute)\n"
       "events: {} ({:.0f}/s), {} between nodes, {} lost, deepest mailbox {}\n",
-      o.seed, o.steps, o.launches, virtual_s, o.wall_s, o.wall_s / virtual_s * 60, o.counts.events,
+      o.seed, counted(o.steps, "step"), counted(o.launches, "launch", "launches"), virtual_s,
+      o.wall_s, o.wall_s / virtual_s * 60, o.counts.events,
       static_cast<double>(o.counts.events) / std::max(o.wall_s, 1e-9), o.counts.crossed,
       o.counts.lost, o.counts.deepest);
   for (const auto& f : o.faults) out += fmt::format("fault: {}\n", f);
@@ -230,9 +232,9 @@ result<int> run_fuzz(const sim_arguments& a, const std::vector<sim::fault_kind>&
   const double wall_s =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
   TROUPE_CHECK(print(fmt::format(
-      "{} seeds, {} faults, {} events in {:.1f} s: nothing violated\n{}\n", a.fuzz, done.faults,
-      done.events, wall_s,
-      options.heads > 1 ? fmt::format("{} heads acted in the place of another", done.takeovers)
+      "{}, {}, {} events in {:.1f} s: nothing violated\n{}\n", counted(a.fuzz, "seed"),
+      counted(done.faults, "fault"), done.events, wall_s,
+      options.heads > 1 ? counted(done.takeovers, "head") + " acted in the place of another"
       : options.swap    ? done.swaps.text() + "\n" + done.folders.text()
                         : done.folders.text())));
   return 0;

@@ -6,6 +6,7 @@
 
 #include "apps/report/report.hpp"
 #include "apps/report/text.hpp"
+#include "io/base/counted.hpp"
 #include "io/base/printable.hpp"
 #include "io/base/text.hpp"
 
@@ -91,12 +92,13 @@ std::string energy_text(const summary& s) {
 
 std::string summary_text(const summary& s, const canvas& on) {
   auto rate = s.seconds > 0 ? static_cast<double>(s.tokens) / s.seconds : 0;
-  auto text = fmt::format("trained     {} steps, {} tokens in {} ({} tok/s)\n", grouped(s.steps),
-                          grouped(s.tokens), duration(s.seconds), grouped(std::llround(rate)));
+  auto text = fmt::format("trained     {} step{}, {} tokens in {} ({} tok/s)\n", grouped(s.steps),
+                          s.steps == 1 ? "" : "s", grouped(s.tokens), duration(s.seconds),
+                          grouped(std::llround(rate)));
   if (s.recoveries > 0)
-    text += fmt::format("            {} {}, {} steps made again; effective {:.1f} %\n",
-                        s.recoveries, s.recoveries == 1 ? "recovery" : "recoveries",
-                        grouped(static_cast<int64_t>(s.steps_repeated)), s.effective_percent);
+    text += fmt::format("            {}, {} made again; effective {:.1f} %\n",
+                        counted(s.recoveries, "recovery", "recoveries"),
+                        counted(s.steps_repeated, "step"), s.effective_percent);
   if (!s.losses.empty()) text += losses_text(s);
   if (!s.resumed.empty()) text += "resumed     " + s.resumed + "\n";
   for (const auto& setting : s.settings) text += "set         " + printable(setting) + "\n";

@@ -13,6 +13,7 @@
 
 #include "apps/control/session.hpp"
 #include "apps/up/signals.hpp"
+#include "io/base/counted.hpp"
 #include "io/base/text.hpp"
 #include "messages/registry.hpp"
 #include "trace/batch.hpp"
@@ -237,7 +238,7 @@ result<std::string> follow(session& s, const live_arguments& a, size_t senders,
         over.insert((*batch)->process());
         if (gone && over.size() < senders) say(why);
       }
-      if (!*more) why = fmt::format("the limit of {} records is reached", a.limit);
+      if (!*more) why = fmt::format("the limit of {} is reached", counted(a.limit, "record"));
       if (!*more || over.size() >= senders) break;
     } else if (s.lost()) {
       why = "the cluster has ended";
@@ -266,8 +267,8 @@ result<int> live(const live_arguments& a) {
   TROUPE_TRY(s, session::open(a.connect));
   TROUPE_TRY(view, s->view("", "", true));
   TROUPE_TRY(nodes, s->start_trace(start));
-  say(fmt::format("tracing {} ({} records at most; Ctrl-C ends it)", fmt::join(nodes, ", "),
-                  a.limit));
+  say(fmt::format("tracing {} ({} at most; Ctrl-C ends it)", fmt::join(nodes, ", "),
+                  counted(a.limit, "record")));
   interrupter person(*signals, *s);
   narrator n(a, view);
   auto each = [&](const msg<fbs::TraceBatch>& b) -> result<bool> {
@@ -275,7 +276,7 @@ result<int> live(const live_arguments& a) {
     return n.shown() < a.limit;
   };
   TROUPE_TRY(why, follow(*s, a, nodes.size(), person, each));
-  say(fmt::format("tracing is off: {}; {} records shown", why, n.shown()));
+  say(fmt::format("tracing is off: {}; {} shown", why, counted(n.shown(), "record")));
   return 0;
 }
 
@@ -296,7 +297,8 @@ result<int> record(const live_arguments& a) {
   };
   TROUPE_TRY(why, follow(*s, a, nodes.size(), person, each));
   TROUPE_CHECK(file.finish());
-  say(fmt::format("{}; {} records in {} ({})", why, records, a.out, bytes_text(file.size())));
+  say(fmt::format("{}; {} in {} ({})", why, counted(records, "record"), a.out,
+                  bytes_text(file.size())));
   return 0;
 }
 
@@ -335,7 +337,7 @@ result<trace::timeline> timeline_of_cluster(const connect_options& connect, doub
     return true;
   };
   TROUPE_TRY(why, follow(*s, a, nodes.size(), person, each));
-  say(fmt::format("{}; {} records", why, contents.records));
+  say(fmt::format("{}; {}", why, counted(contents.records, "record")));
   contents.works = checker.works();
   return trace::timeline::build(std::move(contents));
 }
