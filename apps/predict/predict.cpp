@@ -36,7 +36,7 @@ void add_predict_train(shell& sh, command* verb, const predict_arguments& a) {
   t->add_option("--kind", a->kind,
                 fmt::format("auto, or {}", fmt::join(gpu::predict::kinds, ", ")));
   t->add_option("--seed", a->seed, "Of the network's first parameters and the order of rows");
-  t->add_option("--epochs", a->epochs, "Passes of the network; 0: by the number of rows")
+  t->add_option("--passes", a->passes, "Passes of the network; 0: by the number of rows")
       ->within(0, 10'000);
   t->add_option("--threads", a->threads, "Fits side by side; 0: a thread a core")->within(0, 256);
   t->add_option("-o,--out", a->out, "The folder that models are written to")

@@ -94,7 +94,7 @@ result<int> train_one(const arguments& a, const io::perf::split& s, const std::s
   gpu::predict::fit_options o;
   o.kind = a.kind;
   o.seed = a.seed;
-  o.epochs = a.epochs;
+  o.passes = a.passes;
   o.threads = a.threads > 0 ? a.threads
                             : static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
   o.program = cluster::own_version();

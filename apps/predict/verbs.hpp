@@ -25,7 +25,7 @@ struct arguments {
   std::vector<std::string> models, set;
   std::string row, predictions, by = "random";
   uint64_t seed = 0;
-  int epochs = 0, threads = 0;
+  int passes = 0, threads = 0;
   double val_share = 0.2, test_share = 0.2;
   bool json = false;
   bool of_split = false;  ///< an option was given that chooses rows of a split

@@ -91,7 +91,7 @@ void fit_all(std::vector<judged>& all, const io::perf::perf_table& table, const 
   std::atomic<size_t> next{0};
   std::mutex telling;
   int done = 0;
-  const int steps = static_cast<int>(all.size()) * (plan.network ? plan.epochs : 1);
+  const int steps = static_cast<int>(all.size()) * (plan.network ? plan.passes : 1);
   const auto tell = [&] {
     const std::lock_guard hold(telling);
     if (options.progress) options.progress(table.dataset, ++done, steps);

@@ -23,7 +23,7 @@ namespace troupe::gpu::predict {
 struct fit_options {
   std::string kind = "auto";  ///< or one of `kinds`
   uint64_t seed = 0;
-  int epochs = 0;   ///< of the network; 0: by the number of rows
+  int passes = 0;   ///< of the network; 0: by the number of rows
   int threads = 2;  ///< side by side; nothing depends on it
   std::string program = "troupe";
   /// "what", steps done, of how many; called by one thread at a time.

@@ -14,9 +14,9 @@ namespace troupe::gpu::predict {
 
 namespace {
 
-/// Steps through rows that a network is given, unless that would be more epochs than it needs.
+/// Steps through rows that a network is given, unless that would be more passes than it needs.
 constexpr double rows_learned = 100'000;
-constexpr int fewest_epochs = 15, enough_epochs = 40;
+constexpr int fewest_passes = 15, enough_passes = 40;
 
 std::vector<double> logarithms(const row_list& rows) {
   std::vector<double> out;
@@ -82,7 +82,7 @@ void fit_network(ModelT& m, const row_list& rows, const std::vector<float>& targ
   network net(shape_of(m, *m.network), plan.seed);
   training_options o;
   o.seed = plan.seed;
-  o.epochs = plan.epochs;
+  o.passes = plan.passes;
   net.train(network_rows_of(m, rows), targets, o, [&](int, double) {
     if (tell) tell();
   });
@@ -116,10 +116,10 @@ fit_plan plan_of(std::string_view kind, const fit_options& options, size_t rows)
   p.network = kind == "auto" || kind.find("ncpp") != std::string_view::npos;
   p.published = kind == "ncpp-published";
   p.seed = options.seed;
-  p.epochs = options.epochs > 0
-                 ? options.epochs
+  p.passes = options.passes > 0
+                 ? options.passes
                  : std::clamp(static_cast<int>(rows_learned / static_cast<double>(rows)),
-                              fewest_epochs, enough_epochs);
+                              fewest_passes, enough_passes);
   return p;
 }
 

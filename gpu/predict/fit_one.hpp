@@ -15,12 +15,12 @@ struct fit_plan {
   bool trunk = true, network = false, published = false;
   bool by_model = false;  ///< the trunk's strength is chosen by CPU models left out, not rows
   uint64_t seed = 0;
-  int epochs = 40;
+  int passes = 40;
 };
 /// The plan of a kind.
 fit_plan plan_of(std::string_view kind, const fit_options& options, size_t rows);
 
-/// `rows` have all their labels. `tell` after each epoch of the network.
+/// `rows` have all their labels. `tell` after each pass of the network.
 ModelT fit_rows(const io::perf::perf_table& table, const row_list& rows, const fit_plan& plan,
                 const std::function<void()>& tell);
 

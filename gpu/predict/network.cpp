@@ -291,9 +291,9 @@ void network::train(const network_rows& rows, std::span<const float> targets,
   std::vector<int> order(static_cast<size_t>(rows.rows));
   std::iota(order.begin(), order.end(), 0);
   const int batches = std::max(1, rows.rows / o.batch + (rows.rows % o.batch > 1 ? 1 : 0));
-  const int steps = batches * o.epochs;
+  const int steps = batches * o.passes;
   int step = 0;
-  for (int epoch = 0; epoch < o.epochs; ++epoch) {
+  for (int pass = 0; pass < o.passes; ++pass) {
     for (size_t i = order.size(); i > 1; --i) std::swap(order[i - 1], order[draw.below(i)]);
     const auto told = forgetful(rows, draw, o);
     double sum = 0;
@@ -307,7 +307,7 @@ void network::train(const network_rows& rows, std::span<const float> targets,
           std::min(1.0f, static_cast<float>(step + 1) / static_cast<float>(o.warmup));
       adamw_step(p.parameters, p.gradient, m, v, step + 1, o.lr * cosine * warm, o);
     }
-    if (tell) tell(epoch + 1, sum / batches);
+    if (tell) tell(pass + 1, sum / batches);
   }
 }
 

@@ -41,11 +41,11 @@ network_shape shape_of(const ModelT& m, const io::perf::saved::NetworkT& sizes);
 
 struct training_options {
   uint64_t seed = 0;
-  int epochs = 40;
+  int passes = 40;
   int batch = 32;
   float lr = 1e-3f, weight_decay = 0.05f, clip = 1.0f;
   int warmup = 100;  ///< steps
-  /// Chances that a number is masked, and a level taken for unseen, in an epoch.
+  /// Chances that a number is masked, and a level taken for unseen, in a pass.
   float forget_number = 0.03f, forget_level = 0.1f;
 };
 
@@ -74,7 +74,7 @@ class network {
               std::span<const int> picked);
   const std::vector<float>& gradient() const noexcept;
 
-  /// AdamW with a warm-up and a cosine; `tell` after each epoch with its mean loss.
+  /// AdamW with a warm-up and a cosine; `tell` after each pass with its mean loss.
   void train(const network_rows& rows, std::span<const float> targets,
              const training_options& options, const std::function<void(int, double)>& tell);
 

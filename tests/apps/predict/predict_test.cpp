@@ -117,7 +117,7 @@ TEST_CASE(
     "PRV-2 labels of test rows, and the order of a split's lines, change no byte of a model") {
   scratch dir;
   make_fleet(dir);
-  const std::string kind = "--kind trunk+ncpp+local --epochs 2 ";
+  const std::string kind = "--kind trunk+ncpp+local --passes 2 ";
   REQUIRE(predict(dir, "train" + of_fleet + kind + "-o a").code == 0);
   REQUIRE(predict(dir, "ask a" + of_fleet + "-o a.csv").code == 0);
   put(dir, "data/fleet.csv", fleet("no number"));
@@ -281,11 +281,11 @@ TEST_CASE("a table of ten rows is learned from by the trunk, and no error of it 
   std::string few = "dataset,row_id,split\n";
   for (int i = 0; i < 10; ++i) few += fmt::format("fleet,h{},train\n", i);
   put(dir, "s.csv", few);
-  const auto told = predict(dir, "train" + of_fleet + "--epochs 2 -o m");
+  const auto told = predict(dir, "train" + of_fleet + "--passes 2 -o m");
   REQUIRE_MESSAGE(told.code == 0, told.talk);
   CHECK(told.out.find("10 rows, too few to choose by; trunk -> m/fleet.tpm") != told.out.npos);
   const auto j =
-      nlohmann::json::parse(predict(dir, "train" + of_fleet + "--epochs 2 -o m --json").out);
+      nlohmann::json::parse(predict(dir, "train" + of_fleet + "--passes 2 -o m --json").out);
   CHECK(j["kind"] == "trunk");
   CHECK(j["chosen_by"] == "nothing");
   CHECK(j.count("mape_percent") == 0);

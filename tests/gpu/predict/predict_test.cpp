@@ -26,7 +26,7 @@ namespace {
 fit_options quick(const std::string& kind) {
   fit_options o;
   o.kind = kind;
-  o.epochs = 3;
+  o.passes = 3;
   o.seed = 5;
   return o;
 }
@@ -188,7 +188,7 @@ TEST_CASE("a planted product is found by the trunk, what it cannot say by the ne
   predictor mean(*fit_predictor(t, train, {}, quick("mean")));
   predictor trunk(*fit_predictor(t, train, {}, quick("trunk")));
   auto longer = quick("trunk+ncpp");
-  longer.epochs = 40;
+  longer.passes = 40;
   predictor both(*fit_predictor(t, train, {}, longer));
   const double by_mean = mape_of(mean, test), by_trunk = mape_of(trunk, test),
                by_both = mape_of(both, test);
