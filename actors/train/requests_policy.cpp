@@ -187,7 +187,7 @@ result<std::string> requests_policy::set(const std::string& key, const std::stri
   TROUPE_CHECK(room());
   TROUPE_TRY(job, with_value(wanted_, key, value));
   const auto last = static_cast<uint64_t>(job.train.steps);
-  if (const auto begun = std::max(own_next() - 1, furthest_); key == steps_key && last <= begun)
+  if (const auto begun = std::max(own_next() - 1, furthest_); key == steps_key && last < begun)
     return error{errc::usage,
                  fmt::format("train.steps = {} comes too late: step {} has begun", last, begun),
                  "say stop to end the run after the step under way"};

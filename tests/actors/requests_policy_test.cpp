@@ -103,19 +103,21 @@ TEST_CASE("requests: what cannot be used or checked is refused, and changes noth
         "power.budget_w = 60.0 from the next step on");
 }
 
-TEST_CASE("requests: the last step cannot be one that has begun already") {
+TEST_CASE("requests: no step before one that has begun can be the last") {
   requests_policy p(some_job(), 137, {});
-  CHECK(told(p.set("train.steps", "137")) ==
-        "refused: train.steps = 137 comes too late: step 137 has begun");
-  CHECK(p.set("train.steps", "138"));  // has not begun
-  p.step_begins();                     // 138
-  for (const char* steps : {"130", "138"})
+  CHECK(told(p.set("train.steps", "136")) ==
+        "refused: train.steps = 136 comes too late: step 137 has begun");
+  CHECK(p.set("train.steps", "137"));  // it ends before the next
+  CHECK(p.set("train.steps", "139"));
+  p.step_begins();  // 138
+  for (const char* steps : {"130", "137"})
     CHECK(told(p.set("train.steps", steps)).ends_with(": step 138 has begun"));
+  CHECK(told(p.set("train.steps", "138")) == "train.steps = 138 from step 139 on");
   CHECK(told(p.set("train.steps", "139")) == "train.steps = 139 from step 139 on");
   p.step_is_lost();
   p.go_back(120);
   CHECK(told(p.set("train.steps", "130")).ends_with(": step 137 has begun"));  // it was made
-  CHECK(p.set("train.steps", "138"));
+  CHECK(p.set("train.steps", "137"));
 }
 
 TEST_CASE("requests: only so many wait for a step's end (REQ-3)") {
