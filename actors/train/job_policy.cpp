@@ -406,15 +406,17 @@ void job_policy::finish() {
   last_save_.emplace(c.room_wait_s * 1'000'000'000, !second_.empty());
   state_ = settling;
   ledger_.resume(now_ns_);
-  if (!last_is_saved() && !pace_.open().contains(step_)) begin_save(committer_folder_);
   const bool has_time = !stop_ || stop_->saves;
-  if (has_time && must_validate()) return validate();  // while the checkpoint is written
-  settle();
+  if (!has_time || !must_validate()) return settle();
+  if (!last_is_saved() && !pace_.open().contains(step_)) begin_save(committer_folder_);
+  validate();  // while the checkpoint is written
 }
 
-/// Waits for the checkpoints that are under way.
+/// Waits for the checkpoints that are under way; for the last one once more, where it failed while
+/// its state was validated.
 void job_policy::settle() {
   settling_since_ns_ = now_ns_;
+  if (!last_is_saved() && !pace_.open().contains(step_)) begin_save(committer_folder_);
   if (pace_.open().empty()) return judge_last();
   enter(settling, "finishing checkpoints");
 }

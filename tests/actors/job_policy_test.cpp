@@ -204,7 +204,7 @@ TEST_CASE("JOB-21: job: the state that it ends with is validated, where it valid
   REQUIRE(stopped.find<todo::validate>());
   CHECK(stopped.find<todo::validate>()->step == 3);
   CHECK(stopped.person(heard::save_now{}).starts_with("refused: "));
-  auto saved_first = stopped, failing = stopped;
+  auto saved_first = stopped, failing = stopped, unsaved = stopped;
   stopped.hear(heard::validated{8, 2});
   REQUIRE(stopped.find<todo::report>());
   CHECK(stopped.find<todo::report>()->step.step == 3);
@@ -226,6 +226,13 @@ TEST_CASE("JOB-21: job: the state that it ends with is validated, where it valid
   failing.commit(3);
   REQUIRE(failing.end);
   CHECK(failing.end->code == errc::cancelled);
+
+  unsaved.lose_save(3);
+  unsaved.hear(heard::validated{8, 2});
+  REQUIRE(unsaved.find<todo::save>());  // it is tried once more
+  unsaved.commit(3);
+  REQUIRE(unsaved.end);
+  CHECK(unsaved.policy.saved_step() == 3);
 
   in_a_hurry.hear(heard::stop{"at once", false});
   in_a_hurry.step();

@@ -346,8 +346,11 @@ class job_walk {
                          std::holds_alternative<heard::committed>(*found);
     const bool of_ranks = !of_save && found - std::begin(good) < 3;
     if (of_ranks) ranks_busy_ = false;
-    const bool validates = std::holds_alternative<heard::validated>(*found);  // JOB-21
-    if (of_ranks && !well && chance(validates ? 40 : 92)) well = true;  // it ends the run: rarely
+    const bool is_kept = job_.saving.contains(what.step) || committed_.contains(what.step);
+    if (std::holds_alternative<heard::validated>(*found) && is_kept)
+      well = chance(50);  // JOB-21: the last one, which ends nothing
+    else if (of_ranks && !well && chance(92))
+      well = true;  // it ends the run: more rarely
     if (none_older) well = false;
     if (std::holds_alternative<heard::committed>(*found)) well = shelf_.outcome(what.folder, well);
     if (phase.chosen && well) shelf_.back_to(phase.chosen->step);
