@@ -224,6 +224,7 @@ std::string values_json(const job& j) {
   ordered_json out;
   for (const auto& p : properties()) out[std::string(p.key)] = as_json(get(p, j));
   out["cluster.node"] = items_json("cluster.node", j.cluster.node);
+  out["data.source"] = items_json("data.source", j.data.source);
   out["recovery.rule"] = items_json("recovery.rule", j.recovery.rule);
   out["health.log_rule"] = items_json("health.log_rule", j.health.log_rule);
   out["inject"] = items_json("inject", j.inject);

@@ -122,6 +122,7 @@ TEST_CASE("log: a launch begins with its configuration, and says what it goes on
   CHECK(lines[0]["step"] == 0);
   CHECK(lines[0]["configuration"]["train.lr"] == 0.25);
   CHECK(lines[0]["configuration"]["cluster.node"].is_array());
+  CHECK(lines[0]["configuration"]["data.source"].is_array());
   CHECK(lines[0]["unix_s"] > 1.6e9);
   CHECK(lines[1]["step"] == 20);
   CHECK(lines[2]["type"] == "resume");
