@@ -14,6 +14,7 @@ run() { ctest --test-dir "$build" -j "$(nproc)" --output-on-failure --no-tests=e
 
 mapfile -t sets < <("$build/bin/troupe" version --json |
   python3 -c 'import json, sys; print(*json.load(sys.stdin)["instruction_sets"], sep="\n")')
+[ ${#sets[@]} -gt 0 ] || { echo "$build/bin/troupe names no instruction sets" >&2; exit 1; }
 [ $# -gt 0 ] || unset 'sets[-1]'
 
 for isa in "${sets[@]}"; do

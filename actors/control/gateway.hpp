@@ -17,8 +17,8 @@
 //     whoever asks for it; that he asked stands in the audit log.
 //   GTW-6  A command that cannot be written there is refused, and the status says why; pause, stop
 //     and drain are done all the same.
-//   GTW-7  Where a person's kill ends a node's process, the coordinator hears so, and of whom,
-//     before anything that breaks for it.
+//   GTW-7  Where a person's kill ends a node's process, the coordinator hears so, and of whom, as
+//     soon as that process has taken it.
 //   GTW-8  A setting that an actor has taken is told to whoever keeps the run's log, with who set
 //     it, before he is answered.
 //

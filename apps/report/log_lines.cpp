@@ -102,6 +102,9 @@ std::string validation_line(int64_t step, double loss) {
 
 bool begins_log(const std::string& line) {
   const auto j = nlohmann::json::parse(line, nullptr, false);
+  if (j.is_discarded())
+    return line.starts_with(R"({"type":"start",)") && line.find(R"("job":)") != line.npos &&
+           line.find(R"("version":)") != line.npos;
   if (!j.is_object() || !j.contains("type") || !j.contains("step")) return false;
   const auto& type = j["type"];  // of whatever kind
   return (type == "step" && j.contains("loss")) ||

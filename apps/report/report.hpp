@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <limits>
 #include <optional>
 #include <string>
@@ -128,7 +129,8 @@ struct summary {
   std::vector<point> losses;        ///< training loss of every step
   std::vector<point> validations;   ///< validation losses
   std::string resumed;              ///< where it went on from, as a person is told; empty: nowhere
-  std::vector<std::string> settings = {};  ///< what persons have set, as they are told
+  std::deque<std::string> settings = {};  ///< what persons have set last, as they are told
+  uint64_t settings_before = 0;           ///< theirs that are left out
   std::string checkpoint;           ///< where the last checkpoint is; empty: none
   int64_t checkpoints = 0;          ///< committed by this run
   int64_t checkpoint_bytes = 0;     ///< of these

@@ -101,6 +101,8 @@ std::string summary_text(const summary& s, const canvas& on) {
                         counted(s.steps_repeated, "step"), s.effective_percent);
   if (!s.losses.empty()) text += losses_text(s);
   if (!s.resumed.empty()) text += "resumed     " + s.resumed + "\n";
+  if (s.settings_before > 0)
+    text += fmt::format("set         {} before these\n", counted(s.settings_before, "other"));
   for (const auto& setting : s.settings) text += "set         " + printable(setting) + "\n";
   if (auto drawing = curve(s.losses, on); !drawing.empty()) text += "\nloss\n" + drawing + "\n";
   if (s.process_peak_bytes > 0)

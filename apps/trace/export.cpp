@@ -48,6 +48,10 @@ result<std::filesystem::path> target_of(const export_arguments& a) {
   if (!fs::is_regular_file(there))
     return error{errc::permission, fmt::format("{} is no file", out.string()),
                  "name a file; `-o -` writes to stdout"};
+  for (const auto& file : a.files)
+    if (fs::equivalent(out, file, none))
+      return error{errc::permission, fmt::format("{} is the trace itself", out.string()),
+                   "name another file with -o"};
   if (!a.force)
     return error{errc::permission, fmt::format("{} exists already", out.string()),
                  "name another file with -o, or say --force to overwrite it"};

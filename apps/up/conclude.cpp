@@ -64,7 +64,7 @@ error absent(const config::cluster_section& cluster, const run_end& ended) {
 
 result<int> conclude(const config::job& job, run_outcome& outcome, const run_end& ended,
                      const stop_signals& signals) {
-  std::lock_guard lock(outcome.mutex);
+  std::unique_lock lock(outcome.mutex);
   if (outcome.why.code != errc::none && outcome.why.code != errc::cancelled)
     return was_taken_for_dead(job.cluster, outcome, ended) ? absent(job.cluster, ended)
                                                             : outcome.why;
@@ -73,8 +73,10 @@ result<int> conclude(const config::job& job, run_outcome& outcome, const run_end
   if (!early && outcome.summary.steps == 0 && outcome.last_step > 0)
     say(fmt::format("nothing to do: {} holds step {} of {}", outcome.summary.checkpoint,
                     outcome.last_step, job.train.steps));
-  add_sample(job, signals, outcome.summary);
-  TROUPE_CHECK(show_summary(job, outcome.summary));
+  auto summary = outcome.summary;
+  lock.unlock();  // a sample takes its time
+  add_sample(job, signals, summary);
+  TROUPE_CHECK(show_summary(job, summary));
   if (!early) return 0;  // after the last step whoever stops it is too late
   return ended.signal == 0 ? stopped_early : 128 + ended.signal;
 }

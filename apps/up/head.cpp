@@ -439,16 +439,24 @@ std::filesystem::path record_file(const launch& l, const once& of) {
                                 is_first ? 1 : static_cast<int>(l.from.epoch));
 }
 
+/// As the shell names it, if it does: a link may lead elsewhere on another host. Empty: it is gone.
+std::string working_folder() {
+  std::error_code none;
+  const char* named = std::getenv("PWD");
+  if (named != nullptr && named[0] == '/' && std::filesystem::equivalent(named, ".", none))
+    return named;
+  return std::filesystem::current_path(none).string();
+}
+
 /// What the nodes of a head are started with.
 node_start start_of_nodes(const launch& l, const once& of, uint16_t port,
                           const std::string& node_key, bool keeps_running) {
-  std::error_code nowhere;
   return {address_of(l.at),
           port,
           node_key,
           of.arguments.record,
           of.arguments.launcher,
-          std::filesystem::current_path(nowhere).string(),
+          working_folder(),
           evicted_in(l.from.cluster),
           keeps_running,
           of.arguments.goes_on()};

@@ -13,6 +13,8 @@ namespace troupe::apps {
 
 namespace {
 
+constexpr size_t settings_told = 8;  // at the end; a script may set something with every step
+
 /// Each once, in the order of the nodes.
 std::vector<std::string> hosts_of(const config::cluster_section& cluster) {
   std::vector<std::string> out;
@@ -57,7 +59,11 @@ void log_setting(run_log& log, run_outcome& outcome, const trace::setting_taken&
   const report::run_setting set{unix_now(), taken.key, taken.value, taken.who, taken.answer};
   log.append(report::set_json(set));
   std::lock_guard lock(outcome.mutex);
-  outcome.summary.settings.push_back(report::set_text(set));
+  auto& told = outcome.summary;
+  told.settings.push_back(report::set_text(set));
+  if (told.settings.size() <= settings_told) return;
+  told.settings.pop_front();
+  ++told.settings_before;
 }
 
 }  // namespace troupe::apps

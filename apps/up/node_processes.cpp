@@ -166,6 +166,9 @@ status node_processes::start(const config::job& job, const node_start& how) {
     say(waits_for_nodes(job, how));
     return {};
   }
+  if (job.cluster.launch == config::launch_mode::ssh && how.folder.empty())
+    return error{errc::not_found, "the working directory is not there any more",
+                 "start it in a folder that each host has"};  // NPR-4
   is_local_ = job.cluster.launch == config::launch_mode::local;
   if (is_local_) black_boxes_ = job.job.output;
   key_ = how.key;

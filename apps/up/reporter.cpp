@@ -113,7 +113,7 @@ void write_log(reporter_pointer self, const std::string& line) {
     say(news->why ? fmt::format("warning: {}; steps go on, and are missing there until it can be "
                                 "written",
                                 news->why->message)
-                  : fmt::format("{} is written again; {} steps are missing in it", log.path(),
+                  : fmt::format("{} is written again; {} lines are missing in it", log.path(),
                                 news->missing));
   }
   show_log(self);

@@ -17,13 +17,14 @@ void run_log::append(const std::string& line) {
   std::lock_guard lock(mutex_);
   const auto done = file_.append(line);
   why_ = done ? std::nullopt : std::optional(done.error());
-  if (!done && line.starts_with(R"({"type":"step",)")) ++missing_;
+  if (!done) ++missing_;
   if (prints_) static_cast<void>(print(line + "\n"));
 }
 
 std::optional<log_news> run_log::news() {
   std::lock_guard lock(mutex_);
-  if (is_told_ == why_.has_value()) return std::nullopt;
+  const bool is_new = why_ ? !is_told_ : missing_ > 0;
+  if (!is_new) return std::nullopt;
   is_told_ = why_.has_value();
   const log_news out{why_, missing_};
   if (!why_) missing_ = 0;

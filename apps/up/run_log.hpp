@@ -24,7 +24,7 @@ double unix_now();
 /// That the file cannot be written any more, or can again.
 struct log_news {
   std::optional<error> why;  ///< none: it can
-  uint64_t missing = 0;      ///< steps, in the file
+  uint64_t missing = 0;      ///< lines, in the file
 };
 
 class run_log {
@@ -36,7 +36,7 @@ class run_log {
   void append(const std::string& line);
 
   std::optional<log_news> news();
-  /// Why the last line is missing in the file, if it is, and how many steps are by then.
+  /// Why the last line is missing in the file, if it is, and how many lines are by then.
   log_news state() const;
 
   const std::string& path() const { return file_.path(); }
@@ -46,7 +46,7 @@ class run_log {
   line_log file_;
   bool prints_;
   std::optional<error> why_;  ///< the last line is missing
-  uint64_t missing_ = 0;      ///< steps, since the last news of a file that can be written
+  uint64_t missing_ = 0;      ///< lines, since the last news of a file that can be written
   bool is_told_ = false;      ///< that lines are missing
 };
 
