@@ -118,7 +118,9 @@ TEST_CASE("ckpt tells equal from different, sound from damaged, and lists both")
   list = nlohmann::json::parse(run_ckpt(dir.path, "ls run --json").out);  // a run's folder
   CHECK(list["directory"] == "run/checkpoints");
   CHECK(list["checkpoints"].size() == 1);
-  CHECK(run_ckpt(dir.path, "show run").out.find("in 1 file, slots") != std::string::npos);
+  const auto shown = run_ckpt(dir.path, "show run").out;
+  CHECK(shown.find(", 1 launch\n") != std::string::npos);
+  CHECK(shown.find("in 3 files, slots") != std::string::npos);
   CHECK(run_ckpt(dir.path, "show nowhere").code == 66);
   CHECK(run_ckpt(dir.path, "show").code == 64);
 }
