@@ -14,6 +14,9 @@ namespace troupe::sim {
 namespace {
 
 constexpr double planned_unit_ns = 1e9;
+/// Virtual time is counted in nanoseconds of 64 bits, which end after 292 years: work of less than
+/// one leaves room for times_planned of it, and for launches that follow.
+constexpr double virtual_year_ns = 365.0 * 24 * 3600 * planned_unit_ns;
 /// More ranks than this take minutes for a step, and the memory of a large machine.
 constexpr int64_t ranks_at_once = 16'384;
 /// In larger clusters, looking after each message takes more time than all else.
@@ -88,8 +91,9 @@ constexpr auto fates = std::to_array<key_fate>({
     {"inject", "drills are for real processes; --fault makes faults of a simulated one"},
 });
 
+/// At most a year, which no job may take.
 int64_t planned_ns(double seconds) {
-  return std::max<int64_t>(1, static_cast<int64_t>(seconds * planned_unit_ns));
+  return static_cast<int64_t>(std::clamp(seconds * planned_unit_ns, 1.0, virtual_year_ns));
 }
 
 /// PJB-2. A third of a step's work is forward; who keeps no activations makes that again.
@@ -148,12 +152,20 @@ result<simulation_options> options_of(const train::job_plan& plan, const worker_
   const auto ranks = static_cast<uint32_t>(plan.ranks.size());
   o.mailbox_limit = std::max(o.mailbox_limit, words_of_a_rank * ranks);
   o.check = ranks <= looked_after;
-  int64_t step_ns = 0;
+  double step_ns = 0;
   for (const auto& s : train::plan_stages(plan)) {
     const auto& t = o.times.stages.emplace_back(times_of(s, plan, pace));
-    step_ns += (t.forward_ns + t.backward_ns) * plan.micro_batches + t.update_ns + t.save_ns;
+    step_ns += static_cast<double>(t.forward_ns + t.backward_ns) *
+                   static_cast<double>(plan.micro_batches) +
+               static_cast<double>(t.update_ns + t.save_ns);
   }
-  o.work_ns = times_planned * o.steps * step_ns;
+  const double planned = o.steps * step_ns;
+  if (planned >= virtual_year_ns)
+    return error{errc::usage,
+                 fmt::format("{} steps would take {:.3g} years of virtual time", o.steps,
+                             planned / virtual_year_ns),
+                 "expected: less than a year; give fewer --steps, or workers more --gflops"};
+  o.work_ns = times_planned * static_cast<int64_t>(planned);
   return o;
 }
 

@@ -38,7 +38,8 @@ worker_pace assumed_pace(const config::job& job);
 inline constexpr int64_t usual_steps = 200;
 
 /// The options of a job's simulation, of `steps` steps (0: its own, at most usual_steps). Errors:
-/// bad_config where it is larger than a simulation can be.
+/// bad_config where it is larger than a simulation can be, usage where its steps would take a year
+/// of virtual time.
 result<simulation_options> options_of(const train::job_plan& plan, const worker_pace& pace,
                                       int64_t steps);
 

@@ -172,6 +172,27 @@ TEST_CASE("PJB-2: persons job: a stage takes as long as its planned work at the 
   CHECK(again.options().times.stages[0].backward_ns > o.times.stages[0].backward_ns);
 }
 
+TEST_CASE("persons job: one whose steps take a year of virtual time is refused before it begins") {
+  const file_job job;
+  const double step_s = static_cast<double>(job.options(1).work_ns) / 20e9;  // times_planned
+  constexpr double year_s = 365.0 * 24 * 3600;
+  const auto most = static_cast<int64_t>(year_s / step_s);
+  const auto fits = options_of(job.plan, slow_pace, most / 2);
+  REQUIRE(fits);
+  CHECK(static_cast<double>(fits->work_ns) ==
+        doctest::Approx(20e9 * step_s * static_cast<double>(most / 2)));
+  for (const auto& pace : {worker_pace{1e-3, 1e6, 1e7}, worker_pace{1e9, 1e-9, 1e7},
+                           worker_pace{1e9, 1e6, 1e-300}, worker_pace{1e-300, 1e-300, 1e-300}}) {
+    const auto refused = options_of(job.plan, pace, 100'000);
+    REQUIRE_FALSE(refused);
+    CHECK(refused.error().code == errc::usage);
+    CHECK(!refused.error().hint.empty());
+  }
+  const auto refused = options_of(job.plan, slow_pace, most * 2);
+  REQUIRE_FALSE(refused);
+  CHECK(refused.error().code == errc::usage);
+}
+
 TEST_CASE("persons job: one that its own settings fail ends so, which is no violation") {
   const file_job job({"timeouts.operation_s=1", "timeouts.step_s=1", "recovery.enabled=false"});
   const auto done = run(job.options(0, {1e6, 1e6, 1e7}));
