@@ -46,10 +46,6 @@ status_value integer(BaseType base, int64_t x) {
   return {x};
 }
 
-status_value real(double x) {
-  return std::isfinite(x) ? status_value{x} : status_value{};
-}
-
 std::string_view name_in(const reflection::Type& type, int64_t x) {
   const auto* e = schema().enums()->Get(static_cast<flatbuffers::uoffset_t>(type.index()));
   for (const auto* v : *e->values())
@@ -63,7 +59,7 @@ status_value scalar(const flatbuffers::Table& t, const reflection::Field& field)
   if (base == BaseType::Float || base == BaseType::Double) {
     const auto x = flatbuffers::GetAnyFieldF(t, field);
     const bool known = field.default_real() == 0 || x != field.default_real();
-    return known ? real(x) : status_value{};
+    return known ? status_value{x} : status_value{};
   }
   const auto x = flatbuffers::GetAnyFieldI(t, field);
   if (type.index() >= 0) return {std::string(name_in(type, x))};
@@ -79,7 +75,7 @@ status_value element(const flatbuffers::VectorOfAny& v, const reflection::Type& 
   if (base == BaseType::String)
     return {flatbuffers::GetAnyVectorElemPointer<const flatbuffers::String>(&v, i)->str()};
   if (base == BaseType::Float || base == BaseType::Double)
-    return real(flatbuffers::GetAnyVectorElemF(&v, base, i));
+    return {flatbuffers::GetAnyVectorElemF(&v, base, i)};
   return integer(base, flatbuffers::GetAnyVectorElemI(&v, base, i));
 }
 
@@ -129,7 +125,7 @@ nlohmann::ordered_json json_of(const status_value& value) {
           for (const auto& one : x) out.push_back(json_of(one));
           return out;
         } else {
-          return x;
+          return x;  // of a number that is not finite JSON has none: it becomes null
         }
       },
       value.what);

@@ -156,4 +156,14 @@ result<int> tell(const answer& said);
 /// and actors (may be empty).
 std::vector<std::string> completions(const fbs::ClusterViewT& view, std::string_view line);
 
+/// What Tab does at the end of a line.
+struct completion {
+  std::string more;              ///< stands behind what is typed, whose quotes are kept
+  std::vector<std::string> all;  ///< to be shown where nothing more is sure
+};
+
+/// As far as all that may stand there agree; where it is one word, to its end, with the quote that
+/// closes it and a blank.
+completion complete_line(const fbs::ClusterViewT& view, std::string_view line);
+
 }  // namespace troupe::apps

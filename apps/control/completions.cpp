@@ -1,9 +1,11 @@
 // What may stand at the end of a console's line.
 #include <algorithm>
+#include <utility>
 
 #include "actors/train/requests_policy.hpp"
 #include "apps/control/commands.hpp"
 #include "apps/control/split_line.hpp"
+#include "io/base/printable.hpp"
 #include "messages/contract.hpp"
 #include "messages/registry.hpp"
 
@@ -94,26 +96,63 @@ std::vector<std::string> candidates(const fbs::ClusterViewT& view,
   return {};
 }
 
+/// The last word of a line that is still typed.
+struct last_word {
+  std::vector<std::string> before;  ///< the words before it
+  std::string text;                 ///< without its quotes
+  char quote = 0;                   ///< that is open in it
+  bool json = false;                ///< typed as it stands, and never at its end
+};
+
+last_word last_word_of(std::string_view line) {
+  const auto brace = line.find('{');
+  const bool json = brace != std::string_view::npos;
+  auto typed = words_so_far(line.substr(0, brace));
+  last_word out{{}, {}, typed.open, json};
+  if (typed.within) {
+    out.text = std::move(typed.words.back());
+    typed.words.pop_back();
+  }
+  if (json) out.text += line.substr(brace);
+  if (!typed.words.empty() && typed.words.front() == "watch")
+    typed.words.erase(typed.words.begin());
+  out.before = std::move(typed.words);
+  return out;
+}
+
+std::string common_beginning(const std::vector<std::string>& all) {
+  auto common = all.front();
+  for (const auto& one : all) {
+    const auto differs = std::mismatch(common.begin(), common.end(), one.begin(), one.end()).first;
+    common.erase(differs, common.end());
+  }
+  return common;
+}
+
 }  // namespace
 
 std::vector<std::string> completions(const fbs::ClusterViewT& view, std::string_view line) {
-  auto typed = words_so_far(line);
-  // JSON is typed as it stands; words end with a blank.
-  const auto brace = line.find('{');
-  std::string last;
-  if (brace != std::string_view::npos) {
-    last = std::string(line.substr(brace));
-    typed = words_so_far(line.substr(0, brace));
-  } else if (!line.empty() && line.back() != ' ' && !typed.empty()) {
-    last = typed.back();
-    typed.pop_back();
-  }
-  if (typed.size() > 0 && typed.front() == "watch") typed.erase(typed.begin());
-  auto all = candidates(view, typed, typed.size(), last);
+  const auto typed = last_word_of(line);
+  const auto& last = typed.text;
+  auto all = candidates(view, typed.before, typed.before.size(), last);
   std::erase_if(all, [&](const auto& c) { return !c.starts_with(last); });
   std::sort(all.begin(), all.end());
   all.erase(std::unique(all.begin(), all.end()), all.end());
   return all;
+}
+
+completion complete_line(const fbs::ClusterViewT& view, std::string_view line) {
+  completion out{"", completions(view, line)};
+  std::erase_if(out.all, [](const auto& c) { return printable(c) != c; });  // nobody types such
+  if (out.all.empty()) return out;
+  const auto typed = last_word_of(line);
+  // Within double quotes each quote of JSON is typed as \", which no candidate has.
+  if (typed.json && typed.quote == '"') return out;
+  out.more = common_beginning(out.all).substr(typed.text.size());
+  if (out.all.size() > 1 || typed.json) return out;
+  if (typed.quote != 0) out.more += typed.quote;
+  out.more += ' ';
+  return out;
 }
 
 }  // namespace troupe::apps

@@ -134,25 +134,10 @@ class editor {
     const LineInfo* info = el_line(line);
     const std::string before(info->buffer, info->cursor);
     auto view = me->session_.view("", "", false);
-    auto all = completions(view ? *view : fbs::ClusterViewT{}, before);
-    std::erase_if(all, [](const auto& c) { return printable(c) != c; });  // nobody types such
-    if (all.empty()) return CC_REFRESH_BEEP;
-    std::string common = all.front();
-    for (const auto& c : all) {
-      size_t n = 0;
-      while (n < common.size() && n < c.size() && common[n] == c[n]) ++n;
-      common.resize(n);
-    }
-    const auto brace = before.find('{');
-    const auto blank = before.find_last_of(' ');
-    const auto start = brace != std::string::npos   ? brace
-                       : blank == std::string::npos ? 0
-                                                    : blank + 1;
-    const auto typed = before.substr(start);
-    std::string more = common.size() > typed.size() ? common.substr(typed.size()) : "";
-    if (all.size() == 1 && brace == std::string::npos) more += ' ';
-    if (!more.empty() && el_insertstr(line, more.c_str()) == 0) return CC_REFRESH;
-    static_cast<void>(print(fmt::format("\n{}\n", fmt::join(all, "  "))));
+    const auto ends = complete_line(view ? *view : fbs::ClusterViewT{}, before);
+    if (ends.all.empty()) return CC_REFRESH_BEEP;
+    if (!ends.more.empty() && el_insertstr(line, ends.more.c_str()) == 0) return CC_REFRESH;
+    static_cast<void>(print(fmt::format("\n{}\n", fmt::join(ends.all, "  "))));
     return CC_REDISPLAY;
   }
 
@@ -233,15 +218,21 @@ struct console_of {
     return who != nullptr ? who->asked(loss) : would_lose(loss);
   }
 
-  result<answer> once(const console_command& c) const {
-    const auto work = [&] { return execute(s, c, {terminal_width(), a.json}); };
+  /// What a person's Ctrl-C ends.
+  template <class Work>
+  auto interruptible(Work work) const {
     return who != nullptr ? who->may_interrupt(work) : work();
+  }
+
+  result<answer> once(const console_command& c) const {
+    return interruptible([&] { return execute(s, c, {terminal_width(), a.json}); });
   }
 
   /// Again and again where it is to be watched.
   result<answer> line(const std::string& text) const {
     TROUPE_TRY(asked, parse_line(text));
-    if (const auto loss = loss_now(s, asked.what)) TROUPE_CHECK(may(*loss));
+    const auto loss = interruptible([&] { return loss_now(s, asked.what); });
+    if (loss) TROUPE_CHECK(may(*loss));
     if (!asked.again) return once(asked.what);
     for (;;) {
       TROUPE_TRY(said, once(asked.what));
@@ -254,10 +245,10 @@ struct console_of {
 
   /// Says what came of a line: 0, 1 where it was refused or failed, 77 where one may not say it, 64
   /// where nobody has said that it may lose what it loses.
-  static int tell(const result<answer>& said) {
+  int tell(const result<answer>& said) const {
     const auto told = said ? apps::tell(*said) : said.error();
     if (told) return *told;
-    say(told.error());
+    if (!a.json || !print(error_json(told.error()))) say(told.error());
     const bool tells = told.error().code == errc::permission || told.error().is(would_lose);
     return tells ? exit_code(told.error().code) : 1;
   }
@@ -280,8 +271,9 @@ result<int> converse(const console_arguments& a) {
   while (auto line = e.next()) {
     who.begins_line();
     const auto said = console.line(*line);
-    console_of::tell(said);
+    console.tell(said);
     if (said && said->leave) return 0;
+    s->listen_again();  // Tab asks, too, before the next line begins
   }
   say_as_is("\n");
   return 0;
@@ -294,7 +286,7 @@ result<int> console(const console_arguments& a) {
   int code = 0;
   auto one = [&](const std::string& line) {
     const auto said = console.line(line);
-    if (const int of_line = console_of::tell(said); of_line != 0) code = of_line;
+    if (const int of_line = console.tell(said); of_line != 0) code = of_line;
     return said && said->leave;
   };
   if (!a.lines.empty()) {

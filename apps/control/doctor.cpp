@@ -96,11 +96,12 @@ error error_of(const fbs::FailureT& f) {
 }
 
 /// Of the nodes whose whole process did not answer in time, those that do now: they are starved.
-std::set<std::string> awake_of(session& s, const fbs::CallAnswersT& answers) {
+result<std::set<std::string>> awake_of(session& s, const fbs::CallAnswersT& answers) {
   std::set<std::string> out;
   const auto is_silent = [](const auto& a) { return a->failure && a->actor.empty(); };
   if (std::none_of(answers.answers.begin(), answers.answers.end(), is_silent)) return out;
   const auto view = s.view("", "", false);
+  if (!view && view.error().is(interrupted)) return view.error();
   for (size_t i = 0; view && i < view->nodes.size(); ++i)
     if (view->nodes[i]->silent_ns == 0) out.insert(view->nodes[i]->node);
   return out;
@@ -121,8 +122,8 @@ bool says_nothing(const fbs::CallAnswerT& a) {
 }
 
 /// The first of them leads the others; what that shows, but for the verdict.
-tested_group form_group(session& s, const diagnosis& d, std::string check,
-                        std::vector<std::string> nodes) {
+result<tested_group> form_group(session& s, const diagnosis& d, std::string check,
+                                std::vector<std::string> nodes) {
   tested_group out{std::move(check), std::move(nodes)};
   for (const auto& n : out.nodes) out.seen.busy = out.seen.busy || was_busy(d, n);
   const auto m = make_msg<fbs::TestGroup>({}, [&](auto& t) {
@@ -131,6 +132,7 @@ tested_group form_group(session& s, const diagnosis& d, std::string check,
   });
   const auto answers =
       s.call(out.nodes.front(), "medic/*", m, defaults::group_patience.count());
+  if (!answers && answers.error().is(interrupted)) return answers.error();
   out.seen.tried = false;
   if (!answers || answers->answers.empty()) {
     out.why = answers ? out.nodes.front() + " has no medic" : answers.error().message;
@@ -152,15 +154,15 @@ tested_group form_group(session& s, const diagnosis& d, std::string check,
 }
 
 /// As a member of data-parallel replicas does it with the next one.
-tested_group test_sum(session& s, const diagnosis& d, const pair_policy::pair& who) {
-  auto out = form_group(s, d, "sum", {who.first, who.second});
+result<tested_group> test_sum(session& s, const diagnosis& d, const pair_policy::pair& who) {
+  TROUPE_TRY(out, form_group(s, d, "sum", {who.first, who.second}));
   out.verdict = troupe::health::verdict_of(out.seen);
   return out;
 }
 
 /// The first of them asks the second.
-tested_pair test_pair(session& s, const diagnosis& d, const pair_policy::pair& who, int round,
-                      bool one_host) {
+result<tested_pair> test_pair(session& s, const diagnosis& d, const pair_policy::pair& who,
+                              int round, bool one_host) {
   tested_pair out{who, round};
   out.seen.busy = was_busy(d, who.first) || was_busy(d, who.second);
   out.seen.one_host = one_host;
@@ -169,6 +171,7 @@ tested_pair test_pair(session& s, const diagnosis& d, const pair_policy::pair& w
     t.exchanges = d.deep ? deep_exchanges : exchanges;
   });
   const auto answers = s.call(who.first, "medic/*", m, defaults::pair_patience.count());
+  if (!answers && answers.error().is(interrupted)) return answers.error();
   if (!answers || answers->answers.empty()) {
     out.seen.tried = false;
     out.why = answers ? who.first + " has no medic" : answers.error().message;
@@ -187,12 +190,14 @@ tested_pair test_pair(session& s, const diagnosis& d, const pair_policy::pair& w
   out.seen.wrong = r.wrong;
   out.seen.bytes_per_s = r.bytes_per_s;
   out.latency_us = r.latency_us;
-  out.sum = test_sum(s, d, who);
+  TROUPE_TRY(sum, test_sum(s, d, who));
+  out.sum = std::move(sum);
   return out;
 }
 
-/// Both rounds. A pair that could not be tried neither proves nor accuses a node.
-void test_pairs(session& s, diagnosis& d, const std::vector<asked_node>& reached) {
+/// Both rounds. A pair that could not be tried neither proves nor accuses a node. Errors:
+/// interrupted.
+status test_pairs(session& s, diagnosis& d, const std::vector<asked_node>& reached) {
   std::vector<std::string> nodes;
   std::map<std::string, std::string> hosts;
   for (const auto& p : reached) {
@@ -205,7 +210,8 @@ void test_pairs(session& s, diagnosis& d, const std::vector<asked_node>& reached
   pair_policy policy(nodes);
   std::vector<pair_seen> seen;
   for (const auto& p : policy.first_round()) {
-    d.pairs.push_back(test_pair(s, d, p, 1, one_host(p)));
+    TROUPE_TRY(tested, test_pair(s, d, p, 1, one_host(p)));
+    d.pairs.push_back(std::move(tested));
     seen.push_back(d.pairs.back().seen);
   }
   const auto passed = [&](tested_pair& p) {
@@ -217,11 +223,13 @@ void test_pairs(session& s, diagnosis& d, const std::vector<asked_node>& reached
   for (auto& p : d.pairs)
     if (const bool well = passed(p); p.seen.tried) policy.tell_first(p.who, well);
   for (const auto& p : policy.second_round()) {
-    d.pairs.push_back(test_pair(s, d, p, 2, one_host(p)));
+    TROUPE_TRY(tested, test_pair(s, d, p, 2, one_host(p)));
+    d.pairs.push_back(std::move(tested));
     if (const bool well = passed(d.pairs.back()); d.pairs.back().seen.tried)
       policy.tell_second(p, well);
   }
   d.named = policy.conclude();
+  return {};
 }
 
 /// What of a group of all is said of one host's: what came from each to each.
@@ -233,8 +241,8 @@ tested_group exchange_of(tested_group formed, const std::string& host) {
 }
 
 /// Of each host the exchange of its nodes, then the start of a group of all of them; of more nodes
-/// than a group may have, the first.
-void test_groups(session& s, diagnosis& d, const std::vector<asked_node>& reached) {
+/// than a group may have, the first. Errors: interrupted.
+status test_groups(session& s, diagnosis& d, const std::vector<asked_node>& reached) {
   std::vector<std::string> all;
   std::map<std::string, std::vector<std::string>> hosts;
   for (const auto& p : reached) {
@@ -242,25 +250,26 @@ void test_groups(session& s, diagnosis& d, const std::vector<asked_node>& reache
     auto& of_host = hosts[p.host];
     if (of_host.size() < known_sum::most_members) of_host.push_back(p.node);
   }
-  if (all.empty()) return;
-  const auto lonely = [](std::vector<std::string> nodes, std::string why) {
+  if (all.empty()) return {};
+  const auto lonely = [](std::vector<std::string> nodes, std::string why) -> result<tested_group> {
     tested_group out{"group_start", std::move(nodes)};
     out.seen.tried = false;
     out.why = std::move(why);
     return out;
   };
-  auto together = all.size() < 2 ? lonely(all, "one node: there is no group to start")
-                                 : form_group(s, d, "group_start", all);
+  TROUPE_TRY(together, all.size() < 2 ? lonely(all, "one node: there is no group to start")
+                                      : form_group(s, d, "group_start", all));
   for (const auto& [host, nodes] : hosts) {
     if (host.empty()) continue;
-    const auto formed = nodes.size() < 2
-                            ? lonely(nodes, "one node on this host: there is nothing to exchange")
-                        : nodes == all ? together
-                                       : form_group(s, d, "all_to_all", nodes);
-    d.groups.push_back(exchange_of(formed, host));
+    TROUPE_TRY(formed, nodes.size() < 2
+                           ? lonely(nodes, "one node on this host: there is nothing to exchange")
+                       : nodes == all ? result<tested_group>(together)
+                                      : form_group(s, d, "all_to_all", nodes));
+    d.groups.push_back(exchange_of(std::move(formed), host));
   }
   together.verdict = troupe::health::verdict_of_start(together.seen, all.size());
   d.groups.push_back(std::move(together));
+  return {};
 }
 
 // -- words ----------------------------------------------------------------------------------------
@@ -429,7 +438,7 @@ result<diagnosis> examine_cluster(session& s, const doctor_options& o) {
   const auto patience = o.deep ? defaults::deep_checkup_patience : defaults::checkup_patience;
   TROUPE_TRY(answers, s.call(o.node, "medic/*", question, patience.count()));
   std::vector<asked_node> reached;
-  const auto awake = awake_of(s, answers);
+  TROUPE_TRY(awake, awake_of(s, answers));
   for (const auto& p : asked) {
     const auto a = std::find_if(answers.answers.begin(), answers.answers.end(),
                                 [&](const auto& one) { return one->node == p.node; });
@@ -443,8 +452,8 @@ result<diagnosis> examine_cluster(session& s, const doctor_options& o) {
     if (!(*a)->failure) reached.push_back(p);
   }
   troupe::health::judge_among_equals(d.reports);
-  test_pairs(s, d, reached);
-  if (o.node.empty()) test_groups(s, d, reached);
+  TROUPE_CHECK(test_pairs(s, d, reached));
+  if (o.node.empty()) TROUPE_CHECK(test_groups(s, d, reached));
   return d;
 }
 

@@ -176,6 +176,7 @@ session::~session() {
 template <class R, class T>
 result<msg<R>> session::ask(const msg<T>& m, int64_t timeout_ms) {
   result<msg<R>> out = error{errc::timeout, "the cluster does not answer"};
+  if (is_interrupted()) return interrupted();  // an order is not given that nobody waits for
   auto question = (*self_)->request(gateway_, patience<gateway_actor, T>(timeout_ms), m);
   begin_question(question.id());
   question.receive([&](const msg<R>& r) { out = r; },
@@ -202,6 +203,11 @@ void session::interrupt() {
   std::lock_guard lock(question_.mutex);
   question_.interrupted = true;
   if (question_.asked) answer_interrupted();
+}
+
+bool session::is_interrupted() {
+  std::lock_guard lock(question_.mutex);
+  return question_.interrupted;
 }
 
 void session::listen_again() {

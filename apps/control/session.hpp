@@ -103,6 +103,7 @@ class session {
   status connect(const connect_options& options);
   template <class R, class T>
   result<msg<R>> ask(const msg<T>& m, int64_t timeout_ms);
+  bool is_interrupted();
   void begin_question(caf::message_id answered_as);
   /// With the lock.
   void answer_interrupted();

@@ -146,6 +146,8 @@ const fbs::ActorInfoT* find(const fbs::ClusterViewT& view, const std::string& pa
 // -- values in words ------------------------------------------------------------------------------
 
 std::string number_text(double x, std::string_view unit) {
+  if (std::isnan(x)) return "nan";  // of either sign
+  if (std::isinf(x)) return x < 0 ? "-inf" : "inf";
   if (unit.starts_with("bytes") && x >= 0 && x < 1e18)
     return bytes_text(static_cast<uint64_t>(x)) + std::string(unit.substr(5));
   const auto digits = std::abs(x) < 1000 ? fmt::format("{:.4g}", x) : fmt::format("{:.0f}", x);
@@ -174,10 +176,22 @@ std::string value_text(const status_value& value, std::string_view unit) {
           for (const auto& one : x) out += (out.empty() ? "" : ", ") + value_text(one, unit);
           return out.empty() ? "-" : out;
         } else {
-          return "not measured";
+          return "-";
         }
       },
       value.what);
+}
+
+/// Whether a value comes from a meter, which may be missing; a budget and a limit are given.
+bool is_measured(const status_row& row) {
+  constexpr std::array<std::string_view, 5> units{"W", "J", "C", "%", "ms"};
+  return std::find(units.begin(), units.end(), row.unit) != units.end() &&
+         !row.name.starts_with("budget_") && !row.name.starts_with("limit_");
+}
+
+std::string value_text(const status_row& row) {
+  const bool absent = std::holds_alternative<std::monostate>(row.value.what);
+  return absent && is_measured(row) ? "not measured" : value_text(row.value, row.unit);
 }
 
 /// Of a list of tables the elements' rows; nothing where it is another value.
@@ -198,14 +212,14 @@ void add_text(const status_value::table& rows, const std::string& before,
     if (const auto* inner = std::get_if<status_value::table>(&row.value.what)) {
       add_text(*inner, name + ".", lines, tables, columns);
     } else if (elements.empty()) {
-      lines.push_back({name, value_text(row.value, row.unit)});
+      lines.push_back({name, value_text(row)});
     } else {
       std::vector<std::vector<std::string>> cells(1);
       for (const auto& r : *elements.front()) cells.front().emplace_back(r.name);
       cells.front().front() = "  " + name;
       for (const auto* e : elements) {
         auto& to = cells.emplace_back();
-        for (const auto& r : *e) to.push_back(value_text(r.value, r.unit));
+        for (const auto& r : *e) to.push_back(value_text(r));
         to.front() = "    " + to.front();
       }
       tables += trace::table_text(std::move(cells), columns);
@@ -230,6 +244,12 @@ result<any_msg> answer_in(const fbs::CallAnswerT& a) {
                  a.failure->kind};
   if (a.message.empty()) return any_msg{};
   return decode(a.message);
+}
+
+void add_error(ordered_json& j, const error& e) {
+  j["error"] = e.message;
+  j["code"] = to_string(e.code);
+  if (!e.hint.empty()) j["hint"] = e.hint;
 }
 
 std::string words_of(const msg<fbs::Ack>& m) {
@@ -372,8 +392,7 @@ std::string answers_json(const fbs::CallAnswersT& answers) {
     j["actor"] = a->actor;
     j["node"] = a->node;
     if (const auto m = answer_in(*a); !m) {
-      j["error"] = m.error().message;
-      if (!m.error().hint.empty()) j["hint"] = m.error().hint;
+      add_error(j, m.error());
     } else if (!*m) {
       j["answer"] = nullptr;
     } else {
@@ -383,6 +402,12 @@ std::string answers_json(const fbs::CallAnswersT& answers) {
     out += dump(j) + "\n";
   }
   return out;
+}
+
+std::string error_json(const error& e) {
+  ordered_json j;
+  add_error(j, e);
+  return dump(j) + "\n";
 }
 
 std::string view_json(const fbs::ClusterViewT& view) {

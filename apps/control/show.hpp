@@ -26,8 +26,10 @@ std::string values_text(const fbs::ActorInfoT& actor, int columns);
 std::string answers_text(const fbs::CallAnswersT& answers, int columns);
 /// Who refused it, or could not be asked; where a person asked for what cannot be, that alone.
 std::vector<error> refusals_in(const fbs::CallAnswersT& answers);
-/// All of it, as JSON a line: {"actor":...,"node":...,"answer":{...}}, or "error" and "hint".
+/// All of it, as JSON a line: {"actor":...,"node":...,"answer":{...}}, or the keys of error_json().
 std::string answers_json(const fbs::CallAnswersT& answers);
+/// Why there is no answer, as a line: {"error":"...","code":"usage","hint":"..."}; no empty hint.
+std::string error_json(const error& e);
 /// The whole view as one line of JSON; times in seconds.
 std::string view_json(const fbs::ClusterViewT& view);
 

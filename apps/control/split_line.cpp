@@ -31,9 +31,13 @@ class splitter {
         part();
       }
     }
+    within_ = any_;
     end_word();
     return std::move(words_);
   }
+
+  /// Whether the line ends within its last word.
+  bool within() const { return within_; }
 
   /// The character that would have closed what is open at the end; 0: nothing is.
   char open() const { return open_; }
@@ -102,7 +106,7 @@ class splitter {
 
   std::string_view line_;
   size_t at_ = 0;
-  bool any_ = false;
+  bool any_ = false, within_ = false;
   char open_ = 0;
   std::string word_;
   std::vector<std::string> words_;
@@ -122,8 +126,10 @@ result<std::vector<std::string>> split_words(std::string_view line) {
                   std::string_view(&open, 1));
 }
 
-std::vector<std::string> words_so_far(std::string_view line) {
-  return splitter(line).words();
+unended_line words_so_far(std::string_view line) {
+  splitter s(line);
+  auto words = s.words();
+  return {std::move(words), s.within(), s.open()};
 }
 
 }  // namespace troupe::apps

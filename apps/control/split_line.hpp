@@ -27,7 +27,12 @@ inline constexpr error_kind<std::string_view, std::string_view> unclosed{
 /// Errors: unclosed.
 result<std::vector<std::string>> split_words(std::string_view line);
 
-/// The words of a line that is still typed: what is open at its end closes there.
-std::vector<std::string> words_so_far(std::string_view line);
+/// A line that is still typed: what is open at its end closes there.
+struct unended_line {
+  std::vector<std::string> words;
+  bool within = false;  ///< the last of them may go on: no blank has ended it
+  char open = 0;        ///< what closes what is open at the end; 0: nothing is
+};
+unended_line words_so_far(std::string_view line);
 
 }  // namespace troupe::apps

@@ -1,6 +1,7 @@
 // What a cluster's view looks like: for people a line a value, for scripts the keys that they know.
 #include "apps/control/show.hpp"
 
+#include <limits>
 #include <set>
 #include <sstream>
 
@@ -156,7 +157,16 @@ TEST_CASE("answers: sentences for people, refusals apart, and all as JSON for sc
   CHECK(read[3]["answer"]["power_w"] == 41.5);
   CHECK(read[3]["answer"]["temperature_c"] == nullptr);
   CHECK(read[4]["error"] == "it is busy");
+  CHECK(read[4]["code"] == "unavailable");
   CHECK(read[5]["hint"] == "a hint");
+}
+
+TEST_CASE("a line that is refused: JSON for scripts, with the keys of an actor's refusal") {
+  CHECK(error_json({errc::usage, "unknown console command: \"x\"", "did you mean y?"}) ==
+        R"({"error":"unknown console command: \"x\"","code":"usage","hint":"did you mean y?"})"
+        "\n");
+  CHECK(error_json({errc::cancelled, "not done"}) == R"({"error":"not done","code":"cancelled"})"
+                                                     "\n");
 }
 
 TEST_CASE("actors: the table fits the terminal, and is whole where there is none") {
@@ -318,6 +328,34 @@ TEST_CASE("status: for people a line a value with its unit, and a table for each
     INFO(text);
     CHECK(says(text, words));
   }
+}
+
+TEST_CASE(
+    "status: what no meter reads is not said to be unmeasured, and no number is said as none") {
+  fbs::ClusterViewT v;
+  auto& run = add(v, "run");
+  auto& values = values_of<fbs::RunStatusT>(*run.values);
+  for (const auto& [loss, words] : {std::pair(std::numeric_limits<double>::quiet_NaN(), "nan"),
+                                    {std::numeric_limits<double>::infinity(), "inf"},
+                                    {-std::numeric_limits<double>::infinity(), "-inf"},
+                                    {-std::numeric_limits<double>::quiet_NaN(), "nan"}}) {
+    CAPTURE(words);
+    values.loss = loss;
+    CHECK(says(values_text(run, 0), fmt::format("  {:<27}  {}\n", "loss", words)));
+    CHECK(json::parse(view_json(v))["nodes"][0]["actors"][0]["detail"]["loss"].is_null());
+  }
+  values.incidents.push_back(std::make_unique<fbs::IncidentT>());
+  const auto text = values_text(run, 0);
+  const auto incidents = text.find("incidents  ");
+  REQUIRE(incidents != std::string::npos);
+  CHECK_FALSE(says(text.substr(incidents), "not measured"));
+  auto& worker = add(v, "worker/0");
+  values_of<fbs::WorkerStatusT>(*worker.values).checkpoint = std::make_unique<fbs::SaverStatusT>();
+  CHECK(says(values_text(worker, 0), fmt::format("  {:<29}  -\n", "checkpoint.keeper_rank")));
+  auto& pacer = add(v, "pacer");
+  values_of<fbs::PacerStatusT>(*pacer.values);
+  CHECK(says(values_text(pacer, 0), "  budget_w      -\n"));
+  CHECK(says(values_text(pacer, 0), "  power_w       not measured\n"));
 }
 
 TEST_CASE("status: a log of commands that cannot be written is what is wrong") {

@@ -62,9 +62,12 @@ TEST_CASE("what a line leaves open is said, and what is still typed is taken as 
                                             {"x [{}", "brackets", "]"}}) {
     CAPTURE(line);
     CHECK(is_error(parse_line(line), unclosed, what, closing));
-    CHECK(words_so_far(line).size() >= 2);
+    CHECK(words_so_far(line).words.size() >= 2);
+    CHECK(words_so_far(line).within);
   }
-  CHECK(words_so_far("kill 'wor") == strings{"kill", "wor"});
+  CHECK(words_so_far("kill 'wor").words == strings{"kill", "wor"});
+  CHECK(words_so_far("kill 'wor").open == '\'');
+  CHECK_FALSE(words_so_far("kill worker/0 ").within);
 }
 
 TEST_CASE("a line means what its words say") {
@@ -157,6 +160,32 @@ TEST_CASE("completion: words, actors, messages, fields, keys") {
         strings{"{\"key\":\"train.lr\",\"value\":"});
   CHECK(completions(v, "send run Nothing {\"re").empty());
   CHECK(completions(v, "nonsense x").empty());
+}
+
+TEST_CASE("completion: what is typed stays as it is, with its quotes") {
+  const auto v = view();
+  for (const auto& [line, more] : {std::pair("pau", "se "),
+                                   {"status wo", "rker/0 "},
+                                   {"status 'wo", "rker/0' "},
+                                   {"status \"wo", "rker/0\" "},
+                                   {"status 'wo'r", "ker/0 "},
+                                   {"status w\\o", "rker/0 "},
+                                   {"status 'worker/0'", " "},
+                                   {"kill '", ""},
+                                   {"kill st", "age/"},
+                                   {"kill 'st", "age/"},
+                                   {"kill stage/", ""},
+                                   {"drain ", "node0 "},
+                                   {"status 'wo ", ""},
+                                   {"send run Pause {\"re", "ason\":"},
+                                   {"send run Pause '{\"re", "ason\":"},
+                                   {"send run Pause \"{\\\"re", ""},
+                                   {"nonsense x", ""}}) {
+    CAPTURE(line);
+    CHECK(complete_line(v, line).more == more);
+  }
+  CHECK(complete_line(v, "kill 'stage/").all == strings{"stage/0", "stage/1"});
+  CHECK(complete_line(v, "status 'wo ").all.empty());
 }
 
 TEST_CASE("every word has its line of help and a usage that begins with it") {
