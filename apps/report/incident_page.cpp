@@ -46,7 +46,7 @@ double real(const json& j, const char* key) {
   return v.is_number() ? v.get<double>() : std::nan("");
 }
 
-std::string counted(const json& j, const char* key) {
+std::string number_in(const json& j, const char* key) {
   const auto n = number(j, key);
   return n < 0 ? "?" : std::to_string(n);
 }
@@ -75,12 +75,12 @@ std::string spans(const json& j) {
 }
 
 std::string times_line(const json& j) {
-  auto out = fmt::format("  fell after step {} at {}", counted(j, "fell_after_step"),
+  auto out = fmt::format("  fell after step {} at {}", number_in(j, "fell_after_step"),
                          text(at(j, "at"), "fault", "an unknown time"));
   if (const auto said = spans(j); !said.empty()) out += "; " + said;
   if (text(j, "state") != "over") return out + "; not over when this was written\n";
   const auto again = number(j, "steps_repeated");
-  return out + fmt::format(" (after step {}{})\n", counted(j, "resumed_after_step"),
+  return out + fmt::format(" (after step {}{})\n", number_in(j, "resumed_after_step"),
                            again < 0 ? ""
                                      : fmt::format(", {} {} made again", again,
                                                    again == 1 ? "step" : "steps"));
@@ -227,8 +227,8 @@ result<json> read_incident(std::string_view bytes, std::string_view name) {
 std::string incident_page(const json& j, const page_places& places) {
   const auto node = text(j, "node");
   auto out =
-      fmt::format("incident {} (epoch {} -> {}), {}: {}\n", counted(j, "number"),
-                  counted(j, "epoch_from"), counted(j, "epoch_to"),
+      fmt::format("incident {} (epoch {} -> {}), {}: {}\n", number_in(j, "number"),
+                  number_in(j, "epoch_from"), number_in(j, "epoch_to"),
                   node.empty() ? "nobody is named" : "node " + node, text(j, "finding", "?"));
   out += fmt::format("  {}\n", text(j, "what", "nothing is known of it"));
   out += times_line(j);
@@ -244,7 +244,7 @@ std::string incident_page(const json& j, const page_places& places) {
 }
 
 std::string incident_line(const json& j) {
-  return fmt::format("{:>4}  {:<24}  {:<16}  {:<10}  {}", counted(j, "number"),
+  return fmt::format("{:>4}  {:<24}  {:<16}  {:<10}  {}", number_in(j, "number"),
                      text(at(j, "at"), "noticed", "?"), text(j, "finding", "?"),
                      text(j, "node", "-"), text(j, "done", "not over when this was written"));
 }

@@ -11,6 +11,7 @@
 #include "actors/cluster/network.hpp"
 #include "apps/talk.hpp"
 #include "apps/up/log_tail.hpp"
+#include "io/base/counted.hpp"
 #include "io/config/drills.hpp"
 #include "io/config/load.hpp"
 
@@ -109,11 +110,10 @@ std::string join_command(const config::cluster_section& cluster, const std::stri
 
 std::string waits_for_nodes(const config::job& job, const node_start& how) {
   const auto& c = job.cluster;
-  const auto counted = [](int64_t n, const char* what) {
-    return fmt::format("{} {}{}", n, what, n == 1 ? "" : "s");
-  };
-  const auto spares = c.spares == 0 ? "" : fmt::format(" ({} apart)", counted(c.spares, "spare"));
-  const auto nodes = counted(c.places(), "node") + spares;
+  const auto spares =
+      c.spares == 0 ? ""
+                    : fmt::format(" ({} apart)", counted(static_cast<uint64_t>(c.spares), "spare"));
+  const auto nodes = counted(static_cast<uint64_t>(c.places()), "node") + spares;
   const auto command = join_command(c, how.address, how.port) +
                        (job.inject.empty() ? "" : fmt::format(" {}", config::drill_flag));
   if (how.outlived)
