@@ -9,6 +9,7 @@
 #include "apps/drills.hpp"
 #include "apps/job_arguments.hpp"
 #include "apps/ready.hpp"
+#include "io/base/counted.hpp"
 #include "io/config/drills.hpp"
 #include "io/config/properties.hpp"
 #include "io/config/show.hpp"
@@ -32,12 +33,12 @@ std::string amounts_to(const config::job& j) {
   const auto spares = j.cluster.spares == 0   ? std::string()
                       : j.cluster.spares == 1 ? " and 1 spare"
                                               : fmt::format(" and {} spares", j.cluster.spares);
-  const auto counted = [](int64_t n, std::string_view what) {
-    return fmt::format("{} {}{}", n, what, n == 1 ? "" : "s");
+  const auto count = [](int64_t n, std::string_view what) {
+    return counted(static_cast<uint64_t>(n), what);
   };
   return fmt::format("{}{}, {} (data {} x pipeline {}), {} of {} tokens",
-                     counted(j.cluster.places(), "node"), spares, counted(j.workers(), "worker"),
-                     j.parallel.data, j.parallel.pipeline, counted(j.train.steps, "step"),
+                     count(j.cluster.places(), "node"), spares, count(j.workers(), "worker"),
+                     j.parallel.data, j.parallel.pipeline, count(j.train.steps, "step"),
                      j.tokens_per_step());
 }
 
