@@ -319,7 +319,7 @@ caf::result<msg<fbs::CallAnswers>> order(gateway_pointer self, const msg<T>& m, 
     a->actor = fmt::format("observer/{}", a->node);
     if (r) {
       a->message = encode(*r);
-      if constexpr (std::is_same_v<T, fbs::KillActor>) tell_who_ended_it(self, who, target, by);
+      if (std::is_same_v<T, fbs::KillActor>) tell_who_ended_it(self, who, target, by);
     } else {
       a->failure = std::make_unique<fbs::FailureT>();
       put_error(r.error(), *a->failure);
