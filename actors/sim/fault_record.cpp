@@ -16,16 +16,9 @@ constexpr double told_unit_ns = 1e9;
 /// What is not there, of a fault that found nothing to befall; and what to do.
 std::pair<const char*, const char*> nothing_for(fault_kind kind) {
   using enum fault_kind;
+  if (befalls_node(kind))
+    return {"its node has no process that runs at that time", "choose another node or time"};
   switch (kind) {
-    case crash_node:
-    case lose_node:
-    case freeze_node:
-    case drain_node:
-    case slow_disk:
-    case disk_error:
-    case full_disk:
-    case meter_silent:
-      return {"its node has no process that runs at that time", "choose another node or time"};
     case freeze_head:
     case head_cut:
       return {"the job has one head", "--heads 3 simulates several"};

@@ -165,6 +165,10 @@ result<fault> parse_fault(std::string_view text, rng& chance) {
   return f;
 }
 
+bool befalls_node(fault_kind kind) {
+  return victims_of(kind) == victims::node;
+}
+
 std::string spelled(const fault& f) {
   std::string out = to_string(f.kind);
   if (!f.whom.empty()) out += ":" + f.whom;

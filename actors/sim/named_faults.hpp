@@ -19,6 +19,9 @@ namespace troupe::sim {
 /// A fault as it was named; a victim that is not named, and what else is left to chance, is drawn
 /// from `chance`. Errors: usage.
 result<fault> parse_fault(std::string_view text, rng& chance);
+/// Whether it is a node that it befalls.
+bool befalls_node(fault_kind kind);
+
 /// The same word again.
 std::string spelled(const fault& f);
 

@@ -2,6 +2,7 @@
 #include "io/config/show.hpp"
 
 #include <algorithm>
+#include <functional>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -202,6 +203,14 @@ std::string show(const loaded& config) {
   return write(config.value, &config);
 }
 
+/// The arrays of tables that have no line among the keys.
+void for_lists(const job& j, const std::function<void(const char*, ordered_json)>& each) {
+  each("data.source", items_json("data.source", j.data.source));
+  each("recovery.rule", items_json("recovery.rule", j.recovery.rule));
+  each("health.log_rule", items_json("health.log_rule", j.health.log_rule));
+  each("inject", items_json("inject", j.inject));
+}
+
 std::string show_json(const loaded& config) {
   ordered_json out;
   auto add = [&](const std::string& key, ordered_json v, std::string_view origin_key) {
@@ -213,10 +222,9 @@ std::string show_json(const loaded& config) {
     if (p.key == "cluster.nodes")
       add("cluster.node", items_json("cluster.node", config.value.cluster.node), p.key);
   }
-  out["data.source"] = {{"value", items_json("data.source", config.value.data.source)}};
-  out["recovery.rule"] = {{"value", items_json("recovery.rule", config.value.recovery.rule)}};
-  out["health.log_rule"] = {{"value", items_json("health.log_rule", config.value.health.log_rule)}};
-  out["inject"] = {{"value", items_json("inject", config.value.inject)}};
+  for_lists(config.value, [&](const char* key, ordered_json all) {
+    out[key] = {{"value", std::move(all)}};
+  });
   return out.dump(2, ' ', false, ordered_json::error_handler_t::replace) + "\n";
 }
 
@@ -224,10 +232,7 @@ std::string values_json(const job& j) {
   ordered_json out;
   for (const auto& p : properties()) out[std::string(p.key)] = as_json(get(p, j));
   out["cluster.node"] = items_json("cluster.node", j.cluster.node);
-  out["data.source"] = items_json("data.source", j.data.source);
-  out["recovery.rule"] = items_json("recovery.rule", j.recovery.rule);
-  out["health.log_rule"] = items_json("health.log_rule", j.health.log_rule);
-  out["inject"] = items_json("inject", j.inject);
+  for_lists(j, [&](const char* key, ordered_json all) { out[key] = std::move(all); });
   return out.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
 }
 
