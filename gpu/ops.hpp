@@ -65,7 +65,16 @@ struct linear_backward_weight_args {
   float* dbias = nullptr;  ///< optional
 };
 
-/// out[N,C] = token_table[tokens[i]] (+ position_table[i mod T]).
+/// Where in a row each token's document begins and ends, for rows that hold several: attention stays
+/// within a document, and positions count from its first token. Null: a row is one document. Both
+/// are null or none is; what they hold is checked by the caller.
+struct row_documents {
+  const int32_t* first = nullptr;  ///< [B,T] the document's first token, counted within the row
+  const int32_t* end = nullptr;    ///< [B,T] one behind its last
+};
+
+/// out[N,C] = token_table[tokens[i]] (+ position_table[p]); p = i mod T, less the first token of its
+/// document.
 struct embedding_forward_args {
   int64_t batch, seq, width, vocab;
   dtype type;
@@ -73,10 +82,11 @@ struct embedding_forward_args {
   const void* token_table;               ///< [V,C]
   const void* position_table = nullptr;  ///< [>=T,C], optional
   void* out;
+  row_documents documents = {};
 };
 
-/// d_token_table[tokens[i]] += dout[i]; d_position_table[i mod T] += dout[i]. Deterministic
-/// (OPS-2).
+/// d_token_table[tokens[i]] += dout[i]; d_position_table[p] += dout[i], p as in forward.
+/// Deterministic (OPS-2).
 struct embedding_backward_args {
   int64_t batch, seq, width, vocab;
   dtype type;  ///< of dout
@@ -84,6 +94,7 @@ struct embedding_backward_args {
   const void* dout;
   float* d_token_table;
   float* d_position_table = nullptr;
+  row_documents documents = {};
 };
 
 /// s = x (+ residual); y = norm(s) * weight (+ bias). Layer norm: (s - mean) / sqrt(var + eps),
@@ -131,6 +142,7 @@ struct rope_args {
   const float* sine;    ///< [>=T, D/2]
   bool inverse = false;
   int64_t first_position = 0;
+  row_documents documents = {};
 };
 
 /// RMS norm in place of each query and key head of qkv[N,(H+2K)*D]: s / sqrt(mean(s^2) + eps) times
@@ -161,8 +173,8 @@ struct head_norm_backward_args {
 };
 
 /// Causal attention over packed qkv[N,(H+2K)*D] = q heads, k heads, v heads; query head h uses kv
-/// head h / (H/K); softmax scale 1/sqrt(D). Query t sees keys max(0, t-window+1)..t; window 0: all
-/// of them.
+/// head h / (H/K); softmax scale 1/sqrt(D). Query t sees keys max(first, t-window+1)..t, first being
+/// its document's first token, 0 without documents; window 0: all of them.
 struct attention_forward_args {
   int64_t batch, seq, heads, kv_heads, head_width;
   int64_t window = 0;
@@ -170,6 +182,7 @@ struct attention_forward_args {
   const void* qkv;
   void* out;   ///< [N, H*D]
   float* lse;  ///< [B,H,T] log-sum-exp of the scaled scores; kept for backward
+  row_documents documents = {};
 };
 
 struct attention_backward_args {
@@ -181,6 +194,7 @@ struct attention_backward_args {
   const float* lse;
   const void* dout;
   void* dqkv;  ///< [N,(H+2K)*D], overwritten
+  row_documents documents = {};
 };
 
 struct activation_forward_args {
