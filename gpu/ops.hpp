@@ -65,16 +65,16 @@ struct linear_backward_weight_args {
   float* dbias = nullptr;  ///< optional
 };
 
-/// Where in a row each token's document begins and ends, for rows that hold several: attention stays
-/// within a document, and positions count from its first token. Null: a row is one document. Both
-/// are null or none is; what they hold is checked by the caller.
+/// Where in a row each token's document begins and ends, for rows that hold several: attention
+/// stays within a document, and positions count from its first token. Null: a row is one document.
+/// Both are null or none is; what they hold is checked by the caller.
 struct row_documents {
   const int32_t* first = nullptr;  ///< [B,T] the document's first token, counted within the row
   const int32_t* end = nullptr;    ///< [B,T] one behind its last
 };
 
-/// out[N,C] = token_table[tokens[i]] (+ position_table[p]); p = i mod T, less the first token of its
-/// document.
+/// out[N,C] = token_table[tokens[i]] (+ position_table[p]); p = i mod T, less the first token of
+/// its document.
 struct embedding_forward_args {
   int64_t batch, seq, width, vocab;
   dtype type;

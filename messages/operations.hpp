@@ -97,7 +97,7 @@ struct op_facts {
   op_partner with = op_partner::none;          ///< whom it moves bytes with
   pipeline_op other_end = pipeline_op::count;  ///< what `with` does for that, where it is another
   op_partner releases = op_partner::none;      ///< who can go on; none: nobody waits for its end
-  bool reads_tokens = false;
+  bool reads_batch = false;
   bool frees_slot = false;  ///< its micro-batch needs its activation slot no more
 };
 

@@ -91,12 +91,12 @@ void fix_places(coordinator_state& st) {
 }
 
 /// The loaders of the hosts and the ranks each serves, by place: the first node of a host that
-/// needs tokens runs it.
+/// needs batches runs it.
 std::map<uint32_t, std::vector<uint32_t>> loader_places(const coordinator_state& st) {
   std::map<std::string, uint32_t> place_of_host;
   std::map<uint32_t, std::vector<uint32_t>> out;
   for (const auto& r : st.record.plan.ranks) {
-    if (!r.at.reads_tokens()) continue;
+    if (!r.at.reads_batches(st.record.plan.job.data.reset_attention)) continue;
     const auto place = static_cast<uint32_t>(r.node);
     const auto leader =
         place_of_host.emplace(host_key(member_at(st, place)), place).first->second;

@@ -96,6 +96,24 @@ result<io::tokenizer_ptr> tokenizer_of(const config::job& job) {
   return io::with_bos(std::move(words), job.data.add_bos.value_or(false));
 }
 
+result<std::optional<int32_t>> document_end_of(const config::job& job, int64_t vocab) {
+  const auto& data = job.data;
+  if (!data.reset_attention) return std::optional<int32_t>();
+  if (data.document_end >= vocab) return document_end_beyond(data.document_end, vocab);
+  if (data.document_end >= 0) return std::optional(static_cast<int32_t>(data.document_end));
+  // Ready tokens that come without a tokenizer were made by that of the model which they train.
+  const bool of_model = data.tokenizer == "bytes" && is_models_tokenizer(job);
+  const auto words = of_model ? io::make_tokenizer(job.model.path) : tokenizer_of(job);
+  if (!words && !of_model) return words.error();
+  const auto id = words && *words ? (*words)->end_of_text() : std::nullopt;
+  if (!id)
+    return document_end_unknown(of_model            ? job.model.path
+                                : ready_tokens(job) ? "a file of tokens"
+                                                    : fmt::format("\"{}\"", data.tokenizer));
+  if (*id >= vocab) return document_end_beyond(*id, vocab);
+  return id;
+}
+
 result<job_plan> make_plan(const config::job& job) {
   job_plan plan;
   plan.job = job;
@@ -140,6 +158,7 @@ gpu::stage_shape shape_of(const config::job& job, const grid_rank& at, layer_ran
   s.micro_batch = job.train.micro_batch;
   s.seq = job.train.seq_len;
   s.compute = job.model.dtype == config::compute_dtype::bf16 ? gpu::dtype::bf16 : gpu::dtype::f32;
+  s.documents = job.data.reset_attention;
   s.recompute = job.model.recompute;
   if (!job.swap.dir.empty() && job.swap.keep_layers >= 0)
     s.activations = gpu::choices_by_layer(

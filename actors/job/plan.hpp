@@ -54,4 +54,17 @@ bool is_models_tokenizer(const config::job& job);
 /// Whether what is trained on are ready tokens rather than text.
 bool ready_tokens(const config::job& job);
 
+/// data.reset_attention without knowing what ends a document.
+inline constexpr error_kind<std::string> document_end_unknown{
+    "document_end_unknown", errc::bad_config,
+    "data.reset_attention needs the token that ends a document, which {} does not tell",
+    "set data.document_end to its id, or data.tokenizer to a tokenizer with an end-of-text token"};
+inline constexpr error_kind<int64_t, int64_t> document_end_beyond{
+    "document_end_beyond", errc::bad_config,
+    "invalid data.document_end {}, expected less than {}, the size of the vocabulary"};
+
+/// The token that ends a document, where attention begins anew behind it (data.reset_attention);
+/// `vocab`: of the model. Errors: those above, and the tokenizer's.
+result<std::optional<int32_t>> document_end_of(const config::job& job, int64_t vocab);
+
 }  // namespace troupe::train

@@ -43,6 +43,8 @@ result<source_facts> look_at_tokens(const job_plan& plan, const source_key& sour
   source_facts out;
   out.tokens = tokens.size();
   out.notes = notes_of(tokens);
+  if (const auto end = document_end_of(plan.job, plan.model.vocab); end && *end)
+    out.notes.push_back(documents_text(tokens, **end));
   for (const auto& file : tokens.files()) out.files.push_back(file.path());
   return out;
 }
@@ -76,6 +78,8 @@ class input_check {
       find_tokenizer_to_copy();
     else
       find_tokenizer();
+    if (const auto end = document_end_of(plan_.job, plan_.model.vocab); !end)
+      refuse("data.reset_attention", end.error());
     const auto training = look_at_sources();
     if (!data_.validation_path.empty()) {
       const auto spec = data_.validation();

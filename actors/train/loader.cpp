@@ -11,6 +11,7 @@
 #include "actors/train/inputs.hpp"
 #include "actors/train/received_job.hpp"
 #include "actors/train/tokenising_policy.hpp"
+#include "io/data/document_bounds.hpp"
 
 namespace troupe::train {
 
@@ -55,6 +56,8 @@ result<io::token_files> open_source(loader_pointer self, const msg<fbs::OpenLoad
                                     const std::string& which) {
   TROUPE_TRY(data, open_tokens(job, source, teller(self, m)));
   data.notes.push_back("begins with " + beginning_of(job, data.tokens));
+  TROUPE_TRY(document_end, document_end_of(job, m->vocab()));
+  if (document_end) data.notes.push_back(documents_text(data.tokens, *document_end));
   tell(self, m, which, data.notes);
   TROUPE_CHECK(data.tokens.check_vocabulary(m->vocab()));  // LDR-3
   return std::move(data.tokens);
@@ -114,7 +117,7 @@ int64_t rows_of(const config::job& job, const std::vector<uint32_t>& data_ranks)
   return job.grid().rows_each(job.train.batch) * static_cast<int64_t>(data_ranks.size());
 }
 
-/// Batch numbers count from 1. Tokens [R,T], then targets [R,T], of the rows of data_ranks.
+/// Batch numbers count from 1. The arrays of a slot (batch_memory), of the rows of data_ranks.
 void fill(loader_state& st, split_feed& feed, uint64_t number) {
   const int64_t at =
       feed.first_slot + static_cast<int64_t>(number % static_cast<uint64_t>(feed.slots));
@@ -129,6 +132,9 @@ void fill(loader_state& st, split_feed& feed, uint64_t number) {
             : feed.order->train_window(number - 1, static_cast<uint32_t>(row));
     feed.tokens[from.source].copy(from.first_token, window.size(), window.data());
     std::copy_n(window.data() + 1, seq, tokens + rows * seq);
+    if (st.document_end)  // LDR-6
+      io::find_documents({window.data(), static_cast<size_t>(seq)}, *st.document_end,
+                         tokens + 2 * rows * seq, tokens + 3 * rows * seq);
     tokens = std::copy_n(window.data(), seq, tokens);
   };
   for (const auto data_rank : st.data_ranks) {
@@ -177,17 +183,21 @@ caf::result<msg<fbs::LoaderReady>> open(loader_pointer self, const msg<fbs::Open
   const auto consumers = m.unpack().consumers;
   auto data_ranks = data_ranks_of(*job, consumers);
   if (!data_ranks) return to_caf(data_ranks.error());
+  const auto document_end = document_end_of(*job, m->vocab());
+  if (!document_end) return to_caf(document_end.error());
   auto feeds = open_feeds(self, m, *job);
   if (!feeds) return to_caf(feeds.error());
   begin_feeds(*feeds, consumers, m->first_step() == 0 ? 0 : m->first_step() - 1);
   const auto rows = rows_of(*job, *data_ranks);
-  auto memory = batch_memory::create(rows, job->train.seq_len, train_slots + validation_slots);
+  auto memory = batch_memory::create({rows, job->train.seq_len, document_end->has_value()},
+                                     train_slots + validation_slots);
   if (!memory) return to_caf(memory.error());
   for (auto& feed : st.feeds)
     for (auto& w : feed.waiting)
       w.answer.deliver(to_caf({errc::cancelled, "the data is opened anew"}));
   st.job = *job;  // LDR-5
   st.data_ranks = std::move(*data_ranks);
+  st.document_end = *document_end;
   st.feeds = std::move(*feeds);
   st.memory.emplace(std::move(*memory));
   auto& train = st.feeds[static_cast<size_t>(fbs::Split::train)];

@@ -15,6 +15,8 @@
 //   LDR-4  A consumer ahead of the others waits for its answer; it asks for one batch at a time, in
 //     order.
 //   LDR-5  An opening that fails changes nothing; one more that succeeds begins anew.
+//   LDR-6  Where attention begins anew with each document, every stage is told the same borders:
+//     those that the tokens of the row itself have (io::find_documents).
 //
 // Failure policy: escalate to the run.
 #pragma once
@@ -75,6 +77,7 @@ struct loader_state {
   static inline const char* name = "loader";
   config::job job;
   std::vector<uint32_t> data_ranks;  ///< whose rows are laid out, in the order of a slot
+  std::optional<int32_t> document_end;  ///< token; where rows are told their documents
   std::optional<batch_memory> memory;
   std::array<split_feed, 2> feeds;  ///< by fbs::Split
   std::stop_token over;

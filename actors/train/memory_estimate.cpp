@@ -131,7 +131,7 @@ machine_share share_of_machine(const job_plan& plan, const std::vector<planned_s
     if (on_host) out.stages += s.ranks.size() * s.bytes.total();
     out.rings += s.ranks.size() * s.ring_bytes;
   }
-  out.batches = batch_memory::slot_bytes_of(plan.job.train.batch, plan.job.train.seq_len) *
+  out.batches = batch_memory::slot_bytes_of(batch_of(plan.job)) *
                 static_cast<uint64_t>(train_slots + validation_slots);
   for (const auto bytes : copies_of_nodes(plan, stages)) out.copies += bytes;
   out.processes = (plan.job.cluster.node.size() + 1) * process_bytes;

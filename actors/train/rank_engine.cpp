@@ -173,7 +173,8 @@ engine_facts rank_engine::facts() const {
 }
 
 status rank_engine::attach(const batch_source& from) {
-  TROUPE_TRY(memory, batch_memory::open(from.path, from.slot_bytes, from.slots));
+  TROUPE_TRY(memory,
+             batch_memory::open(from.path, from.slot_bytes, from.slots, options_.shape.documents));
   batches_.emplace(std::move(memory));
   first_row_ = from.first_row;
   const auto all = batches_->all();
@@ -245,7 +246,9 @@ batch_view rank_engine::rows_of(int micro_batch, int64_t batch_slot) const {
   const auto batch = batches_->view(batch_slot);
   const int64_t first =
       (first_row_ + micro_batch * options_.shape.micro_batch) * options_.shape.seq;
-  return {batch.tokens + first, batch.targets + first};
+  auto documents = batch.documents;
+  if (documents.first != nullptr) documents = {documents.first + first, documents.end + first};
+  return {batch.tokens + first, batch.targets + first, documents};
 }
 
 float rank_engine::gradient_scale() const {
@@ -393,7 +396,7 @@ std::vector<gpu::stage_model::micro_batch> rank_engine::batches_of(const op_orde
   std::vector<gpu::stage_model::micro_batch> out;
   for (int i = 0; i < o.micro_batches; ++i) {
     const auto rows = rows_of(o.micro_batch + i, o.batch_slot);
-    out.push_back({o.slot + i, rows.tokens, rows.targets});
+    out.push_back({o.slot + i, rows.tokens, rows.targets, rows.documents});
   }
   return out;
 }

@@ -128,8 +128,7 @@ findings judge(const job_plan& plan, const machine& m) {
   out.note("cluster.threads", check_threads(plan, m));
   out.note("checkpoint.memory.bytes", check_copies(plan));
   out.note("swap.host_bytes", fits_swap_budget(plan, 1));
-  const auto& t = plan.job.train;
-  const auto batch = batch_memory::check(t.batch, t.seq_len, train_slots + validation_slots);
+  const auto batch = batch_memory::check(batch_of(plan.job), train_slots + validation_slots);
   out.note("train.batch", batch);
   if (batch) out.note("", fits_memory(plan, m));  // else it says no more
   return out;

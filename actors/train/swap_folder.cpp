@@ -81,7 +81,7 @@ fs::path present_of(const fs::path& dir) {
 }
 
 uint64_t process_overhead_bytes(const config::job& job, const engine_options& options) {
-  const auto batches = batch_memory::slot_bytes_of(job.train.batch, job.train.seq_len) *
+  const auto batches = batch_memory::slot_bytes_of(batch_of(job)) *
                        static_cast<uint64_t>(train_slots + validation_slots);
   const auto scratch =
       gpu::scratch_bytes(options.device, options.model, options.shape, options.threads);

@@ -270,7 +270,7 @@ caf::result<msg<fbs::Ack>> attach(worker_pointer self, const msg<fbs::AttachLoad
   auto& st = self->state;
   if (!st.built) return not_built();
   const auto& o = st.options;
-  if (m->slot_bytes() != batch_memory::slot_bytes_of(m->rows(), o.shape.seq) ||
+  if (m->slot_bytes() != batch_memory::slot_bytes_of({m->rows(), o.shape.seq, o.shape.documents}) ||
       m->first_row() + o.rows() > m->rows())
     return to_caf({errc::bad_data, "the loader's slots do not hold this rank's rows"});
   auto attached =
@@ -345,8 +345,8 @@ std::optional<error> not_there(const worker_state& st, const fbs::RunOp& m) {
     return lacks(fmt::format("no micro-batch {}", last));
   if (m.batch_slot() >= st.batch_slots)
     return lacks(fmt::format("no batch slot {}", m.batch_slot()));
-  if (facts.reads_tokens && m.batch_slot() < 0 && o.at.reads_tokens())
-    return lacks("no batch slot, which the first and the last stage need");
+  if (facts.reads_batch && m.batch_slot() < 0 && o.at.reads_batches(o.shape.documents))
+    return lacks("no batch slot, which this stage needs");
   if ((facts.with == op_partner::previous && o.at.first()) ||
       (facts.with == op_partner::next && o.at.last()))
     return lacks("no neighbour to receive from");

@@ -78,7 +78,7 @@ class engine_trainer final : public trainer {
     engine_->build(built);
     TROUPE_CHECK(built.wait());
     const auto tokens = options_.shape.tokens();
-    TROUPE_TRY(batches, train::batch_memory::create(1, tokens, 1));
+    TROUPE_TRY(batches, train::batch_memory::create({1, tokens}, 1));
     for (int64_t i = 0; i < 2 * tokens; ++i)
       batches.slot(0)[i] = token_at(static_cast<size_t>(i), options_.model.vocab);
     batches_.emplace(std::move(batches));

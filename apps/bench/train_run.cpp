@@ -81,7 +81,7 @@ class session {
     told<status> built;
     engine->build(built);
     TROUPE_CHECK(built.wait());
-    TROUPE_TRY(batches, train::batch_memory::create(shape.batch, shape.seq, 1));
+    TROUPE_TRY(batches, train::batch_memory::create({shape.batch, shape.seq}, 1));
     const auto count = static_cast<size_t>(shape.batch * shape.seq);
     const auto tokens = random_tokens(count + 1, shape.model.vocab);
     std::copy_n(tokens.begin(), count, batches.slot(0));

@@ -62,20 +62,22 @@ class runner {
 
   void rotate(void* qkv, bool inverse) const {
     if (model_.family != model_family::llama) return;
-    ops_.rope(*pass_.s, {pass_.batch, pass_.seq, model_.heads, model_.kv_heads, model_.head_width,
-                         pass_.type, qkv, pass_.cosine, pass_.sine, inverse, pass_.first_position});
+    ops_.rope(*pass_.s,
+              {pass_.batch, pass_.seq, model_.heads, model_.kv_heads, model_.head_width, pass_.type,
+               qkv, pass_.cosine, pass_.sine, inverse, pass_.first_position, pass_.documents});
   }
 
   void attend(const layer_activations& acts) const {
-    ops_.attention_forward(
-        *pass_.s, {pass_.batch, pass_.seq, model_.heads, model_.kv_heads, model_.head_width,
-                   model_.sliding_window, pass_.type, acts.qkv, acts.attended, acts.lse});
+    ops_.attention_forward(*pass_.s, {pass_.batch, pass_.seq, model_.heads, model_.kv_heads,
+                                      model_.head_width, model_.sliding_window, pass_.type,
+                                      acts.qkv, acts.attended, acts.lse, pass_.documents});
   }
 
   void attend_backward(const layer_activations& acts, const void* dout, void* dqkv) const {
-    ops_.attention_backward(*pass_.s, {pass_.batch, pass_.seq, model_.heads, model_.kv_heads,
-                                       model_.head_width, model_.sliding_window, pass_.type,
-                                       acts.qkv, acts.attended, acts.lse, dout, dqkv});
+    ops_.attention_backward(
+        *pass_.s, {pass_.batch, pass_.seq, model_.heads, model_.kv_heads, model_.head_width,
+                   model_.sliding_window, pass_.type, acts.qkv, acts.attended, acts.lse, dout, dqkv,
+                   pass_.documents});
   }
 
   /// acts.norm1 and acts.qkv.

@@ -69,6 +69,7 @@ struct layer_pass {
   int64_t batch = 0;
   int64_t seq = 0;
   int64_t first_position = 0;     ///< of every row: > 0 when generating
+  row_documents documents = {};   ///< of each row
   const float* cosine = nullptr;  ///< llama: [positions, D/2]
   const float* sine = nullptr;
   uint64_t weight_version = 0;

@@ -105,6 +105,10 @@ slot_memory take_slot(const model_config& model, const stage_shape& shape,
   slot_memory slot;
   if (shape.has_embedding) slot.tokens = memory.take<int32_t>(n);
   if (shape.has_head) slot.targets = memory.take<int32_t>(n);
+  if (shape.documents) {
+    slot.document_first = memory.take<int32_t>(n);
+    slot.document_end = memory.take<int32_t>(n);
+  }
   for (size_t i = 0; i <= layers; ++i) {
     const bool reuse = !shape.training && i >= 2;
     slot.x.push_back(reuse ? slot.x[i - 2] : memory.take(boundary, type));

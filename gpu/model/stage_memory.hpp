@@ -17,6 +17,8 @@ namespace troupe::gpu {
 struct slot_memory {
   int32_t* tokens = nullptr;   ///< [B,T]; stages with the embedding
   int32_t* targets = nullptr;  ///< [B,T]; stages with the head
+  int32_t* document_first = nullptr;  ///< [B,T]; as of row_documents, where the shape has them
+  int32_t* document_end = nullptr;    ///< [B,T]
   std::vector<void*> x;  ///< [layers + 1] inputs of the layers, then the stage's output; [N,C]
   std::vector<layer_activations> layers;
   float* final_mean = nullptr;  ///< [N]; stages with the head

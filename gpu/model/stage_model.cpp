@@ -35,11 +35,15 @@ class stage_model::impl {
     arena_ = std::make_shared<buffer>(std::move(*arena));
     memory_ = stage_memory::lay_out(model_, shape_, arena_->data());
     find_parameters();
+    if (shape_.documents) {
+      whole_first_.assign(static_cast<size_t>(shape_.tokens()), 0);
+      whole_end_.assign(static_cast<size_t>(shape_.tokens()), static_cast<int32_t>(shape_.seq));
+    }
     return fill_rope();
   }
 
-  /// Layer `i` of this stage ran or will run in this pass.
-  layer_pass pass(stream& s, int chunk) const {
+  /// A layer's pass over a slot; `chunk`: its weights.
+  layer_pass pass(stream& s, const slot_memory& at, int chunk) const {
     layer_pass p;
     p.s = &s;
     p.ops = &ops();
@@ -47,6 +51,7 @@ class stage_model::impl {
     p.type = shape_.compute;
     p.batch = shape_.micro_batch;
     p.seq = shape_.seq;
+    p.documents = documents_of(at);
     p.cosine = memory_.cosine;
     p.sine = memory_.sine;
     p.weight_version = store_->weight_version(chunk);
@@ -54,6 +59,19 @@ class stage_model::impl {
   }
 
   using batches = std::span<const micro_batch>;
+
+  static row_documents documents_of(const slot_memory& at) {
+    return {at.document_first, at.document_end};
+  }
+
+  /// Where a row begins anew, in a slot. SM-7.
+  void set_documents(stream& s, slot_memory& at, const row_documents& given) {
+    if (!shape_.documents) return;
+    const size_t bytes = static_cast<size_t>(shape_.tokens()) * sizeof(int32_t);
+    const bool whole = given.first == nullptr;
+    s.copy(at.document_first, whole ? whole_first_.data() : given.first, bytes);
+    s.copy(at.document_end, whole ? whole_end_.data() : given.end, bytes);
+  }
 
   void embed(stream& s, const micro_batch& b) {
     if (!shape_.has_embedding) return;
@@ -63,7 +81,7 @@ class stage_model::impl {
     fetch_weights(s, positions_);
     ops().embedding_forward(
         s, {shape_.micro_batch, shape_.seq, model_.hidden, model_.vocab, shape_.compute, at.tokens,
-            table_.weight, positions_.weight, at.x[0]});
+            table_.weight, positions_.weight, at.x[0], documents_of(at)});
   }
 
   /// Whether a pass is followed by its backward.
@@ -71,7 +89,10 @@ class stage_model::impl {
 
   /// Embedding and layers: slot.x.back() is the result. SM-6.
   void trunk(stream& s, batches all, then what) {
-    for (const auto& b : all) embed(s, b);
+    for (const auto& b : all) {
+      set_documents(s, slot(b.slot), b.documents);
+      embed(s, b);
+    }
     for (size_t i = 0; i < layers_.size(); ++i) {
       store_->fetch_weights(s, layers_[i].chunk);
       for (const auto& b : all) {
@@ -101,7 +122,7 @@ class stage_model::impl {
 
   void forward(stream& s, slot_memory& at, size_t i) {
     s.replay(key(at, i, direction::forward), [&] {
-      forward_layer(pass(s, layers_[i].chunk), layers_[i].weights, at.x[i], at.layers[i],
+      forward_layer(pass(s, at, layers_[i].chunk), layers_[i].weights, at.x[i], at.layers[i],
                     at.x[i + 1]);
     });
   }
@@ -118,7 +139,7 @@ class stage_model::impl {
   void backward(stream& s, slot_memory& at, size_t i) {
     const layer_parameters& layer = layers_[i];
     s.replay(key(at, i, direction::backward), [&] {
-      const layer_pass p = pass(s, layer.chunk);
+      const layer_pass p = pass(s, at, layer.chunk);
       const auto kept = shape_.activations_of(i);
       if (computes_again(kept))  // SM-4
         recompute_layer(p, layer.weights, at.x[i], at.layers[i], kept == activation_choice::half);
@@ -221,7 +242,7 @@ class stage_model::impl {
       const slot_memory& at = slot(b.slot);
       ops().embedding_backward(
           s, {shape_.micro_batch, shape_.seq, model_.hidden, model_.vocab, shape_.compute,
-              at.tokens, at.gradient, table_.gradient, positions_.gradient});
+              at.tokens, at.gradient, table_.gradient, positions_.gradient, documents_of(at)});
     }
     if (done && positions_.chunk >= 0) done(positions_.chunk);
     if (done) done(table_.chunk);
@@ -261,6 +282,7 @@ class stage_model::impl {
   std::unique_ptr<parameter_store> store_;
   std::shared_ptr<buffer> arena_;  ///< a disk may use what layers spill for longer than this
   stage_memory memory_;
+  std::vector<int32_t> whole_first_, whole_end_;  ///< [B,T] of rows of one document each
   const spill_layout spill_{shape_};
   activation_mover* mover_ = nullptr;
   std::vector<layer_parameters> layers_;
@@ -399,6 +421,7 @@ void stage_model::run_layer(stream& s, int slot, int layer) {
   store.fetch_weights(s, chunk);
   store.fetch_gradient(s, chunk);
   impl_->take_frame(s, slot, i);
+  impl_->set_documents(s, memory, {});
   impl_->forward(s, memory, i);
   impl_->backward(s, memory, i);
   impl_->leave_frame(s, slot, i, impl::then::nothing);

@@ -15,6 +15,8 @@
 //   and chunk gradients behind events.
 // SM-6 A pass of several micro-batches, where the shape has by_layer, does a layer for all of them,
 //   in their order, before the next layer; what they add to a gradient is added in that order.
+// SM-7 A slot's documents are those of its last forward pass; a pass that is given none has rows of
+//   one document each, and the bits of a model whose shape has none.
 #pragma once
 
 #include <cstdint>
@@ -62,12 +64,14 @@ class stage_model {
   // ------------------------------------------------------------------------------------------
 
   /// One micro-batch of a pass. `tokens` [B,T] is needed where has_embedding, `targets` [B,T] (< 0:
-  /// ignored) where has_head; both are copied in stream order, so they stay valid until the stream
-  /// has passed the call. Ids are checked by the caller.
+  /// ignored) where has_head, `documents` by every stage whose shape has them (null: each row is
+  /// one); all are copied in stream order, so they stay valid until the stream has passed the call.
+  /// Ids and borders are checked by the caller.
   struct micro_batch {
     int slot = 0;
     const int32_t* tokens = nullptr;
     const int32_t* targets = nullptr;
+    row_documents documents = {};
   };
 
   /// Called while backward is being enqueued, right after the last operation that adds to the

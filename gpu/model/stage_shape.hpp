@@ -46,6 +46,7 @@ struct stage_shape {
   /// A pass may be of several micro-batches, all of which go through a layer before the next one.
   bool by_layer = false;
   dtype compute = dtype::f32;
+  bool documents = false;  ///< rows may hold several (row_documents)
   bool recompute = false;  ///< of layers that `activations` does not name: not keep, but recompute
   std::vector<activation_choice> activations = {};  ///< by layer of the stage; or empty
   bool training = true;  ///< false: no gradients, optimizer state or backward buffers

@@ -92,8 +92,9 @@ struct grid_rank {
   bool first() const noexcept { return place().pipeline == 0; }
   bool last() const noexcept { return place().pipeline + 1 == grid.pipeline; }
 
-  /// The first stage embeds tokens, the last has targets.
-  bool reads_tokens() const noexcept { return first() || last(); }
+  /// The first stage embeds tokens, the last has targets, and where a row may hold several
+  /// `documents` every stage has to know their borders.
+  bool reads_batches(bool documents) const noexcept { return documents || first() || last(); }
 
   /// Neighbours along the pipeline; none before the first stage and behind the last.
   std::optional<int> previous() const noexcept { return along_pipeline(-1); }

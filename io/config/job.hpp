@@ -193,6 +193,8 @@ struct data_section {
   data_format format = data_format::automatic;
   std::string tokenizer = "bytes";  ///< "bytes", or a tokenizer.json, merges or SentencePiece file
   or_auto<bool> add_bos;            ///< before each document; auto: where the tokenizer's files say
+  bool reset_attention = false;  ///< attend within documents only, positions from their first token
+  int64_t document_end = -1;     ///< token that ends one, for that; -1 = the tokenizer's
   bool shuffle = true;
   std::vector<std::string> validation_path;
   /// Share of the training data held out when validation_path is empty, in [0, 0.5].

@@ -179,6 +179,15 @@ constinit const property rows[] = {
         "data.add_bos",
         "Begin each document of text with the tokenizer's first token (BOS); auto = where its "
         "files say so, as transformers does"),
+    key<&job::data, &data_s::reset_attention>(
+        "data.reset_attention",
+        "Attend within documents only: where a sequence holds several, attention and positions "
+        "begin anew with each"),
+    key<&job::data, &data_s::document_end>(
+        "data.document_end",
+        "For reset_attention, the id of the token that ends a document; -1 = the tokenizer's "
+        "end-of-text token",
+        within(-1, 16 * million)),
     key<&job::data, &data_s::shuffle>(
         "data.shuffle", "Visit the sequences in an order drawn from job.seed; false = as stored"),
     key<&job::data, &data_s::validation_path>("data.validation_path",

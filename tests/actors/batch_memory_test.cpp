@@ -13,7 +13,7 @@ using namespace troupe;
 using namespace troupe::train;
 
 TEST_CASE("batch memory: what is laid out in a slot is seen by a reader") {
-  auto made = batch_memory::create(2, 3, 4);
+  auto made = batch_memory::create({2, 3}, 4);
   REQUIRE(made);
   CHECK(made->slot_bytes() == 2 * 2 * 3 * sizeof(int32_t));
   CHECK(made->slots() == 4);
@@ -30,8 +30,25 @@ TEST_CASE("batch memory: what is laid out in a slot is seen by a reader") {
   }
 }
 
+TEST_CASE("batch memory: where documents are told, they are behind the targets") {
+  auto made = batch_memory::create({2, 3, true}, 2);
+  REQUIRE(made);
+  CHECK(made->slot_bytes() == 4 * 2 * 3 * sizeof(int32_t));
+  auto reader = batch_memory::open(made->path(), made->slot_bytes(), made->slots(), true);
+  REQUIRE(reader);
+  for (int i = 0; i < 24; ++i) made->slot(1)[i] = i;
+  const auto view = reader->view(1);
+  CHECK(view.targets[0] == 6);
+  CHECK(view.documents.first[0] == 12);
+  CHECK(view.documents.end[0] == 18);
+  CHECK(view.documents.end[5] == 23);
+  auto plain = batch_memory::create({2, 3}, 1);
+  REQUIRE(plain);
+  CHECK(plain->view(0).documents.first == nullptr);
+}
+
 TEST_CASE("BTM-1: the size is sealed") {
-  auto made = batch_memory::create(1, 8, 1);
+  auto made = batch_memory::create({1, 8}, 1);
   REQUIRE(made);
   io::unique_fd fd(::open(made->path().c_str(), O_RDWR | O_CLOEXEC));
   REQUIRE(fd);
@@ -43,7 +60,7 @@ TEST_CASE("BTM-1: the size is sealed") {
 }
 
 TEST_CASE("batch memory: claims that do not fit are refused") {
-  auto made = batch_memory::create(2, 8, 2);
+  auto made = batch_memory::create({2, 8}, 2);
   REQUIRE(made);
   const auto bytes = made->slot_bytes();
   for (auto [slot_bytes, slots] : {std::pair<uint64_t, int64_t>{bytes, 3},
@@ -70,13 +87,13 @@ TEST_CASE("batch memory: claims that do not fit are refused") {
 TEST_CASE("batch memory: impossible sizes are refused") {
   for (auto [batch, seq, slots] :
        {std::array<int64_t, 3>{0, 8, 1}, {1, 0, 1}, {1, 8, 0}, {-1, 8, 1}, {1 << 20, 1 << 20, 1}})
-    CHECK_FALSE(batch_memory::create(batch, seq, slots));
+    CHECK_FALSE(batch_memory::create({batch, seq}, slots));
 }
 
 TEST_CASE("batch memory: it goes with its last user") {
   std::string path;
   {
-    auto made = batch_memory::create(1, 8, 1);
+    auto made = batch_memory::create({1, 8}, 1);
     REQUIRE(made);
     path = made->path();
     auto moved = std::move(*made);

@@ -94,8 +94,9 @@ struct open_loader : troupe::test::actor_fixture {
     auto answer = try_open(o);
     REQUIRE_MESSAGE(answer, (answer ? "" : render(answer.error())));
     ready = *answer;
-    auto mapped =
-        batch_memory::open(ready->shared_memory()->str(), ready->slot_bytes(), ready->slots());
+    const uint64_t plain = batch_memory::slot_bytes_of({ready->rows(), row_tokens});
+    auto mapped = batch_memory::open(ready->shared_memory()->str(), ready->slot_bytes(),
+                                     ready->slots(), ready->slot_bytes() != plain);
     REQUIRE(mapped);
     memory.emplace(std::move(*mapped));
   }
@@ -123,6 +124,17 @@ struct open_loader : troupe::test::actor_fixture {
     REQUIRE_FALSE(answer);
     CHECK(answer.error().code != errc::timeout);
     return answer.error();
+  }
+  /// Where the documents of a batch begin and end: the first token of each, then its end.
+  tokens_of_batch documents_of(uint32_t rank, uint64_t batch) {
+    const auto answer = answer_to(rank, ask(rank, batch));
+    REQUIRE(answer);
+    const auto documents = memory->view((*answer)->slot()).documents;
+    REQUIRE(documents.first != nullptr);
+    const auto tokens = ready->rows() * row_tokens;
+    tokens_of_batch out(documents.first, documents.first + tokens);
+    out.insert(out.end(), documents.end, documents.end + tokens);
+    return out;
   }
   tokens_of_batch in_slot(int64_t slot) const {
     const auto* first = memory->view(slot).tokens;
@@ -533,6 +545,47 @@ TEST_CASE("LDR-1: loader: sources are mixed by weight, and go on where a run lef
           std::vector(all.begin() + static_cast<ptrdiff_t>(batches),
                       all.begin() + static_cast<ptrdiff_t>(batches) + 3));
   }
+}
+
+TEST_CASE("LDR-6: loader: it tells where the documents of each row begin and end") {
+  open_loader f;
+  f.data = f.folder / "documents.bin";
+  auto writer = io::token_file_writer::create(f.data, 60'000);
+  REQUIRE(writer);
+  // Rows:                               in one     | a border | at both ends | all
+  const std::vector<int32_t> ids{1, 2, 3, 4, 5, 9, 6, 7, 9, 8, 8, 9, 9, 9, 9, 9, 1};
+  REQUIRE(writer->append(ids));
+  REQUIRE(writer->finish());
+  auto o = f.order("reset_attention = true\ndocument_end = 9\n");
+  o.tells_progress = true;
+  f.open(o);
+  CHECK(f.documents_of(0, 1) == tokens_of_batch{0, 0, 0, 0, 0, 0, 2, 2, 4, 4, 4, 4, 2, 2, 4, 4});
+  CHECK(f.documents_of(0, 2) == tokens_of_batch{0, 1, 1, 1, 0, 1, 2, 3, 1, 4, 4, 4, 1, 2, 3, 4});
+  CHECK(f.documents_of(1, 2) == f.documents_of(0, 2));  // whoever asks
+  const auto told = f.notices();
+  REQUIRE(told.size() == 2);
+  CHECK(told[1] == "data: attention is reset behind token 9, which is one of 2 of the first 17");
+  f.open(f.order("reset_attention = false\ndocument_end = 9\n"));
+  CHECK(f.ready->slot_bytes() == batch_memory::slot_bytes_of({batch_rows, row_tokens}));
+}
+
+TEST_CASE("loader: attention cannot be reset where nothing says what ends a document") {
+  open_loader f;
+  const auto refusal = [&](const std::string& keys) {
+    const auto answer = f.try_open(f.order("reset_attention = true\n" + keys));
+    REQUIRE_FALSE(answer);
+    return answer.error();
+  };
+  CHECK(refusal("") == document_end_unknown("a file of tokens"));
+  CHECK(refusal("document_end = 1000\n") == document_end_beyond(1000, 1000));
+  std::ofstream(f.folder / "text.txt") << "Once upon a time.";
+  CHECK(refusal(fmt::format("path = \"{}\"\n", (f.folder / "text.txt").string())) ==
+        document_end_unknown("\"bytes\""));
+  auto o = f.order("reset_attention = true\ndocument_end = 999\n");
+  o.tells_progress = true;
+  f.open(o);
+  CHECK(f.notices().back().starts_with(
+      "data: warning: none of the first 101 tokens is 999, which ends a document"));
 }
 
 TEST_CASE("loader: of each source a share is held out, and mixed by weight") {

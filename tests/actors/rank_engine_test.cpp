@@ -172,7 +172,7 @@ TEST_CASE("ENG-9: what waits in any of a rank's groups ends with it") {
   auto model = troupe::train::test::small_model();
   model.tied = true;
   const auto stages = gpu::split_stages(model, pipeline, seq);
-  auto batches = batch_memory::create(batch, seq, 1);
+  auto batches = batch_memory::create({batch, seq}, 1);
   REQUIRE(batches);
   std::vector<std::unique_ptr<rank_engine>> ranks;
   std::vector<std::vector<group_offer>> offers;

@@ -98,7 +98,7 @@ struct replicas {
   explicit replicas(int count,
                     gpu::optimizer_step_args::rule kind = gpu::optimizer_step_args::rule::adamw,
                     gpu::dtype type = gpu::dtype::f32, const maker& make = plain) {
-    auto memory = batch_memory::create(batch, seq, 1);
+    auto memory = batch_memory::create({batch, seq}, 1);
     REQUIRE(memory);
     batches.emplace(std::move(*memory));
     for (int64_t i = 0; i < batch * seq; ++i) {

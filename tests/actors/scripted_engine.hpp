@@ -102,7 +102,7 @@ class scripted_engine : public engine {
     if (o.kind == pipeline_op::begin) return note("begin");
     auto call =
         fmt::format("{}{} {} in {}", o.last ? "last " : "", facts.name, o.micro_batch, o.slot);
-    if (facts.reads_tokens) call += fmt::format(" of batch {}", o.batch_slot);
+    if (facts.reads_batch) call += fmt::format(" of batch {}", o.batch_slot);
     if (facts.releases == op_partner::none) return note(call);
     begin(call, std::move(done));
   }

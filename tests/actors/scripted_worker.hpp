@@ -92,7 +92,7 @@ struct scripted_worker : troupe::test::actor_fixture {
     script->said();
   }
   /// Its replica's rows are the last eight of a slot of twelve.
-  uint64_t attach(uint32_t slots = 4, uint64_t bytes = batch_memory::slot_bytes_of(12, 8),
+  uint64_t attach(uint32_t slots = 4, uint64_t bytes = batch_memory::slot_bytes_of({12, 8}),
                   uint32_t first_row = 4) {
     return ask<fbs::AttachLoader>([&](auto& a) {
       a.shared_memory = "/memory";

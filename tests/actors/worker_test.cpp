@@ -229,7 +229,7 @@ TEST_CASE("worker: AttachLoader gives its engine the loader's memory, if that is
   f.build();
   const std::string others = "bad_data: the loader's slots do not hold this rank's rows";
   CHECK(f.refusal<fbs::Ack>(f.attach(4, 17)) == others);
-  CHECK(f.refusal<fbs::Ack>(f.attach(4, batch_memory::slot_bytes_of(12, 8), 5)) == others);
+  CHECK(f.refusal<fbs::Ack>(f.attach(4, batch_memory::slot_bytes_of({12, 8}), 5)) == others);
   CHECK(f.script->said().empty());
   f.script->refusal = error{errc::io, "no such memory"};
   CHECK(f.refusal<fbs::Ack>(f.attach()) == "io: no such memory");
@@ -332,7 +332,7 @@ TEST_CASE("worker: an operation on what is not there is refused, and none is cal
     const char* why;
   };
   const char *no_slot = "no slot 2", *no_micro_batch = "no micro-batch 4";
-  const char *no_tokens = "no batch slot, which the first and the last stage need",
+  const char *no_tokens = "no batch slot, which this stage needs",
              *nobody = "no neighbour to receive from";
   const std::array cases{refused{1, kind::forward, 0, 2, 0, no_slot},
                          refused{1, kind::begin, 0, 2, 0, no_slot},

@@ -121,7 +121,7 @@ TEST_CASE("no two properties share a member or a key, and each section's members
   [[maybe_unused]] auto [t1, t2, t3] = c20;
   [[maybe_unused]] auto [m1, m2, m3, m4, m5, m6, m7, m8, m9, m10, m11, m12, m13, m14, m15, m16, m17,
                          m18, m19] = j.model;
-  [[maybe_unused]] auto [d1, d2, d3, d4, d5, d6, d7, d8, d9, d10, d11] = j.data;
+  [[maybe_unused]] auto [d1, d2, d3, d4, d5, d6, d7, d8, d9, d10, d11, d12, d13] = j.data;
   [[maybe_unused]] auto [r1, r2, r3, r4, r5, r6, r7, r8, r9, r10, r11, r12, r13, r14, r15, r16, r17,
                          r18, r19, r20, r21, r22] = j.train;
   [[maybe_unused]] auto [p1, p2, p3] = j.parallel;

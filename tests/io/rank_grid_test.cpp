@@ -54,7 +54,7 @@ TEST_CASE("GRD-2: the groups of a kind share no rank, and their members say the 
       std::map<std::string, std::vector<int>> groups;
       std::set<int> seen;
       with_ranks(grid, [&](const grid_rank& at) {
-        if (kind == group_kind::tied && !at.reads_tokens()) return;
+        if (kind == group_kind::tied && !at.reads_batches(false)) return;
         const auto g = at.group(kind);
         REQUIRE(g.rank < g.size());
         CHECK(g.members[static_cast<size_t>(g.rank)] == at.rank);
@@ -93,7 +93,8 @@ TEST_CASE(
     with_ranks(grid, [&](const grid_rank& at) {
       CHECK(at.previous().has_value() == !at.first());
       CHECK(at.next().has_value() == !at.last());
-      CHECK(at.reads_tokens() == (!at.previous() || !at.next()));
+      CHECK(at.reads_batches(false) == (!at.previous() || !at.next()));
+      CHECK(at.reads_batches(true));
       if (!at.next()) return;
       const grid_rank next{grid, *at.next()};
       CHECK(next.previous() == at.rank);

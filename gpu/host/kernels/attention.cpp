@@ -3,8 +3,9 @@
 //
 // One call does one head: its rows are first copied to padded float32, then blocks of queries
 // meet blocks of keys; of the T x T scores only one block exists at a time. Blocks no query of
-// which sees any key of (causality, window) are skipped.
+// which sees any key of (causality, window, documents) are skipped.
 
+#include "gpu/host/kernels/documents.hpp"
 #include "gpu/host/kernels/kernels.hpp"
 #include "gpu/host/kernels/micro.hpp"
 
@@ -88,19 +89,6 @@ void transpose(const float* from, int64_t padded, int64_t rows, int64_t width, f
     }
   }
 }
-
-/// Which keys query t sees: [first(t), t].
-struct visibility {
-  int64_t window;
-
-  TROUPE_INLINE int64_t first(int64_t t) const {
-    return window > 0 ? larger(0, t - window + 1) : 0;
-  }
-  /// Whether any of queries [q0, q1) sees any of keys [k0, k1).
-  TROUPE_INLINE bool meets(int64_t q0, int64_t q1, int64_t k0, int64_t k1) const {
-    return k0 < q1 && k1 > first(q0);
-  }
-};
 
 /// Which keys of a block the rows of a tile of queries need: causality saves half of the blocks on
 /// the diagonal.
@@ -195,7 +183,7 @@ void forward_head(const attention_forward_args& a, int64_t b, int64_t h, void* s
   float* lse = a.lse + (b * a.heads + h) * seq;
   size_t bytes = 0;
   const forward_memory m = carve_forward(scratch, seq, width, &bytes);
-  const visibility sees{a.window};
+  const auto sees = visibility::of_row(a, b);
   const float scale = log2_e / __builtin_sqrtf(static_cast<float>(width));
 
   const T *q = qkv + h * width, *k = qkv + (a.heads + kv) * width, *v = k + a.kv_heads * width;
@@ -283,11 +271,10 @@ TROUPE_INLINE void weigh(float* p, float* ds, int64_t count, int64_t first, int6
 }
 
 /// One block of keys against every block of queries that sees it.
-void backward_keys(const attention_backward_args& a, const backward_memory& m, const float* lse,
-                   int64_t k0) {
+void backward_keys(const attention_backward_args& a, const visibility& sees,
+                   const backward_memory& m, const float* lse, int64_t k0) {
   const int64_t width = a.head_width, padded = round_up(width, W), seq = a.seq;
   const int64_t in_block = smaller(key_block, seq - k0);
-  const visibility sees{a.window};
   const float scale = 1.0f / __builtin_sqrtf(static_cast<float>(width));
   transpose(m.k + k0 * padded, padded, in_block, width, m.k_t, key_block, score_line);
   transpose(m.v + k0 * padded, padded, in_block, width, m.v_t, key_block, score_line);
@@ -344,6 +331,7 @@ void backward_kv_head(const attention_backward_args& a, int64_t b, int64_t kv, v
   size_t bytes = 0;
   const backward_memory m = carve_backward(scratch, seq, width, &bytes);
   const int64_t k_at = (a.heads + kv) * width, v_at = k_at + a.kv_heads * width;
+  const auto sees = visibility::of_row(a, b);
   const size_t whole = static_cast<size_t>(seq * padded) * sizeof(float);
 
   gather(qkv + k_at, row, seq, width, padded, m.k);
@@ -357,7 +345,7 @@ void backward_kv_head(const attention_backward_args& a, int64_t b, int64_t kv, v
     row_products(static_cast<const T*>(a.out) + out_at, out_row, m, seq, width, padded);
     __builtin_memset(m.dq, 0, whole);
     const float* lse = a.lse + (b * a.heads + h) * seq;
-    for (int64_t k0 = 0; k0 < seq; k0 += key_block) backward_keys(a, m, lse, k0);
+    for (int64_t k0 = 0; k0 < seq; k0 += key_block) backward_keys(a, sees, m, lse, k0);
     scatter(m.dq, padded, seq, width, dqkv + h * width, row);
   }
   scatter(m.dk, padded, seq, width, dqkv + k_at, row);

@@ -5,6 +5,7 @@
 // backward computes the scores transposed (keys by queries), because then the weights come out as
 // the left operand of the gradients of values and keys, and log-sum-exp and delta are vectors
 // along the lanes.
+#include "gpu/host/kernels/documents.hpp"
 #include "gpu/host/kernels/kernels.hpp"
 #include "gpu/host/kernels/tiles.hpp"
 
@@ -70,15 +71,6 @@ struct head_rows {
                          to + d / edge * line + t / tile_depth * 2 * tile_values);
       }
     }
-  }
-};
-
-/// Which keys query t sees: [first(t), t].
-struct visibility {
-  int64_t window;
-
-  TROUPE_INLINE int64_t first(int64_t t) const {
-    return window > 0 ? larger(0, t - window + 1) : 0;
   }
 };
 
@@ -208,7 +200,6 @@ void differentiate_square(const backward_memory& m, const visibility& sees, int6
   const vi query = lane_numbers() + static_cast<int32_t>(q0);
   const int64_t past = smaller(q0 + edge, seq) - 1;
   const bool whole = k0 + edge - 1 <= q0 && sees.first(past) <= k0 && q0 + edge <= seq;
-  const auto reach = static_cast<int32_t>(sees.window > 0 ? sees.window : seq);
   for (int64_t i = 0; i < edge; i += 2) {
     __m512i pair[2];
     for (int64_t r = i; r < i + 2; ++r) {
@@ -217,9 +208,9 @@ void differentiate_square(const backward_memory& m, const visibility& sees, int6
         const int64_t at = half * W;
         w[half] = exp2(load(m.scores + r * edge + at) * (scale * log2_e) - load(m.lse + q0 + at));
         if (!whole) {
-          const auto key = static_cast<int32_t>(k0 + r);
           const vi t = query + static_cast<int32_t>(at);
-          const vi seen = (t >= key) & (t - key < reach) & (t < static_cast<int32_t>(seq));
+          const vi seen =
+              (t >= static_cast<int32_t>(k0 + r)) & (t < static_cast<int32_t>(sees.end(k0 + r)));
           w[half] = select(seen, w[half], vf{});
         }
         g[half] = scale * w[half] * (load(m.dp + r * edge + at) - load(m.delta + q0 + at));
@@ -354,7 +345,7 @@ void tile_attention_forward(const attention_forward_args& a, int64_t b, int64_t 
   float* lse = a.lse + (b * a.heads + h) * seq;
   size_t bytes = 0;
   const forward_memory m = carve_forward(scratch, seq, width, &bytes);
-  const visibility sees{a.window};
+  const auto sees = visibility::of_row(a, b);
   const float scale = log2_e / __builtin_sqrtf(static_cast<float>(width));
   const tile_lease lease;
 
@@ -382,12 +373,12 @@ void tile_attention_backward(const attention_backward_args& a, int64_t b, int64_
                              void* scratch) {
   const int64_t width = a.head_width, columns = round_up(width, edge), seq = a.seq;
   const int64_t row = (a.heads + 2 * a.kv_heads) * width, rows = round_up(seq, block);
-  const int64_t group = a.heads / a.kv_heads, reach = a.window > 0 ? a.window : seq;
+  const int64_t group = a.heads / a.kv_heads;
   const auto* qkv = static_cast<const bf16_bits*>(a.qkv) + b * seq * row;
   auto* dqkv = static_cast<bf16_bits*>(a.dqkv) + b * seq * row;
   size_t bytes = 0;
   const backward_memory m = carve_backward(scratch, seq, width, &bytes);
-  const visibility sees{a.window};
+  const auto sees = visibility::of_row(a, b);
   const float scale = 1.0f / __builtin_sqrtf(static_cast<float>(width));
   const int64_t k_at = (a.heads + kv) * width, v_at = k_at + a.kv_heads * width;
   const tile_lease lease;
@@ -403,7 +394,7 @@ void tile_attention_backward(const attention_backward_args& a, int64_t b, int64_
     clear(m.dq, static_cast<size_t>(rows * columns));
     for (int64_t k0 = 0; k0 < seq; k0 += block) {
       const int64_t keys = smaller(block, round_up(seq - k0, edge));
-      const int64_t last = smaller(seq, k0 + keys - 1 + reach);  // past all who see these keys
+      const int64_t last = sees.end(smaller(seq, k0 + keys) - 1);  // past all who see these keys
       for (int64_t q0 = k0; q0 < last; q0 += block) {
         backward_block(m, sees, k0, keys, q0, smaller(block, round_up(last - q0, edge)), seq,
                        columns, scale);

@@ -1,5 +1,6 @@
 // Embeddings, activations, rotary embedding, sums and casts: one pass over memory each.
 // See kernel_table.hpp for what each function does.
+#include "gpu/host/kernels/documents.hpp"
 #include "gpu/host/kernels/kernels.hpp"
 
 namespace troupe::gpu::host::TROUPE_VARIANT {
@@ -16,7 +17,7 @@ void embed(const embedding_forward_args& a, int64_t begin, int64_t end) {
       __builtin_memcpy(out, row, static_cast<size_t>(a.width) * sizeof(T));
       continue;
     }
-    const T* position = positions + i % a.seq * a.width;
+    const T* position = positions + position_in(a.documents, i, a.seq) * a.width;
     for_vectors(a.width, [&](int64_t c, int n) {
       store_some(out + c, load_some(row + c, n) + load_some(position + c, n), n);
     });
@@ -36,7 +37,7 @@ void rotate(const rope_args& a, int64_t begin, int64_t end) {
   const int64_t row = (a.heads + 2 * a.kv_heads) * a.head_width;
   const vf sign = splat(a.inverse ? -1.0f : 1.0f);
   for (int64_t n = begin; n < end; ++n) {
-    const int64_t t = (a.first_position + n % a.seq) * half;
+    const int64_t t = (a.first_position + position_in(a.documents, n, a.seq)) * half;
     T* head = static_cast<T*>(a.qkv) + n * row;
     for (int64_t h = 0; h < a.heads + a.kv_heads; ++h, head += a.head_width) {
       for_vectors(half, [&](int64_t d, int k) {
@@ -169,14 +170,20 @@ void embedding_backward_tokens(const embedding_backward_args& a, int member, int
 }
 
 void embedding_backward_positions(const embedding_backward_args& a, int64_t begin, int64_t end) {
-  for (int64_t t = begin; t < end; ++t) {
-    for (int64_t b = 0; b < a.batch; ++b) {
-      const int64_t from = (b * a.seq + t) * a.width;
-      float* to = a.d_position_table + t * a.width;
-      if (a.type == dtype::bf16) {
-        add_row(to, static_cast<const bf16_bits*>(a.dout) + from, a.width);
-      } else {
-        add_row(to, static_cast<const float*>(a.dout) + from, a.width);
+  const auto add = [&](int64_t position, int64_t token) {
+    float* to = a.d_position_table + position * a.width;
+    if (a.type == dtype::bf16) {
+      add_row(to, static_cast<const bf16_bits*>(a.dout) + token * a.width, a.width);
+    } else {
+      add_row(to, static_cast<const float*>(a.dout) + token * a.width, a.width);
+    }
+  };
+  const int32_t* ends = a.documents.end;
+  for (int64_t p = begin; p < end; ++p) {
+    for (int64_t row = 0; row < a.batch * a.seq; row += a.seq) {
+      for (int64_t first = 0, next = 0; first < a.seq; first = next) {  // documents
+        next = ends != nullptr ? ends[row + first] : a.seq;
+        if (first + p < next) add(p, row + first + p);
       }
     }
   }
