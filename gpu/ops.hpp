@@ -173,8 +173,8 @@ struct head_norm_backward_args {
 };
 
 /// Causal attention over packed qkv[N,(H+2K)*D] = q heads, k heads, v heads; query head h uses kv
-/// head h / (H/K); softmax scale 1/sqrt(D). Query t sees keys max(first, t-window+1)..t, first being
-/// its document's first token, 0 without documents; window 0: all of them.
+/// head h / (H/K); softmax scale 1/sqrt(D). Query t sees keys max(first, t-window+1)..t, first
+/// being its document's first token, 0 without documents; window 0: all of them.
 struct attention_forward_args {
   int64_t batch, seq, heads, kv_heads, head_width;
   int64_t window = 0;
