@@ -16,6 +16,7 @@
 #include "gpu/model/stage_weights.hpp"
 #include "gpu/swap/spiller.hpp"
 #include "io/disk/faulty_disk.hpp"
+#include "tests/gpu/document_rows.hpp"
 #include "tests/gpu/model_samples.hpp"
 #include "tests/gpu/reference/reference_ops.hpp"
 
@@ -82,7 +83,10 @@ struct step_order {
   int micro_batches;
   bool by_layer;
   int ahead = 1;  ///< where not by_layer: forwards before their backward, as "1F1B" has them
+  bool documents = false;  ///< rows hold several, in each micro-batch others
 };
+
+constexpr int32_t some_end = 4;  // ends documents in each micro-batch
 
 struct trained {
   std::vector<std::byte> bytes;  ///< of the loss and of all gradients
@@ -101,6 +105,7 @@ trained train(device& owner, const model_config& model, dtype type, const step_o
   shape.by_layer = order.by_layer;
   shape.slots = order.by_layer ? order.micro_batches : order.ahead;
   shape.activations = kept;
+  shape.documents = order.documents;
   auto stage = stage_model::make(owner, model, shape);
   REQUIRE(stage);
   const auto spill = spiller_of(owner, **stage, static_cast<unsigned>(order.micro_batches));
@@ -111,10 +116,12 @@ trained train(device& owner, const model_config& model, dtype type, const step_o
   const auto count = each * static_cast<size_t>(order.micro_batches);
   const auto tokens = some_tokens(count, model.vocab, 1),
              targets = some_tokens(count, model.vocab, 2);
+  const testing::document_rows documents(tokens, row_tokens, some_end);
   std::vector<stage_model::micro_batch> all;
-  for (int i = 0; i < order.micro_batches; ++i)
-    all.push_back({i % static_cast<int>(shape.slots), tokens.data() + each * static_cast<size_t>(i),
-                   targets.data() + each * static_cast<size_t>(i)});
+  for (size_t i = 0; i < static_cast<size_t>(order.micro_batches); ++i)
+    all.push_back({static_cast<int>(i) % static_cast<int>(shape.slots), &tokens[each * i],
+                   &targets[each * i],
+                   order.documents ? documents.from(each * i) : row_documents{}});
   const std::span<const stage_model::micro_batch> step(all);
   if (order.by_layer) {
     (*stage)->forward(**s, step, 0.125f);
@@ -134,8 +141,9 @@ trained train(device& owner, const model_config& model, dtype type, const step_o
   return out;
 }
 
-constexpr std::array step_orders{step_order{1, false}, step_order{4, true}, step_order{4, false},
-                                 step_order{4, false, 3}};
+constexpr std::array step_orders{step_order{1, false},         step_order{4, true},
+                                 step_order{4, false},         step_order{4, false, 3},
+                                 step_order{4, true, 1, true}, step_order{4, false, 3, true}};
 
 /// A layer's activations in memory of their own, all of it NaN at first.
 struct layer_room {
@@ -165,8 +173,8 @@ TEST_CASE("SM-4: whatever each layer keeps, loss and gradients have the same bit
             const auto some = drawn(model.layers, ++seed);
             INFO("block " << static_cast<int>(model.block) << ", family "
                           << static_cast<int>(model.family) << ", " << order.micro_batches
-                          << " micro-batches, by layer " << order.by_layer << ": "
-                          << names_of(some));
+                          << " micro-batches, by layer " << order.by_layer << ", documents "
+                          << order.documents << ": " << names_of(some));
             CHECK(train(*owner, model, type, order, some) == kept);
           }
         }

@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <numeric>
+#include <span>
 
 namespace troupe::gpu {
 
@@ -21,6 +22,7 @@ result<std::unique_ptr<local_trainer>> local_trainer::make(device& owner, const 
     shape.seq = options.seq;
     shape.compute = options.compute;
     shape.recompute = options.recompute;
+    shape.documents = options.documents;
     if (!options.activations.empty())
       shape.activations.assign(options.activations.begin() + shape.first_layer,
                                options.activations.begin() + shape.last_layer);
@@ -37,12 +39,12 @@ result<std::unique_ptr<local_trainer>> local_trainer::make(device& owner, const 
   return out;
 }
 
-void local_trainer::micro_batch(const int32_t* tokens, const int32_t* targets, float scale) {
+void local_trainer::micro_batch(const stage_model::micro_batch& batch, float scale) {
   stream& s = *stream_;
   for (size_t i = 0; i < stages_.size(); ++i) {
     if (i > 0)
       s.copy(stages_[i]->input(0), stages_[i - 1]->output(0), stages_[i]->boundary_bytes());
-    stages_[i]->forward(s, std::array{stage_model::micro_batch{0, tokens, targets}}, scale);
+    stages_[i]->forward(s, std::span(&batch, 1), scale);
   }
   for (size_t i = stages_.size(); i-- > 0;) {
     stages_[i]->backward(s, std::array{stage_model::micro_batch{}});
@@ -65,12 +67,16 @@ int64_t local_trainer::targets_per_step() const noexcept {
   return options_.micro_batches * options_.micro_batch * options_.seq;
 }
 
-void local_trainer::enqueue_gradients(const int32_t* tokens, const int32_t* targets) {
+void local_trainer::enqueue_gradients(const int32_t* tokens, const int32_t* targets,
+                                      const row_documents& documents) {
   const int64_t per_micro = options_.micro_batch * options_.seq;
   const auto scale = 1.0f / static_cast<float>(targets_per_step());
   stages_.back()->reset_loss(*stream_);
-  for (int64_t i = 0; i < options_.micro_batches; ++i)
-    micro_batch(tokens + i * per_micro, targets + i * per_micro, scale);
+  for (int64_t at = 0; at < targets_per_step(); at += per_micro) {
+    stage_model::micro_batch batch{0, tokens + at, targets + at};
+    if (documents.first != nullptr) batch.documents = {documents.first + at, documents.end + at};
+    micro_batch(batch, scale);
+  }
   sum_tied_gradients();
   stream_->copy(read_.data(), stages_.back()->loss_sum(), sizeof(double));
   for (size_t i = 0; i < stages_.size(); ++i) {
@@ -86,13 +92,15 @@ result<local_step> local_trainer::outcome() {
   return local_step{read_[0] / static_cast<double>(targets_per_step()), std::sqrt(norm_squared_)};
 }
 
-result<local_step> local_trainer::accumulate(const int32_t* tokens, const int32_t* targets) {
-  enqueue_gradients(tokens, targets);
+result<local_step> local_trainer::accumulate(const int32_t* tokens, const int32_t* targets,
+                                             const row_documents& documents) {
+  enqueue_gradients(tokens, targets, documents);
   return outcome();
 }
 
-result<local_step> local_trainer::step(const int32_t* tokens, const int32_t* targets, float lr) {
-  enqueue_gradients(tokens, targets);
+result<local_step> local_trainer::step(const int32_t* tokens, const int32_t* targets, float lr,
+                                       const row_documents& documents) {
+  enqueue_gradients(tokens, targets, documents);
   // One stage has the whole norm on the device: nothing waits for the host within the step.
   if (stages_.size() > 1) TROUPE_CHECK(outcome());
   ++steps_;

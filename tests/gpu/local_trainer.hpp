@@ -14,6 +14,7 @@
 
 #include "gpu/device.hpp"
 #include "gpu/model/stage_model.hpp"
+#include "gpu/ops.hpp"
 #include "gpu/optim/optimizer.hpp"
 #include "io/base/model_config.hpp"
 #include "io/base/result.hpp"
@@ -28,6 +29,7 @@ struct local_options {
   int threads = 0;            ///< host threads of the stream; 0: all the device has
   dtype compute = dtype::f32;
   bool recompute = false;
+  bool documents = false;                           ///< as in stage_shape
   std::vector<activation_choice> activations = {};  ///< by layer of the model; or empty
   decay_scope decay = decay_scope::matrices;
   optimizer_settings optimizer{};
@@ -49,12 +51,14 @@ class local_trainer {
   stage_model& stage(size_t i) { return *stages_[i]; }
   stream& compute() noexcept { return *stream_; }
 
-  /// One optimizer step on micro_batches * micro_batch rows of seq tokens and as many targets.
-  /// Blocks.
-  result<local_step> step(const int32_t* tokens, const int32_t* targets, float lr);
+  /// One optimizer step on micro_batches * micro_batch rows of seq tokens and as many targets; of
+  /// all those rows, the documents where they hold several. Blocks.
+  result<local_step> step(const int32_t* tokens, const int32_t* targets, float lr,
+                          const row_documents& documents = {});
 
   /// Forward and backward of a step without the update: gradients stay. Blocks.
-  result<local_step> accumulate(const int32_t* tokens, const int32_t* targets);
+  result<local_step> accumulate(const int32_t* tokens, const int32_t* targets,
+                                const row_documents& documents = {});
 
   /// Gradient norm of every tensor as of the last step or accumulate.
   result<std::map<std::string, double>> tensor_norms();
@@ -65,10 +69,11 @@ class local_trainer {
  private:
   local_trainer(device& owner, const local_options& options) : owner_(owner), options_(options) {}
 
-  void micro_batch(const int32_t* tokens, const int32_t* targets, float scale);
+  void micro_batch(const stage_model::micro_batch& batch, float scale);
   void sum_tied_gradients();
   int64_t targets_per_step() const noexcept;
-  void enqueue_gradients(const int32_t* tokens, const int32_t* targets);
+  void enqueue_gradients(const int32_t* tokens, const int32_t* targets,
+                         const row_documents& documents);
   result<local_step> outcome();
 
   device& owner_;

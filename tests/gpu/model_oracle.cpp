@@ -1,5 +1,6 @@
 // PyTorch's losses and gradient norms on small models (fixtures/, and shared/oracle), matched in
-// float32 and bf16, in one stage and in two, with whole and with split batches.
+// float32 and bf16, in one stage and in two, with whole and with split batches, with a document a
+// row and with several.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -8,10 +9,13 @@
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "gpu/model/hf_folder.hpp"
+#include "tests/gpu/document_rows.hpp"
 #include "tests/gpu/local_trainer.hpp"
 #include "tests/gpu/oracle_ground.hpp"
 
@@ -42,6 +46,8 @@ struct oracle {
   json expected;
   std::vector<int32_t> tokens;
   model_config model;
+  int64_t seq = 0;
+  std::optional<int32_t> end_of_text;  ///< parts the documents of a row, where attention is reset
 
   explicit oracle(const std::string& name, const fs::path& in = oracle_folder())
       : folder(in / name) {
@@ -50,6 +56,9 @@ struct oracle {
     auto read = read_folder_model(folder);
     REQUIRE(read);
     model = *read;
+    seq = expected["seq"];
+    if (expected.contains("reset_attention"))
+      end_of_text = expected["reset_attention"]["end_of_text"];
   }
 };
 
@@ -77,7 +86,8 @@ std::unique_ptr<local_trainer> make_trainer(device& owner, const oracle& o, cons
   options.stages = p.stages;
   options.micro_batch = p.split_batch ? 1 : 2;
   options.micro_batches = p.split_batch ? 2 : 1;
-  options.seq = 64;
+  options.seq = o.seq;
+  options.documents = o.end_of_text.has_value();
   options.compute = p.compute;
   options.recompute = p.recompute;
   options.decay = p.decay_all ? decay_scope::all : decay_scope::matrices;
@@ -119,10 +129,13 @@ void run(const oracle& o, const plan& p, const json& expected, double first, dou
   const std::vector<double> losses = expected["losses_f64"];
   const std::vector<double> norms = expected["grad_norm_f64"];
   const float lr = o.expected["hyper"]["lr"];
+  const auto each = static_cast<size_t>(2 * o.seq);  // tokens of a step
   double worst = 0;
   for (size_t k = 0; k < std::min(losses.size(), ground.steps); ++k) {
-    const int32_t* at = o.tokens.data() + (p.same_batch ? 0 : k * 128);
-    auto step = trainer->step(at, at + 1, lr);
+    const int32_t* at = o.tokens.data() + (p.same_batch ? 0 : k * each);
+    std::optional<testing::document_rows> rows;
+    if (o.end_of_text) rows.emplace(std::span(at, each), o.seq, *o.end_of_text);
+    auto step = trainer->step(at, at + 1, lr, rows ? rows->from() : row_documents{});
     REQUIRE(step);
     worst = std::max(worst, std::abs(step->loss - losses[k]));
     INFO("step " << k + 1 << ": loss " << step->loss << " for " << losses[k]);
@@ -155,6 +168,16 @@ void run_variants(const std::string& name, bool lamb = false) {
 
 const char* const main_variant = "decay_matrices.stream";
 
+/// A folder of the project's own: whole, in parts and recomputed, and in bf16.
+void run_own(const std::string& name) {
+  CAPTURE(name);
+  const oracle o(name, own_folder());
+  const json& expected = o.expected[main_variant];
+  run(o, {}, expected, 5e-6, 2e-5);
+  run(o, {.stages = 2, .split_batch = true, .recompute = true}, expected, 5e-6, 2e-5);
+  run(o, {.compute = dtype::bf16}, expected, 1e-2, 1e-2);
+}
+
 }  // namespace
 
 TEST_CASE("oracle f32: gpt2_tiny") {
@@ -186,14 +209,12 @@ TEST_CASE("oracle f32: llama_tiny_bf16 weights") {
 }
 
 TEST_CASE("oracle: Qwen2's biases and window, Qwen3's norms of heads") {
-  for (const char* name : {"qwen2_tiny", "qwen2_tiny_swa16", "qwen3_tiny"}) {
-    CAPTURE(name);
-    const oracle o(name, own_folder());
-    const json& expected = o.expected[main_variant];
-    run(o, {}, expected, 5e-6, 2e-5);
-    run(o, {.stages = 2, .split_batch = true, .recompute = true}, expected, 5e-6, 2e-5);
-    run(o, {.compute = dtype::bf16}, expected, 1e-2, 1e-2);
-  }
+  for (const char* name : {"qwen2_tiny", "qwen2_tiny_swa16", "qwen3_tiny"}) run_own(name);
+}
+
+TEST_CASE("oracle: a row's documents are apart as PyTorch's masks and positions have them") {
+  for (const char* name : {"gpt2_documents", "llama_documents", "mistral_documents_swa16"})
+    run_own(name);
 }
 
 TEST_CASE("oracle f32: two stages, split batches and recomputation change nothing") {

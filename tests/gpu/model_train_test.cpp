@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "gpu/model/init.hpp"
+#include "tests/gpu/document_rows.hpp"
 #include "tests/gpu/local_trainer.hpp"
 #include "tests/gpu/model_samples.hpp"
 #include "tests/gpu/reference/reference_ops.hpp"
@@ -32,27 +33,35 @@ std::unique_ptr<local_trainer> make_trainer(device& owner, const model_config& m
   return std::move(*trainer);
 }
 
+constexpr int32_t end_of_document = 18;  // the second row's first, fifth and last token
+
 struct batch {
   std::vector<int32_t> tokens, targets;
-  explicit batch(const model_config& m)
-      : tokens(some_tokens(rows * seq, m.vocab, 1)), targets(some_tokens(rows * seq, m.vocab, 2)) {}
+  testing::document_rows parted;
+  row_documents documents = {};  ///< those of `parted`, or a document a row
+  explicit batch(const model_config& m, bool apart = false)
+      : tokens(some_tokens(rows * seq, m.vocab, 1)),
+        targets(some_tokens(rows * seq, m.vocab, 2)),
+        parted(tokens, seq, end_of_document) {
+    if (apart) documents = parted.from();
+  }
 };
 
 double loss_of(local_trainer& trainer, const batch& b) {
   stage_model& stage = trainer.stage(0);
   stage.reset_loss(trainer.compute());
-  stage.evaluate(trainer.compute(),
-                 std::array{stage_model::micro_batch{0, b.tokens.data(), b.targets.data()}});
+  stage.evaluate(trainer.compute(), std::array{stage_model::micro_batch{
+                                        0, b.tokens.data(), b.targets.data(), b.documents}});
   REQUIRE(trainer.compute().synchronize());
   return *stage.loss_sum() / (rows * seq);
 }
 
 /// Every tensor: the slope of the loss along its gradient is the gradient's norm.
-void check_gradients(const model_config& model) {
+void check_gradients(const model_config& model, bool documents) {
   auto owner = make_reference_device();
-  auto trainer = make_trainer(*owner, model, {});
-  const batch b(model);
-  auto report = trainer->accumulate(b.tokens.data(), b.targets.data());
+  auto trainer = make_trainer(*owner, model, {.documents = documents});
+  const batch b(model, documents);
+  auto report = trainer->accumulate(b.tokens.data(), b.targets.data(), b.documents);
   REQUIRE(report);
   CHECK(report->loss == doctest::Approx(loss_of(*trainer, b)).epsilon(1e-12));
   parameter_store& store = trainer->stage(0).store();
@@ -98,23 +107,36 @@ struct run_result {
   std::vector<float> weights;
 };
 
-run_result run(const model_config& model, const local_options& options, int steps = 3) {
-  auto owner = make_reference_device();
-  auto trainer = make_trainer(*owner, model, options);
-  const batch b(model);
+run_result three_steps(local_trainer& trainer, const model_config& model, const batch& b) {
   run_result out;
-  for (int i = 0; i < steps; ++i) {
-    auto step = trainer->step(b.tokens.data(), b.targets.data(), 1e-2f);
+  for (int i = 0; i < 3; ++i) {
+    auto step = trainer.step(b.tokens.data(), b.targets.data(), 1e-2f, b.documents);
     REQUIRE(step);
     out.losses.push_back(step->loss);
   }
-  out.weights = masters_by_name(*trainer, model);
+  out.weights = masters_by_name(trainer, model);
   return out;
+}
+
+run_result run(const model_config& model, const local_options& options) {
+  auto owner = make_reference_device();
+  return three_steps(*make_trainer(*owner, model, options), model, batch(model, options.documents));
 }
 
 bool same_bits(const run_result& a, const run_result& b) {
   return a.losses == b.losses && a.weights.size() == b.weights.size() &&
          std::memcmp(a.weights.data(), b.weights.data(), a.weights.size() * sizeof(float)) == 0;
+}
+
+/// Of sums in another order.
+void check_same_training(const run_result& got, const run_result& want) {
+  for (size_t i = 0; i < want.losses.size(); ++i)
+    CHECK(got.losses[i] == doctest::Approx(want.losses[i]).epsilon(1e-6));
+  REQUIRE(got.weights.size() == want.weights.size());
+  double worst = 0;
+  for (size_t i = 0; i < want.weights.size(); ++i)
+    worst = std::max(worst, std::abs(double{want.weights[i]} - got.weights[i]));
+  CHECK(worst < 2e-3);  // Adam's first steps divide noise by noise where a gradient is tiny
 }
 
 std::vector<model_config> variants() {
@@ -145,17 +167,36 @@ TEST_CASE("gradients of every tensor are the slopes of the loss") {
     CAPTURE(static_cast<int>(model.family));
     CAPTURE(static_cast<int>(model.block));
     CAPTURE(model.tied);
-    check_gradients(model);
+    for (const bool documents : {false, true}) check_gradients(model, documents);
   }
 }
 
 TEST_CASE("SM-4: recomputation gives the same bits") {
   for (const model_config& model : variants())
+    for (dtype type : {dtype::f32, dtype::bf16})
+      for (const bool documents : {false, true}) {
+        local_options keep, again;
+        keep.compute = again.compute = type;
+        keep.documents = again.documents = documents;
+        again.recompute = true;
+        CHECK(same_bits(run(model, keep), run(model, again)));
+      }
+}
+
+TEST_CASE("room for documents changes no bit of rows without any, whatever a slot held before") {
+  auto owner = make_reference_device();
+  for (const model_config& model : variants())
     for (dtype type : {dtype::f32, dtype::bf16}) {
-      local_options keep, again;
-      keep.compute = again.compute = type;
-      again.recompute = true;
-      CHECK(same_bits(run(model, keep), run(model, again)));
+      local_options options;
+      options.compute = type;
+      const run_result without = run(model, options);
+      options.documents = true;
+      CHECK_FALSE(same_bits(run(model, options), without));
+      auto trainer = make_trainer(*owner, model, options);
+      const batch plain(model), apart(model, true);
+      REQUIRE(trainer->accumulate(apart.tokens.data(), apart.targets.data(), apart.documents));
+      REQUIRE(trainer->clear_gradients());
+      CHECK(same_bits(three_steps(*trainer, model, plain), without));
     }
 }
 
@@ -164,26 +205,22 @@ TEST_CASE("the same run twice gives the same bits") {
 }
 
 TEST_CASE("pipeline stages and micro-batches give the same losses and weights") {
-  for (const model_config& model : variants()) {
-    const run_result whole = run(model, {});
-    for (int64_t stages : {2, 3})
-      for (int64_t micro : {1, 2}) {
-        local_options options;
-        options.stages = stages;
-        options.micro_batches = micro;
-        options.micro_batch = rows / micro;
-        const run_result split = run(model, options);
-        CAPTURE(stages);
-        CAPTURE(micro);
-        REQUIRE(split.weights.size() == whole.weights.size());
-        for (size_t i = 0; i < whole.losses.size(); ++i)
-          CHECK(split.losses[i] == doctest::Approx(whole.losses[i]).epsilon(1e-6));
-        double worst = 0;
-        for (size_t i = 0; i < whole.weights.size(); ++i)
-          worst = std::max(worst, std::abs(double{whole.weights[i]} - split.weights[i]));
-        CHECK(worst < 2e-3);  // Adam's first steps divide noise by noise where a gradient is tiny
-      }
-  }
+  for (const bool documents : {false, true})
+    for (const model_config& model : variants()) {
+      const run_result whole = run(model, {.documents = documents});
+      for (int64_t stages : {2, 3})
+        for (int64_t micro : {1, 2}) {
+          local_options options;
+          options.documents = documents;
+          options.stages = stages;
+          options.micro_batches = micro;
+          options.micro_batch = rows / micro;
+          CAPTURE(documents);
+          CAPTURE(stages);
+          CAPTURE(micro);
+          check_same_training(run(model, options), whole);
+        }
+    }
 }
 
 TEST_CASE("both copies of a tied table stay the same bits") {
