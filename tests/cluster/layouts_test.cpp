@@ -42,6 +42,17 @@ TEST_CASE("layouts: llama, free head") {
   compare_layouts({"model.family=llama", "model.tied=no"});
 }
 
+TEST_CASE("layouts: where attention begins anew with each document, every stage has the borders") {
+  job_files job;
+  const auto three = with(fresh, {"model.family=gpt2", "model.layers=3"});
+  const auto words = with(three, {"data.reset_attention=true", "data.document_end=32"});
+  const auto alone = job.losses(with(words, layout(1, 1)));
+  CHECK(difference(alone, job.losses(with(three, layout(1, 1)))) > 1e-3);
+  CHECK(difference(job.losses(with(words, layout(1, 3))), alone) < 1e-5);
+  CHECK(difference(job.losses(with(with(words, {"train.micro_batch=1"}), layout(2, 2))), alone) <
+        1e-5);
+}
+
 TEST_CASE("layouts: LAMB's norms are of whole tensors, whoever holds their slices") {
   job_files job;
   const auto sets = with(fresh, {"train.optimizer=lamb", "train.batch=6", "train.micro_batch=1"});
