@@ -234,6 +234,17 @@ void ops_cases::add_linear(const std::string& name, int64_t in, int64_t out, gel
       });
 }
 
+/// Rows cut into so many documents of the same length, or nearly.
+row_documents ops_cases::take_documents(int64_t of_row) {
+  std::vector<int32_t> first, end;
+  for (int64_t i = 0; i < s_.tokens(); ++i) {
+    const int64_t number = i % s_.seq * of_row / s_.seq;
+    first.push_back(static_cast<int32_t>((number * s_.seq + of_row - 1) / of_row));
+    end.push_back(static_cast<int32_t>(((number + 1) * s_.seq + of_row - 1) / of_row));
+  }
+  return {take_copy(first), take_copy(end)};
+}
+
 void ops_cases::add_attention() {
   const int64_t b = s_.batch, t = s_.seq, h = s_.heads, k = s_.kv_heads, d = s_.head_width();
   const int64_t n = s_.tokens(), layers = s_.layers;
@@ -249,6 +260,13 @@ void ops_cases::add_attention() {
   });
   add("attention backward", 5 * product, 2 * bytes, layers, [=, this, &op] {
     op.attention_backward(stream_, {b, t, h, k, d, 0, type_, qkv, out, lse, dout, dqkv});
+  });
+  const row_documents parted = take_documents(4);
+  add("attention forward, 4 documents a row", 2 * product / 4, bytes, 0, [=, this, &op] {
+    op.attention_forward(stream_, {b, t, h, k, d, 0, type_, qkv, out, lse, parted});
+  });
+  add("attention backward, 4 documents a row", 5 * product / 4, 2 * bytes, 0, [=, this, &op] {
+    op.attention_backward(stream_, {b, t, h, k, d, 0, type_, qkv, out, lse, dout, dqkv, parted});
   });
   if (!s_.llama) return;
   auto* angles = take<float>(2 * t * (d / 2), dtype::f32);

@@ -89,6 +89,7 @@ class ops_cases {
   T* take(int64_t elements, gpu::dtype type, content what = content::numbers);
   template <class T>
   T* take_copy(const std::vector<T>& from);
+  gpu::row_documents take_documents(int64_t of_row);
   void fill(void* to, int64_t elements, gpu::dtype type, content what);
   void keep(status outcome);
   void add(std::string name, double flops, double bytes, int64_t per_step,

@@ -40,9 +40,11 @@ struct attention_case {
   shape n;
   dtype type;
   size_t shift = 0;  ///< bytes by which qkv misses its alignment
+  parted_rows documents;
   tensor qkv, dout;
 
-  attention_case(shape s, dtype t, float scale = 1.5f) : n(s), type(t) {
+  attention_case(shape s, dtype t, float scale = 1.5f, const row_borders& borders = {})
+      : n(s), type(t), documents(s.seq, borders) {
     qkv = tensor::random(t, s.batch * s.seq * (s.heads + 2 * s.kv) * s.width, 1, scale);
     dout = tensor::random(t, s.batch * s.seq * s.heads * s.width, 2);
   }
@@ -51,13 +53,24 @@ struct attention_case {
   tensor fresh_grad() const { return tensor(type, qkv.count()); }
 
   attention_forward_args forward_args(const void* in, tensor& out, tensor& lse) const {
-    return {n.batch, n.seq, n.heads, n.kv, n.width, n.window, type, in, out.data(), lse.floats()};
+    return {n.batch, n.seq, n.heads,    n.kv,         n.width,           n.window,
+            type,    in,    out.data(), lse.floats(), documents.arrays()};
   }
   attention_backward_args backward_args(const void* in, const void* out, const void* lse,
                                         const void* d, tensor& dqkv) const {
-    return {n.batch,  n.seq,      n.heads, n.kv, n.width,
-            n.window, type,       in,      out,  static_cast<const float*>(lse),
-            d,        dqkv.data()};
+    return {n.batch,
+            n.seq,
+            n.heads,
+            n.kv,
+            n.width,
+            n.window,
+            type,
+            in,
+            out,
+            static_cast<const float*>(lse),
+            d,
+            dqkv.data(),
+            documents.arrays()};
   }
 };
 
@@ -148,6 +161,59 @@ TEST_CASE("GPU attention on tensor cores equals the reference: drawn shapes") {
   }
 }
 
+TEST_CASE("GPU attention on tensor cores equals the reference where rows hold several documents") {
+  const row_borders edges = {{1, 2, 31, 32, 33, 63, 64, 65, 95, 127, 128, 129, 169}, {40, 140}};
+  for (const int64_t width : {64, 96, 128})
+    compare({{2, 170, 2, 1, width, 0}, dtype::bf16, 1.5f, edges});
+  for (const int64_t width : {8, 40, 72})
+    compare({{2, 83, 2, 1, width, 0}, dtype::bf16, 1.5f, {{64}, {7, 82}}});
+  for (const int64_t window : {1, 2, 20, 33, 64, 100, 1000})
+    compare({{2, 170, 1, 1, 64, window}, dtype::bf16, 1.5f, edges});
+  for (const int64_t window : {17, 64})
+    compare({{2, 170, 2, 1, 128, window}, dtype::bf16, 1.5f, edges});
+  // tiles whole of one document, of many, and with one that goes on for several
+  compare({{1, 300, 2, 1, 64, 0}, dtype::bf16, 1.5f, {{64, 128, 130, 132, 134, 256}}});
+  compare({{1, 300, 4, 1, 128, 0}, dtype::bf16, 1.5f, {{20, 270}}});
+  compare({{2, 1, 1, 1, 64, 0}, dtype::bf16, 1.5f, {{}, {}}});
+}
+
+TEST_CASE("GPU attention on tensor cores equals the reference: drawn documents") {
+  std::mt19937 random(11);
+  const auto up_to = [&](int64_t most) { return 1 + static_cast<int64_t>(random()) % most; };
+  for (int i = 0; i < 24; ++i) {
+    const int64_t kv = up_to(2), seq = up_to(210), longest = up_to(random() % 3 ? 40 : 200);
+    row_borders borders(static_cast<size_t>(up_to(2)));
+    for (auto& row : borders)
+      for (int64_t at = up_to(longest); at < seq; at += up_to(longest))
+        row.push_back(static_cast<int32_t>(at));
+    const auto batch = static_cast<int64_t>(borders.size());
+    const int64_t window = random() % 2 ? 0 : up_to(seq + 40);
+    compare({{batch, seq, kv * up_to(3), kv, 8 * up_to(16), window}, dtype::bf16, 1.5f, borders});
+  }
+}
+
+TEST_CASE("GPU attention gives rows of one document each the bits of rows without documents") {
+  for (const dtype type : {dtype::f32, dtype::bf16}) {
+    for (const int64_t width : {64, 128}) {
+      const attention_case plain({2, 150, 4, 2, width, 90}, type);
+      const attention_case whole({2, 150, 4, 2, width, 90}, type, 1.5f, {{}, {}});
+      on_each_gpu(type, [&] {
+        tensor out[2] = {plain.fresh_out(), plain.fresh_out()};
+        tensor lse[2] = {plain.fresh_lse(), plain.fresh_lse()};
+        tensor grad[2] = {plain.fresh_grad(), plain.fresh_grad()};
+        for (const auto* c : {&plain, &whole}) {
+          const int i = c == &whole;
+          gpu_forward(*c, out[i], lse[i]);
+          gpu_backward(*c, out[i], lse[i], grad[i]);
+        }
+        CHECK(out[0].same_bits(out[1]));
+        CHECK(lse[0].same_bits(lse[1]));
+        CHECK(grad[0].same_bits(grad[1]));
+      });
+    }
+  }
+}
+
 TEST_CASE("GPU attention without tensor cores equals the reference") {
   for (const int64_t width : {1, 6, 64, 80, 130}) compare({{2, 37, 4, 2, width, 0}, dtype::f32});
   for (const int64_t width : {1, 6, 36, 136}) compare({{1, 37, 4, 1, width, 0}, dtype::bf16});
@@ -156,6 +222,11 @@ TEST_CASE("GPU attention without tensor cores equals the reference") {
     compare({{1, 70, 2, 1, 5, window}, dtype::bf16});
   }
   compare({{1, 1, 1, 1, 3, 0}, dtype::f32});
+  const row_borders borders = {{1, 2, 31, 32, 65}, {}};
+  for (const int64_t window : {0, 1, 33, 100}) {
+    compare({{2, 70, 2, 1, 16, window}, dtype::f32, 1.5f, borders});
+    compare({{2, 70, 4, 2, 5, window}, dtype::bf16, 1.5f, borders});
+  }
 }
 
 TEST_CASE("GPU attention takes tensors that are not aligned to 16 bytes") {
@@ -182,8 +253,10 @@ TEST_CASE("GPU attention survives large scores") {
 }
 
 TEST_CASE("GPU attention forward has the bits of one GPU on the other") {
-  for (const int64_t width : {64, 128}) {
-    const attention_case c({1, 200, 4, 2, width, 90}, dtype::bf16);
+  for (const int mode : {0, 1, 2, 3}) {
+    const row_borders none, borders = {{1, 64, 150}};
+    const attention_case c({1, 200, 4, 2, mode & 1 ? 64 : 128, 90}, dtype::bf16, 1.5f,
+                           mode & 2 ? borders : none);
     tensor out[2], lse[2];
     int i = 0;
     on_each_gpu(c.type, [&] {
@@ -198,8 +271,10 @@ TEST_CASE("GPU attention forward has the bits of one GPU on the other") {
 }
 
 TEST_CASE("GPU attention gives the same bits every time") {
-  for (const dtype type : {dtype::f32, dtype::bf16}) {
-    const attention_case c({1, 150, 4, 2, 64, 40}, type);
+  for (const int mode : {0, 1, 2, 3}) {
+    const dtype type = mode & 1 ? dtype::bf16 : dtype::f32;
+    const row_borders none, borders = {{64, 70}};
+    const attention_case c({1, 150, 4, 2, 64, 40}, type, 1.5f, mode & 2 ? borders : none);
     on_each_gpu(type, [&] {
       tensor out[2], lse[2], grad[2];
       for (int i = 0; i < 2; ++i) {

@@ -9,10 +9,12 @@ namespace {
 struct attention_case {
   int64_t batch, seq, heads, kv, width, window;
   dtype type;
+  parted_rows documents;
   tensor qkv, dout;
 
-  attention_case(int64_t b, int64_t t, int64_t h, int64_t k, int64_t d, int64_t w, dtype ty)
-      : batch(b), seq(t), heads(h), kv(k), width(d), window(w), type(ty) {
+  attention_case(int64_t b, int64_t t, int64_t h, int64_t k, int64_t d, int64_t w, dtype ty,
+                 const row_borders& borders = {})
+      : batch(b), seq(t), heads(h), kv(k), width(d), window(w), type(ty), documents(t, borders) {
     qkv = tensor::random(ty, b * t * (h + 2 * k) * d, 1, 1.5f);
     dout = tensor::random(ty, b * t * h * d, 2);
   }
@@ -21,12 +23,12 @@ struct attention_case {
   tensor fresh_grad() const { return tensor(type, qkv.count()); }
 
   void forward(ops& op, stream& s, tensor& out, tensor& lse) const {
-    op.attention_forward(
-        s, {batch, seq, heads, kv, width, window, type, qkv.data(), out.data(), lse.floats()});
+    op.attention_forward(s, {batch, seq, heads, kv, width, window, type, qkv.data(), out.data(),
+                             lse.floats(), documents.arrays()});
   }
   void backward(ops& op, stream& s, const tensor& out, tensor& lse, tensor& dqkv) const {
     op.attention_backward(s, {batch, seq, heads, kv, width, window, type, qkv.data(), out.data(),
-                              lse.floats(), dout.data(), dqkv.data()});
+                              lse.floats(), dout.data(), dqkv.data(), documents.arrays()});
   }
 };
 
@@ -78,6 +80,72 @@ TEST_CASE("attention equals the reference with sliding windows") {
   }
 }
 
+TEST_CASE("attention equals the reference where rows hold several documents") {
+  const row_borders borders = {{1, 2, 15, 16, 32, 63, 64, 65, 100}, {33, 129}};
+  for (dtype type : {dtype::f32, dtype::bf16}) {
+    for (int64_t width : {64, 80, 96, 128, 6}) compare({2, 134, 4, 2, width, 0, type, borders});
+    for (int64_t window : {1, 10, 34, 70, 1000}) compare({2, 134, 2, 1, 16, window, type, borders});
+    compare({1, 290, 1, 1, 16, 0, type, {{128, 256, 289}}});
+    compare({1, 37, 8, 1, 32, 0, type, {{36}}});
+    compare({2, 5, 2, 2, 16, 0, type, {{}, {1, 2, 3, 4}}});
+  }
+}
+
+namespace {
+
+struct attention_results {
+  tensor out, lse, grad;
+
+  explicit attention_results(const attention_case& c)
+      : out(c.fresh_out()), lse(c.fresh_lse()), grad(c.fresh_grad()) {}
+};
+
+/// Forward, and backward from what it gave.
+attention_results run(const attention_case& c, const backend& b) {
+  attention_results r(c);
+  c.forward(*b.ops, *b.compute, r.out, r.lse);
+  c.backward(*b.ops, *b.compute, r.out, r.lse, r.grad);
+  REQUIRE(b.compute->synchronize());
+  return r;
+}
+
+void check_close(const attention_results& r, const tensor& out, const tensor& grad) {
+  const bool half = r.out.type() == dtype::bf16;
+  CHECK_CLOSE(r.out, out, tolerance_of(r.out.type(), 3e-6));
+  CHECK_CLOSE(r.grad, grad, (half ? tolerance{1.0 / 64, 2e-2} : tolerance{6e-6, 6e-6}));
+}
+
+}  // namespace
+
+TEST_CASE("attention of a document in a row of several is that of the document alone") {
+  for (const backend& b : backends()) {
+    CAPTURE(b.name);
+    for (dtype type : {dtype::f32, dtype::bf16}) {
+      const attention_case all(2, 150, 4, 2, 64, 40, type, {{1, 64, 140}, {65, 66}});
+      const attention_results together = run(all, b);
+      const int64_t in = (all.heads + 2 * all.kv) * all.width, out = all.heads * all.width;
+      for (const auto& [first, count] : all.documents.list()) {
+        CAPTURE(first);
+        attention_case alone(1, count, 4, 2, 64, 40, type);
+        alone.qkv = all.qkv.part(first * in, count * in);
+        alone.dout = all.dout.part(first * out, count * out);
+        check_close(run(alone, b), together.out.part(first * out, count * out),
+                    together.grad.part(first * in, count * in));
+      }
+    }
+  }
+}
+
+TEST_CASE("attention of rows of one document each is that of rows without documents") {
+  for (const backend& b : backends()) {
+    CAPTURE(b.name);
+    for (dtype type : {dtype::f32, dtype::bf16}) {
+      const attention_results plain = run({2, 70, 4, 2, 64, 0, type}, b);
+      check_close(run({2, 70, 4, 2, 64, 0, type, {{}, {}}}, b), plain.out, plain.grad);
+    }
+  }
+}
+
 TEST_CASE("attention survives large scores") {
   for (dtype type : {dtype::f32, dtype::bf16}) {
     attention_case c(1, 140, 2, 2, 16, 0, type);
@@ -94,8 +162,9 @@ TEST_CASE("attention survives large scores") {
 }
 
 TEST_CASE("the reference's attention gradient agrees with finite differences") {
-  for (int64_t window : {0, 3}) {
-    attention_case c(1, 6, 4, 2, 4, window, dtype::f32);
+  for (int mode = 0; mode < 4; ++mode) {
+    const row_borders none, borders = {{2, 3}};
+    attention_case c(1, 6, 4, 2, 4, mode & 1 ? 3 : 0, dtype::f32, mode & 2 ? borders : none);
     tensor out = c.fresh_out(), lse = c.fresh_lse(), grad = c.fresh_grad();
     on_reference([&](ops& op, stream& s) {
       c.forward(op, s, out, lse);

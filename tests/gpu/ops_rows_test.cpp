@@ -397,6 +397,111 @@ TEST_CASE("rope equals the reference and its inverse undoes it") {
   }
 }
 
+namespace {
+
+/// Borders at both ends of rows, documents of one token, a row that is one document.
+const row_borders several = {{1, 2, 17, 36}, {}, {20}};
+
+}  // namespace
+
+TEST_CASE("embeddings equal the reference where rows hold several documents") {
+  const int64_t batch = 3, seq = 37, vocab = 29;
+  const parted_rows documents(seq, several);
+  shared_vector<int32_t> tokens;
+  random_numbers r(1);
+  for (int64_t i = 0; i < batch * seq; ++i) tokens.push_back(static_cast<int32_t>(r.below(vocab)));
+  for (dtype type : types) {
+    for (int64_t width : {56, 129}) {
+      const auto table = tensor::random(type, vocab * width, 2);
+      const auto positions = tensor::random(type, seq * width, 3);
+      const auto dout = tensor::random(type, batch * seq * width, 4);
+      const auto start_t = tensor::random(dtype::f32, vocab * width, 5);
+      const auto start_p = tensor::random(dtype::f32, seq * width, 6);
+      tensor expected(type, batch * seq * width), out = expected;
+      tensor expected_t = start_t, dt = start_t, expected_p = start_p, dp = start_p;
+      const auto run = [&](ops& op, stream& s, tensor& y, tensor& gt, tensor& gp) {
+        op.embedding_forward(s, {batch, seq, width, vocab, type, tokens.data(), table.data(),
+                                 positions.data(), y.data(), documents.arrays()});
+        op.embedding_backward(s, {batch, seq, width, vocab, type, tokens.data(), dout.data(),
+                                  gt.floats(), gp.floats(), documents.arrays()});
+      };
+      on_reference([&](ops& op, stream& s) { run(op, s, expected, expected_t, expected_p); });
+      on_every_backend([&](ops& op, stream& s) { run(op, s, out, dt, dp); },
+                       [&] {
+                         CHECK_CLOSE(out, expected, (tolerance{0, 0x1p-149}));
+                         CHECK_CLOSE(dt, expected_t, tolerance_of(dtype::f32));
+                         CHECK_CLOSE(dp, expected_p, tolerance_of(dtype::f32));
+                         out = tensor(type, batch * seq * width);
+                         dt = start_t;
+                         dp = start_p;
+                       });
+    }
+  }
+}
+
+TEST_CASE("rope equals the reference where rows hold several documents, its inverse undoes it") {
+  const int64_t batch = 3, seq = 37, heads = 4, kv = 2;
+  const parted_rows documents(seq, several);
+  for (dtype type : types) {
+    for (int64_t width : {64, 80, 2}) {
+      const int64_t half = width / 2, count = batch * seq * (heads + 2 * kv) * width;
+      const auto cosine = tensor::random(dtype::f32, seq * half, 2);
+      auto sine = cosine;
+      for (int64_t i = 0; i < sine.count(); ++i)
+        sine.set(i, std::sqrt(1 - cosine.get(i) * cosine.get(i)));
+      const auto start = tensor::random(type, count, 1);
+      const auto run = [&](ops& op, stream& s, tensor& qkv, bool inverse) {
+        op.rope(s, {batch, seq, heads, kv, width, type, qkv.data(),
+                    static_cast<const float*>(cosine.data()), sine.floats(), inverse, 0,
+                    documents.arrays()});
+      };
+      tensor expected = start, qkv = start, undone = start;
+      on_reference([&](ops& op, stream& s) { run(op, s, expected, false); });
+      on_every_backend(
+          [&](ops& op, stream& s) {
+            run(op, s, qkv, false);
+            run(op, s, undone, false);
+            run(op, s, undone, true);
+          },
+          [&] {
+            CHECK_CLOSE(qkv, expected, tolerance_of(type));
+            CHECK_CLOSE(undone, start, tolerance_of(type));
+            qkv = undone = start;
+          });
+    }
+  }
+}
+
+TEST_CASE("embeddings and rope of a document are those of the document alone, bit by bit") {
+  const int64_t batch = 3, seq = 37, vocab = 29, width = 48, heads = 1, kv = 1, half = 8;
+  const parted_rows documents(seq, several);
+  shared_vector<int32_t> tokens;
+  for (int64_t i = 0; i < batch * seq; ++i) tokens.push_back(static_cast<int32_t>(i % vocab));
+  const auto cosine = tensor::random(dtype::f32, seq * half, 1);
+  const auto sine = tensor::random(dtype::f32, seq * half, 2);
+  for (dtype type : types) {
+    const auto table = tensor::random(type, vocab * width, 3);
+    const auto positions = tensor::random(type, seq * width, 4);
+    const auto run = [&](const backend& b, int64_t rows, int64_t length, int64_t first,
+                         const row_documents& d) {
+      tensor out(type, rows * length * width);
+      b.ops->embedding_forward(*b.compute, {rows, length, width, vocab, type, tokens.data() + first,
+                                            table.data(), positions.data(), out.data(), d});
+      b.ops->rope(*b.compute, {rows, length, heads, kv, 2 * half, type, out.data(),
+                               static_cast<const float*>(cosine.data()),
+                               static_cast<const float*>(sine.data()), false, 0, d});
+      REQUIRE(b.compute->synchronize());
+      return out;
+    };
+    for (const backend& b : backends()) {
+      CAPTURE(b.name);
+      const tensor together = run(b, batch, seq, 0, documents.arrays());
+      for (const auto& [first, count] : documents.list())
+        CHECK(run(b, 1, count, first, {}).same_bits(together.part(first * width, count * width)));
+    }
+  }
+}
+
 TEST_CASE("activations equal the reference over their whole range") {
   for (dtype type : types) {
     for (activation_kind kind :

@@ -88,6 +88,14 @@ class tensor {
   const void* data() const { return bytes_.data(); }
   float* floats() { return static_cast<float*>(data()); }
   bool same_bits(const tensor& other) const { return bytes_ == other.bytes_; }
+  /// Elements [first, first + count) as a tensor of their own.
+  tensor part(int64_t first, int64_t count) const {
+    tensor t(type_, count);
+    const auto element = static_cast<int64_t>(size_of(type_));
+    std::memcpy(t.bytes_.data(), bytes_.data() + first * element,
+                static_cast<size_t>(count * element));
+    return t;
+  }
 
  private:
   static constexpr int64_t guard = 64;
@@ -96,6 +104,43 @@ class tensor {
   dtype type_ = dtype::f32;
   int64_t count_ = 0;
   shared_vector<unsigned char> bytes_;
+};
+
+/// Of each row, the tokens before which a document ends and the next begins.
+using row_borders = std::vector<std::vector<int32_t>>;
+
+/// Rows of several documents, as operations are told of them.
+class parted_rows {
+ public:
+  struct document {
+    int64_t first, count;  ///< counted over all rows
+  };
+
+  parted_rows() = default;  ///< none: each row is one document
+  parted_rows(int64_t seq, const row_borders& borders) {
+    for (std::vector<int32_t> ends : borders) {
+      const auto row = static_cast<int64_t>(first_.size());
+      ends.push_back(static_cast<int32_t>(seq));
+      int32_t first = 0;
+      for (const int32_t end : ends) {
+        list_.push_back({row + first, end - first});
+        first_.insert(first_.end(), static_cast<size_t>(end - first), first);
+        end_.insert(end_.end(), static_cast<size_t>(end - first), end);
+        first = end;
+      }
+    }
+    first_.shrink_to_fit();  // the address sanitizer sees the first number read too many
+    end_.shrink_to_fit();
+  }
+
+  row_documents arrays() const {
+    return first_.empty() ? row_documents{} : row_documents{first_.data(), end_.data()};
+  }
+  const std::vector<document>& list() const { return list_; }
+
+ private:
+  shared_vector<int32_t> first_, end_;
+  std::vector<document> list_;
 };
 
 /// How far a result may be from the reference: absolute + relative * |expected|.

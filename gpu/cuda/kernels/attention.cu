@@ -9,7 +9,11 @@
 //                 and for odd models: attention_plain.cu. None takes a head wider than 4096, or
 //                 heads that are not in equal groups.
 //
-// With V = T (T + 1) / 2 visible pairs of query and key (fewer with a window):
+// Each family has its kernels twice, for rows of one document and for rows of several (masks,
+// attention_shape.hpp), and chooses when it launches.
+//
+// With V = T (T + 1) / 2 visible pairs of query and key (fewer with a window, or with documents: of
+// one of L tokens L (L + 1) / 2, and what its first and last tile hold of others beside):
 //   forward   4 B H V D FLOPs (two products);
 //   backward  10 B H V D FLOPs as benchmarks count them (five products); 14 are executed, since two
 //             kernels compute the scores again, which is what being deterministic costs here.
@@ -19,7 +23,8 @@
 // Invariants
 //   ATT-1  Deterministic (DEV-5): no atomics; sums run over keys, queries and the heads of a group
 //     in a fixed order, whatever the timing.
-//   ATT-2  Nothing beyond the tensors is read, and nothing that is not a result is written.
+//   ATT-2  Nothing beyond the tensors and the documents' arrays is read, and nothing that is not a
+//     result is written.
 #include "gpu/cuda/kernels/launch.hpp"
 
 #include <initializer_list>

@@ -25,7 +25,9 @@
 //
 // The heads of a group are walked one after the other inside a block of keys (ATT-1): no sums
 // between blocks. Tiles nobody sees are never visited, warps leave out what only others see, and
-// only pairs at the diagonal and the window's edge are looked at one by one.
+// only pairs at the diagonal, the window's edge and documents' borders are looked at one by one. A
+// block's keys may be of several documents: its walk ends with the last key's, whose end is the
+// largest.
 #include "gpu/cuda/kernels/attention_parts.hpp"
 #include "gpu/cuda/kernels/attention_rows.hpp"
 #include "gpu/cuda/kernels/attention_tiles.hpp"
@@ -46,19 +48,19 @@ struct query_kernel_traits {
 };
 
 /// dquery += dS K of a warp's rows and `step` keys.
-template <int D, class Traits = query_kernel_traits<D>, int M = Traits::M>
-__device__ __forceinline__ void query_step(const attention_shape& a,
+template <int D, class Mask, class Traits = query_kernel_traits<D>, int M = Traits::M>
+__device__ __forceinline__ void query_step(const attention_shape& a, const Mask& mask,
                                            const typename Traits::left& query,
                                            const typename Traits::left& dout, const bf16* key,
                                            const bf16* value, int first_query, int first_key,
                                            const row_statistics<M>& s,
                                            float (&dquery)[M][D / 8][4]) {
   constexpr int N = Traits::step;
-  const sight seen = sight_of(a, first_query, Traits::rows, first_key, N);
+  const sight seen = sight_of<true>(mask, first_query, Traits::rows, first_key, N);
   if (seen == sight::nothing) return;
   float weight[M][N / 8][4], slope[M][N / 8][4];
   multiply_rows<D, M, N>(weight, query, key + right_lane<D>());
-  if (seen == sight::some) hide_unseen<true>(a, weight, first_query, first_key);
+  if (seen == sight::some) hide_unseen<true>(mask, weight, first_query, first_key);
   multiply_rows<D, M, N>(slope, dout, value + right_lane<D>());
   const float scale = a.scale * log2_of_e;
   SIMT_UNROLL
@@ -74,17 +76,18 @@ __device__ __forceinline__ void query_step(const attention_shape& a,
 }
 
 /// Grid: order.heads (B H) * order.tiles (blocks of queries).
-template <int D>
+template <int D, class Mask>
 __global__ void SIMT_BLOCK(attention_threads, 2)
     query_kernel(attention_shape a, block_order order, backward_tensors t) {
   using traits = query_kernel_traits<D>;
   constexpr int M = traits::M, queries = traits::queries, keys = traits::keys;
   const block_place place = place_of_block(order);
   const int b = place.head / a.heads, h = place.head % a.heads;
+  const Mask mask(a, t.documents, b);
   const int first_query = (order.tiles - 1 - place.tile) * queries;
   const int warp_query = first_query + warp_index() * traits::rows;
   const int seen_end = first_query + queries < a.seq ? first_query + queries : a.seq;
-  const int first_tile = a.first_key(first_query) / keys, tiles = (seen_end + keys - 1) / keys;
+  const int first_tile = mask.first_key(first_query) / keys, tiles = (seen_end + keys - 1) / keys;
   bf16* query_tile = shared_memory<bf16>();
   bf16* dout_tile = query_tile + queries * pitch<D>;
   const auto key_tile = [&](int tile) {
@@ -130,8 +133,8 @@ __global__ void SIMT_BLOCK(attention_threads, 2)
     }
     for (int part = 0; part < keys; part += traits::step) {
       const bf16* key = key_tile(tile) + part * pitch<D>;
-      query_step<D>(a, query, dout, key, key + keys * pitch<D>, warp_query, tile * keys + part,
-                    statistics, dquery);
+      query_step<D>(a, mask, query, dout, key, key + keys * pitch<D>, warp_query,
+                    tile * keys + part, statistics, dquery);
     }
   }
   SIMT_UNROLL
@@ -159,18 +162,19 @@ struct key_kernel_traits {
 };
 
 /// dkey += dS^T Q and dvalue += P^T dO of a warp's rows and `step` queries.
-template <int D, class Traits = key_kernel_traits<D>, int M = Traits::M>
-__device__ __forceinline__ void key_step(const attention_shape& a, const shared_left<D, M>& key,
+template <int D, class Mask, class Traits = key_kernel_traits<D>, int M = Traits::M>
+__device__ __forceinline__ void key_step(const attention_shape& a, const Mask& mask,
+                                         const shared_left<D, M>& key,
                                          const shared_left<D, M>& value, const bf16* query,
                                          const bf16* dout, const query_statistics* statistics,
                                          int first_query, int first_key, float (&dkey)[M][D / 8][4],
                                          float (&dvalue)[M][D / 8][4]) {
   constexpr int N = Traits::step;
-  const sight seen = sight_of(a, first_query, N, first_key, Traits::rows);
+  const sight seen = sight_of<false>(mask, first_query, N, first_key, Traits::rows);
   if (seen == sight::nothing) return;
   float weight[M][N / 8][4], slope[M][N / 8][4];
   multiply_rows<D, M, N>(weight, key, query + right_lane<D>());
-  if (seen == sight::some) hide_unseen<false>(a, weight, first_query, first_key);
+  if (seen == sight::some) hide_unseen<false>(mask, weight, first_query, first_key);
   const float scale = a.scale * log2_of_e;
   statistics += lane() % 4 * 2;
   SIMT_UNROLL
@@ -196,17 +200,18 @@ __device__ __forceinline__ void key_step(const attention_shape& a, const shared_
 }
 
 /// Grid: order.heads (B K) * order.tiles (blocks of keys).
-template <int D>
+template <int D, class Mask>
 __global__ void SIMT_BLOCK(attention_threads, 2)
     key_kernel(attention_shape a, block_order order, backward_tensors t) {
   using traits = key_kernel_traits<D>;
   constexpr int M = traits::M, keys = traits::keys, queries = traits::queries;
   const block_place place = place_of_block(order);
   const int b = place.head / a.kv_heads, kv = place.head % a.kv_heads;
+  const Mask mask(a, t.documents, b);
   const int first_key = place.tile * keys, warp_key = first_key + warp_index() * traits::rows;
   const int last_key = (first_key + keys < a.seq ? first_key + keys : a.seq) - 1;
-  const int begin = first_key / queries * queries;
-  const int visits = (a.end_query(last_key) - begin + queries - 1) / queries * a.group;
+  const int begin = first_key / queries * queries, end = mask.end_query(last_key);
+  const int visits = (end - begin + queries - 1) / queries * a.group;
   auto* statistics = shared_memory<query_statistics>();
   bf16* key_tile = reinterpret_cast<bf16*>(statistics + 2 * queries);
   bf16* value_tile = key_tile + keys * pitch<D>;
@@ -246,7 +251,7 @@ __global__ void SIMT_BLOCK(attention_threads, 2)
     const bool more = visit + 1 < visits;
     query_statistics next{};
     if (more) {
-      at.advance(a, begin, a.end_query(last_key), queries);
+      at.advance(a, begin, end, queries);
       next = read();  // lanes part at the last query: the barrier, not a product, unites them
     }
     copy_async_wait<0>();
@@ -254,7 +259,7 @@ __global__ void SIMT_BLOCK(attention_threads, 2)
     if (more) fetch(visit + 1);
     for (int part = 0; part < queries; part += traits::step) {
       const bf16* query = query_tile(visit) + part * pitch<D>;
-      key_step<D>(a, key, value, query, query + queries * pitch<D>,
+      key_step<D>(a, mask, key, value, query, query + queries * pitch<D>,
                   statistics + (visit & 1) * queries + part, first_query + part, warp_key, dkey,
                   dvalue);
     }
@@ -273,8 +278,8 @@ __global__ void SIMT_BLOCK(attention_threads, 2)
 
 // -- launching ------------------------------------------------------------------------------------
 
-template <int D>
-cudaError_t launch_width(cudaStream_t s, const attention_shape& a, const backward_tensors& t) {
+template <int D, class Mask>
+cudaError_t launch_masked(cudaStream_t s, const attention_shape& a, const backward_tensors& t) {
   constexpr int64_t most = std::numeric_limits<int>::max() / 2;
   const int64_t pair = int64_t{a.seq} * a.width * 2 * int64_t{sizeof(bf16)};
   const int64_t query_tiles = blocks_for(a.seq, query_kernel_traits<D>::queries);
@@ -282,13 +287,19 @@ cudaError_t launch_width(cudaStream_t s, const attention_shape& a, const backwar
   if (query_tiles * a.batch_heads > most || key_tiles * a.batch_kv > most)
     return cudaErrorInvalidValue;
   const cudaError_t queries =
-      launch(query_kernel<D>, {static_cast<unsigned>(query_tiles * a.batch_heads)},
+      launch(query_kernel<D, Mask>, {static_cast<unsigned>(query_tiles * a.batch_heads)},
              attention_threads, query_kernel_traits<D>::bytes, s, a,
              order_of_blocks(a.batch_heads, query_tiles, pair, a.group), t);
   if (queries != cudaSuccess) return queries;
-  return launch(key_kernel<D>, {static_cast<unsigned>(key_tiles * a.batch_kv)}, attention_threads,
-                key_kernel_traits<D>::bytes, s, a,
+  return launch(key_kernel<D, Mask>, {static_cast<unsigned>(key_tiles * a.batch_kv)},
+                attention_threads, key_kernel_traits<D>::bytes, s, a,
                 order_of_blocks(a.batch_kv, key_tiles, pair * a.group, 1), t);
+}
+
+template <int D>
+cudaError_t launch_width(cudaStream_t s, const attention_shape& a, const backward_tensors& t) {
+  return t.documents.first != nullptr ? launch_masked<D, document_mask>(s, a, t)
+                                      : launch_masked<D, window_mask>(s, a, t);
 }
 
 }  // namespace

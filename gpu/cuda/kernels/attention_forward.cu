@@ -5,7 +5,8 @@
 // date (a maximum and a sum per row, in base 2), output = P V with P taken from the scores'
 // registers. Keys and values of the next 64 arrive by cp.async during the products of these
 // (two stages, one barrier a step). Steps nobody sees are never visited; warps leave out steps only
-// others see; only steps on the diagonal or at the window's edge look at single pairs.
+// others see; only steps on the diagonal, at the window's edge or at a document's border look at
+// single pairs.
 //
 // Work: 4 D FLOPs a visited pair; 64-key steps of 128 queries visit T / 128 more than half of the
 // square on the diagonal, most of which the warps leave out again. An exponential a pair: on an
@@ -44,16 +45,17 @@ struct forward_memory {
 };
 
 /// One warp's rows and one step of keys.
-template <int D, class Left>
-__device__ __forceinline__ void forward_step(const attention_shape& a, const Left& left,
-                                             const bf16* key, const bf16* value, int first_query,
-                                             int first_key, float (&output)[M][D / 8][4],
+template <int D, class Mask, class Left>
+__device__ __forceinline__ void forward_step(const attention_shape& a, const Mask& mask,
+                                             const Left& left, const bf16* key, const bf16* value,
+                                             int first_query, int first_key,
+                                             float (&output)[M][D / 8][4],
                                              softmax_state<M>& state) {
-  const sight seen = sight_of(a, first_query, rows, first_key, keys);
+  const sight seen = sight_of<true>(mask, first_query, rows, first_key, keys);
   if (seen == sight::nothing) return;
   float scores[M][keys / 8][4];
   multiply_rows<D, M, keys>(scores, left, key + right_lane<D>());
-  if (seen == sight::some) hide_unseen<true>(a, scores, first_query, first_key);
+  if (seen == sight::some) hide_unseen<true>(mask, scores, first_query, first_key);
   soften<D, M, keys>(scores, output, state, a.scale * log2_of_e);
   add_product<D, M, keys>(output, scores, value + left_lane<D>());
 }
@@ -82,16 +84,17 @@ __device__ __forceinline__ void finish_rows(const attention_shape& a, bf16* tile
 }
 
 /// Grid: order.heads (B H) * order.tiles (blocks of queries).
-template <int D>
+template <int D, class Mask>
 __global__ void SIMT_BLOCK(attention_threads, 2)
     forward_kernel(attention_shape a, block_order order, const bf16* __restrict__ qkv,
-                   bf16* __restrict__ out, float* __restrict__ lse) {
+                   bf16* __restrict__ out, float* __restrict__ lse, row_documents documents) {
   const block_place place = place_of_block(order);
   const int b = place.head / a.heads, h = place.head % a.heads;
+  const Mask mask(a, documents, b);
   const int first_query = (order.tiles - 1 - place.tile) * queries;
   const int warp_query = first_query + warp_index() * rows;
   const int seen_end = first_query + queries < a.seq ? first_query + queries : a.seq;
-  const int first_step = a.first_key(first_query) / keys, steps = (seen_end + keys - 1) / keys;
+  const int first_step = mask.first_key(first_query) / keys, steps = (seen_end + keys - 1) / keys;
   const forward_memory<D> memory;
   const int64_t stride = a.qkv_stride(), lane_at = copy_lane<D>(stride);
   const bf16* next = qkv + a.qkv_row(b, first_step * keys) + a.key_at(h / a.group) + lane_at;
@@ -124,8 +127,8 @@ __global__ void SIMT_BLOCK(attention_threads, 2)
     if constexpr (hold) {
       if (step == first_step) left.fill(warp_tile + left_lane<D>());
     }
-    forward_step<D>(a, left, memory.key(step), memory.value(step), warp_query, step * keys, output,
-                    state);
+    forward_step<D>(a, mask, left, memory.key(step), memory.value(step), warp_query, step * keys,
+                    output, state);
   }
   finish_rows<D>(a, warp_tile, out + a.out_row(b, warp_query) + a.query_at(h),
                  lse + int64_t{place.head} * a.seq + warp_query, a.seq - warp_query, output, state);
@@ -137,10 +140,12 @@ cudaError_t launch_width(cudaStream_t s, const attention_shape& a,
   const int64_t tiles = blocks_for(a.seq, queries), blocks = tiles * a.batch_heads;
   if (blocks > std::numeric_limits<int>::max() / 2) return cudaErrorInvalidValue;
   const int64_t streamed = int64_t{a.seq} * a.width * 2 * int64_t{sizeof(bf16)};
-  return launch(forward_kernel<D>, {static_cast<unsigned>(blocks)}, attention_threads,
-                forward_memory<D>::bytes, s, a,
-                order_of_blocks(a.batch_heads, tiles, streamed, a.group),
-                static_cast<const bf16*>(args.qkv), static_cast<bf16*>(args.out), args.lse);
+  const auto kernel = args.documents.first != nullptr ? forward_kernel<D, document_mask>
+                                                      : forward_kernel<D, window_mask>;
+  return launch(
+      kernel, {static_cast<unsigned>(blocks)}, attention_threads, forward_memory<D>::bytes, s, a,
+      order_of_blocks(a.batch_heads, tiles, streamed, a.group), static_cast<const bf16*>(args.qkv),
+      static_cast<bf16*>(args.out), args.lse, args.documents);
 }
 
 }  // namespace

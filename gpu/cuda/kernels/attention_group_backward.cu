@@ -29,9 +29,10 @@ struct group_query_traits {
 };
 
 /// dquery += dS K of the group's queries and a step's keys.
-template <int D, int N = group_query_traits<D>::keys>
-__device__ __forceinline__ void query_step(const attention_shape& a, const unsigned char* query,
-                                           const unsigned char* key, int first_query, int first_key,
+template <int D, class Mask, int N = group_query_traits<D>::keys>
+__device__ __forceinline__ void query_step(const attention_shape& a, const Mask& mask,
+                                           const unsigned char* query, const unsigned char* key,
+                                           int first_query, int first_key,
                                            const row_statistics<1>& s,
                                            float (&dquery)[1][D / 8][4]) {
   float weight[1][N / 8][4], slope[1][N / 8][4];
@@ -41,8 +42,8 @@ __device__ __forceinline__ void query_step(const attention_shape& a, const unsig
   multiply_panels<D, N>(slope, query + panel_bytes<D>(group_rows), key + panel_bytes<D>(N));
   group_products_commit();
   group_products_wait<1>(weight);
-  if (sight_of(a, first_query, group_rows, first_key, N) != sight::all)
-    hide_unseen<true>(a, weight, first_query + warp_index() * 16, first_key);
+  if (sight_of<true>(mask, first_query, group_rows, first_key, N) != sight::all)
+    hide_unseen<true>(mask, weight, first_query + warp_index() * 16, first_key);
   SIMT_UNROLL
   for (int i = 0; i < N / 2; ++i) {
     float& w = weight[0][i / 4][i % 4];
@@ -62,16 +63,17 @@ __device__ __forceinline__ void query_step(const attention_shape& a, const unsig
 }
 
 /// Grid: order.heads (B H) * order.tiles (blocks of queries).
-template <int D, class Traits = group_query_traits<D>>
+template <int D, class Mask, class Traits = group_query_traits<D>>
 __global__ void SIMT_BLOCK(attention_threads, Traits::blocks)
     group_query_kernel(attention_shape a, block_order order, backward_tensors t) {
   constexpr int keys = Traits::keys;
   const block_place place = place_of_block(order);
   const int b = place.head / a.heads, h = place.head % a.heads;
+  const Mask mask(a, t.documents, b);
   const int first_query = (order.tiles - 1 - place.tile) * group_rows;
   const int warp_query = first_query + warp_index() * 16;
   const int seen_end = first_query + group_rows < a.seq ? first_query + group_rows : a.seq;
-  const int first_step = a.first_key(first_query) / keys, steps = (seen_end + keys - 1) / keys;
+  const int first_step = mask.first_key(first_query) / keys, steps = (seen_end + keys - 1) / keys;
   auto* query = shared_memory<unsigned char>();
   const auto key = [&](int step) {
     return query + panel_bytes<D>(2 * group_rows + (step & 1) * 2 * keys);
@@ -102,7 +104,7 @@ __global__ void SIMT_BLOCK(attention_threads, Traits::blocks)
   for (int step = first_step; step < steps; ++step) {
     await_panels();
     if (step + 1 < steps) fetch(step + 1);
-    query_step<D>(a, query, key(step), first_query, step * keys, statistics, dquery);
+    query_step<D>(a, mask, query, key(step), first_query, step * keys, statistics, dquery);
   }
   SIMT_UNROLL
   for (int half = 0; half < 2; ++half) {
@@ -126,9 +128,9 @@ struct group_key_traits {
 };
 
 /// dvalue += P^T dO and dkey += dS^T Q of the group's keys and a step's queries.
-template <int D, int N = group_key_traits<D>::queries>
-__device__ __forceinline__ void key_step(const attention_shape& a, const unsigned char* key,
-                                         const unsigned char* query,
+template <int D, class Mask, int N = group_key_traits<D>::queries>
+__device__ __forceinline__ void key_step(const attention_shape& a, const Mask& mask,
+                                         const unsigned char* key, const unsigned char* query,
                                          const query_statistics* statistics, int first_query,
                                          int first_key, float (&dkey)[1][D / 8][4],
                                          float (&dvalue)[1][D / 8][4]) {
@@ -138,8 +140,8 @@ __device__ __forceinline__ void key_step(const attention_shape& a, const unsigne
   multiply_panels<D, N>(scores, key, query);
   group_products_commit();
   group_products_wait<0>(scores);
-  if (sight_of(a, first_query, N, first_key, group_rows) != sight::all)
-    hide_unseen<false>(a, scores, first_query, first_key + warp_index() * 16);
+  if (sight_of<false>(mask, first_query, N, first_key, group_rows) != sight::all)
+    hide_unseen<false>(mask, scores, first_query, first_key + warp_index() * 16);
   const float scale = a.scale * log2_of_e;
   statistics += lane() % 4 * 2;
   SIMT_UNROLL
@@ -180,16 +182,17 @@ __device__ __forceinline__ void key_step(const attention_shape& a, const unsigne
 }
 
 /// Grid: order.heads (B K) * order.tiles (blocks of keys).
-template <int D, class Traits = group_key_traits<D>>
+template <int D, class Mask, class Traits = group_key_traits<D>>
 __global__ void SIMT_BLOCK(attention_threads, Traits::blocks)
     group_key_kernel(attention_shape a, block_order order, backward_tensors t) {
   constexpr int queries = Traits::queries;
   const block_place place = place_of_block(order);
   const int b = place.head / a.kv_heads, kv = place.head % a.kv_heads;
+  const Mask mask(a, t.documents, b);
   const int first_key = place.tile * group_rows;
   const int last_key = (first_key + group_rows < a.seq ? first_key + group_rows : a.seq) - 1;
-  const int begin = first_key / queries * queries;
-  const int visits = (a.end_query(last_key) - begin + queries - 1) / queries * a.group;
+  const int begin = first_key / queries * queries, end = mask.end_query(last_key);
+  const int visits = (end - begin + queries - 1) / queries * a.group;
   auto* key = shared_memory<unsigned char>();
   const auto query = [&](int visit) {
     return key + panel_bytes<D>(2 * group_rows + (visit & 1) * 2 * queries);
@@ -225,13 +228,13 @@ __global__ void SIMT_BLOCK(attention_threads, Traits::blocks)
     const bool more = visit + 1 < visits;
     query_statistics next{};
     if (more) {
-      at.advance(a, begin, a.end_query(last_key), queries);
+      at.advance(a, begin, end, queries);
       next = read();
     }
     await_panels();
     if (more) fetch(visit + 1);
-    key_step<D>(a, key, query(visit), statistics + (visit & 1) * queries, first_query, first_key,
-                dkey, dvalue);
+    key_step<D>(a, mask, key, query(visit), statistics + (visit & 1) * queries, first_query,
+                first_key, dkey, dvalue);
     keep(visit + 1, next);
   }
   bf16* to = t.dqkv + a.qkv_row(b, first_key);
@@ -243,20 +246,26 @@ __global__ void SIMT_BLOCK(attention_threads, Traits::blocks)
 
 // -- launching ------------------------------------------------------------------------------------
 
-template <int D>
-cudaError_t launch_width(cudaStream_t s, const attention_shape& a, const backward_tensors& t) {
+template <int D, class Mask>
+cudaError_t launch_masked(cudaStream_t s, const attention_shape& a, const backward_tensors& t) {
   constexpr int64_t most = std::numeric_limits<int>::max() / 2;
   const int64_t pair = int64_t{a.seq} * a.width * 2 * int64_t{sizeof(bf16)};
   const int64_t tiles = blocks_for(a.seq, group_rows);
   if (tiles * a.batch_heads > most) return cudaErrorInvalidValue;
   const cudaError_t queries =
-      launch(group_query_kernel<D>, {static_cast<unsigned>(tiles * a.batch_heads)},
+      launch(group_query_kernel<D, Mask>, {static_cast<unsigned>(tiles * a.batch_heads)},
              attention_threads, group_query_traits<D>::bytes, s, a,
              order_of_blocks(a.batch_heads, tiles, pair, a.group), t);
   if (queries != cudaSuccess) return queries;
-  return launch(group_key_kernel<D>, {static_cast<unsigned>(tiles * a.batch_kv)}, attention_threads,
-                group_key_traits<D>::bytes, s, a,
+  return launch(group_key_kernel<D, Mask>, {static_cast<unsigned>(tiles * a.batch_kv)},
+                attention_threads, group_key_traits<D>::bytes, s, a,
                 order_of_blocks(a.batch_kv, tiles, pair * a.group, 1), t);
+}
+
+template <int D>
+cudaError_t launch_width(cudaStream_t s, const attention_shape& a, const backward_tensors& t) {
+  return t.documents.first != nullptr ? launch_masked<D, document_mask>(s, a, t)
+                                      : launch_masked<D, window_mask>(s, a, t);
 }
 
 }  // namespace

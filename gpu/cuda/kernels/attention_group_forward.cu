@@ -25,17 +25,18 @@ struct group_forward_traits {
 };
 
 /// Grid: order.heads (B H) * order.tiles (blocks of queries).
-template <int D, class Traits = group_forward_traits<D>>
+template <int D, class Mask, class Traits = group_forward_traits<D>>
 __global__ void SIMT_BLOCK(attention_threads, Traits::blocks)
     group_forward_kernel(attention_shape a, block_order order, const bf16* __restrict__ qkv,
-                         bf16* __restrict__ out, float* __restrict__ lse) {
+                         bf16* __restrict__ out, float* __restrict__ lse, row_documents documents) {
   constexpr int keys = Traits::keys;
   const block_place place = place_of_block(order);
   const int b = place.head / a.heads, h = place.head % a.heads;
+  const Mask mask(a, documents, b);
   const int first_query = (order.tiles - 1 - place.tile) * group_rows;
   const int warp_query = first_query + warp_index() * 16;
   const int seen_end = first_query + group_rows < a.seq ? first_query + group_rows : a.seq;
-  const int first_step = a.first_key(first_query) / keys, steps = (seen_end + keys - 1) / keys;
+  const int first_step = mask.first_key(first_query) / keys, steps = (seen_end + keys - 1) / keys;
   auto* query = shared_memory<unsigned char>();
   const auto key = [&](int step) {
     return query + panel_bytes<D>(group_rows + (step & 1) * 2 * keys);
@@ -64,8 +65,8 @@ __global__ void SIMT_BLOCK(attention_threads, Traits::blocks)
     multiply_panels<D, keys>(scores, query, key(step));
     group_products_commit();
     group_products_wait<0>(scores);
-    if (sight_of(a, first_query, group_rows, step * keys, keys) != sight::all)
-      hide_unseen<true>(a, scores, warp_query, step * keys);
+    if (sight_of<true>(mask, first_query, group_rows, step * keys, keys) != sight::all)
+      hide_unseen<true>(mask, scores, warp_query, step * keys);
     soften<D, 1, keys>(scores, output, state, a.scale * log2_of_e);
     group_left<keys> weights(scores);
     group_products_begin(output, weights.held);
@@ -92,10 +93,12 @@ cudaError_t launch_width(cudaStream_t s, const attention_shape& a,
   const int64_t tiles = blocks_for(a.seq, group_rows), blocks = tiles * a.batch_heads;
   if (blocks > std::numeric_limits<int>::max() / 2) return cudaErrorInvalidValue;
   const int64_t streamed = int64_t{a.seq} * a.width * 2 * int64_t{sizeof(bf16)};
-  return launch(group_forward_kernel<D>, {static_cast<unsigned>(blocks)}, attention_threads,
-                group_forward_traits<D>::bytes, s, a,
-                order_of_blocks(a.batch_heads, tiles, streamed, a.group),
-                static_cast<const bf16*>(args.qkv), static_cast<bf16*>(args.out), args.lse);
+  const auto kernel = args.documents.first != nullptr ? group_forward_kernel<D, document_mask>
+                                                      : group_forward_kernel<D, window_mask>;
+  return launch(
+      kernel, {static_cast<unsigned>(blocks)}, attention_threads, group_forward_traits<D>::bytes, s,
+      a, order_of_blocks(a.batch_heads, tiles, streamed, a.group),
+      static_cast<const bf16*>(args.qkv), static_cast<bf16*>(args.out), args.lse, args.documents);
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
-// The three families of attention's kernels, as attention.cu chooses between them.
+// The three families of attention's kernels, as attention.cu chooses between them. Each takes rows
+// of one document and, where the arguments have documents, of several.
 #pragma once
 
 #include "gpu/cuda/kernels/attention_shape.hpp"

@@ -55,9 +55,10 @@ __device__ __forceinline__ void add_weighted(float* sum, float weight, const T* 
   }
 }
 
-template <class T>
+template <class T, class Mask>
 __global__ void forward_row_kernel(attention_shape a, const T* __restrict__ qkv,
-                                   T* __restrict__ out, float* __restrict__ lse) {
+                                   T* __restrict__ out, float* __restrict__ lse,
+                                   row_documents documents) {
   const int t = warp_row(a), head = block_index_y() + 65535 * block_index_z();
   if (t < 0 || head >= a.batch_heads) return;
   const int b = head / a.heads, h = head % a.heads;
@@ -67,7 +68,7 @@ __global__ void forward_row_kernel(attention_shape a, const T* __restrict__ qkv,
   clear_row(sum, a.width);
   sync_warp();
   float top = -INFINITY, total = 0;
-  for (int first = a.first_key(t); first <= t; first += 32) {
+  for (int first = Mask(a, documents, b).first_key(t); first <= t; first += 32) {
     const int count = t + 1 - first < 32 ? t + 1 - first : 32;
     const T* rows = qkv + a.qkv_row(b, first);
     const T* key = rows + lane() * a.qkv_stride() + a.key_at(h / a.group);
@@ -84,11 +85,11 @@ __global__ void forward_row_kernel(attention_shape a, const T* __restrict__ qkv,
 }
 
 /// dq, and delta = the sum over d of dout * out.
-template <class T>
+template <class T, class Mask>
 __global__ void backward_query_kernel(attention_shape a, const T* __restrict__ qkv,
                                       const T* __restrict__ out, const float* __restrict__ lse,
                                       const T* __restrict__ dout, T* __restrict__ dqkv,
-                                      float* __restrict__ delta) {
+                                      float* __restrict__ delta, row_documents documents) {
   const int t = warp_row(a), head = block_index_y() + 65535 * block_index_z();
   if (t < 0 || head >= a.batch_heads) return;
   const int b = head / a.heads, h = head % a.heads;
@@ -103,7 +104,7 @@ __global__ void backward_query_kernel(attention_shape a, const T* __restrict__ q
   for (int d = lane(); d < a.width; d += 32)
     share += dout_row[d] * to_float(out[a.out_row(b, t) + a.query_at(h) + d]);
   const float row_delta = warp_sum(share), row_lse = lse[int64_t{head} * a.seq + t];
-  for (int first = a.first_key(t); first <= t; first += 32) {
+  for (int first = Mask(a, documents, b).first_key(t); first <= t; first += 32) {
     const int count = t + 1 - first < 32 ? t + 1 - first : 32;
     const T* rows = qkv + a.qkv_row(b, first);
     const T* mine = rows + lane() * a.qkv_stride();
@@ -120,10 +121,11 @@ __global__ void backward_query_kernel(attention_shape a, const T* __restrict__ q
 }
 
 /// dk and dv: over the heads of the group, and their queries, in order.
-template <class T>
+template <class T, class Mask>
 __global__ void backward_key_kernel(attention_shape a, const T* __restrict__ qkv,
                                     const float* __restrict__ lse, const T* __restrict__ dout,
-                                    const float* __restrict__ delta, T* __restrict__ dqkv) {
+                                    const float* __restrict__ delta, T* __restrict__ dqkv,
+                                    row_documents documents) {
   const int u = warp_row(a), head = block_index_y() + 65535 * block_index_z();
   if (u < 0 || head >= a.batch_kv) return;
   const int b = head / a.kv_heads, kv = head % a.kv_heads;
@@ -136,10 +138,11 @@ __global__ void backward_key_kernel(attention_shape a, const T* __restrict__ qkv
   clear_row(dkey, a.width);
   clear_row(dvalue, a.width);
   sync_warp();
+  const int end = Mask(a, documents, b).end_query(u);
   for (int h = kv * a.group; h < (kv + 1) * a.group; ++h) {
     const int64_t statistics = (int64_t{b} * a.heads + h) * a.seq;
-    for (int first = u; first < a.end_query(u); first += 32) {
-      const int count = a.end_query(u) - first < 32 ? a.end_query(u) - first : 32;
+    for (int first = u; first < end; first += 32) {
+      const int count = end - first < 32 ? end - first : 32;
       const T* queries = qkv + a.qkv_row(b, first) + a.query_at(h);
       const T* douts = dout + a.out_row(b, first) + a.query_at(h);
       float weight = 0, slope = 0;
@@ -169,22 +172,33 @@ size_t arrays_bytes(const attention_shape& a, int arrays) {
 
 template <class T>
 cudaError_t forward(cudaStream_t s, const attention_shape& a, const attention_forward_args& args) {
-  return launch(forward_row_kernel<T>, rows_by_heads(a, a.batch_heads), threads, arrays_bytes(a, 2),
-                s, a, static_cast<const T*>(args.qkv), static_cast<T*>(args.out), args.lse);
+  const auto kernel = args.documents.first != nullptr ? forward_row_kernel<T, document_mask>
+                                                      : forward_row_kernel<T, window_mask>;
+  return launch(kernel, rows_by_heads(a, a.batch_heads), threads, arrays_bytes(a, 2), s, a,
+                static_cast<const T*>(args.qkv), static_cast<T*>(args.out), args.lse,
+                args.documents);
+}
+
+template <class T, class Mask>
+cudaError_t masked_backward(cudaStream_t s, const attention_shape& a,
+                            const attention_backward_args& args, float* delta) {
+  const auto* qkv = static_cast<const T*>(args.qkv);
+  const auto* dout = static_cast<const T*>(args.dout);
+  auto* dqkv = static_cast<T*>(args.dqkv);
+  const cudaError_t queries = launch(
+      backward_query_kernel<T, Mask>, rows_by_heads(a, a.batch_heads), threads, arrays_bytes(a, 3),
+      s, a, qkv, static_cast<const T*>(args.out), args.lse, dout, dqkv, delta, args.documents);
+  if (queries != cudaSuccess) return queries;
+  return launch(backward_key_kernel<T, Mask>, rows_by_heads(a, a.batch_kv), threads,
+                arrays_bytes(a, 4), s, a, qkv, args.lse, dout, static_cast<const float*>(delta),
+                dqkv, args.documents);
 }
 
 template <class T>
 cudaError_t backward(cudaStream_t s, const attention_shape& a, const attention_backward_args& args,
                      float* delta) {
-  const auto* qkv = static_cast<const T*>(args.qkv);
-  const auto* dout = static_cast<const T*>(args.dout);
-  auto* dqkv = static_cast<T*>(args.dqkv);
-  const cudaError_t queries =
-      launch(backward_query_kernel<T>, rows_by_heads(a, a.batch_heads), threads, arrays_bytes(a, 3),
-             s, a, qkv, static_cast<const T*>(args.out), args.lse, dout, dqkv, delta);
-  if (queries != cudaSuccess) return queries;
-  return launch(backward_key_kernel<T>, rows_by_heads(a, a.batch_kv), threads, arrays_bytes(a, 4),
-                s, a, qkv, args.lse, dout, static_cast<const float*>(delta), dqkv);
+  return args.documents.first != nullptr ? masked_backward<T, document_mask>(s, a, args, delta)
+                                         : masked_backward<T, window_mask>(s, a, args, delta);
 }
 
 }  // namespace

@@ -62,11 +62,17 @@ struct backward_tensors {
   const bf16* dout;
   bf16* dqkv;
   float* delta;
+  row_documents documents;
 };
 
 inline backward_tensors tensors_of(const attention_backward_args& args, float* delta) {
-  return {static_cast<const bf16*>(args.qkv),  static_cast<const bf16*>(args.out), args.lse,
-          static_cast<const bf16*>(args.dout), static_cast<bf16*>(args.dqkv),      delta};
+  return {static_cast<const bf16*>(args.qkv),
+          static_cast<const bf16*>(args.out),
+          args.lse,
+          static_cast<const bf16*>(args.dout),
+          static_cast<bf16*>(args.dqkv),
+          delta,
+          args.documents};
 }
 
 /// P from scores: exponentials relative to each row's or column's lse (with log2(e) in it).

@@ -189,21 +189,11 @@ __device__ __forceinline__ void put_rows(bf16* warp_tile, const float (&sum)[M][
   }
 }
 
-/// What a warp's queries see of some keys.
-enum class sight : uint8_t { nothing, some, all };
-
-__device__ __forceinline__ sight sight_of(const attention_shape& a, int first_query, int queries,
-                                          int first_key, int keys) {
-  const int last_query = first_query + queries - 1, last_key = first_key + keys - 1;
-  if (first_key > last_query || first_query - last_key >= a.window) return sight::nothing;
-  return last_key <= first_query && last_query - first_key < a.window ? sight::all : sight::some;
-}
-
 /// Minus infinity for the pairs that do not see each other. A lane's element i of tile n is that of
 /// row 16 m + lane / 4 + 8 (i / 2) and column 8 n + 2 (lane % 4) + i % 2; rows are queries and
 /// columns keys, or the other way round.
-template <bool RowsAreQueries, int M, int N>
-__device__ __forceinline__ void hide_unseen(const attention_shape& a, float (&scores)[M][N][4],
+template <bool RowsAreQueries, int M, int N, class Mask>
+__device__ __forceinline__ void hide_unseen(const Mask& mask, float (&scores)[M][N][4],
                                             int first_query, int first_key) {
   SIMT_UNROLL
   for (int m = 0; m < M; ++m) {
@@ -211,8 +201,8 @@ __device__ __forceinline__ void hide_unseen(const attention_shape& a, float (&sc
     for (int i = 0; i < N * 4; ++i) {
       const int row = 16 * m + lane() / 4 + i % 4 / 2 * 8;
       const int column = i / 4 * 8 + lane() % 4 * 2 + i % 2;
-      if (!a.sees(first_query + (RowsAreQueries ? row : column),
-                  first_key + (RowsAreQueries ? column : row)))
+      if (!sees<RowsAreQueries>(mask, first_query + (RowsAreQueries ? row : column),
+                                first_key + (RowsAreQueries ? column : row)))
         scores[m][i / 4][i % 4] = -INFINITY;
     }
   }

@@ -14,11 +14,15 @@
 //     of one token, of 1,024.
 // So dout is read once, each row of the table that occurs is read and written once, and partial
 // sums are at most 1/32 of dout's elements. Sums over positions (position table): a thread adds its
-// column over the batch.
+// column over the batch; where rows hold several documents, over all that reach its position, row
+// by row in the order they have (OPS-2). For that it walks from document to document, each a read
+// that waits for the one before (all threads of a position read the same): little where documents
+// have hundreds of tokens; a row of T documents of one token is T such reads.
 //
 // Floor, with s = size_of(type), N = B T, U different tokens:
 //   forward   bytes N C s (2, or 3 with positions) + 4 N; FLOPs N C with positions
 //   backward  bytes N C s (twice with positions) + 8 U C (+ 8 T C); FLOPs N C (2 N C)
+// and 4 N bytes more for documents.
 #include "gpu/cuda/kernels/launch.hpp"
 
 #include <algorithm>
@@ -31,7 +35,7 @@ namespace {
 
 constexpr int block = 256;
 
-template <class T, int vec>
+template <class T, int vec, bool in_documents>
 __global__ void embedding_forward_kernel(embedding_forward_args a, int64_t items) {
   const int64_t item = int64_t{block_index()} * block + thread_index();
   if (item >= items) return;
@@ -41,7 +45,7 @@ __global__ void embedding_forward_kernel(embedding_forward_args a, int64_t items
   SIMT_ASSERT(token >= 0 && token < a.vocab);
   piece<T, vec> row = load<T, vec>(a.token_table, token * a.width + column);
   if (a.position_table != nullptr) {
-    const int64_t position = divide(at.quotient, static_cast<int>(a.seq)).remainder;
+    const int64_t position = position_of<in_documents>(at.quotient, a.seq, a.documents);
     float sum[vec], more[vec];
     expand(row, sum);
     expand(load<T, vec>(a.position_table, position * a.width + column), more);
@@ -54,8 +58,9 @@ __global__ void embedding_forward_kernel(embedding_forward_args a, int64_t items
 template <class T, int vec>
 cudaError_t forward(cudaStream_t s, const embedding_forward_args& a) {
   const int64_t items = a.batch * a.seq * (a.width / vec);
-  return launch(embedding_forward_kernel<T, vec>, {blocks_for(items, block)}, block, 0, s, a,
-                items);
+  const auto kernel = a.documents.first != nullptr ? embedding_forward_kernel<T, vec, true>
+                                                   : embedding_forward_kernel<T, vec, false>;
+  return launch(kernel, {blocks_for(items, block)}, block, 0, s, a, items);
 }
 
 // -- sorting the positions by token ---------------------------------------------------------------
@@ -293,6 +298,33 @@ __global__ void add_positions_kernel(embedding_backward_args a, int64_t items) {
   store<float, vec>(a.d_position_table, at, old);
 }
 
+/// d_position_table[p] += the sum of dout[b][d + p] over b and its documents, which begin at d.
+template <class T, int vec>
+__global__ void add_document_positions_kernel(embedding_backward_args a, int64_t items) {
+  const int64_t item = int64_t{block_index()} * block + thread_index();
+  if (item >= items) return;
+  const divided at = divide(item, static_cast<int>(a.width / vec));
+  const int64_t position = at.quotient, column = int64_t{at.remainder} * vec;
+  float sum[vec] = {};
+  for (int64_t b = 0; b < a.batch; ++b) {
+    const int32_t* ends = a.documents.end + b * a.seq;
+    for (int64_t first = 0; first + position < a.seq;) {
+      const int64_t end = ends[first];
+      SIMT_ASSERT(end > first && end <= a.seq);
+      if (first + position < end) {
+        float v[vec];
+        expand(load<T, vec>(a.dout, (b * a.seq + first + position) * a.width + column), v);
+        for (int k = 0; k < vec; ++k) sum[k] += v[k];
+      }
+      first = end;
+    }
+  }
+  float old[vec];
+  expand(load<float, vec>(a.d_position_table, item * vec), old);
+  for (int k = 0; k < vec; ++k) old[k] += sum[k];
+  store<float, vec>(a.d_position_table, item * vec, old);
+}
+
 template <class T, int vec>
 cudaError_t backward(cudaStream_t s, const embedding_backward_args& a, const embedding_memory& m) {
   sequence sorted{};
@@ -308,7 +340,9 @@ cudaError_t backward(cudaStream_t s, const embedding_backward_args& a, const emb
                   m.partial, a.d_token_table);
   if (done != cudaSuccess || a.d_position_table == nullptr) return done;
   const int64_t items = a.seq * a.width / vec;
-  return launch(add_positions_kernel<T, vec>, {blocks_for(items, block)}, block, 0, s, a, items);
+  const auto kernel = a.documents.first != nullptr ? add_document_positions_kernel<T, vec>
+                                                   : add_positions_kernel<T, vec>;
+  return launch(kernel, {blocks_for(items, block)}, block, 0, s, a, items);
 }
 
 /// Cuts the working memory up; returns its size.

@@ -7,7 +7,7 @@
 #include <initializer_list>
 
 #include "gpu/cuda/simt.hpp"
-#include "gpu/device.hpp"
+#include "gpu/ops.hpp"
 
 namespace troupe::gpu::cuda {
 
@@ -75,6 +75,18 @@ __device__ __forceinline__ divided divide(int64_t a, int b) {
   }
   const int64_t q = a / b;
   return {q, static_cast<int>(a - q * b)};
+}
+
+/// Where a token of [B,T] is in its row or, with documents, in its document.
+template <bool in_documents>
+__device__ __forceinline__ int position_of(int64_t token, int64_t seq, const row_documents& d) {
+  const int place = divide(token, static_cast<int>(seq)).remainder;
+  if constexpr (in_documents) {
+    SIMT_ASSERT(d.first[token] >= 0 && d.first[token] <= place);
+    return place - d.first[token];
+  } else {
+    return place;
+  }
 }
 
 /// Whether rows of `width` values of `type` at each of `bases` (null: absent) can be moved in wide

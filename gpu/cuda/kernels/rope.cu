@@ -1,8 +1,9 @@
 // Rotary embedding, in place on the query and key heads of packed rows.
 //
 // A thread turns a piece of a head and its partner half a head away, in two heads of the same
-// token: sine and cosine are read once for both. Every pair has one thread: deterministic.
-// Floor: bytes 2 N (H + K) D size_of(type) + 4 T D; FLOPs 3 N (H + K) D.
+// token: sine and cosine are read once for both. Every pair has one thread: deterministic. Where
+// rows hold several documents, a thread also reads where its token's begins.
+// Floor: bytes 2 N (H + K) D size_of(type) + 4 T D (+ 4 N with documents); FLOPs 3 N (H + K) D.
 #include "gpu/cuda/kernels/launch.hpp"
 
 #include "gpu/cuda/kernels/pieces.hpp"
@@ -13,7 +14,7 @@ namespace {
 constexpr int block = 256;
 constexpr int heads_of_thread = 2;
 
-template <class T, int vec>
+template <class T, int vec, bool in_documents>
 __global__ void rope_kernel(rope_args a, int64_t items) {
   const int64_t item = int64_t{block_index()} * block + thread_index();
   if (item >= items) return;
@@ -24,7 +25,7 @@ __global__ void rope_kernel(rope_args a, int64_t items) {
       divide(by_piece.quotient, (heads + heads_of_thread - 1) / heads_of_thread);
   const int64_t token = by_heads.quotient;
   const int d = by_piece.remainder * vec, first = by_heads.remainder * heads_of_thread;
-  const int64_t position = a.first_position + divide(token, static_cast<int>(a.seq)).remainder;
+  const int64_t position = a.first_position + position_of<in_documents>(token, a.seq, a.documents);
   const int64_t row = token * (a.heads + 2 * a.kv_heads) * a.head_width;
   piece<T, vec> low[heads_of_thread], high[heads_of_thread];
   for (int h = 0; h < heads_of_thread; ++h) {
@@ -56,7 +57,9 @@ template <class T, int vec>
 cudaError_t rope(cudaStream_t s, const rope_args& a) {
   const int64_t groups = (a.heads + a.kv_heads + heads_of_thread - 1) / heads_of_thread;
   const int64_t items = a.batch * a.seq * groups * (a.head_width / 2 / vec);
-  return launch(rope_kernel<T, vec>, {blocks_for(items, block)}, block, 0, s, a, items);
+  const auto kernel =
+      a.documents.first != nullptr ? rope_kernel<T, vec, true> : rope_kernel<T, vec, false>;
+  return launch(kernel, {blocks_for(items, block)}, block, 0, s, a, items);
 }
 
 }  // namespace

@@ -24,7 +24,8 @@ struct view {
   }
   int64_t out_at(int64_t t) const { return ((b * a.seq + t) * a.heads + h) * a.head_width; }
   int64_t first_key(int64_t t) const {
-    return a.window > 0 ? std::max<int64_t>(0, t - a.window + 1) : 0;
+    const int64_t first = first_of(a.documents, b * a.seq + t);
+    return a.window > 0 ? std::max(first, t - a.window + 1) : first;
   }
   double scale() const { return 1 / std::sqrt(static_cast<double>(a.head_width)); }
 

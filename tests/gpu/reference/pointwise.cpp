@@ -12,7 +12,8 @@ void embedding_forward(const embedding_forward_args& a) {
     for (int64_t c = 0; c < a.width; ++c) {
       double value = get(a.token_table, a.type, a.tokens[i] * a.width + c);
       if (a.position_table != nullptr) {
-        value += get(a.position_table, a.type, i % a.seq * a.width + c);
+        const int64_t position = i % a.seq - first_of(a.documents, i);
+        value += get(a.position_table, a.type, position * a.width + c);
       }
       put(a.out, a.type, i * a.width + c, value);
     }
@@ -25,7 +26,7 @@ namespace {
 void scatter_rows(const embedding_backward_args& a, float* table, int64_t rows, bool positions) {
   std::vector<double> sum(static_cast<size_t>(rows * a.width));
   for (int64_t i = 0; i < a.batch * a.seq; ++i) {
-    const int64_t row = positions ? i % a.seq : a.tokens[i];
+    const int64_t row = positions ? i % a.seq - first_of(a.documents, i) : a.tokens[i];
     for (int64_t c = 0; c < a.width; ++c) {
       sum[static_cast<size_t>(row * a.width + c)] += get(a.dout, a.type, i * a.width + c);
     }
@@ -165,7 +166,7 @@ void head_norm_backward(const head_norm_backward_args& a) {
 void rope(const rope_args& a) {
   const int64_t half = a.head_width / 2, row = (a.heads + 2 * a.kv_heads) * a.head_width;
   for (int64_t n = 0; n < a.batch * a.seq; ++n) {
-    const int64_t t = a.first_position + n % a.seq;
+    const int64_t t = a.first_position + n % a.seq - first_of(a.documents, n);
     for (int64_t h = 0; h < a.heads + a.kv_heads; ++h) {
       for (int64_t d = 0; d < half; ++d) {
         const int64_t low = n * row + h * a.head_width + d, high = low + half;

@@ -29,6 +29,11 @@ inline void put(void* data, dtype type, int64_t i, double value) {
   }
 }
 
+/// Where token n of [B,T] is counted from: its document's first token, or the row's.
+inline int64_t first_of(const row_documents& d, int64_t n) {
+  return d.first != nullptr ? d.first[n] : 0;
+}
+
 #define TROUPE_OP(name) void name(const name##_args& a);
 TROUPE_DEVICE_OPS(TROUPE_OP)
 #undef TROUPE_OP
