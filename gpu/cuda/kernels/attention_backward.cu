@@ -49,18 +49,19 @@ struct query_kernel_traits {
 
 /// dquery += dS K of a warp's rows and `step` keys.
 template <int D, class Mask, class Traits = query_kernel_traits<D>, int M = Traits::M>
-__device__ __forceinline__ void query_step(const attention_shape& a, const Mask& mask,
+__device__ __forceinline__ void query_step(const attention_shape& a,
+                                           const mask_rows<Mask, true, M>& mask,
                                            const typename Traits::left& query,
                                            const typename Traits::left& dout, const bf16* key,
                                            const bf16* value, int first_query, int first_key,
                                            const row_statistics<M>& s,
                                            float (&dquery)[M][D / 8][4]) {
   constexpr int N = Traits::step;
-  const sight seen = sight_of<true>(mask, first_query, Traits::rows, first_key, N);
+  const sight seen = mask.sight_of(first_query, Traits::rows, first_key, N);
   if (seen == sight::nothing) return;
   float weight[M][N / 8][4], slope[M][N / 8][4];
   multiply_rows<D, M, N>(weight, query, key + right_lane<D>());
-  if (seen == sight::some) hide_unseen<true>(mask, weight, first_query, first_key);
+  if (seen == sight::some) hide_unseen(mask, weight, first_query, first_key);
   multiply_rows<D, M, N>(slope, dout, value + right_lane<D>());
   const float scale = a.scale * log2_of_e;
   SIMT_UNROLL
@@ -114,6 +115,7 @@ __global__ void SIMT_BLOCK(attention_threads, 2)
   const int64_t warp_statistics = int64_t{place.head} * a.seq + warp_query;
   const auto statistics = read_statistics<D, M>(a, t.out + warp_out, t.dout + warp_out,
                                                 t.lse + warp_statistics, a.seq - warp_query);
+  const mask_rows<Mask, true, M> seen(mask, warp_query, traits::rows, warp_query);
   bf16* warp_tile = query_tile + warp_index() * traits::rows * pitch<D>;
   typename traits::left query, dout;
   if constexpr (!traits::hold) {
@@ -133,7 +135,7 @@ __global__ void SIMT_BLOCK(attention_threads, 2)
     }
     for (int part = 0; part < keys; part += traits::step) {
       const bf16* key = key_tile(tile) + part * pitch<D>;
-      query_step<D>(a, mask, query, dout, key, key + keys * pitch<D>, warp_query,
+      query_step<D>(a, seen, query, dout, key, key + keys * pitch<D>, warp_query,
                     tile * keys + part, statistics, dquery);
     }
   }
@@ -163,18 +165,19 @@ struct key_kernel_traits {
 
 /// dkey += dS^T Q and dvalue += P^T dO of a warp's rows and `step` queries.
 template <int D, class Mask, class Traits = key_kernel_traits<D>, int M = Traits::M>
-__device__ __forceinline__ void key_step(const attention_shape& a, const Mask& mask,
+__device__ __forceinline__ void key_step(const attention_shape& a,
+                                         const mask_rows<Mask, false, M>& mask,
                                          const shared_left<D, M>& key,
                                          const shared_left<D, M>& value, const bf16* query,
                                          const bf16* dout, const query_statistics* statistics,
                                          int first_query, int first_key, float (&dkey)[M][D / 8][4],
                                          float (&dvalue)[M][D / 8][4]) {
   constexpr int N = Traits::step;
-  const sight seen = sight_of<false>(mask, first_query, N, first_key, Traits::rows);
+  const sight seen = mask.sight_of(first_query, N, first_key, Traits::rows);
   if (seen == sight::nothing) return;
   float weight[M][N / 8][4], slope[M][N / 8][4];
   multiply_rows<D, M, N>(weight, key, query + right_lane<D>());
-  if (seen == sight::some) hide_unseen<false>(mask, weight, first_query, first_key);
+  if (seen == sight::some) hide_unseen(mask, weight, first_query, first_key);
   const float scale = a.scale * log2_of_e;
   statistics += lane() % 4 * 2;
   SIMT_UNROLL
@@ -242,6 +245,7 @@ __global__ void SIMT_BLOCK(attention_threads, 2)
   fetch(0);
   keep(0, read());
 
+  const mask_rows<Mask, false, M> seen(mask, warp_key, traits::rows, warp_key);
   bf16* warp_tile = key_tile + warp_index() * traits::rows * pitch<D>;
   const shared_left<D, M> key{warp_tile + left_lane<D>()};
   const shared_left<D, M> value{key.lane_base + keys * pitch<D>};
@@ -259,7 +263,7 @@ __global__ void SIMT_BLOCK(attention_threads, 2)
     if (more) fetch(visit + 1);
     for (int part = 0; part < queries; part += traits::step) {
       const bf16* query = query_tile(visit) + part * pitch<D>;
-      key_step<D>(a, mask, key, value, query, query + queries * pitch<D>,
+      key_step<D>(a, seen, key, value, query, query + queries * pitch<D>,
                   statistics + (visit & 1) * queries + part, first_query + part, warp_key, dkey,
                   dvalue);
     }

@@ -46,16 +46,16 @@ struct forward_memory {
 
 /// One warp's rows and one step of keys.
 template <int D, class Mask, class Left>
-__device__ __forceinline__ void forward_step(const attention_shape& a, const Mask& mask,
-                                             const Left& left, const bf16* key, const bf16* value,
-                                             int first_query, int first_key,
-                                             float (&output)[M][D / 8][4],
+__device__ __forceinline__ void forward_step(const attention_shape& a,
+                                             const mask_rows<Mask, true, M>& mask, const Left& left,
+                                             const bf16* key, const bf16* value, int first_query,
+                                             int first_key, float (&output)[M][D / 8][4],
                                              softmax_state<M>& state) {
-  const sight seen = sight_of<true>(mask, first_query, rows, first_key, keys);
+  const sight seen = mask.sight_of(first_query, rows, first_key, keys);
   if (seen == sight::nothing) return;
   float scores[M][keys / 8][4];
   multiply_rows<D, M, keys>(scores, left, key + right_lane<D>());
-  if (seen == sight::some) hide_unseen<true>(mask, scores, first_query, first_key);
+  if (seen == sight::some) hide_unseen(mask, scores, first_query, first_key);
   soften<D, M, keys>(scores, output, state, a.scale * log2_of_e);
   add_product<D, M, keys>(output, scores, value + left_lane<D>());
 }
@@ -109,6 +109,7 @@ __global__ void SIMT_BLOCK(attention_threads, 2)
                         stride, a.seq - first_query, a.width);
   fetch(first_step);
 
+  const mask_rows<Mask, true, M> seen(mask, warp_query, rows, warp_query);
   bf16* warp_tile = memory.query + warp_index() * rows * pitch<D>;
   constexpr bool hold = D <= 64;
   std::conditional_t<hold, register_left<D, M>, shared_left<D, M>> left;
@@ -127,7 +128,7 @@ __global__ void SIMT_BLOCK(attention_threads, 2)
     if constexpr (hold) {
       if (step == first_step) left.fill(warp_tile + left_lane<D>());
     }
-    forward_step<D>(a, mask, left, memory.key(step), memory.value(step), warp_query, step * keys,
+    forward_step<D>(a, seen, left, memory.key(step), memory.value(step), warp_query, step * keys,
                     output, state);
   }
   finish_rows<D>(a, warp_tile, out + a.out_row(b, warp_query) + a.query_at(h),

@@ -30,7 +30,8 @@ struct group_query_traits {
 
 /// dquery += dS K of the group's queries and a step's keys.
 template <int D, class Mask, int N = group_query_traits<D>::keys>
-__device__ __forceinline__ void query_step(const attention_shape& a, const Mask& mask,
+__device__ __forceinline__ void query_step(const attention_shape& a,
+                                           const mask_rows<Mask, true, 1>& mask,
                                            const unsigned char* query, const unsigned char* key,
                                            int first_query, int first_key,
                                            const row_statistics<1>& s,
@@ -42,8 +43,8 @@ __device__ __forceinline__ void query_step(const attention_shape& a, const Mask&
   multiply_panels<D, N>(slope, query + panel_bytes<D>(group_rows), key + panel_bytes<D>(N));
   group_products_commit();
   group_products_wait<1>(weight);
-  if (sight_of<true>(mask, first_query, group_rows, first_key, N) != sight::all)
-    hide_unseen<true>(mask, weight, first_query + warp_index() * 16, first_key);
+  if (mask.sight_of(first_query, group_rows, first_key, N) != sight::all)
+    hide_unseen(mask, weight, first_query + warp_index() * 16, first_key);
   SIMT_UNROLL
   for (int i = 0; i < N / 2; ++i) {
     float& w = weight[0][i / 4][i % 4];
@@ -100,11 +101,12 @@ __global__ void SIMT_BLOCK(attention_threads, Traits::blocks)
   const int64_t warp_statistics = int64_t{place.head} * a.seq + warp_query;
   const auto statistics = read_statistics<D, 1>(a, t.out + warp_out, t.dout + warp_out,
                                                 t.lse + warp_statistics, a.seq - warp_query);
+  const mask_rows<Mask, true, 1> seen(mask, first_query, group_rows, warp_query);
   float dquery[1][D / 8][4] = {};
   for (int step = first_step; step < steps; ++step) {
     await_panels();
     if (step + 1 < steps) fetch(step + 1);
-    query_step<D>(a, mask, query, key(step), first_query, step * keys, statistics, dquery);
+    query_step<D>(a, seen, query, key(step), first_query, step * keys, statistics, dquery);
   }
   SIMT_UNROLL
   for (int half = 0; half < 2; ++half) {
@@ -129,7 +131,8 @@ struct group_key_traits {
 
 /// dvalue += P^T dO and dkey += dS^T Q of the group's keys and a step's queries.
 template <int D, class Mask, int N = group_key_traits<D>::queries>
-__device__ __forceinline__ void key_step(const attention_shape& a, const Mask& mask,
+__device__ __forceinline__ void key_step(const attention_shape& a,
+                                         const mask_rows<Mask, false, 1>& mask,
                                          const unsigned char* key, const unsigned char* query,
                                          const query_statistics* statistics, int first_query,
                                          int first_key, float (&dkey)[1][D / 8][4],
@@ -140,8 +143,8 @@ __device__ __forceinline__ void key_step(const attention_shape& a, const Mask& m
   multiply_panels<D, N>(scores, key, query);
   group_products_commit();
   group_products_wait<0>(scores);
-  if (sight_of<false>(mask, first_query, N, first_key, group_rows) != sight::all)
-    hide_unseen<false>(mask, scores, first_query, first_key + warp_index() * 16);
+  if (mask.sight_of(first_query, N, first_key, group_rows) != sight::all)
+    hide_unseen(mask, scores, first_query, first_key + warp_index() * 16);
   const float scale = a.scale * log2_of_e;
   statistics += lane() % 4 * 2;
   SIMT_UNROLL
@@ -222,6 +225,7 @@ __global__ void SIMT_BLOCK(attention_threads, Traits::blocks)
   fetch(0);
   keep(0, read());
 
+  const mask_rows<Mask, false, 1> seen(mask, first_key, group_rows, first_key + warp_index() * 16);
   float dkey[1][D / 8][4] = {}, dvalue[1][D / 8][4] = {};
   for (int visit = 0; visit < visits; ++visit) {
     const int first_query = at.first;
@@ -233,7 +237,7 @@ __global__ void SIMT_BLOCK(attention_threads, Traits::blocks)
     }
     await_panels();
     if (more) fetch(visit + 1);
-    key_step<D>(a, mask, key, query(visit), statistics + (visit & 1) * queries, first_query,
+    key_step<D>(a, seen, key, query(visit), statistics + (visit & 1) * queries, first_query,
                 first_key, dkey, dvalue);
     keep(visit + 1, next);
   }

@@ -55,6 +55,7 @@ __global__ void SIMT_BLOCK(attention_threads, Traits::blocks)
                              stride, a.seq - first_query, a.width);
   fetch(first_step);
 
+  const mask_rows<Mask, true, 1> seen(mask, first_query, group_rows, warp_query);
   float output[1][D / 8][4] = {};
   softmax_state<1> state{{{-INFINITY, -INFINITY}}, {{0, 0}}};
   for (int step = first_step; step < steps; ++step) {
@@ -65,8 +66,8 @@ __global__ void SIMT_BLOCK(attention_threads, Traits::blocks)
     multiply_panels<D, keys>(scores, query, key(step));
     group_products_commit();
     group_products_wait<0>(scores);
-    if (sight_of<true>(mask, first_query, group_rows, step * keys, keys) != sight::all)
-      hide_unseen<true>(mask, scores, warp_query, step * keys);
+    if (seen.sight_of(first_query, group_rows, step * keys, keys) != sight::all)
+      hide_unseen(seen, scores, warp_query, step * keys);
     soften<D, 1, keys>(scores, output, state, a.scale * log2_of_e);
     group_left<keys> weights(scores);
     group_products_begin(output, weights.held);

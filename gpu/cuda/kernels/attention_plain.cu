@@ -138,11 +138,11 @@ __global__ void backward_key_kernel(attention_shape a, const T* __restrict__ qkv
   clear_row(dkey, a.width);
   clear_row(dvalue, a.width);
   sync_warp();
-  const int end = Mask(a, documents, b).end_query(u);
+  const Mask mask(a, documents, b);
   for (int h = kv * a.group; h < (kv + 1) * a.group; ++h) {
     const int64_t statistics = (int64_t{b} * a.heads + h) * a.seq;
-    for (int first = u; first < end; first += 32) {
-      const int count = end - first < 32 ? end - first : 32;
+    for (int first = u; first < mask.end_query(u); first += 32) {
+      const int count = mask.end_query(u) - first < 32 ? mask.end_query(u) - first : 32;
       const T* queries = qkv + a.qkv_row(b, first) + a.query_at(h);
       const T* douts = dout + a.out_row(b, first) + a.query_at(h);
       float weight = 0, slope = 0;

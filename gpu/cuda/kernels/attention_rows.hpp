@@ -1,6 +1,6 @@
-// What the kernels on tensor cores know of their rows: softmax forward, what backward needs of it,
-// and the walk over queries. A lane's rows are 16 m + 8 half + lane / 4 of its warp's, four lanes
-// to a row (multiply_bf16 in simt_device.hpp).
+// What the kernels on tensor cores know of their rows: what they see, softmax forward, what
+// backward needs of it, and the walk over queries. A lane's rows are 16 m + 8 half + lane / 4 of
+// its warp's, four lanes to a row (multiply_bf16 in simt_device.hpp).
 #pragma once
 
 #include "gpu/cuda/kernels/attention_shape.hpp"
@@ -12,6 +12,88 @@ namespace troupe::gpu::cuda {
 __device__ __forceinline__ float quad_sum(float v) {
   v += shuffle_xor(v, 1);
   return v + shuffle_xor(v, 2);
+}
+
+// -- what rows see --------------------------------------------------------------------------------
+
+/// What the queries of a tile see of its keys.
+enum class sight : uint8_t { nothing, some, all };
+
+/// A mask as rows have it, queries or keys, while the other side streams by. `tile_row` and
+/// `tile_rows`: the rows that sight_of() is asked of; `warp_row`: the first of the warp's.
+template <class Mask, bool RowsAreQueries, int M>
+struct mask_rows;
+
+template <bool RowsAreQueries, int M>
+struct mask_rows<window_mask, RowsAreQueries, M> {
+  int window;
+
+  __device__ __forceinline__ mask_rows(const window_mask& mask, int, int, int)
+      : window(mask.window) {}
+
+  __device__ __forceinline__ bool sees(int, int, int query, int key) const {
+    return key <= query && query - key < window;
+  }
+  __device__ __forceinline__ sight sight_of(int first_query, int queries, int first_key,
+                                            int keys) const {
+    const int last_query = first_query + queries - 1, last_key = first_key + keys - 1;
+    if (first_key > last_query || first_query - last_key >= window) return sight::nothing;
+    return last_key <= first_query && last_query - first_key < window ? sight::all : sight::some;
+  }
+};
+
+/// Of documents the walk needs two numbers of the tile and one for each row of the lane. They are
+/// read before it begins: addresses would take more registers than the numbers.
+template <bool RowsAreQueries, int M>
+struct mask_rows<document_mask, RowsAreQueries, M> {
+  int first_limit, last_limit;  ///< of the tile's first row and of its last
+  int limit[M][2];              ///< the first key that a query sees; one behind a key's last query
+
+  __device__ __forceinline__ mask_rows(const document_mask& mask, int tile_row, int tile_rows,
+                                       int warp_row)
+      : first_limit(limit_of(mask, tile_row)),
+        last_limit(limit_of(mask, tile_row + tile_rows - 1)) {
+    SIMT_UNROLL
+    for (int i = 0; i < 2 * M; ++i)
+      limit[i / 2][i % 2] = limit_of(mask, warp_row + 8 * i + lane() / 4);
+  }
+
+  __device__ __forceinline__ bool sees(int m, int half, int query, int key) const {
+    return key <= query && (RowsAreQueries ? key >= limit[m][half] : query < limit[m][half]);
+  }
+  __device__ __forceinline__ sight sight_of(int first_query, int queries, int first_key,
+                                            int keys) const {
+    const int last_query = first_query + queries - 1, last_key = first_key + keys - 1;
+    const bool apart = RowsAreQueries ? last_key < first_limit : first_query >= last_limit;
+    if (first_key > last_query || apart) return sight::nothing;
+    const bool together = RowsAreQueries ? first_key >= last_limit : last_query < first_limit;
+    return last_key <= first_query && together ? sight::all : sight::some;
+  }
+
+ private:
+  static __device__ __forceinline__ int limit_of(const document_mask& mask, int row) {
+    return RowsAreQueries ? mask.first_key(row) : mask.end_query(row);
+  }
+};
+
+/// Minus infinity for the pairs that do not see each other. A lane's element i of tile n is that of
+/// row 16 m + lane / 4 + 8 (i / 2) and column 8 n + 2 (lane % 4) + i % 2; rows are queries and
+/// columns keys, or the other way round.
+template <class Mask, bool RowsAreQueries, int M, int N>
+__device__ __forceinline__ void hide_unseen(const mask_rows<Mask, RowsAreQueries, M>& mask,
+                                            float (&scores)[M][N][4], int first_query,
+                                            int first_key) {
+  SIMT_UNROLL
+  for (int m = 0; m < M; ++m) {
+    SIMT_UNROLL
+    for (int i = 0; i < N * 4; ++i) {
+      const int row = 16 * m + lane() / 4 + i % 4 / 2 * 8;
+      const int column = i / 4 * 8 + lane() % 4 * 2 + i % 2;
+      if (!mask.sees(m, i % 4 / 2, first_query + (RowsAreQueries ? row : column),
+                     first_key + (RowsAreQueries ? column : row)))
+        scores[m][i / 4][i % 4] = -INFINITY;
+    }
+  }
 }
 
 // -- forward --------------------------------------------------------------------------------------

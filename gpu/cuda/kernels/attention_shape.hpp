@@ -2,11 +2,10 @@
 // all families; nothing in here needs a GPU.
 //
 // What a query sees is a type of its own, a mask, and kernels are templates on it: the tuned ones
-// are at the limit of their registers, and rows of one document must not pay for others'. A row's
-// documents have their first tokens in order, so that a tile needs the numbers of its first and of
-// its last row alone: those two are read at every step (they stay in L1), and one for each row of a
-// lane where a step crosses a border. Queries ask for where their documents begin, keys for where
-// theirs end. Both arrays end with the row: rows of a tile beyond it take the last one's number.
+// are at the limit of their registers, and rows of one document must not pay for others'. Along a
+// row both arrays of its documents never fall, so that a tile needs the numbers of its first and of
+// its last row, and single pairs that of the row a lane owns: queries ask for where their document
+// begins, keys for where theirs ends. Rows of a tile behind the last token take that one's number.
 #pragma once
 
 #include <algorithm>
@@ -46,9 +45,6 @@ struct attention_shape {
   __device__ __forceinline__ int key_at(int kv) const { return (heads + kv) * width; }
   __device__ __forceinline__ int value_at(int kv) const { return (heads + kv_heads + kv) * width; }
 };
-
-/// What the queries of a tile see of its keys.
-enum class sight : uint8_t { nothing, some, all };
 
 /// Which query sees which key in a row that is one document.
 struct window_mask {
@@ -90,37 +86,6 @@ struct document_mask {
     return key < behind - window ? key + window : behind;
   }
 };
-
-/// Whether a query sees a key; by what the query begins at or, else, by what the key ends at.
-template <bool ByQueries>
-__device__ __forceinline__ bool sees(const window_mask& mask, int query, int key) {
-  return key <= query && query - key < mask.window;
-}
-template <bool ByQueries>
-__device__ __forceinline__ bool sees(const document_mask& mask, int query, int key) {
-  if (key > query) return false;
-  return ByQueries ? key >= mask.first_key(query) : query < mask.end_query(key);
-}
-
-/// Of `queries` from first_query on and `keys` from first_key on.
-template <bool ByQueries>
-__device__ __forceinline__ sight sight_of(const window_mask& mask, int first_query, int queries,
-                                          int first_key, int keys) {
-  const int last_query = first_query + queries - 1, last_key = first_key + keys - 1;
-  if (first_key > last_query || first_query - last_key >= mask.window) return sight::nothing;
-  return last_key <= first_query && last_query - first_key < mask.window ? sight::all : sight::some;
-}
-template <bool ByQueries>
-__device__ __forceinline__ sight sight_of(const document_mask& mask, int first_query, int queries,
-                                          int first_key, int keys) {
-  const int last_query = first_query + queries - 1, last_key = first_key + keys - 1;
-  const bool apart =
-      ByQueries ? last_key < mask.first_key(first_query) : first_query >= mask.end_query(last_key);
-  if (first_key > last_query || apart) return sight::nothing;
-  const bool together =
-      ByQueries ? first_key >= mask.first_key(last_query) : last_query < mask.end_query(first_key);
-  return last_key <= first_query && together ? sight::all : sight::some;
-}
 
 /// The shape, from the arguments of either direction; false where no kernel takes it.
 template <class Args>

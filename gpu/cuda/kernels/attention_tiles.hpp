@@ -189,25 +189,6 @@ __device__ __forceinline__ void put_rows(bf16* warp_tile, const float (&sum)[M][
   }
 }
 
-/// Minus infinity for the pairs that do not see each other. A lane's element i of tile n is that of
-/// row 16 m + lane / 4 + 8 (i / 2) and column 8 n + 2 (lane % 4) + i % 2; rows are queries and
-/// columns keys, or the other way round.
-template <bool RowsAreQueries, int M, int N, class Mask>
-__device__ __forceinline__ void hide_unseen(const Mask& mask, float (&scores)[M][N][4],
-                                            int first_query, int first_key) {
-  SIMT_UNROLL
-  for (int m = 0; m < M; ++m) {
-    SIMT_UNROLL
-    for (int i = 0; i < N * 4; ++i) {
-      const int row = 16 * m + lane() / 4 + i % 4 / 2 * 8;
-      const int column = i / 4 * 8 + lane() % 4 * 2 + i % 2;
-      if (!sees<RowsAreQueries>(mask, first_query + (RowsAreQueries ? row : column),
-                                first_key + (RowsAreQueries ? column : row)))
-        scores[m][i / 4][i % 4] = -INFINITY;
-    }
-  }
-}
-
 /// The order of blocks: heads in sections whose streamed tensors fit the L2 cache together; within
 /// a section the longest tiles of all heads first, so that the short ones fill the gaps at the end.
 struct block_order {
