@@ -145,6 +145,37 @@ mapped_file::~mapped_file() {
   if (data_ != nullptr) ::munmap(const_cast<std::byte*>(data_), size_);
 }
 
+// -- map_scan ---------------------------------------------------------------------------------
+
+namespace {
+
+/// Rarely enough that it costs nothing; a multiple of every size of a page.
+constexpr size_t scanned_bytes = size_t{4} << 20;
+
+/// Where the system does not take the advice all works, in more memory.
+void advise(std::span<const std::byte> part, int advice) noexcept {
+  if (!part.empty()) ::madvise(const_cast<std::byte*>(part.data()), part.size(), advice);
+}
+
+}  // namespace
+
+map_scan::map_scan(const mapped_file& map) noexcept : all_(map.bytes()) {
+  advise(all_, MADV_SEQUENTIAL);
+}
+
+/// Of all: a fault maps pages around it, also some that had been passed.
+map_scan::~map_scan() {
+  advise(all_, MADV_DONTNEED);
+  advise(all_, MADV_NORMAL);
+}
+
+void map_scan::passed(size_t end) noexcept {
+  if (end < left_ + scanned_bytes) return;
+  const size_t whole = end - end % scanned_bytes;
+  advise(all_.subspan(left_, whole - left_), MADV_DONTNEED);
+  left_ = whole;
+}
+
 // -- atomic_file ------------------------------------------------------------------------------
 
 atomic_file::atomic_file(unique_fd fd, fs::path target, fs::path temporary)

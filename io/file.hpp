@@ -92,6 +92,23 @@ class mapped_file {
   size_t size_ = 0;
 };
 
+/// A map is read once, front to back: what was read leaves the memory of the process, which a map
+/// else keeps until it closes. It stays readable, from the system's cache or the disk.
+class map_scan {
+ public:
+  explicit map_scan(const mapped_file& map) noexcept;
+  map_scan(const map_scan&) = delete;
+  map_scan& operator=(const map_scan&) = delete;
+  ~map_scan();  ///< the rest leaves, too
+
+  /// The first `end` bytes of the map have been read.
+  void passed(size_t end) noexcept;
+
+ private:
+  std::span<const std::byte> all_;
+  size_t left_ = 0;  ///< so many bytes are out already
+};
+
 /// A file being written beside its target; commit() puts it in place (FILE-1, FILE-2). Writes are
 /// buffered (1 MiB).
 class atomic_file {

@@ -101,9 +101,11 @@ result<token_file> token_file::open_megatron(const fs::path& index_path) {
   out.documents_ = index.document_ends.size();
   std::map<uint32_t, uint64_t> last;
   uint64_t begun = 0, most = 0;
+  map_scan scan(*out.map_);
   for (const auto end : index.document_ends) {
     if (end > begun) most = std::max(most, ++last[out.token(end - 1)]);
     begun = end;
+    scan.passed(end * width);
   }
   out.parted_ = most;
   return out;
@@ -172,8 +174,11 @@ void token_file::copy(uint64_t first, uint64_t count, int32_t* out) const noexce
 }
 
 status token_file::check_vocabulary(uint32_t vocab) const {
+  map_scan scan(*map_);
+  const auto header = static_cast<uint64_t>(tokens_ - map_->bytes().data());
   std::array<int32_t, 4096> piece{};
   for (uint64_t first = 0; first < size_; first += piece.size()) {
+    scan.passed(header + first * static_cast<uint64_t>(token_bytes()));
     auto count = std::min<uint64_t>(piece.size(), size_ - first);
     copy(first, count, piece.data());
     uint32_t largest = 0;

@@ -64,7 +64,8 @@ class token_file {
   /// out[j] = token(first + j), j < count; first + count <= size().
   void copy(uint64_t first, uint64_t count, int32_t* out) const noexcept;
 
-  /// Reads every token: error bad_data when one is >= vocab.
+  /// Reads every token: error bad_data when one is >= vocab. None stays in the process' memory, as
+  /// one that a batch takes does.
   status check_vocabulary(uint32_t vocab) const;
 
   /// Why the file may not hold what it is read as, a sentence each (TOK-3); looks at its first

@@ -1,12 +1,14 @@
 // Files: atomic replacement leaves nothing behind, limits hold, CRC32C is the standard one.
 #include "io/file.hpp"
 
+#include <algorithm>
 #include <fstream>
 #include <vector>
 
 #include <doctest/doctest.h>
 #include <sys/stat.h>
 
+#include "tests/io/map_pages.hpp"
 #include "tests/io/no_rename_flags.hpp"
 #include "tests/io/scratch.hpp"
 #include "tests/io/tree.hpp"
@@ -88,6 +90,41 @@ TEST_CASE("a map shows the file, also an empty one, and refuses what is no file"
   REQUIRE(write_atomic(dir / "e", ""));
   CHECK((*mapped_file::open(dir / "e"))->bytes().empty());
   CHECK_FALSE(mapped_file::open(dir.path));
+}
+
+TEST_CASE("a scan of a map keeps what was read out of the process' memory") {
+  constexpr size_t mib = size_t{1} << 20;
+  scratch dir;
+  REQUIRE(write_atomic(dir / "a", std::string(24 * mib + 5, 'x')));
+  auto map = mapped_file::open(dir / "a");
+  REQUIRE(map);
+  const auto bytes = (*map)->bytes();
+  const auto read = [&](size_t from, size_t to) {
+    return std::count(bytes.begin() + static_cast<ptrdiff_t>(from),
+                      bytes.begin() + static_cast<ptrdiff_t>(to), std::byte{'x'});
+  };
+  {
+    map_scan scan(**map);
+    CHECK(map_pages_of(dir / "a").read_in_order);
+    for (size_t at = 0; at < bytes.size(); at += mib) {
+      const auto end = std::min(at + mib, bytes.size());
+      CHECK(read(at, end) == static_cast<ptrdiff_t>(end - at));
+      const auto there = map_pages_of(dir / "a").resident_bytes;
+      CHECK(there > 0);
+      CHECK(there <= 12 * mib);
+      scan.passed(end);
+    }
+    scan.passed(0);  // says nothing new
+  }
+  auto after = map_pages_of(dir / "a");
+  CHECK(after.maps == 1);
+  CHECK(after.resident_bytes == 0);
+  CHECK_FALSE(after.read_in_order);
+  CHECK(read(0, bytes.size()) == static_cast<ptrdiff_t>(bytes.size()));  // as ever
+  REQUIRE(write_atomic(dir / "e", ""));
+  auto empty = mapped_file::open(dir / "e");
+  REQUIRE(empty);
+  map_scan(**empty).passed(0);
 }
 
 TEST_CASE("writing where there is no folder is an error that names the path") {

@@ -9,6 +9,7 @@
 #include "io/data/data_files.hpp"
 #include "io/file.hpp"
 #include "tests/errors.hpp"
+#include "tests/io/map_pages.hpp"
 #include "tests/io/megatron_pair.hpp"
 #include "tests/io/scratch.hpp"
 
@@ -52,6 +53,16 @@ TEST_CASE("Megatron: every type of whole numbers is read, by any of its names") 
   check(megatron_pair::of<int32_t>(4, sequences, documents), 4);
   check(megatron_pair::of<int64_t>(5, sequences, documents), 8);
   check(megatron_pair::of<uint16_t>(8, sequences, documents), 2);
+}
+
+TEST_CASE("Megatron: the ends of documents are looked at, and none stays in the process' memory") {
+  scratch dir;
+  const std::vector<std::vector<int64_t>> sequences(3, std::vector<int64_t>(40'000, 7));
+  megatron_pair::of<int64_t>(5, sequences, {0, 1, 2, 3}).write(dir / "a");
+  const auto file = token_file::open(dir / "a");
+  REQUIRE(file);
+  CHECK(map_pages_of(dir / "a.bin").maps == 1);
+  CHECK(map_pages_of(dir / "a.bin").resident_bytes == 0);
 }
 
 TEST_CASE("Megatron: a negative or huge token is in no vocabulary") {

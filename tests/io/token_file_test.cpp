@@ -2,6 +2,7 @@
 #include "io/data/token_file.hpp"
 
 #include <cstring>
+#include <fstream>
 
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
@@ -9,6 +10,7 @@
 #include "io/data/data_files.hpp"
 #include "io/data/data_kind.hpp"
 #include "tests/errors.hpp"
+#include "tests/io/map_pages.hpp"
 #include "tests/io/scratch.hpp"
 
 using namespace troupe;
@@ -27,6 +29,19 @@ std::vector<int32_t> all_of(const token_file& file) {
   std::vector<int32_t> ids(file.size());
   file.copy(0, file.size(), ids.data());
   return ids;
+}
+
+/// The most memory that this process had since `forget_peak`.
+uint64_t peak_bytes() {
+  std::ifstream in("/proc/self/status");
+  for (std::string line; std::getline(in, line);)
+    if (line.starts_with("VmHWM:")) return std::stoull(line.substr(6)) * 1024;
+  return 0;
+}
+
+bool forget_peak() {
+  std::ofstream out("/proc/self/clear_refs");
+  return bool(out << "5" << std::flush);
 }
 
 }  // namespace
@@ -54,6 +69,27 @@ TEST_CASE("what the writer wrote reads back, as uint16 and as uint32") {
     CHECK(file->check_vocabulary(largest + 1));
     CHECK_FALSE(file->check_vocabulary(largest));
   }
+}
+
+TEST_CASE("a check of the ids keeps none of the file in the process' memory") {
+  constexpr uint32_t count = 16'000'000;
+  scratch dir;
+  REQUIRE(write_atomic(dir / "t.bin", llmc(20240520, 1, count, 2 * size_t{count})));
+  auto file = token_file::open(dir / "t.bin");
+  REQUIRE(file);
+  CHECK(file->token(count - 1) == 0x0202);
+  CHECK(map_pages_of(dir / "t.bin").resident_bytes > 0);
+  const bool forgot = forget_peak();
+  const auto before = peak_bytes();
+  CHECK(file->check_vocabulary(0x0203));
+  if (forgot)
+    CHECK(peak_bytes() < before + count);  // half of the file
+  else
+    MESSAGE("SKIPPED: this kernel keeps the peak of a process' memory");
+  CHECK(map_pages_of(dir / "t.bin").maps == 1);
+  CHECK(map_pages_of(dir / "t.bin").resident_bytes == 0);
+  CHECK_FALSE(file->check_vocabulary(0x0202));
+  CHECK(map_pages_of(dir / "t.bin").resident_bytes == 0);
 }
 
 TEST_CASE("the writer refuses ids outside the vocabulary") {
