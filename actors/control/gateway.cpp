@@ -240,7 +240,7 @@ void note_setting(gateway_pointer self, const std::string& who, const any_msg& o
     if (a->failure) continue;
     const auto answer = decode(a->message);
     if (const auto taken = answer ? cast<fbs::Ack>(*answer) : msg<fbs::Ack>())
-      keep({text_of(set->key()), text_of(set->value()), who, text_of(taken->text())});
+      keep({text_of(set->key()), text_of(set->value()), who, taken->first_step()});
   }
 }
 

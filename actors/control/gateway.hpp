@@ -42,9 +42,10 @@ inline constexpr error_kind<std::string_view> audit_unwritten{
     "audit_unwritten", errc::io, "refused, since the audit log cannot be written: {}",
     "make room where the job's output lies; pause, stop and drain are done anyway"};
 
-/// A person has set something, and was answered so.
+/// A person has set something, and an actor has taken it.
 struct setting_taken {
-  std::string key, value, who, answer;
+  std::string key, value, who;
+  uint64_t first_step = 0;  ///< that uses it; 0: none is named
 };
 
 struct gateway_options {

@@ -533,14 +533,14 @@ void job_policy::hurry(const job_event& event) {
 
 // -- what is asked of it --------------------------------------------------------------------------
 
-void job_policy::answer(uint64_t request, result<std::string> text) {
-  out_.push_back(todo::answer{request, std::move(text)});
+void job_policy::answer(uint64_t request, result<reply> said) {
+  out_.push_back(todo::answer{request, std::move(said)});
 }
 
 /// While paused a request takes effect at once.
-void job_policy::answer_and_do(uint64_t request, result<std::string> text) {
-  const bool good = bool(text);
-  answer(request, std::move(text));
+void job_policy::answer_and_do(uint64_t request, result<reply> said) {
+  const bool good = bool(said);
+  answer(request, std::move(said));
   if (!good || state_ != paused || pauses_.contains(pause_cause::room)) return;
   take_effect();
   if (pauses_.empty()) return next_step();
@@ -560,9 +560,9 @@ bool job_policy::falls_back() const {
 }
 
 /// In a recovery it is not known yet which step is the next.
-result<std::string> job_policy::when_recovered(result<std::string> text) const {
-  if (text && falls_back()) text = std::string("done once the run has recovered");
-  return text;
+result<reply> job_policy::when_recovered(result<reply> said) const {
+  if (said && falls_back()) said = reply{"done once the run has recovered"};
+  return said;
 }
 
 /// What a part of the program holds back counts also where no step follows now: one may, after a
@@ -610,13 +610,13 @@ void job_policy::ask_save(const job_event& event) {
   if (state_ != paused || pauses_.contains(pause_cause::room)) {
     save_wanted_ = true;
     if (falls_back())
-      return answer(request, std::string("saves after the first step that follows the recovery"));
-    return answer(request, fmt::format("saves after step {}", save_point()));
+      return answer(request, reply{"saves after the first step that follows the recovery"});
+    return answer(request, reply{fmt::format("saves after step {}", save_point())});
   }
   if (step_ > 0 && saved_step_ == step_)
-    return answer(request, fmt::format("saved already: {}", checkpoint_));
+    return answer(request, reply{fmt::format("saved already: {}", checkpoint_)});
   if (pace_.open().contains(step_))
-    return answer(request, fmt::format("step {} is being saved already", step_));
+    return answer(request, reply{fmt::format("step {} is being saved already", step_)});
   begin_save(committer_folder_, request);
 }
 

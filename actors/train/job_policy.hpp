@@ -381,7 +381,7 @@ struct say {
 };
 struct answer {
   uint64_t request = 0;
-  result<std::string> text;
+  result<reply> said;
 };
 /// The phase and the numbers of the status have changed.
 struct show {};
@@ -626,9 +626,9 @@ class job_policy {
   uint64_t save_point() const;
   void judge_last();
   void reopen();
-  void answer(uint64_t request, result<std::string> text);
-  void answer_and_do(uint64_t request, result<std::string> text);
-  result<std::string> when_recovered(result<std::string> text) const;
+  void answer(uint64_t request, result<reply> said);
+  void answer_and_do(uint64_t request, result<reply> said);
+  result<reply> when_recovered(result<reply> said) const;
   void export_model();
   void copy_last();
   void succeed();

@@ -37,12 +37,12 @@ void job_policy::ask_rewind(const job_event& event) {
   const bool between = state_ == paused && !pauses_.contains(pause_cause::room);
   const bool in_step = state_ == stepping || state_ == validating;
   answer(asked.request,
-         fmt::format("goes back {} to the newest checkpoint of step {} or before{}",
-                     between        ? "now"
-                     : in_step      ? fmt::format("after step {}", save_point())
-                     : falls_back() ? "once the run has recovered"
-                                    : "before the next step",
-                     asked.at_most, data));
+         reply{fmt::format("goes back {} to the newest checkpoint of step {} or before{}",
+                           between        ? "now"
+                           : in_step      ? fmt::format("after step {}", save_point())
+                           : falls_back() ? "once the run has recovered"
+                                          : "before the next step",
+                           asked.at_most, data)});
   if (between) rewind_now();
 }
 

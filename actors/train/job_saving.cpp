@@ -126,7 +126,7 @@ void job_policy::save_ended(uint64_t step, const status& how) {
   }
   if (o.request != 0)
     answer(o.request,
-           how ? result<std::string>(fmt::format("saved {}", checkpoint_)) : how.error());
+           how ? result<reply>(reply{fmt::format("saved {}", checkpoint_)}) : how.error());
   show_while_paused();
   if (pauses_.contains(pause_cause::room) && pace_.has_room()) {
     pauses_.erase(pause_cause::room);

@@ -154,11 +154,11 @@ status requests_policy::room() const {
                "say it again after the step"};  // REQ-3
 }
 
-result<std::string> requests_policy::pause(std::string reason) {
+result<reply> requests_policy::pause(std::string reason) {
   if (will_pause_) return error{errc::usage, "the run is paused already", "say resume"};
   TROUPE_CHECK(room());
   hold(reason.empty() ? "asked to" : std::move(reason));
-  return fmt::format("pauses after step {}", own_next() - 1);
+  return reply{fmt::format("pauses after step {}", own_next() - 1)};
 }
 
 void requests_policy::hold(std::string reason) {
@@ -167,15 +167,15 @@ void requests_policy::hold(std::string reason) {
   pending_.push_back({kind::pause, std::move(reason), {}, 0});
 }
 
-result<std::string> requests_policy::resume() {
+result<reply> requests_policy::resume() {
   if (!will_pause_) return error{errc::usage, "the run is not paused", ""};
   TROUPE_CHECK(room());
   will_pause_ = false;
   pending_.push_back({kind::resume, "", {}, 0});
-  return fmt::format("continues with step {}", own_next());
+  return reply{fmt::format("continues with step {}", own_next())};
 }
 
-result<std::string> requests_policy::set(const std::string& key, const std::string& value) {
+result<reply> requests_policy::set(const std::string& key, const std::string& value) {
   if (std::find(changeable.begin(), changeable.end(), key) == changeable.end()) {
     const auto near = nearest(key, changeable);
     return error{
@@ -196,14 +196,14 @@ result<std::string> requests_policy::set(const std::string& key, const std::stri
                  "raise train.steps first"};
   const auto step = next();
   auto setting = setting_of(key, std::move(job), step);
-  auto said = fmt::format("{} = {} from step {} on", key, setting.change.value, step);
+  reply said{fmt::format("{} = {} from step {} on", key, setting.change.value, step), step};
   (step > own_next() ? later_ : pending_).push_back(std::move(setting));
   return said;
 }
 
 /// What machines may draw is no number of a step: it holds at once, and for steps that are made
 /// again.
-result<std::string> requests_policy::set_budget(const std::string& value) {
+result<reply> requests_policy::set_budget(const std::string& value) {
   if (!has_budget_)  // its ranks wait for each other as at full speed
     return error{errc::usage, "power.budget_w cannot be set in a job that began without one",
                  "start it with a budget: one that is never reached holds nothing back"};
@@ -217,7 +217,7 @@ result<std::string> requests_policy::set_budget(const std::string& value) {
     for (auto& r : *requests) r.job.power.budget_w = budget_w;
   const auto text = config::value_text(std::string(budget_key), wanted_);
   budget_ = checkpoint::setting_change{std::string(budget_key), text, "", own_next()};
-  return fmt::format("{} = {} from the next step on", budget_key, text);
+  return reply{fmt::format("{} = {} from the next step on", budget_key, text)};
 }
 
 /// The request by which `wanted_` becomes `with`.

@@ -42,6 +42,12 @@ constexpr size_t in_force_limit = 256;
 /// Keys of the settings that a run can take on between two steps.
 std::span<const std::string_view> changeable_settings();
 
+/// What a person is answered.
+struct reply {
+  std::string text;
+  uint64_t first_step = 0;  ///< that uses what he has set; 0: none is named
+};
+
 class requests_policy {
  public:
   requests_policy() = default;
@@ -82,11 +88,11 @@ class requests_policy {
   void lay_out(const config::job& job);
 
   /// Answers to a person: what will happen and when, or why not.
-  result<std::string> pause(std::string reason);
+  result<reply> pause(std::string reason);
   /// The job itself pauses, whatever waits (REQ-3): there is one such pause at most.
   void hold(std::string reason);
-  result<std::string> resume();
-  result<std::string> set(const std::string& key, const std::string& value);
+  result<reply> resume();
+  result<reply> set(const std::string& key, const std::string& value);
 
   /// What has been said and still holds (REQ-5).
   job_memory memory() const;
@@ -114,7 +120,7 @@ class requests_policy {
   /// The same, of those that are new and not before one that a setting waits for (REQ-2, REQ-4).
   uint64_t next() const noexcept;
   status room() const;
-  result<std::string> set_budget(const std::string& value);
+  result<reply> set_budget(const std::string& value);
   std::string put_in_force(request& setting);
   checkpoint::setting_change note_change(const std::string& key, const std::string& value,
                                          uint64_t step);

@@ -73,7 +73,7 @@ struct asked_by {
 struct kept_back {
   uint64_t record = 0;  ///< the newest that it waits for
   asked_by whom;
-  result<std::string> text;
+  result<reply> said;
 };
 
 /// What all ranks of an epoch have written of a step.

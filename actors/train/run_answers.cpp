@@ -13,12 +13,14 @@ namespace troupe::train {
 
 namespace {
 
-void deliver(run_pointer self, asked_by& whom, const result<std::string>& text) {
-  if (text)
-    whom.promise.deliver(
-        make_msg<fbs::Ack>(context_of(*self, whom.cause), [&](auto& a) { a.text = *text; }));
+void deliver(run_pointer self, asked_by& whom, const result<reply>& said) {
+  if (said)
+    whom.promise.deliver(make_msg<fbs::Ack>(context_of(*self, whom.cause), [&](auto& a) {
+      a.text = said->text;
+      a.first_step = said->first_step;
+    }));
   else
-    whom.promise.deliver(to_caf(text.error()));
+    whom.promise.deliver(to_caf(said.error()));
 }
 
 /// A record is on the disk, or is not and that was said.
@@ -27,7 +29,7 @@ void record_is_over(run_pointer self, uint64_t record) {
   st.records_kept = std::max(st.records_kept, record);
   for (; !st.answers.empty() && st.answers.front().record <= st.records_kept;
        st.answers.pop_front())
-    deliver(self, st.answers.front().whom, st.answers.front().text);
+    deliver(self, st.answers.front().whom, st.answers.front().said);
 }
 
 void say_it_is_not_kept(run_pointer self, const error& why) {
@@ -69,8 +71,8 @@ void answer(run_pointer self, const todo::answer& what) {
   auto asked = st.requests.extract(what.request);
   if (asked.empty()) return;
   remember(self);
-  if (st.records_kept == st.records) return deliver(self, asked.mapped(), what.text);
-  st.answers.push_back({st.records, std::move(asked.mapped()), what.text});
+  if (st.records_kept == st.records) return deliver(self, asked.mapped(), what.said);
+  st.answers.push_back({st.records, std::move(asked.mapped()), what.said});
 }
 
 }  // namespace troupe::train

@@ -1,7 +1,6 @@
 // Plain structs to JSON; what others said is made valid UTF-8.
 #include "apps/report/log_lines.hpp"
 
-#include <charconv>
 #include <string_view>
 
 #include <fmt/format.h>
@@ -54,31 +53,18 @@ std::string resume_json(const run_resumed& r) {
   return written(j);
 }
 
-/// As requests_policy.cpp answers: "train.lr = 0.001 from step 51 on".
-std::optional<int64_t> step_of(const run_setting& s) {
-  constexpr std::string_view before = " from step ";
-  const auto at = s.answer.rfind(before);
-  if (at == std::string::npos) return std::nullopt;
-  int64_t step = 0;
-  const auto* digits = s.answer.data() + at + before.size();
-  const auto* end = s.answer.data() + s.answer.size();
-  if (std::from_chars(digits, end, step).ec != std::errc()) return std::nullopt;
-  return step;
-}
-
 std::string set_json(const run_setting& s) {
   auto j = line_of_type("set", s.unix_s);
   j["key"] = s.key;
   j["value"] = s.value;
   j["who"] = s.who;
-  if (const auto step = step_of(s)) j["step"] = *step;
+  if (s.first_step > 0) j["step"] = s.first_step;
   return written(j);
 }
 
 std::string set_text(const run_setting& s) {
-  const auto step = step_of(s);
   return fmt::format("{} = {}{} ({})", s.key, s.value,
-                     step ? fmt::format(" from step {} on", *step) : "", s.who);
+                     s.first_step > 0 ? fmt::format(" from step {} on", s.first_step) : "", s.who);
 }
 
 std::string warning_json(double unix_s, int64_t step, const std::string& text) {

@@ -6,7 +6,6 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -47,14 +46,11 @@ struct run_setting {
   double unix_s = 0;
   std::string key, value;  ///< the value as it was given
   std::string who;
-  std::string answer = {};  ///< what he was answered
+  int64_t first_step = 0;  ///< that uses it; 0: none is named
 };
-/// With the step that uses it first, where the answer names it.
 std::string set_json(const run_setting& s);
 /// "train.lr = 0.001 from step 51 on (anna)".
 std::string set_text(const run_setting& s);
-/// That step.
-std::optional<int64_t> step_of(const run_setting& s);
 
 /// Something to look at; the run goes on.
 std::string warning_json(double unix_s, int64_t step, const std::string& text);

@@ -56,7 +56,8 @@ void begin_log(run_log& log, run_outcome& outcome, const config::job& job, uint3
 }
 
 void log_setting(run_log& log, run_outcome& outcome, const trace::setting_taken& taken) {
-  const report::run_setting set{unix_now(), taken.key, taken.value, taken.who, taken.answer};
+  const report::run_setting set{unix_now(), taken.key, taken.value, taken.who,
+                                static_cast<int64_t>(taken.first_step)};
   log.append(report::set_json(set));
   std::lock_guard lock(outcome.mutex);
   auto& told = outcome.summary;

@@ -155,7 +155,7 @@ struct job_harness {
   void note(const job_command& c) {
     if (const auto* a = std::get_if<todo::answer>(&c)) {
       CHECK_FALSE(answers.contains(a->request));  // JOB-5
-      answers[a->request] = a->text ? *a->text : "refused: " + a->text.error().message;
+      answers[a->request] = a->said ? a->said->text : "refused: " + a->said.error().message;
     }
     if (const auto* s = std::get_if<todo::say>(&c)) (s->warning ? warned : said).push_back(s->text);
     if (const auto* s = std::get_if<todo::save>(&c)) {

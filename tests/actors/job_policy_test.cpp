@@ -312,6 +312,8 @@ TEST_CASE("job: each pause is lifted by whoever made it") {
 TEST_CASE("job: what is set holds from the step that the answer names") {
   auto job = trained(1);
   CHECK(job.person(heard::set_value{0, "train.lr", "0.5"}) == "train.lr = 0.5 from step 3 on");
+  REQUIRE(job.find<todo::answer>()->said);
+  CHECK(job.find<todo::answer>()->said->first_step == 3);
   CHECK(job.person(heard::set_value{0, "model.layers", "3"}).starts_with("refused: "));
   const auto before = job.policy.plan().job.train.lr;
   CHECK(before != 0.5);

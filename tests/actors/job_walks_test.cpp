@@ -576,6 +576,6 @@ TEST_CASE("job: what no rule is for is refused by name and changes nothing") {
       CHECK(job.state() == state);
       const bool by_a_person = e >= 14 && e <= 18;
       REQUIRE(commands.size() == (by_a_person ? 1 : 0));
-      if (by_a_person) CHECK_FALSE(std::get<todo::answer>(commands[0]).text);
+      if (by_a_person) CHECK_FALSE(std::get<todo::answer>(commands[0]).said);
     }
 }

@@ -25,8 +25,8 @@ config::job some_job() {
   return *job;
 }
 
-std::string told(const result<std::string>& r) {
-  return r ? *r : "refused: " + r.error().message;
+std::string told(const result<reply>& r) {
+  return r ? r->text : "refused: " + r.error().message;
 }
 
 }  // namespace
@@ -378,7 +378,8 @@ class life {
   void set() {
     const auto said = policy_.set("train.lr", fmt::format("0.{:04}", 1 + rng_() % 9998));
     if (!said) return;
-    const uint64_t from = std::stoull(said->substr(said->find("from step ") + 10));
+    const auto from = said->first_step;
+    CHECK(said->text.ends_with(fmt::format(" from step {} on", from)));
     CHECK(from > furthest_);
     rates_.erase(rates_.lower_bound(from), rates_.end());
   }

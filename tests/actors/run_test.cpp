@@ -448,13 +448,18 @@ TEST_CASE("run: pause, set and resume take effect between steps, and each answer
   CHECK(any_has(f.said(), "paused after step 1: lunch"));
   CHECK(f.answer_of(f.ask<fbs::Pause>()) == "refused: the run is paused already");
   const auto set = [&](const char* key, const char* value) {
-    return f.answer_of(f.ask<fbs::SetValue>([&](auto& s) {
+    return f.ask<fbs::SetValue>([&](auto& s) {
       s.key = key;
       s.value = value;
-    }));
+    });
   };
-  CHECK(set("train.steps", "3") == "train.steps = 3 from step 2 on");
-  CHECK(set("train.batch", "1") == "refused: train.batch cannot change during a run");
+  const auto steps = set("train.steps", "3");
+  CHECK(f.answer_of(steps) == "train.steps = 3 from step 2 on");
+  const auto taken = f.person.answer_of<fbs::Ack>(steps);
+  REQUIRE(taken);
+  CHECK((*taken)->first_step() == 2);
+  CHECK((*answer)->first_step() == 0);
+  CHECK(f.answer_of(set("train.batch", "1")) == "refused: train.batch cannot change during a run");
   CHECK(f.answer_of(f.ask<fbs::Resume>()) == "continues with step 2");
   CHECK(f.stages[0].take<fbs::RunStep>()->step() == 2);
   CHECK(f.status().values->run->steps == 3);

@@ -69,13 +69,13 @@ TEST_CASE("log: resumes, settings, warnings and late validations have lines of t
   const run_resumed recovered{1.5, 20, 3, "", "node1 was started again, from step-00000020"};
   CHECK(json::parse(resume_json(recovered))["why"] ==
         "node1 was started again, from step-00000020");
-  const run_setting set{1.5, "train.lr", "1e-3", "anna", "train.lr = 0.001 from step 51 on"};
+  const run_setting set{1.5, "train.lr", "1e-3", "anna", 51};
   CHECK(set_json(set) ==
         R"({"type":"set","unix_s":1.5,"key":"train.lr","value":"1e-3","who":"anna","step":51})");
   CHECK(set_text(set) == "train.lr = 1e-3 from step 51 on (anna)");
-  const run_setting at_once{1.5, "power.budget_w", "90", "anna",
-                            "power.budget_w = 90.0 from the next step on"};
+  const run_setting at_once{1.5, "power.budget_w", "90", "anna"};
   CHECK_FALSE(json::parse(set_json(at_once)).contains("step"));
+  CHECK(set_text(at_once) == "power.budget_w = 90 (anna)");
   CHECK(warning_json(1.5, 7, "the drive\nis slow") ==
         R"({"type":"warning","unix_s":1.5,"step":7,"text":"the drive\nis slow"})");
   CHECK(validation_json(1.5, 7, 1, 0.1 + 0.2) ==
@@ -114,8 +114,7 @@ TEST_CASE("log: a launch begins with its configuration, and says what it goes on
   from.path = "step-00000020";
   from.step = 20;
   troupe::apps::begin_log(log, outcome, *job, 2, from);
-  troupe::apps::log_setting(log, outcome,
-                            {"train.lr", "1e-3", "anna", "train.lr = 0.001 from step 21 on"});
+  troupe::apps::log_setting(log, outcome, {"train.lr", "1e-3", "anna", 21});
   const auto lines = lines_of_log(log.path());
   REQUIRE(lines.size() == 4);
   CHECK(lines[0]["type"] == "start");

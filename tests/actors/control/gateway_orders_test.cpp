@@ -89,14 +89,16 @@ TEST_CASE("GTW-8: a setting that an actor has taken is told, with who set it, an
   set([](auto& a) { a.failure = std::make_unique<fbs::FailureT>(); });
   CHECK(f.settings->empty());
   set([&](auto& a) {
-    a.message =
-        encode(f.make<fbs::Ack>([](auto& m) { m.text = "optimizer.lr = 0.1 from step 7 on"; }));
+    a.message = encode(f.make<fbs::Ack>([](auto& m) {
+      m.text = "optimizer.lr = 0.1, as it shall be from step 8 on";
+      m.first_step = 7;
+    }));
   });
   REQUIRE(f.settings->size() == 1);
   CHECK(f.settings->front().key == "optimizer.lr");
   CHECK(f.settings->front().value == "0.1");
   CHECK(f.settings->front().who == "the cluster");  // ADT-1
-  CHECK(f.settings->front().answer == "optimizer.lr = 0.1 from step 7 on");
+  CHECK(f.settings->front().first_step == 7);
   const auto asked = f.person.ask(f.target, f.carrying(f.make<fbs::Pause>([](auto&) {}), "head"));
   taken(only<fbs::CallActor>(f.head), "head");
   REQUIRE(f.person.answer_of<fbs::CallAnswers>(asked));
