@@ -64,9 +64,9 @@
 //   JOB-19  Who gives ranks out says for how many replicas (replicas_policy.hpp). Where they are
 //     others than before, the job goes on from the disk: copies in memory are of the ranks that
 //     were. For more replicas it leaves its steps only once they are saved.
-//   JOB-21  Where it validates at all, so it does the state of its last step: as part of that step,
-//     or after a stop while the last checkpoint is written, and reports that step again. Who does
-//     not save has no time for it; what fails in it fails neither the job nor that save.
+//   JOB-21  Where it validates at all, so it does the state of its last step: in that step, or
+//     after a stop while the last checkpoint is written, and reports that step again; its commit
+//     does not wait. Who does not save has no time for it; what fails fails neither job nor save.
 #pragma once
 
 #include <array>

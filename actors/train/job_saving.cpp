@@ -51,8 +51,11 @@ void job_policy::commit_next() {
   if (next != orders_.end()) commit(next->first, next->second);
 }
 
+/// With the loss of the last state, if that is known by now. It is not waited for: a second signal
+/// ends the head at once, and what is written but not committed is nothing.
 void job_policy::commit(uint64_t step, order& o) {
   o.committing = true;
+  if (report_.step == step) o.validation_loss = report_.validation_loss;
   out_.push_back(todo::commit{step, o.state.tokens, o.state.loss, o.validation_loss,
                               o.folder.string(), checkpoint::format_state(o.state)});
 }

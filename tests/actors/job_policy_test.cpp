@@ -210,10 +210,18 @@ TEST_CASE("JOB-21: job: the state that it ends with is validated, where it valid
   CHECK(stopped.find<todo::report>()->step.step == 3);
   CHECK(stopped.find<todo::report>()->step.validation_loss == 4);
   CHECK(stopped.policy.state() == settling);
+  auto written = stopped;
+  written.hear(heard::shards_saved{3, 1});
+  REQUIRE(written.find<todo::commit>());
+  CHECK(written.find<todo::commit>()->validation_loss == 4);
   stopped.commit(3);
   REQUIRE(stopped.end);
   CHECK(stopped.end->code == errc::cancelled);
 
+  auto written_first = saved_first;  // whose commit does not wait
+  written_first.hear(heard::shards_saved{3, 1});
+  REQUIRE(written_first.find<todo::commit>());
+  CHECK(written_first.find<todo::commit>()->validation_loss == -1);
   saved_first.commit(3);
   CHECK_FALSE(saved_first.end);
   saved_first.hear(heard::validated{8, 2});
