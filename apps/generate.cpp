@@ -23,7 +23,7 @@ constexpr size_t max_prompts_bytes = 64 << 20;
 struct generate_arguments {
   sample_options sample;
   std::string prompt, prompts, dtype = "float32";
-  double temperature = 1, top_p = 1;
+  double temperature = 1, top_p = 1, repetition_penalty = 1;
   int64_t top_k = 0;
   bool json = false;
 };
@@ -147,6 +147,10 @@ void add_generate(shell& sh) {
       verb->add_option("--top-p", a->top_p,
                        "Only the likeliest tokens that together reach p; the same default")
           ->within(0.0, 1.0);
+  auto* penalty = verb->add_option("--repetition-penalty", a->repetition_penalty,
+                                   "Above 1: tokens of the prompt and of the text so far are less "
+                                   "likely to come again; 1: off; the same default")
+                      ->positive();
   verb->add_option("--seed", a->sample.pick.seed, "The same seed gives the same text")
       ->capture_default_str();
   verb->add_option("--dtype", a->dtype, "What is computed in: float32 or bfloat16 (bf16)")
@@ -157,10 +161,11 @@ void add_generate(shell& sh) {
   verb->footer(
       "Examples:\n  troupe generate --checkpoint runs/quickstart --prompt \"The \"\n"
       "  troupe generate --checkpoint runs/quickstart/model --prompts prompts.txt --json");
-  on_run(sh, verb, [a, prompt, temperature, top_k, top_p]() -> result<int> {
+  on_run(sh, verb, [a, prompt, temperature, top_k, top_p, penalty]() -> result<int> {
     if (temperature->count() > 0) a->sample.pick.temperature = a->temperature;
     if (top_k->count() > 0) a->sample.pick.top_k = a->top_k;
     if (top_p->count() > 0) a->sample.pick.top_p = a->top_p;
+    if (penalty->count() > 0) a->sample.pick.repetition_penalty = a->repetition_penalty;
     return generate(*a, prompt->count() > 0);
   });
 }

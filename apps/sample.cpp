@@ -115,8 +115,7 @@ result<std::optional<T>> number_in(const nlohmann::json& config, const char* key
 }
 
 /// Keys that change what transformers generates, and what they are where they change nothing.
-constexpr std::pair<const char*, double> not_done[] = {{"repetition_penalty", 1},
-                                                       {"typical_p", 1},
+constexpr std::pair<const char*, double> not_done[] = {{"typical_p", 1},
                                                        {"min_p", 0},
                                                        {"num_beams", 1},
                                                        {"no_repeat_ngram_size", 0},
@@ -144,12 +143,13 @@ std::vector<std::string> notes_of(const nlohmann::json& config) {
 }
 
 /// What a person said, else what the file says: transformers samples only where do_sample is true,
-/// and then with top_k 50 unless it says otherwise.
+/// and then with top_k 50 unless it says otherwise; repetition it penalises either way.
 result<gpu::sampling_options> sampling_of(const picking& said, const nlohmann::json& file) {
   const auto config = file.is_null() ? nlohmann::json::object() : file;
   TROUPE_TRY(temperature, number_in(config, "temperature", 0.0, 1e6));
   TROUPE_TRY(top_k, number_in(config, "top_k", int64_t{0}, int64_t{1} << 31));
   TROUPE_TRY(top_p, number_in(config, "top_p", 0.0, 1.0));
+  TROUPE_TRY(penalty, number_in(config, "repetition_penalty", 1e-6, 1e6));
   gpu::sampling_options out;
   out.seed = said.seed;
   if (!file.is_null()) {
@@ -161,6 +161,7 @@ result<gpu::sampling_options> sampling_of(const picking& said, const nlohmann::j
   out.temperature = said.temperature.value_or(out.temperature);
   out.top_k = said.top_k.value_or(out.top_k);
   out.top_p = said.top_p.value_or(out.top_p);
+  out.repetition_penalty = said.repetition_penalty.value_or(penalty.value_or(1.0));
   return out;
 }
 

@@ -26,6 +26,7 @@ struct picking {
   std::optional<double> temperature = {};
   std::optional<int64_t> top_k = {};
   std::optional<double> top_p = {};
+  std::optional<double> repetition_penalty = {};
   uint64_t seed = 1234;
   int64_t max_tokens = 64;
 };

@@ -228,6 +228,7 @@ result<std::vector<int32_t>> generator::run(const std::vector<int32_t>& prompt,
                                                "vocabulary of {}",
                                                token, model_.vocab)};
   sampler pick(options.sampling);
+  for (int32_t token : prompt) pick.saw(token);
   const auto longest = static_cast<size_t>(std::max<int64_t>(1, context_ - 1));
   std::vector<int32_t> seen(
       prompt.size() > longest ? prompt.end() - static_cast<ptrdiff_t>(longest) : prompt.begin(),
@@ -249,6 +250,7 @@ result<std::vector<int32_t>> generator::run(const std::vector<int32_t>& prompt,
     if (std::find(stops.begin(), stops.end(), token) != stops.end()) break;
     out.push_back(token);
     seen.push_back(token);
+    pick.saw(token);
     if (on_token && !on_token(token)) break;
   }
   return out;

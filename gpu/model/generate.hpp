@@ -8,6 +8,8 @@
 // Invariants
 // GEN-1 The same weights, prompt, options and number of threads give the same tokens.
 // GEN-2 When the context is full, generation goes on from the last half of it.
+// GEN-3 Of what the repetition penalty is for, all of the prompt and all that was picked is
+//   remembered, also where the context holds it no longer.
 #pragma once
 
 #include <cstdint>

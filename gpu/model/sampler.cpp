@@ -1,4 +1,4 @@
-// Ranking, cutting off, drawing.
+// Penalising, ranking, cutting off, drawing.
 #include "gpu/model/sampler.hpp"
 
 #include <algorithm>
@@ -16,11 +16,27 @@ double sampler::uniform() {
   return static_cast<double>(x >> 11) * 0x1p-53;
 }
 
+void sampler::saw(int32_t token) {
+  const auto at = static_cast<size_t>(token);
+  if (at >= seen_.size()) seen_.resize(at + 1);
+  seen_[at] = true;
+}
+
+/// As in transformers, however often the token was seen: a logit above 0 is divided, another
+/// multiplied, so that it becomes less in either case.
+float sampler::penalised(float logit, size_t token) const {
+  if (token >= seen_.size() || !seen_[token]) return logit;
+  const auto penalty = static_cast<float>(options_.repetition_penalty);
+  return logit < 0 ? logit * penalty : logit / penalty;
+}
+
 int32_t sampler::pick(std::span<const float> logits) {
   const double draw = uniform();
   ranked_.clear();
-  for (size_t i = 0; i < logits.size(); ++i)
-    if (!std::isnan(logits[i])) ranked_.emplace_back(logits[i], static_cast<int32_t>(i));
+  for (size_t i = 0; i < logits.size(); ++i) {
+    const float logit = penalised(logits[i], i);
+    if (!std::isnan(logit)) ranked_.emplace_back(logit, static_cast<int32_t>(i));
+  }
   if (ranked_.empty()) return 0;
   auto likelier = [](const auto& a, const auto& b) {
     return a.first != b.first ? a.first > b.first : a.second < b.second;

@@ -119,6 +119,27 @@ TEST_CASE("generate: generation_config.json gives defaults and the ids that end 
   CHECK(m.generate("--prompt abc").code == 65);
 }
 
+TEST_CASE("generate: a repetition penalty, of the folder or as a person says") {
+  const model_folder m;
+  const auto plain = m.text("abc", "--temperature 0 --tokens 12 --repetition-penalty 1");
+  CHECK(plain == m.text("abc", "--temperature 0 --tokens 12"));
+  // As transformers' greedy search goes on with this model.
+  const std::string little = "JjMNLuKKKqMK", much = "JjMNLuKHivgB";
+  CHECK(m.text("abc", "--temperature 0 --tokens 12 --repetition-penalty 1.3") == little);
+  CHECK(m.text("abc", "--temperature 0 --tokens 12 --repetition-penalty 2") == much);
+  m.write("generation_config.json", R"({"repetition_penalty": 1.3})");
+  CHECK(m.text("abc", "--tokens 12") == little);
+  CHECK(m.text("abc", "--tokens 12 --repetition-penalty 2") == much);  // a person's word counts
+  CHECK(m.text("abc", "--tokens 12 --repetition-penalty 1") == plain);
+  for (const char* wrong : {"0", "-1", "nan"})
+    CHECK(m.generate("--prompt abc --repetition-penalty " + std::string(wrong)).code == 64);
+  m.write("generation_config.json", R"({"repetition_penalty": 0})");
+  const auto refused = m.generate("--prompt abc --tokens 1");
+  CHECK(refused.code == 65);
+  CHECK(refused.talk.find("\"repetition_penalty\" is 0, expected a number from 1e-06 to") !=
+        std::string::npos);
+}
+
 TEST_CASE("generate: prompts from a file and from stdin") {
   const model_folder m;
   const auto one = m.text("abc", "--temperature 0 --tokens 5");
@@ -171,11 +192,13 @@ TEST_CASE("generate: a file beyond its length is refused") {
 TEST_CASE("generate: what of generation_config.json is not done is told, and no more") {
   const model_folder m;
   m.write("generation_config.json",
-          R"({"repetition_penalty": 1.1, "typical_p": 1.0, "min_p": null, "max_length": 20})");
+          R"({"typical_p": 0.9, "repetition_penalty": 1.1, "num_beams": 1, "min_p": null,
+              "max_length": 20})");
   const auto ran = m.generate("--prompt abc --tokens 3");
   CHECK(ran.code == 0);
-  CHECK(ran.talk.find("\"repetition_penalty\" = 1.1") != std::string::npos);
-  CHECK(ran.talk.find("typical_p") == std::string::npos);
+  CHECK(ran.talk.find("\"typical_p\" = 0.9") != std::string::npos);
+  for (const char* done : {"repetition_penalty", "num_beams"})
+    CHECK(ran.talk.find(done) == std::string::npos);
   CHECK(ran.talk.find("min_p") == std::string::npos);
 }
 

@@ -13,6 +13,7 @@ from pathlib import Path
 
 TEXTS = ["The player forgets a line.", " two  spaces\nand a line", "silver", "it's they'd"]
 TOKENS = 24
+PENALTIES = [1, 1.3]  # of repetition
 
 
 def vocabulary_of(source, words):
@@ -89,17 +90,18 @@ lr = 1e-3
     return run / "model"
 
 
-def ours(troupe, folder, text):
+def ours(troupe, folder, text, penalty):
     out = subprocess.run([troupe, "generate", "--checkpoint", str(folder), "--prompt", text, "--tokens", str(TOKENS),
-                          "--temperature", "0", "--json"], check=True, capture_output=True, text=True)
+                          "--temperature", "0", "--repetition-penalty", str(penalty), "--json"], check=True, capture_output=True, text=True)
     return json.loads(out.stdout)
 
 
-def theirs(model, words, text):
+def theirs(model, words, text, penalty):
     import torch
     ids = words(text, return_tensors="pt")["input_ids"]
     with torch.no_grad():
-        out = model.generate(ids, max_new_tokens=TOKENS, do_sample=False, pad_token_id=0)
+        out = model.generate(ids, max_new_tokens=TOKENS, do_sample=False, pad_token_id=0,
+                             repetition_penalty=float(penalty))
     new = out[0][ids.shape[1]:].tolist()
     if new and new[-1] == model.generation_config.eos_token_id:
         new.pop()
@@ -113,6 +115,14 @@ def disagreement(mine, his):
     if "\ufffd" not in his["text"] and mine["text"].strip(" ") != his["text"].strip(" "):
         return f"{mine['text']!r}, transformers {his['text']!r}"
     return None
+
+
+def disagreements(troupe, folder, model, words, text):
+    """Of what both go on with, without and with a penalty of repetition."""
+    for penalty in PENALTIES:
+        mine, his = ours(troupe, folder, text, penalty), theirs(model, words, text, penalty)
+        if wrong := disagreement(mine, his):
+            yield f"after {text!r}, repetition penalty {penalty}: {wrong}"
 
 
 def compare(troupe, source, where, name, model, words, first, bos, eos):
@@ -133,9 +143,7 @@ def compare(troupe, source, where, name, model, words, first, bos, eos):
     for text in TEXTS:
         if after(text)["input_ids"] != before(text)["input_ids"]:
             problems.append(f"other ids of {text!r}")
-        mine, his = ours(troupe, exported, text), theirs(trained, after, text)
-        if wrong := disagreement(mine, his):
-            problems.append(f"after {text!r}: {wrong}")
+        problems += disagreements(troupe, exported, trained, after, text)
     print(f"{name}: {type(trained).__name__}", *(problems or ["agrees"]), sep="\n  ")
     return not problems
 
@@ -172,9 +180,7 @@ warmup_steps = 1
     model = AutoModelForCausalLM.from_pretrained(where / "run/model").eval()
     problems = [f"other ids of {t!r}" for t in TEXTS if words(t)["input_ids"] != list(t.encode())]
     for t in TEXTS:
-        mine, his = ours(troupe, where / "run/model", t), theirs(model, words, t)
-        if wrong := disagreement(mine, his):
-            problems.append(f"after {t!r}: {wrong}")
+        problems += disagreements(troupe, where / "run/model", model, words, t)
     print("bytes:", *(problems or ["agrees"]), sep="\n  ")
     return not problems
 

@@ -3,8 +3,10 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
+#include <set>
 
 #include "gpu/model/init.hpp"
 #include "gpu/model/stage_model.hpp"
@@ -155,6 +157,68 @@ TEST_CASE("the sampler cuts off by rank and by mass, and follows the probabiliti
   CHECK(greedy[1] == 4000);
   auto cold = counts({.temperature = 0.1});
   CHECK(cold[1] > 3990);
+}
+
+TEST_CASE("GEN-1: a repetition penalty changes the logits of seen tokens as transformers does") {
+  // What its RepetitionPenaltyLogitsProcessor makes of them after the tokens 5, 3, 5 and 1.
+  const std::vector<float> logits = {0.0f, 2.0f, 1.0f, -1.0f, -0.5f, 3.0f};
+  for (const auto& [penalty, wanted] :
+       {std::pair{1.0, std::vector<float>{0.0f, 2.0f, 1.0f, -1.0f, -0.5f, 3.0f}},
+        {1.3, {0.0f, 1.538461566f, 1.0f, -1.299999952f, -0.5f, 2.307692289f}},
+        {2.0, {0.0f, 1.0f, 1.0f, -2.0f, -0.5f, 1.5f}},
+        {0.5, {0.0f, 4.0f, 1.0f, -0.5f, -0.5f, 6.0f}}}) {
+    CAPTURE(penalty);
+    // Cut off by mass, too: at a lower temperature than 1, so before the penalty it would differ.
+    for (const double temperature : {0.0, 1.0, 0.7})
+      for (const double top_p : {1.0, 0.8}) {
+        sampler penalised({.temperature = temperature,
+                           .top_k = 4,
+                           .top_p = top_p,
+                           .repetition_penalty = penalty});
+        for (int32_t seen : {5, 3, 5, 1}) penalised.saw(seen);
+        sampler plain({.temperature = temperature, .top_k = 4, .top_p = top_p});
+        for (int i = 0; i < 200; ++i) CHECK(penalised.pick(logits) == plain.pick(wanted));
+      }
+  }
+}
+
+TEST_CASE("a penalty that leaves no number to a seen token, and tokens beyond the logits") {
+  sampler pick({.temperature = 0, .repetition_penalty = 1e-60});
+  for (int32_t seen : {0, 7}) pick.saw(seen);
+  CHECK(pick.pick(std::vector<float>{0.0f, -1.0f}) == 1);  // 0 / 0 is not a number
+}
+
+TEST_CASE("GEN-3: all of the prompt and of what was picked is remembered beyond the context") {
+  whole w(tiny_gpt2());
+  auto generate = w.generate(1);  // each token follows from the last alone
+  constexpr float penalty = 1e3f;
+  const generate_options options{.max_tokens = 12,
+                                 .sampling = {.temperature = 0, .repetition_penalty = penalty}};
+  /// The likeliest tokens behind `all`, which are penalised; without memory, the last of them.
+  const auto likeliest = [&](std::vector<int32_t> all, bool remembers) {
+    std::vector<int32_t> out;
+    while (std::ssize(out) < options.max_tokens) {
+      auto logits = *generate->next_logits(&all.back(), 1, 0);
+      const auto from = remembers ? all.begin() : all.end() - 1;
+      for (const int32_t seen : std::set(from, all.end())) {
+        float& logit = logits[static_cast<size_t>(seen)];
+        logit = logit < 0 ? logit * penalty : logit / penalty;
+      }
+      const auto top = std::max_element(logits.begin(), logits.end());
+      out.push_back(static_cast<int32_t>(top - logits.begin()));
+      all.push_back(out.back());
+    }
+    return out;
+  };
+  int otherwise = 0;
+  for (int32_t first = 0; first < 19; ++first) {
+    const std::vector<int32_t> prompt{first, (first + 1) % 19, (first + 2) % 19};
+    const auto out = generate->run(prompt, options);
+    REQUIRE(out);
+    CHECK(*out == likeliest(prompt, true));
+    if (*out != likeliest(prompt, false)) ++otherwise;
+  }
+  CHECK(otherwise > 0);
 }
 
 }  // namespace troupe::gpu
