@@ -20,7 +20,7 @@ namespace {
 
 constexpr int64_t ns_a_second = 1'000'000'000;
 constexpr int64_t lasting_ns = 5 * ns_a_second;  // where it is not said
-constexpr double latest_s = 1e9;                 // more does not fit the clock
+constexpr int64_t latest_s = 1'000'000'000;      // more does not fit the clock
 
 /// What a kind of fault may name.
 enum class victims : uint8_t { none, node, rank, actor, tier };
@@ -65,13 +65,21 @@ std::optional<fault_kind> kind_named(std::string_view name) {
   return std::nullopt;
 }
 
-/// Seconds, from 0.
+/// Seconds, from 0. A double has too few digits for all nanoseconds up to the latest.
 std::optional<int64_t> time_in(std::string_view text) {
-  double s = 0;
+  long double s = 0;
   const auto [end, fault] = std::from_chars(text.data(), text.data() + text.size(), s);
   const bool whole = fault == std::errc() && end == text.data() + text.size();
   if (!whole || !std::isfinite(s) || s < 0 || s > latest_s) return std::nullopt;
-  return static_cast<int64_t>(std::llround(s * static_cast<double>(ns_a_second)));
+  return static_cast<int64_t>(std::llround(s * ns_a_second));
+}
+
+/// All digits, and no exponent, whose + would begin a length: time_in gives the same again.
+std::string spelled_seconds(int64_t ns) {
+  auto out = fmt::format("{}.{:09}", ns / ns_a_second, ns % ns_a_second);
+  out.erase(out.find_last_not_of('0') + 1);
+  if (out.ends_with('.')) out.pop_back();
+  return out;
 }
 
 std::optional<int64_t> number_in(std::string_view text) {
@@ -151,7 +159,7 @@ result<fault> parse_fault(std::string_view text, rng& chance) {
   const auto begins = time_in(times.substr(0, plus));
   if (!begins)
     return misnamed(
-        fmt::format("--fault {}: expected a time in seconds from 0 to {:g}", text, latest_s), hint);
+        fmt::format("--fault {}: expected a time in seconds from 0 to {}", text, latest_s), hint);
   f.at_ns = *begins;
   if (lasts(*kind)) f.lasts_ns = lasting_ns;
   if (plus == std::string_view::npos) return f;
@@ -172,8 +180,8 @@ bool befalls_node(fault_kind kind) {
 std::string spelled(const fault& f) {
   std::string out = to_string(f.kind);
   if (!f.whom.empty()) out += ":" + f.whom;
-  out += fmt::format("@{:g}", static_cast<double>(f.at_ns) / ns_a_second);
-  if (lasts(f.kind)) out += fmt::format("+{:g}", static_cast<double>(f.lasts_ns) / ns_a_second);
+  out += "@" + spelled_seconds(f.at_ns);
+  if (lasts(f.kind)) out += "+" + spelled_seconds(f.lasts_ns);
   return out;
 }
 

@@ -235,6 +235,21 @@ TEST_CASE("FRC-1: faults without effect are told of by name") {
   CHECK(done.missed.front().at_s == doctest::Approx(2));
 }
 
+TEST_CASE("named faults: spelled they are the same word again, to the nanosecond") {
+  for (const auto* word :
+       {"crash_node@0", "crash_node:node1@12.5", "slow_device:3@1.000000001+1000000",
+        "save_now@1234567.123456789", "pause_run@999999999.999999999+0.000000001",
+        "tier_out:2@1000000000+1000000000"}) {
+    CAPTURE(word);
+    const auto f = named(word), again = named(spelled(f));
+    CHECK(spelled(f) == word);
+    CHECK(again.at_ns == f.at_ns);
+    CHECK(again.lasts_ns == f.lasts_ns);
+  }
+  CHECK(named("save_now@999999999.999999999").at_ns == 999'999'999'999'999'999);
+  CHECK(spelled(named("slow_device@1e3")) == "slow_device@1000+5");
+}
+
 TEST_CASE("named faults: whom the job does not have is an error before it begins") {
   const file_job job;
   for (const auto* sound : {"crash_node:alpha@1", "slow_device:3@1+2", "kill_actor:worker/3@1",
