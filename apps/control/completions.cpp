@@ -43,15 +43,18 @@ std::vector<std::string> word_names() {
   return out;
 }
 
-/// The fields of a message that its JSON does not name yet: `{"step":` after what is typed.
+/// The fields of a message that its JSON does not name yet: `{"step":` after what is typed, where
+/// that is JSON and a name may stand at its end.
 std::vector<std::string> fields_of(const std::string& message, const std::string& typed) {
   std::vector<std::string> out;
   const auto* info = find_message(std::string_view(message));
-  if (info == nullptr) return out;
+  if (info == nullptr || (!typed.empty() && typed.front() != '{')) return out;
   const auto quote = typed.rfind('"');
   const bool in_name =
       quote != std::string::npos && std::count(typed.begin(), typed.end(), '"') % 2;
   const auto before = in_name ? typed.substr(0, quote) : typed;
+  const auto behind = before.find_last_not_of(" \t");
+  if (behind != std::string::npos && before[behind] != '{' && before[behind] != ',') return out;
   for (const auto& f : info->fields) {
     const auto name = "\"" + std::string(f.name) + "\":";
     if (before.find(name) != std::string::npos) continue;
@@ -101,19 +104,18 @@ struct last_word {
   std::vector<std::string> before;  ///< the words before it
   std::string text;                 ///< without its quotes
   char quote = 0;                   ///< that is open in it
-  bool json = false;                ///< typed as it stands, and never at its end
+  bool takes_json = false;          ///< JSON that goes on at its end stands for itself
 };
 
 last_word last_word_of(std::string_view line) {
-  const auto brace = line.find('{');
-  const bool json = brace != std::string_view::npos;
-  auto typed = words_so_far(line.substr(0, brace));
-  last_word out{{}, {}, typed.open, json};
+  auto typed = words_so_far(line);
+  last_word out;
+  out.quote = typed.json ? '\0' : typed.open;
+  out.takes_json = !typed.within || typed.json || out.quote == '\'';
   if (typed.within) {
     out.text = std::move(typed.words.back());
     typed.words.pop_back();
   }
-  if (json) out.text += line.substr(brace);
   if (!typed.words.empty() && typed.words.front() == "watch")
     typed.words.erase(typed.words.begin());
   out.before = std::move(typed.words);
@@ -146,10 +148,11 @@ completion complete_line(const fbs::ClusterViewT& view, std::string_view line) {
   std::erase_if(out.all, [](const auto& c) { return printable(c) != c; });  // nobody types such
   if (out.all.empty()) return out;
   const auto typed = last_word_of(line);
-  // Within double quotes each quote of JSON is typed as \", which no candidate has.
-  if (typed.json && typed.quote == '"') return out;
+  const bool json = out.all.front().starts_with('{');
+  // Elsewhere each quote of JSON is typed as \", which no candidate has.
+  if (json && !typed.takes_json) return out;
   out.more = common_beginning(out.all).substr(typed.text.size());
-  if (out.all.size() > 1 || typed.json) return out;
+  if (out.all.size() > 1 || json) return out;  // JSON goes on behind a name
   if (typed.quote != 0) out.more += typed.quote;
   out.more += ' ';
   return out;

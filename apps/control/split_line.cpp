@@ -42,6 +42,9 @@ class splitter {
   /// The character that would have closed what is open at the end; 0: nothing is.
   char open() const { return open_; }
 
+  /// Whether the line ends within JSON that no quotes are around.
+  bool within_json() const { return within_json_; }
+
  private:
   void end_word() {
     if (std::exchange(any_, false)) words_.push_back(std::exchange(word_, {}));
@@ -102,11 +105,12 @@ class splitter {
       open_ = quoted ? '"' : closing.empty() ? '\0' : closing.back();
       if (closing.empty()) return;
     }
+    within_json_ = true;
   }
 
   std::string_view line_;
   size_t at_ = 0;
-  bool any_ = false, within_ = false;
+  bool any_ = false, within_ = false, within_json_ = false;
   char open_ = 0;
   std::string word_;
   std::vector<std::string> words_;
@@ -129,7 +133,7 @@ result<std::vector<std::string>> split_words(std::string_view line) {
 unended_line words_so_far(std::string_view line) {
   splitter s(line);
   auto words = s.words();
-  return {std::move(words), s.within(), s.open()};
+  return {std::move(words), s.within(), s.open(), s.within_json()};
 }
 
 }  // namespace troupe::apps

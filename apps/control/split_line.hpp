@@ -32,6 +32,7 @@ struct unended_line {
   std::vector<std::string> words;
   bool within = false;  ///< the last of them may go on: no blank has ended it
   char open = 0;        ///< what closes what is open at the end; 0: nothing is
+  bool json = false;    ///< and it is JSON (SPT-2) that is open
 };
 unended_line words_so_far(std::string_view line);
 

@@ -68,6 +68,14 @@ TEST_CASE("what a line leaves open is said, and what is still typed is taken as 
   CHECK(words_so_far("kill 'wor").words == strings{"kill", "wor"});
   CHECK(words_so_far("kill 'wor").open == '\'');
   CHECK_FALSE(words_so_far("kill worker/0 ").within);
+  for (const auto& [line, json] : {std::pair(R"(send x Y {"a)", true),
+                                   {"x [{}", true},
+                                   {R"(send x Y '{"a)", false},
+                                   {"x {}'", false},
+                                   {"x ''{", false}}) {
+    CAPTURE(line);
+    CHECK(words_so_far(line).json == json);
+  }
 }
 
 TEST_CASE("a line means what its words say") {
@@ -159,6 +167,17 @@ TEST_CASE("completion: words, actors, messages, fields, keys") {
   CHECK(completions(v, "send run SetValue {\"key\":\"train.lr\",\"v") ==
         strings{"{\"key\":\"train.lr\",\"value\":"});
   CHECK(completions(v, "send run Nothing {\"re").empty());
+  CHECK(completions(v, "send run Pause ") == strings{"{\"reason\":"});
+  CHECK(completions(v, "send run SetValue {\"key\":\"\", ") ==
+        strings{"{\"key\":\"\", \"value\":"});
+  // Where no name of a field may stand: in no JSON, in a value, behind one, behind all of it.
+  for (const char* none :
+       {"send run Pause ab", "send run Pause x\\{\"re", "send run SetValue {\"key\":\"v",
+        "send run SetValue {\"key\":\"x\"", "send run SetValue {\"key\":\"x\"}",
+        "send run SetValue {\"key\":\"x\"} "}) {
+    CAPTURE(none);
+    CHECK(completions(v, none).empty());
+  }
   CHECK(completions(v, "nonsense x").empty());
 }
 
@@ -180,6 +199,11 @@ TEST_CASE("completion: what is typed stays as it is, with its quotes") {
                                    {"send run Pause {\"re", "ason\":"},
                                    {"send run Pause '{\"re", "ason\":"},
                                    {"send run Pause \"{\\\"re", ""},
+                                   {"send run Pause ", "{\"reason\":"},
+                                   {"send run Pause '", "{\"reason\":"},
+                                   {"send run Pause \"", ""},
+                                   {"send run Pause ''", ""},
+                                   {"send run Pause '{\"'", ""},
                                    {"nonsense x", ""}}) {
     CAPTURE(line);
     CHECK(complete_line(v, line).more == more);
