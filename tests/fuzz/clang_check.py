@@ -16,7 +16,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 LIBRARIES = ("troupe_base", "troupe_io", "troupe_messages", "troupe_actors", "troupe_host", "troupe_models",
-             "troupe_meters", "troupe_predict", "troupe_shared_library")
+             "troupe_meters", "troupe_predict", "troupe_shared_library", "troupe_apps")
 CLANG = os.environ.get("CLANG", "clang++")
 
 

@@ -19,9 +19,11 @@ int fuzz_actors_client_hello(const uint8_t* data, size_t size);
 int fuzz_actors_clock_profile(const uint8_t* data, size_t size);
 int fuzz_actors_fault_mix(const uint8_t* data, size_t size);
 int fuzz_actors_log_rules(const uint8_t* data, size_t size);
+int fuzz_actors_named_faults(const uint8_t* data, size_t size);
 int fuzz_actors_row_journal(const uint8_t* data, size_t size);
 int fuzz_actors_row_trace(const uint8_t* data, size_t size);
 int fuzz_actors_train_state(const uint8_t* data, size_t size);
+int fuzz_apps_console_line(const uint8_t* data, size_t size);
 int fuzz_gpu_pair_proof(const uint8_t* data, size_t size);
 int fuzz_gpu_predict_model(const uint8_t* data, size_t size);
 int fuzz_io_byte_stream(const uint8_t* data, size_t size);
@@ -50,9 +52,11 @@ const fuzzer fuzzers[] = {{"actors_client_hello", fuzz_actors_client_hello, 0},
                           {"actors_clock_profile", fuzz_actors_clock_profile, 0},
                           {"actors_fault_mix", fuzz_actors_fault_mix, 0},
                           {"actors_log_rules", fuzz_actors_log_rules},
+                          {"actors_named_faults", fuzz_actors_named_faults, 0},
                           {"actors_row_journal", fuzz_actors_row_journal, 0},
                           {"actors_row_trace", fuzz_actors_row_trace, 0},
                           {"actors_train_state", fuzz_actors_train_state, 0},
+                          {"apps_console_line", fuzz_apps_console_line, 0},
                           {"gpu_pair_proof", fuzz_gpu_pair_proof},
                           {"gpu_predict_model", fuzz_gpu_predict_model, 0},
                           {"io_byte_stream", fuzz_io_byte_stream, 0},
