@@ -2,9 +2,9 @@
 #include <doctest/doctest.h>
 
 #include "io/data/corpus.hpp"
-#include "io/data/token_file.hpp"
 #include "io/file.hpp"
 #include "io/tokenizer/text_frame.hpp"
+#include "tests/io/corpora.hpp"
 #include "tests/io/scratch.hpp"
 
 using namespace troupe;
@@ -14,22 +14,12 @@ namespace {
 
 /// GPT-2's kind, whose texts begin with "er" and end with the end of text, as documents do.
 tokenizer_ptr framed_words() {
-  const auto gpt2 = make_tokenizer(TROUPE_SOURCE_DIR "/tests/io/fixtures/gpt2.tokenizer.json");
-  REQUIRE(gpt2);
   const std::string config = R"({"add_bos_token": true, "add_eos_token": true,
       "bos_token": "er", "eos_token": "<|endoftext|>"})";
-  auto framed = with_special_tokens(*gpt2, config, "", tokenizer_source::other);
+  auto framed = with_special_tokens(gpt2_tokenizer(), config, "", tokenizer_source::other);
   REQUIRE(framed);
   REQUIRE((*framed)->frame().first.size() == 1);
   return *framed;
-}
-
-std::vector<int32_t> tokens_of_file(const std::filesystem::path& path) {
-  const auto file = token_file::open(path, token_format::llmc);
-  REQUIRE(file);
-  std::vector<int32_t> out(file->size());
-  file->copy(0, out.size(), out.data());
-  return out;
 }
 
 }  // namespace
@@ -58,7 +48,7 @@ TEST_CASE("CRP-1 each document has its frame once, however many pieces it is cut
     options.piece_bytes = piece;
     const auto done = prepare_corpus(*source, *words, dir / "out.bin", options);
     REQUIRE(done);
-    CHECK(tokens_of_file(dir / "out.bin") == wanted);
+    CHECK(ids_of(dir / "out.bin") == wanted);
     CHECK(done->tokens == wanted.size());
   }
   CHECK(*count_tokens(*source, *words) == wanted.size());

@@ -9,13 +9,10 @@
 
 #include "io/data/data_files.hpp"
 #include "io/data/data_kind.hpp"
-#include "io/data/document_reader.hpp"
 #include "io/data/shard_writer.hpp"
-#include "io/data/text_source.hpp"
-#include "io/data/token_file.hpp"
 #include "io/file.hpp"
-#include "io/tokenizer/splitter.hpp"
 #include "tests/errors.hpp"
+#include "tests/io/corpora.hpp"
 #include "tests/io/packed.hpp"
 #include "tests/io/scratch.hpp"
 
@@ -24,70 +21,6 @@ using namespace troupe::io;
 namespace fs = std::filesystem;
 
 namespace {
-
-result<text_source> open_source(std::vector<fs::path> paths) {
-  return text_source::open(paths);
-}
-
-std::vector<int32_t> ids_of(const fs::path& path) {
-  auto file = token_file::open(path, token_format::llmc);
-  REQUIRE(file);
-  std::vector<int32_t> ids(file->size());
-  file->copy(0, ids.size(), ids.data());
-  return ids;
-}
-
-/// The documents of a source, read by parts of so many bytes.
-result<std::vector<std::string>> documents_of(const text_source& source,
-                                              size_t part_bytes = size_t{1} << 20) {
-  document_reader reader(source, part_bytes);
-  std::vector<std::string> out(1);
-  for (;;) {
-    TROUPE_TRY(part, reader.next());
-    if (!part) break;
-    out.back() += part->text;
-    if (part->last) out.emplace_back();
-  }
-  CHECK(out.back().empty());
-  out.pop_back();
-  return out;
-}
-
-using texts = std::vector<std::string>;
-
-tokenizer_ptr gpt2_tokenizer() {
-  return *make_tokenizer(TROUPE_SOURCE_DIR "/tests/io/fixtures/gpt2.tokenizer.json");
-}
-
-constexpr std::string_view llama3_pattern =
-    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|)"
-    R"(\s*[\r\n]+|\s+(?!\S)|\s+)";
-
-/// Gives each piece of a split an id of its own (a hash), so that a cut in a wrong place shows.
-class split_hasher final : public tokenizer {
- public:
-  explicit split_hasher(std::string_view pattern)
-      : by_(*splitter::make(pattern, split_behavior::isolated, false)) {}
-
-  result<std::vector<int32_t>> encode(std::string_view text) const override {
-    std::vector<int32_t> ids;
-    auto done = by_.split(text, [&](std::string_view piece) -> status {
-      ids.push_back(static_cast<int32_t>(std::hash<std::string_view>{}(piece) % 65535));
-      return {};
-    });
-    if (!done) return done.error();
-    return ids;
-  }
-  result<std::string> decode(std::span<const int32_t>) const override { return std::string(); }
-  int32_t vocab_size() const noexcept override { return 65536; }
-  std::optional<int32_t> end_of_text() const noexcept override { return 65535; }
-  std::string name() const override { return "pieces"; }
-  uint64_t fingerprint() const noexcept override { return 0; }
-  bool splits_at_lines() const noexcept override { return true; }
-
- private:
-  splitter by_;
-};
 
 /// Lines with every kind of border.
 std::string long_text() {
@@ -580,120 +513,4 @@ TEST_CASE("records without text are held no longer than others, and told of as o
   REQUIRE(done);
   CHECK(done->documents_done == 100'000);
   CHECK(most < 10'000);
-}
-
-// -- seeded search --------------------------------------------------------------------------------
-
-namespace {
-
-class random_corpus {
- public:
-  explicit random_corpus(unsigned seed) : draw_(seed * 2654435761U + 1) {}
-
-  size_t below(size_t n) { return std::uniform_int_distribution<size_t>(0, n - 1)(draw_); }
-
-  std::string document() {
-    static const std::vector<std::string> words = {
-        "a",    "Bc",           "\n",           "\n",           " ",  "\r\n", "\r", "9", ".",
-        "\n\n", "\xc3\xa9",     "\xe4\xb8\xad", "\xe3\x80\x80", "\"", "\\",   "}",  "]", "{",
-        "\t",   "<|endoftext|>"};
-    std::string out;
-    for (size_t n = below(4) == 0 ? 0 : below(120); n > 0; --n) out += words[below(words.size())];
-    return out;
-  }
-
-  /// Files of a folder, one document or several records in each; appends their clean texts.
-  void write(const fs::path& folder, texts& documents) {
-    fs::create_directories(folder);
-    for (size_t file = 0, files = 1 + below(4); file < files; ++file) {
-      const auto [bytes, name] = below(2) == 0 ? text(documents) : records(documents);
-      const auto packed = below(3);
-      REQUIRE(write_atomic(folder / fmt::format("{}{}", file, name), packed == 0 ? bytes
-                                                                     : packed == 1
-                                                                         ? packed_by_gzip(bytes)
-                                                                         : packed_by_zstd(bytes)));
-    }
-  }
-
- private:
-  std::pair<std::string, std::string> text(texts& documents) {
-    const auto body = "x" + document();  // no JSON's begin
-    documents.push_back(clean_text(body));
-    return {(below(4) == 0 ? "\xef\xbb\xbf" : "") + body, ".txt"};
-  }
-
-  std::pair<std::string, std::string> records(texts& documents) {
-    const bool array = below(2) == 0;
-    std::string out = array ? "[" : "";
-    for (size_t n = 1 + below(6), i = 0; i < n; ++i) {
-      const auto body = document();
-      documents.push_back(clean_text(body));
-      nlohmann::json record{{"text", body}, {"n", {i, {{"text", "no"}}}}};
-      out += (array && i > 0 ? "," : "") + record.dump(below(2) == 0 ? -1 : 1) + "\n";
-    }
-    return {out + (array ? "]" : ""), ".json"};
-  }
-
-  std::mt19937 draw_;
-};
-
-std::vector<int32_t> plain_ids(const texts& documents, const tokenizer& by) {
-  std::vector<int32_t> out;
-  for (size_t i = 0; i < documents.size(); ++i) {
-    const bool parted = !by.end_of_text() && i + 1 < documents.size();
-    const auto ids = by.encode(documents[i] + (parted ? "\n\n" : ""));
-    REQUIRE(ids);
-    out.insert(out.end(), ids->begin(), ids->end());
-    if (by.end_of_text()) out.push_back(*by.end_of_text());
-  }
-  return out;
-}
-
-/// Shards of a source, cut off after so many pieces again and again.
-std::vector<int32_t> ids_by_shards(random_corpus& any, const text_source& source,
-                                   const tokenizer& by, const fs::path& folder) {
-  corpus_options options{.threads = 1 + static_cast<unsigned>(any.below(3)),
-                         .piece_bytes = 1 + any.below(60),
-                         .shard_tokens = 1 + any.below(80),
-                         .progress = {}};
-  for (int start = 0; start < 5; ++start) {
-    int left = start == 4 ? -1 : static_cast<int>(any.below(40));
-    options.progress = [&](const auto&) { return left < 0 || left-- > 0; };
-    auto made = prepare_shards(source, by, folder, "t", options);
-    if (!made) {
-      REQUIRE(made.error().code == errc::cancelled);
-      continue;
-    }
-    std::vector<int32_t> out;
-    for (const auto& file : made->files) {
-      const auto ids = ids_of(file);
-      out.insert(out.end(), ids.begin(), ids.end());
-    }
-    CHECK(made->done.tokens == out.size());
-    return out;
-  }
-  FAIL("the last start is not cut off");
-  return {};
-}
-
-}  // namespace
-
-TEST_CASE("CRP-1 any documents, forms, parts, pieces, shards and cuts give the same tokens") {
-  const std::vector<tokenizer_ptr> tokenizers = {*make_tokenizer("bytes"), gpt2_tokenizer(),
-                                                 std::make_shared<split_hasher>(gpt2_pattern),
-                                                 std::make_shared<split_hasher>(llama3_pattern)};
-  for (unsigned seed = 0; seed < 400; ++seed) {
-    CAPTURE(seed);
-    random_corpus any(seed);
-    scratch dir;
-    texts documents;
-    any.write(dir / "data", documents);
-    auto source = open_source({dir / "data"});
-    REQUIRE(source);
-    REQUIRE(*documents_of(*source, 3 + any.below(100)) == documents);
-    const auto& by = *tokenizers[seed % tokenizers.size()];
-    const auto wanted = plain_ids(documents, by);
-    REQUIRE(ids_by_shards(any, *source, by, dir / "shards") == wanted);
-    CHECK(*count_tokens(*source, by) == wanted.size());
-  }
 }
