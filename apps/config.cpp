@@ -3,9 +3,11 @@
 #include <memory>
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include "actors/train/machine.hpp"
 #include "apps/commands.hpp"
+#include "apps/data_sources.hpp"
 #include "apps/drills.hpp"
 #include "apps/job_arguments.hpp"
 #include "apps/ready.hpp"
@@ -30,12 +32,11 @@ using config_arguments_ptr = std::shared_ptr<config_arguments>;
 
 /// One line on what a job amounts to.
 std::string amounts_to(const config::job& j) {
-  const auto spares = j.cluster.spares == 0   ? std::string()
-                      : j.cluster.spares == 1 ? " and 1 spare"
-                                              : fmt::format(" and {} spares", j.cluster.spares);
   const auto count = [](int64_t n, std::string_view what) {
     return counted(static_cast<uint64_t>(n), what);
   };
+  const auto spares =
+      j.cluster.spares == 0 ? std::string() : " and " + count(j.cluster.spares, "spare");
   return fmt::format("{}{}, {} (data {} x pipeline {}), {} of {} tokens",
                      count(j.cluster.places(), "node"), spares, count(j.workers(), "worker"),
                      j.parallel.data, j.parallel.pipeline, count(j.train.steps, "step"),
@@ -44,11 +45,19 @@ std::string amounts_to(const config::job& j) {
 
 result<int> check_json(const config_arguments& a) {
   auto out = config::read(a.job.sources());
-  if (out.problems.empty() && !a.no_files) {
+  std::vector<train::source_share> trained_on;
+  if (out.problems.empty() && a.no_files) {
+    trained_on = train::source_shares_of(out.config.value);
+  } else if (out.problems.empty()) {
     const auto& job = out.config.value;
-    out.problems = placed(readiness_of(job, train::this_machine(job.cluster)).problems, out.config);
+    auto ready = readiness_of(job, train::this_machine(job.cluster));
+    out.problems = placed(ready.problems, out.config);
+    trained_on = std::move(ready.sources);
   }
-  TROUPE_CHECK(print(config::problems_json(out.problems)));
+  const nlohmann::ordered_json found{{"problems", config::problems_json(out.problems)},
+                                     {"sources", sources_json(trained_on)}};
+  using handler = nlohmann::ordered_json::error_handler_t;
+  TROUPE_CHECK(print(found.dump(2, ' ', false, handler::replace) + "\n"));
   if (out.problems.empty()) return 0;
   return exit_code(config::as_error(out.problems).code);
 }
@@ -111,7 +120,8 @@ void add_config(shell& sh) {
   auto* check_verb =
       verb->add_subcommand("check", "Say what is wrong with a file, or why a job cannot start");
   add_job_arguments(check_verb, a->job);
-  check_verb->add_flag("--json", a->json, "The problems as a JSON array on stdout");
+  check_verb->add_flag("--json", a->json,
+                       "The problems and what is trained on, as one JSON object on stdout");
   check_verb->add_flag(
       "--no-files", a->no_files,
       "Leave out what depends on this machine: its files, addresses, memory, GPUs");

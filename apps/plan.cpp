@@ -14,8 +14,10 @@
 #include "actors/train/swap_forecast.hpp"
 #include "actors/train/swap_ranks.hpp"
 #include "apps/commands.hpp"
+#include "apps/data_sources.hpp"
 #include "apps/job_arguments.hpp"
 #include "apps/swap/rates.hpp"
+#include "io/base/counted.hpp"
 #include "io/base/text.hpp"
 
 namespace troupe::apps {
@@ -265,6 +267,19 @@ std::string plan_table(const train::job_plan& plan, const std::vector<train::pla
   return out;
 }
 
+/// What is trained on, and how much of it: by the configuration alone, no data is read.
+std::string data_text(const config::job& job) {
+  std::string out;
+  for (const auto& s : train::source_shares_of(job))
+    out += fmt::format("{}: {}\n", train::said_of(s.source),
+                       s.source.name.empty()
+                           ? fmt::format("{}, {} in {}", fmt::join(s.source.path, ", "),
+                                         counted(s.windows, "window"),
+                                         counted(static_cast<uint64_t>(job.train.steps), "step"))
+                           : train::share_text(job, s));
+  return out;
+}
+
 int64_t spares_of(const plan_arguments& a, const config::job& job) {
   return health::spares_for(job.cluster.places(), a.failures);
 }
@@ -342,16 +357,18 @@ result<int> show_plan(const plan_arguments& a) {
                                {"failures_per_1000_node_days", a.failures},
                                {"spare_nodes_p99", spares_of(a, plan.job)},
                                {"spare_nodes", plan.job.cluster.spares},
-                               {"fewer_replicas", fewer_json(plan)}};
+                               {"fewer_replicas", fewer_json(plan)},
+                               {"sources", sources_json(train::source_shares_of(plan.job))}};
     for (const auto& s : stages) out["stages"].push_back(stage_json(s));
     if (!plan.job.swap.dir.empty())
       out["swap_floor_bytes"] =
           train::swap_floor_bytes(plan, train::threads_here(plan.job.cluster));
     if (swapped.forecast) out["swap"] = swap_json(swapped);
-    TROUPE_CHECK(print(out.dump(2) + "\n"));
+    using handler = nlohmann::ordered_json::error_handler_t;
+    TROUPE_CHECK(print(out.dump(2, ' ', false, handler::replace) + "\n"));
   } else {
-    TROUPE_CHECK(
-        print(plan_table(plan, stages, swapped) + spares_text(a, plan.job) + fewer_text(plan)));
+    TROUPE_CHECK(print(plan_table(plan, stages, swapped) + data_text(plan.job) +
+                       spares_text(a, plan.job) + fewer_text(plan)));
   }
   if (!fits) return fits.error();
   if (has.bytes > 0)

@@ -206,8 +206,10 @@ readiness readiness_of(const config::job& job, const train::machine& machine,
     auto inputs = train::check_inputs(*plan);
     found.add({{}, std::move(inputs.problems)});
     r.of_data = std::move(inputs.notes);
+    r.sources = std::move(inputs.sources);
     r.plan = std::move(*plan);
   } else {
+    r.sources = train::source_shares_of(job);
     found.refuse("", plan.error());
   }
   if (can_look) check_checkpoints(job, resume, r, found);

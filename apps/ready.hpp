@@ -15,6 +15,7 @@
 #include "actors/job/catalog.hpp"
 #include "actors/job/plan.hpp"
 #include "actors/train/finding.hpp"
+#include "actors/train/inputs.hpp"
 #include "actors/train/machine.hpp"
 #include "io/config/load.hpp"
 
@@ -24,6 +25,7 @@ namespace troupe::apps {
 struct readiness {
   std::vector<std::string> remarks;  ///< what a person should know all the same
   std::vector<std::string> of_data;  ///< the same of data: at a start its loader says it
+  std::vector<train::source_share> sources;  ///< all that is trained on
   std::vector<train::finding> problems;
   // Where there are no problems:
   std::optional<train::job_plan> plan;

@@ -7,7 +7,6 @@
 #include <fmt/format.h>
 
 #include "actors/job/catalog.hpp"
-#include "actors/train/inputs.hpp"
 #include "io/data/document_reader.hpp"
 #include "io/data/overlap.hpp"
 #include "io/file.hpp"
@@ -71,7 +70,9 @@ result<source_facts> look_at_text(const job_plan& plan, const source_key& source
 
 class input_check {
  public:
-  explicit input_check(const job_plan& plan) : plan_(plan), data_(plan.job.data) {}
+  explicit input_check(const job_plan& plan) : plan_(plan), data_(plan.job.data) {
+    out_.sources = source_shares_of(plan.job);
+  }
 
   input_findings run() {
     if (ready_tokens(plan_.job))
@@ -128,12 +129,12 @@ class input_check {
     const auto which = source.validation ? "validation data" : said_of(source.spec);
     for (auto& note : facts->notes) out_.notes.push_back(fmt::format("{}: {}", which, note));
     const auto order = order_of(plan_.job, facts->tokens, source.validation);
-    if (!order)
-      refuse(source.key, within(order.error()));
-    else if (!source.spec.name.empty())
-      out_.notes.push_back(fmt::format(
-          "{}: {}", which,
-          share_text(plan_.job, mix_of(data_), source.number, facts->counted ? &*order : nullptr)));
+    if (!order) return refuse(source.key, within(order.error())), *facts;
+    if (source.validation) return *facts;
+    auto& share = out_.sources[source.number];
+    if (facts->counted) share = source_share_of(plan_.job, mix_of(data_), source.number, &*order);
+    if (!source.spec.name.empty())
+      out_.notes.push_back(fmt::format("{}: {}", which, share_text(plan_.job, share)));
     return *facts;
   }
 

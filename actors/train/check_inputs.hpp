@@ -4,6 +4,7 @@
 
 #include "actors/job/plan.hpp"
 #include "actors/train/finding.hpp"
+#include "actors/train/inputs.hpp"
 
 namespace troupe::train {
 
@@ -11,6 +12,7 @@ namespace troupe::train {
 struct input_findings {
   std::vector<finding> problems;
   std::vector<std::string> notes;
+  std::vector<source_share> sources;  ///< all that is trained on, counted as far as it was read
 };
 
 /// Token files are read whole; text is found, and tokenised only where it is so short that whether

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "io/base/counted.hpp"
 #include "io/base/printable.hpp"
 
 namespace troupe::train {
@@ -156,18 +157,34 @@ io::source_mix mix_of(const config::data_section& data) {
   return io::source_mix(weights);
 }
 
-std::string share_text(const config::job& job, const io::source_mix& mix, size_t source,
-                       const io::batch_order* order) {
-  const auto rows = mix.before(source, static_cast<uint64_t>(job.train.steps * job.train.batch));
-  auto text = fmt::format("{:.4g} % of the windows", 100 * mix.share(source));
-  if (order == nullptr) return text + fmt::format(", {} in {} steps", rows, job.train.steps);
+source_share source_share_of(const config::job& job, const io::source_mix& mix, size_t source,
+                             const io::batch_order* order) {
+  source_share out{job.data.sources()[source], mix.share(source),
+                   mix.before(source, static_cast<uint64_t>(job.train.steps * job.train.batch))};
+  if (order == nullptr) return out;
   const auto windows = order->train_windows();
-  const double passes = static_cast<double>(rows) / static_cast<double>(windows);
-  text +=
-      fmt::format(", {} tokens in {} training windows, {} held out; {:.{}f} passes over {} steps",
-                  order->spec().tokens, windows, order->validation_windows(), passes,
-                  passes < 10 ? 2 : 0, job.train.steps);
-  if (rows > windows) text += ": its windows repeat";
+  out.counted =
+      source_share::counts{order->spec().tokens, windows, order->validation_windows(),
+                           static_cast<double>(out.windows) / static_cast<double>(windows)};
+  return out;
+}
+
+std::vector<source_share> source_shares_of(const config::job& job) {
+  const auto mix = mix_of(job.data);
+  std::vector<source_share> out;
+  for (size_t s = 0; s < mix.sources(); ++s) out.push_back(source_share_of(job, mix, s, nullptr));
+  return out;
+}
+
+std::string share_text(const config::job& job, const source_share& s) {
+  const auto steps = counted(static_cast<uint64_t>(job.train.steps), "step");
+  auto text = fmt::format("{:.4g} % of the windows", 100 * s.share);
+  if (!s.counted) return text + fmt::format(", {} in {}", s.windows, steps);
+  const auto& c = *s.counted;
+  text += fmt::format(", {} in {}, {} held out; {:.{}f} passes over {}", counted(c.tokens, "token"),
+                      counted(c.train_windows, "training window"), c.validation_windows, c.passes,
+                      c.passes < 10 ? 2 : 0, steps);
+  if (s.windows > c.train_windows) text += ": its windows repeat";
   return text;
 }
 

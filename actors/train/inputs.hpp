@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -71,10 +72,29 @@ result<io::mixed_order> mixed_order_of(const config::job& job, std::span<const u
 /// How the sources of a job are mixed.
 io::source_mix mix_of(const config::data_section& data);
 
-/// What the job trains on of a source of [[data.source]], on one line; `order` where its tokens are
-/// counted.
-std::string share_text(const config::job& job, const io::source_mix& mix, size_t source,
-                       const io::batch_order* order);
+/// What a job trains on of one of data_section::sources().
+struct source_share {
+  /// What is known once its tokens are counted.
+  struct counts {
+    uint64_t tokens = 0;
+    uint64_t train_windows = 0;
+    uint64_t validation_windows = 0;  ///< held out
+    double passes = 0;                ///< over its training windows, in all steps
+  };
+  config::source_spec source;
+  double share = 1;      ///< of all windows
+  uint64_t windows = 0;  ///< that all steps train on, repeated ones too
+  std::optional<counts> counted = {};
+};
+
+/// Of source number `source`; `order` where its tokens are counted.
+source_share source_share_of(const config::job& job, const io::source_mix& mix, size_t source,
+                             const io::batch_order* order);
+/// Of each, by the configuration alone.
+std::vector<source_share> source_shares_of(const config::job& job);
+
+/// The same of a source of [[data.source]], on one line.
+std::string share_text(const config::job& job, const source_share& s);
 
 /// By what notes are begun: "data", "data (web)", "validation data".
 std::string said_of(const config::source_spec& source);

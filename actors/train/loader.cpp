@@ -78,7 +78,8 @@ status open_training(loader_pointer self, const msg<fbs::OpenLoader>& m, const c
   TROUPE_TRY(order, mixed_order_of(job, sizes, from));
   if (!job.data.source.empty())
     for (size_t s = 0; s < sources.size(); ++s)
-      tell(self, m, said_of(sources[s]), {share_text(job, order.mix(), s, &order.of(s))});
+      tell(self, m, said_of(sources[s]),
+           {share_text(job, source_share_of(job, order.mix(), s, &order.of(s)))});
   train.order = std::move(order);
   return {};
 }

@@ -285,7 +285,7 @@ std::string json_schema() {
   return root.dump(2) + "\n";
 }
 
-std::string problems_json(const std::vector<problem>& problems) {
+ordered_json problems_json(const std::vector<problem>& problems) {
   auto out = ordered_json::array();
   for (const auto& p : problems) {
     ordered_json item;
@@ -299,7 +299,7 @@ std::string problems_json(const std::vector<problem>& problems) {
     if (!p.hint.empty()) item["hint"] = p.hint;
     out.push_back(std::move(item));
   }
-  return out.dump(2, ' ', false, ordered_json::error_handler_t::replace) + "\n";
+  return out;
 }
 
 }  // namespace troupe::config

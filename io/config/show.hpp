@@ -6,6 +6,8 @@
 #include <string>
 #include <string_view>
 
+#include <nlohmann/json_fwd.hpp>
+
 #include "io/base/result.hpp"
 #include "io/config/load.hpp"
 
@@ -31,6 +33,6 @@ std::string reference_markdown();
 std::string json_schema();
 
 /// The problems as JSON: [{"file": ..., "line": ..., "column": ..., "key": ..., "problem": ...}].
-std::string problems_json(const std::vector<problem>& problems);
+nlohmann::ordered_json problems_json(const std::vector<problem>& problems);
 
 }  // namespace troupe::config

@@ -135,7 +135,8 @@ TEST_CASE("commands: a bad configuration ends with 78 and a line per problem") {
                       "error: bad.toml:11:6: train.lr: expected a number") == 0);
   auto json = sh(here, "troupe config check bad.toml --json");
   CHECK(json.code == 78);
-  CHECK(nlohmann::json::parse(json.out).size() == 2);
+  CHECK(nlohmann::json::parse(json.out)["problems"].size() == 2);
+  CHECK(nlohmann::json::parse(json.out)["sources"].empty());  // they are not known
   CHECK(sh(here, "troupe config check none.toml").code == 66);
   CHECK(sh(here, "TROUPE_TRAIN__LRR=1 troupe config show bad.toml").code == 78);
 }
@@ -195,7 +196,7 @@ TEST_CASE("commands: config check says what would keep a job from starting") {
     CHECK_FALSE(fs::exists(here.path / "runs"));
     auto json = sh(here, std::string("troupe config check run.toml --json --set ") + c.settings);
     CHECK(json.code == c.code);
-    REQUIRE(nlohmann::json::parse(json.out).size() == 1);
+    REQUIRE(nlohmann::json::parse(json.out)["problems"].size() == 1);
   }
 }
 
@@ -211,6 +212,69 @@ TEST_CASE("commands: config check says what each source has of the windows, and 
   CHECK(found.talk.find("data (t): 100 % of the windows, 600 tokens in 2 training windows, 0 held "
                         "out; 4000 passes over 1000 steps: its windows repeat\n") !=
         std::string::npos);
+}
+
+TEST_CASE("commands: config check --json has each source's share, and what is counted of it") {
+  folder here;
+  here.write("run.toml", job);
+  here.write("text", std::string(600, 'a'));
+  here.write("more", std::string(100000, 'a'));
+  const auto found = [&](const std::string& sources, const std::string& options) {
+    auto ended = sh(here, "troupe config check run.toml --json " + options +
+                              " --set 'data.source=" + sources + "'");
+    return std::pair{ended.code, nlohmann::json::parse(ended.out)};
+  };
+  const std::string two = "[{path=\"text\",weight=3,name=\"t\"},{path=\"more\"}]";
+  const auto [code, j] = found(two, "");
+  CHECK(code == 0);
+  CHECK(j["problems"] == nlohmann::json::array());
+  REQUIRE(j["sources"].size() == 2);
+  CHECK(j["sources"][0] == nlohmann::json{{"name", "t"},
+                                          {"path", {"text"}},
+                                          {"weight", 3.0},
+                                          {"share", 0.75},
+                                          {"windows", 6000},
+                                          {"tokens", 600},
+                                          {"training_windows", 2},
+                                          {"held_out_windows", 0},
+                                          {"passes", 3000.0}});
+  const nlohmann::json uncounted{
+      {"name", "more"}, {"path", {"more"}}, {"weight", 1.0}, {"share", 0.25}, {"windows", 2000}};
+  CHECK(j["sources"][1] == uncounted);  // text that is enough, whatever its tokens
+  const auto unread = found(two, "--no-files").second;
+  CHECK(unread["sources"][1] == uncounted);
+  CHECK_FALSE(unread["sources"][0].contains("tokens"));
+  const auto [absent, k] = found("[{path=\"text\"},{path=\"absent\"}]", "");
+  CHECK(absent == 66);
+  CHECK(k["problems"].size() == 1);
+  REQUIRE(k["sources"].size() == 2);
+  CHECK(k["sources"][0]["tokens"] == 600);
+  CHECK_FALSE(k["sources"][1].contains("tokens"));
+  const auto alone = sh(here, "troupe config check run.toml --json");
+  const auto one = nlohmann::json::parse(alone.out)["sources"];
+  REQUIRE(one.size() == 1);
+  CHECK_FALSE(one[0].contains("name"));
+  CHECK(one[0]["passes"] == 4000);
+}
+
+TEST_CASE("commands: plan names what is trained on, and each source's share of the windows") {
+  folder here;
+  here.write("run.toml", job);
+  const std::string two =
+      " --set 'data.source=[{path=\"text\",weight=3,name=\"t\"},{path=\"more\"}]'";
+  CHECK(sh(here, "troupe plan run.toml").out.find("\ndata: text, 8000 windows in 1000 steps\n") !=
+        std::string::npos);
+  CHECK(sh(here, "troupe plan run.toml" + two)
+            .out.find("\ndata (t): 75 % of the windows, 6000 in 1000 steps\n"
+                      "data (more): 25 % of the windows, 2000 in 1000 steps\n") !=
+        std::string::npos);
+  const auto j = nlohmann::json::parse(sh(here, "troupe plan run.toml --json" + two).out);
+  REQUIRE(j["sources"].size() == 2);
+  CHECK(
+      j["sources"][0] ==
+      nlohmann::json{
+          {"name", "t"}, {"path", {"text"}}, {"weight", 3.0}, {"share", 0.75}, {"windows", 6000}});
+  CHECK(j["sources"][1]["share"] == 0.25);
 }
 
 TEST_CASE("commands: a full disk is an I/O error, not a success") {
