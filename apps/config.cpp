@@ -32,15 +32,12 @@ using config_arguments_ptr = std::shared_ptr<config_arguments>;
 
 /// One line on what a job amounts to.
 std::string amounts_to(const config::job& j) {
-  const auto count = [](int64_t n, std::string_view what) {
-    return counted(static_cast<uint64_t>(n), what);
-  };
   const auto spares =
-      j.cluster.spares == 0 ? std::string() : " and " + count(j.cluster.spares, "spare");
-  return fmt::format("{}{}, {} (data {} x pipeline {}), {} of {} tokens",
-                     count(j.cluster.places(), "node"), spares, count(j.workers(), "worker"),
-                     j.parallel.data, j.parallel.pipeline, count(j.train.steps, "step"),
-                     j.tokens_per_step());
+      j.cluster.spares == 0 ? std::string() : " and " + counted(j.cluster.spares, "spare");
+  return fmt::format("{}{}, {} (data {} x pipeline {}), {} of {}",
+                     counted(j.cluster.places(), "node"), spares, counted(j.workers(), "worker"),
+                     j.parallel.data, j.parallel.pipeline, counted(j.train.steps, "step"),
+                     counted(j.tokens_per_step(), "token"));
 }
 
 result<int> check_json(const config_arguments& a) {

@@ -102,9 +102,10 @@ result<int> prepare(const data_arguments& a) {
   options.progress = [&](const io::corpus_progress& p) {
     if (!line.due()) return !interrupt->asked();
     if (const auto text = pace.heard(static_cast<int64_t>(passed() * 1e9), p))
-      line.tell(fmt::format("{} | {} documents, {} tokens", *text,
-                            report::grouped(static_cast<int64_t>(p.documents_done)),
-                            report::grouped(static_cast<int64_t>(p.tokens))));
+      line.tell(fmt::format(
+          "{} | {} {}, {} {}", *text, report::grouped(static_cast<int64_t>(p.documents_done)),
+          plural(p.documents_done, "document"), report::grouped(static_cast<int64_t>(p.tokens)),
+          plural(p.tokens, "token")));
     return !interrupt->asked();
   };
   auto made = prepare_into(a, source, *words, options);
@@ -113,8 +114,9 @@ result<int> prepare(const data_arguments& a) {
   if (!made) return made.error();
   if (made->found > 0)
     say(fmt::format("{} of {} shards were there already", made->found, made->files.size()));
-  say(fmt::format("{}: {} tokens of {} from {}, {} bytes, in {:.1f} s", a.out,
-                  report::grouped(static_cast<int64_t>(made->done.tokens)), words->name(),
+  say(fmt::format("{}: {} {} of {} from {}, {} bytes, in {:.1f} s", a.out,
+                  report::grouped(static_cast<int64_t>(made->done.tokens)),
+                  plural(made->done.tokens, "token"), words->name(),
                   counted(made->done.documents_done, "document"),
                   report::grouped(static_cast<int64_t>(made->done.text_bytes)), passed()));
   if (a.json) TROUPE_CHECK(print(facts_of(a, *words, *made).dump() + "\n"));

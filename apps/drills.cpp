@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include "io/base/counted.hpp"
 #include "io/config/drills.hpp"
 
 namespace troupe::apps {
@@ -13,7 +14,7 @@ std::vector<std::string> drills_in_words(const config::job& job) {
     auto text = fmt::format("drill {}, {}: {}", out.size() + 1, config::drill_steps_text(drill),
                             config::drill_text(drill));
     if (drill.from_step > job.train.steps)
-      text += fmt::format(" (not made: the job has {} steps)", job.train.steps);
+      text += fmt::format(" (not made: the job has {})", counted(job.train.steps, "step"));
     out.push_back(std::move(text));
   }
   return out;

@@ -240,9 +240,9 @@ std::string plan_table(const train::job_plan& plan, const std::vector<train::pla
   double flops = 0;
   for (const auto& s : stages) flops += s.step_flops * static_cast<double>(s.ranks.size());
   out += fmt::format(
-      "a step: {} tokens, micro-batches a replica: {}, {:.3g} TFLOP; stages stand idle for "
+      "a step: {}, micro-batches a replica: {}, {:.3g} TFLOP; stages stand idle for "
       "{:.1f} % of it\n",
-      plan.job.tokens_per_step(), plan.job.micro_batches(), flops / 1e12,
+      counted(plan.job.tokens_per_step(), "token"), plan.job.micro_batches(), flops / 1e12,
       100 * train::pipeline_bubble(plan));
   const auto& first = stages.front();
   if (first.reduced_bytes > 0)
@@ -271,12 +271,12 @@ std::string plan_table(const train::job_plan& plan, const std::vector<train::pla
 std::string data_text(const config::job& job) {
   std::string out;
   for (const auto& s : train::source_shares_of(job))
-    out += fmt::format("{}: {}\n", train::said_of(s.source),
-                       s.source.name.empty()
-                           ? fmt::format("{}, {} in {}", fmt::join(s.source.path, ", "),
-                                         counted(s.windows, "window"),
-                                         counted(static_cast<uint64_t>(job.train.steps), "step"))
-                           : train::share_text(job, s));
+    out += fmt::format(
+        "{}: {}\n", train::said_of(s.source),
+        s.source.name.empty()
+            ? fmt::format("{}, {} in {}", fmt::join(s.source.path, ", "),
+                          counted(s.windows, "window"), counted(job.train.steps, "step"))
+            : train::share_text(job, s));
   return out;
 }
 
@@ -286,9 +286,10 @@ int64_t spares_of(const plan_arguments& a, const config::job& job) {
 
 std::string spares_text(const plan_arguments& a, const config::job& job) {
   return fmt::format(
-      "{} spare nodes would do on 99 of 100 days, at {} failures per 1,000 "
-      "node-days of {} nodes; cluster.spares is {}\n",
-      spares_of(a, job), a.failures, job.cluster.places(), job.cluster.spares);
+      "{} would do on 99 of 100 days, at {} {} per 1,000 node-days of {}; cluster.spares is {}\n",
+      counted(spares_of(a, job), "spare node"), a.failures,
+      plural(a.failures == 1 ? 1 : 2, "failure"), counted(job.cluster.places(), "node"),
+      job.cluster.spares);
 }
 
 /// What fewer replicas need where nodes stay away, the most of them first; empty: it waits.

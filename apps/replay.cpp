@@ -9,6 +9,7 @@
 
 #include "actors/replay/replay.hpp"
 #include "apps/commands.hpp"
+#include "io/base/counted.hpp"
 
 namespace troupe::apps {
 
@@ -93,18 +94,17 @@ std::string text_of(const replay::difference& d) {
 
 std::string text_of(const replay::logged_actor& log, const replay::replay_result& o,
                     uint64_t most) {
-  std::string out =
-      fmt::format("{} of {} (recorded by {}): {} messages given, {} said then, {} said now\n",
-                  o.actor, log.node, log.record->program_version, o.given, o.recorded, o.replayed);
+  std::string out = fmt::format("{} of {} (recorded by {}): {} given, {} said then, {} said now\n",
+                                o.actor, log.node, log.record->program_version,
+                                counted(o.given, "message"), o.recorded, o.replayed);
   for (size_t i = 0; i < o.differences.size() && i < most; ++i) out += text_of(o.differences[i]);
   if (o.differences.size() > most)
-    out += fmt::format("... and {} more differences\n", o.differences.size() - most);
+    out += fmt::format("... and {}\n", counted(o.differences.size() - most, "more difference"));
   if (!o.not_compared.empty())
     out += fmt::format("not compared, since they name the process: {}\n",
                        fmt::join(o.not_compared, ", "));
   for (const auto& r : o.remarks) out += r + "\n";
-  out +=
-      o.differences.empty() ? "the same\n" : fmt::format("{} differences\n", o.differences.size());
+  out += o.differences.empty() ? "the same\n" : counted(o.differences.size(), "difference") + "\n";
   return out;
 }
 

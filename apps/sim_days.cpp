@@ -9,6 +9,7 @@
 #include "actors/health/spares_policy.hpp"
 #include "actors/sim/days/assumptions.hpp"
 #include "apps/talk.hpp"
+#include "io/base/counted.hpp"
 #include "io/base/text.hpp"
 #include "io/file.hpp"
 #include "trace/text.hpp"
@@ -145,14 +146,14 @@ std::vector<sensitivity_row> vary(const days_told& told) {
   };
   row("as asked for", [](auto&) {});
   for (const uint64_t every : {1, 10, 50, 100, 300})
-    row(fmt::format("checkpoint every {} steps, no copies", every), [&](auto& o) {
+    row(fmt::format("checkpoint every {}, no copies", counted(every, "step")), [&](auto& o) {
       o.checkpoint_every = every;
       o.copies = 0;
     });
   for (const uint64_t every : {1, 5, 20})
-    row(fmt::format("copy every {} steps", every), [&](auto& o) { o.copies = every; });
+    row("copy every " + counted(every, "step"), [&](auto& o) { o.copies = every; });
   for (const int spares : {0, 1, 2, 4, 8, 32})
-    row(fmt::format("{} spares", spares), [&](auto& o) { o.spares = spares; });
+    row(counted(spares, "spare"), [&](auto& o) { o.spares = spares; });
   for (const double detect_s : {1, 10, 60, 600})
     row(fmt::format("each fault is noticed after {} s", detect_s),
         [&](auto& o) { o.detect_s = detect_s; });

@@ -9,6 +9,7 @@
 
 #include "actors/sim/days/assumptions.hpp"
 #include "apps/sim_days.hpp"
+#include "io/base/counted.hpp"
 #include "trace/text.hpp"
 
 namespace troupe::apps {
@@ -83,24 +84,24 @@ std::string span_text(int64_t ns) {
 
 std::string heading(const days_told& t) {
   const auto& o = t.options;
-  auto out =
-      fmt::format("{} days, {} nodes of {}, mix {} ({:.2f} per 1,000 node-days), seed {}, as {}\n",
-                  o.days, o.nodes, o.workers, o.mix.name, o.mix.rate(), o.seed, o.as);
+  auto out = fmt::format("{} {}, {} of {}, mix {} ({:.2f} per 1,000 node-days), seed {}, as {}\n",
+                         o.days, plural(o.days == 1 ? 1 : 2, "day"), counted(o.nodes, "node"),
+                         o.workers, o.mix.name, o.mix.rate(), o.seed, o.as);
   if (o.as != "ours") return out;
   out += fmt::format(
-      "as the product is, with {} spares{}, checkpoints every {} steps, copies in memory {}, {} "
-      "heads\n",
-      o.spares,
+      "as the product is, with {}{}, checkpoints every {}, copies in memory {}, {}\n",
+      counted(o.spares, "spare"),
       t.spares_by_plan
           ? fmt::format(" (`troupe plan --failures {:.2f}` asks for them)", o.mix.rate())
           : "",
-      o.checkpoint_every, copies_text(o), o.heads);
+      counted(o.checkpoint_every, "step"), copies_text(o), counted(o.heads, "head"));
   if (const auto more = not_yet(o); !more.empty())
     out += fmt::format("and with what it does not have yet: {}\n", fmt::join(more, "; "));
   out += fmt::format(
-      "protocol, measured on {} simulated nodes{}: noticed {} (killed), {} (silent), {} (failed "
+      "protocol, measured on {}{}: noticed {} (killed), {} (silent), {} (failed "
       "device), quiet {}, members {}, connected {}, restored {}\n",
-      t.protocol.nodes, t.protocol.nodes < o.nodes ? " and scaled up" : "",
+      counted(t.protocol.nodes, "simulated node"),
+      t.protocol.nodes < o.nodes ? " and scaled up" : "",
       trace::duration_text(t.times.protocol.notice_closed_ns),
       trace::duration_text(t.times.protocol.notice_silent_ns),
       trace::duration_text(t.times.protocol.notice_error_ns),
@@ -193,11 +194,11 @@ std::string days_text(const days_told& t) {
                      percent_text(t.outcome.effective()), percent_text(worst_hour_of(t.outcome)),
                      percent_text(unaided_of(t.outcome)));
   out += fmt::format(
-      "{} incidents, {} jobs ended, {} steps made, {} repeated, {} spares used, {} times fewer "
-      "replicas, {} healthy nodes taken for sick ones\n\n",
-      t.outcome.incidents.size(), t.outcome.jobs_ended, t.outcome.steps,
-      t.outcome.ledger.steps_repeated(), t.outcome.spares_used, t.outcome.fewer_replicas,
-      t.outcome.false_evictions);
+      "{}, {} ended, {} made, {} repeated, {} used, {} fewer replicas, {} taken for sick\n\n",
+      counted(t.outcome.incidents.size(), "incident"), counted(t.outcome.jobs_ended, "job"),
+      counted(t.outcome.steps, "step"), t.outcome.ledger.steps_repeated(),
+      counted(t.outcome.spares_used, "spare"), counted(t.outcome.fewer_replicas, "time"),
+      counted(t.outcome.false_evictions, "healthy node"));
   std::vector<std::vector<std::string>> rows = {{"where the time went", "time", "share"}};
   for (size_t i = 0; i < health::time_uses; ++i) {
     const auto use = static_cast<health::time_use>(i);

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "apps/sim_days.hpp"
+#include "io/base/counted.hpp"
 
 namespace troupe::apps {
 
@@ -114,10 +115,11 @@ class drawing {
     const auto& o = t_.options;
     auto about = o.as == "ours" ? std::string("ours") : "as " + o.as;
     if (o.as == "ours")
-      about += fmt::format(", {}{} spares, copies in memory {}",
-                           o.planned ? "with what is planned, " : "", o.spares, copies_text(o));
+      about += fmt::format(", {}{}, copies in memory {}", o.planned ? "with what is planned, " : "",
+                           counted(o.spares, "spare"), copies_text(o));
     return text_at(24, 34,
-                   fmt::format("{} days on {} nodes of {}: {:.2f} % effective", o.days, o.nodes,
+                   fmt::format("{} {} on {} of {}: {:.2f} % effective", o.days,
+                               plural(o.days == 1 ? 1 : 2, "day"), counted(o.nodes, "node"),
                                o.workers, 100 * t_.outcome.effective()),
                    R"(font-size="19" font-weight="600")") +
            text_at(24, 56,

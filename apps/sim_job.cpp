@@ -11,6 +11,7 @@
 #include "actors/train/engine.hpp"
 #include "actors/train/machine.hpp"
 #include "apps/swap/rates.hpp"
+#include "io/base/counted.hpp"
 #include "io/config/load.hpp"
 
 namespace troupe::apps {
@@ -64,7 +65,7 @@ std::string stage_text(const sim::timing& times) {
         static_cast<double>(t.update_ns) / ms, static_cast<double>(t.save_ns) / ms);
   }
   if (times.stages.size() > told)
-    out += fmt::format("and {} stages more\n", times.stages.size() - told);
+    out += fmt::format("and {} more\n", counted(times.stages.size() - told, "stage"));
   return out;
 }
 
@@ -120,8 +121,8 @@ result<simulated_file> simulated_from(const job_simulation& a, int64_t steps) {
       plan.job.job.name, o.nodes, o.spares, plan.job.workers(), plan.job.parallel.data,
       plan.job.parallel.pipeline, plan.micro_batches);
   if (o.steps != plan.job.train.steps)
-    out.text += fmt::format("simulated: {} steps of train.steps = {} (--steps says how many)\n",
-                            o.steps, plan.job.train.steps);
+    out.text += fmt::format("simulated: {} of train.steps = {} (--steps says how many)\n",
+                            counted(o.steps, "step"), plan.job.train.steps);
   out.text += "times: " + from + "\n" + stage_text(o.times);
   for (const auto& l : left)
     out.text += fmt::format("not simulated: {}: {}\n", fmt::join(l.keys, ", "), l.why);

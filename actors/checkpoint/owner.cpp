@@ -5,6 +5,7 @@
 #include <fmt/ranges.h>
 
 #include "actors/job/catalog.hpp"
+#include "io/base/counted.hpp"
 #include "io/checkpoint/catalog.hpp"
 #include "io/checkpoint/reader.hpp"
 #include "io/config/load.hpp"
@@ -17,8 +18,9 @@ namespace {
 
 /// What decides whether tensors mean the same; the same numbers as the settled keys.
 std::string shape_of(const config::model_section& m) {
-  return fmt::format("{} layers of {}, {} heads ({} of keys), {} between, {} tokens", m.layers,
-                     m.hidden, m.heads, m.kv_heads, m.ffn, m.vocab);
+  return fmt::format("{} of {}, {} ({} of keys), {} between, {}", counted(m.layers, "layer"),
+                     m.hidden, counted(m.heads, "head"), m.kv_heads, m.ffn,
+                     counted(m.vocab, "token"));
 }
 
 /// What is trained on; how it is mixed may change.

@@ -18,6 +18,7 @@
 #include "actors/cluster/node.hpp"
 #include "actors/train/run.hpp"
 #include "actors/train/swap_ranks.hpp"
+#include "io/base/counted.hpp"
 #include "io/config/load.hpp"
 #include "messages/text.hpp"
 
@@ -202,10 +203,10 @@ caf::result<msg<fbs::Welcome>> join(coordinator_pointer self, const msg<fbs::Hel
     grow_back(self);
   }
   st.may_grow = true;
-  say(self, fmt::format("{} {} joined from {} ({}, {} cores)",
+  say(self, fmt::format("{} {} joined from {} ({}, {})",
                         st.places.place_of(*node) ? "node" : "spare", who.name, who.hello.host,
                         who.hello.hardware ? who.hello.hardware->cpu_model : "unknown",
-                        who.hello.hardware ? who.hello.hardware->cores : 0));
+                        counted(who.hello.hardware ? who.hello.hardware->cores : 0, "core")));
   let_observe(self, who, "");
   auto welcome = make_msg<fbs::Welcome>(context(self), [&](fbs::WelcomeT& w) {
     w.epoch = st.record.epoch;

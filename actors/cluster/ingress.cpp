@@ -9,6 +9,8 @@
 
 #include <spdlog/spdlog.h>
 
+#include "io/base/counted.hpp"
+
 namespace troupe::cluster {
 
 namespace {
@@ -83,8 +85,9 @@ void note_turned_away(turned_away reason, const std::string& address,
       left_out = s.log.line(reason, address, monotonic_ns());
     }
     if (left_out)
-      spdlog::warn("turned away a connection from {}: {}{}{}; {} others since the last line",
-                   address, in_words(reason), detail.empty() ? "" : ": ", detail, *left_out);
+      spdlog::warn("turned away a connection from {}: {}{}{}; {} since the last line", address,
+                   in_words(reason), detail.empty() ? "" : ": ", detail,
+                   counted(*left_out, "other"));
   } catch (const std::exception&) {
     // A log that cannot be written, or an address there is no memory for: the peer stays away.
   }

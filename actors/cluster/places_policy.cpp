@@ -6,6 +6,8 @@
 
 #include <fmt/format.h>
 
+#include "io/base/counted.hpp"
+
 namespace troupe::cluster {
 
 namespace {
@@ -13,11 +15,11 @@ namespace {
 /// Why a node cannot come into a place; empty: it can.
 std::string why_not(const place_needs& needs, const spare_node& s) {
   if (s.workers < needs.workers)
-    return fmt::format("has {} workers, the place needs {}", s.workers, needs.workers);
+    return fmt::format("has {}, the place needs {}", counted(s.workers, "worker"), needs.workers);
   if (s.cores < needs.cores)
-    return fmt::format("has {} cores, the place needs {}", s.cores, needs.cores);
+    return fmt::format("has {}, the place needs {}", counted(s.cores, "core"), needs.cores);
   if (s.gpus < needs.gpus)
-    return fmt::format("has {} free GPUs, the place needs {}", s.gpus, needs.gpus);
+    return fmt::format("has {}, the place needs {}", counted(s.gpus, "free GPU"), needs.gpus);
   return {};
 }
 

@@ -5,6 +5,8 @@
 
 #include <fmt/format.h>
 
+#include "io/base/counted.hpp"
+
 namespace troupe::health {
 
 std::string value_text(double value, const std::string& unit) {
@@ -36,10 +38,9 @@ std::string report_text(const fbs::CheckupReportT& r) {
                        wanted_text(*c));
   }
   if (!bad.empty()) return bad;
-  return fmt::format("nothing is bad, {} checks ok, {} unknown{}", well, unknown,
-                     r.busy ? fmt::format(" (other work took {:.0f} % of its processors)",
-                                          r.others_percent)
-                            : "");
+  return fmt::format(
+      "nothing is bad, {} ok, {} unknown{}", counted(well, "check"), unknown,
+      r.busy ? fmt::format(" (other work took {:.0f} % of its processors)", r.others_percent) : "");
 }
 
 }  // namespace troupe::health

@@ -17,6 +17,7 @@
 #include "actors/health/checks.hpp"
 #include "actors/health/machine_sampler.hpp"
 #include "gpu/host/peak.hpp"
+#include "io/base/counted.hpp"
 #include "io/disk/calibrate.hpp"
 #include "io/machine/kernel_counters.hpp"
 
@@ -159,7 +160,7 @@ fbs::CheckupReportT run_checkup(const fbs::RunCheckupT& asked, const checkup_opt
   for (auto& of : c.results) judge_one(c, *of, out.busy, disk_busy);
   out.checks = std::move(c.results);
   const auto facts = cluster::hardware_facts();
-  out.hardware = fmt::format("{}, {} cpus, {}", facts.cpu_model, facts.cores,
+  out.hardware = fmt::format("{}, {}, {}", facts.cpu_model, counted(facts.cores, "cpu"),
                              gpu::instruction_sets().back());
   out.took_ms = (gpu::seconds_now(gpu::time_kind::wall) - begin) * 1e3;
   return out;

@@ -6,6 +6,8 @@
 
 #include <fmt/format.h>
 
+#include "io/base/counted.hpp"
+
 namespace troupe::health {
 
 namespace {
@@ -44,7 +46,7 @@ finding silent(const waiting_process& p, const culprit& c) {
 
 finding of_actor(const waiting_process& p, const culprit& c, double still_s, double allowed_s) {
   const auto path = c.actors.empty() ? std::string("?") : c.actors.front();
-  const auto waiting = fmt::format("{} others wait for it", c.waiters);
+  const auto waiting = counted(c.waiters, "other waits", "others wait") + " for it";
   const auto make = [&](finding_name name, std::string node, std::string text) {
     return finding{{name, std::move(node), rank_of(path)},
                    {still_s, allowed_s, "s", std::move(text)}};

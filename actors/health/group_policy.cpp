@@ -5,6 +5,8 @@
 
 #include <fmt/format.h>
 
+#include "io/base/counted.hpp"
+
 namespace troupe::health {
 
 namespace {
@@ -25,8 +27,8 @@ void add(group_seen& all, const fbs::GroupReportT& r, const fbs::GroupMemberT& m
   const auto from = static_cast<size_t>(s.gathered_from);
   if (all.wrong_text.empty() && s.wrong_gathered > 0)
     all.wrong_text =
-        fmt::format("{} elements came to {} other than {} has them", s.wrong_gathered, member.node,
-                    from < r.members.size() ? r.members[from]->node : "their sender");
+        fmt::format("{} came to {} other than {} has them", counted(s.wrong_gathered, "element"),
+                    member.node, from < r.members.size() ? r.members[from]->node : "their sender");
   all.wrong_sums += s.wrong_sums;
   all.wrong_gathered += s.wrong_gathered;
   all.start_ms = std::max(all.start_ms, s.start_ms);

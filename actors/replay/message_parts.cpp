@@ -9,6 +9,7 @@
 #include <caf/system_messages.hpp>
 
 #include "actors/base/actor_log.hpp"
+#include "io/base/counted.hpp"
 #include "messages/errors.hpp"
 #include "messages/registry.hpp"
 #include "messages/type_ids.hpp"
@@ -117,7 +118,7 @@ std::string word_of(const fbs::ActorLogPartT& p) {
     case part_kind::actor:
       return p.actors.empty() || p.actors.front().empty() ? "no handle" : "a handle";
     case part_kind::actors:
-      return fmt::format("{} handles", p.actors.size());
+      return counted(p.actors.size(), "handle");
     case part_kind::atom:
       return caf::to_string(static_cast<caf::atom_value>(p.atom));
     case part_kind::failure:

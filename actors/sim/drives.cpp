@@ -6,13 +6,16 @@
 
 #include <fmt/format.h>
 
+#include "io/base/counted.hpp"
+
 namespace troupe::sim {
 
 std::string swap_counts::text() const {
   return fmt::format(
-      "{} operations of drives; {} checkpoints by links, {} without room; {} files moved, {} "
-      "behind a wait for room; {} reads failed; {} steps made again; {} folders left behind",
-      operations, kept, unkept, moved, waited, unread, redone, leftovers);
+      "{} of drives; {} by links, {} without room; {} moved, {} behind a wait for room; {} failed; "
+      "{} made again; {} left behind",
+      counted(operations, "operation"), counted(kept, "checkpoint"), unkept, counted(moved, "file"),
+      waited, counted(unread, "read"), counted(redone, "step"), counted(leftovers, "folder"));
 }
 
 swap_counts& swap_counts::operator+=(const swap_counts& o) {

@@ -8,6 +8,7 @@
 #include "actors/base/context.hpp"
 #include "actors/checkpoint/committer.hpp"
 #include "actors/job/replicas_policy.hpp"
+#include "io/base/counted.hpp"
 #include "messages/text.hpp"
 
 namespace troupe::sim {
@@ -24,10 +25,11 @@ void later(Self* self, int64_t delay_ns, F then) {
 
 std::string folder_counts::text() const {
   return fmt::format(
-      "{} copies into the second tier, {} last saves there, {} starts from it, {} without it; {} "
-      "exports, {} cut off, {} beside a person's; {} launchers refused, {} after one was killed",
-      copies, second_falls, second_starts, blind_starts, exports, cut_exports, beside, refused,
-      successors);
+      "{} into the second tier, {} there, {} from it, {} without it; {}, {} cut off, {} beside a "
+      "person's; {} refused, {} after one was killed",
+      counted(copies, "copy", "copies"), counted(second_falls, "last save"),
+      counted(second_starts, "start"), blind_starts, counted(exports, "export"), cut_exports,
+      beside, counted(refused, "launcher"), successors);
 }
 
 folder_counts& folder_counts::operator+=(const folder_counts& o) {

@@ -17,6 +17,7 @@
 #include "actors/sim/invariants.hpp"
 #include "actors/sim/node_processes.hpp"
 #include "actors/train/succession.hpp"
+#include "io/base/counted.hpp"
 #include "io/config/heads.hpp"
 #include "io/disk/storage.hpp"
 #include "messages/errors.hpp"
@@ -259,7 +260,8 @@ void heads_simulation::stand_by(head_place& h, heads::takeover_policy::rules how
   };
   o.decided = [this, &h, process](const heads::won_epoch& won) {
     if (!is_present(h, process)) return;
-    log(fmt::format("the head at {} won epoch {} with {} votes", h.address, won.epoch, won.voters));
+    log(fmt::format("the head at {} won epoch {} with {}", h.address, won.epoch,
+                    counted(won.voters, "vote")));
     watch_.won(h.at, won);
     h.what = doing::prepares;
     h.won = won;

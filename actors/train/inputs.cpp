@@ -177,7 +177,7 @@ std::vector<source_share> source_shares_of(const config::job& job) {
 }
 
 std::string share_text(const config::job& job, const source_share& s) {
-  const auto steps = counted(static_cast<uint64_t>(job.train.steps), "step");
+  const auto steps = counted(job.train.steps, "step");
   auto text = fmt::format("{:.4g} % of the windows", 100 * s.share);
   if (!s.counted) return text + fmt::format(", {} in {}", s.windows, steps);
   const auto& c = *s.counted;

@@ -10,6 +10,7 @@
 #include "actors/job/skipped_data.hpp"
 #include "actors/train/keeper_policy.hpp"
 #include "actors/train/resume_policy.hpp"
+#include "io/base/counted.hpp"
 #include "io/checkpoint/catalog.hpp"
 #include "io/config/load.hpp"
 
@@ -170,7 +171,8 @@ void job_policy::next_phase(const job_event& event) {
       has_validation_ = done.validation_windows > 0;
       if (recoveries() == 0)
         say(fmt::format(
-            "data: {} tokens, {} training windows{}, {} held out", done.tokens, done.train_windows,
+            "data: {}, {}{}, {} held out", counted(done.tokens, "token"),
+            counted(done.train_windows, "training window"),
             job.data.source.size() > 1
                 ? fmt::format(" of {} sources", job.data.source.size())
                 : fmt::format(" ({:.1f} steps a pass)", static_cast<double>(done.train_windows) /
@@ -180,10 +182,10 @@ void job_policy::next_phase(const job_event& event) {
     case start_phase::build_stages:
       if (recoveries() == 0)
         say(
-            fmt::format("model: {} with {} layers, {:.2f} M parameters; {} data x {} pipeline "
+            fmt::format("model: {} with {}, {:.2f} M parameters; {} data x {} pipeline "
                         "ranks, {:.0f} MiB "
                         "on the largest",
-                        to_string(plan_.model.family), plan_.model.layers,
+                        to_string(plan_.model.family), counted(plan_.model.layers, "layer"),
                         static_cast<double>(plan_.model.parameters()) / 1e6, job.parallel.data,
                         job.parallel.pipeline, static_cast<double>(done.most_bytes) / (1 << 20)));
       if (recoveries() == 0 && job.checkpoint.memory.every > 0)
@@ -220,9 +222,9 @@ void job_policy::begin_steps() {
     auto& fault = incidents_.back();
     fault.fell_after_step = std::max(fault.fell_after_step, step_);  // a lost head had not told it
     ledger_.restored(step_, epoch_, now_ns_);
-    say(fmt::format("recovered in {:.1f} s ({}): step {} follows, {} are made again",
+    say(fmt::format("recovered in {:.1f} s ({}): step {} follows, {} made again",
                     static_cast<double>(now_ns_ - fault.noticed_ns) / 1e9, phases_text(), step_ + 1,
-                    fault.fell_after_step - step_));
+                    counted(fault.fell_after_step - step_, "is", "are")));
     close_incident(fmt::format("{}, from {}", what_was_done(),
                                back_to_  ? source_text()
                                : resume_ ? resume_->path.filename().string()

@@ -6,6 +6,7 @@
 
 #include "actors/job/skipped_data.hpp"
 #include "actors/train/job_policy.hpp"
+#include "io/base/counted.hpp"
 
 namespace troupe::train {
 
@@ -66,9 +67,10 @@ status job_policy::can_rewind(const heard::rewind& asked) const {
                              began_after_),
                  "stop it; checkpoint.resume takes the path of the checkpoint to go on from"};
   if (asked.skip_steps > checkpoint::most_skipped_steps)
-    return error{errc::usage, fmt::format("the data of {} steps cannot be passed over at once: {} "
-                                          "at most",
-                                          asked.skip_steps, checkpoint::most_skipped_steps)};
+    return error{errc::usage,
+                 fmt::format("the data of {} cannot be passed over at once: {} "
+                             "at most",
+                             counted(asked.skip_steps, "step"), checkpoint::most_skipped_steps)};
   if (asked.skip_steps > 0 && skipped_.size() >= checkpoint::skipped_limit)
     return error{errc::usage, fmt::format("{} parts of the data are passed over already",
                                           skipped_.size())};

@@ -6,6 +6,8 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "io/base/counted.hpp"
+
 namespace troupe::apps::ckpt_bench {
 
 namespace {
@@ -72,13 +74,14 @@ std::vector<aim> judge(const size_report& r) {
 std::string text(const size_report& r) {
   const double bytes = static_cast<double>(r.bytes);
   std::string out = fmt::format(
-      "{:.3g} GiB of state ({:.1f} M parameters in {} chunks), iteration {:.0f} ms (update "
+      "{:.3g} GiB of state ({:.1f} M parameters in {}), iteration {:.0f} ms (update "
       "{:.0f}), "
-      "{} rounds of {} iterations, ring {} MiB\n"
+      "{} of {}, ring {} MiB\n"
       "raw write {} s ({:.2f} GB/s; {} KiB x {}, {}), fio {} s, raw read {} s; bytes/bandwidth is "
       "{:.2f} iterations\n",
-      bytes / gib, static_cast<double>(r.parameters) / 1e6, r.chunks, r.iteration_s * 1e3,
-      r.update_s * 1e3, r.rounds, r.iterations, r.ring_bytes >> 20, shown(r.ceiling_s, 1, 2),
+      bytes / gib, static_cast<double>(r.parameters) / 1e6, counted(r.chunks, "chunk"),
+      r.iteration_s * 1e3, r.update_s * 1e3, counted(r.rounds, "round"),
+      counted(r.iterations, "iteration"), r.ring_bytes >> 20, shown(r.ceiling_s, 1, 2),
       bytes / r.ceiling_s.median() / 1e9, r.disk.best.chunk_bytes >> 10, r.disk.best.depth,
       r.disk.backend, shown(r.fio_s, 1, 2), shown(r.raw_read_s, 1, 2), r.pressure());
   if (r.unsteady_rounds > 0)

@@ -21,6 +21,7 @@
 #include "apps/bench/gpu_tests.hpp"
 #include "apps/bench/ops_report.hpp"
 #include "apps/bench/train_run.hpp"
+#include "io/base/counted.hpp"
 #include "io/folder/owned.hpp"
 
 namespace troupe::apps {
@@ -143,7 +144,7 @@ status gpu_bench::measure_models() {
       continue;
     }
     if (!report->left_out.empty()) {
-      leave_out(fmt::format("{} operations of {}", report->left_out.size(), model));
+      leave_out(counted(report->left_out.size(), "operation") + " of " + model);
     }
     rows.push_back(apps::json(*report));
     TROUPE_CHECK(told(text(*report)));

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "apps/ceiling.hpp"
+#include "io/base/counted.hpp"
 
 namespace troupe::apps {
 
@@ -71,8 +72,8 @@ std::string ops_heading() {
 }
 
 std::string text(const ops_report& r) {
-  std::string out = fmt::format("{} {}, {} x {} tokens, {} layers\n", r.model,
-                                gpu::to_string(r.type), r.shape.batch, r.shape.seq, r.shape.layers);
+  std::string out = fmt::format("{} {}, {} x {} tokens, {}\n", r.model, gpu::to_string(r.type),
+                                r.shape.batch, r.shape.seq, counted(r.shape.layers, "layer"));
   const double step = r.step_s();
   for (const ops_row& row : r.rows) {
     const spread& t = row.seconds;

@@ -11,6 +11,7 @@
 
 #include "apps/bench/job_launch.hpp"
 #include "apps/talk.hpp"
+#include "io/base/counted.hpp"
 #include "io/folder/owned.hpp"
 
 namespace troupe::apps::power_bench {
@@ -200,9 +201,9 @@ status check_length(budget_way way, int steps, double seconds) {
   const double wanted_s = window_s + settling_s;
   if (!is_judged(way) || seconds >= wanted_s) return {};
   return error{errc::unavailable,
-               fmt::format("{} steps leave {:.1f} s under a tight budget, {} s are needed to judge "
+               fmt::format("{} {:.1f} s under a tight budget, {} s are needed to judge "
                            "it",
-                           steps, seconds, wanted_s),
+                           counted(steps, "step leaves", "steps leave"), seconds, wanted_s),
                "give it more: --steps"};
 }
 
@@ -238,8 +239,9 @@ result<live_measurement> measure_live(const live_plan& plan) {
       }
       if (same_losses(run.losses, truth)) ++row.same_bits;  // BPL-2
       say(fmt::format(
-          "round {} of {}, {}: {} steps, {:.2f} processors busy{}", round + 1, plan.rounds,
-          budget_ways[static_cast<size_t>(row.way)].id, run.losses.size(), run.processors,
+          "round {} of {}, {}: {}, {:.2f} processors busy{}", round + 1, plan.rounds,
+          budget_ways[static_cast<size_t>(row.way)].id, counted(run.losses.size(), "step"),
+          run.processors,
           run.disturbed() ? fmt::format(", disturbed: others' {:.2f}", run.others) : ""));
       row.rounds.push_back(std::move(run));
     }

@@ -14,6 +14,7 @@
 #include "apps/bench/leftovers.hpp"
 #include "apps/bench/recovery_round.hpp"
 #include "apps/bench/spread.hpp"
+#include "io/base/counted.hpp"
 
 namespace troupe::apps {
 
@@ -128,7 +129,7 @@ result<std::vector<cell>> measure(const arguments& args, const bench_job& job) {
   for (const auto& c : cells) {
     auto& truth = truths[c.by.by.id];
     if (!truth.empty()) continue;
-    say(fmt::format("{}: {} steps that nobody disturbs", c.by.id, job.steps));
+    say(fmt::format("{}: {} that nobody disturbs", c.by.id, counted(job.steps, "step")));
     TROUPE_TRY(made, train_undisturbed(job, c.by.by));
     truth = std::move(made);
   }
@@ -137,9 +138,9 @@ result<std::vector<cell>> measure(const arguments& args, const bench_job& job) {
     for (auto& c : cells) {
       TROUPE_TRY(found, disturb(job, c.by, *c.what, step, truths[c.by.by.id]));
       c.rounds.push_back(found);
-      say(fmt::format("round {} of {}: {} after step {}, {}: back after {:.2f} s, {} steps again",
+      say(fmt::format("round {} of {}: {} after step {}, {}: back after {:.2f} s, {} again",
                       round + 1, args.rounds, c.what->id, step, c.by.id, found.back_s,
-                      found.repeated_steps));
+                      counted(found.repeated_steps, "step")));
     }
   }
   return cells;

@@ -3,20 +3,22 @@
 #include <nlohmann/json.hpp>
 
 #include "apps/bench/swap_run.hpp"
+#include "io/base/counted.hpp"
 #include "io/base/text.hpp"
 
 namespace troupe::apps::swap_bench {
 
 std::string text(const swap_measurement& m) {
   std::string out = fmt::format(
-      "{} {}, {:.1f} M parameters, {} tokens a step, clip_norm {}, {}: {} rounds of {} steps, {} "
+      "{} {}, {:.1f} M parameters, {} tokens a step, clip_norm {}, {}: {} of {}, {} "
       "discarded; loss {:.4f}, state {:016x} in all\n"
       "drive: read {:.2f} GB/s, write {:.2f}, both at once save {:.2f} of the shorter; products "
       "{:.0f} GFLOP/s; updates {:.2f} G/s\n",
       m.plan.model, m.plan.dtype, static_cast<double>(m.parameters) / 1e6, m.plan.tokens,
-      m.plan.clip_norm, m.plan.recompute ? "recomputed" : "kept activations", m.plan.rounds,
-      m.plan.steps, m.discarded, m.loss, m.state_hash, m.rates.read_bytes_s / 1e9,
-      m.rates.write_bytes_s / 1e9, m.rates.duplex, m.rates.flops_s / 1e9, m.rates.updates_s / 1e9);
+      m.plan.clip_norm, m.plan.recompute ? "recomputed" : "kept activations",
+      counted(m.plan.rounds, "round"), counted(m.plan.steps, "step"), m.discarded, m.loss,
+      m.state_hash, m.rates.read_bytes_s / 1e9, m.rates.write_bytes_s / 1e9, m.rates.duplex,
+      m.rates.flops_s / 1e9, m.rates.updates_s / 1e9);
   out += fmt::format("{:<10} {:>9} {:>19} {:>9} {:>11} {:>9} {:>11} {:>11} {:>10}\n", "way",
                      "s a step", "range", "of limit", "bound by", "expected", "in memory", "read",
                      "written");
@@ -38,9 +40,10 @@ std::string text(const swap_measurement& m) {
         took.median > 0 ? r.limit_s / took.median : 0, to_string(r.part), r.expected_s,
         bytes_text(r.memory_bytes), bytes_text(r.read_bytes), bytes_text(r.written_bytes));
     if (is_swept(r.of))
-      out += fmt::format("{:<10} {} layers keep all, {} their input and x + attention\n", "",
-                         r.kept.keep, r.kept.half);
-    if (r.redone_steps > 0) out += fmt::format("{:<10} {} steps made again\n", "", r.redone_steps);
+      out += fmt::format("{:<10} {} all, {} their input and x + attention\n", "",
+                         counted(r.kept.keep, "layer keeps", "layers keep"), r.kept.half);
+    if (r.redone_steps > 0)
+      out += fmt::format("{:<10} {} made again\n", "", counted(r.redone_steps, "step"));
   }
   return out;
 }

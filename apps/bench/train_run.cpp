@@ -12,6 +12,7 @@
 #include "apps/bench/told.hpp"
 #include "gpu/back_end.hpp"
 #include "gpu/cuda/working_memory.hpp"
+#include "io/base/counted.hpp"
 
 namespace troupe::apps {
 
@@ -225,10 +226,10 @@ std::string cut(const train_shape& shape) {
 std::string text(const train_plan& plan, const train_shape& shape, const train_measurement& m) {
   const double tokens = static_cast<double>(shape.batch * shape.seq);
   std::string out = fmt::format(
-      "{}{} {} {}x{}, {:.1f} M parameters, {} steps, loss {:.4f}\non {}; peak {:.0f} GFLOP/s\n",
+      "{}{} {} {}x{}, {:.1f} M parameters, {}, loss {:.4f}\non {}; peak {:.0f} GFLOP/s\n",
       plan.model, cut(shape), plan.dtype, shape.batch, shape.seq,
-      static_cast<double>(shape.model.parameters()) / 1e6, m.seconds.size(), m.loss, m.device,
-      m.peak);
+      static_cast<double>(shape.model.parameters()) / 1e6, counted(m.seconds.size(), "step"),
+      m.loss, m.device, m.peak);
   for (const auto& pace : m.paces()) {
     const double gflops = m.flops() / pace.seconds;
     out += fmt::format(
@@ -278,8 +279,8 @@ std::string row(const train_plan& plan, const train_shape& shape, const train_me
   for (const auto& [kind, time] : by_time(m.profile))
     shares += fmt::format("{}{} {:.1f} %", shares.empty() ? "" : ", ", to_string(kind),
                           100 * time.seconds / total);
-  out += fmt::format("    {} steps, loss {:.4f}; the peak beside it {:.0f} GFLOP/s\n",
-                     m.seconds.size(), m.loss, m.peak);
+  out += fmt::format("    {}, loss {:.4f}; the peak beside it {:.0f} GFLOP/s\n",
+                     counted(m.seconds.size(), "step"), m.loss, m.peak);
   return out + "    of " + std::to_string(m.profiled_steps) + " profiled: " + shares + "\n";
 }
 

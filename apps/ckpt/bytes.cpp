@@ -7,6 +7,7 @@
 #include "apps/ckpt/progress_bar.hpp"
 #include "apps/ckpt/verbs.hpp"
 #include "apps/talk.hpp"
+#include "io/base/counted.hpp"
 #include "io/base/text.hpp"
 #include "io/checkpoint/diff.hpp"
 #include "io/checkpoint/hold.hpp"
@@ -74,10 +75,10 @@ result<int> verify(const arguments& a) {
                     bytes_text(report.bytes)));
     return 0;
   }
-  return error{errc::bad_data,
-               fmt::format("{} is damaged in {} place{}", path.string(), report.damages.size(),
-                           report.damages.size() == 1 ? "" : "s"),
-               "use another checkpoint: `troupe ckpt ls` lists them"};
+  return error{
+      errc::bad_data,
+      fmt::format("{} is damaged in {}", path.string(), counted(report.damages.size(), "place")),
+      "use another checkpoint: `troupe ckpt ls` lists them"};
 }
 
 result<int> diff(const arguments& a) {

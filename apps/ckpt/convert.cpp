@@ -17,6 +17,7 @@
 #include "gpu/model/saved_state.hpp"
 #include "gpu/model/stage_shape.hpp"
 #include "gpu/store/store.hpp"
+#include "io/base/counted.hpp"
 #include "io/base/text.hpp"
 #include "io/checkpoint/export.hpp"
 #include "io/checkpoint/hold.hpp"
@@ -124,8 +125,8 @@ result<int> export_model(const arguments& a) {
     TROUPE_TRY(report, cp::export_model(r, a.out, o));
     made = report;
   }
-  say(fmt::format("{}: {} tensors of step {} as {}, {}", a.out, made.tensors, r.content().head.step,
-                  bf16 ? "bfloat16" : "float32", bytes_text(made.bytes)));
+  say(fmt::format("{}: {} of step {} as {}, {}", a.out, counted(made.tensors, "tensor"),
+                  r.content().head.step, bf16 ? "bfloat16" : "float32", bytes_text(made.bytes)));
   TROUPE_CHECK(tell(a, {{"format", 1},
                         {"from", path.string()},
                         {"folder", a.out},

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "io/base/counted.hpp"
 #include "io/base/text.hpp"
 #include "messages/status_rows.hpp"
 #include "trace/text.hpp"
@@ -118,8 +119,8 @@ std::string live_text(const fbs::ClusterViewT& view, int columns) {
                     fmt::format("{:.1f} s", s.age_s)});
   auto out = p.saves.empty() ? std::string("no checkpoint is under way\n")
                              : trace::table_text(rows, columns);
-  out += fmt::format("committed: step {} ({} by this run, {} left out, {} shards failed)\n",
-                     p.saved_step, p.checkpoints, p.skipped, p.failed);
+  out += fmt::format("committed: step {} ({} by this run, {} left out, {} failed)\n", p.saved_step,
+                     p.checkpoints, p.skipped, counted(p.failed, "shard"));
   if (p.second != nullptr) out += second_text(*p.second);
   out += fmt::format("training was held up for {:.1f} ms; copies waited {:.1f} ms for the ring\n",
                      p.held_up_ms, p.ring_wait_ms);

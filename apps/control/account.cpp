@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "apps/control/spares.hpp"
+#include "io/base/counted.hpp"
 #include "messages/any_msg.hpp"
 
 namespace troupe::apps {
@@ -70,9 +71,8 @@ std::string account_text(const fbs::RunStatusT& run, const fbs::SparesT* spares)
       fmt::format("training for {}, effective {:.1f} % (last hour {:.1f} %)",
                   clock_text(run.wall_s), run.effective_percent, run.effective_last_hour_percent);
   if (run.recoveries > 0)
-    out += fmt::format("; {} {}, {} {} repeated", run.recoveries,
-                       run.recoveries == 1 ? "recovery" : "recoveries", run.steps_repeated,
-                       run.steps_repeated == 1 ? "step" : "steps");
+    out += fmt::format("; {}, {} repeated", counted(run.recoveries, "recovery", "recoveries"),
+                       counted(run.steps_repeated, "step"));
   if (spares != nullptr && spares->configured > 0)
     out += fmt::format("; spares {} of {}", ready_in(*spares), spares->configured);
   if (run.replicas < run.replicas_configured)

@@ -13,6 +13,7 @@
 #include "actors/health/check_text.hpp"
 #include "actors/health/checkup_policy.hpp"
 #include "actors/health/medic.hpp"
+#include "io/base/counted.hpp"
 #include "io/base/text.hpp"
 #include "messages/any_msg.hpp"
 #include "messages/errors.hpp"
@@ -293,13 +294,13 @@ row row_of(const tested_pair& p) {
   if (!p.seen.answered) return {who, check, "-", "-", name_of(p.verdict), p.why};
   const auto seen = fmt::format("{} {:.0f} us", value_text(p.seen.bytes_per_s, "bytes/s"),
                                 p.latency_us);
-  return {who,
-          check,
-          seen,
-          p.wanted ? fmt::format(">= {} (equals)", value_text(*p.wanted, "bytes/s")) : "-",
-          name_of(p.verdict),
-          p.seen.wrong > 0 ? fmt::format("{} exchanges came back with other bytes", p.seen.wrong)
-                           : ""};
+  return {
+      who,
+      check,
+      seen,
+      p.wanted ? fmt::format(">= {} (equals)", value_text(*p.wanted, "bytes/s")) : "-",
+      name_of(p.verdict),
+      p.seen.wrong > 0 ? counted(p.seen.wrong, "exchange") + " came back with other bytes" : ""};
 }
 
 /// "node0, node1"; of many the first and the last.
@@ -317,7 +318,7 @@ row row_of(const tested_group& g, int round) {
   if (g.seen.finished && is_start)
     seen = fmt::format("{:.1f} ms, over in {:.1f} ms", g.seen.start_ms, g.seen.stop_ms);
   else if (g.seen.finished)
-    seen = fmt::format("{} errors{}", g.seen.wrong(),
+    seen = fmt::format("{}{}", counted(g.seen.wrong(), "error"),
                        g.check == "sum" ? ", " + value_text(g.seen.bytes_per_s, "bytes/s") : "");
   if (is_start)
     wanted = fmt::format("<= {:.0f} ms (floor)", troupe::health::wanted_start_ms(g.nodes.size()));

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "apps/power/frontier.hpp"
+#include "io/base/counted.hpp"
 #include "trace/text.hpp"
 
 namespace troupe::apps::power_verb {
@@ -64,10 +65,11 @@ std::string frontier_text(const frontier_told& t) {
   auto out = fmt::format(
       "{} of a step's energy is saved at unchanged step time: {:.6g} J in place of {:.6g} J, "
       "{:.6g} s; no clocks save more than {}\n"
-      "{} stages, {} micro-batches, {} W while a device waits\n",
+      "{}, {}, {} W while a device waits\n",
       percent(t.saved()), t.energy_in_j(t.found.at(t.highest_cost.time_s), t.highest_cost.time_s),
-      t.highest_cost.energy_j, t.highest_cost.time_s, percent(t.saved_at_most()), dag.stages(),
-      dag.micro_batches(), t.policy.blocking_w());
+      t.highest_cost.energy_j, t.highest_cost.time_s, percent(t.saved_at_most()),
+      counted(dag.stages(), "stage"), counted(dag.micro_batches(), "micro-batch", "micro-batches"),
+      t.policy.blocking_w());
   if (t.step_s) {
     const auto& p = t.shown();
     out += fmt::format(
@@ -89,9 +91,9 @@ std::string frontier_text(const frontier_told& t) {
   }
   out += "\n" + trace::table_text(std::move(table), 0);
   return out + fmt::format(
-                   "{} points, the last is the least energy; {} more for a step that "
+                   "{}, the last is the least energy; {} more for a step that "
                    "something else holds up\n",
-                   own.size(), t.found.held.size());
+                   counted(own.size(), "point"), t.found.held.size());
 }
 
 std::string frontier_json(const frontier_told& t) {

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "apps/power/frontier.hpp"
+#include "io/base/counted.hpp"
 
 namespace troupe::apps::power_verb {
 
@@ -120,11 +121,13 @@ class frontier_drawing {
     return words(margin, 34,
                  fmt::format("{:.1f} % less energy at unchanged step time", 100 * t_.saved()),
                  "font-size=\"19\" font-weight=\"600\"") +
-           words(margin, 54,
-                 fmt::format("{} stages, {} micro-batches, {:g} W while a device waits",
-                             t_.policy.dag().stages(), t_.policy.dag().micro_batches(),
-                             t_.policy.blocking_w()),
-                 "class=\"soft\"") +
+           words(
+               margin, 54,
+               fmt::format("{}, {}, {:g} W while a device waits",
+                           counted(t_.policy.dag().stages(), "stage"),
+                           counted(t_.policy.dag().micro_batches(), "micro-batch", "micro-batches"),
+                           t_.policy.blocking_w()),
+               "class=\"soft\"") +
            legend;
   }
 

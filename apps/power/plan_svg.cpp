@@ -8,6 +8,7 @@
 
 #include "apps/power/power.hpp"
 #include "apps/svg.hpp"
+#include "io/base/counted.hpp"
 
 namespace troupe::apps::power_verb {
 
@@ -75,10 +76,10 @@ class plan_drawing {
   std::string heading() const {
     return label(24, 34, t_.answer, "class=\"title\"") +
            label(24, 58,
-                 fmt::format(
-                     "{} servers under {:g} kW, {}; the greatest peak of {} resamples, with "
-                     "doubt added: watts {:+.1f} %",
-                     t_.servers, t_.budget_w / 1000, t_.policy, t_.resamples, 100 * t_.plan.doubt),
+                 fmt::format("{} under {:g} kW, {}; the greatest peak of {}, with "
+                             "doubt added: watts {:+.1f} %",
+                             counted(t_.servers, "server"), t_.budget_w / 1000, t_.policy,
+                             counted(t_.resamples, "resample"), 100 * t_.plan.doubt),
                  faint);
   }
 

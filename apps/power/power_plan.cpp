@@ -8,6 +8,7 @@
 #include "actors/sim/row/row_plan.hpp"
 #include "apps/power/power.hpp"
 #include "apps/talk.hpp"
+#include "io/base/counted.hpp"
 #include "io/file.hpp"
 #include "io/formats/number_table.hpp"
 #include "trace/text.hpp"
@@ -44,20 +45,20 @@ std::string added_text(int added, int servers) {
 }
 
 std::string weeks_text(int weeks) {
-  return fmt::format("{} week{}", weeks, weeks == 1 ? "" : "s");
+  return counted(weeks, "week");
 }
 
 std::string answer_text(const sim::row_plan& p, const sim::plan_options& o) {
   if (!p.fits)
     return fmt::format(
-        "the row of {} servers does not fit under {:g} W as it is: {} of {} resamples of {} have "
+        "the row of {} does not fit under {:g} W as it is: {} of {} resamples of {} have "
         "no "
         "brake",
-        o.row.servers, o.row.budget_w, p.rows.front().clean, o.resamples, weeks_text(o.row.weeks));
-  return fmt::format("you can add {} server{} ({}): no brake in {} in {} of {} resamples",
-                     p.servers_added, p.servers_added == 1 ? "" : "s",
-                     added_text(p.servers_added, o.row.servers), weeks_text(o.row.weeks),
-                     p.answer().clean, o.resamples);
+        counted(o.row.servers, "server"), o.row.budget_w, p.rows.front().clean, o.resamples,
+        weeks_text(o.row.weeks));
+  return fmt::format("you can add {} ({}): no brake in {} in {} of {} resamples",
+                     counted(p.servers_added, "server"), added_text(p.servers_added, o.row.servers),
+                     weeks_text(o.row.weeks), p.answer().clean, o.resamples);
 }
 
 /// With its thresholds, those of the answer.
@@ -77,7 +78,7 @@ std::string plan_text(const sim::row_plan& p, const plan_arguments& a, const sim
   const auto& best = p.answer();
   const auto& policy = a.policy.policy;
   auto out = answer_text(p, o) + "\n\n";
-  out += fmt::format("row     {} servers under {:g} W\n", o.row.servers, o.row.budget_w);
+  out += fmt::format("row     {} under {:g} W\n", counted(o.row.servers, "server"), o.row.budget_w);
   out += policy_text(policy, p, o) + "\n";
   out += fmt::format("rise    {:.1f} % of the budget within {:g} s (telemetry and actuation)\n",
                      100 * p.rise, p.rise_s);
@@ -175,8 +176,8 @@ result<int> run_plan(plan_arguments& a) {
   const auto plan = [&] {
     progress_line line;
     return sim::plan_row_growth(trace, options, [&](int added) {
-      line.tell(fmt::format("{} servers, {} resamples ...", options.row.servers + added,
-                            options.resamples));
+      line.tell(fmt::format("{}, {} ...", counted(options.row.servers + added, "server"),
+                            counted(options.resamples, "resample")));
     });
   }();
   if (!plan) return plan.error().within(a.trace);

@@ -8,6 +8,7 @@
 #include "apps/power/power.hpp"
 #include "apps/report/report.hpp"
 #include "apps/talk.hpp"
+#include "io/base/counted.hpp"
 #include "io/file.hpp"
 #include "trace/text.hpp"
 
@@ -92,10 +93,10 @@ std::string row_json(const row_told& t) {
 std::string row_text(const row_told& t) {
   const auto& o = t.options;
   const auto& done = t.outcome;
-  auto out = fmt::format(
-      "{} servers ({:+g} %) under {:.1f} kW, {} {}, clocks follow in {:g} s, {} weeks, seed {}\n\n",
-      o.servers, added_percent(o), o.budget_w / 1000, t.policy, thresholds_text(o), o.actuation_s,
-      o.weeks, o.seed);
+  auto out =
+      fmt::format("{} ({:+g} %) under {:.1f} kW, {} {}, clocks follow in {:g} s, {}, seed {}\n\n",
+                  counted(o.servers, "server"), added_percent(o), o.budget_w / 1000, t.policy,
+                  thresholds_text(o), o.actuation_s, counted(o.weeks, "week"), o.seed);
   report::canvas canvas;
   canvas.columns = std::min(100, terminal_columns(1, 80));
   canvas.utf8 = speaks_utf8();
@@ -105,9 +106,10 @@ std::string row_text(const row_told& t) {
   out += fmt::format(
       "power   {:.1f} % at most, {} over 5 minutes, {:.1f} % in the mean; {:.1f} MWh\n"
       "rises   {} in 2 s, {} in 40 s\n"
-      "brakes  {} ({} ticks above the budget)\n\n",
+      "brakes  {} ({} above the budget)\n\n",
       100 * done.max_power, or_dash(done.max_5min), 100 * done.mean_power, done.mwh,
-      or_dash(done.spike_2s), or_dash(done.spike_40s), done.brakes, done.ticks_over_1);
+      or_dash(done.spike_2s), or_dash(done.spike_40s), done.brakes,
+      counted(done.ticks_over_1, "tick"));
   std::vector<std::vector<std::string>> rows = {
       {"priority", "p50", "p99", "done", "dropped", "time capped"}};
   for (int c = 0; c < sim::row_classes; ++c) {
@@ -162,7 +164,8 @@ result<int> run_sim(sim_arguments& a) {
   const bool seen = !a.json || !a.svg.empty() || !a.out.empty();
   {
     progress_line line;
-    line.tell(fmt::format("{} weeks of {} servers ...", told.options.weeks, told.options.servers));
+    line.tell(fmt::format("{} of {} ...", counted(told.options.weeks, "week"),
+                          counted(told.options.servers, "server")));
     told.outcome = sim::simulate_row(told.options, seen ? &told.ticks : nullptr, listener);
     TROUPE_CHECK(journalled);
     if (journal) TROUPE_CHECK(journal->commit());

@@ -7,6 +7,7 @@
 
 #include "apps/power/power.hpp"
 #include "apps/svg.hpp"
+#include "io/base/counted.hpp"
 
 namespace troupe::apps::power_verb {
 
@@ -87,8 +88,8 @@ class row_drawing {
   std::string heading() const {
     const auto& o = t_.options;
     return label(24, 34,
-                 fmt::format("{} servers under {:.0f} kW: {} brake{}", o.servers, o.budget_w / 1000,
-                             t_.outcome.brakes, t_.outcome.brakes == 1 ? "" : "s"),
+                 fmt::format("{} under {:.0f} kW: {}", counted(o.servers, "server"),
+                             o.budget_w / 1000, counted(t_.outcome.brakes, "brake")),
                  "class=\"title\"") +
            label(
                24, 58,

@@ -12,6 +12,7 @@
 #include "apps/predict/metrics.hpp"
 #include "apps/predict/verbs.hpp"
 #include "apps/talk.hpp"
+#include "io/base/counted.hpp"
 #include "io/base/text.hpp"
 #include "io/perf/readers.hpp"
 #include "trace/text.hpp"
@@ -211,8 +212,9 @@ std::string judged_text(const std::vector<judged_set>& all) {
   auto out = trace::table_text(std::move(table), 0);
   for (const auto& j : all)
     if (j.metrics.unlabelled_rows > 0)
-      out += fmt::format("{}: {} rows have no label and are not judged\n", j.dataset,
-                         j.metrics.unlabelled_rows);
+      out += fmt::format("{}: {} not judged\n", j.dataset,
+                         counted(j.metrics.unlabelled_rows, "row has no label and is",
+                                 "rows have no label and are"));
   return out +
          "CPU known: share of rows whose CPU model is in train; row known: whose features all "
          "are\n";

@@ -13,6 +13,7 @@
 #include "apps/progress_line.hpp"
 #include "apps/talk.hpp"
 #include "gpu/predict/fit.hpp"
+#include "io/base/counted.hpp"
 #include "io/base/text.hpp"
 #include "io/file.hpp"
 #include "io/perf/readers.hpp"
@@ -44,7 +45,7 @@ std::string told(const gpu::predict::ModelT& m, gpu::predict::chosen_by by, cons
   for (const auto& one : m.scores)
     scores += fmt::format("{}{} {:.2f}", scores.empty() ? "" : " | ", one->kind, one->mape);
   if (!scores.empty()) scores += " %; ";
-  return fmt::format("{}  {} rows, {}; {}{} -> {} ({:.1f} s)\n", m.dataset, m.train_rows,
+  return fmt::format("{}  {}, {}; {}{} -> {} ({:.1f} s)\n", m.dataset, counted(m.train_rows, "row"),
                      said_of_choice(m, by), scores, m.kind, path, s);
 }
 

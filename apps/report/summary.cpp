@@ -92,9 +92,9 @@ std::string energy_text(const summary& s) {
 
 std::string summary_text(const summary& s, const canvas& on) {
   auto rate = s.seconds > 0 ? static_cast<double>(s.tokens) / s.seconds : 0;
-  auto text = fmt::format("trained     {} step{}, {} tokens in {} ({} tok/s)\n", grouped(s.steps),
-                          s.steps == 1 ? "" : "s", grouped(s.tokens), duration(s.seconds),
-                          grouped(std::llround(rate)));
+  auto text = fmt::format("trained     {} {}, {} {} in {} ({} tok/s)\n", grouped(s.steps),
+                          plural(s.steps, "step"), grouped(s.tokens), plural(s.tokens, "token"),
+                          duration(s.seconds), grouped(std::llround(rate)));
   if (s.recoveries > 0)
     text += fmt::format("            {}, {} made again; effective {:.1f} %\n",
                         counted(s.recoveries, "recovery", "recoveries"),

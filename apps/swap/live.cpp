@@ -8,6 +8,7 @@
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
+#include "io/base/counted.hpp"
 #include "io/base/text.hpp"
 #include "trace/text.hpp"
 
@@ -46,8 +47,9 @@ std::string holders_text(const fbs::SwapStatusT& s) {
 
 /// "speculate, 3 steps made again".
 std::string clip_text(const fbs::SwapStatusT& s) {
-  return s.redone_steps == 0 ? s.clip
-                             : fmt::format("{}, {} steps made again", s.clip, s.redone_steps);
+  return s.redone_steps == 0
+             ? s.clip
+             : fmt::format("{}, {} made again", s.clip, counted(s.redone_steps, "step"));
 }
 
 }  // namespace
@@ -65,9 +67,8 @@ std::string live_text(const fbs::ClusterViewT& view, int columns) {
   for (const auto& r : ranks) {
     const auto& s = r.swap();
     rows.push_back({r.rank, r.node, std::to_string(r.worker->step),
-                    fmt::format("{} chunks", s.state_chunks),
-                    fmt::format("{} chunks", s.weight_chunks), bytes_text(s.disk_bytes),
-                    bytes_text(s.memory_bytes), bytes_text(s.read_bytes),
+                    counted(s.state_chunks, "chunk"), counted(s.weight_chunks, "chunk"),
+                    bytes_text(s.disk_bytes), bytes_text(s.memory_bytes), bytes_text(s.read_bytes),
                     bytes_text(s.written_bytes), clip_text(s)});
   }
   auto out = trace::table_text(rows, columns);

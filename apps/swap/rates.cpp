@@ -19,6 +19,7 @@
 #include "gpu/back_end.hpp"
 #include "gpu/model/stage_model.hpp"
 #include "gpu/optim/optimizer.hpp"
+#include "io/base/counted.hpp"
 #include "io/base/text.hpp"
 #include "io/disk/calibrate.hpp"
 
@@ -149,10 +150,14 @@ std::string rates_text(const gpu::machine_rates& rates) {
 std::string activations_text(const train::swap_forecast& f) {
   using enum gpu::activation_choice;
   const auto of = [&](gpu::activation_choice what) { return f.layers[static_cast<size_t>(what)]; };
-  auto out = fmt::format("of {} layers {} keep their activations, {} their input and x + attention",
-                         of(keep) + of(spill) + of(half) + of(recompute), of(keep), of(half));
-  if (of(spill) > 0) out += fmt::format("; {} have them on the drive", of(spill));
-  if (of(recompute) > 0) out += fmt::format("; {} compute them again", of(recompute));
+  auto out =
+      fmt::format("of {} {}, {} their input and x + attention",
+                  counted(of(keep) + of(spill) + of(half) + of(recompute), "layer"),
+                  counted(of(keep), "keeps its activations", "keep their activations"), of(half));
+  if (of(spill) > 0)
+    out += fmt::format("; {} them on the drive", counted(of(spill), "has", "have"));
+  if (of(recompute) > 0)
+    out += fmt::format("; {} them again", counted(of(recompute), "computes", "compute"));
   return out;
 }
 

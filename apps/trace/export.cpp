@@ -93,8 +93,9 @@ status write(const trace::timeline& t, const export_arguments& a, bool step_give
     say("note: the trace does not tell the time of day; times are of the coordinator's clock");
   TROUPE_TRY(left_out, trace::export_otlp(t, options, std::move(sink)));
   if (left_out > 0)
-    say(fmt::format("note: {} messages of the actor system itself have no span and were left out",
-                    left_out));
+    say(fmt::format("note: {} left out",
+                    counted(left_out, "message of the actor system itself has no span and was",
+                            "messages of the actor system itself have no span and were")));
   return {};
 }
 

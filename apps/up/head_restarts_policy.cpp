@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include "io/base/counted.hpp"
+
 namespace troupe::apps {
 
 status head_restarts_policy::after_kill(const std::string& how, const head_says& said,
@@ -18,10 +20,9 @@ status head_restarts_policy::after_kill(const std::string& how, const head_says&
                                       "it",
                                       most_stepless));
   if (std::cmp_greater_equal(within_hour_.size(), *per_hour_))
-    return head_lost(how, per_hour_ == 0
-                              ? std::string("recovery.enabled is false")
-                              : fmt::format("it was started again {} times within an hour",
-                                            within_hour_.size()));
+    return head_lost(how, per_hour_ == 0 ? std::string("recovery.enabled is false")
+                                         : fmt::format("it was started again {} within an hour",
+                                                       counted(within_hour_.size(), "time")));
   within_hour_.push_back(now);
   return {};
 }

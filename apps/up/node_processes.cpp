@@ -110,10 +110,8 @@ std::string join_command(const config::cluster_section& cluster, const std::stri
 
 std::string waits_for_nodes(const config::job& job, const node_start& how) {
   const auto& c = job.cluster;
-  const auto spares =
-      c.spares == 0 ? ""
-                    : fmt::format(" ({} apart)", counted(static_cast<uint64_t>(c.spares), "spare"));
-  const auto nodes = counted(static_cast<uint64_t>(c.places()), "node") + spares;
+  const auto spares = c.spares == 0 ? "" : fmt::format(" ({} apart)", counted(c.spares, "spare"));
+  const auto nodes = counted(c.places(), "node") + spares;
   const auto command = join_command(c, how.address, how.port) +
                        (job.inject.empty() ? "" : fmt::format(" {}", config::drill_flag));
   if (how.outlived)

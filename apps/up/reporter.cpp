@@ -15,6 +15,7 @@
 #include "actors/train/step_parts.hpp"
 #include "apps/report/log_lines.hpp"
 #include "apps/talk.hpp"
+#include "io/base/counted.hpp"
 #include "messages/text.hpp"
 
 namespace troupe::apps {
@@ -113,8 +114,8 @@ void write_log(reporter_pointer self, const std::string& line) {
     say(news->why ? fmt::format("warning: {}; steps go on, and are missing there until it can be "
                                 "written",
                                 news->why->message)
-                  : fmt::format("{} is written again; {} lines are missing in it", log.path(),
-                                news->missing));
+                  : fmt::format("{} is written again; {} missing in it", log.path(),
+                                counted(news->missing, "line is", "lines are")));
   }
   show_log(self);
 }

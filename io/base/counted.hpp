@@ -1,21 +1,24 @@
 // How many of a thing, as people say it.
 #pragma once
 
-#include <cstdint>
+#include <concepts>
 #include <string>
 #include <string_view>
 
 namespace troupe {
 
+/// "node" of 1, "nodes" of all others ("launches" of "launch", "launches"): behind a number that is
+/// not written in plain digits.
+inline std::string plural(std::integral auto count, std::string_view one,
+                          std::string_view many = {}) {
+  if (count == 1) return std::string(one);
+  return many.empty() ? std::string(one) + 's' : std::string(many);
+}
+
 /// "1 node", "0 nodes", "3 launches" (of "launch", "launches").
-inline std::string counted(uint64_t count, std::string_view one, std::string_view many = {}) {
-  auto out = std::to_string(count) + " ";
-  if (count == 1 || many.empty())
-    out += one;
-  else
-    out += many;
-  if (count != 1 && many.empty()) out += 's';
-  return out;
+inline std::string counted(std::integral auto count, std::string_view one,
+                           std::string_view many = {}) {
+  return std::to_string(count) + ' ' + plural(count, one, many);
 }
 
 }  // namespace troupe

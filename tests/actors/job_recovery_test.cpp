@@ -307,7 +307,7 @@ TEST_CASE("JOB-11: job: after a lost node it goes on in a new epoch, from the ne
   CHECK(job.find<todo::run_step>()->step == 5);
   CHECK(mentions(job.said,
                  "recovered in 9.0 s (named 0.0 s, re-formed 8.0 s, restored 1.0 s): "
-                 "step 5 follows, 1 are made again"));
+                 "step 5 follows, 1 is made again"));
   job.step();
   CHECK(job.find<todo::report>()->step.tokens == 5 * 16);
   while (!job.end) {

@@ -605,4 +605,6 @@ TEST_CASE("commands: plan says how many spares a failure rate asks for") {
   const auto never = sh(here, "troupe plan j.toml --json --set recovery.fewer_replicas=false");
   CHECK(nlohmann::json::parse(never.out).at("fewer_replicas").empty());
   CHECK(sh(here, "troupe plan j.toml").out.find("0 spare nodes") != std::string::npos);
+  const auto alone = sh(here, "troupe plan j.toml --failures 1 --set cluster.nodes=1").out;
+  CHECK(alone.find(" at 1 failure per 1,000 node-days of 1 node; ") != std::string::npos);
 }

@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "actors/power/largest_rise.hpp"
+#include "io/base/counted.hpp"
 
 namespace troupe::sim {
 
@@ -298,8 +299,8 @@ class planner {
     if (trace_.filled > 0)
       doubt(std::max(doubt_of_gaps,
                      static_cast<double>(trace_.filled) / static_cast<double>(trace_.samples())),
-            fmt::format("{} samples are missing, {:g} s at most", trace_.filled,
-                        trace_.longest_gap_s));
+            fmt::format("{} missing, {:g} s at most",
+                        counted(trace_.filled, "sample is", "samples are"), trace_.longest_gap_s));
     const double within_s = o_.row.actuation_s + o_.row.telemetry_s;
     if (trace_.step_s > within_s)  // samples are means: the longer, the less of a peak is in them
       doubt(doubt_of_slow * std::sqrt(trace_.step_s / within_s),

@@ -23,7 +23,7 @@ TEST_CASE("check text: what is bad is told with what is wanted, else that nothin
   fbs::CheckupReportT r;
   r.checks.push_back(judged_check("cpu_product", 0));
   r.checks.push_back(judged_check("disk_read", -1));
-  CHECK(report_text(r) == "nothing is bad, 1 checks ok, 1 unknown");
+  CHECK(report_text(r) == "nothing is bad, 1 check ok, 1 unknown");
   r.checks.push_back(judged_check("memory_bandwidth", 3.1e8));
   CHECK(report_text(r) == "memory_bandwidth 310.0 MB/s, wanted >= 500.0 MB/s (floor): bad");
   r.checks.push_back(judged_check("memory_pattern", 2));
