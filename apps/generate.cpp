@@ -150,7 +150,7 @@ void add_generate(shell& sh) {
   auto* penalty = verb->add_option("--repetition-penalty", a->repetition_penalty,
                                    "Above 1: tokens of the prompt and of the text so far are less "
                                    "likely to come again; 1: off; the same default")
-                      ->positive();
+                      ->within(1e-6, 1e6);
   verb->add_option("--seed", a->sample.pick.seed, "The same seed gives the same text")
       ->capture_default_str();
   verb->add_option("--dtype", a->dtype, "What is computed in: float32 or bfloat16 (bf16)")

@@ -185,6 +185,13 @@ void compare_with_checkpoint(readiness& r, train::findings& found) {
   r.resume->state = {saved->step, saved->tokens, saved->loss, "", std::move(resumed.set)};
 }
 
+/// The key that a job cannot be planned for; empty where it is not one alone.
+const char* key_of(const error& why) {
+  if (why.is(train::document_end_beyond)) return "data.document_end";
+  const bool unknown = why.is(train::document_end_unknown) || why.is(train::end_of_text_beyond);
+  return unknown ? "data.reset_attention" : "";
+}
+
 }  // namespace
 
 readiness readiness_of(const config::job& job, const train::machine& machine,
@@ -210,7 +217,7 @@ readiness readiness_of(const config::job& job, const train::machine& machine,
     r.plan = std::move(*plan);
   } else {
     r.sources = train::source_shares_of(job);
-    found.refuse("", plan.error());
+    found.refuse(key_of(plan.error()), plan.error());
   }
   if (can_look) check_checkpoints(job, resume, r, found);
   compare_with_checkpoint(r, found);

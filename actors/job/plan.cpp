@@ -104,13 +104,13 @@ result<std::optional<int32_t>> document_end_of(const config::job& job, int64_t v
   // Ready tokens that come without a tokenizer were made by that of the model which they train.
   const bool of_model = data.tokenizer == "bytes" && is_models_tokenizer(job);
   const auto words = of_model ? io::make_tokenizer(job.model.path) : tokenizer_of(job);
-  if (!words && !of_model) return words.error();
-  const auto id = words && *words ? (*words)->end_of_text() : std::nullopt;
+  if (!words) return words.error().within("what ends a document (data.document_end)");
+  const auto id = *words ? (*words)->end_of_text() : std::nullopt;
   if (!id)
     return document_end_unknown(of_model            ? job.model.path
                                 : ready_tokens(job) ? "a file of tokens"
                                                     : fmt::format("\"{}\"", data.tokenizer));
-  if (*id >= vocab) return document_end_beyond(*id, vocab);
+  if (*id >= vocab) return end_of_text_beyond(*id, vocab);
   return id;
 }
 
@@ -132,6 +132,8 @@ result<job_plan> make_plan(const config::job& job) {
   }
   TROUPE_TRY(model, model_of(plan.job));
   plan.model = model;
+  TROUPE_TRY(document_end, document_end_of(job, model.vocab));
+  if (document_end) plan.job.data.document_end = *document_end;
   plan.micro_batches = job.micro_batches();
   if (job.parallel.pipeline > model.layers)
     return error{errc::bad_config,

@@ -22,7 +22,8 @@ result<model_config> model_of(const config::job& job);
 
 /// The plan of a whole job.
 struct job_plan {
-  config::job job;  ///< settled: the model's shape and vocabulary are filled in
+  /// Settled: the model's shape and vocabulary, and what ends a document, are filled in.
+  config::job job;
   model_config model;
   std::vector<rank_place> ranks;
   int64_t micro_batches = 1;  ///< per step and data rank
@@ -62,9 +63,14 @@ inline constexpr error_kind<std::string> document_end_unknown{
 inline constexpr error_kind<int64_t, int64_t> document_end_beyond{
     "document_end_beyond", errc::bad_config,
     "invalid data.document_end {}, expected less than {}, the size of the vocabulary"};
+inline constexpr error_kind<int32_t, int64_t> end_of_text_beyond{
+    "end_of_text_beyond", errc::bad_config,
+    "the tokenizer's end-of-text token {} is not one of the model's {} tokens",
+    "set data.document_end to the token that ends a document in this data"};
 
 /// The token that ends a document, where attention begins anew behind it (data.reset_attention);
-/// `vocab`: of the model. Errors: those above, and the tokenizer's.
+/// `vocab`: of the model. A planned job has it in data.document_end, so that whoever reads data has
+/// the same and needs no tokenizer for it. Errors: those above, and the tokenizer's.
 result<std::optional<int32_t>> document_end_of(const config::job& job, int64_t vocab);
 
 }  // namespace troupe::train

@@ -79,8 +79,6 @@ class input_check {
       find_tokenizer_to_copy();
     else
       find_tokenizer();
-    if (const auto end = document_end_of(plan_.job, plan_.model.vocab); !end)
-      refuse("data.reset_attention", end.error());
     const auto training = look_at_sources();
     if (!data_.validation_path.empty()) {
       const auto spec = data_.validation();

@@ -105,8 +105,8 @@ std::string documents_text(const io::token_files& tokens, int32_t document_end) 
   const auto ends = std::count(ids.begin(), ids.end(), document_end);
   if (ends == 0)
     return fmt::format(
-        "warning: none of the first {} tokens is {}, which ends a document: each "
-        "sequence is attended to as one",
+        "warning: none of the first {} tokens is {}, which ends a document: sequences "
+        "without it are attended to as one",
         ids.size(), document_end);
   return fmt::format("attention is reset behind token {}, which is one of {} of the first {}",
                      document_end, ids.size() / static_cast<uint64_t>(ends), ids.size());

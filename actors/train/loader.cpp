@@ -57,7 +57,8 @@ result<io::token_files> open_source(loader_pointer self, const msg<fbs::OpenLoad
   TROUPE_TRY(data, open_tokens(job, source, teller(self, m)));
   data.notes.push_back("begins with " + beginning_of(job, data.tokens));
   TROUPE_TRY(document_end, document_end_of(job, m->vocab()));
-  if (document_end) data.notes.push_back(documents_text(data.tokens, *document_end));
+  if (document_end && m->tells_progress())
+    data.notes.push_back(documents_text(data.tokens, *document_end));
   tell(self, m, which, data.notes);
   TROUPE_CHECK(data.tokens.check_vocabulary(m->vocab()));  // LDR-3
   return std::move(data.tokens);

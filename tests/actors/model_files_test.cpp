@@ -155,6 +155,31 @@ TEST_CASE("plan: a folder that asks for dropout is refused until the job says wi
   CHECK(json::parse(files.at("config.json"))["attention_dropout"] == 0.1);
 }
 
+TEST_CASE("plan: what ends a document is settled, so that all who read the data have the same") {
+  const auto planned = [](const std::string& data) {
+    const auto job = config::parse(small_model(data), "test");
+    REQUIRE(job);
+    return train::make_plan(*job);
+  };
+  const auto end_in = [&](const std::string& data) {
+    const auto plan = planned(data);
+    REQUIRE_MESSAGE(plan, (plan ? "" : render(plan.error())));
+    return plan->job.data.document_end;
+  };
+  const auto words =
+      fmt::format("tokenizer = \"{}\"\n", (word_fixtures / "gpt2.tokenizer.json").string());
+  CHECK(end_in(words) == -1);
+  CHECK(end_in(words + "reset_attention = true\n") == 0);
+  CHECK(end_in(words + "reset_attention = true\ndocument_end = 7\n") == 7);
+  CHECK(end_in("reset_attention = true\ndocument_end = 10\n") == 10);
+  CHECK(is_error(planned("reset_attention = true\n"), train::document_end_unknown, "\"bytes\""));
+  CHECK(is_error(planned("reset_attention = true\ndocument_end = 256\n"),
+                 train::document_end_beyond, int64_t{256}, int64_t{256}));
+  const auto gone = planned("reset_attention = true\ntokenizer = \"gone.json\"\n");
+  REQUIRE_FALSE(gone);
+  CHECK(gone.error().code == errc::not_found);
+}
+
 TEST_CASE("plan: data.add_bos puts the first token before documents, or takes it away") {
   scratch dir;
   auto tokenizer = json::parse(*io::read_file(word_fixtures / "llama2.tokenizer.json", 1 << 20));

@@ -22,13 +22,14 @@ using worker_calls = std::vector<std::string>;
 inline constexpr const char* worker_job =
     "[job]\noutput = \"out\"\nname = \"tale\"\nseed = 5\n"
     "[model]\nlayers = 6\nheads = 1\nhidden = 8\nvocab = 300\n"
-    "[data]\npath = \"x\"\n"
     "[train]\nsteps = 4\nbatch = 16\nmicro_batch = 2\nseq_len = 8\n"
     "[parallel]\ndata = 2\npipeline = 3\n"
-    "[cluster]\nworkers_per_node = 6\n";
+    "[cluster]\nworkers_per_node = 6\n"
+    "[data]\npath = \"x\"\n";
 
 struct scripted_worker : troupe::test::actor_fixture {
   std::shared_ptr<engine_script> script = std::make_shared<engine_script>();
+  std::string more_data;  ///< keys of [data]
   troupe::test::partner stage = make_partner("stage");
   worker_actor target;
 
@@ -86,7 +87,9 @@ struct scripted_worker : troupe::test::actor_fixture {
   }
   /// With a model of that stage; nothing is said of it.
   void build(uint32_t pipeline_rank = 1) {
-    const auto number = order(description(pipeline_rank));
+    auto stage_here = description(pipeline_rank);
+    stage_here.config_toml += more_data;
+    const auto number = order(stage_here);
     complete("build");
     REQUIRE(refusal<fbs::StageReady>(number).empty());
     script->said();

@@ -356,6 +356,19 @@ TEST_CASE("worker: an operation on what is not there is refused, and none is cal
   }
 }
 
+TEST_CASE("worker: where rows hold several documents, a stage in the midst needs batches, too") {
+  scripted_worker f;
+  f.more_data = "reset_attention = true\ndocument_end = 1\n";
+  f.build();
+  const uint64_t four_arrays = batch_memory::slot_bytes_of({12, 8, true});
+  CHECK(f.refusal<fbs::Ack>(f.attach()) ==
+        "bad_data: the loader's slots do not hold this rank's rows");
+  f.answer<fbs::Ack>(f.attach(4, four_arrays));
+  for (const auto what : {fbs::OpKind::forward, fbs::OpKind::evaluate})
+    CHECK(f.refusal<fbs::OpDone>(f.run(what, 0, 0, -1)) ==
+          "bad_data: no batch slot, which this stage needs");
+}
+
 TEST_CASE("worker: several micro-batches at once are for who does them layer by layer") {
   for (const bool by_layer : {false, true}) {
     CAPTURE(by_layer);

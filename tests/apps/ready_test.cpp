@@ -72,7 +72,6 @@ status begin_to_start(const train::job_plan& plan) {
     TROUPE_CHECK(held_out.tokens.check_vocabulary(vocab));
     TROUPE_CHECK(train::order_of(job, held_out.tokens.size(), true));
   }
-  TROUPE_CHECK(train::document_end_of(job, model.vocab));
   TROUPE_CHECK(train::batch_memory::check(train::batch_of(job), 6));
   fs::create_directories(job.job.output);
   fs::create_directories(job.checkpoint.dir);
