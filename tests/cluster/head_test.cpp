@@ -58,15 +58,6 @@ bool was_made(const program& up, int step) {
   return up.out().find(fmt::format(R"("type":"step","step":{},)", step)) != std::string::npos;
 }
 
-/// Until a step's line says that this one is saved.
-bool until_saved(program& up, int step) {
-  return up.until([&] {
-    const auto steps = up.objects("step");
-    return std::any_of(steps.begin(), steps.end(),
-                       [&](const auto& s) { return s.value("saved_step", 0) >= step; });
-  });
-}
-
 /// The step behind which the last head began; 0: it began anew.
 int resumed_step(const program& up) {
   constexpr std::string_view words = "resuming after step ";

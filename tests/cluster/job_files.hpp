@@ -165,4 +165,13 @@ inline double difference(const std::vector<double>& a, const std::vector<double>
   return most;
 }
 
+/// Until a step's line says that this one is saved.
+inline bool until_saved(program& up, int step) {
+  return up.until([&] {
+    const auto steps = up.objects("step");
+    return std::any_of(steps.begin(), steps.end(),
+                       [&](const auto& s) { return s.value("saved_step", 0) >= step; });
+  });
+}
+
 }  // namespace troupe::cluster_test

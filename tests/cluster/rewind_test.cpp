@@ -48,6 +48,7 @@ void rewinds_and_skips(const std::vector<std::string>& ranks) {
 
   program up(job.up(with(sets, {"train.steps=1000000"})));
   REQUIRE(up.until_step(7));
+  REQUIRE(until_saved(up, 4));  // which may take longer than the steps behind it
   const auto answer = say_to(up, "rewind 4 skip 2");
   CHECK(answer.find("to the newest checkpoint of step 4 or before") != std::string::npos);
   REQUIRE(up.until([&] {
