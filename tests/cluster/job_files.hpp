@@ -1,6 +1,7 @@
 // What a run needs, made by the test: a folder, text, a configuration, and the runs themselves.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <fstream>
