@@ -2,6 +2,7 @@
 #include "apps/command_line.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <deque>
 #include <string_view>
@@ -83,6 +84,8 @@ argument* argument::required() {
 
 template <class T>
 argument* argument::within(T least, T most) {
+  if constexpr (std::is_floating_point_v<T>)  // a range lets NaN pass
+    it_->check(number_that([](double n) { return !std::isnan(n); }, "a number"));
   it_->check(CLI::Range(least, most));
   return this;
 }

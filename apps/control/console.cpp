@@ -153,7 +153,8 @@ class person {
  public:
   person(session& s, signal_queue& interrupts) : session_(s), interrupts_(interrupts) {}
 
-  /// What was pressed before, in vain, is no word about what follows.
+  /// What was pressed before, in vain, is no word about what follows; what is pressed right behind
+  /// Enter is one about that line. So this stands before the line is typed.
   void begins_line() {
     while (interrupts_.wait(0)) continue;
     session_.listen_again();
@@ -268,12 +269,13 @@ result<int> converse(const console_arguments& a) {
   const console_of console{*s, a, &who};
   editor e(*s);
   say(greeting(s->job(), s->address(), s->who(), s->may_change()));
-  while (auto line = e.next()) {
+  for (;;) {
     who.begins_line();
+    const auto line = e.next();  // Tab asks, too
+    if (!line) break;
     const auto said = console.line(*line);
     console.tell(said);
     if (said && said->leave) return 0;
-    s->listen_again();  // Tab asks, too, before the next line begins
   }
   say_as_is("\n");
   return 0;

@@ -133,6 +133,7 @@ TEST_CASE("generate: a repetition penalty, of the folder or as a person says") {
   CHECK(m.text("abc", "--tokens 12 --repetition-penalty 1") == plain);
   for (const char* wrong : {"0", "-1", "nan"})
     CHECK(m.generate("--prompt abc --repetition-penalty " + std::string(wrong)).code == 64);
+  CHECK(m.generate("--prompt abc --top-p nan").code == 64);
   m.write("generation_config.json", R"({"repetition_penalty": 0})");
   const auto refused = m.generate("--prompt abc --tokens 1");
   CHECK(refused.code == 65);

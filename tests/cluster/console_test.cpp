@@ -1,6 +1,10 @@
 // A person's tools on a running cluster of real processes: they see every actor, change what may be
 // changed, record what is said, and name a frozen node while it is frozen.
+#include <termios.h>
+
+#include <chrono>
 #include <csignal>
+#include <thread>
 
 #include "tests/cluster/bad_outputs.hpp"
 #include "tests/cluster/job_files.hpp"
@@ -55,6 +59,14 @@ struct conversation {
   bool shows(const std::string& text) {
     const auto there = [&] { return (shown += screen.shown()).find(text) != shown.npos; };
     return console.until(there, screen.master.get());
+  }
+  /// Until Ctrl-C is a signal: what it shows of a line's end it shows while it is a key of the
+  /// editor's.
+  bool hands_over() const {
+    const auto limit = std::chrono::steady_clock::now() + std::chrono::minutes(1);
+    for (termios now{}; std::chrono::steady_clock::now() < limit; std::this_thread::yield())
+      if (tcgetattr(screen.master.get(), &now) == 0 && (now.c_lflag & ISIG) != 0) return true;
+    return false;
   }
   void types(const std::string& line) { presses(line + '\n'); }
   void presses(const std::string& keys) {
@@ -281,6 +293,7 @@ TEST_CASE("console: Ctrl-C ends a line, a question, an answer or a watch, and Ct
   REQUIRE(::kill(frozen, SIGSTOP) == 0);
   c.types("call 600000 worker/1 StatusRequest");
   REQUIRE(c.shows("StatusRequest\r\n"));
+  REQUIRE(c.hands_over());
   c.presses("\x03");
   REQUIRE(c.shows("interrupted"));
   REQUIRE(c.shows("> "));

@@ -142,7 +142,7 @@ TEST_CASE("no two properties share a member or a key, and each section's members
   CHECK(drill_properties().size() == 5);
   // less node, source, tls, memory, second and the rules themselves
   CHECK(keys.size() ==
-        3 + (20 - 2) + 3 + 19 + (11 - 1) + 22 + 3 + (14 - 2) + 2 + 7 + 10 + 4 + 12 + 10 + 4 + 2);
+        3 + (20 - 2) + 3 + 19 + (13 - 1) + 22 + 3 + (14 - 2) + 2 + 7 + 10 + 4 + 12 + 10 + 4 + 2);
 }
 
 TEST_CASE("the least job is settled: nothing is left open that can be derived") {
