@@ -90,6 +90,10 @@ class editor {
   editor(const editor&) = delete;
   editor& operator=(const editor&) = delete;
 
+  /// From here to the end of the next line keys are no signals. libedit does this by itself, but
+  /// behind the prompt, so that a quick Ctrl-C would be nobody's.
+  void takes_terminal() { el_set(line_, EL_PREP_TERM, 1); }
+
   /// The next line; none at the end of the input.
   std::optional<std::string> next() {
     int count = 0;
@@ -154,7 +158,7 @@ class person {
   person(session& s, signal_queue& interrupts) : session_(s), interrupts_(interrupts) {}
 
   /// What was pressed before, in vain, is no word about what follows; what is pressed right behind
-  /// Enter is one about that line. So this stands before the line is typed.
+  /// Enter is one about that line. So this stands where keys are no signals, before the line.
   void begins_line() {
     while (interrupts_.wait(0)) continue;
     session_.listen_again();
@@ -270,6 +274,7 @@ result<int> converse(const console_arguments& a) {
   editor e(*s);
   say(greeting(s->job(), s->address(), s->who(), s->may_change()));
   for (;;) {
+    e.takes_terminal();
     who.begins_line();
     const auto line = e.next();  // Tab asks, too
     if (!line) break;
