@@ -58,7 +58,7 @@ bool ready_tokens(const config::job& job);
 /// data.reset_attention without knowing what ends a document.
 inline constexpr error_kind<std::string> document_end_unknown{
     "document_end_unknown", errc::bad_config,
-    "data.reset_attention needs the token that ends a document, which {} does not tell",
+    "the token that ends a document is not known: {} has none",
     "set data.document_end to its id, or data.tokenizer to a tokenizer with an end-of-text token"};
 inline constexpr error_kind<int64_t, int64_t> document_end_beyond{
     "document_end_beyond", errc::bad_config,

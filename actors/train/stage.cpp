@@ -223,7 +223,7 @@ void begin_batch(stage_pointer self) {
   auto& st = self->state;
   auto& now = *st.now;
   now.policy.reset();
-  if (!st.reads_batches) return start_schedule(self, -1);
+  if (!st.at.reads_batches(st.documents)) return start_schedule(self, -1);
   auto m = make_msg<fbs::BatchRequest>(context_of(*self, now.cause), [&](auto& b) {
     b.step = now.batch;
     b.split = now.train ? fbs::Split::train : fbs::Split::validation;
@@ -294,7 +294,7 @@ caf::error begin_pass(stage_pointer self, const message_header& cause, run_actor
                       uint32_t pace_of_1024, Fill&& fill) {
   auto& st = self->state;
   if (st.now) return to_caf({errc::bug, "the stage is busy with another pass"});
-  if (st.reads_batches && !st.loader)
+  if (st.at.reads_batches(st.documents) && !st.loader)
     return to_caf({errc::bug, "the stage has no loader yet", "send AttachLoader first"});
   st.now.emplace();
   ++st.passes;
@@ -361,7 +361,7 @@ caf::result<msg<fbs::StageReady>> build(stage_pointer self, const msg<fbs::Build
   st.schedule = schedule_of_stage(**job, *at);
   st.computed_us = 0;  // another engine's
   st.at = *at;
-  st.reads_batches = at->reads_batches((*job)->data.reset_attention);
+  st.documents = (*job)->data.reset_attention;
   return pass_on<fbs::BuildStage, fbs::StageReady>(self)(m);
 }
 

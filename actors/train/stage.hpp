@@ -59,7 +59,7 @@ struct stage_state {
 
   grid_rank at;
   schedule_of schedule;
-  bool reads_batches = true;  ///< until it is built and known
+  bool documents = false;  ///< a row may hold several
   worker_actor worker;
   loader_actor loader;
   stage_actor previous, next;
