@@ -49,6 +49,12 @@ int write_text(int fd, std::string_view text, size_t& written) {
   return 0;
 }
 
+/// Whether a write to it would not wait for a reader.
+bool takes_more(int fd) {
+  pollfd room{fd, POLLOUT, 0};
+  return poll(&room, 1, 0) == 1 && (room.revents & POLLOUT) != 0;
+}
+
 uint64_t lines_of(std::string_view text) {
   return std::max<uint64_t>(1, static_cast<uint64_t>(std::count(text.begin(), text.end(), '\n')));
 }
@@ -155,9 +161,15 @@ void outbox::put(std::string text, uint64_t stands_for) noexcept {
 }
 
 bool outbox::settle(std::chrono::milliseconds patience) const {
-  std::unique_lock lock(shared_->mutex);
-  return shared_->quiet.wait_for(lock, patience,
-                                 [this] { return shared_->waiting.empty() && !shared_->writing; });
+  for (int turn = 0; turn < settle_turns; ++turn) {
+    {
+      std::unique_lock lock(shared_->mutex);
+      const auto is_quiet = [this] { return shared_->waiting.empty() && !shared_->writing; };
+      if (shared_->quiet.wait_for(lock, patience, is_quiet)) return true;
+    }
+    if (!takes_more(shared_->fd)) return false;
+  }
+  return false;
 }
 
 outbox::loss outbox::lost() const {

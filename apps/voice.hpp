@@ -30,6 +30,8 @@ class outbox {
   };
   using loss_handler = std::function<void(const loss&)>;
 
+  static constexpr int settle_turns = 10;
+
   /// `fd` stays open as long as the process lives. At most `most_bytes` wait. `tell` is called by
   /// the outbox's thread, after a write that succeeded, with what was lost before it.
   outbox(int fd, size_t most_bytes, loss_handler tell);
@@ -40,7 +42,9 @@ class outbox {
   /// From any thread. `stands_for`: how many lines are lost with it; 0: its own.
   void put(std::string text, uint64_t stands_for = 0) noexcept;
 
-  /// Waits until all that was put has been written or given up, at most `patience`; whether it has.
+  /// Waits until all that was put has been written or given up; whether it has. At most `patience`
+  /// where the descriptor takes nothing, `settle_turns` times that where it does: then it is this
+  /// process that has had no time to write, on a busy machine, and somebody does read.
   bool settle(std::chrono::milliseconds patience) const;
 
   /// What was lost and not told yet.

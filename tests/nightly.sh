@@ -29,7 +29,7 @@ part_tsan() {
 }
 part_guards() { tests/guards/without.py; }
 part_isa() { tests/each_isa.sh -R . --repeat until-fail:2; }
-part_load() { tests/under_load.sh 16 -j "$(nproc)" -L 'unit|gpu|cluster'; }
+part_load() { tests/under_load.sh 16 -j $((3 * $(nproc))) -L 'unit|gpu|cluster'; }
 part_seeds() {
   "$bin/troupe" sim --fuzz 100000 --seed $((seed * 100000)) &&
     TROUPE_JOB_WALKS=1000000 TROUPE_JOB_SEED=$((seed * 1000000)) "$bin/test_actors" -tc='job: runs by seed*' &&

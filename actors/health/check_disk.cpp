@@ -65,8 +65,7 @@ status move_all(io::disk& on, io::file_id file, io::disk_op op, uint64_t chunks,
 
 status write_and_read(checkup_under_way& c, io::disk& on, io::file_id file, uint64_t chunks,
                       disk_seen& out) {
-  const auto& e = entry_of("disk_write");
-  const std::chrono::milliseconds patience(c.deep ? e.deep_budget_ms : e.budget_ms);
+  const std::chrono::milliseconds patience(static_cast<int64_t>(1e3 * c.budget_s("disk_write")));
   const deadline until(c, "disk_write");
   const auto bytes = static_cast<double>(chunks * chunk_bytes);
   const double begin = gpu::seconds_now(gpu::time_kind::wall);
@@ -120,6 +119,8 @@ void check_disk(checkup_under_way& c) {
     pattern.text = tried.error().within(c.options.folder.string()).message;
     const auto failed = seen.wrong + (tried.error().is(disk_fails) ? 1 : 0);
     if (failed > 0) pattern.seen = static_cast<double>(failed);
+    const auto why = pattern.text;
+    for (const char* speed : {"disk_write", "disk_read"}) c.add(speed).text = why;
     return;
   }
   pattern.seen = static_cast<double>(seen.wrong);

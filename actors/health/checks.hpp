@@ -27,6 +27,10 @@ struct checkup_under_way {
   std::optional<uint64_t> memory_left() const {
     return options.memory_left ? options.memory_left() : io::available_memory();
   }
+  double budget_s(std::string_view check) const {
+    const auto& e = entry_of(check);
+    return 1e-3 * options.times_budget * static_cast<double>(deep ? e.deep_budget_ms : e.budget_ms);
+  }
   fbs::CheckResultT& add(std::string_view name, std::string_view part = {}) {
     return *results.emplace_back(std::make_unique<fbs::CheckResultT>(check_of(name, part)));
   }
@@ -36,10 +40,7 @@ struct checkup_under_way {
 class deadline {
  public:
   deadline(const checkup_under_way& c, std::string_view check)
-      : stop_(c.stop),
-        end_(gpu::seconds_now(gpu::time_kind::wall) +
-             1e-3 * static_cast<double>(c.deep ? entry_of(check).deep_budget_ms
-                                               : entry_of(check).budget_ms)) {}
+      : stop_(c.stop), end_(gpu::seconds_now(gpu::time_kind::wall) + c.budget_s(check)) {}
   bool over() const {
     return stop_.stop_requested() || gpu::seconds_now(gpu::time_kind::wall) >= end_;
   }

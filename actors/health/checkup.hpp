@@ -46,6 +46,7 @@ struct checkup_options {
   /// that is not the back end, for tests.
   std::vector<std::string> exchanging = {};
   group_opener open_group = {};
+  double times_budget = 1;  ///< each check may take so many times its budget, for tests
   /// In place of the system's, for tests.
   std::function<std::optional<uint64_t>()> memory_left = {};
   std::function<result<std::unique_ptr<io::disk>>(const io::disk_options&)> open_disk = {};

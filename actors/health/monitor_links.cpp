@@ -6,6 +6,7 @@
 #include <fmt/ranges.h>
 
 #include "actors/health/checkup_policy.hpp"
+#include "actors/health/culprit_policy.hpp"
 #include "actors/health/finding_text.hpp"
 #include "actors/health/group_policy.hpp"
 #include "actors/health/medic.hpp"

@@ -30,11 +30,11 @@ bool known(double x, double odd) {
 }  // namespace
 
 /// Of a node that does not say its machine (now): the one it said last, else itself.
-void job_pace_policy::hear(const std::string& node, const std::string& machine,
+void job_pace_policy::hear(const std::string& node, const std::string& its_machine,
                            const power_reading& said, int64_t now_ns) {
-  if (!machine.empty()) {
-    machine_of_[node] = machine;
-    if (machine != node) machines_.erase(node);  // known by its node until its meter spoke
+  if (!its_machine.empty()) {
+    machine_of_[node] = its_machine;
+    if (its_machine != node) machines_.erase(node);  // known by its node until its meter spoke
   }
   const auto of_node = machine_of_.find(node);
   const auto [it, fresh] =

@@ -60,8 +60,8 @@ class job_pace_policy {
 
   /// 0: none.
   void set_budget(double budget_w) { budget_w_ = budget_w; }
-  /// A node's heartbeat. `machine` empty: nothing says what its machine draws.
-  void hear(const std::string& node, const std::string& machine, const power_reading& said,
+  /// A node's heartbeat. `its_machine` empty: nothing says what its machine draws.
+  void hear(const std::string& node, const std::string& its_machine, const power_reading& said,
             int64_t now_ns);
   /// Ranks were given out anew: who rested may work now.
   void ranks_changed(int64_t now_ns);

@@ -53,16 +53,16 @@ void heads_watch::granted(const any_msg& m, int to) {
   const auto vote = cast<fbs::Promised>(m);
   if (!vote || !vote->granted()) return;
   const int voter = where_.node_of_sender(m.header().sender);
-  const auto head = text_of(vote->head());
+  const auto elected = text_of(vote->head());
   auto& whom = promised_[{voter, vote->epoch()}];
-  if (!whom.empty() && whom != head)
+  if (!whom.empty() && whom != elected)
     where_.violation(fmt::format("epoch {} is promised to the heads at {} and {} by one voter",
-                                 vote->epoch(), whom, head));
-  whom = head;
+                                 vote->epoch(), whom, elected));
+  whom = elected;
   latest_[voter] = std::max(latest_[voter], vote->epoch());
   const auto known = address_.find(to);
-  if (known != address_.end() && known->second == head)
-    grants_[{vote->epoch(), head}].insert(voter);
+  if (known != address_.end() && known->second == elected)
+    grants_[{vote->epoch(), elected}].insert(voter);
 }
 
 /// SIM-17. Its own vote comes by no message.
@@ -121,8 +121,8 @@ void heads_watch::acknowledged(uint64_t parent) {
   const auto& what = found->second;
   auto& newest = acknowledged_[what.kind];
   if (newest.at < what.at) newest = what;
-  for (const auto& [epoch, victory] : victories_)
-    if (epoch > what.at.first) check_found(victory, epoch, what);
+  for (const auto& [epoch, one] : victories_)
+    if (epoch > what.at.first) check_found(one, epoch, what);
 }
 
 void heads_watch::won(int place, const heads::won_epoch& what) {
@@ -171,9 +171,9 @@ void heads_watch::ordered(const any_msg& m) {
 /// SIM-19: only where a majority was asked before another had won.
 void heads_watch::commits(int at) {
   const auto asked_ns = std::exchange(heads_[at].asked_to_commit_ns, -1);
-  for (const auto& [epoch, victory] : victories_)
-    if (epoch > heads_[at].won && victory.place != at && where_.now_ns() > victory.at_ns &&
-        (asked_ns < 0 || asked_ns > victory.at_ns))
+  for (const auto& [epoch, one] : victories_)
+    if (epoch > heads_[at].won && one.place != at && where_.now_ns() > one.at_ns &&
+        (asked_ns < 0 || asked_ns > one.at_ns))
       where_.violation(fmt::format("the head at {} commits a checkpoint after another was elected "
                                    "in epoch {}",
                                    address_[at], epoch));

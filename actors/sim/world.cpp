@@ -402,8 +402,8 @@ void world::break_link(int a, int b) {
   };
   counts_.lost += std::erase_if(held_, between);
   // Who stands still hears first that the connection is gone, and then from nobody by way of it.
-  for (const int place : {a, b})
-    counts_.lost += std::erase_if(nodes_[static_cast<size_t>(place)].waiting, between);
+  for (const int end : {a, b})
+    counts_.lost += std::erase_if(nodes_[static_cast<size_t>(end)].waiting, between);
 }
 
 void world::violation(std::string what) {

@@ -165,7 +165,7 @@ engine_facts rank_engine::facts() const {
   out.bytes = model_->plan().total();
   out.notes = saver_->facts().flusher.disk.notes;
   if (swap_)
-    for (const auto& note : swap_->facts().notes) out.notes.push_back("swap folder: " + note);
+    for (const auto& said : swap_->facts().notes) out.notes.push_back("swap folder: " + said);
   for (int c = 0; c < store.chunk_count(); ++c)
     if (!store.info(c).tied_copy)
       for (const auto& t : store.info(c).tensors) out.parameters += static_cast<uint64_t>(t.count);

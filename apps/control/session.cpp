@@ -147,12 +147,12 @@ status session::connect(const connect_options& o) {
     return error{errc::unavailable,
                  fmt::format("no cluster answers at {}: {}", o.address, failed.message),
                  "is it running, and does it know your certificate or key?"};
-  auto question = make_msg<fbs::FindGateway>({}, [](auto& f) {
+  auto find = make_msg<fbs::FindGateway>({}, [](auto& f) {
     f.schema_hash = cluster::own_schema_hash();
     f.user = user_name();
   });
   (*self_)
-      ->request(coordinator, wait, question)
+      ->request(coordinator, wait, find)
       .receive(
           [&](const msg<fbs::GatewayFound>& found, const caf::strong_actor_ptr& gateway) {
             gateway_ = caf::actor_cast<gateway_actor>(gateway);
@@ -177,10 +177,9 @@ template <class R, class T>
 result<msg<R>> session::ask(const msg<T>& m, int64_t timeout_ms) {
   result<msg<R>> out = error{errc::timeout, "the cluster does not answer"};
   if (is_interrupted()) return interrupted();  // an order is not given that nobody waits for
-  auto question = (*self_)->request(gateway_, patience<gateway_actor, T>(timeout_ms), m);
-  begin_question(question.id());
-  question.receive([&](const msg<R>& r) { out = r; },
-                   [&](const caf::error& e) { out = from_caf(e); });
+  auto asked = (*self_)->request(gateway_, patience<gateway_actor, T>(timeout_ms), m);
+  begin_question(asked.id());
+  asked.receive([&](const msg<R>& r) { out = r; }, [&](const caf::error& e) { out = from_caf(e); });
   std::lock_guard lock(question_.mutex);
   question_.asked.reset();
   return out;

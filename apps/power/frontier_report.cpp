@@ -45,8 +45,8 @@ std::string percent(double share) {
 
 }  // namespace
 
-double frontier_told::energy_in_j(const frontier_point& p, double step_s) const {
-  const double waited_s = std::max(0.0, step_s - p.cost.time_s);
+double frontier_told::energy_in_j(const frontier_point& p, double length_s) const {
+  const double waited_s = std::max(0.0, length_s - p.cost.time_s);
   return p.cost.energy_j + waited_s * policy.blocking_w() * policy.dag().stages();
 }
 

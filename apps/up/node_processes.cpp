@@ -191,9 +191,9 @@ status node_processes::restart(const std::string& node) {
 
 /// NPR-3.
 std::string node_processes::as_its_log_says(const std::string& node) const {
-  const auto recipe = recipes_.find(node);
-  if (recipe == recipes_.end()) return {};
-  const auto words = last_words(recipe->second.log, recipe->second.log_bytes);
+  const auto found = recipes_.find(node);
+  if (found == recipes_.end()) return {};
+  const auto words = last_words(found->second.log, found->second.log_bytes);
   return words.empty() ? std::string() : fmt::format(": {}", words);
 }
 

@@ -63,11 +63,11 @@ class restorer {
     how.progress = [&ending](uint64_t, uint64_t) { return !ending.stop_requested(); };
     TROUPE_CHECK(carry_to_memory(how));
     std::optional<int> taken;  // arrays of a chunk stand together
-    for (const auto& array : apart_) {
-      if (taken == array.chunk) continue;
-      if (take && array.which == cp::part::master && take(array.chunk)) taken = array.chunk;
+    for (const auto& each : apart_) {
+      if (taken == each.chunk) continue;
+      if (take && each.which == cp::part::master && take(each.chunk)) taken = each.chunk;
       if (ending.stop_requested()) return error{errc::cancelled, "the rank ends"};
-      if (taken != array.chunk) TROUPE_CHECK(carry_to_disk(array, how));
+      if (taken != each.chunk) TROUPE_CHECK(carry_to_disk(each, how));
     }
     return {};
   }

@@ -577,12 +577,12 @@ status swapper::read(int chunk, part which, int64_t first, int64_t count, float*
   auto& c = at(chunk);
   const auto wanted = state_part_of(which);
   std::lock_guard lock(kept_mutex_);
-  auto& kept = kept_[static_cast<size_t>(wanted)];
+  auto& last = kept_[static_cast<size_t>(wanted)];
   while (count > 0) {
     const auto group = static_cast<int>(first / c.layout.group_elements());
-    if (kept.chunk != chunk || kept.group != group || kept.writes != c.writes) {
-      kept.chunk = -1;
-      kept.memory = nullptr;  // before the next one is there: both are not planned
+    if (last.chunk != chunk || last.group != group || last.writes != c.writes) {
+      last.chunk = -1;
+      last.memory = nullptr;  // before the next one is there: both are not planned
       const auto bytes = c.layout.array_bytes();
       const io::memory_holder holder("state for a checkpoint");
       TROUPE_TRY(allocated, io::io_buffer::make(bytes));
@@ -592,11 +592,11 @@ status swapper::read(int chunk, part which, int64_t first, int64_t count, float*
       TROUPE_CHECK(read_checked({&one, 1}, memory, [&] {
         return check(c.state.name, chunk, group, name_of(wanted), one.memory, bytes, sum);
       }));
-      kept = {chunk, group, c.writes, std::move(memory)};
+      last = {chunk, group, c.writes, std::move(memory)};
     }
     const int64_t within = first - c.layout.first(group);
     const int64_t some = std::min(count, c.layout.count(group) - within);
-    std::memcpy(host, kept.memory->bytes().data() + static_cast<size_t>(within) * sizeof(float),
+    std::memcpy(host, last.memory->bytes().data() + static_cast<size_t>(within) * sizeof(float),
                 static_cast<size_t>(some) * sizeof(float));
     first += some, count -= some, host += some;
   }

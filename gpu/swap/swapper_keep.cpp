@@ -204,8 +204,8 @@ bool swapper::adopt(int chunk, const std::filesystem::path& shard, const cp::fil
   const auto fitting = io_->change([&](io::disk& d) -> status {
     TROUPE_TRY(f, footer_of(d, shard, entry));
     if (!fits(chunk, f)) return error{errc::unavailable, "it is of another layout"};
-    for (size_t slot = 0; slot < f.crc32c.size(); ++slot)
-      sums[slot / io::state_parts][slot % io::state_parts] = f.crc32c[slot];
+    for (size_t i = 0; i < f.crc32c.size(); ++i)
+      sums[i / io::state_parts][i % io::state_parts] = f.crc32c[i];
     const auto mode = only ? io::open_mode::update : io::open_mode::read;
     TROUPE_TRY(opened, d.open(shard, {mode, true, 0}));
     file = opened;

@@ -55,7 +55,7 @@ struct scripted_swapper : troupe::test::actor_fixture {
   result<msg<fbs::SwapOpened>> open(const std::vector<std::filesystem::path>& at) {
     return owner.answer_of<fbs::SwapOpened>(
         owner.ask(target, make_msg<fbs::OpenSwap>(context_of(swap_epoch), [&](auto& o) {
-                    for (const auto& dir : at) o.directories.push_back(dir.string());
+                    for (const auto& one : at) o.directories.push_back(one.string());
                     o.job = "tale";
                     o.file_bytes = 4096;
                     o.checkpoint_directory = (dir / "checkpoints").string();

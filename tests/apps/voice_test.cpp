@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <condition_variable>
 #include <csignal>
 #include <mutex>
 #include <sstream>
@@ -155,6 +156,26 @@ TEST_CASE("voice: what was lost is told once a write succeeds again") {
   REQUIRE(box.settle(long_enough));
   CHECK(heard.all == std::vector<std::string>{"8 of No space left on device"});
   CHECK(box.lost().lines == 0);
+}
+
+TEST_CASE("voice: who reads gets all of it, however late this process comes to write it") {
+  a_pipe p;
+  std::mutex mutex;
+  std::condition_variable never;
+  const troupe::io::unique_fd fd(open("/dev/full", O_WRONLY | O_CLOEXEC));
+  const auto patience = std::chrono::seconds(1);
+  // The outbox's thread is late: it tells of a loss, and somebody else has the processor.
+  outbox box(fd.get(), 1 << 20, [&](const outbox::loss&) {
+    std::unique_lock lock(mutex);
+    never.wait_for(lock, patience + std::chrono::milliseconds(200));
+  });
+  box.put("lost\n");
+  REQUIRE(box.settle(long_enough));
+  REQUIRE(dup2(p.in.get(), fd.get()) == fd.get());
+  box.put("here\n");
+  box.put("and here\n");
+  CHECK(box.settle(patience));
+  CHECK(p.until("and here\n") == "here\nand here\n");
 }
 
 TEST_CASE("voice: a log goes on where the disk has room again, with its torn line apart") {

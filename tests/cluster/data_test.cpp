@@ -1,5 +1,7 @@
 // Data as they come: a long tokenising tells how far it is, once; the same tokens are the same run,
 // whatever files they come in.
+#include <csignal>
+
 #include <nlohmann/json.hpp>
 
 #include "tests/cluster/job_files.hpp"

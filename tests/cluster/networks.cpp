@@ -10,6 +10,9 @@
 #include <cstdlib>
 #include <cstring>
 
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
 #include "tests/cluster/mounts.hpp"
 
 namespace troupe::cluster_test {

@@ -3,6 +3,8 @@
 //
 // The bit is one of the embedding of a byte that the data do not have: its weights stay as they
 // were drawn, so the test knows what to look for in the process's memory.
+#include <csignal>
+
 #include "tests/cluster/job_files.hpp"
 #include "tests/cluster/turned_bit.hpp"
 

@@ -37,8 +37,8 @@ struct made_up {
   double least() const {
     double out = std::numeric_limits<double>::infinity();
     for (int64_t at = 0; at <= 2 * layers; ++at) {
-      const auto keep = std::max<int64_t>(0, at - layers);
-      if (const auto t = (*this)({keep, std::min(at, layers - keep)})) out = std::min(out, *t);
+      const auto whole = std::max<int64_t>(0, at - layers);
+      if (const auto t = (*this)({whole, std::min(at, layers - whole)})) out = std::min(out, *t);
     }
     return out;
   }

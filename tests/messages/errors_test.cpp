@@ -5,6 +5,8 @@
 #include <doctest/doctest.h>
 #include <caf/all.hpp>
 
+#include "messages/msg.hpp"
+#include "messages/schemas/common_generated.h"
 #include "messages/type_ids.hpp"
 #include "tests/errors.hpp"
 

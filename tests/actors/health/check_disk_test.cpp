@@ -37,7 +37,10 @@ checks check(const checkup_options& options) {
 struct on_folder {
   scratch folder;
   checkup_options options;
-  on_folder() { options.folder = folder.path; }
+  on_folder() {
+    options.folder = folder.path;
+    options.times_budget = 100;  // how quick this machine is now is no part of these tests
+  }
 
   /// A disk in memory, with these faults.
   checks with(const io::faulty_options& how) {
@@ -58,7 +61,7 @@ struct on_folder {
 };
 
 void is_unknown(const checks& all) {
-  REQUIRE(all.contains("disk_pattern"));
+  REQUIRE(all.size() == 3);
   for (const auto& [name, c] : all) {
     CAPTURE(name);
     CHECK(c.verdict == CheckVerdict::unknown);

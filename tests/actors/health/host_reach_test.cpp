@@ -24,7 +24,7 @@ struct scripted_hosts {
   host_asker asker() {
     struct question final : host_question {
       std::shared_ptr<std::optional<bool>> said;
-      explicit question(std::shared_ptr<std::optional<bool>> s) : said(std::move(s)) {}
+      explicit question(std::shared_ptr<std::optional<bool>> answer) : said(std::move(answer)) {}
       std::optional<bool> answered() override { return *said; }
     };
     return [this](const std::string& address, uint16_t port) -> std::unique_ptr<host_question> {

@@ -33,7 +33,7 @@ TEST_CASE("a folder's file gives the same bytes at any offset, address and lengt
     std::ofstream(dir / "shard", std::ios::binary)
         .write(content.data(), static_cast<std::streamsize>(size));
   }
-  auto file = folder_source(local_files(), dir.path)->open("shard");
+  auto file = folder_source(io::local_files(), dir.path)->open("shard");
   REQUIRE(file);
   REQUIRE((*file)->size() == size);
   auto memory = io::io_buffer::allocate(size + 4096);
@@ -56,7 +56,7 @@ TEST_CASE("a folder's file gives the same bytes at any offset, address and lengt
 TEST_CASE("a file that ends before the last byte asked for is bad data, with the place") {
   scratch dir;
   std::ofstream(dir / "shard") << std::string(2 << 20, 'x');
-  auto file = folder_source(local_files(), dir.path)->open("shard");
+  auto file = folder_source(io::local_files(), dir.path)->open("shard");
   REQUIRE(file);
   auto memory = io::io_buffer::allocate(2 << 20);
   CHECK((*file)->read_at(0, memory.bytes()));
