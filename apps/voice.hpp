@@ -43,8 +43,8 @@ class outbox {
   void put(std::string text, uint64_t stands_for = 0) noexcept;
 
   /// Waits until all that was put has been written or given up; whether it has. At most `patience`
-  /// where the descriptor takes nothing, `settle_turns` times that where it does: then it is this
-  /// process that has had no time to write, on a busy machine, and somebody does read.
+  /// where the descriptor takes nothing, `settle_turns` times that where it does (a file always
+  /// does): then it is this process that has had no time to write, on a busy machine.
   bool settle(std::chrono::milliseconds patience) const;
 
   /// What was lost and not told yet.

@@ -11,12 +11,19 @@ namespace troupe::gpu::cuda {
 namespace {
 
 /// A launch takes NCCL some ten microseconds on a thread of its own, making a communicator a
-/// second: the wait begins short and grows.
+/// second: the wait begins short and grows. NCCL tells nobody that it has got further; that it has
+/// ended does, and ends the wait.
 class patience {
  public:
-  void wait() {
-    if (++waits_ <= 100) return std::this_thread::yield();
-    std::this_thread::sleep_for(pause_);
+  /// Others may have the lock meanwhile.
+  void wait(std::unique_lock<std::mutex>& lock, std::condition_variable& end) {
+    if (++waits_ <= 100) {
+      lock.unlock();
+      std::this_thread::yield();
+      lock.lock();
+      return;
+    }
+    end.wait_for(lock, pause_);
     pause_ = std::min(pause_ * 2, std::chrono::microseconds(2000));
   }
 
@@ -60,9 +67,9 @@ status nccl_channel::settle(const char* what, ncclResult_t answer, clock::time_p
       return error{errc::timeout, fmt::format("{}: {} does not end", name_, what),
                    "a peer has died or is not connected"};
     if (ending_.stop_requested()) return ended();
-    between.wait();
-    late = clock::now() >= deadline;
     std::unique_lock lock(mutex_);
+    between.wait(lock, gone_);
+    late = clock::now() >= deadline;
     if (!comm_) return await_end(lock, deadline);
     ncclResult_t state = ncclSuccess;
     answer = library_.get_async_error(comm_, &state);
