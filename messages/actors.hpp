@@ -105,6 +105,15 @@ using pacer_actor = component_actor::extend<
     // Time to decide (from itself only).
     caf::reacts_to<caf::tick_atom>>;
 
+/// A node of a tree of power budgets.
+using budget_actor = component_actor::extend<
+    // How a child is; answered with the next tick.
+    ask<fbs::PowerReport, fbs::PowerGrant>,
+    // Who has which lease; a person sets what there is.
+    ask<fbs::ReadPowerTree, fbs::PowerTree>, ask<fbs::SetPowerBudget, fbs::Ack>,
+    // Time to decide (from itself only).
+    caf::reacts_to<caf::tick_atom>>;
+
 /// Reads the meters of a machine. May block: it is detached.
 using meter_actor = component_actor::extend<
     // Says what was read last.
@@ -320,6 +329,7 @@ using gateway_actor = component_actor::extend<
   ACTOR(stage_actor, "Stage")             \
   ACTOR(meter_actor, "Meter")             \
   ACTOR(pacer_actor, "Pacer")             \
+  ACTOR(budget_actor, "Budget")           \
   ACTOR(vitals_actor, "Vitals")           \
   ACTOR(monitor_actor, "Monitor")         \
   ACTOR(medic_actor, "Medic")             \

@@ -105,6 +105,11 @@
   X(power, MeterReadings, 0x0702)     \
   X(power, PaceTaken, 0x0703)         \
   X(power, JobPower, 0x0704)          \
+  X(power, PowerReport, 0x0705)       \
+  X(power, PowerGrant, 0x0706)        \
+  X(power, ReadPowerTree, 0x0707)     \
+  X(power, PowerTree, 0x0708)         \
+  X(power, SetPowerBudget, 0x0709)    \
   X(health, FindingsRequest, 0x0801)  \
   X(health, Findings, 0x0802)         \
   X(health, ReadVitals, 0x0803)       \

@@ -13,6 +13,7 @@
 
 #include <openssl/types.h>
 
+#include <cstdint>
 #include <memory>
 #include <optional>
 
@@ -28,6 +29,11 @@ result<ssl_context> make_key_context(const tls::proof& who);
 /// From now on every TLS link that this process makes or takes is proved by key. Call it before
 /// there are links. Errors: as above.
 status prove_by_key(const tls::proof& who);
+
+/// From now on links that this process makes to this port of this machine are proved by `who`, and
+/// the process at their other end is a guest of role power. A later call for the port replaces it.
+/// Thread-safe.
+void prove_to(uint16_t port, const tls::proof& who);
 
 /// The context of all links; nullptr where they are proved by certificate.
 SSL_CTX* key_context();
