@@ -23,9 +23,9 @@ are embedded in the program (`troupe limits --messages > docs/messages.md`); `tr
 
 A message travels with a header of 64 bytes (`messages/header.hpp`): type, length, checksum, epoch,
 trace, span, sender and time. Who may send it: *node*, a process of the cluster; *operator*, also a
-person who may change things; *reader*, also one who may look. Its epoch: *present*, its
-receiver's; *if given*, that or none; *any*, it is not looked at. Where a key of the configuration
-stands beside a time, its value replaces the time.
+person who may change things; *reader*, also one who may look; *power*, a job to its power budget,
+and no person. Its epoch: *present*, its receiver's; *if given*, that or none; *any*, it is not
+looked at. Where a key of the configuration stands beside a time, its value replaces the time.
 )";
 
 std::string link(std::string_view name) {

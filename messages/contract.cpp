@@ -5,6 +5,7 @@
 #include <cctype>
 #include <charconv>
 #include <unordered_map>
+#include <unordered_set>
 
 #include <flatbuffers/reflection.h>
 #include <fmt/format.h>
@@ -46,6 +47,7 @@ std::vector<std::string> listed(std::string_view text) {
 audience audience_named(std::string_view word) {
   return word == "reader"     ? audience::reader
          : word == "operator" ? audience::operator_
+         : word == "power"    ? audience::power
                               : audience::node;
 }
 
@@ -94,6 +96,7 @@ struct contracts {
   std::vector<std::string> keys;
   std::unordered_map<uint16_t, audience> audiences;
   std::unordered_map<uint16_t, bool> questions;
+  std::unordered_set<uint16_t> answers_to_power;
 };
 
 const contracts& all_contracts() {
@@ -113,7 +116,9 @@ const contracts& all_contracts() {
       for (const auto& call : service.calls)
         if (call.request != nullptr) {
           const auto it = out.audiences.emplace(call.request->id, call.from).first;
-          it->second = std::max(it->second, call.from);  // CON-2
+          it->second = stricter_of(it->second, call.from);
+          if (call.from == audience::power && call.response != nullptr)
+            out.answers_to_power.insert(call.response->id);
           const bool asks = call.from == audience::reader && call.response != nullptr &&
                             call.timeout_ms > 0 && call.handles.empty() &&
                             call.answer_handles.empty();
@@ -169,8 +174,19 @@ audience audience_of(uint16_t type) {
   return it != all.end() ? it->second : audience::node;
 }
 
+audience stricter_of(audience a, audience b) noexcept {
+  if (a == b) return a;
+  if (a == audience::power || b == audience::power) return audience::node;  // CON-6
+  return std::max(a, b);
+}
+
+bool answers_power(uint16_t type) {
+  return all_contracts().answers_to_power.contains(type);
+}
+
 status may_be_carried(const any_msg& inner) {
-  if (audience_of(inner.type()) != audience::node &&
+  const auto from = audience_of(inner.type());
+  if ((from == audience::reader || from == audience::operator_) &&
       inner.type() != message_traits<fbs::CallActor>::id)
     return {};
   const auto* info = find_message(inner.type());
@@ -205,7 +221,10 @@ audience audience_of(const any_msg& m) {
 }
 
 std::string_view to_string(audience who) {
-  return who == audience::reader ? "reader" : who == audience::operator_ ? "operator" : "node";
+  return who == audience::reader      ? "reader"
+         : who == audience::operator_ ? "operator"
+         : who == audience::power     ? "power"
+                                      : "node";
 }
 
 }  // namespace troupe

@@ -13,6 +13,9 @@
 //   CON-4  What nodes say to each other is never carried, whoever asks for it: such messages name
 //     files and folders, and the actors that take them believe them.
 //   CON-5  A call that is answered has a finite timeout.
+//   CON-6  What peers of role power may say nobody else may but nodes, and they may say nothing
+//     else: it is not on the line from readers to nodes. Where calls say different things of a
+//     message, one of them power, it is a node's.
 #pragma once
 
 #include <cstdint>
@@ -28,11 +31,13 @@ namespace troupe {
 
 struct message_info;
 
-/// Who may send a message, from the most to the fewest.
+/// Who may send a message: readers, operators and nodes from the most to the fewest, and beside
+/// that line jobs to their power budget (CON-6).
 enum class audience : uint8_t {
   reader,     ///< whoever has a certificate: it changes nothing but what its sender sees
   operator_,  ///< operators: it changes the run, a process or a file
   node,       ///< processes of the cluster: what they say to each other
+  power,      ///< jobs that a power budget grants watts to
 };
 
 /// Of which epoch a message must be.
@@ -93,6 +98,13 @@ std::span<const std::string> timeout_keys();
 /// Who may send messages of a type (CON-2).
 audience audience_of(uint16_t type);
 
+/// Who may send a message that two calls take which say this of it (CON-2, CON-6).
+audience stricter_of(audience a, audience b) noexcept;
+
+/// Whether messages of a type answer a call for peers of role power: a power budget sends them to a
+/// job, which takes nothing else from it.
+bool answers_power(uint16_t type);
+
 /// Whether messages of a type only ask: readers may send them, they are answered, and no handle
 /// travels beside them or their answers.
 bool is_question(uint16_t type);
@@ -106,7 +118,7 @@ status may_be_carried(const any_msg& inner);
 /// What a CallActor carries, itself for all others; empty where it cannot be read.
 any_msg carried_by(const any_msg& m);
 
-/// "reader", "operator" or "node".
+/// "reader", "operator", "node" or "power".
 std::string_view to_string(audience who);
 
 }  // namespace troupe

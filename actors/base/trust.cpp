@@ -71,17 +71,46 @@ void peer_book::tell_listener(const refusal& r) {
   if (listener_) listener_(r);
 }
 
+namespace {
+
+bool is_in(const peer& who, audience wanted) {
+  switch (who.as) {
+    case tls::role::node:
+      return true;
+    case tls::role::operator_:
+      return wanted == audience::operator_ || wanted == audience::reader;
+    case tls::role::reader:
+      return wanted == audience::reader;
+    case tls::role::power:
+      return wanted == audience::power;
+  }
+  return false;
+}
+
+}  // namespace
+
 status may_send(const peer& who, const any_msg& m) {
   if (!who.guest()) return {};
   const auto wanted = audience_of(m);
-  if (wanted == audience::reader) return {};
-  if (wanted == audience::operator_ && who.as == tls::role::operator_) return {};
+  if (is_in(who, wanted)) return {};
   const auto said = carried_by(m);
   const auto* info = find_message(said ? said.type() : m.type());
   const std::string_view name = info != nullptr ? info->name : "what cannot be read";
   if (wanted == audience::node)
     return error{errc::permission,
                  fmt::format("{} may not send {}: only nodes may", who.name, name)};
+  if (wanted == audience::power)
+    return error{errc::permission,
+                 fmt::format("{} may not send {}: its role is {}, and only a job that the power "
+                             "budget has a key for may",
+                             who.name, name, to_string(who.as)),
+                 "`troupe key --role power --name JOB --budget NAME --out FILE` makes such a key"};
+  if (who.as == tls::role::power)
+    return error{errc::permission,
+                 fmt::format("{} may not send {}: its role is power, and it may only report to a "
+                             "power budget",
+                             who.name, name),
+                 "`troupe key --role reader` makes a key that may look"};
   return error{errc::permission,
                fmt::format("{} may only look: its role is reader, and {} changes things",
                            who.name, name),
@@ -94,6 +123,8 @@ bool peer_book::refuse_at_gate(const caf::mailbox_element& element, const any_ms
   if (message == nullptr || !element.sender) return false;
   const auto who = find(element.sender);
   if (!who) return false;  // TRU-3
+  const bool power = who->as == tls::role::power;
+  if (power && element.mid.is_response() && answers_power(message->type())) return false;
   const auto allowed = may_send(*who, *message);
   if (allowed) return false;
   const auto actor = receiver.path();

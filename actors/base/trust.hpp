@@ -10,6 +10,8 @@
 //     it has been gone for `memory_ns`.
 //   TRU-2  A guest's message reaches a mailbox only if its role is among the message's audience
 //     (messages/contract.hpp). A refused one is counted, told to the listener, and answered.
+//     A power budget, which a job knows as a guest of role power, answers with what such calls are
+//     answered with, and only as an answer.
 //   TRU-3  What no certificate vouches for (a plain cluster, an actor of this process, a process
 //     that speaks through a node) is not judged here: without TLS there is nobody to judge, and a
 //     node is trusted with what it passes on.

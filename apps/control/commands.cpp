@@ -208,8 +208,9 @@ result<any_msg> message_of(const std::string& name, const std::string& json) {
 std::string in_words(const call_info& c) {
   auto out = fmt::format(
       "{} takes it from {}", c.service == "Component" ? "Every actor" : c.service,
-      c.from == audience::node
-          ? "nodes"
+      c.from == audience::node ? "nodes"
+      : c.from == audience::power
+          ? "jobs that have a key of role power"
           : fmt::format("{} {}", c.from == audience::operator_ ? "an" : "a", to_string(c.from)));
   if (c.response == nullptr) return out + ", answers nothing";
   out += fmt::format(", answers {} within {} ms", c.response->name, c.timeout_ms);

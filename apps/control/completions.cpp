@@ -31,9 +31,11 @@ std::vector<std::string> nodes_in(const fbs::ClusterViewT& view) {
 /// All of them to ask about; those that a person may have sent (CON-4) to send.
 std::vector<std::string> message_names(bool to_send) {
   std::vector<std::string> out;
-  for (const auto& m : all_messages())
-    if (!to_send || (audience_of(m.id) != audience::node && m.name != "CallActor"))
-      out.emplace_back(m.name);
+  for (const auto& m : all_messages()) {
+    const auto from = audience_of(m.id);
+    const bool of_persons = from == audience::reader || from == audience::operator_;
+    if (!to_send || (of_persons && m.name != "CallActor")) out.emplace_back(m.name);
+  }
   return out;
 }
 

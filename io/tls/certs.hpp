@@ -8,6 +8,8 @@
 // TC-2 Private keys are created with mode 0600, never widened after.
 // TC-3 Every certificate is verified against the CA, from the bytes on disk.
 // TC-4 Serial numbers are 127 random bits.
+// TC-5 No certificate is of role power: a job proves to a power budget by a key who it is, and the
+//   budget to the job (keyring.hpp).
 #pragma once
 
 #include <openssl/types.h>
@@ -22,14 +24,15 @@
 
 namespace troupe::tls {
 
-/// What a certificate's holder may do; stands in the subject as OU.
+/// What the holder of a certificate, where it stands in the subject as OU, or of a key may do.
 enum class role : uint8_t {
   node,       ///< OU=node: a process of the cluster, the coordinator among them
   operator_,  ///< OU=operator: a person who may command
   reader,     ///< OU=reader: a person or tool that may only look
+  power,      ///< by key alone: a job at a power budget, or that budget to the job
 };
 
-/// "node", "operator", "reader".
+/// "node", "operator", "reader", "power".
 std::string_view to_string(role r);
 
 /// Whether a certificate or a key may bear the name: at most 64 letters, digits, '.', '_' and '-',

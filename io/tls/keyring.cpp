@@ -46,7 +46,7 @@ std::optional<job_key::bytes_type> derived(const job_key::bytes_type& from, std:
 }
 
 std::optional<role> role_named(std::string_view text) {
-  for (const auto r : {role::node, role::operator_, role::reader})
+  for (const auto r : {role::node, role::operator_, role::reader, role::power})
     if (to_string(r) == text) return r;
   return std::nullopt;
 }

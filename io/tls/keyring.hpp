@@ -6,9 +6,11 @@
 //   secret --HKDF("node")-----> key of all nodes ------HKDF("node0")--> key of node0
 //          --HKDF("operator")-> key of all operators --HKDF("alice")--> key of alice
 //          --HKDF("reader")---> ...
+//          --HKDF("power")----> key of all jobs ------HKDF("gpt-a")--> key of the job gpt-a
 //
 // So whoever owns the job can hand out a role, or one name of a role, and nothing more; who holds
-// the key of nodes knows any node by name, and no person.
+// the key of nodes knows any node by name, and no person. A power budget's server has a secret too:
+// the jobs that it grants watts to are of role power there, each by its name.
 //
 // Invariants
 //   KEY-1  A key is read only from a file that belongs to this user (or root) and that nobody else

@@ -55,9 +55,31 @@ TEST_CASE("keyring: a secret makes every key, a role's those of its names, a nam
   CHECK(different.size() == 5);
 }
 
+TEST_CASE("keyring: a job's key for a power budget makes nothing else (KEY-2)") {
+  const auto all = secret();
+  const bearer job{role::power, "gpt-a"};
+  CHECK(tls::to_text(job) == "power/gpt-a");
+  CHECK(tls::bearer_of("power/gpt-a") == job);
+  const auto jobs = all.of(role::power);
+  const auto its = all.handed_to(job);
+  REQUIRE(jobs);
+  REQUIRE(its);
+  CHECK(all.of(job) == jobs->of(job));
+  CHECK(its->of(job) == all.of(job));
+  CHECK(its->own() == job);
+  CHECK(its->text().starts_with("troupe-key 1 power/gpt-a "));
+  CHECK_FALSE(its->of(bearer{role::power, "gpt-b"}));
+  CHECK_FALSE(its->of(bearer{role::node, "gpt-a"}));
+  CHECK_FALSE(jobs->of(alice));
+  CHECK_FALSE(jobs->of(role::node));
+  CHECK_FALSE(all.of(role::node)->of(job));
+  CHECK_FALSE(all.of(role::operator_)->of(job));
+  CHECK(all.of(job) != all.of(bearer{role::node, "gpt-a"}));
+}
+
 TEST_CASE("keyring: keys as text, and what is none (KEY-3)") {
   const auto all = secret();
-  for (const auto& key : {all, *all.of(role::node), *all.handed_to(alice)}) {
+  for (const auto& key : {all, *all.of(role::node), *all.of(role::power), *all.handed_to(alice)}) {
     auto line = key.text();
     CHECK(line.back() == '\n');
     line.pop_back();

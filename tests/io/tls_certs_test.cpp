@@ -13,6 +13,7 @@
 #include <doctest/doctest.h>
 
 #include "io/tls/certs.hpp"
+#include "tests/errors.hpp"
 
 using namespace troupe;
 namespace fs = std::filesystem;
@@ -100,6 +101,18 @@ TEST_CASE("certs: a CA and certificates that verify, with name, role and address
   CHECK(tls::verify(made->ca.certificate, f[2].certificate, "")->as == tls::role::reader);
   CHECK(node->serial != tls::verify(made->ca.certificate, f[1].certificate, "")->serial);
   CHECK(node->serial.size() >= 24);
+}
+
+TEST_CASE("certs: no certificate is of role power (TC-5)") {
+  certs_folder here;
+  const auto dir = here.sub("pki");
+  const auto none = tls::make(dir, {{"gpt-a", {}, tls::role::power}});
+  REQUIRE(!none);
+  CHECK(none.error().code == errc::bad_data);
+  const auto held = tls::verify(dir + "/ca.pem", dir + "/gpt-a.pem", "");
+  REQUIRE(!held);
+  CHECK(held.error().code == errc::bad_data);
+  CHECK(mentions(held.error(), "power"));
 }
 
 TEST_CASE("certs: keys are private from birth, whatever the umask (TC-2)") {

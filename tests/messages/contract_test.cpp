@@ -32,6 +32,8 @@ const std::map<std::string_view, std::string_view> harmless{
     {"peer", "a name, looked for among those of the members"},
     {"nodes", "names, looked for among those of the members"},
     {"actor", "a pattern over names"},
+    {"child", "a name, looked for among those of a power budget"},
+    {"budget", "a name, compared with that of the power budget"},
     {"device", "a pattern over names"},
     {"message", "a name out of a list"},
     {"level", "a word out of a list"},
@@ -180,7 +182,7 @@ TEST_CASE("CON-5: without a job a call has the timeout that its key has by defau
 
 TEST_CASE("contract: every attribute of the schemas has a word that is known") {
   const std::map<std::string_view, std::set<std::string_view>> words{
-      {"from", {"reader", "operator", "node"}},
+      {"from", {"reader", "operator", "node", "power"}},
       {"priority", {"high"}},
       {"epoch", {"any", "if_given", "not_older"}},
       {"on_death", {"without", "node_lost", "run_ended"}}};
@@ -214,6 +216,28 @@ TEST_CASE("CON-2: all calls that take a message say the same of who may send it"
   CHECK(audience_of(message_traits<fbs::StopTraining>::id) == audience::operator_);
   CHECK(audience_of(message_traits<fbs::TraceMore>::id) == audience::reader);
   CHECK(audience_of(uint16_t{0xffff}) == audience::node);
+}
+
+TEST_CASE("CON-6: what jobs say to their power budget is on no line with what persons say") {
+  CHECK(stricter_of(audience::reader, audience::operator_) == audience::operator_);
+  CHECK(stricter_of(audience::node, audience::reader) == audience::node);
+  CHECK(stricter_of(audience::power, audience::power) == audience::power);
+  for (const auto other : {audience::reader, audience::operator_, audience::node}) {
+    CHECK(stricter_of(audience::power, other) == audience::node);
+    CHECK(stricter_of(other, audience::power) == audience::node);
+  }
+  const auto report = message_traits<fbs::PowerReport>::id,
+             grant = message_traits<fbs::PowerGrant>::id;
+  CHECK(audience_of(report) == audience::power);
+  CHECK_FALSE(is_question(report));
+  CHECK(to_string(audience::power) == "power");
+  CHECK(audience_of(grant) == audience::node);
+  CHECK(answers_power(grant));
+  for (const auto& m : all_messages()) {
+    CAPTURE(m.name);
+    CHECK(answers_power(m.id) == (m.id == grant));
+    CHECK((audience_of(m.id) == audience::power) == (m.id == report));
+  }
 }
 
 TEST_CASE("contract: what is answered by an Ack changes something, and is for no looker") {
@@ -258,7 +282,9 @@ TEST_CASE("contract: a message that carries another") {
 
 TEST_CASE("contract: no text of a person's message names a file (CON-4)") {
   for (const auto& m : all_messages()) {
-    if (audience_of(m.id) == audience::node) continue;
+    // No person sends what nodes say to each other, nor what jobs say to their power budget.
+    if (const auto from = audience_of(m.id); from == audience::node || from == audience::power)
+      continue;
     for (const auto& f : m.fields) {
       CAPTURE(m.name);
       CAPTURE(f.name);
@@ -279,7 +305,8 @@ TEST_CASE("contract: nobody has a node's message sent, whoever he is (CON-4)") {
         any_msg(make_msg<fbs::BuildStage>()), any_msg(make_msg<fbs::OpenLoader>()),
         any_msg(make_msg<fbs::AttachLoader>()), any_msg(make_msg<fbs::SaveCheckpoint>()),
         any_msg(make_msg<fbs::LoadCheckpoint>()), any_msg(make_msg<fbs::CopyCheckpoint>()),
-        any_msg(make_msg<fbs::RunEnded>()), any_msg(carrying(make_msg<fbs::StatusRequest>()))}) {
+        any_msg(make_msg<fbs::RunEnded>()), any_msg(make_msg<fbs::PowerReport>()),
+        any_msg(carrying(make_msg<fbs::StatusRequest>()))}) {
     CAPTURE(find_message(m.type())->name);
     const auto allowed = may_be_carried(m);
     REQUIRE(!allowed);
