@@ -104,7 +104,10 @@ class gated_broker : public caf::io::basp_broker, public admitted_to {
       came(content.get_as<caf::io::new_connection_msg>(0).handle);
     if (content.match_elements<caf::io::connection_closed_msg>())
       closed(content.get_as<caf::io::connection_closed_msg>(0).handle);
-    if (!content.match_elements<caf::io::new_data_msg>()) return basp_broker::consume(element);
+    if (!content.match_elements<caf::io::new_data_msg>()) {
+      note_question(content);
+      return basp_broker::consume(element);
+    }
     const auto& data = content.get_as<caf::io::new_data_msg>(0);
     if (!passes(data)) return caf::invoke_message_result::consumed;  // GAT-1
     const auto outcome = basp_broker::consume(element);
@@ -132,7 +135,8 @@ class gated_broker : public caf::io::basp_broker, public admitted_to {
     std::optional<peer> holder;
     if (const auto who = holder_of_socket(fd)) holder = peer{who->name, who->as};
     const bool guest = holder && holder->guest();
-    link fresh{frame_policy(accepted, guest),
+    const bool power = guest && holder->as == tls::role::power;
+    link fresh{frame_policy(accepted, guest, power),
                0,
                std::move(holder),
                address_of_socket(fd),
@@ -140,7 +144,25 @@ class gated_broker : public caf::io::basp_broker, public admitted_to {
                false,
                {},
                false};
+    asks_guests_ = asks_guests_ || fresh.policy.answers();
     return links_.insert_or_assign(handle, std::move(fresh)).first->second;
+  }
+
+  /// What an actor of this process asks a guest that answers is noted with its link (FRM-4). All
+  /// that proxies have sent comes by here.
+  void note_question(const caf::type_erased_tuple& content) {
+    if (!asks_guests_ ||
+        !content.match_elements<caf::forward_atom, caf::strong_actor_ptr,
+                                std::vector<caf::strong_actor_ptr>, caf::strong_actor_ptr,
+                                caf::message_id, caf::message>())
+      return;
+    const auto& asker = content.get_as<caf::strong_actor_ptr>(1);
+    const auto& asked = content.get_as<caf::strong_actor_ptr>(3);
+    const auto mid = content.get_as<caf::message_id>(4);
+    if (!mid.is_request() || !asker || !asked || asker->node() != system().node()) return;
+    const auto handle = instance.tbl().lookup_direct(asked->node());
+    const auto it = handle ? links_.find(*handle) : links_.end();
+    if (it != links_.end()) it->second.policy.asked(asker->id(), mid.request_id().integer_value());
   }
 
   /// Another process has made a connection (GAT-5).
@@ -240,7 +262,8 @@ class gated_broker : public caf::io::basp_broker, public admitted_to {
                 h.payload_len,
                 message && mid.is_response(),
                 h.source_actor,
-                h.dest_actor};
+                h.dest_actor,
+                mid.request_id().integer_value()};
     return l.policy.judge(l.header);
   }
 
@@ -284,10 +307,24 @@ class gated_broker : public caf::io::basp_broker, public admitted_to {
     p.readable = number == 0;
     constexpr std::string_view mark = "@<>+", handle = "+@strong_actor_ptr";
     p.of_services = types == "@<>+@atom+@str+@strong_actor_ptr+@str";
+    if (types == "@<>+@error") p.of_error = is_of_words(source);
     if (!types.starts_with(mark)) return;
     types.erase(0, mark.size());
-    while (types.ends_with(handle)) types.erase(types.size() - handle.size());
+    for (; types.ends_with(handle); p.has_handles = true) types.erase(types.size() - handle.size());
     p.of_ours = names_.contains(types);
+  }
+
+  /// Whether what is beside the numbers of an error is text: CAF would read into it whatever it is
+  /// said to be, handles as well.
+  static bool is_of_words(caf::binary_deserializer& source) {
+    uint8_t code = 0;
+    caf::atom_value category{};
+    uint16_t number = 0;
+    std::string types;
+    if (source(code, category) || source.begin_object(number, types) || number != 0) return false;
+    constexpr std::string_view none = "@<>", word = "+@str";
+    while (types.ends_with(word)) types.erase(types.size() - word.size());
+    return types == none;
   }
 
   /// A process bears one name, and no guest bears that of a process we know by another way.
@@ -362,7 +399,8 @@ class gated_broker : public caf::io::basp_broker, public admitted_to {
   admission& admission_;
   std::unordered_set<std::string> names_;
   std::unordered_map<connection_handle, link> links_;
-  bool looks_ = false;  ///< a look is on its way
+  bool looks_ = false;        ///< a look is on its way
+  bool asks_guests_ = false;  ///< there has been a guest that answers
 };
 
 std::atomic<bool> may_be_silent{false}, is_silent{false};

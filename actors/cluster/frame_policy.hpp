@@ -15,10 +15,16 @@
 //     heartbeats, its interest in actors of this process, and messages of our language from its own
 //     actors to actors of this process. So the process that a message of a guest names as its
 //     sender is the guest, whatever the guest does.
-//   FRM-3  A guest never answers: what is no node listens for no connection of ours.
+//   FRM-3  A guest never answers, but one of role power that this process has connected to: a power
+//     budget. Another guest that listens where a node is looked for is an impostor.
+//   FRM-4  A power budget says nothing unasked. It answers a question of an actor of this process
+//     once, with one message and no handle beside it, or with an error of words alone. So it
+//     answers for no node, and leads to no other process.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <deque>
 
 namespace troupe::cluster {
 
@@ -40,6 +46,7 @@ struct frame_header {
   bool response = false;  ///< of a message: answers one of ours
   uint64_t source_actor = 0;
   uint64_t dest_actor = 0;
+  uint64_t request = 0;  ///< of a response: the number of what it answers
 };
 
 /// What was found in a payload.
@@ -50,6 +57,8 @@ struct frame_payload {
   bool name_is_free = false;    ///< of a handshake: nobody else bears that name
   bool of_ours = false;         ///< of a message: one of our language, and nobody to pass it to
   bool of_services = false;     ///< of a message: CAF tells unasked which services it has
+  bool has_handles = false;     ///< of a message of ours: handles are beside it
+  bool of_error = false;        ///< of a message: an error of words alone
 };
 
 /// What is to be done with a frame.
@@ -68,8 +77,17 @@ class frame_policy {
   /// Far above a handshake, which names a process and the interface of an actor.
   static constexpr uint32_t max_handshake_bytes = 64u << 10;
 
+  /// Questions that a budget has yet to answer are remembered, the newest of them. An actor that
+  /// has asked so many since waits for the oldest no more.
+  static constexpr size_t remembered_questions = 64;
+
   /// `accepted`: the other side made the connection. `guest`: its certificate is no node's.
-  frame_policy(bool accepted, bool guest) : accepted_(accepted), guest_(guest) {}
+  /// `power`: its role is that.
+  frame_policy(bool accepted, bool guest, bool power = false)
+      : accepted_(accepted), guest_(guest), answers_(power && !accepted) {}
+
+  /// An actor of this process asks the other side something.
+  void asked(uint64_t actor, uint64_t request);
 
   /// Judges a header. What passes with a payload is judged again with that.
   frame_verdict judge(const frame_header& header) const;
@@ -81,12 +99,23 @@ class frame_policy {
   bool greeted() const noexcept { return greeted_; }
   bool guest() const noexcept { return guest_; }
   bool accepted() const noexcept { return accepted_; }
+  /// Whether the other side is a guest that answers (FRM-3).
+  bool answers() const noexcept { return answers_; }
 
  private:
+  struct question {
+    uint64_t actor, request;
+    friend bool operator==(const question&, const question&) = default;
+  };
+
   frame_verdict of_guest(const frame_header& header) const;
   frame_verdict of_guest(const frame_header& header, const frame_payload& payload) const;
 
-  bool accepted_, guest_, greeted_ = false;
+  frame_verdict of_answer(const frame_header& header, const frame_payload& payload) const;
+  bool is_open(const question& one) const;
+
+  bool accepted_, guest_, answers_, greeted_ = false;
+  std::deque<question> open_;  ///< those without an answer, the newest behind
 };
 
 }  // namespace troupe::cluster

@@ -19,7 +19,27 @@ frame_header header(uint8_t operation, uint32_t bytes = 100, uint64_t source = 5
 
 /// All that a payload can have for it.
 frame_payload good() {
-  return {true, true, true, true, true, false};
+  return {true, true, true, true, true, false, false, false};
+}
+
+constexpr uint64_t pacer = 9, report = 70;
+
+/// A link that this process made to a power budget, which one of its actors has asked something.
+frame_policy to_budget() {
+  frame_policy p(false, true, true);
+  CHECK(p.judge(header(frame_header::server_handshake)) == frame_verdict::pass);
+  CHECK(p.judge(header(frame_header::server_handshake), good()) == frame_verdict::pass);
+  REQUIRE(p.greeted());
+  p.asked(pacer, report);
+  return p;
+}
+
+frame_header answer_to(uint64_t actor, uint64_t request) {
+  auto h = header(frame_header::direct_message);
+  h.response = true;
+  h.dest_actor = actor;
+  h.request = request;
+  return h;
 }
 
 frame_policy greeted(bool accepted, bool guest) {
@@ -99,6 +119,86 @@ TEST_CASE("frames: a guest's payload must be its own, and of our language") {
   frame_policy fresh(true, true);
   CHECK(fresh.judge(header(frame_header::client_handshake), p) == frame_verdict::impostor);
   CHECK(!fresh.greeted());
+}
+
+TEST_CASE("frames: a guest listens nowhere but a power budget where it is looked for (FRM-3)") {
+  CHECK(frame_policy(false, true, true).answers());
+  for (const auto& p : {frame_policy(false, true), frame_policy(true, true, true),
+                        frame_policy(true, true), frame_policy(false, false)})
+    CHECK_FALSE(p.answers());
+  auto job = frame_policy(true, true, true);  // at the budget: it asks, and never answers
+  CHECK(job.judge(header(frame_header::client_handshake), good()) == frame_verdict::pass);
+  job.asked(pacer, report);
+  CHECK(job.judge(answer_to(pacer, report)) == frame_verdict::drop);
+  CHECK(job.judge(header(frame_header::direct_message), good()) == frame_verdict::pass);
+}
+
+TEST_CASE("frames: a power budget answers what it was asked, once (FRM-4)") {
+  auto p = to_budget();
+  CHECK(p.judge(answer_to(pacer, report + 1)) == frame_verdict::drop);
+  CHECK(p.judge(answer_to(pacer + 1, report)) == frame_verdict::drop);
+  const auto answer = answer_to(pacer, report);
+  CHECK(p.judge(answer) == frame_verdict::pass);
+  CHECK(p.judge(answer, good()) == frame_verdict::pass);
+  CHECK(p.judge(answer) == frame_verdict::drop);
+  auto named = answer_to(pacer, report + 1);
+  p.asked(pacer, report + 1);
+  named.named_receiver = true;
+  CHECK(p.judge(named) == frame_verdict::drop);
+  named.named_receiver = false;
+  CHECK(p.judge(named) == frame_verdict::pass);
+}
+
+TEST_CASE("frames: a power budget answers with a message of ours alone, or with words (FRM-4)") {
+  auto p = to_budget();
+  const auto answer = answer_to(pacer, report);
+  auto nameless = answer;
+  nameless.source_actor = 0;
+  auto payload = good();
+  payload.has_handles = true;
+  CHECK(p.judge(answer, payload) == frame_verdict::refuse);
+  CHECK(p.judge(nameless, good()) == frame_verdict::refuse);
+  payload = good();
+  payload.of_ours = false;
+  CHECK(p.judge(answer, payload) == frame_verdict::refuse);
+  payload.of_error = true;
+  payload.readable = false;
+  CHECK(p.judge(answer, payload) == frame_verdict::refuse);
+  CHECK(p.judge(nameless) == frame_verdict::pass);  // what was refused answers nothing
+  payload.readable = true;  // the refusal of an actor that is not there any more has no name
+  CHECK(p.judge(nameless, payload) == frame_verdict::pass);
+  CHECK(p.judge(nameless) == frame_verdict::drop);
+}
+
+TEST_CASE("frames: a power budget says nothing unasked, and watches only what is its own (FRM-4)") {
+  auto p = to_budget();
+  const auto said = header(frame_header::direct_message);
+  CHECK(p.judge(said) == frame_verdict::pass);  // its payload is looked at
+  CHECK(p.judge(said, good()) == frame_verdict::refuse);
+  auto payload = good();
+  payload.of_error = true;
+  CHECK(p.judge(said, payload) == frame_verdict::refuse);
+  payload = good();
+  payload.of_services = true;
+  CHECK(p.judge(said, payload) == frame_verdict::drop);
+  CHECK(p.judge(header(frame_header::direct_message, 100, 0)) == frame_verdict::impostor);
+  CHECK(p.judge(header(frame_header::routed_message)) == frame_verdict::impostor);
+  CHECK(p.judge(header(frame_header::client_handshake)) == frame_verdict::garbage);
+  CHECK(p.judge(header(frame_header::heartbeat, 0)) == frame_verdict::pass);
+  for (auto kind : {frame_header::monitor_message, frame_header::down_message}) {
+    CHECK(p.judge(header(kind), good()) == frame_verdict::pass);
+    payload = good();
+    payload.source_is_peer = false;
+    CHECK(p.judge(header(kind), payload) == frame_verdict::impostor);
+  }
+}
+
+TEST_CASE("frames: of questions without an answer the newest are remembered (FRM-4)") {
+  auto p = to_budget();
+  for (uint64_t i = 1; i <= frame_policy::remembered_questions; ++i) p.asked(pacer, report + i);
+  CHECK(p.judge(answer_to(pacer, report)) == frame_verdict::drop);
+  for (uint64_t i = 1; i <= frame_policy::remembered_questions; ++i)
+    CHECK(p.judge(answer_to(pacer, report + i)) == frame_verdict::pass);
 }
 
 TEST_CASE("ingress: an address is logged once a minute, all together at a bounded rate") {
