@@ -12,7 +12,8 @@
 //   TLS-2  The outcome of every handshake is noted (tls_links.hpp): who it is, or why not.
 //   TLS-3  Where processes prove keys of the job, every link is of that context (tls_keys.hpp), and
 //     where they have certificates of the one that holds these: CAF makes one of its own for each
-//     link, which is left aside.
+//     link, which is left aside. A link to a port that a proof of its own is for (KEYS-3) takes
+//     that one before its handshake.
 //   TLS-4  In a network's thread CAF gets one context for all links to leave aside: to make one
 //     takes half a millisecond, which whoever says a ClientHello could take of us.
 //   TLS-5  A handshake that this process begins waits for a bounded time: CAF 0.17.6 makes it in
@@ -115,7 +116,8 @@ __attribute__((visibility("default"))) int SSL_accept(SSL* link) {
 __attribute__((visibility("default"))) int SSL_connect(SSL* link) {
   static auto* const shake = original<int(SSL*)>("SSL_connect");
   ERR_clear_error();  // TLS-1
-  const int outcome = shake_in_time(link, shake);
+  const int outcome =
+      troupe::cluster::take_proof_for(link) ? shake_in_time(link, shake) : -1;  // TLS-3
   troupe::cluster::note_handshake(link, outcome, false);  // TLS-2
   return outcome;
 }

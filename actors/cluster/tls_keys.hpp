@@ -9,6 +9,9 @@
 //   KEYS-1  A link of this context has ended its handshake only where both ends have proved a key:
 //     the side that connects takes no certificate for it.
 //   KEYS-2  Nothing is resumed: every link is proved anew, with a fresh exchange of keys.
+//   KEYS-3  A link that this process makes to a port of this machine that prove_to() names is
+//     proved by that key, whatever proves the others: it takes no certificate, and who is at its
+//     other end is no node.
 #pragma once
 
 #include <openssl/types.h>
@@ -31,15 +34,19 @@ result<ssl_context> make_key_context(const tls::proof& who);
 status prove_by_key(const tls::proof& who);
 
 /// From now on links that this process makes to this port of this machine are proved by `who`, and
-/// the process at their other end is a guest of role power. A later call for the port replaces it.
-/// Thread-safe.
+/// the process at their other end is a guest of role power (KEYS-3). A later call for the port
+/// replaces it. Thread-safe.
 void prove_to(uint16_t port, const tls::proof& who);
+
+/// Before this process begins a handshake over a link that has its socket: takes the proof that is
+/// for its port (KEYS-3). False: it cannot, and the link must not be used.
+bool take_proof_for(SSL* link) noexcept;
 
 /// The context of all links; nullptr where they are proved by certificate.
 SSL_CTX* key_context();
 
 /// Who proved himself to us on a link whose handshake is over; of a link that we made it is known
-/// only that it is a process of the cluster.
+/// only that it is a process of the cluster, or the power budget.
 std::optional<tls::bearer> bearer_of_link(const SSL* link);
 
 }  // namespace troupe::cluster

@@ -52,13 +52,6 @@ uint16_t port_in(const sockaddr* at) {
                                          : reinterpret_cast<const sockaddr_in*>(at)->sin_port);
 }
 
-uint16_t port_of_socket(int fd) {
-  sockaddr_storage at{};
-  socklen_t size = sizeof(at);
-  if (getpeername(fd, reinterpret_cast<sockaddr*>(&at), &size) != 0) return 0;
-  return port_in(reinterpret_cast<const sockaddr*>(&at));
-}
-
 turned_away reason_of_verification(long outcome) {
   switch (outcome) {
     case X509_V_ERR_CERT_NOT_YET_VALID:
@@ -101,12 +94,12 @@ turned_away reason_of(const SSL* link, int kind) {
   return turned_away::not_tls;
 }
 
-/// Who holds the link's certificate, or proved a key. Of a key's holder on this machine the kernel
-/// knows the user better than the key does (LNK-3).
+/// Who holds the link's certificate, or proved a key. Of a person with a key on this machine the
+/// kernel knows the user better than the key does (LNK-3).
 std::optional<tls::identity> holder_of(SSL* link, int fd) {
   if (auto who = bearer_of_link(link)) {
     tls::identity out;
-    const bool person = who->as != tls::role::node;
+    const bool person = who->as == tls::role::operator_ || who->as == tls::role::reader;
     const auto user = person ? loopback_user(fd) : std::nullopt;
     out.name = user ? *user : std::move(who->name);
     out.as = who->as;
@@ -146,7 +139,7 @@ void note_misplaced(int fd, const tls::identity& who) {
 void keep(int fd, SSL* link, bool accepted) {
   auto who = holder_of(link, fd);
   if (!who) return;
-  const bool by_certificate = key_context() == nullptr;
+  const bool by_certificate = !bearer_of_link(link);
   if (by_certificate && !accepted && !is_where_expected(fd, *who)) return note_misplaced(fd, *who);
   std::lock_guard lock(all().mutex);
   if (!accepted) all().misplaced.erase(port_of_socket(fd));
@@ -231,6 +224,13 @@ void give_up_socket(int fd) {
     all().given_up.insert(fd);
   }
   shutdown(fd, SHUT_RDWR);
+}
+
+uint16_t port_of_socket(int fd) {
+  sockaddr_storage at{};
+  socklen_t size = sizeof(at);
+  if (getpeername(fd, reinterpret_cast<sockaddr*>(&at), &size) != 0) return 0;
+  return port_in(reinterpret_cast<const sockaddr*>(&at));
 }
 
 std::string address_of_socket(int fd) {

@@ -9,7 +9,8 @@
 //   LNK-2  A certificate that names no role of ours is a reader's.
 //   LNK-3  Who proved a person's key over loopback bears the name of his user as the kernel knows
 //     it; beyond, and where the kernel does not say, the name that the key was made for.
-//   LNK-4  Who answers where this process connected to has a certificate for that place.
+//   LNK-4  Who answers where this process connected to has a certificate for that place, or has
+//     proved a key.
 //   LNK-5  Where that was asked for, connecting to a port gives up in time, and so does the
 //     handshake with who is there; else a handshake takes defaults::connect_timeout at most. CAF
 //     0.17.6 connects in the thread that makes all links: an address that drops what it is sent
@@ -58,6 +59,9 @@ void forget_socket(int fd);
 /// Closes a connection both ways: its loop then drops the socket, whatever the other side does.
 /// What becomes of its handshake is noted no more.
 void give_up_socket(int fd);
+
+/// The port of the other end; 0 where it cannot be told.
+uint16_t port_of_socket(int fd);
 
 /// The address of the other end, without a port; "an unknown address" where it cannot be told.
 std::string address_of_socket(int fd);

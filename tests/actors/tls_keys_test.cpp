@@ -1,4 +1,5 @@
-// Handshakes between those who hold keys of a job and those who do not, in memory.
+// Handshakes between those who hold keys of a job and those who do not, in memory; and over sockets
+// where one port has a proof of its own.
 #include "actors/cluster/tls_keys.hpp"
 
 #include <openssl/evp.h>
@@ -6,9 +7,16 @@
 #include <openssl/x509.h>
 
 #include <algorithm>
+#include <csignal>
 #include <string>
+#include <thread>
 
 #include <doctest/doctest.h>
+
+#include "actors/cluster/network.hpp"
+#include "actors/cluster/tls_links.hpp"
+#include "tests/io/scratch.hpp"
+#include "tests/loopback.hpp"
 
 using namespace troupe;
 using cluster::make_key_context;
@@ -85,6 +93,51 @@ ssl_context impostor() {
   return out;
 }
 
+/// Two ends with a connection of this machine between them, both seen by the program's hooks.
+struct connected_ends {
+  io::unique_fd near, far;
+  std::unique_ptr<SSL, void (*)(SSL*)> client{nullptr, SSL_free}, server{nullptr, SSL_free};
+  bool connects = false, accepts = false;
+
+  connected_ends(const io::unique_fd& listener, SSL_CTX* knocks, SSL_CTX* opens)
+      : near(loopback_connection(listener)),
+        far(accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC)) {
+    REQUIRE(far);
+    client.reset(SSL_new(knocks));
+    server.reset(SSL_new(opens));
+    REQUIRE(SSL_set_fd(client.get(), near.get()) == 1);
+    REQUIRE(SSL_set_fd(server.get(), far.get()) == 1);
+    const auto before = signal(SIGPIPE, SIG_IGN);  // as CAF has it
+    std::thread other([this] {
+      accepts = SSL_accept(server.get()) == 1;
+      if (!accepts) shutdown(far.get(), SHUT_RDWR);
+    });
+    connects = SSL_connect(client.get()) == 1;
+    if (!connects) shutdown(near.get(), SHUT_RDWR);
+    other.join();
+    signal(SIGPIPE, before);
+  }
+
+  ~connected_ends() {
+    for (const int fd : {near.get(), far.get()}) cluster::forget_socket(fd);
+  }
+
+  bool done() const { return connects && accepts; }
+  std::optional<bearer> of_client() const { return cluster::bearer_of_link(server.get()); }
+  std::optional<bearer> of_server() const { return cluster::bearer_of_link(client.get()); }
+};
+
+/// A node with a certificate, who takes those of the same authority.
+ssl_context with_certificate(const scratch& pki) {
+  ssl_context out(SSL_CTX_new(TLS_method()), SSL_CTX_free);
+  const auto file = [&](const char* name) { return (pki / name).string(); };
+  REQUIRE(SSL_CTX_use_certificate_chain_file(out.get(), file("node0.pem").c_str()) == 1);
+  REQUIRE(SSL_CTX_use_PrivateKey_file(out.get(), file("node0.key").c_str(), SSL_FILETYPE_PEM) == 1);
+  REQUIRE(SSL_CTX_load_verify_locations(out.get(), file("ca.pem").c_str(), nullptr) == 1);
+  SSL_CTX_set_verify(out.get(), SSL_VERIFY_PEER, nullptr);
+  return out;
+}
+
 }  // namespace
 
 TEST_CASE("keys: who holds a key comes in by the name that the key is for (KEYS-1)") {
@@ -137,4 +190,62 @@ TEST_CASE("keys: who took the port of a dead coordinator learns nothing (KEYS-1)
     const auto key = *secret.of(alice);
     CHECK(h.said.find(std::string(key.begin(), key.end())) == std::string::npos);
   }
+}
+
+TEST_CASE("keys: a power budget is shown a key for it, all others what proves them (KEYS-3)") {
+  REQUIRE(cluster::tls_errors_are_apart());
+  const scratch pki;
+  REQUIRE(tls::make(pki.path.string(), {{"node0", {}}}));
+  const auto secret = *job_key::make(), budget = *job_key::make();
+  const bearer job{role::power, "gpt-a"}, budget_itself{role::node, "budget"};
+  const auto to_it = context_of(budget, budget_itself), to_head = context_of(secret, head);
+  const auto by_key = context_of(secret, head), by_certificate = with_certificate(pki);
+  const auto of_it = loopback_listener(), of_head = loopback_listener();
+  cluster::prove_to(port_of(of_it), {*budget.handed_to(job), job});
+  const ssl_context plain(SSL_CTX_new(TLS_method()), SSL_CTX_free);
+  for (SSL_CTX* own : {by_key.get(), by_certificate.get(), plain.get()}) {
+    const connected_ends h(of_it, own, to_it.get());
+    REQUIRE(h.done());
+    CHECK(h.of_client() == job);
+    CHECK(h.of_server() == bearer{role::power, "the power budget"});
+    CHECK(SSL_get_version(h.client.get()) == std::string("TLSv1.3"));
+    // Who it is stays what the key says, whoever runs the process (LNK-3).
+    const auto came = cluster::holder_of_socket(h.far.get());
+    REQUIRE(came);
+    CHECK((came->as == role::power && came->name == "gpt-a"));
+    const auto answers = cluster::holder_of_socket(h.near.get());
+    REQUIRE(answers);
+    CHECK((answers->as == role::power && answers->name == "the power budget"));
+  }
+  const connected_ends among_nodes(of_head, by_key.get(), to_head.get());
+  REQUIRE(among_nodes.done());
+  CHECK(among_nodes.of_server()->as == role::node);
+  CHECK(among_nodes.of_client() == head);
+  CHECK_FALSE(connected_ends(of_head, by_key.get(), to_it.get()).done());
+  CHECK(connected_ends(of_head, by_certificate.get(), by_certificate.get()).done());
+
+  const bearer other{role::power, "gpt-b"};  // the last word for a port counts
+  cluster::prove_to(port_of(of_it), {*budget.handed_to(other), other});
+  CHECK(connected_ends(of_it, by_key.get(), to_it.get()).of_client() == other);
+}
+
+TEST_CASE("keys: who took the port of a power budget is no budget, whoever he is (KEYS-3)") {
+  const scratch pki;
+  REQUIRE(tls::make(pki.path.string(), {{"node0", {}}}));
+  const auto secret = *job_key::make(), budget = *job_key::make();
+  const bearer job{role::power, "gpt-a"};
+  const auto listener = loopback_listener();
+  cluster::prove_to(port_of(listener), {*budget.handed_to(job), job});
+  const auto by_key = context_of(secret, head), by_certificate = with_certificate(pki);
+  const auto other_budget = context_of(*job_key::make(), {role::node, "budget"});
+  const auto stranger = impostor();
+  const ssl_context plain(SSL_CTX_new(TLS_method()), SSL_CTX_free);  // it would believe anybody
+  for (SSL_CTX* own : {by_key.get(), by_certificate.get(), plain.get()})
+    for (SSL_CTX* opens :
+         {by_key.get(), by_certificate.get(), other_budget.get(), stranger.get()}) {
+      const connected_ends h(listener, own, opens);
+      CHECK_FALSE(h.connects);
+      CHECK_FALSE(h.of_server());
+      CHECK_FALSE(cluster::holder_of_socket(h.near.get()));
+    }
 }
