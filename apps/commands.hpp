@@ -39,7 +39,7 @@ void add_up(shell& sh);
 void add_head(shell& sh);
 /// `troupe node`: one process of a cluster.
 void add_node(shell& sh);
-/// `troupe key`: hands out a part of a job's secret.
+/// `troupe key`: hands out a part of the secret of a job or a power budget.
 void add_key(shell& sh);
 /// `troupe console`: speaks with a running cluster.
 void add_console(shell& sh);

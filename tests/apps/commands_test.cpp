@@ -71,6 +71,21 @@ TEST_CASE("commands: a wrong command line ends with 64 and the nearest word") {
         std::string::npos);
 }
 
+TEST_CASE("commands: a key is for a job or for a power budget, which has no nodes") {
+  folder here;
+  const auto key = [&](const std::string& arguments) {
+    return sh(here, "XDG_RUNTIME_DIR=\"$PWD\" troupe key --out new.key " + arguments);
+  };
+  const auto node = key("--role node --budget row0");
+  CHECK(node.code == 64);
+  CHECK(node.talk.find("power budget") != std::string::npos);
+  CHECK(key("--role reader --name alice --budget row0 --job gpt-a").code == 64);
+  CHECK(key("--role power --name gpt-a --connect 127.0.0.1:1").code == 64);
+  CHECK(key("--role power --name gpt-a").code != 0);  // none is served
+  CHECK(key("--role operator --name alice --budget row0").code != 0);
+  CHECK_FALSE(fs::exists(here.path / "new.key"));
+}
+
 TEST_CASE("commands: help and version are data") {
   folder here;
   auto help = sh(here, "troupe --help");
