@@ -2,8 +2,6 @@
 #include "actors/cluster/tls_certificates.hpp"
 
 #include <openssl/ssl.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <atomic>
 #include <filesystem>
@@ -15,7 +13,7 @@
 
 #include "actors/cluster/network.hpp"
 #include "io/tls/certs.hpp"
-#include "tests/io/scratch.hpp"
+#include "tests/in_a_process.hpp"
 
 using namespace troupe;
 
@@ -61,17 +59,6 @@ int ends_at_once(const std::string& pki) {
   over = true;
   for (auto& other : others) other.join();
   return 0;
-}
-
-/// What a process holds it holds to its end: so each has one of its own.
-int in_a_process(int (*what)(const std::string&)) {
-  const scratch dir;
-  const pid_t child = fork();
-  if (child == 0) _exit(what(dir.path.string()));
-  int how = 0;
-  REQUIRE(waitpid(child, &how, 0) == child);
-  REQUIRE(WIFEXITED(how));
-  return WEXITSTATUS(how);
 }
 
 }  // namespace
