@@ -3,14 +3,32 @@
 //
 // Messages: PowerReport from children, answered with the tick after it; ReadPowerTree and
 // SetPowerBudget from persons.
+//
+// There is no path to a brake of jobs yet: where the policy wants one the journal says so, and caps
+// are what is left.
+//
+// Invariants
+//   BGA-1  Each report is answered once, at most a tick after it came: with the grant that the
+//     policy has decided as an answer to that very report, or with word that none is due. One of a
+//     child waits for the tick; a newer one has the older one answered.
+//   BGA-2  Who a child is says the key that it has proved, never a message; nobody else changes
+//     what is counted.
+//   BGA-3  What is set for a time falls back to what was there for good, and no static share is
+//     ever without cover: what is less than their sum is refused.
+//
+// Failure policy: ends with its process. Children fall to their static shares by themselves.
 #pragma once
 
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include <caf/typed_response_promise.hpp>
+
 #include "actors/base/traced.hpp"
+#include "actors/power/budget_journal.hpp"
 #include "actors/power/budget_policy.hpp"
 #include "messages/actors.hpp"
 
@@ -22,6 +40,7 @@ struct named_child {
   budget_child terms;
 };
 
+/// Rules, children and budget have passed check().
 struct budget_options {
   std::string name;  ///< "row0"
   budget_rules rules;
@@ -34,5 +53,40 @@ struct budget_options {
   /// Takes a line of the journal, JSON without a newline.
   std::function<void(const std::string&)> journal = {};
 };
+
+/// A report that waits for the tick.
+struct waiting_report {
+  msg<fbs::PowerReport> report;
+  caf::typed_response_promise<msg<fbs::PowerGrant>> answer;
+};
+
+/// What a child said last, and what it was told.
+struct child_account {
+  bool heard = false;
+  power_report last = {};
+  bool wishes_all = false;  ///< it named no watts
+  fbs::PowerSource source = fbs::PowerSource::unknown;
+  uint32_t pace_of_1024 = 0;
+  int64_t heard_ns = 0;
+  std::optional<power_grant> told = {};
+  int64_t lease_until_ns = 0;  ///< not before its own clock says so
+  std::optional<waiting_report> waiting = {};
+};
+
+struct budget_state {
+  static inline const char* name = "budget";
+  budget_options options;
+  std::optional<budget_policy> policy;  ///< once the actor has begun
+  budget_journal journal;
+  std::map<std::string, size_t, std::less<>> places;  ///< of children, by name
+  std::vector<child_account> children;                ///< as in the options
+  int64_t for_good_mw = 0;                            ///< BGA-3
+  int64_t cap_mw = 0;                                 ///< of now
+  std::optional<int64_t> set_until_ns;
+  bool short_of_floors = false;
+};
+using budget_pointer = traced_pointer<budget_actor, budget_state>;
+
+budget_actor::behavior_type budget(budget_pointer self, const budget_options& options);
 
 }  // namespace troupe::power

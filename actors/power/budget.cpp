@@ -1,0 +1,408 @@
+// Reports to the policy, its grants to children, and what persons ask and set.
+#include "actors/power/budget.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "actors/base/context.hpp"
+#include "io/base/printable.hpp"
+#include "io/base/text.hpp"
+#include "messages/text.hpp"
+
+namespace troupe::power {
+
+namespace {
+
+constexpr uint64_t a_year_ms = uint64_t{366} * 86'400'000;
+constexpr size_t names_in_a_hint = 8;
+constexpr size_t shown_of_name = 64;
+constexpr uint32_t whole_pace = 1024;
+
+std::string watts_text(int64_t mw) {
+  return fmt::format("{} W", watts_of(mw));
+}
+
+/// As a person would set it: "2h", "90m", "45s", "1500ms".
+std::string span_text(uint64_t ms) {
+  for (const auto& [unit, of_ms] :
+       {std::pair{"h", uint64_t{3'600'000}}, {"m", uint64_t{60'000}}, {"s", uint64_t{1000}}})
+    if (ms % of_ms == 0) return fmt::format("{}{}", ms / of_ms, unit);
+  return fmt::format("{}ms", ms);
+}
+
+// -- what is known of children --------------------------------------------------------------------
+
+struct drawn_watts {
+  std::optional<int64_t> mw;  ///< none: of one of them at least it is not known
+  fbs::PowerSource source = fbs::PowerSource::unknown;
+};
+
+drawn_watts drawn_by_all(const budget_state& st, int64_t now_ns) {
+  drawn_watts out{0, fbs::PowerSource::measured};
+  for (size_t i = 0; i < st.children.size(); ++i) {
+    const auto& c = st.children[i];
+    if (!c.last.drawn_mw || st.policy->is_silent(i, now_ns)) return {};
+    *out.mw += *c.last.drawn_mw;
+    if (c.source != fbs::PowerSource::measured) out.source = fbs::PowerSource::modelled;
+  }
+  return out;
+}
+
+std::string state_word(const budget_state& st, int64_t now_ns) {
+  if (st.policy->is_superseded()) return "superseded";
+  if (!st.policy->knows(now_ns)) return "learning what children have";
+  return st.short_of_floors ? "short of floors" : "granting";
+}
+
+void show_budget(budget_pointer self) {
+  const auto& st = self->state;
+  const auto now = now_ns(*self);
+  const auto drawn = drawn_by_all(st, now);
+  publish(self, state_word(st, now), [&](fbs::BudgetStatusT& s) {
+    s.budget_w = watts_of(st.cap_mw);
+    s.power_w = drawn.mw ? watts_of(*drawn.mw) : -1;
+    s.source = drawn.source;
+    s.counted_w = watts_of(st.policy->counted_mw());
+    s.children = static_cast<uint32_t>(st.children.size());
+    s.heard = 0;
+    for (size_t i = 0; i < st.children.size(); ++i) s.heard += !st.policy->is_silent(i, now);
+    s.epoch = st.options.epoch;
+  });
+}
+
+error unknown_child(const budget_state& st, std::string_view name) {
+  std::vector<std::string_view> names;
+  for (const auto& c : st.options.children) names.emplace_back(c.name);
+  const auto near = nearest(name, names);
+  const bool all = names.size() <= names_in_a_hint;
+  names.resize(std::min(names.size(), names_in_a_hint));
+  return {errc::not_found,
+          fmt::format("{} has no child \"{}\"", st.options.name, printable(name, shown_of_name)),
+          fmt::format("{}its children are {}{}",
+                      near.empty() ? "" : fmt::format("did you mean {}? ", near),
+                      fmt::join(names, ", "), all ? "" : " and others")};
+}
+
+// -- reports --------------------------------------------------------------------------------------
+
+std::optional<std::string> proved_name(budget_pointer self) {
+  if (const auto& who = self->state.options.who) return who(self->current_sender());
+  const auto holder = self->runtime().peers.find(self->current_sender());
+  if (!holder || to_string(holder->as) != "power") return std::nullopt;
+  return holder->name;
+}
+
+/// BGA-2
+result<size_t> child_that_speaks(budget_pointer self) {
+  auto& st = self->state;
+  const auto name = proved_name(self);
+  if (!name) {
+    error why{errc::permission, "a report from a sender that has proved no key of role power",
+              "a job joins a budget with the key that was made for its name: troupe key --role "
+              "power"};
+    st.journal.refused("unknown", why.message);
+    return why;
+  }
+  if (const auto it = st.places.find(*name); it != st.places.end()) return it->second;
+  auto why = unknown_child(st, *name);
+  st.journal.refused(*name, why.message);
+  return why;
+}
+
+/// What is no watts at all stays below zero: the policy refuses it.
+power_report report_in(const fbs::PowerReport& r, const budget_child& terms) {
+  power_report out;
+  out.id = {r.incarnation(), r.sent_ns()};
+  out.order = {r.lease_epoch(), r.lease_sequence()};
+  out.in_force_mw = r.in_force_mw();
+  if (r.drawn_mw() != -1) out.drawn_mw = r.drawn_mw();
+  out.wish_mw = r.wish_mw() == -1 ? terms.ceiling_mw : r.wish_mw();
+  return out;
+}
+
+error impossible_report(const budget_state& st, size_t child, const fbs::PowerReport& r) {
+  return {errc::bad_data,
+          fmt::format("{}: an impossible report: {} mW in force, {} drawn, {} wished, sent at {} "
+                      "ns, of lease {}/{}",
+                      st.options.children[child].name, r.in_force_mw(), r.drawn_mw(), r.wish_mw(),
+                      r.sent_ns(), r.lease_epoch(), r.lease_sequence()),
+          fmt::format("expected 0 to {} mW, and no lease of life {} that was not granted",
+                      beyond_mw, st.options.epoch)};
+}
+
+error superseded_by_later(const budget_state& st) {
+  return {errc::unavailable,
+          fmt::format("life {} of {} is over: a child follows a later one", st.options.epoch,
+                      st.options.name),
+          "one process may serve a budget at a time: end this one"};
+}
+
+/// `granted`: none: no lease is due.
+msg<fbs::PowerGrant> grant_for(budget_pointer self, size_t child, const msg<fbs::PowerReport>& r,
+                               const power_grant* granted) {
+  const auto& o = self->state.options;
+  return make_msg<fbs::PowerGrant>(context_of(*self, r.header()), [&](fbs::PowerGrantT& g) {
+    g.budget = o.name;
+    g.answers_incarnation = r->incarnation();
+    g.answers_sent_ns = r->sent_ns();
+    g.static_share_mw = o.children[child].terms.static_share_mw;
+    if (granted == nullptr) return;
+    g.lease_epoch = granted->order.epoch;
+    g.lease_sequence = granted->order.sequence;
+    g.cap_mw = granted->cap_mw;
+    g.ttl_ms = static_cast<uint32_t>(granted->ttl_ns / ns_per_ms);
+    g.shed = granted->shed;
+  });
+}
+
+void answer_waiting(budget_pointer self, size_t child, const power_grant* granted) {
+  auto waiting = std::exchange(self->state.children[child].waiting, std::nullopt);
+  if (waiting) waiting->answer.deliver(grant_for(self, child, waiting->report, granted));
+}
+
+void note_report(budget_pointer self, size_t child, const power_report& r,
+                 const fbs::PowerReport& said) {
+  auto& st = self->state;
+  auto& c = st.children[child];
+  if (!c.heard) st.journal.heard_first(child, r);
+  if (c.last.id.incarnation != r.id.incarnation) c.lease_until_ns = 0;
+  c.heard = true;
+  c.heard_ns = now_ns(*self);
+  c.last = r;
+  c.wishes_all = said.wish_mw() == -1;
+  c.source = !r.drawn_mw                                   ? fbs::PowerSource::unknown
+             : said.source() == fbs::PowerSource::measured ? fbs::PowerSource::measured
+                                                           : fbs::PowerSource::modelled;
+  c.pace_of_1024 = std::min(said.pace_of_1024(), whole_pace);
+}
+
+/// BGA-1
+caf::result<msg<fbs::PowerGrant>> hear_report(budget_pointer self, const msg<fbs::PowerReport>& m) {
+  auto& st = self->state;
+  const auto child = child_that_speaks(self);
+  if (!child) return to_caf(child.error());
+  const auto said = report_in(*m, st.options.children[*child].terms);
+  const auto verdict = st.policy->hear(*child, said, now_ns(*self));
+  if (verdict == report_verdict::impossible) return to_caf(impossible_report(st, *child, *m));
+  if (verdict == report_verdict::newer_life) {
+    st.journal.superseded(*child, said.order.epoch);
+    show_budget(self);
+  }
+  if (verdict == report_verdict::taken) note_report(self, *child, said, *m);
+  if (st.policy->is_superseded()) return to_caf(superseded_by_later(st));
+  if (verdict == report_verdict::older) return grant_for(self, *child, m, nullptr);
+  answer_waiting(self, *child, nullptr);
+  auto rp = self->make_response_promise<msg<fbs::PowerGrant>>();
+  st.children[*child].waiting = waiting_report{m, rp};
+  return rp;
+}
+
+// -- the tick -------------------------------------------------------------------------------------
+
+/// Only what answers the report that waits: what was decided of an older one is granted again with
+/// the next.
+void answer_with(budget_pointer self, const budget_decision::addressed& to) {
+  auto& st = self->state;
+  auto& c = st.children[to.child];
+  if (!c.waiting || to.grant.answers != c.last.id) return;
+  st.journal.granted(to.child, to.grant, c.told, c.last);
+  c.told = to.grant;
+  c.lease_until_ns = c.heard_ns + to.grant.ttl_ns;
+  answer_waiting(self, to.child, &to.grant);
+}
+
+void note_conditions(budget_state& st, const budget_decision& d, const drawn_watts& drawn,
+                     int64_t now_ns) {
+  const auto& policy = *st.policy;
+  for (size_t i = 0; i < st.children.size(); ++i) {
+    const auto& c = st.children[i];
+    if (!c.heard) continue;
+    st.journal.conditions(i, {policy.is_silent(i, now_ns), policy.is_unruly(i)},
+                          policy.counted_mw(i), c.last.drawn_mw);
+  }
+  st.short_of_floors = d.short_of_floors;
+  st.journal.short_of_floors(d.short_of_floors, st.cap_mw, policy.counted_mw());
+  if (d.row.brake) st.journal.brake(*d.row.brake, st.cap_mw, policy.counted_mw(), drawn.mw);
+}
+
+/// BGA-3
+void end_what_was_set(budget_state& st, int64_t now_ns) {
+  if (!st.set_until_ns || now_ns < *st.set_until_ns) return;
+  st.set_until_ns.reset();
+  st.journal.set_ends(st.for_good_mw, st.cap_mw);
+  st.cap_mw = st.for_good_mw;
+}
+
+void decide_grants(budget_pointer self) {
+  auto& st = self->state;
+  const auto now = now_ns(*self);
+  end_what_was_set(st, now);
+  const auto drawn = drawn_by_all(st, now);
+  const auto& decided = st.policy->tick({st.cap_mw}, {drawn.mw, false}, now);
+  for (const auto& g : decided.grants) answer_with(self, g);
+  for (size_t i = 0; i < st.children.size(); ++i) answer_waiting(self, i, nullptr);
+  note_conditions(st, decided, drawn, now);
+  show_budget(self);
+}
+
+void await_tick(budget_pointer self) {
+  self->delayed_send(self, std::chrono::nanoseconds(self->state.options.rules.tick_ns),
+                     caf::tick_atom_v);
+}
+
+// -- persons --------------------------------------------------------------------------------------
+
+std::unique_ptr<fbs::PowerChildT> tree_row(const budget_state& st, size_t i, int64_t now_ns) {
+  const auto& terms = st.options.children[i].terms;
+  const auto& c = st.children[i];
+  auto out = std::make_unique<fbs::PowerChildT>();
+  out->name = st.options.children[i].name;
+  out->priority = power_class_names[static_cast<size_t>(terms.priority)];
+  out->heard = c.heard;
+  out->silent = st.policy->is_silent(i, now_ns);
+  out->unruly = st.policy->is_unruly(i);
+  out->counted_mw = st.policy->counted_mw(i);
+  out->floor_mw = terms.floor_mw;
+  out->static_share_mw = terms.static_share_mw;
+  out->ceiling_mw = terms.ceiling_mw;
+  if (c.told) {
+    out->shed = c.told->shed;
+    out->granted_mw = c.told->cap_mw;
+  }
+  if (!c.heard) return out;
+  out->in_force_mw = c.last.in_force_mw;
+  out->drawn_mw = c.last.drawn_mw.value_or(-1);
+  out->source = c.source;
+  out->wish_mw = c.wishes_all ? -1 : c.last.wish_mw;
+  out->pace_of_1024 = c.pace_of_1024;
+  out->lease_left_ms =
+      static_cast<uint64_t>(std::max<int64_t>(0, c.lease_until_ns - now_ns) / ns_per_ms);
+  out->heard_ago_ms = static_cast<uint64_t>((now_ns - c.heard_ns) / ns_per_ms);
+  return out;
+}
+
+caf::result<msg<fbs::PowerTree>> read_tree(budget_pointer self, const msg<fbs::ReadPowerTree>& m) {
+  auto& st = self->state;
+  const auto now = now_ns(*self);
+  const auto only = text_of(m->child());
+  const auto place = st.places.find(only);
+  if (!only.empty() && place == st.places.end()) return to_caf(unknown_child(st, only));
+  end_what_was_set(st, now);
+  const auto drawn = drawn_by_all(st, now);
+  fbs::PowerTreeT t;
+  t.name = st.options.name;
+  t.mode = budget_mode_names[static_cast<size_t>(st.options.rules.mode)];
+  t.cap_mw = st.cap_mw;
+  t.drawn_mw = drawn.mw.value_or(-1);
+  t.source = drawn.source;
+  t.counted_mw = st.policy->counted_mw();
+  t.short_of_floors = st.short_of_floors;
+  t.knows = st.policy->knows(now);
+  t.epoch = st.options.epoch;
+  for (size_t i = 0; i < st.children.size(); ++i)
+    if (only.empty() || i == place->second) t.children.push_back(tree_row(st, i, now));
+  auto made = try_make_msg<fbs::PowerTree>(context_of(*self, m.header()), t);
+  if (!made) return to_caf(made.error());
+  return *made;
+}
+
+/// BGA-3
+status may_be_set(const budget_state& st, int64_t mw) {
+  std::vector<budget_child> terms;
+  int64_t shares_mw = 0;
+  for (const auto& c : st.options.children) {
+    terms.push_back(c.terms);
+    shares_mw += c.terms.static_share_mw;
+  }
+  const auto fits = check(st.options.rules, terms, mw);
+  if (fits) return {};
+  if (shares_mw <= mw) return fits.error();
+  std::vector<std::string> parts;
+  for (const auto& c : st.options.children)
+    if (parts.size() < names_in_a_hint)
+      parts.push_back(fmt::format("{} {}", c.name, watts_text(c.terms.static_share_mw)));
+  return error{errc::bad_config,
+               fmt::format("{} cannot have {}: the static shares of its children are {} together",
+                           st.options.name, watts_text(mw), watts_text(shares_mw)),
+               fmt::format("children fall to them by themselves: {}{}", fmt::join(parts, " + "),
+                           parts.size() < st.options.children.size() ? " + others" : "")};
+}
+
+status may_be_asked(const budget_state& st, const fbs::SetPowerBudget& m) {
+  const auto budget = text_of(m.budget());
+  if (!budget.empty() && budget != st.options.name)
+    return error{errc::not_found,
+                 fmt::format("there is no budget \"{}\" here", printable(budget, shown_of_name)),
+                 fmt::format("the one here is {}", st.options.name)};
+  if (st.policy->is_superseded()) return superseded_by_later(st);
+  if (m.cap_mw() <= 0)
+    return error{errc::bad_data, fmt::format("a budget of {} mW", m.cap_mw()),
+                 "expected more than 0 W"};
+  if (m.for_ms() > a_year_ms)
+    return error{errc::bad_data, fmt::format("a budget for {} ms", m.for_ms()),
+                 "expected at most 366 days; a budget that is set without a time stays"};
+  return may_be_set(st, m.cap_mw());
+}
+
+caf::result<msg<fbs::Ack>> set_budget(budget_pointer self, const msg<fbs::SetPowerBudget>& m) {
+  auto& st = self->state;
+  if (const auto may = may_be_asked(st, *m); !may) return to_caf(may.error());
+  const auto now = now_ns(*self);
+  end_what_was_set(st, now);
+  const auto by = self->runtime().peers.find(self->current_sender());
+  const auto was_mw = std::exchange(st.cap_mw, m->cap_mw());
+  st.set_until_ns.reset();
+  if (m->for_ms() > 0)
+    st.set_until_ns = now + static_cast<int64_t>(m->for_ms()) * ns_per_ms;
+  else
+    st.for_good_mw = st.cap_mw;
+  st.journal.set(st.cap_mw, was_mw, m->for_ms(), by ? by->name : "");
+  show_budget(self);
+  return make_msg<fbs::Ack>(context_of(*self, m.header()), [&](fbs::AckT& a) {
+    a.text = fmt::format(
+        "{} has {} from now on{}; it was {}", st.options.name, watts_text(st.cap_mw),
+        m->for_ms() > 0 ? fmt::format(", for {}", span_text(m->for_ms())) : "", watts_text(was_mw));
+  });
+}
+
+void begin_budget(budget_pointer self, const budget_options& options) {
+  auto& st = self->state;
+  st.options = options;
+  st.children.resize(options.children.size());
+  st.cap_mw = st.for_good_mw = options.budget_mw;
+  std::vector<budget_child> terms;
+  std::vector<std::string> names;
+  for (const auto& c : options.children) {
+    st.places.emplace(c.name, terms.size());
+    terms.push_back(c.terms);
+    names.push_back(c.name);
+  }
+  st.policy.emplace(options.rules, std::move(terms), options.epoch, now_ns(*self));
+  st.journal = budget_journal(options.journal, std::move(names));
+  st.journal.begins(options.name, options.rules.mode, options.budget_mw, options.epoch);
+}
+
+}  // namespace
+
+budget_actor::behavior_type budget(budget_pointer self, const budget_options& options) {
+  guard_mailbox(self);
+  introduce(self, "budget");
+  begin_budget(self, options);
+  show_budget(self);
+  await_tick(self);
+  return {
+      status_handler(self),
+      [self](const msg<fbs::PowerReport>& m) { return hear_report(self, m); },
+      [self](const msg<fbs::ReadPowerTree>& m) { return read_tree(self, m); },
+      [self](const msg<fbs::SetPowerBudget>& m) { return set_budget(self, m); },
+      [self](caf::tick_atom) {
+        decide_grants(self);
+        await_tick(self);
+      },
+  };
+}
+
+}  // namespace troupe::power

@@ -1,0 +1,71 @@
+// What the journal of a budget says: a JSON object a line, and only what changes. Whoever writes
+// the lines adds the time of day.
+//
+// Invariants
+//   BJN-1  Nothing is said twice: a state where it begins and where it ends, a grant where its cap
+//     or its word to pause differs from what that child was told before.
+//   BJN-2  Strangers cannot fill it: what is refused stands there once for each name, and of
+//     `names_told` names.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "actors/power/budget_policy.hpp"
+
+namespace troupe::power {
+
+/// As people read it, and as journals have it.
+constexpr double watts_of(int64_t mw) {
+  return static_cast<double>(mw) / 1000;
+}
+
+/// How a child is, as far as a journal says it.
+struct child_condition {
+  bool silent = false, unruly = false;
+};
+
+class budget_journal {
+ public:
+  using sink = std::function<void(const std::string&)>;
+  /// Further ones are refused as well, and not written down.
+  static constexpr size_t names_told = 16;
+
+  budget_journal() = default;
+  /// `to`: empty: nobody keeps it. `children`: their names.
+  budget_journal(sink to, std::vector<std::string> children);
+
+  void begins(std::string_view budget, budget_mode mode, int64_t budget_mw, uint64_t epoch);
+  void heard_first(size_t child, const power_report& r);
+  void refused(std::string_view who, std::string_view why);
+  /// `was`: what it was told before.
+  void granted(size_t child, const power_grant& now, const std::optional<power_grant>& was,
+               const power_report& answered);
+  void set(int64_t budget_mw, int64_t was_mw, uint64_t for_ms, std::string_view by);
+  void set_ends(int64_t budget_mw, int64_t was_mw);
+  void superseded(size_t child, uint64_t epoch);
+
+  void conditions(size_t child, const child_condition& now, int64_t counted_mw,
+                  std::optional<int64_t> drawn_mw);
+  void short_of_floors(bool now, int64_t budget_mw, int64_t counted_mw);
+  void brake(bool wanted, int64_t budget_mw, int64_t counted_mw, std::optional<int64_t> drawn_mw);
+
+ private:
+  void write(const nlohmann::ordered_json& line) const;
+  nlohmann::ordered_json of_child(std::string_view event, size_t child) const;
+
+  sink to_;
+  std::vector<std::string> names_;
+  std::vector<child_condition> told_;
+  std::set<std::string, std::less<>> refused_;
+  bool short_ = false, superseded_ = false;
+};
+
+}  // namespace troupe::power
