@@ -123,21 +123,16 @@ power_report report_in(const fbs::PowerReport& r, const budget_child& terms) {
   return out;
 }
 
-error impossible_report(const budget_state& st, size_t child, const fbs::PowerReport& r) {
-  return {errc::bad_data,
-          fmt::format("{}: an impossible report: {} mW in force, {} drawn, {} wished, sent at {} "
-                      "ns, of lease {}/{}",
-                      st.options.children[child].name, r.in_force_mw(), r.drawn_mw(), r.wish_mw(),
-                      r.sent_ns(), r.lease_epoch(), r.lease_sequence()),
-          fmt::format("expected 0 to {} mW, and no lease of life {} that was not granted",
-                      beyond_mw, st.options.epoch)};
+error impossible(const budget_state& st, size_t child, const fbs::PowerReport& r) {
+  return impossible_report(
+      st.options.children[child].name,
+      fmt::format("{} mW in force, {} drawn, {} wished, sent at {} ns, of lease {}/{}",
+                  r.in_force_mw(), r.drawn_mw(), r.wish_mw(), r.sent_ns(), r.lease_epoch(),
+                  r.lease_sequence()));
 }
 
-error superseded_by_later(const budget_state& st) {
-  return {errc::unavailable,
-          fmt::format("life {} of {} is over: a child follows a later one", st.options.epoch,
-                      st.options.name),
-          "one process may serve a budget at a time: end this one"};
+error superseded(const budget_state& st) {
+  return budget_superseded(st.options.epoch, st.options.name);
 }
 
 /// `granted`: none: no lease is due.
@@ -186,13 +181,13 @@ caf::result<msg<fbs::PowerGrant>> hear_report(budget_pointer self, const msg<fbs
   if (!child) return to_caf(child.error());
   const auto said = report_in(*m, st.options.children[*child].terms);
   const auto verdict = st.policy->hear(*child, said, now_ns(*self));
-  if (verdict == report_verdict::impossible) return to_caf(impossible_report(st, *child, *m));
+  if (verdict == report_verdict::impossible) return to_caf(impossible(st, *child, *m));
   if (verdict == report_verdict::newer_life) {
     st.journal.superseded(*child, said.order.epoch);
     show_budget(self);
   }
   if (verdict == report_verdict::taken) note_report(self, *child, said, *m);
-  if (st.policy->is_superseded()) return to_caf(superseded_by_later(st));
+  if (st.policy->is_superseded()) return to_caf(superseded(st));
   if (verdict == report_verdict::older) return grant_for(self, *child, m, nullptr);
   answer_waiting(self, *child, nullptr);
   auto rp = self->make_response_promise<msg<fbs::PowerGrant>>();
@@ -324,11 +319,9 @@ status may_be_set(const budget_state& st, int64_t mw) {
   for (const auto& c : st.options.children)
     if (parts.size() < names_in_a_hint)
       parts.push_back(fmt::format("{} {}", c.name, watts_text(c.terms.static_share_mw)));
-  return error{errc::bad_config,
-               fmt::format("{} cannot have {}: the static shares of its children are {} together",
-                           st.options.name, watts_text(mw), watts_text(shares_mw)),
-               fmt::format("children fall to them by themselves: {}{}", fmt::join(parts, " + "),
-                           parts.size() < st.options.children.size() ? " + others" : "")};
+  if (parts.size() < st.options.children.size()) parts.emplace_back("others");
+  return below_static_shares(st.options.name, watts_of(mw), watts_of(shares_mw),
+                             fmt::format("{}", fmt::join(parts, " + ")));
 }
 
 status may_be_asked(const budget_state& st, const fbs::SetPowerBudget& m) {
@@ -337,7 +330,7 @@ status may_be_asked(const budget_state& st, const fbs::SetPowerBudget& m) {
     return error{errc::not_found,
                  fmt::format("there is no budget \"{}\" here", printable(budget, shown_of_name)),
                  fmt::format("the one here is {}", st.options.name)};
-  if (st.policy->is_superseded()) return superseded_by_later(st);
+  if (st.policy->is_superseded()) return superseded(st);
   if (m.cap_mw() <= 0)
     return error{errc::bad_data, fmt::format("a budget of {} mW", m.cap_mw()),
                  "expected more than 0 W"};

@@ -30,9 +30,24 @@
 #include "actors/base/traced.hpp"
 #include "actors/power/budget_journal.hpp"
 #include "actors/power/budget_policy.hpp"
+#include "io/base/error_kind.hpp"
 #include "messages/actors.hpp"
 
 namespace troupe::power {
+
+/// The budget, what it is to have, the sum, and of what: BGA-3.
+inline constexpr error_kind<std::string, double, double, std::string> below_static_shares{
+    "below_static_shares", errc::bad_config,
+    "{} cannot have {} W: the static shares of its children are {} W together",
+    "children fall to them by themselves: {3}"};
+/// The child and the report.
+inline constexpr error_kind<std::string, std::string> impossible_report{
+    "impossible_report", errc::bad_data, "impossible report of {}: {}",
+    "powers are 0 to 1e15 mW, and a lease is one that was granted"};
+/// The life and the budget.
+inline constexpr error_kind<uint64_t, std::string> budget_superseded{
+    "budget_superseded", errc::unavailable, "life {} of {} is over: a child follows a later one",
+    "one process at a time serves a budget: end this one"};
 
 /// A child by the name that it proves, and what the site's configuration gives it.
 struct named_child {
