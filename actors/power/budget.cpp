@@ -197,12 +197,12 @@ caf::result<msg<fbs::PowerGrant>> hear_report(budget_pointer self, const msg<fbs
 
 // -- the tick -------------------------------------------------------------------------------------
 
-/// Only what answers the report that waits: what was decided of an older one is granted again with
-/// the next.
+/// What waits is the last report that was heard, which the grant answers. Where none waits, that
+/// was answered before: the same is granted again with the next one.
 void answer_with(budget_pointer self, const budget_decision::addressed& to) {
   auto& st = self->state;
   auto& c = st.children[to.child];
-  if (!c.waiting || to.grant.answers != c.last.id) return;
+  if (!c.waiting) return;
   st.journal.granted(to.child, to.grant, c.told, c.last);
   c.told = to.grant;
   c.lease_until_ns = c.heard_ns + to.grant.ttl_ns;

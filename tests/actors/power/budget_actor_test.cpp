@@ -465,10 +465,11 @@ struct budget_walk : scripted_budget {
     for (size_t i = 0; i < children.size(); ++i) {
       auto& c = children[i];
       if (c.asked == 0) continue;
+      auto grant = answer_to(c);
       if (c.hears)
-        c.take(grant_of(c.box, c.asked), now_ns());
+        c.take(grant, now_ns());
       else if (chance.chance(0.5))
-        late.emplace_back(i, grant_of(c.box, c.asked));
+        late.emplace_back(i, std::move(grant));
     }
   }
   void judge() {
@@ -478,6 +479,7 @@ struct budget_walk : scripted_budget {
     CHECK(in_force_mw() <= bound_mw);
     for (size_t i = 0; i < children.size(); ++i) {
       CHECK(children[i].box.answered().size() == children[i].asks);
+      CHECK(t.children[i]->granted_mw == children[i].told_mw);
       if (t.knows) CHECK(t.children[i]->counted_mw >= children[i].lease.in_force_mw());
     }
   }

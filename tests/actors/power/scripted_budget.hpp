@@ -31,6 +31,7 @@ struct leased_child {
   uint64_t asked = 0;  ///< by it, since the last answer; 0: nothing
   size_t asks = 0;
   uint64_t leases_told = 0;
+  int64_t told_mw = -1;  ///< by the last answer with a lease, whether it arrived or not
 
   /// Of a grant that has come.
   void take(const fbs::PowerGrantT& g, int64_t now_ns) {
@@ -119,12 +120,18 @@ struct scripted_budget : actor_fixture {
     ++c.asks;
     c.asked = report(c.box, c.lease.report(now_ns(), c.drawn_mw, c.wish_mw), c.source);
   }
+  /// What its report came to.
+  fbs::PowerGrantT answer_to(leased_child& c) const {
+    auto grant = grant_of(c.box, c.asked);
+    if (grant.lease_epoch > 0) c.told_mw = grant.cap_mw;
+    return grant;
+  }
   void second() {
     for (auto& c : children) reports(c);
     pass(std::chrono::seconds(1));
     for (auto& c : children) {
       if (c.asked == 0) continue;
-      const auto grant = grant_of(c.box, c.asked);
+      const auto grant = answer_to(c);
       if (c.hears) c.take(grant, now_ns());
     }
   }
