@@ -48,6 +48,7 @@
 #include "io/checkpoint/hold.hpp"
 #include "io/checkpoint/line.hpp"
 #include "io/checkpoint/manifest.hpp"
+#include "io/config/power_tree.hpp"
 #include "io/config/properties.hpp"
 #include "io/data/text_source.hpp"
 #include "io/disk/disk.hpp"
@@ -431,6 +432,9 @@ constexpr limit_row rows[] = {
     {"data and models", "drills of a job", config::most_drills, "drills",
      "the configuration is refused (78)", "io/config/job.hpp", "most_drills",
      "J-8: drills: what is wrong with one is said with its place"},
+    {"data and models", "children of a power budget", config::most_power_children, "children",
+     "the configuration is refused (78)", "io/config/power_tree.hpp", "most_power_children",
+     "PTR-1: power tree: what is wrong is said with its place"},
     {"data and models", "the regular expression of such a rule",
      io::line_patterns::max_pattern_bytes, "bytes", "the configuration is refused (78)",
      "io/logs/line_patterns.hpp", "max_pattern_bytes",

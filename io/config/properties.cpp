@@ -268,6 +268,12 @@ status set(const property& p, log_rule_spec& rule, const value& v) {
 status set(const property& p, drill_spec& drill, const value& v) {
   return set_in(p, &drill, v);
 }
+status set(const property& p, power_tree& tree, const value& v) {
+  return set_in(p, &tree, v);
+}
+status set(const property& p, power_child& child, const value& v) {
+  return set_in(p, &child, v);
+}
 
 std::string accepts(const property& p) {
   if (p.kind == value_kind::choice) {

@@ -24,6 +24,9 @@
 
 namespace troupe::config {
 
+struct power_tree;
+struct power_child;
+
 /// The types a key can have in TOML.
 enum class value_kind : uint8_t { integer, real, boolean, text, texts, choice };
 
@@ -99,6 +102,10 @@ status set(const property& p, recovery_rule& rule, const value& v);
 status set(const property& p, log_rule_spec& rule, const value& v);
 /// The same for an [[inject]] key.
 status set(const property& p, drill_spec& drill, const value& v);
+
+/// The same for the keys of a POWER.toml, and of one of its [[child]] (power_tree.hpp).
+status set(const property& p, power_tree& tree, const value& v);
+status set(const property& p, power_child& child, const value& v);
 
 /// What a key accepts, in words: "integer, at least 1" or "one of: f32, bf16".
 std::string accepts(const property& p);

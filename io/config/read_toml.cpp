@@ -27,6 +27,47 @@ origin place(const std::string& file, const toml::source_region& region) {
   return {source_kind::file, file, region.begin.line, region.begin.column};
 }
 
+}  // namespace
+
+std::optional<toml::table> parse_text(builder& into, std::string_view text,
+                                      const std::string& file) {
+  if (text.size() > max_file_bytes) {
+    into.complain({source_kind::file, file}, "", "larger than 1 MiB");
+    return std::nullopt;
+  }
+  try {
+    return toml::parse(text, file);
+  } catch (const toml::parse_error& e) {
+    into.complain(place(file, e.source()), "", std::string(e.description()));
+  } catch (const std::exception& e) {
+    into.complain({source_kind::file, file}, "", e.what());
+  }
+  return std::nullopt;
+}
+
+std::optional<std::string> file_text(builder& into, const std::string& file, const origin& from) {
+  auto fault = [&](const std::string& what, errc code) {
+    // An included file is named in the text; the file itself is the place already.
+    into.complain(from, "", from.line == 0 ? what : file + ": " + what, "", code);
+    return std::nullopt;
+  };
+  std::error_code failed;
+  auto kind = fs::status(file, failed).type();
+  if (kind != fs::file_type::regular) {
+    bool absent = kind == fs::file_type::not_found;
+    return fault(absent ? "no such file" : "not a regular file", errc::not_found);
+  }
+  std::ifstream in(file, std::ios::binary);
+  std::string text(max_file_bytes + 1, '\0');
+  in.read(text.data(), static_cast<std::streamsize>(text.size()));
+  text.resize(static_cast<size_t>(std::max<std::streamsize>(in.gcount(), 0)));
+  if (in.bad() || (!in && !in.eof())) return fault("cannot be read", errc::io);
+  if (text.size() > max_file_bytes) return fault("larger than 1 MiB", errc::bad_config);
+  return text;
+}
+
+namespace {
+
 /// Walks one parsed document into the builder.
 class walker {
  public:
@@ -73,40 +114,6 @@ class walker {
   builder& into_;
   std::string file_;
 };
-
-/// Parses text; a syntax error becomes a problem.
-std::optional<toml::table> parse_text(builder& into, std::string_view text,
-                                      const std::string& file) {
-  try {
-    return toml::parse(text, file);
-  } catch (const toml::parse_error& e) {
-    into.complain(place(file, e.source()), "", std::string(e.description()));
-  } catch (const std::exception& e) {
-    into.complain({source_kind::file, file}, "", e.what());
-  }
-  return std::nullopt;
-}
-
-std::optional<std::string> file_text(builder& into, const std::string& file, const origin& from) {
-  auto fault = [&](const std::string& what, errc code) {
-    // An included file is named in the text; the file itself is the place already.
-    into.complain(from, "", from.line == 0 ? what : file + ": " + what, "", code);
-    return std::nullopt;
-  };
-  std::error_code failed;
-  auto kind = fs::status(file, failed).type();
-  if (kind != fs::file_type::regular) {
-    bool absent = kind == fs::file_type::not_found;
-    return fault(absent ? "no such file" : "not a regular file", errc::not_found);
-  }
-  std::ifstream in(file, std::ios::binary);
-  std::string text(max_file_bytes + 1, '\0');
-  in.read(text.data(), static_cast<std::streamsize>(text.size()));
-  text.resize(static_cast<size_t>(std::max<std::streamsize>(in.gcount(), 0)));
-  if (in.bad() || (!in && !in.eof())) return fault("cannot be read", errc::io);
-  if (text.size() > max_file_bytes) return fault("larger than 1 MiB", errc::bad_config);
-  return text;
-}
 
 /// The paths an `include` key names, each with its place.
 std::vector<std::pair<std::string, origin>> includes_of(builder& into, const toml::table& table,
@@ -189,10 +196,6 @@ class include_reader {
 }  // namespace
 
 void read_text(builder& into, std::string_view text, const std::string& name) {
-  if (text.size() > max_file_bytes) {
-    into.complain({source_kind::file, name}, "", "larger than 1 MiB");
-    return;
-  }
   auto table = parse_text(into, text, name);
   if (!table) return;
   if (const auto* include = table->get("include"))

@@ -3,6 +3,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include <toml++/toml.h>
 
@@ -14,6 +15,11 @@ namespace troupe::config::detail {
 std::optional<value> to_value(const toml::node& node);
 /// "a table", "an array", "a date" ...
 std::string type_name(const toml::node& node);
+/// Parses text of a file; a syntax error, or that it is too long, becomes a problem.
+std::optional<toml::table> parse_text(builder& into, std::string_view text,
+                                      const std::string& file);
+/// The text of a file; that there is none becomes a problem at `from`.
+std::optional<std::string> file_text(builder& into, const std::string& file, const origin& from);
 /// Reads the array of tables `cluster.node` into the builder; `at` is the key's place.
 void read_nodes(builder& into, const toml::node& node, const origin& at, const std::string& file);
 /// The same of `recovery.rule` and of `health.log_rule`.

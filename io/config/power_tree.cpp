@@ -1,0 +1,227 @@
+// The rows of POWER.toml, its reader, and what must hold between its keys.
+#include "io/config/power_tree.hpp"
+
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <set>
+
+#include <fmt/format.h>
+#include <toml++/toml.h>
+
+#include "io/base/text.hpp"
+#include "io/config/builder.hpp"
+#include "io/config/table.hpp"
+#include "io/config/toml_tables.hpp"
+#include "io/config/toml_value.hpp"
+
+namespace troupe::config {
+
+namespace detail {
+
+template <>
+inline constexpr std::array<std::string_view, 2> words<power_mode>{"shares", "thresholds"};
+template <>
+inline constexpr std::array<std::string_view, 2> words<power_priority>{"low", "high"};
+
+namespace {
+
+constexpr double site_w = 1e9;       // beyond it a number is no power of a site
+constexpr size_t bearer_bytes = 64;  // of a name that a key can be made for
+constexpr double noise_of_budget = 0.01;
+
+constinit const property power_tree_rows[] = {
+    row<power_tree, &power_tree::name>("name", "What the budget is called"),
+    row<power_tree, &power_tree::budget_w>("budget_w", "Watts that its children share",
+                                           within(0.001, site_w)),
+    row<power_tree, &power_tree::mode>("mode", "How it is divided"),
+    row<power_tree, &power_tree::listen>("listen", "Address that it listens on"),
+    row<power_tree, &power_tree::port>("port", "Port that it listens on; 0 = a free one",
+                                       within(0, 65'535)),
+    // A report is answered with the next tick, and its asker waits for 5 s.
+    row<power_tree, &power_tree::tick_ms>("tick_ms", "Milliseconds between two decisions",
+                                          within(100, 2000)),
+    row<power_tree, &power_tree::lease_ttl_ms>("lease_ttl_ms", "Milliseconds that a lease lasts",
+                                               within(300, 3'600'000)),
+    row<power_tree, &power_tree::noise_w>(
+        "noise_w", "Watts below which a difference is none; default: 1 % of the budget",
+        within(0, site_w)),
+    row<power_tree, &power_tree::output>("output", "Folder of its journal; default: power/NAME"),
+};
+
+constinit const property power_child_rows[] = {
+    row<power_child, &power_child::name>("child.name", "The name of a job"),
+    row<power_child, &power_child::priority>("child.priority", "Whose watts are cut last: high"),
+    row<power_child, &power_child::floor_w>(
+        "child.floor_w", "Watts below which nothing useful is done", within(0, site_w)),
+    row<power_child, &power_child::static_w>(
+        "child.static_w", "Watts that it has when nobody is heard", within(0, site_w)),
+    row<power_child, &power_child::ceiling_w>("child.ceiling_w", "Watts that it can draw",
+                                              within(0.001, site_w)),
+    row<power_child, &power_child::paused_w>("child.paused_w", "Watts while its work is paused",
+                                             within(0, site_w)),
+};
+
+/// One [[child]] as read, with the places that its checks may name.
+struct power_child_entry {
+  power_child spec;
+  origin at;
+  origin name_at = {}, static_at = {};
+};
+
+/// A budget while it is read.
+struct open_power_tree {
+  power_tree value;
+  std::vector<power_child_entry> children;
+  origin whole, name_at, budget_at, mode_at, listen_at, ttl_at;
+};
+
+void read_power_children(builder& into, const toml::node& node, const array_place& where,
+                         open_power_tree& tree) {
+  auto children = read_array<power_child_entry>(into, node, where);
+  if (!children) return;
+  for (size_t i = 0; i < children->size(); ++i) {
+    auto& child = (*children)[i];
+    const auto& table = *node.as_array()->get(i)->as_table();
+    const auto place_of = [&](std::string_view key) {
+      const auto* field = table.get(key);
+      return field == nullptr ? child.at : where.of(field->source());
+    };
+    child.name_at = place_of("name");
+    child.static_at = place_of("static_w");
+    for (const auto* key : {"name", "floor_w", "static_w", "ceiling_w"})
+      if (!table.contains(key))
+        into.complain(child.at, fmt::format("child.{}", key),
+                      fmt::format("every [[child]] needs a {}", key),
+                      "docs/power.md has an example");
+  }
+  tree.children = std::move(*children);
+}
+
+void read_power_table(builder& into, const toml::table& table, const std::string& file,
+                      open_power_tree& tree) {
+  tree.whole = {source_kind::file, file};
+  const array_place where{"", power_tree_rows, tree.whole, file, "child"};
+  for (auto&& [key, node] : table) {
+    const auto at = where.of(key.source());
+    if (key.str() == "child")
+      read_power_children(into, node, {"child", power_child_rows, at, file}, tree);
+    else
+      read_field(into, where, key, node, tree.value);
+  }
+  const auto place_of = [&](std::string_view key) {
+    const auto* field = table.get(key);
+    return field == nullptr ? tree.whole : where.of(field->source());
+  };
+  tree.name_at = place_of("name");
+  tree.budget_at = place_of("budget_w");
+  tree.mode_at = place_of("mode");
+  tree.listen_at = place_of("listen");
+  tree.ttl_at = place_of("lease_ttl_ms");
+  for (const auto* key : {"name", "budget_w"})
+    if (!table.contains(key))
+      into.complain(tree.whole, key, fmt::format("a budget needs a {}", key),
+                    "docs/power.md has an example");
+}
+
+/// PTR-2.
+void check_power_name(builder& b, std::string_view key, const std::string& name, const origin& at) {
+  if (is_name(name) && name.size() <= bearer_bytes) return;
+  b.complain(at, key,
+             fmt::format("{}, at most {}, got {}", name_rule, bearer_bytes, troupe::quoted(name)));
+}
+
+void check_power_names(builder& b, const open_power_tree& tree) {
+  if (!b.at_fault("name")) check_power_name(b, "name", tree.value.name, tree.name_at);
+  if (b.at_fault("child.name")) return;
+  std::set<std::string_view> names;
+  for (const auto& c : tree.children) {
+    check_power_name(b, "child.name", c.spec.name, c.name_at);
+    if (!names.insert(c.spec.name).second)
+      b.complain(c.name_at, "child.name",
+                 fmt::format("duplicate name {}", troupe::quoted(c.spec.name)));
+  }
+}
+
+/// PTR-1.
+void check_power_watts(builder& b, const open_power_tree& tree) {
+  for (const auto* key : {"child.floor_w", "child.static_w", "child.ceiling_w", "child.paused_w"})
+    if (b.at_fault(key)) return;
+  int64_t shares_mw = 0;
+  for (const auto& [c, at, name_at, static_at] : tree.children) {
+    shares_mw += milliwatts(c.static_w);
+    if (c.paused_w <= c.floor_w && c.floor_w <= c.static_w && c.static_w <= c.ceiling_w) continue;
+    b.complain(static_at, "child.static_w",
+               fmt::format("expected paused_w <= floor_w <= static_w <= ceiling_w, got {}, {}, {} "
+                           "and {}",
+                           c.paused_w, c.floor_w, c.static_w, c.ceiling_w));
+  }
+  const auto budget_mw = milliwatts(tree.value.budget_w);
+  if (b.at_fault("budget_w") || shares_mw <= budget_mw) return;
+  b.complain(tree.budget_at, "budget_w",
+             fmt::format("static_w of {} children is {} W together, {} W more than the budget of "
+                         "{} W",
+                         tree.children.size(), static_cast<double>(shares_mw) / 1000,
+                         static_cast<double>(shares_mw - budget_mw) / 1000, tree.value.budget_w),
+             "children fall to static_w by themselves when nobody is heard: together it must fit");
+}
+
+void check_power_tree(builder& b, const open_power_tree& tree) {
+  const auto& t = tree.value;
+  if (tree.children.size() > most_power_children)
+    return b.complain(tree.children[most_power_children].at, "child",
+                      fmt::format("{} children, at most {} share a budget", tree.children.size(),
+                                  most_power_children));
+  if (!b.at_fault("child") && tree.children.empty())
+    b.complain(tree.whole, "child", "a budget needs a [[child]]",
+               "one for each job that shares it, by the job's name");
+  check_power_names(b, tree);
+  check_power_watts(b, tree);
+  if (!b.at_fault("mode") && t.mode == power_mode::thresholds)
+    b.complain(tree.mode_at, "mode", "thresholds are not served yet: nothing measures the row",
+               "write mode = \"shares\"");
+  if (!b.at_fault("listen") && !is_loopback(t.listen))
+    b.complain(tree.listen_at, "listen",
+               fmt::format("{} is beyond this machine, and only jobs on it are served yet",
+                           troupe::quoted(t.listen)),
+               "write listen = \"127.0.0.1\"");
+  const bool known = !b.at_fault("tick_ms") && !b.at_fault("lease_ttl_ms");
+  if (known && t.lease_ttl_ms < 3 * t.tick_ms)
+    b.complain(tree.ttl_at, "lease_ttl_ms",
+               fmt::format("{} is less than three times tick_ms = {}", t.lease_ttl_ms, t.tick_ms),
+               "a lease is renewed each third of it, and a lost message must not end it");
+}
+
+result<power_tree> settle_power_tree(builder& b, const std::optional<std::string>& text,
+                                     const std::string& file) {
+  open_power_tree tree;
+  const auto table = text ? parse_text(b, *text, file) : std::nullopt;
+  if (table) {
+    read_power_table(b, *table, file, tree);
+    check_power_tree(b, tree);
+  }
+  const auto problems = b.take().problems;
+  if (!problems.empty()) return as_error(problems);
+  auto& out = tree.value;
+  for (auto& c : tree.children) out.child.push_back(std::move(c.spec));
+  if (out.noise_w < 0) out.noise_w = noise_of_budget * out.budget_w;
+  if (out.output.empty()) out.output = "power/" + out.name;
+  return std::move(out);
+}
+
+}  // namespace
+
+}  // namespace detail
+
+result<power_tree> parse_power_tree(std::string_view toml, const std::string& name) {
+  detail::builder b(name);
+  return detail::settle_power_tree(b, std::string(toml), name);
+}
+
+result<power_tree> load_power_tree(const std::string& file) {
+  detail::builder b(file);
+  const auto text = detail::file_text(b, file, {source_kind::file, file});
+  return detail::settle_power_tree(b, text, file);
+}
+
+}  // namespace troupe::config

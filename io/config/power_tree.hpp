@@ -1,0 +1,73 @@
+// POWER.toml: a power budget and the jobs that share it (`troupe power serve`).
+//
+//   name = "row0"
+//   budget_w = 70
+//
+//   [[child]]
+//   name = "gpt-a"       # the job's name
+//   priority = "high"
+//   floor_w = 20         # below it nothing useful is done
+//   static_w = 40        # what it has when nobody is heard
+//   ceiling_w = 60       # what it can draw
+//
+// Invariants
+//   PTR-1  What was read keeps 0 <= paused <= floor <= static share <= ceiling for each child, and
+//     static shares fit into the budget together, in the milliwatts of messages.
+//   PTR-2  Names are unique, and such as a key can be made for (io/tls/keyring.hpp).
+//   PTR-3  All problems are found in one go, each with its place; nothing but the file is read.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "io/base/result.hpp"
+
+namespace troupe::config {
+
+/// How a budget is divided.
+enum class power_mode : uint8_t { shares, thresholds };
+/// Whose watts are cut last.
+enum class power_priority : uint8_t { low, high };
+
+/// One [[child]].
+struct power_child {
+  std::string name;
+  power_priority priority = power_priority::low;
+  double floor_w = 0, static_w = 0, ceiling_w = 0, paused_w = 0;
+  bool operator==(const power_child&) const = default;
+};
+
+/// A budget, checked and settled.
+struct power_tree {
+  std::string name;
+  double budget_w = 0;
+  power_mode mode = power_mode::shares;
+  std::string listen = "127.0.0.1";
+  int64_t port = 0;  ///< 0: a free one
+  int64_t tick_ms = 1000;
+  int64_t lease_ttl_ms = 10'000;
+  double noise_w = -1;  ///< less is no difference; as written -1, as read 1 % of the budget
+  std::string output;   ///< a folder; as written empty, as read "power/NAME"
+  std::vector<power_child> child;
+  bool operator==(const power_tree&) const = default;
+};
+
+/// No budget has more children.
+inline constexpr size_t most_power_children = 4096;
+
+/// As messages have it.
+inline int64_t milliwatts(double watts) {
+  return std::llround(watts * 1000);
+}
+
+/// A budget from TOML text; `name` stands for the file in messages. Errors: bad_config, a line for
+/// each problem.
+result<power_tree> parse_power_tree(std::string_view toml, const std::string& name);
+
+/// The same of a file of at most 1 MiB. Errors: not_found, io as well.
+result<power_tree> load_power_tree(const std::string& file);
+
+}  // namespace troupe::config

@@ -1,0 +1,32 @@
+// Any bytes as a POWER.toml: refused with a text, or read as a budget that can be kept.
+#include <cstdint>
+#include <set>
+#include <string>
+#include <string_view>
+
+#include "io/config/power_tree.hpp"
+#include "tests/fuzz/must.hpp"
+
+using namespace troupe;
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  const auto tree =
+      config::parse_power_tree({reinterpret_cast<const char*>(data), size}, "power.toml");
+  if (!tree) {
+    must(!tree.error().message.empty(), "PTR-3: what is refused is told why");
+    return 0;
+  }
+  std::set<std::string> names;
+  int64_t shares_mw = 0;
+  for (const auto& c : tree->child) {
+    must(0 <= c.paused_w && c.paused_w <= c.floor_w && c.floor_w <= c.static_w &&
+             c.static_w <= c.ceiling_w,
+         "PTR-1: the watts of a child are in order");
+    must(names.insert(c.name).second, "PTR-2: names are unique");
+    shares_mw += config::milliwatts(c.static_w);
+  }
+  must(!tree->child.empty() && shares_mw <= config::milliwatts(tree->budget_w),
+       "PTR-1: static shares fit");
+  must(tree->noise_w >= 0 && !tree->output.empty(), "what was not said is settled");
+  return 0;
+}
