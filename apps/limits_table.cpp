@@ -153,7 +153,7 @@ constexpr limit_row rows[] = {
      "lines_per_minute",
      "ingress: an address is logged once a minute, all together at a bounded rate"},
     {"connections", "the file of a meeting point", 64 * kib, "bytes", "the file is skipped",
-     "apps/control/meeting_point.cpp", "largest_sign_bytes",
+     "apps/control/sign_folder.cpp", "largest_sign_bytes",
      "limits: the file of a meeting point beyond its length is skipped"},
     {"connections", "processes remembered with who they are", 65536, "processes",
      "further connections are refused", "actors/base/trust.cpp", "most_remembered",

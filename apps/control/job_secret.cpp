@@ -6,7 +6,7 @@
 
 #include <fmt/format.h>
 
-#include "apps/control/meeting_point.hpp"
+#include "apps/control/sign_folder.hpp"
 #include "io/checkpoint/line.hpp"
 #include "io/file.hpp"
 #include "io/folder/owned.hpp"

@@ -5,20 +5,15 @@
 //     {"job": ..., "pid": ..., "address": "127.0.0.1:4242", "output": ...,
 //      "ca": ..., "certificate": ..., "key": ..., "secret": ...}
 //
-// Invariants
-//   MP-1  The folder belongs to this user and nobody else may write to it, or it is not used.
-//   MP-2  A file whose process is gone is no cluster; it is removed when met, and so is what a
-//     process that was killed left of its writing.
-//   MP-3  XDG_RUNTIME_DIR counts where it is a folder of this user: schedulers, su and containers
-//     hand on that of a session that is elsewhere, or another's.
+// What holds of all signs: sign_folder.hpp.
 #pragma once
 
-#include <filesystem>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "actors/cluster/network.hpp"
+#include "apps/control/sign_folder.hpp"
 #include "io/base/result.hpp"
 
 namespace troupe::apps {
@@ -33,24 +28,14 @@ struct meeting_point {
   cluster::network_options network;
 };
 
-/// The folder of signs, made if need be. Errors: permission where it is not this user's own (MP-1);
-/// io.
-result<std::filesystem::path> own_sign_folder();
-
-/// The same, and the same errors, but nothing is made.
-result<std::filesystem::path> look_for_sign_folder();
-
 /// Leaves the file for as long as it lives.
 class meeting_sign {
  public:
   /// A sign that cannot be put up is a remark, not a failure: --connect still works.
   explicit meeting_sign(const meeting_point& here);
-  ~meeting_sign();
-  meeting_sign(const meeting_sign&) = delete;
-  meeting_sign& operator=(const meeting_sign&) = delete;
 
  private:
-  std::filesystem::path path_;
+  sign_file file_;
 };
 
 /// The clusters of this user on this machine.

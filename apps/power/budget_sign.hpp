@@ -1,11 +1,14 @@
 // Where a power budget of this user is to be found on this machine: `power serve` leaves a small
-// file beside those of jobs (apps/control/meeting_point.hpp), jobs and tools read it.
+// file beside those of jobs (apps/control/sign_folder.hpp), jobs and tools read it.
+//
+//   <sign folder>/<pid>.power   {"budget": "row0", "pid": ..., "address": ..., "secret": ...}
 #pragma once
 
 #include <filesystem>
 #include <string>
 #include <vector>
 
+#include "apps/control/sign_folder.hpp"
 #include "io/base/result.hpp"
 
 namespace troupe::apps {
@@ -16,6 +19,16 @@ struct served_budget {
   int pid = 0;
   std::string address;           ///< "127.0.0.1:4242"
   std::filesystem::path secret;  ///< the file with its secret
+};
+
+/// Leaves the file for as long as it lives.
+class budget_sign {
+ public:
+  /// A sign that cannot be put up is a remark, not a failure: HOST:PORT and a key still work.
+  explicit budget_sign(const served_budget& here);
+
+ private:
+  sign_file file_;
 };
 
 /// The budgets of this user on this machine.

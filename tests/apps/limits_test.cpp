@@ -150,7 +150,7 @@ TEST_CASE("limits: the file of a meeting point beyond its length is skipped") {
   const char* before = std::getenv("XDG_RUNTIME_DIR");
   const std::string saved = before != nullptr ? before : "";
   ::setenv("XDG_RUNTIME_DIR", dir.path.c_str(), 1);
-  const auto limit = limit_of("apps/control/meeting_point.cpp", "largest_sign_bytes");
+  const auto limit = limit_of("apps/control/sign_folder.cpp", "largest_sign_bytes");
   const auto sign = fmt::format(R"({{"job": "j", "pid": {}, "address": "127.0.0.1:1"}})", getpid());
   fs::create_directories(dir / "troupe");
   fs::permissions(dir / "troupe", fs::perms::owner_all);

@@ -1,0 +1,78 @@
+// Signs of power budgets: found by name, apart from those of clusters, and gone with their process.
+#include "apps/power/budget_sign.hpp"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <fstream>
+
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include "apps/control/meeting_point.hpp"
+#include "tests/apps/runtime_folder.hpp"
+#include "tests/errors.hpp"
+#include "tests/io/scratch.hpp"
+
+using namespace troupe;
+using namespace troupe::apps;
+
+namespace {
+
+served_budget budget_here(const std::string& name, int pid) {
+  return {name, pid, "127.0.0.1:4242", "row0.secret"};
+}
+
+}  // namespace
+
+TEST_CASE("budget sign: it is found while it stands, by its name or alone, and is no cluster") {
+  const scratch runtime;
+  const runtime_folder set(runtime.path);
+  CHECK(the_served_budget("").error().code == errc::not_found);
+  {
+    const budget_sign sign(budget_here("row0", getpid()));
+    const auto alone = the_served_budget("");
+    REQUIRE(alone);
+    CHECK(alone->name == "row0");
+    CHECK(alone->pid == getpid());
+    CHECK(alone->address == "127.0.0.1:4242");
+    CHECK(alone->secret == std::filesystem::absolute("row0.secret"));
+    CHECK(the_served_budget("row0"));
+    const auto other = the_served_budget("row1");
+    REQUIRE_FALSE(other);
+    CHECK(other.error().code == errc::not_found);
+    CHECK(mentions(other.error(), "row1"));
+    CHECK(meeting_points().empty());
+    const meeting_sign cluster({"row0", getpid(), "127.0.0.1:1", "out", "", {}});
+    CHECK(served_budgets().size() == 1);
+    CHECK(meeting_points().size() == 1);
+  }
+  CHECK(served_budgets().empty());
+}
+
+TEST_CASE("budget sign: of several one must be named") {
+  const scratch runtime;
+  const runtime_folder set(runtime.path);
+  const budget_sign one(budget_here("row0", getpid())), two(budget_here("row1", getppid()));
+  const auto which = the_served_budget("");
+  REQUIRE_FALSE(which);
+  CHECK(which.error().code == errc::usage);
+  CHECK(mentions(which.error(), "row0"));
+  CHECK(mentions(which.error(), "row1"));
+  CHECK(the_served_budget("row1")->pid == getppid());
+}
+
+TEST_CASE("budget sign: MP-2: what a killed process left is removed when it is met") {
+  const scratch runtime;
+  const runtime_folder set(runtime.path);
+  const auto folder = runtime / "troupe";
+  REQUIRE(mkdir(folder.c_str(), 0700) == 0);
+  const auto sign = folder / "2147483647.power";  // no process has this number
+  const auto left = folder / "2147483647.power.tmp-2147483647-0";
+  std::ofstream(sign) << R"({"budget": "row0", "pid": 2147483647, "address": "127.0.0.1:1"})";
+  std::ofstream(left) << "{";
+  CHECK(served_budgets().empty());
+  CHECK_FALSE(std::filesystem::exists(sign));
+  const budget_sign own(budget_here("row0", getpid()));
+  CHECK_FALSE(std::filesystem::exists(left));
+}
