@@ -1,4 +1,4 @@
-// POWER.toml: what is read, what is refused and where.
+// POWER.toml: what is read, what is refused and where, the example that is shipped.
 #include "io/config/power_tree.hpp"
 
 #include <algorithm>
@@ -163,4 +163,10 @@ TEST_CASE("power tree: a file that is not there, and one that is no file") {
   CHECK(load_power_tree(folder.path.string()).error().code == errc::not_found);
   std::ofstream(folder / "p.toml") << head << child_of("a");
   CHECK(load_power_tree((folder / "p.toml").string()));
+}
+
+TEST_CASE("power tree: the example that is shipped is read") {
+  const auto got = load_power_tree(TROUPE_SOURCE_DIR "/configs/power.toml");
+  REQUIRE_MESSAGE(got, (got ? "" : render(got.error())));
+  CHECK(got->child.size() == 2);
 }
