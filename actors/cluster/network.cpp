@@ -92,6 +92,10 @@ result<uint16_t> publish(const elector_actor& actor, const std::string& address,
   return publish_at(actor, address, port);
 }
 
+result<uint16_t> publish(const budget_actor& actor, const std::string& address, uint16_t port) {
+  return publish_at(actor, address, port);
+}
+
 renewals_end::~renewals_end() {
   static_cast<gated_middleman&>(system.middleman()).end_renewals();
 }

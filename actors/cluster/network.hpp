@@ -62,6 +62,8 @@ result<uint16_t> publish(const coordinator_actor& actor, const std::string& addr
                          uint16_t port);
 /// The same of a head that stands by.
 result<uint16_t> publish(const elector_actor& actor, const std::string& address, uint16_t port);
+/// The same of a power budget.
+result<uint16_t> publish(const budget_actor& actor, const std::string& address, uint16_t port);
 
 /// Declared behind an orderly_end (actors/base/runtime.hpp), which would wait for it without
 /// end: at the scope's end the actor that renews certificates ends.

@@ -5,8 +5,6 @@
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
-#include "io/config/load.hpp"
-
 namespace troupe::apps {
 
 namespace {
@@ -63,12 +61,8 @@ result<meeting_point> the_meeting_point(const std::string& job) {
 }
 
 std::optional<meeting_point> meeting_point_at(const std::string& host, uint16_t port) {
-  const auto suffix = fmt::format(":{}", port);
-  for (auto& p : meeting_points()) {
-    const auto at = p.address.substr(0, p.address.rfind(':'));
-    const bool same_host = at == host || (config::is_loopback(at) && config::is_loopback(host));
-    if (same_host && p.address.ends_with(suffix)) return std::move(p);
-  }
+  for (auto& p : meeting_points())
+    if (is_at(p.address, host, port)) return std::move(p);
   return std::nullopt;
 }
 

@@ -1,24 +1,17 @@
 // Connecting, asking, viewing.
 #include "apps/control/session.hpp"
 
-#include <pwd.h>
-#include <unistd.h>
-
-#include <array>
-
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
 #include <caf/actor_system.hpp>
-#include <caf/io/middleman.hpp>
 
 #include "actors/base/ask.hpp"
 #include "actors/base/defaults.hpp"
 #include "actors/base/hardware.hpp"
 #include "actors/capture/recorder.hpp"
-#include "actors/cluster/tls_links.hpp"
 #include "apps/commands.hpp"
+#include "apps/control/reach.hpp"
 #include "io/config/heads.hpp"
-#include "io/config/load.hpp"
 #include "messages/errors.hpp"
 
 namespace troupe::apps {
@@ -30,19 +23,6 @@ template <class Handle, class T>
 std::chrono::milliseconds patience(int64_t given_ms) {
   if (given_ms > 0) return std::chrono::milliseconds(given_ms) + defaults::tool_slack;
   return std::chrono::milliseconds(contract_of<Handle, T>().timeout_ms);
-}
-
-std::string user_name() {
-  const auto* entry = getpwuid(getuid());
-  return entry != nullptr && tls::is_name(entry->pw_name) ? entry->pw_name
-                                                          : fmt::format("uid-{}", getuid());
-}
-
-/// What a key lets its holder be: an operator if it can, else a reader.
-result<tls::proof> person_by(const tls::job_key& key) {
-  const auto name = user_name();
-  return tls::proof_by(key, std::array{tls::bearer{tls::role::operator_, name},
-                                       tls::bearer{tls::role::reader, name}});
 }
 
 /// Whom the job's owner is to the cluster: one with its certificate, or with its secret.
@@ -127,26 +107,9 @@ status session::connect(const connect_options& o) {
   system_ = std::make_unique<caf::actor_system>(*config_);
   self_ = std::make_unique<caf::scoped_actor>(*system_);
   const auto wait = patience<coordinator_actor, fbs::FindGateway>(timeout_ms_);
-  coordinator_actor coordinator;
+  TROUPE_TRY(peer, reach(*self_, target.first, target.second, wait, "cluster"));
+  const auto coordinator = caf::actor_cast<coordinator_actor>(peer);
   error failed;
-  cluster::expect_host(target.first, target.second);
-  (*self_)
-      ->request(cluster::connector(*system_), wait, caf::connect_atom_v,
-                target.first, target.second)
-      .receive(
-          [&](const caf::node_id&, const caf::strong_actor_ptr& peer,
-              const std::set<std::string>&) {
-            coordinator = caf::actor_cast<coordinator_actor>(peer);
-          },
-          [&](const caf::error& e) { failed = from_caf(e); });
-  if (const auto why = cluster::why_not(target.second); why && !coordinator)
-    return error{errc::unavailable, fmt::format("no link is made to {}: {}", o.address, *why),
-                 "connect to a host that it is for, or make one for this host: troupe certs DIR "
-                 "--node coordinator=HOST"};
-  if (!coordinator)
-    return error{errc::unavailable,
-                 fmt::format("no cluster answers at {}: {}", o.address, failed.message),
-                 "is it running, and does it know your certificate or key?"};
   auto find = make_msg<fbs::FindGateway>({}, [](auto& f) {
     f.schema_hash = cluster::own_schema_hash();
     f.user = user_name();

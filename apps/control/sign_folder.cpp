@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 
 #include "apps/talk.hpp"
+#include "io/config/load.hpp"
 #include "io/file.hpp"
 #include "io/folder/can_make.hpp"
 #include "io/folder/owned.hpp"
@@ -124,6 +125,12 @@ std::vector<nlohmann::json> living_signs(std::string_view kind, std::string_view
       out.push_back(std::move(sign));
   }
   return out;
+}
+
+bool is_at(const std::string& address, const std::string& host, uint16_t port) {
+  const auto there = address.substr(0, address.rfind(':'));
+  const bool same_host = there == host || (config::is_loopback(there) && config::is_loopback(host));
+  return same_host && address.ends_with(fmt::format(":{}", port));
 }
 
 std::string absolute_path(const std::string& path) {

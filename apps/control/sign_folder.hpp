@@ -10,6 +10,7 @@
 //     hand on that of a session that is elsewhere, or another's.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <string>
 #include <string_view>
@@ -45,6 +46,9 @@ class sign_file {
 
 /// The signs of a kind whose processes live (MP-2), of those that have a pid and this key.
 std::vector<nlohmann::json> living_signs(std::string_view kind, std::string_view key);
+
+/// Whether a sign's address is this host and port; all names of this machine are one.
+bool is_at(const std::string& address, const std::string& host, uint16_t port);
 
 /// As an absolute path; an empty one stays empty.
 std::string absolute_path(const std::string& path);

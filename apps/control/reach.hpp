@@ -1,0 +1,27 @@
+// What tools of persons share when they connect: as whom, and how they reach what is published
+// at an address. For main threads: it waits.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include <caf/scoped_actor.hpp>
+
+#include "io/base/result.hpp"
+#include "io/tls/keyring.hpp"
+
+namespace troupe::apps {
+
+/// This user's, as the kernel knows him.
+std::string user_name();
+
+/// What a key lets its holder be: an operator if it can, else a reader. Errors: permission.
+result<tls::proof> person_by(const tls::job_key& key);
+
+/// The actor that is published there. `what`: "cluster", as people call it. Errors: unavailable.
+result<caf::strong_actor_ptr> reach(caf::scoped_actor& self, const std::string& host, uint16_t port,
+                                    std::chrono::milliseconds patience, std::string_view what);
+
+}  // namespace troupe::apps
