@@ -181,6 +181,9 @@ void add_power(shell& sh) {
   power_verb::add_power_replay(sh, verb);
   power_verb::add_swings(sh, verb);
   power_verb::add_status(sh, verb);
+  power_verb::add_serve(sh, verb);
+  power_verb::add_tree(sh, verb);
+  power_verb::add_budget(sh, verb);
 }
 
 }  // namespace troupe::apps

@@ -10,6 +10,7 @@
 
 #include "apps/control/session.hpp"
 #include "apps/power/power.hpp"
+#include "apps/power/watts.hpp"
 #include "apps/talk.hpp"
 #include "io/base/printable.hpp"
 
@@ -18,19 +19,6 @@ namespace troupe::apps::power_verb {
 namespace {
 
 using nlohmann::ordered_json;
-
-/// "~41.0 W"; the mark stands before what is calculated.
-std::string watts(double w, bool modelled) {
-  return w < 0 ? "not known" : fmt::format("{}{:.1f} W", modelled ? "~" : "", w);
-}
-
-ordered_json number_or_null(double x) {
-  return x < 0 ? ordered_json(nullptr) : ordered_json(x);
-}
-
-const char* source_of(double power_w, bool modelled) {
-  return power_w < 0 ? "unknown" : modelled ? "modelled" : "measured";
-}
 
 bool is_modelled(const job_power& job) {
   return job.pacer.source == fbs::PowerSource::modelled;
@@ -97,10 +85,10 @@ std::string status_text(const job_power& job) {
   const bool modelled = is_modelled(job);
   std::string out = printable(job.job);
   if (p.budget_w > 0 && p.power_w >= 0)
-    out += fmt::format("  {}{:.1f} of {:.4g} W  {:.0f} %", modelled ? "~" : "", p.power_w,
-                       p.budget_w, 100 * p.power_w / p.budget_w);
+    out += fmt::format("  {}  {:.0f} %", watts_of(p.power_w, modelled, p.budget_w),
+                       100 * p.power_w / p.budget_w);
   else if (p.budget_w > 0)
-    out += fmt::format("  not known, of {:.4g} W", p.budget_w);
+    out += "  " + watts_of(p.power_w, modelled, p.budget_w);
   else
     out += "  " + watts(p.power_w, modelled) + ", no budget";
   if (p.budget_w > 0 && p.pace_percent > 0) out += fmt::format("  pace {:.0f} %", p.pace_percent);

@@ -1,0 +1,180 @@
+// `troupe power tree` and `troupe power budget`: a person's look at a budget, and his word to it.
+#include <cmath>
+#include <memory>
+#include <string>
+
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+#include <caf/actor_system.hpp>
+#include <caf/scoped_actor.hpp>
+
+#include "actors/base/ask.hpp"
+#include "actors/base/defaults.hpp"
+#include "actors/cluster/network.hpp"
+#include "apps/control/reach.hpp"
+#include "apps/control/session.hpp"
+#include "apps/power/budget_sign.hpp"
+#include "apps/power/power.hpp"
+#include "apps/power/tree_report.hpp"
+#include "apps/talk.hpp"
+#include "io/config/power_tree.hpp"
+#include "messages/errors.hpp"
+
+namespace troupe::apps::power_verb {
+
+namespace {
+
+/// Which budget, and as whom.
+struct budget_place {
+  std::string name;     ///< picks one of several on this machine
+  std::string address;  ///< HOST:PORT; empty: by its sign
+  std::string key;      ///< a file that `troupe key` made; empty: its secret, by its sign
+};
+
+void add_budget_place(command* verb, budget_place& into) {
+  verb->add_option("--connect", into.address, "The budget; default: the one that is served here")
+      ->type_name("HOST:PORT")
+      ->takes(offered::nothing_known);
+  verb->add_option("--key", into.key, "A key of it that `troupe key` made; default: its secret")
+      ->takes(offered::file);
+}
+
+/// A person's tool connected to a budget. For main threads: its calls wait.
+class budget_client {
+ public:
+  /// Errors: not_found where none is known here, unavailable where it does not answer.
+  static result<std::unique_ptr<budget_client>> open(const budget_place& at);
+
+  const std::string& name() const { return name_; }
+
+  template <class R, class T>
+  result<msg<R>> ask(const msg<T>& m) {
+    result<msg<R>> out = error{errc::timeout, "the budget does not answer"};
+    const std::chrono::milliseconds patience(contract_of<budget_actor, T>().timeout_ms);
+    self_->request(budget_, patience, m)
+        .receive([&](const msg<R>& answer) { out = answer; },
+                 [&](const caf::error& e) { out = from_caf(e); });
+    return out;
+  }
+
+ private:
+  budget_client(std::string name, const cluster::network_options& network)
+      : name_(std::move(name)), config_(network), system_(config_), self_(system_) {}
+
+  std::string name_;
+  cluster::system_config config_;
+  caf::actor_system system_;
+  caf::scoped_actor self_;
+  budget_actor budget_;
+};
+
+/// The sign of the budget that is meant, where it stands on this machine.
+result<served_budget> sign_of_place(const budget_place& at) {
+  if (at.address.empty()) return the_served_budget(at.name);
+  TROUPE_TRY(target, host_and_port(at.address));
+  for (auto& b : served_budgets())
+    if (is_at(b.address, target.first, target.second)) return std::move(b);
+  if (!at.key.empty()) return served_budget{at.name, 0, at.address, {}};
+  return error{
+      errc::unavailable,
+      fmt::format("no power budget of yours is known here at {}, and no key was given", at.address),
+      "its owner makes keys with: troupe key --role operator --name NAME --out FILE"};
+}
+
+result<std::unique_ptr<budget_client>> budget_client::open(const budget_place& at) {
+  spdlog::set_level(spdlog::level::err);  // a tool answers; its own log is nobody's business
+  TROUPE_TRY(sign, sign_of_place(at));
+  TROUPE_TRY(target, host_and_port(sign.address));
+  TROUPE_TRY(key, tls::job_key::read(at.key.empty() ? sign.secret.string() : at.key));
+  TROUPE_TRY(proof, person_by(key));
+  cluster::network_options network;
+  network.proof = std::move(proof);
+  TROUPE_CHECK(cluster::prove(network));
+  std::unique_ptr<budget_client> out(new budget_client(sign.name, network));
+  TROUPE_TRY(peer, reach(out->self_, target.first, target.second, defaults::connect_timeout,
+                         "power budget"));
+  out->budget_ = caf::actor_cast<budget_actor>(peer);
+  return out;
+}
+
+struct tree_arguments {
+  budget_place at;
+  bool json = false;
+};
+
+result<int> show_tree(const tree_arguments& a) {
+  TROUPE_TRY(budget, budget_client::open(a.at));
+  const auto question = make_msg<fbs::ReadPowerTree>({}, [](auto&) {});
+  TROUPE_TRY(answer, budget->ask<fbs::PowerTree>(question));
+  const auto tree = answer.unpack();
+  TROUPE_CHECK(print(a.json ? tree_json(tree) : tree_text(tree)));
+  return 0;
+}
+
+struct set_arguments {
+  budget_place at;
+  double watts = 0;
+  std::string for_time;
+};
+
+result<int> set_budget(const set_arguments& a) {
+  if (!std::isfinite(a.watts) || config::milliwatts(a.watts) <= 0 || a.watts > 1e9)
+    return error{errc::usage, fmt::format("{} W is no budget", a.watts),
+                 "a number above 0, in watts, at most 1e9"};
+  uint64_t for_ms = 0;
+  if (!a.for_time.empty()) {
+    TROUPE_TRY(ms, milliseconds_in(a.for_time));
+    for_ms = ms;
+  }
+  TROUPE_TRY(budget, budget_client::open(a.at));
+  const auto order = make_msg<fbs::SetPowerBudget>({}, [&](auto& m) {
+    m.budget = budget->name();
+    m.cap_mw = config::milliwatts(a.watts);
+    m.for_ms = for_ms;
+  });
+  TROUPE_TRY(ack, budget->ask<fbs::Ack>(order));
+  TROUPE_CHECK(print(ack.unpack().text + "\n"));
+  return 0;
+}
+
+}  // namespace
+
+void add_tree(shell& sh, command* parent) {
+  auto* verb = parent->add_subcommand("tree", "Show who has which watts of a served budget");
+  auto a = std::make_shared<tree_arguments>();
+  verb->add_option("name", a->at.name, "The budget, where several are served here")
+      ->takes(offered::nothing_known);
+  verb->add_flag("--json", a->json, "As one JSON object");
+  add_budget_place(verb, a->at);
+  verb->footer(
+      "A wave before watts: a part of them at least is calculated, not measured.\n"
+      "Exit codes: 0, 66 no such budget is served here, 69 it does not answer.\n\n"
+      "Examples:\n"
+      "  troupe power tree\n"
+      "  troupe power tree row0 --json | jq .children");
+  on_run(sh, verb, [a] { return show_tree(*a); });
+}
+
+void add_budget(shell& sh, command* parent) {
+  auto* verb = parent->add_subcommand("budget", "Set the watts that a served budget divides");
+  auto a = std::make_shared<set_arguments>();
+  verb->add_option("watts", a->watts, "What its children share from now on, in watts")
+      ->required()
+      ->takes(offered::nothing_known);
+  verb->add_option("--budget", a->at.name, "Its name, where several are served here")
+      ->takes(offered::nothing_known);
+  verb->add_option("--for", a->for_time,
+                   "So long, then what its file says: 90s, 2h; default: for good")
+      ->type_name("TIME")
+      ->takes(offered::nothing_known);
+  add_budget_place(verb, a->at);
+  verb->footer(
+      "What its children have without it (static_w) must fit. A job's own budget is set by\n"
+      "troupe console -c 'power budget 55'.\n\n"
+      "Examples:\n"
+      "  troupe power budget 55 --for 2h\n"
+      "  troupe power budget 70 --budget row0");
+  on_run(sh, verb, [a] { return set_budget(*a); });
+}
+
+}  // namespace troupe::apps::power_verb

@@ -1,0 +1,306 @@
+// What is written and said, and the process from its start to a signal.
+#include "apps/power/power_serve.hpp"
+
+#include <unistd.h>
+#include <algorithm>
+#include <atomic>
+#include <csignal>
+#include <optional>
+
+#include <fmt/format.h>
+#include <caf/actor_system.hpp>
+#include <caf/send.hpp>
+#include <nlohmann/json.hpp>
+
+#include "actors/base/defaults.hpp"
+#include "actors/cluster/network.hpp"
+#include "apps/control/job_secret.hpp"
+#include "apps/power/budget_sign.hpp"
+#include "apps/power/power.hpp"
+#include "apps/talk.hpp"
+#include "apps/up/folders.hpp"
+#include "apps/up/signals.hpp"
+#include "apps/up/watchdog.hpp"
+#include "apps/voice.hpp"
+#include "io/base/counted.hpp"
+#include "io/disk/storage.hpp"
+#include "io/file.hpp"
+#include "io/folder/lock.hpp"
+#include "io/folder/owned.hpp"
+
+namespace troupe::apps::power_verb {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+using nlohmann::ordered_json;
+
+constexpr size_t epoch_file_bytes = 4096;
+constexpr int64_t ns_of_ms = 1'000'000;
+
+std::string text_of(const ordered_json& j) {
+  return j.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
+}
+
+double static_shares_w(const config::power_tree& tree) {
+  int64_t sum_mw = 0;
+  for (const auto& c : tree.child) sum_mw += config::milliwatts(c.static_w);
+  return static_cast<double>(sum_mw) / 1000;
+}
+
+/// A number of watts in an entry of the journal; none where it is absent or not known.
+std::optional<double> watts_in(const ordered_json& entry, const char* key) {
+  const auto it = entry.find(key);
+  if (it == entry.end() || !it->is_number() || it->get<double>() < 0) return std::nullopt;
+  return it->get<double>();
+}
+
+std::string word_in(const ordered_json& entry, const char* key) {
+  const auto it = entry.find(key);
+  return it != entry.end() && it->is_string() ? it->get<std::string>() : std::string();
+}
+
+power::named_child named_child_of(const config::power_child& c) {
+  power::budget_child terms;
+  terms.priority = c.priority == config::power_priority::high ? power::power_class::high
+                                                              : power::power_class::low;
+  terms.floor_mw = config::milliwatts(c.floor_w);
+  terms.static_share_mw = config::milliwatts(c.static_w);
+  terms.ceiling_mw = config::milliwatts(c.ceiling_w);
+  terms.paused_mw = config::milliwatts(c.paused_w);
+  return {c.name, terms};
+}
+
+}  // namespace
+
+result<uint64_t> next_epoch(const fs::path& file) {
+  const error foreign(
+      errc::bad_data,
+      fmt::format("{} does not say how many lives the budget has had", file.string()),
+      "children ignore what an earlier life grants: write {\"epoch\": N} there, N "
+      "not below the last epoch in power.jsonl");
+  uint64_t before = 0;
+  const auto text = io::read_file(file, epoch_file_bytes);
+  if (!text && text.error().code != errc::not_found) return text.error();
+  if (text) {
+    const auto j = ordered_json::parse(*text, nullptr, false);
+    if (!j.is_object() || j.size() != 1 || !j.contains("epoch")) return foreign;
+    const auto& epoch = j["epoch"];
+    if (!epoch.is_number_unsigned() || epoch.get<uint64_t>() >= uint64_t{1} << 62) return foreign;
+    before = epoch.get<uint64_t>();
+  }
+  const auto next = before + 1;
+  TROUPE_CHECK(io::write_atomic(file, text_of({{"epoch", next}}) + "\n"));
+  return next;
+}
+
+power::budget_options budget_options_of(const config::power_tree& tree, uint64_t epoch) {
+  power::budget_options out;
+  out.name = tree.name;
+  out.rules.mode = power::budget_mode::shares;
+  out.rules.tick_ns = tree.tick_ms * ns_of_ms;
+  out.rules.ttl_ns = tree.lease_ttl_ms * ns_of_ms;
+  out.rules.noise_mw = config::milliwatts(tree.noise_w);
+  for (const auto& c : tree.child) out.children.push_back(named_child_of(c));
+  out.budget_mw = config::milliwatts(tree.budget_w);
+  out.epoch = epoch;
+  return out;
+}
+
+result<config::power_tree> read_budget(const std::string& file) {
+  TROUPE_TRY(tree, config::load_power_tree(file));
+  const auto options = budget_options_of(tree, 1);
+  std::vector<power::budget_child> children;
+  for (const auto& c : options.children) children.push_back(c.terms);
+  const auto sound = power::check(options.rules, children, options.budget_mw);
+  if (!sound) return sound.error().within(file);
+  return tree;
+}
+
+std::string budget_sentence(const config::power_tree& tree) {
+  return fmt::format("{} has {:.6g} W for {}, whose static shares are {:.6g} W together", tree.name,
+                     tree.budget_w, counted(tree.child.size(), "child", "children"),
+                     static_shares_w(tree));
+}
+
+std::string budget_json(const config::power_tree& tree) {
+  ordered_json children = ordered_json::array();
+  for (const auto& c : tree.child)
+    children.push_back({{"name", c.name},
+                        {"priority", c.priority == config::power_priority::high ? "high" : "low"},
+                        {"floor_w", c.floor_w},
+                        {"static_w", c.static_w},
+                        {"ceiling_w", c.ceiling_w},
+                        {"paused_w", c.paused_w}});
+  return text_of({{"type", "power_budget"},
+                  {"budget", tree.name},
+                  {"budget_w", tree.budget_w},
+                  {"static_w", static_shares_w(tree)},
+                  {"tick_ms", tree.tick_ms},
+                  {"lease_ttl_ms", tree.lease_ttl_ms},
+                  {"noise_w", tree.noise_w},
+                  {"output", tree.output},
+                  {"children", children}}) +
+         "\n";
+}
+
+std::string journal_words(const std::string& line) {
+  const auto entry = ordered_json::parse(line, nullptr, false);
+  if (!entry.is_object()) return line;
+  std::string out = word_in(entry, "child"), event = word_in(entry, "event");
+  std::replace(event.begin(), event.end(), '_', ' ');
+  out += (out.empty() ? "" : ": ") + event;
+  if (const auto w = watts_in(entry, "cap_w")) out += fmt::format(" {:.4g} W", *w);
+  if (const auto w = watts_in(entry, "was_w")) out += fmt::format(", was {:.4g} W", *w);
+  const char* between = "; ";
+  for (const auto& [key, words] :
+       {std::pair("in_force_w", "in force"), {"drawn_w", "draws"}, {"wish_w", "wishes"}})
+    if (const auto w = watts_in(entry, key)) {
+      out += fmt::format("{}{} {:.4g} W", between, words, *w);
+      between = ", ";
+    }
+  if (const auto who = word_in(entry, "by"); !who.empty()) out += ", by " + who;
+  for (const auto* key : {"why", "text"})
+    if (const auto why = word_in(entry, key); !why.empty()) out += ": " + why;
+  return out;
+}
+
+void budget_journal::take(const std::string& line, double unix_s) {
+  auto entry = ordered_json::parse(line, nullptr, false);
+  if (!entry.is_object()) entry = {{"text", line}};
+  ordered_json stamped{{"unix_s", unix_s}};
+  stamped.update(entry);
+  log_.append(text_of(stamped));
+  if (!as_json_) say(journal_words(line));
+  const auto news = log_.news();
+  if (!news) return;
+  say(news->why ? fmt::format("warning: the journal is not written: {}", news->why->message)
+                : fmt::format("the journal is written again; {} missing in it",
+                              news->missing == 1 ? "1 line is"
+                                                 : fmt::format("{} lines are", news->missing)));
+}
+
+namespace {
+
+struct serve_arguments {
+  std::string file;
+  bool check = false, json = false;
+};
+
+/// Detached: its journal may block (PSV-3).
+budget_actor spawn_budget(caf::actor_system& system, const power::budget_options& options) {
+  return system.spawn<caf::detached>(power::budget, options);
+}
+
+/// An actor system with a budget in it.
+class budget_system {
+ public:
+  budget_system(const cluster::network_options& network, const power::budget_options& options)
+      : config_(network),
+        system_(config_),
+        last_{system_},
+        before_it_{system_},
+        budget_(spawn_budget(system_, options)) {}
+  ~budget_system() { caf::anon_send_exit(budget_, caf::exit_reason::user_shutdown); }
+  budget_system(const budget_system&) = delete;
+  budget_system& operator=(const budget_system&) = delete;
+
+  const budget_actor& budget() const { return budget_; }
+
+ private:
+  cluster::system_config config_;
+  caf::actor_system system_;
+  const orderly_end last_;
+  const cluster::renewals_end before_it_;
+  budget_actor budget_;
+};
+
+/// PSV-2.
+result<io::folder_lock> hold_output(const config::power_tree& tree) {
+  const auto folder = fs::absolute(tree.output).lexically_normal();
+  TROUPE_CHECK(io::make_folders(io::local_files(), folder));
+  TROUPE_TRY(lock, take_folder(folder, io::this_process(tree.name), claim_on_folders::if_free));
+  TROUPE_CHECK(io::mark_output(folder, tree.name));
+  return lock;
+}
+
+/// Until a signal asks it to end; false: the budget ended by itself.
+bool wait_for_end(signal_queue& signals, const std::atomic<bool>& gone) {
+  for (;;) {
+    const auto event = signals.wait(-1);
+    if (event == SIGINT || event == SIGTERM || event == SIGHUP) return true;
+    if (gone) return false;
+  }
+}
+
+result<int> serve(const serve_arguments& a) {
+  TROUPE_TRY(tree, read_budget(a.file));
+  if (a.check) {
+    TROUPE_CHECK(print(a.json ? budget_json(tree) : budget_sentence(tree) + "\n"));
+    return 0;
+  }
+  speak_through_outboxes();
+  TROUPE_TRY(signals, signal_queue::open());
+  TROUPE_TRY(lock, hold_output(tree));
+  TROUPE_TRY(secret, job_secret::open(tree.name, tree.output));
+  cluster::network_options network;
+  network.proof = tls::proof{secret.key(), {tls::role::node, "budget"}};
+  TROUPE_CHECK(cluster::prove(network));
+  TROUPE_TRY(epoch, next_epoch(lock.folder() / "power.epoch"));  // PSV-1
+  auto options = budget_options_of(tree, epoch);
+  const auto journal = std::make_shared<budget_journal>(lock.folder() / "power.jsonl", a.json);
+  options.journal = [journal](const std::string& line) { journal->take(line, unix_now()); };
+  std::optional<watchdog> guard;
+  std::atomic<bool> gone{false};  // outlives the system, whose actor sets it
+  budget_system system(network, options);
+  system.budget()->attach_functor([&gone, &bell = *signals] {
+    gone = true;
+    bell.wake();
+  });
+  const auto port =
+      cluster::publish(system.budget(), tree.listen, static_cast<uint16_t>(tree.port));
+  if (!port) {
+    guard.emplace(defaults::orderly_end, exit_code(port.error().code), port.error());
+    return port.error();
+  }
+  const auto address = fmt::format("{}:{}", tree.listen, *port);
+  static_cast<void>(lock.say_address(address));  // a hint for persons
+  const budget_sign sign({tree.name, getpid(), address, secret.file()});
+  say(fmt::format("{} serves {:.6g} W to {} at {}", tree.name, tree.budget_w,
+                  counted(tree.child.size(), "child", "children"), address));
+  const bool asked = wait_for_end(*signals, gone);
+  const error why(errc::bug, fmt::format("the budget {} ended by itself", tree.name),
+                  "its journal and its log say what it heard last; start it again");
+  guard.emplace(defaults::orderly_end, asked ? 0 : exit_code(why.code),
+                asked ? error(errc::none, "") : why);
+  if (!asked) return why;
+  say(
+      fmt::format("{} is served no more: children fall to their static shares when their leases "
+                  "lapse",
+                  tree.name));
+  return 0;
+}
+
+}  // namespace
+
+void add_serve(shell& sh, command* parent) {
+  auto* verb = parent->add_subcommand("serve", "Hold a power budget that jobs here share");
+  auto a = std::make_shared<serve_arguments>();
+  verb->add_option("file", a->file, "The budget and its children: POWER.toml")
+      ->required()
+      ->takes(offered::file);
+  verb->add_flag("--check", a->check, "Read and judge the file, and end");
+  verb->add_flag("--json", a->json, "The journal on stdout, as JSON lines");
+  verb->footer(
+      "A job of this user on this machine joins by power.parent = \"auto\". SIGINT or SIGTERM "
+      "ends\n"
+      "it at once; jobs fall to their static shares by themselves.\n\n"
+      "Exit codes: 0, 75 another process serves it, 78 the file is impossible.\n\n"
+      "Examples:\n"
+      "  troupe power serve configs/power.toml\n"
+      "  troupe power serve configs/power.toml --check");
+  on_run(sh, verb, [a] { return serve(*a); });
+}
+
+}  // namespace troupe::apps::power_verb

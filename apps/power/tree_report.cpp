@@ -1,0 +1,170 @@
+// Columns of a tree, and its JSON.
+#include "apps/power/tree_report.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <vector>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "apps/power/watts.hpp"
+#include "apps/report/report.hpp"
+#include "io/base/printable.hpp"
+
+namespace troupe::apps::power_verb {
+
+namespace {
+
+using nlohmann::ordered_json;
+
+/// -1 stays what it is: not known.
+double watts_of_mw(int64_t mw) {
+  return mw < 0 ? -1 : static_cast<double>(mw) / 1000;
+}
+
+bool is_modelled_source(fbs::PowerSource source) {
+  return source == fbs::PowerSource::modelled;
+}
+
+double percent_of_1024(uint32_t share) {
+  return 100.0 * share / 1024;
+}
+
+/// What it has: what was granted, else what it says is in force.
+double cap_w_of(const fbs::PowerChildT& c) {
+  return watts_of_mw(c.granted_mw >= 0 ? c.granted_mw : c.in_force_mw);
+}
+
+std::string silence_of(const fbs::PowerChildT& c) {
+  return fmt::format("silent for {}",
+                     c.heard_ago_ms < 60'000
+                         ? fmt::format("{} s", c.heard_ago_ms / 1000)
+                         : report::duration(static_cast<double>(c.heard_ago_ms) / 1000));
+}
+
+/// How it is, what matters most first.
+std::string state_of(const fbs::PowerChildT& c) {
+  std::string out = c.silent ? silence_of(c)
+                    : c.lease_left_ms > 0
+                        ? fmt::format("lease {:.1f} s", static_cast<double>(c.lease_left_ms) / 1000)
+                        : "no lease";
+  if (c.unruly) out += ", draws more than its cap";
+  if (c.shed) out += ", told to save and pause";
+  return out;
+}
+
+std::string unheard_words(const fbs::PowerChildT& c) {
+  const auto counted_w = watts_of_mw(c.counted_mw);
+  return fmt::format("not heard yet (counts {:.4g} W{})", counted_w,
+                     c.counted_mw == c.static_share_mw ? ", its static share" : "");
+}
+
+/// The columns of a child: name, class, watts, pace, state.
+std::vector<std::string> columns_of(const fbs::PowerChildT& c) {
+  std::vector<std::string> out{printable(c.name), printable(c.priority)};
+  if (!c.heard) {
+    out.push_back(unheard_words(c));
+    return out;
+  }
+  out.push_back(watts_of(watts_of_mw(c.drawn_mw), is_modelled_source(c.source), cap_w_of(c)));
+  out.push_back(c.pace_of_1024 == 0
+                    ? "no steps"
+                    : fmt::format("pace {:.0f} %", percent_of_1024(c.pace_of_1024)));
+  out.push_back(state_of(c));
+  return out;
+}
+
+/// Columns as wide as their widest, two spaces between; what stands last in a line is as it is.
+std::string aligned(const std::vector<std::vector<std::string>>& lines, size_t line) {
+  std::string out;
+  const auto& mine = lines[line];
+  for (size_t i = 0; i < mine.size(); ++i) {
+    size_t width = 0;
+    for (const auto& l : lines)
+      if (i + 1 < l.size()) width = std::max(width, l[i].size());
+    out += i + 1 == mine.size() ? mine[i] : fmt::format("{:<{}}  ", mine[i], width);
+  }
+  return out;
+}
+
+std::string root_line(const fbs::PowerTreeT& t) {
+  const auto drawn_w = watts_of_mw(t.drawn_mw), cap_w = watts_of_mw(t.cap_mw);
+  std::string out = fmt::format("{}  {}  {}", printable(t.name), printable(t.mode),
+                                watts_of(drawn_w, is_modelled_source(t.source), cap_w));
+  if (drawn_w >= 0 && cap_w > 0) out += fmt::format("  {:.0f} %", 100 * drawn_w / cap_w);
+  if (t.short_of_floors) out += "  less than the floors of its children";
+  if (!t.knows) out += "  raises nobody before it knows what its children have";
+  return out + "\n";
+}
+
+ordered_json child_json(const fbs::PowerChildT& c) {
+  const auto drawn_w = watts_of_mw(c.drawn_mw);
+  return {{"name", c.name},
+          {"priority", c.priority},
+          {"heard", c.heard},
+          {"silent", c.silent},
+          {"unruly", c.unruly},
+          {"shed", c.shed},
+          {"granted_w", number_or_null(watts_of_mw(c.granted_mw))},
+          {"in_force_w", number_or_null(watts_of_mw(c.in_force_mw))},
+          {"counted_w", watts_of_mw(c.counted_mw)},
+          {"power_w", number_or_null(drawn_w)},
+          {"power_source", source_of(drawn_w, is_modelled_source(c.source))},
+          {"wish_w", number_or_null(watts_of_mw(c.wish_mw))},
+          {"pace_percent", percent_of_1024(c.pace_of_1024)},
+          {"floor_w", watts_of_mw(c.floor_mw)},
+          {"static_w", watts_of_mw(c.static_share_mw)},
+          {"ceiling_w", watts_of_mw(c.ceiling_mw)},
+          {"lease_left_ms", c.lease_left_ms},
+          {"heard_ago_ms", c.heard ? ordered_json(c.heard_ago_ms) : ordered_json(nullptr)}};
+}
+
+}  // namespace
+
+std::string tree_text(const fbs::PowerTreeT& tree) {
+  std::vector<std::vector<std::string>> lines;
+  for (const auto& c : tree.children) lines.push_back(columns_of(*c));
+  std::string out = root_line(tree);
+  for (size_t i = 0; i < lines.size(); ++i)
+    out += fmt::format("{} {}\n", i + 1 == lines.size() ? "└" : "├", aligned(lines, i));
+  return out;
+}
+
+std::string tree_json(const fbs::PowerTreeT& tree) {
+  const auto drawn_w = watts_of_mw(tree.drawn_mw);
+  ordered_json j{{"type", "power_tree"},
+                 {"budget", tree.name},
+                 {"mode", tree.mode},
+                 {"budget_w", watts_of_mw(tree.cap_mw)},
+                 {"power_w", number_or_null(drawn_w)},
+                 {"power_source", source_of(drawn_w, is_modelled_source(tree.source))},
+                 {"counted_w", watts_of_mw(tree.counted_mw)},
+                 {"short_of_floors", tree.short_of_floors},
+                 {"knows", tree.knows},
+                 {"epoch", tree.epoch}};
+  j["children"] = ordered_json::array();
+  for (const auto& c : tree.children) j["children"].push_back(child_json(*c));
+  return j.dump(-1, ' ', false, ordered_json::error_handler_t::replace) + "\n";
+}
+
+result<uint64_t> milliseconds_in(const std::string& text) {
+  constexpr double year_ms = 366.0 * 24 * 3600 * 1000;
+  const error wrong(errc::usage, fmt::format("{} is no time", text),
+                    "a number above 0 and s, m, h or d, at most 366 days: 90s, 2h");
+  double number = 0;
+  const auto* end = text.data() + text.size();
+  const auto [rest, failed] = std::from_chars(text.data(), end, number);
+  if (failed != std::errc() || !std::isfinite(number)) return wrong;
+  const auto unit = std::string(rest, end);
+  const double ms = unit == "s"   ? 1000
+                    : unit == "m" ? 60e3
+                    : unit == "h" ? 3600e3
+                    : unit == "d" ? 24 * 3600e3
+                                  : 0;
+  if (ms == 0 || number * ms < 1 || number * ms > year_ms) return wrong;
+  return static_cast<uint64_t>(std::llround(number * ms));
+}
+
+}  // namespace troupe::apps::power_verb

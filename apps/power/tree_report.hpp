@@ -1,0 +1,21 @@
+// What `troupe power tree` says of a budget and its children. Text from an actor's answer, so that
+// tests hold it; nothing here reads a clock or a network.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "io/base/result.hpp"
+#include "messages/schemas/power_generated.h"
+
+namespace troupe::apps::power_verb {
+
+/// "row0   shares  ~61.3 of 70 W  88 %", and a line for each child under it.
+std::string tree_text(const fbs::PowerTreeT& tree);
+/// The same as a JSON object, a line.
+std::string tree_json(const fbs::PowerTreeT& tree);
+
+/// "2h", "90s", "1.5d" in milliseconds, at most 366 days. Errors: usage.
+result<uint64_t> milliseconds_in(const std::string& text);
+
+}  // namespace troupe::apps::power_verb
