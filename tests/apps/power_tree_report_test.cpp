@@ -1,0 +1,151 @@
+// What `troupe power tree` says, held to golden texts, and the times that a person may say.
+#include "apps/power/tree_report.hpp"
+
+#include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
+
+#include "tests/errors.hpp"
+
+using namespace troupe;
+using namespace troupe::apps::power_verb;
+
+namespace {
+
+std::unique_ptr<fbs::PowerChildT> child_row(const char* name, const char* priority) {
+  auto c = std::make_unique<fbs::PowerChildT>();
+  c->name = name;
+  c->priority = priority;
+  c->heard = true;
+  c->source = fbs::PowerSource::modelled;
+  c->pace_of_1024 = 1024;
+  return c;
+}
+
+/// Two children, the second silent.
+fbs::PowerTreeT tree_of_two() {
+  fbs::PowerTreeT t;
+  t.name = "row0";
+  t.mode = "shares";
+  t.cap_mw = 70'000;
+  t.drawn_mw = 61'300;
+  t.source = fbs::PowerSource::modelled;
+  t.counted_mw = 65'000;
+  t.knows = true;
+  t.epoch = 3;
+  auto a = child_row("gpt-a", "high");
+  a->granted_mw = a->in_force_mw = a->counted_mw = 44'000;
+  a->drawn_mw = 41'000;
+  a->lease_left_ms = 3'149;
+  a->heard_ago_ms = 400;
+  a->floor_mw = 20'000;
+  a->static_share_mw = 40'000;
+  a->ceiling_mw = 60'000;
+  t.children.push_back(std::move(a));
+  auto b = child_row("gpt-b", "low");
+  b->granted_mw = b->in_force_mw = b->counted_mw = 21'000;
+  b->drawn_mw = 20'300;
+  b->pace_of_1024 = 532;
+  b->silent = true;
+  b->lease_left_ms = 100;
+  b->heard_ago_ms = 12'900;
+  b->static_share_mw = 20'000;
+  t.children.push_back(std::move(b));
+  return t;
+}
+
+/// 0: it is no time.
+uint64_t time_in(const std::string& text) {
+  const auto ms = milliseconds_in(text);
+  return ms ? *ms : 0;
+}
+
+}  // namespace
+
+TEST_CASE("power tree: the budget, and a line for each child, in columns") {
+  CHECK(tree_text(tree_of_two()) ==
+        "row0  shares  ~61.3 of 70 W  88 %\n"
+        "├ gpt-a  high  ~41.0 of 44 W  pace 100 %  lease 3.1 s\n"
+        "└ gpt-b  low   ~20.3 of 21 W  pace 52 %   silent for 12 s\n");
+}
+
+TEST_CASE("power tree: what is not known, and what is wrong, is said") {
+  auto t = tree_of_two();
+  t.drawn_mw = -1;
+  t.short_of_floors = true;
+  t.knows = false;
+  auto& a = *t.children[0];
+  a.drawn_mw = -1;
+  a.pace_of_1024 = 0;
+  a.lease_left_ms = 0;
+  a.unruly = a.shed = true;
+  t.children[1] = std::make_unique<fbs::PowerChildT>();
+  auto& b = *t.children[1];
+  b.name = "b";
+  b.priority = "low";
+  b.counted_mw = b.static_share_mw = 20'000;
+  CHECK(tree_text(t) ==
+        "row0  shares  not known, of 70 W  less than the floors of its children"
+        "  raises nobody before it knows what its children have\n"
+        "├ gpt-a  high  not known, of 44 W  no steps  no lease, draws more than its cap, told to "
+        "save and pause\n"
+        "└ b      low   not heard yet (counts 20 W, its static share)\n");
+  b.counted_mw = 60'000;
+  CHECK(tree_text(t).find("not heard yet (counts 60 W)\n") != std::string::npos);
+}
+
+TEST_CASE("power tree: a silence of hours is told as one, and names are made harmless") {
+  auto t = tree_of_two();
+  t.children[1]->heard_ago_ms = 7'200'000;
+  t.children[1]->name = "b\x1b[2J";
+  const auto text = tree_text(t);
+  CHECK(text.find("silent for 2:00:00\n") != std::string::npos);
+  CHECK(text.find('\x1b') == std::string::npos);
+}
+
+TEST_CASE("power tree: a budget without children is a line") {
+  fbs::PowerTreeT t;
+  t.name = "r";
+  t.mode = "shares";
+  t.cap_mw = 55'500;
+  t.drawn_mw = 0;
+  t.source = fbs::PowerSource::measured;
+  t.knows = true;
+  CHECK(tree_text(t) == "r  shares  0.0 of 55.5 W  0 %\n");
+}
+
+TEST_CASE("power tree: the same as JSON") {
+  auto t = tree_of_two();
+  CHECK(tree_json(t) ==
+        R"({"type":"power_tree","budget":"row0","mode":"shares","budget_w":70.0,"power_w":61.3,)"
+        R"("power_source":"modelled","counted_w":65.0,"short_of_floors":false,"knows":true,)"
+        R"("epoch":3,"children":[{"name":"gpt-a","priority":"high","heard":true,"silent":false,)"
+        R"("unruly":false,"shed":false,"granted_w":44.0,"in_force_w":44.0,"counted_w":44.0,)"
+        R"("power_w":41.0,"power_source":"modelled","wish_w":null,"pace_percent":100.0,)"
+        R"("floor_w":20.0,"static_w":40.0,"ceiling_w":60.0,"lease_left_ms":3149,)"
+        R"("heard_ago_ms":400},{"name":"gpt-b","priority":"low","heard":true,"silent":true,)"
+        R"("unruly":false,"shed":false,"granted_w":21.0,"in_force_w":21.0,"counted_w":21.0,)"
+        R"("power_w":20.3,"power_source":"modelled","wish_w":null,"pace_percent":51.953125,)"
+        R"("floor_w":0.0,"static_w":20.0,"ceiling_w":0.0,"lease_left_ms":100,)"
+        R"("heard_ago_ms":12900}]})"
+        "\n");
+  t.children[0]->heard = false;
+  t.children[0]->drawn_mw = t.children[0]->granted_mw = -1;
+  const auto j = nlohmann::json::parse(tree_json(t));
+  CHECK(j["children"][0]["power_w"].is_null());
+  CHECK(j["children"][0]["power_source"] == "unknown");
+  CHECK(j["children"][0]["granted_w"].is_null());
+  CHECK(j["children"][0]["heard_ago_ms"].is_null());
+}
+
+TEST_CASE("power budget: times that a person may say") {
+  CHECK(time_in("90s") == 90'000);
+  CHECK(time_in("1.5m") == 90'000);
+  CHECK(time_in("2h") == 7'200'000);
+  CHECK(time_in("366d") == uint64_t{366} * 24 * 3600 * 1000);
+  for (const auto* text : {"", "2", "h", "2 h", "2hh", "-1h", "0s", "367d", "nans", "infh", "1w"}) {
+    CAPTURE(text);
+    const auto got = milliseconds_in(text);
+    REQUIRE_FALSE(got);
+    CHECK(got.error().code == errc::usage);
+  }
+}
