@@ -55,7 +55,7 @@ void add_trace(shell& sh);
 void add_replay(shell& sh);
 /// `troupe sim`: simulates a cluster on virtual time.
 void add_sim(shell& sh);
-/// `troupe power sim|plan|frontier`: more servers under one breaker, clocks that cost less.
+/// `troupe power sim|plan|serve|...`: more servers under one breaker, budgets that jobs share.
 void add_power(shell& sh);
 /// `troupe generate`: text from a checkpoint.
 void add_generate(shell& sh);

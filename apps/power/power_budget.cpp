@@ -78,7 +78,8 @@ result<served_budget> sign_of_place(const budget_place& at) {
   return error{
       errc::unavailable,
       fmt::format("no power budget of yours is known here at {}, and no key was given", at.address),
-      "its owner makes keys with: troupe key --role operator --name NAME --out FILE"};
+      "its owner makes keys with: troupe key --role operator --budget BUDGET --name NAME --out "
+      "FILE"};
 }
 
 result<std::unique_ptr<budget_client>> budget_client::open(const budget_place& at) {
