@@ -17,10 +17,10 @@ using namespace troupe::config;
 
 namespace {
 
-const std::string head = "name = 'row0'\nbudget_w = 70\n";
+const std::string row_of_70 = "name = 'row0'\nbudget_w = 70\n";
 
 /// A [[child]] of five lines.
-std::string child_of(const std::string& name, const std::string& watts = "20, 40, 60") {
+std::string power_child_text(const std::string& name, const std::string& watts = "20, 40, 60") {
   std::string out = "[[child]]\nname = '" + name + "'\n";
   const char* keys[] = {"floor_w", "static_w", "ceiling_w"};
   size_t at = 0;
@@ -32,15 +32,16 @@ std::string child_of(const std::string& name, const std::string& watts = "20, 40
   return out;
 }
 
-result<power_tree> tree_of(const std::string& text) {
+result<power_tree> power_tree_from(const std::string& text) {
   return parse_power_tree(text, "p.toml");
 }
 
 }  // namespace
 
 TEST_CASE("power tree: what is not said has its default") {
-  const auto got = tree_of(head + child_of("gpt-a") + "priority = 'high'\npaused_w = 5\n" +
-                           child_of("gpt-b", "0, 30.0, 30"));
+  const auto got =
+      power_tree_from(row_of_70 + power_child_text("gpt-a") + "priority = 'high'\npaused_w = 5\n" +
+                      power_child_text("gpt-b", "0, 30.0, 30"));
   REQUIRE_MESSAGE(got, (got ? "" : render(got.error())));
   power_tree want;
   want.name = "row0";
@@ -58,10 +59,11 @@ TEST_CASE("power tree: what is not said has its default") {
 }
 
 TEST_CASE("power tree: what is said is taken") {
-  const auto got = tree_of(head +
-                           "mode = 'shares'\nlisten = 'localhost'\nport = 4242\ntick_ms = 200\n"
-                           "lease_ttl_ms = 600\nnoise_w = 0\noutput = 'out/p'\n" +
-                           child_of("a"));
+  const auto got =
+      power_tree_from(row_of_70 +
+                      "mode = 'shares'\nlisten = 'localhost'\nport = 4242\ntick_ms = 200\n"
+                      "lease_ttl_ms = 600\nnoise_w = 0\noutput = 'out/p'\n" +
+                      power_child_text("a"));
   REQUIRE_MESSAGE(got, (got ? "" : render(got.error())));
   CHECK(got->listen == "localhost");
   CHECK(got->port == 4242);
@@ -75,51 +77,57 @@ TEST_CASE("PTR-1: power tree: what is wrong is said with its place") {
   struct wrong {
     std::string text, place, what;
   };
-  const auto a = child_of("a");
+  const auto a = power_child_text("a");
   std::string many;
   for (size_t i = 0; i <= most_power_children; ++i)
-    many += child_of(fmt::format("c{}", i), "0, 0, 1");
+    many += power_child_text(fmt::format("c{}", i), "0, 0, 1");
   for (const auto& w : {
-           wrong{head, "p.toml: ", "a budget needs a [[child]]"},
-           wrong{head + "child = []\n", "p.toml: ", "a budget needs a [[child]]"},
-           wrong{head + "child = 3\n", "p.toml:3:1", "expected [[child]] tables"},
+           wrong{row_of_70, "p.toml: ", "a budget needs a [[child]]"},
+           wrong{row_of_70 + "child = []\n", "p.toml: ", "a budget needs a [[child]]"},
+           wrong{row_of_70 + "child = 3\n", "p.toml:3:1", "expected [[child]] tables"},
            wrong{"budget_w = 70\n" + a, "p.toml: ", "name: a budget needs a name"},
            wrong{"name = 'row0'\n" + a, "p.toml: ", "budget_w: a budget needs a budget_w"},
            wrong{"name = '.row'\nbudget_w = 70\n" + a, "p.toml:1:8", "\".row\""},
-           wrong{head + child_of("a b"), "p.toml:4:8", "\"a b\""},
-           wrong{head + child_of(std::string(65, 'x')), "p.toml:4:8", "at most 64"},
-           wrong{head + child_of("a", "0, 1, 2") + child_of("a", "0, 1, 2"), "p.toml:9:8",
-                 "duplicate name \"a\""},
-           wrong{head + a + child_of("b"), "p.toml:2:12", "10 W more than the budget of 70 W"},
-           wrong{head + child_of("a", "50, 40, 60"), "p.toml:6:12", "got 0, 50, 40 and 60"},
-           wrong{head + child_of("a", "20, 40, 30"), "p.toml:6:12", "got 0, 20, 40 and 30"},
-           wrong{head + a + "paused_w = 21\n", "p.toml:6:12", "got 21, 20, 40 and 60"},
-           wrong{head + child_of("a", "-1, 40, 60"), "p.toml:5:11", "expected a number from 0"},
-           wrong{head + child_of("a", "nan, 40, 60"), "p.toml:5:11", "expected a number from 0"},
-           wrong{head + child_of("a", "20, 40, inf"), "p.toml:7:13",
+           wrong{row_of_70 + power_child_text("a b"), "p.toml:4:8", "\"a b\""},
+           wrong{row_of_70 + power_child_text(std::string(65, 'x')), "p.toml:4:8", "at most 64"},
+           wrong{row_of_70 + power_child_text("a", "0, 1, 2") + power_child_text("a", "0, 1, 2"),
+                 "p.toml:9:8", "duplicate name \"a\""},
+           wrong{row_of_70 + a + power_child_text("b"), "p.toml:2:12",
+                 "10 W more than the budget of 70 W"},
+           wrong{row_of_70 + power_child_text("a", "50, 40, 60"), "p.toml:6:12",
+                 "got 0, 50, 40 and 60"},
+           wrong{row_of_70 + power_child_text("a", "20, 40, 30"), "p.toml:6:12",
+                 "got 0, 20, 40 and 30"},
+           wrong{row_of_70 + a + "paused_w = 21\n", "p.toml:6:12", "got 21, 20, 40 and 60"},
+           wrong{row_of_70 + power_child_text("a", "-1, 40, 60"), "p.toml:5:11",
+                 "expected a number from 0"},
+           wrong{row_of_70 + power_child_text("a", "nan, 40, 60"), "p.toml:5:11",
+                 "expected a number from 0"},
+           wrong{row_of_70 + power_child_text("a", "20, 40, inf"), "p.toml:7:13",
                  "expected a number from 0.001"},
-           wrong{head + child_of("a", "20, '40 W', 60"), "p.toml:6:12", "expected a number"},
-           wrong{head + "[[child]]\nname = 'a'\n", "p.toml:3:1",
+           wrong{row_of_70 + power_child_text("a", "20, '40 W', 60"), "p.toml:6:12",
+                 "expected a number"},
+           wrong{row_of_70 + "[[child]]\nname = 'a'\n", "p.toml:3:1",
                  "every [[child]] needs a static_w"},
            wrong{"name = 'row0'\nbudget_w = 0\n" + a, "p.toml:2:12", "expected a number"},
-           wrong{head + "mode = 'thresholds'\n" + a, "p.toml:3:8", "not served yet"},
-           wrong{head + "mode = 'share'\n" + a, "p.toml:3:8", "did you mean \"shares\"?"},
-           wrong{head + "listen = '10.0.0.1'\n" + a, "p.toml:3:10", "beyond this machine"},
-           wrong{head + "port = 70000\n" + a, "p.toml:3:8", "from 0 to 65535"},
-           wrong{head + "tick_ms = 5000\n" + a, "p.toml:3:11", "from 100 to 2000"},
-           wrong{head + "tick_ms = 1000\nlease_ttl_ms = 2999\n" + a, "p.toml:4:16",
+           wrong{row_of_70 + "mode = 'thresholds'\n" + a, "p.toml:3:8", "not served yet"},
+           wrong{row_of_70 + "mode = 'share'\n" + a, "p.toml:3:8", "did you mean \"shares\"?"},
+           wrong{row_of_70 + "listen = '10.0.0.1'\n" + a, "p.toml:3:10", "beyond this machine"},
+           wrong{row_of_70 + "port = 70000\n" + a, "p.toml:3:8", "from 0 to 65535"},
+           wrong{row_of_70 + "tick_ms = 5000\n" + a, "p.toml:3:11", "from 100 to 2000"},
+           wrong{row_of_70 + "tick_ms = 1000\nlease_ttl_ms = 2999\n" + a, "p.toml:4:16",
                  "less than three times tick_ms = 1000"},
-           wrong{head + "budget = 70\n" + a, "p.toml:3:1", "did you mean budget_w?"},
-           wrong{head + "[[childs]]\n", "p.toml:3:", "did you mean child?"},
-           wrong{head + a + "prority = 'low'\n", "p.toml:8:1", "did you mean child.priority?"},
-           wrong{head + a + "priority = 'mid'\n", "p.toml:8:12", "one of \"low\", \"high\""},
-           wrong{head + "include = 'base.toml'\n" + a, "p.toml:3:1", "unknown key"},
-           wrong{head + many, "p.toml:", "4097 children, at most 4096"},
+           wrong{row_of_70 + "budget = 70\n" + a, "p.toml:3:1", "did you mean budget_w?"},
+           wrong{row_of_70 + "[[childs]]\n", "p.toml:3:", "did you mean child?"},
+           wrong{row_of_70 + a + "prority = 'low'\n", "p.toml:8:1", "did you mean child.priority?"},
+           wrong{row_of_70 + a + "priority = 'mid'\n", "p.toml:8:12", "one of \"low\", \"high\""},
+           wrong{row_of_70 + "include = 'base.toml'\n" + a, "p.toml:3:1", "unknown key"},
+           wrong{row_of_70 + many, "p.toml:", "4097 children, at most 4096"},
            wrong{"name = \n", "p.toml:1:", ""},
            wrong{std::string((1 << 20) + 1, '#'), "p.toml: ", "larger than 1 MiB"},
        }) {
     CAPTURE(w.text.substr(0, 300));
-    const auto got = tree_of(w.text);
+    const auto got = power_tree_from(w.text);
     REQUIRE_FALSE(got);
     CHECK(got.error().code == errc::bad_config);
     const auto text = render(got.error());
@@ -131,20 +139,23 @@ TEST_CASE("PTR-1: power tree: what is wrong is said with its place") {
 
 TEST_CASE("PTR-1: power tree: static shares that are the budget to the milliwatt fit") {
   const std::string tenths = "name = 'r'\nbudget_w = 0.3\n";
-  CHECK(tree_of(tenths + child_of("a", "0, 0.1, 1") + child_of("b", "0, 0.2, 1")));
-  CHECK_FALSE(tree_of(tenths + child_of("a", "0, 0.1, 1") + child_of("b", "0, 0.201, 1")));
+  CHECK(power_tree_from(tenths + power_child_text("a", "0, 0.1, 1") +
+                        power_child_text("b", "0, 0.2, 1")));
+  CHECK_FALSE(power_tree_from(tenths + power_child_text("a", "0, 0.1, 1") +
+                              power_child_text("b", "0, 0.201, 1")));
 }
 
 TEST_CASE("PTR-2: power tree: a key can be made for each name that is taken") {
   for (const auto& name : {std::string(64, 'x'), std::string(65, 'x'), std::string("a.b_c-9"),
                            std::string("-a"), std::string("a/b"), std::string("a:b")}) {
     CAPTURE(name);
-    CHECK(bool(tree_of(head + child_of(name))) == tls::is_name(name));
+    CHECK(bool(power_tree_from(row_of_70 + power_child_text(name))) == tls::is_name(name));
   }
 }
 
 TEST_CASE("PTR-3: power tree: all that is wrong is said in one go, in the order of the file") {
-  const auto got = tree_of("nam = 'row0'\nbudget_w = -1\n" + child_of("a", "9, 8, 7"));
+  const auto got =
+      power_tree_from("nam = 'row0'\nbudget_w = -1\n" + power_child_text("a", "9, 8, 7"));
   REQUIRE_FALSE(got);
   const auto text = render(got.error());
   CAPTURE(text);
@@ -161,7 +172,7 @@ TEST_CASE("power tree: a file that is not there, and one that is no file") {
   const scratch folder;
   CHECK(load_power_tree((folder / "p.toml").string()).error().code == errc::not_found);
   CHECK(load_power_tree(folder.path.string()).error().code == errc::not_found);
-  std::ofstream(folder / "p.toml") << head << child_of("a");
+  std::ofstream(folder / "p.toml") << row_of_70 << power_child_text("a");
   CHECK(load_power_tree((folder / "p.toml").string()));
 }
 
