@@ -368,7 +368,7 @@ void down(coordinator_pointer self, const caf::down_msg& m) {
   const auto& r = st.record;
   const bool is_elector = r.elector && m.source == r.elector.address();
   const auto reason = from_caf(m.reason).message;
-  const bool budgeted = r.plan.job.power.budget_w > 0;
+  const bool budgeted = r.plan.job.power.is_budgeted();
   // The run ends first: its end is told behind its last word.
   if (!st.ended && budgeted && r.pacer && m.source == r.pacer.address()) {
     st.pacer_ended = "its pacer has ended: " + reason;

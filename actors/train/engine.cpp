@@ -25,7 +25,7 @@ engine_options options_of(const config::job& job, const model_config& model, con
   o.batch = job.train.batch;
   o.seed = static_cast<uint64_t>(job.job.seed);
   o.threads = threads;
-  if (job.power.budget_w > 0)  // a member may do its part at the least pace
+  if (job.power.is_budgeted())  // a member may do its part at the least pace
     o.group_timeout = o.group_timeout * work_pace::whole / work_pace_policy::least_pace.of_1024;
   o.job = job.job.name;
   o.checkpoint_folder = job.checkpoint.dir;

@@ -41,7 +41,7 @@ requests_policy::requests_policy(config::job job, uint64_t finished_step,
                                  std::vector<checkpoint::setting_change> changes)
     : job_(job),
       wanted_(job),
-      has_budget_(job.power.budget_w > 0),
+      has_budget_(job.power.is_budgeted()),
       finished_(finished_step),
       furthest_(finished_step),
       known_from_(finished_step),

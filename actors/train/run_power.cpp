@@ -19,6 +19,11 @@ double budget_of(const run_state& st) {
   return st.job.wanted().power.budget_w;
 }
 
+/// By a person, or by a power budget above the job.
+bool is_budgeted(const run_state& st) {
+  return st.job.wanted().power.is_budgeted();
+}
+
 void send_pace(run_pointer self, uint64_t step) {
   auto& st = self->state;
   st.power.told_budget_w = budget_of(st);
@@ -38,7 +43,7 @@ void begin_power(run_pointer self) {
   auto& st = self->state;
   if (!st.record.pacer) return;
   send_pace(self, 0);
-  if (budget_of(st) <= 0) return;
+  if (!is_budgeted(st)) return;
   st.power.pace = work_pace_policy::least_pace;
   st.power.holds = true;
   hear(self, heard::pause{0, pause_cause::power, "the power budget"});
@@ -67,13 +72,13 @@ std::vector<std::string> hear_power(run_pointer self, const fbs::JobPower& m) {
 
 void tell_pacer(run_pointer self, uint64_t step) {
   const auto& st = self->state;
-  const bool budgeted = budget_of(st) > 0 || st.power.told_budget_w > 0;
+  const bool budgeted = is_budgeted(st) || st.power.told_budget_w > 0;
   if (!st.record.pacer || !budgeted) return;
   if (step > 0 || st.power.told_step > 0) send_pace(self, step);
 }
 
 void tell_ranks_change(run_pointer self) {
-  if (self->state.record.pacer && budget_of(self->state) > 0) send_pace(self, 0);
+  if (self->state.record.pacer && is_budgeted(self->state)) send_pace(self, 0);
 }
 
 void begin_paced(run_pointer self, uint64_t step) {

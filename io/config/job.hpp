@@ -436,7 +436,12 @@ struct power_section {
   double model_idle_w = 0;  ///< of a machine whose processors nobody measures; without its GPUs
   double model_core_w = 0;  ///< more for each of its processors that works all the time
   double budget_w = 0;      ///< what the job's machines may draw together; 0: nobody keeps count
+  std::string parent;       ///< "auto" or HOST:PORT: the power budget above the job; empty: none
+  std::string parent_key;   ///< a file: proves the job to that one, where it is given by HOST:PORT
   bool operator==(const power_section&) const = default;
+
+  /// Whether something bounds what the job's machines draw.
+  bool is_budgeted() const { return budget_w > 0 || !parent.empty(); }
 };
 
 /// [log]

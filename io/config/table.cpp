@@ -542,6 +542,15 @@ constinit const property rows[] = {
         "for all ranks, so that what meters say stays within; `troupe console` sets another. "
         "0 = no budget",
         within(0.0, 1e9)),
+    key<&job::power, &power_section::parent>(
+        "power.parent",
+        "The power budget (`troupe power serve`) that grants the job its watts: auto = the one of "
+        "this user on this machine, else HOST:PORT; no step begins before it has granted some. "
+        "Of it and budget_w the less holds. Empty = none"),
+    key<&job::power, &power_section::parent_key>(
+        "power.parent_key",
+        "File with the key (`troupe key --role power`) that proves the job to a power.parent given "
+        "as HOST:PORT"),
 
     key<&job::log, &log_section::format>("log.format",
                                          "How steps are printed; auto = one line that rewrites "

@@ -307,17 +307,19 @@ TEST_CASE("coordinator: silence makes a node suspect, then dead") {
 
 TEST_CASE(
     "coordinator: heartbeats go on to the pacer, whose death ends the run: nothing is unmeasured") {
-  scripted_cluster f({.pacer = true});
-  f.begin();
-  REQUIRE(f.beat(1));
-  const auto passed = f.pacer.take_all<fbs::Heartbeat>();
-  REQUIRE(passed.size() == 1);
-  CHECK(passed[0]->node_index() == 1);
-  f.pacer.die();
-  CHECK(f.run.was_told_to_exit());
-  CHECK(f.reporter.take_all<fbs::RunEnded>().empty());  // it may have something to say yet
-  f.run.die();
-  CHECK(f.told_end().code != static_cast<uint8_t>(errc::none));
+  for (const char* parent : {"", "auto"}) {
+    scripted_cluster f({.pacer = true, .power_parent = parent});
+    f.begin();
+    REQUIRE(f.beat(1));
+    const auto passed = f.pacer.take_all<fbs::Heartbeat>();
+    REQUIRE(passed.size() == 1);
+    CHECK(passed[0]->node_index() == 1);
+    f.pacer.die();
+    CHECK(f.run.was_told_to_exit());
+    CHECK(f.reporter.take_all<fbs::RunEnded>().empty());  // it may have something to say yet
+    f.run.die();
+    CHECK(f.told_end().code != static_cast<uint8_t>(errc::none));
+  }
 }
 
 TEST_CASE("CRD-20: who is given up for silence is a lost host where the monitor has said so") {

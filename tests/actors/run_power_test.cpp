@@ -59,6 +59,34 @@ TEST_CASE("PWR-3: a run with a budget makes no step before it is told its pace")
   CHECK(f.warnings().empty());
 }
 
+TEST_CASE(
+    "PWR-3: a run under a power budget above its job makes no step before it is told a pace") {
+  budgeted_run f({.power_parent = "auto"});
+  const auto first = f.taken();
+  CHECK(first.step == 0);
+  CHECK(first.budget_w == 0);  // a person has set none
+  f.start();
+  CHECK(f.stages[0].idle());
+  CHECK(f.status().state == "waiting for power");
+  f.power(0, "no lease yet from the power budget row0 at 127.0.0.1:4242");
+  CHECK(any_has(f.warnings(), "waits for power: no lease yet from the power budget row0"));
+  f.power(300);
+  CHECK(f.stages[0].take<fbs::RunStep>()->pace_of_1024() == 300);
+  const auto taken = f.taken();  // the pacer acknowledges lesser caps by it
+  CHECK(taken.step == 1);
+  CHECK(taken.pace_of_1024 == 300);
+  f.power(0, "the power budget row0 wants the work paused");
+  f.step();
+  CHECK(f.stages[0].idle());
+  CHECK(f.taken().step == 0);
+  const auto number = f.ask<fbs::SetValue>([](auto& s) {
+    s.key = "power.budget_w";
+    s.value = "60";
+  });
+  CHECK(f.answer_of(number).starts_with("power.budget_w = 60.0"));
+  CHECK(f.taken().budget_w == 60);
+}
+
 TEST_CASE("PWR-4: a pace is of a whole step, all of its ranks and the validation behind it") {
   budgeted_run f({.train = "validate_every = 1\nvalidate_batches = 5\n", .budget_w = 80});
   f.power(300);

@@ -31,6 +31,7 @@ struct scripted_cluster_options {
   bool fewer_replicas = true;
   int64_t swap_bytes = 0;  ///< swap.host_bytes; 0: the job does not swap
   bool journal = false, monitor = false, pacer = false;
+  std::string power_parent = {};                   ///< in place of a budget of its own
   bool goes_on = false;                            ///< for a coordinator that was lost
   std::optional<fbs::ClusterMemoryT> memory = {};  ///< what that has left
 };
@@ -45,7 +46,8 @@ inline train::job_plan plan_of_cluster(const scripted_cluster_options& o) {
   if (o.second_spare) cluster.node.push_back({"d", "hostd", 1, true});
   cluster.spares = std::ssize(cluster.node) - cluster.nodes;
   plan.job.recovery.enabled = o.recovers;
-  plan.job.power.budget_w = o.pacer ? 80 : 0;
+  plan.job.power.budget_w = o.pacer && o.power_parent.empty() ? 80 : 0;
+  plan.job.power.parent = o.power_parent;
   plan.job.recovery.fewer_replicas = o.fewer_replicas;
   cluster.launch = o.launch;
   cluster.device = o.device;

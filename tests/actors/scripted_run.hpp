@@ -31,6 +31,7 @@ struct scripted_run_options {
   std::optional<job_memory> memory = {};
   std::vector<config::drill_spec> drills = {};
   double budget_w = 0;
+  std::string power_parent = {};
 };
 
 /// Two ranks, one behind the other, each on a node of its own with a loader.
@@ -45,6 +46,7 @@ inline job_plan plan_of_two(const scripted_run_options& o) {
   plan.job.recovery.enabled = o.recovers;
   plan.job.inject = o.drills;
   plan.job.power.budget_w = o.budget_w;
+  plan.job.power.parent = o.power_parent;
   plan.model.vocab = 300;
   const auto grid = plan.job.grid();
   plan.ranks = {{{grid, 0}, 0, {0, 3}}, {{grid, 1}, 1, {3, 5}}};

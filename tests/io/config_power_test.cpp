@@ -1,0 +1,57 @@
+// [power] in a configuration: the power budget above a job, and what makes no sense with it.
+#include <doctest/doctest.h>
+
+#include "io/config/load.hpp"
+#include "tests/io/job_text.hpp"
+
+using namespace troupe;
+
+namespace {
+
+const std::string powered_job =
+    "[model]\nlayers = 4\nheads = 4\nhidden = 64\n[data]\npath = \"text\"\n";
+
+}  // namespace
+
+TEST_CASE("a job is budgeted by its own budget, and by a power budget above it") {
+  CHECK(!job_of_text(powered_job, {}).power.is_budgeted());
+  CHECK(job_of_text(powered_job, {"power.budget_w=40"}).power.is_budgeted());
+  CHECK(job_of_text(powered_job, {"power.parent=auto"}).power.is_budgeted());
+  const auto by_address =
+      job_of_text(powered_job, {"power.parent=localhost:4242", "power.parent_key=row0.key"});
+  CHECK(by_address.power.is_budgeted());
+  CHECK(by_address.power.parent_key == "row0.key");
+  const auto again = config::parse(config::to_toml(by_address), "text");
+  REQUIRE_MESSAGE(again, (again ? "" : render(again.error())));
+  CHECK(*again == by_address);
+}
+
+TEST_CASE("a power budget above a job that cannot be joined is refused with its key") {
+  struct row {
+    std::vector<std::string> sets;
+    const char *key, *expected;
+  };
+  const row rows[] = {
+      {{"power.parent_key=k"}, "power.parent_key", "none is named"},
+      {{"power.parent=auto", "power.parent_key=k"}, "power.parent_key", "is found with it"},
+      {{"power.parent=auto", "power.meter_interval_ms=0"}, "power.parent", "no meter is read"},
+      {{"power.parent=row0", "power.parent_key=k"},
+       "power.parent",
+       "expected \"auto\" or HOST:PORT, got \"row0\""},
+      {{"power.parent=127.0.0.1:0", "power.parent_key=k"}, "power.parent", "or HOST:PORT"},
+      {{"power.parent=10.0.0.1:4242", "power.parent_key=k"},
+       "power.parent",
+       "\"10.0.0.1:4242\" is not loopback: a power budget on another machine is not supported yet"},
+      {{"power.parent=127.0.0.1:4242"}, "power.parent", "needs power.parent_key"},
+  };
+  const scratch folder;
+  std::ofstream(folder / "job.toml") << powered_job;
+  for (const auto& r : rows) {
+    CAPTURE(r.expected);
+    const auto problems = config::read({(folder / "job.toml").string(), {}, r.sets}).problems;
+    REQUIRE(problems.size() == 1);
+    CHECK(problems[0].key == r.key);
+    CHECK(problems[0].what.find(r.expected) != std::string::npos);
+    CHECK(problems[0].code == errc::bad_config);
+  }
+}
