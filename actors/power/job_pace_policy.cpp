@@ -235,7 +235,8 @@ job_pace_policy::verdict job_pace_policy::at(work_pace next, const std::string& 
 
 job_pace_policy::verdict job_pace_policy::decide(int64_t now_ns) {
   judge(now_ns);
-  if (budget_w_ <= 0) return {};  // JPP-5
+  if (!held_.empty()) return {pace_.value_or(first_pace()), true, held_};  // JPP-7
+  if (budget_w_ <= 0) return {};                                           // JPP-5
   const auto pace = pace_.value_or(first_pace());
   if (const auto node = unknown(now_ns); !node.empty())
     return {pace, true,

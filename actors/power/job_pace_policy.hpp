@@ -22,12 +22,14 @@
 //   JPP-6  No step begins at a pace that what is known by then forbids: a budget that has fallen
 //     and a machine that has joined slow the next step before any was judged under them. A machine
 //     that was not judged since ranks were given out counts as if it worked at its limit.
+//   JPP-7  While it is held no step begins, whatever the budget is.
 #pragma once
 
 #include <cstdint>
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "actors/train/work_pace_policy.hpp"
 
@@ -60,6 +62,8 @@ class job_pace_policy {
 
   /// 0: none.
   void set_budget(double budget_w) { budget_w_ = budget_w; }
+  /// No step may begin, and why; empty: it is not held.
+  void hold(std::string why) { held_ = std::move(why); }
   /// A node's heartbeat. `its_machine` empty: nothing says what its machine draws.
   void hear(const std::string& node, const std::string& its_machine, const power_reading& said,
             int64_t now_ns);
@@ -126,6 +130,7 @@ class job_pace_policy {
   std::string unknown(int64_t now_ns) const;
 
   double budget_w_ = 0;
+  std::string held_;
   std::map<std::string, machine> machines_;
   std::map<std::string, std::string> machine_of_;  ///< by node, as it said last
   std::optional<work_pace> pace_;  ///< of the next step; none: none was judged yet

@@ -101,6 +101,9 @@ class lease_policy {
 
   /// Once a tick, and after a grant that is to be in force at once: the cap to command from now on.
   int64_t tick(int64_t now_ns);
+  /// The parent has changed it. What a lapse falls to is the less of it and the cap, so a greater
+  /// one raises nothing.
+  void set_static_share(int64_t mw) { static_share_mw_ = mw; }
   /// What the actuator says is in force.
   void read_back(int64_t cap_mw) { read_back_mw_ = cap_mw; }
 

@@ -1,6 +1,7 @@
 // A job's pace under a budget: against machines that draw what their work says.
 #include "actors/power/job_pace_policy.hpp"
 
+#include <algorithm>
 #include <limits>
 #include <vector>
 
@@ -552,4 +553,20 @@ TEST_CASE("JPP-1: what others did on a machine does not hold a job for good") {
   p.pass(700 * s);
   CHECK(p.step > 0);
   CHECK(p.pass(60 * s) / 60 == doctest::Approx(60 * job_pace_policy::aim).epsilon(0.03));
+}
+
+TEST_CASE("JPP-7: while it is held no step begins, with a budget and without one, and says why") {
+  for (const double budget_w : {0.0, 60.0}) {
+    CAPTURE(budget_w);
+    job_pace_policy p;
+    p.set_budget(budget_w);
+    p.hear("node0", "boot", {20, 0, false, 1'000'000'000, 1'000'000'000, 100}, 1'000'000'000);
+    CHECK(!p.decide(1'000'000'000).holds);
+    p.hold("no lease yet");
+    const auto held = p.decide(2'000'000'000);
+    CHECK(held.holds);
+    CHECK(held.why == "no lease yet");
+    p.hold("");
+    CHECK(!p.decide(2'000'000'000).holds);
+  }
 }

@@ -1,0 +1,80 @@
+// A job's side of a lease of watts: what its machines may draw by the power budget above it, and
+// which lesser cap its run has come to keep.
+//
+// A job keeps a cap by the pace of its steps (job_pace_policy.hpp), and a step that has begun keeps
+// the pace it began with. So what is read back is the cap under which the pace of the step that is
+// being made was decided; while none is made nothing but what the run was told can come to be.
+//
+// Pure: it is told answers, decisions and steps, and handed the time.
+//
+// Invariants
+//   JLP-1  Before the first lease of a job's life its cap is 0: nothing of it computes (PWR-3).
+//   JLP-2  A lesser cap is told as in force once the run makes a step at a pace that was decided
+//     under it, or under less, or makes none; and not before what the run was told earlier has had
+//     told_within to arrive.
+//   JLP-3  A static share that the parent changes raises nothing.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "actors/power/lease_policy.hpp"
+#include "actors/train/work_pace_policy.hpp"
+
+namespace troupe::power {
+
+using train::work_pace;
+
+/// What a parent answers to a report.
+struct power_answer {
+  power_grant grant;            ///< of the epoch 0: none is granted now
+  int64_t static_share_mw = 0;  ///< what the job may draw once its lease has lapsed
+};
+
+/// Why no step of a job may begin.
+enum class lease_hold : uint8_t {
+  none,      ///< steps may
+  no_lease,  ///< none was granted yet (JLP-1)
+  no_watts,  ///< the cap is 0
+  shed,      ///< the parent wants the work paused
+};
+
+class job_lease_policy {
+ public:
+  /// Until a pace that was told has reached the run, which is in the same process.
+  static constexpr int64_t told_within_ns = 1'000'000'000;
+
+  /// `incarnation` is greater than that of any head before that acted for this job.
+  explicit job_lease_policy(uint64_t incarnation) : incarnation_(incarnation) {}
+
+  /// `taken`: the answer is to this process and sound, whether or not a lease is in it.
+  grant_verdict hear(const power_answer& a, int64_t now_ns);
+  /// Once a tick and after an answer: what to keep from now on.
+  int64_t tick(int64_t now_ns);
+  /// The run is told that pace under cap_mw(); 0: no step may begin.
+  void decided(work_pace pace);
+  /// The run begins a step at that pace, or still makes it; step 0: it makes none.
+  void steps(uint64_t step, work_pace pace);
+
+  /// As of the last tick; 0: nothing may compute.
+  int64_t cap_mw() const { return cap_mw_; }
+  lease_hold hold() const;
+  /// Whether a lease was ever held.
+  bool was_leased() const { return lease_ && lease_->order().epoch > 0; }
+  bool is_leased(int64_t now_ns) const { return lease_ && lease_->is_leased(now_ns); }
+  int64_t left_ns(int64_t now_ns) const { return lease_ ? lease_->left_ns(now_ns) : 0; }
+
+  power_report report(int64_t now_ns, std::optional<int64_t> drawn_mw, int64_t wish_mw) const;
+
+ private:
+  void read_back();
+
+  uint64_t incarnation_;
+  std::optional<lease_policy> lease_;  ///< none: the static share is not known yet
+  int64_t cap_mw_ = 0;
+  work_pace decided_{0}, step_pace_{0};
+  uint64_t step_ = 0;    ///< 0: none is made
+  int64_t step_mw_ = 0;  ///< under which its pace was decided, at most
+};
+
+}  // namespace troupe::power

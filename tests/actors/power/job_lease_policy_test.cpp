@@ -1,0 +1,327 @@
+// A job's side of a lease: nothing before the first cap, what it acknowledges and when, and a walk
+// of random answers and steps in which what it tells is held against what its run really does.
+#include <algorithm>
+#include <deque>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include "actors/power/job_lease_policy.hpp"
+#include "actors/sim/rng.hpp"
+
+using namespace troupe;
+using namespace troupe::power;
+
+namespace {
+
+constexpr int64_t job_second = 1'000'000'000;
+constexpr uint64_t job_life = 9;
+constexpr int64_t job_share_mw = 15'000;
+
+/// Answers a report of `sent_s`; epoch 0: no lease.
+power_answer job_answer(lease_order order, int64_t cap_mw, int64_t sent_s) {
+  return {{order, {job_life, sent_s * job_second}, cap_mw, 5 * job_second, false}, job_share_mw};
+}
+
+/// A job whose run is told a pace that follows the cap.
+struct leased_job {
+  job_lease_policy policy{job_life};
+
+  static work_pace pace_under(int64_t cap_mw) {
+    return {static_cast<int>(std::min<int64_t>(cap_mw / 50, work_pace::whole))};
+  }
+  int64_t tick(int64_t at_ns) {
+    const auto cap_mw = policy.tick(at_ns);
+    policy.decided(policy.hold() == lease_hold::none ? pace_under(cap_mw) : work_pace{0});
+    return cap_mw;
+  }
+  grant_verdict hear(const power_answer& a, int64_t at_s) {
+    const auto out = policy.hear(a, at_s * job_second);
+    tick(at_s * job_second);
+    return out;
+  }
+  int64_t told_mw(int64_t at_s) const {
+    return policy.report(at_s * job_second, {}, -1).in_force_mw;
+  }
+  /// Whose first lease raised nothing, and whose second gave it so much at 10 s.
+  static leased_job with(int64_t cap_mw) {
+    leased_job out;
+    REQUIRE(out.hear(job_answer({1, 1}, cap_mw, 9), 9) == grant_verdict::taken);
+    REQUIRE(out.hear(job_answer({1, 2}, cap_mw, 10), 10) == grant_verdict::taken);
+    REQUIRE(out.policy.cap_mw() == cap_mw);
+    return out;
+  }
+};
+
+}  // namespace
+
+TEST_CASE("JLP-1: a job has no watts before its first lease, whatever its static share is") {
+  leased_job j;
+  CHECK(j.tick(0) == 0);
+  CHECK(j.policy.hold() == lease_hold::no_lease);
+  auto r = j.policy.report(job_second, 12'000, -1);
+  CHECK(r.id == report_id{job_life, job_second});
+  CHECK(r.order == lease_order{});
+  CHECK(r.in_force_mw == 0);
+  CHECK(r.drawn_mw == 12'000);
+  CHECK(r.wish_mw == -1);
+  CHECK(j.hear(job_answer({}, 0, 1), 1) == grant_verdict::taken);  // its share alone
+  CHECK(j.policy.cap_mw() == 0);
+  CHECK(j.policy.hold() == lease_hold::no_lease);
+  CHECK(j.hear(job_answer({3, 1}, 40'000, 2), 2) == grant_verdict::taken);
+  CHECK(j.policy.cap_mw() == 0);  // LSE-2
+  CHECK(j.policy.hold() == lease_hold::no_watts);
+  CHECK(j.policy.report(3 * job_second, {}, -1).order == lease_order{3, 1});
+  CHECK(j.hear(job_answer({3, 2}, 40'000, 3), 3) == grant_verdict::taken);
+  CHECK(j.policy.cap_mw() == 40'000);
+  CHECK(j.policy.hold() == lease_hold::none);
+}
+
+TEST_CASE("PWR-2: a job's cap falls to its static share when its lease unleased, and never rises") {
+  for (const auto& [granted_mw, fallen_mw] :
+       {std::pair<int64_t, int64_t>{40'000, job_share_mw}, {9000, 9000}}) {
+    auto j = leased_job::with(granted_mw);
+    CHECK(j.policy.left_ns(14 * job_second) == job_second);
+    CHECK(j.tick(14 * job_second) == granted_mw);
+    CHECK(j.tick(15 * job_second) == fallen_mw);
+    CHECK(!j.policy.is_leased(15 * job_second));
+    CHECK(j.policy.hold() == lease_hold::none);  // it works on with that
+    CHECK(j.tick(100 * job_second) == fallen_mw);
+  }
+}
+
+TEST_CASE("JLP-2: a lesser cap is told once a step has begun under it, or none is made") {
+  auto j = leased_job::with(40'000);
+  j.policy.steps(1, leased_job::pace_under(40'000));
+  CHECK(j.hear(job_answer({1, 3}, 20'000, 11), 11) == grant_verdict::taken);
+  CHECK(j.policy.cap_mw() == 20'000);
+  for (const int64_t at_s : {11, 12, 13}) {
+    j.tick(at_s * job_second);
+    CHECK(j.told_mw(at_s) == 40'000);  // the step goes on
+  }
+  auto paused = j;
+  j.policy.steps(2, leased_job::pace_under(20'000));
+  CHECK(j.told_mw(13) == 20'000);
+  paused.policy.steps(0, {});
+  CHECK(paused.told_mw(13) == 20'000);
+}
+
+TEST_CASE(
+    "JLP-2: a step that is slow enough already keeps a lesser cap, once what was told before "
+    "cannot be on its way") {
+  auto j = leased_job::with(20'000);
+  j.policy.steps(1, leased_job::pace_under(20'000));
+  CHECK(j.hear(job_answer({1, 3}, 50'000, 11), 11) == grant_verdict::taken);
+  CHECK(j.told_mw(11) == 50'000);  // the next step may begin under it
+  CHECK(j.hear(job_answer({1, 4}, 30'000, 12), 12) == grant_verdict::taken);
+  CHECK(j.told_mw(12) == 50'000);
+  j.tick(13 * job_second);
+  CHECK(j.told_mw(13) == 30'000);
+}
+
+TEST_CASE("JLP-2: a step at a pace that is too great by now was decided under an earlier cap") {
+  auto j = leased_job::with(20'000);
+  j.policy.steps(1, leased_job::pace_under(20'000));
+  CHECK(j.hear(job_answer({1, 3}, 50'000, 11), 11) == grant_verdict::taken);
+  CHECK(j.hear(job_answer({1, 4}, 10'000, 11), 11) == grant_verdict::taken);
+  j.policy.steps(2, leased_job::pace_under(50'000));  // on its way before the run heard of 10 W
+  for (const int64_t at_s : {12, 13, 14}) j.tick(at_s * job_second);
+  CHECK(j.told_mw(14) == 50'000);
+  j.policy.steps(2, leased_job::pace_under(50'000));  // told again: nothing has changed
+  CHECK(j.told_mw(14) == 50'000);
+  j.policy.steps(3, leased_job::pace_under(10'000));
+  CHECK(j.told_mw(14) == 10'000);
+}
+
+TEST_CASE("JLP-3: a static share that changes raises nothing, and a lesser one counts at a lapse") {
+  auto j = leased_job::with(40'000);
+  auto a = job_answer({}, 0, 11);
+  a.static_share_mw = 30'000;
+  CHECK(j.hear(a, 11) == grant_verdict::taken);
+  CHECK(j.policy.cap_mw() == 40'000);
+  a.static_share_mw = 5000;
+  CHECK(j.hear(a, 12) == grant_verdict::taken);
+  CHECK(j.tick(15 * job_second) == 5000);
+  a.static_share_mw = 30'000;
+  CHECK(j.hear(a, 16) == grant_verdict::taken);
+  CHECK(j.policy.cap_mw() == 5000);
+}
+
+TEST_CASE("a job ignores older grants, those to the head before it, and what no parent says") {
+  auto j = leased_job::with(20'000);
+  CHECK(j.hear(job_answer({1, 1}, 50'000, 11), 11) == grant_verdict::older);
+  auto to_other = job_answer({1, 3}, 50'000, 11);
+  to_other.grant.answers.incarnation = job_life - 1;
+  CHECK(j.hear(to_other, 11) == grant_verdict::not_to_us);
+  for (const int64_t share_mw : {int64_t{-1}, beyond_mw + 1}) {
+    auto odd = job_answer({1, 3}, 50'000, 11);
+    odd.static_share_mw = share_mw;
+    CHECK(j.hear(odd, 11) == grant_verdict::impossible);
+  }
+  CHECK(j.hear(job_answer({1, 3}, -1, 11), 11) == grant_verdict::impossible);
+  CHECK(j.hear(job_answer({1, 3}, 50'000, 6), 11) == grant_verdict::late);
+  CHECK(j.policy.cap_mw() == 20'000);
+}
+
+TEST_CASE("a parent that starts again raises a job by its second lease only") {
+  auto j = leased_job::with(20'000);
+  CHECK(j.hear(job_answer({2, 1}, 50'000, 11), 11) == grant_verdict::taken);
+  CHECK(j.policy.cap_mw() == 20'000);
+  CHECK(j.policy.report(12 * job_second, {}, -1).order == lease_order{2, 1});
+  CHECK(j.hear(job_answer({2, 2}, 50'000, 12), 12) == grant_verdict::taken);
+  CHECK(j.policy.cap_mw() == 50'000);
+}
+
+TEST_CASE("a job that is to pause begins no step until another lease says otherwise") {
+  auto j = leased_job::with(20'000);
+  auto shed = job_answer({1, 3}, 20'000, 11);
+  shed.grant.shed = true;
+  CHECK(j.hear(shed, 11) == grant_verdict::taken);
+  CHECK(j.policy.hold() == lease_hold::shed);
+  j.tick(30 * job_second);
+  CHECK(j.policy.hold() == lease_hold::shed);  // it has lapsed, and nobody has taken it back
+  CHECK(j.hear(job_answer({1, 4}, 20'000, 30), 30) == grant_verdict::taken);
+  CHECK(j.policy.hold() == lease_hold::none);
+}
+
+namespace {
+
+/// Tenths of seconds: answers that are lost, late and out of order, a parent that starts again, a
+/// run that hears of its pace late and is heard late itself.
+class job_walk {
+ public:
+  explicit job_walk(uint64_t seed) : chance_(sim::mix(seed)) {}
+
+  /// What was broken; empty: nothing.
+  std::string run(int tenths) {
+    for (now_ = 1; now_ <= tenths && wrong_.empty(); ++now_) {
+      silent_ = silent_ ? chance_.chance(0.99) : chance_.chance(0.005);
+      deliver();
+      if (now_ % 5 == 0) look();
+      if (now_ % 10 == 0) report();
+      step();
+      judge();
+    }
+    return wrong_;
+  }
+  int64_t steps_made = 0, unleased = 0, acked = 0;
+
+ private:
+  struct letter {
+    int at = 0;
+    uint64_t step = 0;
+    int pace = 0;
+  };
+  struct late_answer {
+    int at = 0;
+    power_answer what;
+  };
+
+  int64_t now_ns() const { return now_ * job_second / 10; }
+  /// In order, within 0.4 s.
+  void post(std::deque<letter>& to, uint64_t step, int pace) {
+    const int at = now_ + static_cast<int>(chance_.below(5));
+    to.push_back({to.empty() ? at : std::max(at, to.back().at), step, pace});
+  }
+  void look() {
+    job_.tick(now_ns());
+    const int pace = job_.policy.hold() == lease_hold::none
+                         ? leased_job::pace_under(job_.policy.cap_mw()).of_1024
+                         : 0;
+    if (std::exchange(told_pace_, pace) != pace) post(to_run_, 0, pace);
+  }
+  void report() {
+    const auto r = job_.policy.report(now_ns(), {}, -1);
+    if (silent_ || chance_.chance(0.2)) return;
+    if (chance_.chance(0.02)) order_ = {order_.epoch + 1, 0};
+    const bool fresh = order_.sequence == 0 || chance_.chance(0.5);
+    if (fresh) {
+      ++order_.sequence;
+      cap_mw_ = chance_.between(0, 50'000);
+    }
+    power_answer a{{order_, r.id, cap_mw_, 5 * job_second, false}, share_mw_};
+    if (chance_.chance(0.1)) a.grant.order = {};
+    answers_.push_back({now_ + 1 + static_cast<int>(chance_.below(20)), a});
+  }
+  void deliver() {
+    for (; !to_run_.empty() && to_run_.front().at <= now_; to_run_.pop_front())
+      held_pace_ = to_run_.front().pace;
+    for (; !to_pacer_.empty() && to_pacer_.front().at <= now_; to_pacer_.pop_front())
+      job_.policy.steps(to_pacer_.front().step, {to_pacer_.front().pace});
+    for (auto& a : answers_) {
+      if (a.at != now_) continue;
+      const bool leased = a.what.grant.order.epoch > 0;
+      if (job_.policy.hear(a.what, now_ns()) == grant_verdict::taken && leased) {
+        answered_until_ = std::max<int64_t>(answered_until_, a.what.grant.answers.sent_ns);
+        was_granted_ = true;
+      }
+      look();
+    }
+    std::erase_if(answers_, [&](const auto& a) { return a.at <= now_; });
+  }
+  void step() {
+    if (left_ > 0 && --left_ > 0) return;
+    const bool begins = held_pace_ > 0 && chance_.chance(0.9);
+    if (begins) {
+      ++steps_made;
+      left_ = 1 + static_cast<int>(chance_.below(40));
+      step_pace_ = held_pace_;
+      post(to_pacer_, ++step_, step_pace_);
+    } else if (std::exchange(step_pace_, 0) > 0) {
+      post(to_pacer_, 0, 0);
+    }
+  }
+  void judge() {
+    const auto in_force_mw = job_.policy.report(now_ns(), {}, -1).in_force_mw;
+    const auto cap_mw = job_.policy.cap_mw();
+    if (in_force_mw < int64_t{50} * step_pace_)
+      wrong_ = fmt::format("at {}: tells {} mW while a step goes on at {}/1024", now_, in_force_mw,
+                           step_pace_);
+    if (in_force_mw < int64_t{50} * held_pace_ && held_pace_ == told_pace_)
+      wrong_ = fmt::format("at {}: tells {} mW while a step may begin at {}/1024", now_,
+                           in_force_mw, held_pace_);
+    if (!was_granted_ && (cap_mw > 0 || step_pace_ > 0)) wrong_ = "watts before the first lease";
+    const auto fallen_ns = answered_until_ + 5 * job_second + job_second / 2;
+    const bool has_fallen = now_ns() > fallen_ns;
+    if (has_fallen && cap_mw > std::min(before_mw_, share_mw_))
+      wrong_ = fmt::format("at {}: {} mW without a lease", now_, cap_mw);
+    unleased += has_fallen && before_mw_ > 0 ? 1 : 0;
+    acked += in_force_mw < before_told_mw_ ? 1 : 0;
+    before_mw_ = cap_mw;
+    before_told_mw_ = in_force_mw;
+  }
+
+  sim::rng chance_;
+  leased_job job_;
+  int now_ = 0;
+  bool silent_ = false, was_granted_ = false;
+  lease_order order_{1, 0};
+  int64_t cap_mw_ = 0, share_mw_ = job_share_mw;
+  std::vector<late_answer> answers_;
+  std::deque<letter> to_run_, to_pacer_;
+  int told_pace_ = 0, held_pace_ = 0, step_pace_ = 0, left_ = 0;
+  uint64_t step_ = 0;
+  int64_t answered_until_ = -10 * job_second, before_mw_ = 0, before_told_mw_ = 0;
+  std::string wrong_;
+};
+
+}  // namespace
+
+TEST_CASE("JLP-2 and PWR-2: random answers and steps: what a job tells is what it may draw") {
+  int64_t steps_made = 0, unleased = 0, acked = 0;
+  for (uint64_t seed = 0; seed < 300; ++seed) {
+    CAPTURE(seed);
+    job_walk walk(seed);
+    const auto wrong = walk.run(1500);
+    REQUIRE_MESSAGE(wrong.empty(), wrong);
+    steps_made += walk.steps_made;
+    unleased += walk.unleased;
+    acked += walk.acked;
+  }
+  CHECK(steps_made > 2000);
+  CHECK(unleased > 300);
+  CHECK(acked > 1000);
+}
