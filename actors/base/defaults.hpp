@@ -26,6 +26,9 @@
   TIME(vitals_disk_period, 10'000, "between two small writes to the disk of the job's folder")    \
   TIME(monitor_period, 250, "between two looks of the monitor at what nodes said")                \
   TIME(pacer_period, 500, "between two looks of the pacer at what machines draw")                 \
+  TIME(power_report_period, 1'000, "between two reports of a job to the power budget above it")   \
+  TIME(parent_pause, 1'000, "a job waits after its power budget was not reached; doubles")        \
+  TIME(parent_far_pause, 30'000, "a job waits at most before it looks for its power budget")      \
   TIME(monitor_question_pause, 5'000, "between two questions about who holds up a stuck job")     \
   TIME(evidence_memory, 10'000, "a finding that has gone still is evidence of a fault")           \
   TIME(black_box_wait, 30'000, "black boxes of an incident that is over are looked for")          \

@@ -9,27 +9,49 @@
 
 namespace troupe::power {
 
+fbs::PowerSource source_of(const job_pace_policy::totals& all) {
+  return all.power_w < 0 ? fbs::PowerSource::unknown
+         : all.modelled  ? fbs::PowerSource::modelled
+                         : fbs::PowerSource::measured;
+}
+
 namespace {
+
+/// What bounds the job now: a person's budget, what is granted, or both.
+void bind(pacer_pointer self) {
+  auto& st = self->state;
+  if (!st.parent) return st.policy.set_budget(st.own_w);
+  const auto cap_w = static_cast<double>(cap_of_now(self)) / 1000;
+  st.policy.hold(why_held(*st.parent));  // PCR-3: a budget of 0 W is none
+  st.policy.set_budget(st.own_w > 0 ? std::min(st.own_w, cap_w) : cap_w);
+}
 
 fbs::JobPowerT power_now(pacer_state& st, int64_t now_ns) {
   const auto verdict = st.policy.decide(now_ns);
+  if (st.parent) st.parent->lease.decided(verdict.holds ? work_pace{0} : verdict.pace);
   const auto all = st.policy.sum(now_ns);
   fbs::JobPowerT out;
   out.pace_of_1024 = verdict.holds ? uint32_t{0} : static_cast<uint32_t>(verdict.pace.of_1024);
   out.reason = verdict.why;
   out.power_w = all.power_w;
   out.energy_j = all.energy_j;
-  out.source = all.power_w < 0 ? fbs::PowerSource::unknown
-               : all.modelled  ? fbs::PowerSource::modelled
-                               : fbs::PowerSource::measured;
+  out.source = source_of(all);
   return out;
+}
+
+void show_parent(const parent_link& l, int64_t now_ns, fbs::PacerStatusT& s) {
+  s.parent = l.name.empty() ? l.options.named : l.name;
+  s.cap_w = l.lease.was_leased() ? static_cast<double>(l.lease.cap_mw()) / 1000 : -1;
+  s.lease_left_ms = static_cast<uint64_t>(l.lease.left_ns(now_ns) / ns_per_ms);
+  s.parent_problem = l.problem;
 }
 
 void show(pacer_pointer self, const fbs::JobPowerT& now) {
   const auto& policy = self->state.policy;
-  const bool budgeted = policy.budget_w() > 0;
+  const auto& parent = self->state.parent;
+  const bool budgeted = policy.budget_w() > 0 || (parent && parent->lease.was_leased());
   const auto all = policy.sum(now_ns(*self));
-  publish(self, budgeted ? "keeping a budget" : "adding up", [&](fbs::PacerStatusT& s) {
+  publish(self, budgeted || parent ? "keeping a budget" : "adding up", [&](fbs::PacerStatusT& s) {
     s.budget_w = budgeted ? policy.budget_w() : -1;
     s.power_w = now.power_w;
     s.source = now.source;
@@ -39,6 +61,7 @@ void show(pacer_pointer self, const fbs::JobPowerT& now) {
     s.reason = now.reason;
     s.decided = policy.decided();
     s.machines = static_cast<uint32_t>(all.machines);
+    if (parent) show_parent(*parent, now_ns(*self), s);
   });
 }
 
@@ -60,10 +83,12 @@ bool same(const fbs::JobPowerT& a, const fbs::JobPowerT& b) {
 /// PCR-1, PCR-2.
 void tell(pacer_pointer self) {
   auto& st = self->state;
+  bind(self);
   auto now = power_now(st, now_ns(*self));
-  if (!st.run || (st.told && same(*st.told, now))) return;
+  const bool news = st.run && !(st.told && same(*st.told, now));
+  if (news || st.parent) show(self, now);  // what is left of a lease changes all the time
+  if (!news) return;
   self->send(st.run, make_msg<fbs::JobPower>(context_of(*self, self->epoch()), now));
-  show(self, now);
   note_counters(self, now);
   st.told = std::move(now);
 }
@@ -92,10 +117,14 @@ void take(pacer_pointer self, const msg<fbs::PaceTaken>& m) {
   st.run = caf::actor_cast<run_actor>(self->current_sender());
   const auto now = now_ns(*self);
   const auto epoch = m.header().epoch;
-  st.policy.set_budget(m->budget_w());
+  st.own_w = m->budget_w();
+  bind(self);
   if (std::exchange(st.run_epoch, epoch) != epoch) st.policy.ranks_changed(now);
-  const auto pace = std::min(m->pace_of_1024(), static_cast<uint32_t>(work_pace::whole));
-  st.policy.steps(m->step(), work_pace{static_cast<int>(pace)}, now);
+  const work_pace pace{
+      static_cast<int>(std::min(m->pace_of_1024(), static_cast<uint32_t>(work_pace::whole)))};
+  st.policy.steps(m->step(), pace, now);
+  st.step_pace = m->step() > 0 ? static_cast<uint32_t>(pace.of_1024) : 0;
+  if (st.parent) st.parent->lease.steps(m->step(), pace);
   tell(self);
 }
 
@@ -104,8 +133,16 @@ void take(pacer_pointer self, const msg<fbs::PaceTaken>& m) {
 pacer_actor::behavior_type pacer(pacer_pointer self, const pacer_options& options) {
   guard_mailbox(self);
   introduce(self, "pacer", options.epoch);
-  self->state.policy.set_budget(options.budget_w);
-  show(self, power_now(self->state, now_ns(*self)));
+  auto& st = self->state;
+  st.own_w = options.budget_w;
+  if (options.parent) {
+    st.parent.emplace(*options.parent);
+    st.parent->changed = [self] { tell(self); };
+    self->set_down_handler([self](const caf::down_msg& m) { parent_down(self, m); });
+    keep_in_touch(self);
+  }
+  bind(self);
+  show(self, power_now(st, now_ns(*self)));
   self->delayed_send(self, defaults::pacer_period, caf::tick_atom_v);
   return {
       status_handler(self),
@@ -113,6 +150,7 @@ pacer_actor::behavior_type pacer(pacer_pointer self, const pacer_options& option
       [self](const msg<fbs::PaceTaken>& m) { take(self, m); },
       [self](caf::tick_atom) {
         tell(self);
+        if (self->state.parent) keep_in_touch(self);
         self->delayed_send(self, defaults::pacer_period, caf::tick_atom_v);
       },
   };

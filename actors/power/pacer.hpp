@@ -1,5 +1,6 @@
-// The pacer: keeps a job within its power budget (power.budget_w), and adds up what its machines
-// draw. Thin: a policy decides (job_pace_policy.hpp).
+// The pacer: keeps a job within its power budget (power.budget_w), or what one above the job grants
+// (power.parent; parent_link.hpp), whichever is less, and adds up what its machines draw. Thin: a
+// policy decides (job_pace_policy.hpp).
 //
 // Messages: Heartbeat from the coordinator, which carries what meters say; PaceTaken from the run,
 // at each step's begin, where steps end, where ranks are given out anew (another epoch), and where
@@ -9,9 +10,11 @@
 //   PCR-1  The run has a new JobPower within a period of whatever changes it, and at once where a
 //     step has begun.
 //   PCR-2  It says nothing to a run that has not spoken to it.
+//   PCR-3  Under a power budget above the job no step begins before that has granted watts, and
+//     none at a pace that what it has granted by then forbids (PWR-3).
 //
-// Failure policy: a run with a budget ends with it, for nothing computes that nobody measures; one
-// without does without.
+// Failure policy: a run with a budget, its own or one above it, ends with it, for nothing computes
+// that nobody measures; one without does without.
 #pragma once
 
 #include <optional>
@@ -19,6 +22,7 @@
 
 #include "actors/base/traced.hpp"
 #include "actors/power/job_pace_policy.hpp"
+#include "actors/power/parent_link.hpp"
 #include "messages/actors.hpp"
 
 namespace troupe::power {
@@ -26,16 +30,22 @@ namespace troupe::power {
 struct pacer_options {
   double budget_w = 0;  ///< 0: none
   uint32_t epoch = 0;
+  std::optional<parent_options> parent = {};  ///< with one it reads files: spawn it detached
 };
 
 struct pacer_state {
   static inline const char* name = "pacer";
   job_pace_policy policy;
+  double own_w = 0;        ///< power.budget_w as of now; 0: none
+  uint32_t step_pace = 0;  ///< of the step that is made; 0: none is
+  std::optional<parent_link> parent;
   run_actor run;
   uint32_t run_epoch = 0;
   std::optional<fbs::JobPowerT> told;
 };
-using pacer_pointer = traced_pointer<pacer_actor, pacer_state>;
+
+/// Of what machines draw together.
+fbs::PowerSource source_of(const job_pace_policy::totals& all);
 
 pacer_actor::behavior_type pacer(pacer_pointer self, const pacer_options& options);
 
