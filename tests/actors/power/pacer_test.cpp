@@ -1,58 +1,17 @@
 // The pacer between scripted coordinator and run: what heartbeats come to, and when the run hears.
 #include "actors/power/pacer.hpp"
 
+#include <limits>
+
 #include <doctest/doctest.h>
 
 #include "actors/power/readings.hpp"
-#include "tests/actors/actor_fixture.hpp"
+#include "tests/actors/power/scripted_pacer.hpp"
 
 using namespace troupe;
 using namespace troupe::power;
 using namespace std::chrono_literals;
-using troupe::test::partner;
-
-namespace {
-
-constexpr uint32_t epoch = 3;
-
-struct scripted_pacer : troupe::test::actor_fixture {
-  partner coordinator = make_partner("coordinator"), run = make_partner("run");
-  pacer_actor target;
-
-  explicit scripted_pacer(double budget_w)
-      : actor_fixture(epoch), target(spawn(pacer, pacer_options{budget_w, epoch})) {}
-
-  void beat(double power_w, double energy_j, uint64_t age_ms = 0, double limit_w = -1) {
-    coordinator.tell(target, make_msg<fbs::Heartbeat>(context(), [&](fbs::HeartbeatT& h) {
-                       h.vitals = std::make_unique<fbs::VitalsT>();
-                       h.vitals->node = "node0";
-                       h.vitals->power = std::make_unique<fbs::PowerVitalsT>();
-                       auto& p = *h.vitals->power;
-                       p.machine = "boot";
-                       p.power_w = power_w;
-                       p.energy_j = energy_j;
-                       p.limit_w = limit_w;
-                       p.source = fbs::PowerSource::modelled;
-                       p.age_ms = age_ms;
-                       p.interval_ms = 1000;
-                     }));
-  }
-  void take_pace(uint64_t step, uint32_t pace_of_1024, double budget_w) {
-    run.tell(target, make_msg<fbs::PaceTaken>(context(), [&](auto& t) {
-               t.step = step;
-               t.pace_of_1024 = pace_of_1024;
-               t.budget_w = budget_w;
-             }));
-  }
-  fbs::PacerStatusT status() {
-    const auto number = run.ask(target, make_msg<fbs::StatusRequest>(context(), [](auto&) {}));
-    const auto answer = run.answer_of<fbs::Status>(number);
-    REQUIRE(answer);
-    return *answer->unpack().values->pacer;
-  }
-};
-
-}  // namespace
+using troupe::power::test::scripted_pacer;
 
 TEST_CASE("PCR-2: a pacer is silent until its run has spoken, and then tells at once") {
   scripted_pacer f(60);

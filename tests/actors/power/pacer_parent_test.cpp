@@ -1,0 +1,307 @@
+// The pacer under a scripted power budget: before the first cap, what it acknowledges, and what it
+// does where the budget is not found, refuses, falls silent or dies.
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "tests/actors/power/scripted_pacer.hpp"
+#include "tests/actors/scripted_node.hpp"
+
+using namespace troupe;
+using namespace troupe::power;
+using namespace std::chrono_literals;
+using troupe::cluster::test::scripted_connector;
+using troupe::cluster::test::wiring;
+using troupe::power::test::pacer_epoch;
+using troupe::power::test::scripted_pacer;
+using troupe::test::partner;
+
+namespace {
+
+constexpr uint16_t budget_port = 4242;
+
+/// One machine that draws 20 W without steps and 100 at most, so that a cap of w watts is a pace of
+/// (0.985 w - 20) / 80; a budget that grants for 10 s, 30 W of it without a lease.
+struct leased_pacer : scripted_pacer {
+  partner budget = make_partner("budget"), reporter = make_partner("reporter");
+  std::shared_ptr<wiring> wires = std::make_shared<wiring>();
+  std::vector<size_t> proved;  ///< connections that had been tried when it proved itself
+  std::optional<error> not_found;
+
+  explicit leased_pacer(double budget_w = 0, std::optional<error> lost = {})
+      : not_found(std::move(lost)) {
+    serve(budget);
+    parent_options p;
+    p.named = "auto";
+    p.incarnation = 9;
+    p.find = [this]() -> result<budget_parent> {
+      if (not_found) return *not_found;
+      return budget_parent{"row0", "127.0.0.1", budget_port, {}};
+    };
+    p.prove = [this](uint16_t port, const tls::proof&) {
+      CHECK(port == budget_port);
+      proved.push_back(wires->tried.size());
+    };
+    p.connector = [made = spawn(scripted_connector, wires)](caf::actor_system&) { return made; };
+    p.reporter = reporter.as<reporter_actor>();
+    start({budget_w, pacer_epoch, std::move(p)});
+    beat(20, 0, 0, 100);
+  }
+  void serve(const partner& who) { wires->there[{"127.0.0.1", budget_port}] = who.self(); }
+
+  static void grant(const troupe::test::told<fbs::PowerReport>& asked, uint64_t epoch,
+                    uint64_t sequence, int64_t cap_mw, bool shed = false) {
+    asked.answer<fbs::PowerGrant>([&](auto& g) {
+      g.budget = "row0";
+      g.lease_epoch = epoch;
+      g.lease_sequence = sequence;
+      g.answers_incarnation = asked->incarnation();
+      g.answers_sent_ns = asked->sent_ns();
+      g.cap_mw = cap_mw;
+      g.ttl_ms = 10'000;
+      g.shed = shed;
+      g.static_share_mw = 30'000;
+    });
+  }
+  /// The report that is there, answered.
+  fbs::PowerReportT answered(uint64_t epoch, uint64_t sequence, int64_t cap_mw, bool shed = false) {
+    const auto asked = budget.take<fbs::PowerReport>();
+    CHECK(budget.idle());
+    grant(asked, epoch, sequence, cap_mw, shed);
+    return asked.m.unpack();
+  }
+  /// A second later it has a cap, by the second lease of epoch 1, and its run has heard of it.
+  void join(int64_t cap_mw) {
+    answered(1, 1, cap_mw);
+    pass(1s);
+    answered(1, 2, cap_mw);
+    run.take_all<fbs::JobPower>();
+  }
+  fbs::JobPowerT last_told() {
+    const auto all = run.take_all<fbs::JobPower>();
+    REQUIRE(!all.empty());
+    return all.back().m.unpack();
+  }
+  std::vector<std::string> warnings() {
+    std::vector<std::string> out;
+    for (const auto& n : reporter.take_all<fbs::Notice>()) {
+      CHECK(n->level() == fbs::NoticeLevel::warning);
+      out.push_back(n->text()->str());
+    }
+    return out;
+  }
+};
+
+}  // namespace
+
+TEST_CASE("PCR-3: under a power budget no step begins before it has granted watts") {
+  leased_pacer f;
+  f.take_pace(0, 1024, 0);
+  auto told = f.last_told();
+  CHECK(told.pace_of_1024 == 0);
+  CHECK(told.reason == "no lease yet from the power budget row0 at 127.0.0.1:4242");
+  CHECK(f.status().budget_w == -1);
+  CHECK(f.status().cap_w == -1);
+  const auto first = f.answered(1, 1, 60'000);
+  CHECK(first.incarnation == 9);
+  CHECK(first.lease_epoch == 0);
+  CHECK(first.in_force_mw == 0);
+  CHECK(first.drawn_mw == -1);  // by then nothing had said it
+  CHECK(first.wish_mw == -1);
+  told = f.last_told();  // LSE-2: the first lease raises nothing
+  CHECK(told.pace_of_1024 == 0);
+  CHECK(told.reason == "the power budget row0 grants no watts now");
+  f.pass(1s);
+  const auto second = f.answered(1, 2, 60'000);
+  CHECK(second.lease_epoch == 1);
+  CHECK(second.lease_sequence == 1);
+  CHECK(second.in_force_mw == 0);
+  CHECK(second.drawn_mw == 20'000);
+  CHECK(second.source == fbs::PowerSource::modelled);
+  CHECK(second.wish_mw == 100'000);  // nothing was judged: its limit
+  told = f.last_told();
+  CHECK(told.pace_of_1024 == 500);
+  CHECK(told.reason.empty());
+  const auto shown = f.status();
+  CHECK(shown.parent == "row0");
+  CHECK(shown.budget_w == 60);
+  CHECK(shown.cap_w == 60);
+  CHECK(shown.lease_left_ms == 10'000);
+  CHECK(shown.parent_problem.empty());
+  CHECK(f.warnings().empty());
+}
+
+TEST_CASE("JLP-2: a pacer acknowledges a lesser cap once its run has begun a step under it") {
+  leased_pacer f;
+  f.take_pace(0, 1024, 0);
+  f.join(60'000);
+  f.take_pace(1, 500, 0);
+  f.pass(1s);
+  const auto working = f.answered(1, 3, 40'000);
+  CHECK(working.in_force_mw == 60'000);
+  CHECK(working.pace_of_1024 == 500);
+  CHECK(f.last_told().pace_of_1024 == 248);
+  f.pass(1s);
+  const auto still = f.answered(1, 3, 40'000);
+  CHECK(still.lease_sequence == 3);
+  CHECK(still.in_force_mw == 60'000);  // the step goes on
+  f.take_pace(2, 248, 0);
+  f.pass(1s);
+  const auto acked = f.answered(1, 3, 40'000);
+  CHECK(acked.in_force_mw == 40'000);
+  CHECK(acked.pace_of_1024 == 248);
+  f.pass(1s);
+  CHECK(f.answered(1, 4, 35'000).in_force_mw == 40'000);
+  f.take_pace(0, 1024, 0);
+  f.pass(1s);
+  const auto idle = f.answered(1, 4, 35'000);
+  CHECK(idle.in_force_mw == 35'000);  // no step is made
+  CHECK(idle.pace_of_1024 == 0);
+}
+
+TEST_CASE("PWR-2: a lease that lapses leaves the static share, and a person is told once") {
+  leased_pacer f;
+  f.take_pace(0, 1024, 0);
+  f.join(60'000);  // until 10 s from here
+  f.pass(9500ms);
+  CHECK(f.run.take_all<fbs::JobPower>().empty());
+  CHECK(f.status().lease_left_ms == 500);
+  f.pass(1s);
+  CHECK(f.last_told().pace_of_1024 == 122);
+  CHECK(f.status().cap_w == 30);
+  CHECK(f.status().lease_left_ms == 0);
+  auto said = f.warnings();
+  REQUIRE(said.size() == 2);
+  CHECK(said[0].starts_with("the power budget row0 at 127.0.0.1:4242 is not heard: "));
+  CHECK(said[1] ==
+        "the lease of the power budget row0 has lapsed: the job keeps to 30 W until it is granted "
+        "another");
+  f.pass(1s);
+  const auto asked = f.budget.take_all<fbs::PowerReport>();  // 1 s, and 7 s after it had its lease
+  REQUIRE(asked.size() == 2);
+  CHECK(asked.back()->in_force_mw() == 60'000);
+  leased_pacer::grant(asked.back(), 1, 3, 60'000);
+  CHECK(f.last_told().pace_of_1024 == 500);
+  said = f.warnings();
+  REQUIRE(said.size() == 1);
+  CHECK(said[0] == "the power budget row0 grants again: 60 W");
+  CHECK(f.status().parent_problem.empty());
+}
+
+TEST_CASE("PPL-2: a budget that dies is found, proved to and connected anew") {
+  leased_pacer f;
+  f.take_pace(0, 1024, 0);
+  f.join(60'000);
+  CHECK(f.proved == std::vector<size_t>{0});
+  f.budget.die();
+  CHECK(f.status().parent_problem.starts_with("the link to it has ended"));
+  CHECK(f.warnings().size() == 1);
+  CHECK(f.run.take_all<fbs::JobPower>().empty());  // its lease holds
+  const auto next = f.make_partner("next budget");
+  f.serve(next);
+  f.pass(1s);
+  CHECK(f.proved == std::vector<size_t>{0, 1});
+  CHECK(f.wires->tried.size() == 2);
+  const auto asked = next.take<fbs::PowerReport>();
+  CHECK(asked->lease_epoch() == 1);
+  CHECK(asked->lease_sequence() == 2);
+  leased_pacer::grant(asked, 2, 1, 80'000);
+  CHECK(f.status().cap_w == 60);  // LSE-2
+  CHECK(f.status().parent_problem.empty());
+  f.pass(1s);
+  const auto later = next.take<fbs::PowerReport>();
+  CHECK(later->lease_epoch() == 2);
+  leased_pacer::grant(later, 2, 2, 80'000);
+  CHECK(f.status().cap_w == 80);
+}
+
+TEST_CASE("PPL-3: a refusal is told once, asked about ever more rarely, and stands in the reason") {
+  leased_pacer f;
+  f.take_pace(0, 1024, 0);
+  const error refusal{errc::not_found, "job is no child of row0"};
+  f.budget.take<fbs::PowerReport>().refuse(refusal);
+  CHECK(f.last_told().reason ==
+        "no lease yet from the power budget row0 at 127.0.0.1:4242: job is no child of row0");
+  CHECK(f.status().parent_problem == "job is no child of row0");
+  CHECK(f.warnings() ==
+        std::vector<std::string>{
+            "the power budget row0 at 127.0.0.1:4242 is not heard: job is no child of row0"});
+  for (const auto pause : {1s, 2s, 4s, 8s, 16s, 30s, 30s}) {
+    f.beat(20, 0, 0, 100);
+    f.pass(pause - 500ms);
+    CHECK(f.budget.idle());
+    f.pass(500ms);
+    f.budget.take<fbs::PowerReport>().refuse(refusal);
+  }
+  CHECK(f.warnings().empty());
+  CHECK(f.run.take_all<fbs::JobPower>().empty());
+  f.beat(20, 0, 0, 100);
+  f.pass(30s);
+  f.answered(1, 1, 60'000);
+  f.pass(1s);
+  f.answered(1, 2, 60'000);  // each second again
+  CHECK(f.last_told().pace_of_1024 == 500);
+}
+
+TEST_CASE("pacer: without a power budget to be found a job waits, says why, and finds it later") {
+  leased_pacer f(0, error{errc::not_found, "no power budget is served on this machine"});
+  f.take_pace(0, 1024, 0);
+  CHECK(f.last_told().reason ==
+        "no power budget is found: no power budget is served on this machine");
+  CHECK(f.status().parent == "auto");
+  CHECK(f.warnings().empty());  // the run says it
+  CHECK(f.wires->tried.empty());
+  f.not_found.reset();
+  f.pass(1s);
+  f.join(60'000);
+  CHECK(f.status().cap_w == 60);
+}
+
+TEST_CASE("pacer: of a person's budget and what is granted the less holds") {
+  leased_pacer f(44);
+  f.take_pace(0, 1024, 44);
+  f.answered(1, 1, 60'000);
+  f.pass(1s);
+  f.answered(1, 2, 60'000);
+  CHECK(f.last_told().pace_of_1024 == 298);
+  CHECK(f.status().budget_w == 44);
+  CHECK(f.status().cap_w == 60);
+  f.take_pace(0, 1024, 80);
+  CHECK(f.last_told().pace_of_1024 == 500);
+  CHECK(f.status().budget_w == 60);
+}
+
+TEST_CASE("pacer: a budget that wants the work paused lets no step begin") {
+  leased_pacer f;
+  f.take_pace(0, 1024, 0);
+  f.join(60'000);
+  f.pass(1s);
+  f.answered(1, 3, 60'000, true);
+  const auto told = f.last_told();
+  CHECK(told.pace_of_1024 == 0);
+  CHECK(told.reason == "the power budget row0 wants the work paused");
+  f.pass(1s);
+  f.answered(1, 4, 60'000);
+  CHECK(f.last_told().pace_of_1024 == 500);
+}
+
+TEST_CASE("PPL-1: one report is under way at most, and an answer to another life is a failure") {
+  leased_pacer f;
+  f.take_pace(0, 1024, 0);
+  f.pass(4s);
+  const auto asked = f.budget.take<fbs::PowerReport>();
+  CHECK(f.budget.idle());
+  asked.answer<fbs::PowerGrant>([&](auto& g) {
+    g.lease_epoch = g.lease_sequence = 1;
+    g.answers_incarnation = 8;
+    g.answers_sent_ns = asked->sent_ns();
+    g.cap_mw = 60'000;
+    g.ttl_ms = 10'000;
+  });
+  CHECK(f.status().parent_problem == "its answer fits no report of this job");
+  CHECK(f.status().cap_w == -1);
+}
