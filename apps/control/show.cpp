@@ -182,11 +182,12 @@ std::string value_text(const status_value& value, std::string_view unit) {
       value.what);
 }
 
-/// Whether a value comes from a meter, which may be missing; a budget and a limit are given.
+/// Whether a value comes from a meter, which may be missing; a budget, a cap and a limit are given.
 bool is_measured(const status_row& row) {
   constexpr std::array<std::string_view, 5> units{"W", "J", "C", "%", "ms"};
   return std::find(units.begin(), units.end(), row.unit) != units.end() &&
-         !row.name.starts_with("budget_") && !row.name.starts_with("limit_");
+         !row.name.starts_with("budget_") && !row.name.starts_with("cap_") &&
+         !row.name.starts_with("limit_");
 }
 
 std::string value_text(const status_row& row) {

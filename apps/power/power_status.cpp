@@ -56,8 +56,32 @@ ordered_json text_or_null(const std::string& text) {
   return text.empty() ? ordered_json(nullptr) : ordered_json(text);
 }
 
+bool is_budgeted(const fbs::PacerStatusT& p) {
+  return p.budget_w > 0 || !p.parent.empty();
+}
+
 double pace_percent(const fbs::PacerStatusT& p) {
-  return p.budget_w > 0 ? p.pace_percent : 100;
+  return is_budgeted(p) ? p.pace_percent : 100;
+}
+
+/// " (row0, lease 3.1 s)"; empty where no power budget is above the job.
+std::string lease_text(const fbs::PacerStatusT& p) {
+  if (p.parent.empty()) return "";
+  return fmt::format(" ({}, {})", printable(p.parent),
+                     p.cap_w < 0            ? "no lease yet"
+                     : p.lease_left_ms == 0 ? "its lease has lapsed"
+                                            : fmt::format("lease {:.1f} s", p.lease_left_ms / 1e3));
+}
+
+/// "~41.0 of 44 W (row0, lease 3.1 s)  93 %"
+std::string budget_text(const fbs::PacerStatusT& p, bool modelled) {
+  if (p.budget_w > 0) {
+    auto out = watts_of(p.power_w, modelled, p.budget_w) + lease_text(p);
+    if (p.power_w >= 0) out += fmt::format("  {:.0f} %", 100 * p.power_w / p.budget_w);
+    return out;
+  }
+  return watts(p.power_w, modelled) +
+         (p.parent.empty() ? ", no budget" : ", none granted" + lease_text(p));
 }
 
 }  // namespace
@@ -83,14 +107,7 @@ job_power job_power_in(const fbs::ClusterViewT& view) {
 std::string status_text(const job_power& job) {
   const auto& p = job.pacer;
   const bool modelled = is_modelled(job);
-  std::string out = printable(job.job);
-  if (p.budget_w > 0 && p.power_w >= 0)
-    out += fmt::format("  {}  {:.0f} %", watts_of(p.power_w, modelled, p.budget_w),
-                       100 * p.power_w / p.budget_w);
-  else if (p.budget_w > 0)
-    out += "  " + watts_of(p.power_w, modelled, p.budget_w);
-  else
-    out += "  " + watts(p.power_w, modelled) + ", no budget";
+  std::string out = printable(job.job) + "  " + budget_text(p, modelled);
   if (p.budget_w > 0 && p.pace_percent > 0) out += fmt::format("  pace {:.0f} %", p.pace_percent);
   if (p.budget_w > 0 && p.full_w >= 0)
     out += fmt::format("  {} without steps, {} at full speed", watts(p.idle_w, modelled),
@@ -100,6 +117,8 @@ std::string status_text(const job_power& job) {
   if (job.waited_ms > 0) out += fmt::format("  held up for {:.1f} s", job.waited_ms / 1e3);
   out += "\n";
   if (!p.reason.empty()) out += "waits: " + printable(p.reason) + "\n";
+  if (!p.parent_problem.empty())
+    out += fmt::format("{} is not heard: {}\n", printable(p.parent), printable(p.parent_problem));
   if (p.reason.empty() && !p.decided.empty()) out += "changed " + printable(p.decided) + "\n";
   for (const auto& m : job.machines)
     out += fmt::format("{} {}  {}\n", &m == &job.machines.back() ? "└" : "├",
@@ -110,18 +129,23 @@ std::string status_text(const job_power& job) {
 
 std::string status_json(const job_power& job) {
   const auto& p = job.pacer;
-  ordered_json j{{"type", "power"},
-                 {"job", job.job},
-                 {"budget_w", number_or_null(p.budget_w)},
-                 {"power_w", number_or_null(p.power_w)},
-                 {"power_source", source_of(p.power_w, is_modelled(job))},
-                 {"pace_percent", pace_percent(p)},
-                 {"reason", text_or_null(p.reason)},
-                 {"decided", text_or_null(p.decided)},
-                 {"idle_w", number_or_null(p.idle_w)},
-                 {"full_w", number_or_null(p.full_w)},
-                 {"energy_j", number_or_null(job.energy_j)},
-                 {"power_wait_ms", job.waited_ms}};
+  ordered_json j{
+      {"type", "power"},
+      {"job", job.job},
+      {"budget_w", number_or_null(p.budget_w)},
+      {"parent", text_or_null(p.parent)},
+      {"cap_w", number_or_null(p.cap_w)},
+      {"lease_left_ms", p.cap_w < 0 ? ordered_json(nullptr) : ordered_json(p.lease_left_ms)},
+      {"parent_problem", text_or_null(p.parent_problem)},
+      {"power_w", number_or_null(p.power_w)},
+      {"power_source", source_of(p.power_w, is_modelled(job))},
+      {"pace_percent", pace_percent(p)},
+      {"reason", text_or_null(p.reason)},
+      {"decided", text_or_null(p.decided)},
+      {"idle_w", number_or_null(p.idle_w)},
+      {"full_w", number_or_null(p.full_w)},
+      {"energy_j", number_or_null(job.energy_j)},
+      {"power_wait_ms", job.waited_ms}};
   j["machines"] = ordered_json::array();
   for (const auto& m : job.machines)
     j["machines"].push_back({{"nodes", m.nodes},
@@ -143,6 +167,13 @@ std::string status_prometheus(const job_power& job) {
   if (p.budget_w > 0)
     out += family("troupe_power_budget_watts", "gauge", "What its machines may draw together.") +
            fmt::format("troupe_power_budget_watts{{job={}}} {}\n", name, p.budget_w);
+  if (p.cap_w >= 0)
+    out += family("troupe_power_cap_watts", "gauge", "What the power budget above it grants.") +
+           fmt::format("troupe_power_cap_watts{{job={},parent={}}} {}\n", name, quoted(p.parent),
+                       p.cap_w) +
+           family("troupe_power_lease_seconds", "gauge", "What is left of its lease.") +
+           fmt::format("troupe_power_lease_seconds{{job={},parent={}}} {}\n", name,
+                       quoted(p.parent), static_cast<double>(p.lease_left_ms) / 1e3);
   out +=
       family("troupe_power_pace_ratio", "gauge", "The share of its speed that its budget leaves.") +
       fmt::format("troupe_power_pace_ratio{{job={}}} {}\n", name, pace_percent(p) / 100);

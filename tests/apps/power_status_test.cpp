@@ -92,10 +92,48 @@ TEST_CASE("power status: what is not known is said to be, and why no step begins
   CHECK(j["reason"] == "nothing says what the machine of node2 draws");
 }
 
+TEST_CASE("power status: under a power budget it says whose, and what is left of the lease") {
+  auto view = view_of_three(44);
+  auto& pacer = *view.nodes[0]->actors[0]->values->pacer;
+  pacer.parent = "row0";
+  pacer.cap_w = 44;
+  pacer.lease_left_ms = 3140;
+  const auto first_line = [&] {
+    const auto text = status_text(job_power_in(view));
+    return text.substr(0, text.find('\n'));
+  };
+  CHECK(first_line().starts_with("gpt-a  ~41.0 of 44 W (row0, lease 3.1 s)  93 %  pace 52 %  "));
+  auto j = nlohmann::json::parse(status_json(job_power_in(view)));
+  CHECK(j["parent"] == "row0");
+  CHECK(j["cap_w"] == 44.0);
+  CHECK(j["lease_left_ms"] == 3140);
+  CHECK(j["parent_problem"].is_null());
+  const auto gauges = status_prometheus(job_power_in(view));
+  CHECK(gauges.find("troupe_power_cap_watts{job=\"gpt-a\",parent=\"row0\"} 44\n") !=
+        std::string::npos);
+  CHECK(gauges.find("troupe_power_lease_seconds{job=\"gpt-a\",parent=\"row0\"} 3.14\n") !=
+        std::string::npos);
+  pacer.lease_left_ms = 0;
+  pacer.parent_problem = "no answer within the stated time";
+  CHECK(first_line().starts_with("gpt-a  ~41.0 of 44 W (row0, its lease has lapsed)  93 %  "));
+  CHECK(status_text(job_power_in(view))
+            .find("\nrow0 is not heard: no answer within the stated time\n") != std::string::npos);
+  pacer.budget_w = pacer.cap_w = -1;
+  pacer.pace_percent = 0;
+  pacer.reason = "no lease yet from the power budget row0 at 127.0.0.1:4242";
+  CHECK(first_line().starts_with("gpt-a  ~41.0 W, none granted (row0, no lease yet)  ~1234 J"));
+  j = nlohmann::json::parse(status_json(job_power_in(view)));
+  CHECK(j["cap_w"].is_null());
+  CHECK(j["lease_left_ms"].is_null());
+  CHECK(j["pace_percent"] == 0);
+  CHECK(status_prometheus(job_power_in(view)).find("cap_watts") == std::string::npos);
+}
+
 TEST_CASE("power status: the same as JSON and for Prometheus") {
   const auto job = job_power_in(view_of_three(44));
   CHECK(status_json(job) ==
-        R"({"type":"power","job":"gpt-a","budget_w":44.0,"power_w":41.0,"power_source":"modelled",)"
+        R"({"type":"power","job":"gpt-a","budget_w":44.0,"parent":null,"cap_w":null,)"
+        R"("lease_left_ms":null,"parent_problem":null,"power_w":41.0,"power_source":"modelled",)"
         R"("pace_percent":51.6,"reason":null,)"
         R"x("decided":"to 51.6 % of full speed (by what it drew)",)x"
         R"("idle_w":20.1,"full_w":61.3,"energy_j":1234.0,)"
