@@ -42,6 +42,7 @@
 #include "apps/up/launcher.hpp"
 #include "apps/up/log_start.hpp"
 #include "apps/up/node_processes.hpp"
+#include "apps/up/power_parent.hpp"
 #include "apps/up/reporter.hpp"
 #include "apps/up/standby.hpp"
 #include "apps/up/stop_signals.hpp"
@@ -263,6 +264,16 @@ trace::gateway_options gateway_of(const launch& l, const reporter_options& talk)
           }};
 }
 
+/// Under a power budget it reads the files by which that is found.
+pacer_actor spawn_pacer(caf::actor_system& system, const launch& l,
+                        const reporter_actor& reporter) {
+  const auto& job = l.plan.job;
+  const power::pacer_options options{job.power.budget_w, l.from.epoch,
+                                     power_parent_of(job, reporter)};
+  return options.parent ? system.spawn<caf::detached>(power::pacer, options)
+                        : system.spawn(power::pacer, options);
+}
+
 /// The actors of this process that speak with persons; they end with the scope, after the
 /// coordinator was told to.
 struct front_office {
@@ -275,8 +286,7 @@ struct front_office {
             troupe::health::monitor,
             troupe::health::monitor_options{l.plan.job, l.from.epoch, gateway_, reporter_,
                                             troupe::health::ask_host_by_tcp})),
-        pacer_(system.spawn(power::pacer,
-                            power::pacer_options{l.plan.job.power.budget_w, l.from.epoch})) {
+        pacer_(spawn_pacer(system, l, reporter_)) {
     if (!l.plan.job.cluster.heads.empty())
       elector_ = system.spawn<caf::detached>(heads::elector, elector_of(l, address));
     if (!l.from.journal) return;
