@@ -17,8 +17,8 @@ fbs::PowerSource source_of(const job_pace_policy::totals& all) {
 
 namespace {
 
-/// What bounds the job now: a person's budget, what is granted, or both.
-void bind(pacer_pointer self) {
+/// From now on the job keeps to what bounds it: a person's budget, what is granted, or both.
+void keep_to(pacer_pointer self) {
   auto& st = self->state;
   if (!st.parent) return st.policy.set_budget(st.own_w);
   const auto cap_w = static_cast<double>(cap_of_now(self)) / 1000;
@@ -83,7 +83,7 @@ bool same(const fbs::JobPowerT& a, const fbs::JobPowerT& b) {
 /// PCR-1, PCR-2.
 void tell(pacer_pointer self) {
   auto& st = self->state;
-  bind(self);
+  keep_to(self);
   auto now = power_now(st, now_ns(*self));
   const bool news = st.run && !(st.told && same(*st.told, now));
   if (news || st.parent) show(self, now);  // what is left of a lease changes all the time
@@ -118,7 +118,7 @@ void take(pacer_pointer self, const msg<fbs::PaceTaken>& m) {
   const auto now = now_ns(*self);
   const auto epoch = m.header().epoch;
   st.own_w = m->budget_w();
-  bind(self);
+  keep_to(self);
   if (std::exchange(st.run_epoch, epoch) != epoch) st.policy.ranks_changed(now);
   const work_pace pace{
       static_cast<int>(std::min(m->pace_of_1024(), static_cast<uint32_t>(work_pace::whole)))};
@@ -141,7 +141,7 @@ pacer_actor::behavior_type pacer(pacer_pointer self, const pacer_options& option
     self->set_down_handler([self](const caf::down_msg& m) { parent_down(self, m); });
     keep_in_touch(self);
   }
-  bind(self);
+  keep_to(self);
   show(self, power_now(st, now_ns(*self)));
   self->delayed_send(self, defaults::pacer_period, caf::tick_atom_v);
   return {

@@ -305,3 +305,17 @@ TEST_CASE("PPL-1: one report is under way at most, and an answer to another life
   CHECK(f.status().parent_problem == "its answer fits no report of this job");
   CHECK(f.status().cap_w == -1);
 }
+
+TEST_CASE("PPL-1: what comes of a report to a budget that has died is not heard") {
+  leased_pacer f;
+  f.take_pace(0, 1024, 0);
+  f.join(60'000);
+  f.pass(1s);
+  CHECK(!f.budget.idle());  // it has not answered the last one
+  f.budget.die();           // whose end is told, and then that nobody answers
+  CHECK(f.status().parent_problem.starts_with("the link to it has ended"));
+  const auto next = f.make_partner("next budget");
+  f.serve(next);
+  f.pass(1s);  // one failure, one pause
+  CHECK(next.take<fbs::PowerReport>()->lease_sequence() == 2);
+}
