@@ -91,7 +91,7 @@ error unknown_child(const budget_state& st, std::string_view name) {
 std::optional<std::string> proved_name(budget_pointer self) {
   if (const auto& who = self->state.options.who) return who(self->current_sender());
   const auto holder = self->runtime().peers.find(self->current_sender());
-  if (!holder || to_string(holder->as) != "power") return std::nullopt;
+  if (!holder || holder->as != tls::role::power) return std::nullopt;
   return holder->name;
 }
 
