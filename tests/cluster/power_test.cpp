@@ -3,47 +3,17 @@
 // without a budget.
 #include <csignal>
 
-#include "tests/cluster/job_files.hpp"
+#include "tests/cluster/constant_watts.hpp"
 
 using namespace troupe::cluster_test;
 
-namespace {
-
-/// 50 W, whatever the machine does.
-const std::vector<std::string> constant{
-    "power.model_idle_w=50", "power.model_core_w=0", "power.meter_interval_ms=100",
-    "cluster.heartbeat_interval_ms=100", "checkpoint.resume=never"};
-
-/// Files of the kernel and a driver that a meter may read.
-bool a_meter_says_watts() {
-  std::error_code none;
-  if (fs::exists("/proc/driver/nvidia", none)) return true;
-  for (const char* folder : {"/sys/class/powercap", "/sys/class/hwmon"})
-    for (const auto& device : fs::directory_iterator(folder, none))
-      for (const auto& file : fs::directory_iterator(device.path(), none)) {
-        const auto name = file.path().filename().string();
-        if (name == "energy_uj" || name.starts_with("power")) return true;
-      }
-  return false;
-}
-
-finished say(const program& up, const std::string& line) {
-  return run({"console", "-c", line, "--connect", "127.0.0.1:" + std::to_string(up.port())});
-}
-
-}  // namespace
-
 TEST_CASE("PWR-3: a job whose budget has no room waits, says why, and goes on once it has some") {
-  if (a_meter_says_watts()) {
-    MESSAGE("skipped: a meter measures this machine, and what it says is not the test's");
-    return;
-  }
+  if (is_metered_here()) return;
   job_files job;
-  program up(job.up(with(constant, with(layout(2, 1), {"power.budget_w=40"}))));
+  program up(job.up(with(constant_watts, with(layout(2, 1), {"power.budget_w=40"}))));
   REQUIRE(up.until_error_has("waits for power: the machines draw 50 W without steps"));
   CHECK(up.objects("step").empty());
-  const auto at = "127.0.0.1:" + std::to_string(up.port());
-  const auto shown = run({"power", "status", "--json", "--connect", at});
+  const auto shown = run({"power", "status", "--json", "--connect", job_address(up)});
   REQUIRE(shown.code == 0);
   const auto j = nlohmann::json::parse(shown.out);
   CHECK(j["budget_w"] == 40);
@@ -51,11 +21,11 @@ TEST_CASE("PWR-3: a job whose budget has no room waits, says why, and goes on on
   CHECK(j["power_source"] == "modelled");
   CHECK(j["pace_percent"] == 0);
   REQUIRE(j["machines"].size() == 1);
-  const auto told = say(up, "power").out;
+  const auto told = told_at_console(up, "power").out;
   CHECK_MESSAGE(told.find("waits: the machines draw 50 W without steps") != told.npos, told);
-  CHECK(say(up, "resume").code == 1);  // no person paused it
-  CHECK(say(up, "power budget -1").code == 1);
-  CHECK(say(up, "power budget 70").code == 0);
+  CHECK(told_at_console(up, "resume").code == 1);  // no person paused it
+  CHECK(told_at_console(up, "power budget -1").code == 1);
+  CHECK(told_at_console(up, "power budget 70").code == 0);
   CHECK(up.wait() == 0);
   CHECK(up.err().find("goes on: its power budget has room") != std::string::npos);
   const auto steps = up.objects("step");
@@ -67,16 +37,13 @@ TEST_CASE("PWR-3: a job whose budget has no room waits, says why, and goes on on
   REQUIRE(up.objects("summary").size() == 1);
   CHECK(up.objects("summary")[0]["energy_source"] == "modelled");
   CHECK(up.objects("summary")[0]["energy_j"] > 0);
-  const auto alone = job.losses(with(with(constant, layout(2, 1)), {"power.model_idle_w=0"}));
+  const auto alone = job.losses(with(with(constant_watts, layout(2, 1)), {"power.model_idle_w=0"}));
   CHECK(up.losses() == alone);
 }
 
 TEST_CASE(
     "PWR-3: where nothing says watts a budget lets no step begin, and the reason names the keys") {
-  if (a_meter_says_watts()) {
-    MESSAGE("skipped: a meter measures this machine");
-    return;
-  }
+  if (is_metered_here()) return;
   job_files job;
   program up(job.up(
       {"power.budget_w=40", "power.meter_interval_ms=100", "cluster.heartbeat_interval_ms=100"}));

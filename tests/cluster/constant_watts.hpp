@@ -1,0 +1,48 @@
+// A job whose machine draws what the test says, whatever the machine does, for tests of budgets;
+// and whether this machine lets one say so.
+#pragma once
+
+#include <string>
+#include <system_error>
+#include <vector>
+
+#include "tests/cluster/job_files.hpp"
+
+namespace troupe::cluster_test {
+
+/// 50 W, whatever the machine does.
+inline const std::vector<std::string> constant_watts{
+    "power.model_idle_w=50", "power.model_core_w=0", "power.meter_interval_ms=100",
+    "cluster.heartbeat_interval_ms=100", "checkpoint.resume=never"};
+
+/// Files of the kernel and a driver that a meter may read.
+inline bool a_meter_says_watts() {
+  std::error_code none;
+  if (fs::exists("/proc/driver/nvidia", none)) return true;
+  for (const char* folder : {"/sys/class/powercap", "/sys/class/hwmon"})
+    for (const auto& device : fs::directory_iterator(folder, none))
+      for (const auto& file : fs::directory_iterator(device.path(), none)) {
+        const auto name = file.path().filename().string();
+        if (name == "energy_uj" || name.starts_with("power")) return true;
+      }
+  return false;
+}
+
+/// Whether the test is to be left out here, which is said.
+inline bool is_metered_here() {
+  if (!a_meter_says_watts()) return false;
+  MESSAGE("skipped: a meter measures this machine, and what it says is not the test's");
+  return true;
+}
+
+/// HOST:PORT of a job's coordinator.
+inline std::string job_address(const program& up) {
+  return "127.0.0.1:" + std::to_string(up.port());
+}
+
+/// A line at the console of a job.
+inline finished told_at_console(const program& up, const std::string& line) {
+  return run({"console", "-c", line, "--connect", job_address(up)});
+}
+
+}  // namespace troupe::cluster_test

@@ -1,0 +1,392 @@
+// A power budget above jobs, with real processes: `troupe power serve`, and jobs that join it by
+// its sign or by a key. What a job's machine draws is a model's word, the same whatever it does, so
+// that who may make steps follows from the budget alone; and bits are those without a budget.
+//
+// A lease lasts 4 s, since a job reports each 1 to 1.5 s. Jobs begin once the budget knows what its
+// children have. One that waited for that without a cap would draw more than it has, by its model,
+// and count as one that keeps no cap.
+#include <csignal>
+#include <optional>
+
+#include "tests/apps/runtime_folder.hpp"
+#include "tests/cluster/constant_watts.hpp"
+
+using namespace troupe::cluster_test;
+using nlohmann::json;
+
+namespace {
+
+const std::string goes_on_text = "goes on: its power budget has room";
+
+const std::vector<std::string> by_sign = with(constant_watts, {"power.parent=auto"});
+
+std::vector<std::string> named(const std::string& job, const std::vector<std::string>& sets) {
+  return with(sets, {"job.name=" + job});
+}
+
+/// Signs of budgets and jobs that no other test sees.
+struct own_signs {
+  troupe::scratch folder;
+  troupe::runtime_folder here{folder.path};
+};
+
+std::string child_of_budget(const std::string& name, const std::string& priority, double floor_w,
+                            double static_w, double ceiling_w) {
+  return fmt::format(
+      "[[child]]\nname = \"{}\"\npriority = \"{}\"\nfloor_w = {}\nstatic_w = {}\nceiling_w = {}\n",
+      name, priority, floor_w, static_w, ceiling_w);
+}
+
+/// The configuration of a budget; its output is a folder of its name beside the file.
+fs::path budget_file(const troupe::scratch& at, const std::string& name, double budget_w,
+                     const std::string& children) {
+  const auto file = at / (name + ".toml");
+  std::ofstream(file) << fmt::format(
+                             "name = \"{0}\"\nbudget_w = {1}\ntick_ms = 100\nlease_ttl_ms = "
+                             "4000\noutput = \"{2}/{0}\"\n",
+                             name, budget_w, at.path.string())
+                      << children;
+  return file;
+}
+
+/// A served budget.
+struct served_row {
+  program up;
+  std::string address;
+
+  explicit served_row(const fs::path& file) : up({"power", "serve", file.string()}) {
+    size_t at = 0;
+    REQUIRE(up.until([&] {
+      at = up.err().find(" serves ");
+      return at != std::string::npos && up.err().find('\n', at) != std::string::npos;
+    }));
+    const auto line = up.err().substr(at, up.err().find('\n', at) - at);
+    address = line.substr(line.rfind(' ') + 1);
+  }
+
+  void end() {
+    up.signal(SIGTERM);
+    CHECK(up.wait() == 0);
+  }
+};
+
+/// What a tool says as one JSON object; null where it fails.
+json object_of(const std::vector<std::string>& arguments) {
+  const auto said = run(arguments);
+  return said.code == 0 ? json::parse(said.out) : json();
+}
+
+json row_tree(const std::string& name = "row0") {
+  return object_of({"power", "tree", name, "--json"});
+}
+
+json child_in(const json& tree, const std::string& name) {
+  if (tree.is_object())
+    for (const auto& c : tree["children"])
+      if (c["name"] == name) return c;
+  return {};
+}
+
+/// Whether a child of the budget comes to be so.
+bool until_child(const std::string& name, const std::function<bool(const json&)>& so) {
+  return eventually([&] {
+    const auto c = child_in(row_tree(), name);
+    return c.is_object() && so(c);
+  });
+}
+
+bool until_row_knows() {
+  return eventually([] {
+    const auto tree = row_tree();
+    return tree.is_object() && tree["knows"] == true;
+  });
+}
+
+/// Heard now, with a lease of as much, and making steps.
+bool works_with(const json& child, double w) {
+  return child["heard"] == true && child["silent"] == false && child["lease_left_ms"] > 0 &&
+         child["granted_w"].is_number() && child["granted_w"] >= w && child["pace_percent"] > 0;
+}
+
+json power_of_job(const program& up) {
+  return object_of({"power", "status", "--json", "--connect", job_address(up)});
+}
+
+/// The run as its status shows it.
+json run_of_job(const program& up) {
+  const auto view = object_of({"ps", "--json", "--connect", job_address(up)});
+  if (view.is_object())
+    for (const auto& n : view["nodes"])
+      for (const auto& a : n["actors"])
+        if (a["path"] == "run") return a;
+  return {};
+}
+
+/// The last step that is done, once the run waits for power and makes none.
+int step_that_waits(const program& up) {
+  json seen;
+  REQUIRE(eventually([&] {
+    seen = run_of_job(up);
+    return seen.is_object() && seen["state"] == "waiting for power";
+  }));
+  return seen["detail"]["step"];
+}
+
+/// Whether the first was said, and the second not since.
+bool holds_by_text(const std::string& said, const std::string& first, const std::string& second) {
+  const auto begun = said.rfind(first), over = said.rfind(second);
+  return begun != std::string::npos && (over == std::string::npos || over < begun);
+}
+
+/// Of a job whose stdout nobody reads for long.
+std::vector<double> logged_losses(const job_files& job) {
+  std::vector<double> out;
+  for (const auto& step : logged_steps(job / "run/log.jsonl")) out.push_back(step["loss"]);
+  return out;
+}
+
+std::string key_of_budget(const troupe::scratch& at, const std::string& role,
+                          const std::string& name, const std::string& budget) {
+  const auto file = (at / fmt::format("{}-{}-{}.key", budget, role, name)).string();
+  const auto made = run({"key", "--role", role, "--name", name, "--budget", budget, "--out", file});
+  INFO(made.err);
+  REQUIRE(made.code == 0);
+  return file;
+}
+
+/// Ends a job that waits, as a person does.
+void interrupt_waiting(program& up) {
+  up.signal(SIGINT);
+  CHECK(up.wait() == 128 + SIGINT);
+  CHECK(up.objects("step").empty());
+}
+
+}  // namespace
+
+TEST_CASE("power serve: two jobs join by its sign, and make the steps that they make alone") {
+  if (is_metered_here()) return;
+  const own_signs signs;
+  const job_files a, b;
+  served_row row(budget_file(
+      signs.folder, "row0", 110,
+      child_of_budget("gpt-a", "low", 53, 55, 60) + child_of_budget("gpt-b", "low", 53, 55, 60)));
+  REQUIRE(until_row_knows());
+  program first(a.up(with(named("gpt-a", by_sign), endless)));
+  {
+    program second(b.up(with(named("gpt-b", by_sign), endless)));
+    json tree;
+    REQUIRE(eventually([&] {
+      tree = row_tree();
+      const auto one = child_in(tree, "gpt-a"), other = child_in(tree, "gpt-b");
+      return one.is_object() && other.is_object() && works_with(one, 53) && works_with(other, 53);
+    }));
+    CHECK(tree["budget_w"] == 110);
+    CHECK(tree["counted_w"] <= 110);  // PWR-1
+    CHECK(tree["power_w"] == 100);
+    CHECK(tree["power_source"] == "modelled");
+    CHECK(tree["epoch"] == 1);
+    second.signal(SIGINT);
+    CHECK(second.wait() == 128 + SIGINT);
+  }
+  // It begins anew, without a cap, beside the other one.
+  program again(b.up(named("gpt-b", by_sign)));
+  CHECK(again.wait() == 0);
+  INFO(again.err());
+  CHECK(again.losses().size() == 20);
+  first.signal(SIGINT);
+  CHECK(first.wait() == 128 + SIGINT);
+  auto made = logged_losses(a);
+  REQUIRE(made.size() >= 20);
+  made.resize(20);
+  row.end();
+  CHECK(again.losses() == b.losses(named("gpt-b", constant_watts)));
+  CHECK(made == a.losses(with(named("gpt-a", constant_watts),
+                              {"train.steps=20", "train.schedule=constant"})));
+}
+
+TEST_CASE("PWR-3: where a budget has room for one job the other waits, also once that is killed") {
+  if (is_metered_here()) return;
+  const own_signs signs;
+  const job_files a, b;
+  // What `gpt-b` has is what its machine draws without steps.
+  served_row row(budget_file(
+      signs.folder, "row0", 75,
+      child_of_budget("gpt-a", "high", 55, 55, 55) + child_of_budget("gpt-b", "low", 20, 20, 60)));
+  REQUIRE(until_row_knows());
+  program first(a.up(with(named("gpt-a", by_sign), endless)));
+  REQUIRE(first.until_step(3));
+  const std::vector<std::string> draws_20{"power.model_idle_w=20"};
+  program second(b.up(with(named("gpt-b", by_sign), draws_20)));
+  REQUIRE(second.until_error_has("waits for power"));
+  json status;
+  REQUIRE(eventually([&] {
+    status = power_of_job(second);
+    return status.is_object() && status["reason"].is_string() &&
+           status["reason"] == "the machines draw 20 W without steps, the budget is 20 W";
+  }));
+  CHECK(status["parent"] == "row0");
+  CHECK(status["cap_w"] == 20);
+  CHECK(status["power_w"] == 20);
+  CHECK(status["pace_percent"] == 0);
+  CHECK(step_that_waits(second) == 0);
+
+  first.signal(SIGKILL);
+  CHECK(first.wait() == 128 + SIGKILL);
+  // Nobody knows what is left of it: it has its watts.
+  REQUIRE(until_child("gpt-a", [](const json& c) { return c["silent"] == true; }));
+  const auto tree = row_tree();
+  CHECK(child_in(tree, "gpt-a")["counted_w"] == 55);
+  CHECK(child_in(tree, "gpt-b")["granted_w"] == 20);
+  CHECK(tree["counted_w"] == 75);
+  second.listen();
+  CHECK(second.objects("step").empty());
+  CHECK(second.err().find(goes_on_text) == std::string::npos);
+
+  const auto set = run({"power", "budget", "130"});
+  INFO(set.err);
+  CHECK(set.code == 0);
+  CHECK(second.wait() == 0);
+  CHECK(second.err().find(goes_on_text) != std::string::npos);
+  CHECK(second.losses().size() == 20);
+  row.end();
+  CHECK(second.losses() == b.losses(with(named("gpt-b", constant_watts), draws_20)));
+}
+
+TEST_CASE("PWR-2: the lease of a budget that is killed lapses, its job waits for the next one") {
+  if (is_metered_here()) return;
+  const own_signs signs;
+  const job_files job;
+  const auto file =
+      budget_file(signs.folder, "row0", 70, child_of_budget("gpt-a", "high", 20, 20, 60));
+  const auto lives = [&] { return only_object_in(signs.folder / "row0/power.epoch")["epoch"]; };
+  std::optional<served_row> row;
+  row.emplace(file);
+  CHECK(lives() == 1);
+  program up(job.up(with(named("gpt-a", by_sign), endless)));
+  REQUIRE(up.until_step(3));
+  REQUIRE(until_child("gpt-a", [](const json& c) { return works_with(c, 60); }));
+  row->up.signal(SIGKILL);
+  CHECK(row->up.wait() == 128 + SIGKILL);
+  row.reset();
+  // Not the lapse of a moment, on a busy machine, that was over before.
+  REQUIRE(up.until([&] {
+    return holds_by_text(up.err(), "the lease of the power budget row0 has lapsed",
+                         "the power budget row0 grants again") &&
+           holds_by_text(up.err(), "waits for power", goes_on_text);
+  }));
+  const int step = step_that_waits(up);
+  const auto status = power_of_job(up);
+  REQUIRE(status.is_object());
+  CHECK(status["cap_w"] == 20);
+  CHECK(status["lease_left_ms"] == 0);
+  CHECK(status["parent_problem"].is_string());
+  // All that it is yet to make: it is asked while no step is under way.
+  CHECK(told_at_console(up, fmt::format("set train.steps {}", step + 20)).code == 0);
+  CHECK(run_of_job(up)["detail"]["step"] == step);
+
+  row.emplace(file);
+  CHECK(lives() == 2);
+  CHECK(up.wait() == 0);
+  INFO(up.err());
+  CHECK(up.err().find("the power budget row0 grants again") != std::string::npos);
+  const auto tree = row_tree();
+  REQUIRE(tree.is_object());
+  CHECK(tree["epoch"] == 2);
+  CHECK(child_in(tree, "gpt-a")["heard"] == true);
+  row->end();
+  const auto made = logged_losses(job);
+  CHECK(made.size() == static_cast<size_t>(step) + 20);
+  CHECK(made ==
+        job.losses(with(named("gpt-a", constant_watts),
+                        {fmt::format("train.steps={}", step + 20), "train.schedule=constant"})));
+}
+
+TEST_CASE("power serve: a job that is no child of the budget is told so, and makes no step") {
+  const own_signs signs;
+  const job_files job;
+  served_row row(
+      budget_file(signs.folder, "row0", 70, child_of_budget("gpt-a", "high", 20, 20, 60)));
+  program up(job.up(named("gpt-b", by_sign)));
+  REQUIRE(up.until_error_has("waits for power: no lease yet from the power budget row0"));
+  REQUIRE(up.until_error_has("row0 has no child"));
+  REQUIRE(row.up.until_error_has("refused"));
+  CHECK(child_in(row_tree(), "gpt-a")["heard"] == false);
+  interrupt_waiting(up);
+  row.end();
+}
+
+TEST_CASE("power serve: by HOST:PORT a job comes in with the key of that budget alone") {
+  if (is_metered_here()) return;
+  const own_signs signs;
+  const job_files job;
+  const auto child = child_of_budget("gpt-a", "high", 20, 20, 60);
+  served_row row(budget_file(signs.folder, "row0", 70, child));
+  served_row other(budget_file(signs.folder, "row1", 70, child));
+  const auto right = key_of_budget(signs.folder, "power", "gpt-a", "row0");
+  const auto wrong = key_of_budget(signs.folder, "power", "gpt-a", "row1");
+  const auto at_row = [&](const std::string& key) {
+    return with(named("gpt-a", constant_watts),
+                {"power.parent=" + row.address, "power.parent_key=" + key});
+  };
+  {
+    const own_signs elsewhere;  // as another user's, it sees no budget's sign
+    program up(job.up(at_row(wrong)));
+    REQUIRE(up.until_error_has("the power budget at " + row.address + " is not heard: "));
+    REQUIRE(up.until_error_has("waits for power: no lease yet from the power budget at "));
+    interrupt_waiting(up);
+  }
+  CHECK(child_in(row_tree("row0"), "gpt-a")["heard"] == false);
+  CHECK(child_in(row_tree("row1"), "gpt-a")["heard"] == false);
+  {
+    const own_signs elsewhere;
+    program up(job.up(at_row(right)));
+    CHECK(up.wait() == 0);
+    INFO(up.err());
+    CHECK(up.losses().size() == 20);
+    CHECK(up.losses() == job.losses(named("gpt-a", constant_watts)));
+  }
+  CHECK(child_in(row_tree("row0"), "gpt-a")["heard"] == true);
+  CHECK(child_in(row_tree("row1"), "gpt-a")["heard"] == false);
+  row.end();
+  other.end();
+}
+
+TEST_CASE("power serve: keys of a job open no budget, and keys of a budget open no job") {
+  const own_signs signs;
+  const job_files job;
+  served_row row(
+      budget_file(signs.folder, "row0", 70, child_of_budget("gpt-a", "high", 20, 20, 60)));
+  program up(job.up(named("gpt-a", endless)));
+  REQUIRE(up.until_step(1));
+  const auto tool = [](std::vector<std::string> words, const std::string& at,
+                       const std::string& key) {
+    return run(with(std::move(words), {"--connect", at, "--key", key}));
+  };
+  const auto of_job = (job / "reader.key").string();
+  REQUIRE(run({"key", "--role", "reader", "--name", "bob", "--out", of_job, "--connect",
+               job_address(up)})
+              .code == 0);
+  CHECK(tool({"ps"}, job_address(up), of_job).code == 0);
+  const auto refused = tool({"console", "-c", "status"}, row.address, of_job);
+  CHECK(refused.code == 69);
+  CHECK_MESSAGE(refused.err.find("no cluster answers at " + row.address) != std::string::npos,
+                refused.err);
+  CHECK(tool({"power", "tree"}, row.address, of_job).code == 69);
+
+  const auto looks = key_of_budget(signs.folder, "reader", "bob", "row0");
+  const auto commands = key_of_budget(signs.folder, "operator", "alice", "row0");
+  for (const auto& key : {looks, commands}) {
+    CAPTURE(key);
+    CHECK(tool({"power", "tree"}, row.address, key).code == 0);
+    CHECK(tool({"console", "-c", "pause"}, job_address(up), key).code == 69);
+  }
+  CHECK(tool({"power", "budget", "90"}, row.address, looks).code == 77);
+  CHECK(row_tree()["budget_w"] == 70);
+  CHECK(tool({"power", "budget", "90"}, row.address, commands).code == 0);
+  CHECK(row_tree()["budget_w"] == 90);
+  CHECK(run_of_job(up)["state"] == "training");
+  CHECK(objects_in(job / "run/audit.jsonl").empty());
+  up.signal(SIGINT);
+  CHECK(up.wait() == 128 + SIGINT);
+  row.end();
+}
