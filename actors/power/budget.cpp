@@ -120,6 +120,7 @@ power_report report_in(const fbs::PowerReport& r, const budget_child& terms) {
   out.in_force_mw = r.in_force_mw();
   if (r.drawn_mw() != -1) out.drawn_mw = r.drawn_mw();
   out.wish_mw = r.wish_mw() == -1 ? terms.ceiling_mw : r.wish_mw();
+  out.works = r.pace_of_1024() > 0;
   return out;
 }
 

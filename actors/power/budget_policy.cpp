@@ -118,14 +118,17 @@ void budget_policy::judge_draw(ledger& l, const power_report& r) const {
   l.allowed_mw[l.reports++ % kept] = allowed_mw;
   if (!r.drawn_mw) return;
   l.drawn_mw = *r.drawn_mw;
+  l.idle_mw = std::min(l.idle_mw, l.drawn_mw);
   if (l.reports < kept) return;
   const auto first = l.allowed_mw.begin();
   const auto end = first + static_cast<ptrdiff_t>(kept);
   if (l.drawn_mw > *std::max_element(first, end) + rules_.noise_mw) {
-    l.unruly = true;
+    l.above = true;
+    l.worked = r.works;
     l.kept_reports = 0;
-  } else if (l.unruly && ++l.kept_reports >= rules_.unruly_ticks) {
-    l.unruly = false;
+    if (!r.works) l.idle_mw = l.drawn_mw;  // BGT-5
+  } else if (l.above && ++l.kept_reports >= rules_.unruly_ticks) {
+    l.above = false;
   }
 }
 
@@ -154,7 +157,7 @@ int64_t budget_policy::counted_mw(size_t child) const {
   for (size_t i = 0; i < l.open_count; ++i) out = std::max(out, l.open[i].cap_mw);
   // What a parent before us still had under way may have raised it since, and it fell from there.
   if (!l.fenced) out = std::max({out, c.static_share_mw, c.remembered_mw});
-  if (l.unruly) out = std::max(out, l.drawn_mw);
+  if (l.above) out = std::max(out, l.drawn_mw);
   return out;
 }
 
@@ -208,7 +211,7 @@ void budget_policy::watch(const own_cap& own, const budget_sample& sample, int64
     return static_cast<double>(mw) / static_cast<double>(std::max<int64_t>(1, carries_mw));
   };
   row_sample seen{{}, of(counted), false};
-  for (const auto& l : ledgers_) seen.unruly |= l.unruly;
+  for (const auto& l : ledgers_) seen.unruly |= l.is_unruly();
   if (sample.drawn_mw) seen.drawn = of(*sample.drawn_mw);
   const auto decided = row_policy_.decide(row_, seen, now_ns);
   row_ = decided.state;
@@ -250,7 +253,7 @@ void budget_policy::divide(const own_cap& own, int64_t now_ns) {
       std::any_of(shares_.begin(), shares_.end(), [](const auto& s) { return s.shed; });
   // Who does not keep to its cap has no claim to more than without any message.
   for (size_t i = 0; i < asks_.size(); ++i)
-    if (ledgers_[i].unruly)
+    if (ledgers_[i].is_unruly())
       shares_[i] = {std::min(held_mw(i, own), children_[i].static_share_mw), false};
 }
 
@@ -266,14 +269,24 @@ int64_t budget_policy::unreached_mw() const {
   return out;
 }
 
+/// What work needs above pausing it needs above what the machine draws by itself. BGT-5
+power_ask budget_policy::ask_of(size_t child, bool must_fall) const {
+  const auto& l = ledgers_[child];
+  const auto& c = children_[child];
+  power_ask out{c.priority, c.floor_mw, ceiling_mw(c), c.paused_mw, l.last.wish_mw, true};
+  if (must_fall) out.ceiling_mw = std::min(out.ceiling_mw, c.static_share_mw);
+  out.paused_mw = std::max(c.paused_mw, std::min(l.idle_mw, out.ceiling_mw));
+  const int64_t floor_mw = c.floor_mw + (out.paused_mw - c.paused_mw);
+  out.floor_mw = std::max(c.floor_mw, std::min(floor_mw, out.ceiling_mw));
+  return out;
+}
+
 void budget_policy::share(const own_cap& own, bool must_fall, int64_t now_ns) {
   int64_t available_mw = own.cap_mw;
   for (size_t i = 0; i < children_.size(); ++i) {
-    const auto& c = children_[i];
     auto& a = asks_[i];
-    a = {c.priority, c.floor_mw, ceiling_mw(c), c.paused_mw, ledgers_[i].last.wish_mw, true};
-    if (must_fall) a.ceiling_mw = std::min(a.ceiling_mw, c.static_share_mw);
-    a.takes_part = !is_silent(i, now_ns) && !ledgers_[i].unruly;
+    a = ask_of(i, must_fall);
+    a.takes_part = !is_silent(i, now_ns) && !ledgers_[i].is_unruly();
     if (!a.takes_part) available_mw -= counted_mw(i);
   }
   if (out_.thresholds_stand) {
@@ -299,7 +312,7 @@ void budget_policy::cut(const own_cap& own, bool knows) {
   const bool is_short = (knows ? counted_mw() : told_mw()) > own.cap_mw;
   for (size_t i = 0; i < children_.size(); ++i) {
     auto& l = ledgers_[i];
-    if (!asks_[i].takes_part && !l.unruly) continue;
+    if (!asks_[i].takes_part && !l.is_unruly()) continue;
     const int64_t held = held_mw(i, own);
     power_share to{is_short || has_fallen(l) ? std::min(held, l.last.in_force_mw) : held,
                    l.granted_shed};

@@ -19,12 +19,12 @@
 // Pure: no clock, no actor; a tick allocates nothing.
 //
 // Invariants
-//   PWR-1  In shares, the sum over children of max(in force, granted, drawn if unruly) is at most
-//     the own cap in force, always; where the own cap falls, the sum falls with what is acked and
-//     never rises. A decrease counts when acked. An increase comes out of what is free. A silent
-//     child counts at its last acked cap for ever, one never heard of at its static share (its
-//     ceiling where others' work may run there, what the journal says where that is more). What an
-//     unruly child takes is cut from the others within a tick.
+//   PWR-1  In shares, the sum over children of max(in force, granted, drawn where that is more than
+//     its cap lets it) is at most the own cap in force, always; where the own cap falls, the sum
+//     falls with what is acked and never rises. A decrease counts when acked. An increase comes out
+//     of what is free. A silent child counts at its last acked cap for ever, one never heard of at
+//     its static share (its ceiling where others' work may run there, what the journal says where
+//     that is more). What a child draws above its cap is cut from the others within a tick.
 //   BGT-1  A parent raises nobody before each child has acked a lease of its own epoch, or has
 //     fallen by itself: ttl, a tick and the actuation after it began. It cuts before that where
 //     what children have told is more than its own cap.
@@ -35,6 +35,8 @@
 //     has lost by a new lease, as any increase. While there is too little, nobody is granted more
 //     than it told, nor more than its static share where our own lease has lapsed, or where cuts
 //     that are lost would leave too much.
+//   BGT-5  No cap makes a machine draw less than it does without work: who makes no steps is not
+//     unruly by that. It is made room for what it draws so, and for work above that.
 #pragma once
 
 #include <array>
@@ -140,8 +142,9 @@ class budget_policy {
   /// Whether what is counted is what there may be (BGT-1). A node that does not know that yet does
   /// not report to its own parent.
   bool knows(int64_t now_ns) const;
-  /// Whether it draws more than its cap, `unruly_ticks` after its ack: it counts at what it draws.
-  bool is_unruly(size_t child) const { return ledgers_[child].unruly; }
+  /// Whether it works and draws more than its cap, `unruly_ticks` after its ack: it counts at what
+  /// it draws.
+  bool is_unruly(size_t child) const { return ledgers_[child].is_unruly(); }
   bool is_silent(size_t child, int64_t now_ns) const;
   /// Whether a parent of a later epoch has been heard of.
   bool is_superseded() const { return superseded_; }
@@ -175,8 +178,11 @@ class budget_policy {
     std::array<int64_t, unruly_ring> allowed_mw = {};
     size_t reports = 0;
     int64_t drawn_mw = 0;  ///< by the last reading
-    bool unruly = false;
-    int kept_reports = 0;  ///< with a reading, since an unruly child draws no more than its cap
+    bool above = false;    ///< that is more than it was free to draw
+    bool worked = false;   ///< by the last report that said so
+    int kept_reports = 0;  ///< with a reading, since such a child draws no more than its cap
+    int64_t idle_mw = 0;   ///< what it drew above a cap without work, and nothing less since
+    bool is_unruly() const { return above && worked; }
   };
 
   void judge_draw(ledger& l, const power_report& r) const;
@@ -185,6 +191,7 @@ class budget_policy {
   void watch(const own_cap& own, const budget_sample& sample, int64_t now_ns);
   int64_t carried_mw(const own_cap& own, int64_t now_ns);
   void divide(const own_cap& own, int64_t now_ns);
+  power_ask ask_of(size_t child, bool must_fall) const;
   void share(const own_cap& own, bool must_fall, int64_t now_ns);
   int64_t unreached_mw() const;
   int64_t ceiling_mw(const budget_child& c) const;

@@ -65,6 +65,7 @@ struct power_report {
   int64_t in_force_mw = 0;               ///< LSE-1
   std::optional<int64_t> drawn_mw = {};  ///< none: nothing measures it
   int64_t wish_mw = 0;                   ///< what it would draw without a cap
+  bool works = true;                     ///< false: it makes no steps, and what it draws is idle
 };
 
 enum class grant_verdict : uint8_t {

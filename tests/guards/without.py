@@ -881,7 +881,7 @@ GUARDS = (
           "std::max(c.remembered_mw, c.others_work ?", "std::max(OUT ? 0 : c.remembered_mw, c.others_work ?",
           "test_actors: PWR-1: budgets: what the journal says*"),
     guard("budget-unruly", "who draws above its cap counts at what it draws (PWR-1)", "actors/power/budget_policy.cpp",
-          "if (l.unruly) out = std::max(", "if (!OUT && l.unruly) out = std::max(",
+          "if (l.above) out = std::max(", "if (!OUT && l.above) out = std::max(",
           "test_actors: PWR-1: budgets: who draws above*"),
     guard("budget-blind", "thresholds do not go on without telemetry (BGT-2)", "actors/power/budget_policy.cpp",
           "row_.silent_ticks < rules_.row.stale_ticks &&", "(OUT || row_.silent_ticks < rules_.row.stale_ticks) &&",

@@ -34,7 +34,8 @@ struct family {
   std::vector<lease_policy> children;
   std::vector<int64_t> wishes = {100'000, 100'000};
   std::vector<std::optional<int64_t>> draws = {{}, {}};
-  std::vector<bool> speaks = {true, true}, hears = {true, true}, obeys = {true, true};
+  std::vector<bool> works = {true, true}, speaks = {true, true}, hears = {true, true},
+                    obeys = {true, true};
   own_cap own{100'000};
   budget_sample seen{50'000, true};
   budget_decision last = {};
@@ -53,7 +54,9 @@ struct family {
     for (size_t i = 0; i < children.size(); ++i) {
       const auto cap = children[i].tick(now_ns);
       if (obeys[i]) children[i].read_back(cap);
-      if (speaks[i]) parent.hear(i, children[i].report(now_ns, draws[i], wishes[i]), now_ns);
+      auto told = children[i].report(now_ns, draws[i], wishes[i]);
+      told.works = works[i];
+      if (speaks[i]) parent.hear(i, told, now_ns);
     }
     last = parent.tick(own, seen, now_ns);
     for (const auto& g : last.grants)
@@ -437,6 +440,30 @@ TEST_CASE("PWR-1: budgets: an unruly child that is measured no more counts at wh
   f.draws[1] = 40'000;
   f.ticks(5);
   CHECK(!f.parent.is_unruly(1));
+}
+
+TEST_CASE(
+    "BGT-5: budgets: who draws above its cap without work is made room for, and works again") {
+  family f;
+  f.own.cap_mw = 70'000;
+  f.wishes = {100'000, 0};
+  f.ticks(5);
+  REQUIRE(f.caps() == mw{60'000, 10'000});
+  f.works[1] = false;
+  f.draws[1] = 40'000;
+  f.ticks(3);
+  CHECK(!f.parent.is_unruly(1));
+  CHECK(f.parent.counted_mw(1) >= 40'000);
+  f.ticks(3);
+  CHECK(f.caps() == mw{21'000, 49'000});  // what is 9 W above pausing is 9 above its idle draw
+  f.works[1] = true;
+  f.draws[1] = 48'000;
+  f.ticks(20);
+  CHECK(!f.parent.is_unruly(1));
+  CHECK(f.caps() == mw{21'000, 49'000});
+  f.draws[1] = 5000;  // so it draws less by itself, and is cut to what it asks for
+  f.ticks(6);
+  CHECK(f.caps() == mw{56'000, 14'000});
 }
 
 TEST_CASE("budgets: who follows its cap a tick late is not unruly while that falls") {
