@@ -52,7 +52,6 @@ drawn_watts drawn_by_all(const budget_state& st, int64_t now_ns) {
 }
 
 std::string state_word(const budget_state& st, int64_t now_ns) {
-  if (st.policy->is_superseded()) return "superseded";
   if (!st.policy->knows(now_ns)) return "learning what children have";
   return st.short_of_floors ? "short of floors" : "granting";
 }
@@ -132,10 +131,6 @@ error impossible(const budget_state& st, size_t child, const fbs::PowerReport& r
                   r.lease_sequence()));
 }
 
-error superseded(const budget_state& st) {
-  return budget_superseded(st.options.epoch, st.options.name);
-}
-
 /// `granted`: none: no lease is due.
 msg<fbs::PowerGrant> grant_for(budget_pointer self, size_t child, const msg<fbs::PowerReport>& r,
                                const power_grant* granted) {
@@ -185,10 +180,9 @@ caf::result<msg<fbs::PowerGrant>> hear_report(budget_pointer self, const msg<fbs
   if (verdict == report_verdict::impossible) return to_caf(impossible(st, *child, *m));
   if (verdict == report_verdict::newer_life) {
     st.journal.superseded(*child, said.order.epoch);
-    show_budget(self);
+    return to_caf(budget_superseded(st.options.epoch, st.options.name));
   }
   if (verdict == report_verdict::taken) note_report(self, *child, said, *m);
-  if (st.policy->is_superseded()) return to_caf(superseded(st));
   if (verdict == report_verdict::older) return grant_for(self, *child, m, nullptr);
   answer_waiting(self, *child, nullptr);
   auto rp = self->make_response_promise<msg<fbs::PowerGrant>>();
@@ -331,7 +325,6 @@ status may_be_asked(const budget_state& st, const fbs::SetPowerBudget& m) {
     return error{errc::not_found,
                  fmt::format("there is no budget \"{}\" here", printable(budget, shown_of_name)),
                  fmt::format("the one here is {}", st.options.name)};
-  if (st.policy->is_superseded()) return superseded(st);
   if (m.cap_mw() <= 0)
     return error{errc::bad_data, fmt::format("a budget of {} mW", m.cap_mw()),
                  "expected more than 0 W"};

@@ -46,8 +46,9 @@ inline constexpr error_kind<std::string, std::string> impossible_report{
     "powers are 0 to 1e15 mW, and a lease is one that was granted"};
 /// The life and the budget.
 inline constexpr error_kind<uint64_t, std::string> budget_superseded{
-    "budget_superseded", errc::unavailable, "life {} of {} is over: a child follows a later one",
-    "one process at a time serves a budget: end this one"};
+    "budget_superseded", errc::unavailable,
+    "the job follows a later life of {1} than this one, {0}",
+    "one process at a time serves a budget: end the other, and start the job again"};
 
 /// A child by the name that it proves, and what the site's configuration gives it.
 struct named_child {

@@ -88,7 +88,7 @@ void budget_journal::set_ends(int64_t budget_mw, int64_t was_mw) {
 }
 
 void budget_journal::superseded(size_t child, uint64_t epoch) {
-  if (std::exchange(superseded_, true)) return;
+  if (std::exchange(told_[child].elsewhere, true)) return;
   auto line = of_child("superseded", child);
   line["epoch"] = epoch;
   write(line);
@@ -97,7 +97,9 @@ void budget_journal::superseded(size_t child, uint64_t epoch) {
 /// BJN-1
 void budget_journal::conditions(size_t child, const child_condition& now, int64_t counted_mw,
                                 std::optional<int64_t> drawn_mw) {
-  const auto was = std::exchange(told_[child], now);
+  auto& told = told_[child];
+  const auto was = std::exchange(told, now);
+  told.elsewhere = was.elsewhere;
   if (now.silent != was.silent) {
     auto line = of_child(now.silent ? "silent" : "back", child);
     line["counted_w"] = watts_of(counted_mw);

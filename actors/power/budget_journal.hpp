@@ -30,6 +30,7 @@ constexpr double watts_of(int64_t mw) {
 /// How a child is, as far as a journal says it.
 struct child_condition {
   bool silent = false, unruly = false;
+  bool elsewhere = false;  ///< it has followed a later life
 };
 
 class budget_journal {
@@ -65,7 +66,7 @@ class budget_journal {
   std::vector<std::string> names_;
   std::vector<child_condition> told_;
   std::set<std::string, std::less<>> refused_;
-  bool short_ = false, superseded_ = false;
+  bool short_ = false;
 };
 
 }  // namespace troupe::power

@@ -95,11 +95,10 @@ report_verdict budget_policy::hear(size_t child, const power_report& r, int64_t 
       r.id.sent_ns < 0 ||
       (r.order.epoch == epoch_ && (r.order.sequence == 0 || r.order.sequence > l.sequence)))
     return report_verdict::impossible;
-  if (r.order.epoch > epoch_) {
-    superseded_ = true;
-    return report_verdict::newer_life;
-  }
+  if (r.order.epoch > epoch_) l.elsewhere = std::max(l.elsewhere.value_or(0), r.id.incarnation);
+  if (l.elsewhere && r.id.incarnation <= *l.elsewhere) return report_verdict::newer_life;
   if (l.heard && r.id <= l.last.id) return report_verdict::older;
+  l.elsewhere.reset();
   judge_draw(l, r);
   l.heard = true;
   l.heard_ns = now_ns;
@@ -152,6 +151,7 @@ void budget_policy::acked(ledger& l) const {
 int64_t budget_policy::counted_mw(size_t child) const {
   const auto& l = ledgers_[child];
   const auto& c = children_[child];
+  if (l.elsewhere) return std::max(c.remembered_mw, c.ceiling_mw);  // BGT-6
   if (!l.heard) return std::max(c.remembered_mw, c.others_work ? c.ceiling_mw : c.static_share_mw);
   int64_t out = l.last.in_force_mw;
   for (size_t i = 0; i < l.open_count; ++i) out = std::max(out, l.open[i].cap_mw);
@@ -175,7 +175,7 @@ int64_t budget_policy::told_mw() const {
 
 bool budget_policy::is_silent(size_t child, int64_t now_ns) const {
   const auto& l = ledgers_[child];
-  return !l.heard || now_ns - l.heard_ns > rules_.ttl_ns;
+  return !l.heard || l.elsewhere || now_ns - l.heard_ns > rules_.ttl_ns;
 }
 
 bool budget_policy::knows(int64_t now_ns) const {
@@ -218,7 +218,9 @@ void budget_policy::watch(const own_cap& own, const budget_sample& sample, int64
   out_.row = decided.commands;
   out_.thresholds_stand = rules_.mode == budget_mode::thresholds && knows(now_ns) && measured_ &&
                           row_.silent_ticks < rules_.row.stale_ticks && own.leased &&
-                          sample.brake_armed;  // BGT-2
+                          sample.brake_armed &&  // BGT-2
+                          std::none_of(ledgers_.begin(), ledgers_.end(),
+                                       [](const auto& l) { return l.elsewhere.has_value(); });
 }
 
 int64_t budget_policy::ceiling_mw(const budget_child& c) const {
@@ -364,10 +366,6 @@ const budget_decision& budget_policy::tick(const own_cap& own, const budget_samp
   out_.grants.clear();
   out_.row = {};
   watch(own, sample, now_ns);
-  if (superseded_) {
-    out_.thresholds_stand = out_.short_of_floors = false;
-    return out_;
-  }
   divide(own, now_ns);
   const bool may_raise = knows(now_ns);
   cut(own, may_raise);

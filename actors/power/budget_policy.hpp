@@ -12,9 +12,8 @@
 //
 // Leases nest: none outlasts the node's own, so where that lapses the whole subtree has fallen, and
 // nobody has to be reached for it. One parent acts at a time: what a dead one still has under way
-// may arrive (PWR-2), a second living one must be kept out by who starts it; a node that hears of a
-// later epoch grants nothing any more. It still watches: its brake may be all there is, and a child
-// may have said what is not so.
+// may arrive (PWR-2), a second living one must be kept out by who starts it. So a child that says
+// that it follows a later one is believed for itself alone: it may have said what is not so.
 //
 // Pure: no clock, no actor; a tick allocates nothing.
 //
@@ -35,6 +34,8 @@
 //     has lost by a new lease, as any increase. While there is too little, nobody is granted more
 //     than it told, nor more than its static share where our own lease has lapsed, or where cuts
 //     that are lost would leave too much.
+//   BGT-6  A process that follows a parent of a later epoch is granted nothing, and counts at its
+//     ceiling. The others have what is left, as beside a silent child.
 //   BGT-5  No cap makes a machine draw less than it does without work: who makes no steps is not
 //     unruly by that. It is made room for what it draws so, and for work above that.
 #pragma once
@@ -105,7 +106,7 @@ struct budget_sample {
 enum class report_verdict : uint8_t {
   taken,
   older,       ///< a later one has been heard
-  newer_life,  ///< it follows a parent of a later epoch: ours is over
+  newer_life,  ///< it follows a parent of a later epoch, not us
   impossible,  ///< no child of ours says that
 };
 
@@ -146,8 +147,6 @@ class budget_policy {
   /// it draws.
   bool is_unruly(size_t child) const { return ledgers_[child].is_unruly(); }
   bool is_silent(size_t child, int64_t now_ns) const;
-  /// Whether a parent of a later epoch has been heard of.
-  bool is_superseded() const { return superseded_; }
   /// How long a child may take until it has fallen by itself.
   int64_t fall_ns() const { return rules_.ttl_ns + rules_.tick_ns + rules_.actuation_ns; }
   const row_state& row() const { return row_; }
@@ -164,6 +163,7 @@ class budget_policy {
       int64_t cap_mw = 0;
     };
     bool heard = false;
+    std::optional<uint64_t> elsewhere = {};  ///< the incarnation that follows a later epoch
     bool fenced = false;  ///< has acked a lease of our epoch
     power_report last = {};
     int64_t heard_ns = 0;
@@ -215,7 +215,6 @@ class budget_policy {
   recent_most own_before_;
   int64_t counted_before_mw_ = 0;  ///< a tick ago
   bool measured_ = false;          ///< a reading has come
-  bool superseded_ = false;
   budget_decision out_;
 };
 

@@ -7,7 +7,7 @@ grant_verdict lease_policy::hear(const power_grant& g, int64_t now_ns) {
   if (g.answers.incarnation != incarnation_) return grant_verdict::not_to_us;
   const auto sent_ns = g.answers.sent_ns;
   if (g.cap_mw < 0 || g.cap_mw > beyond_mw || g.ttl_ns <= 0 || sent_ns < 0 || sent_ns > now_ns ||
-      g.ttl_ns > std::numeric_limits<int64_t>::max() - sent_ns)
+      g.ttl_ns > std::numeric_limits<int64_t>::max() - sent_ns || g.order.epoch > beyond_lives)
     return grant_verdict::impossible;
   if (g.order < order_) return grant_verdict::older;  // PWR-2
   const int64_t until_ns = sent_ns + g.ttl_ns;

@@ -78,6 +78,8 @@ enum class grant_verdict : uint8_t {
 
 /// Beyond it a number is no power of anything on earth.
 inline constexpr int64_t beyond_mw = 1'000'000'000'000'000;
+/// Beyond it an epoch is no count of lives: taken once, it would shut out every parent after it.
+inline constexpr uint64_t beyond_lives = 1'000'000'000'000;
 
 class lease_policy {
  public:

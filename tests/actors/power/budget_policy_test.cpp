@@ -335,15 +335,24 @@ TEST_CASE("budgets: a brake that the parent before pulled is released by the nex
   CHECK(f.parent.row().brakes == 1);
 }
 
-TEST_CASE("budgets: a parent that hears of a later one grants nothing any more") {
+TEST_CASE("BGT-6: budgets: a word of a later parent ends granting for who says it alone") {
   family f;
+  f.own.cap_mw = 180'000;
+  f.wishes = {0, 40'000};
   f.ticks(5);
+  REQUIRE(f.parent.counted_mw() <= 180'000);
   const power_report of_later{{1, f.now_ns + 1}, {9, 1}, 5000, {}, 5000};
   CHECK(f.parent.hear(0, of_later, f.now_ns) == report_verdict::newer_life);
-  CHECK(f.parent.is_superseded());
-  f.wishes[1] = 0;
-  f.tick();
-  CHECK(f.last.grants.empty());
+  CHECK(f.parent.counted_mw(0) == 100'000);  // whatever that one lets it have
+  f.wishes[1] = 100'000;
+  f.ticks(12);
+  CHECK(f.caps()[1] == 80'000);
+  CHECK(f.parent.is_silent(0, f.now_ns));
+  CHECK(f.children[0].cap_mw() <= 50'000);          // nobody renews its lease
+  f.children[0] = lease_policy(50'000, 2, 50'000);  // a process that follows nobody yet
+  f.wishes = {100'000, 0};
+  f.ticks(6);
+  CHECK(f.caps()[0] == 100'000);
 }
 
 TEST_CASE("budgets: a parent that hears of a later one keeps the brake and not its thresholds") {

@@ -104,6 +104,8 @@ TEST_CASE("PWR-2: leases: what is older, late, to another process or no grant at
        {{2, 6}, {7, 10 * lease_second}, 9, far, false},
        11,
        grant_verdict::impossible},
+      {"an epoch that no parent lives to", grant_of(beyond_lives + 1, 1, 9), 11,
+       grant_verdict::impossible},
       {"a report before time", {{2, 6}, {7, -far}, 9, far, false}, 11, grant_verdict::impossible},
   };
   for (const auto& r : rows) {
