@@ -297,6 +297,7 @@ job_pace_policy::totals job_pace_policy::sum(int64_t now_ns) const {
     add(out.idle_w, m.idle_w.value_or(-1));
     add(out.limit_w, m.last ? m.last->limit_w : -1);
     out.modelled = out.modelled || (m.last && m.last->modelled);
+    out.is_stale = out.is_stale || is_stale(m, now_ns);
   }
   if (machines_.empty()) out.power_w = out.energy_j = out.idle_w = out.limit_w = -1;
   if (out.energy_j >= 0) out.energy_j += gone_j_;

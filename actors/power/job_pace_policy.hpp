@@ -88,6 +88,7 @@ class job_pace_policy {
     double full_w = -1;     ///< at full speed, as far as is known; -1: none was judged yet
     double limit_w = -1;    ///< at most; -1: one at least says none
     int machines = 0;
+    bool is_stale = false;  ///< of one at least nothing says what it draws now
   };
   totals sum(int64_t now_ns) const;
   double budget_w() const noexcept { return budget_w_; }

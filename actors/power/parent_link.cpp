@@ -59,7 +59,8 @@ int64_t mw_or_none(double w) {
 fbs::PowerReportT report_of(pacer_pointer self) {
   const auto& st = self->state;
   const auto now = now_ns(*self);
-  const auto all = st.policy.sum(now);
+  auto all = st.policy.sum(now);
+  if (all.is_stale) all.power_w = -1;  // what it drew once clears and accuses nobody now
   const auto drawn_mw = mw_or_none(all.power_w);
   const auto r = st.parent->lease.report(now, drawn_mw < 0 ? std::nullopt : std::optional(drawn_mw),
                                          mw_or_none(all.full_w >= 0 ? all.full_w : all.limit_w));

@@ -163,6 +163,24 @@ TEST_CASE("JLP-2: a pacer acknowledges a lesser cap once its run has begun a ste
   CHECK(idle.pace_of_1024 == 0);
 }
 
+TEST_CASE("pacer: what a meter said long ago is not reported as what is drawn now") {
+  leased_pacer f;
+  f.take_pace(0, 1024, 0);
+  f.join(60'000);
+  f.pass(1s);
+  CHECK(f.answered(1, 2, 60'000).drawn_mw == 20'000);
+  f.pass(3s);
+  f.answered(1, 2, 60'000);  // sent before that was too old
+  f.pass(1s);
+  f.beat(20, 0, 0, 100);
+  const auto late = f.answered(1, 2, 60'000);
+  CHECK(late.drawn_mw == -1);
+  CHECK(late.source == fbs::PowerSource::unknown);
+  CHECK(late.wish_mw == 100'000);
+  f.pass(1s);
+  CHECK(f.answered(1, 2, 60'000).drawn_mw == 20'000);
+}
+
 TEST_CASE("PWR-2: a lease that lapses leaves the static share, and a person is told once") {
   leased_pacer f;
   f.take_pace(0, 1024, 0);
