@@ -45,7 +45,7 @@ void failed(pacer_pointer self, const error& why) {
   l.pause_ns = std::min(l.pause_ns > 0 ? 2 * l.pause_ns : ns_of(defaults::parent_pause),
                         ns_of(defaults::parent_far_pause));
   l.next_ns = now_ns(*self) + l.pause_ns;
-  l.problem = why.message;
+  l.problem = why.hint.empty() ? why.message : fmt::format("{} ({})", why.message, why.hint);
   // Where it was never found the run says it: that is why it waits.
   if (!l.address.empty() && !std::exchange(l.told_problem, true))  // PPL-3
     say(self, fmt::format("{} is not heard: {}", place_in_words(l), l.problem));

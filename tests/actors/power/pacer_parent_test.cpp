@@ -265,6 +265,19 @@ TEST_CASE("PPL-3: a refusal is told once, asked about ever more rarely, and stan
   CHECK(f.last_told().pace_of_1024 == 500);
 }
 
+TEST_CASE("pacer: what a budget says that helps against its refusal is told with it") {
+  leased_pacer f;
+  f.take_pace(0, 1024, 0);
+  f.budget.take<fbs::PowerReport>().refuse(
+      {errc::not_found, "row0 has no child \"job\"", "its children are gpt-a, gpt-b"});
+  const std::string problem = "row0 has no child \"job\" (its children are gpt-a, gpt-b)";
+  CHECK(f.status().parent_problem == problem);
+  CHECK(f.last_told().reason ==
+        "no lease yet from the power budget row0 at 127.0.0.1:4242: " + problem);
+  CHECK(f.warnings() == std::vector<std::string>{
+                            "the power budget row0 at 127.0.0.1:4242 is not heard: " + problem});
+}
+
 TEST_CASE("pacer: without a power budget to be found a job waits, says why, and finds it later") {
   leased_pacer f(0, error{errc::not_found, "no power budget is served on this machine"});
   f.take_pace(0, 1024, 0);
