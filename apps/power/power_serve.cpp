@@ -49,8 +49,8 @@ double static_shares_w(const config::power_tree& tree) {
   return static_cast<double>(sum_mw) / 1000;
 }
 
-/// A number of watts in an entry of the journal; none where it is absent or not known.
-std::optional<double> watts_in(const ordered_json& entry, const char* key) {
+/// A number in an entry of the journal; none where it is absent or not known.
+std::optional<double> number_in(const ordered_json& entry, const char* key) {
   const auto it = entry.find(key);
   if (it == entry.end() || !it->is_number() || it->get<double>() < 0) return std::nullopt;
   return it->get<double>();
@@ -148,15 +148,24 @@ std::string budget_json(const config::power_tree& tree) {
 std::string journal_words(const std::string& line) {
   const auto entry = ordered_json::parse(line, nullptr, false);
   if (!entry.is_object()) return line;
-  std::string out = word_in(entry, "child"), event = word_in(entry, "event");
+  std::string out, event = word_in(entry, "event");
+  for (const auto* key : {"child", "who", "budget"})
+    if (out.empty()) out = word_in(entry, key);
   std::replace(event.begin(), event.end(), '_', ' ');
   out += (out.empty() ? "" : ": ") + event;
-  if (const auto w = watts_in(entry, "cap_w")) out += fmt::format(" {:.4g} W", *w);
-  if (const auto w = watts_in(entry, "was_w")) out += fmt::format(", was {:.4g} W", *w);
+  for (const auto* key : {"cap_w", "budget_w"})
+    if (const auto w = number_in(entry, key)) out += fmt::format(" {:.4g} W", *w);
+  if (const auto w = number_in(entry, "was_w")) out += fmt::format(", was {:.4g} W", *w);
+  if (const auto s = number_in(entry, "for_s")) out += fmt::format(", for {} s", *s);
+  if (entry.value("shed", ordered_json()) == true) out += ", is to pause";
+  if (const auto life = number_in(entry, "epoch"); life && !entry.contains("cap_w"))
+    out += fmt::format(", epoch {}", *life);
   const char* between = "; ";
-  for (const auto& [key, words] :
-       {std::pair("in_force_w", "in force"), {"drawn_w", "draws"}, {"wish_w", "wishes"}})
-    if (const auto w = watts_in(entry, key)) {
+  for (const auto& [key, words] : {std::pair("counted_w", "counts"),
+                                   {"in_force_w", "in force"},
+                                   {"drawn_w", "draws"},
+                                   {"wish_w", "wishes"}})
+    if (const auto w = number_in(entry, key)) {
       out += fmt::format("{}{} {:.4g} W", between, words, *w);
       between = ", ";
     }

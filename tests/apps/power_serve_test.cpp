@@ -91,16 +91,42 @@ TEST_CASE("power serve: the actor has what the file says, in milliwatts") {
   CHECK(j["children"][0]["priority"] == "high");
 }
 
-TEST_CASE("power serve: the journal in words") {
-  CHECK(journal_words(R"({"event":"grant","child":"gpt-a","cap_w":44,"was_w":40.5,)"
-                      R"("in_force_w":40.5,"drawn_w":38,"wish_w":60,"epoch":1,"sequence":2})") ==
-        "gpt-a: grant 44 W, was 40.5 W; in force 40.5 W, draws 38 W, wishes 60 W");
-  CHECK(journal_words(R"({"event":"grant","child":"b","cap_w":44,"was_w":-1,"drawn_w":null,)"
-                      R"("wish_w":60})") == "b: grant 44 W; wishes 60 W");
-  CHECK(journal_words(R"({"event":"budget_set","cap_w":55,"was_w":70,"by":"alice"})") ==
-        "budget set 55 W, was 70 W, by alice");
-  CHECK(journal_words(R"({"event":"refused","child":"x","why":"no such child"})") ==
-        "x: refused: no such child");
+TEST_CASE("power serve: the journal in words has the news of each line") {
+  std::string line;
+  power::budget_journal journal([&](const std::string& told) { line = told; }, {"gpt-a", "b"});
+  const auto words = [&] { return journal_words(line); };
+  const power::power_report report{{1, 1}, {1, 1}, 40'500, 38'000, 60'000};
+  journal.begins("row0", power::budget_mode::shares, 70'000, 3);
+  CHECK(words() == "row0: begins 70 W, epoch 3");
+  journal.heard_first(0, report);
+  CHECK(words() == "gpt-a: heard; in force 40.5 W");
+  const power::power_grant before{{1, 1}, {1, 1}, 40'500, 1'000'000'000, false};
+  auto grant = before;
+  journal.granted(0, before, std::nullopt, {{1, 1}, {}, 40'500, std::nullopt, 60'000});
+  CHECK(words() == "gpt-a: grant 40.5 W; in force 40.5 W, wishes 60 W");
+  grant.cap_mw = 44'000;
+  journal.granted(0, grant, before, report);
+  CHECK(words() == "gpt-a: grant 44 W, was 40.5 W; in force 40.5 W, draws 38 W, wishes 60 W");
+  grant.shed = true;
+  journal.granted(0, grant, before, report);
+  CHECK(words() ==
+        "gpt-a: grant 44 W, was 40.5 W, is to pause; in force 40.5 W, draws 38 W, wishes 60 W");
+  journal.set(55'000, 70'000, 7'200'000, "alice");
+  CHECK(words() == "budget 55 W, was 70 W, for 7200 s, by alice");
+  journal.set_ends(70'000, 55'000);
+  CHECK(words() == "budget 70 W, was 55 W: the time that it was set for is over");
+  journal.refused("x", "row0 has no child x");
+  CHECK(words() == "x: refused: row0 has no child x");
+  journal.conditions(1, {true, false}, 21'000, std::nullopt);
+  CHECK(words() == "b: silent; counts 21 W");
+  journal.conditions(1, {false, false}, 21'000, std::nullopt);
+  CHECK(words() == "b: back; counts 21 W");
+  journal.conditions(1, {false, true}, 30'000, 30'000);
+  CHECK(words() == "b: unruly; counts 30 W, draws 30 W");
+  journal.short_of_floors(true, 30'000, 41'000);
+  CHECK(words() == "short of floors 30 W; counts 41 W");
+  journal.superseded(0, 5);
+  CHECK(words() == "gpt-a: superseded, epoch 5");
   CHECK(journal_words("no JSON") == "no JSON");
 }
 
