@@ -73,7 +73,12 @@ result<served_budget> sign_of_place(const budget_place& at) {
   if (at.address.empty()) return the_served_budget(at.name);
   TROUPE_TRY(target, host_and_port(at.address));
   for (auto& b : served_budgets())
-    if (is_at(b.address, target.first, target.second)) return std::move(b);
+    if (is_at(b.address, target.first, target.second)) {
+      if (at.name.empty() || at.name == b.name) return std::move(b);
+      return error{errc::not_found,
+                   fmt::format("the power budget at {} is {}, not {}", at.address, b.name, at.name),
+                   "leave the name or --connect out"};
+    }
   if (!at.key.empty()) return served_budget{at.name, 0, at.address, {}};
   return error{
       errc::unavailable,

@@ -2,13 +2,17 @@
 // with the tools that speak to it.
 #include "apps/power/power_serve.hpp"
 
+#include <unistd.h>
+
 #include <filesystem>
 #include <string>
 
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
+#include "apps/power/budget_sign.hpp"
 #include "tests/apps/ended.hpp"
+#include "tests/apps/runtime_folder.hpp"
 #include "tests/errors.hpp"
 #include "tests/io/scratch.hpp"
 #include "tests/io/tree.hpp"
@@ -184,6 +188,19 @@ TEST_CASE("power budget: what is no budget, no time or no place is refused befor
   CHECK(troupe("tree row0") == 66);
   CHECK(troupe("tree --connect nowhere") == 64);
   CHECK(troupe("tree --connect 127.0.0.1:9") == 69);
+}
+
+TEST_CASE("power budget: a place and the name of another budget are refused together") {
+  const scratch folder;
+  const runtime_folder set(folder.path);
+  const apps::budget_sign sign({"row0", getpid(), "127.0.0.1:9", folder / "absent.secret"});
+  for (const std::string words : {"budget 55 --budget row1", "tree row1"}) {
+    CAPTURE(words);
+    const auto got = run_in(folder.path, "XDG_RUNTIME_DIR=\"$PWD\" '" TROUPE_PROGRAM "' power " +
+                                             words + " --connect 127.0.0.1:9");
+    CHECK(got.code == 66);
+    CHECK(got.talk.find("is row0, not row1") != std::string::npos);
+  }
 }
 
 // What is served is found by its sign, once; a second life counts on.
