@@ -170,7 +170,7 @@ void add_budget(shell& sh, command* parent) {
   verb->add_option("--budget", a->at.name, "Its name, where several are served here")
       ->takes(offered::nothing_known);
   verb->add_option("--for", a->for_time,
-                   "So long, then what its file says: 90s, 2h; default: for good")
+                   "So long, then what was set for good: 90s, 2h; default: for good")
       ->type_name("TIME")
       ->takes(offered::nothing_known);
   add_budget_place(verb, a->at);
