@@ -14,7 +14,7 @@ using troupe::scratch;
 
 namespace {
 
-troupe::ended power(const scratch& in, const std::string& words) {
+troupe::ended run_power(const scratch& in, const std::string& words) {
   return troupe::run_in(in.path, "'" TROUPE_PROGRAM "' power " + words);
 }
 
@@ -27,7 +27,7 @@ void put(const scratch& in, const std::string& name, const std::string& text) {
 TEST_CASE("power: sim --json has the columns of a table of runs, and says the same twice") {
   scratch here;
   const std::string words = "sim --servers 52 --policy low --weeks 1 --seed 3 --json";
-  const auto done = power(here, words);
+  const auto done = run_power(here, words);
   REQUIRE_MESSAGE(done.code == 0, done.talk);
   const auto j = nlohmann::json::parse(done.out);
   for (const auto* key :
@@ -41,12 +41,12 @@ TEST_CASE("power: sim --json has the columns of a table of runs, and says the sa
   CHECK(j.at("policy") == "low");
   CHECK(j.at("T1_T2") == "80-89");
   CHECK(j.at("added_pct") == 30);
-  CHECK(power(here, words).out == done.out);
+  CHECK(run_power(here, words).out == done.out);
 }
 
 TEST_CASE("power: sim writes a trace and a picture, and tells a person of an unsafe T2") {
   scratch here;
-  const auto done = power(here, "sim --servers 52 --weeks 1 --out t.csv --svg row.svg");
+  const auto done = run_power(here, "sim --servers 52 --weeks 1 --out t.csv --svg row.svg");
   REQUIRE_MESSAGE(done.code == 0, done.talk);
   CHECK(done.out.find("brakes") != done.out.npos);
   CHECK(done.out.find("T2 is 89 %") != done.out.npos);
@@ -87,7 +87,7 @@ TEST_CASE("power: sim refuses what has no meaning, with a hint, and writes nothi
       {"", 64, ""}};
   for (const auto& w : all) {
     CAPTURE(w.words);
-    const auto done = power(here, std::string(w.words) + (*w.words ? " --out t.csv" : ""));
+    const auto done = run_power(here, std::string(w.words) + (*w.words ? " --out t.csv" : ""));
     CAPTURE(done.talk);
     CHECK(done.code == w.code);
     CHECK(done.out.empty());
@@ -99,26 +99,26 @@ TEST_CASE("power: sim refuses what has no meaning, with a hint, and writes nothi
                         {"sim --table --rates good.csv --rates-column rate --servers 3", 64,
                          "--servers has no meaning"}}) {
     CAPTURE(w.words);
-    const auto done = power(here, w.words);
+    const auto done = run_power(here, w.words);
     CAPTURE(done.talk);
     CHECK(done.code == w.code);
     CHECK(done.out.empty());
     CHECK(done.talk.find(w.said) != done.talk.npos);
   }
-  CHECK(power(here, "sim --weeks 1 --servers 8 --out no/where.csv --json").out.empty());
+  CHECK(run_power(here, "sim --weeks 1 --servers 8 --out no/where.csv --json").out.empty());
 }
 
 TEST_CASE("power: rises and means within less than a reading are not told of") {
   scratch here;
   const std::string words = "sim --servers 40 --weeks 1 --telemetry-s ";
-  const auto slow = nlohmann::json::parse(power(here, words + "7 --json").out);
+  const auto slow = nlohmann::json::parse(run_power(here, words + "7 --json").out);
   CHECK(slow.at("spike_2s").is_null());
   CHECK(slow.at("spike_40s").is_number());
   CHECK(slow.at("max_5min").is_number());
-  const auto slowest = nlohmann::json::parse(power(here, words + "600 --json").out);
+  const auto slowest = nlohmann::json::parse(run_power(here, words + "600 --json").out);
   CHECK(slowest.at("spike_40s").is_null());
   CHECK(slowest.at("max_5min").is_null());
-  const auto told = power(here, words + "600");
+  const auto told = run_power(here, words + "600");
   CHECK(told.out.find("rises   - in 2 s, - in 40 s") != told.out.npos);
 }
 
@@ -126,20 +126,20 @@ TEST_CASE("power: files beyond their bounds are refused") {
   scratch here;
   put(here, "r.csv", "");
   std::filesystem::resize_file(here / "r.csv", (16 << 20) + 1);
-  CHECK(power(here, "sim --rates r.csv").code == 65);
+  CHECK(run_power(here, "sim --rates r.csv").code == 65);
 }
 
 TEST_CASE("power: plan answers first, for a trace that sim wrote") {
   scratch here;
-  REQUIRE(power(here, "sim --policy none --weeks 1 --out t.csv").code == 0);
+  REQUIRE(run_power(here, "sim --policy none --weeks 1 --out t.csv").code == 0);
   const auto told =
-      power(here, "plan t.csv --servers 40 --budget-w 216000 --resamples 3 --weeks 1");
+      run_power(here, "plan t.csv --servers 40 --budget-w 216000 --resamples 3 --weeks 1");
   REQUIRE_MESSAGE(told.code == 0, told.talk);
   CHECK(told.out.starts_with("you can add "));
   CHECK(told.out.find("no brake in 1 week in 3 of 3 resamples\n") != told.out.npos);
   CHECK(told.out.find("one week: others may be busier") != told.out.npos);
   const auto j = nlohmann::json::parse(
-      power(here, "plan t.csv --servers 40 --budget-w 216000 --resamples 3 --weeks 1 --json").out);
+      run_power(here, "plan t.csv --servers 40 --budget-w 216000 --resamples 3 --weeks 1 --json").out);
   CHECK(j.at("servers_added") > 3);
   CHECK(j.at("t1") < j.at("t2"));
   CHECK(j.at("t2") < 1 - j.at("rise").get<double>() + 1e-9);
@@ -149,11 +149,11 @@ TEST_CASE("power: plan answers first, for a trace that sim wrote") {
 
 TEST_CASE("power: plan draws what it found, with the same bytes each time") {
   scratch here;
-  REQUIRE(power(here, "sim --policy none --weeks 1 --out t.csv").code == 0);
+  REQUIRE(run_power(here, "sim --policy none --weeks 1 --out t.csv").code == 0);
   const std::string words =
       "plan t.csv --servers 40 --budget-w 216000 --resamples 2 --weeks 1 --svg ";
-  REQUIRE(power(here, words + "a.svg").code == 0);
-  REQUIRE(power(here, words + "b.svg").code == 0);
+  REQUIRE(run_power(here, words + "a.svg").code == 0);
+  REQUIRE(run_power(here, words + "b.svg").code == 0);
   const auto picture = content(here / "a.svg");
   CHECK(picture == content(here / "b.svg"));
   CHECK(picture.starts_with("<svg"));
@@ -190,7 +190,7 @@ TEST_CASE("power: plan refuses other traces and options with a hint") {
       {"plan", 64, "trace"}};
   for (const auto& w : all) {
     CAPTURE(w.words);
-    const auto done = power(here, w.words);
+    const auto done = run_power(here, w.words);
     CAPTURE(done.talk);
     CHECK(done.code == w.code);
     CHECK(done.out.empty());
@@ -201,8 +201,8 @@ TEST_CASE("power: plan refuses other traces and options with a hint") {
 
 TEST_CASE("power: a journal of sim is decided again the same, and the first that differs is told") {
   scratch here;
-  REQUIRE(power(here, "sim --servers 56 --weeks 1 --journal power.jsonl --json").code == 0);
-  const auto same = power(here, "replay power.jsonl");
+  REQUIRE(run_power(here, "sim --servers 56 --weeks 1 --journal power.jsonl --json").code == 0);
+  const auto same = run_power(here, "replay power.jsonl");
   CAPTURE(same.talk);
   CHECK(same.code == 0);
   CHECK(same.out.find("kept decisions of polca are the same") != same.out.npos);
@@ -211,7 +211,7 @@ TEST_CASE("power: a journal of sim is decided again the same, and the first that
   const auto at = text.find("\"lp_mhz\":1110");
   REQUIRE(at != text.npos);
   put(here, "other.jsonl", text.replace(at, 13, "\"lp_mhz\":1111"));
-  const auto other = power(here, "replay other.jsonl --json");
+  const auto other = run_power(here, "replay other.jsonl --json");
   CHECK(other.code == 1);
   const auto j = nlohmann::json::parse(other.out);
   CHECK(j.at("same") == false);
@@ -222,13 +222,13 @@ TEST_CASE("power: a journal of sim is decided again the same, and the first that
 TEST_CASE("power: a trace is decided as the simulator's row was, and its journal again the same") {
   scratch here;
   const std::string budget = " --budget-w 216000 --policy ladder";
-  REQUIRE(power(here, "sim --servers 56 --weeks 1 --out t.csv --journal a.jsonl --json" + budget)
+  REQUIRE(run_power(here, "sim --servers 56 --weeks 1 --out t.csv --journal a.jsonl --json" + budget)
               .code == 0);
-  const auto told = power(here, "replay t.csv --journal b.jsonl" + budget);
+  const auto told = run_power(here, "replay t.csv --journal b.jsonl" + budget);
   REQUIRE_MESSAGE(told.code == 0, told.talk);
   CHECK(told.out.find("above") != told.out.npos);
   const auto count = [&](const std::string& name) {
-    return nlohmann::json::parse(power(here, "replay " + name + " --json").out).at("decisions");
+    return nlohmann::json::parse(run_power(here, "replay " + name + " --json").out).at("decisions");
   };
   CHECK(count("a.jsonl") == count("b.jsonl"));
   CHECK(count("a.jsonl") > 100);
@@ -259,12 +259,12 @@ TEST_CASE("power: replay refuses what it cannot decide, with a hint") {
                         {"replay row.jsonl --t1 .7", 64, "--t1 has no meaning"},
                         {"replay row.jsonl --journal x", 64, "--journal has no meaning"}}) {
     CAPTURE(w.words);
-    const auto done = power(here, w.words);
+    const auto done = run_power(here, w.words);
     CAPTURE(done.talk);
     CHECK(done.code == w.code);
     CHECK(done.out.empty());
     CHECK(done.talk.find(w.said) != done.talk.npos);
   }
   CHECK(!std::filesystem::exists(here / "x"));
-  CHECK(power(here, "replay row.jsonl").code == 0);
+  CHECK(run_power(here, "replay row.jsonl").code == 0);
 }
