@@ -139,7 +139,8 @@ TEST_CASE("power: plan answers first, for a trace that sim wrote") {
   CHECK(told.out.find("no brake in 1 week in 3 of 3 resamples\n") != told.out.npos);
   CHECK(told.out.find("one week: others may be busier") != told.out.npos);
   const auto j = nlohmann::json::parse(
-      run_power(here, "plan t.csv --servers 40 --budget-w 216000 --resamples 3 --weeks 1 --json").out);
+      run_power(here, "plan t.csv --servers 40 --budget-w 216000 --resamples 3 --weeks 1 --json")
+          .out);
   CHECK(j.at("servers_added") > 3);
   CHECK(j.at("t1") < j.at("t2"));
   CHECK(j.at("t2") < 1 - j.at("rise").get<double>() + 1e-9);
@@ -222,8 +223,9 @@ TEST_CASE("power: a journal of sim is decided again the same, and the first that
 TEST_CASE("power: a trace is decided as the simulator's row was, and its journal again the same") {
   scratch here;
   const std::string budget = " --budget-w 216000 --policy ladder";
-  REQUIRE(run_power(here, "sim --servers 56 --weeks 1 --out t.csv --journal a.jsonl --json" + budget)
-              .code == 0);
+  REQUIRE(
+      run_power(here, "sim --servers 56 --weeks 1 --out t.csv --journal a.jsonl --json" + budget)
+          .code == 0);
   const auto told = run_power(here, "replay t.csv --journal b.jsonl" + budget);
   REQUIRE_MESSAGE(told.code == 0, told.talk);
   CHECK(told.out.find("above") != told.out.npos);
