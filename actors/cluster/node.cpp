@@ -48,14 +48,14 @@ caf::actor connector_of(node_pointer self) {
 /// None where no interval is given.
 meter_actor make_meter(node_pointer self, uint32_t epoch) {
   const auto& o = self->state.options;
-  const auto interval_ms = self->state.job->power.meter_interval_ms;
-  if (interval_ms <= 0) return {};
-  const auto& power = self->state.job->power;
-  const gpu::power_model model{power.model_idle_w, power.model_core_w};
+  const auto& p = self->state.job->power;
+  if (p.meter_interval_ms <= 0) return {};
+  const gpu::power_model model{p.model_idle_w, p.model_core_w};
   return spawn_blocking(
       self, power::meter,
-      power::meter_options{o.name, epoch, interval_ms, machine_of(o.host->facts()),
-                           [under = o.host, model] { return under->open_meters(model); }});
+      power::meter_options{o.name, epoch, p.meter_interval_ms, machine_of(o.host->facts()),
+                           [under = o.host, model] { return under->open_meters(model); },
+                           [under = o.host] { return under->usage().cpu_seconds; }});
 }
 
 /// None where the host has nothing to sample.

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <memory>
 #include <utility>
 
 #include <fmt/format.h>
@@ -20,6 +21,7 @@ constexpr uint64_t a_year_ms = uint64_t{366} * 86'400'000;
 constexpr size_t names_in_a_hint = 8;
 constexpr size_t shown_of_name = 64;
 constexpr uint32_t whole_pace = 1024;
+constexpr double odd_busy = 1e6;  // processors of a machine
 
 std::string watts_text(int64_t mw) {
   return fmt::format("{} W", watts_of(mw));
@@ -123,6 +125,18 @@ power_report report_in(const fbs::PowerReport& r, const budget_child& terms) {
   return out;
 }
 
+/// What no process can be is not known.
+machine_loads loads_in(const fbs::PowerReport& r) {
+  machine_loads out;
+  if (r.machines() == nullptr) return out;
+  for (const auto* m : *r.machines()) {
+    const auto machine = text_of(m->machine());
+    const bool known = m->busy() >= 0 && m->busy() <= odd_busy;
+    if (!machine.empty()) out[machine] = known ? m->busy() : -1;
+  }
+  return out;
+}
+
 error impossible(const budget_state& st, size_t child, const fbs::PowerReport& r) {
   return impossible_report(
       st.options.children[child].name,
@@ -140,6 +154,11 @@ msg<fbs::PowerGrant> grant_for(budget_pointer self, size_t child, const msg<fbs:
     g.answers_incarnation = r->incarnation();
     g.answers_sent_ns = r->sent_ns();
     g.static_share_mw = o.children[child].terms.static_share_mw;
+    for (const auto& [machine, share] : self->state.machines.shares_of(child)) {
+      auto& part = *g.machines.emplace_back(std::make_unique<fbs::MachineShareT>());
+      part.machine = machine;
+      part.share = share;
+    }
     if (granted == nullptr) return;
     g.lease_epoch = granted->order.epoch;
     g.lease_sequence = granted->order.sequence;
@@ -168,6 +187,7 @@ void note_report(budget_pointer self, size_t child, const power_report& r,
              : said.source() == fbs::PowerSource::measured ? fbs::PowerSource::measured
                                                            : fbs::PowerSource::modelled;
   c.pace_of_1024 = std::min(said.pace_of_1024(), whole_pace);
+  st.machines.hear(child, loads_in(said));
 }
 
 /// BGA-1
@@ -230,6 +250,7 @@ void decide_grants(budget_pointer self) {
   auto& st = self->state;
   const auto now = now_ns(*self);
   end_what_was_set(st, now);
+  st.machines.settle([&](size_t child) { return st.policy->is_silent(child, now); });
   const auto drawn = drawn_by_all(st, now);
   const auto& decided = st.policy->tick({st.cap_mw}, {drawn.mw, false}, now);
   for (const auto& g : decided.grants) answer_with(self, g);
@@ -359,6 +380,7 @@ void begin_budget(budget_pointer self, const budget_options& options) {
   auto& st = self->state;
   st.options = options;
   st.children.resize(options.children.size());
+  st.machines = shared_machines(options.children.size());
   st.cap_mw = st.for_good_mw = options.budget_mw;
   std::vector<budget_child> terms;
   std::vector<std::string> names;

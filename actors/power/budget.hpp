@@ -30,6 +30,7 @@
 #include "actors/base/traced.hpp"
 #include "actors/power/budget_journal.hpp"
 #include "actors/power/budget_policy.hpp"
+#include "actors/power/shared_machines.hpp"
 #include "io/base/error_kind.hpp"
 #include "messages/actors.hpp"
 
@@ -96,6 +97,7 @@ struct budget_state {
   budget_journal journal;
   std::map<std::string, size_t, std::less<>> places;  ///< of children, by name
   std::vector<child_account> children;                ///< as in the options
+  shared_machines machines;                           ///< on which they work
   int64_t for_good_mw = 0;                            ///< BGA-3
   int64_t cap_mw = 0;                                 ///< of now
   std::optional<int64_t> set_until_ns;

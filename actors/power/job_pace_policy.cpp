@@ -17,7 +17,10 @@ constexpr int64_t last_try_ns = 3'600'000'000'000;
 constexpr double least_rise = 0.02, least_fall = 0.005;
 /// What no machine could draw, in watts, or has used, in joules, is not known: heartbeats are
 /// foreign.
-constexpr double odd_w = 1e9, odd_j = 1e15;
+constexpr double odd_w = 1e9, odd_j = 1e15, odd_busy = 1e6;
+/// A window in which the job's share of a machine has come to differ by more says what it drew by
+/// neither share.
+constexpr double other_share = 0.1;
 
 int64_t mw(double w) {
   return std::llround(w * 1000);
@@ -34,6 +37,7 @@ void job_pace_policy::hear(const std::string& node, const std::string& its_machi
                            const power_reading& said, int64_t now_ns) {
   if (!its_machine.empty()) {
     machine_of_[node] = its_machine;
+    busy_[node] = known(said.busy, odd_busy) ? said.busy : -1;
     if (its_machine != node) machines_.erase(node);  // known by its node until its meter spoke
   }
   const auto of_node = machine_of_.find(node);
@@ -51,16 +55,49 @@ void job_pace_policy::hear(const std::string& node, const std::string& its_machi
     m.counter_j.reset();
   }
   if (was_silent) m.first.reset();  // what it used meanwhile need not be counted
+  const double share = share_of(it->first);
   if (known(said.energy_j, odd_j)) {
-    if (m.counter_j && said.energy_j > *m.counter_j) m.used_j += said.energy_j - *m.counter_j;
+    if (m.counter_j && said.energy_j > *m.counter_j)
+      m.used_j += share * (said.energy_j - *m.counter_j);  // JPP-8
     m.counter_j = said.energy_j;
   }
   m.last = said;
+  m.last->power_w = share * said.power_w;
   m.last->energy_j = m.counter_j ? m.used_j : -1;
   if (!known(said.limit_w, odd_w)) m.last->limit_w = -1;
-  m.idle_w = std::min(m.idle_w.value_or(said.power_w), said.power_w);
+  m.idle_w = std::min(m.idle_w.value_or(m.last->power_w), m.last->power_w);
   const bool begins = !m.first || m.first->energy_j < 0;
-  if (in_force_.of_1024 > 0 && begins && said.read_ns >= window_begun_ns_) m.first = m.last;
+  if (in_force_.of_1024 > 0 && begins && said.read_ns >= window_begun_ns_) {
+    m.first = m.last;
+    m.first_share = share;
+  }
+}
+
+double job_pace_policy::share_of(const std::string& its_machine) const {
+  const auto it = shares_.find(its_machine);
+  return it == shares_.end() ? 1 : it->second;
+}
+
+/// A window that could be judged was: where others begin and end beside the job all the time, one
+/// is judged nevertheless.
+void job_pace_policy::set_shares(std::map<std::string, double> shares, int64_t now_ns) {
+  std::erase_if(shares, [](const auto& s) { return !(s.second >= 0 && s.second < 1); });
+  shares_ = std::move(shares);
+  bool differs = false;
+  for (const auto& [key, m] : machines_)
+    differs = differs || (m.first && std::abs(share_of(key) - m.first_share) > other_share);
+  if (differs && begun_ >= 2 && window_ns(now_ns) >= least_window_ns) begin_window(now_ns);
+}
+
+std::map<std::string, double> job_pace_policy::loads() const {
+  std::map<std::string, double> out;
+  for (const auto& [node, its_machine] : machine_of_) {
+    const auto busy = busy_.find(node);
+    const double more = busy == busy_.end() ? -1 : busy->second;
+    const auto [it, fresh] = out.try_emplace(its_machine, more);
+    if (!fresh) it->second = it->second < 0 || more < 0 ? -1 : it->second + more;
+  }
+  return out;
 }
 
 void job_pace_policy::ranks_changed(int64_t now_ns) {
@@ -95,7 +132,10 @@ void job_pace_policy::forget(int64_t now_ns) {
     const auto& m = entry.second;
     if (now_ns - m.heard_ns <= (m.last ? forgotten_after_ns : first_reading_ns)) return false;
     gone_j_ += m.used_j;
-    std::erase_if(machine_of_, [&](const auto& of) { return of.second == entry.first; });
+    std::erase_if(machine_of_, [&](const auto& of) {
+      if (of.second == entry.first) busy_.erase(of.first);
+      return of.second == entry.first;
+    });
     return true;
   });
 }

@@ -23,6 +23,8 @@
 //     and a machine that has joined slow the next step before any was judged under them. A machine
 //     that was not judged since ranks were given out counts as if it worked at its limit.
 //   JPP-7  While it is held no step begins, whatever the budget is.
+//   JPP-8  Of a machine on which other jobs work, too, the job's share counts, by what was told
+//     last: of what is read from then on, not of what was read before.
 #pragma once
 
 #include <cstdint>
@@ -47,6 +49,7 @@ struct power_reading {
   int64_t read_ns = 0;
   int64_t interval_ns = 0;  ///< to the next one
   double limit_w = -1;      ///< what it can draw at most; -1: not known
+  double busy = -1;         ///< processors that the node's process keeps busy; -1: not known
 };
 
 class job_pace_policy {
@@ -67,6 +70,8 @@ class job_pace_policy {
   /// A node's heartbeat. `its_machine` empty: nothing says what its machine draws.
   void hear(const std::string& node, const std::string& its_machine, const power_reading& said,
             int64_t now_ns);
+  /// By machine, where the job's part of its draw is not all; of 0 to 1. JPP-8
+  void set_shares(std::map<std::string, double> shares, int64_t now_ns);
   /// Ranks were given out anew: who rested may work now.
   void ranks_changed(int64_t now_ns);
   /// A step begins at that pace, or still goes on at it; step 0: ranks are at none.
@@ -91,6 +96,8 @@ class job_pace_policy {
     bool is_stale = false;  ///< of one at least nothing says what it draws now
   };
   totals sum(int64_t now_ns) const;
+  /// Processors that the job keeps busy, by machine; -1: of one of its nodes it is not known.
+  std::map<std::string, double> loads() const;
   double budget_w() const noexcept { return budget_w_; }
   /// What changed the pace last, and how, in a sentence; empty: nothing yet.
   const std::string& decided() const noexcept { return decided_; }
@@ -104,6 +111,7 @@ class job_pace_policy {
     double used_j = 0;
     std::optional<double> counter_j;
     std::optional<power_reading> first;  ///< of the window
+    double first_share = 1;              ///< by which that was read
     std::optional<double> judged_w;      ///< that it draws at full speed, by the last judgement
     bool worked = false;                 ///< and that was while it had the ranks it has
   };
@@ -112,6 +120,7 @@ class job_pace_policy {
     most,   ///< for a pace: no less than it does
     least,  ///< for a hold: no step is made that could tell
   };
+  double share_of(const std::string& its_machine) const;
   bool is_stale(const machine& m, int64_t now_ns) const;
   void forget(int64_t now_ns);
   bool is_judged(const machine& m, int64_t now_ns) const;
@@ -133,7 +142,9 @@ class job_pace_policy {
   double budget_w_ = 0;
   std::string held_;
   std::map<std::string, machine> machines_;
+  std::map<std::string, double> shares_;           ///< by machine; absent: 1
   std::map<std::string, std::string> machine_of_;  ///< by node, as it said last
+  std::map<std::string, double> busy_;             ///< by node that said its machine
   std::optional<work_pace> pace_;  ///< of the next step; none: none was judged yet
   work_pace told_{0};              ///< by the last verdict
   std::string decided_;

@@ -1,6 +1,7 @@
 // Ticks, readings, counters.
 #include "actors/power/meter.hpp"
 
+#include <algorithm>
 #include <chrono>
 #include <utility>
 
@@ -14,6 +15,15 @@
 namespace troupe::power {
 
 namespace {
+
+/// Seconds a second since the reading before; -1: not known.
+double process_busy(meter_state& st, int64_t at_ns) {
+  if (!st.options.processor_s) return -1;
+  const double now_s = st.options.processor_s();
+  const auto before_s = std::exchange(st.processor_s, now_s);
+  const auto seconds = static_cast<double>(at_ns - st.last.at_ns) * 1e-9;
+  return before_s && seconds > 0 ? std::max(0.0, now_s - *before_s) / seconds : -1;
+}
 
 void look(meter_pointer self) {
   auto& st = self->state;
@@ -29,7 +39,9 @@ void look(meter_pointer self) {
   const auto interval_ns = st.options.interval_ms * ns_per_ms;
   if (!st.energy) st.energy.emplace(interval_ns);
   st.energy->add(all, at_ns);
+  const auto busy = process_busy(st, at_ns);
   st.last = readings_of(all);
+  st.last.process_busy = busy;
   st.last.node = st.options.node;
   st.last.machine = st.options.machine;
   st.last.at_ns = at_ns;
@@ -47,6 +59,7 @@ void look(meter_pointer self) {
     s.interval_ms = last.interval_ms;
     s.source = last.source;
     s.energy_j = last.energy_j;
+    s.process_busy = last.process_busy;
   });
   const auto now = now_ns(*self);
   st.due_ns = next_due_ns(st.due_ns == 0 ? at_ns : st.due_ns, now, interval_ns);
@@ -75,6 +88,7 @@ meter_actor::behavior_type meter(meter_pointer self, meter_options options) {
           r.power_w = last.power_w;
           r.source = last.source;
           r.energy_j = last.energy_j;
+          r.process_busy = last.process_busy;
           r.temperature_c = last.temperature_c;
           for (const auto& d : last.devices)
             if (glob_match(wanted, d->device))

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
+#include <memory>
 #include <set>
 #include <utility>
 
@@ -74,6 +76,11 @@ fbs::PowerReportT report_of(pacer_pointer self) {
   out.source = source_of(all);
   out.wish_mw = r.wish_mw;
   out.pace_of_1024 = st.step_pace;
+  for (const auto& [machine, busy] : st.policy.loads()) {
+    auto& load = *out.machines.emplace_back(std::make_unique<fbs::MachineLoadT>());
+    load.machine = machine;
+    load.busy = busy;
+  }
   return out;
 }
 
@@ -86,6 +93,13 @@ power_answer answer_in(const fbs::PowerGrant& g) {
           g.static_share_mw()};
 }
 
+std::map<std::string, double> shares_in(const fbs::PowerGrant& g) {
+  std::map<std::string, double> out;
+  if (g.machines() == nullptr) return out;
+  for (const auto* m : *g.machines()) out[text_of(m->machine())] = m->share();
+  return out;
+}
+
 void heard(pacer_pointer self, const fbs::PowerGrant& g) {
   auto& l = link_of(self);
   const auto verdict = l.lease.hear(answer_in(g), now_ns(*self));
@@ -96,6 +110,7 @@ void heard(pacer_pointer self, const fbs::PowerGrant& g) {
   l.problem.clear();
   l.told_problem = false;
   if (auto name = text_of(g.budget()); tls::is_name(name)) l.name = std::move(name);
+  self->state.policy.set_shares(shares_in(g), now_ns(*self));
   l.changed();
   keep_in_touch(self);
 }

@@ -95,6 +95,7 @@ std::unique_ptr<fbs::PowerVitalsT> power_vitals(const fbs::StatusValuesT& publis
   out->age_ms = static_cast<uint64_t>(std::max<int64_t>(0, now_ns - meter->read_at_ns)) / 1'000'000;
   out->interval_ms = meter->interval_ms;
   out->limit_w = limit_of(meter->devices);
+  out->process_busy = meter->process_busy;
   return out;
 }
 

@@ -182,7 +182,12 @@ TEST_CASE("power serve: two jobs join by its sign, and make the steps that they 
     }));
     CHECK(tree["budget_w"] == 110);
     CHECK(tree["counted_w"] <= 110);  // PWR-1
-    CHECK(tree["power_w"] == 100);
+    // What their machine draws counts once: each has its part, of the looks of a second or so.
+    CHECK(eventually([&] {
+      const auto now = row_tree();
+      return now.is_object() && now["power_w"].is_number() && now["power_w"] > 45 &&
+             now["power_w"] < 55;
+    }));
     CHECK(tree["power_source"] == "modelled");
     CHECK(tree["epoch"] == 1);
     second.signal(SIGINT);
@@ -208,25 +213,22 @@ TEST_CASE("PWR-3: where a budget has room for one job the other waits, also once
   if (is_metered_here()) return;
   const own_signs signs;
   const job_files a, b;
-  // What `gpt-b` has is what its machine draws without steps.
   served_row row(budget_file(
-      signs.folder, "row0", 75,
-      child_of_budget("gpt-a", "high", 55, 55, 55) + child_of_budget("gpt-b", "low", 20, 20, 60)));
+      signs.folder, "row0", 55,
+      child_of_budget("gpt-a", "high", 55, 55, 55) + child_of_budget("gpt-b", "low", 0, 0, 60)));
   REQUIRE(until_row_knows());
   program first(a.up(with(named("gpt-a", by_sign), endless)));
   REQUIRE(first.until_step(3));
-  const std::vector<std::string> draws_20{"power.model_idle_w=20"};
-  program second(b.up(with(named("gpt-b", by_sign), draws_20)));
+  program second(b.up(named("gpt-b", by_sign)));
   REQUIRE(second.until_error_has("waits for power"));
   json status;
   REQUIRE(eventually([&] {
     status = power_of_job(second);
     return status.is_object() && status["reason"].is_string() &&
-           status["reason"] == "the machines draw 20 W without steps, the budget is 20 W";
+           status["reason"] == "the power budget row0 grants no watts now";
   }));
   CHECK(status["parent"] == "row0");
-  CHECK(status["cap_w"] == 20);
-  CHECK(status["power_w"] == 20);
+  CHECK(status["cap_w"] == 0);
   CHECK(status["pace_percent"] == 0);
   CHECK(step_that_waits(second) == 0);
 
@@ -236,8 +238,8 @@ TEST_CASE("PWR-3: where a budget has room for one job the other waits, also once
   REQUIRE(until_child("gpt-a", [](const json& c) { return c["silent"] == true; }));
   const auto tree = row_tree();
   CHECK(child_in(tree, "gpt-a")["counted_w"] == 55);
-  CHECK(child_in(tree, "gpt-b")["granted_w"] == 20);
-  CHECK(tree["counted_w"] == 75);
+  CHECK(child_in(tree, "gpt-b")["granted_w"] == 0);
+  CHECK(tree["counted_w"] == 55);
   second.listen();
   CHECK(second.objects("step").empty());
   CHECK(second.err().find(goes_on_text) == std::string::npos);
@@ -249,7 +251,7 @@ TEST_CASE("PWR-3: where a budget has room for one job the other waits, also once
   CHECK(second.err().find(goes_on_text) != std::string::npos);
   CHECK(second.losses().size() == 20);
   row.end();
-  CHECK(second.losses() == b.losses(with(named("gpt-b", constant_watts), draws_20)));
+  CHECK(second.losses() == b.losses(named("gpt-b", constant_watts)));
 }
 
 TEST_CASE("PWR-2: the lease of a budget that is killed lapses, its job waits for the next one") {

@@ -1,5 +1,8 @@
 // The budget among scripted children: who is heard, what they are told and when, what persons set
 // and read, and what its journal says.
+#include <limits>
+#include <map>
+
 #include <doctest/doctest.h>
 
 #include "actors/sim/rng.hpp"
@@ -87,6 +90,33 @@ TEST_CASE("BGA-1: budget: a report without a lease that is due is answered, too"
     CHECK(c.leases_told == 3);  // each third of nine seconds
     CHECK(c.box.answered().size() == c.asks);
   }
+}
+
+TEST_CASE("SHM-1: budget: children on one machine are told their parts of what that draws") {
+  scripted_budget f(3);
+  f.children[0].loads = {{"boot0", 1.5}, {"boot1", 1}};
+  f.children[1].loads = {{"boot0", 0.5}};
+  f.children[2].loads = {{"boot2", 1}, {"", 1}};
+  const auto answers = [&] {
+    std::vector<std::map<std::string, double>> out;
+    for (auto& c : f.children) f.reports(c);
+    f.pass(1s);
+    for (auto& c : f.children) {
+      out.emplace_back();
+      if (c.asked == 0) continue;
+      for (const auto& m : f.answer_to(c).machines) out.back()[m->machine] = m->share;
+    }
+    return out;
+  };
+  auto told = answers();
+  CHECK(told[0] == std::map<std::string, double>{{"boot0", 0.75}});
+  CHECK(told[1] == std::map<std::string, double>{{"boot0", 0.25}});
+  CHECK(told[2].empty());
+  f.children[1].loads = {{"boot0", std::numeric_limits<double>::infinity()}};
+  CHECK(answers()[0] == std::map<std::string, double>{{"boot0", 0.5}});  // not known
+  f.children[1].speaks = false;
+  f.seconds(11);
+  CHECK(answers()[0].empty());  // SHM-2
 }
 
 TEST_CASE("PWR-1: budget: with answers lost, what may be drawn is never above the budget") {

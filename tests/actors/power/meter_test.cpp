@@ -163,6 +163,33 @@ TEST_CASE("meter: what is read is answered, in its stats, and in the flight reco
                                                   {"power_meter C", 72.5}});
 }
 
+TEST_CASE("meter: how busy the node's own process keeps processors is told from the second look") {
+  runtime_config config;
+  caf::actor_system system(config);
+  meter_options o{"paper", 1, 1, "boot"};
+  o.open = [] {
+    std::vector<std::unique_ptr<gpu::meter_reader>> out;
+    out.push_back(std::make_unique<paper_reader>());
+    return out;
+  };
+  o.processor_s = [used_s = 100.0]() mutable { return used_s += 3600; };
+  const auto target = system.spawn<caf::detached>(meter, std::move(o));
+  const auto published = [&] {
+    const auto found = runtime_of(system).registry.find("meter/paper");
+    return found ? found->view().values : fbs::StatusValuesT{};
+  };
+  // More than an hour of it in less than an hour.
+  troupe::test::wait_until([&] {
+    const auto now = published();
+    return now.meter && now.meter->process_busy > 1;
+  });
+  const auto vitals = power_vitals(published(), 0);
+  REQUIRE(vitals);
+  CHECK(vitals->process_busy > 1);
+  CHECK(readings_of(sample()).process_busy == -1);
+  caf::anon_send_exit(target, caf::exit_reason::kill);
+}
+
 TEST_CASE("meter: a machine without any is not asked again") {
   meter_fixture f(false);
   const auto all = f.ask();

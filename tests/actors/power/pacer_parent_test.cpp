@@ -181,6 +181,36 @@ TEST_CASE("pacer: what a meter said long ago is not reported as what is drawn no
   CHECK(f.answered(1, 2, 60'000).drawn_mw == 20'000);
 }
 
+TEST_CASE("JPP-8: a pacer says what its job works on each machine, and hears its part of that") {
+  leased_pacer f;
+  f.take_pace(0, 1024, 0);
+  f.join(60'000);
+  f.beat(50, 100, 0, 100, 1.5);
+  f.pass(1s);
+  const auto asked = f.budget.take<fbs::PowerReport>();
+  const auto said = asked.m.unpack();
+  CHECK(said.drawn_mw == 50'000);
+  REQUIRE(said.machines.size() == 1);
+  CHECK(said.machines[0]->machine == "boot");
+  CHECK(said.machines[0]->busy == 1.5);
+  asked.answer<fbs::PowerGrant>([&](auto& g) {
+    g.budget = "row0";
+    g.answers_incarnation = asked->incarnation();
+    g.answers_sent_ns = asked->sent_ns();
+    g.static_share_mw = 30'000;
+    g.machines.push_back(std::make_unique<fbs::MachineShareT>());
+    g.machines.back()->machine = "boot";
+    g.machines.back()->share = 0.5;
+  });
+  f.beat(50, 150, 0, 100, 1.5);
+  f.pass(1s);
+  CHECK(f.answered(0, 0, 0).drawn_mw == 25'000);
+  CHECK(f.status().power_w == 25);
+  f.beat(50, 200, 0, 100, 1.5);  // the last answer named none: it is alone
+  f.pass(1s);
+  CHECK(f.answered(0, 0, 0).drawn_mw == 50'000);
+}
+
 TEST_CASE("PWR-2: a lease that lapses leaves the static share, and a person is told once") {
   leased_pacer f;
   f.take_pace(0, 1024, 0);
