@@ -108,7 +108,9 @@ report_verdict budget_policy::hear(size_t child, const power_report& r, int64_t 
 }
 
 /// Who was cut just now may have drawn what was in force before, or what it was granted and has
-/// followed without our hearing of it. What is not measured clears nobody.
+/// followed without our hearing of it. One reading is a moment, and a job keeps its cap by the mean
+/// of more than that: it takes as many in a row to be above as to be cleared. What is not measured
+/// does neither.
 void budget_policy::judge_draw(ledger& l, const power_report& r) const {
   int64_t allowed_mw = r.in_force_mw;
   for (size_t i = 0; i < l.open_count; ++i) allowed_mw = std::max(allowed_mw, l.open[i].cap_mw);
@@ -122,12 +124,15 @@ void budget_policy::judge_draw(ledger& l, const power_report& r) const {
   const auto first = l.allowed_mw.begin();
   const auto end = first + static_cast<ptrdiff_t>(kept);
   if (l.drawn_mw > *std::max_element(first, end) + rules_.noise_mw) {
-    l.above = true;
-    l.worked = r.works;
     l.kept_reports = 0;
+    l.above_reports = std::min(l.above_reports + 1, rules_.unruly_ticks);
+    l.above |= l.above_reports == rules_.unruly_ticks;
+    if (!l.above) return;
+    l.worked = r.works;
     if (!r.works) l.idle_mw = l.drawn_mw;  // BGT-5
-  } else if (l.above && ++l.kept_reports >= rules_.unruly_ticks) {
-    l.above = false;
+  } else {
+    l.above_reports = 0;
+    if (l.above && ++l.kept_reports >= rules_.unruly_ticks) l.above = false;
   }
 }
 

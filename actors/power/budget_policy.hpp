@@ -23,7 +23,8 @@
 //     falls with what is acked and never rises. A decrease counts when acked. An increase comes out
 //     of what is free. A silent child counts at its last acked cap for ever, one never heard of at
 //     its static share (its ceiling where others' work may run there, what the journal says where
-//     that is more). What a child draws above its cap is cut from the others within a tick.
+//     that is more). What a child draws above its cap, by `unruly_ticks` readings in a row, is cut
+//     from the others within a tick.
 //   BGT-1  A parent raises nobody before each child has acked a lease of its own epoch, or has
 //     fallen by itself: ttl, a tick and the actuation after it began. It cuts before that where
 //     what children have told is more than its own cap.
@@ -81,7 +82,9 @@ struct budget_rules {
   /// Less is no difference: a cap that would change by less stays where nothing is short, and a
   /// draw above its cap by less is none.
   int64_t noise_mw = 0;
-  int unruly_ticks = 3;  ///< after its ack a child draws no more than its cap; 1 to 16
+  /// After so many reports behind its ack a child draws no more than its cap: so many readings in
+  /// a row above it make it unruly. 1 to 16.
+  int unruly_ticks = 3;
   /// Of thresholds; in shares a table without rungs: the brake alone.
   row_rules row = {};
 };
@@ -143,8 +146,8 @@ class budget_policy {
   /// Whether what is counted is what there may be (BGT-1). A node that does not know that yet does
   /// not report to its own parent.
   bool knows(int64_t now_ns) const;
-  /// Whether it works and draws more than its cap, `unruly_ticks` after its ack: it counts at what
-  /// it draws.
+  /// Whether it works and has drawn more than its cap for `unruly_ticks` readings in a row: it
+  /// counts at what it draws.
   bool is_unruly(size_t child) const { return ledgers_[child].is_unruly(); }
   bool is_silent(size_t child, int64_t now_ns) const;
   /// How long a child may take until it has fallen by itself.
@@ -177,8 +180,9 @@ class budget_policy {
     /// What it was free to draw by the last `unruly_ticks` reports, in a ring.
     std::array<int64_t, unruly_ring> allowed_mw = {};
     size_t reports = 0;
-    int64_t drawn_mw = 0;  ///< by the last reading
-    bool above = false;    ///< that is more than it was free to draw
+    int64_t drawn_mw = 0;   ///< by the last reading
+    int above_reports = 0;  ///< readings in a row of more than it was free to draw
+    bool above = false;     ///< there were enough of them, and not yet enough that keep
     bool worked = false;   ///< by the last report that said so
     int kept_reports = 0;  ///< with a reading, since such a child draws no more than its cap
     int64_t idle_mw = 0;   ///< what it drew above a cap without work, and nothing less since
