@@ -123,7 +123,8 @@ void budget_policy::judge_draw(ledger& l, const power_report& r) const {
   if (l.reports < kept) return;
   const auto first = l.allowed_mw.begin();
   const auto end = first + static_cast<ptrdiff_t>(kept);
-  if (l.drawn_mw > *std::max_element(first, end) + rules_.noise_mw) {
+  const int64_t most_mw = *std::max_element(first, end);
+  if (l.drawn_mw - most_mw > std::max(rules_.noise_mw, most_mw / draw_parts)) {
     l.kept_reports = 0;
     l.above_reports = std::min(l.above_reports + 1, rules_.unruly_ticks);
     l.above |= l.above_reports == rules_.unruly_ticks;
@@ -313,10 +314,18 @@ void budget_policy::change(ledger& l, const power_share& to) {
   l.granted_shed = to.shed;
 }
 
+/// Whether it has less than there is for it, and not even its static share; or nothing. BGT-8
+bool budget_policy::lacks(size_t child, int64_t has_mw) const {
+  return asks_[child].takes_part && has_mw < shares_[child].cap_mw &&
+         (has_mw == 0 || has_mw < children_[child].static_share_mw);
+}
+
 /// First what falls, and the first lease of each: what it has. Before we know what each has, what
 /// we count may be more than that: only what was told is a reason to cut.
 void budget_policy::cut(const own_cap& own, bool knows) {
   const bool is_short = (knows ? counted_mw() : told_mw()) > own.cap_mw;
+  bool somebody_lacks = false;
+  for (size_t i = 0; i < children_.size(); ++i) somebody_lacks |= lacks(i, held_mw(i, own));
   for (size_t i = 0; i < children_.size(); ++i) {
     auto& l = ledgers_[i];
     if (!asks_[i].takes_part && !l.is_unruly()) continue;
@@ -325,7 +334,8 @@ void budget_policy::cut(const own_cap& own, bool knows) {
                    l.granted_shed};
     if (knows || is_short) {
       const int64_t by_mw = to.cap_mw - shares_[i].cap_mw;
-      if (by_mw > 0 && (is_short || by_mw >= rules_.noise_mw)) to.cap_mw = shares_[i].cap_mw;
+      if (by_mw > 0 && (is_short || somebody_lacks || by_mw >= rules_.noise_mw))
+        to.cap_mw = shares_[i].cap_mw;
       to.shed = shares_[i].shed;
     }
     if (l.open_count == 0 || to.cap_mw != held || to.shed != l.granted_shed) change(l, to);
@@ -343,7 +353,8 @@ void budget_policy::raise(int64_t own_mw) {
       const int64_t counted = counted_mw(i);
       int64_t to_mw = shares_[i].cap_mw;
       if (!out_.thresholds_stand) to_mw = std::min(to_mw, counted + free_mw);
-      if (to_mw <= l.granted_mw || to_mw - l.granted_mw < rules_.noise_mw) continue;
+      if (to_mw <= l.granted_mw) continue;
+      if (to_mw - l.granted_mw < rules_.noise_mw && !lacks(i, l.granted_mw)) continue;
       change(l, {to_mw, l.granted_shed});
       free_mw -= std::max<int64_t>(0, to_mw - counted);
     }

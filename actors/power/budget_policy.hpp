@@ -39,6 +39,8 @@
 //     ceiling. The others have what is left, as beside a silent child.
 //   BGT-5  No cap makes a machine draw less than it does without work: who makes no steps is not
 //     unruly by that. It is made room for what it draws so, and for work above that.
+//   BGT-8  Noise keeps nobody from its static share: who has less of it than there would be for it
+//     is raised by any difference, and the others are cut for it by any.
 #pragma once
 
 #include <array>
@@ -79,8 +81,8 @@ struct budget_rules {
   int64_t tick_ns = 1'000'000'000;
   int64_t ttl_ns = 10'000'000'000;
   int64_t actuation_ns = 0;  ///< until a commanded cap is in force
-  /// Less is no difference: a cap that would change by less stays where nothing is short, and a
-  /// draw above its cap by less is none.
+  /// Less is no difference: a cap that would change by less stays where nothing is short and nobody
+  /// lacks (BGT-8), and a draw above its cap by less, or by less than a hundredth of it, is none.
   int64_t noise_mw = 0;
   /// After so many reports behind its ack a child draws no more than its cap: so many readings in
   /// a row above it make it unruly. 1 to 16.
@@ -157,6 +159,7 @@ class budget_policy {
  private:
   static constexpr size_t ring = 4;
   static constexpr int unruly_ring = 16;
+  static constexpr int64_t draw_parts = 100;  ///< of a cap: a draw above it by less is none
   friend status check(const budget_rules&, std::span<const budget_child>, int64_t);
 
   /// What is known of a child.
@@ -201,6 +204,7 @@ class budget_policy {
   int64_t ceiling_mw(const budget_child& c) const;
   int64_t held_mw(size_t child, const own_cap& own) const;
   static void change(ledger& l, const power_share& to);
+  bool lacks(size_t child, int64_t has_mw) const;
   void cut(const own_cap& own, bool knows);
   void raise(int64_t own_mw);
   void send(const own_cap& own, int64_t now_ns);

@@ -28,7 +28,7 @@ namespace {
 
 constexpr double site_w = 1e9;       // beyond it a number is no power of a site
 constexpr size_t bearer_bytes = 64;  // of a name that a key can be made for
-constexpr double noise_of_budget = 0.01;
+constexpr double noise_of_least = 0.01;
 
 constinit const property power_tree_rows[] = {
     row<power_tree, &power_tree::name>("name", "What the budget is called"),
@@ -44,7 +44,8 @@ constinit const property power_tree_rows[] = {
     row<power_tree, &power_tree::lease_ttl_ms>("lease_ttl_ms", "Milliseconds that a lease lasts",
                                                within(300, 3'600'000)),
     row<power_tree, &power_tree::noise_w>(
-        "noise_w", "Watts below which a difference is none; default: 1 % of the budget",
+        "noise_w",
+        "Watts below which a difference is none; default: 1 % of the least floor_w or static_w",
         within(0, site_w)),
     row<power_tree, &power_tree::output>("output", "Folder of its journal; default: power/NAME"),
 };
@@ -192,6 +193,15 @@ void check_power_tree(builder& b, const open_power_tree& tree) {
                "a lease is renewed each third of it, and a lost message must not end it");
 }
 
+/// Of all floors and static shares above 0, and of ceilings of who has neither: what is little for
+/// the whole budget may be all that a small child has.
+double least_w(const std::vector<power_child>& children) {
+  double out = site_w;
+  for (const auto& c : children)
+    out = std::min(out, c.floor_w > 0 ? c.floor_w : c.static_w > 0 ? c.static_w : c.ceiling_w);
+  return out;
+}
+
 result<power_tree> settle_power_tree(builder& b, const std::optional<std::string>& text,
                                      const std::string& file) {
   open_power_tree tree;
@@ -204,7 +214,7 @@ result<power_tree> settle_power_tree(builder& b, const std::optional<std::string
   if (!problems.empty()) return as_error(problems);
   auto& out = tree.value;
   for (auto& c : tree.children) out.child.push_back(std::move(c.spec));
-  if (out.noise_w < 0) out.noise_w = noise_of_budget * out.budget_w;
+  if (out.noise_w < 0) out.noise_w = noise_of_least * least_w(out.child);
   if (out.output.empty()) out.output = "power/" + out.name;
   return std::move(out);
 }

@@ -49,8 +49,9 @@ struct power_tree {
   int64_t port = 0;  ///< 0: a free one
   int64_t tick_ms = 1000;
   int64_t lease_ttl_ms = 10'000;
-  double noise_w = -1;  ///< less is no difference; as written -1, as read 1 % of the budget
-  std::string output;   ///< a folder; as written empty, as read "power/NAME"
+  /// Less is no difference; as written -1, as read 1 % of the least floor or static share.
+  double noise_w = -1;
+  std::string output;  ///< a folder; as written empty, as read "power/NAME"
   std::vector<power_child> child;
   bool operator==(const power_tree&) const = default;
 };

@@ -78,7 +78,7 @@ TEST_CASE("power serve: the actor has what the file says, in milliwatts") {
   CHECK(o.rules.mode == power::budget_mode::shares);
   CHECK(o.rules.tick_ns == 1'000'000'000);
   CHECK(o.rules.ttl_ns == 10'000'000'000);
-  CHECK(o.rules.noise_mw == 700);
+  CHECK(o.rules.noise_mw == 150);
   REQUIRE(o.children.size() == 2);
   CHECK(o.children[0].name == "gpt-a");
   CHECK(o.children[0].terms.priority == power::power_class::high);

@@ -34,3 +34,42 @@ TEST_CASE("PWR-1: budgets: a reading or two above a cap make nobody unruly, thre
   CHECK(f.parent.counted_mw(1) == 90'000);
   CHECK(f.caps() == caps_of_both{10'000, 40'000});
 }
+
+TEST_CASE("budgets: a reading above a cap by no more than a hundredth of it is none above it") {
+  family f;
+  f.wishes = {40'000, 60'000};
+  f.ticks(5);
+  REQUIRE(f.caps() == caps_of_both{40'000, 60'000});
+  f.draws[1] = 60'600;
+  f.ticks(6);
+  CHECK(!f.parent.is_unruly(1));
+  f.draws[1] = 60'601;
+  f.ticks(3);
+  CHECK(f.parent.is_unruly(1));
+}
+
+TEST_CASE("BGT-8: budgets: noise that is more than all that a child has keeps it from nothing") {
+  family f;
+  f.terms[0].floor_mw = 10'000;
+  f.terms[0].static_share_mw = 20'000;
+  f.terms[0].ceiling_mw = 25'000;
+  f.rules.noise_mw = 30'000;
+  f.new_parent(2);
+  f.children[0] = lease_policy(20'000, 1, 5000);
+  f.wishes = {25'000, 60'000};
+  f.ticks(4);
+  CHECK(f.caps() == caps_of_both{25'000, 50'000});  // what is less to the other one is noise
+}
+
+TEST_CASE(
+    "BGT-8: budgets: for who has less than its static share others are cut by any difference") {
+  family f;
+  f.rules.noise_mw = 2000;
+  f.new_parent(2);
+  f.wishes = {60'000, 40'000};
+  f.ticks(5);
+  REQUIRE(f.caps() == caps_of_both{60'000, 40'000});
+  f.wishes = {59'000, 41'000};
+  f.ticks(4);
+  CHECK(f.caps() == caps_of_both{59'000, 41'000});
+}

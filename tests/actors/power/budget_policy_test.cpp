@@ -554,12 +554,12 @@ TEST_CASE("budgets: a cap that would change by less than noise stays, unless the
   family f;
   f.rules.noise_mw = 2000;
   f.new_parent(2);
-  f.wishes = {40'000, 60'000};
+  f.wishes = {60'000, 40'000};
   f.ticks(5);
-  REQUIRE(f.caps() == mw{40'000, 60'000});
-  f.wishes = {41'000, 59'000};
+  REQUIRE(f.caps() == mw{60'000, 40'000});
+  f.wishes = {61'000, 39'000};
   f.ticks(3);
-  CHECK(f.caps() == mw{40'000, 60'000});
+  CHECK(f.caps() == mw{60'000, 40'000});
   f.own.cap_mw = 99'500;
   f.ticks(3);
   CHECK(f.children[0].cap_mw() + f.children[1].cap_mw() <= 99'500);

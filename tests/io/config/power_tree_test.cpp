@@ -46,7 +46,7 @@ TEST_CASE("power tree: what is not said has its default") {
   power_tree want;
   want.name = "row0";
   want.budget_w = 70;
-  want.noise_w = 0.7;
+  want.noise_w = 0.2;
   want.output = "power/row0";
   want.child = {{"gpt-a", power_priority::high, 20, 40, 60, 5},
                 {"gpt-b", power_priority::low, 0, 30, 30, 0}};
@@ -56,6 +56,20 @@ TEST_CASE("power tree: what is not said has its default") {
   CHECK(want.tick_ms == 1000);
   CHECK(want.lease_ttl_ms == 10'000);
   CHECK(want.port == 0);
+}
+
+TEST_CASE("power tree: the noise that is not said is little for the smallest child, too") {
+  const auto noise_of = [](const std::string& watts) {
+    const auto got = power_tree_from("name = 'row0'\nbudget_w = 10000\n" +
+                                     power_child_text("large", "300, 400, 900") +
+                                     power_child_text("small", watts));
+    REQUIRE_MESSAGE(got, (got ? "" : render(got.error())));
+    return got->noise_w;
+  };
+  CHECK(noise_of("2, 5, 9") == doctest::Approx(0.02));
+  CHECK(noise_of("0, 5, 9") == doctest::Approx(0.05));
+  CHECK(noise_of("0, 0, 9") == doctest::Approx(0.09));
+  CHECK(noise_of("500, 600, 900") == doctest::Approx(3));
 }
 
 TEST_CASE("power tree: what is said is taken") {
