@@ -99,12 +99,22 @@ report_verdict budget_policy::hear(size_t child, const power_report& r, int64_t 
   if (l.elsewhere && r.id.incarnation <= *l.elsewhere) return report_verdict::newer_life;
   if (l.heard && r.id <= l.last.id) return report_verdict::older;
   l.elsewhere.reset();
-  judge_draw(l, r);
+  power_report counts = r;
+  counts.in_force_mw = std::min(r.in_force_mw, most_mw(child));
+  judge_draw(l, counts);
   l.heard = true;
   l.heard_ns = now_ns;
-  l.last = r;
+  l.last = counts;
   if (r.order.epoch == epoch_) acked(l);
   return report_verdict::taken;
+}
+
+/// What a child may count at, whatever it says. PWR-1
+int64_t budget_policy::most_mw(size_t child) const {
+  const auto& l = ledgers_[child];
+  int64_t out = std::max(children_[child].ceiling_mw, children_[child].remembered_mw);
+  for (size_t i = 0; i < l.open_count; ++i) out = std::max(out, l.open[i].cap_mw);
+  return out;
 }
 
 /// Who was cut just now may have drawn what was in force before, or what it was granted and has
@@ -123,8 +133,8 @@ void budget_policy::judge_draw(ledger& l, const power_report& r) const {
   if (l.reports < kept) return;
   const auto first = l.allowed_mw.begin();
   const auto end = first + static_cast<ptrdiff_t>(kept);
-  const int64_t most_mw = *std::max_element(first, end);
-  if (l.drawn_mw - most_mw > std::max(rules_.noise_mw, most_mw / draw_parts)) {
+  const int64_t allowed_most_mw = *std::max_element(first, end);
+  if (l.drawn_mw - allowed_most_mw > std::max(rules_.noise_mw, allowed_most_mw / draw_parts)) {
     l.kept_reports = 0;
     l.above_reports = std::min(l.above_reports + 1, rules_.unruly_ticks);
     l.above |= l.above_reports == rules_.unruly_ticks;
@@ -163,7 +173,7 @@ int64_t budget_policy::counted_mw(size_t child) const {
   for (size_t i = 0; i < l.open_count; ++i) out = std::max(out, l.open[i].cap_mw);
   // What a parent before us still had under way may have raised it since, and it fell from there.
   if (!l.fenced) out = std::max({out, c.static_share_mw, c.remembered_mw});
-  if (l.above) out = std::max(out, l.drawn_mw);
+  if (l.above) out = std::max(out, std::min(l.drawn_mw, most_mw(child)));
   return out;
 }
 

@@ -24,7 +24,9 @@
 //     of what is free. A silent child counts at its last acked cap for ever, one never heard of at
 //     its static share (its ceiling where others' work may run there, what the journal says where
 //     that is more). What a child draws above its cap, by `unruly_ticks` readings in a row, is cut
-//     from the others within a tick.
+//     from the others within a tick. But nothing that a child says, or draws by its word, counts
+//     above its ceiling, or what it was granted or the journal says where that is more: a wrong
+//     number of one takes no more from the others than its machines can draw.
 //   BGT-1  A parent raises nobody before each child has acked a lease of its own epoch, or has
 //     fallen by itself: ttl, a tick and the actuation after it began. It cuts before that where
 //     what children have told is more than its own cap.
@@ -192,6 +194,7 @@ class budget_policy {
     bool is_unruly() const { return above && worked; }
   };
 
+  int64_t most_mw(size_t child) const;
   void judge_draw(ledger& l, const power_report& r) const;
   void acked(ledger& l) const;
   bool has_fallen(const ledger& l) const;

@@ -73,3 +73,35 @@ TEST_CASE(
   f.ticks(4);
   CHECK(f.caps() == caps_of_both{59'000, 41'000});
 }
+
+TEST_CASE("PWR-1: budgets: whatever a child says, others have what is left beside its ceiling") {
+  for (const bool claims : {false, true}) {
+    CAPTURE(claims);
+    family f;
+    f.own.cap_mw = 180'000;
+    f.ticks(5);
+    REQUIRE(f.caps() == caps_of_both{80'000, 100'000});
+    if (claims) f.claims[0] = beyond_mw;
+    f.draws[0] = beyond_mw;
+    f.ticks(8);
+    CHECK(f.parent.is_unruly(0));  // by what it says, not by what is counted
+    CHECK(f.parent.counted_mw(0) == 100'000);
+    CHECK(f.parent.told_mw() <= 180'000);
+    CHECK(f.caps()[1] == 80'000);
+    CHECK(!f.children[1].is_shed());
+    f.claims[0].reset();
+    f.draws[0] = 20'000;
+    f.ticks(8);
+    CHECK(!f.parent.is_unruly(0));
+    CHECK(f.caps() == caps_of_both{80'000, 100'000});
+  }
+}
+
+TEST_CASE("PWR-1: budgets: what the journal says of a child counts above its ceiling, too") {
+  family f;
+  f.terms[1].remembered_mw = 150'000;
+  f.new_parent(2);
+  f.claims[1] = 200'000;
+  f.ticks(4);
+  CHECK(f.parent.counted_mw(1) == 150'000);
+}

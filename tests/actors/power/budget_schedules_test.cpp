@@ -1,6 +1,7 @@
 // Random schedules of a tree of budgets: demand, loss, delay, reordering, duplicates, deaths and
 // restarts of every node, frozen processes, clocks that do not agree, budgets that change. At every
 // tick it is looked at what caps really are in force, not at what anybody believes.
+// No cap is above a ceiling here, and nobody says what is not so: budget_draws_test.cpp has that.
 #include <array>
 #include <string>
 #include <variant>
