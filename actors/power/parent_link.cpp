@@ -13,11 +13,16 @@
 #include "actors/base/ask.hpp"
 #include "actors/base/defaults.hpp"
 #include "actors/power/pacer.hpp"
+#include "io/config/power_tree.hpp"
 #include "messages/text.hpp"
 
 namespace troupe::power {
 
 namespace {
+
+static_assert(config::job_report_ms == defaults::power_report_period.count() &&
+                  config::job_look_ms == defaults::pacer_period.count(),
+              "PTR-4: a lease is long enough for what is reported here");
 
 parent_link& link_of(pacer_pointer self) {
   return *self->state.parent;

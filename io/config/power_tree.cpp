@@ -42,7 +42,7 @@ constinit const property power_tree_rows[] = {
     row<power_tree, &power_tree::tick_ms>("tick_ms", "Milliseconds between two decisions",
                                           within(100, 2000)),
     row<power_tree, &power_tree::lease_ttl_ms>("lease_ttl_ms", "Milliseconds that a lease lasts",
-                                               within(300, 3'600'000)),
+                                               within(1, 3'600'000)),
     row<power_tree, &power_tree::noise_w>(
         "noise_w",
         "Watts below which a difference is none; default: 1 % of the least floor_w or static_w",
@@ -187,10 +187,12 @@ void check_power_tree(builder& b, const open_power_tree& tree) {
                            troupe::quoted(t.listen)),
                "write listen = \"127.0.0.1\"");
   const bool known = !b.at_fault("tick_ms") && !b.at_fault("lease_ttl_ms");
-  if (known && t.lease_ttl_ms < 3 * t.tick_ms)
+  if (known && t.lease_ttl_ms < least_lease_ms(t.tick_ms))  // PTR-4
     b.complain(tree.ttl_at, "lease_ttl_ms",
-               fmt::format("{} is less than three times tick_ms = {}", t.lease_ttl_ms, t.tick_ms),
-               "a lease is renewed each third of it, and a lost message must not end it");
+               fmt::format("{} is less than {}, three times what may lie between two reports of a "
+                           "job with tick_ms = {}",
+                           t.lease_ttl_ms, least_lease_ms(t.tick_ms), t.tick_ms),
+               "reports renew a lease, and a lost message must not end it");
 }
 
 /// Of all floors and static shares above 0, and of ceilings of who has neither: what is little for

@@ -15,8 +15,11 @@
 //     static shares fit into the budget together, in the milliwatts of messages.
 //   PTR-2  Names are unique, and such as a key can be made for (io/tls/keyring.hpp).
 //   PTR-3  All problems are found in one go, each with its place; nothing but the file is read.
+//   PTR-4  A lease is no shorter than three times what may lie between two reports of a job, which
+//     renew it: a lost message does not end it.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <string>
@@ -58,6 +61,15 @@ struct power_tree {
 
 /// No budget has more children.
 inline constexpr size_t most_power_children = 4096;
+
+/// A job reports so long after the report before, or once that is answered, with the next tick; and
+/// looks so often whether it is to. actors/power/parent_link.cpp compares both with what jobs do.
+inline constexpr int64_t job_report_ms = 1000, job_look_ms = 500;
+
+/// PTR-4
+constexpr int64_t least_lease_ms(int64_t tick_ms) {
+  return 3 * (std::max(tick_ms, job_report_ms) + job_look_ms);
+}
 
 /// As messages have it.
 inline int64_t milliwatts(double watts) {

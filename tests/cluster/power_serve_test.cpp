@@ -2,7 +2,7 @@
 // its sign or by a key. What a job's machine draws is a model's word, the same whatever it does, so
 // that who may make steps follows from the budget alone; and bits are those without a budget.
 //
-// A lease lasts 4 s, since a job reports each 1 to 1.5 s. Jobs begin once the budget knows what its
+// A lease lasts 5 s, since a job reports each 1 to 1.5 s. Jobs begin once the budget knows what its
 // children have. One that waited for that without a cap would draw more than it has, by its model,
 // and count as one that keeps no cap.
 #include <csignal>
@@ -43,7 +43,7 @@ fs::path budget_file(const troupe::scratch& at, const std::string& name, double 
   const auto file = at / (name + ".toml");
   std::ofstream(file) << fmt::format(
                              "name = \"{0}\"\nbudget_w = {1}\ntick_ms = 100\nlease_ttl_ms = "
-                             "4000\noutput = \"{2}/{0}\"\n",
+                             "5000\noutput = \"{2}/{0}\"\n",
                              name, budget_w, at.path.string())
                       << children;
   return file;

@@ -27,6 +27,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   }
   must(!tree->child.empty() && shares_mw <= config::milliwatts(tree->budget_w),
        "PTR-1: static shares fit");
+  must(tree->lease_ttl_ms >= config::least_lease_ms(tree->tick_ms),
+       "PTR-4: three reports fit into a lease");
   must(tree->noise_w >= 0 && !tree->output.empty(), "what was not said is settled");
   return 0;
 }

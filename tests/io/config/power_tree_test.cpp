@@ -76,13 +76,13 @@ TEST_CASE("power tree: what is said is taken") {
   const auto got =
       power_tree_from(row_of_70 +
                       "mode = 'shares'\nlisten = 'localhost'\nport = 4242\ntick_ms = 200\n"
-                      "lease_ttl_ms = 600\nnoise_w = 0\noutput = 'out/p'\n" +
+                      "lease_ttl_ms = 4500\nnoise_w = 0\noutput = 'out/p'\n" +
                       power_child_text("a"));
   REQUIRE_MESSAGE(got, (got ? "" : render(got.error())));
   CHECK(got->listen == "localhost");
   CHECK(got->port == 4242);
   CHECK(got->tick_ms == 200);
-  CHECK(got->lease_ttl_ms == 600);
+  CHECK(got->lease_ttl_ms == 4500);
   CHECK(got->noise_w == 0);
   CHECK(got->output == "out/p");
 }
@@ -129,8 +129,10 @@ TEST_CASE("PTR-1: power tree: what is wrong is said with its place") {
            wrong{row_of_70 + "listen = '10.0.0.1'\n" + a, "p.toml:3:10", "beyond this machine"},
            wrong{row_of_70 + "port = 70000\n" + a, "p.toml:3:8", "from 0 to 65535"},
            wrong{row_of_70 + "tick_ms = 5000\n" + a, "p.toml:3:11", "from 100 to 2000"},
-           wrong{row_of_70 + "tick_ms = 1000\nlease_ttl_ms = 2999\n" + a, "p.toml:4:16",
-                 "less than three times tick_ms = 1000"},
+           wrong{row_of_70 + "tick_ms = 100\nlease_ttl_ms = 4499\n" + a, "p.toml:4:16",
+                 "4499 is less than 4500"},
+           wrong{row_of_70 + "tick_ms = 2000\nlease_ttl_ms = 7499\n" + a, "p.toml:4:16",
+                 "7499 is less than 7500"},
            wrong{row_of_70 + "budget = 70\n" + a, "p.toml:3:1", "did you mean budget_w?"},
            wrong{row_of_70 + "[[childs]]\n", "p.toml:3:", "did you mean child?"},
            wrong{row_of_70 + a + "prority = 'low'\n", "p.toml:8:1", "did you mean child.priority?"},
