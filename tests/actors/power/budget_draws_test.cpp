@@ -105,3 +105,28 @@ TEST_CASE("PWR-1: budgets: what the journal says of a child counts above its cei
   f.ticks(4);
   CHECK(f.parent.counted_mw(1) == 150'000);
 }
+
+TEST_CASE("BGT-5: budgets: who idles above its cap gets room once others give back, and works") {
+  family f;
+  f.own.cap_mw = 60'000;
+  f.ticks(5);
+  REQUIRE(f.caps() == caps_of_both{10'000, 50'000});
+  f.works[0] = false;
+  f.draws[0] = 20'000;
+  f.obeys[1] = false;  // what it is to give back it still has
+  for (int i = 0; i < 20; ++i) {
+    f.tick();
+    CHECK(!f.parent.is_unruly(0));
+    CHECK(f.caps()[0] == 10'000);
+  }
+  CHECK(f.parent.counted_mw(0) == 20'000);
+  CHECK(f.caps()[1] == 31'000);
+  f.obeys[1] = true;
+  f.ticks(2);
+  CHECK(f.caps() == caps_of_both{29'000, 31'000});
+  f.works[0] = true;
+  f.draws[0] = 29'000;
+  f.ticks(20);
+  CHECK(!f.parent.is_unruly(0));
+  CHECK(f.caps() == caps_of_both{29'000, 31'000});
+}
