@@ -4,9 +4,13 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
 #include <condition_variable>
+#include <cstdint>
+#include <filesystem>
+#include <map>
 #include <mutex>
+#include <string>
+#include <utility>
 
 #include "io/machine/available_memory.hpp"
 #include "io/machine/kernel_counters.hpp"
@@ -15,17 +19,50 @@ namespace troupe::apps::power_bench {
 
 namespace {
 
-constexpr auto between_samples = std::chrono::milliseconds(100);
+double seconds_of(uint64_t ticks) {
+  return static_cast<double>(ticks) / static_cast<double>(sysconf(_SC_CLK_TCK));
+}
 
-std::optional<draw_sample> sample_now() {
-  const auto ticks = io::parse_cpu_ticks(io::kernel_text("/proc/stat"));
-  if (!ticks) return std::nullopt;
-  const auto busy = ticks->all - ticks->idle - ticks->stolen;
-  return draw_sample{clock_s(),
-                     static_cast<double>(busy) / static_cast<double>(sysconf(_SC_CLK_TCK))};
+/// By their numbers, as they are now.
+std::map<uint64_t, io::process_ticks> processes_now() {
+  std::map<uint64_t, io::process_ticks> out;
+  std::error_code failed;
+  for (std::filesystem::directory_iterator at("/proc", failed), end; !failed && at != end;
+       at.increment(failed)) {
+    const auto number = at->path().filename().string();
+    if (number.find_first_not_of("0123456789") != number.npos) continue;
+    const auto ticks = io::parse_process_ticks(io::kernel_text((at->path() / "stat").string()));
+    if (ticks) out.emplace(std::stoull(number), *ticks);
+  }
+  return out;
 }
 
 }  // namespace
+
+std::optional<double> machine_busy_s() {
+  const auto ticks = io::parse_cpu_ticks(io::kernel_text("/proc/stat"));
+  if (!ticks) return std::nullopt;
+  return seconds_of(ticks->all - ticks->idle - ticks->stolen);
+}
+
+std::optional<double> processes_busy_s(const std::vector<pid_t>& roots) {
+  const auto all = processes_now();
+  if (all.empty()) return std::nullopt;
+  const auto is_root = [&](uint64_t number) {
+    return std::find(roots.begin(), roots.end(), static_cast<pid_t>(number)) != roots.end();
+  };
+  uint64_t out = 0;
+  for (const auto& [number, ticks] : all) {
+    // A number that is given anew while we look may make a ring of them.
+    auto at = number;
+    for (size_t i = 0; i < all.size() && at != 0 && !is_root(at); ++i) {
+      const auto process = all.find(at);
+      at = process == all.end() ? 0 : process->second.parent;
+    }
+    if (is_root(at)) out += ticks.busy;
+  }
+  return seconds_of(out);
+}
 
 double clock_s() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
@@ -66,14 +103,15 @@ std::optional<double> draw_trace::first_kept(double from_s, double to_s, double 
   return std::nullopt;
 }
 
-draw_watch::draw_watch() {
+draw_watch::draw_watch(busy_counter counter, std::chrono::milliseconds between)
+    : counter_(std::move(counter)) {
   sample();
-  thread_ = std::jthread([this](const std::stop_token& over) {
+  thread_ = std::jthread([this, between](const std::stop_token& over) {
     std::mutex mutex;
     std::condition_variable_any bell;
     std::unique_lock lock(mutex);
     for (;;) {
-      bell.wait_for(lock, over, between_samples, [] { return false; });
+      bell.wait_for(lock, over, between, [] { return false; });
       if (over.stop_requested()) return;
       sample();
     }
@@ -88,7 +126,7 @@ draw_trace draw_watch::take() {
 }
 
 void draw_watch::sample() {
-  if (const auto s = sample_now()) samples_.push_back(*s);
+  if (const auto busy_s = counter_()) samples_.push_back({clock_s(), *busy_s});
 }
 
 }  // namespace troupe::apps::power_bench

@@ -1,21 +1,24 @@
-// How busy a machine's processors were, seen from outside: samples of the kernel's count of busy
-// processor time, and what can be said of any stretch of them. Modelled watts are made of that, so
-// a budget of watts is one of processors.
+// How busy a machine's processors were, or what some of its processes used of them, seen from
+// outside: samples of the kernel's count of busy processor time, and what can be said of any
+// stretch of them. Modelled watts are made of that, so a budget of watts is one of processors.
 //
 // Invariants
-//   BSY-1  Nothing that the job says of what it draws is believed.
+//   BSY-1  Nothing that a job says of what it draws is believed.
 //   BSY-2  A stretch is judged by the samples around its ends, between which time is shared evenly;
 //     what lies outside of all samples is not judged.
 #pragma once
 
-#include <atomic>
+#include <sys/types.h>
+
+#include <chrono>
+#include <functional>
 #include <optional>
 #include <thread>
 #include <vector>
 
 namespace troupe::apps::power_bench {
 
-/// At `t_s` of the clock on the wall the machine's processors had been busy for `busy_s` together.
+/// At `t_s` of the clock on the wall what is watched had been busy for `busy_s` processor seconds.
 struct draw_sample {
   double t_s = 0, busy_s = 0;
 };
@@ -25,7 +28,7 @@ class draw_trace {
  public:
   explicit draw_trace(std::vector<draw_sample> samples) : samples_(std::move(samples)) {}
 
-  /// Processors that were busy from one time to another; nothing where that was not seen whole.
+  /// Processors that it kept busy from one time to another; nothing where that was not seen whole.
   std::optional<double> mean(double from_s, double to_s) const;
 
   /// The greatest mean of any stretch of `window_s` that lies within; nothing where none does.
@@ -45,16 +48,28 @@ class draw_trace {
 /// Seconds of the clock that samples have.
 double clock_s();
 
-/// Takes samples ten times a second: the first before its begin is over, the last at its end.
+/// Seconds of processor time so far; nothing where the kernel does not say.
+using busy_counter = std::function<std::optional<double>()>;
+
+/// Of all processors of this machine.
+std::optional<double> machine_busy_s();
+/// Of these processes and all that they started: of those that have ended, as far as they were
+/// waited for. Looks at every process of the machine.
+std::optional<double> processes_busy_s(const std::vector<pid_t>& roots);
+
+/// Takes samples, `between` two of them so long: the first before its begin is over, the last at
+/// its end.
 class draw_watch {
  public:
-  draw_watch();
+  explicit draw_watch(busy_counter counter = machine_busy_s,
+                      std::chrono::milliseconds between = std::chrono::milliseconds(100));
   /// Ends it.
   draw_trace take();
 
  private:
   void sample();
 
+  busy_counter counter_;
   std::vector<draw_sample> samples_;
   std::jthread thread_;
 };

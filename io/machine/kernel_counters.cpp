@@ -106,6 +106,27 @@ std::optional<cpu_ticks> parse_cpu_ticks(std::string_view text) {
   return out;
 }
 
+std::optional<process_ticks> parse_process_ticks(std::string_view text) {
+  const auto name_end = text.rfind(')');  // a name may have any characters, parentheses as well
+  if (name_end == text.npos) return std::nullopt;
+  text.remove_prefix(name_end + 1);
+  auto line = take_line(text);
+  // Behind the name: state, parent ...; user and system time, and the same of children.
+  constexpr int parent_at = 1, busy_at = 11, busy_end = 15;
+  process_ticks out;
+  for (int at = 0; at < busy_end; ++at) {
+    const auto word = take_word(line);
+    if (at != parent_at && at < busy_at) continue;
+    const auto value = number<uint64_t>(word);
+    if (!value) return std::nullopt;
+    if (at == parent_at)
+      out.parent = *value;
+    else
+      out.busy = sum(out.busy, *value);
+  }
+  return out;
+}
+
 memory_left parse_memory(std::string_view text) {
   return {kib_in(line_behind(text, "MemTotal:")), kib_in(line_behind(text, "MemAvailable:"))};
 }

@@ -27,6 +27,14 @@ struct cpu_ticks {
 };
 std::optional<cpu_ticks> parse_cpu_ticks(std::string_view text);
 
+/// Of /proc/PID/stat, in the kernel's ticks: processor time of all threads of a process, and of its
+/// children that ended and that it waited for.
+struct process_ticks {
+  uint64_t parent = 0;  ///< its number
+  uint64_t busy = 0;
+};
+std::optional<process_ticks> parse_process_ticks(std::string_view text);
+
 /// Of /proc/meminfo, in bytes.
 struct memory_left {
   std::optional<uint64_t> total, available;

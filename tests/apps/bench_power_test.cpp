@@ -1,6 +1,10 @@
 // `troupe bench power`: what it measures is a tree that divides, and a job that is judged by what
 // its machine's processors did. Timing decides nothing.
+#include <sys/resource.h>
+#include <unistd.h>
+
 #include <cmath>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 
@@ -115,6 +119,25 @@ TEST_CASE("bench power: busy processors are counted between samples, and not bey
   CHECK(*seen.most(100, 103, 2) == doctest::Approx(2));
   CHECK_FALSE(seen.most(100, 104, 5));
   CHECK_FALSE(trace_of({}).mean(100, 100.5));
+}
+
+TEST_CASE("bench power: what a process and all that it started have used is counted, no other's") {
+  const auto before = processes_busy_s({::getpid()});
+  REQUIRE(before);
+  // A child that ends is waited for: what it used stays counted.
+  REQUIRE(std::system("i=0; while [ $i -lt 300000 ]; do i=$((i + 1)); done") == 0);
+  rusage used{};
+  REQUIRE(::getrusage(RUSAGE_CHILDREN, &used) == 0);
+  const auto child_s =
+      static_cast<double>(used.ru_utime.tv_sec) + static_cast<double>(used.ru_utime.tv_usec) * 1e-6;
+  const auto after = processes_busy_s({::getpid()});
+  REQUIRE(after);
+  constexpr double ticks_s = 0.05;  // the kernel rounds each of several times
+  CHECK(*after + ticks_s >= child_s);
+  CHECK(*after >= *before);
+  CHECK(*processes_busy_s({::getpid(), ::getppid()}) >= *after);
+  CHECK(*processes_busy_s({}) == 0);
+  CHECK(*processes_busy_s({-1}) == 0);
 }
 
 TEST_CASE("bench power: a cut is held from the first stretch that is kept, and judged from there") {

@@ -14,6 +14,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   for (const auto& share : {p.some_percent, p.full_percent})
     must(!share || (std::isfinite(*share) && *share >= 0 && *share <= 100), "a share is a share");
   if (const auto t = io::parse_cpu_ticks(text)) must(t->stolen <= t->all, "a part is no more");
+  (void)io::parse_process_ticks(text);
   const auto m = io::parse_memory(text);
   for (const auto& bytes : {m.total, m.available})
     must(!bytes || *bytes % 1024 == 0, "memory is in KiB");

@@ -54,6 +54,26 @@ TEST_CASE("processor ticks: all of them, and what was stolen, and guests are in 
   }
 }
 
+TEST_CASE("processor ticks of a process: its own, and those of children that it waited for") {
+  const std::string behind = " S 4242 7 7 0 -1 4194560 1 2 3 4 500 60 7 8 20 0 3 0 99 1 1\n";
+  for (const char* name : {"1 (node)", "1 (a b)", "1 () 9 (x)", "1 (\n)"}) {
+    CAPTURE(name);
+    const auto p = parse_process_ticks(name + behind);
+    REQUIRE(p);
+    CHECK(p->parent == 4242);
+    CHECK(p->busy == 575);
+  }
+  const auto huge = parse_process_ticks("1 (x) R 1 0 0 0 0 0 0 0 0 0 18446744073709551615 1 1 1\n");
+  REQUIRE(huge);
+  CHECK(huge->busy == UINT64_MAX);
+  for (const char* text :
+       {"", "1 (x", "1 (x)", "1 (x) R", "1 (x) R 1 0 0 0 0 0 0 0 0 0 5 6 7",
+        "1 (x) R 1 0 0 0 0 0 0 0 0 0 5 6 -7 8", "1 (x) R a 0 0 0 0 0 0 0 0 0 5 6 7 8"}) {
+    CAPTURE(text);
+    CHECK_FALSE(parse_process_ticks(text));
+  }
+}
+
 TEST_CASE("memory: total and available, in bytes") {
   const auto m = parse_memory(
       "MemTotal:       24684092 kB\nMemFree:        23619264 kB\nMemAvailable:   24068720 kB\n");
