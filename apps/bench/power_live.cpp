@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <fstream>
 
 #include <fmt/format.h>
 
@@ -19,16 +18,12 @@ namespace troupe::apps::power_bench {
 namespace {
 
 /// The model of the machine: watts are processors by it, and no row depends on which.
-constexpr double idle_w = 12, core_w = 11;
+constexpr double idle_w = 12;
 constexpr double tight_of = 0.5;  ///< of what the job keeps busy without a budget
 constexpr int wide_times = 100;   ///< of all that the machine can draw
-constexpr std::string_view output = "run";
+constexpr std::string_view output = "run", job_file = "run.toml";
 /// What a job says that gets no pace.
 constexpr std::string_view held_up = "waits for power: the machines draw";
-
-std::string job_name() {
-  return fmt::format("power-{}", ::getpid());
-}
 
 double watts_of(double processors) {
   return idle_w + core_w * processors;
@@ -50,30 +45,13 @@ double own_s() {
   return out;
 }
 
-status write_job(const live_plan& plan) {
-  TROUPE_CHECK(write_words(plan.folder / "data.txt"));
-  std::ofstream file(plan.folder / "job.toml");
-  file << fmt::format(
-      "[job]\nname = \"{3}\"\noutput = \"{0}/{1}\"\n"
-      "[cluster]\nnodes = 2\nthreads = 1\n[parallel]\ndata = 2\n"
-      "[model]\nfamily = \"llama\"\nlayers = 4\nhidden = 128\nheads = 4\n"
-      "[data]\ntokenizer = \"bytes\"\npath = \"{0}/data.txt\"\n"
-      "[train]\nsteps = {2}\nbatch = 16\nseq_len = 128\nlr = 1e-3\n"
-      "[checkpoint]\nevery = 0\n[log]\nformat = \"json\"\n"
-      "[power]\nmodel_idle_w = {4}\nmodel_core_w = {5}\n",
-      plan.folder.string(), output, plan.steps, job_name(), idle_w, core_w);
-  file.flush();
-  if (!file) return error{errc::io, "write the job into " + plan.folder.string()};
-  return {};
-}
-
 bool is_wanted(const live_plan& plan, const budget_way_info& way) {
   return plan.ways.empty() ||
          std::find(plan.ways.begin(), plan.ways.end(), way.id) != plan.ways.end();
 }
 
 std::vector<std::string> words_for(const live_plan& plan, budget_way way, double tight_w) {
-  std::vector<std::string> out{own_program(), "up", (plan.folder / "job.toml").string()};
+  std::vector<std::string> out{own_program(), "up", (plan.folder / job_file).string()};
   for (const auto& s : plan.sets) out.insert(out.end(), {"--set", s});
   if (way != budget_way::none) {
     const double budget_w = way == budget_way::tight ? tight_w : wide_w();
@@ -85,8 +63,9 @@ std::vector<std::string> words_for(const live_plan& plan, budget_way way, double
 /// As a person does it; the tool's own time counts.
 status cut_budget(double to_w, const live_plan& plan) {
   const std::vector<std::string> words{
-      "/bin/sh",  "-c", "\"$0\" \"$@\"; echo \"ended with $?\"", own_program(), "console", "--job",
-      job_name(), "-c", fmt::format("power budget {:.3f}", to_w)};
+      "/bin/sh",      "-c",      "\"$0\" \"$@\"; echo \"ended with $?\"",
+      own_program(),  "console", "--job",
+      own_job_name(), "-c",      fmt::format("power budget {:.3f}", to_w)};
   TROUPE_TRY(tool, job_launch::start(words, plan.stop));
   std::string last;
   for (;;) {
@@ -121,17 +100,6 @@ bool is_judged(budget_way way) {
   return way == budget_way::tight || way == budget_way::cut;
 }
 
-/// Whether processors are what its watts are made of.
-status check_modelled(const heard& h) {
-  if (h.power_source == "modelled") return {};
-  constexpr size_t until_known = 20;  // steps: the first ones may come before a reading
-  if (h.power_source.empty() && h.out.losses.size() <= until_known) return {};
-  if (h.power_source.empty())
-    return error{errc::unavailable, "the job says no watts", "its log names its meters"};
-  return error{errc::unavailable, "this machine measures its watts, which are not processors",
-               "what a budget does to them is in log.jsonl of a job: power_w"};
-}
-
 /// Until its end.
 status hear_all(job_launch& job, const live_plan& plan, budget_way way, double tight_w, heard& h) {
   for (;;) {
@@ -149,7 +117,7 @@ status hear_all(job_launch& job, const live_plan& plan, budget_way way, double t
   }
   if (h.out.losses.empty() || h.out.losses.rbegin()->first != plan.steps)
     return error{errc::unavailable, "the job does not train: " + job.last_words()};
-  return is_judged(way) ? check_modelled(h) : status();
+  return is_judged(way) ? check_modelled(h.power_source, h.out.losses.size()) : status();
 }
 
 result<heard> hear_job(const live_plan& plan, budget_way way, double tight_w) {
@@ -224,7 +192,8 @@ void judge_cut(const draw_trace& seen, double cut_s, double end_s, double proces
 }
 
 result<live_measurement> measure_live(const live_plan& plan) {
-  TROUPE_CHECK(write_job(plan));
+  TROUPE_CHECK(
+      write_job(plan.folder, {own_job_name(), std::string(output), 2, plan.steps, idle_w}));
   live_measurement out;
   for (const auto& w : budget_ways)
     if (w.way == budget_way::none || is_wanted(plan, w)) out.rows.push_back({w.way, {}, 0});

@@ -15,13 +15,13 @@
 
 #include <atomic>
 #include <filesystem>
-#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "apps/bench/draw_trace.hpp"
+#include "apps/bench/power_job.hpp"
 #include "io/base/result.hpp"
 
 namespace troupe::apps::power_bench {
@@ -55,9 +55,6 @@ struct live_plan {
 
 /// BPL-3.
 inline constexpr double most_others = 0.03;
-
-/// Loss by step.
-using live_losses = std::map<int, double>;
 
 /// One job from its start to its end.
 struct live_run {

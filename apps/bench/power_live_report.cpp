@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "apps/bench/power_figures.hpp"
 #include "apps/bench/spread.hpp"
 
 namespace troupe::apps::power_bench {
@@ -27,13 +28,6 @@ std::optional<double> step_ms_of(const live_run& r) {
   return median(r.step_ms);
 }
 
-std::string shown(const std::vector<double>& x, int digits) {
-  if (x.empty()) return "-";
-  const auto s = spread_of(x);
-  return fmt::format("{:.{}f} ({:.{}f}-{:.{}f})", s.median, digits, s.least, digits, s.most,
-                     digits);
-}
-
 /// None where the way was not wanted.
 const live_row* row_of(const live_measurement& m, budget_way way) {
   const auto it =
@@ -50,18 +44,6 @@ std::vector<double> quiet_of(const live_measurement& m, budget_way way, const fi
   return out;
 }
 
-double worst_of(const std::vector<double>& x) {
-  double out = x.empty() ? std::nan("") : x.front();
-  for (const double v : x) out = std::isnan(v) || std::isnan(out) ? std::nan("") : std::max(out, v);
-  return out;
-}
-
-double median_of(const std::vector<double>& x) {
-  const bool told =
-      !x.empty() && std::none_of(x.begin(), x.end(), [](double v) { return std::isnan(v); });
-  return told ? median(x) : std::nan("");
-}
-
 /// Step times of two ways in the same round, one over the other.
 std::vector<double> costs_of(const live_measurement& m) {
   std::vector<double> out;
@@ -72,10 +54,6 @@ std::vector<double> costs_of(const live_measurement& m) {
     if (!a.disturbed() && !b.disturbed()) out.push_back(median(b.step_ms) / median(a.step_ms));
   }
   return out;
-}
-
-std::string_view met(bool yes) {
-  return yes ? "met" : "missed";
 }
 
 constexpr std::string_view not_judged = "not judged, each of its rounds was disturbed or not kept";
@@ -160,36 +138,29 @@ std::string text_of(const live_measurement& m) {
 }
 
 nlohmann::ordered_json json_of(const live_measurement& m) {
-  using apps::json_of;
   nlohmann::ordered_json rows = nlohmann::ordered_json::array();
-  const auto add = [](nlohmann::ordered_json& row, const char* key, const std::vector<double>& x) {
-    if (!x.empty()) row[key] = json_of(spread_of(x));
-  };
   for (const auto& r : m.rows) {
     nlohmann::ordered_json row{{"way", budget_ways[static_cast<size_t>(r.way)].id},
                                {"rounds", r.rounds.size()},
                                {"same_bits", r.same_bits}};
-    add(row, "step_ms", all_of(r, step_ms_of));
-    add(row, "busy_processors",
-        all_of(r, [](const live_run& x) { return std::optional(x.processors); }));
-    add(row, "others_processors",
-        all_of(r, [](const live_run& x) { return std::optional(x.others); }));
-    add(row, "mean_share", all_of(r, [](const live_run& x) { return x.mean_share; }));
-    add(row, "most_share", all_of(r, [](const live_run& x) { return x.most_share; }));
-    add(row, "held_after_s", all_of(r, [](const live_run& x) { return x.held_after_s; }));
+    add_spread(row, "step_ms", all_of(r, step_ms_of));
+    add_spread(row, "busy_processors",
+               all_of(r, [](const live_run& x) { return std::optional(x.processors); }));
+    add_spread(row, "others_processors",
+               all_of(r, [](const live_run& x) { return std::optional(x.others); }));
+    add_spread(row, "mean_share", all_of(r, [](const live_run& x) { return x.mean_share; }));
+    add_spread(row, "most_share", all_of(r, [](const live_run& x) { return x.most_share; }));
+    add_spread(row, "held_after_s", all_of(r, [](const live_run& x) { return x.held_after_s; }));
     rows.push_back(std::move(row));
   }
   const auto v = verdict_of(m);
-  const auto number = [](double x) {
-    return std::isfinite(x) ? nlohmann::ordered_json(x) : nlohmann::ordered_json(nullptr);
-  };
   return {{"budget_processors", m.budget_processors},
           {"rows", rows},
-          {"worst_share", number(v.worst_share)},
-          {"mean_share", number(v.mean_share)},
-          {"cost", number(v.cost)},
-          {"held_after_s", number(v.held_after_s)},
-          {"worst_after", number(v.worst_after)},
+          {"worst_share", number_or_null(v.worst_share)},
+          {"mean_share", number_or_null(v.mean_share)},
+          {"cost", number_or_null(v.cost)},
+          {"held_after_s", number_or_null(v.held_after_s)},
+          {"worst_after", number_or_null(v.worst_after)},
           {"disturbed", v.disturbed},
           {"same_bits", v.same_bits}};
 }
