@@ -18,7 +18,6 @@ namespace troupe::apps {
 namespace {
 
 constexpr double silence_s = 300;  ///< of a job: a net against hangs
-constexpr double read_s = 1e-3;    ///< for what is there already
 constexpr double look_up_s = 0.2;  ///< between two looks at whether a person interrupts
 constexpr double to_end_s = 20;    ///< when it was asked to
 constexpr size_t last_lines = 5;   ///< of a job that does not get to its end, are told
@@ -89,12 +88,7 @@ void job_launch::end() {
 result<std::optional<std::string>> job_launch::hear() {
   for (;;) {
     if (stop_ != nullptr && *stop_) return error{errc::cancelled, "interrupted"};
-    if (auto line = child_->hear(look_up_s)) {
-      heard_ = std::chrono::steady_clock::now();
-      said_.push_back(*line);
-      if (said_.size() > last_lines) said_.erase(said_.begin());
-      return line;
-    }
+    if (auto line = said_already(look_up_s)) return line;
     if (child_->has_ended()) return std::optional<std::string>();
     if (seconds_since(heard_) > silence_s)
       return error{errc::timeout,
@@ -102,8 +96,16 @@ result<std::optional<std::string>> job_launch::hear() {
   }
 }
 
-std::optional<std::string> job_launch::said_already() {
-  return child_->hear(read_s);
+std::optional<std::string> job_launch::said_already(double within_s) {
+  auto line = child_->hear(within_s);
+  if (line) note(*line);
+  return line;
+}
+
+void job_launch::note(const std::string& line) {
+  heard_ = std::chrono::steady_clock::now();
+  said_.push_back(line);
+  if (said_.size() > last_lines) said_.erase(said_.begin());
 }
 
 std::string job_launch::last_words() const {

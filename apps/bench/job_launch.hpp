@@ -47,8 +47,11 @@ class job_launch {
   /// Asks it to end where it still runs, and waits for seconds at most: nothing of it writes then.
   void end();
 
-  /// A line that is there now.
-  std::optional<std::string> said_already();
+  /// A line that is there now, or comes within that time.
+  std::optional<std::string> said_already(double within_s = 1e-3);
+
+  /// Nothing more will be heard of it.
+  bool has_ended() const { return child_->has_ended(); }
 
   /// What it said last, for an error.
   std::string last_words() const;
@@ -56,6 +59,7 @@ class job_launch {
  private:
   job_launch(std::unique_ptr<ckpt_bench::child_process> child, const std::atomic<bool>* stop)
       : child_(std::move(child)), stop_(stop) {}
+  void note(const std::string& line);
 
   std::unique_ptr<ckpt_bench::child_process> child_;
   const std::atomic<bool>* stop_;
