@@ -35,7 +35,7 @@ void add_bench_recovery(shell& sh, command* bench,
 /// `troupe bench swap`: training whose state lives on a drive, in several ways and in memory.
 void add_bench_swap(shell& sh, command* bench);
 
-/// `troupe bench power`: what power budgets cost, and how well a job keeps one.
+/// `troupe bench power`: what power budgets cost, and how well jobs keep them.
 void add_bench_power(shell& sh, command* bench);
 
 /// `troupe bench`: all of the benchmarks, a subcommand each.

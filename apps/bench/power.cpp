@@ -1,5 +1,5 @@
-// `troupe bench power`: what the tree of budgets costs, and how well a job keeps one, as tables or
-// JSON.
+// `troupe bench power`: what the tree of budgets costs, how well a job keeps one, and how well two
+// jobs share one, as tables or JSON.
 #include <algorithm>
 #include <filesystem>
 #include <memory>
@@ -13,6 +13,7 @@
 #include "apps/bench/interrupt.hpp"
 #include "apps/bench/leftovers.hpp"
 #include "apps/bench/power_live_report.hpp"
+#include "apps/bench/power_shared_report.hpp"
 #include "apps/bench/power_tree.hpp"
 #include "apps/bench/spread.hpp"
 
@@ -22,7 +23,9 @@ namespace {
 
 using power_bench::live_plan;
 using power_bench::measure_live;
+using power_bench::measure_shared;
 using power_bench::measure_tree;
+using power_bench::shared_plan;
 using power_bench::tree_measurement;
 using power_bench::tree_plan;
 
@@ -33,6 +36,7 @@ constexpr int aim_leaves = 10'000;
 struct power_arguments {
   tree_plan plan;
   live_plan live;
+  shared_plan shared;             ///< rounds and settings are live's
   std::vector<std::string> only;  ///< parts; empty: all
   std::string dir;
   bool json = false;
@@ -96,21 +100,69 @@ result<nlohmann::ordered_json> run_tree(const power_arguments& arguments) {
   return rows;
 }
 
-/// A job on this machine. `same_bits`: whether every loss was that without a budget.
-result<nlohmann::ordered_json> run_live(const power_arguments& arguments, bool& same_bits) {
-  TROUPE_TRY(interrupt, interrupt_watch::start());  // before any other thread
+/// Where jobs of this machine are, and whether a person interrupts them.
+struct live_place {
+  std::unique_ptr<interrupt_watch> interrupt;
+  io::held_scratch folder;
+};
+
+/// Before any other thread.
+result<live_place> live_place_for(const power_arguments& arguments) {
+  TROUPE_TRY(interrupt, interrupt_watch::start());
   const auto parent = arguments.dir.empty() ? std::filesystem::temp_directory_path()
                                             : std::filesystem::absolute(arguments.dir);
   TROUPE_TRY(folder, io::held_scratch::make(parent, "troupe-power-"));
   say_removed(folder);
+  return live_place{std::move(interrupt), std::move(folder)};
+}
+
+/// What a part of the benchmark found, as the table and as JSON, and whether every loss was that
+/// without a budget.
+struct part_told {
+  std::string text;
+  nlohmann::ordered_json json;
+  bool same_bits = false;
+};
+
+template <class Measurement>
+part_told told_of(const Measurement& m) {
+  return {power_bench::text_of(m), power_bench::json_of(m), power_bench::verdict_of(m).same_bits};
+}
+
+/// A job on this machine.
+result<part_told> run_live(const power_arguments& arguments, const live_place& at) {
   auto plan = arguments.live;
-  plan.folder = folder.path();
-  plan.stop = &interrupt->asked();
+  plan.folder = at.folder.path();
+  plan.stop = &at.interrupt->asked();
   TROUPE_TRY(m, measure_live(plan));
-  same_bits = power_bench::verdict_of(m).same_bits;
-  if (!arguments.json)
-    TROUPE_CHECK(print((arguments.wants("tree") ? "\n" : "") + power_bench::text_of(m)));
-  return power_bench::json_of(m);
+  return told_of(m);
+}
+
+/// Two jobs on this machine.
+result<part_told> run_shared(const power_arguments& arguments, const live_place& at) {
+  auto plan = arguments.shared;
+  plan.rounds = arguments.live.rounds;
+  plan.sets = arguments.live.sets;
+  plan.folder = at.folder.path();
+  plan.stop = &at.interrupt->asked();
+  TROUPE_TRY(m, measure_shared(plan));
+  return told_of(m);
+}
+
+/// The parts that are jobs on this machine. `same_bits`: whether every loss was that without a
+/// budget.
+status run_jobs(const power_arguments& arguments, nlohmann::ordered_json& out, bool& same_bits) {
+  TROUPE_TRY(at, live_place_for(arguments));
+  bool first = !arguments.wants("tree");
+  for (const auto& [part, run] : {std::pair("live", &run_live), {"shared", &run_shared}}) {
+    if (!arguments.wants(part)) continue;
+    TROUPE_TRY(told, run(arguments, at));
+    same_bits = same_bits && told.same_bits;
+    out[part] = std::move(told.json);
+    if (!arguments.json) TROUPE_CHECK(print((first ? "" : "\n") + told.text));
+    first = false;
+  }
+  return {};
 }
 
 result<int> run_power(const power_arguments& arguments) {
@@ -120,12 +172,11 @@ result<int> run_power(const power_arguments& arguments) {
     out["tree"] = std::move(tree);
   }
   bool same_bits = true;
-  if (arguments.wants("live")) {
-    auto live = run_live(arguments, same_bits);
-    if (!live && arguments.json && out.contains("tree"))
+  if (arguments.wants("live") || arguments.wants("shared")) {
+    const auto jobs = run_jobs(arguments, out, same_bits);
+    if (!jobs && arguments.json && out.size() > 1)
       TROUPE_CHECK(print(out.dump() + "\n"));  // what was measured is told all the same
-    if (!live) return live.error();
-    out["live"] = std::move(*live);
+    if (!jobs) return jobs.error();
   }
   if (arguments.json) TROUPE_CHECK(print(out.dump() + "\n"));
   return same_bits ? 0 : 1;
@@ -135,25 +186,30 @@ result<int> run_power(const power_arguments& arguments) {
 
 void add_bench_power(shell& sh, command* bench) {
   auto* verb =
-      bench->add_subcommand("power", "What power budgets cost, and how well a job keeps one");
+      bench->add_subcommand("power", "What power budgets cost, and how well jobs keep them");
   auto arguments = std::make_shared<power_arguments>();
   verb->add_option("--leaves", arguments->plan.leaves, "Children of the node (default 10000)")
       ->within(1, 100000);
   verb->add_option("--ticks", arguments->plan.ticks, "Measured (default 200)")->within(1, 100000);
   verb->add_option("--seed", arguments->plan.seed, "Of wishes and budgets (default 1)");
   verb->add_option("--only", arguments->only,
-                   "Only this part: tree (decisions, timed) or live (a job on this machine)")
+                   "Only this part: tree (decisions, timed), live (a job on this machine) or "
+                   "shared (two, and `troupe power serve`)")
       ->delimiter(',')
-      ->one_of({"tree", "live"});
-  verb->add_option("--rounds", arguments->live.rounds, "Interleaved rounds of the live part")
+      ->one_of({"tree", "live", "shared"});
+  verb->add_option("--rounds", arguments->live.rounds, "Interleaved rounds of live and shared")
       ->within(1, 1000)
       ->capture_default_str();
-  verb->add_option("--steps", arguments->live.steps, "Of each of its jobs")
+  verb->add_option("--steps", arguments->live.steps, "Of each of live's jobs")
       ->within(4, 1'000'000)
       ->capture_default_str();
   std::vector<std::string> ways;
   for (const auto& w : power_bench::budget_ways) ways.emplace_back(w.id);
-  verb->add_option("--ways", arguments->live.ways, "Only these, and none, e.g. tight")
+  verb->add_option("--seconds", arguments->shared.seconds,
+                   "That shared watches both jobs, from their first steps on")
+      ->within(1.0, 100'000.0)
+      ->capture_default_str();
+  verb->add_option("--ways", arguments->live.ways, "Of live, only these and none, e.g. tight")
       ->delimiter(',')
       ->one_of(ways);
   verb->add_option("--set", arguments->live.sets,

@@ -14,10 +14,8 @@
 #include "apps/bench/job_launch.hpp"
 #include "apps/bench/power_live_report.hpp"
 #include "apps/bench/power_tree.hpp"
-#include "tests/apps/ended.hpp"
-#include "tests/io/scratch.hpp"
+#include "tests/apps/power_bench.hpp"
 
-namespace fs = std::filesystem;
 using namespace troupe;
 using namespace troupe::apps::power_bench;
 
@@ -34,18 +32,6 @@ tree_measurement tree_of(power::budget_mode mode, uint64_t seed = 1) {
   CHECK(m->tick_ms.size() == 300);
   CHECK(m->hear_ms.size() == 300);
   return std::move(*m);
-}
-
-/// A sample a second: `busy` processors in each second after the first sample, at second 100.
-draw_trace trace_of(const std::vector<double>& busy) {
-  std::vector<draw_sample> out{{100, 7}};
-  for (const double b : busy) out.push_back({out.back().t_s + 1, out.back().busy_s + b});
-  return draw_trace(std::move(out));
-}
-
-std::vector<double> seconds(int n, double busy, std::vector<double> before = {}) {
-  before.insert(before.end(), static_cast<size_t>(n), busy);
-  return before;
 }
 
 /// A row of one round whose steps all took `ms`.
@@ -65,14 +51,6 @@ live_measurement measurement() {
   out.rows[3].rounds[0].held_after_s = 1.5;
   out.rows[3].rounds[0].most_share = 1.015;
   return out;
-}
-
-ended run_power_bench(const scratch& dir, const std::string& words) {
-  fs::create_directories(dir / "here");
-  fs::create_directories(dir / "runtime");
-  fs::permissions(dir / "runtime", fs::perms::owner_all);
-  return run_in(dir.path, "XDG_CACHE_HOME='" + (dir / "cache").string() + "' XDG_RUNTIME_DIR='" +
-                              (dir / "runtime").string() + "' " + words);
 }
 
 }  // namespace
@@ -148,9 +126,9 @@ TEST_CASE("bench power: a cut is held from the first stretch that is kept, and j
   CHECK(*seen.first_kept(105, 107, 1, 1.02) == 105);
   CHECK_FALSE(seen.first_kept(100, 104, 2, 1.02));
   CHECK_FALSE(seen.first_kept(100, 107, 8, 9));  // there is no such stretch
-  auto busy = seconds(10, 2);
-  busy = seconds(15, 1, busy);
-  busy = seconds(10, 1.1, busy);
+  auto busy = seconds_busy(10, 2);
+  busy = seconds_busy(15, 1, busy);
+  busy = seconds_busy(10, 1.1, busy);
   live_run run;
   judge_cut(trace_of(busy), 106, 135, 1, run);
   CHECK(*run.held_after_s == doctest::Approx(4));
@@ -163,9 +141,9 @@ TEST_CASE("bench power: a cut is held from the first stretch that is kept, and j
 }
 
 TEST_CASE("bench power: a job is judged once its pace has settled, by its worst ten seconds") {
-  auto busy = seconds(12, 5);  // settling
-  busy = seconds(20, 0.9, busy);
-  busy = seconds(10, 1.2, busy);
+  auto busy = seconds_busy(12, 5);  // settling
+  busy = seconds_busy(20, 0.9, busy);
+  busy = seconds_busy(10, 1.2, busy);
   live_run run;
   judge_tight(trace_of(busy), 100, 142, 1, run);
   CHECK(*run.mean_share == doctest::Approx(1.0));
@@ -300,7 +278,7 @@ TEST_CASE("bench power: a budget that does not bind changes no bit, and nothing 
   }
   CHECK(j["budget_processors"] > 0);
   CHECK(j["same_bits"] == true);
-  CHECK(fs::is_empty(dir / "here"));
+  CHECK(std::filesystem::is_empty(dir / "here"));
 }
 
 TEST_CASE("bench power: an interrupt ends it with 130, and its job and files are gone") {
@@ -316,6 +294,6 @@ wait $!)";
   const auto done = run_power_bench(dir, "T='" TROUPE_PROGRAM " bench power' bash script");
   CHECK_MESSAGE(done.code == 130, done.talk);
   CHECK(done.talk.find("interrupted") != std::string::npos);
-  CHECK(fs::is_empty(dir / "here"));
+  CHECK(std::filesystem::is_empty(dir / "here"));
   CHECK(run_power_bench(dir, TROUPE_PROGRAM " bench power --only rust").code == 64);
 }
