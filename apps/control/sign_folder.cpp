@@ -5,7 +5,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 #include <cerrno>
+#include <cstdint>
 #include <cstdlib>
+#include <limits>
+#include <optional>
 
 #include <fmt/format.h>
 
@@ -60,6 +63,23 @@ void remove_leftovers(const fs::path& folder) {
     if (is_left_over(entry.path().filename().string()))
       if (auto fd = io::open_read(entry.path()))
         static_cast<void>(io::remove_own_file(entry.path(), fd->get()));
+}
+
+/// Its process; none: it is no sign (MP-4).
+std::optional<int> process_of(const nlohmann::json& sign, std::string_view key) {
+  if (!sign.is_object() || !sign.contains(key)) return std::nullopt;
+  std::optional<int> out;
+  for (const auto& [name, value] : sign.items()) {
+    if (name != "pid") {
+      if (!value.is_string()) return std::nullopt;
+      continue;
+    }
+    if (!value.is_number_integer()) return std::nullopt;
+    const auto pid = value.get<int64_t>();  // what is beyond it is below zero
+    if (pid <= 0 || pid > std::numeric_limits<int>::max()) return std::nullopt;
+    out = static_cast<int>(pid);
+  }
+  return out;
 }
 
 /// By its name, which is the process's own number.
@@ -117,9 +137,9 @@ std::vector<nlohmann::json> living_signs(std::string_view kind, std::string_view
     const auto text = io::read_file(entry.path(), largest_sign_bytes);
     if (!file || !text) continue;
     auto sign = nlohmann::json::parse(*text, nullptr, false);
-    if (!sign.is_object() || !sign.contains(key) || !sign.contains("pid")) continue;
-    const int pid = sign.value("pid", 0);
-    if (pid <= 0 || kill(pid, 0) != 0)  // MP-2
+    const auto pid = process_of(sign, key);
+    if (!pid) continue;
+    if (kill(*pid, 0) != 0)  // MP-2
       static_cast<void>(io::remove_own_file(entry.path(), file->get()));
     else
       out.push_back(std::move(sign));

@@ -8,6 +8,8 @@
 //     process that was killed left of its writing.
 //   MP-3  XDG_RUNTIME_DIR counts where it is a folder of this user: schedulers, su and containers
 //     hand on that of a session that is elsewhere, or another's.
+//   MP-4  What a sign holds beside its pid is text, and its pid is the number of a process; a file
+//     that is anything else stands for nothing and is left alone.
 #pragma once
 
 #include <cstdint>
@@ -44,7 +46,7 @@ class sign_file {
   std::filesystem::path path_;
 };
 
-/// The signs of a kind whose processes live (MP-2), of those that have a pid and this key.
+/// The signs of a kind whose processes live (MP-2), of those that have a pid and this key (MP-4).
 std::vector<nlohmann::json> living_signs(std::string_view kind, std::string_view key);
 
 /// Whether a sign's address is this host and port; all names of this machine are one.

@@ -5,6 +5,8 @@
 #include <unistd.h>
 
 #include <fstream>
+#include <string>
+#include <vector>
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>
@@ -75,4 +77,52 @@ TEST_CASE("budget sign: MP-2: what a killed process left is removed when it is m
   CHECK_FALSE(std::filesystem::exists(sign));
   const budget_sign own(budget_here("row0", getpid()));
   CHECK_FALSE(std::filesystem::exists(left));
+}
+
+TEST_CASE("sign folder: MP-4: a file that is no sign ends nobody and hides nobody") {
+  const scratch runtime;
+  const runtime_folder set(runtime.path);
+  const budget_sign own(budget_here("row0", getpid()));
+  const auto folder = runtime / "troupe";
+  const auto here = fmt::format("{}", getpid());
+  const std::vector<std::string> files = {
+      R"({"budget": 7, "pid": HERE, "address": "127.0.0.1:1", "secret": "s"})",
+      R"({"budget": "row1", "pid": "HERE", "address": "127.0.0.1:1"})",
+      R"({"budget": "row1", "pid": HERE, "address": 1})",
+      R"({"budget": "row1", "pid": HERE, "address": ["127.0.0.1:1"], "secret": {}})",
+      R"({"budget": "row1", "pid": HERE, "address": "127.0.0.1:1", "secret": null})",
+      R"({"budget": "row1", "pid": HERE.5, "address": "127.0.0.1:1"})",
+      R"({"budget": "row1", "pid": true, "address": "127.0.0.1:1"})",
+      R"({"budget": "row1", "pid": 0, "address": "127.0.0.1:1"})",
+      R"({"budget": "row1", "pid": -1, "address": "127.0.0.1:1"})",
+      R"({"budget": "row1", "pid": 4294967297, "address": "127.0.0.1:1"})",
+      R"({"budget": "row1", "pid": 18446744073709551615, "address": "127.0.0.1:1"})",
+      R"({"budget": "row1", "pid": 1e300, "address": "127.0.0.1:1"})",
+      R"({"budget": "row1", "pid": {}})",
+      R"({"budget": "row1"})",
+      R"({"budget": "row1", "pid": HERE, "addr)",
+      R"([{"budget": "row1", "pid": HERE}])",
+      R"("row1")",
+      "null",
+      "",
+      std::string(200, '\0'),
+      "\xff\xfe\x7f\x80{\"budget\"",
+      std::string(50'000, '['),
+      fmt::format(R"({{"budget": "row1", "pid": {}, "address": "{}"}})", here,
+                  std::string(100'000, 'x')),
+  };
+  for (size_t i = 0; i < files.size(); ++i)
+    for (const auto* kind : {"power", "json"}) {
+      auto text = files[i];
+      if (const auto at = text.find("HERE"); at != text.npos) text.replace(at, 4, here);
+      if (const auto at = text.find("budget"); at != text.npos && kind == std::string("json"))
+        text.replace(at, 6, "job");
+      std::ofstream(folder / fmt::format("{}.{}", 900'000 + i, kind), std::ios::binary) << text;
+    }
+  const auto found = served_budgets();
+  REQUIRE(found.size() == 1);
+  CHECK(found[0].name == "row0");
+  CHECK(the_served_budget("")->name == "row0");
+  CHECK(meeting_points().empty());
+  CHECK(std::filesystem::exists(folder / "900007.power"));  // of pid 0: nobody's to remove
 }
