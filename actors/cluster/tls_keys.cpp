@@ -59,6 +59,12 @@ struct proofs_by_port {
     const auto it = all.find(port);
     return it != all.end() ? it->second : nullptr;
   }
+  /// Unless another has taken its place.
+  void forget(uint16_t port, const own_proof* which) {
+    std::lock_guard lock(mutex);
+    const auto it = all.find(port);
+    if (it != all.end() && it->second.get() == which) all.erase(it);
+  }
 };
 
 proofs_by_port& to_ports() {
@@ -172,11 +178,14 @@ status prove_by_key(const tls::proof& who) {
   return {};
 }
 
-void prove_to(uint16_t port, const tls::proof& who) {
-  auto made = std::make_shared<const own_proof>(own_proof{who, tls::to_text(who.self)});
+kept_proof prove_to(uint16_t port, const tls::proof& who) {
+  const auto made = std::make_shared<const own_proof>(own_proof{who, tls::to_text(who.self)});
   auto& known = to_ports();
-  std::lock_guard lock(known.mutex);
-  known.all.insert_or_assign(port, std::move(made));
+  {
+    std::lock_guard lock(known.mutex);
+    known.all.insert_or_assign(port, made);
+  }
+  return {made.get(), [port, made](const own_proof* it) { to_ports().forget(port, it); }};
 }
 
 bool take_proof_for(SSL* link) noexcept {

@@ -11,7 +11,8 @@
 //   KEYS-2  Nothing is resumed: every link is proved anew, with a fresh exchange of keys.
 //   KEYS-3  A link that this process makes to a port of this machine that prove_to() names is
 //     proved by that key, whatever proves the others: it takes no certificate, and who is at its
-//     other end is no node.
+//     other end is no node. So for as long as its kept_proof is: a port of a process that has ended
+//     may be another's next.
 #pragma once
 
 #include <openssl/types.h>
@@ -33,10 +34,13 @@ result<ssl_context> make_key_context(const tls::proof& who);
 /// there are links. Errors: as above.
 status prove_by_key(const tls::proof& who);
 
+/// A proof for a port counts for as long as this is kept. Links that have it keep it.
+using kept_proof = std::shared_ptr<const void>;
+
 /// From now on links that this process makes to this port of this machine are proved by `who`, and
 /// the process at their other end is a guest of role power (KEYS-3). A later call for the port
 /// replaces it. Thread-safe.
-void prove_to(uint16_t port, const tls::proof& who);
+[[nodiscard]] kept_proof prove_to(uint16_t port, const tls::proof& who);
 
 /// Before this process begins a handshake over a link that has its socket: takes the proof that is
 /// for its port (KEYS-3). False: it cannot, and the link must not be used.

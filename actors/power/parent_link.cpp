@@ -47,6 +47,7 @@ void failed(pacer_pointer self, const error& why) {
   auto& l = link_of(self);
   if (l.handle) self->demonitor(l.handle.address());
   l.handle = budget_actor{};
+  l.proof.reset();  // PPL-2
   l.busy = false;
   ++l.calls;  // PPL-1
   l.pause_ns = std::min(l.pause_ns > 0 ? 2 * l.pause_ns : ns_of(defaults::parent_pause),
@@ -150,7 +151,7 @@ void connect(pacer_pointer self) {
   if (!found) return failed(self, found.error());
   l.name = found->name.empty() ? l.name : found->name;
   l.address = fmt::format("{}:{}", found->host, found->port);
-  l.options.prove(found->port, found->proof);  // PPL-2
+  l.proof = l.options.prove(found->port, found->proof);  // PPL-2
   l.busy = true;
   const auto call = ++l.calls;
   self->request(l.options.connector(self->system()), defaults::connect_timeout, caf::connect_atom_v,

@@ -11,13 +11,14 @@
 //   PPL-1  One call is under way at most, a connection or a report, and what comes of an earlier
 //     one is not heard.
 //   PPL-2  A process proves itself as the job before it connects, and connects to where it found
-//     the budget last.
+//     the budget last. The proof ends with the link: the port may be another's next.
 //   PPL-3  A person is told once why the budget is not heard, until it has been heard again; once
 //     that a lease has lapsed, and once that there is one again.
 #pragma once
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 
 #include <caf/actor.hpp>
@@ -45,8 +46,9 @@ struct parent_options {
   uint64_t incarnation = 0;  ///< greater than that of any head of the job before
   /// Reads small files, each time that it is to be connected.
   std::function<result<budget_parent>()> find;
-  /// Told before a connection to the port: the job proves itself so there.
-  std::function<void(uint16_t port, const tls::proof& who)> prove;
+  /// Told before a connection to the port: the job proves itself so there, for as long as what is
+  /// returned is kept.
+  std::function<std::shared_ptr<const void>(uint16_t port, const tls::proof& who)> prove;
   /// Makes connections: understands connect_atom as CAF's middleman does.
   std::function<caf::actor(caf::actor_system&)> connector;
   reporter_actor reporter = {};
@@ -59,6 +61,7 @@ struct parent_link {
   parent_options options;
   job_lease_policy lease;
   std::string name, address;                      ///< as far as they are known
+  std::shared_ptr<const void> proof;              ///< PPL-2
   budget_actor handle;                            ///< none: it is not connected
   bool busy = false;                              ///< a call is under way
   uint64_t calls = 0;                             ///< PPL-1

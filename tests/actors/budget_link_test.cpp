@@ -114,7 +114,7 @@ int reported_over_a_link(const std::string&) {
     caf::anon_send_exit(budget, caf::exit_reason::user_shutdown);
     return 2;
   }
-  cluster::prove_to(*port, {*secret->handed_to(job), job});
+  const auto proof = cluster::prove_to(*port, {*secret->handed_to(job), job});
   heard out;
   int wrong = 0;
   {

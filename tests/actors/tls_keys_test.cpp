@@ -201,7 +201,7 @@ TEST_CASE("keys: a power budget is shown a key for it, all others what proves th
   const auto to_it = context_of(budget, budget_itself), to_head = context_of(secret, head);
   const auto by_key = context_of(secret, head), by_certificate = with_certificate(pki);
   const auto of_it = loopback_listener(), of_head = loopback_listener();
-  cluster::prove_to(port_of(of_it), {*budget.handed_to(job), job});
+  auto proof = cluster::prove_to(port_of(of_it), {*budget.handed_to(job), job});
   const ssl_context plain(SSL_CTX_new(TLS_method()), SSL_CTX_free);
   for (SSL_CTX* own : {by_key.get(), by_certificate.get(), plain.get()}) {
     const connected_ends h(of_it, own, to_it.get());
@@ -225,8 +225,13 @@ TEST_CASE("keys: a power budget is shown a key for it, all others what proves th
   CHECK(connected_ends(of_head, by_certificate.get(), by_certificate.get()).done());
 
   const bearer other{role::power, "gpt-b"};  // the last word for a port counts
-  cluster::prove_to(port_of(of_it), {*budget.handed_to(other), other});
+  auto last = cluster::prove_to(port_of(of_it), {*budget.handed_to(other), other});
   CHECK(connected_ends(of_it, by_key.get(), to_it.get()).of_client() == other);
+  proof.reset();
+  CHECK(connected_ends(of_it, by_key.get(), to_it.get()).of_client() == other);
+  last.reset();  // the port may be a node's now
+  CHECK_FALSE(connected_ends(of_it, by_key.get(), to_it.get()).done());
+  CHECK(connected_ends(of_it, by_key.get(), to_head.get()).done());
 }
 
 TEST_CASE("keys: who took the port of a power budget is no budget, whoever he is (KEYS-3)") {
@@ -235,7 +240,7 @@ TEST_CASE("keys: who took the port of a power budget is no budget, whoever he is
   const auto secret = *job_key::make(), budget = *job_key::make();
   const bearer job{role::power, "gpt-a"};
   const auto listener = loopback_listener();
-  cluster::prove_to(port_of(listener), {*budget.handed_to(job), job});
+  const auto proof = cluster::prove_to(port_of(listener), {*budget.handed_to(job), job});
   const auto by_key = context_of(secret, head), by_certificate = with_certificate(pki);
   const auto other_budget = context_of(*job_key::make(), {role::node, "budget"});
   const auto stranger = impostor();

@@ -30,6 +30,7 @@ struct leased_pacer : scripted_pacer {
   partner budget = make_partner("budget"), reporter = make_partner("reporter");
   std::shared_ptr<wiring> wires = std::make_shared<wiring>();
   std::vector<size_t> proved;  ///< connections that had been tried when it proved itself
+  std::weak_ptr<const void> proof;
   std::optional<error> not_found;
 
   explicit leased_pacer(double budget_w = 0, std::optional<error> lost = {})
@@ -45,6 +46,9 @@ struct leased_pacer : scripted_pacer {
     p.prove = [this](uint16_t port, const tls::proof&) {
       CHECK(port == budget_port);
       proved.push_back(wires->tried.size());
+      const auto kept = std::make_shared<const int>(0);
+      proof = kept;
+      return kept;
     };
     p.connector = [made = spawn(scripted_connector, wires)](caf::actor_system&) { return made; };
     p.reporter = reporter.as<reporter_actor>();
@@ -245,14 +249,17 @@ TEST_CASE("PPL-2: a budget that dies is found, proved to and connected anew") {
   f.take_pace(0, 1024, 0);
   f.join(60'000);
   CHECK(f.proved == std::vector<size_t>{0});
+  CHECK_FALSE(f.proof.expired());
   f.budget.die();
   CHECK(f.status().parent_problem.starts_with("the link to it has ended"));
+  CHECK(f.proof.expired());
   CHECK(f.warnings().size() == 1);
   CHECK(f.run.take_all<fbs::JobPower>().empty());  // its lease holds
   const auto next = f.make_partner("next budget");
   f.serve(next);
   f.pass(1s);
   CHECK(f.proved == std::vector<size_t>{0, 1});
+  CHECK_FALSE(f.proof.expired());
   CHECK(f.wires->tried.size() == 2);
   const auto asked = next.take<fbs::PowerReport>();
   CHECK(asked->lease_epoch() == 1);
