@@ -30,7 +30,7 @@ result<tls::proof> person_by(const tls::job_key& key) {
 }
 
 result<caf::strong_actor_ptr> reach(caf::scoped_actor& self, const std::string& host, uint16_t port,
-                                    std::chrono::milliseconds patience, std::string_view what) {
+                                    std::chrono::milliseconds patience, const sought& it) {
   caf::strong_actor_ptr out;
   error failed;
   cluster::expect_host(host, port);
@@ -45,8 +45,8 @@ result<caf::strong_actor_ptr> reach(caf::scoped_actor& self, const std::string& 
                  "connect to a host that it is for, or make one for this host: troupe certs DIR "
                  "--node coordinator=HOST"};
   return error{errc::unavailable,
-               fmt::format("no {} answers at {}: {}", what, address, failed.message),
-               "is it running, and does it know your certificate or key?"};
+               fmt::format("no {} answers at {}: {}", it.what, address, failed.message),
+               std::string(it.hint)};
 }
 
 }  // namespace troupe::apps

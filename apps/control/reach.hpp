@@ -20,8 +20,18 @@ std::string user_name();
 /// What a key lets its holder be: an operator if it can, else a reader. Errors: permission.
 result<tls::proof> person_by(const tls::job_key& key);
 
-/// The actor that is published there. `what`: "cluster", as people call it. Errors: unavailable.
+/// What a person looks for.
+struct sought {
+  std::string_view what;  ///< as people call it
+  std::string_view hint;  ///< where it does not answer
+};
+inline constexpr sought a_cluster{"cluster",
+                                  "is it running, and does it know your certificate or key?"};
+inline constexpr sought a_power_budget{
+    "power budget", "is it served there, and is the key that you have of this very budget?"};
+
+/// The actor that is published there. Errors: unavailable.
 result<caf::strong_actor_ptr> reach(caf::scoped_actor& self, const std::string& host, uint16_t port,
-                                    std::chrono::milliseconds patience, std::string_view what);
+                                    std::chrono::milliseconds patience, const sought& it);
 
 }  // namespace troupe::apps

@@ -107,7 +107,7 @@ status session::connect(const connect_options& o) {
   system_ = std::make_unique<caf::actor_system>(*config_);
   self_ = std::make_unique<caf::scoped_actor>(*system_);
   const auto wait = patience<coordinator_actor, fbs::FindGateway>(timeout_ms_);
-  TROUPE_TRY(peer, reach(*self_, target.first, target.second, wait, "cluster"));
+  TROUPE_TRY(peer, reach(*self_, target.first, target.second, wait, a_cluster));
   const auto coordinator = caf::actor_cast<coordinator_actor>(peer);
   error failed;
   auto find = make_msg<fbs::FindGateway>({}, [](auto& f) {

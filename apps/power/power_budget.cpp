@@ -98,7 +98,7 @@ result<std::unique_ptr<budget_client>> budget_client::open(const budget_place& a
   TROUPE_CHECK(cluster::prove(network));
   std::unique_ptr<budget_client> out(new budget_client(sign.name, network));
   TROUPE_TRY(peer, reach(out->self_, target.first, target.second, defaults::connect_timeout,
-                         "power budget"));
+                         a_power_budget));
   out->budget_ = caf::actor_cast<budget_actor>(peer);
   return out;
 }

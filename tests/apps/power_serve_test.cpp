@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include "apps/power/budget_sign.hpp"
+#include "io/tls/keyring.hpp"
 #include "tests/apps/ended.hpp"
 #include "tests/apps/runtime_folder.hpp"
 #include "tests/errors.hpp"
@@ -201,6 +202,19 @@ TEST_CASE("power budget: a place and the name of another budget are refused toge
     CHECK(got.code == 66);
     CHECK(got.talk.find("is row0, not row1") != std::string::npos);
   }
+}
+
+TEST_CASE("power budget: where none answers, what helps is said of budgets") {
+  const scratch folder;
+  const runtime_folder set(folder.path);
+  const auto secret = folder / "row0.secret";
+  REQUIRE(tls::job_key::make()->write(secret));
+  const apps::budget_sign sign({"row0", getpid(), "127.0.0.1:9", secret});  // nobody listens there
+  const auto got = run_in(folder.path, "XDG_RUNTIME_DIR=\"$PWD\" '" TROUPE_PROGRAM "' power tree");
+  CHECK(got.code == 69);
+  CHECK(got.talk.find("no power budget answers at 127.0.0.1:9") != std::string::npos);
+  CHECK(got.talk.find("of this very budget") != std::string::npos);
+  CHECK(got.talk.find("certificate") == std::string::npos);
 }
 
 // What is served is found by its sign, once; a second life counts on.
