@@ -84,6 +84,7 @@ bool same(const fbs::JobPowerT& a, const fbs::JobPowerT& b) {
 void tell(pacer_pointer self) {
   auto& st = self->state;
   keep_to(self);
+  if (st.parent) save_if_shed(self);
   auto now = power_now(st, now_ns(*self));
   const bool news = st.run && !(st.told && same(*st.told, now));
   if (news || st.parent) show(self, now);  // what is left of a lease changes all the time
@@ -126,6 +127,7 @@ void take(pacer_pointer self, const msg<fbs::PaceTaken>& m) {
   st.policy.steps(m->step(), pace, now);
   st.step_pace = m->step() > 0 ? static_cast<uint32_t>(pace.of_1024) : 0;
   if (st.parent) st.parent->lease.steps(m->step(), pace);
+  if (st.parent) st.parent->stepped |= m->step() > 0;
   tell(self);
 }
 

@@ -4,7 +4,7 @@
 //
 // Messages: Heartbeat from the coordinator, which carries what meters say; PaceTaken from the run,
 // at each step's begin, where steps end, where ranks are given out anew (another epoch), and where
-// a person sets the budget; JobPower to the run.
+// a person sets the budget; JobPower to the run, and CheckpointNow where its work is to pause.
 //
 // Invariants
 //   PCR-1  The run has a new JobPower within a period of whatever changes it, and at once where a

@@ -191,6 +191,21 @@ int64_t cap_of_now(pacer_pointer self) {
   return cap_mw;
 }
 
+void save_if_shed(pacer_pointer self) {
+  auto& l = link_of(self);
+  const bool shed = l.lease.hold() == lease_hold::shed;
+  if (std::exchange(l.shed, shed) == shed || !shed || !l.stepped) return;
+  const auto m = make_msg<fbs::CheckpointNow>(context_of(*self, 0), [&](auto& asked) {
+    asked.reason = parent_in_words(l) + " wants the work paused";
+  });
+  request(self, self->state.run, m)
+      .then([](const msg<fbs::Ack>&) {},
+            [self](const caf::error& e) {
+              say(self, "no checkpoint before the pause that the power budget wants: " +
+                            from_caf(e).message);
+            });
+}
+
 void parent_down(pacer_pointer self, const caf::down_msg& m) {
   const auto& l = link_of(self);
   if (l.handle && m.source == l.handle.address())

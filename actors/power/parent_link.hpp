@@ -5,7 +5,8 @@
 // at another address. So it is looked for anew after each failure, and until it has granted
 // something no step begins; what holds between two answers is the lease's (job_lease_policy.hpp).
 //
-// Messages: PowerReport to the budget, which answers PowerGrant; Notice to the reporter.
+// Messages: PowerReport to the budget, which answers PowerGrant; CheckpointNow to the run; Notice
+// to the reporter.
 //
 // Invariants
 //   PPL-1  One call is under way at most, a connection or a report, and what comes of an earlier
@@ -14,6 +15,8 @@
 //     the budget last. The proof ends with the link: the port may be another's next.
 //   PPL-3  A person is told once why the budget is not heard, until it has been heard again; once
 //     that a lease has lapsed, and once that there is one again.
+//   PPL-4  A run that is to pause is asked for a checkpoint first, once each time, if it has made
+//     steps: it is of the end of the step under way (PWR-2). No pause waits for it.
 #pragma once
 
 #include <cstdint>
@@ -69,6 +72,8 @@ struct parent_link {
   int64_t pause_ns = 0;                           ///< after the last failure; 0: it was heard since
   std::string problem;                            ///< why it was not heard last
   bool told_problem = false, told_lapse = false;  ///< PPL-3
+  bool stepped = false;                           ///< the run has made steps
+  bool shed = false;                              ///< PPL-4
   std::function<void()> changed = {};             ///< what is known of the budget has
 };
 
@@ -79,6 +84,8 @@ using pacer_pointer = traced_pointer<pacer_actor, pacer_state>;
 void keep_in_touch(pacer_pointer self);
 /// The cap of now, in milliwatts; a lease that has lapsed is said.
 int64_t cap_of_now(pacer_pointer self);
+/// PPL-4: before the run is told to pause.
+void save_if_shed(pacer_pointer self);
 /// Somebody that is watched has ended.
 void parent_down(pacer_pointer self, const caf::down_msg& m);
 /// Why no step may begin, a sentence; empty: steps may.

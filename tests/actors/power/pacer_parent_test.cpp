@@ -349,12 +349,43 @@ TEST_CASE("pacer: a budget that wants the work paused lets no step begin") {
   f.join(60'000);
   f.pass(1s);
   f.answered(1, 3, 60'000, true);
+  CHECK(f.run.take_all<fbs::CheckpointNow>().empty());  // no step was made
   const auto told = f.last_told();
   CHECK(told.pace_of_1024 == 0);
   CHECK(told.reason == "the power budget row0 wants the work paused");
   f.pass(1s);
   f.answered(1, 4, 60'000);
   CHECK(f.last_told().pace_of_1024 == 500);
+}
+
+TEST_CASE("PPL-4: a run that is to pause is asked for a checkpoint before it is told so, once") {
+  leased_pacer f;
+  f.take_pace(0, 1024, 0);
+  f.join(60'000);
+  f.take_pace(1, 500, 0);
+  f.pass(1s);
+  f.run.take_all<fbs::JobPower>();
+  f.answered(1, 3, 60'000, true);
+  const auto saves = f.run.take<fbs::CheckpointNow>();  // first of all
+  CHECK(saves.is_request());
+  CHECK(saves->reason()->str() == "the power budget row0 wants the work paused");
+  CHECK(f.last_told().pace_of_1024 == 0);
+  saves.answer<fbs::Ack>();
+  f.take_pace(0, 0, 0);  // it has paused
+  f.pass(1s);
+  f.answered(1, 3, 60'000, true);
+  CHECK(f.run.take_all<fbs::CheckpointNow>().empty());
+  f.pass(1s);
+  f.answered(1, 4, 60'000);
+  f.pass(1s);
+  f.answered(1, 5, 60'000, true);
+  const auto again = f.run.take_all<fbs::CheckpointNow>();
+  REQUIRE(again.size() == 1);
+  CHECK(f.warnings().empty());
+  again[0].refuse({errc::unavailable, "the run ends"});
+  const auto said = f.warnings();
+  REQUIRE(said.size() == 1);
+  CHECK(said[0].ends_with("the run ends"));
 }
 
 TEST_CASE("PPL-1: one report is under way at most, and an answer to another life is a failure") {
