@@ -93,6 +93,7 @@ std::string root_line(const fbs::PowerTreeT& t) {
   const auto drawn_w = watts_of_mw(t.drawn_mw), cap_w = watts_of_mw(t.cap_mw);
   std::string out = fmt::format("{}  {}  {}", printable(t.name), printable(t.mode),
                                 watts_of(drawn_w, is_modelled_source(t.source), cap_w));
+  if (drawn_w < 0) out += fmt::format("  counts {:.4g} W", watts_of_mw(t.counted_mw));
   if (drawn_w >= 0 && cap_w > 0) out += fmt::format("  {:.0f} %", 100 * drawn_w / cap_w);
   if (t.short_of_floors) out += "  less than the floors of its children";
   if (!t.knows) out += "  raises nobody before it knows what its children have";

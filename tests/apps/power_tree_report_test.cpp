@@ -1,6 +1,10 @@
 // What `troupe power tree` says, held to golden texts, and the times that a person may say.
 #include "apps/power/tree_report.hpp"
 
+#include <fstream>
+#include <iterator>
+#include <string>
+
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
@@ -21,7 +25,7 @@ std::unique_ptr<fbs::PowerChildT> child_row(const char* name, const char* priori
   return c;
 }
 
-/// Two children, the second silent.
+/// Two children.
 fbs::PowerTreeT tree_of_two() {
   fbs::PowerTreeT t;
   t.name = "row0";
@@ -29,11 +33,11 @@ fbs::PowerTreeT tree_of_two() {
   t.cap_mw = 70'000;
   t.drawn_mw = 61'300;
   t.source = fbs::PowerSource::modelled;
-  t.counted_mw = 65'000;
+  t.counted_mw = 70'000;
   t.knows = true;
   t.epoch = 3;
   auto a = child_row("gpt-a", "high");
-  a->granted_mw = a->in_force_mw = a->counted_mw = 44'000;
+  a->granted_mw = a->in_force_mw = a->counted_mw = 49'000;
   a->drawn_mw = 41'000;
   a->lease_left_ms = 3'149;
   a->heard_ago_ms = 400;
@@ -45,12 +49,28 @@ fbs::PowerTreeT tree_of_two() {
   b->granted_mw = b->in_force_mw = b->counted_mw = 21'000;
   b->drawn_mw = 20'300;
   b->pace_of_1024 = 532;
-  b->silent = true;
-  b->lease_left_ms = 100;
-  b->heard_ago_ms = 12'900;
+  b->lease_left_ms = 9'340;
+  b->heard_ago_ms = 700;
   b->static_share_mw = 20'000;
   t.children.push_back(std::move(b));
   return t;
+}
+
+/// The second is silent: what it draws is not known, so neither is what both draw.
+fbs::PowerTreeT tree_with_a_silent_child() {
+  auto t = tree_of_two();
+  t.drawn_mw = -1;
+  t.source = fbs::PowerSource::unknown;
+  auto& b = *t.children[1];
+  b.silent = true;
+  b.lease_left_ms = 0;
+  b.heard_ago_ms = 12'900;
+  return t;
+}
+
+std::string docs_of_power() {
+  std::ifstream file(TROUPE_SOURCE_DIR "/docs/power.md");
+  return {std::istreambuf_iterator<char>(file), {}};
 }
 
 /// 0: it is no time.
@@ -64,8 +84,23 @@ uint64_t time_in(const std::string& text) {
 TEST_CASE("power tree: the budget, and a line for each child, in columns") {
   CHECK(tree_text(tree_of_two()) ==
         "row0  shares  ~61.3 of 70 W  88 %\n"
-        "├ gpt-a  high  ~41.0 of 44 W  pace 100 %  lease 3.1 s\n"
+        "├ gpt-a  high  ~41.0 of 49 W  pace 100 %  lease 3.1 s\n"
+        "└ gpt-b  low   ~20.3 of 21 W  pace 52 %   lease 9.3 s\n");
+}
+
+TEST_CASE("power tree: with a silent child it is not known what all draw, but what counts is") {
+  CHECK(tree_text(tree_with_a_silent_child()) ==
+        "row0  shares  not known, of 70 W  counts 70 W\n"
+        "├ gpt-a  high  ~41.0 of 49 W  pace 100 %  lease 3.1 s\n"
         "└ gpt-b  low   ~20.3 of 21 W  pace 52 %   silent for 12 s\n");
+}
+
+TEST_CASE("power tree: what docs show is what is printed") {
+  const auto docs = docs_of_power();
+  for (const auto& t : {tree_of_two(), tree_with_a_silent_child()}) {
+    CAPTURE(tree_text(t));
+    CHECK(docs.find("$ troupe power tree\n" + tree_text(t)) != std::string::npos);
+  }
 }
 
 TEST_CASE("power tree: what is not known, and what is wrong, is said") {
@@ -84,9 +119,9 @@ TEST_CASE("power tree: what is not known, and what is wrong, is said") {
   b.priority = "low";
   b.counted_mw = b.static_share_mw = 20'000;
   CHECK(tree_text(t) ==
-        "row0  shares  not known, of 70 W  less than the floors of its children"
+        "row0  shares  not known, of 70 W  counts 70 W  less than the floors of its children"
         "  raises nobody before it knows what its children have\n"
-        "├ gpt-a  high  not known, of 44 W  no steps  no lease, draws more than its cap, told to "
+        "├ gpt-a  high  not known, of 49 W  no steps  no lease, draws more than its cap, told to "
         "save and pause\n"
         "└ b      low   not heard yet (counts 20 W, its static share)\n");
   b.counted_mw = 60'000;
@@ -94,7 +129,7 @@ TEST_CASE("power tree: what is not known, and what is wrong, is said") {
 }
 
 TEST_CASE("power tree: a silence of hours is told as one, and names are made harmless") {
-  auto t = tree_of_two();
+  auto t = tree_with_a_silent_child();
   t.children[1]->heard_ago_ms = 7'200'000;
   t.children[1]->name = "b\x1b[2J";
   const auto text = tree_text(t);
@@ -117,16 +152,16 @@ TEST_CASE("power tree: the same as JSON") {
   auto t = tree_of_two();
   CHECK(tree_json(t) ==
         R"({"type":"power_tree","budget":"row0","mode":"shares","budget_w":70.0,"power_w":61.3,)"
-        R"("power_source":"modelled","counted_w":65.0,"short_of_floors":false,"knows":true,)"
+        R"("power_source":"modelled","counted_w":70.0,"short_of_floors":false,"knows":true,)"
         R"("epoch":3,"children":[{"name":"gpt-a","priority":"high","heard":true,"silent":false,)"
-        R"("unruly":false,"shed":false,"granted_w":44.0,"in_force_w":44.0,"counted_w":44.0,)"
+        R"("unruly":false,"shed":false,"granted_w":49.0,"in_force_w":49.0,"counted_w":49.0,)"
         R"("power_w":41.0,"power_source":"modelled","wish_w":null,"pace_percent":100.0,)"
         R"("floor_w":20.0,"static_w":40.0,"ceiling_w":60.0,"lease_left_ms":3149,)"
-        R"("heard_ago_ms":400},{"name":"gpt-b","priority":"low","heard":true,"silent":true,)"
+        R"("heard_ago_ms":400},{"name":"gpt-b","priority":"low","heard":true,"silent":false,)"
         R"("unruly":false,"shed":false,"granted_w":21.0,"in_force_w":21.0,"counted_w":21.0,)"
         R"("power_w":20.3,"power_source":"modelled","wish_w":null,"pace_percent":51.953125,)"
-        R"("floor_w":0.0,"static_w":20.0,"ceiling_w":0.0,"lease_left_ms":100,)"
-        R"("heard_ago_ms":12900}]})"
+        R"("floor_w":0.0,"static_w":20.0,"ceiling_w":0.0,"lease_left_ms":9340,)"
+        R"("heard_ago_ms":700}]})"
         "\n");
   t.children[0]->heard = false;
   t.children[0]->drawn_mw = t.children[0]->granted_mw = -1;
