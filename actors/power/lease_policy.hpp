@@ -116,7 +116,7 @@ class lease_policy {
   int64_t in_force_mw() const { return under_way_.most(std::max(cap_mw_, read_back_mw_)); }
   bool is_leased(int64_t now_ns) const { return now_ns < until_ns_; }
   /// What is left of the lease; 0: none is held.
-  int64_t left_ns(int64_t now_ns) const { return std::max<int64_t>(0, until_ns_ - now_ns); }
+  int64_t left_ns(int64_t now_ns) const { return is_leased(now_ns) ? until_ns_ - now_ns : 0; }
   const lease_order& order() const { return order_; }
   /// Whether the parent wants the work saved and paused.
   bool is_shed() const { return shed_; }

@@ -70,6 +70,7 @@ TEST_CASE("JLP-1: a job has no watts before its first lease, whatever its static
   CHECK(r.wish_mw == -1);
   CHECK(j.hear(job_answer({}, 0, 1), 1) == grant_verdict::taken);  // its share alone
   CHECK(j.policy.cap_mw() == 0);
+  CHECK(j.policy.left_ns(job_second) == 0);
   CHECK(j.policy.hold() == lease_hold::no_lease);
   CHECK(j.hear(job_answer({3, 1}, 40'000, 2), 2) == grant_verdict::taken);
   CHECK(j.policy.cap_mw() == 0);  // LSE-2

@@ -39,6 +39,7 @@ TEST_CASE("PWR-2: leases: a child begins at its static share, or at less where l
   CHECK(lease_policy(20'000, 1, 8'000).cap_mw() == 8'000);
   auto c = child();
   CHECK(!c.is_leased(0));
+  CHECK(c.left_ns(lease_second) == 0);  // of a lease that was never granted nothing is left
   CHECK(c.tick(0) == 20'000);
   CHECK(c.in_force_mw() == 50'000);  // LSE-1: as it was found
   c.read_back(20'000);
