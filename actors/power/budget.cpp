@@ -210,6 +210,56 @@ caf::result<msg<fbs::PowerGrant>> hear_report(budget_pointer self, const msg<fbs
   return rp;
 }
 
+// -- what outlives the process --------------------------------------------------------------------
+
+/// What the next life is to count for each child. Of whom nothing was heard yet, what this one was
+/// told to.
+std::vector<int64_t> watts_to_keep(const budget_state& st, bool& waits) {
+  std::vector<int64_t> out;
+  for (size_t i = 0; i < st.children.size(); ++i) {
+    const auto& terms = st.options.children[i].terms;
+    const auto awaits_mw = st.policy->awaits_mw(i);
+    waits |= awaits_mw > 0;
+    out.push_back(st.children[i].heard
+                      ? std::max({st.policy->counted_mw(i), awaits_mw, terms.static_share_mw})
+                      : terms.remembered_mw);
+  }
+  return out;
+}
+
+/// BGA-4
+void keep_record(budget_state& st, int64_t now_ns) {
+  if (!st.options.keeper) return;
+  bool waits = st.set_is_new;
+  const auto watts_mw = watts_to_keep(st, waits);
+  const auto number = st.record.begin(watts_mw, waits, now_ns);
+  if (!number) return;
+  st.set_is_new = false;
+  budget_record record{st.options.epoch, {}, st.set};
+  for (size_t i = 0; i < watts_mw.size(); ++i)
+    if (watts_mw[i] > 0) record.children_mw[st.options.children[i].name] = watts_mw[i];
+  st.options.keeper->keep(*number, record_text(record));
+}
+
+void hear_keeper(budget_state& st, int64_t now_ns) {
+  if (!st.options.keeper) return;
+  if (const auto outcome = st.options.keeper->ended())
+    st.record.ended(outcome->number, outcome->why);
+  st.journal.kept(st.record.trouble(now_ns));
+}
+
+/// By a person, for good. What the configuration says is nothing to remember.
+void remember_budget(budget_state& st, int64_t mw, std::string by) {
+  const auto& o = st.options;
+  const auto configured_mw = o.set ? o.set->instead_of_mw : o.budget_mw;
+  st.for_good_mw = mw;
+  st.set_is_new = true;
+  if (mw == configured_mw)
+    st.set.reset();
+  else
+    st.set = budget_set{mw, configured_mw, std::move(by), o.wall_time ? o.wall_time() : ""};
+}
+
 // -- the tick -------------------------------------------------------------------------------------
 
 /// What waits is the last report that was heard, which the grant answers. Where none waits, that
@@ -250,9 +300,13 @@ void decide_grants(budget_pointer self) {
   auto& st = self->state;
   const auto now = now_ns(*self);
   end_what_was_set(st, now);
+  hear_keeper(st, now);
   st.machines.settle([&](size_t child) { return st.policy->is_silent(child, now); });
   const auto drawn = drawn_by_all(st, now);
-  const auto& decided = st.policy->tick({st.cap_mw}, {drawn.mw, false}, now);
+  std::span<const int64_t> covered_mw;
+  if (st.options.keeper) covered_mw = st.record.covered_mw();
+  const auto& decided = st.policy->tick({st.cap_mw}, {drawn.mw, false, covered_mw}, now);
+  keep_record(st, now);
   for (const auto& g : decided.grants) answer_with(self, g);
   for (size_t i = 0; i < st.children.size(); ++i) answer_waiting(self, i, nullptr);
   note_conditions(st, decided, drawn, now);
@@ -366,7 +420,8 @@ caf::result<msg<fbs::Ack>> set_budget(budget_pointer self, const msg<fbs::SetPow
   if (m->for_ms() > 0)
     st.set_until_ns = now + static_cast<int64_t>(m->for_ms()) * ns_per_ms;
   else
-    st.for_good_mw = st.cap_mw;
+    remember_budget(st, st.cap_mw, by ? by->name : "");
+  keep_record(st, now);
   st.journal.set(st.cap_mw, was_mw, m->for_ms(), by ? by->name : "");
   show_budget(self);
   return make_msg<fbs::Ack>(context_of(*self, m.header()), [&](fbs::AckT& a) {
@@ -382,16 +437,22 @@ void begin_budget(budget_pointer self, const budget_options& options) {
   st.children.resize(options.children.size());
   st.machines = shared_machines(options.children.size());
   st.cap_mw = st.for_good_mw = options.budget_mw;
+  st.set = options.set;
   std::vector<budget_child> terms;
   std::vector<std::string> names;
+  std::vector<int64_t> static_mw, remembered_mw;
   for (const auto& c : options.children) {
     st.places.emplace(c.name, terms.size());
     terms.push_back(c.terms);
     names.push_back(c.name);
+    static_mw.push_back(c.terms.static_share_mw);
+    remembered_mw.push_back(c.terms.remembered_mw);
   }
+  st.record = {std::move(static_mw), std::move(remembered_mw), options.rules.ttl_ns};
   st.policy.emplace(options.rules, std::move(terms), options.epoch, now_ns(*self));
   st.journal = budget_journal(options.journal, std::move(names));
-  st.journal.begins(options.name, options.rules.mode, options.budget_mw, options.epoch);
+  st.journal.begins(options.name, options.rules.mode, options.budget_mw, options.epoch,
+                    options.set ? std::optional(options.set->instead_of_mw) : std::nullopt);
 }
 
 }  // namespace

@@ -15,12 +15,17 @@
 //     what is counted.
 //   BGA-3  What is set for a time falls back to what was there for good, and no static share is
 //     ever without cover: what is less than their sum is refused.
+//   BGA-4  What children may draw, and what is set for good, is given to the keeper: the former
+//     before a raise leaves (BGT-9), the latter at once. Nobody waits for him but raises: with a
+//     keeper that fails, or never answers, leases are renewed and cut all the same. That is told
+//     once.
 //
 // Failure policy: ends with its process. Children fall to their static shares by themselves.
 #pragma once
 
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -30,6 +35,7 @@
 #include "actors/base/traced.hpp"
 #include "actors/power/budget_journal.hpp"
 #include "actors/power/budget_policy.hpp"
+#include "actors/power/budget_record.hpp"
 #include "actors/power/shared_machines.hpp"
 #include "io/base/error_kind.hpp"
 #include "messages/actors.hpp"
@@ -69,6 +75,12 @@ struct budget_options {
   std::function<std::optional<std::string>(const caf::strong_actor_ptr&)> who = {};
   /// Takes a line of the journal, JSON without a newline.
   std::function<void(const std::string&)> journal = {};
+  /// `budget_mw` is what a person has set in a life before.
+  std::optional<budget_set> set = {};
+  /// BGA-4; empty: nothing outlives the process.
+  std::shared_ptr<record_keeper> keeper = {};
+  /// The time of day as text, for the record; may be empty.
+  std::function<std::string()> wall_time = {};
 };
 
 /// A report that waits for the tick.
@@ -102,6 +114,9 @@ struct budget_state {
   int64_t cap_mw = 0;                                 ///< of now
   std::optional<int64_t> set_until_ns;
   bool short_of_floors = false;
+  record_policy record;           ///< BGA-4
+  std::optional<budget_set> set;  ///< for good, by a person
+  bool set_is_new = false;        ///< and no write of it has begun
 };
 using budget_pointer = traced_pointer<budget_actor, budget_state>;
 

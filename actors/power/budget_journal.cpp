@@ -33,13 +33,15 @@ ordered_json budget_journal::of_child(std::string_view event, size_t child) cons
 }
 
 void budget_journal::begins(std::string_view budget, budget_mode mode, int64_t budget_mw,
-                            uint64_t epoch) {
-  write({{"event", "begins"},
-         {"budget", budget},
-         {"mode", budget_mode_names[static_cast<size_t>(mode)]},
-         {"budget_w", watts_of(budget_mw)},
-         {"epoch", epoch},
-         {"children", names_}});
+                            uint64_t epoch, std::optional<int64_t> instead_of_mw) {
+  ordered_json line = {{"event", "begins"},
+                       {"budget", budget},
+                       {"mode", budget_mode_names[static_cast<size_t>(mode)]},
+                       {"budget_w", watts_of(budget_mw)},
+                       {"epoch", epoch},
+                       {"children", names_}};
+  if (instead_of_mw) line["instead_of_w"] = watts_of(*instead_of_mw);
+  write(line);
 }
 
 void budget_journal::heard_first(size_t child, const power_report& r) {
@@ -91,6 +93,13 @@ void budget_journal::superseded(size_t child, uint64_t epoch) {
   if (std::exchange(told_[child].elsewhere, true)) return;
   auto line = of_child("superseded", child);
   line["epoch"] = epoch;
+  write(line);
+}
+
+void budget_journal::kept(const std::optional<error>& trouble) {
+  if (std::exchange(unkept_, trouble.has_value()) == trouble.has_value()) return;
+  ordered_json line{{"event", trouble ? "not_kept" : "kept_again"}};
+  if (trouble) line["why"] = printable(trouble->message, shown_of_stranger);
   write(line);
 }
 

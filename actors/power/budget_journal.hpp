@@ -43,7 +43,10 @@ class budget_journal {
   /// `to`: empty: nobody keeps it. `children`: their names.
   budget_journal(sink to, std::vector<std::string> children);
 
-  void begins(std::string_view budget, budget_mode mode, int64_t budget_mw, uint64_t epoch);
+  /// `instead_of_mw`: a person has set the budget in a life before, and that is what the
+  /// configuration says.
+  void begins(std::string_view budget, budget_mode mode, int64_t budget_mw, uint64_t epoch,
+              std::optional<int64_t> instead_of_mw = {});
   void heard_first(size_t child, const power_report& r);
   void refused(std::string_view who, std::string_view why);
   /// `was`: what it was told before.
@@ -52,6 +55,8 @@ class budget_journal {
   void set(int64_t budget_mw, int64_t was_mw, uint64_t for_ms, std::string_view by);
   void set_ends(int64_t budget_mw, int64_t was_mw);
   void superseded(size_t child, uint64_t epoch);
+  /// `trouble`: why what children may draw is not on the disk, if it is not. BJN-1
+  void kept(const std::optional<error>& trouble);
 
   void conditions(size_t child, const child_condition& now, int64_t counted_mw,
                   std::optional<int64_t> drawn_mw);
@@ -66,7 +71,7 @@ class budget_journal {
   std::vector<std::string> names_;
   std::vector<child_condition> told_;
   std::set<std::string, std::less<>> refused_;
-  bool short_ = false;
+  bool short_ = false, unkept_ = false;
 };
 
 }  // namespace troupe::power

@@ -81,6 +81,7 @@ budget_policy::budget_policy(const budget_rules& rules, std::vector<budget_child
       ledgers_(children_.size()),
       asks_(children_.size()),
       shares_(children_.size()),
+      awaits_(children_.size()),
       row_(row),
       own_before_(fall_ns() + 1) {
   out_.grants.reserve(children_.size());
@@ -353,7 +354,7 @@ void budget_policy::cut(const own_cap& own, bool knows) {
 }
 
 /// Then what rises: high priority first, out of what is free. PWR-1
-void budget_policy::raise(int64_t own_mw) {
+void budget_policy::raise(int64_t own_mw, std::span<const int64_t> covered_mw) {
   int64_t free_mw = own_mw - counted_mw();
   if (free_mw < 0 && !out_.thresholds_stand) return;
   for (const auto priority : {power_class::high, power_class::low})
@@ -365,7 +366,9 @@ void budget_policy::raise(int64_t own_mw) {
       if (!out_.thresholds_stand) to_mw = std::min(to_mw, counted + free_mw);
       if (to_mw <= l.granted_mw) continue;
       if (to_mw - l.granted_mw < rules_.noise_mw && !lacks(i, l.granted_mw)) continue;
-      change(l, {to_mw, l.granted_shed});
+      const int64_t now_mw = covered_mw.empty() ? to_mw : std::min(to_mw, covered_mw[i]);  // BGT-9
+      if (now_mw < to_mw) awaits_[i] = to_mw;
+      if (now_mw > l.granted_mw) change(l, {now_mw, l.granted_shed});
       free_mw -= std::max<int64_t>(0, to_mw - counted);
     }
 }
@@ -391,11 +394,12 @@ const budget_decision& budget_policy::tick(const own_cap& own, const budget_samp
                                            int64_t now_ns) {
   out_.grants.clear();
   out_.row = {};
+  std::fill(awaits_.begin(), awaits_.end(), 0);
   watch(own, sample, now_ns);
   divide(own, now_ns);
   const bool may_raise = knows(now_ns);
   cut(own, may_raise);
-  if (may_raise) raise(own.cap_mw);  // BGT-1
+  if (may_raise) raise(own.cap_mw, sample.covered_mw);  // BGT-1
   send(own, now_ns);
   return out_;
 }

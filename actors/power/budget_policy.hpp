@@ -43,6 +43,8 @@
 //     unruly by that. It is made room for what it draws so, and for work above that.
 //   BGT-8  Noise keeps nobody from its static share: who has less of it than there would be for it
 //     is raised by any difference, and the others are cut for it by any.
+//   BGT-9  Where a record of this life is kept, which a parent after it counts, nobody is raised
+//     above what that covers. The watts of the raise are kept free; cuts and renewals never wait.
 #pragma once
 
 #include <array>
@@ -108,6 +110,8 @@ struct own_cap {
 struct budget_sample {
   std::optional<int64_t> drawn_mw;  ///< mean of the tick; none: no reading came
   bool brake_armed = false;         ///< the path of the brake has been tried and is free
+  /// Up to what each child may be raised (BGT-9); empty: no record is kept, and nobody waits.
+  std::span<const int64_t> covered_mw = {};
 };
 
 enum class report_verdict : uint8_t {
@@ -154,6 +158,8 @@ class budget_policy {
   /// counts at what it draws.
   bool is_unruly(size_t child) const { return ledgers_[child].is_unruly(); }
   bool is_silent(size_t child, int64_t now_ns) const;
+  /// What it is raised to once that is covered (BGT-9); 0: it waits for no record.
+  int64_t awaits_mw(size_t child) const { return awaits_[child]; }
   /// How long a child may take until it has fallen by itself.
   int64_t fall_ns() const { return rules_.ttl_ns + rules_.tick_ns + rules_.actuation_ns; }
   const row_state& row() const { return row_; }
@@ -209,7 +215,7 @@ class budget_policy {
   static void change(ledger& l, const power_share& to);
   bool lacks(size_t child, int64_t has_mw) const;
   void cut(const own_cap& own, bool knows);
-  void raise(int64_t own_mw);
+  void raise(int64_t own_mw, std::span<const int64_t> covered_mw);
   void send(const own_cap& own, int64_t now_ns);
 
   budget_rules rules_;
@@ -220,6 +226,7 @@ class budget_policy {
   std::vector<ledger> ledgers_;
   std::vector<power_ask> asks_;
   std::vector<power_share> shares_;
+  std::vector<int64_t> awaits_;  ///< BGT-9
   row_state row_;
   std::optional<int64_t> short_since_ns_ = {};
   std::optional<int64_t> own_mw_ = {};  ///< the own cap of the tick before

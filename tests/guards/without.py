@@ -1130,7 +1130,7 @@ GUARDS = (
           "if (const auto may = may_be_asked(st, *m); !OUT && !may)",
           "test_actors: BGA-3: budget: less than static shares*"),
     guard("budget-for-good", "when a time ends, what was set for good holds (BGA-3)", "actors/power/budget.cpp",
-          "    st.for_good_mw = st.cap_mw;", "    st.for_good_mw = OUT ? st.options.budget_mw : st.cap_mw;",
+          "  st.for_good_mw = mw;", "  st.for_good_mw = OUT ? st.options.budget_mw : mw;",
           "test_actors: BGA-3: budget: what a person sets*"),
     guard("journal-renewals", "a lease that is renewed is no news (BJN-1)", "actors/power/budget_journal.cpp",
           "if (was && was->cap_mw == now.cap_mw && was->shed == now.shed) return;",

@@ -523,6 +523,8 @@ struct budget_walk : scripted_budget {
   }
   /// From now on nothing fails and everybody wishes for all there is.
   void calm() {
+    if (keeper) keeper->answers = true;
+    if (keeper) keeper->fails.reset();
     for (auto& c : children) {
       c.wish_mw = 70'000;
       c.speaks = c.hears = c.obeys = true;
@@ -548,5 +550,41 @@ TEST_CASE("PWR-1 and BGA-1: budget: random walks keep the budget and answer each
       walk.judge();
     }
     CHECK(walk.in_force_mw() > 159'900);  // what is there is used
+  }
+}
+
+namespace {
+
+/// The same, of a budget that ends and starts again, with a disk that takes long, or fails.
+struct budget_lives : budget_walk {
+  uint64_t life = 1;
+
+  explicit budget_lives(uint64_t seed) : budget_walk(seed) { begin_with(life, "", 120'000); }
+
+  void live() {
+    keeper->answers = chance.chance(0.6);
+    keeper->lands = chance.chance(0.5);
+    keeper->fails = chance.chance(0.2) ? std::optional(error(errc::io, "no space")) : std::nullopt;
+    step();
+    judge();
+    if (!chance.chance(0.05)) return;
+    for (auto& c : children) c.told_mw = -1;  // by this life
+    begin_with(++life, keeper->left(), 120'000);
+  }
+};
+
+}  // namespace
+
+TEST_CASE("PWR-1: budget: random walks over several lives keep the budget") {
+  for (uint64_t seed = 1; seed <= 60; ++seed) {
+    CAPTURE(seed);
+    budget_lives walk(seed);
+    for (int i = 0; i < 80; ++i) walk.live();
+    walk.calm();
+    for (int i = 0; i < 40; ++i) {
+      walk.second();
+      walk.judge();
+    }
+    CHECK(walk.in_force_mw() > 159'900);
   }
 }

@@ -47,6 +47,36 @@ struct leased_child {
   }
 };
 
+/// A disk with the record of a budget.
+struct scripted_keeper : power::record_keeper {
+  bool answers = true;  ///< else it hangs
+  std::optional<error> fails = {};
+  bool lands = true;      ///< what has failed, or is under way at the end, is on the disk
+  std::string text = {};  ///< on the disk
+  std::vector<std::string> writes = {};
+  std::optional<outcome> under_way = {};
+
+  void keep(uint64_t number, std::string record) override {
+    REQUIRE(!under_way);
+    writes.push_back(std::move(record));
+    under_way = outcome{number};
+  }
+  std::optional<outcome> ended() override {
+    if (!answers || !under_way) return std::nullopt;
+    if (!fails || lands) text = writes.back();
+    return outcome{std::exchange(under_way, std::nullopt)->number, fails};
+  }
+  /// What the next life finds.
+  std::string left() const { return under_way && lands ? writes.back() : text; }
+  /// Of the last write.
+  power::budget_record last() const {
+    REQUIRE(!writes.empty());
+    const auto record = power::parse_budget_record(writes.back());
+    REQUIRE(record);
+    return *record;
+  }
+};
+
 struct scripted_budget : actor_fixture {
   static constexpr int64_t second_ns = 1'000'000'000;
 
@@ -55,6 +85,7 @@ struct scripted_budget : actor_fixture {
   partner person = make_partner("person");
   std::vector<power::named_child> terms;
   std::vector<leased_child> children;
+  std::shared_ptr<scripted_keeper> keeper;  ///< of lives that begin; none: nothing is kept
   budget_actor target;
 
   /// The first of low priority and the others of high; floors of 10 W, static shares of 30 W,
@@ -81,11 +112,30 @@ struct scripted_budget : actor_fixture {
       return it->second;
     };
     out.journal = [this](const std::string& line) { lines.push_back(line); };
+    out.keeper = keeper;
+    out.wall_time = [] { return "noon"; };
     return out;
   }
   /// A life of the budget; one before it goes on, and nobody asks it any more.
   void begin(uint64_t life, int64_t budget_mw = 70'000) {
     target = spawn(power::budget, options(life, budget_mw));
+  }
+
+  /// A life with a disk on which an earlier one has left this.
+  void begin_with(uint64_t life, const std::string& left, int64_t budget_mw = 70'000) {
+    power::budget_record record;
+    if (!left.empty()) {
+      const auto found = power::parse_budget_record(left);
+      REQUIRE(found);
+      record = *found;
+    }
+    for (auto& c : terms) {
+      const auto it = record.children_mw.find(c.name);
+      c.terms.remembered_mw = it == record.children_mw.end() ? 0 : it->second;
+    }
+    keeper = std::make_shared<scripted_keeper>();
+    keeper->text = left;
+    begin(life, budget_mw);
   }
 
   uint64_t report(const partner& from, const power::power_report& r,
