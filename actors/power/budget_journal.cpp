@@ -98,7 +98,7 @@ void budget_journal::superseded(size_t child, uint64_t epoch) {
 
 void budget_journal::kept(const std::optional<error>& trouble) {
   if (std::exchange(unkept_, trouble.has_value()) == trouble.has_value()) return;
-  ordered_json line{{"event", trouble ? "not_kept" : "kept_again"}};
+  ordered_json line{{"event", trouble ? "record_not_written" : "record_written_again"}};
   if (trouble) line["why"] = printable(trouble->message, shown_of_stranger);
   write(line);
 }

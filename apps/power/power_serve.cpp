@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <atomic>
 #include <csignal>
+#include <memory>
 #include <optional>
 
 #include <fmt/format.h>
@@ -15,10 +16,12 @@
 #include "actors/base/defaults.hpp"
 #include "actors/cluster/network.hpp"
 #include "apps/control/job_secret.hpp"
+#include "apps/power/budget_disk.hpp"
 #include "apps/power/budget_sign.hpp"
 #include "apps/power/power.hpp"
 #include "apps/talk.hpp"
 #include "apps/up/folders.hpp"
+#include "apps/up/run_log.hpp"
 #include "apps/up/signals.hpp"
 #include "apps/up/watchdog.hpp"
 #include "apps/voice.hpp"
@@ -49,18 +52,6 @@ double static_shares_w(const config::power_tree& tree) {
   return static_cast<double>(sum_mw) / 1000;
 }
 
-/// A number in an entry of the journal; none where it is absent or not known.
-std::optional<double> number_in(const ordered_json& entry, const char* key) {
-  const auto it = entry.find(key);
-  if (it == entry.end() || !it->is_number() || it->get<double>() < 0) return std::nullopt;
-  return it->get<double>();
-}
-
-std::string word_in(const ordered_json& entry, const char* key) {
-  const auto it = entry.find(key);
-  return it != entry.end() && it->is_string() ? it->get<std::string>() : std::string();
-}
-
 power::named_child named_child_of(const config::power_child& c) {
   power::budget_child terms;
   terms.priority = c.priority == config::power_priority::high ? power::power_class::high
@@ -72,9 +63,15 @@ power::named_child named_child_of(const config::power_child& c) {
   return {c.name, terms};
 }
 
+/// Whether what a person has set in a life before is the budget. PSV-4
+bool still_holds(const config::power_tree& tree, const power::budget_record& record) {
+  if (!record.set || record.set->instead_of_mw != config::milliwatts(tree.budget_w)) return false;
+  return power::watts_of(record.set->budget_mw) >= static_shares_w(tree);
+}
+
 }  // namespace
 
-result<uint64_t> next_epoch(const fs::path& file) {
+result<uint64_t> next_epoch(const fs::path& file, uint64_t known) {
   const error foreign(
       errc::bad_data,
       fmt::format("{} does not say how many lives the budget has had", file.string()),
@@ -90,21 +87,61 @@ result<uint64_t> next_epoch(const fs::path& file) {
     if (!epoch.is_number_unsigned() || epoch.get<uint64_t>() >= uint64_t{1} << 62) return foreign;
     before = epoch.get<uint64_t>();
   }
-  const auto next = before + 1;
+  const auto next = std::max(before, known) + 1;
   TROUPE_CHECK(io::write_atomic(file, text_of({{"epoch", next}}) + "\n"));
   return next;
 }
 
-power::budget_options budget_options_of(const config::power_tree& tree, uint64_t epoch) {
+power::budget_options budget_options_of(const config::power_tree& tree, uint64_t epoch,
+                                        const power::budget_record& record) {
   power::budget_options out;
   out.name = tree.name;
   out.rules.mode = power::budget_mode::shares;
   out.rules.tick_ns = tree.tick_ms * ns_of_ms;
   out.rules.ttl_ns = tree.lease_ttl_ms * ns_of_ms;
   out.rules.noise_mw = config::milliwatts(tree.noise_w);
-  for (const auto& c : tree.child) out.children.push_back(named_child_of(c));
-  out.budget_mw = config::milliwatts(tree.budget_w);
+  for (const auto& c : tree.child) {
+    out.children.push_back(named_child_of(c));
+    const auto it = record.children_mw.find(c.name);
+    if (it != record.children_mw.end()) out.children.back().terms.remembered_mw = it->second;
+  }
+  if (still_holds(tree, record)) out.set = record.set;
+  out.budget_mw = out.set ? out.set->budget_mw : config::milliwatts(tree.budget_w);
   out.epoch = epoch;
+  return out;
+}
+
+std::string set_sentence(const config::power_tree& tree, const power::budget_record& record) {
+  if (!record.set) return "";
+  const auto& set = *record.set;
+  const auto set_w = power::watts_of(set.budget_mw);
+  const auto by = fmt::format("{}{}", set.by.empty() ? "" : " by " + set.by,
+                              set.time.empty() ? "" : " at " + set.time);
+  if (still_holds(tree, record))
+    return fmt::format(
+        "{0} has {1:.6g} W, set{2}, not the {3:.6g} W of its file: until that names another "
+        "budget, or `troupe power budget {3:.6g}`",
+        tree.name, set_w, by, tree.budget_w);
+  return fmt::format(
+      "{} has {:.6g} W by its file; the {:.6g} W that were set{} hold no more: {}", tree.name,
+      tree.budget_w, set_w, by,
+      set.instead_of_mw == config::milliwatts(tree.budget_w)
+          ? "static shares are more than that"
+          : fmt::format("it named {:.6g} W then", power::watts_of(set.instead_of_mw)));
+}
+
+result<power::budget_options> begin_life(const config::power_tree& tree, const fs::path& folder) {
+  const auto state = folder / "power.state";
+  TROUPE_TRY(record, read_record(state));
+  TROUPE_TRY(epoch, next_epoch(folder / "power.epoch", record.epoch));
+  auto out = budget_options_of(tree, epoch, record);
+  if (const auto text = set_sentence(tree, record); !text.empty()) say(text);
+  if (record.set && !out.set) {
+    record.set.reset();
+    TROUPE_CHECK(io::write_atomic(state, power::record_text(record)));
+  }
+  out.keeper = std::make_shared<record_file>(state);
+  out.wall_time = wall_time;
   return out;
 }
 
@@ -145,51 +182,6 @@ std::string budget_json(const config::power_tree& tree) {
          "\n";
 }
 
-std::string journal_words(const std::string& line) {
-  const auto entry = ordered_json::parse(line, nullptr, false);
-  if (!entry.is_object()) return line;
-  std::string out, event = word_in(entry, "event");
-  for (const auto* key : {"child", "who", "budget"})
-    if (out.empty()) out = word_in(entry, key);
-  std::replace(event.begin(), event.end(), '_', ' ');
-  out += (out.empty() ? "" : ": ") + event;
-  for (const auto* key : {"cap_w", "budget_w"})
-    if (const auto w = number_in(entry, key)) out += fmt::format(" {:.4g} W", *w);
-  if (const auto w = number_in(entry, "was_w")) out += fmt::format(", was {:.4g} W", *w);
-  if (const auto s = number_in(entry, "for_s")) out += fmt::format(", for {} s", *s);
-  if (entry.value("shed", ordered_json()) == true) out += ", is to pause";
-  if (const auto life = number_in(entry, "epoch"); life && !entry.contains("cap_w"))
-    out += fmt::format(", epoch {}", *life);
-  const char* between = "; ";
-  for (const auto& [key, words] : {std::pair("counted_w", "counts"),
-                                   {"in_force_w", "in force"},
-                                   {"drawn_w", "draws"},
-                                   {"wish_w", "wishes"}})
-    if (const auto w = number_in(entry, key)) {
-      out += fmt::format("{}{} {:.4g} W", between, words, *w);
-      between = ", ";
-    }
-  if (const auto who = word_in(entry, "by"); !who.empty()) out += ", by " + who;
-  for (const auto* key : {"why", "text"})
-    if (const auto why = word_in(entry, key); !why.empty()) out += ": " + why;
-  return out;
-}
-
-void budget_journal::take(const std::string& line, double unix_s) {
-  auto entry = ordered_json::parse(line, nullptr, false);
-  if (!entry.is_object()) entry = {{"text", line}};
-  ordered_json stamped{{"unix_s", unix_s}};
-  stamped.update(entry);
-  log_.append(text_of(stamped));
-  if (!as_json_) say(journal_words(line));
-  const auto news = log_.news();
-  if (!news) return;
-  say(news->why ? fmt::format("warning: the journal is not written: {}", news->why->message)
-                : fmt::format("the journal is written again; {} missing in it",
-                              news->missing == 1 ? "1 line is"
-                                                 : fmt::format("{} lines are", news->missing)));
-}
-
 namespace {
 
 struct serve_arguments {
@@ -197,7 +189,7 @@ struct serve_arguments {
   bool check = false, json = false;
 };
 
-/// Detached: its journal may block (PSV-3).
+/// Detached: what others do makes no tick late.
 budget_actor spawn_budget(caf::actor_system& system, const power::budget_options& options) {
   return system.spawn<caf::detached>(power::budget, options);
 }
@@ -256,8 +248,7 @@ result<int> serve(const serve_arguments& a) {
   cluster::network_options network;
   network.proof = tls::proof{secret.key(), {tls::role::node, "budget"}};
   TROUPE_CHECK(cluster::prove(network));
-  TROUPE_TRY(epoch, next_epoch(lock.folder() / "power.epoch"));  // PSV-1
-  auto options = budget_options_of(tree, epoch);
+  TROUPE_TRY(options, begin_life(tree, lock.folder()));
   const auto journal = std::make_shared<budget_journal>(lock.folder() / "power.jsonl", a.json);
   options.journal = [journal](const std::string& line) { journal->take(line, unix_now()); };
   std::optional<watchdog> guard;
@@ -276,7 +267,7 @@ result<int> serve(const serve_arguments& a) {
   const auto address = fmt::format("{}:{}", tree.listen, *port);
   static_cast<void>(lock.say_address(address));  // a hint for persons
   const budget_sign sign({tree.name, getpid(), address, secret.file()});
-  say(fmt::format("{} serves {:.6g} W to {} at {}", tree.name, tree.budget_w,
+  say(fmt::format("{} serves {:.6g} W to {} at {}", tree.name, power::watts_of(options.budget_mw),
                   counted(tree.child.size(), "child", "children"), address));
   const bool asked = wait_for_end(*signals, gone);
   const error why(errc::bug, fmt::format("the budget {} ended by itself", tree.name),

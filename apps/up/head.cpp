@@ -10,7 +10,6 @@
 #include <filesystem>
 #include <thread>
 
-#include <fmt/chrono.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -249,11 +248,6 @@ result<launch_means> means_of(const config::job& job) {
   }
   TROUPE_CHECK(cluster::prove(out.network));
   return out;
-}
-
-/// UTC, as RFC 3339 has it.
-std::string wall_time() {
-  return fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr)));
 }
 
 trace::gateway_options gateway_of(const launch& l, const reporter_options& talk) {

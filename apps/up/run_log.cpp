@@ -2,7 +2,10 @@
 #include "apps/up/run_log.hpp"
 
 #include <chrono>
+#include <ctime>
 #include <utility>
+
+#include <fmt/chrono.h>
 
 #include "apps/talk.hpp"
 
@@ -11,6 +14,10 @@ namespace troupe::apps {
 double unix_now() {
   const auto now = std::chrono::system_clock::now().time_since_epoch();
   return std::chrono::duration<double>(now).count();
+}
+
+std::string wall_time() {
+  return fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr)));
 }
 
 void run_log::append(const std::string& line) {

@@ -21,6 +21,9 @@ namespace troupe::apps {
 /// Seconds since 1970, by the wall clock.
 double unix_now();
 
+/// The time of day, UTC, as RFC 3339 has it.
+std::string wall_time();
+
 /// That the file cannot be written any more, or can again.
 struct log_news {
   std::optional<error> why;  ///< none: it can

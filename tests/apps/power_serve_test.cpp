@@ -10,6 +10,7 @@
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
+#include "apps/power/budget_disk.hpp"
 #include "apps/power/budget_sign.hpp"
 #include "io/tls/keyring.hpp"
 #include "tests/apps/ended.hpp"
@@ -30,6 +31,20 @@ constexpr const char* two_jobs =
     "[[child]]\nname = 'gpt-a'\npriority = 'high'\nfloor_w = 20\nstatic_w = 40\nceiling_w = 60\n"
     "[[child]]\nname = 'gpt-b'\nfloor_w = 15\nstatic_w = 20\nceiling_w = 60\npaused_w = 5\n";
 
+constexpr std::chrono::seconds long_enough{60};
+
+config::power_tree tree_of(const scratch& folder, const std::string& toml = two_jobs) {
+  put_file(folder / "p.toml", toml);
+  const auto tree = read_budget((folder / "p.toml").string());
+  REQUIRE_MESSAGE(tree, (tree ? "" : render(tree.error())));
+  return *tree;
+}
+
+std::string with_budget(const std::string& watts) {
+  std::string out = two_jobs;
+  return out.replace(out.find("= 70"), 4, "= " + watts);
+}
+
 /// 0: there was none.
 uint64_t life_counted_in(const fs::path& file) {
   const auto next = next_epoch(file);
@@ -46,6 +61,9 @@ TEST_CASE("PSV-1: power serve: each life has an epoch above the one before, on t
   CHECK(life_counted_in(file) == 2);
   CHECK(life_counted_in(file) == 3);
   CHECK(content(file) == "{\"epoch\":3}\n");
+  CHECK(next_epoch(file, 2).has_value());
+  CHECK(next_epoch(file, 9).has_value());
+  CHECK(content(file) == "{\"epoch\":10}\n");
 }
 
 TEST_CASE("PSV-1: power serve: a count that cannot be read is not begun anew") {
@@ -69,10 +87,8 @@ TEST_CASE("PSV-1: power serve: a count that cannot be read is not begun anew") {
 
 TEST_CASE("power serve: the actor has what the file says, in milliwatts") {
   const scratch folder;
-  put_file(folder / "p.toml", two_jobs);
-  const auto tree = read_budget((folder / "p.toml").string());
-  REQUIRE_MESSAGE(tree, (tree ? "" : render(tree.error())));
-  const auto o = budget_options_of(*tree, 7);
+  const auto tree = tree_of(folder);
+  const auto o = budget_options_of(tree, 7);
   CHECK(o.name == "row0");
   CHECK(o.epoch == 7);
   CHECK(o.budget_mw == 70'000);
@@ -88,9 +104,9 @@ TEST_CASE("power serve: the actor has what the file says, in milliwatts") {
   CHECK(o.children[0].terms.ceiling_mw == 60'000);
   CHECK(o.children[1].terms.priority == power::power_class::low);
   CHECK(o.children[1].terms.paused_mw == 5'000);
-  CHECK(budget_sentence(*tree) ==
+  CHECK(budget_sentence(tree) ==
         "row0 has 70 W for 2 children, whose static shares are 60 W together");
-  const auto j = nlohmann::json::parse(budget_json(*tree));
+  const auto j = nlohmann::json::parse(budget_json(tree));
   CHECK(j["budget_w"] == 70);
   CHECK(j["static_w"] == 60);
   CHECK(j["children"][0]["priority"] == "high");
@@ -103,6 +119,8 @@ TEST_CASE("power serve: the journal in words has the news of each line") {
   const power::power_report report{{1, 1}, {1, 1}, 40'500, 38'000, 60'000};
   journal.begins("row0", power::budget_mode::shares, 70'000, 3);
   CHECK(words() == "row0: begins 70 W, epoch 3");
+  journal.begins("row0", power::budget_mode::shares, 55'000, 3, 70'000);
+  CHECK(words() == "row0: begins 55 W, epoch 3, set instead of 70 W");
   journal.heard_first(0, report);
   CHECK(words() == "gpt-a: heard; in force 40.5 W");
   const power::power_grant before{{1, 1}, {1, 1}, 40'500, 1'000'000'000, false};
@@ -132,6 +150,10 @@ TEST_CASE("power serve: the journal in words has the news of each line") {
   CHECK(words() == "short of floors 30 W; counts 41 W");
   journal.superseded(0, 5);
   CHECK(words() == "gpt-a: superseded, epoch 5");
+  journal.kept(error(errc::io, "write power.state: No space left on device"));
+  CHECK(words() == "record not written: write power.state: No space left on device");
+  journal.kept({});
+  CHECK(words() == "record written again");
   CHECK(journal_words("no JSON") == "no JSON");
 }
 
@@ -140,6 +162,7 @@ TEST_CASE("power serve: the journal has each line with its time") {
   budget_journal journal(folder / "power.jsonl", false);
   journal.take(R"({"event":"begins","epoch":1})", 12.5);
   journal.take("no JSON", 13);
+  REQUIRE(journal.settle(long_enough));
   CHECK(content(folder / "power.jsonl") ==
         "{\"unix_s\":12.5,\"event\":\"begins\",\"epoch\":1}\n"
         "{\"unix_s\":13.0,\"text\":\"no JSON\"}\n");
@@ -150,10 +173,86 @@ TEST_CASE("PSV-3: power serve: a journal that cannot be written stops nothing, a
   budget_journal journal(folder / "later" / "power.jsonl", false);
   journal.take(R"({"event":"one"})", 1);
   journal.take(R"({"event":"two"})", 2);
+  REQUIRE(journal.settle(long_enough));
   CHECK_FALSE(fs::exists(folder / "later"));
   fs::create_directory(folder / "later");
   journal.take(R"({"event":"three"})", 3);
+  REQUIRE(journal.settle(long_enough));
   CHECK(content(folder / "later" / "power.jsonl") == "{\"unix_s\":3.0,\"event\":\"three\"}\n");
+}
+
+TEST_CASE("PSV-1: power serve: a later life counts what the record says that jobs may draw") {
+  const scratch folder;
+  const auto tree = tree_of(folder);
+  auto life = begin_life(tree, folder.path);
+  REQUIRE(life);
+  CHECK(life->epoch == 1);
+  CHECK(life->children[0].terms.remembered_mw == 0);
+  REQUIRE(life->keeper);
+  life->keeper->keep(1, power::record_text({1, {{"gpt-a", 44'000}, {"gone", 9000}}, {}}));
+  REQUIRE(static_cast<record_file&>(*life->keeper).settle(long_enough));
+  life = begin_life(tree, folder.path);
+  REQUIRE(life);
+  CHECK(life->epoch == 2);
+  CHECK(life->budget_mw == 70'000);
+  CHECK(life->children[0].terms.remembered_mw == 44'000);
+  CHECK(life->children[1].terms.remembered_mw == 0);
+}
+
+TEST_CASE("PSV-1: power serve: a record that cannot be read begins no life") {
+  const scratch folder;
+  const auto tree = tree_of(folder);
+  put_file(folder / "power.state", "{\"epoch\":1,\"child");
+  const auto life = begin_life(tree, folder.path);
+  REQUIRE_FALSE(life);
+  CHECK(life.error().code == errc::bad_data);
+  CHECK(mentions(life.error(), folder / "power.state"));
+  CHECK_FALSE(fs::exists(folder / "power.epoch"));
+  CHECK(content(folder / "power.state") == "{\"epoch\":1,\"child");
+  put_file(folder / "power.state", power::record_text({41, {}, {}}));
+  put_file(folder / "power.epoch", "{\"epoch\":3}\n");  // of a copy of long ago
+  const auto later = begin_life(tree, folder.path);
+  REQUIRE(later);
+  CHECK(later->epoch == 42);
+}
+
+TEST_CASE("PSV-4: power serve: what was set holds until the file names another budget") {
+  const scratch folder;
+  const auto record = power::record_text(
+      {1, {{"gpt-a", 44'000}}, power::budget_set{65'000, 70'000, "alice", "noon"}});
+  put_file(folder / "power.state", record);
+  auto tree = tree_of(folder);
+  auto life = begin_life(tree, folder.path);
+  REQUIRE(life);
+  CHECK(life->budget_mw == 65'000);
+  REQUIRE(life->set);
+  CHECK(life->set->instead_of_mw == 70'000);
+  CHECK(content(folder / "power.state") == record);
+  const auto found = read_record(folder / "power.state");
+  REQUIRE(found);
+  CHECK(set_sentence(tree, *found)
+            .starts_with("row0 has 65 W, set by alice at noon, not the 70 W of its file"));
+
+  tree = tree_of(folder, with_budget("80"));
+  CHECK(set_sentence(tree, *found) ==
+        "row0 has 80 W by its file; the 65 W that were set by alice at noon hold no more: it named "
+        "70 W then");
+  life = begin_life(tree, folder.path);
+  REQUIRE(life);
+  CHECK(life->budget_mw == 80'000);
+  CHECK(!life->set);
+  CHECK(life->children[0].terms.remembered_mw == 44'000);
+  tree = tree_of(folder);  // as it was: it does not come back
+  life = begin_life(tree, folder.path);
+  REQUIRE(life);
+  CHECK(life->budget_mw == 70'000);
+  CHECK(!life->set);
+  CHECK(set_sentence(tree, {}).empty());
+
+  put_file(folder / "power.state", power::record_text({1, {}, power::budget_set{59'000, 70'000}}));
+  life = begin_life(tree, folder.path);
+  REQUIRE(life);
+  CHECK(life->budget_mw == 70'000);  // static shares are 60 W
 }
 
 TEST_CASE("power serve: a file is judged without serving it") {
@@ -229,13 +328,14 @@ TEST_CASE("power serve: a served budget is shown and set, is held once, and ends
            "server=$!\n"
            "while read -r line; do\n"
            "  echo \"said $line\"\n"
-           "  case \"$line\" in *'row0 serves 70 W to 2 children at 127.0.0.1:'*)\n"
+           "  case \"$line\" in *'row0 serves '*' W to 2 children at 127.0.0.1:'*)\n"
            "    ls troupe/*.power >/dev/null && echo signed\n"
            "    \"$1\" power tree --json >tree.json; echo \"tree $?\"\n"
            "    \"$1\" power budget 50 >low.txt; echo \"low $?\"\n"
            "    \"$1\" power budget 65 --budget row0 --for 2h >set.txt; echo \"set $?\"\n"
            "    \"$1\" power tree row0 >tree.txt; echo \"tree $?\"\n"
            "    timeout 60 \"$1\" power serve p.toml; echo \"second $?\"\n"
+           "    \"$1\" power budget 66 >last.txt; echo \"last $?\"\n"
            "    kill -TERM $server;;\n"
            "  esac\n"
            "done <talk\n"
@@ -253,6 +353,7 @@ TEST_CASE("power serve: a served budget is shown and set, is held once, and ends
   CHECK_FALSE(said("low 0"));  // static shares are 60 W together
   CHECK(said("set 0"));
   CHECK(said("second 75"));
+  CHECK(said("last 0"));
   CHECK(said("ended 0"));
   CHECK(said("unsigned"));
   const auto tree = nlohmann::json::parse(content(folder / "tree.json"), nullptr, false);
@@ -267,6 +368,9 @@ TEST_CASE("power serve: a served budget is shown and set, is held once, and ends
   CHECK(content(folder / "set.txt").find("65 W") != std::string::npos);
   CHECK(content(folder / "tree.txt").find("of 65 W") != std::string::npos);
   CHECK(fs::exists(folder / "power/row0/power.jsonl"));
-  serve();
+  const auto next = serve();
+  CAPTURE(next.out);
+  CHECK(first.out.find("row0 serves 70 W to") != std::string::npos);
+  CHECK(next.out.find("row0 serves 66 W to") != std::string::npos);
   CHECK(content(folder / "power/row0/power.epoch") == "{\"epoch\":2}\n");
 }

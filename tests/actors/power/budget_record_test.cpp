@@ -115,13 +115,13 @@ TEST_CASE("BGT-9: budget: no raise leaves before the record has it, cuts and ren
   CHECK(f.caps() == watts_of_two{10'000, 30'000});  // the cut, and nothing of what it has freed
   for (const auto& c : f.children) CHECK(c.lease.is_leased(f.now_ns()));
   CHECK(f.keeper->writes.size() == 1);
-  REQUIRE(f.events("not_kept").size() == 1);
-  CHECK(f.events("kept_again").empty());
+  REQUIRE(f.events("record_not_written").size() == 1);
+  CHECK(f.events("record_written_again").empty());
   f.keeper->answers = true;
   f.second();
   CHECK(f.caps() == watts_of_two{10'000, 30'000});
   CHECK(f.keeper->last().children_mw.at("gpt-b") == 60'000);
-  CHECK(f.events("kept_again").size() == 1);
+  CHECK(f.events("record_written_again").size() == 1);
   f.second();
   CHECK(f.caps() == watts_of_two{10'000, 60'000});
   CHECK(f.keeper->text == f.keeper->writes.back());
@@ -137,7 +137,7 @@ TEST_CASE("BGT-9: budget: no raise leaves before the record has it, cuts and ren
   REQUIRE(f.set(62'000));
   f.seconds(20);
   CHECK(f.caps() == watts_of_two{10'000, 52'000});
-  CHECK(f.events("not_kept").size() == 2);
+  CHECK(f.events("record_not_written").size() == 2);
 }
 
 TEST_CASE("BGT-9: budget: up to its static share a child is raised without the record") {
@@ -148,8 +148,8 @@ TEST_CASE("BGT-9: budget: up to its static share a child is raised without the r
   f.children[1].lease = lease_policy(30'000, 1, 0);
   f.seconds(20);
   CHECK(f.caps() == watts_of_two{10'000, 30'000});
-  REQUIRE(f.events("not_kept").size() == 1);
-  CHECK(f.events("not_kept")[0].at("why") == disk_is_full.message);
+  REQUIRE(f.events("record_not_written").size() == 1);
+  CHECK(f.events("record_not_written")[0].at("why") == disk_is_full.message);
   f.keeper->fails.reset();
   f.seconds(4);
   CHECK(f.caps() == watts_of_two{10'000, 60'000});

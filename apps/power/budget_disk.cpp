@@ -1,0 +1,151 @@
+// Lines in words, and the writers of the journal and of the record.
+#include "apps/power/budget_disk.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <utility>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "actors/base/defaults.hpp"
+#include "apps/talk.hpp"
+#include "apps/up/run_log.hpp"
+#include "io/file.hpp"
+
+namespace troupe::apps::power_verb {
+
+namespace {
+
+using nlohmann::ordered_json;
+
+constexpr size_t record_file_bytes = size_t{1} << 20;
+
+/// A number in an entry of the journal; none where it is absent or not known.
+std::optional<double> number_in(const ordered_json& entry, const char* key) {
+  const auto it = entry.find(key);
+  if (it == entry.end() || !it->is_number() || it->get<double>() < 0) return std::nullopt;
+  return it->get<double>();
+}
+
+std::string word_in(const ordered_json& entry, const char* key) {
+  const auto it = entry.find(key);
+  return it != entry.end() && it->is_string() ? it->get<std::string>() : std::string();
+}
+
+std::string missing_text(uint64_t lines) {
+  return fmt::format("the journal is written again; {} missing in it",
+                     lines == 1 ? "1 line is" : fmt::format("{} lines are", lines));
+}
+
+}  // namespace
+
+std::string journal_words(const std::string& line) {
+  const auto entry = ordered_json::parse(line, nullptr, false);
+  if (!entry.is_object()) return line;
+  std::string out, event = word_in(entry, "event");
+  for (const auto* key : {"child", "who", "budget"})
+    if (out.empty()) out = word_in(entry, key);
+  std::replace(event.begin(), event.end(), '_', ' ');
+  out += (out.empty() ? "" : ": ") + event;
+  for (const auto* key : {"cap_w", "budget_w"})
+    if (const auto w = number_in(entry, key)) out += fmt::format(" {:.4g} W", *w);
+  if (const auto w = number_in(entry, "was_w")) out += fmt::format(", was {:.4g} W", *w);
+  if (const auto s = number_in(entry, "for_s")) out += fmt::format(", for {} s", *s);
+  if (entry.value("shed", ordered_json()) == true) out += ", is to pause";
+  if (const auto life = number_in(entry, "epoch"); life && !entry.contains("cap_w"))
+    out += fmt::format(", epoch {}", *life);
+  const char* between = "; ";
+  for (const auto& [key, words] : {std::pair("counted_w", "counts"),
+                                   {"in_force_w", "in force"},
+                                   {"drawn_w", "draws"},
+                                   {"wish_w", "wishes"}})
+    if (const auto w = number_in(entry, key)) {
+      out += fmt::format("{}{} {:.4g} W", between, words, *w);
+      between = ", ";
+    }
+  if (const auto w = number_in(entry, "instead_of_w"))
+    out += fmt::format(", set instead of {:.4g} W", *w);
+  if (const auto who = word_in(entry, "by"); !who.empty()) out += ", by " + who;
+  for (const auto* key : {"why", "text"})
+    if (const auto why = word_in(entry, key); !why.empty()) out += ": " + why;
+  return out;
+}
+
+// -- the journal ----------------------------------------------------------------------------------
+
+struct budget_journal::file {
+  run_log log;
+  std::atomic<uint64_t> unwritten{0};  ///< lines without room, since that was told last
+
+  /// In the writer's thread.
+  void write(const std::string& line) {
+    log.append(line);
+    if (const auto news = log.news())
+      say(news->why ? fmt::format("warning: the journal is not written: {}", news->why->message)
+                    : missing_text(news->missing));
+    if (log.state().why) return;
+    if (const auto lines = unwritten.exchange(0); lines > 0) say(missing_text(lines));
+  }
+};
+
+budget_journal::budget_journal(const std::filesystem::path& file, bool as_json, size_t room)
+    : file_(new budget_journal::file{{file.string(), false}}), as_json_(as_json), writer_(room) {}
+
+budget_journal::~budget_journal() {
+  settle(defaults::orderly_end);
+}
+
+void budget_journal::take(const std::string& line, double unix_s) {
+  auto entry = ordered_json::parse(line, nullptr, false);
+  if (!entry.is_object()) entry = {{"text", line}};
+  ordered_json stamped{{"unix_s", unix_s}};
+  stamped.update(entry);
+  auto text = stamped.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
+  if (as_json_)
+    static_cast<void>(print(text + "\n"));
+  else
+    say(journal_words(line));
+  if (writer_.put([to = file_, text = std::move(text)] { to->write(text); })) return;
+  if (file_->unwritten++ == 0) say("warning: the journal is not written: its disk does not answer");
+}
+
+// -- the record -----------------------------------------------------------------------------------
+
+result<power::budget_record> read_record(const std::filesystem::path& file) {
+  const auto text = io::read_file(file, record_file_bytes);
+  if (!text && text.error().code == errc::not_found) return power::budget_record{};
+  if (!text) return text.error();
+  auto record = power::parse_budget_record(*text);
+  if (record) return record;
+  return error(
+      errc::bad_data,
+      fmt::format("{} does not say what jobs may draw: {}", file.string(), record.error().message),
+      "each job has its static share by itself once its lease has lapsed and its step is "
+      "over: remove the file then");
+}
+
+record_file::record_file(std::filesystem::path file)
+    : file_(std::move(file)), answer_(std::make_shared<answer>()), writer_(1) {}
+
+record_file::~record_file() {
+  settle(defaults::orderly_end);
+}
+
+void record_file::keep(uint64_t number, std::string text) {
+  const auto taken = writer_.put([file = file_, to = answer_, number, text = std::move(text)] {
+    const auto done = io::write_atomic(file, text);
+    std::lock_guard lock(to->mutex);
+    to->of_last = outcome{number, done ? std::nullopt : std::optional(done.error())};
+  });
+  if (taken) return;
+  std::lock_guard lock(answer_->mutex);
+  answer_->of_last = outcome{number, error(errc::unavailable, "another write is under way")};
+}
+
+std::optional<power::record_keeper::outcome> record_file::ended() {
+  std::lock_guard lock(answer_->mutex);
+  return std::exchange(answer_->of_last, std::nullopt);
+}
+
+}  // namespace troupe::apps::power_verb

@@ -1,0 +1,83 @@
+// What of a served budget goes to the disk while it is served, behind its actor's back: the journal
+// and the record. A disk that hangs holds up neither its ticks nor its words on the terminal.
+//
+//   <output>/power.jsonl   what it decided and heard, a JSON object a line
+//   <output>/power.state   what its next life has to know (actors/power/budget_record.hpp)
+//
+// Invariants
+//   BDK-1  A line is said as it comes, whatever the disk does. That lines begin to be missing in
+//     the file, and that they are written again, is told once each.
+//   BDK-2  A record that cannot be read is not begun anew: what jobs may draw would be forgotten.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+
+#include "actors/power/budget_record.hpp"
+#include "apps/power/background.hpp"
+#include "io/base/result.hpp"
+
+namespace troupe::apps::power_verb {
+
+/// A line of the journal as a person reads it: "gpt-a: grant 44 W, was 40 W; in force 40 W".
+std::string journal_words(const std::string& line);
+
+/// The journal of a budget, and what is told of it.
+class budget_journal {
+ public:
+  /// Lines that may wait for the disk.
+  static constexpr size_t waiting_lines = 4096;
+
+  /// `as_json`: its lines go to stdout, too; else they are said in words.
+  budget_journal(const std::filesystem::path& file, bool as_json, size_t room = waiting_lines);
+  ~budget_journal();  ///< waits for the disk, at most `defaults::orderly_end`
+  budget_journal(const budget_journal&) = delete;
+  budget_journal& operator=(const budget_journal&) = delete;
+
+  /// A line, a JSON object, at that time. Waits for nothing (BDK-1).
+  void take(const std::string& line, double unix_s);
+
+  /// Waits until what was taken is in the file, or missing in it; whether it is.
+  bool settle(std::chrono::milliseconds patience) const { return writer_.settle(patience); }
+
+ private:
+  struct file;
+  std::shared_ptr<file> file_;  ///< the writer's tasks' as well
+  bool as_json_;
+  background writer_;
+};
+
+/// The record that a life before has left in the file; an empty one where there is no file. Errors:
+/// bad_data where it is not ours (BDK-2); io.
+result<power::budget_record> read_record(const std::filesystem::path& file);
+
+/// Writes the record to a file, each one atomically.
+class record_file : public power::record_keeper {
+ public:
+  explicit record_file(std::filesystem::path file);
+  ~record_file() override;  ///< waits for a write that is under way, as long
+  record_file(const record_file&) = delete;
+  record_file& operator=(const record_file&) = delete;
+
+  void keep(uint64_t number, std::string text) override;
+  std::optional<outcome> ended() override;
+
+  /// Waits until the last write has ended; whether it has.
+  bool settle(std::chrono::milliseconds patience) const { return writer_.settle(patience); }
+
+ private:
+  struct answer {
+    std::mutex mutex;
+    std::optional<outcome> of_last;
+  };
+  std::filesystem::path file_;
+  std::shared_ptr<answer> answer_;  ///< the writer's tasks' as well
+  background writer_;
+};
+
+}  // namespace troupe::apps::power_verb

@@ -1,0 +1,109 @@
+// The journal and the record of a budget on their way to a disk; a pipe that nobody reads stands
+// for one that hangs.
+#include "apps/power/budget_disk.hpp"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <string>
+
+#include <doctest/doctest.h>
+
+#include "io/file.hpp"
+#include "tests/apps/ended.hpp"
+#include "tests/errors.hpp"
+#include "tests/io/scratch.hpp"
+#include "tests/io/tree.hpp"
+
+using namespace troupe;
+using namespace troupe::apps::power_verb;
+
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr std::chrono::seconds disk_patience{60};
+
+/// What is in a pipe now.
+std::string drained(int fd) {
+  std::string out(65'536, '\0');
+  const auto n = ::read(fd, out.data(), out.size());
+  out.resize(n > 0 ? static_cast<size_t>(n) : 0);
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("PSV-3: budget disk: a journal whose disk hangs holds nobody up, and goes on") {
+  const scratch folder;
+  const auto file = folder / "power.jsonl";
+  REQUIRE(mkfifo(file.c_str(), 0600) == 0);
+  budget_journal journal(file, false, 2);
+  for (int i = 1; i <= 10; ++i) journal.take("{\"n\":" + std::to_string(i) + "}", i);
+  CHECK_FALSE(journal.settle(std::chrono::milliseconds(1)));
+  const io::unique_fd reader(open(file.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
+  REQUIRE(reader);
+  REQUIRE(journal.settle(disk_patience));
+  const auto text = drained(reader.get());
+  const auto lines = std::count(text.begin(), text.end(), '\n');
+  CHECK(text.starts_with("{\"unix_s\":1.0,\"n\":1}\n{\"unix_s\":2.0,\"n\":2}\n"));
+  CHECK(lines >= 2);  // one is being written, and two wait
+  CHECK(lines <= 3);
+  journal.take("{\"n\":11}", 11);
+  REQUIRE(journal.settle(disk_patience));
+  CHECK(drained(reader.get()) == "{\"unix_s\":11.0,\"n\":11}\n");
+}
+
+TEST_CASE("budget disk: tasks are done in their order, those that find no room are not taken") {
+  auto seen = std::make_shared<std::string>();
+  {
+    background tasks(3);
+    for (const char c : {'a', 'b', 'c'}) REQUIRE(tasks.put([seen, c] { *seen += c; }));
+    REQUIRE(tasks.settle(disk_patience));
+    CHECK(*seen == "abc");
+  }
+  background none(0);
+  CHECK_FALSE(none.put([seen] { *seen += 'x'; }));
+  CHECK(none.settle(disk_patience));
+  CHECK(*seen == "abc");
+}
+
+TEST_CASE("budget disk: a record is in its file when its write has ended, and a failure is told") {
+  const scratch folder;
+  const auto file = folder / "later" / "power.state";
+  record_file keeper(file);
+  CHECK(!keeper.ended());
+  keeper.keep(1, "one\n");
+  REQUIRE(keeper.settle(disk_patience));
+  auto outcome = keeper.ended();
+  REQUIRE(outcome);
+  CHECK(outcome->number == 1);
+  REQUIRE(outcome->why);
+  CHECK(!keeper.ended());
+  fs::create_directory(folder / "later");
+  keeper.keep(2, "two\n");
+  REQUIRE(keeper.settle(disk_patience));
+  outcome = keeper.ended();
+  REQUIRE(outcome);
+  CHECK(outcome->number == 2);
+  CHECK(!outcome->why);
+  CHECK(content(file) == "two\n");
+}
+
+TEST_CASE("BDK-2: budget disk: no file is an empty record, one that is not ours is refused") {
+  const scratch folder;
+  const auto none = read_record(folder / "power.state");
+  REQUIRE(none);
+  CHECK(*none == power::budget_record{});
+  for (const auto* text : {"", "{}", "{\"epoch\":1}"}) {
+    CAPTURE(text);
+    put_file(folder / "power.state", text);
+    const auto record = read_record(folder / "power.state");
+    REQUIRE_FALSE(record);
+    CHECK(record.error().code == errc::bad_data);
+    CHECK(mentions(record.error(), folder / "power.state"));
+  }
+}
