@@ -182,6 +182,16 @@ TEST_CASE("PWR-1: budget: a later life counts what the one before has granted un
         std::map<std::string, int64_t>{{"gpt-a", 60'000}, {"gpt-b", 30'000}});
 }
 
+TEST_CASE("PWR-1: budget: a later life passes on what it was told of whom it has not heard") {
+  scripted_budget f;
+  f.begin_with(2, record_text({1, {{"gpt-b", 60'000}}, {}}));
+  f.children[1].speaks = false;
+  f.seconds(20);
+  CHECK(f.keeper->last().epoch == 2);
+  CHECK(f.keeper->last().children_mw ==
+        std::map<std::string, int64_t>{{"gpt-a", 30'000}, {"gpt-b", 60'000}});
+}
+
 TEST_CASE("BGA-4: budget: what a person sets for good is in the record, and in its next life") {
   scripted_budget f;
   f.begin_with(1, "");
