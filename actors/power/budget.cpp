@@ -145,6 +145,14 @@ error impossible(const budget_state& st, size_t child, const fbs::PowerReport& r
                   r.lease_sequence()));
 }
 
+error other_process(budget_state& st, size_t child, const power_report& r) {
+  const auto& name = st.options.children[child].name;
+  auto out =
+      process_superseded(name, st.policy->incarnation(child), r.id.incarnation, st.options.name);
+  st.journal.refused(name, out.message);
+  return out;
+}
+
 /// `granted`: none: no lease is due.
 msg<fbs::PowerGrant> grant_for(budget_pointer self, size_t child, const msg<fbs::PowerReport>& r,
                                const power_grant* granted) {
@@ -202,6 +210,7 @@ caf::result<msg<fbs::PowerGrant>> hear_report(budget_pointer self, const msg<fbs
     st.journal.superseded(*child, said.order.epoch);
     return to_caf(budget_superseded(st.options.epoch, st.options.name));
   }
+  if (verdict == report_verdict::older_process) return to_caf(other_process(st, *child, said));
   if (verdict == report_verdict::taken) note_report(self, *child, said, *m);
   if (verdict == report_verdict::older) return grant_for(self, *child, m, nullptr);
   answer_waiting(self, *child, nullptr);

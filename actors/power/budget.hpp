@@ -56,6 +56,12 @@ inline constexpr error_kind<uint64_t, std::string> budget_superseded{
     "budget_superseded", errc::unavailable,
     "the job follows a later life of {1} than this one, {0}",
     "one process at a time serves a budget: end the other, and start the job again"};
+/// The child, the processes that were heard last and now, and the budget.
+inline constexpr error_kind<std::string, uint64_t, uint64_t, std::string> process_superseded{
+    "process_superseded", errc::unavailable,
+    "another process reports to {3} as {0}, of incarnation {1}; this one is {2}",
+    "end one of them; where there is no other, the clock of this machine has gone back: start the "
+    "budget again"};
 
 /// A child by the name that it proves, and what the site's configuration gives it.
 struct named_child {

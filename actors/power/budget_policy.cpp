@@ -98,7 +98,12 @@ report_verdict budget_policy::hear(size_t child, const power_report& r, int64_t 
     return report_verdict::impossible;
   if (r.order.epoch > epoch_) l.elsewhere = std::max(l.elsewhere.value_or(0), r.id.incarnation);
   if (l.elsewhere && r.id.incarnation <= *l.elsewhere) return report_verdict::newer_life;
+  if (l.heard && r.id.incarnation < l.last.id.incarnation) return report_verdict::older_process;
   if (l.heard && r.id <= l.last.id) return report_verdict::older;
+  if (l.heard && r.id.incarnation > l.last.id.incarnation) {  // BGT-7
+    l.before_mw = counted_mw(child);
+    l.before_until_ns = now_ns + fall_ns();
+  }
   l.elsewhere.reset();
   power_report counts = r;
   counts.in_force_mw = std::min(r.in_force_mw, most_mw(child));
@@ -171,6 +176,7 @@ int64_t budget_policy::counted_mw(size_t child) const {
   if (l.elsewhere) return std::max(c.remembered_mw, c.ceiling_mw);  // BGT-6
   if (!l.heard) return std::max(c.remembered_mw, c.others_work ? c.ceiling_mw : c.static_share_mw);
   int64_t out = l.last.in_force_mw;
+  out = std::max(out, l.before_mw);  // BGT-7
   for (size_t i = 0; i < l.open_count; ++i) out = std::max(out, l.open[i].cap_mw);
   // What a parent before us still had under way may have raised it since, and it fell from there.
   if (!l.fenced) out = std::max({out, c.static_share_mw, c.remembered_mw});
@@ -188,6 +194,12 @@ int64_t budget_policy::told_mw() const {
   int64_t out = 0;
   for (const auto& l : ledgers_) out += l.last.in_force_mw;
   return out;
+}
+
+/// BGT-7
+void budget_policy::forget_processes(int64_t now_ns) {
+  for (auto& l : ledgers_)
+    if (now_ns >= l.before_until_ns) l.before_mw = 0;
 }
 
 bool budget_policy::is_silent(size_t child, int64_t now_ns) const {
@@ -395,6 +407,7 @@ const budget_decision& budget_policy::tick(const own_cap& own, const budget_samp
   out_.grants.clear();
   out_.row = {};
   std::fill(awaits_.begin(), awaits_.end(), 0);
+  forget_processes(now_ns);
   watch(own, sample, now_ns);
   divide(own, now_ns);
   const bool may_raise = knows(now_ns);

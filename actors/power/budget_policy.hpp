@@ -45,6 +45,9 @@
 //     is raised by any difference, and the others are cut for it by any.
 //   BGT-9  Where a record of this life is kept, which a parent after it counts, nobody is raised
 //     above what that covers. The watts of the raise are kept free; cuts and renewals never wait.
+//   BGT-7  Where a later process of a child is heard, its machines may still do what they did for
+//     the one before: no less is counted than before that, as long as a child may take to fall by
+//     itself. What the one before says from then on is refused: it is to make no steps.
 #pragma once
 
 #include <array>
@@ -116,9 +119,10 @@ struct budget_sample {
 
 enum class report_verdict : uint8_t {
   taken,
-  older,       ///< a later one has been heard
-  newer_life,  ///< it follows a parent of a later epoch, not us
-  impossible,  ///< no child of ours says that
+  older,          ///< a later one has been heard
+  older_process,  ///< one of a later process of the child has been heard (BGT-7)
+  newer_life,     ///< it follows a parent of a later epoch, not us
+  impossible,     ///< no child of ours says that
 };
 
 struct budget_decision {
@@ -160,6 +164,8 @@ class budget_policy {
   bool is_silent(size_t child, int64_t now_ns) const;
   /// What it is raised to once that is covered (BGT-9); 0: it waits for no record.
   int64_t awaits_mw(size_t child) const { return awaits_[child]; }
+  /// The process of it that was heard last.
+  uint64_t incarnation(size_t child) const { return ledgers_[child].last.id.incarnation; }
   /// How long a child may take until it has fallen by itself.
   int64_t fall_ns() const { return rules_.ttl_ns + rules_.tick_ns + rules_.actuation_ns; }
   const row_state& row() const { return row_; }
@@ -181,6 +187,8 @@ class budget_policy {
     bool fenced = false;  ///< has acked a lease of our epoch
     power_report last = {};
     int64_t heard_ns = 0;
+    int64_t before_mw = 0;  ///< counted until a later process was heard (BGT-7)
+    int64_t before_until_ns = 0;
     std::array<entry, ring> open = {};  ///< oldest first: what it may still come to follow
     size_t open_count = 0;
     int64_t granted_mw = 0;  ///< the newest, if open_count > 0
@@ -204,6 +212,7 @@ class budget_policy {
   void judge_draw(ledger& l, const power_report& r) const;
   void acked(ledger& l) const;
   bool has_fallen(const ledger& l) const;
+  void forget_processes(int64_t now_ns);
   void watch(const own_cap& own, const budget_sample& sample, int64_t now_ns);
   int64_t carried_mw(const own_cap& own, int64_t now_ns);
   void divide(const own_cap& own, int64_t now_ns);

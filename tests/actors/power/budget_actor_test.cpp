@@ -279,6 +279,29 @@ TEST_CASE(
   CHECK(f.set(65'000));
 }
 
+TEST_CASE(
+    "BGT-7: budget: the older of two processes of a child is refused, and told of the other") {
+  scripted_budget f;
+  f.seconds(3);
+  const auto& box = f.children[1].box;
+  const auto before = f.make_partner("process before");
+  f.proved[before.self()->id()] = "gpt-b";
+  auto& lease = f.children[1].lease;
+  lease = lease_policy(30'000, 5, 0);
+  f.second();
+  for (int i = 0; i < 2; ++i) {
+    const auto refused = before.answer_of<fbs::PowerGrant>(
+        f.report(before, {{1, f.now_ns() + 1}, {1, 3}, 60'000, {}, 70'000}));
+    REQUIRE(!refused);
+    CHECK(refused.error() == process_superseded("gpt-b", 5, 1, "row0"));
+  }
+  CHECK(f.events("refused").size() == 1);
+  CHECK(f.tree().children[1]->counted_mw == 60'000);
+  f.seconds(11);
+  CHECK(lease.cap_mw() == 60'000);
+  CHECK(box.answered().size() == f.children[1].asks);  // the other goes on
+}
+
 TEST_CASE("BGA-3: budget: what a person sets is divided, and for a time only where one is named") {
   scripted_budget f;
   f.seconds(4);

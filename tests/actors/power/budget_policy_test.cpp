@@ -333,6 +333,32 @@ TEST_CASE("budgets: reports that are older or that no child of ours makes are ig
   CHECK(heard(r) == report_verdict::older);
   r.id.incarnation = 2;
   CHECK(heard(r) == report_verdict::taken);
+  CHECK(f.parent.incarnation(0) == 2);
+  r = good;
+  r.id.sent_ns += 9 * budget_second;
+  CHECK(heard(r) == report_verdict::older_process);
+  CHECK(f.parent.incarnation(0) == 2);
+}
+
+TEST_CASE(
+    "BGT-7: budgets: a later process of a child does not at once free what the one before had") {
+  family f;
+  f.ticks(5);
+  REQUIRE(f.caps() == mw{10'000, 90'000});
+  f.children[1] = lease_policy(50'000, 2, 0);  // whose machines may still draw what they did
+  f.wishes[1] = 0;
+  const auto takes = static_cast<int>(f.parent.fall_ns() / budget_second);
+  for (int i = 0; i < takes; ++i) {
+    f.tick();
+    CHECK(f.parent.counted_mw(1) == 90'000);
+    CHECK(f.caps()[0] == 10'000);
+  }
+  f.ticks(4);
+  CHECK(f.caps() == mw{90'000, 10'000});
+  f.children[1] = lease_policy(50'000, 3, 0);
+  f.wishes[1] = 90'000;
+  f.ticks(6);
+  CHECK(f.caps() == mw{10'000, 90'000});  // what nobody draws is granted meanwhile
 }
 
 TEST_CASE(
