@@ -13,6 +13,8 @@
 //     under it, or under less, or makes none; and not before what the run was told earlier has had
 //     told_within to arrive.
 //   JLP-3  A static share that the parent changes raises nothing.
+//   JLP-4  While the parent hears a later process of this job it makes no step: what it draws is
+//     counted no more.
 #pragma once
 
 #include <cstdint>
@@ -34,6 +36,7 @@ struct power_answer {
 /// Why no step of a job may begin.
 enum class lease_hold : uint8_t {
   none,      ///< steps may
+  replaced,  ///< another process works as this job (JLP-4)
   no_lease,  ///< none was granted yet (JLP-1)
   no_watts,  ///< the cap is 0
   shed,      ///< the parent wants the work paused
@@ -49,6 +52,8 @@ class job_lease_policy {
 
   /// `taken`: the answer is to this process and sound, whether or not a lease is in it.
   grant_verdict hear(const power_answer& a, int64_t now_ns);
+  /// The parent hears a later process of this job; until it answers this one again.
+  void replaced() { is_replaced_ = true; }
   /// Once a tick and after an answer: what to keep from now on.
   int64_t tick(int64_t now_ns);
   /// The run is told that pace under cap_mw(); 0: no step may begin.
@@ -71,6 +76,7 @@ class job_lease_policy {
 
   uint64_t incarnation_;
   std::optional<lease_policy> lease_;  ///< none: the static share is not known yet
+  bool is_replaced_ = false;
   int64_t cap_mw_ = 0;
   work_pace decided_{0}, step_pace_{0};
   uint64_t step_ = 0;    ///< 0: none is made

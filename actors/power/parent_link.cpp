@@ -12,6 +12,7 @@
 
 #include "actors/base/ask.hpp"
 #include "actors/base/defaults.hpp"
+#include "actors/power/budget.hpp"
 #include "actors/power/pacer.hpp"
 #include "io/config/power_tree.hpp"
 #include "messages/text.hpp"
@@ -53,6 +54,7 @@ void failed(pacer_pointer self, const error& why) {
   l.pause_ns = std::min(l.pause_ns > 0 ? 2 * l.pause_ns : ns_of(defaults::parent_pause),
                         ns_of(defaults::parent_far_pause));
   l.next_ns = now_ns(*self) + l.pause_ns;
+  if (why.is(process_superseded)) l.lease.replaced();
   l.problem = why.hint.empty() ? why.message : fmt::format("{} ({})", why.message, why.hint);
   // Where it was never found the run says it: that is why it waits.
   if (!l.address.empty() && !std::exchange(l.told_problem, true))  // PPL-3
@@ -216,6 +218,8 @@ std::string why_held(const parent_link& l) {
   switch (l.lease.hold()) {
     case lease_hold::none:
       return "";
+    case lease_hold::replaced:
+      return "another process works as this job under " + parent_in_words(l);
     case lease_hold::no_lease:
       return l.address.empty() ? "no power budget is found: " + l.problem
                                : fmt::format("no lease yet from {}{}{}", place_in_words(l),

@@ -28,6 +28,7 @@ constexpr size_t most_line_bytes = 64 << 10;  ///< of a log that is looked at
 /// The names in the output that a job writes to, or over.
 std::vector<std::string> written_names(const config::job& job) {
   std::vector<std::string> out{"log.jsonl", "audit.jsonl", "incidents.jsonl"};
+  if (!job.power.parent.empty()) out.emplace_back("power.incarnation");
   for (const auto& node : job.cluster.node) out.push_back(node.name + ".log");
   return out;
 }

@@ -1,6 +1,8 @@
 // Signs and key files to a place and a proof.
 #include "apps/up/power_parent.hpp"
 
+#include <algorithm>
+#include <charconv>
 #include <chrono>
 #include <span>
 #include <string>
@@ -12,6 +14,7 @@
 #include "apps/power/budget_sign.hpp"
 #include "io/base/text.hpp"
 #include "io/config/heads.hpp"
+#include "io/file.hpp"
 
 namespace troupe::apps {
 
@@ -42,10 +45,20 @@ result<power::budget_parent> place_of(const std::string& address, const std::str
   return power::budget_parent{name, at->host, at->port, std::move(proof)};
 }
 
-/// Of heads of this job that begin one after the other the later has the greater.
-uint64_t incarnation_now() {
+uint64_t clock_now_ns() {
   const auto since = std::chrono::system_clock::now().time_since_epoch();
   return static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(since).count());
+}
+
+/// A number in a file; 0: there is none.
+uint64_t last_number(const std::filesystem::path& file) {
+  constexpr uint64_t beyond_clocks = uint64_t{1} << 62;
+  constexpr size_t file_bytes = 64;
+  const auto text = io::read_file(file, file_bytes);
+  if (!text) return 0;
+  uint64_t out = 0;
+  std::from_chars(text->data(), text->data() + text->size(), out);
+  return out < beyond_clocks ? out : 0;
 }
 
 }  // namespace
@@ -68,12 +81,19 @@ result<power::budget_parent> find_power_parent(const config::job& job) {
   return place_of(served.address, served.name, {own, self});
 }
 
+uint64_t next_incarnation(const std::filesystem::path& file, uint64_t clock_ns) {
+  const auto next = std::max(clock_ns, last_number(file) + 1);
+  static_cast<void>(io::write_atomic(file, fmt::format("{}\n", next)));
+  return next;
+}
+
 std::optional<power::parent_options> power_parent_of(const config::job& job,
                                                      const reporter_actor& reporter) {
   if (job.power.parent.empty()) return std::nullopt;
   power::parent_options out;
   out.named = job.power.parent;
-  out.incarnation = incarnation_now();
+  out.incarnation =
+      next_incarnation(std::filesystem::path(job.job.output) / "power.incarnation", clock_now_ns());
   out.find = [job] { return find_power_parent(job); };
   out.prove = cluster::prove_to;
   out.connector = cluster::connector;

@@ -5,8 +5,13 @@
 // its secret is (apps/power/budget_sign.hpp), of which the job's own key is made. HOST:PORT comes
 // with a file that holds the key. Files are read anew each time: a budget that starts again may be
 // elsewhere.
+//
+//   <job.output>/power.incarnation   the number of the job's last process, by which a budget tells
+//                                    it from those before
 #pragma once
 
+#include <cstdint>
+#include <filesystem>
 #include <optional>
 
 #include "actors/power/parent_link.hpp"
@@ -23,7 +28,13 @@ status check_power_parent(const config::job& job);
 /// where several budgets are served.
 result<power::budget_parent> find_power_parent(const config::job& job);
 
-/// What the pacer joins it by; none: no budget is above the job.
+/// Which process of the job this is, the greatest yet of all that the file has counted: also where
+/// the clock has gone back since, but no less than the clock says, so that jobs of one name with
+/// other folders are in order as well. Where the file cannot be written the clock has to do.
+uint64_t next_incarnation(const std::filesystem::path& file, uint64_t clock_ns);
+
+/// What the pacer joins it by, which counts another process of the job in its output; none: no
+/// budget is above the job.
 std::optional<power::parent_options> power_parent_of(const config::job& job,
                                                      const reporter_actor& reporter);
 

@@ -52,11 +52,14 @@ TEST_CASE("power parent: a key that cannot be read, or is of another role, is re
 
 TEST_CASE("power parent: HOST:PORT and a key are where it is and how the job proves itself") {
   const scratch folder;
-  const auto job = job_under("127.0.0.1:4242", key_file_of(folder, "power/gpt-a"));
+  auto job = job_under("127.0.0.1:4242", key_file_of(folder, "power/gpt-a"));
+  job.job.output = (folder / "out").string();
+  std::filesystem::create_directory(job.job.output);
   const auto how = apps::power_parent_of(job, {});
   REQUIRE(how);
   CHECK(how->named == "127.0.0.1:4242");
   CHECK(how->incarnation > 0);
+  CHECK(apps::next_incarnation(folder / "out/power.incarnation", 1) == how->incarnation + 1);
   const auto found = how->find();
   REQUIRE(found);
   CHECK(found->host == "127.0.0.1");
@@ -65,6 +68,20 @@ TEST_CASE("power parent: HOST:PORT and a key are where it is and how the job pro
   CHECK(tls::to_text(found->proof.self) == "power/gpt-a");
   std::filesystem::remove(job.power.parent_key);
   CHECK(!how->find());  // read anew each time
+}
+
+TEST_CASE("power parent: each process of a job has a greater number, whatever the clock does") {
+  const scratch folder;
+  const auto file = folder / "power.incarnation";
+  CHECK(apps::next_incarnation(file, 1000) == 1000);
+  CHECK(apps::next_incarnation(file, 1005) == 1005);
+  CHECK(apps::next_incarnation(file, 400) == 1006);
+  CHECK(apps::next_incarnation(file, 400) == 1007);
+  std::ofstream(file) << "none of ours";
+  CHECK(apps::next_incarnation(file, 400) == 400);
+  std::ofstream(file) << "18446744073709551615\n";
+  CHECK(apps::next_incarnation(file, 400) == 400);
+  CHECK(apps::next_incarnation(folder / "gone" / "file", 400) == 400);
 }
 
 TEST_CASE("power parent: with nothing served on this machine, auto finds none") {

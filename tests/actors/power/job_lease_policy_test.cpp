@@ -176,6 +176,20 @@ TEST_CASE("a parent that starts again raises a job by its second lease only") {
   CHECK(j.policy.cap_mw() == 50'000);
 }
 
+TEST_CASE("JLP-4: a job makes no step while its parent hears another process of it") {
+  auto j = leased_job::with(20'000);
+  j.policy.replaced();
+  CHECK(j.policy.hold() == lease_hold::replaced);
+  CHECK(j.tick(11 * job_second) == 20'000);
+  CHECK(j.policy.hold() == lease_hold::replaced);
+  auto to_other = job_answer({1, 3}, 50'000, 11);
+  to_other.grant.answers.incarnation = job_life + 1;
+  CHECK(j.hear(to_other, 11) == grant_verdict::not_to_us);
+  CHECK(j.policy.hold() == lease_hold::replaced);
+  CHECK(j.hear(job_answer({}, 0, 12), 12) == grant_verdict::taken);
+  CHECK(j.policy.hold() == lease_hold::none);
+}
+
 TEST_CASE("a job that is to pause begins no step until another lease says otherwise") {
   auto j = leased_job::with(20'000);
   auto shed = job_answer({1, 3}, 20'000, 11);

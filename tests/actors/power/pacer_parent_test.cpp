@@ -8,6 +8,7 @@
 
 #include <doctest/doctest.h>
 
+#include "actors/power/budget.hpp"
 #include "tests/actors/power/scripted_pacer.hpp"
 #include "tests/actors/scripted_node.hpp"
 
@@ -386,6 +387,26 @@ TEST_CASE("PPL-4: a run that is to pause is asked for a checkpoint before it is 
   const auto said = f.warnings();
   REQUIRE(said.size() == 1);
   CHECK(said[0].ends_with("the run ends"));
+}
+
+TEST_CASE(
+    "JLP-4: pacer: of two processes of a job the one that is refused makes no step, and says so") {
+  leased_pacer f;
+  f.take_pace(0, 1024, 0);
+  f.join(60'000);
+  f.pass(1s);
+  f.budget.take<fbs::PowerReport>().refuse(process_superseded("job", 10, 9, "row0"));
+  const auto told = f.last_told();
+  CHECK(told.pace_of_1024 == 0);
+  CHECK(told.reason == "another process works as this job under the power budget row0");
+  CHECK(f.status().parent_problem.find("of incarnation 10; this one is 9") != std::string::npos);
+  CHECK(f.warnings().size() == 1);
+  f.pass(1s);
+  f.budget.take<fbs::PowerReport>().refuse({errc::unavailable, "it ends"});
+  CHECK(f.status().pace_percent == 0);  // whatever fails then
+  f.pass(2s);
+  f.answered(1, 3, 60'000);
+  CHECK(f.last_told().pace_of_1024 == 500);
 }
 
 TEST_CASE("PPL-1: one report is under way at most, and an answer to another life is a failure") {
