@@ -1,6 +1,7 @@
 // Answers and steps to a cap and what is told of it.
 #include "actors/power/job_lease_policy.hpp"
 
+#include <algorithm>
 #include <utility>
 
 namespace troupe::power {
@@ -8,7 +9,7 @@ namespace troupe::power {
 grant_verdict job_lease_policy::hear(const power_answer& a, int64_t now_ns) {
   if (a.grant.answers.incarnation != incarnation_) return grant_verdict::not_to_us;
   if (a.static_share_mw < 0 || a.static_share_mw > beyond_mw) return grant_verdict::impossible;
-  if (!lease_) lease_.emplace(a.static_share_mw, incarnation_, 0, told_within_ns);  // JLP-1
+  if (!lease_) lease_.emplace(a.static_share_mw, incarnation_, 0);  // JLP-1
   lease_->set_static_share(a.static_share_mw);
   is_replaced_ = false;
   if (a.grant.order.epoch == 0) return grant_verdict::taken;
@@ -23,26 +24,55 @@ int64_t job_lease_policy::tick(int64_t now_ns) {
   return cap_mw_;
 }
 
+/// What is decided as it was told is not told anew: from now on it is that cap's.
 void job_lease_policy::decided(work_pace pace) {
   decided_ = pace;
+  if (!words_.empty() && words_.back().pace == pace)
+    words_.back().cap_mw = std::max(words_.back().cap_mw, cap_mw_);
   read_back();
 }
 
-void job_lease_policy::steps(uint64_t step, work_pace pace) {
-  const bool begins = step != step_ || (step > 0 && pace != step_pace_);
-  step_ = step;
-  step_pace_ = pace;
-  if (begins && lease_) {
-    lease_->read_back(0);                              // of the step before
-    step_mw_ = step == 0 ? 0 : lease_->in_force_mw();  // what may have reached the run by then
+void job_lease_policy::told(uint64_t number) {
+  if (!words_.empty() && words_.back().pace == decided_)
+    words_.back().number = number;
+  else
+    words_.push_back({number, decided_, cap_mw_});
+  if (words_.size() > words_kept) {
+    words_[1].pace = std::max(words_[0].pace, words_[1].pace);
+    words_[1].cap_mw = std::max(words_[0].cap_mw, words_[1].cap_mw);
+    words_.erase(words_.begin());
   }
   read_back();
+}
+
+void job_lease_policy::steps(uint64_t step, work_pace pace, uint64_t follows) {
+  const bool begins = step != step_ || (step > 0 && pace != step_pace_);
+  const auto before_mw = std::max(cap_mw_, followed_mw());
+  step_ = step;
+  step_pace_ = pace;
+  const auto later = std::find_if(words_.begin(), words_.end(),
+                                  [&](const word& w) { return w.number >= follows; });
+  words_.erase(words_.begin(), later);  // JLP-2: the run has heard a later one
+  if (begins) {
+    const bool is_of_word = !words_.empty() && pace <= words_.front().pace;
+    step_mw_ = step == 0 ? 0 : is_of_word ? words_.front().cap_mw : before_mw;
+  }
+  read_back();
+}
+
+/// The most that the run may draw by what it follows, or may come to.
+int64_t job_lease_policy::followed_mw() const {
+  int64_t out = step_mw_;
+  for (const auto& w : words_) out = std::max(out, w.cap_mw);
+  return out;
 }
 
 /// JLP-2: what goes on by less than what is decided now keeps the cap of now.
 void job_lease_policy::read_back() {
   if (step_ > 0 && step_pace_ <= decided_) step_mw_ = std::min(step_mw_, cap_mw_);
-  if (lease_) lease_->read_back(step_mw_);
+  for (auto& w : words_)
+    if (w.pace <= decided_) w.cap_mw = std::min(w.cap_mw, cap_mw_);
+  if (lease_) lease_->read_back(followed_mw());
 }
 
 lease_hold job_lease_policy::hold() const {

@@ -3,22 +3,25 @@
 //
 // A job keeps a cap by the pace of its steps (job_pace_policy.hpp), and a step that has begun keeps
 // the pace it began with. So what is read back is the cap under which the pace of the step that is
-// being made was decided; while none is made nothing but what the run was told can come to be.
+// being made was decided, or that of any word of a pace which the run may follow in a step that it
+// has begun unheard. Words are numbered, and the run says which one it follows: no time decides.
 //
 // Pure: it is told answers, decisions and steps, and handed the time.
 //
 // Invariants
 //   JLP-1  Before the first lease of a job's life its cap is 0: nothing of it computes (PWR-3).
-//   JLP-2  A lesser cap is told as in force once the run makes a step at a pace that was decided
-//     under it, or under less, or makes none; and not before what the run was told earlier has had
-//     told_within to arrive.
+//   JLP-2  A lesser cap is told as in force once the run makes a step, or none, by a word that was
+//     decided under it, or under less; not before, however long that takes. A word of a pace that
+//     is no more than what is decided now keeps the cap of now.
 //   JLP-3  A static share that the parent changes raises nothing.
 //   JLP-4  While the parent hears a later process of this job it makes no step: what it draws is
 //     counted no more.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <vector>
 
 #include "actors/power/lease_policy.hpp"
 #include "actors/train/work_pace_policy.hpp"
@@ -44,9 +47,6 @@ enum class lease_hold : uint8_t {
 
 class job_lease_policy {
  public:
-  /// Until a pace that was told has reached the run, which is in the same process.
-  static constexpr int64_t told_within_ns = 1'000'000'000;
-
   /// `incarnation` is greater than that of any head before that acted for this job.
   explicit job_lease_policy(uint64_t incarnation) : incarnation_(incarnation) {}
 
@@ -56,10 +56,13 @@ class job_lease_policy {
   void replaced() { is_replaced_ = true; }
   /// Once a tick and after an answer: what to keep from now on.
   int64_t tick(int64_t now_ns);
-  /// The run is told that pace under cap_mw(); 0: no step may begin.
+  /// That pace is right under cap_mw(), whether or not the run is to be told; 0: no step may begin.
   void decided(work_pace pace);
-  /// The run begins a step at that pace, or still makes it; step 0: it makes none.
-  void steps(uint64_t step, work_pace pace);
+  /// The run is told what was decided last. Numbers grow, from 1.
+  void told(uint64_t number);
+  /// The run begins a step at that pace, or still makes it, by the word of that number; step 0: it
+  /// makes none, and has heard that word.
+  void steps(uint64_t step, work_pace pace, uint64_t follows);
 
   /// As of the last tick; 0: nothing may compute.
   int64_t cap_mw() const { return cap_mw_; }
@@ -72,6 +75,15 @@ class job_lease_policy {
   power_report report(int64_t now_ns, std::optional<int64_t> drawn_mw, int64_t wish_mw) const;
 
  private:
+  /// Beyond it the two oldest count as one, the greater in both.
+  static constexpr size_t words_kept = 16;
+  /// What the run was told.
+  struct word {
+    uint64_t number = 0;  ///< of several that say the same the last
+    work_pace pace;
+    int64_t cap_mw = 0;  ///< under which that is right
+  };
+  int64_t followed_mw() const;
   void read_back();
 
   uint64_t incarnation_;
@@ -81,6 +93,7 @@ class job_lease_policy {
   work_pace decided_{0}, step_pace_{0};
   uint64_t step_ = 0;    ///< 0: none is made
   int64_t step_mw_ = 0;  ///< under which its pace was decided, at most
+  std::vector<word> words_;  ///< that the run may follow in a step that is not heard of; by number
 };
 
 }  // namespace troupe::power

@@ -89,6 +89,8 @@ void tell(pacer_pointer self) {
   const bool news = st.run && !(st.told && same(*st.told, now));
   if (news || st.parent) show(self, now);  // what is left of a lease changes all the time
   if (!news) return;
+  now.number = ++st.words;
+  if (st.parent) st.parent->lease.told(now.number);
   self->send(st.run, make_msg<fbs::JobPower>(context_of(*self, self->epoch()), now));
   note_counters(self, now);
   st.told = std::move(now);
@@ -126,7 +128,7 @@ void take(pacer_pointer self, const msg<fbs::PaceTaken>& m) {
       static_cast<int>(std::min(m->pace_of_1024(), static_cast<uint32_t>(work_pace::whole)))};
   st.policy.steps(m->step(), pace, now);
   st.step_pace = m->step() > 0 ? static_cast<uint32_t>(pace.of_1024) : 0;
-  if (st.parent) st.parent->lease.steps(m->step(), pace);
+  if (st.parent) st.parent->lease.steps(m->step(), pace, m->follows());
   if (st.parent) st.parent->stepped |= m->step() > 0;
   tell(self);
 }

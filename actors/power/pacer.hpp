@@ -42,6 +42,7 @@ struct pacer_state {
   run_actor run;
   uint32_t run_epoch = 0;
   std::optional<fbs::JobPowerT> told;
+  uint64_t words = 0;  ///< that the run was told; the number of the last one
 };
 
 /// Of what machines draw together.

@@ -91,8 +91,11 @@ struct run_power {
   fbs::PowerSource source = fbs::PowerSource::unknown;
   double wait_ms = 0, step_wait_ms = 0;  ///< in all, of the last step
   std::optional<int64_t> waits_since_ns = {};  ///< since it alone lets no step begin
-  double told_budget_w = 0;              ///< as the pacer knows it
-  uint64_t told_step = 0;                ///< that it knows to be made; 0: none
+  uint64_t word = 0, step_word = 0;  ///< of the pacer: heard last, and before the last step began
+  uint32_t word_of_1024 = 0;         ///< the pace of the last one; 0: no step may begin
+  double told_budget_w = 0;          ///< as the pacer knows it
+  uint64_t told_step = 0;            ///< that it knows to be made; 0: none
+  uint64_t told_word = 0;            ///< that it knows to be heard
 };
 
 struct run_state {

@@ -28,12 +28,14 @@ void send_pace(run_pointer self, uint64_t step) {
   auto& st = self->state;
   st.power.told_budget_w = budget_of(st);
   st.power.told_step = step;
+  st.power.told_word = step > 0 ? st.power.step_word : st.power.word;
   self->send(st.record.pacer,
              make_msg<fbs::PaceTaken>(context_of(*self, st.record.epoch), [&](auto& t) {
                t.step = step;
                const auto pace = step > 0 ? st.power.step_pace : st.power.pace;
                t.pace_of_1024 = static_cast<uint32_t>(pace.of_1024);
                t.budget_w = st.power.told_budget_w;
+               t.follows = st.power.told_word;
              }));
 }
 
@@ -49,7 +51,9 @@ void begin_power(run_pointer self) {
   hear(self, heard::pause{0, pause_cause::power, "the power budget"});
 }
 
-std::vector<std::string> hear_power(run_pointer self, const fbs::JobPower& m) {
+namespace {
+
+std::vector<std::string> take_word(run_pointer self, const fbs::JobPower& m) {
   auto& p = self->state.power;
   p.power_w = m.power_w();
   p.energy_j = m.energy_j();
@@ -70,6 +74,24 @@ std::vector<std::string> hear_power(run_pointer self, const fbs::JobPower& m) {
   return out;
 }
 
+/// While no step is made nothing else says that none will follow a greater pace of before.
+void acknowledge(run_pointer self, bool is_less) {
+  const auto& st = self->state;
+  const bool is_known = st.power.told_step > 0 || st.power.told_word >= st.power.word;
+  if (is_less && !is_known && !st.job.wanted().power.parent.empty()) send_pace(self, 0);
+}
+
+}  // namespace
+
+std::vector<std::string> hear_power(run_pointer self, const fbs::JobPower& m) {
+  auto& p = self->state.power;
+  const bool is_less = m.pace_of_1024() < std::exchange(p.word_of_1024, m.pace_of_1024());
+  p.word = m.number();
+  auto out = take_word(self, m);
+  acknowledge(self, is_less);
+  return out;
+}
+
 void tell_pacer(run_pointer self, uint64_t step) {
   const auto& st = self->state;
   const bool budgeted = is_budgeted(st) || st.power.told_budget_w > 0;
@@ -82,7 +104,9 @@ void tell_ranks_change(run_pointer self) {
 }
 
 void begin_paced(run_pointer self, uint64_t step) {
-  self->state.power.step_pace = self->state.power.pace;
+  auto& p = self->state.power;
+  p.step_pace = p.pace;
+  p.step_word = p.word;
   tell_pacer(self, step);
 }
 

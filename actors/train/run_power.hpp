@@ -13,7 +13,8 @@ namespace troupe::train {
 void begin_power(run_pointer self);
 
 /// Takes what the pacer says; what a person is told of it. The policy hears of it where that lets
-/// no step begin, or lets them begin again.
+/// no step begin, or lets them begin again. Under a power budget above the job a lesser pace is
+/// acknowledged where no step is made that could.
 std::vector<std::string> hear_power(run_pointer self, const fbs::JobPower& m);
 
 /// Tells the pacer that a step begins; 0: none is made for now, which is told once.

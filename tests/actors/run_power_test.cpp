@@ -15,8 +15,11 @@ namespace {
 struct budgeted_run : scripted_run {
   using scripted_run::scripted_run;
 
+  uint64_t words = 0;
+
   void power(uint32_t pace_of_1024, const std::string& reason = {}) {
     pacer.tell(run, make_msg<fbs::JobPower>(context(), [&](auto& p) {
+                 p.number = ++words;
                  p.pace_of_1024 = pace_of_1024;
                  p.reason = reason;
                  p.power_w = 61.5;
@@ -87,6 +90,46 @@ TEST_CASE(
   });
   CHECK(f.answer_of(number).starts_with("power.budget_w = 60.0"));
   CHECK(f.taken().budget_w == 60);
+}
+
+TEST_CASE(
+    "JLP-2: run: a step names the word that it follows, and where none is made a lesser pace is "
+    "acknowledged") {
+  budgeted_run f({.power_parent = "auto"});
+  CHECK(f.taken().follows == 0);
+  f.power(0, "no lease yet");
+  f.power(300);
+  CHECK(f.pacer.idle());  // a greater pace needs no word
+  f.power(200);
+  auto taken = f.taken();
+  CHECK(taken.step == 0);
+  CHECK(taken.follows == 3);
+  f.power(200);
+  CHECK(f.pacer.idle());
+  f.start();
+  taken = f.taken();
+  CHECK(taken.step == 1);
+  CHECK(taken.follows == 4);
+  f.power(100);  // while that goes on
+  CHECK(f.pacer.idle());
+  f.ask<fbs::SetValue>([](auto& s) {
+    s.key = "power.budget_w";
+    s.value = "60";
+  });
+  taken = f.taken();
+  CHECK(taken.step == 1);
+  CHECK(taken.follows == 4);  // not what was heard since
+  f.step();
+  taken = f.taken();
+  CHECK(taken.step == 2);
+  CHECK(taken.pace_of_1024 == 100);
+  CHECK(taken.follows == 5);
+  f.power(0, "the power budget row0 wants the work paused");
+  f.step();
+  taken = f.taken();
+  CHECK(taken.step == 0);
+  CHECK(taken.follows == 6);
+  CHECK(f.pacer.idle());
 }
 
 TEST_CASE("PWR-4: a pace is of a whole step, all of its ranks and the validation behind it") {

@@ -2,6 +2,7 @@
 // of random answers and steps in which what it tells is held against what its run really does.
 #include <algorithm>
 #include <deque>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -29,14 +30,23 @@ power_answer job_answer(lease_order order, int64_t cap_mw, int64_t sent_s) {
 /// A job whose run is told a pace that follows the cap.
 struct leased_job {
   job_lease_policy policy{job_life};
+  std::optional<work_pace> said;
+  uint64_t number = 0;  ///< of the last word to the run
 
   static work_pace pace_under(int64_t cap_mw) {
     return {static_cast<int>(std::min<int64_t>(cap_mw / 50, work_pace::whole))};
   }
   int64_t tick(int64_t at_ns) {
     const auto cap_mw = policy.tick(at_ns);
-    policy.decided(policy.hold() == lease_hold::none ? pace_under(cap_mw) : work_pace{0});
+    const auto pace = policy.hold() == lease_hold::none ? pace_under(cap_mw) : work_pace{0};
+    policy.decided(pace);
+    if (said != pace) policy.told(++number);
+    said = pace;
     return cap_mw;
+  }
+  /// A step of the pace for so much, by that word, or by the last one.
+  void begin(uint64_t step, int64_t cap_mw, std::optional<uint64_t> follows = {}) {
+    policy.steps(step, pace_under(cap_mw), follows.value_or(number));
   }
   grant_verdict hear(const power_answer& a, int64_t at_s) {
     const auto out = policy.hear(a, at_s * job_second);
@@ -96,7 +106,8 @@ TEST_CASE("PWR-2: a job's cap falls to its static share when its lease unleased,
 
 TEST_CASE("JLP-2: a lesser cap is told once a step has begun under it, or none is made") {
   auto j = leased_job::with(40'000);
-  j.policy.steps(1, leased_job::pace_under(40'000));
+  j.begin(1, 40'000);
+  const auto before = j.number;
   CHECK(j.hear(job_answer({1, 3}, 20'000, 11), 11) == grant_verdict::taken);
   CHECK(j.policy.cap_mw() == 20'000);
   for (const int64_t at_s : {11, 12, 13}) {
@@ -104,37 +115,80 @@ TEST_CASE("JLP-2: a lesser cap is told once a step has begun under it, or none i
     CHECK(j.told_mw(at_s) == 40'000);  // the step goes on
   }
   auto paused = j;
-  j.policy.steps(2, leased_job::pace_under(20'000));
+  j.begin(2, 20'000);
   CHECK(j.told_mw(13) == 20'000);
-  paused.policy.steps(0, {});
+  paused.policy.steps(0, {}, before);
+  CHECK(paused.told_mw(13) == 40'000);  // it may go on by what it had heard
+  paused.policy.steps(0, {}, paused.number);
   CHECK(paused.told_mw(13) == 20'000);
 }
 
 TEST_CASE(
-    "JLP-2: a step that is slow enough already keeps a lesser cap, once what was told before "
-    "cannot be on its way") {
+    "JLP-2: a step that is slow enough already keeps a lesser cap, but the next one may follow a "
+    "word of before, however long that was on its way") {
   auto j = leased_job::with(20'000);
-  j.policy.steps(1, leased_job::pace_under(20'000));
+  j.begin(1, 20'000);
   CHECK(j.hear(job_answer({1, 3}, 50'000, 11), 11) == grant_verdict::taken);
-  CHECK(j.told_mw(11) == 50'000);  // the next step may begin under it
+  CHECK(j.told_mw(11) == 50'000);
+  const auto greatest = j.number;
   CHECK(j.hear(job_answer({1, 4}, 30'000, 12), 12) == grant_verdict::taken);
-  CHECK(j.told_mw(12) == 50'000);
-  j.tick(13 * job_second);
-  CHECK(j.told_mw(13) == 30'000);
+  j.tick(14 * job_second);
+  CHECK(j.told_mw(14) == 50'000);
+  auto late = j;
+  late.begin(2, 50'000, greatest);
+  CHECK(late.told_mw(14) == 50'000);
+  j.begin(2, 30'000);
+  CHECK(j.told_mw(14) == 30'000);
+  CHECK(j.hear(job_answer({1, 5}, 25'000, 14), 14) == grant_verdict::taken);
+  CHECK(j.told_mw(14) == 30'000);
+  CHECK(j.hear(job_answer({1, 6}, 40'000, 14), 14) == grant_verdict::taken);
+  CHECK(j.hear(job_answer({1, 7}, 35'000, 14), 14) == grant_verdict::taken);
+  j.begin(3, 35'000);
+  CHECK(j.told_mw(14) == 35'000);
 }
 
 TEST_CASE("JLP-2: a step at a pace that is too great by now was decided under an earlier cap") {
   auto j = leased_job::with(20'000);
-  j.policy.steps(1, leased_job::pace_under(20'000));
+  j.begin(1, 20'000);
   CHECK(j.hear(job_answer({1, 3}, 50'000, 11), 11) == grant_verdict::taken);
+  const auto greatest = j.number;
   CHECK(j.hear(job_answer({1, 4}, 10'000, 11), 11) == grant_verdict::taken);
-  j.policy.steps(2, leased_job::pace_under(50'000));  // on its way before the run heard of 10 W
+  j.begin(2, 50'000, greatest);  // on its way before the run heard of 10 W
   for (const int64_t at_s : {12, 13, 14}) j.tick(at_s * job_second);
   CHECK(j.told_mw(14) == 50'000);
-  j.policy.steps(2, leased_job::pace_under(50'000));  // told again: nothing has changed
+  j.begin(2, 50'000, greatest);  // told again: nothing has changed
   CHECK(j.told_mw(14) == 50'000);
-  j.policy.steps(3, leased_job::pace_under(10'000));
+  j.begin(3, 10'000);
   CHECK(j.told_mw(14) == 10'000);
+}
+
+TEST_CASE(
+    "JLP-2: a pace that is right under another cap, too, is not told anew, and is that cap's") {
+  auto j = leased_job::with(20'000);
+  j.begin(1, 20'000);
+  const auto before = j.number;
+  CHECK(j.policy.hear(job_answer({1, 3}, 40'000, 11), 11 * job_second) == grant_verdict::taken);
+  j.policy.tick(11 * job_second);
+  j.policy.decided(leased_job::pace_under(20'000));
+  CHECK(j.policy.hear(job_answer({1, 4}, 10'000, 11), 11 * job_second) == grant_verdict::taken);
+  j.tick(11 * job_second);
+  CHECK(j.number == before + 1);
+  CHECK(j.told_mw(11) == 40'000);
+  j.begin(2, 10'000);
+  CHECK(j.told_mw(11) == 10'000);
+}
+
+TEST_CASE("JLP-2: of many words that a long step hears none of the greatest is forgotten") {
+  auto j = leased_job::with(20'000);
+  j.begin(1, 20'000);
+  for (uint64_t i = 0; i < 100; ++i) {
+    const auto cap_mw = i == 0 ? int64_t{50'000} : static_cast<int64_t>(20'000 + 100 * (i % 7));
+    CHECK(j.hear(job_answer({1, 3 + i}, cap_mw, 11), 11) == grant_verdict::taken);
+    CHECK(j.told_mw(11) == 50'000);
+  }
+  CHECK(j.policy.cap_mw() == 20'100);
+  j.begin(2, 20'100);
+  CHECK(j.told_mw(11) == 20'100);
 }
 
 TEST_CASE("JLP-3: a static share that changes raises nothing, and a lesser one counts at a lapse") {
@@ -205,7 +259,7 @@ TEST_CASE("a job that is to pause begins no step until another lease says otherw
 namespace {
 
 /// Tenths of seconds: answers that are lost, late and out of order, a parent that starts again, a
-/// run that hears of its pace late and is heard late itself.
+/// run that hears of its pace late and is heard late itself, up to seconds.
 class job_walk {
  public:
   explicit job_walk(uint64_t seed) : chance_(sim::mix(seed)) {}
@@ -229,6 +283,7 @@ class job_walk {
     int at = 0;
     uint64_t step = 0;
     int pace = 0;
+    uint64_t word = 0;
   };
   struct late_answer {
     int at = 0;
@@ -236,17 +291,22 @@ class job_walk {
   };
 
   int64_t now_ns() const { return now_ * job_second / 10; }
-  /// In order, within 0.4 s.
-  void post(std::deque<letter>& to, uint64_t step, int pace) {
-    const int at = now_ + static_cast<int>(chance_.below(5));
-    to.push_back({to.empty() ? at : std::max(at, to.back().at), step, pace});
+  /// In order, within 0.4 s, or 4.
+  void post(std::deque<letter>& to, uint64_t step, int pace, uint64_t word) {
+    const int at = now_ + static_cast<int>(chance_.below(chance_.chance(0.1) ? 40 : 5));
+    to.push_back({to.empty() ? at : std::max(at, to.back().at), step, pace, word});
   }
   void look() {
+    const auto before = job_.number;
     job_.tick(now_ns());
-    const int pace = job_.policy.hold() == lease_hold::none
-                         ? leased_job::pace_under(job_.policy.cap_mw()).of_1024
-                         : 0;
-    if (std::exchange(told_pace_, pace) != pace) post(to_run_, 0, pace);
+    if (job_.number != before) post(to_run_, 0, job_.said->of_1024, job_.number);
+  }
+  /// What the run heard; as it does, it says where no step is made that could.
+  void take_word(const letter& l) {
+    const bool is_less = l.pace < held_pace_;
+    held_pace_ = l.pace;
+    held_word_ = l.word;
+    if (is_less && step_pace_ == 0) post(to_pacer_, 0, 0, held_word_);
   }
   void report() {
     const auto r = job_.policy.report(now_ns(), {}, -1);
@@ -263,9 +323,9 @@ class job_walk {
   }
   void deliver() {
     for (; !to_run_.empty() && to_run_.front().at <= now_; to_run_.pop_front())
-      held_pace_ = to_run_.front().pace;
+      take_word(to_run_.front());
     for (; !to_pacer_.empty() && to_pacer_.front().at <= now_; to_pacer_.pop_front())
-      job_.policy.steps(to_pacer_.front().step, {to_pacer_.front().pace});
+      job_.policy.steps(to_pacer_.front().step, {to_pacer_.front().pace}, to_pacer_.front().word);
     for (auto& a : answers_) {
       if (a.at != now_) continue;
       const bool leased = a.what.grant.order.epoch > 0;
@@ -284,9 +344,9 @@ class job_walk {
       ++steps_made;
       left_ = 1 + static_cast<int>(chance_.below(40));
       step_pace_ = held_pace_;
-      post(to_pacer_, ++step_, step_pace_);
+      post(to_pacer_, ++step_, step_pace_, held_word_);
     } else if (std::exchange(step_pace_, 0) > 0) {
-      post(to_pacer_, 0, 0);
+      post(to_pacer_, 0, 0, held_word_);
     }
   }
   void judge() {
@@ -295,7 +355,7 @@ class job_walk {
     if (in_force_mw < int64_t{50} * step_pace_)
       wrong_ = fmt::format("at {}: tells {} mW while a step goes on at {}/1024", now_, in_force_mw,
                            step_pace_);
-    if (in_force_mw < int64_t{50} * held_pace_ && held_pace_ == told_pace_)
+    if (in_force_mw < int64_t{50} * held_pace_)
       wrong_ = fmt::format("at {}: tells {} mW while a step may begin at {}/1024", now_,
                            in_force_mw, held_pace_);
     if (!was_granted_ && (cap_mw > 0 || step_pace_ > 0)) wrong_ = "watts before the first lease";
@@ -317,8 +377,8 @@ class job_walk {
   int64_t cap_mw_ = 0, share_mw_ = job_share_mw;
   std::vector<late_answer> answers_;
   std::deque<letter> to_run_, to_pacer_;
-  int told_pace_ = 0, held_pace_ = 0, step_pace_ = 0, left_ = 0;
-  uint64_t step_ = 0;
+  int held_pace_ = 0, step_pace_ = 0, left_ = 0;
+  uint64_t step_ = 0, held_word_ = 0;
   int64_t answered_until_ = -10 * job_second, before_mw_ = 0, before_told_mw_ = 0;
   std::string wrong_;
 };

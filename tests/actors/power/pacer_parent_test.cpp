@@ -33,6 +33,7 @@ struct leased_pacer : scripted_pacer {
   std::vector<size_t> proved;  ///< connections that had been tried when it proved itself
   std::weak_ptr<const void> proof;
   std::optional<error> not_found;
+  uint64_t word = 0;  ///< to the run, the last that was looked at
 
   explicit leased_pacer(double budget_w = 0, std::optional<error> lost = {})
       : not_found(std::move(lost)) {
@@ -84,11 +85,15 @@ struct leased_pacer : scripted_pacer {
     answered(1, 1, cap_mw);
     pass(1s);
     answered(1, 2, cap_mw);
-    run.take_all<fbs::JobPower>();
+    last_told();
   }
   fbs::JobPowerT last_told() {
     const auto all = run.take_all<fbs::JobPower>();
     REQUIRE(!all.empty());
+    for (const auto& told : all) {
+      CHECK(told->number() > word);
+      word = told->number();
+    }
     return all.back().m.unpack();
   }
   std::vector<std::string> warnings() {
@@ -144,7 +149,7 @@ TEST_CASE("JLP-2: a pacer acknowledges a lesser cap once its run has begun a ste
   leased_pacer f;
   f.take_pace(0, 1024, 0);
   f.join(60'000);
-  f.take_pace(1, 500, 0);
+  f.take_pace(1, 500, 0, f.word);
   f.pass(1s);
   const auto working = f.answered(1, 3, 40'000);
   CHECK(working.in_force_mw == 60'000);
@@ -154,14 +159,18 @@ TEST_CASE("JLP-2: a pacer acknowledges a lesser cap once its run has begun a ste
   const auto still = f.answered(1, 3, 40'000);
   CHECK(still.lease_sequence == 3);
   CHECK(still.in_force_mw == 60'000);  // the step goes on
-  f.take_pace(2, 248, 0);
+  f.take_pace(2, 248, 0, f.word);
   f.pass(1s);
   const auto acked = f.answered(1, 3, 40'000);
   CHECK(acked.in_force_mw == 40'000);
   CHECK(acked.pace_of_1024 == 248);
   f.pass(1s);
   CHECK(f.answered(1, 4, 35'000).in_force_mw == 40'000);
-  f.take_pace(0, 1024, 0);
+  f.take_pace(0, 1024, 0, f.word);
+  f.pass(1s);
+  CHECK(f.answered(1, 4, 35'000).in_force_mw == 40'000);  // a step may begin by what it had heard
+  CHECK(f.last_told().pace_of_1024 == 185);
+  f.take_pace(0, 1024, 0, f.word);
   f.pass(1s);
   const auto idle = f.answered(1, 4, 35'000);
   CHECK(idle.in_force_mw == 35'000);  // no step is made
