@@ -122,6 +122,7 @@ void take(pacer_pointer self, const msg<fbs::PaceTaken>& m) {
   const auto now = now_ns(*self);
   const auto epoch = m.header().epoch;
   st.own_w = m->budget_w();
+  st.paused = m->paused();
   keep_to(self);
   if (std::exchange(st.run_epoch, epoch) != epoch) st.policy.ranks_changed(now);
   const work_pace pace{

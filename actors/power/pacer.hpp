@@ -3,8 +3,9 @@
 // policy decides (job_pace_policy.hpp).
 //
 // Messages: Heartbeat from the coordinator, which carries what meters say; PaceTaken from the run,
-// at each step's begin, where steps end, where ranks are given out anew (another epoch), and where
-// a person sets the budget; JobPower to the run, and CheckpointNow where its work is to pause.
+// at each step's begin, where steps end, where ranks are given out anew (another epoch), where a
+// person sets the budget, pauses or resumes, and for a lesser pace while no step is made; JobPower
+// to the run, and CheckpointNow where its work is to pause.
 //
 // Invariants
 //   PCR-1  The run has a new JobPower within a period of whatever changes it, and at once where a
@@ -38,6 +39,7 @@ struct pacer_state {
   job_pace_policy policy;
   double own_w = 0;        ///< power.budget_w as of now; 0: none
   uint32_t step_pace = 0;  ///< of the step that is made; 0: none is
+  bool paused = false;     ///< a person wants no steps made
   std::optional<parent_link> parent;
   run_actor run;
   uint32_t run_epoch = 0;

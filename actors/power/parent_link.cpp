@@ -66,6 +66,15 @@ int64_t mw_or_none(double w) {
   return w < 0 ? -1 : std::llround(w * 1000);
 }
 
+/// What it would draw without the cap of the budget above it, in milliwatts; -1: it is not known.
+/// While a person has it paused others may have what it does not draw.
+int64_t wish_of(const pacer_state& st, const job_pace_policy::totals& all) {
+  if (st.paused && all.power_w >= 0) return mw_or_none(all.power_w);
+  const double full_w = all.full_w >= 0 ? all.full_w : all.limit_w;
+  if (st.own_w <= 0) return mw_or_none(full_w);
+  return mw_or_none(full_w < 0 ? st.own_w : std::min(full_w, st.own_w));
+}
+
 fbs::PowerReportT report_of(pacer_pointer self) {
   const auto& st = self->state;
   const auto now = now_ns(*self);
@@ -73,7 +82,7 @@ fbs::PowerReportT report_of(pacer_pointer self) {
   if (all.is_stale) all.power_w = -1;  // what it drew once clears and accuses nobody now
   const auto drawn_mw = mw_or_none(all.power_w);
   const auto r = st.parent->lease.report(now, drawn_mw < 0 ? std::nullopt : std::optional(drawn_mw),
-                                         mw_or_none(all.full_w >= 0 ? all.full_w : all.limit_w));
+                                         wish_of(st, all));
   fbs::PowerReportT out;
   out.incarnation = r.id.incarnation;
   out.sent_ns = r.id.sent_ns;

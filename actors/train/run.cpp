@@ -588,7 +588,7 @@ void hear(run_pointer self, job_event event) {
     note_waits(st, now_ns(*self));
     for (const auto& command : commands) std::visit(executor{self}, command);
     remember(self);  // a rule may hold the job, and nobody is answered
-    tell_budget(self);
+    tell_person(self);
   }
   st.handling = false;
 }

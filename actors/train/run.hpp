@@ -96,6 +96,7 @@ struct run_power {
   double told_budget_w = 0;          ///< as the pacer knows it
   uint64_t told_step = 0;            ///< that it knows to be made; 0: none
   uint64_t told_word = 0;            ///< that it knows to be heard
+  bool told_paused = false;          ///< by a person, as it knows
 };
 
 struct run_state {

@@ -24,10 +24,20 @@ bool is_budgeted(const run_state& st) {
   return st.job.wanted().power.is_budgeted();
 }
 
+bool is_paused(const run_state& st) {
+  return st.job.pauses().contains(pause_cause::person);
+}
+
+/// For the budget above it, which then gives others what the job does not draw.
+bool is_pause_news(const run_state& st) {
+  return !st.job.wanted().power.parent.empty() && is_paused(st) != st.power.told_paused;
+}
+
 void send_pace(run_pointer self, uint64_t step) {
   auto& st = self->state;
   st.power.told_budget_w = budget_of(st);
   st.power.told_step = step;
+  st.power.told_paused = is_paused(st);
   st.power.told_word = step > 0 ? st.power.step_word : st.power.word;
   self->send(st.record.pacer,
              make_msg<fbs::PaceTaken>(context_of(*self, st.record.epoch), [&](auto& t) {
@@ -36,6 +46,7 @@ void send_pace(run_pointer self, uint64_t step) {
                t.pace_of_1024 = static_cast<uint32_t>(pace.of_1024);
                t.budget_w = st.power.told_budget_w;
                t.follows = st.power.told_word;
+               t.paused = st.power.told_paused;
              }));
 }
 
@@ -110,10 +121,10 @@ void begin_paced(run_pointer self, uint64_t step) {
   tell_pacer(self, step);
 }
 
-void tell_budget(run_pointer self) {
+void tell_person(run_pointer self) {
   const auto& st = self->state;
-  if (st.record.pacer && budget_of(st) != st.power.told_budget_w)
-    send_pace(self, st.power.told_step);
+  const bool is_news = budget_of(st) != st.power.told_budget_w || is_pause_news(st);
+  if (st.record.pacer && is_news) send_pace(self, st.power.told_step);
 }
 
 void note_waits(run_state& st, int64_t now_ns) {

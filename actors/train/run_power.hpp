@@ -21,8 +21,8 @@ std::vector<std::string> hear_power(run_pointer self, const fbs::JobPower& m);
 void tell_pacer(run_pointer self, uint64_t step);
 /// Ranks are given out anew.
 void tell_ranks_change(run_pointer self);
-/// A person may have changed the budget.
-void tell_budget(run_pointer self);
+/// A person may have changed the budget, have paused the job or let it go on.
+void tell_person(run_pointer self);
 
 /// A step begins, at the pace that is told now.
 void begin_paced(run_pointer self, uint64_t step);

@@ -132,6 +132,31 @@ TEST_CASE(
   CHECK(f.pacer.idle());
 }
 
+TEST_CASE("run: under a power budget above its job a person's pause is told, and that it goes on") {
+  budgeted_run f({.power_parent = "auto"});
+  CHECK(!f.taken().paused);
+  f.power(300);
+  f.start();
+  CHECK(f.taken().step == 1);
+  f.power(0, "the power budget row0 wants the work paused");
+  f.power(300);
+  CHECK(f.pacer.idle());  // that is no person
+  f.ask<fbs::Pause>();
+  CHECK(f.pacer.idle());  // its step goes on
+  f.step();
+  auto taken = f.taken();
+  CHECK(taken.paused);
+  CHECK(taken.step == 0);
+  f.ask<fbs::Pause>();
+  CHECK(f.pacer.idle());
+  f.power(0, "the power budget row0 wants the work paused");
+  CHECK(f.taken().paused);  // it acknowledges
+  f.ask<fbs::Resume>();
+  taken = f.taken();
+  CHECK(!taken.paused);
+  CHECK(taken.step == 0);
+}
+
 TEST_CASE("PWR-4: a pace is of a whole step, all of its ranks and the validation behind it") {
   budgeted_run f({.train = "validate_every = 1\nvalidate_batches = 5\n", .budget_w = 80});
   f.power(300);

@@ -353,6 +353,40 @@ TEST_CASE("pacer: of a person's budget and what is granted the less holds") {
   CHECK(f.status().budget_w == 60);
 }
 
+TEST_CASE(
+    "pacer: a job asks for what it can draw, by its own budget, and for no more while a person has "
+    "it paused") {
+  leased_pacer f;
+  f.take_pace(0, 1024, 0);
+  f.join(60'000);
+  f.take_pace(1, 500, 44, f.word);
+  f.pass(1s);
+  CHECK(f.answered(1, 2, 60'000).wish_mw == 44'000);
+  f.take_pace(1, 500, 120, f.word);
+  f.pass(1s);
+  CHECK(f.answered(1, 2, 60'000).wish_mw == 100'000);  // no more than its limit
+  f.beat(31, 0, 0, 100);
+  f.take_pace(1, 500, 44, f.word, true);
+  f.pass(1s);
+  CHECK(f.answered(1, 2, 60'000).wish_mw == 31'000);  // what it draws, not what it would
+  f.take_pace(0, 1024, 0, f.word, true);
+  f.pass(3s);
+  f.answered(1, 2, 60'000);  // sent before what was read was too old
+  f.pass(1s);
+  f.beat(22, 0, 0, 100);
+  CHECK(f.answered(1, 2, 60'000).wish_mw == 100'000);  // nothing said what it drew
+  f.pass(1s);
+  f.take_pace(0, 1024, 0, f.word);
+  CHECK(f.answered(1, 2, 60'000).wish_mw == 22'000);
+  f.pass(1s);
+  CHECK(f.answered(1, 2, 60'000).wish_mw == 100'000);
+}
+
+TEST_CASE("pacer: a job whose meters are not known yet asks for its own budget") {
+  leased_pacer f(44);
+  CHECK(f.answered(1, 1, 60'000).wish_mw == 44'000);
+}
+
 TEST_CASE("pacer: a budget that wants the work paused lets no step begin") {
   leased_pacer f;
   f.take_pace(0, 1024, 0);

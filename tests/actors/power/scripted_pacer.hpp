@@ -41,12 +41,14 @@ struct scripted_pacer : troupe::test::actor_fixture {
                        p.interval_ms = 1000;
                      }));
   }
-  void take_pace(uint64_t step, uint32_t pace_of_1024, double budget_w, uint64_t follows = 0) {
+  void take_pace(uint64_t step, uint32_t pace_of_1024, double budget_w, uint64_t follows = 0,
+                 bool paused = false) {
     run.tell(target, make_msg<fbs::PaceTaken>(context(), [&](auto& t) {
                t.step = step;
                t.pace_of_1024 = pace_of_1024;
                t.budget_w = budget_w;
                t.follows = follows;
+               t.paused = paused;
              }));
   }
   fbs::PacerStatusT status() {
