@@ -18,6 +18,7 @@ extern "C" {
 int fuzz_actors_client_hello(const uint8_t* data, size_t size);
 int fuzz_actors_clock_profile(const uint8_t* data, size_t size);
 int fuzz_actors_fault_mix(const uint8_t* data, size_t size);
+int fuzz_actors_lease(const uint8_t* data, size_t size);
 int fuzz_actors_log_rules(const uint8_t* data, size_t size);
 int fuzz_actors_named_faults(const uint8_t* data, size_t size);
 int fuzz_actors_row_journal(const uint8_t* data, size_t size);
@@ -52,6 +53,7 @@ struct fuzzer {
 const fuzzer fuzzers[] = {{"actors_client_hello", fuzz_actors_client_hello, 0},
                           {"actors_clock_profile", fuzz_actors_clock_profile, 0},
                           {"actors_fault_mix", fuzz_actors_fault_mix, 0},
+                          {"actors_lease", fuzz_actors_lease},
                           {"actors_log_rules", fuzz_actors_log_rules},
                           {"actors_named_faults", fuzz_actors_named_faults, 0},
                           {"actors_row_journal", fuzz_actors_row_journal, 0},
