@@ -223,6 +223,24 @@ TEST_CASE("run: without room it waits behind its step, says why, and goes on onc
   CHECK(f.status().values->run->power_wait_ms == 3000);  // in which nobody else held it
 }
 
+TEST_CASE(
+    "PWR-2: a run that is asked for a checkpoint and then to pause saves the step that it ends") {
+  budgeted_run f({.power_parent = "auto"});
+  f.power(1024);
+  f.start();
+  CHECK(f.answer_of(f.ask<fbs::CheckpointNow>()) == "saves after step 1");
+  f.power(0, "the power budget row0 wants the work paused");
+  f.step();
+  f.commit(1);
+  CHECK(f.status().state == "waiting for power");
+  CHECK(f.status().values->run->saved_step == 1);
+  CHECK(f.stages[0].take_all<fbs::RunStep>().empty());
+  f.power(1024);
+  const auto next = f.stages[0].take_all<fbs::RunStep>();
+  REQUIRE(next.size() == 1);
+  CHECK(next[0]->step() == 2);
+}
+
 TEST_CASE("run: a person may set the budget, which the pacer hears at once, also while it waits") {
   budgeted_run f({.budget_w = 80});
   f.taken();
