@@ -195,8 +195,8 @@ int64_t cap_of_now(pacer_pointer self) {
   const bool lapsed = l.lease.was_leased() && !l.lease.is_leased(now);
   if (std::exchange(l.told_lapse, lapsed) == lapsed) return cap_mw;  // PPL-3
   const auto w = static_cast<double>(cap_mw) / 1000;
-  say(self, lapsed ? fmt::format("the lease of {} has lapsed: the job keeps to {:.4g} W until it "
-                                 "is granted another",
+  say(self, lapsed ? fmt::format("the lease of {} has lapsed: from its next step on the job "
+                                 "keeps to {:.4g} W, until it is granted another",
                                  parent_in_words(l), w)
                    : fmt::format("{} grants again: {:.4g} W", parent_in_words(l), w));
   return cap_mw;

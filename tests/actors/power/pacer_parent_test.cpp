@@ -239,9 +239,10 @@ TEST_CASE("PWR-2: a lease that lapses leaves the static share, and a person is t
   auto said = f.warnings();
   REQUIRE(said.size() == 2);
   CHECK(said[0].starts_with("the power budget row0 at 127.0.0.1:4242 is not heard: "));
-  CHECK(said[1] ==
-        "the lease of the power budget row0 has lapsed: the job keeps to 30 W until it is granted "
-        "another");
+  CHECK(
+      said[1] ==
+      "the lease of the power budget row0 has lapsed: from its next step on the job keeps to 30 W, "
+      "until it is granted another");
   f.pass(1s);
   const auto asked = f.budget.take_all<fbs::PowerReport>();  // 1 s, and 7 s after it had its lease
   REQUIRE(asked.size() == 2);
