@@ -1,7 +1,10 @@
 // Where a power budget of this user is to be found on this machine: `power serve` leaves a small
 // file beside those of jobs (apps/control/sign_folder.hpp), jobs and tools read it.
 //
-//   <sign folder>/<pid>.power   {"budget": "row0", "pid": ..., "address": ..., "secret": ...}
+//   <sign folder>/<pid>.power   {"budget": "row0", "pid": ..., "address": ..., "secret": ...,
+//                                "children": ["gpt-a", ...]}
+//
+// Children are left out where they are so many that the sign would not be read.
 #pragma once
 
 #include <filesystem>
@@ -19,6 +22,7 @@ struct served_budget {
   int pid = 0;
   std::string address;           ///< "127.0.0.1:4242"
   std::filesystem::path secret;  ///< the file with its secret
+  std::vector<std::string> children = {};  ///< empty: not known
 };
 
 /// Leaves the file for as long as it lives.
@@ -36,5 +40,8 @@ std::vector<served_budget> served_budgets();
 
 /// The only one of them, or the one of that name. Errors: not_found; usage where several fit.
 result<served_budget> the_served_budget(const std::string& name);
+
+/// The only one, or of several the only one that has a child of that name. Errors: the same.
+result<served_budget> served_budget_of(const std::string& child);
 
 }  // namespace troupe::apps

@@ -52,6 +52,12 @@ double static_shares_w(const config::power_tree& tree) {
   return static_cast<double>(sum_mw) / 1000;
 }
 
+std::vector<std::string> names_of_children(const config::power_tree& tree) {
+  std::vector<std::string> out;
+  for (const auto& c : tree.child) out.push_back(c.name);
+  return out;
+}
+
 power::named_child named_child_of(const config::power_child& c) {
   power::budget_child terms;
   terms.priority = c.priority == config::power_priority::high ? power::power_class::high
@@ -266,7 +272,7 @@ result<int> serve(const serve_arguments& a) {
   }
   const auto address = fmt::format("{}:{}", tree.listen, *port);
   static_cast<void>(lock.say_address(address));  // a hint for persons
-  const budget_sign sign({tree.name, getpid(), address, secret.file()});
+  const budget_sign sign({tree.name, getpid(), address, secret.file(), names_of_children(tree)});
   say(fmt::format("{} serves {:.6g} W to {} at {}", tree.name, power::watts_of(options.budget_mw),
                   counted(tree.child.size(), "child", "children"), address));
   const bool asked = wait_for_end(*signals, gone);

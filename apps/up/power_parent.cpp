@@ -20,8 +20,6 @@ namespace troupe::apps {
 
 namespace {
 
-constexpr const char* automatic = "auto";
-
 tls::bearer bearer_of_job(const config::job& job) {
   return {tls::role::power, job.job.name};
 }
@@ -70,11 +68,12 @@ status check_power_parent(const config::job& job) {
 }
 
 result<power::budget_parent> find_power_parent(const config::job& job) {
-  if (job.power.parent != automatic) {
+  const auto name = job.power.looked_for();
+  if (!name) {
     TROUPE_TRY(proof, proof_of_file(job));
     return place_of(job.power.parent, "", std::move(proof));
   }
-  TROUPE_TRY(served, the_served_budget(""));
+  TROUPE_TRY(served, name->empty() ? served_budget_of(job.job.name) : the_served_budget(*name));
   TROUPE_TRY(secret, tls::job_key::read(served.secret));
   const auto self = bearer_of_job(job);
   TROUPE_TRY(own, secret.handed_to(self));

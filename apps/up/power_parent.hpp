@@ -1,9 +1,10 @@
 // How the head of a job joins the power budget above it (power.parent): where that is, and by which
 // key the job proves itself to it.
 //
-// "auto" is the one that this user serves on this machine: its sign says where it listens and where
-// its secret is (apps/power/budget_sign.hpp), of which the job's own key is made. HOST:PORT comes
-// with a file that holds the key. Files are read anew each time: a budget that starts again may be
+// "auto" is the one that this user serves on this machine, of several the one that has a child of
+// the job's name, "auto:NAME" the one of that name: its sign says where it listens and where its
+// secret is (apps/power/budget_sign.hpp), of which the job's own key is made. HOST:PORT comes with
+// a file that holds the key. Files are read anew each time: a budget that starts again may be
 // elsewhere.
 //
 //   <job.output>/power.incarnation   the number of the job's last process, by which a budget tells
@@ -25,7 +26,7 @@ namespace troupe::apps {
 status check_power_parent(const config::job& job);
 
 /// Where the budget above the job is now, and the proof for it. Errors: the same; not_found, usage
-/// where several budgets are served.
+/// where several budgets fit.
 result<power::budget_parent> find_power_parent(const config::job& job);
 
 /// Which process of the job this is, the greatest yet of all that the file has counted: also where

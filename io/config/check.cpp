@@ -376,14 +376,17 @@ void check_power(builder& b) {
   b.rule(p.meter_interval_ms > 0, {"power.parent", "power.meter_interval_ms"},
          "a granted budget cannot be kept where no meter is read (meter_interval_ms = 0)",
          "leave power.meter_interval_ms out");
-  if (p.parent == "auto") {
+  if (const auto name = p.looked_for()) {
+    b.rule(p.parent == "auto" || is_name(*name), {"power.parent"},
+           fmt::format("{}, got {}", name_rule, troupe::quoted(*name)), "e.g. \"auto:row0\"");
     b.rule(p.parent_key.empty(), {"power.parent_key", "power.parent"},
            "the key of the budget that \"auto\" finds is found with it", "leave it out");
     return;
   }
   const auto at = head_place_of(p.parent);
   b.rule(at.has_value(), {"power.parent"},
-         fmt::format("expected \"auto\" or HOST:PORT, got {}", troupe::quoted(p.parent)),
+         fmt::format("expected \"auto\", \"auto:NAME\" or HOST:PORT, got {}",
+                     troupe::quoted(p.parent)),
          "e.g. \"127.0.0.1:4242\"");
   b.rule(!at || is_loopback(at->host), {"power.parent"},
          fmt::format("{} is not loopback: a power budget on another machine is not supported yet, "

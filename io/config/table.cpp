@@ -545,7 +545,8 @@ constinit const property rows[] = {
     key<&job::power, &power_section::parent>(
         "power.parent",
         "The power budget (`troupe power serve`) that grants the job its watts: auto = the one of "
-        "this user on this machine, else HOST:PORT; no step begins before it has granted some. "
+        "this user on this machine that has the job, auto:NAME = the one of that name, else "
+        "HOST:PORT; no step begins before it has granted some. "
         "Of it and budget_w the less holds. Empty = none"),
     key<&job::power, &power_section::parent_key>(
         "power.parent_key",

@@ -64,6 +64,37 @@ TEST_CASE("budget sign: of several one must be named") {
   CHECK(the_served_budget("row1")->pid == getppid());
 }
 
+TEST_CASE("budget sign: of several a job has the one that has a child of its name") {
+  const scratch runtime;
+  const runtime_folder set(runtime.path);
+  CHECK(served_budget_of("gpt-a").error().code == errc::not_found);
+  auto here = budget_here("row0", getpid());
+  here.children = {"gpt-a", "gpt-c"};
+  const budget_sign one(here);
+  CHECK(served_budgets().front().children == here.children);
+  CHECK(served_budget_of("gpt-b"));  // the only one; it says itself whom it has
+  auto other = budget_here("row1", getppid());
+  other.children = {"gpt-b", "gpt-c"};
+  {
+    const budget_sign two(other);
+    CHECK(served_budget_of("gpt-a")->name == "row0");
+    CHECK(served_budget_of("gpt-b")->name == "row1");
+    const auto none = served_budget_of("gpt-d");
+    REQUIRE_FALSE(none);
+    CHECK(none.error().code == errc::not_found);
+    for (const auto* named : {"gpt-d", "row0", "row1"}) CHECK(mentions(none.error(), named));
+    const auto both = served_budget_of("gpt-c");
+    REQUIRE_FALSE(both);
+    CHECK(both.error().code == errc::usage);
+    for (const auto* named : {"gpt-c", "row0", "row1"}) CHECK(mentions(both.error(), named));
+  }
+  other.children.assign(4096, std::string(60, 'x'));  // too many for a sign
+  const budget_sign many(other);
+  CHECK(served_budgets().size() == 2);
+  CHECK(served_budget_of("gpt-a")->name == "row0");
+  CHECK(served_budget_of("gpt-d")->name == "row1");  // it may have it
+}
+
 TEST_CASE("budget sign: MP-2: what a killed process left is removed when it is met") {
   const scratch runtime;
   const runtime_folder set(runtime.path);

@@ -87,7 +87,9 @@ TEST_CASE("power parent: each process of a job has a greater number, whatever th
 TEST_CASE("power parent: with nothing served on this machine, auto finds none") {
   const scratch folder;
   const runtime_folder at(folder / "run");
-  const auto found = apps::find_power_parent(job_under("auto"));
-  REQUIRE(!found);
-  CHECK(found.error().code == errc::not_found);
+  for (const auto* parent : {"auto", "auto:row0"}) {
+    const auto found = apps::find_power_parent(job_under(parent));
+    REQUIRE(!found);
+    CHECK(found.error().code == errc::not_found);
+  }
 }
