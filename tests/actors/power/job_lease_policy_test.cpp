@@ -276,6 +276,18 @@ class job_walk {
     }
     return wrong_;
   }
+  /// A person pauses it and its parent is not heard any more: by how much it tells more than its
+  /// cap at last.
+  int64_t paused(int tenths) {
+    paused_ = true;
+    for (const int end = now_ + tenths; now_ < end && wrong_.empty(); ++now_) {
+      deliver();
+      if (now_ % 5 == 0) look();
+      step();
+      judge();
+    }
+    return job_.policy.report(now_ns(), {}, -1).in_force_mw - job_.policy.cap_mw();
+  }
   int64_t steps_made = 0, unleased = 0, acked = 0;
 
  private:
@@ -339,7 +351,7 @@ class job_walk {
   }
   void step() {
     if (left_ > 0 && --left_ > 0) return;
-    const bool begins = held_pace_ > 0 && chance_.chance(0.9);
+    const bool begins = !paused_ && held_pace_ > 0 && chance_.chance(0.9);
     if (begins) {
       ++steps_made;
       left_ = 1 + static_cast<int>(chance_.below(40));
@@ -372,7 +384,7 @@ class job_walk {
   sim::rng chance_;
   leased_job job_;
   int now_ = 0;
-  bool silent_ = false, was_granted_ = false;
+  bool silent_ = false, was_granted_ = false, paused_ = false;
   lease_order order_{1, 0};
   int64_t cap_mw_ = 0, share_mw_ = job_share_mw;
   std::vector<late_answer> answers_;
@@ -392,6 +404,7 @@ TEST_CASE("JLP-2 and PWR-2: random answers and steps: what a job tells is what i
     job_walk walk(seed);
     const auto wrong = walk.run(1500);
     REQUIRE_MESSAGE(wrong.empty(), wrong);
+    CHECK(walk.paused(400) == 0);
     steps_made += walk.steps_made;
     unleased += walk.unleased;
     acked += walk.acked;
