@@ -277,7 +277,7 @@ class job_walk {
     return wrong_;
   }
   /// A person pauses it and its parent is not heard any more: by how much it tells more than its
-  /// cap at last.
+  /// cap at last; -1: something was broken.
   int64_t paused(int tenths) {
     paused_ = true;
     for (const int end = now_ + tenths; now_ < end && wrong_.empty(); ++now_) {
@@ -286,6 +286,7 @@ class job_walk {
       step();
       judge();
     }
+    if (!wrong_.empty()) return -1;
     return job_.policy.report(now_ns(), {}, -1).in_force_mw - job_.policy.cap_mw();
   }
   int64_t steps_made = 0, unleased = 0, acked = 0;
