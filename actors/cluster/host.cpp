@@ -15,6 +15,9 @@ class machine_host final : public host {
  public:
   fbs::HardwareFactsT facts() override { return hardware_facts(); }
   process_usage usage() override { return usage_now(); }
+  gpu::processor_seconds processor_time() override {
+    return {usage_now().cpu_seconds, gpu::machine_processor_s()};
+  }
   std::optional<error> lost_device() override { return gpu::lost_cuda_device(); }
   std::vector<std::unique_ptr<gpu::meter_reader>> open_meters(
       const gpu::power_model& model) override {

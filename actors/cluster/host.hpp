@@ -23,6 +23,8 @@ class host : public train::engine_maker {
   virtual fbs::HardwareFactsT facts() = 0;
   /// Of this process.
   virtual process_usage usage() = 0;
+  /// Called on the meter's thread.
+  virtual gpu::processor_seconds processor_time() { return {}; }
   /// Why none of its devices can be used by this process any more; none where they can.
   virtual std::optional<error> lost_device() { return std::nullopt; }
   /// Blocks; called on the meter's thread. `model`: stands in where no meter says what the

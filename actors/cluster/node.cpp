@@ -55,7 +55,7 @@ meter_actor make_meter(node_pointer self, uint32_t epoch) {
       self, power::meter,
       power::meter_options{o.name, epoch, p.meter_interval_ms, machine_of(o.host->facts()),
                            [under = o.host, model] { return under->open_meters(model); },
-                           [under = o.host] { return under->usage().cpu_seconds; }});
+                           [under = o.host] { return under->processor_time(); }});
 }
 
 /// None where the host has nothing to sample.

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <chrono>
 #include <memory>
+#include <set>
 #include <utility>
 
 #include <fmt/format.h>
@@ -21,7 +22,6 @@ constexpr uint64_t a_year_ms = uint64_t{366} * 86'400'000;
 constexpr size_t names_in_a_hint = 8;
 constexpr size_t shown_of_name = 64;
 constexpr uint32_t whole_pace = 1024;
-constexpr double odd_busy = 1e6;  // processors of a machine
 
 std::string watts_text(int64_t mw) {
   return fmt::format("{} W", watts_of(mw));
@@ -125,15 +125,10 @@ power_report report_in(const fbs::PowerReport& r, const budget_child& terms) {
   return out;
 }
 
-/// What no process can be is not known.
-machine_loads loads_in(const fbs::PowerReport& r) {
-  machine_loads out;
-  if (r.machines() == nullptr) return out;
-  for (const auto* m : *r.machines()) {
-    const auto machine = text_of(m->machine());
-    const bool known = m->busy() >= 0 && m->busy() <= odd_busy;
-    if (!machine.empty()) out[machine] = known ? m->busy() : -1;
-  }
+std::set<std::string> machines_in(const fbs::PowerReport& r) {
+  std::set<std::string> out;
+  if (r.machines() != nullptr)
+    for (const auto* m : *r.machines()) out.insert(m->str());
   return out;
 }
 
@@ -162,10 +157,10 @@ msg<fbs::PowerGrant> grant_for(budget_pointer self, size_t child, const msg<fbs:
     g.answers_incarnation = r->incarnation();
     g.answers_sent_ns = r->sent_ns();
     g.static_share_mw = o.children[child].terms.static_share_mw;
-    for (const auto& [machine, share] : self->state.machines.shares_of(child)) {
-      auto& part = *g.machines.emplace_back(std::make_unique<fbs::MachineShareT>());
-      part.machine = machine;
-      part.share = share;
+    for (const auto& [machine, children] : self->state.machines.shared_by(child)) {
+      auto& shared = *g.shared_machines.emplace_back(std::make_unique<fbs::SharedMachineT>());
+      shared.machine = machine;
+      shared.children = children;
     }
     if (granted == nullptr) return;
     g.lease_epoch = granted->order.epoch;
@@ -195,7 +190,7 @@ void note_report(budget_pointer self, size_t child, const power_report& r,
              : said.source() == fbs::PowerSource::measured ? fbs::PowerSource::measured
                                                            : fbs::PowerSource::modelled;
   c.pace_of_1024 = std::min(said.pace_of_1024(), whole_pace);
-  st.machines.hear(child, loads_in(said));
+  st.machines.hear(child, machines_in(said));
 }
 
 /// BGA-1
@@ -310,7 +305,6 @@ void decide_grants(budget_pointer self) {
   const auto now = now_ns(*self);
   end_what_was_set(st, now);
   hear_keeper(st, now);
-  st.machines.settle([&](size_t child) { return st.policy->is_silent(child, now); });
   const auto drawn = drawn_by_all(st, now);
   std::span<const int64_t> covered_mw;
   if (st.options.keeper) covered_mw = st.record.covered_mw();

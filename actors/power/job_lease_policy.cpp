@@ -11,7 +11,7 @@ grant_verdict job_lease_policy::hear(const power_answer& a, int64_t now_ns) {
   if (a.static_share_mw < 0 || a.static_share_mw > beyond_mw) return grant_verdict::impossible;
   if (!lease_) lease_.emplace(a.static_share_mw, incarnation_, 0);  // JLP-1
   lease_->set_static_share(a.static_share_mw);
-  is_replaced_ = false;
+  refused_ = lease_hold::none;
   if (a.grant.order.epoch == 0) return grant_verdict::taken;
   return lease_->hear(a.grant, now_ns);
 }
@@ -76,7 +76,7 @@ void job_lease_policy::read_back() {
 }
 
 lease_hold job_lease_policy::hold() const {
-  if (is_replaced_) return lease_hold::replaced;  // JLP-4
+  if (refused_ != lease_hold::none) return refused_;  // JLP-4
   if (!was_leased()) return lease_hold::no_lease;
   if (lease_->is_shed()) return lease_hold::shed;
   return cap_mw_ > 0 ? lease_hold::none : lease_hold::no_watts;

@@ -14,8 +14,8 @@
 //     decided under it, or under less; not before, however long that takes. A word of a pace that
 //     is no more than what is decided now keeps the cap of now.
 //   JLP-3  A static share that the parent changes raises nothing.
-//   JLP-4  While the parent hears a later process of this job it makes no step: what it draws is
-//     counted no more.
+//   JLP-4  While the parent hears a later process of this job, or knows none of its name, it makes
+//     no step: what it draws is counted no more.
 #pragma once
 
 #include <cstddef>
@@ -40,6 +40,7 @@ struct power_answer {
 enum class lease_hold : uint8_t {
   none,      ///< steps may
   replaced,  ///< another process works as this job (JLP-4)
+  no_child,  ///< the parent has no child of its name (JLP-4)
   no_lease,  ///< none was granted yet (JLP-1)
   no_watts,  ///< the cap is 0
   shed,      ///< the parent wants the work paused
@@ -52,8 +53,8 @@ class job_lease_policy {
 
   /// `taken`: the answer is to this process and sound, whether or not a lease is in it.
   grant_verdict hear(const power_answer& a, int64_t now_ns);
-  /// The parent hears a later process of this job; until it answers this one again.
-  void replaced() { is_replaced_ = true; }
+  /// The parent hears this process no more, until it answers it again. JLP-4
+  void refused(lease_hold why) { refused_ = why; }
   /// Once a tick and after an answer: what to keep from now on.
   int64_t tick(int64_t now_ns);
   /// That pace is right under cap_mw(), whether or not the run is to be told; 0: no step may begin.
@@ -88,7 +89,7 @@ class job_lease_policy {
 
   uint64_t incarnation_;
   std::optional<lease_policy> lease_;  ///< none: the static share is not known yet
-  bool is_replaced_ = false;
+  lease_hold refused_ = lease_hold::none;
   int64_t cap_mw_ = 0;
   work_pace decided_{0}, step_pace_{0};
   uint64_t step_ = 0;    ///< 0: none is made

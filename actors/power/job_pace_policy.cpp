@@ -15,12 +15,13 @@ constexpr int rise_factor = 4;
 constexpr int64_t last_try_ns = 3'600'000'000'000;
 /// Smaller changes are noise: the window grows instead.
 constexpr double least_rise = 0.02, least_fall = 0.005;
+/// What was drawn at a pace that differs by more says nothing of what is drawn now.
+constexpr double other_pace = 0.1;
 /// What no machine could draw, in watts, or has used, in joules, is not known: heartbeats are
 /// foreign.
 constexpr double odd_w = 1e9, odd_j = 1e15, odd_busy = 1e6;
-/// A window in which the job's share of a machine has come to differ by more says what it drew by
-/// neither share.
-constexpr double other_share = 0.1;
+/// Looks of nodes on one machine that are further apart than that are not of the same time.
+constexpr int64_t same_time_ns = 10'000'000'000;
 
 int64_t mw(double w) {
   return std::llround(w * 1000);
@@ -30,19 +31,26 @@ bool known(double x, double odd) {
   return x >= 0 && x <= odd;
 }
 
+/// Of the machine's processor time; all of it where that is not known.
+double own_of(const power_reading& said) {
+  if (!known(said.process_busy, odd_busy) || !known(said.machine_busy, odd_busy)) return 1;
+  return said.machine_busy > 0 ? std::min(1.0, said.process_busy / said.machine_busy) : 0;
+}
+
 }  // namespace
 
 /// Of a node that does not say its machine (now): the one it said last, else itself.
 void job_pace_policy::hear(const std::string& node, const std::string& its_machine,
                            const power_reading& said, int64_t now_ns) {
   if (!its_machine.empty()) {
-    machine_of_[node] = its_machine;
-    busy_[node] = known(said.busy, odd_busy) ? said.busy : -1;
+    auto& on = machine_of_[node];
+    if (on.name != its_machine || said.read_ns > on.read_ns)
+      on = {its_machine, own_of(said), said.read_ns};
     if (its_machine != node) machines_.erase(node);  // known by its node until its meter spoke
   }
   const auto of_node = machine_of_.find(node);
   const auto [it, fresh] =
-      machines_.try_emplace(of_node != machine_of_.end() ? of_node->second : node);
+      machines_.try_emplace(of_node != machine_of_.end() ? of_node->second.name : node);
   auto& m = it->second;
   if (fresh) m.since_ns = now_ns;
   m.heard_ns = now_ns;
@@ -55,48 +63,54 @@ void job_pace_policy::hear(const std::string& node, const std::string& its_machi
     m.counter_j.reset();
   }
   if (was_silent) m.first.reset();  // what it used meanwhile need not be counted
-  const double share = share_of(it->first);
-  if (known(said.energy_j, odd_j)) {
-    if (m.counter_j && said.energy_j > *m.counter_j)
-      m.used_j += share * (said.energy_j - *m.counter_j);  // JPP-8
-    m.counter_j = said.energy_j;
-  }
+  m.part.look(said.power_w, known(said.machine_busy, odd_busy) ? said.machine_busy : -1);
+  const double own = own_part(it->first, said.read_ns);
+  add_energy(m, said, own);
   m.last = said;
-  m.last->power_w = share * said.power_w;
+  m.last->power_w = m.part.part_w(said.power_w, own);  // JPP-8
   m.last->energy_j = m.counter_j ? m.used_j : -1;
   if (!known(said.limit_w, odd_w)) m.last->limit_w = -1;
-  m.idle_w = std::min(m.idle_w.value_or(m.last->power_w), m.last->power_w);
   const bool begins = !m.first || m.first->energy_j < 0;
-  if (in_force_.of_1024 > 0 && begins && said.read_ns >= window_begun_ns_) {
-    m.first = m.last;
-    m.first_share = share;
-  }
+  if (in_force_.of_1024 > 0 && begins && said.read_ns >= window_begun_ns_) m.first = m.last;
 }
 
-double job_pace_policy::share_of(const std::string& its_machine) const {
-  const auto it = shares_.find(its_machine);
-  return it == shares_.end() ? 1 : it->second;
+/// Of all nodes of the job there: each counts its own process.
+double job_pace_policy::own_part(const std::string& its_machine, int64_t read_ns) const {
+  double out = 0;
+  for (const auto& [node, on] : machine_of_)
+    if (on.name == its_machine && read_ns - on.read_ns <= same_time_ns) out += on.own;
+  return std::min(1.0, out);
 }
 
-/// A window that could be judged was: where others begin and end beside the job all the time, one
-/// is judged nevertheless.
-void job_pace_policy::set_shares(std::map<std::string, double> shares, int64_t now_ns) {
-  std::erase_if(shares, [](const auto& s) { return !(s.second >= 0 && s.second < 1); });
-  shares_ = std::move(shares);
+/// A counter's joules are of all that the machine drew between two readings.
+void job_pace_policy::add_energy(machine& m, const power_reading& said, double own) const {
+  if (!known(said.energy_j, odd_j)) return;
+  const auto used_j = m.counter_j ? said.energy_j - *m.counter_j : 0;
+  const auto s = static_cast<double>(said.read_ns - m.counter_ns) / 1e9;
+  if (used_j > 0 && s > 0) m.used_j += m.part.part_w(used_j / s, own) * s;
+  m.counter_j = said.energy_j;
+  m.counter_ns = said.read_ns;
+}
+
+/// A window is of one rule. What was judged by the other does not hold the job.
+void job_pace_policy::set_shared(const std::map<std::string, uint32_t>& jobs, int64_t now_ns) {
   bool differs = false;
-  for (const auto& [key, m] : machines_)
-    differs = differs || (m.first && std::abs(share_of(key) - m.first_share) > other_share);
-  if (differs && begun_ >= 2 && window_ns(now_ns) >= least_window_ns) begin_window(now_ns);
+  for (auto& [key, m] : machines_) {
+    const auto it = jobs.find(key);
+    const auto count = it == jobs.end() ? 1 : std::max<uint32_t>(1, it->second);
+    if (count == m.part.jobs()) continue;
+    m.part.shared_by(count);
+    m.judged_w.reset();
+    differs = true;
+  }
+  if (!differs) return;
+  held_since_ns_.reset();
+  begin_pace(now_ns);
 }
 
-std::map<std::string, double> job_pace_policy::loads() const {
-  std::map<std::string, double> out;
-  for (const auto& [node, its_machine] : machine_of_) {
-    const auto busy = busy_.find(node);
-    const double more = busy == busy_.end() ? -1 : busy->second;
-    const auto [it, fresh] = out.try_emplace(its_machine, more);
-    if (!fresh) it->second = it->second < 0 || more < 0 ? -1 : it->second + more;
-  }
+std::set<std::string> job_pace_policy::machines() const {
+  std::set<std::string> out;
+  for (const auto& [node, on] : machine_of_) out.insert(on.name);
   return out;
 }
 
@@ -107,7 +121,10 @@ void job_pace_policy::ranks_changed(int64_t now_ns) {
 
 void job_pace_policy::steps(uint64_t step, work_pace pace, int64_t now_ns) {
   const work_pace now = step == 0 ? work_pace{0} : pace;
-  if (now != in_force_) begin_window(now_ns);
+  if (now != in_force_) {
+    const double change = in_force_.of_1024 > 0 ? now.share() / in_force_.share() - 1 : 1;
+    std::abs(change) > other_pace ? begin_pace(now_ns) : begin_window(now_ns);
+  }
   in_force_ = now;
   if (step > 0 && (step != step_ || begun_ == 0)) ++begun_;
   step_ = step;
@@ -118,6 +135,12 @@ void job_pace_policy::begin_window(int64_t now_ns) {
   begun_ = 0;
   window_begun_ns_ = now_ns;
   for (auto& [key, m] : machines_) m.first.reset();
+}
+
+/// What machines drew before says nothing of what they draw from now on.
+void job_pace_policy::begin_pace(int64_t now_ns) {
+  for (auto& [key, m] : machines_) m.drew_w.reset();
+  begin_window(now_ns);
 }
 
 bool job_pace_policy::is_stale(const machine& m, int64_t now_ns) const {
@@ -132,10 +155,7 @@ void job_pace_policy::forget(int64_t now_ns) {
     const auto& m = entry.second;
     if (now_ns - m.heard_ns <= (m.last ? forgotten_after_ns : first_reading_ns)) return false;
     gone_j_ += m.used_j;
-    std::erase_if(machine_of_, [&](const auto& of) {
-      if (of.second == entry.first) busy_.erase(of.first);
-      return of.second == entry.first;
-    });
+    std::erase_if(machine_of_, [&](const auto& of) { return of.second.name == entry.first; });
     return true;
   });
 }
@@ -157,13 +177,26 @@ int64_t job_pace_policy::window_ns(int64_t now_ns) const {
   return out.value_or(0);
 }
 
+/// Of the window, of a machine that is judged.
+double job_pace_policy::mean_w(const machine& m) {
+  const auto s = static_cast<double>(m.last->read_ns - m.first->read_ns) / 1e9;
+  return std::min(odd_w, (m.last->energy_j - m.first->energy_j) / s);
+}
+
+/// By the window that is judged next, or was last; else as it was read last.
+double job_pace_policy::drawn_w(const machine& m, bool is_window, int64_t now_ns) const {
+  if (is_window && is_judged(m, now_ns)) return mean_w(m);
+  if (m.drew_w) return *m.drew_w;
+  return m.last ? m.last->power_w : -1;
+}
+
 /// What each machine would draw at full speed, by its own readings.
 void job_pace_policy::judge_machines(int64_t now_ns) {
   for (auto& [key, m] : machines_) {
     if (!is_judged(m, now_ns)) continue;
-    const auto s = static_cast<double>(m.last->read_ns - m.first->read_ns) / 1e9;
-    const auto mean_mw = mw(std::min(odd_w, (m.last->energy_j - m.first->energy_j) / s));
-    const auto idle_mw = std::min(mw(*m.idle_w), mean_mw);
+    m.drew_w = mean_w(m);
+    const auto mean_mw = mw(*m.drew_w);
+    const auto idle_mw = std::min(mw(*m.part.idle_w()), mean_mw);
     const auto full_mw = work_pace_policy::uncapped_mw(idle_mw, mean_mw, in_force_);
     m.judged_w = static_cast<double>(full_mw.value_or(mean_mw)) / 1000;
     m.worked = true;
@@ -180,7 +213,7 @@ std::optional<double> job_pace_policy::full_w(guess how, int64_t now_ns) const {
   double out = 0;
   for (const auto& [key, m] : machines_) {
     if (!m.last) return {};
-    const double judged_w = m.judged_w.value_or(*m.idle_w);
+    const double judged_w = m.judged_w.value_or(*m.part.idle_w());
     const double limit_w = m.last->limit_w >= 0 ? m.last->limit_w : m.worked ? 0 : *most_w;
     const bool counts = is_stale(m, now_ns) || (!m.worked && how == guess::most);
     out += counts ? std::max(judged_w, limit_w) : judged_w;
@@ -248,7 +281,7 @@ work_pace job_pace_policy::first_pace() const {
   double idle_w = 0, limit_w = 0;
   for (const auto& [key, m] : machines_) {
     if (!m.last || m.last->limit_w < 0) return work_pace_policy::least_pace;
-    idle_w += *m.idle_w;
+    idle_w += *m.part.idle_w();
     limit_w += m.last->limit_w;
   }
   const machine_draw draw{mw(idle_w), mw(limit_w), mw(budget_w_ * aim)};
@@ -323,23 +356,22 @@ job_pace_policy::verdict job_pace_policy::held_or_at(work_pace next, int64_t now
 }
 
 job_pace_policy::totals job_pace_policy::sum(int64_t now_ns) const {
-  totals out{0,
-             0,
-             false,
-             0,
-             full_w(guess::most, now_ns).value_or(-1),
-             0,
-             static_cast<int>(machines_.size())};
+  totals out{0, 0,
+             0, false,
+             0, full_w(guess::most, now_ns).value_or(-1),
+             0, static_cast<int>(machines_.size())};
+  const bool is_window = begun_ >= 2 && window_ns(now_ns) >= least_window_ns;
   const auto add = [](double& to, double x) { to = to < 0 || x < 0 ? -1 : to + x; };
   for (const auto& [key, m] : machines_) {
     add(out.power_w, m.last ? m.last->power_w : -1);
+    add(out.mean_w, drawn_w(m, is_window, now_ns));
     add(out.energy_j, m.last ? m.last->energy_j : -1);
-    add(out.idle_w, m.idle_w.value_or(-1));
+    add(out.idle_w, m.part.idle_w().value_or(-1));
     add(out.limit_w, m.last ? m.last->limit_w : -1);
     out.modelled = out.modelled || (m.last && m.last->modelled);
     out.is_stale = out.is_stale || is_stale(m, now_ns);
   }
-  if (machines_.empty()) out.power_w = out.energy_j = out.idle_w = out.limit_w = -1;
+  if (machines_.empty()) out.power_w = out.mean_w = out.energy_j = out.idle_w = out.limit_w = -1;
   if (out.energy_j >= 0) out.energy_j += gone_j_;
   return out;
 }

@@ -23,16 +23,18 @@
 //     and a machine that has joined slow the next step before any was judged under them. A machine
 //     that was not judged since ranks were given out counts as if it worked at its limit.
 //   JPP-7  While it is held no step begins, whatever the budget is.
-//   JPP-8  Of a machine on which other jobs work, too, the job's share counts, by what was told
-//     last: of what is read from then on, not of what was read before.
+//   JPP-8  Of a machine on which other jobs work, too, the job's part counts
+//     (machine_part_policy.hpp), from when that is told: not of what was read before.
 #pragma once
 
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 
+#include "actors/power/machine_part_policy.hpp"
 #include "actors/train/work_pace_policy.hpp"
 
 namespace troupe::power {
@@ -49,7 +51,9 @@ struct power_reading {
   int64_t read_ns = 0;
   int64_t interval_ns = 0;  ///< to the next one
   double limit_w = -1;      ///< what it can draw at most; -1: not known
-  double busy = -1;         ///< processors that the node's process keeps busy; -1: not known
+  /// Processor time since the reading before, in seconds a second; -1: not known.
+  double process_busy = -1;  ///< of the node's own process
+  double machine_busy = -1;  ///< of all
 };
 
 class job_pace_policy {
@@ -70,8 +74,8 @@ class job_pace_policy {
   /// A node's heartbeat. `its_machine` empty: nothing says what its machine draws.
   void hear(const std::string& node, const std::string& its_machine, const power_reading& said,
             int64_t now_ns);
-  /// By machine, where the job's part of its draw is not all; of 0 to 1. JPP-8
-  void set_shares(std::map<std::string, double> shares, int64_t now_ns);
+  /// How many jobs work on a machine, this one among them, of those that others work on. JPP-8
+  void set_shared(const std::map<std::string, uint32_t>& jobs, int64_t now_ns);
   /// Ranks were given out anew: who rested may work now.
   void ranks_changed(int64_t now_ns);
   /// A step begins at that pace, or still goes on at it; step 0: ranks are at none.
@@ -87,6 +91,7 @@ class job_pace_policy {
   /// Of all machines together.
   struct totals {
     double power_w = -1;    ///< -1: of one at least it is not known
+    double mean_w = -1;  ///< the same of the time by which the next pace is judged, if it is known
     double energy_j = -1;   ///< since it was first told; -1: of one at least it is not known
     bool modelled = false;  ///< a part of it at least
     double idle_w = -1;     ///< the least that was seen
@@ -96,8 +101,8 @@ class job_pace_policy {
     bool is_stale = false;  ///< of one at least nothing says what it draws now
   };
   totals sum(int64_t now_ns) const;
-  /// Processors that the job keeps busy, by machine; -1: of one of its nodes it is not known.
-  std::map<std::string, double> loads() const;
+  /// Those that are known by more than a node's name.
+  std::set<std::string> machines() const;
   double budget_w() const noexcept { return budget_w_; }
   /// What changed the pace last, and how, in a sentence; empty: nothing yet.
   const std::string& decided() const noexcept { return decided_; }
@@ -106,12 +111,13 @@ class job_pace_policy {
   struct machine {
     std::string node;  ///< whose meter is believed
     int64_t since_ns = 0, heard_ns = 0;
-    std::optional<power_reading> last;  ///< whose power is known
-    std::optional<double> idle_w;
-    double used_j = 0;
+    std::optional<power_reading> last;  ///< whose power is known; the job's part
+    machine_part_policy part;
+    double used_j = 0;  ///< by the job
     std::optional<double> counter_j;
+    int64_t counter_ns = 0;
     std::optional<power_reading> first;  ///< of the window
-    double first_share = 1;              ///< by which that was read
+    std::optional<double> drew_w;        ///< by the last judgement of the pace that is in force
     std::optional<double> judged_w;      ///< that it draws at full speed, by the last judgement
     bool worked = false;                 ///< and that was while it had the ranks it has
   };
@@ -120,11 +126,14 @@ class job_pace_policy {
     most,   ///< for a pace: no less than it does
     least,  ///< for a hold: no step is made that could tell
   };
-  double share_of(const std::string& its_machine) const;
+  double own_part(const std::string& its_machine, int64_t read_ns) const;
+  void add_energy(machine& m, const power_reading& said, double own) const;
   bool is_stale(const machine& m, int64_t now_ns) const;
   void forget(int64_t now_ns);
   bool is_judged(const machine& m, int64_t now_ns) const;
   int64_t window_ns(int64_t now_ns) const;
+  static double mean_w(const machine& m);
+  double drawn_w(const machine& m, bool is_window, int64_t now_ns) const;
   void judge_machines(int64_t now_ns);
   std::optional<double> full_w(guess how, int64_t now_ns) const;
   std::optional<work_pace> most_pace(int64_t now_ns) const;
@@ -132,6 +141,7 @@ class job_pace_policy {
   verdict at(work_pace next, const std::string& why, int64_t now_ns);
   verdict held_or_at(work_pace next, int64_t now_ns);
   void begin_window(int64_t now_ns);
+  void begin_pace(int64_t now_ns);
   void judge(int64_t now_ns);
   void change_to(work_pace next, int64_t now_ns);
   std::string silent(int64_t now_ns) const;
@@ -142,9 +152,13 @@ class job_pace_policy {
   double budget_w_ = 0;
   std::string held_;
   std::map<std::string, machine> machines_;
-  std::map<std::string, double> shares_;           ///< by machine; absent: 1
-  std::map<std::string, std::string> machine_of_;  ///< by node, as it said last
-  std::map<std::string, double> busy_;             ///< by node that said its machine
+  /// By node that has said its machine.
+  struct its_machine {
+    std::string name;
+    double own = 1;  ///< its part of the processor time
+    int64_t read_ns = 0;
+  };
+  std::map<std::string, its_machine> machine_of_;
   std::optional<work_pace> pace_;  ///< of the next step; none: none was judged yet
   work_pace told_{0};              ///< by the last verdict
   std::string decided_;

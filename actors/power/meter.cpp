@@ -16,13 +16,20 @@ namespace troupe::power {
 
 namespace {
 
-/// Seconds a second since the reading before; -1: not known.
-double process_busy(meter_state& st, int64_t at_ns) {
-  if (!st.options.processor_s) return -1;
-  const double now_s = st.options.processor_s();
-  const auto before_s = std::exchange(st.processor_s, now_s);
-  const auto seconds = static_cast<double>(at_ns - st.last.at_ns) * 1e-9;
-  return before_s && seconds > 0 ? std::max(0.0, now_s - *before_s) / seconds : -1;
+/// Seconds a second; -1: not known.
+double busy_between(double before_s, double now_s, int64_t time_ns) {
+  if (before_s < 0 || now_s < 0 || time_ns <= 0) return -1;
+  return std::max(0.0, now_s - before_s) / (static_cast<double>(time_ns) * 1e-9);
+}
+
+/// Since the reading before.
+void put_processor_time(meter_state& st, int64_t before_ns, fbs::MeterReadingsT& into) {
+  if (!st.options.processor_time) return;
+  const auto now = st.options.processor_time();
+  const auto before = std::exchange(st.processor_time, now);
+  const auto time_ns = into.at_ns - before_ns;
+  into.process_busy = busy_between(before.process_s, now.process_s, time_ns);
+  into.machine_busy = busy_between(before.machine_s, now.machine_s, time_ns);
 }
 
 void look(meter_pointer self) {
@@ -39,13 +46,13 @@ void look(meter_pointer self) {
   const auto interval_ns = st.options.interval_ms * ns_per_ms;
   if (!st.energy) st.energy.emplace(interval_ns);
   st.energy->add(all, at_ns);
-  const auto busy = process_busy(st, at_ns);
+  const auto before_ns = st.last.at_ns;
   st.last = readings_of(all);
-  st.last.process_busy = busy;
   st.last.node = st.options.node;
   st.last.machine = st.options.machine;
   st.last.at_ns = at_ns;
   st.last.interval_ms = static_cast<uint32_t>(st.options.interval_ms);
+  put_processor_time(st, before_ns, st.last);
   for (const auto& c : counters_of(st.last))
     self->runtime().records.note(
         counter_note{work_name(c.name), self->stats().number(), at_ns, c.value});
@@ -60,6 +67,7 @@ void look(meter_pointer self) {
     s.source = last.source;
     s.energy_j = last.energy_j;
     s.process_busy = last.process_busy;
+    s.machine_busy = last.machine_busy;
   });
   const auto now = now_ns(*self);
   st.due_ns = next_due_ns(st.due_ns == 0 ? at_ns : st.due_ns, now, interval_ns);
@@ -89,6 +97,7 @@ meter_actor::behavior_type meter(meter_pointer self, meter_options options) {
           r.source = last.source;
           r.energy_j = last.energy_j;
           r.process_busy = last.process_busy;
+          r.machine_busy = last.machine_busy;
           r.temperature_c = last.temperature_c;
           for (const auto& d : last.devices)
             if (glob_match(wanted, d->device))

@@ -35,8 +35,8 @@ struct meter_options {
   std::string machine = {};  ///< whose watts these are, once
   /// Called once, on the actor's thread.
   std::function<std::vector<std::unique_ptr<gpu::meter_reader>>()> open = {};
-  /// Processor time of the node's own process, in seconds; empty: it is not known.
-  std::function<double()> processor_s = {};
+  /// Empty: it is not known.
+  std::function<gpu::processor_seconds()> processor_time = {};
 };
 
 struct meter_state {
@@ -46,7 +46,7 @@ struct meter_state {
   int64_t due_ns = 0;  ///< when the next reading is
   std::optional<energy_account> energy;
   std::vector<std::unique_ptr<gpu::meter_reader>> readers;
-  std::optional<double> processor_s;  ///< at the last reading
+  gpu::processor_seconds processor_time;  ///< at the last reading
   fbs::MeterReadingsT last;
 };
 using meter_pointer = traced_pointer<meter_actor, meter_state>;

@@ -111,7 +111,8 @@ void hear(pacer_pointer self, const msg<fbs::Heartbeat>& m) {
             now - static_cast<int64_t>(std::min(p->age_ms(), a_day_ms)) * ns_per_ms,
             static_cast<int64_t>(p->interval_ms()) * ns_per_ms,
             p->limit_w(),
-            p->process_busy()};
+            p->process_busy(),
+            p->machine_busy()};
   }
   self->state.policy.hear(text_of(vitals->node()), machine, said, now);
 }

@@ -54,12 +54,19 @@ void failed(pacer_pointer self, const error& why) {
   l.pause_ns = std::min(l.pause_ns > 0 ? 2 * l.pause_ns : ns_of(defaults::parent_pause),
                         ns_of(defaults::parent_far_pause));
   l.next_ns = now_ns(*self) + l.pause_ns;
-  if (why.is(process_superseded)) l.lease.replaced();
   l.problem = why.hint.empty() ? why.message : fmt::format("{} ({})", why.message, why.hint);
   // Where it was never found the run says it: that is why it waits.
   if (!l.address.empty() && !std::exchange(l.told_problem, true))  // PPL-3
     say(self, fmt::format("{} is not heard: {}", place_in_words(l), l.problem));
   l.changed();
+}
+
+/// JLP-4
+void refused(pacer_pointer self, const error& why) {
+  auto& lease = link_of(self).lease;
+  if (why.is(process_superseded)) lease.refused(lease_hold::replaced);
+  if (why.code == errc::not_found) lease.refused(lease_hold::no_child);
+  failed(self, why);
 }
 
 int64_t mw_or_none(double w) {
@@ -79,8 +86,8 @@ fbs::PowerReportT report_of(pacer_pointer self) {
   const auto& st = self->state;
   const auto now = now_ns(*self);
   auto all = st.policy.sum(now);
-  if (all.is_stale) all.power_w = -1;  // what it drew once clears and accuses nobody now
-  const auto drawn_mw = mw_or_none(all.power_w);
+  if (all.is_stale) all.power_w = all.mean_w = -1;  // what it drew once accuses nobody now
+  const auto drawn_mw = mw_or_none(all.mean_w);     // a pace is kept by the mean of whole steps
   const auto r = st.parent->lease.report(now, drawn_mw < 0 ? std::nullopt : std::optional(drawn_mw),
                                          wish_of(st, all));
   fbs::PowerReportT out;
@@ -93,11 +100,7 @@ fbs::PowerReportT report_of(pacer_pointer self) {
   out.source = source_of(all);
   out.wish_mw = r.wish_mw;
   out.pace_of_1024 = st.step_pace;
-  for (const auto& [machine, busy] : st.policy.loads()) {
-    auto& load = *out.machines.emplace_back(std::make_unique<fbs::MachineLoadT>());
-    load.machine = machine;
-    load.busy = busy;
-  }
+  for (const auto& machine : st.policy.machines()) out.machines.push_back(machine);
   return out;
 }
 
@@ -110,10 +113,10 @@ power_answer answer_in(const fbs::PowerGrant& g) {
           g.static_share_mw()};
 }
 
-std::map<std::string, double> shares_in(const fbs::PowerGrant& g) {
-  std::map<std::string, double> out;
-  if (g.machines() == nullptr) return out;
-  for (const auto* m : *g.machines()) out[text_of(m->machine())] = m->share();
+std::map<std::string, uint32_t> shared_in(const fbs::PowerGrant& g) {
+  std::map<std::string, uint32_t> out;
+  if (g.shared_machines() == nullptr) return out;
+  for (const auto* m : *g.shared_machines()) out[text_of(m->machine())] = m->children();
   return out;
 }
 
@@ -127,7 +130,7 @@ void heard(pacer_pointer self, const fbs::PowerGrant& g) {
   l.problem.clear();
   l.told_problem = false;
   if (auto name = text_of(g.budget()); tls::is_name(name)) l.name = std::move(name);
-  self->state.policy.set_shares(shares_in(g), now_ns(*self));
+  self->state.policy.set_shared(shared_in(g), now_ns(*self));
   l.changed();
   keep_in_touch(self);
 }
@@ -144,7 +147,7 @@ void report(pacer_pointer self) {
             if (link_of(self).calls == call) heard(self, *g);
           },
           [self, call](const caf::error& e) {
-            if (link_of(self).calls == call) failed(self, from_caf(e));
+            if (link_of(self).calls == call) refused(self, from_caf(e));
           });
 }
 
@@ -229,6 +232,8 @@ std::string why_held(const parent_link& l) {
       return "";
     case lease_hold::replaced:
       return "another process works as this job under " + parent_in_words(l);
+    case lease_hold::no_child:
+      return parent_in_words(l) + " knows no job of this name: " + l.problem;
     case lease_hold::no_lease:
       return l.address.empty() ? "no power budget is found: " + l.problem
                                : fmt::format("no lease yet from {}{}{}", place_in_words(l),

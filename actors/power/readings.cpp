@@ -96,6 +96,7 @@ std::unique_ptr<fbs::PowerVitalsT> power_vitals(const fbs::StatusValuesT& publis
   out->interval_ms = meter->interval_ms;
   out->limit_w = limit_of(meter->devices);
   out->process_busy = meter->process_busy;
+  out->machine_busy = meter->machine_busy;
   return out;
 }
 

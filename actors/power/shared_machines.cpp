@@ -1,32 +1,20 @@
-// Sums by machine.
+// Counts by machine.
 #include "actors/power/shared_machines.hpp"
+
+#include <utility>
 
 namespace troupe::power {
 
-void shared_machines::settle(const std::function<bool(size_t child)>& is_silent) {
-  machines_.clear();
-  settled_ = loads_;
-  for (size_t i = 0; i < settled_.size(); ++i) {
-    if (is_silent(i)) settled_[i].clear();  // SHM-2
-    for (const auto& [machine, busy] : settled_[i]) {
-      auto& all = machines_[machine];
-      ++all.children;
-      all.known = all.known && busy >= 0;
-      all.busy += busy;
-    }
-  }
+void shared_machines::hear(size_t child, std::set<std::string> machines) {
+  for (const auto& m : machines) ++children_[m];
+  for (const auto& m : std::exchange(machines_[child], std::move(machines)))
+    if (--children_[m] == 0) children_.erase(m);
 }
 
-/// SHM-1: by heads where nobody works, or where it is not known who does.
-std::map<std::string, double> shared_machines::shares_of(size_t child) const {
-  std::map<std::string, double> out;
-  if (child >= settled_.size()) return out;
-  for (const auto& [machine, busy] : settled_[child]) {
-    const auto& all = machines_.at(machine);
-    if (all.children < 2) continue;
-    out[machine] =
-        all.known && all.busy > 0 ? busy / all.busy : 1 / static_cast<double>(all.children);
-  }
+std::map<std::string, uint32_t> shared_machines::shared_by(size_t child) const {
+  std::map<std::string, uint32_t> out;
+  for (const auto& m : machines_[child])
+    if (const auto all = children_.at(m); all > 1) out.emplace(m, all);
   return out;
 }
 

@@ -90,7 +90,7 @@ result<uint64_t> next_epoch(const fs::path& file, uint64_t known) {
     const auto j = ordered_json::parse(*text, nullptr, false);
     if (!j.is_object() || j.size() != 1 || !j.contains("epoch")) return foreign;
     const auto& epoch = j["epoch"];
-    if (!epoch.is_number_unsigned() || epoch.get<uint64_t>() >= uint64_t{1} << 62) return foreign;
+    if (!epoch.is_number_unsigned() || epoch.get<uint64_t>() >= power::beyond_lives) return foreign;
     before = epoch.get<uint64_t>();
   }
   const auto next = std::max(before, known) + 1;
@@ -136,9 +136,23 @@ std::string set_sentence(const config::power_tree& tree, const power::budget_rec
           : fmt::format("it named {:.6g} W then", power::watts_of(set.instead_of_mw)));
 }
 
+/// PSV-5
+status know_all(const power::budget_record& record, const config::power_tree& tree,
+                const fs::path& state) {
+  for (const auto& [name, mw] : record.children_mw)
+    if (std::none_of(tree.child.begin(), tree.child.end(),
+                     [&, &who = name](const auto& c) { return c.name == who; }))
+      return error{errc::bad_config,
+                   fmt::format("{} may draw {:.6g} W by {}, and is no child of {}", name,
+                               power::watts_of(mw), state.string(), tree.name),
+                   "add its [[child]] again; once it runs no more, remove it from that file"};
+  return {};
+}
+
 result<power::budget_options> begin_life(const config::power_tree& tree, const fs::path& folder) {
   const auto state = folder / "power.state";
   TROUPE_TRY(record, read_record(state));
+  TROUPE_CHECK(know_all(record, tree, state));
   TROUPE_TRY(epoch, next_epoch(folder / "power.epoch", record.epoch));
   auto out = budget_options_of(tree, epoch, record);
   if (const auto text = set_sentence(tree, record); !text.empty()) say(text);

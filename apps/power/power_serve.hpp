@@ -12,6 +12,8 @@
 //     raises above that wait for the record. Both is told once.
 //   PSV-4  What a person has set for good holds in later lives, until the file names another budget
 //     than it did then. It does not come back with that one.
+//   PSV-5  Whom an earlier life granted watts and the file names no more may go on with them: there
+//     is no later life before somebody has said that it does not.
 #pragma once
 
 #include <cstdint>

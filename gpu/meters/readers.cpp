@@ -247,6 +247,10 @@ std::optional<processor_time> processor_time_in(const std::filesystem::path& sta
   return out;
 }
 
+double ticks_per_s() {
+  return static_cast<double>(sysconf(_SC_CLK_TCK));
+}
+
 class model_reader final : public meter_reader {
  public:
   model_reader(const power_model& model, std::filesystem::path stat)
@@ -281,7 +285,7 @@ class model_reader final : public meter_reader {
  private:
   const power_model model_;
   const std::filesystem::path stat_;
-  const double ticks_per_s_ = static_cast<double>(sysconf(_SC_CLK_TCK));
+  const double ticks_per_s_ = ticks_per_s();
   std::optional<processor_time> last_;
   int64_t last_ns_ = 0;
   std::optional<double> used_j_;
@@ -295,6 +299,11 @@ bool says_power(meter_reader& reader) {
 }
 
 }  // namespace
+
+double machine_processor_s(const std::filesystem::path& proc) {
+  const auto now = processor_time_in(proc / "stat");
+  return now ? static_cast<double>(now->busy_ticks) / ticks_per_s() : -1;
+}
 
 result<std::unique_ptr<meter_reader>> open_gpu_reader() {
   TROUPE_TRY(functions, nvml::load());

@@ -50,6 +50,14 @@ struct power_model {
   bool given() const { return idle_w > 0 || core_w > 0; }
 };
 
+/// Processor time since some moment, in seconds; -1: not known.
+struct processor_seconds {
+  double process_s = -1;  ///< of this process
+  double machine_s = -1;  ///< of all
+};
+/// Of the machine, by the kernel's count; -1 where that cannot be read.
+double machine_processor_s(const std::filesystem::path& proc = "/proc");
+
 /// Reads some devices. One thread at a time.
 class meter_reader {
  public:

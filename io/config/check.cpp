@@ -362,6 +362,24 @@ void check_heartbeats(builder& b) {
                      c.dead_after_ms, c.suspect_after_ms));
 }
 
+/// A power budget judges a job by what it drew in the last seconds, and says little to its link.
+void check_leased(builder& b) {
+  constexpr int64_t a_report_ms = 1000;
+  const auto& c = b.target().cluster;
+  const auto& p = b.target().power;
+  b.rule(p.meter_interval_ms <= a_report_ms && c.heartbeat_interval_ms <= a_report_ms,
+         {"power.parent", "power.meter_interval_ms", "cluster.heartbeat_interval_ms"},
+         fmt::format("a power budget above the job hears each {} ms what it draws, got a meter's "
+                     "interval of {} ms and heartbeats each {} ms",
+                     a_report_ms, p.meter_interval_ms, c.heartbeat_interval_ms),
+         "leave power.meter_interval_ms and cluster.heartbeat_interval_ms at 1000 or less");
+  b.rule(c.dead_after_ms >= a_report_ms, {"power.parent", "cluster.dead_after_ms"},
+         fmt::format("a power budget above the job answers each {} ms at most, which "
+                     "cluster.dead_after_ms = {} takes for a dead link",
+                     a_report_ms, c.dead_after_ms),
+         "set cluster.dead_after_ms to 1000 or more");
+}
+
 void check_power(builder& b) {
   const auto& p = b.target().power;
   b.rule(p.budget_w == 0 || p.meter_interval_ms > 0, {"power.budget_w", "power.meter_interval_ms"},
@@ -376,6 +394,7 @@ void check_power(builder& b) {
   b.rule(p.meter_interval_ms > 0, {"power.parent", "power.meter_interval_ms"},
          "a granted budget cannot be kept where no meter is read (meter_interval_ms = 0)",
          "leave power.meter_interval_ms out");
+  check_leased(b);
   if (const auto name = p.looked_for()) {
     b.rule(p.parent == "auto" || is_name(*name), {"power.parent"},
            fmt::format("{}, got {}", name_rule, troupe::quoted(*name)), "e.g. \"auto:row0\"");

@@ -189,7 +189,7 @@ TEST_CASE("PSV-1: power serve: a later life counts what the record says that job
   CHECK(life->epoch == 1);
   CHECK(life->children[0].terms.remembered_mw == 0);
   REQUIRE(life->keeper);
-  life->keeper->keep(1, power::record_text({1, {{"gpt-a", 44'000}, {"gone", 9000}}, {}}));
+  life->keeper->keep(1, power::record_text({1, {{"gpt-a", 44'000}}, {}}));
   REQUIRE(static_cast<record_file&>(*life->keeper).settle(long_enough));
   life = begin_life(tree, folder.path);
   REQUIRE(life);
@@ -197,6 +197,21 @@ TEST_CASE("PSV-1: power serve: a later life counts what the record says that job
   CHECK(life->budget_mw == 70'000);
   CHECK(life->children[0].terms.remembered_mw == 44'000);
   CHECK(life->children[1].terms.remembered_mw == 0);
+}
+
+TEST_CASE("PSV-5: power serve: whom a record names and the file does not is not forgotten") {
+  const scratch folder;
+  const auto tree = tree_of(folder);
+  const auto record = power::record_text({1, {{"gone", 9000}, {"gpt-a", 44'000}}, {}});
+  put_file(folder / "power.state", record);
+  const auto life = begin_life(tree, folder.path);
+  REQUIRE_FALSE(life);
+  CHECK(life.error().code == errc::bad_config);
+  CHECK(mentions(life.error(), "gone"));
+  CHECK(mentions(life.error(), 9));
+  CHECK(mentions(life.error(), folder / "power.state"));
+  CHECK(content(folder / "power.state") == record);
+  CHECK_FALSE(fs::exists(folder / "power.epoch"));
 }
 
 TEST_CASE("PSV-1: power serve: a record that cannot be read begins no life") {

@@ -1,6 +1,5 @@
 // The budget among scripted children: who is heard, what they are told and when, what persons set
 // and read, and what its journal says.
-#include <limits>
 #include <map>
 
 #include <doctest/doctest.h>
@@ -92,31 +91,35 @@ TEST_CASE("BGA-1: budget: a report without a lease that is due is answered, too"
   }
 }
 
-TEST_CASE("SHM-1: budget: children on one machine are told their parts of what that draws") {
+TEST_CASE("SHM-1: budget: children are told how many of them share a machine") {
   scripted_budget f(3);
-  f.children[0].loads = {{"boot0", 1.5}, {"boot1", 1}};
-  f.children[1].loads = {{"boot0", 0.5}};
-  f.children[2].loads = {{"boot2", 1}, {"", 1}};
+  f.children[0].machines = {"boot0", "boot1"};
+  f.children[1].machines = {"boot0"};
+  f.children[2].machines = {"boot2"};
   const auto answers = [&] {
-    std::vector<std::map<std::string, double>> out;
+    std::vector<std::map<std::string, uint32_t>> out;
     for (auto& c : f.children) f.reports(c);
     f.pass(1s);
     for (auto& c : f.children) {
       out.emplace_back();
       if (c.asked == 0) continue;
-      for (const auto& m : f.answer_to(c).machines) out.back()[m->machine] = m->share;
+      for (const auto& m : f.answer_to(c).shared_machines) out.back()[m->machine] = m->children;
     }
     return out;
   };
   auto told = answers();
-  CHECK(told[0] == std::map<std::string, double>{{"boot0", 0.75}});
-  CHECK(told[1] == std::map<std::string, double>{{"boot0", 0.25}});
+  CHECK(told[0] == std::map<std::string, uint32_t>{{"boot0", 2}});
+  CHECK(told[1] == std::map<std::string, uint32_t>{{"boot0", 2}});
   CHECK(told[2].empty());
-  f.children[1].loads = {{"boot0", std::numeric_limits<double>::infinity()}};
-  CHECK(answers()[0] == std::map<std::string, double>{{"boot0", 0.5}});  // not known
   f.children[1].speaks = false;
-  f.seconds(11);
-  CHECK(answers()[0].empty());  // SHM-2
+  f.seconds(20);
+  CHECK(answers()[0] == std::map<std::string, uint32_t>{{"boot0", 2}});  // it may go on there
+  f.children[1].speaks = true;
+  f.children[1].machines = {"boot2"};
+  answers();
+  told = answers();
+  CHECK(told[0].empty());
+  CHECK(told[2] == std::map<std::string, uint32_t>{{"boot2", 2}});
 }
 
 TEST_CASE("PWR-1: budget: with answers lost, what may be drawn is never above the budget") {

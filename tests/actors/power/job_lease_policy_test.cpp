@@ -230,9 +230,19 @@ TEST_CASE("a parent that starts again raises a job by its second lease only") {
   CHECK(j.policy.cap_mw() == 50'000);
 }
 
+TEST_CASE("JLP-4: a job makes no step while its parent knows none of its name") {
+  auto j = leased_job::with(20'000);
+  j.policy.refused(lease_hold::no_child);
+  CHECK(j.policy.hold() == lease_hold::no_child);
+  CHECK(j.tick(11 * job_second) == 20'000);
+  CHECK(j.policy.hold() == lease_hold::no_child);
+  CHECK(j.hear(job_answer({}, 0, 12), 12) == grant_verdict::taken);
+  CHECK(j.policy.hold() == lease_hold::none);
+}
+
 TEST_CASE("JLP-4: a job makes no step while its parent hears another process of it") {
   auto j = leased_job::with(20'000);
-  j.policy.replaced();
+  j.policy.refused(lease_hold::replaced);
   CHECK(j.policy.hold() == lease_hold::replaced);
   CHECK(j.tick(11 * job_second) == 20'000);
   CHECK(j.policy.hold() == lease_hold::replaced);

@@ -172,7 +172,10 @@ TEST_CASE("meter: how busy the node's own process keeps processors is told from 
     out.push_back(std::make_unique<paper_reader>());
     return out;
   };
-  o.processor_s = [used_s = 100.0]() mutable { return used_s += 3600; };
+  o.processor_time = [used_s = 100.0]() mutable -> gpu::processor_seconds {
+    used_s += 3600;
+    return {used_s, 2 * used_s};
+  };
   const auto target = system.spawn<caf::detached>(meter, std::move(o));
   const auto published = [&] {
     const auto found = runtime_of(system).registry.find("meter/paper");
@@ -186,7 +189,9 @@ TEST_CASE("meter: how busy the node's own process keeps processors is told from 
   const auto vitals = power_vitals(published(), 0);
   REQUIRE(vitals);
   CHECK(vitals->process_busy > 1);
+  CHECK(vitals->machine_busy == doctest::Approx(2 * vitals->process_busy));
   CHECK(readings_of(sample()).process_busy == -1);
+  CHECK(readings_of(sample()).machine_busy == -1);
   caf::anon_send_exit(target, caf::exit_reason::kill);
 }
 

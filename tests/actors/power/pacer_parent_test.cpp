@@ -195,34 +195,48 @@ TEST_CASE("pacer: what a meter said long ago is not reported as what is drawn no
   CHECK(f.answered(1, 2, 60'000).drawn_mw == 20'000);
 }
 
-TEST_CASE("JPP-8: a pacer says what its job works on each machine, and hears its part of that") {
+TEST_CASE("JPP-8: a pacer says where its job works, and reports its part of what others use, too") {
   leased_pacer f;
   f.take_pace(0, 1024, 0);
   f.join(60'000);
-  f.beat(50, 100, 0, 100, 1.5);
+  f.beat(50, 100, 0, 100, 0.5, 2);
   f.pass(1s);
   const auto asked = f.budget.take<fbs::PowerReport>();
   const auto said = asked.m.unpack();
   CHECK(said.drawn_mw == 50'000);
-  REQUIRE(said.machines.size() == 1);
-  CHECK(said.machines[0]->machine == "boot");
-  CHECK(said.machines[0]->busy == 1.5);
+  CHECK(said.machines == std::vector<std::string>{"boot"});
   asked.answer<fbs::PowerGrant>([&](auto& g) {
     g.budget = "row0";
     g.answers_incarnation = asked->incarnation();
     g.answers_sent_ns = asked->sent_ns();
     g.static_share_mw = 30'000;
-    g.machines.push_back(std::make_unique<fbs::MachineShareT>());
-    g.machines.back()->machine = "boot";
-    g.machines.back()->share = 0.5;
+    g.shared_machines.push_back(std::make_unique<fbs::SharedMachineT>());
+    g.shared_machines.back()->machine = "boot";
+    g.shared_machines.back()->children = 2;
   });
-  f.beat(50, 150, 0, 100, 1.5);
+  // Half of the 20 W that it draws without work, and a quarter of what work draws.
+  f.beat(50, 150, 0, 100, 0.5, 2);
   f.pass(1s);
-  CHECK(f.answered(0, 0, 0).drawn_mw == 25'000);
-  CHECK(f.status().power_w == 25);
-  f.beat(50, 200, 0, 100, 1.5);  // the last answer named none: it is alone
+  CHECK(f.answered(0, 0, 0).drawn_mw == 17'500);
+  CHECK(f.status().power_w == 17.5);
+  f.beat(50, 200, 0, 100, 0.5, 2);  // the last answer named none: it is alone
   f.pass(1s);
   CHECK(f.answered(0, 0, 0).drawn_mw == 50'000);
+}
+
+TEST_CASE("JLP-4: pacer: a job that its budget does not know makes no step, and says so") {
+  leased_pacer f;
+  f.take_pace(0, 1024, 0);
+  f.join(60'000);
+  f.pass(1s);
+  f.budget.take<fbs::PowerReport>().refuse({errc::not_found, "row0 has no child \"job\""});
+  const auto told = f.last_told();
+  CHECK(told.pace_of_1024 == 0);
+  CHECK(told.reason ==
+        "the power budget row0 knows no job of this name: row0 has no child \"job\"");
+  f.pass(2s);
+  f.answered(1, 3, 60'000);
+  CHECK(f.last_told().pace_of_1024 == 500);
 }
 
 TEST_CASE("PWR-2: a lease that lapses leaves the static share, and a person is told once") {

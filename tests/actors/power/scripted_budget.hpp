@@ -7,6 +7,7 @@
 
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -25,7 +26,7 @@ struct leased_child {
   int64_t wish_mw = 70'000;
   std::optional<int64_t> drawn_mw = {};
   fbs::PowerSource source = fbs::PowerSource::measured;
-  power::machine_loads loads = {};
+  std::set<std::string> machines = {};
   bool speaks = true;  ///< its reports arrive
   bool hears = true;   ///< answers to them do
   bool obeys = true;   ///< its actuator follows
@@ -140,7 +141,7 @@ struct scripted_budget : actor_fixture {
 
   uint64_t report(const partner& from, const power::power_report& r,
                   fbs::PowerSource source = fbs::PowerSource::unknown,
-                  const power::machine_loads& loads = {}) {
+                  const std::set<std::string>& machines = {}) {
     return from.ask(target, make<fbs::PowerReport>([&](fbs::PowerReportT& m) {
                       m.incarnation = r.id.incarnation;
                       m.sent_ns = r.id.sent_ns;
@@ -151,11 +152,7 @@ struct scripted_budget : actor_fixture {
                       m.source = source;
                       m.wish_mw = r.wish_mw;
                       m.pace_of_1024 = 512;
-                      for (const auto& [machine, busy] : loads) {
-                        m.machines.push_back(std::make_unique<fbs::MachineLoadT>());
-                        m.machines.back()->machine = machine;
-                        m.machines.back()->busy = busy;
-                      }
+                      m.machines.assign(machines.begin(), machines.end());
                     }));
   }
   /// What came to a report; fails where nothing has.
@@ -175,7 +172,7 @@ struct scripted_budget : actor_fixture {
     c.asked = 0;
     if (!c.speaks) return;
     ++c.asks;
-    c.asked = report(c.box, c.lease.report(now_ns(), c.drawn_mw, c.wish_mw), c.source, c.loads);
+    c.asked = report(c.box, c.lease.report(now_ns(), c.drawn_mw, c.wish_mw), c.source, c.machines);
   }
   /// What its report came to.
   fbs::PowerGrantT answer_to(leased_child& c) const {

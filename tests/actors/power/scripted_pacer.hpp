@@ -25,7 +25,7 @@ struct scripted_pacer : troupe::test::actor_fixture {
 
   /// Of one machine.
   void beat(double power_w, double energy_j, uint64_t age_ms = 0, double limit_w = -1,
-            double busy = -1) {
+            double process_busy = -1, double machine_busy = -1) {
     coordinator.tell(target, make_msg<fbs::Heartbeat>(context(), [&](fbs::HeartbeatT& h) {
                        h.vitals = std::make_unique<fbs::VitalsT>();
                        h.vitals->node = "node0";
@@ -35,7 +35,8 @@ struct scripted_pacer : troupe::test::actor_fixture {
                        p.power_w = power_w;
                        p.energy_j = energy_j;
                        p.limit_w = limit_w;
-                       p.process_busy = busy;
+                       p.process_busy = process_busy;
+                       p.machine_busy = machine_busy;
                        p.source = fbs::PowerSource::modelled;
                        p.age_ms = age_ms;
                        p.interval_ms = 1000;
