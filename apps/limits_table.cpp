@@ -23,6 +23,7 @@
 #include "actors/health/straggler_policy.hpp"
 #include "actors/job/train_state.hpp"
 #include "actors/job/votes.hpp"
+#include "actors/power/budget_schedule.hpp"
 #include "actors/power/clock_profile.hpp"
 #include "actors/power/frontier_policy.hpp"
 #include "actors/power/row_journal.hpp"
@@ -491,6 +492,10 @@ constexpr limit_row rows[] = {
     {"data and models", "numbers in it", io::number_table::most_values, "numbers",
      "the file is refused", "io/formats/number_table.hpp", "most_values",
      "NTB-2: a table beyond its bounds is refused"},
+    {"data and models", "rows of a table that a power budget follows",
+     power::budget_schedule::most_rows, "rows", "the file is refused",
+     "actors/power/budget_schedule.hpp", "most_rows",
+     "BSC-1: budget schedule: what is wrong is refused with its line"},
     {"data and models", "servers of a simulated row", sim::row_options::most_servers, "servers",
      "the command line is refused", "actors/sim/row/row_sim.hpp", "most_servers",
      "row: options beyond their bounds are refused with the option's name"},

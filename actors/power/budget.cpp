@@ -292,18 +292,33 @@ void note_conditions(budget_state& st, const budget_decision& d, const drawn_wat
   if (d.row.brake) st.journal.brake(*d.row.brake, st.cap_mw, policy.counted_mw(), drawn.mw);
 }
 
-/// BGA-3
-void end_what_was_set(budget_state& st, int64_t now_ns) {
-  if (!st.set_until_ns || now_ns < *st.set_until_ns) return;
+/// Whether the schedule says what it has, where nothing is set for a time. BGA-5
+bool follows(const budget_state& st) {
+  return st.options.schedule && !st.set;
+}
+
+/// What it has where nothing is set for a time.
+int64_t standing_mw(const budget_state& st, int64_t now_ns) {
+  if (!follows(st)) return st.for_good_mw;
+  return st.options.schedule->at_mw(now_ns - st.began_ns).value_or(st.for_good_mw);
+}
+
+/// BGA-3 and BGA-5
+void settle_budget(budget_state& st, int64_t now_ns) {
+  const bool over = st.set_until_ns && now_ns >= *st.set_until_ns;
+  if (st.set_until_ns && !over) return;
   st.set_until_ns.reset();
-  st.journal.set_ends(st.for_good_mw, st.cap_mw);
-  st.cap_mw = st.for_good_mw;
+  const auto was_mw = std::exchange(st.cap_mw, standing_mw(st, now_ns));
+  if (over)
+    st.journal.set_ends(st.cap_mw, was_mw);
+  else if (st.cap_mw != was_mw)
+    st.journal.follows(st.cap_mw, was_mw, st.options.schedule->name());
 }
 
 void decide_grants(budget_pointer self) {
   auto& st = self->state;
   const auto now = now_ns(*self);
-  end_what_was_set(st, now);
+  settle_budget(st, now);
   hear_keeper(st, now);
   const auto drawn = drawn_by_all(st, now);
   std::span<const int64_t> covered_mw;
@@ -358,7 +373,7 @@ caf::result<msg<fbs::PowerTree>> read_tree(budget_pointer self, const msg<fbs::R
   const auto only = text_of(m->child());
   const auto place = st.places.find(only);
   if (!only.empty() && place == st.places.end()) return to_caf(unknown_child(st, only));
-  end_what_was_set(st, now);
+  settle_budget(st, now);
   const auto drawn = drawn_by_all(st, now);
   fbs::PowerTreeT t;
   t.name = st.options.name;
@@ -412,25 +427,35 @@ status may_be_asked(const budget_state& st, const fbs::SetPowerBudget& m) {
   return may_be_set(st, m.cap_mw());
 }
 
+std::string set_text(const budget_state& st, uint64_t for_ms) {
+  const auto& o = st.options;
+  if (for_ms == 0 && follows(st))
+    return fmt::format("{} follows {}, as its configuration says: {} now", o.name,
+                       printable(o.schedule->name()), watts_text(st.cap_mw));
+  return fmt::format("{} has {} from now on{}", o.name, watts_text(st.cap_mw),
+                     for_ms > 0 ? fmt::format(", for {}", span_text(for_ms)) : "");
+}
+
 caf::result<msg<fbs::Ack>> set_budget(budget_pointer self, const msg<fbs::SetPowerBudget>& m) {
   auto& st = self->state;
   if (const auto may = may_be_asked(st, *m); !may) return to_caf(may.error());
   const auto now = now_ns(*self);
-  end_what_was_set(st, now);
+  settle_budget(st, now);
   const auto by = self->runtime().peers.find(self->current_sender());
-  const auto was_mw = std::exchange(st.cap_mw, m->cap_mw());
+  const auto was_mw = st.cap_mw;
   st.set_until_ns.reset();
-  if (m->for_ms() > 0)
+  if (m->for_ms() > 0) {
     st.set_until_ns = now + static_cast<int64_t>(m->for_ms()) * ns_per_ms;
-  else
-    remember_budget(st, st.cap_mw, by ? by->name : "");
+    st.cap_mw = m->cap_mw();
+  } else {
+    remember_budget(st, m->cap_mw(), by ? by->name : "");
+    st.cap_mw = standing_mw(st, now);
+  }
   keep_record(st, now);
   st.journal.set(st.cap_mw, was_mw, m->for_ms(), by ? by->name : "");
   show_budget(self);
   return make_msg<fbs::Ack>(context_of(*self, m.header()), [&](fbs::AckT& a) {
-    a.text = fmt::format(
-        "{} has {} from now on{}; it was {}", st.options.name, watts_text(st.cap_mw),
-        m->for_ms() > 0 ? fmt::format(", for {}", span_text(m->for_ms())) : "", watts_text(was_mw));
+    a.text = set_text(st, m->for_ms()) + fmt::format("; it was {}", watts_text(was_mw));
   });
 }
 
@@ -439,8 +464,10 @@ void begin_budget(budget_pointer self, const budget_options& options) {
   st.options = options;
   st.children.resize(options.children.size());
   st.machines = shared_machines(options.children.size());
-  st.cap_mw = st.for_good_mw = options.budget_mw;
+  st.began_ns = now_ns(*self);
+  st.for_good_mw = options.budget_mw;
   st.set = options.set;
+  st.cap_mw = standing_mw(st, st.began_ns);
   std::vector<budget_child> terms;
   std::vector<std::string> names;
   std::vector<int64_t> static_mw, remembered_mw;
@@ -452,10 +479,11 @@ void begin_budget(budget_pointer self, const budget_options& options) {
     remembered_mw.push_back(c.terms.remembered_mw);
   }
   st.record = {std::move(static_mw), std::move(remembered_mw), options.rules.ttl_ns};
-  st.policy.emplace(options.rules, std::move(terms), options.epoch, now_ns(*self));
+  st.policy.emplace(options.rules, std::move(terms), options.epoch, st.began_ns);
   st.journal = budget_journal(options.journal, std::move(names));
-  st.journal.begins(options.name, options.rules.mode, options.budget_mw, options.epoch,
-                    options.set ? std::optional(options.set->instead_of_mw) : std::nullopt);
+  st.journal.begins(options.name, options.rules.mode, st.cap_mw, options.epoch,
+                    options.set ? std::optional(options.set->instead_of_mw) : std::nullopt,
+                    follows(st) ? options.schedule->name() : "");
 }
 
 }  // namespace

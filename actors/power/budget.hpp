@@ -13,8 +13,8 @@
 //     child waits for the tick; a newer one has the older one answered.
 //   BGA-2  Who a child is says the key that it has proved, never a message; nobody else changes
 //     what is counted.
-//   BGA-3  What is set for a time falls back to what was there for good, and no static share is
-//     ever without cover: what is less than their sum is refused.
+//   BGA-3  What is set for a time falls back to what was there for good, or to what a schedule says
+//     by then, and no static share is ever without cover: what is less than their sum is refused.
 //   BGA-4  What children may draw, and what is set for good, is given to the keeper: the former
 //     before a raise leaves (BGT-9), the latter at once. Nobody waits for him but raises: with a
 //     keeper that fails, or never answers, leases are renewed and cut all the same. That is told
@@ -36,6 +36,7 @@
 #include "actors/power/budget_journal.hpp"
 #include "actors/power/budget_policy.hpp"
 #include "actors/power/budget_record.hpp"
+#include "actors/power/budget_schedule.hpp"
 #include "actors/power/shared_machines.hpp"
 #include "io/base/error_kind.hpp"
 #include "messages/actors.hpp"
@@ -83,6 +84,8 @@ struct budget_options {
   std::function<void(const std::string&)> journal = {};
   /// `budget_mw` is what a person has set in a life before.
   std::optional<budget_set> set = {};
+  /// What the budget is by time, from when the actor begins; none: `budget_mw` always.
+  std::optional<budget_schedule> schedule = {};
   /// BGA-4; empty: nothing outlives the process.
   std::shared_ptr<record_keeper> keeper = {};
   /// The time of day as text, for the record; may be empty.
@@ -116,6 +119,7 @@ struct budget_state {
   std::map<std::string, size_t, std::less<>> places;  ///< of children, by name
   std::vector<child_account> children;                ///< as in the options
   shared_machines machines;                           ///< on which they work
+  int64_t began_ns = 0;                               ///< of the schedule
   int64_t for_good_mw = 0;                            ///< BGA-3
   int64_t cap_mw = 0;                                 ///< of now
   std::optional<int64_t> set_until_ns;

@@ -33,7 +33,8 @@ ordered_json budget_journal::of_child(std::string_view event, size_t child) cons
 }
 
 void budget_journal::begins(std::string_view budget, budget_mode mode, int64_t budget_mw,
-                            uint64_t epoch, std::optional<int64_t> instead_of_mw) {
+                            uint64_t epoch, std::optional<int64_t> instead_of_mw,
+                            std::string_view follows) {
   ordered_json line = {{"event", "begins"},
                        {"budget", budget},
                        {"mode", budget_mode_names[static_cast<size_t>(mode)]},
@@ -41,6 +42,7 @@ void budget_journal::begins(std::string_view budget, budget_mode mode, int64_t b
                        {"epoch", epoch},
                        {"children", names_}};
   if (instead_of_mw) line["instead_of_w"] = watts_of(*instead_of_mw);
+  if (!follows.empty()) line["file"] = printable(follows);
   write(line);
 }
 
@@ -87,6 +89,13 @@ void budget_journal::set_ends(int64_t budget_mw, int64_t was_mw) {
          {"budget_w", watts_of(budget_mw)},
          {"was_w", watts_of(was_mw)},
          {"why", "the time that it was set for is over"}});
+}
+
+void budget_journal::follows(int64_t budget_mw, int64_t was_mw, std::string_view file) {
+  write({{"event", "budget"},
+         {"budget_w", watts_of(budget_mw)},
+         {"was_w", watts_of(was_mw)},
+         {"file", printable(file)}});
 }
 
 void budget_journal::superseded(size_t child, uint64_t epoch) {

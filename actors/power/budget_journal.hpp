@@ -44,9 +44,9 @@ class budget_journal {
   budget_journal(sink to, std::vector<std::string> children);
 
   /// `instead_of_mw`: a person has set the budget in a life before, and that is what the
-  /// configuration says.
+  /// configuration says. `follows`: the file that the budget follows; empty: none.
   void begins(std::string_view budget, budget_mode mode, int64_t budget_mw, uint64_t epoch,
-              std::optional<int64_t> instead_of_mw = {});
+              std::optional<int64_t> instead_of_mw = {}, std::string_view follows = {});
   void heard_first(size_t child, const power_report& r);
   void refused(std::string_view who, std::string_view why);
   /// `was`: what it was told before.
@@ -54,6 +54,8 @@ class budget_journal {
                const power_report& answered);
   void set(int64_t budget_mw, int64_t was_mw, uint64_t for_ms, std::string_view by);
   void set_ends(int64_t budget_mw, int64_t was_mw);
+  /// The budget by the file that it follows.
+  void follows(int64_t budget_mw, int64_t was_mw, std::string_view file);
   void superseded(size_t child, uint64_t epoch);
   /// `trouble`: why what children may draw is not on the disk, if it is not. BJN-1
   void kept(const std::optional<error>& trouble);

@@ -33,6 +33,14 @@ std::string unit_of(const std::string& name, bool of_servers) {
   return out;
 }
 
+}  // namespace
+
+bool is_in_other_unit(const std::string& column, bool of_servers) {
+  return std::ranges::find(other_units, unit_of(column, of_servers)) != other_units.end();
+}
+
+namespace {
+
 status check_names(const io::number_table& t) {
   const auto line = t.line_of(0) - 1;
   if (t.names.front() != time_name)
@@ -40,8 +48,7 @@ status check_names(const io::number_table& t) {
                                        t.names.front().substr(0, shown_of_row)));
   if (t.names.size() == 1) return bad_trace(line, "no column of watts");
   for (size_t i = 1; i < t.names.size(); ++i)
-    if (std::find(other_units.begin(), other_units.end(),
-                  unit_of(t.names[i], t.names.size() > 2)) != other_units.end())
+    if (is_in_other_unit(t.names[i], t.names.size() > 2))
       return not_watts(line, t.names[i].substr(0, shown_of_row));
   if (t.names.size() == 2 && t.names[1] != row_name)
     return bad_trace(line, fmt::format("the one column is {}, and not watts",

@@ -30,6 +30,10 @@ inline constexpr error_kind<size_t, std::string> not_watts{
     "not_watts", errc::bad_data, "line {}: the column {} is not in watts",
     "convert it: a kW is 1000 W, a mW 0.001 W, and energy is no power"};
 
+/// Whether the name of a column ends with a unit of power, energy or current that is not watts.
+/// `of_servers`: a letter at its end may be a server's.
+bool is_in_other_unit(const std::string& column, bool of_servers);
+
 struct row_trace {
   double step_s = 0;                        ///< between samples
   bool by_server = false;                   ///< a column a server; else one of the whole row

@@ -66,7 +66,8 @@ std::string journal_words(const std::string& line) {
     }
   if (const auto w = number_in(entry, "instead_of_w"))
     out += fmt::format(", set instead of {:.4g} W", *w);
-  if (const auto who = word_in(entry, "by"); !who.empty()) out += ", by " + who;
+  for (const auto* key : {"by", "file"})
+    if (const auto who = word_in(entry, key); !who.empty()) out += ", by " + who;
   for (const auto* key : {"why", "text"})
     if (const auto why = word_in(entry, key); !why.empty()) out += ": " + why;
   return out;

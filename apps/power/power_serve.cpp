@@ -4,6 +4,7 @@
 #include <unistd.h>
 #include <algorithm>
 #include <atomic>
+#include <cmath>
 #include <csignal>
 #include <memory>
 #include <optional>
@@ -30,6 +31,7 @@
 #include "io/file.hpp"
 #include "io/folder/lock.hpp"
 #include "io/folder/owned.hpp"
+#include "io/formats/number_table.hpp"
 
 namespace troupe::apps::power_verb {
 
@@ -40,6 +42,7 @@ namespace {
 using nlohmann::ordered_json;
 
 constexpr size_t epoch_file_bytes = 4096;
+constexpr size_t schedule_row_bytes = 64, schedule_rows = power::budget_schedule::most_rows;
 constexpr int64_t ns_of_ms = 1'000'000;
 
 std::string text_of(const ordered_json& j) {
@@ -125,12 +128,14 @@ std::string set_sentence(const config::power_tree& tree, const power::budget_rec
                               set.time.empty() ? "" : " at " + set.time);
   if (still_holds(tree, record))
     return fmt::format(
-        "{0} has {1:.6g} W, set{2}, not the {3:.6g} W of its file: until that names another "
+        "{0} has {1:.6g} W, set{2}, not {4} {3:.6g} W of its file: until that names another "
         "budget, or `troupe power budget {3:.6g}`",
-        tree.name, set_w, by, tree.budget_w);
+        tree.name, set_w, by, tree.budget_w,
+        tree.follow.empty() ? "the" : fmt::format("what {} says, nor the", tree.follow));
   return fmt::format(
-      "{} has {:.6g} W by its file; the {:.6g} W that were set{} hold no more: {}", tree.name,
-      tree.budget_w, set_w, by,
+      "{} {} by its file; the {:.6g} W that were set{} hold no more: {}", tree.name,
+      tree.follow.empty() ? fmt::format("has {:.6g} W", tree.budget_w) : "follows " + tree.follow,
+      set_w, by,
       set.instead_of_mw == config::milliwatts(tree.budget_w)
           ? "static shares are more than that"
           : fmt::format("it named {:.6g} W then", power::watts_of(set.instead_of_mw)));
@@ -175,10 +180,29 @@ result<config::power_tree> read_budget(const std::string& file) {
   return tree;
 }
 
-std::string budget_sentence(const config::power_tree& tree) {
-  return fmt::format("{} has {:.6g} W for {}, whose static shares are {:.6g} W together", tree.name,
-                     tree.budget_w, counted(tree.child.size(), "child", "children"),
-                     static_shares_w(tree));
+result<std::optional<power::budget_schedule>> read_schedule(const config::power_tree& tree,
+                                                            double unix_s) {
+  if (tree.follow.empty()) return std::optional<power::budget_schedule>();
+  TROUPE_TRY(text, io::read_file(tree.follow, schedule_row_bytes * schedule_rows));
+  const auto table = io::parse_number_table(text);
+  if (!table) return table.error().within(tree.follow);
+  auto schedule = power::budget_schedule::of(
+      *table, {tree.follow, unix_s, std::llround(static_shares_w(tree) * 1000)});
+  if (!schedule) return schedule.error().within(tree.follow);
+  return std::optional(std::move(*schedule));
+}
+
+std::string budget_sentence(const config::power_tree& tree,
+                            const std::optional<power::budget_schedule>& schedule) {
+  auto out = fmt::format("{} has {:.6g} W for {}, whose static shares are {:.6g} W together",
+                         tree.name, tree.budget_w, counted(tree.child.size(), "child", "children"),
+                         static_shares_w(tree));
+  if (schedule)
+    out +=
+        fmt::format("; it follows {}: {:.6g} to {:.6g} W in {}", schedule->name(),
+                    power::watts_of(schedule->least_mw()), power::watts_of(schedule->greatest_mw()),
+                    counted(schedule->rows(), "row", "rows"));
+  return out;
 }
 
 std::string budget_json(const config::power_tree& tree) {
@@ -198,6 +222,7 @@ std::string budget_json(const config::power_tree& tree) {
                   {"lease_ttl_ms", tree.lease_ttl_ms},
                   {"noise_w", tree.noise_w},
                   {"output", tree.output},
+                  {"follow", tree.follow},
                   {"children", children}}) +
          "\n";
 }
@@ -246,6 +271,12 @@ result<io::folder_lock> hold_output(const config::power_tree& tree) {
   return lock;
 }
 
+/// "70 W", or what says it.
+std::string what_is_served(const power::budget_options& o) {
+  if (o.schedule && !o.set) return "what " + o.schedule->name() + " says";
+  return fmt::format("{:.6g} W", power::watts_of(o.budget_mw));
+}
+
 /// Until a signal asks it to end; false: the budget ended by itself.
 bool wait_for_end(signal_queue& signals, const std::atomic<bool>& gone) {
   for (;;) {
@@ -257,8 +288,9 @@ bool wait_for_end(signal_queue& signals, const std::atomic<bool>& gone) {
 
 result<int> serve(const serve_arguments& a) {
   TROUPE_TRY(tree, read_budget(a.file));
+  TROUPE_TRY(schedule, read_schedule(tree, unix_now()));
   if (a.check) {
-    TROUPE_CHECK(print(a.json ? budget_json(tree) : budget_sentence(tree) + "\n"));
+    TROUPE_CHECK(print(a.json ? budget_json(tree) : budget_sentence(tree, schedule) + "\n"));
     return 0;
   }
   speak_through_outboxes();
@@ -269,6 +301,7 @@ result<int> serve(const serve_arguments& a) {
   network.proof = tls::proof{secret.key(), {tls::role::node, "budget"}};
   TROUPE_CHECK(cluster::prove(network));
   TROUPE_TRY(options, begin_life(tree, lock.folder()));
+  options.schedule = std::move(schedule);
   const auto journal = std::make_shared<budget_journal>(lock.folder() / "power.jsonl", a.json);
   options.journal = [journal](const std::string& line) { journal->take(line, unix_now()); };
   std::optional<watchdog> guard;
@@ -287,7 +320,7 @@ result<int> serve(const serve_arguments& a) {
   const auto address = fmt::format("{}:{}", tree.listen, *port);
   static_cast<void>(lock.say_address(address));  // a hint for persons
   const budget_sign sign({tree.name, getpid(), address, secret.file(), names_of_children(tree)});
-  say(fmt::format("{} serves {:.6g} W to {} at {}", tree.name, power::watts_of(options.budget_mw),
+  say(fmt::format("{} serves {} to {} at {}", tree.name, what_is_served(options),
                   counted(tree.child.size(), "child", "children"), address));
   const bool asked = wait_for_end(*signals, gone);
   const error why(errc::bug, fmt::format("the budget {} ended by itself", tree.name),

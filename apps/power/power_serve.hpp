@@ -11,13 +11,14 @@
 //   PSV-3  A disk that is full or hangs keeps nobody from his lease, nor from his static share;
 //     raises above that wait for the record. Both is told once.
 //   PSV-4  What a person has set for good holds in later lives, until the file names another budget
-//     than it did then. It does not come back with that one.
+//     than it did then. It does not come back with that one. A schedule is not followed meanwhile.
 //   PSV-5  Whom an earlier life granted watts and the file names no more may go on with them: there
 //     is no later life before somebody has said that it does not.
 #pragma once
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 
 #include "actors/power/budget.hpp"
@@ -45,8 +46,14 @@ std::string set_sentence(const config::power_tree& tree, const power::budget_rec
 /// A budget that can be served. Errors: as load_power_tree; bad_config.
 result<config::power_tree> read_budget(const std::string& file);
 
-/// "row0 has 70 W for 2 children, whose static shares are 60 W together".
-std::string budget_sentence(const config::power_tree& tree);
+/// What the budget follows, for a process that starts then; none: nothing. Errors: not_found, io,
+/// bad_number_table, bad_schedule, not_watts, with the file's path.
+result<std::optional<power::budget_schedule>> read_schedule(const config::power_tree& tree,
+                                                            double unix_s);
+
+/// "row0 has 70 W for 2 children, whose static shares are 60 W together", and what it follows.
+std::string budget_sentence(const config::power_tree& tree,
+                            const std::optional<power::budget_schedule>& schedule = {});
 /// The same as a JSON object, a line.
 std::string budget_json(const config::power_tree& tree);
 

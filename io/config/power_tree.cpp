@@ -48,6 +48,8 @@ constinit const property power_tree_rows[] = {
         "Watts below which a difference is none; default: 1 % of the least floor_w or static_w",
         within(0, site_w)),
     row<power_tree, &power_tree::output>("output", "Folder of its journal; default: power/NAME"),
+    row<power_tree, &power_tree::follow>(
+        "follow", "A CSV of t_s,watts or unix_s,watts that the budget follows"),
 };
 
 constinit const property power_child_rows[] = {

@@ -14,7 +14,8 @@
 //   PTR-1  What was read keeps 0 <= paused <= floor <= static share <= ceiling for each child, and
 //     static shares fit into the budget together, in the milliwatts of messages.
 //   PTR-2  Names are unique, and such as a key can be made for (io/tls/keyring.hpp).
-//   PTR-3  All problems are found in one go, each with its place; nothing but the file is read.
+//   PTR-3  All problems are found in one go, each with its place; nothing but the file is read,
+//     not what it names.
 //   PTR-4  A lease is no shorter than three times what may lie between two reports of a job, which
 //     renew it: a lost message does not end it.
 #pragma once
@@ -55,6 +56,7 @@ struct power_tree {
   /// Less is no difference; as written -1, as read 1 % of the least floor or static share.
   double noise_w = -1;
   std::string output;  ///< a folder; as written empty, as read "power/NAME"
+  std::string follow;  ///< a table of watts by time that the budget follows; empty: none
   std::vector<power_child> child;
   bool operator==(const power_tree&) const = default;
 };

@@ -121,6 +121,8 @@ TEST_CASE("power serve: the journal in words has the news of each line") {
   CHECK(words() == "row0: begins 70 W, epoch 3");
   journal.begins("row0", power::budget_mode::shares, 55'000, 3, 70'000);
   CHECK(words() == "row0: begins 55 W, epoch 3, set instead of 70 W");
+  journal.begins("row0", power::budget_mode::shares, 55'000, 3, {}, "demand.csv");
+  CHECK(words() == "row0: begins 55 W, epoch 3, by demand.csv");
   journal.heard_first(0, report);
   CHECK(words() == "gpt-a: heard; in force 40.5 W");
   const power::power_grant before{{1, 1}, {1, 1}, 40'500, 1'000'000'000, false};
@@ -138,6 +140,8 @@ TEST_CASE("power serve: the journal in words has the news of each line") {
   CHECK(words() == "budget 55 W, was 70 W, for 7200 s, by alice");
   journal.set_ends(70'000, 55'000);
   CHECK(words() == "budget 70 W, was 55 W: the time that it was set for is over");
+  journal.follows(55'000, 70'000, "demand.csv");
+  CHECK(words() == "budget 55 W, was 70 W, by demand.csv");
   journal.refused("x", "row0 has no child x");
   CHECK(words() == "x: refused: row0 has no child x");
   journal.conditions(1, {true, false}, 21'000, std::nullopt);
@@ -270,6 +274,47 @@ TEST_CASE("PSV-4: power serve: what was set holds until the file names another b
   CHECK(life->budget_mw == 70'000);  // static shares are 60 W
 }
 
+TEST_CASE("PSV-4: power serve: whether what a person has set or a file holds is said") {
+  const scratch folder;
+  const auto tree = tree_of(folder, "follow = 'demand.csv'\n" + std::string(two_jobs));
+  power::budget_record record{1, {}, power::budget_set{65'000, 70'000}};
+  CHECK(set_sentence(tree, record) ==
+        "row0 has 65 W, set, not what demand.csv says, nor the 70 W of its file: until that names "
+        "another budget, or `troupe power budget 70`");
+  record.set->instead_of_mw = 80'000;
+  CHECK(set_sentence(tree, record) ==
+        "row0 follows demand.csv by its file; the 65 W that were set hold no more: it named 80 W "
+        "then");
+}
+
+TEST_CASE("power serve: what a budget follows is read, and refused with its file") {
+  const scratch folder;
+  const auto file = folder / "demand.csv";
+  const auto tree = tree_of(folder, "follow = '" + file.string() + "'\n" + two_jobs);
+  CHECK(read_schedule(tree, 0).error().code == errc::not_found);
+  put_file(file, "unix_s,watts\n100,70\n2000,60\n");
+  const auto got = read_schedule(tree, 1000);
+  REQUIRE_MESSAGE(got, (got ? "" : render(got.error())));
+  REQUIRE(*got);
+  CHECK((*got)->at_mw(0) == 70'000);
+  CHECK((*got)->at_mw(1'000'000'000'000) == 60'000);
+  CHECK(budget_sentence(tree, *got) ==
+        "row0 has 70 W for 2 children, whose static shares are 60 W together; it follows " +
+            file.string() + ": 60 to 70 W in 2 rows");
+  for (const auto* text :
+       {"", "t_s,watts\n0,59\n", "t_s,watts\n0,nan\n", "t_s,watts\n0,\n", "t_s,kw\n0,70\n"}) {
+    CAPTURE(text);
+    put_file(file, text);
+    const auto refused = read_schedule(tree, 1000);
+    REQUIRE_FALSE(refused);
+    CHECK(refused.error().code == errc::bad_data);
+    CHECK(mentions(refused.error(), file));
+  }
+  const auto none = read_schedule(tree_of(folder), 0);
+  REQUIRE(none);
+  CHECK_FALSE(none->has_value());
+}
+
 TEST_CASE("power serve: a file is judged without serving it") {
   const scratch folder;
   put_file(folder / "p.toml", two_jobs);
@@ -281,6 +326,10 @@ TEST_CASE("power serve: a file is judged without serving it") {
   CHECK(sound.code == 0);
   CHECK(sound.out == "row0 has 70 W for 2 children, whose static shares are 60 W together\n");
   CHECK(nlohmann::json::parse(troupe("serve p.toml --check --json").out)["budget"] == "row0");
+  put_file(folder / "follows.toml", "follow = 'demand.csv'\n" + std::string(two_jobs));
+  CHECK(troupe("serve follows.toml --check").code == 66);
+  put_file(folder / "demand.csv", "t_s,watts\n0,50\n");
+  CHECK(troupe("serve follows.toml").code == 65);
   CHECK(troupe("serve bad.toml --check").code == 78);
   CHECK(troupe("serve bad.toml").code == 78);
   CHECK(troupe("serve absent.toml --check").code == 66);

@@ -76,7 +76,8 @@ TEST_CASE("power tree: what is said is taken") {
   const auto got =
       power_tree_from(row_of_70 +
                       "mode = 'shares'\nlisten = 'localhost'\nport = 4242\ntick_ms = 200\n"
-                      "lease_ttl_ms = 4500\nnoise_w = 0\noutput = 'out/p'\n" +
+                      "lease_ttl_ms = 4500\nnoise_w = 0\noutput = 'out/p'\n"
+                      "follow = 'demand.csv'\n" +
                       power_child_text("a"));
   REQUIRE_MESSAGE(got, (got ? "" : render(got.error())));
   CHECK(got->listen == "localhost");
@@ -85,6 +86,7 @@ TEST_CASE("power tree: what is said is taken") {
   CHECK(got->lease_ttl_ms == 4500);
   CHECK(got->noise_w == 0);
   CHECK(got->output == "out/p");
+  CHECK(got->follow == "demand.csv");
 }
 
 TEST_CASE("PTR-1: power tree: what is wrong is said with its place") {
