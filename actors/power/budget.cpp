@@ -348,6 +348,7 @@ std::unique_ptr<fbs::PowerChildT> tree_row(const budget_state& st, size_t i, int
   out->silent = st.policy->is_silent(i, now_ns);
   out->unruly = st.policy->is_unruly(i);
   out->counted_mw = st.policy->counted_mw(i);
+  out->awaits_mw = st.policy->awaits_mw(i);
   out->floor_mw = terms.floor_mw;
   out->static_share_mw = terms.static_share_mw;
   out->ceiling_mw = terms.ceiling_mw;
@@ -365,6 +366,19 @@ std::unique_ptr<fbs::PowerChildT> tree_row(const budget_state& st, size_t i, int
       static_cast<uint64_t>(std::max<int64_t>(0, c.lease_until_ns - now_ns) / ns_per_ms);
   out->heard_ago_ms = static_cast<uint64_t>((now_ns - c.heard_ns) / ns_per_ms);
   return out;
+}
+
+/// Why it has what it has.
+void tell_cause(const budget_state& st, int64_t now_ns, fbs::PowerTreeT& t) {
+  t.set = st.set_until_ns || st.set;
+  if (st.set_until_ns) {
+    t.set_by = st.set_for_time_by;
+    t.set_left_ms = static_cast<uint64_t>((*st.set_until_ns - now_ns + ns_per_ms - 1) / ns_per_ms);
+  } else if (st.set) {
+    t.set_by = st.set->by;
+  } else if (st.options.schedule && st.options.schedule->at_mw(now_ns - st.began_ns)) {
+    t.follows = st.options.schedule->name();
+  }
 }
 
 caf::result<msg<fbs::PowerTree>> read_tree(budget_pointer self, const msg<fbs::ReadPowerTree>& m) {
@@ -385,6 +399,7 @@ caf::result<msg<fbs::PowerTree>> read_tree(budget_pointer self, const msg<fbs::R
   t.short_of_floors = st.short_of_floors;
   t.knows = st.policy->knows(now);
   t.epoch = st.options.epoch;
+  tell_cause(st, now, t);
   for (size_t i = 0; i < st.children.size(); ++i)
     if (only.empty() || i == place->second) t.children.push_back(tree_row(st, i, now));
   auto made = try_make_msg<fbs::PowerTree>(context_of(*self, m.header()), t);
@@ -441,18 +456,20 @@ caf::result<msg<fbs::Ack>> set_budget(budget_pointer self, const msg<fbs::SetPow
   if (const auto may = may_be_asked(st, *m); !may) return to_caf(may.error());
   const auto now = now_ns(*self);
   settle_budget(st, now);
-  const auto by = self->runtime().peers.find(self->current_sender());
+  const auto person = self->runtime().peers.find(self->current_sender());
+  const std::string by = person ? person->name : "";
   const auto was_mw = st.cap_mw;
   st.set_until_ns.reset();
   if (m->for_ms() > 0) {
     st.set_until_ns = now + static_cast<int64_t>(m->for_ms()) * ns_per_ms;
+    st.set_for_time_by = by;
     st.cap_mw = m->cap_mw();
   } else {
-    remember_budget(st, m->cap_mw(), by ? by->name : "");
+    remember_budget(st, m->cap_mw(), by);
     st.cap_mw = standing_mw(st, now);
   }
   keep_record(st, now);
-  st.journal.set(st.cap_mw, was_mw, m->for_ms(), by ? by->name : "");
+  st.journal.set(st.cap_mw, was_mw, m->for_ms(), by);
   show_budget(self);
   return make_msg<fbs::Ack>(context_of(*self, m.header()), [&](fbs::AckT& a) {
     a.text = set_text(st, m->for_ms()) + fmt::format("; it was {}", watts_text(was_mw));

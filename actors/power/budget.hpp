@@ -123,6 +123,7 @@ struct budget_state {
   int64_t for_good_mw = 0;                            ///< BGA-3
   int64_t cap_mw = 0;                                 ///< of now
   std::optional<int64_t> set_until_ns;
+  std::string set_for_time_by;  ///< may be empty
   bool short_of_floors = false;
   record_policy record;           ///< BGA-4
   std::optional<budget_set> set;  ///< for good, by a person

@@ -42,9 +42,12 @@ TEST_CASE("BGA-5: budget: a schedule is followed at each tick, and divided") {
   CHECK(f.events("begins")[0].at("file") == "demand.csv");
   f.seconds(4);
   CHECK(f.tree().cap_mw == 70'000);
+  CHECK(f.tree().follows.empty());  // before its first row
   CHECK(f.in_force_mw() == 70'000);
   f.seconds(6);
   CHECK(f.tree().cap_mw == 65'000);
+  CHECK(f.tree().follows == "demand.csv");
+  CHECK(!f.tree().set);
   CHECK(f.in_force_mw() == 65'000);
   f.seconds(94);
   CHECK(f.tree().cap_mw == 80'000);
@@ -64,9 +67,13 @@ TEST_CASE("BGA-5: budget: what is set for a time goes over the schedule, and end
   CHECK(f.text_of_set(62'000, 20'000) == "row0 has 62 W from now on, for 20s; it was 70 W");
   f.seconds(19);
   CHECK(f.tree().cap_mw == 62'000);
+  CHECK(f.tree().set);
+  CHECK(f.tree().set_left_ms == 1000);
+  CHECK(f.tree().follows.empty());
   CHECK(f.events("budget").size() == 1);
   f.second();
   CHECK(f.tree().cap_mw == 65'000);
+  CHECK(!f.tree().set);
   const auto told = f.events("budget");
   REQUIRE(told.size() == 2);
   CHECK(told[1].at("budget_w") == 65);
@@ -90,5 +97,8 @@ TEST_CASE("BGA-5: budget: what is set for good ends the schedule, until the conf
   CHECK(!f.events("begins")[0].contains("file"));
   f.pass(200s);
   CHECK(f.tree().cap_mw == 62'000);
+  CHECK(f.tree().set);
+  CHECK(f.tree().set_by == "alice");
+  CHECK(f.tree().set_left_ms == 0);
   CHECK(f.events("budget").empty());
 }

@@ -117,6 +117,8 @@ TEST_CASE("BGT-9: budget: no raise leaves before the record has it, cuts and ren
   CHECK(f.keeper->writes.size() == 1);
   REQUIRE(f.events("record_not_written").size() == 1);
   CHECK(f.events("record_written_again").empty());
+  CHECK(f.tree().children[0]->awaits_mw == 0);
+  CHECK(f.tree().children[1]->awaits_mw > 30'000);
   f.keeper->answers = true;
   f.second();
   CHECK(f.caps() == watts_of_two{10'000, 30'000});
