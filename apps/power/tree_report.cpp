@@ -19,11 +19,6 @@ namespace {
 
 using nlohmann::ordered_json;
 
-/// -1 stays what it is: not known.
-double watts_of_mw(int64_t mw) {
-  return mw < 0 ? -1 : static_cast<double>(mw) / 1000;
-}
-
 bool is_modelled_source(fbs::PowerSource source) {
   return source == fbs::PowerSource::modelled;
 }
@@ -37,16 +32,9 @@ double cap_w_of(const fbs::PowerChildT& c) {
   return watts_of_mw(c.granted_mw >= 0 ? c.granted_mw : c.in_force_mw);
 }
 
-std::string silence_of(const fbs::PowerChildT& c) {
-  return fmt::format("silent for {}",
-                     c.heard_ago_ms < 60'000
-                         ? fmt::format("{} s", c.heard_ago_ms / 1000)
-                         : report::duration(static_cast<double>(c.heard_ago_ms) / 1000));
-}
-
 /// How it is, what matters most first.
 std::string state_of(const fbs::PowerChildT& c) {
-  std::string out = c.silent ? silence_of(c)
+  std::string out = c.silent ? "silent for " + time_text(c.heard_ago_ms)
                     : c.lease_left_ms > 0
                         ? fmt::format("lease {:.1f} s", static_cast<double>(c.lease_left_ms) / 1000)
                         : "no lease";
@@ -95,6 +83,7 @@ std::string root_line(const fbs::PowerTreeT& t) {
                                 watts_of(drawn_w, is_modelled_source(t.source), cap_w));
   if (drawn_w < 0) out += fmt::format("  counts {:.4g} W", watts_of_mw(t.counted_mw));
   if (drawn_w >= 0 && cap_w > 0) out += fmt::format("  {:.0f} %", 100 * drawn_w / cap_w);
+  if (const auto cause = cause_text(t); !cause.empty()) out += "  " + cause;
   if (t.short_of_floors) out += "  less than the floors of its children";
   if (!t.knows) out += "  raises nobody before it knows what its children have";
   return out + "\n";
@@ -119,10 +108,24 @@ ordered_json child_json(const fbs::PowerChildT& c) {
           {"static_w", watts_of_mw(c.static_share_mw)},
           {"ceiling_w", watts_of_mw(c.ceiling_mw)},
           {"lease_left_ms", c.lease_left_ms},
-          {"heard_ago_ms", c.heard ? ordered_json(c.heard_ago_ms) : ordered_json(nullptr)}};
+          {"heard_ago_ms", c.heard ? ordered_json(c.heard_ago_ms) : ordered_json(nullptr)},
+          {"awaits_w", watts_of_mw(c.awaits_mw)}};
 }
 
 }  // namespace
+
+std::string time_text(uint64_t ms) {
+  return ms < 60'000 ? fmt::format("{} s", ms / 1000)
+                     : report::duration(static_cast<double>(ms) / 1000);
+}
+
+std::string cause_text(const fbs::PowerTreeT& t) {
+  if (!t.follows.empty()) return "by " + printable(t.follows);
+  if (!t.set) return "";
+  return fmt::format(
+      "set{}{}", t.set_by.empty() ? "" : " by " + printable(t.set_by),
+      t.set_left_ms == 0 ? "" : fmt::format(", for {} more", time_text(t.set_left_ms)));
+}
 
 std::string tree_text(const fbs::PowerTreeT& tree) {
   std::vector<std::vector<std::string>> lines;
@@ -144,7 +147,11 @@ std::string tree_json(const fbs::PowerTreeT& tree) {
                  {"counted_w", watts_of_mw(tree.counted_mw)},
                  {"short_of_floors", tree.short_of_floors},
                  {"knows", tree.knows},
-                 {"epoch", tree.epoch}};
+                 {"epoch", tree.epoch},
+                 {"set", tree.set},
+                 {"set_by", tree.set_by},
+                 {"set_left_ms", tree.set_left_ms},
+                 {"follows", tree.follows}};
   j["children"] = ordered_json::array();
   for (const auto& c : tree.children) j["children"].push_back(child_json(*c));
   return j.dump(-1, ' ', false, ordered_json::error_handler_t::replace) + "\n";

@@ -15,6 +15,12 @@ std::string tree_text(const fbs::PowerTreeT& tree);
 /// The same as a JSON object, a line.
 std::string tree_json(const fbs::PowerTreeT& tree);
 
+/// Why it has what it has: "set by alice, for 1:59:00 more", "by demand.csv"; empty: by its
+/// configuration.
+std::string cause_text(const fbs::PowerTreeT& tree);
+/// "12 s", "2:00:00".
+std::string time_text(uint64_t ms);
+
 /// "2h", "90s", "1.5d" in milliseconds, at most 366 days. Errors: usage.
 result<uint64_t> milliseconds_in(const std::string& text);
 

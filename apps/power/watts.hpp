@@ -1,6 +1,7 @@
 // How watts are shown: what is calculated is marked, what is not known is said to be.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include <fmt/format.h>
@@ -17,6 +18,11 @@ inline std::string watts(double w, bool modelled) {
 inline std::string watts_of(double w, bool modelled, double budget_w) {
   return w < 0 ? fmt::format("not known, of {:.4g} W", budget_w)
                : fmt::format("{}{:.1f} of {:.4g} W", modelled ? "~" : "", w, budget_w);
+}
+
+/// Of milliwatts in a message; -1 stays what it is: not known.
+inline double watts_of_mw(int64_t mw) {
+  return mw < 0 ? -1 : static_cast<double>(mw) / 1000;
 }
 
 /// In JSON; below 0: not known.
