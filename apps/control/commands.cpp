@@ -17,6 +17,7 @@
 #include "apps/control/spares.hpp"
 #include "apps/control/split_line.hpp"
 #include "apps/power/power_status.hpp"
+#include "apps/power/power_why.hpp"
 #include "apps/swap/live.hpp"
 #include "apps/talk.hpp"
 #include "io/base/text.hpp"
@@ -124,9 +125,11 @@ constexpr std::array all_words{
          [](const line_words&) -> meant { return commands::spares{}; }},
     word{"swap", "swap", "What of the ranks lives on drives, and what was moved",
          [](const line_words&) -> meant { return commands::swap{}; }},
-    word{"power", "power [budget WATTS]", "What the machines draw; another budget for them",
+    word{"power", "power [why | budget WATTS]",
+         "What the machines draw; why the job is slow; another budget",
          [](const line_words& a) -> meant {
            if (a.size() == 1) return commands::power{};
+           if (a.size() == 2 && a[1] == "why") return commands::power{.why = true};
            if (a.size() != 3 || a[1] != "budget") return {};
            return commands::power{a[2]};
          }},
@@ -342,6 +345,10 @@ struct executor {
     if (!c.budget_w.empty()) return (*this)(commands::set{"power.budget_w", c.budget_w});
     TROUPE_TRY(view, s.view("", "", false));
     const auto job = power_verb::job_power_in(view);
+    if (c.why) {
+      const std::vector why{power_verb::why_by_job(job.job, job.pacer)};
+      return answer{as.json ? power_verb::why_json(why) : power_verb::why_text(why)};
+    }
     return answer{as.json ? power_verb::status_json(job) : power_verb::status_text(job)};
   }
   result<answer> operator()(const commands::kill& c) const {

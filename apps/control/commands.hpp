@@ -65,7 +65,8 @@ struct replace {
 struct spares {};
 struct swap {};
 struct power {
-  std::string budget_w;  ///< to set; empty: to be shown
+  std::string budget_w = {};  ///< to set; empty: to be shown
+  bool why = false;           ///< in sentences
 };
 struct kill {
   std::string actor;

@@ -183,6 +183,7 @@ void add_power(shell& sh) {
   power_verb::add_status(sh, verb);
   power_verb::add_serve(sh, verb);
   power_verb::add_tree(sh, verb);
+  power_verb::add_why(sh, verb);
   power_verb::add_budget(sh, verb);
 }
 

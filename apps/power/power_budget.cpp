@@ -1,4 +1,5 @@
-// `troupe power tree` and `troupe power budget`: a person's look at a budget, and his word to it.
+// `troupe power tree`, `troupe power why` and `troupe power budget`: a person's look at a budget,
+// and his word to it.
 #include <cmath>
 #include <memory>
 #include <string>
@@ -15,6 +16,8 @@
 #include "apps/control/session.hpp"
 #include "apps/power/budget_sign.hpp"
 #include "apps/power/power.hpp"
+#include "apps/power/power_status.hpp"
+#include "apps/power/power_why.hpp"
 #include "apps/power/tree_report.hpp"
 #include "apps/talk.hpp"
 #include "io/config/power_tree.hpp"
@@ -108,12 +111,65 @@ struct tree_arguments {
   bool json = false;
 };
 
-result<int> show_tree(const tree_arguments& a) {
-  TROUPE_TRY(budget, budget_client::open(a.at));
-  const auto question = make_msg<fbs::ReadPowerTree>({}, [](auto&) {});
+/// `child`: only that one; empty: all.
+result<fbs::PowerTreeT> tree_at(const budget_place& at, const std::string& child = "") {
+  TROUPE_TRY(budget, budget_client::open(at));
+  const auto question = make_msg<fbs::ReadPowerTree>({}, [&](auto& m) { m.child = child; });
   TROUPE_TRY(answer, budget->ask<fbs::PowerTree>(question));
-  const auto tree = answer.unpack();
+  return answer.unpack();
+}
+
+result<int> show_tree(const tree_arguments& a) {
+  TROUPE_TRY(tree, tree_at(a.at));
   TROUPE_CHECK(print(a.json ? tree_json(tree) : tree_text(tree)));
+  return 0;
+}
+
+struct why_arguments {
+  budget_place at;
+  std::string job;  ///< empty: all
+  bool json = false;
+};
+
+/// What the only job here says of itself, or the one of that name. Errors: as session::open.
+result<power_why> why_by_running(const std::string& job) {
+  connect_options to;
+  to.job = job;
+  TROUPE_TRY(s, session::open(to));
+  TROUPE_TRY(view, s->view("", "", false));
+  return why_by_job(view.job, job_power_in(view).pacer);
+}
+
+/// One of a budget that is served; what the job says itself is added where it runs here.
+result<std::vector<power_why>> why_in(const fbs::PowerTreeT& tree, const why_arguments& a) {
+  std::vector<power_why> out;
+  for (const auto& c : tree.children)
+    if (a.job.empty() || c->name == a.job) out.push_back(why_by_budget(tree, *c));
+  if (out.empty() && !a.job.empty()) {
+    TROUPE_TRY(none, tree_at(a.at, a.job));  // its error says which names there are
+    return out;
+  }
+  if (out.size() != 1) return out;
+  const auto own = why_by_running(out.front().job);
+  if (!own) return out;  // it runs elsewhere, or does not answer
+  for (const auto& reason : own->reasons)
+    out.front().reasons.push_back("the job itself says: " + reason);
+  return out;
+}
+
+result<std::vector<power_why>> why_of(const why_arguments& a) {
+  const auto tree = tree_at(a.at);
+  if (tree) return why_in(*tree, a);
+  const bool named = !a.at.name.empty() || !a.at.address.empty();
+  if (named || tree.error().code != errc::not_found) return tree.error();
+  auto own = why_by_running(a.job);  // its budget is its own, or on another machine
+  if (!own) return own.error();
+  return std::vector<power_why>{std::move(*own)};
+}
+
+result<int> show_why(const why_arguments& a) {
+  TROUPE_TRY(all, why_of(a));
+  TROUPE_CHECK(print(a.json ? why_json(all) : why_text(all)));
   return 0;
 }
 
@@ -159,6 +215,24 @@ void add_tree(shell& sh, command* parent) {
       "  troupe power tree\n"
       "  troupe power tree row0 --json | jq .children");
   on_run(sh, verb, [a] { return show_tree(*a); });
+}
+
+void add_why(shell& sh, command* parent) {
+  auto* verb = parent->add_subcommand("why", "Say why a job has so few watts, or is slow");
+  auto a = std::make_shared<why_arguments>();
+  verb->add_option("job", a->job, "Its name; default: all that share the budget")
+      ->takes(offered::job);
+  verb->add_option("--budget", a->at.name, "The budget, where several are served here")
+      ->takes(offered::nothing_known);
+  verb->add_flag("--json", a->json, "As one JSON object");
+  add_budget_place(verb, a->at);
+  verb->footer(
+      "Of the budget that is served here; where there is none, of the job's own.\n"
+      "Exit codes: 0, 66 neither a budget nor such a job is here, 69 none answers.\n\n"
+      "Examples:\n"
+      "  troupe power why gpt-b\n"
+      "  troupe power why --json | jq .jobs[].answer");
+  on_run(sh, verb, [a] { return show_why(*a); });
 }
 
 void add_budget(shell& sh, command* parent) {

@@ -163,20 +163,21 @@ TEST_CASE("power tree: a budget without children is a line") {
 
 TEST_CASE("power tree: the same as JSON") {
   auto t = tree_of_two();
-  CHECK(
-      tree_json(t) ==
-      R"({"type":"power_tree","budget":"row0","mode":"shares","budget_w":70.0,"power_w":61.3,)"
-      R"("power_source":"modelled","counted_w":70.0,"short_of_floors":false,"knows":true,)"
-      R"("epoch":3,"set":false,"set_by":"","set_left_ms":0,"follows":"","children":[{"name":"gpt-a","priority":"high","heard":true,"silent":false,)"
-      R"("unruly":false,"shed":false,"granted_w":49.0,"in_force_w":49.0,"counted_w":49.0,)"
-      R"("power_w":41.0,"power_source":"modelled","wish_w":null,"pace_percent":100.0,)"
-      R"("floor_w":20.0,"static_w":40.0,"ceiling_w":60.0,"lease_left_ms":3149,)"
-      R"("heard_ago_ms":400,"awaits_w":0.0},{"name":"gpt-b","priority":"low","heard":true,"silent":false,)"
-      R"("unruly":false,"shed":false,"granted_w":21.0,"in_force_w":21.0,"counted_w":21.0,)"
-      R"("power_w":20.3,"power_source":"modelled","wish_w":null,"pace_percent":51.953125,)"
-      R"("floor_w":0.0,"static_w":20.0,"ceiling_w":0.0,"lease_left_ms":9340,)"
-      R"("heard_ago_ms":700,"awaits_w":0.0}]})"
-      "\n");
+  CHECK(tree_json(t) ==
+        R"({"type":"power_tree","budget":"row0","mode":"shares","budget_w":70.0,"power_w":61.3,)"
+        R"("power_source":"modelled","counted_w":70.0,"short_of_floors":false,"knows":true,)"
+        R"("epoch":3,"set":false,"set_by":"","set_left_ms":0,"follows":"","children":[)"
+        R"({"name":"gpt-a","priority":"high","heard":true,"silent":false,)"
+        R"("unruly":false,"shed":false,"granted_w":49.0,"in_force_w":49.0,"counted_w":49.0,)"
+        R"("power_w":41.0,"power_source":"modelled","wish_w":null,"pace_percent":100.0,)"
+        R"("floor_w":20.0,"static_w":40.0,"ceiling_w":60.0,"lease_left_ms":3149,)"
+        R"("heard_ago_ms":400,"awaits_w":0.0},)"
+        R"({"name":"gpt-b","priority":"low","heard":true,"silent":false,)"
+        R"("unruly":false,"shed":false,"granted_w":21.0,"in_force_w":21.0,"counted_w":21.0,)"
+        R"("power_w":20.3,"power_source":"modelled","wish_w":null,"pace_percent":51.953125,)"
+        R"("floor_w":0.0,"static_w":20.0,"ceiling_w":0.0,"lease_left_ms":9340,)"
+        R"("heard_ago_ms":700,"awaits_w":0.0}]})"
+        "\n");
   t.children[0]->heard = false;
   t.children[0]->drawn_mw = t.children[0]->granted_mw = -1;
   const auto j = nlohmann::json::parse(tree_json(t));

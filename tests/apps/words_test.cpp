@@ -110,7 +110,10 @@ TEST_CASE("a line means what its words say") {
 TEST_CASE("power: what machines draw, or another budget for them") {
   CHECK(std::get<commands::power>(parse_line("power")->what).budget_w.empty());
   CHECK(std::get<commands::power>(parse_line("power budget 55.5")->what).budget_w == "55.5");
-  for (const char* none : {"power budget", "power 55", "power budget 55 for", "power node0"})
+  CHECK(std::get<commands::power>(parse_line("power why")->what).why);
+  CHECK(!std::get<commands::power>(parse_line("power")->what).why);
+  for (const char* none :
+       {"power why me", "power budget", "power 55", "power budget 55 for", "power node0"})
     CHECK(is_error(parse_line(none), another_form));
 }
 

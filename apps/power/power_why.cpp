@@ -1,0 +1,248 @@
+// Sentences about watts.
+#include "apps/power/power_why.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <nlohmann/json.hpp>
+
+#include "apps/power/tree_report.hpp"
+#include "apps/power/watts.hpp"
+#include "io/base/counted.hpp"
+#include "io/base/printable.hpp"
+
+namespace troupe::apps::power_verb {
+
+namespace {
+
+using nlohmann::ordered_json;
+using child_row = fbs::PowerChildT;
+
+constexpr size_t others_named = 4;
+constexpr double least_shown_w = 0.05;  // less is no difference to a person
+
+std::string short_watts(int64_t mw) {
+  return fmt::format("{:.4g} W", watts_of_mw(mw));
+}
+
+/// What it would have if all were there.
+int64_t wanted_mw(const child_row& c) {
+  return c.wish_mw < 0 ? c.ceiling_mw : std::min(c.wish_mw, c.ceiling_mw);
+}
+
+std::string speed_text(double percent) {
+  return percent <= 0      ? "makes no steps"
+         : percent < 99.95 ? fmt::format("works at {:.0f} % of full speed", percent)
+                           : "works at full speed";
+}
+
+// -- by the budget --------------------------------------------------------------------------------
+
+std::string answer_of(const fbs::PowerTreeT& t, const child_row& c) {
+  const auto name = printable(c.name), budget = printable(t.name);
+  if (!c.heard)
+    return fmt::format("{} has not been heard by {}, which keeps {} for it", name, budget,
+                       short_watts(c.counted_mw));
+  if (c.silent)
+    return fmt::format("{} has been silent for {}; {} keeps {} for it", name,
+                       time_text(c.heard_ago_ms), budget, short_watts(c.counted_mw));
+  if (c.granted_mw < 0) return fmt::format("{} waits for its first lease of {}", name, budget);
+  return fmt::format("{} has {} of the {} of {}, asks for {} and {}", name,
+                     short_watts(c.granted_mw), short_watts(t.cap_mw), budget,
+                     c.wish_mw < 0
+                         ? fmt::format("all that it can draw, {}", short_watts(c.ceiling_mw))
+                         : short_watts(c.wish_mw),
+                     speed_text(100.0 * c.pace_of_1024 / 1024));
+}
+
+/// What it has as a child that holds watts which another one wants; the lesser, the sooner told.
+std::pair<int, std::string> claim_of(const child_row& other, const child_row& c) {
+  const auto name = printable(other.name);
+  const auto has = short_watts(other.counted_mw);
+  if (!other.heard) return {2, fmt::format("{} has not been heard: {} are kept for it", name, has)};
+  if (other.silent)
+    return {1, fmt::format("{} has been silent for {}: {} are kept for it", name,
+                           time_text(other.heard_ago_ms), has)};
+  if (other.unruly)
+    return {0, fmt::format("{} draws more than its cap of {}, and counts at {}", name,
+                           short_watts(std::max(other.granted_mw, other.in_force_mw)), has)};
+  if (other.priority == c.priority)
+    return {4, fmt::format("{} is of {} priority as well, and has {}", name, printable(c.priority),
+                           has)};
+  if (other.priority == "high")
+    return {3, fmt::format("{} is of high priority, which goes first, and has {}", name, has)};
+  return {5, fmt::format("{} is of low priority and has {}, with a floor of {}", name, has,
+                         short_watts(other.floor_mw))};
+}
+
+/// Who has watts that it wants, what is wrong and who has most first.
+std::vector<std::string> claims_against(const fbs::PowerTreeT& t, const child_row& c) {
+  struct claim {
+    int rank;
+    int64_t mw;
+    std::string text;
+  };
+  std::vector<claim> all;
+  for (const auto& other : t.children) {
+    if (other->name == c.name || other->counted_mw <= 0) continue;
+    auto [rank, text] = claim_of(*other, c);
+    all.push_back({rank, other->counted_mw, std::move(text)});
+  }
+  std::ranges::stable_sort(all, [](const claim& a, const claim& b) {
+    return std::pair(a.rank, -a.mw) < std::pair(b.rank, -b.mw);
+  });
+  std::vector<std::string> out;
+  int64_t rest_mw = 0;
+  for (size_t i = 0; i < all.size(); ++i)
+    if (i < others_named)
+      out.push_back(std::move(all[i].text));
+    else
+      rest_mw += all[i].mw;
+  if (all.size() > others_named)
+    out.push_back(fmt::format("and {} with {} together",
+                              counted(all.size() - others_named, "child", "children"),
+                              short_watts(rest_mw)));
+  return out;
+}
+
+std::vector<std::string> unheard_in(const fbs::PowerTreeT& t) {
+  std::vector<std::string> out;
+  for (const auto& c : t.children)
+    if (!c->heard && out.size() < others_named) out.push_back(printable(c->name));
+  return out;
+}
+
+/// What holds whatever others have.
+void add_hindrances(const fbs::PowerTreeT& t, const child_row& c, std::vector<std::string>& to) {
+  const auto budget = printable(t.name);
+  if (c.unruly)
+    to.push_back(
+        fmt::format("it draws more than its cap, and counts at {}", short_watts(c.counted_mw)));
+  if (c.shed)
+    to.push_back(
+        fmt::format("{} is less than the floors of all children together: it is told to "
+                    "save and pause",
+                    short_watts(t.cap_mw)));
+  if (!t.knows) {
+    const auto missing = unheard_in(t);
+    to.push_back(fmt::format(
+        "{} has begun anew, and raises nobody before it knows what all have{}", budget,
+        missing.empty() ? "" : fmt::format(": not heard yet: {}", fmt::join(missing, ", "))));
+  }
+  if (c.awaits_mw > 0)
+    to.push_back(
+        fmt::format("it has {} as soon as {} has written that to its record: the disk of "
+                    "its folder is slow, or full",
+                    short_watts(c.awaits_mw), budget));
+  if (t.counted_mw > t.cap_mw)
+    to.push_back(
+        fmt::format("{} may be drawn, more than {} has: nobody is raised until that is "
+                    "given back",
+                    short_watts(t.counted_mw), budget));
+}
+
+/// PWY-1
+bool has_all(const child_row& c) {
+  return !c.shed && c.granted_mw >= 0 && watts_of_mw(wanted_mw(c) - c.granted_mw) < least_shown_w;
+}
+
+void add_of_silent(const fbs::PowerTreeT& t, const child_row& c, std::vector<std::string>& to) {
+  if (!c.heard)
+    to.push_back(fmt::format("a job joins {} under this name, by power.parent", printable(t.name)));
+  else
+    to.push_back(
+        fmt::format("its process, or the link to it, does not answer; once its lease is "
+                    "over it has {} by itself, its static_w",
+                    short_watts(c.static_share_mw)));
+}
+
+void add_of_content(const fbs::PowerTreeT& t, const child_row& c, std::vector<std::string>& to) {
+  if (c.wish_mw < 0 || c.wish_mw > c.ceiling_mw)
+    to.push_back(
+        fmt::format("its ceiling_w in {} is {}", printable(t.name), short_watts(c.ceiling_mw)));
+  else
+    to.push_back(fmt::format("it is granted all that it asks for: {} does not hold it up",
+                             printable(t.name)));
+}
+
+// -- by the job -----------------------------------------------------------------------------------
+
+std::string answer_of(const std::string& job, const fbs::PacerStatusT& p) {
+  const auto name = printable(job);
+  if (p.budget_w <= 0 && p.parent.empty()) return fmt::format("{} has no power budget", name);
+  return fmt::format(
+      "{} {} and {}", name,
+      p.budget_w > 0 ? fmt::format("may draw {:.4g} W", p.budget_w) : "has no watts yet",
+      speed_text(p.pace_percent));
+}
+
+void add_of_parent(const fbs::PacerStatusT& p, std::vector<std::string>& to) {
+  const auto parent = printable(p.parent);
+  if (p.cap_w >= 0 && p.lease_left_ms == 0)
+    to.push_back(
+        fmt::format("its lease of {} has lapsed: it has {:.4g} W until that is heard "
+                    "again",
+                    parent, p.cap_w));
+  if (p.cap_w >= 0 && p.budget_w > 0 && p.cap_w - p.budget_w > least_shown_w)
+    to.push_back(
+        fmt::format("its own power.budget_w, {:.4g} W, is less than the {:.4g} W that {} "
+                    "grants",
+                    p.budget_w, p.cap_w, parent));
+  if (!p.parent_problem.empty())
+    to.push_back(fmt::format("{} is not heard: {}", parent, printable(p.parent_problem)));
+}
+
+}  // namespace
+
+power_why why_by_budget(const fbs::PowerTreeT& t, const child_row& c) {
+  power_why out{c.name, answer_of(t, c)};
+  if (!c.heard || c.silent) {
+    add_of_silent(t, c, out.reasons);
+    return out;
+  }
+  if (c.granted_mw >= 0 && c.granted_mw - c.in_force_mw > 0)
+    out.reasons.push_back(fmt::format("of that {} are in force so far",
+                                      short_watts(std::max<int64_t>(0, c.in_force_mw))));
+  if (has_all(c)) {
+    add_of_content(t, c, out.reasons);
+    return out;
+  }
+  add_hindrances(t, c, out.reasons);
+  for (auto& claim : claims_against(t, c)) out.reasons.push_back(std::move(claim));
+  if (const auto cause = cause_text(t); !cause.empty())
+    out.reasons.push_back(
+        fmt::format("{} has {}, {}", printable(t.name), short_watts(t.cap_mw), cause));
+  if (out.reasons.empty()) out.reasons.push_back(fmt::format("{} has no more", printable(t.name)));
+  return out;
+}
+
+power_why why_by_job(const std::string& job, const fbs::PacerStatusT& p) {
+  power_why out{job, answer_of(job, p)};
+  if (!p.reason.empty()) out.reasons.push_back("no step begins: " + printable(p.reason));
+  if (!p.parent.empty()) add_of_parent(p, out.reasons);
+  if (p.budget_w > 0 && p.full_w > p.budget_w)
+    out.reasons.push_back(fmt::format("at full speed it would draw {}",
+                                      watts(p.full_w, p.source == fbs::PowerSource::modelled)));
+  return out;
+}
+
+std::string why_text(const std::vector<power_why>& all) {
+  std::string out;
+  for (const auto& w : all) {
+    out += w.answer + "\n";
+    for (const auto& reason : w.reasons) out += "  " + reason + "\n";
+  }
+  return out;
+}
+
+std::string why_json(const std::vector<power_why>& all) {
+  ordered_json j{{"type", "power_why"}};
+  j["jobs"] = ordered_json::array();
+  for (const auto& w : all)
+    j["jobs"].push_back({{"job", w.job}, {"answer", w.answer}, {"reasons", w.reasons}});
+  return j.dump(-1, ' ', false, ordered_json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace troupe::apps::power_verb
