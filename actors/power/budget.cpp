@@ -264,6 +264,77 @@ void remember_budget(budget_state& st, int64_t mw, std::string by) {
     st.set = budget_set{mw, configured_mw, std::move(by), o.wall_time ? o.wall_time() : ""};
 }
 
+// -- what is shown --------------------------------------------------------------------------------
+
+std::unique_ptr<fbs::PowerChildT> tree_row(const budget_state& st, size_t i, int64_t now_ns) {
+  const auto& terms = st.options.children[i].terms;
+  const auto& c = st.children[i];
+  auto out = std::make_unique<fbs::PowerChildT>();
+  out->name = st.options.children[i].name;
+  out->priority = power_class_names[static_cast<size_t>(terms.priority)];
+  out->heard = c.heard;
+  out->silent = st.policy->is_silent(i, now_ns);
+  out->unruly = st.policy->is_unruly(i);
+  out->counted_mw = st.policy->counted_mw(i);
+  out->awaits_mw = st.policy->awaits_mw(i);
+  out->floor_mw = terms.floor_mw;
+  out->static_share_mw = terms.static_share_mw;
+  out->ceiling_mw = terms.ceiling_mw;
+  if (c.told) {
+    out->shed = c.told->shed;
+    out->granted_mw = c.told->cap_mw;
+  }
+  if (!c.heard) return out;
+  out->in_force_mw = c.last.in_force_mw;
+  out->drawn_mw = c.last.drawn_mw.value_or(-1);
+  out->source = c.source;
+  out->wish_mw = c.wishes_all ? -1 : c.last.wish_mw;
+  out->pace_of_1024 = c.pace_of_1024;
+  out->lease_left_ms =
+      static_cast<uint64_t>(std::max<int64_t>(0, c.lease_until_ns - now_ns) / ns_per_ms);
+  out->heard_ago_ms = static_cast<uint64_t>((now_ns - c.heard_ns) / ns_per_ms);
+  return out;
+}
+
+/// Why it has what it has.
+void tell_cause(const budget_state& st, int64_t now_ns, fbs::PowerTreeT& t) {
+  t.set = st.set_until_ns || st.set;
+  if (st.set_until_ns) {
+    t.set_by = st.set_for_time_by;
+    t.set_left_ms = static_cast<uint64_t>((*st.set_until_ns - now_ns + ns_per_ms - 1) / ns_per_ms);
+  } else if (st.set) {
+    t.set_by = st.set->by;
+  } else if (st.options.schedule && st.options.schedule->at_mw(now_ns - st.began_ns)) {
+    t.follows = st.options.schedule->name();
+  }
+}
+
+/// `only`: a child, without the others.
+fbs::PowerTreeT tree_of(const budget_state& st, std::optional<size_t> only, int64_t now_ns) {
+  const auto drawn = drawn_by_all(st, now_ns);
+  fbs::PowerTreeT t;
+  t.name = st.options.name;
+  t.mode = budget_mode_names[static_cast<size_t>(st.options.rules.mode)];
+  t.cap_mw = st.cap_mw;
+  t.drawn_mw = drawn.mw.value_or(-1);
+  t.source = drawn.source;
+  t.counted_mw = st.policy->counted_mw();
+  t.short_of_floors = st.short_of_floors;
+  t.knows = st.policy->knows(now_ns);
+  t.epoch = st.options.epoch;
+  tell_cause(st, now_ns, t);
+  for (size_t i = 0; i < st.children.size(); ++i)
+    if (!only || i == *only) t.children.push_back(tree_row(st, i, now_ns));
+  return t;
+}
+
+void show_tree(budget_state& st, int64_t now_ns) {
+  if (!st.options.shown) return;
+  if (st.shown_ns && now_ns - *st.shown_ns < budget_options::shown_each_ns) return;
+  st.shown_ns = now_ns;
+  st.options.shown(tree_of(st, std::nullopt, now_ns));
+}
+
 // -- the tick -------------------------------------------------------------------------------------
 
 /// What waits is the last report that was heard, which the grant answers. Where none waits, that
@@ -329,6 +400,7 @@ void decide_grants(budget_pointer self) {
   for (size_t i = 0; i < st.children.size(); ++i) answer_waiting(self, i, nullptr);
   note_conditions(st, decided, drawn, now);
   show_budget(self);
+  show_tree(st, now);
 }
 
 void await_tick(budget_pointer self) {
@@ -338,49 +410,6 @@ void await_tick(budget_pointer self) {
 
 // -- persons --------------------------------------------------------------------------------------
 
-std::unique_ptr<fbs::PowerChildT> tree_row(const budget_state& st, size_t i, int64_t now_ns) {
-  const auto& terms = st.options.children[i].terms;
-  const auto& c = st.children[i];
-  auto out = std::make_unique<fbs::PowerChildT>();
-  out->name = st.options.children[i].name;
-  out->priority = power_class_names[static_cast<size_t>(terms.priority)];
-  out->heard = c.heard;
-  out->silent = st.policy->is_silent(i, now_ns);
-  out->unruly = st.policy->is_unruly(i);
-  out->counted_mw = st.policy->counted_mw(i);
-  out->awaits_mw = st.policy->awaits_mw(i);
-  out->floor_mw = terms.floor_mw;
-  out->static_share_mw = terms.static_share_mw;
-  out->ceiling_mw = terms.ceiling_mw;
-  if (c.told) {
-    out->shed = c.told->shed;
-    out->granted_mw = c.told->cap_mw;
-  }
-  if (!c.heard) return out;
-  out->in_force_mw = c.last.in_force_mw;
-  out->drawn_mw = c.last.drawn_mw.value_or(-1);
-  out->source = c.source;
-  out->wish_mw = c.wishes_all ? -1 : c.last.wish_mw;
-  out->pace_of_1024 = c.pace_of_1024;
-  out->lease_left_ms =
-      static_cast<uint64_t>(std::max<int64_t>(0, c.lease_until_ns - now_ns) / ns_per_ms);
-  out->heard_ago_ms = static_cast<uint64_t>((now_ns - c.heard_ns) / ns_per_ms);
-  return out;
-}
-
-/// Why it has what it has.
-void tell_cause(const budget_state& st, int64_t now_ns, fbs::PowerTreeT& t) {
-  t.set = st.set_until_ns || st.set;
-  if (st.set_until_ns) {
-    t.set_by = st.set_for_time_by;
-    t.set_left_ms = static_cast<uint64_t>((*st.set_until_ns - now_ns + ns_per_ms - 1) / ns_per_ms);
-  } else if (st.set) {
-    t.set_by = st.set->by;
-  } else if (st.options.schedule && st.options.schedule->at_mw(now_ns - st.began_ns)) {
-    t.follows = st.options.schedule->name();
-  }
-}
-
 caf::result<msg<fbs::PowerTree>> read_tree(budget_pointer self, const msg<fbs::ReadPowerTree>& m) {
   auto& st = self->state;
   const auto now = now_ns(*self);
@@ -388,20 +417,7 @@ caf::result<msg<fbs::PowerTree>> read_tree(budget_pointer self, const msg<fbs::R
   const auto place = st.places.find(only);
   if (!only.empty() && place == st.places.end()) return to_caf(unknown_child(st, only));
   settle_budget(st, now);
-  const auto drawn = drawn_by_all(st, now);
-  fbs::PowerTreeT t;
-  t.name = st.options.name;
-  t.mode = budget_mode_names[static_cast<size_t>(st.options.rules.mode)];
-  t.cap_mw = st.cap_mw;
-  t.drawn_mw = drawn.mw.value_or(-1);
-  t.source = drawn.source;
-  t.counted_mw = st.policy->counted_mw();
-  t.short_of_floors = st.short_of_floors;
-  t.knows = st.policy->knows(now);
-  t.epoch = st.options.epoch;
-  tell_cause(st, now, t);
-  for (size_t i = 0; i < st.children.size(); ++i)
-    if (only.empty() || i == place->second) t.children.push_back(tree_row(st, i, now));
+  const auto t = tree_of(st, only.empty() ? std::nullopt : std::optional(place->second), now);
   auto made = try_make_msg<fbs::PowerTree>(context_of(*self, m.header()), t);
   if (!made) return to_caf(made.error());
   return *made;

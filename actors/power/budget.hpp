@@ -86,6 +86,10 @@ struct budget_options {
   std::optional<budget_set> set = {};
   /// What the budget is by time, from when the actor begins; none: `budget_mw` always.
   std::optional<budget_schedule> schedule = {};
+  /// Takes what ReadPowerTree is answered with, each `shown_each_ns`. Waits for nothing; may be
+  /// empty.
+  std::function<void(fbs::PowerTreeT)> shown = {};
+  static constexpr int64_t shown_each_ns = 5'000'000'000;
   /// BGA-4; empty: nothing outlives the process.
   std::shared_ptr<record_keeper> keeper = {};
   /// The time of day as text, for the record; may be empty.
@@ -123,7 +127,8 @@ struct budget_state {
   int64_t for_good_mw = 0;                            ///< BGA-3
   int64_t cap_mw = 0;                                 ///< of now
   std::optional<int64_t> set_until_ns;
-  std::string set_for_time_by;  ///< may be empty
+  std::string set_for_time_by;      ///< may be empty
+  std::optional<int64_t> shown_ns;  ///< when its tree was shown last
   bool short_of_floors = false;
   record_policy record;           ///< BGA-4
   std::optional<budget_set> set;  ///< for good, by a person

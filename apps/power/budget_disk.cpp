@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "actors/base/defaults.hpp"
+#include "apps/power/tree_report.hpp"
 #include "apps/talk.hpp"
 #include "apps/up/run_log.hpp"
 #include "io/file.hpp"
@@ -147,6 +148,26 @@ void record_file::keep(uint64_t number, std::string text) {
 std::optional<power::record_keeper::outcome> record_file::ended() {
   std::lock_guard lock(answer_->mutex);
   return std::exchange(answer_->of_last, std::nullopt);
+}
+
+// -- the file for monitoring ----------------------------------------------------------------------
+
+tree_textfile::tree_textfile(std::filesystem::path file)
+    : file_(std::move(file)), failed_(std::make_shared<bool>(false)), writer_(1) {}
+
+tree_textfile::~tree_textfile() {
+  settle(defaults::orderly_end);
+}
+
+/// BDK-3
+void tree_textfile::take(fbs::PowerTreeT tree) {
+  const auto shown = std::make_shared<const fbs::PowerTreeT>(std::move(tree));
+  static_cast<void>(writer_.put([file = file_, failed = failed_, shown] {
+    const auto done = io::write_atomic(file, tree_prometheus(*shown));
+    if (std::exchange(*failed, !done) == !done) return;
+    say(done ? fmt::format("{} is written again", file.string())
+             : fmt::format("warning: {} is not written: {}", file.string(), done.error().message));
+  }));
 }
 
 }  // namespace troupe::apps::power_verb

@@ -1,13 +1,18 @@
-// What of a served budget goes to the disk while it is served, behind its actor's back: the journal
-// and the record. A disk that hangs holds up neither its ticks nor its words on the terminal.
+// What of a served budget goes to the disk while it is served, behind its actor's back: the
+// journal, the record, and a file for monitoring. A disk that hangs holds up neither its ticks nor
+// its words on the terminal.
 //
 //   <output>/power.jsonl   what it decided and heard, a JSON object a line
 //   <output>/power.state   what its next life has to know (actors/power/budget_record.hpp)
+//   <textfile>             who has which watts, for node_exporter's textfile collector
 //
 // Invariants
 //   BDK-1  A line is said as it comes, whatever the disk does. That lines begin to be missing in
 //     the file, and that they are written again, is told once each.
 //   BDK-2  A record that cannot be read is not begun anew: what jobs may draw would be forgotten.
+//   BDK-3  A file for monitoring is replaced as a whole. What finds no room beside those that
+//     wait is passed over: the next one says what holds then. That it cannot be written is told
+//     once.
 #pragma once
 
 #include <chrono>
@@ -21,6 +26,7 @@
 #include "actors/power/budget_record.hpp"
 #include "apps/power/background.hpp"
 #include "io/base/result.hpp"
+#include "messages/schemas/power_generated.h"
 
 namespace troupe::apps::power_verb {
 
@@ -77,6 +83,26 @@ class record_file : public power::record_keeper {
   };
   std::filesystem::path file_;
   std::shared_ptr<answer> answer_;  ///< the writer's tasks' as well
+  background writer_;
+};
+
+/// Replaces a file by what a budget's tree says.
+class tree_textfile {
+ public:
+  explicit tree_textfile(std::filesystem::path file);
+  ~tree_textfile();  ///< waits for a write that is under way, as long
+  tree_textfile(const tree_textfile&) = delete;
+  tree_textfile& operator=(const tree_textfile&) = delete;
+
+  /// Waits for nothing (BDK-3).
+  void take(fbs::PowerTreeT tree);
+
+  /// Waits until what was taken is written, or has failed to be; whether it is.
+  bool settle(std::chrono::milliseconds patience) const { return writer_.settle(patience); }
+
+ private:
+  std::filesystem::path file_;
+  std::shared_ptr<bool> failed_;  ///< the writer's thread's; the last write
   background writer_;
 };
 

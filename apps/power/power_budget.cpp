@@ -18,6 +18,7 @@
 #include "apps/power/power.hpp"
 #include "apps/power/power_status.hpp"
 #include "apps/power/power_why.hpp"
+#include "apps/power/prometheus.hpp"
 #include "apps/power/tree_report.hpp"
 #include "apps/talk.hpp"
 #include "io/config/power_tree.hpp"
@@ -108,7 +109,7 @@ result<std::unique_ptr<budget_client>> budget_client::open(const budget_place& a
 
 struct tree_arguments {
   budget_place at;
-  bool json = false;
+  bool json = false, prometheus = false;
 };
 
 /// `child`: only that one; empty: all.
@@ -120,8 +121,11 @@ result<fbs::PowerTreeT> tree_at(const budget_place& at, const std::string& child
 }
 
 result<int> show_tree(const tree_arguments& a) {
+  TROUPE_CHECK(one_format(a.json, a.prometheus));
   TROUPE_TRY(tree, tree_at(a.at));
-  TROUPE_CHECK(print(a.json ? tree_json(tree) : tree_text(tree)));
+  TROUPE_CHECK(print(a.json         ? tree_json(tree)
+                     : a.prometheus ? tree_prometheus(tree)
+                                    : tree_text(tree)));
   return 0;
 }
 
@@ -207,6 +211,7 @@ void add_tree(shell& sh, command* parent) {
   verb->add_option("name", a->at.name, "The budget, where several are served here")
       ->takes(offered::nothing_known);
   verb->add_flag("--json", a->json, "As one JSON object");
+  verb->add_flag("--prometheus", a->prometheus, "As Prometheus's text format");
   add_budget_place(verb, a->at);
   verb->footer(
       "A wave before watts: a part of them at least is calculated, not measured.\n"

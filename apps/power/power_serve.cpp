@@ -223,6 +223,7 @@ std::string budget_json(const config::power_tree& tree) {
                   {"noise_w", tree.noise_w},
                   {"output", tree.output},
                   {"follow", tree.follow},
+                  {"textfile", tree.textfile},
                   {"children", children}}) +
          "\n";
 }
@@ -304,6 +305,10 @@ result<int> serve(const serve_arguments& a) {
   options.schedule = std::move(schedule);
   const auto journal = std::make_shared<budget_journal>(lock.folder() / "power.jsonl", a.json);
   options.journal = [journal](const std::string& line) { journal->take(line, unix_now()); };
+  if (!tree.textfile.empty()) {
+    const auto file = std::make_shared<tree_textfile>(fs::absolute(tree.textfile));
+    options.shown = [file](fbs::PowerTreeT t) { file->take(std::move(t)); };
+  }
   std::optional<watchdog> guard;
   std::atomic<bool> gone{false};  // outlives the system, whose actor sets it
   budget_system system(network, options);

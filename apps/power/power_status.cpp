@@ -10,6 +10,7 @@
 
 #include "apps/control/session.hpp"
 #include "apps/power/power.hpp"
+#include "apps/power/prometheus.hpp"
 #include "apps/power/watts.hpp"
 #include "apps/talk.hpp"
 #include "io/base/printable.hpp"
@@ -32,24 +33,6 @@ void add_meter(const std::string& node, const fbs::MeterStatusT& m,
   of.power_w = m.power_w;
   of.modelled = m.source == fbs::PowerSource::modelled;
   of.energy_j = m.energy_j;
-}
-
-/// Before its samples: what a name means.
-std::string family(const char* name, const char* kind, const char* help) {
-  return fmt::format("# HELP {0} {2}\n# TYPE {0} {1}\n", name, kind, help);
-}
-
-/// A label's value, as the format wants it escaped.
-std::string quoted(const std::string& text) {
-  std::string out = "\"";
-  for (const char c : text) {
-    if (c == '\\' || c == '"') out += '\\';
-    if (c == '\n')
-      out += "\\n";
-    else
-      out += c;
-  }
-  return out + '"';
 }
 
 ordered_json text_or_null(const std::string& text) {
@@ -157,32 +140,36 @@ std::string status_json(const job_power& job) {
 
 std::string status_prometheus(const job_power& job) {
   const auto& p = job.pacer;
-  const auto name = quoted(job.job);
-  std::string out = family("troupe_power_watts", "gauge", "What a machine of the job draws.");
+  const auto name = label_value(job.job);
+  std::string out =
+      metric_family("troupe_power_watts", "gauge", "What a machine of the job draws.");
   for (const auto& m : job.machines)
     if (m.power_w >= 0)
       out += fmt::format("troupe_power_watts{{job={},nodes={},source=\"{}\"}} {}\n", name,
-                         quoted(fmt::format("{}", fmt::join(m.nodes, ","))),
+                         label_value(fmt::format("{}", fmt::join(m.nodes, ","))),
                          source_of(m.power_w, m.modelled), m.power_w);
   if (p.budget_w > 0)
-    out += family("troupe_power_budget_watts", "gauge", "What its machines may draw together.") +
-           fmt::format("troupe_power_budget_watts{{job={}}} {}\n", name, p.budget_w);
+    out += metric_family(budget_watts_name, "gauge", budget_watts_help) +
+           fmt::format("{}{{job={}}} {}\n", budget_watts_name, name, p.budget_w);
   if (p.cap_w >= 0)
-    out += family("troupe_power_cap_watts", "gauge", "What the power budget above it grants.") +
-           fmt::format("troupe_power_cap_watts{{job={},parent={}}} {}\n", name, quoted(p.parent),
-                       p.cap_w) +
-           family("troupe_power_lease_seconds", "gauge", "What is left of its lease.") +
-           fmt::format("troupe_power_lease_seconds{{job={},parent={}}} {}\n", name,
-                       quoted(p.parent), static_cast<double>(p.lease_left_ms) / 1e3);
-  out +=
-      family("troupe_power_pace_ratio", "gauge", "The share of its speed that its budget leaves.") +
-      fmt::format("troupe_power_pace_ratio{{job={}}} {}\n", name, pace_percent(p) / 100);
+    out +=
+        metric_family("troupe_power_cap_watts", "gauge", "What the power budget above it grants.") +
+        fmt::format("troupe_power_cap_watts{{job={},parent={}}} {}\n", name, label_value(p.parent),
+                    p.cap_w) +
+        metric_family("troupe_power_lease_seconds", "gauge", "What is left of its lease.") +
+        fmt::format("troupe_power_lease_seconds{{job={},parent={}}} {}\n", name,
+                    label_value(p.parent), static_cast<double>(p.lease_left_ms) / 1e3);
+  out += metric_family("troupe_power_pace_ratio", "gauge",
+                       "The share of its speed that its budget leaves.") +
+         fmt::format("troupe_power_pace_ratio{{job={}}} {}\n", name, pace_percent(p) / 100);
   if (job.energy_j >= 0)
-    out += family("troupe_power_joules_total", "counter", "Used since the head of the run began.") +
+    out += metric_family("troupe_power_joules_total", "counter",
+                         "Used since the head of the run began.") +
            fmt::format("troupe_power_joules_total{{job={},source=\"{}\"}} {}\n", name,
                        source_of(p.power_w, is_modelled(job)), job.energy_j);
   return out +
-         family("troupe_power_wait_seconds_total", "counter", "How long the budget held it up.") +
+         metric_family("troupe_power_wait_seconds_total", "counter",
+                       "How long the budget held it up.") +
          fmt::format("troupe_power_wait_seconds_total{{job={}}} {}\n", name, job.waited_ms / 1e3);
 }
 
@@ -194,9 +181,7 @@ struct status_arguments {
 };
 
 result<int> show_status(const status_arguments& a) {
-  if (a.json && a.prometheus)
-    return error{errc::usage, "--prometheus has no meaning with --json",
-                 "leave one of the two out"};
+  TROUPE_CHECK(one_format(a.json, a.prometheus));
   TROUPE_TRY(s, session::open(a.connect));
   TROUPE_TRY(view, s->view("", "", false));
   const auto job = job_power_in(view);

@@ -15,6 +15,9 @@ std::string tree_text(const fbs::PowerTreeT& tree);
 /// The same as a JSON object, a line.
 std::string tree_json(const fbs::PowerTreeT& tree);
 
+/// Gauges in Prometheus's text format, for node_exporter's textfile collector.
+std::string tree_prometheus(const fbs::PowerTreeT& tree);
+
 /// Why it has what it has: "set by alice, for 1:59:00 more", "by demand.csv"; empty: by its
 /// configuration.
 std::string cause_text(const fbs::PowerTreeT& tree);

@@ -50,6 +50,8 @@ constinit const property power_tree_rows[] = {
     row<power_tree, &power_tree::output>("output", "Folder of its journal; default: power/NAME"),
     row<power_tree, &power_tree::follow>(
         "follow", "A CSV of t_s,watts or unix_s,watts that the budget follows"),
+    row<power_tree, &power_tree::textfile>(
+        "textfile", "A file that says who has which watts, in Prometheus's text format"),
 };
 
 constinit const property power_child_rows[] = {

@@ -57,6 +57,7 @@ struct power_tree {
   double noise_w = -1;
   std::string output;  ///< a folder; as written empty, as read "power/NAME"
   std::string follow;  ///< a table of watts by time that the budget follows; empty: none
+  std::string textfile;  ///< a file that says who has which watts, for Prometheus; empty: none
   std::vector<power_child> child;
   bool operator==(const power_tree&) const = default;
 };

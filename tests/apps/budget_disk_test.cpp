@@ -1,5 +1,5 @@
-// The journal and the record of a budget on their way to a disk; a pipe that nobody reads stands
-// for one that hangs.
+// The journal, the record and the gauges of a budget on their way to a disk; a pipe that nobody
+// reads stands for one that hangs.
 #include "apps/power/budget_disk.hpp"
 
 #include <fcntl.h>
@@ -12,6 +12,7 @@
 
 #include <doctest/doctest.h>
 
+#include "apps/power/tree_report.hpp"
 #include "io/file.hpp"
 #include "tests/apps/ended.hpp"
 #include "tests/errors.hpp"
@@ -106,4 +107,27 @@ TEST_CASE("BDK-2: budget disk: no file is an empty record, one that is not ours 
     CHECK(record.error().code == errc::bad_data);
     CHECK(mentions(record.error(), folder / "power.state"));
   }
+}
+
+TEST_CASE("BDK-3: budget disk: a file for monitoring is replaced, also once it could not be") {
+  const scratch folder;
+  const auto file = folder / "later" / "row0.prom";
+  const auto tree_with = [](int64_t cap_mw) {
+    fbs::PowerTreeT t;
+    t.name = "row0";
+    t.cap_mw = cap_mw;
+    return t;
+  };
+  tree_textfile shown(file);
+  shown.take(tree_with(70'000));
+  REQUIRE(shown.settle(disk_patience));
+  CHECK_FALSE(fs::exists(file));
+  fs::create_directory(folder / "later");
+  for (const int64_t cap_mw : {60'000, 55'500}) {
+    shown.take(tree_with(cap_mw));
+    REQUIRE(shown.settle(disk_patience));
+    CHECK(content(file) == tree_prometheus(tree_with(cap_mw)));
+  }
+  CHECK(content(file).find("troupe_power_budget_watts{budget=\"row0\"} 55.5\n") !=
+        std::string::npos);
 }

@@ -351,6 +351,7 @@ TEST_CASE("power budget: what is no budget, no time or no place is refused befor
   CHECK(troupe("tree") == 66);
   CHECK(troupe("tree row0") == 66);
   CHECK(troupe("tree --connect nowhere") == 64);
+  CHECK(troupe("tree --json --prometheus") == 64);
   CHECK(troupe("tree --connect 127.0.0.1:9") == 69);
 }
 

@@ -187,6 +187,44 @@ TEST_CASE("power tree: the same as JSON") {
   CHECK(j["children"][0]["heard_ago_ms"].is_null());
 }
 
+TEST_CASE("power tree: the same for Prometheus, each name in one place") {
+  auto t = tree_of_two();
+  t.children[1]->name = "b\"c";
+  t.children[1]->silent = true;
+  t.children[0]->wish_mw = 50'000;
+  t.children[1]->wish_mw = -1;
+  t.children[1]->ceiling_mw = 60'500;
+  const auto text = tree_prometheus(t);
+  CHECK(text.starts_with(
+      "# HELP troupe_power_budget_watts What may be drawn together.\n"
+      "# TYPE troupe_power_budget_watts gauge\n"
+      "troupe_power_budget_watts{budget=\"row0\"} 70\n"
+      "# HELP troupe_power_counted_watts The most that all children may draw, by what is known.\n"
+      "# TYPE troupe_power_counted_watts gauge\n"
+      "troupe_power_counted_watts{budget=\"row0\"} 70\n"));
+  const std::string a = "{budget=\"row0\",child=\"gpt-a\",priority=\"high\"} ",
+                    b = "{budget=\"row0\",child=\"b\\\"c\",priority=\"low\"} ";
+  for (const auto& samples : {
+           "granted_watts" + a + "49\ntroupe_power_child_granted_watts" + b + "21\n",
+           "drawn_watts" + a + "41\ntroupe_power_child_drawn_watts" + b + "20.3\n",
+           "wish_watts" + a + "50\ntroupe_power_child_wish_watts" + b + "60.5\n",
+           "pace_ratio" + a + "1\ntroupe_power_child_pace_ratio" + b + "0.51953125\n",
+           "lease_seconds" + a + "3.149\ntroupe_power_child_lease_seconds" + b + "9.34\n",
+           "silent" + a + "0\ntroupe_power_child_silent" + b + "1\n",
+       }) {
+    CAPTURE(samples);
+    CHECK(text.find(" gauge\ntroupe_power_child_" + samples) != std::string::npos);
+  }
+  t.children[0]->heard = false;
+  t.children[0]->granted_mw = t.children[0]->drawn_mw = -1;
+  t.drawn_mw = -1;
+  const auto unheard = tree_prometheus(t);
+  for (const auto* none : {"granted_watts", "drawn_watts", "wish_watts", "pace_ratio"})
+    CHECK(unheard.find(none + a) == std::string::npos);
+  CHECK(unheard.find("troupe_power_drawn_watts{") == std::string::npos);
+  CHECK(unheard.find("counted_watts" + a + "49\n") != std::string::npos);
+}
+
 TEST_CASE("power budget: times that a person may say") {
   CHECK(time_in("90s") == 90'000);
   CHECK(time_in("1.5m") == 90'000);

@@ -10,6 +10,7 @@
 
 #include "tests/apps/runtime_folder.hpp"
 #include "tests/cluster/constant_watts.hpp"
+#include "tests/cluster/survivors.hpp"
 
 using namespace troupe::cluster_test;
 using nlohmann::json;
@@ -43,7 +44,7 @@ fs::path budget_file(const troupe::scratch& at, const std::string& name, double 
   const auto file = at / (name + ".toml");
   std::ofstream(file) << fmt::format(
                              "name = \"{0}\"\nbudget_w = {1}\ntick_ms = 100\nlease_ttl_ms = "
-                             "5000\noutput = \"{2}/{0}\"\n",
+                             "5000\noutput = \"{2}/{0}\"\ntextfile = \"{2}/{0}.prom\"\n",
                              name, budget_w, at.path.string())
                       << children;
   return file;
@@ -190,6 +191,11 @@ TEST_CASE("power serve: two jobs join by its sign, and make the steps that they 
     }));
     CHECK(tree["power_source"] == "modelled");
     CHECK(tree["epoch"] == 1);
+    CHECK(eventually([&] {
+      return text_of(signs.folder / "row0.prom")
+                 .find("troupe_power_child_pace_ratio{budget=\"row0\",child=\"gpt-b\"") !=
+             std::string::npos;
+    }));
     second.signal(SIGINT);
     CHECK(second.wait() == 128 + SIGINT);
   }

@@ -406,6 +406,23 @@ TEST_CASE("budget: its tree says what each child has, says and may draw") {
   CHECK(wrong.error().hint.starts_with("did you mean gpt-b?"));
 }
 
+TEST_CASE("budget: who wants to see its tree again and again is shown it each five seconds") {
+  std::vector<fbs::PowerTreeT> shown;
+  scripted_budget f;
+  auto options = f.options(1, 70'000);
+  options.shown = [&](fbs::PowerTreeT t) { shown.push_back(std::move(t)); };
+  f.target = f.spawn(budget, options);
+  f.seconds(5);
+  REQUIRE(shown.size() == 1);
+  CHECK(shown[0].name == "row0");
+  CHECK(shown[0].cap_mw == 70'000);
+  REQUIRE(shown[0].children.size() == 2);
+  CHECK(shown[0].children[1]->granted_mw == 30'000);
+  f.seconds(6);
+  REQUIRE(shown.size() == 3);  // of the first tick, the sixth and the eleventh
+  CHECK(shown[2].children[1]->granted_mw == 60'000);
+}
+
 TEST_CASE("budget: its status says what it has, what is counted and who is heard") {
   scripted_budget f;
   f.children[0].speaks = false;

@@ -77,7 +77,7 @@ TEST_CASE("power tree: what is said is taken") {
       power_tree_from(row_of_70 +
                       "mode = 'shares'\nlisten = 'localhost'\nport = 4242\ntick_ms = 200\n"
                       "lease_ttl_ms = 4500\nnoise_w = 0\noutput = 'out/p'\n"
-                      "follow = 'demand.csv'\n" +
+                      "follow = 'demand.csv'\ntextfile = 'row0.prom'\n" +
                       power_child_text("a"));
   REQUIRE_MESSAGE(got, (got ? "" : render(got.error())));
   CHECK(got->listen == "localhost");
@@ -87,6 +87,7 @@ TEST_CASE("power tree: what is said is taken") {
   CHECK(got->noise_w == 0);
   CHECK(got->output == "out/p");
   CHECK(got->follow == "demand.csv");
+  CHECK(got->textfile == "row0.prom");
 }
 
 TEST_CASE("PTR-1: power tree: what is wrong is said with its place") {

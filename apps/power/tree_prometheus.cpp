@@ -1,0 +1,85 @@
+// A power budget and its children as gauges.
+#include <iterator>
+#include <optional>
+
+#include "apps/power/prometheus.hpp"
+#include "apps/power/tree_report.hpp"
+#include "apps/power/watts.hpp"
+
+namespace troupe::apps::power_verb {
+
+namespace {
+
+/// What is told of each child; none: of that one it is not known.
+struct child_gauge {
+  const char* name;
+  const char* help;
+  std::optional<double> (*value)(const fbs::PowerChildT&);
+};
+
+std::optional<double> known_watts(int64_t mw) {
+  return mw < 0 ? std::nullopt : std::optional(watts_of_mw(mw));
+}
+
+constexpr child_gauge child_gauges[] = {
+    {"granted_watts", "What is granted to a child of a power budget.",
+     [](const auto& c) { return known_watts(c.granted_mw); }},
+    {"in_force_watts", "What the child says that it may draw now.",
+     [](const auto& c) { return known_watts(c.in_force_mw); }},
+    {"counted_watts", "The most that the child may draw, by all that is known.",
+     [](const auto& c) { return known_watts(c.counted_mw); }},
+    {"drawn_watts", "What the child draws, as it said last.",
+     [](const auto& c) { return known_watts(c.drawn_mw); }},
+    {"wish_watts", "What the child would draw without a cap.",
+     [](const auto& c) {
+       return c.heard ? known_watts(c.wish_mw < 0 ? c.ceiling_mw : c.wish_mw) : std::nullopt;
+     }},
+    {"floor_watts", "Below it the child does nothing useful.",
+     [](const auto& c) { return known_watts(c.floor_mw); }},
+    {"static_watts", "What the child has without a lease.",
+     [](const auto& c) { return known_watts(c.static_share_mw); }},
+    {"pace_ratio", "The share of its speed that the child has.",
+     [](const auto& c) { return c.heard ? std::optional(c.pace_of_1024 / 1024.0) : std::nullopt; }},
+    {"lease_seconds", "What is left of the child's lease.",
+     [](const auto& c) { return std::optional(static_cast<double>(c.lease_left_ms) / 1e3); }},
+    {"silent", "1: the child is not heard.",
+     [](const auto& c) { return std::optional(c.silent ? 1.0 : 0.0); }},
+    {"unruly", "1: the child draws more than its cap.",
+     [](const auto& c) { return std::optional(c.unruly ? 1.0 : 0.0); }},
+    {"shed", "1: the child is told to save and pause.",
+     [](const auto& c) { return std::optional(c.shed ? 1.0 : 0.0); }},
+};
+
+/// A family of one sample.
+std::string budget_gauge(const fbs::PowerTreeT& t, const char* name, const char* help,
+                         double value) {
+  return metric_family(name, "gauge", help) +
+         fmt::format("{}{{budget={}}} {}\n", name, label_value(t.name), value);
+}
+
+}  // namespace
+
+std::string tree_prometheus(const fbs::PowerTreeT& t) {
+  std::string out = budget_gauge(t, budget_watts_name, budget_watts_help, watts_of_mw(t.cap_mw));
+  out += budget_gauge(t, "troupe_power_counted_watts",
+                      "The most that all children may draw, by what is known.",
+                      watts_of_mw(t.counted_mw));
+  if (t.drawn_mw >= 0)
+    out += budget_gauge(t, "troupe_power_drawn_watts", "What all children draw together.",
+                        watts_of_mw(t.drawn_mw));
+  out += budget_gauge(t, "troupe_power_short_of_floors", "1: it has less than all floors together.",
+                      t.short_of_floors ? 1 : 0);
+  out += budget_gauge(t, "troupe_power_epoch", "How many lives the budget has had.",
+                      static_cast<double>(t.epoch));
+  for (const auto& gauge : child_gauges) {
+    const auto name = fmt::format("troupe_power_child_{}", gauge.name);
+    out += metric_family(name.c_str(), "gauge", gauge.help);
+    for (const auto& c : t.children)
+      if (const auto value = gauge.value(*c))
+        fmt::format_to(std::back_inserter(out), "{}{{budget={},child={},priority={}}} {}\n", name,
+                       label_value(t.name), label_value(c->name), label_value(c->priority), *value);
+  }
+  return out;
+}
+
+}  // namespace troupe::apps::power_verb
