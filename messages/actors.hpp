@@ -95,6 +95,8 @@ using stage_actor = component_actor::extend<
     ask<fbs::FindCopies, fbs::CopiesFound>, ask<fbs::LoadCheckpoint, fbs::Loaded>,
     // Passes on what its worker has to say to the person.
     tell<fbs::Notice>,
+    // Holds what has not begun, or lets it go on.
+    ask<fbs::Brake, fbs::Ack>,
     // The pace lets the next operation begin (from itself only).
     caf::reacts_to<caf::tick_atom>>;
 
@@ -111,6 +113,8 @@ using budget_actor = component_actor::extend<
     ask<fbs::PowerReport, fbs::PowerGrant>,
     // Who has which lease; a person sets what there is.
     ask<fbs::ReadPowerTree, fbs::PowerTree>, ask<fbs::SetPowerBudget, fbs::Ack>,
+    // A person holds all work below it, or lets it go on.
+    ask<fbs::SetPowerBrake, fbs::Ack>,
     // Time to decide (from itself only).
     caf::reacts_to<caf::tick_atom>>;
 

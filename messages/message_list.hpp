@@ -72,6 +72,7 @@
   X(train, ChooseCheckpoint, 0x0345)  \
   X(train, CheckpointChosen, 0x0346)  \
   X(train, ClusterMemory, 0x0347)     \
+  X(train, Brake, 0x0348)             \
   X(data, OpenLoader, 0x0401)         \
   X(data, LoaderReady, 0x0402)        \
   X(data, BatchRequest, 0x0403)       \
@@ -110,6 +111,7 @@
   X(power, ReadPowerTree, 0x0707)     \
   X(power, PowerTree, 0x0708)         \
   X(power, SetPowerBudget, 0x0709)    \
+  X(power, SetPowerBrake, 0x070a)     \
   X(health, FindingsRequest, 0x0801)  \
   X(health, Findings, 0x0802)         \
   X(health, ReadVitals, 0x0803)       \

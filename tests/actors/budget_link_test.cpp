@@ -55,6 +55,9 @@ budget_actor::behavior_type granting(traced_pointer<budget_actor, granting_state
           [self](const msg<fbs::SetPowerBudget>& m) {
             return make_msg<fbs::Ack>(context_of(*self, m.header()));
           },
+          [self](const msg<fbs::SetPowerBrake>& m) {
+            return make_msg<fbs::Ack>(context_of(*self, m.header()));
+          },
           [](caf::tick_atom) {}};
 }
 
