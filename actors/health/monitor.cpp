@@ -43,7 +43,7 @@ std::vector<rank_progress> progress_in(const fbs::Vitals& v) {
     if (out.size() == most_ranks_told) break;
     const auto op = static_cast<train::pipeline_op>(r->op());
     out.push_back({static_cast<int>(r->rank()), r->finished(), r->median_us() / 1e3,
-                   op == train::pipeline_op::await_copies});
+                   op == train::pipeline_op::await_copies, r->braked()});
   }
   return out;
 }

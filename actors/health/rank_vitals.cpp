@@ -62,6 +62,7 @@ fbs::RankVitalsT rank_vitals(uint32_t rank, const actor_view& stage, const actor
   if (stage.values.stage) {  // what the pace holds back is not stuck
     const auto held_us = std::min<uint64_t>(stage.values.stage->held_us, 4'000'000'000);
     out.median_us = std::max(out.median_us, static_cast<uint32_t>(held_us));
+    out.braked = stage.values.stage->braked;
   }
   const bool in_pass = stage.state == "training" || stage.state == "validating";
   const auto* wait = wait_for_rank(worker);

@@ -39,6 +39,7 @@ void stuck_policy::hear(const std::string& node, uint32_t epoch, uint64_t sequen
   for (const auto& r : ranks) {
     const auto before = n.ranks.find(r.rank);
     if (before == n.ranks.end() || before->second.finished != r.finished) move(now_ns);  // STK-1
+    if (r.braked) move(now_ns);                                                          // STK-5
     said.emplace(r.rank, r);
   }
   n.ranks = std::move(said);

@@ -16,6 +16,9 @@
 //     its own and is never judged here.
 //   STK-3  What comes late, of an epoch that has ended or behind a newer heartbeat, changes
 //     nothing.
+//   STK-5  While a rank says that the brake of its power budget holds it, nobody is stuck: others may
+//     wait for it. It says so with each heartbeat, and the brake ends with the lease by which it came
+//     (actors/power/job_lease_policy.hpp): nothing of it can be forgotten.
 //   STK-4  Who has not judged for a second was not running: that time is its own (compare LIV-3).
 #pragma once
 
@@ -35,6 +38,7 @@ struct rank_progress {
   uint64_t finished = 0;       ///< operations; a counter
   double median_ms = 0;        ///< of the operation under way; 0: not known
   bool awaits_copies = false;  ///< its device waits until a checkpoint's copies are taken
+  bool braked = false;         ///< its power budget's brake holds it
 };
 
 class stuck_policy {

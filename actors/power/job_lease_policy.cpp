@@ -12,14 +12,17 @@ grant_verdict job_lease_policy::hear(const power_answer& a, int64_t now_ns) {
   if (!lease_) lease_.emplace(a.static_share_mw, incarnation_, 0);  // JLP-1
   lease_->set_static_share(a.static_share_mw);
   refused_ = lease_hold::none;
-  if (a.grant.order.epoch == 0) return grant_verdict::taken;
-  return lease_->hear(a.grant, now_ns);
+  const auto out =
+      a.grant.order.epoch == 0 ? grant_verdict::taken : lease_->hear(a.grant, now_ns);
+  if (out != grant_verdict::impossible) told_brake_ = a.brake;
+  return out;
 }
 
 int64_t job_lease_policy::tick(int64_t now_ns) {
   if (!lease_) return 0;
   const auto before_mw = std::exchange(cap_mw_, lease_->tick(now_ns));
   if (before_mw != cap_mw_) decided_ = {0};  // no pace is, under this one
+  is_braked_ = told_brake_ && lease_->is_leased(now_ns);  // JLP-5
   read_back();
   return cap_mw_;
 }
@@ -79,6 +82,7 @@ lease_hold job_lease_policy::hold() const {
   if (refused_ != lease_hold::none) return refused_;  // JLP-4
   if (!was_leased()) return lease_hold::no_lease;
   if (lease_->is_shed()) return lease_hold::shed;
+  if (is_braked_) return lease_hold::brake;
   return cap_mw_ > 0 ? lease_hold::none : lease_hold::no_watts;
 }
 

@@ -16,6 +16,9 @@
 //   JLP-3  A static share that the parent changes raises nothing.
 //   JLP-4  While the parent hears a later process of this job, or knows none of its name, it makes
 //     no step: what it draws is counted no more.
+//   JLP-5  The brake is on as the last sound answer says, whether or not a lease is in it, and no
+//     longer than the lease that is held: after that the job has its static share, as any child of
+//     a parent that is not heard.
 #pragma once
 
 #include <cstddef>
@@ -34,6 +37,7 @@ using train::work_pace;
 struct power_answer {
   power_grant grant;            ///< of the epoch 0: none is granted now
   int64_t static_share_mw = 0;  ///< what the job may draw once its lease has lapsed
+  bool brake = false;           ///< all work is held, within the step
 };
 
 /// Why no step of a job may begin.
@@ -44,6 +48,7 @@ enum class lease_hold : uint8_t {
   no_lease,  ///< none was granted yet (JLP-1)
   no_watts,  ///< the cap is 0
   shed,      ///< the parent wants the work paused
+  brake,     ///< the parent holds it
 };
 
 class job_lease_policy {
@@ -68,6 +73,8 @@ class job_lease_policy {
   /// As of the last tick; 0: nothing may compute.
   int64_t cap_mw() const { return cap_mw_; }
   lease_hold hold() const;
+  /// As of the last tick. JLP-5
+  bool is_braked() const { return is_braked_; }
   /// Whether a lease was ever held.
   bool was_leased() const { return lease_ && lease_->order().epoch > 0; }
   bool is_leased(int64_t now_ns) const { return lease_ && lease_->is_leased(now_ns); }
@@ -90,6 +97,7 @@ class job_lease_policy {
   uint64_t incarnation_;
   std::optional<lease_policy> lease_;  ///< none: the static share is not known yet
   lease_hold refused_ = lease_hold::none;
+  bool told_brake_ = false, is_braked_ = false;
   int64_t cap_mw_ = 0;
   work_pace decided_{0}, step_pace_{0};
   uint64_t step_ = 0;    ///< 0: none is made

@@ -24,6 +24,8 @@ void keep_to(pacer_pointer self) {
   const auto cap_w = static_cast<double>(cap_of_now(self)) / 1000;
   st.policy.hold(why_held(*st.parent));  // PCR-3: a budget of 0 W is none
   st.policy.set_budget(st.own_w > 0 ? std::min(st.own_w, cap_w) : cap_w);
+  const bool braked = st.parent->lease.is_braked();
+  if (!std::exchange(st.braked, braked) && braked) st.policy.steps(0, {}, now_ns(*self));  // PCR-4
 }
 
 fbs::JobPowerT power_now(pacer_state& st, int64_t now_ns) {
@@ -33,6 +35,7 @@ fbs::JobPowerT power_now(pacer_state& st, int64_t now_ns) {
   fbs::JobPowerT out;
   out.pace_of_1024 = verdict.holds ? uint32_t{0} : static_cast<uint32_t>(verdict.pace.of_1024);
   out.reason = verdict.why;
+  out.brake = st.braked;
   out.power_w = all.power_w;
   out.energy_j = all.energy_j;
   out.source = source_of(all);
@@ -77,7 +80,7 @@ void note_counters(pacer_pointer self, const fbs::JobPowerT& now) {
 
 bool same(const fbs::JobPowerT& a, const fbs::JobPowerT& b) {
   return a.pace_of_1024 == b.pace_of_1024 && a.reason == b.reason && a.power_w == b.power_w &&
-         a.energy_j == b.energy_j && a.source == b.source;
+         a.energy_j == b.energy_j && a.source == b.source && a.brake == b.brake;
 }
 
 /// PCR-1, PCR-2.
@@ -124,11 +127,12 @@ void take(pacer_pointer self, const msg<fbs::PaceTaken>& m) {
   const auto epoch = m.header().epoch;
   st.own_w = m->budget_w();
   st.paused = m->paused();
+  st.brake_armed = m->brake_armed();
   keep_to(self);
   if (std::exchange(st.run_epoch, epoch) != epoch) st.policy.ranks_changed(now);
   const work_pace pace{
       static_cast<int>(std::min(m->pace_of_1024(), static_cast<uint32_t>(work_pace::whole)))};
-  st.policy.steps(m->step(), pace, now);
+  st.policy.steps(st.braked ? 0 : m->step(), pace, now);  // PCR-4
   st.step_pace = m->step() > 0 ? static_cast<uint32_t>(pace.of_1024) : 0;
   if (st.parent) st.parent->lease.steps(m->step(), pace, m->follows());
   if (st.parent) st.parent->stepped |= m->step() > 0;

@@ -11,6 +11,9 @@
 //   PCR-1  The run has a new JobPower within a period of whatever changes it, and at once where a
 //     step has begun.
 //   PCR-2  It says nothing to a run that has not spoken to it.
+//   PCR-4  The brake of the budget above the job goes to the run as it comes, and is off again with
+//     its lease (JLP-5). What is drawn meanwhile says nothing of the pace of the step: no pace is
+//     judged by it.
 //   PCR-3  Under a power budget above the job no step begins before that has granted watts, and
 //     none at a pace that what it has granted by then forbids (PWR-3).
 //
@@ -40,6 +43,8 @@ struct pacer_state {
   double own_w = 0;        ///< power.budget_w as of now; 0: none
   uint32_t step_pace = 0;  ///< of the step that is made; 0: none is
   bool paused = false;     ///< a person wants no steps made
+  bool braked = false;     ///< the run is told to hold its step
+  bool brake_armed = false;  ///< and all its ranks can hear that
   std::optional<parent_link> parent;
   run_actor run;
   uint32_t run_epoch = 0;

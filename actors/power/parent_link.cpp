@@ -99,7 +99,8 @@ fbs::PowerReportT report_of(pacer_pointer self) {
   out.drawn_mw = r.drawn_mw.value_or(-1);
   out.source = source_of(all);
   out.wish_mw = r.wish_mw;
-  out.pace_of_1024 = st.step_pace;
+  out.pace_of_1024 = st.parent->lease.is_braked() ? 0 : st.step_pace;
+  out.brake_armed = st.brake_armed;
   for (const auto& machine : st.policy.machines()) out.machines.push_back(machine);
   return out;
 }
@@ -110,7 +111,8 @@ power_answer answer_in(const fbs::PowerGrant& g) {
            g.cap_mw(),
            g.ttl_ms() * ns_per_ms,
            g.shed()},
-          g.static_share_mw()};
+          g.static_share_mw(),
+          g.brake()};
 }
 
 std::map<std::string, uint32_t> shared_in(const fbs::PowerGrant& g) {
@@ -242,6 +244,8 @@ std::string why_held(const parent_link& l) {
       return parent_in_words(l) + " grants no watts now";
     case lease_hold::shed:
       return parent_in_words(l) + " wants the work paused";
+    case lease_hold::brake:
+      return parent_in_words(l) + " holds all work by its brake";
   }
   return "";
 }

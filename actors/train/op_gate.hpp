@@ -8,7 +8,9 @@
 //   OPG-1  Operations begin in the order in which they were put in.
 //   OPG-2  Below full speed one at a time begins, and none before the stretched time of the one
 //     before is over; that holds from one pass to the next, too, also where the next is faster.
-//   OPG-3  At full speed nothing is held back.
+//   OPG-3  At full speed nothing is held back, but by the brake.
+//   OPG-4  While the brake is on nothing begins, whatever the pace is, also from one pass to the
+//     next; what has begun ends. Time in which something could have begun counts as held back.
 //
 // Pure.
 #pragma once
@@ -33,13 +35,16 @@ class op_gate {
     waited_ns_ = 0;
     since_ns_.reset();
   }
+  /// OPG-4
+  void brake(bool on) { brakes_ = on; }
+  bool brakes() const noexcept { return brakes_; }
   void put(const action& a) { held_.push_back(a); }
   bool empty() const noexcept { return held_.empty(); }
 
   /// The operation that begins now; none: it is not time, or nothing is there.
   std::optional<action> next(int64_t now_ns) {
     if (held_.empty() || (under_way_ > 0 && paces())) return {};
-    if (now_ns < opens_ns_) {
+    if (brakes_ || now_ns < opens_ns_) {
       if (!since_ns_) since_ns_ = now_ns;
       return {};
     }
@@ -58,7 +63,7 @@ class op_gate {
 
   /// When next() has something, where only the time holds it back.
   std::optional<int64_t> opens_ns() const {
-    return since_ns_ ? std::optional(opens_ns_) : std::nullopt;
+    return since_ns_ && !brakes_ ? std::optional(opens_ns_) : std::nullopt;
   }
   /// For how long operations of this pass could have begun and did not.
   int64_t waited_ns() const noexcept { return waited_ns_; }
@@ -68,6 +73,7 @@ class op_gate {
   bool paces() const noexcept { return pace_ < work_pace{}; }
 
   work_pace pace_;
+  bool brakes_ = false;
   std::deque<action> held_;
   int under_way_ = 0;
   int64_t opens_ns_ = 0;

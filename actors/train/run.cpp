@@ -356,7 +356,8 @@ void run_step(run_pointer self, const todo::run_step& order) {
   gather<fbs::StepDone>(
       self, st.crew.stages,
       each_stage(fmt::format("StepDone of step {}", order.step),
-                 paced_patience<stage_actor, fbs::RunStep>(self, self->state.power.pace)),
+                 paced_patience<stage_actor, fbs::RunStep>(self, self->state.power.pace,
+                                                           may_brake(self->state))),
       [self, order](size_t) {
         const auto root = context_within(*self, self->state.record.epoch, self->state.step_span);
         return std::tuple(make_msg<fbs::RunStep>(root, [&](auto& m) {
@@ -377,7 +378,8 @@ void validate(run_pointer self, const todo::validate& order) {
   gather<fbs::ValidationDone>(
       self, self->state.crew.stages,
       each_stage("ValidationDone",
-                 paced_patience<stage_actor, fbs::Validate>(self, self->state.power.step_pace)),
+                 paced_patience<stage_actor, fbs::Validate>(self, self->state.power.step_pace,
+                                                            may_brake(self->state))),
       [self, order](size_t) {
         return std::tuple(make_msg<fbs::Validate>(context(self), [&](auto& v) {
           v.step = order.step;
@@ -473,6 +475,7 @@ void recover(run_pointer self, const todo::recover& order) {
   st.crew = {};
   st.loaders.clear();
   st.addresses = {};
+  arm_brake(self);
   tell_ranks_change(self);
   self->send(st.record.coordinator,
              make_msg<fbs::Recover>(context(self), [&](auto& r) { r.reason = order.reason; }));
@@ -612,6 +615,7 @@ void begin(run_pointer self, const msg<fbs::ClusterReady>& m,
   auto crew = plan ? crew_of(*plan, m, handles) : plan.error();
   if (!crew) return hear(self, heard::not_admitted{crew.error()});
   self->state.crew = std::move(*crew);
+  arm_brake(self);
   hear(self, heard::admitted{self->state.crew.nodes, m->replicas()});
 }
 

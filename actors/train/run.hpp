@@ -97,6 +97,10 @@ struct run_power {
   uint64_t told_step = 0;            ///< that it knows to be made; 0: none
   uint64_t told_word = 0;            ///< that it knows to be heard
   bool told_paused = false;          ///< by a person, as it knows
+  bool brakes = false;               ///< operations are held within the step
+  uint64_t brake_orders = 0;         ///< to the stages; what comes of an earlier one is not heard
+  bool brake_asked = false;          ///< the last order is not answered by all yet
+  bool brake_armed = false;          ///< all stages have answered the last one
 };
 
 struct run_state {

@@ -8,9 +8,14 @@
 #include <fmt/format.h>
 
 #include "actors/base/context.hpp"
+#include "actors/base/gather.hpp"
 #include "messages/text.hpp"
 
 namespace troupe::train {
+
+bool may_brake(const run_state& st) {
+  return !st.job.wanted().power.parent.empty();
+}
 
 namespace {
 
@@ -30,7 +35,7 @@ bool is_paused(const run_state& st) {
 
 /// For the budget above it, which then gives others what the job does not draw.
 bool is_pause_news(const run_state& st) {
-  return !st.job.wanted().power.parent.empty() && is_paused(st) != st.power.told_paused;
+  return may_brake(st) && is_paused(st) != st.power.told_paused;
 }
 
 void send_pace(run_pointer self, uint64_t step) {
@@ -47,10 +52,42 @@ void send_pace(run_pointer self, uint64_t step) {
                t.budget_w = st.power.told_budget_w;
                t.follows = st.power.told_word;
                t.paused = st.power.told_paused;
+               t.brake_armed = st.power.brake_armed;
              }));
 }
 
+/// Whoever does not answer is asked again with the pacer's next word.
+void order_brake(run_pointer self) {
+  auto& p = self->state.power;
+  const auto order = ++p.brake_orders;
+  const auto of_last = [self, order] { return self->state.power.brake_orders == order; };
+  p.brake_armed = false;
+  p.brake_asked = true;
+  const auto m = make_msg<fbs::Brake>(context_of(*self, self->state.record.epoch),
+                                      [&](auto& b) { b.on = p.brakes; });
+  gather<fbs::Ack>(
+      self, self->state.crew.stages,
+      [](size_t rank) { return awaited{fmt::format("stage/{}", rank), "the brake"}; },
+      [&](size_t) { return std::tuple(m); },
+      [self, of_last](const auto&) {
+        if (!of_last()) return;
+        self->state.power.brake_asked = false;
+        self->state.power.brake_armed = true;
+      },
+      [self, of_last](size_t, const error&) {
+        if (of_last()) self->state.power.brake_asked = false;
+      });
+}
+
 }  // namespace
+
+void arm_brake(run_pointer self) {
+  const auto& st = self->state;
+  if (!st.record.pacer || !may_brake(st)) return;
+  if (!st.crew.stages.empty()) return order_brake(self);
+  ++self->state.power.brake_orders;
+  self->state.power.brake_asked = self->state.power.brake_armed = false;
+}
 
 void begin_power(run_pointer self) {
   auto& st = self->state;
@@ -89,13 +126,15 @@ std::vector<std::string> take_word(run_pointer self, const fbs::JobPower& m) {
 void acknowledge(run_pointer self, bool is_less) {
   const auto& st = self->state;
   const bool is_known = st.power.told_step > 0 || st.power.told_word >= st.power.word;
-  if (is_less && !is_known && !st.job.wanted().power.parent.empty()) send_pace(self, 0);
+  if (is_less && !is_known && may_brake(st)) send_pace(self, 0);
 }
 
 }  // namespace
 
 std::vector<std::string> hear_power(run_pointer self, const fbs::JobPower& m) {
   auto& p = self->state.power;
+  const bool is_news = std::exchange(p.brakes, m.brake()) != m.brake();
+  if (is_news || (!p.brake_armed && !p.brake_asked)) arm_brake(self);
   const bool is_less = m.pace_of_1024() < std::exchange(p.word_of_1024, m.pace_of_1024());
   p.word = m.number();
   auto out = take_word(self, m);

@@ -9,12 +9,18 @@
 
 namespace troupe::train {
 
+/// Whether a power budget above the job may hold it within a step.
+bool may_brake(const run_state& st);
+/// There is a new crew, or none: tries the path of the brake to each of its stages, which are held
+/// as those before were (PWR-4).
+void arm_brake(run_pointer self);
+
 /// PWR-3: a run with a budget makes no step before it is told its pace.
 void begin_power(run_pointer self);
 
 /// Takes what the pacer says; what a person is told of it. The policy hears of it where that lets
 /// no step begin, or lets them begin again. Under a power budget above the job a lesser pace is
-/// acknowledged where no step is made that could.
+/// acknowledged where no step is made that could. The brake goes to all stages at once.
 std::vector<std::string> hear_power(run_pointer self, const fbs::JobPower& m);
 
 /// Tells the pacer that a step begins; 0: none is made for now, which is told once.

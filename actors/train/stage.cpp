@@ -33,13 +33,18 @@ void show(stage_pointer self, const char* state) {
   });
 }
 
+void end_gate_wait(stage_pointer self) {
+  auto& wait = self->state.gate_wait;
+  if (wait != 0) self->stats().end_wait(std::exchange(wait, 0));
+}
+
 /// For how long the pace holds back what is next, on the registry, until that has ended: no
 /// operation of the rank ends before (stuck_policy.hpp). 0: it holds nothing back.
 void tell_hold(stage_pointer self, int64_t hold_ns) {
   auto& st = self->state;
   if (hold_ns == 0 && st.held_ns == 0) return;
   st.held_ns = hold_ns;
-  if (st.gate_wait != 0) self->stats().end_wait(std::exchange(st.gate_wait, 0));
+  end_gate_wait(self);
   publish_values(self,
                  [&](fbs::StageStatusT& s) { s.held_us = static_cast<uint64_t>(hold_ns / 1000); });
   if (hold_ns == 0) return;
@@ -68,6 +73,7 @@ void fail(stage_pointer self, const error& e) {
   now.reset();
   tell_wait(self);
   tell_hold(self, 0);
+  end_gate_wait(self);
 }
 
 /// For answers to what the pass asks: once it is over, by a failure, they are of no use.
@@ -133,7 +139,7 @@ void run_op(stage_pointer self, const action& a) {
       self, self->state.worker, m,
       {worker_path(self),
        fmt::format("{} of micro-batch {}", fbs::EnumNameOpKind(kind), a.micro_batch),
-       paced_patience<worker_actor, fbs::RunOp>(self, self->state.gate.pace())},
+       paced_patience<worker_actor, fbs::RunOp>(self, self->state.gate.pace(), self->state.may_brake)},
       within_pass(self, [self](const msg<fbs::OpDone>& done) { completed(self, *done); }),
       failing(self));
 }
@@ -182,7 +188,7 @@ void finish(stage_pointer self) {
   ask_for<fbs::StepDone>(
       self, self->state.worker, m,
       {worker_path(self), fmt::format("the update of step {}", now.step),
-       paced_patience<worker_actor, fbs::FinishStep>(self, self->state.gate.pace())},
+       paced_patience<worker_actor, fbs::FinishStep>(self, self->state.gate.pace(), self->state.may_brake)},
       within_pass(self, [self](const msg<fbs::StepDone>& done) { end_of_pass(self, done); }),
       failing(self));
 }
@@ -234,7 +240,7 @@ void begin_batch(stage_pointer self) {
   };
   ask_for<fbs::BatchReady>(self, st.loader, m,
                            {"loader/*", fmt::format("batch {}", now.batch),
-                            paced_patience<loader_actor, fbs::BatchRequest>(self, st.gate.pace())},
+                            paced_patience<loader_actor, fbs::BatchRequest>(self, st.gate.pace(), st.may_brake)},
                            within_pass(self, ready), failing(self));
 }
 
@@ -253,12 +259,15 @@ void let_begin(stage_pointer self) {
   if (!st.now) return;
   const auto now = now_ns(*self);
   while (const auto a = st.gate.next(now)) {
-    if (st.gate_wait != 0) self->stats().end_wait(std::exchange(st.gate_wait, 0));
+    end_gate_wait(self);
     if (a->what == pipeline_op::update)
       finish(self);
     else
       run_op(self, *a);
   }
+  if (st.gate.brakes() && !st.gate.empty() && st.gate_wait == 0)
+    st.gate_wait =
+        self->stats().begin_wait("pacer", "the next operation (the brake of its power budget)", now);
   const auto opens_ns = st.gate.opens_ns();
   if (!opens_ns || st.gate_wait != 0) return;
   tell_hold(self, *opens_ns - now);
@@ -338,6 +347,18 @@ caf::result<msg<fbs::ValidationDone>> validate(stage_pointer self, const msg<fbs
   return rp;
 }
 
+/// STG-6.
+msg<fbs::Ack> brake(stage_pointer self, const msg<fbs::Brake>& m) {
+  const bool on = m->on();
+  if (on != self->state.gate.brakes()) {
+    self->state.gate.brake(on);
+    publish_values(self, [&](fbs::StageStatusT& s) { s.braked = on; });
+    end_gate_wait(self);
+    let_begin(self);
+  }
+  return make_msg<fbs::Ack>(context_of(*self, m.header()));
+}
+
 /// Messages the worker answers itself.
 template <class T, class R>
 auto pass_on(stage_pointer self) {
@@ -362,6 +383,7 @@ caf::result<msg<fbs::StageReady>> build(stage_pointer self, const msg<fbs::Build
   st.computed_us = 0;  // another engine's
   st.at = *at;
   st.documents = (*job)->data.reset_attention;
+  st.may_brake = !(*job)->power.parent.empty();
   return pass_on<fbs::BuildStage, fbs::StageReady>(self)(m);
 }
 
@@ -410,9 +432,9 @@ stage_actor::behavior_type stage(stage_pointer self, const spawn_record& record)
       [self](const msg<fbs::Notice>& m) {
         if (const auto& run = self->state.run) self->send(run, m);
       },
+      [self](const msg<fbs::Brake>& m) { return brake(self, m); },
       [self](caf::tick_atom) {
-        auto& st = self->state;
-        if (st.gate_wait != 0) self->stats().end_wait(std::exchange(st.gate_wait, 0));
+        end_gate_wait(self);
         let_begin(self);
       },
   };

@@ -2,9 +2,9 @@
 // the worker computes; the stage carries decisions to the worker, completions to the neighbours,
 // and answers the run.
 //
-// Messages: RunStep or Validate from the run; BatchRequest to the loader; RunOp and FinishStep to
-// the worker; ActivationReady to and from the neighbours; Notice from the worker, to the run whose
-// pass it is.
+// Messages: RunStep, Validate or Brake from the run; BatchRequest to the loader; RunOp and
+// FinishStep to the worker; ActivationReady to and from the neighbours; Notice from the worker, to
+// the run whose pass it is.
 //
 // Invariants
 //   STG-1  One pass (a step, or the batches of a validation) at a time; another request meanwhile
@@ -17,6 +17,8 @@
 //     pass and is answered later is dropped.
 //   STG-5  Below full speed an operation waits until the pace lets it begin (op_gate.hpp); the pace
 //     is one for all of a pass.
+//   STG-6  While the brake is on none begins (PWR-4), in this pass and the next ones. Whoever waits
+//     for one of them meanwhile, here or on another rank, waits longer (paced_patience.hpp).
 //
 // Failure policy: escalate to the run.
 #pragma once
@@ -60,6 +62,7 @@ struct stage_state {
   grid_rank at;
   schedule_of schedule;
   bool documents = false;  ///< a row may hold several
+  bool may_brake = false;  ///< a power budget above its job
   worker_actor worker;
   loader_actor loader;
   stage_actor previous, next;
