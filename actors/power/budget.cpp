@@ -54,6 +54,7 @@ drawn_watts drawn_by_all(const budget_state& st, int64_t now_ns) {
 }
 
 std::string state_word(const budget_state& st, int64_t now_ns) {
+  if (st.brake) return "holding all work";
   if (!st.policy->knows(now_ns)) return "learning what children have";
   return st.short_of_floors ? "short of floors" : "granting";
 }
@@ -157,6 +158,7 @@ msg<fbs::PowerGrant> grant_for(budget_pointer self, size_t child, const msg<fbs:
     g.answers_incarnation = r->incarnation();
     g.answers_sent_ns = r->sent_ns();
     g.static_share_mw = o.children[child].terms.static_share_mw;
+    g.brake = self->state.brake;  // BGA-5
     for (const auto& [machine, children] : self->state.machines.shared_by(child)) {
       auto& shared = *g.shared_machines.emplace_back(std::make_unique<fbs::SharedMachineT>());
       shared.machine = machine;
@@ -190,6 +192,7 @@ void note_report(budget_pointer self, size_t child, const power_report& r,
              : said.source() == fbs::PowerSource::measured ? fbs::PowerSource::measured
                                                            : fbs::PowerSource::modelled;
   c.pace_of_1024 = std::min(said.pace_of_1024(), whole_pace);
+  c.brake_armed = said.brake_armed();
   st.machines.hear(child, machines_in(said));
 }
 
@@ -239,7 +242,7 @@ void keep_record(budget_state& st, int64_t now_ns) {
   const auto number = st.record.begin(watts_mw, waits, now_ns);
   if (!number) return;
   st.set_is_new = false;
-  budget_record record{st.options.epoch, {}, st.set};
+  budget_record record{st.options.epoch, {}, st.set, st.brake};
   for (size_t i = 0; i < watts_mw.size(); ++i)
     if (watts_mw[i] > 0) record.children_mw[st.options.children[i].name] = watts_mw[i];
   st.options.keeper->keep(*number, record_text(record));
@@ -290,6 +293,8 @@ std::unique_ptr<fbs::PowerChildT> tree_row(const budget_state& st, size_t i, int
   out->source = c.source;
   out->wish_mw = c.wishes_all ? -1 : c.last.wish_mw;
   out->pace_of_1024 = c.pace_of_1024;
+  out->brake = st.brake;
+  out->brake_armed = c.brake_armed;
   out->lease_left_ms =
       static_cast<uint64_t>(std::max<int64_t>(0, c.lease_until_ns - now_ns) / ns_per_ms);
   out->heard_ago_ms = static_cast<uint64_t>((now_ns - c.heard_ns) / ns_per_ms);
@@ -320,6 +325,7 @@ fbs::PowerTreeT tree_of(const budget_state& st, std::optional<size_t> only, int6
   t.source = drawn.source;
   t.counted_mw = st.policy->counted_mw();
   t.short_of_floors = st.short_of_floors;
+  t.brake = st.brake;
   t.knows = st.policy->knows(now_ns);
   t.epoch = st.options.epoch;
   tell_cause(st, now_ns, t);
@@ -443,12 +449,16 @@ status may_be_set(const budget_state& st, int64_t mw) {
                              fmt::format("{}", fmt::join(parts, " + ")));
 }
 
+/// An empty name is that of the one that there is.
+status is_this_one(const budget_state& st, const std::string& budget) {
+  if (budget.empty() || budget == st.options.name) return {};
+  return error{errc::not_found,
+               fmt::format("there is no budget \"{}\" here", printable(budget, shown_of_name)),
+               fmt::format("the one here is {}", st.options.name)};
+}
+
 status may_be_asked(const budget_state& st, const fbs::SetPowerBudget& m) {
-  const auto budget = text_of(m.budget());
-  if (!budget.empty() && budget != st.options.name)
-    return error{errc::not_found,
-                 fmt::format("there is no budget \"{}\" here", printable(budget, shown_of_name)),
-                 fmt::format("the one here is {}", st.options.name)};
+  TROUPE_CHECK(is_this_one(st, text_of(m.budget())));
   if (m.cap_mw() <= 0)
     return error{errc::bad_data, fmt::format("a budget of {} mW", m.cap_mw()),
                  "expected more than 0 W"};
@@ -492,6 +502,27 @@ caf::result<msg<fbs::Ack>> set_budget(budget_pointer self, const msg<fbs::SetPow
   });
 }
 
+/// BGA-5
+caf::result<msg<fbs::Ack>> set_brake(budget_pointer self, const msg<fbs::SetPowerBrake>& m) {
+  auto& st = self->state;
+  if (const auto here = is_this_one(st, text_of(m->budget())); !here) return to_caf(here.error());
+  const bool was = std::exchange(st.brake, m->on());
+  if (was != st.brake) {
+    const auto by = self->runtime().peers.find(self->current_sender());
+    st.journal.brake_set(st.brake, by ? by->name : "");
+    st.set_is_new = true;
+    keep_record(st, now_ns(*self));
+    show_budget(self);
+  }
+  const auto held = std::ranges::count_if(st.children, [](const auto& c) { return c.heard; });
+  return make_msg<fbs::Ack>(context_of(*self, m.header()), [&](fbs::AckT& a) {
+    const auto what = st.brake ? "holds all work within its step" : "lets work go on";
+    a.text =
+        fmt::format("{} {}{}: {} of {} children were heard", st.options.name, what,
+                    was == st.brake ? ", as before" : " from now on", held, st.children.size());
+  });
+}
+
 void begin_budget(budget_pointer self, const budget_options& options) {
   auto& st = self->state;
   st.options = options;
@@ -501,6 +532,7 @@ void begin_budget(budget_pointer self, const budget_options& options) {
   st.for_good_mw = options.budget_mw;
   st.set = options.set;
   st.cap_mw = standing_mw(st, st.began_ns);
+  st.brake = options.brake;
   std::vector<budget_child> terms;
   std::vector<std::string> names;
   std::vector<int64_t> static_mw, remembered_mw;
@@ -517,6 +549,7 @@ void begin_budget(budget_pointer self, const budget_options& options) {
   st.journal.begins(options.name, options.rules.mode, st.cap_mw, options.epoch,
                     options.set ? std::optional(options.set->instead_of_mw) : std::nullopt,
                     follows(st) ? options.schedule->name() : "");
+  if (st.brake) st.journal.brake_set(true, "");
 }
 
 }  // namespace
@@ -532,6 +565,7 @@ budget_actor::behavior_type budget(budget_pointer self, const budget_options& op
       [self](const msg<fbs::PowerReport>& m) { return hear_report(self, m); },
       [self](const msg<fbs::ReadPowerTree>& m) { return read_tree(self, m); },
       [self](const msg<fbs::SetPowerBudget>& m) { return set_budget(self, m); },
+      [self](const msg<fbs::SetPowerBrake>& m) { return set_brake(self, m); },
       [self](caf::tick_atom) {
         decide_grants(self);
         await_tick(self);

@@ -1,11 +1,11 @@
 // The budget: a node of a tree of power budgets, which grants its children leases of watts. Thin: a
 // policy decides (budget_policy.hpp).
 //
-// Messages: PowerReport from children, answered with the tick after it; ReadPowerTree and
-// SetPowerBudget from persons.
+// Messages: PowerReport from children, answered with the tick after it; ReadPowerTree,
+// SetPowerBudget and SetPowerBrake from persons.
 //
-// There is no path to a brake of jobs yet: where the policy wants one the journal says so, and caps
-// are what is left.
+// The brake of a person goes with each answer to a child, so that a job has it within a tick. Where
+// the policy wants one the journal says so, and caps are what is left.
 //
 // Invariants
 //   BGA-1  Each report is answered once, at most a tick after it came: with the grant that the
@@ -15,6 +15,8 @@
 //     what is counted.
 //   BGA-3  What is set for a time falls back to what was there for good, or to what a schedule says
 //     by then, and no static share is ever without cover: what is less than their sum is refused.
+//   BGA-5  A person's brake is for all children until a person lets them go on, also over lives of
+//     the budget that a keeper serves. Each answer says whether it is on (PWR-4).
 //   BGA-4  What children may draw, and what is set for good, is given to the keeper: the former
 //     before a raise leaves (BGT-9), the latter at once. Nobody waits for him but raises: with a
 //     keeper that fails, or never answers, leases are renewed and cut all the same. That is told
@@ -90,6 +92,7 @@ struct budget_options {
   /// empty.
   std::function<void(fbs::PowerTreeT)> shown = {};
   static constexpr int64_t shown_each_ns = 5'000'000'000;
+  bool brake = false;  ///< a person holds all work, since a life before
   /// BGA-4; empty: nothing outlives the process.
   std::shared_ptr<record_keeper> keeper = {};
   /// The time of day as text, for the record; may be empty.
@@ -109,6 +112,7 @@ struct child_account {
   bool wishes_all = false;  ///< it named no watts
   fbs::PowerSource source = fbs::PowerSource::unknown;
   uint32_t pace_of_1024 = 0;
+  bool brake_armed = false;
   int64_t heard_ns = 0;
   std::optional<power_grant> told = {};
   int64_t lease_until_ns = 0;  ///< not before its own clock says so
@@ -132,7 +136,8 @@ struct budget_state {
   bool short_of_floors = false;
   record_policy record;           ///< BGA-4
   std::optional<budget_set> set;  ///< for good, by a person
-  bool set_is_new = false;        ///< and no write of it has begun
+  bool brake = false;             ///< BGA-5
+  bool set_is_new = false;        ///< one of the two, and no write of it has begun
 };
 using budget_pointer = traced_pointer<budget_actor, budget_state>;
 

@@ -138,6 +138,12 @@ void budget_journal::short_of_floors(bool now, int64_t budget_mw, int64_t counte
          {"counted_w", watts_of(counted_mw)}});
 }
 
+void budget_journal::brake_set(bool on, std::string_view by) {
+  ordered_json line{{"event", on ? "brake_on" : "brake_off"}};
+  if (!by.empty()) line["by"] = printable(by, shown_of_stranger);
+  write(line);
+}
+
 void budget_journal::brake(bool wanted, int64_t budget_mw, int64_t counted_mw,
                            std::optional<int64_t> drawn_mw) {
   write({{"event", wanted ? "brake_wanted" : "brake_released"},

@@ -63,6 +63,8 @@ class budget_journal {
   void conditions(size_t child, const child_condition& now, int64_t counted_mw,
                   std::optional<int64_t> drawn_mw);
   void short_of_floors(bool now, int64_t budget_mw, int64_t counted_mw);
+  /// By a person.
+  void brake_set(bool on, std::string_view by);
   void brake(bool wanted, int64_t budget_mw, int64_t counted_mw, std::optional<int64_t> drawn_mw);
 
  private:

@@ -54,7 +54,7 @@ std::optional<budget_set> set_in(const ordered_json& j) {
 }
 
 std::optional<budget_record> record_in(const ordered_json& j) {
-  if (!has_only(j, {"epoch", "children", "set"}) || !j.contains("epoch") ||
+  if (!has_only(j, {"epoch", "children", "set", "brake"}) || !j.contains("epoch") ||
       !j["epoch"].is_number_unsigned() || j["epoch"].get<uint64_t>() > beyond_lives ||
       !j.contains("children") || !j["children"].is_object())
     return std::nullopt;
@@ -64,6 +64,10 @@ std::optional<budget_record> record_in(const ordered_json& j) {
     const auto mw = milliwatts_in(watts);
     if (!mw) return std::nullopt;
     out.children_mw[name] = *mw;
+  }
+  if (const auto brake = j.find("brake"); brake != j.end()) {
+    if (!brake->is_boolean()) return std::nullopt;
+    out.brake = brake->get<bool>();
   }
   if (!j.contains("set")) return out;
   out.set = set_in(j["set"]);
@@ -82,6 +86,7 @@ std::string record_text(const budget_record& record) {
     if (!set->by.empty()) out["set"]["by"] = set->by;
     if (!set->time.empty()) out["set"]["time"] = set->time;
   }
+  if (record.brake) out["brake"] = true;
   return out.dump(-1, ' ', false, ordered_json::error_handler_t::replace) + "\n";
 }
 
@@ -90,7 +95,8 @@ result<budget_record> parse_budget_record(std::string_view text) {
   if (record) return std::move(*record);
   return error(errc::bad_data, "it is no record of a power budget",
                "expected {\"epoch\": N, \"children\": {NAME: WATTS, ...}}, and \"set\" with "
-               "\"budget_w\" and \"instead_of_w\" where a person has set the budget");
+               "\"budget_w\" and \"instead_of_w\" where a person has set the budget, and "
+               "\"brake\": true where one holds all work");
 }
 
 record_policy::record_policy(std::vector<int64_t> static_mw, std::vector<int64_t> found_mw,

@@ -43,6 +43,7 @@ struct budget_record {
   std::map<std::string, int64_t> children_mw =
       {};  ///< by name; those of whom there is nothing to say are absent
   std::optional<budget_set> set = {};
+  bool brake = false;  ///< a person holds all work
   bool operator==(const budget_record&) const = default;
 };
 

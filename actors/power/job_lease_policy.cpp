@@ -12,8 +12,7 @@ grant_verdict job_lease_policy::hear(const power_answer& a, int64_t now_ns) {
   if (!lease_) lease_.emplace(a.static_share_mw, incarnation_, 0);  // JLP-1
   lease_->set_static_share(a.static_share_mw);
   refused_ = lease_hold::none;
-  const auto out =
-      a.grant.order.epoch == 0 ? grant_verdict::taken : lease_->hear(a.grant, now_ns);
+  const auto out = a.grant.order.epoch == 0 ? grant_verdict::taken : lease_->hear(a.grant, now_ns);
   if (out != grant_verdict::impossible) told_brake_ = a.brake;
   return out;
 }

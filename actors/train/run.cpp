@@ -377,9 +377,8 @@ void run_step(run_pointer self, const todo::run_step& order) {
 void validate(run_pointer self, const todo::validate& order) {
   gather<fbs::ValidationDone>(
       self, self->state.crew.stages,
-      each_stage("ValidationDone",
-                 paced_patience<stage_actor, fbs::Validate>(self, self->state.power.step_pace,
-                                                            may_brake(self->state))),
+      each_stage("ValidationDone", paced_patience<stage_actor, fbs::Validate>(
+                                       self, self->state.power.step_pace, may_brake(self->state))),
       [self, order](size_t) {
         return std::tuple(make_msg<fbs::Validate>(context(self), [&](auto& v) {
           v.step = order.step;

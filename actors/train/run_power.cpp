@@ -67,7 +67,9 @@ void order_brake(run_pointer self) {
                                       [&](auto& b) { b.on = p.brakes; });
   gather<fbs::Ack>(
       self, self->state.crew.stages,
-      [](size_t rank) { return awaited{fmt::format("stage/{}", rank), "the brake"}; },
+      [](size_t rank) {
+        return awaited{fmt::format("stage/{}", rank), "the brake"};
+      },
       [&](size_t) { return std::tuple(m); },
       [self, of_last](const auto&) {
         if (!of_last()) return;

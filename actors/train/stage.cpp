@@ -139,7 +139,8 @@ void run_op(stage_pointer self, const action& a) {
       self, self->state.worker, m,
       {worker_path(self),
        fmt::format("{} of micro-batch {}", fbs::EnumNameOpKind(kind), a.micro_batch),
-       paced_patience<worker_actor, fbs::RunOp>(self, self->state.gate.pace(), self->state.may_brake)},
+       paced_patience<worker_actor, fbs::RunOp>(self, self->state.gate.pace(),
+                                                self->state.may_brake)},
       within_pass(self, [self](const msg<fbs::OpDone>& done) { completed(self, *done); }),
       failing(self));
 }
@@ -188,7 +189,8 @@ void finish(stage_pointer self) {
   ask_for<fbs::StepDone>(
       self, self->state.worker, m,
       {worker_path(self), fmt::format("the update of step {}", now.step),
-       paced_patience<worker_actor, fbs::FinishStep>(self, self->state.gate.pace(), self->state.may_brake)},
+       paced_patience<worker_actor, fbs::FinishStep>(self, self->state.gate.pace(),
+                                                     self->state.may_brake)},
       within_pass(self, [self](const msg<fbs::StepDone>& done) { end_of_pass(self, done); }),
       failing(self));
 }
@@ -238,10 +240,11 @@ void begin_batch(stage_pointer self) {
   const auto ready = [self](const msg<fbs::BatchReady>& r) {
     start_schedule(self, static_cast<int32_t>(r->slot()));
   };
-  ask_for<fbs::BatchReady>(self, st.loader, m,
-                           {"loader/*", fmt::format("batch {}", now.batch),
-                            paced_patience<loader_actor, fbs::BatchRequest>(self, st.gate.pace(), st.may_brake)},
-                           within_pass(self, ready), failing(self));
+  ask_for<fbs::BatchReady>(
+      self, st.loader, m,
+      {"loader/*", fmt::format("batch {}", now.batch),
+       paced_patience<loader_actor, fbs::BatchRequest>(self, st.gate.pace(), st.may_brake)},
+      within_pass(self, ready), failing(self));
 }
 
 void enqueue(stage_pointer self, const action& a) {
@@ -266,8 +269,8 @@ void let_begin(stage_pointer self) {
       run_op(self, *a);
   }
   if (st.gate.brakes() && !st.gate.empty() && st.gate_wait == 0)
-    st.gate_wait =
-        self->stats().begin_wait("pacer", "the next operation (the brake of its power budget)", now);
+    st.gate_wait = self->stats().begin_wait(
+        "pacer", "the next operation (the brake of its power budget)", now);
   const auto opens_ns = st.gate.opens_ns();
   if (!opens_ns || st.gate_wait != 0) return;
   tell_hold(self, *opens_ns - now);

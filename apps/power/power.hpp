@@ -113,10 +113,12 @@ void add_status(shell& sh, command* parent);
 
 /// `troupe power serve`: the process that holds a budget (power_serve.hpp).
 void add_serve(shell& sh, command* parent);
-/// `troupe power tree`, `troupe power why` and `troupe power budget`: who has which watts of it,
-/// what keeps others from them, and how many it has.
+/// `troupe power tree`, `troupe power why`, `troupe power budget` and `troupe power brake`: who has
+/// which watts of it, what keeps others from them, how many it has, and whether its children may
+/// work.
 void add_tree(shell& sh, command* parent);
 void add_why(shell& sh, command* parent);
 void add_budget(shell& sh, command* parent);
+void add_brake(shell& sh, command* parent);
 
 }  // namespace troupe::apps::power_verb

@@ -1,8 +1,9 @@
-// `troupe power tree`, `troupe power why` and `troupe power budget`: a person's look at a budget,
-// and his word to it.
+// `troupe power tree`, `troupe power why`, `troupe power budget` and `troupe power brake`: a
+// person's look at a budget, and his words to it.
 #include <cmath>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
@@ -21,6 +22,7 @@
 #include "apps/power/prometheus.hpp"
 #include "apps/power/tree_report.hpp"
 #include "apps/talk.hpp"
+#include "io/base/printable.hpp"
 #include "io/config/power_tree.hpp"
 #include "messages/errors.hpp"
 
@@ -203,6 +205,31 @@ result<int> set_budget(const set_arguments& a) {
   return 0;
 }
 
+struct brake_arguments {
+  budget_place at;
+  std::vector<std::string> words;  ///< the name, if it is said, and what to do
+};
+
+result<int> set_brake(brake_arguments a) {
+  const auto what = a.words.back();
+  if (a.words.size() > 2)
+    return error{errc::usage,
+                 fmt::format("{} words, expected a name and on or off", a.words.size()),
+                 "troupe power brake row0 on"};
+  if (what != "on" && what != "off")
+    return error{errc::usage, fmt::format("the brake is on or off, not {}", printable(what)),
+                 "troupe power brake row0 on"};
+  if (a.words.size() > 1) a.at.name = a.words.front();
+  TROUPE_TRY(budget, budget_client::open(a.at));
+  const auto order = make_msg<fbs::SetPowerBrake>({}, [&](auto& m) {
+    m.budget = budget->name();
+    m.on = what == "on";
+  });
+  TROUPE_TRY(ack, budget->ask<fbs::Ack>(order));
+  TROUPE_CHECK(print(ack.unpack().text + "\n"));
+  return 0;
+}
+
 }  // namespace
 
 void add_tree(shell& sh, command* parent) {
@@ -260,6 +287,24 @@ void add_budget(shell& sh, command* parent) {
       "  troupe power budget 55 --for 2h\n"
       "  troupe power budget 70 --budget row0");
   on_run(sh, verb, [a] { return set_budget(*a); });
+}
+
+void add_brake(shell& sh, command* parent) {
+  auto* verb = parent->add_subcommand("brake", "Hold all work below a served budget at once");
+  auto a = std::make_shared<brake_arguments>();
+  verb->add_option("words", a->words, "The budget, where several are served here, and on or off")
+      ->type_name("[NAME] on|off")
+      ->required()
+      ->takes(offered::nothing_known);
+  add_budget_place(verb, a->at);
+  verb->footer(
+      "Each rank of each job ends the operation that it is at and begins no other, within the\n"
+      "step, until the brake is off; losses are the same. A job that no longer hears the budget\n"
+      "goes on when its lease is over, with its static share.\n\n"
+      "Examples:\n"
+      "  troupe power brake on\n"
+      "  troupe power brake row0 off");
+  on_run(sh, verb, [a] { return set_brake(*a); });
 }
 
 }  // namespace troupe::apps::power_verb

@@ -115,6 +115,7 @@ power::budget_options budget_options_of(const config::power_tree& tree, uint64_t
     if (it != record.children_mw.end()) out.children.back().terms.remembered_mw = it->second;
   }
   if (still_holds(tree, record)) out.set = record.set;
+  out.brake = record.brake;
   out.budget_mw = out.set ? out.set->budget_mw : config::milliwatts(tree.budget_w);
   out.epoch = epoch;
   return out;
@@ -161,6 +162,11 @@ result<power::budget_options> begin_life(const config::power_tree& tree, const f
   TROUPE_TRY(epoch, next_epoch(folder / "power.epoch", record.epoch));
   auto out = budget_options_of(tree, epoch, record);
   if (const auto text = set_sentence(tree, record); !text.empty()) say(text);
+  if (out.brake)
+    say(fmt::format(
+        "{0} holds all work, as a person has set: `troupe power brake {0} off` lets it go "
+        "on",
+        tree.name));
   if (record.set && !out.set) {
     record.set.reset();
     TROUPE_CHECK(io::write_atomic(state, power::record_text(record)));

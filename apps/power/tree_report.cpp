@@ -40,6 +40,7 @@ std::string state_of(const fbs::PowerChildT& c) {
                         : "no lease";
   if (c.unruly) out += ", draws more than its cap";
   if (c.shed) out += ", told to save and pause";
+  if (c.brake) out += ", held by the brake";
   return out;
 }
 
@@ -84,6 +85,7 @@ std::string root_line(const fbs::PowerTreeT& t) {
   if (drawn_w < 0) out += fmt::format("  counts {:.4g} W", watts_of_mw(t.counted_mw));
   if (drawn_w >= 0 && cap_w > 0) out += fmt::format("  {:.0f} %", 100 * drawn_w / cap_w);
   if (const auto cause = cause_text(t); !cause.empty()) out += "  " + cause;
+  if (t.brake) out += "  the brake is on";
   if (t.short_of_floors) out += "  less than the floors of its children";
   if (!t.knows) out += "  raises nobody before it knows what its children have";
   return out + "\n";
@@ -97,6 +99,8 @@ ordered_json child_json(const fbs::PowerChildT& c) {
           {"silent", c.silent},
           {"unruly", c.unruly},
           {"shed", c.shed},
+          {"brake", c.brake},
+          {"brake_armed", c.brake_armed},
           {"granted_w", number_or_null(watts_of_mw(c.granted_mw))},
           {"in_force_w", number_or_null(watts_of_mw(c.in_force_mw))},
           {"counted_w", watts_of_mw(c.counted_mw)},
@@ -145,6 +149,7 @@ std::string tree_json(const fbs::PowerTreeT& tree) {
                  {"power_w", number_or_null(drawn_w)},
                  {"power_source", source_of(drawn_w, is_modelled_source(tree.source))},
                  {"counted_w", watts_of_mw(tree.counted_mw)},
+                 {"brake", tree.brake},
                  {"short_of_floors", tree.short_of_floors},
                  {"knows", tree.knows},
                  {"epoch", tree.epoch},

@@ -161,19 +161,32 @@ TEST_CASE("power tree: a budget without children is a line") {
   CHECK(tree_text(t) == "r  shares  0.0 of 55.5 W  0 %\n");
 }
 
+TEST_CASE("power tree: the brake is said, and which children are held by it") {
+  auto t = tree_of_two();
+  t.brake = true;
+  t.children[1]->brake = true;
+  t.children[1]->pace_of_1024 = 0;
+  CHECK(tree_text(t) ==
+        "row0  shares  ~61.3 of 70 W  88 %  the brake is on\n"
+        "├ gpt-a  high  ~41.0 of 49 W  pace 100 %  lease 3.1 s\n"
+        "└ gpt-b  low   ~20.3 of 21 W  no steps    lease 9.3 s, held by the brake\n");
+}
+
 TEST_CASE("power tree: the same as JSON") {
   auto t = tree_of_two();
   CHECK(tree_json(t) ==
         R"({"type":"power_tree","budget":"row0","mode":"shares","budget_w":70.0,"power_w":61.3,)"
-        R"("power_source":"modelled","counted_w":70.0,"short_of_floors":false,"knows":true,)"
-        R"("epoch":3,"set":false,"set_by":"","set_left_ms":0,"follows":"","children":[)"
-        R"({"name":"gpt-a","priority":"high","heard":true,"silent":false,)"
-        R"("unruly":false,"shed":false,"granted_w":49.0,"in_force_w":49.0,"counted_w":49.0,)"
+        R"("power_source":"modelled","counted_w":70.0,"brake":false,"short_of_floors":false,)"
+        R"("knows":true,"epoch":3,"set":false,"set_by":"","set_left_ms":0,"follows":"",)"
+        R"("children":[{"name":"gpt-a","priority":"high","heard":true,"silent":false,)"
+        R"("unruly":false,"shed":false,"brake":false,"brake_armed":false,"granted_w":49.0,)"
+        R"("in_force_w":49.0,"counted_w":49.0,)"
         R"("power_w":41.0,"power_source":"modelled","wish_w":null,"pace_percent":100.0,)"
         R"("floor_w":20.0,"static_w":40.0,"ceiling_w":60.0,"lease_left_ms":3149,)"
         R"("heard_ago_ms":400,"awaits_w":0.0},)"
         R"({"name":"gpt-b","priority":"low","heard":true,"silent":false,)"
-        R"("unruly":false,"shed":false,"granted_w":21.0,"in_force_w":21.0,"counted_w":21.0,)"
+        R"("unruly":false,"shed":false,"brake":false,"brake_armed":false,"granted_w":21.0,)"
+        R"("in_force_w":21.0,"counted_w":21.0,)"
         R"("power_w":20.3,"power_source":"modelled","wish_w":null,"pace_percent":51.953125,)"
         R"("floor_w":0.0,"static_w":20.0,"ceiling_w":0.0,"lease_left_ms":9340,)"
         R"("heard_ago_ms":700,"awaits_w":0.0}]})"
