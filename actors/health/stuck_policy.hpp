@@ -16,10 +16,10 @@
 //     its own and is never judged here.
 //   STK-3  What comes late, of an epoch that has ended or behind a newer heartbeat, changes
 //     nothing.
-//   STK-5  While a rank says that the brake of its power budget holds it, nobody is stuck: others may
-//     wait for it. It says so with each heartbeat, and the brake ends with the lease by which it came
-//     (actors/power/job_lease_policy.hpp): nothing of it can be forgotten.
 //   STK-4  Who has not judged for a second was not running: that time is its own (compare LIV-3).
+//   STK-5  While a rank says that the brake of its power budget holds it, nobody is stuck: others
+//     may wait for it. It says so with each heartbeat, and the brake ends with the lease by which
+//     it came (actors/power/job_lease_policy.hpp): nothing of it can be forgotten.
 #pragma once
 
 #include <algorithm>

@@ -11,6 +11,8 @@
 //   OPG-3  At full speed nothing is held back, but by the brake.
 //   OPG-4  While the brake is on nothing begins, whatever the pace is, also from one pass to the
 //     next; what has begun ends. Time in which something could have begun counts as held back.
+//   OPG-5  Where a brake may come two are under way at most at full speed, so that it acts within
+//     two operations: the device has one to go on with, and no more.
 //
 // Pure.
 #pragma once
@@ -35,6 +37,8 @@ class op_gate {
     waited_ns_ = 0;
     since_ns_.reset();
   }
+  /// OPG-5
+  void may_brake(bool may) { may_brake_ = may; }
   /// OPG-4
   void brake(bool on) { brakes_ = on; }
   bool brakes() const noexcept { return brakes_; }
@@ -43,7 +47,7 @@ class op_gate {
 
   /// The operation that begins now; none: it is not time, or nothing is there.
   std::optional<action> next(int64_t now_ns) {
-    if (held_.empty() || (under_way_ > 0 && paces())) return {};
+    if (held_.empty() || is_full()) return {};
     if (brakes_ || now_ns < opens_ns_) {
       if (!since_ns_) since_ns_ = now_ns;
       return {};
@@ -71,9 +75,12 @@ class op_gate {
 
  private:
   bool paces() const noexcept { return pace_ < work_pace{}; }
+  bool is_full() const noexcept {
+    return paces() ? under_way_ > 0 : may_brake_ && under_way_ > 1;  // OPG-2, OPG-5
+  }
 
   work_pace pace_;
-  bool brakes_ = false;
+  bool may_brake_ = false, brakes_ = false;
   std::deque<action> held_;
   int under_way_ = 0;
   int64_t opens_ns_ = 0;

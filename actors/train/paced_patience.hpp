@@ -1,8 +1,8 @@
 // How long an answer may take of ranks that work at a pace: a rank that is held back, and one that
 // waits for it, are not stuck.
 //
-// A brake comes when the question is asked already, and nobody knows for how long. Where one may, an
-// answer may take as long as at the least pace, as groups of collectives wait for their members
+// A brake comes when the question is asked already, and nobody knows for how long. Where one may,
+// an answer may take as long as at the least pace, as groups of collectives wait for their members
 // (engine.cpp).
 #pragma once
 

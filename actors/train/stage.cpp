@@ -387,6 +387,7 @@ caf::result<msg<fbs::StageReady>> build(stage_pointer self, const msg<fbs::Build
   st.at = *at;
   st.documents = (*job)->data.reset_attention;
   st.may_brake = !(*job)->power.parent.empty();
+  st.gate.may_brake(st.may_brake);
   return pass_on<fbs::BuildStage, fbs::StageReady>(self)(m);
 }
 
