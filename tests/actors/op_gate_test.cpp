@@ -108,3 +108,50 @@ TEST_CASE("OPG-2: over drawn operations a rank computes for its pace's share of 
     CHECK(static_cast<double>(computed) / whole == doctest::Approx(pace.share()).epsilon(1e-4));
   }
 }
+
+TEST_CASE(
+    "OPG-4: under the brake nothing begins, from pass to pass, and that counts as held back") {
+  for (const int pace : {1024, 512}) {
+    CAPTURE(pace);
+    op_gate gate;
+    gate.begin_pass({pace});
+    gate.put(forward(0));
+    CHECK(begins(gate, 100) == std::vector{0});
+    gate.brake(true);
+    CHECK(gate.brakes());
+    gate.ended(0, 150);
+    gate.put(forward(1));
+    CHECK(begins(gate, 150).empty());
+    CHECK(!gate.opens_ns());  // no time opens it
+    gate.brake(false);
+    CHECK(begins(gate, 950) == std::vector{1});
+    CHECK(gate.waited_ns() == 800);
+    gate.brake(true);
+    gate.begin_pass({pace});
+    gate.put(forward(2));
+    CHECK(begins(gate, 2000).empty());
+    gate.brake(false);
+    CHECK(begins(gate, 2500) == std::vector{2});
+    CHECK(gate.waited_ns() == 500);
+  }
+}
+
+TEST_CASE("OPG-5: where a brake may come two are under way at most, and one below full speed") {
+  op_gate gate;
+  gate.may_brake(true);
+  gate.begin_pass({});
+  for (int i = 0; i < 4; ++i) gate.put(forward(i));
+  CHECK(begins(gate, 0) == std::vector{0, 1});
+  gate.ended(10, 10);
+  CHECK(begins(gate, 10) == std::vector{2});
+  gate.brake(true);
+  gate.ended(10, 20);
+  gate.ended(10, 30);
+  CHECK(begins(gate, 30).empty());
+  gate.brake(false);
+  CHECK(begins(gate, 40) == std::vector{3});
+  CHECK(gate.waited_ns() == 10);
+  gate.begin_pass({512});
+  for (int i = 0; i < 2; ++i) gate.put(forward(i));
+  CHECK(begins(gate, 50) == std::vector{0});
+}

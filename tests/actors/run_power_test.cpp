@@ -17,9 +17,10 @@ struct budgeted_run : scripted_run {
 
   uint64_t words = 0;
 
-  void power(uint32_t pace_of_1024, const std::string& reason = {}) {
+  void power(uint32_t pace_of_1024, const std::string& reason = {}, bool brake = false) {
     pacer.tell(run, make_msg<fbs::JobPower>(context(), [&](auto& p) {
                  p.number = ++words;
+                 p.brake = brake;
                  p.pace_of_1024 = pace_of_1024;
                  p.reason = reason;
                  p.power_w = 61.5;
@@ -299,4 +300,91 @@ TEST_CASE(
   const auto shown = std::move(f.status().values->run);
   CHECK(shown->power_wait_ms == 500);
   CHECK(shown->pace_percent == 100);
+}
+
+namespace {
+
+/// Under a power budget, admitted at a pace; its stages answer of themselves nothing of the brake.
+struct braked_run : budgeted_run {
+  using said = std::vector<std::string>;
+
+  explicit braked_run(bool recovers = false)
+      : budgeted_run({.recovers = recovers, .power_parent = "auto"}) {
+    CHECK(!taken().brake_armed);
+    power(300);
+    answers_brakes = false;
+    admit();
+  }
+  void begin_steps() {
+    for (int p = 0; p <= static_cast<int>(start_phase::connect_data_plane); ++p)
+      pass_phase(static_cast<start_phase>(p));
+  }
+  void brake() { power(0, "the power budget row0 holds all work by its brake", true); }
+};
+
+}  // namespace
+
+TEST_CASE(
+    "PWR-4: run: the brake goes to all stages within the step, and its path is tried before") {
+  braked_run f;
+  CHECK(f.hear_brakes() == braked_run::said{"0 off", "1 off"});
+  f.begin_steps();
+  auto taken = f.taken();
+  CHECK(taken.step == 1);
+  CHECK(taken.brake_armed);
+  f.brake();
+  CHECK(f.hear_brakes() == braked_run::said{"0 on", "1 on"});
+  CHECK(any_has(f.warnings(), "waits for power: the power budget row0 holds all work"));
+  f.brake();
+  CHECK(f.hear_brakes().empty());  // as before
+  CHECK(f.pacer.idle());
+  f.power(300);
+  CHECK(f.hear_brakes() == braked_run::said{"0 off", "1 off"});
+  CHECK(any_has(f.warnings(), "goes on"));
+  f.step();
+  taken = f.taken();
+  CHECK(taken.step == 2);
+  CHECK(taken.brake_armed);
+}
+
+TEST_CASE("PWR-4: run: where a stage does not answer, its brake is not armed, and is asked again") {
+  braked_run f;
+  f.stages[0].take<fbs::Brake>().answer<fbs::Ack>();
+  f.stages[1].take<fbs::Brake>();
+  f.pass(2s);
+  f.begin_steps();
+  CHECK(!f.taken().brake_armed);
+  f.power(300);
+  CHECK(f.hear_brakes() == braked_run::said{"0 off", "1 off"});
+  f.power(300);
+  CHECK(f.hear_brakes().empty());
+  f.step();
+  CHECK(f.taken().brake_armed);
+}
+
+TEST_CASE("PWR-4: run: under the brake no step begins, and the stages of a new epoch are held") {
+  braked_run f(true);
+  f.hear_brakes();
+  f.begin_steps();
+  f.taken();
+  f.brake();
+  f.hear_brakes();
+  f.lose("b");
+  const auto between = f.pacer.take_all<fbs::PaceTaken>();
+  REQUIRE(!between.empty());
+  CHECK(between.back()->step() == 0);
+  CHECK(!between.back()->brake_armed());
+  f.admit(f.crew(), f.crew_handles(), run_epoch + 1);
+  CHECK(f.hear_brakes() == braked_run::said{"0 on", "1 on"});
+}
+
+TEST_CASE("PWR-4: run: a step that may be braked waits for its ranks as at the least pace") {
+  budgeted_run f({.step_s = 3, .power_parent = "auto"});
+  f.power(1024);
+  f.start();
+  const auto patience = 3000ms * work_pace::whole / work_pace_policy::least_pace.of_1024;
+  f.pass(patience - 1ms);
+  CHECK(f.coordinator.idle());
+  f.pass(1ms);
+  CHECK(f.ended().code == static_cast<uint8_t>(errc::timeout));
 }

@@ -61,6 +61,7 @@ struct scripted_run : troupe::test::actor_fixture {
   std::vector<partner> stages{make_partner("stage/0"), make_partner("stage/1")};
   std::vector<partner> loaders{make_partner("loader/0"), make_partner("loader/1")};
   run_actor run;
+  bool answers_brakes = true;  ///< stages do, as they are admitted
 
   explicit scripted_run(const scripted_run_options& o = {}) : actor_fixture(run_epoch) {
     spawn_record options{run_epoch};
@@ -98,6 +99,17 @@ struct scripted_run : troupe::test::actor_fixture {
   void admit(const fbs::ClusterReadyT& r, const std::vector<caf::strong_actor_ptr>& handles,
              uint32_t epoch = run_epoch) {
     coordinator.tell(run, make_msg<fbs::ClusterReady>(context_of(epoch), r), handles);
+    if (answers_brakes) hear_brakes();
+  }
+  /// What stages are told of the brake since this was asked last, which they answer: "0 on".
+  std::vector<std::string> hear_brakes() {
+    std::vector<std::string> out;
+    for (size_t i = 0; i < stages.size(); ++i)
+      for (const auto& asked : stages[i].take_all<fbs::Brake>()) {
+        out.push_back(fmt::format("{} {}", i, asked->on() ? "on" : "off"));
+        asked.answer<fbs::Ack>();
+      }
+    return out;
   }
   void admit() { admit(crew(), crew_handles()); }
 

@@ -20,14 +20,14 @@ struct watched_job {
   uint64_t sequence = 0, step = 0;
   uint64_t finished[2] = {0, 0};
   double median_ms = 0;
-  bool awaits_copies = false;
+  bool awaits_copies = false, braked = false;  ///< the latter of the second
   const char* phase = "training";
 
   void beat() {
     ++sequence;
     for (int rank = 0; rank < 2; ++rank)
       policy.hear(rank == 0 ? "a" : "b", epoch, sequence,
-                  {{rank, finished[rank], median_ms, awaits_copies}}, now);
+                  {{rank, finished[rank], median_ms, awaits_copies, rank == 1 && braked}}, now);
   }
   /// Time passes in which these ranks finish operations; whether it was stuck at its end.
   bool pass(double seconds, bool first = false, bool second = false) {
@@ -193,4 +193,15 @@ TEST_CASE("silent nodes: told by how long, until they are heard, not once the ru
   j.policy.run_is("training", j.step, j.now);
   j.policy.hear("b", j.epoch, ++j.sequence, {{1, 1, 0, false}}, j.now);
   CHECK(silence().empty());
+}
+
+TEST_CASE(
+    "STK-5: while the brake of a power budget holds a rank nobody is stuck, and after it is") {
+  watched_job j;
+  j.train();
+  j.braked = true;
+  CHECK_FALSE(j.pass(3600));
+  j.braked = false;
+  CHECK_FALSE(j.pass(2));
+  CHECK(j.pass(2));
 }
