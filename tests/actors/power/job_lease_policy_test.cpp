@@ -424,3 +424,31 @@ TEST_CASE("JLP-2 and PWR-2: random answers and steps: what a job tells is what i
   CHECK(unleased > 300);
   CHECK(acked > 1000);
 }
+
+TEST_CASE("JLP-5: the brake is on as the last sound answer says, and no longer than the lease") {
+  auto j = leased_job::with(20'000);
+  const auto braked = [](power_answer a) {
+    a.brake = true;
+    return a;
+  };
+  CHECK(!j.policy.is_braked());
+  CHECK(j.hear(braked(job_answer({1, 2}, 20'000, 11)), 11) == grant_verdict::taken);
+  CHECK(j.policy.is_braked());
+  CHECK(j.policy.hold() == lease_hold::brake);
+  CHECK(j.policy.cap_mw() == 20'000);
+  CHECK(j.hear(job_answer({}, 0, 12), 12) == grant_verdict::taken);
+  CHECK(!j.policy.is_braked());
+  CHECK(j.policy.hold() == lease_hold::none);
+  CHECK(j.hear(braked(job_answer({1, 2}, -1, 12)), 12) == grant_verdict::impossible);
+  CHECK(!j.policy.is_braked());
+  CHECK(j.hear(braked(job_answer({}, 0, 13)), 13) == grant_verdict::taken);
+  CHECK(j.policy.is_braked());
+  j.tick(16 * job_second - 1);
+  CHECK(j.policy.is_braked());
+  j.tick(16 * job_second);
+  CHECK(!j.policy.is_braked());
+  CHECK(j.policy.hold() == lease_hold::none);
+  CHECK(j.policy.cap_mw() == job_share_mw);
+  CHECK(j.hear(braked(job_answer({}, 0, 17)), 17) == grant_verdict::taken);
+  CHECK(!j.policy.is_braked());  // nothing is held without a lease
+}

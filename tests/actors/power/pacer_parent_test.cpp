@@ -60,7 +60,7 @@ struct leased_pacer : scripted_pacer {
   void serve(const partner& who) { wires->there[{"127.0.0.1", budget_port}] = who.self(); }
 
   static void grant(const troupe::test::told<fbs::PowerReport>& asked, uint64_t epoch,
-                    uint64_t sequence, int64_t cap_mw, bool shed = false) {
+                    uint64_t sequence, int64_t cap_mw, bool shed = false, bool brake = false) {
     asked.answer<fbs::PowerGrant>([&](auto& g) {
       g.budget = "row0";
       g.lease_epoch = epoch;
@@ -70,14 +70,16 @@ struct leased_pacer : scripted_pacer {
       g.cap_mw = cap_mw;
       g.ttl_ms = 10'000;
       g.shed = shed;
+      g.brake = brake;
       g.static_share_mw = 30'000;
     });
   }
   /// The report that is there, answered.
-  fbs::PowerReportT answered(uint64_t epoch, uint64_t sequence, int64_t cap_mw, bool shed = false) {
+  fbs::PowerReportT answered(uint64_t epoch, uint64_t sequence, int64_t cap_mw, bool shed = false,
+                             bool brake = false) {
     const auto asked = budget.take<fbs::PowerReport>();
     CHECK(budget.idle());
-    grant(asked, epoch, sequence, cap_mw, shed);
+    grant(asked, epoch, sequence, cap_mw, shed, brake);
     return asked.m.unpack();
   }
   /// A second later it has a cap, by the second lease of epoch 1, and its run has heard of it.
@@ -496,4 +498,78 @@ TEST_CASE("PPL-1: what comes of a report to a budget that has died is not heard"
   f.serve(next);
   f.pass(1s);  // one failure, one pause
   CHECK(next.take<fbs::PowerReport>()->lease_sequence() == 2);
+}
+
+TEST_CASE("PCR-4: the brake of a budget goes to the run as it comes, with a lease or without") {
+  leased_pacer f;
+  f.take_pace(0, 1024, 0);
+  f.join(60'000);
+  f.take_pace(1, 500, 0, f.word);
+  f.pass(1s);
+  CHECK(!f.answered(1, 2, 60'000, false, true).brake_armed);
+  auto told = f.last_told();
+  CHECK(told.brake);
+  CHECK(told.pace_of_1024 == 0);
+  CHECK(told.reason == "the power budget row0 holds all work by its brake");
+  f.pass(1s);
+  const auto held = f.answered(0, 0, 0, false, true);
+  CHECK(held.pace_of_1024 == 0);  // what it draws now is no work
+  CHECK(held.in_force_mw == 60'000);
+  f.pass(1s);
+  f.answered(1, 2, 60'000);
+  told = f.last_told();
+  CHECK(!told.brake);
+  CHECK(told.pace_of_1024 == 500);
+  CHECK(told.reason.empty());
+  f.run.tell(f.target, make_msg<fbs::PaceTaken>(f.context(), [&](auto& t) {
+               t.step = 1;
+               t.pace_of_1024 = 500;
+               t.follows = f.word;
+               t.brake_armed = true;
+             }));
+  f.pass(1s);
+  const auto armed = f.answered(1, 2, 60'000);
+  CHECK(armed.pace_of_1024 == 500);
+  CHECK(armed.brake_armed);
+}
+
+TEST_CASE("PCR-4: the brake of a budget that is not heard any more is off with the lease") {
+  leased_pacer f;
+  f.take_pace(0, 1024, 0);
+  f.join(60'000);
+  f.take_pace(1, 500, 0, f.word);
+  f.pass(1s);
+  f.answered(1, 2, 60'000, false, true);
+  CHECK(f.last_told().brake);
+  f.pass(8s);
+  CHECK(f.run.take_all<fbs::JobPower>().empty());
+  f.pass(2s);
+  const auto told = f.last_told();
+  CHECK(!told.brake);
+  CHECK(told.pace_of_1024 == 122);  // of its static share
+}
+
+TEST_CASE("PCR-4: what a job draws under the brake raises no pace") {
+  leased_pacer f;
+  f.take_pace(0, 1024, 0);
+  f.join(60'000);
+  double energy_j = 0;
+  const auto second = [&](double w, bool brake) {
+    energy_j += w;
+    f.beat(w, energy_j, 0, 100);
+    f.pass(1s);
+    f.answered(1, 2, 60'000, false, brake);
+  };
+  for (uint64_t step = 1; step <= 2; ++step) {
+    f.take_pace(step, 500, 0, f.word);
+    for (int i = 0; i < 5; ++i) second(60, false);
+  }
+  const auto before = f.status().pace_percent;
+  CHECK(before > 40);
+  CHECK(before < 55);
+  second(60, true);
+  for (int i = 0; i < 60; ++i) second(20, true);
+  CHECK(f.status().pace_percent == 0);
+  second(60, false);
+  CHECK(f.status().pace_percent == before);
 }

@@ -30,6 +30,7 @@ struct leased_child {
   bool speaks = true;  ///< its reports arrive
   bool hears = true;   ///< answers to them do
   bool obeys = true;   ///< its actuator follows
+  bool armed = false;  ///< it says that its work can be held within a step
   uint64_t asked = 0;  ///< by it, since the last answer; 0: nothing
   size_t asks = 0;
   uint64_t leases_told = 0;
@@ -87,6 +88,7 @@ struct scripted_budget : actor_fixture {
   std::vector<power::named_child> terms;
   std::vector<leased_child> children;
   std::shared_ptr<scripted_keeper> keeper;  ///< of lives that begin; none: nothing is kept
+  bool found_brake = false;                 ///< the same
   budget_actor target;
 
   /// The first of low priority and the others of high; floors of 10 W, static shares of 30 W,
@@ -114,6 +116,7 @@ struct scripted_budget : actor_fixture {
     };
     out.journal = [this](const std::string& line) { lines.push_back(line); };
     out.keeper = keeper;
+    out.brake = found_brake;
     out.wall_time = [] { return "noon"; };
     return out;
   }
@@ -134,6 +137,7 @@ struct scripted_budget : actor_fixture {
       const auto it = record.children_mw.find(c.name);
       c.terms.remembered_mw = it == record.children_mw.end() ? 0 : it->second;
     }
+    found_brake = record.brake;
     keeper = std::make_shared<scripted_keeper>();
     keeper->text = left;
     begin(life, budget_mw);
@@ -141,7 +145,7 @@ struct scripted_budget : actor_fixture {
 
   uint64_t report(const partner& from, const power::power_report& r,
                   fbs::PowerSource source = fbs::PowerSource::unknown,
-                  const std::set<std::string>& machines = {}) {
+                  const std::set<std::string>& machines = {}, bool armed = false) {
     return from.ask(target, make<fbs::PowerReport>([&](fbs::PowerReportT& m) {
                       m.incarnation = r.id.incarnation;
                       m.sent_ns = r.id.sent_ns;
@@ -152,6 +156,7 @@ struct scripted_budget : actor_fixture {
                       m.source = source;
                       m.wish_mw = r.wish_mw;
                       m.pace_of_1024 = 512;
+                      m.brake_armed = armed;
                       m.machines.assign(machines.begin(), machines.end());
                     }));
   }
@@ -172,7 +177,8 @@ struct scripted_budget : actor_fixture {
     c.asked = 0;
     if (!c.speaks) return;
     ++c.asks;
-    c.asked = report(c.box, c.lease.report(now_ns(), c.drawn_mw, c.wish_mw), c.source, c.machines);
+    c.asked =
+        report(c.box, c.lease.report(now_ns(), c.drawn_mw, c.wish_mw), c.source, c.machines, c.armed);
   }
   /// What its report came to.
   fbs::PowerGrantT answer_to(leased_child& c) const {
@@ -220,6 +226,25 @@ struct scripted_budget : actor_fixture {
                                                    s.cap_mw = cap_mw;
                                                    s.for_ms = for_ms;
                                                  })));
+  }
+
+  result<msg<fbs::Ack>> brake(bool on, const std::string& name = "row0") const {
+    return person.answer_of<fbs::Ack>(person.ask(target, make<fbs::SetPowerBrake>([&](auto& s) {
+                                                   s.budget = name;
+                                                   s.on = on;
+                                                 })));
+  }
+  /// Whether what children are answered with the next tick says that they are held.
+  std::vector<bool> braked() {
+    for (auto& c : children) reports(c);
+    pass(std::chrono::seconds(1));
+    std::vector<bool> out;
+    for (auto& c : children) {
+      const auto grant = answer_to(c);
+      c.take(grant, now_ns());
+      out.push_back(grant.brake);
+    }
+    return out;
   }
 
   /// Lines of the journal about this.

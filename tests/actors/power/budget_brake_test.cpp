@@ -1,0 +1,84 @@
+// The brake of a budget: a person's word to all of its children, and what is left of it.
+#include <doctest/doctest.h>
+
+#include "tests/actors/power/scripted_budget.hpp"
+
+using namespace troupe;
+using namespace troupe::power;
+using troupe::test::scripted_budget;
+
+namespace {
+
+using held_children = std::vector<bool>;
+
+std::string said_of(const result<msg<fbs::Ack>>& answer) {
+  return answer ? (*answer)->text()->str() : "refused: " + answer.error().message;
+}
+
+}  // namespace
+
+TEST_CASE("BGA-5: budget: a person's brake is in each answer to a child until it is off") {
+  scripted_budget f;
+  f.seconds(3);
+  CHECK(f.braked() == held_children{false, false});
+  CHECK(said_of(f.brake(true)) ==
+        "row0 holds all work within its step from now on: 2 of 2 children were heard");
+  // With a lease or without: leases are renewed each third of their time alone.
+  for (int i = 0; i < 4; ++i) CHECK(f.braked() == held_children{true, true});
+  auto tree = f.tree();
+  CHECK(tree.brake);
+  CHECK(tree.children[0]->brake);
+  CHECK(tree.children[1]->brake);
+  CHECK(said_of(f.brake(true)) ==
+        "row0 holds all work within its step, as before: 2 of 2 children were heard");
+  CHECK(f.events("brake_on").size() == 1);
+  CHECK(f.events("brake_off").empty());
+  CHECK(f.caps() == std::vector<int64_t>{10'000, 60'000});  // leases go on beside it
+  CHECK(said_of(f.brake(false)) == "row0 lets work go on from now on: 2 of 2 children were heard");
+  CHECK(f.braked() == held_children{false, false});
+  CHECK(!f.tree().brake);
+  CHECK(f.events("brake_off").size() == 1);
+}
+
+TEST_CASE("BGA-5: budget: the brake of another budget is none of its") {
+  scripted_budget f;
+  CHECK(f.brake(true, "row1").error().code == errc::not_found);
+  CHECK(f.braked() == held_children{false, false});
+  CHECK(f.brake(true, ""));
+  CHECK(f.braked() == held_children{true, true});
+}
+
+TEST_CASE("BGA-5: budget: a brake is on in the next life, too, until a person lets work go on") {
+  scripted_budget f;
+  f.begin_with(2, "");
+  f.seconds(2);
+  REQUIRE(f.brake(true));
+  f.seconds(1);
+  CHECK(f.keeper->last().brake);
+  f.begin_with(3, f.keeper->left());
+  CHECK(f.events("brake_on").size() == 2);
+  CHECK(f.braked() == held_children{true, true});
+  REQUIRE(f.brake(false));
+  f.seconds(1);
+  CHECK(!f.keeper->last().brake);
+  f.begin_with(4, f.keeper->left());
+  CHECK(f.braked() == held_children{false, false});
+}
+
+TEST_CASE("budget: its tree says whose work can be held within a step") {
+  scripted_budget f;
+  f.children[1].armed = true;
+  f.second();
+  const auto tree = f.tree();
+  CHECK(!tree.children[0]->brake_armed);
+  CHECK(tree.children[1]->brake_armed);
+}
+
+TEST_CASE("budget record: a brake is written and read back, and is on or off") {
+  const budget_record r{3, {}, {}, true};
+  CHECK(record_text(r) == "{\"epoch\":3,\"children\":{},\"brake\":true}\n");
+  const auto back = parse_budget_record(record_text(r));
+  REQUIRE(back);
+  CHECK(*back == r);
+  CHECK(!parse_budget_record(R"({"epoch":1,"children":{},"brake":1})"));
+}
