@@ -250,7 +250,7 @@ TEST_CASE("status: its JSON has the keys that scripts know") {
            row{R"({"loader":{}})", "", {"filled", "floor"}}, row{R"({"certificates":{}})", "",
                {"not_after_s", "renewed"}},
            row{R"({"committer":{}})", "", {"committed", "abandoned"}}, row{R"({"stage":{}})", "",
-               {"pipeline_rank", "data_rank", "steps_done", "step", "held_us"}},
+               {"pipeline_rank", "data_rank", "steps_done", "step", "held_us", "braked"}},
            row{R"({"replicator":{}})",
                "",
                {"step", "total_bytes", "written_bytes", "durable_bytes", "bytes_per_s",

@@ -7,6 +7,7 @@
 // and count as one that keeps no cap.
 #include <csignal>
 #include <optional>
+#include <utility>
 
 #include "tests/apps/runtime_folder.hpp"
 #include "tests/cluster/constant_watts.hpp"
@@ -113,14 +114,18 @@ json power_of_job(const program& up) {
   return object_of({"power", "status", "--json", "--connect", job_address(up)});
 }
 
-/// The run as its status shows it.
-json run_of_job(const program& up) {
+/// An actor of a job as its status shows it.
+json actor_of_job(const program& up, const std::string& path) {
   const auto view = object_of({"ps", "--json", "--connect", job_address(up)});
   if (view.is_object())
     for (const auto& n : view["nodes"])
       for (const auto& a : n["actors"])
-        if (a["path"] == "run") return a;
+        if (a["path"] == path) return a;
   return {};
+}
+
+json run_of_job(const program& up) {
+  return actor_of_job(up, "run");
 }
 
 /// The last step that is done, once the run waits for power and makes none.
@@ -307,6 +312,54 @@ TEST_CASE("PWR-2: the lease of a budget that is killed lapses, its job waits for
   CHECK(made ==
         job.losses(with(named("gpt-a", constant_watts),
                         {fmt::format("train.steps={}", step + 20), "train.schedule=constant"})));
+}
+
+TEST_CASE(
+    "PWR-4: power brake: a job's ranks begin nothing until it is off, and bits are the same") {
+  if (is_metered_here()) return;
+  const own_signs signs;
+  const job_files job;
+  served_row row(
+      budget_file(signs.folder, "row0", 70, child_of_budget("gpt-a", "high", 55, 55, 60)));
+  REQUIRE(until_row_knows());
+  program up(job.up(with(named("gpt-a", by_sign), endless)));
+  REQUIRE(up.until_step(3));
+  REQUIRE(until_child("gpt-a", [](const json& c) { return c["brake_armed"] == true; }));
+  const auto on = run({"power", "brake", "row0", "on"});
+  INFO(on.err);
+  CHECK(on.code == 0);
+  CHECK(on.out == "row0 holds all work within its step from now on: 1 of 1 children were heard\n");
+  REQUIRE(eventually([&] {
+    const auto stage = actor_of_job(up, "stage/0");
+    return stage.is_object() && stage["detail"]["braked"] == true;
+  }));
+  REQUIRE(until_child("gpt-a", [](const json& c) {
+    return c["brake"] == true && c["pace_percent"] == 0 && c["lease_left_ms"] > 0;
+  }));
+  // What had begun has ended, once two looks see the same; from then on nothing does.
+  const auto done = [&] {
+    const auto worker = actor_of_job(up, "worker/0");
+    return worker.is_object() ? worker["detail"]["operations"] : json();
+  };
+  json before;
+  REQUIRE(eventually([&] { return std::exchange(before, done()) == done() && !before.is_null(); }));
+  const auto step = run_of_job(up)["detail"]["step"];
+  for (int look = 0; look < 10; ++look) CHECK(done() == before);
+  CHECK(run_of_job(up)["detail"]["step"] == step);
+  CHECK(row_tree()["brake"] == true);
+  CHECK(up.until_error_has("waits for power: the power budget row0 holds all work"));
+
+  CHECK(run({"power", "brake", "off"}).code == 0);
+  REQUIRE(up.until_step(step.get<int>() + 20));
+  CHECK(row_tree()["brake"] == false);
+  up.signal(SIGINT);
+  CHECK(up.wait() == 128 + SIGINT);
+  row.end();
+  auto made = logged_losses(job);
+  REQUIRE(made.size() >= 20);
+  made.resize(20);
+  CHECK(made == job.losses(with(named("gpt-a", constant_watts),
+                                {"train.steps=20", "train.schedule=constant"})));
 }
 
 TEST_CASE("power serve: a job that is no child of the budget is told so, and makes no step") {
