@@ -149,6 +149,11 @@ error other_process(budget_state& st, size_t child, const power_report& r) {
   return out;
 }
 
+/// BGA-5, BGT-10
+bool is_braked(const budget_state& st, size_t child) {
+  return st.brake || st.policy->is_braked(child);
+}
+
 /// `granted`: none: no lease is due.
 msg<fbs::PowerGrant> grant_for(budget_pointer self, size_t child, const msg<fbs::PowerReport>& r,
                                const power_grant* granted) {
@@ -158,7 +163,7 @@ msg<fbs::PowerGrant> grant_for(budget_pointer self, size_t child, const msg<fbs:
     g.answers_incarnation = r->incarnation();
     g.answers_sent_ns = r->sent_ns();
     g.static_share_mw = o.children[child].terms.static_share_mw;
-    g.brake = self->state.brake;  // BGA-5
+    g.brake = is_braked(self->state, child);
     for (const auto& [machine, children] : self->state.machines.shared_by(child)) {
       auto& shared = *g.shared_machines.emplace_back(std::make_unique<fbs::SharedMachineT>());
       shared.machine = machine;
@@ -293,7 +298,7 @@ std::unique_ptr<fbs::PowerChildT> tree_row(const budget_state& st, size_t i, int
   out->source = c.source;
   out->wish_mw = c.wishes_all ? -1 : c.last.wish_mw;
   out->pace_of_1024 = c.pace_of_1024;
-  out->brake = st.brake;
+  out->brake = is_braked(st, i);
   out->brake_armed = c.brake_armed;
   out->lease_left_ms =
       static_cast<uint64_t>(std::max<int64_t>(0, c.lease_until_ns - now_ns) / ns_per_ms);
@@ -366,7 +371,8 @@ void note_conditions(budget_state& st, const budget_decision& d, const drawn_wat
   }
   st.short_of_floors = d.short_of_floors;
   st.journal.short_of_floors(d.short_of_floors, st.cap_mw, policy.counted_mw());
-  if (d.row.brake) st.journal.brake(*d.row.brake, st.cap_mw, policy.counted_mw(), drawn.mw);
+  const bool pulls = st.options.rules.mode == budget_mode::thresholds;
+  if (d.row.brake) st.journal.brake(*d.row.brake, pulls, st.cap_mw, policy.counted_mw(), drawn.mw);
 }
 
 /// Whether the schedule says what it has, where nothing is set for a time. BGA-5
@@ -392,6 +398,15 @@ void settle_budget(budget_state& st, int64_t now_ns) {
     st.journal.follows(st.cap_mw, was_mw, st.options.schedule->name());
 }
 
+/// Whether all who work now can be held within a step. BGT-2
+bool is_brake_armed(const budget_state& st, int64_t now_ns) {
+  for (size_t i = 0; i < st.children.size(); ++i) {
+    const auto& c = st.children[i];
+    if (c.last.works && !c.brake_armed && !st.policy->is_silent(i, now_ns)) return false;
+  }
+  return true;
+}
+
 void decide_grants(budget_pointer self) {
   auto& st = self->state;
   const auto now = now_ns(*self);
@@ -400,7 +415,8 @@ void decide_grants(budget_pointer self) {
   const auto drawn = drawn_by_all(st, now);
   std::span<const int64_t> covered_mw;
   if (st.options.keeper) covered_mw = st.record.covered_mw();
-  const auto& decided = st.policy->tick({st.cap_mw}, {drawn.mw, false, covered_mw}, now);
+  const auto& decided =
+      st.policy->tick({st.cap_mw}, {drawn.mw, is_brake_armed(st, now), covered_mw}, now);
   keep_record(st, now);
   for (const auto& g : decided.grants) answer_with(self, g);
   for (size_t i = 0; i < st.children.size(); ++i) answer_waiting(self, i, nullptr);

@@ -4,8 +4,8 @@
 // Messages: PowerReport from children, answered with the tick after it; ReadPowerTree,
 // SetPowerBudget and SetPowerBrake from persons.
 //
-// The brake of a person goes with each answer to a child, so that a job has it within a tick. Where
-// the policy wants one the journal says so, and caps are what is left.
+// The brake goes with each answer to a child, so that a job has it within a tick: a person's, and in
+// thresholds what the policy pulls. In shares the policy's is a word in the journal (BGT-10).
 //
 // Invariants
 //   BGA-1  Each report is answered once, at most a tick after it came: with the grant that the

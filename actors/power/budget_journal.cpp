@@ -144,9 +144,10 @@ void budget_journal::brake_set(bool on, std::string_view by) {
   write(line);
 }
 
-void budget_journal::brake(bool wanted, int64_t budget_mw, int64_t counted_mw,
+void budget_journal::brake(bool wanted, bool pulls, int64_t budget_mw, int64_t counted_mw,
                            std::optional<int64_t> drawn_mw) {
-  write({{"event", wanted ? "brake_wanted" : "brake_released"},
+  const auto* begins = pulls ? "brake_pulled" : "brake_wanted";
+  write({{"event", wanted ? begins : "brake_released"},
          {"budget_w", watts_of(budget_mw)},
          {"counted_w", watts_of(counted_mw)},
          {"drawn_w", watts_or_none(drawn_mw)}});

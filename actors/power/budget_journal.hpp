@@ -65,7 +65,9 @@ class budget_journal {
   void short_of_floors(bool now, int64_t budget_mw, int64_t counted_mw);
   /// By a person.
   void brake_set(bool on, std::string_view by);
-  void brake(bool wanted, int64_t budget_mw, int64_t counted_mw, std::optional<int64_t> drawn_mw);
+  /// By the policy; `pulls`: and that holds the children.
+  void brake(bool wanted, bool pulls, int64_t budget_mw, int64_t counted_mw,
+             std::optional<int64_t> drawn_mw);
 
  private:
   void write(const nlohmann::ordered_json& line) const;

@@ -207,6 +207,13 @@ bool budget_policy::is_silent(size_t child, int64_t now_ns) const {
   return !l.heard || l.elsewhere || now_ns - l.heard_ns > rules_.ttl_ns;
 }
 
+bool budget_policy::is_braked(size_t child) const {
+  if (rules_.mode == budget_mode::shares || row_.brake == row_brake::off) return false;  // BGT-10
+  return row_.brake != row_brake::releasing ||
+         release_group(epoch_, row_.brakes, child, rules_.row.release_groups) >=
+             row_.released_groups;
+}
+
 bool budget_policy::knows(int64_t now_ns) const {
   return now_ns - began_ns_ >= fall_ns() ||
          std::all_of(ledgers_.begin(), ledgers_.end(), [](const auto& l) { return l.fenced; });

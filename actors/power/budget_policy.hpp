@@ -45,6 +45,9 @@
 //     is raised by any difference, and the others are cut for it by any.
 //   BGT-9  Where a record of this life is kept, which a parent after it counts, nobody is raised
 //     above what that covers. The watts of the raise are kept free; cuts and renewals never wait.
+//   BGT-10  In thresholds a brake that is pulled holds all children, and once it is released those
+//     of the groups whose turn has not come. In shares it is wanted, and holds nobody: caps are of
+//     means, and one reading of a job that keeps its pace is above its cap as often as below.
 //   BGT-7  Where a later process of a child is heard, its machines may still do what they did for
 //     the one before: no less is counted than before that, as long as a child may take to fall by
 //     itself. What the one before says from then on is refused: it is to make no steps.
@@ -162,6 +165,8 @@ class budget_policy {
   /// counts at what it draws.
   bool is_unruly(size_t child) const { return ledgers_[child].is_unruly(); }
   bool is_silent(size_t child, int64_t now_ns) const;
+  /// As of the last tick. BGT-10
+  bool is_braked(size_t child) const;
   /// What it is raised to once that is covered (BGT-9); 0: it waits for no record.
   int64_t awaits_mw(size_t child) const { return awaits_[child]; }
   /// The process of it that was heard last.

@@ -65,6 +65,59 @@ TEST_CASE("BGA-5: budget: a brake is on in the next life, too, until a person le
   CHECK(f.braked() == held_children{false, false});
 }
 
+namespace {
+
+/// A budget of thresholds, whose children draw 20 W each and can be held.
+struct row_of_thresholds : scripted_budget {
+  row_of_thresholds() {
+    auto terms_of_row = options(2, 70'000);
+    terms_of_row.rules.mode = budget_mode::thresholds;
+    target = spawn(power::budget, terms_of_row);
+    draw(20'000);
+    for (auto& c : children) c.armed = true;
+  }
+  void draw(int64_t each_mw) {
+    for (auto& c : children) c.drawn_mw = each_mw;
+  }
+};
+
+}  // namespace
+
+TEST_CASE("BGT-2: budget: thresholds stand while all that work can be held within a step") {
+  row_of_thresholds f;
+  f.seconds(6);
+  CHECK(f.caps() == std::vector<int64_t>{70'000, 70'000});
+  f.children[0].armed = false;
+  f.seconds(4);
+  CHECK(f.caps() == std::vector<int64_t>{30'000, 30'000});
+}
+
+TEST_CASE("BGT-10: budget: where more is drawn than it has, all are held with that very tick") {
+  row_of_thresholds f;
+  f.seconds(6);
+  CHECK(f.braked() == held_children{false, false});
+  f.draw(40'000);
+  CHECK(f.braked() == held_children{true, true});
+  CHECK(f.events("brake_pulled").size() == 1);
+  CHECK(f.tree().children[1]->brake);
+  CHECK(!f.tree().brake);  // that is a person's
+  f.draw(5000);
+  int seconds = 1;
+  while (seconds < 99 && f.braked() == held_children{true, true}) ++seconds;
+  CHECK(seconds == 36);  // five until it is on, and more than thirty
+  CHECK(f.events("brake_released").size() == 1);
+  CHECK(f.braked() == held_children{false, false});
+}
+
+TEST_CASE("BGT-10: budget: in shares a brake is wanted, and holds nobody") {
+  scripted_budget f;
+  f.seconds(4);
+  f.children[0].drawn_mw = 10'000;
+  f.children[1].drawn_mw = 75'000;
+  CHECK(f.braked() == held_children{false, false});
+  CHECK(f.events("brake_wanted").size() == 1);
+}
+
 TEST_CASE("budget: its tree says whose work can be held within a step") {
   scripted_budget f;
   f.children[1].armed = true;
