@@ -375,7 +375,7 @@ void note_conditions(budget_state& st, const budget_decision& d, const drawn_wat
   if (d.row.brake) st.journal.brake(*d.row.brake, pulls, st.cap_mw, policy.counted_mw(), drawn.mw);
 }
 
-/// Whether the schedule says what it has, where nothing is set for a time. BGA-5
+/// Whether the schedule says what it has, where nothing is set for a time. BGA-6
 bool follows(const budget_state& st) {
   return st.options.schedule && !st.set;
 }
@@ -386,7 +386,7 @@ int64_t standing_mw(const budget_state& st, int64_t now_ns) {
   return st.options.schedule->at_mw(now_ns - st.began_ns).value_or(st.for_good_mw);
 }
 
-/// BGA-3 and BGA-5
+/// BGA-3 and BGA-6
 void settle_budget(budget_state& st, int64_t now_ns) {
   const bool over = st.set_until_ns && now_ns >= *st.set_until_ns;
   if (st.set_until_ns && !over) return;

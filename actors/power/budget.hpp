@@ -4,8 +4,8 @@
 // Messages: PowerReport from children, answered with the tick after it; ReadPowerTree,
 // SetPowerBudget and SetPowerBrake from persons.
 //
-// The brake goes with each answer to a child, so that a job has it within a tick: a person's, and in
-// thresholds what the policy pulls. In shares the policy's is a word in the journal (BGT-10).
+// The brake goes with each answer to a child, so that a job has it within a tick: a person's, and
+// in thresholds what the policy pulls. In shares the policy's is a word in the journal (BGT-10).
 //
 // Invariants
 //   BGA-1  Each report is answered once, at most a tick after it came: with the grant that the
@@ -15,12 +15,14 @@
 //     what is counted.
 //   BGA-3  What is set for a time falls back to what was there for good, or to what a schedule says
 //     by then, and no static share is ever without cover: what is less than their sum is refused.
-//   BGA-5  A person's brake is for all children until a person lets them go on, also over lives of
-//     the budget that a keeper serves. Each answer says whether it is on (PWR-4).
 //   BGA-4  What children may draw, and what is set for good, is given to the keeper: the former
 //     before a raise leaves (BGT-9), the latter at once. Nobody waits for him but raises: with a
 //     keeper that fails, or never answers, leases are renewed and cut all the same. That is told
 //     once.
+//   BGA-5  A person's brake is for all children until a person lets them go on, also over lives of
+//     the budget that a keeper serves. Each answer says whether it is on (PWR-4).
+//   BGA-6  Where it follows a schedule, what that says by then is what it has, unless a person has
+//     set something: for a time, or for good.
 //
 // Failure policy: ends with its process. Children fall to their static shares by themselves.
 #pragma once

@@ -36,7 +36,7 @@ struct following_budget : scripted_budget {
 
 }  // namespace
 
-TEST_CASE("BGA-5: budget: a schedule is followed at each tick, and divided") {
+TEST_CASE("BGA-6: budget: a schedule is followed at each tick, and divided") {
   following_budget f;
   CHECK(f.events("begins")[0].at("budget_w") == 70);
   CHECK(f.events("begins")[0].at("file") == "demand.csv");
@@ -62,7 +62,7 @@ TEST_CASE("BGA-5: budget: a schedule is followed at each tick, and divided") {
   CHECK(told[1].at("budget_w") == 80);
 }
 
-TEST_CASE("BGA-5: budget: what is set for a time goes over the schedule, and ends in it") {
+TEST_CASE("BGA-6: budget: what is set for a time goes over the schedule, and ends in it") {
   following_budget f;
   CHECK(f.text_of_set(62'000, 20'000) == "row0 has 62 W from now on, for 20s; it was 70 W");
   f.seconds(19);
@@ -80,7 +80,7 @@ TEST_CASE("BGA-5: budget: what is set for a time goes over the schedule, and end
   CHECK(told[1].contains("why"));
 }
 
-TEST_CASE("BGA-5: budget: what is set for good ends the schedule, until the configuration's is") {
+TEST_CASE("BGA-6: budget: what is set for good ends the schedule, until the configuration's is") {
   following_budget f;
   CHECK(f.text_of_set(62'000) == "row0 has 62 W from now on; it was 70 W");
   f.seconds(120);

@@ -177,8 +177,8 @@ struct scripted_budget : actor_fixture {
     c.asked = 0;
     if (!c.speaks) return;
     ++c.asks;
-    c.asked =
-        report(c.box, c.lease.report(now_ns(), c.drawn_mw, c.wish_mw), c.source, c.machines, c.armed);
+    const auto said = c.lease.report(now_ns(), c.drawn_mw, c.wish_mw);
+    c.asked = report(c.box, said, c.source, c.machines, c.armed);
   }
   /// What its report came to.
   fbs::PowerGrantT answer_to(leased_child& c) const {
