@@ -70,6 +70,7 @@ void make_large(sim::simulation_options& o) {
 /// All that befall such a cluster.
 std::vector<sim::fault_kind> all_of(const sim_arguments& a) {
   if (a.cluster.heads > 1) return sim::all_head_faults();
+  if (a.cluster.power_parent_w > 0) return sim::all_parent_faults();
   if (a.cluster.budget_w > 0) return sim::all_power_faults();
   return a.cluster.swap.any() ? sim::all_swap_faults() : sim::all_faults();
 }
@@ -91,7 +92,10 @@ result<std::vector<sim::fault_kind>> kinds_of(const std::vector<std::string>& na
     if (sim::is_of_drives(out.back()) && !a.cluster.swap.any())
       return error{errc::usage, fmt::format("{} has no meaning without --swap", name),
                    "only a cluster whose ranks swap has drives"};
-    if (sim::is_of_power(out.back()) && a.cluster.budget_w <= 0)
+    if (sim::is_of_parent(out.back()) && a.cluster.power_parent_w <= 0)
+      return error{errc::usage, fmt::format("{} has no meaning without --power-parent-w", name),
+                   "only a job under a power budget has one to lose"};
+    if (sim::is_of_power(out.back()) && a.cluster.budget_w <= 0 && a.cluster.power_parent_w <= 0)
       return error{errc::usage, fmt::format("{} has no meaning without --budget-w", name),
                    "only a job with a power budget asks its meters"};
   }
@@ -219,6 +223,7 @@ result<int> run_fuzz(const sim_arguments& a, const std::vector<sim::fault_kind>&
   options.heads = a.cluster.heads;
   options.swap = a.cluster.swap.any();
   options.budget = a.cluster.budget_w > 0;
+  options.parent = a.cluster.power_parent_w > 0;
   if (options.log && options.jobs == 0) options.jobs = 1;
   if (a.fuzz == 1)
     options.run = [&](uint64_t seed) { return run_alone(a, sim::options_of(options, seed)); };
@@ -303,15 +308,23 @@ status be_swapped(sim_arguments& a) {
   return {};
 }
 
+/// What a cluster with a power budget cannot be besides.
+status check_power(const sim_arguments& a) {
+  const bool has_parent = a.cluster.power_parent_w > 0;
+  if ((a.cluster.budget_w <= 0 && !has_parent) || (a.cluster.heads <= 1 && !a.swap)) return {};
+  return error{
+      errc::usage,
+      fmt::format("{} has no meaning with {}", has_parent ? "--power-parent-w" : "--budget-w",
+                  a.swap ? "--swap" : "--heads"),
+      "leave one of the two out"};
+}
+
 result<int> run_sim(sim_arguments a) {
   TROUPE_CHECK(check_kind(a));
   TROUPE_CHECK(check_job(a));
   spdlog::set_level(spdlog::level::off);  // what the actors log of foreign faults is of no interest
   if (a.swap) TROUPE_CHECK(be_swapped(a));
-  if (a.cluster.budget_w > 0 && (a.cluster.heads > 1 || a.swap))
-    return error{errc::usage,
-                 fmt::format("--budget-w has no meaning with {}", a.swap ? "--swap" : "--heads"),
-                 "leave one of the two out"};
+  TROUPE_CHECK(check_power(a));
   if (a.days_given->count() > 0) {
     days_cluster c{a.cluster.nodes, a.cluster.workers, a.cluster.seed, {}, a.json};
     if (a.every_given->count() > 0)
@@ -372,6 +385,11 @@ void add_cluster_options(command* verb, sim_arguments& a) {
   alone("--budget-w", verb->add_option("--budget-w", c.budget_w,
                                        "Watts that its devices may draw together; with --fuzz "
                                        "each seed draws its own"))
+      ->within(0.0, 1e9);
+  alone("--power-parent-w",
+        verb->add_option("--power-parent-w", c.power_parent_w,
+                         "Watts of a power budget above the job, which shares them with a "
+                         "neighbour; with --fuzz each seed draws its own"))
       ->within(0.0, 1e9);
   alone("--fuzz", verb->add_option("--fuzz", a.fuzz, "Random small clusters from so many seeds"));
   alone("--jobs",

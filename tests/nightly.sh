@@ -36,7 +36,8 @@ part_seeds() {
     TROUPE_SEQUENCES=10000 TROUPE_SEQUENCE_SEED=$((seed * 10000)) "$bin/test_actors" -tc='sequences*' &&
     "$bin/troupe" sim --heads 3 --fuzz 10000 --seed $((seed * 10000)) &&
     "$bin/troupe" sim --swap --fuzz 10000 --seed $((seed * 10000)) &&
-    "$bin/troupe" sim --budget-w 1 --fuzz 10000 --seed $((seed * 10000))
+    "$bin/troupe" sim --budget-w 1 --fuzz 10000 --seed $((seed * 10000)) &&
+    "$bin/troupe" sim --power-parent-w 1 --fuzz 10000 --seed $((seed * 10000))
 }
 part_kills() {
   TROUPE_KILLS=1000 TROUPE_KILL_SEED=$seed "$bin/test_cluster_crash" -tc='kill -9: *' &&

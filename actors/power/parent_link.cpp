@@ -90,29 +90,12 @@ fbs::PowerReportT report_of(pacer_pointer self) {
   const auto drawn_mw = mw_or_none(all.mean_w);     // a pace is kept by the mean of whole steps
   const auto r = st.parent->lease.report(now, drawn_mw < 0 ? std::nullopt : std::optional(drawn_mw),
                                          wish_of(st, all));
-  fbs::PowerReportT out;
-  out.incarnation = r.id.incarnation;
-  out.sent_ns = r.id.sent_ns;
-  out.lease_epoch = r.order.epoch;
-  out.lease_sequence = r.order.sequence;
-  out.in_force_mw = r.in_force_mw;
-  out.drawn_mw = r.drawn_mw.value_or(-1);
+  auto out = message_of(r);
   out.source = source_of(all);
-  out.wish_mw = r.wish_mw;
   out.pace_of_1024 = st.parent->lease.is_braked() ? 0 : st.step_pace;
   out.brake_armed = st.brake_armed;
   for (const auto& machine : st.policy.machines()) out.machines.push_back(machine);
   return out;
-}
-
-power_answer answer_in(const fbs::PowerGrant& g) {
-  return {{{g.lease_epoch(), g.lease_sequence()},
-           {g.answers_incarnation(), g.answers_sent_ns()},
-           g.cap_mw(),
-           g.ttl_ms() * ns_per_ms,
-           g.shed()},
-          g.static_share_mw(),
-          g.brake()};
 }
 
 std::map<std::string, uint32_t> shared_in(const fbs::PowerGrant& g) {
@@ -183,6 +166,28 @@ void connect(pacer_pointer self) {
 }
 
 }  // namespace
+
+fbs::PowerReportT message_of(const power_report& r) {
+  fbs::PowerReportT out;
+  out.incarnation = r.id.incarnation;
+  out.sent_ns = r.id.sent_ns;
+  out.lease_epoch = r.order.epoch;
+  out.lease_sequence = r.order.sequence;
+  out.in_force_mw = r.in_force_mw;
+  out.drawn_mw = r.drawn_mw.value_or(-1);
+  out.wish_mw = r.wish_mw;
+  return out;
+}
+
+power_answer answer_in(const fbs::PowerGrant& g) {
+  return {{{g.lease_epoch(), g.lease_sequence()},
+           {g.answers_incarnation(), g.answers_sent_ns()},
+           g.cap_mw(),
+           g.ttl_ms() * ns_per_ms,
+           g.shed()},
+          g.static_share_mw(),
+          g.brake()};
+}
 
 void keep_in_touch(pacer_pointer self) {
   const auto& l = link_of(self);

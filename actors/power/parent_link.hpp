@@ -80,6 +80,10 @@ struct parent_link {
 struct pacer_state;
 using pacer_pointer = traced_pointer<pacer_actor, pacer_state>;
 
+/// A report as it is sent. Not in it are its source, the pace and the machines.
+fbs::PowerReportT message_of(const power_report& r);
+power_answer answer_in(const fbs::PowerGrant& g);
+
 /// Connects, or reports, where that is due.
 void keep_in_touch(pacer_pointer self);
 /// The cap of now, in milliwatts; a lease that has lapsed is said.

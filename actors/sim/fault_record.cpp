@@ -33,7 +33,14 @@ std::pair<const char*, const char*> nothing_for(fault_kind kind) {
       return {"no actor of that name lives at that time",
               "choose a time between the first step and the last one"};
     case budget_cut:
-      return {"no smaller budget can be kept", "raise the budget"};
+      return {"no smaller budget can be kept, or nobody runs who could hear of it",
+              "raise the budget, or choose another time"};
+    case lose_governor:
+    case freeze_governor:
+    case lose_grant:
+    case late_grant:
+      return {"no power budget runs at that time, or the same befalls it already",
+              "choose another time"};
     default:
       return {"there is no run at that time",
               "choose a time between the first step and the last one"};

@@ -9,11 +9,13 @@ namespace troupe::sim {
 namespace {
 
 constexpr std::array<const char*, fault_kinds> names{
-    "crash_node",     "lose_node",   "freeze_node", "crash_head",  "partition",  "loss",
-    "slow_device",    "hang_device", "fail_device", "kill_actor",  "pause_run",  "save_now",
-    "stop_run",       "set_value",   "drain_node",  "old_message", "tier_out",   "second_launcher",
-    "foreign_folder", "freeze_head", "head_cut",    "slow_disk",   "disk_error", "full_disk",
-    "meter_silent",   "budget_cut"};
+    "crash_node",   "lose_node",     "freeze_node",     "crash_head",     "partition",
+    "loss",         "slow_device",   "hang_device",     "fail_device",    "kill_actor",
+    "pause_run",    "save_now",      "stop_run",        "set_value",      "drain_node",
+    "old_message",  "tier_out",      "second_launcher", "foreign_folder", "freeze_head",
+    "head_cut",     "slow_disk",     "disk_error",      "full_disk",      "meter_silent",
+    "budget_cut",   "lose_governor", "freeze_governor", "lose_grant",     "late_grant",
+    "actuator_lies"};
 
 constexpr int64_t one_ms = 1'000'000;
 
@@ -35,6 +37,13 @@ std::vector<fault_kind> all_faults() {
 std::vector<fault_kind> all_power_faults() {
   auto out = all_faults();
   for (const auto kind : {fault_kind::meter_silent, fault_kind::budget_cut}) out.push_back(kind);
+  return out;
+}
+
+std::vector<fault_kind> all_parent_faults() {
+  auto out = all_power_faults();
+  for (int k = 0; k < fault_kinds; ++k)
+    if (const auto kind = static_cast<fault_kind>(k); is_of_parent(kind)) out.push_back(kind);
   return out;
 }
 

@@ -38,8 +38,13 @@ enum class fault_kind : uint8_t {
   full_disk,        ///< the drive of a node is full for a while
   meter_silent,     ///< the meters of a node say nothing for a while
   budget_cut,       ///< a person sets another power budget, no greater than the job's
+  lose_governor,    ///< the power budget's process dies; another life begins a while later
+  freeze_governor,  ///< the process of the power budget stops for a while
+  lose_grant,       ///< an answer of the power budget is lost
+  late_grant,       ///< an answer of the power budget comes late
+  actuator_lies,    ///< the job's neighbour under the power budget draws above its cap for a while
 };
-inline constexpr int fault_kinds = 26;
+inline constexpr int fault_kinds = 31;
 
 /// Whether only a job with several heads knows it.
 inline bool is_of_heads(fault_kind kind) {
@@ -52,6 +57,10 @@ inline bool is_of_drives(fault_kind kind) {
 /// Whether only a job with a power budget knows it.
 inline bool is_of_power(fault_kind kind) {
   return kind >= fault_kind::meter_silent;
+}
+/// Of these, whether only a job with a power budget above it knows it.
+inline bool is_of_parent(fault_kind kind) {
+  return kind >= fault_kind::lose_governor;
 }
 /// Whether it befalls the job's folders. Drawn apart: what else a seed means depends on none.
 inline bool is_of_folders(fault_kind kind) {
@@ -66,6 +75,8 @@ std::vector<fault_kind> all_faults();
 std::vector<fault_kind> all_swap_faults();
 /// The same of one with a power budget.
 std::vector<fault_kind> all_power_faults();
+/// The same of one with a power budget above it.
+std::vector<fault_kind> all_parent_faults();
 /// All that befall one with several.
 std::vector<fault_kind> all_head_faults();
 

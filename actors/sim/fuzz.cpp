@@ -274,6 +274,7 @@ size_t jobs_of(const fuzz_options& o) {
 simulation_options options_of(const fuzz_options& options, uint64_t seed) {
   auto out = options.heads > 1 ? fuzzed_heads(seed, options.kinds, options.heads)
              : options.swap    ? fuzzed_swap(seed, options.kinds)
+             : options.parent  ? fuzzed_parent(seed, options.kinds)
              : options.budget  ? fuzzed_budget(seed, options.kinds)
                                : fuzzed(seed, options.kinds);
   out.log = options.log;
@@ -283,7 +284,10 @@ simulation_options options_of(const fuzz_options& options, uint64_t seed) {
 std::string replay_command(const fuzz_options& options, uint64_t seed) {
   const auto heads = options.heads > 1 ? fmt::format(" --heads {}", options.heads) : "";
   return fmt::format("troupe sim --fuzz 1 --seed {}{}{}{} --log", seed, heads,
-                     options.swap ? " --swap" : "", options.budget ? " --budget-w 1" : "");
+                     options.swap ? " --swap" : "",
+                     options.parent   ? " --power-parent-w 1"
+                     : options.budget ? " --budget-w 1"
+                                      : "");
 }
 
 result<fuzz_outcome> fuzz(const fuzz_options& options) {

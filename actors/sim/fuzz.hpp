@@ -43,6 +43,7 @@ struct fuzz_options {
   int heads = 0;         ///< 2 or more: of clusters with so many
   bool swap = false;     ///< of clusters whose ranks swap
   bool budget = false;   ///< of clusters with a power budget
+  bool parent = false;   ///< of clusters with one above their jobs
 };
 
 /// What a seed means.

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "actors/sim/environment.hpp"
+#include "actors/sim/parent_budget.hpp"
 #include "actors/sim/persons_job.hpp"
 #include "actors/sim/simulation.hpp"
 #include "actors/train/swap_folder.hpp"
@@ -137,6 +138,7 @@ result<config::job> simulated_job(const simulation_options& o) {
   c.heartbeat_interval_ms = o.heartbeat_ms;
   job.power.meter_interval_ms = o.meter_ms;
   job.power.budget_w = o.budget_w;
+  if (o.power_parent_w > 0) job.power.parent = "auto";
   c.suspect_after_ms = o.suspect_after_ms;
   c.dead_after_ms = o.dead_after_ms;
   c.join_timeout_ms = o.join_timeout_ms;
@@ -311,7 +313,8 @@ simulation_options fuzzed_budget(uint64_t seed, const std::vector<fault_kind>& k
   if (random.chance(0.4)) o.faults.clear();
   const auto last_ns = random.between(1, 60) * second_ns;
   std::vector<fault_kind> of_power;
-  std::copy_if(kinds.begin(), kinds.end(), std::back_inserter(of_power), is_of_power);
+  std::copy_if(kinds.begin(), kinds.end(), std::back_inserter(of_power),
+               [](auto kind) { return is_of_power(kind) && !is_of_parent(kind); });
   rng more_random(mix(seed ^ 0x6d65746572));
   const auto more =
       draw_faults(more_random, of_power, static_cast<int>(more_random.below(4)), last_ns);
@@ -320,6 +323,35 @@ simulation_options fuzzed_budget(uint64_t seed, const std::vector<fault_kind>& k
   std::stable_sort(o.faults.begin(), o.faults.end(),
                    [](const fault& a, const fault& b) { return a.at_ns < b.at_ns; });
   return o;
+}
+
+simulation_options fuzzed_parent(uint64_t seed, const std::vector<fault_kind>& kinds) {
+  auto o = fuzzed_budget(seed, kinds);
+  rng random(mix(seed ^ 0x706172656e74));
+  constexpr double least_times = 1.3, most_more = 1.7;
+  o.power_parent_w = least_budget_w(o) * (least_times + most_more * random.unit());
+  if (random.chance(0.7)) o.budget_w = 0;
+  std::vector<fault_kind> of_parent;
+  std::copy_if(kinds.begin(), kinds.end(), std::back_inserter(of_parent), is_of_parent);
+  const auto more = draw_faults(random, of_parent, static_cast<int>(random.between(1, 5)),
+                                random.between(10, 90) * second_ns);
+  o.faults.insert(o.faults.end(), more.begin(), more.end());
+  std::stable_sort(o.faults.begin(), o.faults.end(),
+                   [](const fault& a, const fault& b) { return a.at_ns < b.at_ns; });
+  return o;
+}
+
+world_options world_of(const simulation_options& o) {
+  world_options w;
+  w.seed = o.seed;
+  w.nodes = o.nodes + o.spares + 1 + parent_budget::places_of(o);
+  w.links = o.links;
+  w.shuffle = o.shuffle;
+  w.burst = o.burst;
+  w.mailbox_limit = o.mailbox_limit;
+  w.check_requests = o.check;
+  w.in = o.in;
+  return w;
 }
 
 }  // namespace troupe::sim

@@ -52,10 +52,10 @@ victims victims_of(fault_kind kind) {
 
 bool lasts(fault_kind kind) {
   using enum fault_kind;
-  constexpr std::array moments{crash_node,  lose_node,       crash_head,    hang_device,
-                               fail_device, kill_actor,      save_now,      stop_run,
-                               set_value,   drain_node,      old_message,   disk_error,
-                               budget_cut,  second_launcher, foreign_folder};
+  constexpr std::array moments{crash_node,  lose_node,       crash_head,     hang_device,
+                               fail_device, kill_actor,      save_now,       stop_run,
+                               set_value,   drain_node,      old_message,    disk_error,
+                               budget_cut,  second_launcher, foreign_folder, lose_grant};
   return std::find(moments.begin(), moments.end(), kind) == moments.end();
 }
 
@@ -193,7 +193,11 @@ status check_fault(const fault& f, const config::job& job) {
   if (is_of_drives(f.kind) && job.swap.dir.empty())
     return misnamed(fmt::format("--fault {}: the simulated job does not swap", fault),
                     "`troupe sim --swap` without a file does");
-  if (is_of_power(f.kind) && job.power.budget_w <= 0)
+  if (is_of_parent(f.kind) && job.power.parent.empty())
+    return misnamed(
+        fmt::format("--fault {}: the simulated job has no power budget above it", fault),
+        "`troupe sim --power-parent-w` without a file has");
+  if (is_of_power(f.kind) && !job.power.is_budgeted())
     return misnamed(fmt::format("--fault {}: the simulated job has no power budget", fault),
                     "`troupe sim --budget-w` without a file has");
   if (f.kind == fault_kind::second_launcher || f.kind == fault_kind::foreign_folder)

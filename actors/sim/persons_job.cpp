@@ -86,6 +86,8 @@ constexpr auto fates = std::to_array<key_fate>({
     {"health.log_rule", "simulated nodes write no log"},
     {"health.", ""},
     {"power.meter_interval_ms", ""},
+    {"power.parent",
+     "`troupe sim --power-parent-w` without a file has a power budget above its job"},
     {"power.", "simulated devices draw as one GPU does; `troupe sim --budget-w` has a budget"},
     {"log.", ""},
     {"inject", "drills are for real processes; --fault makes faults of a simulated one"},

@@ -13,7 +13,6 @@
 #include "actors/checkpoint/committer.hpp"
 #include "actors/cluster/coordinator.hpp"
 #include "actors/job/plan.hpp"
-#include "actors/power/pacer.hpp"
 #include "actors/sim/blame_watch.hpp"
 #include "actors/sim/fault_record.hpp"
 #include "actors/sim/folder_watch.hpp"
@@ -21,6 +20,7 @@
 #include "actors/sim/invariants.hpp"
 #include "actors/sim/late_messages.hpp"
 #include "actors/sim/node_processes.hpp"
+#include "actors/sim/parent_budget.hpp"
 #include "actors/sim/power_watch.hpp"
 #include "io/checkpoint/catalog.hpp"
 
@@ -36,21 +36,23 @@ using io::outage;
 class simulation {
  public:
   simulation(const simulation_options& options, train::job_plan plan,
-             std::unique_ptr<job_folders> folders)
+             std::unique_ptr<job_folders> folders, power::budget_options above)
       : options_(options),
         plan_(std::move(plan)),
-        world_(world_options_of(options)),
+        world_(world_of(options)),
         room_(world_, options.times, options.swap),
         nodes_(world_, room_, options_, plan_, options.nodes + options.spares),
         watch_(world_, room_, options_),
-        power_(options.budget_w),
+        power_(std::max(options.budget_w, options.power_parent_w)),
+        parent_(world_, room_, std::move(above), options.nodes + options.spares + 1,
+                [this](const std::string& text) { log(text); }),
         record_(options_.faults) {
     room_.folders = std::move(folders);
     nodes_.log = [this](const std::string& text) { log(text); };
     nodes_.end_process = [this](int n) { end_process(n, false); };
     world_.blocks_ns = [this](const any_msg& m) { return blocks_ns(m); };
     if (options.check || options.sees)
-      world_.observe = [this](const any_msg& m, const actor_stats&) { watch(m); };
+      world_.observe = [this](const any_msg& m, const actor_stats& to) { watch(m, to); };
     for (size_t i = 0; i < options.faults.size(); ++i)
       world_.clock().call_at(world_.now_ns() + options.faults[i].at_ns, [this, i] { come(i); });
   }
@@ -91,19 +93,6 @@ class simulation {
   }
 
  private:
-  static world_options world_options_of(const simulation_options& o) {
-    world_options w;
-    w.seed = o.seed;
-    w.nodes = o.nodes + o.spares + 1;
-    w.links = o.links;
-    w.shuffle = o.shuffle;
-    w.burst = o.burst;
-    w.mailbox_limit = o.mailbox_limit;
-    w.check_requests = o.check;
-    w.in = o.in;
-    return w;
-  }
-
   /// The first of the launch.
   uint32_t epoch() const {
     constexpr int epochs_of_a_launch = 64;
@@ -165,8 +154,8 @@ class simulation {
     train::spawn_record o{epoch()};
     o.plan = plan_;
     o.reporter = reporter;
-    if (const auto budget_w = plan_.job.power.budget_w; budget_w > 0)
-      o.pacer = world_.spawn(0, power::pacer, power::pacer_options{budget_w, epoch()});
+    if (plan_.job.power.is_budgeted())
+      o.pacer = parent_.spawn_pacer({plan_.job.power.budget_w, epoch()}, reporter);
     if (options_.recovers)
       o.launcher = world_.spawn(0, sim::launcher, [this](const std::string& node) { order(node); });
     o.resume = watch_.begin(static_cast<uint64_t>(launch_) + 1);
@@ -239,6 +228,7 @@ class simulation {
     const int64_t limit = launch_begun_ns_ + options_.launch_ends_ns();
     const auto over = [this] {
       watch_.look(*heard_);
+      if (const auto broken = parent_.look()) world_.violation(*broken);
       log_notices();
       return launch_over() || lingers();
     };
@@ -299,9 +289,10 @@ class simulation {
   // -- messages -----------------------------------------------------------------------------------
 
   /// SIM-1: who welcomes and assigns in an epoch is one.
-  void watch(const any_msg& m) {
+  void watch(const any_msg& m, const actor_stats& receiver) {
     if (options_.sees) options_.sees(m, world_.now_ns());
     if (const auto broken = power_.see(m)) world_.violation(*broken);
+    if (const auto broken = parent_.see(m, receiver)) world_.violation(*broken);
     const auto type = m.type();
     if (type != message_traits<fbs::Welcome>::id && type != message_traits<fbs::Assign>::id) return;
     const auto& h = m.header();
@@ -340,6 +331,10 @@ class simulation {
   }
 
   void befall(const fault& f) {
+    if (parent_.takes(f.kind)) {
+      if (const auto what = parent_.befall(f)) did(f, *what, harm::none);
+      return;
+    }
     switch (f.kind) {
       case fault_kind::crash_node:
       case fault_kind::lose_node:
@@ -632,7 +627,7 @@ class simulation {
   /// The meters of a machine say nothing for a while. Others are waited for before a first step.
   void silence(const fault& f) {
     const int n = victim(f);
-    if (!world_.alive(n) || plan_.job.power.budget_w <= 0) return;
+    if (!world_.alive(n) || !plan_.job.power.is_budgeted()) return;
     did(f, fmt::format("{} for {} ms", name_of(n), f.lasts_ns / ms), harm::none);
     ++room_.silent_meters[n];
     after(f.lasts_ns, [this, n] { --room_.silent_meters[n]; });
@@ -663,6 +658,7 @@ class simulation {
   simulation_outcome told_of_launches_;
   std::map<uint32_t, uint64_t> coordinator_of_;  ///< by epoch
   power_watch power_;
+  parent_budget parent_;
   fault_record record_;
 };
 
@@ -678,6 +674,7 @@ void keep_memory() {
 result<simulation_outcome> simulate(const simulation_options& options) {
   [[maybe_unused]] static const bool once = (keep_memory(), true);
   TROUPE_TRY(job, simulated_job(options));
+  TROUPE_TRY(above, parent_budget::terms_of(options));
   std::unique_ptr<job_folders> folders;
   if (options.real_folders) {
     TROUPE_TRY(made, job_folders::make());
@@ -690,7 +687,7 @@ result<simulation_outcome> simulate(const simulation_options& options) {
   TROUPE_TRY(ring, io::slots::make({train::slot_bytes_of(job), ring_slots}));
   if (options.heads > 1)
     return simulate_heads(options, {std::move(plan), std::move(shares), std::move(ring)});
-  simulation it(options, std::move(plan), std::move(folders));
+  simulation it(options, std::move(plan), std::move(folders), std::move(above));
   it.save_by(std::move(shares), std::move(ring));
   return it.run();
 }

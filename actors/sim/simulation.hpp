@@ -34,7 +34,7 @@
 //     time.
 //
 // Of a job that swaps SIM-25 to SIM-27 (drives.hpp), of one with a power budget SIM-28 and SIM-29
-// (power_watch.hpp).
+// (power_watch.hpp), of one with a budget above it SIM-30 to SIM-32 (parent_watch.hpp).
 //
 // Of a job with several heads (heads.hpp; heads_watch.hpp counts votes a second time):
 //   SIM-17  A voter promises an epoch to one head, and knows of it in its next process. Who acts in
@@ -88,6 +88,7 @@ struct simulation_options {
   int64_t join_timeout_ms = 10'000;
   int64_t meter_ms = 500;  ///< between two readings of the simulated meters; 0: none
   double budget_w = 0;     ///< power.budget_w; 0: none
+  double power_parent_w = 0;  ///< of a power budget above the job; 0: none (parent_budget.hpp)
   std::vector<fault> faults;
   timing times;
   link_options links;
@@ -161,6 +162,9 @@ void add_told(const told& heard, simulation_outcome& into);
 /// The job of a simulated cluster. Errors: bad_config, where the numbers do not fit together.
 result<config::job> simulated_job(const simulation_options& options);
 
+/// The world that such a cluster is in: the head, its nodes, and who is above it.
+world_options world_of(const simulation_options& options);
+
 /// Errors: bad_config; what is violated stands in the outcome.
 result<simulation_outcome> simulate(const simulation_options& options);
 
@@ -174,5 +178,7 @@ simulation_options fuzzed_swap(uint64_t seed, const std::vector<fault_kind>& kin
 double least_budget_w(const simulation_options& o);
 /// The same of a cluster with a power budget that its slowest steps keep.
 simulation_options fuzzed_budget(uint64_t seed, const std::vector<fault_kind>& kinds);
+/// The same of one with a power budget above it, and perhaps one of its own.
+simulation_options fuzzed_parent(uint64_t seed, const std::vector<fault_kind>& kinds);
 
 }  // namespace troupe::sim

@@ -57,6 +57,7 @@ void world::end() {
   if (config_->own->network != this) return;
   observe = nullptr;
   blocks_ns = nullptr;
+  detains = nullptr;
   options_.check_requests = false;
   for (auto& n : nodes_) {
     n = place{};
@@ -161,6 +162,18 @@ void world::travel(parcel&& p) {
     ++counts_.lost;
     return;
   }
+  const auto* m = detains ? detail::message_in(*p.message) : nullptr;
+  const int64_t late_ns = m != nullptr ? detains(p.from, p.to, *m) : 0;
+  if (late_ns == 0) return leave(std::move(p));
+  if (late_ns < 0) {
+    ++counts_.lost;
+    return;
+  }
+  auto box = std::make_shared<parcel>(std::move(p));
+  clock().call_at(now_ns() + late_ns, [this, box] { leave(std::move(*box)); });
+}
+
+void world::leave(parcel&& p) {
   const auto answer = links_.send(p.from, p.to, now_ns());
   switch (answer.what) {
     case link_model::fate::lost:

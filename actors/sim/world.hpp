@@ -150,6 +150,10 @@ class world : public simulated_network, public simulated_processes {
   /// it, that much later. Messages within a node alone and those from others alike.
   std::function<int64_t(const any_msg&)> blocks_ns;
 
+  /// What befalls a message between nodes beside what links do: how much later it leaves; 0:
+  /// nothing, less: it never does.
+  std::function<int64_t(int from, int to, const any_msg&)> detains;
+
   /// The time of the actor that runs now: later than now_ns() where it has called what blocks.
   int64_t own_time_ns() const;
   /// What the actor that runs now has called takes until then: what it says leaves it then, and
@@ -188,6 +192,7 @@ class world : public simulated_network, public simulated_processes {
   void note(traced_actor& receiver, caf::actor_id to, const caf::mailbox_element& message);
   void kill(actor_stats& stats);
   void travel(parcel&& p);
+  void leave(parcel&& p);
   void check_new_requests();
   uint64_t path_hash(const actor_stats& stats);
 

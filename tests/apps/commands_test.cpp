@@ -474,7 +474,24 @@ TEST_CASE("commands: sim --swap has drives, and says what does not go together")
   CHECK(sh(here, "troupe sim --swap --scale").code == 64);
   CHECK(sh(here, "troupe sim --swap --budget-w 900").code == 64);
   CHECK(sh(here, "troupe sim --heads 3 --budget-w 900").code == 64);
+  CHECK(sh(here, "troupe sim --heads 3 --power-parent-w 900").code == 64);
   CHECK(sh(here, "troupe sim --faults full_disk").talk.find("--swap") != std::string::npos);
+}
+
+TEST_CASE("commands: sim --power-parent-w has a budget above its job, which can be lost") {
+  folder here;
+  const auto done = sh(here,
+                       "troupe sim --power-parent-w 900 --steps 20 --fault lose_governor@3+2 "
+                       "--fault lose_grant@9000 --json");
+  REQUIRE_MESSAGE(done.code == 0, done.talk);
+  const auto facts = nlohmann::json::parse(done.out);
+  CHECK(facts["ends"] == nlohmann::json{"success"});
+  CHECK(facts["faults"].size() + facts["faults_without_effect"].size() == 2);
+  CHECK(sh(here, "troupe sim --power-parent-w 100").code == 78);
+  const auto alone = sh(here, "troupe sim --budget-w 900 --faults lose_governor");
+  CHECK(alone.code == 64);
+  CHECK(alone.talk.find("--power-parent-w") != std::string::npos);
+  CHECK(sh(here, "troupe sim --budget-w 900 --fault lose_governor@3").code == 64);
 }
 
 TEST_CASE("commands: sim FILE runs a job's cluster, says what it leaves out, and what missed") {

@@ -268,6 +268,7 @@ TEST_CASE("named faults: whom the job does not have is an error before it begins
                           "tier_out:2@1",
                           "slow_disk@1",
                           "meter_silent@1",
+                          "lose_governor@1+5",
                           "freeze_head@1",
                           "second_launcher@1",
                           "crash_nod@1",

@@ -1,83 +1,20 @@
 // Whole clusters under a power budget, on virtual time: what their meters say stays within it, all
 // ranks work at one pace, nobody is thought lost or hung for it, and results are those without it.
-#include <limits>
-#include <map>
-#include <set>
-
 #include <doctest/doctest.h>
 
 #include "actors/sim/fuzz.hpp"
 #include "actors/sim/power_watch.hpp"
 #include "messages/registry.hpp"
+#include "tests/sim/powered_run.hpp"
 #include "tests/sim/quiet.hpp"
 
 using namespace troupe;
 using namespace troupe::sim;
+using namespace troupe::sim::test;
 
 namespace {
 
 constexpr int64_t ms = 1'000'000, s = 1000 * ms;
-
-/// What a run under a budget showed.
-struct powered_run {
-  simulation_outcome outcome;
-  std::map<uint64_t, std::set<uint32_t>> paces;   ///< by step, of all ranks
-  std::map<uint64_t, double> losses;              ///< by step
-  std::vector<std::pair<int64_t, double>> watts;  ///< of all machines, and when they were told
-  std::vector<std::pair<int64_t, double>> shares;  ///< of its speed: of a step, and when it began
-  double waited_ms = 0;
-  double energy_j = -1;
-};
-
-template <class T>
-const T* as(const any_msg& m) {
-  return m.type() == message_traits<T>::id ? flatbuffers::GetRoot<T>(m.payload().data()) : nullptr;
-}
-
-powered_run run_powered(simulation_options o) {
-  powered_run out;
-  o.sees = [&](const any_msg& m, int64_t now_ns) {
-    if (const auto* step = as<fbs::RunStep>(m)) {
-      out.paces[step->step()].insert(step->pace_of_1024());
-      out.shares.emplace_back(now_ns, step->pace_of_1024() / 1024.0);
-    }
-    if (const auto* told = as<fbs::JobPower>(m))
-      if (told->power_w() >= 0) out.watts.emplace_back(now_ns, told->power_w());
-    if (const auto* report = as<fbs::StepReport>(m)) {
-      out.losses[report->step()] = report->loss();
-      out.waited_ms += report->power_wait_ms();
-      out.energy_j = report->energy_j();
-    }
-  };
-  auto done = simulate(o);
-  REQUIRE_MESSAGE(done, (done ? "" : done.error().message));
-  out.outcome = std::move(*done);
-  CHECK_MESSAGE(!out.outcome.violation, out.outcome.violation.value_or(""));
-  return out;
-}
-
-simulation_options four_nodes() {
-  simulation_options o;
-  o.nodes = 4;
-  o.pipeline = 2;
-  o.steps = 3000;
-  o.checkpoint_every = 0;
-  o.meter_ms = 1000;
-  o.heartbeat_ms = 500;
-  return o;
-}
-
-double mean(const std::vector<std::pair<int64_t, double>>& of, int64_t from_ns, int64_t to_ns) {
-  double sum = 0;
-  int count = 0;
-  for (const auto& [at_ns, x] : of)
-    if (at_ns >= from_ns && at_ns < to_ns) sum += x, ++count;
-  REQUIRE(count > 10);
-  return sum / count;
-}
-double mean_w(const powered_run& r, int64_t from_ns) {
-  return mean(r.watts, from_ns, std::numeric_limits<int64_t>::max());
-}
 
 }  // namespace
 
