@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <type_traits>
 #include <utility>
 
 #include <fmt/format.h>
@@ -47,7 +48,8 @@ int64_t static_shares_mw(const power::budget_options& o) {
 /// The actor behind a handle, whose state is looked at between the turns of all.
 template <class Pointer, class Handle>
 Pointer look_into(const Handle& handle) {
-  return dynamic_cast<Pointer>(caf::actor_cast<caf::strong_actor_ptr>(handle)->get());
+  auto* actor = caf::actor_cast<caf::strong_actor_ptr>(handle)->get();
+  return &dynamic_cast<std::remove_pointer_t<Pointer>&>(*actor);
 }
 
 // -- the neighbour --------------------------------------------------------------------------------
@@ -154,6 +156,7 @@ result<power::budget_options> parent_budget::terms_of(const simulation_options& 
                              o.power_parent_w, least_w, 100 * neighbour_static),
                  fmt::format("expected {:.6g} W or more", std::ceil(fits_w))};
   const auto devices = static_cast<double>((o.nodes + o.spares) * o.workers);
+  const power_model_options draw;
   const bool job_first = o.seed % 2 == 0;
   const auto of = [&](double share) { return mw_of(share * o.power_parent_w); };
   using enum power::power_class;
@@ -164,7 +167,8 @@ result<power::budget_options> parent_budget::terms_of(const simulation_options& 
   out.children = {
       {job_child,
        {job_first ? high : low, mw_of(least_w), mw_of(least_w),
-        mw_of(std::max(least_w, devices * power_model_options().limit_w))}},
+        mw_of(std::max(least_w, devices * draw.limit_w)),
+        mw_of(devices * draw.idle_w * (1 + draw.noise))}},
       {neighbour_child,
        {job_first ? low : high, of(neighbour_floor), of(neighbour_static), of(neighbour_ceiling)}}};
   std::vector<power::budget_child> children;

@@ -93,7 +93,9 @@ TEST_CASE("WLD-1: a simulated job under a power budget is the same each time") {
 }
 
 TEST_CASE("PWR-2: a simulated job whose power budget dies falls to its share, and rises again") {
-  auto o = under_a_parent(6000);
+  auto o = under_a_parent(900);
+  o.times.forward_ns = second_of_parent / 50;
+  o.times.backward_ns = 2 * o.times.forward_ns;
   const double share_w = least_budget_w(o);
   for (const uint64_t silent_or_not : {0, 1}) {
     CAPTURE(silent_or_not);
