@@ -95,6 +95,24 @@ TEST_CASE("world: who calls what blocks speaks and hears once it is over") {
   CHECK(b.so_far(10) == "4 ms: loader/busy, StatusRequest; 4 ms: loader/busy, StatusRequest");
 }
 
+TEST_CASE("world: a message that is detained between nodes leaves later, or never") {
+  blocking_world b;
+  int said = 0;
+  b.w.detains = [&](int from, int to, const any_msg& m) {
+    CHECK(from == 0);
+    CHECK(to == 1);
+    CHECK(m.type() == message_traits<fbs::StatusRequest>::id);
+    ++said;
+    return said == 1 ? 5 * millisecond : said == 2 ? -1 : 0;
+  };
+  const auto lost = b.w.counts().lost;
+  b.call(0, [&] {
+    for (int i = 0; i < 3; ++i) caf::anon_send(b.other, make_msg<fbs::StatusRequest>());
+  });
+  CHECK(b.so_far(20) == "0 ms: loader/other, StatusRequest; 5 ms: loader/other, StatusRequest");
+  CHECK(b.w.counts().lost == lost + 1);
+}
+
 TEST_CASE("world: a process that goes while it calls has not said it") {
   for (const bool goes : {false, true}) {
     blocking_world b;
