@@ -2,6 +2,7 @@
 #include "apps/power/power_why.hpp"
 
 #include <algorithm>
+#include <cstdint>
 #include <utility>
 
 #include <fmt/format.h>
@@ -57,49 +58,60 @@ std::string answer_of(const fbs::PowerTreeT& t, const child_row& c) {
                      speed_text(100.0 * c.pace_of_1024 / 1024));
 }
 
-/// What it has as a child that holds watts which another one wants; the lesser, the sooner told.
-std::pair<int, std::string> claim_of(const child_row& other, const child_row& c) {
-  const auto name = printable(other.name);
+/// Why a child has watts that another one wants; what is wrong stands first (PWY-2).
+enum class claim : uint8_t { unruly, silent, unheard, goes_first, as_well, low };
+
+claim claim_of(const child_row& other, const child_row& c) {
+  if (!other.heard) return claim::unheard;
+  if (other.silent) return claim::silent;
+  if (other.unruly) return claim::unruly;
+  if (other.priority == c.priority) return claim::as_well;
+  return other.priority == "high" ? claim::goes_first : claim::low;
+}
+
+std::string claim_text(const child_row& other, claim why) {
+  const auto name = printable(other.name), priority = printable(other.priority);
   const auto has = short_watts(other.counted_mw);
-  if (!other.heard) return {2, fmt::format("{} has not been heard: {} are kept for it", name, has)};
-  if (other.silent)
-    return {1, fmt::format("{} has been silent for {}: {} are kept for it", name,
-                           time_text(other.heard_ago_ms), has)};
-  if (other.unruly)
-    return {0, fmt::format("{} draws more than its cap of {}, and counts at {}", name,
-                           short_watts(std::max(other.granted_mw, other.in_force_mw)), has)};
-  if (other.priority == c.priority)
-    return {4, fmt::format("{} is of {} priority as well, and has {}", name, printable(c.priority),
-                           has)};
-  if (other.priority == "high")
-    return {3, fmt::format("{} is of high priority, which goes first, and has {}", name, has)};
-  return {5, fmt::format("{} is of low priority and has {}, with a floor of {}", name, has,
-                         short_watts(other.floor_mw))};
+  switch (why) {
+    case claim::unruly:
+      return fmt::format("{} draws more than its cap of {}, and counts at {}", name,
+                         short_watts(std::max(other.granted_mw, other.in_force_mw)), has);
+    case claim::silent:
+      return fmt::format("{} has been silent for {}: {} are kept for it", name,
+                         time_text(other.heard_ago_ms), has);
+    case claim::unheard:
+      return fmt::format("{} has not been heard: {} are kept for it", name, has);
+    case claim::goes_first:
+      return fmt::format("{} is of {} priority, which goes first, and has {}", name, priority, has);
+    case claim::as_well:
+      return fmt::format("{} is of {} priority as well, and has {}", name, priority, has);
+    case claim::low:
+      break;
+  }
+  return fmt::format("{} is of {} priority and has {}, with a floor of {}", name, priority, has,
+                     short_watts(other.floor_mw));
 }
 
 /// Who has watts that it wants, what is wrong and who has most first.
 std::vector<std::string> claims_against(const fbs::PowerTreeT& t, const child_row& c) {
-  struct claim {
-    int rank;
-    int64_t mw;
-    std::string text;
+  struct claimant {
+    claim why;
+    const child_row* who;
   };
-  std::vector<claim> all;
-  for (const auto& other : t.children) {
-    if (other->name == c.name || other->counted_mw <= 0) continue;
-    auto [rank, text] = claim_of(*other, c);
-    all.push_back({rank, other->counted_mw, std::move(text)});
-  }
-  std::ranges::stable_sort(all, [](const claim& a, const claim& b) {
-    return std::pair(a.rank, -a.mw) < std::pair(b.rank, -b.mw);
+  std::vector<claimant> all;
+  for (const auto& other : t.children)
+    if (other->name != c.name && other->counted_mw > 0)
+      all.push_back({claim_of(*other, c), other.get()});
+  std::ranges::stable_sort(all, [](const claimant& a, const claimant& b) {
+    return std::pair(a.why, -a.who->counted_mw) < std::pair(b.why, -b.who->counted_mw);
   });
   std::vector<std::string> out;
   int64_t rest_mw = 0;
   for (size_t i = 0; i < all.size(); ++i)
     if (i < others_named)
-      out.push_back(std::move(all[i].text));
+      out.push_back(claim_text(*all[i].who, all[i].why));
     else
-      rest_mw += all[i].mw;
+      rest_mw += all[i].who->counted_mw;
   if (all.size() > others_named)
     out.push_back(fmt::format("and {} with {} together",
                               counted(all.size() - others_named, "child", "children"),
@@ -210,7 +222,7 @@ power_why why_by_budget(const fbs::PowerTreeT& t, const child_row& c) {
     return out;
   }
   add_hindrances(t, c, out.reasons);
-  for (auto& claim : claims_against(t, c)) out.reasons.push_back(std::move(claim));
+  for (auto& text : claims_against(t, c)) out.reasons.push_back(std::move(text));
   if (const auto cause = cause_text(t); !cause.empty())
     out.reasons.push_back(
         fmt::format("{} has {}, {}", printable(t.name), short_watts(t.cap_mw), cause));
