@@ -348,6 +348,12 @@ TEST_CASE("power budget: what is no budget, no time or no place is refused befor
   CHECK(troupe("budget 1e12") == 64);
   CHECK(troupe("budget 55 --for 2") == 64);
   CHECK(troupe("budget 55") == 66);
+  CHECK(troupe("brake") == 64);
+  CHECK(troupe("brake maybe") == 64);
+  CHECK(troupe("brake on row0") == 64);
+  CHECK(troupe("brake row0 row1 on") == 64);
+  CHECK(troupe("brake on") == 66);
+  CHECK(troupe("brake row0 off") == 66);
   CHECK(troupe("tree") == 66);
   CHECK(troupe("tree row0") == 66);
   CHECK(troupe("tree --connect nowhere") == 64);
@@ -359,7 +365,7 @@ TEST_CASE("power budget: a place and the name of another budget are refused toge
   const scratch folder;
   const runtime_folder set(folder.path);
   const apps::budget_sign sign({"row0", getpid(), "127.0.0.1:9", folder / "absent.secret"});
-  for (const std::string words : {"budget 55 --budget row1", "tree row1"}) {
+  for (const std::string words : {"budget 55 --budget row1", "tree row1", "brake row1 on"}) {
     CAPTURE(words);
     const auto got = run_in(folder.path, "XDG_RUNTIME_DIR=\"$PWD\" '" TROUPE_PROGRAM "' power " +
                                              words + " --connect 127.0.0.1:9");
