@@ -68,6 +68,8 @@ void job_pace_policy::hear(const std::string& node, const std::string& its_machi
   add_energy(m, said, own);
   m.last = said;
   m.last->power_w = m.part.part_w(said.power_w, own);  // JPP-8
+  m.whole_w = said.power_w;
+  m.own = own;
   m.last->energy_j = m.counter_j ? m.used_j : -1;
   if (!known(said.limit_w, odd_w)) m.last->limit_w = -1;
   const bool begins = !m.first || m.first->energy_j < 0;
@@ -92,15 +94,17 @@ void job_pace_policy::add_energy(machine& m, const power_reading& said, double o
   m.counter_ns = said.read_ns;
 }
 
-/// A window is of one rule. What was judged by the other does not hold the job.
+/// A window is of one rule. What was judged by the other is taken for as much less, or more, as the
+/// last look is by this one: a cap that comes with it binds the next step (JPP-6).
 void job_pace_policy::set_shared(const std::map<std::string, uint32_t>& jobs, int64_t now_ns) {
   bool differs = false;
   for (auto& [key, m] : machines_) {
     const auto it = jobs.find(key);
     const auto count = it == jobs.end() ? 1 : std::max<uint32_t>(1, it->second);
     if (count == m.part.jobs()) continue;
+    const double before_w = m.part.part_w(m.whole_w, m.own);
     m.part.shared_by(count);
-    m.judged_w.reset();
+    if (m.judged_w && before_w > 0) *m.judged_w *= m.part.part_w(m.whole_w, m.own) / before_w;
     differs = true;
   }
   if (!differs) return;

@@ -112,6 +112,7 @@ class job_pace_policy {
     std::string node;  ///< whose meter is believed
     int64_t since_ns = 0, heard_ns = 0;
     std::optional<power_reading> last;  ///< whose power is known; the job's part
+    double whole_w = 0, own = 1;        ///< what the machine drew then, and the job's work of all
     machine_part_policy part;
     double used_j = 0;  ///< by the job
     std::optional<double> counter_j;

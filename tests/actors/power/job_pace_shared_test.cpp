@@ -45,6 +45,29 @@ TEST_CASE("JPP-8: of a machine that others use, too, the job's part counts from 
   CHECK(policy.sum(now).power_w == 60);
 }
 
+TEST_CASE("JPP-6: a cap that comes with word of a shared machine binds the next step") {
+  job_pace_policy policy;
+  policy.set_budget(110);
+  int64_t now = 0;
+  double used_j = 0;
+  const auto seconds = [&](int n, double power_w, double own, double all) {
+    for (int i = 0; i < n; ++i) {
+      now += a_second;
+      policy.hear("node0", "boot0",
+                  {power_w, used_j += power_w, true, now, a_second, 100, own, all}, now);
+      const auto next = policy.decide(now);
+      policy.steps(static_cast<uint64_t>(now / a_second), next.pace, now);
+    }
+  };
+  seconds(2, 20, 0, 0);
+  seconds(20, 100, 2, 2);
+  CHECK(policy.decide(now).pace == work_pace{});
+  // 10 W of 20 without work are its own now, and all of the 80 that work draws.
+  policy.set_shared({{"boot0", 2}}, now);
+  policy.set_budget(50 / job_pace_policy::aim);
+  CHECK(policy.decide(now).pace.share() == doctest::Approx(0.5).epsilon(0.02));
+}
+
 TEST_CASE("JPP-8: all nodes of a job on a machine count, and each of its machines by itself") {
   job_pace_policy policy;
   const auto says = [&](const std::string& node, const std::string& machine, double power_w,
