@@ -17,8 +17,8 @@
 //   JLP-4  While the parent hears a later process of this job, or knows none of its name, it makes
 //     no step: what it draws is counted no more.
 //   JLP-5  The brake is on as the last sound answer says, whether or not a lease is in it, and no
-//     longer than the lease that is held: after that the job has its static share, as any child of
-//     a parent that is not heard.
+//     longer than the lease that is held. Its static share binds the next step then, as it does any
+//     child of a parent that is not heard: the rest of the step that was held goes on at its pace.
 #pragma once
 
 #include <cstddef>

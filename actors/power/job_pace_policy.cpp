@@ -15,8 +15,6 @@ constexpr int rise_factor = 4;
 constexpr int64_t last_try_ns = 3'600'000'000'000;
 /// Smaller changes are noise: the window grows instead.
 constexpr double least_rise = 0.02, least_fall = 0.005;
-/// What was drawn at a pace that differs by more says nothing of what is drawn now.
-constexpr double other_pace = 0.1;
 /// What no machine could draw, in watts, or has used, in joules, is not known: heartbeats are
 /// foreign.
 constexpr double odd_w = 1e9, odd_j = 1e15, odd_busy = 1e6;
@@ -100,16 +98,20 @@ void job_pace_policy::set_shared(const std::map<std::string, uint32_t>& jobs, in
   bool differs = false;
   for (auto& [key, m] : machines_) {
     const auto it = jobs.find(key);
+    if (it != jobs.end()) m.shared_ns = now_ns;
+    const bool is_kept = it == jobs.end() && now_ns - m.shared_ns < forgotten_after_ns;
     const auto count = it == jobs.end() ? 1 : std::max<uint32_t>(1, it->second);
-    if (count == m.part.jobs()) continue;
+    if (count == m.part.jobs() || is_kept) continue;
     const double before_w = m.part.part_w(m.whole_w, m.own);
     m.part.shared_by(count);
-    if (m.judged_w && before_w > 0) *m.judged_w *= m.part.part_w(m.whole_w, m.own) / before_w;
+    const double factor = before_w > 0 ? m.part.part_w(m.whole_w, m.own) / before_w : 1;
+    if (m.judged_w) *m.judged_w *= factor;
+    if (m.drew_w) *m.drew_w *= factor;
     differs = true;
   }
   if (!differs) return;
   held_since_ns_.reset();
-  begin_pace(now_ns);
+  begin_window(now_ns);
 }
 
 std::set<std::string> job_pace_policy::machines() const {
@@ -125,10 +127,7 @@ void job_pace_policy::ranks_changed(int64_t now_ns) {
 
 void job_pace_policy::steps(uint64_t step, work_pace pace, int64_t now_ns) {
   const work_pace now = step == 0 ? work_pace{0} : pace;
-  if (now != in_force_) {
-    const double change = in_force_.of_1024 > 0 ? now.share() / in_force_.share() - 1 : 1;
-    std::abs(change) > other_pace ? begin_pace(now_ns) : begin_window(now_ns);
-  }
+  if (now != in_force_) begin_pace(now, now_ns);
   in_force_ = now;
   if (step > 0 && (step != step_ || begun_ == 0)) ++begun_;
   step_ = step;
@@ -141,9 +140,16 @@ void job_pace_policy::begin_window(int64_t now_ns) {
   for (auto& [key, m] : machines_) m.first.reset();
 }
 
-/// What machines drew before says nothing of what they draw from now on.
-void job_pace_policy::begin_pace(int64_t now_ns) {
-  for (auto& [key, m] : machines_) m.drew_w.reset();
+/// Until steps at the pace of now have been seen, machines draw what those before say of it.
+void job_pace_policy::begin_pace(work_pace now, int64_t now_ns) {
+  for (auto& [key, m] : machines_) {
+    if (!m.drew_w) continue;
+    const double idle_w = std::min(*m.part.idle_w(), *m.drew_w);
+    if (now.of_1024 > 0 && in_force_.of_1024 > 0)
+      m.drew_w = idle_w + (*m.drew_w - idle_w) * now.share() / in_force_.share();
+    else
+      m.drew_w.reset();
+  }
   begin_window(now_ns);
 }
 
@@ -187,10 +193,12 @@ double job_pace_policy::mean_w(const machine& m) {
   return std::min(odd_w, (m.last->energy_j - m.first->energy_j) / s);
 }
 
-/// By the window that is judged next, or was last; else as it was read last.
+/// By the window that is judged next, or was last; else as it was read last. A step that goes on
+/// for longer than any window hides nothing of what it drew meanwhile.
 double job_pace_policy::drawn_w(const machine& m, bool is_window, int64_t now_ns) const {
   if (is_window && is_judged(m, now_ns)) return mean_w(m);
-  if (m.drew_w) return *m.drew_w;
+  const bool is_long = is_judged(m, now_ns) && window_ns(now_ns) >= whole_window_ns;
+  if (m.drew_w) return is_long ? std::max(*m.drew_w, mean_w(m)) : *m.drew_w;
   return m.last ? m.last->power_w : -1;
 }
 

@@ -28,6 +28,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <optional>
 #include <set>
@@ -74,7 +75,8 @@ class job_pace_policy {
   /// A node's heartbeat. `its_machine` empty: nothing says what its machine draws.
   void hear(const std::string& node, const std::string& its_machine, const power_reading& said,
             int64_t now_ns);
-  /// How many jobs work on a machine, this one among them, of those that others work on. JPP-8
+  /// How many jobs work on a machine, this one among them, of those that others work on. Whoever
+  /// says so may have begun a moment ago: what is not named is kept for forgotten_after. JPP-8
   void set_shared(const std::map<std::string, uint32_t>& jobs, int64_t now_ns);
   /// Ranks were given out anew: who rested may work now.
   void ranks_changed(int64_t now_ns);
@@ -114,11 +116,12 @@ class job_pace_policy {
     std::optional<power_reading> last;  ///< whose power is known; the job's part
     double whole_w = 0, own = 1;        ///< what the machine drew then, and the job's work of all
     machine_part_policy part;
+    int64_t shared_ns = std::numeric_limits<int64_t>::min() / 2;  ///< when it was last said to be
     double used_j = 0;  ///< by the job
     std::optional<double> counter_j;
     int64_t counter_ns = 0;
     std::optional<power_reading> first;  ///< of the window
-    std::optional<double> drew_w;        ///< by the last judgement of the pace that is in force
+    std::optional<double> drew_w;        ///< by the last judgement, as of the pace in force
     std::optional<double> judged_w;      ///< that it draws at full speed, by the last judgement
     bool worked = false;                 ///< and that was while it had the ranks it has
   };
@@ -142,7 +145,7 @@ class job_pace_policy {
   verdict at(work_pace next, const std::string& why, int64_t now_ns);
   verdict held_or_at(work_pace next, int64_t now_ns);
   void begin_window(int64_t now_ns);
-  void begin_pace(int64_t now_ns);
+  void begin_pace(work_pace now, int64_t now_ns);
   void judge(int64_t now_ns);
   void change_to(work_pace next, int64_t now_ns);
   std::string silent(int64_t now_ns) const;

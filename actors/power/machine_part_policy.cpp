@@ -21,7 +21,8 @@ void machine_part_policy::look(double power_w, double busy) {
 
 double machine_part_policy::without_work_w() const {
   const double least_w = least_w_.value_or(0);
-  if (!rested_ || worked_->busy - rested_->busy < apart) return least_w;
+  if (!rested_ || worked_->busy - rested_->busy < apart)
+    return !rested_ || rested_->busy < apart ? least_w : 0;
   const double of_work_w =
       std::max(0.0, worked_->power_w - rested_->power_w) / (worked_->busy - rested_->busy);
   return std::clamp(rested_->power_w - of_work_w * rested_->busy, 0.0, least_w);

@@ -7,7 +7,9 @@
 // than it draws. What strangers do there is nobody's.
 //
 // What the machine draws without work is seldom seen where somebody always works. It is where the
-// line through the least and the most busy look meets no work, as far as these are apart.
+// line through the least and the most busy look meets no work. Where these are alike nothing is
+// known of it, and all goes by processor time: what another's steady work draws would else hold who
+// has just begun.
 //
 // Accelerators go by processor time, too, for want of a count of who uses them: their sum is right,
 // whose it is is rough.

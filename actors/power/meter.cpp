@@ -23,11 +23,17 @@ double busy_between(double before_s, double now_s, int64_t time_ns) {
 }
 
 /// Since the reading before.
-void put_processor_time(meter_state& st, int64_t before_ns, fbs::MeterReadingsT& into) {
+void put_processor_time(meter_state& st, const fbs::MeterReadingsT& last,
+                        fbs::MeterReadingsT& into) {
   if (!st.options.processor_time) return;
+  const auto time_ns = into.at_ns - last.at_ns;
+  if (2 * time_ns < st.options.interval_ms * ns_per_ms) {  // behind a late one: of ticks of 10 ms
+    into.process_busy = last.process_busy;
+    into.machine_busy = last.machine_busy;
+    return;
+  }
   const auto now = st.options.processor_time();
   const auto before = std::exchange(st.processor_time, now);
-  const auto time_ns = into.at_ns - before_ns;
   into.process_busy = busy_between(before.process_s, now.process_s, time_ns);
   into.machine_busy = busy_between(before.machine_s, now.machine_s, time_ns);
 }
@@ -46,13 +52,12 @@ void look(meter_pointer self) {
   const auto interval_ns = st.options.interval_ms * ns_per_ms;
   if (!st.energy) st.energy.emplace(interval_ns);
   st.energy->add(all, at_ns);
-  const auto before_ns = st.last.at_ns;
-  st.last = readings_of(all);
+  const auto last = std::exchange(st.last, readings_of(all));
   st.last.node = st.options.node;
   st.last.machine = st.options.machine;
   st.last.at_ns = at_ns;
   st.last.interval_ms = static_cast<uint32_t>(st.options.interval_ms);
-  put_processor_time(st, before_ns, st.last);
+  put_processor_time(st, last, st.last);
   for (const auto& c : counters_of(st.last))
     self->runtime().records.note(
         counter_note{work_name(c.name), self->stats().number(), at_ns, c.value});

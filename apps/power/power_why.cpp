@@ -129,6 +129,11 @@ std::vector<std::string> unheard_in(const fbs::PowerTreeT& t) {
 /// What holds whatever others have.
 void add_hindrances(const fbs::PowerTreeT& t, const child_row& c, std::vector<std::string>& to) {
   const auto budget = printable(t.name);
+  if (c.brake)
+    to.push_back(
+        fmt::format("the brake of {} is on: all work is held within its step until "
+                    "somebody lets it go on (troupe power brake {} off)",
+                    budget, budget));
   if (c.unruly)
     to.push_back(
         fmt::format("it draws more than its cap, and counts at {}", short_watts(c.counted_mw)));
@@ -157,7 +162,8 @@ void add_hindrances(const fbs::PowerTreeT& t, const child_row& c, std::vector<st
 
 /// PWY-1
 bool has_all(const child_row& c) {
-  return !c.shed && c.granted_mw >= 0 && watts_of_mw(wanted_mw(c) - c.granted_mw) < least_shown_w;
+  return !c.shed && !c.brake && c.granted_mw >= 0 &&
+         watts_of_mw(wanted_mw(c) - c.granted_mw) < least_shown_w;
 }
 
 void add_of_silent(const fbs::PowerTreeT& t, const child_row& c, std::vector<std::string>& to) {

@@ -206,6 +206,16 @@ TEST_CASE("power why: who is not heard, or has nothing yet") {
   CHECK(why_text({why_of_second(t)}).find('\x1b') == std::string::npos);
 }
 
+TEST_CASE(
+    "PWY-1: power why: who has all that it asks for and is held by the brake is told of that") {
+  auto t = row_of_two();
+  t.brake = t.children[0]->brake = true;
+  t.children[0]->pace_of_1024 = 0;
+  const auto why = why_by_budget(t, *t.children[0]);
+  REQUIRE(why.reasons.size() == 1);
+  CHECK(why.reasons[0].find("troupe power brake row0 off") != std::string::npos);
+}
+
 TEST_CASE("power why: a job by itself") {
   fbs::PacerStatusT p;
   CHECK(why_text({why_by_job("gpt-a", p)}) == "gpt-a has no power budget\n");

@@ -917,7 +917,7 @@ GUARDS = (
           "if (const auto all = children_.at(m); all > 1)", "if (const auto all = children_.at(m); OUT || all > 1)",
           "test_actors: SHM-1: machines*"),
     guard("parent-mean", "a job is judged by the mean of whole steps, not by a moment", "actors/power/job_pace_policy.cpp",
-          "if (m.drew_w) return *m.drew_w;", "if (!OUT && m.drew_w) return *m.drew_w;",
+          "  if (m.drew_w) return is_long", "  if (!OUT && m.drew_w) return is_long",
           "test_actors: job_pace_policy: what is drawn in whole steps*"),
     guard("parent-no-child", "a job that is no child of its power budget makes no step (JLP-4)", "actors/power/parent_link.cpp",
           "if (why.code == errc::not_found)", "if (!OUT && why.code == errc::not_found)",

@@ -590,3 +590,32 @@ TEST_CASE("job_pace_policy: what is drawn in whole steps is their mean, else wha
   CHECK(above_by_moment > 100);
   CHECK(above_by_mean < above_by_moment / 10);
 }
+
+TEST_CASE("job_pace_policy: after a change of pace what was drawn is told as of the pace of now") {
+  auto p = of({{10, 80, 0, true, 90}}, 90 / job_pace_policy::aim);
+  p.ops = 200;  // steps of ten seconds
+  p.pass(200 * s);
+  CHECK(p.pace == work_pace{});
+  CHECK(p.policy.sum(p.now).mean_w == doctest::Approx(90).epsilon(0.02));
+  p.policy.set_budget(80 / job_pace_policy::aim);
+  const auto before = p.step;
+  while (p.step == before) p.pass(100 * ms);
+  for (int i = 0; i < 30; ++i) {
+    p.pass(1 * s);
+    CHECK(p.policy.sum(p.now).mean_w == doctest::Approx(80).epsilon(0.02));
+  }
+}
+
+TEST_CASE("job_pace_policy: a step that goes on for long hides nothing of what it draws") {
+  auto p = of({{20, 80}}, 60);
+  p.pass(200 * s);
+  CHECK(p.policy.sum(p.now).mean_w == doctest::Approx(60).epsilon(0.02));
+  // It computes all the time from now on, and ends no more.
+  for (int i = 0; i < 70; ++i) {
+    p.now += s;
+    p.machines[0].used_j += 100;
+    p.look();
+    p.policy.decide(p.now);
+  }
+  CHECK(p.policy.sum(p.now).mean_w > 80);
+}

@@ -40,6 +40,10 @@ TEST_CASE("JPP-8: of a machine that others use, too, the job's part counts from 
   CHECK(policy.sum(now).energy_j == doctest::Approx(800));
   seconds(1, 60, -1, 4);  // what it works is not known: all that work draws may be its
   CHECK(policy.sum(now).power_w == doctest::Approx(50));
+  policy.set_shared({}, now);  // who says so may have begun a moment ago
+  seconds(1, 60, 1, 4);
+  CHECK(policy.sum(now).power_w == doctest::Approx(20));
+  seconds(60, 60, 1, 4);
   policy.set_shared({}, now);
   seconds(1, 60, 1, 4);
   CHECK(policy.sum(now).power_w == 60);

@@ -37,15 +37,23 @@ TEST_CASE("MPT-1: what a machine draws without work is found where somebody alwa
   machine_part_policy p;
   p.shared_by(2);
   p.look(draws(1), 1);
-  CHECK(p.idle_w() == draws(1) / 2);  // as far as is known
-  p.look(draws(1.1), 1.1);            // too near to say more
-  CHECK(p.idle_w() == draws(1) / 2);
+  CHECK(p.idle_w() == 0);   // nothing is known of it
+  p.look(draws(1.1), 1.1);  // too near to say more
+  CHECK(p.idle_w() == 0);
+  CHECK(p.part_w(draws(1), 0.5) == draws(1) / 2);
   p.look(draws(2), 2);
   CHECK(p.idle_w() == doctest::Approx(idle_w / 2));
   CHECK(p.part_w(draws(2), 0.25) == doctest::Approx(idle_w / 2 + 0.5 * core_w));
   p.look(5, 1);  // no line through that: less than the line says was seen
   CHECK(*p.idle_w() <= 2.5);
   CHECK(p.part_w(2, 0) <= 2);  // nor is a part of more than there is
+}
+
+TEST_CASE("MPT-1: a machine that rests draws without work what it draws then") {
+  machine_part_policy p;
+  p.shared_by(2);
+  p.look(draws(0), 0.01);
+  CHECK(p.idle_w() == idle_w / 2);
 }
 
 TEST_CASE(
