@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 
 #include "actors/base/context.hpp"
+#include "actors/base/defaults.hpp"
 #include "io/base/printable.hpp"
 #include "io/base/text.hpp"
 #include "messages/text.hpp"
@@ -37,25 +38,20 @@ std::string span_text(uint64_t ms) {
 
 // -- what is known of children --------------------------------------------------------------------
 
-struct drawn_watts {
-  std::optional<int64_t> mw;  ///< none: of one of them at least it is not known
-  fbs::PowerSource source = fbs::PowerSource::unknown;
-};
+/// What it has, also where a person has just set it.
+int64_t own_mw(const budget_state& st) {
+  return st.parent ? std::min(st.cap_mw, st.leased_mw) : st.cap_mw;
+}
 
-drawn_watts drawn_by_all(const budget_state& st, int64_t now_ns) {
-  drawn_watts out{0, fbs::PowerSource::measured};
-  for (size_t i = 0; i < st.children.size(); ++i) {
-    const auto& c = st.children[i];
-    if (!c.last.drawn_mw || st.policy->is_silent(i, now_ns)) return {};
-    *out.mw += *c.last.drawn_mw;
-    if (c.source != fbs::PowerSource::measured) out.source = fbs::PowerSource::modelled;
-  }
-  return out;
+/// BGA-5
+bool holds_all(const budget_state& st) {
+  return st.brake || (st.parent && st.parent->lease.is_braked());
 }
 
 std::string state_word(const budget_state& st, int64_t now_ns) {
-  if (st.brake) return "holding all work";
+  if (holds_all(st)) return "holding all work";
   if (!st.policy->knows(now_ns)) return "learning what children have";
+  if (st.parent && !st.parent->told.leased) return "without a lease";
   return st.short_of_floors ? "short of floors" : "granting";
 }
 
@@ -64,7 +60,7 @@ void show_budget(budget_pointer self) {
   const auto now = now_ns(*self);
   const auto drawn = drawn_by_all(st, now);
   publish(self, state_word(st, now), [&](fbs::BudgetStatusT& s) {
-    s.budget_w = watts_of(st.cap_mw);
+    s.budget_w = watts_of(own_mw(st));
     s.power_w = drawn.mw ? watts_of(*drawn.mw) : -1;
     s.source = drawn.source;
     s.counted_w = watts_of(st.policy->counted_mw());
@@ -128,8 +124,9 @@ power_report report_in(const fbs::PowerReport& r, const budget_child& terms) {
 
 std::set<std::string> machines_in(const fbs::PowerReport& r) {
   std::set<std::string> out;
-  if (r.machines() != nullptr)
-    for (const auto* m : *r.machines()) out.insert(m->str());
+  if (r.machines() == nullptr) return out;
+  for (const auto* m : *r.machines())
+    if (m->size() > 0 && m->size() <= shown_of_name) out.insert(m->str());
   return out;
 }
 
@@ -151,20 +148,22 @@ error other_process(budget_state& st, size_t child, const power_report& r) {
 
 /// BGA-5, BGT-10
 bool is_braked(const budget_state& st, size_t child) {
-  return st.brake || st.policy->is_braked(child);
+  return holds_all(st) || st.policy->is_braked(child);
 }
 
 /// `granted`: none: no lease is due.
 msg<fbs::PowerGrant> grant_for(budget_pointer self, size_t child, const msg<fbs::PowerReport>& r,
                                const power_grant* granted) {
   const auto& o = self->state.options;
+  const auto& above = self->state.parent;
+  const auto shared_above = above ? above->shared : machine_counts();
   return make_msg<fbs::PowerGrant>(context_of(*self, r.header()), [&](fbs::PowerGrantT& g) {
     g.budget = o.name;
     g.answers_incarnation = r->incarnation();
     g.answers_sent_ns = r->sent_ns();
     g.static_share_mw = o.children[child].terms.static_share_mw;
     g.brake = is_braked(self->state, child);
-    for (const auto& [machine, children] : self->state.machines.shared_by(child)) {
+    for (const auto& [machine, children] : self->state.machines.shared_by(child, shared_above)) {
       auto& shared = *g.shared_machines.emplace_back(std::make_unique<fbs::SharedMachineT>());
       shared.machine = machine;
       shared.children = children;
@@ -325,12 +324,12 @@ fbs::PowerTreeT tree_of(const budget_state& st, std::optional<size_t> only, int6
   fbs::PowerTreeT t;
   t.name = st.options.name;
   t.mode = budget_mode_names[static_cast<size_t>(st.options.rules.mode)];
-  t.cap_mw = st.cap_mw;
+  t.cap_mw = own_mw(st);
   t.drawn_mw = drawn.mw.value_or(-1);
   t.source = drawn.source;
   t.counted_mw = st.policy->counted_mw();
   t.short_of_floors = st.short_of_floors;
-  t.brake = st.brake;
+  t.brake = holds_all(st);
   t.knows = st.policy->knows(now_ns);
   t.epoch = st.options.epoch;
   tell_cause(st, now_ns, t);
@@ -370,9 +369,9 @@ void note_conditions(budget_state& st, const budget_decision& d, const drawn_wat
                           policy.counted_mw(i), c.last.drawn_mw);
   }
   st.short_of_floors = d.short_of_floors;
-  st.journal.short_of_floors(d.short_of_floors, st.cap_mw, policy.counted_mw());
+  st.journal.short_of_floors(d.short_of_floors, own_mw(st), policy.counted_mw());
   const bool pulls = st.options.rules.mode == budget_mode::thresholds;
-  if (d.row.brake) st.journal.brake(*d.row.brake, pulls, st.cap_mw, policy.counted_mw(), drawn.mw);
+  if (d.row.brake) st.journal.brake(*d.row.brake, pulls, own_mw(st), policy.counted_mw(), drawn.mw);
 }
 
 /// Whether the schedule says what it has, where nothing is set for a time. BGA-6
@@ -398,15 +397,6 @@ void settle_budget(budget_state& st, int64_t now_ns) {
     st.journal.follows(st.cap_mw, was_mw, st.options.schedule->name());
 }
 
-/// Whether all who work now can be held within a step. BGT-2
-bool is_brake_armed(const budget_state& st, int64_t now_ns) {
-  for (size_t i = 0; i < st.children.size(); ++i) {
-    const auto& c = st.children[i];
-    if (c.last.works && !c.brake_armed && !st.policy->is_silent(i, now_ns)) return false;
-  }
-  return true;
-}
-
 void decide_grants(budget_pointer self) {
   auto& st = self->state;
   const auto now = now_ns(*self);
@@ -415,8 +405,9 @@ void decide_grants(budget_pointer self) {
   const auto drawn = drawn_by_all(st, now);
   std::span<const int64_t> covered_mw;
   if (st.options.keeper) covered_mw = st.record.covered_mw();
-  const auto& decided =
-      st.policy->tick({st.cap_mw}, {drawn.mw, is_brake_armed(st, now), covered_mw}, now);
+  const auto own = own_cap_of_now(self);
+  st.leased_mw = own.cap_mw;
+  const auto& decided = st.policy->tick(own, {drawn.mw, is_brake_armed(st, now), covered_mw}, now);
   keep_record(st, now);
   for (const auto& g : decided.grants) answer_with(self, g);
   for (size_t i = 0; i < st.children.size(); ++i) answer_waiting(self, i, nullptr);
@@ -425,9 +416,21 @@ void decide_grants(budget_pointer self) {
   show_tree(st, now);
 }
 
+/// The next decision; under a parent, whose patience knows jobs, a look at the link before that.
 void await_tick(budget_pointer self) {
-  self->delayed_send(self, std::chrono::nanoseconds(self->state.options.rules.tick_ns),
-                     caf::tick_atom_v);
+  auto left = std::chrono::nanoseconds(self->state.next_tick_ns - now_ns(*self));
+  if (self->state.parent) left = std::min<std::chrono::nanoseconds>(left, defaults::pacer_period);
+  self->delayed_send(self, left, caf::tick_atom_v);
+}
+
+void decide_if_due(budget_pointer self) {
+  auto& st = self->state;
+  if (const auto now = now_ns(*self); now >= st.next_tick_ns) {
+    st.next_tick_ns = now + st.options.rules.tick_ns;
+    decide_grants(self);
+  }
+  report_above(self);
+  await_tick(self);
 }
 
 // -- persons --------------------------------------------------------------------------------------
@@ -561,14 +564,36 @@ void begin_budget(budget_pointer self, const budget_options& options) {
   }
   st.record = {std::move(static_mw), std::move(remembered_mw), options.rules.ttl_ns};
   st.policy.emplace(options.rules, std::move(terms), options.epoch, st.began_ns);
+  st.next_tick_ns = st.began_ns + options.rules.tick_ns;
   st.journal = budget_journal(options.journal, std::move(names));
   st.journal.begins(options.name, options.rules.mode, st.cap_mw, options.epoch,
                     options.set ? std::optional(options.set->instead_of_mw) : std::nullopt,
                     follows(st) ? options.schedule->name() : "");
   if (st.brake) st.journal.brake_set(true, "");
+  if (options.parent) begin_node_parent(self, *options.parent);
+  st.leased_mw = own_cap_of_now(self).cap_mw;
 }
 
 }  // namespace
+
+drawn_watts drawn_by_all(const budget_state& st, int64_t now_ns) {
+  drawn_watts out{0, fbs::PowerSource::measured};
+  for (size_t i = 0; i < st.children.size(); ++i) {
+    const auto& c = st.children[i];
+    if (!c.last.drawn_mw || st.policy->is_silent(i, now_ns)) return {};
+    *out.mw += *c.last.drawn_mw;
+    if (c.source != fbs::PowerSource::measured) out.source = fbs::PowerSource::modelled;
+  }
+  return out;
+}
+
+bool is_brake_armed(const budget_state& st, int64_t now_ns) {
+  for (size_t i = 0; i < st.children.size(); ++i) {
+    const auto& c = st.children[i];
+    if (c.last.works && !c.brake_armed && !st.policy->is_silent(i, now_ns)) return false;
+  }
+  return true;
+}
 
 budget_actor::behavior_type budget(budget_pointer self, const budget_options& options) {
   guard_mailbox(self);
@@ -582,10 +607,7 @@ budget_actor::behavior_type budget(budget_pointer self, const budget_options& op
       [self](const msg<fbs::ReadPowerTree>& m) { return read_tree(self, m); },
       [self](const msg<fbs::SetPowerBudget>& m) { return set_budget(self, m); },
       [self](const msg<fbs::SetPowerBrake>& m) { return set_brake(self, m); },
-      [self](caf::tick_atom) {
-        decide_grants(self);
-        await_tick(self);
-      },
+      [self](caf::tick_atom) { decide_if_due(self); },
   };
 }
 

@@ -7,6 +7,10 @@
 // The brake goes with each answer to a child, so that a job has it within a tick: a person's, and
 // in thresholds what the policy pulls. In shares the policy's is a word in the journal (BGT-10).
 //
+// Where the budget is itself a child of another one (node_parent.hpp), what it has is the less of
+// its own configuration's and of its lease there, whose time bounds what it grants. A brake there
+// is one here.
+//
 // Invariants
 //   BGA-1  Each report is answered once, at most a tick after it came: with the grant that the
 //     policy has decided as an answer to that very report, or with word that none is due. One of a
@@ -20,7 +24,8 @@
 //     keeper that fails, or never answers, leases are renewed and cut all the same. That is told
 //     once.
 //   BGA-5  A person's brake is for all children until a person lets them go on, also over lives of
-//     the budget that a keeper serves. Each answer says whether it is on (PWR-4).
+//     the budget that a keeper serves; one of the budget above as long as that says (NLP-5). Each
+//     answer says whether it is on (PWR-4).
 //   BGA-6  Where it follows a schedule, what that says by then is what it has, unless a person has
 //     set something: for a time, or for good.
 //
@@ -41,6 +46,7 @@
 #include "actors/power/budget_policy.hpp"
 #include "actors/power/budget_record.hpp"
 #include "actors/power/budget_schedule.hpp"
+#include "actors/power/node_parent.hpp"
 #include "actors/power/shared_machines.hpp"
 #include "io/base/error_kind.hpp"
 #include "messages/actors.hpp"
@@ -99,6 +105,8 @@ struct budget_options {
   std::shared_ptr<record_keeper> keeper = {};
   /// The time of day as text, for the record; may be empty.
   std::function<std::string()> wall_time = {};
+  /// The budget above it; with one it reads files: spawn it detached.
+  std::optional<parent_options> parent = {};
 };
 
 /// A report that waits for the tick.
@@ -131,7 +139,10 @@ struct budget_state {
   shared_machines machines;                           ///< on which they work
   int64_t began_ns = 0;                               ///< of the schedule
   int64_t for_good_mw = 0;                            ///< BGA-3
-  int64_t cap_mw = 0;                                 ///< of now
+  int64_t cap_mw = 0;                                 ///< of now, by configuration and persons
+  int64_t leased_mw = 0;                              ///< what it had at the last tick
+  int64_t next_tick_ns = 0;
+  std::optional<node_parent> parent;  ///< none: it is a root
   std::optional<int64_t> set_until_ns;
   std::string set_for_time_by;      ///< may be empty
   std::optional<int64_t> shown_ns;  ///< when its tree was shown last
@@ -141,7 +152,15 @@ struct budget_state {
   bool brake = false;             ///< BGA-5
   bool set_is_new = false;        ///< one of the two, and no write of it has begun
 };
-using budget_pointer = traced_pointer<budget_actor, budget_state>;
+
+/// What children draw together.
+struct drawn_watts {
+  std::optional<int64_t> mw;  ///< none: of one of them at least it is not known
+  fbs::PowerSource source = fbs::PowerSource::unknown;
+};
+drawn_watts drawn_by_all(const budget_state& st, int64_t now_ns);
+/// Whether all who work now can be held within a step. BGT-2
+bool is_brake_armed(const budget_state& st, int64_t now_ns);
 
 budget_actor::behavior_type budget(budget_pointer self, const budget_options& options);
 

@@ -105,6 +105,19 @@ void budget_journal::superseded(size_t child, uint64_t epoch) {
   write(line);
 }
 
+void budget_journal::own_lease(std::string_view above, const own_cap& own, int64_t was_mw) {
+  write({{"event", own.leased ? "lease" : "lease_lapsed"},
+         {"who", printable(above, shown_of_stranger)},
+         {"cap_w", watts_of(own.cap_mw)},
+         {"was_w", watts_of(was_mw)}});
+}
+
+void budget_journal::parent_not_heard(std::string_view above, std::string_view why) {
+  write({{"event", "parent_not_heard"},
+         {"who", printable(above, shown_of_stranger)},
+         {"why", printable(why, shown_of_stranger)}});
+}
+
 void budget_journal::kept(const std::optional<error>& trouble) {
   if (std::exchange(unkept_, trouble.has_value()) == trouble.has_value()) return;
   ordered_json line{{"event", trouble ? "record_not_written" : "record_written_again"}};

@@ -57,6 +57,9 @@ class budget_journal {
   /// The budget by the file that it follows.
   void follows(int64_t budget_mw, int64_t was_mw, std::string_view file);
   void superseded(size_t child, uint64_t epoch);
+  /// What the budget above grants, or the budget has without that.
+  void own_lease(std::string_view above, const own_cap& own, int64_t was_mw);
+  void parent_not_heard(std::string_view above, std::string_view why);
   /// `trouble`: why what children may draw is not on the disk, if it is not. BJN-1
   void kept(const std::optional<error>& trouble);
 

@@ -33,13 +33,6 @@ namespace troupe::power {
 
 using train::work_pace;
 
-/// What a parent answers to a report.
-struct power_answer {
-  power_grant grant;            ///< of the epoch 0: none is granted now
-  int64_t static_share_mw = 0;  ///< what the job may draw once its lease has lapsed
-  bool brake = false;           ///< all work is held, within the step
-};
-
 /// Why no step of a job may begin.
 enum class lease_hold : uint8_t {
   none,      ///< steps may

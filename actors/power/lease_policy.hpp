@@ -57,6 +57,13 @@ struct power_grant {
   bool operator==(const power_grant&) const = default;
 };
 
+/// What a parent answers to a report.
+struct power_answer {
+  power_grant grant;            ///< of the epoch 0: none is granted now
+  int64_t static_share_mw = 0;  ///< what the child may draw once its lease has lapsed
+  bool brake = false;           ///< all work is held, within the step
+};
+
 /// Child to parent, every tick: an acknowledgement and a demand in one, so that neither is of
 /// another time than the other.
 struct power_report {

@@ -42,7 +42,7 @@ fbs::JobPowerT power_now(pacer_state& st, int64_t now_ns) {
   return out;
 }
 
-void show_parent(const parent_link& l, int64_t now_ns, fbs::PacerStatusT& s) {
+void show_parent(const job_parent& l, int64_t now_ns, fbs::PacerStatusT& s) {
   s.parent = l.name.empty() ? l.options.named : l.name;
   s.cap_w = l.lease.was_leased() ? static_cast<double>(l.lease.cap_mw()) / 1000 : -1;
   s.lease_left_ms = static_cast<uint64_t>(l.lease.left_ns(now_ns) / ns_per_ms);
@@ -146,12 +146,7 @@ pacer_actor::behavior_type pacer(pacer_pointer self, const pacer_options& option
   introduce(self, "pacer", options.epoch);
   auto& st = self->state;
   st.own_w = options.budget_w;
-  if (options.parent) {
-    st.parent.emplace(*options.parent);
-    st.parent->changed = [self] { tell(self); };
-    self->set_down_handler([self](const caf::down_msg& m) { parent_down(self, m); });
-    keep_in_touch(self);
-  }
+  if (options.parent) begin_job_parent(self, *options.parent, [self] { tell(self); });
   keep_to(self);
   show(self, power_now(st, now_ns(*self)));
   self->delayed_send(self, defaults::pacer_period, caf::tick_atom_v);
@@ -161,7 +156,7 @@ pacer_actor::behavior_type pacer(pacer_pointer self, const pacer_options& option
       [self](const msg<fbs::PaceTaken>& m) { take(self, m); },
       [self](caf::tick_atom) {
         tell(self);
-        if (self->state.parent) keep_in_touch(self);
+        if (auto& above = self->state.parent) keep_in_touch(self, *above);
         self->delayed_send(self, defaults::pacer_period, caf::tick_atom_v);
       },
   };

@@ -1,5 +1,5 @@
 // The pacer: keeps a job within its power budget (power.budget_w), or what one above the job grants
-// (power.parent; parent_link.hpp), whichever is less, and adds up what its machines draw. Thin: a
+// (power.parent; job_parent.hpp), whichever is less, and adds up what its machines draw. Thin: a
 // policy decides (job_pace_policy.hpp).
 //
 // Messages: Heartbeat from the coordinator, which carries what meters say; PaceTaken from the run,
@@ -26,7 +26,7 @@
 
 #include "actors/base/traced.hpp"
 #include "actors/power/job_pace_policy.hpp"
-#include "actors/power/parent_link.hpp"
+#include "actors/power/job_parent.hpp"
 #include "messages/actors.hpp"
 
 namespace troupe::power {
@@ -45,7 +45,7 @@ struct pacer_state {
   bool paused = false;     ///< a person wants no steps made
   bool braked = false;     ///< the run is told to hold its step
   bool brake_armed = false;  ///< and all its ranks can hear that
-  std::optional<parent_link> parent;
+  std::optional<job_parent> parent;
   run_actor run;
   uint32_t run_epoch = 0;
   std::optional<fbs::JobPowerT> told;

@@ -11,10 +11,13 @@ void shared_machines::hear(size_t child, std::set<std::string> machines) {
     if (--children_[m] == 0) children_.erase(m);
 }
 
-std::map<std::string, uint32_t> shared_machines::shared_by(size_t child) const {
-  std::map<std::string, uint32_t> out;
-  for (const auto& m : machines_[child])
-    if (const auto all = children_.at(m); all > 1) out.emplace(m, all);
+machine_counts shared_machines::shared_by(size_t child, const machine_counts& above) const {
+  machine_counts out;
+  for (const auto& m : machines_[child]) {
+    const auto others = above.find(m);
+    const auto all = children_.at(m) + (others == above.end() ? 0 : others->second - 1);
+    if (all > 1) out.emplace(m, all);
+  }
   return out;
 }
 

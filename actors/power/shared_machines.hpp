@@ -4,6 +4,10 @@
 // it would have it counted twice, and each would be taken for one that draws more than its cap. So
 // each is told how many share a machine, and reports its own part (machine_part_policy.hpp).
 //
+// A budget below another one tells that of all machines of its children. Where others share one
+// there, too, its children are told of its own and of one for each of those: what works there may
+// be more, and is never taken for less than is known.
+//
 // Pure: it is told who works where.
 //
 // Invariants
@@ -20,18 +24,24 @@
 
 namespace troupe::power {
 
+/// How many work on a machine, by machine.
+using machine_counts = std::map<std::string, uint32_t>;
+
 class shared_machines {
  public:
   explicit shared_machines(size_t children = 0) : machines_(children) {}
 
   /// All that it works on now.
   void hear(size_t child, std::set<std::string> machines);
-  /// How many work on each of the child's machines that it has not alone.
-  std::map<std::string, uint32_t> shared_by(size_t child) const;
+  /// How many work on each of the child's machines that it has not alone. `above`: how many the
+  /// budget above counts, this one among them, where it counts several.
+  machine_counts shared_by(size_t child, const machine_counts& above = {}) const;
+  /// On which any child works.
+  const machine_counts& all() const { return children_; }
 
  private:
   std::vector<std::set<std::string>> machines_;
-  std::map<std::string, uint32_t> children_;  ///< by machine
+  machine_counts children_;
 };
 
 }  // namespace troupe::power

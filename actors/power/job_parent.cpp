@@ -1,0 +1,133 @@
+// Of a job: what is reported, and what answers come to.
+#include "actors/power/job_parent.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+
+#include <fmt/format.h>
+
+#include "actors/base/ask.hpp"
+#include "actors/power/budget.hpp"
+#include "actors/power/pacer.hpp"
+
+namespace troupe::power {
+
+namespace {
+
+void say(pacer_pointer self, std::string text) {
+  const auto& to = self->state.parent->options.reporter;
+  if (!to) return;
+  self->send(to, make_msg<fbs::Notice>(context_of(*self, self->epoch()), [&](auto& n) {
+               n.level = fbs::NoticeLevel::warning;
+               n.text = std::move(text);
+             }));
+}
+
+int64_t mw_or_none(double w) {
+  return w < 0 ? -1 : std::llround(w * 1000);
+}
+
+/// What it would draw without the cap of the budget above it, in milliwatts; -1: it is not known.
+/// While a person has it paused others may have what it does not draw.
+int64_t wish_of(const pacer_state& st, const job_pace_policy::totals& all) {
+  if (st.paused && all.power_w >= 0) return mw_or_none(all.power_w);
+  const double full_w = all.full_w >= 0 ? all.full_w : all.limit_w;
+  if (st.own_w <= 0) return mw_or_none(full_w);
+  return mw_or_none(full_w < 0 ? st.own_w : std::min(full_w, st.own_w));
+}
+
+fbs::PowerReportT report_of(pacer_pointer self) {
+  const auto& st = self->state;
+  const auto now = now_ns(*self);
+  auto all = st.policy.sum(now);
+  if (all.is_stale) all.power_w = all.mean_w = -1;  // what it drew once accuses nobody now
+  const auto drawn_mw = mw_or_none(all.mean_w);     // a pace is kept by the mean of whole steps
+  auto out = message_of(st.parent->lease.report(
+      now, drawn_mw < 0 ? std::nullopt : std::optional(drawn_mw), wish_of(st, all)));
+  out.source = source_of(all);
+  out.pace_of_1024 = st.parent->lease.is_braked() ? 0 : st.step_pace;
+  out.brake_armed = st.brake_armed;
+  for (const auto& machine : st.policy.machines()) out.machines.push_back(machine);
+  return out;
+}
+
+status take_answer(pacer_pointer self, const fbs::PowerGrant& g) {
+  const auto verdict = self->state.parent->lease.hear(answer_in(g), now_ns(*self));
+  TROUPE_CHECK(must_fit(verdict, "this job"));
+  self->state.policy.set_shared(shared_in(g), now_ns(*self));
+  return {};
+}
+
+/// JLP-4
+void take_refusal(job_parent& p, const error& why) {
+  if (why.is(process_superseded)) p.lease.refused(lease_hold::replaced);
+  if (why.code == errc::not_found) p.lease.refused(lease_hold::no_child);
+}
+
+}  // namespace
+
+void begin_job_parent(pacer_pointer self, const parent_options& options,
+                      std::function<void()> changed) {
+  auto& p = self->state.parent.emplace(options);
+  p.report = [self] { return report_of(self); };
+  p.heard = [self](const fbs::PowerGrant& g) { return take_answer(self, g); };
+  p.refused = [&p](const error& why) { take_refusal(p, why); };
+  p.say = [self](std::string text) { say(self, std::move(text)); };
+  p.changed = std::move(changed);
+  self->set_down_handler([self, &p](const caf::down_msg& m) { parent_down(self, p, m); });
+  keep_in_touch(self, p);
+}
+
+int64_t cap_of_now(pacer_pointer self) {
+  auto& p = *self->state.parent;
+  const auto now = now_ns(*self);
+  const auto cap_mw = p.lease.tick(now);
+  const bool lapsed = p.lease.was_leased() && !p.lease.is_leased(now);
+  if (std::exchange(p.told_lapse, lapsed) == lapsed) return cap_mw;  // PPL-3
+  const auto w = static_cast<double>(cap_mw) / 1000;
+  say(self, lapsed ? fmt::format("the lease of {} has lapsed: from its next step on the job "
+                                 "keeps to {:.4g} W, until it is granted another",
+                                 parent_in_words(p), w)
+                   : fmt::format("{} grants again: {:.4g} W", parent_in_words(p), w));
+  return cap_mw;
+}
+
+void save_if_shed(pacer_pointer self) {
+  auto& p = *self->state.parent;
+  const bool shed = p.lease.hold() == lease_hold::shed;
+  if (std::exchange(p.shed, shed) == shed || !shed || !p.stepped) return;
+  const auto m = make_msg<fbs::CheckpointNow>(context_of(*self, 0), [&](auto& asked) {
+    asked.reason = parent_in_words(p) + " wants the work paused";
+  });
+  request(self, self->state.run, m)
+      .then([](const msg<fbs::Ack>&) {},
+            [self](const caf::error& e) {
+              say(self, "no checkpoint before the pause that the power budget wants: " +
+                            from_caf(e).message);
+            });
+}
+
+std::string why_held(const job_parent& p) {
+  switch (p.lease.hold()) {
+    case lease_hold::none:
+      return "";
+    case lease_hold::replaced:
+      return "another process works as this job under " + parent_in_words(p);
+    case lease_hold::no_child:
+      return parent_in_words(p) + " knows no job of this name: " + p.problem;
+    case lease_hold::no_lease:
+      return p.address.empty() ? "no power budget is found: " + p.problem
+                               : fmt::format("no lease yet from {}{}{}", parent_place_in_words(p),
+                                             p.problem.empty() ? "" : ": ", p.problem);
+    case lease_hold::no_watts:
+      return parent_in_words(p) + " grants no watts now";
+    case lease_hold::shed:
+      return parent_in_words(p) + " wants the work paused";
+    case lease_hold::brake:
+      return parent_in_words(p) + " holds all work by its brake";
+  }
+  return "";
+}
+
+}  // namespace troupe::power

@@ -1,0 +1,47 @@
+// The power budget above a job, as the job's pacer knows it: what it reports there, what it keeps
+// to by what it hears, and why its steps wait. How it is reached: parent_link.hpp.
+//
+// Until the budget has granted something no step begins; then the lease holds
+// (job_lease_policy.hpp).
+//
+// Messages: CheckpointNow to the run; Notice to the reporter.
+//
+// Invariants
+//   PPL-4  A run that is to pause is asked for a checkpoint first, once each time, if it has made
+//     steps: it is of the end of the step under way (PWR-2). No pause waits for it.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <utility>
+
+#include "actors/power/job_lease_policy.hpp"
+#include "actors/power/parent_link.hpp"
+
+namespace troupe::power {
+
+/// How the budget above the job is known.
+struct job_parent : parent_link {
+  explicit job_parent(parent_options o) : parent_link(std::move(o)), lease(options.incarnation) {}
+
+  job_lease_policy lease;
+  bool told_lapse = false;  ///< PPL-3
+  bool stepped = false;     ///< the run has made steps
+  bool shed = false;        ///< PPL-4
+};
+
+struct pacer_state;
+using pacer_pointer = traced_pointer<pacer_actor, pacer_state>;
+
+/// From now on the pacer has it; `changed` is called where what is known of it has.
+void begin_job_parent(pacer_pointer self, const parent_options& options,
+                      std::function<void()> changed);
+/// The cap of now, in milliwatts; a lease that has lapsed is said.
+int64_t cap_of_now(pacer_pointer self);
+/// PPL-4: before the run is told to pause.
+void save_if_shed(pacer_pointer self);
+/// Why no step may begin, a sentence; empty: steps may.
+std::string why_held(const job_parent& p);
+
+}  // namespace troupe::power
