@@ -9,6 +9,7 @@
 #include <fmt/ranges.h>
 
 #include "io/base/text.hpp"
+#include "io/config/budget_place.hpp"
 #include "io/config/builder.hpp"
 #include "io/config/heads.hpp"
 #include "io/folder/plain.hpp"
@@ -385,37 +386,15 @@ void check_power(builder& b) {
   b.rule(p.budget_w == 0 || p.meter_interval_ms > 0, {"power.budget_w", "power.meter_interval_ms"},
          "a budget cannot be kept where no meter is read (meter_interval_ms = 0)",
          "leave power.meter_interval_ms out, or set power.budget_w = 0");
-  if (p.parent.empty()) {
-    b.rule(p.parent_key.empty(), {"power.parent_key", "power.parent"},
-           "a key for the power budget above the job, and none is named",
-           "set power.parent = \"HOST:PORT\", or leave power.parent_key out");
-    return;
-  }
-  b.rule(p.meter_interval_ms > 0, {"power.parent", "power.meter_interval_ms"},
+  const auto fault = fault_of_parent({"power.parent", "power.parent_key"}, p.parent, p.parent_key);
+  if (fault && fault->of_key)
+    b.rule(false, {"power.parent_key", "power.parent"}, fault->what, fault->hint);
+  else if (fault)
+    b.rule(false, {"power.parent"}, fault->what, fault->hint);
+  b.rule(p.parent.empty() || p.meter_interval_ms > 0, {"power.parent", "power.meter_interval_ms"},
          "a granted budget cannot be kept where no meter is read (meter_interval_ms = 0)",
          "leave power.meter_interval_ms out");
-  check_leased(b);
-  if (const auto name = p.looked_for()) {
-    b.rule(p.parent == "auto" || is_name(*name), {"power.parent"},
-           fmt::format("{}, got {}", name_rule, troupe::quoted(*name)), "e.g. \"auto:row0\"");
-    b.rule(p.parent_key.empty(), {"power.parent_key", "power.parent"},
-           "the key of the budget that \"auto\" finds is found with it", "leave it out");
-    return;
-  }
-  const auto at = head_place_of(p.parent);
-  b.rule(at.has_value(), {"power.parent"},
-         fmt::format("expected \"auto\", \"auto:NAME\" or HOST:PORT, got {}",
-                     troupe::quoted(p.parent)),
-         "e.g. \"127.0.0.1:4242\"");
-  b.rule(!at || is_loopback(at->host), {"power.parent"},
-         fmt::format("{} is not loopback: a power budget on another machine is not supported yet, "
-                     "it needs certificates",
-                     troupe::quoted(p.parent)),
-         "`troupe power serve` on this machine");
-  b.rule(
-      !p.parent_key.empty(), {"power.parent", "power.parent_key"},
-      "a power budget given as HOST:PORT needs power.parent_key, the file that proves the job",
-      "`troupe key --role power --name JOB --out FILE` makes it, or set power.parent = \"auto\"");
+  if (!p.parent.empty()) check_leased(b);
 }
 
 void check_model(builder& b) {

@@ -28,7 +28,6 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -437,20 +436,12 @@ struct power_section {
   double model_idle_w = 0;  ///< of a machine whose processors nobody measures; without its GPUs
   double model_core_w = 0;  ///< more for each of its processors that works all the time
   double budget_w = 0;      ///< what the job's machines may draw together; 0: nobody keeps count
-  std::string parent;       ///< "auto", "auto:NAME" or HOST:PORT: the power budget above the job
+  std::string parent;       ///< the power budget above the job (budget_place.hpp); empty: none
   std::string parent_key;   ///< a file: proves the job to that one, where it is given by HOST:PORT
   bool operator==(const power_section&) const = default;
 
   /// Whether something bounds what the job's machines draw.
   bool is_budgeted() const { return budget_w > 0 || !parent.empty(); }
-  /// The name of the budget above the job where it is looked for on this machine; "": any that has
-  /// the job. None: it is given by HOST:PORT, or there is none.
-  std::optional<std::string> looked_for() const {
-    constexpr std::string_view automatic = "auto", named = "auto:";
-    if (parent == automatic) return "";
-    if (parent.starts_with(named)) return parent.substr(named.size());
-    return std::nullopt;
-  }
 };
 
 /// [log]

@@ -10,6 +10,7 @@
 #include <toml++/toml.h>
 
 #include "io/base/text.hpp"
+#include "io/config/budget_place.hpp"
 #include "io/config/builder.hpp"
 #include "io/config/table.hpp"
 #include "io/config/toml_tables.hpp"
@@ -38,6 +39,12 @@ constinit const property power_tree_rows[] = {
     row<power_tree, &power_tree::listen>("listen", "Address that it listens on"),
     row<power_tree, &power_tree::port>("port", "Port that it listens on; 0 = a free one",
                                        within(0, 65'535)),
+    row<power_tree, &power_tree::parent>(
+        "parent",
+        "The budget above it: auto = the other one of this user on this machine, auto:NAME = the "
+        "one of that name, else HOST:PORT; of its lease and budget_w the less holds"),
+    row<power_tree, &power_tree::parent_key>(
+        "parent_key", "File with the key that proves it to a parent given as HOST:PORT"),
     // A report is answered with the next tick, and its asker waits for 5 s.
     row<power_tree, &power_tree::tick_ms>("tick_ms", "Milliseconds between two decisions",
                                           within(100, 2000)),
@@ -55,7 +62,8 @@ constinit const property power_tree_rows[] = {
 };
 
 constinit const property power_child_rows[] = {
-    row<power_child, &power_child::name>("child.name", "The name of a job"),
+    row<power_child, &power_child::name>("child.name",
+                                         "The name of a job, or of a budget below this one"),
     row<power_child, &power_child::priority>("child.priority", "Whose watts are cut last: high"),
     row<power_child, &power_child::floor_w>(
         "child.floor_w", "Watts below which nothing useful is done", within(0, site_w)),
@@ -78,7 +86,7 @@ struct power_child_entry {
 struct open_power_tree {
   power_tree value;
   std::vector<power_child_entry> children;
-  origin whole, name_at, budget_at, mode_at, listen_at, ttl_at;
+  origin whole, name_at, budget_at, mode_at, listen_at, parent_at, key_at, ttl_at;
 };
 
 void read_power_children(builder& into, const toml::node& node, const array_place& where,
@@ -122,6 +130,8 @@ void read_power_table(builder& into, const toml::table& table, const std::string
   tree.budget_at = place_of("budget_w");
   tree.mode_at = place_of("mode");
   tree.listen_at = place_of("listen");
+  tree.parent_at = place_of("parent");
+  tree.key_at = place_of("parent_key");
   tree.ttl_at = place_of("lease_ttl_ms");
   for (const auto* key : {"name", "budget_w"})
     if (!table.contains(key))
@@ -171,6 +181,20 @@ void check_power_watts(builder& b, const open_power_tree& tree) {
              "children fall to static_w by themselves when nobody is heard: together it must fit");
 }
 
+void check_power_parent(builder& b, const open_power_tree& tree) {
+  const auto& t = tree.value;
+  if (b.at_fault("parent") || b.at_fault("parent_key")) return;
+  if (const auto fault = fault_of_parent({"parent", "parent_key"}, t.parent, t.parent_key))
+    return b.complain(fault->of_key ? tree.key_at : tree.parent_at,
+                      fault->of_key ? "parent_key" : "parent", fault->what, fault->hint);
+  const auto place = budget_place_of(t.parent);
+  if (!place || b.at_fault("name") || b.at_fault("port")) return;
+  const bool is_own = place->at ? place->at->port == t.port : place->name == t.name;
+  if (is_own)  // PTR-5
+    b.complain(tree.parent_at, "parent", fmt::format("{} cannot be its own parent", t.name),
+               "name the budget above it, or leave it out");
+}
+
 void check_power_tree(builder& b, const open_power_tree& tree) {
   const auto& t = tree.value;
   if (tree.children.size() > most_power_children)
@@ -179,7 +203,7 @@ void check_power_tree(builder& b, const open_power_tree& tree) {
                                   most_power_children));
   if (!b.at_fault("child") && tree.children.empty())
     b.complain(tree.whole, "child", "a budget needs a [[child]]",
-               "one for each job that shares it, by the job's name");
+               "one for each job, or budget, that shares it, by its name");
   check_power_names(b, tree);
   check_power_watts(b, tree);
   if (!b.at_fault("mode") && t.mode == power_mode::thresholds)
@@ -190,6 +214,7 @@ void check_power_tree(builder& b, const open_power_tree& tree) {
                fmt::format("{} is beyond this machine, and only jobs on it are served yet",
                            troupe::quoted(t.listen)),
                "write listen = \"127.0.0.1\"");
+  check_power_parent(b, tree);
   const bool known = !b.at_fault("tick_ms") && !b.at_fault("lease_ttl_ms");
   if (known && t.lease_ttl_ms < least_lease_ms(t.tick_ms))  // PTR-4
     b.complain(tree.ttl_at, "lease_ttl_ms",

@@ -1,7 +1,9 @@
-// POWER.toml: a power budget and the jobs that share it (`troupe power serve`).
+// POWER.toml: a power budget and the jobs, or budgets below it, that share it (`troupe power
+// serve`).
 //
 //   name = "row0"
 //   budget_w = 70
+//   parent = "auto:feed0"  # the budget that it is a child of, under its own name; default: none
 //
 //   [[child]]
 //   name = "gpt-a"       # the job's name
@@ -18,6 +20,7 @@
 //     not what it names.
 //   PTR-4  A lease is no shorter than three times what may lie between two reports of a job, which
 //     renew it: a lost message does not end it.
+//   PTR-5  No budget is its own parent, by its name or by where it listens.
 #pragma once
 
 #include <algorithm>
@@ -51,6 +54,8 @@ struct power_tree {
   power_mode mode = power_mode::shares;
   std::string listen = "127.0.0.1";
   int64_t port = 0;  ///< 0: a free one
+  std::string parent;      ///< the budget above (budget_place.hpp); empty: none
+  std::string parent_key;  ///< a file: proves it to that one, where that is given by HOST:PORT
   int64_t tick_ms = 1000;
   int64_t lease_ttl_ms = 10'000;
   /// Less is no difference; as written -1, as read 1 % of the least floor or static share.

@@ -16,14 +16,11 @@ const std::string powered_job =
 TEST_CASE("a job is budgeted by its own budget, and by a power budget above it") {
   CHECK(!job_of_text(powered_job, {}).power.is_budgeted());
   CHECK(job_of_text(powered_job, {"power.budget_w=40"}).power.is_budgeted());
-  const auto any = job_of_text(powered_job, {"power.parent=auto"});
-  CHECK(any.power.is_budgeted());
-  CHECK(any.power.looked_for() == "");
-  CHECK(job_of_text(powered_job, {"power.parent=auto:row0"}).power.looked_for() == "row0");
+  CHECK(job_of_text(powered_job, {"power.parent=auto"}).power.is_budgeted());
+  CHECK(job_of_text(powered_job, {"power.parent=auto:rack0"}).power.is_budgeted());
   const auto by_address =
       job_of_text(powered_job, {"power.parent=localhost:4242", "power.parent_key=row0.key"});
   CHECK(by_address.power.is_budgeted());
-  CHECK(!by_address.power.looked_for());
   CHECK(by_address.power.parent_key == "row0.key");
   const auto again = config::parse(config::to_toml(by_address), "text");
   REQUIRE_MESSAGE(again, (again ? "" : render(again.error())));
@@ -48,10 +45,10 @@ TEST_CASE("a power budget above a job that cannot be joined is refused with its 
       {{"power.parent=row0", "power.parent_key=k"},
        "power.parent",
        "expected \"auto\", \"auto:NAME\" or HOST:PORT, got \"row0\""},
-      {{"power.parent=auto:"}, "power.parent", "got \"\""},
-      {{"power.parent=auto:row 0"}, "power.parent", "got \"row 0\""},
-      {{"power.parent=auto:row0", "power.parent_key=k"}, "power.parent_key", "is found with it"},
+      {{"power.parent=auto:row 0"}, "power.parent", "got \"auto:row 0\""},
       {{"power.parent=127.0.0.1:0", "power.parent_key=k"}, "power.parent", "or HOST:PORT"},
+      {{"power.parent=auto:"}, "power.parent", "got \"auto:\""},
+      {{"power.parent=auto:row0", "power.parent_key=k"}, "power.parent_key", "is found with it"},
       {{"power.parent=10.0.0.1:4242", "power.parent_key=k"},
        "power.parent",
        "\"10.0.0.1:4242\" is not loopback: a power budget on another machine is not supported yet"},

@@ -36,6 +36,22 @@ result<power_tree> power_tree_from(const std::string& text) {
   return parse_power_tree(text, "p.toml");
 }
 
+/// A file, and where and how it is refused.
+struct wrong {
+  std::string text, place, what;
+};
+
+void check_refused(const wrong& w) {
+  CAPTURE(w.text.substr(0, 300));
+  const auto got = power_tree_from(w.text);
+  REQUIRE_FALSE(got);
+  CHECK(got.error().code == errc::bad_config);
+  const auto text = render(got.error());
+  CAPTURE(text);
+  CHECK(text.find(w.place) != std::string::npos);
+  CHECK(text.find(w.what) != std::string::npos);
+}
+
 }  // namespace
 
 TEST_CASE("power tree: what is not said has its default") {
@@ -90,10 +106,21 @@ TEST_CASE("power tree: what is said is taken") {
   CHECK(got->textfile == "row0.prom");
 }
 
-TEST_CASE("PTR-1: power tree: what is wrong is said with its place") {
-  struct wrong {
-    std::string text, place, what;
+TEST_CASE("power tree: the budget above it is named, or found") {
+  const auto parent_of = [](const std::string& text) {
+    const auto got = power_tree_from(row_of_70 + text + power_child_text("a"));
+    REQUIRE_MESSAGE(got, (got ? "" : render(got.error())));
+    return got->parent + " " + got->parent_key;
   };
+  CHECK(parent_of("") == " ");
+  CHECK(parent_of("parent = 'auto'\n") == "auto ");
+  CHECK(parent_of("parent = 'auto:feed0'\n") == "auto:feed0 ");
+  CHECK(parent_of("parent = '127.0.0.1:4242'\nparent_key = 'k'\n") == "127.0.0.1:4242 k");
+  CHECK(parent_of("port = 4243\nparent = '127.0.0.1:4242'\nparent_key = 'k'\n") ==
+        "127.0.0.1:4242 k");
+}
+
+TEST_CASE("PTR-1: power tree: what is wrong is said with its place") {
   const auto a = power_child_text("a");
   std::string many;
   for (size_t i = 0; i <= most_power_children; ++i)
@@ -144,16 +171,26 @@ TEST_CASE("PTR-1: power tree: what is wrong is said with its place") {
            wrong{row_of_70 + many, "p.toml:", "4097 children, at most 4096"},
            wrong{"name = \n", "p.toml:1:", ""},
            wrong{std::string((1 << 20) + 1, '#'), "p.toml: ", "larger than 1 MiB"},
-       }) {
-    CAPTURE(w.text.substr(0, 300));
-    const auto got = power_tree_from(w.text);
-    REQUIRE_FALSE(got);
-    CHECK(got.error().code == errc::bad_config);
-    const auto text = render(got.error());
-    CAPTURE(text);
-    CHECK(text.find(w.place) != std::string::npos);
-    CHECK(text.find(w.what) != std::string::npos);
-  }
+       })
+    check_refused(w);
+}
+
+TEST_CASE("PTR-5: power tree: a budget above that cannot be one is refused with its place") {
+  const auto a = power_child_text("a");
+  for (const auto& w : {
+           wrong{row_of_70 + "parent = 'feed0'\n" + a, "p.toml:3:10", "or HOST:PORT"},
+           wrong{row_of_70 + "parent = '10.0.0.1:4242'\nparent_key = 'k'\n" + a, "p.toml:3:10",
+                 "is not loopback"},
+           wrong{row_of_70 + "parent = '127.0.0.1:4242'\n" + a, "p.toml:3:10", "needs parent_key"},
+           wrong{row_of_70 + "parent_key = 'k'\n" + a, "p.toml:3:14", "none is named"},
+           wrong{row_of_70 + "parent = 'auto'\nparent_key = 'k'\n" + a, "p.toml:4:14",
+                 "is found with it"},
+           wrong{row_of_70 + "parent = 'auto:row0'\n" + a, "p.toml:3:10",
+                 "row0 cannot be its own parent"},
+           wrong{row_of_70 + "port = 4242\nparent = 'localhost:4242'\nparent_key = 'k'\n" + a,
+                 "p.toml:4:10", "row0 cannot be its own parent"},
+       })
+    check_refused(w);
 }
 
 TEST_CASE("PTR-1: power tree: static shares that are the budget to the milliwatt fit") {
