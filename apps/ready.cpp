@@ -202,7 +202,7 @@ readiness readiness_of(const config::job& job, const train::machine& machine,
   found.note("cluster.tls.certificate", certificates(job.cluster));
   found.note("cluster.listen",
              cluster::can_listen(job.cluster.listen, static_cast<uint16_t>(job.cluster.port)));
-  found.note("power.parent_key", check_power_parent(job));
+  found.note("power.parent_key", check_power_parent(joiner_of(job)));
   auto where = folders(job);
   const bool can_look = where.problems.empty();
   if (can_look) found.note("", secret(job));  // its name is made of the output's

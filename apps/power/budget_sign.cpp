@@ -35,6 +35,13 @@ std::vector<std::string> children_in(const nlohmann::json& sign) {
   return out;
 }
 
+/// An empty name is nobody's.
+std::vector<served_budget> served_budgets_but(const std::string& name) {
+  auto out = served_budgets();
+  std::erase_if(out, [&](const auto& b) { return !name.empty() && b.name == name; });
+  return out;
+}
+
 std::string places_of(const std::vector<served_budget>& budgets) {
   std::vector<std::string> out;
   for (const auto& b : budgets) out.push_back(fmt::format("{} at {}", b.name, b.address));
@@ -55,14 +62,15 @@ std::vector<served_budget> served_budgets() {
   return out;
 }
 
-result<served_budget> the_served_budget(const std::string& name) {
-  auto here = served_budgets();
+result<served_budget> the_served_budget(const std::string& name, const std::string& but) {
+  auto here = served_budgets_but(but);
   std::erase_if(here, [&](const auto& b) { return !name.empty() && b.name != name; });
   if (here.size() == 1) return std::move(here.front());
   if (here.empty())
     return error{errc::not_found,
                  name.empty()
-                     ? "no power budget of yours is served on this machine"
+                     ? fmt::format("no {}power budget of yours is served on this machine",
+                                   but.empty() ? "" : "other ")
                      : fmt::format("no power budget named {} is served on this machine", name),
                  "serve one with: troupe power serve POWER.toml"};
   return error{errc::usage,
@@ -70,9 +78,9 @@ result<served_budget> the_served_budget(const std::string& name) {
                "name one of them, or say HOST:PORT"};
 }
 
-result<served_budget> served_budget_of(const std::string& child) {
-  const auto here = served_budgets();
-  if (here.size() <= 1) return the_served_budget("");
+result<served_budget> served_budget_of(const std::string& child, const std::string& but) {
+  const auto here = served_budgets_but(but);
+  if (here.size() <= 1) return the_served_budget("", but);
   std::vector<served_budget> having, unknown;
   for (const auto& b : here) {
     if (b.children.empty())
@@ -86,12 +94,12 @@ result<served_budget> served_budget_of(const std::string& child) {
     return error{errc::not_found,
                  fmt::format("none of the {} power budgets that are served here has a child {}: {}",
                              here.size(), child, places_of(here)),
-                 "add the child to one of them, or set power.parent = \"auto:NAME\""};
+                 "add the child to one of them, or name one as the parent: \"auto:NAME\""};
   return error{
       errc::usage,
       fmt::format("{} of the power budgets that are served here {} a child {}: {}", fitting.size(),
                   having.empty() ? "may have" : "have", child, places_of(fitting)),
-      "set power.parent = \"auto:NAME\" with the name of one of them"};
+      "name one of them as the parent: \"auto:NAME\""};
 }
 
 }  // namespace troupe::apps

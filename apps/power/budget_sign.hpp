@@ -38,10 +38,12 @@ class budget_sign {
 /// The budgets of this user on this machine.
 std::vector<served_budget> served_budgets();
 
-/// The only one of them, or the one of that name. Errors: not_found; usage where several fit.
-result<served_budget> the_served_budget(const std::string& name);
+/// The only one of them, or the one of that name; none of the name `but`. Errors: not_found; usage
+/// where several fit.
+result<served_budget> the_served_budget(const std::string& name, const std::string& but = {});
 
-/// The only one, or of several the only one that has a child of that name. Errors: the same.
-result<served_budget> served_budget_of(const std::string& child);
+/// The only one, or of several the only one that has a child of that name; none of the name `but`.
+/// Errors: the same.
+result<served_budget> served_budget_of(const std::string& child, const std::string& but = {});
 
 }  // namespace troupe::apps

@@ -22,6 +22,7 @@
 #include "apps/power/power.hpp"
 #include "apps/talk.hpp"
 #include "apps/up/folders.hpp"
+#include "apps/up/power_parent.hpp"
 #include "apps/up/run_log.hpp"
 #include "apps/up/signals.hpp"
 #include "apps/up/watchdog.hpp"
@@ -183,6 +184,7 @@ result<config::power_tree> read_budget(const std::string& file) {
   for (const auto& c : options.children) children.push_back(c.terms);
   const auto sound = power::check(options.rules, children, options.budget_mw);
   if (!sound) return sound.error().within(file);
+  if (const auto key = check_power_parent(joiner_of(tree)); !key) return key.error().within(file);
   return tree;
 }
 
@@ -208,6 +210,8 @@ std::string budget_sentence(const config::power_tree& tree,
         fmt::format("; it follows {}: {:.6g} to {:.6g} W in {}", schedule->name(),
                     power::watts_of(schedule->least_mw()), power::watts_of(schedule->greatest_mw()),
                     counted(schedule->rows(), "row", "rows"));
+  if (!tree.parent.empty())
+    out += fmt::format("; it is a child of another budget ({})", tree.parent);
   return out;
 }
 
@@ -230,6 +234,7 @@ std::string budget_json(const config::power_tree& tree) {
                   {"output", tree.output},
                   {"follow", tree.follow},
                   {"textfile", tree.textfile},
+                  {"parent", tree.parent},
                   {"children", children}}) +
          "\n";
 }
@@ -310,6 +315,7 @@ result<int> serve(const serve_arguments& a) {
   TROUPE_TRY(options, begin_life(tree, lock.folder()));
   options.schedule = std::move(schedule);
   const auto journal = std::make_shared<budget_journal>(lock.folder() / "power.jsonl", a.json);
+  options.parent = power_parent_of(joiner_of(tree));
   options.journal = [journal](const std::string& line) { journal->take(line, unix_now()); };
   if (!tree.textfile.empty()) {
     const auto file = std::make_shared<tree_textfile>(fs::absolute(tree.textfile));
@@ -349,7 +355,8 @@ result<int> serve(const serve_arguments& a) {
 }  // namespace
 
 void add_serve(shell& sh, command* parent) {
-  auto* verb = parent->add_subcommand("serve", "Hold a power budget that jobs here share");
+  auto* verb = parent->add_subcommand(
+      "serve", "Hold a power budget that jobs here share, or budgets below it");
   auto a = std::make_shared<serve_arguments>();
   verb->add_option("file", a->file, "The budget and its children: POWER.toml")
       ->required()

@@ -1,5 +1,5 @@
 // `troupe power serve POWER.toml`: the process that holds a power budget and grants leases of it to
-// jobs on this machine.
+// jobs on this machine, or to budgets below it, whose processes are the same.
 //
 //   <output>/power.epoch   {"epoch": 3}: how many lives this budget has had
 //   and the journal and the record of apps/power/budget_disk.hpp

@@ -263,7 +263,7 @@ pacer_actor spawn_pacer(caf::actor_system& system, const launch& l,
                         const reporter_actor& reporter) {
   const auto& job = l.plan.job;
   const power::pacer_options options{job.power.budget_w, l.from.epoch,
-                                     power_parent_of(job, reporter)};
+                                     power_parent_of(joiner_of(job), reporter)};
   return options.parent ? system.spawn<caf::detached>(power::pacer, options)
                         : system.spawn(power::pacer, options);
 }

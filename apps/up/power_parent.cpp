@@ -13,34 +13,30 @@
 #include "actors/cluster/tls_keys.hpp"
 #include "apps/power/budget_sign.hpp"
 #include "io/base/text.hpp"
-#include "io/config/heads.hpp"
+#include "io/config/budget_place.hpp"
 #include "io/file.hpp"
 
 namespace troupe::apps {
 
 namespace {
 
-tls::bearer bearer_of_job(const config::job& job) {
-  return {tls::role::power, job.job.name};
+tls::bearer bearer_of(const power_joiner& who) {
+  return {tls::role::power, who.name};
 }
 
-result<tls::proof> proof_of_file(const config::job& job) {
-  const auto& file = job.power.parent_key;
+result<tls::proof> proof_of_file(const power_joiner& who) {
+  const auto& file = who.parent_key;
   TROUPE_TRY(key, tls::job_key::read(file));
-  const auto wanted = bearer_of_job(job);
+  const auto wanted = bearer_of(who);
   auto proof = tls::proof_by(key, std::span(&wanted, 1));
   if (!proof || proof->self.as != tls::role::power)
     return error{errc::permission, fmt::format("{} is no key for a power budget", file),
-                 "`troupe key --role power --name JOB --out FILE` makes one"};
+                 "`troupe key --role power --name NAME --out FILE` makes one"};
   return proof;
 }
 
-result<power::budget_parent> place_of(const std::string& address, const std::string& name,
-                                      tls::proof proof) {
-  const auto at = config::head_place_of(address);
-  if (!at)
-    return error{errc::bad_data, fmt::format("{} is not HOST:PORT", troupe::quoted(address))};
-  return power::budget_parent{name, at->host, at->port, std::move(proof)};
+error no_place(const std::string& address) {
+  return {errc::bad_data, fmt::format("{} is not HOST:PORT", troupe::quoted(address))};
 }
 
 uint64_t clock_now_ns() {
@@ -61,23 +57,36 @@ uint64_t last_number(const std::filesystem::path& file) {
 
 }  // namespace
 
-status check_power_parent(const config::job& job) {
-  if (job.power.parent_key.empty()) return {};
-  TROUPE_TRY(proof, proof_of_file(job));
+power_joiner joiner_of(const config::job& job) {
+  return {job.job.name, false, job.power.parent, job.power.parent_key, job.job.output};
+}
+
+power_joiner joiner_of(const config::power_tree& tree) {
+  return {tree.name, true, tree.parent, tree.parent_key, tree.output};
+}
+
+status check_power_parent(const power_joiner& who) {
+  if (who.parent_key.empty()) return {};
+  TROUPE_TRY(proof, proof_of_file(who));
   return {};
 }
 
-result<power::budget_parent> find_power_parent(const config::job& job) {
-  const auto name = job.power.looked_for();
-  if (!name) {
-    TROUPE_TRY(proof, proof_of_file(job));
-    return place_of(job.power.parent, "", std::move(proof));
+result<power::budget_parent> find_power_parent(const power_joiner& who) {
+  const auto named = config::budget_place_of(who.parent);
+  if (!named) return no_place(who.parent);
+  if (named->at) {
+    TROUPE_TRY(proof, proof_of_file(who));
+    return power::budget_parent{"", named->at->host, named->at->port, std::move(proof)};
   }
-  TROUPE_TRY(served, name->empty() ? served_budget_of(job.job.name) : the_served_budget(*name));
+  const auto but = who.is_budget ? who.name : "";
+  TROUPE_TRY(served, named->name.empty() ? served_budget_of(who.name, but)
+                                         : the_served_budget(named->name, but));
   TROUPE_TRY(secret, tls::job_key::read(served.secret));
-  const auto self = bearer_of_job(job);
+  const auto self = bearer_of(who);
   TROUPE_TRY(own, secret.handed_to(self));
-  return place_of(served.address, served.name, {own, self});
+  const auto at = config::head_place_of(served.address);
+  if (!at) return no_place(served.address);
+  return power::budget_parent{served.name, at->host, at->port, {own, self}};
 }
 
 uint64_t next_incarnation(const std::filesystem::path& file, uint64_t clock_ns) {
@@ -86,14 +95,14 @@ uint64_t next_incarnation(const std::filesystem::path& file, uint64_t clock_ns) 
   return next;
 }
 
-std::optional<power::parent_options> power_parent_of(const config::job& job,
+std::optional<power::parent_options> power_parent_of(const power_joiner& who,
                                                      const reporter_actor& reporter) {
-  if (job.power.parent.empty()) return std::nullopt;
+  if (who.parent.empty()) return std::nullopt;
   power::parent_options out;
-  out.named = job.power.parent;
+  out.named = who.parent;
   out.incarnation =
-      next_incarnation(std::filesystem::path(job.job.output) / "power.incarnation", clock_now_ns());
-  out.find = [job] { return find_power_parent(job); };
+      next_incarnation(std::filesystem::path(who.output) / "power.incarnation", clock_now_ns());
+  out.find = [who] { return find_power_parent(who); };
   out.prove = cluster::prove_to;
   out.connector = cluster::connector;
   out.reporter = reporter;

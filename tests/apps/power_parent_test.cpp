@@ -1,12 +1,18 @@
-// How a job finds the power budget above it, and by which keys it would prove itself there.
+// How a job, or a budget, finds the power budget above it, and by which keys it would prove itself
+// there.
 #include "apps/up/power_parent.hpp"
+
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
 #include <string>
 
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
+#include "apps/power/budget_sign.hpp"
+#include "io/tls/keyring.hpp"
 #include "tests/apps/runtime_folder.hpp"
 #include "tests/io/scratch.hpp"
 
@@ -14,12 +20,12 @@ using namespace troupe;
 
 namespace {
 
-config::job job_under(const std::string& parent, const std::string& key_file = {}) {
+apps::power_joiner job_under(const std::string& parent, const std::string& key_file = {}) {
   config::job job;
   job.job.name = "gpt-a";
   job.power.parent = parent;
   job.power.parent_key = key_file;
-  return job;
+  return apps::joiner_of(job);
 }
 
 /// A key as `troupe key` writes it.
@@ -35,7 +41,7 @@ std::string key_file_of(const scratch& folder, const std::string& whose) {
 
 TEST_CASE("power parent: a job without one joins nothing, and needs no key") {
   CHECK(apps::check_power_parent(job_under("")));
-  CHECK(!apps::power_parent_of(job_under(""), {}));
+  CHECK(!apps::power_parent_of(job_under("")));
   CHECK(apps::check_power_parent(job_under("auto")));  // it may begin before its budget does
 }
 
@@ -53,9 +59,9 @@ TEST_CASE("power parent: a key that cannot be read, or is of another role, is re
 TEST_CASE("power parent: HOST:PORT and a key are where it is and how the job proves itself") {
   const scratch folder;
   auto job = job_under("127.0.0.1:4242", key_file_of(folder, "power/gpt-a"));
-  job.job.output = (folder / "out").string();
-  std::filesystem::create_directory(job.job.output);
-  const auto how = apps::power_parent_of(job, {});
+  job.output = (folder / "out").string();
+  std::filesystem::create_directory(job.output);
+  const auto how = apps::power_parent_of(job);
   REQUIRE(how);
   CHECK(how->named == "127.0.0.1:4242");
   CHECK(how->incarnation > 0);
@@ -66,7 +72,7 @@ TEST_CASE("power parent: HOST:PORT and a key are where it is and how the job pro
   CHECK(found->port == 4242);
   CHECK(found->name.empty());
   CHECK(tls::to_text(found->proof.self) == "power/gpt-a");
-  std::filesystem::remove(job.power.parent_key);
+  std::filesystem::remove(job.parent_key);
   CHECK(!how->find());  // read anew each time
 }
 
@@ -92,4 +98,47 @@ TEST_CASE("power parent: with nothing served on this machine, auto finds none") 
     REQUIRE(!found);
     CHECK(found.error().code == errc::not_found);
   }
+}
+
+TEST_CASE("power parent: a budget finds the other one, and several are told apart by name") {
+  const scratch folder;
+  const runtime_folder at(folder.path);
+  const auto secret = folder / "any.secret";
+  REQUIRE(tls::job_key::make()->write(secret));
+  config::power_tree tree;
+  tree.name = "rack0";
+  tree.parent = "auto";
+  const auto found = [&] {
+    const auto place = apps::find_power_parent(apps::joiner_of(tree));
+    return place ? fmt::format("{} {}:{} {}", place->name, place->host, place->port,
+                               tls::to_text(place->proof.self))
+                 : std::string(to_string(place.error().code));
+  };
+  const apps::budget_sign rack({"rack0", getpid(), "127.0.0.1:4243", secret});
+  CHECK(found() == to_string(errc::not_found));  // itself
+  const apps::budget_sign row({"row0", getppid(), "127.0.0.1:4242", secret});
+  CHECK(found() == "row0 127.0.0.1:4242 power/rack0");
+  tree.parent = "auto:row0";
+  CHECK(found() == "row0 127.0.0.1:4242 power/rack0");
+  tree.parent = "auto:row1";
+  CHECK(found() == to_string(errc::not_found));
+  CHECK(apps::find_power_parent(job_under("auto")).error().code == errc::usage);
+  const auto of_job = apps::find_power_parent(job_under("auto:rack0"));
+  REQUIRE(of_job);
+  CHECK(of_job->name == "rack0");
+  CHECK(of_job->port == 4243);
+}
+
+TEST_CASE("power parent: a budget counts its processes in its folder, as a job does") {
+  const scratch folder;
+  config::power_tree tree;
+  tree.name = "rack0";
+  tree.output = folder.path.string();
+  CHECK(!apps::power_parent_of(apps::joiner_of(tree)));
+  CHECK(std::filesystem::is_empty(folder.path));
+  tree.parent = "auto:row0";
+  const auto how = apps::power_parent_of(apps::joiner_of(tree));
+  REQUIRE(how);
+  CHECK(how->named == "auto:row0");
+  CHECK(apps::next_incarnation(folder / "power.incarnation", 1) == how->incarnation + 1);
 }

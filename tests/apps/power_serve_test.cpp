@@ -161,6 +161,31 @@ TEST_CASE("power serve: the journal in words has the news of each line") {
   CHECK(journal_words("no JSON") == "no JSON");
 }
 
+TEST_CASE("power serve: the journal in words says what a budget has by the one above it") {
+  std::string line;
+  power::budget_journal journal([&](const std::string& told) { line = told; }, {"gpt-a"});
+  journal.own_lease("row0", {44'000, true, 9'000'000'000}, 0);
+  CHECK(journal_words(line) == "row0: lease 44 W, was 0 W");
+  journal.own_lease("row0", {30'000, false}, 44'000);
+  CHECK(journal_words(line) == "row0: lease lapsed 30 W, was 44 W");
+  journal.parent_not_heard("row0", "nothing is published there");
+  CHECK(journal_words(line) == "row0: parent not heard: nothing is published there");
+}
+
+TEST_CASE("power serve: a budget below another one says so, and its key must be of role power") {
+  const scratch folder;
+  const auto tree = tree_of(folder, std::string("parent = 'auto:feed0'\n") + two_jobs);
+  CHECK(budget_sentence(tree) ==
+        "row0 has 70 W for 2 children, whose static shares are 60 W together; it is a child of "
+        "another budget (auto:feed0)");
+  CHECK(nlohmann::json::parse(budget_json(tree))["parent"] == "auto:feed0");
+  put_file(folder / "k.toml", std::string("parent = '127.0.0.1:9'\nparent_key = '") +
+                                  (folder / "absent.key").string() + "'\n" + two_jobs);
+  const auto read = read_budget((folder / "k.toml").string());
+  REQUIRE_FALSE(read);
+  CHECK(read.error().code == errc::not_found);
+}
+
 TEST_CASE("power serve: the journal has each line with its time") {
   const scratch folder;
   budget_journal journal(folder / "power.jsonl", false);
