@@ -41,8 +41,10 @@ constinit const property power_tree_rows[] = {
                                        within(0, 65'535)),
     row<power_tree, &power_tree::parent>(
         "parent",
-        "The budget above it: auto = the other one of this user on this machine, auto:NAME = the "
-        "one of that name, else HOST:PORT; of its lease and budget_w the less holds"),
+        "The budget above it: auto = the other one of this user on this machine, of several the "
+        "one "
+        "that has it, auto:NAME = the one of that name, else HOST:PORT; of its lease and budget_w "
+        "the less holds"),
     row<power_tree, &power_tree::parent_key>(
         "parent_key", "File with the key that proves it to a parent given as HOST:PORT"),
     // A report is answered with the next tick, and its asker waits for 5 s.

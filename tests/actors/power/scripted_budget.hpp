@@ -22,6 +22,7 @@ namespace troupe::test {
 struct leased_child {
   partner box;
   power::lease_policy lease;
+  budget_actor to = {};  ///< its parent; none: the target
   uint64_t incarnation = 1;
   int64_t wish_mw = 70'000;
   std::optional<int64_t> drawn_mw = {};
@@ -98,10 +99,14 @@ struct scripted_budget : actor_fixture {
       terms.push_back({"gpt-" + std::string(1, static_cast<char>('a' + i)),
                        {i == 0 ? power::power_class::low : power::power_class::high, 10'000, 30'000,
                         70'000, 1000, 5000}});
-      children.push_back({make_partner(terms[i].name), power::lease_policy(30'000, 1, 30'000)});
-      proved[children[i].box.self()->id()] = terms[i].name;
+      add_child(terms[i].name);
     }
     begin(1, budget_mw);
+  }
+
+  void add_child(const std::string& name, const budget_actor& to = {}) {
+    children.push_back({make_partner(name), power::lease_policy(30'000, 1, 30'000), to});
+    proved[children.back().box.self()->id()] = name;
   }
 
   power::budget_options options(uint64_t life, int64_t budget_mw) {
@@ -146,7 +151,11 @@ struct scripted_budget : actor_fixture {
   uint64_t report(const partner& from, const power::power_report& r,
                   fbs::PowerSource source = fbs::PowerSource::unknown,
                   const std::set<std::string>& machines = {}, bool armed = false) {
-    return from.ask(target, make<fbs::PowerReport>([&](fbs::PowerReportT& m) {
+    return report_to(target, from, r, source, machines, armed);
+  }
+  uint64_t report_to(const budget_actor& whom, const partner& from, const power::power_report& r,
+                     fbs::PowerSource source, const std::set<std::string>& machines, bool armed) {
+    return from.ask(whom, make<fbs::PowerReport>([&](fbs::PowerReportT& m) {
                       m.incarnation = r.id.incarnation;
                       m.sent_ns = r.id.sent_ns;
                       m.lease_epoch = r.order.epoch;
@@ -177,8 +186,9 @@ struct scripted_budget : actor_fixture {
     c.asked = 0;
     if (!c.speaks) return;
     ++c.asks;
-    const auto said = c.lease.report(now_ns(), c.drawn_mw, c.wish_mw);
-    c.asked = report(c.box, said, c.source, c.machines, c.armed);
+    c.asked =
+        report_to(c.to ? c.to : target, c.box, c.lease.report(now_ns(), c.drawn_mw, c.wish_mw),
+                  c.source, c.machines, c.armed);
   }
   /// What its report came to.
   fbs::PowerGrantT answer_to(leased_child& c) const {

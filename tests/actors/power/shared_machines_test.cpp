@@ -7,7 +7,7 @@ using namespace troupe::power;
 
 namespace {
 
-using counts = std::map<std::string, uint32_t>;
+using counts = machine_counts;
 
 }  // namespace
 
@@ -30,4 +30,15 @@ TEST_CASE(
   m.hear(0, {});
   CHECK(m.shared_by(0).empty());
   CHECK(m.shared_by(1).empty());
+}
+
+TEST_CASE(
+    "SHM-1: machines that are shared above, too, have one more for each that is known there") {
+  shared_machines m(2);
+  m.hear(0, {"boot0", "boot1"});
+  m.hear(1, {"boot0"});
+  CHECK(m.all() == counts{{"boot0", 2}, {"boot1", 1}});
+  const counts above = {{"boot0", 2}, {"boot1", 3}, {"boot2", 5}};
+  CHECK(m.shared_by(0, above) == counts{{"boot0", 3}, {"boot1", 3}});
+  CHECK(m.shared_by(1, above) == counts{{"boot0", 3}});
 }
