@@ -1,6 +1,7 @@
 // A power budget above jobs, with real processes: `troupe power serve`, and jobs that join it by
-// its sign or by a key. What a job's machine draws is a model's word, the same whatever it does, so
-// that who may make steps follows from the budget alone; and bits are those without a budget.
+// its sign or by a key, also by way of a budget between. What a job's machine draws is a model's
+// word, the same whatever it does, so that who may make steps follows from the budget alone; and
+// bits are those without a budget.
 //
 // A lease lasts 5 s, since a job reports each 1 to 1.5 s. Jobs begin once the budget knows what its
 // children have. One that waited for that without a cap would draw more than it has, by its model,
@@ -41,13 +42,13 @@ std::string child_of_budget(const std::string& name, const std::string& priority
 
 /// The configuration of a budget; its output is a folder of its name beside the file.
 fs::path budget_file(const troupe::scratch& at, const std::string& name, double budget_w,
-                     const std::string& children) {
+                     const std::string& children, const std::string& more = "") {
   const auto file = at / (name + ".toml");
   std::ofstream(file) << fmt::format(
                              "name = \"{0}\"\nbudget_w = {1}\ntick_ms = 100\nlease_ttl_ms = "
                              "5000\noutput = \"{2}/{0}\"\ntextfile = \"{2}/{0}.prom\"\n",
                              name, budget_w, at.path.string())
-                      << children;
+                      << more << children;
   return file;
 }
 
@@ -94,6 +95,15 @@ bool until_child(const std::string& name, const std::function<bool(const json&)>
   return eventually([&] {
     const auto c = child_in(row_tree(), name);
     return c.is_object() && so(c);
+  });
+}
+
+/// Whether the rack has a lease of its row of as much, by the row's word, and its own.
+bool until_rack_has(double w) {
+  return eventually([&] {
+    const auto rack = child_in(row_tree("row0"), "rack0"), own = row_tree("rack0");
+    return rack.is_object() && own.is_object() && rack["lease_left_ms"] > 0 &&
+           rack["granted_w"] == w && own["budget_w"] == w;
   });
 }
 
@@ -312,6 +322,47 @@ TEST_CASE("PWR-2: the lease of a budget that is killed lapses, its job waits for
   CHECK(made ==
         job.losses(with(named("gpt-a", constant_watts),
                         {fmt::format("train.steps={}", step + 20), "train.schedule=constant"})));
+}
+
+TEST_CASE(
+    "PWR-2: a job below a rack below a row waits when that is killed, and for its next life") {
+  if (is_metered_here()) return;
+  const own_signs signs;
+  const job_files job;
+  const auto row_file =
+      budget_file(signs.folder, "row0", 60, child_of_budget("rack0", "high", 20, 20, 60));
+  std::optional<served_row> row;
+  row.emplace(row_file);
+  served_row rack(budget_file(signs.folder, "rack0", 60,
+                              child_of_budget("gpt-a", "high", 20, 20, 60), "parent = \"auto\"\n"));
+  REQUIRE(until_rack_has(60));
+  program up(
+      job.up(with(named("gpt-a", constant_watts), with(endless, {"power.parent=auto:rack0"}))));
+  REQUIRE(up.until_step(3));
+  REQUIRE(eventually([] {
+    const auto c = child_in(row_tree("rack0"), "gpt-a"), above = child_in(row_tree(), "rack0");
+    return c.is_object() && works_with(c, 60) && above.is_object() && works_with(above, 60);
+  }));
+  row->up.signal(SIGKILL);
+  CHECK(row->up.wait() == 128 + SIGKILL);
+  row.reset();
+  REQUIRE(eventually([] {
+    const auto own = row_tree("rack0");
+    return own.is_object() && own["budget_w"] == 20;
+  }));
+  CHECK(rack.up.until_error_has("row0: lease lapsed 20 W"));
+  REQUIRE(up.until([&] { return holds_by_text(up.err(), "waits for power", goes_on_text); }));
+  const int step = step_that_waits(up);
+  CHECK(power_of_job(up)["parent"] == "rack0");
+  CHECK(told_at_console(up, fmt::format("set train.steps {}", step + 20)).code == 0);
+  CHECK(run_of_job(up)["detail"]["step"] == step);
+
+  row.emplace(row_file);
+  CHECK(up.wait() == 0);
+  INFO(up.err());
+  CHECK(logged_losses(job).size() == static_cast<size_t>(step) + 20);
+  rack.end();
+  row->end();
 }
 
 TEST_CASE(
