@@ -103,8 +103,8 @@ void add_key(shell& sh) {
       "  troupe key --role power --name gpt-a --budget row0 --out gpt-a.key");
   auto a = std::make_shared<key_arguments>();
   verb->add_option("--role", a->as,
-                   "reader (looks), operator (commands), node (joins) or power (a job, at a power "
-                   "budget)")
+                   "reader (looks), operator (commands), node (joins) or power (a job, or a "
+                   "budget, at the power budget above it)")
       ->one_of({"reader", "operator", "node", "power"});
   verb->add_option("--name", a->name, "Whom it is for; nodes have theirs from the configuration")
       ->takes(offered::nothing_known);
