@@ -52,12 +52,12 @@ void look(meter_pointer self) {
   const auto interval_ns = st.options.interval_ms * ns_per_ms;
   if (!st.energy) st.energy.emplace(interval_ns);
   st.energy->add(all, at_ns);
-  const auto last = std::exchange(st.last, readings_of(all));
+  const auto before = std::exchange(st.last, readings_of(all));
   st.last.node = st.options.node;
   st.last.machine = st.options.machine;
   st.last.at_ns = at_ns;
   st.last.interval_ms = static_cast<uint32_t>(st.options.interval_ms);
-  put_processor_time(st, last, st.last);
+  put_processor_time(st, before, st.last);
   for (const auto& c : counters_of(st.last))
     self->runtime().records.note(
         counter_note{work_name(c.name), self->stats().number(), at_ns, c.value});
