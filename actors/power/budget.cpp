@@ -155,8 +155,9 @@ bool is_braked(const budget_state& st, size_t child) {
 msg<fbs::PowerGrant> grant_for(budget_pointer self, size_t child, const msg<fbs::PowerReport>& r,
                                const power_grant* granted) {
   const auto& o = self->state.options;
+  static const machine_counts none;
   const auto& above = self->state.parent;
-  const auto shared_above = above ? above->shared : machine_counts();
+  const auto& shared_above = above ? above->shared : none;
   return make_msg<fbs::PowerGrant>(context_of(*self, r.header()), [&](fbs::PowerGrantT& g) {
     g.budget = o.name;
     g.answers_incarnation = r->incarnation();
