@@ -7,7 +7,7 @@ using namespace troupe::power;
 
 namespace {
 
-using counts = machine_counts;
+using by_machine = machine_counts;
 
 }  // namespace
 
@@ -20,13 +20,13 @@ TEST_CASE(
   CHECK(m.shared_by(0).empty());
   m.hear(1, {"boot0"});
   m.hear(2, {"boot0", "boot2"});
-  CHECK(m.shared_by(0) == counts{{"boot0", 3}});
-  CHECK(m.shared_by(2) == counts{{"boot0", 3}});
+  CHECK(m.shared_by(0) == by_machine{{"boot0", 3}});
+  CHECK(m.shared_by(2) == by_machine{{"boot0", 3}});
   m.hear(1, {"boot0"});  // once more
-  CHECK(m.shared_by(1) == counts{{"boot0", 3}});
+  CHECK(m.shared_by(1) == by_machine{{"boot0", 3}});
   m.hear(2, {"boot1"});
-  CHECK(m.shared_by(0) == counts{{"boot0", 2}, {"boot1", 2}});
-  CHECK(m.shared_by(2) == counts{{"boot1", 2}});
+  CHECK(m.shared_by(0) == by_machine{{"boot0", 2}, {"boot1", 2}});
+  CHECK(m.shared_by(2) == by_machine{{"boot1", 2}});
   m.hear(0, {});
   CHECK(m.shared_by(0).empty());
   CHECK(m.shared_by(1).empty());
@@ -37,8 +37,8 @@ TEST_CASE(
   shared_machines m(2);
   m.hear(0, {"boot0", "boot1"});
   m.hear(1, {"boot0"});
-  CHECK(m.all() == counts{{"boot0", 2}, {"boot1", 1}});
-  const counts above = {{"boot0", 2}, {"boot1", 3}, {"boot2", 5}};
-  CHECK(m.shared_by(0, above) == counts{{"boot0", 3}, {"boot1", 3}});
-  CHECK(m.shared_by(1, above) == counts{{"boot0", 3}});
+  CHECK(m.all() == by_machine{{"boot0", 2}, {"boot1", 1}});
+  const by_machine above = {{"boot0", 2}, {"boot1", 3}, {"boot2", 5}};
+  CHECK(m.shared_by(0, above) == by_machine{{"boot0", 3}, {"boot1", 3}});
+  CHECK(m.shared_by(1, above) == by_machine{{"boot0", 3}});
 }
