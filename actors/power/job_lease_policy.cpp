@@ -78,8 +78,9 @@ void job_lease_policy::read_back() {
 }
 
 lease_hold job_lease_policy::hold() const {
-  if (refused_ != lease_hold::none) return refused_;  // JLP-4
+  if (refused_ == lease_hold::replaced) return refused_;  // JLP-4
   if (!was_leased()) return lease_hold::no_lease;
+  if (refused_ != lease_hold::none) return refused_;
   if (lease_->is_shed()) return lease_hold::shed;
   if (is_braked_) return lease_hold::brake;
   return cap_mw_ > 0 ? lease_hold::none : lease_hold::no_watts;

@@ -331,6 +331,8 @@ simulation_options fuzzed_parent(uint64_t seed, const std::vector<fault_kind>& k
   constexpr double least_times = 1.3, most_more = 1.7;
   o.power_parent_w = least_budget_w(o) * (least_times + most_more * random.unit());
   if (random.chance(0.7)) o.budget_w = 0;
+  constexpr int64_t least_dead_after_ms = 1000;  // of a job under a power budget
+  o.dead_after_ms = std::max(o.dead_after_ms, least_dead_after_ms);
   std::vector<fault_kind> of_parent;
   std::copy_if(kinds.begin(), kinds.end(), std::back_inserter(of_parent), is_of_parent);
   const auto more = draw_faults(random, of_parent, static_cast<int>(random.between(1, 5)),

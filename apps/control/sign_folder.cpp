@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <algorithm>
 #include <cerrno>
 #include <cstdint>
 #include <cstdlib>
@@ -25,6 +26,8 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr std::uintmax_t largest_sign_bytes = 64 * 1024;
+/// The only key of a sign that has a list.
+constexpr std::string_view names_key = "children";
 
 /// MP-3.
 fs::path sign_folder() {
@@ -65,11 +68,18 @@ void remove_leftovers(const fs::path& folder) {
         static_cast<void>(io::remove_own_file(entry.path(), fd->get()));
 }
 
+/// All are text.
+bool is_list_of_texts(const nlohmann::json& value) {
+  return value.is_array() && std::all_of(value.begin(), value.end(),
+                                         [](const auto& text) { return text.is_string(); });
+}
+
 /// Its process; none: it is no sign (MP-4).
 std::optional<int> process_of(const nlohmann::json& sign, std::string_view key) {
   if (!sign.is_object() || !sign.contains(key)) return std::nullopt;
   std::optional<int> out;
   for (const auto& [name, value] : sign.items()) {
+    if (name == names_key && is_list_of_texts(value)) continue;
     if (name != "pid") {
       if (!value.is_string()) return std::nullopt;
       continue;

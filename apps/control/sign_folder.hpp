@@ -8,8 +8,8 @@
 //     process that was killed left of its writing.
 //   MP-3  XDG_RUNTIME_DIR counts where it is a folder of this user: schedulers, su and containers
 //     hand on that of a session that is elsewhere, or another's.
-//   MP-4  What a sign holds beside its pid is text, and its pid is the number of a process; a file
-//     that is anything else stands for nothing and is left alone.
+//   MP-4  What a sign holds beside its pid is text, or a list of it, and its pid is the number of a
+//     process; a file that is anything else stands for nothing and is left alone.
 #pragma once
 
 #include <cstdint>

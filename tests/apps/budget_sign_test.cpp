@@ -121,6 +121,8 @@ TEST_CASE("sign folder: MP-4: a file that is no sign ends nobody and hides nobod
       R"({"budget": "row1", "pid": "HERE", "address": "127.0.0.1:1"})",
       R"({"budget": "row1", "pid": HERE, "address": 1})",
       R"({"budget": "row1", "pid": HERE, "address": ["127.0.0.1:1"], "secret": {}})",
+      R"({"budget": "row1", "pid": HERE, "address": "127.0.0.1:1", "children": {"gpt-a": 1}})",
+      R"({"budget": "row1", "pid": HERE, "address": "127.0.0.1:1", "children": ["gpt-a", 1]})",
       R"({"budget": "row1", "pid": HERE, "address": "127.0.0.1:1", "secret": null})",
       R"({"budget": "row1", "pid": HERE.5, "address": "127.0.0.1:1"})",
       R"({"budget": "row1", "pid": true, "address": "127.0.0.1:1"})",
@@ -155,5 +157,5 @@ TEST_CASE("sign folder: MP-4: a file that is no sign ends nobody and hides nobod
   CHECK(found[0].name == "row0");
   CHECK(the_served_budget("")->name == "row0");
   CHECK(meeting_points().empty());
-  CHECK(std::filesystem::exists(folder / "900007.power"));  // of pid 0: nobody's to remove
+  CHECK(std::filesystem::exists(folder / "900009.power"));  // of pid 0: nobody's to remove
 }
