@@ -256,7 +256,7 @@ TEST_CASE("status: its JSON has the keys that scripts know") {
                {"step", "total_bytes", "written_bytes", "durable_bytes", "bytes_per_s",
                 "durable_step", "copied", "passed_over", "failures"}},
            row{R"({"meter":{}})", "", {"power_w", "temperature_c", "devices", "machine",
-               "read_at_ns", "interval_ms", "source", "energy_j"}},
+               "read_at_ns", "interval_ms", "source", "energy_j", "process_busy", "machine_busy"}},
            row{R"({"meter":{"devices":[{}]}})", "/devices/0", {"device", "kind", "power_w",
                "limit_w", "temperature_c", "busy_percent", "source", "energy_j"}},
            row{R"({"gateway":{}})", "", {"processes", "views", "audit_failures", "audit_log"}},
