@@ -34,7 +34,9 @@ const std::vector<std::string> left_alone{"cluster.launch",
                                           "model.norm_eps",
                                           "train.lr",
                                           "train.eps",
-                                          "train.weight_decay"};
+                                          "train.weight_decay",
+                                          "power.budget_w",  // what cannot be kept is waited for
+                                          "power.parent"};
 
 /// Whether a step of it takes no time worth mentioning.
 bool is_quick(const troupe::config::job& job) {
