@@ -74,15 +74,8 @@ class heads_simulation {
   using ways = std::vector<std::pair<int, int>>;
 
   static world_options world_options_of(const simulation_options& o) {
-    world_options w;
-    w.seed = o.seed;
+    auto w = world_of(o);
     w.nodes = o.nodes + o.spares + o.heads + 1;  // place 0 is the server of the files
-    w.links = o.links;
-    w.shuffle = o.shuffle;
-    w.burst = o.burst;
-    w.mailbox_limit = o.mailbox_limit;
-    w.check_requests = o.check;
-    w.in = o.in;
     return w;
   }
   heads_watch::rules watch_rules() const {
