@@ -35,13 +35,14 @@ inline bool is_metered_here() {
   return true;
 }
 
-/// HOST:PORT of a job's coordinator.
-inline std::string job_address(const program& up) {
+/// HOST:PORT of a job's coordinator, once it is said: other lines of the job may come before.
+inline std::string job_address(program& up) {
+  REQUIRE(up.until([&] { return up.port() != 0; }));
   return "127.0.0.1:" + std::to_string(up.port());
 }
 
 /// A line at the console of a job.
-inline finished told_at_console(const program& up, const std::string& line) {
+inline finished told_at_console(program& up, const std::string& line) {
   return run({"console", "-c", line, "--connect", job_address(up)});
 }
 

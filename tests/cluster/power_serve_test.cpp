@@ -120,12 +120,12 @@ bool works_with(const json& child, double w) {
          child["granted_w"].is_number() && child["granted_w"] >= w && child["pace_percent"] > 0;
 }
 
-json power_of_job(const program& up) {
+json power_of_job(program& up) {
   return object_of({"power", "status", "--json", "--connect", job_address(up)});
 }
 
 /// An actor of a job as its status shows it.
-json actor_of_job(const program& up, const std::string& path) {
+json actor_of_job(program& up, const std::string& path) {
   const auto view = object_of({"ps", "--json", "--connect", job_address(up)});
   if (view.is_object())
     for (const auto& n : view["nodes"])
@@ -134,12 +134,12 @@ json actor_of_job(const program& up, const std::string& path) {
   return {};
 }
 
-json run_of_job(const program& up) {
+json run_of_job(program& up) {
   return actor_of_job(up, "run");
 }
 
 /// The last step that is done, once the run waits for power and makes none.
-int step_that_waits(const program& up) {
+int step_that_waits(program& up) {
   json seen;
   REQUIRE(eventually([&] {
     seen = run_of_job(up);
