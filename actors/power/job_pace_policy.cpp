@@ -74,9 +74,14 @@ void job_pace_policy::hear(const std::string& node, const std::string& its_machi
   if (in_force_.of_1024 > 0 && begins && said.read_ns >= window_begun_ns_) m.first = m.last;
 }
 
-/// Of all nodes of the job there: each counts its own process.
+void job_pace_policy::hear_head(const std::string& its_machine, double own, int64_t now_ns) {
+  head_ = {its_machine, known(own, odd_busy) ? own : 0, now_ns};
+}
+
+/// Of all nodes of the job there, and of its head: each counts its own process.
 double job_pace_policy::own_part(const std::string& its_machine, int64_t read_ns) const {
-  double out = 0;
+  const bool has_head = head_.name == its_machine && read_ns - head_.read_ns <= same_time_ns;
+  double out = has_head ? head_.own : 0;
   for (const auto& [node, on] : machine_of_)
     if (on.name == its_machine && read_ns - on.read_ns <= same_time_ns) out += on.own;
   return std::min(1.0, out);

@@ -21,12 +21,15 @@
 // that nobody measures; one without does without.
 #pragma once
 
+#include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 
 #include "actors/base/traced.hpp"
 #include "actors/power/job_pace_policy.hpp"
 #include "actors/power/job_parent.hpp"
+#include "gpu/meters/readers.hpp"
 #include "messages/actors.hpp"
 
 namespace troupe::power {
@@ -35,6 +38,9 @@ struct pacer_options {
   double budget_w = 0;  ///< 0: none
   uint32_t epoch = 0;
   std::optional<parent_options> parent = {};  ///< with one it reads files: spawn it detached
+  std::string machine = {};                   ///< of this process, as its nodes say theirs
+  /// Of this process, where no node is in it, and of its machine; none: it counts for nothing.
+  std::function<gpu::processor_seconds()> processor_time = {};
 };
 
 struct pacer_state {
@@ -46,6 +52,10 @@ struct pacer_state {
   bool braked = false;     ///< the run is told to hold its step
   bool brake_armed = false;  ///< and all its ranks can hear that
   std::optional<job_parent> parent;
+  std::string machine;
+  std::function<gpu::processor_seconds()> processor_time;
+  gpu::processor_seconds used;  ///< at the last look at it
+  int64_t used_at_ns = 0;
   run_actor run;
   uint32_t run_epoch = 0;
   std::optional<fbs::JobPowerT> told;

@@ -51,25 +51,31 @@ result<double> best_of(gpu::stream& s, F enqueue) {
 }  // namespace
 
 result<paces> measure_paces(const train::engine_options& options) {
+  TROUPE_TRY(device, gpu::open_device(options.device, options.threads));
+  return measure_paces(options, *device);
+}
+
+result<paces> measure_paces(const train::engine_options& options, gpu::device& device) {
   auto model = options.model;
   model.layers = 1;
   model.vocab = std::min<int64_t>(model.vocab, 64);  // the smallest tables that there can be
   const auto shape =
       gpu::whole_model(model, options.shape.micro_batch, options.shape.seq, options.shape.compute);
-  TROUPE_TRY(device, gpu::open_device(options.device, options.threads));
-  TROUPE_TRY(stage, gpu::stage_model::make(*device, model, shape));
+  TROUPE_TRY(stage, gpu::stage_model::make(device, model, shape));
   TROUPE_TRY(rule, gpu::optimizer::make(stage->store(), options.optimizer));
-  TROUPE_TRY(s, device->make_stream({}));
+  // As steps have them: a rank's, and the swapper's.
+  TROUPE_TRY(compute, device.make_stream({"compute", options.threads}));
+  TROUPE_TRY(update, device.make_stream({"update", 1}));
   const int chunk = stage->store().find_chunk("layer.0");
-  TROUPE_TRY(products_s, best_of(*s, [&] { stage->run_layer(*s, 0, 0); }));
-  TROUPE_TRY(update_s, best_of(*s, [&] { rule->step(*s, chunk, 1e-3f, 1); }));
+  TROUPE_TRY(products_s, best_of(*compute, [&] { stage->run_layer(*compute, 0, 0); }));
+  TROUPE_TRY(update_s, best_of(*update, [&] { rule->step(*update, chunk, 1e-3f, 1); }));
   const auto count = static_cast<double>(stage->store().info(chunk).count);
   const double flops = gpu::layer_flops(model, shape.seq) * static_cast<double>(shape.tokens());
   return paces{flops / std::max(products_s, 1e-9), count / std::max(update_s, 1e-9),
                fmt::format("{} {} {}/{} {} {} {} x {} {} {}", to_string(model.family), model.hidden,
                            model.heads, model.kv_heads, model.ffn,
                            shape.compute == gpu::dtype::f32 ? "f32" : "bf16", shape.micro_batch,
-                           shape.seq, options.threads, device->facts().instruction_set)};
+                           shape.seq, options.threads, device.facts().instruction_set)};
 }
 
 paces best_so_far(const paces& now, const io::fact_store& store) {

@@ -8,6 +8,7 @@
 #include "actors/job/plan.hpp"
 #include "actors/train/engine.hpp"
 #include "actors/train/swap_forecast.hpp"
+#include "gpu/device.hpp"
 #include "gpu/swap/limit_model.hpp"
 #include "io/base/result.hpp"
 #include "io/machine/facts.hpp"
@@ -23,6 +24,8 @@ struct paces {
 
 /// Of one layer of a rank's model, in its type and with its threads. Errors: no_memory.
 result<paces> measure_paces(const train::engine_options& options);
+/// The same on a device that is there.
+result<paces> measure_paces(const train::engine_options& options, gpu::device& device);
 
 /// Of the same layer what is more of `now` and of what was kept, which is kept from then on: that
 /// others have the processors for a moment is no limit of the machine's.

@@ -17,6 +17,7 @@
 #include "actors/capture/crash_dumper.hpp"
 #include "actors/checkpoint/committer.hpp"
 #include "actors/cluster/coordinator.hpp"
+#include "actors/cluster/host.hpp"
 #include "actors/cluster/network.hpp"
 #include "actors/cluster/tls_links.hpp"
 #include "actors/control/gateway.hpp"
@@ -262,8 +263,11 @@ trace::gateway_options gateway_of(const launch& l, const reporter_options& talk)
 pacer_actor spawn_pacer(caf::actor_system& system, const launch& l,
                         const reporter_actor& reporter) {
   const auto& job = l.plan.job;
+  const auto here = cluster::this_host();
   const power::pacer_options options{job.power.budget_w, l.from.epoch,
-                                     power_parent_of(joiner_of(job), reporter)};
+                                     power_parent_of(joiner_of(job), reporter),
+                                     cluster::machine_of(here->facts()),
+                                     [here] { return here->processor_time(); }};
   return options.parent ? system.spawn<caf::detached>(power::pacer, options)
                         : system.spawn(power::pacer, options);
 }

@@ -1,14 +1,61 @@
-// What a machine reached before counts where it is slower for a moment.
+// A machine's paces: with the threads that a step has, and what was reached before counts where it
+// is slower for a moment.
 #include "apps/swap/rates.hpp"
+
+#include <map>
+#include <memory>
+#include <string>
 
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
+#include "gpu/device.hpp"
 #include "tests/io/scratch.hpp"
 
 using namespace troupe;
 using apps::swap::best_so_far;
 using apps::swap::paces;
+
+namespace {
+
+/// The host, which notes with how many threads streams are made.
+struct noting_device final : gpu::device {
+  std::unique_ptr<gpu::device> host = gpu::make_host_device(2);
+  std::map<std::string, int> threads;
+
+  gpu::device_facts facts() const override { return host->facts(); }
+  result<std::unique_ptr<gpu::stream>> make_stream(const gpu::stream_options& o) override {
+    threads[o.name] = o.threads;
+    return host->make_stream(o);
+  }
+  result<gpu::buffer> allocate(size_t bytes) override { return host->allocate(bytes); }
+  bool host_accessible() const noexcept override { return true; }
+  gpu::ops& ops() noexcept override { return host->ops(); }
+};
+
+}  // namespace
+
+TEST_CASE("swap: products are measured with a rank's threads, updates with the swapper's one") {
+  noting_device device;
+  train::engine_options o;
+  o.model = model_config::of(model_family::gpt2);
+  o.model.hidden = 32;
+  o.model.heads = o.model.kv_heads = 2;
+  o.model.head_width = 16;
+  o.model.vocab = 100;
+  o.model.ffn = 64;
+  o.model.layers = 3;
+  o.model.max_positions = 16;
+  o.shape.micro_batch = 1;
+  o.shape.seq = 16;
+  o.threads = 2;
+  const auto measured = apps::swap::measure_paces(o, device);
+  REQUIRE(measured);
+  CHECK(measured->flops_s > 0);
+  CHECK(measured->updates_s > 0);
+  CHECK(device.threads.at("compute") == 2);
+  CHECK(device.threads.at("update") == 1);
+}
 
 TEST_CASE("swap: of one layer's paces the best so far counts, each by itself") {
   scratch dir;

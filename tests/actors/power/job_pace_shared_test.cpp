@@ -49,6 +49,27 @@ TEST_CASE("JPP-8: of a machine that others use, too, the job's part counts from 
   CHECK(policy.sum(now).power_w == 60);
 }
 
+TEST_CASE("JPP-8: what a job's head computes is its, too, where that is and while it is said") {
+  job_pace_policy policy;
+  int64_t now = 0;
+  const auto drawn_w = [&](double power_w, double own, double all) {
+    now += a_second;
+    policy.hear("node0", "boot0", {power_w, -1, true, now, a_second, 200, own, all}, now);
+    return policy.sum(now).power_w;
+  };
+  drawn_w(20, 0, 0);
+  policy.set_shared({{"boot0", 2}}, now);
+  CHECK(drawn_w(60, 1, 4) == doctest::Approx(10 + 10));
+  policy.hear_head("boot0", 0.25, now);
+  CHECK(drawn_w(60, 1, 4) == doctest::Approx(10 + 20));
+  CHECK(drawn_w(60, 3.5, 4) == doctest::Approx(10 + 40));  // no more than all
+  policy.hear_head("boot1", 0.25, now);
+  CHECK(drawn_w(60, 1, 4) == doctest::Approx(10 + 10));
+  policy.hear_head("boot0", 0.25, now);
+  now += 10 * a_second;
+  CHECK(drawn_w(60, 1, 4) == doctest::Approx(10 + 10));
+}
+
 TEST_CASE("JPP-6: a cap that comes with word of a shared machine binds the next step") {
   job_pace_policy policy;
   policy.set_budget(110);

@@ -33,7 +33,8 @@ struct leased_pacer : scripted_pacer {
   std::vector<size_t> proved;  ///< connections that had been tried when it proved itself
   std::weak_ptr<const void> proof;
   std::optional<error> not_found;
-  uint64_t word = 0;  ///< to the run, the last that was looked at
+  uint64_t word = 0;           ///< to the run, the last that was looked at
+  gpu::processor_seconds head;  ///< of the pacer's own process
 
   explicit leased_pacer(double budget_w = 0, std::optional<error> lost = {})
       : not_found(std::move(lost)) {
@@ -54,7 +55,7 @@ struct leased_pacer : scripted_pacer {
     };
     p.connector = [made = spawn(scripted_connector, wires)](caf::actor_system&) { return made; };
     p.reporter = reporter.as<reporter_actor>();
-    start({budget_w, pacer_epoch, std::move(p)});
+    start({budget_w, pacer_epoch, std::move(p), "boot", [this] { return head; }});
     beat(20, 0, 0, 100, 0, 0);
   }
   void serve(const partner& who) { wires->there[{"127.0.0.1", budget_port}] = who.self(); }
@@ -72,6 +73,18 @@ struct leased_pacer : scripted_pacer {
       g.shed = shed;
       g.brake = brake;
       g.static_share_mw = 30'000;
+    });
+  }
+  /// Another job works on its machine; nothing is granted.
+  static void tell_shared(const troupe::test::told<fbs::PowerReport>& asked) {
+    asked.answer<fbs::PowerGrant>([&](auto& g) {
+      g.budget = "row0";
+      g.answers_incarnation = asked->incarnation();
+      g.answers_sent_ns = asked->sent_ns();
+      g.static_share_mw = 30'000;
+      g.shared_machines.push_back(std::make_unique<fbs::SharedMachineT>());
+      g.shared_machines.back()->machine = "boot";
+      g.shared_machines.back()->children = 2;
     });
   }
   /// The report that is there, answered.
@@ -207,20 +220,29 @@ TEST_CASE("JPP-8: a pacer says where its job works, and reports its part of what
   const auto said = asked.m.unpack();
   CHECK(said.drawn_mw == 50'000);
   CHECK(said.machines == std::vector<std::string>{"boot"});
-  asked.answer<fbs::PowerGrant>([&](auto& g) {
-    g.budget = "row0";
-    g.answers_incarnation = asked->incarnation();
-    g.answers_sent_ns = asked->sent_ns();
-    g.static_share_mw = 30'000;
-    g.shared_machines.push_back(std::make_unique<fbs::SharedMachineT>());
-    g.shared_machines.back()->machine = "boot";
-    g.shared_machines.back()->children = 2;
-  });
+  leased_pacer::tell_shared(asked);
   // Half of the 20 W that it draws without work, and a quarter of what work draws.
   f.beat(50, 150, 0, 100, 0.5, 2);
   f.pass(1s);
   CHECK(f.answered(0, 0, 0).drawn_mw == 17'500);
   CHECK(f.status().power_w == 17.5);
+}
+
+TEST_CASE("JPP-8: a pacer counts what its own process computes, which is in no node's heartbeat") {
+  leased_pacer f;
+  f.take_pace(0, 1024, 0);
+  f.join(60'000);
+  f.head = {1, 10};
+  f.beat(50, 100, 0, 100, 0.5, 2);
+  f.pass(1s);
+  leased_pacer::tell_shared(f.budget.take<fbs::PowerReport>());
+  f.head = {1.25, 12};
+  f.beat(50, 150, 0, 100, 0.5, 2);
+  f.pass(1s);
+  CHECK(f.answered(0, 0, 0).drawn_mw == 17'500);
+  f.beat(50, 200, 0, 100, 0.5, 2);
+  f.pass(1s);
+  CHECK(f.answered(0, 0, 0).drawn_mw == 21'250);  // an eighth more of the 30 W that work draws
 }
 
 TEST_CASE("JLP-4: pacer: a job that its budget does not know makes no step, and says so") {
