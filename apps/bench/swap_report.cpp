@@ -19,6 +19,7 @@ std::string text(const swap_measurement& m) {
       counted(m.plan.rounds, "round"), counted(m.plan.steps, "step"), m.discarded, m.loss,
       m.state_hash, m.rates.read_bytes_s / 1e9, m.rates.write_bytes_s / 1e9, m.rates.duplex,
       m.rates.flops_s / 1e9, m.rates.updates_s / 1e9);
+  out += apart_text(m.rounds_apart);
   out += fmt::format("{:<10} {:>9} {:>19} {:>9} {:>11} {:>9} {:>11} {:>11} {:>10}\n", "way",
                      "s a step", "range", "of limit", "bound by", "expected", "in memory", "read",
                      "written");
@@ -57,6 +58,7 @@ nlohmann::ordered_json json(const swap_measurement& m) {
                              {"recompute", m.plan.recompute},
                              {"rounds", m.plan.rounds},
                              {"discarded", m.discarded},
+                             {"apart", apart_json(m.rounds_apart)},
                              {"loss", m.loss},
                              {"state", fmt::format("{:016x}", m.state_hash)},
                              {"read_bytes_s", m.rates.read_bytes_s},

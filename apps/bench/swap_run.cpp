@@ -30,14 +30,6 @@ result<gpu::machine_rates> rates_of_disk(const std::filesystem::path& dir) {
   return out;
 }
 
-/// SWB-2.
-bool is_steady(const gpu::machine_rates& a, const gpu::machine_rates& b) {
-  const auto near = [](double x, double y) {
-    return std::abs(x - y) <= steady_share * std::max(x, y);
-  };
-  return near(a.read_bytes_s, b.read_bytes_s) && near(a.write_bytes_s, b.write_bytes_s);
-}
-
 /// Rates of the drive are those around each round; those of processors, which what else the machine
 /// does makes lower only, are the best that any round began with.
 class rounds {
@@ -69,7 +61,8 @@ class rounds {
       TROUPE_TRY(after, rates_of_disk(out_.plan.dir));
       disks.push_back(before);
       disks.push_back(after);
-      if (!is_steady(before, after)) {
+      out_.rounds_apart.push_back(apart(before, after));
+      if (!is_steady(out_.rounds_apart.back())) {  // SWB-2
         ++out_.discarded;
         continue;
       }

@@ -23,7 +23,7 @@
 //   SWB-1  All ways make the same steps in turn. Losses and the state's hash are equal in all of
 //     them, or the benchmark fails.
 //   SWB-2  A round in which the drive's rates before and after differ by more than
-//     `steady_share` is not counted.
+//     `steady_share` is not counted (swap_steady.hpp); how far they differed is told.
 //   SWB-3  What the engines say that they have moved is, within `counted_share`, what the kernel
 //     says that this process has; else the benchmark fails.
 #pragma once
@@ -37,6 +37,7 @@
 
 #include "apps/bench/spread.hpp"
 #include "apps/bench/swap_counts.hpp"
+#include "apps/bench/swap_steady.hpp"
 #include "apps/bench/train_run.hpp"
 #include "gpu/swap/activation_plan.hpp"
 #include "gpu/swap/limit_model.hpp"
@@ -45,8 +46,6 @@
 #include "io/base/result.hpp"
 
 namespace troupe::apps::swap_bench {
-
-inline constexpr double steady_share = 0.15;
 
 enum class way : uint8_t {
   inmem,
@@ -112,7 +111,8 @@ struct swap_measurement {
   uint64_t parameters = 0;
   gpu::machine_rates rates;
   std::vector<way_result> results;
-  int discarded = 0;         ///< rounds (SWB-2)
+  int discarded = 0;                      ///< rounds (SWB-2)
+  std::vector<rates_apart> rounds_apart;  ///< by round
   std::string not_compared;  ///< why the kernel's counts were not (SWB-3); empty: they agree
   double loss = 0;
   uint64_t state_hash = 0;

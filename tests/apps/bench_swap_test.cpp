@@ -10,6 +10,7 @@
 #include "apps/bench/swap_aims.hpp"
 #include "apps/bench/swap_largest.hpp"
 #include "apps/bench/swap_run.hpp"
+#include "apps/bench/swap_steady.hpp"
 #include "apps/bench/swap_trainer.hpp"
 #include "tests/apps/ended.hpp"
 #include "tests/errors.hpp"
@@ -141,6 +142,47 @@ TEST_CASE("SWB-3: engine and kernel agree within 2 %, or both numbers are told")
   const auto read = compare_counts("ours", {gib, gib, gib + gib / 20, gib});
   CHECK(is_error(read, counts_differ, gib, gib + gib / 20));
   CHECK_FALSE(compare_counts("ours", {gib, gib, gib, gib - gib / 20}));
+}
+
+TEST_CASE("SWB-2: how far a drive's rates are apart, and that read and write alone decide") {
+  gpu::machine_rates before, after;
+  before.read_bytes_s = after.read_bytes_s = 2e9;
+  before.write_bytes_s = after.write_bytes_s = 1e9;
+  before.duplex = 1;
+  // Of 1 GB read and 1 GB written: 1 s at once, 1.5 s one after the other.
+  auto rates = apart(before, after);
+  CHECK(rates.read == 0);
+  CHECK(rates.write == 0);
+  CHECK(rates.mixed == doctest::Approx(1.0 / 3));
+  CHECK(is_steady(rates));
+  after.read_bytes_s = 1.72e9;
+  rates = apart(before, after);
+  CHECK(rates.read == doctest::Approx(0.14));
+  CHECK(is_steady(rates));
+  CHECK(apart(after, before).read == rates.read);
+  after.read_bytes_s = 1.6e9;
+  CHECK_FALSE(is_steady(apart(before, after)));
+  after.read_bytes_s = 2e9;
+  after.write_bytes_s = 0.8e9;
+  CHECK_FALSE(is_steady(apart(before, after)));
+  CHECK(apart({}, {}).mixed == 0);
+}
+
+TEST_CASE("SWB-2: median and worst of the rounds are told, also where none counts") {
+  swap_measurement m;
+  m.rounds_apart = {{0.1, 0.2, 0.3}, {0.4, 0.2, 0.1}, {0.2, 0.6, 0.2}};
+  m.discarded = 3;
+  m.results.resize(1);
+  const auto told = text(m);
+  CHECK(told.find("read 20 % (40 % at worst), write 20 % (60 % at worst), mixed 20 % (30 % at "
+                  "worst)") != std::string::npos);
+  CHECK(told.find("no round counts: the drive was not steady") != std::string::npos);
+  const auto j = json(m)["apart"];
+  CHECK(j["read"]["median"] == 0.2);
+  CHECK(j["read"]["worst"] == 0.4);
+  CHECK(j["write"]["median"] == 0.2);
+  CHECK(j["write"]["worst"] == 0.6);
+  CHECK(j["mixed"]["worst"] == 0.3);
 }
 
 TEST_CASE("the kernel's counts are read by name, and what is missing or no number is told") {
