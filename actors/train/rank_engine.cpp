@@ -120,7 +120,6 @@ gpu::saver_options rank_engine::saver_options() {
   o.slot_bytes = options_.checkpoint_slot_bytes;
   o.ring_bytes = options_.checkpoint_ring_bytes;
   o.progressed = options_.on_save_progress;
-  o.linked = [this](int chunk) { return swap_ && swap_->links(chunk); };
   o.around = [this](gpu::stream& s, int chunk, uint64_t bytes,
                     const std::function<void()>& enqueue) {
     probed(s, {pipeline_op::capture, chunk, bytes}, enqueue);

@@ -33,8 +33,8 @@
 //     is above the limit, that is dropped, and the passes are made again.
 //   ENG-12 Where checkpoints lie beside the swap folder, chunks that live there go into them by
 //     links, and the rest by the saver; the vote is of both. Elsewhere the saver copies all. What
-//     fits comes back by links, too. Where a link is refused all the same, that checkpoint fails
-//     and later ones are copied.
+//     fits comes back by links, too. Where a link is refused all the same, or a file has gone on on
+//     another drive since, that checkpoint fails, and later ones copy those chunks with the rest.
 //   ENG-13 Where all members of a group but one are there, that one is given up while the run still
 //     waits, and the error says his rank in the group and his address, and which ranks of the job
 //     the members are (a group of the host's; of NCCL's nobody knows whom it misses).
@@ -212,7 +212,7 @@ class rank_engine : public engine {
   std::unique_ptr<gpu::optimizer> optimizer_;
   std::unique_ptr<gpu::swapper> swap_;  ///< null where all is in memory
   std::unique_ptr<gpu::spiller> spill_;  ///< null where no layer spills
-  std::atomic<bool> links_{false};      ///< into options_.checkpoint_folder (ENG-12)
+  bool links_ = false;  ///< into options_.checkpoint_folder, of some folder's files (ENG-12)
   std::filesystem::path restored_from_;
   std::vector<op_order> forwards_;      ///< of this step, where its passes may be made twice
   std::optional<op_order> last_backward_;

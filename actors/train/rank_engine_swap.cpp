@@ -153,13 +153,13 @@ void rank_engine::save_by_links(uint64_t step, const std::filesystem::path& part
   order.head = saver_->head_of(step);
   order.rank = static_cast<uint32_t>(options_.at.rank);
   order.last = last;
-  swap_->keep(std::move(order), [this, both](const joint_vote::links& chunks) {
-    if (!chunks && chunks.error().is(gpu::links_refused)) links_ = false;  // the next is copied
-    both->take(std::nullopt, chunks);
-  });
+  order.chunks = swap_->linked();
+  auto taken = order.chunks;
+  swap_->keep(std::move(order),
+              [both](const joint_vote::links& chunks) { both->take(std::nullopt, chunks); });
   // Behind: links wait for nobody, and would wait for what is copied.
-  saver_->save_resident(step, partial, compute_->record(),
-                        [both](const joint_vote::vote& own) { both->take(own, std::nullopt); });
+  saver_->save_rest(step, partial, std::move(taken), compute_->record(),
+                    [both](const joint_vote::vote& own) { both->take(own, std::nullopt); });
 }
 
 /// Shards of chunks as this rank would have written them; the weights are made of them (publish).

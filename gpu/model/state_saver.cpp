@@ -38,6 +38,7 @@ int slots_for(uint64_t share_bytes, const saver_options& o) {
 /// One save's way through the plan; used by the snapshot stream, in order.
 struct state_saver::capture {
   const share* of = nullptr;
+  std::shared_ptr<const share> rest;  ///< keeps that of a checkpoint that takes files
   uint64_t save = 0;  ///< the flusher's number
   size_t fill = 0, copy = 0;
   io::slot lease;
@@ -58,16 +59,15 @@ result<std::unique_ptr<state_saver>> state_saver::make(parameter_store& store,
   return out;
 }
 
-result<state_saver::share> state_saver::plan_share(bool resident_alone) const {
+/// Of all chunks but those.
+result<state_saver::share> state_saver::plan_share(const std::vector<bool>& taken) const {
   std::vector<chunk_info> chunks;
   for (int c = 0; c < store_.chunk_count(); ++c) chunks.push_back(store_.info(c));
   const auto& replica = store_.options().replica;
   assert(options_.at.grid.data == replica.ranks);
   auto stage = saved_chunks(chunks, replica.ranks);
-  for (size_t c = 0; resident_alone && c < stage.size(); ++c)
-    if (store_.state_on_disk(static_cast<int>(c)) &&
-        (!options_.linked || options_.linked(static_cast<int>(c))))
-      stage[c].parts.clear();
+  for (size_t c = 0; c < taken.size(); ++c)
+    if (taken[c]) stage[c].parts.clear();
   TROUPE_TRY(plans, cp::plan_save(std::span(&stage, 1), {replica.ranks}));
   share out;
   out.plan = std::move(plans.at(static_cast<size_t>(replica.rank)));
@@ -77,12 +77,8 @@ result<state_saver::share> state_saver::plan_share(bool resident_alone) const {
 }
 
 status state_saver::prepare() {
-  TROUPE_TRY(all, plan_share(false));
+  TROUPE_TRY(all, plan_share({}));
   all_ = std::move(all);
-  if (store_.options().where.any_on_disk()) {
-    TROUPE_TRY(resident, plan_share(true));
-    resident_ = std::move(resident);
-  }
   copy_bytes_ = all_.plan.stream_bytes;
   for (int c = 0; c < store_.chunk_count(); ++c) {
     if (!store_.info(c).tied_copy) continue;
@@ -141,11 +137,25 @@ void state_saver::save(uint64_t step, const std::filesystem::path& partial, even
   copy(step, {}, partial, std::move(after), std::move(done));
 }
 
-void state_saver::save_resident(uint64_t step, const std::filesystem::path& partial,
-                                event_ptr after, completion done) {
+/// Once for checkpoints that take the same files: which, changes seldom.
+status state_saver::plan_rest(std::vector<bool> taken) {
+  if (rest_ && rest_taken_ == taken) return {};
+  TROUPE_TRY(planned, plan_share(taken));
+  rest_ = std::make_shared<const share>(std::move(planned));
+  rest_taken_ = std::move(taken);
+  return {};
+}
+
+void state_saver::save_rest(uint64_t step, const std::filesystem::path& partial,
+                            std::vector<bool> taken, event_ptr after, completion done) {
+  if (const auto planned = plan_rest(std::move(taken)); !planned)
+    return stream_->notify([done = std::move(done), why = planned.error()](const status&) {
+      done(why);  // SS-3
+    });
   auto c = std::make_shared<capture>();
-  c->of = &resident_;
-  c->save = flusher_->begin(partial, head_of(step), resident_.plan, std::move(done));
+  c->rest = rest_;
+  c->of = rest_.get();
+  c->save = flusher_->begin(partial, head_of(step), rest_->plan, std::move(done));
   begin(std::move(c), std::move(after));
 }
 

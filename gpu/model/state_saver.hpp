@@ -56,8 +56,6 @@ struct saver_options {
   /// Where checkpoints will go: a calibration of its disk, if one is kept, says how many writes at
   /// once it likes. Empty: the default.
   std::filesystem::path folder = {};
-  /// Whether checkpoints take the files of a chunk whose state is on disk; empty: of all.
-  std::function<bool(int chunk)> linked = {};
   /// Makes the disk for a ring; empty: the machine's.
   std::function<result<std::unique_ptr<io::disk>>(std::shared_ptr<io::slots>)> open_disk = {};
   /// Called on threads of the saver's whenever facts() may have changed; must not wait.
@@ -92,9 +90,10 @@ class state_saver {
   /// Saves the state as it is at `after` (the end of the stream that updates) into the rank's shard
   /// in `partial`, which is made if it is missing. By the thread that enqueues updates.
   void save(uint64_t step, const std::filesystem::path& partial, event_ptr after, completion done);
-  /// The same of the chunks whose files no checkpoint takes; somebody else saves the others.
-  void save_resident(uint64_t step, const std::filesystem::path& partial, event_ptr after,
-                     completion done);
+  /// The same of the chunks whose files this checkpoint does not take; somebody else saves those
+  /// that it does: `taken`, by number.
+  void save_rest(uint64_t step, const std::filesystem::path& partial, std::vector<bool> taken,
+                 event_ptr after, completion done);
   /// The same into memory, of shape shape(), and into a shard as well where `partial` is not empty:
   /// only then is `done` called. The event is behind the last byte that is copied; `into` says then
   /// whether it is filled.
@@ -137,8 +136,11 @@ class state_saver {
     io::checkpoint::rank_plan plan;
     io::checkpoint::capture_plan copies;
   };
-  result<share> plan_share(bool resident_alone) const;
-  share all_, resident_;
+  result<share> plan_share(const std::vector<bool>& taken) const;
+  status plan_rest(std::vector<bool> taken);
+  share all_;
+  std::shared_ptr<const share> rest_;  ///< of a checkpoint that takes some chunks' files
+  std::vector<bool> rest_taken_;       ///< those
   /// What a copy in memory has behind the rank's stream.
   struct tied_slice {
     int chunk = 0;

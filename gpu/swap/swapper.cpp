@@ -108,6 +108,7 @@ void swapper::make_order() {
 status swapper::make_file(int chunk) {
   auto& c = at(chunk);
   const auto place = place_of_chunk(chunk, options_.places.size());
+  c.links = options_.places[place].links;
   if (is_kept(chunk)) {
     const auto& info = store_.info(chunk);
     const auto planned = saved_chunks({&info, 1}).at(0);

@@ -41,7 +41,9 @@
 //   SWP-6  After a failure that is not mended (SWP-11) nothing is written any more; it is told,
 //          once, on a stream's thread.
 //   SWP-7  A file that a checkpoint has a link to is never written again. All of it is on the disk,
-//          its end too, before the checkpoint is voted for.
+//          its end too, before the checkpoint is voted for. Whether a checkpoint can take a chunk's
+//          file is the matter of that chunk's folder alone: one that has gone on on a drive without
+//          links, or that a link is refused to, is left to whoever copies the rest.
 //   SWP-8  Room for the files of the steps behind a checkpoint is there before it takes any: a full
 //          disk costs that checkpoint, and no step. The last one of a run needs none.
 //   SWP-9  Updates that may be dropped go into files that nobody reads. Whether they count is asked
@@ -123,7 +125,8 @@ inline constexpr error_kind<std::string_view, std::string_view> swap_damaged{
     "swap_damaged", errc::bad_data, "{} is damaged at {}: it was read twice",
     "the disk or the memory of this machine gives back other bytes than it was given: see dmesg"};
 
-/// The file system takes no link; copies will do.
+/// The file system takes no link, or the file is on another one by now; copies will do: linked()
+/// says of which chunks.
 inline constexpr error_kind<std::string> links_refused{
     "links_refused", errc::io, "a checkpoint beside the swap folder cannot have links to it: {}"};
 
@@ -144,6 +147,7 @@ struct keep_order {
   io::checkpoint::manifest_head head = {};  ///< job, epoch, step and layout
   uint32_t rank = 0;
   bool last = false;  ///< nothing is updated behind it: room for other files is not needed
+  std::vector<bool> chunks = {};  ///< by number, that it takes; none: as linked() says
 };
 
 class swapper final : public chunk_mover {
@@ -190,10 +194,10 @@ class swapper final : public chunk_mover {
   status read(int chunk, part which, int64_t first, int64_t count, float* host) override;
   status publish(int chunk, int64_t after) override;
 
-  /// Whether checkpoints take a chunk's file.
-  bool links(int chunk) const {
-    return on_disk(chunk) && options_.places[place_of_chunk(chunk, options_.places.size())].links;
-  }
+  /// Whether checkpoints take a chunk's file (SWP-7); once not, never again. From any thread.
+  bool links(int chunk) const { return chunks_[static_cast<size_t>(chunk)].links; }
+  /// The chunks that a checkpoint takes now, by number: for the order of one.
+  std::vector<bool> linked() const;
 
   /// From any thread.
   io::swap_io_facts facts() const { return io_->facts(); }
@@ -229,6 +233,7 @@ class swapper final : public chunk_mover {
     file_sums sums, next_sums;
     std::vector<std::vector<parameter_span>> spans;  ///< by group
     std::atomic<uint64_t> writes{0};  ///< of groups
+    std::atomic<bool> links{false};   ///< its files are where a checkpoint can have links to them
   };
   /// Memory for one group's state.
   struct slot {
@@ -325,9 +330,9 @@ class swapper final : public chunk_mover {
   named_file& behind_checkpoint(chunk_state& c) const {
     return where_.speculates ? c.spare : c.next;
   }
-  status make_room(bool last);
+  status make_room(const keep_order& order);
   status make_version(const chunk_state& c, named_file& f);
-  void drop_room();
+  void drop_room(const std::function<bool(int chunk)>& of);
   status put(std::span<const target> what, const std::shared_ptr<void>& owner);
   status put_synced(const target& t, const std::shared_ptr<void>& owner);
   status put_again(const target& t, const std::shared_ptr<void>& owner,
@@ -353,6 +358,7 @@ class swapper final : public chunk_mover {
                    const std::vector<io::group_sums>& sums, const std::stop_token& ending);
   void forget_kept_arrays();
   status link_chunk(int chunk, const keep_order& order);
+  void note_refused(const chunk_state& c, const error& why);
   using group_use = std::function<status(io::swap_io::range group, const std::shared_ptr<void>&)>;
   status each_group(int chunk, io::file_id file, const std::vector<io::group_sums>& sums,
                     const group_use& use);

@@ -28,8 +28,15 @@ using range = io::swap_io::range;
 
 }  // namespace
 
+std::vector<bool> swapper::linked() const {
+  std::vector<bool> out;
+  for (int c = 0; c < store_.chunk_count(); ++c) out.push_back(is_kept(c));
+  return out;
+}
+
 void swapper::keep(keep_order order, kept done) {
   using shards = result<std::vector<cp::chunk_shard>>;
+  if (order.chunks.empty()) order.chunks = linked();
   auto out = std::make_shared<shards>(error{errc::cancelled, "the swap folder has failed before"});
   for (const auto& op : order_->keep())
     carry_out(op, nullptr, [&](stream& s) {
@@ -52,7 +59,9 @@ result<std::vector<cp::chunk_shard>> swapper::keep_now(const keep_order& order) 
     // Not updated since: a step was passed over.
     if (at(c).versions.kept() && !tried_again) TROUPE_CHECK(own_again(c));
   }
-  TROUPE_CHECK(make_room(order.last));
+  const auto takes = [&order](int chunk) { return order.chunks[static_cast<size_t>(chunk)]; };
+  drop_room([&](int chunk) { return !takes(chunk) && !at(chunk).versions.kept(); });
+  TROUPE_CHECK(make_room(order));
   TROUPE_CHECK(io_->change([&](io::disk& d) -> status {
     TROUPE_TRY(first, cp::make_partial(d, order.partial, order.head.job));
     static_cast<void>(first);
@@ -60,7 +69,7 @@ result<std::vector<cp::chunk_shard>> swapper::keep_now(const keep_order& order) 
   }));
   std::vector<cp::chunk_shard> out;
   for (int c = 0; c < store_.chunk_count(); ++c) {
-    if (!is_kept(c)) continue;
+    if (!takes(c)) continue;
     TROUPE_TRY(shard, keep_chunk(c, order));
     out.push_back(std::move(shard));
   }
@@ -73,17 +82,18 @@ result<std::vector<cp::chunk_shard>> swapper::keep_now(const keep_order& order) 
 }
 
 /// SWP-8.
-status swapper::make_room(bool last) {
-  if (last) return {};
+status swapper::make_room(const keep_order& order) {
+  if (order.last) return {};
   const auto outcome = [&]() -> status {
     for (int c = 0; c < store_.chunk_count(); ++c)
-      if (is_kept(c)) TROUPE_CHECK(make_version(at(c), behind_checkpoint(at(c))));
+      if (order.chunks[static_cast<size_t>(c)])
+        TROUPE_CHECK(make_version(at(c), behind_checkpoint(at(c))));
     return {};
   }();
   if (outcome) return {};
   const bool needed =
       std::any_of(chunks_.begin(), chunks_.end(), [](const auto& c) { return c.versions.kept(); });
-  if (!needed) drop_room();
+  if (!needed) drop_room([](int) { return true; });
   return outcome.error().within("room for the steps behind a checkpoint");
 }
 
@@ -104,10 +114,10 @@ status swapper::make_version(const chunk_state& c, named_file& f) {
 }
 
 /// Gives the room back to whoever the disk is too small for.
-void swapper::drop_room() {
-  static_cast<void>(io_->change([this](io::disk& d) -> status {
-    for (auto& c : chunks_)
-      if (auto& f = behind_checkpoint(c); f.there()) {
+void swapper::drop_room(const std::function<bool(int chunk)>& of) {
+  static_cast<void>(io_->change([&](io::disk& d) -> status {
+    for (int c = 0; c < store_.chunk_count(); ++c)
+      if (auto& f = behind_checkpoint(at(c)); f.there() && of(c)) {
         d.close(std::exchange(f.id, io::file_id::none));
         static_cast<void>(discard(d, f));
       }
@@ -146,13 +156,23 @@ result<cp::chunk_shard> swapper::keep_chunk(int chunk, const keep_order& order) 
 
 status swapper::link_chunk(int chunk, const keep_order& order) {
   const auto& c = at(chunk);
+  if (!c.links) return links_refused(c.state.name.string() + " is on another drive by now");
   const auto name = order.partial / cp::shard_name(order.rank, static_cast<uint32_t>(chunk));
-  const auto linked = io_->change([&](io::disk& d) { return d.link(c.state.name, name); });
-  if (linked) return {};
-  const auto& why = linked.error();
+  const auto made = io_->change([&](io::disk& d) { return d.link(c.state.name, name); });
+  if (made) return {};
+  const auto& why = made.error();
   const bool ever = why.kind != "EXDEV" && why.kind != "EPERM" && why.kind != "EOPNOTSUPP" &&
                     why.kind != "EMLINK";
-  return ever ? why : links_refused(why.message);
+  if (ever) return why;
+  note_refused(c, why);
+  return links_refused(why.message);
+}
+
+/// By a file that has as many names as there may be, of it alone; else of all in that folder.
+void swapper::note_refused(const chunk_state& c, const error& why) {
+  for (auto& other : chunks_)
+    if (&other == &c || (why.kind != "EMLINK" && other.state.place == c.state.place))
+      other.links = false;
 }
 
 /// Room that is planned for both (residency.hpp).

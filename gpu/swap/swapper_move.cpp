@@ -178,6 +178,7 @@ swapper::moved_file swapper::move_to(size_t place, const target& t, const status
     }));
     return {moved, again};
   }
+  if (!t.weights && !options_.places[place].links) c.links = false;
   tell(fmt::format("{}: it goes on in {}", why.error().message, name.string()));
   {
     std::lock_guard lock(files_mutex_);

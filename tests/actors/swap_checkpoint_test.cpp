@@ -151,53 +151,65 @@ bool same_tensors(const fs::path& a, const fs::path& b) {
   return true;
 }
 
+/// Whose swap folders are on two drives; `claimed`: of the second it is said that it gives links.
+replicas engine_on_two(gpu::dtype type, const fs::path& own, const fs::path& far, bool claimed,
+                       const fs::path& checkpoints) {
+  return replicas(1, rule::adamw, type, [&](engine_options o) {
+    o.job = "job";
+    o.model.layers = 4;
+    o.shape = gpu::whole_model(o.model, troupe::train::test::batch, troupe::train::test::seq, type);
+    o.optimizer.clip_norm = 0.5f;
+    o.checkpoint_folder = checkpoints;
+    o.swap.places = {{own, true, 0}, {far, claimed, 0}};
+    o.shape.where = gpu::least_residency(o.model, o.shape, {0, true, 1});
+    o.shape.where.group_elements = 2048;
+    return rank_engine::make(o);
+  });
+}
+
+/// Steps of one that is on two drives have the checkpoints of one in memory, but for the first
+/// where the second drive refuses links against what was said.
+void check_two_drives(const scratch& dir, const fs::path& far, gpu::dtype type, bool claimed) {
+  const auto own = dir / "swap", ours = dir / "two", truth = dir / "memory";
+  for (const auto& folder : {own, ours, truth, far}) fs::create_directories(folder);
+  auto swapped = engine_on_two(type, own, far, claimed, ours);
+  auto in_memory = saving_engine(dir, type, home::memory, truth);
+  const auto chunks = swapped.ranks[0]->model()->store().chunk_count();
+  for (uint64_t step = 1; step <= 3; ++step) {
+    swapped.step(static_cast<int64_t>(step));
+    in_memory.step(static_cast<int64_t>(step));
+    if (claimed && step == 1) {
+      const auto refused = save(swapped, step, partial_in(ours, step));
+      REQUIRE_FALSE(refused);
+      CHECK(refused.error().is(gpu::links_refused));
+      continue;
+    }
+    const auto got = saved(swapped, ours, step), wanted = saved(in_memory, truth, step);
+    CHECK(is_sound(got));
+    CHECK(same_tensors(got, wanted));
+    CHECK(chunk_shards_in(got) == static_cast<size_t>((chunks + 1) / 2));
+  }
+}
+
 }  // namespace
 
 TEST_CASE("ENG-12: of several drives a checkpoint has links to the files of its own, and copies") {
-  scratch dir;
   // A file system of its own that everybody may write to.
   const elsewhere other;
-  struct stat here {
-  }, there{};
-  REQUIRE(::stat(dir.path.c_str(), &here) == 0);
-  if (::stat("/dev/shm", &there) != 0 || here.st_dev == there.st_dev) {
-    MESSAGE("SKIPPED: /dev/shm is no file system of its own");
-    return;
-  }
-  for (const auto type : {gpu::dtype::f32, gpu::dtype::bf16}) {
-    const auto name = type == gpu::dtype::f32 ? "f32" : "bf16";
-    const auto own = dir / name / "swap", far = other.path / name;
-    fs::create_directories(own);
-    fs::create_directories(far);
-    const auto on_two = [&](const fs::path& checkpoints) {
-      return replicas(1, rule::adamw, type, [&, checkpoints](engine_options o) {
-        o.job = "job";
-        o.model.layers = 4;
-        o.shape =
-            gpu::whole_model(o.model, troupe::train::test::batch, troupe::train::test::seq, type);
-        o.optimizer.clip_norm = 0.5f;
-        o.checkpoint_folder = checkpoints;
-        o.swap.places = {{own, true, 0}, {far, false, 0}};
-        o.shape.where = gpu::least_residency(o.model, o.shape, {0, true, 1});
-        o.shape.where.group_elements = 2048;
-        return rank_engine::make(o);
-      });
-    };
-    const auto ours = dir / name / "two", truth = dir / name / "memory";
-    fs::create_directory(ours);
-    fs::create_directory(truth);
-    auto swapped = on_two(ours);
-    auto in_memory = saving_engine(dir, type, home::memory, truth);
-    for (uint64_t step = 1; step <= 2; ++step) {
-      swapped.step(static_cast<int64_t>(step));
-      in_memory.step(static_cast<int64_t>(step));
-      const auto got = saved(swapped, ours, step), wanted = saved(in_memory, truth, step);
-      CHECK(is_sound(got));
-      CHECK(same_tensors(got, wanted));
-      const auto chunks = swapped.ranks[0]->model()->store().chunk_count();
-      CHECK(chunk_shards_in(got) == static_cast<size_t>((chunks + 1) / 2));
+  for (const auto type : {gpu::dtype::f32, gpu::dtype::bf16})
+    for (const bool claimed : {false, true}) {
+      CAPTURE(claimed);
+      scratch dir;
+      struct stat here {
+      }, there{};
+      REQUIRE(::stat(dir.path.c_str(), &here) == 0);
+      if (::stat("/dev/shm", &there) != 0 || here.st_dev == there.st_dev) {
+        MESSAGE("SKIPPED: /dev/shm is no file system of its own");
+        return;
+      }
+      const std::string name = type == gpu::dtype::f32 ? "f32" : "bf16";
+      check_two_drives(dir, other.path / (name + (claimed ? "-claimed" : "")), type, claimed);
     }
-  }
 }
 
 TEST_CASE("ENG-12: a checkpoint by links has the tensors of one that is copied out of memory") {

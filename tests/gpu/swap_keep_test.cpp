@@ -381,14 +381,30 @@ TEST_CASE("SWP-6: a file that cannot have its name back ends the training") {
   CHECK(state_in(ground, swapped.store(), 1) == trained_in_memory(*ground.owner, {}, 1));
 }
 
-TEST_CASE("a link that the file system refuses is told as that") {
-  keeping_ground ground;
-  ground.how.plan = {{io::fault_site::link, 1, io::fault_effect::fail, EXDEV}};
-  swap_trainer swapped(*ground.owner, {}, ground.options());
-  swapped.train(1);
-  const auto told = keep(swapped, order_of(1)).get();
-  REQUIRE_FALSE(told);
-  CHECK(told.error().is(links_refused));
+TEST_CASE("SWP-7: a link that is refused is told, and leaves its file or folder to be copied") {
+  for (const int why : {EXDEV, EMLINK}) {
+    CAPTURE(why);
+    keeping_ground ground;
+    ground.how.plan = {{io::fault_site::link, 2, io::fault_effect::fail, why}};
+    swap_trainer swapped(*ground.owner, {}, ground.options());
+    auto left = swapped.swap().linked();
+    const auto chunks = left.size();
+    swapped.train(1);
+    const auto told = keep(swapped, order_of(1)).get();
+    REQUIRE_FALSE(told);
+    CHECK(told.error().is(links_refused));
+    if (why == EXDEV) left.assign(chunks, false);
+    left[1] = false;
+    CHECK(swapped.swap().linked() == left);
+    swapped.enqueue_step(2);
+    const auto next = keep(swapped, order_of(2)).get();
+    REQUIRE(next);
+    CHECK(next->size() == (why == EMLINK ? chunks - 1 : 0));
+    swapped.enqueue_step(3);
+    swapped.wait();
+    CHECK(swapped.failure());
+    CHECK(swapped.state() == trained_in_memory(*ground.owner, {}, 3));
+  }
 }
 
 TEST_CASE("SWP-6: a swap folder that has failed gives no checkpoint anything") {

@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <sys/statvfs.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cerrno>
@@ -249,6 +250,50 @@ TEST_CASE("SWP-11: without room in its folder a file goes on in another one, and
       CHECK(ground.heard->with("has no room") == 0);
     }
   }
+}
+
+TEST_CASE("SWP-7 SWP-11: a chunk that has moved to a drive without links is left to be copied") {
+  const swap_case c;
+  failing_ground reference;
+  const auto expected = swap_trainer(*reference.owner, c, {}).train(4);
+  const auto [before, all] = writes_of(c, 3);
+  int left = 0;
+  for (int i = 1; i <= 6; ++i) {
+    CAPTURE(i);
+    failing_ground ground;
+    const int opened = swap_trainer(*ground.owner, c, {}).store().chunk_count();
+    ground.how.plan = {
+        {io::fault_site::write, before + (all - before) * i / 7, io::fault_effect::fail, EIO},
+        {io::fault_site::open, opened + 1, io::fault_effect::fail, ENOSPC}};
+    io::faulty_disk other(ground.store, {});
+    REQUIRE(other.make_dir("/other"));
+    auto options = ground.options();
+    options.places = {{"/swap", true}, {"/other", false}};
+    options.job = "job";
+    swap_trainer swapped(*ground.owner, c, std::move(options));
+    const auto first = swapped.swap().linked();
+    for (int step = 1; step <= 3; ++step) swapped.enqueue_step(step);
+    swapped.wait();
+    const auto linked = swapped.swap().linked();
+    int lost = 0;
+    for (size_t chunk = 0; chunk < first.size(); ++chunk) lost += first[chunk] && !linked[chunk];
+    CHECK(lost == ground.heard->with("it goes on in /other/"));
+    left += lost;
+    keep_order order;
+    order.partial = "/step-3";
+    order.head.job = "job";
+    order.head.step = 3;
+    std::promise<std::ptrdiff_t> kept;
+    swapped.swap().keep(order, [&](const auto& shards) {
+      kept.set_value(shards ? static_cast<std::ptrdiff_t>(shards->size()) : -1);
+    });
+    CHECK(kept.get_future().get() == std::count(linked.begin(), linked.end(), true));
+    swapped.enqueue_step(4);
+    swapped.wait();
+    CHECK(swapped.failure());
+    CHECK(swapped.state() == expected);
+  }
+  CHECK(left > 0);
 }
 
 TEST_CASE(
