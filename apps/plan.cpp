@@ -74,8 +74,7 @@ nlohmann::ordered_json swap_json(const swap_plan& s) {
                              {"flops_per_step", f.work.whole().flops}};
   using enum gpu::activation_choice;
   for (const auto what : {keep, spill, half, recompute})
-    out["layers"][std::string(to_string(what))] = f.layers[static_cast<size_t>(what)];
-  out["layers_have_room"] = !f.gives_way();
+    out["layers"][std::string(to_string(what))] = f.kept.layers[static_cast<size_t>(what)];
   if (!s.rooms.empty()) {
     train::swap_room all;
     for (const auto& room : s.rooms) {
@@ -189,12 +188,15 @@ std::string swap_text(const train::job_plan& plan, const std::vector<train::plan
                       const swap_plan& swapped) {
   const auto& swap = plan.job.swap;
   if (swap.dir.empty()) return "";
-  if (!swaps(stages) || !swapped.forecast)
+  if (!swaps(stages) || !swapped.forecast) {
+    const auto instead = swap::no_room_text(train::layers_kept(plan), swap);
     return fmt::format(
         "all of it fits into swap.host_bytes = {}: {} is not used; the least that this job could "
-        "have is {}\n",
+        "have is {}\n{}",
         bytes_text(static_cast<uint64_t>(swap.host_bytes)), fmt::join(swap.dir, ", "),
-        bytes_text(train::swap_floor_bytes(plan, train::threads_here(plan.job.cluster))));
+        bytes_text(train::swap_floor_bytes(plan, train::threads_here(plan.job.cluster))),
+        instead.empty() ? instead : instead + "\n");
+  }
   uint64_t on_disk = 0, on_its_way = 0;
   for (const auto& s : stages) on_disk += s.bytes.on_disk, on_its_way += s.bytes.swap_slots;
   auto out = fmt::format(
@@ -361,9 +363,11 @@ result<int> show_plan(const plan_arguments& a) {
                                {"fewer_replicas", fewer_json(plan)},
                                {"sources", sources_json(train::source_shares_of(plan.job))}};
     for (const auto& s : stages) out["stages"].push_back(stage_json(s));
-    if (!plan.job.swap.dir.empty())
+    if (!plan.job.swap.dir.empty()) {
       out["swap_floor_bytes"] =
           train::swap_floor_bytes(plan, train::threads_here(plan.job.cluster));
+      out["swap_layers_have_room"] = !train::layers_kept(plan).gives_way();
+    }
     if (swapped.forecast) out["swap"] = swap_json(swapped);
     using handler = nlohmann::ordered_json::error_handler_t;
     TROUPE_CHECK(print(out.dump(2, ' ', false, handler::replace) + "\n"));

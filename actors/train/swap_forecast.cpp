@@ -39,6 +39,15 @@ void count_layers(std::array<int64_t, gpu::activation_choices>& to, const model_
     ++to[static_cast<size_t>(kept_of(model, shape, i))];
 }
 
+/// Those of a rank's stage, once for all its replicas.
+void count_rank(layer_choices& out, const job_plan& plan, const engine_options& o) {
+  if (o.at.place().data != 0) return;
+  count_layers(out.layers, plan.model, o.shape);
+  const layer_range of{o.shape.first_layer, o.shape.last_layer};
+  const bool chosen = plan.job.swap.keep_layers >= 0;
+  count_layers(out.asked, plan.model, chosen ? shape_of(plan.job, o.at, of) : o.shape);
+}
+
 void add_rank(swap_forecast& out, const job_plan& plan, const planned_stage& stage,
               const engine_options& o) {
   const auto budget = steps_of(o);
@@ -63,16 +72,19 @@ void add_rank(swap_forecast& out, const job_plan& plan, const planned_stage& sta
   std::replace(unspilt.activations.begin(), unspilt.activations.end(),
                gpu::activation_choice::spill, gpu::activation_choice::keep);
   out.least += work_of(gpu::traffic_of_step(plan.model, unspilt, unclipped), 0).whole();
-  if (o.at.place().data == 0) {
-    count_layers(out.layers, plan.model, o.shape);
-    const layer_range of{o.shape.first_layer, o.shape.last_layer};
-    const bool chosen = plan.job.swap.keep_layers >= 0;
-    count_layers(out.asked, plan.model, chosen ? shape_of(plan.job, o.at, of) : o.shape);
-  }
+  count_rank(out.kept, plan, o);
   out.overhead_bytes = std::max(out.overhead_bytes, process_overhead_bytes(plan.job, o));
 }
 
 }  // namespace
+
+layer_choices layers_kept(const job_plan& plan) {
+  layer_choices out;
+  if (plan.job.swap.dir.empty()) return out;
+  for (const auto& r : plan.ranks)
+    count_rank(out, plan, settled_options(plan, r, threads_here(plan.job.cluster)));
+  return out;
+}
 
 std::optional<swap_forecast> forecast_swap(const job_plan& plan) {
   if (plan.job.swap.dir.empty()) return std::nullopt;

@@ -15,9 +15,8 @@
 
 namespace troupe::train {
 
-/// Of all ranks together, where several have a share of the model.
-struct swap_forecast {
-  /// Layers by what they keep of a forward pass (gpu::activation_choice).
+/// What layers keep of a forward pass (gpu::activation_choice): how many of them, by choice.
+struct layer_choices {
   std::array<int64_t, gpu::activation_choices> layers{};
   /// What the configuration asks of them, where it does; else as `layers`.
   std::array<int64_t, gpu::activation_choices> asked{};
@@ -27,6 +26,11 @@ struct swap_forecast {
     constexpr auto again = static_cast<size_t>(gpu::activation_choice::recompute);
     return layers[again] > asked[again];
   }
+};
+
+/// Of all ranks together, where several have a share of the model.
+struct swap_forecast {
+  layer_choices kept;
   gpu::update_order order = gpu::update_order::behind_backward;
   gpu::step_traffic traffic;
   gpu::step_work work;
@@ -48,6 +52,9 @@ std::optional<double> step_seconds(const job_plan& plan, const gpu::machine_rate
 /// to what makes its steps shortest (gpu/swap/activation_plan.hpp) of what fits swap.host_bytes
 /// and on the drive. They stay open where nothing has.
 void settle_activations(job_plan& plan, const gpu::machine_rates& rates);
+
+/// Of a job with a swap folder, also where all of it fits into memory; else of no layer.
+layer_choices layers_kept(const job_plan& plan);
 
 /// None: the job has no swap folder, or all of it fits into memory.
 std::optional<swap_forecast> forecast_swap(const job_plan& plan);

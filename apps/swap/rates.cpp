@@ -153,9 +153,11 @@ std::string rates_text(const gpu::machine_rates& rates) {
       rates.updates_s / 1e9);
 }
 
-std::string activations_text(const train::swap_forecast& f) {
+std::string activations_text(const train::layer_choices& of_layers) {
   using enum gpu::activation_choice;
-  const auto of = [&](gpu::activation_choice what) { return f.layers[static_cast<size_t>(what)]; };
+  const auto of = [&](gpu::activation_choice what) {
+    return of_layers.layers[static_cast<size_t>(what)];
+  };
   auto out =
       fmt::format("of {} {}, {} their input and x + attention",
                   counted(of(keep) + of(spill) + of(half) + of(recompute), "layer"),
@@ -167,13 +169,13 @@ std::string activations_text(const train::swap_forecast& f) {
   return out;
 }
 
-std::string no_room_text(const train::swap_forecast& f, const config::swap_section& swap) {
-  if (!f.gives_way()) return {};
+std::string no_room_text(const train::layer_choices& of_layers, const config::swap_section& swap) {
+  if (!of_layers.gives_way()) return {};
   return fmt::format(
-      "swap.keep_layers = {}, half_layers = {}, spill_layers = {} have no room in swap.host_bytes: "
-      "{} instead",
+      "warning: swap.keep_layers = {}, half_layers = {}, spill_layers = {} have no room in "
+      "swap.host_bytes: {} instead",
       swap.keep_layers, std::max<int64_t>(0, swap.half_layers),
-      std::max<int64_t>(0, swap.spill_layers), activations_text(f));
+      std::max<int64_t>(0, swap.spill_layers), activations_text(of_layers));
 }
 
 std::string forecast_text(const train::swap_forecast& f, const config::swap_section& swap) {
@@ -182,10 +184,9 @@ std::string forecast_text(const train::swap_forecast& f, const config::swap_sect
       fmt::format("a step reads {} and writes {}; clipping: {}; swap.host_bytes is {} at least\n",
                   bytes_text(moved.read_bytes), bytes_text(moved.written_bytes), to_string(f.order),
                   bytes_text(f.floor_bytes));
-  out += activations_text(f) +
+  out += activations_text(f.kept) +
          (swap.keep_layers < 0 ? " (not chosen: rates are not measured)\n" : "\n");
-  if (const auto instead = no_room_text(f, swap); !instead.empty())
-    out += "warning: " + instead + "\n";
+  if (const auto instead = no_room_text(f.kept, swap); !instead.empty()) out += instead + "\n";
   if (f.order == gpu::update_order::speculate)
     out += "a second copy on the drive takes updates until their norm is known\n";
   if (swap.rated_tbw > 0 && moved.written_bytes > 0)
@@ -219,10 +220,10 @@ void settle_layers_here(train::job_plan& plan, const gpu::machine_rates& rates) 
 
 std::optional<step_limits> settle_by_rates(train::job_plan& plan) {
   if (plan.job.cluster.launch != config::launch_mode::local) return std::nullopt;
+  if (const auto instead = no_room_text(train::layers_kept(plan), plan.job.swap); !instead.empty())
+    say(instead);
   auto forecast = train::forecast_swap(plan);
   if (!forecast) return std::nullopt;
-  if (const auto instead = no_room_text(*forecast, plan.job.swap); !instead.empty())
-    say("warning: " + instead);
   const auto rates = measure_rates(plan);
   if (!rates) {
     say("how long a step takes at least is not known: " + render(rates.error()));
@@ -232,7 +233,7 @@ std::optional<step_limits> settle_by_rates(train::job_plan& plan) {
     settle_layers_here(plan, *rates);
     forecast = train::forecast_swap(plan);
     if (!forecast) return std::nullopt;  // what layers do not keep makes room for all the rest
-    say("swap: " + activations_text(*forecast));
+    say("swap: " + activations_text(forecast->kept));
   }
   const auto limit = gpu::limit_of(forecast->work.whole(), *rates);
   say(fmt::format("swap: {}", rates_text(*rates)));

@@ -42,11 +42,11 @@ result<gpu::machine_rates> measure_rates(const train::job_plan& plan);
 std::string rates_text(const gpu::machine_rates& rates);
 
 /// "of 12 layers 2 keep their activations, 4 their input and x + attention; 6 compute them again".
-std::string activations_text(const train::swap_forecast& f);
+std::string activations_text(const train::layer_choices& of_layers);
 
-/// That what the configuration asks layers to keep has no room, and what they do instead; empty: it
-/// has, or is left open.
-std::string no_room_text(const train::swap_forecast& f, const config::swap_section& swap);
+/// That what the configuration asks layers to keep has no room, and what they do instead, as a
+/// warning; empty: it has, or is left open.
+std::string no_room_text(const train::layer_choices& of_layers, const config::swap_section& swap);
 
 /// What a step moves, and how long it takes at least: some lines, each with its end.
 std::string forecast_text(const train::swap_forecast& f, const config::swap_section& swap);

@@ -153,7 +153,8 @@ TEST_CASE("activations: a forced choice that has no room is told, others are not
   const auto gives_way = [](const job_plan& p) {
     const auto f = forecast_swap(p);
     REQUIRE(f);
-    return f->gives_way();
+    CHECK(f->kept.gives_way() == layers_kept(p).gives_way());
+    return f->kept.gives_way();
   };
   const auto plan = with_room(plan_of(), 0);
   CHECK(gives_way(forced(plan, 12, 0)));
@@ -162,6 +163,21 @@ TEST_CASE("activations: a forced choice that has no room is told, others are not
   CHECK_FALSE(gives_way(forced(plan, 0, 0)));  // nothing is asked for
   CHECK_FALSE(gives_way(plan));                // left open
   CHECK_FALSE(gives_way(chosen(with_room(plan_of(), 20), slow_products)));
+}
+
+TEST_CASE("activations: one without room is told where all weights and state are in memory, too") {
+  const auto spilling = [](int64_t mib) { return forced(with_room(plan_of(), mib), 0, 0, 12); };
+  int64_t mib = 0;
+  while (mib < 1000 && forecast_swap(spilling(mib))) mib += 2;
+  REQUIRE_FALSE(forecast_swap(spilling(mib)));  // nothing spills, and there is no room to keep it
+  const auto kept = layers_kept(spilling(mib));
+  CHECK(kept.gives_way());
+  CHECK(kept.layers[static_cast<size_t>(gpu::activation_choice::recompute)] == 12);
+  CHECK_FALSE(layers_kept(spilling(1000)).gives_way());
+  CHECK_FALSE(layers_kept(with_room(plan_of(), 1000)).gives_way());
+  auto in_memory = plan_of();
+  in_memory.job.swap.dir.clear();
+  CHECK_FALSE(layers_kept(in_memory).gives_way());
 }
 
 TEST_CASE("activations: what a stage makes again is counted product by product") {
