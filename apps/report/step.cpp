@@ -59,6 +59,8 @@ std::string step_line(const step_report& r) {
   if (r.swap && r.swap->limit_ms > 0 && r.step_ms > 0)
     line += fmt::format(" | {:.2f} of the limit ({})", r.swap->limit_ms / r.step_ms,
                         r.swap->bound_by);
+  if (r.swap && r.swap->limit_kept_ms > 0 && r.step_ms > 0)
+    line += fmt::format(", {:.2f} by what the drive keeps", r.swap->limit_kept_ms / r.step_ms);
   if (r.swap)
     line += fmt::format(" | {} read, {} written", bytes_text(r.swap->read_bytes),
                         bytes_text(r.swap->written_bytes));
@@ -113,6 +115,7 @@ std::string step_json(const step_report& r) {
       j["of_limit"] = finite_or_null(r.step_ms > 0 ? r.swap->limit_ms / r.step_ms : 0);
       j["bound_by"] = r.swap->bound_by;
     }
+    if (r.swap->limit_kept_ms > 0) j["limit_kept_ms"] = finite_or_null(r.swap->limit_kept_ms);
   }
   for (const auto& p : r.parts)
     j["parts"].push_back(nlohmann::ordered_json{{"kind", p.kind},

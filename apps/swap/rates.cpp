@@ -240,7 +240,16 @@ std::optional<step_limits> settle_by_rates(train::job_plan& plan) {
   say(fmt::format("swap: a step takes {:.3g} s at least, bound by {}; {:.3g} s expected",
                   limit.seconds, to_string(limit.part),
                   train::expected_seconds(*forecast, *rates)));
-  return step_limits{limit, gpu::limit_of(forecast->clipped_work.whole(), *rates)};
+  return step_limits{*rates, forecast->work.whole(), forecast->clipped_work.whole()};
+}
+
+std::string kept_text(const gpu::machine_rates& measured, const gpu::machine_rates& kept,
+                      double limit_s) {
+  return fmt::format(
+      "swap: the drive keeps {:.3g} GB/s of reads and {:.3g} of writes, of {:.3g} and {:.3g} "
+      "measured: a step takes {:.3g} s at least by that",
+      kept.read_bytes_s / 1e9, kept.write_bytes_s / 1e9, measured.read_bytes_s / 1e9,
+      measured.write_bytes_s / 1e9, limit_s);
 }
 
 }  // namespace troupe::apps::swap

@@ -52,11 +52,18 @@ std::string no_room_text(const train::layer_choices& of_layers, const config::sw
 std::string forecast_text(const train::swap_forecast& f, const config::swap_section& swap);
 std::string limit_text(const train::swap_forecast& f, const gpu::machine_rates& rates);
 
-/// The least times that steps take.
+/// What the least times of steps are made of.
 struct step_limits {
-  gpu::time_limit once;   ///< of one whose passes are made once, or as the plan says
-  gpu::time_limit twice;  ///< of one whose passes are made twice, since it is clipped
+  gpu::machine_rates rates;  ///< measured at the start
+  gpu::phase_work once;      ///< of a step whose passes are made once, or as the plan says
+  gpu::phase_work twice;     ///< of one whose passes are made twice, since it is clipped
+
+  const gpu::phase_work& of(int passes) const { return passes > 1 ? twice : once; }
 };
+
+/// That the drive keeps other rates than before, and how long a step takes at least by them.
+std::string kept_text(const gpu::machine_rates& measured, const gpu::machine_rates& kept,
+                      double limit_s);
 
 /// As train::settle_activations of what layers keep; it stays open where this machine has no memory
 /// for the choice.

@@ -37,8 +37,8 @@ std::optional<report::swap_traffic> swap_of(const std::vector<train::step_part>&
     const bool writes =
         p.kind == pipeline_op::write_chunk || p.kind == pipeline_op::write_activation;
     if ((reads || writes) && !out) out.emplace();
-    if (reads) out->read_bytes += p.work;
-    if (writes) out->written_bytes += p.work;
+    if (reads) out->read_bytes += p.work, out->read_ms += p.busy_ms;
+    if (writes) out->written_bytes += p.work, out->write_ms += p.busy_ms;
     const bool waits =
         p.kind == pipeline_op::await_weights || p.kind == pipeline_op::await_activations;
     if (waits && out) out->wait_ms += p.waited_ms;
@@ -73,7 +73,7 @@ report::step_report as_report(const reporter_state& st, const msg<fbs::StepRepor
   r.swap = swap_of(train::parts_of(m.parts()), st.options.job);
   if (r.swap && st.options.swap_limits) {
     const auto& limits = *st.options.swap_limits;
-    const auto& limit = r.swap->passes > 1 ? limits.twice : limits.once;
+    const auto limit = gpu::limit_of(limits.of(r.swap->passes), limits.rates);
     r.swap->limit_ms = limit.seconds * 1e3;
     r.swap->bound_by = to_string(limit.part);
   }
@@ -125,6 +125,23 @@ void warn(reporter_pointer self, const std::string& what) {
   leave_line(self->state);
   say("warning: " + what);
   write_log(self, report::warning_json(unix_now(), static_cast<int64_t>(self->state.step), what));
+}
+
+/// What the drive has kept, this step included; and, where that has changed, what a person should
+/// know of it.
+std::optional<std::string> judge_drive(reporter_state& st, report::step_report& r) {
+  if (!r.swap || !st.options.swap_limits) return {};
+  auto& moved = *r.swap;
+  const auto& limits = *st.options.swap_limits;
+  const auto& work = limits.of(moved.passes);
+  if (!st.kept_rates) st.kept_rates.emplace(limits.rates);
+  const bool changed = st.kept_rates->stepped(
+      work, {static_cast<double>(moved.read_bytes), static_cast<double>(moved.written_bytes),
+             moved.read_ms / 1e3, moved.write_ms / 1e3, r.step_ms / 1e3});
+  const auto rates = st.kept_rates->rates();
+  const double limit_s = gpu::limit_of(work, rates).seconds;
+  if (!st.kept_rates->keeps_all()) moved.limit_kept_ms = limit_s * 1e3;
+  return changed ? std::optional(swap::kept_text(limits.rates, rates, limit_s)) : std::nullopt;
 }
 
 void show(reporter_state& st, const report::step_report& r) {
@@ -180,12 +197,17 @@ void step(reporter_pointer self, const msg<fbs::StepReport>& m) {
   ++st.steps_seen;
   // The first measurement may have been disturbed: a few more, ever fewer, between what is shown.
   if (st.options.peak && std::has_single_bit(st.steps_seen)) st.options.peak->sample();
-  const auto r = as_report(st, m);
+  auto r = as_report(st, m);
+  const auto kept = judge_drive(st, r);
   if (st.options.stepped)
     st.options.stepped(m->step(), m->saved_step());  // before anybody reads of it
   write_log(self, report::step_json(r));
   tell(self, st.folders->look_again(incident_keeper::wall_clock::now()));
   show(st, r);
+  if (kept) {
+    leave_line(st);
+    say(*kept);
+  }
   if (const auto slow = r.swap ? st.drive.stepped(*r.swap, r.step_ms) : std::nullopt)
     warn(self, *slow);
   std::lock_guard lock(st.options.outcome->mutex);

@@ -22,6 +22,7 @@
 #include "apps/up/line_log.hpp"
 #include "apps/up/run_log.hpp"
 #include "apps/up/slow_drive_policy.hpp"
+#include "gpu/swap/kept_rates_policy.hpp"
 #include "io/config/job.hpp"
 #include "messages/actors.hpp"
 
@@ -61,6 +62,7 @@ struct reporter_state {
   uint32_t epoch = 0;   ///< in which
   std::string back_by;  ///< what was done about the last fault
   slow_drive_policy drive;
+  std::optional<gpu::kept_rates_policy> kept_rates;  ///< once a step that swaps is told
 };
 
 reporter_actor::behavior_type reporter(traced_pointer<reporter_actor, reporter_state> self,

@@ -47,6 +47,23 @@ TEST_CASE("report: the step line") {
         "ETA 3:01:02");
 }
 
+TEST_CASE("report: of a step that swaps its limit, and that by what the drive keeps") {
+  auto r = example();
+  r.step_ms = 1000;
+  auto& moved = r.swap.emplace();
+  moved.limit_ms = 250;
+  moved.bound_by = "disk";
+  CHECK(step_line(r).find(" | 0.25 of the limit (disk) | ") != std::string::npos);
+  CHECK_FALSE(nlohmann::json::parse(step_json(r)).contains("limit_kept_ms"));
+  moved.limit_kept_ms = 800;
+  CHECK(step_line(r).find(" | 0.25 of the limit (disk), 0.80 by what the drive keeps | ") !=
+        std::string::npos);
+  const auto j = nlohmann::json::parse(step_json(r));
+  CHECK(j["limit_ms"] == 250);
+  CHECK(j["of_limit"] == 0.25);
+  CHECK(j["limit_kept_ms"] == 800);
+}
+
 TEST_CASE("report: what is not finite does not break the line") {
   step_report r;
   r.loss = nan_value;
