@@ -248,7 +248,7 @@ struct parameter_span {
 /// reads the gradient, updates m, v, master, writes the compute copy, zeroes the gradient.
 ///
 /// Where devices hold slices of a chunk, LAMB's norms need all of them: `part` norms moves m and v
-/// and sets the own row of norms; once every device has all rows, `part` apply does the rest.
+/// and adds to the own row of norms; once every device has all rows, `part` apply does the rest.
 struct optimizer_step_args {
   enum class rule : uint8_t { adamw, lamb } kind;
   enum class phase : uint8_t { whole, norms, apply };
@@ -271,8 +271,9 @@ struct optimizer_step_args {
   uint64_t rounding_seed = 0;
   int64_t rounding_first = 0;  ///< the number of element 0: not 0 where this is a part of a chunk
   phase part = phase::whole;  ///< the others: LAMB only
-  /// Device doubles: |w|^2 and |r|^2 of span i at [2 i] and [2 i + 1]. To norms: the own row, which
-  /// is set. To apply: the first of norm_rows rows, norm_stride apart, which are added in order.
+  /// Device doubles: |w|^2 and |r|^2 of span i at [2 i] and [2 i + 1]. To norms: the own row, to
+  /// which they are added, so that pieces of a slice make one in turn. To apply: the first of
+  /// norm_rows rows, norm_stride apart, which are added in order.
   double* norms = nullptr;
   int64_t norm_rows = 1;
   int64_t norm_stride = 0;

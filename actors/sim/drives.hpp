@@ -31,6 +31,7 @@ struct swap_shape {
   double clip_norm = 1;
   config::clip_way clip = config::clip_way::automatic;
   bool by_layer = false;
+  bool lamb = false;  ///< replicas share the norms of their updates then
   bool links = true;  ///< checkpoints take the files
   int drives = 1;  ///< of a host, on which chunks lie in turn; of several the first alone has links
   int64_t patience_s = 200;

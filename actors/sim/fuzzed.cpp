@@ -109,6 +109,7 @@ status be_swapped(config::job& job, const simulation_options& o) {
   job.model.heads = 2;
   job.model.hidden = 32;
   job.train.clip_norm = s.clip_norm;
+  if (s.lamb) job.train.optimizer = config::optimizer_kind::lamb;
   if (s.by_layer && o.pipeline == 1) job.parallel.schedule = config::pipeline_schedule::by_layer;
   job.swap.dir = {swap_dir};
   job.swap.clip = s.clip;

@@ -40,7 +40,9 @@ swapping_engine::swapping_engine(environment* room, int node, const train::engin
       options_(o),
       using_folder_(room->disks.use(node, o.at.rank)),
       watch_(places_of(o), o.shape.where.groups_in_memory, *this,
-             o.optimizer.kind == gpu::optimizer_step_args::rule::lamb) {
+             o.optimizer.kind == gpu::optimizer_step_args::rule::lamb),
+      shares_norms_(o.optimizer.kind == gpu::optimizer_step_args::rule::lamb &&
+                    o.at.grid.data > 1) {
   for (const auto& chunk : gpu::stage_chunks(o.model, o.shape)) {
     const auto file = gpu::swap_layout(gpu::slice_of(chunk.count, o.shape.replica), o.shape.where,
                                        o.shape.compute);
@@ -284,7 +286,12 @@ void swapping_engine::finish_evaluation(outcome_completion done) {
 }
 
 void swapping_engine::update_behind_backward(int64_t step, outcome_completion done) {
-  then(watch_.compute(room_->times.update_ns), [this, step, done = std::move(done)] {
+  auto known = watch_.compute(room_->times.update_ns);
+  if (shares_norms_) {
+    for (int c = 0; c < chunks(); ++c) watch_.measure(c, static_cast<int>(step));
+    known = watch_.compute(0);
+  }
+  then(known, [this, step, done = std::move(done)] {
     if (!health_) return done(health_, {});
     meet_others(step, [this, step, done](const status& met) {
       if (!met) return done(met, {});

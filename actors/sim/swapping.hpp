@@ -85,6 +85,7 @@ class swapping_engine final : public timed_engine, private gpu::order_machine {
   std::shared_ptr<const void> using_folder_;
   std::vector<chunk_bytes> bytes_;
   gpu::order_watch watch_;
+  const bool shares_norms_;                       ///< replicas, of their updates
   std::array<std::deque<size_t>, lanes> queues_;  ///< numbers of operations
   std::map<size_t, gpu::watched_op> live_;        ///< enqueued and not over
   std::map<size_t, std::vector<std::function<void()>>> behind_;

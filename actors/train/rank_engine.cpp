@@ -491,6 +491,10 @@ void rank_engine::share_norms(int64_t step, float lr) {
   if (norms.part_bytes == 0) return;
   probed({pipeline_op::measure, step}, [&] {
     for (int c = 0; c < model_->store().chunk_count(); ++c) {
+      if (model_->store().state_on_disk(c)) {
+        swap_->measure(*compute_, *optimizer_, c, lr, step);
+        continue;
+      }
       await_copies(c);
       optimizer_->measure(*compute_, c, lr, step);
     }

@@ -80,8 +80,8 @@ void lamb(const kernel_table& k, compute_context& context, const optimizer_step_
     const parameter_span& span = a.spans[s];
     const auto sums = a.part == phase::apply ? sums_of_rows(a, s) : lamb_norms(k, context, a, span);
     if (a.part == phase::norms) {
-      a.norms[2 * s] = sums.w2;
-      a.norms[2 * s + 1] = sums.r2;
+      a.norms[2 * s] += sums.w2;
+      a.norms[2 * s + 1] += sums.r2;
     } else {
       lamb_apply(k, context, a, span, sums);
     }

@@ -1,9 +1,8 @@
 // The optimizer's calls into the device's operations.
 #include "gpu/optim/optimizer.hpp"
 
-#include <algorithm>
 #include <cassert>
-#include <iterator>
+#include <utility>
 
 namespace troupe::gpu {
 
@@ -22,36 +21,26 @@ result<std::unique_ptr<optimizer>> optimizer::make(parameter_store& store,
   };
   TROUPE_CHECK(make(3, out->scalars_));
   TROUPE_CHECK(make(static_cast<size_t>(out->tensors_), out->tensor_norms_));
-  const int replicas = store.options().replica.ranks;
   if (settings.kind != optimizer_step_args::rule::lamb) return out;
-  if (replicas > 1) {
-    TROUPE_CHECK(make(static_cast<size_t>(2 * out->tensors_ * replicas), out->trust_norms_));
-    return out;
-  }
-  TROUPE_CHECK(make(out->lay_out_parts(), out->part_norms_));
+  out->lay_out_parts();
+  const auto rows = static_cast<size_t>(store.options().replica.ranks) + 1;
+  TROUPE_CHECK(make(2 * static_cast<size_t>(out->tensors_) * rows, out->trust_norms_));
   return out;
 }
 
-/// OP-4. How many doubles the rows of all chunks take.
-size_t optimizer::lay_out_parts() {
-  int64_t doubles = 0;
+/// OP-4.
+void optimizer::lay_out_parts() {
+  residency cut;
+  cut.group_elements = settings_.norm_elements;
   for (int c = 0; c < store_->chunk_count(); ++c) {
-    auto& p = parts_.emplace_back();
-    p.first_row = doubles;
-    const auto count = store_->slice(c).count;
-    for (int64_t first = 0; first < count; first += settings_.norm_elements) {
-      int64_t tensor = 0;
-      const auto some = std::min(settings_.norm_elements, count - first);
-      p.spans.push_back(spans_within(store_->spans(c), first, some, tensor));
-      p.first_tensor.push_back(tensor);
+    const auto file = swap_layout(store_->slice(c), cut, store_->options().compute);
+    auto& parts = parts_.emplace_back();
+    for (int g = 0; g < file.groups(); ++g) {
+      int64_t skipped = 0;
+      auto spans = spans_within(store_->spans(c), file.first(g), file.count(g), skipped);
+      parts.push_back({file.first(g), file.count(g), first_span(c) + skipped, std::move(spans)});
     }
-    doubles += std::ssize(p.spans) * row_doubles(c);
   }
-  return static_cast<size_t>(std::max<int64_t>(1, doubles));
-}
-
-int64_t optimizer::row_doubles(int chunk) const {
-  return 2 * std::ssize(store_->info(chunk).tensors);
 }
 
 void optimizer::begin(stream& s) {
@@ -102,44 +91,19 @@ void optimizer::allow_unclipped(stream& s) {
   s.copy(unclipped_factor(), &one, sizeof one);
 }
 
-optimizer::gathered optimizer::shared_norms() const noexcept {
-  if (trust_norms_.data() == nullptr) return {};
-  return {trust_norms_.data(), static_cast<size_t>(2 * tensors_) * sizeof(double)};
-}
-
-void optimizer::measure(stream& s, int chunk, float lr, int64_t t) {
-  assert(shared_norms().part_bytes > 0);
-  double* own = trust_norms_.as<double>() + 2 * tensors_ * replica().rank;
-  s.zero(own + 2 * first_tensor_[static_cast<size_t>(chunk)],
-         2 * store_->info(chunk).tensors.size() * sizeof(double));
-  update(s, chunk, lr, t, optimizer_step_args::phase::norms);
-}
-
 void optimizer::step(stream& s, int chunk, float lr, int64_t t) {
-  const bool measured = shared_norms().part_bytes > 0;
-  if (measures_pieces(chunk))
-    update_by_parts(s, chunk, lr, t);
-  else
-    update(s, chunk, lr, t,
-           measured ? optimizer_step_args::phase::apply : optimizer_step_args::phase::whole);
-  store_->weights_changed(chunk);  // PS-4
-}
-
-void optimizer::update(stream& s, int chunk, float lr, int64_t t, optimizer_step_args::phase part) {
   store_->await_readers(s, chunk);  // OP-2
-  const auto& spans = store_->spans(chunk);
-  if (spans.empty()) return;
-  auto a = arguments({chunk, 0, store_->slice(chunk).count, &spans, store_->master(chunk),
-                      store_->m(chunk), store_->v(chunk), store_->weight_slice(chunk)},
-                     lr, t);
-  a.part = part;
-  if (part != optimizer_step_args::phase::whole) {  // OP-3
-    a.norm_rows = replica().ranks;
-    a.norm_stride = 2 * tensors_;
-    a.norms = trust_norms_.as<double>() + 2 * first_span(chunk);
-    if (part == optimizer_step_args::phase::norms) a.norms += a.norm_stride * replica().rank;
+  const bool shared = shared_norms().part_bytes > 0;
+  if (shared || measures_pieces(chunk)) {
+    const auto& parts = parts_of(chunk);
+    if (!shared)
+      for (const auto& part : parts) measure(s, in_memory(chunk, part), lr, t);
+    for (const auto& part : parts) apply(s, in_memory(chunk, part), lr, t);
+  } else if (const auto& spans = store_->spans(chunk); !spans.empty()) {
+    const auto whole = in_memory(chunk, 0, store_->slice(chunk).count, spans);
+    store_->owner().ops().optimizer_step(s, arguments(whole, lr, t));
   }
-  store_->owner().ops().optimizer_step(s, a);
+  store_->weights_changed(chunk);  // PS-4
 }
 
 void optimizer::step(stream& s, const piece& p, float lr, int64_t t) {
@@ -147,66 +111,86 @@ void optimizer::step(stream& s, const piece& p, float lr, int64_t t) {
     if (!p.spans->empty()) store_->owner().ops().optimizer_step(s, arguments(p, lr, t));
     return;
   }
-  measure(s, p, lr, t);  // what was noted before is noted again, with m and v as they are to be
+  if (shared_norms().part_bytes > 0 || measures_pieces(p.chunk)) {
+    const int nobodys = replica().ranks;  // the norms are known: m and v are to be moved again
+    forget_norms(s, p.chunk, nobodys);
+    note(s, p, lr, t, nobodys);
+  } else {
+    measure(s, p, lr, t);
+  }
   apply(s, p, lr, t);
 }
 
-// -- LAMB by parts (OP-4) -------------------------------------------------------------------------
+// -- LAMB's norms ---------------------------------------------------------------------------------
 
-bool optimizer::measures_pieces(int chunk) const {
-  return !parts_.empty() && parts_[static_cast<size_t>(chunk)].spans.size() > 1;
+optimizer::gathered optimizer::shared_norms() const noexcept {
+  if (trust_norms_.data() == nullptr || replica().ranks == 1) return {};
+  return {trust_norms_.data(), static_cast<size_t>(2 * tensors_) * sizeof(double)};
 }
 
-/// The first part's row.
-double* optimizer::rows_of(int chunk) const {
-  return part_norms_.as<double>() + parts_[static_cast<size_t>(chunk)].first_row;
+bool optimizer::measures_pieces(int chunk) const {
+  return !parts_.empty() && replica().ranks == 1 && parts_of(chunk).size() > 1;
+}
+
+/// Elements of a slice whose state the store has.
+optimizer::piece optimizer::in_memory(int chunk, int64_t first, int64_t count,
+                                      const std::vector<parameter_span>& spans) const {
+  piece p;
+  p.chunk = chunk;
+  p.first = first;
+  p.count = count;
+  p.spans = &spans;
+  p.master = store_->master(chunk) + first;
+  p.m = store_->m(chunk) + first;
+  p.v = store_->v(chunk) + first;
+  p.weight = static_cast<std::byte*>(store_->weight_slice(chunk)) +
+             static_cast<size_t>(first) * size_of(store_->options().compute);
+  return p;
+}
+
+/// Of a part's first tensor, in a row.
+double* optimizer::norms_of(const piece& p, int row) const {
+  const auto& parts = parts_of(p.chunk);
+  const auto& part = parts[static_cast<size_t>(p.first / parts.front().count)];
+  assert(part.first == p.first && part.count == p.count);
+  return trust_norms_.as<double>() + 2 * (tensors_ * row + part.first_tensor);
+}
+
+void optimizer::forget_norms(stream& s, int chunk, int row) {
+  const auto first = tensors_ * row + first_tensor_[static_cast<size_t>(chunk)];
+  s.zero(trust_norms_.as<double>() + 2 * first,
+         2 * store_->info(chunk).tensors.size() * sizeof(double));
+}
+
+void optimizer::measure(stream& s, int chunk, float lr, int64_t t) {
+  assert(shared_norms().part_bytes > 0);
+  store_->await_readers(s, chunk);  // OP-2
+  for (const auto& part : parts_of(chunk)) measure(s, in_memory(chunk, part), lr, t);
 }
 
 void optimizer::measure(stream& s, const piece& p, float lr, int64_t t) {
-  assert(!parts_.empty() && p.first % settings_.norm_elements == 0);
-  const auto part = p.first / settings_.norm_elements;
-  const auto first = parts_[static_cast<size_t>(p.chunk)].first_tensor[static_cast<size_t>(part)];
-  double* row = rows_of(p.chunk) + part * row_doubles(p.chunk);
-  s.zero(row, static_cast<size_t>(row_doubles(p.chunk)) * sizeof(double));
+  if (p.first == 0) forget_norms(s, p.chunk, replica().rank);
+  note(s, p, lr, t, replica().rank);
+}
+
+/// Adds a part's norms to a row, behind those of the parts before it.
+void optimizer::note(stream& s, const piece& p, float lr, int64_t t, int row) {
   if (p.spans->empty()) return;
   auto a = arguments(p, lr, t);
   a.part = optimizer_step_args::phase::norms;
-  a.norms = row + 2 * first;
+  a.norms = norms_of(p, row);
   store_->owner().ops().optimizer_step(s, a);
 }
 
-/// With the norms of all parts, behind measure() of this one.
+/// With the norms of all parts of all replicas, behind measure() of this one (OP-3).
 void optimizer::apply(stream& s, const piece& p, float lr, int64_t t) {
-  const auto& parts = parts_[static_cast<size_t>(p.chunk)];
-  const auto part = static_cast<size_t>(p.first / settings_.norm_elements);
   if (p.spans->empty()) return;
   auto a = arguments(p, lr, t);
   a.part = optimizer_step_args::phase::apply;
-  a.norms = rows_of(p.chunk) + 2 * parts.first_tensor[part];
-  a.norm_rows = std::ssize(parts.spans);
-  a.norm_stride = row_doubles(p.chunk);
+  a.norms = norms_of(p, 0);
+  a.norm_rows = replica().ranks;
+  a.norm_stride = 2 * tensors_;
   store_->owner().ops().optimizer_step(s, a);
-}
-
-void optimizer::update_by_parts(stream& s, int chunk, float lr, int64_t t) {
-  store_->await_readers(s, chunk);  // OP-2
-  const auto& parts = parts_[static_cast<size_t>(chunk)];
-  const auto in_memory = [&](size_t part) {
-    const auto first = static_cast<int64_t>(part) * settings_.norm_elements;
-    const auto count = std::min(settings_.norm_elements, store_->slice(chunk).count - first);
-    auto* weights = static_cast<std::byte*>(store_->weight_slice(chunk)) +
-                    static_cast<size_t>(first) * size_of(store_->options().compute);
-    return piece{chunk,
-                 first,
-                 count,
-                 &parts.spans[part],
-                 store_->master(chunk) + first,
-                 store_->m(chunk) + first,
-                 store_->v(chunk) + first,
-                 weights};
-  };
-  for (size_t part = 0; part < parts.spans.size(); ++part) measure(s, in_memory(part), lr, t);
-  for (size_t part = 0; part < parts.spans.size(); ++part) apply(s, in_memory(part), lr, t);
 }
 
 optimizer_step_args optimizer::arguments(const piece& p, float lr, int64_t t) const {

@@ -12,8 +12,9 @@
 //     [caller]: gathers the replicas' shared_norms()
 //   step(s, chunk, lr, t) for each chunk
 //   [caller]: gathers the replicas' slices of the weights
-// Of a chunk whose state lies in pieces elsewhere, in place of step():
-//   where measures_pieces() (LAMB) for each piece in order: measure(s, piece, lr, t)
+// Of a chunk whose state lies in pieces elsewhere, in place of measure() and step():
+//   where shared_norms() has any, before they are gathered, or where measures_pieces() (LAMB), for
+//   each piece in order: measure(s, piece, lr, t)
 //   step(s, piece, lr, t) for each piece in order
 //
 // Invariants
@@ -22,9 +23,9 @@
 //   nothing else.
 // OP-3 A tensor's norms are the replicas' parts added in the order of their ranks: twins on two
 //   stages get the same bits.
-// OP-4 Of one that has no replicas LAMB's norms are of parts of `norm_elements` of a chunk, added
-//   in their order, wherever its state lies: an update piece by piece has the bits of one of the
-//   whole chunk in memory.
+// OP-4 LAMB's norms of a slice are of its parts, added in their order, wherever its state lies: an
+//   update piece by piece has the bits of one of the whole slice in memory. Parts are the groups
+//   that a swap file of at most `norm_elements` a group has (io/swap/chunk_file.hpp).
 #pragma once
 
 #include <cstdint>
@@ -47,7 +48,7 @@ struct optimizer_settings {
   float weight_decay = 0.1f;
   float clip_norm = 1.0f;    ///< 0: no clipping
   bool trust_always = true;  ///< LAMB: trust ratio also on tensors without decay
-  int64_t norm_elements = residency::usual_group_elements;  ///< LAMB: of a part (OP-4)
+  int64_t norm_elements = residency::usual_group_elements;  ///< LAMB: of a part at most (OP-4)
 };
 
 class optimizer {
@@ -90,7 +91,7 @@ class optimizer {
     size_t part_bytes = 0;  ///< of one
   };
   gathered shared_norms() const noexcept;
-  /// Enqueues the first half of an update whose norms the replicas share.
+  /// Enqueues the first half of an update in memory whose norms the replicas share.
   void measure(stream& s, int chunk, float lr, int64_t t);
 
   /// Enqueues the update of the own slice of one chunk: t counts from 1. The slice's gradients are
@@ -111,15 +112,15 @@ class optimizer {
     void* weight = nullptr;
     bool clipped = true;  ///< false: scaled by 1, whatever clip() came to
   };
-  /// Whether all pieces of a chunk are measured before the first of them is updated: of LAMB's
-  /// tensors each part needs the norms of the whole. A piece is of `norm_elements` then, but for
-  /// the last.
+  /// Whether all pieces of a chunk are measured right before the first of them is updated: of
+  /// LAMB's tensors each part needs the norms of the whole. Pieces are the parts of OP-4 then.
+  /// False where replicas share the norms of all chunks: they are measured before that.
   bool measures_pieces(int chunk) const;
-  /// Enqueues the notes of a piece for the updates of all of the chunk. Its m and v are moved,
-  /// which is to be forgotten; its gradient stays.
+  /// Enqueues the notes of a piece for the updates of all of the chunk; the first piece's forget
+  /// what was noted before. Its m and v are moved, which is to be forgotten; its gradient stays.
   void measure(stream& s, const piece& p, float lr, int64_t t);
-  /// The update of these elements, with the bits of that of the whole chunk; of LAMB's without
-  /// replicas. Readers are the caller's affair (OP-2), and so is the version of the weights.
+  /// The update of these elements, with the bits of that of the whole chunk. Readers are the
+  /// caller's affair (OP-2), and so is the version of the weights.
   void step(stream& s, const piece& p, float lr, int64_t t);
 
  private:
@@ -128,11 +129,25 @@ class optimizer {
 
   const replica_place& replica() const noexcept { return store_->options().replica; }
   void norm_into(stream& s, int chunk, double* sum);
-  void update(stream& s, int chunk, float lr, int64_t t, optimizer_step_args::phase part);
-  size_t lay_out_parts();
-  int64_t row_doubles(int chunk) const;
-  double* rows_of(int chunk) const;
-  void update_by_parts(stream& s, int chunk, float lr, int64_t t);
+  /// LAMB: elements of a slice that are measured together (OP-4).
+  struct slice_part {
+    int64_t first = 0, count = 0;
+    int64_t first_tensor = 0;  ///< among all tensors: of spans[0]
+    std::vector<parameter_span> spans;
+  };
+
+  void lay_out_parts();
+  const std::vector<slice_part>& parts_of(int chunk) const {
+    return parts_[static_cast<size_t>(chunk)];
+  }
+  piece in_memory(int chunk, int64_t first, int64_t count,
+                  const std::vector<parameter_span>& spans) const;
+  piece in_memory(int chunk, const slice_part& part) const {
+    return in_memory(chunk, part.first, part.count, part.spans);
+  }
+  double* norms_of(const piece& p, int row) const;
+  void forget_norms(stream& s, int chunk, int row);
+  void note(stream& s, const piece& p, float lr, int64_t t, int row);
   void apply(stream& s, const piece& p, float lr, int64_t t);
   float* unclipped_factor() const noexcept {
     return reinterpret_cast<float*>(scalars_.as<double>() + 1) + 1;
@@ -148,15 +163,9 @@ class optimizer {
   /// double norm_squared; float scale, float 1; double, nobody's: note_norm() adds there.
   buffer scalars_;
   buffer tensor_norms_;  ///< one double per tensor
-  buffer trust_norms_;   ///< LAMB, several replicas: for each, two doubles per tensor
-  /// LAMB, one replica: by chunk, for each part a row of two doubles per tensor (OP-4).
-  struct chunk_parts {
-    int64_t first_row = 0;                           ///< in doubles, within part_norms_
-    std::vector<std::vector<parameter_span>> spans;  ///< by part
-    std::vector<int64_t> first_tensor;               ///< that has elements in the part
-  };
-  buffer part_norms_;
-  std::vector<chunk_parts> parts_;
+  /// LAMB: a row of two doubles per tensor for each replica, and one that nobody reads.
+  buffer trust_norms_;
+  std::vector<std::vector<slice_part>> parts_;  ///< by chunk; LAMB's
   int64_t tensors_ = 0;
   std::vector<int64_t> first_tensor_;  ///< by chunk
   std::vector<double> noted_;          ///< per tensor, on the host, for total_norm()

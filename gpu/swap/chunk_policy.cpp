@@ -105,25 +105,41 @@ chunk_policy::ops chunk_policy::await_state(int chunk) {
   return {waiting({kind::written, chunk})};
 }
 
+chunk_policy::ops chunk_policy::measure(int chunk) {
+  const auto& c = at(chunk);
+  ops out{marking(lane::compute, {kind::computed})};
+  for (int g = 0; g < c.place.groups; ++g)
+    measure_group(out, group_of(chunk, g, c.moments_are_zero));
+  out.push_back(marking(lane::update, {kind::measured, chunk}));
+  out.push_back(waiting({kind::measured, chunk}));  // CHP-8
+  return out;
+}
+
 chunk_policy::ops chunk_policy::update(int chunk, counts when, bool measured) {
   auto& c = at(chunk);
   const bool zero = std::exchange(c.moments_are_zero, false);
   if (when == counts::once_settled) c.moments_were_zero = zero;
   ops out{marking(lane::compute, {kind::computed})};
-  const auto group_of = [&](int g) {
-    auto group = on_lane(lane::state_in, chunk_act::read_state, chunk);
-    group.group = g;
-    group.slot = take_slot();
-    group.moments_are_zero = zero;
+  const auto next = [&](int g) {
+    auto group = group_of(chunk, g, zero);
     group.when = when;
     return group;
   };
-  for (int g = 0; measured && g < c.place.groups; ++g) measure_group(out, group_of(g));  // CHP-8
-  for (int g = 0; g < c.place.groups; ++g) update_group(out, group_of(g));
+  for (int g = 0; measured && g < c.place.groups; ++g) measure_group(out, next(g));  // CHP-8
+  for (int g = 0; g < c.place.groups; ++g) update_group(out, next(g));
   out.push_back(marking(lane::state_out, {kind::written, chunk}));
   out.push_back(marking(lane::update, {kind::gradient_free, grad_frame(chunk)}));
   if (!shares_weights(chunk)) out.push_back(marking(lane::update, {kind::arrived, chunk}));
   forget_weights(chunk);  // the frame has those before
+  return out;
+}
+
+/// On its way into a slot.
+chunk_op chunk_policy::group_of(int chunk, int number, bool moments_are_zero) {
+  auto out = on_lane(lane::state_in, chunk_act::read_state, chunk);
+  out.group = number;
+  out.slot = take_slot();
+  out.moments_are_zero = moments_are_zero;
   return out;
 }
 

@@ -23,7 +23,8 @@
 //   CHP-6  Updates that may be dropped go into a file that nobody reads until they count (SWP-9).
 //   CHP-7  When all is done, every chunk's file is of its last update that counts.
 //   CHP-8  Where an update needs to know all of a chunk (LAMB), every group is read and measured
-//          before the first of them is updated; of that reading nothing is written.
+//          before the first of them is updated; of that reading nothing is written. Where it needs
+//          to know what other ranks measure, the compute lane, which tells them, goes on behind it.
 #pragma once
 
 #include <array>
@@ -63,6 +64,7 @@ struct chunk_point {
     group_updated,  ///< by slot
     slot_free,      ///< what was in it is written; by slot
     written,        ///< all that was enqueued for a chunk's files; by chunk
+    measured,       ///< all groups; by chunk
   };
   static constexpr int all = -1;  ///< of `written`: every chunk
 
@@ -70,7 +72,7 @@ struct chunk_point {
   int index = 0;
   bool operator==(const chunk_point&) const = default;
 };
-inline constexpr size_t chunk_point_kinds = 10;
+inline constexpr size_t chunk_point_kinds = 11;
 
 /// One operation.
 struct chunk_op {
@@ -109,7 +111,11 @@ class chunk_policy {
   ops drop_gradient(int chunk);
   /// It waits for all that is written of the chunk.
   ops await_state(int chunk);
-  /// The chunk is updated behind what the compute lane has: its gradient. `measured`: CHP-8.
+  /// The chunk is measured behind what the compute lane has: its gradient, which stays. That lane
+  /// goes on behind it (CHP-8).
+  ops measure(int chunk);
+  /// The chunk is updated behind what the compute lane has: its gradient. `measured`: right before
+  /// that (CHP-8).
   ops update(int chunk, counts when, bool measured = false);
   /// Updates that were to be settled count, or are dropped, behind what the compute lane has now;
   /// that may be past the next step's norm by then.
@@ -143,6 +149,7 @@ class chunk_policy {
   bool shares_weights(int chunk) const { return at(chunk).place.weight_frame >= 0; }
   int take_slot();
   void forget_weights(int chunk);
+  chunk_op group_of(int chunk, int number, bool moments_are_zero);
   chunk_op& use_group(ops& out, const chunk_op& group, chunk_act what) const;
   void measure_group(ops& out, const chunk_op& group) const;
   void update_group(ops& out, const chunk_op& group) const;

@@ -2,6 +2,7 @@
 #include "gpu/swap/order_watch.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace troupe::gpu {
 
@@ -285,9 +286,20 @@ void order_watch::update_in_memory(int chunk, int step) {
   });
 }
 
+void order_watch::measure(int chunk, int step) {
+  if (!on_disk(chunk)) return;
+  at(chunk).is_measured = true;
+  carry_out(policy_.measure(chunk), step);
+  compute(0, [this, chunk] {
+    check(at(chunk).groups_measured == place(chunk).groups,
+          "other ranks are told of a chunk before all of it was measured");
+  });
+}
+
 void order_watch::update(int chunk, int step, counts when, bool dropped) {
   if (!on_disk(chunk)) return update_in_memory(chunk, step);
-  carry_out(policy_.update(chunk, when, measured_), step, dropped);
+  const bool before = std::exchange(at(chunk).is_measured, false);
+  carry_out(policy_.update(chunk, when, measured_ && !before), step, dropped);
 }
 
 void order_watch::settle(int step, bool hold) {

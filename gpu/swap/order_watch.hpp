@@ -49,7 +49,7 @@ class order_machine {
 /// A stage that trains by a policy's orders.
 class order_watch {
  public:
-  /// `machine` outlives it. `measured`: CHP-8.
+  /// `machine` outlives it. `measured`: updates need to know all of a chunk (CHP-8).
   order_watch(std::vector<chunk_place> chunks, int slots, order_machine& machine,
               bool measured = false);
 
@@ -67,6 +67,8 @@ class order_watch {
   /// last makes it whole.
   size_t make_gradient(int chunk, int step, bool first = true, bool whole = true);
   void drop_gradient(int chunk);
+  /// For what other ranks need to know before the update; else that begins with it.
+  void measure(int chunk, int step);
   /// `dropped`: the update will not count.
   void update(int chunk, int step, counts when, bool dropped = false);
   /// Whether the updates of this step count is known; behind the norm, which the compute lane makes
@@ -108,6 +110,7 @@ class order_watch {
     std::vector<int> in_memory;  ///< weights of their own
     int gradient_of = none;
     int groups_measured = 0;      ///< of the update that comes
+    bool is_measured = false;     ///< that was asked for before it
     std::vector<size_t> readers;  ///< operations of checkpoints that copy
   };
   struct slot_model {

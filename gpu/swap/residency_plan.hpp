@@ -46,7 +46,7 @@ struct residency_budget {
   int64_t micro_batches = 1;  ///< of a step; of several gradients add up, unless shape.by_layer
   clip_way clip = clip_way::automatic;
   uint64_t disk_bytes = 0;  ///< that swap files may take; 0: not known, so only one version
-  bool measures = false;    ///< LAMB: of a chunk of several groups the state is read twice
+  bool measures = false;    ///< LAMB: state of several groups, or of replicas, is read twice
 };
 
 /// Bytes of the least that memory must hold.

@@ -107,7 +107,8 @@ class walk {
   void update(size_t c) {
     if (!on_disk(c)) return;
     const auto& file = files_[c];
-    const uint64_t readings = measures_ && file.groups() > 1 ? 2 : 1;  // CHP-8
+    const bool shares = shape_.replica.ranks > 1;  // their norms, of all chunks
+    const uint64_t readings = measures_ && (shares || file.groups() > 1) ? 2 : 1;  // CHP-8
     out_.backward.read_bytes += readings * file.state_bytes();
     out_.backward.written_bytes += file.state_bytes() + file.all_weights_bytes();
     std::erase_if(occupant_, [c](const auto& frame) { return frame.second == c; });

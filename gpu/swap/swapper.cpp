@@ -102,7 +102,8 @@ void swapper::make_order() {
     make(of_frame, order_->frames(of_frame));
   for (const auto of_slot : {kind::group_read, kind::group_updated, kind::slot_free})
     make(of_slot, order_->slots());
-  for (const auto of_chunk : {kind::arrived, kind::written}) make(of_chunk, order_->chunks());
+  for (const auto of_chunk : {kind::arrived, kind::written, kind::measured})
+    make(of_chunk, order_->chunks());
 }
 
 status swapper::make_file(int chunk) {
@@ -302,25 +303,34 @@ void swapper::drop_gradient(stream& compute, int chunk) {
   for (const auto& op : order_->drop_gradient(chunk)) carry_out(op, &compute);
 }
 
+void swapper::measure(stream& compute, optimizer& rule, int chunk, float lr, int64_t step) {
+  assert(rule.settings().norm_elements == where_.group_elements);
+  for (const auto& op : order_->measure(chunk))
+    carry_out(op, &compute, [&](stream& s) { use_group(s, op, rule, lr, step); });
+}
+
 void swapper::update(stream& compute, optimizer& rule, int chunk, float lr, int64_t step,
                      counts when) {
   assert(when == counts::at_once || where_.speculates);
-  const auto& layout = at(chunk).layout;
   const bool measured = rule.measures_pieces(chunk);
   assert(!measured || rule.settings().norm_elements == where_.group_elements);
   for (const auto& op : order_->update(chunk, when, measured))
-    carry_out(op, &compute, [&](stream& s) {
-      if (op.what == chunk_act::read_state)
-        enqueue(s, swap_op::read_state, chunk, layout.group_bytes(), [&] { read_group(op); });
-      else if (op.what == chunk_act::measure)
-        enqueue(s, swap_op::update, chunk, 0,
-                [&] { rule.measure(*update_, piece_of(op), lr, step); });
-      else if (op.what == chunk_act::update)
-        enqueue(s, swap_op::update, chunk, 0, [&] { update_group(op, rule, lr, step); });
-      else if (op.what == chunk_act::write_state)
-        enqueue(s, swap_op::write_state, chunk, swap_slot_bytes(layout), [&] { write_group(op); });
-    });
+    carry_out(op, &compute, [&](stream& s) { use_group(s, op, rule, lr, step); });
   store_.weights_changed(chunk);
+}
+
+/// What an operation does with a group, if it is of one.
+void swapper::use_group(stream& s, const chunk_op& op, optimizer& rule, float lr, int64_t step) {
+  if (op.what == chunk_act::none) return;
+  const auto& layout = at(op.chunk).layout;
+  if (op.what == chunk_act::read_state)
+    enqueue(s, swap_op::read_state, op.chunk, layout.group_bytes(), [&] { read_group(op); });
+  else if (op.what == chunk_act::measure)
+    enqueue(s, swap_op::update, op.chunk, 0, [&] { rule.measure(s, piece_of(op), lr, step); });
+  else if (op.what == chunk_act::update)
+    enqueue(s, swap_op::update, op.chunk, 0, [&] { update_group(op, rule, lr, step); });
+  else if (op.what == chunk_act::write_state)
+    enqueue(s, swap_op::write_state, op.chunk, swap_slot_bytes(layout), [&] { write_group(op); });
 }
 
 void swapper::settle(stream& compute, std::function<bool()> hold) {

@@ -24,7 +24,8 @@
 // update. Results have the bits of training in memory: the same kernels on the same numbers, which
 // only lay somewhere else meanwhile; whatever a chunk is cut into, since an update's elements do
 // not know each other. LAMB's do, so its groups are read twice (CHP-8), and are the parts by which
-// a chunk in memory is updated, too (OP-4).
+// a chunk in memory is updated, too (OP-4). Of replicas all measure their slices of all chunks
+// before the first update: the norms are of whole tensors.
 //
 // On a device that the host cannot address, slots and frames have a page-locked twin in the host's
 // memory, through which the streams copy.
@@ -158,6 +159,9 @@ class swapper final : public chunk_mover {
                                                swap_options options);
   ~swapper() override;
 
+  /// Enqueues, where replicas share the norms of `rule` (shared_norms()), that the own slice of a
+  /// chunk is measured behind what `compute` has now, which goes on behind that.
+  void measure(stream& compute, optimizer& rule, int chunk, float lr, int64_t step);
   /// Enqueues the update of a chunk behind what `compute` has now: its gradient, and the clip
   /// factor of `rule`, whose store it is; of one that counts once it is settled the factor is 1.
   /// The gradient is zero afterwards.
@@ -305,6 +309,7 @@ class swapper final : public chunk_mover {
   void note(const status& s);
 
   const slot& slot_of(const chunk_op& op) const { return slots_[static_cast<size_t>(op.slot)]; }
+  void use_group(stream& s, const chunk_op& op, optimizer& rule, float lr, int64_t step);
   void read_group(const chunk_op& op);
   optimizer::piece piece_of(const chunk_op& op);
   void update_group(const chunk_op& op, optimizer& rule, float lr, int64_t step);

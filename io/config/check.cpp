@@ -184,10 +184,6 @@ void check_swap(builder& b) {
          "set swap.consume = false");
   b.rule(!j.swap.consume || j.swap.verify, {"swap.consume", "swap.verify"},
          "the files of a checkpoint are not taken unseen", "set swap.verify = true");
-  b.rule(j.train.optimizer == optimizer_kind::adamw || j.parallel.data == 1,
-         {"swap.dir", "train.optimizer", "parallel.data"},
-         "swapping is unsupported with this optimizer for several replicas",
-         "use \"adamw\", or set parallel.data = 1");
   b.rule(j.checkpoint.memory.every == 0, {"swap.dir", "checkpoint.memory.every"},
          "copies in memory are unsupported with swapping: what does not fit there once does not "
          "fit twice",

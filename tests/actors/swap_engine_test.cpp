@@ -11,6 +11,7 @@
 #include <optional>
 
 #include "gpu/swap/step_traffic.hpp"
+#include "io/swap/chunk_file.hpp"
 #include "tests/actors/replicas.hpp"
 #include "tests/errors.hpp"
 #include "tests/io/scratch.hpp"
@@ -33,10 +34,11 @@ struct swapped_job {
   int layers = 5;
   bool recompute = false;
   std::optional<uint64_t> rounding = {};
-  bool lamb = false;  ///< with groups of `lamb_group`
+  bool lamb = false;  ///< with groups of at most `lamb_group`
   std::vector<gpu::activation_choice> activations = {};
 };
-constexpr int64_t lamb_group = 4096;
+/// A layer of `lamb_ffn` has two groups then, each smaller than that (CHF-2).
+constexpr int64_t lamb_group = 8192, lamb_ffn = 240;
 
 /// What training came to.
 struct swapped_outcome {
@@ -47,6 +49,7 @@ struct swapped_outcome {
 
 engine_options swap_engine_options(engine_options o, const swapped_job& job) {
   o.model.layers = job.layers;
+  if (job.lamb) o.model.ffn = lamb_ffn;
   if (job.llama) {
     o.model.family = model_family::llama;
     o.model.tied = false;
@@ -74,6 +77,15 @@ void append_state(gpu::parameter_store& store, std::vector<float>& into) {
       REQUIRE(store.read(c, which, values.data()));
       into.insert(into.end(), values.begin(), values.end());
     }
+}
+
+/// Waits until the updates so far are on the drive.
+void await_drive(rank_engine& engine) {
+  auto& store = engine.model()->store();
+  auto s = store.owner().make_stream({});
+  REQUIRE(s);
+  for (int c = 0; c < store.chunk_count(); ++c) store.await_state(**s, c);
+  REQUIRE((*s)->synchronize());
 }
 
 using settle_where = std::function<void(engine_options&)>;
@@ -226,6 +238,15 @@ TEST_CASE("ENG-11: whatever the groups are, and however many are on their way") 
 
 TEST_CASE("ENG-11 OP-4: LAMB, whose norms are of whole tensors") {
   scratch dir;
+  const auto shaped = swap_engine_options(
+      troupe::train::test::options_for(0, 1, gpu::optimizer_step_args::rule::lamb, gpu::dtype::f32),
+      {.layers = 3, .lamb = true});
+  for (const auto& chunk : gpu::stage_chunks(shaped.model, shaped.shape)) {
+    const io::chunk_file file(chunk.count, lamb_group, false);
+    if (chunk.layer < 0) continue;
+    REQUIRE(file.groups() == 2);
+    REQUIRE(file.group_elements() < lamb_group);
+  }
   for (const auto type : {gpu::dtype::f32, gpu::dtype::bf16})
     for (const float clip : {0.0f, 0.05f}) {
       swapped_job job{type, false, true, clip, 3};
@@ -272,7 +293,7 @@ TEST_CASE("traffic of a step: what is planned is what moves, to the byte") {
        {swapped_job{}, swapped_job{.clip_norm = 1}, swapped_job{.by_layer = true, .clip_norm = 1},
         swapped_job{.type = gpu::dtype::bf16, .llama = true, .clip_norm = 1},
         swapped_job{.type = gpu::dtype::bf16, .layers = 3},
-        swapped_job{.clip_norm = 1, .lamb = true},
+        swapped_job{.clip_norm = 100, .lamb = true},
         swapped_job{.clip_norm = 1, .activations = {spill, half, spill, keep, spill}},
         swapped_job{.by_layer = true, .clip_norm = 1, .activations = std::vector(5, spill)}})
     for (const auto way : {gpu::clip_way::twice, gpu::clip_way::hold, gpu::clip_way::speculate}) {
@@ -281,7 +302,7 @@ TEST_CASE("traffic of a step: what is planned is what moves, to the byte") {
       CAPTURE(holds);
       gpu::step_traffic planned;
       auto one = engine_where(job, [&](engine_options& o) {
-        least_memory(dir.path, 4096, 2)(o);
+        least_memory(dir.path, job.lamb ? lamb_group : 4096, 2)(o);
         if (holds)
           for (auto& c : o.shape.where.chunks) c.grad_frame = -1;
         o.shape.where.speculates = way == gpu::clip_way::speculate;
@@ -295,11 +316,7 @@ TEST_CASE("traffic of a step: what is planned is what moves, to the byte") {
       for (int64_t step = 1; step <= 3; ++step) {
         const auto told = make_step(engine, job, step);
         CHECK(told.process_peak_bytes > 0);
-        auto& store = engine.model()->store();
-        auto s = store.owner().make_stream({});
-        REQUIRE(s);
-        for (int c = 0; c < store.chunk_count(); ++c) store.await_state(**s, c);
-        REQUIRE((*s)->synchronize());
+        await_drive(engine);
         const auto facts = engine.swap_facts();
         REQUIRE(facts);
         before = std::exchange(after, {facts->read_bytes, facts->written_bytes});
@@ -339,6 +356,54 @@ TEST_CASE("ENG-11 RES-4: replicas whose state lies on drives train as those in m
         CHECK(trained(true) == trained(false));
         CHECK(std::filesystem::is_empty(dir.path));
       }
+}
+
+TEST_CASE("ENG-11 OP-3: LAMB of replicas: norms are of all slices, wherever their state lies") {
+  constexpr int64_t group = 2048;
+  using rule = gpu::optimizer_step_args::rule;
+  for (const int ranks : {2, 3})
+    for (const auto type : {gpu::dtype::f32, gpu::dtype::bf16}) {
+      CAPTURE(ranks);
+      scratch dir;
+      const swapped_job job{.type = type, .clip_norm = 0.5f, .layers = 3, .lamb = true};
+      gpu::step_traffic planned;
+      // Chunks from `first` on are on drives.
+      const auto trained = [&](int first) {
+        replicas all(ranks, rule::lamb, type, [&](engine_options o) {
+          const auto place = o.shape.replica;
+          o = swap_engine_options(std::move(o), job);
+          o.shape.micro_batch = batch / ranks;
+          o.shape.replica = place;
+          o.optimizer.norm_elements = group;
+          o.swap_dirs = {dir.path};
+          o.shape.where = gpu::least_residency(o.model, o.shape, steps_of(o));
+          o.shape.where.group_elements = group;
+          auto& chunks = o.shape.where.chunks;
+          for (size_t c = 0; c < std::min(chunks.size(), static_cast<size_t>(first)); ++c)
+            chunks[c] = {};
+          planned = gpu::traffic_of_step(o.model, o.shape, steps_of(o));
+          return replicas::plain(o);
+        });
+        auto& engine = *all.ranks.front();
+        swapped_outcome out;
+        uint64_t before = 0, after = 0;
+        for (int64_t step = 1; step <= 4; ++step) {
+          out.losses.push_back(all.step(step));
+          if (!engine.swap_facts()) continue;
+          await_drive(engine);
+          before = std::exchange(after, engine.swap_facts()->read_bytes);
+        }
+        for (auto& rank : all.ranks) append_state(rank->model()->store(), out.state);
+        CHECK(after - before == planned.whole().read_bytes);
+        return out;
+      };
+      constexpr int none_on_drives = 1000;
+      const auto expected = trained(none_on_drives);
+      CHECK(expected.losses.back() < expected.losses.front());
+      CHECK(trained(0) == expected);
+      CHECK(trained(3) == expected);
+      CHECK(std::filesystem::is_empty(dir.path));
+    }
 }
 
 TEST_CASE("traffic of a step: a stage that is ahead by a pass uses fewer weights twice") {

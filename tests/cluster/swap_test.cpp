@@ -63,7 +63,8 @@ TEST_CASE("swap: at its floor a job has the losses of one in memory, within its 
                           with(two_stages, {"train.clip_norm=0", "checkpoint.every=4"}),
                           with(two_replicas, {"model.dtype=bf16", "checkpoint.every=4"}),
                           with(two_replicas, {"train.clip_norm=0"}),
-                          with(two_by_two, {"model.dtype=bf16"})}) {
+                          with(two_replicas, {"train.optimizer=lamb", "train.clip_norm=0"}),
+                          with(two_by_two, {"model.dtype=bf16", "train.optimizer=lamb"})}) {
     CAPTURE(how.front());
     job_files job;
     const auto sets = with(deep, how);

@@ -96,6 +96,8 @@ class trained_by_order {
     for (int c = chunks(); c-- > 0;) {
       watch_.use_weights(c, step);
       watch_.make_gradient(c, step);
+      if (how != pass_kind::norm_alone && shape_.measured && shape_.pick(2) == 0)
+        watch_.measure(c, step);  // as replicas do
       if (how == pass_kind::norm_alone)
         watch_.drop_gradient(c);
       else

@@ -77,13 +77,15 @@ TEST_CASE("SIM-26: swap: every way to clip, by layer and not, in stages and repl
       const bool may_be_dropped = clip == clip_way::automatic || clip == clip_way::speculate;
       CHECK((done.swaps.redone > 0) == (by_layer && may_be_dropped));
     }
-  for (const int pipeline : {1, 2, 4}) {
-    auto o = swapped();
-    o.nodes = 4;
-    o.pipeline = pipeline;
-    o.swap.memory = 0.5;
-    succeeds(run_swapped(o));
-  }
+  for (const int pipeline : {1, 2, 4})
+    for (const bool lamb : {false, true}) {  // with it replicas share norms
+      auto o = swapped();
+      o.nodes = 4;
+      o.pipeline = pipeline;
+      o.swap.memory = 0.5;
+      o.swap.lamb = lamb;
+      succeeds(run_swapped(o));
+    }
 }
 
 TEST_CASE("SIM-26: swap: of several drives a checkpoint takes one's files and copies the others'") {

@@ -358,12 +358,12 @@ __global__ void lamb_ratios_kernel(span_batch spans, bool trust_always, const do
   });
 }
 
-/// norms[2 s], [2 s + 1]: the sums of span s.
+/// Adds the sums of span s to norms[2 s], [2 s + 1].
 __global__ void lamb_sums_kernel(span_batch spans, const double* partials, double* norms) {
   sum_partials<2>(spans, partials, [&](int s, const double(&sums)[2]) {
     if (lane() > 0) return;
-    norms[2 * s] = sums[0];
-    norms[2 * s + 1] = sums[1];
+    norms[2 * s] += sums[0];
+    norms[2 * s + 1] += sums[1];
   });
 }
 

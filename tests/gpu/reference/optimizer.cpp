@@ -92,8 +92,8 @@ void lamb_span(const optimizer_step_args& a, int64_t s) {
   if (a.part == optimizer_step_args::phase::apply) return lamb_apply(a, span, sums_of_rows(a, s));
   const auto sums = lamb_norms(a, span);
   if (a.part == optimizer_step_args::phase::whole) return lamb_apply(a, span, sums);
-  a.norms[2 * s] = sums.w2;
-  a.norms[2 * s + 1] = sums.r2;
+  a.norms[2 * s] += sums.w2;
+  a.norms[2 * s + 1] += sums.r2;
 }
 
 }  // namespace
