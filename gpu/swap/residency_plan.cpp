@@ -2,6 +2,9 @@
 #include "gpu/swap/residency_plan.hpp"
 
 #include <algorithm>
+#include <vector>
+
+#include "gpu/store/store.hpp"
 
 namespace troupe::gpu {
 
@@ -9,7 +12,7 @@ namespace {
 
 /// Groups on their way: one is read, one updated, one written.
 constexpr int least_groups = 3;
-/// More than that only evens out what disks do now and then.
+/// More than that only evens out what disks do now and then, but for the ends' (RSP-3).
 constexpr int full_groups = 8;
 /// Weights, or gradients, of layers in memory at once: one is used while the next is filled.
 constexpr int frames = 2;
@@ -18,7 +21,10 @@ class ladder {
  public:
   ladder(const model_config& model, const stage_shape& shape, const residency_budget& budget)
       : model_(model), shape_(shape), budget_(budget) {
-    for (const auto& chunk : stage_chunks(model, shape)) layers_.push_back(chunk.layer >= 0);
+    for (const auto& chunk : stage_chunks(model, shape)) {
+      layers_.push_back(chunk.layer >= 0);
+      elements_.push_back(chunk.count);
+    }
     // Over several passes gradients add up, and nothing of them may be given away meanwhile.
     adds_up_ = budget.micro_batches > 1 && !shape.by_layer;
     holds_ = budget.clips && budget.clip == clip_way::hold;
@@ -48,6 +54,9 @@ class ladder {
     return plan_stage(model_, with).total();
   }
 
+  residency chosen() const { return read_ahead(climb()); }
+
+ private:
   /// RSP-2: each rung keeps what the ones below it have.
   residency climb() const {
     residency best = least();
@@ -74,7 +83,25 @@ class ladder {
     return {};
   }
 
- private:
+  /// RSP-3.
+  residency read_ahead(residency r) const {
+    if (!r.any_on_disk()) return r;
+    const auto more = with(r, [](residency& w) { ++w.groups_in_memory; });
+    const auto used = bytes_of(r), slot = bytes_of(more) - used;
+    const auto fit = (budget_.bytes - std::min(budget_.bytes, used)) / slot;
+    const int useful = groups_ahead(r);
+    for (uint64_t i = 0; i < fit && r.groups_in_memory < useful; ++i) ++r.groups_in_memory;
+    return r;
+  }
+
+  int groups_ahead(const residency& r) const {
+    int out = full_groups;
+    for (size_t c = 0; c < layers_.size(); ++c)
+      if (!layers_[c] && r.chunks[c].state_on_disk)
+        out += swap_layout(slice_of(elements_[c], shape_.replica), r, shape_.compute).groups();
+    return out;
+  }
+
   /// Where gradients are clipped and not kept: with a second version, if one is wanted and there is
   /// room.
   residency with_versions(residency r) const {
@@ -97,7 +124,8 @@ class ladder {
   const model_config& model_;
   const stage_shape& shape_;
   const residency_budget& budget_;
-  std::vector<bool> layers_;  ///< by chunk: whether it is one
+  std::vector<bool> layers_;       ///< by chunk: whether it is one
+  std::vector<int64_t> elements_;  ///< by chunk
   bool adds_up_ = false, holds_ = false;
 };
 
@@ -116,7 +144,7 @@ result<residency> plan_residency(const model_config& model, const stage_shape& s
     return budget_too_small(mib(budget.bytes), mib(least),
                             mib(plan.activations_per_slot * plan.slots + plan.workspace));
   }
-  return all.climb();
+  return all.chosen();
 }
 
 residency least_residency(const model_config& model, const stage_shape& shape,

@@ -16,11 +16,15 @@
 //   - weights of their own for layers, the last ones first, which backward needs soonest again;
 //   - the state of layers, the last ones first;
 //   - everything: then nothing is on disk.
+// What is too little for the next of these takes more groups on their way (RSP-3).
 //
 // Invariants
 //   RSP-1  What is chosen needs at most the budget, by plan_stage; where nothing does, the least is
 //          told in the error.
 //   RSP-2  A larger budget never means that more moves in a step.
+//   RSP-3  What is left over reads further ahead, as far as the state of the ends goes: their
+//          gradients are whole last, and nothing else goes on while they wait for a read. A tied
+//          token table may be a third of a model.
 #pragma once
 
 #include <cstdint>

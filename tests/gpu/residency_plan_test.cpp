@@ -3,6 +3,8 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
+
 #include "tests/gpu/model_samples.hpp"
 
 namespace troupe::gpu {
@@ -66,6 +68,37 @@ TEST_CASE("RSP-1 RSP-2: at every budget what is chosen fits, and more memory nev
           REQUIRE(whole);
           CHECK(*whole == residency{});
         }
+}
+
+TEST_CASE("RSP-3: what is left over of the memory reads the ends' state ahead") {
+  auto model = testing::tiny_gpt2();
+  model.vocab = int64_t{1} << 21;
+  const auto shape = shape_of_plan_test(model, dtype::bf16);
+  const auto total = [&](const residency& where) {
+    stage_shape with = shape;
+    with.where = where;
+    return plan_stage(model, with).total();
+  };
+  const auto chunks = stage_chunks(model, shape);
+  const auto floor = total(least_residency(model, shape, {0, false, 1})), all = total({});
+  REQUIRE(floor < all);
+  constexpr int usual = 8;
+  int most = 0;
+  for (uint64_t bytes = floor; bytes < all; bytes += (all - floor) / 50) {
+    const auto planned = plan_residency(model, shape, {bytes, false, 1});
+    REQUIRE(planned);
+    REQUIRE(planned->any_on_disk());
+    CHECK(total(*planned) <= bytes);
+    int useful = usual;
+    for (size_t c = 0; c < chunks.size(); ++c)
+      if (chunks[c].layer < 0 && planned->chunks[c].state_on_disk)
+        useful += swap_layout(slice_of(chunks[c].count, {}), *planned, shape.compute).groups();
+    auto more = *planned;
+    const bool has_all = more.groups_in_memory++ >= useful;
+    CHECK((has_all || total(more) > bytes));
+    most = std::max(most, planned->groups_in_memory);
+  }
+  CHECK(most > usual);
 }
 
 TEST_CASE("RES-2 RES-3: neighbours never share a frame, what is in memory has frames of its own") {
