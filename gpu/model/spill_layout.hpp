@@ -2,8 +2,9 @@
 // a frame in memory that it shares with others. Both never change: pointers stay valid, and what a
 // device has noted for replays too.
 //
-// Records are numbered in the order of a forward pass, and take frames in turn: while one is used
-// the one before it goes to the drive, or the next one comes from there.
+// Records are numbered in the order of a forward pass, slots from 0, and take frames in turn: while
+// one is used the one before it goes to the drive, or the next one comes from there. Where a pass
+// takes the slots of a layer in the reverse order (SM-6) it comes to every other frame as well.
 #pragma once
 
 #include <algorithm>

@@ -95,7 +95,8 @@ class stage_model::impl {
     }
     for (size_t i = 0; i < layers_.size(); ++i) {
       store_->fetch_weights(s, layers_[i].chunk);
-      for (const auto& b : all) {
+      for (size_t k = all.size(); k-- > 0;) {  // backward begins with what this ends with
+        const auto& b = all[k];
         take_frame(s, b.slot, i);
         forward(s, slot(b.slot), i);
         leave_frame(s, b.slot, i, what);

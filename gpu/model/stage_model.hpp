@@ -13,8 +13,9 @@
 // SM-4 Recomputed activations have the same bits as kept ones, whatever each layer keeps.
 // SM-5 One stage_model is driven by one stream at a time; other streams may read boundary buffers
 //   and chunk gradients behind events.
-// SM-6 A pass of several micro-batches, where the shape has by_layer, does a layer for all of them,
-//   in their order, before the next layer; what they add to a gradient is added in that order.
+// SM-6 A pass of several micro-batches, where the shape has by_layer, does a layer for all of them
+//   before the next layer; what they add to a gradient is added in their order. Forward takes them
+//   in the reverse order: what it leaves in frames that layers share is what backward begins with.
 // SM-7 A slot's documents are those of its last forward pass; a pass that is given none has rows of
 //   one document each, and the bits of a model whose shape has none.
 #pragma once

@@ -78,15 +78,16 @@ class walk {
     return out;
   }
 
+  /// The last slot's first (SM-6).
   void spill(size_t c, int64_t slot) {
-    for (const int r : records_of(c, slot)) {
-      in_frame_[spill_.frame_of(r)] = r;
+    const auto records = records_of(c, slot);
+    for (auto r = records.rbegin(); r != records.rend(); ++r) {
+      in_frame_[spill_.frame_of(*r)] = *r;
       out_.forward.written_bytes += record_bytes_;
     }
   }
 
-  /// SPO-3: what is in its frame still is not read; backward goes through the slots in the order of
-  /// forward.
+  /// SPO-3: what is in its frame still is not read.
   void fetch(size_t c, int64_t slot) {
     for (const int r : records_of(c, slot)) {
       auto& there = in_frame_[spill_.frame_of(r)];

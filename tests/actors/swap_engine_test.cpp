@@ -430,6 +430,30 @@ TEST_CASE("traffic of a step: a stage that is ahead by a pass uses fewer weights
   CHECK(weights_read(3) == (6 * 6 - 1 * 2) * one);
 }
 
+TEST_CASE("SM-6 SPO-3: by layer, what forward leaves in its frames is not read for backward") {
+  model_config model = troupe::train::test::small_model();
+  constexpr int64_t layers = 6;
+  model.layers = layers;
+  auto shape = gpu::whole_model(model, 1, 4, gpu::dtype::bf16);
+  shape.by_layer = true;
+  for (const int64_t slots : {1, 2, 3, 4, 5}) {
+    CAPTURE(slots);
+    shape.slots = slots;
+    const gpu::residency_budget steps{0, false, slots};
+    const auto read = [&](gpu::activation_choice what) {
+      shape.activations.assign(layers, what);
+      shape.where = gpu::least_residency(model, shape, steps);
+      return gpu::traffic_of_step(model, shape, steps).whole().read_bytes;
+    };
+    const auto without = read(gpu::activation_choice::recompute);
+    const auto spilt = read(gpu::activation_choice::spill) - without;
+    const auto records = static_cast<uint64_t>(layers * slots);
+    const auto one = gpu::plan_stage(model, shape).spill_bytes / records;
+    REQUIRE(one > 0);
+    CHECK(spilt == (records - 2) * one);  // there are two frames
+  }
+}
+
 TEST_CASE("a swap folder goes with its engine, and is no other process's meanwhile") {
   scratch dir;
   const swapped_job job;
