@@ -23,6 +23,7 @@ spiller::spiller(const stage_model& model, std::shared_ptr<io::swap_io> io, spil
     : layout_(model.shape()),
       io_(std::move(io)),
       options_(std::move(options)),
+      work_("the file of activations", options_.failed),
       order_(frames_of(layout_)),
       places_(static_cast<size_t>(layout_.records())),
       sums_(places_.size()) {
@@ -61,12 +62,10 @@ status spiller::make_frames(device& owner, const stage_model& model) {
       f.host = memory;
       f.owner = model.spill_memory();
     } else {
-      TROUPE_TRY(allocated, io::io_buffer::make(memory.size()));
-      auto twin = std::make_shared<io::io_buffer>(std::move(allocated));
-      f.host = twin->bytes().first(memory.size());
-      TROUPE_TRY(pinned, owner.pin(f.host.data(), f.host.size()));
-      f.pinned = std::move(pinned);
-      f.owner = std::move(twin);
+      TROUPE_TRY(twin, make_disk_memory(owner, memory.size()));
+      f.host = twin.bytes;
+      f.owner = std::move(twin.owner);
+      f.pinned = std::move(twin.pinned);
       f.on_device = memory.data();
     }
     frames_.push_back(std::move(f));
@@ -115,7 +114,8 @@ void spiller::move(const spill_op& op, stream& s) {
   const auto enqueue = [&] {
     const bool writes = op.what == spill_act::write;
     if (writes && f.on_device != nullptr) s.copy(f.host.data(), f.on_device, f.host.size());
-    task(s, [this, writes, record = op.record] { return writes ? write(record) : read(record); });
+    work_.enqueue(
+        s, [this, writes, record = op.record] { return writes ? write(record) : read(record); });
     if (!writes && f.on_device != nullptr) s.copy(f.on_device, f.host.data(), f.host.size());
   };
   if (options_.around)
@@ -123,22 +123,7 @@ void spiller::move(const spill_op& op, stream& s) {
                     enqueue);
   else
     enqueue();
-  s.notify([this](const status& state) { note(state); });  // before any event behind it
-}
-
-/// SPR-2.
-void spiller::task(stream& s, std::function<status()> work) {
-  s.host_task([this, work = std::move(work)]() -> status {
-    if (failed_) return error{errc::cancelled, "the file of activations has failed before"};
-    auto done = work();
-    note(done);
-    return done;
-  });
-}
-
-void spiller::note(const status& s) {
-  if (s || failed_.exchange(true)) return;
-  if (options_.failed) options_.failed(s);
+  work_.watch(s);  // before any event behind it
 }
 
 // -- on their threads -----------------------------------------------------------------------------

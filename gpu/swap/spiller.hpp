@@ -15,7 +15,6 @@
 #pragma once
 
 #include <array>
-#include <atomic>
 #include <filesystem>
 #include <functional>
 #include <memory>
@@ -25,6 +24,7 @@
 #include "gpu/model/activation_mover.hpp"
 #include "gpu/model/spill_layout.hpp"
 #include "gpu/model/stage_model.hpp"
+#include "gpu/swap/drive_work.hpp"
 #include "gpu/swap/spill_policy.hpp"
 #include "io/base/error_kind.hpp"
 #include "io/swap/swap_io.hpp"
@@ -83,8 +83,6 @@ class spiller final : public activation_mover {
   }
   void carry_out(const spill_policy::ops& ops, stream& compute);
   void move(const spill_op& op, stream& s);
-  void task(stream& s, std::function<status()> work);
-  void note(const status& s);
   status write(int record);
   status read(int record);
   io::swap_io::range range_of(int record);
@@ -92,13 +90,13 @@ class spiller final : public activation_mover {
   const spill_layout layout_;
   std::shared_ptr<io::swap_io> io_;
   spill_options options_;
+  drive_work work_;  ///< SPR-2
   spill_policy order_;
   std::vector<place> places_;  ///< by record
   std::vector<frame> frames_;
   std::vector<uint32_t> sums_;  ///< by record; the streams' threads', one after the other
   std::vector<io::file_id> files_;
   std::array<std::vector<event_ptr>, spill_point_kinds> events_;  ///< by point
-  std::atomic<bool> failed_{false};
   std::unique_ptr<stream> out_, in_;
 };
 

@@ -49,7 +49,16 @@ std::string_view name_of(state_part which) {
 // -- making one -----------------------------------------------------------------------------------
 
 swapper::swapper(parameter_store& store, const residency& where, swap_options options)
-    : store_(store), where_(where), options_(std::move(options)) {}
+    : store_(store),
+      where_(where),
+      options_(std::move(options)),
+      work_("the swap folder", [this](const status& s) {
+        {
+          std::lock_guard lock(files_mutex_);
+          moved_.notify_all();
+        }
+        if (options_.failed) options_.failed(s);
+      }) {}
 
 result<std::unique_ptr<swapper>> swapper::make(parameter_store& store, const residency& where,
                                                swap_options options) {
@@ -148,12 +157,10 @@ status swapper::make_slots() {
   const io::memory_holder holder("state on its way");
   const auto make = [&](uint64_t size, bool twin) -> result<slot> {
     slot s;
-    TROUPE_TRY(allocated, io::io_buffer::make(size));
-    auto memory = std::make_shared<io::io_buffer>(std::move(allocated));
-    s.host = memory->bytes().data();
-    s.owner = std::move(memory);
-    TROUPE_TRY(pinned, store_.owner().pin(s.host, size));
-    s.pinned = std::move(pinned);
+    TROUPE_TRY(memory, make_disk_memory(store_.owner(), size));
+    s.host = memory.bytes.data();
+    s.owner = std::move(memory.owner);
+    s.pinned = std::move(memory.pinned);
     if (twin) return s;
     if (!direct) {
       TROUPE_TRY(on_device, store_.owner().allocate(size));
@@ -236,26 +243,7 @@ void swapper::enqueue(stream& s, swap_op kind, int chunk, uint64_t bytes,
     options_.around(s, kind, chunk, bytes, work);
   else
     work();
-  s.notify([this](const status& state) { note(state); });  // before any event behind it
-}
-
-/// SWP-6.
-void swapper::task(stream& s, std::function<status()> work) {
-  s.host_task([this, work = std::move(work)]() -> status {
-    if (failed_) return error{errc::cancelled, "the swap folder has failed before"};
-    auto done = work();
-    note(done);
-    return done;
-  });
-}
-
-void swapper::note(const status& s) {
-  if (s || failed_.exchange(true)) return;
-  {
-    std::lock_guard lock(files_mutex_);
-    moved_.notify_all();
-  }
-  if (options_.failed) options_.failed(s);
+  work_.watch(s);  // before any event behind it
 }
 
 void swapper::fetch_weights(stream& s, int chunk) {
@@ -282,7 +270,8 @@ void swapper::bring_weights(int chunk) {
   const bool direct = store_.owner().host_accessible();
   auto* into = direct ? memory : weight_twin_.host;
   const auto owner = direct ? store_.memory_of(chunk, part::weight) : weight_twin_.owner;
-  task(*weights_in_, [this, chunk, into, owner] { return read_weights(chunk, into, owner); });
+  work_.enqueue(*weights_in_,
+                [this, chunk, into, owner] { return read_weights(chunk, into, owner); });
   if (!direct) weights_in_->copy(memory, into, store_.frame_bytes(chunk));
 }
 
@@ -337,8 +326,8 @@ void swapper::settle(stream& compute, std::function<bool()> hold) {
   for (const auto& op : order_->settle())
     carry_out(op, &compute, [&](stream& s) {
       if (op.what != chunk_act::settle) return;
-      task(s, [this, hold] { return hold() ? take_updates() : status{}; });
-      s.notify([this](const status& state) { note(state); });
+      work_.enqueue(s, [this, hold] { return hold() ? take_updates() : status{}; });
+      work_.watch(s);
     });
 }
 
@@ -351,8 +340,8 @@ void swapper::were_dropped() {
 
 void swapper::read_group(const chunk_op& op) {
   const auto& s = slot_of(op);
-  task(*state_in_,
-       [this, &s, op] { return read_state(s, op.chunk, op.group, op.moments_are_zero); });
+  work_.enqueue(*state_in_,
+                [this, &s, op] { return read_state(s, op.chunk, op.group, op.moments_are_zero); });
   if (s.on_device.data() != nullptr)
     state_in_->copy(s.on_device.data(), s.host, at(op.chunk).layout.group_bytes());
 }
@@ -391,7 +380,8 @@ void swapper::write_group(const chunk_op& op) {
   const auto& s = slot_of(op);
   if (s.on_device.data() != nullptr)
     state_out_->copy(s.host, s.on_device.data(), swap_slot_bytes(c.layout));
-  task(*state_out_, [this, &s, op] { return write_state(s, op.chunk, op.group, op.when); });
+  work_.enqueue(*state_out_,
+                [this, &s, op] { return write_state(s, op.chunk, op.group, op.when); });
 }
 
 // -- on their threads -----------------------------------------------------------------------------

@@ -78,6 +78,7 @@
 #include "gpu/store/store.hpp"
 #include "gpu/swap/chunk_places.hpp"
 #include "gpu/swap/chunk_policy.hpp"
+#include "gpu/swap/drive_work.hpp"
 #include "io/swap/chunk_shard.hpp"
 #include "io/swap/swap_io.hpp"
 
@@ -305,8 +306,6 @@ class swapper final : public chunk_mover {
   arrays in_slot(const slot& s, const chunk_state& c, bool on_host) const;
   void enqueue(stream& s, swap_op kind, int chunk, uint64_t bytes,
                const std::function<void()>& work);
-  void task(stream& s, std::function<status()> work);
-  void note(const status& s);
 
   const slot& slot_of(const chunk_op& op) const { return slots_[static_cast<size_t>(op.slot)]; }
   void use_group(stream& s, const chunk_op& op, optimizer& rule, float lr, int64_t step);
@@ -380,7 +379,7 @@ class swapper final : public chunk_mover {
   std::vector<slot> slots_;
   event_ptr keeping_;  ///< behind the last checkpoint that took files
   slot weight_twin_;   ///< of a weight frame, where the host cannot address the device
-  std::atomic<bool> failed_{false};
+  drive_work work_;    ///< SWP-6
   /// Of which file a chunk's state is, while one may be moved (SWP-11).
   std::mutex files_mutex_;
   std::condition_variable_any moved_;

@@ -42,7 +42,7 @@ void swapper::keep(keep_order order, kept done) {
     carry_out(op, nullptr, [&](stream& s) {
       if (op.what != chunk_act::keep) return;
       s.host_task([this, out, order]() -> status {
-        if (!failed_) *out = keep_now(order);
+        if (!work_.failed()) *out = keep_now(order);
         return {};  // SWP-8
       });
       s.notify([out, done](const status&) { done(*out); });

@@ -68,8 +68,9 @@ status swapper::put(std::span<const target> what, const std::shared_ptr<void>& o
   const auto until = clock::now() + options_.patience;
   for (const auto& t : what) {
     const auto again = put_again(t, owner, until);
-    if (!again) note(again);  // who reads that file waits for another one, which there will not be
-    if (!again) return again;
+    if (again) continue;
+    work_.note(again);  // who reads that file waits for another one, which there will not be
+    return again;
   }
   return {};
 }
@@ -250,7 +251,7 @@ bool swapper::await_moved(const chunk_state& c, io::file_id before) {
   const auto moved = [&] { return c.state.id != before; };
   if (dead)
     moved_.wait_for(lock, options_.ending, options_.patience + options_.io.patience,
-                    [&] { return moved() || failed_; });
+                    [&] { return moved() || work_.failed(); });
   return moved();
 }
 

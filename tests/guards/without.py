@@ -547,7 +547,7 @@ GUARDS = (
     guard("clip-seen-first", "nothing is speculated before it is seen what the norm takes (CLP-1)",
           "gpu/swap/clip_policy.hpp", "  bool speculates() const { return !was_wrong_ && clip_chance() < share(); }",
           "  bool speculates() const { return OUT || (!was_wrong_ && clip_chance() < share()); }", "test_gpu: CLP-1*"),
-    guard("swap-fails-once", "after a failure nothing is written (SWP-6)", "gpu/swap/swapper.cpp",
+    guard("swap-fails-once", "after a failure nothing is written (SWP-6)", "gpu/swap/drive_work.cpp",
           "    if (failed_) return error", "    if (!OUT && failed_) return error", "test_gpu: SWP-6*"),
     guard("swap-moved-sums", "what a failed write leaves of a file is compared with its sums (SWP-11)",
           "gpu/swap/swapper_move.cpp", "        if (io::crc32c(one.memory) == a.sum) return {};",
