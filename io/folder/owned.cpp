@@ -3,8 +3,10 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <pwd.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -434,6 +436,16 @@ status remove_own_file(const fs::path& name, int fd) {
   if (::lstat(name.c_str(), &named) != 0 || identity_of(named) != *ours) return {};  // OWN-5
   if (::unlink(name.c_str()) == 0 || errno == ENOENT) return {};
   return error::system("remove " + name.string(), errno);
+}
+
+status remove_control_group(const fs::path& group) {
+  struct statfs facts {};
+  if (::statfs(group.c_str(), &facts) != 0)
+    return errno == ENOENT ? status{} : status{error::system("look at " + group.string(), errno)};
+  if (facts.f_type != CGROUP_SUPER_MAGIC && facts.f_type != CGROUP2_SUPER_MAGIC)
+    return not_ours(group.string() + " is not a control group");
+  if (::rmdir(group.c_str()) == 0 || errno == ENOENT) return {};
+  return error::system("remove " + group.string(), errno);
 }
 
 // -- scratch --------------------------------------------------------------------------------------

@@ -19,6 +19,8 @@
 //       asked again.
 // OWN-5 A single file is removed only while its name leads to the very file that the caller has
 //       open: one that it made, or read and knew.
+// OWN-6 A control group has files of the kernel's alone, which go with it: it is removed as one,
+//       where it is on such a file system. The kernel keeps one that a process or a group is in.
 #pragma once
 
 #include <cstdint>
@@ -106,6 +108,10 @@ status remove_from_scratch(const std::filesystem::path& folder, const std::strin
 /// Removes `name` while it leads to what `fd` has open (OWN-5); success where it leads elsewhere
 /// or nowhere. Error io.
 status remove_own_file(const std::filesystem::path& name, int fd);
+
+/// Removes a control group (OWN-6); success where there is none. Errors: not_ours where it is
+/// something else; io.
+status remove_control_group(const std::filesystem::path& group);
 
 /// What lies in a folder, as far as a claim cares.
 struct folder_item {

@@ -64,6 +64,7 @@ ROOMS = {
         "store": set(),
         "optim": {"store"},
         "collective": set(),
+        "controls": set(),
         "cuda": {"collective", "host"},
         "meters": {"cuda"},
         "model": {"store"},

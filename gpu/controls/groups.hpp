@@ -1,0 +1,43 @@
+// The control groups of a machine as files, and what else of its kernel a control asks. An edge:
+// tests have a tree of their own.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "io/base/result.hpp"
+
+namespace troupe::gpu::controls {
+
+/// Makes, writes and removes groups. Its calls block for as long as the kernel takes.
+class group_files {
+ public:
+  virtual ~group_files() = default;
+  /// Errors: what the system says.
+  virtual status make(const std::filesystem::path& group);
+  /// Into a file that is there, in one write. Errors: what the system says.
+  virtual status write(const std::filesystem::path& file, std::string_view text);
+  /// Success where there is none. Errors: what the system says, as while a thread is in it.
+  virtual status remove(const std::filesystem::path& group);
+};
+
+/// Where a control finds what it asks, and keeps what it has changed.
+struct control_place {
+  std::filesystem::path records;  ///< the folder of its journals (control_record.hpp); empty: none
+  std::filesystem::path mount = "/sys/fs/cgroup";
+  std::filesystem::path processes = "/proc";
+  std::shared_ptr<group_files> groups = std::make_shared<group_files>();
+};
+
+/// The groups that this process is in, as the kernel says it.
+std::string own_groups(const control_place& at);
+/// The id of this boot; empty: not known.
+std::string boot_id(const control_place& at);
+/// When a process was started, in ticks since the boot; none: there is no such process.
+std::optional<uint64_t> started_ticks(const control_place& at, int64_t pid);
+
+}  // namespace troupe::gpu::controls

@@ -1,0 +1,205 @@
+// Record, group, threads, quota, and back; see thread_quota.hpp.
+#include "gpu/controls/thread_quota.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <system_error>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "io/file.hpp"
+#include "io/folder/owned.hpp"
+#include "io/machine/available_memory.hpp"
+
+namespace troupe::gpu::controls {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr std::string_view switches_file = "cgroup.subtree_control";
+
+fs::path record_of(const control_place& at, const control_record& r) {
+  return at.records / (fs::path(r.group).filename().string() + std::string(record_suffix));
+}
+
+bool has_cpu(const fs::path& list) {
+  return lists(io::kernel_text(list.string()), "cpu");
+}
+
+/// CTQ-3
+bool is_below(const fs::path& mount, const fs::path& group) {
+  const auto from = group.lexically_relative(mount);
+  return !from.empty() && *from.begin() != ".." && from != ".";
+}
+
+status forget(const fs::path& file) {
+  const auto fd = io::open_read(file);
+  if (!fd) return fd.error().code == errc::not_found ? status{} : status{fd.error()};
+  return io::remove_own_file(file, fd->get());
+}
+
+/// Whether another group of ours counts on the controller that was turned on in this one.
+bool is_needed_in(const fs::path& parent) {
+  std::error_code code;
+  for (const auto& entry : fs::directory_iterator(parent, code))
+    if (entry.path().filename().string().starts_with(group_prefix) && entry.is_directory(code))
+      return true;
+  return false;
+}
+
+/// Threads that are still in the group are taken out first.
+status undo(const control_place& at, const control_record& r, std::span<const int> threads) {
+  const fs::path group(r.group);
+  const auto parent = group.parent_path();
+  if (!is_below(at.mount, group))
+    return error{errc::permission, r.group + " is not below " + at.mount.string()};
+  for (const int thread : threads)  // one that has ended is in no group
+    static_cast<void>(
+        at.groups->write(parent / threads_file(r.version), fmt::format("{}", thread)));
+  TROUPE_CHECK(at.groups->remove(group));
+  if (r.turned_on && !is_needed_in(parent) && has_cpu(parent / switches_file))
+    TROUPE_CHECK(at.groups->write(parent / switches_file, "-cpu"));
+  return forget(record_of(at, r));
+}
+
+/// The group that the process is in; where its path is of another namespace the mount is.
+result<cgroup_place> place_here(const control_place& at) {
+  auto place = cpu_place(own_groups(at), at.mount);
+  if (!place) return no_cpu_controller(at.mount.string());
+  std::error_code code;
+  if (!fs::is_directory(place->group, code)) place->group = place->root;
+  const bool there = place->version == cgroup_version::one
+                         ? fs::exists(place->group / quota_file(place->version), code)
+                         : has_cpu(place->group / "cgroup.controllers");
+  if (!there) return no_cpu_controller(place->group.string());
+  return *std::move(place);
+}
+
+std::vector<control_record> records_in(const control_place& at) {
+  std::vector<control_record> out;
+  std::error_code code;
+  for (const auto& entry : fs::directory_iterator(at.records, code))
+    if (entry.path().extension() == record_suffix)
+      if (const auto text = io::read_file(entry.path(), record_bytes))
+        if (auto r = parse_record(*text)) out.push_back(std::move(*r));
+  return out;
+}
+
+/// Whether the controller is to be turned off with the last group: it is off, or was turned on for
+/// another group here.
+bool turns_on(const control_place& at, const cgroup_place& place) {
+  if (place.version == cgroup_version::one) return false;
+  if (!has_cpu(place.group / switches_file)) return true;
+  return std::ranges::any_of(records_in(at), [&](const control_record& r) {
+    return r.turned_on && fs::path(r.group).parent_path() == place.group;
+  });
+}
+
+control_record record_for(const control_place& at, const cgroup_place& place,
+                          const quota_owner& owner) {
+  static std::atomic<uint64_t> made{0};
+  control_record r;
+  r.pid = ::getpid();
+  r.version = place.version;
+  r.group = (place.group / group_name(r.pid, made++)).string();
+  r.turned_on = turns_on(at, place);
+  r.job = owner.job;
+  r.rank = owner.rank;
+  r.started = started_ticks(at, r.pid).value_or(0);
+  r.boot = boot_id(at);
+  return r;
+}
+
+/// CTQ-1
+status keep(const control_place& at, const control_record& r) {
+  std::error_code code;
+  fs::create_directories(at.records, code);
+  if (code) return error::system("make " + at.records.string(), code.value());
+  return io::write_atomic(record_of(at, r), record_text(r));
+}
+
+}  // namespace
+
+result<std::unique_ptr<thread_quota>> thread_quota::make(const control_place& at,
+                                                         const quota_owner& owner,
+                                                         std::span<const int> threads) {
+  if (threads.empty()) return no_computing_threads();
+  if (at.records.empty()) return quota_refused("there is no folder for what is to be undone");
+  static_cast<void>(restore(at, false));  // what cannot be undone is tried again, and by restore
+  TROUPE_TRY(place, place_here(at));
+  const auto record = record_for(at, place, owner);
+  if (const auto kept = keep(at, record); !kept) return quota_refused(kept.error().message);
+  std::unique_ptr<thread_quota> out(new thread_quota(at, record, threads));
+  if (const auto begun = out->begin(); !begun) return quota_refused(begun.error().message);
+  return out;
+}
+
+status thread_quota::begin() {
+  const fs::path group(record_.group);
+  TROUPE_CHECK(at_.groups->make(group));
+  if (record_.version == cgroup_version::two) {
+    TROUPE_CHECK(at_.groups->write(group / "cgroup.type", "threaded"));
+    if (!has_cpu(group.parent_path() / switches_file))
+      TROUPE_CHECK(at_.groups->write(group.parent_path() / switches_file, "+cpu"));
+  } else {
+    TROUPE_CHECK(
+        at_.groups->write(group / "cpu.cfs_period_us", fmt::format("{}", quota_period_us)));
+  }
+  for (const int thread : threads_)
+    TROUPE_CHECK(
+        at_.groups->write(group / threads_file(record_.version), fmt::format("{}", thread)));
+  return {};
+}
+
+thread_quota::~thread_quota() {
+  end();
+}
+
+status thread_quota::set(int pace_of_1024) {
+  std::lock_guard lock(mutex_);
+  if (over_ || pace_of_1024 == pace_of_1024_) return {};
+  const auto quota = quota_us(pace_of_1024, static_cast<int>(threads_.size()));
+  const auto written = at_.groups->write(fs::path(record_.group) / quota_file(record_.version),
+                                         quota_text(record_.version, quota));
+  if (!written) return quota_refused(written.error().message);
+  pace_of_1024_ = pace_of_1024;
+  return {};
+}
+
+void thread_quota::end() noexcept {
+  std::lock_guard lock(mutex_);
+  if (std::exchange(over_, true)) return;
+  static_cast<void>(undo(at_, record_, threads_));  // else the record stays, for the next one
+}
+
+result<std::vector<restored>> restore(const control_place& at, bool trial) {
+  std::vector<restored> out;
+  std::error_code code;
+  if (!fs::exists(at.records, code)) return out;
+  for (const auto& entry : fs::directory_iterator(at.records, code))
+    if (entry.path().extension() == record_suffix) out.push_back({entry.path(), {}, {}, {}});
+  if (code) return error::system("read " + at.records.string(), code.value());
+  std::ranges::sort(out, {}, &restored::file);
+  const auto boot = boot_id(at);
+  for (auto& r : out) {
+    const auto text = io::read_file(r.file, record_bytes);
+    auto record = text ? parse_record(*text) : result<control_record>(text.error());
+    if (!record) {
+      r.outcome = record.error();
+      continue;
+    }
+    r.verdict = judge(*record, boot, started_ticks(at, record->pid));
+    if (!trial && r.verdict == record_verdict::undo)
+      r.outcome = undo(at, *record, {});
+    else if (!trial && r.verdict == record_verdict::forget)
+      r.outcome = forget(r.file);
+    r.record = *std::move(record);
+  }
+  return out;
+}
+
+}  // namespace troupe::gpu::controls

@@ -1,0 +1,94 @@
+// The threads that compute, held to a share of the processor time that they could use: in a control
+// group of their own, below that of their process, with a quota (cgroup_policy.hpp).
+//
+// Invariants
+//   CTQ-1  What is changed is on the disk before the first change (control_record.hpp), and goes
+//     from there once that is undone. Where it cannot be kept nothing is changed.
+//   CTQ-2  Only the threads that are named are held, and those that they start. They are taken out
+//     again, and the group goes, when this ends. That of a process that was killed holds nobody and
+//     goes with the next quota that is made, or by `troupe power restore`.
+//   CTQ-3  What a living process has changed nobody else undoes, nor what another kernel has: its
+//     record is void and goes alone. Nothing is removed outside the mount of control groups.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "gpu/controls/cgroup_policy.hpp"
+#include "gpu/controls/control_record.hpp"
+#include "gpu/controls/groups.hpp"
+#include "io/base/error_kind.hpp"
+#include "io/base/result.hpp"
+
+namespace troupe::gpu::controls {
+
+/// Why no quota can be made here.
+inline constexpr error_kind<> no_computing_threads{
+    "no_computing_threads", errc::bad_config,
+    "power.control = [\"cgroup\"] bounds threads that compute, and this rank computes on a device",
+    "set power.control = [\"pace\"], which holds any device"};
+inline constexpr error_kind<std::string_view> no_cpu_controller{
+    "no_cpu_controller", errc::unavailable,
+    "the processor time of threads cannot be bounded: {} has no cpu controller",
+    "give this user one (systemd: Delegate=cpu in the unit), or set power.control = [\"pace\"]"};
+inline constexpr error_kind<std::string_view> quota_refused{
+    "quota_refused", errc::permission, "the processor time of threads cannot be bounded: {}",
+    "run as root or where the cpu controller is this user's (systemd: Delegate=cpu), or set "
+    "power.control = [\"pace\"]"};
+
+/// Whose threads they are.
+struct quota_owner {
+  std::string job;
+  int64_t rank = 0;
+};
+
+/// Its calls block for as long as the kernel takes; from any thread.
+class thread_quota {
+ public:
+  /// Undoes first what dead processes have left (CTQ-2), as far as that can be. Errors:
+  /// no_computing_threads, no_cpu_controller, quota_refused.
+  static result<std::unique_ptr<thread_quota>> make(const control_place& at,
+                                                    const quota_owner& owner,
+                                                    std::span<const int> threads);
+  ~thread_quota();
+  thread_quota(const thread_quota&) = delete;
+  thread_quota& operator=(const thread_quota&) = delete;
+
+  /// From now on; nothing once it has ended. Errors: quota_refused.
+  status set(int pace_of_1024);
+  /// CTQ-2
+  void end() noexcept;
+  actuator_facts facts() const { return quota_facts(static_cast<int>(threads_.size())); }
+
+ private:
+  thread_quota(control_place at, control_record record, std::span<const int> threads)
+      : at_(std::move(at)), record_(std::move(record)), threads_(threads.begin(), threads.end()) {}
+  status begin();
+
+  const control_place at_;
+  const control_record record_;
+  const std::vector<int> threads_;
+  std::mutex mutex_;
+  bool over_ = false;     // guarded by mutex_
+  int pace_of_1024_ = 0;  // the same; 0: none is set
+};
+
+/// A record that was found, and what became of it.
+struct restored {
+  std::filesystem::path file;
+  std::optional<control_record> record;  ///< none: it is none
+  record_verdict verdict = record_verdict::in_use;
+  status outcome;  ///< of what was done; in a trial run success
+};
+
+/// Undoes what records of dead processes say (CTQ-3); `trial`: says only what it would do. In the
+/// order of their names. Errors: io, where the folder cannot be read.
+result<std::vector<restored>> restore(const control_place& at, bool trial);
+
+}  // namespace troupe::gpu::controls

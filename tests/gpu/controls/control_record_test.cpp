@@ -1,0 +1,99 @@
+// Records of changes: written and read back, foreign bytes, and what follows from one.
+#include "gpu/controls/control_record.hpp"
+
+#include <string>
+#include <utility>
+
+#include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
+
+using namespace troupe;
+using namespace troupe::gpu::controls;
+
+namespace {
+
+control_record some_record() {
+  return {cgroup_version::two,
+          "/sys/fs/cgroup/a.slice/troupe-4711-0",
+          true,
+          "tiny \"1\"",
+          3,
+          4711,
+          81230,
+          "5c8b"};
+}
+
+}  // namespace
+
+TEST_CASE("control record: what is written is read") {
+  auto r = some_record();
+  for (const auto version : {cgroup_version::one, cgroup_version::two}) {
+    r.version = version;
+    const auto read = parse_record(record_text(r));
+    REQUIRE(read);
+    CHECK(*read == r);
+  }
+}
+
+TEST_CASE("CRE-1: control record: what is not one of ours is none") {
+  const auto with = [](const char* key, nlohmann::json value) {
+    auto j = nlohmann::json::parse(record_text(some_record()));
+    j[key] = std::move(value);
+    return j.dump();
+  };
+  const auto without = [](const char* key) {
+    auto j = nlohmann::json::parse(record_text(some_record()));
+    j.erase(key);
+    return j.dump();
+  };
+  for (const auto& text : {std::string(),
+                           std::string("{"),
+                           std::string("[1]"),
+                           std::string("null"),
+                           std::string(record_bytes + 1, ' '),
+                           with("troupe-control", 2),
+                           with("cgroup", 3),
+                           with("cgroup", -1),
+                           with("pid", 0),
+                           with("pid", -4),
+                           with("pid", 1e300),
+                           with("pid", 18446744073709551615ULL),
+                           with("rank", "0"),
+                           with("turned_on", 1),
+                           with("group", "/sys/fs/cgroup/a.slice"),
+                           with("group", "troupe-1-0"),
+                           with("group", "/sys/../etc/troupe-1-0"),
+                           with("group", "/sys/./troupe-1-0"),
+                           with("group", "/sys/troupe-1-0/"),
+                           with("group", std::string("/a\0/troupe-1-0", 14)),
+                           with("group", "/a\n/troupe-1-0"),
+                           without("group"),
+                           without("boot"),
+                           without("started"),
+                           without("turned_on")}) {
+    CAPTURE(text);
+    const auto read = parse_record(text);
+    REQUIRE_FALSE(read);
+    CHECK(read.error().is(no_control_record));
+  }
+}
+
+TEST_CASE("control record: when a process was started") {
+  const std::string zeros = " S 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18";
+  CHECK(start_ticks("4711 (troupe)" + zeros + " 81230 7 8\n") == 81230);
+  CHECK(start_ticks("4711 (a) b) (c)" + zeros + " 81230 7 8\n") == 81230);
+  CHECK_FALSE(start_ticks("4711 (troupe)" + zeros));
+  CHECK_FALSE(start_ticks("4711 (troupe)" + zeros + " x"));
+  CHECK_FALSE(start_ticks("4711 (troupe)" + zeros + " 99999999999999999999999"));
+  CHECK_FALSE(start_ticks("4711"));
+  CHECK_FALSE(start_ticks(""));
+}
+
+TEST_CASE("CRE-2: control record: what a dead process left is undone, after a reboot it is void") {
+  const auto r = some_record();
+  CHECK(judge(r, "5c8b", 81230) == record_verdict::in_use);
+  CHECK(judge(r, "5c8b", 81231) == record_verdict::undo);  // another process with its number
+  CHECK(judge(r, "5c8b", {}) == record_verdict::undo);
+  CHECK(judge(r, "ffff", 81230) == record_verdict::forget);
+  CHECK(judge(r, "ffff", {}) == record_verdict::forget);
+}
