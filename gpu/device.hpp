@@ -23,6 +23,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "gpu/stopwatch.hpp"
 #include "io/base/result.hpp"
@@ -94,6 +95,10 @@ class stream {
   /// So `enqueue` always enqueues the same operations with the same arguments, on this stream only,
   /// and neither notify() nor host_task(); what the arguments point to lives as long as the stream.
   virtual void replay(uint64_t key, const std::function<void()>& enqueue);
+
+  /// The kernel's numbers of the host's threads that do this stream's operations and nothing else;
+  /// none where a device does them. Blocks until what is queued is done: not from its own thread.
+  virtual std::vector<int> host_threads() { return {}; }
 
   /// Blocks until the queue is empty; returns the first error and clears it. Tests and tools only.
   virtual status synchronize() = 0;

@@ -1,6 +1,8 @@
 // The kernel's facts, the machine's meters, engines on its devices.
 #include "actors/cluster/host.hpp"
 
+#include <utility>
+
 #include "actors/cluster/basp_gate.hpp"
 #include "actors/train/drilled_engine.hpp"
 #include "actors/train/rank_engine.hpp"
@@ -13,6 +15,7 @@ namespace {
 
 class machine_host final : public host {
  public:
+  explicit machine_host(std::filesystem::path controls) { controls_.records = std::move(controls); }
   fbs::HardwareFactsT facts() override { return hardware_facts(); }
   process_usage usage() override { return usage_now(); }
   gpu::processor_seconds processor_time() override {
@@ -31,8 +34,9 @@ class machine_host final : public host {
   health::examiner examiner_of(std::string folder) override {
     return health::examine_this_machine(std::move(folder), health::gpu_choice::opened);
   }
-  result<std::unique_ptr<train::engine>> make_engine(
-      const train::engine_options& options) override {
+  result<std::unique_ptr<train::engine>> make_engine(const train::engine_options& asked) override {
+    auto options = asked;
+    options.controls = controls_;
     TROUPE_TRY(made, options.drills.empty() ? train::rank_engine::make(options)
                                             : train::drilled_engine::make(
                                                   options, train::process_edges(fall_silent)));
@@ -45,6 +49,7 @@ class machine_host final : public host {
   std::shared_ptr<io::checkpoint::memory_copies> copies() override { return copies_; }
 
  private:
+  gpu::controls::control_place controls_;
   std::shared_ptr<io::checkpoint::memory_copies> copies_ =
       std::make_shared<io::checkpoint::memory_copies>();
   /// As they were when the process began: what they had by then is of the one before it.
@@ -53,8 +58,8 @@ class machine_host final : public host {
 
 }  // namespace
 
-std::shared_ptr<host> this_host() {
-  return std::make_shared<machine_host>();
+std::shared_ptr<host> this_host(std::filesystem::path controls) {
+  return std::make_shared<machine_host>(std::move(controls));
 }
 
 }  // namespace troupe::cluster

@@ -2,6 +2,7 @@
 // a simulation has hosts of its own, everything above them is the same.
 #pragma once
 
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -47,7 +48,8 @@ class host : public train::engine_maker {
   }
 };
 
-/// The machine this process runs on.
-std::shared_ptr<host> this_host();
+/// The machine this process runs on. `controls`: the folder that keeps what of the machine was
+/// changed (gpu/controls); empty: nothing is.
+std::shared_ptr<host> this_host(std::filesystem::path controls = {});
 
 }  // namespace troupe::cluster

@@ -21,6 +21,8 @@
 #include "actors/job/plan.hpp"
 #include "actors/train/schedule_policy.hpp"
 #include "actors/train/step_parts.hpp"
+#include "actors/train/work_pace_policy.hpp"
+#include "gpu/controls/groups.hpp"
 #include "gpu/model/stage_model.hpp"
 #include "gpu/model/state_saver.hpp"
 #include "gpu/optim/optimizer.hpp"
@@ -90,6 +92,8 @@ struct engine_options {
   std::chrono::seconds swap_patience{600};  ///< for room, where a write has failed
   uint64_t process_bytes = 0;  ///< that its process may hold (memory_account); 0: no limit
   int64_t recheck_every = 0;  ///< steps from one rechecked layer to the next
+  bool quota = false;         ///< its pace is a quota of its compute threads (thread_quota.hpp)
+  gpu::controls::control_place controls = {};  ///< where that is
   bool weights_follow = false;  ///< by load() or take_back(): build() makes none
   std::vector<config::drill_spec> drills = {};  ///< that this rank makes (drill_policy.hpp)
   /// Told from other threads whenever saver_facts() may have changed; must not wait.
@@ -110,6 +114,7 @@ struct op_order {
   bool last = false;        ///< no more micro-batches follow
   uint64_t step = 0;        ///< of forward, backward and recheck: the training step
   int micro_batches = 1;    ///< from micro_batch on, layer by layer; in slots from `slot` on
+  work_pace pace = {};      ///< of begin: of the pass
 };
 
 /// How a rank's stage orders its work.

@@ -13,6 +13,8 @@
 //     next; what has begun ends. Time in which something could have begun counts as held back.
 //   OPG-5  Where a brake may come two are under way at most at full speed, so that it acts within
 //     two operations: the device has one to go on with, and no more.
+//   OPG-6  Where something else makes the device slower (thread_quota.hpp) a pace is known here and
+//     holds nothing back.
 //
 // Pure.
 #pragma once
@@ -39,6 +41,8 @@ class op_gate {
   }
   /// OPG-5
   void may_brake(bool may) { may_brake_ = may; }
+  /// OPG-6
+  void stretches(bool does) { stretches_ = does; }
   /// OPG-4
   void brake(bool on) { brakes_ = on; }
   bool brakes() const noexcept { return brakes_; }
@@ -74,13 +78,13 @@ class op_gate {
   work_pace pace() const noexcept { return pace_; }
 
  private:
-  bool paces() const noexcept { return pace_ < work_pace{}; }
+  bool paces() const noexcept { return stretches_ && pace_ < work_pace{}; }
   bool is_full() const noexcept {
     return paces() ? under_way_ > 0 : may_brake_ && under_way_ > 1;  // OPG-2, OPG-5
   }
 
   work_pace pace_;
-  bool may_brake_ = false, brakes_ = false;
+  bool stretches_ = true, may_brake_ = false, brakes_ = false;
   std::deque<action> held_;
   int under_way_ = 0;
   int64_t opens_ns_ = 0;

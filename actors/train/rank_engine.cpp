@@ -50,7 +50,9 @@ status rank_engine::open(std::shared_ptr<gpu::device> device) {
 rank_engine::~rank_engine() {
   abort();
   for (auto& lane : lanes_) lane.reset();
-  for (auto* s : {&data_, &compute_, &files_}) s->reset();
+  files_.reset();  // building makes the quota
+  if (quota_) quota_->end();
+  for (auto* s : {&data_, &compute_}) s->reset();
   copies_.reset();
   saver_.reset();
   spill_.reset();
@@ -127,7 +129,18 @@ gpu::saver_options rank_engine::saver_options() {
   return o;
 }
 
+/// ENG-14
+status rank_engine::open_quota() {
+  if (!options_.quota) return {};
+  TROUPE_TRY(made,
+             gpu::controls::thread_quota::make(options_.controls, {options_.job, options_.at.rank},
+                                               compute_->host_threads()));
+  quota_ = std::move(made);
+  return {};
+}
+
 status rank_engine::build_now() {
+  TROUPE_CHECK(open_quota());
   if (options_.process_bytes > 0) budget_ = io::process_memory().limit_to(options_.process_bytes);
   TROUPE_TRY(made, gpu::stage_model::make(*device_, options_.model, options_.shape));
   if (options_.shape.where.any_on_disk()) TROUPE_CHECK(open_swap(*made));
@@ -168,6 +181,12 @@ engine_facts rank_engine::facts() const {
   for (int c = 0; c < store.chunk_count(); ++c)
     if (!store.info(c).tied_copy)
       for (const auto& t : store.info(c).tensors) out.parameters += static_cast<uint64_t>(t.count);
+  if (quota_) {
+    const auto of = quota_->facts();
+    out.notes.push_back(fmt::format("pace by {}: {:.1f} to {:.0f} %, in steps of {:.1f} %; {}",
+                                    of.name, 100 * of.least, 100 * of.most, 100 * of.resolution,
+                                    of.saves_energy ? "saves energy" : "saves no energy"));
+  }
   return out;
 }
 
@@ -233,7 +252,8 @@ double rank_engine::now_ms() {
   return duration<double, std::milli>(steady_clock::now().time_since_epoch()).count();
 }
 
-void rank_engine::begin_step() {
+void rank_engine::begin_step(const op_order& order) {
+  if (quota_) compute_->host_task([q = quota_, pace = order.pace] { return q->set(pace.of_1024); });
   compute_->notify([this](const status&) { clock_.begin_step(now_ms()); });
   forwards_.clear();
   choose_order();
@@ -335,7 +355,7 @@ int rank_engine::peer_of(pipeline_op kind) const {
 void rank_engine::run(const op_order& order, completion done) {
   switch (order.kind) {
     case pipeline_op::begin:
-      return begin_step();
+      return begin_step(order);
     case pipeline_op::recheck:
       return recheck(order);
     case pipeline_op::receive_activation:

@@ -130,6 +130,8 @@ void run_op(stage_pointer self, const action& a) {
     op.micro_batch = static_cast<uint32_t>(a.micro_batch);
     op.micro_batches = static_cast<uint32_t>(a.count);
     op.slot = static_cast<uint32_t>(a.slot);
+    if (a.what == pipeline_op::begin)
+      op.pace_of_1024 = static_cast<uint32_t>(self->state.gate.pace().of_1024);
     op.batch_slot = now.batch_slot;
     op.last = a.what == pipeline_op::backward &&
               a.micro_batch + a.count == self->state.schedule.micro_batches;
@@ -388,6 +390,7 @@ caf::result<msg<fbs::StageReady>> build(stage_pointer self, const msg<fbs::Build
   st.documents = (*job)->data.reset_attention;
   st.may_brake = !(*job)->power.parent.empty();
   st.gate.may_brake(st.may_brake);
+  st.gate.stretches(!(*job)->power.is_by_quota());
   return pass_on<fbs::BuildStage, fbs::StageReady>(self)(m);
 }
 

@@ -1,6 +1,7 @@
 // Messages to engine calls, completions to answers.
 #include "actors/train/worker.hpp"
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 
@@ -353,6 +354,10 @@ std::optional<error> not_there(const worker_state& st, const fbs::RunOp& m) {
   return std::nullopt;
 }
 
+work_pace pace_in(const fbs::RunOp& m) {
+  return {static_cast<int>(std::min<uint32_t>(m.pace_of_1024(), work_pace::whole))};
+}
+
 caf::result<msg<fbs::OpDone>> run_op(worker_pointer self, const msg<fbs::RunOp>& m) {
   auto& st = self->state;
   if (!st.built) return not_built();
@@ -363,7 +368,8 @@ caf::result<msg<fbs::OpDone>> run_op(worker_pointer self, const msg<fbs::RunOp>&
                        m->batch_slot(),
                        m->last(),
                        m->step(),
-                       static_cast<int>(m->micro_batches())};
+                       static_cast<int>(m->micro_batches()),
+                       pace_in(*m)};
   if (facts_of(order.kind).releases == op_partner::none) {
     st.engine->run(order, {});
     return op_done(self, m);

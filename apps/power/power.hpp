@@ -121,4 +121,7 @@ void add_why(shell& sh, command* parent);
 void add_budget(shell& sh, command* parent);
 void add_brake(shell& sh, command* parent);
 
+/// `troupe power restore`: undoes what dead processes have left changed (power_restore.hpp).
+void add_restore(shell& sh, command* parent);
+
 }  // namespace troupe::apps::power_verb

@@ -1,6 +1,8 @@
 // The host stream's queue, events and poisoning; see stream.hpp.
 #include "gpu/host/stream.hpp"
 
+#include <unistd.h>
+
 #include <cassert>
 #include <cstring>
 #include <exception>
@@ -137,6 +139,18 @@ void host_stream::zero(void* destination, size_t bytes) {
       std::memset(static_cast<char*>(destination) + b, 0, static_cast<size_t>(e - b));
     });
   });
+}
+
+std::vector<int> host_stream::host_threads() {
+  assert(std::this_thread::get_id() != thread_.get_id());
+  std::vector<int> out(static_cast<size_t>(team_.threads()));
+  auto reached = std::make_shared<host_event>();
+  push([&out, reached](host_stream& self) {
+    self.team_.run([&](int member, int) { out[static_cast<size_t>(member)] = ::gettid(); });
+    reached->complete();
+  });
+  reached->wait_on_host();
+  return out;
 }
 
 status host_stream::synchronize() {

@@ -41,6 +41,7 @@ class host_stream final : public stream {
   void host_task(std::function<status()> fn) override;
   void copy(void* destination, const void* source, size_t bytes) override;
   void zero(void* destination, size_t bytes) override;
+  std::vector<int> host_threads() override;
   status synchronize() override;
 
   /// Enqueues `f(compute_context&)`, returning void or status; skipped when poisoned (DEV-3).

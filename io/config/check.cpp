@@ -379,6 +379,12 @@ void check_leased(builder& b) {
 
 void check_power(builder& b) {
   const auto& p = b.target().power;
+  const bool is_one =
+      p.control.size() == 1 && (p.control.front() == "pace" || p.control.front() == "cgroup");
+  b.rule(p.control.empty() || is_one, {"power.control"},
+         fmt::format("expected [\"pace\"] or [\"cgroup\"], got [\"{}\"]",
+                     fmt::join(p.control, "\", \"")),
+         "leave it out: a pace needs no rights and holds any device");
   b.rule(p.budget_w == 0 || p.meter_interval_ms > 0, {"power.budget_w", "power.meter_interval_ms"},
          "a budget cannot be kept where no meter is read (meter_interval_ms = 0)",
          "leave power.meter_interval_ms out, or set power.budget_w = 0");

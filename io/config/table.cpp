@@ -552,6 +552,11 @@ constinit const property rows[] = {
         "power.parent_key",
         "File with the key (`troupe key --role power`) that proves the job to a power.parent given "
         "as HOST:PORT"),
+    key<&job::power, &power_section::control>(
+        "power.control",
+        "What makes steps slower where there is a budget: pace = operations are held back, on any "
+        "device and without rights; cgroup = the threads that compute are in a control group with "
+        "a quota, which needs a cpu controller that this user may write. Empty = pace"),
 
     key<&job::log, &log_section::format>("log.format",
                                          "How steps are printed; auto = one line that rewrites "

@@ -155,3 +155,19 @@ TEST_CASE("OPG-5: where a brake may come two are under way at most, and one belo
   for (int i = 0; i < 2; ++i) gate.put(forward(i));
   CHECK(begins(gate, 50) == std::vector{0});
 }
+
+TEST_CASE("OPG-6: where something else makes the device slower a pace holds nothing back") {
+  op_gate gate;
+  gate.stretches(false);
+  gate.begin_pass({512});
+  for (int i = 0; i < 2; ++i) gate.put(forward(i));
+  CHECK(begins(gate, 1000) == std::vector{0, 1});
+  gate.ended(100, 1100);
+  gate.put(forward(2));
+  CHECK(begins(gate, 1100) == std::vector{2});
+  CHECK(gate.pace() == work_pace{512});
+  CHECK(gate.waited_ns() == 0);
+  gate.brake(true);
+  gate.put(forward(3));
+  CHECK(begins(gate, 1200).empty());  // OPG-4
+}

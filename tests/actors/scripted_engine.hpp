@@ -37,6 +37,7 @@ struct engine_script {
   std::optional<error> refusal;      ///< of the next call that can be refused at once
   engine_probe* probe = nullptr;
   uint64_t span = 0, trace = 0;  ///< the cause of what is called now
+  work_pace pace;                ///< of the pass that was begun last
 
   // What the next calls answer.
   engine_facts facts;
@@ -99,7 +100,10 @@ class scripted_engine : public engine {
 
   void run(const op_order& o, completion done) override {
     const auto& facts = facts_of(o.kind);
-    if (o.kind == pipeline_op::begin) return note("begin");
+    if (o.kind == pipeline_op::begin) {
+      script_->pace = o.pace;
+      return note("begin");
+    }
     auto call =
         fmt::format("{}{} {} in {}", o.last ? "last " : "", facts.name, o.micro_batch, o.slot);
     if (facts.reads_batch) call += fmt::format(" of batch {}", o.batch_slot);

@@ -152,3 +152,20 @@ TEST_CASE("stage: what a worker may take is stretched by the pace, for it waits 
   f.pass(patience);
   CHECK(!f.waits<fbs::StepDone>(fast));
 }
+
+TEST_CASE("PWR-4: where a quota makes it slower a stage tells its worker the pace of each pass") {
+  paced_stage f;
+  auto here = f.description();
+  here.config_toml += "[power]\nbudget_w = 40\ncontrol = [\"cgroup\"]\n";
+  f.order(here);
+  f.worker.take<fbs::BuildStage>().answer<fbs::StageReady>();
+  f.attach();
+  f.worker.take<fbs::AttachLoader>().answer<fbs::Ack>();
+  f.answer<fbs::Ack>(f.introduce());
+  f.train_at(4, 512);
+  f.give_tokens();
+  const auto begun = f.find("begin");
+  CHECK(begun->pace_of_1024() == 512);
+  CHECK(f.find("forward 0 in 0 of 2")->pace_of_1024() == 1024);  // held back by nothing here
+  CHECK(f.held_us() == 0);
+}

@@ -633,6 +633,26 @@ TEST_CASE("worker: what its engine has to say to the person goes to its stage") 
   CHECK(said->level() == fbs::NoticeLevel::warning);
 }
 
+TEST_CASE("worker: its engine hears the pace of a pass, and whether that is a quota") {
+  scripted_worker f;
+  f.prepare();
+  CHECK_FALSE(f.script->made.back().quota);
+  f.answer<fbs::OpDone>(f.ask<fbs::RunOp>([](auto& op) {
+    op.kind = fbs::OpKind::begin;
+    op.pace_of_1024 = 512;
+  }));
+  CHECK(f.script->pace == work_pace{512});
+  f.answer<fbs::OpDone>(f.ask<fbs::RunOp>([](auto& op) {
+    op.kind = fbs::OpKind::begin;
+    op.pace_of_1024 = 4'000'000'000;
+  }));
+  CHECK(f.script->pace == work_pace{});
+  auto governed = f.description();
+  governed.config_toml += "[power]\nbudget_w = 40\ncontrol = [\"cgroup\"]\n";
+  f.order(governed);
+  CHECK(f.script->made.back().quota);
+}
+
 // -- its end --------------------------------------------------------------------------------------
 
 TEST_CASE("worker: its end aborts the engine, and what completes later is dropped") {

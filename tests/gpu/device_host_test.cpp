@@ -1,6 +1,7 @@
 // What only the host back end promises: threads of a stream, memory that host code may touch, the
 // team of threads behind it.
 #include <doctest/doctest.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
@@ -84,4 +85,25 @@ TEST_CASE("TEAM-2: every member runs once, shares cover the range, results are v
       CHECK(each == split);
     }
   }
+}
+
+TEST_CASE("a stream says which threads of the host do its operations, and no other's") {
+  const auto host = make_host_device(3);
+  const auto one = open_stream(*host, 1), three = open_stream(*host, 3);
+  const auto alone = one->host_threads(), team = three->host_threads();
+  CHECK(alone.size() == 1);
+  REQUIRE(team.size() == 3);
+  int ran_on = 0;
+  one->host_task([&] {
+    ran_on = ::gettid();
+    return status{};
+  });
+  REQUIRE(one->synchronize());
+  CHECK(alone.front() == ran_on);
+  auto all = team;
+  all.push_back(alone.front());
+  all.push_back(::gettid());
+  std::sort(all.begin(), all.end());
+  CHECK(std::adjacent_find(all.begin(), all.end()) == all.end());
+  CHECK(three->host_threads() == team);
 }

@@ -22,3 +22,21 @@ TEST_CASE("config: a power budget needs meters that are read") {
   REQUIRE(both.size() == 1);
   CHECK(config::render(both[0]).find("power.meter_interval_ms") != std::string::npos);
 }
+
+TEST_CASE("config: what makes a job slower is one thing, which is known") {
+  const std::string base = "[model]\nlayers = 4\nheads = 4\nhidden = 64\n[data]\npath = \"text\"\n";
+  CHECK_FALSE(job_of_text(base, {"power.budget_w=40"}).power.is_by_quota());
+  CHECK_FALSE(job_of_text(base, {"power.control=cgroup"}).power.is_by_quota());  // no budget
+  CHECK_FALSE(job_of_text(base, {"power.budget_w=40", "power.control=pace"}).power.is_by_quota());
+  CHECK(job_of_text(base, {"power.budget_w=40", "power.control=cgroup"}).power.is_by_quota());
+  const scratch folder;
+  std::ofstream(folder / "job.toml") << base;
+  for (const char* wrong : {R"(power.control=["pace", "cgroup"])", "power.control=clocks",
+                            R"(power.control=["cgroup", "cgroup"])"}) {
+    CAPTURE(wrong);
+    const auto problems = config::read({(folder / "job.toml").string(), {}, {wrong}}).problems;
+    REQUIRE(problems.size() == 1);
+    CHECK(problems[0].key == "power.control");
+    CHECK(problems[0].code == errc::bad_config);
+  }
+}

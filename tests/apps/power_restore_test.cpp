@@ -1,0 +1,81 @@
+// `troupe power restore`: what is said, and through the built program of records without a group.
+#include "apps/power/power_restore.hpp"
+
+#include <filesystem>
+#include <fstream>
+
+#include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
+
+#include "tests/apps/ended.hpp"
+#include "tests/io/scratch.hpp"
+
+using namespace troupe;
+using namespace troupe::apps::power_verb;
+using gpu::controls::control_record;
+using gpu::controls::record_verdict;
+using gpu::controls::restored;
+
+namespace {
+
+restored found_record(record_verdict verdict, status outcome = {}) {
+  return {"/run/troupe-7-0.control",
+          control_record{gpu::controls::cgroup_version::two, "/sys/fs/cgroup/troupe-7-0", false,
+                         "tiny", 1, 7, 3, "boot"},
+          verdict, std::move(outcome)};
+}
+
+}  // namespace
+
+TEST_CASE("power restore: each change has a line with what became of it, or would") {
+  CHECK(restore_text({}, false) == "nothing of this machine is changed\n");
+  CHECK(restore_text({found_record(record_verdict::undo)}, false) ==
+        "/sys/fs/cgroup/troupe-7-0  tiny, rank 1, process 7: undone\n");
+  CHECK(restore_text({found_record(record_verdict::undo)}, true) ==
+        "/sys/fs/cgroup/troupe-7-0  tiny, rank 1, process 7: would be undone\n");
+  CHECK(restore_text({found_record(record_verdict::in_use)}, false) ==
+        "/sys/fs/cgroup/troupe-7-0  tiny, rank 1, process 7: stays: its process lives\n");
+  const restored junk{"/run/x.control", {}, {}, gpu::controls::no_control_record("it is none")};
+  const auto text = restore_text({junk}, false);
+  CHECK(text.starts_with("/run/x.control  stays: "));
+  CHECK(is_left({found_record(record_verdict::undo), junk}));
+  CHECK_FALSE(is_left({found_record(record_verdict::undo), found_record(record_verdict::in_use)}));
+  const auto j =
+      nlohmann::json::parse(restore_json({found_record(record_verdict::forget), junk}, true));
+  CHECK(j["dry_run"] == true);
+  CHECK(j["changes"][0]["verdict"] == "forget");
+  CHECK(j["changes"][0]["error"].is_null());
+  CHECK(j["changes"][1]["verdict"].is_null());
+  CHECK(j["changes"][1]["error"].is_string());
+}
+
+TEST_CASE("power restore: void records go, foreign files stay, and a trial run changes nothing") {
+  namespace fs = std::filesystem;
+  const scratch folder;
+  const auto troupe = [&](const std::string& words) {
+    return run_in(folder.path,
+                  "XDG_RUNTIME_DIR=\"$PWD\" '" TROUPE_PROGRAM "' power restore " + words)
+        .code;
+  };
+  CHECK(troupe("") == 0);
+  CHECK_FALSE(fs::exists(folder / "troupe"));
+  const auto records = folder / "troupe" / "controls";
+  fs::create_directories(records);
+  fs::permissions(folder / "troupe", fs::perms::owner_all);
+  const control_record earlier{gpu::controls::cgroup_version::two,
+                               "/sys/fs/cgroup/troupe-7-0",
+                               false,
+                               "tiny",
+                               1,
+                               7,
+                               3,
+                               "another boot"};
+  std::ofstream(records / "troupe-7-0.control") << gpu::controls::record_text(earlier);
+  CHECK(troupe("--dry-run") == 0);
+  CHECK(fs::exists(records / "troupe-7-0.control"));
+  std::ofstream(records / "junk.control") << "junk";
+  CHECK(troupe("--json") == 1);
+  CHECK_FALSE(fs::exists(records / "troupe-7-0.control"));
+  CHECK(fs::exists(records / "junk.control"));
+  CHECK(troupe("now") == 64);
+}
