@@ -4,6 +4,8 @@
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
@@ -33,6 +35,9 @@ using power_bench::tree_plan;
 constexpr double aim_ms = 10;
 constexpr int aim_leaves = 10'000;
 
+/// The part that needs a cpu controller: only where it is asked for.
+constexpr std::string_view by_quota = "cgroup";
+
 struct power_arguments {
   tree_plan plan;
   live_plan live;
@@ -42,7 +47,8 @@ struct power_arguments {
   bool json = false;
 
   bool wants(std::string_view part) const {
-    return only.empty() || std::find(only.begin(), only.end(), part) != only.end();
+    if (only.empty()) return part != by_quota;
+    return std::find(only.begin(), only.end(), part) != only.end();
   }
 };
 
@@ -138,15 +144,26 @@ result<part_told> run_live(const power_arguments& arguments, const live_place& a
   return told_of(m);
 }
 
-/// Two jobs on this machine.
-result<part_told> run_shared(const power_arguments& arguments, const live_place& at) {
+/// Two jobs on this machine, with these settings beside those that are given.
+result<part_told> run_both(const power_arguments& arguments, const live_place& at,
+                           std::vector<std::string> sets) {
   auto plan = arguments.shared;
   plan.rounds = arguments.live.rounds;
-  plan.sets = arguments.live.sets;
+  plan.sets = std::move(sets);
+  plan.sets.insert(plan.sets.end(), arguments.live.sets.begin(), arguments.live.sets.end());
   plan.folder = at.folder.path();
   plan.stop = &at.interrupt->asked();
   TROUPE_TRY(m, measure_shared(plan));
   return told_of(m);
+}
+
+result<part_told> run_shared(const power_arguments& arguments, const live_place& at) {
+  return run_both(arguments, at, {});
+}
+
+/// The same, their paces by quotas of their threads.
+result<part_told> run_by_quota(const power_arguments& arguments, const live_place& at) {
+  return run_both(arguments, at, {"power.control=cgroup"});
 }
 
 /// The parts that are jobs on this machine. `same_bits`: whether every loss was that without a
@@ -154,11 +171,13 @@ result<part_told> run_shared(const power_arguments& arguments, const live_place&
 status run_jobs(const power_arguments& arguments, nlohmann::ordered_json& out, bool& same_bits) {
   TROUPE_TRY(at, live_place_for(arguments));
   bool first = !arguments.wants("tree");
-  for (const auto& [part, run] : {std::pair("live", &run_live), {"shared", &run_shared}}) {
+  for (const auto& [part, run] : {std::pair(std::string_view("live"), &run_live),
+                                  {"shared", &run_shared},
+                                  {by_quota, &run_by_quota}}) {
     if (!arguments.wants(part)) continue;
     TROUPE_TRY(told, run(arguments, at));
     same_bits = same_bits && told.same_bits;
-    out[part] = std::move(told.json);
+    out[std::string(part)] = std::move(told.json);
     if (!arguments.json) TROUPE_CHECK(print((first ? "" : "\n") + told.text));
     first = false;
   }
@@ -172,7 +191,7 @@ result<int> run_power(const power_arguments& arguments) {
     out["tree"] = std::move(tree);
   }
   bool same_bits = true;
-  if (arguments.wants("live") || arguments.wants("shared")) {
+  if (arguments.wants("live") || arguments.wants("shared") || arguments.wants(by_quota)) {
     const auto jobs = run_jobs(arguments, out, same_bits);
     if (!jobs && arguments.json && out.size() > 1)
       TROUPE_CHECK(print(out.dump() + "\n"));  // what was measured is told all the same
@@ -193,11 +212,14 @@ void add_bench_power(shell& sh, command* bench) {
   verb->add_option("--ticks", arguments->plan.ticks, "Measured (default 200)")->within(1, 100000);
   verb->add_option("--seed", arguments->plan.seed, "Of wishes and budgets (default 1)");
   verb->add_option("--only", arguments->only,
-                   "Only this part: tree (decisions, timed), live (a job on this machine) or "
-                   "shared (two, and `troupe power serve`)")
+                   "Only this part: tree (decisions, timed), live (a job on this machine), "
+                   "shared (two, and `troupe power serve`) or cgroup (the same with power.control "
+                   "= cgroup, which needs a cpu controller that this user may write: only where it "
+                   "is named)")
       ->delimiter(',')
-      ->one_of({"tree", "live", "shared"});
-  verb->add_option("--rounds", arguments->live.rounds, "Interleaved rounds of live and shared")
+      ->one_of({"tree", "live", "shared", "cgroup"});
+  verb->add_option("--rounds", arguments->live.rounds,
+                   "Interleaved rounds of live, shared and cgroup")
       ->within(1, 1000)
       ->capture_default_str();
   verb->add_option("--steps", arguments->live.steps, "Of each of live's jobs")
@@ -206,7 +228,7 @@ void add_bench_power(shell& sh, command* bench) {
   std::vector<std::string> ways;
   for (const auto& w : power_bench::budget_ways) ways.emplace_back(w.id);
   verb->add_option("--seconds", arguments->shared.seconds,
-                   "That shared watches both jobs, from their first steps on")
+                   "That shared and cgroup watch both jobs, from their first steps on")
       ->within(1.0, 100'000.0)
       ->capture_default_str();
   verb->add_option("--ways", arguments->live.ways, "Of live, only these and none, e.g. tight")

@@ -167,3 +167,21 @@ TEST_CASE("bench power: two jobs make the same steps under a budget and none, no
   CHECK(j["worst_share"].is_null());
   CHECK(std::filesystem::is_empty(dir / "here"));
 }
+
+TEST_CASE("bench power: two jobs whose paces are quotas make the same steps, and nothing is left") {
+  scratch dir;
+  const auto done = run_power_bench(
+      dir, TROUPE_PROGRAM
+      " bench power --only cgroup --rounds 1 --seconds 2 --set power.meter_interval_ms=100 "
+      "--set cluster.heartbeat_interval_ms=100 --dir here --json");
+  for (const char* reason : {"this machine measures its watts", "cannot be bounded"})
+    if (done.code != 0 && tells_part(done.talk, reason)) {
+      MESSAGE(("skipped: " + std::string(reason)));
+      return;
+    }
+  REQUIRE_MESSAGE(done.code == 0, done.talk);
+  const auto j = nlohmann::json::parse(done.out)["cgroup"];
+  REQUIRE(j["rows"].size() == 3);
+  CHECK(j["same_bits"] == true);
+  CHECK(std::filesystem::is_empty(dir / "here"));
+}
