@@ -17,6 +17,7 @@
 #include "actors/base/trust.hpp"
 #include "actors/cluster/accepting.hpp"
 #include "actors/cluster/admission.hpp"
+#include "actors/cluster/foreign_error.hpp"
 #include "actors/cluster/frame_policy.hpp"
 #include "actors/cluster/ingress.hpp"
 #include "actors/cluster/tls_certificates.hpp"
@@ -289,6 +290,8 @@ class gated_broker : public caf::io::basp_broker, public admitted_to {
         p.readable = !source(from, to);
         p.source_is_peer = from == l.process;
         p.for_us = to == system().node();
+        const bool ends = l.header.operation == frame_header::down_message;
+        p.of_error = ends && p.readable && is_error_of_words(source);
         break;
       }
       default:
@@ -307,24 +310,11 @@ class gated_broker : public caf::io::basp_broker, public admitted_to {
     p.readable = number == 0;
     constexpr std::string_view mark = "@<>+", handle = "+@strong_actor_ptr";
     p.of_services = types == "@<>+@atom+@str+@strong_actor_ptr+@str";
-    if (types == "@<>+@error") p.of_error = is_of_words(source);
+    if (types == "@<>+@error") p.of_error = is_error_of_words(source);
     if (!types.starts_with(mark)) return;
     types.erase(0, mark.size());
     for (; types.ends_with(handle); p.has_handles = true) types.erase(types.size() - handle.size());
     p.of_ours = names_.contains(types);
-  }
-
-  /// Whether what is beside the numbers of an error is text: CAF would read into it whatever it is
-  /// said to be, handles as well.
-  static bool is_of_words(caf::binary_deserializer& source) {
-    uint8_t code = 0;
-    caf::atom_value category{};
-    uint16_t number = 0;
-    std::string types;
-    if (source(code, category) || source.begin_object(number, types) || number != 0) return false;
-    constexpr std::string_view none = "@<>", word = "+@str";
-    while (types.ends_with(word)) types.erase(types.size() - word.size());
-    return types == none;
   }
 
   /// A process bears one name, and no guest bears that of a process we know by another way.

@@ -82,7 +82,9 @@ frame_verdict frame_policy::of_guest(const frame_header& h, const frame_payload&
     case frame_header::monitor_message:
     case frame_header::down_message:
       if (!p.readable) return frame_verdict::garbage;
-      return p.source_is_peer && p.for_us ? frame_verdict::pass : frame_verdict::impostor;
+      if (!p.source_is_peer || !p.for_us) return frame_verdict::impostor;
+      return h.operation == frame_header::monitor_message || p.of_error ? frame_verdict::pass
+                                                                        : frame_verdict::refuse;
     case frame_header::direct_message:
       if (h.response) return of_answer(h, p);
       if (p.readable && p.of_services) return frame_verdict::drop;

@@ -12,9 +12,9 @@
 //   FRM-1  Nothing passes before a handshake, and a payload is bounded before memory is taken for
 //     it.
 //   FRM-2  From a guest (a peer whose certificate is no node's) only this passes: its handshake,
-//     heartbeats, its interest in actors of this process, and messages of our language from its own
-//     actors to actors of this process. So the process that a message of a guest names as its
-//     sender is the guest, whatever the guest does.
+//     heartbeats, its interest in actors of this process, the end of its own actors by an error of
+//     words alone, and messages of our language from those to actors of this process. So the
+//     process that a message of a guest names as its sender is the guest, whatever the guest does.
 //   FRM-3  A guest never answers, but one of role power that this process has connected to: a power
 //     budget. Another guest that listens where a node is looked for is an impostor.
 //   FRM-4  A power budget says nothing unasked. It answers a question of an actor of this process
@@ -58,7 +58,7 @@ struct frame_payload {
   bool of_ours = false;         ///< of a message: one of our language, and nobody to pass it to
   bool of_services = false;     ///< of a message: CAF tells unasked which services it has
   bool has_handles = false;     ///< of a message of ours: handles are beside it
-  bool of_error = false;        ///< of a message: an error of words alone
+  bool of_error = false;        ///< of a message, or an actor's end: an error of words alone
 };
 
 /// What is to be done with a frame.

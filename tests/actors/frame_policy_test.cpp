@@ -106,8 +106,9 @@ TEST_CASE("frames: a guest's payload must be its own, and of our language") {
   p.of_services = true;
   CHECK(guest.judge(said, p) == frame_verdict::drop);
   for (auto kind : {frame_header::monitor_message, frame_header::down_message}) {
-    CHECK(guest.judge(header(kind), good()) == frame_verdict::pass);
     p = good();
+    p.of_error = kind == frame_header::down_message;
+    CHECK(guest.judge(header(kind), p) == frame_verdict::pass);
     p.source_is_peer = false;
     CHECK(guest.judge(header(kind), p) == frame_verdict::impostor);
     p = good();
@@ -119,6 +120,19 @@ TEST_CASE("frames: a guest's payload must be its own, and of our language") {
   frame_policy fresh(true, true);
   CHECK(fresh.judge(header(frame_header::client_handshake), p) == frame_verdict::impostor);
   CHECK(!fresh.greeted());
+}
+
+TEST_CASE("frames: the end of a guest's actor is heard by an error of words alone (FRM-2)") {
+  const auto ends = header(frame_header::down_message);
+  CHECK(greeted(true, false).judge(ends, good()) == frame_verdict::pass);  // a node's
+  for (auto p : {greeted(true, true), to_budget()}) {
+    auto payload = good();
+    CHECK(p.judge(ends, payload) == frame_verdict::refuse);
+    payload.of_error = true;
+    CHECK(p.judge(ends, payload) == frame_verdict::pass);
+    payload.readable = false;
+    CHECK(p.judge(ends, payload) == frame_verdict::garbage);
+  }
 }
 
 TEST_CASE("frames: a guest listens nowhere but a power budget where it is looked for (FRM-3)") {
@@ -186,8 +200,9 @@ TEST_CASE("frames: a power budget says nothing unasked, and watches only what is
   CHECK(p.judge(header(frame_header::client_handshake)) == frame_verdict::garbage);
   CHECK(p.judge(header(frame_header::heartbeat, 0)) == frame_verdict::pass);
   for (auto kind : {frame_header::monitor_message, frame_header::down_message}) {
-    CHECK(p.judge(header(kind), good()) == frame_verdict::pass);
     payload = good();
+    payload.of_error = kind == frame_header::down_message;
+    CHECK(p.judge(header(kind), payload) == frame_verdict::pass);
     payload.source_is_peer = false;
     CHECK(p.judge(header(kind), payload) == frame_verdict::impostor);
   }

@@ -19,6 +19,7 @@ int fuzz_actors_budget_schedule(const uint8_t* data, size_t size);
 int fuzz_actors_client_hello(const uint8_t* data, size_t size);
 int fuzz_actors_clock_profile(const uint8_t* data, size_t size);
 int fuzz_actors_fault_mix(const uint8_t* data, size_t size);
+int fuzz_actors_foreign_error(const uint8_t* data, size_t size);
 int fuzz_actors_lease(const uint8_t* data, size_t size);
 int fuzz_actors_log_rules(const uint8_t* data, size_t size);
 int fuzz_actors_named_faults(const uint8_t* data, size_t size);
@@ -56,6 +57,7 @@ const fuzzer fuzzers[] = {{"actors_budget_schedule", fuzz_actors_budget_schedule
                           {"actors_client_hello", fuzz_actors_client_hello, 0},
                           {"actors_clock_profile", fuzz_actors_clock_profile, 0},
                           {"actors_fault_mix", fuzz_actors_fault_mix, 0},
+                          {"actors_foreign_error", fuzz_actors_foreign_error, 0},
                           {"actors_lease", fuzz_actors_lease},
                           {"actors_log_rules", fuzz_actors_log_rules},
                           {"actors_named_faults", fuzz_actors_named_faults, 0},
