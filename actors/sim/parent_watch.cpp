@@ -2,6 +2,7 @@
 #include "actors/sim/parent_watch.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include <flatbuffers/flatbuffers.h>
 #include <fmt/format.h>
@@ -28,7 +29,6 @@ void parent_watch::begin() {
   granted_ = false;
   until_ns_ = 0;
   step_ = 0;
-  epoch_ = 0;
   word_ns_ = -1;
   last_word_ = most_word_ = 0;
 }
@@ -59,15 +59,13 @@ std::optional<std::string> parent_watch::see(const any_msg& m, int64_t cap_mw, i
     word_ns_ = now_ns;
   }
   const auto* step = message_as<fbs::PaceTaken>(m);
-  if (step == nullptr || step->step() == 0) return {};
-  if (step->step() == step_ && m.epoch() == epoch_) return {};  // it goes on
-  epoch_ = m.epoch();
+  if (step == nullptr) return {};
+  if (step->step() == std::exchange(step_, step->step()) || step_ == 0) return {};  // it goes on
   return step_begins(step->step(), step->pace_of_1024(), cap_mw, now_ns);
 }
 
 std::optional<std::string> parent_watch::step_begins(uint64_t step, uint32_t pace, int64_t cap_mw,
                                                      int64_t now_ns) {
-  step_ = step;
   if (!granted_) return fmt::format("step {} begins before any watts were granted", step);
   const auto most = now_ns == word_ns_ ? most_word_ : last_word_;
   if (most == 0) return fmt::format("step {} begins while its pacer lets none begin", step);

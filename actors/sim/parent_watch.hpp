@@ -48,8 +48,7 @@ class parent_watch {
   bool granted_ = false;   ///< watts, to this head
   int64_t until_ns_ = 0;   ///< its lease, at most
   int64_t static_mw_ = 0;  ///< by the last answer
-  uint64_t step_ = 0;      ///< that was begun last
-  uint32_t epoch_ = 0;     ///< in which it was
+  uint64_t step_ = 0;      ///< that is made; 0: none is
   int64_t word_ns_ = -1;   ///< when the last word of a pace came
   uint32_t last_word_ = 0;
   uint32_t most_word_ = 0;  ///< of it, the one before, and those of the same moment

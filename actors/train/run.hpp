@@ -96,7 +96,9 @@ struct run_power {
   double told_budget_w = 0;          ///< as the pacer knows it
   uint64_t told_step = 0;            ///< that it knows to be made; 0: none
   uint64_t told_word = 0;            ///< that it knows to be heard
+  std::optional<int64_t> old_end_by_ns = {};  ///< ranks of the epoch before have ended by then
   bool told_paused = false;          ///< by a person, as it knows
+  bool told_armed = false;           ///< brake_armed, as it knows
   bool brakes = false;               ///< operations are held within the step
   uint64_t brake_orders = 0;         ///< to the stages; what comes of an earlier one is not heard
   bool brake_asked = false;          ///< the last order is not answered by all yet

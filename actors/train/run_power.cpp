@@ -2,6 +2,7 @@
 #include "actors/train/run_power.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <set>
 #include <utility>
 
@@ -9,6 +10,7 @@
 
 #include "actors/base/context.hpp"
 #include "actors/base/gather.hpp"
+#include "messages/actors.hpp"
 #include "messages/text.hpp"
 
 namespace troupe::train {
@@ -42,7 +44,9 @@ void send_pace(run_pointer self, uint64_t step) {
   auto& st = self->state;
   st.power.told_budget_w = budget_of(st);
   st.power.told_step = step;
+  if (step == 0) st.power.old_end_by_ns.reset();
   st.power.told_paused = is_paused(st);
+  st.power.told_armed = st.power.brake_armed;
   st.power.told_word = step > 0 ? st.power.step_word : st.power.word;
   self->send(st.record.pacer,
              make_msg<fbs::PaceTaken>(context_of(*self, st.record.epoch), [&](auto& t) {
@@ -52,15 +56,24 @@ void send_pace(run_pointer self, uint64_t step) {
                t.budget_w = st.power.told_budget_w;
                t.follows = st.power.told_word;
                t.paused = st.power.told_paused;
-               t.brake_armed = st.power.brake_armed;
+               t.brake_armed = st.power.told_armed;
              }));
+}
+
+/// All stages have answered that order, or one has not. While a step is made that is told at once:
+/// the next one may be far.
+void brake_answered(run_pointer self, uint64_t order, bool by_all) {
+  auto& p = self->state.power;
+  if (p.brake_orders != order) return;
+  p.brake_asked = false;
+  p.brake_armed = by_all;
+  if (p.told_step > 0 && p.told_armed != by_all) send_pace(self, p.told_step);
 }
 
 /// Whoever does not answer is asked again with the pacer's next word.
 void order_brake(run_pointer self) {
   auto& p = self->state.power;
   const auto order = ++p.brake_orders;
-  const auto of_last = [self, order] { return self->state.power.brake_orders == order; };
   p.brake_armed = false;
   p.brake_asked = true;
   const auto m = make_msg<fbs::Brake>(context_of(*self, self->state.record.epoch),
@@ -71,14 +84,8 @@ void order_brake(run_pointer self) {
         return awaited{fmt::format("stage/{}", rank), "the brake"};
       },
       [&](size_t) { return std::tuple(m); },
-      [self, of_last](const auto&) {
-        if (!of_last()) return;
-        self->state.power.brake_asked = false;
-        self->state.power.brake_armed = true;
-      },
-      [self, of_last](size_t, const error&) {
-        if (of_last()) self->state.power.brake_asked = false;
-      });
+      [self, order](const auto&) { brake_answered(self, order, true); },
+      [self, order](size_t, const error&) { brake_answered(self, order, false); });
 }
 
 }  // namespace
@@ -124,6 +131,12 @@ std::vector<std::string> take_word(run_pointer self, const fbs::JobPower& m) {
   return out;
 }
 
+/// Ranks of before have ended, or are of nodes that count as lost.
+void end_old_ranks(run_pointer self) {
+  const auto& by = self->state.power.old_end_by_ns;
+  if (by && now_ns(*self) >= *by) tell_pacer(self, 0);
+}
+
 /// While no step is made nothing else says that none will follow a greater pace of before.
 void acknowledge(run_pointer self, bool is_less) {
   const auto& st = self->state;
@@ -139,6 +152,7 @@ std::vector<std::string> hear_power(run_pointer self, const fbs::JobPower& m) {
   if (is_news || (!p.brake_armed && !p.brake_asked)) arm_brake(self);
   const bool is_less = m.pace_of_1024() < std::exchange(p.word_of_1024, m.pace_of_1024());
   p.word = m.number();
+  end_old_ranks(self);
   auto out = take_word(self, m);
   acknowledge(self, is_less);
   return out;
@@ -152,7 +166,13 @@ void tell_pacer(run_pointer self, uint64_t step) {
 }
 
 void tell_ranks_change(run_pointer self) {
-  if (self->state.record.pacer && is_budgeted(self->state)) send_pace(self, 0);
+  auto& st = self->state;
+  if (!st.record.pacer || !is_budgeted(st)) return;
+  send_pace(self, st.power.told_step);
+  if (st.power.told_step == 0) return;
+  const std::chrono::nanoseconds patience =
+      self->timeouts().of(contract_of<node_actor, fbs::Suspend>());
+  st.power.old_end_by_ns = now_ns(*self) + patience.count();
 }
 
 void begin_paced(run_pointer self, uint64_t step) {

@@ -25,7 +25,8 @@ std::vector<std::string> hear_power(run_pointer self, const fbs::JobPower& m);
 
 /// Tells the pacer that a step begins; 0: none is made for now, which is told once.
 void tell_pacer(run_pointer self, uint64_t step);
-/// Ranks are given out anew.
+/// Ranks are to be given out anew. Those of before may still end an operation of their step: it
+/// counts as made until others are there, or all that go on must have ended theirs (PWR-1).
 void tell_ranks_change(run_pointer self);
 /// A person may have changed the budget, have paused the job or let it go on.
 void tell_person(run_pointer self);

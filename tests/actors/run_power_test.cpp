@@ -356,10 +356,71 @@ TEST_CASE("PWR-4: run: where a stage does not answer, its brake is not armed, an
   CHECK(!f.taken().brake_armed);
   f.power(300);
   CHECK(f.hear_brakes() == braked_run::said{"0 off", "1 off"});
+  const auto taken = f.taken();  // at once
+  CHECK(taken.step == 1);
+  CHECK(taken.brake_armed);
   f.power(300);
   CHECK(f.hear_brakes().empty());
+  CHECK(f.pacer.idle());
   f.step();
   CHECK(f.taken().brake_armed);
+}
+
+TEST_CASE("PWR-4: run: of the step that begins as the brake ends it is told that it can be held") {
+  braked_run f;
+  f.hear_brakes();
+  f.begin_steps();
+  f.taken();
+  f.brake();
+  f.hear_brakes();
+  f.step();
+  CHECK(f.taken().step == 0);
+  f.power(300);
+  auto taken = f.taken();
+  CHECK(taken.step == 2);
+  CHECK(!taken.brake_armed);
+  f.hear_brakes();
+  taken = f.taken();
+  CHECK(taken.step == 2);
+  CHECK(taken.pace_of_1024 == 300);
+  CHECK(taken.brake_armed);
+  f.brake();
+  f.stages[0].take_all<fbs::Brake>().at(0).answer<fbs::Ack>();
+  CHECK(f.pacer.idle());  // it may still answer
+  f.pass(2s);
+  taken = f.taken();
+  CHECK(taken.step == 2);
+  CHECK(!taken.brake_armed);
+}
+
+TEST_CASE("PWR-1: run: a step counts as made until the ranks of its epoch must have ended") {
+  for (const bool others_come : {true, false}) {
+    CAPTURE(others_come);
+    budgeted_run f({.recovers = true, .power_parent = "auto"});
+    f.taken();
+    f.power(1024);
+    f.start();
+    CHECK(f.taken().step == 1);
+    f.power(300);
+    f.lose("b");
+    auto taken = f.taken();
+    CHECK(taken.step == 1);
+    CHECK(taken.pace_of_1024 == 1024);
+    CHECK(taken.follows == 1);
+    f.pass(10s - 1ms);  // recovery.quiet_ms
+    f.power(200);
+    CHECK(f.pacer.idle());
+    if (others_come) {
+      f.admit(f.crew(), f.crew_handles(), run_epoch + 1);
+    } else {
+      f.pass(1ms);
+      f.power(100);
+    }
+    taken = f.taken();
+    CHECK(taken.step == 0);
+    CHECK(taken.follows == (others_come ? 3 : 4));
+    CHECK(f.pacer.idle());
+  }
 }
 
 TEST_CASE("PWR-4: run: under the brake no step begins, and the stages of a new epoch are held") {
@@ -372,7 +433,7 @@ TEST_CASE("PWR-4: run: under the brake no step begins, and the stages of a new e
   f.lose("b");
   const auto between = f.pacer.take_all<fbs::PaceTaken>();
   REQUIRE(!between.empty());
-  CHECK(between.back()->step() == 0);
+  CHECK(between.back()->step() == 1);  // old ranks may still end an operation
   CHECK(!between.back()->brake_armed());
   f.admit(f.crew(), f.crew_handles(), run_epoch + 1);
   CHECK(f.hear_brakes() == braked_run::said{"0 on", "1 on"});

@@ -199,8 +199,12 @@ TEST_CASE("SIM-32: a step before any watts, or that its pacer holds back, is see
   CHECK(!watch.see(step_of(1, 500), 1000, 2));
   CHECK(!watch.see(word_of(0), 1000, 3));
   CHECK(watch.see(step_of(2, 500), 1000, 4));
+  CHECK(!watch.see(step_of(2, 500, 3), 1000, 4));  // in another epoch: its ranks have not ended yet
+  CHECK(!watch.see(step_of(0, 500, 3), 1000, 4));
+  CHECK(watch.see(step_of(2, 500, 3), 1000, 4));  // made again
+  CHECK(!watch.see(step_of(0, 500, 3), 1000, 4));
   CHECK(!watch.see(word_of(500), 1000, 5));
-  CHECK(!watch.see(step_of(2, 500, 3), 1000, 6));  // made again, in another epoch
+  CHECK(!watch.see(step_of(2, 500, 3), 1000, 6));
   watch.begin();
   CHECK(watch.see(step_of(1, 500), 1000, 7));
 }
