@@ -661,7 +661,8 @@ run_actor::behavior_type run(run_pointer self, spawn_record record) {
           self->send(self->state.record.reporter, m);
       },
       [self](const msg<fbs::StopTraining>& m) {
-        hear(self, heard::stop{m->reason() ? m->reason()->str() : "stopped", m->save()});
+        const heard::stop how{m->reason() ? m->reason()->str() : "stopped", m->save()};
+        for (auto& sentence : hear_stop(self, how)) say(self, {std::move(sentence), true});
       },
       [self](const msg<fbs::Pause>& m) {
         return asked(self, m.header(), heard::pause{0, pause_cause::person, text_of(m->reason())});

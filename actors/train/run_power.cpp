@@ -202,6 +202,20 @@ void note_held(run_state& st, double longest_ms) {
   st.power.wait_ms += longest_ms;
 }
 
+std::vector<std::string> hear_stop(run_pointer self, const heard::stop& how) {
+  auto& st = self->state;
+  hear(self, how);
+  const bool steps =
+      st.job.state() == job_state::stepping || st.job.state() == job_state::validating;
+  if (!st.power.brakes || !steps) return {};
+  if (how.saves && !std::exchange(st.power.stop_waits, true))
+    return {
+        "the brake of its power budget holds the job: it saves and ends once that lets it go "
+        "on; stopped again it ends at once, and steps since its newest checkpoint are lost"};
+  hear(self, heard::ask_failed{{errc::cancelled, how.reason}});
+  return {};
+}
+
 void put_power(const run_state& st, fbs::StepReportT& into) {
   into.power_w = st.power.power_w;
   into.power_source = st.power.source;

@@ -38,6 +38,10 @@ void note_waits(run_state& st, int64_t now_ns);
 /// For so long it held back the rank of the step that waited longest.
 void note_held(run_state& st, double longest_ms);
 
+/// A stop. Where the brake holds the step that it waits for, nobody knows for how long: that is
+/// said, and who stops again, or does not save, ends the run without the step.
+std::vector<std::string> hear_stop(run_pointer self, const heard::stop& how);
+
 void put_power(const run_state& st, fbs::StepReportT& into);
 void put_power(const run_state& st, int64_t now_ns, fbs::RunStatusT& into);
 

@@ -439,6 +439,43 @@ TEST_CASE("PWR-4: run: under the brake no step begins, and the stages of a new e
   CHECK(f.hear_brakes() == braked_run::said{"0 on", "1 on"});
 }
 
+TEST_CASE("PWR-4: run: a stop waits for the brake, and one more ends the run without the step") {
+  for (const int stops : {1, 2}) {
+    CAPTURE(stops);
+    braked_run f;
+    f.hear_brakes();
+    f.begin_steps();
+    f.stop(true);
+    CHECK(!any_has(f.warnings(), "brake"));  // none is on
+    f.brake();
+    f.hear_brakes();
+    f.stop(true);
+    CHECK(any_has(f.warnings(), "stopped again it ends at once"));
+    CHECK(f.coordinator.idle());
+    if (stops == 2) {
+      f.stop(true);
+      CHECK(f.ended().code == static_cast<uint8_t>(errc::cancelled));
+      CHECK(f.stages[0].take_all<fbs::SaveCheckpoint>().empty());
+      continue;
+    }
+    f.power(300);
+    f.step();
+    CHECK(f.stages[0].take_all<fbs::SaveCheckpoint>().size() == 1);
+    CHECK(f.coordinator.idle());
+  }
+}
+
+TEST_CASE("PWR-4: run: who stops without saving waits for no brake") {
+  braked_run f;
+  f.hear_brakes();
+  f.begin_steps();
+  f.stop(false);
+  CHECK(f.coordinator.idle());  // the step ends soon
+  f.brake();
+  f.stop(false);
+  CHECK(f.ended().code == static_cast<uint8_t>(errc::cancelled));
+}
+
 TEST_CASE("PWR-4: run: a step that may be braked waits for its ranks as at the least pace") {
   budgeted_run f({.step_s = 3, .power_parent = "auto"});
   f.power(1024);
