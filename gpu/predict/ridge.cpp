@@ -17,6 +17,21 @@ using matrix = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowM
 /// The part of a residual that is left when its row would be predicted by nothing but itself.
 constexpr double smallest_leverage_left = 1e-6;
 
+/// (c I - U diag(w) U^T)^-1 residuals, U [count, columns], w > 0: by whichever of two systems is
+/// smaller, that of the rows or that of the columns (Woodbury), so that a group of many rows needs
+/// no matrix of rows times rows.
+Eigen::MatrixXd solve_left_out(const Eigen::MatrixXd& u, const Eigen::VectorXd& weights, double c,
+                               const Eigen::MatrixXd& residuals) {
+  if (u.rows() <= u.cols()) {
+    Eigen::MatrixXd left = -(u * weights.asDiagonal() * u.transpose());
+    left.diagonal().array() += c;
+    return left.ldlt().solve(residuals);
+  }
+  Eigen::MatrixXd inner = -(u.transpose() * u) / c;
+  inner.diagonal() += weights.cwiseInverse();
+  return (residuals + u * inner.ldlt().solve(u.transpose() * residuals) / c) / c;
+}
+
 /// Residuals of rows by themselves, as they would be had their group not been learned from.
 /// turned [n, p], inverse [p]: H = 1/n + turned diag(inverse) turned^T.
 void leave_groups_out(matrix& residuals, const Eigen::MatrixXd& turned,
@@ -24,14 +39,16 @@ void leave_groups_out(matrix& residuals, const Eigen::MatrixXd& turned,
   std::map<int, std::vector<Eigen::Index>> members;
   for (size_t i = 0; i < groups.size(); ++i)
     members[groups[i]].push_back(static_cast<Eigen::Index>(i));
-  const double mean = 1.0 / static_cast<double>(groups.size());
+  const Eigen::Index columns = turned.cols();
+  Eigen::VectorXd weights(columns + 1);
+  weights << inverse, 1.0 / static_cast<double>(groups.size());
   for (const auto& [group, rows] : members) {
-    const Eigen::MatrixXd part = turned(rows, Eigen::all);
     const auto count = static_cast<Eigen::Index>(rows.size());
-    Eigen::MatrixXd left = -(part * inverse.asDiagonal() * part.transpose());
-    left.array() -= mean;
-    left.diagonal().array() += 1 + smallest_leverage_left;
-    const Eigen::MatrixXd solved = left.ldlt().solve(Eigen::MatrixXd(residuals(rows, Eigen::all)));
+    Eigen::MatrixXd part(count, columns + 1);
+    part.leftCols(columns) = turned(rows, Eigen::all);
+    part.col(columns).setOnes();
+    const auto solved = solve_left_out(part, weights, 1 + smallest_leverage_left,
+                                       Eigen::MatrixXd(residuals(rows, Eigen::all)));
     for (Eigen::Index i = 0; i < count; ++i)
       residuals.row(rows[static_cast<size_t>(i)]) = solved.row(i);
   }

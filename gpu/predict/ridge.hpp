@@ -6,7 +6,8 @@
 // h = 1/n + sum_j (x V)_j^2 / (l_j + a), and its residual had it not been learned from e / (1 - h)
 // (Allen's PRESS). The decomposition is made once for all strengths.
 // Rows of a group are left out together: their residuals had none of them been learned from are
-// (I - H_gg)^-1 e_g, H_gg the group's part of the hat matrix.
+// (I - H_gg)^-1 e_g, H_gg the group's part of the hat matrix. Where a group has more rows than X
+// has columns, the columns' system is solved: memory is bounded by rows times columns.
 #pragma once
 
 #include <cstddef>

@@ -101,6 +101,33 @@ TEST_CASE("the trunk leaves groups of rows out as if it had been fitted without 
   CHECK(whole.left_out_rmse == doctest::Approx(std::sqrt(squares / n)).epsilon(1e-4));
 }
 
+TEST_CASE("the trunk leaves groups of thousands of rows out without a matrix of all their pairs") {
+  random_numbers draw(3);
+  constexpr size_t n = 16'000;  // a matrix of 8,000 rows by as many would be half a gigabyte
+  std::vector<double> x(n), y(n);
+  std::vector<int> groups(n);
+  std::vector<double> half_x[2], half_y[2];
+  for (size_t i = 0; i < n; ++i) {
+    groups[i] = static_cast<int>(i % 2);
+    x[i] = draw.normal();
+    y[i] = 2 * x[i] + groups[i] + draw.normal();
+    half_x[i % 2].push_back(x[i]);
+    half_y[i % 2].push_back(y[i]);
+  }
+  double squares = 0;
+  for (size_t g = 0; g < 2; ++g) {
+    const auto fit = fit_ridge(half_x[1 - g], half_y[1 - g], n / 2, 1, 1, {2.0});
+    for (size_t i = 0; i < n / 2; ++i) {
+      double answer = 0;
+      ridge_predict(fit, &half_x[g][i], &answer);
+      squares += (answer - half_y[g][i]) * (answer - half_y[g][i]);
+    }
+  }
+  const auto whole = fit_ridge(x, y, n, 1, 1, {2.0}, groups);
+  CHECK(whole.left_out_rmse ==
+        doctest::Approx(std::sqrt(squares / static_cast<double>(n))).epsilon(1e-4));
+}
+
 TEST_CASE("the trunk's weights solve the regularised normal equations") {
   // One centred column x = (-1, 0, 1), y = (0, 1, 5): the weight is 5 / (2 + alpha).
   const auto fit = fit_ridge({-1, 0, 1}, {0, 1, 5}, 3, 1, 1, {3});
