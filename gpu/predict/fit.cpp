@@ -103,9 +103,9 @@ void fit_all(std::vector<judged>& all, const io::perf::perf_table& table, const 
       if (!plan.network) tell();
       row_list held;
       for (const auto& [row, far] : j.held) held.push_back(row);
-      const auto parts = j.fitted->parts(held);
+      std::vector<float> places;
+      const auto parts = j.fitted->parts(held, &places);
       const auto& local = j.fitted->model().local;
-      const auto places = local ? j.fitted->embed(held) : std::vector<float>{};
       for (size_t r = 0; r < held.size(); ++r) {
         held_row h{held[r], parts[r], {}, j.held[r].second};
         if (local)
@@ -274,6 +274,8 @@ void measure_interval(ModelT& m, const std::vector<judged>& all) {
   const double of_models = model_half_width(all, m.kind);
   const double model_distance = far.empty() ? 1e300 : far[far.size() / 4];
   double widest = 0;
+  m.distances.clear();
+  m.halves.clear();
   for (size_t begin = 0, end = 0; begin < seen.size(); begin = end) {
     end = std::min(seen.size(), begin + std::max<size_t>(1, seen.size() / bins));
     // Rows of one distance, as twins, are of one bin: sorted, their residuals grow.
@@ -356,11 +358,17 @@ status check_rows(const io::perf::perf_table& table, const row_list& train) {
   return {};
 }
 
-result<ModelT> fit_predictor(const io::perf::perf_table& table, const row_list& train,
-                             const row_list& val, const fit_options& options) {
+bool fitted_alike(std::string_view a, std::string_view b) {
+  const auto x = plan_of(a, {}, fewest_rows), y = plan_of(b, {}, fewest_rows);
+  return x.trunk == y.trunk && x.network == y.network && x.published == y.published;
+}
+
+status fit_kinds(const io::perf::perf_table& table, const row_list& train, const row_list& val,
+                 const fit_options& options, const std::vector<std::string>& kinds_wanted,
+                 const std::function<status(predictor&)>& each) {
   TROUPE_CHECK(check_rows(table, train));
   const auto rows = sorted_labelled(train), choosing = sorted_labelled(val);
-  auto plan = plan_of(options.kind, options, rows.size());
+  auto plan = plan_of(kinds_wanted.front(), options, rows.size());
   const auto by = choice_of(train, val);
   const bool by_val = by == chosen_by::val;
   plan.by_model = !by_val;
@@ -377,15 +385,28 @@ result<ModelT> fit_predictor(const io::perf::perf_table& table, const row_list& 
   const auto scores =
       by == chosen_by::nothing ? std::vector<io::perf::saved::ScoreT>{} : score(all, plan, by_val);
   auto& fitted = all.back().fitted->model();
-  fitted.kind = options.kind == "auto" ? choose_kind(scores) : options.kind;
-  // Features that no train row has give neighbours no place.
-  if (fitted.kind == "trunk+local" && !fitted.local) fitted.kind = "trunk";
-  measure_interval(fitted, all);
-  auto m = std::move(fitted);
-  m.program = options.program;
-  m.choice_rows = static_cast<uint32_t>(choosing.size());
-  for (const auto& s : scores) m.scores.push_back(std::make_unique<io::perf::saved::ScoreT>(s));
-  return m;
+  fitted.program = options.program;
+  fitted.choice_rows = static_cast<uint32_t>(choosing.size());
+  for (const auto& s : scores)
+    fitted.scores.push_back(std::make_unique<io::perf::saved::ScoreT>(s));
+  for (const auto& kind : kinds_wanted) {
+    fitted.kind = kind == "auto" ? choose_kind(scores) : kind;
+    // Features that no train row has give neighbours no place.
+    if (fitted.kind == "trunk+local" && !fitted.local) fitted.kind = "trunk";
+    measure_interval(fitted, all);
+    TROUPE_CHECK(each(*all.back().fitted));
+  }
+  return {};
+}
+
+result<ModelT> fit_predictor(const io::perf::perf_table& table, const row_list& train,
+                             const row_list& val, const fit_options& options) {
+  std::optional<ModelT> out;
+  TROUPE_CHECK(fit_kinds(table, train, val, options, {options.kind}, [&](predictor& p) -> status {
+    out.emplace(std::move(p.model()));
+    return {};
+  }));
+  return std::move(*out);
 }
 
 }  // namespace troupe::gpu::predict

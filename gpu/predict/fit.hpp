@@ -25,6 +25,9 @@ struct fit_options {
   uint64_t seed = 0;
   int passes = 0;   ///< of the network; 0: by the number of rows
   int threads = 2;  ///< side by side; nothing depends on it
+  /// Whether the network has its blocks within groups of features, and the one between them: to see
+  /// what each is worth.
+  bool intra = true, inter = true;
   std::string program = "troupe";
   /// "what", steps done, of how many; called by one thread at a time.
   std::function<void(const std::string&, int, int)> progress = {};
@@ -56,5 +59,15 @@ chosen_by choice_of(const row_list& train, const row_list& val);
 /// all their labels are left out. Errors: those of check_rows.
 result<ModelT> fit_predictor(const io::perf::perf_table& table, const row_list& train,
                              const row_list& val, const fit_options& options);
+
+/// Whether the same fit serves both kinds ("auto" as well): only what is made of it differs.
+bool fitted_alike(std::string_view a, std::string_view b);
+
+/// Fits once what fit_predictor() fits for each of the kinds, all of which are fitted alike; `each`
+/// has the predictor as every kind in turn. options.kind has no meaning. Errors: those of
+/// fit_predictor, the first of `each`.
+status fit_kinds(const io::perf::perf_table& table, const row_list& train, const row_list& val,
+                 const fit_options& options, const std::vector<std::string>& kinds_wanted,
+                 const std::function<status(predictor&)>& each);
 
 }  // namespace troupe::gpu::predict

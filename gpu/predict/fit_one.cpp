@@ -79,6 +79,8 @@ void fit_network(ModelT& m, const row_list& rows, const std::vector<float>& targ
   m.network->hidden = plan.published ? network_width : 2 * network_width;
   m.network->heads = 2;
   m.network->published = plan.published;
+  m.network->no_intra = !plan.intra;
+  m.network->no_inter = !plan.inter;
   network net(shape_of(m, *m.network), plan.seed);
   training_options o;
   o.seed = plan.seed;
@@ -96,8 +98,7 @@ void keep_neighbours(ModelT& m, const row_list& rows, const std::vector<float>& 
   auto local = std::make_unique<io::perf::saved::LocalT>();
   local->columns = static_cast<uint32_t>(p.model().network ? p.model().network->width
                                                            : io::perf::trunk_columns(p.model()));
-  local->embeddings = p.embed(rows);
-  const auto parts = p.parts(rows);
+  const auto parts = p.parts(rows, &local->embeddings);
   for (size_t i = 0; i < rows.size(); ++i)
     for (size_t o = 0; o < k; ++o)
       local->residuals.push_back(targets[i * k + o] - static_cast<float>(parts[i].network[o]));
@@ -115,6 +116,8 @@ fit_plan plan_of(std::string_view kind, const fit_options& options, size_t rows)
   p.trunk = kind == "auto" || kind.starts_with("trunk");
   p.network = kind == "auto" || kind.find("ncpp") != std::string_view::npos;
   p.published = kind == "ncpp-published";
+  p.intra = options.intra;
+  p.inter = options.inter;
   p.seed = options.seed;
   p.passes = options.passes > 0
                  ? options.passes

@@ -14,6 +14,7 @@ inline constexpr uint32_t network_width = 64;
 struct fit_plan {
   bool trunk = true, network = false, published = false;
   bool by_model = false;  ///< the trunk's strength is chosen by CPU models left out, not rows
+  bool intra = true, inter = true;  ///< the network's blocks, as fit_options has them
   uint64_t seed = 0;
   int passes = 40;
 };

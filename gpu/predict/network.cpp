@@ -76,6 +76,8 @@ network_shape shape_of(const ModelT& m, const io::perf::saved::NetworkT& sizes) 
   s.hidden = static_cast<int>(sizes.hidden);
   s.heads = static_cast<int>(sizes.heads);
   s.published = sizes.published;
+  s.intra = !sizes.no_intra;
+  s.inter = !sizes.no_inter;
   return s;
 }
 
@@ -85,8 +87,10 @@ struct network::parts {
   std::vector<float> parameters, gradient;
   std::vector<std::vector<int>> numbers_of;  ///< by group
   std::vector<block_cache> caches;           ///< by block
-  std::vector<rows_matrix> tokens;           ///< by group: what came out of its block
-  rows_matrix pooled, embedding, out;
+  std::vector<rows_matrix> tokens;           ///< by group: what its block works in
+  rows_matrix pooled, embedding, out;        ///< [rows * groups, d], [rows, d], [rows, outputs]
+  rows_matrix of_group;                      ///< [rows, d]: what came out of a block, or goes back
+  rows_matrix d_embedding, d_groups, d_tokens;
   std::vector<int> picked;
 
   explicit parts(network_shape s) : shape(std::move(s)), at(places_of(shape)) {
@@ -169,15 +173,17 @@ void network::parts::forward(const network_rows& rows, std::span<const int> whic
     const auto u = static_cast<size_t>(g);
     const int t = tokens_of(g);
     make_tokens(g, rows);
-    block_forward(shape, parameters.data(), at.blocks[u], tokens[u], t, caches[u]);
-    for (int s = 0; s < n; ++s)
-      pooled.row(s * groups + g) = tokens[u].middleRows(s * t, t).colwise().mean();
+    if (shape.intra)
+      block_forward(shape, parameters.data(), at.blocks[u], tokens[u], t, caches[u], of_group);
+    else
+      pool_tokens(tokens[u], t, of_group);
+    for (int r = 0; r < n; ++r) pooled.row(r * groups + g) = of_group.row(r);
   }
-  if (!shape.published)
-    block_forward(shape, parameters.data(), at.blocks.back(), pooled, groups, caches.back());
-  embedding.resize(n, d);
-  for (int s = 0; s < n; ++s)
-    embedding.row(s) = pooled.middleRows(s * groups, groups).colwise().mean();
+  if (shape.between_groups())
+    block_forward(shape, parameters.data(), at.blocks.back(), pooled, groups, caches.back(),
+                  embedding);
+  else
+    pool_tokens(pooled, groups, embedding);
   out.resize(n, shape.outputs);
   product(embedding, false, view_of(parameters.data() + at.head, d, shape.outputs), false, out,
           false);
@@ -189,25 +195,24 @@ void network::parts::backward(const network_rows& rows, const rows_matrix& d_out
   auto d_head = view_of(gradient.data() + at.head, d, shape.outputs);
   product(embedding, true, d_out, false, d_head, true);
   view_of(gradient.data() + at.head_bias, 1, shape.outputs).row(0) += d_out.colwise().sum();
-  rows_matrix d_embedding(n, d);
+  d_embedding.resize(n, d);
   product(d_out, false, view_of(parameters.data() + at.head, d, shape.outputs), true, d_embedding,
           false);
-  rows_matrix back(n * groups, d);
-  for (int s = 0; s < n; ++s)
-    for (int g = 0; g < groups; ++g)
-      back.row(s * groups + g) = d_embedding.row(s) / static_cast<float>(groups);
-  if (!shape.published)
-    block_backward(shape, parameters.data(), gradient.data(), at.blocks.back(), back, groups,
-                   caches.back());
+  if (shape.between_groups())
+    block_backward(shape, parameters.data(), gradient.data(), at.blocks.back(), d_embedding, groups,
+                   caches.back(), d_groups);
+  else
+    share_among_tokens(d_embedding, groups, d_groups);
+  of_group.resize(n, d);
   for (int g = 0; g < groups; ++g) {
-    const int t = tokens_of(g);
-    rows_matrix of_group(n * t, d);
-    for (int s = 0; s < n; ++s)
-      for (int j = 0; j < t; ++j)
-        of_group.row(s * t + j) = back.row(s * groups + g) / static_cast<float>(t);
-    block_backward(shape, parameters.data(), gradient.data(), at.blocks[static_cast<size_t>(g)],
-                   of_group, t, caches[static_cast<size_t>(g)]);
-    pass_tokens_back(g, rows, of_group);
+    for (int r = 0; r < n; ++r) of_group.row(r) = d_groups.row(r * groups + g);
+    const auto u = static_cast<size_t>(g);
+    if (shape.intra)
+      block_backward(shape, parameters.data(), gradient.data(), at.blocks[u], of_group,
+                     tokens_of(g), caches[u], d_tokens);
+    else
+      share_among_tokens(of_group, tokens_of(g), d_tokens);
+    pass_tokens_back(g, rows, d_tokens);
   }
 }
 

@@ -35,6 +35,9 @@ struct network_shape {
   std::vector<int> levels;           ///< by category
   int outputs = 1, width = 64, hidden = 128, heads = 2;
   bool published = false;
+  bool intra = true, inter = true;  ///< has the blocks within groups, the one between them
+
+  bool between_groups() const noexcept { return inter && !published; }
 };
 /// The shape that a model's features ask for.
 network_shape shape_of(const ModelT& m, const io::perf::saved::NetworkT& sizes);

@@ -10,8 +10,6 @@ namespace troupe::gpu::predict {
 
 namespace {
 
-/// Of the residuals, in deviations: what is beyond is no residual that was ever learned from.
-constexpr double residual_clip = 3;
 /// Keeps an exponential finite, however far a row is outside the range.
 constexpr double logarithm_clip = 300;
 
@@ -38,11 +36,11 @@ std::vector<float> predictor::embed(const row_list& rows) {
   return out;
 }
 
-std::vector<prediction_parts> predictor::parts(const row_list& rows) {
+std::vector<prediction_parts> predictor::parts(const row_list& rows, std::vector<float>* placed) {
   const size_t k = model_.outputs.size(), columns = io::perf::trunk_columns(model_);
   network::answers answers;
   if (network_) answers = network_->ask(network_rows_of(model_, rows));
-  const auto places = network_ ? answers.embeddings : embed(rows);
+  auto places = network_ ? std::move(answers.embeddings) : embed(rows);
   std::vector<double> x(columns);
   std::vector<prediction_parts> out;
   for (size_t i = 0; i < rows.size(); ++i) {
@@ -63,6 +61,7 @@ std::vector<prediction_parts> predictor::parts(const row_list& rows) {
     }
     out.push_back(std::move(p));
   }
+  if (placed != nullptr) *placed = std::move(places);
   return out;
 }
 
@@ -70,14 +69,18 @@ double predictor::logarithm(const prediction_parts& p, size_t o, std::string_vie
   if (kind == "mean") return model_.offsets[o];
   double residual = 0;
   if (kind.find("ncpp") != std::string_view::npos) {
-    const double away = p.distance / model_.network->reach;
-    const double near = std::exp(-away * away);
-    residual += (near + (1 - near) * model_.network->share) * p.network[o];
+    residual += network_share(p.distance) * p.network[o];
   }
   if (kind.ends_with("+local")) residual += p.local[o];
   const double sum =
       p.trunk[o] + model_.scale[o] * std::clamp(residual, -residual_clip, residual_clip);
   return std::clamp(sum, -logarithm_clip, logarithm_clip);
+}
+
+double predictor::network_share(double distance) const {
+  const double away = distance / model_.network->reach;
+  const double near = std::exp(-away * away);
+  return near + (1 - near) * model_.network->share;
 }
 
 double predictor::half_width(double distance) const {

@@ -38,6 +38,9 @@ struct prediction_parts {
   double distance = 0;
 };
 
+/// Of the residuals, in deviations: what is beyond is no residual that was ever learned from.
+inline constexpr double residual_clip = 3;
+
 class predictor {
  public:
   /// A model that passed io::perf::check().
@@ -48,12 +51,15 @@ class predictor {
   ModelT& model() noexcept { return model_; }
 
   std::vector<prediction> ask(const row_list& rows);
-  std::vector<prediction_parts> parts(const row_list& rows);
+  /// `placed`, where given, becomes what embed() gives for the rows.
+  std::vector<prediction_parts> parts(const row_list& rows, std::vector<float>* placed = nullptr);
   /// Where rows lie among the neighbours: [rows, local->columns].
   std::vector<float> embed(const row_list& rows);
 
   /// The logarithm of an output, of parts, by a kind.
   double logarithm(const prediction_parts& p, size_t output, std::string_view kind) const;
+  /// How much of the network's answer is taken, at a distance; of a model that has one.
+  double network_share(double distance) const;
   /// Half of the interval's width of a logarithm, at a distance.
   double half_width(double distance) const;
 

@@ -137,14 +137,18 @@ TEST_CASE("the trunk's weights solve the regularised normal equations") {
 }
 
 TEST_CASE("every gradient of the network is that of finite differences, the published one's too") {
-  for (const bool published : {false, true}) {
+  for (const auto* variant : {"", "published", "no intra", "no inter"}) {
+    CAPTURE(variant);
+    const std::string without = variant;
     network_shape s;
     s.group_of_number = {0, 1, 1, 0};
     s.groups = 2;
     s.levels = {3, 2};
     s.outputs = 2;
     s.width = s.hidden = 8;
-    s.published = published;
+    s.published = without == "published";
+    s.intra = without != "no intra";
+    s.inter = without != "no inter";
     network net(s, 3);
     random_numbers draw(4);
     for (auto& w : net.parameters()) w += 0.3f * draw.normal();
@@ -176,6 +180,25 @@ TEST_CASE("every gradient of the network is that of finite differences, the publ
     CHECK(norm > 0.01);
     CHECK(std::sqrt(apart / norm) < 5e-3);
   }
+}
+
+TEST_CASE("kinds that are fitted alike are made of one fit, and are what each fit alone gives") {
+  const auto t = planted_table(120, 16);
+  const auto [train, val] = halves_of(t);
+  CHECK(fitted_alike("auto", "trunk+ncpp+local"));
+  CHECK(fitted_alike("trunk", "trunk+local"));
+  CHECK_FALSE(fitted_alike("mean", "trunk"));
+  CHECK_FALSE(fitted_alike("ncpp", "ncpp-published"));
+  const std::vector<std::string> wanted = {"auto", "trunk+ncpp", "trunk+ncpp+local"};
+  std::vector<std::string> made;
+  const auto keep = [&](predictor& p) -> status {
+    made.push_back(io::perf::encode(p.model()));
+    return {};
+  };
+  REQUIRE(fit_kinds(t, train, val, quick(""), wanted, keep));
+  REQUIRE(made.size() == wanted.size());
+  for (size_t i = 0; i < wanted.size(); ++i)
+    CHECK(made[i] == io::perf::encode(*fit_predictor(t, train, val, quick(wanted[i]))));
 }
 
 TEST_CASE("NCP-2 a new network says nothing of any row") {
