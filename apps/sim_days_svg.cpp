@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "apps/sim_days.hpp"
+#include "apps/svg.hpp"
 #include "io/base/counted.hpp"
 
 namespace troupe::apps {
@@ -17,6 +18,7 @@ namespace {
 using health::time_entries;
 using health::time_use;
 using health::time_uses;
+using svg::escaped;
 
 constexpr double left = 190, right = 40, plot_w = 860, top = 104, lost_h = 220, row_h = 20;
 constexpr size_t columns_drawn = 120;
@@ -26,19 +28,6 @@ constexpr size_t rows_drawn = 24;
 constexpr std::array<const char*, time_uses> colours = {"#b8c46b", "#e0a43b", "#9aa5b1", "#c0392b",
                                                         "#8e44ad", "#2e6da4", "#3aa17e", "#7f6a4a",
                                                         "#cccccc", "#e67e73", "#2c3e50"};
-
-std::string escaped(std::string_view text) {
-  std::string out;
-  for (const char c : text) {
-    if (c == '<')
-      out += "&lt;";
-    else if (c == '&')
-      out += "&amp;";
-    else if (static_cast<unsigned char>(c) >= 0x20)
-      out += c;
-  }
-  return out;
-}
 
 std::string text_at(double x, double y, std::string_view what, std::string_view more = "") {
   return fmt::format(R"(<text x="{:.1f}" y="{:.1f}" {}>{}</text>)", x, y, more, escaped(what)) +

@@ -16,7 +16,21 @@ inline constexpr std::string_view faint = "class=\"faint\"",
                                   faint_end = "text-anchor=\"end\" class=\"faint\"",
                                   faint_middle = "text-anchor=\"middle\" class=\"faint\"";
 
-/// `what` must be the program's own words: nothing is escaped.
+/// Words of others, as a picture may have them.
+inline std::string escaped(std::string_view text) {
+  std::string out;
+  for (const char c : text) {
+    if (c == '<')
+      out += "&lt;";
+    else if (c == '&')
+      out += "&amp;";
+    else if (static_cast<unsigned char>(c) >= 0x20)
+      out += c;
+  }
+  return out;
+}
+
+/// `what` must be the program's own words, or escaped().
 inline std::string label(double x, double y, std::string_view what, std::string_view more = "") {
   return fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" {}>{}</text>\n", x, y, more, what);
 }

@@ -22,42 +22,6 @@ using io::perf::saved::FeatureT;
 constexpr uint8_t category_kind = static_cast<uint8_t>(io::perf::feature_kind::category);
 constexpr uint8_t log_kind = static_cast<uint8_t>(io::perf::feature_kind::log_number);
 
-/// The models named: files, or every .tpm of a folder, by data set.
-result<std::map<std::string, fs::path>> models_named(const std::vector<std::string>& names) {
-  std::map<std::string, fs::path> out;
-  for (const auto& name : names) {
-    std::error_code fault;
-    if (!fs::is_directory(name, fault)) {
-      out[fs::path(name).stem().string()] = name;
-      continue;
-    }
-    for (auto it = fs::directory_iterator(name, fault); !fault && it != fs::directory_iterator();
-         it.increment(fault))
-      if (it->path().extension() == ".tpm") out[it->path().stem().string()] = it->path();
-  }
-  if (out.empty())
-    return error{errc::not_found, fmt::format("no model in {}", names.empty() ? "" : names[0]),
-                 "make one: troupe predict train"};
-  return out;
-}
-
-/// Whether a model is one of a table: of its data set, and of the same features in the same units.
-status check_features(const gpu::predict::ModelT& m, const io::perf::perf_table& t,
-                      const std::string& file) {
-  if (m.dataset != t.dataset)
-    return io::perf::bad_model(file,
-                               fmt::format("it is a model of {}, not of {}", m.dataset, t.dataset));
-  bool same = m.features.size() == t.features.size() && m.outputs == t.outputs;
-  for (size_t i = 0; same && i < t.features.size(); ++i)
-    same = m.features[i]->name == t.features[i].name && m.features[i]->unit == t.features[i].unit &&
-           m.features[i]->group == t.features[i].group &&
-           m.features[i]->kind == static_cast<uint8_t>(t.features[i].kind);
-  if (same) return {};
-  return io::perf::bad_model(
-      file,
-      fmt::format("it learned other features than {} has, or other units of them", t.dataset));
-}
-
 result<std::string> ask_set(const arguments& a, const io::perf::split& s, const std::string& name,
                             const fs::path& file) {
   TROUPE_TRY(part, part_of(a.part));
@@ -130,25 +94,6 @@ result<std::vector<perf_row>> rows_of_file(const std::string& path, const gpu::p
   return out;
 }
 
-/// The rows of --row and --set.
-result<std::vector<perf_row>> described(const arguments& a, const gpu::predict::ModelT& m) {
-  std::vector<perf_row> out;
-  if (a.row.empty()) {
-    out.push_back(empty_row(m, "row"));
-  } else {
-    TROUPE_TRY(rows, rows_of_file(a.row, m));
-    out = std::move(rows);
-  }
-  for (const auto& s : a.set) {
-    const auto equals = s.find('=');
-    if (equals == std::string::npos)
-      return error{errc::usage, fmt::format("--set {}: expected FEATURE=VALUE", s), ""};
-    for (auto& r : out)
-      TROUPE_CHECK(set_feature(r, m, s.substr(0, equals), s.substr(equals + 1), "--set"));
-  }
-  return out;
-}
-
 result<std::string> ask_described(const arguments& a,
                                   const std::map<std::string, fs::path>& models) {
   if (!a.data.empty() || !a.split.empty() || a.of_split)
@@ -200,6 +145,58 @@ result<std::string> ask_split(const arguments& a, const std::map<std::string, fs
 }
 
 }  // namespace
+
+result<std::map<std::string, fs::path>> models_named(const std::vector<std::string>& names) {
+  std::map<std::string, fs::path> out;
+  for (const auto& name : names) {
+    std::error_code fault;
+    if (!fs::is_directory(name, fault)) {
+      out[fs::path(name).stem().string()] = name;
+      continue;
+    }
+    for (auto it = fs::directory_iterator(name, fault); !fault && it != fs::directory_iterator();
+         it.increment(fault))
+      if (it->path().extension() == ".tpm") out[it->path().stem().string()] = it->path();
+  }
+  if (out.empty())
+    return error{errc::not_found, fmt::format("no model in {}", names.empty() ? "" : names[0]),
+                 "make one: troupe predict train"};
+  return out;
+}
+
+status check_features(const gpu::predict::ModelT& m, const io::perf::perf_table& t,
+                      const std::string& file) {
+  if (m.dataset != t.dataset)
+    return io::perf::bad_model(file,
+                               fmt::format("it is a model of {}, not of {}", m.dataset, t.dataset));
+  bool same = m.features.size() == t.features.size() && m.outputs == t.outputs;
+  for (size_t i = 0; same && i < t.features.size(); ++i)
+    same = m.features[i]->name == t.features[i].name && m.features[i]->unit == t.features[i].unit &&
+           m.features[i]->group == t.features[i].group &&
+           m.features[i]->kind == static_cast<uint8_t>(t.features[i].kind);
+  if (same) return {};
+  return io::perf::bad_model(
+      file,
+      fmt::format("it learned other features than {} has, or other units of them", t.dataset));
+}
+
+result<std::vector<perf_row>> described(const arguments& a, const gpu::predict::ModelT& m) {
+  std::vector<perf_row> out;
+  if (a.row.empty()) {
+    out.push_back(empty_row(m, "row"));
+  } else {
+    TROUPE_TRY(rows, rows_of_file(a.row, m));
+    out = std::move(rows);
+  }
+  for (const auto& s : a.set) {
+    const auto equals = s.find('=');
+    if (equals == std::string::npos)
+      return error{errc::usage, fmt::format("--set {}: expected FEATURE=VALUE", s), ""};
+    for (auto& r : out)
+      TROUPE_CHECK(set_feature(r, m, s.substr(0, equals), s.substr(equals + 1), "--set"));
+  }
+  return out;
+}
 
 result<std::string> prediction_lines(const std::string& dataset, const std::string& id,
                                      const std::vector<std::string>& outputs,

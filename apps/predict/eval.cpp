@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "apps/predict/metrics.hpp"
+#include "apps/predict/pictures.hpp"
 #include "apps/predict/verbs.hpp"
 #include "apps/talk.hpp"
 #include "io/base/counted.hpp"
@@ -118,6 +119,7 @@ struct judged_set {
   std::string dataset;
   set_metrics metrics;
   leak known;
+  std::vector<judged_value> values;
 };
 
 /// Every row of the part has a prediction of every output, and nothing else has one.
@@ -168,7 +170,8 @@ result<judged_set> judge(const arguments& a, const io::perf::split& s, const std
   if (values.empty())
     return error{errc::bad_data, fmt::format("{}: no row of {} has a label", a.split, name),
                  "there is nothing to judge predictions by"};
-  judged_set out{name, measure(values, table.outputs.size()), leak_of(rows, train)};
+  judged_set out{name, measure(values, table.outputs.size()), leak_of(rows, train), {}};
+  out.values = std::move(values);
   out.metrics.unlabelled_rows = rows.size() - out.metrics.rows;
   return out;
 }
@@ -246,6 +249,18 @@ nlohmann::ordered_json judged_json(const judged_set& j) {
 }  // namespace
 
 result<int> eval(const arguments& a) {
+  if (a.predictions.empty() && !a.of_study)
+    return error{errc::usage, "expected a file of predictions, or -o with --folds or --split",
+                 "as in: troupe predict eval predictions.csv --data DIR --split S.csv"};
+  if (a.predictions.empty() && (a.of_split || !a.svg.empty()))
+    return error{errc::usage, "--part and --svg have no meaning in a study",
+                 "its folds, or the split's test rows, are what is judged"};
+  if (a.predictions.empty()) return study(a);
+  if (a.of_study || a.split.empty())
+    return error{errc::usage,
+                 "predictions are judged by a --split; --folds, --seeds, --kinds and what else a "
+                 "study has have no meaning",
+                 "leave the predictions out for a study"};
   TROUPE_TRY(s, io::perf::read_split(a.split));
   TROUPE_TRY(told, read_told(a.predictions));
   TROUPE_TRY(others, not_judged(a, s, told));
@@ -263,6 +278,13 @@ result<int> eval(const arguments& a) {
                  "make some: troupe predict ask"};
   if (!others.empty())
     say(fmt::format("no predictions of {}: not judged", fmt::join(others, ", ")));
+  if (!a.svg.empty())
+    for (const auto& j : all)
+      TROUPE_CHECK(
+          write_picture(a, j.dataset, "measured",
+                        measured_picture(fmt::format("{}: off by {:.2f} % (mean of {} values)",
+                                                     j.dataset, j.metrics.mape, j.values.size()),
+                                         j.values)));
   if (!a.json) {
     TROUPE_CHECK(print(judged_text(all)));
     return 0;

@@ -1,5 +1,9 @@
 // `troupe predict`: what a machine should do, learned from what others did.
+#include <algorithm>
+#include <filesystem>
 #include <memory>
+#include <thread>
+#include <vector>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -7,6 +11,7 @@
 #include "apps/commands.hpp"
 #include "apps/predict/verbs.hpp"
 #include "io/base/text.hpp"
+#include "io/file.hpp"
 
 namespace troupe::apps {
 
@@ -63,14 +68,51 @@ void add_predict_ask(shell& sh, command* verb, const predict_arguments& a) {
 }
 
 void add_predict_eval(shell& sh, command* verb, const predict_arguments& a) {
-  auto* e = verb->add_subcommand("eval", "Judge predictions, of any program's");
-  e->add_option("PREDICTIONS", a->predictions, "A file of dataset,row_id,output,pred")->required();
+  auto* e = verb->add_subcommand("eval", "Judge predictions of any program's, or kinds by a study");
+  e->add_option("PREDICTIONS", a->predictions,
+                "A file of dataset,row_id,output,pred; none: a study is made");
   add_data_of(e, a);
-  add_split_of(e, a);
+  e->add_option("--split", a->split, "A file of lines dataset,row_id,split");
   add_pattern(e, a);
-  e->add_option("--part", a->part, "The rows judged: train, val or test");
+  const auto* part = e->add_option("--part", a->part, "The rows judged: train, val or test");
+  const std::vector<const argument*> of_study = {
+      e->add_option("--folds", a->folds, "A study over folds: a file of dataset,cpu_model,fold"),
+      e->add_option("--seeds", a->seeds, "A study's: how many, from --seed on")
+          ->within(uint64_t{1}, uint64_t{1000}),
+      e->add_option("--seed", a->seed, "A study's first"),
+      e->add_option("--kinds", a->studied,
+                    "A study's: all, or some, by commas; no-intra, no-inter and no-groups are the "
+                    "richest kind without a part"),
+      e->add_option("--passes", a->passes, "A study's, of the network; 0: by the number of rows")
+          ->within(0, 10'000),
+      e->add_option("--threads", a->threads, "A study's fits side by side; 0: a thread a core")
+          ->within(0, 256),
+      e->add_option("-o,--out", a->out, "A study's results, from which it goes on")};
+  e->add_option("--svg", a->svg, "Predicted over measured, a picture a data set, into this folder")
+      ->takes(offered::folder);
   e->add_flag("--json", a->json, "As JSON on stdout");
-  on_run(sh, e, [a] { return predict::eval(*a); });
+  on_run(sh, e, [a, part, of_study] {
+    a->of_split = part->count() > 0;
+    a->of_study = std::any_of(of_study.begin(), of_study.end(),
+                              [](const argument* o) { return o->count() > 0; });
+    return predict::eval(*a);
+  });
+}
+
+void add_predict_explain(shell& sh, command* verb, const predict_arguments& a) {
+  auto* x = verb->add_subcommand("explain", "What a prediction is made of, or what it hangs on");
+  x->add_option("MODEL", a->models, "The model")->required();
+  x->add_option("--data", a->data, "The folder of data sets; with --row and --split")
+      ->takes(offered::folder);
+  x->add_option("--row", a->row, "The id of a row: the factors of its prediction");
+  x->add_option("--set", a->set, "Instead FEATURE=VALUE of a machine that is in no table");
+  x->add_option("--split", a->split, "Instead a split: what each feature is worth over its rows");
+  x->add_option("--part", a->part, "The split's rows: train, val or test");
+  x->add_option("--seed", a->seed, "Of the order that values are dealt out in");
+  x->add_option("--svg", a->svg, "With --split: a picture of it, into this folder")
+      ->takes(offered::folder);
+  x->add_flag("--json", a->json, "As JSON on stdout");
+  on_run(sh, x, [a] { return predict::explain(*a); });
 }
 
 void add_predict_split(shell& sh, command* verb, const predict_arguments& a) {
@@ -95,6 +137,7 @@ void add_predict(shell& sh) {
   add_predict_train(sh, verb, a);
   add_predict_ask(sh, verb, a);
   add_predict_eval(sh, verb, a);
+  add_predict_explain(sh, verb, a);
   add_predict_split(sh, verb, a);
 }
 
@@ -109,6 +152,21 @@ result<std::vector<std::string>> sets_of(const io::perf::split& s, const std::st
     return error{errc::usage, fmt::format("no data set of {} fits {}", file, pattern),
                  "leave --dataset out, or name one with * and ?"};
   return out;
+}
+
+status write_picture(const arguments& a, const std::string& dataset, const std::string& what,
+                     const std::string& picture) {
+  std::error_code fault;
+  std::filesystem::create_directories(a.svg, fault);
+  if (fault)
+    return error{errc::io, fmt::format("{}: {}", a.svg, fault.message()), "name another folder"};
+  return io::write_atomic(std::filesystem::path(a.svg) / fmt::format("{}-{}.svg", dataset, what),
+                          picture);
+}
+
+int threads_of(const arguments& a) noexcept {
+  return a.threads > 0 ? a.threads
+                       : static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
 }
 
 result<io::perf::split_part> part_of(const std::string& word) {

@@ -3,7 +3,6 @@
 #include <chrono>
 #include <map>
 #include <memory>
-#include <thread>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -96,8 +95,7 @@ result<int> train_one(const arguments& a, const io::perf::split& s, const std::s
   o.kind = a.kind;
   o.seed = a.seed;
   o.passes = a.passes;
-  o.threads = a.threads > 0 ? a.threads
-                            : static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  o.threads = threads_of(a);
   o.program = cluster::own_version();
   progress_line line;
   o.progress = [&line](const std::string& what, int done, int all) {

@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -24,21 +25,44 @@ struct arguments {
   std::string data, split, dataset = "*", out, kind = "auto", part = "test";
   std::vector<std::string> models, set;
   std::string row, predictions, by = "random";
-  uint64_t seed = 0;
+  std::string folds, studied = "all", svg;
+  uint64_t seed = 0, seeds = 1;
   int passes = 0, threads = 0;
   double val_share = 0.2, test_share = 0.2;
   bool json = false;
   bool of_split = false;  ///< an option was given that chooses rows of a split
+  bool of_study = false;  ///< an option was given that a study alone has
 };
 
 result<int> train(const arguments& a);
 result<int> ask(const arguments& a);
+/// Judges predictions, or, where none are named, makes a study.
 result<int> eval(const arguments& a);
+/// Every kind over every fold and seed (study.cpp).
+result<int> study(const arguments& a);
 result<int> make_split(const arguments& a);
+/// What a prediction is made of, and what predictions of a split's rows hang on.
+result<int> explain(const arguments& a);
+
+/// The models named: files, or every .tpm of a folder, by data set. Errors: not_found.
+result<std::map<std::string, std::filesystem::path>> models_named(
+    const std::vector<std::string>& names);
+/// Whether a model is one of a table: of its data set, and of the same features in the same units.
+/// Errors: bad_model.
+status check_features(const gpu::predict::ModelT& m, const io::perf::perf_table& t,
+                      const std::string& file);
+/// The rows of --row, a file, and --set. Errors: usage, bad_csv, bad_data.
+result<std::vector<io::perf::perf_row>> described(const arguments& a,
+                                                  const gpu::predict::ModelT& m);
 
 /// The data sets of a split that fit the pattern. Errors: usage where none does.
 result<std::vector<std::string>> sets_of(const io::perf::split& s, const std::string& pattern,
                                          const std::string& file);
+/// Writes DATASET-WHAT.svg into the folder of --svg, which it makes. Errors: those of files.
+status write_picture(const arguments& a, const std::string& dataset, const std::string& what,
+                     const std::string& picture);
+/// How many fits side by side.
+int threads_of(const arguments& a) noexcept;
 /// "train", "val" or "test". Errors: usage.
 result<io::perf::split_part> part_of(const std::string& word);
 

@@ -12,6 +12,7 @@
 #include <nlohmann/json.hpp>
 
 #include "apps/predict/metrics.hpp"
+#include "apps/predict/study_rows.hpp"
 #include "tests/apps/ended.hpp"
 #include "tests/io/scratch.hpp"
 
@@ -325,6 +326,146 @@ TEST_CASE("PSP-2 a split that the program makes is one that it takes") {
   CHECK(predict(dir, "split --data data --by date -o made.csv").code == 65);  // it has no dates
   CHECK(predict(dir, "split --data none --by cpu -o other.csv").code == 66);
   CHECK_FALSE(std::filesystem::exists(dir / "other.csv"));
+}
+
+TEST_CASE("a study goes over folds, seeds and kinds, and on from what it has written down") {
+  scratch dir;
+  make_fleet(dir);
+  std::string folds = "dataset,cpu_model,fold\n";
+  for (int m = 0; m < 11; ++m) folds += fmt::format("fleet,m{},{}\n", m, m % 2);
+  put(dir, "f.csv", folds);
+  const std::string of_study =
+      "eval --data data --folds f.csv --seeds 2 --passes 1 -o st.csv --kinds ";
+  const auto first = predict(dir, of_study + "trunk,mean");
+  REQUIRE_MESSAGE(first.code == 0, first.talk);
+  auto once = get(dir, "st.csv");  // two folds of two kinds, which no seed changes
+  CHECK(std::count(once.begin(), once.end(), '\n') == 5);
+  const auto whole = predict(dir, of_study + "mean,trunk,trunk+ncpp,auto,no-intra --json");
+  REQUIRE_MESSAGE(whole.code == 0, whole.talk);
+  once = get(dir, "st.csv");
+  CHECK(std::count(once.begin(), once.end(), '\n') == 17);
+  const auto sums = nlohmann::json::parse(whole.out)["study"];
+  REQUIRE(sums.size() == 5);
+  CHECK(sums[0]["kind"] == "mean");
+  CHECK(sums[1]["kind"] == "trunk");
+  CHECK(sums[1]["rows"] == 90);
+  CHECK(sums[1]["folds"] == 2);
+  CHECK(sums[1]["seeds"] == 1);
+  CHECK(sums[1]["mape_deviation"].is_null());
+  CHECK(sums[1]["mape_percent"].get<double>() < 0.5 * sums[0]["mape_percent"].get<double>());
+  CHECK(sums[2]["seeds"] == 2);
+  CHECK(sums[2]["mape_deviation"].is_number());
+  // Cut short after some of it: the rest is fitted again, to the same bytes.
+  size_t end = 0;
+  for (int lines = 0; lines < 6; ++lines) end = once.find('\n', end) + 1;
+  put(dir, "st.csv", once.substr(0, end));
+  const auto again = predict(dir, of_study + "mean,trunk,trunk+ncpp,auto,no-intra --json");
+  REQUIRE_MESSAGE(again.code == 0, again.talk);
+  CHECK(again.talk.find("5 results of st.csv are there already") != std::string::npos);
+  CHECK(get(dir, "st.csv") == once);
+  CHECK(again.out == whole.out);
+}
+
+TEST_CASE("a prediction is explained by factors, and a split by what its features are worth") {
+  scratch dir;
+  make_fleet(dir);
+  REQUIRE(predict(dir, "train" + of_fleet + "--kind trunk+ncpp+local --passes 1 -o m").code == 0);
+  const auto row = predict(dir, "explain m --data data --row h5 --json");
+  REQUIRE_MESSAGE(row.code == 0, row.talk);
+  const auto j = nlohmann::json::parse(row.out);
+  CHECK(j["row_id"] == "h5");
+  CHECK(j["factors"].size() == 5);  // the mean, two features, network, neighbours
+  double product = 1;
+  for (const auto& f : j["factors"]) product *= f["by"][0].get<double>();
+  CHECK(product == doctest::Approx(j["pred"][0].get<double>()));
+  CHECK(predict(dir, "explain m --data data --row h5").out.find("neighbours") != std::string::npos);
+  CHECK(predict(dir, "explain m --set cores=8 --set mhz=2500").code == 0);
+  const auto whole = predict(dir, "explain m --data data --split s.csv --json");
+  REQUIRE_MESSAGE(whole.code == 0, whole.talk);
+  const auto found = nlohmann::json::parse(whole.out)["importances"];
+  REQUIRE(found.size() == 3);
+  CHECK(found[0]["feature"] == "cores");
+  CHECK(found[0]["points"].get<double>() > found[1]["points"].get<double>());
+  CHECK(found[2]["group"] == "cpu");
+  CHECK(predict(dir, "explain m --data data --split s.csv").out.find("cores") != std::string::npos);
+  REQUIRE(predict(dir, "explain m --data data --split s.csv --svg p").code == 0);
+  const auto worth = get(dir, "p/fleet-importance.svg");
+  CHECK(worth.starts_with("<svg"));
+  CHECK(worth.find("cpu: cores") != std::string::npos);
+  REQUIRE(predict(dir, "ask m" + of_fleet + "-o p.csv").code == 0);
+  REQUIRE(predict(dir, "eval p.csv" + of_fleet + "--svg p").code == 0);
+  const auto measured = get(dir, "p/fleet-measured.svg");
+  CHECK(measured.ends_with("</svg>\n"));
+  size_t points = 0;
+  for (auto at = measured.find("<circle"); at != measured.npos;
+       at = measured.find("<circle", at + 1))
+    ++points;
+  CHECK(points == 30);
+  refused_with(predict(dir, "explain m --data data --row h5 --svg p"), 64, {"--split"});
+  refused_with(predict(dir, "explain m --data data --row nobody"), 66, {"nobody"});
+  refused_with(predict(dir, "explain m --data data"), 64, {"--row"});
+  refused_with(predict(dir, "explain m --row h5"), 64, {"--data"});
+  refused_with(predict(dir, "explain m --data data --row h5 --set cores=8"), 64, {"one of"});
+  refused_with(predict(dir, "explain m --data data --split s.csv --part val"), 65, {"val"});
+}
+
+TEST_CASE("a study is refused where it cannot be what was asked for") {
+  scratch dir;
+  make_fleet(dir);
+  const std::string of_split = "eval --data data --split s.csv --kinds trunk -o st.csv ";
+  REQUIRE(predict(dir, of_split).code == 0);
+  refused_with(predict(dir, of_split + "--passes 2"), 64, {"st.csv", "trunk of fleet"});
+  put(dir, "st.csv", "dataset,fold\nfleet,0\n");
+  refused_with(predict(dir, of_split), 65, {"st.csv:1:", "no study"});
+  refused_with(predict(dir, "eval --data data --split s.csv --kinds trnk -o x.csv"), 64, {"trnk"});
+  refused_with(predict(dir, "eval --data data --split s.csv --seeds 2"), 64, {"-o"});
+  refused_with(predict(dir, "eval --data data --kinds trunk -o x.csv"), 64, {"--folds"});
+  refused_with(predict(dir, "eval --data data --split s.csv"), 64, {"predictions"});
+  refused_with(predict(dir, "eval p.csv --data data --split s.csv --seeds 2"), 64, {"--seeds"});
+  put(dir, "f.csv", "dataset,cpu_model,fold\nfleet,m1,0\nfleet,m1,1\n");
+  refused_with(predict(dir, "eval --data data --folds f.csv -o x.csv"), 65, {"f.csv:3:", "m1"});
+  put(dir, "f.csv", "dataset,cpu_model,fold\nfleet,m1,0\n");
+  refused_with(predict(dir, "eval --data data --folds f.csv -o x.csv"), 65, {"two folds"});
+  CHECK_FALSE(std::filesystem::exists(dir / "x.csv"));
+}
+
+TEST_CASE("STU-2 a study pools the folds of a seed by their rows before it speaks of seeds") {
+  using namespace apps::predict;
+  study_rows rows;
+  const auto add = [&](const std::string& fold, uint64_t seed, const std::string& kind, uint64_t n,
+                       double mape) {
+    study_row r;
+    r.chosen = "trunk";
+    r.rows = n;
+    r.flagged_rows = n / 10;
+    r.mape = mape;
+    r.coverage = 95;
+    r.r2 = 0.1 + mape / 3;
+    r.digest = "00ff";
+    rows[{"set", fold, seed, kind}] = r;
+  };
+  add("0", 0, "trunk", 10, 4);
+  add("1", 0, "trunk", 30, 8);
+  for (const uint64_t seed : {0, 1}) {
+    add("0", seed, "auto", 10, 2 + static_cast<double>(seed));
+    add("1", seed, "auto", 30, 6 + static_cast<double>(seed));
+  }
+  const auto sums = sums_of_study(rows, {"trunk", "auto", "ncpp"});
+  REQUIRE(sums.size() == 2);
+  CHECK(sums[0].mape == doctest::Approx(7));
+  CHECK_FALSE(sums[0].deviation);
+  CHECK(sums[1].mape == doctest::Approx(5.5));
+  CHECK(sums[1].rows == 40);
+  CHECK(sums[1].seeds == 2);
+  CHECK(*sums[1].deviation == doctest::Approx(std::sqrt(0.5)));
+  CHECK(*sums[1].over_trunk == doctest::Approx(-1.5));
+  CHECK(sums[1].mape_by_fold.at("1") == doctest::Approx(6.5));
+  CHECK(sums[1].flagged_percent == doctest::Approx(10));
+  const auto read = parse_study(study_text(rows), "st.csv");  // STU-1
+  REQUIRE(read);
+  CHECK(*read == rows);
+  CHECK_FALSE(parse_study(study_text(rows) + "set,0,0,trunk,trunk,1,0,1,1,1,1,1,1,x\n", "st.csv"));
+  CHECK_FALSE(parse_study(study_text(rows) + "set,0,x,ncpp,ncpp,1,0,1,1,1,1,1,1,x\n", "st.csv"));
 }
 
 TEST_CASE("errors are by output, then averaged, and shares are of all values") {

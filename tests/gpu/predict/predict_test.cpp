@@ -9,6 +9,7 @@
 
 #include <doctest/doctest.h>
 
+#include "gpu/predict/explain.hpp"
 #include "gpu/predict/neighbours.hpp"
 #include "gpu/predict/network.hpp"
 #include "gpu/predict/random.hpp"
@@ -358,6 +359,50 @@ TEST_CASE("FIT-1 test rows change nothing: blanked, with other features, or not 
   CHECK(io::perf::encode(*fit_predictor(t, pick(t), {}, o)) == once);
   t.rows[3].labels[0] *= 1.01;
   CHECK(io::perf::encode(*fit_predictor(t, pick(t), {}, o)) != once);
+}
+
+TEST_CASE("FAC-1 the product of a prediction's factors is the prediction, whatever its kind") {
+  auto t = planted_table(120, 17);
+  t.rows[3].numbers[2] = io::perf::absent;
+  const auto [train, test] = halves_of(t);
+  for (const auto kind : kinds) {
+    CAPTURE(kind);
+    predictor p(*fit_predictor(t, train, {}, quick(std::string(kind))));
+    for (size_t i = 0; i < test.size(); i += 7) {
+      double product = 1;
+      for (const auto& f : factors_of(p, *test[i])) product *= f.by[0];
+      CHECK(product == doctest::Approx(p.ask({test[i]})[0].value[0]).epsilon(1e-9));
+    }
+  }
+  predictor trunk(*fit_predictor(t, train, {}, quick("trunk")));
+  auto other = *test[0];
+  other.numbers[0] *= 2;  // cores
+  const auto before = factors_of(trunk, *test[0]), after = factors_of(trunk, other);
+  REQUIRE(before.size() == 5);  // the mean and four features
+  CHECK(before[0].group.empty());
+  CHECK(before[1].name == "cores");
+  CHECK(after[1].by[0] > 1.5 * before[1].by[0]);
+  for (const size_t same : {0, 2, 3, 4}) CHECK(after[same].by == before[same].by);
+}
+
+TEST_CASE(
+    "FAC-2 what a planted rule goes by is worth most, and what it does not is worth nothing") {
+  const auto t = planted_table(400, 18);
+  const auto [train, test] = halves_of(t);
+  predictor p(*fit_predictor(t, train, {}, quick("trunk")));
+  const auto all = importances_of(p, test, 1);
+  REQUIRE(all.size() == 6);  // four features and two groups
+  CHECK(all[0].name == "cores");
+  CHECK(all[0].points > 20);
+  CHECK(all[0].points > all[1].points);
+  CHECK(all[1].points > 3);            // mhz
+  CHECK(std::abs(all[2].points) < 1);  // mem_gb
+  CHECK(all[4].group == "cpu");
+  CHECK(all[4].name.empty());
+  CHECK(all[4].points > all[1].points);
+  CHECK(std::abs(all[5].points) < 1);
+  const auto again = importances_of(p, test, 1);
+  for (size_t i = 0; i < all.size(); ++i) CHECK(again[i].points == all[i].points);
 }
 
 TEST_CASE("TPM-3 a model that was saved and read answers with the same bits") {
