@@ -37,9 +37,6 @@ using gpu::predict::row_list;
 using io::perf::perf_table;
 using io::perf::split_part;
 
-/// The largest file that a study goes on from.
-constexpr size_t study_bytes = size_t{64} << 20;
-
 /// A kind, or the richest kind without one of its parts.
 struct studied_kind {
   std::string name, kind;
@@ -388,7 +385,7 @@ result<int> study(const arguments& a) {
   study_rows rows;
   std::error_code fault;
   if (std::filesystem::exists(a.out, fault)) {
-    TROUPE_TRY(text, io::read_file(a.out, study_bytes));
+    TROUPE_TRY(text, io::read_file(a.out, io::perf::max_csv_bytes));
     TROUPE_TRY(kept, parse_study(text, a.out));
     rows = std::move(kept);
   }
