@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -12,6 +13,8 @@ namespace troupe::power {
 namespace {
 
 constexpr int rise_factor = 4;
+constexpr double odd_step = 2;
+constexpr size_t steps_kept = 8, steps_known = 3;
 constexpr int64_t last_try_ns = 3'600'000'000'000;
 /// Smaller changes are noise: the window grows instead.
 constexpr double least_rise = 0.02, least_fall = 0.005;
@@ -130,13 +133,29 @@ void job_pace_policy::ranks_changed(int64_t now_ns) {
   begin_window(now_ns);
 }
 
+/// Whether the step that ends here is none by which others are judged (JPP-2).
+bool job_pace_policy::stood(uint64_t next_step, int64_t now_ns) {
+  const auto begun_ns = std::exchange(step_begun_ns_, now_ns);
+  if (next_step == 0 || step_ == 0 || in_force_.of_1024 == 0) return false;
+  const double took_s = static_cast<double>(now_ns - begun_ns) / 1e9 * in_force_.share();
+  auto sorted = std::vector<double>(took_s_.begin(), took_s_.end());
+  const auto middle = sorted.begin() + static_cast<ptrdiff_t>(sorted.size() / 2);
+  std::nth_element(sorted.begin(), middle, sorted.end());
+  const bool out = sorted.size() >= steps_known && took_s > odd_step * *middle;
+  took_s_.push_back(took_s);
+  if (took_s_.size() > steps_kept) took_s_.pop_front();
+  return out;
+}
+
 void job_pace_policy::steps(uint64_t step, work_pace pace, int64_t now_ns) {
   const work_pace now = step == 0 ? work_pace{0} : pace;
+  const bool begins = step == 0 || step != step_ || in_force_.of_1024 == 0;
+  if (begins && stood(step, now_ns)) begin_window(now_ns);
   if (now != in_force_) begin_pace(now, now_ns);
   in_force_ = now;
   if (step > 0 && (step != step_ || begun_ == 0)) ++begun_;
   step_ = step;
-  judge(now_ns);
+  judge(begins ? moment::step_begins : moment::any, now_ns);
 }
 
 void job_pace_policy::begin_window(int64_t now_ns) {
@@ -207,15 +226,18 @@ double job_pace_policy::drawn_w(const machine& m, bool is_window, int64_t now_ns
   return m.last ? m.last->power_w : -1;
 }
 
-/// What each machine would draw at full speed, by its own readings.
-void job_pace_policy::judge_machines(int64_t now_ns) {
+/// What each machine would draw at full speed, by its own readings; within a step no less than it
+/// was said to (JPP-2).
+void job_pace_policy::judge_machines(moment when, int64_t now_ns) {
   for (auto& [key, m] : machines_) {
     if (!is_judged(m, now_ns)) continue;
     m.drew_w = mean_w(m);
     const auto mean_mw = mw(*m.drew_w);
     const auto idle_mw = std::min(mw(*m.part.idle_w()), mean_mw);
     const auto full_mw = work_pace_policy::uncapped_mw(idle_mw, mean_mw, in_force_);
-    m.judged_w = static_cast<double>(full_mw.value_or(mean_mw)) / 1000;
+    const double full_w = static_cast<double>(full_mw.value_or(mean_mw)) / 1000;
+    const bool whole = when == moment::step_begins;
+    m.judged_w = whole ? full_w : std::max(full_w, m.judged_w.value_or(0));
     m.worked = true;
   }
 }
@@ -249,12 +271,12 @@ std::optional<work_pace> job_pace_policy::most_pace(int64_t now_ns) const {
 }
 
 /// JPP-2.
-void job_pace_policy::judge(int64_t now_ns) {
+void job_pace_policy::judge(moment when, int64_t now_ns) {
   forget(now_ns);
   if (budget_w_ <= 0 || in_force_.of_1024 == 0 || begun_ < 2) return;
   const auto window = window_ns(now_ns);
   if (window < least_window_ns) return;
-  judge_machines(now_ns);
+  judge_machines(when, now_ns);
   if (const auto next = most_pace(now_ns)) change_to(*next, now_ns);
   if (window >= whole_window_ns) begin_window(now_ns);
 }
@@ -324,7 +346,7 @@ job_pace_policy::verdict job_pace_policy::at(work_pace next, const std::string& 
 }
 
 job_pace_policy::verdict job_pace_policy::decide(int64_t now_ns) {
-  judge(now_ns);
+  judge(moment::any, now_ns);
   if (!held_.empty()) return {pace_.value_or(first_pace()), true, held_};  // JPP-7
   if (budget_w_ <= 0) return {};                                           // JPP-5
   const auto pace = pace_.value_or(first_pace());

@@ -13,7 +13,9 @@
 //     draw more than the budget. The first pace is the one at which machines that work at their
 //     limits would keep it, where they say those; else the least one.
 //   JPP-2  A pace is judged by one stretch of steps that all had it: a whole step and least_window
-//     at least. From one judgement to the next it rises four times at most.
+//     at least. From one judgement to the next it rises four times at most, and by whole steps
+//     alone: one that stands, for want of data or of a peer that has died, draws less and says
+//     nothing of the next. Nor does a stretch in which a step has taken more than twice the median.
 //   JPP-3  A reading that is missing is never a low one: a silent machine counts as if it worked at
 //     its limit, and while one is silent the pace does not rise. A machine whose nodes are silent
 //     for forgotten_after is none of the job's any more.
@@ -28,6 +30,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <limits>
 #include <map>
 #include <optional>
@@ -133,6 +136,7 @@ class job_pace_policy {
     most,   ///< for a pace: no less than it does
     least,  ///< for a hold: no step is made that could tell
   };
+  enum class moment : uint8_t { step_begins, any };
   double own_part(const std::string& its_machine, int64_t read_ns) const;
   void add_energy(machine& m, const power_reading& said, double own) const;
   bool is_stale(const machine& m, int64_t now_ns) const;
@@ -141,7 +145,7 @@ class job_pace_policy {
   int64_t window_ns(int64_t now_ns) const;
   static double mean_w(const machine& m);
   double drawn_w(const machine& m, bool is_window, int64_t now_ns) const;
-  void judge_machines(int64_t now_ns);
+  void judge_machines(moment when, int64_t now_ns);
   std::optional<double> full_w(guess how, int64_t now_ns) const;
   std::optional<work_pace> most_pace(int64_t now_ns) const;
   std::string what_counts(int64_t now_ns) const;
@@ -149,7 +153,8 @@ class job_pace_policy {
   verdict held_or_at(work_pace next, int64_t now_ns);
   void begin_window(int64_t now_ns);
   void begin_pace(work_pace now, int64_t now_ns);
-  void judge(int64_t now_ns);
+  bool stood(uint64_t next_step, int64_t now_ns);
+  void judge(moment when, int64_t now_ns);
   void change_to(work_pace next, int64_t now_ns);
   std::string silent(int64_t now_ns) const;
   std::string fresh() const;
@@ -173,6 +178,8 @@ class job_pace_policy {
   work_pace in_force_{0};  ///< 0: no steps are made
   uint64_t step_ = 0;      ///< that was begun last
   uint64_t begun_ = 0;     ///< steps of the window
+  int64_t step_begun_ns_ = 0;
+  std::deque<double> took_s_;  ///< the last steps, as if at full speed
   int64_t window_begun_ns_ = 0;
   double gone_j_ = 0;                         ///< of machines that are forgotten
   std::optional<int64_t> held_since_ns_;      ///< since the slowest steps want too much

@@ -384,6 +384,61 @@ TEST_CASE(
   CHECK(p.sum(3 * s).power_w == 50);
 }
 
+namespace {
+
+/// 10 W without work and 190 at full speed, read each second; seconds of work and without, in turn.
+struct uneven_work {
+  job_pace_policy policy;
+  int64_t now = 0;
+  double used_j = 0, most_w = 0;
+  uint64_t step = 0;
+
+  explicit uneven_work(double budget_w) {
+    policy.set_budget(budget_w);
+    second(10);
+  }
+  work_pace second(double w) {
+    most_w = std::max(most_w, w);
+    used_j += w;
+    now += s;
+    policy.hear("a", "boot", {w, used_j, false, now, s, -1}, now);
+    return policy.decide(now).pace;
+  }
+  /// Its pace.
+  work_pace make(int works_s, int stands_s) {
+    const auto pace = policy.decide(now).pace;
+    policy.steps(++step, pace, now);
+    for (int i = 0; i < works_s; ++i) second(10 + 190 * pace.share());
+    for (int i = 0; i < stands_s; ++i) second(10);
+    return pace;
+  }
+};
+
+}  // namespace
+
+TEST_CASE("JPP-2: a step that stands raises no pace, while it does and by its end") {
+  for (const int stands_s : {4, 12, 25, 100}) {
+    uneven_work job(50);
+    for (int i = 0; i < 60; ++i) job.make(2, 0);
+    CHECK(job.most_w < 50);
+    const auto before = job.make(2, stands_s);
+    CHECK(job.policy.decide(job.now).pace == before);
+    for (int i = 0; i < 8; ++i) CHECK(job.make(20, 0).of_1024 <= before.of_1024);
+    CHECK(job.most_w < 50);
+  }
+}
+
+TEST_CASE("JPP-2: steps of which each other one stands keep a budget in the mean, and use it") {
+  uneven_work job(50);
+  for (int i = 0; i < 100; ++i) job.make(2, i % 2 == 0 ? 6 : 0);
+  const auto begun_j = job.used_j;
+  const auto begun = job.now;
+  for (int i = 0; i < 40; ++i) job.make(2, i % 2 == 0 ? 6 : 0);
+  const double mean_w = (job.used_j - begun_j) / (static_cast<double>(job.now - begun) / s);
+  CHECK(mean_w > 30);
+  CHECK(mean_w <= 50);
+}
+
 TEST_CASE("JPP-2: a step that goes on is no other step") {
   job_pace_policy p;
   p.set_budget(100);
