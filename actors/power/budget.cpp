@@ -49,7 +49,7 @@ bool holds_all(const budget_state& st) {
 }
 
 std::string state_word(const budget_state& st, int64_t now_ns) {
-  if (holds_all(st)) return "holding all work";
+  if (holds_all(st) || st.policy->holds_work()) return "holding all work";
   if (!st.policy->knows(now_ns)) return "learning what children have";
   if (st.parent && !st.parent->told.leased) return "without a lease";
   return st.short_of_floors ? "short of floors" : "granting";
@@ -331,6 +331,7 @@ fbs::PowerTreeT tree_of(const budget_state& st, std::optional<size_t> only, int6
   t.counted_mw = st.policy->counted_mw();
   t.short_of_floors = st.short_of_floors;
   t.brake = holds_all(st);
+  t.brake_pulled = st.policy->holds_work();
   t.knows = st.policy->knows(now_ns);
   t.epoch = st.options.epoch;
   tell_cause(st, now_ns, t);
@@ -371,8 +372,8 @@ void note_conditions(budget_state& st, const budget_decision& d, const drawn_wat
   }
   st.short_of_floors = d.short_of_floors;
   st.journal.short_of_floors(d.short_of_floors, own_mw(st), policy.counted_mw());
-  const bool pulls = st.options.rules.mode == budget_mode::thresholds;
-  if (d.row.brake) st.journal.brake(*d.row.brake, pulls, own_mw(st), policy.counted_mw(), drawn.mw);
+  if (d.row.brake)
+    st.journal.brake(*d.row.brake, policy.pulls(), own_mw(st), policy.counted_mw(), drawn.mw);
 }
 
 /// Whether the schedule says what it has, where nothing is set for a time. BGA-6
@@ -526,8 +527,9 @@ caf::result<msg<fbs::Ack>> set_budget(budget_pointer self, const msg<fbs::SetPow
 caf::result<msg<fbs::Ack>> set_brake(budget_pointer self, const msg<fbs::SetPowerBrake>& m) {
   auto& st = self->state;
   if (const auto here = is_this_one(st, text_of(m->budget())); !here) return to_caf(here.error());
-  const bool was = std::exchange(st.brake, m->on());
+  const bool was = std::exchange(st.brake, m->on()) || (!m->on() && st.policy->holds_work());
   if (was != st.brake) {
+    if (was) st.policy->let_go();
     const auto by = self->runtime().peers.find(self->current_sender());
     st.journal.brake_set(st.brake, by ? by->name : "");
     st.set_is_new = true;

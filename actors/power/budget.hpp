@@ -5,7 +5,8 @@
 // SetPowerBudget and SetPowerBrake from persons.
 //
 // The brake goes with each answer to a child, so that a job has it within a tick: a person's, and
-// in thresholds what the policy pulls. In shares the policy's is a word in the journal (BGT-10).
+// what the policy pulls. Where the rules leave it to persons the policy's is a word in the journal
+// (BGT-10).
 //
 // Where the budget is itself a child of another one (node_parent.hpp), what it has is the less of
 // its own configuration's and of its lease there, whose time bounds what it grants. A brake there
@@ -25,7 +26,8 @@
 //     once.
 //   BGA-5  A person's brake is for all children until a person lets them go on, also over lives of
 //     the budget that a keeper serves; one of the budget above as long as that says (NLP-5). Each
-//     answer says whether it is on (PWR-4).
+//     answer says whether it is on (PWR-4). Who lets them go on lets them go on at once, also where
+//     the policy holds them (BGT-11).
 //   BGA-6  Where it follows a schedule, what that says by then is what it has, unless a person has
 //     set something: for a time, or for good.
 //

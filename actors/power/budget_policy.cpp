@@ -22,6 +22,10 @@ bool is_power(int64_t mw) {
   return mw >= 0 && mw <= beyond_mw;
 }
 
+double share_of(int64_t mw, int64_t whole_mw) {
+  return static_cast<double>(mw) / static_cast<double>(std::max<int64_t>(1, whole_mw));
+}
+
 }  // namespace
 
 status check(const budget_rules& rules, std::span<const budget_child> children, int64_t budget_mw) {
@@ -75,6 +79,7 @@ budget_policy::budget_policy(const budget_rules& rules, std::vector<budget_child
                              uint64_t epoch, int64_t now_ns, const row_state& row)
     : rules_(rules),
       row_policy_(rules.row),
+      overload_(rules.row, rules.tick_ns, rules.fresh_ns),
       children_(std::move(children)),
       epoch_(epoch),
       began_ns_(now_ns),
@@ -82,12 +87,15 @@ budget_policy::budget_policy(const budget_rules& rules, std::vector<budget_child
       asks_(children_.size()),
       shares_(children_.size()),
       awaits_(children_.size()),
+      order_(children_.size()),
+      groups_(children_.size()),
       row_(row),
       own_before_(fall_ns() + 1) {
   out_.grants.reserve(children_.size());
   row_.level = std::min(row_.level, rules_.row.rung_count);
   row_.brake_ns = now_ns;
   if (row_.command_ns) row_.command_ns = now_ns;
+  draw_groups();
 }
 
 report_verdict budget_policy::hear(size_t child, const power_report& r, int64_t now_ns) {
@@ -208,10 +216,30 @@ bool budget_policy::is_silent(size_t child, int64_t now_ns) const {
 }
 
 bool budget_policy::is_braked(size_t child) const {
-  if (rules_.mode == budget_mode::shares || row_.brake == row_brake::off) return false;  // BGT-10
-  return row_.brake != row_brake::releasing ||
-         release_group(epoch_, row_.brakes, child, rules_.row.release_groups) >=
-             row_.released_groups;
+  if (!holds_work()) return false;  // BGT-10
+  return row_.brake != row_brake::releasing || groups_[child] >= row_.released_groups;
+}
+
+/// By chance, anew for each brake, and as many of one group as of another: of two children who
+/// share one both would come back at once.
+void budget_policy::draw_groups() {
+  constexpr int places = 1 << 30;
+  for (size_t i = 0; i < order_.size(); ++i)
+    order_[i] = {release_group(epoch_, row_.brakes, i, places), i};
+  std::sort(order_.begin(), order_.end());
+  const auto groups = static_cast<size_t>(rules_.row.release_groups);
+  for (size_t at = 0; at < order_.size(); ++at)
+    groups_[order_[at].second] = static_cast<int>(at * groups / order_.size());
+}
+
+void budget_policy::let_go() {
+  overload_.let_go();
+  row_.brake = row_brake::off;
+}
+
+bool budget_policy::is_fresh(size_t child, int64_t now_ns) const {
+  const auto& l = ledgers_[child];
+  return l.heard && !l.elsewhere && now_ns - l.heard_ns <= rules_.fresh_ns;
 }
 
 bool budget_policy::knows(int64_t now_ns) const {
@@ -238,23 +266,57 @@ int64_t budget_policy::carried_mw(const own_cap& own, int64_t now_ns) {
   return std::min(counted, own_before_.most(own.cap_mw));
 }
 
-/// The brake, and in thresholds the clocks.
-void budget_policy::watch(const own_cap& own, const budget_sample& sample, int64_t now_ns) {
-  const int64_t counted = counted_mw();
-  const int64_t carries_mw = carried_mw(own, now_ns);
-  measured_ |= sample.drawn_mw.has_value();
-  const auto of = [&](int64_t mw) {
-    return static_cast<double>(mw) / static_cast<double>(std::max<int64_t>(1, carries_mw));
-  };
-  row_sample seen{{}, of(counted), false};
+/// OVL-1. Nobody draws more by its word than its machines can (PWR-1).
+overload_look budget_policy::look_at_draws(const own_cap& own, int64_t carries_mw,
+                                           int64_t now_ns) const {
+  overload_look out;
+  int64_t read_mw = 0, rest_mw = 0;
+  for (size_t i = 0; i < ledgers_.size(); ++i) {
+    const auto& drawn_mw = ledgers_[i].last.drawn_mw;
+    const bool read = drawn_mw && is_fresh(i, now_ns);
+    out.read |= read;
+    (read ? read_mw : rest_mw) += read ? std::min(*drawn_mw, most_mw(i)) : counted_mw(i);
+  }
+  out.at_least = share_of(read_mw, carries_mw);
+  out.at_most = share_of(read_mw + rest_mw, carries_mw);
+  out.of_budget = share_of(read_mw, own_before_.most(own.cap_mw));
+  return out;
+}
+
+/// In thresholds: the clocks, and the brake unless a person has let work go on. BGT-11
+void budget_policy::watch_row(const budget_sample& sample, const overload_look& look,
+                              int64_t carries_mw, int64_t now_ns) {
+  overload_.watch(look, now_ns);
+  row_sample seen{{}, share_of(counted_mw(), carries_mw), false};
   for (const auto& l : ledgers_) seen.unruly |= l.is_unruly();
-  if (sample.drawn_mw) seen.drawn = of(*sample.drawn_mw);
-  const auto decided = row_policy_.decide(row_, seen, now_ns);
+  if (sample.drawn_mw) seen.drawn = share_of(*sample.drawn_mw, carries_mw);
+  auto decided = row_policy_.decide(row_, seen, now_ns);
+  if (overload_.is_let_go()) {
+    decided.state.brake = row_brake::off;
+    decided.state.brakes = row_.brakes;
+    decided.commands.brake.reset();
+  }
   row_ = decided.state;
   out_.row = decided.commands;
+}
+
+/// The brake, and in thresholds the clocks.
+void budget_policy::watch(const own_cap& own, const budget_sample& sample, int64_t now_ns) {
+  const int64_t carries_mw = carried_mw(own, now_ns);
+  const auto look = look_at_draws(own, carries_mw, now_ns);
+  measured_ |= sample.drawn_mw.has_value();
+  if (rules_.mode == budget_mode::thresholds) {
+    watch_row(sample, look, carries_mw, now_ns);
+  } else {
+    const auto decided = overload_.decide(row_, look, now_ns);
+    row_ = decided.state;
+    out_.row = decided.commands;
+  }
+  if (out_.row.brake == true) draw_groups();
   out_.thresholds_stand = rules_.mode == budget_mode::thresholds && knows(now_ns) && measured_ &&
                           row_.silent_ticks < rules_.row.stale_ticks && own.leased &&
                           sample.brake_armed &&  // BGT-2
+                          !overload_.is_let_go() &&
                           std::none_of(ledgers_.begin(), ledgers_.end(),
                                        [](const auto& l) { return l.elsewhere.has_value(); });
 }

@@ -45,9 +45,12 @@
 //     is raised by any difference, and the others are cut for it by any.
 //   BGT-9  Where a record of this life is kept, which a parent after it counts, nobody is raised
 //     above what that covers. The watts of the raise are kept free; cuts and renewals never wait.
-//   BGT-10  In thresholds a brake that is pulled holds all children, and once it is released those
-//     of the groups whose turn has not come. In shares it is wanted, and holds nobody: caps are of
-//     means, and one reading of a job that keeps its pace is above its cap as often as below.
+//   BGT-10  A brake that is pulled holds all children, and once it is released those of the groups
+//     whose turn has not come. In thresholds the row's policy pulls it; in shares an overload does
+//     that goes on although caps are in force (overload_policy.hpp), where the rules say so: else
+//     it is wanted, and holds nobody.
+//   BGT-11  What a person says of the brake goes first: once that lets work go on no thresholds
+//     stand, and no brake is pulled, before what is drawn has been calm for a while (OVL-4).
 //   BGT-7  Where a later process of a child is heard, its machines may still do what they did for
 //     the one before: no less is counted than before that, as long as a child may take to fall by
 //     itself. What the one before says from then on is refused: it is to make no steps.
@@ -58,10 +61,12 @@
 #include <limits>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "actors/power/division_policy.hpp"
 #include "actors/power/lease_policy.hpp"
+#include "actors/power/overload_policy.hpp"
 #include "actors/power/recent_most.hpp"
 #include "actors/power/row_policy.hpp"
 #include "io/base/result.hpp"
@@ -97,7 +102,10 @@ struct budget_rules {
   /// After so many reports behind its ack a child draws no more than its cap: so many readings in
   /// a row above it make it unruly. 1 to 16.
   int unruly_ticks = 3;
-  /// Of thresholds; in shares a table without rungs: the brake alone.
+  /// A report that was heard so long ago says nothing of what is drawn now.
+  int64_t fresh_ns = 2'500'000'000;
+  bool pulls_brake = false;  ///< in shares, too; else it is wanted (BGT-10)
+  /// Of thresholds; in shares of the brake alone how long it is held, and how it is released.
   row_rules row = {};
 };
 
@@ -167,6 +175,14 @@ class budget_policy {
   bool is_silent(size_t child, int64_t now_ns) const;
   /// As of the last tick. BGT-10
   bool is_braked(size_t child) const;
+  /// Whether a brake that it finds needed holds children. BGT-10
+  bool pulls() const { return rules_.mode == budget_mode::thresholds || rules_.pulls_brake; }
+  /// Whether any child is held.
+  bool holds_work() const { return pulls() && row_.brake != row_brake::off; }
+  /// A person lets work go on, whatever holds it. BGT-11
+  void let_go();
+  /// Whether a report of then still says what is drawn.
+  bool is_fresh(size_t child, int64_t now_ns) const;
   /// What it is raised to once that is covered (BGT-9); 0: it waits for no record.
   int64_t awaits_mw(size_t child) const { return awaits_[child]; }
   /// The process of it that was heard last.
@@ -220,6 +236,10 @@ class budget_policy {
   void forget_processes(int64_t now_ns);
   void watch(const own_cap& own, const budget_sample& sample, int64_t now_ns);
   int64_t carried_mw(const own_cap& own, int64_t now_ns);
+  overload_look look_at_draws(const own_cap& own, int64_t carries_mw, int64_t now_ns) const;
+  void watch_row(const budget_sample& sample, const overload_look& look, int64_t carries_mw,
+                 int64_t now_ns);
+  void draw_groups();
   void divide(const own_cap& own, int64_t now_ns);
   power_ask ask_of(size_t child, bool must_fall) const;
   void share(const own_cap& own, bool must_fall, int64_t now_ns);
@@ -234,6 +254,7 @@ class budget_policy {
 
   budget_rules rules_;
   row_policy row_policy_;
+  overload_policy overload_;
   std::vector<budget_child> children_;
   uint64_t epoch_;
   int64_t began_ns_;
@@ -241,6 +262,8 @@ class budget_policy {
   std::vector<power_ask> asks_;
   std::vector<power_share> shares_;
   std::vector<int64_t> awaits_;  ///< BGT-9
+  std::vector<std::pair<int, size_t>> order_;  ///< in which children come back from this brake
+  std::vector<int> groups_;                    ///< the same, as groups
   row_state row_;
   std::optional<int64_t> short_since_ns_ = {};
   std::optional<int64_t> own_mw_ = {};  ///< the own cap of the tick before

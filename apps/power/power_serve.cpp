@@ -110,6 +110,10 @@ power::budget_options budget_options_of(const config::power_tree& tree, uint64_t
   out.rules.tick_ns = tree.tick_ms * ns_of_ms;
   out.rules.ttl_ns = tree.lease_ttl_ms * ns_of_ms;
   out.rules.noise_mw = config::milliwatts(tree.noise_w);
+  out.rules.fresh_ns = (config::report_gap_ms(tree.tick_ms) + tree.tick_ms) * ns_of_ms;
+  out.rules.pulls_brake = tree.brake == config::power_brake::automatic;
+  out.rules.row.release_groups =
+      static_cast<int>(std::min<size_t>(power::overload_policy::groups, tree.child.size()));
   for (const auto& c : tree.child) {
     out.children.push_back(named_child_of(c));
     const auto it = record.children_mw.find(c.name);
@@ -231,6 +235,7 @@ std::string budget_json(const config::power_tree& tree) {
                   {"tick_ms", tree.tick_ms},
                   {"lease_ttl_ms", tree.lease_ttl_ms},
                   {"noise_w", tree.noise_w},
+                  {"brake", tree.brake == config::power_brake::automatic ? "auto" : "manual"},
                   {"output", tree.output},
                   {"follow", tree.follow},
                   {"textfile", tree.textfile},

@@ -129,7 +129,13 @@ std::vector<std::string> unheard_in(const fbs::PowerTreeT& t) {
 /// What holds whatever others have.
 void add_hindrances(const fbs::PowerTreeT& t, const child_row& c, std::vector<std::string>& to) {
   const auto budget = printable(t.name);
-  if (c.brake)
+  if (c.brake && !t.brake && t.brake_pulled)
+    to.push_back(
+        fmt::format("{0} has pulled the brake, since more was drawn than it has: it lets work go "
+                    "on, a part of its children at a time, once there is room, or at once by "
+                    "troupe power brake {0} off",
+                    budget));
+  else if (c.brake)
     to.push_back(
         fmt::format("the brake of {} is on: all work is held within its step until "
                     "somebody lets it go on (troupe power brake {} off)",

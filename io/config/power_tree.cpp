@@ -23,6 +23,8 @@ namespace detail {
 template <>
 inline constexpr std::array<std::string_view, 2> words<power_mode>{"shares", "thresholds"};
 template <>
+inline constexpr std::array<std::string_view, 2> words<power_brake>{"auto", "manual"};
+template <>
 inline constexpr std::array<std::string_view, 2> words<power_priority>{"low", "high"};
 
 namespace {
@@ -36,6 +38,8 @@ constinit const property power_tree_rows[] = {
     row<power_tree, &power_tree::budget_w>("budget_w", "Watts that its children share",
                                            within(0.001, site_w)),
     row<power_tree, &power_tree::mode>("mode", "How it is divided"),
+    row<power_tree, &power_tree::brake>(
+        "brake", "Who holds all work where too much is drawn: auto = the budget, too"),
     row<power_tree, &power_tree::listen>("listen", "Address that it listens on"),
     row<power_tree, &power_tree::port>("port", "Port that it listens on; 0 = a free one",
                                        within(0, 65'535)),

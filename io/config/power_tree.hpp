@@ -36,6 +36,8 @@ namespace troupe::config {
 
 /// How a budget is divided.
 enum class power_mode : uint8_t { shares, thresholds };
+/// Who pulls the brake in shares: the budget as well, or persons alone.
+enum class power_brake : uint8_t { automatic, manual };
 /// Whose watts are cut last.
 enum class power_priority : uint8_t { low, high };
 
@@ -52,6 +54,7 @@ struct power_tree {
   std::string name;
   double budget_w = 0;
   power_mode mode = power_mode::shares;
+  power_brake brake = power_brake::automatic;
   std::string listen = "127.0.0.1";
   int64_t port = 0;  ///< 0: a free one
   std::string parent;      ///< the budget above (budget_place.hpp); empty: none
@@ -74,9 +77,14 @@ inline constexpr size_t most_power_children = 4096;
 /// looks so often whether it is to. actors/power/parent_link.cpp compares both with what jobs do.
 inline constexpr int64_t job_report_ms = 1000, job_look_ms = 500;
 
+/// The most that may lie between two reports of a job.
+constexpr int64_t report_gap_ms(int64_t tick_ms) {
+  return std::max(tick_ms, job_report_ms) + job_look_ms;
+}
+
 /// PTR-4
 constexpr int64_t least_lease_ms(int64_t tick_ms) {
-  return 3 * (std::max(tick_ms, job_report_ms) + job_look_ms);
+  return 3 * report_gap_ms(tick_ms);
 }
 
 /// As messages have it.

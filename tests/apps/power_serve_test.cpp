@@ -96,6 +96,9 @@ TEST_CASE("power serve: the actor has what the file says, in milliwatts") {
   CHECK(o.rules.tick_ns == 1'000'000'000);
   CHECK(o.rules.ttl_ns == 10'000'000'000);
   CHECK(o.rules.noise_mw == 150);
+  CHECK(o.rules.fresh_ns == 2'500'000'000);
+  CHECK(o.rules.pulls_brake);
+  CHECK(o.rules.row.release_groups == 2);
   REQUIRE(o.children.size() == 2);
   CHECK(o.children[0].name == "gpt-a");
   CHECK(o.children[0].terms.priority == power::power_class::high);

@@ -214,6 +214,11 @@ TEST_CASE(
   const auto why = why_by_budget(t, *t.children[0]);
   REQUIRE(!why.reasons.empty());
   CHECK(why.reasons[0].find("troupe power brake row0 off") != std::string::npos);
+  t.brake = false;
+  t.brake_pulled = true;
+  const auto pulled = why_by_budget(t, *t.children[0]);
+  REQUIRE(!pulled.reasons.empty());
+  CHECK(pulled.reasons[0].starts_with("row0 has pulled the brake, since more was drawn"));
 }
 
 TEST_CASE("power why: a job by itself") {

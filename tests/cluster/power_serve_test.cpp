@@ -40,15 +40,17 @@ std::string child_of_budget(const std::string& name, const std::string& priority
       name, priority, floor_w, static_w, ceiling_w);
 }
 
-/// The configuration of a budget; its output is a folder of its name beside the file.
+/// The configuration of a budget; its output is a folder of its name beside the file. A brake that
+/// it pulls by itself would hold steps that a test waits for.
 fs::path budget_file(const troupe::scratch& at, const std::string& name, double budget_w,
                      const std::string& children, const std::string& more = "") {
   const auto file = at / (name + ".toml");
-  std::ofstream(file) << fmt::format(
-                             "name = \"{0}\"\nbudget_w = {1}\ntick_ms = 100\nlease_ttl_ms = "
-                             "5000\noutput = \"{2}/{0}\"\ntextfile = \"{2}/{0}.prom\"\n",
-                             name, budget_w, at.path.string())
-                      << more << children;
+  std::ofstream(file)
+      << fmt::format(
+             "name = \"{0}\"\nbudget_w = {1}\nbrake = \"manual\"\ntick_ms = 100\nlease_ttl_ms = "
+             "5000\noutput = \"{2}/{0}\"\ntextfile = \"{2}/{0}.prom\"\n",
+             name, budget_w, at.path.string())
+      << more << children;
   return file;
 }
 

@@ -109,13 +109,104 @@ TEST_CASE("BGT-10: budget: where more is drawn than it has, all are held with th
   CHECK(f.braked() == held_children{false, false});
 }
 
-TEST_CASE("BGT-10: budget: in shares a brake is wanted, and holds nobody") {
+TEST_CASE("BGT-10: budget: in shares a brake is wanted, and holds nobody where persons pull it") {
   scripted_budget f;
   f.seconds(4);
-  f.children[0].drawn_mw = 10'000;
-  f.children[1].drawn_mw = 75'000;
+  f.children[0].drawn_mw = 60'000;
+  f.children[1].drawn_mw = 60'000;
+  f.seconds(4);
   CHECK(f.braked() == held_children{false, false});
   CHECK(f.events("brake_wanted").size() == 1);
+  CHECK(f.events("brake_pulled").empty());
+  CHECK(!f.tree().brake_pulled);
+}
+
+namespace {
+
+/// A budget of 70 W in shares that pulls its brake by itself.
+struct row_of_shares : scripted_budget {
+  row_of_shares() {
+    auto terms_of_row = options(2, 70'000);
+    terms_of_row.rules.pulls_brake = true;
+    terms_of_row.rules.row.release_groups = 2;
+    target = spawn(power::budget, terms_of_row);
+    draw(20'000);
+    seconds(4);
+  }
+  void draw(int64_t each_mw) {
+    for (auto& c : children) c.drawn_mw = each_mw;
+  }
+  /// Far more than there is, until it is pulled.
+  void overload() {
+    draw(60'000);
+    for (int i = 0; i < 3; ++i) CHECK(braked() == held_children{false, false});
+    CHECK(braked() == held_children{true, true});
+  }
+};
+
+}  // namespace
+
+TEST_CASE("BGT-10: budget: in shares an overload is held, and children come back by turns") {
+  row_of_shares f;
+  f.overload();
+  REQUIRE(f.events("brake_pulled").size() == 1);
+  CHECK(f.events("brake_pulled")[0].at("drawn_w") == 120);
+  CHECK(f.tree().brake_pulled);
+  CHECK(!f.tree().brake);  // that is a person's
+  f.draw(5000);
+  int both = 0;
+  auto held = f.braked();
+  for (; both < 99 && held == held_children{true, true}; ++both) held = f.braked();
+  CHECK(both == 29);
+  CHECK(held[0] != held[1]);
+  for (int i = 0; i < 9; ++i) CHECK(f.braked() == held);
+  CHECK(f.braked() == held_children{false, false});
+  CHECK(!f.tree().brake_pulled);
+  CHECK(f.events("brake_released").size() == 1);
+}
+
+TEST_CASE("OVL-1: budget: a reading that has grown old pulls no brake") {
+  row_of_shares f;
+  f.draw(60'000);
+  f.second();
+  for (auto& c : f.children) c.speaks = false;
+  f.seconds(30);
+  CHECK(f.events("brake_pulled").empty());
+}
+
+TEST_CASE("BGT-11: budget: who lets work go on is obeyed at once, and for a while") {
+  row_of_shares f;
+  f.overload();
+  CHECK(said_of(f.brake(false)) == "row0 lets work go on from now on: 2 of 2 children were heard");
+  CHECK(f.events("brake_off").size() == 1);
+  for (int i = 0; i < 20; ++i) CHECK(f.braked() == held_children{false, false});
+  f.draw(5000);
+  f.seconds(50);
+  f.overload();
+  CHECK(f.events("brake_pulled").size() == 2);
+}
+
+TEST_CASE("BGT-11: budget: a person's brake stays on where the budget's own is released") {
+  row_of_shares f;
+  f.overload();
+  REQUIRE(f.brake(true));
+  f.draw(5000);
+  for (int i = 0; i < 60; ++i) CHECK(f.braked() == held_children{true, true});
+  CHECK(f.tree().brake);
+  CHECK(!f.tree().brake_pulled);
+  REQUIRE(f.brake(false));
+  CHECK(f.braked() == held_children{false, false});
+}
+
+TEST_CASE("BGT-11: budget: no thresholds stand where a person has let work go on") {
+  row_of_thresholds f;
+  f.seconds(6);
+  f.draw(40'000);
+  REQUIRE(f.braked() == held_children{true, true});
+  REQUIRE(f.brake(false));
+  CHECK(f.braked() == held_children{false, false});  // though as much is drawn
+  f.seconds(4);
+  CHECK(f.caps() == std::vector<int64_t>{30'000, 30'000});
 }
 
 TEST_CASE("budget: its tree says whose work can be held within a step") {

@@ -265,11 +265,11 @@ TEST_CASE("BGT-1: budgets: who says that it follows no lease of this parent has 
 TEST_CASE("budgets: a brake that the parent before pulled is released by the next one") {
   family f;
   f.ticks(5);
-  f.seen.drawn_mw = 110'000;
-  f.tick();
-  REQUIRE(f.parent.row().brake == row_brake::arming);
+  f.draws = {60'000, 100'000};
+  f.ticks(4);
+  REQUIRE(f.parent.row().brake == row_brake::on);
   f.parent = budget_policy(f.rules, f.terms, 2, f.now_ns, f.parent.row());
-  f.seen.drawn_mw = 30'000;
+  f.draws = {3000, 12'000};
   bool released = false;
   for (int i = 0; i < 60; ++i) {
     f.tick();
@@ -480,25 +480,22 @@ TEST_CASE(
     "budgets: in shares the brake is for draws above what is in force, not for a cap that falls") {
   family f;
   f.ticks(5);
-  f.seen.drawn_mw = 95'000;
+  f.draws = {10'000, 85'000};
   f.own.cap_mw = 60'000;
   f.tick();
-  CHECK(!f.last.row.brake);
-  f.seen.drawn_mw = 59'000;
-  f.ticks(5);
-  f.seen.drawn_mw = 61'000;  // all have acked less
-  f.tick();
-  CHECK(f.last.row.brake == true);
+  f.draws = {10'000, 50'000};  // all have acked less
+  f.ticks(40);
+  CHECK(f.parent.row().brakes == 0);
 
   family g;
   g.ticks(5);
   g.obeys = {false, false};
-  g.seen.drawn_mw = 95'000;
+  g.draws = {10'000, 85'000};
   g.own.cap_mw = 60'000;
-  g.ticks(13);
+  g.ticks(14);
   CHECK(g.parent.row().brake == row_brake::off);
-  g.tick();  // nobody has come down within the time that it takes
-  CHECK(g.parent.row().brake == row_brake::arming);
+  g.tick();  // nobody has come down within the time that it takes, by a window
+  CHECK(g.parent.row().brake == row_brake::on);
 }
 
 TEST_CASE("BGT-2: budgets: thresholds promise more than there is, by the clocks of each class") {

@@ -89,13 +89,14 @@ TEST_CASE("power tree: the noise that is not said is little for the smallest chi
 }
 
 TEST_CASE("power tree: what is said is taken") {
-  const auto got =
-      power_tree_from(row_of_70 +
-                      "mode = 'shares'\nlisten = 'localhost'\nport = 4242\ntick_ms = 200\n"
-                      "lease_ttl_ms = 4500\nnoise_w = 0\noutput = 'out/p'\n"
-                      "follow = 'demand.csv'\ntextfile = 'row0.prom'\n" +
-                      power_child_text("a"));
+  const auto got = power_tree_from(
+      row_of_70 +
+      "mode = 'shares'\nbrake = 'manual'\nlisten = 'localhost'\nport = 4242\ntick_ms = 200\n"
+      "lease_ttl_ms = 4500\nnoise_w = 0\noutput = 'out/p'\n"
+      "follow = 'demand.csv'\ntextfile = 'row0.prom'\n" +
+      power_child_text("a"));
   REQUIRE_MESSAGE(got, (got ? "" : render(got.error())));
+  CHECK(got->brake == power_brake::manual);
   CHECK(got->listen == "localhost");
   CHECK(got->port == 4242);
   CHECK(got->tick_ms == 200);
@@ -155,6 +156,7 @@ TEST_CASE("PTR-1: power tree: what is wrong is said with its place") {
                  "every [[child]] needs a static_w"},
            wrong{"name = 'row0'\nbudget_w = 0\n" + a, "p.toml:2:12", "expected a number"},
            wrong{row_of_70 + "mode = 'thresholds'\n" + a, "p.toml:3:8", "not served yet"},
+           wrong{row_of_70 + "brake = 'off'\n" + a, "p.toml:3:9", "one of \"auto\", \"manual\""},
            wrong{row_of_70 + "mode = 'share'\n" + a, "p.toml:3:8", "did you mean \"shares\"?"},
            wrong{row_of_70 + "listen = '10.0.0.1'\n" + a, "p.toml:3:10", "beyond this machine"},
            wrong{row_of_70 + "port = 70000\n" + a, "p.toml:3:8", "from 0 to 65535"},
