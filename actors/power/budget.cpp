@@ -43,6 +43,10 @@ int64_t own_mw(const budget_state& st) {
   return st.parent ? std::min(st.cap_mw, st.leased_mw) : st.cap_mw;
 }
 
+bool in_thresholds(const budget_state& st) {
+  return st.options.rules.mode == budget_mode::thresholds;
+}
+
 /// BGA-5
 bool holds_all(const budget_state& st) {
   return st.brake || (st.parent && st.parent->lease.is_braked());
@@ -319,6 +323,16 @@ void tell_cause(const budget_state& st, int64_t now_ns, fbs::PowerTreeT& t) {
   }
 }
 
+void tell_thresholds(const budget_state& st, fbs::PowerTreeT& t) {
+  const auto& marks = st.options.rules.thresholds;
+  t.t1 = marks.t1;
+  t.t2 = marks.t2;
+  t.safe_t2 = st.policy->safe().safe_t2();
+  t.thresholds_stand = st.thresholds_stand;
+  t.low_share = st.policy->speed_of(power_class::low);
+  t.high_share = st.policy->speed_of(power_class::high);
+}
+
 /// `only`: a child, without the others.
 fbs::PowerTreeT tree_of(const budget_state& st, std::optional<size_t> only, int64_t now_ns) {
   const auto drawn = drawn_by_all(st, now_ns);
@@ -335,6 +349,7 @@ fbs::PowerTreeT tree_of(const budget_state& st, std::optional<size_t> only, int6
   t.knows = st.policy->knows(now_ns);
   t.epoch = st.options.epoch;
   tell_cause(st, now_ns, t);
+  if (in_thresholds(st)) tell_thresholds(st, t);
   for (size_t i = 0; i < st.children.size(); ++i)
     if (!only || i == *only) t.children.push_back(tree_row(st, i, now_ns));
   return t;
@@ -374,6 +389,9 @@ void note_conditions(budget_state& st, const budget_decision& d, const drawn_wat
   st.journal.short_of_floors(d.short_of_floors, own_mw(st), policy.counted_mw());
   if (d.row.brake)
     st.journal.brake(*d.row.brake, policy.pulls(), own_mw(st), policy.counted_mw(), drawn.mw);
+  st.thresholds_stand = d.thresholds_stand;
+  if (in_thresholds(st) && !policy.is_t2_safe())
+    st.journal.unsafe_t2(st.options.rules.thresholds.t2, policy.safe().safe_t2());
 }
 
 /// Whether the schedule says what it has, where nothing is set for a time. BGA-6
@@ -399,6 +417,14 @@ void settle_budget(budget_state& st, int64_t now_ns) {
     st.journal.follows(st.cap_mw, was_mw, st.options.schedule->name());
 }
 
+/// None where a child has not been heard just now: what it said last is old. BGT-2
+std::optional<int64_t> fresh_draw(const budget_state& st, const drawn_watts& drawn,
+                                  int64_t now_ns) {
+  for (size_t i = 0; i < st.children.size(); ++i)
+    if (!st.policy->is_fresh(i, now_ns)) return std::nullopt;
+  return drawn.mw;
+}
+
 void decide_grants(budget_pointer self) {
   auto& st = self->state;
   const auto now = now_ns(*self);
@@ -409,7 +435,8 @@ void decide_grants(budget_pointer self) {
   if (st.options.keeper) covered_mw = st.record.covered_mw();
   const auto own = own_cap_of_now(self);
   st.leased_mw = own.cap_mw;
-  const auto& decided = st.policy->tick(own, {drawn.mw, is_brake_armed(st, now), covered_mw}, now);
+  const budget_sample sample{fresh_draw(st, drawn, now), is_brake_armed(st, now), covered_mw};
+  const auto& decided = st.policy->tick(own, sample, now);
   keep_record(st, now);
   for (const auto& g : decided.grants) answer_with(self, g);
   for (size_t i = 0; i < st.children.size(); ++i) answer_waiting(self, i, nullptr);

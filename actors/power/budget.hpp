@@ -149,6 +149,7 @@ struct budget_state {
   std::string set_for_time_by;      ///< may be empty
   std::optional<int64_t> shown_ns;  ///< when its tree was shown last
   bool short_of_floors = false;
+  bool thresholds_stand = false;
   record_policy record;           ///< BGA-4
   std::optional<budget_set> set;  ///< for good, by a person
   bool brake = false;             ///< BGA-5

@@ -151,6 +151,12 @@ void budget_journal::short_of_floors(bool now, int64_t budget_mw, int64_t counte
          {"counted_w", watts_of(counted_mw)}});
 }
 
+/// BJN-1
+void budget_journal::unsafe_t2(double t2, double safe_t2) {
+  if (std::exchange(unsafe_, true)) return;
+  write({{"event", "unsafe_t2"}, {"t2", t2}, {"safe_t2", safe_t2}});
+}
+
 void budget_journal::brake_set(bool on, std::string_view by) {
   ordered_json line{{"event", on ? "brake_on" : "brake_off"}};
   if (!by.empty()) line["by"] = printable(by, shown_of_stranger);

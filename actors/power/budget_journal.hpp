@@ -68,6 +68,8 @@ class budget_journal {
   void short_of_floors(bool now, int64_t budget_mw, int64_t counted_mw);
   /// By a person.
   void brake_set(bool on, std::string_view by);
+  /// A threshold that leaves less free than the row rises: once.
+  void unsafe_t2(double t2, double safe_t2);
   /// By the policy; `pulls`: and that holds the children.
   void brake(bool wanted, bool pulls, int64_t budget_mw, int64_t counted_mw,
              std::optional<int64_t> drawn_mw);
@@ -80,7 +82,7 @@ class budget_journal {
   std::vector<std::string> names_;
   std::vector<child_condition> told_;
   std::set<std::string, std::less<>> refused_;
-  bool short_ = false, unkept_ = false;
+  bool short_ = false, unkept_ = false, unsafe_ = false;
 };
 
 }  // namespace troupe::power

@@ -15,8 +15,6 @@ namespace {
 constexpr int64_t a_day_ns = 86'400'000'000'000;
 /// Of all children together, so that sums of what is counted stay numbers.
 constexpr int64_t beyond_all_mw = 1'000 * beyond_mw;
-/// Of the watts above idle, by the share of the clock (brief of POLCA, fitted to its two points).
-constexpr double clock_exponent = 1.2;
 
 bool is_power(int64_t mw) {
   return mw >= 0 && mw <= beyond_mw;
@@ -80,6 +78,7 @@ budget_policy::budget_policy(const budget_rules& rules, std::vector<budget_child
     : rules_(rules),
       row_policy_(rules.row),
       overload_(rules.row, rules.tick_ns, rules.fresh_ns),
+      safe_(rules.tick_ns, rules.row.settle_up_ns),
       children_(std::move(children)),
       epoch_(epoch),
       began_ns_(now_ns),
@@ -283,21 +282,38 @@ overload_look budget_policy::look_at_draws(const own_cap& own, int64_t carries_m
   return out;
 }
 
-/// In thresholds: the clocks, and the brake unless a person has let work go on. BGT-11
+/// In thresholds: the clocks, and the brake unless nothing is read, for then static shares hold, or
+/// a person has let work go on. BGT-10, BGT-11
 void budget_policy::watch_row(const budget_sample& sample, const overload_look& look,
                               int64_t carries_mw, int64_t now_ns) {
   overload_.watch(look, now_ns);
   row_sample seen{{}, share_of(counted_mw(), carries_mw), false};
   for (const auto& l : ledgers_) seen.unruly |= l.is_unruly();
   if (sample.drawn_mw) seen.drawn = share_of(*sample.drawn_mw, carries_mw);
+  measure_row(seen.drawn, now_ns);
   auto decided = row_policy_.decide(row_, seen, now_ns);
-  if (overload_.is_let_go()) {
-    decided.state.brake = row_brake::off;
+  const bool may_pull = sample.drawn_mw && !overload_.is_let_go();
+  if (decided.commands.brake == true && !may_pull) {
+    decided.state.brake = row_.brake;
+    decided.state.brake_ns = row_.brake_ns;
     decided.state.brakes = row_.brakes;
+    decided.state.released_groups = row_.released_groups;
     decided.commands.brake.reset();
   }
+  if (decided.state.level > row_.level && !commanded_ns_) commanded_ns_ = now_ns;
   row_ = decided.state;
   out_.row = decided.commands;
+}
+
+/// How the row rises, and how long a cut of a class takes until all who are heard have acked it.
+void budget_policy::measure_row(const std::optional<double>& drawn, int64_t now_ns) {
+  safe_.read(drawn, row_.brake != row_brake::off);
+  if (!out_.thresholds_stand) commanded_ns_.reset();
+  if (!commanded_ns_) return;
+  for (size_t i = 0; i < children_.size(); ++i)
+    if (!is_silent(i, now_ns) && counted_mw(i) > ceiling_mw(children_[i])) return;
+  safe_.acted(now_ns - *commanded_ns_);
+  commanded_ns_.reset();
 }
 
 /// The brake, and in thresholds the clocks.
@@ -324,10 +340,14 @@ void budget_policy::watch(const own_cap& own, const budget_sample& sample, int64
 int64_t budget_policy::ceiling_mw(const budget_child& c) const {
   if (rules_.mode == budget_mode::shares) return c.ceiling_mw;
   if (!out_.thresholds_stand) return c.static_share_mw;
+  return c.idle_mw +
+         std::llround(speed_of(c.priority) * static_cast<double>(c.ceiling_mw - c.idle_mw));
+}
+
+double budget_policy::speed_of(power_class priority) const {
   const auto& r = rules_.row;
-  const int mhz = c.priority == power_class::low ? r.lp_mhz(row_.level) : r.hp_mhz(row_.level);
-  const double of = std::pow(static_cast<double>(mhz) / r.max_mhz, clock_exponent);
-  return c.idle_mw + std::llround(of * static_cast<double>(c.ceiling_mw - c.idle_mw));
+  const int mhz = priority == power_class::low ? r.lp_mhz(row_.level) : r.hp_mhz(row_.level);
+  return std::pow(static_cast<double>(mhz) / r.max_mhz, rules_.clock_exponent);
 }
 
 /// What a child has without any change: the newest lease, or what it was found with. More than its

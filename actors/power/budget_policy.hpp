@@ -15,7 +15,8 @@
 // may arrive (PWR-2), a second living one must be kept out by who starts it. So a child that says
 // that it follows a later one is believed for itself alone: it may have said what is not so.
 //
-// Pure: no clock, no actor; a tick allocates nothing.
+// Pure: no clock, no actor; a tick allocates nothing, but where the row's rises are to be seen over
+// a longer time.
 //
 // Invariants
 //   PWR-1  In shares, the sum over children of max(in force, granted, drawn where that is more than
@@ -48,7 +49,7 @@
 //   BGT-10  A brake that is pulled holds all children, and once it is released those of the groups
 //     whose turn has not come. In thresholds the row's policy pulls it; in shares an overload does
 //     that goes on although caps are in force (overload_policy.hpp), where the rules say so: else
-//     it is wanted, and holds nobody.
+//     it is wanted, and holds nobody. Nothing that is not read pulls one.
 //   BGT-11  What a person says of the brake goes first: once that lets work go on no thresholds
 //     stand, and no brake is pulled, before what is drawn has been calm for a while (OVL-4).
 //   BGT-7  Where a later process of a child is heard, its machines may still do what they did for
@@ -69,6 +70,7 @@
 #include "actors/power/overload_policy.hpp"
 #include "actors/power/recent_most.hpp"
 #include "actors/power/row_policy.hpp"
+#include "actors/power/safe_threshold_policy.hpp"
 #include "io/base/result.hpp"
 
 namespace troupe::power {
@@ -105,6 +107,10 @@ struct budget_rules {
   /// A report that was heard so long ago says nothing of what is drawn now.
   int64_t fresh_ns = 2'500'000'000;
   bool pulls_brake = false;  ///< in shares, too; else it is wanted (BGT-10)
+  /// In thresholds, of the watts above idle by the share of the clock: as POLCA's brief fits it. 1
+  /// where a pace stands for the clock: half the work has half of them.
+  double clock_exponent = 1.2;
+  row_thresholds thresholds = {};  ///< of which `row` was made
   /// Of thresholds; in shares of the brake alone how long it is held, and how it is released.
   row_rules row = {};
 };
@@ -190,6 +196,11 @@ class budget_policy {
   /// How long a child may take until it has fallen by itself.
   int64_t fall_ns() const { return rules_.ttl_ns + rules_.tick_ns + rules_.actuation_ns; }
   const row_state& row() const { return row_; }
+  /// In thresholds: of the watts above idle, what the clocks of a class let through.
+  double speed_of(power_class priority) const;
+  /// What the row's own rises leave for T2.
+  const safe_threshold_policy& safe() const { return safe_; }
+  bool is_t2_safe() const { return rules_.thresholds.t2 <= safe_.safe_t2(); }
 
  private:
   static constexpr size_t ring = 4;
@@ -240,6 +251,7 @@ class budget_policy {
   void watch_row(const budget_sample& sample, const overload_look& look, int64_t carries_mw,
                  int64_t now_ns);
   void draw_groups();
+  void measure_row(const std::optional<double>& drawn, int64_t now_ns);
   void divide(const own_cap& own, int64_t now_ns);
   power_ask ask_of(size_t child, bool must_fall) const;
   void share(const own_cap& own, bool must_fall, int64_t now_ns);
@@ -255,6 +267,8 @@ class budget_policy {
   budget_rules rules_;
   row_policy row_policy_;
   overload_policy overload_;
+  safe_threshold_policy safe_;
+  std::optional<int64_t> commanded_ns_ = {};  ///< a cut of a class, which not all have acked yet
   std::vector<budget_child> children_;
   uint64_t epoch_;
   int64_t began_ns_;

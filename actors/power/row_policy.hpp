@@ -52,6 +52,11 @@ struct row_thresholds {
   double t1 = 0.80, t2 = 0.89, t3 = 0.95;
 };
 
+/// Where nobody says others: the paper's, and what a ladder for fast actuation was measured with.
+constexpr row_thresholds thresholds_of(row_rule rule) {
+  return rule == row_rule::ladder ? row_thresholds{0.85, 0.92, 0.95} : row_thresholds{};
+}
+
 /// Everything the policy goes by: data, so that another machine's clocks are another table.
 struct row_rules {
   static constexpr size_t most_rungs = 8;

@@ -65,6 +65,8 @@ std::string journal_words(const std::string& line) {
       out += fmt::format("{}{} {:.4g} W", between, words, *w);
       between = ", ";
     }
+  if (const auto safe = number_in(entry, "safe_t2"))
+    out += fmt::format(": above {:.0f} % no cap may bind in time", 100 * *safe);
   if (const auto w = number_in(entry, "instead_of_w"))
     out += fmt::format(", set instead of {:.4g} W", *w);
   for (const auto* key : {"by", "file"})

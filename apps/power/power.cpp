@@ -23,7 +23,7 @@ namespace power_verb {
 namespace {
 
 constexpr size_t most_profile_bytes = 16 << 20;
-constexpr double ladder_t1 = 0.85, ladder_t2 = 0.92, ladder_t3 = 0.95, ladder_actuation_s = 2;
+constexpr double ladder_actuation_s = 2;
 
 }  // namespace
 
@@ -68,9 +68,10 @@ status settle(policy_arguments& a) {
   }
   a.row.rule = static_cast<power::row_rule>(it - names.begin());
   if (a.row.rule == power::row_rule::ladder) {
-    if (a.t1->count() == 0) a.row.thresholds.t1 = ladder_t1;
-    if (a.t2->count() == 0) a.row.thresholds.t2 = ladder_t2;
-    if (a.t3->count() == 0) a.row.thresholds.t3 = ladder_t3;
+    constexpr auto usual = power::thresholds_of(power::row_rule::ladder);
+    if (a.t1->count() == 0) a.row.thresholds.t1 = usual.t1;
+    if (a.t2->count() == 0) a.row.thresholds.t2 = usual.t2;
+    if (a.t3->count() == 0) a.row.thresholds.t3 = usual.t3;
     if (a.actuation->count() == 0) a.row.actuation_s = ladder_actuation_s;
   }
   return check(a.row);

@@ -45,6 +45,8 @@ using nlohmann::ordered_json;
 constexpr size_t epoch_file_bytes = 4096;
 constexpr size_t schedule_row_bytes = 64, schedule_rows = power::budget_schedule::most_rows;
 constexpr int64_t ns_of_ms = 1'000'000;
+/// What a step may take until a cap binds, before that has been measured.
+constexpr int64_t assumed_step_ms = 2000;
 
 std::string text_of(const ordered_json& j) {
   return j.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
@@ -71,6 +73,32 @@ power::named_child named_child_of(const config::power_child& c) {
   terms.ceiling_mw = config::milliwatts(c.ceiling_w);
   terms.paused_mw = config::milliwatts(c.paused_w);
   return {c.name, terms};
+}
+
+power::row_rule row_rule_of(const config::power_tree& tree) {
+  return tree.policy == config::power_rule::ladder ? power::row_rule::ladder
+                                                   : power::row_rule::polca;
+}
+
+power::row_thresholds thresholds_of(const config::power_tree& tree) {
+  auto out = power::thresholds_of(row_rule_of(tree));
+  if (tree.t1 >= 0) out.t1 = tree.t1;
+  if (tree.t2 >= 0) out.t2 = tree.t2;
+  if (tree.t3 >= 0) out.t3 = tree.t3;
+  return out;
+}
+
+/// A job reports, hears its cap with the tick after that, and takes it with its next step.
+void set_row(power::budget_rules& rules, const config::power_tree& tree) {
+  const bool in_thresholds = tree.mode == config::power_mode::thresholds;
+  const auto actuation_ms = config::report_gap_ms(tree.tick_ms) + tree.tick_ms + assumed_step_ms;
+  rules.mode = in_thresholds ? power::budget_mode::thresholds : power::budget_mode::shares;
+  rules.clock_exponent = 1;  // jobs have a pace, whose watts are as their work
+  rules.thresholds = thresholds_of(tree);
+  rules.row = power::rules_of(in_thresholds ? row_rule_of(tree) : power::row_rule::none,
+                              rules.thresholds, actuation_ms * ns_of_ms, tree.tick_ms * ns_of_ms);
+  rules.row.release_groups =
+      static_cast<int>(std::min<size_t>(power::overload_policy::groups, tree.child.size()));
 }
 
 /// Whether what a person has set in a life before is the budget. PSV-4
@@ -106,14 +134,12 @@ power::budget_options budget_options_of(const config::power_tree& tree, uint64_t
                                         const power::budget_record& record) {
   power::budget_options out;
   out.name = tree.name;
-  out.rules.mode = power::budget_mode::shares;
+  set_row(out.rules, tree);
   out.rules.tick_ns = tree.tick_ms * ns_of_ms;
   out.rules.ttl_ns = tree.lease_ttl_ms * ns_of_ms;
   out.rules.noise_mw = config::milliwatts(tree.noise_w);
   out.rules.fresh_ns = (config::report_gap_ms(tree.tick_ms) + tree.tick_ms) * ns_of_ms;
   out.rules.pulls_brake = tree.brake == config::power_brake::automatic;
-  out.rules.row.release_groups =
-      static_cast<int>(std::min<size_t>(power::overload_policy::groups, tree.child.size()));
   for (const auto& c : tree.child) {
     out.children.push_back(named_child_of(c));
     const auto it = record.children_mw.find(c.name);
@@ -183,6 +209,10 @@ result<power::budget_options> begin_life(const config::power_tree& tree, const f
 
 result<config::power_tree> read_budget(const std::string& file) {
   TROUPE_TRY(tree, config::load_power_tree(file));
+  if (const auto marks = power::check(row_rule_of(tree), thresholds_of(tree)); !marks)
+    return error(errc::bad_config, marks.error().message,
+                 "t1, t2 and t3 are shares of the budget, each not below the one before")
+        .within(file);
   const auto options = budget_options_of(tree, 1);
   std::vector<power::budget_child> children;
   for (const auto& c : options.children) children.push_back(c.terms);
@@ -209,6 +239,11 @@ std::string budget_sentence(const config::power_tree& tree,
   auto out = fmt::format("{} has {:.6g} W for {}, whose static shares are {:.6g} W together",
                          tree.name, tree.budget_w, counted(tree.child.size(), "child", "children"),
                          static_shares_w(tree));
+  if (tree.mode == config::power_mode::thresholds) {
+    const auto marks = thresholds_of(tree);
+    out += fmt::format("; by {} they may have more while less than {:.6g} % of it is drawn",
+                       power::to_string(row_rule_of(tree)), 100 * marks.t1);
+  }
   if (schedule)
     out +=
         fmt::format("; it follows {}: {:.6g} to {:.6g} W in {}", schedule->name(),
@@ -231,6 +266,7 @@ std::string budget_json(const config::power_tree& tree) {
   return text_of({{"type", "power_budget"},
                   {"budget", tree.name},
                   {"budget_w", tree.budget_w},
+                  {"mode", tree.mode == config::power_mode::thresholds ? "thresholds" : "shares"},
                   {"static_w", static_shares_w(tree)},
                   {"tick_ms", tree.tick_ms},
                   {"lease_ttl_ms", tree.lease_ttl_ms},

@@ -126,6 +126,22 @@ std::vector<std::string> unheard_in(const fbs::PowerTreeT& t) {
   return out;
 }
 
+/// What a row that promises more than it has lets its children have.
+void add_of_thresholds(const fbs::PowerTreeT& t, const child_row& c, std::vector<std::string>& to) {
+  const auto budget = printable(t.name);
+  const double share = c.priority == "high" ? t.high_share : t.low_share;
+  if (!t.thresholds_stand)
+    to.push_back(
+        fmt::format("{} has no thresholds now, and each child its static_w: they stand while all "
+                    "its children are read and can be held at once, and its own lease is valid",
+                    budget));
+  else if (share < 1)
+    to.push_back(
+        fmt::format("{} priority has {:.0f} % of its ceiling_w, since {} was above a "
+                    "threshold (T1 {:.0f} %, T2 {:.0f} %)",
+                    printable(c.priority), 100 * share, budget, 100 * t.t1, 100 * t.t2));
+}
+
 /// What holds whatever others have.
 void add_hindrances(const fbs::PowerTreeT& t, const child_row& c, std::vector<std::string>& to) {
   const auto budget = printable(t.name);
@@ -159,7 +175,8 @@ void add_hindrances(const fbs::PowerTreeT& t, const child_row& c, std::vector<st
         fmt::format("it has {} as soon as {} has written that to its record: the disk of "
                     "its folder is slow, or full",
                     short_watts(c.awaits_mw), budget));
-  if (t.counted_mw > t.cap_mw)
+  if (t.t2 > 0) add_of_thresholds(t, c, to);
+  if (t.counted_mw > t.cap_mw && !t.thresholds_stand)
     to.push_back(
         fmt::format("{} may be drawn, more than {} has: nobody is raised until that is "
                     "given back",
@@ -234,7 +251,8 @@ power_why why_by_budget(const fbs::PowerTreeT& t, const child_row& c) {
     return out;
   }
   add_hindrances(t, c, out.reasons);
-  for (auto& text : claims_against(t, c)) out.reasons.push_back(std::move(text));
+  if (!t.thresholds_stand)
+    for (auto& text : claims_against(t, c)) out.reasons.push_back(std::move(text));
   if (const auto cause = cause_text(t); !cause.empty())
     out.reasons.push_back(
         fmt::format("{} has {}, {}", printable(t.name), short_watts(t.cap_mw), cause));

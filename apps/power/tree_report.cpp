@@ -78,6 +78,16 @@ std::string aligned(const std::vector<std::vector<std::string>>& lines, size_t l
   return out;
 }
 
+/// How a row in thresholds is, in one line.
+std::string thresholds_words(const fbs::PowerTreeT& t) {
+  auto out = fmt::format("T1 {:.0f} T2 {:.0f}", 100 * t.t1, 100 * t.t2);
+  if (!t.thresholds_stand) return out + "  static shares";
+  if (t.low_share < 1) out += fmt::format("  low at {:.0f} %", 100 * t.low_share);
+  if (t.high_share < 1) out += fmt::format("  high at {:.0f} %", 100 * t.high_share);
+  if (t.t2 > t.safe_t2) out += fmt::format("  T2 is unsafe: {:.0f} is safe", 100 * t.safe_t2);
+  return out;
+}
+
 std::string root_line(const fbs::PowerTreeT& t) {
   const auto drawn_w = watts_of_mw(t.drawn_mw), cap_w = watts_of_mw(t.cap_mw);
   std::string out = fmt::format("{}  {}  {}", printable(t.name), printable(t.mode),
@@ -85,6 +95,7 @@ std::string root_line(const fbs::PowerTreeT& t) {
   if (drawn_w < 0) out += fmt::format("  counts {:.4g} W", watts_of_mw(t.counted_mw));
   if (drawn_w >= 0 && cap_w > 0) out += fmt::format("  {:.0f} %", 100 * drawn_w / cap_w);
   if (const auto cause = cause_text(t); !cause.empty()) out += "  " + cause;
+  if (t.t2 > 0) out += "  " + thresholds_words(t);
   if (t.brake) out += "  the brake is on";
   if (t.brake_pulled) out += "  it has pulled the brake";
   if (t.short_of_floors) out += "  less than the floors of its children";
@@ -159,6 +170,10 @@ std::string tree_json(const fbs::PowerTreeT& tree) {
                  {"set_by", tree.set_by},
                  {"set_left_ms", tree.set_left_ms},
                  {"follows", tree.follows}};
+  if (tree.t2 > 0)
+    j["thresholds"] = {{"t1", tree.t1},           {"t2", tree.t2},
+                       {"safe_t2", tree.safe_t2}, {"stand", tree.thresholds_stand},
+                       {"low", tree.low_share},   {"high", tree.high_share}};
   j["children"] = ordered_json::array();
   for (const auto& c : tree.children) j["children"].push_back(child_json(*c));
   return j.dump(-1, ' ', false, ordered_json::error_handler_t::replace) + "\n";

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <array>
+#include <functional>
+#include <map>
 #include <optional>
 #include <set>
 
@@ -25,6 +27,8 @@ inline constexpr std::array<std::string_view, 2> words<power_mode>{"shares", "th
 template <>
 inline constexpr std::array<std::string_view, 2> words<power_brake>{"auto", "manual"};
 template <>
+inline constexpr std::array<std::string_view, 2> words<power_rule>{"polca", "ladder"};
+template <>
 inline constexpr std::array<std::string_view, 2> words<power_priority>{"low", "high"};
 
 namespace {
@@ -32,6 +36,7 @@ namespace {
 constexpr double site_w = 1e9;       // beyond it a number is no power of a site
 constexpr size_t bearer_bytes = 64;  // of a name that a key can be made for
 constexpr double noise_of_least = 0.01;
+constexpr double least_threshold = 0.06;  // caps are undone 0.05 below it
 
 constinit const property power_tree_rows[] = {
     row<power_tree, &power_tree::name>("name", "What the budget is called"),
@@ -40,6 +45,16 @@ constinit const property power_tree_rows[] = {
     row<power_tree, &power_tree::mode>("mode", "How it is divided"),
     row<power_tree, &power_tree::brake>(
         "brake", "Who holds all work where too much is drawn: auto = the budget, too"),
+    row<power_tree, &power_tree::policy>(
+        "policy", "In thresholds, which classes are slowed above which: polca or ladder"),
+    row<power_tree, &power_tree::t1>(
+        "t1", "In thresholds, the share of the budget above which low priority is slowed",
+        within(least_threshold, 1)),
+    row<power_tree, &power_tree::t2>(
+        "t2", "The share above which it is slowed more, and by polca high priority too",
+        within(least_threshold, 1)),
+    row<power_tree, &power_tree::t3>("t3", "The share above which a ladder slows high priority",
+                                     within(least_threshold, 1)),
     row<power_tree, &power_tree::listen>("listen", "Address that it listens on"),
     row<power_tree, &power_tree::port>("port", "Port that it listens on; 0 = a free one",
                                        within(0, 65'535)),
@@ -92,7 +107,8 @@ struct power_child_entry {
 struct open_power_tree {
   power_tree value;
   std::vector<power_child_entry> children;
-  origin whole, name_at, budget_at, mode_at, listen_at, parent_at, key_at, ttl_at;
+  origin whole, name_at, budget_at, brake_at, listen_at, parent_at, key_at, ttl_at;
+  std::map<std::string, origin, std::less<>> of_thresholds;  ///< keys that are said
 };
 
 void read_power_children(builder& into, const toml::node& node, const array_place& where,
@@ -134,7 +150,9 @@ void read_power_table(builder& into, const toml::table& table, const std::string
   };
   tree.name_at = place_of("name");
   tree.budget_at = place_of("budget_w");
-  tree.mode_at = place_of("mode");
+  tree.brake_at = place_of("brake");
+  for (const auto* key : {"policy", "t1", "t2", "t3"})
+    if (table.contains(key)) tree.of_thresholds.emplace(key, place_of(key));
   tree.listen_at = place_of("listen");
   tree.parent_at = place_of("parent");
   tree.key_at = place_of("parent_key");
@@ -201,6 +219,24 @@ void check_power_parent(builder& b, const open_power_tree& tree) {
                "name the budget above it, or leave it out");
 }
 
+/// PTR-6
+void check_power_thresholds(builder& b, const open_power_tree& tree) {
+  const auto& t = tree.value;
+  if (t.mode == power_mode::shares) {
+    for (const auto& [key, at] : tree.of_thresholds)
+      b.complain(at, key, fmt::format("{} is of thresholds, and the mode is shares", key),
+                 "write mode = \"thresholds\", or leave it out");
+    return;
+  }
+  if (!b.at_fault("brake") && t.brake == power_brake::manual)
+    b.complain(tree.brake_at, "brake", "thresholds promise more than there is, and need the brake",
+               "write brake = \"auto\", or mode = \"shares\"");
+  const auto t3 = tree.of_thresholds.find("t3");
+  if (t.policy == power_rule::polca && t3 != tree.of_thresholds.end())
+    b.complain(t3->second, "t3", "polca has no third threshold",
+               "write policy = \"ladder\", or leave it out");
+}
+
 void check_power_tree(builder& b, const open_power_tree& tree) {
   const auto& t = tree.value;
   if (tree.children.size() > most_power_children)
@@ -212,9 +248,7 @@ void check_power_tree(builder& b, const open_power_tree& tree) {
                "one for each job, or budget, that shares it, by its name");
   check_power_names(b, tree);
   check_power_watts(b, tree);
-  if (!b.at_fault("mode") && t.mode == power_mode::thresholds)
-    b.complain(tree.mode_at, "mode", "thresholds are not served yet: nothing measures the row",
-               "write mode = \"shares\"");
+  if (!b.at_fault("mode") && !b.at_fault("policy")) check_power_thresholds(b, tree);
   if (!b.at_fault("listen") && !is_loopback(t.listen))
     b.complain(tree.listen_at, "listen",
                fmt::format("{} is beyond this machine, and only jobs on it are served yet",

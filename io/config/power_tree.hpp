@@ -21,6 +21,7 @@
 //   PTR-4  A lease is no shorter than three times what may lie between two reports of a job, which
 //     renew it: a lost message does not end it.
 //   PTR-5  No budget is its own parent, by its name or by where it listens.
+//   PTR-6  What only thresholds have is said of thresholds alone, and these have the brake.
 #pragma once
 
 #include <algorithm>
@@ -38,6 +39,8 @@ namespace troupe::config {
 enum class power_mode : uint8_t { shares, thresholds };
 /// Who pulls the brake in shares: the budget as well, or persons alone.
 enum class power_brake : uint8_t { automatic, manual };
+/// Which classes are slowed above which thresholds.
+enum class power_rule : uint8_t { polca, ladder };
 /// Whose watts are cut last.
 enum class power_priority : uint8_t { low, high };
 
@@ -55,6 +58,8 @@ struct power_tree {
   double budget_w = 0;
   power_mode mode = power_mode::shares;
   power_brake brake = power_brake::automatic;
+  power_rule policy = power_rule::polca;  ///< of thresholds, as the next three
+  double t1 = -1, t2 = -1, t3 = -1;       ///< shares of the budget; -1: the policy's usual ones
   std::string listen = "127.0.0.1";
   int64_t port = 0;  ///< 0: a free one
   std::string parent;      ///< the budget above (budget_place.hpp); empty: none

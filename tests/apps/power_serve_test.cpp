@@ -115,6 +115,31 @@ TEST_CASE("power serve: the actor has what the file says, in milliwatts") {
   CHECK(j["children"][0]["priority"] == "high");
 }
 
+TEST_CASE("power serve: thresholds have the rungs of their policy, and paces for clocks") {
+  const scratch folder;
+  const std::string of_row = "mode = 'thresholds'\n";
+  const auto tree = tree_of(folder, of_row + two_jobs);
+  const auto o = budget_options_of(tree, 1);
+  CHECK(o.rules.mode == power::budget_mode::thresholds);
+  CHECK(o.rules.clock_exponent == 1);
+  REQUIRE(o.rules.row.rung_count == 3);
+  CHECK(o.rules.row.rungs[0].threshold == 0.80);
+  CHECK(o.rules.row.rungs[1].threshold == 0.89);
+  CHECK(budget_sentence(tree) ==
+        "row0 has 70 W for 2 children, whose static shares are 60 W together; by polca they may "
+        "have more while less than 80 % of it is drawn");
+  const auto ladder =
+      budget_options_of(tree_of(folder, of_row + "policy = 'ladder'\nt1 = 0.7\n" + two_jobs), 1);
+  REQUIRE(ladder.rules.row.rung_count == 5);
+  CHECK(ladder.rules.row.rungs[0].threshold == 0.7);
+  CHECK(ladder.rules.row.rungs[3].threshold == 0.95);
+
+  put_file(folder / "q.toml", of_row + "t1 = 0.9\n" + two_jobs);
+  const auto wrong = read_budget((folder / "q.toml").string());
+  REQUIRE_FALSE(wrong);
+  CHECK(wrong.error().code == errc::bad_config);
+}
+
 TEST_CASE("power serve: the journal in words has the news of each line") {
   std::string line;
   power::budget_journal journal([&](const std::string& told) { line = told; }, {"gpt-a", "b"});
@@ -128,6 +153,8 @@ TEST_CASE("power serve: the journal in words has the news of each line") {
   CHECK(words() == "row0: begins 55 W, epoch 3, by demand.csv");
   journal.heard_first(0, report);
   CHECK(words() == "gpt-a: heard; in force 40.5 W");
+  journal.unsafe_t2(0.89, 0.71);
+  CHECK(words() == "unsafe t2: above 71 % no cap may bind in time");
   const power::power_grant before{{1, 1}, {1, 1}, 40'500, 1'000'000'000, false};
   auto grant = before;
   journal.granted(0, before, std::nullopt, {{1, 1}, {}, 40'500, std::nullopt, 60'000});

@@ -175,6 +175,25 @@ TEST_CASE("power tree: the brake is said, and which children are held by it") {
   CHECK(tree_text(t).starts_with("row0  shares  ~61.3 of 70 W  88 %  it has pulled the brake\n"));
 }
 
+TEST_CASE("power tree: a row in thresholds says them, and what each class may have") {
+  auto t = tree_of_two();
+  t.mode = "thresholds";
+  t.t1 = 0.8;
+  t.t2 = 0.89;
+  t.safe_t2 = 0.92;
+  t.low_share = t.high_share = 1;
+  CHECK(tree_text(t).starts_with(
+      "row0  thresholds  ~61.3 of 70 W  88 %  T1 80 T2 89  static shares\n"));
+  t.thresholds_stand = true;
+  CHECK(tree_text(t).starts_with("row0  thresholds  ~61.3 of 70 W  88 %  T1 80 T2 89\n"));
+  t.low_share = 0.787;
+  t.safe_t2 = 0.84;
+  CHECK(
+      tree_text(t).starts_with("row0  thresholds  ~61.3 of 70 W  88 %  T1 80 T2 89  low at 79 %  "
+                               "T2 is unsafe: 84 is safe\n"));
+  CHECK(nlohmann::json::parse(tree_json(t))["thresholds"]["stand"] == true);
+}
+
 TEST_CASE("power tree: the same as JSON") {
   auto t = tree_of_two();
   CHECK(tree_json(t) ==

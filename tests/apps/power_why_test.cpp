@@ -221,6 +221,27 @@ TEST_CASE(
   CHECK(pulled.reasons[0].starts_with("row0 has pulled the brake, since more was drawn"));
 }
 
+TEST_CASE("power why: in thresholds, what a class may have and whether they stand") {
+  auto t = row_of_two();
+  t.mode = "thresholds";
+  t.t1 = 0.8;
+  t.t2 = 0.89;
+  t.low_share = 0.787;
+  t.high_share = 1;
+  t.thresholds_stand = true;
+  t.counted_mw = 2 * t.cap_mw;
+  auto& b = *t.children[1];
+  b.wish_mw = b.granted_mw + 10'000;
+  REQUIRE(!why_of_second(t).reasons.empty());
+  CHECK(why_of_second(t).reasons[0] ==
+        "low priority has 79 % of its ceiling_w, since row0 was above a threshold (T1 80 %, T2 89 "
+        "%)");
+  for (const auto& reason : why_of_second(t).reasons)
+    CHECK(reason.find("nobody is raised") == std::string::npos);
+  t.thresholds_stand = false;
+  CHECK(why_of_second(t).reasons[0].starts_with("row0 has no thresholds now"));
+}
+
 TEST_CASE("power why: a job by itself") {
   fbs::PacerStatusT p;
   CHECK(why_text({why_by_job("gpt-a", p)}) == "gpt-a has no power budget\n");

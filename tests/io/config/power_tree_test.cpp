@@ -107,6 +107,20 @@ TEST_CASE("power tree: what is said is taken") {
   CHECK(got->textfile == "row0.prom");
 }
 
+TEST_CASE("PTR-6: power tree: thresholds have a policy and its shares") {
+  const auto got = power_tree_from(row_of_70 +
+                                   "mode = 'thresholds'\npolicy = 'ladder'\nt1 = 0.7\nt2 = 0.8\n"
+                                   "t3 = 0.9\n" +
+                                   power_child_text("a"));
+  REQUIRE_MESSAGE(got, (got ? "" : render(got.error())));
+  CHECK(got->mode == power_mode::thresholds);
+  CHECK(got->policy == power_rule::ladder);
+  CHECK(got->t1 == 0.7);
+  CHECK(got->t2 == 0.8);
+  CHECK(got->t3 == 0.9);
+  CHECK(power_tree_from(row_of_70 + "mode = 'thresholds'\n" + power_child_text("a"))->t1 < 0);
+}
+
 TEST_CASE("power tree: the budget above it is named, or found") {
   const auto parent_of = [](const std::string& text) {
     const auto got = power_tree_from(row_of_70 + text + power_child_text("a"));
@@ -155,7 +169,13 @@ TEST_CASE("PTR-1: power tree: what is wrong is said with its place") {
            wrong{row_of_70 + "[[child]]\nname = 'a'\n", "p.toml:3:1",
                  "every [[child]] needs a static_w"},
            wrong{"name = 'row0'\nbudget_w = 0\n" + a, "p.toml:2:12", "expected a number"},
-           wrong{row_of_70 + "mode = 'thresholds'\n" + a, "p.toml:3:8", "not served yet"},
+           wrong{row_of_70 + "t2 = 0.9\n" + a, "p.toml:3:6", "t2 is of thresholds"},
+           wrong{row_of_70 + "policy = 'polca'\n" + a, "p.toml:3:10", "policy is of thresholds"},
+           wrong{row_of_70 + "mode = 'thresholds'\nbrake = 'manual'\n" + a, "p.toml:4:9",
+                 "need the brake"},
+           wrong{row_of_70 + "mode = 'thresholds'\nt3 = 0.95\n" + a, "p.toml:4:6",
+                 "polca has no third threshold"},
+           wrong{row_of_70 + "mode = 'thresholds'\nt1 = 80\n" + a, "p.toml:4:6", "from 0.06 to 1"},
            wrong{row_of_70 + "brake = 'off'\n" + a, "p.toml:3:9", "one of \"auto\", \"manual\""},
            wrong{row_of_70 + "mode = 'share'\n" + a, "p.toml:3:8", "did you mean \"shares\"?"},
            wrong{row_of_70 + "listen = '10.0.0.1'\n" + a, "p.toml:3:10", "beyond this machine"},
