@@ -251,7 +251,7 @@ void keep_record(budget_state& st, int64_t now_ns) {
   const auto number = st.record.begin(watts_mw, waits, now_ns);
   if (!number) return;
   st.set_is_new = false;
-  budget_record record{st.options.epoch, {}, st.set, st.brake};
+  budget_record record{st.options.epoch, {}, st.set, st.brake, st.pulled};
   for (size_t i = 0; i < watts_mw.size(); ++i)
     if (watts_mw[i] > 0) record.children_mw[st.options.children[i].name] = watts_mw[i];
   st.options.keeper->keep(*number, record_text(record));
@@ -425,6 +425,12 @@ std::optional<int64_t> fresh_draw(const budget_state& st, const drawn_watts& dra
   return drawn.mw;
 }
 
+/// BGA-7
+void note_pulled(budget_state& st) {
+  const bool was = std::exchange(st.pulled, st.policy->holds_work());
+  st.set_is_new |= was != st.pulled;
+}
+
 void decide_grants(budget_pointer self) {
   auto& st = self->state;
   const auto now = now_ns(*self);
@@ -437,6 +443,7 @@ void decide_grants(budget_pointer self) {
   st.leased_mw = own.cap_mw;
   const budget_sample sample{fresh_draw(st, drawn, now), is_brake_armed(st, now), covered_mw};
   const auto& decided = st.policy->tick(own, sample, now);
+  note_pulled(st);
   keep_record(st, now);
   for (const auto& g : decided.grants) answer_with(self, g);
   for (size_t i = 0; i < st.children.size(); ++i) answer_waiting(self, i, nullptr);
@@ -593,13 +600,17 @@ void begin_budget(budget_pointer self, const budget_options& options) {
     remembered_mw.push_back(c.terms.remembered_mw);
   }
   st.record = {std::move(static_mw), std::move(remembered_mw), options.rules.ttl_ns};
-  st.policy.emplace(options.rules, std::move(terms), options.epoch, st.began_ns);
+  row_state row;
+  if (options.pulled) row.brake = row_brake::on;
+  st.policy.emplace(options.rules, std::move(terms), options.epoch, st.began_ns, row);
+  st.pulled = st.policy->holds_work();
   st.next_tick_ns = st.began_ns + options.rules.tick_ns;
   st.journal = budget_journal(options.journal, std::move(names));
   st.journal.begins(options.name, options.rules.mode, st.cap_mw, options.epoch,
                     options.set ? std::optional(options.set->instead_of_mw) : std::nullopt,
                     follows(st) ? options.schedule->name() : "");
   if (st.brake) st.journal.brake_set(true, "");
+  if (st.pulled) st.journal.brake(true, true, st.cap_mw, st.policy->counted_mw(), {});
   if (options.parent) begin_node_parent(self, *options.parent);
   st.leased_mw = own_cap_of_now(self).cap_mw;
 }

@@ -30,6 +30,8 @@
 //     the policy holds them (BGT-11).
 //   BGA-6  Where it follows a schedule, what that says by then is what it has, unless a person has
 //     set something: for a time, or for good.
+//   BGA-7  A brake that the budget has pulled is on in its next life, if that one pulls any: it is
+//     released there as in this one, and not of all at once.
 //
 // Failure policy: ends with its process. Children fall to their static shares by themselves.
 #pragma once
@@ -102,7 +104,8 @@ struct budget_options {
   /// empty.
   std::function<void(fbs::PowerTreeT)> shown = {};
   static constexpr int64_t shown_each_ns = 5'000'000'000;
-  bool brake = false;  ///< a person holds all work, since a life before
+  bool brake = false;   ///< a person holds all work, since a life before
+  bool pulled = false;  ///< that one had pulled its brake (BGA-7)
   /// BGA-4; empty: nothing outlives the process.
   std::shared_ptr<record_keeper> keeper = {};
   /// The time of day as text, for the record; may be empty.
@@ -153,7 +156,8 @@ struct budget_state {
   record_policy record;           ///< BGA-4
   std::optional<budget_set> set;  ///< for good, by a person
   bool brake = false;             ///< BGA-5
-  bool set_is_new = false;        ///< one of the two, and no write of it has begun
+  bool pulled = false;            ///< BGA-7
+  bool set_is_new = false;        ///< one of the three, and no write of it has begun
 };
 
 /// What children draw together.

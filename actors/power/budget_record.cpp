@@ -54,7 +54,7 @@ std::optional<budget_set> set_in(const ordered_json& j) {
 }
 
 std::optional<budget_record> record_in(const ordered_json& j) {
-  if (!has_only(j, {"epoch", "children", "set", "brake"}) || !j.contains("epoch") ||
+  if (!has_only(j, {"epoch", "children", "set", "brake", "pulled"}) || !j.contains("epoch") ||
       !j["epoch"].is_number_unsigned() || j["epoch"].get<uint64_t>() > beyond_lives ||
       !j.contains("children") || !j["children"].is_object())
     return std::nullopt;
@@ -65,9 +65,11 @@ std::optional<budget_record> record_in(const ordered_json& j) {
     if (!mw) return std::nullopt;
     out.children_mw[name] = *mw;
   }
-  if (const auto brake = j.find("brake"); brake != j.end()) {
-    if (!brake->is_boolean()) return std::nullopt;
-    out.brake = brake->get<bool>();
+  for (auto [key, to] : {std::pair("brake", &out.brake), {"pulled", &out.pulled}}) {
+    const auto it = j.find(key);
+    if (it == j.end()) continue;
+    if (!it->is_boolean()) return std::nullopt;
+    *to = it->get<bool>();
   }
   if (!j.contains("set")) return out;
   out.set = set_in(j["set"]);
@@ -87,6 +89,7 @@ std::string record_text(const budget_record& record) {
     if (!set->time.empty()) out["set"]["time"] = set->time;
   }
   if (record.brake) out["brake"] = true;
+  if (record.pulled) out["pulled"] = true;
   return out.dump(-1, ' ', false, ordered_json::error_handler_t::replace) + "\n";
 }
 
@@ -96,7 +99,7 @@ result<budget_record> parse_budget_record(std::string_view text) {
   return error(errc::bad_data, "it is no record of a power budget",
                "expected {\"epoch\": N, \"children\": {NAME: WATTS, ...}}, and \"set\" with "
                "\"budget_w\" and \"instead_of_w\" where a person has set the budget, and "
-               "\"brake\": true where one holds all work");
+               "\"brake\": true where one holds all work, \"pulled\" where the budget does");
 }
 
 record_policy::record_policy(std::vector<int64_t> static_mw, std::vector<int64_t> found_mw,

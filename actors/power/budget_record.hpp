@@ -1,5 +1,5 @@
-// What outlives a budget's process: the watts that its children may draw, and what a person has set
-// for good. A next life counts those watts for each child until it has heard from it.
+// What outlives a budget's process: the watts that its children may draw, what a person has set for
+// good, and the brake. A next life counts those watts for each child until it has heard from it.
 //
 //   {"epoch":3,"children":{"gpt-a":44.0},
 //    "set":{"budget_w":55.0,"instead_of_w":70.0,"by":"alice","time":"2026-11-29T20:00:00Z"}}
@@ -43,7 +43,8 @@ struct budget_record {
   std::map<std::string, int64_t> children_mw =
       {};  ///< by name; those of whom there is nothing to say are absent
   std::optional<budget_set> set = {};
-  bool brake = false;  ///< a person holds all work
+  bool brake = false;   ///< a person holds all work
+  bool pulled = false;  ///< the budget does by itself
   bool operator==(const budget_record&) const = default;
 };
 

@@ -147,6 +147,7 @@ power::budget_options budget_options_of(const config::power_tree& tree, uint64_t
   }
   if (still_holds(tree, record)) out.set = record.set;
   out.brake = record.brake;
+  out.pulled = record.pulled;
   out.budget_mw = out.set ? out.set->budget_mw : config::milliwatts(tree.budget_w);
   out.epoch = epoch;
   return out;

@@ -126,10 +126,8 @@ namespace {
 /// A budget of 70 W in shares that pulls its brake by itself.
 struct row_of_shares : scripted_budget {
   row_of_shares() {
-    auto terms_of_row = options(2, 70'000);
-    terms_of_row.rules.pulls_brake = true;
-    terms_of_row.rules.row.release_groups = 2;
-    target = spawn(power::budget, terms_of_row);
+    pulls = true;
+    begin_with(2, "");
     draw(20'000);
     seconds(4);
   }
@@ -172,6 +170,23 @@ TEST_CASE("OVL-1: budget: a reading that has grown old pulls no brake") {
   for (auto& c : f.children) c.speaks = false;
   f.seconds(30);
   CHECK(f.events("brake_pulled").empty());
+}
+
+TEST_CASE("BGA-7: budget: a brake that it has pulled is on in its next life, too") {
+  row_of_shares f;
+  f.overload();
+  f.seconds(2);
+  CHECK(f.keeper->last().pulled);
+  f.begin_with(3, f.keeper->left());
+  f.draw(5000);
+  CHECK(f.events("brake_pulled").size() == 2);
+  CHECK(f.braked() == held_children{true, true});
+  int both = 1;
+  while (both < 99 && f.braked() == held_children{true, true}) ++both;
+  CHECK(both >= 29);
+  f.seconds(20);
+  CHECK(!f.tree().brake_pulled);
+  CHECK(!f.keeper->last().pulled);
 }
 
 TEST_CASE("BGT-11: budget: who lets work go on is obeyed at once, and for a while") {
@@ -225,4 +240,9 @@ TEST_CASE("budget record: a brake is written and read back, and is on or off") {
   REQUIRE(back);
   CHECK(*back == r);
   CHECK(!parse_budget_record(R"({"epoch":1,"children":{},"brake":1})"));
+  const budget_record own{3, {}, {}, false, true};
+  CHECK(record_text(own) == "{\"epoch\":3,\"children\":{},\"pulled\":true}\n");
+  const auto own_back = parse_budget_record(record_text(own));
+  REQUIRE(own_back);
+  CHECK(*own_back == own);
 }

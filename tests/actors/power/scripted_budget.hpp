@@ -89,7 +89,8 @@ struct scripted_budget : actor_fixture {
   std::vector<power::named_child> terms;
   std::vector<leased_child> children;
   std::shared_ptr<scripted_keeper> keeper;  ///< of lives that begin; none: nothing is kept
-  bool found_brake = false;                 ///< the same
+  bool found_brake = false, found_pulled = false;  ///< the same
+  bool pulls = false;  ///< they pull the brake by themselves, and let go one after the other
   budget_actor target;
 
   /// The first of low priority and the others of high; floors of 10 W, static shares of 30 W,
@@ -122,6 +123,9 @@ struct scripted_budget : actor_fixture {
     out.journal = [this](const std::string& line) { lines.push_back(line); };
     out.keeper = keeper;
     out.brake = found_brake;
+    out.pulled = found_pulled;
+    out.rules.pulls_brake = pulls;
+    if (pulls) out.rules.row.release_groups = static_cast<int>(terms.size());
     out.wall_time = [] { return "noon"; };
     return out;
   }
@@ -143,6 +147,7 @@ struct scripted_budget : actor_fixture {
       c.terms.remembered_mw = it == record.children_mw.end() ? 0 : it->second;
     }
     found_brake = record.brake;
+    found_pulled = record.pulled;
     keeper = std::make_shared<scripted_keeper>();
     keeper->text = left;
     begin(life, budget_mw);
