@@ -2,7 +2,6 @@
 #include "apps/power/budget_disk.hpp"
 
 #include <algorithm>
-#include <atomic>
 #include <utility>
 
 #include <fmt/format.h>
@@ -11,7 +10,6 @@
 #include "actors/base/defaults.hpp"
 #include "apps/power/tree_report.hpp"
 #include "apps/talk.hpp"
-#include "apps/up/run_log.hpp"
 #include "io/file.hpp"
 
 namespace troupe::apps::power_verb {
@@ -32,11 +30,6 @@ std::optional<double> number_in(const ordered_json& entry, const char* key) {
 std::string word_in(const ordered_json& entry, const char* key) {
   const auto it = entry.find(key);
   return it != entry.end() && it->is_string() ? it->get<std::string>() : std::string();
-}
-
-std::string missing_text(uint64_t lines) {
-  return fmt::format("the journal is written again; {} missing in it",
-                     lines == 1 ? "1 line is" : fmt::format("{} lines are", lines));
 }
 
 }  // namespace
@@ -78,40 +71,16 @@ std::string journal_words(const std::string& line) {
 
 // -- the journal ----------------------------------------------------------------------------------
 
-struct budget_journal::file {
-  run_log log;
-  std::atomic<uint64_t> unwritten{0};  ///< lines without room, since that was told last
-
-  /// In the writer's thread.
-  void write(const std::string& line) {
-    log.append(line);
-    if (const auto news = log.news())
-      say(news->why ? fmt::format("warning: the journal is not written: {}", news->why->message)
-                    : missing_text(news->missing));
-    if (log.state().why) return;
-    if (const auto lines = unwritten.exchange(0); lines > 0) say(missing_text(lines));
-  }
-};
-
 budget_journal::budget_journal(const std::filesystem::path& file, bool as_json, size_t room)
-    : file_(new budget_journal::file{{file.string(), false}}), as_json_(as_json), writer_(room) {}
-
-budget_journal::~budget_journal() {
-  settle(defaults::orderly_end);
-}
+    : file_(file, room), as_json_(as_json) {}
 
 void budget_journal::take(const std::string& line, double unix_s) {
-  auto entry = ordered_json::parse(line, nullptr, false);
-  if (!entry.is_object()) entry = {{"text", line}};
-  ordered_json stamped{{"unix_s", unix_s}};
-  stamped.update(entry);
-  auto text = stamped.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
+  auto text = stamped(line, unix_s);
   if (as_json_)
     static_cast<void>(print(text + "\n"));
   else
     say(journal_words(line));
-  if (writer_.put([to = file_, text = std::move(text)] { to->write(text); })) return;
-  if (file_->unwritten++ == 0) say("warning: the journal is not written: its disk does not answer");
+  file_.take(std::move(text));
 }
 
 // -- the record -----------------------------------------------------------------------------------
@@ -154,22 +123,10 @@ std::optional<power::record_keeper::outcome> record_file::ended() {
 
 // -- the file for monitoring ----------------------------------------------------------------------
 
-tree_textfile::tree_textfile(std::filesystem::path file)
-    : file_(std::move(file)), failed_(std::make_shared<bool>(false)), writer_(1) {}
-
-tree_textfile::~tree_textfile() {
-  settle(defaults::orderly_end);
-}
-
-/// BDK-3
 void tree_textfile::take(fbs::PowerTreeT tree) {
-  const auto shown = std::make_shared<const fbs::PowerTreeT>(std::move(tree));
-  static_cast<void>(writer_.put([file = file_, failed = failed_, shown] {
-    const auto done = io::write_atomic(file, tree_prometheus(*shown));
-    if (std::exchange(*failed, !done) == !done) return;
-    say(done ? fmt::format("{} is written again", file.string())
-             : fmt::format("warning: {} is not written: {}", file.string(), done.error().message));
-  }));
+  file_.take([shown = std::make_shared<const fbs::PowerTreeT>(std::move(tree))] {
+    return tree_prometheus(*shown);
+  });
 }
 
 }  // namespace troupe::apps::power_verb

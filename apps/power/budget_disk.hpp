@@ -7,12 +7,9 @@
 //   <textfile>             who has which watts, for node_exporter's textfile collector
 //
 // Invariants
-//   BDK-1  A line is said as it comes, whatever the disk does. That lines begin to be missing in
-//     the file, and that they are written again, is told once each.
+//   BDK-1  A line is said as it comes, whatever the disk does (JNF-1).
 //   BDK-2  A record that cannot be read is not begun anew: what jobs may draw would be forgotten.
-//   BDK-3  A file for monitoring is replaced as a whole. What finds no room beside those that
-//     wait is passed over: the next one says what holds then. That it cannot be written is told
-//     once.
+//   and BDK-3 (textfile.hpp)
 #pragma once
 
 #include <chrono>
@@ -22,9 +19,12 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "actors/power/budget_record.hpp"
 #include "apps/power/background.hpp"
+#include "apps/power/journal_file.hpp"
+#include "apps/power/textfile.hpp"
 #include "io/base/result.hpp"
 #include "messages/schemas/power_generated.h"
 
@@ -36,26 +36,19 @@ std::string journal_words(const std::string& line);
 /// The journal of a budget, and what is told of it.
 class budget_journal {
  public:
-  /// Lines that may wait for the disk.
-  static constexpr size_t waiting_lines = 4096;
-
   /// `as_json`: its lines go to stdout, too; else they are said in words.
-  budget_journal(const std::filesystem::path& file, bool as_json, size_t room = waiting_lines);
-  ~budget_journal();  ///< waits for the disk, at most `defaults::orderly_end`
-  budget_journal(const budget_journal&) = delete;
-  budget_journal& operator=(const budget_journal&) = delete;
+  budget_journal(const std::filesystem::path& file, bool as_json,
+                 size_t room = journal_file::waiting_lines);
 
   /// A line, a JSON object, at that time. Waits for nothing (BDK-1).
   void take(const std::string& line, double unix_s);
 
   /// Waits until what was taken is in the file, or missing in it; whether it is.
-  bool settle(std::chrono::milliseconds patience) const { return writer_.settle(patience); }
+  bool settle(std::chrono::milliseconds patience) const { return file_.settle(patience); }
 
  private:
-  struct file;
-  std::shared_ptr<file> file_;  ///< the writer's tasks' as well
+  journal_file file_;
   bool as_json_;
-  background writer_;
 };
 
 /// The record that a life before has left in the file; an empty one where there is no file. Errors:
@@ -89,21 +82,16 @@ class record_file : public power::record_keeper {
 /// Replaces a file by what a budget's tree says.
 class tree_textfile {
  public:
-  explicit tree_textfile(std::filesystem::path file);
-  ~tree_textfile();  ///< waits for a write that is under way, as long
-  tree_textfile(const tree_textfile&) = delete;
-  tree_textfile& operator=(const tree_textfile&) = delete;
+  explicit tree_textfile(std::filesystem::path file) : file_(std::move(file)) {}
 
   /// Waits for nothing (BDK-3).
   void take(fbs::PowerTreeT tree);
 
   /// Waits until what was taken is written, or has failed to be; whether it is.
-  bool settle(std::chrono::milliseconds patience) const { return writer_.settle(patience); }
+  bool settle(std::chrono::milliseconds patience) const { return file_.settle(patience); }
 
  private:
-  std::filesystem::path file_;
-  std::shared_ptr<bool> failed_;  ///< the writer's thread's; the last write
-  background writer_;
+  textfile file_;
 };
 
 }  // namespace troupe::apps::power_verb

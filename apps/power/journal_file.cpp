@@ -1,0 +1,60 @@
+// A log and the thread that appends to it.
+#include "apps/power/journal_file.hpp"
+
+#include <atomic>
+#include <cstdint>
+#include <utility>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "actors/base/defaults.hpp"
+#include "apps/talk.hpp"
+#include "apps/up/run_log.hpp"
+
+namespace troupe::apps::power_verb {
+
+std::string stamped(const std::string& line, double unix_s) {
+  using nlohmann::ordered_json;
+  auto entry = ordered_json::parse(line, nullptr, false);
+  if (!entry.is_object()) entry = {{"text", line}};
+  ordered_json out{{"unix_s", unix_s}};
+  out.update(entry);
+  return out.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
+}
+
+struct journal_file::disk {
+  run_log log;
+  std::atomic<uint64_t> unwritten{0};  ///< lines without room, since that was told last
+
+  std::string missing_text(uint64_t lines) const {
+    return fmt::format("{} is written again; {} missing in it", log.path(),
+                       lines == 1 ? "1 line is" : fmt::format("{} lines are", lines));
+  }
+  std::string failed_text(const std::string& why) const {
+    return fmt::format("warning: {} is not written: {}", log.path(), why);
+  }
+
+  /// In the writer's thread.
+  void write(const std::string& line) {
+    log.append(line);
+    if (const auto news = log.news())
+      say(news->why ? failed_text(news->why->message) : missing_text(news->missing));
+    if (log.state().why) return;
+    if (const auto lines = unwritten.exchange(0); lines > 0) say(missing_text(lines));
+  }
+};
+
+journal_file::journal_file(const std::filesystem::path& file, size_t room)
+    : to_(new disk{{file.string(), false}}), writer_(room) {}
+
+journal_file::~journal_file() {
+  settle(defaults::orderly_end);
+}
+
+void journal_file::take(std::string line) {
+  if (writer_.put([to = to_, text = std::move(line)] { to->write(text); })) return;
+  if (to_->unwritten++ == 0) say(to_->failed_text("its disk does not answer"));
+}
+
+}  // namespace troupe::apps::power_verb
