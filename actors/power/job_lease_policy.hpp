@@ -69,7 +69,9 @@ class job_lease_policy {
   /// As of the last tick. JLP-5
   bool is_braked() const { return is_braked_; }
   /// Whether a lease was ever held.
-  bool was_leased() const { return lease_ && lease_->order().epoch > 0; }
+  bool was_leased() const { return order().epoch > 0; }
+  /// Of the lease that was held last; its epoch is 0 before the first one.
+  lease_order order() const { return lease_ ? lease_->order() : lease_order{}; }
   bool is_leased(int64_t now_ns) const { return lease_ && lease_->is_leased(now_ns); }
   int64_t left_ns(int64_t now_ns) const { return lease_ ? lease_->left_ns(now_ns) : 0; }
 

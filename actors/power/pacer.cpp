@@ -79,6 +79,24 @@ void note_counters(pacer_pointer self, const fbs::JobPowerT& now) {
   note(budget, self->state.policy.budget_w());
 }
 
+/// PCR-5
+void note_decision(pacer_pointer self, const fbs::JobPowerT& now) {
+  auto& st = self->state;
+  if (!st.journal.is_kept()) return;
+  const auto at_ns = now_ns(*self);
+  pacer_decision d;
+  d.pace = work_pace{static_cast<int>(now.pace_of_1024)};
+  d.why = now.pace_of_1024 == 0 ? now.reason : st.policy.decided();
+  d.own_w = st.own_w;
+  d.budget_w = st.policy.budget_w();
+  d.drawn = st.policy.sum(at_ns);
+  if (const auto& p = st.parent)
+    d.lease = pacer_decision::leased{p->name.empty() ? p->options.named : p->name, p->lease.order(),
+                                     watts_of(p->lease.cap_mw()), p->lease.left_ns(at_ns),
+                                     p->lease.hold()};
+  st.journal.decided(d);
+}
+
 bool same(const fbs::JobPowerT& a, const fbs::JobPowerT& b) {
   return a.pace_of_1024 == b.pace_of_1024 && a.reason == b.reason && a.power_w == b.power_w &&
          a.energy_j == b.energy_j && a.source == b.source && a.brake == b.brake;
@@ -90,6 +108,7 @@ void tell(pacer_pointer self) {
   keep_to(self);
   if (st.parent) save_if_shed(self);
   auto now = power_now(st, now_ns(*self));
+  note_decision(self, now);
   const bool news = st.run && !(st.told && same(*st.told, now));
   if (news || st.parent) show(self, now);  // what is left of a lease changes all the time
   if (!news) return;
@@ -163,6 +182,8 @@ pacer_actor::behavior_type pacer(pacer_pointer self, const pacer_options& option
   st.own_w = options.budget_w;
   st.machine = options.machine;
   st.processor_time = options.processor_time;
+  st.journal = pacer_journal(options.journal);
+  st.journal.begins(options.epoch, st.own_w, options.parent ? options.parent->named : "");
   if (options.parent) begin_job_parent(self, *options.parent, [self] { tell(self); });
   keep_to(self);
   show(self, power_now(st, now_ns(*self)));

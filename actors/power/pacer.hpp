@@ -16,6 +16,8 @@
 //     judged by it.
 //   PCR-3  Under a power budget above the job no step begins before that has granted watts, and
 //     none at a pace that what it has granted by then forbids (PWR-3).
+//   PCR-5  Where a journal is kept each decision that is another one stands there, also those that
+//     no run was told (PJN-1). Without a budget, its own or one above, a job has none.
 //
 // Failure policy: a run with a budget, its own or one above it, ends with it, for nothing computes
 // that nobody measures; one without does without.
@@ -29,6 +31,7 @@
 #include "actors/base/traced.hpp"
 #include "actors/power/job_pace_policy.hpp"
 #include "actors/power/job_parent.hpp"
+#include "actors/power/pacer_journal.hpp"
 #include "gpu/meters/readers.hpp"
 #include "messages/actors.hpp"
 
@@ -38,6 +41,7 @@ struct pacer_options {
   double budget_w = 0;  ///< 0: none
   uint32_t epoch = 0;
   std::optional<parent_options> parent = {};  ///< with one it reads files: spawn it detached
+  pacer_journal::sink journal = {};           ///< waits for nothing; empty: none is kept
   std::string machine = {};                   ///< of this process, as its nodes say theirs
   /// Of this process, where no node is in it, and of its machine; none: it counts for nothing.
   std::function<gpu::processor_seconds()> processor_time = {};
@@ -52,6 +56,7 @@ struct pacer_state {
   bool braked = false;     ///< the run is told to hold its step
   bool brake_armed = false;  ///< and all its ranks can hear that
   std::optional<job_parent> parent;
+  pacer_journal journal;
   std::string machine;
   std::function<gpu::processor_seconds()> processor_time;
   gpu::processor_seconds used;  ///< at the last look at it

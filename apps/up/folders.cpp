@@ -29,6 +29,7 @@ constexpr size_t most_line_bytes = 64 << 10;  ///< of a log that is looked at
 std::vector<std::string> written_names(const config::job& job) {
   std::vector<std::string> out{"log.jsonl", "audit.jsonl", "incidents.jsonl"};
   if (!job.power.parent.empty()) out.emplace_back("power.incarnation");
+  if (job.power.is_budgeted()) out.emplace_back("power.jsonl");
   for (const auto& node : job.cluster.node) out.push_back(node.name + ".log");
   return out;
 }

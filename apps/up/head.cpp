@@ -42,6 +42,7 @@
 #include "apps/up/launcher.hpp"
 #include "apps/up/log_start.hpp"
 #include "apps/up/node_processes.hpp"
+#include "apps/up/power_files.hpp"
 #include "apps/up/power_parent.hpp"
 #include "apps/up/reporter.hpp"
 #include "apps/up/standby.hpp"
@@ -69,6 +70,7 @@ struct launch {
   config::cluster_section at;  ///< as this head is reached
   heads::shared_settings settings;  ///< as they were read, which other heads are compared with
   std::optional<swap::step_limits> swap_limits = {};  ///< on this machine
+  power_files power = {};
 };
 
 /// The ceiling of all workers together, where they are on this machine; null otherwise.
@@ -200,6 +202,7 @@ result<launch> prepare(const up_arguments& a, checkpoint::look resume,
   if (!l.folders.second) l.plan.job.checkpoint.second = {};  // FLD-3; what is there was read
   TROUPE_CHECK(remove_leftovers(l.plan.job.checkpoint));
   TROUPE_CHECK(settle_slots(l.plan));
+  l.power = power_files(l.plan.job);
   l.peak = local_peak(l.plan.job);
   l.swap_limits = swap::settle_by_rates(l.plan);  // a second or two, where the job swaps
   l.origin = checkpoint::origin_of(l.resume, io::checkpoint::draw_launch());
@@ -265,7 +268,7 @@ pacer_actor spawn_pacer(caf::actor_system& system, const launch& l,
   const auto& job = l.plan.job;
   const auto here = cluster::this_host();
   const power::pacer_options options{job.power.budget_w, l.from.epoch,
-                                     power_parent_of(joiner_of(job), reporter),
+                                     power_parent_of(joiner_of(job), reporter), l.power.journal(),
                                      cluster::machine_of(here->facts()),
                                      [here] { return here->processor_time(); }};
   return options.parent ? system.spawn<caf::detached>(power::pacer, options)

@@ -55,7 +55,7 @@ struct leased_pacer : scripted_pacer {
     };
     p.connector = [made = spawn(scripted_connector, wires)](caf::actor_system&) { return made; };
     p.reporter = reporter.as<reporter_actor>();
-    start({budget_w, pacer_epoch, std::move(p), "boot", [this] { return head; }});
+    start({budget_w, pacer_epoch, std::move(p), {}, "boot", [this] { return head; }});
     beat(20, 0, 0, 100, 0, 0);
   }
   void serve(const partner& who) { wires->there[{"127.0.0.1", budget_port}] = who.self(); }

@@ -1,0 +1,29 @@
+// What of a job's power goes to the disk while it trains, behind its actors' back.
+//
+//   <output>/power.jsonl   what its pacer decided, a JSON object a line
+//                          (actors/power/pacer_journal.hpp); of a job with a budget alone
+//
+// It is held beside the actors, so that the process's end waits for a disk, not theirs.
+#pragma once
+
+#include <memory>
+
+#include "actors/power/pacer_journal.hpp"
+#include "apps/power/journal_file.hpp"
+#include "io/config/job.hpp"
+
+namespace troupe::apps {
+
+class power_files {
+ public:
+  power_files() = default;
+  explicit power_files(const config::job& job);
+
+  /// For the pacer; empty: no journal is kept.
+  power::pacer_journal::sink journal() const;
+
+ private:
+  std::shared_ptr<power_verb::journal_file> journal_;
+};
+
+}  // namespace troupe::apps
