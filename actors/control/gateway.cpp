@@ -175,9 +175,22 @@ void heard(gateway_pointer self, uint32_t number, const msg<fbs::ActorList>& lis
   it->second.last = list.unpack();
 }
 
+using lists_of_processes = std::map<uint32_t, std::unique_ptr<fbs::ActorListT>>;
+
+/// As people are shown it.
+fbs::ClusterViewT view_of(const gateway_options& o, lists_of_processes& lists) {
+  fbs::ClusterViewT out;
+  out.job = o.job;
+  out.epoch = o.epoch;
+  for (auto& [number, list] : lists) out.nodes.push_back(std::move(list));
+  std::stable_sort(out.nodes.begin(), out.nodes.end(),
+                   [](const auto& a, const auto& b) { return stands_before(a->node, b->node); });
+  return out;
+}
+
 caf::result<msg<fbs::ClusterView>> view(gateway_pointer self, const msg<fbs::ListActors>& m) {
   auto& st = self->state;
-  auto lists = std::make_shared<std::map<uint32_t, std::unique_ptr<fbs::ActorListT>>>();
+  auto lists = std::make_shared<lists_of_processes>();
   auto rp = self->make_response_promise<msg<fbs::ClusterView>>();
   const auto whom = fitting(st, text_of(m->node()));
   auto each = [self, lists, m](const asked_process& who, const result<msg<fbs::ActorList>>& r) {
@@ -192,13 +205,8 @@ caf::result<msg<fbs::ClusterView>> view(gateway_pointer self, const msg<fbs::Lis
     lists->emplace(who.number, std::move(list));
   };
   auto all = [self, lists, rp, m]() mutable {
-    fbs::ClusterViewT out;
-    out.job = self->state.options.job;
-    out.epoch = self->state.options.epoch;
-    for (auto& [number, list] : *lists) out.nodes.push_back(std::move(list));
-    std::stable_sort(out.nodes.begin(), out.nodes.end(),
-                     [](const auto& a, const auto& b) { return stands_before(a->node, b->node); });
-    auto made = try_make_msg<fbs::ClusterView>(context_of(*self, m.header()), out);
+    auto made = try_make_msg<fbs::ClusterView>(context_of(*self, m.header()),
+                                               view_of(self->state.options, *lists));
     if (made)
       rp.deliver(*made);
     else
@@ -497,9 +505,27 @@ void look_at(gateway_pointer self, const std::vector<uint32_t>& whom, All all) {
   ask_observers<fbs::ActorList>(self, whom, question, each, all);
 }
 
+/// GTW-9
+void show_cluster(gateway_pointer self) {
+  auto& st = self->state;
+  const auto now = now_ns(*self);
+  if (!st.options.shown) return;
+  if (st.shown_ns && now - *st.shown_ns < gateway_options::shown_each_ns) return;
+  st.shown_ns = now;
+  lists_of_processes lists;
+  for (const auto& [number, p] : st.processes) {
+    auto list = remembered(self, p);
+    list->ranks = p.facts.ranks;
+    lists.emplace(number, std::move(list));
+  }
+  st.options.shown(view_of(st.options, lists));
+}
+
 void look_around(gateway_pointer self) {
-  look_at(self, fitting(self->state, ""),
-          [self] { self->delayed_send(self, defaults::gateway_period, caf::tick_atom_v); });
+  look_at(self, fitting(self->state, ""), [self] {
+    show_cluster(self);
+    self->delayed_send(self, defaults::gateway_period, caf::tick_atom_v);
+  });
 }
 
 void meet(gateway_pointer self, const msg<fbs::Observe>& m, const caf::strong_actor_ptr& handle) {

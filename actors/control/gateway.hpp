@@ -28,6 +28,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "actors/base/traced.hpp"
@@ -55,6 +56,9 @@ struct gateway_options {
   /// The wall clock as text, for the audit log.
   std::function<std::string()> wall_time;
   std::function<void(const setting_taken&)> set = {};  ///< GTW-8; may be empty
+  /// GTW-9; waits for nothing; may be empty.
+  std::function<void(fbs::ClusterViewT)> shown = {};
+  static constexpr int64_t shown_each_ns = 5'000'000'000;
 };
 
 /// A process the gateway knows.
@@ -80,6 +84,7 @@ struct gateway_state {
   std::map<uint32_t, observed> processes;  ///< by their number; not those that have gone
   std::map<uint64_t, open_view> views;     ///< by subscription
   bool ticking = false;
+  std::optional<int64_t> shown_ns;  ///< when the cluster was shown last
   std::shared_ptr<audit_log> audit;
 
   ~gateway_state();

@@ -256,10 +256,14 @@ result<launch_means> means_of(const config::job& job) {
 
 trace::gateway_options gateway_of(const launch& l, const reporter_options& talk) {
   const auto& job = l.plan.job.job;
-  return {job.name, l.from.epoch, job.output + "/audit.jsonl", wall_time,
+  return {job.name,
+          l.from.epoch,
+          job.output + "/audit.jsonl",
+          wall_time,
           [log = talk.log, outcome = talk.outcome](const trace::setting_taken& taken) {
             log_setting(*log, *outcome, taken);
-          }};
+          },
+          l.power.shown()};
 }
 
 /// Under a power budget it reads the files by which that is found.

@@ -441,6 +441,7 @@ struct power_section {
   /// What makes steps slower: "pace" holds operations back, "cgroup" bounds the processor time of
   /// threads that compute; empty: pace.
   std::vector<std::string> control = {};
+  std::string textfile;     ///< a file that says what it draws, for Prometheus; empty: none
   bool operator==(const power_section&) const = default;
 
   /// Whether something bounds what the job's machines draw.

@@ -557,6 +557,10 @@ constinit const property rows[] = {
         "What makes steps slower where there is a budget: pace = operations are held back, on any "
         "device and without rights; cgroup = the threads that compute are in a control group with "
         "a quota, which needs a cpu controller that this user may write. Empty = pace"),
+    key<&job::power, &power_section::textfile>(
+        "power.textfile",
+        "A file that the head replaces each 5 s by what `troupe power status --prometheus` prints, "
+        "for node_exporter; empty = none"),
 
     key<&job::log, &log_section::format>("log.format",
                                          "How steps are printed; auto = one line that rewrites "

@@ -2,11 +2,14 @@
 #include "apps/up/power_files.hpp"
 
 #include <filesystem>
+#include <memory>
 #include <string>
+#include <utility>
 
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
+#include "apps/power/power_status.hpp"
 #include "tests/apps/ended.hpp"
 #include "tests/io/scratch.hpp"
 
@@ -46,5 +49,30 @@ TEST_CASE("power files: a job without a budget keeps no journal") {
   const scratch folder;
   const power_files files(job_in(folder, 0));
   CHECK_FALSE(files.journal());
+  CHECK_FALSE(files.shown());
   CHECK_FALSE(std::filesystem::exists(folder / "power.jsonl"));
+}
+
+TEST_CASE("power files: the file for monitoring says what troupe power status --prometheus does") {
+  const scratch folder;
+  fbs::ClusterViewT view;
+  view.job = "gpt-a";
+  auto actor = std::make_unique<fbs::ActorInfoT>();
+  actor->values = std::make_unique<fbs::StatusValuesT>();
+  actor->values->pacer = std::make_unique<fbs::PacerStatusT>();
+  actor->values->pacer->budget_w = 44;
+  view.nodes.push_back(std::make_unique<fbs::ActorListT>());
+  view.nodes.back()->node = "head";
+  view.nodes.back()->actors.push_back(std::move(actor));
+  const auto wanted = power_verb::status_prometheus(power_verb::job_power_in(view));
+  CHECK(wanted.find("troupe_power_budget_watts{job=\"gpt-a\"} 44\n") != std::string::npos);
+  auto job = job_in(folder, 0);
+  job.power.textfile = folder / "job.prom";
+  {
+    const power_files files(job);
+    const auto shown = files.shown();
+    REQUIRE(shown);
+    shown(std::move(view));
+  }
+  CHECK(content(folder / "job.prom") == wanted);
 }

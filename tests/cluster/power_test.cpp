@@ -1,7 +1,12 @@
 // A job under a power budget, with real processes: whether it may make steps follows what is said
 // of its machine, which is a model here that no other work on it changes; and bits are those
 // without a budget.
+#include <algorithm>
 #include <csignal>
+#include <fstream>
+#include <iterator>
+#include <string>
+#include <vector>
 
 #include "tests/cluster/constant_watts.hpp"
 
@@ -10,7 +15,10 @@ using namespace troupe::cluster_test;
 TEST_CASE("PWR-3: a job whose budget has no room waits, says why, and goes on once it has some") {
   if (is_metered_here()) return;
   job_files job;
-  program up(job.up(with(constant_watts, with(layout(2, 1), {"power.budget_w=40"}))));
+  const auto gauges = job / "t.prom";
+  program up(
+      job.up(with(constant_watts,
+                  with(layout(2, 1), {"power.budget_w=40", "power.textfile=" + gauges.string()}))));
   REQUIRE(up.until_error_has("waits for power: the machines draw 50 W without steps"));
   CHECK(up.objects("step").empty());
   const auto shown = run({"power", "status", "--json", "--connect", job_address(up)});
@@ -37,6 +45,16 @@ TEST_CASE("PWR-3: a job whose budget has no room waits, says why, and goes on on
   REQUIRE(up.objects("summary").size() == 1);
   CHECK(up.objects("summary")[0]["energy_source"] == "modelled");
   CHECK(up.objects("summary")[0]["energy_j"] > 0);
+  std::vector<std::string> rules;
+  std::ifstream journal(job / "run/power.jsonl");
+  for (std::string line; std::getline(journal, line);)
+    if (const auto entry = nlohmann::json::parse(line); entry["event"] == "pace")
+      rules.push_back(entry["rule"].get<std::string>());
+  CHECK(std::find(rules.begin(), rules.end(), "draw") != rules.end());
+  CHECK(std::find(rules.begin(), rules.end(), "budget") != rules.end());
+  std::ifstream prom(gauges);
+  const std::string said{std::istreambuf_iterator<char>(prom), {}};
+  CHECK_MESSAGE(said.find("troupe_power_pace_ratio{job=\"t\"}") != said.npos, said);
   const auto alone = job.losses(with(with(constant_watts, layout(2, 1)), {"power.model_idle_w=0"}));
   CHECK(up.losses() == alone);
 }

@@ -2,6 +2,9 @@
 // Commands are in gateway_orders_test.cpp, views in gateway_views_test.cpp.
 #include "actors/control/gateway.hpp"
 
+#include <utility>
+#include <vector>
+
 #include <fmt/format.h>
 
 #include "tests/actors/control/scripted_gateway.hpp"
@@ -29,6 +32,34 @@ TEST_CASE("gateway: all processes are looked at once a second, from the first on
   f.pass(1ms);
   only<fbs::ListActors>(f.head);
   only<fbs::ListActors>(f.b);
+}
+
+TEST_CASE("GTW-9: gateway: who wants to be shown the cluster is, each 5 s, by the look before") {
+  std::vector<fbs::ClusterViewT> shown;
+  scripted_gateway f;
+  const auto target = f.spawn(
+      trace::gateway, trace::gateway_options{"job", gateway_epoch, "", {}, {}, [&](auto view) {
+                                               shown.push_back(std::move(view));
+                                             }});
+  const auto look = [&] {
+    f.pass(1s);
+    f.answer_looks({f.b, f.head});
+  };
+  f.target = target;
+  f.meet(3, "b", f.b, "0, 1");
+  CHECK(shown.empty());  // it has not answered
+  f.answer_looks({f.b});
+  REQUIRE(shown.size() == 1);
+  f.meet(1, "head", f.head);
+  for (int s = 0; s < 4; ++s) look();
+  CHECK(shown.size() == 1);
+  look();
+  REQUIRE(shown.size() == 2);
+  CHECK(shown[1].job == "job");
+  REQUIRE(shown[1].nodes.size() == 2);
+  CHECK(shown[1].nodes[0]->node == "head");
+  CHECK(shown[1].nodes[1]->ranks == "0, 1");
+  CHECK(shown[1].nodes[1]->actors.size() == 2);
 }
 
 TEST_CASE("gateway: a process told of again has its ranks, keeps its observer, is asked at once") {
