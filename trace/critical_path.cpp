@@ -8,16 +8,19 @@
 
 #include "messages/message_list.hpp"
 #include "messages/operations.hpp"
+#include "messages/power_holds.hpp"
+#include "trace/power_words.hpp"
 
 namespace troupe::trace {
 
 std::string_view to_string(segment_kind kind) noexcept {
   constexpr std::string_view names[] = {"handling", "way",  "mailbox", "device",
-                                        "transfer", "file", "idle"};
+                                        "transfer", "file", "idle",    "power"};
   return names[static_cast<size_t>(kind)];
 }
 
 segment_kind kind_of_work(std::string_view name) noexcept {
+  if (power::is_power_hold(name)) return segment_kind::power;
   const auto* facts = train::operation_named(name);
   if (facts == nullptr || facts->resource == train::op_resource::device)
     return segment_kind::device;
@@ -38,7 +41,7 @@ struct release {
 
 class walker {
  public:
-  walker(const timeline& t, const timeline_step& step) : t_(t), step_(step) {
+  walker(const timeline& t, const timeline_step& step) : t_(t), step_(step), power_(t) {
     const auto& root = t.event(step.event);
     out_.step = step.number;
     out_.begin_ns = root.begin_ns;
@@ -98,6 +101,8 @@ class walker {
     const auto sent_from = std::exchange(message_, nothing);
     add(segment_kind::handling, h.begin_ns, h.actor, index, t_.name(h));
     if (at_ns_ <= out_.begin_ns) return nothing;
+    if (const auto hold = hold_ended_in(index, sent_from); hold != nothing)
+      return before_hold(hold);
     if (h.record.span == 0) return before_wakeup(index, sent_from);
     message_ = index;
     const auto sent = std::min(h.sent_ns, at_ns_);
@@ -107,6 +112,31 @@ class walker {
       return sender;
     }
     return to_parent(index, sent);
+  }
+
+  /// What a power budget had held back until then, where the message that led the walk here is of
+  /// an operation: the stage sent that once it might.
+  uint32_t hold_ended_in(uint32_t index, uint32_t sent_from) const {
+    if (sent_from == nothing) return nothing;
+    const auto type = t_.event(sent_from).record.type;
+    const bool is_operation =
+        type == message_traits<fbs::RunOp>::id || type == message_traits<fbs::FinishStep>::id;
+    if (!is_operation) return nothing;
+    const auto& h = t_.event(index);
+    auto out = nothing;
+    earlier_work(h.actor, h.end_ns, [&](uint32_t i, const timeline_event& w) {
+      const auto around = timeline::slack_ns + w.took_ns() / (1 << 22);  // as floats are rounded
+      const bool ended_here = w.end_ns + around >= h.begin_ns && w.end_ns <= h.end_ns + around;
+      if (out == nothing && ended_here && power::is_power_hold(t_.name(w))) out = i;
+    });
+    return out;
+  }
+
+  /// On to the handling from which on it was held back.
+  uint32_t before_hold(uint32_t index) {
+    const auto& p = t_.event(index);
+    add(segment_kind::power, p.begin_ns, p.actor, index, power_.of(t_, p));
+    return t_.handling_at(p.actor, at_ns_, timeline::slack_ns);
   }
 
   /// A message was sent where no record is: on to what is said to have caused it.
@@ -373,6 +403,9 @@ class walker {
         case segment_kind::idle:
           w.doing = fmt::format("{} waited for {}", t_.path(s.actor), s.what);
           break;
+        case segment_kind::power:
+          w.doing = fmt::format("{} was held back by {}", t_.path(s.actor), s.what);
+          break;
         default:
           w.doing = fmt::format("{} was busy with {}", t_.path(s.actor), s.what);
       }
@@ -381,6 +414,7 @@ class walker {
 
   const timeline& t_;
   const timeline_step step_;
+  const power_words power_;
   critical_path out_;
   uint32_t run_ = nothing;
   int64_t at_ns_ = 0;           ///< how far back the walk has come

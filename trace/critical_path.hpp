@@ -9,7 +9,8 @@
 //                 reported finished work, by the end of that work);
 //   device work   by its RunOp, the device's work before it, or the transfer it needs;
 //   a transfer    by its other end, or by the work that made what it moves;
-//   a collective  by the member that came last.
+//   a collective  by the member that came last;
+//   an operation that a power budget held back  by that, since it could have begun.
 // What lies between release and begin is a wait: on the way between two processes, in a mailbox, or
 // of an idle device.
 //
@@ -37,14 +38,15 @@ enum class segment_kind : uint8_t {
   transfer,  ///< bytes moved between ranks
   file,      ///< bytes moved to or from a disk
   idle,      ///< nothing that was recorded went on
+  power,     ///< an operation could have begun, and a power budget held it back
 };
-inline constexpr size_t segment_kinds = 7;
+inline constexpr size_t segment_kinds = 8;
 
-/// "handling", "way", "mailbox", "device", "transfer", "file", "idle".
+/// "handling", "way", "mailbox", "device", "transfer", "file", "idle", "power".
 std::string_view to_string(segment_kind kind) noexcept;
 
-/// What kind of work a name stands for: "send_activation" a transfer, "capture" a file, "forward" a
-/// device's.
+/// What kind of work a name stands for: "send_activation" a transfer, "capture" a file,
+/// "held_by_pace" power, "forward" a device's.
 segment_kind kind_of_work(std::string_view name) noexcept;
 
 /// One link of the path.

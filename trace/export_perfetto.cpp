@@ -85,6 +85,8 @@ class perfetto {
         return " link";
       case segment_kind::file:
         return " disk";
+      case segment_kind::power:
+        return " power";
       default:
         return " device";
     }

@@ -72,7 +72,8 @@ std::string_view long_name(segment_kind kind) {
                                         "device work",
                                         "transfers between ranks",
                                         "files",
-                                        "idle"};
+                                        "idle",
+                                        "held back by a power budget"};
   return names[static_cast<size_t>(kind)];
 }
 
@@ -92,6 +93,8 @@ std::string sentence(const timeline& t, const path_group& g) {
       return fmt::format("{} did {}{}", who, g.what, times);
     case segment_kind::transfer:
       return fmt::format("{} waited for the bytes of {}{}", who, g.what, times);
+    case segment_kind::power:
+      return fmt::format("{} was held back by {}{}", who, g.what, times);
     case segment_kind::idle:
       break;
   }

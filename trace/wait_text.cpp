@@ -135,10 +135,22 @@ std::string section(const cluster& c, std::string_view one, std::string_view man
   return out;
 }
 
+/// Who waits for the pacer is held back by a budget: by which, says its state.
+std::string state_of(const fbs::ActorInfo& info) {
+  const auto* p = info.values() != nullptr ? info.values()->pacer() : nullptr;
+  const auto parent = p != nullptr ? text_of(p->parent()) : std::string();
+  if (p == nullptr || (p->budget_w() <= 0 && parent.empty())) return text_of(info.state());
+  const auto watts = p->budget_w() > 0 ? fmt::format(" {:.4g} W", p->budget_w()) : " its budget";
+  auto out = fmt::format("keeping{}{} by a pace of {:.0f} %", watts,
+                         parent.empty() ? "" : " of " + parent, p->pace_percent());
+  if (const auto why = text_of(p->reason()); !why.empty()) out += " (" + why + ")";
+  return out;
+}
+
 waiting_actor actor_of(const fbs::ActorInfo& info) {
   waiting_actor a;
   a.path = text_of(info.path());
-  a.state = text_of(info.state());
+  a.state = state_of(info);
   a.state_for_ns = info.state_for_ns();
   if (const auto* s = info.values() != nullptr ? info.values()->stage() : nullptr)
     a.place = grid_place{static_cast<int>(s->data_rank()), 0, static_cast<int>(s->pipeline_rank())};

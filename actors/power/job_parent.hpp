@@ -27,6 +27,7 @@ struct job_parent : parent_link {
 
   job_lease_policy lease;
   bool told_lapse = false;  ///< PPL-3
+  uint16_t cap_counter = 0;  ///< the name of work of its counter; 0: it has none yet
   bool stepped = false;     ///< the run has made steps
   bool shed = false;        ///< PPL-4
 };

@@ -2,10 +2,13 @@
 #include "actors/power/pacer.hpp"
 
 #include <algorithm>
+#include <string>
 #include <utility>
 
 #include "actors/base/context.hpp"
 #include "actors/base/defaults.hpp"
+#include "io/base/printable.hpp"
+#include "messages/power_holds.hpp"
 #include "messages/text.hpp"
 
 namespace troupe::power {
@@ -69,11 +72,23 @@ void show(pacer_pointer self, const fbs::JobPowerT& now) {
   });
 }
 
+/// The first name is kept: names of work are few, and a budget may call itself anything.
+uint16_t cap_counter(job_parent& above) {
+  if (above.cap_counter == 0 && !above.name.empty())
+    above.cap_counter = work_name(std::string(cap_counter_of) + printable(above.name));
+  return above.cap_counter;
+}
+
 void note_counters(pacer_pointer self, const fbs::JobPowerT& now) {
-  static const auto pace = work_name("pace %"), budget = work_name("budget W");
+  static const auto pace = work_name("pace %"), budget = work_name(budget_counter),
+                    drawn = work_name("drawn W");
   const auto note = [&, at_ns = now_ns(*self)](uint16_t name, double value) {
     self->runtime().records.note(counter_note{name, self->stats().number(), at_ns, value});
   };
+  if (now.power_w >= 0) note(drawn, now.power_w);
+  if (auto& above = self->state.parent; above && above->lease.was_leased())
+    if (const auto name = cap_counter(*above); name != 0)
+      note(name, watts_of(above->lease.cap_mw()));
   if (self->state.policy.budget_w() <= 0) return;
   note(pace, 100 * work_pace{static_cast<int>(now.pace_of_1024)}.share());
   note(budget, self->state.policy.budget_w());

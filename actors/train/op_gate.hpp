@@ -69,6 +69,8 @@ class op_gate {
     if (paces()) opens_ns_ = work_pace_policy::gate_ns(now_ns - computed_ns, now_ns, pace_);
   }
 
+  /// Whether an operation could begin, but for the pace or the brake, as of the last next().
+  bool holds() const noexcept { return since_ns_.has_value(); }
   /// When next() has something, where only the time holds it back.
   std::optional<int64_t> opens_ns() const {
     return since_ns_ && !brakes_ ? std::optional(opens_ns_) : std::nullopt;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <utility>
 
 #include <fmt/format.h>
@@ -11,6 +12,7 @@
 #include "actors/base/context.hpp"
 #include "actors/train/paced_patience.hpp"
 #include "actors/train/received_job.hpp"
+#include "messages/power_holds.hpp"
 
 namespace troupe::train {
 
@@ -51,6 +53,24 @@ void tell_hold(stage_pointer self, int64_t hold_ns) {
   st.gate_wait = self->stats().begin_wait(
       "pacer", fmt::format("the next operation (pace {:.0f} %)", 100 * st.gate.pace().share()),
       now_ns(*self));
+}
+
+/// STG-7. The gate is as it was meanwhile.
+void end_hold(stage_pointer self, int64_t at_ns) {
+  auto& st = self->state;
+  const auto begun_ns = std::exchange(st.hold_begun_ns, std::nullopt);
+  if (!begun_ns || !st.now || *begun_ns >= at_ns) return;
+  static const auto by_pace = work_name(power::held_by_pace),
+                    by_brake = work_name(power::held_by_brake);
+  work_note w;
+  w.name = st.gate.brakes() ? by_brake : by_pace;
+  w.actor = self->stats().number();
+  w.parent = st.now->cause.span;
+  w.trace = st.now->cause.trace_low;
+  w.number = static_cast<uint64_t>(std::llround(100 * st.gate.pace().share()));
+  w.begin_ns = *begun_ns;
+  w.end_ns = at_ns;
+  self->runtime().records.note(w);
 }
 
 /// How long the device computed since it was asked last.
@@ -265,11 +285,13 @@ void let_begin(stage_pointer self) {
   const auto now = now_ns(*self);
   while (const auto a = st.gate.next(now)) {
     end_gate_wait(self);
+    end_hold(self, now);
     if (a->what == pipeline_op::update)
       finish(self);
     else
       run_op(self, *a);
   }
+  if (st.gate.holds() && !st.hold_begun_ns) st.hold_begun_ns = now;
   if (st.gate.brakes() && !st.gate.empty() && st.gate_wait == 0)
     st.gate_wait = self->stats().begin_wait(
         "pacer", "the next operation (the brake of its power budget)", now);
@@ -317,6 +339,7 @@ caf::error begin_pass(stage_pointer self, const message_header& cause, run_actor
   fill(*st.now);
   show(self, st.now->train ? "training" : "validating");
   st.gate.begin_pass({static_cast<int>(pace_of_1024)});
+  st.hold_begun_ns.reset();
   st.gate.put({pipeline_op::begin, 0, 0});
   if (st.now->recheck) st.gate.put({pipeline_op::recheck, 0, 0});
   let_begin(self);
@@ -356,6 +379,7 @@ caf::result<msg<fbs::ValidationDone>> validate(stage_pointer self, const msg<fbs
 msg<fbs::Ack> brake(stage_pointer self, const msg<fbs::Brake>& m) {
   const bool on = m->on();
   if (on != self->state.gate.brakes()) {
+    end_hold(self, now_ns(*self));
     self->state.gate.brake(on);
     publish_values(self, [&](fbs::StageStatusT& s) { s.braked = on; });
     end_gate_wait(self);

@@ -9,7 +9,9 @@
 #include <fmt/format.h>
 
 #include "actors/base/actor_registry.hpp"
+#include "actors/capture/recorder.hpp"
 #include "actors/train/stage.hpp"
+#include "messages/power_holds.hpp"
 #include "tests/actors/actor_fixture.hpp"
 
 namespace troupe::train::test {
@@ -41,6 +43,7 @@ struct scripted_stage : troupe::test::actor_fixture {
   partner run = make_partner("run"), worker = make_partner("worker"),
           loader = make_partner("loader"), previous = make_partner("previous"),
           next = make_partner("next");
+  record_reader records{runtime().records, false};
   std::vector<told<fbs::RunOp>> under_way;  ///< seen by given(), and not answered
   uint32_t rank, pipeline_ranks;
   int micro_batches;
@@ -54,6 +57,17 @@ struct scripted_stage : troupe::test::actor_fixture {
         target(spawn(train::stage, spawn_record{.epoch = stage_epoch,
                                                 .rank = rank,
                                                 .worker = worker.as<worker_actor>()})) {}
+
+  /// What was held back since this was asked last: "held_by_pace 50 for 100 ms".
+  stage_words held_back() {
+    stage_words out;
+    const auto names = work_names();
+    for (const auto& r : records.read(100'000))
+      if (r.kind == record_kind::work && power::is_power_hold(names.at(r.type - 1)))
+        out.push_back(fmt::format("{} {} for {:.0f} ms", names.at(r.type - 1), r.sender,
+                                  static_cast<double>(r.handling_s) * 1e3));
+    return out;
+  }
 
   template <class T, class Fill>
   uint64_t ask(Fill fill, uint32_t epoch = stage_epoch) {

@@ -58,7 +58,9 @@ TEST_CASE("STG-6: the brake holds what has not begun, within the step, until it 
   CHECK(f.waits<fbs::StepDone>(number));
   f.brake(true);  // said again
   CHECK(f.given().empty());
+  CHECK(f.held_back().empty());  // it goes on
   f.brake(false);
+  CHECK(f.held_back() == stage_words{"held_by_brake 100 for 600000 ms"});  // STG-7
   CHECK(!f.status().values->stage->braked);
   CHECK(f.given() == stage_words{"forward 1 in 0 of 2", "backward 1 in 0 of 2"});
   f.all_done();

@@ -73,6 +73,10 @@ TEST_CASE(
   f.finish();
   const auto done = f.answer<fbs::StepDone>(number);
   CHECK(done.power_wait_ms == doctest::Approx(190));
+  CHECK(f.held_back() ==  // STG-7
+        stage_words{"held_by_pace 50 for 100 ms", "held_by_pace 50 for 50 ms",
+                    "held_by_pace 50 for 10 ms", "held_by_pace 50 for 10 ms",
+                    "held_by_pace 50 for 10 ms", "held_by_pace 50 for 10 ms"});
   CHECK(done.pace_of_1024 == 512);
   CHECK(done.step == 4);
   CHECK(done.loss_sum == 12);

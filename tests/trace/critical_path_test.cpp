@@ -2,11 +2,14 @@
 #include "trace/critical_path.hpp"
 
 #include <random>
+#include <string>
+#include <vector>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "tests/trace/sample.hpp"
+#include "trace/power_words.hpp"
 
 using namespace troupe;
 using namespace troupe::trace;
@@ -97,6 +100,89 @@ TEST_CASE("critical path: two stages, link by link") {
                   {k::mailbox, "run", "StepDone", 99.35, 99.8},
                   {k::handling, "run", "StepDone", 99.8, 100},
               });
+}
+
+TEST_CASE("critical path: what a power budget held back is its time, and it is named") {
+  using k = segment_kind;
+  trace_maker m;
+  const auto head = m.process("head", 0, 0), a = m.process("a", 250, 0.02);
+  const auto run = m.add(head, "run"), pacer = m.add(head, "pacer");
+  const auto stage = m.add(a, "stage/0"), worker = m.add(a, "worker/0");
+  const auto root = m.new_span();
+  m.counter("budget W", pacer, -0.3, 21);
+  m.counter("cap W of row0", pacer, -0.3, 21);
+  m.wake(run, -0.5, 0.1);
+  const auto step = m.handle("RunStep", run, stage, 0.05, 0.2, 0.3, root, root, 1);
+  const auto f = m.handle("RunOp", stage, worker, 0.25, 0.3, 0.36, root, step.span, 1);
+  m.work("forward", worker, 0.35, 10.35, root, f.span, 0);
+  m.wake(worker, 10.4, 10.5);
+  m.handle("OpDone", worker, stage, 10.45, 10.5, 10.6, root, f.span, 2);
+  m.work("held_by_pace", stage, 10.55, 20.55, root, step.span, 50);
+  m.wake(stage, 20.5, 20.7);
+  const auto u = m.handle("FinishStep", stage, worker, 20.6, 20.7, 20.8, root, step.span, 1);
+  m.work("update", worker, 20.75, 40.75, root, u.span, 7);
+  m.wake(worker, 40.8, 40.9);
+  m.handle("StepDone", worker, stage, 40.85, 41.0, 41.1, root, u.span, 2);
+  m.handle("StepDone", stage, run, 41.05, 41.2, 42.0, root, step.span, 2);
+  m.work("step", run, 0, 41.6, root, 0, 7, root);
+  const auto t = m.build();
+  const auto p = critical_path_of(t, 7);
+  REQUIRE(p);
+  check_cover(*p);
+  check_links(t, *p,
+              {
+                  {k::handling, "run", "system", 0, 0.05},
+                  {k::mailbox, "stage/0", "RunStep", 0.05, 0.2},
+                  {k::handling, "stage/0", "RunStep", 0.2, 0.25},
+                  {k::mailbox, "worker/0", "RunOp", 0.25, 0.3},
+                  {k::handling, "worker/0", "RunOp", 0.3, 0.35},
+                  {k::device, "worker/0", "forward", 0.35, 10.35},
+                  {k::mailbox, "worker/0", "the end of forward", 10.35, 10.4},
+                  {k::handling, "worker/0", "system", 10.4, 10.45},
+                  {k::mailbox, "stage/0", "OpDone", 10.45, 10.5},
+                  {k::handling, "stage/0", "OpDone", 10.5, 10.55},
+                  {k::power, "stage/0", "the pace of 50 % for the 21 W of row0", 10.55, 20.5},
+                  {k::handling, "stage/0", "system", 20.5, 20.6},
+                  {k::mailbox, "worker/0", "FinishStep", 20.6, 20.7},
+                  {k::handling, "worker/0", "FinishStep", 20.7, 20.75},
+                  {k::device, "worker/0", "update", 20.75, 40.75},
+                  {k::mailbox, "worker/0", "the end of update", 40.75, 40.8},
+                  {k::handling, "worker/0", "system", 40.8, 40.85},
+                  {k::mailbox, "stage/0", "StepDone", 40.85, 41.0},
+                  {k::handling, "stage/0", "StepDone", 41.0, 41.05},
+                  {k::mailbox, "run", "StepDone", 41.05, 41.2},
+                  {k::handling, "run", "StepDone", 41.2, 41.6},
+              });
+  const auto text = path_text(t, *p, 100, 5);
+  CHECK(text.find("stage/0 was held back by the pace of 50 % for the 21 W of row0") != text.npos);
+  CHECK(text.find("held back by a power budget") != text.npos);
+  const auto json = nlohmann::json::parse(path_json(t, *p));
+  for (const auto& kind : json["kinds"])
+    if (kind["kind"] == "power") CHECK(kind["ns"] == doctest::Approx(9'950'000).epsilon(1e-3));
+}
+
+TEST_CASE("critical path: a hold names its budget by what the pacer kept to then") {
+  trace_maker m;
+  const auto p = m.process("head", 0, 0);
+  const auto pacer = m.add(p, "pacer"), stage = m.add(p, "stage/0");
+  m.work("held_by_pace", stage, 1, 2, 0, 0, 80);
+  m.work("held_by_brake", stage, 2, 3, 0, 0, 80);
+  m.counter("budget W", pacer, 5, 44);
+  m.work("held_by_pace", stage, 6, 7, 0, 0, 52);
+  m.counter("cap W of row0", pacer, 10, 60);
+  m.work("held_by_pace", stage, 11, 12, 0, 0, 51);
+  m.work("held_by_brake", stage, 13, 14, 0, 0, 51);
+  m.counter("budget W", pacer, 15, 60);
+  m.work("held_by_pace", stage, 16, 17, 0, 0, 70);
+  const auto t = m.build();
+  const power_words words(t);
+  std::vector<std::string> said;
+  for (const auto& e : t.events()) said.push_back(words.of(t, e));
+  CHECK(said == std::vector<std::string>{
+                    "the pace of 80 % for its power budget", "the brake of its power budget",
+                    "the pace of 52 % for its own budget of 44 W",
+                    "the pace of 51 % for its own budget of 44 W", "the brake of row0",
+                    "the pace of 70 % for the 60 W of row0"});
 }
 
 TEST_CASE("critical path: who waited for whom, in words and as JSON") {

@@ -1,6 +1,7 @@
 // Wait-for graphs of many shapes: who is named, and with what.
 #include "trace/wait_graph.hpp"
 
+#include <memory>
 #include <random>
 
 #include <doctest/doctest.h>
@@ -382,4 +383,29 @@ TEST_CASE("wait graph: from the gateway's answer") {
   CHECK(in[0].actors[0].handling_for_ns == 7);
   CHECK(in[0].actors[0].place == grid_place{1, 0, 2});
   CHECK(waits_of(*make_msg<fbs::ClusterView>(message_context{}, fbs::ClusterViewT{})).empty());
+}
+
+TEST_CASE("a pacer that is waited for says which budget it keeps, and by which pace") {
+  fbs::ClusterViewT view;
+  auto& node = *view.nodes.emplace_back(std::make_unique<fbs::ActorListT>());
+  node.node = "head";
+  auto& actor = *node.actors.emplace_back(std::make_unique<fbs::ActorInfoT>());
+  actor.path = "pacer";
+  actor.state = "keeping a budget";
+  actor.values = std::make_unique<fbs::StatusValuesT>();
+  actor.values->pacer = std::make_unique<fbs::PacerStatusT>();
+  auto& pacer = *actor.values->pacer;
+  const auto state = [&] {
+    const auto m = make_msg<fbs::ClusterView>(message_context{}, view);
+    return waits_of(*m)[0].actors[0].state;
+  };
+  pacer.budget_w = -1;
+  CHECK(state() == "keeping a budget");
+  pacer.budget_w = 44;
+  pacer.pace_percent = 81;
+  CHECK(state() == "keeping 44 W by a pace of 81 %");
+  pacer.parent = "row0";
+  pacer.pace_percent = 0;
+  pacer.reason = "row0 holds all work";
+  CHECK(state() == "keeping 44 W of row0 by a pace of 0 % (row0 holds all work)");
 }

@@ -1,6 +1,8 @@
 // The pacer under a scripted power budget: before the first cap, what it acknowledges, and what it
 // does where the budget is not found, refuses, falls silent or dies.
+#include <bit>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -8,6 +10,7 @@
 
 #include <doctest/doctest.h>
 
+#include "actors/capture/recorder.hpp"
 #include "actors/power/budget.hpp"
 #include "tests/actors/power/scripted_pacer.hpp"
 #include "tests/actors/scripted_node.hpp"
@@ -158,6 +161,22 @@ TEST_CASE("PCR-3: under a power budget no step begins before it has granted watt
   CHECK(shown.lease_left_ms == 10'000);
   CHECK(shown.parent_problem.empty());
   CHECK(f.warnings().empty());
+}
+
+TEST_CASE("pacer: what is granted, kept to and drawn are counters, by the name of the budget") {
+  leased_pacer f;
+  record_reader records(f.runtime().records, false);
+  f.take_pace(0, 1024, 0);
+  f.join(60'000);
+  std::map<std::string, double> last;
+  const auto names = work_names();
+  for (const auto& r : records.read(100'000))
+    if (r.kind == record_kind::counter)
+      last[names.at(r.type - 1)] = std::bit_cast<double>(r.sender);
+  CHECK(last == std::map<std::string, double>{{"budget W", 60},
+                                              {"cap W of row0", 60},
+                                              {"drawn W", 20},
+                                              {"pace %", 100.0 * 500 / 1024}});
 }
 
 TEST_CASE("JLP-2: a pacer acknowledges a lesser cap once its run has begun a step under it") {
