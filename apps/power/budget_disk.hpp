@@ -9,7 +9,7 @@
 // Invariants
 //   BDK-1  A line is said as it comes, whatever the disk does (JNF-1).
 //   BDK-2  A record that cannot be read is not begun anew: what jobs may draw would be forgotten.
-//   and BDK-3 (textfile.hpp)
+//   and BDK-3, BDK-4 (textfile.hpp)
 #pragma once
 
 #include <chrono>

@@ -4,6 +4,8 @@
 //   BDK-3  A file for monitoring is replaced as a whole. What finds no room beside those that
 //     wait is passed over: the next one says what holds then. That it cannot be written is told
 //     once.
+//   BDK-4  What stands there and does not begin as our metrics do is not replaced: a name that was
+//     mistyped costs nobody a file.
 #pragma once
 
 #include <chrono>

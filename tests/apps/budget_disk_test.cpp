@@ -131,3 +131,22 @@ TEST_CASE("BDK-3: budget disk: a file for monitoring is replaced, also once it c
   CHECK(content(file).find("troupe_power_budget_watts{budget=\"row0\"} 55.5\n") !=
         std::string::npos);
 }
+
+TEST_CASE("BDK-4: budget disk: a file for monitoring takes no other file's place") {
+  const scratch folder;
+  const auto own = folder / "row0.prom", other = folder / "notes.txt", empty = folder / "empty";
+  put_file(other, "# HELP wanted\n");
+  put_file(empty, "");
+  fs::create_directory(folder / "in");
+  for (const auto& file : {own, other, empty, folder / "in"}) {
+    textfile shown(file);
+    for (const auto* text : {"# HELP troupe_x One.\n", "# HELP troupe_x Two.\n"}) {
+      shown.take([text] { return std::string(text); });
+      REQUIRE(shown.settle(disk_patience));
+    }
+  }
+  CHECK(content(own) == "# HELP troupe_x Two.\n");
+  CHECK(content(empty) == "# HELP troupe_x Two.\n");
+  CHECK(content(other) == "# HELP wanted\n");
+  CHECK(fs::is_empty(folder / "in"));
+}
