@@ -193,6 +193,7 @@ void take(pacer_pointer self, const msg<fbs::PaceTaken>& m) {
 pacer_actor::behavior_type pacer(pacer_pointer self, const pacer_options& options) {
   guard_mailbox(self);
   introduce(self, "pacer", options.epoch);
+  if (options.recorded) options.recorded();
   auto& st = self->state;
   st.own_w = options.budget_w;
   st.machine = options.machine;

@@ -45,6 +45,8 @@ struct pacer_options {
   std::string machine = {};                   ///< of this process, as its nodes say theirs
   /// Of this process, where no node is in it, and of its machine; none: it counts for nothing.
   std::function<gpu::processor_seconds()> processor_time = {};
+  /// Tells a recording what it is made of (note_spawn_record()); may be empty.
+  std::function<void()> recorded = {};
 };
 
 struct pacer_state {

@@ -11,6 +11,7 @@
 #include <fmt/format.h>
 
 #include "actors/cluster/coordinator.hpp"
+#include "actors/power/pacer.hpp"
 #include "actors/replay/message_parts.hpp"
 #include "actors/swap/swapper.hpp"
 #include "actors/train/engine.hpp"
@@ -86,6 +87,11 @@ const std::map<std::string_view, factory> factories{
      }},
     {"loader", [](auto& w, auto&& r,
                   auto&) { return spawn(w, train::loader, std::move(r), std::stop_token()); }},
+    {"pacer",
+     [](auto& w, auto&& r, auto&) {
+       return caf::actor_cast<caf::strong_actor_ptr>(
+           w.spawn(0, power::pacer, power::pacer_options{r.plan.job.power.budget_w, r.epoch}));
+     }},
     {"run", [](auto& w, auto&& r, auto&) { return spawn(w, train::run, std::move(r)); }},
     {"stage", [](auto& w, auto&& r, auto&) { return spawn(w, train::stage, std::move(r)); }},
     {"swapper",
@@ -114,12 +120,24 @@ status has_data(const logged_actor& log) {
   return {};
 }
 
+/// How a budget above its job is found and reached is in no message.
+status has_no_parent(const logged_actor& log) {
+  TROUPE_TRY(job, config::parse(log.record->config_toml, "the recorded configuration"));
+  if (job.power.parent.empty()) return {};
+  return error{errc::unavailable,
+               fmt::format("{} cannot be replayed: no recording holds how it found the power "
+                           "budget above its job ({})",
+                           log.path, job.power.parent),
+               "a pacer whose job has power.budget_w alone can be replayed"};
+}
+
 }  // namespace
 
 status can_be_replayed(const logged_actor& log) {
   if (log.kind == "loader") return has_data(log);
+  if (log.kind == "pacer") return has_no_parent(log);
   if (factories.contains(log.kind)) return {};
-  const std::string able = "coordinator, run, stage, loader and swapper can be replayed";
+  const std::string able = "coordinator, run, stage, loader, swapper and pacer can be replayed";
   if (log.kind == "worker") return answers_from_device(log.path, able);
   if (log.kind == "node")
     return error{errc::unavailable,

@@ -270,11 +270,16 @@ trace::gateway_options gateway_of(const launch& l, const reporter_options& talk)
 pacer_actor spawn_pacer(caf::actor_system& system, const launch& l,
                         const reporter_actor& reporter) {
   const auto& job = l.plan.job;
-  const auto here = cluster::this_host();
-  const power::pacer_options options{job.power.budget_w, l.from.epoch,
-                                     power_parent_of(joiner_of(job), reporter), l.power.journal(),
-                                     cluster::machine_of(here->facts()),
-                                     [here] { return here->processor_time(); }};
+  power::pacer_options options{job.power.budget_w, l.from.epoch,
+                               power_parent_of(joiner_of(job), reporter), l.power.journal()};
+  if (options.parent) {
+    const auto here = cluster::this_host();
+    options.machine = cluster::machine_of(here->facts());
+    options.processor_time = [here] { return here->processor_time(); };
+  }
+  train::spawn_record made_of{l.from.epoch};
+  made_of.plan = l.plan;
+  options.recorded = [made_of = std::move(made_of)] { train::note_spawn_record(made_of); };
   return options.parent ? system.spawn<caf::detached>(power::pacer, options)
                         : system.spawn(power::pacer, options);
 }

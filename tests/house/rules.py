@@ -41,7 +41,7 @@ ROOMS = {
         "cluster": {"base", "checkpoint", "heads", "health", "job", "power", "swap", "train"},
         "sim": {"base", "capture", "checkpoint", "cluster", "heads", "health", "job", "power",
                 "train"},
-        "replay": {"base", "capture", "cluster", "job", "sim", "swap", "train"},
+        "replay": {"base", "capture", "cluster", "job", "power", "sim", "swap", "train"},
     },
     "io": {
         "base": set(),

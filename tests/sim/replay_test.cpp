@@ -2,6 +2,7 @@
 // when they are given the same; what was altered is found where it is; what is damaged is refused.
 #include "actors/replay/replay.hpp"
 
+#include <algorithm>
 #include <cstring>
 #include <fstream>
 
@@ -155,6 +156,47 @@ TEST_CASE("replay: logs with faults in them are replayed, too") {
       CHECK_MESSAGE(o.differences.empty(), text_of(o));
     }
   }
+}
+
+TEST_CASE("replay: a pacer decides the same again by the same readings, another one by others") {
+  auto budgeted = small();
+  budgeted.budget_w = 1.2 * sim::least_budget_w(budgeted);
+  recorded r("pacer", budgeted);
+  auto log = choose(r.read(), "pacer");
+  REQUIRE_MESSAGE(log, (log ? "" : render(log.error())));
+  const auto same = again(*log);
+  CHECK_MESSAGE(same.differences.empty(), text_of(same));
+  CHECK(same.given == log->given());
+  CHECK(same.given > 10);
+  CHECK(same.recorded > 0);
+  CHECK(same.recorded == same.replayed);
+  auto batches = r.batches();
+  const auto at = alter(
+      batches,
+      [](fbs::ActorLogEventT& e) {
+        return e.kind == fbs::ActorLogKind::got &&
+               rewrite<fbs::PaceTaken>(e, [](auto& t) { t.budget_w = 1; });
+      },
+      [](auto&) {});
+  r.write(batches);
+  log = choose(r.read(), "pacer");
+  REQUIRE(log);
+  const auto other = again(*log);
+  REQUIRE_FALSE(other.differences.empty());
+  CHECK(other.differences.front().message >= at);
+}
+
+TEST_CASE("replay: a pacer under a power budget is refused, since nothing says how it found that") {
+  auto under = small();
+  under.power_parent_w = 3 * sim::least_budget_w(under);
+  under.dead_after_ms = std::max<int64_t>(under.dead_after_ms, 1000);
+  recorded r("pacer", under);
+  const auto log = choose(r.read(), "pacer");
+  REQUIRE_MESSAGE(log, (log ? "" : render(log.error())));
+  const auto refused = replay::replay(*log);
+  REQUIRE_FALSE(refused);
+  CHECK(refused.error().code == errc::unavailable);
+  CHECK(mentions(refused.error(), "auto"));
 }
 
 TEST_CASE("replay: a swapper opens what the recording says, and nothing is made here") {
