@@ -38,12 +38,13 @@ struct source_key {
 
 result<source_facts> look_at_tokens(const job_plan& plan, const source_key& source) {
   TROUPE_TRY(tokens, find_tokens(plan.job, source.spec));
-  TROUPE_CHECK(tokens.check_vocabulary(static_cast<uint32_t>(plan.model.vocab)));
+  TROUPE_TRY(document_end, document_end_of(plan.job, plan.model.vocab));
+  TROUPE_TRY(ends, tokens.check_and_count(static_cast<uint32_t>(plan.model.vocab),
+                                          document_end.value_or(0)));
   source_facts out;
   out.tokens = tokens.size();
   out.notes = notes_of(tokens);
-  if (const auto end = document_end_of(plan.job, plan.model.vocab); end && *end)
-    out.notes.push_back(documents_text(tokens, **end));
+  if (document_end) out.notes.push_back(documents_text(out.tokens, ends, *document_end));
   for (const auto& file : tokens.files()) out.files.push_back(file.path());
   return out;
 }

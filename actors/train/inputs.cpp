@@ -17,8 +17,6 @@ namespace {
 /// So many of the first tokens are shown.
 constexpr uint64_t beginning_tokens = 24;
 constexpr size_t beginning_characters = 80;
-/// So many of the first tokens are looked through for the ends of documents.
-constexpr uint64_t sampled_tokens = uint64_t{1} << 22;
 
 io::token_format format_of(config::data_format f) {
   return f == config::data_format::llmc      ? io::token_format::llmc
@@ -99,17 +97,14 @@ std::string beginning_of(const config::job& job, const io::token_files& tokens) 
   return fmt::format("tokens {}", fmt::join(ids.begin(), ids.end(), " "));
 }
 
-std::string documents_text(const io::token_files& tokens, int32_t document_end) {
-  std::vector<int32_t> ids(std::min(tokens.size(), sampled_tokens));
-  tokens.copy(0, ids.size(), ids.data());
-  const auto ends = std::count(ids.begin(), ids.end(), document_end);
+std::string documents_text(uint64_t tokens, uint64_t ends, int32_t document_end) {
   if (ends == 0)
     return fmt::format(
-        "warning: none of the first {} tokens is {}, which ends a document: sequences "
-        "without it are attended to as one",
-        ids.size(), document_end);
-  return fmt::format("attention is reset behind token {}, which is one of {} of the first {}",
-                     document_end, ids.size() / static_cast<uint64_t>(ends), ids.size());
+        "warning: none of all {} tokens is {}, which ends a document: sequences without it are "
+        "attended to as one",
+        tokens, document_end);
+  return fmt::format("attention is reset behind token {}, which is one of {} of all {}",
+                     document_end, tokens / ends, tokens);
 }
 
 namespace {

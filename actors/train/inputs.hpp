@@ -48,9 +48,9 @@ result<opened_data> open_tokens(const config::job& job, const config::source_spe
 /// known.
 std::string beginning_of(const config::job& job, const io::token_files& tokens);
 
-/// How long the documents are between which attention is reset, by what the tokens begin with; a
-/// warning where they seem to have no borders.
-std::string documents_text(const io::token_files& tokens, int32_t document_end);
+/// How long the documents are between which attention is reset, where `ends` of all `tokens` are
+/// `document_end`; a warning where they have no borders.
+std::string documents_text(uint64_t tokens, uint64_t ends, int32_t document_end);
 
 /// Where a run goes on in the data: `first_row` of the endless sequence of training windows is the
 /// first of step `first_step`, from 0.

@@ -56,11 +56,10 @@ result<io::token_files> open_source(loader_pointer self, const msg<fbs::OpenLoad
                                     const std::string& which) {
   TROUPE_TRY(data, open_tokens(job, source, teller(self, m)));
   data.notes.push_back("begins with " + beginning_of(job, data.tokens));
-  TROUPE_TRY(document_end, document_end_of(job, m->vocab()));
-  if (document_end && m->tells_progress())
-    data.notes.push_back(documents_text(data.tokens, *document_end));
   tell(self, m, which, data.notes);
-  TROUPE_CHECK(data.tokens.check_vocabulary(m->vocab()));  // LDR-3
+  TROUPE_TRY(document_end, document_end_of(job, m->vocab()));
+  TROUPE_TRY(ends, data.tokens.check_and_count(m->vocab(), document_end.value_or(0)));  // LDR-3
+  if (document_end) tell(self, m, which, {documents_text(data.tokens.size(), ends, *document_end)});
   return std::move(data.tokens);
 }
 

@@ -174,6 +174,12 @@ void token_file::copy(uint64_t first, uint64_t count, int32_t* out) const noexce
 }
 
 status token_file::check_vocabulary(uint32_t vocab) const {
+  TROUPE_CHECK(check_and_count(vocab, 0));
+  return {};
+}
+
+result<uint64_t> token_file::check_and_count(uint32_t vocab, int32_t counted) const {
+  uint64_t found = 0;
   map_scan scan(*map_);
   const auto header = static_cast<uint64_t>(tokens_ - map_->bytes().data());
   std::array<int32_t, 4096> piece{};
@@ -184,6 +190,8 @@ status token_file::check_vocabulary(uint32_t vocab) const {
     uint32_t largest = 0;
     for (uint64_t i = 0; i < count; ++i)
       largest = std::max(largest, static_cast<uint32_t>(piece[i]));
+    found += static_cast<uint64_t>(
+        std::count(piece.begin(), piece.begin() + static_cast<ptrdiff_t>(count), counted));
     if (largest < vocab) continue;
     for (uint64_t i = 0; i < count; ++i) {
       auto id = static_cast<uint32_t>(piece[i]);
@@ -193,7 +201,7 @@ status token_file::check_vocabulary(uint32_t vocab) const {
                    "the file was made with another tokenizer, or model.vocab is too small");
     }
   }
-  return {};
+  return found;
 }
 
 /// Megatron writes an end of text behind each document only where it is asked to (--append-eod).
@@ -321,8 +329,17 @@ void token_files::copy(uint64_t first, uint64_t count, int32_t* out) const noexc
 }
 
 status token_files::check_vocabulary(uint32_t vocab) const {
-  for (const auto& file : files_) TROUPE_CHECK(file.check_vocabulary(vocab));
+  TROUPE_CHECK(check_and_count(vocab, 0));
   return {};
+}
+
+result<uint64_t> token_files::check_and_count(uint32_t vocab, int32_t counted) const {
+  uint64_t sum = 0;
+  for (const auto& file : files_) {
+    TROUPE_TRY(found, file.check_and_count(vocab, counted));
+    sum += found;
+  }
+  return sum;
 }
 
 // -- token_file_writer

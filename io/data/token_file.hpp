@@ -67,6 +67,8 @@ class token_file {
   /// Reads every token: error bad_data when one is >= vocab. None stays in the process' memory, as
   /// one that a batch takes does.
   status check_vocabulary(uint32_t vocab) const;
+  /// The same, and how many of them are `counted`.
+  result<uint64_t> check_and_count(uint32_t vocab, int32_t counted) const;
 
   /// Why the file may not hold what it is read as, a sentence each (TOK-3); looks at its first
   /// tokens. Empty: nothing seems wrong.
@@ -100,6 +102,7 @@ class token_files {
   uint64_t size() const noexcept { return ends_.empty() ? 0 : ends_.back(); }
   void copy(uint64_t first, uint64_t count, int32_t* out) const noexcept;
   status check_vocabulary(uint32_t vocab) const;
+  result<uint64_t> check_and_count(uint32_t vocab, int32_t counted) const;
   std::span<const token_file> files() const noexcept { return files_; }
   /// Files inside folders that hold no tokens.
   std::span<const std::filesystem::path> passed_over() const noexcept { return passed_over_; }

@@ -567,7 +567,7 @@ TEST_CASE("LDR-6: loader: it tells where the documents of each row begin and end
   }
   const auto told = f.notices();
   REQUIRE(told.size() == 2);
-  CHECK(told[1] == "data: attention is reset behind token 9, which is one of 2 of the first 17");
+  CHECK(told[1] == "data: attention is reset behind token 9, which is one of 2 of all 17");
   f.open(f.order("reset_attention = false\ndocument_end = 9\n"));
   CHECK(f.ready->slot_bytes() == batch_memory::slot_bytes_of({batch_rows, row_tokens}));
 }
@@ -588,7 +588,7 @@ TEST_CASE("loader: attention cannot be reset where nothing says what ends a docu
   o.tells_progress = true;
   f.open(o);
   CHECK(f.notices().back().starts_with(
-      "data: warning: none of the first 101 tokens is 999, which ends a document"));
+      "data: warning: none of all 101 tokens is 999, which ends a document"));
 }
 
 TEST_CASE("loader: of each source a share is held out, and mixed by weight") {

@@ -71,6 +71,31 @@ TEST_CASE("what the writer wrote reads back, as uint16 and as uint32") {
   }
 }
 
+TEST_CASE("a check of the ids counts one of them in all files, wherever it is") {
+  scratch dir;
+  std::vector<int32_t> ids(10000, 3);
+  ids.front() = 7;
+  ids.back() = 7;  // behind the first piece that is read
+  for (const auto* name : {"a.bin", "b.bin"}) {
+    auto writer = token_file_writer::create(dir / name, 100);
+    REQUIRE(writer);
+    REQUIRE(writer->append(ids));
+    REQUIRE(writer->finish());
+  }
+  const std::vector<std::filesystem::path> both{dir / "a.bin", dir / "b.bin"};
+  const auto files = token_files::open(both);
+  REQUIRE(files);
+  const auto count_of = [&](int32_t id) {
+    const auto found = files->check_and_count(100, id);
+    REQUIRE(found);
+    return *found;
+  };
+  CHECK(count_of(7) == 4);
+  CHECK(count_of(3) == 19'996);
+  CHECK(count_of(0) == 0);  // nothing behind the last token is counted
+  CHECK_FALSE(files->check_and_count(7, 7));
+}
+
 TEST_CASE("a check of the ids keeps none of the file in the process' memory") {
   constexpr uint32_t count = 16'000'000;
   scratch dir;
