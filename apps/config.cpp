@@ -40,19 +40,40 @@ std::string amounts_to(const config::job& j) {
                      counted(j.tokens_per_step(), "token"));
 }
 
+/// What a check of a configuration that was read says of it.
+struct check_found {
+  std::vector<train::finding> problems;
+  std::vector<train::source_share> sources;
+  std::vector<std::string> notes;  ///< a sentence each
+};
+
+check_found found_by(const config_arguments& a, const config::job& job) {
+  check_found out;
+  if (a.no_files) {
+    out.sources = train::source_shares_of(job);
+    out.notes = remarks_on(job);
+  } else {
+    auto ready = readiness_of(job, train::this_machine(job.cluster));
+    out.problems = std::move(ready.problems);
+    out.sources = std::move(ready.sources);
+    out.notes = std::move(ready.remarks);
+    out.notes.insert(out.notes.end(), ready.of_data.begin(), ready.of_data.end());
+  }
+  if (!out.problems.empty()) return out;
+  for (const auto& drill : drills_in_words(job))
+    out.notes.push_back(fmt::format("{} (`troupe up` wants {})", drill, config::drill_flag));
+  return out;
+}
+
 result<int> check_json(const config_arguments& a) {
   auto out = config::read(a.job.sources());
-  std::vector<train::source_share> trained_on;
-  if (out.problems.empty() && a.no_files) {
-    trained_on = train::source_shares_of(out.config.value);
-  } else if (out.problems.empty()) {
-    const auto& job = out.config.value;
-    auto ready = readiness_of(job, train::this_machine(job.cluster));
-    out.problems = placed(ready.problems, out.config);
-    trained_on = std::move(ready.sources);
-  }
+  const bool is_read = out.problems.empty();
+  check_found seen;
+  if (is_read) seen = found_by(a, out.config.value);
+  if (is_read) out.problems = placed(seen.problems, out.config);
   const nlohmann::ordered_json found{{"problems", config::problems_json(out.problems)},
-                                     {"sources", sources_json(trained_on)}};
+                                     {"sources", sources_json(seen.sources)},
+                                     {"notes", seen.notes}};
   using handler = nlohmann::ordered_json::error_handler_t;
   TROUPE_CHECK(print(found.dump(2, ' ', false, handler::replace) + "\n"));
   if (out.problems.empty()) return 0;
@@ -62,14 +83,9 @@ result<int> check_json(const config_arguments& a) {
 result<int> check(const config_arguments& a) {
   if (a.json) return check_json(a);
   TROUPE_TRY(loaded, config::load(a.job.sources()));
-  if (!a.no_files) {
-    const auto ready = readiness_of(loaded.value, train::this_machine(loaded.value.cluster));
-    for (const auto& remark : ready.remarks) say(remark);
-    for (const auto& note : ready.of_data) say(note);
-    if (!ready.problems.empty()) return refusal_of(ready.problems, loaded);
-  }
-  for (const auto& drill : drills_in_words(loaded.value))
-    say(fmt::format("{} (`troupe up` wants {})", drill, config::drill_flag));
+  const auto seen = found_by(a, loaded.value);
+  for (const auto& note : seen.notes) say(note);
+  if (!seen.problems.empty()) return refusal_of(seen.problems, loaded);
   say(fmt::format("{}: sound{}; {}", a.job.file, a.no_files ? "" : ", and could start here",
                   amounts_to(loaded.value)));
   return 0;
@@ -118,7 +134,7 @@ void add_config(shell& sh) {
       verb->add_subcommand("check", "Say what is wrong with a file, or why a job cannot start");
   add_job_arguments(check_verb, a->job);
   check_verb->add_flag("--json", a->json,
-                       "The problems and what is trained on, as one JSON object on stdout");
+                       "The problems, what is trained on, and notes, as one JSON object on stdout");
   check_verb->add_flag(
       "--no-files", a->no_files,
       "Leave out what depends on this machine: its files, addresses, memory, GPUs");

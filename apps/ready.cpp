@@ -195,10 +195,19 @@ const char* key_of(const error& why) {
 
 }  // namespace
 
+std::vector<std::string> remarks_on(const config::job& job) {
+  const auto& data = job.data;
+  if (data.document_end < 0 || data.reset_attention) return {};
+  return {
+      fmt::format("warning: data.document_end = {} has no effect: attention is not reset between "
+                  "documents; set data.reset_attention = true, or leave it out",
+                  data.document_end)};
+}
+
 readiness readiness_of(const config::job& job, const train::machine& machine,
                        checkpoint::look resume) {
   readiness r;
-  train::findings found;
+  train::findings found{remarks_on(job), {}};
   found.note("cluster.tls.certificate", certificates(job.cluster));
   found.note("cluster.listen",
              cluster::can_listen(job.cluster.listen, static_cast<uint16_t>(job.cluster.port)));

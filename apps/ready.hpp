@@ -34,6 +34,10 @@ struct readiness {
   std::vector<std::filesystem::path> checkpoints;  ///< complete ones that there were
 };
 
+/// What the configuration alone shows that a person should know all the same: keys without effect.
+/// readiness_of has it among its remarks.
+std::vector<std::string> remarks_on(const config::job& job);
+
 /// All checks of a settled job against this machine. `resume`: how closely what it goes on from is
 /// looked at.
 readiness readiness_of(const config::job& job, const train::machine& machine,

@@ -215,6 +215,28 @@ TEST_CASE("commands: config check says what would keep a job from starting") {
   }
 }
 
+TEST_CASE("commands: config check names a key without effect, in its notes as JSON, too") {
+  folder here;
+  here.write("run.toml", job);
+  here.write("text", std::string(600, 'a'));
+  const std::string line =
+      "warning: data.document_end = 10 has no effect: attention is not reset between documents; "
+      "set data.reset_attention = true, or leave it out";
+  const std::string set = " --set data.document_end=10";
+  const std::string used = set + " --set data.reset_attention=true";
+  for (const char* files : {"", " --no-files"}) {
+    CAPTURE(files);
+    const auto check = std::string("troupe config check run.toml") + files;
+    CHECK(sh(here, check + set).talk.starts_with(line + "\nrun.toml: sound"));
+    CHECK(sh(here, check + used).talk.starts_with("run.toml: sound"));
+    const auto notes_with = [&](const std::string& sets) {
+      return nlohmann::json::parse(sh(here, check + " --json" + sets).out)["notes"];
+    };
+    CHECK(notes_with(set) == nlohmann::json::array({line}));
+    CHECK(notes_with(used) == nlohmann::json::array());
+  }
+}
+
 TEST_CASE("commands: config check says what each source has of the windows, and how often") {
   folder here;
   here.write("run.toml", job);
