@@ -135,12 +135,18 @@ bool is_held(const held_folders& held, const fs::path& folder) {
   });
 }
 
+std::string taken_over_text(const fs::path& folder, const io::lock_holder& from) {
+  return fmt::format("{} was held by process {} of job {} on {} since {}: taken over",
+                     folder.string(), from.pid, from.job, from.host, from.since);
+}
+
 status hold(held_folders& held, const fs::path& name, const io::lock_holder& self,
             claim_on_folders how) {
   const auto folder = fs::absolute(name).lexically_normal();
   TROUPE_CHECK(io::make_folders(io::local_files(), folder));
   if (is_held(held, folder)) return {};
   TROUPE_TRY(lock, take_folder(folder, self, how));
+  if (const auto& by = lock.broken()) held.warnings.push_back(taken_over_text(folder, *by));
   held.locks.push_back(std::move(lock));
   return {};
 }
@@ -166,9 +172,7 @@ result<io::folder_lock> take_folder(const fs::path& folder, const io::lock_holde
   TROUPE_TRY(lock, how == claim_on_folders::depose
                        ? io::folder_lock::depose(folder, who)
                        : io::folder_lock::take(folder, who, how == claim_on_folders::break_lock));
-  if (const auto& by = lock.broken())
-    say(fmt::format("warning: {} was held by process {} of job {} on {} since {}: taken over",
-                    folder.string(), by->pid, by->job, by->host, by->since));
+  if (const auto& by = lock.broken()) say("warning: " + taken_over_text(folder, *by));
   return lock;
 }
 
@@ -194,8 +198,11 @@ result<held_folders> take_folders(const config::job& job, int as, claim_on_folde
   if (const auto& second = job.checkpoint.second.dir; !second.empty()) {
     const auto held = hold(out, second, self, how);
     if (!held && held.error().code == errc::timeout) return held.error();
-    if (!held)
-      say("warning: nothing is copied to the second tier in this run: " + render(held.error()));
+    if (!held) {
+      out.warnings.push_back("nothing is copied to the second tier in this run: " +
+                             render(held.error()));
+      say("warning: " + out.warnings.back());
+    }
     out.second = bool(held);
   }
   // Once more, now that no other job writes here.

@@ -41,6 +41,7 @@ std::vector<folder_finding> check_folders(const config::job& job);
 struct held_folders {
   std::vector<io::folder_lock> locks;
   bool second = false;  ///< the second tier is among them
+  std::vector<std::string> warnings;  ///< that were said while they were taken
 
   /// Tells where the job is reached, to whoever finds the folders held.
   void say_address(const std::string& address);

@@ -46,6 +46,7 @@
 #include "apps/up/power_parent.hpp"
 #include "apps/up/reporter.hpp"
 #include "apps/up/standby.hpp"
+#include "apps/up/start_warnings.hpp"
 #include "apps/up/stop_signals.hpp"
 #include "apps/up/watch.hpp"
 #include "apps/up/watchdog.hpp"
@@ -86,24 +87,26 @@ std::shared_ptr<ceiling> local_peak(const config::job& job) {
 }
 
 /// Removes what interrupted saves and copies left in a folder of checkpoints.
-status clean(const std::string& dir) {
+status clean(const std::string& dir, start_warnings& warnings) {
   TROUPE_TRY(found, checkpoint::remove_leftovers(io::local_files(), dir));
   for (const auto& name : found.removed)
     say(fmt::format("removed {}/{}, left by an interrupted save", dir, name));
-  for (const auto& why : found.kept) say("warning: not removed: " + why);
+  for (const auto& why : found.kept) warnings.warn("not removed: " + why);
   return {};
 }
 
 /// In both tiers; a run can do without the second.
-status remove_leftovers(const config::checkpoint_section& c) {
-  TROUPE_CHECK(clean(c.dir));
+status remove_leftovers(const config::checkpoint_section& c, start_warnings& warnings) {
+  TROUPE_CHECK(clean(c.dir, warnings));
   if (c.second.dir.empty()) return {};
-  if (auto cleaned = clean(c.second.dir); !cleaned) say("warning: " + render(cleaned.error()));
+  if (auto cleaned = clean(c.second.dir, warnings); !cleaned)
+    warnings.warn(render(cleaned.error()));
   return {};
 }
 
 /// Leaves in the folders of checkpoints what leads to this start, and sets the rest aside.
-status leave_behind(const config::job& job, const io::checkpoint::origin& origin) {
+status leave_behind(const config::job& job, const io::checkpoint::origin& origin,
+                    start_warnings& warnings) {
   const auto in = [&](const std::string& dir) -> status {
     TROUPE_TRY(told, checkpoint::set_aside(io::local_files(), dir, origin));
     for (const auto& sentence : told) say(sentence);
@@ -112,7 +115,7 @@ status leave_behind(const config::job& job, const io::checkpoint::origin& origin
   TROUPE_CHECK(in(job.checkpoint.dir));
   if (!job.checkpoint.second.dir.empty())
     if (auto second = in(job.checkpoint.second.dir); !second)
-      say("warning: " + render(second.error()));  // its line says what it is all the same
+      warnings.warn(render(second.error()));  // its line says what it is all the same
   return {};
 }
 
@@ -121,7 +124,7 @@ status leave_behind(const config::job& job, const io::checkpoint::origin& origin
 constexpr uint64_t worth_calibrating_bytes = uint64_t{256} << 20;
 
 /// The slots that the disk of checkpoints likes best, unless the job says which.
-status settle_slots(train::job_plan& plan) {
+status settle_slots(train::job_plan& plan, start_warnings& warnings) {
   auto& c = plan.job.checkpoint;
   TROUPE_TRY(shares, checkpoint::shares_of(plan));
   uint64_t bytes = 0;
@@ -133,7 +136,7 @@ status settle_slots(train::job_plan& plan) {
   if (measured)
     c.slot_bytes = static_cast<int64_t>(measured->best.chunk_bytes);
   else
-    say("warning: the disk of checkpoints was not measured: " + render(measured.error()));
+    warnings.warn("the disk of checkpoints was not measured: " + render(measured.error()));
   return {};
 }
 
@@ -166,17 +169,17 @@ std::string own_address(const up_arguments& a, const config::job& job) {
 
 /// What the head before, or a majority of voters, leaves to this one.
 void take_over(launch& l, const up_arguments& a, const std::optional<heads::won_epoch>& won,
-               bool first_try) {
+               bool first_try, start_warnings& warnings) {
   train::head_before before{.is_told = !first_try, .won = won};
   if (a.goes_on()) before.lost = a.lost;
   l.from = train::succeed(io::local_files(), l.plan.job, l.from.epoch, before);
   if (l.from.not_kept)
-    say("warning: a head that is started again will know nothing of what is said: " +
-        render(*l.from.not_kept));
+    warnings.warn("a head that is started again will know nothing of what is said: " +
+                  render(*l.from.not_kept));
 }
 
 result<launch> prepare(const up_arguments& a, checkpoint::look resume,
-                       const std::optional<heads::won_epoch>& won) {
+                       const std::optional<heads::won_epoch>& won, start_warnings& warnings) {
   const bool first_try = resume == checkpoint::look::fits;
   const auto how = won && a.goes_on() ? claim_on_folders::depose : claim_of(a.break_lock);
   TROUPE_TRY(loaded, load_job(a));
@@ -185,7 +188,7 @@ result<launch> prepare(const up_arguments& a, checkpoint::look resume,
     resume = checkpoint::look::whole;
   TROUPE_CHECK(check_holders(loaded.value, how));
   auto ready = readiness_of(loaded.value, train::this_machine(loaded.value.cluster), resume);
-  for (const auto& remark : ready.remarks) say(remark);
+  for (const auto& remark : ready.remarks) warnings.remark(remark);
   if (!ready.problems.empty()) {
     TROUPE_CHECK(check_holders(loaded.value, how));  // who came during the checks
     return refusal_of(ready.problems, loaded);
@@ -195,22 +198,23 @@ result<launch> prepare(const up_arguments& a, checkpoint::look resume,
   // Before anything is written.
   TROUPE_TRY(folders, take_folders(ready.plan->job, a.launcher, how));
   l.folders = std::move(folders);
+  for (const auto& text : l.folders.warnings) warnings.keep(text);
   TROUPE_CHECK(look_again(ready, ready.plan->job.checkpoint));
   l.plan = std::move(*ready.plan);
   l.from.epoch = ready.epoch;  // leftovers counted
   l.resume = std::move(ready.resume);
   if (!l.folders.second) l.plan.job.checkpoint.second = {};  // FLD-3; what is there was read
-  TROUPE_CHECK(remove_leftovers(l.plan.job.checkpoint));
-  TROUPE_CHECK(settle_slots(l.plan));
+  TROUPE_CHECK(remove_leftovers(l.plan.job.checkpoint, warnings));
+  TROUPE_CHECK(settle_slots(l.plan, warnings));
   l.power = power_files(l.plan.job);
   l.peak = local_peak(l.plan.job);
   l.swap_limits = swap::settle_by_rates(l.plan);  // a second or two, where the job swaps
   l.origin = checkpoint::origin_of(l.resume, io::checkpoint::draw_launch());
   l.at = config::at_head(l.plan.job.cluster, own_address(a, l.plan.job));
-  take_over(l, a, won, first_try);
+  take_over(l, a, won, first_try, warnings);
   go_on_counting(l);
   if (first_try && !a.goes_on())
-    for (const auto& drill : drills_in_words(l.plan.job)) say("warning: " + drill);
+    for (const auto& drill : drills_in_words(l.plan.job)) warnings.warn(drill);
   return l;
 }
 
@@ -367,11 +371,11 @@ train::spawn_record record_of_head(const launch& l, const front_office& front,
 const error no_error{errc::none, ""};
 
 /// Says why it begins again.
-bool was_unsound(run_outcome& outcome, const launch& l) {
+bool was_unsound(run_outcome& outcome, const launch& l, start_warnings& warnings) {
   std::lock_guard lock(outcome.mutex);
   if (!l.resume || outcome.why.kind != train::start_unsound) return false;
-  say(fmt::format("warning: {} cannot be loaded: {}", l.resume->path.string(),
-                  outcome.why.message));
+  warnings.warn(
+      fmt::format("{} cannot be loaded: {}", l.resume->path.string(), outcome.why.message));
   return true;
 }
 
@@ -395,6 +399,7 @@ std::optional<train::lost_head> has_fallen(run_outcome& outcome) {
 struct once {
   const up_arguments& arguments;
   std::shared_ptr<launcher_line> line;
+  start_warnings& warnings;
   std::string address;   ///< of cluster.heads
   bool is_first = true;  ///< of this process
   bool may_choose_again = false;
@@ -403,15 +408,15 @@ struct once {
 /// Where nodes join. A head that goes on for a lost one listens where that did; where it cannot,
 /// nobody finds it, and `keeps_running` is false.
 result<uint16_t> listen(const coordinator_actor& head, const config::cluster_section& cluster,
-                        int lost_port, bool& keeps_running) {
+                        int lost_port, bool& keeps_running, start_warnings& warnings) {
   keeps_running = false;
   if (lost_port > 0 && lost_port <= UINT16_MAX) {
     const auto port =
         cluster::publish(head, cluster.listen, static_cast<uint16_t>(lost_port));
     keeps_running = bool(port);
     if (port) return *port;
-    say(fmt::format("warning: the nodes of the lost head are started anew: {}",
-                    port.error().message));
+    warnings.warn(
+        fmt::format("the nodes of the lost head are started anew: {}", port.error().message));
   }
   return cluster::publish(head, cluster.listen, static_cast<uint16_t>(cluster.port));
 }
@@ -432,12 +437,13 @@ int64_t restarts_per_hour(const config::job& job) {
 }
 
 reporter_options talk_of(const launch& l, const std::shared_ptr<run_outcome>& outcome,
-                         stop_signals& bell, const std::shared_ptr<launcher_line>& line) {
+                         stop_signals& bell, const once& of) {
   const auto& job = l.plan.job;
-  const auto words = std::make_shared<head_words>(line);
+  const auto words = std::make_shared<head_words>(of.line);
   const auto log = std::make_shared<run_log>(job.job.output + "/log.jsonl",
                                              job.log.format == config::log_format::json);
   begin_log(*log, *outcome, job, l.from.epoch, l.resume);
+  of.warnings.log_to(log, l.resume ? l.resume->step : 0);  // STW-1
   return {job,
           l.peak,
           log,
@@ -501,7 +507,7 @@ result<once_end> run_once(launch& l, stop_signals& signals, const once& of) {
   caf::actor_system system(config);
   const orderly_end last{system};
   const cluster::renewals_end before_it{system};
-  const front_office front(system, talk_of(l, outcome, signals, of.line), l, of.address);
+  const front_office front(system, talk_of(l, outcome, signals, of), l, of.address);
   const auto orders = std::make_shared<launch_orders>([&bell = signals] { bell.wake(); });
   const launcher_end launching(system, job.cluster.launch, orders);
   auto head =
@@ -517,15 +523,16 @@ result<once_end> run_once(launch& l, stop_signals& signals, const once& of) {
     std::optional<meeting_sign> sign;
     auto started = [&]() -> status {
       bool keeps_running = false;
-      TROUPE_TRY(port, listen(head, l.at, of.is_first ? of.arguments.port : 0,
-                              keeps_running));
+      TROUPE_TRY(port, listen(head, l.at, of.is_first ? of.arguments.port : 0, keeps_running,
+                              of.warnings));
       of.line->tell({"port", std::to_string(port)});
       const auto address = fmt::format("{}:{}", address_of(l.at), port);
       l.folders.say_address(address);
       sign.emplace(meeting_point{job.job.name, of.arguments.launcher, address, job.job.output,
                                  means.secret ? means.secret->file().string() : "", means.network});
       say(fmt::format("coordinator of {} at {}", job.job.name, address));  // nodes find it by now
-      TROUPE_CHECK(leave_behind(job, l.origin));  // a start that is refused sets nothing aside
+      TROUPE_CHECK(
+          leave_behind(job, l.origin, of.warnings));  // a start that is refused sets nothing aside
       return nodes.start(job, start_of_nodes(l, of, port, means.node_key, keeps_running));
     }();
     if (!started) {
@@ -537,7 +544,7 @@ result<once_end> run_once(launch& l, stop_signals& signals, const once& of) {
     signals.enter(phase::concluding);
     w.until_alone(coordinator_gone);
   }
-  if (of.may_choose_again && signals.asked() == 0 && was_unsound(*outcome, l)) {
+  if (of.may_choose_again && signals.asked() == 0 && was_unsound(*outcome, l, of.warnings)) {
     guard.emplace(defaults::orderly_end, exit_code(errc::bug), no_error);
     return once_end{std::nullopt};
   }
@@ -555,9 +562,10 @@ result<once_end> run_once(launch& l, stop_signals& signals, const once& of) {
 /// Stands by until this head is to act; what it then begins with is in `a` and `won`. A code: it
 /// never will.
 result<std::optional<int>> stand_by(up_arguments& a, stop_signals& signals,
-                                           const heads::takeover_policy::rules& how,
-                                           std::unique_ptr<standby>& aside,
-                                           std::optional<heads::won_epoch>& won) {
+                                    const heads::takeover_policy::rules& how,
+                                    std::unique_ptr<standby>& aside,
+                                    std::optional<heads::won_epoch>& won,
+                                    start_warnings& warnings) {
   TROUPE_TRY(loaded, load_job(a));
   TROUPE_TRY(began, standby::begin(loaded.value, own_address(a, loaded.value), how, signals));
   aside = std::move(began);
@@ -566,8 +574,9 @@ result<std::optional<int>> stand_by(up_arguments& a, stop_signals& signals,
   if (what.code) return what.code;
   won = what.won;
   if (const auto lost = train::lost_head_of(*won); lost && !a.goes_on()) a.lost = *lost;
-  say(fmt::format("warning: {} of {} heads and nodes follow this one: it acts in epoch {}",
-                  won->voters, config::voters_of(loaded.value.cluster).size(), won->epoch));
+  warnings.warn(fmt::format("{} of {} heads and nodes follow this one: it acts in epoch {}",
+                            won->voters, config::voters_of(loaded.value.cluster).size(),
+                            won->epoch));
   return std::optional<int>();
 }
 
@@ -595,22 +604,24 @@ result<int> run_head(const up_arguments& told) {
   std::optional<heads::won_epoch> won;
   std::unique_ptr<standby> aside;
   heads::takeover_policy::rules waits{.at_once = a.goes_on()};
+  start_warnings warnings;
   bool is_first = true, stands_by = a.stands_by;
   for (auto how = checkpoint::look::fits;; is_first = false) {
     signals->enter(phase::starting);
+    warnings.hold();
     if (const int asked = signals->asked(); asked != 0) return 128 + asked;
     TROUPE_TRY(loaded, load_job(a));
     const bool is_one_of_several = !loaded.value.cluster.heads.empty();
     if (is_one_of_several && (std::exchange(stands_by, false) || (is_first && a.goes_on()))) {
-      TROUPE_TRY(code, stand_by(a, *signals, waits, aside, won));
+      TROUPE_TRY(code, stand_by(a, *signals, waits, aside, won, warnings));
       if (code) return *code;
     }
-    TROUPE_TRY(l, prepare(a, how, won));
+    TROUPE_TRY(l, prepare(a, how, won, warnings));
     const auto from = l.resume ? l.resume->path : std::filesystem::path();
     const bool by_itself = l.plan.job.checkpoint.resume == "auto";
     aside.reset();  // STB-2
     TROUPE_TRY(end, run_once(l, *signals,
-                             {a, line, own_address(a, l.plan.job), is_first,
+                             {a, line, warnings, own_address(a, l.plan.job), is_first,
                               by_itself && unsound != from}));
     if (end.code) return *end.code;
     if (end.fallen) {

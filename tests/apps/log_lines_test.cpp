@@ -3,15 +3,18 @@
 
 #include <unistd.h>
 #include <fstream>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "apps/report/report.hpp"
 #include "apps/up/log_start.hpp"
 #include "apps/up/run_log.hpp"
+#include "apps/up/start_warnings.hpp"
 #include "io/config/load.hpp"
 #include "tests/io/scratch.hpp"
 
@@ -131,6 +134,39 @@ TEST_CASE("log: a launch begins with its configuration, and says what it goes on
   CHECK(outcome.summary.resumed == "after step 20, from step-00000020");
   CHECK(outcome.summary.settings ==
         std::deque<std::string>{"train.lr = 1e-3 from step 21 on (anna)"});
+}
+
+TEST_CASE("STW-1: log: what a start warned of before there was a log is written behind its line") {
+  const troupe::scratch folder;
+  const auto log_at = [&](const char* name) {
+    return std::make_shared<troupe::apps::run_log>((folder / name).string(), false);
+  };
+  const auto warnings_in = [&](const char* name) {
+    std::vector<std::string> out;
+    for (const auto& line : lines_of_log((folder / name).string())) {
+      CHECK(line["type"] == "warning");
+      out.push_back(
+          fmt::format("{}: {}", line["step"].get<int>(), line["text"].get<std::string>()));
+    }
+    return out;
+  };
+  using strings = std::vector<std::string>;
+  troupe::apps::start_warnings warnings;
+  warnings.warn("no room");
+  warnings.remark("warning: it lies elsewhere");
+  warnings.remark("lr stays as it was");
+  warnings.keep("taken over");
+  warnings.log_to(log_at("first"), 20);
+  const strings before{"20: no room", "20: it lies elsewhere", "20: taken over"};
+  CHECK(warnings_in("first") == before);
+  warnings.warn("late");
+  CHECK(warnings_in("first").back() == "20: late");
+  warnings.hold();
+  for (int i = 0; i < 103; ++i) warnings.keep("of the next start");
+  CHECK(warnings_in("first").size() == 4);
+  warnings.log_to(log_at("second"), 0);
+  CHECK(warnings_in("second").size() == 101);
+  CHECK(warnings_in("second").back() == "0: 3 further warnings of the start are not in this log");
 }
 
 TEST_CASE("RLG-3: log: that steps are missing, and that they are written again, is told once") {

@@ -54,6 +54,18 @@ TEST_CASE("talk: what stdout did not take is told on stderr") {
         std::string::npos);
 }
 
+TEST_CASE("talk: what is warned of before the log is there is in it, behind the start") {
+  job_files job;
+  program up(job.up({"data.document_end=3"}));
+  CHECK(up.wait() == 0);
+  const auto lines = objects_in(job / "run/log.jsonl");
+  REQUIRE(lines.size() > 2);
+  CHECK(lines[0]["type"] == "start");
+  CHECK(lines[1]["type"] == "warning");
+  CHECK(lines[1]["step"] == 0);
+  CHECK(lines[1]["text"].get<std::string>().starts_with("data.document_end = 3 has no effect"));
+}
+
 TEST_CASE("talk: a log that cannot be written is a warning, and the training goes on") {
   job_files job;
   fs::create_directories(job / "run");
