@@ -10,9 +10,7 @@
 namespace troupe::apps {
 
 status line_log::append(std::string_view line) {
-  auto done = write(fmt::format("{}{}\n", torn_ ? "\n" : "", line));  // LOG-2
-  missing_ = done ? 0 : missing_ + 1;
-  return done;
+  return write(fmt::format("{}{}\n", torn_ ? "\n" : "", line));  // LOG-2
 }
 
 status line_log::write(std::string text) {

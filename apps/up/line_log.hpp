@@ -1,12 +1,11 @@
 // A file that lines are appended to, and that may refuse them for a while: a full disk, a quota.
 //
 // Invariants
-//   LOG-1  A line that failed is missing, and counted; those after it are tried all the same.
+//   LOG-1  A line that failed is missing, as its error says; those after it are tried all the same.
 //   LOG-2  Half a line that a full disk took stays alone: the next begins a line of its own.
 //   LOG-3  A file that was removed or moved away takes no further line: the next makes another.
 #pragma once
 
-#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -24,8 +23,6 @@ class line_log {
   /// Appends the line and its end. Errors: as of the system, LOG-1.
   status append(std::string_view line);
 
-  /// Lines that have failed since the last that did not.
-  uint64_t missing() const { return missing_; }
   const std::string& path() const { return path_; }
 
  private:
@@ -34,7 +31,6 @@ class line_log {
   std::string path_;
   io::unique_fd file_;
   bool torn_ = false;
-  uint64_t missing_ = 0;
 };
 
 }  // namespace troupe::apps
