@@ -194,11 +194,12 @@ TEST_CASE("generate: what of generation_config.json is not done is told, and no 
   const model_folder m;
   m.write("generation_config.json",
           R"({"typical_p": 0.9, "repetition_penalty": 1.1, "num_beams": 1, "min_p": null,
-              "max_length": 20})");
+              "encoder_repetition_penalty": 1.3, "guidance_scale": 1.0, "max_length": 20})");
   const auto ran = m.generate("--prompt abc --tokens 3");
   CHECK(ran.code == 0);
   CHECK(ran.talk.find("\"typical_p\" = 0.9") != std::string::npos);
-  for (const char* done : {"repetition_penalty", "num_beams"})
+  CHECK(ran.talk.find("\"encoder_repetition_penalty\" = 1.3") != std::string::npos);
+  for (const char* done : {"\"repetition_penalty", "num_beams", "guidance_scale"})
     CHECK(ran.talk.find(done) == std::string::npos);
   CHECK(ran.talk.find("min_p") == std::string::npos);
 }
