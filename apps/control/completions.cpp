@@ -45,8 +45,34 @@ std::vector<std::string> word_names() {
   return out;
 }
 
+/// What of begun JSON stands in its outermost object itself, rather than in one within.
+struct outermost_object {
+  std::string text;
+  bool is_last = false;  ///< what follows stands in it, too
+};
+
+outermost_object outermost_in(std::string_view json) {
+  outermost_object out;
+  std::string open;
+  bool in_string = false, is_escaped = false;
+  for (const char c : json) {
+    if (open == "{") out.text += c;
+    if (std::exchange(is_escaped, false)) continue;
+    if (in_string && c == '\\')
+      is_escaped = true;
+    else if (c == '"')
+      in_string = !in_string;
+    else if (!in_string && (c == '{' || c == '['))
+      open += c;
+    else if (!in_string && (c == '}' || c == ']') && !open.empty())
+      open.pop_back();
+  }
+  out.is_last = open == "{";
+  return out;
+}
+
 /// The fields of a message that its JSON does not name yet: `{"step":` after what is typed, where
-/// that is JSON and a name may stand at its end.
+/// that is JSON and a name may stand at its end. What is within a field is not known by name.
 std::vector<std::string> fields_of(const std::string& message, const std::string& typed) {
   std::vector<std::string> out;
   const auto* info = find_message(std::string_view(message));
@@ -57,9 +83,11 @@ std::vector<std::string> fields_of(const std::string& message, const std::string
   const auto before = in_name ? typed.substr(0, quote) : typed;
   const auto behind = before.find_last_not_of(" \t");
   if (behind != std::string::npos && before[behind] != '{' && before[behind] != ',') return out;
+  const auto outer = outermost_in(before);
+  if (!before.empty() && !outer.is_last) return out;
   for (const auto& f : info->fields) {
     const auto name = "\"" + std::string(f.name) + "\":";
-    if (before.find(name) != std::string::npos) continue;
+    if (outer.text.find(name) != std::string::npos) continue;
     out.push_back((before.empty() ? "{" : before) + name);
   }
   return out;

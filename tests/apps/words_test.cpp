@@ -173,11 +173,18 @@ TEST_CASE("completion: words, actors, messages, fields, keys") {
   CHECK(completions(v, "send run Pause ") == strings{"{\"reason\":"});
   CHECK(completions(v, "send run SetValue {\"key\":\"\", ") ==
         strings{"{\"key\":\"\", \"value\":"});
-  // Where no name of a field may stand: in no JSON, in a value, behind one, behind all of it.
+  // A name, or a bracket, in what a field has is not the message's.
+  CHECK(completions(v, "send run SetValue {\"key\":{\"value\":1},") ==
+        strings{"{\"key\":{\"value\":1},\"value\":"});
+  CHECK(completions(v, "send run SetValue {\"key\":\"{\",") ==
+        strings{"{\"key\":\"{\",\"value\":"});
+  // Where no name of a field may stand: in no JSON, in a value, behind one, behind all of it,
+  // within one.
   for (const char* none :
        {"send run Pause ab", "send run Pause x\\{\"re", "send run SetValue {\"key\":\"v",
         "send run SetValue {\"key\":\"x\"", "send run SetValue {\"key\":\"x\"}",
-        "send run SetValue {\"key\":\"x\"} "}) {
+        "send run SetValue {\"key\":\"x\"} ", "send run SetValue {\"key\":{",
+        "send run SetValue {\"key\":{\"a\":1,\"", "send run SetValue {\"key\":[1,"}) {
     CAPTURE(none);
     CHECK(completions(v, none).empty());
   }
