@@ -53,6 +53,16 @@ result<uint64_t> hash_of_file(const fs::path& path) {
   }
 }
 
+constexpr std::string_view tokens_among_text_hint =
+    "text and tokens are not mixed: make tokens of the text, too (`troupe data prepare TEXT "
+    "--tokenizer NAME --out FOLDER`), and name both in data.path, or in [[data.source]] each with "
+    "its weight";
+
+bool is_of_tokens(data_kind kind) {
+  return kind == data_kind::llmc_tokens || kind == data_kind::raw_tokens ||
+         kind == data_kind::megatron;
+}
+
 }  // namespace
 
 std::string clean_text(std::string_view bytes, bool strip_gutenberg) {
@@ -72,7 +82,8 @@ status text_source::add_file(const fs::path& path, bool named) {
   const bool meant = type.kind == data_kind::unsupported || type.kind == data_kind::llmc_tokens ||
                      type.kind == data_kind::megatron;
   if (!plain && (named || meant))
-    return unexpected_data(path.string(), type.what, "text or JSON", type.hint);
+    return unexpected_data(path.string(), type.what, "text or JSON",
+                           is_of_tokens(type.kind) ? tokens_among_text_hint : type.hint);
   if (!plain) {
     passed_over_.push_back(path);
     return {};
@@ -103,7 +114,11 @@ result<text_source> text_source::open(std::span<const fs::path> paths,
       });
       TROUPE_CHECK(check_one_split(path, records));
     }
+    const auto files_before = source.files_.size();
     for (const auto& file : found.files) TROUPE_CHECK(source.add_file(file, !found.of_folder));
+    if (source.files_.size() == files_before && names_tokens(path))
+      return unexpected_data(path.string(), "a folder of tokens", "text or JSON",
+                             tokens_among_text_hint);
   }
   if (source.files_.empty())
     return error{errc::bad_data, "no text file was found",

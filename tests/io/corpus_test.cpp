@@ -10,6 +10,7 @@
 #include "io/data/data_files.hpp"
 #include "io/data/data_kind.hpp"
 #include "io/data/shard_writer.hpp"
+#include "io/data/token_file.hpp"
 #include "io/file.hpp"
 #include "tests/errors.hpp"
 #include "tests/io/corpora.hpp"
@@ -45,6 +46,29 @@ TEST_CASE("TXT-2 text loses byte order mark and carriage returns, and nothing el
   CHECK(clean_text(show, true) == show);  // GUT-1
   const std::string book = "licence\n*** START OF THE PROJECT GUTENBERG EBOOK X ***\nbook\n";
   CHECK(clean_text(book) == book);
+}
+
+TEST_CASE("text beside tokens is refused with how both can be trained on") {
+  const scratch dir;
+  REQUIRE(write_atomic(dir / "book.txt", "text"));
+  fs::create_directories(dir / "raw");
+  REQUIRE(write_atomic(dir / "raw/a.bin", std::string("\1\0\2\0", 4)));
+  fs::create_directories(dir / "marked");
+  auto writer = token_file_writer::create(dir / "marked/a.bin", 256);
+  REQUIRE(writer);
+  REQUIRE(writer->finish());
+  for (const char* tokens : {"raw", "raw/a.bin", "marked", "marked/a.bin"}) {
+    CAPTURE(tokens);
+    const std::vector<fs::path> both{dir / "book.txt", dir / tokens};
+    const auto refused = text_source::open(both);
+    CHECK(is_error(refused, unexpected_data, (dir / tokens).string(), "text or JSON"));
+    CHECK(refused.error().hint.find("[[data.source]]") != std::string::npos);
+  }
+  REQUIRE(write_atomic(dir / "raw/notes.txt", "text"));  // a folder with text may hold others
+  const std::vector<fs::path> folders{dir / "book.txt", dir / "raw"};
+  const auto read = text_source::open(folders);
+  REQUIRE(read);
+  CHECK(read->files().size() == 2);
 }
 
 TEST_CASE("GUT: every book is kept, what is around it is not") {
