@@ -1,9 +1,12 @@
-// Files by length first: only those of equal length are read.
+// Files by length first: only those of equal length are read, side by side and in parts, as far as
+// they are equal. Of a map all pages would count as this process' memory.
 #include "io/data/overlap.hpp"
 
-#include <map>
+#include <unistd.h>
 
-#include <xxhash.h>
+#include <cerrno>
+#include <map>
+#include <string>
 
 #include "io/file.hpp"
 
@@ -13,9 +16,21 @@ namespace fs = std::filesystem;
 
 namespace {
 
-result<XXH128_hash_t> hash_of(const fs::path& path) {
-  TROUPE_TRY(map, mapped_file::open(path));
-  return XXH3_128bits(map->bytes().data(), map->bytes().size());
+constexpr size_t compared_bytes = size_t{1} << 20;
+
+/// The next bytes of a file, `compared_bytes` of them unless it ends.
+status read_piece(const fs::path& path, const unique_fd& file, std::string& piece) {
+  piece.resize(compared_bytes);
+  size_t filled = 0;
+  while (filled < piece.size()) {
+    const ssize_t n = ::read(file.get(), piece.data() + filled, piece.size() - filled);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return error::system("read " + path.string(), errno);
+    if (n == 0) break;
+    filled += static_cast<size_t>(n);
+  }
+  piece.resize(filled);
+  return {};
 }
 
 result<uint64_t> length_of(const fs::path& path) {
@@ -28,9 +43,15 @@ result<uint64_t> length_of(const fs::path& path) {
 result<bool> same(const fs::path& a, const fs::path& b) {
   std::error_code ignored;
   if (fs::equivalent(a, b, ignored)) return true;
-  TROUPE_TRY(one, hash_of(a));
-  TROUPE_TRY(other, hash_of(b));
-  return XXH128_isEqual(one, other) != 0;
+  TROUPE_TRY(one, open_read(a));
+  TROUPE_TRY(other, open_read(b));
+  std::string of_one, of_other;
+  do {
+    TROUPE_CHECK(read_piece(a, one, of_one));
+    TROUPE_CHECK(read_piece(b, other, of_other));
+    if (of_one != of_other) return false;
+  } while (!of_one.empty());
+  return true;
 }
 
 }  // namespace

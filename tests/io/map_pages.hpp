@@ -1,4 +1,5 @@
-// What of the maps of a file is in this process' memory, as the kernel counts it (smaps).
+// What of the maps of a file is in this process' memory, as the kernel counts it (smaps), and the
+// most that the process had.
 #pragma once
 
 #include <cstdint>
@@ -31,6 +32,20 @@ inline map_pages map_pages_of(const std::filesystem::path& file) {
     }
   }
   return out;
+}
+
+/// The most memory that this process had since `forget_peak`.
+inline uint64_t peak_bytes() {
+  std::ifstream in("/proc/self/status");
+  for (std::string line; std::getline(in, line);)
+    if (line.starts_with("VmHWM:")) return std::stoull(line.substr(6)) * 1024;
+  return 0;
+}
+
+/// False: this kernel keeps the peak.
+inline bool forget_peak() {
+  std::ofstream out("/proc/self/clear_refs");
+  return bool(out << "5" << std::flush);
 }
 
 }  // namespace troupe

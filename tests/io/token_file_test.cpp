@@ -31,19 +31,6 @@ std::vector<int32_t> all_of(const token_file& file) {
   return ids;
 }
 
-/// The most memory that this process had since `forget_peak`.
-uint64_t peak_bytes() {
-  std::ifstream in("/proc/self/status");
-  for (std::string line; std::getline(in, line);)
-    if (line.starts_with("VmHWM:")) return std::stoull(line.substr(6)) * 1024;
-  return 0;
-}
-
-bool forget_peak() {
-  std::ofstream out("/proc/self/clear_refs");
-  return bool(out << "5" << std::flush);
-}
-
 }  // namespace
 
 TEST_CASE("what the writer wrote reads back, as uint16 and as uint32") {
