@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <unordered_set>
 
+#include "io/base/splitmix.hpp"
 #include "io/base/text.hpp"
 #include "trace/export.hpp"
 
@@ -21,14 +22,6 @@ std::string text_attribute(std::string_view key, std::string_view value) {
 /// 64-bit integers are strings in protobuf's JSON.
 std::string number_attribute(std::string_view key, uint64_t value) {
   return fmt::format(R"({{"key":"{}","value":{{"intValue":"{}"}}}})", key, value);
-}
-
-/// A well-mixed number (splitmix64, Steele, Lea, Flood 2014).
-uint64_t mixed(uint64_t x) {
-  x += 0x9e3779b97f4a7c15;
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111eb;
-  return x ^ (x >> 31);
 }
 
 class otlp {
@@ -67,7 +60,7 @@ class otlp {
   uint64_t own_id(uint64_t span, uint32_t index) {
     auto id = span;
     for (uint64_t n = 0; id == 0 || !used_.insert(id).second; ++n)
-      id = mixed(span ^ mixed(index + n));
+      id = splitmix(span ^ splitmix(index + n));
     return id;
   }
 

@@ -1,28 +1,25 @@
 // Chance in a simulation: a seeded generator whose numbers are the same on every machine.
 //
-// splitmix64 (Steele, Lea, Flood: "Fast splittable pseudorandom number generators", OOPSLA 2014).
-// The standard library's distributions differ between implementations, so the few that are needed
-// are here.
+// The generator is splitmix64 (io/base/splitmix.hpp). The standard library's distributions differ
+// between implementations, so the few that are needed are here.
 #pragma once
 
 #include <cstdint>
 
+#include "io/base/splitmix.hpp"
+
 namespace troupe::sim {
 
 /// Mixes the bits of a word so that similar inputs give unlike outputs.
-inline uint64_t mix(uint64_t x) noexcept {
-  x ^= x >> 30;
-  x *= 0xbf58476d1ce4e5b9u;
-  x ^= x >> 27;
-  x *= 0x94d049bb133111ebu;
-  return x ^ (x >> 31);
+constexpr uint64_t mix(uint64_t x) noexcept {
+  return mix_bits(x);
 }
 
 class rng {
  public:
   explicit rng(uint64_t seed) noexcept : state_(seed) {}
 
-  uint64_t next() noexcept { return mix(state_ += 0x9e3779b97f4a7c15u); }
+  uint64_t next() noexcept { return mix(state_ += splitmix_step); }
 
   /// In [0, n); 0 for n = 0. The bias for large n is below 2^-32.
   uint64_t below(uint64_t n) noexcept {

@@ -10,20 +10,14 @@
 #include <fmt/format.h>
 #include <xxhash.h>
 
+#include "io/base/splitmix.hpp"
+
 namespace troupe::train {
 
 namespace {
 
 /// Of odd length, so that a matrix which is made of many has no two equal rows near each other.
 constexpr size_t piece_bytes = stream_hash::usual_piece_bytes - 97 * sizeof(float);
-
-/// SplitMix64's step.
-uint64_t mixed(uint64_t z) {
-  z += 0x9e3779b97f4a7c15;
-  z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9;
-  z = (z ^ z >> 27) * 0x94d049bb133111eb;
-  return z ^ z >> 31;
-}
 
 uint64_t likeness_of(const gpu::device& d, int threads) {
   const auto facts = d.facts();
@@ -50,7 +44,7 @@ void layer_recheck::fill_piece(uint64_t seed, size_t bytes) {
   const auto type = model_.shape().compute;
   const size_t each = gpu::size_of(type);
   for (size_t i = 0; i * each < bytes; ++i) {
-    const auto whole = static_cast<float>(mixed(seed + i) >> 40);  // 24 bits: exact
+    const auto whole = static_cast<float>(splitmix(seed + i) >> 40);  // 24 bits: exact
     const float value = (whole / float{1 << 24} - 0.5f) * width;
     const auto bits = std::bit_cast<uint32_t>(value);
     const auto half = static_cast<uint16_t>(bits >> 16);
@@ -75,9 +69,10 @@ void layer_recheck::compute(gpu::stream& s, int slot, int layer, uint64_t number
   auto& store = model_.store();
   const auto memory = model_.memory_of(slot, layer);
   const size_t bytes = model_.boundary_bytes();
-  const auto seed = mixed(mixed(number) + static_cast<uint64_t>(store.info(memory.chunk).layer));
-  make_up(s, memory.x, bytes, mixed(seed + 1));
-  make_up(s, memory.output_grad, bytes, mixed(seed + 2));
+  const auto seed =
+      splitmix(splitmix(number) + static_cast<uint64_t>(store.info(memory.chunk).layer));
+  make_up(s, memory.x, bytes, splitmix(seed + 1));
+  make_up(s, memory.output_grad, bytes, splitmix(seed + 2));
   model_.run_layer(s, slot, layer);
   if (spoil) spoil(s, memory.y);
   hash_->enqueue(s, memory.y, bytes);
