@@ -19,6 +19,8 @@ void say(coordinator_pointer self, std::string text,
 /// The run ends without having begun, or gone on.
 void give_up(coordinator_pointer self, const error& why);
 void let_observe(coordinator_pointer self, const member& who, std::string ranks);
+/// Two machines of one name: whoever looks for either comes to one of them.
+void warn_of_shared_name(coordinator_pointer self, const member& who);
 /// What the status says.
 void show(coordinator_pointer self);
 

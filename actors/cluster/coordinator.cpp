@@ -207,6 +207,7 @@ caf::result<msg<fbs::Welcome>> join(coordinator_pointer self, const msg<fbs::Hel
                         st.places.place_of(*node) ? "node" : "spare", who.name, who.hello.host,
                         who.hello.hardware ? who.hello.hardware->cpu_model : "unknown",
                         counted(who.hello.hardware ? who.hello.hardware->cores : 0, "core")));
+  warn_of_shared_name(self, who);
   let_observe(self, who, "");
   auto welcome = make_msg<fbs::Welcome>(context(self), [&](fbs::WelcomeT& w) {
     w.epoch = st.record.epoch;

@@ -189,6 +189,24 @@ int64_t free_gpus(const coordinator_state& st, const places_policy& places, cons
 
 }  // namespace
 
+void warn_of_shared_name(coordinator_pointer self, const member& who) {
+  const auto boot_of = [](const member& m) {
+    return m.hello.hardware ? m.hello.hardware->boot_id : std::string();
+  };
+  const auto boot = boot_of(who);
+  for (const auto& [index, other] : self->state.members) {
+    const auto its_boot = boot_of(other);
+    const bool shares = &other != &who && !other.gone && other.hello.host == who.hello.host;
+    if (!shares || boot.empty() || its_boot.empty() || boot == its_boot) continue;
+    return say(self,
+               fmt::format("nodes {} and {} are on two machines that are both called {}, and other "
+                           "nodes reach one of them alone: start each with --advertise and an "
+                           "address of its own",
+                           other.name, who.name, who.hello.host),
+               fbs::NoticeLevel::warning);
+  }
+}
+
 void evict_if_unreliable(coordinator_pointer self, const std::string& name) {
   auto& st = self->state;
   if (st.evictions.is_evicted(name) || !st.evictions.is_unreliable(name, now_ns(*self))) return;

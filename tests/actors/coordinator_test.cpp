@@ -68,6 +68,25 @@ TEST_CASE("CRD-4: who does not belong here is refused, told of, and not observed
   CHECK(f.join(1));
 }
 
+TEST_CASE("coordinator: two machines of one name are told of, with what to do") {
+  const auto told_of = [](const std::string& boot_of_b, const std::string& host_of_b) {
+    scripted_cluster f;
+    f.boots[1] = boot_of_b;
+    REQUIRE(f.join(0));
+    auto h = f.hello(1);
+    h.host = host_of_b;
+    REQUIRE(f.join(1, h));
+    return f.said(
+        "nodes a and b are on two machines that are both called address0, and other "
+        "nodes reach one of them alone: start each with --advertise and an address of "
+        "its own");
+  };
+  CHECK(told_of("boot1", "address0"));
+  CHECK_FALSE(told_of("boot0", "address0"));  // one machine
+  CHECK_FALSE(told_of("boot1", "address1"));
+  CHECK_FALSE(told_of("", "address0"));  // not known
+}
+
 TEST_CASE("coordinator: a node that asks twice has the place it has") {
   scripted_cluster f;
   REQUIRE(f.join(0));
