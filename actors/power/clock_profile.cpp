@@ -10,28 +10,14 @@
 
 #include <fmt/format.h>
 
+#include "io/base/text.hpp"
+
 namespace troupe::power {
 
 namespace {
 
 constexpr std::string_view profile_heading = "stage,instruction,frequency,time,energy";
 constexpr size_t shown_bytes = 40;
-
-std::string_view without_blanks(std::string_view s) {
-  const auto first = s.find_first_not_of(" \t\r");
-  if (first == s.npos) return {};
-  return s.substr(first, s.find_last_not_of(" \t\r") - first + 1);
-}
-
-std::vector<std::string_view> columns_of(std::string_view line) {
-  std::vector<std::string_view> out;
-  for (size_t at = 0; at <= line.size();) {
-    const auto end = std::min(line.find(',', at), line.size());
-    out.push_back(without_blanks(line.substr(at, end - at)));
-    at = end + 1;
-  }
-  return out;
-}
 
 /// A whole field as a number in [least, most]; NaN is none.
 template <class T>
@@ -165,7 +151,7 @@ result<clock_profile> parse_profile(std::string_view text) {
                                              said.substr(0, shown_bytes), profile_heading));
       continue;
     }
-    TROUPE_TRY(row, row_of(columns_of(said), line));
+    TROUPE_TRY(row, row_of(comma_parts(said), line));
     TROUPE_CHECK(reader.take(row, line));
   }
   TROUPE_CHECK(check_whole(reader.profile, line));

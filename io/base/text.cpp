@@ -62,6 +62,23 @@ std::string quoted(std::string_view text) {
   return out + '"';
 }
 
+std::string_view without_blanks(std::string_view text) noexcept {
+  constexpr std::string_view blanks = " \t\r";
+  const auto first = text.find_first_not_of(blanks);
+  if (first == text.npos) return {};
+  return text.substr(first, text.find_last_not_of(blanks) - first + 1);
+}
+
+std::vector<std::string_view> comma_parts(std::string_view line) {
+  std::vector<std::string_view> out;
+  for (size_t at = 0; at <= line.size();) {
+    const auto end = std::min(line.find(',', at), line.size());
+    out.push_back(without_blanks(line.substr(at, end - at)));
+    at = end + 1;
+  }
+  return out;
+}
+
 size_t edit_distance(std::string_view a, std::string_view b) {
   // Optimal string alignment: rows i-2, i-1 and i of the usual table.
   std::vector<size_t> before(b.size() + 1), last(b.size() + 1), row(b.size() + 1);

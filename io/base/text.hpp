@@ -6,6 +6,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace troupe {
 
@@ -21,6 +22,13 @@ std::string json_string(std::string_view text);
 
 /// As a TOML basic string, quotes included.
 std::string quoted(std::string_view text);
+
+/// Without blanks, tabs and carriage returns around it.
+std::string_view without_blanks(std::string_view text) noexcept;
+
+/// What stands between the commas of a line, each without blanks around it; one part where there is
+/// no comma.
+std::vector<std::string_view> comma_parts(std::string_view line);
 
 /// Edits (insert, delete, replace, swap of neighbours) between two words.
 size_t edit_distance(std::string_view a, std::string_view b);

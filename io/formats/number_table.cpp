@@ -8,17 +8,13 @@
 
 #include <fmt/format.h>
 
+#include "io/base/text.hpp"
+
 namespace troupe::io {
 
 namespace {
 
 constexpr size_t shown_bytes = 40, rows_between_progress = 4096;
-
-std::string_view without_blanks(std::string_view s) {
-  const auto first = s.find_first_not_of(" \t\r");
-  if (first == s.npos) return {};
-  return s.substr(first, s.find_last_not_of(" \t\r") - first + 1);
-}
 
 /// Lines of a text, in turn.
 class line_reader {

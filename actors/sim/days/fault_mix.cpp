@@ -73,22 +73,6 @@ fault_mix mix_of(std::string name, std::span<const counted_cause> rows) {
   return out;
 }
 
-std::string_view trimmed(std::string_view s) {
-  const auto first = s.find_first_not_of(" \t\r");
-  if (first == s.npos) return {};
-  return s.substr(first, s.find_last_not_of(" \t\r") - first + 1);
-}
-
-std::vector<std::string_view> fields_of(std::string_view line) {
-  std::vector<std::string_view> out;
-  for (size_t at = 0; at <= line.size();) {
-    const auto end = std::min(line.find(',', at), line.size());
-    out.push_back(trimmed(line.substr(at, end - at)));
-    at = end + 1;
-  }
-  return out;
-}
-
 std::string unknown(std::string_view what, std::string_view word,
                     std::span<const std::string_view> words) {
   const auto near = nearest(word, words);
@@ -176,7 +160,7 @@ result<fault_mix> parse_mix(std::string_view text, std::string name) {
   size_t line = 0;
   for (size_t at = 0; at < text.size();) {
     const auto end = std::min(text.find('\n', at), text.size());
-    const auto said = trimmed(text.substr(at, end - at));
+    const auto said = without_blanks(text.substr(at, end - at));
     at = end + 1;
     ++line;
     if (said.empty() || said.front() == '#') continue;
@@ -184,7 +168,7 @@ result<fault_mix> parse_mix(std::string_view text, std::string name) {
       if (said != heading) return bad_mix(line, fmt::format("the heading is not {}", heading));
       continue;
     }
-    TROUPE_TRY(cause, cause_of(fields_of(said), line));
+    TROUPE_TRY(cause, cause_of(comma_parts(said), line));
     if (out.causes.size() == fault_mix::most_causes)
       return bad_mix(line, fmt::format("more than {} causes", fault_mix::most_causes));
     out.causes.push_back(std::move(cause));
