@@ -15,6 +15,7 @@
 #include "actors/train/resume_policy.hpp"
 #include "actors/train/swap_forecast.hpp"
 #include "apps/control/job_secret.hpp"
+#include "apps/data_mark.hpp"
 #include "apps/up/folders.hpp"
 #include "apps/up/power_parent.hpp"
 #include "io/checkpoint/catalog.hpp"
@@ -186,6 +187,16 @@ void compare_with_checkpoint(readiness& r, train::findings& found) {
   r.resume->state = {saved->step, saved->tokens, saved->loss, "", std::move(resumed.set)};
 }
 
+/// Other text under the same names is trained on from where the old one was left.
+void compare_data(const config::job& job, const readiness& r, train::findings& found) {
+  if (!r.resume || r.data_mark.empty() || !data_has_changed(job.job.output, r.data_mark)) return;
+  found.remarks.push_back(
+      fmt::format("warning: the files of {} do not hold what they held at the last start, under "
+                  "the same names: "
+                  "from step {} on the run sees other windows than it would have",
+                  job.data.source.empty() ? "data.path" : "data.source", r.resume->step + 1));
+}
+
 /// The key that a job cannot be planned for; empty where it is not one alone.
 const char* key_of(const error& why) {
   if (why.is(train::document_end_beyond)) return "data.document_end";
@@ -225,6 +236,7 @@ readiness readiness_of(const config::job& job, const train::machine& machine,
     found.add({{}, std::move(inputs.problems)});
     r.of_data = std::move(inputs.notes);
     r.sources = std::move(inputs.sources);
+    r.data_mark = data_mark_of(job, inputs.files);
     r.plan = std::move(*plan);
   } else {
     r.sources = train::source_shares_of(job);
@@ -232,6 +244,7 @@ readiness readiness_of(const config::job& job, const train::machine& machine,
   }
   if (can_look) check_checkpoints(job, resume, r, found);
   compare_with_checkpoint(r, found);
+  compare_data(job, r, found);
   if (r.plan && found.problems.empty()) check_swap_room(r, found);
   r.remarks = std::move(found.remarks);
   r.problems = std::move(found.problems);

@@ -27,6 +27,7 @@ struct readiness {
   std::vector<std::string> of_data;  ///< the same of data: at a start its loader says it
   std::vector<train::source_share> sources;  ///< all that is trained on
   std::vector<train::finding> problems;
+  std::string data_mark;  ///< what it is trained on, for later starts; empty: not known
   // Where there are no problems:
   std::optional<train::job_plan> plan;
   std::optional<checkpoint::resume_point> resume;

@@ -86,6 +86,7 @@ class input_check {
       const auto held_out = look({"data.validation_path", spec, true});
       if (held_out && !training.empty()) check_overlap(training, *held_out);
     }
+    out_.files = training;
     const auto& model = plan_.job.model;
     const bool from_folder = !model.path.empty() && !checkpoint::is_checkpoint(model.path);
     if (from_folder && model.init != config::weight_init::random)

@@ -2,6 +2,10 @@
 // before a job starts; the errors are those a start would end with.
 #pragma once
 
+#include <filesystem>
+#include <string>
+#include <vector>
+
 #include "actors/job/plan.hpp"
 #include "actors/train/finding.hpp"
 #include "actors/train/inputs.hpp"
@@ -13,6 +17,7 @@ struct input_findings {
   std::vector<finding> problems;
   std::vector<std::string> notes;
   std::vector<source_share> sources;  ///< all that is trained on, counted as far as it was read
+  std::vector<std::filesystem::path> files;  ///< the same; none where one of them was refused
 };
 
 /// Token files are read whole; text is found, and tokenised only where it is so short that whether

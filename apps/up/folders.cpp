@@ -9,6 +9,7 @@
 
 #include <fmt/format.h>
 
+#include "apps/data_mark.hpp"
 #include "apps/report/log_lines.hpp"
 #include "apps/talk.hpp"
 #include "apps/up/incident_folders.hpp"
@@ -27,7 +28,7 @@ constexpr size_t most_line_bytes = 64 << 10;  ///< of a log that is looked at
 
 /// The names in the output that a job writes to, or over.
 std::vector<std::string> written_names(const config::job& job) {
-  std::vector<std::string> out{"log.jsonl", "audit.jsonl", "incidents.jsonl"};
+  std::vector<std::string> out{"log.jsonl", "audit.jsonl", "incidents.jsonl", data_mark_file};
   if (!job.power.parent.empty()) out.emplace_back("power.incarnation");
   if (job.power.is_budgeted()) out.emplace_back("power.jsonl");
   for (const auto& node : job.cluster.node) out.push_back(node.name + ".log");

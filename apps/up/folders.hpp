@@ -1,7 +1,8 @@
 // The folders that a job writes in: whether they are its to write in, and held while it runs.
 //
 //   job.output              log.jsonl, audit.jsonl, incidents.jsonl, incidents/, journal, NODE.log,
-//                           model/ (the export), black boxes, power.jsonl, power.incarnation
+//                           data.json, model/ (the export), black boxes, power.jsonl,
+//                           power.incarnation
 //   checkpoint.dir          step-N, latest
 //   checkpoint.second.dir   step-N
 //

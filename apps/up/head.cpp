@@ -31,6 +31,7 @@
 #include "apps/ceiling.hpp"
 #include "apps/control/job_secret.hpp"
 #include "apps/control/meeting_point.hpp"
+#include "apps/data_mark.hpp"
 #include "apps/drills.hpp"
 #include "apps/parent.hpp"
 #include "apps/ready.hpp"
@@ -54,6 +55,7 @@
 #include "io/config/heads.hpp"
 #include "io/disk/calibrate.hpp"
 #include "io/disk/storage.hpp"
+#include "io/file.hpp"
 #include "messages/errors.hpp"
 
 namespace troupe::apps {
@@ -178,6 +180,14 @@ void take_over(launch& l, const up_arguments& a, const std::optional<heads::won_
                   render(*l.from.not_kept));
 }
 
+/// For the next start, which may find other files.
+void keep_data_mark(const readiness& ready, start_warnings& warnings) {
+  if (ready.data_mark.empty()) return;
+  const auto kept = io::write_atomic(
+      std::filesystem::path(ready.plan->job.job.output) / data_mark_file, ready.data_mark);
+  if (!kept) warnings.warn("what the data holds is not kept: " + render(kept.error()));
+}
+
 result<launch> prepare(const up_arguments& a, checkpoint::look resume,
                        const std::optional<heads::won_epoch>& won, start_warnings& warnings) {
   const bool first_try = resume == checkpoint::look::fits;
@@ -199,6 +209,7 @@ result<launch> prepare(const up_arguments& a, checkpoint::look resume,
   TROUPE_TRY(folders, take_folders(ready.plan->job, a.launcher, how));
   l.folders = std::move(folders);
   for (const auto& text : l.folders.warnings) warnings.keep(text);
+  keep_data_mark(ready, warnings);
   TROUPE_CHECK(look_again(ready, ready.plan->job.checkpoint));
   l.plan = std::move(*ready.plan);
   l.from.epoch = ready.epoch;  // leftovers counted

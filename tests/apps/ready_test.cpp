@@ -14,8 +14,11 @@
 #include "actors/train/engine.hpp"
 #include "actors/train/inputs.hpp"
 #include "actors/train/memory_estimate.hpp"
+#include "apps/data_mark.hpp"
 #include "io/checkpoint/catalog.hpp"
 #include "io/checkpoint/write_checkpoint.hpp"
+#include "io/file.hpp"
+#include "io/folder/owned.hpp"
 #include "tests/errors.hpp"
 #include "tests/io/checkpoint/sample.hpp"
 #include "tests/io/config_mutations.hpp"
@@ -78,6 +81,18 @@ status begin_to_start(const train::job_plan& plan) {
   return {};
 }
 
+/// A checkpoint where the job looks for one.
+void save_step(const config::job& job, uint64_t step, const std::string& state) {
+  io::checkpoint::write_options o;
+  o.dir = job.checkpoint.dir;
+  o.head.job = job.job.name;
+  o.head.step = step;
+  o.head.slot_bytes = io::checkpoint::sample::slot_bytes;
+  const io::checkpoint::small_file saved{std::string(checkpoint::state_file), state};
+  REQUIRE(io::checkpoint::write_checkpoint(o, io::checkpoint::sample::stages(1),
+                                           io::checkpoint::sample::source(), std::span(&saved, 1)));
+}
+
 }  // namespace
 
 TEST_CASE(
@@ -137,15 +152,7 @@ TEST_CASE("limits: a checkpoint whose train_state.json is beyond its length is n
   const auto ready_after = [&](uint64_t step, size_t bytes) {
     auto state = checkpoint::format_state({step, 64, 2.5, config::to_toml(fresh.plan->job)});
     state.resize(bytes, ' ');
-    io::checkpoint::write_options o;
-    o.dir = job.checkpoint.dir;
-    o.head.job = job.job.name;
-    o.head.step = step;
-    o.head.slot_bytes = io::checkpoint::sample::slot_bytes;
-    const io::checkpoint::small_file saved{std::string(checkpoint::state_file), state};
-    REQUIRE(io::checkpoint::write_checkpoint(o, io::checkpoint::sample::stages(1),
-                                             io::checkpoint::sample::source(),
-                                             std::span(&saved, 1)));
+    save_step(job, step, state);
     return apps::readiness_of(job, a_machine());
   };
   const auto at = ready_after(1, most);
@@ -158,6 +165,40 @@ TEST_CASE("limits: a checkpoint whose train_state.json is beyond its length is n
   const auto& why = beyond.problems.front().why;
   CHECK(why.code == errc::bad_data);
   CHECK(mentions(why, "step-00000002/train_state.json"));
+}
+
+TEST_CASE("ready: a resumed run is told of other text under the same name") {
+  const scratch here;
+  const working_folder inside(here.path);
+  make_mutation_files(here.path);
+  std::ofstream("job.toml") << config_mutations::base();
+  const auto ready_with = [](const std::string& setting) {
+    const auto read = config::read({"job.toml", {}, {setting}});
+    REQUIRE(read.problems.empty());
+    return apps::readiness_of(read.config.value, a_machine());
+  };
+  const auto is_told = [&](const std::string& setting) {
+    const auto ready = ready_with(setting);
+    return std::any_of(ready.remarks.begin(), ready.remarks.end(), [](const std::string& remark) {
+      return remark.starts_with("warning: the files of data.path do not hold what they held");
+    });
+  };
+  const std::string as_it_is = "train.steps=1";
+  const auto fresh = ready_with(as_it_is);
+  REQUIRE(fresh.plan);
+  REQUIRE_FALSE(fresh.data_mark.empty());
+  const auto& job = fresh.plan->job;
+  save_step(job, 1, checkpoint::format_state({1, 64, 2.5, config::to_toml(job)}));
+  REQUIRE(io::mark_output(job.job.output, job.job.name));
+  const auto resumed = ready_with(as_it_is);
+  CHECK(resumed.problems.empty());
+  REQUIRE(resumed.resume);
+  CHECK_FALSE(is_told(as_it_is));  // of a start before there were marks
+  REQUIRE(io::write_atomic(fs::path(job.job.output) / apps::data_mark_file, fresh.data_mark));
+  CHECK_FALSE(is_told(as_it_is));
+  std::ofstream("text.txt", std::ios::app) << "more";
+  CHECK(is_told(as_it_is));
+  CHECK_FALSE(is_told("checkpoint.resume=never"));
 }
 
 TEST_CASE("ready: drawn configurations that pass the checks begin to start, others leave nothing") {
