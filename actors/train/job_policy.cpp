@@ -423,6 +423,15 @@ void job_policy::settle() {
   enter(settling, "finishing checkpoints");
 }
 
+/// JOB-21: what ranks still say of it is passed over. No save begins, as they are at it.
+void job_policy::leave_validation() {
+  settling_since_ns_ = now_ns_;
+  if (!pace_.open().empty()) return enter(settling, "finishing checkpoints");
+  if (!last_is_saved()) return end(save_failure_.value_or(error{errc::io, "the last save failed"}));
+  export_model();
+  if (state_ == copying) succeed();  // nor is the copy waited for
+}
+
 /// Before the first step there is nothing to save.
 bool job_policy::last_is_saved() const {
   return step_ == 0 || saved_step_ == step_;
@@ -520,6 +529,7 @@ void job_policy::succeed() {
 
 void job_policy::stop_steps(const job_event& event) {
   stop_ = std::get<heard::stop>(event);
+  if (state_ == validating && last_save_ && !stop_->saves) return leave_validation();
   // Where an older checkpoint is waited for, the one that is due begins first.
   if (state_ == paused && !pauses_.contains(pause_cause::room)) next_step();
   if (state_ == copying && !stop_->saves) succeed();

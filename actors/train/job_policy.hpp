@@ -66,7 +66,7 @@
 //     were. For more replicas it leaves its steps only once they are saved.
 //   JOB-21  Where it validates at all, so it does the state of its last step: in that step, or
 //     after a stop while the last checkpoint is written, and reports that step again; its commit
-//     does not wait. Who does not save has no time for it; what fails fails neither job nor save.
+//     does not wait. Who does not save waits for none; what fails fails neither job nor save.
 #pragma once
 
 #include <array>
@@ -515,6 +515,7 @@ class job_policy {
   void fail(const job_event&);
   void end_step(const job_event&);
   void end_validation(const job_event&);
+  void pass_over(const job_event&) {}
   void commit_save(const job_event&);
   bool commits() const;
   void commit_next();
@@ -619,6 +620,7 @@ class job_policy {
   void begin_steps();
   void finish();
   void settle();
+  void leave_validation();
   void offer_copy(const heard::committed& done);
   void show_while_paused();
   bool last_is_saved() const;
@@ -642,7 +644,7 @@ class job_policy {
   job_state state_ = job_state::admitting;
   std::string_view phase_ = "gathering";
   start_phase phase_asked_ = start_phase::open_folder;
-  uint64_t step_ = 0, tokens_ = 0;
+  uint64_t step_ = 0, tokens_ = 0, saved_step_ = 0;
   double loss_ = 0;
   std::vector<checkpoint::skipped_tokens> skipped_;  ///< of the data, in order
   health::loss_policy losses_;
@@ -661,7 +663,6 @@ class job_policy {
   copies_policy copies_;
   std::optional<copy_choice> back_to_;  ///< the copies that a recovery goes on from (JOB-14)
   std::map<uint64_t, order> orders_;
-  uint64_t saved_step_ = 0;
   good_state compared_;   ///< by its weights (JOB-13)
   good_state rechecked_;  ///< by what ranks computed from it (JOB-20)
   bool alone_told_ = false;  ///< that ranks have no equals
@@ -680,7 +681,6 @@ class job_policy {
   std::vector<std::pair<uint64_t, std::filesystem::path>> given_up_;  ///< saves, by step (JOB-11)
   health::time_ledger_policy ledger_;
   std::deque<health::incident> incidents_;
-  uint64_t incident_count_ = 0;
   std::optional<lost_head> lost_head_;  ///< for which it goes on
   bool was_paused_ = false;             ///< when that was lost
   job_account account_;                 ///< up to the last fault or checkpoint
@@ -691,7 +691,7 @@ class job_policy {
   int64_t replicas_before_ = 0;  ///< the incident
   std::optional<heard::release> leaving_;
   bool saves_for_leaving_ = false;  ///< begun, if there was anything to save
-  uint64_t refused_ = 0, checkpoints_ = 0, checkpoint_bytes_ = 0;
+  uint64_t incident_count_ = 0, refused_ = 0, checkpoints_ = 0, checkpoint_bytes_ = 0;
   double checkpoint_wait_ms_ = 0, step_wait_ms_ = 0;  ///< of the run; before the current step
   int64_t waits_since_ns_ = 0, now_ns_ = 0;
   std::vector<job_command> out_;

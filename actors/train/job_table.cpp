@@ -21,6 +21,8 @@ constexpr uint32_t of(States... states) {
 constexpr uint32_t start_states = of(opening, building, connecting, loading);
 constexpr uint32_t step_states = of(stepping, validating);
 constexpr uint32_t end_states = of(settling, waiting, reopening, exporting, copying);
+/// In which ranks may still be at a validation that was left.
+constexpr uint32_t left_states = of(settling, exporting, copying, explaining);
 /// In which a person is asked for more than an end.
 constexpr uint32_t asking_states =
     of(admitting, paused, explaining, recovering) | start_states | step_states;
@@ -89,11 +91,14 @@ struct job_table {
                               &p::fail),
       rule<heard::ask_failed>("so does a validation, but not the last one", of(validating),
                               of(settling, exporting, copying, explaining, ended), &p::fail),
+      rule<heard::ask_failed>("nobody waits for that validation any more", left_states, 0,
+                              &p::pass_over),
       rule<heard::step_done>("a step ends", of(stepping),
                              of(validating, paused, settling, recovering, ended), &p::end_step),
       rule<heard::validated>("a validation ends", of(validating),
                              of(stepping, paused, settling, exporting, copying, recovering, ended),
                              &p::end_validation),
+      rule<heard::validated>("nobody waits for it any more", left_states, 0, &p::pass_over),
       rule<heard::shards_saved>("commit", saving_states, 0, &p::commit_save),
       rule<heard::committed>("a checkpoint is there", step_states | of(explaining), 0,
                              &p::end_save),
@@ -124,7 +129,9 @@ struct job_table {
                         &p::end_unexplained),
       rule<heard::stop>("nothing to save yet", of(admitting, recovering) | start_states, of(ended),
                         &p::stop_start),
-      rule<heard::stop>("no step follows this one", step_states, 0, &p::stop_steps),
+      rule<heard::stop>("no step follows this one", of(stepping), 0, &p::stop_steps),
+      rule<heard::stop>("no step follows; the last validation is not waited for", of(validating),
+                        of(settling, exporting, ended), &p::stop_steps),
       rule<heard::stop>("no step follows", of(paused),
                         of(validating, settling, exporting, copying, ended), &p::stop_steps),
       rule<heard::stop>("the last try", of(waiting), of(reopening), &p::hurry),

@@ -248,6 +248,38 @@ TEST_CASE("JOB-21: job: the state that it ends with is validated, where it valid
   REQUIRE(in_a_hurry.end);
 }
 
+TEST_CASE("JOB-21: job: who stops without saving does not wait for the last validation") {
+  job_harness hurried(planned_job("", "validate_every = 100\n"));
+  hurried.start();
+  for (uint64_t step = 1; step <= 2; ++step) hurried.step();
+  hurried.commit(2);
+  hurried.hear(heard::stop{"by a person", true});
+  hurried.step();
+  REQUIRE(hurried.policy.state() == validating);
+  auto committed_first = hurried, lost_first = hurried;
+  hurried.hear(heard::stop{"at once", false});  // the checkpoint is waited for, and that alone
+  CHECK(hurried.policy.state() == settling);
+  const auto refused = hurried.policy.refused();
+  auto too_late = hurried;
+  hurried.commit(3);
+  REQUIRE(hurried.end);
+  CHECK(hurried.end->code == errc::cancelled);
+  too_late.hear(heard::validated{8, 2});
+  CHECK(too_late.last.empty());
+  too_late.hear(heard::ask_failed{{errc::io, "a kernel failed"}});
+  CHECK(too_late.policy.state() == settling);
+  CHECK(too_late.policy.refused() == refused);
+  committed_first.commit(3);
+  committed_first.hear(heard::stop{"at once", false});
+  REQUIRE(committed_first.end);
+  CHECK(committed_first.end->code == errc::cancelled);
+  lost_first.lose_save(3);
+  lost_first.hear(heard::stop{"at once", false});
+  CHECK_FALSE(lost_first.find<todo::save>());
+  REQUIRE(lost_first.end);
+  CHECK(lost_first.policy.saved_step() == 2);
+}
+
 TEST_CASE("JOB-21: job: a run that is stopped in a pause validates the state it paused with") {
   job_harness job(planned_job("", "validate_every = 100\n"));
   job.start();
