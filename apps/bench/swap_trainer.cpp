@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <chrono>
 #include <filesystem>
+#include <future>
 
 #include <fmt/format.h>
 #include <xxhash.h>
@@ -66,6 +67,7 @@ class engine_trainer final : public trainer {
   explicit engine_trainer(train::engine_options options) : trainer(std::move(options)) {}
   ~engine_trainer() override {
     static_cast<void>(await_vote());
+    static_cast<void>(await_removal());
     if (kept_ > 0)
       static_cast<void>(io::remove_from_scratch(options_.checkpoint_folder, name_of(kept_)));
   }
@@ -131,7 +133,8 @@ class engine_trainer final : public trainer {
 
   std::string name_of(int64_t step) const { return fmt::format("step-{}", step); }
 
-  /// By links, while the next step goes on; the one before it has its vote by then, and goes.
+  /// By links, while the next step goes on; the one before it has its vote by then, and goes, beside
+  /// steps as a job's does (the committer's thread removes it).
   status save() {
     TROUPE_CHECK(await_vote());
     voted_.emplace();
@@ -149,14 +152,22 @@ class engine_trainer final : public trainer {
     TROUPE_CHECK(outcome);
     const auto before = std::exchange(kept_, saved_);
     if (before == 0) return {};
-    return io::remove_from_scratch(options_.checkpoint_folder, name_of(before));
+    TROUPE_CHECK(await_removal());
+    removed_ = std::async(std::launch::async,
+                          [folder = options_.checkpoint_folder, name = name_of(before)] {
+                            return io::remove_from_scratch(folder, name);
+                          });
+    return {};
   }
+
+  status await_removal() { return removed_.valid() ? removed_.get() : status{}; }
 
   std::unique_ptr<train::rank_engine> engine_;
   std::optional<train::batch_memory> batches_;
   bool saves_ = false;
   std::optional<told<status>> voted_;  ///< of a checkpoint under way
   int64_t saved_ = 0, kept_ = 0;       ///< steps of that one, and of the one that is there
+  std::future<status> removed_;        ///< of the one before that
 };
 
 /// ... behind what the step of `ours` moves (PHW-1).
