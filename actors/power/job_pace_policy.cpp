@@ -15,6 +15,8 @@ namespace {
 constexpr int rise_factor = 4;
 constexpr double odd_step = 2;
 constexpr size_t steps_kept = 8, steps_known = 3;
+/// Of a window, in which steps must not have stood for it to say more than the least.
+constexpr double least_work = 0.1;
 constexpr int64_t last_try_ns = 3'600'000'000'000;
 /// Smaller changes are noise: the window grows instead.
 constexpr double least_rise = 0.02, least_fall = 0.005;
@@ -133,24 +135,27 @@ void job_pace_policy::ranks_changed(int64_t now_ns) {
   begin_window(now_ns);
 }
 
-/// Whether the step that ends here is none by which others are judged (JPP-2).
-bool job_pace_policy::stood(uint64_t next_step, int64_t now_ns) {
+/// The step that ends here, and for how long it stood.
+void job_pace_policy::note_step(uint64_t next_step, int64_t now_ns) {
   const auto begun_ns = std::exchange(step_begun_ns_, now_ns);
-  if (next_step == 0 || step_ == 0 || in_force_.of_1024 == 0) return false;
-  const double took_s = static_cast<double>(now_ns - begun_ns) / 1e9 * in_force_.share();
-  auto sorted = std::vector<double>(took_s_.begin(), took_s_.end());
-  const auto middle = sorted.begin() + static_cast<ptrdiff_t>(sorted.size() / 2);
-  std::nth_element(sorted.begin(), middle, sorted.end());
-  const bool out = sorted.size() >= steps_known && took_s > odd_step * *middle;
-  took_s_.push_back(took_s);
+  if (next_step == 0 || step_ == 0 || in_force_.of_1024 == 0) return;
+  const double took_s = static_cast<double>(now_ns - begun_ns) / 1e9;
+  if (took_s_.size() >= steps_known) {
+    auto sorted = std::vector<double>(took_s_.begin(), took_s_.end());
+    const auto middle = sorted.begin() + static_cast<ptrdiff_t>(sorted.size() / 2);
+    std::nth_element(sorted.begin(), middle, sorted.end());
+    const double median_s = *middle / in_force_.share();
+    const double seen_s = static_cast<double>(now_ns - std::max(begun_ns, window_begun_ns_)) / 1e9;
+    if (took_s > odd_step * median_s) stood_s_ += std::min(took_s - median_s, seen_s);
+  }
+  took_s_.push_back(took_s * in_force_.share());
   if (took_s_.size() > steps_kept) took_s_.pop_front();
-  return out;
 }
 
 void job_pace_policy::steps(uint64_t step, work_pace pace, int64_t now_ns) {
   const work_pace now = step == 0 ? work_pace{0} : pace;
   const bool begins = step == 0 || step != step_ || in_force_.of_1024 == 0;
-  if (begins && stood(step, now_ns)) begin_window(now_ns);
+  if (begins) note_step(step, now_ns);
   if (now != in_force_) begin_pace(now, now_ns);
   in_force_ = now;
   if (step > 0 && (step != step_ || begun_ == 0)) ++begun_;
@@ -161,6 +166,7 @@ void job_pace_policy::steps(uint64_t step, work_pace pace, int64_t now_ns) {
 void job_pace_policy::begin_window(int64_t now_ns) {
   begun_ = 0;
   window_begun_ns_ = now_ns;
+  stood_s_ = 0;
   for (auto& [key, m] : machines_) m.first.reset();
 }
 
@@ -226,18 +232,32 @@ double job_pace_policy::drawn_w(const machine& m, bool is_window, int64_t now_ns
   return m.last ? m.last->power_w : -1;
 }
 
-/// What each machine would draw at full speed, by its own readings; within a step no less than it
-/// was said to (JPP-2).
+/// The most that it can have drawn while steps did not stand, in the window.
+double job_pace_policy::at_work_w(const machine& m) const {
+  const auto s = static_cast<double>(m.last->read_ns - m.first->read_ns) / 1e9;
+  if (stood_s_ <= 0) return mean_w(m);
+  if (s - stood_s_ < least_work * s) return odd_w;
+  const double drawn_j = m.last->energy_j - m.first->energy_j;
+  return std::min(odd_w,
+                  (drawn_j - std::min(*m.part.idle_w(), mean_w(m)) * stood_s_) / (s - stood_s_));
+}
+
+/// What each machine would draw at full speed, by its own readings: no less than the mean says, and
+/// no more than that at work, which within a step nobody knows (JPP-2).
 void job_pace_policy::judge_machines(moment when, int64_t now_ns) {
   for (auto& [key, m] : machines_) {
     if (!is_judged(m, now_ns)) continue;
     m.drew_w = mean_w(m);
-    const auto mean_mw = mw(*m.drew_w);
-    const auto idle_mw = std::min(mw(*m.part.idle_w()), mean_mw);
-    const auto full_mw = work_pace_policy::uncapped_mw(idle_mw, mean_mw, in_force_);
-    const double full_w = static_cast<double>(full_mw.value_or(mean_mw)) / 1000;
+    const auto full_w = [&, idle_w = *m.part.idle_w()](double drawn_w) {
+      const auto drawn_mw = mw(drawn_w);
+      const auto idle_mw = std::min(mw(idle_w), drawn_mw);
+      const auto full_mw = work_pace_policy::uncapped_mw(idle_mw, drawn_mw, in_force_);
+      return static_cast<double>(full_mw.value_or(drawn_mw)) / 1000;
+    };
+    const double least_w = full_w(*m.drew_w);
     const bool whole = when == moment::step_begins;
-    m.judged_w = whole ? full_w : std::max(full_w, m.judged_w.value_or(0));
+    const double most_w = whole ? std::max(least_w, full_w(at_work_w(m))) : odd_w;
+    m.judged_w = std::clamp(m.judged_w.value_or(least_w), least_w, std::max(least_w, most_w));
     m.worked = true;
   }
 }

@@ -15,7 +15,8 @@
 //   JPP-2  A pace is judged by one stretch of steps that all had it: a whole step and least_window
 //     at least. From one judgement to the next it rises four times at most, and by whole steps
 //     alone: one that stands, for want of data or of a peer that has died, draws less and says
-//     nothing of the next. Nor does a stretch in which a step has taken more than twice the median.
+//     nothing of the next. Where one has taken more than twice the median, what was drawn is taken
+//     to have been drawn in the rest of the stretch: no pace rises by what it stood.
 //   JPP-3  A reading that is missing is never a low one: a silent machine counts as if it worked at
 //     its limit, and while one is silent the pace does not rise. A machine whose nodes are silent
 //     for forgotten_after is none of the job's any more.
@@ -153,7 +154,8 @@ class job_pace_policy {
   verdict held_or_at(work_pace next, int64_t now_ns);
   void begin_window(int64_t now_ns);
   void begin_pace(work_pace now, int64_t now_ns);
-  bool stood(uint64_t next_step, int64_t now_ns);
+  void note_step(uint64_t next_step, int64_t now_ns);
+  double at_work_w(const machine& m) const;
   void judge(moment when, int64_t now_ns);
   void change_to(work_pace next, int64_t now_ns);
   std::string silent(int64_t now_ns) const;
@@ -165,13 +167,13 @@ class job_pace_policy {
   std::string held_;
   std::map<std::string, machine> machines_;
   /// By node that has said its machine.
-  struct its_machine {
+  struct node_machine {
     std::string name;
     double own = 1;  ///< its part of the processor time
     int64_t read_ns = 0;
   };
-  std::map<std::string, its_machine> machine_of_;
-  its_machine head_{{}, 0, 0};
+  std::map<std::string, node_machine> machine_of_;
+  node_machine head_{{}, 0, 0};
   std::optional<work_pace> pace_;  ///< of the next step; none: none was judged yet
   work_pace told_{0};              ///< by the last verdict
   std::string decided_;
@@ -180,6 +182,7 @@ class job_pace_policy {
   uint64_t begun_ = 0;     ///< steps of the window
   int64_t step_begun_ns_ = 0;
   std::deque<double> took_s_;  ///< the last steps, as if at full speed
+  double stood_s_ = 0;         ///< of the window: what long steps took above the median
   int64_t window_begun_ns_ = 0;
   double gone_j_ = 0;                         ///< of machines that are forgotten
   std::optional<int64_t> held_since_ns_;      ///< since the slowest steps want too much

@@ -155,12 +155,11 @@ class simulation {
     o.plan = plan_;
     o.reporter = reporter;
     if (plan_.job.power.is_budgeted())
-      o.pacer = parent_.spawn_pacer({plan_.job.power.budget_w,
-                                     epoch(),
-                                     {},
-                                     {},
-                                     [made_of = o] { train::note_spawn_record(made_of); }},
-                                    reporter);
+      o.pacer =
+          parent_.spawn_pacer({.budget_w = plan_.job.power.budget_w,
+                               .epoch = epoch(),
+                               .recorded = [made_of = o] { train::note_spawn_record(made_of); }},
+                              reporter);
     if (options_.recovers)
       o.launcher = world_.spawn(0, sim::launcher, [this](const std::string& node) { order(node); });
     o.resume = watch_.begin(static_cast<uint64_t>(launch_) + 1);

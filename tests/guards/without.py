@@ -933,7 +933,7 @@ GUARDS = (
           "const bool whole = when == moment::step_begins;", "const bool whole = OUT || when == moment::step_begins;",
           "test_actors: JPP-2: a step that stands*"),
     guard("pace-stood", "nor by its end (JPP-2)", "actors/power/job_pace_policy.cpp",
-          "if (begins && stood(step, now_ns)) begin_window", "if (begins && stood(step, now_ns) && !OUT) begin_window",
+          "if (begins) note_step(step, now_ns);", "if (begins && !OUT) note_step(step, now_ns);",
           "test_actors: JPP-2: a step that stands*"),
     guard("machine-head", "and so does what its head computes there (JPP-8)", "actors/power/job_pace_policy.cpp",
           "double out = has_head ? head_.own : 0;", "double out = has_head && !OUT ? head_.own : 0;",

@@ -439,6 +439,49 @@ TEST_CASE("JPP-2: steps of which each other one stands keep a budget in the mean
   CHECK(mean_w <= 50);
 }
 
+TEST_CASE("JPP-2: short steps of which each tenth stands rise, and fall when they draw more") {
+  job_pace_policy policy;
+  policy.set_budget(50);
+  constexpr int64_t tenth = 100 * ms;
+  int64_t now = 0, read = 0;
+  double used_j = 0, work_w = 190;
+  uint64_t step = 0;
+  const auto pass = [&](double w) {
+    used_j += w / 10;
+    now += tenth;
+    if (now - read < s) return;
+    policy.hear("a", "boot", {w, used_j, false, now, s, -1}, now);
+    policy.decide(now);
+    read = now;
+  };
+  const auto mean_w = [&](int steps) {
+    const double before_j = used_j;
+    const int64_t begun = now;
+    for (int i = 0; i < steps; ++i) {
+      const auto pace = policy.decide(now).pace;
+      policy.steps(++step, pace, now);
+      pass(10 + work_w * pace.share());
+      for (int stands = 0; i % 10 == 9 && stands < 2; ++stands) pass(10);
+    }
+    return (used_j - before_j) / (static_cast<double>(now - begun) / s);
+  };
+  for (int i = 0; i < 10; ++i) pass(10);
+  mean_w(1000);
+  CHECK(mean_w(1000) > 35);
+  work_w *= 2;
+  mean_w(100);
+  CHECK(mean_w(1000) < 50);
+}
+
+TEST_CASE("JPP-2: a step that is long, and works, slows no other") {
+  uneven_work job(50);
+  for (int i = 0; i < 60; ++i) job.make(2, 0);
+  const auto before = job.make(2, 0);
+  for (int i = 0; i < 40; ++i)
+    CHECK(job.make(i % 5 == 0 ? 12 : 2, 0).share() >= 0.95 * before.share());
+  CHECK(job.most_w < 50);
+}
+
 TEST_CASE("JPP-2: a step that goes on is no other step") {
   job_pace_policy p;
   p.set_budget(100);
