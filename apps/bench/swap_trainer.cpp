@@ -133,8 +133,8 @@ class engine_trainer final : public trainer {
 
   std::string name_of(int64_t step) const { return fmt::format("step-{}", step); }
 
-  /// By links, while the next step goes on; the one before it has its vote by then, and goes, beside
-  /// steps as a job's does (the committer's thread removes it).
+  /// By links, while the next step goes on; the one before it has its vote by then, and goes,
+  /// beside steps as a job's does (the committer's thread removes it).
   status save() {
     TROUPE_CHECK(await_vote());
     voted_.emplace();

@@ -1,0 +1,109 @@
+// A job's pace where steps stand, are long or short: what one that stood drew says nothing of the
+// next.
+#include <algorithm>
+
+#include <doctest/doctest.h>
+
+#include "actors/power/job_pace_policy.hpp"
+
+using namespace troupe::power;
+
+namespace {
+
+constexpr int64_t ms_ns = 1'000'000, s_ns = 1'000 * ms_ns;
+
+/// 10 W without work and 190 at full speed, read each second; seconds of work and without, in turn.
+struct uneven_work {
+  job_pace_policy policy;
+  int64_t now = 0;
+  double used_j = 0, most_w = 0;
+  uint64_t step = 0;
+
+  explicit uneven_work(double budget_w) {
+    policy.set_budget(budget_w);
+    second(10);
+  }
+  work_pace second(double w) {
+    most_w = std::max(most_w, w);
+    used_j += w;
+    now += s_ns;
+    policy.hear("a", "boot", {w, used_j, false, now, s_ns, -1}, now);
+    return policy.decide(now).pace;
+  }
+  /// Its pace.
+  work_pace make(int works_s, int stands_s) {
+    const auto pace = policy.decide(now).pace;
+    policy.steps(++step, pace, now);
+    for (int i = 0; i < works_s; ++i) second(10 + 190 * pace.share());
+    for (int i = 0; i < stands_s; ++i) second(10);
+    return pace;
+  }
+};
+
+}  // namespace
+
+TEST_CASE("JPP-2: a step that stands raises no pace, while it does and by its end") {
+  for (const int stands_s : {4, 12, 25, 100}) {
+    uneven_work job(50);
+    for (int i = 0; i < 60; ++i) job.make(2, 0);
+    CHECK(job.most_w < 50);
+    const auto before = job.make(2, stands_s);
+    CHECK(job.policy.decide(job.now).pace == before);
+    for (int i = 0; i < 8; ++i) CHECK(job.make(20, 0).of_1024 <= before.of_1024);
+    CHECK(job.most_w < 50);
+  }
+}
+
+TEST_CASE("JPP-2: steps of which each other one stands keep a budget in the mean, and use it") {
+  uneven_work job(50);
+  for (int i = 0; i < 100; ++i) job.make(2, i % 2 == 0 ? 6 : 0);
+  const auto begun_j = job.used_j;
+  const auto begun = job.now;
+  for (int i = 0; i < 40; ++i) job.make(2, i % 2 == 0 ? 6 : 0);
+  const double mean_w = (job.used_j - begun_j) / (static_cast<double>(job.now - begun) / s_ns);
+  CHECK(mean_w > 30);
+  CHECK(mean_w <= 50);
+}
+
+TEST_CASE("JPP-2: short steps of which each tenth stands rise, and fall when they draw more") {
+  job_pace_policy policy;
+  policy.set_budget(50);
+  constexpr int64_t tenth = 100 * ms_ns;
+  int64_t now = 0, read = 0;
+  double used_j = 0, work_w = 190;
+  uint64_t step = 0;
+  const auto pass = [&](double w) {
+    used_j += w / 10;
+    now += tenth;
+    if (now - read < s_ns) return;
+    policy.hear("a", "boot", {w, used_j, false, now, s_ns, -1}, now);
+    policy.decide(now);
+    read = now;
+  };
+  const auto mean_w = [&](int steps) {
+    const double before_j = used_j;
+    const int64_t begun = now;
+    for (int i = 0; i < steps; ++i) {
+      const auto pace = policy.decide(now).pace;
+      policy.steps(++step, pace, now);
+      pass(10 + work_w * pace.share());
+      for (int stands = 0; i % 10 == 9 && stands < 2; ++stands) pass(10);
+    }
+    return (used_j - before_j) / (static_cast<double>(now - begun) / s_ns);
+  };
+  for (int i = 0; i < 10; ++i) pass(10);
+  mean_w(1000);
+  CHECK(mean_w(1000) > 35);
+  work_w *= 2;
+  mean_w(100);
+  CHECK(mean_w(1000) < 50);
+}
+
+TEST_CASE("JPP-2: a step that is long, and works, slows no other") {
+  uneven_work job(50);
+  for (int i = 0; i < 60; ++i) job.make(2, 0);
+  const auto before = job.make(2, 0);
+  for (int i = 0; i < 40; ++i)
+    CHECK(job.make(i % 5 == 0 ? 12 : 2, 0).share() >= 0.95 * before.share());
+  CHECK(job.most_w < 50);
+}
