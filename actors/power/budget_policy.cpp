@@ -286,7 +286,6 @@ overload_look budget_policy::look_at_draws(const own_cap& own, int64_t carries_m
 /// a person has let work go on. BGT-10, BGT-11
 void budget_policy::watch_row(const budget_sample& sample, const overload_look& look,
                               int64_t carries_mw, int64_t now_ns) {
-  overload_.watch(look, now_ns);
   row_sample seen{{}, share_of(counted_mw(), carries_mw), false};
   for (const auto& l : ledgers_) seen.unruly |= l.is_unruly();
   if (sample.drawn_mw) seen.drawn = share_of(*sample.drawn_mw, carries_mw);
@@ -300,9 +299,23 @@ void budget_policy::watch_row(const budget_sample& sample, const overload_look& 
     decided.state.released_groups = row_.released_groups;
     decided.commands.brake.reset();
   }
+  release_unseen(decided, look, now_ns);
   if (decided.state.level > row_.level && !commanded_ns_) commanded_ns_ = now_ns;
   row_ = decided.state;
   out_.row = decided.commands;
+}
+
+/// While not all are read static shares hold, and the brake goes off as it does in shares. BGT-10
+void budget_policy::release_unseen(row_decision& decided, const overload_look& look,
+                                   int64_t now_ns) {
+  const bool pulled = decided.state.brake != row_brake::off;
+  if (decided.state.silent_ticks < rules_.row.stale_ticks || !(pulled || overload_.is_trying()))
+    return overload_.watch(look, now_ns);
+  const auto by_look = overload_.decide(decided.state, look, now_ns);
+  decided.state = by_look.state;
+  decided.commands.brake = by_look.commands.brake;
+  decided.commands.release_group = by_look.commands.release_group;
+  decided.commands.reason = by_look.commands.reason;
 }
 
 /// How the row rises, and how long a cut of a class takes until all who are heard have acked it.

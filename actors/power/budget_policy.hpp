@@ -49,7 +49,8 @@
 //   BGT-10  A brake that is pulled holds all children, and once it is released those of the groups
 //     whose turn has not come. In thresholds the row's policy pulls it; in shares an overload does
 //     that goes on although caps are in force (overload_policy.hpp), where the rules say so: else
-//     it is wanted, and holds nobody. Nothing that is not read pulls one.
+//     it is wanted, and holds nobody. Nothing that is not read pulls one. In thresholds of which a
+//     child is not heard static shares hold, and a brake is released as in shares.
 //   BGT-11  What a person says of the brake goes first: once that lets work go on no thresholds
 //     stand, and no brake is pulled, before what is drawn has been calm for a while (OVL-4).
 //   BGT-7  Where a later process of a child is heard, its machines may still do what they did for
@@ -250,6 +251,7 @@ class budget_policy {
   overload_look look_at_draws(const own_cap& own, int64_t carries_mw, int64_t now_ns) const;
   void watch_row(const budget_sample& sample, const overload_look& look, int64_t carries_mw,
                  int64_t now_ns);
+  void release_unseen(row_decision& decided, const overload_look& look, int64_t now_ns);
   void draw_groups();
   void measure_row(const std::optional<double>& drawn, int64_t now_ns);
   void divide(const own_cap& own, int64_t now_ns);

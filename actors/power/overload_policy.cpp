@@ -62,8 +62,37 @@ bool overload_policy::has_room() const {
          std::all_of(looks_.begin(), looks_.end(), [](const auto& l) { return l.at_most < room; });
 }
 
+bool overload_policy::has_room_as_read() const {
+  return mean_read() && last().read && is_whole() &&
+         std::all_of(looks_.begin(), looks_.end(), [](const auto& l) { return l.at_least < room; });
+}
+
+/// OVL-5
+bool overload_policy::may_try(const row_state& s, int64_t now_ns) const {
+  return (tries_ || now_ns - s.brake_ns >= tries_after * rules_.brake_hold_ns) &&
+         has_room_as_read();
+}
+
+/// Whether there is room for the next group, after one that was let go.
+bool overload_policy::may_follow(const row_state& s, int64_t now_ns) const {
+  if (now_ns - s.brake_ns < rules_.release_gap_ns || !is_whole() || !last().read) return false;
+  return mean_most() <= over || may_try(s, now_ns);
+}
+
+/// Where nobody waits any more.
+void overload_policy::end_release(row_state& s) const {
+  if (s.brake == row_brake::releasing && s.released_groups >= rules_.release_groups)
+    s.brake = row_brake::off;
+}
+
+void overload_policy::release(row_decision& d) const {
+  d.commands.release_group = d.state.released_groups++;
+  d.commands.reason = row_reason::held;
+}
+
 void overload_policy::let_go() {
   let_go_ = true;
+  tries_ = false;
   calm_since_ns_.reset();
   count_ = 0;  // what was held says nothing of what is drawn without
 }
@@ -80,37 +109,39 @@ void overload_policy::watch(const overload_look& seen, int64_t now_ns) {
     let_go_ = false;
 }
 
-/// OVL-3. A row policy that was at work before may have left its brake on its way.
+/// OVL-3, OVL-5. A row policy that was at work before may have left its brake on its way.
 row_decision overload_policy::decide(const row_state& before, const overload_look& seen,
                                      int64_t now_ns) {
   watch(seen, now_ns);
   row_decision out{before, {}};
   auto& s = out.state;
   auto& c = out.commands;
+  end_release(s);
   const bool releases = s.brake == row_brake::releasing;
   const bool holds = s.brake == row_brake::on || s.brake == row_brake::arming;
-  if (!holds && !let_go_ && is_over()) {
+  const bool is_over_long = s.brake == row_brake::off && now_ns - s.brake_ns > window_ns;
+  if (holds || is_over_long) tries_ = false;
+  if (!holds && !let_go_ && (is_over() || (tries_ && seen.at_least > over))) {
     s.brake = row_brake::on;
     s.released_groups = 0;
     ++s.brakes;
     c.brake = true;
     c.reason = row_reason::overload;
-  } else if (holds && now_ns - s.brake_ns >= rules_.brake_hold_ns && has_room()) {
+  } else if (holds && now_ns - s.brake_ns >= rules_.brake_hold_ns &&
+             (has_room() || may_try(s, now_ns))) {
+    tries_ = !has_room();
     s.brake = row_brake::releasing;
     c.brake = false;
-    c.release_group = s.released_groups++;
-    c.reason = row_reason::held;
-  } else if (releases && now_ns - s.brake_ns >= rules_.release_gap_ns && is_whole() && seen.read &&
-             mean_most() <= over) {
-    c.release_group = s.released_groups++;
-    c.reason = row_reason::held;
+    release(out);
+  } else if (releases && may_follow(s, now_ns)) {
+    tries_ |= mean_most() > over;
+    release(out);
   } else {
     if (!seen.read) c.reason = row_reason::no_reading;
     return out;
   }
   s.brake_ns = now_ns;
-  if (s.brake == row_brake::releasing && s.released_groups >= rules_.release_groups)
-    s.brake = row_brake::off;
+  end_release(s);
   return out;
 }
 

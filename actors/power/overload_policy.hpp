@@ -17,6 +17,9 @@
 //   OVL-3  It is held for `brake_hold_ns` at least, and until each look of a window was below
 //     `room`. Then children are let go group by group, a gap between, while a window's mean is not
 //     above `over`; an overload meanwhile pulls it again for all.
+//   OVL-5  Who is not heard holds nobody for ever: after `tries_after` times the hold it no longer
+//     counts, where each look of a window is below `room` by what is read. Such a release is a
+//     try: until a window after its last group one look above `over` pulls the brake again.
 //   OVL-4  A person's word goes first: who lets work go on has it go on at once, and the brake is
 //     not pulled before no window of `calm_ns` was an overload.
 #pragma once
@@ -52,6 +55,9 @@ class overload_policy {
   static constexpr double far_over = 1.45;
   /// Below it there is room for who comes back first.
   static constexpr double room = 0.90;
+  /// So many holds, until what is not read counts no more against a release: who is silent for that
+  /// long has fallen to its static share, or has ended. Well below what a held step may take.
+  static constexpr int tries_after = 6;
   /// Three windows: one may have what was held in it.
   static constexpr int64_t calm_ns = 3 * window_ns;
   /// In which children come back: the last half a minute after the first.
@@ -70,6 +76,8 @@ class overload_policy {
   void let_go();
   /// Whether that still holds.
   bool is_let_go() const { return let_go_; }
+  /// Whether the last release was without regard to who is not read, and is still watched. OVL-5
+  bool is_trying() const { return tries_; }
 
  private:
   const overload_look& last() const { return looks_[(count_ - 1) % looks_.size()]; }
@@ -79,12 +87,18 @@ class overload_policy {
   bool is_over() const;
   bool is_far_over() const;
   bool has_room() const;
+  bool has_room_as_read() const;
+  bool may_try(const row_state& s, int64_t now_ns) const;
+  bool may_follow(const row_state& s, int64_t now_ns) const;
+  void end_release(row_state& s) const;
+  void release(row_decision& d) const;
 
   row_rules rules_;
   size_t far_looks_;
   std::vector<overload_look> looks_;  ///< of a window, in a ring
   size_t count_ = 0;
   bool let_go_ = false;
+  bool tries_ = false;
   std::optional<int64_t> calm_since_ns_ = {};
 };
 

@@ -189,6 +189,19 @@ TEST_CASE("BGA-7: budget: a brake that it has pulled is on in its next life, too
   CHECK(!f.keeper->last().pulled);
 }
 
+TEST_CASE("OVL-5: budget: in shares who has gone holds the others no longer than some minutes") {
+  row_of_shares f;
+  f.overload();
+  f.children[1].speaks = false;
+  f.draw(9000);
+  f.seconds(150);
+  CHECK(f.tree().children[0]->brake);  // for what the other may draw there is no room
+  f.seconds(60);
+  CHECK(!f.tree().brake_pulled);
+  CHECK(f.events("brake_pulled").size() == 1);
+  CHECK(f.events("brake_released").size() == 1);
+}
+
 TEST_CASE("BGT-11: budget: who lets work go on is obeyed at once, and for a while") {
   row_of_shares f;
   f.overload();

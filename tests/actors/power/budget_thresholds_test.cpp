@@ -74,3 +74,36 @@ TEST_CASE("BGT-2: budget: thresholds end where one child has not been heard for 
   f.seconds(2);
   CHECK(f.tree().thresholds_stand);
 }
+
+TEST_CASE(
+    "BGT-10: budget: in thresholds who has gone holds the others no longer than some minutes") {
+  row_with_paces f;
+  f.draw(40'000);
+  f.seconds(2);
+  REQUIRE(f.tree().brake_pulled);
+  f.children[1].speaks = false;
+  f.draw(5000);
+  f.seconds(60);
+  CHECK(f.tree().children[0]->brake);  // for what the other may draw there is no room
+  f.seconds(150);
+  CHECK(!f.tree().brake_pulled);
+  CHECK(!f.tree().thresholds_stand);
+  CHECK(f.events("brake_pulled").size() == 1);
+  CHECK(f.events("brake_released").size() == 1);
+}
+
+TEST_CASE("OVL-5: budget: in thresholds, too, a wrong release holds all again within one look") {
+  row_with_paces f;
+  f.draw(40'000);
+  f.seconds(2);
+  f.children[1].speaks = false;
+  f.draw(5000);
+  int held = 0;
+  for (; held < 300 && f.tree().brake_pulled; ++held) f.second();
+  REQUIRE(!f.tree().brake_pulled);
+  REQUIRE(f.set(60'000));
+  f.draw(70'000);
+  f.second();
+  CHECK(f.tree().brake_pulled);
+  CHECK(f.events("brake_pulled").size() == 2);
+}
