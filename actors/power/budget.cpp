@@ -567,6 +567,7 @@ caf::result<msg<fbs::Ack>> set_brake(budget_pointer self, const msg<fbs::SetPowe
     const auto by = self->runtime().peers.find(self->current_sender());
     st.journal.brake_set(st.brake, by ? by->name : "");
     st.set_is_new = true;
+    note_pulled(st);  // a life after this one is to find the person's word
     keep_record(st, now_ns(*self));
     show_budget(self);
   }

@@ -189,6 +189,19 @@ TEST_CASE("BGA-7: budget: a brake that it has pulled is on in its next life, too
   CHECK(!f.keeper->last().pulled);
 }
 
+TEST_CASE("BGA-7: budget: a brake that a person has let go is off in the next life, too") {
+  row_of_shares f;
+  f.overload();
+  f.draw(5000);
+  f.seconds(15);
+  for (int i = 0; i < 9 && f.keeper->under_way; ++i) f.second();  // nothing waits for the disk
+  REQUIRE(f.keeper->last().pulled);
+  REQUIRE(f.brake(false));  // and no tick after it
+  CHECK(!f.keeper->last().pulled);
+  f.begin_with(3, f.keeper->left());
+  CHECK(f.braked() == held_children{false, false});
+}
+
 TEST_CASE("OVL-5: budget: in shares who has gone holds the others no longer than some minutes") {
   row_of_shares f;
   f.overload();
