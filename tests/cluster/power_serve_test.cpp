@@ -41,15 +41,16 @@ std::string child_of_budget(const std::string& name, const std::string& priority
 }
 
 /// The configuration of a budget; its output is a folder of its name beside the file. A brake that
-/// it pulls by itself would hold steps that a test waits for.
+/// it pulls by itself would hold steps that most tests wait for.
 fs::path budget_file(const troupe::scratch& at, const std::string& name, double budget_w,
-                     const std::string& children, const std::string& more = "") {
+                     const std::string& children, const std::string& more = "",
+                     const std::string& brake = "manual") {
   const auto file = at / (name + ".toml");
   std::ofstream(file)
       << fmt::format(
-             "name = \"{0}\"\nbudget_w = {1}\nbrake = \"manual\"\ntick_ms = 100\nlease_ttl_ms = "
+             "name = \"{0}\"\nbudget_w = {1}\nbrake = \"{3}\"\ntick_ms = 100\nlease_ttl_ms = "
              "5000\noutput = \"{2}/{0}\"\ntextfile = \"{2}/{0}.prom\"\n",
-             name, budget_w, at.path.string())
+             name, budget_w, at.path.string(), brake)
       << more << children;
   return file;
 }
@@ -407,6 +408,36 @@ TEST_CASE(
   CHECK(run({"power", "brake", "off"}).code == 0);
   REQUIRE(up.until_step(step.get<int>() + 20));
   CHECK(row_tree()["brake"] == false);
+  up.signal(SIGINT);
+  CHECK(up.wait() == 128 + SIGINT);
+  row.end();
+  auto made = logged_losses(job);
+  REQUIRE(made.size() >= 20);
+  made.resize(20);
+  CHECK(made == job.losses(with(named("gpt-a", constant_watts),
+                                {"train.steps=20", "train.schedule=constant"})));
+}
+
+TEST_CASE("BGT-10: power serve: it pulls the brake by itself, and lets go once there is room") {
+  if (is_metered_here()) return;
+  const own_signs signs;
+  const job_files job;
+  served_row row(budget_file(signs.folder, "row0", 70, child_of_budget("gpt-a", "high", 20, 20, 60),
+                             "", "auto"));
+  REQUIRE(until_row_knows());
+  program up(job.up(with(named("gpt-a", by_sign), endless)));
+  REQUIRE(up.until_step(3));
+  CHECK(row_tree()["brake_pulled"] == false);
+  // No cap makes the machine draw less than its 50 W.
+  REQUIRE(run({"power", "budget", "30"}).code == 0);
+  REQUIRE(until_child("gpt-a", [](const json& c) { return c["brake"] == true; }));
+  const auto tree = row_tree();
+  CHECK(tree["brake_pulled"] == true);  // for as long as there is no room
+  CHECK(tree["brake"] == false);        // that is a person's
+  const int step = run_of_job(up)["detail"]["step"];
+  REQUIRE(run({"power", "budget", "70"}).code == 0);
+  REQUIRE(up.until_step(step + 20));
+  CHECK(row_tree()["brake_pulled"] == false);
   up.signal(SIGINT);
   CHECK(up.wait() == 128 + SIGINT);
   row.end();
