@@ -2,6 +2,9 @@
 #include "gpu/controls/cgroup_policy.hpp"
 
 #include <algorithm>
+#include <charconv>
+#include <limits>
+#include <system_error>
 
 #include <fmt/format.h>
 
@@ -33,6 +36,12 @@ bool has_part(std::string_view list, char between, std::string_view name) {
   return false;
 }
 
+std::optional<int64_t> above_zero(std::string_view text) {
+  int64_t out = 0;
+  const auto read = std::from_chars(text.data(), text.data() + text.size(), out);
+  return read.ec == std::errc{} && out > 0 ? std::optional(out) : std::nullopt;
+}
+
 }  // namespace
 
 std::optional<cgroup_place> cpu_place(std::string_view groups, const fs::path& mount) {
@@ -59,6 +68,19 @@ std::optional<int64_t> quota_us(int pace_of_1024, int threads) {
   if (pace_of_1024 >= whole_pace) return std::nullopt;
   const int64_t all_us = quota_period_us * std::max(1, threads);
   return std::max(least_quota_us, all_us * std::max(0, pace_of_1024) / whole_pace);
+}
+
+std::optional<int64_t> allowed_us(std::string_view quota, std::string_view period) {
+  const auto quota_each = above_zero(quota);
+  const auto each = above_zero(period);
+  if (!quota_each || !each || *quota_each > std::numeric_limits<int64_t>::max() / quota_period_us)
+    return std::nullopt;
+  return *quota_each * quota_period_us / *each;
+}
+
+std::optional<int64_t> quota_within(std::optional<int64_t> quota, std::optional<int64_t> allowed) {
+  if (!quota || !allowed || *quota <= *allowed) return quota;
+  return *allowed < least_quota_us ? std::nullopt : allowed;
 }
 
 std::string_view quota_file(cgroup_version version) {

@@ -10,6 +10,7 @@
 //   CGP-1  A quota is 1 ms of each period at least, which is the least that the kernel takes; at
 //     full speed there is none.
 //   CGP-2  Whatever the kernel's text says, the group is the mount or below it.
+//   CGP-3  No quota is above what a group above it allows, which version 1 refuses.
 #pragma once
 
 #include <cstdint>
@@ -46,6 +47,12 @@ inline constexpr int whole_pace = 1024;
 
 /// Microseconds of each period that so many threads may compute together at a pace; none: all.
 std::optional<int64_t> quota_us(int pace_of_1024, int threads);
+
+/// What a group of version 1 allows in each quota_period_us, by its files of quota and period;
+/// none: it has no limit, or none is read.
+std::optional<int64_t> allowed_us(std::string_view quota, std::string_view period);
+/// CGP-3. None as well where less than the least quota is allowed: the group above holds to that.
+std::optional<int64_t> quota_within(std::optional<int64_t> quota, std::optional<int64_t> allowed);
 
 /// The file of a quota, and what is written into it.
 std::string_view quota_file(cgroup_version version);

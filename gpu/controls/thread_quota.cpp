@@ -21,6 +21,7 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr std::string_view switches_file = "cgroup.subtree_control";
+constexpr std::string_view period_file = "cpu.cfs_period_us";  // of version 1
 
 fs::path record_of(const control_place& at, const control_record& r) {
   return at.records / (fs::path(r.group).filename().string() + std::string(record_suffix));
@@ -64,6 +65,19 @@ status undo(const control_place& at, const control_record& r, std::span<const in
   if (r.turned_on && !is_needed_in(parent) && has_cpu(parent / switches_file))
     TROUPE_CHECK(at.groups->write(parent / switches_file, "-cpu"));
   return forget(record_of(at, r));
+}
+
+/// Of all groups above that are seen here (CGP-3).
+std::optional<int64_t> allowed_above(const control_place& at, const control_record& r) {
+  std::optional<int64_t> least;
+  if (r.version == cgroup_version::two) return least;  // takes any: the least one holds
+  for (auto group = fs::path(r.group).parent_path(); is_below(at.mount, group);
+       group = group.parent_path()) {
+    const auto allowed = allowed_us(io::kernel_text((group / quota_file(r.version)).string()),
+                                    io::kernel_text((group / period_file).string()));
+    if (allowed) least = std::min(*allowed, least.value_or(*allowed));
+  }
+  return least;
 }
 
 /// The group that the process is in; where its path is of another namespace the mount is.
@@ -135,6 +149,7 @@ result<std::unique_ptr<thread_quota>> thread_quota::make(const control_place& at
   if (const auto kept = keep(at, record); !kept) return quota_refused(kept.error().message);
   std::unique_ptr<thread_quota> out(new thread_quota(at, record, threads));
   if (const auto begun = out->begin(); !begun) return quota_refused(begun.error().message);
+  TROUPE_CHECK(out->set(whole_pace - 1));  // one that is refused is so now, not in a step
   return out;
 }
 
@@ -146,8 +161,7 @@ status thread_quota::begin() {
     if (!has_cpu(group.parent_path() / switches_file))
       TROUPE_CHECK(at_.groups->write(group.parent_path() / switches_file, "+cpu"));
   } else {
-    TROUPE_CHECK(
-        at_.groups->write(group / "cpu.cfs_period_us", fmt::format("{}", quota_period_us)));
+    TROUPE_CHECK(at_.groups->write(group / period_file, fmt::format("{}", quota_period_us)));
   }
   for (const int thread : threads_)
     TROUPE_CHECK(
@@ -162,9 +176,12 @@ thread_quota::~thread_quota() {
 status thread_quota::set(int pace_of_1024) {
   std::lock_guard lock(mutex_);
   if (over_ || pace_of_1024 == pace_of_1024_) return {};
-  const auto quota = quota_us(pace_of_1024, static_cast<int>(threads_.size()));
+  const auto quota = quota_within(quota_us(pace_of_1024, static_cast<int>(threads_.size())),
+                                  allowed_above(at_, record_));
   const auto written = at_.groups->write(fs::path(record_.group) / quota_file(record_.version),
                                          quota_text(record_.version, quota));
+  if (!written && record_.version == cgroup_version::one && written.error().kind == "EINVAL")
+    return quota_over_limit(written.error().message);
   if (!written) return quota_refused(written.error().message);
   pace_of_1024_ = pace_of_1024;
   return {};

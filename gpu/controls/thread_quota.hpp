@@ -42,6 +42,14 @@ inline constexpr error_kind<std::string_view> quota_refused{
     "run as root or where the cpu controller is this user's (systemd: Delegate=cpu), or set "
     "power.control = [\"pace\"]"};
 
+/// A limit that is not seen here, as of a group outside the container: version 1 takes no quota
+/// above it.
+inline constexpr error_kind<std::string_view> quota_over_limit{
+    "quota_over_limit", errc::unavailable,
+    "the processor time of threads cannot be bounded: a group above has a limit that is below what "
+    "they can use, and cannot be read here: {}",
+    "give this rank fewer threads, or set power.control = [\"pace\"]"};
+
 /// Whose threads they are.
 struct quota_owner {
   std::string job;
@@ -52,7 +60,8 @@ struct quota_owner {
 class thread_quota {
  public:
   /// Undoes first what dead processes have left (CTQ-2), as far as that can be. Errors:
-  /// no_computing_threads, no_cpu_controller, quota_refused.
+  /// no_computing_threads, no_cpu_controller, quota_refused, quota_over_limit: a quota has been
+  /// set then, nearly that of full speed, so that no later one is refused for what it is.
   static result<std::unique_ptr<thread_quota>> make(const control_place& at,
                                                     const quota_owner& owner,
                                                     std::span<const int> threads);
@@ -60,7 +69,7 @@ class thread_quota {
   thread_quota(const thread_quota&) = delete;
   thread_quota& operator=(const thread_quota&) = delete;
 
-  /// From now on; nothing once it has ended. Errors: quota_refused.
+  /// From now on; nothing once it has ended. Errors: quota_refused, quota_over_limit.
   status set(int pace_of_1024);
   /// CTQ-2
   void end() noexcept;

@@ -1,6 +1,8 @@
 // Which group, which files, which texts.
 #include "gpu/controls/cgroup_policy.hpp"
 
+#include <utility>
+
 #include <doctest/doctest.h>
 
 using namespace troupe::gpu::controls;
@@ -43,6 +45,21 @@ TEST_CASE("CGP-1: control groups: a quota is the pace's share of all threads, an
   CHECK(quota_text(cgroup_version::two, {}) == "max 100000");
   CHECK(quota_text(cgroup_version::one, 50'000) == "50000");
   CHECK(quota_text(cgroup_version::one, {}) == "-1");
+}
+
+TEST_CASE("CGP-3: control groups: no quota is above what groups above allow") {
+  CHECK(allowed_us("200000\n", "100000\n") == 200'000);
+  CHECK(allowed_us("50000\n", "250000\n") == 20'000);
+  CHECK(allowed_us("2000\n", "3000\n") == 66'666);  // never above
+  for (const auto& [quota, period] :
+       {std::pair{"-1\n", "100000\n"}, std::pair{"", ""}, std::pair{"200000\n", "0\n"},
+        std::pair{"200000\n", "max"}, std::pair{"9223372036854775807", "100000"}})
+    CHECK_FALSE(allowed_us(quota, period));
+  CHECK(quota_within(800'000, 200'000) == 200'000);
+  CHECK(quota_within(100'000, 200'000) == 100'000);
+  CHECK(quota_within(100'000, {}) == 100'000);
+  CHECK_FALSE(quota_within({}, 200'000));
+  CHECK_FALSE(quota_within(100'000, least_quota_us - 1));  // the group above holds to less
 }
 
 TEST_CASE("control groups: a quota says its range, and that it saves no energy") {

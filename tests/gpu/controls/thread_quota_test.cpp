@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <fstream>
 #include <iterator>
 #include <memory>
@@ -42,8 +43,7 @@ class made_groups final : public group_files {
     return {};
   }
   status write(const fs::path& file, std::string_view text) override {
-    if (!refused.empty() && file.filename() == refused)
-      return error{errc::permission, "nobody may write that"};
+    if (!refused.empty() && file.filename() == refused) return refusal;
     done.push_back(fmt::format("{}={}", name_of(file), text));
     if (file.filename() == "cgroup.subtree_control") put(file, text == "+cpu" ? "cpu" : "");
     return {};
@@ -57,6 +57,7 @@ class made_groups final : public group_files {
 
   changes done;
   std::string refused;  ///< a file that takes nothing
+  error refusal{errc::permission, "nobody may write that"};
   bool is_busy = false, was_recorded = false;
 
  private:
@@ -129,7 +130,8 @@ TEST_CASE("CTQ-2: thread quota: named threads are in a threaded group, and out o
   const auto group = group_in(m.groups->done);
   CHECK(m.groups->done == changes{"make " + group, group + "/cgroup.type=threaded",
                                   "job.slice/cgroup.subtree_control=+cpu",
-                                  group + "/cgroup.threads=11", group + "/cgroup.threads=12"});
+                                  group + "/cgroup.threads=11", group + "/cgroup.threads=12",
+                                  group + "/cpu.max=199804 100000"});
   m.groups->done.clear();
   REQUIRE(quota->set(512));
   REQUIRE(quota->set(512));  // it is set
@@ -153,11 +155,39 @@ TEST_CASE(
   REQUIRE(quota->set(256));
   CHECK(m.groups->done == changes{"make " + group, group + "/cpu.cfs_period_us=100000",
                                   group + "/tasks=11", group + "/tasks=12",
+                                  group + "/cpu.cfs_quota_us=199804",
                                   group + "/cpu.cfs_quota_us=50000"});
   m.groups->done.clear();
   quota.reset();
   CHECK(m.groups->done ==
         changes{"cpu/job.slice/tasks=11", "cpu/job.slice/tasks=12", "remove " + group});
+  CHECK(m.record_count() == 0);
+}
+
+TEST_CASE("CGP-3: thread quota: version 1 has no quota above the limit of a group above") {
+  const made_machine m(cgroup_version::one);
+  put(m.own / "cpu.cfs_quota_us", "40000\n");
+  put(m.own / "cpu.cfs_period_us", "50000\n");
+  put(m.at.mount / "cpu/cpu.cfs_quota_us", "150000\n");
+  put(m.at.mount / "cpu/cpu.cfs_period_us", "100000\n");
+  const auto quota = m.quota();
+  const auto written = group_in(m.groups->done) + "/cpu.cfs_quota_us=";
+  CHECK(m.groups->done.back() == written + "80000");
+  m.groups->done.clear();
+  REQUIRE(quota->set(512));
+  REQUIRE(quota->set(256));
+  REQUIRE(quota->set(1024));
+  CHECK(m.groups->done == changes{written + "80000", written + "50000", written + "-1"});
+}
+
+TEST_CASE("thread quota: a limit that is not seen ends it before the first step, with a remedy") {
+  const made_machine m(cgroup_version::one);
+  m.groups->refused = "cpu.cfs_quota_us";
+  m.groups->refusal = error::system("write it", EINVAL);
+  const auto made = thread_quota::make(m.at, {"tiny", 0}, std::vector{11});
+  REQUIRE_FALSE(made);
+  CHECK(made.error().is(quota_over_limit));
+  CHECK_FALSE(fs::exists(m.at.mount / group_in(m.groups->done)));
   CHECK(m.record_count() == 0);
 }
 
@@ -181,7 +211,8 @@ TEST_CASE("CTQ-1: thread quota: what is changed is on the disk before, else noth
 }
 
 TEST_CASE("thread quota: where it is refused all is as it was, and the reason has a remedy") {
-  for (const char* refused : {"cgroup.type", "cgroup.subtree_control", "cgroup.threads"}) {
+  for (const char* refused :
+       {"cgroup.type", "cgroup.subtree_control", "cgroup.threads", "cpu.max"}) {
     CAPTURE(refused);
     const made_machine m;
     m.groups->refused = refused;
