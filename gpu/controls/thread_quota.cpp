@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <sstream>
 #include <system_error>
 #include <utility>
 
@@ -52,15 +53,36 @@ bool is_needed_in(const fs::path& parent) {
   return false;
 }
 
-/// Threads that are still in the group are taken out first.
-status undo(const control_place& at, const control_record& r, std::span<const int> threads) {
+/// Numbers of the threads in a group. A line that is cut off is left for another look.
+std::vector<std::string> threads_inside(const fs::path& list) {
+  std::vector<std::string> out;
+  std::istringstream in(io::kernel_text(list.string()));
+  for (std::string thread; std::getline(in, thread) && !in.eof();) out.push_back(thread);
+  return out;
+}
+
+/// CTQ-2. Those that the named ones have started are in the group, too, and may start others
+/// meanwhile.
+void take_out(const control_place& at, const control_record& r) {
+  constexpr int looks = 8;
+  const fs::path group(r.group);
+  const auto outside = group.parent_path() / threads_file(r.version);
+  for (int look = 0; look < looks; ++look) {
+    const auto inside = threads_inside(group / threads_file(r.version));
+    if (inside.empty()) return;
+    for (const auto& thread : inside)  // one that has ended meanwhile is in no group
+      static_cast<void>(at.groups->write(outside, thread));
+  }
+}
+
+status undo(const control_place& at, const control_record& r) {
   const fs::path group(r.group);
   const auto parent = group.parent_path();
   if (!is_below(at.mount, group))
     return error{errc::permission, r.group + " is not below " + at.mount.string()};
-  for (const int thread : threads)  // one that has ended is in no group
-    static_cast<void>(
-        at.groups->write(parent / threads_file(r.version), fmt::format("{}", thread)));
+  static_cast<void>(
+      at.groups->write(group / quota_file(r.version), quota_text(r.version, std::nullopt)));
+  take_out(at, r);
   TROUPE_CHECK(at.groups->remove(group));
   if (r.turned_on && !is_needed_in(parent) && has_cpu(parent / switches_file))
     TROUPE_CHECK(at.groups->write(parent / switches_file, "-cpu"));
@@ -190,7 +212,7 @@ status thread_quota::set(int pace_of_1024) {
 void thread_quota::end() noexcept {
   std::lock_guard lock(mutex_);
   if (std::exchange(over_, true)) return;
-  static_cast<void>(undo(at_, record_, threads_));  // else the record stays, for the next one
+  static_cast<void>(undo(at_, record_));  // else the record stays, for the next one
 }
 
 result<std::vector<restored>> restore(const control_place& at, bool trial) {
@@ -211,7 +233,7 @@ result<std::vector<restored>> restore(const control_place& at, bool trial) {
     }
     r.verdict = judge(*record, boot, started_ticks(at, record->pid));
     if (!trial && r.verdict == record_verdict::undo)
-      r.outcome = undo(at, *record, {});
+      r.outcome = undo(at, *record);
     else if (!trial && r.verdict == record_verdict::forget)
       r.outcome = forget(r.file);
     r.record = *std::move(record);

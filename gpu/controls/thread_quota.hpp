@@ -4,9 +4,10 @@
 // Invariants
 //   CTQ-1  What is changed is on the disk before the first change (control_record.hpp), and goes
 //     from there once that is undone. Where it cannot be kept nothing is changed.
-//   CTQ-2  Only the threads that are named are held, and those that they start. They are taken out
-//     again, and the group goes, when this ends. That of a process that was killed holds nobody and
-//     goes with the next quota that is made, or by `troupe power restore`.
+//   CTQ-2  Only the threads that are named are held, and those that they start. All are taken out
+//     again, and the group goes, when this ends; one that could not be is held no more. The
+//     group of a process that was killed holds nobody and goes with the next quota that is made, or
+//     by `troupe power restore`.
 //   CTQ-3  What a living process has changed nobody else undoes, nor what another kernel has: its
 //     record is void and goes alone. Nothing is removed outside the mount of control groups.
 #pragma once

@@ -45,15 +45,20 @@ class made_groups final : public group_files {
   status write(const fs::path& file, std::string_view text) override {
     if (!refused.empty() && file.filename() == refused) return refusal;
     done.push_back(fmt::format("{}={}", name_of(file), text));
+    if (!fs::exists(file.parent_path())) return error::system("write", ENOENT);
+    if (file.filename() == "cgroup.threads" || file.filename() == "tasks") moves(file, text);
     if (file.filename() == "cgroup.subtree_control") put(file, text == "+cpu" ? "cpu" : "");
     return {};
   }
   status remove(const fs::path& group) override {
-    if (is_busy) return error{errc::io, "a thread is in it"};
+    if (is_busy || is_in_use(group)) return error{errc::io, "a thread is in it"};
     done.push_back("remove " + name_of(group));
     fs::remove_all(group);
     return {};
   }
+
+  /// A thread of the group starts another one, 13, which is in the same.
+  void starts(const fs::path& list) const { std::ofstream(list, std::ios::app) << "13\n"; }
 
   changes done;
   std::string refused;  ///< a file that takes nothing
@@ -61,6 +66,25 @@ class made_groups final : public group_files {
   bool is_busy = false, was_recorded = false;
 
  private:
+  static bool is_in_use(const fs::path& group) {
+    std::error_code none;
+    for (const char* list : {"cgroup.threads", "tasks"})
+      if (fs::file_size(group / list, none) > 0 && !none) return true;
+    return false;
+  }
+  /// A thread is in one group at a time.
+  void moves(const fs::path& list, std::string_view thread) const {
+    for (const auto& entry : fs::recursive_directory_iterator(mount_)) {
+      if (entry.path().filename() != list.filename()) continue;
+      std::ifstream in(entry.path());
+      std::string others;
+      for (std::string one; std::getline(in, one);)
+        if (one != thread) others += one + "\n";
+      in.close();
+      put(entry.path(), others);
+    }
+    std::ofstream(list, std::ios::app) << thread << "\n";
+  }
   std::string name_of(const fs::path& p) const { return p.lexically_relative(mount_).string(); }
 
   fs::path mount_, records_;
@@ -139,12 +163,13 @@ TEST_CASE("CTQ-2: thread quota: named threads are in a threaded group, and out o
   CHECK(m.groups->done == changes{group + "/cpu.max=100000 100000", group + "/cpu.max=max 100000"});
   m.groups->done.clear();
   quota->end();
-  CHECK(m.groups->done == changes{"job.slice/cgroup.threads=11", "job.slice/cgroup.threads=12",
-                                  "remove " + group, "job.slice/cgroup.subtree_control=-cpu"});
+  CHECK(m.groups->done == changes{group + "/cpu.max=max 100000", "job.slice/cgroup.threads=11",
+                                  "job.slice/cgroup.threads=12", "remove " + group,
+                                  "job.slice/cgroup.subtree_control=-cpu"});
   CHECK(m.record_count() == 0);
   REQUIRE(quota->set(100));  // it has ended
   quota.reset();
-  CHECK(m.groups->done.size() == 4);
+  CHECK(m.groups->done.size() == 5);
 }
 
 TEST_CASE(
@@ -159,8 +184,8 @@ TEST_CASE(
                                   group + "/cpu.cfs_quota_us=50000"});
   m.groups->done.clear();
   quota.reset();
-  CHECK(m.groups->done ==
-        changes{"cpu/job.slice/tasks=11", "cpu/job.slice/tasks=12", "remove " + group});
+  CHECK(m.groups->done == changes{group + "/cpu.cfs_quota_us=-1", "cpu/job.slice/tasks=11",
+                                  "cpu/job.slice/tasks=12", "remove " + group});
   CHECK(m.record_count() == 0);
 }
 
@@ -239,6 +264,33 @@ TEST_CASE("CTQ-2: thread quota: what a dead process left goes with the next one"
   CHECK(m.record_count() == 1);  // its own
 }
 
+TEST_CASE("CTQ-2: thread quota: what named threads have started is let go with them") {
+  for (const auto version : {cgroup_version::one, cgroup_version::two}) {
+    CAPTURE(static_cast<int>(version));
+    const made_machine m(version);
+    auto quota = m.quota();
+    const auto group = m.at.mount / group_in(m.groups->done);
+    m.groups->starts(group / threads_file(version));
+    quota.reset();
+    CHECK_FALSE(fs::exists(group));
+    CHECK(m.record_count() == 0);
+    std::ifstream in(m.own / threads_file(version));
+    CHECK(std::string(std::istreambuf_iterator<char>(in), {}) == "11\n12\n13\n");
+  }
+}
+
+TEST_CASE("CTQ-2: thread quota: a group that cannot be removed holds nobody") {
+  const made_machine m;
+  auto quota = m.quota();
+  const auto group = group_in(m.groups->done);
+  REQUIRE(quota->set(102));
+  m.groups->done.clear();
+  m.groups->is_busy = true;
+  quota.reset();
+  CHECK(m.groups->done.front() == group + "/cpu.max=max 100000");
+  CHECK(m.record_count() == 1);
+}
+
 TEST_CASE("thread quota: the controller is turned off with the last group that needs it") {
   const made_machine m;
   auto one = m.quota();
@@ -281,7 +333,9 @@ TEST_CASE("CTQ-3: restore: of dead processes alone, and a trial run does nothing
     CHECK((*all)[4].outcome.error().is(no_control_record));
     if (trial) CHECK(m.groups->done.empty());
   }
-  CHECK(m.groups->done == changes{"remove job.slice/troupe-70-0", "remove job.slice/troupe-72-0"});
+  CHECK(m.groups->done ==
+        changes{"job.slice/troupe-70-0/cpu.max=max 100000", "remove job.slice/troupe-70-0",
+                "job.slice/troupe-72-0/cpu.max=max 100000", "remove job.slice/troupe-72-0"});
   CHECK(fs::exists(living.group));
   CHECK(fs::exists(earlier.group));  // whoever has that name now is not its process
   CHECK_FALSE(fs::exists(reborn.group));
