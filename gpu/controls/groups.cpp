@@ -2,10 +2,12 @@
 #include "gpu/controls/groups.hpp"
 
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <thread>
 
 #include <fmt/format.h>
 
@@ -32,6 +34,17 @@ status group_files::write(const fs::path& file, std::string_view text) {
 
 status group_files::remove(const fs::path& group) {
   return io::remove_control_group(group);
+}
+
+io::unique_fd hold_group(const control_place& at, const fs::path& group) {
+  io::unique_fd fd(::open(group.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  const auto until = std::chrono::steady_clock::now() + at.patience;
+  while (fd && ::flock(fd.get(), LOCK_EX | LOCK_NB) != 0) {
+    const bool is_held = errno == EWOULDBLOCK || errno == EINTR;
+    if (!is_held || std::chrono::steady_clock::now() >= until) break;
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  return fd;
 }
 
 std::string own_groups(const control_place& at) {

@@ -2,6 +2,7 @@
 // tests have a tree of their own.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <memory>
@@ -10,6 +11,7 @@
 #include <string_view>
 
 #include "io/base/result.hpp"
+#include "io/file.hpp"
 
 namespace troupe::gpu::controls {
 
@@ -31,7 +33,15 @@ struct control_place {
   std::filesystem::path mount = "/sys/fs/cgroup";
   std::filesystem::path processes = "/proc";
   std::shared_ptr<group_files> groups = std::make_shared<group_files>();
+  /// How long another may change the groups below one (hold_group).
+  std::chrono::milliseconds patience{2000};
 };
+
+/// While it is kept nobody else who asks for the same group changes what is below it, in this
+/// process or another: the kernel's lock of its folder, so that it does not matter whose records
+/// are where. Whoever has not got it within `at.patience`, as of a process that is stopped, goes on
+/// without.
+io::unique_fd hold_group(const control_place& at, const std::filesystem::path& group);
 
 /// The groups that this process is in, as the kernel says it.
 std::string own_groups(const control_place& at);

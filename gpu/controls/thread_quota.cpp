@@ -83,6 +83,7 @@ status undo(const control_place& at, const control_record& r) {
   static_cast<void>(
       at.groups->write(group / quota_file(r.version), quota_text(r.version, std::nullopt)));
   take_out(at, r);
+  const auto held = hold_group(at, parent);  // CTQ-4
   TROUPE_CHECK(at.groups->remove(group));
   if (r.turned_on && !is_needed_in(parent) && has_cpu(parent / switches_file))
     TROUPE_CHECK(at.groups->write(parent / switches_file, "-cpu"));
@@ -167,10 +168,16 @@ result<std::unique_ptr<thread_quota>> thread_quota::make(const control_place& at
   if (at.records.empty()) return quota_refused("there is no folder for what is to be undone");
   static_cast<void>(restore(at, false));  // what cannot be undone is tried again, and by restore
   TROUPE_TRY(place, place_here(at));
-  const auto record = record_for(at, place, owner);
-  if (const auto kept = keep(at, record); !kept) return quota_refused(kept.error().message);
-  std::unique_ptr<thread_quota> out(new thread_quota(at, record, threads));
-  if (const auto begun = out->begin(); !begun) return quota_refused(begun.error().message);
+  std::unique_ptr<thread_quota> out;
+  status begun;
+  {
+    const auto held = hold_group(at, place.group);  // CTQ-4; not while `out` is undone
+    const auto record = record_for(at, place, owner);
+    if (const auto kept = keep(at, record); !kept) return quota_refused(kept.error().message);
+    out.reset(new thread_quota(at, record, threads));
+    begun = out->begin();
+  }
+  if (!begun) return quota_refused(begun.error().message);
   TROUPE_CHECK(out->set(whole_pace - 1));  // one that is refused is so now, not in a step
   return out;
 }
@@ -195,13 +202,23 @@ thread_quota::~thread_quota() {
   end();
 }
 
+status thread_quota::write_quota(std::optional<int64_t> quota) {
+  const fs::path group(record_.group);
+  const auto file = group / quota_file(record_.version);
+  const auto text = quota_text(record_.version, quota);
+  const auto written = at_.groups->write(file, text);
+  if (written || written.error().code != errc::not_found || record_.version == cgroup_version::one)
+    return written;
+  TROUPE_CHECK(at_.groups->write(group.parent_path() / switches_file, "+cpu"));  // CTQ-4
+  return at_.groups->write(file, text);
+}
+
 status thread_quota::set(int pace_of_1024) {
   std::lock_guard lock(mutex_);
   if (over_ || pace_of_1024 == pace_of_1024_) return {};
   const auto quota = quota_within(quota_us(pace_of_1024, static_cast<int>(threads_.size())),
                                   allowed_above(at_, record_));
-  const auto written = at_.groups->write(fs::path(record_.group) / quota_file(record_.version),
-                                         quota_text(record_.version, quota));
+  const auto written = write_quota(quota);
   if (!written && record_.version == cgroup_version::one && written.error().kind == "EINVAL")
     return quota_over_limit(written.error().message);
   if (!written) return quota_refused(written.error().message);

@@ -10,6 +10,9 @@
 //     by `troupe power restore`.
 //   CTQ-3  What a living process has changed nobody else undoes, nor what another kernel has: its
 //     record is void and goes alone. Nothing is removed outside the mount of control groups.
+//   CTQ-4  The cpu controller is taken away from no group that counts on it: whoever makes a group
+//     or looks for the last one holds the group above (hold_group). One that lost it all the same
+//     has it again with the next quota.
 #pragma once
 
 #include <filesystem>
@@ -80,6 +83,7 @@ class thread_quota {
   thread_quota(control_place at, control_record record, std::span<const int> threads)
       : at_(std::move(at)), record_(std::move(record)), threads_(threads.begin(), threads.end()) {}
   status begin();
+  status write_quota(std::optional<int64_t> quota);
 
   const control_place at_;
   const control_record record_;

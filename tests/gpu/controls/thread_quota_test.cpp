@@ -1,6 +1,7 @@
 // A quota of threads on a made tree of control groups: what is changed, in which order, and back.
 #include "gpu/controls/thread_quota.hpp"
 
+#include <sys/file.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -40,19 +41,26 @@ class made_groups final : public group_files {
     was_recorded = fs::exists(records_ / (group.filename().string() + std::string(record_suffix)));
     done.push_back("make " + name_of(group));
     fs::create_directory(group);
+    note_held(group.parent_path());
     return {};
   }
   status write(const fs::path& file, std::string_view text) override {
     if (!refused.empty() && file.filename() == refused) return refusal;
     done.push_back(fmt::format("{}={}", name_of(file), text));
     if (!fs::exists(file.parent_path())) return error::system("write", ENOENT);
+    if (file.filename() == "cpu.max" && !lists(cpu_of(file), "cpu"))
+      return error::system("write", ENOENT);
     if (file.filename() == "cgroup.threads" || file.filename() == "tasks") moves(file, text);
-    if (file.filename() == "cgroup.subtree_control") put(file, text == "+cpu" ? "cpu" : "");
+    if (file.filename() == "cgroup.subtree_control") {
+      note_held(file.parent_path());
+      put(file, text == "+cpu" ? "cpu" : "");
+    }
     return {};
   }
   status remove(const fs::path& group) override {
     if (is_busy || is_in_use(group)) return error{errc::io, "a thread is in it"};
     done.push_back("remove " + name_of(group));
+    note_held(group.parent_path());
     fs::remove_all(group);
     return {};
   }
@@ -64,8 +72,18 @@ class made_groups final : public group_files {
   std::string refused;  ///< a file that takes nothing
   error refusal{errc::permission, "nobody may write that"};
   bool is_busy = false, was_recorded = false;
+  int alone = 0, beside = 0;  ///< changes while who makes them holds the group, and while not
 
  private:
+  /// Where version 2 has the controller of a group's files.
+  static std::string cpu_of(const fs::path& file) {
+    std::ifstream in(file.parent_path().parent_path() / "cgroup.subtree_control");
+    return {std::istreambuf_iterator<char>(in), {}};
+  }
+  void note_held(const fs::path& group) {
+    const io::unique_fd fd(::open(group.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    ++(::flock(fd.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK ? alone : beside);
+  }
   static bool is_in_use(const fs::path& group) {
     std::error_code none;
     for (const char* list : {"cgroup.threads", "tasks"})
@@ -299,6 +317,34 @@ TEST_CASE("thread quota: the controller is turned off with the last group that n
   CHECK(std::ranges::count(m.groups->done, "job.slice/cgroup.subtree_control=-cpu") == 0);
   two.reset();
   CHECK(m.groups->done.back() == "job.slice/cgroup.subtree_control=-cpu");
+}
+
+TEST_CASE("CTQ-4: thread quota: who makes a group or looks for the last one is alone") {
+  const made_machine m;
+  m.left_by(77, 400);
+  m.quota().reset();  // removes, makes, turns on; removes, turns off
+  CHECK(m.groups->alone == 5);
+  CHECK(m.groups->beside == 0);
+}
+
+TEST_CASE("CTQ-4: thread quota: who keeps the group above holds nobody up for ever") {
+  made_machine m;
+  const auto held = hold_group(m.at, m.own);
+  m.at.patience = {};
+  m.quota().reset();
+  CHECK(m.groups->done.back() == "job.slice/cgroup.subtree_control=-cpu");
+}
+
+TEST_CASE("CTQ-4: thread quota: a controller that somebody took away is turned on again") {
+  const made_machine m;
+  auto quota = m.quota();
+  const auto written = group_in(m.groups->done) + "/cpu.max=";
+  put(m.own / "cgroup.subtree_control", "");
+  m.groups->done.clear();
+  REQUIRE(quota->set(512));
+  CHECK(m.groups->done == changes{written + "100000 100000",
+                                  "job.slice/cgroup.subtree_control=+cpu",
+                                  written + "100000 100000"});
 }
 
 TEST_CASE("thread quota: a controller that was on before stays on") {
