@@ -682,7 +682,10 @@ run_actor::behavior_type run(run_pointer self, spawn_record record) {
         for (auto& sentence : hear_power(self, *m)) say(self, {std::move(sentence), true});
         show(self);
       },
-      [self](caf::tick_atom) { hear(self, heard::tick{}); },
+      [self](caf::tick_atom) {
+        end_old_ranks(self);
+        hear(self, heard::tick{});
+      },
   };
 }
 

@@ -103,7 +103,8 @@ struct run_power {
   uint64_t brake_orders = 0;         ///< to the stages; what comes of an earlier one is not heard
   bool brake_asked = false;          ///< the last order is not answered by all yet
   bool brake_armed = false;          ///< all stages have answered the last one
-  bool stop_waits = false;           ///< for the brake's end, as a person was told
+  std::optional<heard::stop> stop = {};  ///< the last one
+  bool stop_waits = false;               ///< for the brake's end, as a person was told
 };
 
 struct run_state {

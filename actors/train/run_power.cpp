@@ -131,10 +131,28 @@ std::vector<std::string> take_word(run_pointer self, const fbs::JobPower& m) {
   return out;
 }
 
-/// Ranks of before have ended, or are of nodes that count as lost.
-void end_old_ranks(run_pointer self) {
-  const auto& by = self->state.power.old_end_by_ns;
-  if (by && now_ns(*self) >= *by) tell_pacer(self, 0);
+/// The brake is on and a step is being made, or its validation.
+bool is_held(const run_state& st) {
+  const auto s = st.job.state();
+  return st.power.brakes && (s == job_state::stepping || s == job_state::validating);
+}
+
+void end_without_step(run_pointer self) {
+  hear(self, heard::ask_failed{{errc::cancelled, self->state.power.stop->reason}});
+}
+
+/// A stop that has come may be held by the brake now.
+std::vector<std::string> look_at_stop(run_pointer self) {
+  auto& st = self->state;
+  if (!st.power.stop || !is_held(st)) return {};
+  if (!st.power.stop->saves) {
+    end_without_step(self);
+    return {};
+  }
+  if (std::exchange(st.power.stop_waits, true)) return {};
+  return {
+      "the brake of its power budget holds the job: it saves and ends once that lets it go "
+      "on; stopped again it ends at once, and steps since its newest checkpoint are lost"};
 }
 
 /// While no step is made nothing else says that none will follow a greater pace of before.
@@ -152,9 +170,10 @@ std::vector<std::string> hear_power(run_pointer self, const fbs::JobPower& m) {
   if (is_news || (!p.brake_armed && !p.brake_asked)) arm_brake(self);
   const bool is_less = m.pace_of_1024() < std::exchange(p.word_of_1024, m.pace_of_1024());
   p.word = m.number();
-  end_old_ranks(self);
   auto out = take_word(self, m);
   acknowledge(self, is_less);
+  if (is_news)
+    for (auto& sentence : look_at_stop(self)) out.push_back(std::move(sentence));
   return out;
 }
 
@@ -173,6 +192,12 @@ void tell_ranks_change(run_pointer self) {
   const std::chrono::nanoseconds patience =
       self->timeouts().of(contract_of<node_actor, fbs::Suspend>());
   st.power.old_end_by_ns = now_ns(*self) + patience.count();
+  self->delayed_send(self, patience, caf::tick_atom_v);  // the pacer may have no word till then
+}
+
+void end_old_ranks(run_pointer self) {
+  const auto& by = self->state.power.old_end_by_ns;
+  if (by && now_ns(*self) >= *by) tell_pacer(self, 0);
 }
 
 void begin_paced(run_pointer self, uint64_t step) {
@@ -205,14 +230,9 @@ void note_held(run_state& st, double longest_ms) {
 std::vector<std::string> hear_stop(run_pointer self, const heard::stop& how) {
   auto& st = self->state;
   hear(self, how);
-  const bool steps =
-      st.job.state() == job_state::stepping || st.job.state() == job_state::validating;
-  if (!st.power.brakes || !steps) return {};
-  if (how.saves && !std::exchange(st.power.stop_waits, true))
-    return {
-        "the brake of its power budget holds the job: it saves and ends once that lets it go "
-        "on; stopped again it ends at once, and steps since its newest checkpoint are lost"};
-  hear(self, heard::ask_failed{{errc::cancelled, how.reason}});
+  st.power.stop = how;
+  if (!st.power.stop_waits || !is_held(st)) return look_at_stop(self);
+  end_without_step(self);
   return {};
 }
 

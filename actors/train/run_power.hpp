@@ -28,6 +28,8 @@ void tell_pacer(run_pointer self, uint64_t step);
 /// Ranks are to be given out anew. Those of before may still end an operation of their step: it
 /// counts as made until others are there, or all that go on must have ended theirs (PWR-1).
 void tell_ranks_change(run_pointer self);
+/// If those of before have ended by now, or are of nodes that count as lost, no step is made.
+void end_old_ranks(run_pointer self);
 /// A person may have changed the budget, have paused the job or let it go on.
 void tell_person(run_pointer self);
 
@@ -39,7 +41,8 @@ void note_waits(run_state& st, int64_t now_ns);
 void note_held(run_state& st, double longest_ms);
 
 /// A stop. Where the brake holds the step that it waits for, nobody knows for how long: that is
-/// said, and who stops again, or does not save, ends the run without the step.
+/// said, also where the brake comes after it, and who stops again, or does not save, ends the run
+/// without the step.
 std::vector<std::string> hear_stop(run_pointer self, const heard::stop& how);
 
 void put_power(const run_state& st, fbs::StepReportT& into);

@@ -410,15 +410,13 @@ TEST_CASE("PWR-1: run: a step counts as made until the ranks of its epoch must h
     f.pass(10s - 1ms);  // recovery.quiet_ms
     f.power(200);
     CHECK(f.pacer.idle());
-    if (others_come) {
+    if (others_come)
       f.admit(f.crew(), f.crew_handles(), run_epoch + 1);
-    } else {
-      f.pass(1ms);
-      f.power(100);
-    }
+    else
+      f.pass(1ms);  // where no word comes
     taken = f.taken();
     CHECK(taken.step == 0);
-    CHECK(taken.follows == (others_come ? 3 : 4));
+    CHECK(taken.follows == 3);
     CHECK(f.pacer.idle());
   }
 }
@@ -440,17 +438,24 @@ TEST_CASE("PWR-4: run: under the brake no step begins, and the stages of a new e
 }
 
 TEST_CASE("PWR-4: run: a stop waits for the brake, and one more ends the run without the step") {
-  for (const int stops : {1, 2}) {
+  for (const int way : {0, 1, 2, 3}) {
+    const int stops = 1 + way % 2;
+    const bool is_first = way > 1;  // before the brake
     CAPTURE(stops);
+    CAPTURE(is_first);
     braked_run f;
     f.hear_brakes();
     f.begin_steps();
-    f.stop(true);
+    if (is_first) f.stop(true);
     CHECK(!any_has(f.warnings(), "brake"));  // none is on
     f.brake();
     f.hear_brakes();
-    f.stop(true);
+    if (!is_first) f.stop(true);
     CHECK(any_has(f.warnings(), "stopped again it ends at once"));
+    f.power(300);  // what was said once is neither said again nor a stop
+    f.brake();
+    f.hear_brakes();
+    CHECK(!any_has(f.warnings(), "stopped again"));
     CHECK(f.coordinator.idle());
     if (stops == 2) {
       f.stop(true);
@@ -466,14 +471,17 @@ TEST_CASE("PWR-4: run: a stop waits for the brake, and one more ends the run wit
 }
 
 TEST_CASE("PWR-4: run: who stops without saving waits for no brake") {
-  braked_run f;
-  f.hear_brakes();
-  f.begin_steps();
-  f.stop(false);
-  CHECK(f.coordinator.idle());  // the step ends soon
-  f.brake();
-  f.stop(false);
-  CHECK(f.ended().code == static_cast<uint8_t>(errc::cancelled));
+  for (const bool is_first : {false, true}) {
+    CAPTURE(is_first);
+    braked_run f;
+    f.hear_brakes();
+    f.begin_steps();
+    if (is_first) f.stop(false);
+    CHECK(f.coordinator.idle());  // the step ends soon
+    f.brake();
+    if (!is_first) f.stop(false);
+    CHECK(f.ended().code == static_cast<uint8_t>(errc::cancelled));
+  }
 }
 
 TEST_CASE("PWR-4: run: a step that may be braked waits for its ranks as at the least pace") {
