@@ -425,11 +425,19 @@ void job_policy::settle() {
 
 /// JOB-21: what ranks still say of it is passed over. No save begins, as they are at it.
 void job_policy::leave_validation() {
+  left_validation_ = may_validate_ = true;
   settling_since_ns_ = now_ns_;
   if (!pace_.open().empty()) return enter(settling, "finishing checkpoints");
   if (!last_is_saved()) return end(save_failure_.value_or(error{errc::io, "the last save failed"}));
   export_model();
-  if (state_ == copying) succeed();  // nor is the copy waited for
+}
+
+/// One rank that fails says nothing of the others.
+void job_policy::pass_over(const job_event& event) {
+  if (!std::exchange(left_validation_, false)) return refuse(event);
+  if (!std::holds_alternative<heard::validated>(event) || state_ == ended) return;
+  may_validate_ = false;
+  out_.push_back(todo::show{});
 }
 
 /// Before the first step there is nothing to save.
@@ -504,10 +512,10 @@ void job_policy::end_export(const job_event& event) {
 }
 
 /// Waits for the copy of the last checkpoint into the second tier, as long as
-/// checkpoint.second.wait_s says; what fails is a warning.
+/// checkpoint.second.wait_s says; what fails is a warning. Who does not save waits for none.
 void job_policy::copy_last() {
-  if (second_.empty() || checkpoint_.empty() || plan_.job.checkpoint.second.wait_s == 0)
-    return succeed();
+  const bool waits = plan_.job.checkpoint.second.wait_s > 0 && (!stop_ || stop_->saves);
+  if (second_.empty() || checkpoint_.empty() || !waits) return succeed();
   enter(copying, "copying to the second tier");
   out_.push_back(todo::finish_copies{saved_step_, checkpoint_});
 }
@@ -532,12 +540,13 @@ void job_policy::stop_steps(const job_event& event) {
   if (state_ == validating && last_save_ && !stop_->saves) return leave_validation();
   // Where an older checkpoint is waited for, the one that is due begins first.
   if (state_ == paused && !pauses_.contains(pause_cause::room)) next_step();
-  if (state_ == copying && !stop_->saves) succeed();
 }
 
-/// Who stops again without saving ends what only waits.
+/// Who stops again without saving ends what only waits, for good: a later stop begins no save.
 void job_policy::hurry(const job_event& event) {
+  const bool saves = !stop_ || stop_->saves;
   stop_ = std::get<heard::stop>(event);
+  stop_->saves = stop_->saves && saves;
   if (stop_->saves) return;
   if (state_ == copying) return succeed();
   if (state_ == waiting) reopen();  // once more, without a pause

@@ -23,8 +23,7 @@
 //     the job's. They are committed one after the other, the older first: what is to be held of one
 //     is said before the next may remove it.
 //   JOB-8  The last checkpoint is tried again, in the second tier and in the first, as long as
-//     checkpoint.room_wait_s (last_save_policy.hpp); what it waits for is said once, and when that
-//     is over.
+//     checkpoint.room_wait_s (last_save_policy.hpp); what it waits for is said once, and its end.
 //   JOB-9  A job that went on from what no start takes by itself (RSM-4) saves that state as its
 //     own, even where no step was left to make.
 //   JOB-10  One death has one wording: what failed as the peers of a dead node see it waits for the
@@ -486,6 +485,7 @@ class job_policy {
   uint64_t checkpoints() const noexcept { return checkpoints_; }
   uint64_t checkpoint_bytes() const noexcept { return checkpoint_bytes_; }
   double checkpoint_wait_ms() const noexcept { return checkpoint_wait_ms_; }
+  bool may_validate() const noexcept { return may_validate_; }  ///< ranks, though none waits for it
   /// Events that came where no rule is for them (JOB-6).
   uint64_t refused() const noexcept { return refused_; }
 
@@ -515,7 +515,7 @@ class job_policy {
   void fail(const job_event&);
   void end_step(const job_event&);
   void end_validation(const job_event&);
-  void pass_over(const job_event&) {}
+  void pass_over(const job_event&);
   void commit_save(const job_event&);
   bool commits() const;
   void commit_next();
@@ -648,7 +648,7 @@ class job_policy {
   double loss_ = 0;
   std::vector<checkpoint::skipped_tokens> skipped_;  ///< of the data, in order
   health::loss_policy losses_;
-  bool spike_told_ = false;                  ///< of losses: it stands
+  bool spike_told_ = false, alone_told_ = false;  ///< a spike of losses stands; ranks lack equals
   uint64_t rewound_for_ = 0;                 ///< the first step of the spike it went back for last
   uint64_t began_after_ = 0;                 ///< the step of the checkpoint that it began from
   std::optional<rewind_under_way> rewind_;
@@ -656,6 +656,7 @@ class job_policy {
   std::vector<step_part> parts_;  ///< of the last step
   std::set<pause_cause> pauses_;
   std::optional<heard::stop> stop_;
+  bool left_validation_ = false, may_validate_ = false;  ///< its answer is to come; ranks are at it
   requests_policy requests_;
   bool save_wanted_ = false;  ///< a person asked for a checkpoint
   std::filesystem::path committer_folder_;
@@ -665,7 +666,6 @@ class job_policy {
   std::map<uint64_t, order> orders_;
   good_state compared_;   ///< by its weights (JOB-13)
   good_state rechecked_;  ///< by what ranks computed from it (JOB-20)
-  bool alone_told_ = false;  ///< that ranks have no equals
   std::string config_toml_, checkpoint_, model_;
   std::optional<last_save_policy> last_save_;
   std::filesystem::path next_try_;  ///< where the last one is tried next

@@ -57,6 +57,7 @@ void job_policy::fail(const job_event& event) {
   }
   if (state_ == validating && last_save_) {  // JOB-21
     say(fmt::format("the state of step {} is not validated: {}", step_, render(why)), true);
+    may_validate_ = true;
     return settle();
   }
   if (!stop_ && recovery_.can_mend(why)) return await_word(why);
@@ -196,6 +197,7 @@ void job_policy::begin_epoch(const error& why, const std::string& noticed) {
       true);
   give_up_saves();
   unexplained_.reset();
+  left_validation_ = may_validate_ = false;
   last_save_.reset();
   save_failure_.reset();
   nodes_are_back_ = false;

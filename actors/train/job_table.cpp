@@ -21,8 +21,8 @@ constexpr uint32_t of(States... states) {
 constexpr uint32_t start_states = of(opening, building, connecting, loading);
 constexpr uint32_t step_states = of(stepping, validating);
 constexpr uint32_t end_states = of(settling, waiting, reopening, exporting, copying);
-/// In which ranks may still be at a validation that was left.
-constexpr uint32_t left_states = of(settling, exporting, copying, explaining);
+/// In which ranks may still answer a validation that was left.
+constexpr uint32_t left_states = of(settling, exporting, explaining, ended);
 /// In which a person is asked for more than an end.
 constexpr uint32_t asking_states =
     of(admitting, paused, explaining, recovering) | start_states | step_states;

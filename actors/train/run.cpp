@@ -439,15 +439,17 @@ void copy_state(run_pointer self, const todo::copy_state& order) {
 
 // -- what is said of it ---------------------------------------------------------------------------
 
-/// Where a step has failed, or its nodes are lost, ranks may still end an operation of it.
-bool may_compute(job_state s) {
+/// Where a step has failed, or its nodes are lost, ranks may still end an operation of it; so they
+/// may of a validation that is not waited for.
+bool may_compute(const job_policy& job) {
+  const auto s = job.state();
   return s == job_state::stepping || s == job_state::validating || s == job_state::explaining ||
-         s == job_state::recovering || s == job_state::ended;
+         s == job_state::recovering || s == job_state::ended || job.may_validate();
 }
 
 void show(run_pointer self) {
   const auto& job = self->state.job;
-  if (!may_compute(job.state())) tell_pacer(self, 0);
+  if (!may_compute(job)) tell_pacer(self, 0);
   publish(self, std::string(job.phase()), [&](fbs::RunStatusT& s) {
     s.step = job.step();
     s.steps = static_cast<uint64_t>(job.plan().job.train.steps);

@@ -264,11 +264,22 @@ TEST_CASE("JOB-21: job: who stops without saving does not wait for the last vali
   hurried.commit(3);
   REQUIRE(hurried.end);
   CHECK(hurried.end->code == errc::cancelled);
+  CHECK(too_late.policy.may_validate());
+  auto failing = too_late;
   too_late.hear(heard::validated{8, 2});
-  CHECK(too_late.last.empty());
-  too_late.hear(heard::ask_failed{{errc::io, "a kernel failed"}});
-  CHECK(too_late.policy.state() == settling);
-  CHECK(too_late.policy.refused() == refused);
+  CHECK_FALSE(too_late.find<todo::report>());
+  CHECK(too_late.find<todo::show>());  // ranks are at nothing any more
+  CHECK_FALSE(too_late.policy.may_validate());
+  failing.hear(heard::ask_failed{{errc::io, "a kernel failed"}});
+  CHECK(failing.policy.state() == settling);
+  CHECK(failing.policy.may_validate());  // other ranks
+  hurried.hear(heard::validated{8, 2});  // after the end
+  for (const auto* passed : {&too_late, &failing, &hurried})
+    CHECK(passed->policy.refused() == refused);
+  for (auto* again : {&too_late, &failing, &hurried}) {  // nothing else was asked
+    again->hear(heard::ask_failed{{errc::io, "a kernel failed"}});
+    CHECK(again->policy.refused() == refused + 1);
+  }
   committed_first.commit(3);
   committed_first.hear(heard::stop{"at once", false});
   REQUIRE(committed_first.end);
@@ -278,6 +289,21 @@ TEST_CASE("JOB-21: job: who stops without saving does not wait for the last vali
   CHECK_FALSE(lost_first.find<todo::save>());
   REQUIRE(lost_first.end);
   CHECK(lost_first.policy.saved_step() == 2);
+}
+
+TEST_CASE(
+    "JOB-21: job: no later stop begins a save while ranks are at a validation that was left") {
+  job_harness job(planned_job("room_wait_s = 60\n", "validate_every = 100\n"));
+  job.start();
+  job.hear(heard::stop{"by a person", true});
+  job.step();
+  REQUIRE(job.policy.state() == validating);
+  job.hear(heard::stop{"at once", false});
+  job.hear(heard::stop{"by a person", true});
+  job.lose_save(1);
+  CHECK_FALSE(job.find<todo::wait>());
+  REQUIRE(job.end);
+  CHECK(job.end->code == errc::io);
 }
 
 TEST_CASE("JOB-21: job: a run that is stopped in a pause validates the state it paused with") {
@@ -514,6 +540,24 @@ TEST_CASE("job: the end does not wait for the copy longer than whoever stops it 
   CHECK(mentions(failing.warned, "is not in the second tier: "));
   REQUIRE(failing.end);
   CHECK(failing.end->code == errc::none);
+}
+
+TEST_CASE("job: who stops without saving waits for no copy, whenever the commit or model comes") {
+  const std::string second = "second.dir = \"/second\"\nsecond.wait_s = 60\n";
+  auto committing = trained(4, second, "/second");
+  committing.hear(heard::stop{"at once", false});
+  CHECK_FALSE(committing.end);
+  committing.commit(4);
+  CHECK_FALSE(committing.find<todo::finish_copies>());
+  CHECK(committing.end);
+  auto exporting_one = trained(4, second + "export_model = true\n", "/second");
+  exporting_one.commit(4);
+  REQUIRE(exporting_one.policy.state() == exporting);
+  exporting_one.hear(heard::stop{"at once", false});
+  CHECK_FALSE(exporting_one.end);
+  exporting_one.hear(heard::exported{"model", {}});
+  CHECK_FALSE(exporting_one.find<todo::finish_copies>());
+  CHECK(exporting_one.end);
 }
 
 TEST_CASE("job: who stops without saving a paused job that is saved waits for no copy") {

@@ -491,8 +491,8 @@ TEST_CASE("job: the table says of each state and event what is meant") {
       {validating, "...>.>===....>=====>="}, {paused, "......=>>....>=>==>>>"},
       {settling, "...=.==>>....===...>."},   {waiting, "............>>==...>."},
       {reopening, ".........>...===...>."},  {exporting, "...=.=....>..===...=."},
-      {copying, "...=.=.....>.>==...=."},    {explaining, "...=.====...>======>."},
-      {ended, "......===............"},      {recovering, ">>.....>>....>=====>."}};
+      {copying, "...........>.>==...=."},    {explaining, "...=.====...>======>."},
+      {ended, "...=.====............"},      {recovering, ">>.....>>....>=====>."}};
   for (size_t s = 0; s < job_state_count; ++s) {
     std::string row(job_event_count, '.');
     for (const auto& rule : job_rules())

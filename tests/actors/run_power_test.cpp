@@ -421,6 +421,35 @@ TEST_CASE("PWR-1: run: a step counts as made until the ranks of its epoch must h
   }
 }
 
+TEST_CASE("PWR-1: run: a step counts as made until ranks have ended a validation that was left") {
+  for (const bool one_fails : {false, true}) {
+    CAPTURE(one_fails);
+    budgeted_run f({.train = "validate_every = 100\n", .power_parent = "auto"});
+    f.power(1024);
+    f.start();
+    f.stop(true);
+    f.step();
+    std::vector<troupe::test::told<fbs::Validate>> asked;
+    for (const auto& stage : f.stages) asked.push_back(stage.take_all<fbs::Validate>().at(0));
+    const auto told = f.pacer.take_all<fbs::PaceTaken>();
+    REQUIRE(!told.empty());
+    CHECK(told.back()->step() == 1);
+    if (one_fails) {
+      asked[0].refuse({errc::io, "a kernel failed"});
+      CHECK(f.status().state == "finishing checkpoints");
+      CHECK(f.pacer.idle());
+      continue;  // nobody says when the other has ended
+    }
+    f.stop(false);
+    CHECK(f.status().state == "finishing checkpoints");
+    CHECK(f.pacer.idle());
+    for (const auto& a : asked) a.answer<fbs::ValidationDone>();
+    CHECK(f.taken().step == 0);
+    f.commit(1);
+    CHECK(f.ended().code == static_cast<uint8_t>(errc::cancelled));
+  }
+}
+
 TEST_CASE("PWR-4: run: under the brake no step begins, and the stages of a new epoch are held") {
   braked_run f(true);
   f.hear_brakes();
