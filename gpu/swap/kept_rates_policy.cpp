@@ -40,8 +40,9 @@ double kept_rates_policy::next(double shares::*of) const {
       last_.begin(), last_.end(), [of](const shares& a, const shares& b) { return a.*of < b.*of; });
   const double used = kept_.*of;
   if ((*most).*of < used * (1 - worth_it)) return (*most).*of;
-  if ((*least).*of > used * (1 + worth_it)) return (*least).*of;
-  return used;
+  if ((*least).*of <= used * (1 + worth_it)) return used;
+  const bool last_rise = (*least).*of * (1 + worth_it) >= 1;  // no share is that much above it
+  return last_rise ? 1.0 : (*least).*of;
 }
 
 }  // namespace troupe::gpu

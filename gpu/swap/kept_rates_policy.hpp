@@ -10,9 +10,11 @@
 // Invariants
 //   KRT-1  The rates are never above those that were measured.
 //   KRT-2  By the rates that a step shows the drive needs no longer than its streams were busy, so
-//     a limit made of them is none that the step went below.
+//     a limit made of them is none that the step went below. One made of rates in use is longer
+//     than the slowest of the last steps took by less than `worth_it`, if at all.
 //   KRT-3  Rates change where the last `steps_in_a_row` steps differ from those in use by more than
-//     `worth_it`, all in the same direction; to what is nearest to them of these steps.
+//     `worth_it`, all in the same direction; to what is nearest to them of these steps. A rise
+//     above which no step could show so much more goes to all that was measured.
 //   KRT-4  Steps that the drive does not bound, by the rates in use, tell nothing of it.
 #pragma once
 

@@ -70,6 +70,21 @@ TEST_CASE("KRT-3: what differs by less than a third changes nothing, and a drive
   CHECK(policy.keeps_all());  // KRT-1
 }
 
+TEST_CASE("KRT-3: a drive that has nearly all of its rates back is in use with all of them") {
+  kept_rates_policy policy(slowed_drive::rates);
+  CHECK(slowed_told(policy, 3, slowed_step(2, 2)));
+  CHECK_FALSE(policy.stepped(slowed_drive::work, slowed_step(1 / 0.76, 1 / 0.76)));
+  CHECK_FALSE(policy.stepped(slowed_drive::work, slowed_step(1.1, 1.1)));
+  CHECK(policy.stepped(slowed_drive::work, slowed_step(1.01, 1.01)));  // 0.76 could rise no more
+  CHECK(policy.keeps_all());
+  CHECK_FALSE(slowed_told(policy, 9, slowed_step(1.01, 1.01)));
+  CHECK(slowed_told(policy, 3, slowed_step(4, 4)));
+  CHECK(slowed_told(policy, 3, slowed_step(1.5, 1.5)));  // from here it still can
+  CHECK_FALSE(policy.keeps_all());
+  CHECK(slowed_told(policy, 3, slowed_step(1.01, 1.01)));
+  CHECK(policy.keeps_all());
+}
+
 TEST_CASE("KRT-4: steps that the drive does not bound, and what was not measured, tell nothing") {
   auto slow = slowed_drive::rates;
   slow.flops_s = 1e8;
@@ -82,7 +97,8 @@ TEST_CASE("KRT-4: steps that the drive does not bound, and what was not measured
   CHECK(policy.keeps_all());
 }
 
-TEST_CASE("KRT-2: whatever steps show, no limit by the rates kept is above one of them") {
+TEST_CASE("KRT-2: whatever steps show, no limit by the rates kept is much above one of them") {
+  constexpr int steps_as_fast = 2 * static_cast<int>(kept_rates_policy::steps_in_a_row);
   std::mt19937 random(7);
   std::uniform_real_distribution<double> any(0.05, 4);
   for (int i = 0; i < 2000; ++i) {
@@ -93,16 +109,24 @@ TEST_CASE("KRT-2: whatever steps show, no limit by the rates kept is above one o
     const double read = any(random) * 1e9, written = any(random) * 1e9;
     const phase_work bytes{0, 0, read, written, 0};
     const double alone = disk_seconds(read, written, drive);
-    double longest = 0;
-    for (size_t step = 0; step < kept_rates_policy::steps_in_a_row; ++step) {
-      const step_moves moved{read, written, any(random) * alone, any(random) * alone,
-                             (4 + any(random)) * alone};
-      longest = std::max({longest, moved.read_s, moved.write_s});
-      policy.stepped(bytes, moved);
+    double longest_of_all = alone;
+    for (int turn = 0; turn < 8; ++turn) {  // each with a speed of its own
+      const double reads = any(random) * alone, writes = any(random) * alone;
+      double longest = alone;
+      for (int step = 0; step < steps_as_fast; ++step) {
+        const auto about = [&](double s) { return s * (0.9 + any(random) / 40); };
+        const step_moves moved{read, written, about(reads), about(writes),
+                               (5 + any(random)) * alone};
+        longest = std::max({longest, moved.read_s, moved.write_s});
+        policy.stepped(bytes, moved);
+      }
+      longest_of_all = std::max(longest_of_all, longest);
+      const double limit_s = limit_of(bytes, policy.rates()).seconds;
+      CHECK(limit_s <= longest_of_all * (1 + 1e-9));
+      CHECK(limit_s <= longest * (1 + kept_rates_policy::worth_it) * (1 + 1e-9));
+      CHECK(policy.rates().read_bytes_s <= drive.read_bytes_s);
+      CHECK(policy.rates().write_bytes_s <= drive.write_bytes_s);
     }
-    CHECK(limit_of(bytes, policy.rates()).seconds <= std::max(alone, longest) * (1 + 1e-9));
-    CHECK(policy.rates().read_bytes_s <= drive.read_bytes_s);
-    CHECK(policy.rates().write_bytes_s <= drive.write_bytes_s);
   }
 }
 
