@@ -2,7 +2,6 @@
 #include "apps/up/reporter.hpp"
 
 #include <unistd.h>
-#include <cmath>
 
 #include <bit>
 #include <chrono>
@@ -15,6 +14,7 @@
 #include "actors/train/step_parts.hpp"
 #include "apps/report/log_lines.hpp"
 #include "apps/talk.hpp"
+#include "apps/up/swap_steps.hpp"
 #include "io/base/counted.hpp"
 #include "messages/text.hpp"
 
@@ -23,30 +23,6 @@ namespace troupe::apps {
 namespace {
 
 using reporter_pointer = traced_pointer<reporter_actor, reporter_state>;
-
-/// From the times of its operations; none: none of them is swapping's.
-std::optional<report::swap_traffic> swap_of(const std::vector<train::step_part>& parts,
-                                            const config::job& job) {
-  using train::pipeline_op;
-  std::optional<report::swap_traffic> out;
-  double forward_tokens = 0;
-  for (const auto& p : parts) {
-    if (p.kind == pipeline_op::forward) forward_tokens += static_cast<double>(p.work);
-    const bool reads = p.kind == pipeline_op::read_weights || p.kind == pipeline_op::read_state ||
-                       p.kind == pipeline_op::read_activation;
-    const bool writes =
-        p.kind == pipeline_op::write_chunk || p.kind == pipeline_op::write_activation;
-    if ((reads || writes) && !out) out.emplace();
-    if (reads) out->read_bytes += p.work, out->read_ms += p.busy_ms;
-    if (writes) out->written_bytes += p.work, out->write_ms += p.busy_ms;
-    const bool waits =
-        p.kind == pipeline_op::await_weights || p.kind == pipeline_op::await_activations;
-    if (waits && out) out->wait_ms += p.waited_ms;
-  }
-  const auto tokens = static_cast<double>(job.tokens_per_step() * job.parallel.pipeline);
-  if (out) out->passes = static_cast<int>(std::lround(forward_tokens / tokens));
-  return out;
-}
 
 report::step_report as_report(const reporter_state& st, const msg<fbs::StepReport>& told) {
   const auto& m = *told;
@@ -135,9 +111,11 @@ std::optional<std::string> judge_drive(reporter_state& st, report::step_report& 
   const auto& limits = *st.options.swap_limits;
   const auto& work = limits.of(moved.passes);
   if (!st.kept_rates) st.kept_rates.emplace(limits.rates);
-  const bool changed = st.kept_rates->stepped(
-      work, {static_cast<double>(moved.read_bytes), static_cast<double>(moved.written_bytes),
-             moved.read_ms / 1e3, moved.write_ms / 1e3, r.step_ms / 1e3});
+  const bool changed =
+      tells_of_drive(r) &&
+      st.kept_rates->stepped(
+          work, {static_cast<double>(moved.read_bytes), static_cast<double>(moved.written_bytes),
+                 moved.read_ms / 1e3, moved.write_ms / 1e3, r.step_ms / 1e3});
   const auto rates = st.kept_rates->rates();
   const double limit_s = gpu::limit_of(work, rates).seconds;
   if (!st.kept_rates->keeps_all()) moved.limit_kept_ms = limit_s * 1e3;
@@ -208,7 +186,7 @@ void step(reporter_pointer self, const msg<fbs::StepReport>& m) {
     leave_line(st);
     say(*kept);
   }
-  if (const auto slow = r.swap ? st.drive.stepped(*r.swap, r.step_ms) : std::nullopt)
+  if (const auto slow = tells_of_drive(r) ? st.drive.stepped(*r.swap, r.step_ms) : std::nullopt)
     warn(self, *slow);
   std::lock_guard lock(st.options.outcome->mutex);
   auto& s = st.options.outcome->summary;

@@ -29,7 +29,7 @@ namespace troupe::gpu {
 /// mean time.
 struct step_moves {
   double read_bytes = 0, written_bytes = 0;
-  double read_s = 0, write_s = 0;  ///< that operations took, one after the other
+  double read_s = 0, write_s = 0;  ///< that operations of one kind took, which took the longest
   double step_s = 0;
 };
 
