@@ -218,10 +218,11 @@ void settle_layers_here(train::job_plan& plan, const gpu::machine_rates& rates) 
     plan = std::move(settled);
 }
 
-std::optional<step_limits> settle_by_rates(train::job_plan& plan) {
+std::optional<step_limits> settle_by_rates(train::job_plan& plan,
+                                           const std::function<void(const std::string&)>& remark) {
   if (plan.job.cluster.launch != config::launch_mode::local) return std::nullopt;
   if (const auto instead = no_room_text(train::layers_kept(plan), plan.job.swap); !instead.empty())
-    say(instead);
+    remark(instead);
   auto forecast = train::forecast_swap(plan);
   if (!forecast) return std::nullopt;
   const auto rates = measure_rates(plan);

@@ -2,6 +2,7 @@
 // seconds, for `troupe plan` and for what `troupe up` says of each step.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 
@@ -71,6 +72,8 @@ void settle_layers_here(train::job_plan& plan, const gpu::machine_rates& rates);
 
 /// Those of a job whose nodes are on this machine, measured and said; none: it does not swap, or
 /// that cannot be measured. By the same rates it is settled what layers keep, where that is open.
-std::optional<step_limits> settle_by_rates(train::job_plan& plan);
+/// `remark`: told what a person should know later on, too, as no_room_text.
+std::optional<step_limits> settle_by_rates(train::job_plan& plan,
+                                           const std::function<void(const std::string&)>& remark);
 
 }  // namespace troupe::apps::swap

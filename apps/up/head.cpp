@@ -219,7 +219,9 @@ result<launch> prepare(const up_arguments& a, checkpoint::look resume,
   TROUPE_CHECK(settle_slots(l.plan, warnings));
   l.power = power_files(l.plan.job);
   l.peak = local_peak(l.plan.job);
-  l.swap_limits = swap::settle_by_rates(l.plan);  // a second or two, where the job swaps
+  // A second or two, where the job swaps.
+  l.swap_limits = swap::settle_by_rates(
+      l.plan, [&warnings](const std::string& sentence) { warnings.remark(sentence); });
   l.origin = checkpoint::origin_of(l.resume, io::checkpoint::draw_launch());
   l.at = config::at_head(l.plan.job.cluster, own_address(a, l.plan.job));
   take_over(l, a, won, first_try, warnings);

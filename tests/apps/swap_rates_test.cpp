@@ -5,11 +5,15 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
+#include "actors/train/machine.hpp"
+#include "actors/train/swap_ranks.hpp"
 #include "gpu/device.hpp"
+#include "io/config/load.hpp"
 #include "tests/io/scratch.hpp"
 
 using namespace troupe;
@@ -82,4 +86,35 @@ TEST_CASE("swap: a kept pace that cannot be is not believed") {
   }
   store.keep("swap-paces", nlohmann::json::array({1, 2}));
   CHECK(best_so_far({20e9, 1e9, "a"}, store).flops_s == 20e9);
+}
+
+TEST_CASE("swap: that layers have no room for what they are to keep is a remark, for the log too") {
+  const auto job = config::parse(
+      "[model]\nlayers = 12\nheads = 4\nhidden = 256\nvocab = 1000\n[data]\npath = \"x.txt\"\n"
+      "[train]\nbatch = 4\nmicro_batch = 2\nseq_len = 128\n[cluster]\nthreads = 1\n"
+      "[swap]\ndir = \"/swap\"\nclip = \"twice\"\n",
+      "test");
+  REQUIRE_MESSAGE(job, (job ? "" : render(job.error())));
+  auto plan = train::make_plan(*job);
+  REQUIRE_MESSAGE(plan, (plan ? "" : render(plan.error())));
+  plan->job.swap.keep_layers = plan->job.swap.half_layers = 0;
+  plan->job.swap.spill_layers = 12;
+  std::vector<std::string> told;
+  const auto settle = [&] {
+    return apps::swap::settle_by_rates(*plan, [&](const auto& text) { told.push_back(text); });
+  };
+  const auto floor =
+      static_cast<int64_t>(train::swap_floor_bytes(*plan, train::threads_here(plan->job.cluster)));
+  // Where all but activations is in memory: nothing is measured.
+  plan->job.swap.host_bytes = floor;
+  for (int64_t mib = 2; mib < 1000 && train::forecast_swap(*plan); mib += 2)
+    plan->job.swap.host_bytes = floor + (mib << 20);
+  REQUIRE_FALSE(train::forecast_swap(*plan));
+  CHECK_FALSE(settle());
+  REQUIRE(told.size() == 1);
+  CHECK(told[0].starts_with("warning: swap.keep_layers = 0"));
+  CHECK(told[0].find("have no room in swap.host_bytes") != std::string::npos);
+  plan->job.swap.host_bytes = floor + (int64_t{1000} << 20);
+  CHECK_FALSE(settle());
+  CHECK(told.size() == 1);
 }
