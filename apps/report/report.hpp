@@ -26,7 +26,7 @@ struct step_part {
 struct swap_traffic {
   uint64_t read_bytes = 0, written_bytes = 0;
   int passes = 1;      ///< forward and backward over the batch: 2 where the first was for the norm
-  double wait_ms = 0;  ///< while devices had nothing to do before weights came; a rank's mean
+  double wait_ms = 0;  ///< while devices had nothing to do before the drive gave; a rank's mean
   /// The kind of operations that read, and that write, for the longest; a rank's mean.
   double read_ms = 0, write_ms = 0;
   double limit_ms = 0;       ///< that the step takes at least on this machine; 0: not known

@@ -248,13 +248,18 @@ void swapper::enqueue(stream& s, swap_op kind, int chunk, uint64_t bytes,
 
 void swapper::fetch_weights(stream& s, int chunk) {
   for (const auto& op : order_->fetch_weights(chunk)) {
-    if (op.what == chunk_act::read_weights) {
+    if (op.what == chunk_act::read_weights)
       bring(op);
-    } else if (const auto& ready = event(*op.behind[0]); !ready->done()) {
-      const auto wait = [&] { carry_out(op, &s); };
-      options_.around_wait ? options_.around_wait(s, chunk, wait) : wait();
-    }
+    else
+      await(s, chunk, op);
   }
+}
+
+/// What an operation of the compute lane is behind, told where the drive does not have it yet.
+void swapper::await(stream& s, int chunk, const chunk_op& op) {
+  if (event(*op.behind[0])->done()) return;
+  const auto wait = [&] { carry_out(op, &s); };
+  options_.around_wait ? options_.around_wait(s, chunk, wait) : wait();
 }
 
 void swapper::bring(const chunk_op& op) {
@@ -294,8 +299,13 @@ void swapper::drop_gradient(stream& compute, int chunk) {
 
 void swapper::measure(stream& compute, optimizer& rule, int chunk, float lr, int64_t step) {
   assert(rule.settings().norm_elements == where_.group_elements);
-  for (const auto& op : order_->measure(chunk))
-    carry_out(op, &compute, [&](stream& s) { use_group(s, op, rule, lr, step); });
+  for (const auto& op : order_->measure(chunk)) {
+    const bool waits = op.behind[0] && op.behind[0]->what == chunk_point::kind::measured;
+    if (waits)  // for the reading of all of the state, which is no computing
+      await(compute, chunk, op);
+    else
+      carry_out(op, &compute, [&](stream& s) { use_group(s, op, rule, lr, step); });
+  }
 }
 
 void swapper::update(stream& compute, optimizer& rule, int chunk, float lr, int64_t step,

@@ -118,7 +118,8 @@ struct swap_options {
   std::function<void(stream& s, swap_op kind, int chunk, uint64_t bytes,
                      const std::function<void()>& enqueue)>
       around = {};
-  /// The same around what makes a stream wait for weights that are on their way.
+  /// The same around what makes a stream wait for weights that are on their way, and for the
+  /// measuring of state that has to be read for it.
   std::function<void(stream& s, int chunk, const std::function<void()>& wait)> around_wait = {};
 };
 
@@ -302,6 +303,7 @@ class swapper final : public chunk_mover {
   stream& lane(chunk_lane on, stream* compute);
   void carry_out(const chunk_op& op, stream* compute,
                  const std::function<void(stream&)>& work = {});
+  void await(stream& s, int chunk, const chunk_op& op);
   void bring(const chunk_op& op);
   arrays in_slot(const slot& s, const chunk_state& c, bool on_host) const;
   void enqueue(stream& s, swap_op kind, int chunk, uint64_t bytes,

@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <cerrno>
 #include <filesystem>
+#include <functional>
 #include <future>
+#include <vector>
 
 #include "io/base/memory_account.hpp"
 #include "io/disk/faulty_disk.hpp"
@@ -150,6 +152,34 @@ TEST_CASE("SWP-5: a byte that changed on the disk is found and named, or not loo
       CHECK(text.find("chunk-0003") != text.npos);
       CHECK(text.find("transformer.h.1.") != text.npos);
     }
+}
+
+TEST_CASE("CHP-8: that all of a chunk is measured first is told as a wait for the drive") {
+  auto owner = make_reference_device();
+  scratch dir;
+  swap_case c;
+  c.rule = optimizer_step_args::rule::lamb;
+  c.shares_frames = false;  // gradients stay
+  std::vector<int> awaited;
+  auto options = in_folder(dir);
+  options.around_wait = [&](stream&, int chunk, const std::function<void()>& wait) {
+    awaited.push_back(chunk);
+    wait();
+  };
+  swap_trainer swapped(*owner, c, options);
+  swapped.train(1);
+  awaited.clear();
+  std::promise<void> gate;
+  swapped.compute().host_task([opened = gate.get_future().share()]() -> status {
+    opened.wait();
+    return {};
+  });
+  constexpr int chunk = 1;
+  swapped.swap().measure(swapped.compute(), swapped.rule(), chunk, 1e-2f, 2);
+  CHECK(awaited == std::vector{chunk});
+  gate.set_value();
+  swapped.wait();
+  CHECK(swapped.failure());
 }
 
 TEST_CASE("SWP-3: state is read behind the write of the step before, however late that is") {

@@ -133,6 +133,7 @@ class swap_trainer {
 
   parameter_store& store() { return stage_->store(); }
   swapper& swap() { return *swap_; }
+  optimizer& rule() { return *rule_; }
   stream& compute() { return *stream_; }
   status failure() {
     std::lock_guard lock(mutex_);
