@@ -9,6 +9,25 @@
 
 namespace troupe::apps {
 
+namespace {
+
+/// A mark as it stands in a file; null where that holds anything else, or nothing.
+nlohmann::json read_data_mark(const std::filesystem::path& file) {
+  constexpr size_t longest = size_t{16} << 20;
+  const auto text = io::read_file(file, longest);
+  if (!text) return nullptr;
+  auto mark = nlohmann::json::parse(*text, nullptr, false);
+  const auto has = [&](const char* key, nlohmann::json::value_t type) {
+    return mark.contains(key) && mark[key].type() == type;
+  };
+  const bool is_one = mark.is_object() && mark.size() == 2 &&
+                      has("named", nlohmann::json::value_t::array) &&
+                      has("content", nlohmann::json::value_t::string);
+  return is_one ? mark : nlohmann::json();
+}
+
+}  // namespace
+
 std::string data_mark_of(const config::job& job, std::span<const std::filesystem::path> files) {
   if (files.empty()) return "";
   const auto content = io::edges_hash(files);
@@ -20,17 +39,16 @@ std::string data_mark_of(const config::job& job, std::span<const std::filesystem
   return mark.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
 }
 
+bool is_data_mark(const std::filesystem::path& file) {
+  return read_data_mark(file).is_object();
+}
+
 bool data_has_changed(const std::filesystem::path& output, const std::string& mark) {
-  constexpr size_t longest = size_t{16} << 20;
-  const auto text = io::read_file(output / data_mark_file, longest);
-  if (!text) return false;  // of a start before there were marks, or with another output
-  const auto before = nlohmann::json::parse(*text, nullptr, false);
+  const auto before = read_data_mark(output / data_mark_file);
   const auto now = nlohmann::json::parse(mark, nullptr, false);
+  // No mark: of a start before there were any, or with another output.
   if (!before.is_object() || !now.is_object()) return false;
-  const auto has = [&](const char* key, bool same) {
-    return before.contains(key) && (before[key] == now[key]) == same;
-  };
-  return has("named", true) && has("content", false);
+  return before["named"] == now["named"] && before["content"] != now["content"];
 }
 
 }  // namespace troupe::apps

@@ -17,6 +17,9 @@ inline constexpr const char* data_mark_file = "data.json";  ///< in job.output
 /// where nothing can be said of them.
 std::string data_mark_of(const config::job& job, std::span<const std::filesystem::path> files);
 
+/// Whether a file is what a start left there, and not a person's own of that name.
+bool is_data_mark(const std::filesystem::path& file);
+
 /// Whether the mark that a start before left in `output` has the same names and other content.
 bool data_has_changed(const std::filesystem::path& output, const std::string& mark);
 

@@ -92,7 +92,9 @@ std::optional<error> check_output(const config::job& job) {
     const auto there = look_at(output / name);
     if (there == found::other)
       return in_the_way(output / name, "is a link or a folder, where the job writes a file");
-    if (there == found::file && !ours)
+    // People give data this name, too, also in a folder that an earlier start has marked.
+    const bool is_persons = name == data_mark_file && !is_data_mark(output / name);
+    if (there == found::file && (!ours || is_persons))
       return in_the_way(output / name, "was not written by this program, and the job writes there");
   }
   return check_incidents(output / incidents_folder, ours);

@@ -201,6 +201,35 @@ TEST_CASE("ready: a resumed run is told of other text under the same name") {
   CHECK_FALSE(is_told("checkpoint.resume=never"));
 }
 
+TEST_CASE("ready: a person's data.json is refused in an output of earlier runs, too (FLD-1)") {
+  const scratch here;
+  const working_folder inside(here.path);
+  make_mutation_files(here.path);
+  std::ofstream("job.toml") << config_mutations::base();
+  const auto read = config::read({"job.toml", {}, {"train.steps=1"}});
+  REQUIRE(read.problems.empty());
+  const auto& job = read.config.value;
+  const fs::path output = job.job.output;
+  fs::create_directories(output);
+  REQUIRE(io::mark_output(output, job.job.name));
+  const auto problems = [&] { return apps::readiness_of(job, a_machine()).problems; };
+  CHECK(problems().empty());
+  const auto file = output / apps::data_mark_file;
+  for (const auto* own : {"a book\n", "[\"named\", \"content\"]\n", "{\"text\": \"a book\"}\n",
+                          "{\"named\": \"a\", \"content\": \"b\"}\n"}) {
+    CAPTURE(own);
+    std::ofstream(file) << own;
+    const auto found = problems();
+    REQUIRE(found.size() == 1);
+    CHECK(found.front().key == "job.output");
+    CHECK(found.front().why.code == errc::bad_config);
+    CHECK(mentions(found.front().why, file.string()));
+  }
+  const auto mark = apps::readiness_of(job, a_machine()).data_mark;
+  REQUIRE(io::write_atomic(file, mark));
+  CHECK(problems().empty());
+}
+
 TEST_CASE("ready: drawn configurations that pass the checks begin to start, others leave nothing") {
   const char* wanted = std::getenv("TROUPE_CONFIGS");
   const uint64_t count = wanted ? std::strtoull(wanted, nullptr, 10) : 1000;
