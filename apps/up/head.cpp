@@ -31,7 +31,6 @@
 #include "apps/ceiling.hpp"
 #include "apps/control/job_secret.hpp"
 #include "apps/control/meeting_point.hpp"
-#include "apps/data_mark.hpp"
 #include "apps/drills.hpp"
 #include "apps/parent.hpp"
 #include "apps/ready.hpp"
@@ -55,7 +54,6 @@
 #include "io/config/heads.hpp"
 #include "io/disk/calibrate.hpp"
 #include "io/disk/storage.hpp"
-#include "io/file.hpp"
 #include "messages/errors.hpp"
 
 namespace troupe::apps {
@@ -74,6 +72,7 @@ struct launch {
   heads::shared_settings settings;  ///< as they were read, which other heads are compared with
   std::optional<swap::step_limits> swap_limits = {};  ///< on this machine
   power_files power = {};
+  std::string data_mark = {};  ///< of what is trained on, for later starts
 };
 
 /// The ceiling of all workers together, where they are on this machine; null otherwise.
@@ -180,14 +179,6 @@ void take_over(launch& l, const up_arguments& a, const std::optional<heads::won_
                   render(*l.from.not_kept));
 }
 
-/// For the next start, which may find other files.
-void keep_data_mark(const readiness& ready, start_warnings& warnings) {
-  if (ready.data_mark.empty()) return;
-  const auto kept = io::write_atomic(
-      std::filesystem::path(ready.plan->job.job.output) / data_mark_file, ready.data_mark);
-  if (!kept) warnings.warn("what the data holds is not kept: " + render(kept.error()));
-}
-
 result<launch> prepare(const up_arguments& a, checkpoint::look resume,
                        const std::optional<heads::won_epoch>& won, start_warnings& warnings) {
   const bool first_try = resume == checkpoint::look::fits;
@@ -209,7 +200,7 @@ result<launch> prepare(const up_arguments& a, checkpoint::look resume,
   TROUPE_TRY(folders, take_folders(ready.plan->job, a.launcher, how));
   l.folders = std::move(folders);
   for (const auto& text : l.folders.warnings) warnings.keep(text);
-  keep_data_mark(ready, warnings);
+  l.data_mark = std::move(ready.data_mark);
   TROUPE_CHECK(look_again(ready, ready.plan->job.checkpoint));
   l.plan = std::move(*ready.plan);
   l.from.epoch = ready.epoch;  // leftovers counted
@@ -467,7 +458,8 @@ reporter_options talk_of(const launch& l, const std::shared_ptr<run_outcome>& ou
           },
           l.swap_limits,
           l.resume ? l.resume->step : 0,
-          l.from.epoch};
+          l.from.epoch,
+          l.data_mark};
 }
 
 /// Where the actors of this head are recorded: one that goes on for another leaves the record of

@@ -6,16 +6,19 @@
 #include <bit>
 #include <chrono>
 #include <filesystem>
+#include <utility>
 
 #include <fmt/chrono.h>
 #include <fmt/format.h>
 
 #include "actors/base/context.hpp"
 #include "actors/train/step_parts.hpp"
+#include "apps/data_mark.hpp"
 #include "apps/report/log_lines.hpp"
 #include "apps/talk.hpp"
 #include "apps/up/swap_steps.hpp"
 #include "io/base/counted.hpp"
+#include "io/file.hpp"
 #include "messages/text.hpp"
 
 namespace troupe::apps {
@@ -103,6 +106,16 @@ void warn(reporter_pointer self, const std::string& what) {
   write_log(self, report::warning_json(unix_now(), static_cast<int64_t>(self->state.step), what));
 }
 
+/// Once.
+void keep_data_mark(reporter_pointer self) {
+  auto& options = self->state.options;
+  const auto mark = std::exchange(options.data_mark, {});
+  if (mark.empty()) return;
+  const auto kept =
+      io::write_atomic(std::filesystem::path(options.job.job.output) / data_mark_file, mark);
+  if (!kept) warn(self, "what the data holds is not kept: " + render(kept.error()));
+}
+
 /// What the drive has kept, this step included; and, where that has changed, what a person should
 /// know of it.
 std::optional<std::string> judge_drive(reporter_state& st, report::step_report& r) {
@@ -177,6 +190,7 @@ void step(reporter_pointer self, const msg<fbs::StepReport>& m) {
   if (st.options.peak && std::has_single_bit(st.steps_seen)) st.options.peak->sample();
   auto r = as_report(st, m);
   const auto kept = judge_drive(st, r);
+  keep_data_mark(self);
   if (st.options.stepped)
     st.options.stepped(m->step(), m->saved_step());  // before anybody reads of it
   write_log(self, report::step_json(r));

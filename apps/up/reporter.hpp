@@ -48,6 +48,10 @@ struct reporter_options {
   std::optional<swap::step_limits> swap_limits = {};  ///< none: not known, or no rank swaps
   uint64_t after_step = 0;  ///< whose state the job goes on from, as the log says already
   uint32_t epoch = 0;       ///< that it begins in
+  /// What it is trained on, kept for later starts once a step is made; empty: it is not, or is
+  /// already. A start that comes to no step leaves the mark of the one before, so that who tries
+  /// again is told of other data, and the log of that run says so.
+  std::string data_mark = {};
 };
 
 struct reporter_state {

@@ -1,6 +1,8 @@
 // Data as they come: a long tokenising tells how far it is, once; the same tokens are the same run,
 // whatever files they come in.
+#include <algorithm>
 #include <csignal>
+#include <fstream>
 
 #include <nlohmann/json.hpp>
 
@@ -91,6 +93,37 @@ TEST_CASE("data: what is wrong with records and folders is said before a run beg
     std::ofstream(job / "folder" / name) << std::string(40'000, '\1');
   CHECK(refused("folder").find("has train.bin and val.bin") != std::string::npos);
   CHECK(refused("*.parquet").find("no file matches") != std::string::npos);
+}
+
+TEST_CASE("data: a resumed run is told of other text, also where a start before it failed") {
+  job_files job;
+  const std::string warning = "warning: the files of data.path do not hold what they held";
+  const auto told_of = [&](const finished& f) { return f.err.find(warning) != std::string::npos; };
+  REQUIRE_FALSE(told_of(run(job.up({"train.steps=2"}))));
+  std::ofstream(job / "data.txt", std::ios::app) << "and more of it\n";
+  // Its nodes never come.
+  const auto failed = run(job.up(
+      {"train.steps=4", "cluster.launch=external", free_port(), "cluster.join_timeout_ms=100"}));
+  INFO(failed.err);
+  CHECK(failed.code != 0);
+  CHECK(told_of(failed));
+  const auto trained = run(job.up({"train.steps=4"}));
+  INFO(trained.err);
+  CHECK(trained.code == 0);
+  CHECK(told_of(trained));
+  const auto warnings = [&] {
+    const auto lines = objects_in(job / "run/log.jsonl");
+    return std::count_if(lines.begin(), lines.end(), [&](const nlohmann::json& line) {
+      return line.value("type", "") == "warning" &&
+             line.dump().find(warning.substr(9)) != std::string::npos;
+    });
+  };
+  const auto in_log = warnings();
+  CHECK(in_log > 0);
+  const auto next = run(job.up({"train.steps=6"}));
+  CHECK(next.code == 0);
+  CHECK_FALSE(told_of(next));
+  CHECK(warnings() == in_log);
 }
 
 TEST_CASE("data: an interrupted `data prepare` keeps its whole shards, and goes on") {
