@@ -96,11 +96,18 @@ struct studied_set {
   std::vector<studied_fold> folds;
 };
 
+using studied_list = std::vector<std::unique_ptr<studied_set>>;
+
 /// Rows, options and program in a word: results of other ones are not mixed with these.
 std::string digest_of(const arguments& a, const perf_table& table, const studied_fold& fold) {
-  std::string all = fmt::format("{}\n{}\n", cluster::own_version(), a.passes);
+  std::string all =
+      fmt::format("{}\n{}\n{}\n", cluster::own_version(), a.passes, fmt::join(table.outputs, ","));
+  for (const auto& f : table.features)
+    all += fmt::format("{},{},{},{},{}\n", f.name, f.group, f.unit, to_string(f.kind), f.defining);
   for (const auto* part : {&fold.train, &fold.val, &fold.test}) {
-    for (const auto* r : *part) all += fmt::format("{},{}\n", r->id, fmt::join(r->labels, ","));
+    for (const auto* r : *part)
+      all += fmt::format("{},{},{},{},{}\n", r->id, r->cpu_model, fmt::join(r->labels, ","),
+                         fmt::join(r->numbers, ","), fmt::join(r->words, ","));
     all += '\n';
   }
   return fmt::format("{:016x}", io::perf::seeded_hash(0, table.dataset + all));
@@ -188,8 +195,8 @@ result<std::unique_ptr<studied_set>> set_of_split(const arguments& a, const io::
 
 /// The data sets, each with its folds; whatever is wrong with any is found before anything is
 /// fitted.
-result<std::vector<std::unique_ptr<studied_set>>> studied_sets(const arguments& a) {
-  std::vector<std::unique_ptr<studied_set>> out;
+result<studied_list> studied_sets(const arguments& a) {
+  studied_list out;
   if (!a.folds.empty()) {
     TROUPE_TRY(folds, read_folds(a.folds));
     for (const auto& dataset : io::perf::datasets_in(a.data)) {
@@ -229,11 +236,35 @@ struct study_job {
   }
 };
 
-/// What is left to do. Errors: usage, where the file has results of other rows or another program.
-result<std::vector<study_job>> jobs_left(const arguments& a,
-                                         const std::vector<std::unique_ptr<studied_set>>& sets,
-                                         const std::vector<studied_kind>& kinds,
-                                         const study_rows& done) {
+/// Under what a result is kept: kinds without a network are the same for every seed, and are there
+/// once, whichever seeds the study goes over.
+study_key key_of(const studied_set& set, const studied_fold& fold, uint64_t seed,
+                 const studied_kind& kind) {
+  return {set.table.dataset, fold.name, kind.has_network() ? seed : 0, kind.name};
+}
+
+/// Refuses results of the data sets that are of other folds than they have now, or were made of
+/// other rows, with other options or by another program: sums would mix them with these.
+status check_kept(const arguments& a, const studied_list& sets, const study_rows& kept) {
+  for (const auto& [key, row] : kept) {
+    const auto set = std::find_if(sets.begin(), sets.end(),
+                                  [&](const auto& s) { return s->table.dataset == key.dataset; });
+    if (set == sets.end()) continue;
+    const auto& folds = (*set)->folds;
+    if (std::none_of(folds.begin(), folds.end(), [&](const studied_fold& f) {
+          return f.name == key.fold && f.digest == row.digest;
+        }))
+      return error{errc::usage,
+                   fmt::format("{} has {} of {} from other folds, rows, options or another program",
+                               a.out, key.kind, key.dataset),
+                   "name another file with -o"};
+  }
+  return {};
+}
+
+/// What is left to do.
+std::vector<study_job> jobs_left(const arguments& a, const studied_list& sets,
+                                 const std::vector<studied_kind>& kinds, const study_rows& done) {
   std::vector<study_job> out;
   // Seed by seed: what is there early is a study of fewer seeds, not of fewer data sets.
   for (uint64_t seed = a.seed; seed < a.seed + a.seeds; ++seed) {
@@ -242,13 +273,7 @@ result<std::vector<study_job>> jobs_left(const arguments& a,
         const auto begin = out.size();
         for (const auto& kind : kinds) {
           if (seed > a.seed && !kind.has_network()) continue;
-          const auto it = done.find({set->table.dataset, fold.name, seed, kind.name});
-          if (it != done.end() && it->second.digest != fold.digest)
-            return error{errc::usage,
-                         fmt::format("{} has {} of {} from other rows, options or another program",
-                                     a.out, kind.name, set->table.dataset),
-                         "name another file with -o"};
-          if (it != done.end()) continue;
+          if (done.contains(key_of(*set, fold, seed, kind))) continue;
           const auto alike =
               std::find_if(out.begin() + static_cast<std::ptrdiff_t>(begin), out.end(),
                            [&](const study_job& j) { return j.kinds.front().fitted_with(kind); });
@@ -260,6 +285,18 @@ result<std::vector<study_job>> jobs_left(const arguments& a,
       }
     }
   }
+  return out;
+}
+
+/// What is kept of these data sets, folds and seeds.
+study_rows rows_asked_for(const arguments& a, const studied_list& sets, const study_rows& kept) {
+  study_rows out;
+  for (const auto& set : sets)
+    for (const auto& fold : set->folds)
+      for (const auto& kind : all_studied())
+        for (uint64_t seed = a.seed; seed < a.seed + a.seeds; ++seed)
+          if (const auto it = kept.find(key_of(*set, fold, seed, kind)); it != kept.end())
+            out.insert(*it);
   return out;
 }
 
@@ -301,7 +338,7 @@ status run_job(const arguments& a, const study_job& job, study_rows& rows,
   size_t at = 0;
   const auto judge_one = [&](gpu::predict::predictor& p) -> status {
     TROUPE_TRY(row, judged_row(p, job));
-    rows[{table.dataset, job.fold->name, job.seed, job.kinds[at++].name}] = std::move(row);
+    rows[key_of(*job.set, *job.fold, job.seed, job.kinds[at++])] = std::move(row);
     return {};
   };
   TROUPE_CHECK(
@@ -389,12 +426,13 @@ result<int> study(const arguments& a) {
     TROUPE_TRY(kept, parse_study(text, a.out));
     rows = std::move(kept);
   }
-  TROUPE_TRY(jobs, jobs_left(a, sets, kinds, rows));
+  TROUPE_CHECK(check_kept(a, sets, rows));
+  const auto jobs = jobs_left(a, sets, kinds, rows);
   if (!rows.empty())
     say(fmt::format("{} of {} are there already; {} to go", counted(rows.size(), "result"), a.out,
                     counted(jobs.size(), "fit")));
   TROUPE_CHECK(run_jobs(a, jobs, rows));
-  const auto sums = sums_of_study(rows, names_of(kinds));
+  const auto sums = sums_of_study(rows_asked_for(a, sets, rows), names_of(kinds));
   if (!a.json) {
     TROUPE_CHECK(print(sums_text(sums)));
     return 0;

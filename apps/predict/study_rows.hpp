@@ -20,7 +20,8 @@
 
 namespace troupe::apps::predict {
 
-/// What was judged. Kinds without a network are the same for every seed: they are there once.
+/// What was judged. Kinds without a network are the same for every seed: they are there once, with
+/// seed 0.
 struct study_key {
   std::string dataset, fold;
   uint64_t seed = 0;

@@ -366,6 +366,40 @@ TEST_CASE("a study goes over folds, seeds and kinds, and on from what it has wri
   CHECK(again.out == whole.out);
 }
 
+TEST_CASE("a study says nothing of folds and seeds that it was not asked about") {
+  scratch dir;
+  make_fleet(dir);
+  const auto cut = [&](const char* names) {
+    std::string folds = "dataset,cpu_model,fold\n";
+    for (int m = 0; m < 11; ++m) folds += fmt::format("fleet,m{},{}\n", m, names[m % 2]);
+    put(dir, "f.csv", folds);
+  };
+  cut("01");
+  const std::string of_folds = "eval --data data --folds f.csv --passes 1 -o st.csv --kinds ";
+  const auto sums_of = [&](const std::string& line) {
+    const auto done = predict(dir, line + " --json");
+    REQUIRE_MESSAGE(done.code == 0, done.talk);
+    return nlohmann::json::parse(done.out)["study"];
+  };
+  REQUIRE(sums_of(of_folds + "trunk,trunk+ncpp --seeds 2")[1]["seeds"] == 2);
+  const auto kept = get(dir, "st.csv");
+  // Fewer seeds, and others: kinds without a network are those that are there.
+  const auto fewer = sums_of(of_folds + "trunk,trunk+ncpp");
+  CHECK(fewer[1]["seeds"] == 1);
+  CHECK(fewer[1]["mape_deviation"].is_null());
+  const auto other = sums_of(of_folds + "trunk --seed 5");
+  CHECK(other[0]["seeds"] == 1);
+  CHECK(other[0]["mape_percent"] == fewer[0]["mape_percent"]);
+  CHECK(get(dir, "st.csv") == kept);
+  // A split's rows are not pooled with those of folds, nor folds with those of other names.
+  const std::vector<std::string> said{"st.csv", "other folds"};
+  refused_with(predict(dir, "eval --data data --split s.csv --passes 1 -o st.csv --kinds trunk"),
+               64, said);
+  cut("ab");
+  refused_with(predict(dir, of_folds + "mean"), 64, said);
+  CHECK(get(dir, "st.csv") == kept);
+}
+
 TEST_CASE("a prediction is explained by factors, and a split by what its features are worth") {
   scratch dir;
   make_fleet(dir);
@@ -415,6 +449,17 @@ TEST_CASE("a study is refused where it cannot be what was asked for") {
   const std::string of_split = "eval --data data --split s.csv --kinds trunk -o st.csv ";
   REQUIRE(predict(dir, of_split).code == 0);
   refused_with(predict(dir, of_split + "--passes 2"), 64, {"st.csv", "trunk of fleet"});
+  auto corrected = fleet();  // one clock, of a row that is learned from
+  const auto clock = corrected.find("2111", corrected.find("\nh3,"));
+  REQUIRE(clock != corrected.npos);
+  put(dir, "data/fleet.csv", corrected.replace(clock, 4, "2112"));
+  refused_with(predict(dir, of_split), 64, {"st.csv", "trunk of fleet"});
+  put(dir, "data/fleet.csv", fleet());
+  put(dir, "data/fleet.toml",
+      fleet_schema + "[[feature]]\ncolumn = \"cpu\"\ngroup = \"cpu\"\nkind = \"category\"\n");
+  refused_with(predict(dir, of_split), 64, {"st.csv", "trunk of fleet"});
+  put(dir, "data/fleet.toml", fleet_schema);
+  CHECK(predict(dir, of_split).code == 0);
   put(dir, "st.csv", "dataset,fold\nfleet,0\n");
   refused_with(predict(dir, of_split), 65, {"st.csv:1:", "no study"});
   refused_with(predict(dir, "eval --data data --split s.csv --kinds trnk -o x.csv"), 64, {"trnk"});
