@@ -3,7 +3,11 @@
 //
 // What is finished is written down at once (study_rows.hpp); a study that is begun again goes on
 // from there. One fit after the other: each has its own folds side by side on all cores.
+#include <fcntl.h>
+#include <sys/file.h>
+
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <cmath>
 #include <filesystem>
@@ -320,8 +324,37 @@ result<study_row> judged_row(gpu::predict::predictor& p, const study_job& job) {
                    m.r2,           m.p90,  m.coverage.value_or(0), job.fold->digest};
 }
 
+/// What the file holds; nothing where there is none yet.
+result<study_rows> kept_rows(const arguments& a) {
+  std::error_code fault;
+  if (!std::filesystem::exists(a.out, fault)) return study_rows{};
+  TROUPE_TRY(text, io::read_file(a.out, io::perf::max_csv_bytes));
+  return parse_study(text, a.out);
+}
+
+/// Holds the folder of the file as long as the descriptor is open, against other studies that read
+/// and replace it, which takes each a moment. A file system without locks leaves it unprotected.
+io::unique_fd alone_at(const std::string& file) {
+  const auto folder = std::filesystem::absolute(file).parent_path();
+  io::unique_fd fd(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (fd)
+    while (::flock(fd.get(), LOCK_EX) != 0 && errno == EINTR) {
+    }
+  return fd;
+}
+
+/// Writes the rows, beside those that other studies have put into the file meanwhile. Errors: as
+/// check_kept.
+status write_down(const arguments& a, const studied_list& sets, study_rows& rows) {
+  const auto alone = alone_at(a.out);
+  TROUPE_TRY(kept, kept_rows(a));
+  TROUPE_CHECK(check_kept(a, sets, kept));
+  rows.merge(kept);
+  return io::write_atomic(a.out, study_text(rows));
+}
+
 /// Fits, judges, and writes down what came of it.
-status run_job(const arguments& a, const study_job& job, study_rows& rows,
+status run_job(const arguments& a, const studied_list& sets, const study_job& job, study_rows& rows,
                const std::function<void(double)>& tell) {
   gpu::predict::fit_options o;
   o.seed = job.seed;
@@ -343,10 +376,11 @@ status run_job(const arguments& a, const study_job& job, study_rows& rows,
   };
   TROUPE_CHECK(
       gpu::predict::fit_kinds(table, job.fold->train, job.fold->val, o, wanted, judge_one));
-  return io::write_atomic(a.out, study_text(rows));
+  return write_down(a, sets, rows);
 }
 
-status run_jobs(const arguments& a, const std::vector<study_job>& jobs, study_rows& rows) {
+status run_jobs(const arguments& a, const studied_list& sets, const std::vector<study_job>& jobs,
+                study_rows& rows) {
   double all = 0, done = 0;
   for (const auto& j : jobs) all += j.cost();
   progress_line line;
@@ -365,7 +399,7 @@ status run_jobs(const arguments& a, const std::vector<study_job>& jobs, study_ro
           part > 0 ? trace::duration_text(static_cast<int64_t>(took * (1 - part) / part)) : "?"));
     };
     tell(0);
-    TROUPE_CHECK(run_job(a, job, rows, tell));
+    TROUPE_CHECK(run_job(a, sets, job, rows, tell));
     done += job.cost();
   }
   line.clear();
@@ -419,19 +453,13 @@ result<int> study(const arguments& a) {
                  "or name a file of predictions to judge"};
   TROUPE_TRY(kinds, studied_kinds(a.studied));
   TROUPE_TRY(sets, studied_sets(a));
-  study_rows rows;
-  std::error_code fault;
-  if (std::filesystem::exists(a.out, fault)) {
-    TROUPE_TRY(text, io::read_file(a.out, io::perf::max_csv_bytes));
-    TROUPE_TRY(kept, parse_study(text, a.out));
-    rows = std::move(kept);
-  }
+  TROUPE_TRY(rows, kept_rows(a));
   TROUPE_CHECK(check_kept(a, sets, rows));
   const auto jobs = jobs_left(a, sets, kinds, rows);
   if (!rows.empty())
     say(fmt::format("{} of {} are there already; {} to go", counted(rows.size(), "result"), a.out,
                     counted(jobs.size(), "fit")));
-  TROUPE_CHECK(run_jobs(a, jobs, rows));
+  TROUPE_CHECK(run_jobs(a, sets, jobs, rows));
   const auto sums = sums_of_study(rows_asked_for(a, sets, rows), names_of(kinds));
   if (!a.json) {
     TROUPE_CHECK(print(sums_text(sums)));

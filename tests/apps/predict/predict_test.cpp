@@ -400,6 +400,21 @@ TEST_CASE("a study says nothing of folds and seeds that it was not asked about")
   CHECK(get(dir, "st.csv") == kept);
 }
 
+TEST_CASE("studies side by side keep each other's results in one file") {
+  scratch dir;
+  make_fleet(dir);
+  make_second(dir);
+  const std::string study =
+      "'" TROUPE_PROGRAM
+      "' predict eval --data data --split s.csv --kinds trunk,mean,trunk+ncpp "
+      "--passes 1 -o st.csv --dataset ";
+  const auto both =
+      run_in(dir.path, "{ " + study + "ships & p=$!; " + study + "fleet && wait $p; }");
+  CHECK_MESSAGE(both.code == 0, both.talk);
+  const auto kept = get(dir, "st.csv");
+  CHECK(std::count(kept.begin(), kept.end(), '\n') == 7);
+}
+
 TEST_CASE("a prediction is explained by factors, and a split by what its features are worth") {
   scratch dir;
   make_fleet(dir);
