@@ -53,6 +53,9 @@ result<uint64_t> hash_of_file(const fs::path& path) {
   }
 }
 
+constexpr std::string_view tokens_alone_hint =
+    "these are tokens already: name them in data.path, with data.format = \"auto\"";
+
 constexpr std::string_view tokens_among_text_hint =
     "text and tokens are not mixed: make tokens of the text, too (`troupe data prepare TEXT "
     "--tokenizer NAME --out FOLDER`), and name both in data.path, or in [[data.source]] each with "
@@ -76,14 +79,14 @@ std::string clean_text(std::string_view bytes, bool strip_gutenberg) {
   return text;
 }
 
-status text_source::add_file(const fs::path& path, bool named) {
+status text_source::add_file(const fs::path& path, bool named, std::string_view tokens_hint) {
   TROUPE_TRY(type, data_type_of(path));
   const bool plain = type.kind == data_kind::text || type.kind == data_kind::json;
   const bool meant = type.kind == data_kind::unsupported || type.kind == data_kind::llmc_tokens ||
                      type.kind == data_kind::megatron;
   if (!plain && (named || meant))
     return unexpected_data(path.string(), type.what, "text or JSON",
-                           is_of_tokens(type.kind) ? tokens_among_text_hint : type.hint);
+                           is_of_tokens(type.kind) ? tokens_hint : type.hint);
   if (!plain) {
     passed_over_.push_back(path);
     return {};
@@ -104,6 +107,7 @@ result<text_source> text_source::open(std::span<const fs::path> paths,
                                       const text_options& options) {
   text_source source;
   source.options_ = options;
+  const auto tokens_hint = paths.size() > 1 ? tokens_among_text_hint : tokens_alone_hint;
   for (const auto& path : paths) {
     TROUPE_TRY(found, data_files_of(path));
     if (found.of_folder && options.form != text_form::text) {
@@ -115,10 +119,10 @@ result<text_source> text_source::open(std::span<const fs::path> paths,
       TROUPE_CHECK(check_one_split(path, records));
     }
     const auto files_before = source.files_.size();
-    for (const auto& file : found.files) TROUPE_CHECK(source.add_file(file, !found.of_folder));
+    for (const auto& file : found.files)
+      TROUPE_CHECK(source.add_file(file, !found.of_folder, tokens_hint));
     if (source.files_.size() == files_before && names_tokens(path))
-      return unexpected_data(path.string(), "a folder of tokens", "text or JSON",
-                             tokens_among_text_hint);
+      return unexpected_data(path.string(), "a folder of tokens", "text or JSON", tokens_hint);
   }
   if (source.files_.empty())
     return error{errc::bad_data, "no text file was found",

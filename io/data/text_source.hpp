@@ -17,6 +17,7 @@
 #include <filesystem>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "io/base/error_kind.hpp"
@@ -86,7 +87,7 @@ class text_source {
   result<uint64_t> fingerprint() const;
 
  private:
-  status add_file(const std::filesystem::path& path, bool named);
+  status add_file(const std::filesystem::path& path, bool named, std::string_view tokens_hint);
 
   text_options options_;
   std::vector<text_file> files_;

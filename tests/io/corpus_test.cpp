@@ -63,6 +63,9 @@ TEST_CASE("text beside tokens is refused with how both can be trained on") {
     const auto refused = text_source::open(both);
     CHECK(is_error(refused, unexpected_data, (dir / tokens).string(), "text or JSON"));
     CHECK(refused.error().hint.find("[[data.source]]") != std::string::npos);
+    const auto alone = text_source::open(std::vector<fs::path>{dir / tokens});
+    CHECK(is_error(alone, unexpected_data, (dir / tokens).string(), "text or JSON"));
+    CHECK(alone.error().hint.find("tokens already") != std::string::npos);
   }
   REQUIRE(write_atomic(dir / "raw/notes.txt", "text"));  // a folder with text may hold others
   const std::vector<fs::path> folders{dir / "book.txt", dir / "raw"};
