@@ -198,12 +198,13 @@ void warn_of_shared_name(coordinator_pointer self, const member& who) {
     const auto its_boot = boot_of(other);
     const bool shares = &other != &who && !other.gone && other.hello.host == who.hello.host;
     if (!shares || boot.empty() || its_boot.empty() || boot == its_boot) continue;
-    return say(self,
-               fmt::format("nodes {} and {} are on two machines that are both called {}, and other "
-                           "nodes reach one of them alone: start each with --advertise and an "
-                           "address of its own",
-                           other.name, who.name, who.hello.host),
-               fbs::NoticeLevel::warning);
+    return say(
+        self,
+        fmt::format("nodes {} and {} are on two machines that are both called {}, or on one "
+                    "that was started again: of two, other nodes reach one alone; start each "
+                    "node with --advertise and an address of its own",
+                    other.name, who.name, who.hello.host),
+        fbs::NoticeLevel::warning);
   }
 }
 

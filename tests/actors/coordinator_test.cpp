@@ -77,9 +77,9 @@ TEST_CASE("coordinator: two machines of one name are told of, with what to do") 
     h.host = host_of_b;
     REQUIRE(f.join(1, h));
     return f.said(
-        "nodes a and b are on two machines that are both called address0, and other "
-        "nodes reach one of them alone: start each with --advertise and an address of "
-        "its own");
+        "nodes a and b are on two machines that are both called address0, or on one that was "
+        "started again: of two, other nodes reach one alone; start each node with --advertise and "
+        "an address of its own");
   };
   CHECK(told_of("boot1", "address0"));
   CHECK_FALSE(told_of("boot0", "address0"));  // one machine
