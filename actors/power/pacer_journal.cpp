@@ -73,8 +73,8 @@ void pacer_journal::begins(uint32_t epoch, double budget_w, std::string_view par
 void pacer_journal::decided(const pacer_decision& d) {
   if (!to_) return;
   const auto rule = rule_of(d);
-  const auto order = d.lease ? d.lease->order : lease_order{};
-  const essence now{d.pace.of_1024, rule, std::llround(d.budget_w * 1000), order};
+  const uint64_t life = d.lease ? d.lease->order.epoch : 0;
+  const essence now{d.pace.of_1024, rule, std::llround(d.budget_w * 1000), life};
   const auto was = std::exchange(told_, now);
   if (was == now) return;  // PJN-1
   ordered_json line{{"event", "pace"},

@@ -11,8 +11,9 @@
 // no step begin. "pace_of_1024" is 0 where none may.
 //
 // Invariants
-//   PJN-1  Nothing is said twice: there is a line where the pace, the rule, the bound or the lease
-//     is another one. What machines draw changes all the time, and is no decision.
+//   PJN-1  Nothing is said twice: there is a line where the pace, the rule, the bound or the life
+//     of the budget above is another one. What machines draw changes all the time, and a lease of
+//     the same watts comes each second: neither is a decision.
 #pragma once
 
 #include <cstdint>
@@ -65,7 +66,7 @@ class pacer_journal {
 
  private:
   /// By what two decisions differ.
-  using essence = std::tuple<int, std::string_view, int64_t, lease_order>;
+  using essence = std::tuple<int, std::string_view, int64_t, uint64_t>;
 
   sink to_;
   std::optional<essence> told_;

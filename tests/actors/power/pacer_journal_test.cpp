@@ -69,15 +69,20 @@ TEST_CASE(
   CHECK(first["lease"]["sequence"] == 2);
   CHECK(first["lease"]["cap_w"] == 60);
   CHECK(first["lease"]["left_s"] == 4);
-  journal.decided(under_lease(500, 60, 3));
+  journal.decided(under_lease(500, 60, 3));  // the same watts, for longer
+  REQUIRE(kept.all.size() == 2);
   journal.decided(under_lease(400, 60, 3));
   journal.decided(under_lease(400, 50, 3));
   journal.decided(under_lease(0, 50, 3, lease_hold::brake));
+  auto next_life = under_lease(0, 50, 3, lease_hold::brake);
+  next_life.lease->order.epoch = 4;
+  journal.decided(next_life);
   REQUIRE(kept.all.size() == 6);
-  CHECK(kept.all[3]["was_of_1024"] == 500);
-  CHECK(kept.all[5]["rule"] == "brake");
-  CHECK(kept.all[5]["was_of_1024"] == 400);
-  CHECK_FALSE(kept.all[5].contains("why"));
+  CHECK(kept.all[2]["was_of_1024"] == 500);
+  CHECK(kept.all[4]["rule"] == "brake");
+  CHECK(kept.all[4]["was_of_1024"] == 400);
+  CHECK_FALSE(kept.all[4].contains("why"));
+  CHECK(kept.all[5]["lease"]["epoch"] == 4);
 }
 
 TEST_CASE("power journal: a rule is what bounds the pace, or lets no step begin") {
