@@ -250,7 +250,9 @@ study_key key_of(const studied_set& set, const studied_fold& fold, uint64_t seed
 /// Refuses results of the data sets that are of other folds than they have now, or were made of
 /// other rows, with other options or by another program: sums would mix them with these.
 status check_kept(const arguments& a, const studied_list& sets, const study_rows& kept) {
-  for (const auto& [key, row] : kept) {
+  for (const auto& entry : kept) {
+    const auto& key = entry.first;
+    const auto& row = entry.second;
     const auto set = std::find_if(sets.begin(), sets.end(),
                                   [&](const auto& s) { return s->table.dataset == key.dataset; });
     if (set == sets.end()) continue;
