@@ -67,6 +67,7 @@ class engine_trainer final : public trainer {
   explicit engine_trainer(train::engine_options options) : trainer(std::move(options)) {}
   ~engine_trainer() override {
     static_cast<void>(await_vote());
+    static_cast<void>(begin_removal());
     static_cast<void>(await_removal());
     if (kept_ > 0)
       static_cast<void>(io::remove_from_scratch(options_.checkpoint_folder, name_of(kept_)));
@@ -104,6 +105,7 @@ class engine_trainer final : public trainer {
   gpu::parameter_store& store() override { return engine_->model()->store(); }
 
   status step() override {
+    TROUPE_CHECK(begin_removal());
     engine_->run({pipeline_op::begin}, {});
     engine_->run({pipeline_op::forward, 0, 0, 0}, [](const status&) {});
     engine_->run({pipeline_op::backward, 0, 0, 0, true}, [](const status&) {});
@@ -117,7 +119,8 @@ class engine_trainer final : public trainer {
 
   status settle() override {
     TROUPE_CHECK(trainer::settle());
-    return await_vote();
+    TROUPE_CHECK(await_vote());
+    return await_removal();  // nothing of it falls into whatever is measured next
   }
 
  private:
@@ -137,6 +140,7 @@ class engine_trainer final : public trainer {
   /// beside steps as a job's does (the committer's thread removes it).
   status save() {
     TROUPE_CHECK(await_vote());
+    TROUPE_CHECK(begin_removal());
     voted_.emplace();
     const auto step = static_cast<uint64_t>(steps_);
     engine_->save(step, options_.checkpoint_folder / name_of(steps_), false,
@@ -150,11 +154,17 @@ class engine_trainer final : public trainer {
     const auto outcome = voted_->wait();
     voted_.reset();
     TROUPE_CHECK(outcome);
-    const auto before = std::exchange(kept_, saved_);
-    if (before == 0) return {};
+    expired_ = std::exchange(kept_, saved_);
+    return {};
+  }
+
+  /// Of the checkpoint before the newest, if that is still there.
+  status begin_removal() {
     TROUPE_CHECK(await_removal());
+    const auto step = std::exchange(expired_, 0);
+    if (step == 0) return {};
     removed_ = std::async(std::launch::async,
-                          [folder = options_.checkpoint_folder, name = name_of(before)] {
+                          [folder = options_.checkpoint_folder, name = name_of(step)] {
                             return io::remove_from_scratch(folder, name);
                           });
     return {};
@@ -167,7 +177,8 @@ class engine_trainer final : public trainer {
   bool saves_ = false;
   std::optional<told<status>> voted_;  ///< of a checkpoint under way
   int64_t saved_ = 0, kept_ = 0;       ///< steps of that one, and of the one that is there
-  std::future<status> removed_;        ///< of the one before that
+  int64_t expired_ = 0;                ///< the one before that
+  std::future<status> removed_;        ///< of what has expired
 };
 
 /// ... behind what the step of `ours` moves (PHW-1).
