@@ -25,6 +25,7 @@ constexpr double least_rise = 0.02, least_fall = 0.005;
 constexpr double odd_w = 1e9, odd_j = 1e15, odd_busy = 1e6;
 /// Looks of nodes on one machine that are further apart than that are not of the same time.
 constexpr int64_t same_time_ns = 10'000'000'000;
+constexpr int64_t head_look_ns = 1'000'000'000;
 
 int64_t mw(double w) {
   return std::llround(w * 1000);
@@ -79,8 +80,16 @@ void job_pace_policy::hear(const std::string& node, const std::string& its_machi
   if (in_force_.of_1024 > 0 && begins && said.read_ns >= window_begun_ns_) m.first = m.last;
 }
 
-void job_pace_policy::hear_head(const std::string& its_machine, double own, int64_t now_ns) {
-  head_ = {its_machine, known(own, odd_busy) ? own : 0, now_ns};
+/// The kernel has ticks of 10 ms: looks are as far apart as a meter's.
+void job_pace_policy::hear_head(const std::string& its_machine, double process_s, double machine_s,
+                                int64_t now_ns) {
+  if (now_ns - head_looked_ns_ < head_look_ns) return;
+  head_looked_ns_ = now_ns;
+  const double before_s = std::exchange(head_process_s_, process_s);
+  const double all_before_s = std::exchange(head_machine_s_, machine_s);
+  const double all_s = machine_s - all_before_s;
+  if (before_s < 0 || all_before_s < 0 || process_s < 0 || machine_s < 0 || !(all_s > 0)) return;
+  head_ = {its_machine, std::clamp((process_s - before_s) / all_s, 0.0, 1.0), now_ns};
 }
 
 /// Of all nodes of the job there, and of its head: each counts its own process.

@@ -79,9 +79,10 @@ class job_pace_policy {
   /// A node's heartbeat. `its_machine` empty: nothing says what its machine draws.
   void hear(const std::string& node, const std::string& its_machine, const power_reading& said,
             int64_t now_ns);
-  /// What the job's head, which is no node's process, took of its machine's processor time, of 0 to
-  /// 1. JPP-8
-  void hear_head(const std::string& its_machine, double own, int64_t now_ns);
+  /// Processor time since some moment of the job's head, which is no node's process, and of its
+  /// machine; below 0: not known. JPP-8
+  void hear_head(const std::string& its_machine, double process_s, double machine_s,
+                 int64_t now_ns);
   /// How many jobs work on a machine, this one among them, of those that others work on. Whoever
   /// says so may have begun a moment ago: what is not named is kept for forgotten_after. JPP-8
   void set_shared(const std::map<std::string, uint32_t>& jobs, int64_t now_ns);
@@ -174,6 +175,8 @@ class job_pace_policy {
   };
   std::map<std::string, node_machine> machine_of_;
   node_machine head_{{}, 0, 0};
+  double head_process_s_ = -1, head_machine_s_ = -1;  ///< when it was looked at last
+  int64_t head_looked_ns_ = std::numeric_limits<int64_t>::min() / 2;
   std::optional<work_pace> pace_;  ///< of the next step; none: none was judged yet
   work_pace told_{0};              ///< by the last verdict
   std::string decided_;

@@ -134,18 +134,12 @@ void tell(pacer_pointer self) {
   st.told = std::move(now);
 }
 
-/// The head's processor time is the job's, too, and in no node's heartbeat (JPP-8). The kernel has
-/// ticks of 10 ms: looks are as far apart as a meter's.
+/// The head's processor time is the job's, too, and in no node's heartbeat (JPP-8).
 void count_own_time(pacer_pointer self) {
   auto& st = self->state;
-  const auto now = now_ns(*self);
-  if (!st.processor_time || now - st.used_at_ns < 1000 * ns_per_ms) return;
-  const auto before = std::exchange(st.used, st.processor_time());
-  const bool is_first = std::exchange(st.used_at_ns, now) == 0;
-  const double process_s = st.used.process_s - before.process_s;
-  const double machine_s = st.used.machine_s - before.machine_s;
-  if (is_first || before.machine_s < 0 || st.used.machine_s < 0 || machine_s <= 0) return;
-  st.policy.hear_head(st.machine, std::clamp(process_s / machine_s, 0.0, 1.0), now);
+  if (!st.processor_time) return;
+  const auto used = st.processor_time();
+  st.policy.hear_head(st.machine, used.process_s, used.machine_s, now_ns(*self));
 }
 
 void hear(pacer_pointer self, const msg<fbs::Heartbeat>& m) {

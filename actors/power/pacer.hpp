@@ -61,8 +61,6 @@ struct pacer_state {
   pacer_journal journal;
   std::string machine;
   std::function<gpu::processor_seconds()> processor_time;
-  gpu::processor_seconds used;  ///< at the last look at it
-  int64_t used_at_ns = 0;
   run_actor run;
   uint32_t run_epoch = 0;
   std::optional<fbs::JobPowerT> told;

@@ -38,6 +38,8 @@ status group_files::remove(const fs::path& group) {
 
 io::unique_fd hold_group(const control_place& at, const fs::path& group) {
   io::unique_fd fd(::open(group.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  // The kernel's lock has no timeout and tells nobody when it is free, so it is asked again. Held
+  // for some writes at most, by those who begin or end a quota.
   const auto until = std::chrono::steady_clock::now() + at.patience;
   while (fd && ::flock(fd.get(), LOCK_EX | LOCK_NB) != 0) {
     const bool is_held = errno == EWOULDBLOCK || errno == EINTR;

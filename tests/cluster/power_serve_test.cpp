@@ -173,6 +173,18 @@ std::string key_of_budget(const troupe::scratch& at, const std::string& role,
   return file;
 }
 
+/// Ends a job that makes steps and its budget; the first losses are those without one.
+void end_with_bits_of_alone(program& up, const job_files& job, served_row& row) {
+  up.signal(SIGINT);
+  CHECK(up.wait() == 128 + SIGINT);
+  row.end();
+  auto made = logged_losses(job);
+  REQUIRE(made.size() >= 20);
+  made.resize(20);
+  CHECK(made == job.losses(with(named("gpt-a", constant_watts),
+                                {"train.steps=20", "train.schedule=constant"})));
+}
+
 /// Ends a job that waits, as a person does.
 void interrupt_waiting(program& up) {
   up.signal(SIGINT);
@@ -408,14 +420,7 @@ TEST_CASE(
   CHECK(run({"power", "brake", "off"}).code == 0);
   REQUIRE(up.until_step(step.get<int>() + 20));
   CHECK(row_tree()["brake"] == false);
-  up.signal(SIGINT);
-  CHECK(up.wait() == 128 + SIGINT);
-  row.end();
-  auto made = logged_losses(job);
-  REQUIRE(made.size() >= 20);
-  made.resize(20);
-  CHECK(made == job.losses(with(named("gpt-a", constant_watts),
-                                {"train.steps=20", "train.schedule=constant"})));
+  end_with_bits_of_alone(up, job, row);
 }
 
 TEST_CASE("BGT-10: power serve: it pulls the brake by itself, and lets go once there is room") {
@@ -438,14 +443,7 @@ TEST_CASE("BGT-10: power serve: it pulls the brake by itself, and lets go once t
   REQUIRE(run({"power", "budget", "70"}).code == 0);
   REQUIRE(up.until_step(step + 20));
   CHECK(row_tree()["brake_pulled"] == false);
-  up.signal(SIGINT);
-  CHECK(up.wait() == 128 + SIGINT);
-  row.end();
-  auto made = logged_losses(job);
-  REQUIRE(made.size() >= 20);
-  made.resize(20);
-  CHECK(made == job.losses(with(named("gpt-a", constant_watts),
-                                {"train.steps=20", "train.schedule=constant"})));
+  end_with_bits_of_alone(up, job, row);
 }
 
 TEST_CASE("power serve: a job that is no child of the budget is told so, and makes no step") {

@@ -60,12 +60,18 @@ TEST_CASE("JPP-8: what a job's head computes is its, too, where that is and whil
   drawn_w(20, 0, 0);
   policy.set_shared({{"boot0", 2}}, now);
   CHECK(drawn_w(60, 1, 4) == doctest::Approx(10 + 10));
-  policy.hear_head("boot0", 0.25, now);
-  CHECK(drawn_w(60, 1, 4) == doctest::Approx(10 + 20));
-  CHECK(drawn_w(60, 3.5, 4) == doctest::Approx(10 + 40));  // no more than all
-  policy.hear_head("boot1", 0.25, now);
+  policy.hear_head("boot0", 7, 100, now);  // what it used before is of no look
   CHECK(drawn_w(60, 1, 4) == doctest::Approx(10 + 10));
-  policy.hear_head("boot0", 0.25, now);
+  policy.hear_head("boot0", 8, 104, now);
+  CHECK(drawn_w(60, 1, 4) == doctest::Approx(10 + 20));
+  policy.hear_head("boot0", -1, -1, now);                  // the last that was known
+  CHECK(drawn_w(60, 3.5, 4) == doctest::Approx(10 + 40));  // no more than all
+  policy.hear_head("boot1", 8, 104, now);
+  CHECK(drawn_w(60, 1, 4) == doctest::Approx(10 + 20));
+  policy.hear_head("boot1", 9, 108, now);
+  CHECK(drawn_w(60, 1, 4) == doctest::Approx(10 + 10));
+  policy.hear_head("boot0", 10, 112, now);
+  CHECK(drawn_w(60, 1, 4) == doctest::Approx(10 + 20));
   now += 10 * a_second;
   CHECK(drawn_w(60, 1, 4) == doctest::Approx(10 + 10));
 }
