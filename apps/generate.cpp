@@ -156,7 +156,9 @@ void add_generate(shell& sh) {
   verb->add_option("--dtype", a->dtype, "What is computed in: float32 or bfloat16 (bf16)")
       ->capture_default_str()
       ->one_of({"float32", "bfloat16", "f32", "bf16"});
-  verb->add_option("--threads", a->sample.threads, "0: all cores")->capture_default_str();
+  verb->add_option("--device", a->sample.device, "host, cuda or cuda:N")->capture_default_str();
+  verb->add_option("--threads", a->sample.threads, "Of the host; 0: all cores")
+      ->capture_default_str();
   verb->add_flag("--json", a->json, "A JSON object with prompt, text and its tokens, a line each");
   verb->footer(
       "Examples:\n  troupe generate --checkpoint runs/quickstart --prompt \"The \"\n"

@@ -10,6 +10,7 @@
 #include "actors/job/plan.hpp"
 #include "apps/ckpt/verbs.hpp"
 #include "apps/growing_text.hpp"
+#include "gpu/back_end.hpp"
 #include "gpu/model/hf_folder.hpp"
 #include "gpu/model/saved_state.hpp"
 #include "gpu/model/stage_shape.hpp"
@@ -240,7 +241,8 @@ result<std::unique_ptr<text_model>> text_model::open(const sample_options& optio
   if (!made->wanted()) return cancelled;
   TROUPE_TRY(model, gpu::read_folder_model(folder));
   made->model = model;
-  made->device = gpu::make_host_device(options.threads);
+  TROUPE_TRY(device, gpu::open_device(options.device, options.threads));
+  made->device = std::move(device);
   auto shape = gpu::whole_model(model, 1, model.max_positions, options.compute);
   shape.training = false;
   TROUPE_TRY(store, gpu::parameter_store::make(*made->device, gpu::stage_chunks(model, shape),

@@ -37,6 +37,7 @@ struct sample_options {
   std::string checkpoint;
   std::string tokenizer;  ///< empty: the one the checkpoint was trained with, or the folder's own
   picking pick;
+  std::string device = "host";  ///< or cuda, cuda:N: where it is computed
   int threads = 0;
   gpu::dtype compute = gpu::dtype::f32;  ///< f32 or bf16
   std::function<bool()> wanted;          ///< asked between steps of work; false ends it: cancelled
@@ -51,7 +52,8 @@ struct continuation {
 /// A model and its tokenizer in memory.
 class text_model {
  public:
-  /// Errors: not_found; bad_data; bad_config where no tokenizer is known; cancelled.
+  /// Errors: not_found; bad_data; bad_config where no tokenizer is known; usage for a device that
+  /// is no name, unavailable for one that is not there; cancelled.
   static result<std::unique_ptr<text_model>> open(const sample_options& options);
   ~text_model();
 

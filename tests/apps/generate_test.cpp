@@ -175,6 +175,20 @@ TEST_CASE("generate: a folder that is not there, or holds no model, is said so")
   CHECK(in(".").talk.find("no tokenizer") != std::string::npos);
 }
 
+TEST_CASE("generate: computes on the device that is named, and says where there is none") {
+  const model_folder m;
+  CHECK(m.text("abc", "--temperature 0 --tokens 9 --device host") ==
+        m.text("abc", "--temperature 0 --tokens 9"));
+  const auto wrong = m.generate("--prompt abc --device gpu");
+  CHECK(wrong.code == 64);
+  CHECK(wrong.out.empty());
+  CHECK(wrong.talk.find("devices are host, cuda, cuda:0") != std::string::npos);
+  const auto absent = m.generate("--prompt abc --device cuda:4000");
+  CHECK(absent.code != 0);
+  CHECK(absent.code != 64);
+  CHECK(absent.out.empty());
+}
+
 TEST_CASE("generate: a file beyond its length is refused") {
   const model_folder m;
   const std::string lines((size_t{64} << 20) / 2 + 1, 'a');
