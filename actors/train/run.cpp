@@ -338,10 +338,11 @@ void step_done(run_pointer self, uint64_t step, const std::vector<msg<fbs::StepD
     of_ranks.push_back(parts_of(p->parts()));
     if (const auto& to = self->state.record.monitor) self->send(to, p);
   }
+  const auto& grid = self->state.job.plan().ranks.front().at.grid;
+  settle_transfers(grid, of_ranks);
   done.waited_ms = longest_wait_ms(of_ranks, pipeline_op::await_copies);
   done.parts = merged(of_ranks);
   note_held(self->state, held_ms);
-  const auto& grid = self->state.job.plan().ranks.front().at.grid;
   done.weights = health::compare_digests(grid, digests);
   done.products = health::compare_rechecks(grid, rechecks);
   hear(self, done);

@@ -2,6 +2,7 @@
 #include "actors/train/step_parts.hpp"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "messages/text.hpp"
@@ -27,6 +28,32 @@ bool is_work(pipeline_op kind) {
   const bool awaits = kind == pipeline_op::await_copies || kind == pipeline_op::await_weights ||
                       kind == pipeline_op::await_activations;
   return facts_of(kind).resource == op_resource::device && !awaits;
+}
+
+/// What the receiver of something that is sent does.
+pipeline_op receiving(pipeline_op sent) {
+  const auto* at = std::find_if(operations.begin(), operations.end(),
+                                [&](const op_facts& f) { return f.other_end == sent; });
+  return at == operations.end() ? pipeline_op::count : at->kind;
+}
+
+/// The place, in a table of kinds by rank, of what a rank does with others: a collective has that
+/// of its first member, a transfer of two that of who receives. None of what it does alone.
+std::optional<size_t> transfer_of(const grid_rank& at, pipeline_op kind) {
+  const auto& facts = facts_of(kind);
+  if (facts.with == op_partner::none) return std::nullopt;
+  auto rank = at.rank;
+  if (facts.with == op_partner::replicas) {
+    auto first = at.place();
+    first.data = 0;
+    rank = at.grid.rank_of(first);
+  } else if (facts.other_end == pipeline_op::count) {
+    const auto other = facts.with == op_partner::previous ? at.previous() : at.next();
+    kind = receiving(kind);
+    if (!other || kind == pipeline_op::count) return std::nullopt;
+    rank = *other;
+  }
+  return static_cast<size_t>(rank) * operations.size() + static_cast<size_t>(kind);
 }
 
 }  // namespace
@@ -94,6 +121,31 @@ std::vector<step_part> parts_of(
     if (const auto* facts = operation_named(text_of(p->kind())))
       out.push_back({facts->kind, p->busy_ms(), p->waited_ms(), p->work()});
   return out;
+}
+
+void settle_transfers(const rank_grid& grid, std::span<std::vector<step_part>> of_ranks) {
+  const auto ranks = std::min(of_ranks.size(), static_cast<size_t>(grid.ranks()));
+  const auto each = [&](auto what) {
+    for (size_t r = 0; r < ranks; ++r)
+      for (auto& p : of_ranks[r])
+        if (const auto at = transfer_of({grid, static_cast<int>(r)}, p.kind); at && p.work > 0)
+          what(*at, p);
+  };
+  struct took {
+    double busy_ms = 0, work = 0;
+  };
+  std::vector<took> least(static_cast<size_t>(grid.ranks()) * operations.size());
+  each([&](size_t at, const step_part& p) {
+    const took own{p.busy_ms, static_cast<double>(p.work)};
+    auto& so_far = least[at];
+    if (so_far.work == 0 || own.busy_ms * so_far.work < so_far.busy_ms * own.work) so_far = own;
+  });
+  each([&](size_t at, step_part& p) {
+    const auto work = static_cast<double>(p.work);
+    const double busy_ms = std::min(p.busy_ms, least[at].busy_ms * work / least[at].work);
+    p.waited_ms += p.busy_ms - busy_ms;
+    p.busy_ms = busy_ms;
+  });
 }
 
 std::vector<step_part> merged(std::span<const std::vector<step_part>> of_ranks) {

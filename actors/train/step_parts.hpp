@@ -4,11 +4,18 @@
 // operations of the device's compute stream is what the later one was waited for. So the parts of
 // that stream add up to the step, and everything else overlaps with them.
 //
+// A transfer takes until all who make it have come, and a rank knows only when it came itself. So a
+// rank tells the time from there to the end, and whoever hears all ranks of the step puts it right
+// (settle_transfers): busy is what it took the one that had to wait least, and the rest is waited.
+// One slow replica is then slow in what it computes, and the others wait in what they share.
+//
 // Invariants
 //   STM-1  What ends after a step was reported is in the next one's parts: nothing is lost, nothing
 //     is counted twice.
 //   STM-2  busy_ms + waited_ms over the kinds of the compute stream is the time from begin_step()
 //     to the end of the last operation on it.
+//   STM-3  Settled, a transfer is as long for all who make it, for each unit of its work: who comes
+//     last waits for nobody. busy_ms + waited_ms stays what the rank told.
 #pragma once
 
 #include <array>
@@ -18,6 +25,7 @@
 #include <span>
 #include <vector>
 
+#include "io/base/rank_grid.hpp"
 #include "messages/operations.hpp"
 #include "messages/schemas/train_generated.h"
 
@@ -26,9 +34,10 @@ namespace troupe::train {
 /// What one kind of operation took of a step.
 struct step_part {
   pipeline_op kind = pipeline_op::count;
-  /// While it was done; a transfer's includes the wait for its other end.
+  /// While it was done; until it is settled, a transfer's includes the wait for its other ends.
   double busy_ms = 0;
-  /// While the compute stream had nothing to do before it; of kinds of other streams 0.
+  /// While the compute stream had nothing to do before it; of a settled transfer, while others had
+  /// not come to it; else 0.
   double waited_ms = 0;
   /// How much was done, in the kind's unit.
   uint64_t work = 0;
@@ -70,6 +79,10 @@ class step_clock {
 std::vector<std::unique_ptr<fbs::StepPartT>> to_message(std::span<const step_part> parts);
 std::vector<step_part> parts_of(
     const flatbuffers::Vector<flatbuffers::Offset<fbs::StepPart>>* parts);
+
+/// Divides the time of what several ranks do together into busy and waited (STM-3). By rank, of one
+/// step of all; with what some have ended in the next step it is right on the average.
+void settle_transfers(const rank_grid& grid, std::span<std::vector<step_part>> of_ranks);
 
 /// The parts of a cluster's step: of each kind the mean time over the ranks that have it, and the
 /// sum of their work.

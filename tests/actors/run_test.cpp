@@ -40,22 +40,27 @@ TEST_CASE("run: a step's report sums what the ranks say, on the run's clock") {
   CHECK(r.tokens == 16);
   CHECK(r.tokens_per_s == doctest::Approx(400));
   CHECK(r.checkpoint_wait_ms == 3);  // of the rank that waited longest
-  REQUIRE(r.parts.size() == 2);
+  REQUIRE(r.parts.size() == 4);
   CHECK(r.parts[0]->kind == "forward");
   CHECK(r.parts[0]->busy_ms == 25);  // the mean of 20 and 30
   CHECK(r.parts[0]->work == 16);     // of both
-  CHECK(r.parts[1]->waited_ms == 2.5);
+  CHECK(r.parts[1]->kind == "receive_activation");
+  CHECK(r.parts[1]->busy_ms == 4);  // as long as the other end needed
+  CHECK(r.parts[1]->waited_ms == 5);
+  CHECK(r.parts[2]->kind == "send_activation");
+  CHECK(r.parts[2]->busy_ms == 4);
+  CHECK(r.parts[3]->waited_ms == 2.5);
   CHECK(r.validation_loss == -1);
   CHECK(f.stages[0].take<fbs::RunStep>()->step() == 2);
   const auto shown = std::move(f.status().values->run);
   CHECK(shown->step == 1);
   CHECK(shown->steps == 4);
   CHECK(shown->loss == 3);
-  REQUIRE(shown->parts.size() == 2);
+  REQUIRE(shown->parts.size() == 4);
   CHECK(shown->parts[0]->kind == "forward");
   CHECK(shown->parts[0]->busy_ms == 25);
   CHECK(shown->parts[0]->work == 16);
-  CHECK(shown->parts[1]->waited_ms == 2.5);
+  CHECK(shown->parts[3]->waited_ms == 2.5);
 }
 
 TEST_CASE("run: the next step waits for every rank") {

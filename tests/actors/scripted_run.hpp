@@ -225,8 +225,13 @@ struct scripted_run : troupe::test::actor_fixture {
       d.target_count = rank == 1 ? 4 : 0;
       d.grad_norm = 0.5;
       const auto waited_ms = 2 + static_cast<double>(rank);
-      d.parts = to_message(std::vector<step_part>{{pipeline_op::forward, 10 * waited_ms, 0, 8},
-                                                  {pipeline_op::await_copies, 0, waited_ms, 0}});
+      std::vector<step_part> parts{{pipeline_op::forward, 10 * waited_ms, 0, 8},
+                                   {pipeline_op::await_copies, 0, waited_ms, 0}};
+      if (rank == 0)
+        parts.push_back({pipeline_op::send_activation, 4, 0, 100});
+      else  // which was there 5 ms earlier
+        parts.push_back({pipeline_op::receive_activation, 9, 0, 100});
+      d.parts = to_message(parts);
     });
   }
   void step() {

@@ -3,6 +3,9 @@
 
 #include <doctest/doctest.h>
 
+#include <vector>
+
+using namespace troupe;
 using namespace troupe::train;
 
 namespace {
@@ -67,6 +70,64 @@ TEST_CASE("STM-1: what ends after the report is in the next step's parts") {
   clock.ended(pipeline_op::all_gather, 12, 7);
   CHECK(clock.take() == std::vector<step_part>{{pipeline_op::all_gather, 7, 0, 7}});
   CHECK(clock.take().empty());
+}
+
+TEST_CASE(
+    "STM-3: one slow replica of four computes longer, and the others wait in what they share") {
+  const auto step_of = [](double forward_ms, double slowest_ms) {
+    return std::vector<step_part>{
+        {pipeline_op::forward, forward_ms, 1, 64},
+        {pipeline_op::reduce_scatter, slowest_ms - forward_ms + 5, 0, 400},
+        {pipeline_op::update, 3, 5, 1000}};
+  };
+  const rank_grid grid(4, 1, 1);
+  std::vector<std::vector<step_part>> equal(4, step_of(10, 10));
+  settle_transfers(grid, equal);
+  CHECK(equal == std::vector<std::vector<step_part>>(4, step_of(10, 10)));
+
+  std::vector<std::vector<step_part>> ranks(4, step_of(10, 30));
+  ranks[2] = step_of(30, 30);
+  settle_transfers(grid, ranks);
+  for (const size_t r : {0u, 1u, 3u})
+    CHECK(ranks[r] == std::vector<step_part>{{pipeline_op::forward, 10, 1, 64},
+                                             {pipeline_op::reduce_scatter, 5, 20, 400},
+                                             {pipeline_op::update, 3, 5, 1000}});
+  CHECK(ranks[2] == step_of(30, 30));
+}
+
+TEST_CASE("STM-3: a transfer is as long for its two ends, and stages share no collective") {
+  // Ranks 0 and 1 are replicas of the first stage, 2 and 3 of the second.
+  std::vector<std::vector<step_part>> ranks{
+      {{pipeline_op::send_activation, 2, 0, 100}, {pipeline_op::all_reduce, 1, 0, 8}},
+      {{pipeline_op::send_activation, 6, 0, 100}, {pipeline_op::all_reduce, 4, 0, 8}},
+      {{pipeline_op::receive_activation, 12, 0, 100},
+       {pipeline_op::send_gradient, 9, 0, 50},
+       {pipeline_op::all_reduce, 7, 0, 8}},
+      {{pipeline_op::receive_activation, 3, 0, 100}, {pipeline_op::all_reduce, 6, 0, 8}}};
+  settle_transfers({2, 1, 2}, ranks);
+  CHECK(ranks ==
+        std::vector<std::vector<step_part>>{
+            {{pipeline_op::send_activation, 2, 0, 100}, {pipeline_op::all_reduce, 1, 0, 8}},
+            {{pipeline_op::send_activation, 3, 3, 100}, {pipeline_op::all_reduce, 1, 3, 8}},
+            {{pipeline_op::receive_activation, 2, 10, 100},
+             {pipeline_op::send_gradient, 9, 0, 50},  // whose receiver tells nothing
+             {pipeline_op::all_reduce, 6, 1, 8}},
+            {{pipeline_op::receive_activation, 3, 0, 100}, {pipeline_op::all_reduce, 6, 0, 8}}});
+}
+
+TEST_CASE("STM-3: who has ended more of a step's transfers than others has not waited for that") {
+  std::vector<std::vector<step_part>> ranks{{{pipeline_op::all_gather, 10, 0, 1000}},
+                                            {{pipeline_op::all_gather, 8, 0, 800}},
+                                            {{pipeline_op::all_gather, 0, 0, 0}},
+                                            {}};
+  settle_transfers({4, 1, 1}, ranks);
+  CHECK(ranks[0] == std::vector<step_part>{{pipeline_op::all_gather, 10, 0, 1000}});
+  CHECK(ranks[1] == std::vector<step_part>{{pipeline_op::all_gather, 8, 0, 800}});
+  CHECK(ranks[2] == std::vector<step_part>{{pipeline_op::all_gather, 0, 0, 0}});
+  const auto first = ranks[0];
+  ranks.resize(7, first);  // more than the grid has ranks
+  settle_transfers({1, 1, 1}, ranks);
+  CHECK(ranks[6] == first);
 }
 
 TEST_CASE("step parts: of a cluster, the mean of the ranks that have it, and all work") {
