@@ -44,6 +44,7 @@ enum class pipeline_op : uint8_t {
   write_activation,
   read_activation,
   await_activations,
+  await_replicas,
   count,  ///< none
 };
 
@@ -149,6 +150,7 @@ inline constexpr std::array<op_facts, static_cast<size_t>(pipeline_op::count)> o
     {k::read_activation, "read_activation", s::spill_in, u::bytes, r::file,
      {{{k::write_activation}}}},
     {k::await_activations, "await_activations", s::compute},
+    {k::await_replicas, "await_replicas", s::compute},
   }};
 }();
 // clang-format on

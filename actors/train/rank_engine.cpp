@@ -152,6 +152,10 @@ status rank_engine::build_now() {
   TROUPE_TRY(rule, gpu::optimizer::make(made->store(), options_.optimizer));
   TROUPE_TRY(saver, gpu::state_saver::make(made->store(), saver_options()));
   if (options_.at.grid.data > 1) {
+    made->store().set_arrival_watch([this](gpu::stream& s, const std::function<void()>& wait) {
+      if (&s == compute_.get()) return await(pipeline_op::await_replicas, wait);
+      wait();
+    });
     const io::memory_holder holder("digests");
     TROUPE_TRY(digests, stream_hash::make(*device_, stream_hash::usual_piece_bytes));
     digests_ = std::move(digests);

@@ -18,7 +18,8 @@
 //   ENG-6  A chunk is updated only behind the copies of it that a checkpoint still makes; how long
 //     that took is in the outcome.
 //   ENG-7  A chunk's new weights are gathered from the replicas as soon as its slice is updated,
-//     while the next chunks are; forward waits chunk by chunk (PS-6), nobody else does.
+//     while the next chunks are; forward waits chunk by chunk (PS-6), nobody else does, and what
+//     it waits is told as such.
 //   ENG-8  Replicas enqueue the same collectives in the same order, all on the data stream (COM-1).
 //   ENG-5  After a failure every later completion reports it; the rank is of no more use.
 //   ENG-9  abort() ends within a fraction of a second what waits for other ranks, and building and

@@ -26,7 +26,7 @@ std::vector<step_part> those_with_something(const part_table& all) {
 /// Its device works meanwhile: a stream does not wait for something, nor do bytes move.
 bool is_work(pipeline_op kind) {
   const bool awaits = kind == pipeline_op::await_copies || kind == pipeline_op::await_weights ||
-                      kind == pipeline_op::await_activations;
+                      kind == pipeline_op::await_activations || kind == pipeline_op::await_replicas;
   return facts_of(kind).resource == op_resource::device && !awaits;
 }
 

@@ -335,7 +335,12 @@ void parameter_store::fetch_weights(stream& s, int chunk) {
   if (mover_ != nullptr && state_on_disk(chunk)) mover_->fetch_weights(s, chunk);
   auto& arriving = chunks_[index(chunk)].arriving;
   if (arriving && arriving->done()) arriving.reset();
-  if (arriving) s.wait(arriving);
+  if (!arriving) return;
+  const auto wait = [&] { s.wait(arriving); };
+  if (arrival_watch_)
+    arrival_watch_(s, wait);
+  else
+    wait();
 }
 
 void parameter_store::release_weights(stream& s, int chunk) {

@@ -46,10 +46,12 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "gpu/device.hpp"
@@ -276,6 +278,10 @@ class parameter_store {
   void weights_arrive(int chunk, event_ptr whole);
   /// Makes `s` wait until the weights are whole and in their frame (PS-6).
   void fetch_weights(stream& s, int chunk);
+  /// Called where a stream has to wait for weights to be whole, with what enqueues that: it calls
+  /// it, and may enqueue something before and behind it.
+  using arrival_watch = std::function<void(stream& s, const std::function<void()>& wait)>;
+  void set_arrival_watch(arrival_watch watch) { arrival_watch_ = std::move(watch); }
   /// What `s` has now is the last use of that visit.
   void release_weights(stream& s, int chunk);
   /// Makes `s` wait until the gradient's frame is the chunk's (PS-9). It is zero then, or what this
@@ -312,6 +318,7 @@ class parameter_store {
   store_options options_;
   std::vector<chunk_state> chunks_;
   chunk_mover* mover_ = nullptr;
+  arrival_watch arrival_watch_;
 };
 
 }  // namespace troupe::gpu

@@ -4,6 +4,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <map>
@@ -142,8 +143,15 @@ TEST_CASE("ENG-6 ENG-7: an update waits for the copies of its chunk, forward for
   CHECK(loss / static_cast<double>(batch * seq) == expected[0]);
   two.forward(1);
   auto last = std::array{two.finish(0, 2), two.finish(1, 2)};
-  CHECK((last[0].get().loss_sum + last[1].get().loss_sum) / static_cast<double>(batch * seq) ==
+  const auto held_up = last[0].get();
+  CHECK((held_up.loss_sum + last[1].get().loss_sum) / static_cast<double>(batch * seq) ==
         expected[1]);
+  const auto waits = std::find_if(held_up.parts.begin(), held_up.parts.end(), [](const auto& p) {
+    return p.kind == pipeline_op::await_replicas;
+  });
+  REQUIRE(waits != held_up.parts.end());  // and not in what its forward was busy with
+  CHECK(waits->waited_ms > 0);
+  CHECK(waits->busy_ms == 0);
   REQUIRE((*reading)->synchronize());
 }
 

@@ -51,7 +51,8 @@ TEST_CASE("step parts: what a device computes is counted on, and waits and trans
   clock.begin_step(100);
   done(clock, pipeline_op::forward, 107, 110, 64);
   done(clock, pipeline_op::reduce_scatter, 110, 140, 4096);
-  done(clock, pipeline_op::await_weights, 140, 150);
+  done(clock, pipeline_op::await_weights, 140, 145);
+  done(clock, pipeline_op::await_replicas, 145, 150);
   clock.began(pipeline_op::update, 150);
   clock.held_up(pipeline_op::await_copies, 4);
   clock.ended(pipeline_op::update, 160, 5);
