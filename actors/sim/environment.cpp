@@ -87,20 +87,22 @@ void environment::note_rate(uint64_t epoch, uint64_t step, double lr) {
                                 used->second, lr, step, epoch));
 }
 
-void rank_barrier::arrive(uint64_t step, std::function<void(bool ok)> go_on) {
-  if (broken) return go_on(false);
+void rank_barrier::arrive(uint64_t step, waiter who) {
+  if (broken) return who.go_on(false, 0);
   auto& here = waiting[step];
-  here.push_back(std::move(go_on));
+  here.push_back(std::move(who));
   if (here.size() < size) return;
   const auto all = std::move(here);
   waiting.erase(step);
-  for (const auto& one : all) one(true);
+  std::map<int, int64_t> came_ns;  // the last of each stage
+  for (const auto& one : all) came_ns[one.stage] = one.came_ns;
+  for (const auto& one : all) one.go_on(true, came_ns[one.stage]);
 }
 
 void rank_barrier::fail() {
   if (std::exchange(broken, true)) return;
   for (const auto& [step, all] : std::exchange(waiting, {}))
-    for (const auto& one : all) one(false);
+    for (const auto& one : all) one.go_on(false, 0);
 }
 
 // -- launcher -------------------------------------------------------------------------------------

@@ -67,11 +67,17 @@ struct device_fault {
 /// The ranks of one epoch meet here at the end of a step, as in a collective: it ends for all when
 /// the last has come, and fails for all when one of them has died audibly.
 struct rank_barrier {
+  /// One that has come. It goes on with the time at which the last of its stage had.
+  struct waiter {
+    int stage = 0;
+    int64_t came_ns = 0;
+    std::function<void(bool ok, int64_t stage_came_ns)> go_on;
+  };
   size_t size = 0;
   bool broken = false;
-  std::map<uint64_t, std::vector<std::function<void(bool ok)>>> waiting;  ///< by step
+  std::map<uint64_t, std::vector<waiter>> waiting;  ///< by step, as they came
 
-  void arrive(uint64_t step, std::function<void(bool ok)> go_on);
+  void arrive(uint64_t step, waiter who);
   void fail();
 };
 

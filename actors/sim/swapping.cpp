@@ -55,6 +55,7 @@ swapping_engine::swapping_engine(environment* room, int node, const train::engin
 size_t swapping_engine::enqueue(gpu::watched_op op) {
   const auto number = done_.size();
   queues_[op.lane].push_back(number);
+  if (op.takes > 0) computations_.emplace(number, computing_);
   live_.emplace(number, std::move(op));
   done_.push_back(false);
   begun_.push_back(false);
@@ -124,10 +125,32 @@ void swapping_engine::begin(size_t number) {
 void swapping_engine::operate(size_t number) {
   const auto takes_ns = time_of(live_.at(number));
   if (takes_ns == 0) return over(number);
+  note_part(number, takes_ns);
   later(takes_ns, [this, number] {
     over(number);
     pump();
   });
+}
+
+/// Checkpoints' are none of a step's.
+void swapping_engine::note_part(size_t number, int64_t takes_ns) {
+  using op = train::pipeline_op;
+  const auto& what = live_.at(number).what;
+  const auto noted = [&](op kind, uint64_t amount) { note(kind, now(), now() + takes_ns, amount); };
+  switch (what.what) {
+    case chunk_act::read_weights:
+      return noted(op::read_weights, bytes_of(what.chunk).weights);
+    case chunk_act::read_state:
+      return noted(op::read_state, bytes_of(what.chunk).group);
+    case chunk_act::write_state:
+      return noted(op::write_chunk, bytes_of(what.chunk).group);
+    case chunk_act::measure:
+    case chunk_act::update:
+      return noted(op::update_chunk, 0);
+    default:
+      if (const auto it = computations_.find(number); it != computations_.end())
+        noted(it->second.kind, it->second.amount);
+  }
 }
 
 int64_t swapping_engine::time_of(const gpu::watched_op& op) {
@@ -177,6 +200,7 @@ void swapping_engine::move_file(size_t number, int64_t since_ns) {
 void swapping_engine::over(size_t number) {
   auto op = std::move(live_.at(number));
   live_.erase(number);
+  computations_.erase(number);
   if (health_ && op.end) op.end();
   look();
   done_[number] = true;
@@ -201,9 +225,17 @@ void swapping_engine::then(size_t number, std::function<void()> what) {
   behind_[number].push_back(std::move(what));
 }
 
-template <class Done, class... More>
-void swapping_engine::answer(size_t number, Done done, More... more) {
-  then(number, [this, done = std::move(done), more...] { done(health_, more...); });
+void swapping_engine::answer(size_t number, completion done) {
+  then(number, [this, done = std::move(done)] { done(health_); });
+}
+
+/// What a step whose updates are made again took is told with those.
+void swapping_engine::tell(size_t number, int64_t step, bool again, outcome_completion done) {
+  then(number, [this, step, again, done = std::move(done)] {
+    auto told = again ? train::step_outcome{} : outcome(step);
+    told.again = again;
+    done(health_, std::move(told));
+  });
 }
 
 void swapping_engine::when_quiet(std::function<void()> what) {
@@ -228,7 +260,10 @@ void swapping_engine::choose_order() {
 
 size_t swapping_engine::forward(int64_t step, int micro_batches) {
   const auto each = micro_batches * room_->times.forward_ns / chunks();
-  for (int c = 0; c < chunks(); ++c) watch_.use_weights(c, static_cast<int>(step), each);
+  for (int c = 0; c < chunks(); ++c) {
+    computing_ = {train::pipeline_op::forward, c == 0 ? tokens_of(micro_batches) : 0};
+    watch_.use_weights(c, static_cast<int>(step), each);
+  }
   return watch_.compute(0);
 }
 
@@ -237,6 +272,7 @@ size_t swapping_engine::backward(int64_t step, int micro_batches, bool last, pas
   const auto each = micro_batches * room_->times.backward_ns / chunks();
   const auto now = static_cast<int>(step);
   for (int c = chunks(); c-- > 0;) {
+    computing_ = {train::pipeline_op::backward, c == 0 ? tokens_of(micro_batches) : 0};
     watch_.use_weights(c, now, each);
     watch_.make_gradient(c, now, first_backward_, last);
     if (how == pass_kind::norm_alone) watch_.drop_gradient(c);
@@ -254,6 +290,7 @@ void swapping_engine::run(const train::op_order& order, completion done) {
     forwards_.clear();
     first_backward_ = true;
     choose_order();
+    clock_.begin_step(in_ms(now()));
   }
   if (train::facts_of(kind).releases == train::op_partner::none) return;
   if (auto broken = device_failure(); !broken) return done(broken);
@@ -282,10 +319,11 @@ void swapping_engine::update(int64_t step, double lr, outcome_completion done) {
 
 void swapping_engine::finish_evaluation(outcome_completion done) {
   if (auto broken = device_failure(); !broken) return done(broken, {});
-  answer(watch_.compute(0), std::move(done), outcome(0));
+  tell(watch_.compute(0), 0, false, std::move(done));
 }
 
 void swapping_engine::update_behind_backward(int64_t step, outcome_completion done) {
+  computing_ = {train::pipeline_op::update, parameters};
   auto known = watch_.compute(room_->times.update_ns);
   if (shares_norms_) {
     for (int c = 0; c < chunks(); ++c) watch_.measure(c, static_cast<int>(step));
@@ -298,7 +336,7 @@ void swapping_engine::update_behind_backward(int64_t step, outcome_completion do
       updated_step_ = step;
       for (int c = 0; c < chunks(); ++c)
         watch_.update(c, static_cast<int>(step), gpu::counts::at_once);
-      answer(watch_.compute(0), done, outcome(step));
+      tell(watch_.compute(0), step, false, done);
     });
   });
 }
@@ -310,18 +348,16 @@ void swapping_engine::update_under_backward(int64_t step, outcome_completion don
     const bool clipped = room_->chance.chance(0.4);
     backward(step, last_backward_, true, pass_kind::speculates, clipped);
     watch_.settle(static_cast<int>(step), !clipped);
-    auto told = outcome(step);
-    told.again = clipped;
     (clipped ? tried_step_ : updated_step_) = step;
     if (clipped) ++room_->disks.counted().redone;
-    return answer(watch_.compute(0), std::move(done), told);
+    return tell(watch_.compute(0), step, clipped, std::move(done));
   }
   updated_step_ = step;
   if (order_ == update_order::under_backward)
     backward(step, last_backward_, true, pass_kind::updates);
   else
     pass_again(step);
-  answer(watch_.compute(0), std::move(done), outcome(step));
+  tell(watch_.compute(0), step, false, std::move(done));
 }
 
 void swapping_engine::pass_again(int64_t step) {

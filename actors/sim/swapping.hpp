@@ -44,6 +44,11 @@ class swapping_engine final : public timed_engine, private gpu::order_machine {
     uint64_t group = 0, weights = 0, state = 0;
   };
   enum class pass_kind { gradients, norm_alone, updates, speculates };
+  /// What the compute lane's own operations are, and how much one does.
+  struct computation {
+    train::pipeline_op kind = train::pipeline_op::update;
+    uint64_t amount = 0;
+  };
 
   int chunks() const { return watch_.policy().chunks(); }
   drive_fault& drive() { return room_->disks.fault_of(node_); }
@@ -59,14 +64,15 @@ class swapping_engine final : public timed_engine, private gpu::order_machine {
   void operate(size_t number);
   void over(size_t number);
   int64_t time_of(const gpu::watched_op& op);
+  void note_part(size_t number, int64_t takes_ns);
   void move_file(size_t number, int64_t since_ns);
   void fail(error why);
   status device_failure();
   void look();
   /// Once the operation is over.
   void then(size_t number, std::function<void()> what);
-  template <class Done, class... More>
-  void answer(size_t number, Done done, More... more);
+  void answer(size_t number, completion done);
+  void tell(size_t number, int64_t step, bool again, outcome_completion done);
 
   // -- what a step is ----------------------------------------------------------------------------
 
@@ -88,6 +94,8 @@ class swapping_engine final : public timed_engine, private gpu::order_machine {
   const bool shares_norms_;                       ///< replicas, of their updates
   std::array<std::deque<size_t>, lanes> queues_;  ///< numbers of operations
   std::map<size_t, gpu::watched_op> live_;        ///< enqueued and not over
+  std::map<size_t, computation> computations_;    ///< of the compute lane's own
+  computation computing_;                         ///< that is enqueued now
   std::map<size_t, std::vector<std::function<void()>>> behind_;
   std::vector<bool> begun_, done_;  ///< by number
   bool waking_ = false, aborted_ = false;

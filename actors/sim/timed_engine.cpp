@@ -56,13 +56,11 @@ void timed_engine::connect_groups(group_tables tables, completion done) {
 
 void timed_engine::run(const train::op_order& order, completion done) {
   const auto releases = train::facts_of(order.kind).releases;
-  if (order.kind == train::pipeline_op::begin) forward_ms_ = backward_ms_ = 0;
+  if (order.kind == train::pipeline_op::begin) clock_.begin_step(in_ms(now()));
   if (releases == train::op_partner::next)
-    operate(order.micro_batches * times_.forward_ns, room_->draw.forward_w, forward_ms_,
-            std::move(done));
+    operate(order, times_.forward_ns, room_->draw.forward_w, std::move(done));
   if (releases == train::op_partner::previous)
-    operate(order.micro_batches * times_.backward_ns, room_->draw.backward_w, backward_ms_,
-            std::move(done));
+    operate(order, times_.backward_ns, room_->draw.backward_w, std::move(done));
 }
 
 /// A step ends for all ranks at once.
@@ -73,18 +71,28 @@ void timed_engine::update(int64_t step, double lr, outcome_completion done) {
   auto updated = [this, step, done = std::move(done)](const status& met) {
     done(met, met ? outcome(step) : train::step_outcome{});
   };
-  later(busy_for(times_.update_ns, room_->draw.update_w),
+  later(busy_for(times_.update_ns, room_->draw.update_w, train::pipeline_op::update, parameters),
         [this, step, updated = std::move(updated)] { meet_others(step, updated); });
 }
 
 void timed_engine::meet_others(int64_t step, std::function<void(const status&)> then) {
-  ranks_->arrive(static_cast<uint64_t>(step),
-                 [this, alive = std::weak_ptr<int>(alive_), then = std::move(then)](bool ok) {
-                   if (alive.expired()) return;
-                   later(0, [then, ok] {
-                     then(ok ? status() : error{errc::unavailable, "a rank has left the group"});
-                   });
-                 });
+  const auto came_ns = now();
+  auto go_on = [this, came_ns, alive = std::weak_ptr<int>(alive_), then = std::move(then)](
+                   bool ok, int64_t stage_came_ns) {
+    if (alive.expired()) return;
+    if (ok) note_meeting(came_ns, stage_came_ns);
+    later(0, [then, ok] {
+      then(ok ? status() : error{errc::unavailable, "a rank has left the group"});
+    });
+  };
+  ranks_->arrive(static_cast<uint64_t>(step), {at_.place().pipeline, came_ns, std::move(go_on)});
+}
+
+void timed_engine::note_meeting(int64_t came_ns, int64_t replicas_came_ns) {
+  using op = train::pipeline_op;
+  clock_.held_up(op::update, in_ms(now() - came_ns));
+  if (at_.grid.data > 1)
+    note(op::all_gather, came_ns, replicas_came_ns, parameters * sizeof(float));
 }
 
 /// A validation ends for each rank by itself.

@@ -1,5 +1,7 @@
 // The engine of a simulated rank: operations that take given times and do nothing else, one after
-// another.
+// another. They are told as the parts of a step by the clock of the real one (step_parts.hpp): what
+// is waited for the others at the step's end is waited before the update is whole, and beside it,
+// where there are replicas, they gather its weights, which takes until the last of them has come.
 #pragma once
 
 #include <algorithm>
@@ -12,6 +14,7 @@
 
 #include "actors/sim/environment.hpp"
 #include "actors/train/engine.hpp"
+#include "actors/train/step_parts.hpp"
 
 namespace troupe::sim {
 
@@ -23,7 +26,8 @@ class timed_engine : public train::engine {
         ranks_(room->barrier_of(o.epoch, o.at.grid)),
         node_(node),
         at_(o.at),
-        times_(room->times.of(o.at.place().pipeline)) {
+        times_(room->times.of(o.at.place().pipeline)),
+        micro_batch_tokens_(static_cast<uint64_t>(o.shape.micro_batch * o.shape.seq)) {
     head_.job = o.job;
     head_.epoch = o.epoch;
     head_.layout = at_.grid;
@@ -43,7 +47,7 @@ class timed_engine : public train::engine {
   void build(completion done) override {
     work(room_->times.build_ns, room_->draw.other_w, std::move(done));
   }
-  train::engine_facts facts() const override { return {1000, 16'000, {}}; }
+  train::engine_facts facts() const override { return {parameters, 16'000, {}}; }
   uint64_t computed_us() const override { return static_cast<uint64_t>(computed_ns_ / 1000); }
   status attach(const train::batch_source&) override { return {}; }
 
@@ -62,6 +66,8 @@ class timed_engine : public train::engine {
   void abort() noexcept override {}
 
  protected:
+  static constexpr uint64_t parameters = 1000;
+
   uint32_t rank() const { return static_cast<uint32_t>(at_.rank); }
   const io::checkpoint::rank_plan& share() const {
     return room_->plans.at(at_.grid.data).at(rank());
@@ -101,28 +107,45 @@ class timed_engine : public train::engine {
     room_->draw_of(rank()).works(begin_ns, busy_until_ns_, watts);
     return busy_until_ns_ - now();
   }
+  /// The same, as an operation of the step.
+  int64_t busy_for(int64_t ns, double watts, train::pipeline_op kind, uint64_t amount) {
+    const auto begin_ns = std::max(busy_until_ns_, now());
+    const auto takes = busy_for(ns, watts);
+    note(kind, begin_ns, busy_until_ns_, amount);
+    return takes;
+  }
+  uint64_t tokens_of(int micro_batches) const {
+    return static_cast<uint64_t>(micro_batches) * micro_batch_tokens_;
+  }
+  static double in_ms(int64_t ns) { return static_cast<double>(ns) / 1e6; }
+  void note(train::pipeline_op kind, int64_t begin_ns, int64_t end_ns, uint64_t amount) {
+    clock_.began(kind, in_ms(begin_ns));
+    clock_.ended(kind, in_ms(end_ns), amount);
+  }
 
   void work(int64_t ns, double watts, completion done) {
     if (hangs(done)) return;
     later(busy_for(ns, watts), [done = std::move(done)] { done({}); });
   }
-  void operate(int64_t ns, double watts, double& add_to_ms, completion done) {
+  void operate(const train::op_order& order, int64_t ns, double watts, completion done) {
     if (auto broken = failure(); !broken) return done(broken);
-    add_to_ms += static_cast<double>(ns) / 1e6;
-    work(ns, watts, std::move(done));
+    if (hangs(done)) return;
+    later(busy_for(order.micro_batches * ns, watts, order.kind, tokens_of(order.micro_batches)),
+          [done = std::move(done)] { done({}); });
   }
 
-  train::step_outcome outcome(int64_t step) const {
+  /// With the parts since the last one.
+  train::step_outcome outcome(int64_t step) {
     train::step_outcome o;
     o.loss_sum = at_.last() ? 1000.0 / static_cast<double>(step + 100) : 0;
     o.grad_norm = 1;
-    o.parts = {{train::pipeline_op::forward, forward_ms_, 0, 0},
-               {train::pipeline_op::backward, backward_ms_, 0, 0}};
+    o.parts = clock_.take();
     return o;
   }
 
   /// The step ends for this rank when all have come to it.
   void meet_others(int64_t step, std::function<void(const status&)> then);
+  void note_meeting(int64_t came_ns, int64_t replicas_came_ns);
 
   environment* room_;
   uint64_t epoch_;
@@ -130,10 +153,11 @@ class timed_engine : public train::engine {
   int node_;
   grid_rank at_;
   stage_timing times_;
+  uint64_t micro_batch_tokens_;
   io::checkpoint::manifest_head head_;  ///< of what it saves
   std::shared_ptr<int> alive_ = std::make_shared<int>();
   int64_t busy_until_ns_ = 0, computed_ns_ = 0;
-  double forward_ms_ = 0, backward_ms_ = 0;
+  train::step_clock clock_;
   std::vector<std::shared_ptr<void>> never_;
 };
 

@@ -4,12 +4,16 @@
 #include <bit>
 #include <cmath>
 #include <map>
+#include <string>
+#include <vector>
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include "actors/sim/fuzz.hpp"
+#include "actors/train/step_parts.hpp"
+#include "messages/message_list.hpp"
 #include "tests/sim/quiet.hpp"
 
 using namespace troupe;
@@ -89,6 +93,48 @@ TEST_CASE("simulation: each step leaves its loss, norm and speed in the flight r
     REQUIRE(measures[name].size() == 4);
     CHECK(measures[name].front() > 0);
   }
+}
+
+TEST_CASE("simulation: a slow replica is busy for longer, and the others wait for it (STM-3)") {
+  simulation_options o;
+  o.nodes = 4;
+  o.steps = 5;
+  o.checkpoint_every = 0;
+  o.times.jitter = 0;
+  constexpr uint32_t slow = 2;
+  constexpr uint64_t four_times = 2;
+  o.faults = {{fault_kind::slow_device, ms, 60'000 * ms, four_times, std::to_string(slow)}};
+  std::vector<std::vector<train::step_part>> ranks(4);  // of the last step
+  o.sees = [&](const any_msg& m, int64_t) {
+    if (m.type() != message_traits<fbs::StepDone>::id) return;
+    const auto& done = *flatbuffers::GetRoot<fbs::StepDone>(m.payload().data());
+    if (done.step() > 0 && done.rank() < ranks.size())
+      ranks[done.rank()] = train::parts_of(done.parts());
+  };
+  CHECK(run(o).ends == std::vector<std::string>{"success"});
+  train::settle_transfers({4, 1, 1}, ranks);
+  const auto part = [&](uint32_t rank, train::pipeline_op kind) {
+    for (const auto& p : ranks[rank])
+      if (p.kind == kind) return p;
+    return train::step_part{};
+  };
+  using op = train::pipeline_op;
+  for (const auto rank : {0u, 1u, 3u}) {
+    CAPTURE(rank);
+    for (const auto kind : {op::forward, op::backward, op::update}) {
+      const auto own = part(rank, kind);
+      CHECK(own.busy_ms > 0);
+      CHECK(own.work > 0);
+      CHECK(part(slow, kind).busy_ms == doctest::Approx(4 * own.busy_ms));
+      CHECK(part(slow, kind).work == own.work);
+    }
+    CHECK(part(rank, op::update).waited_ms > part(slow, op::update).waited_ms + 1);
+    CHECK(part(rank, op::all_gather).work > 0);
+    CHECK(part(rank, op::all_gather).waited_ms > 1);
+    CHECK(part(rank, op::all_gather).busy_ms ==
+          doctest::Approx(part(slow, op::all_gather).busy_ms));
+  }
+  CHECK(part(slow, op::all_gather).waited_ms == 0);
 }
 
 TEST_CASE("simulation: meters follow what their devices do, and repeat themselves") {
