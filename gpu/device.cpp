@@ -1,6 +1,9 @@
 // Names of element types: the one table; what most devices need not do.
 #include "gpu/device.hpp"
 
+#include <memory>
+#include <utility>
+
 namespace troupe::gpu {
 
 std::string_view to_string(dtype type) noexcept {
@@ -22,6 +25,10 @@ void stream::measure(const std::function<void()>& enqueue, std::function<void(do
   enqueue();
   notify(
       [began, clock, done = std::move(done)](const status&) { done(seconds_now(clock) - *began); });
+}
+
+void stream::stamp(std::function<void(double)> fn) {
+  notify([fn = std::move(fn)](const status&) { fn(1e3 * seconds_now(time_kind::wall)); });
 }
 
 void stream::replay(uint64_t, const std::function<void()>& enqueue) {

@@ -80,6 +80,11 @@ class stream {
   virtual void measure(const std::function<void()>& enqueue, std::function<void(double)> done,
                        time_kind clock = time_kind::wall);
 
+  /// Tells `fn`, as notify() does, when the stream came here: in milliseconds since some moment,
+  /// the same for all stamps of one stream. By the device's own clock where it has one, so that
+  /// what lies between two of them is not longer because a host thread came late.
+  virtual void stamp(std::function<void(double ms)> fn);
+
   /// Runs blocking host work (a Gloo collective, a file read) in stream order; an error poisons
   /// (DEV-3). Skipped if the stream is poisoned.
   virtual void host_task(std::function<status()> fn) = 0;

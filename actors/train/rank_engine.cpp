@@ -258,7 +258,7 @@ double rank_engine::now_ms() {
 
 void rank_engine::begin_step(const op_order& order) {
   if (quota_) compute_->host_task([q = quota_, pace = order.pace] { return q->set(pace.of_1024); });
-  compute_->notify([this](const status&) { clock_.begin_step(now_ms()); });
+  compute_->stamp([this](double at_ms) { clock_.begin_step(at_ms); });
   forwards_.clear();
   choose_order();
   model_->reset_loss(*compute_);
@@ -318,25 +318,25 @@ void rank_engine::probed(gpu::stream& s, engine_probe::operation op,
   note_end(s, op, std::move(n));
 }
 
-/// Two notes on its stream: how the step's clock and the probe see device and links. The token
-/// passes from one note to the other by the stream's order.
+/// Two notes on its stream: how the step's clock and the probe see device and links; the clock by
+/// the device's own time, the probe by that of everything else in a trace. The token passes from
+/// one note to the other by the stream's order.
 std::shared_ptr<rank_engine::note> rank_engine::note_begin(gpu::stream& s,
                                                            const engine_probe::operation& op) {
   auto n = std::make_shared<note>();
-  s.notify([this, op, n](const status&) {
+  s.stamp([this, op, n](double at_ms) {
     if (probe_ != nullptr) n->token = probe_->begin(op);
     n->begin_ms = now_ms();
-    clock_.began(op.kind, n->begin_ms);
+    clock_.began(op.kind, at_ms);
   });
   return n;
 }
 
 void rank_engine::note_end(gpu::stream& s, const engine_probe::operation& op,
                            std::shared_ptr<note> n) {
-  s.notify([this, op, n = std::move(n)](const status&) {
-    const double end_ms = now_ms();
-    clock_.ended(op.kind, end_ms, work_of(op));
-    if (probe_ != nullptr) probe_->end(op, n->token, n->begin_ms, end_ms);
+  s.stamp([this, op, n = std::move(n)](double at_ms) {
+    clock_.ended(op.kind, at_ms, work_of(op));
+    if (probe_ != nullptr) probe_->end(op, n->token, n->begin_ms, now_ms());
   });
 }
 
@@ -551,13 +551,13 @@ void rank_engine::await_copies(int chunk) {
 }
 
 void rank_engine::await(pipeline_op kind, const std::function<void()>& wait, int chunk) {
-  compute_->notify([this, kind, chunk](const status&) {
+  compute_->stamp([this, kind, chunk](double at_ms) {
     if (probe_ != nullptr) probe_->waits(kind, chunk, chunk >= 0 ? swap_->facts().under_way : 0);
-    awaited_ms_ = now_ms();
+    awaited_ms_ = at_ms;
   });
   wait();
-  compute_->notify([this, kind](const status&) {
-    clock_.held_up(kind, now_ms() - awaited_ms_);
+  compute_->stamp([this, kind](double at_ms) {
+    clock_.held_up(kind, at_ms - awaited_ms_);
     if (probe_ != nullptr) probe_->goes_on();
   });
 }

@@ -60,7 +60,7 @@ std::optional<size_t> transfer_of(const grid_rank& at, pipeline_op kind) {
 
 void step_clock::begin_step(double now_ms) {
   std::lock_guard lock(mutex_);
-  for (auto& l : lanes_) l.idle_since_ms = now_ms;
+  lane_of(pipeline_op::begin).idle_since_ms = now_ms;
 }
 
 void step_clock::began(pipeline_op kind, double now_ms) {

@@ -45,7 +45,8 @@ struct step_part {
   bool operator==(const step_part&) const = default;
 };
 
-/// Adds up one rank's parts. From any thread; each stream tells its own in order.
+/// Adds up one rank's parts. From any thread; each stream tells its own in order, by its own clock
+/// (gpu::stream::stamp): nothing is compared between streams.
 class step_clock {
  public:
   void begin_step(double now_ms);

@@ -26,8 +26,7 @@ result<cudaEvent_t> event_pool::take() {
     }
   }
   cudaEvent_t raw = nullptr;
-  // Without timing recording is cheapest; a thread that waits sleeps instead of spinning.
-  TROUPE_CUDA_TRY(cudaEventCreateWithFlags(&raw, cudaEventDisableTiming | cudaEventBlockingSync));
+  TROUPE_CUDA_TRY(cudaEventCreateWithFlags(&raw, flags_));
   return raw;
 }
 
@@ -102,6 +101,26 @@ bool cuda_event::done() const noexcept {
 void cuda_event::wait_on_host() const {
   static_cast<void>(await_device());              // its stream is told by its own calls
   for (const auto& mark : before_) mark->wait();  // EVT-1
+}
+
+timed_point::~timed_point() {
+  if (raw_ != nullptr) pool_->give(raw_);
+}
+
+status timed_point::record(cudaStream_t s) {
+  TROUPE_TRY(taken, pool_->take());
+  if (auto noted = checked(cudaEventRecord(taken, s), "cudaEventRecord"); !noted) {
+    pool_->give(taken);
+    return noted;
+  }
+  raw_ = taken;
+  return {};
+}
+
+double timed_point::ms_since(const timed_point& earlier) const noexcept {
+  float ms = 0;
+  if (cudaEventElapsedTime(&ms, earlier.raw_, raw_) != cudaSuccess) return 0;
+  return double{ms};
 }
 
 timed_span::~timed_span() {

@@ -41,15 +41,18 @@ class host_mark {
 
 using host_marks = std::vector<std::shared_ptr<const host_mark>>;
 
-/// The events of one device that nobody uses just now. Thread-safe.
+/// The events of one device and kind that nobody uses just now. Thread-safe.
 class event_pool {
  public:
-  explicit event_pool(int ordinal) : ordinal_(ordinal) {}
+  /// Without timing recording is cheapest; a thread that waits sleeps instead of spinning.
+  static constexpr unsigned untimed = cudaEventDisableTiming | cudaEventBlockingSync;
+
+  explicit event_pool(int ordinal, unsigned flags = untimed) : ordinal_(ordinal), flags_(flags) {}
   ~event_pool();
   event_pool(const event_pool&) = delete;
   event_pool& operator=(const event_pool&) = delete;
 
-  /// An event without timing; the calling thread's current device is the pool's.
+  /// The calling thread's current device is the pool's.
   result<cudaEvent_t> take();
   void give(cudaEvent_t raw) noexcept;
   /// Makes the pool's device the calling thread's (EVT-4).
@@ -57,6 +60,7 @@ class event_pool {
 
  private:
   const int ordinal_;
+  const unsigned flags_;
   std::mutex mutex_;
   std::vector<cudaEvent_t> free_;  // guarded by mutex_
 };
@@ -92,6 +96,26 @@ class cuda_event final : public event {
   cudaEvent_t raw_ = nullptr;  // valid once recorded
   host_marks before_;          // valid once recorded
   mutable std::atomic<int> phase_{pending};
+};
+
+/// A point of a stream whose time the device notes.
+class timed_point {
+ public:
+  /// `pool`: of events with timing.
+  explicit timed_point(std::shared_ptr<event_pool> pool) : pool_(std::move(pool)) {}
+  ~timed_point();
+  timed_point(const timed_point&) = delete;
+  timed_point& operator=(const timed_point&) = delete;
+
+  status record(cudaStream_t s);
+  /// Once the device has passed it.
+  bool recorded() const noexcept { return raw_ != nullptr; }
+  /// What lies between, once the device has passed both; 0 where it does not know.
+  double ms_since(const timed_point& earlier) const noexcept;
+
+ private:
+  std::shared_ptr<event_pool> pool_;
+  cudaEvent_t raw_ = nullptr;
 };
 
 /// Two events that measure what lies between them, by the device's clock.

@@ -33,6 +33,7 @@ cuda_stream::cuda_stream(device& owner, int ordinal, std::shared_ptr<event_pool>
     : owner_(owner),
       ordinal_(ordinal),
       pool_(std::move(pool)),
+      timed_(std::make_shared<event_pool>(ordinal, cudaEventDefault)),
       name_(options.name),
       replays_(options.replay),
       raw_(raw),
@@ -154,6 +155,14 @@ void cuda_stream::measure(const std::function<void()>& enqueue, std::function<vo
   queue_.put(
       [span](cuda_stream& self) { self.guarded("measure", [&] { return span->end(self.raw_); }); });
   notify([span, done = std::move(done)](const status& s) { done(s ? span->seconds() : 0); });
+}
+
+void cuda_stream::stamp(std::function<void(double)> fn) {
+  auto point = std::make_shared<timed_point>(timed_);
+  queue_.put([point](cuda_stream& self) {
+    self.guarded("stamp", [&] { return point->record(self.raw_); });
+  });
+  notify([this, point, fn = std::move(fn)](const status&) { fn(stamped(point)); });
 }
 
 void cuda_stream::replay(uint64_t key, const std::function<void()>& enqueue) {
@@ -289,6 +298,15 @@ void cuda_stream::tell_all() {
     for (auto& n : batch) tell(n);
     batch.clear();
   }
+}
+
+/// Added up from one to the next: between two events the device tells a float, which is exact for
+/// a step and not for a run.
+double cuda_stream::stamped(const std::shared_ptr<timed_point>& point) {
+  if (!point->recorded()) return stamped_ms_;
+  if (stamped_) stamped_ms_ += point->ms_since(*stamped_);
+  stamped_ = point;
+  return stamped_ms_;
 }
 
 void cuda_stream::tell(notice& n) {

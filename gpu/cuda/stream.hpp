@@ -76,6 +76,8 @@ class cuda_stream final : public stream {
   event_ptr record() override;
   void wait(event_ptr point) override;
   void notify(std::function<void(const status&)> fn) override;
+  /// By events of the device; where the stream has failed, as the stamp before.
+  void stamp(std::function<void(double)> fn) override;
   void host_task(std::function<status()> fn) override;
   void copy(void* destination, const void* source, size_t bytes) override;
   void zero(void* destination, size_t bytes) override;
@@ -163,10 +165,12 @@ class cuda_stream final : public stream {
   // The telling thread.
   void tell_all();
   void tell(notice& n);
+  double stamped(const std::shared_ptr<timed_point>& point);
 
   device& owner_;
   const int ordinal_;
   const std::shared_ptr<event_pool> pool_;
+  const std::shared_ptr<event_pool> timed_;  ///< of stamps
   const std::string name_;
   const bool replays_;
   const cudaStream_t raw_;
@@ -176,6 +180,8 @@ class cuda_stream final : public stream {
   std::atomic<bool> poisoned_{false};  // state_ is an error
 
   status verified_;         // the telling thread's: the first error of a verify()
+  std::shared_ptr<timed_point> stamped_;  // the telling thread's: the last stamp
+  double stamped_ms_ = 0;                 // the telling thread's: from the first stamp to it
   host_marks before_;       // the stream's thread's: notifications not known to have returned
   scratch_memory scratch_;  // the stream's thread's
   std::unique_ptr<matmul> products_;  // the stream's thread's

@@ -1,4 +1,5 @@
-// replay(), measure() and pin() (device.hpp) on every device: the same results as without them.
+// replay(), measure(), stamp() and pin() (device.hpp) on every device: the same results as without
+// them.
 #include <doctest/doctest.h>
 
 #include <cstring>
@@ -84,6 +85,38 @@ TEST_CASE("measure tells, in order, how long the stream took") {
       CHECK(seconds > 0);
       CHECK(seconds < 60);
     }
+  });
+}
+
+TEST_CASE("stamps tell, in order, when the stream came there, by one clock") {
+  on_every_device([](device& d) {
+    auto s = open_stream(d);
+    auto a = d.allocate(4 << 20), b = d.allocate(4 << 20);
+    REQUIRE((a && b));
+    std::vector<double> at_ms;
+    double copied_ms = 0;
+    const auto note = [&at_ms](double ms) { at_ms.push_back(ms); };
+    s->stamp(note);
+    s->measure([&] { s->copy(a->data(), b->data(), 4 << 20); },
+               [&copied_ms](double seconds) { copied_ms = 1e3 * seconds; });
+    s->stamp(note);
+    s->stamp(note);
+    REQUIRE(s->synchronize());
+    REQUIRE(at_ms.size() == 3);
+    constexpr double rounding_ms = 0.01;
+    CHECK(copied_ms > 0);
+    CHECK(at_ms[1] - at_ms[0] >= copied_ms - rounding_ms);
+    CHECK(at_ms[2] >= at_ms[1]);
+
+    s->host_task([]() -> status { return error{errc::io, "gone"}; });
+    s->stamp(note);
+    CHECK_FALSE(s->synchronize());
+    REQUIRE(at_ms.size() == 4);  // of a stream that has failed, too
+    CHECK(at_ms[3] >= at_ms[2]);
+    s->stamp(note);
+    REQUIRE(s->synchronize());
+    REQUIRE(at_ms.size() == 5);
+    CHECK(at_ms[4] >= at_ms[3]);
   });
 }
 
