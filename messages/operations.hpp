@@ -45,6 +45,8 @@ enum class pipeline_op : uint8_t {
   read_activation,
   await_activations,
   await_replicas,
+  all_reduce_tied,
+  all_reduce_stages,
   count,  ///< none
 };
 
@@ -79,7 +81,14 @@ enum class op_partner : uint8_t {
   previous,  ///< the stage before
   next,      ///< the stage behind
   replicas,  ///< all of its stage
+  stages,    ///< all of its replica
+  ends,      ///< of its replica, the first and the last stage, which hold a tied table
 };
+
+/// Whether all of them do the same thing at once.
+constexpr bool is_group(op_partner with) noexcept {
+  return with >= op_partner::replicas;
+}
 
 /// An operation of the same rank that another one needs.
 struct op_need {
@@ -94,7 +103,7 @@ struct op_facts {
   op_stream stream;
   op_unit unit = op_unit::none;
   op_resource resource = op_resource::device;
-  std::array<op_need, 2> needs = {};
+  std::array<op_need, 3> needs = {};
   op_partner with = op_partner::none;          ///< whom it moves bytes with
   pipeline_op other_end = pipeline_op::count;  ///< what `with` does for that, where it is another
   op_partner releases = op_partner::none;      ///< who can go on; none: nobody waits for its end
@@ -125,14 +134,15 @@ inline constexpr std::array<op_facts, static_cast<size_t>(pipeline_op::count)> o
      {{{k::backward}}}, p::previous},
     {k::reduce_scatter, "reduce_scatter", s::data_parallel, u::bytes, r::transfer,
      {{{k::backward, false, true}}}, p::replicas},
-    {k::norm, "norm", s::compute, u::parameters, r::device, {{{k::reduce_scatter, false}}}},
+    {k::norm, "norm", s::compute, u::parameters, r::device,
+     {{{k::reduce_scatter, false}, {k::all_reduce_tied, false}}}},
     {k::all_reduce, "all_reduce", s::data_parallel, u::bytes, r::transfer,
      {{{k::norm, false}}}, p::replicas},
     {k::measure, "measure", s::compute, u::parameters},
     {k::all_gather_norms, "all_gather_norms", s::data_parallel, u::bytes, r::transfer,
      {{{k::measure, false}}}, p::replicas},
     {k::update, "update", s::compute, u::parameters, r::device,
-     {{{k::all_reduce, false}, {k::all_gather_norms, false}}}},
+     {{{k::all_reduce, false}, {k::all_reduce_stages, false}, {k::all_gather_norms, false}}}},
     {k::all_gather, "all_gather", s::data_parallel, u::bytes, r::transfer,
      {{{k::update, false, true}}}, p::replicas},
     {k::capture, "capture", s::snapshot, u::bytes, r::file},
@@ -151,6 +161,10 @@ inline constexpr std::array<op_facts, static_cast<size_t>(pipeline_op::count)> o
      {{{k::write_activation}}}},
     {k::await_activations, "await_activations", s::compute},
     {k::await_replicas, "await_replicas", s::compute},
+    {k::all_reduce_tied, "all_reduce_tied", s::data_parallel, u::bytes, r::transfer,
+     {{{k::backward, false}}}, p::ends},
+    {k::all_reduce_stages, "all_reduce_stages", s::data_parallel, u::bytes, r::transfer,
+     {{{k::norm, false}, {k::all_reduce, false}}}, p::stages},
   }};
 }();
 // clang-format on

@@ -260,7 +260,7 @@ class walker {
       if (n.what != train::pipeline_op::count) consider_own(index, n, best);
     if (facts->other_end != train::pipeline_op::count)
       consider_other_end(index, train::facts_of(facts->other_end).name, best);
-    if (facts->with == train::op_partner::replicas) consider_members(index, best);
+    if (train::is_group(facts->with)) consider_members(index, best);
     return best;
   }
 

@@ -50,6 +50,10 @@ std::vector<std::string> stats_probe::peers_of(const operation& op) const {
   if (with == op_partner::next) add(at_.next().value_or(at_.rank));
   if (with == op_partner::replicas)
     for (const int other : at_.group(group_kind::data).members) add(other);
+  if (with == op_partner::stages)
+    for (const int other : at_.group(group_kind::pipeline).members) add(other);
+  if (with == op_partner::ends)
+    for (const int other : at_.group(group_kind::tied).members) add(other);
   return out;
 }
 

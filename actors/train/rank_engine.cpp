@@ -488,7 +488,9 @@ void rank_engine::sum_tied_table() {
   data_->wait(compute_->record());
   auto& store = model_->store();
   const int chunk = model_->tied_chunk();
-  tied_->all_reduce_sum(*data_, store.grad_slice(chunk), store.slice(chunk).part);
+  const auto count = store.slice(chunk).part;
+  probed({pipeline_op::all_reduce_tied, chunk, static_cast<size_t>(count) * sizeof(float)},
+         [&] { tied_->all_reduce_sum(*data_, store.grad_slice(chunk), count); });
   watch(*data_);
 }
 
@@ -500,7 +502,9 @@ void rank_engine::clip(int64_t step) {
     if (replicas_)
       probed({pipeline_op::all_reduce, step, sizeof *norm},
              [&] { replicas_->all_reduce_sum(*data_, norm, 1); });
-    if (pipeline_) pipeline_->all_reduce_sum(*data_, norm, 1);
+    if (pipeline_)
+      probed({pipeline_op::all_reduce_stages, step, sizeof *norm},
+             [&] { pipeline_->all_reduce_sum(*data_, norm, 1); });
     watch(*data_);
     compute_->wait(data_->record());
   }

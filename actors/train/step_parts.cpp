@@ -43,9 +43,9 @@ std::optional<size_t> transfer_of(const grid_rank& at, pipeline_op kind) {
   const auto& facts = facts_of(kind);
   if (facts.with == op_partner::none) return std::nullopt;
   auto rank = at.rank;
-  if (facts.with == op_partner::replicas) {
+  if (is_group(facts.with)) {
     auto first = at.place();
-    first.data = 0;
+    (facts.with == op_partner::replicas ? first.data : first.pipeline) = 0;
     rank = at.grid.rank_of(first);
   } else if (facts.other_end == pipeline_op::count) {
     const auto other = facts.with == op_partner::previous ? at.previous() : at.next();

@@ -3,6 +3,9 @@
 
 #include <doctest/doctest.h>
 
+#include <set>
+#include <string>
+
 using namespace troupe;
 using namespace troupe::train;
 
@@ -68,6 +71,25 @@ TEST_CASE("probe: whom a transfer waits for is told beside what the device compu
   p.end(pipeline_op::reduce_scatter, token);
   CHECK(p.stats->view().waits.empty());
   CHECK(p.state() == "backward");
+}
+
+TEST_CASE(
+    "probe: a sum over stages waits for all of the replica, one of a tied table for the other "
+    "end") {
+  actor_registry registry;
+  const auto stats = registry.add(0);
+  recorder records;
+  stats_probe p{*stats, records, grid_rank{{2, 1, 3}, 4}};  // the last stage of the first replica
+  const auto peers_in = [&](pipeline_op kind) {
+    const auto token = p.begin({kind, 1});
+    std::set<std::string> out;
+    for (const auto& wait : stats->view().waits) out.insert(wait.whom);
+    p.end({kind, 1}, token, 1, 2);
+    return out;
+  };
+  CHECK(peers_in(pipeline_op::all_reduce_stages) == std::set<std::string>{"worker/0", "worker/2"});
+  CHECK(peers_in(pipeline_op::all_reduce_tied) == std::set<std::string>{"worker/0"});
+  CHECK(peers_in(pipeline_op::all_reduce) == std::set<std::string>{"worker/5"});
 }
 
 TEST_CASE("PRB-2: what moves to and from a drive is the swapper's, and so is a wait for it") {

@@ -116,6 +116,27 @@ TEST_CASE("STM-3: a transfer is as long for its two ends, and stages share no co
             {{pipeline_op::receive_activation, 3, 0, 100}, {pipeline_op::all_reduce, 6, 0, 8}}});
 }
 
+TEST_CASE(
+    "STM-3: stages wait for each other in the sum of norms, the ends for each other's table") {
+  // Ranks 0, 2 and 4 are the stages of the first replica, 1, 3 and 5 those of the second.
+  std::vector<std::vector<step_part>> ranks{
+      {{pipeline_op::all_reduce_tied, 2, 0, 40}, {pipeline_op::all_reduce_stages, 1, 0, 8}},
+      {{pipeline_op::all_reduce_tied, 9, 0, 40}, {pipeline_op::all_reduce_stages, 9, 0, 8}},
+      {{pipeline_op::all_reduce_stages, 5, 0, 8}},
+      {{pipeline_op::all_reduce_stages, 8, 0, 8}},
+      {{pipeline_op::all_reduce_tied, 6, 0, 40}, {pipeline_op::all_reduce_stages, 3, 0, 8}},
+      {{pipeline_op::all_reduce_tied, 7, 0, 40}, {pipeline_op::all_reduce_stages, 7, 0, 8}}};
+  settle_transfers({2, 1, 3}, ranks);
+  CHECK(ranks ==
+        std::vector<std::vector<step_part>>{
+            {{pipeline_op::all_reduce_tied, 2, 0, 40}, {pipeline_op::all_reduce_stages, 1, 0, 8}},
+            {{pipeline_op::all_reduce_tied, 7, 2, 40}, {pipeline_op::all_reduce_stages, 7, 2, 8}},
+            {{pipeline_op::all_reduce_stages, 1, 4, 8}},
+            {{pipeline_op::all_reduce_stages, 7, 1, 8}},
+            {{pipeline_op::all_reduce_tied, 2, 4, 40}, {pipeline_op::all_reduce_stages, 1, 2, 8}},
+            {{pipeline_op::all_reduce_tied, 7, 0, 40}, {pipeline_op::all_reduce_stages, 7, 0, 8}}});
+}
+
 TEST_CASE("STM-3: who has ended more of a step's transfers than others has not waited for that") {
   std::vector<std::vector<step_part>> ranks{{{pipeline_op::all_gather, 10, 0, 1000}},
                                             {{pipeline_op::all_gather, 8, 0, 800}},
