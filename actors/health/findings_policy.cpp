@@ -19,6 +19,7 @@ findings_policy::patience findings_policy::patience_for(finding_name name) {
       return {10 * second_ns, 30 * second_ns};  // what comes and goes with the work itself is none
     case finding_name::straggler:
     case finding_name::step_regression:
+    case finding_name::slow_part:
       return {0, 30 * second_ns};  // judged by windows of many seconds, of which several must agree
     case finding_name::disk_full:
       return {0, 10 * second_ns};

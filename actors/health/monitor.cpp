@@ -64,6 +64,7 @@ void hear(monitor_pointer self, const msg<fbs::Heartbeat>& m) {
 
 void hear_of(monitor_pointer self, const msg<fbs::Hello>& m) {
   self->state.hosts.lives_at(text_of(m->node()), text_of(m->host()), m->port());
+  note_machine(self->state, *m.get());
 }
 
 /// MON-5.
@@ -110,18 +111,6 @@ void look_at_run(monitor_pointer self) {
 
 // -- who is slow ----------------------------------------------------------------------------------
 
-/// By rank; empty where no heartbeat of the epoch has told.
-std::vector<std::string> nodes_of_ranks(const monitor_state& st, uint32_t epoch) {
-  std::vector<std::string> out(static_cast<size_t>(st.options.job.grid().ranks()));
-  for (const auto& [node, last] : st.heard) {
-    const auto* ranks = last.said->vitals()->ranks();
-    if (last.said.epoch() != epoch || ranks == nullptr) continue;
-    for (const auto* r : *ranks)
-      if (r->rank() < out.size()) out[r->rank()] = node;
-  }
-  return out;
-}
-
 /// What else is wrong with the node that could make it slow, as " (cpu_starved)"; or nothing.
 std::string why_slow(const findings_policy& findings, const std::string& node) {
   std::vector<std::string_view> names;
@@ -134,11 +123,6 @@ std::string why_slow(const findings_policy& findings, const std::string& node) {
       names.push_back(name);
   }
   return names.empty() ? "" : fmt::format(" ({})", fmt::join(names, ", "));
-}
-
-/// "812", "0.412"
-std::string digits_of_ms(double ms) {
-  return ms >= 100 ? fmt::format("{:.0f}", ms) : fmt::format("{:.3g}", ms);
 }
 
 evidence evidence_of(const monitor_state& st, const straggler& s,
@@ -211,6 +195,7 @@ void watch_ranks(monitor_state& st) {
                                  static_cast<size_t>(job.grid().ranks()));
   st.stragglers =
       straggler_policy(job.grid(), job.micro_batches(), part(job.health.straggler_percent));
+  watch_parts(st);
 }
 
 /// An epoch may have fewer replicas than the job, or more than the one before; the run says so
@@ -230,6 +215,7 @@ void hear_step(monitor_pointer self, const msg<fbs::StepDone>& m) {
   auto& st = self->state;
   if (m.epoch() != st.steps.epoch()) count_replicas(self);
   st.progress.step_done(m.epoch(), now_ns(*self));
+  hear_parts(self, m);
   const auto before = st.steps.epoch();
   const auto window = st.steps.hear(rank_step_in(*m.get(), m.epoch()), now_ns(*self));
   if (window) return judge_window(self, *window);

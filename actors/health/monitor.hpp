@@ -31,6 +31,8 @@
 //     told, for its word about the node.
 //   MON-9  The links of a node that was lost over one are tested when it comes back
 //     (returned_policy.hpp). Of one that is sick still the coordinator is told.
+//   MON-10 A rank whose part of a step takes longer than it did, or than on its peers, is told of
+//     (blame_policy.hpp) by whole steps alone, and by none that were not as others are.
 //
 // Failure policy: done without. Training goes on, unwatched.
 #pragma once
@@ -42,6 +44,7 @@
 #include <vector>
 
 #include "actors/base/traced.hpp"
+#include "actors/health/blame_policy.hpp"
 #include "actors/health/evidence_policy.hpp"
 #include "actors/health/findings_policy.hpp"
 #include "actors/health/host_reach.hpp"
@@ -87,6 +90,8 @@ struct monitor_state {
   step_windows_policy steps;
   straggler_policy stragglers;
   regression_policy regression;
+  blame_policy blames;
+  std::map<std::string, std::string> machine_kinds;  ///< by node, of its hardware
   suspicion_policy suspicions;
   link_policy links, returned_links;
   returned_policy returned;

@@ -65,6 +65,18 @@ std::vector<std::string> meant_by(const monitor_state& st, const finding& f);
 /// What shows that it is this node: a test of its links, else the wait graph.
 finding shown_of(const monitor_state& st, const finding& f, const std::string& node);
 
+/// By rank; empty where no heartbeat of the epoch has told.
+std::vector<std::string> nodes_of_ranks(const monitor_state& st, uint32_t epoch);
+/// "812", "0.412"
+std::string digits_of_ms(double ms);
+
+/// The ranks of an epoch are held against what they were in it.
+void watch_parts(monitor_state& st);
+/// What kind of machine a node is.
+void note_machine(monitor_state& st, const fbs::Hello& said);
+/// MON-10.
+void hear_parts(monitor_pointer self, const msg<fbs::StepDone>& m);
+
 /// MON-9: a node that has come back after its link was found to be sick.
 void look_at_returned(monitor_pointer self);
 

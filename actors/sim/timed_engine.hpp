@@ -14,7 +14,7 @@
 
 #include "actors/sim/environment.hpp"
 #include "actors/train/engine.hpp"
-#include "actors/train/step_parts.hpp"
+#include "actors/train/step_clock.hpp"
 
 namespace troupe::sim {
 

@@ -20,7 +20,6 @@
 #include "actors/health/recheck_policy.hpp"
 #include "actors/job/plan.hpp"
 #include "actors/train/schedule_policy.hpp"
-#include "actors/train/step_parts.hpp"
 #include "actors/train/work_pace_policy.hpp"
 #include "gpu/controls/groups.hpp"
 #include "gpu/model/stage_model.hpp"
@@ -32,6 +31,7 @@
 #include "io/base/rank_grid.hpp"
 #include "io/base/result.hpp"
 #include "io/config/job.hpp"
+#include "messages/step_parts.hpp"
 
 namespace troupe::train {
 

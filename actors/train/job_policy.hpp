@@ -94,8 +94,8 @@
 #include "actors/train/last_save_policy.hpp"
 #include "actors/train/pace_policy.hpp"
 #include "actors/train/requests_policy.hpp"
-#include "actors/train/step_parts.hpp"
 #include "messages/schemas/train_generated.h"
+#include "messages/step_parts.hpp"
 
 namespace troupe::train {
 

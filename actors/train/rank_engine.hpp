@@ -56,6 +56,7 @@
 #include "actors/train/engine.hpp"
 #include "actors/train/layer_recheck.hpp"
 #include "actors/train/rank_copies.hpp"
+#include "actors/train/step_clock.hpp"
 #include "actors/train/stream_hash.hpp"
 #include "gpu/collective/communicator.hpp"
 #include "gpu/controls/thread_quota.hpp"

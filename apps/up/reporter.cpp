@@ -12,13 +12,13 @@
 #include <fmt/format.h>
 
 #include "actors/base/context.hpp"
-#include "actors/train/step_parts.hpp"
 #include "apps/data_mark.hpp"
 #include "apps/report/log_lines.hpp"
 #include "apps/talk.hpp"
 #include "apps/up/swap_steps.hpp"
 #include "io/base/counted.hpp"
 #include "io/file.hpp"
+#include "messages/step_parts.hpp"
 #include "messages/text.hpp"
 
 namespace troupe::apps {

@@ -13,9 +13,9 @@
 #include <optional>
 #include <span>
 
-#include "actors/train/step_parts.hpp"
 #include "apps/report/report.hpp"
 #include "io/config/job.hpp"
+#include "messages/step_parts.hpp"
 
 namespace troupe::apps {
 

@@ -37,6 +37,7 @@ enum class finding_name : uint8_t {
   device_hot,
   checkpoint_behind,
   head_lost,
+  slow_part,
 };
 
 /// How much it matters: fbs::FindingSeverity's, of the same value.
@@ -49,9 +50,9 @@ struct finding_facts {
 };
 
 // clang-format off
-inline constexpr std::array<finding_facts, 23> finding_table = [] {
+inline constexpr std::array<finding_facts, 24> finding_table = [] {
   using s = severity;
-  return std::array<finding_facts, 23>{{
+  return std::array<finding_facts, 24>{{
     {"dead_process", s::error,
      "A process of the job has ended, or an actor that others wait for is not there"},
     {"lost_host", s::error, "No process of a host can be reached any more"},
@@ -79,6 +80,8 @@ inline constexpr std::array<finding_facts, 23> finding_table = [] {
     {"device_hot", s::warning, "A device is slowed by its heat"},
     {"checkpoint_behind", s::warning, "The newest committed checkpoint is older than it should be"},
     {"head_lost", s::error, "The head does not answer any more"},
+    {"slow_part", s::warning,
+     "A part of a step takes longer on a rank than it did, or than on its peers"},
   }};
 }();
 // clang-format on

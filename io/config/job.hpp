@@ -430,6 +430,13 @@ struct health_section {
   bool operator==(const health_section&) const = default;
 };
 
+/// [predict]
+struct predict_section {
+  int64_t suspect_percent = 10;  ///< that a part of a rank's step takes longer; 0: none is named
+  int64_t quiet_steps = 32;      ///< of an epoch, that make what is normal
+  bool operator==(const predict_section&) const = default;
+};
+
 /// [power]
 struct power_section {
   int64_t meter_interval_ms = 1000;  ///< between two readings of a node's meters; 0 = none are read
@@ -472,6 +479,7 @@ struct job {
   timeouts_section timeouts;
   recovery_section recovery;
   health_section health;
+  predict_section predict;
   power_section power;
   log_section log;
   std::vector<drill_spec> inject;

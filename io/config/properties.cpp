@@ -53,6 +53,7 @@ constexpr std::array section_rows = {
     section_row{"health.log_rule",
                 "What is looked for in the logs of nodes and of their kernels: a line counts for "
                 "the first that it fits"},
+    section_row{"predict", "What each part of a step should take"},
     section_row{"power", "What the machines draw"},
     section_row{"log", "What is printed while it trains"},
     section_row{"inject",

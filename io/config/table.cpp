@@ -520,6 +520,15 @@ constinit const property rows[] = {
         "wrong_bits, disk_slow, disk_failing, frozen_process) is examined as by `troupe doctor`, "
         "at most once in 10 minutes"),
 
+    key<&job::predict, &predict_section::suspect_percent>(
+        "predict.suspect_percent",
+        "Percent that a part of a rank's step (forward, update, ...) must take longer than it did "
+        "in the epoch's first steps, less what all ranks do, to be a slow_part; 0 = none is named",
+        within(0, 1'000)),
+    key<&job::predict, &predict_section::quiet_steps>(
+        "predict.quiet_steps", "Steps of an epoch that make what is normal of each part of a rank",
+        within(8, 1'000)),
+
     key<&job::power, &power_section::meter_interval_ms>(
         "power.meter_interval_ms",
         "Milliseconds between two readings of a node's meters (GPUs, processor packages, sensors); "

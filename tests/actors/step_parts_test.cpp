@@ -1,9 +1,11 @@
 // Where a step's time goes: what streams tell is in one step's parts, once.
-#include "actors/train/step_parts.hpp"
+#include "actors/train/step_clock.hpp"
 
 #include <doctest/doctest.h>
 
 #include <vector>
+
+#include "messages/step_parts.hpp"
 
 using namespace troupe;
 using namespace troupe::train;

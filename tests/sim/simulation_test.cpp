@@ -12,8 +12,8 @@
 #include <fmt/ranges.h>
 
 #include "actors/sim/fuzz.hpp"
-#include "actors/train/step_parts.hpp"
 #include "messages/message_list.hpp"
+#include "messages/step_parts.hpp"
 #include "tests/sim/quiet.hpp"
 
 using namespace troupe;

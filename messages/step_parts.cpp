@@ -1,5 +1,5 @@
-// Sums under a lock that nobody holds for long: a stream tells a few dozen times a step.
-#include "actors/train/step_parts.hpp"
+// Sums over ranks and kinds: see step_parts.hpp.
+#include "messages/step_parts.hpp"
 
 #include <algorithm>
 #include <optional>
@@ -10,25 +10,6 @@
 namespace troupe::train {
 
 namespace {
-
-using part_table = std::array<step_part, operations.size()>;
-
-std::vector<step_part> those_with_something(const part_table& all) {
-  std::vector<step_part> out;
-  for (const auto& f : operations) {
-    auto p = all[static_cast<size_t>(f.kind)];
-    p.kind = f.kind;
-    if (p.busy_ms > 0 || p.waited_ms > 0 || p.work > 0) out.push_back(p);
-  }
-  return out;
-}
-
-/// Its device works meanwhile: a stream does not wait for something, nor do bytes move.
-bool is_work(pipeline_op kind) {
-  const bool awaits = kind == pipeline_op::await_copies || kind == pipeline_op::await_weights ||
-                      kind == pipeline_op::await_activations || kind == pipeline_op::await_replicas;
-  return facts_of(kind).resource == op_resource::device && !awaits;
-}
 
 /// What the receiver of something that is sent does.
 pipeline_op receiving(pipeline_op sent) {
@@ -58,47 +39,14 @@ std::optional<size_t> transfer_of(const grid_rank& at, pipeline_op kind) {
 
 }  // namespace
 
-void step_clock::begin_step(double now_ms) {
-  std::lock_guard lock(mutex_);
-  lane_of(pipeline_op::begin).idle_since_ms = now_ms;
-}
-
-void step_clock::began(pipeline_op kind, double now_ms) {
-  std::lock_guard lock(mutex_);
-  auto& l = lane_of(kind);
-  l.busy = true;
-  l.began_ms = now_ms;
-  l.held_up_ms = 0;
-  if (facts_of(kind).stream == op_stream::compute)
-    parts_[static_cast<size_t>(kind)].waited_ms += now_ms - l.idle_since_ms;
-}
-
-void step_clock::ended(pipeline_op kind, double now_ms, uint64_t work) {
-  std::lock_guard lock(mutex_);
-  auto& l = lane_of(kind);
-  if (!std::exchange(l.busy, false)) return;
-  auto& p = parts_[static_cast<size_t>(kind)];
-  const double busy_ms = now_ms - l.began_ms - l.held_up_ms;
-  p.busy_ms += busy_ms;
-  if (is_work(kind)) computed_ms_ += busy_ms;
-  p.work += work;
-  l.idle_since_ms = now_ms;
-}
-
-void step_clock::held_up(pipeline_op kind, double ms) {
-  std::lock_guard lock(mutex_);
-  lane_of(kind).held_up_ms += ms;
-  parts_[static_cast<size_t>(kind)].waited_ms += ms;
-}
-
-std::vector<step_part> step_clock::take() {
-  std::lock_guard lock(mutex_);
-  return those_with_something(std::exchange(parts_, {}));
-}
-
-uint64_t step_clock::computed_us() const {
-  std::lock_guard lock(mutex_);
-  return static_cast<uint64_t>(std::max(0.0, computed_ms_) * 1e3);
+std::vector<step_part> parts_in(const step_part_table& all) {
+  std::vector<step_part> out;
+  for (const auto& f : operations) {
+    auto p = all[static_cast<size_t>(f.kind)];
+    p.kind = f.kind;
+    if (p.busy_ms > 0 || p.waited_ms > 0 || p.work > 0) out.push_back(p);
+  }
+  return out;
 }
 
 std::vector<std::unique_ptr<fbs::StepPartT>> to_message(std::span<const step_part> parts) {
@@ -149,7 +97,7 @@ void settle_transfers(const rank_grid& grid, std::span<std::vector<step_part>> o
 }
 
 std::vector<step_part> merged(std::span<const std::vector<step_part>> of_ranks) {
-  part_table sums{};
+  step_part_table sums{};
   std::array<int, operations.size()> ranks{};
   for (const auto& parts : of_ranks)
     for (const auto& p : parts) {
@@ -164,7 +112,7 @@ std::vector<step_part> merged(std::span<const std::vector<step_part>> of_ranks) 
     sums[i].busy_ms /= ranks[i];
     sums[i].waited_ms /= ranks[i];
   }
-  return those_with_something(sums);
+  return parts_in(sums);
 }
 
 double longest_wait_ms(std::span<const std::vector<step_part>> of_ranks, pipeline_op kind) {

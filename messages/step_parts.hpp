@@ -1,8 +1,5 @@
-// Where a rank's time goes in a step: one part for each kind of operation (operations.hpp).
-//
-// The engine's streams tell when an operation begins and ends on them; what lies between two
-// operations of the device's compute stream is what the later one was waited for. So the parts of
-// that stream add up to the step, and everything else overlaps with them.
+// The parts of a step: what a rank tells of where its time went, one for each kind of operation
+// (operations.hpp), and what whoever hears all ranks makes of them. Knows no CAF.
 //
 // A transfer takes until all who make it have come, and a rank knows only when it came itself. So a
 // rank tells the time from there to the end, and whoever hears all ranks of the step puts it right
@@ -10,10 +7,6 @@
 // One slow replica is then slow in what it computes, and the others wait in what they share.
 //
 // Invariants
-//   STM-1  What ends after a step was reported is in the next one's parts: nothing is lost, nothing
-//     is counted twice.
-//   STM-2  busy_ms + waited_ms over the kinds of the compute stream is the time from begin_step()
-//     to the end of the last operation on it.
 //   STM-3  Settled, a transfer is as long for all who make it, for each unit of its work: who comes
 //     last waits for nobody. busy_ms + waited_ms stays what the rank told.
 #pragma once
@@ -21,7 +14,6 @@
 #include <array>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <span>
 #include <vector>
 
@@ -45,36 +37,11 @@ struct step_part {
   bool operator==(const step_part&) const = default;
 };
 
-/// Adds up one rank's parts. From any thread; each stream tells its own in order, by its own clock
-/// (gpu::stream::stamp): nothing is compared between streams.
-class step_clock {
- public:
-  void begin_step(double now_ms);
-  void began(pipeline_op kind, double now_ms);
-  void ended(pipeline_op kind, double now_ms, uint64_t work);
-  /// Within an operation on the same stream nothing could be done until something of this kind was
-  /// there: that is no work of the operation.
-  void held_up(pipeline_op kind, double ms);
+/// By kind.
+using step_part_table = std::array<step_part, operations.size()>;
 
-  /// The parts since the last call, in the table's order, without those that are nothing.
-  std::vector<step_part> take();
-  /// Since it was made: of operations that the device works for, without what held them up.
-  uint64_t computed_us() const;
-
- private:
-  struct lane {
-    double idle_since_ms = 0;
-    double began_ms = 0;
-    double held_up_ms = 0;
-    bool busy = false;
-  };
-  lane& lane_of(pipeline_op kind) { return lanes_[static_cast<size_t>(facts_of(kind).stream)]; }
-
-  mutable std::mutex mutex_;
-  std::array<lane, static_cast<size_t>(op_stream::count)> lanes_;
-  std::array<step_part, operations.size()> parts_;
-  double computed_ms_ = 0;
-};
+/// In the table's order, without those that are nothing.
+std::vector<step_part> parts_in(const step_part_table& all);
 
 /// As a message holds them, and back. Foreign: kinds that are unknown here are left out.
 std::vector<std::unique_ptr<fbs::StepPartT>> to_message(std::span<const step_part> parts);

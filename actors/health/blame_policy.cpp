@@ -1,0 +1,285 @@
+// Medians held against medians: see blame_policy.hpp.
+#include "actors/health/blame_policy.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+#include <tuple>
+
+namespace troupe::health {
+
+namespace {
+
+using train::op_resource;
+using train::pipeline_op;
+
+/// Ranks of fewer than so many are held against the one that has changed least.
+constexpr size_t enough_for_median = 5;
+/// Ranks of one stage and kind that can say of one of them that it never was as they are.
+constexpr size_t enough_peers = 3;
+/// `off` begins at this share of what a person cares about, so that it is found soon after a node
+/// has become so slow, and ends at half of it, so that nobody is named on and off.
+constexpr double begins_at = 0.7, ends_at = 0.35;
+/// Standard errors of a median against another that chance does not reach: of millions of windows
+/// not one, and the least of some ranks is lower than it should be.
+constexpr double beyond_chance = 7;
+/// Of the steps since a change, those that are beyond the middle between before and after.
+constexpr double mostly = 0.75;
+/// A standard deviation by a median distance, and a median's error by a mean's, of normal noise.
+constexpr double deviation_by_distance = 1.4826, error_of_median = 1.2533;
+
+float median_of(std::vector<float> values) {
+  if (values.empty()) return 0;
+  const auto middle = values.begin() + std::ssize(values) / 2;
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+float spread_of(const std::vector<float>& values, float median) {
+  std::vector<float> distances;
+  distances.reserve(values.size());
+  for (const float v : values) distances.push_back(std::abs(v - median));
+  return median_of(std::move(distances));
+}
+
+/// A part of normal.
+double relative_deviation(double spread_ms, double normal_ms) {
+  return normal_ms > 0 ? deviation_by_distance * spread_ms / normal_ms : 0;
+}
+
+bool is_transfer(pipeline_op part) {
+  return train::facts_of(part).resource == op_resource::transfer;
+}
+
+}  // namespace
+
+std::string_view to_string(blame_cause cause) noexcept {
+  switch (cause) {
+    case blame_cause::slow:
+      return "slow";
+    case blame_cause::misconfigured:
+      return "misconfigured";
+    case blame_cause::link:
+      return "link";
+    case blame_cause::job:
+      return "job";
+  }
+  return "unknown";
+}
+
+blame_policy::blame_policy(blame_options options, rank_grid grid)
+    : options_(options),
+      grid_(grid),
+      now_(static_cast<size_t>(grid.ranks())),
+      normal_ms_(static_cast<size_t>(grid.ranks())) {}
+
+void blame_policy::begin_epoch(uint32_t epoch) {
+  epoch_ = epoch;
+  steps_ = told_ = 0;
+  series_.clear();
+  job_.clear();
+}
+
+bool blame_policy::hear(uint32_t epoch, uint64_t step, uint64_t rank, parts of_rank, bool learn) {
+  if (!grid_.holds(static_cast<int64_t>(rank)) || epoch < epoch_) return false;
+  if (epoch != epoch_) begin_epoch(epoch);
+  if (step != step_ || told_ == 0) {
+    step_ = step;
+    told_ = 0;
+    learns_ = true;
+    for (auto& p : now_) p.clear();
+  }
+  now_[rank] = std::move(of_rank);
+  learns_ = learns_ && learn;
+  if (++told_ < now_.size()) return false;
+  told_ = 0;
+  if (++steps_ <= options_.first_steps || !learns_) return false;
+  end_step();
+  return true;
+}
+
+void blame_policy::end_step() {
+  train::settle_transfers(grid_, now_);
+  for (size_t rank = 0; rank < now_.size(); ++rank)
+    for (const auto& part : now_[rank])
+      if (part.kind < pipeline_op::count && part.busy_ms > 0 && std::isfinite(part.busy_ms))
+        learn(series_[{part.kind, static_cast<int>(rank)}], part);
+  judge();
+}
+
+void blame_policy::learn(series& s, const train::step_part& part) const {
+  double took_ms = part.busy_ms;
+  if (is_transfer(part.kind) && s.work > 0 && part.work > 0)  // its end may be the next step's
+    took_ms *= static_cast<double>(s.work) / static_cast<double>(part.work);
+  else if (s.work != part.work) {
+    s = {};
+    s.work = part.work;
+  }
+  const auto ms = static_cast<float>(took_ms);
+  if (!s.known()) {
+    s.first.push_back(ms);
+    if (s.first.size() < options_.quiet_steps) return;
+    s.normal_ms = median_of(s.first);
+    s.spread_ms = spread_of(s.first, static_cast<float>(s.normal_ms));
+    s.first = {};
+    return;
+  }
+  s.last.emplace_back(step_, ms);
+  if (s.last.size() > options_.window) s.last.pop_front();
+}
+
+/// Now over normal; 0: not known yet.
+double blame_policy::ratio_of(const series& s) const {
+  if (!s.known() || s.last.size() < options_.window) return 0;
+  std::vector<float> now;
+  now.reserve(s.last.size());
+  for (const auto& [step, ms] : s.last) now.push_back(ms);
+  return median_of(std::move(now)) / s.normal_ms;
+}
+
+std::map<pipeline_op, blame_policy::change> blame_policy::job_changes() const {
+  std::map<pipeline_op, std::pair<std::vector<float>, std::vector<float>>> all;
+  for (const auto& [k, s] : series_)
+    if (const double r = ratio_of(s); r > 0) {
+      auto& [ratios, deviations] = all[k.first];
+      ratios.push_back(static_cast<float>(r));
+      deviations.push_back(static_cast<float>(relative_deviation(s.spread_ms, s.normal_ms)));
+    }
+  std::map<pipeline_op, change> out;
+  for (auto& [part, of] : all) {
+    auto& [ratios, deviations] = of;
+    const bool many = ratios.size() >= enough_for_median;
+    const double ratio = many ? median_of(ratios) : *std::min_element(ratios.begin(), ratios.end());
+    // What is held against one other rank has the noise of both.
+    out[part] = {ratio, median_of(std::move(deviations)) * (many ? 1 : std::numbers::sqrt2)};
+  }
+  return out;
+}
+
+/// What noise does not reach, nor a person care about less. A rank's own noise is known from few
+/// steps: it counts as no less than that of most.
+double blame_policy::least_off(const series& s, const change& job) const {
+  const double error =
+      std::max(relative_deviation(s.spread_ms, s.normal_ms), job.deviation) * error_of_median *
+      std::sqrt(1.0 / static_cast<double>(options_.window) +
+                1.0 / static_cast<double>(std::max<size_t>(1, options_.quiet_steps)));
+  return std::max(begins_at * options_.suspect, beyond_chance * error);
+}
+
+/// Whether the part is long enough of its rank's step.
+bool blame_policy::counts(const key& k, const series& s) const {
+  return s.normal_ms >= options_.least_share * normal_ms_[static_cast<size_t>(k.second)];
+}
+
+void blame_policy::judge() {
+  job_ = job_changes();
+  std::fill(normal_ms_.begin(), normal_ms_.end(), 0);
+  for (const auto& [k, s] : series_) normal_ms_[static_cast<size_t>(k.second)] += s.normal_ms;
+  for (auto& [k, s] : series_) {
+    const double ratio = ratio_of(s);
+    if (ratio <= 0) continue;
+    const auto& job = job_.at(k.first);
+    const double off = ratio / job.ratio - 1, least = least_off(s, job);
+    if (off < least * (ends_at / begins_at)) s.suspect = false;
+    if (off <= least || s.suspect || options_.suspect <= 0 || !counts(k, s)) continue;
+    s.suspect = true;
+    // Back from the newest step, as long as most are beyond the middle of before and after.
+    const double middle = s.normal_ms * job.ratio * (1 + off / 2);
+    double beyond = 0, seen = 0;
+    s.since_step = s.last.back().first;
+    for (auto it = s.last.rbegin(); it != s.last.rend(); ++it) {
+      ++seen;
+      if (it->second > middle) ++beyond;
+      if (it->second > middle && beyond >= mostly * seen) s.since_step = it->first;
+    }
+  }
+}
+
+blame blame_policy::blame_of(const key& k, const series& s, double job) const {
+  const double ratio = ratio_of(s);
+  blame out;
+  out.part = k.first;
+  out.rank = k.second;
+  out.cause = is_transfer(k.first) ? blame_cause::link : blame_cause::slow;
+  out.since_step = s.since_step;
+  out.normal_ms = s.normal_ms;
+  out.spread_ms = s.spread_ms;
+  out.now_ms = ratio * s.normal_ms;
+  out.off = ratio / job - 1;
+  return out;
+}
+
+std::optional<blame> blame_policy::look(int rank, pipeline_op part) const {
+  const auto it = series_.find({part, rank});
+  if (it == series_.end() || ratio_of(it->second) <= 0) return std::nullopt;
+  return blame_of(it->first, it->second, job_.at(part).ratio);
+}
+
+/// BPT-3: of the part that has become longest.
+void blame_policy::add_job(std::vector<blame>& out) const {
+  blame job;
+  for (const auto& [part, of] : job_) {
+    if (of.ratio - 1 <= std::max(options_.suspect, job.off)) continue;
+    std::vector<float> normal;
+    double least = 0;
+    for (const auto& [k, s] : series_)
+      if (k.first == part && s.known() && counts(k, s)) {
+        normal.push_back(static_cast<float>(s.normal_ms));
+        least = std::max(least, least_off(s, of));
+      }
+    if (normal.empty() || of.ratio - 1 <= least) continue;
+    job.cause = is_transfer(part) ? blame_cause::link : blame_cause::job;
+    job.part = part;
+    job.off = of.ratio - 1;
+    job.normal_ms = median_of(std::move(normal));
+    job.now_ms = job.normal_ms * of.ratio;
+  }
+  if (job.off > 0) out.push_back(job);
+}
+
+/// BPT-2: a rank's normal against those of its peers.
+void blame_policy::add_misconfigured(std::vector<blame>& out,
+                                     std::span<const blamed_place> places) const {
+  using group = std::tuple<pipeline_op, int, std::string_view>;
+  std::map<group, std::vector<std::pair<int, const series*>>> groups;
+  for (const auto& [k, s] : series_) {
+    const auto& kind = places[static_cast<size_t>(k.second)].kind;
+    if (s.known() && !kind.empty() && !is_transfer(k.first))
+      groups[{k.first, grid_.place_of(k.second).pipeline, kind}].emplace_back(k.second, &s);
+  }
+  for (const auto& [g, members] : groups) {
+    if (members.size() < enough_peers) continue;
+    std::vector<float> normal;
+    for (const auto& [rank, s] : members) normal.push_back(static_cast<float>(s->normal_ms));
+    const double peers_ms = median_of(std::move(normal));
+    const auto job = job_.find(std::get<0>(g));
+    const change of = job == job_.end() ? change{} : job->second;
+    for (const auto& [rank, s] : members) {
+      const double off = s->normal_ms / peers_ms - 1;
+      const key k{std::get<0>(g), rank};
+      if (off <= std::max(options_.suspect, least_off(*s, of)) || !counts(k, *s)) continue;
+      out.push_back({blame_cause::misconfigured, k.first, rank,
+                     places[static_cast<size_t>(rank)].node, 0, peers_ms, s->spread_ms,
+                     s->normal_ms, off});
+    }
+  }
+}
+
+std::vector<blame> blame_policy::found(std::span<const blamed_place> places) const {
+  std::vector<blame> out;
+  if (options_.suspect <= 0 || places.size() != now_.size()) return out;
+  add_job(out);
+  const auto jobs = std::ssize(out);
+  for (const auto& [k, s] : series_) {
+    if (!s.suspect) continue;
+    out.push_back(blame_of(k, s, job_.at(k.first).ratio));
+    if (out.back().cause == blame_cause::slow)
+      out.back().node = places[static_cast<size_t>(k.second)].node;
+  }
+  add_misconfigured(out, places);
+  std::stable_sort(out.begin() + jobs, out.end(),
+                   [](const blame& a, const blame& b) { return a.off > b.off; });
+  return out;
+}
+
+}  // namespace troupe::health

@@ -1,0 +1,160 @@
+// Which node needs more time than it should for which part of a step, since when, and by how much.
+//
+// Why: stragglers are found by what a rank computes in all, held against its peers
+// (straggler_policy.hpp). That neither says what has become slow, nor finds anything where a stage
+// is of one rank and the machines are unlike, nor parts a machine that got slower from a job whose
+// steps all take longer. Here each part of each rank's step is held against what it was for that
+// rank, once that is known, less what has changed for all.
+//
+//   normal    the median of the part's first `quiet_steps`; it freezes then, or what decays slowly
+//             would be learned away
+//   now       the median of its last `window` steps
+//   the job   of a part the change of all ranks that have it: the median of now / normal, of fewer
+//             than five ranks the least, since one of two is half of them
+//   off       (now / normal) / job - 1
+//
+// Who is `slow` was better. Who is `misconfigured` never was as its peers are: the normal of one of
+// three and more ranks of the same stage on the same kind of machine is above the others' median. A
+// part that moves bytes between ranks is as slow as either end and what lies between: it is the
+// link's, and names no node; the wait for the other end is taken off first (settle_transfers), so
+// that who is slow does not make the transfers of all others look slow. Where all ranks change
+// together it is the job, and nobody's.
+//
+// Noise is heavy-tailed (a step in a hundred takes half as long again), so everything is a median
+// and a spread a median distance from it; `off` has to exceed both what a person cares about and
+// what the noise of that rank makes likely.
+//
+// Pure.
+//
+// Invariants
+//   BPT-1  What is normal does not change within an epoch once it is known, and no step that was
+//     not to be learned from counts.
+//   BPT-2  Parts of ranks of other stages, or on other kinds of machines, are not held against each
+//     other; only how they have changed is.
+//   BPT-3  Where all ranks have changed alike nobody is named.
+//   BPT-4  Bounded: of each rank and part `quiet_steps` times until normal is known, `window` from
+//     then on.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "io/base/rank_grid.hpp"
+#include "messages/step_parts.hpp"
+
+namespace troupe::health {
+
+/// Where a rank is.
+struct blamed_place {
+  std::string node;
+  /// Of the machine; equal where machines are. Empty: not known, and like no other.
+  std::string kind;
+};
+
+enum class blame_cause : uint8_t {
+  slow,           ///< it was better
+  misconfigured,  ///< it never was as its peers are
+  link,           ///< a transfer
+  job,            ///< all together
+};
+/// "slow", "misconfigured", "link", "job"
+std::string_view to_string(blame_cause cause) noexcept;
+
+struct blame {
+  blame_cause cause = blame_cause::slow;
+  train::pipeline_op part = train::pipeline_op::count;
+  int rank = -1;          ///< -1: the job
+  std::string node = {};  ///< empty: the link's, or the job's
+  uint64_t since_step = 0;
+  double normal_ms = 0;  ///< of a step; of `misconfigured` its peers'
+  double spread_ms = 0;  ///< within which half of the steps around normal are
+  double now_ms = 0;
+  double off = 0;  ///< as 0.23: by so much longer, the job's own change taken off
+  bool operator==(const blame&) const = default;
+};
+
+struct blame_options {
+  double suspect = 0.1;     ///< what a person cares about, as a part of normal; 0: nobody is named
+  size_t quiet_steps = 32;  ///< that make normal
+  size_t window = 12;       ///< that make now
+  /// Parts shorter than this share of the rank's own step are not judged: nobody gains by them.
+  double least_share = 0.02;
+  /// Of an epoch: kernels are chosen, memory is touched, groups make their first transfers.
+  size_t first_steps = 3;
+};
+
+class blame_policy {
+ public:
+  using parts = std::vector<train::step_part>;
+
+  blame_policy() = default;
+  blame_policy(blame_options options, rank_grid grid);
+
+  /// A rank's step; true where it was the last one's of that step, and found() may have changed.
+  /// `learn`: false where the step was not as others are (it validates, is paced, waits for a
+  /// save): it counts for nothing then, whichever rank says so (BPT-1). Transfers include the wait
+  /// for others.
+  bool hear(uint32_t epoch, uint64_t step, uint64_t rank, parts of_rank, bool learn = true);
+
+  /// What is found now, whoever is off most first; the job before all. `places` by rank.
+  std::vector<blame> found(std::span<const blamed_place> places) const;
+
+  /// A rank's part as it is now, for tables: whether it is anything to blame or not. Nothing before
+  /// normal and now are known.
+  std::optional<blame> look(int rank, train::pipeline_op part) const;
+
+  uint32_t epoch() const noexcept { return epoch_; }
+
+ private:
+  struct series {
+    uint64_t work = 0;  ///< of a step; other work begins anew, a transfer's time is as for this
+    std::vector<float> first;  ///< until normal is known
+    double normal_ms = 0, spread_ms = 0;
+    std::deque<std::pair<uint64_t, float>> last;  ///< step and milliseconds
+    bool suspect = false;
+    uint64_t since_step = 0;
+
+    bool known() const noexcept { return normal_ms > 0; }
+  };
+  /// Of all ranks.
+  struct change {
+    double ratio = 1;      ///< now over normal
+    double deviation = 0;  ///< that a rank's off has at least, a part of normal
+  };
+  using key = std::pair<train::pipeline_op, int>;  ///< part, rank
+
+  void begin_epoch(uint32_t epoch);
+  void end_step();
+  void learn(series& s, const train::step_part& part) const;
+  double ratio_of(const series& s) const;
+  /// By part: the change of all.
+  std::map<train::pipeline_op, change> job_changes() const;
+  double least_off(const series& s, const change& job) const;
+  bool counts(const key& k, const series& s) const;
+  void judge();
+  blame blame_of(const key& k, const series& s, double job) const;
+  void add_job(std::vector<blame>& out) const;
+  void add_misconfigured(std::vector<blame>& out, std::span<const blamed_place> places) const;
+
+  blame_options options_;
+  rank_grid grid_;
+  uint32_t epoch_ = 0;
+  size_t steps_ = 0;  ///< of the epoch, whole ones
+  // The step that ranks tell of now.
+  uint64_t step_ = 0;
+  size_t told_ = 0;
+  bool learns_ = true;
+  std::vector<parts> now_;  ///< by rank
+  std::map<key, series> series_;
+  std::map<train::pipeline_op, change> job_;  ///< by part, of the last step
+  std::vector<double> normal_ms_;             ///< by rank, of all parts that are known
+};
+
+}  // namespace troupe::health

@@ -1,0 +1,110 @@
+// The monitor's part that looks at where ranks' steps went: see monitoring.hpp, blame_policy.hpp.
+#include <algorithm>
+#include <cmath>
+#include <set>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "actors/health/monitoring.hpp"
+#include "messages/operations.hpp"
+#include "messages/text.hpp"
+
+namespace troupe::health::monitoring {
+
+namespace {
+
+/// Waiting for a save of more than this share of a step makes it no step to learn from.
+constexpr double held_up_share = 0.02;
+
+/// Whether the step is as others are: at full speed, held up by no save, and with no validation.
+bool is_usual(const fbs::StepDone& done, const blame_policy::parts& parts) {
+  double whole_ms = 0, held_ms = 0;
+  for (const auto& p : parts) {
+    if (p.kind == train::pipeline_op::evaluate) return false;
+    if (train::facts_of(p.kind).stream == train::op_stream::compute)
+      whole_ms += p.busy_ms + p.waited_ms;
+    if (p.kind == train::pipeline_op::await_copies) held_ms += p.waited_ms;
+  }
+  return rank_step_in(done, 0).pace >= 1 && held_ms <= held_up_share * whole_ms;
+}
+
+std::vector<blamed_place> places_of(const monitor_state& st) {
+  std::vector<blamed_place> out;
+  for (auto& node : nodes_of_ranks(st, st.blames.epoch())) {
+    const auto kind = st.machine_kinds.find(node);
+    out.push_back({node, kind == st.machine_kinds.end() ? "" : kind->second});
+  }
+  return out;
+}
+
+/// "backward takes 198 ms a step, 161 +- 4 until step 4210"
+evidence shown_of(const blame& b, int64_t suspect_percent) {
+  const bool never = b.cause == blame_cause::misconfigured;
+  return {100 * b.off, static_cast<double>(suspect_percent), "%",
+          fmt::format("{}: {} takes {} ms a step, {} +- {}{}", to_string(b.cause),
+                      train::facts_of(b.part).name, digits_of_ms(b.now_ms),
+                      digits_of_ms(b.normal_ms), digits_of_ms(b.spread_ms),
+                      never               ? std::string(" on its peers")
+                      : b.since_step == 0 ? std::string(" before")
+                                          : fmt::format(" until step {}", b.since_step - 1))};
+}
+
+}  // namespace
+
+std::vector<std::string> nodes_of_ranks(const monitor_state& st, uint32_t epoch) {
+  std::vector<std::string> out(static_cast<size_t>(st.options.job.grid().ranks()));
+  for (const auto& [node, last] : st.heard) {
+    const auto* ranks = last.said->vitals()->ranks();
+    if (last.said.epoch() != epoch || ranks == nullptr) continue;
+    for (const auto* r : *ranks)
+      if (r->rank() < out.size()) out[r->rank()] = node;
+  }
+  return out;
+}
+
+std::string digits_of_ms(double ms) {
+  return ms >= 100 ? fmt::format("{:.0f}", ms) : fmt::format("{:.3g}", ms);
+}
+
+void watch_parts(monitor_state& st) {
+  const auto& job = st.options.job;
+  blame_options o;
+  o.suspect = static_cast<double>(job.predict.suspect_percent) / 100;
+  o.quiet_steps = static_cast<size_t>(job.predict.quiet_steps);
+  st.blames = blame_policy(o, job.grid());
+}
+
+void note_machine(monitor_state& st, const fbs::Hello& said) {
+  const auto* h = said.hardware();
+  if (h == nullptr || said.node() == nullptr) return;
+  auto kind = fmt::format("{}, {} cores", text_of(h->cpu_model()), h->cores());
+  if (h->gpus() != nullptr)
+    for (const auto* gpu : *h->gpus()) kind += fmt::format(", {}", text_of(gpu));
+  const std::string node(text_of(said.node()));
+  if (std::ranges::count(st.nodes, node) > 0) st.machine_kinds[node] = std::move(kind);
+}
+
+/// A whole job that is slower is step_regression's.
+void hear_parts(monitor_pointer self, const msg<fbs::StepDone>& m) {
+  auto& st = self->state;
+  auto parts = train::parts_of(m->parts());
+  const bool usual = is_usual(*m.get(), parts);
+  const auto epoch = st.blames.epoch();
+  const bool whole = st.blames.hear(m.epoch(), m->step(), m->rank(), std::move(parts), usual);
+  if (!whole && epoch == st.blames.epoch()) return;
+  const auto now = now_ns(*self);
+  std::set<subject> standing;
+  const auto found = whole ? st.blames.found(places_of(st)) : std::vector<blame>{};
+  for (const auto& b : found) {
+    if (b.cause == blame_cause::job) continue;
+    const subject who{finding_name::slow_part, b.node, b.rank};
+    if (!standing.insert(who).second) continue;  // what is most off of it is told
+    st.findings.holds(who, shown_of(b, st.options.job.predict.suspect_percent), now);
+  }
+  st.findings.gone_but(
+      finding_name::slow_part, [&](const subject& who) { return standing.contains(who); }, now);
+}
+
+}  // namespace troupe::health::monitoring

@@ -1,0 +1,301 @@
+// Which node, which part, since when: found soon, and nobody else is named.
+#include "actors/health/blame_policy.hpp"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <functional>
+#include <random>
+#include <string>
+#include <vector>
+
+namespace troupe::health {
+
+namespace {
+
+using op = train::pipeline_op;
+
+/// Steps of some nodes of two stages, each rank on a node of its own.
+struct blamed_cluster {
+  int stages, replicas;
+  std::mt19937_64 random;
+  double noise = 0.02, tail = 0;  ///< a deviation; the share of parts that take half as long again
+  blame_policy policy;
+  std::vector<blamed_place> places;
+  uint64_t step = 0;
+  uint32_t epoch = 1;
+  /// What a part takes on a rank beside what is usual, as a factor.
+  std::function<double(int rank, op part)> factor = [](int, op) { return 1.0; };
+
+  blamed_cluster(int of_stages, int of_replicas, uint64_t seed, blame_options options = {})
+      : stages(of_stages), replicas(of_replicas), random(seed) {
+    for (int r = 0; r < of_stages * of_replicas; ++r)
+      places.push_back({"node" + std::to_string(r), "xeon"});
+    policy = blame_policy(options, {of_replicas, 1, of_stages});
+  }
+  int ranks() const { return stages * replicas; }
+
+  blame_policy::parts parts_of(int rank) {
+    // The stages have unlike work: 80 and 100 ms forward.
+    const double share = 1 + 0.25 * (rank / replicas);
+    blame_policy::parts out;
+    for (const auto& [part, ms] : {std::pair{op::forward, 80.0},
+                                   {op::backward, 160.0},
+                                   {op::update, 20.0},
+                                   {op::reduce_scatter, 30.0},
+                                   {op::norm, 0.5}}) {
+      double took = ms * share * factor(rank, part);
+      took *= 1 + noise * std::normal_distribution<>()(random);
+      if (std::uniform_real_distribution<>()(random) < tail) took *= 1.5;
+      out.push_back({part, std::max(0.001, took), 0, 1000});
+    }
+    return out;
+  }
+  void go_on(bool learn = true) {
+    ++step;
+    for (int r = 0; r < ranks(); ++r)
+      policy.hear(epoch, step, static_cast<uint64_t>(r), parts_of(r), learn || r > 0);
+  }
+  std::vector<blame> found() const { return policy.found(places); }
+  void go_on_for(int steps) {
+    for (int i = 0; i < steps; ++i) go_on();
+  }
+};
+
+/// `part` of `rank` takes 1 + `more` as long.
+std::function<double(int, op)> slower(int rank, op part, double more) {
+  return [=](int r, op p) { return r == rank && p == part ? 1 + more : 1.0; };
+}
+
+}  // namespace
+
+TEST_CASE("blame: a part that takes a tenth longer is found within 20 steps, and it alone") {
+  int right = 0, wrong = 0, all = 0;
+  for (uint64_t seed = 1; seed <= 200; ++seed) {
+    blamed_cluster c(2, 4, seed);
+    c.tail = seed % 2 == 0 ? 0.01 : 0;
+    c.go_on_for(100);
+    CHECK(c.found().empty());
+    const int rank = static_cast<int>(seed % 8);
+    const op part = seed % 3 == 0 ? op::forward : seed % 3 == 1 ? op::backward : op::update;
+    c.factor = slower(rank, part, 0.10);
+    c.go_on_for(20);
+    ++all;
+    bool here = false;
+    for (const auto& b : c.found()) {
+      const bool hit = b.rank == rank && b.part == part && b.cause == blame_cause::slow;
+      here = here || hit;
+      if (!hit) ++wrong;
+      if (!hit) continue;
+      CHECK(b.node == "node" + std::to_string(rank));
+      CHECK(b.off > 0.07);
+      CHECK(b.off < 0.14);
+      CHECK(b.since_step >= 97);
+      CHECK(b.since_step <= 110);
+    }
+    if (here) ++right;
+  }
+  CHECK(right >= all * 99 / 100);
+  CHECK(wrong == 0);
+}
+
+TEST_CASE("blame: nobody is named in 100,000 steps of nodes with noise whose tail is heavy") {
+  int told = 0;
+  for (uint64_t seed = 1; seed <= 25; ++seed) {
+    blamed_cluster c(2, 2, seed);
+    c.tail = 0.01;
+    for (int i = 0; i < 1000; ++i) {
+      c.go_on();
+      told += static_cast<int>(c.found().size());
+    }
+  }
+  CHECK(told == 0);
+}
+
+TEST_CASE("blame: noise that is larger than what is asked for names nobody, either") {
+  for (uint64_t seed = 1; seed <= 10; ++seed) {
+    blamed_cluster c(1, 4, seed);
+    c.noise = 0.15;
+    for (int i = 0; i < 500; ++i) {
+      c.go_on();
+      CHECK(c.found().empty());
+    }
+  }
+}
+
+TEST_CASE("BPT-3: where all get slower together the job is, and one who is slower still is named") {
+  blamed_cluster c(2, 3, 7);
+  c.go_on_for(60);
+  c.factor = [](int, op part) { return part == op::backward ? 1.3 : 1.0; };
+  c.go_on_for(20);
+  auto found = c.found();
+  REQUIRE(found.size() == 1);
+  CHECK(found[0].cause == blame_cause::job);
+  CHECK(found[0].part == op::backward);
+  CHECK(found[0].rank == -1);
+  CHECK(found[0].node.empty());
+  CHECK(found[0].off == doctest::Approx(0.3).epsilon(0.1));
+  c.factor = [](int rank, op part) {
+    return part != op::backward ? 1.0 : rank == 4 ? 1.3 * 1.25 : 1.3;
+  };
+  c.go_on_for(20);
+  found = c.found();
+  REQUIRE(found.size() == 2);
+  CHECK(found[0].cause == blame_cause::job);
+  CHECK(found[1].cause == blame_cause::slow);
+  CHECK(found[1].rank == 4);
+  CHECK(found[1].off == doctest::Approx(0.25).epsilon(0.2));
+}
+
+TEST_CASE("blame: of two nodes the one that has changed is named, of one node none") {
+  blamed_cluster two(1, 2, 3);
+  two.go_on_for(60);
+  two.factor = slower(1, op::backward, 0.2);
+  two.go_on_for(20);
+  const auto found = two.found();
+  REQUIRE(found.size() == 1);
+  CHECK(found[0].rank == 1);
+  blamed_cluster one(1, 1, 3);
+  one.go_on_for(60);
+  one.factor = slower(0, op::backward, 0.2);
+  one.go_on_for(20);
+  REQUIRE(one.found().size() == 1);
+  CHECK(one.found()[0].cause == blame_cause::job);
+}
+
+TEST_CASE("BPT-2: stages of unlike work, and unlike machines, are not held against each other") {
+  blamed_cluster c(4, 2, 5);  // the last stage takes 1.75 times as long as the first
+  c.go_on_for(100);
+  CHECK(c.found().empty());
+  blamed_cluster kinds(1, 8, 5);
+  for (size_t r = 4; r < 8; ++r) kinds.places[r].kind = "atom";
+  kinds.factor = [](int rank, op) { return rank < 4 ? 1.0 : 2.0; };
+  kinds.go_on_for(100);
+  CHECK(kinds.found().empty());
+}
+
+TEST_CASE("blame: who never was as its peers are is misconfigured, who was better is not") {
+  blamed_cluster c(1, 4, 9);
+  c.factor = slower(2, op::forward, 0.4);
+  c.go_on_for(60);
+  const auto found = c.found();
+  REQUIRE(found.size() == 1);
+  CHECK(found[0].cause == blame_cause::misconfigured);
+  CHECK(found[0].node == "node2");
+  CHECK(found[0].part == op::forward);
+  CHECK(found[0].off == doctest::Approx(0.4).epsilon(0.1));
+  CHECK(found[0].normal_ms == doctest::Approx(80).epsilon(0.05));
+}
+
+TEST_CASE("blame: a transfer that takes longer is the link's, and names no node") {
+  blamed_cluster c(1, 4, 11);
+  c.go_on_for(60);
+  c.factor = [](int, op part) { return part == op::reduce_scatter ? 1.5 : 1.0; };
+  c.go_on_for(20);
+  const auto found = c.found();
+  REQUIRE(found.size() == 1);
+  CHECK(found[0].cause == blame_cause::link);
+  CHECK(found[0].part == op::reduce_scatter);
+  CHECK(found[0].node.empty());
+  CHECK(found[0].rank == -1);
+}
+
+TEST_CASE("blame: who waits in a transfer for the slow one is not named, nor is the link") {
+  blamed_cluster c(1, 4, 12);
+  c.go_on_for(60);
+  c.factor = [](int rank, op part) {
+    if (part == op::backward && rank == 1) return 1.2;
+    return part == op::reduce_scatter && rank != 1 ? 2.0 : 1.0;  // they came 32 ms before it
+  };
+  c.go_on_for(30);
+  const auto found = c.found();
+  REQUIRE(found.size() == 1);
+  CHECK(found[0].rank == 1);
+  CHECK(found[0].part == op::backward);
+}
+
+TEST_CASE("BPT-1: what is normal is frozen, so that a slow decay is found") {
+  blamed_cluster c(1, 4, 13);
+  c.go_on_for(50);
+  double more = 0;
+  c.factor = [&](int rank, op part) { return rank == 0 && part == op::backward ? 1 + more : 1; };
+  for (int i = 0; i < 400 && c.found().empty(); ++i) {
+    more += 0.0005;
+    c.go_on();
+  }
+  REQUIRE(c.found().size() == 1);
+  CHECK(c.found()[0].rank == 0);
+  CHECK(more < 0.11);
+}
+
+TEST_CASE("BPT-1: steps that are not as others are not learned from, and other work begins anew") {
+  blamed_cluster c(1, 3, 17);
+  c.factor = slower(1, op::forward, 5);
+  for (int i = 0; i < 100; ++i) c.go_on(false);
+  c.factor = [](int, op) { return 1.0; };
+  c.go_on_for(60);
+  CHECK(c.found().empty());
+  const auto before = c.policy.look(0, op::forward);
+  REQUIRE(before);
+  CHECK(before->normal_ms == doctest::Approx(80).epsilon(0.05));
+  const auto other = [&] {
+    ++c.step;
+    for (uint64_t r = 0; r < 3; ++r)
+      c.policy.hear(c.epoch, c.step, r, {{op::forward, 160, 0, 2000}});
+  };
+  other();
+  CHECK_FALSE(c.policy.look(0, op::forward));
+  CHECK(c.policy.look(0, op::backward));
+  c.go_on_for(60);
+  CHECK(c.policy.look(0, op::forward));
+  ++c.epoch;
+  other();
+  CHECK_FALSE(c.policy.look(0, op::backward));
+}
+
+TEST_CASE("blame: a step of which a rank has not told counts for nothing, nor does an old epoch") {
+  blamed_cluster c(1, 3, 18);
+  for (uint64_t step = 1; step <= 100; ++step)
+    for (uint64_t r = 0; r < 2; ++r)
+      CHECK_FALSE(c.policy.hear(1, step, r, {{op::forward, 80, 0, 1000}}));
+  CHECK_FALSE(c.policy.look(0, op::forward));
+  c.step = 100;
+  c.go_on_for(60);
+  CHECK(c.policy.look(0, op::forward));
+  CHECK_FALSE(c.policy.hear(0, 200, 0, {{op::forward, 1, 0, 1000}}));
+  CHECK_FALSE(c.policy.hear(1, 200, 3, {{op::forward, 1, 0, 1000}}));
+  CHECK(c.policy.epoch() == 1);
+}
+
+TEST_CASE("blame: ends when the part is as it was, without flapping in between") {
+  blamed_cluster c(1, 3, 19);
+  c.go_on_for(60);
+  c.factor = slower(1, op::backward, 0.15);
+  c.go_on_for(20);
+  REQUIRE(c.found().size() == 1);
+  const auto since = c.found()[0].since_step;
+  c.factor = slower(1, op::backward, 0.06);  // below where it begins, above where it ends
+  c.go_on_for(40);
+  REQUIRE(c.found().size() == 1);
+  CHECK(c.found()[0].since_step == since);
+  c.factor = [](int, op) { return 1.0; };
+  c.go_on_for(20);
+  CHECK(c.found().empty());
+}
+
+TEST_CASE("blame: parts of a step that hardly take time, and nothing asked for, name nobody") {
+  blamed_cluster c(1, 3, 23);
+  c.go_on_for(60);
+  c.factor = slower(1, op::norm, 3);
+  c.go_on_for(40);
+  CHECK(c.found().empty());
+  blamed_cluster off(1, 3, 23, {.suspect = 0});
+  off.go_on_for(60);
+  off.factor = slower(1, op::backward, 3);
+  off.go_on_for(40);
+  CHECK(off.found().empty());
+}
+
+}  // namespace troupe::health

@@ -1,0 +1,52 @@
+// MON-10: which part of a rank's step takes longer than it did is told, and whose it is.
+#include <doctest/doctest.h>
+
+#include "tests/actors/health/training_replicas.hpp"
+
+using namespace troupe;
+using namespace troupe::health;
+using troupe::health::test::training_replicas;
+using parts_strings = std::vector<std::string>;
+
+TEST_CASE("MON-10: a rank whose backward takes a fifth longer is told of, until it does no more") {
+  training_replicas f(false, 10);
+  f.make_steps(20, 400, 400);
+  CHECK(f.names().empty());
+  const auto before = f.step;
+  f.make_steps(8, 400, 480);
+  CHECK(f.names() == parts_strings{"slow_part b 1"});
+  const auto all = f.findings().findings;
+  REQUIRE(all.size() == 1);
+  CHECK(all[0]->text ==
+        fmt::format("slow: backward takes 480 ms a step, 400 +- 0 until step {}", before));
+  CHECK(all[0]->seen == doctest::Approx(20));
+  CHECK(all[0]->wanted == 10);
+  CHECK(f.taken_out().empty());
+  f.make_steps(45, 400, 400);
+  CHECK(f.names().empty());
+}
+
+TEST_CASE("MON-10: where both get slower, or nobody is asked for, no part is told of") {
+  training_replicas both(false, 10);
+  both.make_steps(20, 400, 400);
+  both.make_steps(10, 500, 500);
+  CHECK(both.names().empty());
+  training_replicas none(false, 0);
+  none.make_steps(20, 400, 400);
+  none.make_steps(8, 400, 480);
+  CHECK(none.names().empty());
+}
+
+TEST_CASE("MON-10: steps that a pace made longer are not learned from, and an epoch begins anew") {
+  training_replicas f(false, 10);
+  f.make_steps(20, 400, 400);
+  f.pace = 512;
+  f.make_steps(9, 400, 480);
+  CHECK(f.names().empty());
+  f.pace = 1024;
+  f.make_steps(8, 400, 480);
+  CHECK(f.names() == parts_strings{"slow_part b 1"});
+  ++f.epoch;
+  f.make_steps(40, 400, 480);  // as it is from the epoch's first step on
+  CHECK(std::ranges::count(f.names(), "slow_part b 1") == 0);
+}
