@@ -348,14 +348,26 @@ int crash_store::rename(const path& from, const path& to, bool replace, stamp by
   return 0;
 }
 
-uint64_t crash_store::names_of(const path& file) const {
-  std::lock_guard lock(mutex_);
-  const auto node = live_.find(parts_of(file));
+uint64_t crash_store::count_names(node_id node) const {
   uint64_t out = 0;
-  if (node == 0) return out;
   for (const auto& [id, folder] : live_.nodes)
     for (const auto& [name, leads_to] : folder.names) out += leads_to == node ? 1 : 0;
   return out;
+}
+
+uint64_t crash_store::names_of(const path& file) const {
+  std::lock_guard lock(mutex_);
+  const auto node = live_.find(parts_of(file));
+  return node == 0 ? 0 : count_names(node);
+}
+
+int crash_store::look(node_id node, file_facts& facts) const {
+  std::lock_guard lock(mutex_);
+  const auto found = live_.nodes.find(node);
+  if (found == live_.nodes.end()) return EBADF;
+  if (outage_of(node) == outage::gone) return EIO;
+  facts = {count_names(node), found->second.bytes->size(), taken_by(found->second)};
+  return 0;
 }
 
 int crash_store::link(const path& file, const path& name, stamp by) {

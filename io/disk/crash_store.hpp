@@ -127,6 +127,8 @@ class crash_store : public std::enable_shared_from_this<crash_store> {
   int link(const path& file, const path& name, stamp by = {});
   /// How many names a file has; 0: there is none.
   uint64_t names_of(const path& file) const;
+  /// Of a file, whatever its names.
+  int look(node_id node, file_facts& facts) const;
   int exchange(const path& one, const path& other, stamp by = {});
   int remove(const path& name, bool folder, stamp by = {});
   int list(const path& folder, std::vector<dir_entry>& found) const;
@@ -255,6 +257,7 @@ class crash_store : public std::enable_shared_from_this<crash_store> {
   outage outage_of(const path& name) const;
   outage outage_of(node_id open_file) const;
   static uint64_t taken_by(const inode& file);
+  uint64_t count_names(node_id node) const;
   uint64_t free_bytes() const;
   ledger as_of(int64_t now_ns) const;
   void read_log();

@@ -163,6 +163,15 @@ status disk::health(file_id file) const {
   return found == files_.end() ? status{} : found->second.health;
 }
 
+result<file_facts> disk::look(file_id file) const {
+  const auto found = files_.find(file);
+  if (found == files_.end()) return error{errc::bug, "look at a file that is not open"};
+  file_facts out;
+  if (const int failure = raw_look(found->second.handle, out); failure != 0)
+    return disk_error("look at", found->second.name, failure);
+  return out;
+}
+
 // -- operations -----------------------------------------------------------------------------------
 
 status disk::write(file_id file, uint64_t offset, io_buffer buffer, uint64_t tag) {

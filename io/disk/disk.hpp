@@ -126,6 +126,13 @@ struct disk_facts {
   std::vector<std::string> notes;  ///< each thing that is less than asked for, said once
 };
 
+/// What the system says of a file.
+struct file_facts {
+  uint64_t names = 0;        ///< that lead to it
+  uint64_t bytes = 0;        ///< its length
+  uint64_t taken_bytes = 0;  ///< of the disk
+};
+
 class disk : public file_system {
  public:
   using nanoseconds = std::chrono::nanoseconds;
@@ -146,6 +153,8 @@ class disk : public file_system {
   bool direct(file_id file) const;
   /// The error that made the file dead, if one did (DK-3). Success for files that are closed.
   status health(file_id file) const;
+  /// Of what is open, whatever its name leads to by now. Errors: bug (not open), io.
+  result<file_facts> look(file_id file) const;
 
   /// Each takes the buffer; an error at once (the buffer's slot is free then) means that no
   /// completion will come. `tag` comes back in the completion. Errors at once: bug (not open,
@@ -192,6 +201,8 @@ class disk : public file_system {
 
   virtual result<opened> raw_open(const path& name, const open_options& options) = 0;
   virtual void raw_close(int handle) = 0;
+  /// 0, or an errno.
+  virtual int raw_look(int handle, file_facts& facts) const = 0;
   /// Never fails: what cannot be started is answered with -errno.
   virtual void raw_submit(const raw_request& request) = 0;
   /// Adds what is answered; waits for one until `until` (by now()) if `block`. True when woken.

@@ -84,6 +84,10 @@ void faulty_disk::raw_close(int file) {
   handles_.erase(file);
 }
 
+int faulty_disk::raw_look(int file, file_facts& facts) const {
+  return ended() ? EIO : store_->look(handles_.at(file).node, facts);
+}
+
 int64_t faulty_disk::move(const raw_request& request, stamp by, const planned_fault* fault) {
   auto node = handles_.at(request.handle).node;
   auto bytes = request.bytes;

@@ -135,6 +135,7 @@ class faulty_disk final : public disk {
  protected:
   result<opened> raw_open(const path& name, const open_options& options) override;
   void raw_close(int file) override;
+  int raw_look(int file, file_facts& facts) const override;
   void raw_submit(const raw_request& request) override;
   bool raw_reap(bool block, nanoseconds until, std::vector<raw_answer>& answers) override;
 

@@ -74,6 +74,7 @@ class system_disk : public disk {
   /// The handle is the descriptor.
   result<opened> raw_open(const path& name, const open_options& options) override;
   void raw_close(int handle) override;
+  int raw_look(int handle, file_facts& facts) const override;
 };
 
 }  // namespace troupe::io

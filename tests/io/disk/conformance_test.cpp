@@ -168,6 +168,31 @@ TEST_CASE("every disk: files are made, refused, cut and reserved as asked") {
   });
 }
 
+TEST_CASE("every disk: an open file's names, length and room are known, whatever its name is") {
+  each_disk([](disk& d, const auto& dir, const auto&) {
+    constexpr uint64_t bytes = 4 * disk_block;
+    const auto made = d.open(dir / "a", {open_mode::create, true, bytes});
+    REQUIRE(made);
+    const auto names = [&]() -> uint64_t {
+      const auto facts = d.look(*made);
+      REQUIRE(facts);
+      CHECK(facts->bytes == bytes);
+      CHECK(facts->taken_bytes >= bytes);
+      return facts->names;
+    };
+    CHECK(names() == 1);
+    REQUIRE(d.link(dir / "a", dir / "b"));
+    CHECK(names() == 2);
+    REQUIRE(d.rename(dir / "a", dir / "c"));
+    d.close(opened(d, dir / "a", open_mode::create));  // another file, of that name
+    CHECK(names() == 2);
+    REQUIRE(d.rename(dir / "a", dir / "b"));
+    CHECK(names() == 1);
+    d.close(*made);
+    CHECK(d.look(*made).error().code == errc::bug);
+  });
+}
+
 TEST_CASE("every disk: names of files and folders move, change places and go") {
   each_disk([](disk& d, const auto& dir, const auto&) {
     CHECK(*d.make_dir(dir / "one"));
