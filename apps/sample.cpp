@@ -14,6 +14,7 @@
 #include "gpu/model/hf_folder.hpp"
 #include "gpu/model/saved_state.hpp"
 #include "gpu/model/stage_shape.hpp"
+#include "io/checkpoint/hold.hpp"
 #include "io/config/load.hpp"
 #include "io/file.hpp"
 #include "io/formats/hf_config.hpp"
@@ -225,9 +226,12 @@ result<std::unique_ptr<text_model>> text_model::open(const sample_options& optio
   TROUPE_TRY(folder, model_at(options.checkpoint));
   made->folder = folder;
   std::optional<io::checkpoint::reader> from;
+  std::optional<io::checkpoint::reading> held;  // a job may go on, and give it up
   if (checkpoint::is_checkpoint(folder)) {
     TROUPE_TRY(opened, io::checkpoint::reader::open(folder));
     from.emplace(std::move(opened));
+    TROUPE_TRY(reads, io::checkpoint::reading::begin(folder));
+    held.emplace(std::move(reads));
     TROUPE_CHECK(check_small_files(*from));
   }
   TROUPE_TRY(words, tokenizer_for(options.tokenizer, folder, from));
