@@ -88,6 +88,7 @@ struct engine_options {
   /// Where the drive has no room for both, a restored checkpoint's files become the state, and it
   /// is removed.
   bool swap_consume = false;
+  size_t swap_old_files = 0;  ///< of a chunk, that are written again one day (SWP-12)
   gpu::clip_way swap_clip = gpu::clip_way::automatic;
   std::chrono::seconds swap_patience{600};  ///< for room, where a write has failed
   uint64_t process_bytes = 0;  ///< that its process may hold (memory_account); 0: no limit

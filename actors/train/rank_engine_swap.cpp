@@ -30,6 +30,7 @@ status rank_engine::open_swap(gpu::stage_model& model) {
   o.verify = options_.swap_verify;
   o.io = swap_io_options();
   o.job = options_.job;
+  o.old_files = options_.swap_old_files;
   o.files_later = opened.consumes;
   if (opened.consumes) o.give_up = [this] { return give_up_restored(); };
   o.failed = [this](const status& s) { note_failure(s); };

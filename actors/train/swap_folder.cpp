@@ -198,12 +198,30 @@ std::vector<fs::path> swap_dirs_of(const config::job& job, int rank) {
   return out;
 }
 
+namespace {
+
+bool keeps_all(const config::checkpoint_section& c) {
+  return c.keep == 0 && c.keep_every == 0 && c.keep_best == 0;
+}
+
+/// Files of a chunk that keep a name: those of the checkpoints that are kept, of one that is going,
+/// and of one that has just expired. Where none of them expires, none.
+size_t old_files_of(const config::checkpoint_section& c) {
+  constexpr int64_t worth_looking_at = 64;  // each is, at each checkpoint
+  if (keeps_all(c) || c.keep >= worth_looking_at) return 0;
+  const auto held = std::max<int64_t>(1, c.keep) + c.keep_best;
+  return static_cast<size_t>(std::min(held + 2, worth_looking_at));
+}
+
+}  // namespace
+
 status settle_swap(engine_options& options, const config::job& job) {
   if (job.swap.dir.empty()) return {};
   options.swap_dirs = swap_dirs_of(job, options.at.rank);
   options.swap_patience = std::chrono::seconds(job.swap.patience_s);
   options.swap_verify = job.swap.verify;
   options.swap_consume = job.swap.consume;
+  options.swap_old_files = old_files_of(job.checkpoint);
   options.process_bytes = static_cast<uint64_t>(job.swap.host_bytes) -
                           std::min(static_cast<uint64_t>(job.swap.host_bytes), program_bytes);
   options.swap_clip = way_of(job.swap.clip);
@@ -233,10 +251,10 @@ beside_swap checkpoints_beside(const config::job& job, uint64_t checkpoint_bytes
                                uint64_t swapped_bytes) {
   const auto& c = job.checkpoint;
   const int64_t saves = c.every > 0 ? (job.train.steps + c.every - 1) / c.every : 1;
-  const bool keeps_all = c.keep == 0 && c.keep_every == 0 && c.keep_best == 0;
+  const bool all = keeps_all(c);
   // One more than is kept: the newest is whole before an older one goes.
   const auto held = [&](int64_t made) {
-    return static_cast<uint64_t>(keeps_all ? made : std::min(made, c.keep + c.keep_best + 1));
+    return static_cast<uint64_t>(all ? made : std::min(made, c.keep + c.keep_best + 1));
   };
   const int64_t at_least_one = std::max<int64_t>(1, saves);
   return {c.dir, held(at_least_one) * (checkpoint_bytes - swapped_bytes) +

@@ -9,7 +9,9 @@
 //   update      behind the gradient and the group: the optimizer's kernel on the slot
 //   state-out   behind the update of a group: back to the file, in place
 // A checkpoint takes the files as they are, by links (swapper_keep.cpp): what is updated behind
-// that goes into other files, which then take the names of those that were taken.
+// that goes into other files, which then take the names of those that were taken. These keep a name
+// in a folder `old` here: a checkpoint that expires does not free them, and what comes next is
+// written into them, so that with a checkpoint each step no file is made or freed.
 //
 // Updates that may turn out to be wrong, since the norm of all gradients is not known yet, go into
 // a second version of each file (residency.speculates); settle() makes that the first, or leaves
@@ -57,6 +59,14 @@
 //          and what was to be written is written there, out of memory; nobody reads where it was to
 //          go meanwhile. Where no folder has room for that file the step waits, up to `patience`
 //          for all that was to be written together (swapper_move.cpp).
+//   SWP-12 A file that a checkpoint has had is written again only where the system says of the file
+//          that was opened for it that it has one name, which is the one in `old`: it is no file of
+//          the state, no checkpoint's, complete or partial, and nobody else has linked or moved it
+//          away. (A checkpoint loses its own name for good before its files lose theirs, RT-3.) Of
+//          a chunk there are never more files than those that checkpoints have and the ones that
+//          steps behind them go into: what has expired beyond that is removed, and all of it before
+//          a run's last checkpoint and where a write needs room. A name that cannot be kept costs
+//          that alone.
 #pragma once
 
 #include <array>
@@ -97,6 +107,8 @@ struct swap_options {
   std::vector<swap_place> places;  ///< at least one, each on a drive of its own (chunk_places.hpp)
   bool verify = true;              ///< SWP-5
   std::string job = {};            ///< whose checkpoints take files
+  /// Of a chunk's files that checkpoints have had so many keep a name, the newest ones (SWP-12).
+  size_t old_files = 0;
   /// Files of state are made when something is written to them first, or are adopted: for a drive
   /// without room for the files and the checkpoint that a run goes on from.
   bool files_later = false;
@@ -232,6 +244,7 @@ class swapper final : public chunk_mover {
     named_file state;                  ///< as it is
     named_file next;                   ///< behind a checkpoint's, or behind updates to be settled
     named_file spare;                  ///< behind a checkpoint's where `next` is behind updates
+    std::deque<named_file> old;        ///< SWP-12, the newest last; of the disk's thread alone
     named_file weights, next_weights;  ///< not there where the masters are the weights
     uint64_t tail_bytes = 0;           ///< room for a shard's end
     chunk_versions versions;           ///< state_out_'s thread's (SWP-7), as the next member
@@ -286,7 +299,7 @@ class swapper final : public chunk_mover {
   /// In the folder: of files for other versions than the first, and of those that are made in place
   /// of others.
   static constexpr const char *next_folder = "next", *spare_folder = "spare",
-                              *moved_folder = "moved";
+                              *moved_folder = "moved", *old_folder = "old";
 
   swapper(parameter_store& store, const residency& where, swap_options options);
   void bring_weights(int chunk);
@@ -339,6 +352,12 @@ class swapper final : public chunk_mover {
   status make_room(const keep_order& order);
   status make_version(const chunk_state& c, named_file& f);
   void drop_room(const std::function<bool(int chunk)>& of);
+  void name_old(io::disk& d, chunk_state& c);
+  io::file_id open_alone(io::disk& d, const chunk_state& c, const named_file& old) const;
+  void take_old(io::disk& d, chunk_state& c, named_file& f) const;
+  status use_old(chunk_state& c, named_file& f);
+  enum class old_kind : uint8_t { expired, all };
+  void drop_old(old_kind which);
   status put(std::span<const target> what, const std::shared_ptr<void>& owner);
   status put_synced(const target& t, const std::shared_ptr<void>& owner);
   status put_again(const target& t, const std::shared_ptr<void>& owner,
@@ -386,6 +405,7 @@ class swapper final : public chunk_mover {
   std::mutex files_mutex_;
   std::condition_variable_any moved_;
   int moves_ = 0;  ///< to other places; of whoever writes
+  uint64_t old_names_ = 0;  ///< made so far; of the disk's thread
   std::mutex kept_mutex_;
   std::array<kept_array, io::state_parts> kept_;  ///< guarded by kept_mutex_
   std::unique_ptr<stream> weights_in_, state_in_, update_, state_out_, load_;

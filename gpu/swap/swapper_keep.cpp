@@ -3,7 +3,8 @@
 //   keep   room for the next files; each chunk's end behind its groups, fdatasync, a link into the
 //          checkpoint's folder; then the vote
 //   update goes into the next file where a checkpoint has this one; the last group of a chunk gives
-//          that file the chunk's name, and the other is the checkpoint's alone
+//          that file the chunk's name, and the other, which the checkpoint has, keeps one in `old`
+//   reuse  where nothing else leads to an old file any more it is the next one; else one is made
 //   adopt  the other way round: a run that goes on from a checkpoint has its files, by links, and
 //          its own are the next ones; where it has none of its own (files_later), that checkpoint
 //          is given up before the first update
@@ -12,6 +13,8 @@
 #include <cstring>
 #include <optional>
 #include <utility>
+
+#include <fmt/format.h>
 
 #include "gpu/model/saved_state.hpp"
 #include "gpu/swap/swapper.hpp"
@@ -61,6 +64,7 @@ result<std::vector<cp::chunk_shard>> swapper::keep_now(const keep_order& order) 
   }
   const auto takes = [&order](int chunk) { return order.chunks[static_cast<size_t>(chunk)]; };
   drop_room([&](int chunk) { return !takes(chunk) && !at(chunk).versions.kept(); });
+  if (order.last) drop_old(old_kind::all);
   TROUPE_CHECK(make_room(order));
   TROUPE_CHECK(io_->change([&](io::disk& d) -> status {
     TROUPE_TRY(first, cp::make_partial(d, order.partial, order.head.job));
@@ -84,11 +88,15 @@ result<std::vector<cp::chunk_shard>> swapper::keep_now(const keep_order& order) 
 /// SWP-8.
 status swapper::make_room(const keep_order& order) {
   if (order.last) return {};
-  const auto outcome = [&]() -> status {
+  const auto of_each = [&](const std::function<status(chunk_state&)>& make) -> status {
     for (int c = 0; c < store_.chunk_count(); ++c)
-      if (order.chunks[static_cast<size_t>(c)])
-        TROUPE_CHECK(make_version(at(c), behind_checkpoint(at(c))));
+      if (order.chunks[static_cast<size_t>(c)]) TROUPE_CHECK(make(at(c)));
     return {};
+  };
+  const auto outcome = [&]() -> status {
+    TROUPE_CHECK(of_each([&](chunk_state& c) { return use_old(c, behind_checkpoint(c)); }));
+    drop_old(old_kind::expired);  // before others are made
+    return of_each([&](chunk_state& c) { return make_version(c, behind_checkpoint(c)); });
   }();
   if (outcome) return {};
   const bool needed =
@@ -121,6 +129,73 @@ void swapper::drop_room(const std::function<bool(int chunk)>& of) {
         d.close(std::exchange(f.id, io::file_id::none));
         static_cast<void>(discard(d, f));
       }
+    return {};
+  }));
+}
+
+/// A name for the file that a checkpoint has, and that is to be the chunk's no longer. Where there
+/// is none, as on a full drive, it is the checkpoint's alone.
+void swapper::name_old(io::disk& d, chunk_state& c) {
+  if (options_.old_files == 0 || !c.links) return;
+  const auto folder = root(c.state.place) / old_folder;
+  const auto name = fmt::format("{}.{}", c.state.name.filename().string(), ++old_names_);
+  const auto made = d.make_dir(folder);
+  if (made && d.link(c.state.name, folder / name))
+    c.old.push_back({folder / name, io::file_id::none, c.state.place});
+}
+
+/// An old file, opened, where nobody else has a name of it; else none. One that a checkpoint of an
+/// earlier run had may be of another length, or have holes.
+io::file_id swapper::open_alone(io::disk& d, const chunk_state& c, const named_file& old) const {
+  const auto file = d.open(old.name, {io::open_mode::update, true, 0});
+  if (!file) return io::file_id::none;
+  const auto bytes = c.layout.state_bytes() + c.tail_bytes;
+  const auto facts = d.look(*file);
+  const bool alone = facts && facts->names == 1;  // SWP-12
+  if (alone && facts->bytes == bytes && facts->taken_bytes >= bytes) return *file;
+  d.close(*file);
+  return io::file_id::none;
+}
+
+/// The oldest of them that is alone becomes `f`.
+void swapper::take_old(io::disk& d, chunk_state& c, named_file& f) const {
+  for (auto old = c.old.begin(); old != c.old.end(); ++old) {
+    if (old->place != f.place) continue;
+    const auto file = open_alone(d, c, *old);
+    if (file == io::file_id::none) continue;
+    if (d.rename(old->name, f.name)) {
+      f.id = file;
+      c.old.erase(old);
+    } else {
+      d.close(file);
+    }
+    return;
+  }
+}
+
+/// What all of a chunk is to be written to is an old file, if there is one (SWP-12).
+status swapper::use_old(chunk_state& c, named_file& f) {
+  return io_->change([&](io::disk& d) -> status {
+    const bool some = !f.there() && !c.old.empty();
+    if (some && d.make_dir(f.name.parent_path())) take_old(d, c, f);
+    return {};
+  });
+}
+
+/// SWP-12. Those of which nobody else has a name go, and their room; beyond so many, names alone.
+void swapper::drop_old(old_kind which) {
+  static_cast<void>(io_->change([&](io::disk& d) -> status {
+    for (auto& c : chunks_) {
+      const auto over = c.old.size() - std::min(c.old.size(), options_.old_files);
+      size_t seen = 0;
+      std::erase_if(c.old, [&](const named_file& old) {
+        const bool beyond = which == old_kind::all || seen++ < over;
+        const auto names = d.names_of(old.name);
+        if (!beyond && names && *names > 1) return false;
+        static_cast<void>(discard(d, old));
+        return true;
+      });
+    }
     return {};
   }));
 }
@@ -318,6 +393,7 @@ status swapper::each_group(int chunk, io::file_id file, const std::vector<io::gr
 /// Copies a chunk's state out of the file that a checkpoint has.
 status swapper::own_again(int chunk) {
   auto& c = at(chunk);
+  TROUPE_CHECK(use_old(c, c.next));
   TROUPE_CHECK(make_version(c, c.next));
   const auto copied =
       each_group(chunk, c.state.id, c.sums.state, [&](range group, const auto& owner) {
@@ -357,6 +433,7 @@ status swapper::become(io::disk& d, named_file& to, named_file& from) const {
 /// The next file becomes the chunk's; what was behind a checkpoint is the next one.
 status swapper::take_over(chunk_state& c) {
   const auto renamed = io_->change([&](io::disk& d) -> status {
+    name_old(d, c);
     TROUPE_CHECK(become(d, c.state, c.next));
     return c.spare.there() ? become(d, c.next, c.spare) : status{};
   });

@@ -141,6 +141,7 @@ bool swapper::look_again_for_room(const target& t, const status& why, bool told)
 /// SWP-11. In the same folder, or in another one.
 swapper::moved_file swapper::move_file(const target& t, const status& why) {
   moved_file out;
+  drop_old(old_kind::expired);  // for its room
   for (size_t i = 0; i < options_.places.size(); ++i) {
     auto tried = move_to((t.file->place + i) % options_.places.size(), t, why);
     if (!tried.again) return tried;

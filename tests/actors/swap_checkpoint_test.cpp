@@ -9,8 +9,10 @@
 #include <fstream>
 #include <future>
 #include <thread>
+#include <utility>
 
 #include "actors/checkpoint/committer.hpp"
+#include "actors/train/swap_folder.hpp"
 #include "gpu/model/saved_state.hpp"
 #include "io/checkpoint/catalog.hpp"
 #include "io/checkpoint/reader.hpp"
@@ -43,11 +45,12 @@ struct elsewhere {
 /// Where the chunks of an engine live.
 enum class home { memory, drive, both, two_versions };
 
-replicas saving_engine(const scratch& dir, gpu::dtype type, home where,
-                       const fs::path& checkpoints, bool weights_follow = false) {
+replicas saving_engine(const scratch& dir, gpu::dtype type, home where, const fs::path& checkpoints,
+                       bool weights_follow = false, size_t old_files = 0) {
   return replicas(1, rule::adamw, type, [&, checkpoints](engine_options o) {
     o.job = "job";
     o.weights_follow = weights_follow;
+    o.swap_old_files = old_files;
     o.model.layers = 4;
     o.shape = gpu::whole_model(o.model, troupe::train::test::batch, troupe::train::test::seq, type);
     o.optimizer.clip_norm = 0.5f;
@@ -242,6 +245,52 @@ TEST_CASE("ENG-12: a checkpoint by links has the tensors of one that is copied o
         CHECK(same_tensors(linked[i], copied[i]));
       }
     }
+}
+
+TEST_CASE("ENG-12 SWP-12: what checkpoints have keeps a name in the swap folder until the last") {
+  scratch dir;
+  const auto checkpoints = dir / "checkpoints", plain = dir / "plain";
+  fs::create_directory(checkpoints);
+  fs::create_directory(plain);
+  auto swapped = saving_engine(dir, gpu::dtype::f32, home::drive, checkpoints, false, 3);
+  auto in_memory = saving_engine(dir, gpu::dtype::f32, home::memory, plain);
+  const auto shard = cp::shard_name(0, 4);
+  fs::path got, before, wanted;
+  for (uint64_t step = 1; step <= 6; ++step) {
+    CHECK(swapped.step(static_cast<int64_t>(step)) == in_memory.step(static_cast<int64_t>(step)));
+    before = std::exchange(got, saved(swapped, checkpoints, step, step == 6));
+    wanted = saved(in_memory, plain, step);
+    if (step == 1) continue;
+    CHECK(links_of(before / shard) == (step < 6 ? 2u : 1u));
+    if (step < 6) fs::remove_all(before);
+  }
+  CHECK(is_sound(before));
+  CHECK(is_sound(got));
+  CHECK(same_tensors(got, wanted));
+}
+
+TEST_CASE("ENG-12: as many files of a chunk keep a name as retention has checkpoints, and two") {
+  scratch dir;
+  config::job job;
+  job.job.name = "job";
+  job.train.batch = troupe::train::test::batch;
+  job.train.seq_len = troupe::train::test::seq;
+  job.checkpoint.dir = dir / "checkpoints";
+  job.swap.dir = {dir / "swap"};
+  const auto old_files = [&](int64_t keep, int64_t every, int64_t best) {
+    job.checkpoint.keep = keep;
+    job.checkpoint.keep_every = every;
+    job.checkpoint.keep_best = best;
+    auto o = troupe::train::test::options_for(0, 1, rule::adamw, gpu::dtype::f32);
+    static_cast<void>(settle_swap(o, job));  // whatever it fits into
+    return o.swap_old_files;
+  };
+  CHECK(old_files(0, 0, 0) == 0);  // nothing expires
+  CHECK(old_files(2, 0, 0) == 4);
+  CHECK(old_files(3, 7, 2) == 7);
+  CHECK(old_files(0, 7, 0) == 3);  // the newest is kept in any case
+  CHECK(old_files(1000, 0, 0) == 0);
+  CHECK(old_files(1, 0, 1000) == 64);
 }
 
 TEST_CASE("ENG-12: each resumes the other's checkpoint, and trains on with the same bits") {

@@ -1,19 +1,25 @@
 // What a checkpoint takes of swap files by links: the state as it was, whatever is trained behind
-// it, and what becomes of it on a disk that is full or fails.
+// it, what becomes of it on a disk that is full or fails, and what becomes of its files once it has
+// expired.
 #include <doctest/doctest.h>
 
 #include <atomic>
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 #include <future>
 #include <limits>
 #include <map>
 #include <optional>
+#include <set>
+#include <utility>
 
 #include "io/checkpoint/save.hpp"
 #include "io/disk/faulty_disk.hpp"
+#include "io/disk/thread_disk.hpp"
 #include "tests/gpu/reference/reference_ops.hpp"
 #include "tests/gpu/swap_trainer.hpp"
+#include "tests/io/scratch.hpp"
 
 namespace troupe::gpu {
 namespace {
@@ -229,6 +235,22 @@ TEST_CASE("SWP-8: without room for a second copy a checkpoint fails, and trainin
 
 namespace {
 
+/// Takes the state over out of the checkpoint of step 2.
+void adopt_all(swap_trainer& run, const std::vector<cp::chunk_shard>& kept) {
+  for (const auto& s : kept) {
+    const auto name = cp::shard_name(0, s.chunk);
+    cp::file_entry entry;
+    entry.name = name;
+    entry.bytes = s.bytes;
+    entry.stream_bytes = s.stream_bytes;
+    entry.crc32c = s.footer_crc;
+    const auto chunk = static_cast<int>(s.chunk);
+    CHECK(run.swap().adopt(chunk, order_of(2).partial / name, entry));
+    run.store().publish_weights(run.compute(), chunk, 2);
+  }
+  REQUIRE(run.compute().synchronize());
+}
+
 /// A run that is in the files of the checkpoint of step 2 where the disk has room for one copy, and
 /// is about to make step 3.
 struct in_its_files {
@@ -258,18 +280,7 @@ struct in_its_files {
     };
     c.starts = false;
     run.emplace(*ground.owner, c, options);
-    for (const auto& s : kept) {
-      const auto name = cp::shard_name(0, s.chunk);
-      cp::file_entry entry;
-      entry.name = name;
-      entry.bytes = s.bytes;
-      entry.stream_bytes = s.stream_bytes;
-      entry.crc32c = s.footer_crc;
-      const auto chunk = static_cast<int>(s.chunk);
-      CHECK(run->swap().adopt(chunk, order_of(2).partial / name, entry));
-      run->store().publish_weights(run->compute(), chunk, 2);
-    }
-    REQUIRE(run->compute().synchronize());
+    adopt_all(*run, kept);
   }
 
   status remove(const char* folder) {
@@ -415,6 +426,269 @@ TEST_CASE("SWP-6: a swap folder that has failed gives no checkpoint anything") {
   swapped.wait();
   REQUIRE_FALSE(swapped.failure());
   CHECK_FALSE(keep(swapped, order_of(3)).get());
+}
+
+namespace {
+
+swap_options with_old_files(const keeping_ground& ground) {
+  auto o = ground.options();
+  o.old_files = 4;
+  return o;
+}
+
+/// A run with a checkpoint each step, and the same one in memory.
+struct saving_run {
+  using file = io::crash_store::node_id;
+
+  keeping_ground& ground;
+  swap_case c;
+  io::faulty_disk root{ground.store, {}};
+  swap_trainer swapped, in_memory;
+  uint64_t steps = 0;
+  std::vector<std::vector<float>> truth{{}};  ///< by step
+  std::set<file> files = {};                  ///< that checkpoints have had
+
+  saving_run(keeping_ground& where, const swap_case& what)
+      : ground(where),
+        c(what),
+        swapped(*where.owner, what, with_old_files(where)),
+        in_memory(*where.owner, what, {}) {}
+
+  size_t chunks() { return static_cast<size_t>(swapped.store().chunk_count()); }
+  static std::filesystem::path shard(size_t chunk, uint64_t step) {
+    return order_of(step).partial / cp::shard_name(0, static_cast<uint32_t>(chunk));
+  }
+  file file_of(size_t chunk, uint64_t step) {
+    file out = 0;
+    REQUIRE(ground.store->open(shard(chunk, step), io::open_mode::read, out) == 0);
+    return out;
+  }
+  void one_step() {
+    const auto n = static_cast<int64_t>(++steps);
+    if (c.speculates)
+      swapped.enqueue_speculating_step(n, n % 3 != 0);
+    else
+      swapped.enqueue_step(n);
+    in_memory.enqueue_step(n);
+    REQUIRE(in_memory.compute().synchronize());
+    truth.push_back(in_memory.state());
+    const auto told = keep(swapped, order_of(steps)).get();
+    REQUIRE_MESSAGE(told, (told ? std::string() : render(told.error())));
+    for (size_t chunk = 0; chunk < chunks(); ++chunk) files.insert(file_of(chunk, steps));
+  }
+  void expire(uint64_t step) {
+    REQUIRE(root.remove_folder(order_of(step).partial, {io::folder_kind::scratch, {}, {}}));
+    ground.store->settle(std::numeric_limits<int64_t>::max());
+  }
+  bool is_whole(uint64_t step) { return state_in(ground, swapped.store(), step) == truth.at(step); }
+  size_t old_files() const {
+    std::vector<io::dir_entry> found;
+    static_cast<void>(ground.store->list("/swap/old", found));
+    return found.size();
+  }
+  /// With two checkpoints that are kept.
+  void train(int more) {
+    for (int i = 0; i < more; ++i) {
+      one_step();
+      if (steps > 2) expire(steps - 2);
+    }
+  }
+};
+
+}  // namespace
+
+TEST_CASE("SWP-12: with a checkpoint each step no file is made or freed behind the first ones") {
+  for (const auto type : {dtype::f32, dtype::bf16})
+    for (const bool speculates : {false, true}) {
+      CAPTURE(speculates);
+      keeping_ground ground;
+      ground.how.seed = 3;
+      ground.how.reorder = true;
+      ground.how.short_move = 0.2;
+      saving_run run(ground, {testing::tiny_gpt2(), type, 2048, 2, true, speculates});
+      for (int i = 0; i < 20; ++i) {
+        run.train(1);
+        CHECK(run.is_whole(run.steps));
+        if (run.steps > 1) CHECK(run.is_whole(run.steps - 1));
+        CHECK(run.old_files() <= 2 * run.chunks());
+      }
+      // Two that are kept, the newest, and what is behind that: no more than are planned.
+      CHECK(run.files.size() == run.chunks() * (speculates ? 5u : 4u));
+      CHECK(run.swapped.state() == run.truth.back());
+      CHECK(run.swapped.failure());
+    }
+}
+
+TEST_CASE("SWP-8 SWP-12: what has expired takes no room that was planned for others") {
+  const swap_case c;
+  keeping_ground ground(4 * bytes_of_files(c) + 40 * io::disk_block);
+  saving_run run(ground, c);
+  run.train(8);
+  CHECK(run.is_whole(8));
+  CHECK(run.is_whole(7));
+}
+
+TEST_CASE("SWP-12: of what has expired one file is written again, and the rest is freed") {
+  keeping_ground ground;
+  saving_run run(ground, {});
+  for (int i = 0; i < 8; ++i) run.one_step();
+  CHECK(run.old_files() == 4 * run.chunks());  // of the newest
+  const auto fourth = run.file_of(1, 4);
+  const auto made = run.files.size();
+  for (uint64_t step = 1; step <= 6; ++step) run.expire(step);
+  run.one_step();
+  CHECK(run.old_files() == 2 * run.chunks());  // of steps 7 and 8
+  run.one_step();
+  CHECK(run.file_of(1, 10) == fourth);
+  CHECK(run.files.size() == made + run.chunks());  // step 9 is in what was made before
+  for (const auto step : {7u, 8u, 9u, 10u}) CHECK(run.is_whole(step));
+  run.expire(7);
+  run.swapped.enqueue_step(11);
+  REQUIRE(keep(run.swapped, order_of(11, true)).get());
+  CHECK(run.old_files() == 0);  // the room is the export's
+  CHECK(ground.store->names_of(saving_run::shard(1, 10)) == 1);
+  CHECK(run.is_whole(10));
+}
+
+TEST_CASE("SWP-12: a file that somebody else has linked, or moved away, is not written again") {
+  keeping_ground ground;
+  saving_run run(ground, {});
+  for (int i = 0; i < 3; ++i) run.one_step();
+  REQUIRE(run.root.link(saving_run::shard(1, 1), "/mine"));
+  REQUIRE(run.root.rename("/step-2", "/theirs"));
+  const auto mine = run.root.read_small("/mine", size_t{1} << 24);
+  REQUIRE(mine);
+  run.expire(1);
+  for (int i = 0; i < 8; ++i) {
+    run.one_step();
+    if (run.steps > 4) run.expire(run.steps - 2);
+  }
+  CHECK(*run.root.read_small("/mine", size_t{1} << 24) == *mine);
+  REQUIRE(run.root.rename("/theirs", "/step-2"));
+  for (const auto step : {2u, 10u, 11u}) CHECK(run.is_whole(step));
+  CHECK(run.swapped.state() == run.truth.back());
+}
+
+TEST_CASE("SWP-12: files of the checkpoint that a run goes on from are written again, too") {
+  keeping_ground ground;
+  swap_case c;
+  std::vector<cp::chunk_shard> kept;
+  {
+    swap_trainer first(*ground.owner, c, ground.options());
+    first.train(2);
+    const auto told = keep(first, order_of(2, true)).get();
+    REQUIRE(told);
+    kept = *told;
+  }
+  io::faulty_disk root(ground.store, {});
+  const auto give_up = [&](const std::filesystem::path& folder) {
+    REQUIRE(root.remove_folder(folder, {io::folder_kind::scratch, {}, {}}));
+  };
+  const auto file_at = [&](uint64_t step) {
+    io::crash_store::node_id out = 0;
+    REQUIRE(ground.store->open(saving_run::shard(1, step), io::open_mode::read, out) == 0);
+    return out;
+  };
+  give_up("/swap");
+  const auto from_start = c;
+  c.starts = false;
+  swap_trainer next(*ground.owner, c, with_old_files(ground));
+  adopt_all(next, kept);
+  const auto adopted = file_at(2);
+  std::set<io::crash_store::node_id> files;
+  for (uint64_t step = 3; step <= 8; ++step) {
+    next.enqueue_step(static_cast<int64_t>(step));
+    REQUIRE(keep(next, order_of(step)).get());
+    files.insert(file_at(step));
+    give_up(order_of(step - 1).partial);
+  }
+  CHECK(files.contains(adopted));
+  CHECK(files.size() == 3);  // that one, the run's first, and one more while both were needed
+  CHECK(state_in(ground, next.store(), 8) == trained_in_memory(*ground.owner, from_start, 8));
+  CHECK(next.state() == trained_in_memory(*ground.owner, from_start, 8));
+}
+
+TEST_CASE("SWP-11 SWP-12: where a write to such a file fails checkpoints stay as they are") {
+  constexpr int steps = 7, tries = 8;
+  const auto [before, all] = [] {
+    keeping_ground ground;
+    saving_run run(ground, {});
+    const auto writes = [&] {
+      return static_cast<int>(run.swapped.swap().facts().written_bytes / io::disk_block);
+    };
+    const int first = writes();
+    run.train(steps);
+    return std::pair(first, writes());
+  }();
+  for (int i = 1; i <= tries; ++i) {
+    CAPTURE(i);
+    keeping_ground ground;
+    const int nth = before + (all - before) * i / (tries + 1);
+    ground.how.plan = {{io::fault_site::write, nth, io::fault_effect::fail, EIO}};
+    saving_run run(ground, {});
+    run.train(steps);
+    CHECK(run.is_whole(steps));
+    CHECK(run.is_whole(steps - 1));
+    CHECK(run.swapped.state() == run.truth.back());
+    CHECK(run.swapped.failure());
+  }
+}
+
+namespace {
+
+/// The machine's disk, which counts the files that are made.
+class counting_disk final : public io::thread_disk {
+ public:
+  counting_disk(const io::disk_options& options, std::shared_ptr<std::atomic<int>> made)
+      : thread_disk(options, ""), made_(std::move(made)) {}
+
+ protected:
+  result<opened> raw_open(const path& name, const io::open_options& options) override {
+    if (options.mode == io::open_mode::create) ++*made_;
+    return thread_disk::raw_open(name, options);
+  }
+
+ private:
+  std::shared_ptr<std::atomic<int>> made_;
+};
+
+}  // namespace
+
+TEST_CASE("SWP-12: on the machine's disk what expires is neither freed nor made anew") {
+  namespace fs = std::filesystem;
+  scratch dir;
+  fs::create_directory(dir / "swap");
+  const auto made = std::make_shared<std::atomic<int>>(0);
+  const auto owner = make_reference_device();
+  swap_options o;
+  o.places = {{dir / "swap", true}};
+  o.job = "job";
+  o.old_files = 4;
+  o.io.piece_bytes = io::disk_block;
+  o.io.open_disk = [made](size_t depth) -> result<std::unique_ptr<io::disk>> {
+    io::disk_options by_default;
+    by_default.depth = depth;
+    return std::unique_ptr<io::disk>(std::make_unique<counting_disk>(by_default, made));
+  };
+  const swap_case c;
+  swap_trainer swapped(*owner, c, std::move(o));
+  const auto folder_of = [&](int step) { return dir.path / ("step-" + std::to_string(step)); };
+  int made_first = 0;
+  for (int step = 1; step <= 20; ++step) {
+    swapped.enqueue_step(step);
+    auto order = order_of(static_cast<uint64_t>(step));
+    order.partial = folder_of(step);
+    const auto told = keep(swapped, std::move(order)).get();
+    REQUIRE_MESSAGE(told, (told ? std::string() : render(told.error())));
+    if (step == 4) made_first = made->load();
+    if (step <= 2) continue;
+    for (const auto& s : *told)
+      CHECK(fs::hard_link_count(folder_of(step - 2) / cp::shard_name(0, s.chunk)) == 2);
+    fs::remove_all(folder_of(step - 2));
+  }
+  CHECK(made->load() == made_first);
+  CHECK(swapped.state() == trained_in_memory(*owner, c, 20));
+  CHECK(swapped.failure());
 }
 
 }  // namespace troupe::gpu
