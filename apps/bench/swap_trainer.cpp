@@ -136,11 +136,12 @@ class engine_trainer final : public trainer {
 
   std::string name_of(int64_t step) const { return fmt::format("step-{}", step); }
 
-  /// By links, while the next step goes on; the one before it has its vote by then, and goes,
-  /// beside steps as a job's does (the committer's thread removes it).
+  /// By links, while the next step goes on; the one before it has its vote by then, and what that
+  /// one replaced is gone, as a job's is (the committer removes it beside the step).
   status save() {
     TROUPE_CHECK(await_vote());
     TROUPE_CHECK(begin_removal());
+    TROUPE_CHECK(await_removal());
     voted_.emplace();
     const auto step = static_cast<uint64_t>(steps_);
     engine_->save(step, options_.checkpoint_folder / name_of(steps_), false,
@@ -327,7 +328,10 @@ result<std::unique_ptr<trainer>> trainer::make(way w, const swap_plan& plan) {
   o.swap_verify = w != way::noverify;
   if (w == way::speculate) o.swap_clip = gpu::clip_way::speculate;
   o.job = std::string(to_string(w));
-  if (w == way::saving) o.checkpoint_folder = plan.dir;
+  if (w == way::saving) {
+    o.checkpoint_folder = plan.dir;
+    o.swap_old_files = 3;  // as a job's that keeps one checkpoint
+  }
   // What `behind` has of its own is that updates wait for the norm of all gradients.
   if (w == way::behind && o.optimizer.clip_norm == 0) o.optimizer.clip_norm = never_clips;
   TROUPE_TRY(device, gpu::open_device(o.device));
