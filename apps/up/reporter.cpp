@@ -116,6 +116,13 @@ void keep_data_mark(reporter_pointer self) {
   if (!kept) warn(self, "what the data holds is not kept: " + render(kept.error()));
 }
 
+/// What a person sees of the drive as it is, and a reader of the log finds.
+void tell_drive(reporter_pointer self, const std::string& what) {
+  leave_line(self->state);
+  say(what);
+  write_log(self, report::warning_json(unix_now(), static_cast<int64_t>(self->state.step), what));
+}
+
 /// What the drive has kept, this step included; and, where that has changed, what a person should
 /// know of it.
 std::optional<std::string> judge_drive(reporter_state& st, report::step_report& r) {
@@ -196,10 +203,7 @@ void step(reporter_pointer self, const msg<fbs::StepReport>& m) {
   write_log(self, report::step_json(r));
   tell(self, st.folders->look_again(incident_keeper::wall_clock::now()));
   show(st, r);
-  if (kept) {
-    leave_line(st);
-    say(*kept);
-  }
+  if (kept) tell_drive(self, *kept);
   if (const auto slow = tells_of_drive(r) ? st.drive.stepped(*r.swap, r.step_ms) : std::nullopt)
     warn(self, *slow);
   std::lock_guard lock(st.options.outcome->mutex);
