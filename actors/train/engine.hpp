@@ -25,6 +25,7 @@
 #include "gpu/model/stage_model.hpp"
 #include "gpu/model/state_saver.hpp"
 #include "gpu/optim/optimizer.hpp"
+#include "gpu/swap/limit_model.hpp"
 #include "gpu/swap/step_traffic.hpp"
 #include "io/base/memory_account.hpp"
 #include "io/base/model_config.hpp"
@@ -90,6 +91,8 @@ struct engine_options {
   bool swap_consume = false;
   size_t swap_old_files = 0;  ///< of a chunk, that are written again one day (SWP-12)
   gpu::clip_way swap_clip = gpu::clip_way::automatic;
+  /// By which its layers were chosen to spill; none: they were not chosen so.
+  std::optional<gpu::machine_rates> swap_rates = {};
   std::chrono::seconds swap_patience{600};  ///< for room, where a write has failed
   uint64_t process_bytes = 0;  ///< that its process may hold (memory_account); 0: no limit
   int64_t recheck_every = 0;  ///< steps from one rechecked layer to the next
@@ -194,6 +197,7 @@ struct swap_facts {
   uint64_t read_bytes = 0, written_bytes = 0;  ///< so far
   gpu::update_order order = gpu::update_order::behind_backward;  ///< of the step last begun
   uint64_t redone_steps = 0;  ///< so far, whose updates were dropped and made again
+  int recomputed_layers = 0;  ///< that were to spill, in the step last begun
   io::memory_account::table memory = {};       ///< of the process
 };
 

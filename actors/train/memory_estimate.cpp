@@ -34,6 +34,15 @@ uint64_t ring_of(uint64_t share_bytes, const engine_options& o) {
   return std::min(wanted, std::max<uint64_t>(2, o.checkpoint_ring_bytes / slot)) * slot;
 }
 
+/// In matrix products, the head's included.
+int64_t matrix_elements_of(const model_config& model, const gpu::stage_shape& shape) {
+  int64_t out = shape.has_head ? model.vocab * model.hidden : 0;
+  for (const auto& chunk : gpu::stage_chunks(model, shape))
+    for (const auto& t : chunk.tensors)
+      if (t.shape.size() == 2 && chunk.layer >= 0) out += t.count;
+  return out;
+}
+
 planned_stage plan_of(const job_plan& plan, const rank_place& r) {
   const auto o = settled_options(plan, r, threads_here(plan.job.cluster));
   const int64_t micro_batches = plan.job.micro_batches();
@@ -41,21 +50,14 @@ planned_stage plan_of(const job_plan& plan, const rank_place& r) {
   out.pipeline_rank = r.at.place().pipeline;
   out.layers = r.layers;
   out.bytes = gpu::plan_stage(plan.model, o.shape);
-  for (const auto& chunk : gpu::stage_chunks(plan.model, o.shape)) {
-    for (const auto& t : chunk.tensors) {
-      out.parameters += t.count;
-      if (t.shape.size() == 2 && chunk.layer >= 0) out.matrix_elements += t.count;
-    }
-  }
+  for (const auto& chunk : gpu::stage_chunks(plan.model, o.shape))
+    for (const auto& t : chunk.tensors) out.parameters += t.count;
   if (o.at.grid.data > 1) {
     out.reduced_bytes = out.bytes.gradients;
     out.gathered_bytes = out.bytes.weights;
   }
-  if (o.shape.has_head) out.matrix_elements += plan.model.vocab * plan.model.hidden;
-  const auto tokens = static_cast<double>(o.shape.tokens() * micro_batches);
-  const auto attention = 12.0 * static_cast<double>(o.shape.layers()) *
-                         static_cast<double>(plan.model.attention_width() * o.shape.seq);
-  out.step_flops = tokens * (6.0 * static_cast<double>(out.matrix_elements) + attention);
+  out.matrix_elements = matrix_elements_of(plan.model, o.shape);
+  out.step_flops = step_flops(o);
   if (!o.shape.has_head)
     out.boundary_bytes =
         static_cast<uint64_t>(o.shape.tokens() * micro_batches * plan.model.hidden) *
@@ -92,6 +94,14 @@ std::vector<std::pair<memory_change, job_plan>> changes_of(const job_plan& plan)
 }
 
 }  // namespace
+
+double step_flops(const engine_options& o) {
+  const auto tokens = static_cast<double>(o.rows() * o.shape.seq);
+  const auto attention = 12.0 * static_cast<double>(o.shape.layers()) *
+                         static_cast<double>(o.model.attention_width() * o.shape.seq);
+  const auto elements = static_cast<double>(matrix_elements_of(o.model, o.shape));
+  return tokens * (6.0 * elements + attention);
+}
 
 std::vector<planned_stage> plan_stages(const job_plan& plan) {
   std::vector<planned_stage> out;

@@ -14,6 +14,11 @@
 
 namespace troupe::train {
 
+struct engine_options;
+
+/// Of the products of a rank's step, forward and backward, each made once.
+double step_flops(const engine_options& options);
+
 /// One pipeline stage; every replica of it needs the same, having an equal share of the optimizer.
 struct planned_stage {
   int64_t pipeline_rank = 0;

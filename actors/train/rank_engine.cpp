@@ -261,6 +261,7 @@ void rank_engine::begin_step(const op_order& order) {
   compute_->stamp([this](double at_ms) { clock_.begin_step(at_ms); });
   forwards_.clear();
   choose_order();
+  slowed_ = order.pace.of_1024 < work_pace::whole;
   model_->reset_loss(*compute_);
 }
 
@@ -328,6 +329,7 @@ std::shared_ptr<rank_engine::note> rank_engine::note_begin(gpu::stream& s,
     if (probe_ != nullptr) n->token = probe_->begin(op);
     n->begin_ms = now_ms();
     clock_.began(op.kind, at_ms);
+    if (replan_) replan_->clock().began(op.kind, n->begin_ms);
   });
   return n;
 }
@@ -335,8 +337,10 @@ std::shared_ptr<rank_engine::note> rank_engine::note_begin(gpu::stream& s,
 void rank_engine::note_end(gpu::stream& s, const engine_probe::operation& op,
                            std::shared_ptr<note> n) {
   s.stamp([this, op, n = std::move(n)](double at_ms) {
+    const double end_ms = now_ms();
     clock_.ended(op.kind, at_ms, work_of(op));
-    if (probe_ != nullptr) probe_->end(op, n->token, n->begin_ms, now_ms());
+    if (replan_) replan_->clock().ended(op.kind, end_ms, op.bytes);
+    if (probe_ != nullptr) probe_->end(op, n->token, n->begin_ms, end_ms);
   });
 }
 
@@ -647,6 +651,7 @@ void rank_engine::report(outcome_completion done) {
     outcome.again = s && may_be_dropped && read_.clip_factor != 1;
     if (outcome.again) return done(failure(), std::move(outcome));
     passes_.over = now_ms();
+    if (replan_) moved_ = replan_->clock().since(passes_.over);
     outcome.loss_sum = options_.at.last() ? read_.loss : 0;
     outcome.grad_norm = std::sqrt(read_.norm_squared);
     outcome.parts = clock_.take();

@@ -31,7 +31,8 @@
 //     updates come behind it as ever; where there is no clipping, each chunk is updated under
 //     backward; else the step's passes are made twice, with the same bits, once for the norm and
 //     once for the updates, or chunks are updated under backward before the norm is known. Where it
-//     is above the limit, that is dropped, and the passes are made again.
+//     is above the limit, that is dropped, and the passes are made again. Layers that spill may
+//     compute again instead, from one step to the next (spill_replan.hpp).
 //   ENG-12 Where checkpoints lie beside the swap folder, chunks that live there go into them by
 //     links, and the rest by the saver; the vote is of both. Elsewhere the saver copies all. What
 //     fits comes back by links, too. Where a link is refused all the same, or a file has gone on on
@@ -56,6 +57,7 @@
 #include "actors/train/engine.hpp"
 #include "actors/train/layer_recheck.hpp"
 #include "actors/train/rank_copies.hpp"
+#include "actors/train/spill_replan.hpp"
 #include "actors/train/step_clock.hpp"
 #include "actors/train/stream_hash.hpp"
 #include "gpu/collective/communicator.hpp"
@@ -130,7 +132,7 @@ class rank_engine : public engine {
   virtual gpu::saver_options saver_options();
   /// How its swap folder is read and written.
   virtual io::swap_io_options swap_io_options() const { return {}; }
-  /// Whether it tries what reads and writes at once are worth (duplex_policy.hpp).
+  /// Whether it swaps otherwise by what steps take (duplex_policy.hpp, spill_replan.hpp).
   virtual bool tries_duplex() const { return options_.at.grid.ranks() == 1; }
   /// What befalls the output of a rechecked layer before it is hashed.
   virtual layer_recheck::spoiler recheck_spoiler() { return {}; }
@@ -186,6 +188,7 @@ class rank_engine : public engine {
   void speculate(float lr, int64_t step);
   void choose_order();
   void choose_duplex();
+  void choose_spilling();
   void run_backward(const op_order& order, const gpu::stage_model::chunk_done& each);
   bool updates_under_backward() const { return order_ != gpu::update_order::behind_backward; }
   bool links_into(const std::filesystem::path& partial) const;
@@ -231,11 +234,14 @@ class rank_engine : public engine {
   bool saves_made_ = false;          ///< the same: its time tells nothing of others
   gpu::update_order timed_order_ = gpu::update_order::behind_backward;  ///< of the last such step
   uint64_t timed_redone_ = 0;                                           ///< the same
+  std::unique_ptr<spill_replan> replan_;  ///< null where layers spill as they were chosen to
+  bool slowed_ = false;                   ///< by its pace: the step last begun
   /// When the compute stream was where, ms. The stream's, until the step is over.
   struct pass_times {
     double begun = 0, norm_known = 0, over = 0;
   };
   pass_times passes_;
+  gpu::step_moves moved_;                ///< in that step; the same
   std::unique_ptr<rank_copies> copies_;  ///< null where none are taken; waits for the saver
   std::unique_ptr<gpu::state_saver> saver_;
   std::stop_source ending_;  ///< of what blocks

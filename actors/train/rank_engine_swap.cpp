@@ -84,6 +84,7 @@ status rank_engine::open_spill(gpu::stage_model& model) {
   TROUPE_TRY(made, gpu::spiller::make(*device_, model, swap_->io(), std::move(o)));
   spill_ = std::move(made);
   model.set_activation_mover(spill_.get());
+  if (tries_duplex()) replan_ = spill_replan::make(options_);
   return {};
 }
 
@@ -100,6 +101,7 @@ std::optional<swap_facts> rank_engine::swap_facts() const {
   out.memory_bytes = plan.total();
   out.order = order_;
   out.redone_steps = redone_;
+  out.recomputed_layers = replan_ ? replan_->again() : 0;
   const auto moved = swap_->facts();
   out.read_bytes = moved.read_bytes;
   out.written_bytes = moved.written_bytes;
@@ -207,7 +209,9 @@ status rank_engine::judge_restored(const status& restored) const {
 void rank_engine::choose_duplex() {
   if (!std::exchange(updates_made_, false) || !tries_duplex()) return;
   const auto order = order_.load();
-  if (std::exchange(timed_order_, order) != order) duplex_.changed();
+  const bool tries = duplex_.tries();
+  const bool otherwise = std::exchange(timed_order_, order) != order;
+  if (otherwise) duplex_.changed();
   const bool redone = std::exchange(timed_redone_, redone_.load()) != redone_;
   const bool alone = !std::exchange(saves_made_, false);
   const double took_ms = passes_.over - passes_.begun;
@@ -219,6 +223,18 @@ void rank_engine::choose_duplex() {
         "rank {}: a step takes {:.3g} s where its drive reads and writes at once, {:.3g} s in "
         "turn: it goes on {}",
         options_.at.rank, found->mixed, found->turns, duplex_.mixes() ? "at once" : "in turn");
+  if (tells && !tries && !otherwise) choose_spilling();
+}
+
+/// Which layers spill in this step: in the ones before it the drive did what it does in all.
+void rank_engine::choose_spilling() {
+  const bool planned = order_ == gpu::update_order_of(options_.shape.where, updates_wait(options_));
+  if (!replan_ || slowed_ || !planned) return;
+  replan_->mixes(duplex_.mixes());
+  const auto news = replan_->stepped(moved_);
+  if (!news) return;
+  model_->set_spills_from(replan_->spills_from());
+  if (options_.on_notice) options_.on_notice(*news);
 }
 
 /// How this step's chunks are updated, by what the ones before it have shown.
@@ -238,7 +254,10 @@ void rank_engine::choose_order() {
   const bool free = options_.swap_clip == gpu::clip_way::automatic;
   const bool waits = planned == order::speculate && free && !clipping_.speculates();
   order_ = waits ? order::twice : planned;
-  compute_->notify([this](const status&) { passes_.begun = now_ms(); });
+  compute_->notify([this](const status&) {
+    passes_.begun = now_ms();
+    if (replan_) replan_->clock().restart(passes_.begun);
+  });
 }
 
 /// ENG-11.

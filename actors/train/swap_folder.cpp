@@ -225,6 +225,7 @@ status settle_swap(engine_options& options, const config::job& job) {
   options.process_bytes = static_cast<uint64_t>(job.swap.host_bytes) -
                           std::min(static_cast<uint64_t>(job.swap.host_bytes), program_bytes);
   options.swap_clip = way_of(job.swap.clip);
+  options.swap_rates = rates_of(job.swap.rates);
   auto budget = steps_of(options);
   budget.disk_bytes = room_for_versions(job, options);
   const auto place = [&] {
@@ -241,6 +242,30 @@ status settle_swap(engine_options& options, const config::job& job) {
   if (!where) return where.error();
   if (!options.shape.where.any_on_disk()) spill_nothing(options.model, options.shape, budget.bytes);
   return {};
+}
+
+std::optional<gpu::machine_rates> rates_of(const config::swap_rates_section& from) {
+  if (from == config::swap_rates_section{}) return std::nullopt;
+  gpu::machine_rates out;
+  out.flops_s = static_cast<double>(from.flops_s);
+  out.read_bytes_s = static_cast<double>(from.read_bytes_s);
+  out.write_bytes_s = static_cast<double>(from.write_bytes_s);
+  out.duplex = from.duplex;
+  out.updates_s = static_cast<double>(from.updates_s);
+  return out;
+}
+
+config::swap_rates_section section_of(const gpu::machine_rates& from) {
+  config::swap_rates_section out;
+  const auto whole = [](double rate, double limit) {
+    return static_cast<int64_t>(std::clamp(rate, 0.0, limit));
+  };
+  out.flops_s = whole(from.flops_s, 1e18);
+  out.read_bytes_s = whole(from.read_bytes_s, 1e15);
+  out.write_bytes_s = whole(from.write_bytes_s, 1e15);
+  out.duplex = std::clamp(from.duplex, 0.0, 1.0);
+  out.updates_s = whole(from.updates_s, 1e15);
+  return out;
 }
 
 bool chooses_activations(const config::job& job) {

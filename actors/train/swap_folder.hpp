@@ -34,6 +34,10 @@ void settle_host_bytes(config::job& job, uint64_t memory_bytes);
 /// The folders of a rank's chunks: those of swap.dir, {rank} in them replaced.
 std::vector<std::filesystem::path> swap_dirs_of(const config::job& job, int rank);
 
+/// Rates as a job says them, and those that it is to say. None: it says none.
+std::optional<gpu::machine_rates> rates_of(const config::swap_rates_section& from);
+config::swap_rates_section section_of(const gpu::machine_rates& from);
+
 /// Whether what layers keep of a forward pass is left open (swap.keep_layers).
 bool chooses_activations(const config::job& job);
 

@@ -154,6 +154,7 @@ void settle_activations(job_plan& plan, const gpu::machine_rates& rates) {
       gpu::choose_activations(layers, plan.model.block == block_form::sequential, seconds);
   if (!best) return;
   choose(*best);
+  tried.job.swap.rates = section_of(rates);
   plan = std::move(tried);
 }
 

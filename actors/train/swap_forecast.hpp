@@ -50,7 +50,7 @@ std::optional<double> step_seconds(const job_plan& plan, const gpu::machine_rate
 
 /// Sets swap.keep_layers, spill_layers and half_layers, where the job swaps and leaves them open,
 /// to what makes its steps shortest (gpu/swap/activation_plan.hpp) of what fits swap.host_bytes
-/// and on the drive. They stay open where nothing has.
+/// and on the drive, and swap.rates. They stay open where nothing has.
 void settle_activations(job_plan& plan, const gpu::machine_rates& rates);
 
 /// Of a job with a swap folder, also where all of it fits into memory; else of no layer.

@@ -99,12 +99,18 @@ class stage_model::impl {
         const auto& b = all[k];
         take_frame(s, b.slot, i);
         forward(s, slot(b.slot), i);
-        leave_frame(s, b.slot, i, what);
+        leave_frame(s, b.slot, i, computes_again(i) ? then::nothing : what);
       }
       store_->release_weights(s, layers_[i].chunk);
     }
   }
 
+  /// Of a layer that spills, until somebody says otherwise, too (SM-8).
+  activation_choice kept_of(size_t i) const {
+    const bool spared = spills(i) && static_cast<int>(i) < spills_from_;
+    return spared ? activation_choice::recompute : shape_.activations_of(i);
+  }
+  bool computes_again(size_t i) const { return gpu::computes_again(kept_of(i)); }
   bool spills(size_t i) const { return spill_.spills(static_cast<int>(i)); }
   void take_frame(stream& s, int slot, size_t i) {
     assert(!spills(i) || mover_ != nullptr);
@@ -118,7 +124,11 @@ class stage_model::impl {
       mover_->release(s, slot, static_cast<int>(i));
   }
   void fetch_frame(stream& s, int slot, size_t i) {
-    if (spills(i)) mover_->fetch(s, slot, static_cast<int>(i));
+    if (!spills(i)) return;
+    if (computes_again(i))
+      mover_->take_frame(s, slot, static_cast<int>(i));
+    else
+      mover_->fetch(s, slot, static_cast<int>(i));
   }
 
   void forward(stream& s, slot_memory& at, size_t i) {
@@ -139,10 +149,11 @@ class stage_model::impl {
 
   void backward(stream& s, slot_memory& at, size_t i) {
     const layer_parameters& layer = layers_[i];
-    s.replay(key(at, i, direction::backward), [&] {
+    const auto kept = kept_of(i);
+    const bool again = gpu::computes_again(kept);
+    s.replay(key(at, i, again ? direction::again : direction::backward), [&] {
       const layer_pass p = pass(s, at, layer.chunk);
-      const auto kept = shape_.activations_of(i);
-      if (computes_again(kept))  // SM-4
+      if (again)  // SM-4
         recompute_layer(p, layer.weights, at.x[i], at.layers[i], kept == activation_choice::half);
       backward_layer(p, layer.weights, layer.gradients, at.x[i], at.layers[i], memory_.scratch,
                      output_grad(at, i), input_grad(at, i));
@@ -258,12 +269,12 @@ class stage_model::impl {
                              nullptr, nullptr, out, store_->weight_version(head_.chunk)});
   }
 
-  enum class direction : uint8_t { forward, backward };
+  enum class direction : uint8_t { forward, backward, again };  ///< again: and backward
 
   /// Names one layer's pass of one slot of this model, among all of the process.
   uint64_t key(const slot_memory& slot, size_t layer, direction way) const {
     const auto number = static_cast<uint64_t>(&slot - memory_.slots.data());
-    return id_ << 40 | number << 24 | uint64_t{layer} << 1 | static_cast<uint64_t>(way);
+    return id_ << 40 | number << 24 | uint64_t{layer} << 2 | static_cast<uint64_t>(way);
   }
 
   slot_memory& slot(int number) {
@@ -286,6 +297,7 @@ class stage_model::impl {
   std::vector<int32_t> whole_first_, whole_end_;  ///< [B,T] of rows of one document each
   const spill_layout spill_{shape_};
   activation_mover* mover_ = nullptr;
+  int spills_from_ = 0;  ///< layers before it do not, whatever the shape says
   std::vector<layer_parameters> layers_;
   matrix_parameters table_, positions_, norm_, norm_bias_, head_;
 
@@ -396,6 +408,10 @@ int stage_model::tied_chunk() const noexcept {
 
 void stage_model::set_activation_mover(activation_mover* mover) noexcept {
   impl_->mover_ = mover;
+}
+
+void stage_model::set_spills_from(int layer) noexcept {
+  impl_->spills_from_ = layer;
 }
 
 std::span<const std::span<std::byte>> stage_model::spill_frames() const noexcept {

@@ -18,6 +18,8 @@
 //   in the reverse order: what it leaves in frames that layers share is what backward begins with.
 // SM-7 A slot's documents are those of its last forward pass; a pass that is given none has rows of
 //   one document each, and the bits of a model whose shape has none.
+// SM-8 A layer that spills has its input and a frame, in which it may make again what it would read
+//   from the drive: with no more memory, a replay of its own and the same bits (SM-4).
 #pragma once
 
 #include <cstdint>
@@ -107,6 +109,9 @@ class stage_model {
   /// Brings what layers spill; before the first pass, where any does (stage_shape::spilling), and
   /// not owned.
   void set_activation_mover(activation_mover* mover) noexcept;
+  /// Layers that spill and are before `layer`, of this stage from 0, compute again instead, as of
+  /// the next forward pass; while no slot holds any (SM-8). At first none does.
+  void set_spills_from(int layer) noexcept;
   /// By frame (spill_layout.hpp): whole blocks of a disk.
   std::span<const std::span<std::byte>> spill_frames() const noexcept;
   /// Keeps them allocated while a disk may use them.

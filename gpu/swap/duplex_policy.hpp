@@ -31,6 +31,9 @@ class duplex_policy {
   /// Of the next step.
   bool mixes() const { return trial_ ? way() : mixes_; }
 
+  /// The step last begun, or the next one, is made to compare ways.
+  bool tries() const { return trial_; }
+
   /// It was made so. None: it was made otherwise than others, or beside something else.
   void made(std::optional<double> seconds) {
     if (!trial_) {

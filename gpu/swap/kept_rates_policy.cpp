@@ -13,7 +13,7 @@ machine_rates kept_rates_policy::rates() const {
 }
 
 bool kept_rates_policy::stepped(const phase_work& work, const step_moves& moved) {
-  if (limit_of(work, rates()).part != bound_by::disk) return false;  // KRT-4
+  if (!bounds(work, moved)) return false;
   last_.push_back(shown_by(moved));
   if (last_.size() > steps_in_a_row) last_.erase(last_.begin());
   if (last_.size() < steps_in_a_row) return false;
@@ -22,6 +22,12 @@ bool kept_rates_policy::stepped(const phase_work& work, const step_moves& moved)
   kept_ = now;
   last_.clear();
   return true;
+}
+
+/// KRT-4.
+bool kept_rates_policy::bounds(const phase_work& work, const step_moves& moved) const {
+  if (moved.step_s > 0 && moved.busy_s >= all_the_while * moved.step_s) return true;
+  return limit_of(work, rates()).part == bound_by::disk;
 }
 
 /// KRT-1, KRT-2.

@@ -15,7 +15,8 @@
 //   KRT-3  Rates change where the last `steps_in_a_row` steps differ from those in use by more than
 //     `worth_it`, all in the same direction; to what is nearest to them of these steps. A rise
 //     above which no step could show so much more goes to all that was measured.
-//   KRT-4  Steps that the drive does not bound, by the rates in use, tell nothing of it.
+//   KRT-4  Steps that the drive does not bound, by the rates in use, tell nothing of it; unless it
+//     is known to have been busy for `all_the_while` of the step, whatever it should have needed.
 #pragma once
 
 #include <optional>
@@ -31,12 +32,14 @@ struct step_moves {
   double read_bytes = 0, written_bytes = 0;
   double read_s = 0, write_s = 0;  ///< that operations of one kind took, which took the longest
   double step_s = 0;
+  double busy_s = 0;  ///< that any of its operations was under way; 0: not known
 };
 
 class kept_rates_policy {
  public:
   static constexpr size_t steps_in_a_row = 3;
   static constexpr double worth_it = 1.0 / 3;  ///< of the rate in use
+  static constexpr double all_the_while = 0.9;
 
   explicit kept_rates_policy(const machine_rates& measured) : measured_(measured) {}
 
@@ -53,6 +56,7 @@ class kept_rates_policy {
     double read = 1, write = 1;
   };
 
+  bool bounds(const phase_work& work, const step_moves& moved) const;
   shares shown_by(const step_moves& moved) const;
   double next(double shares::*of) const;
 

@@ -265,6 +265,17 @@ struct memory_section {
   bool operator==(const memory_section&) const = default;
 };
 
+/// [swap.rates]: of the machine, by which it was chosen what layers keep; all 0: it was not chosen
+/// so.
+struct swap_rates_section {
+  int64_t read_bytes_s = 0;   ///< of the drives
+  int64_t write_bytes_s = 0;  ///< the same
+  double duplex = 0;          ///< share of the shorter that reads and writes at once save
+  int64_t flops_s = 0;        ///< of a layer's products
+  int64_t updates_s = 0;      ///< parameters of the optimizer's rule
+  bool operator==(const swap_rates_section&) const = default;
+};
+
 /// [swap]: what does not fit into memory lives on a drive.
 struct swap_section {
   std::vector<std::string> dir;  ///< folders on local drives; empty = off
@@ -278,6 +289,7 @@ struct swap_section {
   int64_t keep_layers = -1, spill_layers = -1, half_layers = -1;
   int64_t patience_s = 600;  ///< that a step waits for room, where a write has failed
   int64_t rated_tbw = 0;     ///< terabytes that the drive is rated to be written; 0 = not known
+  swap_rates_section rates;
   bool operator==(const swap_section&) const = default;
 };
 

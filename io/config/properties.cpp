@@ -44,6 +44,9 @@ constexpr std::array section_rows = {
     section_row{"checkpoint.second",
                 "The second tier: a slower or shared folder with copies of committed checkpoints"},
     section_row{"swap", "What does not fit into memory lives on a drive (docs/swap.md)"},
+    section_row{"swap.rates",
+                "Rates by which it was chosen what layers keep; `troupe up` sets them "
+                "(docs/swap.md)"},
     section_row{"timeouts", "How long an answer may take before the run gives up on it"},
     section_row{"recovery", "What the run does when a node is lost after it has begun"},
     section_row{"recovery.rule",

@@ -398,6 +398,23 @@ constinit const property rows[] = {
         "Terabytes that the drive is rated to be written (TBW), for `troupe plan` to say how many "
         "steps that is; 0 = not known",
         within(0, million)),
+    key<&job::swap, &swap_section::rates, &swap_rates_section::read_bytes_s>(
+        "swap.rates.read_bytes_s",
+        "Bytes that the drives read in a second; 0 = not known: what layers keep stays as it is",
+        within(0, 1e15)),
+    key<&job::swap, &swap_section::rates, &swap_rates_section::write_bytes_s>(
+        "swap.rates.write_bytes_s", "Bytes that they write in a second; 0 = not known",
+        within(0, 1e15)),
+    key<&job::swap, &swap_section::rates, &swap_rates_section::duplex>(
+        "swap.rates.duplex",
+        "Of the time of reads and that of writes, the share of the shorter that both at once save",
+        within(0, 1)),
+    key<&job::swap, &swap_section::rates, &swap_rates_section::flops_s>(
+        "swap.rates.flops_s", "FLOP of a layer's products in a second; 0 = not known",
+        within(0, 1e18)),
+    key<&job::swap, &swap_section::rates, &swap_rates_section::updates_s>(
+        "swap.rates.updates_s", "Parameters that are updated in a second; 0 = not known",
+        within(0, 1e15)),
 
     key<&job::timeouts, &timeouts_s::start_s>(
         "timeouts.start_s",

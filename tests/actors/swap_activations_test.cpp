@@ -113,6 +113,14 @@ TEST_CASE("activations: where products are slow memory is theirs, where the driv
     REQUIRE(other);
     CHECK(quick->traffic.whole().read_bytes <= other->traffic.whole().read_bytes);
   }
+  const auto by = rates_of(slow.rates);
+  REQUIRE(by);
+  CHECK(by->flops_s == slow_products.flops_s);
+  CHECK(by->read_bytes_s == slow_products.read_bytes_s);
+  CHECK(by->write_bytes_s == slow_products.write_bytes_s);
+  CHECK(by->duplex == slow_products.duplex);
+  CHECK(by->updates_s == slow_products.updates_s);
+  CHECK_FALSE(rates_of(plan.job.swap.rates));
   const auto much = chosen(with_room(plan_of(), 100'000), slow_products).job.swap;
   CHECK(much.keep_layers == 12);
   CHECK(much.half_layers == 0);

@@ -328,6 +328,63 @@ TEST_CASE("traffic of a step: what is planned is what moves, to the byte") {
     }
 }
 
+TEST_CASE("ENG-11 SM-8: where the drive keeps less, layers compute again, and no bit differs") {
+  scratch dir;
+  using enum gpu::activation_choice;
+  constexpr int steps = 20;  // six of either way, and three that tell of the drive
+  const swapped_job job_of[] = {
+      {.activations = std::vector(5, spill)},
+      {.clip_norm = 100, .activations = {spill, half, spill, spill, keep}},
+      {.type = gpu::dtype::bf16,
+       .llama = true,
+       .by_layer = true,
+       .clip_norm = 100,
+       .activations = std::vector(5, spill)}};
+  for (const auto& job : job_of)
+    for (const bool speculates : {false, true}) {
+      CAPTURE(text_of_job(job));
+      CAPTURE(speculates);
+      std::vector<std::string> told;
+      gpu::step_traffic planned, chosen;
+      auto one = engine_where(job, [&](engine_options& o) {
+        if (speculates)
+          speculating(dir.path)(o);
+        else
+          least_memory(dir.path)(o);
+        o.swap_rates = gpu::machine_rates{1e18, 0, 1e15, 1e15, 0, 1e18};  // no drive keeps that
+        o.on_notice = [&](const std::string& text) { told.push_back(text); };
+        const auto budget = steps_of(o);
+        planned = gpu::traffic_of_step(o.model, o.shape, budget);
+        auto again = o.shape;
+        std::replace(again.activations.begin(), again.activations.end(), spill, recompute);
+        chosen = gpu::traffic_of_step(o.model, again, budget);
+      });
+      auto& engine = *one.ranks.front();
+      swapped_outcome out;
+      std::vector<uint64_t> moved{0};
+      for (int64_t step = 1; step <= steps; ++step) {
+        const auto outcome = make_step(engine, job, step);
+        out.losses.push_back(outcome.loss_sum);
+        out.norms.push_back(outcome.grad_norm);
+        await_drive(engine);
+        const auto facts = *engine.swap_facts();
+        moved.push_back(facts.read_bytes + facts.written_bytes);
+      }
+      append_state(engine.model()->store(), out.state);
+      auto all_kept = job;
+      all_kept.activations.clear();
+      CHECK(out == train_where(all_kept, in_memory, steps));
+      const auto sum = [](const gpu::phase_traffic& t) { return t.read_bytes + t.written_bytes; };
+      CHECK(moved[10] - moved[9] == sum(planned.whole()));
+      CHECK(moved[steps] - moved[steps - 1] == sum(chosen.whole()));
+      CHECK(sum(chosen.whole()) < sum(planned.whole()));
+      const auto spilling = std::count(job.activations.begin(), job.activations.end(), spill);
+      CHECK(engine.swap_facts()->recomputed_layers == spilling);
+      REQUIRE(told.size() == 1);
+      CHECK(told.front().find("recomputed now instead of swapped") != std::string::npos);
+    }
+}
+
 TEST_CASE("ENG-11 RES-4: replicas whose state lies on drives train as those in memory") {
   for (const int ranks : {2, 4})
     for (const auto type : {gpu::dtype::f32, gpu::dtype::bf16})

@@ -98,9 +98,24 @@ void add_bytes(trained& to, const void* from, size_t bytes) {
   to.bytes.insert(to.bytes.end(), first, first + bytes);
 }
 
+/// Both passes of a step.
+void make_passes(stage_model& stage, stream& s, const step_order& order,
+                 std::span<const stage_model::micro_batch> step) {
+  if (order.by_layer) {
+    stage.forward(s, step, 0.125f);
+    stage.backward(s, step);
+  }
+  for (size_t begun = 0, done = 0; !order.by_layer && done < step.size(); ++done) {
+    for (; begun < step.size() && begun < done + static_cast<size_t>(order.ahead); ++begun)
+      stage.forward(s, step.subspan(begun, 1), 0.125f);
+    stage.backward(s, step.subspan(done, 1));
+  }
+}
+
 /// Forward and backward of a step of a model whose layers keep what `kept` says; empty: everything.
+/// Several steps, whose gradients add up, with those that spill from another layer on in each.
 trained train(device& owner, const model_config& model, dtype type, const step_order& order,
-              const choices& kept) {
+              const choices& kept, const std::vector<int>& spills_from = {0}) {
   auto shape = whole_model(model, rows_each, row_tokens, type);
   shape.by_layer = order.by_layer;
   shape.slots = order.by_layer ? order.micro_batches : order.ahead;
@@ -122,15 +137,9 @@ trained train(device& owner, const model_config& model, dtype type, const step_o
     all.push_back({static_cast<int>(i) % static_cast<int>(shape.slots), &tokens[each * i],
                    &targets[each * i],
                    order.documents ? documents.from(each * i) : row_documents{}});
-  const std::span<const stage_model::micro_batch> step(all);
-  if (order.by_layer) {
-    (*stage)->forward(**s, step, 0.125f);
-    (*stage)->backward(**s, step);
-  }
-  for (size_t begun = 0, done = 0; !order.by_layer && done < all.size(); ++done) {
-    for (; begun < all.size() && begun < done + static_cast<size_t>(order.ahead); ++begun)
-      (*stage)->forward(**s, step.subspan(begun, 1), 0.125f);
-    (*stage)->backward(**s, step.subspan(done, 1));
+  for (const int from : spills_from) {
+    (*stage)->set_spills_from(from);
+    make_passes(**stage, **s, order, all);
   }
   REQUIRE((**s).synchronize());
   trained out;
@@ -185,6 +194,23 @@ TEST_CASE("SM-4: whatever each layer keeps, loss and gradients have the same bit
 
 TEST_CASE("SM-4: whatever each layer keeps, loss and gradients have the same bits: host") {
   check_choices(*make_host_device(2), 1000);
+}
+
+TEST_CASE("SM-8: whichever layers compute again what they spill, step by step, bits are the same") {
+  using enum activation_choice;
+  auto owner = make_host_device(2);
+  const std::vector<int> turns{0, 3, 5, 1, 0, 4};
+  const choices all(5, spill), some{spill, half, spill, spill, keep};
+  for (const auto& model : layer_kinds())
+    for (const auto type : {dtype::f32, dtype::bf16})
+      for (const auto& order : step_orders) {
+        INFO("block " << static_cast<int>(model.block) << ", family "
+                      << static_cast<int>(model.family) << ", " << order.micro_batches
+                      << " micro-batches, by layer " << order.by_layer);
+        const auto kept = train(*owner, model, type, order, {}, std::vector<int>(turns.size()));
+        CHECK(train(*owner, model, type, order, all, turns) == kept);
+        CHECK(train(*owner, model, type, order, some, turns) == kept);
+      }
 }
 
 TEST_CASE("SM-4: where x + attention is kept, neither its product nor the last one is made again") {

@@ -97,6 +97,17 @@ TEST_CASE("KRT-4: steps that the drive does not bound, and what was not measured
   CHECK(policy.keeps_all());
 }
 
+TEST_CASE("KRT-4: a drive that was busy all the while bounds a step, whatever rates say") {
+  auto slow = slowed_drive::rates;
+  slow.flops_s = 2e8;
+  for (const double busy : {0.8, 0.95}) {
+    kept_rates_policy policy(slow);
+    auto moved = slowed_step(4, 4);
+    moved.busy_s = busy * moved.step_s;
+    CHECK(slowed_told(policy, 3, moved) == (busy > kept_rates_policy::all_the_while));
+  }
+}
+
 TEST_CASE("KRT-2: whatever steps show, no limit by the rates kept is much above one of them") {
   constexpr int steps_as_fast = 2 * static_cast<int>(kept_rates_policy::steps_in_a_row);
   std::mt19937 random(7);
