@@ -138,7 +138,8 @@ inline constexpr std::array<op_facts, static_cast<size_t>(pipeline_op::count)> o
      {{{k::reduce_scatter, false}, {k::all_reduce_tied, false}}}},
     {k::all_reduce, "all_reduce", s::data_parallel, u::bytes, r::transfer,
      {{{k::norm, false}}}, p::replicas},
-    {k::measure, "measure", s::compute, u::parameters},
+    {k::measure, "measure", s::compute, u::parameters, r::device,
+     {{{k::update_chunk, false}}}},  // groups on a drive are measured where they are updated
     {k::all_gather_norms, "all_gather_norms", s::data_parallel, u::bytes, r::transfer,
      {{{k::measure, false}}}, p::replicas},
     {k::update, "update", s::compute, u::parameters, r::device,

@@ -358,6 +358,39 @@ TEST_CASE("critical path: forward waits for the weights that are gathered") {
   CHECK(gather == doctest::Approx(ms(20)).epsilon(2e-2));
 }
 
+TEST_CASE("critical path: norms of what lies on a drive wait for its groups") {
+  trace_maker m;
+  const auto head = m.process("head", 0, 0);
+  const auto run = m.add(head, "run"), stage = m.add(head, "stage/0"),
+             worker = m.add(head, "worker/0");
+  const auto root = m.new_span();
+  m.wake(run, -1, 0.1);
+  const auto a = m.handle("RunStep", run, stage, 0, 0, 0.2, root, root, 1);
+  const auto b = m.handle("RunOp", stage, worker, 0.1, 0.2, 0.3, root, a.span, 1);
+  m.work("read_state", worker, 0.3, 10, root, b.span, 4, 0, 64);
+  m.work("update_chunk", worker, 10, 12, root, b.span, 4);
+  m.work("read_state", worker, 10, 20, root, b.span, 5, 0, 64);
+  m.work("update_chunk", worker, 20, 23, root, b.span, 5);
+  m.work("measure", worker, 0.3, 24, root, b.span, 1);
+  m.wake(worker, 24, 24.1);
+  m.handle("OpDone", worker, stage, 24.1, 24.1, 24.2, root, b.span, 2);
+  m.handle("StepDone", stage, run, 24.2, 24.3, 25, root, a.span, 2);
+  m.work("step", run, 0, 25, root, 0, 1, root);
+  const auto t = m.build();
+  auto p = critical_path_of(t, 1);
+  REQUIRE(p);
+  check_cover(*p);
+  int64_t measured = 0, updated = 0, read = 0;
+  for (const auto& s : p->segments) {
+    if (s.what == "measure") measured += s.took_ns();
+    if (s.what == "update_chunk") updated += s.took_ns();
+    if (s.what == "read_state" && s.kind == segment_kind::file) read += s.took_ns();
+  }
+  CHECK(measured == doctest::Approx(ms(1)).epsilon(1e-3));  // but for what it waits for
+  CHECK(updated == doctest::Approx(ms(3)).epsilon(2e-2));
+  CHECK(read > ms(9));
+}
+
 TEST_CASE("critical path CP-2: holes are idle, and say so") {
   trace_maker m;
   const auto head = m.process("head", 0, 0);
