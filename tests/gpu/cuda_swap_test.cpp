@@ -2,6 +2,8 @@
 // memory, by way of page-locked slots, since the host cannot address what is on the device.
 #include <doctest/doctest.h>
 
+#include <array>
+
 #include "io/disk/faulty_disk.hpp"
 #include "tests/gpu/cuda_any.hpp"
 #include "tests/gpu/swap_trainer.hpp"
@@ -53,6 +55,26 @@ TEST_CASE("cuda: SWP-1 SWP-2 SWP-3: with state on disk the bits are those of the
         CHECK(swapped.failure());
       }
     }
+}
+
+TEST_CASE("cuda: SM-8: whether a layer's backward computes again is no matter of a replay before") {
+  auto gpu = testing::any_gpu();
+  if (!gpu) return;
+  constexpr std::array from{0, 0, 0, 5, 5, 5, 0, 3, 3, 3, 5, 0};  // replays come with the third
+  for (const auto type : {dtype::f32, dtype::bf16}) {
+    swap_case c{testing::tiny_gpt2(), type};
+    c.model.layers = 5;  // in two frames
+    const auto expected = swap_trainer(*gpu, c, {}).train(static_cast<int>(from.size()));
+    c.spills = true;
+    swap_trainer swapped(*gpu, c, on_unruly_disk(7));
+    for (size_t i = 0; i < from.size(); ++i) {
+      swapped.spill_from(from[i]);
+      swapped.enqueue_step(static_cast<int64_t>(i) + 1);
+    }
+    swapped.wait();
+    CHECK(swapped.state() == expected);
+    CHECK(swapped.failure());
+  }
 }
 
 TEST_CASE("cuda: SWP-9: updates that are dropped leave the bits of steps that never made them") {

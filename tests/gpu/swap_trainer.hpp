@@ -131,6 +131,9 @@ class swap_trainer {
     return out;
   }
 
+  /// As of the next step, layers before that one compute again what they would spill.
+  void spill_from(int layer) { stage_->set_spills_from(layer); }
+
   parameter_store& store() { return stage_->store(); }
   swapper& swap() { return *swap_; }
   optimizer& rule() { return *rule_; }
