@@ -260,7 +260,7 @@ config::swap_rates_section section_of(const gpu::machine_rates& from) {
   const auto whole = [](double rate, double limit) {
     return static_cast<int64_t>(std::clamp(rate, 0.0, limit));
   };
-  out.flops_s = whole(from.flops_s, 1e18);
+  out.flops_s = whole(from.flops_s, 9e15);
   out.read_bytes_s = whole(from.read_bytes_s, 1e15);
   out.write_bytes_s = whole(from.write_bytes_s, 1e15);
   out.duplex = std::clamp(from.duplex, 0.0, 1.0);

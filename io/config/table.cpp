@@ -411,7 +411,7 @@ constinit const property rows[] = {
         within(0, 1)),
     key<&job::swap, &swap_section::rates, &swap_rates_section::flops_s>(
         "swap.rates.flops_s", "FLOP of a layer's products in a second; 0 = not known",
-        within(0, 1e18)),
+        within(0, 9e15)),
     key<&job::swap, &swap_section::rates, &swap_rates_section::updates_s>(
         "swap.rates.updates_s", "Parameters that are updated in a second; 0 = not known",
         within(0, 1e15)),
