@@ -11,7 +11,7 @@
 namespace troupe::gpu {
 namespace {
 
-using why = replan_policy::cause;
+using replan_cause = replan_policy::cause;
 
 constexpr int spilling_layers = 6;
 /// Reads and writes at once for nothing; products are what half a step waits for.
@@ -100,7 +100,7 @@ TEST_CASE("SRP-2: a lasting fall is answered once, after three steps, and makes 
     run.steps(60, slowed(share));
     REQUIRE(run.all.size() == 1);
     const auto& told = run.all.front();
-    CHECK(told.why == why::rates);
+    CHECK(told.why == replan_cause::rates);
     CHECK(told.before == 0);
     CHECK(told.now == run.policy.again());
     CHECK(told.now > 0);
@@ -126,7 +126,7 @@ TEST_CASE("SRP-1: a drive that is quick again has layers do as they were chosen 
   CHECK(run.all.size() == 1);
   run.steps(1, replan_rates);
   REQUIRE(run.all.size() == 2);
-  CHECK(run.all.back().why == why::rates);
+  CHECK(run.all.back().why == replan_cause::rates);
   CHECK(run.all.back().now == 0);
   run.steps(300, replan_rates);
   CHECK(run.all.size() == 2);
@@ -140,7 +140,7 @@ TEST_CASE("SRP-3: what is not seen of a drive is tried, each time after twice as
   CHECK(run.all.size() == 1);
   run.steps(1, slowed(0.6));
   REQUIRE(run.all.size() == 2);
-  CHECK(run.all.back().why == why::trial);
+  CHECK(run.all.back().why == replan_cause::trial);
   CHECK(run.all.back().now == 0);
   run.steps(replan_policy::steps_between, slowed(0.6));  // it is as slow as it was
   REQUIRE(run.all.size() == 3);
@@ -165,7 +165,7 @@ TEST_CASE("SRP-3: a choice by which steps get no shorter is taken back, and not 
   CHECK(run.all.size() == 1);
   run.steps(1, busy);
   REQUIRE(run.all.size() == 2);
-  CHECK(run.all.back().why == why::slower);
+  CHECK(run.all.back().why == replan_cause::slower);
   CHECK(run.all.back().now == 0);
   run.steps(replan_policy::patience - 1, told);
   CHECK(run.all.size() == 2);
