@@ -96,7 +96,7 @@ struct engine_options {
   std::chrono::seconds swap_patience{600};  ///< for room, where a write has failed
   uint64_t process_bytes = 0;  ///< that its process may hold (memory_account); 0: no limit
   int64_t recheck_every = 0;  ///< steps from one rechecked layer to the next
-  bool quota = false;         ///< its pace is a quota of its compute threads (thread_quota.hpp)
+  std::string control;  ///< what holds its pace (open_actuator.hpp); empty: pauses (op_gate.hpp)
   gpu::controls::control_place controls = {};  ///< where that is
   bool weights_follow = false;  ///< by load() or take_back(): build() makes none
   std::vector<config::drill_spec> drills = {};  ///< that this rank makes (drill_policy.hpp)

@@ -13,7 +13,7 @@
 //     next; what has begun ends. Time in which something could have begun counts as held back.
 //   OPG-5  Where a brake may come two are under way at most at full speed, so that it acts within
 //     two operations: the device has one to go on with, and no more.
-//   OPG-6  Where something else makes the device slower (thread_quota.hpp) a pace is known here and
+//   OPG-6  Where something else makes the device slower (actuator.hpp) a pace is known here and
 //     holds nothing back.
 //
 // Pure.

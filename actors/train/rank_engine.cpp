@@ -10,6 +10,7 @@
 #include "actors/base/hardware.hpp"
 #include "actors/train/group_members.hpp"
 #include "gpu/back_end.hpp"
+#include "gpu/controls/open_actuator.hpp"
 #include "gpu/model/init.hpp"
 #include "io/base/memory_account.hpp"
 
@@ -50,8 +51,8 @@ status rank_engine::open(std::shared_ptr<gpu::device> device) {
 rank_engine::~rank_engine() {
   abort();
   for (auto& lane : lanes_) lane.reset();
-  files_.reset();  // building makes the quota
-  if (quota_) quota_->end();
+  files_.reset();  // building makes the actuator
+  if (actuator_) actuator_->end();
   for (auto* s : {&data_, &compute_}) s->reset();
   copies_.reset();
   saver_.reset();
@@ -130,17 +131,17 @@ gpu::saver_options rank_engine::saver_options() {
 }
 
 /// ENG-14
-status rank_engine::open_quota() {
-  if (!options_.quota) return {};
-  TROUPE_TRY(made,
-             gpu::controls::thread_quota::make(options_.controls, {options_.job, options_.at.rank},
-                                               compute_->host_threads()));
-  quota_ = std::move(made);
+status rank_engine::open_actuator() {
+  if (options_.control.empty()) return {};
+  TROUPE_TRY(made, gpu::controls::open_actuator(options_.control, options_.controls,
+                                                {options_.job, options_.at.rank},
+                                                compute_->host_threads()));
+  actuator_ = std::move(made);
   return {};
 }
 
 status rank_engine::build_now() {
-  TROUPE_CHECK(open_quota());
+  TROUPE_CHECK(open_actuator());
   if (options_.process_bytes > 0) budget_ = io::process_memory().limit_to(options_.process_bytes);
   TROUPE_TRY(made, gpu::stage_model::make(*device_, options_.model, options_.shape));
   if (options_.shape.where.any_on_disk()) TROUPE_CHECK(open_swap(*made));
@@ -185,8 +186,8 @@ engine_facts rank_engine::facts() const {
   for (int c = 0; c < store.chunk_count(); ++c)
     if (!store.info(c).tied_copy)
       for (const auto& t : store.info(c).tensors) out.parameters += static_cast<uint64_t>(t.count);
-  if (quota_) {
-    const auto of = quota_->facts();
+  if (actuator_) {
+    const auto of = actuator_->facts();
     out.notes.push_back(fmt::format("pace by {}: {:.1f} to {:.0f} %, in steps of {:.1f} %; {}",
                                     of.name, 100 * of.least, 100 * of.most, 100 * of.resolution,
                                     of.saves_energy ? "saves energy" : "saves no energy"));
@@ -257,7 +258,8 @@ double rank_engine::now_ms() {
 }
 
 void rank_engine::begin_step(const op_order& order) {
-  if (quota_) compute_->host_task([q = quota_, pace = order.pace] { return q->set(pace.of_1024); });
+  if (actuator_)
+    compute_->host_task([a = actuator_, pace = order.pace] { return a->set(pace.of_1024); });
   compute_->stamp([this](double at_ms) { clock_.begin_step(at_ms); });
   forwards_.clear();
   choose_order();

@@ -40,8 +40,8 @@
 //   ENG-13 Where all members of a group but one are there, that one is given up while the run still
 //     waits, and the error says his rank in the group and his address, and which ranks of the job
 //     the members are (a group of the host's; of NCCL's nobody knows whom it misses).
-//   ENG-14 Where the pace is a quota, the compute stream sets it before the first operation of a
-//     pass does anything, and no operation begins where it cannot be set (PWR-3, PWR-4).
+//   ENG-14 Where an actuator holds the pace, the compute stream sets it before the first operation
+//     of a pass does anything, and no operation begins where it cannot be set (PWR-3, PWR-4).
 #pragma once
 
 #include <array>
@@ -61,7 +61,7 @@
 #include "actors/train/step_clock.hpp"
 #include "actors/train/stream_hash.hpp"
 #include "gpu/collective/communicator.hpp"
-#include "gpu/controls/thread_quota.hpp"
+#include "gpu/controls/actuator.hpp"
 #include "gpu/device.hpp"
 #include "gpu/model/saved_state.hpp"
 #include "gpu/model/stage_model.hpp"
@@ -166,7 +166,7 @@ class rank_engine : public engine {
   std::shared_ptr<note> note_begin(gpu::stream& s, const engine_probe::operation& op);
   void note_end(gpu::stream& s, const engine_probe::operation& op, std::shared_ptr<note> n);
   uint64_t work_of(const engine_probe::operation& op) const;
-  status open_quota();
+  status open_actuator();
   void begin_step(const op_order& order);
   void recheck(const op_order& order);
   void receive(const op_order& order);
@@ -266,7 +266,7 @@ class rank_engine : public engine {
   readings read_;
   std::shared_ptr<void> readings_pinned_, batches_pinned_;
   /// Null: the pace is none of the engine's. It ends before the threads of compute_ do (CTQ-2).
-  std::shared_ptr<gpu::controls::thread_quota> quota_;
+  std::shared_ptr<gpu::controls::actuator> actuator_;
   std::unique_ptr<gpu::stream> files_, compute_, data_;
   std::array<std::unique_ptr<gpu::stream>,
              static_cast<size_t>(op_stream::count) - static_cast<size_t>(first_lane)>

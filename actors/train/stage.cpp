@@ -414,7 +414,7 @@ caf::result<msg<fbs::StageReady>> build(stage_pointer self, const msg<fbs::Build
   st.documents = (*job)->data.reset_attention;
   st.may_brake = !(*job)->power.parent.empty();
   st.gate.may_brake(st.may_brake);
-  st.gate.stretches(!(*job)->power.is_by_quota());
+  st.gate.stretches(!(*job)->power.is_by_actuator());
   return pass_on<fbs::BuildStage, fbs::StageReady>(self)(m);
 }
 

@@ -59,9 +59,9 @@ std::string restore_text(const std::vector<restored>& all, bool trial) {
   std::string out;
   for (const auto& r : all) {
     if (r.record)
-      out += fmt::format("{}  {}, rank {}, process {}: {}\n", printable(r.record->group),
-                         printable(r.record->job), r.record->rank, r.record->pid,
-                         printable(fate_of(r, trial)));
+      out += fmt::format("{}  {}, rank {}, process {}: {}\n",
+                         printable(gpu::controls::subject_of(*r.record)), printable(r.record->job),
+                         r.record->rank, r.record->pid, printable(fate_of(r, trial)));
     else
       out += fmt::format("{}  {}\n", printable(r.file.string()), printable(fate_of(r, trial)));
     if (!r.outcome && !r.outcome.error().hint.empty())
@@ -76,7 +76,14 @@ std::string restore_json(const std::vector<restored>& all, bool trial) {
   for (const auto& r : all) {
     ordered_json change{{"file", r.file.string()}};
     if (r.record) {
-      change["group"] = r.record->group;
+      if (r.record->settings.empty()) {
+        change["group"] = r.record->group;
+      } else {
+        change["kind"] = gpu::controls::to_string(r.record->kind);
+        change["settings"] = ordered_json::array();
+        for (const auto& s : r.record->settings)
+          change["settings"].push_back({{"where", s.where}, {"found", s.found}});
+      }
       change["job"] = r.record->job;
       change["rank"] = r.record->rank;
       change["pid"] = r.record->pid;
@@ -96,9 +103,9 @@ void add_restore(shell& sh, command* parent) {
   verb->add_flag("--dry-run", a->trial, "Only say what would be undone");
   verb->add_flag("--json", a->json, "As one JSON object");
   verb->footer(
-      "Of this user's processes: control groups of power.control = [\"cgroup\"]. What belongs to "
-      "a\n"
-      "process that lives stays. The next job with such groups does the same at its start.\n"
+      "Of this user's processes: control groups of power.control = [\"cgroup\"], and settings of\n"
+      "\"cpufreq\" and \"rapl\", which are again what was found. What belongs to a process that\n"
+      "lives stays. The next job with the same control does this at its start.\n"
       "Exit codes: 0, 1 something could not be undone.\n\n"
       "Examples:\n"
       "  troupe power restore --dry-run\n"

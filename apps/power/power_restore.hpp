@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "gpu/controls/thread_quota.hpp"
+#include "gpu/controls/restore.hpp"
 
 namespace troupe::apps::power_verb {
 

@@ -19,6 +19,8 @@
 #include <string>
 #include <string_view>
 
+#include "gpu/controls/actuator.hpp"
+
 namespace troupe::gpu::controls {
 
 enum class cgroup_version : uint8_t { one = 1, two = 2 };
@@ -42,8 +44,6 @@ bool lists(std::string_view text, std::string_view name);
 inline constexpr int64_t quota_period_us = 100'000;
 /// CGP-1
 inline constexpr int64_t least_quota_us = 1'000;
-/// A pace is told in so many parts (train::work_pace).
-inline constexpr int whole_pace = 1024;
 
 /// Microseconds of each period that so many threads may compute together at a pace; none: all.
 std::optional<int64_t> quota_us(int pace_of_1024, int threads);
@@ -64,13 +64,7 @@ std::string_view threads_file(cgroup_version version);
 inline constexpr std::string_view group_prefix = "troupe-";
 std::string group_name(int64_t pid, uint64_t number);
 
-/// What an actuator can do.
-struct actuator_facts {
-  std::string_view name;
-  double least = 0, most = 1;  ///< of full speed
-  double resolution = 0;       ///< the least difference between two settings
-  bool saves_energy = false;   ///< false: the same joules, later
-};
+/// Of a quota of so many threads.
 actuator_facts quota_facts(int threads);
 
 }  // namespace troupe::gpu::controls

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <initializer_list>
 
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 namespace troupe::gpu::controls {
@@ -35,14 +36,51 @@ bool are_numbers(const nlohmann::json& j, std::initializer_list<const char*> key
   return true;
 }
 
+/// What was made. Error: why it is no such record.
+std::optional<std::string_view> read_group(const nlohmann::json& j, control_record& r) {
+  if (!are_texts(j, {"group"}) || !are_numbers(j, {"cgroup"}) || !j.contains("turned_on") ||
+      !j["turned_on"].is_boolean())
+    return "it is not whole";
+  const auto version = j["cgroup"].get<uint64_t>();
+  if (version != 1 && version != 2) return "no such version of control groups";
+  r.version = static_cast<cgroup_version>(version);
+  r.group = j["group"].get<std::string>();
+  if (!is_group_of_ours(r.group)) return "the group is none of this program's";
+  r.turned_on = j["turned_on"].get<bool>();
+  return std::nullopt;
+}
+
+/// The same of what was set.
+std::optional<std::string_view> read_settings(const nlohmann::json& j, control_record& r) {
+  if (!are_texts(j, {"kind"}) || !j["settings"].is_array() || j["settings"].empty())
+    return "it is not whole";
+  const auto kind = setting_kind_named(j["kind"].get<std::string>());
+  if (!kind) return "no such kind of setting";
+  r.kind = *kind;
+  for (const auto& s : j["settings"]) {
+    if (!s.is_object() || !are_texts(s, {"where"}) || !are_numbers(s, {"found"}))
+      return "it is not whole";
+    r.settings.push_back({s["where"].get<std::string>(), s["found"].get<uint64_t>()});
+    if (!names_setting(r.kind, r.settings.back().where))
+      return "a setting is none that this program changes";
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 std::string record_text(const control_record& r) {
   nlohmann::ordered_json j;
   j["troupe-control"] = grammar;
-  j["cgroup"] = static_cast<int>(r.version);
-  j["group"] = r.group;
-  j["turned_on"] = r.turned_on;
+  if (r.settings.empty()) {
+    j["cgroup"] = static_cast<int>(r.version);
+    j["group"] = r.group;
+    j["turned_on"] = r.turned_on;
+  } else {
+    j["kind"] = to_string(r.kind);
+    for (const auto& s : r.settings)
+      j["settings"].push_back({{"where", s.where}, {"found", s.found}});
+  }
   j["job"] = r.job;
   j["rank"] = r.rank;
   j["pid"] = r.pid;
@@ -57,17 +95,11 @@ result<control_record> parse_record(std::string_view text) {
   if (!j.is_object() || !j.contains("troupe-control")) return no_control_record("it is none");
   if (j["troupe-control"] != grammar)
     return no_control_record("it is of another version of this program");
-  if (!are_texts(j, {"group", "job", "boot"}) ||
-      !are_numbers(j, {"cgroup", "rank", "pid", "started"}) || !j.contains("turned_on") ||
-      !j["turned_on"].is_boolean())
+  if (!are_texts(j, {"job", "boot"}) || !are_numbers(j, {"rank", "pid", "started"}))
     return no_control_record("it is not whole");
   control_record r;
-  const auto version = j["cgroup"].get<uint64_t>();
-  if (version != 1 && version != 2) return no_control_record("no such version of control groups");
-  r.version = static_cast<cgroup_version>(version);
-  r.group = j["group"].get<std::string>();
-  if (!is_group_of_ours(r.group)) return no_control_record("the group is none of this program's");
-  r.turned_on = j["turned_on"].get<bool>();
+  const auto fault = j.contains("settings") ? read_settings(j, r) : read_group(j, r);
+  if (fault) return no_control_record(*fault);
   r.job = j["job"].get<std::string>();
   r.rank = j["rank"].get<int64_t>();
   r.pid = j["pid"].get<int64_t>();
@@ -75,6 +107,13 @@ result<control_record> parse_record(std::string_view text) {
   r.boot = j["boot"].get<std::string>();
   if (r.pid <= 0 || r.rank < 0) return no_control_record("it is of no process");
   return r;
+}
+
+std::string subject_of(const control_record& r) {
+  if (r.settings.empty()) return r.group;
+  const auto first = fmt::format("{} {}", to_string(r.kind), r.settings.front().where);
+  const auto others = r.settings.size() - 1;
+  return others > 0 ? fmt::format("{} and {} more", first, others) : first;
 }
 
 std::optional<uint64_t> start_ticks(std::string_view stat) {

@@ -1,5 +1,5 @@
-// The control groups of a machine as files, and what else of its kernel a control asks. An edge:
-// tests have a tree of their own.
+// The control groups and settings of a machine as files, and what else of its kernel a control
+// asks. An edge: tests have a tree of their own.
 #pragma once
 
 #include <chrono>
@@ -15,7 +15,8 @@
 
 namespace troupe::gpu::controls {
 
-/// Makes, writes and removes groups. Its calls block for as long as the kernel takes.
+/// Makes, writes and removes groups, and writes settings. Its calls block for as long as the kernel
+/// takes.
 class group_files {
  public:
   virtual ~group_files() = default;
@@ -32,6 +33,7 @@ struct control_place {
   std::filesystem::path records;  ///< the folder of its journals (control_record.hpp); empty: none
   std::filesystem::path mount = "/sys/fs/cgroup";
   std::filesystem::path processes = "/proc";
+  std::filesystem::path devices = "/sys";
   std::shared_ptr<group_files> groups = std::make_shared<group_files>();
   /// How long another may change the groups below one (hold_group).
   std::chrono::milliseconds patience{2000};

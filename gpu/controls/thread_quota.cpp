@@ -1,8 +1,6 @@
 // Record, group, threads, quota, and back; see thread_quota.hpp.
 #include "gpu/controls/thread_quota.hpp"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <atomic>
 #include <sstream>
@@ -11,8 +9,9 @@
 
 #include <fmt/format.h>
 
+#include "gpu/controls/control_journal.hpp"
+#include "gpu/controls/restore.hpp"
 #include "io/file.hpp"
-#include "io/folder/owned.hpp"
 #include "io/machine/available_memory.hpp"
 
 namespace troupe::gpu::controls {
@@ -24,8 +23,9 @@ namespace {
 constexpr std::string_view switches_file = "cgroup.subtree_control";
 constexpr std::string_view period_file = "cpu.cfs_period_us";  // of version 1
 
-fs::path record_of(const control_place& at, const control_record& r) {
-  return at.records / (fs::path(r.group).filename().string() + std::string(record_suffix));
+/// The name of its record.
+std::string name_of(const control_record& r) {
+  return fs::path(r.group).filename().string();
 }
 
 bool has_cpu(const fs::path& list) {
@@ -36,12 +36,6 @@ bool has_cpu(const fs::path& list) {
 bool is_below(const fs::path& mount, const fs::path& group) {
   const auto from = group.lexically_relative(mount);
   return !from.empty() && *from.begin() != ".." && from != ".";
-}
-
-status forget(const fs::path& file) {
-  const auto fd = io::open_read(file);
-  if (!fd) return fd.error().code == errc::not_found ? status{} : status{fd.error()};
-  return io::remove_own_file(file, fd->get());
 }
 
 /// Whether another group of ours counts on the controller that was turned on in this one.
@@ -73,21 +67,6 @@ void take_out(const control_place& at, const control_record& r) {
     for (const auto& thread : inside)  // one that has ended meanwhile is in no group
       static_cast<void>(at.groups->write(outside, thread));
   }
-}
-
-status undo(const control_place& at, const control_record& r) {
-  const fs::path group(r.group);
-  const auto parent = group.parent_path();
-  if (!is_below(at.mount, group))
-    return error{errc::permission, r.group + " is not below " + at.mount.string()};
-  static_cast<void>(
-      at.groups->write(group / quota_file(r.version), quota_text(r.version, std::nullopt)));
-  take_out(at, r);
-  const auto held = hold_group(at, parent);  // CTQ-4
-  TROUPE_CHECK(at.groups->remove(group));
-  if (r.turned_on && !is_needed_in(parent) && has_cpu(parent / switches_file))
-    TROUPE_CHECK(at.groups->write(parent / switches_file, "-cpu"));
-  return forget(record_of(at, r));
 }
 
 /// Of all groups above that are seen here (CGP-3).
@@ -137,34 +116,36 @@ bool turns_on(const control_place& at, const cgroup_place& place) {
 }
 
 control_record record_for(const control_place& at, const cgroup_place& place,
-                          const quota_owner& owner) {
+                          const control_owner& owner) {
   static std::atomic<uint64_t> made{0};
-  control_record r;
-  r.pid = ::getpid();
+  auto r = new_record(at, owner);
   r.version = place.version;
   r.group = (place.group / group_name(r.pid, made++)).string();
   r.turned_on = turns_on(at, place);
-  r.job = owner.job;
-  r.rank = owner.rank;
-  r.started = started_ticks(at, r.pid).value_or(0);
-  r.boot = boot_id(at);
   return r;
-}
-
-/// CTQ-1
-status keep(const control_place& at, const control_record& r) {
-  std::error_code code;
-  fs::create_directories(at.records, code);
-  if (code) return error::system("make " + at.records.string(), code.value());
-  return io::write_atomic(record_of(at, r), record_text(r));
 }
 
 }  // namespace
 
+status undo_quota(const control_place& at, const control_record& r) {
+  const fs::path group(r.group);
+  const auto parent = group.parent_path();
+  if (!is_below(at.mount, group))
+    return error{errc::permission, r.group + " is not below " + at.mount.string()};
+  static_cast<void>(
+      at.groups->write(group / quota_file(r.version), quota_text(r.version, std::nullopt)));
+  take_out(at, r);
+  const auto held = hold_group(at, parent);  // CTQ-4
+  TROUPE_CHECK(at.groups->remove(group));
+  if (r.turned_on && !is_needed_in(parent) && has_cpu(parent / switches_file))
+    TROUPE_CHECK(at.groups->write(parent / switches_file, "-cpu"));
+  return forget_record(record_file(at, name_of(r)));
+}
+
 result<std::unique_ptr<thread_quota>> thread_quota::make(const control_place& at,
-                                                         const quota_owner& owner,
+                                                         const control_owner& owner,
                                                          std::span<const int> threads) {
-  if (threads.empty()) return no_computing_threads();
+  if (threads.empty()) return no_computing_threads("cgroup");
   if (at.records.empty()) return quota_refused("there is no folder for what is to be undone");
   static_cast<void>(restore(at, false));  // what cannot be undone is tried again, and by restore
   TROUPE_TRY(place, place_here(at));
@@ -173,7 +154,8 @@ result<std::unique_ptr<thread_quota>> thread_quota::make(const control_place& at
   {
     const auto held = hold_group(at, place.group);  // CTQ-4; not while `out` is undone
     const auto record = record_for(at, place, owner);
-    if (const auto kept = keep(at, record); !kept) return quota_refused(kept.error().message);
+    if (const auto kept = keep_record(at, name_of(record), record); !kept)
+      return quota_refused(kept.error().message);
     out.reset(new thread_quota(at, record, threads));
     begun = out->begin();
   }
@@ -229,33 +211,7 @@ status thread_quota::set(int pace_of_1024) {
 void thread_quota::end() noexcept {
   std::lock_guard lock(mutex_);
   if (std::exchange(over_, true)) return;
-  static_cast<void>(undo(at_, record_));  // else the record stays, for the next one
-}
-
-result<std::vector<restored>> restore(const control_place& at, bool trial) {
-  std::vector<restored> out;
-  std::error_code code;
-  if (!fs::exists(at.records, code)) return out;
-  for (const auto& entry : fs::directory_iterator(at.records, code))
-    if (entry.path().extension() == record_suffix) out.push_back({entry.path(), {}, {}, {}});
-  if (code) return error::system("read " + at.records.string(), code.value());
-  std::ranges::sort(out, {}, &restored::file);
-  const auto boot = boot_id(at);
-  for (auto& r : out) {
-    const auto text = io::read_file(r.file, record_bytes);
-    auto record = text ? parse_record(*text) : result<control_record>(text.error());
-    if (!record) {
-      r.outcome = record.error();
-      continue;
-    }
-    r.verdict = judge(*record, boot, started_ticks(at, record->pid));
-    if (!trial && r.verdict == record_verdict::undo)
-      r.outcome = undo(at, *record);
-    else if (!trial && r.verdict == record_verdict::forget)
-      r.outcome = forget(r.file);
-    r.record = *std::move(record);
-  }
-  return out;
+  static_cast<void>(undo_quota(at_, record_));  // else the record stays, for the next one
 }
 
 }  // namespace troupe::gpu::controls

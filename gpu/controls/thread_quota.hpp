@@ -15,7 +15,6 @@
 //     has it again with the next quota.
 #pragma once
 
-#include <filesystem>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -24,6 +23,7 @@
 #include <string_view>
 #include <vector>
 
+#include "gpu/controls/actuator.hpp"
 #include "gpu/controls/cgroup_policy.hpp"
 #include "gpu/controls/control_record.hpp"
 #include "gpu/controls/groups.hpp"
@@ -33,9 +33,9 @@
 namespace troupe::gpu::controls {
 
 /// Why no quota can be made here.
-inline constexpr error_kind<> no_computing_threads{
+inline constexpr error_kind<std::string_view> no_computing_threads{
     "no_computing_threads", errc::bad_config,
-    "power.control = [\"cgroup\"] bounds threads that compute, and this rank computes on a device",
+    "power.control = [\"{}\"] slows processors, and this rank computes on a device",
     "set power.control = [\"pace\"], which holds any device"};
 inline constexpr error_kind<std::string_view> no_cpu_controller{
     "no_cpu_controller", errc::unavailable,
@@ -54,30 +54,23 @@ inline constexpr error_kind<std::string_view> quota_over_limit{
     "they can use, and cannot be read here: {}",
     "give this rank fewer threads, or set power.control = [\"pace\"]"};
 
-/// Whose threads they are.
-struct quota_owner {
-  std::string job;
-  int64_t rank = 0;
-};
-
-/// Its calls block for as long as the kernel takes; from any thread.
-class thread_quota {
+class thread_quota final : public actuator {
  public:
   /// Undoes first what dead processes have left (CTQ-2), as far as that can be. Errors:
   /// no_computing_threads, no_cpu_controller, quota_refused, quota_over_limit: a quota has been
   /// set then, nearly that of full speed, so that no later one is refused for what it is.
   static result<std::unique_ptr<thread_quota>> make(const control_place& at,
-                                                    const quota_owner& owner,
+                                                    const control_owner& owner,
                                                     std::span<const int> threads);
-  ~thread_quota();
+  ~thread_quota() override;
   thread_quota(const thread_quota&) = delete;
   thread_quota& operator=(const thread_quota&) = delete;
 
   /// From now on; nothing once it has ended. Errors: quota_refused, quota_over_limit.
-  status set(int pace_of_1024);
+  status set(int pace_of_1024) override;
   /// CTQ-2
-  void end() noexcept;
-  actuator_facts facts() const { return quota_facts(static_cast<int>(threads_.size())); }
+  void end() noexcept override;
+  actuator_facts facts() const override { return quota_facts(static_cast<int>(threads_.size())); }
 
  private:
   thread_quota(control_place at, control_record record, std::span<const int> threads)
@@ -93,16 +86,7 @@ class thread_quota {
   int pace_of_1024_ = 0;  // the same; 0: none is set
 };
 
-/// A record that was found, and what became of it.
-struct restored {
-  std::filesystem::path file;
-  std::optional<control_record> record;  ///< none: it is none
-  record_verdict verdict = record_verdict::in_use;
-  status outcome;  ///< of what was done; in a trial run success
-};
-
-/// Undoes what records of dead processes say (CTQ-3); `trial`: says only what it would do. In the
-/// order of their names. Errors: io, where the folder cannot be read.
-result<std::vector<restored>> restore(const control_place& at, bool trial);
+/// Undoes what a record of a group says (CTQ-2). Errors: what the system says.
+status undo_quota(const control_place& at, const control_record& r);
 
 }  // namespace troupe::gpu::controls

@@ -1,8 +1,10 @@
 // What must hold between keys, and what follows from them: one rule per impossible combination,
 // each naming the keys it is about so that a person sees which line to change.
 #include <algorithm>
+#include <array>
 #include <cctype>
 #include <set>
+#include <string_view>
 #include <type_traits>
 
 #include <fmt/format.h>
@@ -380,10 +382,11 @@ void check_leased(builder& b) {
 
 void check_power(builder& b) {
   const auto& p = b.target().power;
-  const bool is_one =
-      p.control.size() == 1 && (p.control.front() == "pace" || p.control.front() == "cgroup");
+  constexpr std::array<std::string_view, 4> known{"pace", "cgroup", "cpufreq", "rapl"};
+  const bool is_one = p.control.size() == 1 &&
+                      std::find(known.begin(), known.end(), p.control.front()) != known.end();
   b.rule(p.control.empty() || is_one, {"power.control"},
-         fmt::format("expected [\"pace\"] or [\"cgroup\"], got [\"{}\"]",
+         fmt::format("expected one of \"{}\", got [\"{}\"]", fmt::join(known, "\", \""),
                      fmt::join(p.control, "\", \"")),
          "leave it out: a pace needs no rights and holds any device");
   b.rule(p.budget_w == 0 || p.meter_interval_ms > 0, {"power.budget_w", "power.meter_interval_ms"},

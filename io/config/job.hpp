@@ -458,16 +458,17 @@ struct power_section {
   std::string parent;       ///< the power budget above the job (budget_place.hpp); empty: none
   std::string parent_key;   ///< a file: proves the job to that one, where it is given by HOST:PORT
   /// What makes steps slower: "pace" holds operations back, "cgroup" bounds the processor time of
-  /// threads that compute; empty: pace.
+  /// threads that compute, "cpufreq" the clock of processors, "rapl" the watts of their packages;
+  /// empty: pace.
   std::vector<std::string> control = {};
   std::string textfile;     ///< a file that says what it draws, for Prometheus; empty: none
   bool operator==(const power_section&) const = default;
 
   /// Whether something bounds what the job's machines draw.
   bool is_budgeted() const { return budget_w > 0 || !parent.empty(); }
-  /// Whether the job's pace is a quota of its compute threads.
-  bool is_by_quota() const {
-    return is_budgeted() && control.size() == 1 && control.front() == "cgroup";
+  /// Whether something makes the job's devices slower for its pace, instead of pauses.
+  bool is_by_actuator() const {
+    return is_budgeted() && control.size() == 1 && control.front() != "pace";
   }
 };
 

@@ -633,10 +633,10 @@ TEST_CASE("worker: what its engine has to say to the person goes to its stage") 
   CHECK(said->level() == fbs::NoticeLevel::warning);
 }
 
-TEST_CASE("worker: its engine hears the pace of a pass, and whether that is a quota") {
+TEST_CASE("worker: its engine hears the pace of a pass, and what holds it") {
   scripted_worker f;
   f.prepare();
-  CHECK_FALSE(f.script->made.back().quota);
+  CHECK(f.script->made.back().control.empty());
   f.answer<fbs::OpDone>(f.ask<fbs::RunOp>([](auto& op) {
     op.kind = fbs::OpKind::begin;
     op.pace_of_1024 = 512;
@@ -650,7 +650,7 @@ TEST_CASE("worker: its engine hears the pace of a pass, and whether that is a qu
   auto governed = f.description();
   governed.config_toml += "[power]\nbudget_w = 40\ncontrol = [\"cgroup\"]\n";
   f.order(governed);
-  CHECK(f.script->made.back().quota);
+  CHECK(f.script->made.back().control == "cgroup");
 }
 
 // -- its end --------------------------------------------------------------------------------------

@@ -49,6 +49,21 @@ TEST_CASE("power restore: each change has a line with what became of it, or woul
   CHECK(j["changes"][1]["error"].is_string());
 }
 
+TEST_CASE("power restore: a setting is named with what was found") {
+  auto of_package = found_record(record_verdict::undo);
+  of_package.record->group.clear();
+  of_package.record->kind = gpu::controls::setting_kind::rapl;
+  of_package.record->settings = {
+      {"/sys/class/powercap/intel-rapl:0/constraint_0_power_limit_uw", 165'000'000}};
+  CHECK(restore_text({of_package}, false) ==
+        "rapl /sys/class/powercap/intel-rapl:0/constraint_0_power_limit_uw  tiny, rank 1, "
+        "process 7: undone\n");
+  const auto j = nlohmann::json::parse(restore_json({of_package}, false));
+  CHECK(j["changes"][0]["kind"] == "rapl");
+  CHECK(j["changes"][0]["settings"][0]["found"] == 165'000'000);
+  CHECK_FALSE(j["changes"][0].contains("group"));
+}
+
 TEST_CASE("power restore: void records go, foreign files stay, and a trial run changes nothing") {
   namespace fs = std::filesystem;
   const scratch folder;

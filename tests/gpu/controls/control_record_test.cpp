@@ -23,7 +23,54 @@ control_record some_record() {
           "5c8b"};
 }
 
+control_record some_settings() {
+  control_record r;
+  r.kind = setting_kind::rapl;
+  r.settings = {{"/sys/class/powercap/intel-rapl:0/constraint_0_power_limit_uw", 165'000'000},
+                {"/sys/class/powercap/intel-rapl:1/constraint_0_power_limit_uw", 0}};
+  r.job = "tiny";
+  r.pid = 4711;
+  r.started = 81230;
+  r.boot = "5c8b";
+  return r;
+}
+
 }  // namespace
+
+TEST_CASE("control record: settings that are written are read") {
+  const auto r = some_settings();
+  const auto read = parse_record(record_text(r));
+  REQUIRE(read);
+  CHECK(*read == r);
+  CHECK(subject_of(r) ==
+        "rapl /sys/class/powercap/intel-rapl:0/constraint_0_power_limit_uw and 1 more");
+  CHECK(subject_of(some_record()) == "/sys/fs/cgroup/a.slice/troupe-4711-0");
+}
+
+TEST_CASE("CRE-1: control record: settings that are none of this program's are no record") {
+  const auto with = [](const char* key, nlohmann::json value) {
+    auto j = nlohmann::json::parse(record_text(some_settings()));
+    j[key] = std::move(value);
+    return j.dump();
+  };
+  const auto of = [&](nlohmann::json setting) {
+    return with("settings", nlohmann::json::array({std::move(setting)}));
+  };
+  const std::string zone = "/sys/class/powercap/intel-rapl:0/";
+  for (const auto& text :
+       {with("kind", "cpufreq"), with("kind", "else"), with("kind", 1),
+        with("settings", nlohmann::json::array()), with("settings", zone), of(nullptr), of(1),
+        of({{"where", "/etc/passwd"}, {"found", 1}}),
+        of({{"where", zone + "constraint_0_power_limit_uw"}}),
+        of({{"where", zone + "constraint_0_power_limit_uw"}, {"found", -1}}),
+        of({{"where", zone + "constraint_0_power_limit_uw"}, {"found", "1"}}),
+        of({{"where", zone + "../intel-rapl:0/constraint_0_power_limit_uw"}, {"found", 1}})}) {
+    CAPTURE(text);
+    const auto read = parse_record(text);
+    REQUIRE_FALSE(read);
+    CHECK(read.error().is(no_control_record));
+  }
+}
 
 TEST_CASE("control record: what is written is read") {
   auto r = some_record();

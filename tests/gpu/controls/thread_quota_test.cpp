@@ -15,6 +15,7 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
+#include "gpu/controls/restore.hpp"
 #include "tests/io/scratch.hpp"
 
 using namespace troupe;

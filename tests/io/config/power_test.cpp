@@ -1,5 +1,6 @@
 // [power]: what is refused together.
 #include <fstream>
+#include <string>
 
 #include <doctest/doctest.h>
 
@@ -25,10 +26,14 @@ TEST_CASE("config: a power budget needs meters that are read") {
 
 TEST_CASE("config: what makes a job slower is one thing, which is known") {
   const std::string base = "[model]\nlayers = 4\nheads = 4\nhidden = 64\n[data]\npath = \"text\"\n";
-  CHECK_FALSE(job_of_text(base, {"power.budget_w=40"}).power.is_by_quota());
-  CHECK_FALSE(job_of_text(base, {"power.control=cgroup"}).power.is_by_quota());  // no budget
-  CHECK_FALSE(job_of_text(base, {"power.budget_w=40", "power.control=pace"}).power.is_by_quota());
-  CHECK(job_of_text(base, {"power.budget_w=40", "power.control=cgroup"}).power.is_by_quota());
+  CHECK_FALSE(job_of_text(base, {"power.budget_w=40"}).power.is_by_actuator());
+  CHECK_FALSE(job_of_text(base, {"power.control=cgroup"}).power.is_by_actuator());  // no budget
+  CHECK_FALSE(
+      job_of_text(base, {"power.budget_w=40", "power.control=pace"}).power.is_by_actuator());
+  CHECK(job_of_text(base, {"power.budget_w=40", "power.control=cgroup"}).power.is_by_actuator());
+  for (const char* name : {"cpufreq", "rapl"})
+    CHECK(job_of_text(base, {"power.budget_w=40", std::string("power.control=") + name})
+              .power.is_by_actuator());
   const scratch folder;
   std::ofstream(folder / "job.toml") << base;
   for (const char* wrong : {R"(power.control=["pace", "cgroup"])", "power.control=clocks",

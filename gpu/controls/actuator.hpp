@@ -1,0 +1,41 @@
+// What makes the devices of a machine slower than they could be: one shape for all of it.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "io/base/result.hpp"
+
+namespace troupe::gpu::controls {
+
+/// A pace is told in so many parts (train::work_pace).
+inline constexpr int whole_pace = 1024;
+
+/// What an actuator can do.
+struct actuator_facts {
+  std::string_view name;
+  double least = 0, most = 1;  ///< of the whole pace
+  double resolution = 0;       ///< the least difference between two settings
+  bool saves_energy = false;   ///< false: the same joules, later
+};
+
+/// For whom something is changed.
+struct control_owner {
+  std::string job;
+  int64_t rank = 0;
+};
+
+/// Its calls block for as long as the kernel or a driver takes; from any thread. What it changes is
+/// undone when it goes (control_record.hpp).
+class actuator {
+ public:
+  virtual ~actuator() = default;
+  /// From now on; nothing once it has ended. Success: it was read back. Errors: each one's own.
+  virtual status set(int pace_of_1024) = 0;
+  /// Undoes what it has changed, as far as that can be; else the record of it stays.
+  virtual void end() noexcept = 0;
+  virtual actuator_facts facts() const = 0;
+};
+
+}  // namespace troupe::gpu::controls

@@ -1,0 +1,43 @@
+// Written whole, removed as what was read; see control_journal.hpp.
+#include "gpu/controls/control_journal.hpp"
+
+#include <unistd.h>
+
+#include <string>
+#include <system_error>
+
+#include "io/file.hpp"
+#include "io/folder/owned.hpp"
+
+namespace troupe::gpu::controls {
+
+namespace fs = std::filesystem;
+
+control_record new_record(const control_place& at, const control_owner& owner) {
+  control_record r;
+  r.job = owner.job;
+  r.rank = owner.rank;
+  r.pid = ::getpid();
+  r.started = started_ticks(at, r.pid).value_or(0);
+  r.boot = boot_id(at);
+  return r;
+}
+
+status keep_record(const control_place& at, std::string_view name, const control_record& r) {
+  std::error_code code;
+  fs::create_directories(at.records, code);
+  if (code) return error::system("make " + at.records.string(), code.value());
+  return io::write_atomic(record_file(at, name), record_text(r));
+}
+
+status forget_record(const fs::path& file) {
+  const auto fd = io::open_read(file);
+  if (!fd) return fd.error().code == errc::not_found ? status{} : status{fd.error()};
+  return io::remove_own_file(file, fd->get());
+}
+
+fs::path record_file(const control_place& at, std::string_view name) {
+  return at.records / (std::string(name) + std::string(record_suffix));
+}
+
+}  // namespace troupe::gpu::controls

@@ -1,0 +1,23 @@
+// The files of records (control_record.hpp): an edge.
+#pragma once
+
+#include <filesystem>
+#include <string_view>
+
+#include "gpu/controls/control_record.hpp"
+#include "gpu/controls/groups.hpp"
+#include "io/base/result.hpp"
+
+namespace troupe::gpu::controls {
+
+/// Of a change that this process makes now.
+control_record new_record(const control_place& at, const control_owner& owner);
+
+/// Durably. Errors: io.
+status keep_record(const control_place& at, std::string_view name, const control_record& r);
+/// Success where there is none. Errors: io.
+status forget_record(const std::filesystem::path& file);
+/// Its file.
+std::filesystem::path record_file(const control_place& at, std::string_view name);
+
+}  // namespace troupe::gpu::controls

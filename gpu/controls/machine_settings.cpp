@@ -1,0 +1,71 @@
+// Folders of sysfs; see machine_settings.hpp.
+#include "gpu/controls/machine_settings.hpp"
+
+#include <algorithm>
+#include <filesystem>
+#include <optional>
+#include <system_error>
+
+#include <fmt/format.h>
+
+#include "io/machine/available_memory.hpp"
+
+namespace troupe::gpu::controls {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+std::optional<uint64_t> number_at(const fs::path& file) {
+  return number_in(io::kernel_text(file.string()));
+}
+
+/// A policy of cpufreq: processors that have their clock together.
+std::optional<machine_setting> clock_of(const fs::path& policy) {
+  const auto file = policy / "scaling_max_freq";
+  const auto found = number_at(file);
+  const auto lowest = number_at(policy / "cpuinfo_min_freq");
+  if (!found || !lowest || *found == 0) return std::nullopt;
+  const auto least = std::max(*lowest, number_at(policy / "scaling_min_freq").value_or(0));
+  const auto listed = io::kernel_text((policy / "scaling_available_frequencies").string());
+  return machine_setting{{file.string(), *found}, clock_range(least, *found, listed)};
+}
+
+/// A package of powercap whose long-term limit holds.
+std::optional<machine_setting> limit_of(const fs::path& zone) {
+  const auto file = zone / "constraint_0_power_limit_uw";
+  const auto found = number_at(file);
+  const bool is_package = io::kernel_text((zone / "name").string()).starts_with("package");
+  const bool is_long = io::kernel_text((zone / "constraint_0_name").string()) == "long_term\n";
+  const bool is_on = number_at(zone / "enabled").value_or(1) != 0;
+  if (!is_package || !is_long || !is_on || !found || *found == 0) return std::nullopt;
+  return machine_setting{{file.string(), *found}, limit_range(*found)};
+}
+
+}  // namespace
+
+result<std::vector<machine_setting>> find_settings(const control_place& at, setting_kind kind) {
+  const bool of_clocks = kind == setting_kind::cpufreq;
+  const auto folder = at.devices / (of_clocks ? "devices/system/cpu/cpufreq" : "class/powercap");
+  std::vector<machine_setting> out;
+  std::error_code code;
+  for (const auto& entry : fs::directory_iterator(folder, code)) {
+    auto one = of_clocks ? clock_of(entry.path()) : limit_of(entry.path());
+    if (one && names_setting(kind, one->now.where)) out.push_back(*std::move(one));
+  }
+  if (out.empty())
+    return no_such_setting(to_string(kind),
+                           fmt::format("{} has no {}", folder.string(),
+                                       of_clocks ? "processor whose highest clock can be set"
+                                                 : "package with a limit in force"));
+  std::ranges::sort(out, {}, [](const machine_setting& s) { return s.now.where; });
+  return out;
+}
+
+result<uint64_t> read_setting(const std::string& where) {
+  const auto number = number_at(where);
+  if (!number) return error{errc::bad_data, where + " holds no number"};
+  return *number;
+}
+
+}  // namespace troupe::gpu::controls

@@ -1,0 +1,26 @@
+// What dead processes have left changed on this machine, taken back.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <vector>
+
+#include "gpu/controls/control_record.hpp"
+#include "gpu/controls/groups.hpp"
+#include "io/base/result.hpp"
+
+namespace troupe::gpu::controls {
+
+/// A record that was found, and what became of it.
+struct restored {
+  std::filesystem::path file;
+  std::optional<control_record> record;  ///< none: it is none
+  record_verdict verdict = record_verdict::in_use;
+  status outcome;  ///< of what was done; in a trial run success
+};
+
+/// Undoes what records of dead processes say (CTQ-3, SGV-2); `trial`: says only what it would do.
+/// In the order of their names. Errors: io, where the folder cannot be read.
+result<std::vector<restored>> restore(const control_place& at, bool trial);
+
+}  // namespace troupe::gpu::controls

@@ -1,0 +1,173 @@
+// Lock, record, change, and back; see setting_governor.hpp.
+#include "gpu/controls/setting_governor.hpp"
+
+#include <filesystem>
+#include <system_error>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "gpu/controls/control_journal.hpp"
+#include "io/file.hpp"
+
+namespace troupe::gpu::controls {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+/// The folder whose lock tells who governs a kind.
+fs::path seat_of(const control_place& at, setting_kind kind) {
+  return at.records / std::string(to_string(kind));
+}
+
+result<io::folder_lock> take_seat(const control_place& at, setting_kind kind,
+                                  const std::string& job) {
+  const auto seat = seat_of(at, kind);
+  std::error_code code;
+  fs::create_directories(seat, code);
+  if (code) return error::system("make " + seat.string(), code.value());
+  return io::folder_lock::take(seat, io::this_process(job));
+}
+
+/// SGV-5
+bool is_below_devices(const control_place& at, const std::string& where) {
+  const auto from = fs::path(where).lexically_relative(at.devices);
+  return !from.empty() && *from.begin() != "..";
+}
+
+/// Errors: what the system says. What it reads then.
+result<uint64_t> write_setting(const control_place& at, const std::string& where, uint64_t value) {
+  if (!is_below_devices(at, where))
+    return error{errc::permission, where + " is not below " + at.devices.string()};
+  TROUPE_CHECK(at.groups->write(where, fmt::format("{}", value)));
+  return read_setting(where);
+}
+
+/// SGV-4
+status set_setting(const control_place& at, const machine_setting& s, uint64_t value) {
+  TROUPE_TRY(read, write_setting(at, s.now.where, value));
+  if (!is_in_force(s.range, value, read)) return setting_not_in_force(s.now.where, value, read);
+  return {};
+}
+
+status take_one_back(const control_place& at, const found_setting& s) {
+  const uint64_t back = s.found;
+  TROUPE_TRY(read, write_setting(at, s.where, back));
+  if (read != s.found) return setting_not_in_force(s.where, back, read);
+  return {};
+}
+
+/// Whoever calls it has the seat. The first error is told; the others are taken back all the same.
+status take_back(const control_place& at, const control_record& r) {
+  status out;
+  for (const auto& s : r.settings) {
+    auto done = take_one_back(at, s);
+    if (!done && out) out = std::move(done);
+  }
+  return out ? forget_record(record_file(at, to_string(r.kind))) : out;
+}
+
+/// SGV-2. Whoever calls it has the seat, so whose record it is governs no more.
+status take_back_left(const control_place& at, setting_kind kind) {
+  const auto file = record_file(at, to_string(kind));
+  const auto text = io::read_file(file, record_bytes);
+  if (!text) return text.error().code == errc::not_found ? status{} : status{text.error()};
+  TROUPE_TRY(left, parse_record(*text));
+  if (left.boot != boot_id(at)) return forget_record(file);
+  return take_back(at, left);
+}
+
+}  // namespace
+
+status undo_settings(const control_place& at, const control_record& r) {
+  const auto seat = take_seat(at, r.kind, r.job);
+  if (!seat && seat.error().is(io::folder_in_use))
+    return setting_governed(to_string(r.kind), seat.error().message);
+  if (!seat) return seat.error();
+  return take_back_left(at, r.kind);
+}
+
+result<std::unique_ptr<setting_governor>> setting_governor::make(const control_place& at,
+                                                                 setting_kind kind,
+                                                                 const control_owner& owner) {
+  if (at.records.empty())
+    return setting_refused(to_string(kind), "there is no folder for what is to be undone");
+  std::unique_ptr<setting_governor> out(new setting_governor(at, kind, owner));
+  std::lock_guard lock(out->mutex_);
+  TROUPE_CHECK(out->govern());
+  return out;
+}
+
+setting_governor::~setting_governor() {
+  end();
+}
+
+/// SGV-3: whether this one governs.
+result<bool> setting_governor::govern() {
+  if (lock_) return true;
+  auto seat = take_seat(at_, kind_, owner_.job);
+  if (!seat && seat.error().is(io::folder_in_use)) {
+    const auto holder = io::holder_of(seat_of(at_, kind_));
+    if (holder && *holder && (*holder)->job != owner_.job)
+      return setting_governed(to_string(kind_), seat.error().message);
+    return false;
+  }
+  if (!seat) return setting_refused(to_string(kind_), seat.error().message);
+  TROUPE_CHECK(take_back_left(at_, kind_));
+  TROUPE_CHECK(begin());
+  lock_.emplace(std::move(*seat));
+  return true;
+}
+
+/// What was found is written once more, which changes nothing and shows that it may be.
+status setting_governor::begin() {
+  TROUPE_TRY(found, find_settings(at_, kind_));
+  auto record = new_record(at_, owner_);
+  record.kind = kind_;
+  for (const auto& s : found) record.settings.push_back(s.now);
+  if (const auto kept = keep_record(at_, to_string(kind_), record); !kept)
+    return setting_refused(to_string(kind_), kept.error().message);
+  std::vector<uint64_t> in_force;
+  for (const auto& s : found) {
+    if (const auto tried = set_setting(at_, s, s.now.found); !tried) {
+      TROUPE_CHECK(forget_record(record_file(at_, to_string(kind_))));
+      return setting_refused(to_string(kind_), tried.error().message);
+    }
+    in_force.push_back(s.now.found);
+  }
+  record_ = std::move(record);
+  settings_ = std::move(found);
+  in_force_ = std::move(in_force);
+  return {};
+}
+
+status setting_governor::set(int pace_of_1024) {
+  std::lock_guard lock(mutex_);
+  if (over_) return {};
+  TROUPE_TRY(governs, govern());
+  if (!governs) return {};
+  for (size_t i = 0; i < settings_.size(); ++i) {
+    const auto wanted = setting_at(kind_, settings_[i].range, pace_of_1024);
+    if (wanted == in_force_[i]) continue;
+    TROUPE_CHECK(set_setting(at_, settings_[i], wanted));
+    in_force_[i] = wanted;
+  }
+  return {};
+}
+
+void setting_governor::end() noexcept {
+  std::lock_guard lock(mutex_);
+  if (std::exchange(over_, true) || !lock_) return;
+  static_cast<void>(take_back(at_, record_));  // else the record stays, for the next one
+  lock_.reset();
+}
+
+actuator_facts setting_governor::facts() const {
+  std::lock_guard lock(mutex_);
+  std::vector<setting_range> ranges;
+  for (const auto& s : settings_) ranges.push_back(s.range);
+  return setting_facts(kind_, ranges);
+}
+
+}  // namespace troupe::gpu::controls

@@ -1,0 +1,82 @@
+// Settings of a machine's devices, held at a pace (setting_policy.hpp) by one rank of one job.
+//
+// Invariants
+//   SGV-1  What was found is on the disk before the first change (control_record.hpp), and goes
+//     from there once it is set again. Where it cannot be kept nothing is changed.
+//   SGV-2  What is taken back is what was found, never a default; what a dead process has left is
+//     taken back before anything is taken for found.
+//   SGV-3  A device has one governor at a time, whose lock says who it is. The other ranks of the
+//     job there set nothing, since all of them have one pace, and take over where it is gone.
+//   SGV-4  A pace is set when it was read back, not when it was written.
+//   SGV-5  Nothing is written outside the tree of the kernel's devices.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "gpu/controls/actuator.hpp"
+#include "gpu/controls/control_record.hpp"
+#include "gpu/controls/groups.hpp"
+#include "gpu/controls/machine_settings.hpp"
+#include "io/base/error_kind.hpp"
+#include "io/base/result.hpp"
+#include "io/folder/lock.hpp"
+
+namespace troupe::gpu::controls {
+
+/// Nothing can be set here: of what, and why.
+inline constexpr error_kind<std::string_view, std::string_view> setting_refused{
+    "setting_refused", errc::permission, "power.control = [\"{}\"] cannot be held: {}",
+    "run as root, with /sys writable and a folder for records, or set power.control = [\"pace\"]"};
+/// SGV-3: of what, and who has it.
+inline constexpr error_kind<std::string_view, std::string_view> setting_governed{
+    "setting_governed", errc::unavailable,
+    "power.control = [\"{}\"] cannot be held: another job has it on this machine: {}",
+    "end that job, or set power.control = [\"pace\"]"};
+/// SGV-4: which setting, what was written, what it reads.
+inline constexpr error_kind<std::string_view, uint64_t, uint64_t> setting_not_in_force{
+    "setting_not_in_force", errc::unavailable, "{0} reads {2} after {1} was written",
+    "something else on this machine sets it (tuned, thermald, a BMC): end that, or set "
+    "power.control = [\"pace\"]"};
+
+class setting_governor final : public actuator {
+ public:
+  /// Errors: no_such_setting, setting_refused, setting_governed; what was left and cannot be taken
+  /// back (SGV-2).
+  static result<std::unique_ptr<setting_governor>> make(const control_place& at, setting_kind kind,
+                                                        const control_owner& owner);
+  ~setting_governor() override;
+  setting_governor(const setting_governor&) = delete;
+  setting_governor& operator=(const setting_governor&) = delete;
+
+  /// Errors: setting_not_in_force; as make's, where it takes over.
+  status set(int pace_of_1024) override;
+  void end() noexcept override;
+  actuator_facts facts() const override;
+
+ private:
+  setting_governor(control_place at, setting_kind kind, control_owner owner)
+      : at_(std::move(at)), kind_(kind), owner_(std::move(owner)) {}
+  result<bool> govern();
+  status begin();
+
+  const control_place at_;
+  const setting_kind kind_;
+  const control_owner owner_;
+  mutable std::mutex mutex_;
+  // Guarded by mutex_.
+  bool over_ = false;
+  std::optional<io::folder_lock> lock_;  ///< none: another rank of the job governs
+  control_record record_;
+  std::vector<machine_setting> settings_;
+  std::vector<uint64_t> in_force_;  ///< of each
+};
+
+/// Sets what a record found again (SGV-2). Errors: setting_governed; setting_not_in_force; what the
+/// system says.
+status undo_settings(const control_place& at, const control_record& r);
+
+}  // namespace troupe::gpu::controls

@@ -1,0 +1,116 @@
+// Roots, floors and names; see setting_policy.hpp.
+#include "gpu/controls/setting_policy.hpp"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <filesystem>
+#include <string>
+#include <system_error>
+#include <utility>
+
+namespace troupe::gpu::controls {
+
+namespace {
+
+constexpr std::array<std::pair<setting_kind, std::string_view>, 2> kind_names{
+    {{setting_kind::cpufreq, "cpufreq"}, {setting_kind::rapl, "rapl"}}};
+
+/// Of the whole range, at a pace.
+double share_of(setting_kind kind, const setting_range& range, double pace) {
+  const auto most = static_cast<double>(range.most);
+  if (kind == setting_kind::cpufreq) return most * std::sqrt(pace);
+  const auto least = static_cast<double>(range.least);
+  return least + (most - least) * pace;
+}
+
+/// "policy0" or "intel-rapl:1": a word and a number.
+bool is_numbered(std::string_view name, std::string_view word) {
+  if (!name.starts_with(word) || name.size() == word.size()) return false;
+  return name.find_first_not_of("0123456789", word.size()) == name.npos;
+}
+
+}  // namespace
+
+std::string_view to_string(setting_kind kind) {
+  for (const auto& [k, name] : kind_names)
+    if (k == kind) return name;
+  return "";
+}
+
+std::optional<setting_kind> setting_kind_named(std::string_view name) {
+  for (const auto& [k, of_kind] : kind_names)
+    if (of_kind == name) return k;
+  return std::nullopt;
+}
+
+setting_range clock_range(uint64_t least_khz, uint64_t found_khz, std::string_view listed) {
+  setting_range out{
+      std::min(least_khz, found_khz), found_khz, clock_step_khz, clock_rounded_khz, {}};
+  while (!listed.empty()) {
+    const auto end = listed.find_first_of(" \n");
+    const auto clock = number_in(listed.substr(0, end));
+    if (clock && *clock >= out.least && *clock <= out.most) out.only.push_back(*clock);
+    listed.remove_prefix(end == listed.npos ? listed.size() : end + 1);
+  }
+  std::ranges::sort(out.only);
+  return out;
+}
+
+setting_range limit_range(uint64_t found_uw) {
+  const auto floor = found_uw / 4;
+  return {floor - floor % limit_step_uw, found_uw, limit_step_uw, limit_step_uw, {}};
+}
+
+uint64_t setting_at(setting_kind kind, const setting_range& range, int pace_of_1024) {
+  if (pace_of_1024 >= whole_pace) return range.most;
+  const double pace = static_cast<double>(std::max(0, pace_of_1024)) / whole_pace;
+  const auto wanted = static_cast<uint64_t>(share_of(kind, range, pace));
+  if (!range.only.empty()) {
+    const auto above = std::ranges::upper_bound(range.only, wanted);
+    return above == range.only.begin() ? range.only.front() : *std::prev(above);
+  }
+  return std::clamp(wanted - wanted % range.step, range.least, range.most);
+}
+
+bool is_in_force(const setting_range& range, uint64_t wanted, uint64_t read) {
+  return read <= wanted || read - wanted <= range.rounded;
+}
+
+actuator_facts setting_facts(setting_kind kind, std::span<const setting_range> ranges) {
+  actuator_facts out{to_string(kind), 0, 1, 0, true};
+  for (const auto& r : ranges) {
+    const auto most = static_cast<double>(r.most);
+    const auto least = static_cast<double>(r.least);
+    const auto step = static_cast<double>(r.step);
+    if (kind == setting_kind::cpufreq && most > 0) {
+      out.least = std::max(out.least, least / most * (least / most));
+      out.resolution = std::max(out.resolution, 2 * step / most);
+    } else if (most > least) {
+      out.resolution = std::max(out.resolution, step / (most - least));
+    }
+  }
+  return out;
+}
+
+bool names_setting(setting_kind kind, std::string_view where) {
+  const std::filesystem::path file(where);
+  if (!file.is_absolute() || file != file.lexically_normal()) return false;
+  if (where.find('\0') != where.npos || where.find('\n') != where.npos) return false;
+  const auto name = file.filename().string();
+  const auto folder = file.parent_path().filename().string();
+  if (kind == setting_kind::cpufreq)
+    return name == "scaling_max_freq" && is_numbered(folder, "policy");
+  return name == "constraint_0_power_limit_uw" && is_numbered(folder, "intel-rapl:");
+}
+
+std::optional<uint64_t> number_in(std::string_view text) {
+  if (text.ends_with('\n')) text.remove_suffix(1);
+  uint64_t out = 0;
+  const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), out);
+  if (code != std::errc{} || end != text.data() + text.size()) return std::nullopt;
+  return out;
+}
+
+}  // namespace troupe::gpu::controls

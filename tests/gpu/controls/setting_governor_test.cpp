@@ -1,0 +1,404 @@
+// Settings of devices on a made tree: what is changed, in which order, and what was found is back,
+// whenever the process is killed.
+#include "gpu/controls/setting_governor.hpp"
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <fstream>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include "gpu/controls/control_journal.hpp"
+#include "gpu/controls/restore.hpp"
+#include "io/machine/available_memory.hpp"
+#include "tests/io/scratch.hpp"
+
+using namespace troupe;
+using namespace troupe::gpu::controls;
+
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr auto both_kinds = {setting_kind::cpufreq, setting_kind::rapl};
+constexpr int killed_code = 9;
+
+void fill(const fs::path& file, std::string_view text) {
+  fs::create_directories(file.parent_path());
+  std::ofstream(file, std::ios::trunc) << text;
+}
+
+/// Files of a kernel: notes each write as "FOLDER=TEXT", and may lie, refuse, or end the process.
+class made_files final : public group_files {
+ public:
+  explicit made_files(fs::path records) : records_(std::move(records)) {}
+
+  status write(const fs::path& file, std::string_view text) override {
+    const int moment = moment_++;
+    if (moment == dies_before) ::_exit(killed_code);
+    if (file.parent_path().filename() == refused) return error{errc::permission, "nobody may"};
+    if (done.empty())
+      for (const auto& name : {"cpufreq.control", "rapl.control"})
+        was_recorded = was_recorded || fs::exists(records_ / name);
+    done.push_back(fmt::format("{}={}", file.parent_path().filename().string(), text));
+    if (!lies) fill(file, fmt::format("{}\n", text));
+    if (moment == dies_behind) ::_exit(killed_code);
+    return {};
+  }
+
+  std::vector<std::string> done;
+  std::string refused;  ///< a folder whose setting takes nothing
+  bool lies = false, was_recorded = false;
+  int dies_before = -1, dies_behind = -1;  ///< at which of all writes
+
+ private:
+  fs::path records_;
+  int moment_ = 0;
+};
+
+/// Two policies of processors and two packages, set by somebody below what they could do.
+struct made_devices {
+  scratch folder;
+  std::shared_ptr<made_files> files;
+  control_place at;
+
+  made_devices() {
+    at.devices = folder / "sys";
+    at.processes = folder / "proc";
+    at.records = folder / "records";
+    files = std::make_shared<made_files>(at.records);
+    at.groups = files;
+    for (const char* policy : {"policy0", "policy1"}) {
+      const auto of = at.devices / "devices/system/cpu/cpufreq" / policy;
+      fill(of / "scaling_max_freq", "3000000\n");
+      fill(of / "scaling_min_freq", "800000\n");
+      fill(of / "cpuinfo_min_freq", "400000\n");
+      fill(of / "cpuinfo_max_freq", "3400000\n");
+    }
+    for (const char* zone : {"intel-rapl:0", "intel-rapl:1", "intel-rapl:0:0"}) {
+      const auto of = at.devices / "class/powercap" / zone;
+      fill(of / "name", std::string_view(zone).ends_with(":0:0") ? "dram\n" : "package-0\n");
+      fill(of / "enabled", "1\n");
+      fill(of / "constraint_0_name", "long_term\n");
+      fill(of / "constraint_0_power_limit_uw", "150000000\n");
+      fill(of / "constraint_0_max_power_uw", "165000000\n");
+    }
+    fill(at.processes / "sys/kernel/random/boot_id", "boot-1\n");
+    lives(::getpid());
+  }
+  void lives(int64_t pid) const {
+    fill(at.processes / fmt::format("{}/stat", pid),
+         fmt::format("{} (x) S 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 500 7\n", pid));
+  }
+  result<std::unique_ptr<setting_governor>> make(setting_kind kind, int64_t rank = 0,
+                                                 const char* job = "tiny") const {
+    return setting_governor::make(at, kind, {job, rank});
+  }
+  std::unique_ptr<setting_governor> governor(setting_kind kind, int64_t rank = 0) const {
+    auto made = make(kind, rank);
+    REQUIRE_MESSAGE(made, (made ? "" : render(made.error())));
+    return std::move(*made);
+  }
+  /// What each setting of a kind is, by its folder.
+  std::map<std::string, std::string> values(setting_kind kind) const {
+    const bool of_clocks = kind == setting_kind::cpufreq;
+    const auto all = at.devices / (of_clocks ? "devices/system/cpu/cpufreq" : "class/powercap");
+    const char* file = of_clocks ? "scaling_max_freq" : "constraint_0_power_limit_uw";
+    std::map<std::string, std::string> out;
+    for (const auto& entry : fs::directory_iterator(all))
+      out[entry.path().filename().string()] = io::kernel_text((entry.path() / file).string());
+    return out;
+  }
+  size_t record_count() const {
+    size_t out = 0;
+    if (!fs::exists(at.records)) return out;
+    for (const auto& entry : fs::directory_iterator(at.records))
+      out += entry.path().extension() == record_suffix ? 1 : 0;
+    return out;
+  }
+};
+
+/// Has another process do it; how that ended. It has nothing of this one's to undo.
+template <class Work>
+int in_another_process(Work&& work) {
+  const pid_t child = ::fork();
+  REQUIRE(child >= 0);
+  if (child == 0) {
+    work();
+    ::_exit(0);
+  }
+  int ended = 0;
+  REQUIRE(::waitpid(child, &ended, 0) == child);
+  REQUIRE(WIFEXITED(ended));
+  return WEXITSTATUS(ended);
+}
+
+/// A whole life of a governor.
+void live(const made_devices& m, setting_kind kind) {
+  const auto made = m.make(kind);
+  if (made && (*made)->set(512)) static_cast<void>((*made)->set(128));
+}
+
+/// As `live`, and killed once it is at half its pace.
+void leave(const made_devices& m, setting_kind kind) {
+  m.files->dies_behind = 3;
+  REQUIRE(in_another_process([&] { live(m, kind); }) == killed_code);
+  m.files->dies_behind = -1;
+}
+
+bool are_undone(const result<std::vector<restored>>& all) {
+  if (!all) return false;
+  for (const auto& r : *all)
+    if (!r.outcome) return false;
+  return true;
+}
+
+}  // namespace
+
+TEST_CASE("SGV-2: setting governor: what was found is set at its end, not what the maker says") {
+  const made_devices m;
+  auto governor = m.governor(setting_kind::cpufreq);
+  REQUIRE(governor->set(256));
+  REQUIRE(governor->set(256));  // it is set
+  CHECK(m.values(setting_kind::cpufreq)["policy1"] == "1500000\n");
+  governor->end();
+  CHECK(m.files->done == std::vector<std::string>{"policy0=3000000", "policy1=3000000",
+                                                  "policy0=1500000", "policy1=1500000",
+                                                  "policy0=3000000", "policy1=3000000"});
+  CHECK(m.record_count() == 0);
+  REQUIRE(governor->set(100));  // it has ended
+  governor.reset();
+  CHECK(m.files->done.size() == 6);
+}
+
+TEST_CASE("setting governor: packages have their long-term limit set, and nothing else") {
+  const made_devices m;
+  {
+    const auto governor = m.governor(setting_kind::rapl);
+    REQUIRE(governor->set(512));
+    CHECK(m.values(setting_kind::rapl) ==
+          std::map<std::string, std::string>{{"intel-rapl:0", "93750000\n"},
+                                             {"intel-rapl:0:0", "150000000\n"},
+                                             {"intel-rapl:1", "93750000\n"}});
+    REQUIRE(governor->set(1024));
+    CHECK(m.values(setting_kind::rapl)["intel-rapl:0"] == "150000000\n");
+    CHECK(governor->facts().saves_energy);
+    REQUIRE(governor->set(100));
+  }
+  CHECK(m.values(setting_kind::rapl)["intel-rapl:1"] == "150000000\n");
+}
+
+TEST_CASE("SGV-1: setting governor: what was found is on the disk before, or nothing changes") {
+  const made_devices m;
+  {
+    const auto governor = m.governor(setting_kind::rapl);
+    CHECK(m.files->was_recorded);
+    CHECK(m.record_count() == 1);
+  }
+  m.files->done.clear();
+  auto at = m.at;
+  fill(m.folder / "file", "");
+  for (const auto& nowhere : {m.folder / "file/records", fs::path{}}) {
+    at.records = nowhere;
+    const auto made = setting_governor::make(at, setting_kind::rapl, {"tiny", 0});
+    REQUIRE_FALSE(made);
+    CHECK(made.error().is(setting_refused));
+  }
+  CHECK(m.files->done.empty());
+}
+
+TEST_CASE("SGV-2: setting governor: killed at any moment, what was found is there again") {
+  for (const auto kind : both_kinds)
+    for (const bool before : {true, false}) {
+      int kills = 0;
+      for (int ended = killed_code; ended == killed_code && kills < 32; ++kills) {
+        CAPTURE(to_string(kind));
+        CAPTURE(kills);
+        CAPTURE(before);
+        const made_devices m;
+        const auto found = m.values(kind);
+        (before ? m.files->dies_before : m.files->dies_behind) = kills;
+        ended = in_another_process([&] { live(m, kind); });
+        m.files->dies_before = m.files->dies_behind = -1;
+        CHECK(are_undone(restore(m.at, false)));
+        CHECK(m.values(kind) == found);
+        CHECK(m.record_count() == 0);
+      }
+      CHECK(kills == 9);  // two settings: tried, set, set, and set back; the last one is not killed
+    }
+}
+
+TEST_CASE("SGV-2: restore: killed itself at any moment, the next one ends it") {
+  for (const bool before : {true, false})
+    for (const int moment : {0, 1}) {
+      CAPTURE(before);
+      CAPTURE(moment);
+      const made_devices m;
+      const auto found = m.values(setting_kind::rapl);
+      leave(m, setting_kind::rapl);
+      CHECK(m.values(setting_kind::rapl) != found);
+      (before ? m.files->dies_before : m.files->dies_behind) = moment;
+      CHECK(in_another_process([&] { static_cast<void>(restore(m.at, false)); }) == killed_code);
+      m.files->dies_before = m.files->dies_behind = -1;
+      CHECK(m.record_count() == 1);
+      CHECK(are_undone(restore(m.at, false)));
+      CHECK(m.values(setting_kind::rapl) == found);
+      CHECK(m.record_count() == 0);
+    }
+}
+
+TEST_CASE("SGV-2: setting governor: what a dead one left is taken back before all else") {
+  for (const auto kind : both_kinds) {
+    const made_devices m;
+    const auto found = m.values(kind);
+    leave(m, kind);
+    {
+      const auto governor = m.governor(kind);
+      CHECK(m.values(kind) == found);
+      REQUIRE(governor->set(300));
+    }
+    CHECK(m.values(kind) == found);
+  }
+}
+
+TEST_CASE("SGV-2: setting governor: what was left and stays is never taken for found") {
+  const made_devices m;
+  leave(m, setting_kind::cpufreq);
+  m.files->refused = "policy1";
+  const auto held = m.make(setting_kind::cpufreq);
+  CHECK_FALSE(held);
+  CHECK(m.record_count() == 1);
+  CHECK(m.values(setting_kind::cpufreq)["policy0"] == "3000000\n");
+  m.files->refused.clear();
+  fill(m.at.records / "cpufreq.control", "junk");
+  const auto made = m.make(setting_kind::cpufreq);
+  REQUIRE_FALSE(made);
+  CHECK(made.error().is(no_control_record));
+}
+
+TEST_CASE("CRE-2: setting governor: after a reboot a record is void, and nothing is set by it") {
+  const made_devices m;
+  leave(m, setting_kind::cpufreq);
+  fill(m.at.processes / "sys/kernel/random/boot_id", "boot-2\n");
+  const auto now = m.values(setting_kind::cpufreq);
+  SUBCASE("by restore") {
+    CHECK(are_undone(restore(m.at, false)));
+    CHECK(m.values(setting_kind::cpufreq) == now);
+  }
+  SUBCASE("by the next one") {
+    m.governor(setting_kind::cpufreq).reset();
+    CHECK(m.values(setting_kind::cpufreq) == now);
+  }
+  CHECK(m.record_count() == 0);
+}
+
+TEST_CASE("SGV-3: setting governor: one a machine, and another job is told who") {
+  const made_devices m;
+  auto governor = m.governor(setting_kind::cpufreq);
+  const auto other = m.make(setting_kind::cpufreq, 0, "other");
+  REQUIRE_FALSE(other);
+  CHECK(other.error().is(setting_governed));
+  CHECK(other.error().message.find("tiny") != std::string::npos);
+  const auto packages = m.make(setting_kind::rapl, 0, "other");  // another device
+  CHECK(packages);
+  governor.reset();
+  const auto later = m.make(setting_kind::cpufreq, 0, "other");
+  CHECK(later);
+}
+
+TEST_CASE("SGV-3: setting governor: other ranks of the job set nothing, and take over") {
+  const made_devices m;
+  const auto found = m.values(setting_kind::cpufreq);
+  auto first = m.governor(setting_kind::cpufreq, 0);
+  const auto second = m.governor(setting_kind::cpufreq, 1);
+  m.files->done.clear();
+  REQUIRE(second->set(256));
+  CHECK(m.files->done.empty());
+  REQUIRE(first->set(256));
+  first.reset();
+  CHECK(m.values(setting_kind::cpufreq) == found);
+  REQUIRE(second->set(256));
+  CHECK(m.values(setting_kind::cpufreq)["policy0"] == "1500000\n");
+  second->end();
+  CHECK(m.values(setting_kind::cpufreq) == found);
+}
+
+TEST_CASE("SGV-3: restore: what a living process has set stays") {
+  const made_devices m;
+  const auto governor = m.governor(setting_kind::rapl);
+  REQUIRE(governor->set(512));
+  const auto all = restore(m.at, false);
+  REQUIRE(are_undone(all));
+  REQUIRE(all->size() == 1);
+  CHECK(all->front().verdict == record_verdict::in_use);
+  CHECK(m.values(setting_kind::rapl)["intel-rapl:0"] == "93750000\n");
+  fs::remove_all(m.at.processes / fmt::format("{}", ::getpid()));  // nobody knows the process
+  const auto again = restore(m.at, false);
+  REQUIRE((again && again->size() == 1));
+  REQUIRE_FALSE(again->front().outcome);
+  CHECK(again->front().outcome.error().is(setting_governed));
+  CHECK(m.values(setting_kind::rapl)["intel-rapl:0"] == "93750000\n");
+}
+
+TEST_CASE("SGV-4: setting governor: what does not read back is not set") {
+  const made_devices m;
+  auto governor = m.governor(setting_kind::rapl);
+  REQUIRE(governor->set(256));
+  m.files->lies = true;
+  const auto set = governor->set(128);
+  REQUIRE_FALSE(set);
+  CHECK(set.error().is(setting_not_in_force));
+  governor.reset();
+  CHECK(m.record_count() == 1);  // nor is what was found
+  m.files->lies = false;
+  fs::remove_all(m.at.processes / fmt::format("{}", ::getpid()));
+  CHECK(are_undone(restore(m.at, false)));
+  CHECK(m.values(setting_kind::rapl)["intel-rapl:0"] == "150000000\n");
+}
+
+TEST_CASE("setting governor: without the right nothing is changed, and the reason has a remedy") {
+  for (const char* refused : {"policy0", "policy1"}) {
+    const made_devices m;
+    const auto found = m.values(setting_kind::cpufreq);
+    m.files->refused = refused;
+    const auto made = m.make(setting_kind::cpufreq);
+    REQUIRE_FALSE(made);
+    CHECK(made.error().is(setting_refused));
+    CHECK(made.error().code == errc::permission);
+    CHECK_FALSE(made.error().hint.empty());
+    CHECK(m.values(setting_kind::cpufreq) == found);
+    CHECK(m.record_count() == 0);
+  }
+}
+
+TEST_CASE("setting governor: a machine without such settings says so") {
+  const made_devices m;
+  for (const char* zone : {"intel-rapl:0", "intel-rapl:1"})
+    fill(m.at.devices / "class/powercap" / zone / "enabled", "0\n");
+  CHECK(m.make(setting_kind::rapl).error().is(no_such_setting));
+  fs::remove_all(m.at.devices);
+  for (const auto kind : both_kinds) CHECK(m.make(kind).error().is(no_such_setting));
+  CHECK(m.files->done.empty());
+}
+
+TEST_CASE("SGV-5: restore: nothing is written outside the tree of devices") {
+  const made_devices m;
+  leave(m, setting_kind::rapl);
+  const auto left = m.values(setting_kind::rapl);
+  auto elsewhere = m.at;
+  elsewhere.devices = m.folder / "other";
+  const auto all = restore(elsewhere, false);
+  REQUIRE((all && all->size() == 1));
+  REQUIRE_FALSE(all->front().outcome);
+  CHECK(all->front().outcome.error().code == errc::permission);
+  CHECK(m.values(setting_kind::rapl) == left);
+  CHECK(m.record_count() == 1);
+}
