@@ -42,6 +42,15 @@ std::vector<std::string> accelerators() {
   return out;
 }
 
+std::string device_uuid(std::string_view name) {
+  const int ordinal = cuda_ordinal(name);
+  if (ordinal < 0) return {};
+  if (const auto found = list_cuda_devices())
+    for (const auto& gpu : *found)
+      if (gpu.ordinal == ordinal) return gpu.uuid;
+  return {};
+}
+
 uint64_t scratch_bytes(std::string_view device, const model_config& model, const stage_shape& shape,
                        int threads) {
   if (device != "host") return 0;

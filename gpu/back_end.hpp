@@ -22,6 +22,9 @@ result<std::unique_ptr<device>> open_device(std::string_view name, int threads =
 /// The names of the accelerators this process may use, one each; empty where there is none.
 std::vector<std::string> accelerators();
 
+/// By what the driver knows the GPU of that name; empty: it is none, or not known.
+std::string device_uuid(std::string_view name);
+
 /// Memory of the host that operations of a training step take on this device beside what plan_stage
 /// counts, bytes (gpu/host/scratch_plan.hpp); of `threads` threads.
 uint64_t scratch_bytes(std::string_view device, const model_config& model, const stage_shape& shape,

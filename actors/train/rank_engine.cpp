@@ -133,9 +133,9 @@ gpu::saver_options rank_engine::saver_options() {
 /// ENG-14
 status rank_engine::open_actuator() {
   if (options_.control.empty()) return {};
-  TROUPE_TRY(made, gpu::controls::open_actuator(options_.control, options_.controls,
-                                                {options_.job, options_.at.rank},
-                                                compute_->host_threads()));
+  TROUPE_TRY(made, gpu::controls::open_actuator(
+                       options_.control, options_.controls, {options_.job, options_.at.rank},
+                       compute_->host_threads(), gpu::device_uuid(options_.device)));
   actuator_ = std::move(made);
   return {};
 }

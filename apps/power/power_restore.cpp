@@ -104,8 +104,8 @@ void add_restore(shell& sh, command* parent) {
   verb->add_flag("--json", a->json, "As one JSON object");
   verb->footer(
       "Of this user's processes: control groups of power.control = [\"cgroup\"], and settings of\n"
-      "\"cpufreq\" and \"rapl\", which are again what was found. What belongs to a process that\n"
-      "lives stays. The next job with the same control does this at its start.\n"
+      "its other words, which are again what was found. What belongs to a process that lives\n"
+      "stays. The next job with the same control does this at its start.\n"
       "Exit codes: 0, 1 something could not be undone.\n\n"
       "Examples:\n"
       "  troupe power restore --dry-run\n"

@@ -109,6 +109,15 @@ result<control_record> parse_record(std::string_view text) {
   return r;
 }
 
+setting_target target_of(const control_record& r) {
+  const bool of_gpu = is_of_gpu(r.kind) && !r.settings.empty();
+  return {r.kind, of_gpu ? r.settings.front().where : std::string()};
+}
+
+std::string device_of(const setting_target& target) {
+  return is_of_gpu(target.kind) ? target.gpu : std::string(to_string(target.kind));
+}
+
 std::string subject_of(const control_record& r) {
   if (r.settings.empty()) return r.group;
   const auto first = fmt::format("{} {}", to_string(r.kind), r.settings.front().where);

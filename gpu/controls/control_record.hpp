@@ -66,6 +66,16 @@ std::string record_text(const control_record& r);
 /// Errors: no_control_record.
 result<control_record> parse_record(std::string_view text);
 
+/// What is set of which device.
+struct setting_target {
+  setting_kind kind = setting_kind::cpufreq;
+  std::string gpu = {};  ///< its UUID, where it is a GPU's
+};
+setting_target target_of(const control_record& r);
+/// The device's name, of which nothing else is set meanwhile: the kind, or the GPU. One of a record
+/// is a plain name.
+std::string device_of(const setting_target& target);
+
 /// What is changed, for a person: the group, or the settings.
 std::string subject_of(const control_record& r);
 

@@ -5,11 +5,13 @@
 #include <chrono>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 
+#include "gpu/meters/nvml_library.hpp"
 #include "io/base/result.hpp"
 #include "io/file.hpp"
 
@@ -34,6 +36,7 @@ struct control_place {
   std::filesystem::path mount = "/sys/fs/cgroup";
   std::filesystem::path processes = "/proc";
   std::filesystem::path devices = "/sys";
+  std::function<result<const nvml::library*>()> gpu_library = &nvml::load;
   std::shared_ptr<group_files> groups = std::make_shared<group_files>();
   /// How long another may change the groups below one (hold_group).
   std::chrono::milliseconds patience{2000};

@@ -11,10 +11,12 @@
 
 namespace troupe::gpu::controls {
 
-/// `threads`: those of the rank that compute on processors. Errors: no_computing_threads; those of
-/// thread_quota and setting_governor; bug for a word that the configuration does not take.
+/// `threads`: those of the rank that compute on processors; `gpu`: the UUID of what it computes on,
+/// empty where it is none. Errors: no_computing_threads, no_such_setting; those of thread_quota and
+/// setting_governor; bug for a word that the configuration does not take.
 result<std::unique_ptr<actuator>> open_actuator(const std::string& name, const control_place& at,
                                                 const control_owner& owner,
-                                                std::span<const int> threads);
+                                                std::span<const int> threads,
+                                                const std::string& gpu);
 
 }  // namespace troupe::gpu::controls

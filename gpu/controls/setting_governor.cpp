@@ -5,8 +5,6 @@
 #include <system_error>
 #include <utility>
 
-#include <fmt/format.h>
-
 #include "gpu/controls/control_journal.hpp"
 #include "io/file.hpp"
 
@@ -16,84 +14,72 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// The folder whose lock tells who governs a kind.
-fs::path seat_of(const control_place& at, setting_kind kind) {
-  return at.records / std::string(to_string(kind));
+/// The folder whose lock tells who governs a device.
+fs::path seat_of(const control_place& at, const setting_target& target) {
+  return at.records / device_of(target);
 }
 
-result<io::folder_lock> take_seat(const control_place& at, setting_kind kind,
+result<io::folder_lock> take_seat(const control_place& at, const setting_target& target,
                                   const std::string& job) {
-  const auto seat = seat_of(at, kind);
+  const auto seat = seat_of(at, target);
   std::error_code code;
   fs::create_directories(seat, code);
   if (code) return error::system("make " + seat.string(), code.value());
   return io::folder_lock::take(seat, io::this_process(job));
 }
 
-/// SGV-5
-bool is_below_devices(const control_place& at, const std::string& where) {
-  const auto from = fs::path(where).lexically_relative(at.devices);
-  return !from.empty() && *from.begin() != "..";
-}
-
-/// Errors: what the system says. What it reads then.
-result<uint64_t> write_setting(const control_place& at, const std::string& where, uint64_t value) {
-  if (!is_below_devices(at, where))
-    return error{errc::permission, where + " is not below " + at.devices.string()};
-  TROUPE_CHECK(at.groups->write(where, fmt::format("{}", value)));
-  return read_setting(where);
-}
-
 /// SGV-4
-status set_setting(const control_place& at, const machine_setting& s, uint64_t value) {
-  TROUPE_TRY(read, write_setting(at, s.now.where, value));
+status set_setting(setting_port& port, const machine_setting& s, uint64_t value) {
+  TROUPE_TRY(read, port.write(s.now.where, value));
   if (!is_in_force(s.range, value, read)) return setting_not_in_force(s.now.where, value, read);
   return {};
 }
 
-status take_one_back(const control_place& at, const found_setting& s) {
+status take_one_back(setting_port& port, const found_setting& s) {
   const uint64_t back = s.found;
-  TROUPE_TRY(read, write_setting(at, s.where, back));
+  TROUPE_TRY(read, port.write(s.where, back));
   if (read != s.found) return setting_not_in_force(s.where, back, read);
   return {};
 }
 
 /// Whoever calls it has the seat. The first error is told; the others are taken back all the same.
-status take_back(const control_place& at, const control_record& r) {
+status take_back(const control_place& at, setting_port& port, const control_record& r) {
   status out;
   for (const auto& s : r.settings) {
-    auto done = take_one_back(at, s);
+    auto done = take_one_back(port, s);
     if (!done && out) out = std::move(done);
   }
-  return out ? forget_record(record_file(at, to_string(r.kind))) : out;
+  return out ? forget_record(record_file(at, device_of(target_of(r)))) : out;
 }
 
 /// SGV-2. Whoever calls it has the seat, so whose record it is governs no more.
-status take_back_left(const control_place& at, setting_kind kind) {
-  const auto file = record_file(at, to_string(kind));
+status take_back_left(const control_place& at, const std::string& device) {
+  const auto file = record_file(at, device);
   const auto text = io::read_file(file, record_bytes);
   if (!text) return text.error().code == errc::not_found ? status{} : status{text.error()};
   TROUPE_TRY(left, parse_record(*text));
   if (left.boot != boot_id(at)) return forget_record(file);
-  return take_back(at, left);
+  TROUPE_TRY(port, open_setting_port(at, target_of(left)));
+  return take_back(at, *port, left);
 }
 
 }  // namespace
 
 status undo_settings(const control_place& at, const control_record& r) {
-  const auto seat = take_seat(at, r.kind, r.job);
+  const auto target = target_of(r);
+  const auto seat = take_seat(at, target, r.job);
   if (!seat && seat.error().is(io::folder_in_use))
     return setting_governed(to_string(r.kind), seat.error().message);
   if (!seat) return seat.error();
-  return take_back_left(at, r.kind);
+  return take_back_left(at, device_of(target));
 }
 
 result<std::unique_ptr<setting_governor>> setting_governor::make(const control_place& at,
-                                                                 setting_kind kind,
+                                                                 const setting_target& target,
                                                                  const control_owner& owner) {
   if (at.records.empty())
-    return setting_refused(to_string(kind), "there is no folder for what is to be undone");
-  std::unique_ptr<setting_governor> out(new setting_governor(at, kind, owner));
+    return setting_refused(to_string(target.kind), "there is no folder for what is to be undone");
+  std::unique_ptr<setting_governor> out(new setting_governor(at, target, owner));
   std::lock_guard lock(out->mutex_);
   TROUPE_CHECK(out->govern());
   return out;
@@ -106,36 +92,42 @@ setting_governor::~setting_governor() {
 /// SGV-3: whether this one governs.
 result<bool> setting_governor::govern() {
   if (lock_) return true;
-  auto seat = take_seat(at_, kind_, owner_.job);
+  auto seat = take_seat(at_, target_, owner_.job);
   if (!seat && seat.error().is(io::folder_in_use)) {
-    const auto holder = io::holder_of(seat_of(at_, kind_));
+    const auto holder = io::holder_of(seat_of(at_, target_));
     if (holder && *holder && (*holder)->job != owner_.job)
-      return setting_governed(to_string(kind_), seat.error().message);
+      return setting_governed(to_string(target_.kind), seat.error().message);
     return false;
   }
-  if (!seat) return setting_refused(to_string(kind_), seat.error().message);
-  TROUPE_CHECK(take_back_left(at_, kind_));
+  if (!seat) return setting_refused(to_string(target_.kind), seat.error().message);
+  TROUPE_CHECK(take_back_left(at_, device_of(target_)));
   TROUPE_CHECK(begin());
   lock_.emplace(std::move(*seat));
   return true;
 }
 
-/// What was found is written once more, which changes nothing and shows that it may be.
+/// The most of each is what was found: written once more it changes nothing, and shows that it may
+/// be.
 status setting_governor::begin() {
-  TROUPE_TRY(found, find_settings(at_, kind_));
+  TROUPE_TRY(port, open_setting_port(at_, target_));
+  TROUPE_TRY(found, port->find());
   auto record = new_record(at_, owner_);
-  record.kind = kind_;
+  record.kind = target_.kind;
   for (const auto& s : found) record.settings.push_back(s.now);
-  if (const auto kept = keep_record(at_, to_string(kind_), record); !kept)
-    return setting_refused(to_string(kind_), kept.error().message);
+  const auto device = device_of(target_);
+  if (const auto kept = keep_record(at_, device, record); !kept)
+    return setting_refused(to_string(target_.kind), kept.error().message);
   std::vector<uint64_t> in_force;
   for (const auto& s : found) {
-    if (const auto tried = set_setting(at_, s, s.now.found); !tried) {
-      TROUPE_CHECK(forget_record(record_file(at_, to_string(kind_))));
-      return setting_refused(to_string(kind_), tried.error().message);
+    if (const auto tried = set_setting(*port, s, s.range.most); !tried) {
+      const bool was_written = tried.error().is(setting_not_in_force);
+      TROUPE_CHECK(was_written ? take_back(at_, *port, record)
+                               : forget_record(record_file(at_, device)));
+      return setting_refused(to_string(target_.kind), tried.error().message);
     }
-    in_force.push_back(s.now.found);
+    in_force.push_back(s.range.most);
   }
+  port_ = std::move(port);
   record_ = std::move(record);
   settings_ = std::move(found);
   in_force_ = std::move(in_force);
@@ -148,9 +140,9 @@ status setting_governor::set(int pace_of_1024) {
   TROUPE_TRY(governs, govern());
   if (!governs) return {};
   for (size_t i = 0; i < settings_.size(); ++i) {
-    const auto wanted = setting_at(kind_, settings_[i].range, pace_of_1024);
+    const auto wanted = setting_at(target_.kind, settings_[i].range, pace_of_1024);
     if (wanted == in_force_[i]) continue;
-    TROUPE_CHECK(set_setting(at_, settings_[i], wanted));
+    TROUPE_CHECK(set_setting(*port_, settings_[i], wanted));
     in_force_[i] = wanted;
   }
   return {};
@@ -159,7 +151,7 @@ status setting_governor::set(int pace_of_1024) {
 void setting_governor::end() noexcept {
   std::lock_guard lock(mutex_);
   if (std::exchange(over_, true) || !lock_) return;
-  static_cast<void>(take_back(at_, record_));  // else the record stays, for the next one
+  static_cast<void>(take_back(at_, *port_, record_));  // else the record stays, for the next one
   lock_.reset();
 }
 
@@ -167,7 +159,7 @@ actuator_facts setting_governor::facts() const {
   std::lock_guard lock(mutex_);
   std::vector<setting_range> ranges;
   for (const auto& s : settings_) ranges.push_back(s.range);
-  return setting_facts(kind_, ranges);
+  return setting_facts(target_.kind, ranges);
 }
 
 }  // namespace troupe::gpu::controls

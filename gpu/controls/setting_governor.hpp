@@ -8,7 +8,6 @@
 //   SGV-3  A device has one governor at a time, whose lock says who it is. The other ranks of the
 //     job there set nothing, since all of them have one pace, and take over where it is gone.
 //   SGV-4  A pace is set when it was read back, not when it was written.
-//   SGV-5  Nothing is written outside the tree of the kernel's devices.
 #pragma once
 
 #include <memory>
@@ -20,7 +19,7 @@
 #include "gpu/controls/actuator.hpp"
 #include "gpu/controls/control_record.hpp"
 #include "gpu/controls/groups.hpp"
-#include "gpu/controls/machine_settings.hpp"
+#include "gpu/controls/setting_port.hpp"
 #include "io/base/error_kind.hpp"
 #include "io/base/result.hpp"
 #include "io/folder/lock.hpp"
@@ -30,7 +29,7 @@ namespace troupe::gpu::controls {
 /// Nothing can be set here: of what, and why.
 inline constexpr error_kind<std::string_view, std::string_view> setting_refused{
     "setting_refused", errc::permission, "power.control = [\"{}\"] cannot be held: {}",
-    "run as root, with /sys writable and a folder for records, or set power.control = [\"pace\"]"};
+    "run as root, in a container with /sys writable, or set power.control = [\"pace\"]"};
 /// SGV-3: of what, and who has it.
 inline constexpr error_kind<std::string_view, std::string_view> setting_governed{
     "setting_governed", errc::unavailable,
@@ -44,9 +43,10 @@ inline constexpr error_kind<std::string_view, uint64_t, uint64_t> setting_not_in
 
 class setting_governor final : public actuator {
  public:
-  /// Errors: no_such_setting, setting_refused, setting_governed; what was left and cannot be taken
-  /// back (SGV-2).
-  static result<std::unique_ptr<setting_governor>> make(const control_place& at, setting_kind kind,
+  /// Errors: no_such_setting, shared_device, setting_refused, setting_governed; that of what was
+  /// left and cannot be taken back (SGV-2).
+  static result<std::unique_ptr<setting_governor>> make(const control_place& at,
+                                                        const setting_target& target,
                                                         const control_owner& owner);
   ~setting_governor() override;
   setting_governor(const setting_governor&) = delete;
@@ -58,18 +58,20 @@ class setting_governor final : public actuator {
   actuator_facts facts() const override;
 
  private:
-  setting_governor(control_place at, setting_kind kind, control_owner owner)
-      : at_(std::move(at)), kind_(kind), owner_(std::move(owner)) {}
+  setting_governor(control_place at, setting_target target, control_owner owner)
+      : at_(std::move(at)), target_(std::move(target)), owner_(std::move(owner)) {}
   result<bool> govern();
   status begin();
 
   const control_place at_;
-  const setting_kind kind_;
+  const setting_target target_;
   const control_owner owner_;
   mutable std::mutex mutex_;
   // Guarded by mutex_.
   bool over_ = false;
   std::optional<io::folder_lock> lock_;  ///< none: another rank of the job governs
+  // Where this one governs.
+  std::unique_ptr<setting_port> port_;
   control_record record_;
   std::vector<machine_setting> settings_;
   std::vector<uint64_t> in_force_;  ///< of each

@@ -14,15 +14,29 @@ namespace troupe::gpu::controls {
 
 namespace {
 
-constexpr std::array<std::pair<setting_kind, std::string_view>, 2> kind_names{
-    {{setting_kind::cpufreq, "cpufreq"}, {setting_kind::rapl, "rapl"}}};
+constexpr std::array<std::pair<setting_kind, std::string_view>, 4> kind_names{
+    {{setting_kind::cpufreq, "cpufreq"},
+     {setting_kind::rapl, "rapl"},
+     {setting_kind::nvml_clocks, "nvml_clocks"},
+     {setting_kind::nvml_limit, "nvml_limit"}}};
+
+bool is_of_clock(setting_kind kind) {
+  return kind == setting_kind::cpufreq || kind == setting_kind::nvml_clocks;
+}
 
 /// Of the whole range, at a pace.
 double share_of(setting_kind kind, const setting_range& range, double pace) {
   const auto most = static_cast<double>(range.most);
-  if (kind == setting_kind::cpufreq) return most * std::sqrt(pace);
+  if (is_of_clock(kind)) return most * std::sqrt(pace);
   const auto least = static_cast<double>(range.least);
   return least + (most - least) * pace;
+}
+
+/// "GPU-1f3c..."
+bool is_gpu(std::string_view name) {
+  constexpr size_t longest = 96;
+  return name.starts_with("GPU-") && name.size() <= longest &&
+         name.find_first_not_of("0123456789abcdefGPU-") == name.npos;
 }
 
 /// "policy0" or "intel-rapl:1": a word and a number.
@@ -37,6 +51,10 @@ std::string_view to_string(setting_kind kind) {
   for (const auto& [k, name] : kind_names)
     if (k == kind) return name;
   return "";
+}
+
+bool is_of_gpu(setting_kind kind) {
+  return kind == setting_kind::nvml_clocks || kind == setting_kind::nvml_limit;
 }
 
 std::optional<setting_kind> setting_kind_named(std::string_view name) {
@@ -63,6 +81,16 @@ setting_range limit_range(uint64_t found_uw) {
   return {floor - floor % limit_step_uw, found_uw, limit_step_uw, limit_step_uw, {}};
 }
 
+setting_range lock_range(std::vector<uint64_t> listed_mhz) {
+  std::ranges::sort(listed_mhz);
+  return {listed_mhz.front(), listed_mhz.back(), lock_step_mhz, lock_step_mhz,
+          std::move(listed_mhz)};
+}
+
+setting_range gpu_limit_range(uint64_t least_mw, uint64_t found_mw) {
+  return {std::min(least_mw, found_mw), found_mw, gpu_limit_step_mw, gpu_limit_step_mw, {}};
+}
+
 uint64_t setting_at(setting_kind kind, const setting_range& range, int pace_of_1024) {
   if (pace_of_1024 >= whole_pace) return range.most;
   const double pace = static_cast<double>(std::max(0, pace_of_1024)) / whole_pace;
@@ -84,7 +112,7 @@ actuator_facts setting_facts(setting_kind kind, std::span<const setting_range> r
     const auto most = static_cast<double>(r.most);
     const auto least = static_cast<double>(r.least);
     const auto step = static_cast<double>(r.step);
-    if (kind == setting_kind::cpufreq && most > 0) {
+    if (is_of_clock(kind) && most > 0) {
       out.least = std::max(out.least, least / most * (least / most));
       out.resolution = std::max(out.resolution, 2 * step / most);
     } else if (most > least) {
@@ -95,6 +123,7 @@ actuator_facts setting_facts(setting_kind kind, std::span<const setting_range> r
 }
 
 bool names_setting(setting_kind kind, std::string_view where) {
+  if (is_of_gpu(kind)) return is_gpu(where);
   const std::filesystem::path file(where);
   if (!file.is_absolute() || file != file.lexically_normal()) return false;
   if (where.find('\0') != where.npos || where.find('\n') != where.npos) return false;

@@ -28,17 +28,20 @@
 namespace troupe::gpu::controls {
 
 enum class setting_kind : uint8_t {
-  cpufreq,  ///< the highest clock of processors, kHz
-  rapl,     ///< the long-term power limit of processor packages, microwatts
+  cpufreq,      ///< the highest clock of processors, kHz
+  rapl,         ///< the long-term power limit of processor packages, microwatts
+  nvml_clocks,  ///< the highest clock that a GPU is locked to, MHz; 0: it is free
+  nvml_limit,   ///< the power limit of a GPU, milliwatts
 };
-/// "cpufreq", "rapl": as power.control names them.
+/// As power.control names them.
 std::string_view to_string(setting_kind kind);
+bool is_of_gpu(setting_kind kind);
 std::optional<setting_kind> setting_kind_named(std::string_view name);
 
 /// What a setting may be (DVS-1).
 struct setting_range {
   uint64_t least = 0;
-  uint64_t most = 0;                ///< what was found
+  uint64_t most = 0;                ///< what was found, or as good as that
   uint64_t step = 1;                ///< it is a multiple of this
   uint64_t rounded = 0;             ///< what a device may add to it (DVS-3)
   std::vector<uint64_t> only = {};  ///< or one of these, where there are any
@@ -48,12 +51,19 @@ struct setting_range {
 inline constexpr uint64_t clock_step_khz = 1'000, clock_rounded_khz = 100'000;
 /// Of a limit, microwatts: what most packages count in.
 inline constexpr uint64_t limit_step_uw = 125'000;
+/// Of GPUs.
+inline constexpr uint64_t lock_step_mhz = 15, gpu_limit_step_mw = 1'000;
 
 /// Of the highest clock of some processors; `listed`: scaling_available_frequencies.
 setting_range clock_range(uint64_t least_khz, uint64_t found_khz, std::string_view listed);
 /// Of a package's limit. The floor is a quarter of it: about what most draw idle; a floor above the
 /// idle draw costs range, one far below it would make the judge's steps swing.
 setting_range limit_range(uint64_t found_uw);
+
+/// Of a GPU's clock, by those that it lists.
+setting_range lock_range(std::vector<uint64_t> listed_mhz);
+/// Of a GPU's limit, down to the least that it takes.
+setting_range gpu_limit_range(uint64_t least_mw, uint64_t found_mw);
 
 /// DVS-1, DVS-2
 uint64_t setting_at(setting_kind kind, const setting_range& range, int pace_of_1024);
@@ -63,7 +73,7 @@ bool is_in_force(const setting_range& range, uint64_t wanted, uint64_t read);
 /// Of all settings of a kind together.
 actuator_facts setting_facts(setting_kind kind, std::span<const setting_range> ranges);
 
-/// DVS-4: whether it is the whole path of such a setting, without "." and "..".
+/// DVS-4: whether it is the whole path of such a setting, without "." and "..", or a GPU's UUID.
 bool names_setting(setting_kind kind, std::string_view where);
 
 /// A number that a file of the kernel holds; none: it holds something else.

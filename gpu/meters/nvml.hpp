@@ -1,5 +1,5 @@
 // What the GPUs of this machine do: power, clocks, heat, memory, errors. Read only; what changes a
-// device is a separate object (nvml_controls.hpp).
+// device is apart (gpu/controls/nvml_settings.hpp).
 //
 // Invariants
 //   NVM-1  What a device does not report is absent, never zero.
@@ -97,9 +97,6 @@ class gpu_meter {
   /// Waits for the next Xid of any device, at most so long; nothing: there was none. From one
   /// thread. Fails with unavailable where the devices do not report events.
   result<std::optional<xid_event>> wait_xid(std::chrono::milliseconds at_most);
-
-  /// For controls of the same devices.
-  std::shared_ptr<const session> shared_session() const { return session_; }
 
  private:
   explicit gpu_meter(std::shared_ptr<const session> s) : session_(std::move(s)) {}

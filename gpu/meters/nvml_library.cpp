@@ -34,6 +34,10 @@ void find_readers(const shared_library& from, library& n) {
 }
 
 void find_writers(const shared_library& from, library& n) {
+  find_optional(from, n.mig_mode, "nvmlDeviceGetMigMode");
+  find_optional(from, n.compute_processes, "nvmlDeviceGetComputeRunningProcesses_v3");
+  find_optional(from, n.memory_clocks, "nvmlDeviceGetSupportedMemoryClocks");
+  find_optional(from, n.graphics_clocks, "nvmlDeviceGetSupportedGraphicsClocks");
   find_optional(from, n.power_limits, "nvmlDeviceGetPowerManagementLimitConstraints");
   find_optional(from, n.chosen_power_limit, "nvmlDeviceGetPowerManagementLimit");
   find_optional(from, n.set_power_limit, "nvmlDeviceSetPowerManagementLimit");

@@ -23,6 +23,7 @@ enum code : int {
   invalid_argument = 2,
   not_supported = 3,
   no_permission = 4,
+  insufficient_size = 7,
   driver_not_loaded = 9,
   timed_out = 10,
   gpu_is_lost = 15,
@@ -63,6 +64,14 @@ struct event_data {
 };
 static_assert(sizeof(event_data) == 32 && offsetof(event_data, data) == 16);
 
+/// nvmlProcessInfo_t of version 3 of the functions.
+struct process_info {
+  unsigned pid = 0;
+  unsigned long long used_bytes = 0;
+  unsigned gpu_instance = 0, compute_instance = 0;
+};
+static_assert(sizeof(process_info) == 24 && offsetof(process_info, gpu_instance) == 16);
+
 /// The functions. From `power` on they may be null: an older driver does not have them.
 struct library {
   int (*init)() = nullptr;
@@ -87,7 +96,11 @@ struct library {
   int (*register_events)(device_handle, unsigned long long, event_set) = nullptr;
   int (*wait_event)(event_set, event_data*, unsigned) = nullptr;  ///< at most so many ms
 
-  // Of nvml_controls.hpp alone.
+  // Of gpu/controls/nvml_settings.hpp alone.
+  int (*mig_mode)(device_handle, unsigned*, unsigned*) = nullptr;  ///< now, after a reset
+  int (*compute_processes)(device_handle, unsigned*, process_info*) = nullptr;  ///< room, used
+  int (*memory_clocks)(device_handle, unsigned*, unsigned*) = nullptr;          ///< room, used; MHz
+  int (*graphics_clocks)(device_handle, unsigned, unsigned*, unsigned*) = nullptr;  ///< at one
   int (*power_limits)(device_handle, unsigned*, unsigned*) = nullptr;  ///< lowest, highest mW
   int (*chosen_power_limit)(device_handle, unsigned*) = nullptr;       ///< mW
   int (*set_power_limit)(device_handle, unsigned) = nullptr;           ///< mW

@@ -382,7 +382,8 @@ void check_leased(builder& b) {
 
 void check_power(builder& b) {
   const auto& p = b.target().power;
-  constexpr std::array<std::string_view, 4> known{"pace", "cgroup", "cpufreq", "rapl"};
+  constexpr std::array<std::string_view, 6> known{"pace", "cgroup",      "cpufreq",
+                                                  "rapl", "nvml_clocks", "nvml_limit"};
   const bool is_one = p.control.size() == 1 &&
                       std::find(known.begin(), known.end(), p.control.front()) != known.end();
   b.rule(p.control.empty() || is_one, {"power.control"},

@@ -458,8 +458,8 @@ struct power_section {
   std::string parent;       ///< the power budget above the job (budget_place.hpp); empty: none
   std::string parent_key;   ///< a file: proves the job to that one, where it is given by HOST:PORT
   /// What makes steps slower: "pace" holds operations back, "cgroup" bounds the processor time of
-  /// threads that compute, "cpufreq" the clock of processors, "rapl" the watts of their packages;
-  /// empty: pace.
+  /// threads that compute, "cpufreq" the clock of processors, "rapl" the watts of their packages,
+  /// "nvml_clocks" and "nvml_limit" those of GPUs; empty: pace.
   std::vector<std::string> control = {};
   std::string textfile;     ///< a file that says what it draws, for Prometheus; empty: none
   bool operator==(const power_section&) const = default;

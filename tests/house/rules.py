@@ -64,7 +64,7 @@ ROOMS = {
         "store": set(),
         "optim": {"store"},
         "collective": set(),
-        "controls": set(),
+        "controls": {"meters"},
         "cuda": {"collective", "host"},
         "meters": {"cuda"},
         "model": {"store"},

@@ -100,7 +100,7 @@ struct made_devices {
   }
   result<std::unique_ptr<setting_governor>> make(setting_kind kind, int64_t rank = 0,
                                                  const char* job = "tiny") const {
-    return setting_governor::make(at, kind, {job, rank});
+    return setting_governor::make(at, {kind, ""}, {job, rank});
   }
   std::unique_ptr<setting_governor> governor(setting_kind kind, int64_t rank = 0) const {
     auto made = make(kind, rank);
@@ -208,7 +208,7 @@ TEST_CASE("SGV-1: setting governor: what was found is on the disk before, or not
   fill(m.folder / "file", "");
   for (const auto& nowhere : {m.folder / "file/records", fs::path{}}) {
     at.records = nowhere;
-    const auto made = setting_governor::make(at, setting_kind::rapl, {"tiny", 0});
+    const auto made = setting_governor::make(at, {setting_kind::rapl, ""}, {"tiny", 0});
     REQUIRE_FALSE(made);
     CHECK(made.error().is(setting_refused));
   }

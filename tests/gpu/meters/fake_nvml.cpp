@@ -1,6 +1,7 @@
 // The functions of a driver that is not there.
 #include "tests/gpu/meters/fake_nvml.hpp"
 
+#include <algorithm>
 #include <cstring>
 
 namespace troupe::gpu::nvml::fake {
@@ -47,7 +48,9 @@ library readers(library n) {
     return give(d, "energy", to, 98'765'432'100ull);
   };
   n.clock = [](device_handle d, int kind, unsigned* to) {
-    return give(d, "clock", to, kind == clock_sm ? 1755u : 3201u);
+    const auto& lock = of(d).locked_mhz;
+    const auto highest = lock && !of(d).lies ? lock->second : 1755u;
+    return give(d, "clock", to, kind == clock_sm ? std::min(1755u, highest) : 3201u);
   };
   n.temperature = [](device_handle d, int sensor, unsigned* to) {
     return give(d, "temperature", to, sensor == sensor_gpu ? 61u : 0u);
@@ -101,7 +104,30 @@ library writers(library n) {
     return give(d, "chosen_power_limit", to, of(d).power_limit_mw);
   };
   n.set_power_limit = [](device_handle d, unsigned mw) {
+    of(d).limits_mw.push_back(mw);
+    if (of(d).lies) return answer(d, "set_power_limit");
     return give(d, "set_power_limit", &of(d).power_limit_mw, mw);
+  };
+  n.mig_mode = [](device_handle d, unsigned* now, unsigned* later) {
+    *later = 0;
+    return give(d, "mig_mode", now, of(d).is_in_parts ? 1u : 0u);
+  };
+  n.compute_processes = [](device_handle d, unsigned* count, process_info*) {
+    const bool fits = of(d).processes <= *count;
+    *count = of(d).processes;
+    return fits ? answer(d, "processes") : int{insufficient_size};
+  };
+  n.memory_clocks = [](device_handle d, unsigned* count, unsigned* to) {
+    *count = 2;
+    to[1] = 1'593;
+    return give(d, "memory_clocks", to, 3'201u);
+  };
+  n.graphics_clocks = [](device_handle d, unsigned memory, unsigned* count, unsigned* to) {
+    constexpr unsigned most = 1'980, least = 345, step = 15;
+    if (memory != 3'201) return int{invalid_argument};
+    *count = (most - least) / step + 1;
+    for (unsigned i = 0; i < *count; ++i) to[i] = most - i * step;
+    return answer(d, "graphics_clocks");
   };
   n.lock_clocks = [](device_handle d, unsigned lowest, unsigned highest) {
     return give(d, "lock_clocks", &of(d).locked_mhz, std::optional(std::pair(lowest, highest)));

@@ -19,6 +19,9 @@ struct gpu {
   std::map<std::string, int> refusals;
   unsigned power_limit_mw = 700'000;
   std::optional<std::pair<unsigned, unsigned>> locked_mhz;
+  std::vector<unsigned> limits_mw;  ///< that were set, in order
+  bool is_in_parts = false, lies = false;
+  unsigned processes = 1;
 };
 
 struct machine {

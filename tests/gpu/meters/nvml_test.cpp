@@ -1,11 +1,10 @@
-// Devices on paper, read and changed; and the machine's own, where it has some.
+// Devices on paper, read; and the machine's own, where it has some.
 #include "gpu/meters/nvml.hpp"
 
 #include <set>
 
 #include <doctest/doctest.h>
 
-#include "gpu/meters/nvml_controls.hpp"
 #include "tests/errors.hpp"
 #include "tests/gpu/meters/fake_nvml.hpp"
 
@@ -178,68 +177,6 @@ TEST_CASE("nvml: without driver or device nothing opens, with a hint") {
   CHECK(made.error().code == errc::unavailable);
   CHECK_FALSE(made.error().hint.empty());
   CHECK(machine.sessions == 0);
-}
-
-TEST_CASE("NVC-1: nobody changes a device without the configuration's word") {
-  auto& machine = fake::fresh();
-  const auto functions = fake::functions();
-  auto meter = opened(functions);
-  auto controls = gpu_controls::open(*meter, gpu_access::read_only);
-  REQUIRE_FALSE(controls);
-  CHECK(controls.error().code == errc::permission);
-  CHECK(machine.gpus[0].power_limit_mw == 700'000);
-}
-
-TEST_CASE("NVC-2: changes are made, and undone with the controls") {
-  auto& machine = fake::fresh();
-  machine.gpus[1].power_limit_mw = 650'000;  // somebody's choice, not the default
-  const auto functions = fake::functions();
-  auto meter = opened(functions);
-  {
-    auto controls = gpu_controls::open(*meter, gpu_access::control);
-    REQUIRE(controls);
-    meter.reset();  // the session is the controls' as well
-    CHECK(machine.sessions == 1);
-    REQUIRE((*controls)->set_power_limit(1, 500'000));
-    REQUIRE((*controls)->set_power_limit(1, 400'000));
-    REQUIRE((*controls)->lock_clocks(1, 1200, 1410));
-    CHECK(machine.gpus[1].power_limit_mw == 400'000);
-    CHECK(machine.gpus[1].locked_mhz == std::pair(1200u, 1410u));
-    SUBCASE("by a reset") {
-      REQUIRE((*controls)->reset(1));
-      CHECK(machine.gpus[1].power_limit_mw == 650'000);
-      CHECK_FALSE(machine.gpus[1].locked_mhz);
-    }
-    SUBCASE("by their end") {}
-  }
-  CHECK(machine.gpus[1].power_limit_mw == 650'000);
-  CHECK_FALSE(machine.gpus[1].locked_mhz);
-  CHECK(machine.gpus[0].power_limit_mw == 700'000);
-  CHECK(machine.sessions == 0);
-}
-
-TEST_CASE("nvml: changes that a device refuses are errors and change nothing") {
-  auto& machine = fake::fresh();
-  auto functions = fake::functions();
-  auto meter = opened(functions);
-  auto made = gpu_controls::open(*meter, gpu_access::control);
-  REQUIRE(made);
-  auto& controls = **made;
-  auto code_of = [](const status& s) { return s ? errc::none : s.error().code; };
-  CHECK(code_of(controls.set_power_limit(0, 199'999)) == errc::bad_config);
-  CHECK(code_of(controls.set_power_limit(0, 700'001)) == errc::bad_config);
-  CHECK(code_of(controls.set_power_limit(0, uint64_t{1} << 40)) == errc::bad_config);
-  CHECK(code_of(controls.lock_clocks(0, 1410, 1200)) == errc::bad_config);
-  CHECK(code_of(controls.lock_clocks(0, 1, uint64_t{1} << 32)) == errc::bad_config);
-  CHECK(code_of(controls.set_power_limit(7, 500'000)) == errc::not_found);
-  CHECK(code_of(controls.reset(7)) == errc::not_found);
-  machine.gpus[0].refusals = {{"set_power_limit", no_permission}, {"lock_clocks", not_supported}};
-  CHECK(code_of(controls.set_power_limit(0, 500'000)) == errc::permission);
-  CHECK(code_of(controls.lock_clocks(0, 1200, 1410)) == errc::unavailable);
-  functions.lock_clocks = nullptr;
-  CHECK(code_of(controls.lock_clocks(1, 1200, 1410)) == errc::unavailable);
-  CHECK(machine.gpus[0].power_limit_mw == 700'000);
-  CHECK_FALSE(machine.gpus[0].locked_mhz);
 }
 
 TEST_CASE("nvml: this machine's own GPUs") {

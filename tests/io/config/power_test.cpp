@@ -31,7 +31,7 @@ TEST_CASE("config: what makes a job slower is one thing, which is known") {
   CHECK_FALSE(
       job_of_text(base, {"power.budget_w=40", "power.control=pace"}).power.is_by_actuator());
   CHECK(job_of_text(base, {"power.budget_w=40", "power.control=cgroup"}).power.is_by_actuator());
-  for (const char* name : {"cpufreq", "rapl"})
+  for (const char* name : {"cpufreq", "rapl", "nvml_clocks", "nvml_limit"})
     CHECK(job_of_text(base, {"power.budget_w=40", std::string("power.control=") + name})
               .power.is_by_actuator());
   const scratch folder;

@@ -1,5 +1,5 @@
-// Folders of sysfs; see machine_settings.hpp.
-#include "gpu/controls/machine_settings.hpp"
+// Folders of sysfs; see kernel_settings.hpp.
+#include "gpu/controls/kernel_settings.hpp"
 
 #include <algorithm>
 #include <filesystem>
@@ -18,6 +18,12 @@ namespace {
 
 std::optional<uint64_t> number_at(const fs::path& file) {
   return number_in(io::kernel_text(file.string()));
+}
+
+/// SGV-5
+bool is_below_devices(const control_place& at, const std::string& where) {
+  const auto from = fs::path(where).lexically_relative(at.devices);
+  return !from.empty() && *from.begin() != "..";
 }
 
 /// A policy of cpufreq: processors that have their clock together.
@@ -44,17 +50,17 @@ std::optional<machine_setting> limit_of(const fs::path& zone) {
 
 }  // namespace
 
-result<std::vector<machine_setting>> find_settings(const control_place& at, setting_kind kind) {
-  const bool of_clocks = kind == setting_kind::cpufreq;
-  const auto folder = at.devices / (of_clocks ? "devices/system/cpu/cpufreq" : "class/powercap");
+result<std::vector<machine_setting>> kernel_settings::find() {
+  const bool of_clocks = kind_ == setting_kind::cpufreq;
+  const auto folder = at_.devices / (of_clocks ? "devices/system/cpu/cpufreq" : "class/powercap");
   std::vector<machine_setting> out;
   std::error_code code;
   for (const auto& entry : fs::directory_iterator(folder, code)) {
     auto one = of_clocks ? clock_of(entry.path()) : limit_of(entry.path());
-    if (one && names_setting(kind, one->now.where)) out.push_back(*std::move(one));
+    if (one && names_setting(kind_, one->now.where)) out.push_back(*std::move(one));
   }
   if (out.empty())
-    return no_such_setting(to_string(kind),
+    return no_such_setting(to_string(kind_),
                            fmt::format("{} has no {}", folder.string(),
                                        of_clocks ? "processor whose highest clock can be set"
                                                  : "package with a limit in force"));
@@ -62,10 +68,13 @@ result<std::vector<machine_setting>> find_settings(const control_place& at, sett
   return out;
 }
 
-result<uint64_t> read_setting(const std::string& where) {
-  const auto number = number_at(where);
-  if (!number) return error{errc::bad_data, where + " holds no number"};
-  return *number;
+result<uint64_t> kernel_settings::write(const std::string& where, uint64_t value) {
+  if (!is_below_devices(at_, where))
+    return error{errc::permission, where + " is not below " + at_.devices.string()};
+  TROUPE_CHECK(at_.groups->write(where, fmt::format("{}", value)));
+  const auto read = number_at(where);
+  if (!read) return error{errc::bad_data, where + " holds no number"};
+  return *read;
 }
 
 }  // namespace troupe::gpu::controls

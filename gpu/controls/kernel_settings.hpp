@@ -1,0 +1,30 @@
+// The clocks of processors and the limits of their packages, as files of the kernel.
+//
+// Source of the files' names and units: Documentation/admin-guide/pm/cpufreq.rst and
+// Documentation/power/powercap/powercap.rst of Linux.
+//
+// Invariants
+//   SGV-5  Nothing is written outside the tree of the kernel's devices.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "gpu/controls/setting_port.hpp"
+
+namespace troupe::gpu::controls {
+
+class kernel_settings final : public setting_port {
+ public:
+  kernel_settings(control_place at, setting_kind kind) : at_(std::move(at)), kind_(kind) {}
+  result<std::vector<machine_setting>> find() override;
+  /// Errors: bad_data where the file holds no number then.
+  result<uint64_t> write(const std::string& where, uint64_t value) override;
+
+ private:
+  const control_place at_;
+  const setting_kind kind_;
+};
+
+}  // namespace troupe::gpu::controls

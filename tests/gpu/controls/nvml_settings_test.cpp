@@ -1,0 +1,198 @@
+// Clocks and limits of GPUs that exist on paper: set, read back, and what was found is there again.
+#include "gpu/controls/nvml_settings.hpp"
+
+#include <unistd.h>
+
+#include <fstream>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include "gpu/controls/open_actuator.hpp"
+#include "gpu/controls/restore.hpp"
+#include "gpu/controls/setting_governor.hpp"
+#include "gpu/controls/thread_quota.hpp"
+#include "tests/gpu/meters/fake_nvml.hpp"
+#include "tests/io/scratch.hpp"
+
+using namespace troupe;
+using namespace troupe::gpu::controls;
+
+namespace fs = std::filesystem;
+namespace nvml = troupe::gpu::nvml;
+
+namespace {
+
+/// A machine with two GPUs; the first has a limit that somebody chose, not the maker's.
+struct gpu_machine {
+  scratch folder;
+  nvml::library functions = nvml::fake::functions();
+  control_place at;
+
+  gpu_machine() {
+    nvml::fake::fresh().gpus[0].power_limit_mw = 650'000;
+    at.records = folder / "records";
+    at.processes = folder / "proc";
+    at.patience = {};
+    at.gpu_library = [this]() -> result<const nvml::library*> { return &functions; };
+    const auto process = at.processes / fmt::format("{}", ::getpid());
+    fs::create_directories(process);
+    std::ofstream(process / "stat")
+        << "7 (x) S 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 500 7\n";
+    fs::create_directories(at.processes / "sys/kernel/random");
+    std::ofstream(at.processes / "sys/kernel/random/boot_id") << "boot-1\n";
+  }
+  gpu_machine(const gpu_machine&) = delete;
+  gpu_machine& operator=(const gpu_machine&) = delete;
+
+  static nvml::fake::gpu& card(size_t index) { return nvml::fake::current().gpus[index]; }
+  result<std::unique_ptr<setting_governor>> make(setting_kind kind,
+                                                 const std::string& uuid = "GPU-0",
+                                                 const char* job = "tiny") const {
+    return setting_governor::make(at, {kind, uuid}, {job, 0});
+  }
+  std::unique_ptr<setting_governor> governor(setting_kind kind) const {
+    auto made = make(kind);
+    REQUIRE_MESSAGE(made, (made ? "" : render(made.error())));
+    return std::move(*made);
+  }
+  /// As if the process were gone, and left its record.
+  void forget_process() const { fs::remove_all(at.processes / fmt::format("{}", ::getpid())); }
+};
+
+}  // namespace
+
+TEST_CASE("SGV-2: nvml settings: a limit is what was found again, not the maker's") {
+  const gpu_machine m;
+  auto governor = m.governor(setting_kind::nvml_limit);
+  REQUIRE(governor->set(512));  // of 200 to 650 W
+  CHECK(m.card(0).power_limit_mw == 425'000);
+  REQUIRE(governor->set(0));
+  CHECK(m.card(0).power_limit_mw == 200'000);
+  REQUIRE(governor->set(1024));
+  CHECK(m.card(0).power_limit_mw == 650'000);
+  REQUIRE(governor->set(100));
+  CHECK(governor->facts().saves_energy);
+  governor.reset();
+  CHECK(m.card(0).power_limit_mw == 650'000);
+  CHECK(m.card(1).power_limit_mw == 700'000);
+  CHECK(m.card(1).limits_mw.empty());
+  CHECK(nvml::fake::current().sessions == 0);
+}
+
+TEST_CASE("SGV-2: nvml settings: a clock lock follows the root of the pace, and goes at its end") {
+  const gpu_machine m;
+  auto governor = m.governor(setting_kind::nvml_clocks);
+  REQUIRE(governor->set(256));
+  CHECK(m.card(0).locked_mhz == std::pair(345U, 990U));
+  REQUIRE(governor->set(1));
+  CHECK(m.card(0).locked_mhz == std::pair(345U, 345U));
+  governor.reset();
+  CHECK_FALSE(m.card(0).locked_mhz);
+  CHECK_FALSE(m.card(1).locked_mhz);
+}
+
+TEST_CASE("SGV-2: nvml settings: what a dead process left is taken back by restore") {
+  for (const auto kind : {setting_kind::nvml_limit, setting_kind::nvml_clocks}) {
+    CAPTURE(to_string(kind));
+    const gpu_machine m;
+    auto governor = m.governor(kind);
+    REQUIRE(governor->set(256));
+    const char* call = kind == setting_kind::nvml_limit ? "set_power_limit" : "unlock_clocks";
+    m.card(0).refusals[call] = nvml::unknown;  // it ends without being able to undo it
+    governor.reset();
+    m.card(0).refusals.clear();
+    m.forget_process();
+    const auto all = restore(m.at, false);
+    REQUIRE((all && all->size() == 1));
+    CHECK(all->front().outcome);
+    CHECK(m.card(0).power_limit_mw == 650'000);
+    CHECK_FALSE(m.card(0).locked_mhz);
+    CHECK(restore(m.at, false)->empty());
+  }
+}
+
+TEST_CASE("SGV-3: nvml settings: a GPU has one governor, of its clocks or its limit") {
+  const gpu_machine m;
+  const auto governor = m.governor(setting_kind::nvml_limit);
+  const auto clocks = m.make(setting_kind::nvml_clocks, "GPU-0", "other");
+  REQUIRE_FALSE(clocks);
+  CHECK(clocks.error().is(setting_governed));
+  const auto beside = m.make(setting_kind::nvml_clocks, "GPU-1", "other");
+  CHECK(beside);
+}
+
+TEST_CASE("SGV-4: nvml settings: a driver that takes what does not bind is found out") {
+  for (const auto kind : {setting_kind::nvml_limit, setting_kind::nvml_clocks}) {
+    const gpu_machine m;
+    const auto governor = m.governor(kind);
+    m.card(0).lies = true;
+    const auto set = governor->set(256);
+    REQUIRE_FALSE(set);
+    CHECK(set.error().is(setting_not_in_force));
+    m.card(0).lies = false;
+  }
+}
+
+TEST_CASE("NVS-1: nvml settings: a GPU in parts, or with others' work on it, is not changed") {
+  struct row {
+    bool in_parts;
+    unsigned processes;
+  };
+  for (const auto kind : {setting_kind::nvml_limit, setting_kind::nvml_clocks})
+    for (const auto& r : {row{true, 1}, row{false, 2}, row{false, 9}}) {
+      CAPTURE(r.in_parts);
+      CAPTURE(r.processes);
+      const gpu_machine m;
+      m.card(0).is_in_parts = r.in_parts;
+      m.card(0).processes = r.processes;
+      const auto made = m.make(kind);
+      REQUIRE_FALSE(made);
+      CHECK(made.error().is(shared_device));
+      CHECK(m.card(0).limits_mw.empty());
+      CHECK_FALSE(m.card(0).locked_mhz);
+    }
+}
+
+TEST_CASE("nvml settings: without the right nothing is changed, and the reason has a remedy") {
+  for (const auto kind : {setting_kind::nvml_limit, setting_kind::nvml_clocks}) {
+    const gpu_machine m;
+    m.card(0).refusals = {{"set_power_limit", nvml::no_permission},
+                          {"lock_clocks", nvml::no_permission}};
+    const auto made = m.make(kind);
+    REQUIRE_FALSE(made);
+    CHECK(made.error().is(setting_refused));
+    CHECK_FALSE(made.error().hint.empty());
+    CHECK(m.card(0).power_limit_mw == 650'000);
+    CHECK_FALSE(m.card(0).locked_mhz);
+    CHECK(restore(m.at, false)->empty());
+  }
+}
+
+TEST_CASE("nvml settings: without a driver, such a GPU or such a function there is none") {
+  gpu_machine m;
+  CHECK(m.make(setting_kind::nvml_limit, "GPU-7").error().is(no_such_setting));
+  m.functions.graphics_clocks = nullptr;
+  CHECK(m.make(setting_kind::nvml_clocks).error().is(no_such_setting));
+  m.at.gpu_library = []() -> result<const nvml::library*> {
+    return error{errc::unavailable, "none"};
+  };
+  CHECK(m.make(setting_kind::nvml_limit).error().is(no_such_setting));
+}
+
+TEST_CASE("open actuator: each word has its devices, and is refused on others") {
+  const gpu_machine m;
+  const std::vector threads{11};
+  const control_owner owner{"tiny", 0};
+  const auto gpu = open_actuator("nvml_limit", m.at, owner, {}, "GPU-0");
+  REQUIRE(gpu);
+  CHECK((*gpu)->facts().name == "nvml_limit");
+  CHECK(open_actuator("nvml_clocks", m.at, owner, threads, "").error().is(no_such_setting));
+  for (const char* word : {"cgroup", "cpufreq", "rapl"})
+    CHECK(open_actuator(word, m.at, owner, {}, "GPU-1").error().is(no_computing_threads));
+  CHECK(open_actuator("else", m.at, owner, threads, "").error().code == errc::bug);
+}
