@@ -126,6 +126,7 @@ void job_pace_policy::set_shared(const std::map<std::string, uint32_t>& jobs, in
     const double factor = before_w > 0 ? m.part.part_w(m.whole_w, m.own) / before_w : 1;
     if (m.judged_w) *m.judged_w *= factor;
     if (m.drew_w) *m.drew_w *= factor;
+    if (m.rested_w) *m.rested_w *= factor;
     differs = true;
   }
   if (!differs) return;
@@ -147,7 +148,7 @@ void job_pace_policy::ranks_changed(int64_t now_ns) {
 /// The step that ends here, and for how long it stood.
 void job_pace_policy::note_step(uint64_t next_step, int64_t now_ns) {
   const auto begun_ns = std::exchange(step_begun_ns_, now_ns);
-  if (next_step == 0 || step_ == 0 || in_force_.of_1024 == 0) return;
+  if (next_step == 0 || step_ == 0 || step_ == partial_ || in_force_.of_1024 == 0) return;
   const double took_s = static_cast<double>(now_ns - begun_ns) / 1e9;
   if (took_s_.size() >= steps_known) {
     auto sorted = std::vector<double>(took_s_.begin(), took_s_.end());
@@ -162,14 +163,38 @@ void job_pace_policy::note_step(uint64_t next_step, int64_t now_ns) {
 }
 
 void job_pace_policy::steps(uint64_t step, work_pace pace, int64_t now_ns) {
+  if (rests_ && rested_ && step == step_) return;
+  if (rests_) {  // the step that rested is over, and none is made now
+    rested_.reset();
+    step = 0;
+  }
   const work_pace now = step == 0 ? work_pace{0} : pace;
   const bool begins = step == 0 || step != step_ || in_force_.of_1024 == 0;
   if (begins) note_step(step, now_ns);
   if (now != in_force_) begin_pace(now, now_ns);
   in_force_ = now;
-  if (step > 0 && (step != step_ || begun_ == 0)) ++begun_;
+  if (step != partial_) partial_ = 0;
+  if (step > 0 && step != partial_ && (step != step_ || begun_ == 0)) ++begun_;
   step_ = step;
   judge(begins ? moment::step_begins : moment::any, now_ns);
+}
+
+void job_pace_policy::rest(bool rests, int64_t now_ns) {
+  if (std::exchange(rests_, rests) == rests) return;
+  if (rests) {
+    if (in_force_.of_1024 == 0) return;  // no step is made
+    rested_ = in_force_;
+    for (auto& [key, m] : machines_) m.rested_w = m.drew_w;
+    begin_pace(work_pace{0}, now_ns);
+    in_force_ = work_pace{0};
+    return;
+  }
+  const auto pace = std::exchange(rested_, std::nullopt);
+  if (!pace) return;
+  begin_window(now_ns);
+  in_force_ = *pace;
+  for (auto& [key, m] : machines_) m.drew_w = m.rested_w;
+  partial_ = step_;
 }
 
 void job_pace_policy::begin_window(int64_t now_ns) {

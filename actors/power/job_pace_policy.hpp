@@ -16,7 +16,8 @@
 //     at least. From one judgement to the next it rises four times at most, and by whole steps
 //     alone: one that stands, for want of data or of a peer that has died, draws less and says
 //     nothing of the next. Where one has taken more than twice the median, what was drawn is taken
-//     to have been drawn in the rest of the stretch: no pace rises by what it stood.
+//     to have been drawn in the rest of the stretch: no pace rises by what it stood. One that has
+//     rested is no whole step, and until the next one has been made it draws what it drew before.
 //   JPP-3  A reading that is missing is never a low one: a silent machine counts as if it worked at
 //     its limit, and while one is silent the pace does not rise. A machine whose nodes are silent
 //     for forgotten_after is none of the job's any more.
@@ -90,6 +91,9 @@ class job_pace_policy {
   void ranks_changed(int64_t now_ns);
   /// A step begins at that pace, or still goes on at it; step 0: ranks are at none.
   void steps(uint64_t step, work_pace pace, int64_t now_ns);
+  /// Ranks rest within their step, or may go on with it: what is drawn meanwhile says nothing of
+  /// its pace. JPP-2
+  void rest(bool rests, int64_t now_ns);
 
   struct verdict {
     work_pace pace;        ///< of the next step
@@ -130,6 +134,7 @@ class job_pace_policy {
     int64_t counter_ns = 0;
     std::optional<power_reading> first;  ///< of the window
     std::optional<double> drew_w;        ///< by the last judgement, as of the pace in force
+    std::optional<double> rested_w;      ///< the same of the step that rests
     std::optional<double> judged_w;      ///< that it draws at full speed, by the last judgement
     bool worked = false;                 ///< and that was while it had the ranks it has
   };
@@ -182,6 +187,9 @@ class job_pace_policy {
   std::string decided_;
   work_pace in_force_{0};  ///< 0: no steps are made
   uint64_t step_ = 0;      ///< that was begun last
+  bool rests_ = false;
+  std::optional<work_pace> rested_;  ///< of the step that rests, if one does
+  uint64_t partial_ = 0;             ///< the step that goes on after a rest; 0: none does
   uint64_t begun_ = 0;     ///< steps of the window
   int64_t step_begun_ns_ = 0;
   std::deque<double> took_s_;  ///< the last steps, as if at full speed

@@ -29,7 +29,7 @@ void keep_to(pacer_pointer self) {
   st.policy.hold(why_held(*st.parent));  // PCR-3: a budget of 0 W is none
   st.policy.set_budget(st.own_w > 0 ? std::min(st.own_w, cap_w) : cap_w);
   const bool braked = st.parent->lease.is_braked();
-  if (!std::exchange(st.braked, braked) && braked) st.policy.steps(0, {}, now_ns(*self));  // PCR-4
+  if (std::exchange(st.braked, braked) != braked) st.policy.rest(braked, now_ns(*self));  // PCR-4
 }
 
 fbs::JobPowerT power_now(pacer_state& st, int64_t now_ns) {
@@ -175,7 +175,7 @@ void take(pacer_pointer self, const msg<fbs::PaceTaken>& m) {
   if (std::exchange(st.run_epoch, epoch) != epoch) st.policy.ranks_changed(now);
   const work_pace pace{
       static_cast<int>(std::min(m->pace_of_1024(), static_cast<uint32_t>(work_pace::whole)))};
-  st.policy.steps(st.braked ? 0 : m->step(), pace, now);  // PCR-4
+  st.policy.steps(m->step(), pace, now);
   st.step_pace = m->step() > 0 ? static_cast<uint32_t>(pace.of_1024) : 0;
   if (st.parent) st.parent->lease.steps(m->step(), pace, m->follows());
   if (st.parent) st.parent->stepped |= m->step() > 0;

@@ -13,7 +13,7 @@
 //   PCR-2  It says nothing to a run that has not spoken to it.
 //   PCR-4  The brake of the budget above the job goes to the run as it comes, and is off again with
 //     its lease (JLP-5). What is drawn meanwhile says nothing of the pace of the step: no pace is
-//     judged by it.
+//     judged by it. A step that goes on is told above by the mean of those before it, as any other.
 //   PCR-3  Under a power budget above the job no step begins before that has granted watts, and
 //     none at a pace that what it has granted by then forbids (PWR-3).
 //   PCR-5  Where a journal is kept each decision that is another one stands there, also those that

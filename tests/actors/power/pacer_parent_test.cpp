@@ -610,4 +610,38 @@ TEST_CASE("PCR-4: what a job draws under the brake raises no pace") {
   CHECK(f.status().pace_percent == 0);
   second(60, false);
   CHECK(f.status().pace_percent == before);
+  for (uint64_t step = 3; step <= 4; ++step) {
+    f.take_pace(step, 500, 0, f.word);
+    for (int i = 0; i < 5; ++i) second(60, false);
+  }
+  CHECK(f.status().pace_percent > 40);
+  CHECK(f.status().pace_percent < 55);
+}
+
+TEST_CASE("PCR-4: a step that goes on after a brake is told above by means, not by instants") {
+  leased_pacer f;
+  f.take_pace(0, 1024, 0);
+  f.join(60'000);
+  double energy_j = 0;
+  const auto second = [&](double w, bool brake) {
+    energy_j += w;
+    f.beat(w, energy_j, 0, 100);
+    f.pass(1s);
+    return f.answered(1, 2, 60'000, false, brake);
+  };
+  for (uint64_t step = 1; step <= 2; ++step) {
+    f.take_pace(step, 500, 0, f.word);
+    for (int i = 0; i < 5; ++i) second(60, false);
+  }
+  CHECK(second(60, true).drawn_mw == 60'000);
+  for (int i = 0; i < 4; ++i) CHECK(second(20, true).drawn_mw == 20'000);
+  second(20, false);
+  for (int i = 0; i < 3; ++i) {
+    const auto told = second(100, false);  // an operation at full speed, before what stretches it
+    CHECK(told.pace_of_1024 == 500);
+    CHECK(told.drawn_mw == 60'000);
+  }
+  f.take_pace(3, 500, 0, f.word);
+  CHECK(f.status().pace_percent > 40);  // and no pace is judged by a part of a step
+  CHECK(f.status().pace_percent < 55);
 }
