@@ -29,6 +29,8 @@
   TIME(power_report_period, 1'000, "between two reports of a job to the power budget above it")   \
   TIME(parent_pause, 1'000, "a job waits after its power budget was not reached; doubles")        \
   TIME(parent_far_pause, 30'000, "a job waits at most before it looks for its power budget")      \
+  TIME(power_record_look, 20, "between two looks at a record for which a person waits")           \
+  TIME(power_record_patience, 1'500, "who sets a budget waits for its record on the disk")        \
   TIME(monitor_question_pause, 5'000, "between two questions about who holds up a stuck job")     \
   TIME(evidence_memory, 10'000, "a finding that has gone still is evidence of a fault")           \
   TIME(black_box_wait, 30'000, "black boxes of an incident that is over are looked for")          \

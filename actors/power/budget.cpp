@@ -13,6 +13,7 @@
 #include "actors/base/defaults.hpp"
 #include "io/base/printable.hpp"
 #include "io/base/text.hpp"
+#include "io/config/power_tree.hpp"
 #include "messages/text.hpp"
 
 namespace troupe::power {
@@ -37,20 +38,6 @@ std::string span_text(uint64_t ms) {
 }
 
 // -- what is known of children --------------------------------------------------------------------
-
-/// What it has, also where a person has just set it.
-int64_t own_mw(const budget_state& st) {
-  return st.parent ? std::min(st.cap_mw, st.leased_mw) : st.cap_mw;
-}
-
-bool in_thresholds(const budget_state& st) {
-  return st.options.rules.mode == budget_mode::thresholds;
-}
-
-/// BGA-5
-bool holds_all(const budget_state& st) {
-  return st.brake || (st.parent && st.parent->lease.is_braked());
-}
 
 std::string state_word(const budget_state& st, int64_t now_ns) {
   if (holds_all(st) || st.policy->holds_work()) return "holding all work";
@@ -126,6 +113,10 @@ power_report report_in(const fbs::PowerReport& r, const budget_child& terms) {
   return out;
 }
 
+size_t machines_told(const fbs::PowerReport& r) {
+  return r.machines() == nullptr ? 0 : r.machines()->size();
+}
+
 std::set<std::string> machines_in(const fbs::PowerReport& r) {
   std::set<std::string> out;
   if (r.machines() == nullptr) return out;
@@ -137,9 +128,9 @@ std::set<std::string> machines_in(const fbs::PowerReport& r) {
 error impossible(const budget_state& st, size_t child, const fbs::PowerReport& r) {
   return impossible_report(
       st.options.children[child].name,
-      fmt::format("{} mW in force, {} drawn, {} wished, sent at {} ns, of lease {}/{}",
+      fmt::format("{} mW in force, {} drawn, {} wished, sent at {} ns, of lease {}/{}, {} machines",
                   r.in_force_mw(), r.drawn_mw(), r.wish_mw(), r.sent_ns(), r.lease_epoch(),
-                  r.lease_sequence()));
+                  r.lease_sequence(), machines_told(r)));
 }
 
 error other_process(budget_state& st, size_t child, const power_report& r) {
@@ -148,11 +139,6 @@ error other_process(budget_state& st, size_t child, const power_report& r) {
       process_superseded(name, st.policy->incarnation(child), r.id.incarnation, st.options.name);
   st.journal.refused(name, out.message);
   return out;
-}
-
-/// BGA-5, BGT-10
-bool is_braked(const budget_state& st, size_t child) {
-  return holds_all(st) || st.policy->is_braked(child);
 }
 
 /// `granted`: none: no lease is due.
@@ -168,6 +154,7 @@ msg<fbs::PowerGrant> grant_for(budget_pointer self, size_t child, const msg<fbs:
     g.answers_sent_ns = r->sent_ns();
     g.static_share_mw = o.children[child].terms.static_share_mw;
     g.brake = is_braked(self->state, child);
+    if (g.brake) g.brake_of = above && above->lease.is_braked() ? brake_above(self->state) : o.name;
     for (const auto& [machine, children] : self->state.machines.shared_by(child, shared_above)) {
       auto& shared = *g.shared_machines.emplace_back(std::make_unique<fbs::SharedMachineT>());
       shared.machine = machine;
@@ -210,6 +197,7 @@ caf::result<msg<fbs::PowerGrant>> hear_report(budget_pointer self, const msg<fbs
   auto& st = self->state;
   const auto child = child_that_speaks(self);
   if (!child) return to_caf(child.error());
+  if (machines_told(*m) > config::most_power_children) return to_caf(impossible(st, *child, *m));
   const auto said = report_in(*m, st.options.children[*child].terms);
   const auto verdict = st.policy->hear(*child, said, now_ns(*self));
   if (verdict == report_verdict::impossible) return to_caf(impossible(st, *child, *m));
@@ -250,6 +238,7 @@ void keep_record(budget_state& st, int64_t now_ns) {
   const auto watts_mw = watts_to_keep(st, waits);
   const auto number = st.record.begin(watts_mw, waits, now_ns);
   if (!number) return;
+  if (st.set_is_new || st.set_write) st.set_write = *number;
   st.set_is_new = false;
   budget_record record{st.options.epoch, {}, st.set, st.brake, st.pulled};
   for (size_t i = 0; i < watts_mw.size(); ++i)
@@ -257,11 +246,43 @@ void keep_record(budget_state& st, int64_t now_ns) {
   st.options.keeper->keep(*number, record_text(record));
 }
 
-void hear_keeper(budget_state& st, int64_t now_ns) {
+msg<fbs::Ack> ack_of(budget_pointer self, const message_header& cause, const std::string& text) {
+  return make_msg<fbs::Ack>(context_of(*self, cause), [&](fbs::AckT& a) { a.text = text; });
+}
+
+/// Whether what was set is where the next life finds it, if anything outlives this one.
+bool is_set_kept(const budget_state& st) {
+  return !st.options.keeper || (!st.set_is_new && !st.set_write);
+}
+
+/// BGA-8. `failed`: the write of what was set has.
+void give_answers(budget_pointer self, const std::optional<error>& failed) {
+  auto& st = self->state;
+  const auto now = now_ns(*self);
+  const bool is_kept = is_set_kept(st);
+  for (; !st.answers.empty(); st.answers.pop_front()) {
+    auto& a = st.answers.front();
+    if (!is_kept && !failed && now < a.until_ns) return;
+    if (!is_kept)
+      a.text += fmt::format(
+          "; its record of that is not on the disk ({}): a process that serves it after this one "
+          "does not know it",
+          failed ? failed->message : "a write takes long");
+    a.promise.deliver(ack_of(self, a.cause, a.text));
+  }
+}
+
+void hear_keeper(budget_pointer self) {
+  auto& st = self->state;
   if (!st.options.keeper) return;
-  if (const auto outcome = st.options.keeper->ended())
+  std::optional<error> failed;
+  if (const auto outcome = st.options.keeper->ended()) {
     st.record.ended(outcome->number, outcome->why);
-  st.journal.kept(st.record.trouble(now_ns));
+    if (st.set_write == outcome->number) failed = outcome->why;
+    if (st.set_write == outcome->number && !failed) st.set_write.reset();
+  }
+  st.journal.kept(st.record.trouble(now_ns(*self)));
+  give_answers(self, failed);
 }
 
 /// By a person, for good. What the configuration says is nothing to remember.
@@ -277,83 +298,6 @@ void remember_budget(budget_state& st, int64_t mw, std::string by) {
 }
 
 // -- what is shown --------------------------------------------------------------------------------
-
-std::unique_ptr<fbs::PowerChildT> tree_row(const budget_state& st, size_t i, int64_t now_ns) {
-  const auto& terms = st.options.children[i].terms;
-  const auto& c = st.children[i];
-  auto out = std::make_unique<fbs::PowerChildT>();
-  out->name = st.options.children[i].name;
-  out->priority = power_class_names[static_cast<size_t>(terms.priority)];
-  out->heard = c.heard;
-  out->silent = st.policy->is_silent(i, now_ns);
-  out->unruly = st.policy->is_unruly(i);
-  out->counted_mw = st.policy->counted_mw(i);
-  out->awaits_mw = st.policy->awaits_mw(i);
-  out->floor_mw = terms.floor_mw;
-  out->static_share_mw = terms.static_share_mw;
-  out->ceiling_mw = terms.ceiling_mw;
-  if (c.told) {
-    out->shed = c.told->shed;
-    out->granted_mw = c.told->cap_mw;
-  }
-  if (!c.heard) return out;
-  out->in_force_mw = c.last.in_force_mw;
-  out->drawn_mw = c.last.drawn_mw.value_or(-1);
-  out->source = c.source;
-  out->wish_mw = c.wishes_all ? -1 : c.last.wish_mw;
-  out->pace_of_1024 = c.pace_of_1024;
-  out->brake = is_braked(st, i);
-  out->brake_armed = c.brake_armed;
-  out->lease_left_ms =
-      static_cast<uint64_t>(std::max<int64_t>(0, c.lease_until_ns - now_ns) / ns_per_ms);
-  out->heard_ago_ms = static_cast<uint64_t>((now_ns - c.heard_ns) / ns_per_ms);
-  return out;
-}
-
-/// Why it has what it has.
-void tell_cause(const budget_state& st, int64_t now_ns, fbs::PowerTreeT& t) {
-  t.set = st.set_until_ns || st.set;
-  if (st.set_until_ns) {
-    t.set_by = st.set_for_time_by;
-    t.set_left_ms = static_cast<uint64_t>((*st.set_until_ns - now_ns + ns_per_ms - 1) / ns_per_ms);
-  } else if (st.set) {
-    t.set_by = st.set->by;
-  } else if (st.options.schedule && st.options.schedule->at_mw(now_ns - st.began_ns)) {
-    t.follows = st.options.schedule->name();
-  }
-}
-
-void tell_thresholds(const budget_state& st, fbs::PowerTreeT& t) {
-  const auto& marks = st.options.rules.thresholds;
-  t.t1 = marks.t1;
-  t.t2 = marks.t2;
-  t.safe_t2 = st.policy->safe().safe_t2();
-  t.thresholds_stand = st.thresholds_stand;
-  t.low_share = st.policy->speed_of(power_class::low);
-  t.high_share = st.policy->speed_of(power_class::high);
-}
-
-/// `only`: a child, without the others.
-fbs::PowerTreeT tree_of(const budget_state& st, std::optional<size_t> only, int64_t now_ns) {
-  const auto drawn = drawn_by_all(st, now_ns);
-  fbs::PowerTreeT t;
-  t.name = st.options.name;
-  t.mode = budget_mode_names[static_cast<size_t>(st.options.rules.mode)];
-  t.cap_mw = own_mw(st);
-  t.drawn_mw = drawn.mw.value_or(-1);
-  t.source = drawn.source;
-  t.counted_mw = st.policy->counted_mw();
-  t.short_of_floors = st.short_of_floors;
-  t.brake = holds_all(st);
-  t.brake_pulled = st.policy->holds_work();
-  t.knows = st.policy->knows(now_ns);
-  t.epoch = st.options.epoch;
-  tell_cause(st, now_ns, t);
-  if (in_thresholds(st)) tell_thresholds(st, t);
-  for (size_t i = 0; i < st.children.size(); ++i)
-    if (!only || i == *only) t.children.push_back(tree_row(st, i, now_ns));
-  return t;
-}
 
 void show_tree(budget_state& st, int64_t now_ns) {
   if (!st.options.shown) return;
@@ -435,7 +379,7 @@ void decide_grants(budget_pointer self) {
   auto& st = self->state;
   const auto now = now_ns(*self);
   settle_budget(st, now);
-  hear_keeper(st, now);
+  hear_keeper(self);
   const auto drawn = drawn_by_all(st, now);
   std::span<const int64_t> covered_mw;
   if (st.options.keeper) covered_mw = st.record.covered_mw();
@@ -452,24 +396,49 @@ void decide_grants(budget_pointer self) {
   show_tree(st, now);
 }
 
-/// The next decision; under a parent, whose patience knows jobs, a look at the link before that.
+/// The next decision; under a parent, whose patience knows jobs, a look at the link before that,
+/// and at the record where a person waits for it.
 void await_tick(budget_pointer self) {
-  auto left = std::chrono::nanoseconds(self->state.next_tick_ns - now_ns(*self));
-  if (self->state.parent) left = std::min<std::chrono::nanoseconds>(left, defaults::pacer_period);
+  auto& st = self->state;
+  auto left = std::chrono::nanoseconds(st.next_tick_ns - now_ns(*self));
+  if (st.parent) left = std::min<std::chrono::nanoseconds>(left, defaults::pacer_period);
+  if (!st.answers.empty())
+    left = std::min<std::chrono::nanoseconds>(left, defaults::power_record_look);
+  ++st.looks;
   self->delayed_send(self, left, caf::tick_atom_v);
 }
 
 void decide_if_due(budget_pointer self) {
   auto& st = self->state;
+  --st.looks;
   if (const auto now = now_ns(*self); now >= st.next_tick_ns) {
     st.next_tick_ns = now + st.options.rules.tick_ns;
     decide_grants(self);
+  } else if (!st.answers.empty()) {
+    hear_keeper(self);
+    if (st.set_is_new) keep_record(st, now);
   }
   report_above(self);
-  await_tick(self);
+  if (st.looks == 0 || !st.answers.empty()) await_tick(self);
 }
 
 // -- persons --------------------------------------------------------------------------------------
+
+/// BGA-8
+caf::result<msg<fbs::Ack>> answer_once_kept(budget_pointer self, const message_header& cause,
+                                            std::string text) {
+  auto& st = self->state;
+  const auto now = now_ns(*self);
+  hear_keeper(self);  // a write that has ended makes room for the next one
+  if (st.set_write && st.record.trouble(now)) st.set_is_new = true;  // it is tried again at once
+  keep_record(st, now);
+  if (is_set_kept(st)) return ack_of(self, cause, text);
+  auto rp = self->make_response_promise<msg<fbs::Ack>>();
+  st.answers.push_back({rp, cause, std::move(text), now + ns_of(defaults::power_record_patience)});
+  hear_keeper(self);
+  if (!st.answers.empty() && st.looks < 2) await_tick(self);  // beside the one of the decision
+  return rp;
+}
 
 caf::result<msg<fbs::PowerTree>> read_tree(budget_pointer self, const msg<fbs::ReadPowerTree>& m) {
   auto& st = self->state;
@@ -528,8 +497,13 @@ std::string set_text(const budget_state& st, uint64_t for_ms) {
   if (for_ms == 0 && follows(st))
     return fmt::format("{} follows {}, as its configuration says: {} now", o.name,
                        printable(o.schedule->name()), watts_text(st.cap_mw));
-  return fmt::format("{} has {} from now on{}", o.name, watts_text(st.cap_mw),
-                     for_ms > 0 ? fmt::format(", for {}", span_text(for_ms)) : "");
+  const auto has_mw = own_mw(st);
+  const auto less = has_mw < st.cap_mw
+                        ? fmt::format(", of which {} grants it {} now",
+                                      printable(name_of_parent(*st.parent)), watts_text(has_mw))
+                        : "";
+  return fmt::format("{} has {} from now on{}{}", o.name, watts_text(st.cap_mw),
+                     for_ms > 0 ? fmt::format(", for {}", span_text(for_ms)) : "", less);
 }
 
 caf::result<msg<fbs::Ack>> set_budget(budget_pointer self, const msg<fbs::SetPowerBudget>& m) {
@@ -549,12 +523,27 @@ caf::result<msg<fbs::Ack>> set_budget(budget_pointer self, const msg<fbs::SetPow
     remember_budget(st, m->cap_mw(), by);
     st.cap_mw = standing_mw(st, now);
   }
-  keep_record(st, now);
+  st.leased_mw = own_cap_of_now(self).cap_mw;
   st.journal.set(st.cap_mw, was_mw, m->for_ms(), by);
   show_budget(self);
-  return make_msg<fbs::Ack>(context_of(*self, m.header()), [&](fbs::AckT& a) {
-    a.text = set_text(st, m->for_ms()) + fmt::format("; it was {}", watts_text(was_mw));
-  });
+  auto text = set_text(st, m->for_ms()) + fmt::format("; it was {}", watts_text(was_mw));
+  if (m->for_ms() > 0) return ack_of(self, m.header(), text);  // it is in no record
+  return answer_once_kept(self, m.header(), std::move(text));
+}
+
+/// What a person's word to the brake has come to: also where another one holds work all the same.
+std::string brake_text(const budget_state& st, bool as_before) {
+  const auto held = std::ranges::count_if(st.children, [](const auto& c) { return c.heard; });
+  const auto above = st.brake ? "" : brake_above(st);
+  return fmt::format("{} {}{}{}: {} of {} children were heard", st.options.name,
+                     st.brake ? "holds all work within its step" : "lets work go on",
+                     as_before ? ", as before" : " from now on",
+                     above.empty()
+                         ? ""
+                         : fmt::format(", but {0} above it holds all work within its step, until "
+                                       "somebody lets it go on (troupe power brake {0} off)",
+                                       printable(above)),
+                     held, st.children.size());
 }
 
 /// BGA-5
@@ -568,16 +557,9 @@ caf::result<msg<fbs::Ack>> set_brake(budget_pointer self, const msg<fbs::SetPowe
     st.journal.brake_set(st.brake, by ? by->name : "");
     st.set_is_new = true;
     note_pulled(st);  // a life after this one is to find the person's word
-    keep_record(st, now_ns(*self));
     show_budget(self);
   }
-  const auto held = std::ranges::count_if(st.children, [](const auto& c) { return c.heard; });
-  return make_msg<fbs::Ack>(context_of(*self, m.header()), [&](fbs::AckT& a) {
-    const auto what = st.brake ? "holds all work within its step" : "lets work go on";
-    a.text =
-        fmt::format("{} {}{}: {} of {} children were heard", st.options.name, what,
-                    was == st.brake ? ", as before" : " from now on", held, st.children.size());
-  });
+  return answer_once_kept(self, m.header(), brake_text(st, was == st.brake));
 }
 
 void begin_budget(budget_pointer self, const budget_options& options) {
@@ -617,6 +599,27 @@ void begin_budget(budget_pointer self, const budget_options& options) {
 }
 
 }  // namespace
+
+int64_t own_mw(const budget_state& st) {
+  return st.parent ? std::min(st.cap_mw, st.leased_mw) : st.cap_mw;
+}
+
+bool in_thresholds(const budget_state& st) {
+  return st.options.rules.mode == budget_mode::thresholds;
+}
+
+bool holds_all(const budget_state& st) {
+  return st.brake || (st.parent && st.parent->lease.is_braked());
+}
+
+std::string brake_above(const budget_state& st) {
+  if (!st.parent || !st.parent->lease.is_braked()) return "";
+  return st.parent->brake_of.empty() ? name_of_parent(*st.parent) : st.parent->brake_of;
+}
+
+bool is_braked(const budget_state& st, size_t child) {
+  return holds_all(st) || st.policy->is_braked(child);
+}
 
 drawn_watts drawn_by_all(const budget_state& st, int64_t now_ns) {
   drawn_watts out{0, fbs::PowerSource::measured};

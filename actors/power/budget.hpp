@@ -32,10 +32,15 @@
 //     set something: for a time, or for good.
 //   BGA-7  A brake that the budget has pulled is on in its next life, if that one pulls any: it is
 //     released there as in this one, and not of all at once.
+//   BGA-8  Who sets the brake, or the budget for good, is answered once that is in the record on
+//     the disk. It holds at once all the same. Where a write fails, or takes so long that who asked
+//     would give up, the answer says that it is not there.
 //
 // Failure policy: ends with its process. Children fall to their static shares by themselves.
 #pragma once
 
+#include <cstdint>
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -134,6 +139,14 @@ struct child_account {
   std::optional<waiting_report> waiting = {};
 };
 
+/// An answer to a person that waits for the record. BGA-8
+struct kept_answer {
+  caf::typed_response_promise<msg<fbs::Ack>> promise;
+  message_header cause;
+  std::string text;
+  int64_t until_ns = 0;  ///< it is given by then
+};
+
 struct budget_state {
   static inline const char* name = "budget";
   budget_options options;
@@ -158,6 +171,9 @@ struct budget_state {
   bool brake = false;             ///< BGA-5
   bool pulled = false;            ///< BGA-7
   bool set_is_new = false;        ///< one of the three, and no write of it has begun
+  std::optional<uint64_t> set_write;  ///< the last one of it, until that has ended well
+  std::deque<kept_answer> answers;    ///< BGA-8
+  size_t looks = 0;                   ///< ticks that are on their way
 };
 
 /// What children draw together.
@@ -166,8 +182,19 @@ struct drawn_watts {
   fbs::PowerSource source = fbs::PowerSource::unknown;
 };
 drawn_watts drawn_by_all(const budget_state& st, int64_t now_ns);
+/// What it has, also where a person has just set it, in milliwatts.
+int64_t own_mw(const budget_state& st);
+bool in_thresholds(const budget_state& st);
+/// Whether a person, or a budget above, holds the work of all its children. BGA-5
+bool holds_all(const budget_state& st);
+/// The budget above whose brake does; empty: none.
+std::string brake_above(const budget_state& st);
+/// BGA-5, BGT-10
+bool is_braked(const budget_state& st, size_t child);
 /// Whether all who work now can be held within a step. BGT-2
 bool is_brake_armed(const budget_state& st, int64_t now_ns);
+/// As a person is shown it. `only`: a child, without the others.
+fbs::PowerTreeT tree_of(const budget_state& st, std::optional<size_t> only, int64_t now_ns);
 
 budget_actor::behavior_type budget(budget_pointer self, const budget_options& options);
 

@@ -10,6 +10,7 @@
 #include "actors/base/ask.hpp"
 #include "actors/power/budget.hpp"
 #include "actors/power/pacer.hpp"
+#include "io/config/power_tree.hpp"
 
 namespace troupe::power {
 
@@ -48,7 +49,10 @@ fbs::PowerReportT report_of(pacer_pointer self) {
   out.source = source_of(all);
   out.pace_of_1024 = st.parent->lease.is_braked() ? 0 : st.step_pace;
   out.brake_armed = st.brake_armed;
-  for (const auto& machine : st.policy.machines()) out.machines.push_back(machine);
+  for (const auto& machine : st.policy.machines()) {
+    if (out.machines.size() == config::most_power_children) break;
+    out.machines.push_back(machine);
+  }
   return out;
 }
 

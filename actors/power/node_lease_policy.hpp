@@ -53,6 +53,10 @@ class node_lease_policy {
   void refused() { is_refused_ = true; }
   /// Once a tick. `bound_mw`: what its configuration or a person lets it have.
   own_cap tick(int64_t bound_mw, int64_t now_ns);
+  /// What is left of its lease; 0: it has none.
+  int64_t left_ns(int64_t now_ns) const {
+    return lease_ && !is_refused_ ? lease_->left_ns(now_ns) : 0;
+  }
   /// As of the last tick. NLP-5
   bool is_braked() const { return is_braked_; }
   /// Once it has begun.

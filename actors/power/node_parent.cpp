@@ -13,10 +13,6 @@ namespace troupe::power {
 
 namespace {
 
-const std::string& name_of_parent(const parent_link& l) {
-  return l.name.empty() ? l.options.named : l.name;
-}
-
 /// Of a child that is not heard now it is not known: what is counted for it.
 int64_t wish_of_all(const budget_state& st, int64_t now_ns) {
   int64_t out = 0;
@@ -54,6 +50,7 @@ status take_answer_above(budget_pointer self, const fbs::PowerGrant& g) {
   if (!is_covered)
     return uncovered_static_shares(text_of(g.budget()), st.options.name,
                                    watts_of(answer.static_share_mw), watts_of(p.shares_mw));
+  p.brake_of = tls::is_name(text_of(g.brake_of())) ? text_of(g.brake_of()) : "";
   p.shared = shared_in(g);
   std::erase_if(p.shared, [](const auto& s) {
     return s.second < 2 || s.second > config::most_power_children;
@@ -62,6 +59,10 @@ status take_answer_above(budget_pointer self, const fbs::PowerGrant& g) {
 }
 
 }  // namespace
+
+const std::string& name_of_parent(const parent_link& l) {
+  return l.name.empty() ? l.options.named : l.name;
+}
 
 void begin_node_parent(budget_pointer self, const parent_options& options) {
   auto& st = self->state;

@@ -37,12 +37,16 @@ struct node_parent : parent_link {
 
   int64_t shares_mw;  ///< of its children, together
   node_lease_policy lease;
+  std::string brake_of = {};   ///< the budget whose brake is on above; empty: it does not say
   machine_counts shared = {};  ///< NDP-3
   own_cap told = {0, false};   ///< by the journal
 };
 
 struct budget_state;
 using budget_pointer = traced_pointer<budget_actor, budget_state>;
+
+/// As it calls itself; until it has been heard, as the budget's configuration names it.
+const std::string& name_of_parent(const parent_link& l);
 
 /// From now on the budget has one above it.
 void begin_node_parent(budget_pointer self, const parent_options& options);

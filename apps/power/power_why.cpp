@@ -142,6 +142,14 @@ void add_of_thresholds(const fbs::PowerTreeT& t, const child_row& c, std::vector
                     printable(c.priority), 100 * share, budget, 100 * t.t1, 100 * t.t2));
 }
 
+/// The budgets whose brakes hold its children: each one has to be let go.
+std::vector<std::string> brakes_on(const fbs::PowerTreeT& t) {
+  std::vector<std::string> out;
+  if (!t.brake_above.empty()) out.push_back(printable(t.brake_above));
+  if (t.brake_here || t.brake_above.empty()) out.push_back(printable(t.name));
+  return out;
+}
+
 /// What holds whatever others have.
 void add_hindrances(const fbs::PowerTreeT& t, const child_row& c, std::vector<std::string>& to) {
   const auto budget = printable(t.name);
@@ -152,10 +160,11 @@ void add_hindrances(const fbs::PowerTreeT& t, const child_row& c, std::vector<st
                     "troupe power brake {0} off",
                     budget));
   else if (c.brake)
-    to.push_back(
-        fmt::format("the brake of {} is on: all work is held within its step until "
-                    "somebody lets it go on (troupe power brake {} off)",
-                    budget, budget));
+    for (const auto& whose : brakes_on(t))
+      to.push_back(
+          fmt::format("the brake of {0} is on: all work is held within its step until "
+                      "somebody lets it go on (troupe power brake {0} off)",
+                      whose));
   if (c.unruly)
     to.push_back(
         fmt::format("it draws more than its cap, and counts at {}", short_watts(c.counted_mw)));

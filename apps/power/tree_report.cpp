@@ -96,7 +96,10 @@ std::string root_line(const fbs::PowerTreeT& t) {
   if (drawn_w >= 0 && cap_w > 0) out += fmt::format("  {:.0f} %", 100 * drawn_w / cap_w);
   if (const auto cause = cause_text(t); !cause.empty()) out += "  " + cause;
   if (t.t2 > 0) out += "  " + thresholds_words(t);
-  if (t.brake) out += "  the brake is on";
+  if (t.brake && t.brake_above.empty()) out += "  the brake is on";
+  if (!t.brake_above.empty())
+    out += fmt::format("  {}the brake of {} is on", t.brake_here ? "its brake is on, and " : "",
+                       printable(t.brake_above));
   if (t.brake_pulled) out += "  it has pulled the brake";
   if (t.short_of_floors) out += "  less than the floors of its children";
   if (!t.knows) out += "  raises nobody before it knows what its children have";
@@ -162,6 +165,7 @@ std::string tree_json(const fbs::PowerTreeT& tree) {
                  {"power_source", source_of(drawn_w, is_modelled_source(tree.source))},
                  {"counted_w", watts_of_mw(tree.counted_mw)},
                  {"brake", tree.brake},
+                 {"brake_above", tree.brake_above},
                  {"brake_pulled", tree.brake_pulled},
                  {"short_of_floors", tree.short_of_floors},
                  {"knows", tree.knows},

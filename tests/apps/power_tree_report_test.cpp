@@ -170,6 +170,13 @@ TEST_CASE("power tree: the brake is said, and which children are held by it") {
         "row0  shares  ~61.3 of 70 W  88 %  the brake is on\n"
         "├ gpt-a  high  ~41.0 of 49 W  pace 100 %  lease 3.1 s\n"
         "└ gpt-b  low   ~20.3 of 21 W  no steps    lease 9.3 s, held by the brake\n");
+  t.brake_above = "site0";
+  CHECK(tree_text(t).starts_with("row0  shares  ~61.3 of 70 W  88 %  the brake of site0 is on\n"));
+  t.brake_here = true;
+  CHECK(
+      tree_text(t).starts_with("row0  shares  ~61.3 of 70 W  88 %  its brake is on, and the brake "
+                               "of site0 is on\n"));
+  t.brake_above.clear();
   t.brake = false;
   t.brake_pulled = true;
   CHECK(tree_text(t).starts_with("row0  shares  ~61.3 of 70 W  88 %  it has pulled the brake\n"));
@@ -198,7 +205,8 @@ TEST_CASE("power tree: the same as JSON") {
   auto t = tree_of_two();
   CHECK(tree_json(t) ==
         R"({"type":"power_tree","budget":"row0","mode":"shares","budget_w":70.0,"power_w":61.3,)"
-        R"("power_source":"modelled","counted_w":70.0,"brake":false,"brake_pulled":false,)"
+        R"("power_source":"modelled","counted_w":70.0,"brake":false,"brake_above":"",)"
+        R"("brake_pulled":false,)"
         R"("short_of_floors":false,)"
         R"("knows":true,"epoch":3,"set":false,"set_by":"","set_left_ms":0,"follows":"",)"
         R"("children":[{"name":"gpt-a","priority":"high","heard":true,"silent":false,)"

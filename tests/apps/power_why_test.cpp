@@ -214,6 +214,19 @@ TEST_CASE(
   const auto why = why_by_budget(t, *t.children[0]);
   REQUIRE(!why.reasons.empty());
   CHECK(why.reasons[0].find("troupe power brake row0 off") != std::string::npos);
+  t.brake_above = "site0";
+  const auto above = why_by_budget(t, *t.children[0]);
+  REQUIRE(!above.reasons.empty());
+  CHECK(above.reasons[0].starts_with("the brake of site0 is on"));
+  CHECK(above.reasons[0].find("troupe power brake site0 off") != std::string::npos);
+  CHECK(why_text({above}).find("row0 off") == std::string::npos);
+  t.brake_here = true;  // both are to be let go
+  const auto both = why_by_budget(t, *t.children[0]);
+  REQUIRE(both.reasons.size() >= 2);
+  CHECK(both.reasons[0].starts_with("the brake of site0 is on"));
+  CHECK(both.reasons[1].starts_with("the brake of row0 is on"));
+  t.brake_above.clear();
+  t.brake_here = false;
   t.brake = false;
   t.brake_pulled = true;
   const auto pulled = why_by_budget(t, *t.children[0]);

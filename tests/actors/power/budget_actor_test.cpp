@@ -1,10 +1,13 @@
 // The budget among scripted children: who is heard, what they are told and when, what persons set
 // and read, and what its journal says.
 #include <map>
+#include <set>
+#include <string>
 
 #include <doctest/doctest.h>
 
 #include "actors/sim/rng.hpp"
+#include "io/config/power_tree.hpp"
 #include "tests/actors/power/scripted_budget.hpp"
 #include "tests/errors.hpp"
 
@@ -242,6 +245,11 @@ TEST_CASE("budget: what no child of it can say is refused, and all that it can w
   r = first_report(4);
   r.order = {1, 99};  // never granted
   CHECK(heard(r) == errc::bad_data);
+  std::set<std::string> machines;  // more than a budget has children
+  for (size_t i = 0; i <= config::most_power_children; ++i)
+    machines.insert("boot" + std::to_string(i));
+  const auto of_many = f.report(box, first_report(5), fbs::PowerSource::unknown, machines);
+  CHECK(f.refusal_of(box, of_many) == errc::bad_data);
   CHECK(!f.tree().children[1]->heard);
   f.children[0].wish_mw = 10'000;
   f.children[1].wish_mw = -1;

@@ -1,10 +1,13 @@
 // The brake of a budget: a person's word to all of its children, and what is left of it.
+#include <chrono>
+
 #include <doctest/doctest.h>
 
 #include "tests/actors/power/scripted_budget.hpp"
 
 using namespace troupe;
 using namespace troupe::power;
+using namespace std::chrono_literals;
 using troupe::test::scripted_budget;
 
 namespace {
@@ -63,6 +66,56 @@ TEST_CASE("BGA-5: budget: a brake is on in the next life, too, until a person le
   CHECK(!f.keeper->last().brake);
   f.begin_with(4, f.keeper->left());
   CHECK(f.braked() == held_children{false, false});
+}
+
+TEST_CASE("BGA-8: budget: who sets the brake is answered once that is on the disk") {
+  scripted_budget f;
+  f.begin_with(2, "");
+  f.seconds(3);
+  const auto said = [&](uint64_t asked) { return said_of(f.person.answer_of<fbs::Ack>(asked)); };
+  f.keeper->answers = false;
+  const auto first = f.ask_brake(true), again = f.ask_brake(true);
+  f.pass(200ms);
+  CHECK(said(first) == "refused: no answer");
+  CHECK(said(again) == "refused: no answer");  // it promises the same
+  CHECK(f.tree().brake);                       // and work is held all the same
+  f.keeper->answers = true;
+  f.pass(100ms);
+  CHECK(said(first) ==
+        "row0 holds all work within its step from now on: 2 of 2 children were heard");
+  CHECK(said(again) ==
+        "row0 holds all work within its step, as before: 2 of 2 children were heard");
+  CHECK(f.keeper->text == f.keeper->writes.back());
+  CHECK(f.keeper->last().brake);
+  CHECK(f.brake(true));  // nothing is to be written
+}
+
+TEST_CASE(
+    "BGA-8: budget: who sets it while the disk fails, or hangs, is told that it is not there") {
+  scripted_budget f;
+  f.begin_with(2, "");
+  f.seconds(3);
+  f.keeper->fails = error{errc::io, "no space"};
+  CHECK(said_of(f.brake(true)) ==
+        "row0 holds all work within its step from now on: 2 of 2 children were heard; its record "
+        "of that is not on the disk (no space): a process that serves it after this one does not "
+        "know it");
+  f.keeper->fails.reset();
+  CHECK(said_of(f.brake(true)) ==  // it is tried again
+        "row0 holds all work within its step, as before: 2 of 2 children were heard");
+  f.keeper->answers = false;
+  const auto asked = f.ask_brake(false);
+  CHECK(!f.tree().brake);
+  f.pass(1400ms);
+  CHECK(said_of(f.person.answer_of<fbs::Ack>(asked)) == "refused: no answer");
+  f.pass(200ms);
+  CHECK(said_of(f.person.answer_of<fbs::Ack>(asked)) ==
+        "row0 lets work go on from now on: 2 of 2 children were heard; its record of that is not "
+        "on the disk (a write takes long): a process that serves it after this one does not know "
+        "it");
+  f.keeper->answers = true;
+  f.seconds(2);  // decisions go on, one a second
+  CHECK(!f.keeper->last().brake);
 }
 
 namespace {

@@ -30,6 +30,7 @@ struct rack_below : scripted_levels {
   partner row = make_partner("row");
   machine_counts shared = {};  ///< by what is above
   bool brakes = false;
+  std::string brake_of = {};  ///< as what is above says
 
   rack_below() { serve(row.self()); }
 
@@ -45,6 +46,7 @@ struct rack_below : scripted_levels {
       g.ttl_ms = 10'000;
       g.static_share_mw = static_share_mw;
       g.brake = brakes;
+      g.brake_of = brake_of;
       for (const auto& [machine, count] : shared) {
         g.shared_machines.push_back(std::make_unique<fbs::SharedMachineT>());
         g.shared_machines.back()->machine = machine;
@@ -225,6 +227,49 @@ TEST_CASE("NLP-5: budget levels: a brake above is one for all below, as long as 
   f.level_seconds(12);  // nobody answers from above
   CHECK(f.braked() == held_below{false, false, false});
   CHECK(f.rack_events("brake_off").size() == 2);
+}
+
+TEST_CASE("BGA-5: budget levels: who lets a rack's work go on is told whose brake holds it still") {
+  rack_below f;
+  f.brakes = true;
+  f.grant(f.first_asked(), 1, 60'000);
+  CHECK(f.braked() == held_below{true, true, false});
+  CHECK(f.rack_tree().brake_above == "row0");
+  CHECK(!f.rack_tree().brake_here);
+  const auto let_go = f.make<fbs::SetPowerBrake>([](auto& s) { s.on = false; });
+  const auto answer = f.person.answer_of<fbs::Ack>(f.person.ask(f.rack, let_go));
+  REQUIRE(answer);
+  CHECK((*answer)->text()->str() ==
+        "rack0 lets work go on, as before, but row0 above it holds all work within its step, until "
+        "somebody lets it go on (troupe power brake row0 off): 2 of 2 children were heard");
+}
+
+TEST_CASE("BGA-5: budget levels: all below are told whose brake it is, however far above") {
+  rack_below f;
+  f.brakes = true;
+  f.brake_of = "site0";
+  f.grant(f.first_asked(), 1, 60'000);
+  for (auto& c : f.children) f.reports(c);
+  f.pass(1s);
+  const auto told = f.answer_to(f.children[0]);
+  CHECK(told.brake);
+  CHECK(told.brake_of == "site0");
+  CHECK(f.answer_to(f.children[2]).brake_of.empty());  // no child of the rack
+  const auto tree = f.rack_tree();
+  CHECK(tree.brake_above == "site0");
+  CHECK(tree.parent == "row0");
+  CHECK(tree.lease_left_ms > 0);
+  CHECK(tree.lease_left_ms < 10'000);
+}
+
+TEST_CASE("budget levels: who sets a rack's budget above its lease is told what that grants") {
+  rack_below f;
+  f.grant(f.first_asked(), 1, 60'000);
+  f.level_second();
+  const auto answer = f.set_rack(100'000);
+  REQUIRE(answer);
+  CHECK((*answer)->text()->str() ==
+        "rack0 has 100 W from now on, of which row0 grants it 60 W now; it was 120 W");
 }
 
 TEST_CASE("NDP-4: budget levels: a rack can be held where all who work below it can") {

@@ -243,11 +243,14 @@ struct scripted_budget : actor_fixture {
                                                  })));
   }
 
+  uint64_t ask_brake(bool on, const std::string& name = "row0") const {
+    return person.ask(target, make<fbs::SetPowerBrake>([&](auto& s) {
+                        s.budget = name;
+                        s.on = on;
+                      }));
+  }
   result<msg<fbs::Ack>> brake(bool on, const std::string& name = "row0") const {
-    return person.answer_of<fbs::Ack>(person.ask(target, make<fbs::SetPowerBrake>([&](auto& s) {
-                                                   s.budget = name;
-                                                   s.on = on;
-                                                 })));
+    return person.answer_of<fbs::Ack>(ask_brake(on, name));
   }
   /// Whether what children are answered with the next tick says that they are held.
   std::vector<bool> braked() {

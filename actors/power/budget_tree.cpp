@@ -1,0 +1,99 @@
+// A budget and its children as a person is shown them.
+#include <algorithm>
+#include <memory>
+#include <utility>
+
+#include "actors/base/context.hpp"
+#include "actors/power/budget.hpp"
+
+namespace troupe::power {
+
+namespace {
+
+std::unique_ptr<fbs::PowerChildT> tree_row(const budget_state& st, size_t i, int64_t now_ns) {
+  const auto& terms = st.options.children[i].terms;
+  const auto& c = st.children[i];
+  auto out = std::make_unique<fbs::PowerChildT>();
+  out->name = st.options.children[i].name;
+  out->priority = power_class_names[static_cast<size_t>(terms.priority)];
+  out->heard = c.heard;
+  out->silent = st.policy->is_silent(i, now_ns);
+  out->unruly = st.policy->is_unruly(i);
+  out->counted_mw = st.policy->counted_mw(i);
+  out->awaits_mw = st.policy->awaits_mw(i);
+  out->floor_mw = terms.floor_mw;
+  out->static_share_mw = terms.static_share_mw;
+  out->ceiling_mw = terms.ceiling_mw;
+  if (c.told) {
+    out->shed = c.told->shed;
+    out->granted_mw = c.told->cap_mw;
+  }
+  if (!c.heard) return out;
+  out->in_force_mw = c.last.in_force_mw;
+  out->drawn_mw = c.last.drawn_mw.value_or(-1);
+  out->source = c.source;
+  out->wish_mw = c.wishes_all ? -1 : c.last.wish_mw;
+  out->pace_of_1024 = c.pace_of_1024;
+  out->brake = is_braked(st, i);
+  out->brake_armed = c.brake_armed;
+  out->lease_left_ms =
+      static_cast<uint64_t>(std::max<int64_t>(0, c.lease_until_ns - now_ns) / ns_per_ms);
+  if (c.told && c.lease_until_ns > now_ns)
+    out->lease_age_ms = (now_ns - c.lease_until_ns + c.told->ttl_ns) / ns_per_ms;
+  out->heard_ago_ms = static_cast<uint64_t>((now_ns - c.heard_ns) / ns_per_ms);
+  return out;
+}
+
+/// Why it has what it has.
+void tell_cause(const budget_state& st, int64_t now_ns, fbs::PowerTreeT& t) {
+  t.set = st.set_until_ns || st.set;
+  if (st.set_until_ns) {
+    t.set_by = st.set_for_time_by;
+    t.set_left_ms = static_cast<uint64_t>((*st.set_until_ns - now_ns + ns_per_ms - 1) / ns_per_ms);
+  } else if (st.set) {
+    t.set_by = st.set->by;
+  } else if (st.options.schedule && st.options.schedule->at_mw(now_ns - st.began_ns)) {
+    t.follows = st.options.schedule->name();
+  }
+}
+
+void tell_thresholds(const budget_state& st, fbs::PowerTreeT& t) {
+  const auto& marks = st.options.rules.thresholds;
+  t.t1 = marks.t1;
+  t.t2 = marks.t2;
+  t.safe_t2 = st.policy->safe().safe_t2();
+  t.thresholds_stand = st.thresholds_stand;
+  t.low_share = st.policy->speed_of(power_class::low);
+  t.high_share = st.policy->speed_of(power_class::high);
+}
+
+}  // namespace
+
+fbs::PowerTreeT tree_of(const budget_state& st, std::optional<size_t> only, int64_t now_ns) {
+  const auto drawn = drawn_by_all(st, now_ns);
+  fbs::PowerTreeT t;
+  t.name = st.options.name;
+  t.mode = budget_mode_names[static_cast<size_t>(st.options.rules.mode)];
+  t.cap_mw = own_mw(st);
+  t.drawn_mw = drawn.mw.value_or(-1);
+  t.source = drawn.source;
+  t.counted_mw = st.policy->counted_mw();
+  t.short_of_floors = st.short_of_floors;
+  t.brake = holds_all(st);
+  t.brake_here = st.brake;
+  t.brake_above = brake_above(st);
+  t.brake_pulled = st.policy->holds_work();
+  t.knows = st.policy->knows(now_ns);
+  t.epoch = st.options.epoch;
+  if (st.parent) {
+    t.parent = name_of_parent(*st.parent);
+    t.lease_left_ms = static_cast<uint64_t>(st.parent->lease.left_ns(now_ns) / ns_per_ms);
+  }
+  tell_cause(st, now_ns, t);
+  if (in_thresholds(st)) tell_thresholds(st, t);
+  for (size_t i = 0; i < st.children.size(); ++i)
+    if (!only || i == *only) t.children.push_back(tree_row(st, i, now_ns));
+  return t;
+}
+
+}  // namespace troupe::power
