@@ -1,6 +1,8 @@
 // A power budget and its children as gauges.
+#include <initializer_list>
 #include <iterator>
 #include <optional>
+#include <utility>
 
 #include "apps/power/prometheus.hpp"
 #include "apps/power/tree_report.hpp"
@@ -42,6 +44,13 @@ constexpr child_gauge child_gauges[] = {
      [](const auto& c) { return c.heard ? std::optional(c.pace_of_1024 / 1024.0) : std::nullopt; }},
     {"lease_seconds", "What is left of the child's lease.",
      [](const auto& c) { return std::optional(static_cast<double>(c.lease_left_ms) / 1e3); }},
+    {"lease_age_seconds", "How long ago the report was heard that the child's lease answers.",
+     [](const auto& c) {
+       return c.lease_age_ms < 0 ? std::nullopt
+                                 : std::optional(static_cast<double>(c.lease_age_ms) / 1e3);
+     }},
+    {"brake", "1: the child is told to hold its work.",
+     [](const auto& c) { return std::optional(c.brake ? 1.0 : 0.0); }},
     {"silent", "1: the child is not heard.",
      [](const auto& c) { return std::optional(c.silent ? 1.0 : 0.0); }},
     {"unruly", "1: the child draws more than its cap.",
@@ -55,6 +64,53 @@ std::string budget_gauge(const fbs::PowerTreeT& t, const char* name, const char*
                          double value) {
   return metric_family(name, "gauge", help) +
          fmt::format("{}{{budget={}}} {}\n", name, label_value(t.name), value);
+}
+
+std::string brake_gauges(const fbs::PowerTreeT& t) {
+  auto out = budget_gauge(t, "troupe_power_brake", "1: a person holds the work of all children.",
+                          t.brake_here ? 1 : 0) +
+             budget_gauge(t, "troupe_power_brake_pulled", "1: the budget holds work by itself.",
+                          t.brake_pulled ? 1 : 0);
+  if (!t.parent.empty())
+    out += budget_gauge(t, "troupe_power_brake_above",
+                        "1: the brake of a budget above holds the work of all children.",
+                        t.brake_above.empty() ? 0 : 1);
+  return out;
+}
+
+/// Of a budget below another one.
+std::string own_lease_gauge(const fbs::PowerTreeT& t) {
+  constexpr const char* name = "troupe_power_own_lease_seconds";
+  if (t.parent.empty()) return "";
+  return metric_family(name, "gauge", "What is left of the budget's own lease.") +
+         fmt::format("{}{{budget={},parent={}}} {}\n", name, label_value(t.name),
+                     label_value(t.parent), static_cast<double>(t.lease_left_ms) / 1e3);
+}
+
+/// Samples of a family that differ in one label.
+std::string labelled_gauges(const fbs::PowerTreeT& t, const char* name, const char* help,
+                            const char* label,
+                            std::initializer_list<std::pair<const char*, double>> values) {
+  auto out = metric_family(name, "gauge", help);
+  for (const auto& [of, value] : values)
+    fmt::format_to(std::back_inserter(out), "{}{{budget={},{}=\"{}\"}} {}\n", name,
+                   label_value(t.name), label, of, value);
+  return out;
+}
+
+/// Of a budget in thresholds: what is slowed from where on, and by how much now.
+std::string threshold_gauges(const fbs::PowerTreeT& t) {
+  if (t.t2 <= 0) return "";
+  return labelled_gauges(t, "troupe_power_threshold_ratio",
+                         "The share of the budget above which a class is slowed; safe_t2: the "
+                         "greatest T2 that leaves caps the time to bind.",
+                         "threshold", {{"t1", t.t1}, {"t2", t.t2}, {"safe_t2", t.safe_t2}}) +
+         budget_gauge(t, "troupe_power_thresholds_stand",
+                      "1: children may have more than their static shares together.",
+                      t.thresholds_stand ? 1 : 0) +
+         labelled_gauges(t, "troupe_power_class_ratio",
+                         "What children of a class may have of their ceilings.", "priority",
+                         {{"low", t.low_share}, {"high", t.high_share}});
 }
 
 }  // namespace
@@ -71,6 +127,7 @@ std::string tree_prometheus(const fbs::PowerTreeT& t) {
                       t.short_of_floors ? 1 : 0);
   out += budget_gauge(t, "troupe_power_epoch", "How many lives the budget has had.",
                       static_cast<double>(t.epoch));
+  out += brake_gauges(t) + own_lease_gauge(t) + threshold_gauges(t);
   for (const auto& gauge : child_gauges) {
     const auto name = fmt::format("troupe_power_child_{}", gauge.name);
     out += metric_family(name.c_str(), "gauge", gauge.help);

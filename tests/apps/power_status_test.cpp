@@ -126,7 +126,9 @@ TEST_CASE("power status: under a power budget it says whose, and what is left of
   CHECK(j["cap_w"].is_null());
   CHECK(j["lease_left_ms"].is_null());
   CHECK(j["pace_percent"] == 0);
-  CHECK(status_prometheus(job_power_in(view)).find("cap_watts") == std::string::npos);
+  const auto held = status_prometheus(job_power_in(view));
+  CHECK(held.find("cap_watts") == std::string::npos);
+  CHECK(held.find("troupe_power_held{job=\"gpt-a\"} 1\n") != std::string::npos);
 }
 
 TEST_CASE("power status: the same as JSON and for Prometheus") {
@@ -146,7 +148,7 @@ TEST_CASE("power status: the same as JSON and for Prometheus") {
        {"# TYPE troupe_power_watts gauge\n",
         "troupe_power_watts{job=\"gpt-a\",nodes=\"node0,node1\",source=\"modelled\"} 20.5\n",
         "troupe_power_budget_watts{job=\"gpt-a\"} 44\n",
-        "troupe_power_pace_ratio{job=\"gpt-a\"} 0.516\n",
+        "troupe_power_pace_ratio{job=\"gpt-a\"} 0.516\n", "troupe_power_held{job=\"gpt-a\"} 0\n",
         "troupe_power_joules_total{job=\"gpt-a\",source=\"modelled\"} 1234\n",
         "troupe_power_wait_seconds_total{job=\"gpt-a\"} 12.3\n"})
     CHECK_MESSAGE(text.find(line) != std::string::npos, text);

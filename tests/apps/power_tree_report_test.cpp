@@ -238,6 +238,8 @@ TEST_CASE("power tree: the same for Prometheus, each name in one place") {
   t.children[0]->wish_mw = 50'000;
   t.children[1]->wish_mw = -1;
   t.children[1]->ceiling_mw = 60'500;
+  t.children[0]->lease_age_ms = 6851;
+  t.children[1]->brake = true;
   const auto text = tree_prometheus(t);
   CHECK(text.starts_with(
       "# HELP troupe_power_budget_watts What may be drawn together.\n"
@@ -254,6 +256,8 @@ TEST_CASE("power tree: the same for Prometheus, each name in one place") {
            "wish_watts" + a + "50\ntroupe_power_child_wish_watts" + b + "60.5\n",
            "pace_ratio" + a + "1\ntroupe_power_child_pace_ratio" + b + "0.51953125\n",
            "lease_seconds" + a + "3.149\ntroupe_power_child_lease_seconds" + b + "9.34\n",
+           "lease_age_seconds" + a + "6.851\n",
+           "brake" + a + "0\ntroupe_power_child_brake" + b + "1\n",
            "silent" + a + "0\ntroupe_power_child_silent" + b + "1\n",
        }) {
     CAPTURE(samples);
@@ -267,6 +271,42 @@ TEST_CASE("power tree: the same for Prometheus, each name in one place") {
     CHECK(unheard.find(none + a) == std::string::npos);
   CHECK(unheard.find("troupe_power_drawn_watts{") == std::string::npos);
   CHECK(unheard.find("counted_watts" + a + "49\n") != std::string::npos);
+}
+
+TEST_CASE("power tree: Prometheus hears whose brake is on, thresholds and the budget's own lease") {
+  auto t = tree_of_two();
+  const auto has = [&t](const char* sample) {
+    return tree_prometheus(t).find(std::string("\ntroupe_power_") + sample) != std::string::npos;
+  };
+  CHECK(has("brake{budget=\"row0\"} 0\n"));
+  CHECK(has("brake_pulled{budget=\"row0\"} 0\n"));
+  for (const auto* of_others : {"brake_above", "own_lease", "threshold", "class_ratio"}) {
+    CAPTURE(of_others);
+    CHECK(!has(of_others));  // it is a root, and in shares
+  }
+  t.parent = "site0";
+  t.lease_left_ms = 6500;
+  t.brake = t.brake_here = t.brake_pulled = true;
+  CHECK(has("brake{budget=\"row0\"} 1\n"));
+  CHECK(has("brake_pulled{budget=\"row0\"} 1\n"));
+  CHECK(has("brake_above{budget=\"row0\"} 0\n"));
+  CHECK(has("own_lease_seconds{budget=\"row0\",parent=\"site0\"} 6.5\n"));
+  t.brake_above = "site0";
+  t.brake_here = false;
+  CHECK(has("brake{budget=\"row0\"} 0\n"));
+  CHECK(has("brake_above{budget=\"row0\"} 1\n"));
+  t.t1 = 0.5;
+  t.t2 = 0.75;
+  t.safe_t2 = 0.625;
+  t.thresholds_stand = true;
+  t.low_share = 0.25;
+  t.high_share = 1;
+  CHECK(has("threshold_ratio{budget=\"row0\",threshold=\"t1\"} 0.5\n"));
+  CHECK(has("threshold_ratio{budget=\"row0\",threshold=\"t2\"} 0.75\n"));
+  CHECK(has("threshold_ratio{budget=\"row0\",threshold=\"safe_t2\"} 0.625\n"));
+  CHECK(has("thresholds_stand{budget=\"row0\"} 1\n"));
+  CHECK(has("class_ratio{budget=\"row0\",priority=\"low\"} 0.25\n"));
+  CHECK(has("class_ratio{budget=\"row0\",priority=\"high\"} 1\n"));
 }
 
 TEST_CASE("power budget: times that a person may say") {

@@ -366,6 +366,7 @@ TEST_CASE("budget: its tree says what each child has, says and may draw") {
   auto before = f.tree();
   CHECK(before.children[0]->granted_mw == -1);
   CHECK(before.children[0]->in_force_mw == -1);
+  CHECK(before.children[0]->lease_age_ms == -1);
   CHECK(before.children[0]->silent);
   CHECK(!before.knows);
   f.children[0].drawn_mw = 9500;
@@ -402,6 +403,7 @@ TEST_CASE("budget: its tree says what each child has, says and may draw") {
   CHECK(b.static_share_mw == 30'000);
   CHECK(b.ceiling_mw == 70'000);
   CHECK(b.lease_left_ms == 7000);  // nine since the report of two seconds
+  CHECK(b.lease_age_ms == 2000);
   CHECK(b.heard_ago_ms == 1000);
 
   const auto one = f.ask_tree("gpt-b");
