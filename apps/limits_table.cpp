@@ -36,6 +36,7 @@
 #include "actors/train/requests_policy.hpp"
 #include "actors/train/stage.hpp"
 #include "actors/train/worker.hpp"
+#include "apps/power/journal_file.hpp"
 #include "apps/report/incident_doc.hpp"
 #include "apps/report/incident_page.hpp"
 #include "apps/up/head_restarts_policy.hpp"
@@ -516,6 +517,13 @@ constexpr limit_row rows[] = {
     {"data and models", "a line of a row's journal", power::row_journal::most_line_bytes, "bytes",
      "the file is refused", "actors/power/row_journal.hpp", "most_line_bytes",
      "RJN-2: row journal: what is no journal is refused with its line"},
+    {"data and models", "a file of the journal of a job's power, or of a power budget",
+     power_verb::journal_file::most_bytes, "bytes", "it is moved to NAME.1, and another begun",
+     "apps/power/journal_file.hpp", "most_bytes",
+     "JNF-2: budget disk: a journal keeps its newest files"},
+    {"data and models", "such files of one journal", power_verb::journal_file::most_files, "files",
+     "the oldest one goes", "apps/power/journal_file.hpp", "most_files",
+     "JNF-2: budget disk: a journal keeps its newest files"},
     {"data and models", "a table of performance data", io::perf::max_csv_bytes, "bytes",
      "the file is refused", "io/perf/csv.hpp", "max_csv_bytes",
      "CSV-3 limits: a table that is too long is refused before it is read"},

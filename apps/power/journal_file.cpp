@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <system_error>
 #include <utility>
 
 #include <fmt/format.h>
@@ -23,8 +24,17 @@ std::string stamped(const std::string& line, double unix_s) {
   return out.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
 }
 
+std::vector<std::string> journal_names(const std::string& file) {
+  std::vector<std::string> out{file};
+  for (size_t i = 1; i < journal_file::most_files; ++i)
+    out.push_back(fmt::format("{}.{}", file, i));
+  return out;
+}
+
 struct journal_file::disk {
   run_log log;
+  size_t bytes = most_bytes;
+  bool moves = true;                   ///< files, as long as it could
   std::atomic<uint64_t> unwritten{0};  ///< lines without room, since that was told last
 
   std::string missing_text(uint64_t lines) const {
@@ -35,8 +45,22 @@ struct journal_file::disk {
     return fmt::format("warning: {} is not written: {}", log.path(), why);
   }
 
+  /// JNF-2: the oldest gives its name to the one after it. A pipe or a device has no length.
+  void make_room(size_t for_bytes) {
+    std::error_code failed;
+    const auto there = std::filesystem::file_size(log.path(), failed);
+    if (failed || !moves || there == 0 || there + for_bytes <= bytes) return;
+    const auto names = journal_names(log.path());
+    for (size_t i = names.size() - 1; i > 0; --i) {
+      std::filesystem::rename(names[i - 1], names[i], failed);
+      if (failed && failed != std::errc::no_such_file_or_directory) moves = false;
+      if (!moves) return;
+    }
+  }
+
   /// In the writer's thread.
   void write(const std::string& line) {
+    make_room(line.size() + 1);
     log.append(line);
     if (const auto news = log.news())
       say(news->why ? failed_text(news->why->message) : missing_text(news->missing));
@@ -45,8 +69,8 @@ struct journal_file::disk {
   }
 };
 
-journal_file::journal_file(const std::filesystem::path& file, size_t room)
-    : to_(new disk{{file.string(), false}}), writer_(room) {}
+journal_file::journal_file(const std::filesystem::path& file, size_t room, size_t bytes)
+    : to_(new disk{{file.string(), false}, bytes}), writer_(room) {}
 
 journal_file::~journal_file() {
   settle(defaults::orderly_end);

@@ -5,6 +5,9 @@
 // Invariants
 //   JNF-1  Whoever gives lines waits for nothing. That lines begin to be missing in the file, and
 //     that they are written again, is told once each.
+//   JNF-2  Before a line would make the file longer than its bound, the file is moved to FILE.1,
+//     and those before it each to the next number; the oldest of `most_files` goes. Where that
+//     fails, lines go on in the file that is there.
 #pragma once
 
 #include <chrono>
@@ -12,6 +15,7 @@
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "apps/power/background.hpp"
 
@@ -21,13 +25,20 @@ namespace troupe::apps::power_verb {
 /// the text of one.
 std::string stamped(const std::string& line, double unix_s);
 
+/// The journal and those before it, the newest first, whether or not they are there. JNF-2
+std::vector<std::string> journal_names(const std::string& file);
+
 class journal_file {
  public:
   /// Lines that may wait for the disk.
   static constexpr size_t waiting_lines = 4096;
+  /// Of one file, and how many of them are kept. JNF-2
+  static constexpr size_t most_bytes = size_t{16} << 20;
+  static constexpr size_t most_files = 4;
 
   /// Lines are appended, and the file made by the first one; who moves it away has another made.
-  explicit journal_file(const std::filesystem::path& file, size_t room = waiting_lines);
+  explicit journal_file(const std::filesystem::path& file, size_t room = waiting_lines,
+                        size_t bytes = most_bytes);
   ~journal_file();  ///< waits for the disk, at most `defaults::orderly_end`
   journal_file(const journal_file&) = delete;
   journal_file& operator=(const journal_file&) = delete;

@@ -6,10 +6,12 @@
 #include <algorithm>
 #include <optional>
 #include <string_view>
+#include <utility>
 
 #include <fmt/format.h>
 
 #include "apps/data_mark.hpp"
+#include "apps/power/journal_file.hpp"
 #include "apps/report/log_lines.hpp"
 #include "apps/talk.hpp"
 #include "apps/up/incident_folders.hpp"
@@ -30,7 +32,8 @@ constexpr size_t most_line_bytes = 64 << 10;  ///< of a log that is looked at
 std::vector<std::string> written_names(const config::job& job) {
   std::vector<std::string> out{"log.jsonl", "audit.jsonl", "incidents.jsonl", data_mark_file};
   if (!job.power.parent.empty()) out.emplace_back("power.incarnation");
-  if (job.power.is_budgeted()) out.emplace_back("power.jsonl");
+  if (job.power.is_budgeted())
+    for (auto& name : power_verb::journal_names("power.jsonl")) out.push_back(std::move(name));
   for (const auto& node : job.cluster.node) out.push_back(node.name + ".log");
   return out;
 }

@@ -1,7 +1,7 @@
 // The folders that a job writes in: whether they are its to write in, and held while it runs.
 //
 //   job.output              log.jsonl, audit.jsonl, incidents.jsonl, incidents/, journal, NODE.log,
-//                           data.json, model/ (the export), black boxes, power.jsonl,
+//                           data.json, model/ (the export), black boxes, power.jsonl*,
 //                           power.incarnation
 //   checkpoint.dir          step-N, latest
 //   checkpoint.second.dir   step-N

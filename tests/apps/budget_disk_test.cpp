@@ -58,6 +58,43 @@ TEST_CASE("PSV-3: budget disk: a journal whose disk hangs holds nobody up, and g
   CHECK(drained(reader.get()) == "{\"unix_s\":11.0,\"n\":11}\n");
 }
 
+TEST_CASE("JNF-2: budget disk: a journal keeps its newest files") {
+  const scratch folder;
+  const auto file = folder / "power.jsonl";
+  const auto names = journal_names(file.string());
+  REQUIRE(names.size() == journal_file::most_files);
+  {
+    journal_file journal(file, journal_file::waiting_lines, 16);
+    for (int i = 1; i <= 9; ++i) journal.take("line " + std::to_string(i));  // two fit a file
+    REQUIRE(journal.settle(disk_patience));
+  }
+  CHECK(content(names[0]) == "line 9\n");
+  CHECK(content(names[1]) == "line 7\nline 8\n");
+  CHECK(content(names[2]) == "line 5\nline 6\n");
+  CHECK(content(names[3]) == "line 3\nline 4\n");
+  CHECK(!fs::exists(file.string() + ".4"));
+  journal_file later(file, journal_file::waiting_lines, 16);  // a later life goes on in it
+  later.take("line 10");
+  later.take(std::string(40, 'x'));  // longer than a file: one of its own
+  REQUIRE(later.settle(disk_patience));
+  CHECK(content(names[0]) == std::string(40, 'x') + "\n");
+  CHECK(content(names[1]) == "line 9\nline 10\n");
+}
+
+TEST_CASE("JNF-2: budget disk: a journal that cannot be moved goes on where it is") {
+  const scratch folder;
+  const auto file = folder / "power.jsonl";
+  const auto names = journal_names(file.string());
+  fs::create_directories(names.back());  // no file takes the place of a folder
+  journal_file journal(file, journal_file::waiting_lines, 16);
+  for (int i = 1; i <= 9; ++i) journal.take("line " + std::to_string(i));
+  REQUIRE(journal.settle(disk_patience));
+  CHECK(content(names[0]) == "line 5\nline 6\nline 7\nline 8\nline 9\n");
+  CHECK(content(names[1]) == "line 3\nline 4\n");
+  CHECK(content(names[2]) == "line 1\nline 2\n");
+  CHECK(fs::is_directory(names.back()));
+}
+
 TEST_CASE("budget disk: tasks are done in their order, those that find no room are not taken") {
   auto seen = std::make_shared<std::string>();
   {
