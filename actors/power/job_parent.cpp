@@ -11,6 +11,7 @@
 #include "actors/power/budget.hpp"
 #include "actors/power/pacer.hpp"
 #include "io/config/power_tree.hpp"
+#include "messages/text.hpp"
 
 namespace troupe::power {
 
@@ -59,6 +60,8 @@ fbs::PowerReportT report_of(pacer_pointer self) {
 status take_answer(pacer_pointer self, const fbs::PowerGrant& g) {
   const auto verdict = self->state.parent->lease.hear(answer_in(g), now_ns(*self));
   TROUPE_CHECK(must_fit(verdict, "this job"));
+  const auto whose = text_of(g.brake_of());
+  self->state.parent->brake_of = tls::is_name(whose) ? whose : "";
   self->state.policy.set_shared(shared_in(g), now_ns(*self));
   return {};
 }
@@ -67,6 +70,12 @@ status take_answer(pacer_pointer self, const fbs::PowerGrant& g) {
 void take_refusal(job_parent& p, const error& why) {
   if (why.is(process_superseded)) p.lease.refused(lease_hold::replaced);
   if (why.code == errc::not_found) p.lease.refused(lease_hold::no_child);
+}
+
+/// The budget whose brake is on: the one above the job, or one above that.
+std::string brake_in_words(const job_parent& p) {
+  if (p.brake_of.empty() || p.brake_of == p.name) return parent_in_words(p);
+  return fmt::format("the power budget {}, above {},", p.brake_of, p.name);
 }
 
 }  // namespace
@@ -129,7 +138,7 @@ std::string why_held(const job_parent& p) {
     case lease_hold::shed:
       return parent_in_words(p) + " wants the work paused";
     case lease_hold::brake:
-      return parent_in_words(p) + " holds all work by its brake";
+      return brake_in_words(p) + " holds all work by its brake";
   }
   return "";
 }

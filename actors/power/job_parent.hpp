@@ -26,6 +26,7 @@ struct job_parent : parent_link {
   explicit job_parent(parent_options o) : parent_link(std::move(o)), lease(options.incarnation) {}
 
   job_lease_policy lease;
+  std::string brake_of = {};  ///< the budget whose brake is on; empty: none, or it does not say
   bool told_lapse = false;  ///< PPL-3
   uint16_t cap_counter = 0;  ///< the name of work of its counter; 0: it has none yet
   bool stepped = false;     ///< the run has made steps

@@ -571,6 +571,25 @@ TEST_CASE("PCR-4: the brake of a budget goes to the run as it comes, with a leas
   CHECK(armed.brake_armed);
 }
 
+TEST_CASE("PCR-4: a job that is held says whose brake it is, however far above") {
+  leased_pacer f;
+  f.take_pace(0, 1024, 0);
+  f.join(60'000);
+  const auto held_by = [&](const std::string& whose) {
+    f.pass(1s);
+    f.budget.take<fbs::PowerReport>().answer<fbs::PowerGrant>([&](auto& g) {
+      g.budget = "row0";
+      g.answers_incarnation = 9;
+      g.static_share_mw = 30'000;
+      g.brake = true;
+      g.brake_of = whose;
+    });
+    return f.last_told().reason;
+  };
+  CHECK(held_by("site0") == "the power budget site0, above row0, holds all work by its brake");
+  CHECK(held_by("row0") == "the power budget row0 holds all work by its brake");
+}
+
 TEST_CASE("PCR-4: the brake of a budget that is not heard any more is off with the lease") {
   leased_pacer f;
   f.take_pace(0, 1024, 0);
