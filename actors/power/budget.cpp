@@ -102,7 +102,7 @@ result<size_t> child_that_speaks(budget_pointer self) {
 }
 
 /// What is no watts at all stays below zero: the policy refuses it.
-power_report report_in(const fbs::PowerReport& r, const budget_child& terms) {
+power_report report_in(const fbs::PowerReport& r, const budget_child& terms, bool held) {
   power_report out;
   out.id = {r.incarnation(), r.sent_ns()};
   out.order = {r.lease_epoch(), r.lease_sequence()};
@@ -110,6 +110,7 @@ power_report report_in(const fbs::PowerReport& r, const budget_child& terms) {
   if (r.drawn_mw() != -1) out.drawn_mw = r.drawn_mw();
   out.wish_mw = r.wish_mw() == -1 ? terms.ceiling_mw : r.wish_mw();
   out.works = r.pace_of_1024() > 0;
+  out.held = held;
   return out;
 }
 
@@ -198,7 +199,7 @@ caf::result<msg<fbs::PowerGrant>> hear_report(budget_pointer self, const msg<fbs
   const auto child = child_that_speaks(self);
   if (!child) return to_caf(child.error());
   if (machines_told(*m) > config::most_power_children) return to_caf(impossible(st, *child, *m));
-  const auto said = report_in(*m, st.options.children[*child].terms);
+  const auto said = report_in(*m, st.options.children[*child].terms, is_braked(st, *child));
   const auto verdict = st.policy->hear(*child, said, now_ns(*self));
   if (verdict == report_verdict::impossible) return to_caf(impossible(st, *child, *m));
   if (verdict == report_verdict::newer_life) {

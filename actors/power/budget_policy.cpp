@@ -153,7 +153,7 @@ void budget_policy::judge_draw(ledger& l, const power_report& r) const {
     l.above |= l.above_reports == rules_.unruly_ticks;
     if (!l.above) return;
     l.worked = r.works;
-    if (!r.works) l.idle_mw = l.drawn_mw;  // BGT-5
+    if (!r.works && !r.held) l.idle_mw = l.drawn_mw;  // BGT-5
   } else {
     l.above_reports = 0;
     if (l.above && ++l.kept_reports >= rules_.unruly_ticks) l.above = false;

@@ -41,7 +41,8 @@
 //   BGT-6  A process that follows a parent of a later epoch is granted nothing, and counts at its
 //     ceiling. The others have what is left, as beside a silent child.
 //   BGT-5  No cap makes a machine draw less than it does without work: who makes no steps is not
-//     unruly by that. It is made room for what it draws so, and for work above that.
+//     unruly by that. It is made room for what it draws so, and for work above that; not for what
+//     it draws while a brake holds it, whose operations may still end.
 //   BGT-8  Noise keeps nobody from its static share: who has less of it than there would be for it
 //     is raised by any difference, and the others are cut for it by any.
 //   BGT-9  Where a record of this life is kept, which a parent after it counts, nobody is raised

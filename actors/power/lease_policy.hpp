@@ -73,6 +73,7 @@ struct power_report {
   std::optional<int64_t> drawn_mw = {};  ///< none: nothing measures it
   int64_t wish_mw = 0;                   ///< what it would draw without a cap
   bool works = true;                     ///< false: it makes no steps, and what it draws is idle
+  bool held = false;  ///< by a brake: operations may still end, and what it draws is not idle yet
 };
 
 enum class grant_verdict : uint8_t {

@@ -40,7 +40,7 @@ struct family {
   std::vector<std::optional<int64_t>> draws = {{}, {}};
   std::vector<std::optional<int64_t>> claims = {{}, {}};  ///< told as in force, whatever is
   std::vector<bool> works = {true, true}, speaks = {true, true}, hears = {true, true},
-                    obeys = {true, true};
+                    obeys = {true, true}, held = {false, false};
   power::own_cap own{100'000};
   power::budget_sample seen{50'000, true};
   power::budget_decision last = {};
@@ -60,6 +60,7 @@ struct family {
       if (obeys[i]) children[i].read_back(cap);
       auto told = children[i].report(now_ns, draws[i], wishes[i]);
       told.works = works[i];
+      told.held = held[i];
       told.in_force_mw = claims[i].value_or(told.in_force_mw);
       if (speaks[i]) parent.hear(i, told, now_ns);
     }

@@ -447,6 +447,25 @@ TEST_CASE(
   CHECK(f.caps() == mw{56'000, 14'000});
 }
 
+TEST_CASE(
+    "BGT-5: budgets: what is drawn under a brake is no idle draw, and nobody is unruly by it") {
+  family f;
+  f.own.cap_mw = 70'000;
+  f.wishes = {100'000, 0};
+  f.ticks(5);
+  REQUIRE(f.caps() == mw{60'000, 10'000});
+  f.works[1] = false;
+  f.held[1] = true;
+  f.draws[1] = 40'000;  // operations of many seconds that still end
+  f.ticks(6);
+  CHECK(!f.parent.is_unruly(1));
+  CHECK(f.parent.counted_mw(1) >= 40'000);
+  CHECK(f.caps()[1] == 10'000);
+  f.held[1] = false;
+  f.ticks(6);
+  CHECK(f.caps() == mw{21'000, 49'000});  // it goes on, and so it is idle draw
+}
+
 TEST_CASE("budgets: who follows its cap a tick late is not unruly while that falls") {
   family f;
   f.ticks(5);
