@@ -131,7 +131,7 @@ void check_swap_room(const readiness& r, train::findings& found) {
   if (job.swap.consume)
     return found.remarks.push_back(fmt::format(
         "warning: there is no room for the state beside {}: its files become the state, "
-        "and with the first update it is given up (swap.consume); until the next checkpoint a "
+        "and with the first step it is given up (swap.consume); until the next checkpoint a "
         "kill or a recovery costs what it held",
         r.resume->path.string()));
   auto why = fits.error();

@@ -265,7 +265,9 @@ using committer_actor = component_actor::extend<
     // Verifies what ranks could not load, looks for the one before it, sets aside what that leaves.
     ask<fbs::ChooseCheckpoint, fbs::CheckpointChosen>,
     // Retention leaves a checkpoint alone while it is needed; then it may go.
-    tell<fbs::HoldCheckpoint>>;
+    tell<fbs::HoldCheckpoint>,
+    // Gives up a checkpoint whose files ranks are about to update.
+    ask<fbs::GiveUpCheckpoint, fbs::Ack>>;
 
 /// Copies committed checkpoints into the second tier. May block: it is detached.
 using replicator_actor = component_actor::extend<

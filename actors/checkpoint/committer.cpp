@@ -334,6 +334,20 @@ void abandon(committer_pointer self, const msg<fbs::AbandonCheckpoint>& m) {
   show(self, "idle");
 }
 
+/// ARC-6.
+caf::result<msg<fbs::Ack>> give_up(committer_pointer self, const msg<fbs::GiveUpCheckpoint>& m) {
+  show(self, "giving a checkpoint up");
+  const fs::path checkpoint = text_of(m->directory());
+  const auto gone = cp::give_up(self->state.options.storage->files(), checkpoint);
+  show(self, "idle");
+  if (!gone) return to_caf(gone.error());
+  auto told = fmt::format("{} is given up: its files are the state of this run (swap.consume)",
+                          checkpoint.string());
+  spdlog::warn("{}", told);
+  return make_msg<fbs::Ack>(context_of(*self, m.header()),
+                            [&](auto& a) { a.text = std::move(told); });
+}
+
 }  // namespace
 
 committer_actor::behavior_type committer(committer_pointer self, const train::spawn_record& record,
@@ -367,6 +381,7 @@ committer_actor::behavior_type committer(committer_pointer self, const train::sp
       },
       [self](const msg<fbs::ChooseCheckpoint>& m) { return choose(self, m); },
       [self](const msg<fbs::HoldCheckpoint>& m) { hold(self, m); },
+      [self](const msg<fbs::GiveUpCheckpoint>& m) { return give_up(self, m); },
   };
 }
 

@@ -25,6 +25,9 @@
 //     before a checkpoint in it is acknowledged.
 //   ARC-5  A save that fails because that folder is gone is followed by one that finds it: the
 //     committer makes it again, on its own host.
+//   ARC-6  A checkpoint whose files ranks are about to update is given up here, as retention gives
+//     one up (RT-3): who is killed has left it whole, or with a name that says so. Held or being
+//     read it stays, and nobody updates them.
 //
 // Failure policy: the save fails with an answer; training goes on.
 #pragma once

@@ -264,6 +264,9 @@ class engine {
   /// Reads this rank's tensors from a Hugging Face folder, or its slices of them from a checkpoint;
   /// with `optimizer`, moments too.
   virtual void load(std::string folder, bool optimizer, completion done) = 0;
+  /// Whether files of the checkpoint that was loaded last are the state of this rank, which it can
+  /// update only once that is given up. Once load() has completed.
+  virtual bool takes_files() const { return false; }
   /// Saves this rank's share of the state after the last update enqueued into its shards in
   /// `partial`, while later steps run. `last`: none do. `done` is the vote.
   virtual void save(uint64_t step, const std::filesystem::path& partial, bool last,

@@ -195,6 +195,7 @@ void job_policy::next_phase(const job_event& event) {
       ledger_.connected(now_ns_);
       return load();
     case start_phase::load_weights:
+      files_taken_of_ = done.takes_files && resume_ ? resume_->path.string() : "";
       return begin_steps();
     default:
       return begin_phase(static_cast<start_phase>(static_cast<int>(done.phase) + 1));
@@ -293,7 +294,8 @@ void job_policy::next_step() {
   const bool compares = job.parallel.data > 1 && job.health.digest_every > 0 &&
                         (saved || rechecks || due(step_ + 1, job.health.digest_every));
   const auto lr = lr_.at(static_cast<int64_t>(step_) + 1);
-  out_.push_back(todo::run_step{step_ + 1, lr, compares, rechecks});
+  out_.push_back(
+      todo::run_step{step_ + 1, lr, compares, rechecks, std::exchange(files_taken_of_, {})});
 }
 
 void job_policy::end_step(const job_event& event) {

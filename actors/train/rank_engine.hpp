@@ -110,6 +110,7 @@ class rank_engine : public engine {
 
   /// Of a checkpoint a rank reads its slices; weights are then gathered from the replicas.
   void load(std::string folder, bool optimizer, completion done) override;
+  bool takes_files() const override { return takes_files_; }
   void save(uint64_t step, const std::filesystem::path& partial, bool last,
             gpu::state_saver::completion done) override;
   void copy(uint64_t step, const std::filesystem::path& partial,
@@ -194,8 +195,7 @@ class rank_engine : public engine {
   bool links_into(const std::filesystem::path& partial) const;
   gpu::chunk_taker taker(const std::filesystem::path& folder, const io::checkpoint::reader& from,
                          gpu::restored what);
-  status give_up_restored();
-  status judge_restored(const status& restored) const;
+  status judge_restored(const std::string& folder, const status& restored);
   void save_by_links(uint64_t step, const std::filesystem::path& partial, bool last,
                      gpu::state_saver::completion done);
   gpu::stage_model::chunk_done when_gradient_is_whole();
@@ -222,7 +222,7 @@ class rank_engine : public engine {
   std::unique_ptr<gpu::swapper> swap_;  ///< null where all is in memory
   std::unique_ptr<gpu::spiller> spill_;  ///< null where no layer spills
   bool links_ = false;  ///< into options_.checkpoint_folder, of some folder's files (ENG-12)
-  std::filesystem::path restored_from_;
+  std::atomic<bool> takes_files_{false};
   std::vector<op_order> forwards_;      ///< of this step, where its passes may be made twice
   std::optional<op_order> last_backward_;
   std::atomic<gpu::update_order> order_{gpu::update_order::behind_backward};  ///< of this step

@@ -32,10 +32,11 @@ void rank_engine::load_by(std::function<status()> work) {
 void rank_engine::restore(const std::string& folder, gpu::restored what, completion done) {
   auto read = [this, folder, what]() -> status {
     TROUPE_TRY(from, io::checkpoint::reader::open(folder));
-    return judge_restored(gpu::restore_state(model_->store(), from, what, 0, ending_.get_token(),
+    return judge_restored(folder,
+                          gpu::restore_state(model_->store(), from, what, 0, ending_.get_token(),
                                              taker(folder, from, what)));
   };
-  restored_from_ = folder;
+  takes_files_ = false;
   load_by(std::move(read));
   gather_restored(std::move(done));
 }

@@ -4,14 +4,11 @@
 #include <mutex>
 #include <optional>
 
-#include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
 #include "actors/train/rank_engine.hpp"
 #include "actors/train/swap_folder.hpp"
 #include "gpu/swap/step_traffic.hpp"
-#include "io/base/error_kind.hpp"
-#include "io/checkpoint/hold.hpp"
 #include "io/checkpoint/retention.hpp"
 
 namespace troupe::train {
@@ -32,7 +29,6 @@ status rank_engine::open_swap(gpu::stage_model& model) {
   o.job = options_.job;
   o.old_files = options_.swap_old_files;
   o.files_later = opened.consumes;
-  if (opened.consumes) o.give_up = [this] { return give_up_restored(); };
   o.failed = [this](const status& s) { note_failure(s); };
   o.patience = options_.swap_patience;
   o.ending = ending_.get_token();
@@ -178,30 +174,16 @@ gpu::chunk_taker rank_engine::taker(const std::filesystem::path& folder,
   };
 }
 
-/// A checkpoint whose files were to become the state.
-inline constexpr error_kind<std::string, std::string> not_given_up{
-    "not_given_up", errc::bad_config, "{} is not given up (swap.consume): {}",
-    "free space on the drive, so that the state fits beside it"};
-
-/// Before the first update of its files, which the swapper has names for: until then a run that
-/// ends leaves the checkpoint as it was.
-status rank_engine::give_up_restored() {
-  namespace cp = io::checkpoint;
-  auto& files = io::local_files();
-  const auto& folder = restored_from_;
-  if (const auto held = cp::holds_of(files, folder); !held.empty())
-    return not_given_up(folder.string(), fmt::format("{} holds it", held.front().by));
-  const auto name = cp::parse_folder_name(folder.filename().string());
-  if (!name) return not_given_up(folder.string(), "it is not called as a checkpoint is");
-  spdlog::warn("{} is given up: its files are the state of this run (swap.consume)",
-               folder.string());
-  return cp::remove(files, {folder, *name, 0, "its files are the state of a run"});
-}
-
-/// What could not be read for want of room, where the checkpoint's files were to become the state.
-status rank_engine::judge_restored(const status& restored) const {
-  if (restored || !options_.swap.consumes || restored.error().kind != "ENOSPC") return restored;
-  return not_given_up(restored_from_.string(), "its files are not as this job would lay them out");
+/// What could not be read for want of room, where the checkpoint's files were to become the state;
+/// and whether they have.
+status rank_engine::judge_restored(const std::string& folder, const status& restored) {
+  const bool full = !restored && restored.error().kind == "ENOSPC";
+  if (full && options_.swap.consumes)
+    return io::checkpoint::not_given_up(folder, "its files are not as this job would lay them out");
+  if (!restored || !swap_) return restored;
+  TROUPE_TRY(takes, swap_->awaits_checkpoint());
+  takes_files_ = takes;
+  return {};
 }
 
 /// Whether the drive reads and writes at once in this step. Ranks that share a drive or wait for

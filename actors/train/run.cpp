@@ -247,7 +247,11 @@ void load_weights(run_pointer self, const todo::ask& order) {
           m.from_keeper = rank < order.from_keeper.size() && order.from_keeper[rank];
         }));
       },
-      passing(self, order.phase),
+      [self](const std::vector<msg<fbs::Loaded>>& replies) {
+        heard::phase_done done{start_phase::load_weights};
+        for (const auto& r : replies) done.takes_files = done.takes_files || r->takes_files();
+        hear(self, std::move(done));
+      },
       failing(self, order.copy.epoch > 0 ? "load copies in memory"
                                          : fmt::format("load {}", order.folder)));
 }
@@ -513,7 +517,10 @@ struct executor {
   run_pointer self;
 
   void operator()(const todo::ask& c) const { ask(self, c); }
-  void operator()(const todo::run_step& c) const { run_step(self, c); }
+  void operator()(const todo::run_step& c) const {
+    if (c.give_up.empty()) return run_step(self, c);
+    give_up(self, c.give_up, [who = self, c] { run_step(who, c); });
+  }
   void operator()(const todo::validate& c) const { validate(self, c); }
   void operator()(const todo::measure& c) const { record_measures(self, c.step); }
   void operator()(const todo::report& c) const {
@@ -523,28 +530,9 @@ struct executor {
   void operator()(const todo::save& c) const { save(self, c); }
   void operator()(const todo::copy_state& c) const { copy_state(self, c); }
   void operator()(const todo::commit& c) const { commit(self, c); }
-  void operator()(const todo::abandon& c) const {
-    self->state.votes.erase(c.step);
-    self->send(self->state.record.committer,
-               make_msg<fbs::AbandonCheckpoint>(context(self), [&](auto& a) {
-                 a.step = c.step;
-                 a.directory = c.folder;
-               }));
-  }
-  void operator()(const todo::copy& c) const {
-    self->send(self->state.record.replicator,
-               make_msg<fbs::CopyCheckpoint>(context(self), [&](auto& m) {
-                 m.step = c.step;
-                 m.directory = c.folder;
-               }));
-  }
-  void operator()(const todo::hold& c) const {
-    self->send(self->state.record.committer,
-               make_msg<fbs::HoldCheckpoint>(context(self), [&](auto& m) {
-                 m.step = c.step;
-                 m.hold = c.hold;
-               }));
-  }
+  void operator()(const todo::abandon& c) const { abandon(self, c); }
+  void operator()(const todo::copy& c) const { copy(self, c); }
+  void operator()(const todo::hold& c) const { hold(self, c); }
   void operator()(const todo::reopen_folder&) const { reopen_folder(self); }
   void operator()(const todo::export_model& c) const { export_model(self, c); }
   void operator()(const todo::finish_copies& c) const { finish_copies(self, c); }

@@ -73,6 +73,57 @@ void commit(run_pointer self, const todo::commit& order) {
   });
 }
 
+void give_up(run_pointer self, const std::string& checkpoint, std::function<void()> then) {
+  const auto is_heard = [self, epoch = self->epoch()] {
+    return epoch == self->epoch() && self->state.job.state() == job_state::stepping;
+  };
+  const auto failed = [self, is_heard](const error& e) {
+    if (is_heard()) hear(self, heard::ask_failed{e.within("give the checkpoint up")});
+  };
+  if_it_acts(self,
+             [self, checkpoint, then = std::move(then), is_heard, failed](const status& acts) {
+               if (!acts) return failed(acts.error());
+               if (!is_heard()) return;
+               ask_for<fbs::Ack>(
+                   self, self->state.record.committer,
+                   make_msg<fbs::GiveUpCheckpoint>(context_of(*self, self->state.record.epoch),
+                                                   [&](auto& g) { g.directory = checkpoint; }),
+                   {"committer", fmt::format("that {} is given up", checkpoint)},
+                   [then, is_heard](const msg<fbs::Ack>&) {
+                     if (is_heard()) then();
+                   },
+                   failed);
+             });
+}
+
+void abandon(run_pointer self, const todo::abandon& order) {
+  self->state.votes.erase(order.step);
+  self->send(
+      self->state.record.committer,
+      make_msg<fbs::AbandonCheckpoint>(context_of(*self, self->state.record.epoch), [&](auto& a) {
+        a.step = order.step;
+        a.directory = order.folder;
+      }));
+}
+
+void copy(run_pointer self, const todo::copy& order) {
+  self->send(
+      self->state.record.replicator,
+      make_msg<fbs::CopyCheckpoint>(context_of(*self, self->state.record.epoch), [&](auto& m) {
+        m.step = order.step;
+        m.directory = order.folder;
+      }));
+}
+
+void hold(run_pointer self, const todo::hold& order) {
+  self->send(
+      self->state.record.committer,
+      make_msg<fbs::HoldCheckpoint>(context_of(*self, self->state.record.epoch), [&](auto& m) {
+        m.step = order.step;
+        m.hold = order.hold;
+      }));
+}
+
 void reopen_folder(run_pointer self) {
   ask_for<fbs::CheckpointFolder>(
       self, self->state.record.committer, folder_order(self), {"committer", "the open folder"},

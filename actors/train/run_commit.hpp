@@ -2,6 +2,9 @@
 // For run.cpp alone; its invariants stand in run.hpp.
 #pragma once
 
+#include <functional>
+#include <string>
+
 #include "actors/train/run.hpp"
 
 namespace troupe::train {
@@ -11,6 +14,15 @@ void hear(run_pointer self, job_event event);
 
 /// Has the committer commit a checkpoint, by the votes of all ranks.
 void commit(run_pointer self, const todo::commit& order);
+
+/// Has the committer give up a checkpoint whose files ranks will update (JOB-22); then calls
+/// `then`, unless the job is not at that step any more (RUN-4).
+void give_up(run_pointer self, const std::string& checkpoint, std::function<void()> then);
+
+/// What the committer and the replicator are told.
+void abandon(run_pointer self, const todo::abandon& order);
+void copy(run_pointer self, const todo::copy& order);
+void hold(run_pointer self, const todo::hold& order);
 
 /// What else the committer and the replicator are asked once, each answered to the policy.
 void reopen_folder(run_pointer self);

@@ -519,6 +519,7 @@ caf::result<msg<fbs::Loaded>> load(worker_pointer self, const msg<fbs::LoadCheck
   auto loaded = answer(self, rp, [self, header = m.header()] {
     return make_msg<fbs::Loaded>(context_of(*self, header), [&](auto& l) {
       l.rank = static_cast<uint32_t>(self->state.rank);
+      l.takes_files = self->state.engine->takes_files();
     });
   });
   auto& engine = *self->state.engine;

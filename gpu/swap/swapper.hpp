@@ -52,9 +52,9 @@
 //   SWP-9  Updates that may be dropped go into files that nobody reads. Whether they count is asked
 //          once, for all of them, behind the last; dropped, they leave files and sums as they were,
 //          and weights that memory holds are read again.
-//   SWP-10 Where files are made later (files_later) the checkpoint whose files were adopted is
-//          given up before the first of them is written, and only where nothing else has names for
-//          them.
+//   SWP-10 Where files are made later (files_later) those of the checkpoint that was adopted are
+//          written only once it is given up: where nothing but this has names for them any more.
+//          Who gives it up asks before whether somebody else has.
 //   SWP-11 Where a write fails, all that counts of its file goes into a new one, its sums compared,
 //          and what was to be written is written there, out of memory; nobody reads where it was to
 //          go meanwhile. Where no folder has room for that file the step waits, up to `patience`
@@ -112,9 +112,6 @@ struct swap_options {
   /// Files of state are made when something is written to them first, or are adopted: for a drive
   /// without room for the files and the checkpoint that a run goes on from.
   bool files_later = false;
-  /// Then: gives up the checkpoint whose files were adopted. Called once, on a stream's thread,
-  /// before the first update of any of them; after an error nothing is written.
-  std::function<status()> give_up = {};
   /// That a write which has failed waits for room (SWP-11).
   std::chrono::milliseconds patience{600'000};
   std::chrono::milliseconds look_again{1000};  ///< for that room
@@ -152,7 +149,7 @@ inline constexpr error_kind<> state_given_away{
 /// A file that was to be this run's alone.
 inline constexpr error_kind<std::string, uint64_t> still_has_names{
     "still_has_names", errc::bad_config,
-    "{} cannot be written in place: it has {} names more than the checkpoint's and its own",
+    "{} cannot be written in place: others have {} names for it",
     "somebody linked files of that checkpoint: free space on the drive, so that the state fits "
     "beside it (swap.consume = false)"};
 
@@ -203,6 +200,10 @@ class swapper final : public chunk_mover {
   /// Blocks; the chunk is quiet.
   bool adopt(int chunk, const std::filesystem::path& shard, const io::checkpoint::file_entry& entry,
              const std::stop_token& ending = {});
+  /// Whether chunks are in files that were adopted and have to become this run's alone before an
+  /// update (SWP-10): the checkpoint is to be given up. Errors: still_has_names where that would
+  /// not do; io. Blocks; all chunks are quiet.
+  result<bool> awaits_checkpoint();
 
   void fetch_weights(stream& s, int chunk) override;
   void release_weights(stream& s, int chunk) override;
@@ -378,6 +379,7 @@ class swapper final : public chunk_mover {
   status take_updates();
   result<io::checkpoint::chunk_shard> keep_chunk(int chunk, const keep_order& order);
   bool fits(int chunk, const io::checkpoint::footer& f) const;
+  status check_names(const chunk_state& c, uint64_t known);
   status take_for_good();
   status take_file(int chunk, const std::filesystem::path& shard, io::file_id file,
                    const std::vector<io::group_sums>& sums, const std::stop_token& ending);

@@ -7,7 +7,7 @@
 //   reuse  where nothing else leads to an old file any more it is the next one; else one is made
 //   adopt  the other way round: a run that goes on from a checkpoint has its files, by links, and
 //          its own are the next ones; where it has none of its own (files_later), that checkpoint
-//          is given up before the first update
+//          has to be given up before the first update
 #include <algorithm>
 #include <cassert>
 #include <cstring>
@@ -347,19 +347,34 @@ status swapper::take_file(int chunk, const std::filesystem::path& shard, io::fil
   return {};
 }
 
+/// Whether a chunk's file has no more names than those that are known.
+status swapper::check_names(const chunk_state& c, uint64_t known) {
+  return io_->change([&](io::disk& d) -> status {
+    TROUPE_TRY(names, d.names_of(c.state.name));
+    if (names > known) return still_has_names(c.state.name.string(), names - known);
+    return {};
+  });
+}
+
+result<bool> swapper::awaits_checkpoint() {
+  constexpr uint64_t names = 2;  // here, and in the checkpoint
+  bool out = false;
+  for (const auto& c : chunks_) {
+    if (!c.versions.kept() || c.as || !options_.files_later) continue;
+    TROUPE_CHECK(check_names(c, names));
+    out = true;
+  }
+  return out;
+}
+
 /// SWP-10. What a checkpoint of this run has is its own for good.
 status swapper::take_for_good() {
-  constexpr uint64_t own_names = 2;  // here, and in the checkpoint
   for (const auto& c : chunks_) {
     if (!c.versions.kept()) continue;
-    if (c.as || !options_.give_up) return state_given_away();
-    TROUPE_CHECK(io_->change([&c](io::disk& d) -> status {
-      TROUPE_TRY(names, d.names_of(c.state.name));
-      if (names > own_names) return still_has_names(c.state.name.string(), names - own_names);
-      return {};
-    }));
+    if (c.as || !options_.files_later) return state_given_away();
+    TROUPE_CHECK(check_names(c, 1));
   }
-  TROUPE_CHECK(std::exchange(options_.give_up, {})());
+  options_.files_later = false;
   for (auto& c : chunks_) c.versions.own();
   return {};
 }

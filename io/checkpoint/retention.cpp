@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "io/checkpoint/folder_claim.hpp"
+#include "io/checkpoint/hold.hpp"
 #include "io/checkpoint/reader.hpp"
 
 namespace troupe::io::checkpoint {
@@ -155,6 +156,17 @@ status remove(file_system& files, const doomed& what) {
   nobody_reads.reset();
   TROUPE_CHECK(files.remove_folder(gone, ours));
   return files.sync_dir(parent);
+}
+
+status give_up(file_system& files, const fs::path& checkpoint) {
+  if (const auto held = holds_of(files, checkpoint); !held.empty())
+    return not_given_up(checkpoint.string(), fmt::format("{} holds it", held.front().by));
+  const auto name = parse_folder_name(checkpoint.filename().string());
+  if (!name) return not_given_up(checkpoint.string(), "it is not called as a checkpoint is");
+  const auto gone = remove(files, {checkpoint, *name, 0, "its files are the state of a run"});
+  if (!gone && gone.error().code == errc::unavailable)
+    return not_given_up(checkpoint.string(), gone.error().message);
+  return gone;
 }
 
 bool caretaker::is_own(const catalog_entry& e) const {

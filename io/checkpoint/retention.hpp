@@ -22,6 +22,7 @@
 #include <string>
 #include <vector>
 
+#include "io/base/error_kind.hpp"
 #include "io/base/result.hpp"
 #include "io/checkpoint/catalog.hpp"
 
@@ -72,6 +73,16 @@ status check_removal(file_system& files, const doomed& what);
 /// Removes one folder (RT-3). Errors: permission where it holds what is not ours (RT-7);
 /// unavailable while somebody reads it (hold.hpp); io.
 status remove(file_system& files, const doomed& what);
+
+/// A checkpoint whose files were to become the state of a run.
+inline constexpr error_kind<std::string, std::string> not_given_up{
+    "not_given_up", errc::bad_config, "{} is not given up (swap.consume): {}",
+    "free space on the drive, so that the state fits beside it"};
+
+/// Removes one whose files ranks have by links, as their state (RT-3). Nothing where it is gone
+/// already. Errors: not_given_up, and it is whole, where somebody holds or reads it, or it is not
+/// called as a checkpoint is; as of remove().
+status give_up(file_system& files, const std::filesystem::path& checkpoint);
 
 /// The retention of one tier by a launch that saves into it.
 class caretaker {

@@ -248,6 +248,43 @@ TEST_CASE("JOB-21: job: the state that it ends with is validated, where it valid
   REQUIRE(in_a_hurry.end);
 }
 
+TEST_CASE(
+    "JOB-22: job: a checkpoint in whose files ranks are goes with the first step, and no other") {
+  checkpoint::resume_point begun;
+  begun.path = folder_of(2);
+  begun.step = begun.state.step = 2;
+  begun.state.tokens = 32;
+  const auto loaded = [&](bool takes_files, bool is_paused, int steps) {
+    auto plan = planned_job();
+    plan.job.train.steps = steps;
+    job_harness job(std::move(plan), begun);
+    if (is_paused) job.person(heard::pause{});
+    job.hear(job.admitted());
+    while (job.find<todo::ask>()->phase != start_phase::load_weights) job.pass();
+    heard::phase_done done{start_phase::load_weights};
+    done.takes_files = takes_files;
+    job.hear(done);
+    return job;
+  };
+  const auto gives_up = [](const job_harness& job) {
+    REQUIRE(job.find<todo::run_step>());
+    return job.find<todo::run_step>()->give_up;
+  };
+  CHECK(gives_up(loaded(false, false, 4)) == "");
+  auto job = loaded(true, false, 4);
+  CHECK(gives_up(job) == folder_of(2));
+  job.step();
+  CHECK(gives_up(job) == "");
+  auto held = loaded(true, true, 4);
+  CHECK(held.policy.state() == paused);
+  auto stopped = held;
+  stopped.hear(heard::stop{"by a person", true});
+  REQUIRE(stopped.end);  // and nothing is lost
+  held.person(heard::resume{});
+  CHECK(gives_up(held) == folder_of(2));
+  CHECK(loaded(true, false, 2).end);
+}
+
 TEST_CASE("JOB-21: job: who stops without saving does not wait for the last validation") {
   job_harness hurried(planned_job("", "validate_every = 100\n"));
   hurried.start();

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "actors/train/addresses.hpp"
+#include "io/checkpoint/retention.hpp"
 #include "messages/errors.hpp"
 #include "tests/actors/scripted_run.hpp"
 #include "tests/errors.hpp"
@@ -187,6 +188,57 @@ TEST_CASE("run: what it goes on from is loaded by every stage, and the data begi
     load.answer<fbs::Loaded>();
   }
   CHECK(f.stages[1].take<fbs::RunStep>()->step() == 3);
+}
+
+namespace {
+
+/// One whose ranks have loaded what it goes on from; the last of them has its files as its state.
+struct run_in_files : scripted_run {
+  run_in_files() : scripted_run({"", "", {}, begun_before()}) {
+    admit();
+    for (int p = 0; p <= static_cast<int>(start_phase::connect_data_plane); ++p)
+      pass_phase(static_cast<start_phase>(p));
+    stages[0].take<fbs::LoadCheckpoint>().answer<fbs::Loaded>();
+    CHECK(committer.idle());
+    stages[1].take<fbs::LoadCheckpoint>().answer<fbs::Loaded>(
+        [](auto& l) { l.takes_files = true; });
+  }
+};
+
+}  // namespace
+
+TEST_CASE("JOB-22: run: no rank begins a step before the checkpoint in its files is given up") {
+  run_in_files f;
+  const auto asked = f.committer.take<fbs::GiveUpCheckpoint>();
+  CHECK(asked->directory()->str() == folder_of(2));
+  for (const auto& stage : f.stages) CHECK(stage.take_all<fbs::RunStep>().empty());
+  asked.answer<fbs::Ack>();
+  for (size_t i = 0; i < 2; ++i) {
+    const auto begun = f.stages[i].take<fbs::RunStep>();
+    CHECK(begun->step() == 3);
+    f.end_step(begun, i);
+  }
+  for (const auto& stage : f.stages) CHECK(stage.take<fbs::RunStep>()->step() == 4);
+  CHECK(f.committer.take_all<fbs::GiveUpCheckpoint>().empty());
+}
+
+TEST_CASE("JOB-22: run: a checkpoint that is not given up ends it before any step") {
+  run_in_files f;
+  f.committer.take<fbs::GiveUpCheckpoint>().refuse(
+      io::checkpoint::not_given_up(folder_of(2), "alice holds it"));
+  CHECK(is_error(error_of(f.ended()), io::checkpoint::not_given_up, "alice"));
+  for (const auto& stage : f.stages) CHECK(stage.take_all<fbs::RunStep>().empty());
+}
+
+TEST_CASE("RUN-2: JOB-22: a committer that says nothing of it ends the run when its time is over") {
+  run_in_files f;
+  const auto asked = f.committer.take<fbs::GiveUpCheckpoint>();
+  f.pass(10min - 1ms);
+  CHECK(f.coordinator.idle());
+  f.pass(1ms);
+  CHECK(f.ended().code == static_cast<uint8_t>(errc::timeout));
+  asked.answer<fbs::Ack>();
+  for (const auto& stage : f.stages) CHECK(stage.take_all<fbs::RunStep>().empty());
 }
 
 TEST_CASE("run: a crew that does not fit the plan ends it") {

@@ -42,6 +42,7 @@ struct engine_script {
   // What the next calls answer.
   engine_facts facts;
   uint64_t computed_us = 0;
+  bool takes_files = false;
   std::vector<group_offer> offers;
   step_outcome outcome;
   io::checkpoint::shard_facts vote;
@@ -120,6 +121,7 @@ class scripted_engine : public engine {
   void load(std::string folder, bool optimizer, completion done) override {
     begin(fmt::format("load {}{}", folder, optimizer ? " with moments" : ""), std::move(done));
   }
+  bool takes_files() const override { return script_->takes_files; }
   void save(uint64_t step, const std::filesystem::path& partial, bool last,
             gpu::state_saver::completion done) override {
     begin(fmt::format("save {} in {}{}", step, partial.string(), last ? ", the last" : ""),

@@ -615,8 +615,10 @@ TEST_CASE("worker: LoadCheckpoint is answered when its engine has the state, or 
   const auto whole = load(true);
   CHECK(f.script->said() == worker_calls{"load /first/step-2 with moments"});
   CHECK(f.waits<fbs::Loaded>(whole));
+  f.script->takes_files = true;
   f.complete("load /first/step-2 with moments");
   CHECK(f.answer<fbs::Loaded>(whole).rank == 3);
+  CHECK(f.answer<fbs::Loaded>(whole).takes_files);
   const auto weights = load(false);
   CHECK(f.script->said() == worker_calls{"load /first/step-2"});
   f.complete("load /first/step-2", error{errc::bad_data, "damaged"});

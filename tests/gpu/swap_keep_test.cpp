@@ -3,7 +3,6 @@
 // expired.
 #include <doctest/doctest.h>
 
-#include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
@@ -258,8 +257,6 @@ struct in_its_files {
   keeping_ground ground;
   io::faulty_disk root{ground.store, {}};
   std::vector<cp::chunk_shard> kept;
-  std::atomic<int> asked{0};  ///< to give the checkpoint up
-  std::atomic<bool> refuses{false};
   std::optional<swap_trainer> run;
 
   explicit in_its_files(dtype type)
@@ -274,10 +271,6 @@ struct in_its_files {
     REQUIRE(remove("/swap"));
     auto options = ground.options();
     options.files_later = true;
-    options.give_up = [this]() -> status {
-      ++asked;
-      return refuses ? status(error{errc::unavailable, "it is held"}) : remove("/step-2");
-    };
     c.starts = false;
     run.emplace(*ground.owner, c, options);
     adopt_all(*run, kept);
@@ -301,28 +294,35 @@ TEST_CASE("SWP-10: with room for one copy a run goes on in a checkpoint's files"
   for (const auto type : {dtype::f32, dtype::bf16}) {
     in_its_files x(type);
     CHECK(x.checkpoint_is_whole());
-    CHECK(x.asked == 0);  // a run that ends here has lost nothing
+    const auto awaits = x.run->swap().awaits_checkpoint();
+    REQUIRE(awaits);
+    CHECK(*awaits);
+    REQUIRE(x.remove("/step-2"));
     for (int step = 3; step <= 5; ++step) x.run->enqueue_step(step);
     x.run->wait();
-    CHECK(x.asked == 1);
     auto from_start = x.c;
     from_start.starts = true;
     CHECK(x.run->state() == trained_in_memory(*x.ground.owner, from_start, 5));
     CHECK(x.run->failure());
+    const auto left = x.run->swap().awaits_checkpoint();
+    REQUIRE(left);
+    CHECK_FALSE(*left);
   }
 }
 
-TEST_CASE("SWP-10: who does not give the checkpoint up, or links its files, keeps it whole") {
+TEST_CASE(
+    "SWP-10: a checkpoint that is not given up stays whole, and so does who links its files") {
   for (const bool linked : {false, true}) {
     in_its_files x(dtype::f32);
-    x.refuses = !linked;
     const auto shard = order_of(2).partial / cp::shard_name(0, x.kept.at(1).chunk);
     if (linked) REQUIRE(x.root.link(shard, "/copy"));
+    const auto awaits = x.run->swap().awaits_checkpoint();
+    CHECK(bool(awaits) == !linked);
+    if (!awaits) CHECK(awaits.error().is(still_has_names));
     x.run->enqueue_step(3);
     x.run->wait();
     REQUIRE_FALSE(x.run->failure());
-    CHECK(x.run->failure().error().is(still_has_names) == linked);
-    CHECK(x.asked == (linked ? 0 : 1));
+    CHECK(x.run->failure().error().is(still_has_names));
     CHECK(x.checkpoint_is_whole());
   }
 }
