@@ -266,6 +266,8 @@ using committer_actor = component_actor::extend<
     ask<fbs::ChooseCheckpoint, fbs::CheckpointChosen>,
     // Retention leaves a checkpoint alone while it is needed; then it may go.
     tell<fbs::HoldCheckpoint>,
+    // Writes the validation loss of a committed checkpoint into its manifest.
+    ask<fbs::AmendCheckpoint, fbs::Ack>,
     // Gives up a checkpoint whose files ranks are about to update.
     ask<fbs::GiveUpCheckpoint, fbs::Ack>>;
 

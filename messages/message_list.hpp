@@ -74,6 +74,7 @@
   X(train, ClusterMemory, 0x0347)     \
   X(train, Brake, 0x0348)             \
   X(train, GiveUpCheckpoint, 0x0349)  \
+  X(train, AmendCheckpoint, 0x034a)   \
   X(data, OpenLoader, 0x0401)         \
   X(data, LoaderReady, 0x0402)        \
   X(data, BatchRequest, 0x0403)       \

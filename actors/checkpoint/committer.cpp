@@ -334,6 +334,18 @@ void abandon(committer_pointer self, const msg<fbs::AbandonCheckpoint>& m) {
   show(self, "idle");
 }
 
+/// What fails leaves a whole checkpoint without its loss.
+caf::result<msg<fbs::Ack>> amend(committer_pointer self, const msg<fbs::AmendCheckpoint>& m) {
+  const fs::path checkpoint = text_of(m->directory());
+  const auto amended =
+      cp::amend_loss(self->state.options.storage->files(), checkpoint, m->validation_loss());
+  if (amended) return make_msg<fbs::Ack>(context_of(*self, m.header()), [](auto&) {});
+  const auto why =
+      amended.error().within(fmt::format("the validation loss of {}", checkpoint.string()));
+  spdlog::warn("{}", render(why));
+  return to_caf(why);
+}
+
 /// ARC-6.
 caf::result<msg<fbs::Ack>> give_up(committer_pointer self, const msg<fbs::GiveUpCheckpoint>& m) {
   show(self, "giving a checkpoint up");
@@ -381,6 +393,7 @@ committer_actor::behavior_type committer(committer_pointer self, const train::sp
       },
       [self](const msg<fbs::ChooseCheckpoint>& m) { return choose(self, m); },
       [self](const msg<fbs::HoldCheckpoint>& m) { hold(self, m); },
+      [self](const msg<fbs::AmendCheckpoint>& m) { return amend(self, m); },
       [self](const msg<fbs::GiveUpCheckpoint>& m) { return give_up(self, m); },
   };
 }

@@ -13,6 +13,9 @@
 //   run --AbandonCheckpoint-> committer, where a vote was against or the commit failed: the partial
 //                           folder is removed
 //
+//   run --AmendCheckpoint--> committer, where the last state is validated behind its commit: the
+//                           loss goes into MANIFEST (SV-10)
+//
 // What no manifest names is nothing: whoever dies when, the next start finds complete checkpoints
 // and leftovers, and removes the latter.
 //

@@ -200,20 +200,23 @@ void folder_watch::open(size_t which) {
 
 // -- looks ----------------------------------------------------------------------------------------
 
-/// But for the mark, which no manifest names (FC-2). What was durable under a name stays so.
+/// But for the mark, which no manifest names (FC-2). What was durable under a name stays so: a
+/// manifest that takes the place of another is there, or that one is (SV-10).
 bool folder_watch::is_durable(const fs::path& checkpoint) {
   const auto which = environment::tier_of(checkpoint);
   const auto& store = room_.files.store();
   const seen_anyway lifted(room_.files.store(), room_.tiers[which]);
-  const auto version = store.version_of(checkpoint / cp::manifest_file);
+  const auto folder = store.version_of(checkpoint);
   const auto all = files().list(checkpoint);
-  if (!version || !all) return false;
+  if (!folder || !all || !store.version_of(checkpoint / cp::manifest_file)) return false;
   auto& known = durable_[checkpoint];
-  if (known == version->first) return true;
+  if (known == folder->first) return true;
+  const auto next_manifest = fmt::format("{}.tmp-", cp::manifest_file);
   for (const auto& file : *all)
-    if (file.name != io::mark_file && !store.durable(checkpoint / file.name, where_.now_ns()))
+    if (file.name != io::mark_file && !file.name.starts_with(next_manifest) &&
+        !store.durable(checkpoint / file.name, where_.now_ns()))
       return false;
-  known = version->first;
+  known = folder->first;
   if (which == 1 && store.version_of(first_dir / checkpoint.filename() / cp::manifest_file))
     ++room_.counted.copies;
   return true;
@@ -292,7 +295,9 @@ std::vector<uint64_t> folder_watch::checkpoints() {
       out.push_back(e.name.step);
       const auto version = room_.files.store().version_of(e.path / cp::manifest_file);
       const auto node = version ? version->first : 0;
-      if (durable_[e.path] == node && std::exchange(whole_[e.path], node) == node) continue;
+      const auto folder = room_.files.store().version_of(e.path);
+      const bool known = folder && durable_[e.path] == folder->first;
+      if (known && std::exchange(whole_[e.path], node) == node) continue;
       if (auto whole = cp::verify_all(files(), e.path); !whole)
         where_.violation(fmt::format("{}: {}", e.path.string(), render(whole.error())));
     }

@@ -64,8 +64,8 @@ class folder_watch {
   const simulation_options& options_;
   kept_checkpoints kept_;
   heads heads_;  ///< by MANIFEST: of which version
-  std::map<std::filesystem::path, io::crash_store::node_id> durable_;  ///< checkpoints: MANIFEST
-  std::map<std::filesystem::path, io::crash_store::node_id> whole_;    ///< of these: was verified
+  std::map<std::filesystem::path, io::crash_store::node_id> durable_;  ///< checkpoints: folders
+  std::map<std::filesystem::path, io::crash_store::node_id> whole_;  ///< their MANIFEST, verified
   io::checkpoint::lineage head_;  ///< of what was acknowledged, or begun from, last
   bool pending_ = false;          ///< something there was not durable at the last look
   uint64_t events_ = 0;           ///< how often anything had

@@ -255,6 +255,11 @@ struct commit {
   std::string folder;  ///< its partial one
   std::string state;   ///< train_state.json
 };
+/// A checkpoint that was committed before its state was validated.
+struct amend {
+  std::string folder;
+  double validation_loss = 0;
+};
 struct abandon {
   uint64_t step = 0;
   std::string folder;
@@ -318,8 +323,8 @@ struct end {
 
 using job_command =
     std::variant<todo::ask, todo::run_step, todo::give_up_node, todo::validate, todo::measure,
-                 todo::report, todo::save, todo::copy_state, todo::commit, todo::abandon,
-                 todo::copy, todo::hold, todo::reopen_folder, todo::export_model,
+                 todo::report, todo::save, todo::copy_state, todo::commit, todo::amend,
+                 todo::abandon, todo::copy, todo::hold, todo::reopen_folder, todo::export_model,
                  todo::finish_copies, todo::wait, todo::recover, todo::note_decision, todo::find,
                  todo::keep_incident, todo::say, todo::answer, todo::show, todo::end>;
 

@@ -126,6 +126,7 @@ void job_policy::say(std::string text, bool warning) {
 
 /// JOB-3.
 void job_policy::end(const error& why) {
+  loss_is_known();
   enter(ended, "ended");
   if (in_incident_) close_incident("the job ended: " + why.message);
   ledger_.end(now_ns_);
@@ -419,6 +420,7 @@ void job_policy::finish() {
 /// Waits for the checkpoints that are under way; for the last one once more, where it failed while
 /// its state was validated.
 void job_policy::settle() {
+  loss_is_known();
   settling_since_ns_ = now_ns_;
   if (!last_is_saved() && !pace_.open().contains(step_)) begin_save(committer_folder_);
   if (pace_.open().empty()) return judge_last();
@@ -428,6 +430,7 @@ void job_policy::settle() {
 /// JOB-21: what ranks still say of it is passed over. No save begins, as they are at it.
 void job_policy::leave_validation() {
   left_validation_ = may_validate_ = true;
+  loss_is_known();
   settling_since_ns_ = now_ns_;
   if (!pace_.open().empty()) return enter(settling, "finishing checkpoints");
   if (!last_is_saved()) return end(save_failure_.value_or(error{errc::io, "the last save failed"}));

@@ -65,7 +65,8 @@
 //     were. For more replicas it leaves its steps only once they are saved.
 //   JOB-21  Where it validates at all, so it does the state of its last step: in that step, or
 //     after a stop while the last checkpoint is written, and reports that step again; its commit
-//     does not wait. Who does not save waits for none; what fails fails neither job nor save.
+//     does not wait: where the loss comes behind it, it is written into the checkpoint then, before
+//     that is copied. Who does not save waits for none; what fails fails neither job nor save.
 //   JOB-22 A checkpoint whose files have become the state of ranks (swap.consume) is given up, once
 //     all of them have it, with the first step that follows: a job that makes none loses nothing.
 #pragma once
@@ -326,6 +327,7 @@ class job_policy {
   void settle();
   void leave_validation();
   void offer_copy(const heard::committed& done);
+  void loss_is_known();
   void show_while_paused();
   bool last_is_saved() const;
   bool loads_weights() const;
@@ -373,6 +375,7 @@ class job_policy {
   good_state rechecked_;  ///< by what ranks computed from it (JOB-20)
   std::string config_toml_, checkpoint_, model_;
   std::optional<last_save_policy> last_save_;
+  std::optional<heard::committed> without_loss_;  ///< committed before its state is validated
   std::filesystem::path next_try_;  ///< where the last one is tried next
   std::optional<error> save_failure_;
   std::optional<error> unexplained_;  ///< JOB-10

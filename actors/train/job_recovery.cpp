@@ -195,6 +195,7 @@ void job_policy::begin_epoch(const error& why, const std::string& noticed) {
   say(fmt::format("{}{}: recovery {} begins (epoch {} -> {})", why.message, noticed,
                   recovery_.begun(), epoch_ - 1, epoch_),
       true);
+  loss_is_known();
   give_up_saves();
   unexplained_.reset();
   left_validation_ = may_validate_ = false;

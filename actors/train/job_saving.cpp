@@ -74,8 +74,21 @@ void job_policy::end_save(const job_event& event) {
   }
   ++checkpoints_;
   checkpoint_bytes_ += it->second.bytes;
-  offer_copy(done);
+  if (last_save_ && done.step == step_ && it->second.validation_loss < 0)
+    without_loss_ = done;
+  else
+    offer_copy(done);
+  if (state_ != validating) loss_is_known();
   save_ended(done.step, {});
+}
+
+/// JOB-21: or it is known that it will not be.
+void job_policy::loss_is_known() {
+  const auto done = std::exchange(without_loss_, {});
+  if (!done) return;
+  if (report_.step == done->step && report_.validation_loss >= 0 && !done->folder.empty())
+    out_.push_back(todo::amend{done->folder, report_.validation_loss});
+  offer_copy(*done);
 }
 
 /// The second tier may copy it now, unless it was saved there.

@@ -530,6 +530,7 @@ struct executor {
   void operator()(const todo::save& c) const { save(self, c); }
   void operator()(const todo::copy_state& c) const { copy_state(self, c); }
   void operator()(const todo::commit& c) const { commit(self, c); }
+  void operator()(const todo::amend& c) const { amend(self, c); }
   void operator()(const todo::abandon& c) const { abandon(self, c); }
   void operator()(const todo::copy& c) const { copy(self, c); }
   void operator()(const todo::hold& c) const { hold(self, c); }

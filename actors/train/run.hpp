@@ -22,6 +22,7 @@
 #pragma once
 
 #include <deque>
+#include <functional>
 #include <map>
 #include <optional>
 #include <vector>
@@ -118,6 +119,8 @@ struct run_state {
   std::vector<fbs::LoaderReadyT> loaders;
   address_book addresses;
   std::map<uint64_t, written_shards> votes;  ///< by step, until the commit of it or its end
+  /// What waits until a checkpoint has its loss: it would be read without. Null: nothing does.
+  std::optional<std::vector<std::function<void()>>> behind_amendment;
   std::map<uint64_t, asked_by> requests;
   uint64_t last_request = 0;
   job_memory remembered;                   ///< as the journal was told last

@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -96,6 +97,26 @@ void give_up(run_pointer self, const std::string& checkpoint, std::function<void
              });
 }
 
+void amend(run_pointer self, const todo::amend& order) {
+  auto& st = self->state;
+  if (!st.behind_amendment) st.behind_amendment.emplace();
+  const auto over = [self](const auto&) {  // why not the committer has said
+    if (const auto waiting = std::exchange(self->state.behind_amendment, std::nullopt))
+      for (const auto& next : *waiting) next();
+  };
+  if_it_acts(self, [self, order, over](const status& acts) {
+    if (!acts) return over(acts);
+    ask_either<fbs::Ack>(
+        self, self->state.record.committer,
+        std::tuple(make_msg<fbs::AmendCheckpoint>(context_of(*self, self->state.record.epoch),
+                                                  [&](auto& a) {
+                                                    a.directory = order.folder;
+                                                    a.validation_loss = order.validation_loss;
+                                                  })),
+        {"committer", fmt::format("the loss in {}", order.folder)}, over);
+  });
+}
+
 void abandon(run_pointer self, const todo::abandon& order) {
   self->state.votes.erase(order.step);
   self->send(
@@ -107,6 +128,8 @@ void abandon(run_pointer self, const todo::abandon& order) {
 }
 
 void copy(run_pointer self, const todo::copy& order) {
+  if (auto& waiting = self->state.behind_amendment)
+    return waiting->push_back([self, order] { copy(self, order); });
   self->send(
       self->state.record.replicator,
       make_msg<fbs::CopyCheckpoint>(context_of(*self, self->state.record.epoch), [&](auto& m) {
@@ -147,6 +170,8 @@ void export_model(run_pointer self, const todo::export_model& order) {
 }
 
 void finish_copies(run_pointer self, const todo::finish_copies& order) {
+  if (auto& waiting = self->state.behind_amendment)
+    return waiting->push_back([self, order] { finish_copies(self, order); });
   ask_for<fbs::CheckpointFolder>(
       self, self->state.record.replicator,
       make_msg<fbs::FinishCopies>(context_of(*self, self->state.record.epoch),

@@ -19,6 +19,9 @@ void commit(run_pointer self, const todo::commit& order);
 /// `then`, unless the job is not at that step any more (RUN-4).
 void give_up(run_pointer self, const std::string& checkpoint, std::function<void()> then);
 
+/// Has the committer write a loss into a checkpoint; the replicator hears of that one afterwards.
+void amend(run_pointer self, const todo::amend& order);
+
 /// What the committer and the replicator are told.
 void abandon(run_pointer self, const todo::abandon& order);
 void copy(run_pointer self, const todo::copy& order);

@@ -8,6 +8,7 @@
 
 #include "io/checkpoint/catalog.hpp"
 #include "io/checkpoint/folder_claim.hpp"
+#include "io/checkpoint/hold.hpp"
 #include "io/file.hpp"
 
 namespace troupe::io::checkpoint {
@@ -243,6 +244,20 @@ result<fs::path> commit_save(disk& d, const fs::path& partial, const manifest_he
   TROUPE_TRY(text, encode_manifest(m));
   TROUPE_CHECK(d.write_small(partial / manifest_file, text, durable::yes));
   return publish(d, partial, head);
+}
+
+status amend_loss(file_system& files, const fs::path& complete, double validation_loss) {
+  TROUPE_TRY(nobody_reads, exclude_readers(files, complete));
+  const auto file = complete / manifest_file;
+  TROUPE_TRY(text, files.read_small(file, max_manifest_bytes));
+  TROUPE_TRY(m, parse_manifest(as_bytes(text)));
+  m.head.validation_loss = validation_loss;
+  TROUPE_TRY(amended, encode_manifest(m));
+  auto next = file;
+  next += ".tmp-0-0";  // claimed with the manifest: a cut-off one goes with the folder
+  TROUPE_CHECK(files.write_small(next, amended, durable::yes));
+  TROUPE_CHECK(files.rename(next, file));
+  return files.sync_dir(complete);
 }
 
 }  // namespace troupe::io::checkpoint

@@ -22,6 +22,8 @@
 //      checkpoints would put its shard on a disk of its own.
 // SV-9 The root has read the end of every shard that was voted for before MANIFEST is written:
 //      nothing is acknowledged of which a part lies where only its rank sees it.
+// SV-10 What a manifest says later (amend_loss) it says in a new file, which takes the place of the
+//      old one once it is on the disk, while nobody reads: at no time is there none that is whole.
 //
 // A rank may vote for more shards than its own: files of single chunks, to which the folder has got
 // links (gpu/swap/swapper_keep.cpp). SV-3 and SV-5 are theirs, too.
@@ -109,6 +111,12 @@ result<std::filesystem::path> publish(disk& d, const std::filesystem::path& part
 /// disk::write_small.
 result<bool> make_partial(disk& d, const std::filesystem::path& partial, const std::string& job,
                           std::vector<std::string> others = {}, durable mark = durable::no);
+
+/// Has the manifest of a complete checkpoint say the validation loss of its state (SV-10). Blocks.
+/// Errors: unavailable while somebody reads the checkpoint; bad_data where its manifest is damaged;
+/// io. In each case it is whole, and says it or does not.
+status amend_loss(file_system& files, const std::filesystem::path& complete,
+                  double validation_loss);
 
 /// Removes a checkpoint's folder with what is in it, unless it holds what no checkpoint has
 /// (folder_claim.hpp). Blocks. Errors: permission; io.

@@ -617,6 +617,36 @@ TEST_CASE(
   self->send_exit(target, caf::exit_reason::user_shutdown);
 }
 
+TEST_CASE("SV-10: committer: a checkpoint is told its loss while nobody reads it") {
+  scratch dir;
+  const auto o = options_in(dir / "all", 1, 1);
+  fs::create_directory(o.dir);
+  auto votes = save_all(o, 5);
+  votes.validation_loss = -1;
+  const auto made = committed(o, votes);
+  REQUIRE(made);
+  const auto loss = [&] {
+    CHECK(verify(*made));
+    const auto r = cp::reader::open(*made);
+    REQUIRE(r);
+    return r->content().head.validation_loss;
+  };
+  CHECK_FALSE(loss());
+  {
+    const auto reading = cp::reading::begin(*made);
+    REQUIRE(reading);
+    const auto refused = cp::amend_loss(io::local_files(), *made, 2.25);
+    REQUIRE_FALSE(refused);
+    CHECK(refused.error().code == errc::unavailable);
+  }
+  CHECK_FALSE(loss());
+  const auto before = tree_of(*made);
+  REQUIRE(cp::amend_loss(io::local_files(), *made, 2.25));
+  CHECK(loss() == 2.25);
+  CHECK(tree_of(*made).size() == before.size());
+  CHECK_FALSE(cp::amend_loss(io::local_files(), dir / "none", 2.25));
+}
+
 TEST_CASE("CAT-4 committer: the run is told which checkpoint is next, and with what state") {
   scratch dir;
   auto o = options_in(dir / "all", 1, 1);

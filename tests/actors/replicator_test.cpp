@@ -135,6 +135,9 @@ committer_actor::behavior_type holder(traced_pointer<committer_actor, holder_sta
           [heard](const msg<fbs::HoldCheckpoint>& m) {
             *heard += fmt::format("{}{} ", m->hold() ? '+' : '-', m->step());
           },
+          [](const msg<fbs::AmendCheckpoint>&) -> caf::result<msg<fbs::Ack>> {
+            return caf::sec::unexpected_message;
+          },
           [](const msg<fbs::GiveUpCheckpoint>&) -> caf::result<msg<fbs::Ack>> {
             return caf::sec::unexpected_message;
           }};

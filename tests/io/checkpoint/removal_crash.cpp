@@ -6,6 +6,8 @@
 
 #include <functional>
 
+#include "io/checkpoint/reader.hpp"
+#include "io/checkpoint/save.hpp"
 #include "tests/io/checkpoint/crash_saves.hpp"
 #include "tests/io/disk/crash_images.hpp"
 
@@ -122,4 +124,40 @@ TEST_CASE("set aside: a power cut at any moment leaves each checkpoint whole und
   std::string text;
   for (const auto& n : *names) text += n.name + " ";
   CHECK(text == "step-00000001 step-00000002 step-00000003.aside-1 step-00000004.aside-1 ");
+}
+
+TEST_CASE("RT-3: a power cut while one is given up leaves it whole, or a name that says so") {
+  const auto store = four_saves();
+  const auto begun = store->points();
+  faulty_disk d(store, {});
+  REQUIRE(give_up(d, dir / complete_name(4)));
+  CHECK(store->points() > begun + 2);
+  CHECK(cut_since(store, begun, [](faulty_disk& image) -> std::string {
+          if (auto wrong = wrong_with(image, {1, 2, 3}, folder_state::complete); !wrong.empty())
+            return wrong;
+          if (const auto again = give_up(image, dir / complete_name(4)); !again)
+            return render(again.error());
+          return wrong_with(image, {1, 2, 3}, folder_state::complete);
+        }) == "");
+}
+
+TEST_CASE("SV-10: a power cut at any moment leaves a checkpoint with its loss, or without") {
+  const auto store = four_saves();
+  const auto begun = store->points();
+  faulty_disk d(store, {});
+  REQUIRE(amend_loss(d, dir / complete_name(1), 2.5));
+  CHECK(store->points() > begun);
+  const auto loss_in = [](faulty_disk& image) {
+    const auto from = reader::open(image, dir / complete_name(1));
+    REQUIRE(from);
+    return from->content().head.validation_loss;
+  };
+  CHECK(cut_since(store, begun, [&](faulty_disk& image) -> std::string {
+          if (auto wrong = wrong_with(image, {1, 2, 3, 4}, folder_state::complete); !wrong.empty())
+            return wrong;
+          const auto loss = loss_in(image);
+          return loss && *loss != 2.5 ? "another loss" : look_at_retention(image);
+        }) == "");
+  faulty_disk last(crash_images(store, store->points()).next(), {});
+  CHECK(loss_in(last) == 2.5);
 }

@@ -1,0 +1,127 @@
+// The loss of the state that a job ends with: validated behind its last checkpoint, it goes into
+// that one, before anybody copies it (JOB-21).
+#include <algorithm>
+
+#include <doctest/doctest.h>
+
+#include "actors/train/job_policy.hpp"
+#include "tests/actors/job_harness.hpp"
+#include "tests/actors/scripted_run.hpp"
+
+using namespace troupe;
+using namespace troupe::train;
+using troupe::train::test::folder_of;
+using troupe::train::test::job_harness;
+using troupe::train::test::planned_job;
+using troupe::train::test::run_epoch;
+using troupe::train::test::scripted_run;
+using troupe::train::test::two_tiers;
+using enum troupe::train::job_state;
+
+namespace {
+
+constexpr const char* validates_last = "validate_every = 100\n";
+
+/// Stopped in step 3, whose checkpoint is written while its state is validated.
+job_harness stopped_in_3() {
+  job_harness job(planned_job(two_tiers, validates_last), {}, "/second");
+  job.start();
+  for (int step = 1; step <= 2; ++step) job.step();
+  job.commit(2);
+  job.hear(heard::stop{"by a person", true});
+  job.step();
+  REQUIRE(job.policy.state() == validating);
+  return job;
+}
+
+/// What is said of a checkpoint in the last answer, in that order: "amend", "copy".
+std::vector<std::string> said_of_it(const job_harness& job) {
+  std::vector<std::string> out;
+  for (const auto& c : job.last) {
+    if (const auto* a = std::get_if<todo::amend>(&c)) {
+      CHECK(a->folder == folder_of(3));
+      CHECK(a->validation_loss == 4);
+      out.emplace_back("amend");
+    }
+    if (const auto* copied = std::get_if<todo::copy>(&c)) {
+      CHECK(copied->step == 3);
+      out.emplace_back("copy");
+    }
+  }
+  return out;
+}
+
+using words = std::vector<std::string>;
+
+}  // namespace
+
+TEST_CASE("JOB-21: job: a loss that comes behind the last commit goes into that checkpoint") {
+  auto committed_first = stopped_in_3();
+  committed_first.commit(3);
+  CHECK(said_of_it(committed_first) == words{});
+  committed_first.hear(heard::validated{8, 2});
+  CHECK(said_of_it(committed_first) == words{"amend", "copy"});
+
+  auto while_it_commits = stopped_in_3();
+  while_it_commits.hear(heard::shards_saved{3, 100});
+  REQUIRE(while_it_commits.find<todo::commit>());
+  CHECK(while_it_commits.find<todo::commit>()->validation_loss == -1);
+  while_it_commits.hear(heard::validated{8, 2});
+  CHECK(said_of_it(while_it_commits) == words{});
+  while_it_commits.hear(heard::committed{3, folder_of(3)});
+  CHECK(said_of_it(while_it_commits) == words{"amend", "copy"});
+
+  auto known_before = stopped_in_3();
+  known_before.hear(heard::validated{8, 2});
+  known_before.hear(heard::shards_saved{3, 100});
+  REQUIRE(known_before.find<todo::commit>());
+  CHECK(known_before.find<todo::commit>()->validation_loss == 4);
+  known_before.hear(heard::committed{3, folder_of(3)});
+  CHECK(said_of_it(known_before) == words{"copy"});
+}
+
+TEST_CASE(
+    "JOB-21: job: a checkpoint whose state is not validated after all is copied all the same") {
+  const std::vector<job_event> ends{heard::ask_failed{{errc::io, "a kernel failed"}},
+                                    heard::stop{"at once", false},
+                                    heard::node_lost{"n0", "is gone"}};
+  for (const auto& event : ends) {
+    auto job = stopped_in_3();
+    job.commit(3);
+    job.hear(event);
+    CHECK(said_of_it(job) == words{"copy"});
+  }
+}
+
+TEST_CASE("JOB-21: run: nobody copies the last checkpoint before its loss is in it") {
+  for (const bool works : {true, false}) {
+    scripted_run f({two_tiers, validates_last});
+    f.start();
+    f.stop(true);
+    f.step();
+    f.vote();
+    const auto order = f.committer.take<fbs::CommitCheckpoint>();
+    CHECK(order->validation_loss() == -1);
+    f.give_folder(order, folder_of(1));
+    CHECK(f.replicator.idle());
+    for (const auto& stage : f.stages)
+      stage.take<fbs::Validate>().answer<fbs::ValidationDone>([](auto& d) {
+        d.loss_sum = 6;
+        d.target_count = 2;
+      });
+    const auto asked = f.committer.take<fbs::AmendCheckpoint>();
+    CHECK(asked->directory()->str() == folder_of(1));
+    CHECK(asked->validation_loss() == 3);
+    CHECK(f.replicator.idle());
+    if (works)
+      asked.answer<fbs::Ack>();
+    else
+      asked.refuse({errc::io, "no such disk"});
+    CHECK(f.replicator.take<fbs::CopyCheckpoint>()->step() == 1);
+    const auto last = f.replicator.take<fbs::FinishCopies>();
+    CHECK(last->step() == 1);
+    CHECK(f.coordinator.idle());
+    f.give_folder(last, folder_of(1, "/second"));
+    CHECK(f.ended().code == static_cast<uint8_t>(errc::cancelled));
+  }
+}
