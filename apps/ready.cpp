@@ -184,7 +184,9 @@ void compare_with_checkpoint(readiness& r, train::findings& found) {
   auto resumed = train::resume_policy(r.plan->job, *saved);
   found.add(std::move(resumed.found));
   r.plan->job = std::move(resumed.job);
+  const auto validated = r.resume->state.validation_loss;
   r.resume->state = {saved->step, saved->tokens, saved->loss, "", std::move(resumed.set)};
+  r.resume->state.validation_loss = validated;
 }
 
 /// Other text under the same names is trained on from where the old one was left.

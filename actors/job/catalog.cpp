@@ -64,7 +64,9 @@ status verify(io::file_system& files, const std::filesystem::path& checkpoint,
 
 resume_point resume_point_of(const std::filesystem::path& path, const cp::reader& r) {
   const auto& head = r.content().head;
-  return {path, head.step, cp::line_of(head)};
+  resume_point out{path, head.step, cp::line_of(head)};
+  out.state.validation_loss = head.validation_loss;
+  return out;
 }
 
 /// The newest sound one; an error where there are some and none is (CAT-2).

@@ -33,7 +33,8 @@ struct resume_point {
   std::filesystem::path path;
   uint64_t step = 0;
   io::checkpoint::lineage line = {};  ///< never empty where it was read from a manifest
-  train_state state = {};  ///< what a run that resumes from it takes over; default-made: nothing
+  train_state state = {};  ///< what a run that resumes from it takes over; of the manifest alone
+                           ///< its loss is known
 };
 
 /// Whether a folder is one of our checkpoints, damaged or not, rather than a Hugging Face folder.

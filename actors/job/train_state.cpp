@@ -58,6 +58,7 @@ std::string format_state(const train_state& state) {
                      {"config", state.config_toml}, {"set", std::move(set)},
                      {"skipped", std::move(skipped)}};
   if (state.replicas_configured > 0) out["replicas_configured"] = state.replicas_configured;
+  if (state.validation_loss) out["validation_loss"] = *state.validation_loss;
   return out.dump(1);
 }
 
@@ -74,6 +75,8 @@ result<train_state> parse_state(std::string_view text) {
   state.step = j["step"];
   state.tokens = j["tokens"];
   if (j.contains("loss") && j["loss"].is_number()) state.loss = j["loss"];
+  if (j.contains("validation_loss") && j["validation_loss"].is_number())
+    state.validation_loss = j["validation_loss"];
   state.config_toml = j["config"];
   if (j.contains("set")) {
     TROUPE_TRY(set, parse_set(j["set"]));

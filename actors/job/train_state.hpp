@@ -14,6 +14,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -51,6 +52,7 @@ struct train_state {
   std::vector<setting_change> set = {};
   std::vector<skipped_tokens> skipped = {};  ///< in order
   int64_t replicas_configured = 0;  ///< where config_toml has fewer; 0: it has as many
+  std::optional<double> validation_loss = {};  ///< of it, where it is validated (the manifest)
 };
 
 /// The file's name in a checkpoint.

@@ -347,8 +347,15 @@ void job_policy::end_step(const job_event& event) {
 
 /// JOB-21: where nothing says yet how good the last step's state is.
 bool job_policy::must_validate() const {
-  const bool is_known = report_.step != step_ || report_.validation_loss >= 0;
+  const bool is_made = report_.step == step_;
+  const bool is_known = is_made ? report_.validation_loss >= 0 : !ends_as_loaded();
   return step_ > 0 && !is_known && has_validation_ && plan_.job.train.validate_every > 0;
+}
+
+/// Whether no step is left to make behind a checkpoint that does not say how good it is: whoever
+/// made it was gone before its last validation was over.
+bool job_policy::ends_as_loaded() const {
+  return resume_ && resume_->step == step_ && !resume_->state.validation_loss && all_steps_done();
 }
 
 void job_policy::validate() {
@@ -359,9 +366,15 @@ void job_policy::validate() {
 
 void job_policy::end_validation(const job_event& event) {
   const auto& done = std::get<heard::validated>(event);
+  const bool is_made = report_.step == step_;
+  report_.step = step_;
   if (done.targets > 0) report_.validation_loss = done.loss_sum / static_cast<double>(done.targets);
   if (!last_save_) return report();
-  out_.push_back(todo::report{report_});
+  if (is_made)
+    out_.push_back(todo::report{report_});
+  else
+    say(fmt::format("the state of step {} is validated: its loss is {:.4f}", step_,
+                    report_.validation_loss));
   settle();
 }
 
@@ -414,6 +427,8 @@ void job_policy::finish() {
   const bool has_time = !stop_ || stop_->saves;
   if (!has_time || !must_validate()) return settle();
   if (!last_is_saved() && !pace_.open().contains(step_)) begin_save(committer_folder_);
+  // What the second tier has already would stay as it is there.
+  if (saved_step_ == step_ && second_.empty()) without_loss_ = heard::committed{step_, checkpoint_};
   validate();  // while the checkpoint is written
 }
 

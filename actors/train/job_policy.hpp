@@ -66,7 +66,8 @@
 //   JOB-21  Where it validates at all, so it does the state of its last step: in that step, or
 //     after a stop while the last checkpoint is written, and reports that step again; its commit
 //     does not wait: where the loss comes behind it, it is written into the checkpoint then, before
-//     that is copied. Who does not save waits for none; what fails fails neither job nor save.
+//     that is copied. Who does not save waits for none; what fails fails neither job nor save. So
+//     it does where no step was left to make, behind a checkpoint that has no such loss.
 //   JOB-22 A checkpoint whose files have become the state of ranks (swap.consume) is given up, once
 //     all of them have it, with the first step that follows: a job that makes none loses nothing.
 #pragma once
@@ -315,6 +316,7 @@ class job_policy {
   void take_effect();
   void use_settings();
   bool must_validate() const;
+  bool ends_as_loaded() const;
   void validate();
   void report();
   void save_if_due();

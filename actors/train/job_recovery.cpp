@@ -263,9 +263,10 @@ void job_policy::return_to_checkpoint() {
   tokens_ = from ? from->tokens : 0;
   if (tokens_ == 0)  // a checkpoint that does not say
     tokens_ = step_ * static_cast<uint64_t>(plan_.job.tokens_per_step());
+  parts_.clear();
+  if (report_.step == step_ && step_ > 0 && all_steps_done()) return;  // of that very state
   report_ = {};
   report_.validation_loss = -1;
-  parts_.clear();
 }
 
 void job_policy::go_back() {

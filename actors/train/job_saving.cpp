@@ -69,6 +69,8 @@ void job_policy::end_save(const job_event& event) {
     saved_step_ = done.step;
     checkpoint_ = done.folder;
     resume_ = checkpoint::resume_point{done.folder, done.step, {}, it->second.state};
+    if (it->second.validation_loss >= 0)
+      resume_->state.validation_loss = it->second.validation_loss;
     requests_.is_saved(done.step);
     note_account();
   }
@@ -86,8 +88,11 @@ void job_policy::end_save(const job_event& event) {
 void job_policy::loss_is_known() {
   const auto done = std::exchange(without_loss_, {});
   if (!done) return;
-  if (report_.step == done->step && report_.validation_loss >= 0 && !done->folder.empty())
+  if (report_.step == done->step && report_.validation_loss >= 0 && !done->folder.empty()) {
     out_.push_back(todo::amend{done->folder, report_.validation_loss});
+    if (resume_ && resume_->step == done->step)
+      resume_->state.validation_loss = report_.validation_loss;
+  }
   offer_copy(*done);
 }
 

@@ -12,8 +12,9 @@ using namespace troupe;
 using namespace troupe::train;
 using troupe::train::test::folder_of;
 using troupe::train::test::job_harness;
+using troupe::train::test::mentions;
 using troupe::train::test::planned_job;
-using troupe::train::test::run_epoch;
+using troupe::train::test::recovering_job;
 using troupe::train::test::scripted_run;
 using troupe::train::test::two_tiers;
 using enum troupe::train::job_state;
@@ -91,6 +92,57 @@ TEST_CASE(
     job.hear(event);
     CHECK(said_of_it(job) == words{"copy"});
   }
+}
+
+TEST_CASE("JOB-21: job: a last validation that a recovery cuts off is made once more") {
+  auto plan = recovering_job();
+  plan.job.train.validate_every = 100;
+  job_harness job(std::move(plan));
+  job.start();
+  job.step();
+  job.person(heard::pause{});
+  job.step();
+  job.commit(2);
+  job.person(heard::set_value{0, "train.steps", "2"});
+  job.person(heard::resume{});
+  REQUIRE(job.policy.state() == validating);
+  job.hear(heard::node_lost{"n0", "is gone"});
+  REQUIRE(job.policy.state() == recovering);
+  job.hear(job.admitted());
+  while (job.find<todo::ask>()) job.pass();
+  CHECK_FALSE(job.find<todo::run_step>());
+  REQUIRE(job.find<todo::validate>());
+  CHECK(job.find<todo::validate>()->step == 2);
+  job.hear(heard::validated{8, 2});
+  REQUIRE(job.find<todo::report>());
+  CHECK(job.find<todo::report>()->step.step == 2);
+  CHECK(job.find<todo::report>()->step.loss == 5);
+  CHECK(job.find<todo::report>()->step.validation_loss == 4);
+  REQUIRE(job.find<todo::amend>());
+  CHECK(job.find<todo::amend>()->folder == folder_of(2));
+  REQUIRE(job.end);
+  CHECK(job.end->code == errc::none);
+}
+
+TEST_CASE("JOB-21: job: a start with no step left validates what its checkpoint has no loss of") {
+  checkpoint::resume_point from{folder_of(4), 4, {}, {4, 64, 2.5, ""}};
+  job_harness job(planned_job("", validates_last), from);
+  job.start();
+  REQUIRE(job.find<todo::validate>());
+  CHECK(job.find<todo::validate>()->step == 4);
+  job.hear(heard::validated{8, 2});
+  CHECK_FALSE(job.find<todo::report>());  // nobody knows the numbers of that step any more
+  CHECK(mentions(job.said, "the state of step 4 is validated: its loss is 4.0000"));
+  REQUIRE(job.find<todo::amend>());
+  CHECK(job.find<todo::amend>()->folder == folder_of(4));
+  CHECK(job.find<todo::amend>()->validation_loss == 4);
+  REQUIRE(job.end);
+
+  from.state.validation_loss = 4;
+  job_harness known(planned_job("", validates_last), from);
+  known.start();
+  CHECK_FALSE(known.find<todo::validate>());
+  REQUIRE(known.end);
 }
 
 TEST_CASE("JOB-21: run: nobody copies the last checkpoint before its loss is in it") {

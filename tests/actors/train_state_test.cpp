@@ -21,6 +21,11 @@ TEST_CASE("train state: it is read as it was written, what was set included") {
   back = parse_state(format_state(fewer));
   REQUIRE(back);
   CHECK(back->replicas_configured == 8);
+  CHECK_FALSE(back->validation_loss);
+  fewer.validation_loss = 2.25;
+  back = parse_state(format_state(fewer));
+  REQUIRE(back);
+  CHECK(back->validation_loss == 2.25);
 }
 
 TEST_CASE("train state: one without settings is an older one, damaged ones are refused") {
