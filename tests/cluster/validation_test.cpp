@@ -1,5 +1,7 @@
 // Validation measures the same held-out tokens every time, in every layout, however far one stage
 // runs ahead of another: a learning rate that changes nothing must leave its loss as it is.
+#include <csignal>
+
 #include "tests/cluster/job_files.hpp"
 
 using namespace troupe::cluster_test;
@@ -38,4 +40,24 @@ TEST_CASE("validation: the same loss every time and in every layout while nothin
     for (double loss : losses) CHECK(loss == losses.front());
     CHECK(losses.front() == doctest::Approx(alone.front()).epsilon(1e-9));
   }
+}
+
+TEST_CASE(
+    "validation: a stopped run's checkpoint has the loss of its state, whichever came first") {
+  job_files job;
+  program up(job.up(with(endless, {"train.validate_every=1000000", "train.validate_batches=7",
+                                   "data.validation_fraction=0.3"})));
+  REQUIRE(up.until_step(3));
+  up.signal(SIGINT);
+  CHECK(up.wait() == 130);
+  INFO(up.err());
+  const auto last = up.objects("step").back();
+  REQUIRE(last.contains("validation_loss"));
+  const auto saved = job.checkpoint(last["step"]).string();
+  const auto shown = run({"ckpt", "show", saved, "--json"});
+  REQUIRE(shown.code == 0);
+  const auto loss = nlohmann::json::parse(shown.out)["validation_loss"];
+  REQUIRE(loss.is_number());
+  CHECK(loss.get<double>() == doctest::Approx(last["validation_loss"].get<double>()).epsilon(1e-4));
+  CHECK(run({"ckpt", "verify", saved}).code == 0);
 }
