@@ -170,8 +170,24 @@ void check_checkpoints(const config::job& job, checkpoint::look resume, readines
   r.resume = start->from;
 }
 
+/// A checkpoint's split in place of the one that the plan was made with.
+void keep_stages(train::job_plan& plan, uint64_t step, const train::machine& machine,
+                 train::findings& found) {
+  if (!found.problems.empty()) return;
+  const auto before = train::stage_layers_text(plan);
+  if (const auto placed = train::place_stages(plan); !placed)
+    return found.refuse("parallel.layers", placed.error());
+  const auto kept = train::stage_layers_text(plan);
+  if (kept == before) return;
+  found.remarks.push_back(fmt::format(
+      "stages keep the layers that they had in step {}: parallel.layers = \"{}\", not \"{}\"", step,
+      kept, before));
+  found.add(train::judge(plan, machine));
+  found.note("checkpoint.slot_bytes", shares(plan));
+}
+
 /// What the run takes over from the checkpoint beside its tensors, and what has changed since.
-void compare_with_checkpoint(readiness& r, train::findings& found) {
+void compare_with_checkpoint(readiness& r, const train::machine& machine, train::findings& found) {
   if (!r.plan || !r.resume) return;
   const auto file = r.resume->path / checkpoint::state_file;
   std::error_code ignored;
@@ -187,6 +203,7 @@ void compare_with_checkpoint(readiness& r, train::findings& found) {
   const auto validated = r.resume->state.validation_loss;
   r.resume->state = {saved->step, saved->tokens, saved->loss, "", std::move(resumed.set)};
   r.resume->state.validation_loss = validated;
+  keep_stages(*r.plan, saved->step, machine, found);
 }
 
 /// Other text under the same names is trained on from where the old one was left.
@@ -202,6 +219,7 @@ void compare_data(const config::job& job, const readiness& r, train::findings& f
 /// The key that a job cannot be planned for; empty where it is not one alone.
 const char* key_of(const error& why) {
   if (why.is(train::document_end_beyond)) return "data.document_end";
+  if (why.is(train::stage_layers_unfit)) return "parallel.layers";
   const bool unknown = why.is(train::document_end_unknown) || why.is(train::end_of_text_beyond);
   return unknown ? "data.reset_attention" : "";
 }
@@ -245,9 +263,12 @@ readiness readiness_of(const config::job& job, const train::machine& machine,
     found.refuse(key_of(plan.error()), plan.error());
   }
   if (can_look) check_checkpoints(job, resume, r, found);
-  compare_with_checkpoint(r, found);
+  compare_with_checkpoint(r, machine, found);
   compare_data(job, r, found);
   if (r.plan && found.problems.empty()) check_swap_room(r, found);
+  // Checkpoints record how the stages were cut (RSM-6).
+  if (r.plan && r.plan->job.parallel.pipeline > 1)
+    r.plan->job.parallel.layers = train::stage_layers_text(*r.plan);
   r.remarks = std::move(found.remarks);
   r.problems = std::move(found.problems);
   return r;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <numeric>
 
 #include <fmt/format.h>
 
@@ -140,15 +141,39 @@ result<job_plan> make_plan(const config::job& job) {
                  fmt::format("{} layers cannot fill {} pipeline stages", model.layers,
                              job.parallel.pipeline),
                  "every stage needs a layer: lower parallel.pipeline"};
+  TROUPE_CHECK(place_stages(plan));
+  return plan;
+}
+
+status place_stages(job_plan& plan) {
+  const auto& job = plan.job;
+  const auto& asked = job.parallel;
+  auto layers = asked.stage_layers();
+  if (!asked.layers.empty()) {
+    if (!layers) layers.emplace();
+    const auto sum = std::accumulate(layers->begin(), layers->end(), int64_t{0});
+    if (std::ssize(*layers) != asked.pipeline || sum != plan.model.layers)
+      return stage_layers_unfit(asked.layers, asked.pipeline, plan.model.layers, layers->size(),
+                                sum);
+  }
   cluster_shape shape;
   for (const auto& node : job.cluster.node)
     if (!node.spare) shape.workers.push_back(node.workers);
   shape.grid = job.grid();
-  for (const auto& s : gpu::split_stages(model, job.parallel.pipeline, job.train.seq_len))
+  for (const auto& s : layers ? gpu::cut_stages(*layers)
+                              : gpu::split_stages(plan.model, asked.pipeline, job.train.seq_len))
     shape.stages.push_back({s.first_layer, s.last_layer});
   TROUPE_TRY(ranks, place_ranks(shape));
   plan.ranks = std::move(ranks);
-  return plan;
+  return {};
+}
+
+std::string stage_layers_text(const job_plan& plan) {
+  std::string out;
+  for (const auto& r : plan.ranks)
+    if (r.at.place().data == 0)
+      out += fmt::format("{}{}", out.empty() ? "" : ",", r.layers.last - r.layers.first);
+  return out;
 }
 
 gpu::stage_shape shape_of(const config::job& job, const grid_rank& at, layer_range layers) {

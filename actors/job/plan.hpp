@@ -5,11 +5,14 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "actors/job/placement_policy.hpp"
 #include "gpu/model/stage_shape.hpp"
 #include "gpu/optim/lr_schedule.hpp"
+#include "io/base/error_kind.hpp"
 #include "io/base/model_config.hpp"
 #include "io/config/job.hpp"
 #include "io/tokenizer/tokenizer.hpp"
@@ -30,6 +33,21 @@ struct job_plan {
   /// Ids that begin and end texts, where the tokenizer is not model.path's own.
   std::optional<int32_t> bos_token = {}, eos_token = {};
 };
+
+/// parallel.layers that are not a model's: the key's text, the stages and layers expected, and
+/// those found.
+inline constexpr error_kind<std::string_view, int64_t, int64_t, size_t, int64_t> stage_layers_unfit{
+    "stage_layers_unfit", errc::bad_config,
+    "invalid parallel.layers \"{}\", expected {} stages with the model's {} "
+    "layers in all, found {} with {}",
+    "each stage has at least one layer; leave it out for a split by itself"};
+
+/// The ranks of a plan and the layers of each: as parallel.layers says, or so that the slowest
+/// stage is as quick as can be (gpu::split_stages). Errors: bad_config, stage_layers_unfit.
+status place_stages(job_plan& plan);
+
+/// The layers of each stage as parallel.layers has them: "8,4".
+std::string stage_layers_text(const job_plan& plan);
 
 /// Reads what the job names (model folder, tokenizer) and plans it. Fails with bad_config or
 /// bad_data.

@@ -200,6 +200,7 @@ void be_of_person(config::job& simulated, const config::job& person) {
     c.node[i].workers = person.cluster.node[i].workers;
   }
   simulated.parallel = person.parallel;
+  simulated.parallel.layers.clear();  // of another model: how long its stages take is planned
   simulated.train.batch = person.train.batch / person.train.micro_batch;
   simulated.train.validate_batches = person.train.validate_batches;
   auto& k = simulated.checkpoint;

@@ -120,6 +120,11 @@ resumption resume_policy(const config::job& job, const checkpoint::train_state& 
   if (made_with != was->parallel.data)
     out.found.remarks.push_back(fmt::format("step {} was made with {} of {} replicas", saved.step,
                                             made_with, was->parallel.data));
+  auto& parallel = out.job.parallel;
+  if (parallel.layers.empty() && parallel.pipeline == was->parallel.pipeline)  // RSM-6
+    parallel.layers = was->parallel.layers;
+  if (parallel.layers.empty() || parallel.stage_layers() == was->parallel.stage_layers())
+    was->parallel.layers = parallel.layers;
   for (const auto& p : config::properties()) {  // RSM-2
     const auto before = config::value_text(p.key, *was), after = config::value_text(p.key, out.job);
     if (!matters(p.key) || before == after) continue;

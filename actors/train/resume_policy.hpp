@@ -9,6 +9,8 @@
 //     not one that was set aside, nor one in a folder that is not the job's.
 //   RSM-5  A checkpoint of fewer replicas than its job had is said to be one: nobody has changed
 //     parallel.data.
+//   RSM-6  Stages keep the layers that the checkpoint's had, unless there are other stages or
+//     parallel.layers says so: how a model is cut decides the last bits of its losses.
 #pragma once
 
 #include <filesystem>

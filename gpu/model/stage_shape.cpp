@@ -186,18 +186,25 @@ std::vector<stage_shape> split_stages(const model_config& model, int64_t stages,
     const double slowest = std::max(others, static_cast<double>(tail) + head);
     if (slowest <= best) best = slowest, best_tail = tail;
   }
-  std::vector<stage_shape> out(static_cast<size_t>(stages));
   const int64_t rest = model.layers - best_tail;
+  const int64_t others = std::max<int64_t>(1, stages - 1);
+  std::vector<int64_t> layers;
+  for (int64_t i = 0; i + 1 < stages; ++i)
+    layers.push_back(rest / others + (i < rest % others ? 1 : 0));
+  layers.push_back(best_tail);
+  return cut_stages(layers);
+}
+
+std::vector<stage_shape> cut_stages(const std::vector<int64_t>& layers) {
+  std::vector<stage_shape> out(layers.size());
   int64_t next = 0;
-  for (int64_t i = 0; i < stages; ++i) {
-    auto& shape = out[static_cast<size_t>(i)];
-    const bool last = i + 1 == stages;
-    const int64_t others = std::max<int64_t>(1, stages - 1);
+  for (size_t i = 0; i < layers.size(); ++i) {
+    auto& shape = out[i];
     shape.first_layer = next;
-    next += last ? best_tail : rest / others + (i < rest % others ? 1 : 0);
+    next += layers[i];
     shape.last_layer = next;
     shape.has_embedding = i == 0;
-    shape.has_head = last;
+    shape.has_head = i + 1 == layers.size();
   }
   return out;
 }

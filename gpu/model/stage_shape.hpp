@@ -82,6 +82,9 @@ stage_shape whole_model(const model_config& model, int64_t micro_batch, int64_t 
 /// Needs 1 <= stages <= layers.
 std::vector<stage_shape> split_stages(const model_config& model, int64_t stages, int64_t seq);
 
+/// The same with so many layers in each stage: at least one, the model's in all.
+std::vector<stage_shape> cut_stages(const std::vector<int64_t>& layers);
+
 /// The chunks of a stage in order: embedding, positions, layers, head, tied copy of the embedding
 /// (PS-1).
 std::vector<chunk_info> stage_chunks(const model_config& model, const stage_shape& shape);

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <charconv>
+#include <numeric>
 #include <set>
 #include <string_view>
 #include <type_traits>
@@ -26,6 +28,18 @@ std::vector<source_spec> data_section::sources() const {
     if (s.text_field.empty()) s.text_field = text_field;
   }
   return all;
+}
+
+std::optional<std::vector<int64_t>> parallel_section::stage_layers() const {
+  std::vector<int64_t> out;
+  for (const auto part : comma_parts(layers)) {
+    const char* const end = part.data() + part.size();
+    int64_t count = 0;
+    const auto [rest, failed] = std::from_chars(part.data(), end, count);
+    if (failed != std::errc() || rest != end || count < 1 || count > 1'000'000) return std::nullopt;
+    out.push_back(count);
+  }
+  return out;
 }
 
 model_config model_section::over(model_config m, int64_t seq_len) const {
@@ -439,6 +453,26 @@ void check_model(builder& b) {
          fmt::format("{} stages cannot share {} layers", j.parallel.pipeline, m.layers));
 }
 
+/// That the layers of the stages are the model's, as far as the configuration alone knows it.
+void check_stages(builder& b) {
+  const auto& j = b.target();
+  const auto& p = j.parallel;
+  if (p.layers.empty()) return;
+  const auto layers = p.stage_layers();
+  b.rule(
+      layers.has_value(), {"parallel.layers"},
+      fmt::format("expected the number of layers of each stage, at least 1, e.g. \"8,4\", got {}",
+                  troupe::quoted(p.layers)));
+  if (!layers) return;
+  b.rule(std::ssize(*layers) == p.pipeline, {"parallel.layers", "parallel.pipeline"},
+         fmt::format("expected as many numbers as stages, {}, got {}: {}", p.pipeline,
+                     layers->size(), troupe::quoted(p.layers)));
+  const auto sum = std::accumulate(layers->begin(), layers->end(), int64_t{0});
+  b.rule(j.model.layers == 0 || sum == j.model.layers, {"parallel.layers", "model.layers"},
+         fmt::format("expected the model's {} layers in all, got {}: {}", j.model.layers, sum,
+                     troupe::quoted(p.layers)));
+}
+
 void check_data(builder& b) {
   const auto& j = b.target();
   const auto& d = j.data;
@@ -541,6 +575,7 @@ void check(builder& b) {
   check_heartbeats(b);
   check_power(b);
   check_model(b);
+  check_stages(b);
   check_data(b);
   check_swap(b);
   check_work(b);

@@ -28,6 +28,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -243,6 +244,10 @@ struct parallel_section {
   int64_t data = 0;      ///< replicas; 0 = workers / pipeline; at least 1 once settled
   int64_t pipeline = 1;  ///< stages
   pipeline_schedule schedule = pipeline_schedule::one_f_one_b;
+  std::string layers;  ///< of each stage, "8,4"; empty = a checkpoint's, or a split of its own
+
+  /// Nothing unless `layers` are numbers of at least 1, with commas between them.
+  std::optional<std::vector<int64_t>> stage_layers() const;
   bool operator==(const parallel_section&) const = default;
 };
 

@@ -265,6 +265,10 @@ constinit const property rows[] = {
         "parallel.schedule",
         "Order of forward and backward: 1f1b, or by_layer (one stage: a layer is done for all "
         "micro-batches before the next)"),
+    key<&job::parallel, &parallel_section::layers>(
+        "parallel.layers",
+        "Layers of each stage in order, e.g. \"8,4\"; empty = as the checkpoint that is resumed "
+        "from has it, or so that by their products the slowest stage is as quick as can be"),
 
     key<&job::checkpoint, &checkpoint_section::dir>(
         "checkpoint.dir", "Folder of the checkpoints; {output} is replaced by job.output"),

@@ -53,6 +53,29 @@ TEST_CASE("RSM-5: a checkpoint of fewer replicas is said to be one, and no key t
                                       "since step 90: parallel.data 4 -> 2"});
 }
 
+TEST_CASE("RSM-6: stages keep the layers that they had, unless the configuration says others") {
+  const auto with = [](strings more) {
+    strings sets{"model.layers=4", "cluster.nodes=2", "parallel.pipeline=2"};
+    sets.insert(sets.end(), more.begin(), more.end());
+    return job_with(sets);
+  };
+  const auto saved = state_of(with({"parallel.layers=3,1"}));
+  const auto kept = resume_policy(with({}), saved);
+  CHECK(kept.job.parallel.layers == "3,1");
+  CHECK(kept.found.remarks.empty());
+  const auto same = resume_policy(with({"parallel.layers=3, 1"}), saved);
+  CHECK(same.found.remarks.empty());
+  const auto others = resume_policy(with({"parallel.layers=1,3"}), saved);
+  CHECK(others.job.parallel.layers == "1,3");
+  CHECK(others.found.remarks == strings{"since step 90: parallel.layers \"3,1\" -> \"1,3\""});
+  CHECK(others.found.problems.empty());
+  const auto more_stages =
+      resume_policy(job_with({"model.layers=4", "cluster.nodes=4", "parallel.pipeline=4"}), saved);
+  CHECK(more_stages.job.parallel.layers.empty());
+  CHECK(more_stages.found.remarks == strings{"since step 90: parallel.pipeline 2 -> 4"});
+  CHECK(resume_policy(with({}), state_of(with({}))).job.parallel.layers.empty());
+}
+
 TEST_CASE("resume policy: a start comes by itself to what lies in a tier by its name (RSM-4)") {
   config::checkpoint_section c;
   c.dir = "runs/x/checkpoints/";

@@ -167,6 +167,41 @@ TEST_CASE("limits: a checkpoint whose train_state.json is beyond its length is n
   CHECK(mentions(why, "step-00000002/train_state.json"));
 }
 
+TEST_CASE("ready: a resumed run is cut as its checkpoint was, and what is saved says how (RSM-6)") {
+  const scratch here;
+  const working_folder inside(here.path);
+  make_mutation_files(here.path);
+  std::ofstream("job.toml") << config_mutations::base();
+  const auto ready_with = [](std::vector<std::string> sets) {
+    sets.insert(sets.end(), {"model.layers=4", "cluster.nodes=2", "parallel.pipeline=2"});
+    const auto read = config::read({"job.toml", {}, sets});
+    REQUIRE(read.problems.empty());
+    auto ready = apps::readiness_of(read.config.value, a_machine());
+    REQUIRE_MESSAGE(ready.problems.empty(),
+                    (ready.problems.empty() ? "" : render(ready.problems.front().why)));
+    return ready;
+  };
+  const auto by_hand = ready_with({"parallel.layers=3,1"});
+  const auto by_itself = ready_with({});
+  CHECK(by_itself.plan->job.parallel.layers == train::stage_layers_text(*by_itself.plan));
+  REQUIRE(by_itself.plan->job.parallel.layers != "3,1");
+  save_step(by_hand.plan->job, 1,
+            checkpoint::format_state({1, 64, 2.5, config::to_toml(by_hand.plan->job)}));
+  const auto resumed = ready_with({});
+  REQUIRE(resumed.resume);
+  CHECK(resumed.plan->job.parallel.layers == "3,1");
+  CHECK(resumed.plan->ranks[1].layers == train::layer_range{3, 4});
+  const auto tells = [](const apps::readiness& r, const char* text) {
+    return std::any_of(r.remarks.begin(), r.remarks.end(),
+                       [&](const auto& s) { return s.find(text) != s.npos; });
+  };
+  CHECK(tells(resumed, "stages keep the layers that they had in step 1"));
+  const auto changed = ready_with({"parallel.layers=1,3"});
+  CHECK(changed.plan->ranks[1].layers == train::layer_range{1, 4});
+  CHECK_FALSE(tells(changed, "stages keep the layers"));
+  CHECK(tells(changed, "since step 1: parallel.layers"));
+}
+
 TEST_CASE("ready: a resumed run is told of other text under the same name") {
   const scratch here;
   const working_folder inside(here.path);

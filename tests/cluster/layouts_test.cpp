@@ -53,6 +53,23 @@ TEST_CASE("layouts: where attention begins anew with each document, every stage 
         1e-5);
 }
 
+TEST_CASE("layouts: where the stages are cut changes nothing but last bits") {
+  job_files job;
+  const auto four = with(fresh, {"model.family=gpt2", "model.tied=no", "model.layers=4"});
+  const auto alone = job.losses(with(four, layout(1, 1)));
+  const auto cut = [&](const char* layers, std::vector<std::string> more = {}) {
+    more.push_back(std::string("parallel.layers=") + layers);
+    return job.losses(with(with(four, layout(1, 2)), more));
+  };
+  const auto early = cut("1,3");
+  CHECK(difference(early, alone) < 1e-5);
+  CHECK(difference(cut("3,1"), alone) < 1e-5);
+  CHECK(cut("1,3") == early);
+  // Without the norm of all gradients, which each stage sums for itself, nothing is left that
+  // depends on the cut.
+  CHECK(cut("1,3", {"train.clip_norm=0"}) == cut("3,1", {"train.clip_norm=0"}));
+}
+
 TEST_CASE("layouts: LAMB's norms are of whole tensors, whoever holds their slices") {
   job_files job;
   const auto sets = with(fresh, {"train.optimizer=lamb", "train.batch=6", "train.micro_batch=1"});

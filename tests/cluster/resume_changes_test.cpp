@@ -46,6 +46,23 @@ TEST_CASE("resume: with another batch it goes on behind the tokens that were see
     CHECK(pairs[i] == doctest::Approx((single[4 + 2 * i] + single[5 + 2 * i]) / 2).epsilon(1e-5));
 }
 
+TEST_CASE("resume: stages keep the layers of the checkpoint until they are told others (RSM-6)") {
+  const auto stages = with({"model.layers=4", "train.schedule=constant"}, layout(1, 2));
+  job_files whole, job;
+  const auto all = whole.losses(with(stages, {"parallel.layers=3,1", "train.steps=6"}));
+  REQUIRE(all.size() == 6);
+  job.losses(with(stages, {"parallel.layers=3,1", "train.steps=4"}));
+  program up(job.up(with(stages, {"train.steps=6"})));
+  CHECK(up.wait() == 0);
+  INFO(up.err());
+  CHECK(up.err().find("stages keep the layers that they had in step 4") != std::string::npos);
+  CHECK(up.losses() == std::vector<double>(all.begin() + 4, all.end()));
+  const auto f = run(job.up(with(stages, {"train.steps=8", "parallel.layers=1,3"})));
+  INFO(f.err);
+  CHECK(f.code == 0);
+  CHECK(tells(f, "since step 6: parallel.layers \"3,1\" -> \"1,3\""));
+}
+
 TEST_CASE("resume: what cannot mean anything is refused by both verbs, with a way out") {
   job_files job;
   job.losses({"train.steps=3"});

@@ -220,6 +220,15 @@ TEST_CASE("PJB-1: persons job: each key is simulated or said not to be, with the
     CHECK(!told(key));
 }
 
+TEST_CASE("PJB-2: a pipeline that is cut by hand is simulated as it is cut") {
+  const file_job even({"parallel.layers=2,2"}), late({"parallel.layers=1,3"});
+  const auto first = [](const file_job& job) {
+    return job.options().times.stages.at(0).forward_ns;
+  };
+  CHECK(2 * first(late) <= first(even) + 2);
+  CHECK(run(late.options()).last_step == 8);
+}
+
 TEST_CASE("FRC-1: faults without effect are told of by name") {
   const auto o = file_job().options();
   CHECK(why_missed(o, "crash_node:beta@1.5").empty());
