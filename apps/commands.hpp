@@ -18,7 +18,7 @@ namespace troupe::apps {
 void add_data(shell& sh);
 /// `troupe config check|show|explain|schema`: questions about a configuration.
 void add_config(shell& sh);
-/// `troupe plan`: the memory, work and traffic of each stage.
+/// `troupe plan`: the memory, work, traffic and time of each stage.
 void add_plan(shell& sh);
 /// `troupe predict train|ask|eval|split`: what a machine should do, learned from others.
 void add_predict(shell& sh);

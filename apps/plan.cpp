@@ -15,6 +15,7 @@
 #include "actors/train/swap_ranks.hpp"
 #include "apps/commands.hpp"
 #include "apps/data_sources.hpp"
+#include "apps/expected_step.hpp"
 #include "apps/job_arguments.hpp"
 #include "apps/swap/rates.hpp"
 #include "io/base/counted.hpp"
@@ -333,6 +334,48 @@ nlohmann::ordered_json fewer_json(const train::job_plan& plan) {
   return out;
 }
 
+/// How long a step takes here; or why that is not known.
+struct expectation {
+  std::string not_known = {};
+  measured_worker worker = {};
+  expected_step step = {};
+  std::optional<better_cut> better = {};
+};
+
+expectation expectation_of(const plan_arguments& a, const train::job_plan& plan,
+                           const std::vector<train::planned_stage>& stages,
+                           const train::machine& machine, bool fits) {
+  if (a.unmeasured) return {"nothing is measured (--no-measure)"};
+  if (a.memory > 0 || plan.job.cluster.launch != config::launch_mode::local)
+    return {"the machines of this job are not here, and none of them was measured"};
+  if (!machine.gpus.empty()) return {"rates are measured of the host's processors only"};
+  if (!fits) return {"it does not fit this machine"};
+  auto worker = measure_worker(plan);
+  if (!worker) return {render(worker.error())};
+  expectation out{{}, std::move(*worker)};
+  out.step = expect_step(plan, stages, out.worker);
+  out.better = better_cut_of(plan, out.step, out.worker, machine);
+  return out;
+}
+
+std::string expectation_text(const train::job_plan& plan, const expectation& e) {
+  if (!e.not_known.empty()) return "how long a step takes is not known: " + e.not_known + "\n";
+  auto out = expected_text(plan, e.step, e.worker);
+  if (e.better)
+    out += fmt::format("  parallel.layers = \"{}\" in place of \"{}\": about {:.0f} % of that\n",
+                       e.better->layers, train::stage_layers_text(plan),
+                       100 * e.better->expected.step_s / e.step.step_s);
+  return out;
+}
+
+nlohmann::ordered_json expectation_json(const expectation& e) {
+  if (!e.not_known.empty()) return {{"not_known", e.not_known}};
+  auto out = expected_json(e.step, e.worker);
+  if (e.better)
+    out["better_layers"] = {{"layers", e.better->layers}, {"step_s", e.better->expected.step_s}};
+  return out;
+}
+
 result<int> show_plan(const plan_arguments& a) {
   TROUPE_TRY(loaded, config::load(a.job.sources()));
   TROUPE_TRY(plan, train::make_plan(loaded.value));
@@ -348,6 +391,8 @@ result<int> show_plan(const plan_arguments& a) {
                   : train::enough_memory(plan, "the largest stage", needed, has.bytes, has.whose,
                                          has.bytes);
   if (fits) fits = train::fits_swap_budget(plan, train::threads_here(plan.job.cluster));
+  std::optional<expectation> expected;  // of a job that swaps there is another limit
+  if (!swapped.forecast) expected = expectation_of(a, plan, stages, machine, fits.has_value());
   if (a.json) {
     nlohmann::ordered_json out{{"model_parameters", plan.model.parameters()},
                                {"tokens_per_step", plan.job.tokens_per_step()},
@@ -369,10 +414,12 @@ result<int> show_plan(const plan_arguments& a) {
       out["swap_layers_have_room"] = !train::layers_kept(plan).gives_way();
     }
     if (swapped.forecast) out["swap"] = swap_json(swapped);
+    if (expected) out["expected"] = expectation_json(*expected);
     using handler = nlohmann::ordered_json::error_handler_t;
     TROUPE_CHECK(print(out.dump(2, ' ', false, handler::replace) + "\n"));
   } else {
-    TROUPE_CHECK(print(plan_table(plan, stages, swapped) + data_text(plan.job) +
+    TROUPE_CHECK(print(plan_table(plan, stages, swapped) +
+                       (expected ? expectation_text(plan, *expected) : "") + data_text(plan.job) +
                        spares_text(a, plan.job) + fewer_text(plan)));
   }
   if (!fits) return fits.error();
@@ -385,10 +432,12 @@ result<int> show_plan(const plan_arguments& a) {
 }  // namespace
 
 void add_plan(shell& sh) {
-  auto* verb = sh.app.add_subcommand("plan", "Show the memory, work and traffic of each stage");
+  auto* verb =
+      sh.app.add_subcommand("plan", "Show the memory, work, traffic and time of each stage");
   verb->footer(
-      "Nothing is started. Ends with 78 if the largest stage does not fit. Of a job that swaps, a\n"
-      "layer, its update and the drive under swap.dir are measured for some seconds.\n"
+      "Nothing is started. Ends with 78 if the largest stage does not fit. A layer and its update\n"
+      "are measured for a second, to say about how long a step takes; of a job that swaps, the\n"
+      "drive under swap.dir, too, for some seconds.\n"
       "Examples:\n"
       "  troupe plan run.toml\n"
       "  troupe plan run.toml --memory 80GiB --set parallel.pipeline=4");

@@ -98,14 +98,11 @@ int64_t planned_ns(double seconds) {
   return static_cast<int64_t>(std::clamp(seconds * planned_unit_ns, 1.0, virtual_year_ns));
 }
 
-/// PJB-2. A third of a step's work is forward; who keeps no activations makes that again.
+/// PJB-2.
 stage_timing times_of(const train::planned_stage& s, const train::job_plan& plan,
                       const worker_pace& pace) {
-  const double forward_s =
-      s.step_flops / 3 / static_cast<double>(plan.micro_batches) / pace.flops_s;
-  const auto replicas = static_cast<double>(plan.job.parallel.data);
-  return {planned_ns(forward_s), planned_ns(forward_s * (plan.job.model.recompute ? 3 : 2)),
-          planned_ns(static_cast<double>(s.parameters) / replicas / pace.updates_s),
+  const auto takes = train::seconds_of(s, plan, pace.flops_s, pace.updates_s);
+  return {planned_ns(takes.forward), planned_ns(takes.backward), planned_ns(takes.update),
           planned_ns(static_cast<double>(s.share_bytes) / pace.saved_bytes_s)};
 }
 

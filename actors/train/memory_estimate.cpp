@@ -114,6 +114,14 @@ std::vector<planned_stage> plan_stages(const job_plan& plan) {
   return out;
 }
 
+stage_seconds seconds_of(const planned_stage& s, const job_plan& plan, double flops_s,
+                         double updates_s) {
+  const double forward = s.step_flops / 3 / static_cast<double>(plan.micro_batches) / flops_s;
+  const auto replicas = static_cast<double>(plan.job.parallel.data);
+  return {forward, forward * (plan.job.model.recompute ? 3 : 2),
+          static_cast<double>(s.parameters) / replicas / updates_s};
+}
+
 uint64_t largest_stage_bytes(const std::vector<planned_stage>& stages) {
   uint64_t most = 0;
   for (const auto& s : stages) most = std::max(most, s.bytes.total());

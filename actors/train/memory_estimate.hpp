@@ -38,6 +38,16 @@ struct planned_stage {
 /// Every stage in order.
 std::vector<planned_stage> plan_stages(const job_plan& plan);
 
+/// What a worker takes for its stage: forward and backward of one micro-batch, and its share of the
+/// update.
+struct stage_seconds {
+  double forward = 0, backward = 0, update = 0;
+};
+/// At so much work a second, and parameters of the optimizer's rule. A third of a step's work is
+/// forward; who keeps no activations makes that again.
+stage_seconds seconds_of(const planned_stage& s, const job_plan& plan, double flops_s,
+                         double updates_s);
+
 /// Bytes of the device on the stage that needs most.
 uint64_t largest_stage_bytes(const std::vector<planned_stage>& stages);
 

@@ -29,33 +29,43 @@ namespace {
 
 using clock = std::chrono::steady_clock;
 
-constexpr int tries = 4;                // of a layer, and of an update
 constexpr double possible_pace = 1e18;  // a second; more is no measurement of a processor
 
-/// The quickest of some, in seconds: what else the machine does makes it slower only.
+double seconds_since(clock::time_point start) {
+  return std::chrono::duration<double>(clock::now() - start).count();
+}
+
+/// Of some tries, in seconds.
+struct tried {
+  double best = 0, median = 0;
+};
+
+/// The quickest counts as what the machine can do: what else it does makes it slower only.
 template <class F>
-result<double> best_of(gpu::stream& s, F enqueue) {
+result<tried> times_of(gpu::stream& s, const pace_measuring& how, F enqueue) {
+  const auto begin = clock::now();
   enqueue();  // warms up
   TROUPE_CHECK(s.synchronize());
-  double best = 0;
-  for (int i = 0; i < tries; ++i) {
+  std::vector<double> all;
+  while (all.empty() || (std::ssize(all) < how.tries && seconds_since(begin) < how.enough_s)) {
     const auto start = clock::now();
     enqueue();
     TROUPE_CHECK(s.synchronize());
-    const double took = std::chrono::duration<double>(clock::now() - start).count();
-    if (i == 0 || took < best) best = took;
+    all.push_back(std::max(seconds_since(start), 1e-9));
   }
-  return best;
+  std::sort(all.begin(), all.end());
+  return tried{all.front(), all[all.size() / 2]};
 }
 
 }  // namespace
 
-result<paces> measure_paces(const train::engine_options& options) {
+result<paces> measure_paces(const train::engine_options& options, const pace_measuring& how) {
   TROUPE_TRY(device, gpu::open_device(options.device, options.threads));
-  return measure_paces(options, *device);
+  return measure_paces(options, *device, how);
 }
 
-result<paces> measure_paces(const train::engine_options& options, gpu::device& device) {
+result<paces> measure_paces(const train::engine_options& options, gpu::device& device,
+                            const pace_measuring& how) {
   auto model = options.model;
   model.layers = 1;
   model.vocab = std::min<int64_t>(model.vocab, 64);  // the smallest tables that there can be
@@ -65,17 +75,18 @@ result<paces> measure_paces(const train::engine_options& options, gpu::device& d
   TROUPE_TRY(rule, gpu::optimizer::make(stage->store(), options.optimizer));
   // As steps have them: a rank's, and the swapper's.
   TROUPE_TRY(compute, device.make_stream({"compute", options.threads}));
-  TROUPE_TRY(update, device.make_stream({"update", 1}));
+  TROUPE_TRY(update, device.make_stream({"update", how.update_threads}));
   const int chunk = stage->store().find_chunk("layer.0");
-  TROUPE_TRY(products_s, best_of(*compute, [&] { stage->run_layer(*compute, 0, 0); }));
-  TROUPE_TRY(update_s, best_of(*update, [&] { rule->step(*update, chunk, 1e-3f, 1); }));
+  TROUPE_TRY(products, times_of(*compute, how, [&] { stage->run_layer(*compute, 0, 0); }));
+  TROUPE_TRY(updates, times_of(*update, how, [&] { rule->step(*update, chunk, 1e-3f, 1); }));
   const auto count = static_cast<double>(stage->store().info(chunk).count);
   const double flops = gpu::layer_flops(model, shape.seq) * static_cast<double>(shape.tokens());
-  return paces{flops / std::max(products_s, 1e-9), count / std::max(update_s, 1e-9),
+  return paces{flops / products.best, count / updates.best,
                fmt::format("{} {} {}/{} {} {} {} x {} {} {}", to_string(model.family), model.hidden,
                            model.heads, model.kv_heads, model.ffn,
                            shape.compute == gpu::dtype::f32 ? "f32" : "bf16", shape.micro_batch,
-                           shape.seq, options.threads, device.facts().instruction_set)};
+                           shape.seq, options.threads, device.facts().instruction_set),
+               products.median / products.best};
 }
 
 paces best_so_far(const paces& now, const io::fact_store& store) {

@@ -1,0 +1,171 @@
+// How long a step should take: the schedule's time, turns on too few cores, and a better cut.
+#include "apps/expected_step.hpp"
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
+
+#include "gpu/model/stage_shape.hpp"
+#include "gpu/swap/step_traffic.hpp"
+#include "tests/io/job_text.hpp"
+
+using namespace troupe;
+using apps::measured_worker;
+using apps::pipeline_seconds;
+using train::stage_seconds;
+
+namespace {
+
+/// Of four layers over two stages, four micro-batches each.
+train::job_plan planned_job(const std::vector<std::string>& sets = {}) {
+  auto plan = train::make_plan(
+      job_of_text("[cluster]\nnodes = 2\nthreads = 1\n[model]\nlayers = 4\nheads = 4\nhidden = 64\n"
+                  "vocab = 256\n[data]\npath = \"x.txt\"\n[parallel]\npipeline = 2\n"
+                  "[train]\nsteps = 100\nbatch = 8\nmicro_batch = 2\nseq_len = 32\n",
+                  sets));
+  REQUIRE_MESSAGE(plan, (plan ? "" : render(plan.error())));
+  return *plan;
+}
+
+measured_worker worker_of(double flops_s, double updates_s, double spread, int64_t cores) {
+  return {{flops_s, updates_s, "a layer", spread}, 1, cores};
+}
+
+apps::expected_step expect(const train::job_plan& plan, const measured_worker& worker) {
+  return apps::expect_step(plan, train::plan_stages(plan), worker);
+}
+
+train::machine roomy_machine() {
+  train::machine m;
+  m.memory_bytes = uint64_t{64} << 30;
+  m.memory_whose = "this machine";
+  m.cores = 8;
+  return m;
+}
+
+}  // namespace
+
+TEST_CASE("expected step: equal stages stand idle as 1F1B says, however many micro-batches") {
+  for (const int64_t stages : {1, 2, 5, 300})
+    for (const int64_t micro_batches : {1, 2, 8, 1'000, 1'000'000}) {
+      CAPTURE(stages);
+      CAPTURE(micro_batches);
+      const std::vector<stage_seconds> equal(static_cast<size_t>(stages), {1, 2, 0});
+      CHECK(pipeline_seconds(equal, micro_batches) ==
+            doctest::Approx(3.0 * static_cast<double>(micro_batches + stages - 1)));
+    }
+}
+
+TEST_CASE("expected step: a pipeline goes at the pace of its slowest stage") {
+  const std::vector<stage_seconds> stages{{1, 2, 0}, {2, 4, 0}, {1, 2, 0}};
+  for (const int64_t micro_batches : {1, 3, 10, 40'000}) {
+    CAPTURE(micro_batches);
+    const auto slowest = 6.0 * static_cast<double>(micro_batches);
+    CHECK(pipeline_seconds(stages, micro_batches) >= slowest);
+    CHECK(pipeline_seconds(stages, micro_batches) <= slowest + 3 + 3);
+  }
+  CHECK(pipeline_seconds(stages, 1) == 12);
+}
+
+TEST_CASE("expected step: work over pace, update behind it, and what follows from that") {
+  const auto plan = planned_job();
+  const auto stages = train::plan_stages(plan);
+  const auto e = expect(plan, worker_of(1e9, 1e6, 1, 8));
+  REQUIRE(e.stages.size() == 2);
+  for (size_t s = 0; s < 2; ++s) {
+    CHECK(4 * (e.stages[s].forward + e.stages[s].backward) ==
+          doctest::Approx(stages[s].step_flops / 1e9));
+    CHECK(e.stages[s].backward == doctest::Approx(2 * e.stages[s].forward));
+    CHECK(e.stages[s].update == doctest::Approx(static_cast<double>(stages[s].parameters) / 1e6));
+  }
+  CHECK(e.step_s == doctest::Approx(pipeline_seconds(e.stages, 4) +
+                                    std::max(e.stages[0].update, e.stages[1].update)));
+  CHECK(e.least_s < e.step_s);
+  CHECK(e.step_s < e.most_s);
+  CHECK(e.tokens_s == doctest::Approx(8 * 32 / e.step_s));
+  CHECK(e.run_s == doctest::Approx(100 * e.step_s));
+  CHECK(e.idle_share > 0);
+  CHECK(e.idle_share < 1);
+  // Who keeps no activations makes them again.
+  const auto again = expect(planned_job({"model.recompute=true"}), worker_of(1e9, 1e6, 1, 8));
+  CHECK(again.stages[0].backward == doctest::Approx(3 * again.stages[0].forward));
+  // Where tries varied, steps are as the median, and the quickest says what they hardly fall below.
+  const auto varied = expect(plan, worker_of(1e9, 1e6, 1.5, 8));
+  CHECK(varied.stages[0].forward == doctest::Approx(1.5 * e.stages[0].forward));
+  CHECK(varied.least_s / varied.step_s < e.least_s / e.step_s);
+}
+
+TEST_CASE("expected step: ranks without processors of their own take turns") {
+  const auto plan = planned_job();
+  const auto alone = expect(plan, worker_of(1e9, 1e6, 1, 1));
+  double work = 0;
+  for (const auto& s : alone.stages) work += 4 * (s.forward + s.backward) + s.update;
+  CHECK(alone.step_s == doctest::Approx(work));
+  CHECK(alone.step_s > expect(plan, worker_of(1e9, 1e6, 1, 2)).step_s);
+}
+
+TEST_CASE("expected step: a cut by hand that is slower is told the better one, others nothing") {
+  const auto worker = worker_of(1e9, 1e9, 1, 8);
+  const auto better_than = [&](const train::job_plan& plan) {
+    return apps::better_cut_of(plan, expect(plan, worker), worker, roomy_machine());
+  };
+  const auto late = planned_job({"parallel.layers=1,3"});
+  const auto better = better_than(late);
+  REQUIRE(better);
+  CHECK(better->layers == train::stage_layers_text(planned_job()));
+  CHECK(better->expected.step_s < expect(late, worker).step_s);
+  CHECK_FALSE(better_than(planned_job()));
+  CHECK_FALSE(better_than(planned_job({"cluster.nodes=1", "parallel.pipeline=1"})));
+  auto small = roomy_machine();
+  small.memory_bytes = 1 << 20;
+  CHECK_FALSE(apps::better_cut_of(late, expect(late, worker), worker, small));
+}
+
+TEST_CASE("expected step: of a large layer a part is measured that is still a model's") {
+  train::engine_options o;
+  o.model = model_config::of(model_family::llama);
+  o.model.layers = 80;
+  o.model.hidden = 8192;
+  o.model.heads = 64;
+  o.model.kv_heads = 8;
+  o.model.head_width = 128;
+  o.model.ffn = 28672;
+  o.model.vocab = 128256;
+  o.model.max_positions = 8192;
+  o.shape.micro_batch = 4;
+  o.shape.seq = 8192;
+  const auto part = apps::measured_part(o);
+  const auto shape =
+      gpu::whole_model(part.model, part.shape.micro_batch, part.shape.seq, gpu::dtype::f32);
+  CHECK(gpu::check(part.model, shape));
+  CHECK(part.model.hidden == part.model.heads * part.model.head_width);
+  CHECK(part.model.matrix_parameters() < 64 << 20);
+  CHECK(gpu::layer_flops(part.model, part.shape.seq) * static_cast<double>(shape.tokens()) < 2e10);
+  o.model.hidden = o.model.ffn = 64;
+  o.model.heads = o.model.kv_heads = 4;
+  o.model.head_width = 16;
+  o.shape.micro_batch = 2;
+  o.shape.seq = 32;
+  const auto whole = apps::measured_part(o);  // a small one is measured as it is
+  CHECK(whole.model.hidden == 64);
+  CHECK(whole.shape.micro_batch == 2);
+  CHECK(whole.shape.seq == 32);
+}
+
+TEST_CASE("expected step: programs are told what persons are") {
+  const auto plan = planned_job();
+  const auto worker = worker_of(2e9, 1e6, 1, 8);
+  const auto e = expect(plan, worker);
+  const auto j = apps::expected_json(e, worker);
+  CHECK(j.at("step_s").get<double>() == doctest::Approx(e.step_s).epsilon(1e-3));
+  CHECK(j.at("least_s") < j.at("step_s"));
+  CHECK(j.at("step_s") < j.at("most_s"));
+  CHECK(j.at("stages").size() == 2);
+  CHECK(j.at("measured").at("flops_s") == 2e9);
+  const auto text = apps::expected_text(plan, e, worker);
+  CHECK(text.back() == '\n');
+  CHECK(text.find("stage 1: forward ") != std::string::npos);
+}
