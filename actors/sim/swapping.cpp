@@ -40,7 +40,7 @@ swapping_engine::swapping_engine(environment* room, int node, const train::engin
       options_(o),
       using_folder_(room->disks.use(node, o.at.rank)),
       watch_(places_of(o), o.shape.where.groups_in_memory, *this,
-             o.optimizer.kind == gpu::optimizer_step_args::rule::lamb),
+             o.optimizer.kind == gpu::optimizer_step_args::rule::lamb, o.at.grid.data > 1),
       shares_norms_(o.optimizer.kind == gpu::optimizer_step_args::rule::lamb &&
                     o.at.grid.data > 1) {
   for (const auto& chunk : gpu::stage_chunks(o.model, o.shape)) {
@@ -275,6 +275,7 @@ size_t swapping_engine::backward(int64_t step, int micro_batches, bool last, pas
     computing_ = {train::pipeline_op::backward, c == 0 ? tokens_of(micro_batches) : 0};
     watch_.use_weights(c, now, each);
     watch_.make_gradient(c, now, first_backward_, last);
+    if (last && c > 0 && options_.at.grid.data > 1) watch_.bring_weights(c - 1);  // SWP-13
     if (how == pass_kind::norm_alone) watch_.drop_gradient(c);
     if (how == pass_kind::updates) watch_.update(c, now, gpu::counts::at_once);
     if (how == pass_kind::speculates) watch_.update(c, now, gpu::counts::once_settled, dropped);

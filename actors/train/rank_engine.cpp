@@ -245,6 +245,7 @@ void rank_engine::connect_groups(group_tables tables, completion done) {
       if (ending_.stop_requested()) into->abort();
     }
     pending_.clear();
+    TROUPE_CHECK(compare_places());
     return copies_ ? copies_->connect(tables, ending_.get_token()) : status();
   };
   run_blocking(std::move(connect), std::move(done));
@@ -474,7 +475,10 @@ void rank_engine::backward(const op_order& o, completion done) {
          events.input_grad_sent);
 }
 
+/// The weights that backward needs next need not wait for this sum, which is behind it in the data
+/// stream.
 void rank_engine::sum_over_replicas(int chunk) {
+  if (swap_ && chunk > 0) swap_->bring_weights(chunk - 1);
   data_->wait(compute_->record());
   auto& store = model_->store();
   const auto& own = store.slice(chunk);
@@ -540,17 +544,24 @@ void rank_engine::share_norms(int64_t step, float lr) {
   compute_->wait(data_->record());
 }
 
-/// ENG-7. The slice's new weights are what the compute stream has come to.
+/// ENG-7. The slice's new weights are what the compute stream has come to; those of chunks on a
+/// drive come when they are fetched (SWP-13).
 void rank_engine::gather_weights(int chunk) {
-  if (!replicas_) return;
+  auto& store = model_->store();
+  if (!replicas_ || store.state_on_disk(chunk)) return;
   data_->wait(compute_->record());
+  gather_slices(chunk);
+  store.weights_arrive(chunk, data_->record());
+}
+
+/// On the data stream: to each replica the others'.
+void rank_engine::gather_slices(int chunk) {
   auto& store = model_->store();
   const size_t bytes = store.bytes(chunk, gpu::part::weight);
   const auto replicas = static_cast<size_t>(options_.at.grid.data);
   probed({pipeline_op::all_gather, chunk, bytes},
          [&] { replicas_->all_gather(*data_, store.weight(chunk), bytes / replicas); });
   watch(*data_);
-  store.weights_arrive(chunk, data_->record());
 }
 
 /// ENG-6, measured where there is anything to wait for.
@@ -583,6 +594,7 @@ void rank_engine::digest_weights() {
     for (int c = 0; c < store.chunk_count(); ++c) {
       store.fetch_weights(*compute_, c);  // PS-6
       digests_->enqueue(*compute_, store.weight(c), store.bytes(c, gpu::part::weight));
+      store.release_weights(*compute_, c);
     }
   });
 }
@@ -596,7 +608,6 @@ void rank_engine::await_shipped() {
 void rank_engine::update_chunk(int chunk, float lr, int64_t step, gpu::counts when) {
   if (model_->store().state_on_disk(chunk)) {
     swap_->update(*compute_, *optimizer_, chunk, lr, step, when);
-    if (replicas_) model_->store().fetch_weights(*data_, chunk);
   } else {
     await_copies(chunk);
     optimizer_->step(*compute_, chunk, lr, step);

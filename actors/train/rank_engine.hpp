@@ -19,8 +19,11 @@
 //     that took is in the outcome.
 //   ENG-7  A chunk's new weights are gathered from the replicas as soon as its slice is updated,
 //     while the next chunks are; forward waits chunk by chunk (PS-6), nobody else does, and what
-//     it waits is told as such.
+//     it waits is told as such. Those of chunks on a drive are gathered whenever they are fetched
+//     (SWP-13).
 //   ENG-8  Replicas enqueue the same collectives in the same order, all on the data stream (COM-1).
+//     Where a job swaps they compare, before the first, where their chunks live: of which of them
+//     weights are gathered, and when, is a matter of that.
 //   ENG-5  After a failure every later completion reports it; the rank is of no more use.
 //   ENG-9  abort() ends within a fraction of a second what waits for other ranks, and building and
 //     loading between two tensors or slots.
@@ -71,8 +74,17 @@
 #include "gpu/swap/duplex_policy.hpp"
 #include "gpu/swap/spiller.hpp"
 #include "gpu/swap/swapper.hpp"
+#include "io/base/error_kind.hpp"
 
 namespace troupe::train {
+
+/// ENG-8.
+inline constexpr error_kind<> replicas_differ{
+    "replicas_differ", errc::bad_config,
+    "replicas of a stage have planned different chunks for memory, and would gather weights in "
+    "different orders",
+    "what their machines leave of swap.host_bytes to a rank differs: set cluster.threads, so that "
+    "all compute with the same number of threads"};
 
 class rank_engine : public engine {
  public:
@@ -104,7 +116,8 @@ class rank_engine : public engine {
 
   void run(const op_order& order, completion done) override;
   void digest_weights() override;
-  /// Updates the own slices. Others' may still be on their way when it is done (ENG-7).
+  /// Updates the own slices. Others' may still be on their way, or asked for later, when it is done
+  /// (ENG-7).
   void update(int64_t step, double lr, outcome_completion done) override;
   void finish_evaluation(outcome_completion done) override;
 
@@ -181,6 +194,8 @@ class rank_engine : public engine {
   void clip(int64_t step);
   void share_norms(int64_t step, float lr);
   void gather_weights(int chunk);
+  void gather_slices(int chunk);
+  status compare_places();
   void restore(const std::string& folder, gpu::restored what, completion done);
   void gather_restored(completion done);
   void update_chunk(int chunk, float lr, int64_t step, gpu::counts when = gpu::counts::at_once);

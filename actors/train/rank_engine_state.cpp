@@ -20,8 +20,9 @@ void rank_engine::load(std::string folder, bool optimizer, completion done) {
   files_->notify(guarded(std::move(done)));
 }
 
-/// Behind what other ranks have sent: weights are quiet meanwhile.
+/// Behind what other ranks have sent: weights are quiet meanwhile. All replicas load.
 void rank_engine::load_by(std::function<status()> work) {
+  if (swap_) swap_->all_set_anew();
   files_->wait(data_->record());
   files_->wait(compute_->record());
   probed({pipeline_op::load, 0}, [&] { files_->host_task(std::move(work)); });

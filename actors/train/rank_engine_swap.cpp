@@ -1,10 +1,13 @@
 // What an engine does otherwise where not all of its stage is in memory (ENG-11).
+#include <algorithm>
 #include <array>
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <vector>
 
 #include <spdlog/spdlog.h>
+#include <xxhash.h>
 
 #include "actors/train/rank_engine.hpp"
 #include "actors/train/swap_folder.hpp"
@@ -52,10 +55,32 @@ status rank_engine::open_swap(gpu::stage_model& model) {
     else
       wait();
   };
+  if (options_.at.grid.data > 1) {
+    o.gathering = data_.get();
+    o.gather = [this](int chunk) { gather_slices(chunk); };
+  }
   TROUPE_TRY(made, gpu::swapper::make(model.store(), options_.shape.where, std::move(o)));
   swap_ = std::move(made);
   model.store().set_mover(swap_.get());
   return options_.shape.spilling().empty() ? status() : open_spill(model);
+}
+
+/// ENG-8. Blocks until all have come.
+status rank_engine::compare_places() {
+  if (!replicas_ || options_.swap_dirs.empty()) return {};
+  std::vector<int32_t> places;
+  for (const auto& c : options_.shape.where.chunks)
+    places.insert(places.end(), {c.state_on_disk, c.weight_frame, c.grad_frame});
+  const auto own = XXH64(places.data(), places.size() * sizeof(int32_t), 0);
+  std::vector<uint64_t> all(static_cast<size_t>(replicas_->size()), own);
+  const size_t bytes = all.size() * sizeof own;
+  TROUPE_TRY(memory, device_->allocate(bytes));
+  data_->copy(memory.data(), all.data(), bytes);
+  replicas_->all_gather(*data_, memory.data(), sizeof own);
+  data_->copy(all.data(), memory.data(), bytes);
+  TROUPE_CHECK(data_->synchronize());
+  const bool same = std::all_of(all.begin(), all.end(), [own](uint64_t of) { return of == own; });
+  return same ? status() : replicas_differ();
 }
 
 /// Beside the chunks of each folder.

@@ -219,6 +219,7 @@ status settle_swap(engine_options& options, const config::job& job) {
   if (job.swap.dir.empty()) return {};
   options.swap_dirs = swap_dirs_of(job, options.at.rank);
   options.swap_patience = std::chrono::seconds(job.swap.patience_s);
+  options.group_timeout += options.swap_patience;  // others wait for one that waits for room
   options.swap_verify = job.swap.verify;
   options.swap_consume = job.swap.consume;
   options.swap_old_files = old_files_of(job.checkpoint);

@@ -13,8 +13,8 @@
 //   RES-2  Chunks that share a frame are used one after the other: between fetch and release of one
 //          nobody fetches another.
 //   RES-3  Where the state is in memory, so are weights and gradient, each alone in its frame.
-//   RES-4  Of replicas each has its slice of the state alone on its disk; weights and gradients are
-//          whole, in frames of their own.
+//   RES-4  Of replicas each has its slice of the state and the weights alone on its disk; others'
+//          slices are gathered behind it. Gradients are whole, in frames of their own.
 #pragma once
 
 #include <cstdint>
@@ -104,7 +104,7 @@ class chunk_mover {
 
   // -- blocking; the chunk is quiet --------------------------------------------------------------
 
-  /// Sets master, m or v of the whole slice; with master the weights too.
+  /// Sets master, m or v of the whole slice; with master its weights too.
   virtual status write(int chunk, part which, const value_source& values) = 0;
   /// Reads elements of the slice. From any thread, also while others read.
   virtual status read(int chunk, part which, int64_t first, int64_t count, float* host) = 0;

@@ -87,7 +87,7 @@ result<std::unique_ptr<parameter_store>> parameter_store::make(device& owner,
   assert(!options.where.any_on_disk() || options.training);
   assert(options.replica.ranks == 1 ||
          std::none_of(options.where.chunks.begin(), options.where.chunks.end(), [](const auto& c) {
-           return c.weight_frame >= 0 || c.grad_frame >= 0;  // RES-4
+           return c.grad_frame >= 0;  // RES-4
          }));
   std::unique_ptr<parameter_store> store(new parameter_store(owner, options));
   TROUPE_CHECK(store->allocate(std::move(chunks)));
@@ -275,18 +275,14 @@ status parameter_store::write(int chunk, part which, const value_source& values)
   if (which == part::master) weights_changed(chunk);  // PS-4
   if (state_on_disk(chunk)) {
     TROUPE_CHECK((*s)->synchronize());
-    TROUPE_CHECK(mover_->write(chunk, which, values));
-    if (which != part::master || options_.replica.ranks == 1) return {};
+    return mover_->write(chunk, which, values);
   }
   const int64_t all = info(chunk).count;
   std::vector<float> piece(static_cast<size_t>(std::min(all, piece_elements)));
   for (int64_t first = 0; first < all; first += piece_elements) {
     const int64_t count = std::min(piece_elements, all - first);
     TROUPE_CHECK(values(first, count, piece.data()));
-    if (state_on_disk(chunk))
-      write_weights(**s, chunk, first, count, piece.data());  // of all slices (RES-4)
-    else
-      write_piece(**s, chunk, which, first, count, piece.data());
+    write_piece(**s, chunk, which, first, count, piece.data());
     TROUPE_CHECK((*s)->synchronize());
   }
   return {};

@@ -10,7 +10,8 @@
 // Data-parallel replicas share the optimizer (ZeRO stage 1, Rajbhandari et al. 2020; MegaScale
 // section 3.2): a chunk is cut into as many equal slices as there are replicas, and a replica keeps
 // master, m and v of its own slice alone. Weight and grad are whole everywhere, with so much
-// padding at the end that the slices are equal. One replica's slice is the chunk.
+// padding at the end that the slices are equal; weights that share a frame are while they are in
+// it. One replica's slice is the chunk.
 // In f32 training the master slice is a view of the weights.
 //
 // Not all of it need be in memory (residency.hpp): chunks may share frames for weights and
@@ -159,7 +160,7 @@ struct store_options {
   /// bf16 weights are rounded by chance (gpu/stochastic_rounding.hpp) with this seed of the job's;
   /// absent: to the nearest.
   std::optional<uint64_t> rounding_seed = {};
-  residency where = {};  ///< other than in memory only in training, with one replica
+  residency where = {};  ///< other than in memory only in training
 };
 
 class parameter_store {
@@ -248,9 +249,10 @@ class parameter_store {
   uint64_t rounding_seed(int chunk) const;
 
   /// Sets master, m or v from the info().count values of the whole chunk, of which the slice is
-  /// kept; with master all weights are set, too. A piece at a time is in memory. Blocks; the chunk
-  /// must be quiet, none of its weights on their way from other ranks, and where there are other
-  /// replicas its gradients are zero afterwards. For start-up and tests.
+  /// kept; with master all weights are set, too, but where state is on disk those of the slice
+  /// alone. A piece at a time is in memory. Blocks; the chunk must be quiet, none of its weights on
+  /// their way from other ranks, and where there are other replicas its gradients are zero
+  /// afterwards. For start-up and tests.
   status write(int chunk, part which, const value_source& values);
   status write(int chunk, part which, const float* host);
   /// Reads the slice().count values of master, m or v. Blocks like write().

@@ -32,9 +32,18 @@ chunk_op waiting(chunk_point point) {
   return out;
 }
 
+/// CHP-9.
+chunk_op gathering(int chunk, chunk_point own_slice, chunk_point whole) {
+  auto out = on_lane(lane::gather, chunk_act::gather_weights, chunk);
+  out.behind[0] = own_slice;
+  out.marks = whole;
+  return out;
+}
+
 }  // namespace
 
-chunk_policy::chunk_policy(std::vector<chunk_place> chunks, int slots) : slots_(slots) {
+chunk_policy::chunk_policy(std::vector<chunk_place> chunks, int slots, bool gathers)
+    : slots_(slots), gathers_(gathers) {
   assert(slots >= 1);
   for (const auto& c : chunks) {
     shared_weights_ = std::max(shared_weights_, c.weight_frame + 1);
@@ -66,23 +75,40 @@ int chunk_policy::take_slot() {
 }
 
 void chunk_policy::forget_weights(int chunk) {
+  at(chunk).gathered = false;
   if (!shares_weights(chunk)) return;
   auto& occupant = occupants_[static_cast<size_t>(weight_frame(chunk))];
   if (occupant == chunk) occupant = -1;
 }
 
-chunk_policy::ops chunk_policy::fetch_weights(int chunk) {
-  ops out;
-  if (!shares_weights(chunk)) return out;
+/// Into their frame; of replicas the own slice, and then the others'.
+void chunk_policy::read_weights(ops& out, int chunk) const {
   const int frame = weight_frame(chunk);
-  if (std::exchange(occupants_[static_cast<size_t>(frame)], chunk) != chunk) {
-    auto read = on_lane(lane::weights_in, chunk_act::read_weights, chunk);
-    read.behind[0] = {kind::weights_free, frame};  // CHP-3
-    read.behind[1] = {kind::written, chunk};       // CHP-1
-    read.marks = {kind::weights_ready, frame};
-    out.push_back(read);
+  auto read = on_lane(lane::weights_in, chunk_act::read_weights, chunk);
+  read.behind[0] = {kind::weights_free, frame};  // CHP-3
+  read.behind[1] = {kind::written, chunk};       // CHP-1
+  read.marks = {gathers_ ? kind::slice_read : kind::weights_ready, frame};
+  out.push_back(read);
+  if (gathers_)
+    out.push_back(gathering(chunk, {kind::slice_read, frame}, {kind::weights_ready, frame}));
+}
+
+chunk_policy::ops chunk_policy::bring_weights(int chunk) {
+  ops out;
+  auto& c = at(chunk);
+  if (shares_weights(chunk)) {
+    auto& occupant = occupants_[static_cast<size_t>(weight_frame(chunk))];
+    if (std::exchange(occupant, chunk) != chunk) read_weights(out, chunk);
+  } else if (gathers_ && c.place.on_disk && !std::exchange(c.gathered, true)) {
+    out.push_back(gathering(chunk, {kind::arrived, chunk}, {kind::arrived, chunk}));
   }
-  out.push_back(waiting({kind::weights_ready, frame}));
+  return out;
+}
+
+chunk_policy::ops chunk_policy::fetch_weights(int chunk) {
+  auto out = bring_weights(chunk);
+  if (!shares_weights(chunk)) return out;
+  out.push_back(waiting({kind::weights_ready, weight_frame(chunk)}));
   out.back().chunk = chunk;
   return out;
 }
@@ -205,6 +231,10 @@ chunk_policy::ops chunk_policy::keep() {
   kept.behind_readers = chunk_op::every_chunk;
   kept.marks = {kind::written, chunk_point::all};
   return {marking(lane::weights_in, {kind::weights_read}), kept};
+}
+
+void chunk_policy::all_set_anew() {
+  for (int chunk = 0; chunk < chunks(); ++chunk) forget_weights(chunk);
 }
 
 void chunk_policy::masters_set(int chunk) {

@@ -25,6 +25,10 @@
 //   CHP-8  Where an update needs to know all of a chunk (LAMB), every group is read and measured
 //          before the first of them is updated; of that reading nothing is written. Where it needs
 //          to know what other ranks measure, the compute lane, which tells them, goes on behind it.
+//   CHP-9  Of replicas weights are whole behind a gathering, which is behind the own slice of them.
+//          Which ones there are, and in which order, is a matter of what was asked for alone, in
+//          its order: where all replicas ask for the same, all gather the same. What one waits for
+//          was there before it, as for every operation, so that none waits for a later one.
 #pragma once
 
 #include <array>
@@ -38,11 +42,12 @@ namespace troupe::gpu {
 enum class counts : uint8_t { at_once, once_settled };
 
 /// A queue of operations, each begun when the one before it is over.
-enum class chunk_lane : uint8_t { compute, weights_in, state_in, update, state_out };
+enum class chunk_lane : uint8_t { compute, weights_in, state_in, update, state_out, gather };
 
 enum class chunk_act : uint8_t {
   none,  ///< waits and marks alone
   read_weights,
+  gather_weights,  ///< others' slices come beside the own one
   read_state,
   measure,  ///< what all groups' updates need to know of this one
   update,
@@ -56,9 +61,10 @@ struct chunk_point {
   enum class kind : uint8_t {
     computed,       ///< what the compute lane had
     weights_read,   ///< what weights_in had
+    slice_read,     ///< a frame has the own slice of its weights; by frame
     weights_ready,  ///< a frame has its weights; by frame
     weights_free,   ///< nobody uses them any more; by frame
-    arrived,        ///< weights in memory of their own are the chunk's; by chunk
+    arrived,        ///< weights in memory of their own are the chunk's, or the own slice; by chunk
     gradient_free,  ///< a gradient's frame is zero; by frame
     group_read,     ///< by slot
     group_updated,  ///< by slot
@@ -72,7 +78,7 @@ struct chunk_point {
   int index = 0;
   bool operator==(const chunk_point&) const = default;
 };
-inline constexpr size_t chunk_point_kinds = 11;
+inline constexpr size_t chunk_point_kinds = 12;
 
 /// One operation.
 struct chunk_op {
@@ -100,9 +106,11 @@ class chunk_policy {
  public:
   using ops = std::vector<chunk_op>;
 
-  /// `slots` >= 1 groups are in memory at once.
-  chunk_policy(std::vector<chunk_place> chunks, int slots);
+  /// `slots` >= 1 groups are in memory at once. `gathers`: one of several replicas (CHP-9).
+  chunk_policy(std::vector<chunk_place> chunks, int slots, bool gathers = false);
 
+  /// The chunk's weights are fetched soon, and no others of their frame before: they may come.
+  ops bring_weights(int chunk);
   /// The compute lane uses the chunk's weights from here on, and up to here.
   ops fetch_weights(int chunk);
   ops release_weights(int chunk);
@@ -125,6 +133,8 @@ class chunk_policy {
   /// A checkpoint takes the files behind the updates so far.
   ops keep();
 
+  /// All chunks are about to be set anew, on all replicas: none of their weights count.
+  void all_set_anew();
   /// A chunk that is quiet has other masters; or moments: its file's are written then.
   void masters_set(int chunk);
   /// True the first time, where the file's moments were never written.
@@ -140,6 +150,7 @@ class chunk_policy {
  private:
   struct state {
     chunk_place place;
+    bool gathered = false;  ///< weights in memory of their own are whole
     bool moments_are_zero = true;
     bool moments_were_zero = true;  ///< before updates that are to be settled
   };
@@ -149,6 +160,7 @@ class chunk_policy {
   bool shares_weights(int chunk) const { return at(chunk).place.weight_frame >= 0; }
   int take_slot();
   void forget_weights(int chunk);
+  void read_weights(ops& out, int chunk) const;
   chunk_op group_of(int chunk, int number, bool moments_are_zero);
   chunk_op& use_group(ops& out, const chunk_op& group, chunk_act what) const;
   void measure_group(ops& out, const chunk_op& group) const;
@@ -159,6 +171,7 @@ class chunk_policy {
   std::vector<int> occupants_;  ///< of frames of weights; -1: none
   int slots_;
   int next_slot_ = 0;
+  bool gathers_;
 };
 
 /// Which of a chunk's files is which, as the lane that writes them knows it.

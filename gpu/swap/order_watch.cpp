@@ -17,11 +17,12 @@ std::pair<int, int> key_of(const chunk_point& p) {
 }  // namespace
 
 order_watch::order_watch(std::vector<chunk_place> chunks, int slots, order_machine& machine,
-                         bool measured)
+                         bool measured, bool gathers)
     : places_(std::move(chunks)),
       machine_(machine),
       measured_(measured),
-      policy_(places_, slots),
+      gathers_(gathers),
+      policy_(places_, slots, gathers),
       slots_(static_cast<size_t>(slots)) {
   for (const auto& p : places_) {
     const auto count = static_cast<size_t>(std::max(1, p.groups));
@@ -29,6 +30,7 @@ order_watch::order_watch(std::vector<chunk_place> chunks, int slots, order_machi
     c.own = {std::vector<int>(count, 0), std::vector<bool>(count), std::vector<int>(count), false};
     c.next = c.spare = c.own;
     c.in_memory = c.own.groups;
+    c.gathered = !gathers_ || !p.on_disk;
     chunks_.push_back(std::move(c));
   }
   frames_.resize(static_cast<size_t>(policy_.frames(kind::weights_ready)));
@@ -87,6 +89,8 @@ order_watch::effect order_watch::effect_of(const chunk_op& op, int step, bool dr
   switch (op.what) {
     case chunk_act::read_weights:
       return reading_weights(op.chunk);
+    case chunk_act::gather_weights:
+      return gathering(op.chunk);
     case chunk_act::read_state:
       return reading_state(op);
     case chunk_act::measure:
@@ -106,15 +110,33 @@ order_watch::effect order_watch::reading_weights(int chunk) {
     if (!shares(chunk)) return;
     auto& f = frame_of(chunk);
     check(f.users == 0 && !f.filling, "a frame takes weights while others in it are used");
-    f.filling = true;
+    f.filling = f.reading = true;
   };
   auto end = [this, chunk] {
     auto& c = at(chunk);
     read_all(chunk, -1);
     if (shares(chunk))
-      frame_of(chunk) = {chunk, 0, c.own.groups, false};
+      frame_of(chunk) = {chunk, 0, c.own.groups, gathers_, false};
     else
       c.in_memory = c.own.groups;
+  };
+  return {begin, end};
+}
+
+order_watch::effect order_watch::gathering(int chunk) {
+  auto begin = [this, chunk] {
+    const auto& c = at(chunk);
+    const auto& f = frame_of(chunk);
+    const bool is_read = shares(chunk) ? f.chunk == chunk && f.filling && !f.reading : !c.gathered;
+    const auto& slice = shares(chunk) ? f.content : c.in_memory;
+    check(is_read && std::equal(slice.begin() + 1, slice.end(), slice.begin()),
+          "weights are gathered before all of the own slice is there");
+  };
+  auto end = [this, chunk] {
+    if (shares(chunk))
+      frame_of(chunk).filling = false;
+    else
+      at(chunk).gathered = true;
   };
   return {begin, end};
 }
@@ -178,6 +200,7 @@ order_watch::effect order_watch::updating(const chunk_op& op, int step, bool dro
     gradient_frame(op.chunk) = none;
     c.gradient_of = none;
     c.groups_measured = 0;
+    c.gathered = !gathers_;
   };
   return {begin, end};
 }
@@ -232,7 +255,10 @@ size_t order_watch::use_weights(int chunk, int step, int64_t takes) {
       enqueue(waits, {});
     }
   auto begin = [this, chunk, step] {
-    if (!shares(chunk)) return check_weights(at(chunk).in_memory, step);
+    if (!shares(chunk)) {
+      check(at(chunk).gathered, "weights are used without others' slices");
+      return check_weights(at(chunk).in_memory, step);
+    }
     auto& f = frame_of(chunk);
     check(f.chunk == chunk && !f.filling, "weights are used that are not there");
     ++f.users;
@@ -382,10 +408,12 @@ void order_watch::keep_chunk(int chunk, int step, bool gets) {
 // -- while nothing is under way -------------------------------------------------------------------
 
 void order_watch::set_state(int step) {
+  policy_.all_set_anew();
   for (int chunk = 0; chunk < policy_.chunks(); ++chunk) {
     auto& c = at(chunk);
     std::fill(c.in_memory.begin(), c.in_memory.end(), step);
     if (!on_disk(chunk)) continue;
+    c.gathered = !gathers_;
     policy_.masters_set(chunk);
     if (step > 0) policy_.moments_set(chunk);
     if (c.versions.kept()) take_over(chunk);

@@ -38,8 +38,8 @@ struct watched_op {
 /// Lanes that each do one operation after the other.
 class order_machine {
  public:
-  static constexpr size_t lanes = 6;
-  static constexpr size_t snapshot = 5;  ///< of checkpoints that copy
+  static constexpr size_t lanes = 7;
+  static constexpr size_t snapshot = 6;  ///< of checkpoints that copy
 
   virtual ~order_machine() = default;
   /// Behind what its lane has. Numbers count from 0.
@@ -49,9 +49,10 @@ class order_machine {
 /// A stage that trains by a policy's orders.
 class order_watch {
  public:
-  /// `machine` outlives it. `measured`: updates need to know all of a chunk (CHP-8).
+  /// `machine` outlives it. `measured`: updates need to know all of a chunk (CHP-8). `gathers`: one
+  /// of several replicas (CHP-9).
   order_watch(std::vector<chunk_place> chunks, int slots, order_machine& machine,
-              bool measured = false);
+              bool measured = false, bool gathers = false);
 
   /// What went wrong first; empty: nothing.
   const std::string& wrong() const { return wrong_; }
@@ -61,6 +62,8 @@ class order_watch {
 
   /// Work of the compute lane; its number.
   size_t compute(int64_t takes, std::function<void()> end = {});
+  /// Weights that are used soon, and no others of their frame before.
+  void bring_weights(int chunk) { carry_out(policy_.bring_weights(chunk)); }
   /// With weights of the step before this one.
   size_t use_weights(int chunk, int step, int64_t takes = 0);
   /// A pass over one of several micro-batches, or the only one: the first begins the gradient, the
@@ -108,6 +111,7 @@ class order_watch {
     model_file own, next, spare;
     chunk_versions versions;
     std::vector<int> in_memory;  ///< weights of their own
+    bool gathered = true;        ///< the same: others' slices are there, too
     int gradient_of = none;
     int groups_measured = 0;      ///< of the update that comes
     bool is_measured = false;     ///< that was asked for before it
@@ -120,7 +124,7 @@ class order_watch {
   struct frame_model {
     int chunk = none, users = 0;
     std::vector<int> content;
-    bool filling = false;
+    bool filling = false, reading = false;
   };
   using effect = std::pair<std::function<void()>, std::function<void()>>;
 
@@ -145,6 +149,7 @@ class order_watch {
   void carry_out(const chunk_policy::ops& ops, int step = 0, bool dropped = false);
   effect effect_of(const chunk_op& op, int step, bool dropped);
   effect reading_weights(int chunk);
+  effect gathering(int chunk);
   effect reading_state(const chunk_op& op);
   effect measuring(const chunk_op& op, int step);
   effect updating(const chunk_op& op, int step, bool dropped);
@@ -156,7 +161,7 @@ class order_watch {
 
   std::vector<chunk_place> places_;
   order_machine& machine_;
-  const bool measured_;
+  const bool measured_, gathers_;
   chunk_policy policy_;
   std::vector<chunk_model> chunks_;
   std::vector<slot_model> slots_;

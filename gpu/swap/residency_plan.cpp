@@ -38,9 +38,10 @@ class ladder {
     for (const bool layer : layers_) {
       chunk_residency c;
       c.state_on_disk = true;
-      if (layer && shape_.replica.ranks == 1) {  // RES-4
+      if (layer) {
         c.weight_frame = number % frames;
-        if (!adds_up_ && !holds_) c.grad_frame = number % frames;
+        const bool alone = shape_.replica.ranks == 1;  // RES-4
+        if (alone && !adds_up_ && !holds_) c.grad_frame = number % frames;
         ++number;
       }
       r.chunks.push_back(c);

@@ -101,13 +101,15 @@ void swapper::make_order() {
     const auto home = where_.of(c);
     places.push_back({on_disk(c), home.weight_frame, home.grad_frame, at(c).layout.groups()});
   }
-  order_.emplace(std::move(places), where_.groups_in_memory);
+  assert(store_.options().replica.ranks == 1 || (options_.gathering && options_.gather));
+  order_.emplace(std::move(places), where_.groups_in_memory, store_.options().replica.ranks > 1);
   using kind = chunk_point::kind;
   const auto make = [&](kind what, int count) {
     events_[static_cast<size_t>(what)].resize(static_cast<size_t>(count));
   };
   for (const auto one : {kind::computed, kind::weights_read}) make(one, 1);
-  for (const auto of_frame : {kind::weights_ready, kind::weights_free, kind::gradient_free})
+  for (const auto of_frame :
+       {kind::slice_read, kind::weights_ready, kind::weights_free, kind::gradient_free})
     make(of_frame, order_->frames(of_frame));
   for (const auto of_slot : {kind::group_read, kind::group_updated, kind::slot_free})
     make(of_slot, order_->slots());
@@ -151,7 +153,7 @@ status swapper::make_slots() {
     bytes = std::max(bytes, swap_slot_bytes(at(c).layout));
     // Weights in memory of their own are brought, too, where an update was dropped (SWP-9).
     if (where_.of(c).weight_frame >= 0 || where_.speculates)
-      weights = std::max<uint64_t>(weights, store_.frame_bytes(c));
+      weights = std::max<uint64_t>(weights, frame_size(slice_bytes(c)));
   }
   const bool direct = store_.owner().host_accessible();
   const io::memory_holder holder("state on its way");
@@ -207,6 +209,8 @@ stream& swapper::lane(chunk_lane on, stream* compute) {
       return *update_;
     case chunk_lane::state_out:
       return *state_out_;
+    case chunk_lane::gather:
+      return *options_.gathering;
     default:
       return *compute;
   }
@@ -247,11 +251,22 @@ void swapper::enqueue(stream& s, swap_op kind, int chunk, uint64_t bytes,
 }
 
 void swapper::fetch_weights(stream& s, int chunk) {
-  for (const auto& op : order_->fetch_weights(chunk)) {
+  come(order_->fetch_weights(chunk), &s);
+}
+
+void swapper::bring_weights(int chunk) {
+  come(order_->bring_weights(chunk));
+}
+
+/// What brings weights, and what makes `compute` wait for them.
+void swapper::come(const chunk_policy::ops& ops, stream* compute) {
+  for (const auto& op : ops) {
     if (op.what == chunk_act::read_weights)
       bring(op);
+    else if (op.what == chunk_act::gather_weights)
+      carry_out(op, nullptr, [&](stream&) { options_.gather(op.chunk); });
     else
-      await(s, chunk, op);
+      await(*compute, op.chunk, op);
   }
 }
 
@@ -265,19 +280,25 @@ void swapper::await(stream& s, int chunk, const chunk_op& op) {
 void swapper::bring(const chunk_op& op) {
   carry_out(op, nullptr, [&](stream& s) {
     enqueue(s, swap_op::read_weights, op.chunk, weights_read_bytes(at(op.chunk).layout),
-            [&] { bring_weights(op.chunk); });
+            [&] { read_into_memory(op.chunk); });
   });
 }
 
-/// Into their frame, or their own memory.
-void swapper::bring_weights(int chunk) {
+size_t swapper::slice_bytes(int chunk) const {
+  return static_cast<size_t>(store_.slice(chunk).part) * size_of(store_.options().compute);
+}
+
+/// A slice into their frame, or their own memory: to the beginning, as a disk needs it, and from
+/// there to its place.
+void swapper::read_into_memory(int chunk) {
   auto* memory = static_cast<std::byte*>(store_.weight(chunk));
   const bool direct = store_.owner().host_accessible();
   auto* into = direct ? memory : weight_twin_.host;
   const auto owner = direct ? store_.memory_of(chunk, part::weight) : weight_twin_.owner;
   work_.enqueue(*weights_in_,
                 [this, chunk, into, owner] { return read_weights(chunk, into, owner); });
-  if (!direct) weights_in_->copy(memory, into, store_.frame_bytes(chunk));
+  if (auto* slice = store_.weight_slice(chunk); slice != into)
+    weights_in_->copy(slice, into, slice_bytes(chunk));
 }
 
 void swapper::release_weights(stream& s, int chunk) {

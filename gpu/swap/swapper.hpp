@@ -3,7 +3,8 @@
 //
 // What moves in a step, and on which stream (each has a thread that waits for the disk):
 //   weights-in  a chunk's weights into its frame, as soon as what was in the frame is not used any
-//               more: for forward in order, for backward in reverse
+//               more: for forward in order, for backward in reverse; of replicas the own slice,
+//               beside which the others' are gathered on a stream of theirs (SWP-13)
 //   state-in    masters and moments of a chunk, group by group, into slots that are free: ahead of
 //               the gradient that they wait for
 //   update      behind the gradient and the group: the optimizer's kernel on the slot
@@ -67,6 +68,12 @@
 //          steps behind them go into: what has expired beyond that is removed, and all of it before
 //          a run's last checkpoint and where a write needs room. A name that cannot be kept costs
 //          that alone.
+//   SWP-13 Of replicas each has its slice of a chunk on its drive. When weights are fetched others'
+//          slices are gathered behind the own one, on the stream of all their collectives, in the
+//          order in which they are asked for. Replicas ask for the same in the same order, and have
+//          their chunks in the same places; so the n-th collective of one is the n-th of all, and
+//          none can wait for itself: what it waits for on its rank was enqueued before it, and of
+//          collectives has only earlier ones before it, which are over on all ranks.
 #pragma once
 
 #include <array>
@@ -123,6 +130,10 @@ struct swap_options {
   io::swap_io_options io = {};
   /// Told of the first failure, on a stream's thread; must not wait.
   std::function<void(const status&)> failed = {};
+  /// Of replicas: the stream of their collectives, for as long as anything is asked for; and what
+  /// enqueues there that the others' slices of a chunk's weights come beside the own one (SWP-13).
+  stream* gathering = nullptr;
+  std::function<void(int chunk)> gather = {};
   /// Called around the enqueueing of each operation, for traces; must call `enqueue` once.
   std::function<void(stream& s, swap_op kind, int chunk, uint64_t bytes,
                      const std::function<void()>& enqueue)>
@@ -181,6 +192,10 @@ class swapper final : public chunk_mover {
   /// Enqueues, behind what `compute` has now, that the updates of all chunks that were to be
   /// settled count if `hold` says so, on a stream's thread; else they are dropped (SWP-9).
   void settle(stream& compute, std::function<bool()> hold);
+  /// The chunk's weights are fetched soon, and no others of their frame before: they begin to come.
+  void bring_weights(int chunk);
+  /// Before state is set on all replicas: what of its weights is in memory does not count.
+  void all_set_anew() { order_->all_set_anew(); }
   /// Says that they were, before anything else is asked: what memory had of them is brought back.
   void were_dropped();
   /// Enqueues that a chunk's gradient is not taken: it is zeroed behind what `compute` has now.
@@ -303,7 +318,8 @@ class swapper final : public chunk_mover {
                               *moved_folder = "moved", *old_folder = "old";
 
   swapper(parameter_store& store, const residency& where, swap_options options);
-  void bring_weights(int chunk);
+  size_t slice_bytes(int chunk) const;
+  void read_into_memory(int chunk);
   status make_files();
   status make_file(int chunk);
   status make_slots();
@@ -319,6 +335,7 @@ class swapper final : public chunk_mover {
                  const std::function<void(stream&)>& work = {});
   void await(stream& s, int chunk, const chunk_op& op);
   void bring(const chunk_op& op);
+  void come(const chunk_policy::ops& ops, stream* compute = nullptr);
   arrays in_slot(const slot& s, const chunk_state& c, bool on_host) const;
   void enqueue(stream& s, swap_op kind, int chunk, uint64_t bytes,
                const std::function<void()>& work);

@@ -83,6 +83,7 @@ class pending {
 /// All replicas of a job, built and connected.
 struct replicas {
   std::optional<batch_memory> batches;
+  std::vector<std::vector<std::string>> offered;  ///< addresses, by rank, then by whom they are for
   std::vector<std::unique_ptr<rank_engine>> ranks;
 
   using maker = std::function<result<std::unique_ptr<rank_engine>>(const engine_options&)>;
@@ -97,7 +98,8 @@ struct replicas {
 
   explicit replicas(int count,
                     gpu::optimizer_step_args::rule kind = gpu::optimizer_step_args::rule::adamw,
-                    gpu::dtype type = gpu::dtype::f32, const maker& make = plain) {
+                    gpu::dtype type = gpu::dtype::f32, const maker& make = plain,
+                    bool connects = true) {
     auto memory = batch_memory::create({batch, seq}, 1);
     REQUIRE(memory);
     batches.emplace(std::move(*memory));
@@ -105,7 +107,6 @@ struct replicas {
       batches->slot(0)[i] = static_cast<int32_t>(i * i % 37);
       batches->slot(0)[batch * seq + i] = static_cast<int32_t>((i + 1) * (i + 1) % 37);
     }
-    std::vector<std::vector<std::string>> offered;  // by rank, then by whom it is for
     for (int r = 0; r < count; ++r) {
       auto made = make(options_for(r, count, kind, type));
       REQUIRE(made);
@@ -119,13 +120,19 @@ struct replicas {
       REQUIRE(offers);
       for (auto& o : *offers) offered.push_back(o.addresses);
     }
+    if (!connects) return;
+    for (auto& c : connect()) c.get();
+  }
+
+  /// All at once; by rank.
+  std::vector<pending> connect() {
     std::vector<pending> connected(ranks.size());
     for (size_t r = 0; r < ranks.size(); ++r) {
       rank_engine::group_tables meant{{"data/0", {}}};
       for (const auto& from : offered) meant.front().second.push_back(from[r]);
       ranks[r]->connect_groups(meant, connected[r].done());
     }
-    for (auto& c : connected) c.get();
+    return connected;
   }
 
   pending forward(size_t rank, uint64_t step = 0) {

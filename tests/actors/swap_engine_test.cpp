@@ -12,153 +12,11 @@
 
 #include "gpu/swap/step_traffic.hpp"
 #include "io/swap/chunk_file.hpp"
-#include "tests/actors/replicas.hpp"
+#include "tests/actors/swapped_job.hpp"
 #include "tests/errors.hpp"
 #include "tests/io/scratch.hpp"
 
-using namespace troupe;
-using namespace troupe::train;
-
-namespace {
-
-using troupe::train::test::batch;
-using troupe::train::test::pending;
-using troupe::train::test::replicas;
-
-/// How a job of the test trains.
-struct swapped_job {
-  gpu::dtype type = gpu::dtype::f32;
-  bool llama = false;
-  bool by_layer = false;
-  float clip_norm = 0;
-  int layers = 5;
-  bool recompute = false;
-  std::optional<uint64_t> rounding = {};
-  bool lamb = false;  ///< with groups of at most `lamb_group`
-  std::vector<gpu::activation_choice> activations = {};
-};
-/// A layer of `lamb_ffn` has two groups then, each smaller than that (CHF-2).
-constexpr int64_t lamb_group = 8192, lamb_ffn = 240;
-
-/// What training came to.
-struct swapped_outcome {
-  std::vector<double> losses, norms;
-  std::vector<float> state;
-  bool operator==(const swapped_outcome&) const = default;
-};
-
-engine_options swap_engine_options(engine_options o, const swapped_job& job) {
-  o.model.layers = job.layers;
-  if (job.lamb) o.model.ffn = lamb_ffn;
-  if (job.llama) {
-    o.model.family = model_family::llama;
-    o.model.tied = false;
-    o.model.activation = activation_kind::swiglu;
-    o.model.attention_bias = o.model.output_bias = o.model.mlp_bias = false;
-  }
-  o.shape = gpu::whole_model(o.model, job.by_layer ? 2 : batch, troupe::train::test::seq, job.type);
-  o.shape.by_layer = job.by_layer;
-  o.shape.slots = job.by_layer ? batch / 2 : 1;
-  o.shape.recompute = job.recompute;
-  o.shape.activations = job.activations;
-  o.shape.rounding_seed = job.rounding;
-  o.optimizer.clip_norm = job.clip_norm;
-  if (job.lamb) {
-    o.optimizer.kind = gpu::optimizer_step_args::rule::lamb;
-    o.optimizer.norm_elements = lamb_group;
-  }
-  return o;
-}
-
-void append_state(gpu::parameter_store& store, std::vector<float>& into) {
-  for (int c = 0; c < store.chunk_count(); ++c)
-    for (const auto which : {gpu::part::master, gpu::part::m, gpu::part::v}) {
-      std::vector<float> values(static_cast<size_t>(store.slice(c).count));
-      REQUIRE(store.read(c, which, values.data()));
-      into.insert(into.end(), values.begin(), values.end());
-    }
-}
-
-/// Waits until the updates so far are on the drive.
-void await_drive(rank_engine& engine) {
-  auto& store = engine.model()->store();
-  auto s = store.owner().make_stream({});
-  REQUIRE(s);
-  for (int c = 0; c < store.chunk_count(); ++c) store.await_state(**s, c);
-  REQUIRE((*s)->synchronize());
-}
-
-using settle_where = std::function<void(engine_options&)>;
-
-replicas engine_where(const swapped_job& job, const settle_where& where) {
-  return replicas(1, gpu::optimizer_step_args::rule::adamw, job.type, [&](engine_options o) {
-    o = swap_engine_options(std::move(o), job);
-    where(o);
-    return replicas::plain(o);
-  });
-}
-
-step_outcome make_step(rank_engine& engine, const swapped_job& job, int64_t step) {
-  const int together = job.by_layer ? static_cast<int>(batch) / 2 : 1;
-  const auto told = [](const status&) {};
-  engine.run({pipeline_op::begin}, {});
-  engine.run({pipeline_op::forward, 0, 0, 0, false, 0, together}, told);
-  engine.run({pipeline_op::backward, 0, 0, 0, true, 0, together}, told);
-  for (int calls = 1;; ++calls) {
-    pending updated;
-    engine.update(step, 1e-2, updated.outcome());
-    auto out = updated.get();
-    if (!out.again) return out;
-    REQUIRE(calls == 1);
-  }
-}
-
-/// Trains some steps where chunks live as `where` says, given the options.
-swapped_outcome train_where(const swapped_job& job, const settle_where& where, int steps = 4,
-                            uint64_t* redone = nullptr) {
-  auto one = engine_where(job, where);
-  auto& engine = *one.ranks.front();
-  swapped_outcome out;
-  for (int64_t step = 1; step <= steps; ++step) {
-    const auto outcome = make_step(engine, job, step);
-    out.losses.push_back(outcome.loss_sum);
-    out.norms.push_back(outcome.grad_norm);
-  }
-  append_state(engine.model()->store(), out.state);
-  if (redone) *redone = engine.swap_facts()->redone_steps;
-  return out;
-}
-
-const auto in_memory = [](engine_options&) {};
-
-/// Layers share frames, all state is on disk.
-auto least_memory(const std::filesystem::path& folder, int64_t group = 1 << 20, int groups = 3) {
-  return [=](engine_options& o) {
-    o.swap_dirs = {folder};
-    o.shape.where =
-        gpu::least_residency(o.model, o.shape, {0, o.optimizer.clip_norm > 0, o.shape.slots});
-    o.shape.where.group_elements = group;
-    o.shape.where.groups_in_memory = groups;
-  };
-}
-
-/// The same, with updates that come before their norm: into a second version.
-auto speculating(const std::filesystem::path& folder, gpu::clip_way way = gpu::clip_way::speculate,
-                 int64_t group = 1 << 20, int groups = 3) {
-  return [=](engine_options& o) {
-    least_memory(folder, group, groups)(o);
-    o.shape.where.speculates = true;
-    o.swap_clip = way;
-  };
-}
-
-std::string text_of_job(const swapped_job& j) {
-  return std::string(j.type == gpu::dtype::f32 ? "f32" : "bf16") + (j.llama ? " llama" : " gpt2") +
-         (j.by_layer ? " by layer" : "") + (j.recompute ? " recomputed" : "") +
-         (j.lamb ? " lamb" : "") + " clip " + std::to_string(j.clip_norm);
-}
-
-}  // namespace
+namespace troupe::train::test {
 
 TEST_CASE("ENG-11: swapped training has the bits of training in memory") {
   scratch dir;
@@ -238,9 +96,9 @@ TEST_CASE("ENG-11: whatever the groups are, and however many are on their way") 
 
 TEST_CASE("ENG-11 OP-4: LAMB, whose norms are of whole tensors") {
   scratch dir;
-  const auto shaped = swap_engine_options(
-      troupe::train::test::options_for(0, 1, gpu::optimizer_step_args::rule::lamb, gpu::dtype::f32),
-      {.layers = 3, .lamb = true});
+  const auto shaped =
+      swap_engine_options(options_for(0, 1, gpu::optimizer_step_args::rule::lamb, gpu::dtype::f32),
+                          {.layers = 3, .lamb = true});
   for (const auto& chunk : gpu::stage_chunks(shaped.model, shaped.shape)) {
     const io::chunk_file file(chunk.count, lamb_group, false);
     if (chunk.layer < 0) continue;
@@ -267,8 +125,7 @@ TEST_CASE("ENG-11: at every budget from the least to all of it") {
     const swapped_job job{gpu::dtype::bf16, true, false, clip, 16, false, 17};
     const auto expected = train_where(job, in_memory);
     using rule = gpu::optimizer_step_args::rule;
-    const auto o =
-        swap_engine_options(troupe::train::test::options_for(0, 1, rule::adamw, job.type), job);
+    const auto o = swap_engine_options(options_for(0, 1, rule::adamw, job.type), job);
     const auto all = gpu::plan_stage(o.model, o.shape).total();
     gpu::residency last;
     int kinds = 0;
@@ -385,86 +242,8 @@ TEST_CASE("ENG-11 SM-8: where the drive keeps less, layers compute again, and no
     }
 }
 
-TEST_CASE("ENG-11 RES-4: replicas whose state lies on drives train as those in memory") {
-  for (const int ranks : {2, 4})
-    for (const auto type : {gpu::dtype::f32, gpu::dtype::bf16})
-      for (const float clip : {0.0f, 0.5f}) {
-        CAPTURE(ranks);
-        CAPTURE(clip);
-        scratch dir;
-        const auto trained = [&](bool on_drives) {
-          replicas all(ranks, gpu::optimizer_step_args::rule::adamw, type, [&](engine_options o) {
-            const auto place = o.shape.replica;
-            o = swap_engine_options(std::move(o), {.type = type, .clip_norm = clip});
-            o.shape.micro_batch = batch / ranks;
-            o.shape.replica = place;
-            if (!on_drives) return replicas::plain(o);
-            o.swap_dirs = {dir.path};
-            o.shape.where = gpu::least_residency(o.model, o.shape, steps_of(o));
-            o.shape.where.group_elements = 2048;
-            return replicas::plain(o);
-          });
-          swapped_outcome out;
-          out.losses = all.steps(4);
-          for (auto& rank : all.ranks) append_state(rank->model()->store(), out.state);
-          CHECK(all.ranks[0]->swap_facts().has_value() == on_drives);
-          return out;
-        };
-        CHECK(trained(true) == trained(false));
-        CHECK(std::filesystem::is_empty(dir.path));
-      }
-}
-
-TEST_CASE("ENG-11 OP-3: LAMB of replicas: norms are of all slices, wherever their state lies") {
-  constexpr int64_t group = 2048;
-  using rule = gpu::optimizer_step_args::rule;
-  for (const int ranks : {2, 3})
-    for (const auto type : {gpu::dtype::f32, gpu::dtype::bf16}) {
-      CAPTURE(ranks);
-      scratch dir;
-      const swapped_job job{.type = type, .clip_norm = 0.5f, .layers = 3, .lamb = true};
-      gpu::step_traffic planned;
-      // Chunks from `first` on are on drives.
-      const auto trained = [&](int first) {
-        replicas all(ranks, rule::lamb, type, [&](engine_options o) {
-          const auto place = o.shape.replica;
-          o = swap_engine_options(std::move(o), job);
-          o.shape.micro_batch = batch / ranks;
-          o.shape.replica = place;
-          o.optimizer.norm_elements = group;
-          o.swap_dirs = {dir.path};
-          o.shape.where = gpu::least_residency(o.model, o.shape, steps_of(o));
-          o.shape.where.group_elements = group;
-          auto& chunks = o.shape.where.chunks;
-          for (size_t c = 0; c < std::min(chunks.size(), static_cast<size_t>(first)); ++c)
-            chunks[c] = {};
-          planned = gpu::traffic_of_step(o.model, o.shape, steps_of(o));
-          return replicas::plain(o);
-        });
-        auto& engine = *all.ranks.front();
-        swapped_outcome out;
-        uint64_t before = 0, after = 0;
-        for (int64_t step = 1; step <= 4; ++step) {
-          out.losses.push_back(all.step(step));
-          if (!engine.swap_facts()) continue;
-          await_drive(engine);
-          before = std::exchange(after, engine.swap_facts()->read_bytes);
-        }
-        for (auto& rank : all.ranks) append_state(rank->model()->store(), out.state);
-        CHECK(after - before == planned.whole().read_bytes);
-        return out;
-      };
-      constexpr int none_on_drives = 1000;
-      const auto expected = trained(none_on_drives);
-      CHECK(expected.losses.back() < expected.losses.front());
-      CHECK(trained(0) == expected);
-      CHECK(trained(3) == expected);
-      CHECK(std::filesystem::is_empty(dir.path));
-    }
-}
-
 TEST_CASE("traffic of a step: a stage that is ahead by a pass uses fewer weights twice") {
-  model_config model = troupe::train::test::small_model();
+  model_config model = small_model();
   model.layers = 6;
   auto shape = gpu::whole_model(model, 1, 4, gpu::dtype::bf16);
   const auto weights_read = [&](int64_t slots) {
@@ -488,7 +267,7 @@ TEST_CASE("traffic of a step: a stage that is ahead by a pass uses fewer weights
 }
 
 TEST_CASE("SM-6 SPO-3: by layer, what forward leaves in its frames is not read for backward") {
-  model_config model = troupe::train::test::small_model();
+  model_config model = small_model();
   constexpr int64_t layers = 6;
   model.layers = layers;
   auto shape = gpu::whole_model(model, 1, 4, gpu::dtype::bf16);
@@ -630,9 +409,8 @@ TEST_CASE("a rank's share of swap.host_bytes is what its process leaves over") {
   settle_host_bytes(job, 1000);
   CHECK(job.swap.host_bytes == 800);
   engine_options o;
-  o.model = swap_engine_options(troupe::train::test::options_for(
-                                    0, 1, gpu::optimizer_step_args::rule::adamw, gpu::dtype::f32),
-                                {})
+  o.model = swap_engine_options(
+                options_for(0, 1, gpu::optimizer_step_args::rule::adamw, gpu::dtype::f32), {})
                 .model;
   CHECK(swap_budget_bytes(job, o) == 0);
   job.swap.host_bytes = static_cast<int64_t>(process_overhead_bytes(job, o)) + 12'345;
@@ -646,3 +424,5 @@ TEST_CASE("a rank's share of swap.host_bytes is what its process leaves over") {
     CHECK(job.swap.host_bytes == (launch == config::launch_mode::local ? 400 : 800));
   }
 }
+
+}  // namespace troupe::train::test

@@ -5,6 +5,7 @@
 
 #include <doctest/doctest.h>
 
+#include "actors/base/defaults.hpp"
 #include "actors/base/timeouts.hpp"
 #include "actors/job/replicas_policy.hpp"
 #include "actors/train/machine.hpp"
@@ -74,4 +75,8 @@ TEST_CASE("a step that waits for room on a drive is not given up before its pati
   CHECK(more("Worker", message_traits<fbs::FinishStep>::id) == std::chrono::seconds(90));
   CHECK(more("Worker", message_traits<fbs::SaveCheckpoint>::id) == std::chrono::seconds(90));
   CHECK(more("Worker", message_traits<fbs::LoadCheckpoint>::id) == std::chrono::seconds(0));
+  auto plan = plan_of_four(int64_t{1} << 40);
+  plan.job.swap.patience_s = 90;
+  const auto rank = settled_options(plan, plan.ranks.front(), threads_here(plan.job.cluster));
+  CHECK(rank.group_timeout == defaults::group_timeout + std::chrono::seconds(90));
 }

@@ -12,7 +12,7 @@
 namespace troupe::gpu {
 
 /// Lanes that each do one operation after the other, at a pace of their own; one is slow.
-class chance_machine final : public order_machine {
+class chance_machine : public order_machine {
  public:
   explicit chance_machine(std::mt19937& random) : random_(random), slow_(random() % lanes) {}
 
@@ -50,9 +50,13 @@ class chance_machine final : public order_machine {
     bool begun = false, done = false;
   };
 
+  /// Whether one that has begun may end.
+  virtual bool may_end(const watched_op&) const { return true; }
+
   bool may(const queued_op& q) const {
-    return q.begun || std::all_of(q.op.behind.begin(), q.op.behind.end(),
-                                  [&](size_t before) { return ops_[before].done; });
+    if (q.begun) return may_end(q.op);
+    return std::all_of(q.op.behind.begin(), q.op.behind.end(),
+                       [&](size_t before) { return ops_[before].done; });
   }
   void step(size_t lane) {
     auto& q = ops_[queues_[lane].front()];

@@ -33,6 +33,7 @@ struct order_shape {
     steps = 1 + pick(3);
     speculates = pick(2) == 0;
     measured = pick(3) == 0;
+    gathers = pick(3) == 0;
     drives = 1 + pick(2);
   }
   bool links(int chunk) const { return chunk % drives == 0; }
@@ -43,6 +44,7 @@ struct order_shape {
   int slots = 1, steps = 1;
   bool speculates = false;
   bool measured = false;  ///< CHP-8
+  bool gathers = false;   ///< CHP-9
   int drives = 1;         ///< of which the first has links; chunks go to them in turn
 };
 
@@ -52,7 +54,7 @@ class trained_by_order {
   explicit trained_by_order(unsigned seed)
       : shape_(seed),
         machine_(shape_.random),
-        watch_(shape_.places, shape_.slots, machine_, shape_.measured) {}
+        watch_(shape_.places, shape_.slots, machine_, shape_.measured, shape_.gathers) {}
 
   /// What went wrong first; empty: nothing.
   std::string run() {
@@ -103,6 +105,7 @@ class trained_by_order {
       else
         watch_.update(c, step, how == pass_kind::updates ? counts::at_once : counts::once_settled,
                       dropped);
+      if (c > 0 && shape_.pick(2) == 0) watch_.bring_weights(c - 1);
     }
   }
 

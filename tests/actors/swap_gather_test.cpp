@@ -1,0 +1,155 @@
+// Replicas whose weights lie on drives, a slice each: they gather them when they use them, with the
+// bits of training in memory (ENG-7, ENG-8, SWP-13).
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "gpu/swap/residency_plan.hpp"
+#include "tests/actors/swapped_job.hpp"
+#include "tests/errors.hpp"
+#include "tests/io/scratch.hpp"
+
+namespace troupe::train::test {
+
+TEST_CASE("ENG-11 RES-4: replicas whose state lies on drives train as those in memory") {
+  for (const int ranks : {2, 4})
+    for (const auto type : {gpu::dtype::f32, gpu::dtype::bf16})
+      for (const float clip : {0.0f, 0.5f}) {
+        CAPTURE(ranks);
+        CAPTURE(clip);
+        scratch dir;
+        const swapped_job job{.type = type, .clip_norm = clip};
+        const auto expected = train_replicas(ranks, job, in_memory);
+        CHECK(expected.losses.back() < expected.losses.front());
+        CHECK(train_replicas(ranks, job, [&](engine_options& o) {
+                o.swap_dirs = {dir.path};
+                o.shape.where = gpu::least_residency(o.model, o.shape, steps_of(o));
+                o.shape.where.group_elements = 2048;
+              }) == expected);
+        CHECK(std::filesystem::is_empty(dir.path));
+      }
+}
+
+TEST_CASE("ENG-11 RES-4: replicas at every budget have the same bits, and move what was planned") {
+  for (const auto type : {gpu::dtype::f32, gpu::dtype::bf16}) {
+    scratch dir;
+    const swapped_job job{.type = type, .clip_norm = 0.5f, .layers = 16};
+    const auto expected = train_replicas(2, job, in_memory);
+    const auto one =
+        replica_options(options_for(0, 2, gpu::optimizer_step_args::rule::adamw, type), job);
+    const auto all = gpu::plan_stage(one.model, one.shape).total();
+    auto budget = steps_of(one);
+    gpu::residency last;
+    int kinds = 0, mixed = 0;
+    for (budget.bytes = all / 48; budget.bytes < all; budget.bytes += all / 48) {
+      const auto planned = gpu::plan_residency(one.model, one.shape, budget);
+      if (!planned || *planned == last) continue;
+      last = *planned;
+      ++kinds;
+      const auto in_frames = std::count_if(last.chunks.begin(), last.chunks.end(),
+                                           [](const auto& c) { return c.weight_frame >= 0; });
+      mixed += in_frames > 0 && in_frames < job.layers ? 1 : 0;
+      CAPTURE(budget.bytes);
+      CHECK(gpu::keeps_gradients(last));
+      CHECK(train_replicas(2, job, [&](engine_options& o) {
+              o.swap_dirs = {dir.path};
+              o.shape.where = last;
+            }) == expected);
+    }
+    CHECK(kinds >= 2);
+    CHECK(mixed > 0);
+  }
+}
+
+TEST_CASE("ENG-11: replicas compare digests of weights that share frames") {
+  scratch dir;
+  const swapped_job job{.type = gpu::dtype::bf16};
+  const auto expected = train_replicas(2, job, in_memory);
+  replicas two(2, gpu::optimizer_step_args::rule::adamw, job.type, [&](engine_options o) {
+    o = replica_options(std::move(o), job);
+    o.swap_dirs = {dir.path};
+    o.shape.where = gpu::least_residency(o.model, o.shape, steps_of(o));
+    return replicas::plain(o);
+  });
+  std::vector<uint64_t> before;
+  for (int64_t step = 1; step <= 4; ++step) {
+    std::vector<pending> updates(2);
+    for (size_t r = 0; r < 2; ++r) {
+      two.forward(r);
+      two.ranks[r]->run({pipeline_op::backward, 0, 0, 0, true}, [](const status&) {});
+      two.ranks[r]->digest_weights();
+      two.ranks[r]->update(step, 1e-2, updates[r].outcome());
+    }
+    const auto first = updates[0].get(), second = updates[1].get();
+    CHECK(first.digests.size() ==
+          static_cast<size_t>(two.ranks[0]->model()->store().chunk_count()));
+    CHECK(first.digests == second.digests);
+    CHECK(first.digests != before);
+    before = first.digests;
+    CHECK((first.loss_sum + second.loss_sum) / static_cast<double>(batch * seq) ==
+          expected.losses[static_cast<size_t>(step - 1)]);
+  }
+}
+
+TEST_CASE("ENG-8: replicas whose chunks live in other places are refused before a step") {
+  scratch dir;
+  replicas two(
+      2, gpu::optimizer_step_args::rule::adamw, gpu::dtype::f32,
+      [&](engine_options o) {
+        o = replica_options(std::move(o), {});
+        o.swap_dirs = {dir.path};
+        o.shape.where = gpu::least_residency(o.model, o.shape, steps_of(o));
+        if (o.at.rank == 1) o.shape.where.chunks[3].weight_frame = -1;
+        return replicas::plain(o);
+      },
+      false);
+  for (auto& one : two.connect()) CHECK(one.why().is(replicas_differ));
+}
+
+TEST_CASE("ENG-11 OP-3: LAMB of replicas: norms are of all slices, wherever their state lies") {
+  constexpr int64_t group = 2048;
+  using rule = gpu::optimizer_step_args::rule;
+  for (const int ranks : {2, 3})
+    for (const auto type : {gpu::dtype::f32, gpu::dtype::bf16}) {
+      CAPTURE(ranks);
+      scratch dir;
+      const swapped_job job{.type = type, .clip_norm = 0.5f, .layers = 3, .lamb = true};
+      gpu::step_traffic planned;
+      // Chunks from `first` on are on drives.
+      const auto trained = [&](int first) {
+        replicas all(ranks, rule::lamb, type, [&](engine_options o) {
+          o = replica_options(std::move(o), job);
+          o.optimizer.norm_elements = group;
+          o.swap_dirs = {dir.path};
+          o.shape.where = gpu::least_residency(o.model, o.shape, steps_of(o));
+          o.shape.where.group_elements = group;
+          auto& chunks = o.shape.where.chunks;
+          for (size_t c = 0; c < std::min(chunks.size(), static_cast<size_t>(first)); ++c)
+            chunks[c] = {};
+          planned = gpu::traffic_of_step(o.model, o.shape, steps_of(o));
+          return replicas::plain(o);
+        });
+        auto& engine = *all.ranks.front();
+        swapped_outcome out;
+        uint64_t before = 0, after = 0;
+        for (int64_t step = 1; step <= 4; ++step) {
+          out.losses.push_back(all.step(step));
+          if (!engine.swap_facts()) continue;
+          await_drive(engine);
+          before = std::exchange(after, engine.swap_facts()->read_bytes);
+        }
+        for (auto& rank : all.ranks) append_state(rank->model()->store(), out.state);
+        CHECK(after - before == planned.whole().read_bytes);
+        return out;
+      };
+      constexpr int none_on_drives = 1000;
+      const auto expected = trained(none_on_drives);
+      CHECK(expected.losses.back() < expected.losses.front());
+      CHECK(trained(0) == expected);
+      CHECK(trained(3) == expected);
+      CHECK(std::filesystem::is_empty(dir.path));
+    }
+}
+
+}  // namespace troupe::train::test

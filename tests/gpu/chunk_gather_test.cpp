@@ -1,0 +1,223 @@
+// Replicas that gather weights when they are fetched: each has a drive and streams of a pace of its
+// own, and a collective is over when all have come to it. Nobody waits for ever, and all meet for
+// the same chunk.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <deque>
+#include <optional>
+#include <random>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "gpu/swap/chunk_policy.hpp"
+#include "gpu/swap/order_watch.hpp"
+#include "tests/gpu/chance_machine.hpp"
+
+namespace troupe::gpu {
+namespace {
+
+constexpr auto gather_lane = static_cast<size_t>(chunk_lane::gather);
+/// What a collective is of, beside chunks whose weights are gathered.
+enum collective_of : int { norms = 1000, sum_of_chunk = 2000, chunk_in_memory = 3000 };
+
+/// The collectives of a group, by number.
+class replica_meeting {
+ public:
+  explicit replica_meeting(int ranks) : ranks_(ranks) {}
+
+  void begin(size_t number, int what) {
+    if (number == met_.size()) met_.push_back({what, 0});
+    same_ = same_ && number < met_.size() && met_[number].first == what;
+    if (number < met_.size()) ++met_[number].second;
+  }
+  bool has_all(size_t number) const { return met_[number].second == ranks_; }
+  /// All have met for the same things so far.
+  bool same() const { return same_; }
+  size_t count() const { return met_.size(); }
+
+ private:
+  int ranks_;
+  bool same_ = true;
+  std::vector<std::pair<int, int>> met_;  ///< of what, and how many have come
+};
+
+/// The lanes of one of them.
+class meeting_machine final : public chance_machine {
+ public:
+  meeting_machine(std::mt19937& random, replica_meeting& all) : chance_machine(random), all_(all) {}
+
+  size_t enqueue(watched_op op) override {
+    if (op.lane == gather_lane)
+      op.begin = [this, what = op.what.chunk, begin = std::move(op.begin)] {
+        all_.begin(begun_++, what);
+        if (begin) begin();
+      };
+    return chance_machine::enqueue(std::move(op));
+  }
+
+  /// Behind an operation of the compute lane, which goes on behind it if it `waits`.
+  void meet(int what, size_t behind, bool waits) {
+    watched_op op;
+    op.what.chunk = what;
+    op.lane = gather_lane;
+    op.behind = {behind};
+    const auto number = enqueue(std::move(op));
+    if (!waits) return;
+    watched_op waiting;
+    waiting.behind = {number};
+    enqueue(std::move(waiting));
+  }
+
+ private:
+  bool may_end(const watched_op& op) const override {
+    return op.lane != gather_lane || all_.has_all(begun_ - 1);
+  }
+
+  replica_meeting& all_;
+  size_t begun_ = 0;
+};
+
+/// A stage's replicas, whose steps are the same.
+class trained_replicas {
+ public:
+  /// `odd`: chunks are in other places on the last one.
+  explicit trained_replicas(unsigned seed, bool odd = false) : random_(seed) {
+    const int count = 3 + pick(4), frames = 1 + pick(3), ranks = 2 + pick(2);
+    for (int c = 0; c < count; ++c) {
+      chunk_place p;
+      p.on_disk = pick(5) > 0;
+      p.groups = p.on_disk ? 1 + pick(3) : 0;
+      const bool end = c == 0 || c + 1 == count;
+      p.weight_frame = !p.on_disk || end || pick(5) == 0 ? -1 : c % frames;
+      places_.push_back(p);
+    }
+    if (odd) places_[1] = {true, 0, -1, 1};
+    measured_ = pick(3) == 0;
+    meeting_.emplace(ranks);
+    for (int r = 0; r < ranks; ++r) {
+      auto places = places_;
+      if (odd && r + 1 == ranks) places[1].weight_frame = -1;
+      machines_.emplace_back(random_, *meeting_);
+      watches_.emplace_back(std::move(places), 1 + pick(4), machines_.back(), measured_, true);
+    }
+  }
+
+  /// What went wrong first; empty: nothing.
+  std::string run() {
+    const int steps = 1 + pick(3);
+    for (int step = 1; step <= steps; ++step) {
+      const int micro_batches = 1 + pick(3);
+      const bool evaluates = pick(3) == 0;
+      for (size_t r = 0; r < watches_.size(); ++r) {
+        train(r, step, micro_batches);
+        if (evaluates)
+          for (int c = 0; c < chunks(); ++c) watches_[r].use_weights(c, step + 1);
+        while (pick(20) > 0 && move()) {
+        }
+      }
+    }
+    while (move()) {
+    }
+    for (auto& m : machines_)
+      if (m.stuck()) return "replicas wait for each other for ever";
+    if (!meeting_->same()) return "replicas meet for different things";
+    for (auto& w : watches_) {
+      if (w.wrong().empty()) w.check_quiet(steps);
+      if (!w.wrong().empty()) return w.wrong();
+    }
+    return {};
+  }
+
+  size_t met() const { return meeting_->count(); }
+
+ private:
+  int pick(int below) { return static_cast<int>(random_() % static_cast<unsigned>(below)); }
+  int chunks() const { return static_cast<int>(places_.size()); }
+
+  bool move() {
+    const auto first = static_cast<size_t>(pick(static_cast<int>(machines_.size())));
+    for (size_t i = 0; i < machines_.size(); ++i)
+      if (machines_[(first + i) % machines_.size()].move()) return true;
+    return false;
+  }
+
+  /// As rank_engine has it: gradients are held until their norm is known.
+  void train(size_t rank, int step, int micro_batches) {
+    auto& watch = watches_[rank];
+    auto& machine = machines_[rank];
+    for (int m = 0; m < micro_batches; ++m) {
+      for (int c = 0; c < chunks(); ++c) watch.use_weights(c, step);
+      const bool last = m + 1 == micro_batches;
+      for (int c = chunks(); c-- > 0;) {
+        watch.use_weights(c, step);
+        const auto made = watch.make_gradient(c, step, m == 0, last);
+        if (!last) continue;
+        if (c > 0) watch.bring_weights(c - 1);
+        machine.meet(sum_of_chunk + c, made, false);
+      }
+    }
+    machine.meet(norms, watch.compute(0), true);
+    if (measured_) {
+      for (int c = 0; c < chunks(); ++c) watch.measure(c, step);
+      machine.meet(norms, watch.compute(0), true);
+    }
+    for (int c = 0; c < chunks(); ++c) {
+      watch.update(c, step, counts::at_once);
+      if (!watch.on_disk(c)) machine.meet(chunk_in_memory + c, watch.compute(0), true);
+    }
+  }
+
+  std::mt19937 random_;
+  std::vector<chunk_place> places_;
+  bool measured_ = false;
+  std::optional<replica_meeting> meeting_;
+  std::deque<meeting_machine> machines_;
+  std::deque<order_watch> watches_;
+};
+
+}  // namespace
+
+TEST_CASE("CHP-9: replicas: 20,000 random orders, each replica at a pace of its own") {
+  size_t met = 0;
+  for (unsigned seed = 1; seed <= 20'000; ++seed) {
+    trained_replicas all(seed);
+    const auto wrong = all.run();
+    REQUIRE_MESSAGE(wrong.empty(), "seed ", seed, ": ", wrong);
+    met += all.met();
+  }
+  CHECK(met > 100'000);
+}
+
+TEST_CASE("CHP-9: replicas whose chunks are in other places are seen to wait for each other") {
+  int wrong = 0;
+  for (unsigned seed = 1; seed <= 100; ++seed) wrong += trained_replicas(seed, true).run() != "";
+  CHECK(wrong > 0);
+}
+
+TEST_CASE("CHP-9: replicas: weights that were brought or gathered are not gathered again") {
+  chunk_policy policy({{true, -1, -1, 1}, {true, 0, -1, 1}, {true, 0, -1, 1}}, 1, true);
+  const auto gathered = [](const chunk_policy::ops& ops) {
+    return std::count_if(ops.begin(), ops.end(),
+                         [](const auto& op) { return op.what == chunk_act::gather_weights; });
+  };
+  for (const int chunk : {0, 1, 2}) {
+    CAPTURE(chunk);
+    CHECK(gathered(policy.bring_weights(chunk)) == 1);
+    CHECK(gathered(policy.bring_weights(chunk)) == 0);
+    CHECK(gathered(policy.fetch_weights(chunk)) == 0);
+    policy.release_weights(chunk);
+  }
+  for (const int chunk : {0, 2}) {
+    CAPTURE(chunk);
+    policy.update(chunk, counts::at_once);
+    CHECK(gathered(policy.fetch_weights(chunk)) == 1);
+    CHECK(gathered(policy.fetch_weights(chunk)) == 0);
+  }
+  policy.all_set_anew();
+  CHECK(gathered(policy.fetch_weights(0)) == 1);
+  CHECK(gathered(policy.fetch_weights(2)) == 1);
+}
+
+}  // namespace troupe::gpu
