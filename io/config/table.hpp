@@ -122,7 +122,7 @@ constexpr bounds below(double min, double max) {
 }
 
 /// Every row of a job, of one [[cluster.node]], of one [[data.source]], of one [[recovery.rule]],
-/// of one [[health.log_rule]], and of one [[inject]] (table.cpp).
+/// of one [[health.log_rule]], and of one [[inject]] (table.cpp, list_tables.cpp).
 std::span<const property> job_table();
 std::span<const property> node_table();
 std::span<const property> source_table();
