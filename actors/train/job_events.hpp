@@ -16,7 +16,7 @@
 #include "actors/job/catalog.hpp"
 #include "actors/train/copies_policy.hpp"
 #include "actors/train/requests_policy.hpp"
-#include "actors/train/step_parts.hpp"
+#include "messages/step_parts.hpp"
 #include "io/base/error_kind.hpp"
 #include "messages/schemas/train_generated.h"
 

@@ -94,6 +94,8 @@ inline constexpr auto symptom_rules = [] {
       symptom_rule{checkpoint_behind, harm_done::none, notice_by::at_once},
       // head_test "killed, it is started again"; of several another one acts (standby_test).
       symptom_rule{head_lost, harm_done::head, notice_by::closed},
+      // MON-10: told, with its rank; what it costs all others is the straggler's.
+      symptom_rule{slow_part, harm_done::none, notice_by::windows, true},
   };
 }();
 static_assert([] {
