@@ -1,0 +1,270 @@
+// Lines with sums, and medians of them: see past_runs.hpp.
+#include "io/perf/past_runs.hpp"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <charconv>
+#include <cmath>
+#include <map>
+#include <numeric>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "io/file.hpp"
+#include "io/formats/json_text.hpp"
+
+namespace troupe::io::perf {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+using json = nlohmann::ordered_json;
+
+constexpr int version = 1;
+/// What one reads: half more lines than are kept (PST-2), each as long as may be.
+constexpr size_t whole_file_bytes = most_past_runs * 3 / 2 * max_past_run_bytes;
+/// No step takes as long, nor does as much; no text is as long.
+constexpr double longest_s = 1e7, largest_flops = 1e30;
+constexpr size_t longest_text = 1024;
+
+/// Runs of the same work that say how much they differ; fewer are given an interval of their own.
+constexpr size_t enough_runs = 3;
+constexpr size_t newest_runs = 16;  ///< older ones were another program's
+constexpr size_t nearest_works = 5;
+/// No estimate is surer: what a machine does beside differs from day to day.
+constexpr double surest = 0.03, sure_of_few = 0.1, sure_of_others = 0.3;
+
+uint32_t sum_of(std::string_view text) {
+  return crc32c(std::as_bytes(std::span(text.data(), text.size())));
+}
+
+std::optional<double> number_in(const nlohmann::json& j, const char* key, double most) {
+  const auto it = j.find(key);
+  if (it == j.end() || !it->is_number()) return std::nullopt;
+  const auto value = it->get<double>();
+  if (!std::isfinite(value) || value < 0 || value > most) return std::nullopt;
+  return value;
+}
+
+std::optional<std::string> text_in(const nlohmann::json& j, const char* key) {
+  const auto it = j.find(key);
+  if (it == j.end() || !it->is_string()) return std::nullopt;
+  auto value = it->get<std::string>();
+  if (value.size() > longest_text) return std::nullopt;
+  return value;
+}
+
+double median_of(std::vector<double> values) {
+  const auto middle = values.begin() + std::ssize(values) / 2;
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+/// Two-sided, 95 %, by degrees of freedom from 2 on: Student's t.
+double t_of(size_t freedom) {
+  constexpr std::array<double, 14> t{4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306,
+                                     2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131};
+  return t[std::min(std::max<size_t>(freedom, 2), t.size() + 1) - 2];
+}
+
+past_estimate of_same_work(std::span<const past_run* const> runs) {
+  past_estimate out;
+  std::vector<double> medians;
+  double within = 0;  // of one run, on a logarithmic scale
+  for (const auto* r : runs) {
+    medians.push_back(r->median_s);
+    out.steps += r->steps;
+    within =
+        std::max({within, std::log(r->high_s / r->median_s), std::log(r->median_s / r->low_s)});
+  }
+  out.runs = medians.size();
+  out.step_s = median_of(medians);
+  double sure = std::max(sure_of_few, within);
+  if (out.runs >= enough_runs) {
+    double squares = 0;
+    for (const double m : medians) squares += std::pow(std::log(m / out.step_s), 2);
+    const auto n = static_cast<double>(out.runs);
+    // Of one more run: its own deviation, and that of the middle of these.
+    sure = std::max(surest, t_of(out.runs - 1) * std::sqrt(squares / (n - 1) * (1 + 1 / n)));
+  }
+  out.least_s = out.step_s * std::exp(-sure);
+  out.most_s = out.step_s * std::exp(sure);
+  return out;
+}
+
+/// By how much work a second the others did, those nearest in size most.
+past_estimate of_other_work(std::span<const past_run* const> runs, double flops) {
+  std::map<std::string_view, const past_run*> newest;
+  for (const auto* r : runs) newest[r->work] = r;
+  std::vector<const past_run*> near;
+  for (const auto& [work, r] : newest) near.push_back(r);
+  const auto distance = [&](const past_run* r) { return std::abs(std::log(r->flops / flops)); };
+  std::stable_sort(near.begin(), near.end(),
+                   [&](auto* a, auto* b) { return distance(a) < distance(b); });
+  near.resize(std::min(near.size(), nearest_works));
+  double weights = 0, rate = 0, far = 0;
+  past_estimate out;
+  out.basis = past_basis::other_work;
+  for (const auto* r : near) {
+    const double weight = std::exp(-distance(r));
+    weights += weight;
+    rate += weight * std::log(r->flops / r->median_s);
+    far += weight * distance(r);
+    out.steps += r->steps;
+  }
+  rate /= weights;
+  double squares = 0;
+  for (const auto* r : near)
+    squares += std::exp(-distance(r)) * std::pow(std::log(r->flops / r->median_s) - rate, 2);
+  out.runs = near.size();
+  out.step_s = flops / std::exp(rate);
+  const double sure =
+      std::max(sure_of_others, 2 * std::sqrt(squares / weights)) + sure_of_others * far / weights;
+  out.least_s = out.step_s * std::exp(-sure);
+  out.most_s = out.step_s * std::exp(sure);
+  return out;
+}
+
+/// The file, locked; the one that the name leads to, also where another has just replaced it.
+result<unique_fd> open_locked(const fs::path& file) {
+  constexpr int most_tries = 100;
+  for (int tries = 0; tries < most_tries; ++tries) {
+    unique_fd fd{::open(file.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK, 0666)};
+    if (!fd) return error::system(fmt::format("open {}", file.string()), errno);
+    while (::flock(fd.get(), LOCK_EX) != 0)
+      if (errno != EINTR) return error::system(fmt::format("lock {}", file.string()), errno);
+    if (still_names(file, fd.get())) return fd;
+  }
+  return error{errc::unavailable, fmt::format("{} is replaced again and again", file.string())};
+}
+
+std::vector<std::string_view> lines_of(std::string_view text) {
+  std::vector<std::string_view> out;
+  for (size_t at = 0; at < text.size(); at += out.back().size() + 1)
+    out.push_back(text.substr(at, std::min(text.find('\n', at), text.size()) - at));
+  return out;
+}
+
+/// Ends with the first line that is one. A file of one line may be a torn one of ours.
+bool is_ours(const std::vector<std::string_view>& lines) {
+  return lines.size() < 2 || std::any_of(lines.begin(), lines.end(), [](std::string_view line) {
+           return parse_past_run(line).has_value();
+         });
+}
+
+/// Where the last byte is no line's end, a line was torn: it gets one.
+status end_torn_line(const unique_fd& fd, const fs::path& file) {
+  const auto size = ::lseek(fd.get(), 0, SEEK_END);
+  char last = '\n';
+  if (size > 0 && ::pread(fd.get(), &last, 1, size - 1) == 1 && last != '\n')
+    return write_all(fd.get(), std::as_bytes(std::span("\n", 1)), file.string());
+  return {};
+}
+
+}  // namespace
+
+std::string past_run_line(const past_run& run) {
+  const auto cut = [](const std::string& text) { return text.substr(0, longest_text / 2); };
+  const json j{{"v", version},
+               {"unix_s", run.unix_s},
+               {"job", cut(run.job)},
+               {"machine", cut(run.machine)},
+               {"work", cut(run.work)},
+               {"flops", run.flops},
+               {"expected_s", run.expected_s},
+               {"steps", run.steps},
+               {"median_s", run.median_s},
+               {"low_s", run.low_s},
+               {"high_s", run.high_s}};
+  const auto text = j.dump(-1, ' ', false, json::error_handler_t::replace);
+  return fmt::format("{} {:08x}", text, sum_of(text));
+}
+
+std::optional<past_run> parse_past_run(std::string_view line) {
+  constexpr size_t sum_digits = 8;
+  if (line.size() > max_past_run_bytes || line.size() < sum_digits + 2) return std::nullopt;
+  const auto text = line.substr(0, line.size() - sum_digits - 1);
+  if (line[text.size()] != ' ') return std::nullopt;
+  const auto digits = line.substr(line.size() - sum_digits);
+  uint32_t sum = 0;
+  const auto [end, failed] = std::from_chars(digits.begin(), digits.end(), sum, 16);
+  if (failed != std::errc{} || end != digits.end() || sum != sum_of(text)) return std::nullopt;
+  const auto j = parse_json(text, 2);
+  if (!j || !j->is_object() || number_in(*j, "v", 1e9) != version) return std::nullopt;
+  const auto job = text_in(*j, "job"), machine = text_in(*j, "machine"), work = text_in(*j, "work");
+  const auto unix_s = number_in(*j, "unix_s", 1e12), flops = number_in(*j, "flops", largest_flops),
+             expected = number_in(*j, "expected_s", longest_s),
+             steps = number_in(*j, "steps", 1e15), median = number_in(*j, "median_s", longest_s),
+             low = number_in(*j, "low_s", longest_s), high = number_in(*j, "high_s", longest_s);
+  if (!job || !machine || !work || !unix_s || !flops || !expected || !steps || !median || !low ||
+      !high)
+    return std::nullopt;
+  if (*flops <= 0 || *low <= 0 || *low > *median || *median > *high) return std::nullopt;
+  return past_run{*unix_s, *job, *machine, *work, *flops, *expected, static_cast<uint64_t>(*steps),
+                  *median, *low, *high};
+}
+
+result<past_runs> read_past_runs(const fs::path& file) {
+  const auto text = read_file(file, whole_file_bytes);
+  if (!text && text.error().code == errc::not_found) return past_runs{};
+  if (!text) return text.error();
+  past_runs out;
+  for (const auto line : lines_of(*text))
+    if (const auto run = parse_past_run(line))
+      out.runs.push_back(*run);
+    else
+      ++out.left_out;
+  if (out.runs.empty() && out.left_out > 1) return not_past_runs(file.string());
+  return out;
+}
+
+status add_past_run(const fs::path& file, const past_run& run) {
+  std::error_code made;
+  if (file.has_parent_path()) fs::create_directories(file.parent_path(), made);
+  if (made) return error::system(fmt::format("make {}", file.parent_path().string()), made.value());
+  TROUPE_TRY(fd, open_locked(file));
+  TROUPE_TRY(text, read_file(file, whole_file_bytes));
+  const auto lines = lines_of(text);
+  if (!is_ours(lines)) return not_past_runs(file.string());
+  const auto line = past_run_line(run) + "\n";
+  if (lines.size() < most_past_runs * 3 / 2) {
+    TROUPE_CHECK(end_torn_line(fd, file));
+    return write_all(fd.get(), std::as_bytes(std::span(line.data(), line.size())), file.string());
+  }
+  std::string kept;
+  for (const auto& old : std::span(lines).last(most_past_runs - 1))
+    kept += fmt::format("{}\n", old);
+  return write_atomic(file, kept + line);
+}
+
+std::optional<past_estimate> estimate_step(std::span<const past_run> runs, std::string_view machine,
+                                           std::string_view work, double flops) {
+  std::vector<const past_run*> same, other;
+  for (const auto& r : runs)
+    if (r.machine == machine) (r.work == work ? same : other).push_back(&r);
+  if (!same.empty()) {
+    const auto newest = std::span(same).last(std::min(same.size(), newest_runs));
+    return of_same_work(newest);
+  }
+  if (other.empty() || !(flops > 0)) return std::nullopt;
+  return of_other_work(other, flops);
+}
+
+past_ledger ledger_of(std::span<const past_run> runs, std::string_view machine) {
+  std::vector<double> off;
+  for (const auto& r : runs)
+    if (r.machine == machine && r.expected_s > 0)
+      off.push_back(std::abs(r.expected_s / r.median_s - 1));
+  if (off.empty()) return {};
+  const double most = *std::max_element(off.begin(), off.end());
+  return {off.size(), median_of(std::move(off)), most};
+}
+
+}  // namespace troupe::io::perf

@@ -1,0 +1,185 @@
+// What runs took is kept, whatever else writes or tears the file, and what is expected of the next
+// one rests on it.
+#include "io/perf/past_runs.hpp"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <fstream>
+#include <functional>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "io/file.hpp"
+#include "tests/io/scratch.hpp"
+
+namespace troupe::io::perf {
+
+namespace {
+
+past_run run_of(double median_s, std::string work = "w", double flops = 1e9,
+                std::string machine = "m") {
+  return {1.8e9, "job", std::move(machine), std::move(work), flops,
+          0,     100,   median_s,           median_s * 0.9,  median_s * 1.2};
+}
+
+void append(const std::filesystem::path& file, const std::string& text) {
+  std::ofstream(file, std::ios::app) << text;
+}
+
+}  // namespace
+
+TEST_CASE("past runs: what was added is read, in order, with all digits") {
+  const troupe::scratch here;
+  const auto file = here.path / "new" / "past.jsonl";
+  CHECK(read_past_runs(file)->runs.empty());
+  std::vector<past_run> added;
+  for (int i = 1; i <= 5; ++i) {
+    auto r = run_of(0.1 / 3 * i, "a \"work\"\n\xff");
+    r.expected_s = 1.0 / 7;
+    REQUIRE(add_past_run(file, r));
+    r.work = "a \"work\"\n\xef\xbf\xbd";  // what is no UTF-8 is replaced
+    added.push_back(r);
+  }
+  const auto read = read_past_runs(file);
+  REQUIRE(read);
+  CHECK(read->runs == added);
+  CHECK(read->left_out == 0);
+}
+
+TEST_CASE("PST-1: a torn line costs itself, and what comes behind it is whole") {
+  const troupe::scratch here;
+  const auto file = here.path / "past.jsonl";
+  REQUIRE(add_past_run(file, run_of(1)));
+  const auto line = past_run_line(run_of(2));
+  append(file, line.substr(0, line.size() / 2));
+  REQUIRE(add_past_run(file, run_of(3)));
+  const auto read = read_past_runs(file);
+  REQUIRE(read);
+  REQUIRE(read->runs.size() == 2);
+  CHECK(read->runs[0].median_s == 1);
+  CHECK(read->runs[1].median_s == 3);
+  CHECK(read->left_out == 1);
+}
+
+TEST_CASE("past runs: no byte of a line can be changed unseen, and other files stay as they are") {
+  const auto line = past_run_line(run_of(0.25));
+  REQUIRE(parse_past_run(line));
+  for (size_t at = 0; at < line.size(); ++at) {
+    auto wrong = line;
+    wrong[at] = static_cast<char>(wrong[at] ^ 1);
+    CAPTURE(wrong);
+    CHECK_FALSE(parse_past_run(wrong));
+  }
+  const troupe::scratch here;
+  const auto file = here.path / "past.jsonl";
+  append(file, "my own\nnotes\n");
+  CHECK(read_past_runs(file).error().code == errc::bad_data);
+  CHECK(add_past_run(file, run_of(1)).error().code == errc::bad_data);
+  const auto left = read_file(file, 100);
+  REQUIRE(left);
+  CHECK(*left == "my own\nnotes\n");
+}
+
+TEST_CASE("PST-3: numbers that no run has are not believed") {
+  for (const auto& change : std::vector<std::function<void(past_run&)>>{
+           [](past_run& r) { r.median_s = -1; }, [](past_run& r) { r.median_s = 1e300; },
+           [](past_run& r) { r.median_s = std::nan(""); }, [](past_run& r) { r.low_s = 0; },
+           [](past_run& r) { r.low_s = 5; }, [](past_run& r) { r.high_s = 0.1; },
+           [](past_run& r) { r.flops = 0; }, [](past_run& r) { r.expected_s = -1; }}) {
+    auto r = run_of(0.25);
+    change(r);
+    CHECK_FALSE(parse_past_run(past_run_line(r)));
+  }
+}
+
+TEST_CASE("PST-1: who adds at the same time loses nothing, also where old lines are dropped") {
+  const troupe::scratch here;
+  const auto file = here.path / "past.jsonl";
+  std::string many;
+  for (size_t i = 0; i < most_past_runs * 3 / 2 - 40; ++i)
+    many += past_run_line(run_of(1 + static_cast<double>(i))) + "\n";
+  append(file, many);
+  std::vector<std::thread> adders;
+  for (int t = 0; t < 4; ++t)
+    adders.emplace_back([&file, t] {
+      for (int i = 0; i < 20; ++i)
+        if (!add_past_run(file, run_of(1e6 + 100 * t + i))) std::abort();
+    });
+  for (auto& a : adders) a.join();
+  const auto read = read_past_runs(file);
+  REQUIRE(read);
+  CHECK(read->left_out == 0);
+  CHECK(read->runs.size() <= most_past_runs + 80);  // PST-2
+  CHECK(std::ranges::count_if(read->runs, [](const past_run& r) { return r.median_s >= 1e6; }) ==
+        80);
+  CHECK(read->runs.front().median_s > 1);  // the oldest went
+}
+
+TEST_CASE("estimates: of the same work the median of its runs, surer the more there are") {
+  std::vector<past_run> runs{run_of(1.0)};
+  const auto one = estimate_step(runs, "m", "w", 1e9);
+  REQUIRE(one);
+  CHECK(one->step_s == 1);
+  CHECK(one->basis == past_basis::same_work);
+  CHECK(one->runs == 1);
+  CHECK(one->steps == 100);
+  CHECK(one->most_s >= 1.2);
+  CHECK(one->least_s <= 0.9);
+  for (const double m : {1.02, 0.98, 1.01, 0.99, 1.0, 1.03, 0.97}) runs.push_back(run_of(m));
+  runs.push_back(run_of(50, "w", 1e9, "another"));
+  runs.push_back(run_of(70, "other"));
+  const auto eight = estimate_step(runs, "m", "w", 1e9);
+  REQUIRE(eight);
+  CHECK(eight->step_s == doctest::Approx(1).epsilon(0.02));
+  CHECK(eight->runs == 8);
+  CHECK(eight->most_s < 1.08);
+  CHECK(eight->least_s > 0.93);
+  CHECK_FALSE(estimate_step(runs, "nobody's", "w", 1e9));
+}
+
+TEST_CASE("estimates: of other work by how quickly it was done, and less surely") {
+  const std::vector<past_run> runs{run_of(1, "a", 1e9), run_of(2, "b", 2e9), run_of(11, "c", 1e10)};
+  const auto e = estimate_step(runs, "m", "new", 4e9);
+  REQUIRE(e);
+  CHECK(e->basis == past_basis::other_work);
+  CHECK(e->runs == 3);
+  CHECK(e->step_s == doctest::Approx(4).epsilon(0.1));
+  CHECK(e->most_s > 1.3 * e->step_s);
+  CHECK(e->least_s < e->step_s / 1.3);
+  CHECK_FALSE(estimate_step(runs, "m", "new", 0));
+}
+
+TEST_CASE("estimates: nineteen of twenty runs are within the interval") {
+  std::mt19937_64 random(7);
+  int within = 0;
+  constexpr int tries = 2000;
+  for (int i = 0; i < tries; ++i) {
+    std::normal_distribution<> day(0, 0.08);
+    std::vector<past_run> runs;
+    for (int r = 0; r < 3 + i % 6; ++r) runs.push_back(run_of(std::exp(day(random))));
+    const auto e = estimate_step(runs, "m", "w", 1e9);
+    REQUIRE(e);
+    const double came = std::exp(day(random));
+    within += came >= e->least_s && came <= e->most_s ? 1 : 0;
+  }
+  CHECK(within > tries * 92 / 100);
+  CHECK(within < tries * 99 / 100);
+}
+
+TEST_CASE("ledger: how far expectations were off what came") {
+  std::vector<past_run> runs{run_of(1), run_of(1), run_of(1), run_of(1)};
+  CHECK(ledger_of(runs, "m").runs == 0);
+  runs[0].expected_s = 1.04, runs[1].expected_s = 0.9, runs[2].expected_s = 1.02;
+  const auto l = ledger_of(runs, "m");
+  CHECK(l.runs == 3);
+  CHECK(l.median_off == doctest::Approx(0.04));
+  CHECK(l.most_off == doctest::Approx(0.1));
+  CHECK(ledger_of(runs, "another").runs == 0);
+}
+
+}  // namespace troupe::io::perf
