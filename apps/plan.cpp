@@ -17,6 +17,7 @@
 #include "apps/data_sources.hpp"
 #include "apps/expected_step.hpp"
 #include "apps/job_arguments.hpp"
+#include "apps/kept_expectation.hpp"
 #include "apps/swap/rates.hpp"
 #include "io/base/counted.hpp"
 #include "io/base/text.hpp"
@@ -355,6 +356,9 @@ expectation expectation_of(const plan_arguments& a, const train::job_plan& plan,
   expectation out{{}, std::move(*worker)};
   out.step = expect_step(plan, stages, out.worker);
   out.better = better_cut_of(plan, out.step, out.worker, machine);
+  auto job = plan.job;  // as a start settles it
+  if (job.parallel.pipeline > 1) job.parallel.layers = train::stage_layers_text(plan);
+  keep_expectation(job, {1e3 * out.step.step_s, 1e3 * out.step.least_s, 1e3 * out.step.most_s});
   return out;
 }
 

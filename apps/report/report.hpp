@@ -125,11 +125,17 @@ struct incident {
 };
 std::string incident_json(const incident& i);
 
+/// What `troupe plan` said of a step, about.
+struct expected_ms {
+  double step = 0, least = 0, most = 0;
+};
+
 /// What a run came to.
 struct summary {
   double seconds = 0;               ///< wall time of training
   int64_t steps = 0;                ///< steps done by this run
   int64_t tokens = 0;               ///< tokens trained on by this run
+  std::optional<expected_ms> expected = {};  ///< none: it was not planned here
   std::vector<point> losses;        ///< training loss of every step
   std::vector<point> validations;   ///< validation losses
   std::string resumed;              ///< where it went on from, as a person is told; empty: nowhere

@@ -9,6 +9,7 @@
 #include "io/base/counted.hpp"
 #include "io/base/printable.hpp"
 #include "io/base/text.hpp"
+#include "trace/text.hpp"
 
 namespace troupe::report {
 
@@ -88,6 +89,19 @@ std::string energy_text(const summary& s) {
   return text + "\n";
 }
 
+double seen_ms(const summary& s) {
+  return 1e3 * s.seconds / static_cast<double>(s.steps);
+}
+
+/// What was expected of a step beside what came, where there were steps.
+std::string expected_text(const summary& s) {
+  if (!s.expected || s.steps == 0) return "";
+  const auto text = [](double ms) { return trace::duration_text(std::llround(1e6 * ms)); };
+  return fmt::format("expected    {} a step when it was planned ({} to {}), seen {}\n",
+                     text(s.expected->step), text(s.expected->least), text(s.expected->most),
+                     text(seen_ms(s)));
+}
+
 }  // namespace
 
 std::string summary_text(const summary& s, const canvas& on) {
@@ -95,6 +109,7 @@ std::string summary_text(const summary& s, const canvas& on) {
   auto text = fmt::format("trained     {} {}, {} {} in {} ({} tok/s)\n", grouped(s.steps),
                           plural(s.steps, "step"), grouped(s.tokens), plural(s.tokens, "token"),
                           duration(s.seconds), grouped(std::llround(rate)));
+  text += expected_text(s);
   if (s.recoveries > 0)
     text += fmt::format("            {}, {} made again; effective {:.1f} %\n",
                         counted(s.recoveries, "recovery", "recoveries"),
@@ -123,6 +138,10 @@ std::string summary_json(const summary& s) {
   j["seconds"] = finite_or_null(s.seconds);
   j["steps"] = s.steps;
   j["tokens"] = s.tokens;
+  if (s.expected && s.steps > 0) {
+    j["expected_step_ms"] = finite_or_null(s.expected->step);
+    j["seen_step_ms"] = finite_or_null(seen_ms(s));
+  }
   if (!s.losses.empty()) {
     j["first_loss"] = finite_or_null(s.losses.front().value);
     j["final_loss"] = finite_or_null(s.losses.back().value);

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "apps/exit_codes.hpp"
+#include "apps/kept_expectation.hpp"
 #include "apps/sample.hpp"
 #include "apps/talk.hpp"
 
@@ -75,6 +76,7 @@ result<int> conclude(const config::job& job, run_outcome& outcome, const run_end
                     outcome.last_step, job.train.steps));
   auto summary = outcome.summary;
   lock.unlock();  // a sample takes its time
+  summary.expected = kept_expectation(job);
   add_sample(job, signals, summary);
   TROUPE_CHECK(show_summary(job, summary));
   if (!early) return 0;  // after the last step whoever stops it is too late

@@ -8,9 +8,12 @@
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
+#include "apps/kept_expectation.hpp"
+#include "apps/report/report.hpp"
 #include "gpu/model/stage_shape.hpp"
 #include "gpu/swap/step_traffic.hpp"
 #include "tests/io/job_text.hpp"
+#include "tests/io/scratch.hpp"
 
 using namespace troupe;
 using apps::measured_worker;
@@ -153,6 +156,45 @@ TEST_CASE("expected step: of a large layer a part is measured that is still a mo
   CHECK(whole.model.hidden == 64);
   CHECK(whole.shape.micro_batch == 2);
   CHECK(whole.shape.seq == 32);
+}
+
+TEST_CASE("expected step: kept for the job that was planned, and for no other") {
+  const scratch dir;
+  const io::fact_store store{dir.path, "here", "0.1.0", 0};
+  const auto job = planned_job().job;
+  CHECK_FALSE(apps::kept_expectation(job, store));
+  apps::keep_expectation(job, {318, 279, 477}, store);
+  auto kept = apps::kept_expectation(job, store);
+  REQUIRE(kept);
+  CHECK(kept->step == 318);
+  CHECK(kept->least == 279);
+  CHECK(kept->most == 477);
+  CHECK(apps::kept_expectation(planned_job({"train.steps=7", "train.lr=0.1"}).job, store));
+  for (const auto* other : {"model.hidden=128", "train.batch=16", "parallel.layers=1,3",
+                            "train.seq_len=16", "cluster.threads=2"}) {
+    CAPTURE(other);
+    CHECK_FALSE(apps::kept_expectation(planned_job({other}).job, store));
+  }
+  apps::keep_expectation(job, {-1, 279, 477}, store);
+  CHECK_FALSE(apps::kept_expectation(job, store));
+}
+
+TEST_CASE("expected step: a summary says what was expected beside what came") {
+  report::summary s;
+  s.steps = 10;
+  s.seconds = 3.01;
+  CHECK(report::summary_text(s, {40, 3, false}).find("expected") == std::string::npos);
+  s.expected = report::expected_ms{318, 279, 477};
+  CHECK(
+      report::summary_text(s, {40, 3, false})
+          .find(
+              "expected    318 ms a step when it was planned (279 ms to 477 ms), seen 301 ms\n") !=
+      std::string::npos);
+  const auto j = nlohmann::json::parse(report::summary_json(s));
+  CHECK(j.at("expected_step_ms") == 318);
+  CHECK(j.at("seen_step_ms").get<double>() == doctest::Approx(301));
+  s.steps = 0;
+  CHECK(report::summary_text(s, {40, 3, false}).find("expected") == std::string::npos);
 }
 
 TEST_CASE("expected step: programs are told what persons are") {
