@@ -1,36 +1,20 @@
 // One fact, which names its job.
 #include "apps/kept_expectation.hpp"
 
-#include <array>
 #include <chrono>
 #include <cmath>
 #include <string>
 
-#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "actors/base/defaults.hpp"
-#include "io/config/properties.hpp"
+#include "apps/past_steps.hpp"
 
 namespace troupe::apps {
 
 namespace {
 
 constexpr const char* expectation_fact = "expected-step";
-
-/// All that decides how long a step takes.
-std::string work_of(const config::job& job) {
-  constexpr std::array keys{
-      "model.family",      "model.path",           "model.layers",      "model.hidden",
-      "model.heads",       "model.kv_heads",       "model.ffn",         "model.vocab",
-      "model.dtype",       "model.parallel_block", "model.recompute",   "train.batch",
-      "train.micro_batch", "train.seq_len",        "train.optimizer",   "parallel.data",
-      "parallel.pipeline", "parallel.layers",      "parallel.schedule", "cluster.threads",
-      "cluster.device",    "cluster.launch",       "power.budget_w"};
-  std::string out;
-  for (const auto* key : keys) out += fmt::format("{}={}\n", key, config::value_text(key, job));
-  return out;
-}
 
 }  // namespace
 

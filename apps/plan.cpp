@@ -18,6 +18,7 @@
 #include "apps/expected_step.hpp"
 #include "apps/job_arguments.hpp"
 #include "apps/kept_expectation.hpp"
+#include "apps/past_steps.hpp"
 #include "apps/swap/rates.hpp"
 #include "io/base/counted.hpp"
 #include "io/base/text.hpp"
@@ -337,6 +338,7 @@ nlohmann::ordered_json fewer_json(const train::job_plan& plan) {
 
 /// How long a step takes here; or why that is not known.
 struct expectation {
+  std::optional<past_expectation> past = {};
   std::string not_known = {};
   measured_worker worker = {};
   expected_step step = {};
@@ -346,25 +348,33 @@ struct expectation {
 expectation expectation_of(const plan_arguments& a, const train::job_plan& plan,
                            const std::vector<train::planned_stage>& stages,
                            const train::machine& machine, bool fits) {
-  if (a.unmeasured) return {"nothing is measured (--no-measure)"};
-  if (a.memory > 0 || plan.job.cluster.launch != config::launch_mode::local)
-    return {"the machines of this job are not here, and none of them was measured"};
-  if (!machine.gpus.empty()) return {"rates are measured of the host's processors only"};
-  if (!fits) return {"it does not fit this machine"};
-  auto worker = measure_worker(plan);
-  if (!worker) return {render(worker.error())};
-  expectation out{{}, std::move(*worker)};
-  out.step = expect_step(plan, stages, out.worker);
-  out.better = better_cut_of(plan, out.step, out.worker, machine);
+  expectation out;
   auto job = plan.job;  // as a start settles it
   if (job.parallel.pipeline > 1) job.parallel.layers = train::stage_layers_text(plan);
+  if (a.memory == 0) out.past = expect_by_past(job, train::flops_of_step(plan));
+  const auto without = [&](std::string why) {
+    out.not_known = std::move(why);
+    return std::move(out);
+  };
+  if (a.unmeasured) return without("nothing is measured (--no-measure)");
+  if (a.memory > 0 || plan.job.cluster.launch != config::launch_mode::local)
+    return without("the machines of this job are not here, and none of them was measured");
+  if (!machine.gpus.empty()) return without("rates are measured of the host's processors only");
+  if (!fits) return without("it does not fit this machine");
+  auto worker = measure_worker(plan);
+  if (!worker) return without(render(worker.error()));
+  out.worker = std::move(*worker);
+  out.step = expect_step(plan, stages, out.worker);
+  out.better = better_cut_of(plan, out.step, out.worker, machine);
   keep_expectation(job, {1e3 * out.step.step_s, 1e3 * out.step.least_s, 1e3 * out.step.most_s});
   return out;
 }
 
 std::string expectation_text(const train::job_plan& plan, const expectation& e) {
-  if (!e.not_known.empty()) return "how long a step takes is not known: " + e.not_known + "\n";
-  auto out = expected_text(plan, e.step, e.worker);
+  std::string out = e.past ? "expected: " + past_text(*e.past) + "\n" : "";
+  if (!e.not_known.empty())
+    return e.past ? out : "how long a step takes is not known: " + e.not_known + "\n";
+  out += expected_text(plan, e.step, e.worker);
   if (e.better)
     out += fmt::format("  parallel.layers = \"{}\" in place of \"{}\": about {:.0f} % of that\n",
                        e.better->layers, train::stage_layers_text(plan),
@@ -373,8 +383,12 @@ std::string expectation_text(const train::job_plan& plan, const expectation& e) 
 }
 
 nlohmann::ordered_json expectation_json(const expectation& e) {
-  if (!e.not_known.empty()) return {{"not_known", e.not_known}};
-  auto out = expected_json(e.step, e.worker);
+  nlohmann::ordered_json out;
+  if (e.not_known.empty())
+    out = expected_json(e.step, e.worker);
+  else
+    out["not_known"] = e.not_known;
+  if (e.past) out["past"] = past_json(*e.past);
   if (e.better)
     out["better_layers"] = {{"layers", e.better->layers}, {"step_s", e.better->expected.step_s}};
   return out;

@@ -34,6 +34,12 @@ struct job_plan {
   std::optional<int32_t> bos_token = {}, eos_token = {};
 };
 
+/// Of the whole job.
+inline double flops_of_step(const job_plan& plan) {
+  return plan.model.flops_per_token(plan.job.train.seq_len) *
+         static_cast<double>(plan.job.tokens_per_step());
+}
+
 /// parallel.layers that are not a model's: the key's text, the stages and layers expected, and
 /// those found.
 inline constexpr error_kind<std::string_view, int64_t, int64_t, size_t, int64_t> stage_layers_unfit{

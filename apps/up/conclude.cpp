@@ -8,6 +8,7 @@
 
 #include "apps/exit_codes.hpp"
 #include "apps/kept_expectation.hpp"
+#include "apps/past_steps.hpp"
 #include "apps/sample.hpp"
 #include "apps/talk.hpp"
 
@@ -33,6 +34,15 @@ void add_sample(const config::job& job, const stop_signals& signals, report::sum
   if (!made) return say(fmt::format("no sample: {}", made.error().message));
   summary.prompt = prompt;
   summary.sample = std::move(made->text);
+}
+
+/// So that the next one is told what to expect.
+void remember(const config::job& job, const step_times& times,
+              const std::optional<report::expected_ms>& expected) {
+  const auto run = times.run_of(job, expected);
+  if (!run) return;
+  if (const auto kept = remember_run(*run); !kept)
+    say("warning: what steps took is not remembered: " + render(kept.error()));
 }
 
 status show_summary(const config::job& job, const report::summary& summary) {
@@ -75,8 +85,10 @@ result<int> conclude(const config::job& job, run_outcome& outcome, const run_end
     say(fmt::format("nothing to do: {} holds step {} of {}", outcome.summary.checkpoint,
                     outcome.last_step, job.train.steps));
   auto summary = outcome.summary;
+  const auto times = outcome.times;
   lock.unlock();  // a sample takes its time
-  summary.expected = kept_expectation(job);
+  if (!summary.expected) summary.expected = kept_expectation(job);
+  remember(job, times, summary.expected);
   add_sample(job, signals, summary);
   TROUPE_CHECK(show_summary(job, summary));
   if (!early) return 0;  // after the last step whoever stops it is too late

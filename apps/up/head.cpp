@@ -440,6 +440,15 @@ int64_t restarts_per_hour(const config::job& job) {
   return job.recovery.enabled && has_nodes ? job.recovery.most_per_hour : 0;
 }
 
+/// What steps take by what others took; nothing is measured for it.
+void expect(const config::job& job, double flops, run_outcome& outcome) {
+  const auto expected = expect_by_past(job, flops);
+  if (!expected) return;
+  say("expected: " + past_text(*expected));
+  std::lock_guard lock(outcome.mutex);
+  outcome.summary.expected = as_expected_ms(*expected);
+}
+
 reporter_options talk_of(const launch& l, const std::shared_ptr<run_outcome>& outcome,
                          stop_signals& bell, const once& of) {
   const auto& job = l.plan.job;
@@ -447,6 +456,7 @@ reporter_options talk_of(const launch& l, const std::shared_ptr<run_outcome>& ou
   const auto log = std::make_shared<run_log>(job.job.output + "/log.jsonl",
                                              job.log.format == config::log_format::json);
   begin_log(*log, *outcome, job, l.from.epoch, l.resume);
+  expect(job, train::flops_of_step(l.plan), *outcome);
   of.warnings.log_to(log, l.resume ? l.resume->step : 0);  // STW-1
   return {job,
           l.peak,

@@ -16,6 +16,7 @@
 
 #include "actors/base/traced.hpp"
 #include "apps/ceiling.hpp"
+#include "apps/past_steps.hpp"
 #include "apps/report/report.hpp"
 #include "apps/swap/rates.hpp"
 #include "apps/up/incident_keeper.hpp"
@@ -35,6 +36,7 @@ struct run_outcome {
   error why{errc::none, ""};
   uint64_t last_step = 0;
   report::summary summary;
+  step_times times;
 };
 
 struct reporter_options {

@@ -67,9 +67,14 @@ const std::string& this_machine() {
   return hash;
 }
 
-fs::path fact_store::file_of(std::string_view name) const {
+fs::path fact_store::here() const {
   const auto root = folder.empty() ? usual_folder() : folder;
-  return root.empty() ? root : root / machine_of(*this) / fmt::format("{}.json", name);
+  return root.empty() ? root : root / machine_of(*this);
+}
+
+fs::path fact_store::file_of(std::string_view name) const {
+  const auto root = here();
+  return root.empty() ? root : root / fmt::format("{}.json", name);
 }
 
 std::optional<nlohmann::json> fact_store::find(std::string_view name,

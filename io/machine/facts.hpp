@@ -46,6 +46,9 @@ struct fact_store {
   /// Keeps it, or does not where that cannot be done: it will be measured again.
   void keep(std::string_view name, const nlohmann::json& value) const;
 
+  /// The machine's folder, for files that are no facts; empty where there is no place.
+  std::filesystem::path here() const;
+
  private:
   std::filesystem::path file_of(std::string_view name) const;
 };

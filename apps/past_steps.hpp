@@ -1,0 +1,67 @@
+// What steps of earlier jobs took on this machine, and what is expected of the next job's by that
+// (io/perf/past_runs.hpp).
+//
+// A job that ends leaves a line beside the machine's facts, if it was of this machine alone and made
+// steps that nothing held up. Whoever plans or starts a job is told what the same work took here;
+// where it is new, what other work lets expect. How far expectations were off stands beside them.
+// Nothing is measured for that.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "apps/report/report.hpp"
+#include "io/config/job.hpp"
+#include "io/machine/facts.hpp"
+#include "io/perf/past_runs.hpp"
+
+namespace troupe::apps {
+
+/// All that decides how long a step of the job takes, a line for each key. Of settled jobs.
+std::string work_of(const config::job& job);
+
+/// Times of steps that nothing held up: no validation, save, pace or missing replica, and not the
+/// first ones of a run.
+class step_times {
+ public:
+  /// FLOP of the step; as it is reported.
+  void hear(const report::step_report& step, double flops);
+
+  /// As it will be remembered; nothing where it made too few steps.
+  std::optional<io::perf::past_run> run_of(const config::job& job,
+                                           const std::optional<report::expected_ms>& expected) const;
+
+ private:
+  static constexpr size_t most_kept = 65'536;
+
+  size_t heard_ = 0;
+  double flops_ = 0;
+  std::vector<float> ms_;
+};
+
+/// What is expected of a step by earlier runs.
+struct past_expectation {
+  io::perf::past_estimate step;
+  io::perf::past_ledger ledger;
+};
+
+/// Nothing where this machine has no part in the job or no others, or nothing is known.
+std::optional<past_expectation> expect_by_past(const config::job& job, double flops,
+                                               const io::fact_store& store = {});
+
+/// "318 ms a step (290 to 350), by 1,240 steps of 9 runs of this work here; expectations were off
+/// by 4 % (median of 9), 11 % at most"
+std::string past_text(const past_expectation& e);
+nlohmann::ordered_json past_json(const past_expectation& e);
+
+/// For a summary.
+report::expected_ms as_expected_ms(const past_expectation& e);
+
+/// Remembers the run, or says why it cannot be.
+status remember_run(const io::perf::past_run& run, const io::fact_store& store = {});
+
+}  // namespace troupe::apps
