@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <chrono>
 #include <filesystem>
 
 #include "gpu/swap/residency_plan.hpp"
@@ -31,35 +32,43 @@ TEST_CASE("ENG-11 RES-4: replicas whose state lies on drives train as those in m
       }
 }
 
-TEST_CASE("ENG-11 RES-4: replicas at every budget have the same bits, and move what was planned") {
-  for (const auto type : {gpu::dtype::f32, gpu::dtype::bf16}) {
-    scratch dir;
-    const swapped_job job{.type = type, .clip_norm = 0.5f, .layers = 16};
-    const auto expected = train_replicas(2, job, in_memory);
-    const auto one =
-        replica_options(options_for(0, 2, gpu::optimizer_step_args::rule::adamw, type), job);
-    const auto all = gpu::plan_stage(one.model, one.shape).total();
-    auto budget = steps_of(one);
-    gpu::residency last;
-    int kinds = 0, mixed = 0;
-    for (budget.bytes = all / 48; budget.bytes < all; budget.bytes += all / 48) {
-      const auto planned = gpu::plan_residency(one.model, one.shape, budget);
-      if (!planned || *planned == last) continue;
-      last = *planned;
-      ++kinds;
-      const auto in_frames = std::count_if(last.chunks.begin(), last.chunks.end(),
-                                           [](const auto& c) { return c.weight_frame >= 0; });
-      mixed += in_frames > 0 && in_frames < job.layers ? 1 : 0;
-      CAPTURE(budget.bytes);
-      CHECK(gpu::keeps_gradients(last));
-      CHECK(train_replicas(2, job, [&](engine_options& o) {
-              o.swap_dirs = {dir.path};
-              o.shape.where = last;
-            }) == expected);
-    }
-    CHECK(kinds >= 2);
-    CHECK(mixed > 0);
+namespace {
+
+void train_at_every_budget(gpu::dtype type) {
+  scratch dir;
+  const swapped_job job{.type = type, .clip_norm = 0.5f, .layers = 16};
+  const auto expected = train_replicas(2, job, in_memory);
+  const auto one =
+      replica_options(options_for(0, 2, gpu::optimizer_step_args::rule::adamw, type), job);
+  const auto all = gpu::plan_stage(one.model, one.shape).total();
+  auto budget = steps_of(one);
+  gpu::residency last;
+  int mixed = 0;  // some weights share frames, some have their own
+  for (budget.bytes = all / 24; budget.bytes < all; budget.bytes += all / 24) {
+    const auto planned = gpu::plan_residency(one.model, one.shape, budget);
+    if (!planned || *planned == last) continue;
+    last = *planned;
+    const auto in_frames = std::count_if(last.chunks.begin(), last.chunks.end(),
+                                         [](const auto& c) { return c.weight_frame >= 0; });
+    mixed += in_frames > 0 && in_frames < job.layers ? 1 : 0;
+    CAPTURE(budget.bytes);
+    CHECK(gpu::keeps_gradients(last));
+    CHECK(train_replicas(2, job, [&](engine_options& o) {
+            o.swap_dirs = {dir.path};
+            o.shape.where = last;
+          }) == expected);
   }
+  CHECK(mixed > 0);
+}
+
+}  // namespace
+
+TEST_CASE("ENG-11 RES-4: replicas at every budget have the same bits: f32") {
+  train_at_every_budget(gpu::dtype::f32);
+}
+
+TEST_CASE("ENG-11 RES-4: replicas at every budget have the same bits: bf16") {
+  train_at_every_budget(gpu::dtype::bf16);
 }
 
 TEST_CASE("ENG-11: replicas compare digests of weights that share frames") {
@@ -90,6 +99,21 @@ TEST_CASE("ENG-11: replicas compare digests of weights that share frames") {
     CHECK((first.loss_sum + second.loss_sum) / static_cast<double>(batch * seq) ==
           expected.losses[static_cast<size_t>(step - 1)]);
   }
+}
+
+TEST_CASE("ENG-9: a replica that waits for others' slices of weights ends when it is told to") {
+  scratch dir;
+  replicas two(2, gpu::optimizer_step_args::rule::adamw, gpu::dtype::f32, [&](engine_options o) {
+    o = replica_options(std::move(o), {});
+    o.swap_dirs = {dir.path};
+    o.shape.where = gpu::least_residency(o.model, o.shape, steps_of(o));
+    return replicas::plain(o);
+  });
+  auto alone = two.forward(0);
+  CHECK_FALSE(alone.within(std::chrono::milliseconds(100)));  // the other one never comes
+  two.ranks[0]->abort();
+  const auto why = alone.why();
+  CHECK((why.code == errc::unavailable || why.code == errc::cancelled));
 }
 
 TEST_CASE("ENG-8: replicas whose chunks live in other places are refused before a step") {

@@ -20,7 +20,9 @@ namespace {
 
 constexpr auto gather_lane = static_cast<size_t>(chunk_lane::gather);
 /// What a collective is of, beside chunks whose weights are gathered.
-enum collective_of : int { norms = 1000, sum_of_chunk = 2000, chunk_in_memory = 3000 };
+struct collective_of {
+  static constexpr int norm = 1000, sum_of = 2000, in_memory = 3000;
+};
 
 /// The collectives of a group, by number.
 class replica_meeting {
@@ -155,17 +157,17 @@ class trained_replicas {
         const auto made = watch.make_gradient(c, step, m == 0, last);
         if (!last) continue;
         if (c > 0) watch.bring_weights(c - 1);
-        machine.meet(sum_of_chunk + c, made, false);
+        machine.meet(collective_of::sum_of + c, made, false);
       }
     }
-    machine.meet(norms, watch.compute(0), true);
+    machine.meet(collective_of::norm, watch.compute(0), true);
     if (measured_) {
       for (int c = 0; c < chunks(); ++c) watch.measure(c, step);
-      machine.meet(norms, watch.compute(0), true);
+      machine.meet(collective_of::norm, watch.compute(0), true);
     }
     for (int c = 0; c < chunks(); ++c) {
       watch.update(c, step, counts::at_once);
-      if (!watch.on_disk(c)) machine.meet(chunk_in_memory + c, watch.compute(0), true);
+      if (!watch.on_disk(c)) machine.meet(collective_of::in_memory + c, watch.compute(0), true);
     }
   }
 
