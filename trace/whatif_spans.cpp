@@ -6,6 +6,7 @@
 #include <optional>
 #include <set>
 #include <string_view>
+#include <tuple>
 #include <unordered_map>
 
 #include <fmt/format.h>
@@ -65,6 +66,10 @@ std::optional<int> rank_of(std::string_view path) {
   return out;
 }
 
+/// Weights that live on a drive are gathered each time that they are fetched: what differs by this
+/// is of the same chunk, of which a stage has fewer.
+constexpr int32_t gathering_apart = 1 << 20;
+
 struct ranked_span {
   int rank = 0;
   whatif_span span;
@@ -85,6 +90,7 @@ result<whatif_window> whatif_window_of(const timeline& t) {
   std::map<int, std::string> nodes;  // by rank
   std::set<int> receivers;
   std::vector<ranked_span> spans;
+  std::map<std::tuple<int, uint64_t, int32_t>, int32_t> gathered;  // by rank, step and chunk
   for (const auto& e : t.events()) {
     const auto step = step_of.find(e.record.trace);
     if (!e.is_work() || step == step_of.end()) continue;
@@ -96,6 +102,8 @@ result<whatif_window> whatif_window_of(const timeline& t) {
     r.span.step = step->second;
     r.span.op = op;
     r.span.number = static_cast<int32_t>(e.record.sender & 0x7fff'ffff);
+    if (op == whatif_op::all_gather)
+      r.span.number += gathering_apart * gathered[{r.rank, r.span.step, r.span.number}]++;
     r.span.bytes = e.record.bytes;
     r.span.begin_ns = e.begin_ns;
     r.span.end_ns = e.end_ns;

@@ -1,6 +1,7 @@
 // What-if analysis: replays that can be done by hand, and each cause alone, in jobs on paper.
 #include "trace/whatif_policy.hpp"
 
+#include <map>
 #include <random>
 #include <set>
 
@@ -473,6 +474,33 @@ TEST_CASE("stragglers: replicas on two nodes, from a trace to the words") {
   CHECK(text.find("145 ms a step, 100 ms without rank 1: slow_host node1\n") != text.npos);
   CHECK(text.find("M_S") == text.npos);  // the last stage is all there is
   CHECK(causes_of(r) == classes{straggler_class::slow_host});
+}
+
+TEST_CASE("stragglers: weights that replicas gather twice in a step are two transfers") {
+  trace_maker m;
+  const auto head = m.process("head", 0, 0);
+  const auto run = m.add(head, "run");
+  const auto root = m.new_span();
+  for (int r = 0; r < 2; ++r) {
+    const auto worker =
+        m.add(m.process(fmt::format("node{}", r), 10 * r, 0.01), fmt::format("worker/{}", r));
+    m.work("all_gather", worker, 0, 10, root, root, 3, 0, 4096);
+    m.work("forward", worker, 10, 30, root, root, 0);
+    m.work("all_gather", worker, 30, 45, root, root, 3, 0, 4096);
+    m.work("backward", worker, 45, 90, root, root, 0);
+    m.work("reduce_scatter", worker, 90, 95, root, root, 3, 0, 4096);
+    m.work("update", worker, 95, 100, root, root, 1);
+  }
+  m.work("step", run, 0, 100, root, 0, 1, root);
+  const auto window = whatif_window_of(m.build());
+  REQUIRE(window);
+  std::map<int32_t, int> gathers;
+  for (const auto& s : window->spans)
+    if (s.op == whatif_op::all_gather) ++gathers[s.number];
+  REQUIRE(gathers.size() == 2);
+  for (const auto& [number, ranks] : gathers) CHECK(ranks == 2);
+  const auto g = whatif_of(window->layout, window->spans);
+  CHECK(g.replay(g.times()) > 0.07);
 }
 
 TEST_CASE("stragglers: the heat map is a well-formed picture of every rank") {
