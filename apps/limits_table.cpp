@@ -65,6 +65,7 @@
 #include "io/machine/facts.hpp"
 #include "io/perf/csv.hpp"
 #include "io/perf/model_file.hpp"
+#include "io/perf/past_runs.hpp"
 #include "io/perf/readers.hpp"
 #include "io/perf/table.hpp"
 #include "io/tokenizer/hf_tokenizer.hpp"
@@ -524,6 +525,12 @@ constexpr limit_row rows[] = {
     {"data and models", "such files of one journal", power_verb::journal_file::most_files, "files",
      "the oldest one goes", "apps/power/journal_file.hpp", "most_files",
      "JNF-2: budget disk: a journal keeps its newest files"},
+    {"data and models", "runs of a machine that are remembered", io::perf::most_past_runs, "runs",
+     "the oldest are forgotten", "io/perf/past_runs.hpp", "most_past_runs",
+     "PST-1: who adds at the same time loses nothing, also where old lines are dropped"},
+    {"data and models", "a line of these", io::perf::max_past_run_bytes, "bytes", "it is left out",
+     "io/perf/past_runs.hpp", "max_past_run_bytes",
+     "PST-3: numbers that no run has are not believed, nor lines of any length"},
     {"data and models", "a table of performance data", io::perf::max_csv_bytes, "bytes",
      "the file is refused", "io/perf/csv.hpp", "max_csv_bytes",
      "CSV-3 limits: a table that is too long is refused before it is read"},

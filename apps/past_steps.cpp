@@ -80,7 +80,7 @@ std::string work_of(const config::job& job) {
 }
 
 void step_times::hear(const report::step_report& step, double flops) {
-  if (++heard_ <= first_steps || is_held_up(step) || ms_.size() == most_kept) return;
+  if (++heard_ <= first_steps || is_held_up(step) || ms_.size() == kept_steps) return;
   ms_.push_back(static_cast<float>(step.step_ms));
   flops_ = flops;
 }
@@ -119,10 +119,10 @@ std::optional<past_expectation> expect_by_past(const config::job& job, double fl
 std::string past_text(const past_expectation& e) {
   const auto& s = e.step;
   const bool same = s.basis == perf::past_basis::same_work;
-  auto out = fmt::format("{} a step ({} to {}), by {} steps of {} of {} here",
-                         time_text(s.step_s), time_text(s.least_s), time_text(s.most_s),
-                         report::grouped(static_cast<int64_t>(s.steps)),
-                         counted(s.runs, "run"), same ? "this work" : "other work");
+  auto out = fmt::format("{} a step ({} to {}), by {} steps of {} of {} here", time_text(s.step_s),
+                         time_text(s.least_s), time_text(s.most_s),
+                         report::grouped(static_cast<int64_t>(s.steps)), counted(s.runs, "run"),
+                         same ? "this work" : "other work");
   if (e.ledger.runs > 0)
     out += fmt::format("; expectations were off by {:.0f} % (median of {}), {:.0f} % at most",
                        100 * e.ledger.median_off, e.ledger.runs, 100 * e.ledger.most_off);
@@ -130,15 +130,12 @@ std::string past_text(const past_expectation& e) {
 }
 
 nlohmann::ordered_json past_json(const past_expectation& e) {
-  return {{"step_s", e.step.step_s},
-          {"least_s", e.step.least_s},
-          {"most_s", e.step.most_s},
-          {"same_work", e.step.basis == perf::past_basis::same_work},
-          {"runs", e.step.runs},
-          {"steps", e.step.steps},
-          {"expectations", e.ledger.runs},
-          {"median_off", e.ledger.median_off},
-          {"most_off", e.ledger.most_off}};
+  return {
+      {"step_s", e.step.step_s},       {"least_s", e.step.least_s},
+      {"most_s", e.step.most_s},       {"same_work", e.step.basis == perf::past_basis::same_work},
+      {"runs", e.step.runs},           {"steps", e.step.steps},
+      {"expectations", e.ledger.runs}, {"median_off", e.ledger.median_off},
+      {"most_off", e.ledger.most_off}};
 }
 
 report::expected_ms as_expected_ms(const past_expectation& e) {

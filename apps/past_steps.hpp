@@ -1,10 +1,10 @@
 // What steps of earlier jobs took on this machine, and what is expected of the next job's by that
 // (io/perf/past_runs.hpp).
 //
-// A job that ends leaves a line beside the machine's facts, if it was of this machine alone and made
-// steps that nothing held up. Whoever plans or starts a job is told what the same work took here;
-// where it is new, what other work lets expect. How far expectations were off stands beside them.
-// Nothing is measured for that.
+// A job that ends leaves a line beside the machine's facts, if it was of this machine alone and
+// made steps that nothing held up. Whoever plans or starts a job is told what the same work took
+// here; where it is new, what other work lets expect. How far expectations were off stands beside
+// them. Nothing is measured for that.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +24,7 @@ namespace troupe::apps {
 /// All that decides how long a step of the job takes, a line for each key. Of settled jobs.
 std::string work_of(const config::job& job);
 
-/// Times of steps that nothing held up: no validation, save, pace or missing replica, and not the
+/// Times of steps that nothing held up: no validation, save, pace or missing replica; and not the
 /// first ones of a run.
 class step_times {
  public:
@@ -32,11 +32,11 @@ class step_times {
   void hear(const report::step_report& step, double flops);
 
   /// As it will be remembered; nothing where it made too few steps.
-  std::optional<io::perf::past_run> run_of(const config::job& job,
-                                           const std::optional<report::expected_ms>& expected) const;
+  std::optional<io::perf::past_run> run_of(
+      const config::job& job, const std::optional<report::expected_ms>& expected) const;
 
  private:
-  static constexpr size_t most_kept = 65'536;
+  static constexpr size_t kept_steps = 65'536;
 
   size_t heard_ = 0;
   double flops_ = 0;

@@ -97,9 +97,8 @@ double seen_ms(const summary& s) {
 std::string expected_text(const summary& s) {
   if (!s.expected || s.steps == 0) return "";
   const auto text = [](double ms) { return trace::duration_text(std::llround(1e6 * ms)); };
-  return fmt::format("expected    {} a step ({} to {}), seen {}\n",
-                     text(s.expected->step), text(s.expected->least), text(s.expected->most),
-                     text(seen_ms(s)));
+  return fmt::format("expected    {} a step ({} to {}), seen {}\n", text(s.expected->step),
+                     text(s.expected->least), text(s.expected->most), text(seen_ms(s)));
 }
 
 }  // namespace

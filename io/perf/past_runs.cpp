@@ -31,8 +31,8 @@ constexpr int version = 1;
 /// What one reads: half more lines than are kept (PST-2), each as long as may be.
 constexpr size_t whole_file_bytes = most_past_runs * 3 / 2 * max_past_run_bytes;
 /// No step takes as long, nor does as much; no text is as long.
-constexpr double longest_s = 1e7, largest_flops = 1e30;
-constexpr size_t longest_text = 1024;
+constexpr double step_range_s = 1e7, largest_flops = 1e30;
+constexpr size_t text_bytes = 1024;
 
 /// Runs of the same work that say how much they differ; fewer are given an interval of their own.
 constexpr size_t enough_runs = 3;
@@ -57,7 +57,7 @@ std::optional<std::string> text_in(const nlohmann::json& j, const char* key) {
   const auto it = j.find(key);
   if (it == j.end() || !it->is_string()) return std::nullopt;
   auto value = it->get<std::string>();
-  if (value.size() > longest_text) return std::nullopt;
+  if (value.size() > text_bytes) return std::nullopt;
   return value;
 }
 
@@ -134,8 +134,8 @@ past_estimate of_other_work(std::span<const past_run* const> runs, double flops)
 
 /// The file, locked; the one that the name leads to, also where another has just replaced it.
 result<unique_fd> open_locked(const fs::path& file) {
-  constexpr int most_tries = 100;
-  for (int tries = 0; tries < most_tries; ++tries) {
+  constexpr int lock_tries = 100;
+  for (int tries = 0; tries < lock_tries; ++tries) {
     unique_fd fd{::open(file.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK, 0666)};
     if (!fd) return error::system(fmt::format("open {}", file.string()), errno);
     while (::flock(fd.get(), LOCK_EX) != 0)
@@ -171,7 +171,7 @@ status end_torn_line(const unique_fd& fd, const fs::path& file) {
 }  // namespace
 
 std::string past_run_line(const past_run& run) {
-  const auto cut = [](const std::string& text) { return text.substr(0, longest_text / 2); };
+  const auto cut = [](const std::string& text) { return text.substr(0, text_bytes / 2); };
   const json j{{"v", version},
                {"unix_s", run.unix_s},
                {"job", cut(run.job)},
@@ -200,9 +200,10 @@ std::optional<past_run> parse_past_run(std::string_view line) {
   if (!j || !j->is_object() || number_in(*j, "v", 1e9) != version) return std::nullopt;
   const auto job = text_in(*j, "job"), machine = text_in(*j, "machine"), work = text_in(*j, "work");
   const auto unix_s = number_in(*j, "unix_s", 1e12), flops = number_in(*j, "flops", largest_flops),
-             expected = number_in(*j, "expected_s", longest_s),
-             steps = number_in(*j, "steps", 1e15), median = number_in(*j, "median_s", longest_s),
-             low = number_in(*j, "low_s", longest_s), high = number_in(*j, "high_s", longest_s);
+             expected = number_in(*j, "expected_s", step_range_s),
+             steps = number_in(*j, "steps", 1e15), median = number_in(*j, "median_s", step_range_s),
+             low = number_in(*j, "low_s", step_range_s),
+             high = number_in(*j, "high_s", step_range_s);
   if (!job || !machine || !work || !unix_s || !flops || !expected || !steps || !median || !low ||
       !high)
     return std::nullopt;

@@ -185,11 +185,9 @@ TEST_CASE("expected step: a summary says what was expected beside what came") {
   s.seconds = 3.01;
   CHECK(report::summary_text(s, {40, 3, false}).find("expected") == std::string::npos);
   s.expected = report::expected_ms{318, 279, 477};
-  CHECK(
-      report::summary_text(s, {40, 3, false})
-          .find(
-              "expected    318 ms a step (279 ms to 477 ms), seen 301 ms\n") !=
-      std::string::npos);
+  CHECK(report::summary_text(s, {40, 3, false})
+            .find("expected    318 ms a step (279 ms to 477 ms), seen 301 ms\n") !=
+        std::string::npos);
   const auto j = nlohmann::json::parse(report::summary_json(s));
   CHECK(j.at("expected_step_ms") == 318);
   CHECK(j.at("seen_step_ms").get<double>() == doctest::Approx(301));

@@ -85,7 +85,7 @@ TEST_CASE("past runs: no byte of a line can be changed unseen, and other files s
   CHECK(*left == "my own\nnotes\n");
 }
 
-TEST_CASE("PST-3: numbers that no run has are not believed") {
+TEST_CASE("PST-3: numbers that no run has are not believed, nor lines of any length") {
   for (const auto& change : std::vector<std::function<void(past_run&)>>{
            [](past_run& r) { r.median_s = -1; }, [](past_run& r) { r.median_s = 1e300; },
            [](past_run& r) { r.median_s = std::nan(""); }, [](past_run& r) { r.low_s = 0; },
@@ -95,6 +95,11 @@ TEST_CASE("PST-3: numbers that no run has are not believed") {
     change(r);
     CHECK_FALSE(parse_past_run(past_run_line(r)));
   }
+  auto named = run_of(0.25);
+  named.job = named.work = std::string(100'000, 'x');
+  CHECK(past_run_line(named).size() <= max_past_run_bytes);
+  CHECK(parse_past_run(past_run_line(named)));
+  CHECK_FALSE(parse_past_run(std::string(max_past_run_bytes, ' ') + past_run_line(run_of(1))));
 }
 
 TEST_CASE("PST-1: who adds at the same time loses nothing, also where old lines are dropped") {

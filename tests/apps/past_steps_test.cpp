@@ -1,0 +1,104 @@
+// What a run is remembered by, and what the next one is told.
+#include "apps/past_steps.hpp"
+
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
+
+#include "actors/job/plan.hpp"
+#include "tests/io/job_text.hpp"
+#include "tests/io/scratch.hpp"
+
+using namespace troupe;
+using apps::step_times;
+
+namespace {
+
+train::job_plan past_plan(const std::vector<std::string>& sets = {}) {
+  auto plan = train::make_plan(
+      job_of_text("[model]\nlayers = 2\nheads = 4\nhidden = 64\nvocab = 256\n[data]\npath = "
+                  "\"x.txt\"\n[train]\nsteps = 100\nbatch = 8\nmicro_batch = 2\nseq_len = 32\n",
+                  sets));
+  REQUIRE_MESSAGE(plan, (plan ? "" : render(plan.error())));
+  return *plan;
+}
+
+report::step_report step_of(double ms) {
+  report::step_report r;
+  r.step_ms = ms;
+  return r;
+}
+
+/// 20 steps of `ms`, and some before and between that are not to be learned from.
+step_times times_of(double ms) {
+  step_times out;
+  for (int i = 0; i < 3; ++i) out.hear(step_of(50 * ms), 1e9);
+  for (int i = 0; i < 20; ++i) {
+    out.hear(step_of(ms), 1e9);
+    auto r = step_of(30 * ms);
+    if (i % 4 == 0) r.validation_loss = 1;
+    if (i % 4 == 1) r.pace_percent = 50;
+    if (i % 4 == 2) r.checkpoint_wait_ms = 20 * ms;
+    if (i % 4 == 3) r.replicas = 1;
+    out.hear(r, 1e9);
+  }
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("past steps: a run is remembered by steps that nothing held up, if there are enough") {
+  const auto job = past_plan().job;
+  const auto run = times_of(200).run_of(job, report::expected_ms{250, 200, 300});
+  REQUIRE(run);
+  CHECK(run->median_s == doctest::Approx(0.2));
+  CHECK(run->high_s == doctest::Approx(0.2));
+  CHECK(run->steps == 20);
+  CHECK(run->expected_s == doctest::Approx(0.25));
+  CHECK(run->flops == 1e9);
+  step_times few;
+  for (int i = 0; i < 10; ++i) few.hear(step_of(100), 1e9);
+  CHECK_FALSE(few.run_of(job, std::nullopt));
+  auto elsewhere = job;
+  elsewhere.cluster.launch = config::launch_mode::ssh;
+  CHECK_FALSE(times_of(200).run_of(elsewhere, std::nullopt));
+}
+
+TEST_CASE("past steps: the next run of the same work is told what it took, and how sure that is") {
+  const scratch dir;
+  const io::fact_store store{dir.path, "here", "0.1.0", 0};
+  const auto plan = past_plan();
+  const double flops = train::flops_of_step(plan);
+  CHECK_FALSE(apps::expect_by_past(plan.job, flops, store));
+  for (const double ms : {200.0, 210.0, 190.0}) {
+    const auto run = times_of(ms).run_of(plan.job, report::expected_ms{220, 200, 300});
+    REQUIRE(run);
+    REQUIRE(apps::remember_run(*run, store));
+  }
+  const auto e = apps::expect_by_past(plan.job, flops, store);
+  REQUIRE(e);
+  CHECK(e->step.step_s == doctest::Approx(0.2));
+  CHECK(e->step.runs == 3);
+  CHECK(e->ledger.runs == 3);
+  CHECK(e->ledger.median_off == doctest::Approx(0.1));
+  const auto text = apps::past_text(*e);
+  CAPTURE(text);
+  CHECK(text.find("200 ms a step (") == 0);
+  CHECK(text.find("by 60 steps of 3 runs of this work here") != std::string::npos);
+  CHECK(text.find("off by 10 % (median of 3), 16 % at most") != std::string::npos);
+  const auto j = apps::past_json(*e);
+  CHECK(j.at("same_work") == true);
+  CHECK(j.at("runs") == 3);
+  CHECK(apps::as_expected_ms(*e).step == doctest::Approx(200));
+  // The same but for what decides nothing; and other work.
+  CHECK(apps::expect_by_past(past_plan({"train.steps=7", "train.lr=0.1"}).job, flops, store)
+            ->step.basis == io::perf::past_basis::same_work);
+  const auto larger = past_plan({"train.batch=16"});
+  const auto other = apps::expect_by_past(larger.job, train::flops_of_step(larger), store);
+  REQUIRE(other);
+  CHECK(other->step.basis == io::perf::past_basis::other_work);
+  CHECK(apps::past_text(*other).find("of 1 run of other work here") != std::string::npos);
+  CHECK(other->step.most_s - other->step.least_s > e->step.most_s - e->step.least_s);
+}
