@@ -111,20 +111,6 @@ void look_at_run(monitor_pointer self) {
 
 // -- who is slow ----------------------------------------------------------------------------------
 
-/// What else is wrong with the node that could make it slow, as " (cpu_starved)"; or nothing.
-std::string why_slow(const findings_policy& findings, const std::string& node) {
-  std::vector<std::string_view> names;
-  for (const auto& f : findings.standing()) {
-    const bool slows = f.who.name == finding_name::cpu_starved ||
-                       f.who.name == finding_name::memory_pressure ||
-                       f.who.name == finding_name::device_hot;
-    const auto name = facts_of(f.who.name).name;
-    if (slows && !node.empty() && f.who.node == node && std::ranges::count(names, name) == 0)
-      names.push_back(name);
-  }
-  return names.empty() ? "" : fmt::format(" ({})", fmt::join(names, ", "));
-}
-
 evidence evidence_of(const monitor_state& st, const straggler& s,
                      const straggler_policy::verdict& of) {
   const double percent = 100 * s.cost_ms / of.step_ms;

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <fmt/format.h>
@@ -39,16 +40,17 @@ std::vector<blamed_place> places_of(const monitor_state& st) {
   return out;
 }
 
-/// "backward takes 198 ms a step, 161 +- 4 until step 4210"
-evidence shown_of(const blame& b, int64_t suspect_percent) {
+/// "slow: backward takes 198 ms a step, 161 +- 4 until step 4210 (device_hot)"
+evidence shown_of(const monitor_state& st, const blame& b) {
   const bool never = b.cause == blame_cause::misconfigured;
-  return {100 * b.off, static_cast<double>(suspect_percent), "%",
-          fmt::format("{}: {} takes {} ms a step, {} +- {}{}", to_string(b.cause),
+  return {100 * b.off, static_cast<double>(st.options.job.predict.suspect_percent), "%",
+          fmt::format("{}: {} takes {} ms a step, {} +- {}{}{}", to_string(b.cause),
                       train::facts_of(b.part).name, digits_of_ms(b.now_ms),
                       digits_of_ms(b.normal_ms), digits_of_ms(b.spread_ms),
                       never               ? std::string(" on its peers")
                       : b.since_step == 0 ? std::string(" before")
-                                          : fmt::format(" until step {}", b.since_step - 1))};
+                                          : fmt::format(" until step {}", b.since_step - 1),
+                      why_slow(st.findings, b.node))};
 }
 
 }  // namespace
@@ -62,6 +64,19 @@ std::vector<std::string> nodes_of_ranks(const monitor_state& st, uint32_t epoch)
       if (r->rank() < out.size()) out[r->rank()] = node;
   }
   return out;
+}
+
+std::string why_slow(const findings_policy& findings, const std::string& node) {
+  std::vector<std::string_view> names;
+  for (const auto& f : findings.standing()) {
+    const bool slows = f.who.name == finding_name::cpu_starved ||
+                       f.who.name == finding_name::memory_pressure ||
+                       f.who.name == finding_name::device_hot;
+    const auto name = facts_of(f.who.name).name;
+    if (slows && !node.empty() && f.who.node == node && std::ranges::count(names, name) == 0)
+      names.push_back(name);
+  }
+  return names.empty() ? "" : fmt::format(" ({})", fmt::join(names, ", "));
 }
 
 std::string digits_of_ms(double ms) {
@@ -101,7 +116,7 @@ void hear_parts(monitor_pointer self, const msg<fbs::StepDone>& m) {
     if (b.cause == blame_cause::job) continue;
     const subject who{finding_name::slow_part, b.node, b.rank};
     if (!standing.insert(who).second) continue;  // what is most off of it is told
-    st.findings.holds(who, shown_of(b, st.options.job.predict.suspect_percent), now);
+    st.findings.holds(who, shown_of(st, b), now);
   }
   st.findings.gone_but(
       finding_name::slow_part, [&](const subject& who) { return standing.contains(who); }, now);

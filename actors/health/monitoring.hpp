@@ -67,6 +67,8 @@ finding shown_of(const monitor_state& st, const finding& f, const std::string& n
 
 /// By rank; empty where no heartbeat of the epoch has told.
 std::vector<std::string> nodes_of_ranks(const monitor_state& st, uint32_t epoch);
+/// What else is wrong with the node that could make it slow, as " (cpu_starved)"; or nothing.
+std::string why_slow(const findings_policy& findings, const std::string& node);
 /// "812", "0.412"
 std::string digits_of_ms(double ms);
 

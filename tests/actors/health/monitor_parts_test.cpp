@@ -26,6 +26,18 @@ TEST_CASE("MON-10: a rank whose backward takes a fifth longer is told of, until 
   CHECK(f.names().empty());
 }
 
+TEST_CASE("MON-10: what else is wrong with the node that could make it slow stands beside it") {
+  training_replicas f(false, 10);
+  f.starved = true;
+  f.make_steps(20, 400, 400);
+  REQUIRE(f.names() == parts_strings{"cpu_starved b"});
+  f.make_steps(8, 400, 480);
+  REQUIRE(f.names() == parts_strings{"cpu_starved b", "slow_part b 1"});
+  const auto text = f.findings().findings[1]->text;
+  CHECK(text.starts_with("slow: backward takes 480 ms a step, 400 +- 0 until step "));
+  CHECK(text.ends_with(" (cpu_starved)"));
+}
+
 TEST_CASE("MON-10: where both get slower, or nobody is asked for, no part is told of") {
   training_replicas both(false, 10);
   both.make_steps(20, 400, 400);
