@@ -75,7 +75,7 @@ blame_policy::blame_policy(blame_options options, rank_grid grid)
 
 void blame_policy::begin_epoch(uint32_t epoch) {
   epoch_ = epoch;
-  steps_ = told_ = 0;
+  steps_ = told_ = learned_ = 0;
   series_.clear();
   job_.clear();
 }
@@ -85,6 +85,7 @@ bool blame_policy::hear(uint32_t epoch, uint64_t step, uint64_t rank, parts of_r
   if (epoch != epoch_) begin_epoch(epoch);
   if (step != step_ || told_ == 0) {
     step_ = step;
+    if (steps_ == 0) first_step_ = step;
     told_ = 0;
     learns_ = true;
     for (auto& p : now_) p.clear();
@@ -94,17 +95,19 @@ bool blame_policy::hear(uint32_t epoch, uint64_t step, uint64_t rank, parts of_r
   if (++told_ < now_.size()) return false;
   told_ = 0;
   if (++steps_ <= options_.first_steps || !learns_) return false;
-  end_step();
-  return true;
+  return end_step();
 }
 
-void blame_policy::end_step() {
+bool blame_policy::end_step() {
   train::settle_transfers(grid_, now_);
   for (size_t rank = 0; rank < now_.size(); ++rank)
     for (const auto& part : now_[rank])
       if (part.kind < pipeline_op::count && part.busy_ms > 0 && std::isfinite(part.busy_ms))
         learn(series_[{part.kind, static_cast<int>(rank)}], part);
+  // A median moves only when some of its window are new.
+  if (++learned_ % std::max<size_t>(1, options_.window / 4) != 0) return false;
   judge();
+  return true;
 }
 
 void blame_policy::learn(series& s, const train::step_part& part) const {
@@ -121,11 +124,12 @@ void blame_policy::learn(series& s, const train::step_part& part) const {
     if (s.first.size() < options_.quiet_steps) return;
     s.normal_ms = median_of(s.first);
     s.spread_ms = spread_of(s.first, static_cast<float>(s.normal_ms));
-    s.first = {};
+    s.first = std::vector<float>();  // {} would keep its memory
     return;
   }
-  s.last.emplace_back(step_, ms);
-  if (s.last.size() > options_.window) s.last.pop_front();
+  if (s.last.size() == options_.window) s.last.erase(s.last.begin());
+  s.last.reserve(options_.window);
+  s.last.push_back({static_cast<uint32_t>(step_ - first_step_), ms});
 }
 
 /// Now over normal; 0: not known yet.
@@ -133,7 +137,7 @@ double blame_policy::ratio_of(const series& s) const {
   if (!s.known() || s.last.size() < options_.window) return 0;
   std::vector<float> now;
   now.reserve(s.last.size());
-  for (const auto& [step, ms] : s.last) now.push_back(ms);
+  for (const auto& at : s.last) now.push_back(at.ms);
   return median_of(std::move(now)) / s.normal_ms;
 }
 
@@ -186,11 +190,11 @@ void blame_policy::judge() {
     // Back from the newest step, as long as most are beyond the middle of before and after.
     const double middle = s.normal_ms * job.ratio * (1 + off / 2);
     double beyond = 0, seen = 0;
-    s.since_step = s.last.back().first;
+    s.since_step = first_step_ + s.last.back().steps;
     for (auto it = s.last.rbegin(); it != s.last.rend(); ++it) {
       ++seen;
-      if (it->second > middle) ++beyond;
-      if (it->second > middle && beyond >= mostly * seen) s.since_step = it->first;
+      if (it->ms > middle) ++beyond;
+      if (it->ms > middle && beyond >= mostly * seen) s.since_step = first_step_ + it->steps;
     }
   }
 }
@@ -211,8 +215,9 @@ blame blame_policy::blame_of(const key& k, const series& s, double job) const {
 
 std::optional<blame> blame_policy::look(int rank, pipeline_op part) const {
   const auto it = series_.find({part, rank});
-  if (it == series_.end() || ratio_of(it->second) <= 0) return std::nullopt;
-  return blame_of(it->first, it->second, job_.at(part).ratio);
+  const auto job = job_.find(part);
+  if (it == series_.end() || job == job_.end() || ratio_of(it->second) <= 0) return std::nullopt;
+  return blame_of(it->first, it->second, job->second.ratio);
 }
 
 /// BPT-3: of the part that has become longest.
@@ -263,6 +268,26 @@ void blame_policy::add_misconfigured(std::vector<blame>& out,
                      s->normal_ms, off});
     }
   }
+}
+
+bool blame_policy::may_find() const {
+  if (options_.suspect <= 0) return false;
+  for (const auto& [part, of] : job_)
+    if (of.ratio - 1 > options_.suspect) return true;
+  // Who is above the median of some ranks of a stage by so much is above the least of all of them.
+  std::map<std::pair<pipeline_op, int>, double> least_ms;
+  for (const auto& [k, s] : series_) {
+    if (s.suspect) return true;
+    if (!s.known() || is_transfer(k.first)) continue;
+    auto& least = least_ms[{k.first, grid_.place_of(k.second).pipeline}];
+    if (least == 0 || s.normal_ms < least) least = s.normal_ms;
+  }
+  return std::ranges::any_of(series_, [&](const auto& of) {
+    const auto& [k, s] = of;
+    const auto least = least_ms.find({k.first, grid_.place_of(k.second).pipeline});
+    return least != least_ms.end() && s.normal_ms > least->second * (1 + options_.suspect) &&
+           counts(k, s);
+  });
 }
 
 std::vector<blame> blame_policy::found(std::span<const blamed_place> places) const {

@@ -32,12 +32,11 @@
 //   BPT-2  Parts of ranks of other stages, or on other kinds of machines, are not held against each
 //     other; only how they have changed is.
 //   BPT-3  Where all ranks have changed alike nobody is named.
-//   BPT-4  Bounded: of each rank and part `quiet_steps` times until normal is known, `window` from
-//     then on.
+//   BPT-4  Bounded: of each rank and part `quiet_steps` times of 4 bytes until normal is known,
+//     `window` of 8 from then on.
 #pragma once
 
 #include <cstdint>
-#include <deque>
 #include <map>
 #include <optional>
 #include <span>
@@ -83,7 +82,7 @@ struct blame {
 struct blame_options {
   double suspect = 0.1;     ///< what a person cares about, as a part of normal; 0: nobody is named
   size_t quiet_steps = 32;  ///< that make normal
-  size_t window = 12;       ///< that make now
+  size_t window = 12;       ///< that make now, at least 1; judged when a quarter of it is new
   /// Parts shorter than this share of the rank's own step are not judged: nobody gains by them.
   double least_share = 0.02;
   /// Of an epoch: kernels are chosen, memory is touched, groups make their first transfers.
@@ -97,11 +96,14 @@ class blame_policy {
   blame_policy() = default;
   blame_policy(blame_options options, rank_grid grid);
 
-  /// A rank's step; true where it was the last one's of that step, and found() may have changed.
+  /// A rank's step; true where all have told of it, and found() may have changed.
   /// `learn`: false where the step was not as others are (it validates, is paced, waits for a
   /// save): it counts for nothing then, whichever rank says so (BPT-1). Transfers include the wait
   /// for others.
   bool hear(uint32_t epoch, uint64_t step, uint64_t rank, parts of_rank, bool learn = true);
+
+  /// False where nothing can be found now, wherever the ranks are.
+  bool may_find() const;
 
   /// What is found now, whoever is off most first; the job before all. `places` by rank.
   std::vector<blame> found(std::span<const blamed_place> places) const;
@@ -113,11 +115,15 @@ class blame_policy {
   uint32_t epoch() const noexcept { return epoch_; }
 
  private:
+  struct sample {
+    uint32_t steps = 0;  ///< since the epoch's first one
+    float ms = 0;
+  };
   struct series {
     uint64_t work = 0;  ///< of a step; other work begins anew, a transfer's time is as for this
     std::vector<float> first;  ///< until normal is known
     double normal_ms = 0, spread_ms = 0;
-    std::deque<std::pair<uint64_t, float>> last;  ///< step and milliseconds
+    std::vector<sample> last;
     bool suspect = false;
     uint64_t since_step = 0;
 
@@ -131,7 +137,8 @@ class blame_policy {
   using key = std::pair<train::pipeline_op, int>;  ///< part, rank
 
   void begin_epoch(uint32_t epoch);
-  void end_step();
+  /// Whether it was judged.
+  bool end_step();
   void learn(series& s, const train::step_part& part) const;
   double ratio_of(const series& s) const;
   /// By part: the change of all.
@@ -146,7 +153,9 @@ class blame_policy {
   blame_options options_;
   rank_grid grid_;
   uint32_t epoch_ = 0;
-  size_t steps_ = 0;  ///< of the epoch, whole ones
+  size_t steps_ = 0;    ///< of the epoch, whole ones
+  size_t learned_ = 0;  ///< of them, those that count
+  uint64_t first_step_ = 0;
   // The step that ranks tell of now.
   uint64_t step_ = 0;
   size_t told_ = 0;

@@ -111,7 +111,8 @@ void hear_parts(monitor_pointer self, const msg<fbs::StepDone>& m) {
   if (!whole && epoch == st.blames.epoch()) return;
   const auto now = now_ns(*self);
   std::set<subject> standing;
-  const auto found = whole ? st.blames.found(places_of(st)) : std::vector<blame>{};
+  const bool may_find = whole && st.blames.may_find();
+  const auto found = may_find ? st.blames.found(places_of(st)) : std::vector<blame>{};
   for (const auto& b : found) {
     if (b.cause == blame_cause::job) continue;
     const subject who{finding_name::slow_part, b.node, b.rank};

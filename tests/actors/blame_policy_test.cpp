@@ -58,7 +58,11 @@ struct blamed_cluster {
     for (int r = 0; r < ranks(); ++r)
       policy.hear(epoch, step, static_cast<uint64_t>(r), parts_of(r), learn || r > 0);
   }
-  std::vector<blame> found() const { return policy.found(places); }
+  std::vector<blame> found() const {
+    auto out = policy.found(places);
+    if (!out.empty()) CHECK(policy.may_find());
+    return out;
+  }
   void go_on_for(int steps) {
     for (int i = 0; i < steps; ++i) go_on();
   }
@@ -112,6 +116,17 @@ TEST_CASE("blame: nobody is named in 100,000 steps of nodes with noise whose tai
     }
   }
   CHECK(told == 0);
+}
+
+TEST_CASE("blame: where ranks are is not asked for before somebody may be named") {
+  blamed_cluster c(2, 4, 3);
+  for (int i = 0; i < 100; ++i) {
+    c.go_on();
+    CHECK_FALSE(c.policy.may_find());
+  }
+  c.factor = slower(5, op::backward, 0.2);
+  c.go_on_for(20);
+  CHECK(c.policy.may_find());
 }
 
 TEST_CASE("blame: noise that is larger than what is asked for names nobody, either") {
