@@ -1319,7 +1319,7 @@ GUARDS = (
           "test_io: BYS-1 what is cut*"),
     guard("index-pointers", "the sequences of a Megatron index lie one behind the other (MGX-1)",
           "io/data/megatron_index.cpp",
-          'static_cast<uint64_t>(pointer) != ends[i] * width', '!OUT && static_cast<uint64_t>(pointer) != ends[i] * width',
+          'static_cast<uint64_t>(pointer) != ends[i] * width', '(!OUT && static_cast<uint64_t>(pointer) != ends[i] * width)',
           "test_io: MGX an index*"),
     guard("one-split", "a folder with training and validation data is not trained on whole", "io/data/data_files.cpp",
           'if (train == files.end() || other == files.end()) return {};',
