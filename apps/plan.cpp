@@ -359,7 +359,6 @@ expectation expectation_of(const plan_arguments& a, const train::job_plan& plan,
   if (a.unmeasured) return without("nothing is measured (--no-measure)");
   if (a.memory > 0 || plan.job.cluster.launch != config::launch_mode::local)
     return without("the machines of this job are not here, and none of them was measured");
-  if (!machine.gpus.empty()) return without("rates are measured of the host's processors only");
   if (!fits) return without("it does not fit this machine");
   auto worker = measure_worker(plan);
   if (!worker) return without(render(worker.error()));

@@ -153,7 +153,11 @@ std::map<pipeline_op, blame_policy::change> blame_policy::job_changes() const {
   for (auto& [part, of] : all) {
     auto& [ratios, deviations] = of;
     const bool many = ratios.size() >= enough_for_median;
-    const double ratio = many ? median_of(ratios) : *std::min_element(ratios.begin(), ratios.end());
+    const double all_did =
+        many ? median_of(ratios) : *std::min_element(ratios.begin(), ratios.end());
+    // Who takes what he always took is not slow since others have become quicker: their normal may
+    // have been learned while something held them up.
+    const double ratio = std::max(1.0, all_did);
     // What is held against one other rank has the noise of both.
     out[part] = {ratio, median_of(std::move(deviations)) * (many ? 1 : std::numbers::sqrt2)};
   }
@@ -242,7 +246,8 @@ void blame_policy::add_job(std::vector<blame>& out) const {
   if (job.off > 0) out.push_back(job);
 }
 
-/// BPT-2: a rank's normal against those of its peers.
+/// BPT-2: what a rank took at first and takes now, against its peers: who was held up at first
+/// alone is as they are.
 void blame_policy::add_misconfigured(std::vector<blame>& out,
                                      std::span<const blamed_place> places) const {
   using group = std::tuple<pipeline_op, int, std::string_view>;
@@ -254,18 +259,22 @@ void blame_policy::add_misconfigured(std::vector<blame>& out,
   }
   for (const auto& [g, members] : groups) {
     if (members.size() < enough_peers) continue;
-    std::vector<float> normal;
-    for (const auto& [rank, s] : members) normal.push_back(static_cast<float>(s->normal_ms));
-    const double peers_ms = median_of(std::move(normal));
+    std::vector<float> normal, now;
+    for (const auto& [rank, s] : members) {
+      normal.push_back(static_cast<float>(s->normal_ms));
+      now.push_back(static_cast<float>(ratio_of(*s) * s->normal_ms));
+    }
+    if (std::ranges::count(now, 0.0f) > 0) continue;  // not known yet
+    const double normal_ms = median_of(std::move(normal)), now_ms = median_of(now);
     const auto job = job_.find(std::get<0>(g));
     const change of = job == job_.end() ? change{} : job->second;
-    for (const auto& [rank, s] : members) {
-      const double off = s->normal_ms / peers_ms - 1;
+    for (size_t i = 0; i < members.size(); ++i) {
+      const auto& [rank, s] = members[i];
+      const double off = std::min(s->normal_ms / normal_ms, now[i] / now_ms) - 1;
       const key k{std::get<0>(g), rank};
       if (off <= std::max(options_.suspect, least_off(*s, of)) || !counts(k, *s)) continue;
       out.push_back({blame_cause::misconfigured, k.first, rank,
-                     places[static_cast<size_t>(rank)].node, 0, peers_ms, s->spread_ms,
-                     s->normal_ms, off});
+                     places[static_cast<size_t>(rank)].node, 0, now_ms, s->spread_ms, now[i], off});
     }
   }
 }

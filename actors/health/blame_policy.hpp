@@ -10,7 +10,8 @@
 //             would be learned away
 //   now       the median of its last `window` steps
 //   the job   of a part the change of all ranks that have it: the median of now / normal, of fewer
-//             than five ranks the least, since one of two is half of them
+//             than five ranks the least, since one of two is half of them; 1 where they became
+//             quicker
 //   off       (now / normal) / job - 1
 //
 // Who is `slow` was better. Who is `misconfigured` never was as its peers are: the normal of one of

@@ -114,6 +114,7 @@ void hear_parts(monitor_pointer self, const msg<fbs::StepDone>& m) {
   const bool may_find = whole && st.blames.may_find();
   const auto found = may_find ? st.blames.found(places_of(st)) : std::vector<blame>{};
   for (const auto& b : found) {
+    if (standing.size() == straggler_policy::most_told) break;  // as of who is slow in all
     if (b.cause == blame_cause::job) continue;
     const subject who{finding_name::slow_part, b.node, b.rank};
     if (!standing.insert(who).second) continue;  // what is most off of it is told

@@ -38,6 +38,7 @@ constexpr size_t text_bytes = 1024;
 constexpr size_t enough_runs = 3;
 constexpr size_t newest_runs = 16;  ///< older ones were another program's
 constexpr size_t nearest_works = 5;
+constexpr double near_enough = 10;  ///< times as much work, or as little; others say nothing
 /// No estimate is surer: what a machine does beside differs from day to day.
 constexpr double surest = 0.03, sure_of_few = 0.1, sure_of_others = 0.3;
 
@@ -100,12 +101,14 @@ past_estimate of_same_work(std::span<const past_run* const> runs) {
 }
 
 /// By how much work a second the others did, those nearest in size most.
-past_estimate of_other_work(std::span<const past_run* const> runs, double flops) {
+std::optional<past_estimate> of_other_work(std::span<const past_run* const> runs, double flops) {
   std::map<std::string_view, const past_run*> newest;
   for (const auto* r : runs) newest[r->work] = r;
-  std::vector<const past_run*> near;
-  for (const auto& [work, r] : newest) near.push_back(r);
   const auto distance = [&](const past_run* r) { return std::abs(std::log(r->flops / flops)); };
+  std::vector<const past_run*> near;
+  for (const auto& [work, r] : newest)
+    if (distance(r) <= std::log(near_enough)) near.push_back(r);
+  if (near.empty()) return std::nullopt;
   std::stable_sort(near.begin(), near.end(),
                    [&](auto* a, auto* b) { return distance(a) < distance(b); });
   near.resize(std::min(near.size(), nearest_works));

@@ -164,6 +164,19 @@ TEST_CASE("BPT-3: where all get slower together the job is, and one who is slowe
   CHECK(found[1].off == doctest::Approx(0.25).epsilon(0.2));
 }
 
+TEST_CASE("blame: who takes what he always took is not slow since another became quicker") {
+  for (const int ranks : {2, 4, 6}) {
+    CAPTURE(ranks);
+    blamed_cluster c(1, ranks, 31);
+    // All but the first are held up while normal is learned.
+    c.factor = [](int rank, op) { return rank > 0 ? 1.4 : 1.0; };
+    c.go_on_for(50);
+    c.factor = [](int, op) { return 1.0; };
+    c.go_on_for(40);
+    CHECK(c.found().empty());
+  }
+}
+
 TEST_CASE("blame: of two nodes the one that has changed is named, of one node none") {
   blamed_cluster two(1, 2, 3);
   two.go_on_for(60);
@@ -202,6 +215,9 @@ TEST_CASE("blame: who never was as its peers are is misconfigured, who was bette
   CHECK(found[0].part == op::forward);
   CHECK(found[0].off == doctest::Approx(0.4).epsilon(0.1));
   CHECK(found[0].normal_ms == doctest::Approx(80).epsilon(0.05));
+  c.factor = [](int, op) { return 1.0; };
+  c.go_on_for(20);
+  CHECK(c.found().empty());  // it was held up at first alone
 }
 
 TEST_CASE("blame: a transfer that takes longer is the link's, and names no node") {

@@ -157,6 +157,7 @@ TEST_CASE("estimates: of other work by how quickly it was done, and less surely"
   CHECK(e->most_s > 1.3 * e->step_s);
   CHECK(e->least_s < e->step_s / 1.3);
   CHECK_FALSE(estimate_step(runs, "m", "new", 0));
+  CHECK_FALSE(estimate_step(runs, "m", "new", 2e11));  // none of these is like it
 }
 
 TEST_CASE("estimates: nineteen of twenty runs are within the interval") {
