@@ -224,26 +224,32 @@ std::optional<blame> blame_policy::look(int rank, pipeline_op part) const {
   return blame_of(it->first, it->second, job->second.ratio);
 }
 
-/// BPT-3: of the part that has become longest.
+/// BPT-3: of what is computed, and of what is moved, the part that has become longest.
 void blame_policy::add_job(std::vector<blame>& out) const {
-  blame job;
-  for (const auto& [part, of] : job_) {
-    if (of.ratio - 1 <= std::max(options_.suspect, job.off)) continue;
-    std::vector<float> normal;
-    double least = 0;
-    for (const auto& [k, s] : series_)
-      if (k.first == part && s.known() && counts(k, s)) {
-        normal.push_back(static_cast<float>(s.normal_ms));
-        least = std::max(least, least_off(s, of));
-      }
-    if (normal.empty() || of.ratio - 1 <= least) continue;
-    job.cause = is_transfer(part) ? blame_cause::link : blame_cause::job;
-    job.part = part;
-    job.off = of.ratio - 1;
-    job.normal_ms = median_of(std::move(normal));
-    job.now_ms = job.normal_ms * of.ratio;
+  for (const auto cause : {blame_cause::job, blame_cause::link}) {
+    blame all;
+    all.cause = cause;
+    for (const auto& [part, of] : job_)
+      if (is_transfer(part) == (cause == blame_cause::link)) note_change(part, of, all);
+    if (all.off > 0) out.push_back(all);
   }
-  if (job.off > 0) out.push_back(job);
+}
+
+/// Where the part has changed more than the one that `all` tells of.
+void blame_policy::note_change(pipeline_op part, const change& of, blame& all) const {
+  if (of.ratio - 1 <= std::max(options_.suspect, all.off)) return;
+  std::vector<float> normal;
+  double least = 0;
+  for (const auto& [k, s] : series_)
+    if (k.first == part && s.known() && counts(k, s)) {
+      normal.push_back(static_cast<float>(s.normal_ms));
+      least = std::max(least, least_off(s, of));
+    }
+  if (normal.empty() || of.ratio - 1 <= least) return;
+  all.part = part;
+  all.off = of.ratio - 1;
+  all.normal_ms = median_of(std::move(normal));
+  all.now_ms = all.normal_ms * of.ratio;
 }
 
 /// BPT-2: what a rank took at first and takes now, against its peers: who was held up at first

@@ -149,6 +149,7 @@ class blame_policy {
   void judge();
   blame blame_of(const key& k, const series& s, double job) const;
   void add_job(std::vector<blame>& out) const;
+  void note_change(train::pipeline_op part, const change& of, blame& all) const;
   void add_misconfigured(std::vector<blame>& out, std::span<const blamed_place> places) const;
 
   blame_options options_;

@@ -19,16 +19,20 @@ namespace {
 /// Waiting for a save of more than this share of a step makes it no step to learn from.
 constexpr double held_up_share = 0.02;
 
-/// Whether the step is as others are: at full speed, held up by no save, and with no validation.
-bool is_usual(const fbs::StepDone& done, const blame_policy::parts& parts) {
+/// Whether the step is as others are: at full speed, beside no save, held up by none, and with no
+/// validation.
+bool is_usual(const monitor_state& st, const fbs::StepDone& done,
+              const blame_policy::parts& parts) {
+  constexpr uint32_t full_speed = 1024;
   double whole_ms = 0, held_ms = 0;
   for (const auto& p : parts) {
-    if (p.kind == train::pipeline_op::evaluate) return false;
+    if (p.kind == train::pipeline_op::evaluate || p.kind == train::pipeline_op::capture)
+      return false;
     if (train::facts_of(p.kind).stream == train::op_stream::compute)
       whole_ms += p.busy_ms + p.waited_ms;
     if (p.kind == train::pipeline_op::await_copies) held_ms += p.waited_ms;
   }
-  return rank_step_in(done, 0).pace >= 1 && held_ms <= held_up_share * whole_ms;
+  return !st.saves && done.pace_of_1024() >= full_speed && held_ms <= held_up_share * whole_ms;
 }
 
 std::vector<blamed_place> places_of(const monitor_state& st) {
@@ -104,8 +108,9 @@ void note_machine(monitor_state& st, const fbs::Hello& said) {
 /// A whole job that is slower is step_regression's.
 void hear_parts(monitor_pointer self, const msg<fbs::StepDone>& m) {
   auto& st = self->state;
+  if (st.options.job.predict.suspect_percent == 0) return;
   auto parts = train::parts_of(m->parts());
-  const bool usual = is_usual(*m.get(), parts);
+  const bool usual = is_usual(st, *m.get(), parts);
   const auto epoch = st.blames.epoch();
   const bool whole = st.blames.hear(m.epoch(), m->step(), m->rank(), std::move(parts), usual);
   if (!whole && epoch == st.blames.epoch()) return;

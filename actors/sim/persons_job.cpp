@@ -77,6 +77,7 @@ constexpr auto fates = std::to_array<key_fate>({
     {"checkpoint.", ""},
     {"swap.", "ranks have their whole state in memory; `troupe sim --swap` without a file swaps"},
     {"timeouts.", ""},
+    {"predict.", ""},
     {"recovery.on_spike", no_weights},
     {"recovery.spike_steps_back", no_weights},
     {"recovery.", ""},
@@ -217,6 +218,7 @@ void be_of_person(config::job& simulated, const config::job& person) {
       rule.action = config::recovery_action::restart;
   simulated.health = person.health;
   simulated.health.log_rule = config::default_log_rules();
+  simulated.predict = person.predict;
 }
 
 }  // namespace troupe::sim

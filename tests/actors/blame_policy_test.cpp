@@ -233,6 +233,21 @@ TEST_CASE("blame: a transfer that takes longer is the link's, and names no node"
   CHECK(found[0].rank == -1);
 }
 
+TEST_CASE("blame: a link that got slower is told beside a job that did") {
+  blamed_cluster c(1, 4, 14);
+  c.go_on_for(60);
+  c.factor = [](int, op part) {
+    return part == op::reduce_scatter ? 1.25 : part == op::backward ? 1.4 : 1.0;
+  };
+  c.go_on_for(20);
+  const auto found = c.found();
+  REQUIRE(found.size() == 2);
+  CHECK(found[0].cause == blame_cause::job);
+  CHECK(found[0].part == op::backward);
+  CHECK(found[1].cause == blame_cause::link);
+  CHECK(found[1].part == op::reduce_scatter);
+}
+
 TEST_CASE("blame: who waits in a transfer for the slow one is not named, nor is the link") {
   blamed_cluster c(1, 4, 12);
   c.go_on_for(60);

@@ -62,3 +62,14 @@ TEST_CASE("MON-10: steps that a pace made longer are not learned from, and an ep
   f.make_steps(40, 400, 480);  // as it is from the epoch's first step on
   CHECK(std::ranges::count(f.names(), "slow_part b 1") == 0);
 }
+
+TEST_CASE("MON-10: steps beside a save are not learned from") {
+  training_replicas f(false, 10);
+  f.make_steps(20, 400, 400);
+  f.is_saving(true);
+  f.make_steps(9, 400, 480);
+  CHECK(f.names().empty());
+  f.is_saving(false);
+  f.make_steps(8, 400, 480);
+  CHECK(f.names() == parts_strings{"slow_part b 1"});
+}

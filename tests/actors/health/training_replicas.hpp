@@ -36,6 +36,13 @@ struct training_replicas : watched_cluster {
   void replicas_are(uint32_t count) {
     run->publish([&](fbs::StatusValuesT& v) { values_of<fbs::RunStatusT>(v).replicas = count; });
   }
+  void is_saving(bool saves) {
+    run->publish([&](fbs::StatusValuesT& v) {
+      auto& saving = values_of<fbs::RunStatusT>(v).saving;
+      saving.clear();
+      if (saves) saving.push_back(step);
+    });
+  }
   void spares_are(uint32_t count) {
     known_coordinator->publish("training", 1);
     known_coordinator->publish(
