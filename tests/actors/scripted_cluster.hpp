@@ -51,7 +51,7 @@ inline train::job_plan plan_of_cluster(const scripted_cluster_options& o) {
   plan.job.recovery.fewer_replicas = o.fewer_replicas;
   cluster.launch = o.launch;
   cluster.device = o.device;
-  plan.job.parallel = {1, 2, config::pipeline_schedule::one_f_one_b};
+  plan.job.parallel = {1, 2, config::pipeline_schedule::one_f_one_b, ""};
   const auto grid = plan.job.grid();
   plan.ranks = {{{grid, 0}, 0, {0, 3}}, {{grid, 1}, 1, {3, 5}}};
   if (o.swap_bytes > 0) {
@@ -65,7 +65,7 @@ inline train::job_plan plan_of_cluster(const scripted_cluster_options& o) {
     plan.model.max_positions = plan.job.train.seq_len;
   }
   if (!o.two_replicas) return plan;
-  plan.job.parallel = {2, 1, config::pipeline_schedule::one_f_one_b};
+  plan.job.parallel = {2, 1, config::pipeline_schedule::one_f_one_b, ""};
   plan.job.train.micro_batch = 1;
   const auto replicas = plan.job.grid();
   plan.ranks = {{{replicas, 0}, 0, {0, 5}}, {{replicas, 1}, 1, {0, 5}}};

@@ -37,7 +37,7 @@ struct scripted_run_options {
 /// Two ranks, one behind the other, each on a node of its own with a loader.
 inline job_plan plan_of_two(const scripted_run_options& o) {
   auto plan = planned_job(o.checkpoint, o.train);
-  plan.job.parallel = {1, 2, config::pipeline_schedule::one_f_one_b};
+  plan.job.parallel = {1, 2, config::pipeline_schedule::one_f_one_b, ""};
   plan.job.cluster.launch = o.launch;
   plan.job.cluster.nodes = 2;
   plan.job.cluster.node = {{"a", "localhost", 1}, {"b", "localhost", 1}};
