@@ -140,6 +140,8 @@ nlohmann::ordered_json facts_of(const sim::simulation_outcome& o) {
     s["files_moved"] = o.swaps.moved;
     s["waits_for_room"] = o.swaps.waited;
     s["reads_failed"] = o.swaps.unread;
+    s["activations_written"] = o.swaps.spilled;
+    s["activation_writes_failed"] = o.swaps.unspilled;
     s["steps_made_again"] = o.swaps.redone;
     s["folders_left"] = o.swaps.leftovers;
   }

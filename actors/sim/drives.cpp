@@ -13,9 +13,10 @@ namespace troupe::sim {
 std::string swap_counts::text() const {
   return fmt::format(
       "{} of drives; {} by links, {} without room; {} moved, {} behind a wait for room; {} failed; "
-      "{} made again; {} left behind",
+      "activations written {} times, {} of them failed; {} made again; {} left behind",
       counted(operations, "operation"), counted(kept, "checkpoint"), unkept, counted(moved, "file"),
-      waited, counted(unread, "read"), counted(redone, "step"), counted(leftovers, "folder"));
+      waited, counted(unread, "read"), spilled + unspilled, unspilled, counted(redone, "step"),
+      counted(leftovers, "folder"));
 }
 
 swap_counts& swap_counts::operator+=(const swap_counts& o) {
@@ -25,6 +26,8 @@ swap_counts& swap_counts::operator+=(const swap_counts& o) {
   moved += o.moved;
   waited += o.waited;
   unread += o.unread;
+  spilled += o.spilled;
+  unspilled += o.unspilled;
   redone += o.redone;
   leftovers += o.leftovers;
   return *this;

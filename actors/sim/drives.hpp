@@ -6,10 +6,13 @@
 //     behind that engine (SWA-1), unless somebody has killed the swapper.
 //   SIM-26  The chunks of a rank move in order whatever the drive does, and none of what is read,
 //     updated, kept or dropped is of another step than it is to be (gpu/swap/order_watch.hpp). Of a
-//     rank with nothing under way each file is of its last step, and every slot is free.
+//     rank with nothing under way each file is of its last step, and every slot is free. What
+//     layers spill comes back whole, of the same micro-batch and pass, and at a step's end all
+//     frames are free (gpu/swap/spill_watch.hpp).
 //   SIM-27  A slow drive, a full one and a write of state that fails cost no launch and no
 //     recovery, as long as room is there again within swap.patience_s. Who opens a folder, at a
-//     start or in a recovery, needs room at once. (Simulated ranks spill no activations.)
+//     start or in a recovery, needs room at once. A write of activations that fails ends its rank
+//     (SPR-2), as a read does; their file has its room from the start.
 #pragma once
 
 #include <cstdint>
@@ -30,6 +33,7 @@ struct swap_shape {
   double memory = 0;  ///< between the least that a rank can be trained with (0) and all of it (1)
   double clip_norm = 1;
   config::clip_way clip = config::clip_way::automatic;
+  int spill_layers = 0;  ///< of each stage, the last ones: their activations go to the drive
   bool by_layer = false;
   bool lamb = false;  ///< replicas share the norms of their updates then
   bool links = true;  ///< checkpoints take the files
@@ -49,6 +53,8 @@ struct swap_counts {
   uint64_t moved = 0;       ///< files, since a write had failed
   uint64_t waited = 0;      ///< of them, for room
   uint64_t unread = 0;      ///< reads that failed, and their ranks
+  uint64_t spilled = 0;     ///< activations that were written
+  uint64_t unspilled = 0;   ///< writes of them that failed, and their ranks
   uint64_t redone = 0;      ///< steps whose updates were dropped
   uint64_t leftovers = 0;   ///< folders of killed processes
 

@@ -10,6 +10,8 @@
 #include "actors/sim/simulation.hpp"
 #include "actors/train/swap_folder.hpp"
 #include "actors/train/swap_ranks.hpp"
+#include "gpu/swap/activation_plan.hpp"
+#include "gpu/swap/residency_plan.hpp"
 #include "io/config/load.hpp"
 #include "io/data/token_file.hpp"
 #include "io/file.hpp"
@@ -102,6 +104,22 @@ uint64_t whole_bytes(const train::job_plan& plan) {
   return most;
 }
 
+/// The least with which the most demanding rank's layers spill: with less they compute again.
+uint64_t spilling_bytes(const train::job_plan& plan, int layers) {
+  uint64_t most = 0;
+  for (const auto& rank : plan.ranks) {
+    auto o = train::settled_options(plan, rank, threads_of_a_rank);
+    o.shape.activations = gpu::choices_by_layer({0, 0, layers}, o.shape.layers());
+    o.shape.where = {};
+    const auto beside = train::process_overhead_bytes(plan.job, o);
+    o.shape.where = gpu::least_residency(o.model, o.shape, train::steps_of(o));
+    const auto stage = gpu::plan_stage(o.model, o.shape).total();
+    most =
+        std::max(most, beside + stage * static_cast<uint64_t>(plan.job.cluster.workers_per_node));
+  }
+  return most;
+}
+
 /// A model whose state is more than what brings it, and a budget that does not hold all of it.
 status be_swapped(config::job& job, const simulation_options& o) {
   const auto& s = o.swap;
@@ -114,11 +132,17 @@ status be_swapped(config::job& job, const simulation_options& o) {
   job.swap.dir = {swap_dir};
   job.swap.clip = s.clip;
   job.swap.patience_s = s.patience_s;
+  if (s.spill_layers > 0) {
+    job.swap.keep_layers = job.swap.half_layers = 0;
+    job.swap.spill_layers = s.spill_layers;
+  }
   job.timeouts.step_s = job.timeouts.operation_s = s.step_s;
   job.swap.host_bytes = any_host_bytes;
   TROUPE_TRY(settled, config::settle(job));
   TROUPE_TRY(plan, train::make_plan(settled));
-  const auto least = train::swap_floor_bytes(plan, threads_of_a_rank), all = whole_bytes(plan);
+  auto least = train::swap_floor_bytes(plan, threads_of_a_rank);
+  if (s.spill_layers > 0) least = std::max(least, spilling_bytes(plan, s.spill_layers));
+  const auto all = whole_bytes(plan);
   job.swap.host_bytes = static_cast<int64_t>(
       least + static_cast<uint64_t>(s.memory * static_cast<double>(all - std::min(all, least))));
   return {};
@@ -276,6 +300,8 @@ simulation_options fuzzed_swap(uint64_t seed, const std::vector<fault_kind>& kin
   s.links = random.chance(0.7);
   s.drives = random.chance(0.3) ? 2 : 1;
   s.read_bytes_per_s = s.write_bytes_per_s = 1e6 * static_cast<double>(random.between(5, 200));
+  rng spills(mix(seed ^ 0x7370696c6c));  // apart: the rest means what it did
+  if (spills.chance(0.3)) s.spill_layers = static_cast<int>(spills.between(1, 4));
   std::vector<fault_kind> of_drives;
   std::copy_if(kinds.begin(), kinds.end(), std::back_inserter(of_drives), is_of_drives);
   const auto more = draw_faults(random, of_drives, static_cast<int>(random.below(5)),

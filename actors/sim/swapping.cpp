@@ -18,6 +18,7 @@ namespace {
 using gpu::chunk_act;
 using gpu::update_order;
 
+constexpr auto compute_lane = static_cast<size_t>(gpu::chunk_lane::compute);
 constexpr int64_t look_again_ns = 1'000'000'000;
 
 std::vector<gpu::chunk_place> places_of(const train::engine_options& o) {
@@ -33,6 +34,17 @@ std::vector<gpu::chunk_place> places_of(const train::engine_options& o) {
   return out;
 }
 
+std::vector<int> frames_by_record(const gpu::spill_layout& layout) {
+  std::vector<int> out;
+  for (int r = 0; r < layout.records(); ++r) out.push_back(layout.frame_of(r));
+  return out;
+}
+
+/// Reads or writes them, and does not only wait or mark.
+bool moves_activations(const gpu::watched_op& op) {
+  return op.spill.what != gpu::spill_act::none;
+}
+
 }  // namespace
 
 swapping_engine::swapping_engine(environment* room, int node, const train::engine_options& o)
@@ -41,19 +53,27 @@ swapping_engine::swapping_engine(environment* room, int node, const train::engin
       using_folder_(room->disks.use(node, o.at.rank)),
       watch_(places_of(o), o.shape.where.groups_in_memory, *this,
              o.optimizer.kind == gpu::optimizer_step_args::rule::lamb, o.at.grid.data > 1),
+      layout_(o.shape),
       shares_norms_(o.optimizer.kind == gpu::optimizer_step_args::rule::lamb &&
                     o.at.grid.data > 1) {
   for (const auto& chunk : gpu::stage_chunks(o.model, o.shape)) {
     const auto file = gpu::swap_layout(gpu::slice_of(chunk.count, o.shape.replica), o.shape.where,
                                        o.shape.compute);
     bytes_.push_back({file.group_bytes(), gpu::weights_read_bytes(file), file.state_bytes()});
+    layers_.push_back(chunk.layer < 0 ? -1 : static_cast<int>(chunk.layer - o.shape.first_layer));
   }
+  if (layout_.records() == 0) return;
+  order_machine& machine = *this;
+  spills_.emplace(frames_by_record(layout_), machine);
+  record_bytes_ =
+      gpu::plan_stage(o.model, o.shape).spill_bytes / static_cast<uint64_t>(layout_.records());
 }
 
 // -- the lanes ------------------------------------------------------------------------------------
 
 size_t swapping_engine::enqueue(gpu::watched_op op) {
   const auto number = done_.size();
+  if (op.lane == compute_lane && queues_[op.lane].empty()) computes_since_ns_ = now();
   queues_[op.lane].push_back(number);
   if (op.takes > 0) computations_.emplace(number, computing_);
   live_.emplace(number, std::move(op));
@@ -98,8 +118,9 @@ void swapping_engine::pump() {
 
 /// SIM-26
 void swapping_engine::look() {
-  if (health_ && !watch_.wrong().empty())
-    room_->where.violation(fmt::format("rank {}: {}", at_.rank, watch_.wrong()));
+  if (!health_) return;
+  const auto& wrong = spills_ && watch_.wrong().empty() ? spills_->wrong() : watch_.wrong();
+  if (!wrong.empty()) room_->where.violation(fmt::format("rank {}: {}", at_.rank, wrong));
 }
 
 /// After a failure nothing is done any more, but all comes to its end.
@@ -107,19 +128,48 @@ void swapping_engine::begin(size_t number) {
   begun_[number] = true;
   auto& op = live_.at(number);
   if (!health_) return over(number);
-  if (op.what.what == chunk_act::none && state().hangs) return;
+  const bool moves = op.what.what != chunk_act::none || moves_activations(op);
+  if (!moves && state().hangs) return;
+  note_wait(op);
   if (op.begin) op.begin();
   look();
-  const bool reads = op.what.what == chunk_act::read_state ||
-                     op.what.what == chunk_act::read_weights || op.lane == order_machine::snapshot;
-  if (reads && std::exchange(drive().fails_read, false)) {
-    ++room_->disks.counted().unread;
-    fail(error::system(fmt::format("read chunk {}", op.what.chunk), EIO));
-    return over(number);
-  }
+  if (fails_to_move(op)) return over(number);
   if (op.what.what == chunk_act::write_state && std::exchange(drive().fails_write, false))
     return move_file(number, now());
   operate(number);
+}
+
+/// The compute lane has waited for activations to come, or to go out of a frame.
+void swapping_engine::note_wait(const gpu::watched_op& op) {
+  if (op.lane != compute_lane || op.spill.record < 0 || computes_since_ns_ == now()) return;
+  note(train::pipeline_op::await_activations, computes_since_ns_, now(), 0);
+}
+
+/// The drive fails what cannot be done elsewhere: a read, or a write of activations (SPR-2).
+bool swapping_engine::fails_to_move(const gpu::watched_op& op) {
+  using gpu::spill_act;
+  auto& counted = room_->disks.counted();
+  const auto what = [&op] {
+    return op.spill.what == spill_act::none
+               ? fmt::format("chunk {}", op.what.chunk)
+               : fmt::format("the activations of record {}", op.spill.record);
+  };
+  const bool reads = op.what.what == chunk_act::read_state ||
+                     op.what.what == chunk_act::read_weights ||
+                     op.lane == order_machine::snapshot || op.spill.what == spill_act::read;
+  if (reads && std::exchange(drive().fails_read, false)) {
+    ++counted.unread;
+    fail(error::system("read " + what(), EIO));
+    return true;
+  }
+  if (op.spill.what != spill_act::write) return false;
+  if (!std::exchange(drive().fails_write, false)) {
+    ++counted.spilled;
+    return false;
+  }
+  ++counted.unspilled;
+  fail(error::system("write " + what(), EIO));
+  return true;
 }
 
 void swapping_engine::operate(size_t number) {
@@ -136,7 +186,11 @@ void swapping_engine::operate(size_t number) {
 void swapping_engine::note_part(size_t number, int64_t takes_ns) {
   using op = train::pipeline_op;
   const auto& what = live_.at(number).what;
+  const auto spills = live_.at(number).spill.what;
   const auto noted = [&](op kind, uint64_t amount) { note(kind, now(), now() + takes_ns, amount); };
+  if (spills != gpu::spill_act::none)
+    return noted(spills == gpu::spill_act::write ? op::write_activation : op::read_activation,
+                 record_bytes_);
   switch (what.what) {
     case chunk_act::read_weights:
       return noted(op::read_weights, bytes_of(what.chunk).weights);
@@ -156,6 +210,8 @@ void swapping_engine::note_part(size_t number, int64_t takes_ns) {
 int64_t swapping_engine::time_of(const gpu::watched_op& op) {
   auto& disks = room_->disks;
   constexpr int64_t update_ns = 50'000;
+  if (op.spill.what == gpu::spill_act::write) return disks.writes_for(node_, record_bytes_);
+  if (op.spill.what == gpu::spill_act::read) return disks.reads_for(node_, record_bytes_);
   switch (op.what.what) {
     case chunk_act::read_weights:
       return disks.reads_for(node_, bytes_of(op.what.chunk).weights);
@@ -205,6 +261,7 @@ void swapping_engine::over(size_t number) {
   look();
   done_[number] = true;
   queues_[op.lane].pop_front();
+  if (op.lane == compute_lane) computes_since_ns_ = now();
   const auto told = behind_.extract(number);
   if (!told) return;
   for (const auto& what : told.mapped()) what();
@@ -258,22 +315,43 @@ void swapping_engine::choose_order() {
     order_ = update_order::twice;
 }
 
-size_t swapping_engine::forward(int64_t step, int micro_batches) {
-  const auto each = micro_batches * room_->times.forward_ns / chunks();
-  for (int c = 0; c < chunks(); ++c) {
-    computing_ = {train::pipeline_op::forward, c == 0 ? tokens_of(micro_batches) : 0};
-    watch_.use_weights(c, static_cast<int>(step), each);
+/// Of all micro-batches of an order through what a chunk is of.
+void swapping_engine::pass(train::pipeline_op kind, const train::op_order& order, int chunk,
+                           int64_t step) {
+  using op = train::pipeline_op;
+  const bool back = kind == op::backward;
+  const auto each_ns = (back ? room_->times.backward_ns : room_->times.forward_ns) / chunks();
+  const auto noted = back ? op::backward : op::forward;
+  const auto now = static_cast<int>(step);
+  const int count = order.micro_batches, layer = layers_[static_cast<size_t>(chunk)];
+  const auto amount_of = [&](int batches) { return chunk == 0 ? tokens_of(batches) : 0; };
+  if (!spills_ || layer < 0 || !layout_.spills(layer)) {
+    computing_ = {noted, amount_of(count)};
+    watch_.use_weights(chunk, now, count * each_ns);
+    return;
   }
+  watch_.use_weights(chunk, now, [&] {
+    computing_ = {noted, amount_of(1)};
+    for (int i = 0; i < count; ++i) {  // backward begins with what forward ends with (SM-6)
+      const int record = layout_.record_of(order.slot + (back ? i : count - 1 - i), layer);
+      if (back)
+        spills_->backward(record, each_ns);
+      else
+        spills_->forward(record, kind == op::forward, each_ns);
+    }
+  });
+}
+
+size_t swapping_engine::forward(int64_t step, const train::op_order& order) {
+  for (int c = 0; c < chunks(); ++c) pass(order.kind, order, c, step);
   return watch_.compute(0);
 }
 
-size_t swapping_engine::backward(int64_t step, int micro_batches, bool last, pass_kind how,
-                                 bool dropped) {
-  const auto each = micro_batches * room_->times.backward_ns / chunks();
+size_t swapping_engine::backward(int64_t step, const train::op_order& order, bool last,
+                                 pass_kind how, bool dropped) {
   const auto now = static_cast<int>(step);
   for (int c = chunks(); c-- > 0;) {
-    computing_ = {train::pipeline_op::backward, c == 0 ? tokens_of(micro_batches) : 0};
-    watch_.use_weights(c, now, each);
+    pass(train::pipeline_op::backward, order, c, step);
     watch_.make_gradient(c, now, first_backward_, last);
     if (last && c > 0 && options_.at.grid.data > 1) watch_.bring_weights(c - 1);  // SWP-13
     if (how == pass_kind::norm_alone) watch_.drop_gradient(c);
@@ -298,15 +376,14 @@ void swapping_engine::run(const train::op_order& order, completion done) {
   const auto step = static_cast<int64_t>(order.step);
   if (kind == op::backward) {
     const bool later = order.last && updates_under_backward() && order_ != update_order::twice;
-    if (order.last) last_backward_ = order.micro_batches;
+    if (order.last) last_backward_ = order;
     const bool first_of_two = order.last && order_ == update_order::twice;
     const auto how = first_of_two ? pass_kind::norm_alone : pass_kind::gradients;
-    return answer(later ? watch_.compute(0) : backward(step, order.micro_batches, order.last, how),
+    return answer(later ? watch_.compute(0) : backward(step, order, order.last, how),
                   std::move(done));
   }
-  if (kind == op::forward) forwards_.push_back(order.micro_batches);
-  answer(forward(kind == op::forward ? step : updated_step_ + 1, order.micro_batches),
-         std::move(done));
+  if (kind == op::forward) forwards_.push_back(order);
+  answer(forward(kind == op::forward ? step : updated_step_ + 1, order), std::move(done));
 }
 
 void swapping_engine::update(int64_t step, double lr, outcome_completion done) {
@@ -337,7 +414,7 @@ void swapping_engine::update_behind_backward(int64_t step, outcome_completion do
       updated_step_ = step;
       for (int c = 0; c < chunks(); ++c)
         watch_.update(c, static_cast<int>(step), gpu::counts::at_once);
-      tell(watch_.compute(0), step, false, done);
+      tell(step_over(), step, false, done);
     });
   });
 }
@@ -351,18 +428,25 @@ void swapping_engine::update_under_backward(int64_t step, outcome_completion don
     watch_.settle(static_cast<int>(step), !clipped);
     (clipped ? tried_step_ : updated_step_) = step;
     if (clipped) ++room_->disks.counted().redone;
-    return tell(watch_.compute(0), step, clipped, std::move(done));
+    return tell(step_over(), step, clipped, std::move(done));
   }
   updated_step_ = step;
   if (order_ == update_order::under_backward)
     backward(step, last_backward_, true, pass_kind::updates);
   else
     pass_again(step);
-  tell(watch_.compute(0), step, false, std::move(done));
+  tell(step_over(), step, false, std::move(done));
+}
+
+/// The passes of the step are over.
+size_t swapping_engine::step_over() {
+  return watch_.compute(0, [this] {
+    if (spills_) spills_->check_step_over();
+  });
 }
 
 void swapping_engine::pass_again(int64_t step) {
-  for (const int micro_batches : forwards_) forward(step, micro_batches);
+  for (const auto& order : forwards_) forward(step, order);
   backward(step, last_backward_, true, pass_kind::updates);
 }
 

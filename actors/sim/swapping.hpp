@@ -2,11 +2,14 @@
 // swapper's order (gpu/swap/chunk_policy.hpp) on lanes of virtual time and a simulated drive, with
 // numbers of steps in place of bytes (gpu/swap/order_watch.hpp looks after them).
 //
+// Activations that layers spill go by the real spiller's order (gpu/swap/spill_policy.hpp) over the
+// same drive, in lanes of their own, with numbers of passes in their place (spill_watch.hpp there).
+//
 // What it orders is what the real engine does (actors/train/rank_engine_swap.cpp): updates behind
 // the norm where gradients are held, else under backward, in two rounds of passes, or into a second
 // version that is dropped in some steps. A write that fails goes into a new file, for which it
-// waits while the drive is full (SWP-11); a read that fails fails the rank; a checkpoint for whose
-// files there is no room fails alone (SWP-8).
+// waits while the drive is full (SWP-11); a read that fails fails the rank, and so does a write of
+// activations (SPR-2); a checkpoint for whose files there is no room fails alone (SWP-8).
 #pragma once
 
 #include <array>
@@ -15,12 +18,15 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "actors/sim/timed_engine.hpp"
+#include "gpu/model/spill_layout.hpp"
 #include "gpu/swap/order_watch.hpp"
+#include "gpu/swap/spill_watch.hpp"
 #include "gpu/swap/step_traffic.hpp"
 
 namespace troupe::sim {
@@ -65,6 +71,8 @@ class swapping_engine final : public timed_engine, private gpu::order_machine {
   void over(size_t number);
   int64_t time_of(const gpu::watched_op& op);
   void note_part(size_t number, int64_t takes_ns);
+  void note_wait(const gpu::watched_op& op);
+  bool fails_to_move(const gpu::watched_op& op);
   void move_file(size_t number, int64_t since_ns);
   void fail(error why);
   status device_failure();
@@ -78,11 +86,14 @@ class swapping_engine final : public timed_engine, private gpu::order_machine {
 
   void choose_order();
   bool updates_under_backward() const { return order_ != gpu::update_order::behind_backward; }
-  size_t forward(int64_t step, int micro_batches);
-  size_t backward(int64_t step, int micro_batches, bool last, pass_kind how, bool dropped = false);
+  void pass(train::pipeline_op kind, const train::op_order& order, int chunk, int64_t step);
+  size_t forward(int64_t step, const train::op_order& order);
+  size_t backward(int64_t step, const train::op_order& order, bool last, pass_kind how,
+                  bool dropped = false);
   void update_behind_backward(int64_t step, outcome_completion done);
   void update_under_backward(int64_t step, outcome_completion done);
   void pass_again(int64_t step);
+  size_t step_over();
   bool links_into(const std::filesystem::path& partial) const;
   std::vector<size_t> keep_parts(int step, bool links, bool last, std::shared_ptr<bool> gets);
   void when_quiet(std::function<void()> what);
@@ -91,6 +102,10 @@ class swapping_engine final : public timed_engine, private gpu::order_machine {
   std::shared_ptr<const void> using_folder_;
   std::vector<chunk_bytes> bytes_;
   gpu::order_watch watch_;
+  std::vector<int> layers_;  ///< by chunk: of the stage; -1 where it is none
+  const gpu::spill_layout layout_;
+  std::optional<gpu::spill_watch> spills_;  ///< where layers spill
+  uint64_t record_bytes_ = 0;
   const bool shares_norms_;                       ///< replicas, of their updates
   std::array<std::deque<size_t>, lanes> queues_;  ///< numbers of operations
   std::map<size_t, gpu::watched_op> live_;        ///< enqueued and not over
@@ -99,11 +114,12 @@ class swapping_engine final : public timed_engine, private gpu::order_machine {
   std::map<size_t, std::vector<std::function<void()>>> behind_;
   std::vector<bool> begun_, done_;  ///< by number
   bool waking_ = false, aborted_ = false;
+  int64_t computes_since_ns_ = 0;  ///< the compute lane could begin its next operation, if it may
   status health_;  ///< the first failure
 
   gpu::update_order order_ = gpu::update_order::behind_backward;
-  std::vector<int> forwards_;  ///< of this step: how many micro-batches each was of
-  int last_backward_ = 0;      ///< the same of the last backward
+  std::vector<train::op_order> forwards_;  ///< of this step
+  train::op_order last_backward_;
   bool first_backward_ = true;
   int64_t updated_step_ = 0;  ///< the last whose updates count
   int64_t tried_step_ = 0;    ///< whose updates were dropped

@@ -246,7 +246,7 @@ size_t order_watch::compute(int64_t takes, std::function<void()> end) {
   return enqueue({}, {{}, std::move(end)}, takes);
 }
 
-size_t order_watch::use_weights(int chunk, int step, int64_t takes) {
+void order_watch::fetch_weights(int chunk) {
   carry_out(policy_.fetch_weights(chunk));
   if (!shares(chunk))
     if (const auto it = points_.find(key_of({kind::arrived, chunk})); it != points_.end()) {
@@ -254,6 +254,9 @@ size_t order_watch::use_weights(int chunk, int step, int64_t takes) {
       waits.behind[0] = {kind::arrived, chunk};
       enqueue(waits, {});
     }
+}
+
+order_watch::effect order_watch::using_weights(int chunk, int step) {
   auto begin = [this, chunk, step] {
     if (!shares(chunk)) {
       check(at(chunk).gathered, "weights are used without others' slices");
@@ -270,7 +273,22 @@ size_t order_watch::use_weights(int chunk, int step, int64_t takes) {
     check(f.chunk == chunk, "a frame takes weights while others in it are used");
     --f.users;
   };
-  const auto number = enqueue({}, {begin, end}, takes);
+  return {begin, end};
+}
+
+size_t order_watch::use_weights(int chunk, int step, int64_t takes) {
+  fetch_weights(chunk);
+  const auto number = enqueue({}, using_weights(chunk, step), takes);
+  carry_out(policy_.release_weights(chunk));
+  return number;
+}
+
+size_t order_watch::use_weights(int chunk, int step, const std::function<void()>& passes) {
+  fetch_weights(chunk);
+  auto [begin, end] = using_weights(chunk, step);
+  enqueue({}, {std::move(begin), {}});
+  passes();
+  const auto number = enqueue({}, {{}, std::move(end)});
   carry_out(policy_.release_weights(chunk));
   return number;
 }

@@ -23,23 +23,26 @@
 #include <vector>
 
 #include "gpu/swap/chunk_policy.hpp"
+#include "gpu/swap/spill_policy.hpp"
 
 namespace troupe::gpu {
 
 /// One operation, for a machine.
 struct watched_op {
   chunk_op what = {};          ///< compute's own have no chunk_act
-  size_t lane = 0;             ///< a chunk_lane, or order_machine::snapshot
+  size_t lane = 0;             ///< a chunk_lane, or one of order_machine's
   int64_t takes = 0;           ///< of compute's own, as whoever asked for it has said
   std::vector<size_t> behind;  ///< numbers of operations, all of which end before it begins
   std::function<void()> begin = {}, end = {};
+  spill_op spill = {};  ///< of what brings activations (spill_watch.hpp); else of no record
 };
 
 /// Lanes that each do one operation after the other.
 class order_machine {
  public:
-  static constexpr size_t lanes = 7;
-  static constexpr size_t snapshot = 6;  ///< of checkpoints that copy
+  static constexpr size_t lanes = 9;
+  static constexpr size_t snapshot = 6;                 ///< of checkpoints that copy
+  static constexpr size_t spill_out = 7, spill_in = 8;  ///< of activations
 
   virtual ~order_machine() = default;
   /// Behind what its lane has. Numbers count from 0.
@@ -66,6 +69,8 @@ class order_watch {
   void bring_weights(int chunk) { carry_out(policy_.bring_weights(chunk)); }
   /// With weights of the step before this one.
   size_t use_weights(int chunk, int step, int64_t takes = 0);
+  /// The same by what `passes` enqueues.
+  size_t use_weights(int chunk, int step, const std::function<void()>& passes);
   /// A pass over one of several micro-batches, or the only one: the first begins the gradient, the
   /// last makes it whole.
   size_t make_gradient(int chunk, int step, bool first = true, bool whole = true);
@@ -147,6 +152,8 @@ class order_watch {
   std::vector<size_t> behind(const chunk_op& op) const;
   size_t enqueue(const chunk_op& op, effect e, int64_t takes = 0);
   void carry_out(const chunk_policy::ops& ops, int step = 0, bool dropped = false);
+  void fetch_weights(int chunk);
+  effect using_weights(int chunk, int step);
   effect effect_of(const chunk_op& op, int step, bool dropped);
   effect reading_weights(int chunk);
   effect gathering(int chunk);

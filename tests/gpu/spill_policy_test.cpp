@@ -1,14 +1,11 @@
 // The order of spilled activations under every pace: what the policy answers is carried out by a
-// machine whose lanes go on as chance has it, with frames and a file that know what is in them.
-#include "gpu/swap/spill_policy.hpp"
+// machine whose lanes go on as chance has it; spill_watch sees what happens too early.
+#include "gpu/swap/spill_watch.hpp"
 
 #include <doctest/doctest.h>
 
-#include <array>
-#include <map>
 #include <random>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "tests/gpu/chance_machine.hpp"
@@ -35,16 +32,12 @@ struct spill_shape {
 class spilled_by_order {
  public:
   explicit spilled_by_order(unsigned seed)
-      : shape_(seed),
-        machine_(shape_.random),
-        policy_(shape_.frames),
-        frames_(static_cast<size_t>(policy_.frames())),
-        file_(shape_.frames.size(), none),
-        made_(shape_.frames.size(), none) {}
+      : shape_(seed), machine_(shape_.random), watch_(shape_.frames, machine_) {}
 
   /// What went wrong first; empty: nothing.
   std::string run() {
-    for (int pass = 0; pass < shape_.passes && wrong_.empty(); ++pass) {
+    const auto& wrong = watch_.wrong();
+    for (int pass = 0; pass < shape_.passes && wrong.empty(); ++pass) {
       for (int slot = 0; slot < shape_.slots; ++slot) {
         if (shape_.pick(4) == 0) forward(slot, false);
         forward(slot, true);
@@ -55,134 +48,29 @@ class spilled_by_order {
       }
       for (int slot = 0; slot < shape_.slots; ++slot) backward(slot);
     }
-    while (wrong_.empty() && machine_.move()) {
+    while (wrong.empty() && machine_.move()) {
     }
-    check(!machine_.stuck(), "every lane waits");
-    return wrong_;
+    if (wrong.empty() && machine_.stuck()) return "every lane waits";
+    watch_.check_step_over();
+    return wrong;
   }
 
  private:
-  static constexpr int none = -1, torn = -2;
-  struct frame_model {
-    int record = none, number = none;  ///< of the pass that made what is in it
-    int writes = 0;                    ///< of the drive, out of it
-    bool computes = false, fills = false;
-    bool eaten = false;  ///< by backward, which nobody reads it behind
-    bool idle() const { return writes == 0 && !computes && !fills; }
-  };
-
-  void check(bool good, const char* what) {
-    if (!good && wrong_.empty()) wrong_ = what;
-  }
-  frame_model& frame_of(int record) {
-    return frames_[static_cast<size_t>(policy_.frame_of(record))];
-  }
-  int& in_file(int record) { return file_[static_cast<size_t>(record)]; }
-
-  void enqueue(const spill_op& op, watched_op out) {
-    out.lane = static_cast<size_t>(op.on);
-    for (const auto& b : op.behind)
-      if (b)
-        if (const auto it = points_.find({static_cast<int>(b->what), b->frame});
-            it != points_.end())
-          out.behind.push_back(it->second);
-    const auto number = machine_.enqueue(std::move(out));
-    if (op.marks) points_[{static_cast<int>(op.marks->what), op.marks->frame}] = number;
-  }
-
-  void carry_out(const spill_policy::ops& ops) {
-    for (const auto& op : ops) {
-      watched_op out;
-      if (op.what == spill_act::write) write(out, op.record);
-      if (op.what == spill_act::read) read(out, op.record);
-      enqueue(op, std::move(out));
-    }
-  }
-
-  void write(watched_op& out, int record) {
-    const int made = made_[static_cast<size_t>(record)];
-    out.begin = [this, record, made] {
-      auto& f = frame_of(record);
-      check(f.record == record && f.number == made && !f.fills,
-            "what is written is not what the pass has made");
-      ++f.writes;
-      in_file(record) = torn;
-    };
-    out.end = [this, record] {
-      auto& f = frame_of(record);
-      --f.writes;
-      check(f.record == record, "a frame takes others while they are written");
-      check(!f.eaten, "backward eats what is written still");
-      in_file(record) = f.number;
-    };
-  }
-
-  void read(watched_op& out, int record) {
-    const int made = made_[static_cast<size_t>(record)];
-    out.begin = [this, record, made] {
-      auto& f = frame_of(record);
-      check(f.idle(), "a frame is filled while others in it are used");
-      check(in_file(record) == made, "a record is read that is not of the latest pass");
-      f.fills = true;
-    };
-    out.end = [this, record] { frame_of(record) = {record, in_file(record)}; };
-  }
-
-  void compute(watched_op out) { enqueue({}, std::move(out)); }
-
   void forward(int slot, bool keeps) {
-    for (int layer = 0; layer < shape_.layers; ++layer) {
-      const int record = slot * shape_.layers + layer, number = ++passes_;
-      carry_out(policy_.take_frame(record));
-      watched_op pass;
-      pass.begin = [this, record] {
-        auto& f = frame_of(record);
-        check(f.idle(), "a pass takes a frame while what is in it is used");
-        f.record = torn;
-        f.computes = true;
-      };
-      pass.end = [this, record, number] { frame_of(record) = {record, number}; };
-      compute(std::move(pass));
-      if (keeps) made_[static_cast<size_t>(record)] = number;
-      carry_out(keeps ? policy_.spill(record) : policy_.release(record));
-    }
+    for (int layer = 0; layer < shape_.layers; ++layer)
+      watch_.forward(slot * shape_.layers + layer, keeps);
   }
 
   void backward(int slot) {
     for (int layer = shape_.layers; layer-- > 0;) {
       const int record = slot * shape_.layers + layer;
-      const int made = std::exchange(made_[static_cast<size_t>(record)], none);
-      if (made == none) continue;
-      carry_out_read_of(record, made);
-      watched_op pass;
-      pass.begin = [this, record, made] {
-        auto& f = frame_of(record);
-        check(f.record == record && f.number == made && !f.fills && !f.eaten,
-              "backward uses what is not the latest pass's");
-        f.eaten = true;
-        f.computes = true;
-      };
-      pass.end = [this, record] { frame_of(record).computes = false; };
-      compute(std::move(pass));
-      carry_out(policy_.release(record));
+      if (watch_.awaits_backward(record)) watch_.backward(record);
     }
-  }
-
-  void carry_out_read_of(int record, int made) {
-    made_[static_cast<size_t>(record)] = made;
-    carry_out(policy_.fetch(record));
-    made_[static_cast<size_t>(record)] = none;
   }
 
   spill_shape shape_;
   chance_machine machine_;
-  spill_policy policy_;
-  std::vector<frame_model> frames_;
-  std::vector<int> file_;  ///< by record: the pass that made what is there
-  std::vector<int> made_;  ///< by record: the latest pass that backward has not eaten
-  std::map<std::pair<int, int>, size_t> points_;
-  int passes_ = 0;
-  std::string wrong_;
+  spill_watch watch_;
 };
 
 }  // namespace

@@ -1,8 +1,13 @@
 // Clusters whose ranks swap, on virtual time: their drives, what befalls those, and what holds all
 // the same.
+#include <string>
+#include <vector>
+
 #include <doctest/doctest.h>
 
 #include "actors/sim/fuzz.hpp"
+#include "messages/message_list.hpp"
+#include "messages/step_parts.hpp"
 #include "tests/sim/quiet.hpp"
 
 using namespace troupe;
@@ -32,6 +37,30 @@ void succeeds(const simulation_outcome& done) {
 
 /// What the random numbers of a fault choose: node0, and whether a write or a read of its drive.
 constexpr uint64_t of_write = 16, of_read = 0;
+
+/// A drive that steps wait for.
+simulation_options spilling() {
+  auto o = swapped();
+  o.swap.spill_layers = 4;
+  o.swap.read_bytes_per_s = o.swap.write_bytes_per_s = 2e6;
+  return o;
+}
+
+/// Runs with an error of the drive, a little later each time, until one is as it is to be.
+template <class F>
+simulation_outcome with_error(simulation_options o, uint64_t of_what, F is_it) {
+  for (int64_t at_ms = 5'000; at_ms < 10'000; at_ms += 37) {
+    o.faults = {{fault_kind::disk_error, at_ms * of_ms, 0, of_what}};
+    auto done = run_swapped(o);
+    if (is_it(done)) return done;
+  }
+  FAIL("no error does that");
+  return {};
+}
+
+bool ends_with(const simulation_outcome& done, const char* text) {
+  return done.ends.size() == 1 && done.ends.front().find(text) != std::string::npos;
+}
 
 world_options two_hosts() {
   world_options o;
@@ -95,6 +124,83 @@ TEST_CASE("SIM-26: swap: of several drives a checkpoint takes one's files and co
   const auto done = run_swapped(o);
   succeeds(done);
   CHECK(done.swaps.kept > 0);
+}
+
+TEST_CASE("SIM-26: swap: activations that layers spill come back, whatever a step does") {
+  using config::clip_way;
+  for (const auto clip : {clip_way::hold, clip_way::twice, clip_way::speculate})
+    for (const bool by_layer : {false, true}) {
+      auto o = spilling();
+      o.nodes = 1;
+      o.validate_every = 3;
+      o.swap.clip = clip;
+      o.swap.by_layer = by_layer;
+      const auto done = run_swapped(o);
+      succeeds(done);
+      CHECK(done.swaps.spilled > 0);
+      CHECK(done.swaps.unspilled == 0);
+      CHECK(run_swapped(o).fingerprint == done.fingerprint);  // WLD-1
+    }
+  for (const int pipeline : {1, 2, 4}) {
+    auto o = spilling();
+    o.nodes = 4;
+    o.pipeline = pipeline;
+    const auto done = run_swapped(o);
+    succeeds(done);
+    CHECK(done.swaps.spilled > 0);
+    o.swap.spill_layers = 0;
+    CHECK(run_swapped(o).swaps.spilled == 0);
+  }
+}
+
+TEST_CASE("swap: what activations take of a step is told as its parts (STM-1)") {
+  auto o = spilling();
+  o.nodes = 1;
+  o.checkpoint_every = 0;
+  std::vector<train::step_part> last;
+  o.sees = [&](const any_msg& m, int64_t) {
+    if (m.type() != message_traits<fbs::StepDone>::id) return;
+    const auto& done = *flatbuffers::GetRoot<fbs::StepDone>(m.payload().data());
+    if (done.step() > 0) last = train::parts_of(done.parts());
+  };
+  succeeds(run_swapped(o));
+  const auto part = [&](train::pipeline_op kind) {
+    for (const auto& p : last)
+      if (p.kind == kind) return p;
+    return train::step_part{};
+  };
+  const auto written = part(train::pipeline_op::write_activation);
+  const auto read = part(train::pipeline_op::read_activation);
+  CHECK(written.busy_ms > 0);
+  CHECK(read.busy_ms > 0);
+  CHECK(read.work > 0);
+  CHECK(2 * read.work == written.work);  // two of four layers are in their frames still
+  CHECK(part(train::pipeline_op::await_activations).busy_ms > 0);
+}
+
+TEST_CASE(
+    "SIM-27: swap: a full drive has room for activations; one that fails them ends its rank") {
+  auto o = spilling();
+  o.swap.spill_layers = 8;
+  o.steps = 20;
+  o.faults = {{fault_kind::full_disk, 300 * of_ms, 5'000 * of_ms, 0}};
+  const auto full = run_swapped(o);
+  succeeds(full);
+  CHECK(full.swaps.spilled > 0);
+  CHECK(full.swaps.unspilled == 0);
+  const auto unread = with_error(
+      o, of_read, [](const auto& done) { return ends_with(done, "read the activations"); });
+  CHECK(unread.swaps.unread == 1);
+  const auto fails = [](const auto& done) { return done.swaps.unspilled > 0; };
+  const auto unwritten = with_error(o, of_write, fails);
+  CHECK(unwritten.swaps.unspilled == 1);
+  CHECK(unwritten.swaps.moved == 0);
+  CHECK(ends_with(unwritten, "write the activations"));
+  o.recovers = true;
+  const auto recovered = with_error(o, of_write, fails);
+  CHECK(recovered.swaps.unspilled == 1);
+  CHECK(recovered.recoveries.size() == 1);
+  succeeds(recovered);
 }
 
 TEST_CASE("SIM-27: swap: a slow drive, a full one and writes that fail cost no launch") {
@@ -218,7 +324,7 @@ TEST_CASE("swap: random clusters that swap and faults violate nothing") {
     FAIL_CHECK(done->failure->what.message);
   }
   const auto& s = done->swaps;
-  for (const auto count :
-       {s.operations, s.kept, s.unkept, s.moved, s.waited, s.unread, s.redone, s.leftovers})
+  for (const auto count : {s.operations, s.kept, s.unkept, s.moved, s.waited, s.unread, s.spilled,
+                           s.unspilled, s.redone, s.leftovers})
     CHECK(count > 0);
 }
