@@ -12,7 +12,8 @@
 //   OPG-4  While the brake is on nothing begins, whatever the pace is, also from one pass to the
 //     next; what has begun ends. Time in which something could have begun counts as held back.
 //   OPG-5  Where a brake may come two are under way at most at full speed, so that it acts within
-//     two operations: the device has one to go on with, and no more.
+//     two operations: the device has one to go on with, and no more. What is left of a pass that
+//     has failed counts until it has ended.
 //   OPG-6  Where something else makes the device slower (actuator.hpp) a pace is known here and
 //     holds nothing back.
 //
@@ -35,7 +36,6 @@ class op_gate {
   void begin_pass(work_pace pace) {
     pace_ = std::clamp(pace, work_pace_policy::least_pace, work_pace{});
     held_.clear();
-    under_way_ = 0;
     waited_ns_ = 0;
     since_ns_.reset();
   }
@@ -63,7 +63,8 @@ class op_gate {
     held_.pop_front();
     return out;
   }
-  /// An operation has ended; the device computed for so long since the one before had.
+  /// An operation has ended, of this pass or of one before; the device computed for so long since
+  /// the one before had.
   void ended(int64_t computed_ns, int64_t now_ns) {
     if (under_way_ > 0) --under_way_;
     if (paces()) opens_ns_ = work_pace_policy::gate_ns(now_ns - computed_ns, now_ns, pace_);

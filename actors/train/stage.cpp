@@ -137,6 +137,26 @@ void completed(stage_pointer self, const fbs::OpDone& done) {
   let_begin(self);
 }
 
+/// The answer to an operation of the pass of this number. Where that pass is over the operation has
+/// left the device all the same: OPG-5.
+template <class F>
+auto ending_op(stage_pointer self, F then) {
+  return [self, number = self->state.passes, then = std::move(then)](const auto& answer) {
+    auto& st = self->state;
+    if (st.now && st.passes == number) return then(answer);
+    st.gate.ended(0, now_ns(*self));
+    let_begin(self);
+  };
+}
+
+/// Whatever the error says, the operation is waited for no longer.
+auto failing_op(stage_pointer self) {
+  return ending_op(self, [self](const error& e) {
+    self->state.gate.ended(0, now_ns(*self));
+    fail(self, e);
+  });
+}
+
 std::string worker_path(stage_pointer self) {
   return fmt::format("worker/{}", self->state.at.rank);
 }
@@ -163,8 +183,8 @@ void run_op(stage_pointer self, const action& a) {
        fmt::format("{} of micro-batch {}", fbs::EnumNameOpKind(kind), a.micro_batch),
        paced_patience<worker_actor, fbs::RunOp>(self, self->state.gate.pace(),
                                                 self->state.may_brake)},
-      within_pass(self, [self](const msg<fbs::OpDone>& done) { completed(self, *done); }),
-      failing(self));
+      ending_op(self, [self](const msg<fbs::OpDone>& done) { completed(self, *done); }),
+      failing_op(self));
 }
 
 void end_of_pass(stage_pointer self, const msg<fbs::StepDone>& done) {
@@ -213,8 +233,8 @@ void finish(stage_pointer self) {
       {worker_path(self), fmt::format("the update of step {}", now.step),
        paced_patience<worker_actor, fbs::FinishStep>(self, self->state.gate.pace(),
                                                      self->state.may_brake)},
-      within_pass(self, [self](const msg<fbs::StepDone>& done) { end_of_pass(self, done); }),
-      failing(self));
+      ending_op(self, [self](const msg<fbs::StepDone>& done) { end_of_pass(self, done); }),
+      failing_op(self));
 }
 
 /// STG-2: believes what fits the pass, keeps what is early, counts the rest.

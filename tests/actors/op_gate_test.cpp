@@ -126,6 +126,7 @@ TEST_CASE(
     gate.brake(false);
     CHECK(begins(gate, 950) == std::vector{1});
     CHECK(gate.waited_ns() == 800);
+    gate.ended(0, 1000);
     gate.brake(true);
     gate.begin_pass({pace});
     gate.put(forward(2));
@@ -151,9 +152,30 @@ TEST_CASE("OPG-5: where a brake may come two are under way at most, and one belo
   gate.brake(false);
   CHECK(begins(gate, 40) == std::vector{3});
   CHECK(gate.waited_ns() == 10);
+  gate.ended(10, 45);
   gate.begin_pass({512});
   for (int i = 0; i < 2; ++i) gate.put(forward(i));
   CHECK(begins(gate, 50) == std::vector{0});
+}
+
+TEST_CASE("OPG-5: what is still at the device of a pass that failed counts until it has ended") {
+  op_gate gate;
+  gate.may_brake(true);
+  gate.begin_pass({});
+  for (int i = 0; i < 3; ++i) gate.put(forward(i));
+  CHECK(begins(gate, 0) == std::vector{0, 1});
+  gate.ended(0, 10);  // it is what has failed
+  gate.begin_pass({});
+  for (int i = 5; i < 8; ++i) gate.put(forward(i));
+  CHECK(begins(gate, 20) == std::vector{5});
+  gate.ended(0, 30);
+  CHECK(begins(gate, 30) == std::vector{6});
+  gate.begin_pass({512});
+  gate.put(forward(9));
+  gate.ended(0, 40);
+  CHECK(begins(gate, 40).empty());  // one of those two is left
+  gate.ended(0, 50);
+  CHECK(begins(gate, 50) == std::vector{9});
 }
 
 TEST_CASE("OPG-6: where something else makes the device slower a pace holds nothing back") {

@@ -119,6 +119,20 @@ TEST_CASE("STG-6: a pass that fails under the brake ends, and the next one begin
   CHECK(f.given() == stage_words{"begin"});
 }
 
+TEST_CASE("OPG-5: stage: behind a pass that failed no more operations are at the device than two") {
+  braked_stage f;
+  f.train(4);
+  f.give_tokens();
+  f.done("begin");
+  REQUIRE(f.given() == stage_words{"backward 0 in 0 of 2"});  // beside the forward of before
+  f.find("forward 0 in 0 of 2").refuse({errc::io, "lost"});
+  f.train(5);
+  f.give_tokens();
+  CHECK(f.given() == stage_words{"begin"});  // the other place is taken by what the last pass left
+  f.done("backward 0 in 0 of 2");
+  CHECK(f.given() == stage_words{"forward 0 in 0 of 2"});
+}
+
 TEST_CASE("STG-6: at a pace, too, the brake holds, and after it the pace") {
   braked_stage f(1);
   f.ask<fbs::RunStep>([](auto& r) {
