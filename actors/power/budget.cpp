@@ -636,7 +636,8 @@ drawn_watts drawn_by_all(const budget_state& st, int64_t now_ns) {
 bool is_brake_armed(const budget_state& st, int64_t now_ns) {
   for (size_t i = 0; i < st.children.size(); ++i) {
     const auto& c = st.children[i];
-    if (c.last.works && !c.brake_armed && !st.policy->is_silent(i, now_ns)) return false;
+    // Who is silent may work by its static share, and hears nothing.
+    if (st.policy->is_silent(i, now_ns) || (c.last.works && !c.brake_armed)) return false;
   }
   return true;
 }

@@ -191,7 +191,8 @@ bool holds_all(const budget_state& st);
 std::string brake_above(const budget_state& st);
 /// BGA-5, BGT-10
 bool is_braked(const budget_state& st, size_t child);
-/// Whether all who work now can be held within a step. BGT-2
+/// Whether all who work now can be held within a step: not while one of them is not heard, and so
+/// hears nothing. BGT-2
 bool is_brake_armed(const budget_state& st, int64_t now_ns);
 /// As a person is shown it. `only`: a child, without the others.
 fbs::PowerTreeT tree_of(const budget_state& st, std::optional<size_t> only, int64_t now_ns);

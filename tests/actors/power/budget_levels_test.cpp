@@ -286,6 +286,26 @@ TEST_CASE("NDP-4: budget levels: a rack can be held where all who work below it 
   CHECK(!asked->brake_armed());
 }
 
+TEST_CASE("NDP-4: budget levels: who is silent below a rack may work, and cannot be held") {
+  rack_below f;
+  for (auto& c : f.children) c.armed = true;
+  auto asked = f.first_asked();
+  f.children[1].speaks = false;
+  for (int i = 0; i < 12; ++i) {  // longer than its lease
+    f.grant(asked, 1, 60'000);
+    f.level_second();
+    asked = f.row.take<fbs::PowerReport>();
+  }
+  CHECK(!asked->brake_armed());
+  f.children[1].speaks = true;
+  for (int i = 0; i < 2; ++i) {
+    f.grant(asked, 1, 60'000);
+    f.level_second();
+    asked = f.row.take<fbs::PowerReport>();
+  }
+  CHECK(asked->brake_armed());
+}
+
 TEST_CASE("BGA-5: budget levels: a person's brake at the row holds all below its rack, too") {
   scripted_levels f;
   f.level_seconds(20);
