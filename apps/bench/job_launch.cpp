@@ -38,6 +38,16 @@ std::string word_in(const nlohmann::json& line, const char* key) {
   return it != line.end() && it->is_string() ? it->get<std::string>() : "";
 }
 
+/// NaN where no operation is told of.
+double longest_op_in(const nlohmann::json& line) {
+  double out = std::nan("");
+  const auto parts = line.find("parts");
+  if (parts == line.end() || !parts->is_array()) return out;
+  for (const auto& p : *parts)
+    if (p.is_object()) out = std::fmax(out, number_in(p, "busy_ms"));
+  return out;
+}
+
 }  // namespace
 
 std::string own_program() {
@@ -63,8 +73,8 @@ std::optional<job_step> job_step_of(const std::string& line) {
   if (!line.starts_with('{')) return std::nullopt;
   const auto j = nlohmann::json::parse(line, nullptr, false);
   if (!j.is_object() || word_in(j, "type") != "step") return std::nullopt;
-  return job_step{count_in(j, "step", 0), count_in(j, "epoch", 1), number_in(j, "loss"),
-                  number_in(j, "step_ms"), word_in(j, "power_source")};
+  return job_step{count_in(j, "step", 0),  count_in(j, "epoch", 1),    number_in(j, "loss"),
+                  number_in(j, "step_ms"), word_in(j, "power_source"), longest_op_in(j)};
 }
 
 bool same_loss(double a, double b) {
@@ -110,6 +120,20 @@ void job_launch::note(const std::string& line) {
 
 std::string job_launch::last_words() const {
   return fmt::format("{}", fmt::join(said_, " / "));
+}
+
+status run_tool(const std::vector<std::string>& command, const std::atomic<bool>* stop) {
+  std::vector<std::string> words{"/bin/sh", "-c", "\"$0\" \"$@\"; echo \"ended with $?\""};
+  words.insert(words.end(), command.begin(), command.end());
+  TROUPE_TRY(tool, job_launch::start(words, stop));
+  std::string last;
+  for (;;) {
+    TROUPE_TRY(line, tool.hear());
+    if (!line) break;
+    last = std::move(*line);
+  }
+  if (last == "ended with 0") return {};
+  return error{errc::unavailable, "the tool fails: " + tool.last_words()};
 }
 
 }  // namespace troupe::apps

@@ -26,6 +26,7 @@ struct job_step {
   int step = 0, epoch = 1;
   double loss = 0, ms = 0;
   std::string power_source;  ///< "measured", "modelled", or empty: no watts are known
+  double op_ms = 0;          ///< the longest of its kinds of operations, all of a kind together
 };
 /// Whether two losses are of the same bits; all that are no numbers are the same.
 bool same_loss(double a, double b);
@@ -66,5 +67,8 @@ class job_launch {
   std::chrono::steady_clock::time_point heard_ = std::chrono::steady_clock::now();
   std::vector<std::string> said_;
 };
+
+/// A tool from its start to its end. Errors: unavailable where that is not 0, and those of hear().
+status run_tool(const std::vector<std::string>& command, const std::atomic<bool>* stop);
 
 }  // namespace troupe::apps

@@ -62,19 +62,9 @@ std::vector<std::string> words_for(const live_plan& plan, budget_way way, double
 
 /// As a person does it; the tool's own time counts.
 status cut_budget(double to_w, const live_plan& plan) {
-  const std::vector<std::string> words{
-      "/bin/sh",      "-c",      "\"$0\" \"$@\"; echo \"ended with $?\"",
-      own_program(),  "console", "--job",
-      own_job_name(), "-c",      fmt::format("power budget {:.3f}", to_w)};
-  TROUPE_TRY(tool, job_launch::start(words, plan.stop));
-  std::string last;
-  for (;;) {
-    TROUPE_TRY(line, tool.hear());
-    if (!line) break;
-    last = std::move(*line);
-  }
-  if (last == "ended with 0") return {};
-  return error{errc::unavailable, "the budget is not taken: " + tool.last_words()};
+  return run_tool({own_program(), "console", "--job", own_job_name(), "-c",
+                   fmt::format("power budget {:.3f}", to_w)},
+                  plan.stop);
 }
 
 /// What is known of a run while it goes on.

@@ -1,30 +1,22 @@
 // `troupe bench power`, shared: two jobs on this machine under one power budget, which
 // `troupe power serve` holds, watched from outside.
 //
-// Each job is a rank of a thread. Their machine draws nothing idle, by its model, so the budget is
-// one of processors, and what counts of it is the time of the jobs' own processes, by /proc. Jobs
+// What counts of the budget is the time of the jobs' own processes, by /proc. Jobs (power_pair.hpp)
 // train until they have been watched for long enough, from when both have made a step: then both
 // have had their first leases, and are hungry to the end.
 //
 // Invariants
 //   BPS-1  Rounds are interleaved as those of one job are (BPL-1), and one that others disturbed is
 //     shown, and not held against an aim (BPL-3).
-//   BPS-2  Each loss of each job is compared, as a double, with that of the first job that made
-//     the step: all jobs make the same ones, whatever they are granted.
-//   BPS-3  Budget and jobs have a folder of signs of their own: they find each other and nobody
-//     else, and leave nothing there.
 #pragma once
 
 #include <array>
-#include <atomic>
-#include <filesystem>
 #include <optional>
-#include <string>
 #include <string_view>
 #include <vector>
 
 #include "apps/bench/draw_trace.hpp"
-#include "apps/bench/power_job.hpp"
+#include "apps/bench/power_pair.hpp"
 #include "io/base/result.hpp"
 
 namespace troupe::apps::power_bench {
@@ -47,12 +39,9 @@ inline constexpr shared_way_info shared_ways[]{
      "the first of high priority, under three quarters of that: the other one gives", 0.75},
 };
 
-struct shared_plan {
-  std::filesystem::path folder;   ///< for budgets and jobs, marked as scratch
-  std::vector<std::string> sets;  ///< KEY=VALUE, of all jobs
+struct shared_plan : pair_plan {
   int rounds = 3;
-  double seconds = 60;                      ///< that both jobs are watched
-  const std::atomic<bool>* stop = nullptr;  ///< a person interrupts
+  double seconds = 60;  ///< that both jobs are watched
 };
 
 /// First leases and paces are found out in so many seconds after both jobs have made a step.
@@ -61,7 +50,7 @@ inline constexpr double leases_settle_s = 20;
 /// Two jobs in a way, from the start to the end.
 struct shared_run {
   /// Of each job, once leases have settled: the median.
-  std::array<std::optional<double>, 2> step_ms;
+  std::array<std::optional<double>, job_count> step_ms;
   double processors = 0;  ///< that both keep busy, mean over the time they were watched
   double others = 0;      ///< that neither they nor what holds the budget kept busy, nor we
   /// As shares of the budget's processors, once leases have settled: the mean, and the most of any
@@ -85,9 +74,6 @@ struct shared_measurement {
 /// Errors: unavailable where the machine measures its watts, or a job or the budget ends by itself;
 /// timeout where a job gets no watts; cancelled.
 result<shared_measurement> measure_shared(const shared_plan& plan);
-
-/// The configuration of the budget: `watts` for two jobs, the first one of high priority or not.
-std::string budget_text(const std::filesystem::path& folder, double watts, bool has_priority);
 
 /// Of what `jobs` saw of both between two times, under a budget of so many processors.
 void judge_shared(const draw_trace& jobs, double begin_s, double end_s, double processors,

@@ -130,7 +130,7 @@ TEST_CASE("BPS-1: a round of two jobs that others disturbed is shown, and not he
 
 TEST_CASE("bench power: the budget of two jobs can be served, and names them") {
   for (const bool has_priority : {false, true}) {
-    const auto tree = config::parse_power_tree(budget_text("/folder", 11, has_priority), "here");
+    const auto tree = config::parse_power_tree(budget_text("/folder", {11, has_priority}), "here");
     REQUIRE_MESSAGE(tree, (tree ? std::string() : render(tree.error())));
     CHECK(tree->budget_w == 11);
     CHECK(tree->output == "/folder/budget");
