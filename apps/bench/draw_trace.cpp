@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <condition_variable>
 #include <cstdint>
+#include <ctime>
 #include <filesystem>
 #include <map>
 #include <mutex>
@@ -37,6 +38,21 @@ std::map<uint64_t, io::process_ticks> processes_now() {
   return out;
 }
 
+/// Whether it is one of the roots, or was started by what is.
+bool is_below(const std::map<uint64_t, io::process_ticks>& all, const std::vector<pid_t>& roots,
+              uint64_t number) {
+  const auto is_root = [&](uint64_t at) {
+    return std::find(roots.begin(), roots.end(), static_cast<pid_t>(at)) != roots.end();
+  };
+  // A number that is given anew while we look may make a ring of them.
+  auto at = number;
+  for (size_t i = 0; i < all.size() && at != 0 && !is_root(at); ++i) {
+    const auto process = all.find(at);
+    at = process == all.end() ? 0 : process->second.parent;
+  }
+  return is_root(at);
+}
+
 }  // namespace
 
 std::optional<double> machine_busy_s() {
@@ -48,20 +64,30 @@ std::optional<double> machine_busy_s() {
 std::optional<double> processes_busy_s(const std::vector<pid_t>& roots) {
   const auto all = processes_now();
   if (all.empty()) return std::nullopt;
-  const auto is_root = [&](uint64_t number) {
-    return std::find(roots.begin(), roots.end(), static_cast<pid_t>(number)) != roots.end();
-  };
   uint64_t out = 0;
-  for (const auto& [number, ticks] : all) {
-    // A number that is given anew while we look may make a ring of them.
-    auto at = number;
-    for (size_t i = 0; i < all.size() && at != 0 && !is_root(at); ++i) {
-      const auto process = all.find(at);
-      at = process == all.end() ? 0 : process->second.parent;
-    }
-    if (is_root(at)) out += ticks.busy;
-  }
+  for (const auto& [number, ticks] : all)
+    if (is_below(all, roots, number)) out += ticks.busy;
   return seconds_of(out);
+}
+
+std::vector<pid_t> processes_below(const std::vector<pid_t>& roots) {
+  const auto all = processes_now();
+  std::vector<pid_t> out;
+  for (const auto& [number, ticks] : all)
+    if (is_below(all, roots, number)) out.push_back(static_cast<pid_t>(number));
+  return out;
+}
+
+std::optional<double> clocks_busy_s(const std::vector<pid_t>& processes) {
+  double out = 0;
+  for (const pid_t p : processes) {
+    clockid_t clock{};
+    timespec busy{};
+    if (::clock_getcpuclockid(p, &clock) != 0 || ::clock_gettime(clock, &busy) != 0)
+      return std::nullopt;
+    out += static_cast<double>(busy.tv_sec) + static_cast<double>(busy.tv_nsec) * 1e-9;
+  }
+  return out;
 }
 
 double clock_s() {

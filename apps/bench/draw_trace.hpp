@@ -57,6 +57,12 @@ std::optional<double> machine_busy_s();
 /// waited for. Looks at every process of the machine.
 std::optional<double> processes_busy_s(const std::vector<pid_t>& roots);
 
+/// These processes and all that they have started, as it is now.
+std::vector<pid_t> processes_below(const std::vector<pid_t>& roots);
+/// Of all threads of these processes alone, by the clocks that the kernel keeps of them: finer than
+/// its ticks, and soon asked for. Nothing where one has ended.
+std::optional<double> clocks_busy_s(const std::vector<pid_t>& processes);
+
 /// Takes samples, `between` two of them so long: the first before its begin is over, the last at
 /// its end.
 class draw_watch {

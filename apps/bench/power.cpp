@@ -1,5 +1,5 @@
-// `troupe bench power`: what the tree of budgets costs, how well a job keeps one, and how well two
-// jobs share one, as tables or JSON.
+// `troupe bench power`: what the tree of budgets costs, how well a job keeps one, how well two jobs
+// share one, and how soon they follow a cut and a brake, as tables or JSON.
 #include <algorithm>
 #include <filesystem>
 #include <memory>
@@ -14,7 +14,9 @@
 #include "apps/bench/bench.hpp"
 #include "apps/bench/interrupt.hpp"
 #include "apps/bench/leftovers.hpp"
+#include "apps/bench/power_figures.hpp"
 #include "apps/bench/power_live_report.hpp"
+#include "apps/bench/power_overload_report.hpp"
 #include "apps/bench/power_shared_report.hpp"
 #include "apps/bench/power_tree.hpp"
 #include "apps/bench/spread.hpp"
@@ -25,8 +27,11 @@ namespace {
 
 using power_bench::live_plan;
 using power_bench::measure_live;
+using power_bench::measure_overload;
 using power_bench::measure_shared;
 using power_bench::measure_tree;
+using power_bench::overload_plan;
+using power_bench::p99_of;
 using power_bench::shared_plan;
 using power_bench::tree_measurement;
 using power_bench::tree_plan;
@@ -35,27 +40,24 @@ using power_bench::tree_plan;
 constexpr double aim_ms = 10;
 constexpr int aim_leaves = 10'000;
 
-/// The part that needs a cpu controller: only where it is asked for.
-constexpr std::string_view by_quota = "cgroup";
+/// The part that needs a cpu controller, and the one that takes minutes: only where they are asked
+/// for.
+constexpr std::string_view by_quota = "cgroup", overload = "brake";
 
 struct power_arguments {
   tree_plan plan;
   live_plan live;
   shared_plan shared;             ///< rounds and settings are live's
+  overload_plan overloads;        ///< settings are live's
   std::vector<std::string> only;  ///< parts; empty: all
   std::string dir;
   bool json = false;
 
   bool wants(std::string_view part) const {
-    if (only.empty()) return part != by_quota;
+    if (only.empty()) return part != by_quota && part != overload;
     return std::find(only.begin(), only.end(), part) != only.end();
   }
 };
-
-double p99(std::vector<double> x) {
-  std::sort(x.begin(), x.end());
-  return x[(x.size() * 99 - 1) / 100];
-}
 
 nlohmann::ordered_json json_of(const tree_plan& plan, const tree_measurement& m) {
   nlohmann::ordered_json out{
@@ -63,7 +65,7 @@ nlohmann::ordered_json json_of(const tree_plan& plan, const tree_measurement& m)
       {"leaves", plan.leaves},
       {"ticks", plan.ticks},
       {"tick_ms", json_of(spread_of(m.tick_ms))},
-      {"tick_p99_ms", p99(m.tick_ms)},
+      {"tick_p99_ms", p99_of(m.tick_ms)},
       {"hear_ms", json_of(spread_of(m.hear_ms))},
       {"aim_ms", aim_ms * plan.leaves / aim_leaves},
       {"grants_per_tick", static_cast<double>(m.grants) / plan.ticks},
@@ -76,7 +78,7 @@ std::string row_of(const tree_plan& plan, const tree_measurement& m) {
   const auto tick = spread_of(m.tick_ms), hear = spread_of(m.hear_ms);
   return fmt::format("{:<11} {:>8} {:>10.3f} {:>10.3f} {:>10.3f} {:>12.3f} {:>9.0f} {:>9.0f}\n",
                      power::budget_mode_names[static_cast<size_t>(plan.mode)], plan.leaves,
-                     tick.median, p99(m.tick_ms), tick.most, hear.median,
+                     tick.median, p99_of(m.tick_ms), tick.most, hear.median,
                      static_cast<double>(m.grants) / plan.ticks,
                      static_cast<double>(m.changes) / plan.ticks);
 }
@@ -93,7 +95,7 @@ result<nlohmann::ordered_json> run_tree(const power_arguments& arguments) {
   for (const auto mode : {power::budget_mode::shares, power::budget_mode::thresholds}) {
     plan.mode = mode;
     TROUPE_TRY(m, measure_tree(plan));
-    met = met && p99(m.tick_ms) * aim_leaves <= aim_ms * plan.leaves;
+    met = met && p99_of(m.tick_ms) * aim_leaves <= aim_ms * plan.leaves;
     rows.push_back(json_of(plan, m));
     if (!arguments.json) TROUPE_CHECK(print(row_of(plan, m)));
   }
@@ -166,6 +168,16 @@ result<part_told> run_by_quota(const power_arguments& arguments, const live_plac
   return run_both(arguments, at, {"power.control=cgroup"});
 }
 
+/// Two that are cut and held.
+result<part_told> run_overload(const power_arguments& arguments, const live_place& at) {
+  auto plan = arguments.overloads;
+  plan.sets = arguments.live.sets;
+  plan.folder = at.folder.path();
+  plan.stop = &at.interrupt->asked();
+  TROUPE_TRY(m, measure_overload(plan));
+  return told_of(m);
+}
+
 /// The parts that are jobs on this machine. `same_bits`: whether every loss was that without a
 /// budget.
 status run_jobs(const power_arguments& arguments, nlohmann::ordered_json& out, bool& same_bits) {
@@ -173,7 +185,8 @@ status run_jobs(const power_arguments& arguments, nlohmann::ordered_json& out, b
   bool first = !arguments.wants("tree");
   for (const auto& [part, run] : {std::pair(std::string_view("live"), &run_live),
                                   {"shared", &run_shared},
-                                  {by_quota, &run_by_quota}}) {
+                                  {by_quota, &run_by_quota},
+                                  {overload, &run_overload}}) {
     if (!arguments.wants(part)) continue;
     TROUPE_TRY(told, run(arguments, at));
     same_bits = same_bits && told.same_bits;
@@ -191,7 +204,8 @@ result<int> run_power(const power_arguments& arguments) {
     out["tree"] = std::move(tree);
   }
   bool same_bits = true;
-  if (arguments.wants("live") || arguments.wants("shared") || arguments.wants(by_quota)) {
+  if (arguments.wants("live") || arguments.wants("shared") || arguments.wants(by_quota) ||
+      arguments.wants(overload)) {
     const auto jobs = run_jobs(arguments, out, same_bits);
     if (!jobs && arguments.json && out.size() > 1)
       TROUPE_CHECK(print(out.dump() + "\n"));  // what was measured is told all the same
@@ -213,11 +227,12 @@ void add_bench_power(shell& sh, command* bench) {
   verb->add_option("--seed", arguments->plan.seed, "Of wishes and budgets (default 1)");
   verb->add_option("--only", arguments->only,
                    "Only this part: tree (decisions, timed), live (a job on this machine), "
-                   "shared (two, and `troupe power serve`) or cgroup (the same with power.control "
+                   "shared (two, and `troupe power serve`), cgroup (the same with power.control "
                    "= cgroup, which needs a cpu controller that this user may write: only where it "
-                   "is named)")
+                   "is named) or brake (two whose budget is cut and whose brake is pulled, until "
+                   "that holds: only where it is named)")
       ->delimiter(',')
-      ->one_of({"tree", "live", "shared", "cgroup"});
+      ->one_of({"tree", "live", "shared", "cgroup", "brake"});
   verb->add_option("--rounds", arguments->live.rounds,
                    "Interleaved rounds of live, shared and cgroup")
       ->within(1, 1000)
@@ -230,6 +245,10 @@ void add_bench_power(shell& sh, command* bench) {
   verb->add_option("--seconds", arguments->shared.seconds,
                    "That shared and cgroup watch both jobs, from their first steps on")
       ->within(1.0, 100'000.0)
+      ->capture_default_str();
+  verb->add_option("--repeats", arguments->overloads.repeats,
+                   "Cuts and brakes of the part brake, some 15 s for one of each")
+      ->within(1, 10'000)
       ->capture_default_str();
   verb->add_option("--ways", arguments->live.ways, "Of live, only these and none, e.g. tight")
       ->delimiter(',')

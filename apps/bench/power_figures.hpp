@@ -37,6 +37,13 @@ inline double median_of(const std::vector<double>& x) {
   return told ? median(x) : std::nan("");
 }
 
+/// The 99th percentile, by nearest rank. The same.
+inline double p99_of(std::vector<double> x) {
+  if (std::isnan(worst_of(x))) return std::nan("");
+  std::sort(x.begin(), x.end());
+  return x[(x.size() * 99 - 1) / 100];
+}
+
 inline std::string_view met(bool yes) {
   return yes ? "met" : "missed";
 }
