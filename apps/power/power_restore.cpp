@@ -55,7 +55,9 @@ bool is_left(const std::vector<restored>& all) {
 }
 
 std::string restore_text(const std::vector<restored>& all, bool trial) {
-  if (all.empty()) return "nothing of this machine is changed\n";
+  if (all.empty())
+    return "no dead process of this user has left a change on this machine; what another user's "
+           "have left, root's too, that user restores\n";
   std::string out;
   for (const auto& r : all) {
     if (r.record)

@@ -13,6 +13,12 @@ namespace troupe::gpu::controls {
 
 namespace fs = std::filesystem;
 
+status with_remedy(status undone) {
+  if (undone || undone.error().code != errc::permission || !undone.error().hint.empty())
+    return undone;
+  return undo_refused(undone.error().message);
+}
+
 control_record new_record(const control_place& at, const control_owner& owner) {
   control_record r;
   r.job = owner.job;

@@ -60,7 +60,7 @@ status take_back_left(const control_place& at, const std::string& device) {
   TROUPE_TRY(left, parse_record(*text));
   if (left.boot != boot_id(at)) return forget_record(file);
   TROUPE_TRY(port, open_setting_port(at, target_of(left)));
-  return take_back(at, *port, left);
+  return with_remedy(take_back(at, *port, left));
 }
 
 }  // namespace

@@ -136,7 +136,7 @@ status undo_quota(const control_place& at, const control_record& r) {
       at.groups->write(group / quota_file(r.version), quota_text(r.version, std::nullopt)));
   take_out(at, r);
   const auto held = hold_group(at, parent);  // CTQ-4
-  TROUPE_CHECK(at.groups->remove(group));
+  TROUPE_CHECK(with_remedy(at.groups->remove(group)));
   if (r.turned_on && !is_needed_in(parent) && has_cpu(parent / switches_file))
     TROUPE_CHECK(at.groups->write(parent / switches_file, "-cpu"));
   return forget_record(record_file(at, name_of(r)));

@@ -7,6 +7,7 @@
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
+#include "gpu/controls/control_journal.hpp"
 #include "tests/apps/ended.hpp"
 #include "tests/io/scratch.hpp"
 
@@ -28,7 +29,9 @@ restored found_record(record_verdict verdict, status outcome = {}) {
 }  // namespace
 
 TEST_CASE("power restore: each change has a line with what became of it, or would") {
-  CHECK(restore_text({}, false) == "nothing of this machine is changed\n");
+  CHECK(restore_text({}, false) ==
+        "no dead process of this user has left a change on this machine; what another user's have "
+        "left, root's too, that user restores\n");
   CHECK(restore_text({found_record(record_verdict::undo)}, false) ==
         "/sys/fs/cgroup/troupe-7-0  tiny, rank 1, process 7: undone\n");
   CHECK(restore_text({found_record(record_verdict::undo)}, true) ==
@@ -47,6 +50,17 @@ TEST_CASE("power restore: each change has a line with what became of it, or woul
   CHECK(j["changes"][0]["error"].is_null());
   CHECK(j["changes"][1]["verdict"].is_null());
   CHECK(j["changes"][1]["error"].is_string());
+}
+
+TEST_CASE("power restore: without the right the line says what is needed") {
+  const auto text = restore_text(
+      {found_record(record_verdict::undo, gpu::controls::undo_refused("Permission denied"))},
+      false);
+  CHECK(text ==
+        "/sys/fs/cgroup/troupe-7-0  tiny, rank 1, process 7: stays: what a dead process left "
+        "cannot be undone: Permission denied\n"
+        "  run `troupe power restore` with the rights that process had: as root or with its "
+        "capabilities, in a container with /sys writable\n");
 }
 
 TEST_CASE("power restore: a setting is named with what was found") {

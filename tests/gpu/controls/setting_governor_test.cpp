@@ -284,6 +284,19 @@ TEST_CASE("SGV-2: setting governor: what was left and stays is never taken for f
   CHECK(made.error().is(no_control_record));
 }
 
+TEST_CASE("SGV-2: restore: without the right what was left stays, and the reason has a remedy") {
+  const made_devices m;
+  leave(m, setting_kind::cpufreq);
+  m.files->refused = "policy1";
+  const auto left = restore(m.at, false);
+  REQUIRE(left);
+  REQUIRE(left->size() == 1);
+  REQUIRE_FALSE(left->front().outcome);
+  CHECK(left->front().outcome.error().is(undo_refused));
+  CHECK(m.make(setting_kind::cpufreq).error().is(undo_refused));  // and so is a job told
+  CHECK(m.record_count() == 1);
+}
+
 TEST_CASE("CRE-2: setting governor: after a reboot a record is void, and nothing is set by it") {
   const made_devices m;
   leave(m, setting_kind::cpufreq);
