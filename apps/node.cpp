@@ -15,8 +15,8 @@
 #include "actors/control/observer.hpp"
 #include "actors/replay/recording.hpp"
 #include "apps/commands.hpp"
+#include "apps/control/control_folders.hpp"
 #include "apps/control/session.hpp"
-#include "apps/control/sign_folder.hpp"
 #include "apps/parent.hpp"
 #include "apps/up/signals.hpp"
 #include "apps/up/watchdog.hpp"
@@ -48,12 +48,6 @@ struct node_end {
   std::mutex mutex;
   std::optional<error> why;
 };
-
-/// Without a folder of this user's the node changes nothing of its machine.
-std::filesystem::path control_records() {
-  const auto signs = own_sign_folder();
-  return signs ? *signs / controls_folder : std::filesystem::path{};
-}
 
 /// For a launcher on another host, to whom this process is tied by its standard input alone: where
 /// that was open and ends, the launcher has ended, or wants this process to.
@@ -183,7 +177,7 @@ result<int> run_node(node_arguments a) {
     options.accelerators = gpu::accelerators();
     options.makes_drills = a.allow_injection;
     options.heads = heads;
-    options.host = cluster::this_host(control_records());
+    options.host = cluster::this_host(own_controls());
     auto actor = system.spawn(cluster::node, std::move(options));
     auto over = [&] {
       std::lock_guard lock(end.mutex);

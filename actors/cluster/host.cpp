@@ -15,7 +15,7 @@ namespace {
 
 class machine_host final : public host {
  public:
-  explicit machine_host(std::filesystem::path controls) { controls_.records = std::move(controls); }
+  explicit machine_host(gpu::controls::control_place controls) : controls_(std::move(controls)) {}
   fbs::HardwareFactsT facts() override { return hardware_facts(); }
   process_usage usage() override { return usage_now(); }
   gpu::processor_seconds processor_time() override {
@@ -58,7 +58,7 @@ class machine_host final : public host {
 
 }  // namespace
 
-std::shared_ptr<host> this_host(std::filesystem::path controls) {
+std::shared_ptr<host> this_host(gpu::controls::control_place controls) {
   return std::make_shared<machine_host>(std::move(controls));
 }
 

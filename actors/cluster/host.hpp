@@ -2,7 +2,6 @@
 // a simulation has hosts of its own, everything above them is the same.
 #pragma once
 
-#include <filesystem>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -13,6 +12,7 @@
 #include "actors/health/checkup.hpp"
 #include "actors/health/machine_sampler.hpp"
 #include "actors/train/engine.hpp"
+#include "gpu/controls/groups.hpp"
 #include "gpu/meters/readers.hpp"
 #include "io/disk/file_system.hpp"
 
@@ -48,8 +48,8 @@ class host : public train::engine_maker {
   }
 };
 
-/// The machine this process runs on. `controls`: the folder that keeps what of the machine was
-/// changed (gpu/controls); empty: nothing is.
-std::shared_ptr<host> this_host(std::filesystem::path controls = {});
+/// The machine this process runs on. `controls`: the folders that keep what of the machine was
+/// changed (gpu/controls); where they are empty nothing is.
+std::shared_ptr<host> this_host(gpu::controls::control_place controls = {});
 
 }  // namespace troupe::cluster

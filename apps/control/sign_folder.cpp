@@ -17,6 +17,7 @@
 #include "io/config/load.hpp"
 #include "io/file.hpp"
 #include "io/folder/can_make.hpp"
+#include "io/folder/own_folder.hpp"
 #include "io/folder/owned.hpp"
 
 namespace troupe::apps {
@@ -37,13 +38,6 @@ fs::path sign_folder() {
       S_ISDIR(facts.st_mode) && facts.st_uid == getuid())
     return fs::path(runtime) / "troupe";
   return fs::path(fmt::format("/tmp/troupe-{}", getuid()));
-}
-
-/// MP-1.
-bool is_ours(const fs::path& folder) {
-  struct stat facts {};
-  return lstat(folder.c_str(), &facts) == 0 && S_ISDIR(facts.st_mode) && facts.st_uid == getuid() &&
-         (facts.st_mode & (S_IWGRP | S_IWOTH)) == 0;
 }
 
 error open_to_others(const fs::path& folder) {
@@ -103,7 +97,7 @@ result<fs::path> own_sign_folder() {
   const auto folder = sign_folder();
   if (mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST)
     return error::system(fmt::format("make {}", folder.string()), errno);
-  if (is_ours(folder)) return folder;
+  if (io::is_own_folder(folder)) return folder;  // MP-1
   return open_to_others(folder);
 }
 
@@ -112,7 +106,7 @@ result<fs::path> look_for_sign_folder() {
   struct stat facts {};
   const bool absent = lstat(folder.c_str(), &facts) != 0 && errno == ENOENT;
   if (absent) TROUPE_CHECK(io::can_make(folder));
-  if (!absent && !is_ours(folder)) return open_to_others(folder);
+  if (!absent && !io::is_own_folder(folder)) return open_to_others(folder);
   return folder;
 }
 
@@ -139,7 +133,7 @@ sign_file::~sign_file() {
 std::vector<nlohmann::json> living_signs(std::string_view kind, std::string_view key) {
   std::vector<nlohmann::json> out;
   const auto folder = sign_folder();
-  if (!is_ours(folder)) return out;
+  if (!io::is_own_folder(folder)) return out;
   std::error_code code;
   for (const auto& entry : fs::directory_iterator(folder, code)) {
     if (entry.path().extension() != kind || entry.file_size(code) > largest_sign_bytes) continue;

@@ -31,9 +31,6 @@ result<std::filesystem::path> own_sign_folder();
 /// The same, and the same errors, but nothing is made.
 result<std::filesystem::path> look_for_sign_folder();
 
-/// In it: what processes of this user have changed of the machine (gpu/controls).
-inline constexpr std::string_view controls_folder = "controls";
-
 /// Leaves a file for as long as it lives.
 class sign_file {
  public:

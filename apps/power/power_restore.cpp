@@ -7,7 +7,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "apps/control/sign_folder.hpp"
+#include "apps/control/control_folders.hpp"
 #include "apps/power/power.hpp"
 #include "apps/talk.hpp"
 #include "io/base/printable.hpp"
@@ -40,9 +40,7 @@ struct restore_arguments {
 };
 
 result<int> run_restore(const restore_arguments& a) {
-  TROUPE_TRY(signs, look_for_sign_folder());
-  gpu::controls::control_place at;
-  at.records = signs / controls_folder;
+  TROUPE_TRY(at, look_for_controls());
   TROUPE_TRY(all, gpu::controls::restore(at, a.trial));
   TROUPE_CHECK(print(a.json ? restore_json(all, a.trial) : restore_text(all, a.trial)));
   return is_left(all) ? 1 : 0;

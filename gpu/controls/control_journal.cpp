@@ -29,11 +29,11 @@ control_record new_record(const control_place& at, const control_owner& owner) {
   return r;
 }
 
-status keep_record(const control_place& at, std::string_view name, const control_record& r) {
+status keep_record(const fs::path& folder, std::string_view name, const control_record& r) {
   std::error_code code;
-  fs::create_directories(at.records, code);
-  if (code) return error::system("make " + at.records.string(), code.value());
-  return io::write_atomic(record_file(at, name), record_text(r));
+  fs::create_directories(folder, code);
+  if (code) return error::system("make " + folder.string(), code.value());
+  return io::write_atomic(record_file(folder, name), record_text(r));
 }
 
 status forget_record(const fs::path& file) {
@@ -42,8 +42,8 @@ status forget_record(const fs::path& file) {
   return io::remove_own_file(file, fd->get());
 }
 
-fs::path record_file(const control_place& at, std::string_view name) {
-  return at.records / (std::string(name) + std::string(record_suffix));
+fs::path record_file(const fs::path& folder, std::string_view name) {
+  return folder / (std::string(name) + std::string(record_suffix));
 }
 
 }  // namespace troupe::gpu::controls

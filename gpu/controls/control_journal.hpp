@@ -25,10 +25,11 @@ status with_remedy(status undone);
 control_record new_record(const control_place& at, const control_owner& owner);
 
 /// Durably. Errors: io.
-status keep_record(const control_place& at, std::string_view name, const control_record& r);
+status keep_record(const std::filesystem::path& folder, std::string_view name,
+                   const control_record& r);
 /// Success where there is none. Errors: io.
 status forget_record(const std::filesystem::path& file);
 /// Its file.
-std::filesystem::path record_file(const control_place& at, std::string_view name);
+std::filesystem::path record_file(const std::filesystem::path& folder, std::string_view name);
 
 }  // namespace troupe::gpu::controls

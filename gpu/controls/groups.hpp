@@ -30,9 +30,16 @@ class group_files {
   virtual status remove(const std::filesystem::path& group);
 };
 
+/// Where settings are journalled on a machine. Only root may change them, and so it is root's: gone
+/// with a reboot, as they are, and emptied by nobody at a session's end or by age.
+inline constexpr const char* settings_folder = "/run/troupe/controls";
+
 /// Where a control finds what it asks, and keeps what it has changed.
 struct control_place {
-  std::filesystem::path records;  ///< the folder of its journals (control_record.hpp); empty: none
+  /// The folder of the journals of groups (control_record.hpp), which are any user's; empty: none.
+  std::filesystem::path records;
+  /// The same of settings, and their seats (seat.hpp): one of a machine, for all who may set them.
+  std::filesystem::path settings = {};
   std::filesystem::path mount = "/sys/fs/cgroup";
   std::filesystem::path processes = "/proc";
   std::filesystem::path devices = "/sys";

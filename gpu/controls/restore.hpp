@@ -20,7 +20,8 @@ struct restored {
 };
 
 /// Undoes what records of dead processes say (CTQ-3, SGV-2); `trial`: says only what it would do.
-/// In the order of their names. Errors: io, where the folder cannot be read.
+/// Those of groups first, in the order of their names; of settings, those that this user may see.
+/// Errors: io, where a folder cannot be read.
 result<std::vector<restored>> restore(const control_place& at, bool trial);
 
 }  // namespace troupe::gpu::controls

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "gpu/controls/control_journal.hpp"
+#include "gpu/controls/seat.hpp"
 #include "io/file.hpp"
 
 namespace troupe::gpu::controls {
@@ -13,20 +14,6 @@ namespace troupe::gpu::controls {
 namespace fs = std::filesystem;
 
 namespace {
-
-/// The folder whose lock tells who governs a device.
-fs::path seat_of(const control_place& at, const setting_target& target) {
-  return at.records / device_of(target);
-}
-
-result<io::folder_lock> take_seat(const control_place& at, const setting_target& target,
-                                  const std::string& job) {
-  const auto seat = seat_of(at, target);
-  std::error_code code;
-  fs::create_directories(seat, code);
-  if (code) return error::system("make " + seat.string(), code.value());
-  return io::folder_lock::take(seat, io::this_process(job));
-}
 
 /// SGV-4
 status set_setting(setting_port& port, const machine_setting& s, uint64_t value) {
@@ -49,12 +36,12 @@ status take_back(const control_place& at, setting_port& port, const control_reco
     auto done = take_one_back(port, s);
     if (!done && out) out = std::move(done);
   }
-  return out ? forget_record(record_file(at, device_of(target_of(r)))) : out;
+  return out ? forget_record(record_file(at.settings, device_of(target_of(r)))) : out;
 }
 
 /// SGV-2. Whoever calls it has the seat, so whose record it is governs no more.
 status take_back_left(const control_place& at, const std::string& device) {
-  const auto file = record_file(at, device);
+  const auto file = record_file(at.settings, device);
   const auto text = io::read_file(file, record_bytes);
   if (!text) return text.error().code == errc::not_found ? status{} : status{text.error()};
   TROUPE_TRY(left, parse_record(*text));
@@ -67,7 +54,7 @@ status take_back_left(const control_place& at, const std::string& device) {
 
 status undo_settings(const control_place& at, const control_record& r) {
   const auto target = target_of(r);
-  const auto seat = take_seat(at, target, r.job);
+  const auto seat = take_seat(at, target, std::string(restorer_name));
   if (!seat && seat.error().is(io::folder_in_use))
     return setting_governed(to_string(r.kind), seat.error().message);
   if (!seat) return seat.error();
@@ -77,7 +64,7 @@ status undo_settings(const control_place& at, const control_record& r) {
 result<std::unique_ptr<setting_governor>> setting_governor::make(const control_place& at,
                                                                  const setting_target& target,
                                                                  const control_owner& owner) {
-  if (at.records.empty())
+  if (at.settings.empty())
     return setting_refused(to_string(target.kind), "there is no folder for what is to be undone");
   std::unique_ptr<setting_governor> out(new setting_governor(at, target, owner));
   std::lock_guard lock(out->mutex_);
@@ -92,17 +79,14 @@ setting_governor::~setting_governor() {
 /// SGV-3: whether this one governs.
 result<bool> setting_governor::govern() {
   if (lock_) return true;
-  auto seat = take_seat(at_, target_, owner_.job);
-  if (!seat && seat.error().is(io::folder_in_use)) {
-    const auto holder = io::holder_of(seat_of(at_, target_));
-    if (holder && *holder && (*holder)->job != owner_.job)
-      return setting_governed(to_string(target_.kind), seat.error().message);
-    return false;
-  }
+  auto seat = wait_for_seat(at_, target_, owner_);
+  if (!seat && seat.error().is(io::folder_in_use))
+    return setting_governed(to_string(target_.kind), seat.error().message);
   if (!seat) return setting_refused(to_string(target_.kind), seat.error().message);
+  if (!*seat) return false;
   TROUPE_CHECK(take_back_left(at_, device_of(target_)));
   TROUPE_CHECK(begin());
-  lock_.emplace(std::move(*seat));
+  lock_.emplace(std::move(**seat));
   return true;
 }
 
@@ -115,14 +99,14 @@ status setting_governor::begin() {
   record.kind = target_.kind;
   for (const auto& s : found) record.settings.push_back(s.now);
   const auto device = device_of(target_);
-  if (const auto kept = keep_record(at_, device, record); !kept)
+  if (const auto kept = keep_record(at_.settings, device, record); !kept)
     return setting_refused(to_string(target_.kind), kept.error().message);
   std::vector<uint64_t> in_force;
   for (const auto& s : found) {
     if (const auto tried = set_setting(*port, s, s.range.most); !tried) {
       const bool was_written = tried.error().is(setting_not_in_force);
       TROUPE_CHECK(was_written ? take_back(at_, *port, record)
-                               : forget_record(record_file(at_, device)));
+                               : forget_record(record_file(at_.settings, device)));
       return setting_refused(to_string(target_.kind), tried.error().message);
     }
     in_force.push_back(s.range.most);

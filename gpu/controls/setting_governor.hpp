@@ -5,8 +5,9 @@
 //     from there once it is set again. Where it cannot be kept nothing is changed.
 //   SGV-2  What is taken back is what was found, never a default; what a dead process has left is
 //     taken back before anything is taken for found.
-//   SGV-3  A device has one governor at a time, whose lock says who it is. The other ranks of the
-//     job there set nothing, since all of them have one pace, and take over where it is gone.
+//   SGV-3  A device has one governor at a time, whose lock says who it is (seat.hpp). The other
+//     ranks of the job there set nothing, since all of them have one pace, and take over where it
+//     is gone; another job, of the same name or not, is refused.
 //   SGV-4  A pace is set when it was read back, not when it was written.
 #pragma once
 
@@ -29,7 +30,8 @@ namespace troupe::gpu::controls {
 /// Nothing can be set here: of what, and why.
 inline constexpr error_kind<std::string_view, std::string_view> setting_refused{
     "setting_refused", errc::permission, "power.control = [\"{}\"] cannot be held: {}",
-    "run as root, in a container with /sys writable, or set power.control = [\"pace\"]"};
+    "run as root, in a container with /sys and /run/troupe of the host, both writable, or set "
+    "power.control = [\"pace\"]"};
 /// SGV-3: of what, and who has it.
 inline constexpr error_kind<std::string_view, std::string_view> setting_governed{
     "setting_governed", errc::unavailable,

@@ -139,7 +139,7 @@ status undo_quota(const control_place& at, const control_record& r) {
   TROUPE_CHECK(with_remedy(at.groups->remove(group)));
   if (r.turned_on && !is_needed_in(parent) && has_cpu(parent / switches_file))
     TROUPE_CHECK(at.groups->write(parent / switches_file, "-cpu"));
-  return forget_record(record_file(at, name_of(r)));
+  return forget_record(record_file(at.records, name_of(r)));
 }
 
 result<std::unique_ptr<thread_quota>> thread_quota::make(const control_place& at,
@@ -154,7 +154,7 @@ result<std::unique_ptr<thread_quota>> thread_quota::make(const control_place& at
   {
     const auto held = hold_group(at, place.group);  // CTQ-4; not while `out` is undone
     const auto record = record_for(at, place, owner);
-    if (const auto kept = keep_record(at, name_of(record), record); !kept)
+    if (const auto kept = keep_record(at.records, name_of(record), record); !kept)
       return quota_refused(kept.error().message);
     out.reset(new thread_quota(at, record, threads));
     begun = out->begin();

@@ -83,7 +83,9 @@ TEST_CASE("power restore: void records go, foreign files stay, and a trial run c
   const scratch folder;
   const auto troupe = [&](const std::string& words) {
     return run_in(folder.path,
-                  "XDG_RUNTIME_DIR=\"$PWD\" '" TROUPE_PROGRAM "' power restore " + words)
+                  "XDG_RUNTIME_DIR=\"$PWD\" TROUPE_CONTROLS=\"$PWD/settings\" '" TROUPE_PROGRAM
+                  "' power restore " +
+                      words)
         .code;
   };
   CHECK(troupe("") == 0);
@@ -100,11 +102,18 @@ TEST_CASE("power restore: void records go, foreign files stay, and a trial run c
                                3,
                                "another boot"};
   std::ofstream(records / "troupe-7-0.control") << gpu::controls::record_text(earlier);
+  auto of_packages = earlier;
+  of_packages.group.clear();
+  of_packages.kind = gpu::controls::setting_kind::rapl;
+  of_packages.settings = {{"/sys/class/powercap/intel-rapl:0/constraint_0_power_limit_uw", 1}};
+  fs::create_directories(folder / "settings");
+  std::ofstream(folder / "settings" / "rapl.control") << gpu::controls::record_text(of_packages);
   CHECK(troupe("--dry-run") == 0);
   CHECK(fs::exists(records / "troupe-7-0.control"));
   std::ofstream(records / "junk.control") << "junk";
   CHECK(troupe("--json") == 1);
   CHECK_FALSE(fs::exists(records / "troupe-7-0.control"));
+  CHECK_FALSE(fs::exists(folder / "settings" / "rapl.control"));
   CHECK(fs::exists(records / "junk.control"));
   CHECK(troupe("now") == 64);
 }

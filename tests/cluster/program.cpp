@@ -41,6 +41,7 @@ struct own_surroundings {
     folder = name;
     ::setenv("XDG_RUNTIME_DIR", name.c_str(), 1);
     ::setenv("XDG_CACHE_HOME", name.c_str(), 1);
+    ::setenv("TROUPE_CONTROLS", (folder / "controls").c_str(), 1);
   }
   own_surroundings(const own_surroundings&) = delete;
   own_surroundings& operator=(const own_surroundings&) = delete;

@@ -35,7 +35,7 @@ struct gpu_machine {
 
   gpu_machine() {
     nvml::fake::fresh().gpus[0].power_limit_mw = 650'000;
-    at.records = folder / "records";
+    at.settings = folder / "settings";
     at.processes = folder / "proc";
     at.patience = {};
     at.gpu_library = [this]() -> result<const nvml::library*> { return &functions; };

@@ -73,8 +73,9 @@ struct made_devices {
   made_devices() {
     at.devices = folder / "sys";
     at.processes = folder / "proc";
-    at.records = folder / "records";
-    files = std::make_shared<made_files>(at.records);
+    at.records = folder / "groups";
+    at.settings = folder / "settings";
+    files = std::make_shared<made_files>(at.settings);
     at.groups = files;
     for (const char* policy : {"policy0", "policy1"}) {
       const auto of = at.devices / "devices/system/cpu/cpufreq" / policy;
@@ -99,8 +100,9 @@ struct made_devices {
          fmt::format("{} (x) S 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 500 7\n", pid));
   }
   result<std::unique_ptr<setting_governor>> make(setting_kind kind, int64_t rank = 0,
-                                                 const char* job = "tiny") const {
-    return setting_governor::make(at, {kind, ""}, {job, rank});
+                                                 const char* job = "tiny",
+                                                 const char* output = "/runs/a") const {
+    return setting_governor::make(at, {kind, ""}, {job, rank, output});
   }
   std::unique_ptr<setting_governor> governor(setting_kind kind, int64_t rank = 0) const {
     auto made = make(kind, rank);
@@ -119,8 +121,8 @@ struct made_devices {
   }
   size_t record_count() const {
     size_t out = 0;
-    if (!fs::exists(at.records)) return out;
-    for (const auto& entry : fs::directory_iterator(at.records))
+    if (!fs::exists(at.settings)) return out;
+    for (const auto& entry : fs::directory_iterator(at.settings))
       out += entry.path().extension() == record_suffix ? 1 : 0;
     return out;
   }
@@ -207,7 +209,7 @@ TEST_CASE("SGV-1: setting governor: what was found is on the disk before, or not
   auto at = m.at;
   fill(m.folder / "file", "");
   for (const auto& nowhere : {m.folder / "file/records", fs::path{}}) {
-    at.records = nowhere;
+    at.settings = nowhere;
     const auto made = setting_governor::make(at, {setting_kind::rapl, ""}, {"tiny", 0});
     REQUIRE_FALSE(made);
     CHECK(made.error().is(setting_refused));
@@ -269,6 +271,17 @@ TEST_CASE("SGV-2: setting governor: what a dead one left is taken back before al
   }
 }
 
+TEST_CASE("SGV-1: setting governor: what empties the folder of a session leaves what was found") {
+  made_devices m;
+  const auto found = m.values(setting_kind::cpufreq);
+  leave(m, setting_kind::cpufreq);
+  fs::remove_all(m.at.records);
+  auto at = m.at;
+  at.records = m.folder / "of another session";  // as with sudo instead of a root login
+  CHECK(are_undone(restore(at, false)));
+  CHECK(m.values(setting_kind::cpufreq) == found);
+}
+
 TEST_CASE("SGV-2: setting governor: what was left and stays is never taken for found") {
   const made_devices m;
   leave(m, setting_kind::cpufreq);
@@ -278,7 +291,7 @@ TEST_CASE("SGV-2: setting governor: what was left and stays is never taken for f
   CHECK(m.record_count() == 1);
   CHECK(m.values(setting_kind::cpufreq)["policy0"] == "3000000\n");
   m.files->refused.clear();
-  fill(m.at.records / "cpufreq.control", "junk");
+  fill(m.at.settings / "cpufreq.control", "junk");
   const auto made = m.make(setting_kind::cpufreq);
   REQUIRE_FALSE(made);
   CHECK(made.error().is(no_control_record));
@@ -320,6 +333,9 @@ TEST_CASE("SGV-3: setting governor: one a machine, and another job is told who")
   REQUIRE_FALSE(other);
   CHECK(other.error().is(setting_governed));
   CHECK(other.error().message.find("tiny") != std::string::npos);
+  const auto of_that_name = m.make(setting_kind::cpufreq, 0, "tiny", "/runs/b");
+  REQUIRE_FALSE(of_that_name);
+  CHECK(of_that_name.error().is(setting_governed));
   const auto packages = m.make(setting_kind::rapl, 0, "other");  // another device
   CHECK(packages);
   governor.reset();

@@ -1,0 +1,55 @@
+// Who governs a device: a folder whose lock says it (io/folder/lock.hpp).
+//
+// A lock is taken, and then written: who looks between the two sees no name, or that of a process
+// that was killed. All ranks of a machine begin at the same moment, so that is looked at again.
+//
+// Invariants
+//   SEA-1  Ranks of one job are those of one name and one output folder: a folder has one job at a
+//     time, while a name may be any job's.
+//   SEA-2  Nobody is told to be another job before its lock says so and its process is there, or
+//     at.patience is over.
+//   SEA-3  Seats and records of settings are in a folder of this user that nobody else writes to.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "gpu/controls/actuator.hpp"
+#include "gpu/controls/control_record.hpp"
+#include "gpu/controls/groups.hpp"
+#include "io/base/result.hpp"
+#include "io/folder/lock.hpp"
+
+namespace troupe::gpu::controls {
+
+/// As whom a rank holds a seat (SEA-1).
+std::string seat_name(const control_owner& owner);
+/// As whom what a dead process left is taken back: no job's, for it is over at once.
+inline constexpr std::string_view restorer_name = "troupe power restore";
+
+/// What a seat that is taken says.
+enum class seat_sight : uint8_t {
+  of_this_job,
+  of_another,
+  unsettled,  ///< it has only been taken, or is free in a moment
+};
+/// `lives`: whether there is a process of the number that the lock says. Pure.
+seat_sight judge_seat(const std::optional<io::lock_holder>& holder, std::string_view own_name,
+                      bool lives);
+
+/// Takes it, once. Errors: folder_in_use; permission (SEA-3); io.
+result<io::folder_lock> take_seat(const control_place& at, const setting_target& target,
+                                  std::string name);
+
+/// Takes it; none: another rank of the job has it, or still nobody who is known (SEA-2). Errors: as
+/// take_seat; folder_in_use where another job has it.
+result<std::optional<io::folder_lock>> wait_for_seat(const control_place& at,
+                                                     const setting_target& target,
+                                                     const control_owner& owner);
+
+/// Whether somebody has it. Makes nothing. Errors: io.
+result<bool> is_governed(const control_place& at, const setting_target& target);
+
+}  // namespace troupe::gpu::controls
