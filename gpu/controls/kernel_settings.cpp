@@ -68,11 +68,14 @@ result<std::vector<machine_setting>> kernel_settings::find() {
   return out;
 }
 
-result<uint64_t> kernel_settings::write(const std::string& where, uint64_t value) {
+status kernel_settings::write(const std::string& where, uint64_t value) {
   if (!is_below_devices(at_, where))
     return error{errc::permission, where + " is not below " + at_.devices.string(),
                  "remove the record that names it"};
-  TROUPE_CHECK(at_.groups->write(where, fmt::format("{}", value)));
+  return at_.groups->write(where, fmt::format("{}", value));
+}
+
+result<uint64_t> kernel_settings::read_back(const std::string& where, uint64_t) {
   const auto read = number_at(where);
   if (!read) return error{errc::bad_data, where + " holds no number"};
   return *read;

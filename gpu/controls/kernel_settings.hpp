@@ -19,8 +19,8 @@ class kernel_settings final : public setting_port {
  public:
   kernel_settings(control_place at, setting_kind kind) : at_(std::move(at)), kind_(kind) {}
   result<std::vector<machine_setting>> find() override;
-  /// Errors: bad_data where the file holds no number then.
-  result<uint64_t> write(const std::string& where, uint64_t value) override;
+  status write(const std::string& where, uint64_t value) override;
+  result<uint64_t> read_back(const std::string& where, uint64_t written) override;
 
  private:
   const control_place at_;

@@ -101,28 +101,30 @@ result<std::vector<machine_setting>> nvml_settings::find() {
 }
 
 /// NVS-2. The library tells nobody when a clock has followed, so it is asked again.
-result<uint64_t> nvml_settings::lock_clocks(uint64_t highest_mhz) const {
+result<uint64_t> nvml_settings::locked_clock(uint64_t highest_mhz) const {
   const auto& n = session_->functions();
-  const auto highest = static_cast<unsigned>(highest_mhz);
-  TROUPE_CHECK(call("nvmlDeviceSetGpuLockedClocks", n.lock_clocks, least_mhz_, highest));
   const auto until = std::chrono::steady_clock::now() + at_.patience;
   for (;;) {
     unsigned now = 0;
     TROUPE_CHECK(call("nvmlDeviceGetClockInfo", n.clock, int{nvml::clock_sm}, &now));
-    if (now <= highest || std::chrono::steady_clock::now() >= until) return now;
+    if (now <= highest_mhz || std::chrono::steady_clock::now() >= until) return now;
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
   }
 }
 
-result<uint64_t> nvml_settings::write(const std::string&, uint64_t value) {
+status nvml_settings::write(const std::string&, uint64_t value) {
   const auto& n = session_->functions();
-  if (target_.kind == setting_kind::nvml_clocks) {
-    if (value > 0) return lock_clocks(value);
-    TROUPE_CHECK(call("nvmlDeviceResetGpuLockedClocks", n.unlock_clocks));
-    return value;
-  }
-  TROUPE_CHECK(
-      call("nvmlDeviceSetPowerManagementLimit", n.set_power_limit, static_cast<unsigned>(value)));
+  const auto wanted = static_cast<unsigned>(value);
+  if (target_.kind == setting_kind::nvml_limit)
+    return call("nvmlDeviceSetPowerManagementLimit", n.set_power_limit, wanted);
+  if (value == 0) return call("nvmlDeviceResetGpuLockedClocks", n.unlock_clocks);
+  return call("nvmlDeviceSetGpuLockedClocks", n.lock_clocks, least_mhz_, wanted);
+}
+
+result<uint64_t> nvml_settings::read_back(const std::string&, uint64_t written) {
+  const auto& n = session_->functions();
+  if (target_.kind == setting_kind::nvml_clocks)
+    return written > 0 ? locked_clock(written) : result<uint64_t>(written);
   unsigned now = 0;
   TROUPE_CHECK(call("nvmlDeviceGetPowerManagementLimit", n.chosen_power_limit, &now));
   return now;

@@ -28,7 +28,8 @@ class nvml_settings final : public setting_port {
   static result<std::unique_ptr<nvml_settings>> open(const control_place& at,
                                                      const setting_target& target);
   result<std::vector<machine_setting>> find() override;
-  result<uint64_t> write(const std::string& where, uint64_t value) override;
+  status write(const std::string& where, uint64_t value) override;
+  result<uint64_t> read_back(const std::string& where, uint64_t written) override;
 
  private:
   nvml_settings(control_place at, setting_target target,
@@ -42,7 +43,7 @@ class nvml_settings final : public setting_port {
   status check_unshared() const;
   result<machine_setting> clocks();
   result<machine_setting> limit() const;
-  result<uint64_t> lock_clocks(uint64_t highest_mhz) const;
+  result<uint64_t> locked_clock(uint64_t highest_mhz) const;
 
   const control_place at_;
   const setting_target target_;

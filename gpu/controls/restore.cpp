@@ -2,10 +2,13 @@
 #include "gpu/controls/restore.hpp"
 
 #include <algorithm>
+#include <optional>
+#include <string>
 #include <system_error>
 #include <utility>
 
 #include "gpu/controls/control_journal.hpp"
+#include "gpu/controls/seat.hpp"
 #include "gpu/controls/setting_governor.hpp"
 #include "gpu/controls/thread_quota.hpp"
 #include "io/file.hpp"
@@ -30,8 +33,23 @@ status find_records(const fs::path& folder, std::vector<restored>& out) {
   return {};
 }
 
-status undo_any(const control_place& at, const control_record& r) {
-  return r.settings.empty() ? undo_quota(at, r) : undo_settings(at, r);
+/// Of settings the seat tells whether somebody governs: a process that has ended as a governor may
+/// live on.
+result<record_verdict> look_at(const control_place& at, const control_record& r,
+                               const std::string& boot) {
+  if (r.settings.empty()) return judge(r, boot, started_ticks(at, r.pid));
+  TROUPE_TRY(governed, is_governed(at, target_of(r)));
+  return governed ? record_verdict::in_use : judge(r, boot, std::nullopt);
+}
+
+/// Whether its name is the device's: whoever takes that looks for no other.
+bool is_named_right(const restored& r, const control_record& record) {
+  return record.settings.empty() || r.file.stem().string() == device_of(target_of(record));
+}
+
+status undo_any(const control_place& at, const restored& r, const control_record& record) {
+  if (!record.settings.empty()) return undo_settings(at, r.file, record);
+  return r.verdict == record_verdict::undo ? undo_quota(at, record) : forget_record(r.file);
 }
 
 }  // namespace
@@ -46,15 +64,15 @@ result<std::vector<restored>> restore(const control_place& at, bool trial) {
   for (auto& r : out) {
     const auto text = io::read_file(r.file, record_bytes);
     auto record = text ? parse_record(*text) : result<control_record>(text.error());
-    if (!record) {
-      r.outcome = record.error();
+    if (record && !is_named_right(r, *record))
+      record = no_control_record("its name is not that of the device");
+    const auto seen = record ? look_at(at, *record, boot) : result<record_verdict>(record.error());
+    if (!seen) {
+      r.outcome = seen.error();
       continue;
     }
-    r.verdict = judge(*record, boot, started_ticks(at, record->pid));
-    if (!trial && r.verdict == record_verdict::undo)
-      r.outcome = undo_any(at, *record);
-    else if (!trial && r.verdict == record_verdict::forget)
-      r.outcome = forget_record(r.file);
+    r.verdict = *seen;
+    if (!trial && r.verdict != record_verdict::in_use) r.outcome = undo_any(at, r, *record);
     r.record = *std::move(record);
   }
   return out;

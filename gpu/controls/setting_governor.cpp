@@ -1,8 +1,9 @@
 // Lock, record, change, and back; see setting_governor.hpp.
 #include "gpu/controls/setting_governor.hpp"
 
-#include <filesystem>
-#include <system_error>
+#include <algorithm>
+#include <cstddef>
+#include <string>
 #include <utility>
 
 #include "gpu/controls/control_journal.hpp"
@@ -15,50 +16,83 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// SGV-4
-status set_setting(setting_port& port, const machine_setting& s, uint64_t value) {
-  TROUPE_TRY(read, port.write(s.now.where, value));
+/// SGV-4. Of one that is written.
+status check_setting(setting_port& port, const machine_setting& s, uint64_t value) {
+  TROUPE_TRY(read, port.read_back(s.now.where, value));
   if (!is_in_force(s.range, value, read)) return setting_not_in_force(s.now.where, value, read);
   return {};
 }
 
+status set_setting(setting_port& port, const machine_setting& s, uint64_t value) {
+  TROUPE_CHECK(port.write(s.now.where, value));
+  return check_setting(port, s, value);
+}
+
+/// SGV-6. Processors that are offline take no clock, and need none.
+bool is_away(setting_kind kind, const error& e) {
+  const bool is_gone = e.kind == "EBUSY" || e.kind == "ENODEV" || e.code == errc::not_found;
+  return !is_of_gpu(kind) && is_gone;
+}
+
 status take_one_back(setting_port& port, const found_setting& s) {
   const uint64_t back = s.found;
-  TROUPE_TRY(read, port.write(s.where, back));
+  TROUPE_CHECK(port.write(s.where, back));
+  TROUPE_TRY(read, port.read_back(s.where, back));
   if (read != s.found) return setting_not_in_force(s.where, back, read);
   return {};
 }
 
-/// Whoever calls it has the seat. The first error is told; the others are taken back all the same.
-status take_back(const control_place& at, setting_port& port, const control_record& r) {
-  status out;
+/// What could not be taken back.
+struct not_back {
+  std::vector<found_setting> settings = {};
+  status why = {};       ///< of the first
+  bool are_away = true;  ///< all of them
+};
+
+/// Whoever calls it has the seat. What is taken back goes from the record with that: from then on
+/// it is others' to change (SGV-6).
+not_back take_back(setting_port& port, const fs::path& file, control_record r) {
+  not_back out;
   for (const auto& s : r.settings) {
     auto done = take_one_back(port, s);
-    if (!done && out) out = std::move(done);
+    if (done) continue;
+    out.settings.push_back(s);
+    out.are_away = out.are_away && is_away(r.kind, done.error());
+    if (out.why) out.why = std::move(done);
   }
-  return out ? forget_record(record_file(at.settings, device_of(target_of(r)))) : out;
+  if (out.settings.empty()) {
+    out.why = forget_record(file);
+    out.are_away = false;
+  } else if (out.settings.size() < r.settings.size()) {
+    r.settings = out.settings;  // where it cannot be written all of it is tried again
+    static_cast<void>(keep_record(file.parent_path(), device_of(target_of(r)), r));
+  }
+  return out;
 }
 
 /// SGV-2. Whoever calls it has the seat, so whose record it is governs no more.
-status take_back_left(const control_place& at, const std::string& device) {
-  const auto file = record_file(at.settings, device);
+result<not_back> take_back_left(const control_place& at, const fs::path& file) {
   const auto text = io::read_file(file, record_bytes);
-  if (!text) return text.error().code == errc::not_found ? status{} : status{text.error()};
+  if (!text && text.error().code == errc::not_found) return not_back{};
+  if (!text) return text.error();
   TROUPE_TRY(left, parse_record(*text));
-  if (left.boot != boot_id(at)) return forget_record(file);
+  if (left.boot != boot_id(at)) {
+    TROUPE_CHECK(forget_record(file));
+    return not_back{};
+  }
   TROUPE_TRY(port, open_setting_port(at, target_of(left)));
-  return with_remedy(take_back(at, *port, left));
+  return take_back(*port, file, std::move(left));
 }
 
 }  // namespace
 
-status undo_settings(const control_place& at, const control_record& r) {
-  const auto target = target_of(r);
-  const auto seat = take_seat(at, target, std::string(restorer_name));
+status undo_settings(const control_place& at, const fs::path& file, const control_record& r) {
+  const auto seat = take_seat(at, target_of(r), std::string(restorer_name));
   if (!seat && seat.error().is(io::folder_in_use))
     return setting_governed(to_string(r.kind), seat.error().message);
   if (!seat) return seat.error();
-  return take_back_left(at, device_of(target));
+  TROUPE_TRY(left, take_back_left(at, file));
+  return with_remedy(left.why);
 }
 
 result<std::unique_ptr<setting_governor>> setting_governor::make(const control_place& at,
@@ -84,29 +118,42 @@ result<bool> setting_governor::govern() {
     return setting_governed(to_string(target_.kind), seat.error().message);
   if (!seat) return setting_refused(to_string(target_.kind), seat.error().message);
   if (!*seat) return false;
-  TROUPE_CHECK(take_back_left(at_, device_of(target_)));
-  TROUPE_CHECK(begin());
+  TROUPE_TRY(left, take_back_left(at_, own_record()));
+  if (!left.why && !left.are_away) return with_remedy(left.why).error();
+  TROUPE_CHECK(begin(left.settings));
   lock_.emplace(std::move(**seat));
   return true;
 }
 
+fs::path setting_governor::own_record() const {
+  return record_file(at_.settings, device_of(target_));
+}
+
 /// The most of each is what was found: written once more it changes nothing, and shows that it may
-/// be.
-status setting_governor::begin() {
+/// be. `away`: what somebody before has left of what is away (SGV-6).
+status setting_governor::begin(const std::vector<found_setting>& away) {
   TROUPE_TRY(port, open_setting_port(at_, target_));
   TROUPE_TRY(found, port->find());
+  std::erase_if(found, [&](const machine_setting& s) {
+    return std::ranges::any_of(away, [&](const auto& a) { return a.where == s.now.where; });
+  });
+  if (found.empty()) return no_such_setting(to_string(target_.kind), "all of its devices are away");
   auto record = new_record(at_, owner_);
   record.kind = target_.kind;
   for (const auto& s : found) record.settings.push_back(s.now);
+  record.settings.insert(record.settings.end(), away.begin(), away.end());
   const auto device = device_of(target_);
   if (const auto kept = keep_record(at_.settings, device, record); !kept)
     return setting_refused(to_string(target_.kind), kept.error().message);
   std::vector<uint64_t> in_force;
   for (const auto& s : found) {
-    if (const auto tried = set_setting(*port, s, s.range.most); !tried) {
-      const bool was_written = tried.error().is(setting_not_in_force);
-      TROUPE_CHECK(was_written ? take_back(at_, *port, record)
-                               : forget_record(record_file(at_.settings, device)));
+    auto tried = port->write(s.now.where, s.range.most);
+    const auto written = static_cast<ptrdiff_t>(in_force.size() + (tried ? 1 : 0));
+    if (tried) tried = check_setting(*port, s, s.range.most);
+    if (!tried) {  // a lock that nobody can ask about is one all the same
+      const auto first = record.settings.begin();
+      record.settings.erase(first + written, first + static_cast<ptrdiff_t>(found.size()));
+      static_cast<void>(take_back(*port, own_record(), std::move(record)));
       return setting_refused(to_string(target_.kind), tried.error().message);
     }
     in_force.push_back(s.range.most);
@@ -123,19 +170,26 @@ status setting_governor::set(int pace_of_1024) {
   if (over_) return {};
   TROUPE_TRY(governs, govern());
   if (!governs) return {};
+  bool is_any_set = false;
+  status first_away;
   for (size_t i = 0; i < settings_.size(); ++i) {
     const auto wanted = setting_at(target_.kind, settings_[i].range, pace_of_1024);
-    if (wanted == in_force_[i]) continue;
-    TROUPE_CHECK(set_setting(*port_, settings_[i], wanted));
-    in_force_[i] = wanted;
+    if (wanted != in_force_[i]) {
+      auto done = set_setting(*port_, settings_[i], wanted);
+      if (!done && !is_away(target_.kind, done.error())) return done;
+      in_force_[i] = done ? wanted : 0;  // that of what is away is tried again
+      if (!done && first_away) first_away = std::move(done);
+    }
+    is_any_set = is_any_set || in_force_[i] == wanted;
   }
-  return {};
+  return is_any_set ? status{} : first_away;
 }
 
 void setting_governor::end() noexcept {
   std::lock_guard lock(mutex_);
   if (std::exchange(over_, true) || !lock_) return;
-  static_cast<void>(take_back(at_, *port_, record_));  // else the record stays, for the next one
+  static_cast<void>(
+      take_back(*port_, own_record(), record_));  // else the record stays, for the next one
   lock_.reset();
 }
 

@@ -9,8 +9,12 @@
 //     ranks of the job there set nothing, since all of them have one pace, and take over where it
 //     is gone; another job, of the same name or not, is refused.
 //   SGV-4  A pace is set when it was read back, not when it was written.
+//   SGV-6  What is taken back is no longer this program's to set, whatever else stays. Processors
+//     that are offline keep nobody from the others: what was found of them goes from record to
+//     record until it can be set.
 #pragma once
 
+#include <filesystem>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -63,7 +67,8 @@ class setting_governor final : public actuator {
   setting_governor(control_place at, setting_target target, control_owner owner)
       : at_(std::move(at)), target_(std::move(target)), owner_(std::move(owner)) {}
   result<bool> govern();
-  status begin();
+  std::filesystem::path own_record() const;
+  status begin(const std::vector<found_setting>& away);
 
   const control_place at_;
   const setting_target target_;
@@ -76,11 +81,12 @@ class setting_governor final : public actuator {
   std::unique_ptr<setting_port> port_;
   control_record record_;
   std::vector<machine_setting> settings_;
-  std::vector<uint64_t> in_force_;  ///< of each
+  std::vector<uint64_t> in_force_;  ///< of each; 0: not known
 };
 
-/// Sets what a record found again (SGV-2). Errors: setting_governed; setting_not_in_force; what the
-/// system says.
-status undo_settings(const control_place& at, const control_record& r);
+/// Sets what the record in a file found again (SGV-2), or forgets it after a reboot. Errors:
+/// setting_governed; setting_not_in_force; what the system says.
+status undo_settings(const control_place& at, const std::filesystem::path& file,
+                     const control_record& r);
 
 }  // namespace troupe::gpu::controls

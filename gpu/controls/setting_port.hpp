@@ -37,8 +37,10 @@ class setting_port {
   virtual ~setting_port() = default;
   /// In the order of their names; one at least. Errors: no_such_setting, shared_device.
   virtual result<std::vector<machine_setting>> find() = 0;
-  /// What it reads then. Errors: what the system or the driver says.
-  virtual result<uint64_t> write(const std::string& where, uint64_t value) = 0;
+  /// Errors: what the system or the driver says; nothing is changed then.
+  virtual status write(const std::string& where, uint64_t value) = 0;
+  /// What it reads once `written` is. Errors: what the system or the driver says; bad_data.
+  virtual result<uint64_t> read_back(const std::string& where, uint64_t written) = 0;
 };
 
 /// Errors: no_such_setting.

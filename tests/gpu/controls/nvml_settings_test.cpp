@@ -173,6 +173,16 @@ TEST_CASE("nvml settings: without the right nothing is changed, and the reason h
   }
 }
 
+TEST_CASE("SGV-2: nvml settings: a lock that was made and cannot be asked about is undone") {
+  gpu_machine m;
+  m.functions.clock = nullptr;
+  const auto made = m.make(setting_kind::nvml_clocks);
+  REQUIRE_FALSE(made);
+  CHECK(made.error().is(setting_refused));
+  CHECK_FALSE(m.card(0).locked_mhz);
+  CHECK(restore(m.at, false)->empty());
+}
+
 TEST_CASE("nvml settings: without a driver, such a GPU or such a function there is none") {
   gpu_machine m;
   CHECK(m.make(setting_kind::nvml_limit, "GPU-7").error().is(no_such_setting));

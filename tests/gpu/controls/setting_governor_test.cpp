@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <fstream>
 #include <map>
 #include <memory>
@@ -45,6 +46,7 @@ class made_files final : public group_files {
     const int moment = moment_++;
     if (moment == dies_before) ::_exit(killed_code);
     if (file.parent_path().filename() == refused) return error{errc::permission, "nobody may"};
+    if (file.parent_path().filename() == away) return error::system("write", EBUSY);
     if (done.empty())
       for (const auto& name : {"cpufreq.control", "rapl.control"})
         was_recorded = was_recorded || fs::exists(records_ / name);
@@ -56,6 +58,7 @@ class made_files final : public group_files {
 
   std::vector<std::string> done;
   std::string refused;  ///< a folder whose setting takes nothing
+  std::string away;     ///< one of processors that are offline
   bool lies = false, was_recorded = false;
   int dies_before = -1, dies_behind = -1;  ///< at which of all writes
 
@@ -372,8 +375,7 @@ TEST_CASE("SGV-3: restore: what a living process has set stays") {
   fs::remove_all(m.at.processes / fmt::format("{}", ::getpid()));  // nobody knows the process
   const auto again = restore(m.at, false);
   REQUIRE((again && again->size() == 1));
-  REQUIRE_FALSE(again->front().outcome);
-  CHECK(again->front().outcome.error().is(setting_governed));
+  CHECK(again->front().verdict == record_verdict::in_use);
   CHECK(m.values(setting_kind::rapl)["intel-rapl:0"] == "93750000\n");
 }
 
@@ -388,9 +390,69 @@ TEST_CASE("SGV-4: setting governor: what does not read back is not set") {
   governor.reset();
   CHECK(m.record_count() == 1);  // nor is what was found
   m.files->lies = false;
-  fs::remove_all(m.at.processes / fmt::format("{}", ::getpid()));
-  CHECK(are_undone(restore(m.at, false)));
+  CHECK(are_undone(restore(m.at, false)));  // the process lives, and governs no more
   CHECK(m.values(setting_kind::rapl)["intel-rapl:0"] == "150000000\n");
+  CHECK(m.record_count() == 0);
+}
+
+TEST_CASE("SGV-6: setting governor: what was taken back of a record is others' to change") {
+  const made_devices m;
+  leave(m, setting_kind::cpufreq);
+  m.files->refused = "policy1";
+  CHECK_FALSE(m.make(setting_kind::cpufreq));
+  m.files->refused.clear();
+  fill(m.at.devices / "devices/system/cpu/cpufreq/policy0/scaling_max_freq", "2000000\n");
+  CHECK(are_undone(restore(m.at, false)));
+  CHECK(m.values(setting_kind::cpufreq)["policy0"] == "2000000\n");
+  CHECK(m.values(setting_kind::cpufreq)["policy1"] == "3000000\n");
+  CHECK(m.record_count() == 0);
+}
+
+TEST_CASE("SGV-6: setting governor: processors that are offline are no other's hindrance") {
+  const made_devices m;
+  leave(m, setting_kind::cpufreq);
+  m.files->away = "policy1";
+  const auto slow = m.values(setting_kind::cpufreq)["policy1"];
+  {
+    const auto governor = m.governor(setting_kind::cpufreq);
+    REQUIRE(governor->set(256));
+    CHECK(m.values(setting_kind::cpufreq)["policy0"] == "1500000\n");
+    CHECK(m.values(setting_kind::cpufreq)["policy1"] == slow);
+  }
+  CHECK(m.values(setting_kind::cpufreq)["policy0"] == "3000000\n");
+  CHECK(m.record_count() == 1);
+  CHECK_FALSE(are_undone(restore(m.at, false)));
+  m.files->away.clear();
+  CHECK(are_undone(restore(m.at, false)));
+  CHECK(m.values(setting_kind::cpufreq)["policy1"] == "3000000\n");
+  CHECK(m.record_count() == 0);
+}
+
+TEST_CASE("SGV-6: setting governor: processors that go offline end no job, and are set once back") {
+  const made_devices m;
+  const auto governor = m.governor(setting_kind::cpufreq);
+  m.files->away = "policy1";
+  REQUIRE(governor->set(256));
+  CHECK(m.values(setting_kind::cpufreq)["policy0"] == "1500000\n");
+  CHECK(m.values(setting_kind::cpufreq)["policy1"] == "3000000\n");
+  m.files->away.clear();
+  REQUIRE(governor->set(256));
+  CHECK(m.values(setting_kind::cpufreq)["policy1"] == "1500000\n");
+}
+
+TEST_CASE("SGV-2: restore: a record of another name than its device's is said, and stays") {
+  const made_devices m;
+  leave(m, setting_kind::rapl);
+  const auto left = m.values(setting_kind::rapl);
+  fs::rename(m.at.settings / "rapl.control", m.at.settings / "x.control");
+  for (const bool trial : {true, false}) {
+    const auto all = restore(m.at, trial);
+    REQUIRE((all && all->size() == 1));
+    REQUIRE_FALSE(all->front().outcome);
+    CHECK(all->front().outcome.error().is(no_control_record));
+  }
+  CHECK(m.values(setting_kind::rapl) == left);
+  CHECK(m.record_count() == 1);
 }
 
 TEST_CASE("setting governor: without the right nothing is changed, and the reason has a remedy") {
