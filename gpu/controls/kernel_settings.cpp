@@ -26,6 +26,19 @@ bool is_below_devices(const control_place& at, const std::string& where) {
   return !from.empty() && *from.begin() != "..";
 }
 
+/// SGV-7: what holds clocks down now; empty: nothing.
+std::string cooler_at_work(const control_place& at) {
+  std::error_code code;
+  for (const auto& entry : fs::directory_iterator(at.devices / "class/thermal", code)) {
+    const auto type = io::kernel_text((entry.path() / "type").string());
+    const bool is_of_clocks = type.starts_with("Processor") || type.starts_with("cpufreq-") ||
+                              type.starts_with("thermal-cpufreq-");
+    if (is_of_clocks && number_at(entry.path() / "cur_state").value_or(0) > 0)
+      return entry.path().string();
+  }
+  return {};
+}
+
 /// A policy of cpufreq: processors that have their clock together.
 std::optional<machine_setting> clock_of(const fs::path& policy) {
   const auto file = policy / "scaling_max_freq";
@@ -52,6 +65,8 @@ std::optional<machine_setting> limit_of(const fs::path& zone) {
 
 result<std::vector<machine_setting>> kernel_settings::find() {
   const bool of_clocks = kind_ == setting_kind::cpufreq;
+  if (const auto cooler = of_clocks ? cooler_at_work(at_) : ""; !cooler.empty())
+    return setting_held_lower(to_string(kind_), cooler);
   const auto folder = at_.devices / (of_clocks ? "devices/system/cpu/cpufreq" : "class/powercap");
   std::vector<machine_setting> out;
   std::error_code code;

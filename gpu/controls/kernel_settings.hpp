@@ -5,6 +5,9 @@
 //
 // Invariants
 //   SGV-5  Nothing is written outside the tree of the kernel's devices.
+//   SGV-7  scaling_max_freq reads the least that anybody asks for, and a write is one request:
+//     while a cooling device holds clocks down nothing is taken for found, and what reads lower
+//     than what was set again is set all the same.
 #pragma once
 
 #include <string>

@@ -34,11 +34,12 @@ bool is_away(setting_kind kind, const error& e) {
   return !is_of_gpu(kind) && is_gone;
 }
 
-status take_one_back(setting_port& port, const found_setting& s) {
+status take_one_back(setting_port& port, setting_kind kind, const found_setting& s) {
   const uint64_t back = s.found;
   TROUPE_CHECK(port.write(s.where, back));
   TROUPE_TRY(read, port.read_back(s.where, back));
-  if (read != s.found) return setting_not_in_force(s.where, back, read);
+  const bool is_held_lower = kind == setting_kind::cpufreq && read < s.found;  // SGV-7
+  if (read != s.found && !is_held_lower) return setting_not_in_force(s.where, back, read);
   return {};
 }
 
@@ -54,7 +55,7 @@ struct not_back {
 not_back take_back(setting_port& port, const fs::path& file, control_record r) {
   not_back out;
   for (const auto& s : r.settings) {
-    auto done = take_one_back(port, s);
+    auto done = take_one_back(port, r.kind, s);
     if (done) continue;
     out.settings.push_back(s);
     out.are_away = out.are_away && is_away(r.kind, done.error());

@@ -49,7 +49,7 @@ inline constexpr error_kind<std::string_view, uint64_t, uint64_t> setting_not_in
 
 class setting_governor final : public actuator {
  public:
-  /// Errors: no_such_setting, shared_device, setting_refused, setting_governed; that of what was
+  /// Errors: those of setting_port::find(), setting_refused, setting_governed; that of what was
   /// left and cannot be taken back (SGV-2).
   static result<std::unique_ptr<setting_governor>> make(const control_place& at,
                                                         const setting_target& target,

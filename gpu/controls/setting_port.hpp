@@ -24,6 +24,12 @@ inline constexpr error_kind<std::string_view, std::string_view> no_such_setting{
 inline constexpr error_kind<std::string_view, std::string_view> shared_device{
     "shared_device", errc::unavailable, "power.control = [\"{}\"] cannot be held: {}",
     "give the rank a GPU of its own, without MIG, or set power.control = [\"pace\"]"};
+/// What was set cannot be read while something else holds it lower: which kind, what holds it.
+inline constexpr error_kind<std::string_view, std::string_view> setting_held_lower{
+    "setting_held_lower", errc::unavailable,
+    "power.control = [\"{}\"] cannot be held now: {} slows processors, so that what was set does "
+    "not show",
+    "wait until the machine is cooler, or set power.control = [\"pace\"]"};
 
 /// A setting as it is now.
 struct machine_setting {
@@ -35,7 +41,8 @@ struct machine_setting {
 class setting_port {
  public:
   virtual ~setting_port() = default;
-  /// In the order of their names; one at least. Errors: no_such_setting, shared_device.
+  /// In the order of their names; one at least. Errors: no_such_setting, shared_device,
+  /// setting_held_lower.
   virtual result<std::vector<machine_setting>> find() = 0;
   /// Errors: what the system or the driver says; nothing is changed then.
   virtual status write(const std::string& where, uint64_t value) = 0;

@@ -440,6 +440,34 @@ TEST_CASE("SGV-6: setting governor: processors that go offline end no job, and a
   CHECK(m.values(setting_kind::cpufreq)["policy1"] == "1500000\n");
 }
 
+TEST_CASE("SGV-7: setting governor: a clock that is held down for heat is none that was found") {
+  for (const char* type : {"Processor\n", "cpufreq-cpu0\n", "thermal-cpufreq-0\n"}) {
+    const made_devices m;
+    const auto cooler = m.at.devices / "class/thermal/cooling_device0";
+    fill(cooler / "type", type);
+    fill(cooler / "cur_state", "2\n");
+    fill(m.at.devices / "class/thermal/cooling_device1/type", "Fan\n");
+    fill(m.at.devices / "class/thermal/cooling_device1/cur_state", "3\n");
+    const auto made = m.make(setting_kind::cpufreq);
+    REQUIRE_FALSE(made);
+    CHECK(made.error().is(setting_held_lower));
+    CHECK(m.files->done.empty());
+    CHECK(m.record_count() == 0);
+    CHECK(m.make(setting_kind::rapl));
+    fill(cooler / "cur_state", "0\n");
+    CHECK(m.make(setting_kind::cpufreq));
+  }
+}
+
+TEST_CASE("SGV-7: setting governor: what was set again is, though heat holds it lower") {
+  const made_devices m;
+  auto governor = m.governor(setting_kind::cpufreq);
+  REQUIRE(governor->set(256));
+  m.files->lies = true;  // it reads 1.5 GHz, whatever is asked for
+  governor.reset();
+  CHECK(m.record_count() == 0);
+}
+
 TEST_CASE("SGV-2: restore: a record of another name than its device's is said, and stays") {
   const made_devices m;
   leave(m, setting_kind::rapl);
