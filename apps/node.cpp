@@ -22,6 +22,7 @@
 #include "apps/up/watchdog.hpp"
 #include "apps/voice.hpp"
 #include "gpu/back_end.hpp"
+#include "gpu/controls/restore.hpp"
 #include "io/config/load.hpp"
 
 namespace troupe::apps {
@@ -140,6 +141,9 @@ result<int> run_node(node_arguments a) {
   speak_through_outboxes();  // who reads our words may go before us, as ssh does
   TROUPE_TRY(heads, addresses_in(a.join));
   TROUPE_TRY(target, host_and_port(heads.front()));
+  const auto controls = own_controls();
+  // Whatever this job's control is: what cannot be undone is told by who needs it, and by restore.
+  static_cast<void>(gpu::controls::restore(controls, false));
   TROUPE_CHECK(complete(a, target.first, target.second));
   if (a.tied_to_input) tie_to_input(a.network.key == "-");
   sign_flight_memory(a.name, own_address(a, target.first),
@@ -177,7 +181,7 @@ result<int> run_node(node_arguments a) {
     options.accelerators = gpu::accelerators();
     options.makes_drills = a.allow_injection;
     options.heads = heads;
-    options.host = cluster::this_host(own_controls());
+    options.host = cluster::this_host(controls);
     auto actor = system.spawn(cluster::node, std::move(options));
     auto over = [&] {
       std::lock_guard lock(end.mutex);

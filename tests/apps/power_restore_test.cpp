@@ -78,6 +78,23 @@ TEST_CASE("power restore: a setting is named with what was found") {
   CHECK_FALSE(j["changes"][0].contains("group"));
 }
 
+TEST_CASE("power restore: a node that starts undoes what was left, whatever its job's control is") {
+  namespace fs = std::filesystem;
+  const scratch folder;
+  auto left = *found_record(record_verdict::undo).record;
+  left.group.clear();
+  left.kind = gpu::controls::setting_kind::rapl;
+  left.settings = {{"/sys/class/powercap/intel-rapl:0/constraint_0_power_limit_uw", 1}};
+  left.boot = "another boot";  // so that nothing of this machine is set
+  fs::create_directories(folder / "settings");
+  std::ofstream(folder / "settings" / "rapl.control") << gpu::controls::record_text(left);
+  const auto node = run_in(folder.path,
+                           "XDG_RUNTIME_DIR=\"$PWD\" TROUPE_CONTROLS=\"$PWD/settings\" "
+                           "'" TROUPE_PROGRAM "' node --join 127.0.0.1:1 --name a");
+  CHECK(node.code == 69);  // it has no key
+  CHECK_FALSE(fs::exists(folder / "settings" / "rapl.control"));
+}
+
 TEST_CASE("power restore: void records go, foreign files stay, and a trial run changes nothing") {
   namespace fs = std::filesystem;
   const scratch folder;
