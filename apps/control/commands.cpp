@@ -1,6 +1,7 @@
 // Lines to commands, and doing them.
 #include "apps/control/commands.hpp"
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 
@@ -194,6 +195,13 @@ error nobody(session& s, const std::string& pattern) {
   return e;
 }
 
+/// A pattern that fits nobody is an error in every form: what is said of no actor reads as good.
+status somebody(session& s, const fbs::ClusterViewT& view, const std::string& pattern) {
+  const auto has_actors = [](const auto& n) { return !n->actors.empty(); };
+  if (pattern.empty() || std::any_of(view.nodes.begin(), view.nodes.end(), has_actors)) return {};
+  return nobody(s, pattern);
+}
+
 /// The message from its name and JSON; an error shows what would be right.
 result<any_msg> message_of(const std::string& name, const std::string& json) {
   TROUPE_TRY(info, lookup_message(name));
@@ -274,10 +282,12 @@ struct executor {
   }
   result<answer> operator()(const commands::actors& c) const {
     TROUPE_TRY(view, s.view(c.node, c.actor, c.dead));
+    TROUPE_CHECK(somebody(s, view, c.actor));
     return answer{as.json ? view_json(view) : actors_text(view, as.columns)};
   }
   result<answer> operator()(const commands::status& c) const {
     TROUPE_TRY(view, s.view("", c.actor, false));
+    TROUPE_CHECK(somebody(s, view, c.actor));
     answer out{"", health_of(view).good};
     if (as.json || c.actor.empty()) {
       out.text = as.json ? view_json(view) : status_text(view, as.columns);
@@ -285,7 +295,6 @@ struct executor {
     }
     for (const auto& n : view.nodes)
       for (const auto& actor : n->actors) out.text += actor_text(*actor, n->node, as.columns);
-    if (out.text.empty()) return nobody(s, c.actor);
     return out;
   }
   result<answer> operator()(const commands::send& c) const {

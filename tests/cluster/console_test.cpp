@@ -318,7 +318,16 @@ TEST_CASE("send: what was given is what is sent, whatever characters are in it")
   CHECK(nobody.err.find("no actor fits -no \"such; actor") != std::string::npos);
   CHECK(r.tool({"send", "run", "Resume {}"}).err.find("Resume {}") != std::string::npos);
   CHECK(r.tool({"send", "", "Resume"}).code == 64);  // no pattern is not every actor
-  CHECK(r.tool({"status", "no such"}).err.find("no actor fits no such") != std::string::npos);
+  for (const std::vector<std::string>& asked :
+       std::vector<std::vector<std::string>>{{"status", "no such"},
+                                             {"status", "no such", "--json"},
+                                             {"ps", "no such"},
+                                             {"ps", "no such", "--dead", "--json"}}) {
+    const auto none = r.tool(asked);
+    CHECK(none.code == 66);
+    CHECK(none.out.empty());
+    CHECK(none.err.find("no actor fits no such") != std::string::npos);
+  }
   CHECK(r.tool({"send", "run", "Resume"}).code == 0);
 }
 
