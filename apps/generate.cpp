@@ -34,16 +34,18 @@ status tell(const std::string& prompt, const continuation& made) {
   return print(out.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
 }
 
-/// The prompt, and what the model goes on with.
+/// The prompt, and what the model goes on with. A file or a pipe gets each byte of it; a terminal
+/// acts on some, and a model of bytes makes any (SH-5).
 status answer(text_model& model, const std::string& prompt, bool json) {
   if (json) {
     TROUPE_TRY(made, model.go_on(prompt));
     return tell(prompt, made);
   }
-  TROUPE_CHECK(print_unchanged(prompt));
+  const auto show = isatty(STDOUT_FILENO) != 0 ? &print : &print_unchanged;
+  TROUPE_CHECK(show(prompt));
   status printed;
   TROUPE_TRY(made, model.go_on(prompt, [&](std::string_view piece) {
-    if (printed) printed = print_unchanged(piece);
+    if (printed) printed = show(piece);
   }));
   TROUPE_CHECK(printed);
   return print("\n");

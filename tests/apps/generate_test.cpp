@@ -2,6 +2,7 @@
 // tokenizer's.
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -158,6 +159,35 @@ TEST_CASE("generate: prompts from a file and from stdin") {
   const auto piped = m.generate("--temperature 0 --tokens 5", "printf abc | ");
   CHECK(piped.out == "abc" + one + "\n");
   CHECK(m.generate("--prompt a --prompts prompts.txt").code == 64);
+}
+
+TEST_CASE("SH-5: generate: a terminal gets no control character of a model's, a pipe all") {
+  const model_folder m;
+  // All but one letter become the bytes 1 to 8, 14 to 31 and others, by their byte-level names.
+  auto tokenizer = letters({});
+  json vocabulary = {{"a", 0}};
+  for (int id = 1; id < 40; ++id) {
+    const int byte = id < 9 ? id : id < 27 ? id + 5 : 0;
+    vocabulary[byte == 0 ? std::string(1, static_cast<char>('a' + id - 26))
+                         : std::string("\xc4") + static_cast<char>(0x80 + byte)] = id;
+  }
+  tokenizer["model"]["vocab"] = vocabulary;
+  m.write("tokenizer.json", tokenizer.dump());
+  const std::string flags = "--prompt a --temperature 9 --tokens 40";
+  const auto acts = [](char c) { return c >= 0 && c < ' ' && c != '\n' && c != '\r'; };
+  const auto piped = m.generate(flags);
+  REQUIRE_MESSAGE(piped.code == 0, piped.talk);
+  CHECK(std::any_of(piped.out.begin(), piped.out.end(), acts));
+  if (std::system("script --version >/dev/null 2>&1") != 0) {
+    MESSAGE("SKIPPED: script (bsdutils) not found");
+    return;
+  }
+  const auto seen =
+      troupe::run_in(m.path, "script -qec \"'" TROUPE_PROGRAM "' generate --checkpoint . " + flags +
+                                 "\" /dev/null");
+  REQUIRE_MESSAGE(seen.code == 0, seen.out);
+  CHECK(std::none_of(seen.out.begin(), seen.out.end(), acts));
+  CHECK(seen.out.find("\\u00") != std::string::npos);
 }
 
 TEST_CASE("generate: a folder that is not there, or holds no model, is said so") {
