@@ -46,6 +46,9 @@ std::string_view phase_of(const std::set<pause_cause>& pauses) {
   return pauses.contains(pause_cause::power) && !by_person ? "waiting for power" : "paused";
 }
 
+constexpr std::string_view how_to_end_without =
+    "a first Ctrl-C or SIGTERM asks it to end, a second one a second later ends it without";
+
 bool due(uint64_t step, int64_t every) {
   return every > 0 && step % static_cast<uint64_t>(every) == 0;
 }
@@ -128,6 +131,7 @@ void job_policy::say(std::string text, bool warning) {
 void job_policy::end(const error& why) {
   loss_is_known();
   enter(ended, "ended");
+  tell_counted();
   if (in_incident_) close_incident("the job ended: " + why.message);
   ledger_.end(now_ns_);
   for (auto& [step, open] : orders_) {
@@ -482,9 +486,9 @@ void job_policy::judge_last() {
   const auto what = fmt::format("the last checkpoint, of step {}, waits for room in {}", step_,
                                 next_try_.string());
   if (last_save_->is_news(what, why))
-    say(fmt::format("{} ({}): it is tried again every {} s (checkpoint.room_wait_s is {})", what,
-                    cause_of(why), next->pause_ns / 1'000'000'000,
-                    plan_.job.checkpoint.room_wait_s),
+    say(fmt::format("{} ({}): it is tried again every {} s (checkpoint.room_wait_s is {}); {}",
+                    what, cause_of(why), next->pause_ns / 1'000'000'000,
+                    plan_.job.checkpoint.room_wait_s, how_to_end_without),
         true);
   enter(waiting, "waiting for room");
   wait(next->pause_ns);
@@ -567,6 +571,10 @@ void job_policy::hurry(const job_event& event) {
   const bool saves = !stop_ || stop_->saves;
   stop_ = std::get<heard::stop>(event);
   stop_->saves = stop_->saves && saves;
+  if (stop_->saves && last_save_->has_waited() && !last_is_saved())
+    say(fmt::format("the last checkpoint, of step {}, goes on waiting for room: {}", step_,
+                    how_to_end_without),
+        true);
   if (stop_->saves) return;
   if (state_ == copying) return succeed();
   if (state_ == waiting) reopen();  // once more, without a pause

@@ -95,6 +95,7 @@
 #include "actors/job/catalog.hpp"
 #include "actors/job/plan.hpp"
 #include "actors/train/copies_policy.hpp"
+#include "actors/train/failed_saves_policy.hpp"
 #include "actors/train/job_events.hpp"
 #include "actors/train/last_save_policy.hpp"
 #include "actors/train/pace_policy.hpp"
@@ -334,6 +335,8 @@ class job_policy {
   bool last_is_saved() const;
   bool loads_weights() const;
   uint64_t save_point() const;
+  void tell_failed_save(uint64_t step, const std::string& place, const error& why);
+  void tell_counted();
   void judge_last();
   void reopen();
   void answer(uint64_t request, result<reply> said);
@@ -376,6 +379,7 @@ class job_policy {
   good_state compared_;   ///< by its weights (JOB-13)
   good_state rechecked_;  ///< by what ranks computed from it (JOB-20)
   std::string config_toml_, checkpoint_, model_;
+  failed_saves_policy failed_saves_;
   std::optional<last_save_policy> last_save_;
   std::optional<heard::committed> without_loss_;  ///< committed before its state is validated
   std::filesystem::path next_try_;  ///< where the last one is tried next

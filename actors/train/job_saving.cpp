@@ -1,11 +1,14 @@
 // The job's checkpoints: when one begins, how it ends, in which order they are committed (JOB-7).
 #include <algorithm>
 #include <filesystem>
+#include <optional>
+#include <string>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include "actors/train/job_policy.hpp"
+#include "io/base/counted.hpp"
 #include "io/checkpoint/catalog.hpp"
 
 namespace troupe::train {
@@ -133,18 +136,36 @@ void job_policy::copy_late(const job_event& event) {
   offer_copy(done);
 }
 
+/// FSV-1; of the last one each place and cause is told (LST-3).
+void job_policy::tell_failed_save(uint64_t step, const std::string& place, const error& why) {
+  save_failure_ = why;
+  std::optional<uint64_t> before;
+  if (!last_save_ || step != step_)
+    before = failed_saves_.failed(place, why, now_ns_);
+  else if (last_save_->is_news(fmt::format("checkpoint of step {} in {}", step, place), why))
+    before = failed_saves_.take_counted();
+  if (before)
+    say(fmt::format("checkpoint of step {} failed{}: {}", step,
+                    *before > 0 ? fmt::format(", as {} before it did", *before) : "", render(why)),
+        true);
+}
+
+void job_policy::tell_counted() {
+  if (const auto n = failed_saves_.take_counted(); n > 0)
+    say(fmt::format("{} failed as the one did that a warning names",
+                    counted(n, "further checkpoint")),
+        true);
+}
+
 void job_policy::save_ended(uint64_t step, const status& how) {
   const auto o = std::move(orders_.extract(step).mapped());
   pace_.ended(step);
   hold_good();
   commit_next();
-  if (!how) {
-    save_failure_ = how.error();
-    const auto what =
-        fmt::format("checkpoint of step {} in {}", step, o.folder.parent_path().string());
-    if (!last_save_ || last_save_->is_news(what, how.error()))
-      say(fmt::format("checkpoint of step {} failed: {}", step, render(how.error())), true);
-  }
+  if (how)
+    tell_counted();
+  else
+    tell_failed_save(step, o.folder.parent_path().string(), how.error());
   if (o.request != 0)
     answer(o.request,
            how ? result<reply>(reply{fmt::format("saved {}", checkpoint_)}) : how.error());
