@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <utility>
 
 #include <fmt/format.h>
@@ -105,11 +106,12 @@ report_verdict budget_policy::hear(size_t child, const power_report& r, int64_t 
     return report_verdict::impossible;
   if (r.order.epoch > epoch_) l.elsewhere = std::max(l.elsewhere.value_or(0), r.id.incarnation);
   if (l.elsewhere && r.id.incarnation <= *l.elsewhere) return report_verdict::newer_life;
-  if (l.heard && r.id.incarnation < l.last.id.incarnation) return report_verdict::older_process;
-  if (l.heard && r.id <= l.last.id) return report_verdict::older;
-  if (l.heard && r.id.incarnation > l.last.id.incarnation) {  // BGT-7
+  const bool is_older = l.heard && r.id.incarnation < l.last.id.incarnation;
+  if (is_older && now_ns - l.heard_ns <= fall_ns()) return report_verdict::older_process;
+  if (l.heard && !is_older && r.id <= l.last.id) return report_verdict::older;
+  if (l.heard && r.id.incarnation != l.last.id.incarnation) {  // BGT-7
     l.before_mw = counted_mw(child);
-    l.before_until_ns = now_ns + fall_ns();
+    l.before_until_ns = is_older ? std::numeric_limits<int64_t>::max() : now_ns + fall_ns();
   }
   l.elsewhere.reset();
   power_report counts = r;

@@ -56,7 +56,9 @@
 //     stand, and no brake is pulled, before what is drawn has been calm for a while (OVL-4).
 //   BGT-7  Where a later process of a child is heard, its machines may still do what they did for
 //     the one before: no less is counted than before that, as long as a child may take to fall by
-//     itself. What the one before says from then on is refused: it is to make no steps.
+//     itself. What the one before says from then on is refused: it is to make no steps, unless the
+//     later one has been silent as long as that. It is let in again then, and no less is counted
+//     than before, until a later one is heard: silence does not say that nothing draws.
 #pragma once
 
 #include <array>

@@ -97,7 +97,10 @@ int64_t cap_of_now(pacer_pointer self) {
   const auto now = now_ns(*self);
   const auto cap_mw = p.lease.tick(now);
   const bool lapsed = p.lease.was_leased() && !p.lease.is_leased(now);
-  if (std::exchange(p.told_lapse, lapsed) == lapsed) return cap_mw;  // PPL-3
+  const bool told = std::exchange(p.told_lapse, lapsed) == lapsed;  // PPL-3
+  const auto hold = p.lease.hold();
+  const bool refused = hold == lease_hold::replaced || hold == lease_hold::no_child;
+  if (told || (lapsed && refused)) return cap_mw;  // JLP-4: it keeps to nothing that it has not
   const auto w = static_cast<double>(cap_mw) / 1000;
   say(self, lapsed ? fmt::format("the lease of {} has lapsed: from its next step on the job "
                                  "keeps to {:.4g} W, until it is granted another",
@@ -126,7 +129,7 @@ std::string why_held(const job_parent& p) {
     case lease_hold::none:
       return "";
     case lease_hold::replaced:
-      return "another process works as this job under " + parent_in_words(p);
+      return fmt::format("{} under {}", replaced_reason, parent_in_words(p));
     case lease_hold::no_child:
       return parent_in_words(p) + " knows no job of this name: " + p.problem;
     case lease_hold::no_lease:

@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "actors/power/job_lease_policy.hpp"
@@ -32,6 +33,9 @@ struct job_parent : parent_link {
   bool stepped = false;     ///< the run has made steps
   bool shed = false;        ///< PPL-4
 };
+
+/// How the reason begins of a job whose budget hears another process of its name (JLP-4).
+inline constexpr std::string_view replaced_reason = "another process works as this job";
 
 struct pacer_state;
 using pacer_pointer = traced_pointer<pacer_actor, pacer_state>;

@@ -158,8 +158,7 @@ result<std::vector<power_why>> why_in(const fbs::PowerTreeT& tree, const why_arg
   if (out.size() != 1) return out;
   const auto own = why_by_running(out.front().job);
   if (!own) return out;  // it runs elsewhere, or does not answer
-  for (const auto& reason : own->reasons)
-    out.front().reasons.push_back("the job itself says: " + reason);
+  add_own_words(out.front(), *own);
   return out;
 }
 

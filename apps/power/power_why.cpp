@@ -9,6 +9,7 @@
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
+#include "actors/power/job_parent.hpp"
 #include "apps/power/tree_report.hpp"
 #include "apps/power/watts.hpp"
 #include "io/base/counted.hpp"
@@ -219,8 +220,14 @@ void add_of_content(const fbs::PowerTreeT& t, const child_row& c, std::vector<st
 
 // -- by the job -----------------------------------------------------------------------------------
 
+bool is_refused(const fbs::PacerStatusT& p) {
+  return p.reason.starts_with(power::replaced_reason);
+}
+
 std::string answer_of(const std::string& job, const fbs::PacerStatusT& p) {
   const auto name = printable(job);
+  if (is_refused(p))
+    return fmt::format("{} is refused by {} and makes no steps", name, printable(p.parent));
   if (p.budget_w <= 0 && p.parent.empty()) return fmt::format("{} has no power budget", name);
   return fmt::format(
       "{} {} and {}", name,
@@ -230,6 +237,10 @@ std::string answer_of(const std::string& job, const fbs::PacerStatusT& p) {
 
 void add_of_parent(const fbs::PacerStatusT& p, std::vector<std::string>& to) {
   const auto parent = printable(p.parent);
+  if (is_refused(p)) {  // its watts are the other's
+    if (!p.parent_problem.empty()) to.push_back(printable(p.parent_problem));
+    return;
+  }
   if (p.cap_w >= 0 && p.lease_left_ms == 0)
     to.push_back(
         fmt::format("its lease of {} has lapsed: it has {:.4g} W until that is heard "
@@ -271,12 +282,21 @@ power_why why_by_budget(const fbs::PowerTreeT& t, const child_row& c) {
 
 power_why why_by_job(const std::string& job, const fbs::PacerStatusT& p) {
   power_why out{job, answer_of(job, p)};
+  out.is_refused = is_refused(p);
   if (!p.reason.empty()) out.reasons.push_back("no step begins: " + printable(p.reason));
   if (!p.parent.empty()) add_of_parent(p, out.reasons);
   if (p.budget_w > 0 && p.full_w > p.budget_w)
     out.reasons.push_back(fmt::format("at full speed it would draw {}",
                                       watts(p.full_w, p.source == fbs::PowerSource::modelled)));
   return out;
+}
+
+void add_own_words(power_why& by_budget, const power_why& by_job) {
+  const auto* whose = by_job.is_refused
+                          ? "another job of this name, of which nothing above is, says"
+                          : "the job itself says";
+  for (const auto& reason : by_job.reasons)
+    by_budget.reasons.push_back(fmt::format("{}: {}", whose, reason));
 }
 
 std::string why_text(const std::vector<power_why>& all) {

@@ -24,6 +24,7 @@ struct power_why {
   std::string job;
   std::string answer;
   std::vector<std::string> reasons = {};
+  bool is_refused = false;  ///< by the job's words: its budget hears another process of its name
 };
 
 /// Of a child of a budget, by what the budget knows of all of them.
@@ -31,6 +32,9 @@ power_why why_by_budget(const fbs::PowerTreeT& tree, const fbs::PowerChildT& chi
 
 /// Of a job, by what its pacer says.
 power_why why_by_job(const std::string& job, const fbs::PacerStatusT& pacer);
+
+/// To what a budget knows, what the job of that name here says: of itself, or of another process.
+void add_own_words(power_why& by_budget, const power_why& by_job);
 
 /// A line each, reasons indented.
 std::string why_text(const std::vector<power_why>& all);

@@ -287,6 +287,30 @@ TEST_CASE("power why: a job by itself") {
         "  no step begins: no lease yet\n");
 }
 
+TEST_CASE("power why: of two jobs of a name it is said which one is refused") {
+  const auto tree = row_of_two();
+  auto of_budget = why_by_budget(tree, *tree.children[0]);
+  const auto alone = of_budget.reasons.size();
+  fbs::PacerStatusT p;
+  p.parent = "row0";
+  p.cap_w = p.budget_w = 40;
+  p.reason = "another process works as this job under the power budget row0";
+  p.parent_problem = "another process reports to row0 as gpt-a, of incarnation 9; this one is 4";
+  const auto own = why_by_job("gpt-a", p);
+  CHECK(own.answer == "gpt-a is refused by row0 and makes no steps");
+  CHECK(own.reasons == sentences{"no step begins: " + p.reason, p.parent_problem});
+  add_own_words(of_budget, own);
+  REQUIRE(of_budget.reasons.size() == alone + 2);
+  CHECK(of_budget.reasons.back() ==
+        "another job of this name, of which nothing above is, says: " + p.parent_problem);
+  p.reason.clear();
+  p.parent_problem.clear();
+  p.lease_left_ms = 3000;
+  p.full_w = 50;
+  add_own_words(of_budget, why_by_job("gpt-a", p));
+  CHECK(of_budget.reasons.back() == "the job itself says: at full speed it would draw 50.0 W");
+}
+
 TEST_CASE("power why: where neither a budget nor a job is here, that is said") {
   const scratch folder;
   const auto troupe = [&](const std::string& words) {

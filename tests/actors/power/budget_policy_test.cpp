@@ -362,6 +362,36 @@ TEST_CASE(
 }
 
 TEST_CASE(
+    "BGT-7: budgets: the older of two processes is let in again once the later one has ended") {
+  family f;
+  f.ticks(5);
+  auto older = f.children[1];
+  f.children[1] = lease_policy(50'000, 2, 0);
+  f.tick();
+  REQUIRE(f.parent.incarnation(1) == 2);
+  f.speaks[1] = false;
+  const auto heard = [&] { return f.parent.hear(1, older.report(f.now_ns, {}, 90'000), f.now_ns); };
+  for (int64_t waited = 0; waited <= f.parent.fall_ns(); waited += budget_second) {
+    CHECK(heard() == report_verdict::older_process);  // the later one may still draw
+    f.tick();
+  }
+  const auto counted = f.parent.counted_mw(1);
+  CHECK(heard() == report_verdict::taken);
+  CHECK(f.parent.incarnation(1) == 1);
+  f.children[1] = older;
+  f.speaks[1] = true;
+  f.wishes[1] = 20'000;
+  for (int i = 0; i < 40; ++i) {
+    f.tick();
+    CHECK(f.parent.counted_mw(1) == counted);  // silence does not say that nothing draws
+  }
+  CHECK(f.children[1].is_leased(f.now_ns));
+  f.children[1] = lease_policy(50'000, 3, 0);
+  f.ticks(20);
+  CHECK(f.parent.counted_mw(1) == 20'000);
+}
+
+TEST_CASE(
     "budgets: leases are renewed each third of their time, and none outlasts its parent's own") {
   family f;
   f.ticks(20);

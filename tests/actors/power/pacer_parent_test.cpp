@@ -502,9 +502,15 @@ TEST_CASE(
   f.pass(1s);
   f.budget.take<fbs::PowerReport>().refuse({errc::unavailable, "it ends"});
   CHECK(f.status().pace_percent == 0);  // whatever fails then
-  f.pass(2s);
-  f.answered(1, 3, 60'000);
+  f.pass(9s);
+  CHECK(f.status().lease_left_ms == 0);
+  CHECK(f.warnings().empty());  // it keeps to nothing: it makes no step
+  f.pass(3s);
+  const auto asked = f.budget.take_all<fbs::PowerReport>();
+  REQUIRE(!asked.empty());
+  leased_pacer::grant(asked.back(), 1, 3, 60'000);
   CHECK(f.last_told().pace_of_1024 == 500);
+  CHECK(f.warnings() == std::vector<std::string>{"the power budget row0 grants again: 60 W"});
 }
 
 TEST_CASE("PPL-1: one report is under way at most, and an answer to another life is a failure") {
