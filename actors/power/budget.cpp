@@ -264,12 +264,11 @@ void give_answers(budget_pointer self, const std::optional<error>& failed) {
   for (; !st.answers.empty(); st.answers.pop_front()) {
     auto& a = st.answers.front();
     if (!is_kept && !failed && now < a.until_ns) return;
-    if (!is_kept)
-      a.text += fmt::format(
-          "; its record of that is not on the disk ({}): a process that serves it after this one "
-          "does not know it",
-          failed ? failed->message : "a write takes long");
-    a.promise.deliver(ack_of(self, a.cause, a.text));
+    if (is_kept)
+      a.promise.deliver(ack_of(self, a.cause, a.text));
+    else
+      a.promise.deliver(
+          to_caf(set_not_recorded(a.text, failed ? failed->message : "a write takes long")));
   }
 }
 

@@ -34,7 +34,7 @@
 //     released there as in this one, and not of all at once.
 //   BGA-8  Who sets the brake, or the budget for good, is answered once that is in the record on
 //     the disk. It holds at once all the same. Where a write fails, or takes so long that who asked
-//     would give up, the answer says that it is not there.
+//     would give up, the answer is an error that says so.
 //
 // Failure policy: ends with its process. Children fall to their static shares by themselves.
 #pragma once
@@ -82,6 +82,13 @@ inline constexpr error_kind<std::string, uint64_t, uint64_t, std::string> proces
     "another process reports to {3} as {0}, of incarnation {1}; this one is {2}",
     "end one of them; where there is no other, the clock of this machine has gone back: start the "
     "budget again"};
+
+/// What a person has set, in words, and why it is not on the disk: it holds all the same. BGA-8
+inline constexpr error_kind<std::string, std::string> set_not_recorded{
+    "set_not_recorded", errc::io,
+    "{}; its record of that is not on the disk ({}): a process that serves it after this one does "
+    "not know it",
+    "make room on the disk of its folder, and say it again"};
 
 /// A child by the name that it proves, and what the site's configuration gives it.
 struct named_child {

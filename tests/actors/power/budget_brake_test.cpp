@@ -96,10 +96,13 @@ TEST_CASE(
   f.begin_with(2, "");
   f.seconds(3);
   f.keeper->fails = error{errc::io, "no space"};
-  CHECK(said_of(f.brake(true)) ==
-        "row0 holds all work within its step from now on: 2 of 2 children were heard; its record "
-        "of that is not on the disk (no space): a process that serves it after this one does not "
-        "know it");
+  const std::string braked =
+      "row0 holds all work within its step from now on: 2 of 2 children were heard";
+  const auto refused = f.brake(true);
+  REQUIRE(!refused);
+  CHECK(refused.error() == set_not_recorded(braked, "no space"));
+  CHECK(refused.error().code == errc::io);  // `power brake` ends with 74
+  CHECK(f.tree().brake);
   f.keeper->fails.reset();
   CHECK(said_of(f.brake(true)) ==  // it is tried again
         "row0 holds all work within its step, as before: 2 of 2 children were heard");
@@ -109,10 +112,11 @@ TEST_CASE(
   f.pass(1400ms);
   CHECK(said_of(f.person.answer_of<fbs::Ack>(asked)) == "refused: no answer");
   f.pass(200ms);
-  CHECK(said_of(f.person.answer_of<fbs::Ack>(asked)) ==
-        "row0 lets work go on from now on: 2 of 2 children were heard; its record of that is not "
-        "on the disk (a write takes long): a process that serves it after this one does not know "
-        "it");
+  const auto late = f.person.answer_of<fbs::Ack>(asked);
+  REQUIRE(!late);
+  CHECK(late.error() ==
+        set_not_recorded("row0 lets work go on from now on: 2 of 2 children were heard",
+                         "a write takes long"));
   f.keeper->answers = true;
   f.seconds(2);  // decisions go on, one a second
   CHECK(!f.keeper->last().brake);
