@@ -620,6 +620,7 @@ result<int> run_head(const up_arguments& told) {
   std::unique_ptr<standby> aside;
   heads::takeover_policy::rules waits{.at_once = a.goes_on()};
   start_warnings warnings;
+  for (const auto& text : a.lost_warnings) warnings.keep(text);
   bool is_first = true, stands_by = a.stands_by;
   for (auto how = checkpoint::look::fits;; is_first = false) {
     signals->enter(phase::starting);

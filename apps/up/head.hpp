@@ -26,6 +26,7 @@ struct up_arguments {
   bool allow_injection = false;
   int launcher = 0;  ///< the process that started the head; 0: this one is to be the launcher
   train::lost_head lost;  ///< where the head goes on for one of this launch: how that was lost
+  std::vector<std::string> lost_warnings = {};  ///< of the launcher, which has no log: STW-1
   int port = 0;           ///< at which the nodes of that one look for it; 0: none do
   std::string address;    ///< of cluster.heads, its own; empty: the first of them
   bool stands_by = false;  ///< it waits until it is to act (standby.hpp)

@@ -2,7 +2,7 @@
 //
 // Invariants
 //   STW-1  Each warning of a start is a line of its log, behind those of the start itself; of more
-//     than are kept the number is.
+//     than are kept the number is. What the launcher said of heads that were lost before is there.
 #pragma once
 
 #include <cstdint>

@@ -10,6 +10,9 @@
 #include <chrono>
 #include <csignal>
 #include <optional>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -58,6 +61,7 @@ struct lost_before {
   train::lost_head how;
   uint16_t port = 0;
   bool saved = false;  ///< this launch has a checkpoint
+  std::vector<std::string> warnings = {};  ///< of its end, and of others' since a step: STW-1
 };
 
 /// As actors of the next head tell the time.
@@ -75,6 +79,7 @@ lost_before lost_after(const std::optional<lost_before>& before, const head_says
   out.saved |= said.saved;
   if (said.port != 0) out.port = said.port;
   if (said.step == 0) return out;
+  out.warnings.clear();  // it had a log
   out.how.after_step = said.step;
   out.how.furthest_step = std::max(out.how.furthest_step, said.furthest);
   out.how.at_ns = now_ns();
@@ -91,6 +96,8 @@ result<head_process> start_head(std::vector<std::string> command,
   command.insert(command.end(), {"--launcher", std::to_string(getpid())});
   if (lost)
     for (auto& word : lost_head_words(lost->how, lost->port)) command.push_back(std::move(word));
+  if (lost)
+    for (const auto& told : lost->warnings) command.insert(command.end(), {"--lost-warning", told});
   if (lost && lost->saved) command.insert(command.end(), {"--set", "checkpoint.resume=auto"});
   std::vector<char*> argv;
   for (auto& word : command) argv.push_back(word.data());
@@ -165,8 +172,10 @@ result<int> supervise_head(const std::vector<std::string>& command) {
       return 128 + WTERMSIG(how);  // SPV-3
     }
     lost = lost_after(lost, said, text);
-    say(fmt::format("warning: the head {}: it is started again ({} of {} within an hour)", text,
+    const auto& told = lost->warnings.emplace_back(
+        fmt::format("the head {}: it is started again ({} of {} within an hour)", text,
                     restarts.within_hour(), restarts.per_hour()));
+    say("warning: " + told);
   }
 }
 

@@ -32,6 +32,8 @@ void add_head_arguments(command* verb, const std::shared_ptr<up_arguments>& a) {
   verb->add_option("--lost-furthest-step", a->lost.furthest_step, "The greatest of the launch")
       ->hidden();
   verb->add_option("--lost-port", a->port, "Where its nodes look for it")->hidden();
+  verb->add_option("--lost-warning", a->lost_warnings, "What its launcher warned of since a step")
+      ->hidden();
   verb->add_option("--lost-at-ns", a->lost.at_ns, "When, by the steady clock")->hidden();
 }
 

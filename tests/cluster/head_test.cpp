@@ -99,6 +99,12 @@ TEST_CASE("head: killed, it is started again, and no loss has another bit") {
   CHECK(up.wait() == 0);
   INFO(up.err());
   CHECK(heads_lost(up) == 1);
+  const auto log = text_of(job / "run/log.jsonl");  // STW-1: the launcher has no log of its own
+  constexpr std::string_view in_log =
+      R"("text":"the head was killed by signal 9 (Killed): it is started again (1 of )";
+  const auto told = log.find(in_log);
+  CHECK(told != std::string::npos);
+  CHECK(log.find(in_log, told + 1) == std::string::npos);
   is_whole(up, truth.losses);
   CHECK(times_made(up, 3) == 1);  // it is in the checkpoint
   REQUIRE(up.objects("summary").size() == 1);
