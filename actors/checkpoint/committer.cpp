@@ -334,16 +334,13 @@ void abandon(committer_pointer self, const msg<fbs::AbandonCheckpoint>& m) {
   show(self, "idle");
 }
 
-/// What fails leaves a whole checkpoint without its loss.
+/// What fails leaves a whole checkpoint without its loss, which the run says.
 caf::result<msg<fbs::Ack>> amend(committer_pointer self, const msg<fbs::AmendCheckpoint>& m) {
   const fs::path checkpoint = text_of(m->directory());
   const auto amended =
       cp::amend_loss(self->state.options.storage->files(), checkpoint, m->validation_loss());
-  if (amended) return make_msg<fbs::Ack>(context_of(*self, m.header()), [](auto&) {});
-  const auto why =
-      amended.error().within(fmt::format("the validation loss of {}", checkpoint.string()));
-  spdlog::warn("{}", render(why));
-  return to_caf(why);
+  if (!amended) return to_caf(amended.error());
+  return make_msg<fbs::Ack>(context_of(*self, m.header()), [](auto&) {});
 }
 
 /// ARC-6.

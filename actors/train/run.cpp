@@ -27,8 +27,6 @@ namespace troupe::train {
 
 namespace {
 
-void say(run_pointer self, const todo::say& what);
-
 message_context context(run_pointer self) {
   return context_of(*self, self->state.record.epoch);
 }
@@ -471,13 +469,6 @@ void show(run_pointer self) {
   });
 }
 
-void say(run_pointer self, const todo::say& what) {
-  self->send(self->state.record.reporter, make_msg<fbs::Notice>(context(self), [&](auto& n) {
-               n.level = what.warning ? fbs::NoticeLevel::warning : fbs::NoticeLevel::info;
-               n.text = what.text;
-             }));
-}
-
 /// RUN-4.
 void recover(run_pointer self, const todo::recover& order) {
   auto& st = self->state;
@@ -570,10 +561,19 @@ struct executor {
   void operator()(const todo::say& c) const { say(self, c); }
   void operator()(const todo::answer& c) const { answer(self, c); }
   void operator()(const todo::show&) const { show(self); }
-  void operator()(const todo::end& c) const { end(self, c.why); }
+  void operator()(const todo::end& c) const {
+    behind_amendments(self, [who = self, why = c.why] { end(who, why); });
+  }
 };
 
 }  // namespace
+
+void say(run_pointer self, const todo::say& what) {
+  self->send(self->state.record.reporter, make_msg<fbs::Notice>(context(self), [&](auto& n) {
+               n.level = what.warning ? fbs::NoticeLevel::warning : fbs::NoticeLevel::info;
+               n.text = what.text;
+             }));
+}
 
 /// RUN-1.
 void hear(run_pointer self, job_event event) {

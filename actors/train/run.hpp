@@ -5,7 +5,8 @@
 //   RUN-1  Commands are carried out in the order in which they were decided, those of one event
 //     before the next is heard: SaveCheckpoint reaches every rank before the next RunStep does.
 //   RUN-2  What is asked is answered to the policy once: each ask has a timeout.
-//   RUN-3  RunEnded goes to the coordinator exactly once, and nothing after it (JOB-3).
+//   RUN-3  RunEnded goes to the coordinator exactly once, and nothing after it (JOB-3): neither a
+//     loss for a checkpoint (JOB-21), which it waits for, nor why there is none.
 //   RUN-4  In a new epoch it has a new crew, and hears nothing of what it asked the one before
 //     (ASK-4): of committer and replicator alone, what is said of checkpoints counts in every
 //     epoch.
@@ -119,8 +120,8 @@ struct run_state {
   std::vector<fbs::LoaderReadyT> loaders;
   address_book addresses;
   std::map<uint64_t, written_shards> votes;  ///< by step, until the commit of it or its end
-  /// What waits until a checkpoint has its loss: it would be read without. Null: nothing does.
-  std::optional<std::vector<std::function<void()>>> behind_amendment;
+  uint32_t amendments = 0;                   ///< losses that are on their way into checkpoints
+  std::vector<std::function<void()>> behind_amendments;  ///< what waits until there is none
   std::map<uint64_t, asked_by> requests;
   uint64_t last_request = 0;
   job_memory remembered;                   ///< as the journal was told last

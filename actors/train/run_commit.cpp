@@ -3,7 +3,6 @@
 
 #include <functional>
 #include <memory>
-#include <optional>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -98,11 +97,14 @@ void give_up(run_pointer self, const std::string& checkpoint, std::function<void
 }
 
 void amend(run_pointer self, const todo::amend& order) {
-  auto& st = self->state;
-  if (!st.behind_amendment) st.behind_amendment.emplace();
-  const auto over = [self](const auto&) {  // why not the committer has said
-    if (const auto waiting = std::exchange(self->state.behind_amendment, std::nullopt))
-      for (const auto& next : *waiting) next();
+  ++self->state.amendments;
+  const auto over = [self, folder = order.folder](const auto& outcome) {
+    if (!outcome)
+      say(self,
+          {fmt::format("{} stays without its validation loss: {}", folder, render(outcome.error())),
+           true});
+    if (--self->state.amendments > 0) return;
+    for (const auto& next : std::exchange(self->state.behind_amendments, {})) next();
   };
   if_it_acts(self, [self, order, over](const status& acts) {
     if (!acts) return over(acts);
@@ -117,6 +119,11 @@ void amend(run_pointer self, const todo::amend& order) {
   });
 }
 
+void behind_amendments(run_pointer self, std::function<void()> then) {
+  if (self->state.amendments == 0) return then();
+  self->state.behind_amendments.push_back(std::move(then));
+}
+
 void abandon(run_pointer self, const todo::abandon& order) {
   self->state.votes.erase(order.step);
   self->send(
@@ -128,14 +135,14 @@ void abandon(run_pointer self, const todo::abandon& order) {
 }
 
 void copy(run_pointer self, const todo::copy& order) {
-  if (auto& waiting = self->state.behind_amendment)
-    return waiting->push_back([self, order] { copy(self, order); });
-  self->send(
-      self->state.record.replicator,
-      make_msg<fbs::CopyCheckpoint>(context_of(*self, self->state.record.epoch), [&](auto& m) {
-        m.step = order.step;
-        m.directory = order.folder;
-      }));
+  behind_amendments(self, [self, order] {
+    self->send(
+        self->state.record.replicator,
+        make_msg<fbs::CopyCheckpoint>(context_of(*self, self->state.record.epoch), [&](auto& m) {
+          m.step = order.step;
+          m.directory = order.folder;
+        }));
+  });
 }
 
 void hold(run_pointer self, const todo::hold& order) {
@@ -170,18 +177,18 @@ void export_model(run_pointer self, const todo::export_model& order) {
 }
 
 void finish_copies(run_pointer self, const todo::finish_copies& order) {
-  if (auto& waiting = self->state.behind_amendment)
-    return waiting->push_back([self, order] { finish_copies(self, order); });
-  ask_for<fbs::CheckpointFolder>(
-      self, self->state.record.replicator,
-      make_msg<fbs::FinishCopies>(context_of(*self, self->state.record.epoch),
-                                  [&](auto& f) {
-                                    f.step = order.step;
-                                    f.directory = order.folder;
-                                  }),
-      {"replicator", fmt::format("checkpoint {} in the second tier", order.step)},
-      [self](const msg<fbs::CheckpointFolder>&) { hear(self, heard::copied{}); },
-      [self](const error& e) { hear(self, heard::copied{e}); });
+  behind_amendments(self, [self, order] {
+    ask_for<fbs::CheckpointFolder>(
+        self, self->state.record.replicator,
+        make_msg<fbs::FinishCopies>(context_of(*self, self->state.record.epoch),
+                                    [&](auto& f) {
+                                      f.step = order.step;
+                                      f.directory = order.folder;
+                                    }),
+        {"replicator", fmt::format("checkpoint {} in the second tier", order.step)},
+        [self](const msg<fbs::CheckpointFolder>&) { hear(self, heard::copied{}); },
+        [self](const error& e) { hear(self, heard::copied{e}); });
+  });
 }
 
 }  // namespace troupe::train

@@ -12,6 +12,9 @@ namespace troupe::train {
 /// Tells the policy of an event, and does what it decides then (RUN-1); run.cpp has it.
 void hear(run_pointer self, job_event event);
 
+/// Tells a person; run.cpp has it.
+void say(run_pointer self, const todo::say& what);
+
 /// Has the committer commit a checkpoint, by the votes of all ranks.
 void commit(run_pointer self, const todo::commit& order);
 
@@ -19,8 +22,12 @@ void commit(run_pointer self, const todo::commit& order);
 /// `then`, unless the job is not at that step any more (RUN-4).
 void give_up(run_pointer self, const std::string& checkpoint, std::function<void()> then);
 
-/// Has the committer write a loss into a checkpoint; the replicator hears of that one afterwards.
+/// Has the committer write a loss into a checkpoint. Where that cannot be, a person is told.
 void amend(run_pointer self, const todo::amend& order);
+
+/// Calls `then` once no loss is on its way into a checkpoint: before, that would be copied without
+/// it, or the end would take the committer away.
+void behind_amendments(run_pointer self, std::function<void()> then);
 
 /// What the committer and the replicator are told.
 void abandon(run_pointer self, const todo::abandon& order);

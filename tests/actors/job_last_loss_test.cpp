@@ -10,11 +10,13 @@
 
 using namespace troupe;
 using namespace troupe::train;
+using troupe::train::test::any_has;
 using troupe::train::test::folder_of;
 using troupe::train::test::job_harness;
 using troupe::train::test::mentions;
 using troupe::train::test::planned_job;
 using troupe::train::test::recovering_job;
+using troupe::train::test::run_epoch;
 using troupe::train::test::scripted_run;
 using troupe::train::test::two_tiers;
 using enum troupe::train::job_state;
@@ -156,11 +158,7 @@ TEST_CASE("JOB-21: run: nobody copies the last checkpoint before its loss is in 
     CHECK(order->validation_loss() == -1);
     f.give_folder(order, folder_of(1));
     CHECK(f.replicator.idle());
-    for (const auto& stage : f.stages)
-      stage.take<fbs::Validate>().answer<fbs::ValidationDone>([](auto& d) {
-        d.loss_sum = 6;
-        d.target_count = 2;
-      });
+    f.validate();
     const auto asked = f.committer.take<fbs::AmendCheckpoint>();
     CHECK(asked->directory()->str() == folder_of(1));
     CHECK(asked->validation_loss() == 3);
@@ -169,6 +167,7 @@ TEST_CASE("JOB-21: run: nobody copies the last checkpoint before its loss is in 
       asked.answer<fbs::Ack>();
     else
       asked.refuse({errc::io, "no such disk"});
+    CHECK(any_has(f.warnings(), "without its validation loss: no such disk") == !works);
     CHECK(f.replicator.take<fbs::CopyCheckpoint>()->step() == 1);
     const auto last = f.replicator.take<fbs::FinishCopies>();
     CHECK(last->step() == 1);
@@ -176,4 +175,52 @@ TEST_CASE("JOB-21: run: nobody copies the last checkpoint before its loss is in 
     f.give_folder(last, folder_of(1, "/second"));
     CHECK(f.ended().code == static_cast<uint8_t>(errc::cancelled));
   }
+}
+
+TEST_CASE("JOB-21: run: where two losses are on their way, nobody copies before both are there") {
+  scripted_run f({.checkpoint = two_tiers, .train = validates_last, .recovers = true});
+  const auto set_steps = [&](const char* value) {
+    f.ask<fbs::SetValue>([&](auto& v) {
+      v.key = "train.steps";
+      v.value = value;
+    });
+  };
+  // Paused behind this step, which a person makes the last: its loss comes behind its commit.
+  const auto end_with = [&](uint64_t last) {
+    f.ask<fbs::Pause>();
+    f.step();
+    set_steps(std::to_string(last).c_str());
+    f.ask<fbs::Resume>();
+    f.vote();
+    f.give_folder(f.committer.take<fbs::CommitCheckpoint>(), folder_of(last));
+    f.validate();
+    auto amended = f.committer.take<fbs::AmendCheckpoint>();
+    CHECK(amended->directory()->str() == folder_of(last));
+    return amended;
+  };
+  f.start();
+  set_steps("6");
+  for (int step = 1; step <= 2; ++step) f.step();
+  for (const auto& stage : f.stages)  // nobody writes it: the job is not over with the last one
+    CHECK(stage.take<fbs::SaveCheckpoint>()->step() == 2);
+  f.step();
+  const auto first = end_with(4);
+  CHECK(f.replicator.idle());
+  CHECK(f.coordinator.idle());
+  f.lose("b");
+  f.coordinator.take<fbs::Recover>();
+  set_steps("6");
+  f.admit(f.crew(), f.crew_handles(), run_epoch + 1);
+  CHECK(f.committer.take<fbs::AbandonCheckpoint>()->step() == 2);
+  for (int p = 0; p <= static_cast<int>(start_phase::connect_data_plane); ++p)
+    f.pass_phase(static_cast<start_phase>(p));
+  f.pass_phase(start_phase::load_weights);
+  const auto second = end_with(5);
+  CHECK(f.replicator.idle());
+  first.answer<fbs::Ack>();
+  CHECK(f.replicator.idle());
+  second.answer<fbs::Ack>();
+  for (const uint64_t step : {4, 5})
+    CHECK(f.replicator.take<fbs::CopyCheckpoint>()->step() == step);
+  CHECK(f.replicator.take<fbs::FinishCopies>()->step() == 5);
 }

@@ -12,18 +12,19 @@ using troupe::train::test::any_has;
 using troupe::train::test::folder_of;
 using troupe::train::test::run_epoch;
 using troupe::train::test::scripted_run;
+using troupe::train::test::scripted_run_options;
 
 namespace {
 
 struct run_of_heads : scripted_run {
   partner elector = make_partner("elector");
 
-  explicit run_of_heads(bool recovers = false) : scripted_run({.recovers = recovers}) {
+  explicit run_of_heads(const scripted_run_options& o = {}) : scripted_run(o) {
     // The run that is there knows no elector: one that does stands in its place.
     caf::anon_send_exit(run, caf::exit_reason::kill);
     settle();
     spawn_record record{run_epoch};
-    record.plan = train::test::plan_of_two({.recovers = recovers});
+    record.plan = train::test::plan_of_two(o);
     record.committer = committer.as<committer_actor>();
     record.reporter = reporter.as<reporter_actor>();
     record.coordinator = coordinator.as<coordinator_actor>();
@@ -113,7 +114,7 @@ TEST_CASE(
 }
 
 TEST_CASE("RUN-6: what is saved is committed as it was written, whatever fails meanwhile") {
-  run_of_heads f(true);
+  run_of_heads f({.recovers = true});
   f.start();
   const auto asked = f.save(2);
   f.lose("b");
@@ -123,4 +124,35 @@ TEST_CASE("RUN-6: what is saved is committed as it was written, whatever fails m
   CHECK(order->step() == 2);
   CHECK(order->shards()->size() == 2);
   CHECK(order.m.epoch() == run_epoch);  // in which it was written
+}
+
+TEST_CASE("RUN-6: the run ends behind its last checkpoint's loss, or says why there is none") {
+  for (const bool acts : {true, false}) {
+    CAPTURE(acts);
+    run_of_heads f({.train = "validate_every = 100\n"});
+    f.start();
+    f.stop(true);
+    f.step();
+    f.vote();
+    f.say_yes(f.elector.take<fbs::Elect>());
+    f.give_folder(f.committer.take<fbs::CommitCheckpoint>(), folder_of(1));
+    f.validate();
+    const auto asked = f.elector.take<fbs::Elect>();
+    CHECK(f.coordinator.idle());
+    if (acts) {
+      f.say_yes(asked);
+      const auto amended = f.committer.take<fbs::AmendCheckpoint>();
+      CHECK(amended->directory()->str() == folder_of(1));
+      CHECK(amended->validation_loss() == 3);
+      CHECK(f.coordinator.idle());
+      amended.answer<fbs::Ack>();
+    } else {
+      asked.refuse(heads::outvoted(9, "two:4002"));
+    }
+    const auto warned = f.warnings();
+    CHECK(any_has(warned, folder_of(1) + " stays without its validation loss") == !acts);
+    CHECK(any_has(warned, "two:4002") == !acts);
+    CHECK(f.committer.idle());
+    CHECK(f.ended().code == static_cast<uint8_t>(errc::cancelled));
+  }
 }

@@ -276,6 +276,15 @@ struct scripted_run : troupe::test::actor_fixture {
     }
   }
 
+  /// Both ranks have validated: the loss is 3.
+  void validate() {
+    for (const auto& stage : stages)
+      stage.take<fbs::Validate>().answer<fbs::ValidationDone>([](auto& d) {
+        d.loss_sum = 6;
+        d.target_count = 2;
+      });
+  }
+
   // -- persons --
 
   template <class T, class Fill>
