@@ -139,9 +139,9 @@ class file_system {
   /// How many threads its sources are quickest with; 0: nobody knows.
   virtual unsigned reads_at_once() const { return 0; }
 
-  /// Keeps exclude_readers() of a file away, however this process ends. Nobody waits for it: where
-  /// readers are excluded now, or nothing can be locked, it keeps nothing. Errors: not_found,
-  /// permission, io.
+  /// Keeps exclude_readers() of a file away, however this process ends. Nobody waits for it for
+  /// long: where readers stay excluded, or nothing can be locked, it keeps nothing (RLK-2). Errors:
+  /// not_found, permission, io.
   virtual result<file_lock> read_lock(const path& file) = 0;
   /// Keeps readers away; nothing where there is no file to read. Error unavailable while somebody
   /// has a read_lock().

@@ -12,6 +12,7 @@
 #include "io/disk/disk.hpp"
 #include "io/disk/file_system.hpp"
 #include "io/disk/local_log.hpp"
+#include "io/disk/shared_lock.hpp"
 #include "io/disk/slots.hpp"
 #include "io/file.hpp"
 
@@ -202,11 +203,7 @@ file_lock lock_of(unique_fd file) {
 }
 
 result<file_lock> local::read_lock(const path& file) {
-  TROUPE_TRY(fd, open_read(file));
-  // Behind a removal's lock there is nothing to read in a moment, which the reader hears then, and
-  // another user's may stay for ever. Who keeps one, and a file system without locks, leave the
-  // reader unprotected.
-  static_cast<void>(::flock(fd.get(), LOCK_SH | LOCK_NB));
+  TROUPE_TRY(fd, lock_to_read(file, system_lock_steps()));
   return lock_of(std::move(fd));
 }
 

@@ -294,7 +294,7 @@ TEST_CASE("every disk: readers keep a removal away, and it them, until they let 
       REQUIRE(alone);
       CHECK(*alone != nullptr);
       CHECK_FALSE(d.exclude_readers(file));
-      CHECK(d.read_lock(file));  // nobody waits: it reads without
+      CHECK(d.read_lock(file));  // nobody waits for long: it reads without
     }
     CHECK(*d.exclude_readers(file) != nullptr);
   });
