@@ -1,4 +1,5 @@
 // `troupe predict ask`: rows of a data set, or rows that a person describes.
+#include <algorithm>
 #include <cmath>
 #include <map>
 #include <set>
@@ -7,6 +8,8 @@
 
 #include "apps/predict/verbs.hpp"
 #include "apps/talk.hpp"
+#include "gpu/predict/fill.hpp"
+#include "io/base/counted.hpp"
 #include "io/base/text.hpp"
 #include "io/file.hpp"
 #include "io/perf/readers.hpp"
@@ -116,6 +119,7 @@ result<std::string> ask_described(const arguments& a,
                prediction_lines(p.model().dataset, rows[i].id, p.model().outputs, answers[i]));
     out += lines;
   }
+  say_completed(p.model(), rows, answers);
   return out;
 }
 
@@ -196,6 +200,35 @@ result<std::vector<perf_row>> described(const arguments& a, const gpu::predict::
       TROUPE_CHECK(set_feature(r, m, s.substr(0, equals), s.substr(equals + 1), "--set"));
   }
   return out;
+}
+
+void say_completed(const gpu::predict::ModelT& m, const std::vector<perf_row>& rows,
+                   const std::vector<gpu::predict::prediction>& answers) {
+  constexpr size_t shown = 5;  // features: all of them may be hundreds
+  std::vector<std::string> taken;
+  std::string id;
+  size_t others = 0;
+  for (size_t i = 0; i < rows.size(); ++i) {
+    if (!answers[i].completed) continue;
+    others += id.empty() ? 0 : 1;
+    if (!id.empty()) continue;
+    id = rows[i].id;
+    for (size_t f = 0; f < m.features.size(); ++f) {
+      const auto& whole = *answers[i].completed;
+      if (!gpu::predict::lacks(m, rows[i], f) || gpu::predict::lacks(m, whole, f)) continue;
+      const bool word = m.features[f]->kind == category_kind;
+      taken.push_back(m.features[f]->name + "=" +
+                      (word ? whole.words[f] : fmt::format("{:.6g}", whole.numbers[f])));
+    }
+  }
+  if (id.empty()) return;
+  const size_t left = taken.size() - std::min(taken.size(), shown);
+  taken.resize(taken.size() - left);
+  say(fmt::format(
+      "{} lacks what every train row has: assumed as in a train row like it: {}{}{}; the "
+      "interval covers what others like it say",
+      id, fmt::join(taken, ", "), left > 0 ? fmt::format(" and {} more", left) : "",
+      others > 0 ? fmt::format(" (so for {}, too)", counted(others, "other row")) : ""));
 }
 
 result<std::string> prediction_lines(const std::string& dataset, const std::string& id,

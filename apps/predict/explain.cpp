@@ -66,13 +66,15 @@ std::string factors_json(const gpu::predict::ModelT& m, const std::string& id,
 result<std::string> explain_row(const arguments& a, gpu::predict::predictor& p,
                                 const io::perf::perf_row& row) {
   const auto& m = p.model();
-  const auto said = p.ask({&row}).front();
+  const auto answers = p.ask({&row});
+  const auto& said = answers.front();
   for (const double value : said.value)
     if (!std::isfinite(value))
       return error{errc::bad_data,
                    fmt::format("row {} of {} cannot be predicted", row.id, m.dataset),
                    "a feature of it is beyond what can be computed with"};
-  const auto factors = gpu::predict::factors_of(p, row);
+  say_completed(m, {row}, answers);
+  const auto factors = gpu::predict::factors_of(p, said.completed.value_or(row));
   return a.json ? factors_json(m, row.id, said, factors) : factors_text(m, row.id, said, factors);
 }
 

@@ -55,6 +55,10 @@ status check_features(const gpu::predict::ModelT& m, const io::perf::perf_table&
 result<std::vector<io::perf::perf_row>> described(const arguments& a,
                                                   const gpu::predict::ModelT& m);
 
+/// Says of which features rows were completed, and with what in the first such row.
+void say_completed(const gpu::predict::ModelT& m, const std::vector<io::perf::perf_row>& rows,
+                   const std::vector<gpu::predict::prediction>& answers);
+
 /// The data sets of a split that fit the pattern. Errors: usage where none does.
 result<std::vector<std::string>> sets_of(const io::perf::split& s, const std::string& pattern,
                                          const std::string& file);

@@ -47,13 +47,13 @@ void learn_number(FeatureT& f, size_t at, const row_list& train) {
   f.deviation = deviation > rounding * (1 + std::abs(f.mean)) ? deviation : 1;
 }
 
+}  // namespace
+
 int code_of(const FeatureT& f, const std::string& word) {
   const auto it = std::lower_bound(f.levels.begin(), f.levels.end(), word);
   if (it == f.levels.end() || *it != word) return 0;
   return static_cast<int>(it - f.levels.begin()) + 1;
 }
-
-}  // namespace
 
 double transformed(const FeatureT& f, double raw) noexcept {
   if (f.kind != log_kind) return raw;

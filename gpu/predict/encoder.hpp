@@ -28,6 +28,9 @@ std::vector<std::unique_ptr<io::perf::saved::FeatureT>> learn_features(
 /// A number of a feature, its logarithm where it goes by that; `absent` where it has none.
 double transformed(const io::perf::saved::FeatureT& f, double raw) noexcept;
 
+/// The code of a level, from 1 on; 0 where it is none of the feature's.
+int code_of(const io::perf::saved::FeatureT& f, const std::string& word);
+
 /// The trunk's columns of a row: out [trunk_columns(m)].
 void write_trunk_row(const ModelT& m, const perf_row& row, double* out);
 

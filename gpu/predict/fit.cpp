@@ -9,6 +9,7 @@
 #include <set>
 #include <thread>
 
+#include "gpu/predict/fill.hpp"
 #include "gpu/predict/fit_one.hpp"
 #include "gpu/predict/neighbours.hpp"
 #include "io/perf/split.hpp"
@@ -386,6 +387,7 @@ status fit_kinds(const io::perf::perf_table& table, const row_list& train, const
       by == chosen_by::nothing ? std::vector<io::perf::saved::ScoreT>{} : score(all, plan, by_val);
   auto& fitted = all.back().fitted->model();
   fitted.program = options.program;
+  fitted.donors = donors_of(fitted, rows);
   fitted.choice_rows = static_cast<uint32_t>(choosing.size());
   for (const auto& s : scores)
     fitted.scores.push_back(std::make_unique<io::perf::saved::ScoreT>(s));

@@ -4,7 +4,11 @@
 #include <algorithm>
 #include <cmath>
 
+#include <fmt/format.h>
+
+#include "gpu/predict/fill.hpp"
 #include "gpu/predict/neighbours.hpp"
+#include "io/base/counted.hpp"
 
 namespace troupe::gpu::predict {
 
@@ -93,22 +97,61 @@ double predictor::half_width(double distance) const {
   return model_.halves.back() * std::min(farther, widest);
 }
 
+prediction predictor::answer(const perf_row& row, const prediction_parts& of) const {
+  prediction p;
+  p.distance = of.distance;
+  p.flag = outside_range(model_, row);
+  if (p.flag.empty() && p.distance > model_.far) p.flag = "all: no train row is near";
+  const double half = half_width(p.distance);
+  for (size_t o = 0; o < model_.outputs.size(); ++o) {
+    const double log = logarithm(of, o, model_.kind);
+    p.value.push_back(std::exp(log));
+    p.lower.push_back(std::exp(log - half));
+    p.upper.push_back(std::exp(log + half));
+  }
+  return p;
+}
+
+/// The middle one of the predictions of a row that is completed by each of some train rows.
+prediction predictor::answer_completed(const perf_row& row) {
+  const auto rows = completions_of(model_, row);
+  row_list list;
+  for (const auto& r : rows) list.push_back(&r);
+  const auto of = parts(list);
+  std::vector<prediction> all;
+  std::vector<std::pair<double, size_t>> order;
+  for (size_t i = 0; i < rows.size(); ++i) {
+    all.push_back(answer(rows[i], of[i]));
+    double sum = 0;
+    for (const double value : all[i].value) sum += std::log(value);
+    order.emplace_back(std::isnan(sum) ? 0 : sum, i);  // what is no number has no order
+  }
+  std::sort(order.begin(), order.end());
+  const size_t middle = order[(order.size() - 1) / 2].second;
+  auto p = all[middle];
+  for (const auto& other : all)
+    for (size_t o = 0; o < p.value.size(); ++o) {
+      p.lower[o] = std::min(p.lower[o], other.lower[o]);
+      p.upper[o] = std::max(p.upper[o], other.upper[o]);
+    }
+  size_t taken = 0;
+  for (size_t i = 0; i < model_.features.size(); ++i)
+    taken += lacks(model_, row, i) && !lacks(model_, rows[middle], i) ? 1 : 0;
+  p.flag = outside_range(model_, row);
+  if (p.flag.empty()) p.flag = fmt::format("all: {} not given", counted(taken, "feature"));
+  p.completed = rows[middle];
+  return p;
+}
+
 std::vector<prediction> predictor::ask(const row_list& rows) {
   const auto all = parts(rows);
+  const auto always = always_given(model_);
   std::vector<prediction> out;
   for (size_t i = 0; i < rows.size(); ++i) {
-    prediction p;
-    p.distance = all[i].distance;
-    p.flag = outside_range(model_, *rows[i]);
-    if (p.flag.empty() && p.distance > model_.far) p.flag = "all: no train row is near";
-    const double half = half_width(p.distance);
-    for (size_t o = 0; o < model_.outputs.size(); ++o) {
-      const double log = logarithm(all[i], o, model_.kind);
-      p.value.push_back(std::exp(log));
-      p.lower.push_back(std::exp(log - half));
-      p.upper.push_back(std::exp(log + half));
-    }
-    out.push_back(std::move(p));
+    bool whole = true;  // DON-1
+    for (size_t f = 0; f < always.size(); ++f)
+      whole = whole && !(always[f] && lacks(model_, *rows[i], f));
+    out.push_back(whole ? answer(*rows[i], all[i]) : answer_completed(*rows[i]));
   }
   return out;
 }

@@ -30,6 +30,9 @@ struct prediction {
   std::vector<double> value, lower, upper;  ///< by output; the interval has 95 % of rows
   std::string flag;     ///< what of the row is outside the training range; empty where nothing is
   double distance = 0;  ///< to the nearest train row, in units of a typical one
+  /// Where the row lacks what every train row has: the row as it was completed, whose prediction
+  /// `value` is. The interval then covers those of all that it may be completed by.
+  std::optional<perf_row> completed = {};
 };
 
 /// The parts that a prediction is made of, by output: `trunk` in logarithms, others in deviations.
@@ -64,6 +67,9 @@ class predictor {
   double half_width(double distance) const;
 
  private:
+  prediction answer(const perf_row& row, const prediction_parts& of) const;
+  prediction answer_completed(const perf_row& row);
+
   ModelT model_;
   std::optional<network> network_;
 };

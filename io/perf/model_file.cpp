@@ -109,6 +109,21 @@ std::string fault_of_interval(const ModelT& m) {
   return {};
 }
 
+/// Whether a value of a train row is one that its feature may have.
+bool fits(const saved::FeatureT& f, double value) {
+  if (f.kind != category_kind) return !std::isinf(value);
+  return std::isnan(value) || (value >= 1 && value <= static_cast<double>(f.levels.size()) &&
+                               value == std::floor(value));
+}
+
+std::string fault_of_donors(const ModelT& m) {
+  if (m.donors.empty() || m.donors.size() % m.features.size() != 0) return "train rows cut short";
+  for (size_t at = 0; at < m.donors.size(); ++at)
+    if (!fits(*m.features[at % m.features.size()], m.donors[at]))
+      return "a train row of an impossible value";
+  return {};
+}
+
 }  // namespace
 
 size_t trunk_columns(const ModelT& m) noexcept {
@@ -144,7 +159,7 @@ status check(const ModelT& m, std::string_view name) {
     if (const auto fault = fault_of(*f); !fault.empty()) return bad_model(name, fault);
   for (const auto& fault :
        {fault_of_kind(m), fault_of_trunk(m), m.network ? fault_of_network(m) : "",
-        m.local ? fault_of_local(m) : "", fault_of_interval(m)})
+        m.local ? fault_of_local(m) : "", fault_of_interval(m), fault_of_donors(m)})
     if (!fault.empty()) return bad_model(name, fault);
   return {};
 }

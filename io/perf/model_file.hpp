@@ -28,7 +28,7 @@ namespace troupe::io::perf {
 
 using saved::ModelT;
 
-inline constexpr uint32_t model_version = 1;
+inline constexpr uint32_t model_version = 2;
 /// What a model's kind may be, from the plainest on.
 inline constexpr std::string_view model_kinds[] = {
     "mean", "trunk", "trunk+local", "ncpp", "ncpp-published", "trunk+ncpp", "trunk+ncpp+local"};

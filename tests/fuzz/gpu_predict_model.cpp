@@ -1,4 +1,5 @@
-// Any bytes as a predictor's file: refused, or asked about a row without touching a byte outside.
+// Any bytes as a predictor's file: refused, or asked about rows, one of which lacks everything,
+// without touching a byte outside.
 // The length and the checksum are mended first, so that what is changed reaches what lies within.
 #include <algorithm>
 #include <cmath>
@@ -31,6 +32,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   row.words.assign(made->features.size(), "x");
   const size_t outputs = made->outputs.size();
   gpu::predict::predictor p(std::move(*made));
-  must(p.ask({&row})[0].value.size() == outputs, "TPM-2");
+  auto little = row;
+  little.numbers.assign(little.numbers.size(), io::perf::absent);
+  little.words.assign(little.words.size(), "");
+  for (const auto& said : p.ask({&row, &little})) must(said.value.size() == outputs, "TPM-2");
   return 0;
 }

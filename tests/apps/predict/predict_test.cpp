@@ -241,6 +241,13 @@ TEST_CASE("a machine that is in no table is asked about by its features, with th
   CHECK(asked.out.find("fleet,mine,score,2") != std::string::npos);
   CHECK(asked.out.find("cpu: cores") != std::string::npos);
   CHECK(predict(dir, "ask m --set cores=8 --set mhz=2500").code == 0);
+  for (const auto* verb : {"ask", "explain"}) {
+    const auto little = predict(dir, fmt::format("{} m --set cores=8", verb));
+    CHECK(little.code == 0);
+    CHECK(little.out.find("all: 1 feature not given") != std::string::npos);
+    CHECK(little.talk.find("lacks what every train row has") != std::string::npos);
+    CHECK(little.talk.find("mhz=") != std::string::npos);
+  }
   const auto wrong = predict(dir, "ask m --set core=8");
   CHECK(wrong.code == 65);
   CHECK(wrong.talk.find("did you mean cores?") != std::string::npos);
