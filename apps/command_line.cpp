@@ -2,6 +2,8 @@
 #include "apps/command_line.hpp"
 
 #include <algorithm>
+#include <cctype>
+#include <charconv>
 #include <cmath>
 #include <cstdint>
 #include <deque>
@@ -66,6 +68,32 @@ CLI::Validator number_that(bool (*holds)(double), const std::string& wanted) {
   return {judge, ""};
 }
 
+/// A number of bytes, of 0 or more, with or without a unit, as digits. Unlike CLI11's own, "1.5GiB"
+/// is one, and "-3" is none: there it would be what is left of 2^64.
+CLI::Validator size_in_bytes() {
+  const auto as_digits = [](std::string& text) -> std::string {
+    static constexpr std::string_view units = "kmgtpe";
+    double number = -1;
+    const auto* end = text.data() + text.size();
+    const auto read = std::from_chars(text.data(), end, number);
+    std::string unit(read.ptr, static_cast<size_t>(end - read.ptr));
+    std::erase(unit, ' ');
+    std::transform(unit.begin(), unit.end(), unit.begin(),
+                   [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+    const auto power = unit.empty() || unit == "b" ? -1 : static_cast<int>(units.find(unit[0]));
+    const auto rest = power < 0 ? "" : unit.substr(1);
+    const bool known = (unit.empty() || unit == "b" || units.find(unit[0]) != units.npos) &&
+                       (rest.empty() || rest == "b" || rest == "i" || rest == "ib");
+    const double bytes = std::floor(std::ldexp(number, 10 * (power + 1)));
+    if (read.ec != std::errc() || !known || !(bytes >= 0) || bytes >= 0x1p64)
+      return fmt::format("invalid value {}, expected a number of bytes from 0 to less than 16EiB",
+                         text);
+    text = fmt::format("{}", static_cast<uint64_t>(bytes));
+    return {};
+  };
+  return {as_digits, "SIZE [b, kb(=1024b), ...]"};
+}
+
 /// The words with "help VERB..." as "VERB... --help".
 std::vector<const char*> with_help_as_option(int argc, const char* const* argv) {
   std::vector<const char*> words(argv, argv + argc);
@@ -122,7 +150,7 @@ argument* argument::takes(offered what) {
 }
 
 argument* argument::as_size() {
-  it_->transform(CLI::AsSizeValue(false));
+  it_->transform(size_in_bytes());
   return this;
 }
 
