@@ -122,6 +122,8 @@ std::string expanded(std::string text, std::string_view placeholder, std::string
 bool is_name(std::string_view text);
 inline constexpr std::string_view name_rule =
     "expected letters, digits, '.', '_', '-', not starting with '.' or '-'";
+/// What is wrong with a name that is none.
+std::string name_fault(std::string_view text);
 /// Checks the rules for lines of logs (J-7).
 void check_log_rules(builder& b);
 /// Checks the drills (J-8).

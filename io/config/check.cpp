@@ -137,8 +137,7 @@ void derive_work(builder& b) {
 
 void check_job(builder& b) {
   const auto& j = b.target();
-  b.rule(is_name(j.job.name), {"job.name"},
-         fmt::format("{}, got {}", name_rule, troupe::quoted(j.job.name)));
+  b.rule(is_name(j.job.name), {"job.name"}, name_fault(j.job.name));
   b.rule(!j.job.output.empty(), {"job.output"}, "expected a folder, got nothing");
   b.rule(j.job.output.find_first_of("{}") == std::string::npos, {"job.output"},
          "only {name} can stand in braces");
@@ -229,8 +228,7 @@ void check_nodes(builder& b) {
     if (n.name.empty())
       b.complain(entry.at, "cluster.node.name", "every [[cluster.node]] needs a name");
     else if (!is_name(n.name))
-      b.complain(entry.at, "cluster.node.name",
-                 fmt::format("{}, got {}", name_rule, troupe::quoted(n.name)));
+      b.complain(entry.at, "cluster.node.name", name_fault(n.name));
     else if (!names.insert(n.name).second)
       b.complain(entry.at, "cluster.node.name",
                  fmt::format("duplicate node name {}", troupe::quoted(n.name)));
@@ -536,8 +534,16 @@ void check_work(builder& b) {
 
 }  // namespace
 
+constexpr size_t name_length = 128;
+
+std::string name_fault(std::string_view text) {
+  if (text.size() > name_length)
+    return fmt::format("expected at most {} letters, got {}", name_length, text.size());
+  return fmt::format("{}, got {}", name_rule, troupe::quoted(text));
+}
+
 bool is_name(std::string_view text) {
-  return !text.empty() && text.size() <= 128 && text[0] != '.' && text[0] != '-' &&
+  return !text.empty() && text.size() <= name_length && text[0] != '.' && text[0] != '-' &&
          std::all_of(text.begin(), text.end(), [](unsigned char c) {
            return std::isalnum(c) || c == '.' || c == '_' || c == '-';
          });
