@@ -176,6 +176,9 @@ result<reply> requests_policy::resume() {
 }
 
 result<reply> requests_policy::set(const std::string& key, const std::string& value) {
+  if (key.empty())
+    return error{errc::usage, "a setting needs the key that it changes",
+                 fmt::format("what can: {}", fmt::join(changeable, ", "))};
   if (std::find(changeable.begin(), changeable.end(), key) == changeable.end()) {
     const auto near = nearest(key, changeable);
     return error{

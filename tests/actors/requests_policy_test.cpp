@@ -92,6 +92,7 @@ TEST_CASE("requests: what cannot be used or checked is refused, and changes noth
   REQUIRE_FALSE((typo || nonsense));  // both are the person's
   CHECK(typo.error().hint.starts_with("did you mean train.steps? what can: "));
   CHECK(nonsense.error().code == errc::usage);
+  CHECK(told(p.set("", "4")) == "refused: a setting needs the key that it changes");
   // Ranks of a job without a budget wait for each other as at full speed.
   CHECK(told(p.set("power.budget_w", "60")).starts_with("refused: power.budget_w cannot be set"));
   auto governed = some_job();
