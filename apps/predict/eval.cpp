@@ -256,7 +256,10 @@ result<int> eval(const arguments& a) {
     return error{errc::usage, "--part and --svg have no meaning in a study",
                  "its folds, or the split's test rows, are what is judged"};
   if (a.predictions.empty()) return study(a);
-  if (a.of_study || a.split.empty())
+  if (!a.of_study && a.split.empty())
+    return error{errc::usage, "--split is missing: predictions are judged by its rows",
+                 "as in: troupe predict eval predictions.csv --data DIR --split S.csv"};
+  if (a.of_study)
     return error{errc::usage,
                  "predictions are judged by a --split; --folds, --seeds, --kinds and what else a "
                  "study has have no meaning",

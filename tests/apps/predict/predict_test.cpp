@@ -112,6 +112,8 @@ TEST_CASE("PRV-1 a fleet is learned, asked about and judged, and the trunk finds
   CHECK(set["cpu_known_percent"] == 100);
   CHECK(set["coverage_percent"].get<double>() > 80);
   CHECK(predict(dir, "eval p.csv" + of_fleet).out.find("fleet") != std::string::npos);
+  refused_with(predict(dir, "eval p.csv --data data"), 64, {"--split is missing"});
+  refused_with(predict(dir, "eval p.csv --data data --seeds 2"), 64, {"have no meaning"});
 }
 
 TEST_CASE(
