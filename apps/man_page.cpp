@@ -189,7 +189,7 @@ std::string man_page(const command& app, const command* verb, const std::string&
 status write_man_pages(const command& app, const std::string& version, const fs::path& dir) {
   std::error_code code;
   fs::create_directories(dir, code);
-  if (code) return error{errc::io, fmt::format("cannot make {}: {}", dir.string(), code.message())};
+  if (code) return error::system(fmt::format("cannot make {}", dir.string()), code.value());
   std::vector<const command*> pages{nullptr};
   for (const auto* verb : app.subcommands()) pages.push_back(verb);
   for (const auto* verb : pages)

@@ -3,6 +3,7 @@
 #include "apps/completion.hpp"
 
 #include <algorithm>
+#include <fstream>
 #include <functional>
 
 #include <doctest/doctest.h>
@@ -166,6 +167,15 @@ TEST_CASE("man pages: every verb, every verb below it and every flag is in a pag
     visit(*verb, "troupe " + verb->name(), man_page(app, verb, "1"));
     CHECK(main_page.find("\\fB" + roff_of(verb->name()) + "\\fR\n") != main_page.npos);
   }
+}
+
+TEST_CASE("man pages: a folder that cannot be made is an error of its cause") {
+  const program_table table;
+  scratch dir;
+  std::ofstream(dir / "file") << "x";
+  const auto made = write_man_pages(table.sh.app, "1", dir / "file/man");
+  REQUIRE_FALSE(made);
+  CHECK(made.error().kind == "ENOTDIR");  // as EACCES, which ends with 77, is of its own
 }
 
 TEST_CASE("man pages: roff has nothing to say against them") {
