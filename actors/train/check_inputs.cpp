@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "actors/job/catalog.hpp"
 #include "io/data/document_reader.hpp"
@@ -102,7 +103,15 @@ class input_check {
     if (auto encoded = (*words)->encode("a"); !encoded)
       return refuse("data.tokenizer", encoded.error());
     words_ = *words;
-    if (words_->vocab_size() > plan_.model.vocab)
+    const auto& folder = plan_.job.model.path;
+    if (words_->vocab_size() <= plan_.model.vocab) return;
+    if (!folder.empty())  // whose tokens nobody sets
+      refuse("data.tokenizer",
+             {errc::bad_config,
+              fmt::format("the model of {} has {} tokens, and the tokenizer makes {}", folder,
+                          plan_.model.vocab, words_->vocab_size()),
+              "use the model's own tokenizer"});
+    else
       refuse("model.vocab", {errc::bad_config,
                              fmt::format("the model has {} tokens, and the tokenizer makes {}",
                                          plan_.model.vocab, words_->vocab_size()),
@@ -129,7 +138,11 @@ class input_check {
     const auto which = source.validation ? "validation data" : said_of(source.spec);
     for (auto& note : facts->notes) out_.notes.push_back(fmt::format("{}: {}", which, note));
     const auto order = order_of(plan_.job, facts->tokens, source.validation);
-    if (!order) return refuse(source.key, within(order.error())), *facts;
+    if (!order) {
+      const auto& spec = source.spec;
+      auto whose = spec.name.empty() ? fmt::format("{}", fmt::join(spec.path, ", ")) : spec.name;
+      return refuse(source.key, order.error().within(whose)), *facts;
+    }
     if (source.validation) return *facts;
     auto& share = out_.sources[source.number];
     if (facts->counted) share = source_share_of(plan_.job, mix_of(data_), source.number, &*order);

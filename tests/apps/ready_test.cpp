@@ -138,6 +138,38 @@ TEST_CASE("ready: a tokenizer that checkpoints copy must be there, though the da
   CHECK(missing.front().why.code == errc::not_found);
 }
 
+TEST_CASE("ready: of a model's folder its tokenizer is refused, not a vocab that nobody set") {
+  const scratch here;
+  const working_folder inside(here.path);
+  make_mutation_files(here.path);
+  fs::create_directory("hf");
+  std::ofstream("hf/config.json")
+      << R"({"model_type": "gpt2", "n_layer": 1, "n_head": 1, "n_embd": 8,)"
+      << R"( "vocab_size": 251, "n_positions": 64})";
+  std::ofstream("job.toml") << "[model]\npath = \"hf\"\ninit = \"random\"\n"
+                               "[data]\npath = \"text.txt\"\ntokenizer = \"bytes\"\n"
+                               "[train]\nseq_len = 16\n";
+  const auto read = config::read({"job.toml", {}, {}});
+  REQUIRE(read.problems.empty());
+  const auto problems = apps::readiness_of(read.config.value, a_machine()).problems;
+  REQUIRE(problems.size() == 1);
+  CHECK(problems.front().key == "data.tokenizer");
+  CHECK(problems.front().why.hint.find("model.vocab") == std::string::npos);
+}
+
+TEST_CASE("ready: data that is too little is named") {
+  const scratch here;
+  const working_folder inside(here.path);
+  make_mutation_files(here.path);
+  std::ofstream("job.toml") << config_mutations::base();
+  const auto read = config::read({"job.toml", {}, {"data.path=empty.txt"}});
+  REQUIRE(read.problems.empty());
+  const auto problems = apps::readiness_of(read.config.value, a_machine()).problems;
+  REQUIRE(problems.size() == 1);
+  CHECK(problems.front().key == "data.path");
+  CHECK(is_error(problems.front().why, io::too_few_tokens, "empty.txt"));
+}
+
 TEST_CASE("limits: a checkpoint whose train_state.json is beyond its length is not resumed from") {
   constexpr size_t most = size_t{16} << 20;
   const scratch here;
