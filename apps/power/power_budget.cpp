@@ -1,8 +1,10 @@
 // `troupe power tree`, `troupe power why`, `troupe power budget` and `troupe power brake`: a
 // person's look at a budget, and his words to it.
+#include <charconv>
 #include <cmath>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <fmt/format.h>
@@ -23,6 +25,7 @@
 #include "apps/power/tree_report.hpp"
 #include "apps/talk.hpp"
 #include "io/base/printable.hpp"
+#include "io/base/text.hpp"
 #include "io/config/power_tree.hpp"
 #include "messages/errors.hpp"
 
@@ -180,13 +183,23 @@ result<int> show_why(const why_arguments& a) {
 
 struct set_arguments {
   budget_place at;
-  double watts = 0;
+  std::string watts;
   std::string for_time;
 };
 
+/// "60" and "60W"; not a number where it is neither.
+double watts_in(std::string_view text) {
+  if (text.ends_with('W')) text.remove_suffix(1);
+  double watts = 0;
+  const auto read = std::from_chars(text.data(), text.data() + text.size(), watts);
+  const bool whole = read.ec == std::errc() && read.ptr == text.data() + text.size();
+  return whole ? watts : std::nan("");
+}
+
 result<int> set_budget(const set_arguments& a) {
-  if (!std::isfinite(a.watts) || config::milliwatts(a.watts) <= 0 || a.watts > 1e9)
-    return error{errc::usage, fmt::format("{} W is no budget", a.watts),
+  const double watts = watts_in(a.watts);
+  if (!std::isfinite(watts) || config::milliwatts(watts) <= 0 || watts > 1e9)
+    return error{errc::usage, fmt::format("{} is no budget", troupe::quoted(a.watts)),
                  "a number above 0, in watts, at most 1e9"};
   uint64_t for_ms = 0;
   if (!a.for_time.empty()) {
@@ -196,7 +209,7 @@ result<int> set_budget(const set_arguments& a) {
   TROUPE_TRY(budget, budget_client::open(a.at));
   const auto order = make_msg<fbs::SetPowerBudget>({}, [&](auto& m) {
     m.budget = budget->name();
-    m.cap_mw = config::milliwatts(a.watts);
+    m.cap_mw = config::milliwatts(watts);
     m.for_ms = for_ms;
   });
   TROUPE_TRY(ack, budget->ask<fbs::Ack>(order));
@@ -271,6 +284,7 @@ void add_budget(shell& sh, command* parent) {
   auto a = std::make_shared<set_arguments>();
   verb->add_option("watts", a->watts, "What its children share from now on, in watts")
       ->required()
+      ->type_name("FLOAT")
       ->takes(offered::nothing_known);
   verb->add_option("--budget", a->at.name, "Its name, where several are served here")
       ->takes(offered::nothing_known);

@@ -402,6 +402,8 @@ TEST_CASE("power budget: what is no budget, no time or no place is refused befor
   CHECK(troupe("budget nan") == 64);
   CHECK(troupe("budget 1e12") == 64);
   CHECK(troupe("budget 55 --for 2") == 64);
+  CHECK(troupe("budget 60kW") == 64);
+  CHECK(troupe("budget 60W") == 66);
   CHECK(troupe("budget 55") == 66);
   CHECK(troupe("brake") == 64);
   CHECK(troupe("brake maybe") == 64);
