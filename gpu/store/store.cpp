@@ -331,8 +331,12 @@ void parameter_store::fetch_weights(stream& s, int chunk) {
   if (mover_ != nullptr && state_on_disk(chunk)) mover_->fetch_weights(s, chunk);
   auto& arriving = chunks_[index(chunk)].arriving;
   if (arriving && arriving->done()) arriving.reset();
-  if (!arriving) return;
-  const auto wait = [&] { s.wait(arriving); };
+  if (arriving) await_others(s, arriving);
+}
+
+void parameter_store::await_others(stream& s, const event_ptr& whole) {
+  if (whole->done()) return;
+  const auto wait = [&] { s.wait(whole); };
   if (arrival_watch_)
     arrival_watch_(s, wait);
   else

@@ -280,6 +280,8 @@ class parameter_store {
   void weights_arrive(int chunk, event_ptr whole);
   /// Makes `s` wait until the weights are whole and in their frame (PS-6).
   void fetch_weights(stream& s, int chunk);
+  /// Makes `s` wait for `whole`, behind which others' slices have come, as its watch sees it.
+  void await_others(stream& s, const event_ptr& whole);
   /// Called where a stream has to wait for weights to be whole, with what enqueues that: it calls
   /// it, and may enqueue something before and behind it.
   using arrival_watch = std::function<void(stream& s, const std::function<void()>& wait)>;

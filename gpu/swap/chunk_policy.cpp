@@ -108,8 +108,12 @@ chunk_policy::ops chunk_policy::bring_weights(int chunk) {
 chunk_policy::ops chunk_policy::fetch_weights(int chunk) {
   auto out = bring_weights(chunk);
   if (!shares_weights(chunk)) return out;
-  out.push_back(waiting({kind::weights_ready, weight_frame(chunk)}));
-  out.back().chunk = chunk;
+  const auto wait_for = [&](kind what) {
+    out.push_back(waiting({what, weight_frame(chunk)}));
+    out.back().chunk = chunk;
+  };
+  if (gathers_) wait_for(kind::slice_read);
+  wait_for(kind::weights_ready);
   return out;
 }
 

@@ -111,7 +111,8 @@ class chunk_policy {
 
   /// The chunk's weights are fetched soon, and no others of their frame before: they may come.
   ops bring_weights(int chunk);
-  /// The compute lane uses the chunk's weights from here on, and up to here.
+  /// The compute lane uses the chunk's weights from here on, and up to here. Of replicas it waits
+  /// for the own slice first, which is the drive's matter, and then for others'.
   ops fetch_weights(int chunk);
   ops release_weights(int chunk);
   /// It makes the chunk's gradient from here on; it leaves it, zeroed.

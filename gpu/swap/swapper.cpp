@@ -258,13 +258,17 @@ void swapper::bring_weights(int chunk) {
   come(order_->bring_weights(chunk));
 }
 
-/// What brings weights, and what makes `compute` wait for them.
+/// What brings weights, and what makes `compute` wait for them: for the drive's slice, then, as for
+/// weights in memory, for what others send.
 void swapper::come(const chunk_policy::ops& ops, stream* compute) {
+  constexpr auto whole = chunk_point::kind::weights_ready;
   for (const auto& op : ops) {
     if (op.what == chunk_act::read_weights)
       bring(op);
     else if (op.what == chunk_act::gather_weights)
       carry_out(op, nullptr, [&](stream&) { options_.gather(op.chunk); });
+    else if (options_.gathering != nullptr && op.behind[0]->what == whole)
+      store_.await_others(*compute, event(*op.behind[0]));
     else
       await(*compute, op.chunk, op);
   }

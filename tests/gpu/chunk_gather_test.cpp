@@ -222,4 +222,17 @@ TEST_CASE("CHP-9: replicas: weights that were brought or gathered are not gather
   CHECK(gathered(policy.fetch_weights(2)) == 1);
 }
 
+TEST_CASE("CHP-9: replicas: compute waits for the own slice, and then for those of others") {
+  using kind = chunk_point::kind;
+  chunk_policy policy({{true, 0, -1, 1}, {true, 1, -1, 1}}, 1, true);
+  for (const int chunk : {0, 1, 1}) {
+    CAPTURE(chunk);
+    std::vector<std::pair<int, chunk_point>> waits;
+    for (const auto& op : policy.fetch_weights(chunk))
+      if (op.on == chunk_lane::compute) waits.emplace_back(op.chunk, op.behind[0].value());
+    CHECK(waits == std::vector<std::pair<int, chunk_point>>{{chunk, {kind::slice_read, chunk}},
+                                                            {chunk, {kind::weights_ready, chunk}}});
+  }
+}
+
 }  // namespace troupe::gpu

@@ -182,6 +182,47 @@ TEST_CASE("CHP-8: that all of a chunk is measured first is told as a wait for th
   CHECK(swapped.failure());
 }
 
+TEST_CASE("SWP-13: who waits for others' slices of weights is not told to wait for the drive") {
+  auto owner = make_reference_device();
+  scratch dir;
+  auto gathering = owner->make_stream({"gathering", 1});
+  REQUIRE(gathering);
+  std::promise<void> come, gate;
+  const auto opened = gate.get_future().share();
+  swap_case c;
+  c.replicas = 2;
+  int of_drive = 0, of_replicas = 0;
+  auto options = in_folder(dir);
+  options.gathering = gathering->get();
+  options.gather = [&](int) {
+    (*gathering)->host_task([&come, opened]() -> status {
+      come.set_value();
+      opened.wait();
+      return {};
+    });
+  };
+  options.around_wait = [&](stream&, int, const std::function<void()>& wait) {
+    ++of_drive;
+    wait();
+  };
+  swap_trainer swapped(*owner, c, options);
+  swapped.store().set_arrival_watch([&](stream&, const std::function<void()>& wait) {
+    ++of_replicas;
+    wait();
+  });
+  int chunk = 0;
+  while (swapped.store().info(chunk).layer < 0) ++chunk;  // layers share frames
+  swapped.swap().bring_weights(chunk);
+  come.get_future().wait();  // the own slice is there
+  swapped.store().fetch_weights(swapped.compute(), chunk);
+  CHECK(of_drive == 0);
+  CHECK(of_replicas == 1);
+  gate.set_value();
+  swapped.store().release_weights(swapped.compute(), chunk);
+  swapped.wait();
+  CHECK(swapped.failure());
+}
+
 TEST_CASE("SWP-3: state is read behind the write of the step before, however late that is") {
   auto owner = make_reference_device();
   scratch dir;

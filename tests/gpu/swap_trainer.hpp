@@ -29,6 +29,7 @@ struct swap_case {
   bool starts = true;         ///< with first weights; else its state comes from a checkpoint
   optimizer_step_args::rule rule = optimizer_step_args::rule::adamw;
   bool spills = false;  ///< every layer does, where anything is on disk
+  int replicas = 1;     ///< of which this is the first
 };
 
 /// Trains without clipping, each chunk updated as soon as backward has passed it.
@@ -37,6 +38,7 @@ class swap_trainer {
   /// In memory where `swap` has no folder.
   swap_trainer(device& owner, const swap_case& c, swap_options swap) : tokens_(some(c, 1)) {
     stage_shape shape = whole_model(c.model, rows, seq, c.type);
+    shape.replica.ranks = c.replicas;
     const bool swaps = !swap.places.empty();
     if (swaps) {
       if (c.spills)
