@@ -453,7 +453,9 @@ bool may_compute(const job_policy& job) {
 void show(run_pointer self) {
   const auto& job = self->state.job;
   if (!may_compute(job)) tell_pacer(self, 0);
-  publish(self, std::string(job.phase()), [&](fbs::RunStatusT& s) {
+  const bool gives_up = self->state.gives_up && job.state() == job_state::stepping;
+  std::string phase(gives_up ? "giving a checkpoint up" : job.phase());
+  publish(self, std::move(phase), [&](fbs::RunStatusT& s) {
     s.step = job.step();
     s.steps = static_cast<uint64_t>(job.plan().job.train.steps);
     s.loss = job.loss();
@@ -509,8 +511,14 @@ struct executor {
 
   void operator()(const todo::ask& c) const { ask(self, c); }
   void operator()(const todo::run_step& c) const {
+    self->state.gives_up = !c.give_up.empty();
     if (c.give_up.empty()) return run_step(self, c);
-    give_up(self, c.give_up, [who = self, c] { run_step(who, c); });
+    show(self);
+    give_up(self, c.give_up, [who = self, c] {
+      who->state.gives_up = false;
+      show(who);
+      run_step(who, c);
+    });
   }
   void operator()(const todo::validate& c) const { validate(self, c); }
   void operator()(const todo::measure& c) const { record_measures(self, c.step); }
@@ -676,6 +684,7 @@ run_actor::behavior_type run(run_pointer self, spawn_record record) {
       },
       [self](caf::tick_atom) {
         end_old_ranks(self);
+        ask_again(self);
         hear(self, heard::tick{});
       },
   };

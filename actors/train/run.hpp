@@ -122,6 +122,8 @@ struct run_state {
   std::map<uint64_t, written_shards> votes;  ///< by step, until the commit of it or its end
   uint32_t amendments = 0;                   ///< losses that are on their way into checkpoints
   std::vector<std::function<void()>> behind_amendments;  ///< what waits until there is none
+  std::function<void()> asks_again;  ///< for a checkpoint that is read still; empty: nobody is
+  bool gives_up = false;             ///< a checkpoint, before the step that its job is at
   std::map<uint64_t, asked_by> requests;
   uint64_t last_request = 0;
   job_memory remembered;                   ///< as the journal was told last

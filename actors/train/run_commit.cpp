@@ -1,8 +1,12 @@
 // Whether this head still acts; then the votes, in pages; then the order.
 #include "actors/train/run_commit.hpp"
 
+#include <algorithm>
+#include <chrono>
 #include <functional>
 #include <memory>
+#include <optional>
+#include <string>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -11,7 +15,9 @@
 
 #include "actors/base/ask.hpp"
 #include "actors/base/context.hpp"
+#include "actors/base/defaults.hpp"
 #include "actors/job/votes.hpp"
+#include "io/checkpoint/retention.hpp"
 #include "messages/text.hpp"
 
 namespace troupe::train {
@@ -61,6 +67,51 @@ void order_commit(run_pointer self, const todo::commit& order, uint32_t epoch,
       });
 }
 
+/// Of a checkpoint whose files ranks will update.
+struct giving_up {
+  std::string checkpoint;
+  std::function<void()> then;
+  uint32_t epoch = 0;
+  int64_t end_ns = 0;  ///< the committer has answered by then
+
+  bool is_awaited(run_pointer self) const {
+    return epoch == self->epoch() && self->state.job.state() == job_state::stepping;
+  }
+};
+
+void order_give_up(run_pointer self, const giving_up& order);
+
+/// Whoever reads it is waited for: the replicator does while it copies what was saved last.
+void hear_refusal(run_pointer self, const giving_up& order, const error& why) {
+  const std::chrono::nanoseconds pause = defaults::give_up_pause;
+  if (!order.is_awaited(self)) return;
+  const bool in_time = now_ns(*self) + pause.count() < order.end_ns;
+  if (!in_time || !why.is(io::checkpoint::not_given_up_yet))
+    return hear(self, heard::ask_failed{why.within("give the checkpoint up")});
+  self->state.asks_again = [self, order] { order_give_up(self, order); };
+  self->delayed_send(self, pause, caf::tick_atom_v);
+}
+
+void order_give_up(run_pointer self, const giving_up& order) {
+  if (!order.is_awaited(self)) return;
+  if_it_acts(self, [self, order](const status& acts) {
+    if (!acts) return hear_refusal(self, order, acts.error());
+    if (!order.is_awaited(self)) return;
+    const std::chrono::nanoseconds left(order.end_ns - now_ns(*self));
+    ask_for<fbs::Ack>(
+        self, self->state.record.committer,
+        make_msg<fbs::GiveUpCheckpoint>(context_of(*self, self->state.record.epoch),
+                                        [&](auto& g) { g.directory = order.checkpoint; }),
+        {"committer", fmt::format("that {} is given up", order.checkpoint),
+         std::max(std::chrono::milliseconds(1),
+                  std::chrono::ceil<std::chrono::milliseconds>(left))},
+        [self, order](const msg<fbs::Ack>&) {
+          if (order.is_awaited(self)) order.then();
+        },
+        [self, order](const error& e) { hear_refusal(self, order, e); });
+  });
+}
+
 }  // namespace
 
 void commit(run_pointer self, const todo::commit& order) {
@@ -74,26 +125,14 @@ void commit(run_pointer self, const todo::commit& order) {
 }
 
 void give_up(run_pointer self, const std::string& checkpoint, std::function<void()> then) {
-  const auto is_heard = [self, epoch = self->epoch()] {
-    return epoch == self->epoch() && self->state.job.state() == job_state::stepping;
-  };
-  const auto failed = [self, is_heard](const error& e) {
-    if (is_heard()) hear(self, heard::ask_failed{e.within("give the checkpoint up")});
-  };
-  if_it_acts(self,
-             [self, checkpoint, then = std::move(then), is_heard, failed](const status& acts) {
-               if (!acts) return failed(acts.error());
-               if (!is_heard()) return;
-               ask_for<fbs::Ack>(
-                   self, self->state.record.committer,
-                   make_msg<fbs::GiveUpCheckpoint>(context_of(*self, self->state.record.epoch),
-                                                   [&](auto& g) { g.directory = checkpoint; }),
-                   {"committer", fmt::format("that {} is given up", checkpoint)},
-                   [then, is_heard](const msg<fbs::Ack>&) {
-                     if (is_heard()) then();
-                   },
-                   failed);
-             });
+  const std::chrono::nanoseconds patience =
+      self->timeouts().of(contract_of<committer_actor, fbs::GiveUpCheckpoint>());
+  order_give_up(self,
+                {checkpoint, std::move(then), self->epoch(), now_ns(*self) + patience.count()});
+}
+
+void ask_again(run_pointer self) {
+  if (const auto again = std::exchange(self->state.asks_again, {})) again();
 }
 
 void amend(run_pointer self, const todo::amend& order) {

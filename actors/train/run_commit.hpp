@@ -18,9 +18,11 @@ void say(run_pointer self, const todo::say& what);
 /// Has the committer commit a checkpoint, by the votes of all ranks.
 void commit(run_pointer self, const todo::commit& order);
 
-/// Has the committer give up a checkpoint whose files ranks will update (JOB-22); then calls
-/// `then`, unless the job is not at that step any more (RUN-4).
+/// Has the committer give up a checkpoint whose files ranks will update (JOB-22), once nobody reads
+/// it; then calls `then`, unless the job is not at that step any more (RUN-4).
 void give_up(run_pointer self, const std::string& checkpoint, std::function<void()> then);
+/// It is time to ask for what could not be given up before.
+void ask_again(run_pointer self);
 
 /// Has the committer write a loss into a checkpoint. Where that cannot be, a person is told.
 void amend(run_pointer self, const todo::amend& order);

@@ -165,7 +165,7 @@ status give_up(file_system& files, const fs::path& checkpoint) {
   if (!name) return not_given_up(checkpoint.string(), "it is not called as a checkpoint is");
   const auto gone = remove(files, {checkpoint, *name, 0, "its files are the state of a run"});
   if (!gone && gone.error().code == errc::unavailable)
-    return not_given_up(checkpoint.string(), gone.error().message);
+    return not_given_up_yet(checkpoint.string(), gone.error().message);
   return gone;
 }
 

@@ -79,9 +79,14 @@ inline constexpr error_kind<std::string, std::string> not_given_up{
     "not_given_up", errc::bad_config, "{} is not given up (swap.consume): {}",
     "free space on the drive, so that the state fits beside it"};
 
+/// The same of one that may be given up later.
+inline constexpr error_kind<std::string, std::string> not_given_up_yet{
+    "not_given_up_yet", errc::unavailable, "{} is not given up yet (swap.consume): {}",
+    "wait until nobody reads or copies it (checkpoint.second), or free space on the drive"};
+
 /// Removes one whose files ranks have by links, as their state (RT-3). Nothing where it is gone
-/// already. Errors: not_given_up, and it is whole, where somebody holds or reads it, or it is not
-/// called as a checkpoint is; as of remove().
+/// already. Errors, and it is whole: not_given_up where somebody holds it, or it is not called as a
+/// checkpoint is; not_given_up_yet while somebody reads it; as of remove().
 status give_up(file_system& files, const std::filesystem::path& checkpoint);
 
 /// The retention of one tier by a launch that saves into it.

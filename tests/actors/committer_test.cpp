@@ -602,7 +602,7 @@ TEST_CASE(
     REQUIRE(reading);
     const auto read = give_up_one(*newer);
     REQUIRE_FALSE(read);
-    CHECK(read.error().is(cp::not_given_up));
+    CHECK(read.error().is(cp::not_given_up_yet));
   }
   const auto other = give_up_one(dir.path);
   REQUIRE_FALSE(other);

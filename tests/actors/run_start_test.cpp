@@ -230,6 +230,22 @@ TEST_CASE("JOB-22: run: a checkpoint that is not given up ends it before any ste
   for (const auto& stage : f.stages) CHECK(stage.take_all<fbs::RunStep>().empty());
 }
 
+TEST_CASE("JOB-22: run: who reads the checkpoint in its files is waited for before any step") {
+  run_in_files f;
+  for (int i = 0; i < 3; ++i) {
+    CHECK(f.status().state == "giving a checkpoint up");  // no step, which would be stuck
+    f.committer.take<fbs::GiveUpCheckpoint>().refuse(
+        io::checkpoint::not_given_up_yet(folder_of(2), "somebody reads it"));
+    f.pass(5s - 1ms);
+    CHECK(f.committer.idle());
+    f.pass(1ms);
+  }
+  CHECK(f.coordinator.idle());
+  f.committer.take<fbs::GiveUpCheckpoint>().answer<fbs::Ack>();
+  CHECK(f.status().state == "training");
+  for (const auto& stage : f.stages) CHECK(stage.take<fbs::RunStep>()->step() == 3);
+}
+
 TEST_CASE("RUN-2: JOB-22: a committer that says nothing of it ends the run when its time is over") {
   run_in_files f;
   const auto asked = f.committer.take<fbs::GiveUpCheckpoint>();
