@@ -15,6 +15,7 @@
 #include "tests/io/disk/backends.hpp"
 
 #include "tests/errors.hpp"
+#include "tests/io/reserves.hpp"
 
 using namespace troupe;
 using namespace troupe::io;
@@ -169,15 +170,16 @@ TEST_CASE("every disk: files are made, refused, cut and reserved as asked") {
 }
 
 TEST_CASE("every disk: an open file's names, length and room are known, whatever its name is") {
-  each_disk([](disk& d, const auto& dir, const auto&) {
+  const bool reserves = reserves_room();
+  each_disk([reserves](disk& d, const auto& dir, const auto&) {
     constexpr uint64_t bytes = 4 * disk_block;
     const auto made = d.open(dir / "a", {open_mode::create, true, bytes});
     REQUIRE(made);
     const auto names = [&]() -> uint64_t {
       const auto facts = d.look(*made);
       REQUIRE(facts);
-      CHECK(facts->bytes == bytes);
-      CHECK(facts->taken_bytes >= bytes);
+      if (reserves) CHECK(facts->bytes == bytes);
+      if (reserves) CHECK(facts->taken_bytes >= bytes);
       return facts->names;
     };
     CHECK(names() == 1);
