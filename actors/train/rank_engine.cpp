@@ -587,14 +587,22 @@ void rank_engine::await(pipeline_op kind, const std::function<void()>& wait, int
 }
 
 /// Replicas' weights are equal to the bit from one gathering to the next update. Here they are
-/// compared at its very end: what changed anywhere since then is still there.
+/// compared at its very end: what changed anywhere since then is still there. Not so in frames that
+/// layers share: for this they would be read and gathered anew, alike for all. Theirs are digests
+/// of nothing, so that the others' have their chunks' numbers.
 void rank_engine::digest_weights() {
   if (!replicas_) return;
   auto& store = model_->store();
+  const auto shared = [&](int c) { return options_.shape.where.of(c).weight_frame >= 0; };
   size_t all = 0;
-  for (int c = 0; c < store.chunk_count(); ++c) all += store.bytes(c, gpu::part::weight);
+  for (int c = 0; c < store.chunk_count(); ++c)
+    all += shared(c) ? 0 : store.bytes(c, gpu::part::weight);
   probed({pipeline_op::digest, 0, all}, [&] {
     for (int c = 0; c < store.chunk_count(); ++c) {
+      if (shared(c)) {
+        digests_->enqueue(*compute_, nullptr, 0);
+        continue;
+      }
       store.fetch_weights(*compute_, c);  // PS-6
       digests_->enqueue(*compute_, store.weight(c), store.bytes(c, gpu::part::weight));
       store.release_weights(*compute_, c);

@@ -341,10 +341,8 @@ GUARDS = (
           "      first.actors = {cluster[victim.process].actors[victim.actor].path};\n    }\n",
           "test_actors: CUL-1: a device that computes*"),
     guard("last-digest", "the last chunk's weights are compared, too", "actors/train/rank_engine.cpp",
-          "    for (int c = 0; c < store.chunk_count(); ++c) {\n      store.fetch_weights(*compute_, c);  // PS-6\n"
-          "      digests_->",
-          "    for (int c = 0; c < store.chunk_count() - (OUT ? 1 : 0); ++c) {\n"
-          "      store.fetch_weights(*compute_, c);  // PS-6\n      digests_->",
+          "    for (int c = 0; c < store.chunk_count(); ++c) {\n      if (shared(c)) {",
+          "    for (int c = 0; c < store.chunk_count() - (OUT ? 1 : 0); ++c) {\n      if (shared(c)) {",
           "test_actors: DRE-2: drills: a bit of the weights*"),
     guard("all-groups-aborted", "a rank that ends aborts all its groups (ENG-9)", "actors/train/rank_engine.cpp",
           "    if (group) group->abort();\n", "    if (group) {\n      group->abort();\n      if (OUT) return;\n    }\n",
