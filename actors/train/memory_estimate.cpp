@@ -10,7 +10,9 @@
 #include "actors/train/inputs.hpp"
 #include "actors/train/keeper_policy.hpp"
 #include "actors/train/machine.hpp"
+#include "actors/train/swap_folder.hpp"
 #include "actors/train/swap_ranks.hpp"
+#include "gpu/swap/step_traffic.hpp"
 
 namespace troupe::train {
 
@@ -54,7 +56,10 @@ planned_stage plan_of(const job_plan& plan, const rank_place& r) {
     for (const auto& t : chunk.tensors) out.parameters += t.count;
   if (o.at.grid.data > 1) {
     out.reduced_bytes = out.bytes.gradients;
-    out.gathered_bytes = out.bytes.weights;
+    const bool swaps = o.shape.where.any_on_disk();
+    out.gathered_bytes = swaps
+                             ? gpu::traffic_of_step(plan.model, o.shape, steps_of(o)).gathered_bytes
+                             : out.bytes.weights;
   }
   out.matrix_elements = matrix_elements_of(plan.model, o.shape);
   out.step_flops = step_flops(o);

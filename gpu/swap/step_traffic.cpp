@@ -21,6 +21,8 @@ class walk {
     for (const auto& chunk : stage_chunks(model, shape)) {
       files_.push_back(
           swap_layout(slice_of(chunk.count, shape.replica), shape.where, shape.compute));
+      weight_bytes_.push_back(static_cast<uint64_t>(slice_of(chunk.count, shape.replica).whole) *
+                              size_of(shape.compute));
       layers_.push_back(chunk.layer >= 0);
       layer_of_.push_back(chunk.layer < 0 ? -1 : static_cast<int>(chunk.layer - shape.first_layer));
     }
@@ -38,6 +40,8 @@ class walk {
     passes(order_ != update_order::behind_backward);
     if (order_ == update_order::behind_backward)
       for (size_t c = 0; c < files_.size(); ++c) update(c);
+    for (size_t c = 0; c < files_.size(); ++c)
+      if (!shares_frame(c)) gather(c);
     return out_;
   }
 
@@ -95,14 +99,23 @@ class walk {
     }
   }
 
+  bool shares_frame(size_t c) const {
+    return shape_.where.of(static_cast<int>(c)).weight_frame >= 0 && layers_[c];
+  }
+
+  void gather(size_t c) {
+    if (shape_.replica.ranks > 1) out_.gathered_bytes += weight_bytes_[c];
+  }
+
   /// SWP-2: a frame that has the chunk's weights still is not filled again.
   void visit(size_t c, phase_traffic& phase) {
+    if (!shares_frame(c)) return;
     const int frame = shape_.where.of(static_cast<int>(c)).weight_frame;
-    if (frame < 0 || !layers_[c]) return;
     const auto [it, fresh] = occupant_.try_emplace(frame, c);
     if (!fresh && it->second == c) return;
     it->second = c;
     phase.read_bytes += weights_read_bytes(files_[c]);
+    gather(c);
   }
 
   void update(size_t c) {
@@ -120,6 +133,7 @@ class walk {
   int64_t visits_;  ///< of a chunk in each direction: by layer one for all micro-batches
   bool measures_;
   std::vector<io::chunk_file> files_;
+  std::vector<uint64_t> weight_bytes_;  ///< of all replicas' slices
   std::vector<bool> layers_;
   std::vector<int> layer_of_;  ///< of the stage, by chunk; -1: none
   const spill_layout spill_{shape_};

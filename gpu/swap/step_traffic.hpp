@@ -38,6 +38,8 @@ struct step_traffic {
   phase_traffic forward;   ///< all forward passes
   phase_traffic backward;  ///< with the updates
   int64_t passes = 1;      ///< forward and backward over all micro-batches: 2 where made twice
+  /// Weights that replicas gather: of layers that share frames whenever they are read, others once.
+  uint64_t gathered_bytes = 0;
 
   phase_traffic whole() const {
     return {forward.read_bytes + backward.read_bytes,

@@ -9,6 +9,7 @@
 
 #include "gpu/swap/step_traffic.hpp"
 #include "tests/errors.hpp"
+#include "tests/gpu/model_samples.hpp"
 
 using namespace troupe;
 using namespace troupe::gpu;
@@ -91,7 +92,7 @@ TEST_CASE("ROOF-2: a step as a whole is bounded by no more than its phases one a
 }
 
 TEST_CASE("limit: passes made twice, and what is computed again, are counted") {
-  step_traffic traffic{{10, 0}, {30, 20}, 2};
+  step_traffic traffic{{10, 0}, {30, 20}, 2, 0};
   const auto work = work_of_step(traffic, 300, 70, 7);
   CHECK(work.forward.flops == 200);
   CHECK(work.backward.flops == 400 + 140);
@@ -99,6 +100,30 @@ TEST_CASE("limit: passes made twice, and what is computed again, are counted") {
   CHECK(work.whole().written_bytes == 20);
   CHECK(work.whole().updates == 7);
   CHECK(work_of_step(traffic, 300, 0, 7).backward.flops == 400);
+}
+
+TEST_CASE("SWP-13: what replicas gather is counted as often as a step does") {
+  constexpr uint64_t layers = 5, frames = 2;
+  auto model = testing::tiny_gpt2();
+  model.layers = layers;
+  auto shape = whole_model(model, 2, 7, dtype::bf16);
+  const residency_budget steps{0, true, 1};
+  CHECK(traffic_of_step(model, shape, steps).gathered_bytes == 0);
+  shape.replica.ranks = 2;
+  uint64_t of_layer = 0, others = 0;
+  for (const auto& chunk : stage_chunks(model, shape)) {
+    const auto elements = static_cast<uint64_t>(slice_of(chunk.count, shape.replica).whole);
+    const uint64_t bytes = elements * size_of(shape.compute);
+    if (chunk.layer >= 0)
+      of_layer = bytes;
+    else
+      others += bytes;
+  }
+  CHECK(traffic_of_step(model, shape, steps).gathered_bytes == others + layers * of_layer);
+  shape.where = least_residency(model, shape, steps);
+  // Forward reads all, and backward those that are in no frame any more.
+  CHECK(traffic_of_step(model, shape, steps).gathered_bytes ==
+        others + (2 * layers - frames) * of_layer);
 }
 
 TEST_CASE("limit: of LoHan's 18 runs none is quicker than it by more than 5 %, the mean is 0.90") {
