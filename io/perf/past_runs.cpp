@@ -27,7 +27,7 @@ namespace {
 
 using json = nlohmann::ordered_json;
 
-constexpr int version = 1;
+constexpr int line_version = 1;
 /// What one reads: half more lines than are kept (PST-2), each as long as may be.
 constexpr size_t whole_file_bytes = most_past_runs * 3 / 2 * max_past_run_bytes;
 /// No step takes as long, nor does as much; no text is as long.
@@ -42,11 +42,11 @@ constexpr double near_enough = 10;  ///< times as much work, or as little; other
 /// No estimate is surer: what a machine does beside differs from day to day.
 constexpr double surest = 0.03, sure_of_few = 0.1, sure_of_others = 0.3;
 
-uint32_t sum_of(std::string_view text) {
+uint32_t line_sum(std::string_view text) {
   return crc32c(std::as_bytes(std::span(text.data(), text.size())));
 }
 
-std::optional<double> number_in(const nlohmann::json& j, const char* key, double most) {
+std::optional<double> run_number(const nlohmann::json& j, const char* key, double most) {
   const auto it = j.find(key);
   if (it == j.end() || !it->is_number()) return std::nullopt;
   const auto value = it->get<double>();
@@ -54,7 +54,7 @@ std::optional<double> number_in(const nlohmann::json& j, const char* key, double
   return value;
 }
 
-std::optional<std::string> text_in(const nlohmann::json& j, const char* key) {
+std::optional<std::string> run_text(const nlohmann::json& j, const char* key) {
   const auto it = j.find(key);
   if (it == j.end() || !it->is_string()) return std::nullopt;
   auto value = it->get<std::string>();
@@ -62,7 +62,7 @@ std::optional<std::string> text_in(const nlohmann::json& j, const char* key) {
   return value;
 }
 
-double median_of(std::vector<double> values) {
+double middle_of(std::vector<double> values) {
   const auto middle = values.begin() + std::ssize(values) / 2;
   std::nth_element(values.begin(), middle, values.end());
   return *middle;
@@ -86,7 +86,7 @@ past_estimate of_same_work(std::span<const past_run* const> runs) {
         std::max({within, std::log(r->high_s / r->median_s), std::log(r->median_s / r->low_s)});
   }
   out.runs = medians.size();
-  out.step_s = median_of(medians);
+  out.step_s = middle_of(medians);
   double sure = std::max(sure_of_few, within);
   if (out.runs >= enough_runs) {
     double squares = 0;
@@ -148,7 +148,7 @@ result<unique_fd> open_locked(const fs::path& file) {
   return error{errc::unavailable, fmt::format("{} is replaced again and again", file.string())};
 }
 
-std::vector<std::string_view> lines_of(std::string_view text) {
+std::vector<std::string_view> run_lines(std::string_view text) {
   std::vector<std::string_view> out;
   for (size_t at = 0; at < text.size(); at += out.back().size() + 1)
     out.push_back(text.substr(at, std::min(text.find('\n', at), text.size()) - at));
@@ -175,7 +175,7 @@ status end_torn_line(const unique_fd& fd, const fs::path& file) {
 
 std::string past_run_line(const past_run& run) {
   const auto cut = [](const std::string& text) { return text.substr(0, text_bytes / 2); };
-  const json j{{"v", version},
+  const json j{{"v", line_version},
                {"unix_s", run.unix_s},
                {"job", cut(run.job)},
                {"machine", cut(run.machine)},
@@ -187,7 +187,7 @@ std::string past_run_line(const past_run& run) {
                {"low_s", run.low_s},
                {"high_s", run.high_s}};
   const auto text = j.dump(-1, ' ', false, json::error_handler_t::replace);
-  return fmt::format("{} {:08x}", text, sum_of(text));
+  return fmt::format("{} {:08x}", text, line_sum(text));
 }
 
 std::optional<past_run> parse_past_run(std::string_view line) {
@@ -198,15 +198,15 @@ std::optional<past_run> parse_past_run(std::string_view line) {
   const auto digits = line.substr(line.size() - sum_digits);
   uint32_t sum = 0;
   const auto [end, failed] = std::from_chars(digits.begin(), digits.end(), sum, 16);
-  if (failed != std::errc{} || end != digits.end() || sum != sum_of(text)) return std::nullopt;
+  if (failed != std::errc{} || end != digits.end() || sum != line_sum(text)) return std::nullopt;
   const auto j = parse_json(text, 2);
-  if (!j || !j->is_object() || number_in(*j, "v", 1e9) != version) return std::nullopt;
-  const auto job = text_in(*j, "job"), machine = text_in(*j, "machine"), work = text_in(*j, "work");
-  const auto unix_s = number_in(*j, "unix_s", 1e12), flops = number_in(*j, "flops", largest_flops),
-             expected = number_in(*j, "expected_s", step_range_s),
-             steps = number_in(*j, "steps", 1e15), median = number_in(*j, "median_s", step_range_s),
-             low = number_in(*j, "low_s", step_range_s),
-             high = number_in(*j, "high_s", step_range_s);
+  if (!j || !j->is_object() || run_number(*j, "v", 1e9) != line_version) return std::nullopt;
+  const auto job = run_text(*j, "job"), machine = run_text(*j, "machine"), work = run_text(*j, "work");
+  const auto unix_s = run_number(*j, "unix_s", 1e12), flops = run_number(*j, "flops", largest_flops),
+             expected = run_number(*j, "expected_s", step_range_s),
+             steps = run_number(*j, "steps", 1e15), median = run_number(*j, "median_s", step_range_s),
+             low = run_number(*j, "low_s", step_range_s),
+             high = run_number(*j, "high_s", step_range_s);
   if (!job || !machine || !work || !unix_s || !flops || !expected || !steps || !median || !low ||
       !high)
     return std::nullopt;
@@ -220,7 +220,7 @@ result<past_runs> read_past_runs(const fs::path& file) {
   if (!text && text.error().code == errc::not_found) return past_runs{};
   if (!text) return text.error();
   past_runs out;
-  for (const auto line : lines_of(*text))
+  for (const auto line : run_lines(*text))
     if (const auto run = parse_past_run(line))
       out.runs.push_back(*run);
     else
@@ -235,7 +235,7 @@ status add_past_run(const fs::path& file, const past_run& run) {
   if (made) return error::system(fmt::format("make {}", file.parent_path().string()), made.value());
   TROUPE_TRY(fd, open_locked(file));
   TROUPE_TRY(text, read_file(file, whole_file_bytes));
-  const auto lines = lines_of(text);
+  const auto lines = run_lines(text);
   if (!is_ours(lines)) return not_past_runs(file.string());
   const auto line = past_run_line(run) + "\n";
   if (lines.size() < most_past_runs * 3 / 2) {
@@ -268,7 +268,7 @@ past_ledger ledger_of(std::span<const past_run> runs, std::string_view machine) 
       off.push_back(std::abs(r.expected_s / r.median_s - 1));
   if (off.empty()) return {};
   const double most = *std::max_element(off.begin(), off.end());
-  return {off.size(), median_of(std::move(off)), most};
+  return {off.size(), middle_of(std::move(off)), most};
 }
 
 }  // namespace troupe::io::perf
