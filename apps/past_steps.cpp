@@ -73,7 +73,9 @@ std::string work_of(const config::job& job) {
       "model.dtype",       "model.parallel_block", "model.recompute",   "train.batch",
       "train.micro_batch", "train.seq_len",        "train.optimizer",   "parallel.data",
       "parallel.pipeline", "parallel.layers",      "parallel.schedule", "cluster.threads",
-      "cluster.device",    "cluster.launch",       "power.budget_w"};
+      "cluster.device",    "cluster.launch",       "power.budget_w",    "power.control",
+      "swap.dir",          "swap.host_bytes",      "swap.clip",         "swap.keep_layers",
+      "swap.half_layers",  "swap.spill_layers",    "swap.verify"};
   std::string out;
   for (const auto* key : keys) out += fmt::format("{}={}\n", key, config::value_text(key, job));
   return out;

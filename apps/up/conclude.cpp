@@ -41,7 +41,9 @@ void remember(const config::job& job, const step_times& times,
               const std::optional<report::expected_ms>& expected) {
   const auto run = times.run_of(job, expected);
   if (!run) return;
-  if (const auto kept = remember_run(*run); !kept)
+  const auto kept = remember_run(*run);
+  // Where there is no place to keep things in, as in many containers, nobody is told each time.
+  if (!kept && kept.error().code != errc::permission && kept.error().code != errc::not_found)
     say("warning: what steps took is not remembered: " + render(kept.error()));
 }
 
@@ -88,9 +90,9 @@ result<int> conclude(const config::job& job, run_outcome& outcome, const run_end
   const auto times = outcome.times;
   lock.unlock();  // a sample takes its time
   if (!summary.expected) summary.expected = kept_expectation(job);
-  remember(job, times, summary.expected);
   add_sample(job, signals, summary);
   TROUPE_CHECK(show_summary(job, summary));
+  remember(job, times, summary.expected);
   if (!early) return 0;  // after the last step whoever stops it is too late
   return ended.signal == 0 ? stopped_early : 128 + ended.signal;
 }

@@ -31,8 +31,9 @@ std::string seat_name(const control_owner& owner) {
 seat_sight judge_seat(const std::optional<io::lock_holder>& holder, std::string_view own_name,
                       bool lives) {
   if (!holder || holder->job.empty() || holder->job == restorer_name) return seat_sight::unsettled;
-  if (!lives) return seat_sight::unsettled;  // SEA-2
-  return holder->job == own_name ? seat_sight::of_this_job : seat_sight::of_another;
+  // Alive or not: whoever does not govern looks again when it is to set something.
+  if (holder->job == own_name) return seat_sight::of_this_job;
+  return lives ? seat_sight::of_another : seat_sight::unsettled;  // SEA-2
 }
 
 result<io::folder_lock> take_seat(const control_place& at, const setting_target& target,

@@ -9,9 +9,11 @@
 #include <array>
 #include <cerrno>
 #include <charconv>
+#include <chrono>
 #include <cmath>
 #include <map>
 #include <numeric>
+#include <thread>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -33,6 +35,7 @@ constexpr size_t whole_file_bytes = most_past_runs * 3 / 2 * max_past_run_bytes;
 /// No step takes as long, nor does as much; no text is as long.
 constexpr double step_range_s = 1e7, largest_flops = 1e30;
 constexpr size_t text_bytes = 1024;
+constexpr double shortest_step_s = 1e-9;
 
 /// Runs of the same work that say how much they differ; fewer are given an interval of their own.
 constexpr size_t enough_runs = 3;
@@ -44,6 +47,24 @@ constexpr double surest = 0.03, sure_of_few = 0.1, sure_of_others = 0.3;
 
 uint32_t line_sum(std::string_view text) {
   return crc32c(std::as_bytes(std::span(text.data(), text.size())));
+}
+
+constexpr size_t sum_digits = 8;
+
+/// The text in front of a right sum; empty where there is none.
+std::string_view summed_text(std::string_view line) {
+  if (line.size() > max_past_run_bytes || line.size() < sum_digits + 2) return {};
+  const auto text = line.substr(0, line.size() - sum_digits - 1);
+  if (line[text.size()] != ' ') return {};
+  const auto digits = line.substr(text.size() + 1);
+  uint32_t sum = 0;
+  const auto [end, failed] = std::from_chars(digits.begin(), digits.end(), sum, 16);
+  return failed == std::errc{} && end == digits.end() && sum == line_sum(text) ? text
+                                                                               : std::string_view();
+}
+
+bool is_summed(std::string_view line) {
+  return !summed_text(line).empty();
 }
 
 std::optional<double> run_number(const nlohmann::json& j, const char* key, double most) {
@@ -137,15 +158,20 @@ std::optional<past_estimate> of_other_work(std::span<const past_run* const> runs
 
 /// The file, locked; the one that the name leads to, also where another has just replaced it.
 result<unique_fd> open_locked(const fs::path& file) {
-  constexpr int lock_tries = 100;
+  constexpr int lock_tries = 100;  // a second: whoever holds it adds a line, or has been stopped
+  constexpr std::chrono::milliseconds lock_pause{10};
   for (int tries = 0; tries < lock_tries; ++tries) {
     unique_fd fd{::open(file.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK, 0666)};
     if (!fd) return error::system(fmt::format("open {}", file.string()), errno);
-    while (::flock(fd.get(), LOCK_EX) != 0)
-      if (errno != EINTR) return error::system(fmt::format("lock {}", file.string()), errno);
-    if (still_names(file, fd.get())) return fd;
+    if (::flock(fd.get(), LOCK_EX | LOCK_NB) == 0) {
+      if (still_names(file, fd.get())) return fd;
+      continue;  // another has just replaced it
+    }
+    if (errno != EINTR && errno != EWOULDBLOCK)
+      return error::system(fmt::format("lock {}", file.string()), errno);
+    std::this_thread::sleep_for(lock_pause);
   }
-  return error{errc::unavailable, fmt::format("{} is replaced again and again", file.string())};
+  return past_runs_busy(file.string());
 }
 
 std::vector<std::string_view> run_lines(std::string_view text) {
@@ -155,11 +181,9 @@ std::vector<std::string_view> run_lines(std::string_view text) {
   return out;
 }
 
-/// Ends with the first line that is one. A file of one line may be a torn one of ours.
+/// By its first line that is whole, of whatever version. A file of one line may be a torn one.
 bool is_ours(const std::vector<std::string_view>& lines) {
-  return lines.size() < 2 || std::any_of(lines.begin(), lines.end(), [](std::string_view line) {
-           return parse_past_run(line).has_value();
-         });
+  return lines.size() < 2 || std::any_of(lines.begin(), lines.end(), is_summed);
 }
 
 /// Where the last byte is no line's end, a line was torn: it gets one.
@@ -191,26 +215,23 @@ std::string past_run_line(const past_run& run) {
 }
 
 std::optional<past_run> parse_past_run(std::string_view line) {
-  constexpr size_t sum_digits = 8;
-  if (line.size() > max_past_run_bytes || line.size() < sum_digits + 2) return std::nullopt;
-  const auto text = line.substr(0, line.size() - sum_digits - 1);
-  if (line[text.size()] != ' ') return std::nullopt;
-  const auto digits = line.substr(line.size() - sum_digits);
-  uint32_t sum = 0;
-  const auto [end, failed] = std::from_chars(digits.begin(), digits.end(), sum, 16);
-  if (failed != std::errc{} || end != digits.end() || sum != line_sum(text)) return std::nullopt;
+  const auto text = summed_text(line);
+  if (text.empty()) return std::nullopt;
   const auto j = parse_json(text, 2);
   if (!j || !j->is_object() || run_number(*j, "v", 1e9) != line_version) return std::nullopt;
-  const auto job = run_text(*j, "job"), machine = run_text(*j, "machine"), work = run_text(*j, "work");
-  const auto unix_s = run_number(*j, "unix_s", 1e12), flops = run_number(*j, "flops", largest_flops),
-             expected = run_number(*j, "expected_s", step_range_s),
-             steps = run_number(*j, "steps", 1e15), median = run_number(*j, "median_s", step_range_s),
-             low = run_number(*j, "low_s", step_range_s),
-             high = run_number(*j, "high_s", step_range_s);
+  const auto job = run_text(*j, "job");
+  const auto machine = run_text(*j, "machine");
+  const auto work = run_text(*j, "work");
+  const auto seconds = [&](const char* key) { return run_number(*j, key, step_range_s); };
+  const auto unix_s = run_number(*j, "unix_s", 1e12), steps = run_number(*j, "steps", 1e15);
+  const auto flops = run_number(*j, "flops", largest_flops);
+  const auto expected = seconds("expected_s"), median = seconds("median_s");
+  const auto low = seconds("low_s"), high = seconds("high_s");
   if (!job || !machine || !work || !unix_s || !flops || !expected || !steps || !median || !low ||
       !high)
     return std::nullopt;
-  if (*flops <= 0 || *low <= 0 || *low > *median || *median > *high) return std::nullopt;
+  if (*flops < 1 || *low < shortest_step_s || *low > *median || *median > *high)
+    return std::nullopt;
   return past_run{*unix_s, *job, *machine, *work, *flops, *expected, static_cast<uint64_t>(*steps),
                   *median, *low, *high};
 }
@@ -220,16 +241,20 @@ result<past_runs> read_past_runs(const fs::path& file) {
   if (!text && text.error().code == errc::not_found) return past_runs{};
   if (!text) return text.error();
   past_runs out;
-  for (const auto line : run_lines(*text))
+  const auto lines = run_lines(*text);
+  for (const auto line : lines)
     if (const auto run = parse_past_run(line))
       out.runs.push_back(*run);
     else
       ++out.left_out;
-  if (out.runs.empty() && out.left_out > 1) return not_past_runs(file.string());
+  if (!is_ours(lines)) return not_past_runs(file.string());
   return out;
 }
 
 status add_past_run(const fs::path& file, const past_run& run) {
+  const auto line = past_run_line(run) + "\n";
+  if (!parse_past_run(std::string_view(line).substr(0, line.size() - 1)))
+    return error{errc::bad_data, "a run took what no run takes"};
   std::error_code made;
   if (file.has_parent_path()) fs::create_directories(file.parent_path(), made);
   if (made) return error::system(fmt::format("make {}", file.parent_path().string()), made.value());
@@ -237,7 +262,6 @@ status add_past_run(const fs::path& file, const past_run& run) {
   TROUPE_TRY(text, read_file(file, whole_file_bytes));
   const auto lines = run_lines(text);
   if (!is_ours(lines)) return not_past_runs(file.string());
-  const auto line = past_run_line(run) + "\n";
   if (lines.size() < most_past_runs * 3 / 2) {
     TROUPE_CHECK(end_torn_line(fd, file));
     return write_all(fd.get(), std::as_bytes(std::span(line.data(), line.size())), file.string());

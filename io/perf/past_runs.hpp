@@ -38,6 +38,10 @@ inline constexpr size_t max_past_run_bytes = 4096;
 inline constexpr error_kind<std::string_view> not_past_runs{
     "not_past_runs", errc::bad_data, "{} does not hold what runs took: no line of it is one"};
 
+/// Somebody has had it for a second: whoever adds to it has been stopped, or hangs.
+inline constexpr error_kind<std::string_view> past_runs_busy{"past_runs_busy", errc::unavailable,
+                                                             "{} is locked by another process"};
+
 /// A run that made steps.
 struct past_run {
   double unix_s = 0;  ///< when it ended
@@ -64,8 +68,9 @@ std::optional<past_run> parse_past_run(std::string_view line);
 /// Nothing where the file is not there. Errors: io, permission; bad_data.
 result<past_runs> read_past_runs(const std::filesystem::path& file);
 
-/// Makes the file and its folder where they are not there. Waits for whoever adds meanwhile.
-/// Errors: io, permission; bad_data for a file that is none of ours: it stays as it is.
+/// Makes the file and its folder where they are not there. Waits for whoever adds meanwhile, for a
+/// second at most. Errors: io, permission; unavailable; bad_data for a run that could not be read
+/// back, and for a file that is none of ours: it stays as it is.
 status add_past_run(const std::filesystem::path& file, const past_run& run);
 
 /// What an estimate rests on.

@@ -87,6 +87,7 @@ TEST_CASE("power restore: a node that starts undoes what was left, whatever its 
   left.settings = {{"/sys/class/powercap/intel-rapl:0/constraint_0_power_limit_uw", 1}};
   left.boot = "another boot";  // so that nothing of this machine is set
   fs::create_directories(folder / "settings");
+  fs::permissions(folder / "settings", fs::perms::owner_all);
   std::ofstream(folder / "settings" / "rapl.control") << gpu::controls::record_text(left);
   const auto node = run_in(folder.path,
                            "XDG_RUNTIME_DIR=\"$PWD\" TROUPE_CONTROLS=\"$PWD/settings\" "
@@ -124,6 +125,7 @@ TEST_CASE("power restore: void records go, foreign files stay, and a trial run c
   of_packages.kind = gpu::controls::setting_kind::rapl;
   of_packages.settings = {{"/sys/class/powercap/intel-rapl:0/constraint_0_power_limit_uw", 1}};
   fs::create_directories(folder / "settings");
+  fs::permissions(folder / "settings", fs::perms::owner_all);
   std::ofstream(folder / "settings" / "rapl.control") << gpu::controls::record_text(of_packages);
   CHECK(troupe("--dry-run") == 0);
   CHECK(fs::exists(records / "troupe-7-0.control"));

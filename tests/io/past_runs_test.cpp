@@ -2,7 +2,11 @@
 // one rests on it.
 #include "io/perf/past_runs.hpp"
 
+#include <fcntl.h>
+#include <sys/file.h>
+
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
@@ -10,6 +14,7 @@
 #include <fstream>
 #include <functional>
 #include <random>
+#include <span>
 #include <string>
 #include <thread>
 #include <vector>
@@ -85,12 +90,40 @@ TEST_CASE("past runs: no byte of a line can be changed unseen, and other files s
   CHECK(*left == "my own\nnotes\n");
 }
 
+TEST_CASE("past runs: lines of a later version are left out, and added to") {
+  const troupe::scratch here;
+  const auto file = here.path / "past.jsonl";
+  for (int i = 0; i < 2; ++i) {
+    const std::string later = R"({"v":2,"took":"long"})";
+    const auto sum = crc32c(std::as_bytes(std::span(later.data(), later.size())));
+    append(file, fmt::format("{} {:08x}\n", later, sum));
+  }
+  REQUIRE(add_past_run(file, run_of(1)));
+  const auto read = read_past_runs(file);
+  REQUIRE(read);
+  CHECK(read->runs.size() == 1);
+  CHECK(read->left_out == 2);
+}
+
+TEST_CASE("past runs: a lock that nobody gives back is not waited for without end") {
+  const troupe::scratch here;
+  const auto file = here.path / "past.jsonl";
+  REQUIRE(add_past_run(file, run_of(1)));
+  const unique_fd holder{::open(file.c_str(), O_RDWR | O_CLOEXEC)};
+  REQUIRE(::flock(holder.get(), LOCK_EX) == 0);
+  CHECK(add_past_run(file, run_of(2)).error().is(past_runs_busy));
+  REQUIRE(::flock(holder.get(), LOCK_UN) == 0);
+  CHECK(add_past_run(file, run_of(2)));
+  CHECK(add_past_run(file, run_of(std::nan(""))).error().code == errc::bad_data);
+  CHECK(read_past_runs(file)->runs.size() == 2);
+}
+
 TEST_CASE("PST-3: numbers that no run has are not believed, nor lines of any length") {
   for (const auto& change : std::vector<std::function<void(past_run&)>>{
            [](past_run& r) { r.median_s = -1; }, [](past_run& r) { r.median_s = 1e300; },
            [](past_run& r) { r.median_s = std::nan(""); }, [](past_run& r) { r.low_s = 0; },
            [](past_run& r) { r.low_s = 5; }, [](past_run& r) { r.high_s = 0.1; },
-           [](past_run& r) { r.flops = 0; }, [](past_run& r) { r.expected_s = -1; }}) {
+           [](past_run& r) { r.flops = 1e-320; }, [](past_run& r) { r.expected_s = -1; }}) {
     auto r = run_of(0.25);
     change(r);
     CHECK_FALSE(parse_past_run(past_run_line(r)));
