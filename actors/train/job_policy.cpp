@@ -241,7 +241,8 @@ void job_policy::begin_steps() {
   if (rewind_ && rewind_->begun) end_rewind();
   recovery_.has_begun();
   note_account();
-  if (plan_.job.health.recheck_every > 0) hold_good(rechecked_);  // the next one is far
+  // The next one is far. Of one that goes with the first step nothing is held (JOB-22).
+  if (plan_.job.health.recheck_every > 0 && files_taken_of_.empty()) hold_good(rechecked_);
   next_step();
 }
 
