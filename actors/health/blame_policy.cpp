@@ -238,18 +238,26 @@ void blame_policy::add_job(std::vector<blame>& out) const {
 /// Where the part has changed more than the one that `all` tells of.
 void blame_policy::note_change(pipeline_op part, const change& of, blame& all) const {
   if (of.ratio - 1 <= std::max(options_.suspect, all.off)) return;
-  std::vector<float> normal;
+  std::vector<float> normal, spread, whole;
   double least = 0;
   for (const auto& [k, s] : series_)
     if (k.first == part && s.known() && counts(k, s)) {
       normal.push_back(static_cast<float>(s.normal_ms));
+      spread.push_back(static_cast<float>(s.spread_ms));
+      whole.push_back(static_cast<float>(normal_ms_[static_cast<size_t>(k.second)]));
       least = std::max(least, least_off(s, of));
     }
   if (normal.empty() || of.ratio - 1 <= least) return;
+  const double normal_ms = median_of(std::move(normal));
+  // A short transfer takes twice as long on a machine that does something beside: that is no link's
+  // fault until it is felt in the step.
+  const double more_ms = normal_ms * (of.ratio - 1);
+  if (is_transfer(part) && more_ms < options_.suspect * median_of(std::move(whole))) return;
   all.part = part;
   all.off = of.ratio - 1;
-  all.normal_ms = median_of(std::move(normal));
-  all.now_ms = all.normal_ms * of.ratio;
+  all.normal_ms = normal_ms;
+  all.spread_ms = median_of(std::move(spread));
+  all.now_ms = normal_ms + more_ms;
 }
 
 /// BPT-2: what a rank took at first and takes now, against its peers: who was held up at first

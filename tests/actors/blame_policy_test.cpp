@@ -225,10 +225,14 @@ TEST_CASE("blame: a transfer that takes longer is the link's, and names no node"
   c.go_on_for(60);
   c.factor = [](int, op part) { return part == op::reduce_scatter ? 1.5 : 1.0; };
   c.go_on_for(20);
+  CHECK(c.found().empty());  // a twentieth of a step
+  c.factor = [](int, op part) { return part == op::reduce_scatter ? 2.5 : 1.0; };
+  c.go_on_for(20);
   const auto found = c.found();
   REQUIRE(found.size() == 1);
   CHECK(found[0].cause == blame_cause::link);
   CHECK(found[0].part == op::reduce_scatter);
+  CHECK(found[0].spread_ms > 0);
   CHECK(found[0].node.empty());
   CHECK(found[0].rank == -1);
 }
@@ -237,7 +241,7 @@ TEST_CASE("blame: a link that got slower is told beside a job that did") {
   blamed_cluster c(1, 4, 14);
   c.go_on_for(60);
   c.factor = [](int, op part) {
-    return part == op::reduce_scatter ? 1.25 : part == op::backward ? 1.4 : 1.0;
+    return part == op::reduce_scatter ? 2.5 : part == op::backward ? 1.4 : 1.0;
   };
   c.go_on_for(20);
   const auto found = c.found();
