@@ -247,7 +247,7 @@ void add_bench_power(shell& sh, command* bench) {
       ->within(1.0, 100'000.0)
       ->capture_default_str();
   verb->add_option("--repeats", arguments->overloads.repeats,
-                   "Cuts and brakes of the part brake, some 15 s for one of each")
+                   "Cuts and brakes of the part brake, some 25 s for one of each")
       ->within(1, 10'000)
       ->capture_default_str();
   verb->add_option("--ways", arguments->live.ways, "Of live, only these and none, e.g. tight")

@@ -5,7 +5,8 @@
 // it to half of what both draw, and makes it wide again; pulls the brake, and lets go. Between
 // these they work for a time that is another one each time, for ticks have a phase. All of what
 // both draw is above a budget that was cut to half of that, so the first reading above it is there
-// when it is told.
+// when it is told. A pace is a share of time that is handed out by operations: of a budget only a
+// stretch of many of them says whether it is kept, of a brake a short one does.
 //
 // Invariants
 //   BPO-1  What counts is the processor time of the jobs' processes, by the kernel's clocks, from
@@ -35,7 +36,7 @@ struct overload_way_info {
 };
 inline constexpr overload_way_info overload_ways[]{
     {overload_way::cut, "cut", "`troupe power budget` to half of that: holds from next steps on",
-     0.5, 1, 5},
+     0.5, 4, 12},
     {overload_way::brake, "brake",
      "`troupe power brake on`: a fifth is left, for all that makes no step", 0.2, 0.25, 3},
 };

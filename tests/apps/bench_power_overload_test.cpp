@@ -56,7 +56,7 @@ apps::power_bench::draw_trace tenths_of(const std::vector<double>& busy) {
 TEST_CASE("bench power: a cut and a brake have an effect where the first kept stretch begins") {
   auto busy = seconds_busy(10, 2);   // to 101: full speed
   busy = seconds_busy(12, 2, busy);  // told at 101, nothing follows until 102.2
-  busy = seconds_busy(30, 1, busy);  // the budget that was cut
+  busy = seconds_busy(50, 1, busy);  // the budget that was cut
   overload_row cut{overload_way::cut, 1};
   judge_overload(tenths_of(busy), 101, cut);
   REQUIRE(cut.effect_s.size() == 1);
@@ -82,8 +82,8 @@ TEST_CASE("BPO-2: bench power: without an overload before it a case is left out,
 TEST_CASE("BPO-3: bench power: what is not kept while it is watched takes for ever") {
   overload_row cut{overload_way::cut, 1};
   judge_overload(tenths_of(seconds_busy(80, 2)), 101, cut);
-  auto late = seconds_busy(10 + 45, 2);  // the stretch would end behind what is watched
-  judge_overload(tenths_of(seconds_busy(30, 1, late)), 101, cut);
+  auto late = seconds_busy(10 + 85, 2);  // the stretch would end behind what is watched
+  judge_overload(tenths_of(seconds_busy(50, 1, late)), 101, cut);
   CHECK(cut.effect_s == std::vector{for_ever, for_ever});
   const auto v = verdict_of(of_cases({1, 1, for_ever}, {0.5}));
   CHECK(v.ways[0].median_s == 1);
