@@ -312,13 +312,30 @@ status be_swapped(sim_arguments& a) {
 
 /// What a cluster with a power budget cannot be besides.
 status check_power(const sim_arguments& a) {
-  const bool has_parent = a.cluster.power_parent_w > 0;
-  if ((a.cluster.budget_w <= 0 && !has_parent) || (a.cluster.heads <= 1 && !a.swap)) return {};
+  const bool has_parent = a.cluster.power_parent_w > 0, swaps = a.cluster.swap.any();
+  if ((a.cluster.budget_w <= 0 && !has_parent) || (a.cluster.heads <= 1 && !swaps)) return {};
+  const bool of_file = !a.job.job.file.empty();
   return error{
       errc::usage,
       fmt::format("{} has no meaning with {}", has_parent ? "--power-parent-w" : "--budget-w",
-                  a.swap ? "--swap" : "--heads"),
-      "leave one of the two out"};
+                  of_file ? (swaps ? "a job that swaps" : "a job of several heads")
+                          : (swaps ? "--swap" : "--heads")),
+      of_file ? "leave it out" : "leave one of the two out"};
+}
+
+/// The cluster is the file's; seed, launches and power budgets are the command line's.
+status be_of_file(sim_arguments& a, simulated_file& of) {
+  a.job.has_one_head = !a.named_faults.empty();
+  TROUPE_TRY(file, simulated_from(a.job, a.steps_given->count() > 0 ? a.cluster.steps : 0));
+  of = std::move(file);
+  auto o = of.options;
+  o.seed = a.cluster.seed;
+  o.launches = a.cluster.launches;
+  o.log = a.cluster.log;
+  o.budget_w = a.cluster.budget_w;
+  o.power_parent_w = a.cluster.power_parent_w;
+  a.cluster = std::move(o);
+  return check_power(a);
 }
 
 result<int> run_sim(sim_arguments a) {
@@ -333,22 +350,15 @@ result<int> run_sim(sim_arguments a) {
       c.checkpoint_every = static_cast<uint64_t>(std::max(0, a.cluster.checkpoint_every));
     return run_days(a.days, c);
   }
+  if (a.fuzz > 0 && !a.named_faults.empty())
+    return error{errc::usage, "--fault has no meaning with --fuzz", "--faults names kinds"};
+  simulated_file of;
+  if (!a.job.job.file.empty()) TROUPE_CHECK(be_of_file(a, of));
   auto names = a.faults;
   if (names.empty() && a.fuzz > 0) names = {"all"};
   TROUPE_TRY(kinds, kinds_of(names, a));
-  if (a.fuzz > 0 && !a.named_faults.empty())
-    return error{errc::usage, "--fault has no meaning with --fuzz", "--faults names kinds"};
   if (a.fuzz > 0) return run_fuzz(a, kinds);
   auto o = a.cluster;
-  simulated_file of;
-  if (!a.job.job.file.empty()) {
-    TROUPE_TRY(file, simulated_from(a.job, a.steps_given->count() > 0 ? o.steps : 0));
-    of = std::move(file);
-    o = of.options;
-    o.seed = a.cluster.seed;
-    o.launches = a.cluster.launches;
-    o.log = a.cluster.log;
-  }
   if (a.scale) make_large(o);
   sim::rng lot(sim::mix(o.seed));
   o.recovers |= o.heads > 1;
@@ -364,6 +374,10 @@ void add_cluster_options(command* verb, sim_arguments& a) {
   const auto alone = [&](const std::string& name, argument* it, bool also_days = false) {
     if (!also_days) a.without_days.emplace_back(name, it);
     a.without_job.emplace_back(name, it);
+    return it;
+  };
+  const auto by_message = [&](const std::string& name, argument* it) {
+    a.without_days.emplace_back(name, it);
     return it;
   };
   alone("--nodes", verb->add_option("--nodes", c.nodes, "Nodes")->within(1, nodes_by_event), true);
@@ -384,14 +398,14 @@ void add_cluster_options(command* verb, sim_arguments& a) {
                                     "Heads of the job (cluster.heads): one acts, others stand by"))
       ->within(0, 9);
   alone("--swap", verb->add_flag("--swap", a.swap, "Its ranks swap to drives"));
-  alone("--budget-w", verb->add_option("--budget-w", c.budget_w,
-                                       "Watts that its devices may draw together; with --fuzz "
-                                       "each seed draws its own"))
+  by_message("--budget-w", verb->add_option("--budget-w", c.budget_w,
+                                            "Watts that its devices may draw together; with --fuzz "
+                                            "each seed draws its own"))
       ->within(0.0, 1e9);
-  alone("--power-parent-w",
-        verb->add_option("--power-parent-w", c.power_parent_w,
-                         "Watts of a power budget above the job, which shares them with a "
-                         "neighbour; with --fuzz each seed draws its own"))
+  by_message("--power-parent-w",
+             verb->add_option("--power-parent-w", c.power_parent_w,
+                              "Watts of a power budget above the job, which shares them with a "
+                              "neighbour; with --fuzz each seed draws its own"))
       ->within(0.0, 1e9);
   alone("--fuzz", verb->add_option("--fuzz", a.fuzz, "Random small clusters from so many seeds"));
   alone("--jobs",

@@ -8,6 +8,7 @@
 #include <fmt/ranges.h>
 
 #include "actors/sim/persons_job.hpp"
+#include "actors/sim/swapped_job.hpp"
 #include "actors/train/engine.hpp"
 #include "actors/train/machine.hpp"
 #include "apps/swap/rates.hpp"
@@ -88,6 +89,12 @@ nlohmann::ordered_json facts_of(const train::job_plan& plan, const sim::simulati
   j["data"] = plan.job.parallel.data;
   j["pipeline"] = plan.job.parallel.pipeline;
   j["micro_batches"] = plan.micro_batches;
+  j["heads"] = std::max(1, o.heads);
+  if (o.swap.any())
+    j["swap"] = {{"layers", o.swap.layers},
+                 {"memory_share", o.swap.memory},
+                 {"drives", o.swap.drives},
+                 {"spill_layers", o.swap.spill_layers}};
   j["steps"] = plan.job.train.steps;
   j["steps_simulated"] = o.steps;
   j["times_from"] = from;
@@ -106,6 +113,8 @@ nlohmann::ordered_json facts_of(const train::job_plan& plan, const sim::simulati
 
 result<simulated_file> simulated_from(const job_simulation& a, int64_t steps) {
   TROUPE_TRY(loaded, config::load(a.job.sources()));
+  const bool loses_heads = a.has_one_head && !loaded.value.cluster.heads.empty();
+  if (loses_heads) loaded.value.cluster.heads.clear();
   TROUPE_TRY(plan, train::make_plan(loaded.value));
   TROUPE_TRY(pace, pace_of(a, plan));
   simulated_file out;
@@ -113,7 +122,9 @@ result<simulated_file> simulated_from(const job_simulation& a, int64_t steps) {
   out.options = std::move(options);
   const auto& o = out.options;
   const auto from = from_text(pace, o.times);
-  const auto left = sim::not_simulated(loaded);
+  auto left = sim::not_simulated(loaded);
+  if (loses_heads)
+    left.push_back({{"cluster.heads"}, "--fault makes faults of a job with one head"});
   out.facts = facts_of(plan, o, from, left);
   out.text = fmt::format(
       "job {}: nodes: {}, spares: {}, workers: {} (data {} x pipeline {}), micro-batches a step: "
@@ -124,6 +135,8 @@ result<simulated_file> simulated_from(const job_simulation& a, int64_t steps) {
     out.text += fmt::format("simulated: {} of train.steps = {} (--steps says how many)\n",
                             counted(o.steps, "step"), plan.job.train.steps);
   out.text += "times: " + from + "\n" + stage_text(o.times);
+  if (o.heads > 1) out.text += fmt::format("heads: {}, one of which acts\n", o.heads);
+  if (o.swap.any()) out.text += sim::swap_text(plan.job, o.swap);
   for (const auto& l : left)
     out.text += fmt::format("not simulated: {}: {}\n", fmt::join(l.keys, ", "), l.why);
   return out;

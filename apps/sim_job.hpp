@@ -17,6 +17,7 @@ struct job_simulation {
   job_arguments job;
   double gflops = 0;      ///< of a worker; 0: not said
   bool measures = false;  ///< this machine's
+  bool has_one_head = false;  ///< what befalls it, befalls a job with one
 };
 
 /// A job as it is simulated, and what is said of that.

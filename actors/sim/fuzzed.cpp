@@ -8,6 +8,7 @@
 #include "actors/sim/parent_budget.hpp"
 #include "actors/sim/persons_job.hpp"
 #include "actors/sim/simulation.hpp"
+#include "actors/sim/swapped_job.hpp"
 #include "actors/train/swap_folder.hpp"
 #include "actors/train/swap_ranks.hpp"
 #include "gpu/swap/activation_plan.hpp"
@@ -91,19 +92,6 @@ void be_of_heads(config::job& job, const simulation_options& o) {
   job.job.output = "/job";
 }
 
-/// What the most demanding rank takes, all in memory.
-uint64_t whole_bytes(const train::job_plan& plan) {
-  uint64_t most = 0;
-  for (const auto& rank : plan.ranks) {
-    auto o = train::settled_options(plan, rank, threads_of_a_rank);
-    o.shape.where = {};
-    const auto stage = gpu::plan_stage(o.model, o.shape).total();
-    most = std::max(most, train::process_overhead_bytes(plan.job, o) +
-                              stage * static_cast<uint64_t>(plan.job.cluster.workers_per_node));
-  }
-  return most;
-}
-
 /// The least with which the most demanding rank's layers spill: with less they compute again.
 uint64_t spilling_bytes(const train::job_plan& plan, int layers) {
   uint64_t most = 0;
@@ -142,7 +130,7 @@ status be_swapped(config::job& job, const simulation_options& o) {
   TROUPE_TRY(plan, train::make_plan(settled));
   auto least = train::swap_floor_bytes(plan, threads_of_a_rank);
   if (s.spill_layers > 0) least = std::max(least, spilling_bytes(plan, s.spill_layers));
-  const auto all = whole_bytes(plan);
+  const auto all = whole_bytes(plan, threads_of_a_rank);
   job.swap.host_bytes = static_cast<int64_t>(
       least + static_cast<uint64_t>(s.memory * static_cast<double>(all - std::min(all, least))));
   return {};

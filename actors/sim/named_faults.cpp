@@ -189,17 +189,17 @@ status check_fault(const fault& f, const config::job& job) {
   const auto fault = spelled(f);
   if (is_of_heads(f.kind) && job.cluster.heads.size() < 2)
     return misnamed(fmt::format("--fault {}: the simulated job has one head", fault),
-                    "`troupe sim --heads 3` without a file simulates several");
+                    "--faults draws them for a job of several heads");
   if (is_of_drives(f.kind) && job.swap.dir.empty())
     return misnamed(fmt::format("--fault {}: the simulated job does not swap", fault),
-                    "`troupe sim --swap` without a file does");
+                    "`troupe sim --swap` without a file does, and a file with swap.dir");
   if (is_of_parent(f.kind) && job.power.parent.empty())
     return misnamed(
         fmt::format("--fault {}: the simulated job has no power budget above it", fault),
-        "`troupe sim --power-parent-w` without a file has");
+        "--power-parent-w has one");
   if (is_of_power(f.kind) && !job.power.is_budgeted())
     return misnamed(fmt::format("--fault {}: the simulated job has no power budget", fault),
-                    "`troupe sim --budget-w` without a file has");
+                    "--budget-w gives it one");
   if (f.kind == fault_kind::second_launcher || f.kind == fault_kind::foreign_folder)
     return misnamed(
         fmt::format("--fault {}: the simulated job has no folders on this machine", fault),

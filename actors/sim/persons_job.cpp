@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "actors/sim/swapped_job.hpp"
 #include "actors/train/memory_estimate.hpp"
 
 namespace troupe::sim {
@@ -38,11 +39,15 @@ constexpr std::string_view no_processes =
 constexpr std::string_view small_state =
     "ranks save a small state into memory, for as long as their shares would take";
 
+constexpr std::string_view again_or_spilled =
+    "simulated layers compute their activations again, or spill as swap.spill_layers says";
+constexpr std::string_view both_ways =
+    "drives read and write at full speed at once; operations take the times that are said here";
+
 /// The first that begins a key is its fate.
 constexpr auto fates = std::to_array<key_fate>({
     {"job.seed", "what happens follows from --seed"},
     {"job.", ""},
-    {"cluster.heads", "one head acts; `troupe sim --heads 3` without a file simulates several"},
     {"cluster.device", "no device computes: operations take the times that are said here"},
     {"cluster.threads", "no thread computes: operations take the times that are said here"},
     {"cluster.launch", no_processes},
@@ -75,7 +80,14 @@ constexpr auto fates = std::to_array<key_fate>({
     {"checkpoint.second.bytes_per_second", small_state},
     {"checkpoint.memory.", "ranks keep no copies in memory: recoveries read checkpoints"},
     {"checkpoint.", ""},
-    {"swap.", "ranks have their whole state in memory; `troupe sim --swap` without a file swaps"},
+    {"swap.verify", small_state},
+    {"swap.consume", "the simulated job begins from nothing"},
+    {"swap.keep_layers", again_or_spilled},
+    {"swap.half_layers", again_or_spilled},
+    {"swap.rates.duplex", both_ways},
+    {"swap.rates.flops_s", both_ways},
+    {"swap.rates.updates_s", both_ways},
+    {"swap.", ""},
     {"timeouts.", ""},
     {"predict.", ""},
     {"recovery.on_spike", no_weights},
@@ -88,8 +100,8 @@ constexpr auto fates = std::to_array<key_fate>({
     {"health.", ""},
     {"power.meter_interval_ms", ""},
     {"power.parent",
-     "`troupe sim --power-parent-w` without a file has a power budget above its job"},
-    {"power.", "simulated devices draw as one GPU does; `troupe sim --budget-w` has a budget"},
+     "simulated devices draw as one GPU does: --power-parent-w has a power budget above the job"},
+    {"power.", "simulated devices draw as one GPU does: --budget-w gives the job a budget"},
     {"log.", ""},
     {"inject", "drills are for real processes; --fault makes faults of a simulated one"},
 });
@@ -105,6 +117,30 @@ stage_timing times_of(const train::planned_stage& s, const train::job_plan& plan
   const auto takes = train::seconds_of(s, plan, pace.flops_s, pace.updates_s);
   return {planned_ns(takes.forward), planned_ns(takes.backward), planned_ns(takes.update),
           planned_ns(static_cast<double>(s.share_bytes) / pace.saved_bytes_s)};
+}
+
+/// Its drives are slower by as much as the simulated state is smaller than the job's.
+status be_swapping(const train::job_plan& plan, simulation_options& o) {
+  o.swap = swap_of(plan);
+  if (!o.swap.any()) return {};
+  TROUPE_TRY(job, simulated_job(o));
+  TROUPE_TRY(simulated, train::make_plan(job));
+  scale_drives(o.swap, static_cast<double>(state_parameters(simulated)) /
+                           static_cast<double>(state_parameters(plan)));
+  return {};
+}
+
+/// What a simulation of several heads lacks besides.
+constexpr auto without_heads = std::to_array<key_fate>({
+    {"swap.", "with several heads ranks have their whole state in memory"},
+    {"checkpoint.second.", "several heads are simulated with one tier of checkpoints"},
+});
+
+std::string_view why_left_out_of(const config::job& job, std::string_view key) {
+  if (!job.cluster.heads.empty())
+    for (const auto& f : without_heads)
+      if (key.starts_with(f.prefix)) return f.why;
+  return why_left_out(key);
 }
 
 bool has_hold(const config::job& job) {
@@ -139,19 +175,22 @@ result<simulation_options> options_of(const train::job_plan& plan, const worker_
   o.validate_every = static_cast<int>(job.train.validate_every);
   o.checkpoint_every = static_cast<int>(job.checkpoint.every);
   o.when_busy = job.checkpoint.when_busy;
-  o.second = !job.checkpoint.second.dir.empty();
+  o.second = !job.checkpoint.second.dir.empty() && c.heads.empty();
   o.second_every = static_cast<int>(job.checkpoint.second.every);
   o.heartbeat_ms = c.heartbeat_interval_ms;
   o.suspect_after_ms = c.suspect_after_ms;
   o.dead_after_ms = c.dead_after_ms;
   o.join_timeout_ms = c.join_timeout_ms;
   o.meter_ms = job.power.meter_interval_ms;
+  o.heads = static_cast<int>(c.heads.size());
+  o.head_takeover_s = job.recovery.head_takeover_s;
   o.recovers = job.recovery.enabled;
   o.fewer_replicas = job.recovery.fewer_replicas;
   o.head_grace_s = job.recovery.head_grace_s;
   const auto ranks = static_cast<uint32_t>(plan.ranks.size());
   o.mailbox_limit = std::max(o.mailbox_limit, words_of_a_rank * ranks);
   o.check = ranks <= looked_after;
+  if (c.heads.empty()) TROUPE_CHECK(be_swapping(plan, o));
   double step_ns = 0;
   for (const auto& s : train::plan_stages(plan)) {
     const auto& t = o.times.stages.emplace_back(times_of(s, plan, pace));
@@ -178,7 +217,7 @@ std::string_view why_left_out(std::string_view key) {
 std::vector<left_out> not_simulated(const config::loaded& from) {
   std::vector<left_out> out;
   for (const auto& [key, origin] : from.origins) {
-    const auto why = why_left_out(key);
+    const auto why = why_left_out_of(from.value, key);
     const bool was_set =
         origin.kind != config::source_kind::standard && origin.kind != config::source_kind::derived;
     if (!was_set || why.empty()) continue;

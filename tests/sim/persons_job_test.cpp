@@ -211,13 +211,59 @@ TEST_CASE("PJB-1: persons job: each key is simulated or said not to be, with the
       return !l.why.empty() && std::find(l.keys.begin(), l.keys.end(), key) != l.keys.end();
     });
   };
-  for (const auto* key : {"data.path", "cluster.threads", "swap.dir", "train.lr"}) {
+  for (const auto* key : {"data.path", "cluster.threads", "train.lr"}) {
     CAPTURE(key);
     CHECK(told(key));
   }
   for (const auto* key : {"model.layers", "train.steps", "parallel.pipeline", "checkpoint.every",
-                          "data.tokenizer"})  // which was not set
+                          "swap.dir", "data.tokenizer"})  // the last was not set
     CHECK(!told(key));
+}
+
+TEST_CASE("SWJ-1: persons job: one that swaps does so, and a slower drive makes its steps longer") {
+  const auto swapped = [](std::string rates) {
+    return file_job({"model.layers=8", "parallel.pipeline=1", "swap.dir=/drive",
+                     "swap.host_bytes=1", std::move(rates)});
+  };
+  const auto fast = swapped("swap.rates.read_bytes_s=4000000000").options();
+  const auto slow = swapped("swap.rates.read_bytes_s=2000000").options();
+  CHECK(fast.swap.layers == 8);
+  CHECK(fast.swap.memory == 0);
+  CHECK(fast.swap.read_bytes_per_s < 4e9);  // the simulated state is smaller than the job's
+  CHECK(fast.swap.read_bytes_per_s == doctest::Approx(2000 * slow.swap.read_bytes_per_s));
+  CHECK(fast.swap.write_bytes_per_s == slow.swap.write_bytes_per_s);
+  const auto quick = run(fast), late = run(slow), again = run(slow);
+  for (const auto* done : {&quick, &late}) {
+    CHECK(done->last_step == 8);
+    CHECK(done->swaps.operations > 0);
+    CHECK(done->ends == std::vector<std::string>{"success"});
+  }
+  CHECK(late.virtual_ns > quick.virtual_ns);
+  CHECK(late.fingerprint == again.fingerprint);
+  const auto all = file_job({"model.layers=8", "parallel.pipeline=1", "swap.dir=/drive",
+                             "swap.host_bytes=1000000000000"});
+  CHECK(all.options().swap.memory == 1);
+}
+
+TEST_CASE(
+    "persons job: several heads stand by for each other, without what they are not simulated "
+    "with") {
+  const std::string heads =
+      R"(cluster.heads=["127.0.0.1:29401","127.0.0.1:29402","127.0.0.1:29403"])";
+  const file_job job({heads, "checkpoint.second.dir=/far", "train.steps=60"});
+  auto o = job.options();
+  CHECK(o.heads == 3);
+  CHECK_FALSE(o.second);
+  CHECK(run(o).last_step == 60);
+  rng lot(mix(7));
+  o.faults = draw_faults(lot, {fault_kind::crash_head}, 2, 5'000'000'000);
+  const auto done = run(o);
+  CHECK(done.last_step == 60);
+  CHECK(done.takeovers > 0);
+  const auto left = not_simulated(job.loaded);
+  CHECK(std::any_of(left.begin(), left.end(), [](const left_out& l) {
+    return l.keys == std::vector<std::string>{"checkpoint.second.dir"};
+  }));
 }
 
 TEST_CASE("PJB-2: a pipeline that is cut by hand is simulated as it is cut") {

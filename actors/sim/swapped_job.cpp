@@ -1,0 +1,103 @@
+// The shape of a job that swaps.
+#include "actors/sim/swapped_job.hpp"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "actors/train/swap_folder.hpp"
+#include "actors/train/swap_ranks.hpp"
+#include "gpu/model/stage_shape.hpp"
+#include "gpu/store/store.hpp"
+#include "io/base/counted.hpp"
+
+namespace troupe::sim {
+
+namespace {
+
+double said_or_assumed(int64_t bytes_s) {
+  return bytes_s > 0 ? static_cast<double>(bytes_s) : assumed_drive_bytes_s;
+}
+
+/// SWJ-1: threads that follow from a machine's cores are one here.
+int threads_said(const config::job& job) {
+  return static_cast<int>(std::max<int64_t>(1, job.cluster.threads));
+}
+
+/// Between the least that the job can be trained with (0) and all that it could use (1).
+double memory_share(const train::job_plan& plan) {
+  const auto& swap = plan.job.swap;
+  if (swap.host_bytes <= 0) return 0;
+  auto open = plan;
+  open.job.swap.host_bytes = int64_t{1} << 60;
+  const auto threads = threads_said(plan.job);
+  const auto least = static_cast<double>(train::swap_floor_bytes(open, threads));
+  const auto all = static_cast<double>(whole_bytes(open, threads));
+  if (all <= least) return 1;
+  return std::clamp((static_cast<double>(swap.host_bytes) - least) / (all - least), 0.0, 1.0);
+}
+
+}  // namespace
+
+uint64_t whole_bytes(const train::job_plan& plan, int threads) {
+  uint64_t most = 0;
+  for (const auto& rank : plan.ranks) {
+    auto o = train::settled_options(plan, rank, threads);
+    o.shape.where = {};
+    const auto stage = gpu::plan_stage(o.model, o.shape).total();
+    most = std::max(most, train::process_overhead_bytes(plan.job, o) +
+                              stage * static_cast<uint64_t>(plan.job.cluster.workers_per_node));
+  }
+  return most;
+}
+
+uint64_t state_parameters(const train::job_plan& plan) {
+  uint64_t out = 0;
+  for (const auto& rank : plan.ranks) {
+    const auto shape = train::shape_of(plan.job, rank.at, rank.layers);
+    for (const auto& chunk : gpu::stage_chunks(plan.model, shape))
+      out += static_cast<uint64_t>(gpu::slice_of(chunk.count, shape.replica).count);
+  }
+  return out;
+}
+
+swap_shape swap_of(const train::job_plan& plan) {
+  const auto& job = plan.job;
+  swap_shape out;
+  if (job.swap.dir.empty()) return out;
+  for (const auto& rank : plan.ranks)
+    out.layers = std::max(out.layers, static_cast<int>(rank.layers.last - rank.layers.first));
+  out.memory = memory_share(plan);
+  out.clip_norm = job.train.clip_norm;
+  out.clip = job.swap.clip;
+  out.spill_layers = static_cast<int>(std::max<int64_t>(0, job.swap.spill_layers));
+  out.by_layer = job.parallel.schedule == config::pipeline_schedule::by_layer;
+  out.lamb = job.train.optimizer == config::optimizer_kind::lamb;
+  out.drives = static_cast<int>(job.swap.dir.size());
+  out.patience_s = job.swap.patience_s;
+  out.step_s = job.timeouts.step_s;
+  out.read_bytes_per_s = said_or_assumed(job.swap.rates.read_bytes_s);
+  out.write_bytes_per_s = said_or_assumed(job.swap.rates.write_bytes_s);
+  return out;
+}
+
+void scale_drives(swap_shape& shape, double share) {
+  shape.read_bytes_per_s *= share;
+  shape.write_bytes_per_s *= share;
+}
+
+std::string swap_text(const config::job& job, const swap_shape& shape) {
+  const auto& rates = job.swap.rates;
+  const bool assumed = rates.read_bytes_s <= 0 || rates.write_bytes_s <= 0;
+  constexpr double giga = 1e9;
+  return fmt::format(
+      "swap: {} a stage, {}; a machine's drives read {:.3g} and write {:.3g} GB/s ({})\n",
+      counted(shape.layers, "layer"),
+      job.swap.host_bytes > 0
+          ? fmt::format("{:.0f} % of what need not be on the drives in memory", 100 * shape.memory)
+          : std::string("the least in memory, for swap.host_bytes is left open"),
+      said_or_assumed(rates.read_bytes_s) / giga, said_or_assumed(rates.write_bytes_s) / giga,
+      assumed ? "assumed: [swap.rates] says others" : "as [swap.rates] says");
+}
+
+}  // namespace troupe::sim
