@@ -618,7 +618,7 @@ void rank_engine::await_shipped() {
 
 void rank_engine::update_chunk(int chunk, float lr, int64_t step, gpu::counts when) {
   if (model_->store().state_on_disk(chunk)) {
-    swap_->update(*compute_, *optimizer_, chunk, lr, step, when);
+    update_on_drive(chunk, lr, step, when);
   } else {
     await_copies(chunk);
     optimizer_->step(*compute_, chunk, lr, step);

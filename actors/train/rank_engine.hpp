@@ -199,6 +199,7 @@ class rank_engine : public engine {
   void restore(const std::string& folder, gpu::restored what, completion done);
   void gather_restored(completion done);
   void update_chunk(int chunk, float lr, int64_t step, gpu::counts when = gpu::counts::at_once);
+  void update_on_drive(int chunk, float lr, int64_t step, gpu::counts when);
   void update_under_backward(float lr, int64_t step);
   void update_with_known_norm(float lr, int64_t step);
   void speculate(float lr, int64_t step);

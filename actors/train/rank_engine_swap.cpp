@@ -267,6 +267,16 @@ void rank_engine::choose_order() {
   });
 }
 
+/// Under backward the token table is the last, and the next forward pass begins with some of its
+/// rows (SWP-14). Behind it forward needs the others' updates as soon.
+void rank_engine::update_on_drive(int chunk, float lr, int64_t step, gpu::counts when) {
+  const bool last = updates_under_backward() && chunk == model_->table_chunk();
+  if (last && when == gpu::counts::at_once)
+    swap_->update_for_rows(*compute_, *optimizer_, chunk, lr, step);
+  else
+    swap_->update(*compute_, *optimizer_, chunk, lr, step, when);
+}
+
 /// ENG-11.
 void rank_engine::update_under_backward(float lr, int64_t step) {
   ++updates_;

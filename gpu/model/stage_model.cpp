@@ -77,18 +77,28 @@ class stage_model::impl {
     if (!shape_.has_embedding) return;
     slot_memory& at = slot(b.slot);
     s.copy(at.tokens, b.tokens, static_cast<size_t>(shape_.tokens()) * sizeof(int32_t));
-    fetch_weights(s, table_);
     fetch_weights(s, positions_);
     ops().embedding_forward(
         s, {shape_.micro_batch, shape_.seq, model_.hidden, model_.vocab, shape_.compute, at.tokens,
             table_.weight, positions_.weight, at.x[0], documents_of(at)});
   }
 
+  /// The table's rows of these tokens; false: all of it.
+  bool fetch_rows(stream& s, batches all) {
+    if (!shape_.has_embedding) return false;
+    std::vector<std::span<const int32_t>> ids;
+    for (const auto& b : all) ids.emplace_back(b.tokens, static_cast<size_t>(shape_.tokens()));
+    return store_->fetch_rows(s, table_.chunk, model_.hidden, ids);
+  }
+
   /// Whether a pass is followed by its backward.
   enum class then : uint8_t { backward, nothing };
 
-  /// Embedding and layers: slot.x.back() is the result. SM-6.
+  /// Embedding and layers: slot.x.back() is the result. SM-6. Of a table whose rows came first the
+  /// rest is awaited behind the layers: the head may be its second use, and who follows this pass
+  /// changes what its update reads.
   void trunk(stream& s, batches all, then what) {
+    const bool rows = fetch_rows(s, all);
     for (const auto& b : all) {
       set_documents(s, slot(b.slot), b.documents);
       embed(s, b);
@@ -103,6 +113,7 @@ class stage_model::impl {
       }
       store_->release_weights(s, layers_[i].chunk);
     }
+    if (rows) fetch_weights(s, table_);
   }
 
   /// Of a layer that spills, until somebody says otherwise, too (SM-8).
@@ -404,6 +415,10 @@ void stage_model::reset_loss(stream& s) {
 int stage_model::tied_chunk() const noexcept {
   const bool split = shape().has_embedding != shape().has_head;
   return config().tied && split ? impl_->store_->find_chunk("embedding") : -1;
+}
+
+int stage_model::table_chunk() const noexcept {
+  return impl_->table_.chunk;
 }
 
 void stage_model::set_activation_mover(activation_mover* mover) noexcept {

@@ -102,6 +102,8 @@ class stage_model {
   /// the update: the token table of a tied model whose embedding and head are on different stages.
   /// -1: none.
   int tied_chunk() const noexcept;
+  /// The chunk whose rows the embedding reads, and whose gradient is whole last; -1: none.
+  int table_chunk() const noexcept;
 
   // -- activations on a drive
   // ------------------------------------------------------------------------------------------

@@ -204,7 +204,7 @@ optimizer_step_args optimizer::arguments(const piece& p, float lr, int64_t t) co
   a.weight_type = store_->options().compute;
   a.m = p.m;
   a.v = p.v;
-  a.grad = store_->grad_slice(p.chunk) + p.first;
+  a.grad = p.grad != nullptr ? p.grad : store_->grad_slice(p.chunk) + p.first;
   a.grad_scale = p.clipped ? clip_factor() : unclipped_factor();
   a.lr = lr;
   a.beta1 = settings_.beta1;

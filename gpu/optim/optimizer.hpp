@@ -111,6 +111,7 @@ class optimizer {
     float* v = nullptr;
     void* weight = nullptr;
     bool clipped = true;  ///< false: scaled by 1, whatever clip() came to
+    float* grad = nullptr;  ///< of those elements, if it is elsewhere than in the store
   };
   /// Whether all pieces of a chunk are measured right before the first of them is updated: of
   /// LAMB's tensors each part needs the norms of the whole. Pieces are the parts of OP-4 then.

@@ -19,6 +19,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <span>
 #include <vector>
 
 #include "gpu/device.hpp"
@@ -87,6 +88,9 @@ swap_sizes swap_sizes_of(const std::vector<chunk_info>& chunks, const residency&
 /// tensors is zero. Errors: whatever keeps it from it.
 using value_source = std::function<status(int64_t first, int64_t count, float* out)>;
 
+/// Rows of a table that are read, some of them perhaps more than once.
+using row_ids = std::span<const std::span<const int32_t>>;
+
 /// Moves the parts of chunks whose state is on disk. Of one store, which calls it; by the thread
 /// that enqueues, but for the blocking ones.
 class chunk_mover {
@@ -95,6 +99,9 @@ class chunk_mover {
 
   /// Makes `s` wait until the chunk's weights are in their frame.
   virtual void fetch_weights(stream& s, int chunk) = 0;
+  /// Makes `s` wait until these rows are in their frame, of the table of `width` elements a row
+  /// that the chunk begins with; others may come later. False where it takes all: nothing is done.
+  virtual bool fetch_rows(stream& s, int chunk, int64_t width, row_ids ids) = 0;
   /// Behind what `s` has now, the frame may have another chunk's.
   virtual void release_weights(stream& s, int chunk) = 0;
   /// Makes `s` wait until the gradient's frame is free and zero.

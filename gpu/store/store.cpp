@@ -334,6 +334,13 @@ void parameter_store::fetch_weights(stream& s, int chunk) {
   if (arriving) await_others(s, arriving);
 }
 
+bool parameter_store::fetch_rows(stream& s, int chunk, int64_t width, row_ids ids) {
+  const bool moves = mover_ != nullptr && state_on_disk(chunk);
+  if (moves && mover_->fetch_rows(s, chunk, width, ids)) return true;
+  fetch_weights(s, chunk);
+  return false;
+}
+
 void parameter_store::await_others(stream& s, const event_ptr& whole) {
   if (whole->done()) return;
   const auto wait = [&] { s.wait(whole); };

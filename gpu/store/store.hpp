@@ -36,7 +36,7 @@
 //   calls await_readers(chunk) on its stream.
 // PS-6 Whoever reads the weights of a chunk first calls fetch_weights(chunk) on its stream: others'
 //   slices of them, or all, may still be on their way; and release_weights(chunk) behind the last
-//   use of that visit.
+//   use of that visit. Who reads some rows alone may call fetch_rows(chunk) for them before.
 // PS-7 Slices are a function of the chunk's elements and the number of replicas alone; together
 //   they are the chunk, and none overlaps another.
 // PS-8 How a weight is rounded by chance depends on the job's seed, the step, the name of the
@@ -280,6 +280,9 @@ class parameter_store {
   void weights_arrive(int chunk, event_ptr whole);
   /// Makes `s` wait until the weights are whole and in their frame (PS-6).
   void fetch_weights(stream& s, int chunk);
+  /// The same of some rows of the table of `width` elements a row that the chunk begins with.
+  /// False: all weights are awaited.
+  bool fetch_rows(stream& s, int chunk, int64_t width, row_ids ids);
   /// Makes `s` wait for `whole`, behind which others' slices have come, as its watch sees it.
   void await_others(stream& s, const event_ptr& whole);
   /// Called where a stream has to wait for weights to be whole, with what enqueues that: it calls

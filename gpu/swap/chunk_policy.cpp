@@ -145,8 +145,22 @@ chunk_policy::ops chunk_policy::measure(int chunk) {
   return out;
 }
 
-chunk_policy::ops chunk_policy::update(int chunk, counts when, bool measured) {
+chunk_policy::ops chunk_policy::begin_update(int chunk) {
+  ops out;
   auto& c = at(chunk);
+  assert(c.begun.empty());
+  for (int g = 0; g < std::min(c.place.groups, slots_ - 1); ++g) {
+    c.begun.push_back(group_of(chunk, g, c.moments_are_zero));
+    read_group(out, c.begun.back());
+  }
+  return out;
+}
+
+chunk_policy::ops chunk_policy::update(int chunk, counts when, bool measured, bool rows) {
+  auto& c = at(chunk);
+  assert(!rows || (!measured && !gathers_ && !shares_weights(chunk) && when == counts::at_once));
+  const auto begun = std::exchange(c.begun, {});
+  assert(begun.empty() || !measured);
   const bool zero = std::exchange(c.moments_are_zero, false);
   if (when == counts::once_settled) c.moments_were_zero = zero;
   ops out{marking(lane::compute, {kind::computed})};
@@ -156,11 +170,24 @@ chunk_policy::ops chunk_policy::update(int chunk, counts when, bool measured) {
     return group;
   };
   for (int g = 0; measured && g < c.place.groups; ++g) measure_group(out, next(g));  // CHP-8
-  for (int g = 0; g < c.place.groups; ++g) update_group(out, next(g));
+  if (rows) update_rows(out, next(0));
+  for (int g = 0; g < c.place.groups; ++g) {
+    const bool is_read = static_cast<size_t>(g) < begun.size();
+    auto group = is_read ? begun[static_cast<size_t>(g)] : next(g);
+    group.when = when;
+    if (!is_read) read_group(out, group);
+    update_read(out, group);
+  }
   out.push_back(marking(lane::state_out, {kind::written, chunk}));
   out.push_back(marking(lane::update, {kind::gradient_free, grad_frame(chunk)}));
   if (!shares_weights(chunk)) out.push_back(marking(lane::update, {kind::arrived, chunk}));
   forget_weights(chunk);  // the frame has those before
+  return out;
+}
+
+chunk_policy::ops chunk_policy::fetch_rows(int chunk) {
+  ops out{waiting({kind::rows_ready, chunk})};
+  out.back().chunk = chunk;
   return out;
 }
 
@@ -173,14 +200,18 @@ chunk_op chunk_policy::group_of(int chunk, int number, bool moments_are_zero) {
   return out;
 }
 
-/// From a drive into a slot, and what is done with it there. Of a chunk's groups the others are
-/// behind what the first waits for.
-chunk_op& chunk_policy::use_group(ops& out, const chunk_op& group, chunk_act what) const {
+/// From a drive into a slot. Of a chunk's groups the others are behind what the first waits for.
+void chunk_policy::read_group(ops& out, const chunk_op& group) const {
   const bool first = group.group == 0;
   auto& read = out.emplace_back(group);
   read.behind[0] = {kind::slot_free, group.slot};            // CHP-3
   if (first) read.behind[1] = {kind::written, group.chunk};  // CHP-1
   read.marks = {kind::group_read, group.slot};
+}
+
+/// What is done with it there.
+chunk_op& chunk_policy::use_read(ops& out, const chunk_op& group, chunk_act what) const {
+  const bool first = group.group == 0;
   auto& use = out.emplace_back(group);
   use.on = lane::update;
   use.what = what;
@@ -189,14 +220,27 @@ chunk_op& chunk_policy::use_group(ops& out, const chunk_op& group, chunk_act wha
   return use;
 }
 
+chunk_op& chunk_policy::use_group(ops& out, const chunk_op& group, chunk_act what) const {
+  read_group(out, group);
+  return use_read(out, group, what);
+}
+
 /// The slot is free again once that was looked at.
 void chunk_policy::measure_group(ops& out, const chunk_op& group) const {
   use_group(out, group, chunk_act::measure).marks = {kind::slot_free, group.slot};
 }
 
-/// From a drive through a slot back to it.
-void chunk_policy::update_group(ops& out, const chunk_op& group) const {
-  use_group(out, group, chunk_act::update).marks = {kind::group_updated, group.slot};
+/// CHP-10. Both lanes have this before all groups, whose writes are behind their updates.
+void chunk_policy::update_rows(ops& out, const chunk_op& rows) const {
+  auto read = rows;
+  read.what = chunk_act::read_rows;
+  use_group(out, read, chunk_act::update_rows).marks = {kind::slot_free, rows.slot};
+  out.push_back(marking(lane::update, {kind::rows_ready, rows.chunk}));
+}
+
+/// From a slot, into which it was read, back to the drive.
+void chunk_policy::update_read(ops& out, const chunk_op& group) const {
+  use_read(out, group, chunk_act::update).marks = {kind::group_updated, group.slot};
   const bool first = group.group == 0;
   auto& write = out.emplace_back(group);
   write.on = lane::state_out;

@@ -29,6 +29,10 @@
 //          Which ones there are, and in which order, is a matter of what was asked for alone, in
 //          its order: where all replicas ask for the same, all gather the same. What one waits for
 //          was there before it, as for every operation, so that none waits for a later one.
+//   CHP-10 Rows that the next pass reads first are updated before all groups of their chunk, out of
+//          state and by a gradient as these take them; of that nothing is written. Who uses these
+//          rows waits for that alone, who uses all weights for all groups. Slots into which groups
+//          were read before anybody knew the rows are nobody else's until the update.
 #pragma once
 
 #include <array>
@@ -49,7 +53,9 @@ enum class chunk_act : uint8_t {
   read_weights,
   gather_weights,  ///< others' slices come beside the own one
   read_state,
-  measure,  ///< what all groups' updates need to know of this one
+  read_rows,    ///< state of some rows into a slot
+  update_rows,  ///< in that slot, and in memory; nothing else is to take it from there
+  measure,      ///< what all groups' updates need to know of this one
   update,
   write_state,
   settle,  ///< updates count, or are dropped
@@ -71,6 +77,7 @@ struct chunk_point {
     slot_free,      ///< what was in it is written; by slot
     written,        ///< all that was enqueued for a chunk's files; by chunk
     measured,       ///< all groups; by chunk
+    rows_ready,     ///< rows that were to be updated first; by chunk
   };
   static constexpr int all = -1;  ///< of `written`: every chunk
 
@@ -78,7 +85,7 @@ struct chunk_point {
   int index = 0;
   bool operator==(const chunk_point&) const = default;
 };
-inline constexpr size_t chunk_point_kinds = 12;
+inline constexpr size_t chunk_point_kinds = 13;
 
 /// One operation.
 struct chunk_op {
@@ -124,8 +131,14 @@ class chunk_policy {
   /// goes on behind it (CHP-8).
   ops measure(int chunk);
   /// The chunk is updated behind what the compute lane has: its gradient. `measured`: right before
-  /// that (CHP-8).
-  ops update(int chunk, counts when, bool measured = false);
+  /// that (CHP-8). `rows`: some of its rows before all groups (CHP-10); of weights in memory of
+  /// their own, whose updates count at once and are not measured.
+  ops update(int chunk, counts when, bool measured = false, bool rows = false);
+  /// Groups are read for the chunk's update, which is the next that takes slots: as many as leave
+  /// one for rows.
+  ops begin_update(int chunk);
+  /// The compute lane uses the rows that are updated first from here on.
+  ops fetch_rows(int chunk);
   /// Updates that were to be settled count, or are dropped, behind what the compute lane has now;
   /// that may be past the next step's norm by then.
   ops settle();
@@ -154,6 +167,7 @@ class chunk_policy {
     bool gathered = false;  ///< weights in memory of their own are whole
     bool moments_are_zero = true;
     bool moments_were_zero = true;  ///< before updates that are to be settled
+    ops begun = {};                 ///< groups that were read for the next update
   };
 
   state& at(int chunk) { return chunks_[static_cast<size_t>(chunk)]; }
@@ -163,9 +177,12 @@ class chunk_policy {
   void forget_weights(int chunk);
   void read_weights(ops& out, int chunk) const;
   chunk_op group_of(int chunk, int number, bool moments_are_zero);
+  void read_group(ops& out, const chunk_op& group) const;
+  chunk_op& use_read(ops& out, const chunk_op& group, chunk_act what) const;
   chunk_op& use_group(ops& out, const chunk_op& group, chunk_act what) const;
   void measure_group(ops& out, const chunk_op& group) const;
-  void update_group(ops& out, const chunk_op& group) const;
+  void update_rows(ops& out, const chunk_op& rows) const;
+  void update_read(ops& out, const chunk_op& group) const;
 
   std::vector<state> chunks_;
   int shared_weights_ = 0, shared_grads_ = 0;

@@ -93,6 +93,10 @@ order_watch::effect order_watch::effect_of(const chunk_op& op, int step, bool dr
       return gathering(op.chunk);
     case chunk_act::read_state:
       return reading_state(op);
+    case chunk_act::read_rows:
+      return reading_rows(op);
+    case chunk_act::update_rows:
+      return updating_rows(op, step);
     case chunk_act::measure:
       return measuring(op, step);
     case chunk_act::update:
@@ -157,6 +161,39 @@ order_watch::effect order_watch::reading_state(const chunk_op& op) {
     --own.readers[group];
     slot_of(op).what = slot_model::holds::state;
     slot_of(op).content = own.groups[group];
+  };
+  return {begin, end};
+}
+
+/// Of rows in any group.
+order_watch::effect order_watch::reading_rows(const chunk_op& op) {
+  auto begin = [this, op] {
+    auto& s = slot_of(op);
+    check(s.what == slot_model::holds::nothing, "a slot takes rows before the last is written");
+    s = {slot_model::holds::reading, op.chunk, op.group, 0};
+    read_all(op.chunk, 1);
+    for (const bool there : at(op.chunk).own.has_moments)
+      check(op.moments_are_zero != there, "moments are not as they were");
+  };
+  auto end = [this, op] {
+    read_all(op.chunk, -1);
+    const auto& groups = at(op.chunk).own.groups;
+    check(std::equal(groups.begin() + 1, groups.end(), groups.begin()),
+          "rows are read of a chunk that is half written");
+    slot_of(op).what = slot_model::holds::state;
+    slot_of(op).content = groups.front();
+  };
+  return {begin, end};
+}
+
+order_watch::effect order_watch::updating_rows(const chunk_op& op, int step) {
+  auto begin = [this, op, step] {
+    check_group(op, step);
+    slot_of(op).what = slot_model::holds::updating;
+  };
+  auto end = [this, op, step] {
+    slot_of(op) = {};
+    at(op.chunk).rows = step;
   };
   return {begin, end};
 }
@@ -340,10 +377,18 @@ void order_watch::measure(int chunk, int step) {
   });
 }
 
-void order_watch::update(int chunk, int step, counts when, bool dropped) {
+void order_watch::update(int chunk, int step, counts when, bool dropped, bool rows) {
   if (!on_disk(chunk)) return update_in_memory(chunk, step);
   const bool before = std::exchange(at(chunk).is_measured, false);
-  carry_out(policy_.update(chunk, when, measured_ && !before), step, dropped);
+  carry_out(policy_.update(chunk, when, measured_ && !before, rows), step, dropped);
+}
+
+void order_watch::use_rows(int chunk, int step) {
+  carry_out(policy_.fetch_rows(chunk));
+  const auto begin = [this, chunk, step] {
+    check(at(chunk).rows == step - 1, "rows are used before they are updated");
+  };
+  enqueue({}, {begin, {}});
 }
 
 void order_watch::settle(int step, bool hold) {

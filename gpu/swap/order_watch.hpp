@@ -77,8 +77,12 @@ class order_watch {
   void drop_gradient(int chunk);
   /// For what other ranks need to know before the update; else that begins with it.
   void measure(int chunk, int step);
-  /// `dropped`: the update will not count.
-  void update(int chunk, int step, counts when, bool dropped = false);
+  /// `dropped`: the update will not count. `rows`: some are updated first (CHP-10).
+  void update(int chunk, int step, counts when, bool dropped = false, bool rows = false);
+  /// Groups are read for the next update, which is this chunk's.
+  void begin_update(int chunk) { carry_out(policy_.begin_update(chunk)); }
+  /// With the rows that the last update of the chunk began with, as of the step before this one.
+  void use_rows(int chunk, int step);
   /// Whether the updates of this step count is known; behind the norm, which the compute lane makes
   /// now.
   void settle(int step, bool hold);
@@ -116,6 +120,7 @@ class order_watch {
     model_file own, next, spare;
     chunk_versions versions;
     std::vector<int> in_memory;  ///< weights of their own
+    int rows = 0;                ///< of them those that were updated first
     bool gathered = true;        ///< the same: others' slices are there, too
     int gradient_of = none;
     int groups_measured = 0;      ///< of the update that comes
@@ -158,6 +163,8 @@ class order_watch {
   effect reading_weights(int chunk);
   effect gathering(int chunk);
   effect reading_state(const chunk_op& op);
+  effect reading_rows(const chunk_op& op);
+  effect updating_rows(const chunk_op& op, int step);
   effect measuring(const chunk_op& op, int step);
   effect updating(const chunk_op& op, int step, bool dropped);
   effect writing_state(const chunk_op& op);

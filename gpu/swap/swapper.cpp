@@ -251,6 +251,7 @@ void swapper::enqueue(stream& s, swap_op kind, int chunk, uint64_t bytes,
 }
 
 void swapper::fetch_weights(stream& s, int chunk) {
+  finish_update(chunk);
   come(order_->fetch_weights(chunk), &s);
 }
 
@@ -310,54 +311,36 @@ void swapper::release_weights(stream& s, int chunk) {
 }
 
 void swapper::fetch_gradient(stream& s, int chunk) {
+  finish_update(chunk);
   for (const auto& op : order_->fetch_gradient(chunk)) carry_out(op, &s);
 }
 
 void swapper::await_state(stream& s, int chunk) {
+  finish_update(chunk);
   for (const auto& op : order_->await_state(chunk)) carry_out(op, &s);
 }
 
 void swapper::drop_gradient(stream& compute, int chunk) {
+  finish_update(chunk);
   compute.zero(store_.grad(chunk), store_.bytes(chunk, part::grad));
   for (const auto& op : order_->drop_gradient(chunk)) carry_out(op, &compute);
 }
 
 void swapper::measure(stream& compute, optimizer& rule, int chunk, float lr, int64_t step) {
   assert(rule.settings().norm_elements == where_.group_elements);
+  finish_update();
+  const update_call how{&rule, lr, step};
   for (const auto& op : order_->measure(chunk)) {
     const bool waits = op.behind[0] && op.behind[0]->what == chunk_point::kind::measured;
     if (waits)  // for the reading of all of the state, which is no computing
       await(compute, chunk, op);
     else
-      carry_out(op, &compute, [&](stream& s) { use_group(s, op, rule, lr, step); });
+      carry_out(op, &compute, [&](stream& s) { use_group(s, op, how); });
   }
 }
 
-void swapper::update(stream& compute, optimizer& rule, int chunk, float lr, int64_t step,
-                     counts when) {
-  assert(when == counts::at_once || where_.speculates);
-  const bool measured = rule.measures_pieces(chunk);
-  assert(!measured || rule.settings().norm_elements == where_.group_elements);
-  for (const auto& op : order_->update(chunk, when, measured))
-    carry_out(op, &compute, [&](stream& s) { use_group(s, op, rule, lr, step); });
-  store_.weights_changed(chunk);
-}
-
-/// What an operation does with a group, if it is of one.
-void swapper::use_group(stream& s, const chunk_op& op, optimizer& rule, float lr, int64_t step) {
-  if (op.what == chunk_act::none) return;
-  const auto& layout = at(op.chunk).layout;
-  if (op.what == chunk_act::read_state)
-    enqueue(s, swap_op::read_state, op.chunk, layout.group_bytes(), [&] { read_group(op); });
-  else if (op.what == chunk_act::measure)
-    enqueue(s, swap_op::update, op.chunk, 0, [&] { rule.measure(s, piece_of(op), lr, step); });
-  else if (op.what == chunk_act::update)
-    enqueue(s, swap_op::update, op.chunk, 0, [&] { update_group(op, rule, lr, step); });
-  else if (op.what == chunk_act::write_state)
-    enqueue(s, swap_op::write_state, op.chunk, swap_slot_bytes(layout), [&] { write_group(op); });
-}
-
 void swapper::settle(stream& compute, std::function<bool()> hold) {
+  finish_update();
   for (const auto& op : order_->settle())
     carry_out(op, &compute, [&](stream& s) {
       if (op.what != chunk_act::settle) return;
@@ -398,16 +381,6 @@ optimizer::piece swapper::piece_of(const chunk_op& op) {
   p.weight = separate ? static_cast<void*>(memory.weights()) : master;
   p.clipped = op.when == counts::at_once;
   return p;
-}
-
-void swapper::update_group(const chunk_op& op, optimizer& rule, float lr, int64_t step) {
-  const auto p = piece_of(op);
-  rule.step(*update_, p, lr, step);
-  if (where_.of(op.chunk).weight_frame >= 0) return;
-  const auto size = size_of(store_.options().compute);  // RES-1: a copy that is kept current
-  update_->copy(
-      static_cast<std::byte*>(store_.weight_slice(op.chunk)) + static_cast<size_t>(p.first) * size,
-      p.weight, static_cast<size_t>(p.count) * size);
 }
 
 void swapper::write_group(const chunk_op& op) {
@@ -586,6 +559,7 @@ status swapper::zero_moments(int chunk) {
 }
 
 void swapper::await_quiet(int chunk) {
+  finish_update();
   if (const auto& written = event({chunk_point::kind::written, chunk})) written->wait_on_host();
   if (keeping_) keeping_->wait_on_host();
 }

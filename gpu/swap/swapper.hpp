@@ -18,6 +18,10 @@
 // a second version of each file (residency.speculates); settle() makes that the first, or leaves
 // all as it was.
 //
+// A table's gradient is whole last, and its rows are read first. So its update can be left until
+// the next pass says which rows it reads (swapper_rows.cpp): these are updated first, out of state
+// that is read for them alone, and all groups behind them as ever.
+//
 // Order is made by events alone; nobody who enqueues waits (DEV-1). The order in which streams are
 // given work is that of the step, which is known; how far reading runs ahead is how many frames and
 // slots there are. What waits for what is chunk_policy's; here it becomes events of streams, memory
@@ -74,6 +78,11 @@
 //          their chunks in the same places; so the n-th collective of one is the n-th of all, and
 //          none can wait for itself: what it waits for on its rank was enqueued before it, and of
 //          collectives has only earlier ones before it, which are over on all ranks.
+//   SWP-14 An update that is left for the rows of the next pass is made at the latest when anybody
+//          asks for anything else of the chunk, or for slots. Rows that were updated first have in
+//          memory the bits that their groups' updates give them, which are compared with them and
+//          not copied over what is read there: so what was read for them alone, of which no sum is
+//          kept, counts only where what was summed agrees (SWP-5).
 #pragma once
 
 #include <array>
@@ -96,6 +105,7 @@
 #include "gpu/swap/chunk_places.hpp"
 #include "gpu/swap/chunk_policy.hpp"
 #include "gpu/swap/drive_work.hpp"
+#include "gpu/swap/table_rows.hpp"
 #include "io/swap/chunk_shard.hpp"
 #include "io/swap/swap_io.hpp"
 
@@ -189,13 +199,17 @@ class swapper final : public chunk_mover {
   /// The gradient is zero afterwards.
   void update(stream& compute, optimizer& rule, int chunk, float lr, int64_t step,
               counts when = counts::at_once);
+  /// The same of updates that count at once, for a chunk that the next pass reads rows of before
+  /// all else: where these can be updated first it is left until fetch_rows() (SWP-14). `compute`
+  /// and `rule` live as long.
+  void update_for_rows(stream& compute, optimizer& rule, int chunk, float lr, int64_t step);
   /// Enqueues, behind what `compute` has now, that the updates of all chunks that were to be
   /// settled count if `hold` says so, on a stream's thread; else they are dropped (SWP-9).
   void settle(stream& compute, std::function<bool()> hold);
   /// The chunk's weights are fetched soon, and no others of their frame before: they begin to come.
   void bring_weights(int chunk);
   /// Before state is set on all replicas: what of its weights is in memory does not count.
-  void all_set_anew() { order_->all_set_anew(); }
+  void all_set_anew();
   /// Says that they were, before anything else is asked: what memory had of them is brought back.
   void were_dropped();
   /// Enqueues that a chunk's gradient is not taken: it is zeroed behind what `compute` has now.
@@ -221,6 +235,7 @@ class swapper final : public chunk_mover {
   result<bool> awaits_checkpoint();
 
   void fetch_weights(stream& s, int chunk) override;
+  bool fetch_rows(stream& s, int chunk, int64_t width, row_ids ids) override;
   void release_weights(stream& s, int chunk) override;
   void fetch_gradient(stream& s, int chunk) override;
   void await_state(stream& s, int chunk) override;
@@ -232,6 +247,8 @@ class swapper final : public chunk_mover {
   bool links(int chunk) const { return chunks_[static_cast<size_t>(chunk)].links; }
   /// The chunks that a checkpoint takes now, by number: for the order of one.
   std::vector<bool> linked() const;
+  /// Rows that were updated before the rest of their table, so far. By the thread that enqueues.
+  uint64_t rows_first() const noexcept { return rows_first_; }
 
   /// From any thread.
   io::swap_io_facts facts() const { return io_->facts(); }
@@ -293,6 +310,24 @@ class swapper final : public chunk_mover {
     std::shared_ptr<io::io_buffer> memory;
   };
 
+  /// Rows that are updated first, and how they are updated; alive until the streams have passed.
+  struct first_rows {
+    std::vector<row_piece> pieces;
+    std::vector<std::vector<parameter_span>> spans;  ///< by piece
+  };
+  /// An update, or a measuring.
+  struct update_call {
+    optimizer* rule = nullptr;
+    float lr = 0;
+    int64_t step = 0;
+    std::shared_ptr<const first_rows> rows = {};  ///< null: all of the chunk at once
+  };
+  struct late_update {
+    stream* compute = nullptr;
+    int chunk = 0;
+    update_call how;
+  };
+
   /// What is written to a file, and what else of it counts.
   struct target {
     int chunk = 0;
@@ -341,10 +376,22 @@ class swapper final : public chunk_mover {
                const std::function<void()>& work);
 
   const slot& slot_of(const chunk_op& op) const { return slots_[static_cast<size_t>(op.slot)]; }
-  void use_group(stream& s, const chunk_op& op, optimizer& rule, float lr, int64_t step);
+  void enqueue_update(stream& compute, int chunk, const update_call& how, counts when);
+  bool may_wait_for_rows(const optimizer& rule, int chunk) const;
+  void finish_update();
+  void finish_update(int chunk) {
+    if (late_ && late_->chunk == chunk) finish_update();
+  }
+  void read_rows(const chunk_op& op, const update_call& how);
+  status read_rows(const slot& s, const chunk_op& op, const first_rows& rows);
+  void update_rows(const chunk_op& op, const update_call& how);
+  void copy_to_frame(const chunk_op& op, const optimizer::piece& p, const update_call& how);
+  status compare_rows(const chunk_op& op, const optimizer::piece& p, const first_rows& rows);
+  std::byte* frame_at(int chunk, int64_t element) const;
+  void use_group(stream& s, const chunk_op& op, const update_call& how);
   void read_group(const chunk_op& op);
   optimizer::piece piece_of(const chunk_op& op);
-  void update_group(const chunk_op& op, optimizer& rule, float lr, int64_t step);
+  void update_group(const chunk_op& op, const update_call& how);
   void write_group(const chunk_op& op);
   status read_state(const slot& s, int chunk, int group, bool moments_are_zero);
   status write_state(const slot& s, int chunk, int group, counts when);
@@ -415,6 +462,8 @@ class swapper final : public chunk_mover {
   std::shared_ptr<io::swap_io> io_;
   std::deque<chunk_state> chunks_;
   std::optional<chunk_policy> order_;                             ///< the enqueuing thread's
+  std::optional<late_update> late_;                               ///< SWP-14; the same
+  uint64_t rows_first_ = 0;                                       ///< the same
   std::array<std::vector<event_ptr>, chunk_point_kinds> events_;  ///< by point; the same
   std::vector<slot> slots_;
   event_ptr keeping_;  ///< behind the last checkpoint that took files

@@ -39,6 +39,7 @@ std::vector<bool> swapper::linked() const {
 
 void swapper::keep(keep_order order, kept done) {
   using shards = result<std::vector<cp::chunk_shard>>;
+  finish_update();
   if (order.chunks.empty()) order.chunks = linked();
   auto out = std::make_shared<shards>(error{errc::cancelled, "the swap folder has failed before"});
   for (const auto& op : order_->keep())

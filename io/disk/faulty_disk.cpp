@@ -104,8 +104,11 @@ int64_t faulty_disk::move(const raw_request& request, stamp by, const planned_fa
   if (bytes.size() > 1 && by_chance(options_.short_move))
     bytes = bytes.first(lot_() % bytes.size());
   if (bytes.empty()) return writes ? 0 : -EINTR;  // a read of nothing would mean the end
-  return writes ? store_->write(node, request.offset, bytes, by)
-                : store_->read(node, request.offset, bytes);
+  if (writes) return store_->write(node, request.offset, bytes, by);
+  const auto moved = store_->read(node, request.offset, bytes);
+  if (fault != nullptr && fault->effect == fault_effect::invert && moved > 0)
+    for (auto& byte : bytes.first(static_cast<size_t>(moved))) byte = ~byte;
+  return moved;
 }
 
 int64_t faulty_disk::carry_out(const raw_request& request, stamp by, bool& lost) {

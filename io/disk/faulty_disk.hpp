@@ -59,6 +59,7 @@ enum class fault_site : uint8_t {
 enum class fault_effect : uint8_t {
   fail,     ///< with `failure`; a failing fdatasync loses the bytes it was to sync, for good
   shorten,  ///< moves `bytes` only (writes and reads)
+  invert,   ///< what is read has every bit turned; the file is as it was
   lose,     ///< its completion never comes (write, read, fdatasync)
 };
 

@@ -143,6 +143,39 @@ TEST_CASE("ENG-11: at every budget from the least to all of it") {
   }
 }
 
+TEST_CASE("ENG-11 SWP-14: rows of a token table come before the rest of it, and no bit differs") {
+  scratch dir;
+  const auto large = [](const settle_where& where) -> settle_where {
+    return [where](engine_options& o) {
+      o.model.vocab = 24'000;
+      where(o);
+    };
+  };
+  for (const auto type : {gpu::dtype::f32, gpu::dtype::bf16})
+    for (const bool by_layer : {false, true})
+      for (const float clip : {0.0f, 0.05f}) {
+        const swapped_job job{type, by_layer, by_layer, clip, 3};
+        INFO(text_of_job(job));
+        const auto expected = train_where(job, large(in_memory));
+        std::array<uint64_t, 2> read{};
+        for (const bool awaits : {false, true}) {  // who awaits a state leaves no update for rows
+          auto one = engine_where(job, large(least_memory(dir.path, 1 << 16)));
+          auto& engine = *one.ranks.front();
+          swapped_outcome out;
+          for (int64_t step = 1; step <= 4; ++step) {
+            const auto told = make_step(engine, job, step);
+            out.losses.push_back(told.loss_sum);
+            out.norms.push_back(told.grad_norm);
+            if (awaits) await_drive(engine);
+          }
+          append_state(engine.model()->store(), out.state);
+          CHECK(out == expected);
+          read[awaits ? 1 : 0] = engine.swap_facts()->read_bytes;
+        }
+        CHECK(read[0] > read[1]);  // by the rows
+      }
+}
+
 TEST_CASE("traffic of a step: what is planned is what moves, to the byte") {
   scratch dir;
   using enum gpu::activation_choice;

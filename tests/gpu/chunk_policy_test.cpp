@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "gpu/swap/order_watch.hpp"
@@ -37,6 +38,11 @@ struct order_shape {
     drives = 1 + pick(2);
   }
   bool links(int chunk) const { return chunk % drives == 0; }
+  /// Whether rows of a chunk may be updated first (CHP-10): of the one that backward comes to last.
+  bool has_rows(int chunk) const {
+    const auto& p = places[static_cast<size_t>(chunk)];
+    return chunk == 0 && p.weight_frame < 0 && p.grad_frame < 0 && !measured && !gathers;
+  }
   int pick(int below) { return static_cast<int>(random() % static_cast<unsigned>(below)); }
 
   std::mt19937 random;
@@ -65,13 +71,16 @@ class trained_by_order {
       pass(step, settles ? pass_kind::speculates : pass_kind::updates, settles && !holds);
       if (settles) watch_.settle(step, holds);
       if (settles && !holds) pass(step, pass_kind::updates);
-      if (shape_.pick(3) == 0) watch_.capture(shape_.pick(chunks()), step);
-      if (shape_.pick(3) == 0)  // an evaluation
-        for (int c = 0; c < chunks(); ++c) watch_.use_weights(c, step + 1);
+      if (shape_.pick(3) == 0) {
+        finish_update();
+        watch_.capture(shape_.pick(chunks()), step);
+      }
+      if (shape_.pick(3) == 0) forward(step + 1);  // an evaluation
       while (shape_.pick(3) == 0) save(step);
       while (shape_.pick(3) == 0 && machine_.move()) {
       }
     }
+    finish_update();
     while (watch_.wrong().empty() && machine_.move()) {
     }
     watch_.check(!machine_.stuck(), "every lane waits");
@@ -84,8 +93,27 @@ class trained_by_order {
 
   int chunks() const { return watch_.policy().chunks(); }
 
+  /// The update that waits for the rows of the next pass is made without.
+  void finish_update() {
+    if (const auto step = std::exchange(late_, 0); step > 0)
+      watch_.update(0, step, counts::at_once);
+  }
+
+  void forward(int step) {
+    if (late_ > 0 && shape_.pick(3) > 0) {
+      watch_.update(0, std::exchange(late_, 0), counts::at_once, false, true);
+      watch_.use_rows(0, step);
+      for (int c = 1; c < chunks(); ++c) watch_.use_weights(c, step);
+      watch_.use_weights(0, step);
+      return;
+    }
+    finish_update();
+    for (int c = 0; c < chunks(); ++c) watch_.use_weights(c, step);
+  }
+
   /// The chunks of a drive with links are taken, those of others copied.
   void save(int step) {
+    finish_update();
     watch_.keep(
         step, [has_room = shape_.pick(4) > 0] { return has_room; },
         [this](int chunk) { return shape_.links(chunk); });
@@ -94,7 +122,7 @@ class trained_by_order {
   }
 
   void pass(int step, pass_kind how, bool dropped = false) {
-    for (int c = 0; c < chunks(); ++c) watch_.use_weights(c, step);
+    forward(step);
     for (int c = chunks(); c-- > 0;) {
       watch_.use_weights(c, step);
       watch_.make_gradient(c, step);
@@ -102,6 +130,8 @@ class trained_by_order {
         watch_.measure(c, step);  // as replicas do
       if (how == pass_kind::norm_alone)
         watch_.drop_gradient(c);
+      else if (how == pass_kind::updates && shape_.has_rows(c) && shape_.pick(2) == 0)
+        begin_late(step);
       else
         watch_.update(c, step, how == pass_kind::updates ? counts::at_once : counts::once_settled,
                       dropped);
@@ -109,9 +139,15 @@ class trained_by_order {
     }
   }
 
+  void begin_late(int step) {
+    watch_.begin_update(0);
+    late_ = step;
+  }
+
   order_shape shape_;
   chance_machine machine_;
   order_watch watch_;
+  int late_ = 0;  ///< the step whose update of the first chunk waits for rows; 0: none does
 };
 
 }  // namespace
@@ -120,6 +156,26 @@ TEST_CASE("CHP-1 to CHP-8: chunks: 100,000 random orders on lanes of any pace") 
   for (unsigned seed = 1; seed <= 100'000; ++seed) {
     const auto wrong = trained_by_order(seed).run();
     REQUIRE_MESSAGE(wrong.empty(), "seed ", seed, ": ", wrong);
+  }
+}
+
+TEST_CASE("CHP-10: chunks: rows that are wanted first take the slot that is left for them") {
+  for (int slots = 1; slots <= 5; ++slots) {
+    chunk_policy policy({{true, -1, -1, 3}}, slots);
+    const auto begun = policy.begin_update(0);
+    const auto ahead = static_cast<size_t>(std::min(slots - 1, 3));
+    REQUIRE(begun.size() == ahead);
+    for (size_t i = 0; i < ahead; ++i) CHECK(begun[i].slot == static_cast<int>(i));
+    std::vector<chunk_act> on_update;
+    int reads = 0;
+    for (const auto& op : policy.update(0, counts::at_once, false, true)) {
+      if (op.on == chunk_lane::update && op.what != chunk_act::none) on_update.push_back(op.what);
+      if (op.what == chunk_act::read_rows) CHECK(op.slot == static_cast<int>(ahead));
+      reads += op.what == chunk_act::read_state ? 1 : 0;
+    }
+    CHECK(reads == 3 - static_cast<int>(ahead));
+    using enum chunk_act;
+    CHECK(on_update == std::vector{update_rows, update, update, update});
   }
 }
 

@@ -30,13 +30,16 @@ struct swap_case {
   optimizer_step_args::rule rule = optimizer_step_args::rule::adamw;
   bool spills = false;  ///< every layer does, where anything is on disk
   int replicas = 1;     ///< of which this is the first
+  bool rows_first = false;  ///< of the token table, whose batch is another one each step
 };
 
 /// Trains without clipping, each chunk updated as soon as backward has passed it.
 class swap_trainer {
  public:
   /// In memory where `swap` has no folder.
-  swap_trainer(device& owner, const swap_case& c, swap_options swap) : tokens_(some(c, 1)) {
+  swap_trainer(device& owner, const swap_case& c, swap_options swap) : rows_first_(c.rows_first) {
+    const uint32_t batches = c.rows_first ? 3 : 1;
+    for (uint32_t salt = 1; salt <= batches; ++salt) tokens_.push_back(some(c, 10 * salt - 9));
     stage_shape shape = whole_model(c.model, rows, seq, c.type);
     shape.replica.ranks = c.replicas;
     const bool swaps = !swap.places.empty();
@@ -82,11 +85,13 @@ class swap_trainer {
   /// Enqueues one step.
   void enqueue_step(int64_t step) {
     stream& s = *stream_;
-    const std::array one{stage_model::micro_batch{0, tokens_.data(), targets_.data()}};
+    const std::array one{batch_of(step)};
     stage_->forward(s, one, 1.0f / static_cast<float>(rows * seq));
     rule_->clip(s);  // behind the forward pass, which waits for updates that read the factor before
     stage_->backward(s, one, [&](int chunk) {
-      if (swap_)
+      if (swap_ && rows_first_ && chunk == stage_->table_chunk())
+        swap_->update_for_rows(s, *rule_, chunk, lr, step);
+      else if (swap_)
         swap_->update(s, *rule_, chunk, lr, step);
       else
         rule_->step(s, chunk, lr, step);
@@ -96,7 +101,7 @@ class swap_trainer {
   /// The same with updates that count only if they hold; else it is made once more.
   void enqueue_speculating_step(int64_t step, bool holds) {
     stream& s = *stream_;
-    const std::array one{stage_model::micro_batch{0, tokens_.data(), targets_.data()}};
+    const std::array one{batch_of(step)};
     stage_->forward(s, one, 1.0f / static_cast<float>(rows * seq));
     rule_->allow_unclipped(s);
     stage_->backward(s, one, [&](int chunk) {
@@ -133,6 +138,12 @@ class swap_trainer {
     return out;
   }
 
+  /// Enqueues the forward pass of a step alone.
+  void enqueue_evaluation(int64_t step) {
+    const std::array one{batch_of(step)};
+    stage_->evaluate(*stream_, one);
+  }
+
   /// As of the next step, layers before that one compute again what they would spill.
   void spill_from(int layer) { stage_->set_spills_from(layer); }
 
@@ -153,13 +164,20 @@ class swap_trainer {
     stage_->set_activation_mover(spill_.get());
   }
 
+  stage_model::micro_batch batch_of(int64_t step) const {
+    const auto& tokens = tokens_[static_cast<size_t>(step) % tokens_.size()];
+    return {0, tokens.data(), targets_.data()};
+  }
+
   static constexpr int64_t rows = 2, seq = 7;
   static constexpr float lr = 1e-2f;
   static std::vector<int32_t> some(const swap_case& c, uint32_t salt) {
     return some_tokens(rows * seq, c.model.vocab, salt);
   }
 
-  std::vector<int32_t> tokens_, targets_;
+  const bool rows_first_;
+  std::vector<std::vector<int32_t>> tokens_;  ///< of steps, in turn
+  std::vector<int32_t> targets_;
   std::mutex mutex_;
   status failure_;  ///< guarded by mutex_
   std::unique_ptr<stage_model> stage_;
