@@ -19,29 +19,11 @@ namespace fs = std::filesystem;
 using io::state_part;
 using range = io::swap_io::range;
 
-constexpr std::array all_parts{state_part::master, state_part::exp_avg, state_part::exp_avg_sq};
-
-/// The sum of an array of which `bytes` is the beginning and the rest zeros.
-uint32_t array_sum(std::span<const std::byte> bytes, uint64_t array_bytes) {
-  static constexpr std::array<std::byte, io::disk_block> zeros{};
-  uint32_t sum = io::crc32c(bytes);
-  for (uint64_t at = bytes.size(); at < array_bytes; at += zeros.size())
-    sum =
-        io::crc32c(std::span(zeros).first(std::min<uint64_t>(zeros.size(), array_bytes - at)), sum);
-  return sum;
-}
-
 state_part state_part_of(part which) {
   assert(which == part::master || which == part::m || which == part::v);
   return which == part::master ? state_part::master
          : which == part::m    ? state_part::exp_avg
                                : state_part::exp_avg_sq;
-}
-
-std::string_view name_of(state_part which) {
-  return which == state_part::master    ? "master"
-         : which == state_part::exp_avg ? "exp_avg"
-                                        : "exp_avg_sq";
 }
 
 }  // namespace
@@ -186,9 +168,12 @@ status swapper::make_streams() {
     into = std::move(made);
     return {};
   };
+  TROUPE_CHECK(open(weights_ahead_, "weights-ahead"));
   TROUPE_CHECK(open(weights_in_, "weights-in"));
+  TROUPE_CHECK(open(state_ahead_, "state-ahead"));
   TROUPE_CHECK(open(state_in_, "state-in"));
   TROUPE_CHECK(open(update_, "update"));
+  TROUPE_CHECK(open(sums_, "state-sums"));
   TROUPE_CHECK(open(state_out_, "state-out"));
   return open(load_, "swap-load");
 }
@@ -220,12 +205,17 @@ stream& swapper::lane(chunk_lane on, stream* compute) {
 void swapper::carry_out(const chunk_op& op, stream* compute,
                         const std::function<void(stream&)>& work) {
   auto& s = lane(op.on, compute);
+  auto& first = ahead_of(op, s);
   for (const auto& point : op.behind)
-    if (point) s.wait(event(*point));
-  if (op.behind_readers >= 0) store_.await_readers(s, op.behind_readers);
+    if (point) first.wait(event(*point));
+  if (op.behind_readers >= 0) store_.await_readers(first, op.behind_readers);
   if (op.behind_readers == chunk_op::every_chunk)
     for (int c = 0; c < store_.chunk_count(); ++c)
-      if (on_disk(c)) store_.await_readers(s, c);
+      if (on_disk(c)) store_.await_readers(first, c);
+  if (&first != &s) {
+    begin(first, op);
+    s.wait(first.record());
+  }
   if (work) work(s);
   if (!op.marks) return;
   const auto marked = s.record();
@@ -293,19 +283,6 @@ size_t swapper::slice_bytes(int chunk) const {
   return static_cast<size_t>(store_.slice(chunk).part) * size_of(store_.options().compute);
 }
 
-/// A slice into their frame, or their own memory: to the beginning, as a disk needs it, and from
-/// there to its place.
-void swapper::read_into_memory(int chunk) {
-  auto* memory = static_cast<std::byte*>(store_.weight(chunk));
-  const bool direct = store_.owner().host_accessible();
-  auto* into = direct ? memory : weight_twin_.host;
-  const auto owner = direct ? store_.memory_of(chunk, part::weight) : weight_twin_.owner;
-  work_.enqueue(*weights_in_,
-                [this, chunk, into, owner] { return read_weights(chunk, into, owner); });
-  if (auto* slice = store_.weight_slice(chunk); slice != into)
-    weights_in_->copy(slice, into, slice_bytes(chunk));
-}
-
 void swapper::release_weights(stream& s, int chunk) {
   for (const auto& op : order_->release_weights(chunk)) carry_out(op, &s);
 }
@@ -356,14 +333,6 @@ void swapper::were_dropped() {
   }
 }
 
-void swapper::read_group(const chunk_op& op) {
-  const auto& s = slot_of(op);
-  work_.enqueue(*state_in_,
-                [this, &s, op] { return read_state(s, op.chunk, op.group, op.moments_are_zero); });
-  if (s.on_device.data() != nullptr)
-    state_in_->copy(s.on_device.data(), s.host, at(op.chunk).layout.group_bytes());
-}
-
 optimizer::piece swapper::piece_of(const chunk_op& op) {
   const int group = op.group;
   const auto& c = at(op.chunk);
@@ -384,79 +353,20 @@ optimizer::piece swapper::piece_of(const chunk_op& op) {
 }
 
 void swapper::write_group(const chunk_op& op) {
-  const auto& c = at(op.chunk);
-  const auto& s = slot_of(op);
-  if (s.on_device.data() != nullptr)
-    state_out_->copy(s.host, s.on_device.data(), swap_slot_bytes(c.layout));
-  work_.enqueue(*state_out_,
-                [this, &s, op] { return write_state(s, op.chunk, op.group, op.when); });
+  work_.enqueue(*state_out_, [this, &s = slot_of(op), op] {
+    return write_state(s, op.chunk, op.group, op.when);
+  });
 }
 
 // -- on their threads -----------------------------------------------------------------------------
-
-/// SWP-5.
-status swapper::check(const fs::path& file, int chunk, int group, std::string_view what,
-                      std::span<const std::byte> bytes, uint64_t array_bytes, uint32_t sum) const {
-  if (!options_.verify || array_sum(bytes, array_bytes) == sum) return {};
-  return damaged(file, chunk, group, what);
-}
-
-error swapper::damaged(const fs::path& file, int chunk, int group, std::string_view what) const {
-  const auto& layout = chunks_[static_cast<size_t>(chunk)].layout;
-  const int64_t first = store_.slice(chunk).first + layout.first(group);
-  std::string_view tensor;
-  for (const auto& t : store_.info(chunk).tensors)
-    if (tensor.empty() || t.offset <= first) tensor = t.name;
-  return swap_damaged(file.string(), fmt::format("{} of {} and what follows it", what, tensor));
-}
-
-status swapper::read_checked(std::span<const range> what, const std::shared_ptr<void>& owner,
-                             const std::function<status()>& check_all) {
-  TROUPE_CHECK(io_->read(what, owner));
-  if (check_all()) return {};
-  TROUPE_CHECK(io_->read(what, owner));
-  return check_all();
-}
-
-status swapper::read_state(const slot& s, int chunk, int group, bool moments_are_zero) {
-  const auto& c = at(chunk);
-  const auto memory = in_slot(s, c, true);
-  const int parts = moments_are_zero ? 1 : io::state_parts;
-  const auto bytes = static_cast<size_t>(parts) * memory.array_bytes;
-  for (;;) {
-    const auto file = state_file_of(c);
-    const range all{file.id, c.layout.group_offset(group), {s.host, bytes}};
-    const auto read = read_checked({&all, 1}, s.owner, [&]() -> status {
-      for (int p = 0; p < parts; ++p) {
-        const auto which = all_parts[static_cast<size_t>(p)];
-        TROUPE_CHECK(check(file.name, chunk, group, name_of(which),
-                           {reinterpret_cast<std::byte*>(memory.state(which)), memory.array_bytes},
-                           memory.array_bytes,
-                           c.sums.state[static_cast<size_t>(group)][static_cast<size_t>(p)]));
-      }
-      return {};
-    });
-    if (read) break;
-    if (!await_moved(c, file.id)) return read;  // SWP-11
-  }
-  std::memset(s.host + bytes, 0,
-              (io::state_parts - static_cast<size_t>(parts)) * memory.array_bytes);
-  return {};
-}
 
 status swapper::write_state(const slot& s, int chunk, int group, counts when) {
   auto& c = at(chunk);
   const bool settled = when == counts::at_once;
   if (c.versions.kept() && !c.next.there()) TROUPE_CHECK(take_for_good());
   const auto memory = in_slot(s, c, true);
-  const auto used = static_cast<size_t>(c.layout.count(group));
   auto& sums = settled ? c.sums : c.next_sums;
-  for (const auto which : all_parts) {
-    auto* begin = reinterpret_cast<std::byte*>(memory.state(which));
-    std::memset(begin + used * sizeof(float), 0, memory.array_bytes - used * sizeof(float));
-    sums.state[static_cast<size_t>(group)][static_cast<size_t>(which)] =
-        io::crc32c({begin, memory.array_bytes});
-  }
+  sums.state[static_cast<size_t>(group)] = s.sums;
   const bool next = c.versions.target(when) == chunk_versions::file::next;  // SWP-7, SWP-9
   auto* into = next ? &c.next : &c.state;
   const auto groups = [&](bool in_place) { return in_place ? c.layout.groups() : group; };
@@ -471,8 +381,7 @@ status swapper::write_state(const slot& s, int chunk, int group, counts when) {
   const auto weights = c.layout.weights_array_bytes();
   if (weights > 0) {
     auto* begin = memory.weights();
-    std::memset(begin + used * 2, 0, weights - used * 2);
-    sums.weights[static_cast<size_t>(group)] = io::crc32c({begin, weights});
+    sums.weights[static_cast<size_t>(group)] = s.weights_sum;
     auto* file = settled ? &c.weights : &c.next_weights;
     both[1] = {chunk,
                file,
@@ -499,30 +408,6 @@ status swapper::take_updates() {
     ++c.writes;
   }
   return {};
-}
-
-/// All of a chunk's weights: in float32 training its masters.
-status swapper::read_weights(int chunk, std::byte* into, const std::shared_ptr<void>& owner) {
-  const auto& c = at(chunk);
-  std::vector<range> all;
-  const bool separate = c.layout.has_weights();
-  const size_t size = separate ? 2 : sizeof(float);
-  for (int g = 0; g < c.layout.groups(); ++g) {
-    auto* begin = into + static_cast<size_t>(c.layout.first(g)) * size;
-    const std::span memory(begin, c.layout.used_bytes(g, size));
-    if (separate)
-      all.push_back({c.weights.id, c.layout.weights_offset(g), memory});
-    else
-      all.push_back({c.state.id, c.layout.offset(g, state_part::master), memory});
-  }
-  const auto array_bytes = separate ? c.layout.weights_array_bytes() : c.layout.array_bytes();
-  return read_checked(all, owner, [&]() -> status {
-    for (size_t g = 0; g < all.size(); ++g)
-      TROUPE_CHECK(check(separate ? c.weights.name : c.state.name, chunk, static_cast<int>(g),
-                         separate ? "weight" : "master", all[g].memory, array_bytes,
-                         separate ? c.sums.weights[g] : c.sums.state[g][0]));
-    return {};
-  });
 }
 
 // -- blocking -------------------------------------------------------------------------------------
@@ -623,7 +508,7 @@ status swapper::publish(int chunk, int64_t after) {
 
 status swapper::publish_group(int chunk, int group, int64_t after) {
   if (!at(chunk).layout.has_weights() && where_.of(chunk).weight_frame >= 0) return {};
-  TROUPE_CHECK(read_state(quiet_slot(), chunk, group, true));
+  TROUPE_CHECK(read_state(quiet_slot(), chunk, group, true, {}));
   return publish_slot(chunk, group, after);
 }
 

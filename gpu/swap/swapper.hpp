@@ -1,7 +1,8 @@
 // Brings the parts of chunks that live on disk to where they are used, and back: a step whose
 // optimizer state, and perhaps weights, do not fit into memory (Fuyou, arXiv 2403.06504; LoHan).
 //
-// What moves in a step, and on which stream (each has a thread that waits for the disk):
+// What moves in a step, and on which stream (each has a thread that waits for the disk; what may be
+// begun before its turn is, on streams of its own, swapper_read.cpp):
 //   weights-in  a chunk's weights into its frame, as soon as what was in the frame is not used any
 //               more: for forward in order, for backward in reverse; of replicas the own slice,
 //               beside which the others' are gathered on a stream of theirs (SWP-13)
@@ -83,6 +84,10 @@
 //          memory the bits that their groups' updates give them, which are compared with them and
 //          not copied over what is read there: so what was read for them alone, of which no sum is
 //          kept, counts only where what was summed agrees (SWP-5).
+//   SWP-15 A read is begun as soon as its memory is free and its bytes are those of the step, and a
+//          group is summed as soon as it is updated, whatever those before them wait for: a drive
+//          has the next one to read while somebody sums. Nobody is told of either before its turn,
+//          and the sums of a file are of what was written.
 #pragma once
 
 #include <array>
@@ -293,7 +298,17 @@ class swapper final : public chunk_mover {
     std::byte* host = nullptr;
     std::shared_ptr<void> pinned;
     buffer on_device;  ///< where the host cannot address the device
+    /// Of a group that is to be written: sums_'s thread's, then state_out_'s.
+    io::group_sums sums = {};
+    uint32_t weights_sum = 0;
   };
+  /// A read that was begun before its turn, and the state's file that it is of.
+  struct begun_range {
+    io::swap_io::begun_read read;
+    named_file file = {};
+  };
+  static constexpr std::array all_parts{io::state_part::master, io::state_part::exp_avg,
+                                        io::state_part::exp_avg_sq};
   /// Where the arrays of a group lie in a slot.
   struct arrays {
     std::byte* base = nullptr;
@@ -393,15 +408,24 @@ class swapper final : public chunk_mover {
   optimizer::piece piece_of(const chunk_op& op);
   void update_group(const chunk_op& op, const update_call& how);
   void write_group(const chunk_op& op);
-  status read_state(const slot& s, int chunk, int group, bool moments_are_zero);
+  stream& ahead_of(const chunk_op& op, stream& own);
+  void begin(stream& s, const chunk_op& op);
+  result<begun_range> begin_state(const chunk_op& op);
+  result<begun_range> begin_weights(int chunk);
+  void sum_group(stream& s, const chunk_op& op);
+  std::vector<io::swap_io::range> weight_ranges(int chunk, std::byte* into);
+  static uint32_t array_sum(std::span<const std::byte> bytes, uint64_t array_bytes);
+  static std::string_view name_of(io::state_part which);
+  status read_state(const slot& s, int chunk, int group, bool moments_are_zero, begun_range begun);
   status write_state(const slot& s, int chunk, int group, counts when);
-  status read_weights(int chunk, std::byte* into, const std::shared_ptr<void>& owner);
+  status read_weights(int chunk, std::byte* into, const std::shared_ptr<void>& owner,
+                      io::swap_io::begun_read begun);
   status check(const std::filesystem::path& file, int chunk, int group, std::string_view what,
                std::span<const std::byte> bytes, uint64_t array_bytes, uint32_t sum) const;
   error damaged(const std::filesystem::path& file, int chunk, int group,
                 std::string_view what) const;
   status read_checked(std::span<const io::swap_io::range> what, const std::shared_ptr<void>& owner,
-                      const std::function<status()>& check_all);
+                      const std::function<status()>& check_all, io::swap_io::begun_read begun = {});
   status write_array(int chunk, int group, io::state_part which);
   status zero_moments(int chunk);
   status publish_group(int chunk, int group, int64_t after);
@@ -476,7 +500,10 @@ class swapper final : public chunk_mover {
   uint64_t old_names_ = 0;  ///< made so far; of the disk's thread
   std::mutex kept_mutex_;
   std::array<kept_array, io::state_parts> kept_;  ///< guarded by kept_mutex_
-  std::unique_ptr<stream> weights_in_, state_in_, update_, state_out_, load_;
+  /// Of the read that is enqueued now; the enqueuing thread's.
+  std::shared_ptr<begun_range> begun_;
+  std::unique_ptr<stream> weights_ahead_, weights_in_, state_ahead_, state_in_, update_, sums_,
+      state_out_, load_;
 };
 
 }  // namespace troupe::gpu

@@ -24,6 +24,7 @@ struct swap_io::call {
   std::shared_ptr<void> owner;
   std::function<status(disk&)> names;  ///< empty: something else is asked for
   file_id synced = file_id::none;
+  uint64_t line = 0;  ///< SWI-6; 0: in none
 
   size_t at = 0;        ///< of `what`: what is started next
   uint64_t offset = 0;  ///< within it
@@ -102,21 +103,52 @@ status swap_io::write(std::span<const range> what, const std::shared_ptr<void>& 
   return move(disk_op::write, what, owner);
 }
 
-status swap_io::move(disk_op op, std::span<const range> what, const std::shared_ptr<void>& owner) {
-  if (what.empty()) return {};
+swap_io::call_ptr swap_io::moving(disk_op op, std::span<const range> what,
+                                  const std::shared_ptr<void>& owner) {
   auto c = std::make_shared<call>();
   c->op = op;
   c->what.assign(what.begin(), what.end());
   c->owner = owner;
-  return submit(c);
+  return c;
+}
+
+status swap_io::move(disk_op op, std::span<const range> what, const std::shared_ptr<void>& owner) {
+  if (what.empty()) return {};
+  return submit(moving(op, what, owner));
+}
+
+result<swap_io::begun_read> swap_io::begin_read(std::span<const range> what,
+                                                const std::shared_ptr<void>& owner,
+                                                uint64_t line) {
+  assert(line != 0);
+  begun_read out;
+  out.of_ = moving(disk_op::read, what, owner);
+  out.of_->line = line;
+  TROUPE_CHECK(ask(out.of_));
+  return out;
+}
+
+status swap_io::finish(begun_read read) {
+  assert(read);
+  return await(read.of_);
 }
 
 status swap_io::submit(const call_ptr& c) {
-  std::unique_lock lock(mutex_);
+  TROUPE_CHECK(ask(c));
+  return await(c);
+}
+
+status swap_io::ask(const call_ptr& c) {
+  std::lock_guard lock(mutex_);
   if (ending_) return error{errc::cancelled, "the swap folder is closing"};
   queue_.push_back(c);
   asked_.notify_all();
   disk_->wake();
+  return {};
+}
+
+status swap_io::await(const call_ptr& c) {
+  std::unique_lock lock(mutex_);
   const auto over = [&] { return c->done; };
   if (!c->told.wait_for(lock, options_.patience, over) && c->begun) c->told.wait(lock, over);
   c->left = !c->done;
@@ -244,7 +276,15 @@ bool swap_io::any_waits(disk_op op, uint64_t until) const {
   });
 }
 
+/// SWI-6. What has no piece left to be started is in nobody's way.
+bool swap_io::is_behind_another(const call& c, uint64_t id) const {
+  return c.line != 0 && std::any_of(in_turn_.begin(), in_turn_.end(), [&](uint64_t other) {
+           return other < id && calls_.at(other)->line == c.line;
+         });
+}
+
 bool swap_io::has_turn(const call& c, uint64_t id) const {
+  if (is_behind_another(c, id)) return false;
   if (mixes_ || !c.moves()) return true;
   const auto other = turn_ == disk_op::read ? disk_op::write : disk_op::read;
   return c.op == turn_ && (id <= turn_until_ || !any_waits(other, last_call_));

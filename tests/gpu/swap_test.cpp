@@ -3,14 +3,20 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
+#include <chrono>
 #include <filesystem>
 #include <functional>
 #include <future>
+#include <memory>
+#include <optional>
+#include <utility>
 #include <vector>
 
 #include "io/base/memory_account.hpp"
 #include "io/disk/faulty_disk.hpp"
+#include "io/disk/thread_disk.hpp"
 #include "tests/errors.hpp"
 #include "tests/gpu/reference/reference_ops.hpp"
 #include "tests/gpu/swap_trainer.hpp"
@@ -49,7 +55,73 @@ swap_options in_folder(const scratch& dir) {
   return o;
 }
 
+struct second_read_watch {
+  std::atomic<bool> armed{false}, late{false};
+};
+
+/// The real disk, which, once it is armed, keeps the answer to its first read back until it was
+/// asked for another one, or nobody does so for a long time.
+class second_read_disk final : public io::thread_disk {
+ public:
+  second_read_disk(size_t depth, second_read_watch& watch)
+      : thread_disk(with_depth(depth), ""), watch_(watch) {}
+
+ protected:
+  void raw_submit(const raw_request& request) override {
+    if (watch_.armed && request.op == io::disk_op::read && ++reads_ == 1) first_ = request.id;
+    thread_disk::raw_submit(request);
+  }
+  bool raw_reap(bool block, nanoseconds until, std::vector<raw_answer>& answers) override {
+    constexpr std::chrono::seconds long_time{20};
+    if (kept_ && (reads_ > 1 || now() > kept_since_ + long_time)) {
+      watch_.late = reads_ <= 1;
+      answers.push_back(*std::exchange(kept_, std::nullopt));
+      first_ = 0;
+      return false;
+    }
+    const bool woken = thread_disk::raw_reap(block, until, answers);
+    const auto is_first = [&](const raw_answer& a) { return reads_ == 1 && a.id == first_; };
+    const auto it = std::find_if(answers.begin(), answers.end(), is_first);
+    if (it == answers.end()) return woken;
+    kept_ = *it;
+    kept_since_ = now();
+    answers.erase(it);
+    return woken;
+  }
+
+ private:
+  static io::disk_options with_depth(size_t depth) {
+    io::disk_options out;
+    out.depth = depth;
+    return out;
+  }
+
+  second_read_watch& watch_;
+  int reads_ = 0;
+  uint64_t first_ = 0;
+  std::optional<raw_answer> kept_;
+  nanoseconds kept_since_{0};
+};
+
 }  // namespace
+
+TEST_CASE("SWP-15: the next read is with the drive while one is not answered yet") {
+  auto owner = make_reference_device();
+  scratch dir;
+  swap_case c;
+  c.groups = 2;
+  c.shares_frames = false;  // so that all reads are of state
+  const auto expected = swap_trainer(*owner, c, {}).train(2);
+  second_read_watch watch;
+  auto o = in_folder(dir);
+  o.io.open_disk = [&](size_t depth) -> result<std::unique_ptr<io::disk>> {
+    return std::unique_ptr<io::disk>(std::make_unique<second_read_disk>(depth, watch));
+  };
+  swap_trainer swapped(*owner, c, o);
+  watch.armed = true;
+  CHECK(swapped.train(2) == expected);
+  CHECK_FALSE(watch.late);
+}
 
 TEST_CASE("SWP-1 SWP-2 SWP-3: the disk's order and pace change no bit") {
   auto owner = make_reference_device();

@@ -4,6 +4,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <cstring>
@@ -57,14 +58,16 @@ std::unique_ptr<swap_io> swap_over(faulty_options how, size_t depth = 4) {
   return std::move(*out);
 }
 
-/// The real disk, which notes whether it ever had reads and writes at once.
+/// The real disk, which notes whether it ever had reads and writes at once, and where it was read.
 class watched_disk final : public thread_disk {
  public:
-  watched_disk(size_t depth, bool& mixed) : thread_disk(with_depth(depth), ""), mixed_(mixed) {}
+  watched_disk(size_t depth, bool& mixed, std::vector<uint64_t>* read_at = nullptr)
+      : thread_disk(with_depth(depth), ""), mixed_(mixed), read_at_(read_at) {}
 
  protected:
   void raw_submit(const raw_request& request) override {
     under_way_[request.id] = request.op;
+    if (read_at_ != nullptr && request.op == disk_op::read) read_at_->push_back(request.offset);
     bool reads = false, writes = false;
     for (const auto& [id, op] : under_way_) {
       reads = reads || op == disk_op::read;
@@ -89,6 +92,7 @@ class watched_disk final : public thread_disk {
 
   std::map<uint64_t, disk_op> under_way_;
   bool& mixed_;
+  std::vector<uint64_t>* read_at_;  ///< of the disk's thread
 };
 
 }  // namespace
@@ -348,6 +352,54 @@ TEST_CASE("SWI-5: turns that are asked for later are kept from then on, and all 
     CHECK(moved_by_threads(swap, dir, "turns") == all_sound);
   }
   CHECK_FALSE(mixed);
+}
+
+TEST_CASE("SWI-6: what was begun first in a line is read first, and others move beside it") {
+  scratch dir;
+  constexpr size_t blocks = 16, bytes = blocks * disk_block;
+  bool mixed = false;
+  std::vector<uint64_t> read_at;
+  {
+    swap_io_options o;
+    o.piece_bytes = disk_block;
+    o.depth = 3;
+    o.open_disk = [&](size_t depth) -> result<std::unique_ptr<disk>> {
+      return std::unique_ptr<disk>(std::make_unique<watched_disk>(depth, mixed, &read_at));
+    };
+    auto made = swap_io::make(std::move(o));
+    REQUIRE(made);
+    auto& swap = **made;
+    const auto file = swap.create(dir / "f", 3 * bytes);
+    REQUIRE(file);
+    const swap_block out(3 * bytes);
+    out.fill(1);
+    const range to{*file, 0, out.bytes()};
+    REQUIRE(swap.write({&to, 1}, out.memory));
+    const swap_block first(bytes), second(bytes), other(bytes);
+    const auto begin = [&](const swap_block& into, uint64_t at, uint64_t line) {
+      const range from{*file, at * bytes, into.bytes()};
+      auto begun = swap.begin_read({&from, 1}, into.memory, line);
+      REQUIRE(begun);
+      return *begun;
+    };
+    const auto one = begin(first, 2, 1), two = begin(second, 0, 1), beside = begin(other, 1, 2);
+    CHECK(swap.finish(two));
+    CHECK(swap.finish(beside));
+    CHECK(swap.finish(one));
+    for (const auto& [in, at] : {std::pair(&first, 2), {&second, 0}, {&other, 1}})
+      CHECK(std::memcmp(in->bytes().data(), out.bytes().data() + static_cast<size_t>(at) * bytes,
+                        bytes) == 0);
+    // One that nobody finishes has its memory as long as the disk does.
+    static_cast<void>(begin(first, 0, 1));
+  }
+  read_at.resize(3 * blocks);
+  const auto of = [&](uint64_t at) {  // when its first and its last block were asked for
+    const auto is_its = [&](uint64_t offset) { return offset / bytes == at; };
+    const auto begin = std::find_if(read_at.begin(), read_at.end(), is_its);
+    const auto end = std::find_if(read_at.rbegin(), read_at.rend(), is_its);
+    return std::pair(begin - read_at.begin(), read_at.rend() - end);
+  };
+  CHECK(of(2).second <= of(0).first);
 }
 
 TEST_CASE("several threads' calls go on beside each other, on the real disk") {
