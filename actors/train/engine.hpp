@@ -90,6 +90,7 @@ struct engine_options {
   /// Where the drive has no room for both, a restored checkpoint's files become the state, and it
   /// is removed.
   bool swap_consume = false;
+  uint64_t swap_bytes = 0;  ///< that its stage may take at most, as its replicas; 0: no such limit
   size_t swap_old_files = 0;  ///< of a chunk, that are written again one day (SWP-12)
   gpu::clip_way swap_clip = gpu::clip_way::automatic;
   /// By which its layers were chosen to spill; none: they were not chosen so.

@@ -83,8 +83,8 @@ inline constexpr error_kind<> replicas_differ{
     "replicas_differ", errc::bad_config,
     "replicas of a stage have planned different chunks for memory, and would gather weights in "
     "different orders",
-    "what their machines leave of swap.host_bytes to a rank differs: set cluster.threads, so that "
-    "all compute with the same number of threads"};
+    "they plan by the least memory that one of them has: run the same build of the program on all "
+    "nodes"};
 
 class rank_engine : public engine {
  public:

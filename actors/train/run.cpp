@@ -16,6 +16,7 @@
 #include "actors/train/recheck_message.hpp"
 #include "actors/train/resume_policy.hpp"
 #include "actors/train/run_answers.hpp"
+#include "actors/train/run_build.hpp"
 #include "actors/train/run_commit.hpp"
 #include "actors/train/run_drills.hpp"
 #include "actors/train/run_power.hpp"
@@ -101,41 +102,6 @@ void open_data(run_pointer self) {
         }));
       },
       [self](const auto& replies) { data_is_open(self, replies); }, failing(self, "open the data"));
-}
-
-fbs::BuildStageT stage_order(const run_state& st, size_t rank) {
-  const auto& o = st.crew;
-  const auto& plan = st.job.plan();
-  const auto& place = plan.ranks[rank];
-  fbs::BuildStageT m;
-  m.rank = static_cast<uint32_t>(rank);
-  m.data_rank = static_cast<uint32_t>(place.at.place().data);
-  m.data_ranks = static_cast<uint32_t>(place.at.grid.data);
-  m.pipeline_rank = static_cast<uint32_t>(place.at.place().pipeline);
-  m.pipeline_ranks = static_cast<uint32_t>(place.at.grid.pipeline);
-  m.first_layer = static_cast<uint32_t>(place.layers.first);
-  m.last_layer = static_cast<uint32_t>(place.layers.last);
-  m.threads = static_cast<uint32_t>(o.threads[rank]);
-  m.device = o.devices.names[rank];
-  m.shared_devices = o.devices.shared;
-  m.config_toml = configuration_for(st, rank);
-  return m;
-}
-
-void build_stages(run_pointer self, bool weights_follow) {
-  gather<fbs::StageReady>(
-      self, self->state.crew.stages, each_stage("StageReady"),
-      [self, weights_follow](size_t i) {
-        auto order = stage_order(self->state, i);
-        order.weights_follow = weights_follow;
-        return std::tuple(make_msg<fbs::BuildStage>(context(self), order));
-      },
-      [self](const std::vector<msg<fbs::StageReady>>& replies) {
-        heard::phase_done done{start_phase::build_stages};
-        for (const auto& r : replies) done.most_bytes = std::max(done.most_bytes, r->bytes());
-        hear(self, std::move(done));
-      },
-      failing(self, "build the stages"));
 }
 
 /// The row of a loader's slots with which those of a rank begin; behind the last where it has none.

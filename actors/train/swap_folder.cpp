@@ -97,7 +97,8 @@ uint64_t process_overhead_bytes(const config::job& job, const engine_options& op
 uint64_t swap_budget_bytes(const config::job& job, const engine_options& options) {
   const auto all = static_cast<uint64_t>(job.swap.host_bytes);
   const auto overhead = process_overhead_bytes(job, options);
-  return all <= overhead ? 0 : (all - overhead) / workers_of(job);
+  const auto own = all <= overhead ? 0 : (all - overhead) / workers_of(job);
+  return options.swap_bytes > 0 ? std::min(own, options.swap_bytes) : own;
 }
 
 bool updates_wait(const engine_options& options) {

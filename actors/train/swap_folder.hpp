@@ -24,7 +24,8 @@ namespace troupe::train {
 /// stage with these options take while they run.
 uint64_t process_overhead_bytes(const config::job& job, const engine_options& options);
 
-/// What one rank's stage may take of a process that has swap.host_bytes; 0 where nothing is left.
+/// What one rank's stage may take of a process that has swap.host_bytes, and of what it has agreed
+/// on with its replicas (swap_ranks.hpp: agreed_bytes); 0 where nothing is left.
 uint64_t swap_budget_bytes(const config::job& job, const engine_options& options);
 
 /// Says what swap.host_bytes is where the job swaps and leaves it open: 80 % of `memory_bytes`, in

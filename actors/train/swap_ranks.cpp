@@ -2,6 +2,7 @@
 #include "actors/train/swap_ranks.hpp"
 
 #include <algorithm>
+#include <map>
 
 #include "actors/job/replicas_policy.hpp"
 #include "actors/train/machine.hpp"
@@ -22,6 +23,22 @@ status fits_swap_budget(const job_plan& plan, int threads) {
     TROUPE_CHECK(settle_swap(o, plan.job));
   }
   return {};
+}
+
+bool agrees_on_bytes(const config::job& job) {
+  return !job.swap.dir.empty() && job.parallel.data > 1;
+}
+
+std::vector<uint64_t> agreed_bytes(const job_plan& plan, const std::vector<uint64_t>& left) {
+  const auto stage_of = [&](size_t rank) { return plan.ranks.at(rank).at.place().pipeline; };
+  std::map<int, uint64_t> least;
+  for (size_t rank = 0; rank < left.size(); ++rank) {
+    const auto [it, first] = least.emplace(stage_of(rank), left[rank]);
+    it->second = std::min(it->second, left[rank]);
+  }
+  std::vector<uint64_t> out;
+  for (size_t rank = 0; rank < left.size(); ++rank) out.push_back(least.at(stage_of(rank)));
+  return out;
 }
 
 uint64_t swap_floor_bytes(const job_plan& plan, int threads) {

@@ -19,6 +19,14 @@ engine_options settled_options(const job_plan& plan, const rank_place& rank, int
 /// budget_too_small.
 status fits_swap_budget(const job_plan& plan, int threads);
 
+/// Whether its replicas agree on their memory before they are built: else those whose machines have
+/// other processors or threads, which need other scratch, would plan other homes for their chunks.
+bool agrees_on_bytes(const config::job& job);
+
+/// What each rank's stage may take: the least that a rank with the same layers has been left, by
+/// rank as in `left`.
+std::vector<uint64_t> agreed_bytes(const job_plan& plan, const std::vector<uint64_t>& left);
+
 /// The least swap.host_bytes that all of a job's ranks can be trained with.
 uint64_t swap_floor_bytes(const job_plan& plan, int threads);
 

@@ -248,7 +248,13 @@ caf::result<msg<fbs::StageReady>> build(worker_pointer self, const msg<fbs::Buil
   if (!model) return to_caf(model.error());
   auto options = options_of(*job, *model, *at, {b.first_layer(), b.last_layer()},
                             static_cast<int>(b.threads()));
+  options.swap_bytes = b.swap_bytes();
   if (auto settled = settle_swap(options, *job); !settled) return to_caf(settled.error());
+  if (b.only_asks())
+    return make_msg<fbs::StageReady>(context_of(*self, m.header()), [&](fbs::StageReadyT& r) {
+      r.rank = b.rank();
+      r.swap_bytes = swap_budget_bytes(*job, options);
+    });
   options.epoch = m.epoch();
   if (auto device = text_of(b.device()); !device.empty()) options.device = std::move(device);
   options.shared_devices = b.shared_devices();

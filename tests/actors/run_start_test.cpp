@@ -20,6 +20,7 @@ using troupe::train::test::begun_before;
 using troupe::train::test::folder_of;
 using troupe::train::test::run_epoch;
 using troupe::train::test::scripted_run;
+using troupe::train::test::scripted_run_options;
 
 namespace {
 
@@ -115,6 +116,45 @@ TEST_CASE("run: the start asks committer, loaders and stages for what the plan a
   const auto said = f.said();
   CHECK(any_has(said, "data: 1000 tokens, 100 training windows"));
   CHECK(any_has(said, "5 MiB on the largest"));
+}
+
+TEST_CASE("run: ENG-8: replicas that swap are built for the least memory that one is left") {
+  scripted_run_options options;
+  options.replicas_swap = true;
+  scripted_run f(options);
+  f.admit();
+  f.pass_phase(start_phase::open_folder);
+  f.pass_phase(start_phase::open_data);
+  for (size_t i = 0; i < 2; ++i) {
+    const auto asked = f.stages[i].take<fbs::BuildStage>();
+    CHECK(asked->only_asks());
+    CHECK(asked->swap_bytes() == 0);
+    CHECK(f.stages[0].idle());  // both are waited for
+    asked.answer<fbs::StageReady>([&](auto& r) { r.swap_bytes = (5 - i) << 20; });
+  }
+  for (size_t i = 0; i < 2; ++i) {
+    const auto build = f.stages[i].take<fbs::BuildStage>();
+    CHECK_FALSE(build->only_asks());
+    CHECK(build->swap_bytes() == 4 << 20);
+    CHECK(build->data_rank() == i);
+    CHECK(build->threads() == 3 + i);
+    build.answer<fbs::StageReady>([&](auto& r) { r.bytes = 4 << 20; });
+  }
+  CHECK(any_has(f.said(), "4 MiB on the largest"));
+}
+
+TEST_CASE("run: a replica that says that its memory is too small ends the start") {
+  scripted_run_options options;
+  options.replicas_swap = true;
+  scripted_run f(options);
+  f.admit();
+  f.pass_phase(start_phase::open_folder);
+  f.pass_phase(start_phase::open_data);
+  f.stages[0].take<fbs::BuildStage>().answer<fbs::StageReady>([](auto& r) { r.swap_bytes = 1; });
+  f.stages[1].take<fbs::BuildStage>().refuse({errc::bad_config, "a rank has 1 MiB"});
+  const auto end = f.ended();
+  CHECK(end.code == static_cast<uint8_t>(errc::bad_config));
+  CHECK(f.stages[0].take_all<fbs::BuildStage>().empty());
 }
 
 TEST_CASE("run: the stages meet their loaders, their neighbours and each other, and step") {

@@ -32,6 +32,7 @@ struct scripted_run_options {
   std::vector<config::drill_spec> drills = {};
   double budget_w = 0;
   std::string power_parent = {};
+  bool replicas_swap = false;  ///< its two ranks are replicas of one stage
 };
 
 /// Two ranks, one behind the other, each on a node of its own with a loader.
@@ -50,6 +51,11 @@ inline job_plan plan_of_two(const scripted_run_options& o) {
   plan.model.vocab = 300;
   const auto grid = plan.job.grid();
   plan.ranks = {{{grid, 0}, 0, {0, 3}}, {{grid, 1}, 1, {3, 5}}};
+  if (!o.replicas_swap) return plan;
+  plan.job.parallel = {2, 1, config::pipeline_schedule::one_f_one_b, ""};
+  plan.job.swap.dir = {"/swap"};
+  const auto replicas = plan.job.grid();
+  plan.ranks = {{{replicas, 0}, 0, {0, 5}}, {{replicas, 1}, 1, {0, 5}}};
   return plan;
 }
 

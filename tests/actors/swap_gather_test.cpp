@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <filesystem>
 
@@ -137,6 +138,52 @@ TEST_CASE("ENG-8: replicas whose chunks live in other places are refused before 
       },
       false);
   for (auto& one : two.connect()) CHECK(one.why().is(replicas_differ));
+}
+
+TEST_CASE("ENG-8: replicas on unlike machines plan by the least memory and have equal bits") {
+  scratch dir;
+  constexpr std::array threads{1, 4};  // whose products need other scratch
+  const swapped_job job{.type = gpu::dtype::bf16, .clip_norm = 0.5f, .layers = 16};
+  const auto on_machine = [&](engine_options o) {
+    o = replica_options(std::move(o), job);
+    o.threads = threads.at(static_cast<size_t>(o.at.rank));
+    return o;
+  };
+  config::job settings;
+  settings.job.name = "job";
+  settings.train.batch = batch;
+  settings.train.seq_len = seq;
+  settings.cluster.node = {{"node0", "localhost", 1, false}, {"node1", "localhost", 1, false}};
+  settings.checkpoint.ring_bytes = 1 << 20;
+  settings.swap.dir = {dir / "swap"};
+  std::vector<engine_options> alone;
+  for (int rank = 0; rank < 2; ++rank)
+    alone.push_back(
+        on_machine(options_for(rank, 2, gpu::optimizer_step_args::rule::adamw, job.type)));
+  settings.swap.host_bytes = static_cast<int64_t>(swap_floor_bytes(settings, alone[1]));
+  const auto left = [&](const engine_options& o) { return swap_budget_bytes(settings, o); };
+  REQUIRE(left(alone[1]) < left(alone[0]));
+  for (auto& o : alone) REQUIRE(settle_swap(o, settings));
+  REQUIRE(alone[0].shape.where != alone[1].shape.where);
+
+  const auto trained = [&](bool swaps) {
+    replicas two(2, gpu::optimizer_step_args::rule::adamw, job.type, [&](engine_options o) {
+      o = on_machine(std::move(o));
+      if (!swaps) return replicas::plain(o);
+      o.swap_bytes = std::min(left(alone[0]), left(alone[1]));
+      REQUIRE(settle_swap(o, settings));
+      CHECK(o.shape.where == alone[1].shape.where);
+      o.process_bytes = 0;  // both are in this one
+      return replicas::plain(o);
+    });
+    swapped_outcome out;
+    for (int64_t step = 1; step <= 3; ++step) out.losses.push_back(two.step(step));
+    for (auto& rank : two.ranks) append_state(rank->model()->store(), out.state);
+    return out;
+  };
+  const auto expected = trained(false);
+  CHECK(expected.losses.back() < expected.losses.front());
+  CHECK(trained(true) == expected);
 }
 
 TEST_CASE("ENG-11 OP-3: LAMB of replicas: norms are of all slices, wherever their state lies") {

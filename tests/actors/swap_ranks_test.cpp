@@ -60,6 +60,25 @@ TEST_CASE("replicas that swap: numbers whose slices need more memory than there 
   CHECK(replica_counts_that_fit(no_swap) == numbers{4, 2, 1});
 }
 
+TEST_CASE("replicas of a stage agree on the least memory that one of them is left") {
+  auto plan = plan_of_four(1);
+  CHECK(agrees_on_bytes(plan.job));
+  CHECK(agreed_bytes(plan, {7, 5, 9, 6}) == std::vector<uint64_t>{5, 5, 5, 5});
+  const auto grid = rank_grid(2, 1, 2);
+  for (int rank = 0; rank < 4; ++rank) plan.ranks.at(static_cast<size_t>(rank)).at = {grid, rank};
+  std::vector<uint64_t> expected;
+  for (const auto& r : plan.ranks) expected.push_back(r.at.place().pipeline == 0 ? 1 : 3);
+  std::vector<uint64_t> left;
+  for (const auto& r : plan.ranks)
+    left.push_back(expected[left.size()] + (r.at.place().data == 0 ? 0 : 1));
+  CHECK(agreed_bytes(plan, left) == expected);
+  plan.job.parallel.data = 1;
+  CHECK_FALSE(agrees_on_bytes(plan.job));
+  plan.job.parallel.data = 2;
+  plan.job.swap.dir.clear();
+  CHECK_FALSE(agrees_on_bytes(plan.job));
+}
+
 TEST_CASE("a step that waits for room on a drive is not given up before its patience has ended") {
   auto job = plan_of_four(1).job;
   job.swap.patience_s = 90;

@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "actors/train/swap_folder.hpp"
+#include "gpu/swap/residency_plan.hpp"
 #include "io/config/load.hpp"
 #include "tests/actors/scripted_worker.hpp"
 #include "tests/errors.hpp"
@@ -101,8 +102,10 @@ struct swapping_worker : troupe::test::actor_fixture {
     const auto o = options_of(*any, *model, {{1, 1, 1}, 0}, {0, 6}, 1);
     return text(static_cast<int64_t>(swap_floor_bytes(*any, o)));
   }
-  void build() {
+  void build(bool only_asks = false, uint64_t swap_bytes = 0) {
     asked = stage.ask(target, make_msg<fbs::BuildStage>(context_of(swap_epoch), [&](auto& b) {
+                        b.only_asks = only_asks;
+                        b.swap_bytes = swap_bytes;
                         b.data_ranks = b.pipeline_ranks = 1;
                         b.last_layer = 6;
                         b.threads = 1;
@@ -209,6 +212,26 @@ TEST_CASE("worker: a rank that swaps has its folder before it has an engine") {
   f.script->complete("build");
   f.settle();
   CHECK(f.stage.answer_of<fbs::StageReady>(f.asked));
+}
+
+TEST_CASE("worker: it says what memory its stage is left, and is built for less where it is told") {
+  swapping_worker f;
+  f.build(true);
+  const auto told = f.stage.answer_of<fbs::StageReady>(f.asked);
+  REQUIRE_MESSAGE(told, f.refusal());
+  const auto left = (*told)->swap_bytes();
+  CHECK(left > 0);
+  CHECK(f.script->made.empty());
+  CHECK(f.swapper.take_all<fbs::OpenSwap>().empty());
+  f.build(false, left);
+  f.swapper.take<fbs::OpenSwap>().answer<fbs::SwapOpened>(
+      [](auto& o) { add_place(o, "/drive/files"); });
+  REQUIRE(f.script->made.size() == 1);
+  CHECK(f.script->made[0].swap_bytes == left);
+  f.build(false, left - 1);  // its job is at the least memory
+  const auto refused = f.stage.answer_of<fbs::StageReady>(f.asked);
+  REQUIRE_FALSE(refused);
+  CHECK(refused.error().is(gpu::budget_too_small));
 }
 
 TEST_CASE("worker: what its swapper refuses is its own refusal, and no engine is made") {

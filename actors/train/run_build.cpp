@@ -1,0 +1,90 @@
+// One question, or two.
+#include "actors/train/run_build.hpp"
+
+#include <algorithm>
+#include <cstdint>
+#include <tuple>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "actors/base/context.hpp"
+#include "actors/base/gather.hpp"
+#include "actors/train/run_commit.hpp"
+#include "actors/train/run_drills.hpp"
+#include "actors/train/swap_ranks.hpp"
+
+namespace troupe::train {
+
+namespace {
+
+fbs::BuildStageT stage_order(const run_state& st, size_t rank) {
+  const auto& o = st.crew;
+  const auto& plan = st.job.plan();
+  const auto& place = plan.ranks[rank];
+  fbs::BuildStageT m;
+  m.rank = static_cast<uint32_t>(rank);
+  m.data_rank = static_cast<uint32_t>(place.at.place().data);
+  m.data_ranks = static_cast<uint32_t>(place.at.grid.data);
+  m.pipeline_rank = static_cast<uint32_t>(place.at.place().pipeline);
+  m.pipeline_ranks = static_cast<uint32_t>(place.at.grid.pipeline);
+  m.first_layer = static_cast<uint32_t>(place.layers.first);
+  m.last_layer = static_cast<uint32_t>(place.layers.last);
+  m.threads = static_cast<uint32_t>(o.threads[rank]);
+  m.device = o.devices.names[rank];
+  m.shared_devices = o.devices.shared;
+  m.config_toml = configuration_for(st, rank);
+  return m;
+}
+
+/// Asks every stage; `change(order, rank)` says what else stands in it, before this returns.
+template <class Change, class All>
+void ask_stages(run_pointer self, const Change& change, All all) {
+  gather<fbs::StageReady>(
+      self, self->state.crew.stages,
+      [](size_t rank) {
+        return awaited{fmt::format("stage/{}", rank), "StageReady"};
+      },
+      [&](size_t rank) {
+        auto order = stage_order(self->state, rank);
+        change(order, rank);
+        return std::tuple(
+            make_msg<fbs::BuildStage>(context_of(*self, self->state.record.epoch), order));
+      },
+      std::move(all),
+      [self](size_t, const error& e) {
+        hear(self, heard::ask_failed{e.within("build the stages")});
+      });
+}
+
+/// `bytes`: by rank, as BuildStage has them.
+void order_stages(run_pointer self, bool weights_follow, const std::vector<uint64_t>& bytes) {
+  ask_stages(
+      self,
+      [&](fbs::BuildStageT& order, size_t rank) {
+        order.weights_follow = weights_follow;
+        order.swap_bytes = bytes[rank];
+      },
+      [self](const std::vector<msg<fbs::StageReady>>& replies) {
+        heard::phase_done done{start_phase::build_stages};
+        for (const auto& r : replies) done.most_bytes = std::max(done.most_bytes, r->bytes());
+        hear(self, std::move(done));
+      });
+}
+
+}  // namespace
+
+void build_stages(run_pointer self, bool weights_follow) {
+  const auto& st = self->state;
+  if (!agrees_on_bytes(st.job.plan().job))
+    return order_stages(self, weights_follow, std::vector<uint64_t>(st.crew.stages.size()));
+  ask_stages(
+      self, [](fbs::BuildStageT& order, size_t) { order.only_asks = true; },
+      [self, weights_follow](const std::vector<msg<fbs::StageReady>>& replies) {
+        std::vector<uint64_t> left;
+        for (const auto& r : replies) left.push_back(r->swap_bytes());
+        order_stages(self, weights_follow, agreed_bytes(self->state.job.plan(), left));
+      });
+}
+
+}  // namespace troupe::train
