@@ -228,10 +228,10 @@ result<std::unique_ptr<text_model>> text_model::open(const sample_options& optio
   std::optional<io::checkpoint::reader> from;
   std::optional<io::checkpoint::reading> held;  // a job may go on, and give it up
   if (checkpoint::is_checkpoint(folder)) {
-    TROUPE_TRY(opened, io::checkpoint::reader::open(folder));
-    from.emplace(std::move(opened));
     TROUPE_TRY(reads, io::checkpoint::reading::begin(folder));
     held.emplace(std::move(reads));
+    TROUPE_TRY(opened, io::checkpoint::reader::open(folder));
+    from.emplace(std::move(opened));
     TROUPE_CHECK(check_small_files(*from));
   }
   TROUPE_TRY(words, tokenizer_for(options.tokenizer, folder, from));

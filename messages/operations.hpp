@@ -119,7 +119,8 @@ inline constexpr std::array<op_facts, static_cast<size_t>(pipeline_op::count)> o
     {k::forward, "forward", s::compute, u::tokens, r::device,
      {{{k::receive_activation}, {k::all_gather, false}}}, p::none, k::count, p::next, true},
     {k::backward, "backward", s::compute, u::tokens, r::device,
-     {{{k::receive_gradient}}}, p::none, k::count, p::previous, false, true},
+     {{{k::receive_gradient}, {k::all_gather, false}}},  // replicas' weights that lie on drives
+     p::none, k::count, p::previous, false, true},
     {k::evaluate, "evaluate", s::compute, u::tokens, r::device,
      {{{k::receive_activation}, {k::all_gather, false}}}, p::none, k::count, p::next, true, true},
     {k::receive_activation, "receive_activation", s::forward_in, u::bytes, r::transfer,
@@ -145,7 +146,7 @@ inline constexpr std::array<op_facts, static_cast<size_t>(pipeline_op::count)> o
     {k::update, "update", s::compute, u::parameters, r::device,
      {{{k::all_reduce, false}, {k::all_reduce_stages, false}, {k::all_gather_norms, false}}}},
     {k::all_gather, "all_gather", s::data_parallel, u::bytes, r::transfer,
-     {{{k::update, false, true}}}, p::replicas},
+     {{{k::update, false, true}, {k::read_weights}}}, p::replicas},  // the own slice, by chunk
     {k::capture, "capture", s::snapshot, u::bytes, r::file},
     {k::load, "load", s::files, u::bytes, r::file},
     {k::await_copies, "await_copies", s::compute},

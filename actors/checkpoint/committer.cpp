@@ -344,10 +344,17 @@ caf::result<msg<fbs::Ack>> amend(committer_pointer self, const msg<fbs::AmendChe
 }
 
 /// ARC-6.
+status give_up_own(const committer_options& o, const fs::path& checkpoint) {
+  const auto plain = fs::absolute(checkpoint).lexically_normal();
+  if (plain != o.origin.checkpoint && !is_tier(o, plain.parent_path()))
+    return cp::not_given_up(plain.string(), "it is no checkpoint of this job");
+  return cp::give_up(o.storage->files(), checkpoint);
+}
+
 caf::result<msg<fbs::Ack>> give_up(committer_pointer self, const msg<fbs::GiveUpCheckpoint>& m) {
   show(self, "giving a checkpoint up");
   const fs::path checkpoint = text_of(m->directory());
-  const auto gone = cp::give_up(self->state.options.storage->files(), checkpoint);
+  const auto gone = give_up_own(self->state.options, checkpoint);
   show(self, "idle");
   if (!gone) return to_caf(gone.error());
   auto told = fmt::format("{} is given up: its files are the state of this run (swap.consume)",

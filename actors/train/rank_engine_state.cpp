@@ -6,6 +6,7 @@
 #include "actors/train/rank_engine.hpp"
 #include "gpu/model/hf_folder.hpp"
 #include "gpu/model/saved_state.hpp"
+#include "io/checkpoint/hold.hpp"
 #include "io/checkpoint/reader.hpp"
 
 namespace troupe::train {
@@ -32,6 +33,7 @@ void rank_engine::load_by(std::function<status()> work) {
 /// The replicas of a stage read their slices each, and gather the weights from each other.
 void rank_engine::restore(const std::string& folder, gpu::restored what, completion done) {
   auto read = [this, folder, what]() -> status {
+    TROUPE_TRY(held, io::checkpoint::reading::begin(folder));  // of a job that goes on, too
     TROUPE_TRY(from, io::checkpoint::reader::open(folder));
     return judge_restored(folder,
                           gpu::restore_state(model_->store(), from, what, 0, ending_.get_token(),

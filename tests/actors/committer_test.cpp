@@ -604,9 +604,14 @@ TEST_CASE(
     REQUIRE_FALSE(read);
     CHECK(read.error().is(cp::not_given_up_yet));
   }
-  const auto other = give_up_one(dir.path);
-  REQUIRE_FALSE(other);
-  CHECK(other.error().is(cp::not_given_up));
+  const auto not_ours = dir.path / newer->filename();  // in no folder of the job's
+  fs::copy(*newer, not_ours, fs::copy_options::recursive);
+  for (const auto& other : {dir.path, not_ours}) {
+    const auto kept = give_up_one(other);
+    REQUIRE_FALSE(kept);
+    CHECK(kept.error().is(cp::not_given_up));
+  }
+  CHECK(verify(not_ours));
   CHECK(verify(*newer));
   CHECK(give_up_one(*newer));
   CHECK_FALSE(fs::exists(*newer));

@@ -358,6 +358,39 @@ TEST_CASE("critical path: forward waits for the weights that are gathered") {
   CHECK(gather == doctest::Approx(ms(20)).epsilon(2e-2));
 }
 
+TEST_CASE("critical path: backward waits for weights that replicas read and gather") {
+  trace_maker m;
+  const auto head = m.process("head", 0, 0);
+  const auto run = m.add(head, "run"), stage = m.add(head, "stage/0"),
+             worker = m.add(head, "worker/0");
+  const auto root = m.new_span();
+  m.wake(run, -1, 0.1);
+  const auto a = m.handle("RunStep", run, stage, 0, 0, 0.2, root, root, 1);
+  const auto b = m.handle("RunOp", stage, worker, 0.1, 0.2, 0.3, root, a.span, 1);
+  m.work("forward", worker, 0.3, 5, root, b.span, 0);
+  m.work("backward", worker, 5, 25, root, b.span, 0);
+  m.work("read_weights", worker, 0.4, 9, root, b.span, 3, 0, 32);
+  m.work("read_weights", worker, 9, 16, root, b.span, 2, 0, 32);
+  m.work("all_gather", worker, 16, 20, root, b.span, 2, 0, 64);
+  m.wake(worker, 25, 25.1);
+  m.handle("OpDone", worker, stage, 25.1, 25.1, 25.2, root, b.span, 2);
+  m.handle("StepDone", stage, run, 25.2, 25.3, 26, root, a.span, 2);
+  m.work("step", run, 0, 26, root, 0, 1, root);
+  const auto t = m.build();
+  auto p = critical_path_of(t, 1);
+  REQUIRE(p);
+  check_cover(*p);
+  int64_t backward = 0, gather = 0, read = 0;
+  for (const auto& s : p->segments) {
+    if (s.what == "backward") backward += s.took_ns();
+    if (s.what == "all_gather" && s.kind == segment_kind::transfer) gather += s.took_ns();
+    if (s.what == "read_weights" && s.kind == segment_kind::file) read += s.took_ns();
+  }
+  CHECK(backward == doctest::Approx(ms(5)).epsilon(1e-3));
+  CHECK(gather == doctest::Approx(ms(4)).epsilon(1e-3));
+  CHECK(read >= ms(7));
+}
+
 TEST_CASE("critical path: norms of what lies on a drive wait for its groups") {
   trace_maker m;
   const auto head = m.process("head", 0, 0);
