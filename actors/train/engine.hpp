@@ -121,6 +121,7 @@ struct op_order {
   uint64_t step = 0;        ///< of forward, backward and recheck: the training step
   int micro_batches = 1;    ///< from micro_batch on, layer by layer; in slots from `slot` on
   work_pace pace = {};      ///< of begin: of the pass
+  bool digest = false;      ///< of the last backward: digest_weights() follows
 };
 
 /// How a rank's stage orders its work.
@@ -254,7 +255,8 @@ class engine {
   /// others (operations.hpp): when it is computed; sending what was is enqueued behind.
   virtual void run(const op_order& order, completion done) = 0;
   /// The outcome of the update that follows has digests of the weights as they are before it, where
-  /// there are replicas to compare them with.
+  /// there are replicas to compare them with; of those that share frames as backward left them,
+  /// where its last order said so.
   virtual void digest_weights() {}
   /// Sums what is left, norm, clip, update. `step` counts from 1.
   virtual void update(int64_t step, double lr, outcome_completion done) = 0;

@@ -459,8 +459,10 @@ gpu::stage_model::chunk_done rank_engine::when_gradient_is_whole() {
 
 void rank_engine::run_backward(const op_order& o, const gpu::stage_model::chunk_done& each) {
   const auto all = batches_of(o);
+  gpu::stage_model::weights_done leaves;
+  if (o.digest && digests_) leaves = [this](int chunk) { digest_leaving(chunk); };
   probed({pipeline_op::backward, o.micro_batch, 0, o.micro_batches},
-         [&] { model_->backward(*compute_, all, each); });
+         [&] { model_->backward(*compute_, all, each, leaves); });
 }
 
 void rank_engine::backward(const op_order& o, completion done) {
@@ -586,30 +588,6 @@ void rank_engine::await(pipeline_op kind, const std::function<void()>& wait, int
   });
 }
 
-/// Replicas' weights are equal to the bit from one gathering to the next update. Here they are
-/// compared at its very end: what changed anywhere since then is still there. Not so in frames that
-/// layers share: for this they would be read and gathered anew, alike for all. Theirs are digests
-/// of nothing, so that the others' have their chunks' numbers.
-void rank_engine::digest_weights() {
-  if (!replicas_) return;
-  auto& store = model_->store();
-  const auto shared = [&](int c) { return options_.shape.where.of(c).weight_frame >= 0; };
-  size_t all = 0;
-  for (int c = 0; c < store.chunk_count(); ++c)
-    all += shared(c) ? 0 : store.bytes(c, gpu::part::weight);
-  probed({pipeline_op::digest, 0, all}, [&] {
-    for (int c = 0; c < store.chunk_count(); ++c) {
-      if (shared(c)) {
-        digests_->enqueue(*compute_, nullptr, 0);
-        continue;
-      }
-      store.fetch_weights(*compute_, c);  // PS-6
-      digests_->enqueue(*compute_, store.weight(c), store.bytes(c, gpu::part::weight));
-      store.release_weights(*compute_, c);
-    }
-  });
-}
-
 /// RCP-1: the step ends behind the copy of the one before.
 void rank_engine::await_shipped() {
   if (!copies_ || !copies_->shipped() || copies_->shipped()->done()) return;
@@ -670,7 +648,9 @@ void rank_engine::finish_evaluation(outcome_completion done) {
 void rank_engine::report(outcome_completion done) {
   compute_->copy(&read_.loss, model_->loss_sum(), sizeof(double));
   const bool may_be_dropped = order_ == gpu::update_order::speculate && updates_ == 1;
-  compute_->notify([this, may_be_dropped, done = std::move(done)](const status& s) {
+  auto digested = std::exchange(digested_, {});
+  compute_->notify([this, may_be_dropped, digested = std::move(digested),
+                    done = std::move(done)](const status& s) {
     step_outcome outcome;
     outcome.again = s && may_be_dropped && read_.clip_factor != 1;
     if (outcome.again) return done(failure(), std::move(outcome));
@@ -679,7 +659,7 @@ void rank_engine::report(outcome_completion done) {
     outcome.loss_sum = options_.at.last() ? read_.loss : 0;
     outcome.grad_norm = std::sqrt(read_.norm_squared);
     outcome.parts = clock_.take();
-    if (digests_) outcome.digests = digests_->take();
+    if (digests_) outcome.digests = digests_of(digested);
     if (recheck_) outcome.recheck = recheck_->take();
     outcome.process_peak_bytes = cluster::peak_memory();
     done(s ? failure() : s, std::move(outcome));

@@ -218,6 +218,10 @@ class rank_engine : public engine {
   void await_copies(int chunk);
   void await(pipeline_op kind, const std::function<void()>& wait, int chunk = -1);
   void await_shipped();
+  bool shares_frame(int chunk) const;
+  void digest_chunk(int chunk);
+  void digest_leaving(int chunk);
+  std::vector<uint64_t> digests_of(const std::vector<int>& chunks);
   void run_blocking(std::function<status()> work, completion done);
   void load_by(std::function<status()> work);
   void watch(gpu::stream& s);
@@ -267,6 +271,8 @@ class rank_engine : public engine {
   std::vector<slot_events> slots_;
   step_clock clock_;
   std::unique_ptr<stream_hash> digests_;  ///< of weights, by the compute stream; null: no replicas
+  std::vector<int> digested_;             ///< chunks, in that stream's order, in the present step
+  double digest_begun_ms_ = 0;            ///< the stream's
   engine_probe* probe_ = nullptr;
   uint64_t cause_span_ = 0, cause_trace_ = 0;
   mutable std::mutex failure_mutex_;

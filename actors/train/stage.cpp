@@ -175,6 +175,7 @@ void run_op(stage_pointer self, const action& a) {
     op.batch_slot = now.batch_slot;
     op.last = a.what == pipeline_op::backward &&
               a.micro_batch + a.count == self->state.schedule.micro_batches;
+    op.digest = op.last && now.digest;
   });
   ++now.outstanding;
   ask_for<fbs::OpDone>(

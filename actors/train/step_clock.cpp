@@ -50,6 +50,15 @@ void step_clock::held_up(pipeline_op kind, double ms) {
   parts_[static_cast<size_t>(kind)].waited_ms += ms;
 }
 
+void step_clock::did_within(pipeline_op kind, double ms, uint64_t work) {
+  std::lock_guard lock(mutex_);
+  lane_of(kind).held_up_ms += ms;
+  auto& p = parts_[static_cast<size_t>(kind)];
+  p.busy_ms += ms;
+  p.work += work;
+  if (is_work(kind)) computed_ms_ += ms;
+}
+
 std::vector<step_part> step_clock::take() {
   std::lock_guard lock(mutex_);
   return parts_in(std::exchange(parts_, {}));

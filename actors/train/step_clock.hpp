@@ -31,6 +31,8 @@ class step_clock {
   /// Within an operation on the same stream nothing could be done until something of this kind was
   /// there: that is no work of the operation.
   void held_up(pipeline_op kind, double ms);
+  /// Within an operation on the same stream this was done, which is none of its work.
+  void did_within(pipeline_op kind, double ms, uint64_t work);
 
   /// The parts since the last call, in the table's order, without those that are nothing.
   std::vector<step_part> take();

@@ -375,7 +375,8 @@ caf::result<msg<fbs::OpDone>> run_op(worker_pointer self, const msg<fbs::RunOp>&
                        m->last(),
                        m->step(),
                        static_cast<int>(m->micro_batches()),
-                       pace_in(*m)};
+                       pace_in(*m),
+                       m->digest()};
   if (facts_of(order.kind).releases == op_partner::none) {
     st.engine->run(order, {});
     return op_done(self, m);

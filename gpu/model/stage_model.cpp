@@ -243,7 +243,7 @@ class stage_model::impl {
     if (done && head_.chunk != norm_.chunk && !shape_.has_embedding) done(head_.chunk);
   }
 
-  void backward_layers(stream& s, batches all, const chunk_done& done) {
+  void backward_layers(stream& s, batches all, const chunk_done& done, const weights_done& leaves) {
     for (size_t i = layers_.size(); i-- > 0;) {
       store_->fetch_weights(s, layers_[i].chunk);
       store_->fetch_gradient(s, layers_[i].chunk);
@@ -252,6 +252,7 @@ class stage_model::impl {
         backward(s, slot(b.slot), i);
         leave_frame(s, b.slot, i, then::nothing);
       }
+      if (leaves) leaves(layers_[i].chunk);
       store_->release_weights(s, layers_[i].chunk);
       if (done) done(layers_[i].chunk);
     }
@@ -390,11 +391,11 @@ void stage_model::forward(stream& s, std::span<const micro_batch> batches, float
   impl_->head(s, batches, scale, true);
 }
 
-void stage_model::backward(stream& s, std::span<const micro_batch> batches,
-                           const chunk_done& done) {
+void stage_model::backward(stream& s, std::span<const micro_batch> batches, const chunk_done& done,
+                           const weights_done& leaves) {
   assert(shape().training && (batches.size() == 1 || shape().by_layer));
   impl_->backward_head(s, batches, done);
-  impl_->backward_layers(s, batches, done);
+  impl_->backward_layers(s, batches, done, leaves);
   impl_->backward_embedding(s, batches, done);
 }
 

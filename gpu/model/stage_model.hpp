@@ -87,8 +87,13 @@ class stage_model {
   /// ranks and micro-batches).
   void forward(stream& s, std::span<const micro_batch> batches, float scale);
 
+  /// Called likewise, behind the last operation that reads a layer's weights in this pass; they are
+  /// in their frame still, which another layer's may share.
+  using weights_done = std::function<void(int chunk)>;
+
   /// Enqueues the backward pass of as many.
-  void backward(stream& s, std::span<const micro_batch> batches, const chunk_done& done = {});
+  void backward(stream& s, std::span<const micro_batch> batches, const chunk_done& done = {},
+                const weights_done& leaves = {});
 
   /// Forward only; adds to loss_sum() where has_head. Overwrites the slots.
   void evaluate(stream& s, std::span<const micro_batch> batches);

@@ -121,6 +121,7 @@ TEST_CASE("DRE-2: drills: a bit of the weights turns right before they are compa
   const auto chunks = gpu::stage_chunks(small_model(), shape);
   REQUIRE(told[0].digests.size() == chunks.size());  // the last one's, too
   REQUIRE(told[1].digests.size() == chunks.size());
+  CHECK(told[0].digests.back() != 0);
   CHECK(told[0].digests.front() != told[1].digests.front());
   for (size_t c = 1; c < told[0].digests.size(); ++c)
     CHECK(told[0].digests[c] == told[1].digests[c]);

@@ -108,6 +108,7 @@ class scripted_engine : public engine {
     auto call =
         fmt::format("{}{} {} in {}", o.last ? "last " : "", facts.name, o.micro_batch, o.slot);
     if (facts.reads_batch) call += fmt::format(" of batch {}", o.batch_slot);
+    if (o.digest) call += " with digests";
     if (facts.releases == op_partner::none) return note(call);
     begin(call, std::move(done));
   }

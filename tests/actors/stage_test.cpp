@@ -241,6 +241,20 @@ TEST_CASE("stage: a layer is computed to be compared before the step's first ope
   CHECK(f.given().front() == "forward 0 in 0 of 2");
 }
 
+TEST_CASE("stage: where weights are digested its last backward is told so, and its update") {
+  scripted_stage f;
+  f.start();
+  f.ask<fbs::RunStep>([](auto& s) {
+    s.step = 7;
+    s.digest = true;
+  });
+  f.give_tokens();
+  f.given();
+  for (const auto& op : f.under_way) CHECK(op->digest() == op->last());
+  f.all_done();
+  CHECK(f.finish().digest);
+}
+
 TEST_CASE("stage: the first announces activations to the next, and takes what that announces") {
   scripted_stage f(0, 2);
   f.start();

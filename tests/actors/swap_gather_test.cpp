@@ -7,8 +7,7 @@
 #include <chrono>
 #include <filesystem>
 
-#include <xxhash.h>
-
+#include "actors/train/swap_folder.hpp"
 #include "gpu/swap/residency_plan.hpp"
 #include "tests/actors/swapped_job.hpp"
 #include "tests/errors.hpp"
@@ -74,39 +73,94 @@ TEST_CASE("ENG-11 RES-4: replicas at every budget have the same bits: bf16") {
   train_at_every_budget(gpu::dtype::bf16);
 }
 
-TEST_CASE("ENG-11: replicas compare digests of weights, but for those that share frames") {
-  scratch dir;
-  const auto of_nothing = XXH64(nullptr, 0, 0);
-  const swapped_job job{.type = gpu::dtype::bf16};
-  const auto expected = train_replicas(2, job, in_memory);
-  replicas two(2, gpu::optimizer_step_args::rule::adamw, job.type, [&](engine_options o) {
+namespace {
+
+/// Replicas at the least memory, whose layers share frames.
+replicas sharing_frames(int ranks, const swapped_job& job, const scratch& dir) {
+  return replicas(ranks, gpu::optimizer_step_args::rule::adamw, job.type, [&](engine_options o) {
     o = replica_options(std::move(o), job);
     o.swap_dirs = {dir.path};
     o.shape.where = gpu::least_residency(o.model, o.shape, steps_of(o));
     return replicas::plain(o);
   });
-  std::vector<uint64_t> before;
-  for (int64_t step = 1; step <= 4; ++step) {
-    std::vector<pending> updates(2);
-    for (size_t r = 0; r < 2; ++r) {
-      two.forward(r);
-      two.ranks[r]->run({pipeline_op::backward, 0, 0, 0, true}, [](const status&) {});
-      two.ranks[r]->digest_weights();
-      two.ranks[r]->update(step, 1e-2, updates[r].outcome());
-    }
-    const auto first = updates[0].get(), second = updates[1].get();
-    const auto& store = two.ranks[0]->model()->store();
-    REQUIRE(first.digests.size() == static_cast<size_t>(store.chunk_count()));
-    CHECK(first.digests == second.digests);
-    for (int c = 0; c < store.chunk_count(); ++c) {
-      const auto at = static_cast<size_t>(c);
-      const bool shares = store.info(c).layer >= 0;  // nothing is read or gathered for it
-      CHECK((first.digests[at] == of_nothing) == shares);
-      CHECK((!before.empty() && first.digests[at] == before[at]) == (shares && step > 1));
-    }
-    before = first.digests;
-    CHECK((first.loss_sum + second.loss_sum) / static_cast<double>(batch * seq) ==
-          expected.losses[static_cast<size_t>(step - 1)]);
+}
+
+/// What is behind forward of a step in which weights are digested; of all ranks.
+std::vector<step_outcome> finish_with_digests(replicas& all, int64_t step) {
+  std::vector<pending> updates(all.ranks.size());
+  for (size_t r = 0; r < all.ranks.size(); ++r) {
+    op_order backward{pipeline_op::backward, 0, 0, 0, true};
+    backward.digest = true;
+    all.ranks[r]->run(backward, [](const status&) {});
+    all.ranks[r]->digest_weights();
+    all.ranks[r]->update(step, 1e-2, updates[r].outcome());
+  }
+  std::vector<step_outcome> out;
+  for (auto& u : updates) out.push_back(u.get());
+  return out;
+}
+
+/// Bytes of the digests of a step.
+uint64_t digested_bytes(const step_outcome& of) {
+  const auto part = std::find_if(of.parts.begin(), of.parts.end(),
+                                 [](const auto& p) { return p.kind == pipeline_op::digest; });
+  return part == of.parts.end() ? 0 : part->work;
+}
+
+}  // namespace
+
+TEST_CASE("ENG-11: replicas compare digests of all weights, also of those that share frames") {
+  scratch dir;
+  const swapped_job job{.type = gpu::dtype::bf16};
+  const auto expected = train_replicas(2, job, in_memory);
+  auto two = sharing_frames(2, job, dir);
+  auto& engine = *two.ranks.front();
+  const auto& store = engine.model()->store();
+  const auto read_bytes = [&] {
+    await_drive(engine);
+    return engine.swap_facts()->read_bytes;
+  };
+  uint64_t all_bytes = 0;
+  for (int c = 0; c < store.chunk_count(); ++c) all_bytes += store.bytes(c, gpu::part::weight);
+  std::vector<uint64_t> before(static_cast<size_t>(store.chunk_count()));
+  std::vector<uint64_t> read;  // behind each step
+  const auto check_loss = [&](int64_t step, double loss) {
+    CHECK(loss == expected.losses[static_cast<size_t>(step - 1)]);
+  };
+  for (int64_t step = 1; step <= 3; ++step) {
+    for (size_t r = 0; r < 2; ++r) two.forward(r, static_cast<uint64_t>(step));
+    const auto told = finish_with_digests(two, step);
+    REQUIRE(told[0].digests.size() == before.size());
+    CHECK(told[0].digests == told[1].digests);
+    for (size_t c = 0; c < before.size(); ++c) CHECK(told[0].digests[c] != before[c]);
+    before = told[0].digests;
+    CHECK(digested_bytes(told[0]) == all_bytes);
+    check_loss(step, (told[0].loss_sum + told[1].loss_sum) / static_cast<double>(batch * seq));
+    read.push_back(read_bytes());
+  }
+  check_loss(4, two.step(4));  // without digests
+  read.push_back(read_bytes());
+  CHECK(read[3] - read[2] == read[2] - read[1]);
+}
+
+TEST_CASE("ENG-11: of replicas the one with another bit in a frame that layers share is seen") {
+  scratch dir;
+  const swapped_job job{.type = gpu::dtype::bf16};
+  auto three = sharing_frames(3, job, dir);
+  std::vector<pending> forwards;
+  for (size_t r = 0; r < 3; ++r) forwards.push_back(three.forward(r, 1));
+  for (auto& f : forwards) f.get();
+  auto& store = three.ranks[1]->model()->store();
+  int last = -1;  // layer: whose weights forward has left in their frame
+  for (int c = 0; c < store.chunk_count(); ++c)
+    if (store.info(c).layer >= 0) last = c;
+  REQUIRE(last >= 0);
+  *static_cast<uint8_t*>(store.weight(last)) ^= 1;
+  const auto told = finish_with_digests(three, 1);
+  CHECK(told[0].digests == told[2].digests);
+  for (int c = 0; c < store.chunk_count(); ++c) {
+    const auto at = static_cast<size_t>(c);
+    CHECK((told[1].digests[at] != told[0].digests[at]) == (c == last));
   }
 }
 

@@ -411,6 +411,17 @@ TEST_CASE("worker: between its neighbours a stage computes without tokens") {
         worker_calls{"forward 0 in 0 of batch -1", "evaluate 0 in 0 of batch -1"});
 }
 
+TEST_CASE("worker: its engine is told where weights are digested as backward leaves them") {
+  scripted_worker f;
+  f.prepare();
+  f.ask<fbs::RunOp>([](auto& op) {
+    op.step = 9;
+    op.kind = fbs::OpKind::backward;
+    op.last = op.digest = true;
+  });
+  CHECK(f.script->said() == worker_calls{"last backward 0 in 0 with digests"});
+}
+
 TEST_CASE("worker: each operation is answered when it completes, in whatever order they do") {
   scripted_worker f;
   f.prepare();
