@@ -200,7 +200,8 @@ struct swap_facts {
   uint64_t read_bytes = 0, written_bytes = 0;  ///< so far
   gpu::update_order order = gpu::update_order::behind_backward;  ///< of the step last begun
   uint64_t redone_steps = 0;  ///< so far, whose updates were dropped and made again
-  int recomputed_layers = 0;  ///< that were to spill, in the step last begun
+  int spilled_layers = 0;     ///< whose activations go there, in the step last begun
+  int recomputed_layers = 0;  ///< that were to spill, in the same
   io::memory_account::table memory = {};       ///< of the process
 };
 

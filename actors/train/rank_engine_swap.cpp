@@ -123,6 +123,7 @@ std::optional<swap_facts> rank_engine::swap_facts() const {
   out.order = order_;
   out.redone_steps = redone_;
   out.recomputed_layers = replan_ ? replan_->again() : 0;
+  out.spilled_layers = static_cast<int>(options_.shape.spilling().size()) - out.recomputed_layers;
   const auto moved = swap_->facts();
   out.read_bytes = moved.read_bytes;
   out.written_bytes = moved.written_bytes;

@@ -104,6 +104,8 @@ std::unique_ptr<fbs::SwapStatusT> swap_status(const std::optional<swap_facts>& f
   out->written_bytes = f->written_bytes;
   out->clip = to_string(f->order);
   out->redone_steps = f->redone_steps;
+  out->spilled_layers = static_cast<uint32_t>(f->spilled_layers);
+  out->recomputed_layers = static_cast<uint32_t>(f->recomputed_layers);
   out->budget_bytes = f->memory.limit_bytes;
   out->held_bytes = f->memory.held_bytes;
   out->peak_bytes = f->memory.peak_bytes;

@@ -52,6 +52,13 @@ std::string clip_text(const fbs::SwapStatusT& s) {
              : fmt::format("{}, {} made again", s.clip, counted(s.redone_steps, "step"));
 }
 
+/// "3 layers, 2 recomputed".
+std::string spilled_text(const fbs::SwapStatusT& s) {
+  const auto out = counted(s.spilled_layers, "layer");
+  return s.recomputed_layers == 0 ? out
+                                  : fmt::format("{}, {} recomputed", out, s.recomputed_layers);
+}
+
 }  // namespace
 
 std::string live_text(const fbs::ClusterViewT& view, int columns) {
@@ -63,13 +70,13 @@ std::string live_text(const fbs::ClusterViewT& view, int columns) {
         view.job);
   std::vector<std::vector<std::string>> rows{{"rank", "node", "step", "state on drive",
                                               "weights on drive", "files", "in memory", "read",
-                                              "written", "clipped"}};
+                                              "written", "clipped", "activations there"}};
   for (const auto& r : ranks) {
     const auto& s = r.swap();
     rows.push_back({r.rank, r.node, std::to_string(r.worker->step),
                     counted(s.state_chunks, "chunk"), counted(s.weight_chunks, "chunk"),
                     bytes_text(s.disk_bytes), bytes_text(s.memory_bytes), bytes_text(s.read_bytes),
-                    bytes_text(s.written_bytes), clip_text(s)});
+                    bytes_text(s.written_bytes), clip_text(s), spilled_text(s)});
   }
   auto out = trace::table_text(rows, columns);
   std::string told;
@@ -97,6 +104,8 @@ std::string live_json(const fbs::ClusterViewT& view) {
              {"written_bytes", s.written_bytes},
              {"clip", s.clip},
              {"redone_steps", s.redone_steps},
+             {"spilled_layers", s.spilled_layers},
+             {"recomputed_layers", s.recomputed_layers},
              {"budget_bytes", s.budget_bytes},
              {"held_bytes", s.held_bytes},
              {"peak_bytes", s.peak_bytes}};

@@ -271,6 +271,7 @@ TEST_CASE("ENG-11 SM-8: where the drive keeps less, layers compute again, and no
       CHECK(sum(chosen.whole()) < sum(planned.whole()));
       const auto spilling = std::count(job.activations.begin(), job.activations.end(), spill);
       CHECK(engine.swap_facts()->recomputed_layers == spilling);
+      CHECK(engine.swap_facts()->spilled_layers == 0);
       REQUIRE(told.size() == 1);
       CHECK(told.front().find("recomputed now instead of swapped") != std::string::npos);
     }

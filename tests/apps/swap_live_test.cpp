@@ -37,6 +37,8 @@ fbs::ClusterViewT swapping() {
   s.memory_bytes = 5 << 20;
   s.read_bytes = uint64_t{7} << 30;
   s.written_bytes = uint64_t{6} << 30;
+  s.spilled_layers = 3;
+  s.recomputed_layers = 2;
   s.budget_bytes = 100 << 20;
   s.held_bytes = 80 << 20;
   s.peak_bytes = 90 << 20;
@@ -51,7 +53,8 @@ fbs::ClusterViewT swapping() {
 TEST_CASE("swap show: a row for each rank that swaps, and who holds its process's memory") {
   const auto text = apps::swap::live_text(swapping(), 0);
   for (const char* word : {"node0", "12 chunks", "11 chunks", "3.0 GiB", "7.0 GiB", "6.0 GiB",
-                           "80.0 MiB of 100.0 MiB held, 90.0 MiB at most", "weights 40.0 MiB"}) {
+                           "3 layers, 2 recomputed", "80.0 MiB of 100.0 MiB held, 90.0 MiB at most",
+                           "weights 40.0 MiB"}) {
     CAPTURE(word);
     CHECK(text.find(word) != std::string::npos);
   }
@@ -60,6 +63,8 @@ TEST_CASE("swap show: a row for each rank that swaps, and who holds its process'
   CHECK(j["ranks"][0]["rank"] == "1");
   CHECK(j["ranks"][0]["step"] == 7);
   CHECK(j["ranks"][0]["peak_bytes"] == 90 << 20);
+  CHECK(j["ranks"][0]["spilled_layers"] == 3);
+  CHECK(j["ranks"][0]["recomputed_layers"] == 2);
   CHECK(j["ranks"][0]["holders"][0]["holder"] == "weights");
 }
 
