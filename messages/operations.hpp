@@ -47,6 +47,7 @@ enum class pipeline_op : uint8_t {
   await_replicas,
   all_reduce_tied,
   all_reduce_stages,
+  all_reduce_moves,
   count,  ///< none
 };
 
@@ -167,6 +168,8 @@ inline constexpr std::array<op_facts, static_cast<size_t>(pipeline_op::count)> o
      {{{k::backward, false}}}, p::ends},
     {k::all_reduce_stages, "all_reduce_stages", s::data_parallel, u::bytes, r::transfer,
      {{{k::norm, false}, {k::all_reduce, false}}}, p::stages},
+    {k::all_reduce_moves, "all_reduce_moves", s::data_parallel, u::bytes, r::transfer,
+     {{{k::update, false}}}, p::replicas},
   }};
 }();
 // clang-format on

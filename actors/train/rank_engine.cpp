@@ -623,6 +623,7 @@ void rank_engine::update(int64_t step, double lr, outcome_completion done) {
     for (int c = 0; c < store.chunk_count(); ++c) update_chunk(c, static_cast<float>(lr), step);
   });
   await_shipped();
+  share_moves(step);
   report(std::move(done));
 }
 
@@ -655,7 +656,7 @@ void rank_engine::report(outcome_completion done) {
     outcome.again = s && may_be_dropped && read_.clip_factor != 1;
     if (outcome.again) return done(failure(), std::move(outcome));
     passes_.over = now_ms();
-    if (replan_) moved_ = replan_->clock().since(passes_.over);
+    if (replan_ && !replicas_) moved_ = replan_->clock().since(passes_.over);
     outcome.loss_sum = options_.at.last() ? read_.loss : 0;
     outcome.grad_norm = std::sqrt(read_.norm_squared);
     outcome.parts = clock_.take();

@@ -146,7 +146,8 @@ class rank_engine : public engine {
   virtual gpu::saver_options saver_options();
   /// How its swap folder is read and written.
   virtual io::swap_io_options swap_io_options() const { return {}; }
-  /// Whether it swaps otherwise by what steps take (duplex_policy.hpp, spill_replan.hpp).
+  /// Of one rank: whether it swaps otherwise by what steps take (duplex_policy.hpp,
+  /// spill_replan.hpp).
   virtual bool tries_duplex() const { return options_.at.grid.ranks() == 1; }
   /// What befalls the output of a rechecked layer before it is hashed.
   virtual layer_recheck::spoiler recheck_spoiler() { return {}; }
@@ -204,7 +205,9 @@ class rank_engine : public engine {
   void update_with_known_norm(float lr, int64_t step);
   void speculate(float lr, int64_t step);
   void choose_order();
-  void choose_duplex();
+  void judge_step();
+  void choose_duplex(std::optional<double> took_s);
+  void share_moves(int64_t step);
   void choose_spilling();
   void run_backward(const op_order& order, const gpu::stage_model::chunk_done& each);
   bool updates_under_backward() const { return order_ != gpu::update_order::behind_backward; }
@@ -261,7 +264,9 @@ class rank_engine : public engine {
     double begun = 0, norm_known = 0, over = 0;
   };
   pass_times passes_;
-  gpu::step_moves moved_;                ///< in that step; the same
+  gpu::step_moves moved_;                ///< in that step, of all replicas; the same
+  std::shared_ptr<void> moved_pinned_;   ///< where they exchange it
+  gpu::buffer shared_moves_;             ///< the same
   std::unique_ptr<rank_copies> copies_;  ///< null where none are taken; waits for the saver
   std::unique_ptr<gpu::state_saver> saver_;
   std::stop_source ending_;  ///< of what blocks

@@ -4,6 +4,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <type_traits>
 #include <vector>
 
 #include <spdlog/spdlog.h>
@@ -105,7 +106,13 @@ status rank_engine::open_spill(gpu::stage_model& model) {
   TROUPE_TRY(made, gpu::spiller::make(*device_, model, swap_->io(), std::move(o)));
   spill_ = std::move(made);
   model.set_activation_mover(spill_.get());
-  if (tries_duplex()) replan_ = spill_replan::make(options_);
+  const bool alone = options_.at.grid.data == 1;
+  if (!alone || tries_duplex()) replan_ = spill_replan::make(options_);
+  if (alone || !replan_) return {};
+  TROUPE_TRY(pinned, device_->pin(&moved_, sizeof moved_));
+  moved_pinned_ = std::move(pinned);
+  TROUPE_TRY(memory, device_->allocate(sizeof moved_));
+  shared_moves_ = std::move(memory);
   return {};
 }
 
@@ -212,26 +219,32 @@ status rank_engine::judge_restored(const std::string& folder, const status& rest
   return {};
 }
 
-/// Whether the drive reads and writes at once in this step. Ranks that share a drive or wait for
-/// each other would each measure what the others try.
-void rank_engine::choose_duplex() {
-  if (!std::exchange(updates_made_, false) || !tries_duplex()) return;
+/// What the steps so far say of the next one. Ranks that share a drive or wait for each other would
+/// each measure what the others try, so several try nothing.
+void rank_engine::judge_step() {
+  if (!std::exchange(updates_made_, false)) return;
   const auto order = order_.load();
-  const bool tries = duplex_.tries();
+  const bool tries = tries_duplex() && duplex_.tries();
   const bool otherwise = std::exchange(timed_order_, order) != order;
   if (otherwise) duplex_.changed();
   const bool redone = std::exchange(timed_redone_, redone_.load()) != redone_;
   const bool alone = !std::exchange(saves_made_, false);
   const double took_ms = passes_.over - passes_.begun;
   const bool tells = !redone && alone && took_ms > 0;
-  duplex_.made(tells ? std::optional(took_ms / 1000) : std::nullopt);
+  if (tries_duplex()) choose_duplex(tells ? std::optional(took_ms / 1000) : std::nullopt);
+  if (tells && !tries && !otherwise) choose_spilling();
+}
+
+/// Whether the drive reads and writes at once in this step, by what the one before took, if that
+/// tells anything.
+void rank_engine::choose_duplex(std::optional<double> took_s) {
+  duplex_.made(took_s);
   swap_->io()->set_mixes(duplex_.mixes());
   if (const auto found = duplex_.decided())
     spdlog::info(
         "rank {}: a step takes {:.3g} s where its drive reads and writes at once, {:.3g} s in "
         "turn: it goes on {}",
         options_.at.rank, found->mixed, found->turns, duplex_.mixes() ? "at once" : "in turn");
-  if (tells && !tries && !otherwise) choose_spilling();
 }
 
 /// Which layers spill in this step: in the ones before it the drive did what it does in all.
@@ -242,14 +255,39 @@ void rank_engine::choose_spilling() {
   const auto news = replan_->stepped(moved_);
   if (!news) return;
   model_->set_spills_from(replan_->spills_from());
-  if (options_.on_notice) options_.on_notice(*news);
+  if (options_.on_notice && options_.at.place().data == 0) options_.on_notice(*news);
+}
+
+/// Of replicas: what all of their drives did in the step, so that they choose alike. It is the last
+/// that they exchange in it.
+void rank_engine::share_moves(int64_t step) {
+  using moves = gpu::step_moves;
+  static_assert(std::is_trivially_copyable_v<moves> && alignof(moves) == alignof(double));
+  constexpr int64_t values = sizeof(moves) / sizeof(double);
+  if (!replan_ || !replicas_) return;
+  compute_->host_task([this]() -> status {
+    moved_ = replan_->clock().since(now_ms());
+    return {};
+  });
+  compute_->copy(shared_moves_.data(), &moved_, sizeof moved_);
+  data_->wait(compute_->record());
+  probed({pipeline_op::all_reduce_moves, step, sizeof moved_},
+         [&] { replicas_->all_reduce_sum(*data_, shared_moves_.as<double>(), values); });
+  watch(*data_);
+  compute_->wait(data_->record());
+  compute_->copy(&moved_, shared_moves_.data(), sizeof moved_);
+  compute_->host_task([this, ranks = static_cast<double>(replicas_->size())]() -> status {
+    for (auto* seconds : {&moved_.read_s, &moved_.write_s, &moved_.step_s, &moved_.busy_s})
+      *seconds /= ranks;
+    return {};
+  });
 }
 
 /// How this step's chunks are updated, by what the ones before it have shown.
 void rank_engine::choose_order() {
   using order = gpu::update_order;
   if (!swap_) return;
-  choose_duplex();
+  judge_step();
   if (std::exchange(updates_, 0) > 0) {
     const bool clipped = read_.clip_factor != 1;
     if (order_ == order::twice)

@@ -21,7 +21,8 @@ bool writes_drive(pipeline_op kind) {
   return kind == pipeline_op::write_chunk || kind == pipeline_op::write_activation;
 }
 
-/// Of a step, by how many of the layers that spill, the first ones, compute again.
+/// Of all replicas' steps, by how many of the layers that spill, the first ones, compute again: as
+/// if they shared a drive and its machine, which is what layers are chosen by (swap_forecast.hpp).
 std::vector<gpu::step_work> work_by_layers(const engine_options& o) {
   auto shape = o.shape;
   const auto budget = steps_of(o);
@@ -30,10 +31,18 @@ std::vector<gpu::step_work> work_by_layers(const engine_options& o) {
   double parameters = 0;
   for (const auto& chunk : gpu::stage_chunks(o.model, shape))
     parameters += static_cast<double>(chunk.count);
+  const int replicas = o.at.grid.data;
   std::vector<gpu::step_work> out;
   const auto add = [&] {
-    out.push_back(gpu::work_of_step(gpu::traffic_of_step(o.model, shape, budget), flops,
-                                    gpu::again_flops(o.model, shape) * tokens, parameters));
+    const auto own = gpu::work_of_step(gpu::traffic_of_step(o.model, shape, budget), flops,
+                                       gpu::again_flops(o.model, shape) * tokens,
+                                       parameters / static_cast<double>(replicas));
+    gpu::step_work all;
+    for (int r = 0; r < replicas; ++r) {
+      all.forward += own.forward;
+      all.backward += own.backward;
+    }
+    out.push_back(all);
   };
   add();
   for (const int layer : o.shape.spilling()) {
@@ -107,7 +116,7 @@ std::unique_ptr<spill_replan> spill_replan::make(const engine_options& options) 
   const auto& rates = options.swap_rates;
   const bool known = rates && rates->flops_s > 0 && rates->read_bytes_s > 0 &&
                      rates->write_bytes_s > 0 && rates->updates_s > 0;
-  if (!known || options.at.grid.ranks() != 1 || options.shape.spilling().empty()) return nullptr;
+  if (!known || options.at.grid.pipeline != 1 || options.shape.spilling().empty()) return nullptr;
   return std::unique_ptr<spill_replan>(new spill_replan(options, *rates));
 }
 

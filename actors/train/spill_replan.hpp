@@ -2,8 +2,10 @@
 // drive does in the steps of a rank (gpu/swap/replan_policy.hpp): its engine tells of operations,
 // and asks before each step.
 //
-// Of one rank whose layers were chosen by known rates (swap.rates): ranks that share a drive would
-// each answer what the others do, and what a person has chosen stays.
+// Of one rank, or of all replicas of a job with one stage, whose layers were chosen by known rates
+// (swap.rates): what a person has chosen stays. Replicas may share a drive, and would each answer
+// what the others do. So each is told what all of them moved (rank_engine::share_moves), and they
+// choose alike, each by itself, before the same step; were it not so, no bit would differ.
 //
 // Invariants
 //   SPD-1  Reads that go on at the same time count once for the drive's time, and so do writes: of
@@ -58,7 +60,8 @@ class spill_replan {
 
   /// Whether the drive reads and writes at once in the steps that follow.
   void mixes(bool at_once);
-  /// A step was made as it was planned, and took that of its drive. What a person should know:
+  /// A step was made as it was planned, and took that of its drive, of replicas as step_moves has
+  /// it of several ranks. What a person should know:
   /// that other layers spill from now on.
   std::optional<std::string> stepped(const gpu::step_moves& moved);
 

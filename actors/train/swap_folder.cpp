@@ -31,6 +31,8 @@ namespace fs = std::filesystem;
 
 /// Of a process without ranks: its pages, those of libraries it has touched, stacks, messages.
 constexpr uint64_t program_bytes = uint64_t{96} << 20;
+/// Of what replicas tell each other of their drives (rank_engine::share_moves): a page.
+constexpr uint64_t shared_moves_bytes = 4096;
 /// Of what a machine has, where nothing is said: the rest is for others.
 constexpr uint64_t share_percent = 80;
 constexpr const char* files_name = "files";
@@ -89,9 +91,10 @@ uint64_t process_overhead_bytes(const config::job& job, const engine_options& op
   const uint64_t digests =
       stream_hash::usual_piece_bytes *
       ((options.at.grid.data > 1 ? 1 : 0) + (job.health.recheck_every > 0 ? 1 : 0));
+  const uint64_t moves = options.at.grid.data > 1 ? shared_moves_bytes : 0;
   return program_bytes + batches +
          workers_of(job) *
-             (static_cast<uint64_t>(job.checkpoint.ring_bytes) + scratch + sums + digests);
+             (static_cast<uint64_t>(job.checkpoint.ring_bytes) + scratch + sums + digests + moves);
 }
 
 uint64_t swap_budget_bytes(const config::job& job, const engine_options& options) {

@@ -65,7 +65,7 @@ TEST_CASE("SPD-1: what reads at the same time is busy once, and what goes on cou
   CHECK(clock.since(1200).read_bytes == 0);
 }
 
-TEST_CASE("spill replan: it is of one rank whose layers were chosen by rates, some to spill") {
+TEST_CASE("spill replan: it is of one stage whose layers were chosen by rates, some to spill") {
   CHECK(spill_replan::make(replanned_options()) != nullptr);
   auto unknown = replanned_options();
   unknown.swap_rates.reset();
@@ -77,6 +77,8 @@ TEST_CASE("spill replan: it is of one rank whose layers were chosen by rates, so
   CHECK(spill_replan::make(none) == nullptr);
   auto several = replanned_options();
   several.at.grid.data = 2;
+  CHECK(spill_replan::make(several) != nullptr);
+  several.at.grid.pipeline = 2;
   CHECK(spill_replan::make(several) == nullptr);
 }
 

@@ -240,6 +240,58 @@ TEST_CASE("ENG-8: replicas on unlike machines plan by the least memory and have 
   CHECK(trained(true) == expected);
 }
 
+TEST_CASE("ENG-11 SM-8: where their drives keep less, layers of all replicas compute again alike") {
+  scratch dir;
+  using enum gpu::activation_choice;
+  // Layers go over before the fourth step. From step 9 on real times would decide.
+  constexpr int steps = 7;
+  const swapped_job job{.clip_norm = 0.5f, .activations = std::vector(5, spill)};
+  const auto bytes_of = [](const gpu::step_traffic& t) {
+    return t.whole().read_bytes + t.whole().written_bytes;
+  };
+  uint64_t planned = 0, chosen = 0;
+  std::vector<int> told;  // which ranks say what they do
+  std::array<std::vector<uint64_t>, 2> moved;
+  const auto trained = [&](const swapped_job& of, bool swaps) {
+    replicas two(2, gpu::optimizer_step_args::rule::adamw, of.type, [&](engine_options o) {
+      o = replica_options(std::move(o), of);
+      if (!swaps) return replicas::plain(o);
+      o.swap_dirs = {dir.path};
+      o.shape.where = gpu::least_residency(o.model, o.shape, steps_of(o));
+      o.swap_rates = gpu::machine_rates{1e18, 0, 1e15, 1e15, 0, 1e18};  // no drive keeps that
+      o.on_notice = [&told, rank = o.at.rank](const std::string&) { told.push_back(rank); };
+      planned = bytes_of(gpu::traffic_of_step(o.model, o.shape, steps_of(o)));
+      auto again = o.shape;
+      std::replace(again.activations.begin(), again.activations.end(), spill, recompute);
+      chosen = bytes_of(gpu::traffic_of_step(o.model, again, steps_of(o)));
+      return replicas::plain(o);
+    });
+    swapped_outcome out;
+    for (int64_t step = 1; step <= steps; ++step) {
+      out.losses.push_back(two.step(step));
+      for (size_t r = 0; swaps && r < 2; ++r) {
+        await_drive(*two.ranks[r]);
+        const auto facts = *two.ranks[r]->swap_facts();
+        moved[r].push_back(facts.read_bytes + facts.written_bytes);
+        CHECK(facts.recomputed_layers == (step > 3 ? 5 : 0));
+        CHECK(facts.spilled_layers == (step > 3 ? 0 : 5));
+      }
+    }
+    for (auto& rank : two.ranks) append_state(rank->model()->store(), out.state);
+    return out;
+  };
+  auto all_kept = job;
+  all_kept.activations.clear();
+  const auto expected = trained(all_kept, false);
+  CHECK(trained(job, true) == expected);
+  CHECK(told == std::vector<int>{0});
+  CHECK(chosen < planned);
+  for (const auto& of : moved) {
+    CHECK(of[2] - of[1] == planned);
+    CHECK(of[6] - of[5] == chosen);
+  }
+}
+
 TEST_CASE("ENG-11 OP-3: LAMB of replicas: norms are of all slices, wherever their state lies") {
   constexpr int64_t group = 2048;
   using rule = gpu::optimizer_step_args::rule;
