@@ -17,7 +17,7 @@ namespace {
 
 struct certs_arguments {
   std::string directory;
-  std::vector<std::string> nodes, operators, readers, coordinator_hosts;
+  std::vector<std::string> nodes, operators, readers, budgets, coordinator_hosts;
   bool json = false;
 };
 
@@ -50,6 +50,7 @@ std::vector<tls::request> requests_of(const certs_arguments& a) {
   for (const auto& text : a.nodes) all.push_back(parse(text, tls::role::node));
   for (const auto& text : a.operators) all.push_back(parse(text, tls::role::operator_));
   for (const auto& text : a.readers) all.push_back(parse(text, tls::role::reader));
+  for (const auto& text : a.budgets) all.push_back(parse(text, tls::role::power));
   bool there = access((a.directory + "/coordinator.pem").c_str(), F_OK) == 0;
   if (!there && !named(all, "coordinator"))
     all.insert(all.begin(), coordinator(a.coordinator_hosts));
@@ -103,7 +104,8 @@ void add_certs(shell& sh) {
       "Examples:\n"
       "  troupe certs certs --node node0=10.0.0.10 --node node1=10.0.0.11,gpu1.lan\n"
       "  troupe certs certs --node node2          # later: signed by the same authority\n"
-      "  troupe certs certs --operator alice --reader grafana\n\n"
+      "  troupe certs certs --operator alice --reader grafana\n"
+      "  troupe certs certs --budget row0=10.0.0.5   # for troupe power serve\n\n"
       "Writes DIR/ca.pem, DIR/ca.key, and NAME.pem, NAME.key each; never overwrites a file.");
   auto a = std::make_shared<certs_arguments>();
   auto names = [&](const char* flag, std::vector<std::string>& into, const char* about) {
@@ -116,6 +118,8 @@ void add_certs(shell& sh) {
         "A process of the cluster, with the hosts and addresses it is reached by");
   names("--operator", a->operators, "A person who may command the cluster");
   names("--reader,--viewer", a->readers, "A person or tool that may only look");
+  names("--budget", a->budgets,
+        "A process that serves a power budget, with the addresses it is reached by");
   verb->add_option("--coordinator-host", a->coordinator_hosts,
                    "Another name or address of the coordinator (this machine's are there already)")
       ->take_all()

@@ -263,8 +263,7 @@ std::optional<role> role_of(X509* x) {
   auto unit = subject_text(x, NID_organizationalUnitName);
   auto found = std::find(std::begin(role_names), std::end(role_names), unit);
   if (found == std::end(role_names)) return std::nullopt;
-  const auto as = static_cast<role>(found - std::begin(role_names));
-  return as == role::power ? std::nullopt : std::optional(as);  // TC-5
+  return static_cast<role>(found - std::begin(role_names));
 }
 
 identity facts_of(X509* x, role as) {

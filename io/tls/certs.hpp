@@ -8,8 +8,8 @@
 // TC-2 Private keys are created with mode 0600, never widened after.
 // TC-3 Every certificate is verified against the CA, from the bytes on disk.
 // TC-4 Serial numbers are 127 random bits.
-// TC-5 No certificate is of role power: a job proves to a power budget by a key who it is, and the
-//   budget to the job (keyring.hpp).
+// TC-5 A certificate of role power is of a process that serves a power budget: it is no node of a
+//   job, whoever signed both.
 #pragma once
 
 #include <openssl/types.h>
@@ -29,7 +29,7 @@ enum class role : uint8_t {
   node,       ///< OU=node: a process of the cluster, the coordinator among them
   operator_,  ///< OU=operator: a person who may command
   reader,     ///< OU=reader: a person or tool that may only look
-  power,      ///< by key alone: a job at a power budget, or that budget to the job
+  power,      ///< OU=power: a power budget; by key also a job at that budget
 };
 
 /// "node", "operator", "reader", "power".
