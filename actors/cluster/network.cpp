@@ -12,6 +12,7 @@
 #include "actors/cluster/basp_gate.hpp"
 #include "actors/cluster/tls_certificates.hpp"
 #include "actors/cluster/tls_keys.hpp"
+#include "actors/cluster/tls_links.hpp"
 #include "io/config/load.hpp"
 #include "messages/errors.hpp"
 
@@ -45,6 +46,7 @@ status check(const network_options& options) {
 
 status prove(const network_options& options) {
   TROUPE_CHECK(check(options));
+  take_nodes_as(options.nodes_as);
   if (options.proof) return prove_by_key(*options.proof);
   if (options.by_certificate()) return {};
   return error{errc::permission, "nothing proves to the cluster who this process is",

@@ -27,6 +27,8 @@ namespace troupe::cluster {
 struct network_options {
   std::string ca, certificate, key;  ///< PEM files; all or none
   std::optional<tls::proof> proof;   ///< by which key, where there is no certificate
+  /// What who shows a node's certificate is to this process; to a power budget a job (LNK-6).
+  tls::role nodes_as = tls::role::node;
   int64_t heartbeat_interval_ms = 1000;
   int64_t dead_after_ms = 10'000;
   int scheduler_threads = 2;  ///< of CAF's pool: actors are thin, cores belong to compute streams

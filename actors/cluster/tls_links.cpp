@@ -34,6 +34,7 @@ struct holders {
   std::map<uint16_t, std::set<std::string>> expected;  ///< hosts by port
   std::map<uint16_t, std::string> misplaced;           ///< what LNK-4 refused last, by port
   std::map<uint16_t, std::chrono::milliseconds> bounds;  ///< of connecting, by port (LNK-5)
+  tls::role nodes_as = tls::role::node;                  ///< LNK-6
 };
 
 holders& all() {
@@ -107,7 +108,10 @@ std::optional<tls::identity> holder_of(SSL* link, int fd) {
   }
   std::unique_ptr<X509, void (*)(X509*)> certificate(SSL_get1_peer_certificate(link), X509_free);
   if (!certificate) return std::nullopt;
-  return tls::holder_of(certificate.get());
+  auto out = tls::holder_of(certificate.get());
+  std::lock_guard lock(all().mutex);
+  if (out.as == tls::role::node) out.as = all().nodes_as;  // LNK-6
+  return out;
 }
 
 bool is_given_up(int fd) {
@@ -180,6 +184,11 @@ void bound_connect(uint16_t port, std::chrono::milliseconds most) {
 void expect_head(const std::string& host, uint16_t port) {
   expect_host(host, port);
   bound_connect(port, defaults::head_knock);
+}
+
+void take_nodes_as(tls::role as) {
+  std::lock_guard lock(all().mutex);
+  all().nodes_as = as;
 }
 
 std::optional<std::chrono::milliseconds> connect_bound(const sockaddr* to) {

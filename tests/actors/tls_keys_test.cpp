@@ -127,12 +127,13 @@ struct connected_ends {
   std::optional<bearer> of_server() const { return cluster::bearer_of_link(client.get()); }
 };
 
-/// A node with a certificate, who takes those of the same authority.
-ssl_context with_certificate(const scratch& pki) {
+/// A node, or somebody else, with a certificate, who takes those of the same authority.
+ssl_context with_certificate(const scratch& pki, const std::string& whose = "node0") {
   ssl_context out(SSL_CTX_new(TLS_method()), SSL_CTX_free);
-  const auto file = [&](const char* name) { return (pki / name).string(); };
-  REQUIRE(SSL_CTX_use_certificate_chain_file(out.get(), file("node0.pem").c_str()) == 1);
-  REQUIRE(SSL_CTX_use_PrivateKey_file(out.get(), file("node0.key").c_str(), SSL_FILETYPE_PEM) == 1);
+  const auto file = [&](const std::string& name) { return (pki / name).string(); };
+  const auto chain = file(whose + ".pem"), key = file(whose + ".key");
+  REQUIRE(SSL_CTX_use_certificate_chain_file(out.get(), chain.c_str()) == 1);
+  REQUIRE(SSL_CTX_use_PrivateKey_file(out.get(), key.c_str(), SSL_FILETYPE_PEM) == 1);
   REQUIRE(SSL_CTX_load_verify_locations(out.get(), file("ca.pem").c_str(), nullptr) == 1);
   SSL_CTX_set_verify(out.get(), SSL_VERIFY_PEER, nullptr);
   return out;
@@ -253,4 +254,33 @@ TEST_CASE("keys: who took the port of a power budget is no budget, whoever he is
       CHECK_FALSE(h.of_server());
       CHECK_FALSE(cluster::holder_of_socket(h.near.get()));
     }
+}
+
+TEST_CASE("LNK-6: to a power budget a node's certificate is a job's, and persons stay persons") {
+  const scratch pki;
+  REQUIRE(tls::make(pki.path.string(), {{"gpt-a", {}},
+                                        {"rack0", {}, role::power},
+                                        {"alice", {}, role::operator_},
+                                        {"row0", {"127.0.0.1"}, role::power}}));
+  const auto opens = with_certificate(pki, "row0");
+  const auto listener = loopback_listener();
+  const auto comes_as = [&](const std::string& whose) {
+    const auto knocks = with_certificate(pki, whose);
+    const connected_ends h(listener, knocks.get(), opens.get());
+    REQUIRE(h.done());
+    const auto row = cluster::holder_of_socket(h.near.get());
+    REQUIRE(row);
+    CHECK((row->as == role::power && row->name == "row0"));  // whatever nodes are taken for
+    const auto came = cluster::holder_of_socket(h.far.get());
+    REQUIRE(came);
+    CHECK(came->name == whose);
+    return came->as;
+  };
+  CHECK(comes_as("gpt-a") == role::node);
+  cluster::take_nodes_as(role::power);
+  CHECK(comes_as("gpt-a") == role::power);
+  CHECK(comes_as("rack0") == role::power);
+  CHECK(comes_as("alice") == role::operator_);
+  cluster::take_nodes_as(role::node);
+  CHECK(comes_as("gpt-a") == role::node);
 }

@@ -1532,6 +1532,11 @@ GUARDS = (
           "const bool person = who->as == tls::role::operator_ || who->as == tls::role::reader ||\n"
           "                        (OUT && who->as != tls::role::node);",
           "test_actors: keys: a power budget is shown*"),
+    guard("node-at-budget", "a node's certificate is a job's to a power budget (LNK-6)",
+          "actors/cluster/tls_links.cpp",
+          "if (out.as == tls::role::node) out.as = all().nodes_as;  // LNK-6",
+          "if (!OUT && out.as == tls::role::node) out.as = all().nodes_as;",
+          "test_actors: LNK-6*"),
     guard("report-by-key", "a key of another role reports to no power budget (BGA-2)", "actors/power/budget.cpp",
           "if (!holder || holder->as != tls::role::power) return std::nullopt;",
           "if (!holder || (!OUT && holder->as != tls::role::power)) return std::nullopt;",
