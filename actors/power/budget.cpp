@@ -62,9 +62,14 @@ void show_budget(budget_pointer self) {
   });
 }
 
-error unknown_child(const budget_state& st, std::string_view name) {
+std::string_view proof_of(const named_child& c) {
+  return c.certificate.empty() ? c.name : c.certificate;
+}
+
+/// `proved`: the name is of a key or a certificate.
+error unknown_child(const budget_state& st, std::string_view name, bool proved) {
   std::vector<std::string_view> names;
-  for (const auto& c : st.options.children) names.emplace_back(c.name);
+  for (const auto& c : st.options.children) names.push_back(proved ? proof_of(c) : c.name);
   const auto near = nearest(name, names);
   const bool all = names.size() <= names_in_a_hint;
   names.resize(std::min(names.size(), names_in_a_hint));
@@ -85,20 +90,27 @@ std::optional<std::string> proved_name(budget_pointer self) {
 }
 
 /// BGA-2
-result<size_t> child_that_speaks(budget_pointer self) {
+result<size_t> child_that_speaks(budget_pointer self, const fbs::PowerReport& said) {
   auto& st = self->state;
-  const auto name = proved_name(self);
-  if (!name) {
-    error why{errc::permission, "a report from a sender that has proved no key of role power",
-              "a job joins a budget with the key that was made for its name: troupe key --role "
-              "power"};
-    st.journal.refused("unknown", why.message);
+  const auto refuse = [&](std::string_view who, error why) {
+    st.journal.refused(who, why.message);
     return why;
-  }
-  if (const auto it = st.places.find(*name); it != st.places.end()) return it->second;
-  auto why = unknown_child(st, *name);
-  st.journal.refused(*name, why.message);
-  return why;
+  };
+  const auto name = proved_name(self);
+  if (!name)
+    return refuse(
+        "unknown",
+        {errc::permission, "a report from a sender that has proved no key of role power",
+         "a job joins a budget with the key that was made for its name: troupe key --role "
+         "power"});
+  const auto it = st.proofs.find(*name);
+  if (it == st.proofs.end()) return refuse(*name, unknown_child(st, *name, true));
+  const auto& child = st.options.children[it->second];
+  const auto meant = text_of(said.child());
+  if (!child.certificate.empty() && meant != child.name)
+    return refuse(*name, another_child(child.certificate, child.name,
+                                       printable(meant, shown_of_name), st.options.name));
+  return it->second;
 }
 
 /// What is no watts at all stays below zero: the policy refuses it.
@@ -196,7 +208,7 @@ void note_report(budget_pointer self, size_t child, const power_report& r,
 /// BGA-1
 caf::result<msg<fbs::PowerGrant>> hear_report(budget_pointer self, const msg<fbs::PowerReport>& m) {
   auto& st = self->state;
-  const auto child = child_that_speaks(self);
+  const auto child = child_that_speaks(self, *m);
   if (!child) return to_caf(child.error());
   if (machines_told(*m) > config::most_power_children) return to_caf(impossible(st, *child, *m));
   const auto said = report_in(*m, st.options.children[*child].terms, is_braked(st, *child));
@@ -445,7 +457,7 @@ caf::result<msg<fbs::PowerTree>> read_tree(budget_pointer self, const msg<fbs::R
   const auto now = now_ns(*self);
   const auto only = text_of(m->child());
   const auto place = st.places.find(only);
-  if (!only.empty() && place == st.places.end()) return to_caf(unknown_child(st, only));
+  if (!only.empty() && place == st.places.end()) return to_caf(unknown_child(st, only, false));
   settle_budget(st, now);
   const auto t = tree_of(st, only.empty() ? std::nullopt : std::optional(place->second), now);
   auto made = try_make_msg<fbs::PowerTree>(context_of(*self, m.header()), t);
@@ -577,6 +589,7 @@ void begin_budget(budget_pointer self, const budget_options& options) {
   std::vector<int64_t> static_mw, remembered_mw;
   for (const auto& c : options.children) {
     st.places.emplace(c.name, terms.size());
+    st.proofs.emplace(proof_of(c), terms.size());
     terms.push_back(c.terms);
     names.push_back(c.name);
     static_mw.push_back(c.terms.static_share_mw);

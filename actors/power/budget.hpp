@@ -16,8 +16,9 @@
 //   BGA-1  Each report is answered once, at most a tick after it came: with the grant that the
 //     policy has decided as an answer to that very report, or with word that none is due. One of a
 //     child waits for the tick; a newer one has the older one answered.
-//   BGA-2  Who a child is says the key that it has proved, never a message; nobody else changes
-//     what is counted.
+//   BGA-2  Who a child is says the key or the certificate that it has proved, never a message;
+//     nobody else changes what is counted. A certificate bears a name of its own: whose report
+//     means to be another child's than the one it is for is refused.
 //   BGA-3  What is set for a time falls back to what was there for good, or to what a schedule says
 //     by then, and no static share is ever without cover: what is less than their sum is refused.
 //   BGA-4  What children may draw, and what is set for good, is given to the keeper: the former
@@ -71,6 +72,10 @@ inline constexpr error_kind<std::string, double, double, std::string> below_stat
 inline constexpr error_kind<std::string, std::string> impossible_report{
     "impossible_report", errc::bad_data, "impossible report of {}: {}",
     "powers are 0 to 1e15 mW, and a lease is one that was granted"};
+/// The certificate, the child that it is for, the one that was meant, and the budget.
+inline constexpr error_kind<std::string, std::string, std::string, std::string> another_child{
+    "another_child", errc::permission, "the certificate {0} is of the child {1} of {3}, not of {2}",
+    "name the job as its certificate's [[child]], or give it the certificate of its own"};
 /// The life and the budget.
 inline constexpr error_kind<uint64_t, std::string> budget_superseded{
     "budget_superseded", errc::unavailable,
@@ -90,10 +95,11 @@ inline constexpr error_kind<std::string, std::string> set_not_recorded{
     "not know it",
     "make room on the disk of its folder, and say it again"};
 
-/// A child by the name that it proves, and what the site's configuration gives it.
+/// A child, and what the site's configuration gives it.
 struct named_child {
   std::string name;
   budget_child terms;
+  std::string certificate = {};  ///< the name of the one that proves it; empty: a key of its name
 };
 
 /// Rules, children and budget have passed check().
@@ -160,6 +166,7 @@ struct budget_state {
   std::optional<budget_policy> policy;  ///< once the actor has begun
   budget_journal journal;
   std::map<std::string, size_t, std::less<>> places;  ///< of children, by name
+  std::map<std::string, size_t, std::less<>> proofs;  ///< the same, by what proves them (BGA-2)
   std::vector<child_account> children;                ///< as in the options
   shared_machines machines;                           ///< on which they work
   int64_t began_ns = 0;                               ///< of the schedule

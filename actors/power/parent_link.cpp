@@ -62,7 +62,9 @@ template <class Self>
 void send_report(Self self, parent_link& l) {
   l.busy = true;
   l.next_ns = now_ns(*self) + ns_of(defaults::power_report_period);
-  const auto m = make_msg<fbs::PowerReport>(context_of(*self, 0), l.report());
+  auto said = l.report();
+  said.child = l.options.child;
+  const auto m = make_msg<fbs::PowerReport>(context_of(*self, 0), said);
   const auto call = ++l.calls;
   request(self, l.handle, m)
       .then(
@@ -77,6 +79,13 @@ void send_report(Self self, parent_link& l) {
 template <class Self>
 void connected(Self self, parent_link& l, const caf::strong_actor_ptr& peer) {
   if (!peer) return failed(self, l, {errc::unavailable, "nothing is published there"});
+  const auto holder = self->runtime().peers.find(peer);
+  if (holder && holder->as != tls::role::power)  // PPL-5
+    return failed(self, l,
+                  {errc::permission,
+                   fmt::format("{} answers there, whose certificate is of role {}", holder->name,
+                               to_string(holder->as)),
+                   "a power budget has one of role power: `troupe certs DIR --budget NAME`"});
   l.handle = caf::actor_cast<budget_actor>(peer);
   self->monitor(l.handle);
   send_report(self, l);
@@ -88,7 +97,7 @@ void connect(Self self, parent_link& l) {
   if (!found) return failed(self, l, found.error());
   l.name = found->name.empty() ? l.name : found->name;
   l.address = fmt::format("{}:{}", found->host, found->port);
-  l.proof = l.options.prove(found->port, found->proof);  // PPL-2
+  if (found->proof) l.proof = l.options.prove(found->port, *found->proof);  // PPL-2
   l.busy = true;
   const auto call = ++l.calls;
   self->request(l.options.connector(self->system()), defaults::connect_timeout, caf::connect_atom_v,

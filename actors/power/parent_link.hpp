@@ -13,6 +13,8 @@
 //     one is not heard.
 //   PPL-2  A process proves itself as the child before it connects, and connects to where it found
 //     the budget last. The proof ends with the link: the port may be another's next.
+//   PPL-5  Over certificates only who has one of role power is heard as the budget: any other
+//     process of the same authority is none.
 //   PPL-3  A person is told once why the budget is not heard, until it has been heard again; once
 //     that a lease has lapsed, and once that there is one again.
 #pragma once
@@ -20,6 +22,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -41,16 +44,17 @@ struct budget_parent {
   std::string name;  ///< empty: it is not known before it answers
   std::string host;
   uint16_t port = 0;
-  tls::proof proof;
+  std::optional<tls::proof> proof;  ///< none: by the certificate of this process
 };
 
 struct parent_options {
   std::string named;         ///< as the child's configuration names it
+  std::string child = {};    ///< the child's own name
   uint64_t incarnation = 0;  ///< greater than that of any process before at the child's place
   /// Reads small files, each time that it is to be connected.
   std::function<result<budget_parent>()> find;
-  /// Told before a connection to the port: the child proves itself so there, for as long as what is
-  /// returned is kept.
+  /// Told before a connection to the port that a proof is for: the child proves itself so there,
+  /// for as long as what is returned is kept.
   std::function<std::shared_ptr<const void>(uint16_t port, const tls::proof& who)> prove;
   /// Makes connections: understands connect_atom as CAF's middleman does.
   std::function<caf::actor(caf::actor_system&)> connector;

@@ -86,7 +86,7 @@ result<power::budget_parent> find_power_parent(const power_joiner& who) {
   TROUPE_TRY(own, secret.handed_to(self));
   const auto at = config::head_place_of(served.address);
   if (!at) return no_place(served.address);
-  return power::budget_parent{served.name, at->host, at->port, {own, self}};
+  return power::budget_parent{served.name, at->host, at->port, tls::proof{own, self}};
 }
 
 uint64_t next_incarnation(const std::filesystem::path& file, uint64_t clock_ns) {
@@ -100,6 +100,7 @@ std::optional<power::parent_options> power_parent_of(const power_joiner& who,
   if (who.parent.empty()) return std::nullopt;
   power::parent_options out;
   out.named = who.parent;
+  out.child = who.name;
   out.incarnation =
       next_incarnation(std::filesystem::path(who.output) / "power.incarnation", clock_now_ns());
   out.find = [who] { return find_power_parent(who); };

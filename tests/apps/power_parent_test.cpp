@@ -64,6 +64,7 @@ TEST_CASE("power parent: HOST:PORT and a key are where it is and how the job pro
   const auto how = apps::power_parent_of(job);
   REQUIRE(how);
   CHECK(how->named == "127.0.0.1:4242");
+  CHECK(how->child == "gpt-a");
   CHECK(how->incarnation > 0);
   CHECK(apps::next_incarnation(folder / "out/power.incarnation", 1) == how->incarnation + 1);
   const auto found = how->find();
@@ -71,7 +72,7 @@ TEST_CASE("power parent: HOST:PORT and a key are where it is and how the job pro
   CHECK(found->host == "127.0.0.1");
   CHECK(found->port == 4242);
   CHECK(found->name.empty());
-  CHECK(tls::to_text(found->proof.self) == "power/gpt-a");
+  CHECK(tls::to_text(found->proof->self) == "power/gpt-a");
   std::filesystem::remove(job.parent_key);
   CHECK(!how->find());  // read anew each time
 }
@@ -111,7 +112,7 @@ TEST_CASE("power parent: a budget finds the other one, and several are told apar
   const auto found = [&] {
     const auto place = apps::find_power_parent(apps::joiner_of(tree));
     return place ? fmt::format("{} {}:{} {}", place->name, place->host, place->port,
-                               tls::to_text(place->proof.self))
+                               tls::to_text(place->proof->self))
                  : std::string(to_string(place.error().code));
   };
   const apps::budget_sign rack({"rack0", getpid(), "127.0.0.1:4243", secret});

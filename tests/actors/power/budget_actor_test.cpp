@@ -225,6 +225,37 @@ TEST_CASE("BGA-2: budget: where nobody says otherwise, a key of role power is th
   CHECK(f.refusal_of(far_child, f.report(far_child, first_report(2))) == errc::permission);
 }
 
+TEST_CASE("BGA-2: budget: a certificate is of one child, and who means another by it is refused") {
+  scripted_budget f;
+  auto options = f.options(1, 70'000);
+  options.children[0].certificate = "a-head";
+  options.children[1].certificate = "gpt-a";  // a name of another child proves nothing of it
+  f.target = f.spawn(budget, options);
+  const auto head = f.make_partner("head");
+  const auto answer_to = [&](const std::string& proved, const std::string& meant, int64_t sent_ns) {
+    f.proved[head.self()->id()] = proved;
+    const auto asked = head.ask(f.target, f.make<fbs::PowerReport>([&](auto& m) {
+      m.incarnation = 1;
+      m.sent_ns = sent_ns;
+      m.child = meant;
+    }));
+    f.pass(1s);
+    return f.refusal_of(head, asked);
+  };
+  CHECK(answer_to("a-head", "gpt-b", 1) == errc::permission);
+  CHECK(answer_to("a-head", "", 2) == errc::permission);
+  CHECK(answer_to("gpt-b", "gpt-b", 3) == errc::not_found);
+  CHECK(f.events("refused").size() == 2);  // each name once
+  CHECK(f.events("refused")[0].at("who") == "a-head");
+  CHECK(f.events("refused")[0].at("why").get<std::string>().find("gpt-b") != std::string::npos);
+  for (const auto& c : f.tree().children) CHECK(!c->heard);
+  CHECK(answer_to("gpt-a", "gpt-b", 4) == errc::none);
+  CHECK(!f.tree().children[0]->heard);
+  CHECK(f.tree().children[1]->heard);
+  CHECK(answer_to("a-head", "gpt-a", 5) == errc::none);
+  CHECK(f.tree().children[0]->heard);
+}
+
 TEST_CASE("budget: what no child of it can say is refused, and all that it can wish is no number") {
   scripted_budget f;
   const auto& box = f.children[1].box;

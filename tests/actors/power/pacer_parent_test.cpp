@@ -36,6 +36,7 @@ struct leased_pacer : scripted_pacer {
   std::vector<size_t> proved;  ///< connections that had been tried when it proved itself
   std::weak_ptr<const void> proof;
   std::optional<error> not_found;
+  bool certified = false;      ///< what is found next is known by certificates
   uint64_t word = 0;           ///< to the run, the last that was looked at
   gpu::processor_seconds head;  ///< of the pacer's own process
 
@@ -44,10 +45,12 @@ struct leased_pacer : scripted_pacer {
     serve(budget);
     parent_options p;
     p.named = "auto";
+    p.child = "gpt-a";
     p.incarnation = 9;
     p.find = [this]() -> result<budget_parent> {
       if (not_found) return *not_found;
-      return budget_parent{"row0", "127.0.0.1", budget_port, {}};
+      if (certified) return budget_parent{"row0", "127.0.0.1", budget_port, {}};
+      return budget_parent{"row0", "127.0.0.1", budget_port, tls::proof{}};
     };
     p.prove = [this](uint16_t port, const tls::proof&) {
       CHECK(port == budget_port);
@@ -307,6 +310,23 @@ TEST_CASE("PWR-2: a lease that lapses leaves the static share, and a person is t
   REQUIRE(said.size() == 1);
   CHECK(said[0] == "the power budget row0 grants again: 60 W");
   CHECK(f.status().parent_problem.empty());
+}
+
+TEST_CASE("PPL-5: over certificates a job reports to a power budget alone, as the child it is") {
+  leased_pacer f(0, error{errc::not_found, "none yet"});
+  f.certified = true;
+  f.not_found.reset();
+  const auto process = *caf::make_node_id(1, std::string(40, 'd'));
+  REQUIRE(f.runtime().peers.bind(process, {"node7", tls::role::node}, 0));
+  const auto node = f.make_partner("node7", process);
+  f.serve(node);
+  f.pass(1s);
+  CHECK(f.status().parent_problem.starts_with("node7 answers there, whose certificate is of role"));
+  CHECK(node.idle());
+  f.serve(f.budget);
+  f.pass(2s);
+  CHECK(f.budget.take<fbs::PowerReport>()->child()->str() == "gpt-a");
+  CHECK(f.proved.empty());
 }
 
 TEST_CASE("PPL-2: a budget that dies is found, proved to and connected anew") {
