@@ -33,7 +33,12 @@ result<meeting_point> known_at(const std::string& address) {
   return error{errc::not_found, fmt::format("no cluster of yours is known here at {}", address)};
 }
 
-/// The power budget of this user that is meant.
+error no_secret(const std::string& name) {
+  return {errc::usage, fmt::format("{} has certificates, and no secret", name),
+          "make a certificate with: troupe certs DIR --operator NAME"};
+}
+
+/// The power budget of this user that is meant; it must have a secret.
 result<door> door_of_budget(const key_arguments& a) {
   if (!a.job.empty() || !a.address.empty())
     return error{errc::usage, "a key is either for a job or for a power budget",
@@ -42,6 +47,7 @@ result<door> door_of_budget(const key_arguments& a) {
     return error{errc::usage, "a power budget has no nodes",
                  "make a key of role power for a job, or of role operator or reader for a person"};
   TROUPE_TRY(here, the_served_budget(a.budget));
+  if (here.secret.empty()) return no_secret(here.name);
   return door{here.name, here.address, here.secret};
 }
 
@@ -49,8 +55,7 @@ result<door> door_of_budget(const key_arguments& a) {
 result<door> door_of_job(const key_arguments& a) {
   TROUPE_TRY(here, a.address.empty() ? the_meeting_point(a.job) : known_at(a.address));
   if (!here.secret.empty()) return door{here.job, here.address, here.secret};
-  return error{errc::usage, fmt::format("{} has certificates, and no secret", here.job),
-               "make a certificate with: troupe certs DIR --operator NAME"};
+  return no_secret(here.job);
 }
 
 result<tls::job_key> key_for(const tls::job_key& secret, const key_arguments& a) {

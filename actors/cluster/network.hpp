@@ -29,6 +29,8 @@ struct network_options {
   std::optional<tls::proof> proof;   ///< by which key, where there is no certificate
   /// What who shows a node's certificate is to this process; to a power budget a job (LNK-6).
   tls::role nodes_as = tls::role::node;
+  /// The same of a power budget's certificate; to a person's tool a node.
+  tls::role budgets_as = tls::role::power;
   int64_t heartbeat_interval_ms = 1000;
   int64_t dead_after_ms = 10'000;
   int scheduler_threads = 2;  ///< of CAF's pool: actors are thin, cores belong to compute streams

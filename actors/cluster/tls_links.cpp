@@ -34,7 +34,7 @@ struct holders {
   std::map<uint16_t, std::set<std::string>> expected;  ///< hosts by port
   std::map<uint16_t, std::string> misplaced;           ///< what LNK-4 refused last, by port
   std::map<uint16_t, std::chrono::milliseconds> bounds;  ///< of connecting, by port (LNK-5)
-  tls::role nodes_as = tls::role::node;                  ///< LNK-6
+  std::map<tls::role, tls::role> taken_as;               ///< by what is shown (LNK-6)
 };
 
 holders& all() {
@@ -110,7 +110,8 @@ std::optional<tls::identity> holder_of(SSL* link, int fd) {
   if (!certificate) return std::nullopt;
   auto out = tls::holder_of(certificate.get());
   std::lock_guard lock(all().mutex);
-  if (out.as == tls::role::node) out.as = all().nodes_as;  // LNK-6
+  const auto it = all().taken_as.find(out.as);
+  if (it != all().taken_as.end()) out.as = it->second;  // LNK-6
   return out;
 }
 
@@ -186,9 +187,9 @@ void expect_head(const std::string& host, uint16_t port) {
   bound_connect(port, defaults::head_knock);
 }
 
-void take_nodes_as(tls::role as) {
+void take_as(tls::role shown, tls::role as) {
   std::lock_guard lock(all().mutex);
-  all().nodes_as = as;
+  all().taken_as[shown] = as;
 }
 
 std::optional<std::chrono::milliseconds> connect_bound(const sockaddr* to) {

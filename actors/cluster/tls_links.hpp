@@ -16,7 +16,8 @@
 //     0.17.6 connects in the thread that makes all links: an address that drops what it is sent
 //     (its machine is off) would hold up the others for minutes.
 //   LNK-6  To a power budget who shows a node's certificate is a job: of role power, and so a guest
-//     that may report and nothing else, by the certificate's name. Persons stay persons.
+//     that may report and nothing else, by the certificate's name. Persons stay persons. To a
+//     person's tool a power budget answers what it was asked, as a node does.
 #pragma once
 
 #include <openssl/types.h>
@@ -43,8 +44,8 @@ void expect_host(const std::string& host, uint16_t port);
 void bound_connect(uint16_t port, std::chrono::milliseconds most);
 /// Both, for a head of several: expect_host, and a bound of defaults::head_knock.
 void expect_head(const std::string& host, uint16_t port);
-/// From here on who shows a node's certificate is of this role (LNK-6).
-void take_nodes_as(tls::role as);
+/// From here on who shows a certificate of the one role is of the other here (LNK-6).
+void take_as(tls::role shown, tls::role as);
 /// That time for an address; none: as the system has it.
 std::optional<std::chrono::milliseconds> connect_bound(const sockaddr* to);
 /// How long a handshake over this socket may take.

@@ -37,12 +37,7 @@ status take_means_of(const meeting_point& here, cluster::network_options& networ
 
 /// Where to connect to, and as whom, from the options or from the signs of this machine.
 result<connect_options> resolve(connect_options o) {
-  const bool by_key = !o.network.by_certificate() && !o.network.key.empty();
-  if (by_key) {
-    TROUPE_TRY(key, tls::job_key::read(o.network.key));
-    TROUPE_TRY(proof, person_by(key));
-    o.network.proof = std::move(proof);
-  }
+  TROUPE_CHECK(take_key(o.network));
   if (!o.address.empty()) {
     if (o.network.proved()) return o;
     TROUPE_TRY(target, host_and_port(o.address));
@@ -68,17 +63,29 @@ viewer_actor::behavior_type viewer(viewer_actor::pointer, std::function<void(any
 
 }  // namespace
 
+void add_identity_options(command* verb, cluster::network_options& o) {
+  verb->add_option("--ca", o.ca, "PEM file of the authority")->takes(offered::file);
+  verb->add_option("--certificate", o.certificate, "PEM file of your certificate")
+      ->takes(offered::file);
+  verb->add_option("--key", o.key,
+                   "PEM file of its key; without a certificate a key that `troupe key` made")
+      ->takes(offered::file);
+}
+
+status take_key(cluster::network_options& network) {
+  if (network.by_certificate() || network.key.empty()) return {};
+  TROUPE_TRY(key, tls::job_key::read(network.key));
+  TROUPE_TRY(proof, person_by(key));
+  network.proof = std::move(proof);
+  return {};
+}
+
 void add_connect_options(command* verb, connect_options& o) {
   verb->add_option("--connect", o.address, "The cluster; default: the one that runs here")
       ->type_name("HOST:PORT")
       ->takes(offered::address);
   verb->add_option("--job", o.job, "Its name, where several run here")->takes(offered::job);
-  verb->add_option("--ca", o.network.ca, "PEM file of the authority")->takes(offered::file);
-  verb->add_option("--certificate", o.network.certificate, "PEM file of your certificate")
-      ->takes(offered::file);
-  verb->add_option("--key", o.network.key,
-                   "PEM file of its key; without a certificate a key that `troupe key` made")
-      ->takes(offered::file);
+  add_identity_options(verb, o.network);
   verb->add_option("--timeout-ms", o.timeout_ms,
                    "How long to wait for an answer; default: as its contract says (help MESSAGE)")
       ->within(int64_t{100}, int64_t{3'600'000});

@@ -29,7 +29,13 @@ struct connect_options {
   int64_t timeout_ms = 0;  ///< 0: as the contract of what is asked says
 };
 
-/// --connect, --job, --ca, --certificate, --key, --timeout-ms.
+/// --ca, --certificate, --key.
+void add_identity_options(command* verb, cluster::network_options& o);
+/// Who gives a key without a certificate proves himself by it. Errors: as tls::job_key::read;
+/// permission.
+status take_key(cluster::network_options& network);
+
+/// These, --connect, --job, --timeout-ms.
 void add_connect_options(command* verb, connect_options& o);
 
 /// HOST:PORT in its parts. Errors: usage.

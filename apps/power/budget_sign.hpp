@@ -4,7 +4,8 @@
 //   <sign folder>/<pid>.power   {"budget": "row0", "pid": ..., "address": ..., "secret": ...,
 //                                "children": ["gpt-a", ...]}
 //
-// Children are left out where they are so many that the sign would not be read.
+// A budget that has certificates has no secret. Children are left out where they are so many that
+// the sign would not be read.
 #pragma once
 
 #include <filesystem>
@@ -21,7 +22,7 @@ struct served_budget {
   std::string name;  ///< "row0"
   int pid = 0;
   std::string address;           ///< "127.0.0.1:4242"
-  std::filesystem::path secret;  ///< the file with its secret
+  std::filesystem::path secret;  ///< the file with its secret; empty: it has certificates
   std::vector<std::string> children = {};  ///< empty: not known
 };
 

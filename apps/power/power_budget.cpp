@@ -37,15 +37,15 @@ namespace {
 struct budget_place {
   std::string name;     ///< picks one of several on this machine
   std::string address;  ///< HOST:PORT; empty: by its sign
-  std::string key;      ///< a file that `troupe key` made; empty: its secret, by its sign
+  /// Files of a certificate, or one that `troupe key` made; empty: its secret, by its sign.
+  cluster::network_options network;
 };
 
 void add_budget_place(command* verb, budget_place& into) {
   verb->add_option("--connect", into.address, "The budget; default: the one that is served here")
       ->type_name("HOST:PORT")
       ->takes(offered::nothing_known);
-  verb->add_option("--key", into.key, "A key of it that `troupe key` made; default: its secret")
-      ->takes(offered::file);
+  add_identity_options(verb, into.network);
 }
 
 /// A person's tool connected to a budget. For main threads: its calls wait.
@@ -88,22 +88,35 @@ result<served_budget> sign_of_place(const budget_place& at) {
                    fmt::format("the power budget at {} is {}, not {}", at.address, b.name, at.name),
                    "leave the name or --connect out"};
     }
-  if (!at.key.empty()) return served_budget{at.name, 0, at.address, {}};
+  if (!at.network.key.empty()) return served_budget{at.name, 0, at.address, {}};
   return error{
       errc::unavailable,
-      fmt::format("no power budget of yours is known here at {}, and no key was given", at.address),
+      fmt::format("no power budget of yours is known here at {}, and neither a key nor a "
+                  "certificate was given",
+                  at.address),
       "its owner makes keys with: troupe key --role operator --budget BUDGET --name NAME --out "
       "FILE"};
+}
+
+/// By what a person proves himself there.
+result<cluster::network_options> means_of(const budget_place& at, const served_budget& sign) {
+  auto out = at.network;
+  out.budgets_as = tls::role::node;  // LNK-6
+  if (out.by_certificate()) return out;
+  if (out.key.empty()) out.key = sign.secret.string();
+  if (out.key.empty())
+    return error{
+        errc::permission, fmt::format("{} has certificates, and none was given", sign.name),
+        "give --ca, --certificate and --key: `troupe certs DIR --operator NAME` makes one"};
+  TROUPE_CHECK(take_key(out));
+  return out;
 }
 
 result<std::unique_ptr<budget_client>> budget_client::open(const budget_place& at) {
   spdlog::set_level(spdlog::level::err);  // a tool answers; its own log is nobody's business
   TROUPE_TRY(sign, sign_of_place(at));
   TROUPE_TRY(target, host_and_port(sign.address));
-  TROUPE_TRY(key, tls::job_key::read(at.key.empty() ? sign.secret.string() : at.key));
-  TROUPE_TRY(proof, person_by(key));
-  cluster::network_options network;
-  network.proof = std::move(proof);
+  TROUPE_TRY(network, means_of(at, sign));
   TROUPE_CHECK(cluster::prove(network));
   std::unique_ptr<budget_client> out(new budget_client(sign.name, network));
   TROUPE_TRY(peer, reach(out->self_, target.first, target.second, defaults::connect_timeout,

@@ -28,11 +28,13 @@
 #include "apps/up/watchdog.hpp"
 #include "apps/voice.hpp"
 #include "io/base/counted.hpp"
+#include "io/config/load.hpp"
 #include "io/disk/storage.hpp"
 #include "io/file.hpp"
 #include "io/folder/lock.hpp"
 #include "io/folder/owned.hpp"
 #include "io/formats/number_table.hpp"
+#include "io/tls/certs.hpp"
 
 namespace troupe::apps::power_verb {
 
@@ -72,7 +74,7 @@ power::named_child named_child_of(const config::power_child& c) {
   terms.static_share_mw = config::milliwatts(c.static_w);
   terms.ceiling_mw = config::milliwatts(c.ceiling_w);
   terms.paused_mw = config::milliwatts(c.paused_w);
-  return {c.name, terms};
+  return {c.name, terms, c.certificate};
 }
 
 power::row_rule row_rule_of(const config::power_tree& tree) {
@@ -208,6 +210,27 @@ result<power::budget_options> begin_life(const config::power_tree& tree, const f
   return out;
 }
 
+namespace {
+
+/// PSV-6
+status check_certificate(const config::power_tree& tree) {
+  if (!tree.tls.enabled()) return {};
+  const auto files = config::tls_of(tree.tls, tree.name);
+  const auto make =
+      fmt::format("make certificates with: troupe certs DIR --budget {}=HOST", tree.name);
+  const auto who = tls::verify(files.ca, files.certificate, files.key);
+  if (!who)
+    return error{errc::bad_config, who.error().message,
+                 who.error().hint.empty() ? make : who.error().hint};
+  if (who->as == tls::role::power) return {};
+  return error{errc::bad_config,
+               fmt::format("{} is a certificate of role {}, expected power", files.certificate,
+                           to_string(who->as)),
+               make};
+}
+
+}  // namespace
+
 result<config::power_tree> read_budget(const std::string& file) {
   TROUPE_TRY(tree, config::load_power_tree(file));
   if (const auto marks = power::check(row_rule_of(tree), thresholds_of(tree)); !marks)
@@ -220,6 +243,7 @@ result<config::power_tree> read_budget(const std::string& file) {
   const auto sound = power::check(options.rules, children, options.budget_mw);
   if (!sound) return sound.error().within(file);
   if (const auto key = check_power_parent(joiner_of(tree)); !key) return key.error().within(file);
+  if (const auto own = check_certificate(tree); !own) return own.error().within(file);
   return tree;
 }
 
@@ -316,6 +340,28 @@ class budget_system {
   budget_actor budget_;
 };
 
+/// How children and persons know that it is this budget, and it knows them.
+struct known_by {
+  cluster::network_options network;
+  fs::path secret;  ///< empty: by certificates
+};
+
+/// PSV-6
+result<known_by> means_of_budget(const config::power_tree& tree) {
+  known_by out;
+  if (tree.tls.enabled()) {
+    config::cluster_section as_of_jobs;
+    as_of_jobs.tls = tree.tls;
+    out.network = cluster::network_of(as_of_jobs, tree.name);
+    out.network.nodes_as = tls::role::power;
+    return out;
+  }
+  TROUPE_TRY(secret, job_secret::open(tree.name, tree.output));
+  out.network.proof = tls::proof{secret.key(), {tls::role::node, "budget"}};
+  out.secret = secret.file();
+  return out;
+}
+
 /// PSV-2.
 result<io::folder_lock> hold_output(const config::power_tree& tree) {
   const auto folder = fs::absolute(tree.output).lexically_normal();
@@ -350,10 +396,8 @@ result<int> serve(const serve_arguments& a) {
   speak_through_outboxes();
   TROUPE_TRY(signals, signal_queue::open());
   TROUPE_TRY(lock, hold_output(tree));
-  TROUPE_TRY(secret, job_secret::open(tree.name, tree.output));
-  cluster::network_options network;
-  network.proof = tls::proof{secret.key(), {tls::role::node, "budget"}};
-  TROUPE_CHECK(cluster::prove(network));
+  TROUPE_TRY(known, means_of_budget(tree));
+  TROUPE_CHECK(cluster::prove(known.network));
   TROUPE_TRY(options, begin_life(tree, lock.folder()));
   options.schedule = std::move(schedule);
   const auto journal = std::make_shared<budget_journal>(lock.folder() / "power.jsonl", a.json);
@@ -365,7 +409,7 @@ result<int> serve(const serve_arguments& a) {
   }
   std::optional<watchdog> guard;
   std::atomic<bool> gone{false};  // outlives the system, whose actor sets it
-  budget_system system(network, options);
+  budget_system system(known.network, options);
   system.budget()->attach_functor([&gone, &bell = *signals] {
     gone = true;
     bell.wake();
@@ -376,9 +420,10 @@ result<int> serve(const serve_arguments& a) {
     guard.emplace(defaults::orderly_end, exit_code(port.error().code), port.error());
     return port.error();
   }
-  const auto address = fmt::format("{}:{}", tree.listen, *port);
+  const auto address =
+      fmt::format("{}:{}", tree.listen == "0.0.0.0" ? "127.0.0.1" : tree.listen, *port);
   static_cast<void>(lock.say_address(address));  // a hint for persons
-  const budget_sign sign({tree.name, getpid(), address, secret.file(), names_of_children(tree)});
+  const budget_sign sign({tree.name, getpid(), address, known.secret, names_of_children(tree)});
   say(fmt::format("{} serves {} to {} at {}", tree.name, what_is_served(options),
                   counted(tree.child.size(), "child", "children"), address));
   const bool asked = wait_for_end(*signals, gone);
@@ -397,8 +442,8 @@ result<int> serve(const serve_arguments& a) {
 }  // namespace
 
 void add_serve(shell& sh, command* parent) {
-  auto* verb = parent->add_subcommand(
-      "serve", "Hold a power budget that jobs here share, or budgets below it");
+  auto* verb =
+      parent->add_subcommand("serve", "Hold a power budget that jobs share, or budgets below it");
   auto a = std::make_shared<serve_arguments>();
   verb->add_option("file", a->file, "The budget and its children: POWER.toml")
       ->required()
@@ -406,9 +451,11 @@ void add_serve(shell& sh, command* parent) {
   verb->add_flag("--check", a->check, "Read and judge the file, and end");
   verb->add_flag("--json", a->json, "The journal on stdout, as JSON lines");
   verb->footer(
-      "A job of this user on this machine joins by power.parent = \"auto\". SIGINT or SIGTERM "
-      "ends\n"
-      "it at once; jobs fall to their static shares by themselves.\n\n"
+      "A job of this user on this machine joins by power.parent = \"auto\", one on another "
+      "machine\n"
+      "by HOST:PORT and certificates. SIGINT or SIGTERM ends it at once; jobs fall to their "
+      "static\n"
+      "shares by themselves.\n\n"
       "Exit codes: 0, 75 another process serves it, 78 the file is impossible.\n\n"
       "Examples:\n"
       "  troupe power serve configs/power.toml\n"

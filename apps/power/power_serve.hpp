@@ -1,5 +1,5 @@
 // `troupe power serve POWER.toml`: the process that holds a power budget and grants leases of it to
-// jobs on this machine, or to budgets below it, whose processes are the same.
+// jobs, or to budgets below it, whose processes are the same.
 //
 //   <output>/power.epoch   {"epoch": 3}: how many lives this budget has had
 //   and the journal and the record of apps/power/budget_disk.hpp
@@ -14,6 +14,9 @@
 //     than it did then. It does not come back with that one. A schedule is not followed meanwhile.
 //   PSV-5  Whom an earlier life granted watts and the file names no more may go on with them: there
 //     is no later life before somebody has said that it does not.
+//   PSV-6  It has certificates, or a secret, and never both: with certificates nobody comes in by a
+//     key, from this machine neither, and its own is one of a power budget (TC-5). Beyond loopback
+//     it has certificates (PTR-7).
 #pragma once
 
 #include <cstdint>

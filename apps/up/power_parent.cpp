@@ -4,13 +4,16 @@
 #include <algorithm>
 #include <charconv>
 #include <chrono>
+#include <optional>
 #include <span>
 #include <string>
+#include <utility>
 
 #include <fmt/format.h>
 
 #include "actors/cluster/network.hpp"
 #include "actors/cluster/tls_keys.hpp"
+#include "actors/cluster/tls_links.hpp"
 #include "apps/power/budget_sign.hpp"
 #include "io/base/text.hpp"
 #include "io/config/budget_place.hpp"
@@ -39,6 +42,12 @@ error no_place(const std::string& address) {
   return {errc::bad_data, fmt::format("{} is not HOST:PORT", troupe::quoted(address))};
 }
 
+/// A machine that is off, or another one at that place, holds up no other link (LNK-4, LNK-5).
+power::budget_parent by_certificate(std::string name, const config::head_place& at) {
+  cluster::expect_head(at.host, at.port);
+  return {std::move(name), at.host, at.port, std::nullopt};
+}
+
 uint64_t clock_now_ns() {
   const auto since = std::chrono::system_clock::now().time_since_epoch();
   return static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(since).count());
@@ -58,11 +67,12 @@ uint64_t last_number(const std::filesystem::path& file) {
 }  // namespace
 
 power_joiner joiner_of(const config::job& job) {
-  return {job.job.name, false, job.power.parent, job.power.parent_key, job.job.output};
+  return {job.job.name,         false,          job.power.parent,
+          job.power.parent_key, job.job.output, job.cluster.tls.enabled()};
 }
 
 power_joiner joiner_of(const config::power_tree& tree) {
-  return {tree.name, true, tree.parent, tree.parent_key, tree.output};
+  return {tree.name, true, tree.parent, tree.parent_key, tree.output, tree.tls.enabled()};
 }
 
 status check_power_parent(const power_joiner& who) {
@@ -74,6 +84,8 @@ status check_power_parent(const power_joiner& who) {
 result<power::budget_parent> find_power_parent(const power_joiner& who) {
   const auto named = config::budget_place_of(who.parent);
   if (!named) return no_place(who.parent);
+  if (named->at && who.parent_key.empty() && who.has_certificates)
+    return by_certificate("", *named->at);
   if (named->at) {
     TROUPE_TRY(proof, proof_of_file(who));
     return power::budget_parent{"", named->at->host, named->at->port, std::move(proof)};
@@ -81,11 +93,17 @@ result<power::budget_parent> find_power_parent(const power_joiner& who) {
   const auto but = who.is_budget ? who.name : "";
   TROUPE_TRY(served, named->name.empty() ? served_budget_of(who.name, but)
                                          : the_served_budget(named->name, but));
+  const auto at = config::head_place_of(served.address);
+  if (!at) return no_place(served.address);
+  if (served.secret.empty()) {
+    if (who.has_certificates) return by_certificate(served.name, *at);
+    return error{errc::permission,
+                 fmt::format("{} has certificates, and {} has none", served.name, who.name),
+                 "set cluster.tls of a job, or [tls] of a budget (docs/power.md)"};
+  }
   TROUPE_TRY(secret, tls::job_key::read(served.secret));
   const auto self = bearer_of(who);
   TROUPE_TRY(own, secret.handed_to(self));
-  const auto at = config::head_place_of(served.address);
-  if (!at) return no_place(served.address);
   return power::budget_parent{served.name, at->host, at->port, tls::proof{own, self}};
 }
 

@@ -5,7 +5,8 @@
 // the one that has a child of the name of who joins, "auto:NAME" the one of that name: its sign
 // says where it listens and where its secret is (apps/power/budget_sign.hpp), of which the key of
 // who joins is made. HOST:PORT comes with a file that holds the key. Files are read anew each time:
-// a budget that starts again may be elsewhere.
+// a budget that starts again may be elsewhere. A budget that has certificates is shown those of who
+// joins, which all of his links are made with.
 //
 //   <output>/power.incarnation   the number of the last process that joined from there, by which a
 //                                budget tells it from those before
@@ -29,6 +30,7 @@ struct power_joiner {
   std::string parent;      ///< io/config/budget_place.hpp; empty: he joins none
   std::string parent_key;  ///< a file; empty: by the sign
   std::string output;      ///< his folder
+  bool has_certificates = false;
 };
 power_joiner joiner_of(const config::job& job);
 power_joiner joiner_of(const config::power_tree& tree);
@@ -39,7 +41,7 @@ power_joiner joiner_of(const config::power_tree& tree);
 status check_power_parent(const power_joiner& who);
 
 /// Where the budget above is now, and the proof for it. Errors: the same; not_found, usage where
-/// several budgets fit.
+/// several budgets fit; permission where it has certificates and who joins has none.
 result<power::budget_parent> find_power_parent(const power_joiner& who);
 
 /// Which process of the joiner this is, the greatest yet of all that the file has counted: also

@@ -23,7 +23,7 @@ std::optional<budget_place> budget_place_of(std::string_view text) {
 }
 
 std::optional<parent_fault> fault_of_parent(const parent_keys& keys, const std::string& parent,
-                                            const std::string& parent_key) {
+                                            const std::string& parent_key, bool has_tls) {
   if (parent.empty()) {
     if (parent_key.empty()) return std::nullopt;
     return parent_fault{
@@ -41,14 +41,15 @@ std::optional<parent_fault> fault_of_parent(const parent_keys& keys, const std::
     return parent_fault{true, "the key of the budget that \"auto\" finds is found with it",
                         "leave it out"};
   }
-  if (!is_loopback(place->at->host))
-    return parent_fault{
-        false,
-        fmt::format("{} is not loopback: a power budget on another machine is not supported yet, "
-                    "it needs certificates",
-                    troupe::quoted(parent)),
-        "`troupe power serve` on this machine"};
-  if (!parent_key.empty()) return std::nullopt;
+  const bool is_far = !is_loopback(place->at->host);
+  if (is_far && !has_tls)
+    return parent_fault{false,
+                        fmt::format("{} is not loopback, and TLS is off", troupe::quoted(parent)),
+                        fmt::format("set {} (`troupe certs` makes the files)", keys.tls)};
+  if (is_far && !parent_key.empty())
+    return parent_fault{true, "a key is no proof to a power budget on another machine",
+                        "leave it out: certificates are"};
+  if (has_tls || !parent_key.empty()) return std::nullopt;
   return parent_fault{
       false,
       fmt::format("a power budget given as HOST:PORT needs {}, the file that proves who joins",

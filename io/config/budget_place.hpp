@@ -19,17 +19,19 @@ struct budget_place {
 /// None: the text is no place.
 std::optional<budget_place> budget_place_of(std::string_view text);
 
-/// The keys that name the budget above, and the file that proves who is below it.
+/// The keys that name the budget above, and what proves who is below it: a file with a key, or
+/// certificates.
 struct parent_keys {
-  std::string_view parent, parent_key;
+  std::string_view parent, parent_key, tls;
 };
 
-/// What is wrong with the values of the two.
+/// What is wrong with the values. `has_tls`: there are certificates. Beyond loopback they alone are
+/// proof.
 struct parent_fault {
   bool of_key = false;  ///< of parent_key
   std::string what, hint;
 };
 std::optional<parent_fault> fault_of_parent(const parent_keys& keys, const std::string& parent,
-                                            const std::string& parent_key);
+                                            const std::string& parent_key, bool has_tls);
 
 }  // namespace troupe::config

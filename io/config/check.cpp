@@ -405,7 +405,8 @@ void check_power(builder& b) {
   b.rule(p.budget_w == 0 || p.meter_interval_ms > 0, {"power.budget_w", "power.meter_interval_ms"},
          "a budget cannot be kept where no meter is read (meter_interval_ms = 0)",
          "leave power.meter_interval_ms out, or set power.budget_w = 0");
-  const auto fault = fault_of_parent({"power.parent", "power.parent_key"}, p.parent, p.parent_key);
+  const auto fault = fault_of_parent({"power.parent", "power.parent_key", "cluster.tls"}, p.parent,
+                                     p.parent_key, b.target().cluster.tls.enabled());
   if (fault && fault->of_key)
     b.rule(false, {"power.parent_key", "power.parent"}, fault->what, fault->hint);
   else if (fault)
@@ -556,9 +557,8 @@ std::string expanded(std::string text, std::string_view placeholder, std::string
 }
 
 void check_tls(builder& b) {
-  const auto& tls = b.target().cluster.tls;
-  int given = !tls.ca.empty() + !tls.certificate.empty() + !tls.key.empty();
-  b.rule(given == 0 || given == 3, {"cluster.tls.ca", "cluster.tls.certificate", "cluster.tls.key"},
+  b.rule(b.target().cluster.tls.is_whole(),
+         {"cluster.tls.ca", "cluster.tls.certificate", "cluster.tls.key"},
          "cluster.tls needs ca, certificate and key, all three");
 }
 

@@ -88,12 +88,16 @@ struct node_spec {
   bool operator==(const node_spec&) const = default;
 };
 
-/// [cluster.tls]: PEM files; all three or none.
+/// [cluster.tls], and [tls] of a power budget: PEM files; all three or none.
 struct tls_section {
   std::string ca;           ///< authority that every peer's certificate must descend from
   std::string certificate;  ///< this process's certificate; "{node}" stands for the node's name
   std::string key;          ///< its private key; "{node}" stands for the node's name
   bool enabled() const { return !certificate.empty(); }
+  /// All three are named, or none is.
+  bool is_whole() const {
+    return ca.empty() == certificate.empty() && certificate.empty() == key.empty();
+  }
   bool operator==(const tls_section&) const = default;
 };
 

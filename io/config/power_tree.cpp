@@ -80,6 +80,12 @@ constinit const property power_tree_rows[] = {
         "follow", "A CSV of t_s,watts or unix_s,watts that the budget follows"),
     row<power_tree, &power_tree::textfile>(
         "textfile", "A file that says who has which watts, in Prometheus's text format"),
+    row<power_tree, &power_tree::tls, &tls_section::ca>(
+        "tls.ca", "PEM file of the authorities that certificates of children must come from"),
+    row<power_tree, &power_tree::tls, &tls_section::certificate>(
+        "tls.certificate", "PEM file of its certificate; {node} is replaced by its name"),
+    row<power_tree, &power_tree::tls, &tls_section::key>(
+        "tls.key", "PEM file of its private key; {node} is replaced by its name"),
 };
 
 constinit const property power_child_rows[] = {
@@ -92,6 +98,8 @@ constinit const property power_child_rows[] = {
         "child.static_w", "Watts that it has when nobody is heard", within(0, site_w)),
     row<power_child, &power_child::ceiling_w>("child.ceiling_w", "Watts that it can draw",
                                               within(0.001, site_w)),
+    row<power_child, &power_child::certificate>(
+        "child.certificate", "Name of the certificate that proves it; default: the child's name"),
     row<power_child, &power_child::paused_w>("child.paused_w", "Watts while its work is paused",
                                              within(0, site_w)),
 };
@@ -100,14 +108,14 @@ constinit const property power_child_rows[] = {
 struct power_child_entry {
   power_child spec;
   origin at;
-  origin name_at = {}, static_at = {};
+  origin name_at = {}, static_at = {}, certificate_at = {};
 };
 
 /// A budget while it is read.
 struct open_power_tree {
   power_tree value;
   std::vector<power_child_entry> children;
-  origin whole, name_at, budget_at, brake_at, listen_at, parent_at, key_at, ttl_at;
+  origin whole, name_at, budget_at, brake_at, listen_at, parent_at, key_at, ttl_at, tls_at;
   std::map<std::string, origin, std::less<>> of_thresholds;  ///< keys that are said
 };
 
@@ -124,6 +132,7 @@ void read_power_children(builder& into, const toml::node& node, const array_plac
     };
     child.name_at = place_of("name");
     child.static_at = place_of("static_w");
+    child.certificate_at = place_of("certificate");
     for (const auto* key : {"name", "floor_w", "static_w", "ceiling_w"})
       if (!table.contains(key))
         into.complain(child.at, fmt::format("child.{}", key),
@@ -131,6 +140,15 @@ void read_power_children(builder& into, const toml::node& node, const array_plac
                       "docs/power.md has an example");
   }
   tree.children = std::move(*children);
+}
+
+void read_power_tls(builder& into, const toml::node& node, const array_place& where,
+                    open_power_tree& tree) {
+  const auto* table = node.as_table();
+  if (table == nullptr)
+    return into.complain(where.at, "tls",
+                         fmt::format("expected a [tls] table, got {}", type_name(node)));
+  for (auto&& [key, field] : *table) read_field(into, where, key, field, tree.value);
 }
 
 void read_power_table(builder& into, const toml::table& table, const std::string& file,
@@ -141,6 +159,8 @@ void read_power_table(builder& into, const toml::table& table, const std::string
     const auto at = where.of(key.source());
     if (key.str() == "child")
       read_power_children(into, node, {"child", power_child_rows, at, file}, tree);
+    else if (key.str() == "tls")
+      read_power_tls(into, node, {"tls", power_tree_rows, at, file}, tree);
     else
       read_field(into, where, key, node, tree.value);
   }
@@ -157,6 +177,7 @@ void read_power_table(builder& into, const toml::table& table, const std::string
   tree.parent_at = place_of("parent");
   tree.key_at = place_of("parent_key");
   tree.ttl_at = place_of("lease_ttl_ms");
+  tree.tls_at = place_of("tls");
   for (const auto* key : {"name", "budget_w"})
     if (!table.contains(key))
       into.complain(tree.whole, key, fmt::format("a budget needs a {}", key),
@@ -187,10 +208,11 @@ void check_power_watts(builder& b, const open_power_tree& tree) {
   for (const auto* key : {"child.floor_w", "child.static_w", "child.ceiling_w", "child.paused_w"})
     if (b.at_fault(key)) return;
   int64_t shares_mw = 0;
-  for (const auto& [c, at, name_at, static_at] : tree.children) {
+  for (const auto& entry : tree.children) {
+    const auto& c = entry.spec;
     shares_mw += milliwatts(c.static_w);
     if (c.paused_w <= c.floor_w && c.floor_w <= c.static_w && c.static_w <= c.ceiling_w) continue;
-    b.complain(static_at, "child.static_w",
+    b.complain(entry.static_at, "child.static_w",
                fmt::format("expected paused_w <= floor_w <= static_w <= ceiling_w, got {}, {}, {} "
                            "and {}",
                            c.paused_w, c.floor_w, c.static_w, c.ceiling_w));
@@ -208,12 +230,17 @@ void check_power_watts(builder& b, const open_power_tree& tree) {
 void check_power_parent(builder& b, const open_power_tree& tree) {
   const auto& t = tree.value;
   if (b.at_fault("parent") || b.at_fault("parent_key")) return;
-  if (const auto fault = fault_of_parent({"parent", "parent_key"}, t.parent, t.parent_key))
+  if (const auto fault = fault_of_parent({"parent", "parent_key", "[tls]"}, t.parent, t.parent_key,
+                                         t.tls.enabled()))
     return b.complain(fault->of_key ? tree.key_at : tree.parent_at,
                       fault->of_key ? "parent_key" : "parent", fault->what, fault->hint);
   const auto place = budget_place_of(t.parent);
   if (!place || b.at_fault("name") || b.at_fault("port")) return;
-  const bool is_own = place->at ? place->at->port == t.port : place->name == t.name;
+  const auto is_here = [&](const std::string& host) {
+    return is_loopback(host) || host == t.listen;
+  };
+  const bool is_own =
+      place->at ? place->at->port == t.port && is_here(place->at->host) : place->name == t.name;
   if (is_own)  // PTR-5
     b.complain(tree.parent_at, "parent", fmt::format("{} cannot be its own parent", t.name),
                "name the budget above it, or leave it out");
@@ -237,6 +264,46 @@ void check_power_thresholds(builder& b, const open_power_tree& tree) {
                "write policy = \"ladder\", or leave it out");
 }
 
+/// By which name a child is known where the budget has certificates.
+const std::string& certificate_of(const power_child& c) {
+  return c.certificate.empty() ? c.name : c.certificate;
+}
+
+void check_power_certificates(builder& b, const open_power_tree& tree) {
+  std::set<std::string_view> names;
+  for (const auto& c : tree.children) {
+    const auto& own = c.spec.certificate;
+    if (!tree.value.tls.enabled()) {
+      if (!own.empty())
+        b.complain(c.certificate_at, "child.certificate", "a certificate is named, and TLS is off",
+                   "set [tls], or leave it out: a key of the child's name proves it");
+      continue;
+    }
+    if (!own.empty()) check_power_name(b, "child.certificate", own, c.certificate_at);
+    if (!names.insert(certificate_of(c.spec)).second)
+      b.complain(own.empty() ? c.name_at : c.certificate_at, "child.certificate",
+                 fmt::format("duplicate certificate {}", troupe::quoted(certificate_of(c.spec))),
+                 "each child has one of its own, by default of its name");
+  }
+}
+
+/// PTR-7
+void check_power_tls(builder& b, const open_power_tree& tree) {
+  const auto& t = tree.value;
+  if (b.at_fault("tls.ca") || b.at_fault("tls.certificate") || b.at_fault("tls.key")) return;
+  if (!t.tls.is_whole())
+    return b.complain(tree.tls_at, "tls", "[tls] needs ca, certificate and key, all three");
+  if (!b.at_fault("listen") && t.listen.empty())
+    b.complain(tree.listen_at, "listen", "expected an address, got nothing");
+  else if (!b.at_fault("listen") && !is_loopback(t.listen) && !t.tls.enabled())
+    b.complain(tree.listen_at, "listen",
+               fmt::format("{} is not loopback, and TLS is off", troupe::quoted(t.listen)),
+               "set [tls] (`troupe certs DIR --budget NAME` makes the files), or listen = "
+               "\"127.0.0.1\"");
+  if (!b.at_fault("child.certificate") && !b.at_fault("child.name"))
+    check_power_certificates(b, tree);
+}
+
 void check_power_tree(builder& b, const open_power_tree& tree) {
   const auto& t = tree.value;
   if (tree.children.size() > most_power_children)
@@ -249,11 +316,7 @@ void check_power_tree(builder& b, const open_power_tree& tree) {
   check_power_names(b, tree);
   check_power_watts(b, tree);
   if (!b.at_fault("mode") && !b.at_fault("policy")) check_power_thresholds(b, tree);
-  if (!b.at_fault("listen") && !is_loopback(t.listen))
-    b.complain(tree.listen_at, "listen",
-               fmt::format("{} is beyond this machine, and only jobs on it are served yet",
-                           troupe::quoted(t.listen)),
-               "write listen = \"127.0.0.1\"");
+  check_power_tls(b, tree);
   check_power_parent(b, tree);
   const bool known = !b.at_fault("tick_ms") && !b.at_fault("lease_ttl_ms");
   if (known && t.lease_ttl_ms < least_lease_ms(t.tick_ms))  // PTR-4
@@ -284,7 +347,10 @@ result<power_tree> settle_power_tree(builder& b, const std::optional<std::string
   const auto problems = b.take().problems;
   if (!problems.empty()) return as_error(problems);
   auto& out = tree.value;
-  for (auto& c : tree.children) out.child.push_back(std::move(c.spec));
+  for (auto& c : tree.children) {
+    if (out.tls.enabled()) c.spec.certificate = certificate_of(c.spec);
+    out.child.push_back(std::move(c.spec));
+  }
   if (out.noise_w < 0) out.noise_w = noise_of_least * least_w(out.child);
   if (out.output.empty()) out.output = "power/" + out.name;
   return std::move(out);

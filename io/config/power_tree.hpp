@@ -21,6 +21,8 @@
 //   PTR-4  A lease is no shorter than three times what may lie between two reports of a job, which
 //     renew it: a lost message does not end it.
 //   PTR-5  No budget is its own parent, by its name or by where it listens.
+//   PTR-7  Beyond loopback a budget listens with certificates alone. With them each child is proved
+//     by one of a name that no other child has.
 //   PTR-6  What only thresholds have is said of thresholds alone, and these have the brake.
 #pragma once
 
@@ -32,6 +34,7 @@
 #include <vector>
 
 #include "io/base/result.hpp"
+#include "io/config/job.hpp"
 
 namespace troupe::config {
 
@@ -49,6 +52,9 @@ struct power_child {
   std::string name;
   power_priority priority = power_priority::low;
   double floor_w = 0, static_w = 0, ceiling_w = 0, paused_w = 0;
+  /// The name (CN) of the certificate that proves it; as read that of the child where the budget
+  /// has certificates, empty where it has none.
+  std::string certificate = {};
   bool operator==(const power_child&) const = default;
 };
 
@@ -71,6 +77,7 @@ struct power_tree {
   std::string output;  ///< a folder; as written empty, as read "power/NAME"
   std::string follow;  ///< a table of watts by time that the budget follows; empty: none
   std::string textfile;  ///< a file that says who has which watts, for Prometheus; empty: none
+  tls_section tls;       ///< "{node}" stands for the budget's name
   std::vector<power_child> child;
   bool operator==(const power_tree&) const = default;
 };

@@ -581,7 +581,7 @@ constinit const property rows[] = {
     key<&job::power, &power_section::parent_key>(
         "power.parent_key",
         "File with the key (`troupe key --role power`) that proves the job to a power.parent given "
-        "as HOST:PORT"),
+        "as HOST:PORT; without it the certificates of cluster.tls do, beyond loopback they alone"),
     key<&job::power, &power_section::control>(
         "power.control",
         "What makes steps slower where there is a budget: pace = operations are held back, on any "

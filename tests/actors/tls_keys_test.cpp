@@ -277,10 +277,10 @@ TEST_CASE("LNK-6: to a power budget a node's certificate is a job's, and persons
     return came->as;
   };
   CHECK(comes_as("gpt-a") == role::node);
-  cluster::take_nodes_as(role::power);
+  cluster::take_as(role::node, role::power);
   CHECK(comes_as("gpt-a") == role::power);
   CHECK(comes_as("rack0") == role::power);
   CHECK(comes_as("alice") == role::operator_);
-  cluster::take_nodes_as(role::node);
+  cluster::take_as(role::node, role::node);
   CHECK(comes_as("gpt-a") == role::node);
 }

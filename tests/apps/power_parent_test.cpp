@@ -77,6 +77,39 @@ TEST_CASE("power parent: HOST:PORT and a key are where it is and how the job pro
   CHECK(!how->find());  // read anew each time
 }
 
+TEST_CASE("power parent: beyond this machine, and to a budget with certificates, they are proof") {
+  const scratch folder;
+  const runtime_folder at(folder.path);
+  auto job = job_under("10.0.0.5:4242");
+  CHECK(!apps::find_power_parent(job));
+  job.has_certificates = true;
+  const auto far = apps::find_power_parent(job);
+  REQUIRE(far);
+  CHECK(far->host == "10.0.0.5");
+  CHECK(far->port == 4242);
+  CHECK(!far->proof);
+
+  const apps::budget_sign row({"row0", getpid(), "127.0.0.1:4243", {}});
+  job.parent = "auto";
+  const auto here = apps::find_power_parent(job);
+  REQUIRE(here);
+  CHECK(here->name == "row0");
+  CHECK(here->port == 4243);
+  CHECK(!here->proof);
+  job.has_certificates = false;
+  CHECK(apps::find_power_parent(job).error().code == errc::permission);
+}
+
+TEST_CASE("power parent: a job with certificates shows a key where it has one for the budget") {
+  const scratch folder;
+  auto job = job_under("127.0.0.1:4242", key_file_of(folder, "power/gpt-a"));
+  job.has_certificates = true;
+  const auto found = apps::find_power_parent(job);
+  REQUIRE(found);
+  REQUIRE(found->proof);
+  CHECK(tls::to_text(found->proof->self) == "power/gpt-a");
+}
+
 TEST_CASE("power parent: each process of a job has a greater number, whatever the clock does") {
   const scratch folder;
   const auto file = folder / "power.incarnation";

@@ -8,10 +8,12 @@
 #include <string>
 
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "apps/power/budget_disk.hpp"
 #include "apps/power/budget_sign.hpp"
+#include "io/tls/certs.hpp"
 #include "io/tls/keyring.hpp"
 #include "tests/apps/ended.hpp"
 #include "tests/apps/runtime_folder.hpp"
@@ -52,6 +54,31 @@ uint64_t life_counted_in(const fs::path& file) {
 }
 
 }  // namespace
+
+TEST_CASE("PSV-6: power serve: a budget shows a certificate of its role, and knows children so") {
+  const scratch folder;
+  const auto pki = (folder / "pki").string();
+  REQUIRE(tls::make(pki, {{"row0", {"127.0.0.1"}, tls::role::power}, {"node0", {}}}));
+  const auto with_certificate = [&](const std::string& whose) {
+    put_file(folder / "p.toml", two_jobs + fmt::format("certificate = 'b-head'\n[tls]\nca = "
+                                                       "'{0}/ca.pem'\ncertificate = "
+                                                       "'{0}/{1}.pem'\nkey = '{0}/{1}.key'\n",
+                                                       pki, whose));
+    return read_budget((folder / "p.toml").string());
+  };
+  const auto tree = with_certificate("{node}");  // its name
+  REQUIRE_MESSAGE(tree, (tree ? "" : render(tree.error())));
+  const auto options = budget_options_of(*tree, 1);
+  CHECK(options.children[0].certificate == "gpt-a");
+  CHECK(options.children[1].certificate == "b-head");
+  for (const auto& whose : {"node0", "none"}) {
+    CAPTURE(std::string(whose));
+    const auto refused = with_certificate(whose);
+    REQUIRE(!refused);
+    CHECK(refused.error().code == errc::bad_config);
+  }
+  CHECK(budget_options_of(tree_of(folder), 1).children[0].certificate.empty());
+}
 
 TEST_CASE("PSV-1: power serve: each life has an epoch above the one before, on the disk") {
   const scratch folder;

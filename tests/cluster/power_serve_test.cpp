@@ -1,7 +1,7 @@
 // A power budget above jobs, with real processes: `troupe power serve`, and jobs that join it by
-// its sign or by a key, also by way of a budget between. What a job's machine draws is a model's
-// word, the same whatever it does, so that who may make steps follows from the budget alone; and
-// bits are those without a budget.
+// its sign, by a key or by certificates, also by way of a budget between. What a job's machine
+// draws is a model's word, the same whatever it does, so that who may make steps follows from the
+// budget alone; and bits are those without a budget.
 //
 // A lease lasts 5 s, since a job reports each 1 to 1.5 s. Jobs begin once the budget knows what its
 // children have. One that waited for that without a cap would draw more than it has, by its model,
@@ -12,6 +12,7 @@
 
 #include "tests/apps/runtime_folder.hpp"
 #include "tests/cluster/constant_watts.hpp"
+#include "tests/cluster/networks.hpp"
 #include "tests/cluster/survivors.hpp"
 
 using namespace troupe::cluster_test;
@@ -172,6 +173,60 @@ std::string key_of_budget(const troupe::scratch& at, const std::string& role,
   REQUIRE(made.code == 0);
   return file;
 }
+
+/// Certificates of one authority: the budget's, an operator's, and those of two jobs.
+struct certified_row {
+  std::string pki;
+
+  /// `hosts`: of the budget.
+  certified_row(const troupe::scratch& at, const std::string& hosts) : pki((at / "pki").string()) {
+    std::vector<std::string> all{"certs",      pki,     "--budget", "row0=" + hosts,
+                                 "--operator", "alice", "--reader", "bob"};
+    for (const auto* name : {"gpt-a", "gpt-b"})
+      for (const auto* of : {"coordinator", "node0"})
+        all.insert(all.end(), {"--node", fmt::format("{}-{}=127.0.0.1", name, of)});
+    const auto made = run(all);
+    INFO(made.err);
+    REQUIRE(made.code == 0);
+  }
+
+  /// A child that the certificate of its job's head proves.
+  static std::string child(const std::string& name, double floor_w, double static_w,
+                           double ceiling_w) {
+    return child_of_budget(name, "low", floor_w, static_w, ceiling_w) +
+           fmt::format("certificate = \"{}-coordinator\"\n", name);
+  }
+  /// Of the budget.
+  std::string tls() const {
+    return fmt::format(
+        "[tls]\nca = \"{0}/ca.pem\"\ncertificate = \"{0}/{{node}}.pem\"\nkey = "
+        "\"{0}/{{node}}.key\"\n",
+        pki);
+  }
+  /// Of a job, with the certificates of the job `whose`.
+  static std::vector<std::string> job(const std::string& of, const std::string& whose,
+                                      const std::string& name, const std::string& budget) {
+    return with(
+        named(name, constant_watts),
+        {"cluster.tls.ca=" + of + "/ca.pem",
+         fmt::format("cluster.tls.certificate={}/{}-{{node}}.pem", of, whose),
+         fmt::format("cluster.tls.key={}/{}-{{node}}.key", of, whose), "power.parent=" + budget});
+  }
+  std::vector<std::string> shown(const std::string& whose) const {
+    return {"--ca",  pki + "/ca.pem",           "--certificate", pki + "/" + whose + ".pem",
+            "--key", pki + "/" + whose + ".key"};
+  }
+  /// The tree, by a reader's certificate.
+  json tree(const std::string& address) const {
+    return object_of(with({"power", "tree", "--json", "--connect", address}, shown("bob")));
+  }
+  bool until_known(const std::string& address) const {
+    return eventually([&] {
+      const auto seen = tree(address);
+      return seen.is_object() && seen["knows"] == true;
+    });
+  }
+};
 
 /// Ends a job that makes steps and its budget; the first losses are those without one.
 void end_with_bits_of_alone(program& up, const job_files& job, served_row& row) {
@@ -534,4 +589,98 @@ TEST_CASE("power serve: keys of a job open no budget, and keys of a budget open 
   up.signal(SIGINT);
   CHECK(up.wait() == 128 + SIGINT);
   row.end();
+}
+
+TEST_CASE("BGA-2: power serve: with certificates a job is the child that its own is for") {
+  if (is_metered_here()) return;
+  const own_signs signs;
+  const job_files a, b;
+  const certified_row known(signs.folder, "127.0.0.1");
+  const auto children =
+      certified_row::child("gpt-a", 53, 55, 60) + certified_row::child("gpt-b", 53, 55, 60);
+  const auto in_clear = budget_file(signs.folder, "row1", 110, children, "listen = \"0.0.0.0\"\n");
+  CHECK(run({"power", "serve", in_clear.string()}).code == 78);  // PTR-7
+  served_row row(budget_file(signs.folder, "row0", 110, children, known.tls()));
+  REQUIRE(known.until_known(row.address));
+  const auto under_row = [&](const std::string& whose, const std::string& name) {
+    return certified_row::job(known.pki, whose, name, row.address);
+  };
+  program first(a.up(with(under_row("gpt-a", "gpt-a"), endless)));
+  {
+    program second(b.up(with(under_row("gpt-b", "gpt-b"), endless)));
+    REQUIRE(eventually([&] {
+      const auto tree = known.tree(row.address);
+      const auto one = child_in(tree, "gpt-a"), other = child_in(tree, "gpt-b");
+      return one.is_object() && other.is_object() && works_with(one, 53) && works_with(other, 53);
+    }));
+    second.signal(SIGINT);
+    CHECK(second.wait() == 128 + SIGINT);
+  }
+  {
+    const job_files c;
+    program other(c.up(under_row("gpt-a", "gpt-b")));
+    REQUIRE(other.until_error_has("is of the child gpt-a of row0, not of gpt-b"));
+    REQUIRE(other.until_error_has("waits for power: no lease yet from the power budget at "));
+    interrupt_waiting(other);
+  }
+  {
+    const job_files c;
+    const auto theirs = (signs.folder / "theirs").string();
+    REQUIRE(run({"certs", theirs, "--node", "gpt-b-coordinator=127.0.0.1", "--node",
+                 "gpt-b-node0=127.0.0.1"})
+                .code == 0);
+    program stranger(c.up(certified_row::job(theirs, "gpt-b", "gpt-b", row.address)));
+    REQUIRE(stranger.until_error_has("the power budget at " + row.address + " is not heard: "));
+    REQUIRE(stranger.until_error_has("waits for power: no lease yet from the power budget at "));
+    interrupt_waiting(stranger);
+  }
+  CHECK(eventually([&] {
+    return text_of(signs.folder / "row0/power.jsonl").find("\"who\":\"gpt-a-coordinator\"") !=
+           std::string::npos;
+  }));
+
+  const auto set = [&](const std::string& whose) {
+    return run(with({"power", "budget", "120", "--connect", row.address}, known.shown(whose))).code;
+  };
+  CHECK(run({"power", "tree", "row0"}).code == 77);  // no certificate, and there is no secret
+  CHECK(set("gpt-a-coordinator") == 77);             // LNK-6: a job's may report, and no more
+  CHECK(set("bob") == 77);
+  CHECK(known.tree(row.address)["budget_w"] == 110);
+  CHECK(set("alice") == 0);
+  CHECK(known.tree(row.address)["budget_w"] == 120);
+  REQUIRE(first.until_step(20));
+  end_with_bits_of_alone(first, a, row);
+}
+
+TEST_CASE("power serve: a job on another machine has its watts by certificates") {
+  if (is_metered_here()) return;
+  if (const auto why = why_no_networks()) {
+    MESSAGE("SKIPPED: " << *why);
+    return;
+  }
+  const own_signs signs;
+  const job_files job;
+  const network net(3);
+  const auto far = network::address_of(0);
+  const certified_row known(signs.folder, far);
+  std::optional<served_row> row;
+  {
+    const network::visit there(net, 0);
+    row.emplace(budget_file(signs.folder, "row0", 60, certified_row::child("gpt-a", 20, 20, 60),
+                            fmt::format("listen = \"{}\"\n", far) + known.tls()));
+  }
+  CHECK(row->address.starts_with(far + ":"));
+  {
+    const network::visit there(net, 1);
+    REQUIRE(known.until_known(row->address));
+    program up(job.up(certified_row::job(known.pki, "gpt-a", "gpt-a", row->address)));
+    CHECK(up.wait() == 0);
+    INFO(up.err());
+    CHECK(up.losses() == job.losses(named("gpt-a", constant_watts)));
+  }
+  {
+    const network::visit there(net, 2);
+    CHECK(child_in(known.tree(row->address), "gpt-a")["heard"] == true);
+  }
+  row->end();
 }

@@ -4,6 +4,7 @@
 #include <string>
 #include <string_view>
 
+#include "io/config/load.hpp"
 #include "io/config/power_tree.hpp"
 #include "tests/fuzz/must.hpp"
 
@@ -16,17 +17,21 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     must(!tree.error().message.empty(), "PTR-3: what is refused is told why");
     return 0;
   }
-  std::set<std::string> names;
+  std::set<std::string> names, certificates;
   int64_t shares_mw = 0;
   for (const auto& c : tree->child) {
     must(0 <= c.paused_w && c.paused_w <= c.floor_w && c.floor_w <= c.static_w &&
              c.static_w <= c.ceiling_w,
          "PTR-1: the watts of a child are in order");
     must(names.insert(c.name).second, "PTR-2: names are unique");
+    must(tree->tls.enabled() ? certificates.insert(c.certificate).second : c.certificate.empty(),
+         "PTR-7: a certificate proves one child");
     shares_mw += config::milliwatts(c.static_w);
   }
   must(!tree->child.empty() && shares_mw <= config::milliwatts(tree->budget_w),
        "PTR-1: static shares fit");
+  must(tree->tls.is_whole() && (tree->tls.enabled() || config::is_loopback(tree->listen)),
+       "PTR-7: beyond loopback there are certificates");
   must(tree->lease_ttl_ms >= config::least_lease_ms(tree->tick_ms),
        "PTR-4: three reports fit into a lease");
   must(tree->noise_w >= 0 && !tree->output.empty(), "what was not said is settled");

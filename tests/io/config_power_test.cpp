@@ -1,4 +1,7 @@
 // [power] in a configuration: the power budget above a job, and what makes no sense with it.
+#include <string>
+#include <vector>
+
 #include <doctest/doctest.h>
 
 #include "io/config/load.hpp"
@@ -10,6 +13,12 @@ namespace {
 
 const std::string powered_job =
     "[model]\nlayers = 4\nheads = 4\nhidden = 64\n[data]\npath = \"text\"\n";
+
+std::vector<std::string> certified(std::vector<std::string> sets) {
+  for (const auto* key : {"ca", "certificate", "key"})
+    sets.push_back(std::string("cluster.tls.") + key + "=" + key + ".pem");
+  return sets;
+}
 
 }  // namespace
 
@@ -25,6 +34,17 @@ TEST_CASE("a job is budgeted by its own budget, and by a power budget above it")
   const auto again = config::parse(config::to_toml(by_address), "text");
   REQUIRE_MESSAGE(again, (again ? "" : render(again.error())));
   CHECK(*again == by_address);
+}
+
+TEST_CASE("a power budget on another machine is joined by the certificates of the job") {
+  const auto far = job_of_text(powered_job, certified({"power.parent=10.0.0.1:4242"}));
+  CHECK(far.power.parent == "10.0.0.1:4242");
+  CHECK(far.power.parent_key.empty());
+  const auto near = job_of_text(powered_job, certified({"power.parent=127.0.0.1:4242"}));
+  CHECK(near.power.parent_key.empty());
+  const auto by_key = job_of_text(
+      powered_job, certified({"power.parent=127.0.0.1:4242", "power.parent_key=row0.key"}));
+  CHECK(by_key.power.parent_key == "row0.key");
 }
 
 TEST_CASE("a power budget above a job that cannot be joined is refused with its key") {
@@ -51,7 +71,9 @@ TEST_CASE("a power budget above a job that cannot be joined is refused with its 
       {{"power.parent=auto:row0", "power.parent_key=k"}, "power.parent_key", "is found with it"},
       {{"power.parent=10.0.0.1:4242", "power.parent_key=k"},
        "power.parent",
-       "\"10.0.0.1:4242\" is not loopback: a power budget on another machine is not supported yet"},
+       "\"10.0.0.1:4242\" is not loopback, and TLS is off"},
+      {certified({"power.parent=10.0.0.1:4242", "power.parent_key=k"}), "power.parent_key",
+       "a key is no proof"},
       {{"power.parent=127.0.0.1:4242"}, "power.parent", "needs power.parent_key"},
   };
   const scratch folder;

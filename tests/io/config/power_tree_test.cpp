@@ -36,6 +36,8 @@ result<power_tree> power_tree_from(const std::string& text) {
   return parse_power_tree(text, "p.toml");
 }
 
+const std::string with_tls = "tls = {ca = 'ca.pem', certificate = '{node}.pem', key = 'k.key'}\n";
+
 /// A file, and where and how it is refused.
 struct wrong {
   std::string text, place, what;
@@ -105,6 +107,39 @@ TEST_CASE("power tree: what is said is taken") {
   CHECK(got->output == "out/p");
   CHECK(got->follow == "demand.csv");
   CHECK(got->textfile == "row0.prom");
+}
+
+TEST_CASE(
+    "PTR-7: power tree: with certificates it listens beyond loopback, and knows children so") {
+  const auto got =
+      power_tree_from(row_of_70 + "listen = '10.0.0.1'\nport = 4242\nparent = '10.0.0.9:4242'\n" +
+                      power_child_text("a", "0, 1, 2") + "certificate = 'a-coordinator'\n" +
+                      power_child_text("b", "0, 1, 2") +
+                      "[tls]\nca = 'ca.pem'\ncertificate = '{node}.pem'\nkey = '{node}.key'\n");
+  REQUIRE_MESSAGE(got, (got ? "" : render(got.error())));
+  CHECK(got->listen == "10.0.0.1");
+  CHECK(got->tls == tls_section{"ca.pem", "{node}.pem", "{node}.key"});
+  CHECK(got->child[0].certificate == "a-coordinator");
+  CHECK(got->child[1].certificate == "b");
+  CHECK(power_tree_from(row_of_70 + power_child_text("a"))->child[0].certificate.empty());
+}
+
+TEST_CASE("PTR-7: power tree: what no certificate proves is refused with its place") {
+  const auto a = power_child_text("a", "0, 1, 2"), b = power_child_text("b", "0, 1, 2");
+  for (const auto& w : {
+           wrong{row_of_70 + "listen = '0.0.0.0'\n" + a, "p.toml:3:10",
+                 "\"0.0.0.0\" is not loopback, and TLS is off"},
+           wrong{row_of_70 + "tls = {ca = 'ca.pem'}\n" + a, "p.toml:3:", "all three"},
+           wrong{row_of_70 + "tls = 3\n" + a, "p.toml:3:", "expected a [tls] table"},
+           wrong{row_of_70 + "tls = {cert = 'c'}\n" + a, "p.toml:3:", "unknown key"},
+           wrong{row_of_70 + a + "certificate = 'c'\n", "p.toml:8:15", "TLS is off"},
+           wrong{row_of_70 + with_tls + a + "certificate = 'a b'\n", "p.toml:9:15", "\"a b\""},
+           wrong{row_of_70 + with_tls + a + b + "certificate = 'a'\n", "p.toml:14:15",
+                 "duplicate certificate \"a\""},
+           wrong{row_of_70 + with_tls + a + "certificate = 'b'\n" + b, "p.toml:11:8",
+                 "duplicate certificate \"b\""},
+       })
+    check_refused(w);
 }
 
 TEST_CASE("PTR-6: power tree: thresholds have a policy and its shares") {
@@ -178,7 +213,8 @@ TEST_CASE("PTR-1: power tree: what is wrong is said with its place") {
            wrong{row_of_70 + "mode = 'thresholds'\nt1 = 80\n" + a, "p.toml:4:6", "from 0.06 to 1"},
            wrong{row_of_70 + "brake = 'off'\n" + a, "p.toml:3:9", "one of \"auto\", \"manual\""},
            wrong{row_of_70 + "mode = 'share'\n" + a, "p.toml:3:8", "did you mean \"shares\"?"},
-           wrong{row_of_70 + "listen = '10.0.0.1'\n" + a, "p.toml:3:10", "beyond this machine"},
+           wrong{row_of_70 + "listen = '10.0.0.1'\n" + a, "p.toml:3:10", "TLS is off"},
+           wrong{row_of_70 + "listen = ''\n" + a, "p.toml:3:10", "expected an address"},
            wrong{row_of_70 + "port = 70000\n" + a, "p.toml:3:8", "from 0 to 65535"},
            wrong{row_of_70 + "tick_ms = 5000\n" + a, "p.toml:3:11", "from 100 to 2000"},
            wrong{row_of_70 + "tick_ms = 100\nlease_ttl_ms = 4499\n" + a, "p.toml:4:16",
@@ -202,7 +238,12 @@ TEST_CASE("PTR-5: power tree: a budget above that cannot be one is refused with 
   for (const auto& w : {
            wrong{row_of_70 + "parent = 'feed0'\n" + a, "p.toml:3:10", "or HOST:PORT"},
            wrong{row_of_70 + "parent = '10.0.0.1:4242'\nparent_key = 'k'\n" + a, "p.toml:3:10",
-                 "is not loopback"},
+                 "is not loopback, and TLS is off"},
+           wrong{row_of_70 + "parent = '10.0.0.1:4242'\nparent_key = 'k'\n" + with_tls + a,
+                 "p.toml:4:14", "a key is no proof"},
+           wrong{row_of_70 + "listen = '10.0.0.1'\nport = 4242\nparent = '10.0.0.1:4242'\n" +
+                     with_tls + a,
+                 "p.toml:5:10", "row0 cannot be its own parent"},
            wrong{row_of_70 + "parent = '127.0.0.1:4242'\n" + a, "p.toml:3:10", "needs parent_key"},
            wrong{row_of_70 + "parent_key = 'k'\n" + a, "p.toml:3:14", "none is named"},
            wrong{row_of_70 + "parent = 'auto'\nparent_key = 'k'\n" + a, "p.toml:4:14",
