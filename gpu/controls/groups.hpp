@@ -11,6 +11,7 @@
 #include <string>
 #include <string_view>
 
+#include "gpu/controls/known_settings.hpp"
 #include "gpu/meters/nvml_library.hpp"
 #include "io/base/result.hpp"
 #include "io/file.hpp"
@@ -45,6 +46,8 @@ struct control_place {
   std::filesystem::path devices = "/sys";
   std::function<result<const nvml::library*>()> gpu_library = &nvml::load;
   std::shared_ptr<group_files> groups = std::make_shared<group_files>();
+  /// Of all copies of this one.
+  std::shared_ptr<known_settings> known = std::make_shared<known_settings>();
   /// How long another may change the groups below one (hold_group).
   std::chrono::milliseconds patience{2000};
 };

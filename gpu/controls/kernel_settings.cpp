@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <map>
 #include <optional>
 #include <system_error>
 
@@ -39,15 +40,32 @@ std::string cooler_at_work(const control_place& at) {
   return {};
 }
 
-/// A policy of cpufreq: processors that have their clock together.
-std::optional<machine_setting> clock_of(const fs::path& policy) {
+/// A policy of cpufreq: processors that have their clock together, `found` at their highest one.
+std::optional<machine_setting> clock_of(const fs::path& policy, std::optional<uint64_t> found) {
   const auto file = policy / "scaling_max_freq";
-  const auto found = number_at(file);
   const auto lowest = number_at(policy / "cpuinfo_min_freq");
   if (!found || !lowest || *found == 0) return std::nullopt;
   const auto least = std::max(*lowest, number_at(policy / "scaling_min_freq").value_or(0));
   const auto listed = io::kernel_text((policy / "scaling_available_frequencies").string());
   return machine_setting{{file.string(), *found}, clock_range(least, *found, listed)};
+}
+
+/// SGV-7: what each clock was that reads no more than that now; none: of one at least it is not
+/// known.
+std::optional<std::map<fs::path, uint64_t>> known_clocks(const control_place& at,
+                                                         const fs::path& folder) {
+  const auto known = at.known->of(device_of({setting_kind::cpufreq, {}}));
+  std::map<fs::path, uint64_t> out;
+  std::error_code code;
+  for (const auto& entry : fs::directory_iterator(folder, code)) {
+    const auto file = entry.path() / "scaling_max_freq";
+    const auto now = number_at(file);
+    if (!now) continue;
+    const auto it = std::ranges::find(known, file.string(), &found_setting::where);
+    if (it == known.end() || it->found < *now) return std::nullopt;
+    out[entry.path()] = it->found;
+  }
+  return out;
 }
 
 /// A package of powercap whose long-term limit holds.
@@ -65,13 +83,23 @@ std::optional<machine_setting> limit_of(const fs::path& zone) {
 
 result<std::vector<machine_setting>> kernel_settings::find() {
   const bool of_clocks = kind_ == setting_kind::cpufreq;
-  if (const auto cooler = of_clocks ? cooler_at_work(at_) : ""; !cooler.empty())
-    return setting_held_lower(to_string(kind_), cooler);
   const auto folder = at_.devices / (of_clocks ? "devices/system/cpu/cpufreq" : "class/powercap");
+  const auto cooler = of_clocks ? cooler_at_work(at_) : std::string();
+  std::optional<std::map<fs::path, uint64_t>> known;
+  if (!cooler.empty()) {
+    known = known_clocks(at_, folder);
+    if (!known) return setting_held_lower(to_string(kind_), cooler);
+  }
+  const auto clock_found = [&](const fs::path& policy) -> std::optional<uint64_t> {
+    if (!known) return number_at(policy / "scaling_max_freq");
+    const auto it = known->find(policy);
+    return it != known->end() ? std::optional(it->second) : std::nullopt;
+  };
   std::vector<machine_setting> out;
   std::error_code code;
   for (const auto& entry : fs::directory_iterator(folder, code)) {
-    auto one = of_clocks ? clock_of(entry.path()) : limit_of(entry.path());
+    auto one =
+        of_clocks ? clock_of(entry.path(), clock_found(entry.path())) : limit_of(entry.path());
     if (one && names_setting(kind_, one->now.where)) out.push_back(*std::move(one));
   }
   if (out.empty())
@@ -81,6 +109,10 @@ result<std::vector<machine_setting>> kernel_settings::find() {
                                                  : "package with a limit in force"));
   std::ranges::sort(out, {}, [](const machine_setting& s) { return s.now.where; });
   return out;
+}
+
+bool kernel_settings::is_held_lower() const {
+  return kind_ == setting_kind::cpufreq && !cooler_at_work(at_).empty();
 }
 
 status kernel_settings::write(const std::string& where, uint64_t value) {

@@ -6,8 +6,9 @@
 // Invariants
 //   SGV-5  Nothing is written outside the tree of the kernel's devices.
 //   SGV-7  scaling_max_freq reads the least that anybody asks for, and a write is one request:
-//     while a cooling device holds clocks down nothing is taken for found, and what reads lower
-//     than what was set again is set all the same.
+//     while a cooling device holds clocks down only what was known before (known_settings.hpp) is
+//     taken for found, and what reads lower than what was set again is set all the same. Without a
+//     cooling device at work it is not.
 #pragma once
 
 #include <string>
@@ -24,6 +25,7 @@ class kernel_settings final : public setting_port {
   result<std::vector<machine_setting>> find() override;
   status write(const std::string& where, uint64_t value) override;
   result<uint64_t> read_back(const std::string& where, uint64_t written) override;
+  bool is_held_lower() const override;
 
  private:
   const control_place at_;

@@ -43,7 +43,8 @@ result<io::folder_lock> take_seat(const control_place& at, const setting_target&
   std::error_code code;
   fs::create_directories(seat, code);
   if (code) return error::system("make " + seat.string(), code.value());
-  return io::folder_lock::take(seat, io::this_process(std::move(name)));
+  // SEA-4
+  return io::folder_lock::take(seat, io::this_process(std::move(name)), true);
 }
 
 /// SEA-2. The kernel's lock has no timeout and tells nobody when it is free, so it is asked again.
@@ -68,8 +69,9 @@ result<std::optional<io::folder_lock>> wait_for_seat(const control_place& at,
 }
 
 result<bool> is_governed(const control_place& at, const setting_target& target) {
-  TROUPE_TRY(holder, io::holder_of(seat_of(at, target)));
-  return holder.has_value();
+  const auto free = io::check_free(seat_of(at, target), true);  // SEA-4
+  if (!free && !free.error().is(io::folder_in_use)) return free.error();
+  return !free;
 }
 
 }  // namespace troupe::gpu::controls

@@ -9,6 +9,8 @@
 //   SEA-2  Nobody is told to be another job before its lock says so and its process is there, or
 //     at.patience is over.
 //   SEA-3  Seats and records of settings are in a folder of this user that nobody else writes to.
+//   SEA-4  The kernel's lock alone tells whether a seat is taken: its folder is one machine's, so a
+//     text of another host or boot is a dead container's.
 #pragma once
 
 #include <cstdint>

@@ -34,11 +34,11 @@ bool is_away(setting_kind kind, const error& e) {
   return !is_of_gpu(kind) && is_gone;
 }
 
-status take_one_back(setting_port& port, setting_kind kind, const found_setting& s) {
+status take_one_back(setting_port& port, const found_setting& s) {
   const uint64_t back = s.found;
   TROUPE_CHECK(port.write(s.where, back));
   TROUPE_TRY(read, port.read_back(s.where, back));
-  const bool is_held_lower = kind == setting_kind::cpufreq && read < s.found;  // SGV-7
+  const bool is_held_lower = read < s.found && port.is_held_lower();  // SGV-7
   if (read != s.found && !is_held_lower) return setting_not_in_force(s.where, back, read);
   return {};
 }
@@ -55,7 +55,7 @@ struct not_back {
 not_back take_back(setting_port& port, const fs::path& file, control_record r) {
   not_back out;
   for (const auto& s : r.settings) {
-    auto done = take_one_back(port, r.kind, s);
+    auto done = take_one_back(port, s);
     if (done) continue;
     out.settings.push_back(s);
     out.are_away = out.are_away && is_away(r.kind, done.error());
@@ -71,16 +71,35 @@ not_back take_back(setting_port& port, const fs::path& file, control_record r) {
   return out;
 }
 
+/// None: there is none. Errors: no_control_record; io.
+result<std::optional<control_record>> read_record(const fs::path& file) {
+  const auto text = io::read_file(file, record_bytes);
+  if (!text && text.error().code == errc::not_found) return std::optional<control_record>();
+  if (!text) return text.error();
+  TROUPE_TRY(read, parse_record(*text));
+  return std::optional(std::move(read));
+}
+
+/// What another rank of the job that governs has found: who takes over while the machine is hot
+/// cannot see it (SGV-7).
+void learn_found(const control_place& at, const setting_target& target) {
+  const auto device = device_of(target);
+  if (!at.known->of(device).empty()) return;
+  const auto record = read_record(record_file(at.settings, device));
+  if (record && *record && (*record)->boot == boot_id(at))
+    at.known->note(device, (*record)->settings);
+}
+
 /// SGV-2. Whoever calls it has the seat, so whose record it is governs no more.
 result<not_back> take_back_left(const control_place& at, const fs::path& file) {
-  const auto text = io::read_file(file, record_bytes);
-  if (!text && text.error().code == errc::not_found) return not_back{};
-  if (!text) return text.error();
-  TROUPE_TRY(left, parse_record(*text));
+  TROUPE_TRY(read, read_record(file));
+  if (!read) return not_back{};
+  auto& left = *read;
   if (left.boot != boot_id(at)) {
     TROUPE_CHECK(forget_record(file));
     return not_back{};
   }
+  at.known->note(device_of(target_of(left)), left.settings);
   TROUPE_TRY(port, open_setting_port(at, target_of(left)));
   return take_back(*port, file, std::move(left));
 }
@@ -118,7 +137,10 @@ result<bool> setting_governor::govern() {
   if (!seat && seat.error().is(io::folder_in_use))
     return setting_governed(to_string(target_.kind), seat.error().message);
   if (!seat) return setting_refused(to_string(target_.kind), seat.error().message);
-  if (!*seat) return false;
+  if (!*seat) {
+    learn_found(at_, target_);
+    return false;
+  }
   TROUPE_TRY(left, take_back_left(at_, own_record()));
   if (!left.why && !left.are_away) return with_remedy(left.why).error();
   TROUPE_CHECK(begin(left.settings));
@@ -159,6 +181,7 @@ status setting_governor::begin(const std::vector<found_setting>& away) {
     }
     in_force.push_back(s.range.most);
   }
+  at_.known->note(device, record.settings);
   port_ = std::move(port);
   record_ = std::move(record);
   settings_ = std::move(found);
@@ -169,8 +192,11 @@ status setting_governor::begin(const std::vector<found_setting>& away) {
 status setting_governor::set(int pace_of_1024) {
   std::lock_guard lock(mutex_);
   if (over_) return {};
-  TROUPE_TRY(governs, govern());
-  if (!governs) return {};
+  const auto governs = govern();
+  // Who does not govern yet looks again at the next step: heat passes, and ends none (SGV-7).
+  if (!governs && governs.error().is(setting_held_lower)) return {};
+  if (!governs) return governs.error();
+  if (!*governs) return {};
   bool is_any_set = false;
   status first_away;
   for (size_t i = 0; i < settings_.size(); ++i) {

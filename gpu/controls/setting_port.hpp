@@ -48,6 +48,8 @@ class setting_port {
   virtual status write(const std::string& where, uint64_t value) = 0;
   /// What it reads once `written` is. Errors: what the system or the driver says; bad_data.
   virtual result<uint64_t> read_back(const std::string& where, uint64_t written) = 0;
+  /// Whether what was set may read lower than it is (SGV-7).
+  virtual bool is_held_lower() const { return false; }
 };
 
 /// Errors: no_such_setting.

@@ -107,6 +107,20 @@ TEST_CASE("SEA-2: seat: whose process is not seen here has it all the same, in t
   CHECK(seat.error().is(io::folder_in_use));
 }
 
+TEST_CASE("SEA-4: seat: what a dead container has written in a lock keeps nobody out") {
+  const seat_place m;
+  auto dead = held_by(seat_name({"other", 0, "/b"}));
+  dead.host = "container-3";
+  dead.boot = "of that container";
+  static_cast<void>(m.take_without_name(io::lock_text(dead)));
+  const auto governed = is_governed(m.at, clocks);
+  REQUIRE(governed);
+  CHECK_FALSE(*governed);
+  const auto seat = wait_for_seat(m.at, clocks, {"tiny", 0, "/runs/a"});
+  REQUIRE(seat);
+  CHECK(*seat);
+}
+
 TEST_CASE("SEA-3: seat: its folder is this user's alone, or there is none") {
   const seat_place m;
   const control_owner own{"tiny", 0, "/runs/a"};
