@@ -23,6 +23,7 @@
 #include "apps/voice.hpp"
 #include "gpu/back_end.hpp"
 #include "gpu/controls/restore.hpp"
+#include "gpu/controls/settings_keeper.hpp"
 #include "io/config/load.hpp"
 
 namespace troupe::apps {
@@ -137,11 +138,12 @@ result<std::vector<std::string>> addresses_in(const std::string& text) {
 result<int> run_node(node_arguments a) {
   TROUPE_CHECK(tie_to_parent(a.parent));
   TROUPE_TRY(crash_dumper, trace::crash_dumper::start());  // before the first thread
+  const auto controls = own_controls();
+  TROUPE_TRY(keeper, gpu::controls::keep_settings(controls));  // so is this
   TROUPE_TRY(signals, signal_queue::open());
   speak_through_outboxes();  // who reads our words may go before us, as ssh does
   TROUPE_TRY(heads, addresses_in(a.join));
   TROUPE_TRY(target, host_and_port(heads.front()));
-  const auto controls = own_controls();
   // Whatever this job's control is: what cannot be undone is told by who needs it, and by restore.
   static_cast<void>(gpu::controls::restore(controls, false));
   TROUPE_CHECK(complete(a, target.first, target.second));

@@ -1,18 +1,7 @@
 // The crash dumper's process, and remains as a trace file.
 #include "actors/capture/crash_dumper.hpp"
 
-#include <fcntl.h>
-#include <sys/prctl.h>
-#include <sys/socket.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
-#include <csignal>
-#include <cstring>
-#include <fstream>
-#include <iterator>
 
 #include <fmt/format.h>
 
@@ -23,8 +12,6 @@
 namespace troupe::trace {
 
 namespace {
-
-constexpr char orderly = 'o';
 
 /// What was under somebody's hands, as a record that ended badly now.
 trace_record ended_badly(trace_record r, int64_t now_ns) {
@@ -52,34 +39,10 @@ batch_content content_of(const flight_remains& remains, int64_t now_ns) {
   return out;
 }
 
-/// What `ps` shows of us: not the words of our parent, for which we would be taken.
-void rename_process(const std::string& title) {
-  std::ifstream in("/proc/self/cmdline", std::ios::binary);
-  const std::string words{std::istreambuf_iterator<char>(in), {}};
-  char* at = program_invocation_name;  // argv[0]; the others lie behind it
-  if (words.empty() || std::strcmp(at, words.c_str()) != 0) return;
-  std::memset(at, 0, words.size());
-  std::memcpy(at, title.data(), std::min(title.size(), words.size() - 1));
-}
-
-/// The child: never returns.
-[[noreturn]] void keep(int goodbye, pid_t parent) {
-  dup2(goodbye, 3);  // first: where standard descriptors were closed it has the number of one
-  setsid();          // KEP-3
-  for (const int s : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGPIPE}) signal(s, SIG_IGN);
-  prctl(PR_SET_NAME, "troupe-dumper");
-  rename_process(fmt::format("crash-dumper {}", parent));
-  const int nothing = open("/dev/null", O_RDWR | O_CLOEXEC);
-  for (int fd = 0; fd < 3; ++fd) dup2(nothing, fd);
-  close_range(4, ~0u, 0);  // whoever waits for the end of the parent's files is not kept waiting
-  char word = 0;
-  ssize_t n = 0;
-  do n = read(3, &word, 1);
-  while (n < 0 && errno == EINTR);
-  if (n == 1 && word == orderly) _exit(0);
+/// In the child.
+void dump(pid_t parent) {
   const auto remains = read_flight_memory();
-  if (remains.folder.empty()) _exit(0);
-  _exit(write_last_box(remains, parent, fast_now_ns()) ? 0 : 1);
+  if (!remains.folder.empty()) static_cast<void>(write_last_box(remains, parent, fast_now_ns()));
 }
 
 }  // namespace
@@ -121,28 +84,8 @@ result<std::filesystem::path> write_last_box(const flight_remains& remains, pid_
 
 result<crash_dumper> crash_dumper::start() {
   TROUPE_CHECK(reserve_flight_memory());
-  int ends[2];
-  // Sockets, so that a goodbye to a crash dumper that was killed is an error and no SIGPIPE.
-  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
-    return error::system("make a pair of sockets for the crash dumper", errno);
-  io::unique_fd reading(ends[0]), writing(ends[1]);
-  const auto parent = getpid();
-  const auto child = fork();
-  if (child < 0) return error::system("make the crash dumper of the black box", errno);
-  if (child == 0) {
-    writing.reset();
-    keep(reading.get(), parent);
-  }
-  return crash_dumper(std::move(writing), child);
-}
-
-crash_dumper::crash_dumper(crash_dumper&& other) noexcept
-    : goodbye_(std::move(other.goodbye_)), child_(std::exchange(other.child_, -1)) {}
-
-crash_dumper::~crash_dumper() {
-  if (child_ < 0) return;
-  while (send(goodbye_.get(), &orderly, 1, MSG_NOSIGNAL) < 0 && errno == EINTR) continue;
-  while (waitpid(child_, nullptr, 0) < 0 && errno == EINTR) continue;
+  TROUPE_TRY(child, io::survivor::start("crash-dumper", dump));
+  return crash_dumper(std::move(child));
 }
 
 }  // namespace troupe::trace

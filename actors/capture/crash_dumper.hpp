@@ -1,23 +1,21 @@
 // The crash dumper: a child process that writes the black box of a process which can't any more,
 // because a signal ended it: a bug, the kernel short of memory, a person's kill -9.
 //
-// It is made before the first thread, shares the flight memory (flight_memory.hpp), holds
-// nothing else of its parent, and sleeps until the parent's end of a pipe is closed. If the parent
-// said goodbye through it, the crash dumper just ends.
+// It shares the flight memory (flight_memory.hpp), and outlives its parent by writing the box
+// (io/survivor.hpp).
 //
 // Invariants
-//   KEP-1  It ends with its parent: at once after an orderly end, else when the box is written.
 //   KEP-2  A box appears under its name only when it is whole.
-//   KEP-3  It survives what ends the parent: a session of its own, no signals of the terminal.
 #pragma once
 
 #include <sys/types.h>
 #include <filesystem>
 #include <string>
+#include <utility>
 
 #include "actors/capture/flight_memory.hpp"
 #include "io/base/result.hpp"
-#include "io/file.hpp"
+#include "io/survivor.hpp"
 
 namespace troupe::trace {
 
@@ -37,16 +35,10 @@ class crash_dumper {
   /// no_memory, io.
   static result<crash_dumper> start();
 
-  crash_dumper(crash_dumper&& other) noexcept;
-  crash_dumper& operator=(crash_dumper&&) = delete;
-  /// Says goodbye and waits for the child's end (KEP-1).
-  ~crash_dumper();
-
  private:
-  crash_dumper(io::unique_fd goodbye, pid_t child) : goodbye_(std::move(goodbye)), child_(child) {}
+  explicit crash_dumper(io::survivor child) : child_(std::move(child)) {}
 
-  io::unique_fd goodbye_;
-  pid_t child_;
+  io::survivor child_;
 };
 
 }  // namespace troupe::trace

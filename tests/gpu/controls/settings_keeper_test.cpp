@@ -1,0 +1,96 @@
+// Who sets a machine's settings again when the process that changed them was killed.
+#include "gpu/controls/settings_keeper.hpp"
+
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <utility>
+
+#include <doctest/doctest.h>
+
+#include "tests/gpu/controls/made_devices.hpp"
+
+using namespace troupe;
+using namespace troupe::gpu::controls;
+using namespace troupe::gpu::controls::made;
+
+namespace {
+
+/// A process that governs, as a child of a process that adopts its keeper and waits for both; how
+/// that one ended. `end`: a signal, or 0 for an orderly end, which undoes nothing here.
+int govern_and_end(const made_devices& m, setting_kind kind, int end) {
+  return in_another_process([&] {
+    if (::prctl(PR_SET_CHILD_SUBREAPER, 1) != 0) ::_exit(2);
+    const pid_t governs = ::fork();
+    if (governs == 0) {
+      auto keeper = keep_settings(m.at, {});
+      if (!keeper || !*keeper) ::_exit(3);
+      m.lives(::getpid());
+      const auto governor = m.make(kind);
+      if (!governor || !(*governor)->set(256)) ::_exit(4);
+      if (end != 0) ::raise(end);
+      { const auto goes = std::move(*keeper); }
+      ::_exit(0);
+    }
+    int ended = 0;
+    bool is_right = false;
+    for (pid_t child = 0; (child = ::waitpid(-1, &ended, 0)) > 0;)
+      if (child == governs) is_right = end != 0 ? WIFSIGNALED(ended) : ended == 0;
+    ::_exit(is_right ? 0 : 5);
+  });
+}
+
+}  // namespace
+
+TEST_CASE("KPS-2: settings keeper: what was found is back after kill -9, without anybody's doing") {
+  for (const auto kind : {setting_kind::cpufreq, setting_kind::rapl}) {
+    CAPTURE(to_string(kind));
+    const made_devices m;
+    const auto found = m.values(kind);
+    CHECK(govern_and_end(m, kind, SIGKILL) == 0);
+    CHECK(m.values(kind) == found);
+    CHECK(m.record_count() == 0);
+  }
+}
+
+TEST_CASE("KPS-2: settings keeper: an orderly end is not its to look after") {
+  const made_devices m;
+  const auto found = m.values(setting_kind::rapl);
+  CHECK(govern_and_end(m, setting_kind::rapl, 0) == 0);
+  CHECK(m.values(setting_kind::rapl) != found);  // nobody has ended the governor
+  CHECK(m.record_count() == 1);
+}
+
+TEST_CASE("KPS-1: settings keeper: what a successor governs stays, and is its own to set back") {
+  made_devices m;
+  m.at.patience = {};
+  const auto found = m.values(setting_kind::rapl);
+  leave(m, setting_kind::rapl);
+  {
+    const auto governor = m.governor(setting_kind::rapl);
+    REQUIRE(governor->set(256));
+    const auto slow = m.values(setting_kind::rapl);
+    restore_left_settings(m.at, {});
+    CHECK(m.values(setting_kind::rapl) == slow);
+    CHECK(m.record_count() == 1);
+  }
+  CHECK(m.values(setting_kind::rapl) == found);
+  CHECK(m.record_count() == 0);
+}
+
+TEST_CASE("KPS-1: settings keeper: a second one finds nothing, and who changes none has none") {
+  made_devices m;
+  m.at.patience = {};
+  leave(m, setting_kind::cpufreq);
+  restore_left_settings(m.at, {});
+  const auto found = m.values(setting_kind::cpufreq);
+  CHECK(found.at("policy0") == "3000000\n");
+  fill(m.at.devices / "devices/system/cpu/cpufreq/policy0/scaling_max_freq", "2000000\n");
+  restore_left_settings(m.at, {});
+  CHECK(m.values(setting_kind::cpufreq).at("policy0") == "2000000\n");
+  const auto none = keep_settings(control_place{}, {});
+  REQUIRE(none);
+  CHECK_FALSE(*none);
+}
