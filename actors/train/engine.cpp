@@ -27,9 +27,8 @@ engine_options options_of(const config::job& job, const model_config& model, con
   o.threads = threads;
   if (job.power.is_budgeted())  // a member may do its part at the least pace
     o.group_timeout = o.group_timeout * work_pace::whole / work_pace_policy::least_pace.of_1024;
-  if (job.power.is_by_actuator()) o.control = job.power.control.front();
+  o.control = job.power.actuator();
   o.job = job.job.name;
-  o.output = job.job.output;
   o.checkpoint_folder = job.checkpoint.dir;
   o.checkpoint_slot_bytes = slot_bytes_of(job);
   o.checkpoint_ring_bytes = static_cast<uint64_t>(job.checkpoint.ring_bytes);

@@ -73,8 +73,8 @@ struct engine_options {
   bool shared_devices = false;  ///< several ranks of the job are on one device
   std::chrono::milliseconds group_timeout = defaults::group_timeout;
   std::string job;     ///< its name, for checkpoints
-  std::filesystem::path output = {};  ///< its folder
   uint64_t epoch = 0;  ///< the same
+  uint64_t launch = 0;  ///< by which no other job of its name is taken for it; 0: unknown
   std::filesystem::path checkpoint_folder;
   uint32_t checkpoint_slot_bytes = gpu::saver_slot_bytes;
   uint64_t checkpoint_ring_bytes = uint64_t{256} << 20;

@@ -133,9 +133,7 @@ gpu::saver_options rank_engine::saver_options() {
 /// ENG-14
 status rank_engine::open_actuator() {
   if (options_.control.empty()) return {};
-  std::error_code none;
-  const auto output = std::filesystem::absolute(options_.output, none).lexically_normal();
-  const gpu::controls::control_owner owner{options_.job, options_.at.rank, output.string()};
+  const gpu::controls::control_owner owner{options_.job, options_.at.rank, options_.launch};
   TROUPE_TRY(made, gpu::controls::open_actuator(options_.control, options_.controls, owner,
                                                 compute_->host_threads(),
                                                 gpu::device_uuid(options_.device)));

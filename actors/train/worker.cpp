@@ -258,6 +258,7 @@ caf::result<msg<fbs::StageReady>> build(worker_pointer self, const msg<fbs::Buil
       r.swap_bytes = swap_budget_bytes(*job, options);
     });
   options.epoch = m.epoch();
+  options.launch = b.launch();
   if (auto device = text_of(b.device()); !device.empty()) options.device = std::move(device);
   options.shared_devices = b.shared_devices();
   options.weights_follow = b.weights_follow();

@@ -24,8 +24,7 @@ struct actuator_facts {
 struct control_owner {
   std::string job;
   int64_t rank = 0;
-  std::string output =
-      {};  ///< the job's folder, as an absolute path: no other job has it meanwhile
+  uint64_t launch = 0;  ///< drawn at random where the job is started; 0: unknown
 };
 
 /// Its calls block for as long as the kernel or a driver takes; from any thread. What it changes is

@@ -25,15 +25,12 @@ fs::path seat_of(const control_place& at, const setting_target& target) {
 }  // namespace
 
 std::string seat_name(const control_owner& owner) {
-  return fmt::format("{} of {}", owner.job, owner.output);
+  return fmt::format("{} of launch {:016x}", owner.job, owner.launch);
 }
 
-seat_sight judge_seat(const std::optional<io::lock_holder>& holder, std::string_view own_name,
-                      bool lives) {
+seat_sight judge_seat(const std::optional<io::lock_holder>& holder, std::string_view own_name) {
   if (!holder || holder->job.empty() || holder->job == restorer_name) return seat_sight::unsettled;
-  // Alive or not: whoever does not govern looks again when it is to set something.
-  if (holder->job == own_name) return seat_sight::of_this_job;
-  return lives ? seat_sight::of_another : seat_sight::unsettled;  // SEA-2
+  return holder->job == own_name ? seat_sight::of_this_job : seat_sight::of_another;
 }
 
 result<io::folder_lock> take_seat(const control_place& at, const setting_target& target,
@@ -59,10 +56,9 @@ result<std::optional<io::folder_lock>> wait_for_seat(const control_place& at,
     if (!seat.error().is(io::folder_in_use)) return seat.error();
     TROUPE_TRY(holder, io::holder_of(seat_of(at, target)));
     const bool is_last = std::chrono::steady_clock::now() >= until;
-    // Of a container that sees other processes there is no number here: its word counts at the end.
-    const bool lives = is_last || (holder && started_ticks(at, holder->pid));
-    const auto seen = judge_seat(holder, name, lives);
-    if (seen == seat_sight::of_another) return seat.error();
+    const auto seen = judge_seat(holder, name);
+    if (seen == seat_sight::of_another && is_last) return seat.error();
+    // Whoever does not govern looks again when it is to set something.
     if (seen == seat_sight::of_this_job || is_last) return std::optional<io::folder_lock>();
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
   }

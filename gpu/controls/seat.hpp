@@ -1,13 +1,14 @@
 // Who governs a device: a folder whose lock says it (io/folder/lock.hpp).
 //
 // A lock is taken, and then written: who looks between the two sees no name, or that of a process
-// that was killed. All ranks of a machine begin at the same moment, so that is looked at again.
+// that was killed. All ranks of a machine begin at the same moment, so that is looked at again. So
+// is one of another job: a head that goes on for a lost one is another launch, and ranks of before
+// may end a moment later. A path or a host's name tells no job: two containers have the same ones.
 //
 // Invariants
-//   SEA-1  Ranks of one job are those of one name and one output folder: a folder has one job at a
-//     time, while a name may be any job's.
-//   SEA-2  Nobody is told to be another job before its lock says so and its process is there, or
-//     at.patience is over.
+//   SEA-1  Ranks of one job are those of one name and one launch, a number that is drawn where the
+//     job is started: a name may be any job's.
+//   SEA-2  Nobody is told that another job has it before at.patience is over.
 //   SEA-3  Seats and records of settings are in a folder of this user that nobody else writes to.
 //   SEA-4  The kernel's lock alone tells whether a seat is taken: its folder is one machine's, so a
 //     text of another host or boot is a dead container's.
@@ -37,9 +38,8 @@ enum class seat_sight : uint8_t {
   of_another,
   unsettled,  ///< it has only been taken, or is free in a moment
 };
-/// `lives`: whether there is a process of the number that the lock says. Pure.
-seat_sight judge_seat(const std::optional<io::lock_holder>& holder, std::string_view own_name,
-                      bool lives);
+/// Pure.
+seat_sight judge_seat(const std::optional<io::lock_holder>& holder, std::string_view own_name);
 
 /// Takes it, once. Errors: folder_in_use; permission (SEA-3); io.
 result<io::folder_lock> take_seat(const control_place& at, const setting_target& target,

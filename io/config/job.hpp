@@ -479,6 +479,8 @@ struct power_section {
   bool is_by_actuator() const {
     return is_budgeted() && control.size() == 1 && control.front() != "pace";
   }
+  /// Which; empty: pauses.
+  std::string actuator() const { return is_by_actuator() ? control.front() : std::string(); }
 };
 
 /// [log]

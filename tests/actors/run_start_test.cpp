@@ -105,6 +105,7 @@ TEST_CASE("run: the start asks committer, loaders and stages for what the plan a
     CHECK(m.data_ranks == 1);
     CHECK(m.pipeline_rank == i);
     CHECK(m.pipeline_ranks == 2);
+    CHECK(m.launch == 77);
     CHECK(m.first_layer == (i == 0 ? 0 : 3));
     CHECK(m.last_layer == (i == 0 ? 3 : 5));
     CHECK(m.threads == 3 + i);

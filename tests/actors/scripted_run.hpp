@@ -73,6 +73,7 @@ struct scripted_run : troupe::test::actor_fixture {
     spawn_record options{run_epoch};
     options.plan = plan_of_two(o);
     options.resume = o.resume;
+    options.launch = 77;
     options.memory = o.memory;
     if (o.journal) options.journal = journal.as<journal_actor>();
     options.committer = committer.as<committer_actor>();

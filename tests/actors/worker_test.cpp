@@ -37,6 +37,7 @@ TEST_CASE("worker: BuildStage makes the engine it describes, and is answered onc
   auto b = f.description();
   b.device = "cuda:1";
   b.shared_devices = true;
+  b.launch = 77;
   const auto number = f.order(b);
   CHECK(f.script->said() == worker_calls{"build"});
   CHECK(f.waits<fbs::StageReady>(number));
@@ -56,6 +57,7 @@ TEST_CASE("worker: BuildStage makes the engine it describes, and is answered onc
   CHECK(o.shared_devices);
   CHECK(o.job == "tale");
   CHECK(o.epoch == worker_epoch);
+  CHECK(o.launch == 77);
   f.complete("build");
   const auto ready = f.answer<fbs::StageReady>(number);
   CHECK(ready.rank == 3);

@@ -100,8 +100,8 @@ struct made_devices {
   }
   result<std::unique_ptr<setting_governor>> make(setting_kind kind, int64_t rank = 0,
                                                  const char* job = "tiny",
-                                                 const char* output = "/runs/a") const {
-    return setting_governor::make(at, {kind, ""}, {job, rank, output});
+                                                 uint64_t launch = 1) const {
+    return setting_governor::make(at, {kind, ""}, {job, rank, launch});
   }
   std::unique_ptr<setting_governor> governor(setting_kind kind, int64_t rank = 0) const {
     auto made = make(kind, rank);

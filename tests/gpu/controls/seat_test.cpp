@@ -64,26 +64,26 @@ io::lock_holder held_by(std::string name, int64_t pid = 7) {
 
 }  // namespace
 
-TEST_CASE("SEA-1: seat: ranks of a job are those of its name and its folder") {
-  const control_owner own{"tiny", 0, "/runs/a"};
-  CHECK(seat_name(own) == seat_name({"tiny", 3, "/runs/a"}));
-  for (const auto& other : {control_owner{"tiny", 0, "/runs/b"}, {"tidy", 0, "/runs/a"}}) {
-    CHECK(judge_seat(held_by(seat_name(other)), seat_name(own), true) == seat_sight::of_another);
-    CHECK(judge_seat(held_by(seat_name(own)), seat_name(own), true) == seat_sight::of_this_job);
+TEST_CASE("SEA-1: seat: ranks of a job are those of its name and its launch") {
+  const control_owner own{"tiny", 0, 1};
+  CHECK(seat_name(own) == seat_name({"tiny", 3, 1}));
+  for (const auto& other : {control_owner{"tiny", 0, 2}, {"tidy", 0, 1}}) {
+    CHECK(judge_seat(held_by(seat_name(other)), seat_name(own)) == seat_sight::of_another);
+    CHECK(judge_seat(held_by(seat_name(own)), seat_name(own)) == seat_sight::of_this_job);
   }
 }
 
-TEST_CASE("SEA-2: seat: a lock without a name, of a dead process or of a restorer tells nothing") {
-  CHECK(judge_seat(std::nullopt, "own", true) == seat_sight::unsettled);
-  CHECK(judge_seat(io::lock_holder{}, "own", true) == seat_sight::unsettled);
-  CHECK(judge_seat(held_by(std::string(restorer_name)), "own", true) == seat_sight::unsettled);
-  CHECK(judge_seat(held_by("other"), "own", false) == seat_sight::unsettled);
-  CHECK(judge_seat(held_by("own"), "own", false) == seat_sight::of_this_job);
+TEST_CASE("SEA-2: seat: a lock without a name or of a restorer tells nothing") {
+  CHECK(judge_seat(std::nullopt, "own") == seat_sight::unsettled);
+  CHECK(judge_seat(io::lock_holder{}, "own") == seat_sight::unsettled);
+  CHECK(judge_seat(held_by(std::string(restorer_name)), "own") == seat_sight::unsettled);
+  CHECK(judge_seat(held_by("other"), "own") == seat_sight::of_another);
+  CHECK(judge_seat(held_by("own"), "own") == seat_sight::of_this_job);
 }
 
 TEST_CASE("SEA-2: seat: one that is taken and not yet written is no other job's") {
   const seat_place m;
-  const control_owner own{"tiny", 0, "/runs/a"};
+  const control_owner own{"tiny", 0, 1};
   {
     const auto taken = m.take_without_name("");
     const auto seat = wait_for_seat(m.at, clocks, own);
@@ -100,8 +100,8 @@ TEST_CASE("SEA-2: seat: one that is taken and not yet written is no other job's"
 
 TEST_CASE("SEA-2: seat: whose process is not seen here has it all the same, in the end") {
   const seat_place m;
-  const control_owner own{"tiny", 0, "/runs/a"};
-  const auto taken = m.take_without_name(io::lock_text(held_by(seat_name({"other", 0, "/b"}))));
+  const control_owner own{"tiny", 0, 1};
+  const auto taken = m.take_without_name(io::lock_text(held_by(seat_name({"other", 0, 2}))));
   const auto seat = wait_for_seat(m.at, clocks, own);
   REQUIRE_FALSE(seat);
   CHECK(seat.error().is(io::folder_in_use));
@@ -109,21 +109,21 @@ TEST_CASE("SEA-2: seat: whose process is not seen here has it all the same, in t
 
 TEST_CASE("SEA-4: seat: what a dead container has written in a lock keeps nobody out") {
   const seat_place m;
-  auto dead = held_by(seat_name({"other", 0, "/b"}));
+  auto dead = held_by(seat_name({"other", 0, 2}));
   dead.host = "container-3";
   dead.boot = "of that container";
   static_cast<void>(m.take_without_name(io::lock_text(dead)));
   const auto governed = is_governed(m.at, clocks);
   REQUIRE(governed);
   CHECK_FALSE(*governed);
-  const auto seat = wait_for_seat(m.at, clocks, {"tiny", 0, "/runs/a"});
+  const auto seat = wait_for_seat(m.at, clocks, {"tiny", 0, 1});
   REQUIRE(seat);
   CHECK(*seat);
 }
 
 TEST_CASE("SEA-3: seat: its folder is this user's alone, or there is none") {
   const seat_place m;
-  const control_owner own{"tiny", 0, "/runs/a"};
+  const control_owner own{"tiny", 0, 1};
   { CHECK(wait_for_seat(m.at, clocks, own)); }
   struct stat facts {};
   REQUIRE(::stat(m.at.settings.c_str(), &facts) == 0);

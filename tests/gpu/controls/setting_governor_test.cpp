@@ -195,13 +195,14 @@ TEST_CASE("CRE-2: setting governor: after a reboot a record is void, and nothing
 }
 
 TEST_CASE("SGV-3: setting governor: one a machine, and another job is told who") {
-  const made_devices m;
+  made_devices m;
+  m.at.patience = {};
   auto governor = m.governor(setting_kind::cpufreq);
   const auto other = m.make(setting_kind::cpufreq, 0, "other");
   REQUIRE_FALSE(other);
   CHECK(other.error().is(setting_governed));
   CHECK(other.error().message.find("tiny") != std::string::npos);
-  const auto of_that_name = m.make(setting_kind::cpufreq, 0, "tiny", "/runs/b");
+  const auto of_that_name = m.make(setting_kind::cpufreq, 0, "tiny", 2);
   REQUIRE_FALSE(of_that_name);
   CHECK(of_that_name.error().is(setting_governed));
   const auto packages = m.make(setting_kind::rapl, 0, "other");  // another device
@@ -363,8 +364,7 @@ TEST_CASE("SGV-7: setting governor: who takes over in the heat knows what was fo
     auto at = m.at;  // of another process
     at.known = std::make_shared<known_settings>();
     if (!is_known) fs::remove(m.at.settings / "cpufreq.control");
-    const auto second =
-        setting_governor::make(at, {setting_kind::cpufreq, ""}, {"tiny", 1, "/runs/a"});
+    const auto second = setting_governor::make(at, {setting_kind::cpufreq, ""}, {"tiny", 1, 1});
     REQUIRE(second);
     m.cool(2);
     first.reset();
