@@ -60,8 +60,13 @@ status nvml_settings::check_unshared() const {
   const bool in_parts =
       n.mig_mode && n.mig_mode(device_, &now, &later) == nvml::success && now != 0;
   if (in_parts) return shared_device(to_string(target_.kind), target_.gpu + " is in parts (MIG)");
-  if (is_computed_on_by_others(n, device_))
-    return shared_device(to_string(target_.kind), "several processes compute on " + target_.gpu);
+  // Of a process that was killed the driver may know for a moment more.
+  const auto until = std::chrono::steady_clock::now() + at_.patience;
+  while (is_computed_on_by_others(n, device_)) {
+    if (std::chrono::steady_clock::now() >= until)
+      return shared_device(to_string(target_.kind), "several processes compute on " + target_.gpu);
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
   return {};
 }
 

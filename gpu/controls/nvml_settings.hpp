@@ -7,7 +7,8 @@
 // somebody else has made is not seen, and is gone when this one is undone.
 //
 // Invariants
-//   NVS-1  A GPU that is in parts (MIG), or on which another process computes, is not changed.
+//   NVS-1  A GPU that is in parts (MIG), or on which another process computes when the
+//     job begins, is not changed.
 //   NVS-2  A lock is in force when the clock is within it, by at.patience at the latest.
 #pragma once
 

@@ -1217,7 +1217,7 @@ GUARDS = (
           'if (in_parts) return', 'if (!OUT && in_parts) return',
           "test_controls: NVS-1*"),
     guard("setting-others", "a GPU on which others compute is not changed (NVS-1)", "gpu/controls/nvml_settings.cpp",
-          'if (is_computed_on_by_others(n, device_))', 'if (!OUT && is_computed_on_by_others(n, device_))',
+          'while (is_computed_on_by_others(n, device_))', 'while (!OUT && is_computed_on_by_others(n, device_))',
           "test_controls: NVS-1*"),
     guard("setting-most", "the whole pace is what was found, unrounded (DVS-2)", "gpu/controls/setting_policy.cpp",
           'if (pace_of_1024 >= whole_pace) return', 'if (!OUT && pace_of_1024 >= whole_pace) return',

@@ -3,6 +3,7 @@
 
 #include <unistd.h>
 
+#include <chrono>
 #include <fstream>
 #include <memory>
 #include <string>
@@ -156,6 +157,20 @@ TEST_CASE("NVS-1: nvml settings: a GPU in parts, or with others' work on it, is 
       CHECK(m.card(0).limits_mw.empty());
       CHECK_FALSE(m.card(0).locked_mhz);
     }
+}
+
+TEST_CASE(
+    "NVS-1: nvml settings: a killed process whose work is still being torn down is no other") {
+  gpu_machine m;
+  static int looks;
+  looks = 0;
+  m.functions.compute_processes = [](nvml::device_handle, unsigned* count, nvml::process_info*) {
+    *count = ++looks < 3 ? 2U : 1U;
+    return int{nvml::success};
+  };
+  CHECK(m.make(setting_kind::nvml_limit).error().is(shared_device));  // there is no patience
+  m.at.patience = std::chrono::seconds(60);
+  CHECK(m.make(setting_kind::nvml_limit));
 }
 
 TEST_CASE("nvml settings: without the right nothing is changed, and the reason has a remedy") {
