@@ -37,6 +37,7 @@
   TIME(view_period, 100, "between two batches of a view of traces")                               \
   TIME(black_box_pause, 10'000, "between two black boxes of deaths in one process")               \
   TIME(saver_status_period, 100, "between two updates of what `status` says of a save")           \
+  TIME(amend_patience, 30'000, "a copy or the end waits for the loss of a checkpoint")            \
   TIME(give_up_pause, 5'000, "between two tries to give up a checkpoint that is being read")      \
   TIME(group_timeout, 120'000, "a group of collectives waits for a silent member")                \
   TIME(copy_timeout, 30'000, "a rank and its keeper wait for a byte of a copy in memory to move") \

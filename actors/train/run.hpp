@@ -123,6 +123,7 @@ struct run_state {
   uint32_t amendments = 0;                   ///< losses that are on their way into checkpoints
   std::vector<std::function<void()>> behind_amendments;  ///< what waits until there is none
   std::function<void()> asks_again;  ///< for a checkpoint that is read still; empty: nobody is
+  int64_t asks_again_ns = 0;         ///< not before that
   bool gives_up = false;             ///< a checkpoint, before the step that its job is at
   std::map<uint64_t, asked_by> requests;
   uint64_t last_request = 0;

@@ -89,6 +89,7 @@ void hear_refusal(run_pointer self, const giving_up& order, const error& why) {
   if (!in_time || !why.is(io::checkpoint::not_given_up_yet))
     return hear(self, heard::ask_failed{why.within("give the checkpoint up")});
   self->state.asks_again = [self, order] { order_give_up(self, order); };
+  self->state.asks_again_ns = now_ns(*self) + pause.count();
   self->delayed_send(self, pause, caf::tick_atom_v);
 }
 
@@ -132,6 +133,7 @@ void give_up(run_pointer self, const std::string& checkpoint, std::function<void
 }
 
 void ask_again(run_pointer self) {
+  if (now_ns(*self) < self->state.asks_again_ns) return;  // a tick of somebody else's wait
   if (const auto again = std::exchange(self->state.asks_again, {})) again();
 }
 
@@ -154,7 +156,7 @@ void amend(run_pointer self, const todo::amend& order) {
                                                     a.directory = order.folder;
                                                     a.validation_loss = order.validation_loss;
                                                   })),
-        {"committer", fmt::format("the loss in {}", order.folder)}, over);
+        {"committer", fmt::format("the loss in {}", order.folder), defaults::amend_patience}, over);
   });
 }
 

@@ -1,9 +1,11 @@
 // The loss of the state that a job ends with: validated behind its last checkpoint, it goes into
 // that one, before anybody copies it (JOB-21).
 #include <algorithm>
+#include <chrono>
 
 #include <doctest/doctest.h>
 
+#include "actors/base/defaults.hpp"
 #include "actors/train/job_policy.hpp"
 #include "tests/actors/job_harness.hpp"
 #include "tests/actors/scripted_run.hpp"
@@ -175,6 +177,23 @@ TEST_CASE("JOB-21: run: nobody copies the last checkpoint before its loss is in 
     f.give_folder(last, folder_of(1, "/second"));
     CHECK(f.ended().code == static_cast<uint8_t>(errc::cancelled));
   }
+}
+
+TEST_CASE("JOB-21: run: a disk that takes no loss holds up neither copies nor the end for long") {
+  scripted_run f({two_tiers, validates_last});
+  f.start();
+  f.stop(true);
+  f.step();
+  f.vote();
+  f.give_folder(f.committer.take<fbs::CommitCheckpoint>(), folder_of(1));
+  f.validate();
+  f.committer.take<fbs::AmendCheckpoint>();
+  CHECK(f.replicator.idle());
+  f.pass(defaults::amend_patience + std::chrono::seconds(1));
+  CHECK(any_has(f.warnings(), "without its validation loss"));
+  CHECK(f.replicator.take<fbs::CopyCheckpoint>()->step() == 1);
+  f.give_folder(f.replicator.take<fbs::FinishCopies>(), folder_of(1, "/second"));
+  CHECK(f.ended().code == static_cast<uint8_t>(errc::cancelled));
 }
 
 TEST_CASE("JOB-21: run: where two losses are on their way, nobody copies before both are there") {
