@@ -1,6 +1,7 @@
 // A log and the thread that appends to it.
 #include "apps/power/journal_file.hpp"
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <system_error>
@@ -34,7 +35,7 @@ std::vector<std::string> journal_names(const std::string& file) {
 struct journal_file::disk {
   run_log log;
   size_t bytes = most_bytes;
-  bool moves = true;                   ///< files, as long as it could
+  size_t stays_until = 0;              ///< bytes, where it could not be moved; 0: it could
   std::atomic<uint64_t> unwritten{0};  ///< lines without room, since that was told last
 
   std::string missing_text(uint64_t lines) const {
@@ -49,13 +50,18 @@ struct journal_file::disk {
   void make_room(size_t for_bytes) {
     std::error_code failed;
     const auto there = std::filesystem::file_size(log.path(), failed);
-    if (failed || !moves || there == 0 || there + for_bytes <= bytes) return;
+    if (failed || there == 0 || there + for_bytes <= std::max(bytes, stays_until)) return;
     const auto names = journal_names(log.path());
     for (size_t i = names.size() - 1; i > 0; --i) {
       std::filesystem::rename(names[i - 1], names[i], failed);
-      if (failed && failed != std::errc::no_such_file_or_directory) moves = false;
-      if (!moves) return;
+      if (!failed || failed == std::errc::no_such_file_or_directory) continue;
+      if (stays_until == 0)
+        say(fmt::format("warning: {} grows above {} bytes: {} cannot be moved to {}: {}",
+                        log.path(), bytes, names[i - 1], names[i], failed.message()));
+      stays_until = there + bytes;
+      return;
     }
+    stays_until = 0;
   }
 
   /// In the writer's thread.

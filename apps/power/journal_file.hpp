@@ -7,7 +7,8 @@
 //     that they are written again, is told once each.
 //   JNF-2  Before a line would make the file longer than its bound, the file is moved to FILE.1,
 //     and those before it each to the next number; the oldest of `most_files` goes. Where that
-//     fails, lines go on in the file that is there.
+//     fails, which is told, lines go on in the file that is there; it is tried again each time that
+//     it has grown by its bound.
 #pragma once
 
 #include <chrono>
