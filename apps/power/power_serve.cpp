@@ -116,7 +116,7 @@ result<uint64_t> next_epoch(const fs::path& file, uint64_t known) {
       errc::bad_data,
       fmt::format("{} does not say how many lives the budget has had", file.string()),
       "children ignore what an earlier life grants: write {\"epoch\": N} there, N "
-      "not below the last epoch in power.jsonl");
+      "not below the last epoch in power.jsonl and power.jsonl.1");
   uint64_t before = 0;
   const auto text = io::read_file(file, epoch_file_bytes);
   if (!text && text.error().code != errc::not_found) return text.error();

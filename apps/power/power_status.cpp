@@ -163,7 +163,7 @@ std::string status_prometheus(const job_power& job) {
                        "The share of its speed that its budget leaves.") +
          fmt::format("troupe_power_pace_ratio{{job={}}} {}\n", name, pace_percent(p) / 100);
   out += metric_family("troupe_power_held", "gauge", "1: no step begins, for want of power.") +
-         fmt::format("troupe_power_held{{job={}}} {}\n", name, p.reason.empty() ? 0 : 1);
+         fmt::format("troupe_power_held{{job={}}} {}\n", name, pace_percent(p) > 0 ? 0 : 1);
   if (job.energy_j >= 0)
     out += metric_family("troupe_power_joules_total", "counter",
                          "Used since the head of the run began.") +
