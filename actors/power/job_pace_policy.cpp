@@ -145,6 +145,11 @@ void job_pace_policy::ranks_changed(int64_t now_ns) {
   begin_window(now_ns);
 }
 
+/// Of steps at the pace in force, of that at full speed.
+double job_pace_policy::speed() const {
+  return by_root_ ? std::sqrt(in_force_.share()) : in_force_.share();
+}
+
 /// The step that ends here, and for how long it stood.
 void job_pace_policy::note_step(uint64_t next_step, int64_t now_ns) {
   const auto begun_ns = std::exchange(step_begun_ns_, now_ns);
@@ -154,16 +159,16 @@ void job_pace_policy::note_step(uint64_t next_step, int64_t now_ns) {
     auto sorted = std::vector<double>(took_s_.begin(), took_s_.end());
     const auto middle = sorted.begin() + static_cast<ptrdiff_t>(sorted.size() / 2);
     std::nth_element(sorted.begin(), middle, sorted.end());
-    const double median_s = *middle / in_force_.share();
+    const double median_s = *middle / speed();
     const double seen_s = static_cast<double>(now_ns - std::max(begun_ns, window_begun_ns_)) / 1e9;
     if (took_s > odd_step * median_s) stood_s_ += std::min(took_s - median_s, seen_s);
   }
-  took_s_.push_back(took_s * in_force_.share());
+  took_s_.push_back(took_s * speed());
   if (took_s_.size() > steps_kept) took_s_.pop_front();
 }
 
 void job_pace_policy::steps(uint64_t step, work_pace pace, int64_t now_ns) {
-  if (rests_ && rested_ && step == step_) return;
+  if (rests_ && step > 0 && pace.of_1024 > 0) return rest_in(step, pace);
   if (rests_) {  // the step that rested is over, and none is made now
     rested_.reset();
     step = 0;
@@ -197,6 +202,18 @@ void job_pace_policy::rest(bool rests, int64_t now_ns) {
   partial_ = step_;
 }
 
+/// None begins meanwhile: one that is told of began just before.
+void job_pace_policy::rest_in(uint64_t step, work_pace pace) {
+  for (auto& [key, m] : machines_) {
+    if (rested_)
+      scale(m, m.rested_w, *rested_, pace);
+    else
+      m.rested_w.reset();
+  }
+  rested_ = pace;
+  step_ = step;
+}
+
 void job_pace_policy::begin_window(int64_t now_ns) {
   begun_ = 0;
   window_begun_ns_ = now_ns;
@@ -207,14 +224,20 @@ void job_pace_policy::begin_window(int64_t now_ns) {
 /// Until steps at the pace of now have been seen, machines draw what those before say of it.
 void job_pace_policy::begin_pace(work_pace now, int64_t now_ns) {
   for (auto& [key, m] : machines_) {
-    if (!m.drew_w) continue;
-    const double idle_w = std::min(*m.part.idle_w(), *m.drew_w);
     if (now.of_1024 > 0 && in_force_.of_1024 > 0)
-      m.drew_w = idle_w + (*m.drew_w - idle_w) * now.share() / in_force_.share();
+      scale(m, m.drew_w, in_force_, now);
     else
       m.drew_w.reset();
   }
   begin_window(now_ns);
+}
+
+/// What it drew at one pace, as of another one.
+void job_pace_policy::scale(machine& m, std::optional<double>& drew_w, work_pace from,
+                            work_pace to) {
+  if (!drew_w) return;
+  const double idle_w = std::min(*m.part.idle_w(), *drew_w);
+  drew_w = idle_w + (*drew_w - idle_w) * to.share() / from.share();
 }
 
 bool job_pace_policy::is_stale(const machine& m, int64_t now_ns) const {

@@ -17,7 +17,8 @@
 //     alone: one that stands, for want of data or of a peer that has died, draws less and says
 //     nothing of the next. Where one has taken more than twice the median, what was drawn is taken
 //     to have been drawn in the rest of the stretch: no pace rises by what it stood. One that has
-//     rested is no whole step, and until the next one has been made it draws what it drew before.
+//     rested is no whole step, and until the next one has been made it draws what it drew before;
+//     also one that began just before it was told to rest, and is told of behind that.
 //   JPP-3  A reading that is missing is never a low one: a silent machine counts as if it worked at
 //     its limit, and while one is silent the pace does not rise. A machine whose nodes are silent
 //     for forgotten_after is none of the job's any more.
@@ -75,6 +76,9 @@ class job_pace_policy {
 
   /// 0: none.
   void set_budget(double budget_w) { budget_w_ = budget_w; }
+  /// A step takes the inverse of its pace, as by pauses, or by a clock or a limit of watts the root
+  /// of that (setting_policy.hpp).
+  void slows_by_root(bool by_root) { by_root_ = by_root; }
   /// No step may begin, and why; empty: it is not held.
   void hold(std::string why) { held_ = std::move(why); }
   /// A node's heartbeat. `its_machine` empty: nothing says what its machine draws.
@@ -160,6 +164,9 @@ class job_pace_policy {
   verdict held_or_at(work_pace next, int64_t now_ns);
   void begin_window(int64_t now_ns);
   void begin_pace(work_pace now, int64_t now_ns);
+  static void scale(machine& m, std::optional<double>& drew_w, work_pace from, work_pace to);
+  void rest_in(uint64_t step, work_pace pace);
+  double speed() const;
   void note_step(uint64_t next_step, int64_t now_ns);
   double at_work_w(const machine& m) const;
   void judge(moment when, int64_t now_ns);
@@ -170,6 +177,7 @@ class job_pace_policy {
   std::string unknown(int64_t now_ns) const;
 
   double budget_w_ = 0;
+  bool by_root_ = false;
   std::string held_;
   std::map<std::string, machine> machines_;
   /// By node that has said its machine.

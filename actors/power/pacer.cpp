@@ -7,6 +7,7 @@
 
 #include "actors/base/context.hpp"
 #include "actors/base/defaults.hpp"
+#include "gpu/controls/setting_policy.hpp"
 #include "io/base/printable.hpp"
 #include "messages/power_holds.hpp"
 #include "messages/text.hpp"
@@ -156,7 +157,7 @@ void hear(pacer_pointer self, const msg<fbs::Heartbeat>& m) {
             p->source() != fbs::PowerSource::measured,
             now - static_cast<int64_t>(std::min(p->age_ms(), a_day_ms)) * ns_per_ms,
             static_cast<int64_t>(p->interval_ms()) * ns_per_ms,
-            p->limit_w(),
+            self->state.moves_limits ? -1 : p->limit_w(),
             p->process_busy(),
             p->machine_busy()};
   }
@@ -190,6 +191,9 @@ pacer_actor::behavior_type pacer(pacer_pointer self, const pacer_options& option
   if (options.recorded) options.recorded();
   auto& st = self->state;
   st.own_w = options.budget_w;
+  const auto kind = gpu::controls::setting_kind_named(options.control);
+  st.policy.slows_by_root(kind.has_value());
+  st.moves_limits = kind && gpu::controls::is_limit(*kind);
   st.machine = options.machine;
   st.processor_time = options.processor_time;
   st.journal = pacer_journal(options.journal);

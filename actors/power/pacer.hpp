@@ -47,6 +47,7 @@ struct pacer_options {
   std::function<gpu::processor_seconds()> processor_time = {};
   /// Tells a recording what it is made of (note_spawn_record()); may be empty.
   std::function<void()> recorded = {};
+  std::string control = {};  ///< what holds the pace (power_section::actuator)
 };
 
 struct pacer_state {
@@ -56,6 +57,7 @@ struct pacer_state {
   uint32_t step_pace = 0;  ///< of the step that is made; 0: none is
   bool paused = false;     ///< a person wants no steps made
   bool braked = false;     ///< the run is told to hold its step
+  bool moves_limits = false;  ///< by its pace: what meters say of them bounds no full speed
   bool brake_armed = false;  ///< and all its ranks can hear that
   std::optional<job_parent> parent;
   pacer_journal journal;

@@ -89,8 +89,9 @@ const std::map<std::string_view, factory> factories{
                   auto&) { return spawn(w, train::loader, std::move(r), std::stop_token()); }},
     {"pacer",
      [](auto& w, auto&& r, auto&) {
-       return caf::actor_cast<caf::strong_actor_ptr>(
-           w.spawn(0, power::pacer, power::pacer_options{r.plan.job.power.budget_w, r.epoch}));
+       power::pacer_options options{r.plan.job.power.budget_w, r.epoch};
+       options.control = r.plan.job.power.actuator();
+       return caf::actor_cast<caf::strong_actor_ptr>(w.spawn(0, power::pacer, std::move(options)));
      }},
     {"run", [](auto& w, auto&& r, auto&) { return spawn(w, train::run, std::move(r)); }},
     {"stage", [](auto& w, auto&& r, auto&) { return spawn(w, train::stage, std::move(r)); }},

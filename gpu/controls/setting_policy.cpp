@@ -20,14 +20,10 @@ constexpr std::array<std::pair<setting_kind, std::string_view>, 4> kind_names{
      {setting_kind::nvml_clocks, "nvml_clocks"},
      {setting_kind::nvml_limit, "nvml_limit"}}};
 
-bool is_of_clock(setting_kind kind) {
-  return kind == setting_kind::cpufreq || kind == setting_kind::nvml_clocks;
-}
-
 /// Of the whole range, at a pace.
 double share_of(setting_kind kind, const setting_range& range, double pace) {
   const auto most = static_cast<double>(range.most);
-  if (is_of_clock(kind)) return most * std::sqrt(pace);
+  if (!is_limit(kind)) return most * std::sqrt(pace);
   const auto least = static_cast<double>(range.least);
   return least + (most - least) * pace;
 }
@@ -55,6 +51,10 @@ std::string_view to_string(setting_kind kind) {
 
 bool is_of_gpu(setting_kind kind) {
   return kind == setting_kind::nvml_clocks || kind == setting_kind::nvml_limit;
+}
+
+bool is_limit(setting_kind kind) {
+  return kind == setting_kind::rapl || kind == setting_kind::nvml_limit;
 }
 
 std::optional<setting_kind> setting_kind_named(std::string_view name) {
@@ -112,7 +112,7 @@ actuator_facts setting_facts(setting_kind kind, std::span<const setting_range> r
     const auto most = static_cast<double>(r.most);
     const auto least = static_cast<double>(r.least);
     const auto step = static_cast<double>(r.step);
-    if (is_of_clock(kind) && most > 0) {
+    if (!is_limit(kind) && most > 0) {
       out.least = std::max(out.least, least / most * (least / most));
       out.resolution = std::max(out.resolution, 2 * step / most);
     } else if (most > least) {

@@ -36,6 +36,8 @@ enum class setting_kind : uint8_t {
 /// As power.control names them.
 std::string_view to_string(setting_kind kind);
 bool is_of_gpu(setting_kind kind);
+/// In watts, and no clock.
+bool is_limit(setting_kind kind);
 std::optional<setting_kind> setting_kind_named(std::string_view name);
 
 /// What a setting may be (DVS-1).

@@ -1,6 +1,7 @@
 // A job's pace where steps stand, are long or short: what one that stood drew says nothing of the
 // next.
 #include <algorithm>
+#include <cmath>
 
 #include <doctest/doctest.h>
 
@@ -106,4 +107,38 @@ TEST_CASE("JPP-2: a step that is long, and works, slows no other") {
   for (int i = 0; i < 40; ++i)
     CHECK(job.make(i % 5 == 0 ? 12 : 2, 0).share() >= 0.95 * before.share());
   CHECK(job.most_w < 50);
+}
+
+TEST_CASE("JPP-2: by a clock a step that is longer for its pace has not stood") {
+  uneven_work job(110);
+  job.policy.slows_by_root(true);
+  const auto make = [&](int steps, double work_w) {
+    for (int i = 0; i < steps; ++i) {
+      const auto pace = job.policy.decide(job.now).pace;
+      job.policy.steps(++job.step, pace, job.now);
+      const auto takes_s = static_cast<int>(std::lround(6 / std::sqrt(pace.share())));
+      for (int at = 0; at < takes_s; ++at) job.second(10 + work_w * pace.share());
+    }
+    return job.policy.decide(job.now).pace.share();
+  };
+  make(12, 1900);
+  make(4, 380);
+  CHECK(make(2, 120) > 0.8);  // at twice the clock steps are half as long, and say what they draw
+}
+
+TEST_CASE("JPP-2: a step that began just before the brake is the one that rests") {
+  uneven_work job(50);
+  for (int i = 0; i < 60; ++i) job.make(2, 0);
+  const auto pace = job.policy.decide(job.now).pace;
+  job.policy.rest(true, job.now);
+  job.policy.steps(++job.step, pace, job.now);  // told behind it
+  for (int i = 0; i < 5; ++i) job.second(10);
+  job.policy.rest(false, job.now);
+  job.policy.steps(job.step, pace, job.now);
+  CHECK(job.policy.sum(job.now).mean_w == doctest::Approx(50 * job_pace_policy::aim).epsilon(0.03));
+  job.policy.rest(true, job.now);
+  job.policy.steps(++job.step, work_pace{pace.of_1024 / 2}, job.now);
+  job.policy.rest(false, job.now);
+  const double half_w = 10 + (50 * job_pace_policy::aim - 10) / 2;
+  CHECK(job.policy.sum(job.now).mean_w == doctest::Approx(half_w).epsilon(0.03));
 }

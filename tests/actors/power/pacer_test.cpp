@@ -1,7 +1,9 @@
 // The pacer between scripted coordinator and run: what heartbeats come to, and when the run hears.
 #include "actors/power/pacer.hpp"
 
+#include <cstdint>
 #include <limits>
+#include <utility>
 
 #include <doctest/doctest.h>
 
@@ -62,6 +64,23 @@ TEST_CASE(
   CHECK(f.status().reason == held->reason()->str());
   f.take_pace(0, 500, 0);
   CHECK(f.run.take<fbs::JobPower>()->pace_of_1024() == 1024);
+}
+
+TEST_CASE("JPP-1: pacer: a limit that the pace itself has lowered bounds no full speed") {
+  const auto least = static_cast<uint32_t>(work_pace_policy::least_pace.of_1024);
+  for (const auto& [control, first] : {std::pair{"rapl", least},
+                                       {"nvml_limit", least},
+                                       {"cpufreq", uint32_t{500}},
+                                       {"cgroup", uint32_t{500}}}) {
+    CAPTURE(control);
+    scripted_pacer f;
+    pacer_options options{60, troupe::power::test::pacer_epoch};
+    options.control = control;
+    f.start(std::move(options));
+    f.beat(20, 0, 0, 100);
+    f.take_pace(0, 1024, 60);
+    CHECK(f.run.take<fbs::JobPower>()->pace_of_1024() == first);
+  }
 }
 
 TEST_CASE("pacer: heartbeats that say nothing of power, or nonsense, are no watts") {
