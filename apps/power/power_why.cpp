@@ -127,20 +127,36 @@ std::vector<std::string> unheard_in(const fbs::PowerTreeT& t) {
   return out;
 }
 
+/// Whose silence takes thresholds away, or whose work that nobody can hold.
+std::vector<std::string> disarmed_by(const fbs::PowerTreeT& t) {
+  std::vector<std::string> out;
+  for (const auto& c : t.children) {
+    const char* why = !c->heard                                ? "was never heard"
+                      : c->silent                              ? "is silent"
+                      : c->pace_of_1024 > 0 && !c->brake_armed ? "cannot be held"
+                                                               : nullptr;
+    if (why != nullptr && out.size() < others_named)
+      out.push_back(fmt::format("{} {}", printable(c->name), why));
+  }
+  return out;
+}
+
 /// What a row that promises more than it has lets its children have.
 void add_of_thresholds(const fbs::PowerTreeT& t, const child_row& c, std::vector<std::string>& to) {
   const auto budget = printable(t.name);
   const double share = c.priority == "high" ? t.high_share : t.low_share;
-  if (!t.thresholds_stand)
-    to.push_back(
-        fmt::format("{} has no thresholds now, and each child its static_w: they stand while all "
-                    "its children are read and can be held at once, and its own lease is valid",
-                    budget));
-  else if (share < 1)
+  if (!t.thresholds_stand) {
+    const auto by = disarmed_by(t);
+    to.push_back(fmt::format(
+        "{} has no thresholds now, and each child its static_w: they stand while all its children "
+        "are read and can be held at once, and its own lease is valid{}{}",
+        budget, by.empty() ? "" : ": ", fmt::join(by, ", ")));
+  } else if (share < 1) {
     to.push_back(
         fmt::format("{} priority has {:.0f} % of its ceiling_w, since {} was above a "
                     "threshold (T1 {:.0f} %, T2 {:.0f} %)",
                     printable(c.priority), 100 * share, budget, 100 * t.t1, 100 * t.t2));
+  }
 }
 
 /// The budgets whose brakes hold its children: each one has to be let go.

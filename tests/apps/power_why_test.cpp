@@ -252,7 +252,18 @@ TEST_CASE("power why: in thresholds, what a class may have and whether they stan
   for (const auto& reason : why_of_second(t).reasons)
     CHECK(reason.find("nobody is raised") == std::string::npos);
   t.thresholds_stand = false;
-  CHECK(why_of_second(t).reasons[0].starts_with("row0 has no thresholds now"));
+  for (const auto& child : t.children) child->brake_armed = true;
+  CHECK(why_of_second(t).reasons[0] ==
+        "row0 has no thresholds now, and each child its static_w: they stand while all its "
+        "children are read and can be held at once, and its own lease is valid");
+  t.children[0]->brake_armed = false;
+  CHECK(why_of_second(t).reasons[0].ends_with("is valid: gpt-a cannot be held"));
+  t.children[0]->pace_of_1024 = 0;  // there is nothing to hold
+  CHECK(why_of_second(t).reasons[0].ends_with("is valid"));
+  t.children[0]->silent = true;
+  CHECK(why_of_second(t).reasons[0].ends_with("is valid: gpt-a is silent"));
+  t.children[0]->heard = false;
+  CHECK(why_of_second(t).reasons[0].ends_with("is valid: gpt-a was never heard"));
 }
 
 TEST_CASE("power why: a job by itself") {
