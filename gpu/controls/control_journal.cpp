@@ -26,6 +26,7 @@ control_record new_record(const control_place& at, const control_owner& owner) {
   r.pid = ::getpid();
   r.started = started_ticks(at, r.pid).value_or(0);
   r.boot = boot_id(at);
+  r.number_space = number_space(at);
   return r;
 }
 

@@ -86,6 +86,7 @@ std::string record_text(const control_record& r) {
   j["pid"] = r.pid;
   j["started"] = r.started;
   j["boot"] = r.boot;
+  if (!r.number_space.empty()) j["number_space"] = r.number_space;
   return j.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
 }
 
@@ -97,6 +98,8 @@ result<control_record> parse_record(std::string_view text) {
     return no_control_record("it is of another version of this program");
   if (!are_texts(j, {"job", "boot"}) || !are_numbers(j, {"rank", "pid", "started"}))
     return no_control_record("it is not whole");
+  if (j.contains("number_space") && !are_texts(j, {"number_space"}))
+    return no_control_record("it is not whole");
   control_record r;
   const auto fault = j.contains("settings") ? read_settings(j, r) : read_group(j, r);
   if (fault) return no_control_record(*fault);
@@ -105,6 +108,7 @@ result<control_record> parse_record(std::string_view text) {
   r.pid = j["pid"].get<int64_t>();
   r.started = j["started"].get<uint64_t>();
   r.boot = j["boot"].get<std::string>();
+  r.number_space = j.value("number_space", std::string());
   if (r.pid <= 0 || r.rank < 0) return no_control_record("it is of no process");
   return r;
 }

@@ -59,6 +59,7 @@ struct control_record {
   std::string boot;      ///< the id of that
   setting_kind kind = setting_kind::cpufreq;  ///< of `settings`
   std::vector<found_setting> settings = {};
+  std::string number_space = {};  ///< which `pid` is of, as a container's; empty: not known
   bool operator==(const control_record&) const = default;
 };
 

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <system_error>
 #include <thread>
 
 #include <fmt/format.h>
@@ -57,6 +58,11 @@ std::string boot_id(const control_place& at) {
   auto out = io::kernel_text((at.processes / "sys/kernel/random/boot_id").string());
   while (!out.empty() && out.back() == '\n') out.pop_back();
   return out;
+}
+
+std::string number_space(const control_place& at) {
+  std::error_code code;
+  return fs::read_symlink(at.processes / "self/ns/pid", code).string();
 }
 
 std::optional<uint64_t> started_ticks(const control_place& at, int64_t pid) {

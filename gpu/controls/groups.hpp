@@ -62,6 +62,8 @@ io::unique_fd hold_group(const control_place& at, const std::filesystem::path& g
 std::string own_groups(const control_place& at);
 /// The id of this boot; empty: not known.
 std::string boot_id(const control_place& at);
+/// Of what its processes' numbers are (a namespace of the kernel); empty: not known.
+std::string number_space(const control_place& at);
 /// When a process was started, in ticks since the boot; none: there is no such process.
 std::optional<uint64_t> started_ticks(const control_place& at, int64_t pid);
 

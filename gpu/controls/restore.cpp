@@ -37,7 +37,11 @@ status find_records(const fs::path& folder, std::vector<restored>& out) {
 /// live on.
 result<record_verdict> look_at(const control_place& at, const control_record& r,
                                const std::string& boot) {
-  if (r.settings.empty()) return judge(r, boot, started_ticks(at, r.pid));
+  const auto space = number_space(at);
+  const bool is_seen_here = r.number_space.empty() || space.empty() || r.number_space == space;
+  if (r.settings.empty() && is_seen_here) return judge(r, boot, started_ticks(at, r.pid));
+  if (r.settings.empty())
+    return judge(r, boot, holds_threads(r) ? std::optional(r.started) : std::nullopt);
   TROUPE_TRY(governed, is_governed(at, target_of(r)));
   return governed ? record_verdict::in_use : judge(r, boot, std::nullopt);
 }

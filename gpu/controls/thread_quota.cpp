@@ -127,6 +127,10 @@ control_record record_for(const control_place& at, const cgroup_place& place,
 
 }  // namespace
 
+bool holds_threads(const control_record& r) {
+  return !threads_inside(fs::path(r.group) / threads_file(r.version)).empty();
+}
+
 status undo_quota(const control_place& at, const control_record& r) {
   const fs::path group(r.group);
   const auto parent = group.parent_path();

@@ -9,7 +9,9 @@
 //     group of a process that was killed holds nobody and goes with the next quota that is made, or
 //     by `troupe power restore`.
 //   CTQ-3  What a living process has changed nobody else undoes, nor what another kernel has: its
-//     record is void and goes alone. Nothing is removed outside the mount of control groups.
+//     record is void and goes alone. Of a process that is not seen here, as another container's,
+//     the threads in its group tell whether it lives. Nothing is removed outside the mount of
+//     control groups.
 //   CTQ-4  The cpu controller is taken away from no group that counts on it: whoever makes a group
 //     or looks for the last one holds the group above (hold_group). One that lost it all the same
 //     has it again with the next quota.
@@ -85,6 +87,9 @@ class thread_quota final : public actuator {
   bool over_ = false;     // guarded by mutex_
   int pace_of_1024_ = 0;  // the same; 0: none is set
 };
+
+/// Whether the group of a record has threads in it.
+bool holds_threads(const control_record& r);
 
 /// Undoes what a record of a group says (CTQ-2). Errors: what the system says.
 status undo_quota(const control_place& at, const control_record& r);

@@ -389,6 +389,28 @@ TEST_CASE("CTQ-3: restore: of dead processes alone, and a trial run does nothing
   CHECK(m.record_count() == 3);  // the living one's, the junk, the other file
 }
 
+TEST_CASE("CTQ-3: restore: of another container's process its threads tell whether it lives") {
+  const made_machine m;
+  fs::create_directories(m.at.processes / "self/ns");
+  fs::create_symlink("pid:[2]", m.at.processes / "self/ns/pid");
+  auto r = m.left_by(70, 400);
+  r.number_space = "pid:[1]";
+  put(m.at.records / "troupe-70-0.control", record_text(r));
+  m.lives(70, 400);  // another one: numbers and ticks may be the same
+  put(fs::path(r.group) / "cgroup.threads", "0\n");
+  const auto living = restore(m.at, false);
+  REQUIRE((living && living->size() == 1));
+  CHECK(living->front().verdict == record_verdict::in_use);
+  CHECK(living->front().record == r);
+  CHECK(m.groups->done.empty());
+  put(fs::path(r.group) / "cgroup.threads", "");
+  const auto dead = restore(m.at, false);
+  REQUIRE((dead && dead->size() == 1));
+  CHECK(dead->front().verdict == record_verdict::undo);
+  CHECK(dead->front().outcome);
+  CHECK_FALSE(fs::exists(r.group));
+}
+
 TEST_CASE("CTQ-3: restore: nothing is removed outside the mount, and what is busy is kept") {
   const made_machine m;
   const auto r = m.left_by(70, 400);
