@@ -50,6 +50,20 @@ result<std::string> text_of_folder(const fs::path& output, uint64_t number) {
   return incident_not_there(number, folder, what_there_is(kept_incidents(output)));
 }
 
+std::string json_line(const nlohmann::json& incident) {
+  return incident.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+}
+
+/// What a run says of an incident, as its folder would have it.
+std::string doc_json_of(const fbs::IncidentT& i, const std::string& job) {
+  report::incident_doc doc{job, i.back_s >= 0, i};
+  const auto ago_ms = std::chrono::milliseconds(std::llround(std::max(0.0, i.ago_s) * 1e3));
+  const auto noticed = std::chrono::system_clock::now() - ago_ms;
+  doc.noticed_unix_ms =
+      std::chrono::floor<std::chrono::milliseconds>(noticed.time_since_epoch()).count();
+  return report::incident_doc_json(doc, max_incident_bytes);
+}
+
 // -- `troupe health show` -------------------------------------------------------------------------
 
 struct show_arguments {
@@ -115,7 +129,7 @@ result<int> show(const show_arguments& a) {
     return 0;
   }
   TROUPE_TRY(run, account_of(*s));
-  TROUPE_CHECK(print(incidents_text(run)));
+  TROUPE_CHECK(print(told_incidents_text(run, s->job(), a.json)));
   return 0;
 }
 
@@ -140,8 +154,7 @@ std::string kept_incidents_text(const fs::path& output, bool json) {
     const auto text = text_of_folder(output, number);
     const auto incident = text ? report::read_incident(*text, incident_folder(number))
                                : result<nlohmann::json>(text.error());
-    if (json && incident)
-      out += incident->dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+    if (json && incident) out += json_line(*incident);
     if (!json)
       out += incident ? report::incident_line(*incident) + "\n"
                       : fmt::format("{:>4}  {}\n", number, printable(incident.error().message));
@@ -155,12 +168,7 @@ result<std::string> told_incident(const fbs::RunStatusT& run, const std::string&
   for (const auto& i : run.incidents) {
     numbers.push_back(i->number);
     if (i->number != number) continue;
-    report::incident_doc doc{job, i->back_s >= 0, *i};
-    const auto ago_ms = std::chrono::milliseconds(std::llround(std::max(0.0, i->ago_s) * 1e3));
-    const auto noticed = std::chrono::system_clock::now() - ago_ms;
-    doc.noticed_unix_ms =
-        std::chrono::floor<std::chrono::milliseconds>(noticed.time_since_epoch()).count();
-    const auto text = report::incident_doc_json(doc, max_incident_bytes);
+    const auto text = doc_json_of(*i, job);
     if (json) return text;
     TROUPE_TRY(incident, report::read_incident(text, "what the run says"));
     return report::incident_page(incident, {}) +
@@ -168,6 +176,15 @@ result<std::string> told_incident(const fbs::RunStatusT& run, const std::string&
                        incident_folder(number));
   }
   return incident_not_there(number, "what the run remembers", what_there_is(numbers));
+}
+
+std::string told_incidents_text(const fbs::RunStatusT& run, const std::string& job, bool json) {
+  if (!json) return run.incidents.empty() ? "no incidents\n" : incidents_text(run);
+  std::string out;
+  for (const auto& i : run.incidents)
+    if (const auto incident = report::read_incident(doc_json_of(*i, job), "what the run says"))
+      out += json_line(*incident);
+  return out;
 }
 
 result<std::string> incident_of(session& s, uint64_t number, bool json) {

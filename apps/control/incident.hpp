@@ -28,6 +28,9 @@ std::string kept_incidents_text(const std::filesystem::path& output, bool json);
 result<std::string> told_incident(const fbs::RunStatusT& run, const std::string& job,
                                   uint64_t number, bool json);
 
+/// A line for each of a run's last incidents, or one JSON object a line.
+std::string told_incidents_text(const fbs::RunStatusT& run, const std::string& job, bool json);
+
 /// The page of an incident of a cluster that runs: from its folder where that is on this machine,
 /// else from the run. Errors: as above, and as of asking the run.
 result<std::string> incident_of(session& s, uint64_t number, bool json);

@@ -5,6 +5,9 @@
 #include <sys/stat.h>
 #include <csignal>
 #include <fstream>
+#include <sstream>
+#include <string>
+#include <vector>
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>
@@ -621,4 +624,26 @@ TEST_CASE("health show: a file that is damaged, or longer than any, is an error 
   CHECK(k.show("2 --dir out").code == 65);
   fs::remove(file);
   CHECK(k.show("2 --dir out").code == 66);
+}
+
+TEST_CASE("health show: what a run says stands in for its folder, as lines and as JSON") {
+  fbs::RunStatusT run;
+  CHECK(told_incidents_text(run, "night", false) == "no incidents\n");
+  CHECK(told_incidents_text(run, "night", true).empty());
+  for (const uint64_t number : {3, 4}) {
+    auto& i = *run.incidents.emplace_back(std::make_unique<fbs::IncidentT>());
+    i.number = number;
+    i.finding = "dead_process";
+    i.node = "node2";
+    i.ago_s = 62;
+  }
+  CHECK(told_incidents_text(run, "night", false).find("  3  ") != std::string::npos);
+  std::istringstream lines(told_incidents_text(run, "night", true));
+  std::vector<json> all;
+  for (std::string line; std::getline(lines, line);)
+    all.push_back(json::parse(line, nullptr, false));
+  REQUIRE(all.size() == 2);
+  CHECK(all[1]["number"] == 4);
+  CHECK(all[1]["job"] == "night");
+  CHECK(all[1]["node"] == "node2");
 }
