@@ -12,6 +12,7 @@
 #include "actors/cluster/strangers_policy.hpp"
 #include "actors/control/audit.hpp"
 #include "actors/control/observer.hpp"
+#include "actors/health/blame_policy.hpp"
 #include "actors/health/findings_policy.hpp"
 #include "actors/health/link_policy.hpp"
 #include "actors/health/log_rules_policy.hpp"
@@ -306,6 +307,11 @@ constexpr limit_row rows[] = {
      troupe::health::straggler_policy::most_told, "findings", "who costs most is told",
      "actors/health/straggler_policy.hpp", "most_told",
      "SLW-5: of thousands of ranks the worst are told"},
+    {"actors and traces", "parts of steps that are told of beside what is expected of them",
+     troupe::health::blame_policy::most_parts_seen, "parts",
+     "suspected ones come first, the rest is counted", "actors/health/blame_policy.hpp",
+     "most_parts_seen",
+     "BPT-4: of many parts 512 are told, suspected ones first, and the rest is counted"},
     {"actors and traces", "nodes that are taken out for slowness",
      troupe::health::slow_evictions_policy::most_per_hour, "an hour", "further ones are only told",
      "actors/health/slow_evictions_policy.hpp", "most_per_hour",

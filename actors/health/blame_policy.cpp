@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numbers>
+#include <set>
 #include <tuple>
 
 namespace troupe::health {
@@ -104,10 +105,21 @@ bool blame_policy::end_step() {
     for (const auto& part : now_[rank])
       if (part.kind < pipeline_op::count && part.busy_ms > 0 && std::isfinite(part.busy_ms))
         learn(series_[{part.kind, static_cast<int>(rank)}], part);
-  // A median moves only when some of its window are new.
-  if (++learned_ % std::max<size_t>(1, options_.window / 4) != 0) return false;
+  if (++learned_ % steps_between_looks() != 0) return false;
   judge();
   return true;
+}
+
+/// A median moves only when some of its window are new.
+size_t blame_policy::steps_between_looks() const noexcept {
+  return std::max<size_t>(1, options_.window / 4);
+}
+
+size_t blame_policy::quiet_steps_needed() const noexcept {
+  if (options_.suspect <= 0) return 0;
+  const auto steps = std::max<size_t>(1, options_.quiet_steps) + options_.window;
+  const auto pause = steps_between_looks();
+  return (steps + pause - 1) / pause * pause;
 }
 
 void blame_policy::learn(series& s, const train::step_part& part) const {
@@ -327,6 +339,29 @@ std::vector<blame> blame_policy::found(std::span<const blamed_place> places) con
   add_misconfigured(out, places);
   std::stable_sort(out.begin() + jobs, out.end(),
                    [](const blame& a, const blame& b) { return a.off > b.off; });
+  return out;
+}
+
+seen_parts blame_policy::look_at_all(std::span<const blamed_place> places) const {
+  seen_parts out;
+  if (options_.suspect <= 0 || places.size() != now_.size()) return out;
+  std::set<key> named;
+  for (auto& b : found(places)) {
+    named.insert({b.part, b.rank});
+    out.rows.push_back({std::move(b), true});
+  }
+  const auto suspected = std::ssize(out.rows);
+  for (const auto& [k, s] : series_) {
+    if (named.contains(k) || !counts(k, s)) continue;
+    auto seen = look(k.second, k.first);
+    if (!seen) continue;
+    seen->node = places[static_cast<size_t>(k.second)].node;
+    out.rows.push_back({std::move(*seen), false});
+  }
+  std::stable_sort(out.rows.begin() + suspected, out.rows.end(),
+                   [](const auto& a, const auto& b) { return a.is.rank < b.is.rank; });
+  out.left_out = out.rows.size() - std::min(out.rows.size(), most_parts_seen);
+  out.rows.resize(out.rows.size() - out.left_out);
   return out;
 }
 

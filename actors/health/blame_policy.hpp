@@ -34,7 +34,7 @@
 //     other; only how they have changed is.
 //   BPT-3  Where all ranks have changed alike nobody is named.
 //   BPT-4  Bounded: of each rank and part `quiet_steps` times of 4 bytes until normal is known,
-//     `window` of 8 from then on.
+//     `window` of 8 from then on. So is what is said of all of them, suspected parts first.
 #pragma once
 
 #include <cstdint>
@@ -80,6 +80,16 @@ struct blame {
   bool operator==(const blame&) const = default;
 };
 
+/// A part of a rank's step beside what is expected of it.
+struct seen_part {
+  blame is;
+  bool suspected = false;  ///< else of `is` neither cause nor since_step says anything
+};
+struct seen_parts {
+  std::vector<seen_part> rows;
+  size_t left_out = 0;
+};
+
 struct blame_options {
   double suspect = 0.1;     ///< what a person cares about, as a part of normal; 0: nobody is named
   size_t quiet_steps = 32;  ///< that make normal
@@ -93,6 +103,7 @@ struct blame_options {
 class blame_policy {
  public:
   using parts = std::vector<train::step_part>;
+  static constexpr size_t most_parts_seen = 512;
 
   blame_policy() = default;
   blame_policy(blame_options options, rank_grid grid);
@@ -109,9 +120,18 @@ class blame_policy {
   /// What is found now, whoever is off most first; the job before all. `places` by rank.
   std::vector<blame> found(std::span<const blamed_place> places) const;
 
-  /// A rank's part as it is now, for tables: whether it is anything to blame or not. Nothing before
-  /// normal and now are known.
+  /// A rank's part as it is now, whether it is anything to blame or not. Nothing before normal and
+  /// now are known.
   std::optional<blame> look(int rank, train::pipeline_op part) const;
+
+  /// Each part that is long enough to be judged: what is found first, then the others by rank; at
+  /// most `most_parts_seen`. Nothing where nobody is to be named. `places` by rank.
+  seen_parts look_at_all(std::span<const blamed_place> places) const;
+
+  /// Steps of the epoch that say what is usual so far, and how many make everything known; of those
+  /// 0 where nobody is to be named.
+  size_t quiet_steps() const noexcept { return learned_; }
+  size_t quiet_steps_needed() const noexcept;
 
   uint32_t epoch() const noexcept { return epoch_; }
 
@@ -142,6 +162,7 @@ class blame_policy {
   bool end_step();
   void learn(series& s, const train::step_part& part) const;
   double ratio_of(const series& s) const;
+  size_t steps_between_looks() const noexcept;
   /// By part: the change of all.
   std::map<train::pipeline_op, change> job_changes() const;
   double least_off(const series& s, const change& job) const;

@@ -319,14 +319,15 @@ std::unique_ptr<fbs::FindingT> told(const monitor_state& st, const finding& f, i
   return out;
 }
 
-msg<fbs::Findings> answer(monitor_pointer self, const message_header& cause) {
+msg<fbs::Findings> answer(monitor_pointer self, const msg<fbs::FindingsRequest>& question) {
   auto& st = self->state;
-  return make_msg<fbs::Findings>(context_of(*self, cause), [&](fbs::FindingsT& out) {
+  return make_msg<fbs::Findings>(context_of(*self, question.header()), [&](fbs::FindingsT& out) {
     for (const auto& f : st.findings.standing())
       out.findings.push_back(told(st, f, now_ns(*self)));
     out.now_ns = now_ns(*self);
     out.step = st.step;
     out.raised = st.findings.raised();
+    if (question->parts()) put_parts(st, out);
   });
 }
 
@@ -496,7 +497,7 @@ monitor_actor::behavior_type monitor(monitor_pointer self, monitor_options optio
       status_handler(self),
       [self](const msg<fbs::Hello>& m) { hear_of(self, m); },
       [self](const msg<fbs::Heartbeat>& m) { hear(self, m); },
-      [self](const msg<fbs::FindingsRequest>& m) { return answer(self, m.header()); },
+      [self](const msg<fbs::FindingsRequest>& m) { return answer(self, m); },
       [self](const msg<fbs::IncidentReport>& m) { prove(self, m); },
       [self](const msg<fbs::FindingTold>& m) { hear_told(self, m); },
       [self](const msg<fbs::StepDone>& m) { hear_step(self, m); },

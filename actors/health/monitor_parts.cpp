@@ -1,6 +1,7 @@
 // The monitor's part that looks at where ranks' steps went: see monitoring.hpp, blame_policy.hpp.
 #include <algorithm>
 #include <cmath>
+#include <memory>
 #include <set>
 #include <string>
 #include <string_view>
@@ -44,6 +45,20 @@ std::vector<blamed_place> places_of(const monitor_state& st) {
   return out;
 }
 
+/// Names of what else is wrong with the node that could make it slow.
+std::vector<std::string_view> slowing(const findings_policy& findings, const std::string& node) {
+  std::vector<std::string_view> names;
+  for (const auto& f : findings.standing()) {
+    const bool slows = f.who.name == finding_name::cpu_starved ||
+                       f.who.name == finding_name::memory_pressure ||
+                       f.who.name == finding_name::device_hot;
+    const auto name = facts_of(f.who.name).name;
+    if (slows && !node.empty() && f.who.node == node && std::ranges::count(names, name) == 0)
+      names.push_back(name);
+  }
+  return names;
+}
+
 /// "slow: backward takes 198 ms a step, 161 +- 4 until step 4210 (device_hot)"
 evidence shown_of(const monitor_state& st, const blame& b) {
   const bool never = b.cause == blame_cause::misconfigured;
@@ -71,15 +86,7 @@ std::vector<std::string> nodes_of_ranks(const monitor_state& st, uint32_t epoch)
 }
 
 std::string why_slow(const findings_policy& findings, const std::string& node) {
-  std::vector<std::string_view> names;
-  for (const auto& f : findings.standing()) {
-    const bool slows = f.who.name == finding_name::cpu_starved ||
-                       f.who.name == finding_name::memory_pressure ||
-                       f.who.name == finding_name::device_hot;
-    const auto name = facts_of(f.who.name).name;
-    if (slows && !node.empty() && f.who.node == node && std::ranges::count(names, name) == 0)
-      names.push_back(name);
-  }
+  const auto names = slowing(findings, node);
   return names.empty() ? "" : fmt::format(" ({})", fmt::join(names, ", "));
 }
 
@@ -103,6 +110,28 @@ void note_machine(monitor_state& st, const fbs::Hello& said) {
     for (const auto* gpu : *h->gpus()) kind += fmt::format(", {}", text_of(gpu));
   const std::string node(text_of(said.node()));
   if (std::ranges::count(st.nodes, node) > 0) st.machine_kinds[node] = std::move(kind);
+}
+
+void put_parts(const monitor_state& st, fbs::FindingsT& out) {
+  const auto all = st.blames.look_at_all(places_of(st));
+  for (const auto& [b, suspected] : all.rows) {
+    auto& to = *out.parts.emplace_back(std::make_unique<fbs::ExpectedPartT>());
+    to.node = b.node;
+    to.rank = b.rank;
+    to.part = train::facts_of(b.part).name;
+    to.expected_ms = b.normal_ms;
+    to.spread_ms = b.spread_ms;
+    to.seen_ms = b.now_ms;
+    to.off_percent = 100 * b.off;
+    if (!suspected) continue;
+    to.suspected = to_string(b.cause);
+    to.since_step = b.since_step;
+    const auto names = slowing(st.findings, b.node);
+    to.beside.assign(names.begin(), names.end());
+  }
+  out.parts_left_out = static_cast<uint32_t>(all.left_out);
+  out.quiet_steps = st.blames.quiet_steps();
+  out.quiet_steps_needed = st.blames.quiet_steps_needed();
 }
 
 /// A whole job that is slower is step_regression's.

@@ -148,6 +148,8 @@ constexpr std::array all_words{
          [](const line_words& a) -> meant { return commands::black_box{at(a, 1)}; }},
     word{"findings", "findings", "What is wrong, and who it is",
          [](const line_words&) -> meant { return commands::findings{}; }},
+    word{"expect", "expect", "What each part of a step should take on each rank, and takes",
+         [](const line_words&) -> meant { return commands::expect{}; }},
     word{"incidents", "incidents", "The last faults that the job went through",
          [](const line_words&) -> meant { return commands::incidents{}; }},
     word{"incident", "incident N", "All that is kept of one of them", incident},
@@ -373,6 +375,10 @@ struct executor {
   result<answer> operator()(const commands::findings&) const {
     TROUPE_TRY(all, findings_of(s));
     return answer{as.json ? findings_json(all) : findings_text(all), is_well(all)};
+  }
+  result<answer> operator()(const commands::expect&) const {
+    TROUPE_TRY(all, findings_of(s, true));
+    return answer{as.json ? line_of(expect_json(all)) : expect_text(all, as.columns)};
   }
   result<answer> operator()(const commands::incidents&) const {
     TROUPE_TRY(run, account_of(s));

@@ -78,6 +78,7 @@ struct black_box {
   std::string node;
 };
 struct findings {};
+struct expect {};
 struct incidents {};
 struct incident {
   uint64_t number = 0;
@@ -98,8 +99,8 @@ using console_command =
                  commands::stop, commands::set, commands::rewind, commands::drain, commands::evict,
                  commands::admit, commands::replace, commands::spares, commands::swap,
                  commands::power, commands::kill, commands::log, commands::black_box,
-                 commands::findings, commands::incidents, commands::incident, commands::doctor,
-                 commands::help, commands::quit>;
+                 commands::findings, commands::expect, commands::incidents, commands::incident,
+                 commands::doctor, commands::help, commands::quit>;
 
 /// A word of the console.
 struct word {

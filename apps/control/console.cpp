@@ -322,8 +322,9 @@ void add_console(shell& sh) {
   verb->footer(
       "Words: nodes, actors, status, send, call, watch, pause, resume, checkpoint now, stop, set,\n"
       "rewind, drain, evict, admit, replace, spares, swap, power, kill, log, blackbox,\n"
-      "findings, incidents, incident, doctor, help, quit. Lines may also come from a pipe; their\n"
-      "words are quoted as in a shell. Ctrl-C cancels a line or an answer, Ctrl-D leaves.\n"
+      "findings, expect, incidents, incident, doctor, help, quit. Lines may also come from a\n"
+      "pipe; their words are quoted as in a shell. Ctrl-C cancels a line or an answer, Ctrl-D\n"
+      "leaves.\n"
       "evict, replace, rewind and kill ask where they would lose steps; drain and stop save.\n\n"
       "Examples:\n"
       "  troupe console\n"

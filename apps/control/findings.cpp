@@ -2,8 +2,12 @@
 #include "apps/control/findings.hpp"
 
 #include <algorithm>
+#include <array>
+#include <cmath>
+#include <vector>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
 #include "actors/health/finding_text.hpp"
@@ -30,10 +34,34 @@ ordered_json text_or_null(const std::string& text) {
   return text.empty() ? ordered_json(nullptr) : ordered_json(text);
 }
 
+std::string ms_text(double ms) {
+  return trace::duration_text(std::llround(ms * 1e6));
+}
+
+/// "slow since step 4210 (cpu_starved)"
+std::string suspicion_text(const fbs::ExpectedPartT& p) {
+  auto out = p.suspected;
+  if (p.since_step > 0) out += fmt::format(" since step {}", p.since_step);
+  if (!p.beside.empty()) out += fmt::format(" ({})", fmt::join(p.beside, ", "));
+  return out;
+}
+
+/// Why there is no row.
+std::string nothing_expected_text(const fbs::FindingsT& all) {
+  if (all.quiet_steps_needed == 0)
+    return "nothing is expected: predict.suspect_percent is 0, so no rank is looked at\n";
+  if (all.quiet_steps < all.quiet_steps_needed)
+    return fmt::format("nothing is expected yet: {} of {} quiet steps seen\n", all.quiet_steps,
+                       all.quiet_steps_needed);
+  return "nothing is expected yet: the work of steps has changed, or ranks tell of no parts\n";
+}
+
 }  // namespace
 
-result<fbs::FindingsT> findings_of(session& s) {
-  TROUPE_TRY(answers, s.call("head", "monitor", make_msg<fbs::FindingsRequest>(), 0));
+result<fbs::FindingsT> findings_of(session& s, bool parts) {
+  const auto question =
+      make_msg<fbs::FindingsRequest>({}, [&](auto& request) { request.parts = parts; });
+  TROUPE_TRY(answers, s.call("head", "monitor", question, 0));
   if (answers.answers.empty())
     return error{errc::unavailable, "the cluster has no monitor", "was it started by `troupe up`?"};
   const auto& first = *answers.answers.front();
@@ -76,6 +104,45 @@ std::string findings_json(const fbs::FindingsT& all, const fbs::RunStatusT* run,
                              {"doctor", text_or_null(f->doctor)},
                              {"for_s", static_cast<double>(age_ns(all, *f)) / 1e9}});
   return j.dump(-1, ' ', false, ordered_json::error_handler_t::replace) + "\n";
+}
+
+std::string expect_text(const fbs::FindingsT& all, int columns) {
+  if (all.parts.empty()) return nothing_expected_text(all);
+  std::vector<std::vector<std::string>> rows{
+      {"node", "rank", "part", "expected", "seen", "off", "suspected"}};
+  for (const auto& p : all.parts)
+    rows.push_back({p->node.empty() ? "-" : p->node, p->rank < 0 ? "all" : std::to_string(p->rank),
+                    p->part,
+                    fmt::format("{} +- {}", ms_text(p->expected_ms), ms_text(p->spread_ms)),
+                    ms_text(p->seen_ms),
+                    fmt::format("{:+.0f} %", std::round(p->off_percent) + 0.0),  // no "-0"
+                    suspicion_text(*p)});
+  constexpr std::array gives_way{trace::column_limit{0, 8}, trace::column_limit{6, 13}};
+  auto out = trace::table_text(std::move(rows), columns, gives_way);
+  if (all.parts_left_out > 0) out += fmt::format("and {} parts more\n", all.parts_left_out);
+  return out;
+}
+
+ordered_json expect_json(const fbs::FindingsT& all) {
+  ordered_json j{{"type", "expect"},
+                 {"step", all.step},
+                 {"quiet_steps", all.quiet_steps},
+                 {"quiet_steps_needed", all.quiet_steps_needed},
+                 {"left_out", all.parts_left_out}};
+  j["parts"] = ordered_json::array();
+  for (const auto& p : all.parts)
+    j["parts"].push_back(
+        {{"node", text_or_null(p->node)},
+         {"rank", number_or_null(p->rank)},
+         {"part", p->part},
+         {"expected_ms", p->expected_ms},
+         {"spread_ms", p->spread_ms},
+         {"seen_ms", p->seen_ms},
+         {"off_percent", p->off_percent},
+         {"suspected", text_or_null(p->suspected)},
+         {"since_step", p->since_step > 0 ? ordered_json(p->since_step) : ordered_json(nullptr)},
+         {"beside", p->beside}});
+  return j;
 }
 
 }  // namespace troupe::apps

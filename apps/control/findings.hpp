@@ -3,6 +3,8 @@
 
 #include <string>
 
+#include <nlohmann/json_fwd.hpp>
+
 #include "apps/control/session.hpp"
 #include "messages/schemas/cluster_generated.h"
 #include "messages/schemas/health_generated.h"
@@ -10,8 +12,8 @@
 
 namespace troupe::apps {
 
-/// Asks the cluster's monitor.
-result<fbs::FindingsT> findings_of(session& s);
+/// Asks the cluster's monitor; `parts`: also what each part of each rank's step should take.
+result<fbs::FindingsT> findings_of(session& s, bool parts = false);
 
 /// Whether training goes on as it should: nothing of the findings is more than good to know.
 bool is_well(const fbs::FindingsT& all);
@@ -24,5 +26,14 @@ std::string findings_text(const fbs::FindingsT& all);
 /// somebody said.
 std::string findings_json(const fbs::FindingsT& all, const fbs::RunStatusT* run = nullptr,
                           const fbs::SparesT* spares = nullptr);
+
+/// What each part of each rank's step should take, beside what it takes: a row each, at most
+/// `columns` wide (0: as wide as it is). Or, while nothing is expected yet, why.
+std::string expect_text(const fbs::FindingsT& all, int columns);
+
+/// {"type":"expect","step":41,"quiet_steps":12,"quiet_steps_needed":45,"left_out":0,
+/// "parts":[{...}]}. Null: the node or the rank of what all share, and what is suspected, since
+/// when, of what is suspected of nothing.
+nlohmann::ordered_json expect_json(const fbs::FindingsT& all);
 
 }  // namespace troupe::apps

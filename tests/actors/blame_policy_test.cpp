@@ -335,6 +335,61 @@ TEST_CASE("blame: ends when the part is as it was, without flapping in between")
   CHECK(c.found().empty());
 }
 
+TEST_CASE("blame: each part is told beside what is expected of it, once enough steps are seen") {
+  blamed_cluster c(1, 3, 29);
+  CHECK(c.policy.look_at_all(c.places).rows.empty());
+  const auto needed = c.policy.quiet_steps_needed();
+  CHECK(needed == 45);  // 32 and 12, in threes
+  const auto first_steps = static_cast<int>(blame_options{}.first_steps);
+  c.go_on_for(first_steps + static_cast<int>(needed) - 1);
+  CHECK(c.policy.quiet_steps() == needed - 1);
+  CHECK(c.policy.look_at_all(c.places).rows.empty());
+  c.go_on(false);
+  CHECK(c.policy.quiet_steps() == needed - 1);
+  c.go_on();
+  auto all = c.policy.look_at_all(c.places);
+  REQUIRE(all.rows.size() == 3 * 4);  // norm hardly takes time
+  CHECK(all.left_out == 0);
+  for (size_t i = 0; i < all.rows.size(); ++i) {
+    CHECK_FALSE(all.rows[i].suspected);
+    const auto& is = all.rows[i].is;
+    CHECK(is.rank == static_cast<int>(i / 4));
+    CHECK(is.node == "node" + std::to_string(i / 4));
+    auto alone = c.policy.look(is.rank, is.part);
+    REQUIRE(alone);
+    alone->node = is.node;
+    CHECK(*alone == is);
+  }
+  c.factor = slower(2, op::backward, 0.25);
+  c.go_on_for(20);
+  all = c.policy.look_at_all(c.places);
+  REQUIRE(all.rows.size() == 3 * 4);
+  CHECK(all.rows[0].suspected);
+  CHECK(all.rows[0].is == c.found()[0]);
+  CHECK(all.rows[0].is.rank == 2);
+  CHECK(all.rows[0].is.part == op::backward);
+  CHECK(all.rows[0].is.normal_ms == doctest::Approx(160).epsilon(0.05));
+  CHECK(all.rows[0].is.now_ms == doctest::Approx(200).epsilon(0.05));
+  CHECK(std::ranges::count_if(all.rows, [](const auto& row) { return row.suspected; }) == 1);
+  blamed_cluster off(1, 3, 29, {.suspect = 0});
+  off.go_on_for(60);
+  CHECK(off.policy.look_at_all(off.places).rows.empty());
+  CHECK(off.policy.quiet_steps_needed() == 0);
+}
+
+TEST_CASE("BPT-4: of many parts 512 are told, suspected ones first, and the rest is counted") {
+  blamed_cluster c(1, 150, 37);
+  c.go_on_for(60);
+  c.factor = slower(149, op::backward, 0.5);
+  c.go_on_for(20);
+  const auto all = c.policy.look_at_all(c.places);
+  CHECK(all.rows.size() == blame_policy::most_parts_seen);
+  CHECK(all.left_out == 4 * 150 - blame_policy::most_parts_seen);
+  CHECK(all.rows[0].suspected);
+  CHECK(all.rows[0].is.rank == 149);
+  CHECK(all.rows[1].is.rank == 0);
+}
+
 TEST_CASE("blame: parts of a step that hardly take time, and nothing asked for, name nobody") {
   blamed_cluster c(1, 3, 23);
   c.go_on_for(60);

@@ -69,6 +69,51 @@ TEST_CASE("findings: an object for scripts, what is not known is null") {
   CHECK(j["findings"][1]["rule"] == "fan");
 }
 
+TEST_CASE("expect: a row for each part, or why there is none") {
+  fbs::FindingsT all;
+  CHECK(expect_text(all, 0) ==
+        "nothing is expected: predict.suspect_percent is 0, so no rank is looked at\n");
+  all.quiet_steps_needed = 45;
+  all.quiet_steps = 12;
+  CHECK(expect_text(all, 0) == "nothing is expected yet: 12 of 45 quiet steps seen\n");
+  all.quiet_steps = 60;
+  CHECK(expect_text(all, 0).find("the work of steps has changed") != std::string::npos);
+  all.step = 70;
+  auto& slow = *all.parts.emplace_back(std::make_unique<fbs::ExpectedPartT>());
+  slow.node = "node3";
+  slow.rank = 6;
+  slow.part = "backward";
+  slow.expected_ms = 161;
+  slow.spread_ms = 9;
+  slow.seen_ms = 198;
+  slow.off_percent = 22.98;
+  slow.suspected = "slow";
+  slow.since_step = 4210;
+  slow.beside = {"cpu_starved"};
+  auto& job = *all.parts.emplace_back(std::make_unique<fbs::ExpectedPartT>());
+  job.part = "forward";
+  job.expected_ms = job.seen_ms = 80;
+  job.off_percent = -0.2;
+  all.parts_left_out = 3;
+  CHECK(expect_text(all, 0) ==
+        "node   rank      part          expected     seen    off  "
+        "                         suspected\n"
+        "node3     6  backward  161 ms +- 9.0 ms   198 ms  +23 %  "
+        "slow since step 4210 (cpu_starved)\n"
+        "-       all   forward   80.0 ms +- 0 ns  80.0 ms   +0 %\n"
+        "and 3 parts more\n");
+  const auto j = json::parse(expect_json(all).dump());
+  CHECK(j["type"] == "expect");
+  CHECK(j["quiet_steps"] == 60);
+  CHECK(j["quiet_steps_needed"] == 45);
+  CHECK(j["left_out"] == 3);
+  CHECK(j["parts"][0]["suspected"] == "slow");
+  CHECK(j["parts"][0]["since_step"] == 4210);
+  CHECK(j["parts"][0]["beside"] == json::array({"cpu_starved"}));
+  for (const char* key : {"node", "rank", "suspected", "since_step"})
+    CHECK(j["parts"][1][key].is_null());
+}
+
 TEST_CASE("findings: a cluster is well with what is only good to know") {
   auto all = two();
   CHECK_FALSE(is_well(all));

@@ -97,6 +97,7 @@ TEST_CASE("a line means what its words say") {
   CHECK(std::get<commands::log>(parse_line("log debug node1")->what).node == "node1");
   CHECK(std::holds_alternative<commands::incidents>(parse_line("incidents")->what));
   CHECK(std::get<commands::incident>(parse_line("incident 12")->what).number == 12);
+  CHECK(std::holds_alternative<commands::expect>(parse_line("expect")->what));
   for (const char* none : {"incident", "incident x", "incident 0", "incident -1", "incident 1 2"})
     CHECK(is_error(parse_line(none), another_form));
   CHECK(std::holds_alternative<commands::quit>(parse_line("exit")->what));

@@ -232,16 +232,20 @@ TEST_CASE("console: what is wrong is answered by what would be right") {
     CHECK(said.err.find(right) != std::string::npos);
   }
   CHECK((*find(r.status(), "run"))["errors"] == 0);
-  const auto scripts = r.tool({"console", "--json", "-c", "nodes", "-c", "help pause", "-c",
-                               "spares", "-c", "findings", "-c", "incidents", "-c", "swap", "-c",
-                               "power", "-c", "send run Pause '{\"reason\": \"a  look\"}'"});
+  std::vector<std::string> words{"console", "--json"};
+  for (const char* line : {"nodes", "help pause", "spares", "findings", "incidents", "swap",
+                           "power", "expect", "send run Pause '{\"reason\": \"a  look\"}'"}) {
+    words.emplace_back("-c");
+    words.emplace_back(line);
+  }
+  const auto scripts = r.tool(words);
   std::istringstream lines(scripts.out);
   size_t all = 0;
   for (std::string text; std::getline(lines, text); ++all) {
     CAPTURE(text);
     CHECK(json::parse(text, nullptr, false).is_object());
   }
-  CHECK(all == 8);
+  CHECK(all == 9);
   CHECK(r.up.until_error_has("a  look"));
 }
 

@@ -73,3 +73,38 @@ TEST_CASE("MON-10: steps beside a save are not learned from") {
   f.make_steps(8, 400, 480);
   CHECK(f.names() == parts_strings{"slow_part b 1"});
 }
+
+TEST_CASE("MON-10: who asks is told what each part should take, and what is suspected of it") {
+  training_replicas f(false, 10);
+  f.make_steps(4, 400, 400);
+  const auto early = f.findings(true);
+  CHECK(early.parts.empty());
+  CHECK(early.quiet_steps > 0);
+  CHECK(early.quiet_steps < early.quiet_steps_needed);
+  f.starved = true;
+  f.make_steps(26, 400, 400);
+  CHECK(f.findings().parts.empty());  // nobody asked
+  f.make_steps(8, 400, 480);
+  const auto all = f.findings(true);
+  CHECK(all.quiet_steps >= all.quiet_steps_needed);
+  CHECK(all.parts_left_out == 0);
+  REQUIRE(all.parts.size() >= 2);
+  const auto& slow = *all.parts[0];
+  CHECK(slow.node == "b");
+  CHECK(slow.rank == 1);
+  CHECK(slow.part == "backward");
+  CHECK(slow.suspected == "slow");
+  CHECK(slow.expected_ms == 400);
+  CHECK(slow.spread_ms == 0);
+  CHECK(slow.seen_ms == doctest::Approx(480));
+  CHECK(slow.off_percent == doctest::Approx(20));
+  CHECK(slow.since_step > 0);
+  CHECK(slow.beside == parts_strings{"cpu_starved"});
+  const auto& other = *all.parts[1];
+  CHECK(other.node == "a");
+  CHECK(other.rank == 0);
+  CHECK(other.suspected.empty());
+  CHECK(other.since_step == 0);
+  CHECK(other.part == "backward");
+  CHECK(other.seen_ms == doctest::Approx(400));
+}

@@ -110,8 +110,9 @@ struct watched_cluster : troupe::test::actor_fixture {
                   r.incident->finding = finding;
                 }));
   }
-  fbs::FindingsT findings() {
-    const auto number = person.ask(target, make_msg<fbs::FindingsRequest>());
+  fbs::FindingsT findings(bool parts = false) {
+    const auto number = person.ask(
+        target, make_msg<fbs::FindingsRequest>({}, [&](auto& request) { request.parts = parts; }));
     const auto answer = person.answer_of<fbs::Findings>(number);
     REQUIRE(answer);
     return answer->unpack();
