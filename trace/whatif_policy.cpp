@@ -10,19 +10,11 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "io/base/median.hpp"
+
 namespace troupe::trace {
 
 namespace {
-
-/// Reorders. 0 of nothing.
-double median(std::vector<double>& x) {
-  if (x.empty()) return 0;
-  const auto half = static_cast<ptrdiff_t>(x.size() / 2);
-  std::nth_element(x.begin(), x.begin() + half, x.end());
-  const double upper = x[static_cast<size_t>(half)];
-  if (x.size() % 2 != 0) return upper;
-  return (upper + *std::max_element(x.begin(), x.begin() + half)) / 2;
-}
 
 /// The lower of the two in the middle: of two cells the faster one is what the other should be.
 double lower_median(std::vector<double> x) {

@@ -7,6 +7,8 @@
 #include <set>
 #include <tuple>
 
+#include "io/base/median.hpp"
+
 namespace troupe::health {
 
 namespace {
@@ -29,18 +31,11 @@ constexpr double mostly = 0.75;
 /// A standard deviation by a median distance, and a median's error by a mean's, of normal noise.
 constexpr double deviation_by_distance = 1.4826, error_of_median = 1.2533;
 
-float median_of(std::vector<float> values) {
-  if (values.empty()) return 0;
-  const auto middle = values.begin() + std::ssize(values) / 2;
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
-
 float spread_of(const std::vector<float>& values, float median) {
   std::vector<float> distances;
   distances.reserve(values.size());
   for (const float v : values) distances.push_back(std::abs(v - median));
-  return median_of(std::move(distances));
+  return upper_median(std::move(distances));
 }
 
 /// A part of normal.
@@ -134,7 +129,7 @@ void blame_policy::learn(series& s, const train::step_part& part) const {
   if (!s.known()) {
     s.first.push_back(ms);
     if (s.first.size() < options_.quiet_steps) return;
-    s.normal_ms = median_of(s.first);
+    s.normal_ms = upper_median(s.first);
     s.spread_ms = spread_of(s.first, static_cast<float>(s.normal_ms));
     s.first = std::vector<float>();  // {} would keep its memory
     return;
@@ -150,7 +145,7 @@ double blame_policy::ratio_of(const series& s) const {
   std::vector<float> now;
   now.reserve(s.last.size());
   for (const auto& at : s.last) now.push_back(at.ms);
-  return median_of(std::move(now)) / s.normal_ms;
+  return upper_median(std::move(now)) / s.normal_ms;
 }
 
 std::map<pipeline_op, blame_policy::change> blame_policy::job_changes() const {
@@ -166,12 +161,12 @@ std::map<pipeline_op, blame_policy::change> blame_policy::job_changes() const {
     auto& [ratios, deviations] = of;
     const bool many = ratios.size() >= enough_for_median;
     const double all_did =
-        many ? median_of(ratios) : *std::min_element(ratios.begin(), ratios.end());
+        many ? upper_median(ratios) : *std::min_element(ratios.begin(), ratios.end());
     // Who takes what he always took is not slow since others have become quicker: their normal may
     // have been learned while something held them up.
     const double ratio = std::max(1.0, all_did);
     // What is held against one other rank has the noise of both.
-    out[part] = {ratio, median_of(std::move(deviations)) * (many ? 1 : std::numbers::sqrt2)};
+    out[part] = {ratio, upper_median(std::move(deviations)) * (many ? 1 : std::numbers::sqrt2)};
   }
   return out;
 }
@@ -260,15 +255,15 @@ void blame_policy::note_change(pipeline_op part, const change& of, blame& all) c
       least = std::max(least, least_off(s, of));
     }
   if (normal.empty() || of.ratio - 1 <= least) return;
-  const double normal_ms = median_of(std::move(normal));
+  const double normal_ms = upper_median(std::move(normal));
   // A short transfer takes twice as long on a machine that does something beside: that is no link's
   // fault until it is felt in the step.
   const double more_ms = normal_ms * (of.ratio - 1);
-  if (is_transfer(part) && more_ms < options_.suspect * median_of(std::move(whole))) return;
+  if (is_transfer(part) && more_ms < options_.suspect * upper_median(std::move(whole))) return;
   all.part = part;
   all.off = of.ratio - 1;
   all.normal_ms = normal_ms;
-  all.spread_ms = median_of(std::move(spread));
+  all.spread_ms = upper_median(std::move(spread));
   all.now_ms = normal_ms + more_ms;
 }
 
@@ -291,7 +286,7 @@ void blame_policy::add_misconfigured(std::vector<blame>& out,
       now.push_back(static_cast<float>(ratio_of(*s) * s->normal_ms));
     }
     if (std::ranges::count(now, 0.0f) > 0) continue;  // not known yet
-    const double normal_ms = median_of(std::move(normal)), now_ms = median_of(now);
+    const double normal_ms = upper_median(std::move(normal)), now_ms = upper_median(now);
     const auto job = job_.find(std::get<0>(g));
     const change of = job == job_.end() ? change{} : job->second;
     for (size_t i = 0; i < members.size(); ++i) {

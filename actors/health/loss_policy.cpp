@@ -4,17 +4,9 @@
 #include <algorithm>
 #include <cmath>
 
+#include "io/base/median.hpp"
+
 namespace troupe::health {
-
-namespace {
-
-double median(std::deque<double> of) {
-  const auto middle = of.begin() + static_cast<std::ptrdiff_t>(of.size() / 2);
-  std::nth_element(of.begin(), middle, of.end());
-  return *middle;
-}
-
-}  // namespace
 
 std::deque<double> loss_policy::usual_losses() const {
   std::deque<double> out;
@@ -29,11 +21,11 @@ std::optional<loss_policy::spike> loss_policy::judge(uint64_t step, double loss)
   spike seen{0, loss};
   bool high = false;
   if (usual.size() >= least_known) {  // LSS-1
-    seen.usual = median(usual);
+    seen.usual = upper_median(usual);
     seen.steps = usual.size();
     std::deque<double> distances;
     for (const double l : usual) distances.push_back(std::abs(l - seen.usual));
-    const double scatter = 1.4826 * median(std::move(distances));
+    const double scatter = 1.4826 * upper_median(std::move(distances));
     seen.at_most = seen.usual + std::max(deviations_ * scatter, 0.02 * std::abs(seen.usual));
     high = loss > seen.at_most;
   }

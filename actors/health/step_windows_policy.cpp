@@ -2,8 +2,10 @@
 #include "actors/health/step_windows_policy.hpp"
 
 #include <algorithm>
+#include <span>
 #include <utility>
 
+#include "io/base/median.hpp"
 #include "messages/operations.hpp"
 #include "messages/text.hpp"
 
@@ -13,12 +15,6 @@ namespace {
 
 constexpr float not_told = -1;
 constexpr uint32_t whole_pace = 1024;
-
-float median(std::vector<float>& of) {
-  const auto middle = of.begin() + std::ssize(of) / 2;
-  std::nth_element(of.begin(), middle, of.end());
-  return *middle;
-}
 
 /// Whether it is no part of what a step takes: it comes with a checkpoint, a comparison or a
 /// validation.
@@ -91,7 +87,7 @@ step_window step_windows_policy::sum_up() const {
   std::vector<float> values(kept_.size());
   const auto middle = [&](auto of) {
     std::transform(kept_.begin(), kept_.end(), values.begin(), of);
-    return median(values);
+    return upper_median(std::span(values));
   };
   out.step_ms = middle([](const whole_step& s) { return s.whole_ms; });
   out.own_ms.reserve(ranks_);

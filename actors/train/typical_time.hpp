@@ -4,6 +4,9 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <span>
+
+#include "io/base/median.hpp"
 
 namespace troupe::train {
 
@@ -13,11 +16,8 @@ class typical_time {
   /// Of the last 15; 0: of none yet.
   double median_ms() const {
     const auto n = std::min(count_, last_.size());
-    if (n == 0) return 0;
-    auto sorted = last_;
-    const auto middle = sorted.begin() + static_cast<std::ptrdiff_t>(n / 2);
-    std::nth_element(sorted.begin(), middle, sorted.begin() + static_cast<std::ptrdiff_t>(n));
-    return *middle;
+    auto known = last_;
+    return upper_median(std::span(known).first(n));
   }
 
  private:

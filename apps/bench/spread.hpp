@@ -2,10 +2,11 @@
 #pragma once
 
 #include <algorithm>
-#include <cstddef>
 #include <vector>
 
 #include <nlohmann/json.hpp>
+
+#include "io/base/median.hpp"
 
 namespace troupe::apps {
 
@@ -14,16 +15,11 @@ struct spread {
   double median = 0, least = 0, most = 0;
 };
 
-/// The median is the middle value, the mean of the two middle ones of an even count; 0 of nothing.
-inline spread spread_of(std::vector<double> x) {
+/// 0 of nothing.
+inline spread spread_of(const std::vector<double>& x) {
   if (x.empty()) return {};
-  std::sort(x.begin(), x.end());
-  const size_t half = x.size() / 2;
-  return {x.size() % 2 == 1 ? x[half] : (x[half - 1] + x[half]) / 2, x.front(), x.back()};
-}
-
-inline double median(std::vector<double> x) {
-  return spread_of(std::move(x)).median;
+  const auto [least, most] = std::minmax_element(x.begin(), x.end());
+  return {median(x), *least, *most};
 }
 
 inline nlohmann::ordered_json json_of(const spread& s) {

@@ -11,12 +11,13 @@
 //          trial; then it ends, and what was taken before it is.
 #pragma once
 
-#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <optional>
 #include <utility>
 #include <vector>
+
+#include "io/base/median.hpp"
 
 namespace troupe::gpu {
 
@@ -49,7 +50,7 @@ class duplex_policy {
     half_ = 0;
     times_[way()].push_back(*seconds);
     if (++pairs_ < 2 * samples) return;
-    const double turns = median(times_[false]), mixed = median(times_[true]);
+    const double turns = upper_median(times_[false]), mixed = upper_median(times_[true]);
     mixes_ = turns * worth >= mixed;
     end();
     decided_ = decision{mixed, turns};
@@ -78,11 +79,6 @@ class duplex_policy {
     pairs_ = 0;
     half_ = untold_ = 0;
     for (auto& t : times_) t.clear();
-  }
-  static double median(std::vector<double> all) {
-    std::nth_element(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(all.size() / 2),
-                     all.end());
-    return all[all.size() / 2];
   }
 
   bool mixes_ = true, trial_ = false;

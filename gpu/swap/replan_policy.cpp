@@ -5,17 +5,13 @@
 #include <cstddef>
 #include <utility>
 
+#include "io/base/median.hpp"
+
 namespace troupe::gpu {
 
 namespace {
 
 constexpr size_t steps_compared = 3;
-
-double median_of(std::vector<double> all) {
-  const auto middle = all.begin() + static_cast<std::ptrdiff_t>(all.size() / 2);
-  std::nth_element(all.begin(), middle, all.end());
-  return *middle;
-}
 
 }  // namespace
 
@@ -63,7 +59,7 @@ int replan_policy::best(const machine_rates& rates) const {
 /// SRP-3, once for each choice. True as long as it cannot be told.
 bool replan_policy::shorter() {
   if (!before_s_ || recent_.size() < steps_compared) return true;
-  return median_of(recent_) < *std::exchange(before_s_, std::nullopt);
+  return upper_median(recent_) < *std::exchange(before_s_, std::nullopt);
 }
 
 replan_policy::decision replan_policy::choose(cause why, int again) {
@@ -75,7 +71,7 @@ replan_policy::decision replan_policy::choose(cause why, int again) {
     patience_ = std::min(2 * patience_, times_as_long * patience);
   }
   before_s_.reset();
-  if (again > out.before && recent_.size() == steps_compared) before_s_ = median_of(recent_);
+  if (again > out.before && recent_.size() == steps_compared) before_s_ = upper_median(recent_);
   recent_.clear();
   since_ = 0;
   return out;

@@ -18,6 +18,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "io/base/median.hpp"
 #include "io/file.hpp"
 #include "io/formats/json_text.hpp"
 
@@ -83,12 +84,6 @@ std::optional<std::string> run_text(const nlohmann::json& j, const char* key) {
   return value;
 }
 
-double middle_of(std::vector<double> values) {
-  const auto middle = values.begin() + std::ssize(values) / 2;
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
-
 /// Two-sided, 95 %, by degrees of freedom from 2 on: Student's t.
 double t_of(size_t freedom) {
   constexpr std::array<double, 14> t{4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306,
@@ -107,7 +102,7 @@ past_estimate of_same_work(std::span<const past_run* const> runs) {
         std::max({within, std::log(r->high_s / r->median_s), std::log(r->median_s / r->low_s)});
   }
   out.runs = medians.size();
-  out.step_s = middle_of(medians);
+  out.step_s = upper_median(medians);
   double sure = std::max(sure_of_few, within);
   if (out.runs >= enough_runs) {
     double squares = 0;
@@ -292,7 +287,7 @@ past_ledger ledger_of(std::span<const past_run> runs, std::string_view machine) 
       off.push_back(std::abs(r.expected_s / r.median_s - 1));
   if (off.empty()) return {};
   const double most = *std::max_element(off.begin(), off.end());
-  return {off.size(), middle_of(std::move(off)), most};
+  return {off.size(), upper_median(std::move(off)), most};
 }
 
 }  // namespace troupe::io::perf
