@@ -29,6 +29,7 @@
 #include <string_view>
 
 #include "io/base/result.hpp"
+#include "io/base/splitmix.hpp"
 
 namespace troupe::power {
 
@@ -160,10 +161,7 @@ constexpr double safe_t2(double rise) {
 /// Which group a child is of when a brake is released, drawn anew for each brake: who shares a
 /// group by its place in the row comes back together each time, and rises together.
 constexpr int release_group(uint64_t seed, uint32_t brake, uint64_t child, int groups) {
-  uint64_t x = seed + 0x9e3779b97f4a7c15u * (1 + child + (uint64_t{brake} << 32));
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;  // splitmix64
-  x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
-  x ^= x >> 31;
+  const uint64_t x = mix_bits(seed + splitmix_step * (1 + child + (uint64_t{brake} << 32)));
   return static_cast<int>(x % static_cast<uint64_t>(groups));
 }
 

@@ -5,21 +5,15 @@
 #include <numbers>
 #include <vector>
 
+#include "io/base/splitmix.hpp"
+
 namespace troupe::gpu {
 
 namespace {
 
-/// splitmix64's finalizer (Steele, Lea & Flood 2014): a good mixer of 64 bits.
-uint64_t mix(uint64_t x) {
-  x += 0x9e3779b97f4a7c15u;
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
-  return x ^ (x >> 31);
-}
-
 uint64_t key_of(uint64_t seed, std::string_view name) {
-  uint64_t key = mix(seed);
-  for (char c : name) key = mix(key ^ static_cast<unsigned char>(c));
+  uint64_t key = splitmix(seed);
+  for (char c : name) key = splitmix(key ^ static_cast<unsigned char>(c));
   return key;
 }
 
@@ -53,7 +47,7 @@ void fill_normal(uint64_t seed, std::string_view name, int64_t first, int64_t co
   // Box-Muller: elements 2j and 2j+1 are the two halves of pair j.
   for (int64_t i = 0; i < count; ++i) {
     const auto element = static_cast<uint64_t>(first + i);
-    const uint64_t bits = mix(key + (element >> 1) * 0x9e3779b97f4a7c15u);
+    const uint64_t bits = splitmix(key + (element >> 1) * splitmix_step);
     const float radius_uniform = (static_cast<float>(bits >> 41) + 0.5f) * 0x1p-23f;
     const float angle_uniform = static_cast<float>((bits >> 8) & 0xffffff) * 0x1p-24f;
     const float radius = deviation * std::sqrt(-2.0f * std::log(radius_uniform));

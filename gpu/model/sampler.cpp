@@ -4,15 +4,13 @@
 #include <algorithm>
 #include <cmath>
 
+#include "io/base/splitmix.hpp"
+
 namespace troupe::gpu {
 
 double sampler::uniform() {
-  // splitmix64 (Steele, Lea & Flood 2014).
-  state_ += 0x9e3779b97f4a7c15u;
-  uint64_t x = state_;
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
-  x ^= x >> 31;
+  const uint64_t x = splitmix(state_);
+  state_ += splitmix_step;
   return static_cast<double>(x >> 11) * 0x1p-53;
 }
 

@@ -5,6 +5,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "io/base/splitmix.hpp"
+
 namespace troupe::gpu::predict {
 
 class random_numbers {
@@ -12,10 +14,9 @@ class random_numbers {
   explicit random_numbers(uint64_t seed) : state_(seed) {}
 
   uint64_t next() noexcept {
-    uint64_t z = (state_ += 0x9e3779b97f4a7c15);
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
-    return z ^ (z >> 31);
+    const uint64_t out = splitmix(state_);
+    state_ += splitmix_step;
+    return out;
   }
   /// Of [0, n), n far below 2^64.
   size_t below(size_t n) noexcept { return static_cast<size_t>(next() % n); }
