@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numbers>
 #include <set>
 #include <tuple>
@@ -41,6 +42,17 @@ float spread_of(const std::vector<float>& values, float median) {
 /// A part of normal.
 double relative_deviation(double spread_ms, double normal_ms) {
   return normal_ms > 0 ? deviation_by_distance * spread_ms / normal_ms : 0;
+}
+
+/// Of ranks that are about as noisy as most: how much another's noise makes it the least is not
+/// known. By rank; `usual` is the median deviation.
+float least_of_calm(const std::vector<float>& ratios, const std::vector<float>& deviations,
+                    float usual) {
+  constexpr float about = 1.5F;
+  float out = std::numeric_limits<float>::infinity();
+  for (size_t i = 0; i < ratios.size(); ++i)
+    if (deviations[i] <= about * usual) out = std::min(out, ratios[i]);
+  return out;
 }
 
 bool is_transfer(pipeline_op part) {
@@ -160,13 +172,14 @@ std::map<pipeline_op, blame_policy::change> blame_policy::job_changes() const {
   for (auto& [part, of] : all) {
     auto& [ratios, deviations] = of;
     const bool many = ratios.size() >= enough_for_median;
+    const auto deviation = upper_median(deviations);
     const double all_did =
-        many ? upper_median(ratios) : *std::min_element(ratios.begin(), ratios.end());
+        many ? upper_median(ratios) : least_of_calm(ratios, deviations, deviation);
     // Who takes what he always took is not slow since others have become quicker: their normal may
-    // have been learned while something held them up.
-    const double ratio = std::max(1.0, all_did);
+    // have been learned while something held them up. What all drift by is less than that.
+    const double ratio = std::max(1 - ends_at * options_.suspect, all_did);
     // What is held against one other rank has the noise of both.
-    out[part] = {ratio, upper_median(std::move(deviations)) * (many ? 1 : std::numbers::sqrt2)};
+    out[part] = {ratio, deviation * (many ? 1 : std::numbers::sqrt2)};
   }
   return out;
 }
@@ -197,17 +210,23 @@ void blame_policy::judge() {
     const double off = ratio / job.ratio - 1, least = least_off(s, job);
     if (off < least * (ends_at / begins_at)) s.suspect = false;
     if (off <= least || s.suspect || options_.suspect <= 0 || !counts(k, s)) continue;
-    s.suspect = true;
-    // Back from the newest step, as long as most are beyond the middle of before and after.
-    const double middle = s.normal_ms * job.ratio * (1 + off / 2);
-    double beyond = 0, seen = 0;
-    s.since_step = first_step_ + s.last.back().steps;
-    for (auto it = s.last.rbegin(); it != s.last.rend(); ++it) {
-      ++seen;
-      if (it->ms > middle) ++beyond;
-      if (it->ms > middle && beyond >= mostly * seen) s.since_step = first_step_ + it->steps;
-    }
+    suspect_since_change(s, s.normal_ms * job.ratio * (1 + off / 2));
   }
+}
+
+/// Where most steps of the window are beyond the middle of before and after: two bursts of a few
+/// steps each also move a median.
+void blame_policy::suspect_since_change(series& s, double middle_ms) const {
+  double beyond = 0, seen = 0;
+  uint64_t since = first_step_ + s.last.back().steps;
+  for (auto it = s.last.rbegin(); it != s.last.rend(); ++it) {
+    ++seen;
+    if (it->ms > middle_ms) ++beyond;
+    if (it->ms > middle_ms && beyond >= mostly * seen) since = first_step_ + it->steps;
+  }
+  if (beyond < mostly * seen) return;
+  s.suspect = true;
+  s.since_step = since;
 }
 
 blame blame_policy::blame_of(const key& k, const series& s, double job) const {

@@ -10,8 +10,8 @@
 //             would be learned away
 //   now       the median of its last `window` steps
 //   the job   of a part the change of all ranks that have it: the median of now / normal, of fewer
-//             than five ranks the least, since one of two is half of them; 1 where they became
-//             quicker
+//             than five ranks the least, since one of two is half of them, but of none that is
+//             noisier than most; where they became quicker by more than machines drift, no less
 //   off       (now / normal) / job - 1
 //
 // Who is `slow` was better. Who is `misconfigured` never was as its peers are: the normal of one of
@@ -23,7 +23,9 @@
 //
 // Noise is heavy-tailed (a step in a hundred takes half as long again), so everything is a median
 // and a spread a median distance from it; `off` has to exceed both what a person cares about and
-// what the noise of that rank makes likely.
+// what the noise of that rank makes likely, and three in four of the last steps have to be on its
+// side, since two bursts of a few steps also move a median. What drifts while normal is learned
+// counts as noise.
 //
 // Pure.
 //
@@ -168,6 +170,7 @@ class blame_policy {
   double least_off(const series& s, const change& job) const;
   bool counts(const key& k, const series& s) const;
   void judge();
+  void suspect_since_change(series& s, double middle_ms) const;
   blame blame_of(const key& k, const series& s, double job) const;
   void add_job(std::vector<blame>& out) const;
   void note_change(train::pipeline_op part, const change& of, blame& all) const;
