@@ -36,13 +36,12 @@ predicted_run predict(const gpu::published_run& run) {
 
 result<std::string> model_check(const std::string& file, bool as_json) {
   TROUPE_TRY(table, io::read_file(file, max_table_bytes));
-  auto runs = gpu::parse_published_runs(table);
-  if (!runs) return runs.error().within(file);
+  TROUPE_TRY(runs, gpu::parse_published_runs(table, file));
   nlohmann::ordered_json rows = nlohmann::ordered_json::array();
   auto text = fmt::format("{:<28} {:>9} {:>9} {:>9} {:>9} {:>9} {:>6}\n", "run", "T_f s", "T_b s",
                           "T_f + T_b", "limit s", "measured", "ratio");
   double sum = 0, most = 0;
-  for (const auto& run : *runs) {
+  for (const auto& run : runs) {
     const auto p = predict(run);
     sum += p.ratio;
     most = std::max(most, p.ratio);
@@ -56,7 +55,7 @@ result<std::string> model_check(const std::string& file, bool as_json) {
                     {"measured_s", run.measured_s},
                     {"ratio", p.ratio}});
   }
-  const double mean = runs->empty() ? 0 : sum / static_cast<double>(runs->size());
+  const double mean = runs.empty() ? 0 : sum / static_cast<double>(runs.size());
   text += fmt::format("mean ratio {:.3f}, largest {:.3f}\n", mean, most);
   if (!as_json) return text;
   return nlohmann::ordered_json{{"bench", "swap model"},

@@ -3,10 +3,11 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
-#include <cmath>
+#include <utility>
 
 #include <fmt/format.h>
+
+#include "io/perf/csv.hpp"
 
 namespace troupe::gpu {
 
@@ -14,20 +15,6 @@ namespace {
 
 double seconds_for(double work, double rate) {
   return rate > 0 ? work / rate : 0;
-}
-
-std::vector<std::string_view> cells_of(std::string_view line) {
-  std::vector<std::string_view> out;
-  for (;;) {
-    const auto comma = line.find(',');
-    auto cell = line.substr(0, comma);
-    while (!cell.empty() && (cell.front() == ' ' || cell.front() == '"')) cell.remove_prefix(1);
-    while (!cell.empty() && (cell.back() == ' ' || cell.back() == '"' || cell.back() == '\r'))
-      cell.remove_suffix(1);
-    out.push_back(cell);
-    if (comma == line.npos) return out;
-    line.remove_prefix(comma + 1);
-  }
 }
 
 struct column {
@@ -52,29 +39,25 @@ constexpr std::array columns{
     column{"measured_s", [](published_run& r) -> double& { return r.measured_s; }},
 };
 
-/// Where each column stands in a line, and last where the name does.
-result<std::vector<size_t>> places_in(const std::vector<std::string_view>& heading) {
-  std::vector<size_t> out;
-  const auto find = [&](std::string_view name) -> status {
-    const auto it = std::find(heading.begin(), heading.end(), name);
-    if (it == heading.end())
-      return run_table_invalid(1, fmt::format("there is no column \"{}\"", name));
-    out.push_back(static_cast<size_t>(it - heading.begin()));
-    return {};
-  };
-  for (const auto& c : columns) TROUPE_CHECK(find(c.name));
-  TROUPE_CHECK(find("name"));
+result<published_run> run_of(const io::perf::csv& table, const io::perf::csv_row& row) {
+  published_run out;
+  for (const auto& c : columns) {
+    TROUPE_TRY(place, table.need(c.name));
+    const auto value = io::perf::number_in(row.cells[place]);
+    if (!value || *value < 0)
+      return io::perf::bad_csv(table.name, row.line,
+                               fmt::format("invalid {}: \"{}\", expected a number of 0 or more",
+                                           c.name, row.cells[place]));
+    c.of(out) = *value;
+  }
+  TROUPE_TRY(name, table.need("name"));
+  out.name = std::string(io::perf::trimmed(row.cells[name]));
+  if (out.rates.duplex > 1 || out.rates.flops_s == 0 || out.rates.read_bytes_s == 0 ||
+      out.rates.write_bytes_s == 0)
+    return io::perf::bad_csv(table.name, row.line,
+                             "expected flops_s, read_bytes_s and write_bytes_s above 0 and duplex "
+                             "of at most 1");
   return out;
-}
-
-result<double> number_in(std::string_view cell, std::string_view name, size_t line) {
-  double value = 0;
-  const auto [end, wrong] = std::from_chars(cell.data(), cell.data() + cell.size(), value);
-  if (wrong != std::errc() || end != cell.data() + cell.size() || !std::isfinite(value) ||
-      value < 0)
-    return run_table_invalid(
-        line, fmt::format("invalid {}: \"{}\", expected a number of 0 or more", name, cell));
-  return value;
 }
 
 }  // namespace
@@ -123,35 +106,14 @@ std::vector<phase_work> phases_of(const published_run& run) {
   return {forward, backward};
 }
 
-result<std::vector<published_run>> parse_published_runs(std::string_view csv) {
+result<std::vector<published_run>> parse_published_runs(std::string_view text,
+                                                        const std::string& file) {
+  TROUPE_TRY(table, io::perf::parse_csv(text, file));
+  for (const auto& c : columns) TROUPE_CHECK(table.need(c.name));
+  TROUPE_CHECK(table.need("name"));
   std::vector<published_run> out;
-  std::vector<size_t> places;
-  for (size_t line = 1; !csv.empty(); ++line) {
-    const auto end = csv.find('\n');
-    const auto text = csv.substr(0, end);
-    csv.remove_prefix(end == csv.npos ? csv.size() : end + 1);
-    const auto cells = cells_of(text);
-    if (places.empty()) {
-      TROUPE_TRY(found, places_in(cells));
-      places = std::move(found);
-      continue;
-    }
-    if (cells.size() == 1 && cells.front().empty()) continue;
-    published_run run;
-    for (size_t c = 0; c <= columns.size(); ++c) {
-      if (places[c] >= cells.size())
-        return run_table_invalid(
-            line, fmt::format("{} cells, expected {}", cells.size(), columns.size() + 1));
-      if (c == columns.size()) break;
-      TROUPE_TRY(value, number_in(cells[places[c]], columns[c].name, line));
-      columns[c].of(run) = value;
-    }
-    run.name = std::string(cells[places.back()]);
-    if (run.rates.duplex > 1 || run.rates.flops_s == 0 || run.rates.read_bytes_s == 0 ||
-        run.rates.write_bytes_s == 0)
-      return run_table_invalid(line,
-                               "expected flops_s, read_bytes_s and write_bytes_s above 0 and "
-                               "duplex of at most 1");
+  for (const auto& row : table.rows) {
+    TROUPE_TRY(run, run_of(table, row));
     out.push_back(std::move(run));
   }
   return out;

@@ -18,7 +18,6 @@
 #include <string>
 #include <vector>
 
-#include "io/base/error_kind.hpp"
 #include "io/base/result.hpp"
 
 namespace troupe::gpu {
@@ -75,13 +74,11 @@ struct published_run {
 /// Forward, and backward with the updates.
 std::vector<phase_work> phases_of(const published_run& run);
 
-/// What is wrong with a table of runs: in which line, and what.
-inline constexpr error_kind<size_t, std::string_view> run_table_invalid{
-    "run_table_invalid", errc::bad_data, "line {}: {}"};
-
-/// Runs from a table: a line of names (name, parameters, layers, hidden, seq, batch, flops_s,
-/// pcie_bytes_s, read_bytes_s, write_bytes_s, duplex, adam_parameters_s, state_bytes, recompute,
-/// measured_s), in any order, then a line for each run. Errors: run_table_invalid.
-result<std::vector<published_run>> parse_published_runs(std::string_view csv);
+/// Runs from a table (io/perf/csv.hpp), which errors call `file`: a line of names (name,
+/// parameters, layers, hidden, seq, batch, flops_s, pcie_bytes_s, read_bytes_s, write_bytes_s,
+/// duplex, adam_parameters_s, state_bytes, recompute, measured_s), in any order, then a line for
+/// each run. Errors: io::perf::bad_csv.
+result<std::vector<published_run>> parse_published_runs(std::string_view text,
+                                                        const std::string& file);
 
 }  // namespace troupe::gpu

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "gpu/swap/step_traffic.hpp"
+#include "io/perf/csv.hpp"
 #include "tests/errors.hpp"
 #include "tests/gpu/model_samples.hpp"
 
@@ -147,16 +148,21 @@ TEST_CASE(
                        run.rates.link_bytes_s, run.rates.read_bytes_s, run.rates.write_bytes_s,
                        duplex, run.rates.updates_s, run.state_bytes, run.recompute, run.measured_s);
   };
-  const auto runs = parse_published_runs(heading + line("a", "0") + "\n" + line("b", "1"));
+  const auto runs =
+      parse_published_runs(heading + line("a", "0") + "\n" + line("\"b, c\"", "1"), "r.csv");
   REQUIRE(runs);
   REQUIRE(runs->size() == 2);
   CHECK(runs->front().name == "a");
   CHECK(predicted_s(runs->front()) == doctest::Approx(predicted_s(run)));
+  CHECK(runs->back().name == "b, c");
   CHECK(runs->back().rates.duplex == 1);
-  const auto refused = [](const std::string& table) { return parse_published_runs(table).error(); };
-  CHECK(is_error(refused("name,parameters\n"), run_table_invalid, 1, "layers"));
-  CHECK(is_error(refused(heading + line("a", "x")), run_table_invalid, 2, "duplex"));
-  CHECK(is_error(refused(heading + line("a", "2")), run_table_invalid, 2));
-  CHECK(is_error(refused(heading + line("a", "0") + "a,1,2\n"), run_table_invalid, 3));
-  CHECK(is_error(refused(heading + line("a", "nan")), run_table_invalid, 2));
+  const auto refused = [](const std::string& table) {
+    return parse_published_runs(table, "r.csv").error();
+  };
+  using io::perf::bad_csv;
+  CHECK(is_error(refused("name,parameters\n"), bad_csv, "r.csv:1:", "layers"));
+  CHECK(is_error(refused(heading + line("a", "x")), bad_csv, "r.csv:2:", "duplex"));
+  CHECK(is_error(refused(heading + line("a", "2")), bad_csv, "r.csv:2:"));
+  CHECK(is_error(refused(heading + line("a", "0") + "a,1,2\n"), bad_csv, "r.csv:3:"));
+  CHECK(is_error(refused(heading + line("a", "nan")), bad_csv, "r.csv:2:"));
 }
