@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <optional>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -14,8 +15,10 @@
 #include "actors/sim/named_faults.hpp"
 #include "apps/commands.hpp"
 #include "apps/sim_days.hpp"
+#include "apps/sim_expecting.hpp"
 #include "apps/sim_job.hpp"
 #include "io/base/counted.hpp"
+#include "io/base/rank_grid.hpp"
 
 namespace troupe::apps {
 
@@ -185,25 +188,37 @@ std::string job_text_of(const sim::simulation_outcome& o) {
       o.checkpoint_wait_ms / 1e3, o.losses.front(), o.losses.back());
 }
 
+/// Stages and replicas of a cluster by options alone.
+rank_grid grid_of(const sim::simulation_options& o) {
+  const int stages = std::max(1, o.pipeline);
+  return {o.nodes * o.workers / stages, 1, stages};
+}
+
 /// `of`: what the cluster is simulated of, where that is a file.
 result<int> run_one(const sim_arguments& a, const sim::simulation_options& options,
                     const simulated_file& of) {
   const auto before = cluster::usage_now();
   TROUPE_TRY(done, sim::simulate(options));
   const auto after = cluster::usage_now();
+  const auto most = cluster::peak_memory();
+  const double took_s = after.cpu_seconds - before.cpu_seconds;
+  std::optional<expecting_cost> expecting;
+  if (a.scale) expecting = cost_of_expecting(grid_of(options), done.steps);
   if (a.json) {
     auto facts = facts_of(done);
+    if (expecting) facts["expecting"] = expecting_json(*expecting, took_s);
     if (options.of) facts["job"] = of.facts;
     facts["rss_before_bytes"] = before.rss_bytes;
     facts["rss_after_bytes"] = after.rss_bytes;
-    facts["peak_bytes"] = cluster::peak_memory();
+    facts["peak_bytes"] = most;
     TROUPE_CHECK(print(facts.dump() + "\n"));
   } else {
-    const auto grown = cluster::peak_memory() - std::min(cluster::peak_memory(), before.rss_bytes);
+    const auto grown = most - std::min(most, before.rss_bytes);
     TROUPE_CHECK(print(of.text + text_of(done) + (options.of ? job_text_of(done) : "") +
                        fmt::format("memory: {:.0f} MiB at most, {:.0f} KiB a node\n",
-                                   static_cast<double>(cluster::peak_memory()) / (1 << 20),
-                                   static_cast<double>(grown) / 1024 / options.nodes)));
+                                   static_cast<double>(most) / (1 << 20),
+                                   static_cast<double>(grown) / 1024 / options.nodes) +
+                       (expecting ? expecting_text(*expecting, took_s) : "")));
   }
   if (!done.violation) return 0;
   return error{errc::bug, *done.violation, "the same command shows it again"};
