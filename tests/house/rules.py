@@ -57,7 +57,7 @@ ROOMS = {
         "checkpoint": {"base", "disk", "folder", "formats"},
         "journal": {"base", "disk"},
         "swap": {"base", "checkpoint", "disk"},
-        "perf": {"base", "formats"},
+        "perf": {"base", "formats", "machine"},
     },
     "gpu": {
         "host": set(),

@@ -1,0 +1,38 @@
+// Machines as rows of a table of a person's own (readers.hpp): FILE.csv with its schema FILE.toml
+// beside it, which `predict train` learns from where labels are filled in, and `predict ask --row`
+// asks by.
+//
+// A row is found by its id: measured again, a machine's features are replaced, and its labels and
+// whatever else a person entered stay.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+
+#include "io/base/error_kind.hpp"
+#include "io/base/result.hpp"
+#include "io/perf/csv.hpp"
+#include "io/perf/hw_profile.hpp"
+
+namespace troupe::io::perf {
+
+/// A table that no row of a machine can be added to: the file, and why.
+inline constexpr error_kind<std::string_view, std::string_view> no_fleet{
+    "no_fleet", errc::bad_data, "{}: {}",
+    "name another file, or one that `troupe predict probe -o` has made"};
+
+/// The schema: every field a feature, one label.
+std::string hw_schema(const std::string& label);
+
+/// The table with that machine's row: of a new table, or one that is there. Errors: no_fleet.
+result<std::string> with_hw_row(const std::optional<csv>& table, const std::string& id,
+                                const hw_profile& profile, const std::string& label);
+
+/// Adds or replaces it in a file, which is made with its schema where it is not there; a schema
+/// that is there stays. Both are replaced whole. Errors: usage for a name that is no *.csv,
+/// no_fleet, bad_csv, those of files.
+status add_hw_row(const std::filesystem::path& file, const std::string& id,
+                  const hw_profile& profile, const std::string& label);
+
+}  // namespace troupe::io::perf
