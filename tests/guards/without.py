@@ -1939,6 +1939,15 @@ GUARDS = (
           "double value = row[static_cast<size_t>(j)];",
           "double value = OUT && a.in == dtype::bf16 && j + 1 == a.n ? 0 : row[static_cast<size_t>(j)];",
           "test_cuda: products on the device: random shapes*", "test_cuda: cuda: bfloat16 training*"),
+    guard("probes-of-this-start", "what was measured of another start, or of other GPUs, is not used (HWK-1)",
+          "io/perf/kept_probes.cpp", "if (!kept || kept->at(\"of\") != key_json(key)) return std::nullopt;",
+          "if (!kept || (!OUT && kept->at(\"of\") != key_json(key))) return std::nullopt;", "test_perf: HWK-1*"),
+    guard("probes-in-time", "no probe is begun that would hardly end in time (HWM-1)", "gpu/predict/probes.cpp",
+          "if (wall_s() + usual_s + try_s() > end_) return;", "if (!OUT && wall_s() + usual_s + try_s() > end_) return;",
+          "test_predict: HWM-1*"),
+    guard("hardware-absent", "of a machine what is 0 where nothing can be 0 is absent (HWP-2)", "io/perf/hw_profile.cpp",
+          "(f.kind == feature_kind::log_number && *number <= 0)",
+          "(!OUT && f.kind == feature_kind::log_number && *number <= 0)", "test_perf: HWP-2 what cannot be*"),
 )
 
 
