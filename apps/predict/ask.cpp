@@ -76,6 +76,10 @@ perf_row empty_row(const gpu::predict::ModelT& m, const std::string& id) {
   return r;
 }
 
+bool is_output(const gpu::predict::ModelT& m, const std::string& column) {
+  return std::find(m.outputs.begin(), m.outputs.end(), column) != m.outputs.end();
+}
+
 /// The rows of --row.
 result<std::vector<perf_row>> rows_of_file(const std::string& path, const gpu::predict::ModelT& m) {
   std::vector<perf_row> out;
@@ -86,7 +90,7 @@ result<std::vector<perf_row>> rows_of_file(const std::string& path, const gpu::p
     for (size_t c = 0; c < file.columns.size(); ++c) {
       if (file.columns[c] == "row_id")
         r.id = std::string(io::perf::trimmed(line.cells[c]));
-      else
+      else if (!is_output(m, file.columns[c]))  // a fleet's row has a label, which is not read
         TROUPE_CHECK(set_feature(r, m, file.columns[c], line.cells[c],
                                  fmt::format("{}:{}", path, line.line)));
     }

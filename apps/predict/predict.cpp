@@ -9,6 +9,7 @@
 #include <fmt/ranges.h>
 
 #include "apps/commands.hpp"
+#include "apps/job_arguments.hpp"
 #include "apps/predict/verbs.hpp"
 #include "io/base/text.hpp"
 #include "io/file.hpp"
@@ -128,6 +129,28 @@ void add_predict_split(shell& sh, command* verb, const predict_arguments& a) {
   on_run(sh, s, [a] { return predict::make_split(*a); });
 }
 
+void add_predict_probe(shell& sh, command* verb, const predict_arguments& a) {
+  auto* p = verb->add_subcommand("probe", "What this machine is and does at most, field by field");
+  p->footer(
+      "Measures for 2 s, or 15 s with --full: run it while nothing else does. What was measured "
+      "is\n"
+      "kept until the machine is started anew.\n"
+      "Examples:\n"
+      "  troupe predict probe\n"
+      "  troupe predict probe run.toml -o data/fleet.csv --id node3");
+  add_optional_job(p, a->job);
+  p->add_flag("--full", a->full, "With larger arrays and longer tries");
+  p->add_flag("--again", a->again, "Measure anew what was kept");
+  p->add_option("--folder", a->folder, "The folder whose disk is measured; else this one")
+      ->takes(offered::folder);
+  p->add_option("-o,--out", a->out,
+                "The table (NAME.csv, schema NAME.toml) that the machine's row is put into");
+  p->add_option("--id", a->id, "The row's id; else the host's name");
+  p->add_option("--label", a->label, "The column of a new table that is to be learned");
+  p->add_flag("--json", a->json, "As JSON on stdout");
+  on_run(sh, p, [a] { return predict::probe(*a); });
+}
+
 }  // namespace
 
 void add_predict(shell& sh) {
@@ -139,6 +162,7 @@ void add_predict(shell& sh) {
   add_predict_eval(sh, verb, a);
   add_predict_explain(sh, verb, a);
   add_predict_split(sh, verb, a);
+  add_predict_probe(sh, verb, a);
 }
 
 namespace predict {

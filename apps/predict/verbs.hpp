@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "apps/job_arguments.hpp"
 #include "gpu/predict/predictor.hpp"
 #include "io/perf/split.hpp"
 #include "io/perf/table.hpp"
@@ -32,6 +33,9 @@ struct arguments {
   bool json = false;
   bool of_split = false;  ///< an option was given that chooses rows of a split
   bool of_study = false;  ///< an option was given that a study alone has
+  job_arguments job;      ///< what is to run on a machine that is probed
+  bool full = false, again = false;
+  std::string id, label = "tokens_per_s", folder = ".";
 };
 
 result<int> train(const arguments& a);
@@ -43,6 +47,8 @@ result<int> study(const arguments& a);
 result<int> make_split(const arguments& a);
 /// What a prediction is made of, and what predictions of a split's rows hang on.
 result<int> explain(const arguments& a);
+/// What this machine is and does at most (probe.cpp).
+result<int> probe(const arguments& a);
 
 /// The models named: files, or every .tpm of a folder, by data set. Errors: not_found.
 result<std::map<std::string, std::filesystem::path>> models_named(

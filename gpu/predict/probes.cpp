@@ -79,6 +79,7 @@ class probe_course {
   /// `usual_s`: how long it takes, but for its tries.
   template <class F>
   void run(std::string_view what, double usual_s, F probe) {
+    if (options_.stopped()) return;
     if (wall_s() + usual_s + try_s() > end_) return;
     options_.before(what);
     const status done = probe();

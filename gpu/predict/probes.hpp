@@ -28,6 +28,8 @@ struct probe_options {
   uint64_t memory_bytes = 1 << 30;  ///< for the arrays of one probe (HWM-2)
   /// Told what is measured next, in a few words.
   std::function<void(std::string_view)> before = [](std::string_view) {};
+  /// Asked before each: whether to begin no more of them.
+  std::function<bool()> stopped = [] { return false; };
 };
 
 /// What could not be measured, and why.

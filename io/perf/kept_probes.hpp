@@ -47,7 +47,6 @@ inline constexpr error_kind<std::string_view> probes_busy{
 
 /// The right to measure (HWK-4), for as long as the descriptor is open; one that owns nothing where
 /// no file can be locked. Errors: probes_busy.
-result<unique_fd> lock_probes(const fact_store& store,
-                              std::chrono::milliseconds patience = std::chrono::seconds(20));
+result<unique_fd> lock_probes(const fact_store& store, std::chrono::milliseconds patience);
 
 }  // namespace troupe::io::perf

@@ -46,6 +46,21 @@ TEST_CASE("HWM-1 without time nothing is begun") {
   CHECK(found == wanted);
 }
 
+TEST_CASE("who is told to stop begins no further probe") {
+  const auto host = make_host_device(1);
+  predict::probe_options options;
+  options.seconds = 600;
+  options.memory_bytes = 16 << 20;
+  int begun = 0;
+  options.before = [&](std::string_view) { ++begun; };
+  options.stopped = [&] { return begun == 1; };
+  io::perf::hw_profile found;
+  CHECK(predict::probe_host(*host, options, found).empty());
+  CHECK(begun == 1);
+  CHECK(found.triad_gb_s);
+  CHECK_FALSE(found.gemm_gflop_s);
+}
+
 TEST_CASE("HWM-2 without memory the probes that need some say so, and the others measure") {
   const auto host = make_host_device(1);
   predict::probe_options options;
