@@ -15,6 +15,7 @@ void add_bench(shell& sh) {
   add_bench_recovery(sh, bench);
   add_bench_swap(sh, bench);
   add_bench_power(sh, bench);
+  add_bench_predict(sh, bench);
 }
 
 }  // namespace troupe::apps

@@ -38,6 +38,9 @@ void add_bench_swap(shell& sh, command* bench);
 /// `troupe bench power`: what power budgets cost, and how well jobs keep them.
 void add_bench_power(shell& sh, command* bench);
 
+/// `troupe bench predict`: how well step times are foretold by what is learned of earlier ones.
+void add_bench_predict(shell& sh, command* bench);
+
 /// `troupe bench`: all of the benchmarks, a subcommand each.
 void add_bench(shell& sh);
 
