@@ -5,12 +5,14 @@
 #include <array>
 #include <cmath>
 #include <span>
+#include <utility>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "apps/report/text.hpp"
 #include "apps/up/run_log.hpp"
+#include "gpu/predict/online_policy.hpp"
 #include "io/base/counted.hpp"
 #include "io/config/properties.hpp"
 #include "io/file.hpp"
@@ -31,6 +33,11 @@ constexpr double held_up_share = 0.02;
 
 /// Of the steps nine in ten are between these.
 constexpr double low_quantile = 0.05, high_quantile = 0.95;
+
+/// Times as much work, or as little; from other runs alone nothing is told.
+constexpr double near_enough = 10;
+/// No estimate by other work is surer.
+constexpr double sure_of_others = 0.3;
 
 bool is_held_up(const report::step_report& r) {
   return r.validation_loss || r.replicas != 0 || r.pace_percent < 100 || r.power_wait_ms > 0 ||
@@ -57,6 +64,56 @@ std::string work_key(const config::job& job) {
 
 double quantile(const std::vector<float>& sorted, double q) {
   return sorted[static_cast<size_t>(q * static_cast<double>(sorted.size() - 1))];
+}
+
+/// What the time of a job's step depends on beside its FLOP, each above 0: as many for every job.
+std::vector<double> work_shape_of(const config::job& job) {
+  const auto& m = job.model;
+  const auto above_0 = [](int64_t x) { return static_cast<double>(std::max<int64_t>(x, 1)); };
+  return {above_0(m.layers),
+          above_0(m.hidden),
+          above_0(job.train.batch),
+          above_0(job.train.micro_batch),
+          above_0(job.train.seq_len),
+          above_0(job.parallel.data),
+          above_0(job.parallel.pipeline),
+          above_0(job.cluster.threads),
+          m.dtype == config::compute_dtype::bf16 ? 2.0 : 4.0,
+          job.cluster.device == config::device_kind::cuda ? 2.0 : 1.0};
+}
+
+/// For the model: a step's FLOP, at a rate that only the model's factor is about, and its shape.
+gpu::predict::step_configuration configuration_of(const std::vector<double>& shape, double flops) {
+  constexpr double some_rate = 1e12;
+  auto features = shape;
+  features.push_back(flops);
+  return {std::move(features), flops / some_rate};
+}
+
+/// By what all runs on this machine took, whatever their work was.
+std::optional<perf::past_estimate> estimate_by_others(std::span<const perf::past_run> runs,
+                                                      const std::vector<double>& shape,
+                                                      double flops) {
+  gpu::predict::online_policy model(std::vector(shape.size() + 1, perf::feature_kind::log_number));
+  perf::past_estimate out;
+  out.basis = perf::past_basis::other_work;
+  bool any_near = false;
+  for (const auto& r : runs) {
+    if (r.machine != this_kind || r.shape.size() != shape.size()) continue;
+    // What is beyond all that a step may take is left out.
+    if (!model.hear(configuration_of(r.shape, r.flops), 0, r.median_s)) continue;
+    any_near = any_near || std::abs(std::log(r.flops / flops)) <= std::log(near_enough);
+    ++out.runs;
+    out.steps += r.steps;
+  }
+  if (!any_near) return std::nullopt;
+  model.fit();
+  const auto said = model.ask(configuration_of(shape, flops), 0);
+  if (!said || !*said) return std::nullopt;
+  out.step_s = (*said)->seconds;
+  out.least_s = std::min((*said)->least_s, out.step_s * std::exp(-sure_of_others));
+  out.most_s = std::max((*said)->most_s, out.step_s * std::exp(sure_of_others));
+  return out;
 }
 
 std::string time_text(double seconds) {
@@ -104,6 +161,7 @@ std::optional<perf::past_run> step_times::run_of(
   out.median_s = quantile(sorted, 0.5) / 1e3;
   out.low_s = quantile(sorted, low_quantile) / 1e3;
   out.high_s = quantile(sorted, high_quantile) / 1e3;
+  out.shape = work_shape_of(job);
   return out;
 }
 
@@ -113,7 +171,8 @@ std::optional<past_expectation> expect_by_past(const config::job& job, double fl
   if (file.empty() || job.cluster.launch != config::launch_mode::local) return std::nullopt;
   const auto past = perf::read_past_runs(file);
   if (!past) return std::nullopt;
-  const auto step = perf::estimate_step(past->runs, this_kind, work_key(job), flops);
+  auto step = perf::estimate_step(past->runs, this_kind, work_key(job));
+  if (!step && flops > 0) step = estimate_by_others(past->runs, work_shape_of(job), flops);
   if (!step) return std::nullopt;
   return past_expectation{*step, perf::ledger_of(past->runs, this_kind)};
 }

@@ -3,8 +3,9 @@
 //
 // A job that ends leaves a line beside the machine's facts, if it was of this machine alone and
 // made steps that nothing held up. Whoever plans or starts a job is told what the same work took
-// here; where it is new, what other work lets expect. How far expectations were off stands beside
-// them. Nothing is measured for that.
+// here; where it is new, what other work lets expect, by its FLOP, model, batch and ranks
+// (gpu/predict/online_policy.hpp). How far expectations were off stands beside them. Nothing is
+// measured for that.
 #pragma once
 
 #include <cstdint>

@@ -11,9 +11,8 @@
 #include <charconv>
 #include <chrono>
 #include <cmath>
-#include <map>
-#include <numeric>
 #include <thread>
+#include <utility>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -37,14 +36,15 @@ constexpr size_t whole_file_bytes = most_past_runs * 3 / 2 * max_past_run_bytes;
 constexpr double step_range_s = 1e7, largest_flops = 1e30;
 constexpr size_t text_bytes = 1024;
 constexpr double shortest_step_s = 1e-9;
+/// Of a shape: how many, and how large each may be.
+constexpr size_t shape_numbers = 32;
+constexpr double shape_range = 1e15;
 
 /// Runs of the same work that say how much they differ; fewer are given an interval of their own.
 constexpr size_t enough_runs = 3;
 constexpr size_t newest_runs = 16;  ///< older ones were another program's
-constexpr size_t nearest_works = 5;
-constexpr double near_enough = 10;  ///< times as much work, or as little; others say nothing
 /// No estimate is surer: what a machine does beside differs from day to day.
-constexpr double surest = 0.03, sure_of_few = 0.1, sure_of_others = 0.3;
+constexpr double surest = 0.03, sure_of_few = 0.1;
 
 uint32_t line_sum(std::string_view text) {
   return crc32c(std::as_bytes(std::span(text.data(), text.size())));
@@ -84,6 +84,20 @@ std::optional<std::string> run_text(const nlohmann::json& j, const char* key) {
   return value;
 }
 
+/// Numbers above 0; none where the line is of a program that kept none.
+std::optional<std::vector<double>> run_shape(const nlohmann::json& j) {
+  const auto it = j.find("shape");
+  if (it == j.end()) return std::vector<double>{};
+  if (!it->is_array() || it->size() > shape_numbers) return std::nullopt;
+  std::vector<double> out;
+  for (const auto& number : *it) {
+    if (!number.is_number()) return std::nullopt;
+    out.push_back(number.get<double>());
+    if (!(out.back() > 0) || out.back() > shape_range) return std::nullopt;
+  }
+  return out;
+}
+
 /// Two-sided, 95 %, by degrees of freedom from 2 on: Student's t.
 double t_of(size_t freedom) {
   constexpr std::array<double, 14> t{4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306,
@@ -111,41 +125,6 @@ past_estimate of_same_work(std::span<const past_run* const> runs) {
     // Of one more run: its own deviation, and that of the middle of these.
     sure = std::max(surest, t_of(out.runs - 1) * std::sqrt(squares / (n - 1) * (1 + 1 / n)));
   }
-  out.least_s = out.step_s * std::exp(-sure);
-  out.most_s = out.step_s * std::exp(sure);
-  return out;
-}
-
-/// By how much work a second the others did, those nearest in size most.
-std::optional<past_estimate> of_other_work(std::span<const past_run* const> runs, double flops) {
-  std::map<std::string_view, const past_run*> newest;
-  for (const auto* r : runs) newest[r->work] = r;
-  const auto distance = [&](const past_run* r) { return std::abs(std::log(r->flops / flops)); };
-  std::vector<const past_run*> near;
-  for (const auto& [work, r] : newest)
-    if (distance(r) <= std::log(near_enough)) near.push_back(r);
-  if (near.empty()) return std::nullopt;
-  std::stable_sort(near.begin(), near.end(),
-                   [&](auto* a, auto* b) { return distance(a) < distance(b); });
-  near.resize(std::min(near.size(), nearest_works));
-  double weights = 0, rate = 0, far = 0;
-  past_estimate out;
-  out.basis = past_basis::other_work;
-  for (const auto* r : near) {
-    const double weight = std::exp(-distance(r));
-    weights += weight;
-    rate += weight * std::log(r->flops / r->median_s);
-    far += weight * distance(r);
-    out.steps += r->steps;
-  }
-  rate /= weights;
-  double squares = 0;
-  for (const auto* r : near)
-    squares += std::exp(-distance(r)) * std::pow(std::log(r->flops / r->median_s) - rate, 2);
-  out.runs = near.size();
-  out.step_s = flops / std::exp(rate);
-  const double sure =
-      std::max(sure_of_others, 2 * std::sqrt(squares / weights)) + sure_of_others * far / weights;
   out.least_s = out.step_s * std::exp(-sure);
   out.most_s = out.step_s * std::exp(sure);
   return out;
@@ -204,7 +183,8 @@ std::string past_run_line(const past_run& run) {
                {"steps", run.steps},
                {"median_s", run.median_s},
                {"low_s", run.low_s},
-               {"high_s", run.high_s}};
+               {"high_s", run.high_s},
+               {"shape", run.shape}};
   const auto text = j.dump(-1, ' ', false, json::error_handler_t::replace);
   return fmt::format("{} {:08x}", text, line_sum(text));
 }
@@ -222,13 +202,23 @@ std::optional<past_run> parse_past_run(std::string_view line) {
   const auto flops = run_number(*j, "flops", largest_flops);
   const auto expected = seconds("expected_s"), median = seconds("median_s");
   const auto low = seconds("low_s"), high = seconds("high_s");
-  if (!job || !machine || !work || !unix_s || !flops || !expected || !steps || !median || !low ||
-      !high)
+  auto shape = run_shape(*j);
+  if (!shape || !job || !machine || !work || !unix_s || !flops || !expected || !steps || !median ||
+      !low || !high)
     return std::nullopt;
   if (*flops < 1 || *low < shortest_step_s || *low > *median || *median > *high)
     return std::nullopt;
-  return past_run{*unix_s, *job, *machine, *work, *flops, *expected, static_cast<uint64_t>(*steps),
-                  *median, *low, *high};
+  return past_run{*unix_s,
+                  *job,
+                  *machine,
+                  *work,
+                  *flops,
+                  *expected,
+                  static_cast<uint64_t>(*steps),
+                  *median,
+                  *low,
+                  *high,
+                  std::move(*shape)};
 }
 
 result<past_runs> read_past_runs(const fs::path& file) {
@@ -268,16 +258,12 @@ status add_past_run(const fs::path& file, const past_run& run) {
 }
 
 std::optional<past_estimate> estimate_step(std::span<const past_run> runs, std::string_view machine,
-                                           std::string_view work, double flops) {
-  std::vector<const past_run*> same, other;
+                                           std::string_view work) {
+  std::vector<const past_run*> same;
   for (const auto& r : runs)
-    if (r.machine == machine) (r.work == work ? same : other).push_back(&r);
-  if (!same.empty()) {
-    const auto newest = std::span(same).last(std::min(same.size(), newest_runs));
-    return of_same_work(newest);
-  }
-  if (other.empty() || !(flops > 0)) return std::nullopt;
-  return of_other_work(other, flops);
+    if (r.machine == machine && r.work == work) same.push_back(&r);
+  if (same.empty()) return std::nullopt;
+  return of_same_work(std::span(same).last(std::min(same.size(), newest_runs)));
 }
 
 past_ledger ledger_of(std::span<const past_run> runs, std::string_view machine) {

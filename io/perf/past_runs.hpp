@@ -7,8 +7,8 @@
 // learns from it does with the others.
 //
 // What comes of it is an estimate for the next run, with an interval and what it rests on: what the
-// same work took on such machines, else how quickly other work was done on them. And the ledger:
-// what was expected of runs before they began, against what came.
+// same work took on such machines. What other work lets expect of it is apps/past_steps.hpp's. And
+// the ledger: what was expected of runs before they began, against what came.
 //
 // Invariants
 //   PST-1  A run is added whole or not at all; who adds at the same time does so before or after.
@@ -53,6 +53,8 @@ struct past_run {
   uint64_t steps = 0;            ///< that count: undisturbed ones
   double median_s = 0;           ///< of these, of a step
   double low_s = 0, high_s = 0;  ///< between which nine in ten of them were
+  /// What that work is in numbers above 0, as many for all work; none: an earlier program's.
+  std::vector<double> shape = {};
   bool operator==(const past_run&) const = default;
 };
 
@@ -73,7 +75,7 @@ result<past_runs> read_past_runs(const std::filesystem::path& file);
 /// back, and for a file that is none of ours: it stays as it is.
 status add_past_run(const std::filesystem::path& file, const past_run& run);
 
-/// What an estimate rests on.
+/// What an estimate rests on: what the same work took, or other work.
 enum class past_basis : uint8_t { same_work, other_work };
 
 struct past_estimate {
@@ -83,9 +85,9 @@ struct past_estimate {
   uint64_t steps = 0;  ///< of these
 };
 
-/// Of runs on machines of that kind. Nothing where there was none.
+/// Of runs of that work on machines of that kind. Nothing where there was none.
 std::optional<past_estimate> estimate_step(std::span<const past_run> runs, std::string_view machine,
-                                           std::string_view work, double flops);
+                                           std::string_view work);
 
 /// How far expectations were off what came, of runs on machines of that kind.
 struct past_ledger {

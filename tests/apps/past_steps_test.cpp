@@ -1,6 +1,7 @@
 // What a run is remembered by, and what the next one is told.
 #include "apps/past_steps.hpp"
 
+#include <cmath>
 #include <string>
 #include <vector>
 
@@ -99,6 +100,58 @@ TEST_CASE("past steps: the next run of the same work is told what it took, and h
   const auto other = apps::expect_by_past(larger.job, train::flops_of_step(larger), store);
   REQUIRE(other);
   CHECK(other->step.basis == io::perf::past_basis::other_work);
-  CHECK(apps::past_text(*other).find("of 1 run of other work here") != std::string::npos);
+  CHECK(apps::past_text(*other).find("of 3 runs of other work here") != std::string::npos);
   CHECK(other->step.most_s / other->step.least_s > e->step.most_s / e->step.least_s);
+}
+
+TEST_CASE("past steps: what other work took lets expect new work's time, where some was like it") {
+  const scratch dir;
+  const io::fact_store store{dir.path, "here", "0.1.0", 0};
+  // A machine that is the quicker at a FLOP, the more of them there are at once.
+  const auto took_s = [](const train::job_plan& p) {
+    return 0.01 * static_cast<double>(p.job.model.layers) + train::flops_of_step(p) / 1e9;
+  };
+  const auto plan_of = [](int layers, int batch) {
+    return past_plan(
+        {"model.layers=" + std::to_string(layers), "train.batch=" + std::to_string(batch)});
+  };
+  for (const int layers : {2, 4, 8})
+    for (const int batch : {8, 16, 32, 64}) {
+      const auto plan = plan_of(layers, batch);
+      auto run = times_of(100).run_of(plan.job, std::nullopt);
+      REQUIRE(run);
+      CHECK_FALSE(run->shape.empty());
+      run->flops = train::flops_of_step(plan);
+      run->low_s = run->median_s = run->high_s = took_s(plan);
+      REQUIRE(apps::remember_run(*run, store));
+    }
+  for (const auto& plan : {plan_of(2, 24), plan_of(4, 48), plan_of(6, 12)}) {
+    const auto e = apps::expect_by_past(plan.job, train::flops_of_step(plan), store);
+    REQUIRE(e);
+    CHECK(e->step.basis == io::perf::past_basis::other_work);
+    CHECK(e->step.runs == 12);
+    CHECK(e->step.steps == 240);
+    CHECK(e->step.step_s == doctest::Approx(took_s(plan)).epsilon(0.1));
+    CHECK(e->step.least_s < e->step.step_s / 1.3);
+    CHECK(e->step.most_s > e->step.step_s * 1.3);
+  }
+  // Nothing remembered is a tenth of that; nor is anything told of no work at all.
+  const auto large = plan_of(8, 8);
+  CHECK_FALSE(apps::expect_by_past(plan_of(2, 6).job, 1e13, store));
+  CHECK_FALSE(apps::expect_by_past(plan_of(2, 6).job, 0, store));
+  CHECK(apps::expect_by_past(large.job, 1e13, store)->step.basis ==
+        io::perf::past_basis::same_work);
+}
+
+TEST_CASE("past steps: runs of a program that kept no shape tell nothing of other work") {
+  const scratch dir;
+  const io::fact_store store{dir.path, "here", "0.1.0", 0};
+  const auto plan = past_plan();
+  auto run = times_of(200).run_of(plan.job, std::nullopt);
+  REQUIRE(run);
+  run->shape.clear();
+  REQUIRE(apps::remember_run(*run, store));
+  const double flops = train::flops_of_step(plan);
+  CHECK(apps::expect_by_past(plan.job, flops, store));
+  CHECK_FALSE(apps::expect_by_past(past_plan({"train.batch=16"}).job, flops, store));
 }

@@ -46,6 +46,7 @@ TEST_CASE("past runs: what was added is read, in order, with all digits") {
   for (int i = 1; i <= 5; ++i) {
     auto r = run_of(0.1 / 3 * i, "a \"work\"\n\xff");
     r.expected_s = 1.0 / 7;
+    if (i > 1) r.shape = {1.0 / 3, 4e9, 7};
     REQUIRE(add_past_run(file, r));
     r.work = "a \"work\"\n\xef\xbf\xbd";  // what is no UTF-8 is replaced
     added.push_back(r);
@@ -123,7 +124,12 @@ TEST_CASE("PST-3: numbers that no run has are not believed, nor lines of any len
            [](past_run& r) { r.median_s = -1; }, [](past_run& r) { r.median_s = 1e300; },
            [](past_run& r) { r.median_s = std::nan(""); }, [](past_run& r) { r.low_s = 0; },
            [](past_run& r) { r.low_s = 5; }, [](past_run& r) { r.high_s = 0.1; },
-           [](past_run& r) { r.flops = 1e-320; }, [](past_run& r) { r.expected_s = -1; }}) {
+           [](past_run& r) { r.flops = 1e-320; }, [](past_run& r) { r.expected_s = -1; },
+           [](past_run& r) {
+             r.shape = {1, 0};
+           },
+           [](past_run& r) { r.shape = {std::nan("")}; },
+           [](past_run& r) { r.shape.assign(33, 1.0); }}) {
     auto r = run_of(0.25);
     change(r);
     CHECK_FALSE(parse_past_run(past_run_line(r)));
@@ -160,7 +166,7 @@ TEST_CASE("PST-1: who adds at the same time loses nothing, also where old lines 
 
 TEST_CASE("estimates: of the same work the median of its runs, surer the more there are") {
   std::vector<past_run> runs{run_of(1.0)};
-  const auto one = estimate_step(runs, "m", "w", 1e9);
+  const auto one = estimate_step(runs, "m", "w");
   REQUIRE(one);
   CHECK(one->step_s == 1);
   CHECK(one->basis == past_basis::same_work);
@@ -171,26 +177,14 @@ TEST_CASE("estimates: of the same work the median of its runs, surer the more th
   for (const double m : {1.02, 0.98, 1.01, 0.99, 1.0, 1.03, 0.97}) runs.push_back(run_of(m));
   runs.push_back(run_of(50, "w", 1e9, "another"));
   runs.push_back(run_of(70, "other"));
-  const auto eight = estimate_step(runs, "m", "w", 1e9);
+  const auto eight = estimate_step(runs, "m", "w");
   REQUIRE(eight);
   CHECK(eight->step_s == doctest::Approx(1).epsilon(0.02));
   CHECK(eight->runs == 8);
   CHECK(eight->most_s < 1.08);
   CHECK(eight->least_s > 0.93);
-  CHECK_FALSE(estimate_step(runs, "nobody's", "w", 1e9));
-}
-
-TEST_CASE("estimates: of other work by how quickly it was done, and less surely") {
-  const std::vector<past_run> runs{run_of(1, "a", 1e9), run_of(2, "b", 2e9), run_of(11, "c", 1e10)};
-  const auto e = estimate_step(runs, "m", "new", 4e9);
-  REQUIRE(e);
-  CHECK(e->basis == past_basis::other_work);
-  CHECK(e->runs == 3);
-  CHECK(e->step_s == doctest::Approx(4).epsilon(0.1));
-  CHECK(e->most_s > 1.3 * e->step_s);
-  CHECK(e->least_s < e->step_s / 1.3);
-  CHECK_FALSE(estimate_step(runs, "m", "new", 0));
-  CHECK_FALSE(estimate_step(runs, "m", "new", 2e11));  // none of these is like it
+  CHECK_FALSE(estimate_step(runs, "nobody's", "w"));
+  CHECK_FALSE(estimate_step(runs, "m", "new"));
 }
 
 TEST_CASE("estimates: nineteen of twenty runs are within the interval") {
@@ -201,7 +195,7 @@ TEST_CASE("estimates: nineteen of twenty runs are within the interval") {
     std::normal_distribution<> day(0, 0.08);
     std::vector<past_run> runs;
     for (int r = 0; r < 3 + i % 6; ++r) runs.push_back(run_of(std::exp(day(random))));
-    const auto e = estimate_step(runs, "m", "w", 1e9);
+    const auto e = estimate_step(runs, "m", "w");
     REQUIRE(e);
     const double came = std::exp(day(random));
     within += came >= e->least_s && came <= e->most_s ? 1 : 0;
