@@ -281,18 +281,20 @@ result<stage_split> best_split(const split_question& q) {
   const auto there = counted_kinds(q, 0, q.nodes.size());
   if (const double steps = steps_of(q, there); steps > split_steps)
     return split_too_large(q.layer_bytes.size(), q.kinds.size(), steps, split_steps);
-  std::vector<counts> ways;
-  counts taken;
-  ways_to_take(there, each, taken, ways);
-  auto found = splitter(q, costs, std::vector<std::vector<counts>>(stages, ways)).search();
-  if (!std::isfinite(found.slowest)) return no_split_fits(q.layer_bytes.size(), stages);
   std::vector<std::vector<counts>> as_now;
   for (size_t stage = 0; stage < stages; ++stage)
     as_now.push_back({counted_kinds(q, stage * each, (stage + 1) * each)});
-  constexpr double equal = 1 + 1e-9;  // sums in another order
-  if (auto stay = splitter(q, costs, std::move(as_now)).search();
-      stay.slowest <= found.slowest * equal && stay.sum <= found.sum * equal)
-    found = std::move(stay);
+  auto found = splitter(q, costs, std::move(as_now)).search();
+  if (!q.nodes_stay) {
+    std::vector<counts> ways;
+    counts taken;
+    ways_to_take(there, each, taken, ways);
+    constexpr double equal = 1 + 1e-9;  // sums in another order
+    auto moved = splitter(q, costs, std::vector<std::vector<counts>>(stages, ways)).search();
+    const bool as_good = found.slowest <= moved.slowest * equal && found.sum <= moved.sum * equal;
+    if (!as_good) found = std::move(moved);
+  }
+  if (!std::isfinite(found.slowest)) return no_split_fits(q.layer_bytes.size(), stages);
   stage_split out;
   out.layers = found.layers;
   out.nodes = nodes_by_stage(q, found.kinds);

@@ -14,7 +14,8 @@
 // Invariants
 //   CUT-1  Every stage has a layer, every layer one stage, in order; every node one stage.
 //   CUT-2  No stage has what one of its nodes has no memory for.
-//   CUT-3  No other split that holds CUT-1 and CUT-2 has a quicker slowest stage.
+//   CUT-3  No other split that holds CUT-1 and CUT-2 has a quicker slowest stage, of those that
+//     leave each node its stage where nodes_stay says so.
 #pragma once
 
 #include <cstddef>
@@ -47,6 +48,7 @@ struct split_question {
   std::vector<uint64_t> layer_slot_bytes;  ///< the same, for each of the micro-batches in flight
   uint64_t embedding_bytes = 0, head_bytes = 0;
   std::vector<int64_t> layers_now;  ///< of each stage, to compare with; may be empty
+  bool nodes_stay = false;          ///< each node has the stage that it has now
 };
 
 /// Who does what.

@@ -214,3 +214,26 @@ TEST_CASE("split: what is large and alike is found, what has too many ways is re
   REQUIRE_FALSE(all_different);
   CHECK(all_different.error().is(split_too_large));
 }
+
+TEST_CASE("CUT-3: where nodes stay, it is the best split of those that leave them where they are") {
+  auto q = equal_layers(8, {1, 3}, {1, 0}, 2);
+  const auto may_move = best_split(q);
+  q.nodes_stay = true;
+  const auto stays = best_split(q);
+  REQUIRE(may_move);
+  REQUIRE(stays);
+  CHECK(stays->nodes == std::vector<size_t>{0, 1});
+  CHECK(stays->layers == std::vector<int64_t>{2, 6});
+  CHECK(stays->slowest_s == 6);
+  CHECK(may_move->slowest_s <= stays->slowest_s);
+  q.kinds[0].head_s = 1;
+  q.kinds[1].head_s = 3;  // which the quick one would have if they changed places
+  q.nodes = {0, 1};
+  const auto with_head = best_split(q);
+  REQUIRE(with_head);
+  CHECK(with_head->nodes == std::vector<size_t>{0, 1});
+  q.nodes_stay = false;
+  const auto moved = best_split(q);
+  REQUIRE(moved);
+  CHECK(moved->slowest_s <= with_head->slowest_s);
+}
