@@ -2,7 +2,6 @@
 #include "apps/expected_step.hpp"
 
 #include <algorithm>
-#include <future>
 #include <string>
 #include <utility>
 
@@ -14,9 +13,10 @@
 #include "actors/job/stage_split_policy.hpp"
 #include "actors/power/pipeline_dag.hpp"
 #include "actors/train/engine.hpp"
+#include "actors/train/layer_paces.hpp"
+#include "actors/train/measured_split_policy.hpp"
 #include "actors/train/readiness_policy.hpp"
 #include "apps/report/report.hpp"
-#include "gpu/swap/step_traffic.hpp"
 #include "io/base/counted.hpp"
 #include "trace/text.hpp"
 
@@ -28,8 +28,6 @@ namespace {
 constexpr double quickest = 0.9;
 /// What is not counted, as steps of small jobs had it (docs/predict.md).
 constexpr double slowest_by = 1.5;
-/// Of a layer that is measured: matrix elements, and products of one try.
-constexpr double measured_elements = 8e6, measured_flops = 12e9;
 /// Operations of a schedule that are walked.
 constexpr int64_t walked_operations = 1 << 16;
 
@@ -47,16 +45,10 @@ std::string time_of(double seconds) {
 
 /// The stages' layers as a question of who should have how many: all nodes are this one.
 train::split_question question_of(const train::job_plan& plan, const measured_worker& worker) {
-  const auto& of = plan.job.train;
   const auto layers = static_cast<size_t>(plan.model.layers);
   const auto stages = static_cast<size_t>(plan.job.parallel.pipeline);
-  const auto tokens = static_cast<double>(of.micro_batch * of.seq_len);
-  const double passes = plan.job.model.recompute ? 4 : 3;
-  const double layer = tokens * gpu::layer_flops(plan.model, of.seq_len) * passes / 3;
-  const double head = tokens * 6 * static_cast<double>(plan.model.vocab * plan.model.hidden);
-  const double flops_s = worker.paces.flops_s / worker.paces.spread;
   train::split_question q;
-  q.kinds = {{"this machine", std::vector<double>(layers, layer / flops_s), 0, head / flops_s, 0}};
+  q.kinds = {train::kind_of_node(plan, "this machine", worker.paces.flops_s / worker.paces.spread)};
   q.nodes.assign(stages, 0);
   q.slots.assign(stages, 1);
   q.layer_bytes.assign(layers, 0);
@@ -66,54 +58,17 @@ train::split_question question_of(const train::job_plan& plan, const measured_wo
 
 }  // namespace
 
-train::engine_options measured_part(train::engine_options o) {
-  auto& m = o.model;
-  m.layers = 1;
-  m.vocab = std::min<int64_t>(m.vocab, 64);  // no head is measured
-  const auto halves = [](int64_t n) { return n % 2 == 0; };
-  const auto elements = [&] {
-    return static_cast<double>(m.matrix_parameters() - m.vocab * m.hidden);
-  };
-  while (elements() > measured_elements && halves(m.heads) && halves(m.kv_heads) &&
-         halves(m.hidden) && halves(m.ffn)) {
-    m.heads /= 2;
-    m.kv_heads /= 2;
-    m.hidden /= 2;
-    m.ffn /= 2;
-  }
-  auto& s = o.shape;
-  const auto flops = [&] {
-    return gpu::layer_flops(m, s.seq) * static_cast<double>(s.micro_batch * s.seq);
-  };
-  while (flops() > measured_flops && s.micro_batch > 1) s.micro_batch /= 2;
-  while (flops() > measured_flops && s.seq > 16) s.seq /= 2;
-  return o;
-}
-
 result<measured_worker> measure_worker(const train::job_plan& plan) {
   const auto& r = plan.ranks.front();
   measured_worker out;
   out.threads = train::threads_here(plan.job.cluster);
   out.cores = cluster::hardware_facts().cores;
-  const auto options =
-      measured_part(train::options_of(plan.job, plan.model, r.at, r.layers, out.threads));
-  if (options.device != "host")
-    return error{errc::unavailable, "rates are measured of the host's processors only"};
-  if (static_cast<double>(options.model.matrix_parameters()) > 4 * measured_elements)
-    return error{errc::unavailable, "a layer of this model is too large to be measured in passing"};
-  // As many at once as compute at once: cores share what feeds them, and what others left of them.
+  // As many at once as compute at once.
   const auto ranks = std::min(std::ssize(plan.ranks), out.at_once());
-  std::vector<std::future<result<swap::paces>>> others;
-  const auto measure = [&] { return swap::measure_paces(options, {out.threads, 64, 0.4}); };
-  for (int64_t i = 1; i < ranks; ++i) others.push_back(std::async(std::launch::async, measure));
-  std::vector<result<swap::paces>> all{measure()};
-  for (auto& other : others) all.push_back(other.get());
-  for (const auto& one : all)
-    if (!one) return one.error();
-  // Of ranks that wait for each other the slowest counts.
-  out.paces = **std::min_element(all.begin(), all.end(), [](const auto& x, const auto& y) {
-    return x->flops_s / x->spread < y->flops_s / y->spread;
-  });
+  TROUPE_TRY(measured,
+             train::measure_workers(
+                 train::options_of(plan.job, plan.model, r.at, r.layers, out.threads), ranks));
+  out.paces = std::move(measured);
   return out;
 }
 

@@ -38,10 +38,6 @@ struct measured_worker {
 /// processors that compute, or a layer is too large; no_memory.
 result<measured_worker> measure_worker(const train::job_plan& plan);
 
-/// What is measured of a rank's options: as much of a layer, and of a micro-batch, as takes a
-/// fraction of a second on a slow core.
-train::engine_options measured_part(train::engine_options options);
-
 /// Seconds.
 struct expected_step {
   std::vector<train::stage_seconds> stages;

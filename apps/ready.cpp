@@ -227,12 +227,19 @@ const char* key_of(const error& why) {
 }  // namespace
 
 std::vector<std::string> remarks_on(const config::job& job) {
+  std::vector<std::string> out;
   const auto& data = job.data;
-  if (data.document_end < 0 || data.reset_attention) return {};
-  return {
-      fmt::format("warning: data.document_end = {} has no effect: attention is not reset between "
-                  "documents; set data.reset_attention = true, or leave it out",
-                  data.document_end)};
+  if (data.document_end >= 0 && !data.reset_attention)
+    out.push_back(
+        fmt::format("warning: data.document_end = {} has no effect: attention is not reset between "
+                    "documents; set data.reset_attention = true, or leave it out",
+                    data.document_end));
+  const auto& parallel = job.parallel;
+  if (parallel.placement == config::stage_placement::measured && parallel.pipeline == 1)
+    out.push_back(
+        "parallel.placement = \"measured\" has no effect: there is one stage, which has all "
+        "layers");
+  return out;
 }
 
 readiness readiness_of(const config::job& job, const train::machine& machine,
@@ -266,8 +273,8 @@ readiness readiness_of(const config::job& job, const train::machine& machine,
   compare_with_checkpoint(r, machine, found);
   compare_data(job, r, found);
   if (r.plan && found.problems.empty()) check_swap_room(r, found);
-  // Checkpoints record how the stages were cut (RSM-6).
-  if (r.plan && r.plan->job.parallel.pipeline > 1)
+  // Checkpoints record how the stages were cut (RSM-6), also where nodes measure that later.
+  if (r.plan && r.plan->job.parallel.pipeline > 1 && !train::is_split_open(r.plan->job))
     r.plan->job.parallel.layers = train::stage_layers_text(*r.plan);
   r.remarks = std::move(found.remarks);
   r.problems = std::move(found.problems);

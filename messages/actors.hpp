@@ -161,6 +161,8 @@ using monitor_actor = component_actor::extend<
 using node_actor = component_actor::extend<
     // Spawns the actors of its ranks; answers with the loader (or null) and the stages, in order.
     caf::replies_to<msg<fbs::Assign>>::with<msg<fbs::Assigned>, std::vector<caf::strong_actor_ptr>>,
+    // Measures what a layer of the job takes here.
+    ask<fbs::MeasureLayers, fbs::LayersMeasured>,
     // Ends its ranks and begins another epoch; answers once nothing of the one before runs.
     ask<fbs::Suspend, fbs::Suspended>,
     // Ends the process.
@@ -171,8 +173,8 @@ using node_actor = component_actor::extend<
     ask<fbs::OpenTestGroup, fbs::TestGroupEnd>, ask<fbs::JoinTestGroup, fbs::TestGroupSeen>,
     // A vote about which head acts.
     ask<fbs::PromiseEpoch, fbs::Promised>, ask<fbs::HoldRecord, fbs::Promised>,
-    // Time for a heartbeat (from itself only).
-    caf::reacts_to<caf::tick_atom>>;
+    // Time for a heartbeat; a layer is measured (both from itself only).
+    caf::reacts_to<caf::tick_atom>, caf::reacts_to<caf::update_atom>>;
 
 /// Knows who belongs to the cluster.
 using coordinator_actor = component_actor::extend<

@@ -28,6 +28,8 @@
   X(cluster, Suspended, 0x020a)       \
   X(cluster, Recover, 0x020b)         \
   X(cluster, Launch, 0x020c)          \
+  X(cluster, MeasureLayers, 0x020d)   \
+  X(cluster, LayersMeasured, 0x020e)  \
   X(train, BuildStage, 0x0301)        \
   X(train, StageReady, 0x0302)        \
   X(train, DataPlaneOffer, 0x0303)    \

@@ -225,6 +225,10 @@ caf::result<msg<fbs::CheckpointFolder>> open(committer_pointer self,
   st.options.dir = fs::absolute(st.options.dir).lexically_normal();
   if (!st.options.dir.has_filename()) st.options.dir = st.options.dir.parent_path();  // "dir/"
   if (!st.whole) st.whole = st.options.plan;
+  if (const auto layers = text_of(m->layers());
+      !layers.empty() && train::is_split_open(st.whole->job))
+    if (auto settled = train::settle_layers(*st.whole, layers); !settled)
+      return to_caf(settled.error());
   const auto replicas = m->replicas() == 0 ? st.whole->job.parallel.data : m->replicas();
   auto plan = train::with_replicas(*st.whole, replicas);
   if (!plan) return to_caf(plan.error());

@@ -67,6 +67,12 @@
 //     got a place meanwhile is lost over it, as any other node with ranks, where the run recovers,
 //     no other place has lost its node, and a spare can have its place; else it stays: steps may be
 //     made all the same, and if none are, the monitor finds who holds them up.
+//   CRD-22  Where the split of the layers is open (parallel.placement), all nodes with places
+//     measure a layer at once, when every one of them has its ranks, so that no check of a machine
+//     runs any more. Which layers each stage has is settled by that once, before the run begins: it
+//     is told to the person, the run and the journal, and no later epoch measures again. Where a
+//     node cannot measure, or no split fits, it is the planned one; of a node that is lost
+//     meanwhile nothing is settled.
 //
 // Failure policy: a dead node is told to the run; a refused one is counted and the cluster goes on.
 #pragma once
@@ -177,6 +183,7 @@ struct coordinator_state {
   train::device_choice devices;        ///< once ranks are assigned
   std::vector<stage_actor> stages;  ///< by rank
   size_t assigned = 0;
+  std::string layers;  ///< of each stage, as measured here or by a head before; empty: as planned
   bool assigning = false;
   bool ready = false;                   ///< every rank has its stage: the run begins
   bool recovering = false;              ///< this epoch is not the first

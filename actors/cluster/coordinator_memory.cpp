@@ -25,6 +25,7 @@ fbs::ClusterMemoryT memory_of(const coordinator_state& st) {
     p.cpu_model = needs.cpu_model;
   }
   out.replicas = static_cast<uint32_t>(st.replicas);
+  out.layers = st.layers;
   for (const auto& name : st.evictions.all()) {
     auto& e = *out.evicted.emplace_back(std::make_unique<fbs::EvictedNodeT>());
     e.node = name;
@@ -66,6 +67,7 @@ void recall(coordinator_pointer self, const fbs::ClusterMemoryT& memory) {
   if (at.size() != st.places.size()) return;
   st.places = places_policy(std::move(at), std::move(needs));
   recall_replicas(self, memory.replicas);
+  if (!memory.layers.empty() && train::is_split_open(st.whole.job)) use_layers(self, memory.layers);
 }
 
 }  // namespace troupe::cluster::coordinating

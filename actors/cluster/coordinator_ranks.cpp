@@ -1,5 +1,6 @@
 // Which node is in which place, and the ranks that it is given.
 #include <algorithm>
+#include <memory>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -9,6 +10,8 @@
 #include "actors/cluster/coordinating.hpp"
 #include "actors/cluster/node.hpp"
 #include "actors/cluster/partners_policy.hpp"
+#include "actors/train/measured_split_policy.hpp"
+#include "io/config/load.hpp"
 
 namespace troupe::cluster::coordinating {
 
@@ -49,17 +52,22 @@ void for_each_place(const coordinator_state& st, F f) {
     if (st.members.contains(st.places.node_of(place))) f(place);
 }
 
-/// Threads of each worker of a place's first node: the configured number, or its share of the
-/// host's cores. Spares take no share.
-int64_t threads_at(const coordinator_state& st, uint32_t place) {
-  const auto& cluster = st.record.plan.job.cluster;
-  if (cluster.threads > 0) return cluster.threads;
+/// Workers of all places that are on the host of one.
+int64_t workers_on_host(const coordinator_state& st, uint32_t place) {
   const auto& node = member_at(st, place);
   int64_t workers = 0;
   for_each_place(st, [&](uint32_t other) {
     if (host_key(member_at(st, other)) == host_key(node)) workers += workers_at(st, other);
   });
-  return std::max<int64_t>(1, cores_of(node) / std::max<int64_t>(1, workers));
+  return std::max<int64_t>(1, workers);
+}
+
+/// Threads of each worker of a place's first node: the configured number, or its share of the
+/// host's cores. Spares take no share.
+int64_t threads_at(const coordinator_state& st, uint32_t place) {
+  const auto& cluster = st.record.plan.job.cluster;
+  if (cluster.threads > 0) return cluster.threads;
+  return std::max<int64_t>(1, cores_of(member_at(st, place)) / workers_on_host(st, place));
 }
 
 /// What each rank computes on, by what the nodes said they have; later of the kind that it began
@@ -117,6 +125,7 @@ void begin_run(coordinator_pointer self) {
     r.devices = st.devices.names;
     r.shared_devices = st.devices.shared;
     r.replicas = static_cast<uint32_t>(st.replicas);
+    r.layers = st.layers;
     for (uint32_t place = 0; place < st.places.size(); ++place) {
       const auto& who = member_at(st, place);
       r.nodes.push_back(std::make_unique<fbs::ReadyNodeT>());
@@ -140,6 +149,80 @@ std::vector<uint32_t> ranks_of(const coordinator_state& st, uint32_t place) {
   for (const auto& r : st.record.plan.ranks)
     if (static_cast<uint32_t>(r.node) == place) out.push_back(static_cast<uint32_t>(r.at.rank));
   return out;
+}
+
+/// Memory of a place's host for each worker that it has for this job.
+uint64_t memory_of_worker(const coordinator_state& st, uint32_t place) {
+  const auto& hardware = member_at(st, place).hello.hardware;
+  return hardware ? hardware->memory_bytes / static_cast<uint64_t>(workers_on_host(st, place)) : 0;
+}
+
+void tell_layers(coordinator_pointer self, const std::string& layers, const std::string& why,
+                 fbs::NoticeLevel level) {
+  self->send(self->state.record.reporter, make_msg<fbs::Notice>(context(self), [&](auto& n) {
+               n.level = level;
+               n.text = fmt::format("the stages have {} layers {}", layers, why);
+               n.layers = layers;
+             }));
+}
+
+/// CRD-22.
+void settle_split(coordinator_pointer self, const std::vector<train::node_pace>& paces,
+                  const std::string& unknown) {
+  auto& st = self->state;
+  if (!lost_places(st).empty()) return;  // the run is told, and decides
+  auto layers = train::stage_layers_text(st.whole);
+  auto why = unknown;
+  if (why.empty()) {
+    if (const auto split = train::measured_split(st.record.plan, paces)) {
+      layers = fmt::format("{}", fmt::join(split->layers, ","));
+      tell_layers(self, layers, "as measured: " + split->reason, fbs::NoticeLevel::info);
+    } else {
+      why = split.error().message;
+    }
+  }
+  if (!why.empty()) tell_layers(self, layers, "as planned: " + why, fbs::NoticeLevel::warning);
+  use_layers(self, layers);
+  remember(self);  // CRD-15
+  begin_run(self);
+}
+
+/// CRD-22.
+void measure_layers_of_places(coordinator_pointer self) {
+  auto& st = self->state;
+  std::vector<node_actor> nodes;
+  std::vector<std::string> names;
+  auto paces = std::make_shared<std::vector<train::node_pace>>();
+  for (uint32_t place = 0; place < st.places.size(); ++place) {
+    nodes.push_back(member_at(st, place).handle);
+    names.push_back(member_at(st, place).name);
+    paces->push_back({0, memory_of_worker(st, place)});
+  }
+  auto unknown = std::make_shared<std::string>();
+  gather_each<fbs::LayersMeasured>(
+      self, nodes,
+      [&](size_t i) {
+        return awaited{"node/" + names[i], "what a layer takes it"};
+      },
+      [&](size_t i) {
+        const auto& needs = st.places.needs_of(static_cast<uint32_t>(i));
+        const auto ranks = ranks_of(st, static_cast<uint32_t>(i));
+        return std::tuple(make_msg<fbs::MeasureLayers>(context(self), [&](auto& l) {
+          l.threads = static_cast<uint32_t>(needs.threads);
+          l.workers = static_cast<uint32_t>(ranks.size());
+          l.device = st.devices.names.at(ranks.front());
+        }));
+      },
+      [paces, unknown, names](size_t i, const result<msg<fbs::LayersMeasured>>& m) {
+        if (m && (*m)->flops_s() > 0)
+          (*paces)[i].flops_s = (*m)->flops_s();
+        else
+          *unknown = fmt::format("node {} has not measured what a layer takes it{}", names[i],
+                                 m ? "" : ": " + m.error().message);
+      },
+      [self, paces, unknown, epoch = self->epoch()] {
+        if (epoch == self->epoch() && !self->state.ended) settle_split(self, *paces, *unknown);
+      });
 }
 
 msg<fbs::Assign> assignment(coordinator_pointer self, uint32_t place, bool loader,
@@ -297,8 +380,10 @@ void assign_ranks(coordinator_pointer self) {
         give_up(self, a.error().within(fmt::format("node {} did not take its ranks", names[i])));
       },
       [self, epoch = self->epoch()] {
-        if (epoch == self->epoch() && self->state.assigned == self->state.places.size())
-          begin_run(self);  // CRD-1
+        auto& now = self->state;
+        if (epoch != self->epoch() || now.assigned != now.places.size()) return;
+        if (train::is_split_open(now.whole.job)) return measure_layers_of_places(self);
+        begin_run(self);  // CRD-1
       });
 }
 
@@ -336,6 +421,16 @@ std::string missing_from_places(const coordinator_state& st) {
   for (const auto place : lost_places(st))
     out.push_back(st.membership->names()[st.places.node_of(place)]);
   return fmt::format("{}", fmt::join(out, ", "));
+}
+
+void use_layers(coordinator_pointer self, const std::string& layers) {
+  auto& st = self->state;
+  if (const auto settled = train::settle_layers(st.whole, layers); !settled)
+    return give_up(self, settled.error());
+  st.layers = layers;
+  st.record.plan.job.parallel = st.whole.job.parallel;
+  st.config_toml = config::to_toml(st.whole.job);
+  recall_replicas(self, st.replicas);
 }
 
 void fill_places(coordinator_pointer self) {

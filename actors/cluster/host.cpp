@@ -1,10 +1,12 @@
 // The kernel's facts, the machine's meters, engines on its devices.
 #include "actors/cluster/host.hpp"
 
+#include <future>
 #include <utility>
 
 #include "actors/cluster/basp_gate.hpp"
 #include "actors/train/drilled_engine.hpp"
+#include "actors/train/layer_paces.hpp"
 #include "actors/train/rank_engine.hpp"
 #include "actors/train/swap_folder.hpp"
 #include "gpu/cuda.hpp"
@@ -18,6 +20,12 @@ class machine_host final : public host {
   explicit machine_host(gpu::controls::control_place controls) : controls_(std::move(controls)) {}
   fbs::HardwareFactsT facts() override { return hardware_facts(); }
   process_usage usage() override { return usage_now(); }
+  void measure_layers(const layers_to_measure& what,
+                      std::function<void(const result<double>&)> told) override {
+    measuring_ = std::async(std::launch::async, [what, told = std::move(told)] {
+      told(train::measure_layer_of(*what.job, what.device, what.threads, what.workers));
+    });
+  }
   gpu::processor_seconds processor_time() override {
     return {usage_now().cpu_seconds, gpu::machine_processor_s()};
   }
@@ -50,6 +58,7 @@ class machine_host final : public host {
 
  private:
   gpu::controls::control_place controls_;
+  std::future<void> measuring_;
   std::shared_ptr<io::checkpoint::memory_copies> copies_ =
       std::make_shared<io::checkpoint::memory_copies>();
   /// As they were when the process began: what they had by then is of the one before it.

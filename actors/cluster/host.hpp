@@ -14,9 +14,19 @@
 #include "actors/train/engine.hpp"
 #include "gpu/controls/groups.hpp"
 #include "gpu/meters/readers.hpp"
+#include "io/base/result.hpp"
+#include "io/config/job.hpp"
 #include "io/disk/file_system.hpp"
 
 namespace troupe::cluster {
+
+/// Of what layers are measured.
+struct layers_to_measure {
+  std::shared_ptr<const config::job> job;
+  std::string device;  ///< gpu::open_device's name of it
+  int threads = 1;     ///< of each worker
+  int workers = 1;     ///< at once
+};
 
 class host : public train::engine_maker {
  public:
@@ -24,6 +34,14 @@ class host : public train::engine_maker {
   virtual fbs::HardwareFactsT facts() = 0;
   /// Of this process.
   virtual process_usage usage() = 0;
+  /// Tells FLOP per second of a layer's products, forward and backward, by the slowest of the
+  /// workers. Returns at once; `told` is called once, from any thread, and must not wait. One at a
+  /// time.
+  virtual void measure_layers(const layers_to_measure& what,
+                              std::function<void(const result<double>&)> told) {
+    (void)what;
+    told(error{errc::unavailable, "this host measures no layers"});
+  }
   /// Called on the meter's thread.
   virtual gpu::processor_seconds processor_time() { return {}; }
   /// Why none of its devices can be used by this process any more; none where they can.

@@ -15,6 +15,7 @@
 #include "actors/base/processes.hpp"
 #include "actors/cluster/coordinator.hpp"
 #include "actors/cluster/network.hpp"
+#include "actors/cluster/node_answers.hpp"
 #include "actors/cluster/tls_links.hpp"
 #include "actors/heads/voter.hpp"
 #include "actors/health/checkup_policy.hpp"
@@ -568,16 +569,6 @@ caf::result<msg<fbs::Suspended>> suspend(node_pointer self, const msg<fbs::Suspe
   return rp;
 }
 
-/// NOD-5.
-msg<fbs::PairEcho> echo(node_pointer self, const msg<fbs::PairProbe>& m) {
-  return make_msg<fbs::PairEcho>(context_of(*self, m.header()), [&](fbs::PairEchoT& e) {
-    const auto* bytes = m->bytes();
-    if (bytes != nullptr)
-      e.bytes.assign(bytes->begin(),
-                     bytes->begin() + std::min<size_t>(bytes->size(), health::pair_bytes));
-  });
-}
-
 /// Its medic's answer, where it has one.
 template <class T, class R>
 auto by_medic(node_pointer self) {
@@ -652,6 +643,7 @@ void down(node_pointer self, const caf::down_msg& m) {
 node_state::~node_state() {
   going.request_stop();
   examining.request_stop();
+  if (measured) measured->close();
   for (const auto& s : stages) caf::anon_send_exit(s, caf::exit_reason::kill);
   for (const auto& w : workers) caf::anon_send_exit(w, caf::exit_reason::kill);
   for (const auto& s : swappers) caf::anon_send_exit(s, caf::exit_reason::user_shutdown);  // SWA-1
@@ -666,6 +658,7 @@ node_actor::behavior_type node(node_pointer self, node_options options) {
   auto& st = self->state;
   st.options = std::move(options);
   introduce(self, fmt::format("node/{}", st.options.name));
+  st.measured = std::make_shared<completion_queue>(caf::actor_cast<caf::weak_actor_ptr>(self));
   be(self, fbs::NodeState::joining);
   st.first_try_ns = now_ns(*self);
   st.try_for_ms = st.options.join_timeout_ms;
@@ -679,6 +672,11 @@ node_actor::behavior_type node(node_pointer self, node_options options) {
   return {
       status_handler(self),
       [self](const msg<fbs::Assign>& m) { return assign(self, m); },
+      [self](const msg<fbs::MeasureLayers>& m) -> caf::result<msg<fbs::LayersMeasured>> {
+        if (!self->state.job || !asked_by_own_head(self))
+          return to_caf(not_its_head(self->state.options.name));
+        return measure_layers(self, m);
+      },
       [self](const msg<fbs::Suspend>& m) { return suspend(self, m); },
       [self](const msg<fbs::Shutdown>&) {
         if (asked_by_own_head(self)) end(self, {errc::none, ""});
@@ -694,6 +692,7 @@ node_actor::behavior_type node(node_pointer self, node_options options) {
         else
           connect(self);
       },
+      [self](caf::update_atom) { self->state.measured->drain(); },
   };
 }
 

@@ -26,6 +26,8 @@
 //   NOD-9  Where there are several heads it takes orders of its own alone: one that wakes up may
 //     think that this node is still, or not any more, its own.
 //   NOD-10  A swapper ends when its worker is gone, whose engine has files in its folder.
+//   NOD-11  What a layer takes is measured by a thread of the host's, one at a time: who asks
+//     meanwhile gets the same answer.
 //
 // Failure policy: the death of one of its actors means what its contract says (on_death): the node
 // ends with that reason, which the coordinator sees, or does without it.
@@ -43,6 +45,7 @@
 
 #include <caf/actor.hpp>
 
+#include "actors/base/completion_queue.hpp"
 #include "actors/base/traced.hpp"
 #include "actors/cluster/clock_estimator.hpp"
 #include "actors/cluster/host.hpp"
@@ -127,6 +130,12 @@ struct asked_to_assign {
   msg<fbs::Assign> assign;
 };
 
+/// Who waits for what a layer takes.
+struct asked_to_measure {
+  caf::typed_response_promise<msg<fbs::LayersMeasured>> promise;
+  message_header cause;
+};
+
 /// An actor that is there for as long as the node, whatever its ranks are: its meter, its medic.
 struct companion {
   std::string_view kind;  ///< its contract's, which says what its death means
@@ -159,6 +168,8 @@ struct node_state {
   vitals_actor vitals;    ///< the companion that heartbeats quote; none: there is nothing to sample
   bool checking = false;  ///< its machine, before it takes ranks (NOD-6)
   std::optional<asked_to_assign> assignment;  ///< meanwhile
+  std::vector<asked_to_measure> measurements;  ///< under way: one (NOD-11)
+  std::shared_ptr<completion_queue> measured;  ///< how its end comes here
   std::stop_source examining;   ///< of the medic, which hears no message while it examines
   std::vector<uint32_t> ranks;  ///< those of stages and workers, in their order
   std::vector<stage_actor> stages;

@@ -168,6 +168,20 @@ status place_stages(job_plan& plan) {
   return {};
 }
 
+bool is_split_open(const config::job& job) {
+  const auto& p = job.parallel;
+  return p.placement == config::stage_placement::measured && p.pipeline > 1 && p.layers.empty();
+}
+
+status settle_layers(job_plan& plan, const std::string& layers) {
+  auto settled = plan;
+  settled.job.parallel.layers = layers;
+  settled.job.parallel.placement = config::stage_placement::even;
+  TROUPE_CHECK(place_stages(settled));
+  plan = std::move(settled);
+  return {};
+}
+
 std::string stage_layers_text(const job_plan& plan) {
   std::string out;
   for (const auto& r : plan.ranks)

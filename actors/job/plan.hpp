@@ -55,6 +55,14 @@ status place_stages(job_plan& plan);
 /// The layers of each stage as parallel.layers has them: "8,4".
 std::string stage_layers_text(const job_plan& plan);
 
+/// Whether the layers of its stages are settled only once its nodes have measured what a layer
+/// takes (parallel.placement).
+bool is_split_open(const config::job& job);
+
+/// The same plan with these layers, "8,4", by which its split is settled. Errors: as of
+/// place_stages; the plan stays as it was.
+status settle_layers(job_plan& plan, const std::string& layers);
+
 /// Reads what the job names (model folder, tokenizer) and plans it. Fails with bad_config or
 /// bad_data.
 result<job_plan> make_plan(const config::job& job);

@@ -55,6 +55,17 @@ result<shares_of_ranks> shares_by_replicas(const train::job_plan& whole) {
   return out;
 }
 
+void environment::note_split(const any_msg& m, const train::job_plan& planned) {
+  if (!train::is_split_open(planned.job) || m.type() != message_traits<fbs::ClusterReady>::id)
+    return;
+  const auto layers =
+      text_of(flatbuffers::GetRoot<fbs::ClusterReady>(m.payload().data())->layers());
+  auto settled = planned;
+  if (!train::settle_layers(settled, layers))
+    return where.violation(fmt::format("{} are no layers of the stages", layers));
+  if (auto shares = shares_by_replicas(settled)) plans = std::move(*shares);
+}
+
 int fewest_nodes_of(const config::job& job) {
   return static_cast<int>(train::places_for(job, 1));
 }

@@ -50,10 +50,17 @@ struct timing {
   int64_t export_ns = 10'000'000;   ///< of the model
   double jitter = 0.1;              ///< a thing takes up to (1 + jitter) times as long
   std::vector<stage_timing> stages;  ///< by stage, where they differ; else as above
+  /// How many times as long all that takes the machine of each node, which measures it before the
+  /// first step (parallel.placement); empty: machines are alike.
+  std::vector<double> slowness;
 
   stage_timing of(int64_t stage) const {
     if (stages.empty()) return {forward_ns, backward_ns, update_ns, save_ns};
     return stages[static_cast<size_t>(stage)];
+  }
+  /// Of a node, from 1.
+  double slowness_of(int node) const {
+    return slowness.empty() ? 1 : slowness.at(static_cast<size_t>(node - 1));
   }
 };
 
@@ -153,6 +160,8 @@ struct environment {
   std::map<std::pair<uint64_t, uint64_t>, double> rates;
   /// All ranks use the same.
   void note_rate(uint64_t epoch, uint64_t step, double lr);
+  /// What ranks save is of the layers that a message says have been measured, if it does.
+  void note_split(const any_msg& m, const train::job_plan& planned);
 
   /// What the device of a rank draws, whoever uses it.
   power_model& draw_of(uint32_t rank) {

@@ -168,6 +168,11 @@ result<config::job> simulated_job(const simulation_options& o) {
   job.parallel.data = ranks / std::max(1, o.pipeline);
   job.model.family = model_family::llama;
   job.model.layers = o.pipeline;
+  if (!o.times.slowness.empty()) {
+    constexpr int64_t layers_of_a_stage = 4;
+    job.parallel.placement = config::stage_placement::measured;
+    job.model.layers *= layers_of_a_stage;
+  }
   job.model.heads = 1;
   job.model.hidden = 8;
   job.model.vocab = 256;

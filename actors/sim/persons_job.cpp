@@ -71,6 +71,7 @@ constexpr auto fates = std::to_array<key_fate>({
     {"train.seq_len", ""},
     {"train.validate_", ""},
     {"train.", no_weights},
+    {"parallel.placement", "the simulated machines are alike"},
     {"parallel.", ""},
     {"checkpoint.resume", "the simulated job begins from nothing"},
     {"checkpoint.adopt", "the simulated job begins from nothing"},
@@ -238,6 +239,7 @@ void be_of_person(config::job& simulated, const config::job& person) {
   }
   simulated.parallel = person.parallel;
   simulated.parallel.layers.clear();  // of another model: how long its stages take is planned
+  simulated.parallel.placement = config::stage_placement::even;
   simulated.train.batch = person.train.batch / person.train.micro_batch;
   simulated.train.validate_batches = person.train.validate_batches;
   auto& k = simulated.checkpoint;

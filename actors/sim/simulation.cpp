@@ -297,6 +297,7 @@ class simulation {
     if (options_.sees) options_.sees(m, world_.now_ns());
     if (const auto broken = power_.see(m)) world_.violation(*broken);
     if (const auto broken = parent_.see(m, receiver)) world_.violation(*broken);
+    room_.note_split(m, plan_);
     const auto type = m.type();
     if (type != message_traits<fbs::Welcome>::id && type != message_traits<fbs::Assign>::id) return;
     const auto& h = m.header();

@@ -100,7 +100,8 @@ class timed_engine : public train::engine {
 
   /// How long the device takes from now, drawing so many watts: it does one thing after another.
   int64_t busy_for(int64_t ns, double watts) {
-    const auto takes = static_cast<int64_t>(static_cast<double>(room_->about(ns)) * state().slow);
+    const auto takes = static_cast<int64_t>(static_cast<double>(room_->about(ns)) * state().slow *
+                                            room_->times.slowness_of(node_));
     const auto begin_ns = std::max(busy_until_ns_, now());
     busy_until_ns_ = begin_ns + takes;
     computed_ns_ += takes;

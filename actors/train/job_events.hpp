@@ -89,6 +89,7 @@ namespace heard {
 struct admitted {
   std::vector<std::string> nodes = {};  ///< their names, by place
   uint32_t replicas = 0;                ///< 0: as many as the job has
+  std::string layers = {};  ///< of each stage, as nodes have measured them; empty: as planned
 };
 /// They have not, and will not.
 struct not_admitted {

@@ -20,8 +20,10 @@ result<job_plan> job_policy::plan_with(uint32_t replicas) const {
 
 /// JOB-19. Settings stay as they are.
 void job_policy::lay_out(const heard::admitted& there) {
+  const bool cut =
+      is_split_open(whole_.job) && !there.layers.empty() && settle_layers(whole_, there.layers);
   auto plan = plan_with(there.replicas);
-  if (!plan || plan->job.parallel.data == plan_.job.parallel.data) return;
+  if (!plan || (!cut && plan->job.parallel.data == plan_.job.parallel.data)) return;
   requests_.lay_out(plan->job);
   plan->job = {};
   plan_ = std::move(*plan);

@@ -21,7 +21,8 @@ namespace {
 bool matters(std::string_view key) {
   constexpr std::array sections{"model.", "data.", "train.", "parallel."};
   constexpr std::array besides{"data.cache", "train.sample_prompt", "train.sample_tokens",
-                               "model.init"};  // first weights are of no use in a resumed run
+                               "model.init",  // first weights are of no use in a resumed run
+                               "parallel.placement"};  // the layers themselves are compared
   if (key == "job.seed") return true;
   return std::any_of(sections.begin(), sections.end(),
                      [&](const char* s) { return key.starts_with(s); }) &&
@@ -121,8 +122,10 @@ resumption resume_policy(const config::job& job, const checkpoint::train_state& 
     out.found.remarks.push_back(fmt::format("step {} was made with {} of {} replicas", saved.step,
                                             made_with, was->parallel.data));
   auto& parallel = out.job.parallel;
-  if (parallel.layers.empty() && parallel.pipeline == was->parallel.pipeline)  // RSM-6
+  if (parallel.layers.empty() && parallel.pipeline == was->parallel.pipeline) {  // RSM-6
     parallel.layers = was->parallel.layers;
+    if (!parallel.layers.empty()) parallel.placement = config::stage_placement::even;
+  }
   if (parallel.layers.empty() || parallel.stage_layers() == was->parallel.stage_layers())
     was->parallel.layers = parallel.layers;
   for (const auto& p : config::properties()) {  // RSM-2

@@ -10,7 +10,8 @@
 //   RSM-5  A checkpoint of fewer replicas than its job had is said to be one: nobody has changed
 //     parallel.data.
 //   RSM-6  Stages keep the layers that the checkpoint's had, unless there are other stages or
-//     parallel.layers says so: how a model is cut decides the last bits of its losses.
+//     parallel.layers says so: how a model is cut decides the last bits of its losses. What is
+//     recorded is not measured anew (parallel.placement).
 #pragma once
 
 #include <filesystem>

@@ -42,8 +42,10 @@ result<run_crew> crew_of(const job_plan& plan, const msg<fbs::ClusterReady>& m,
 
 msg<fbs::OpenFolder> folder_order(run_pointer self) {
   const auto& st = self->state;
-  return make_msg<fbs::OpenFolder>(context_of(*self, st.record.epoch),
-                                   [&](auto& o) { o.replicas = st.job.replicas(); });
+  return make_msg<fbs::OpenFolder>(context_of(*self, st.record.epoch), [&](auto& o) {
+    o.replicas = st.job.replicas();
+    o.layers = st.job.plan().job.parallel.layers;
+  });
 }
 
 std::vector<held_copy> copies_in(const msg<fbs::CopiesFound>& m) {

@@ -74,6 +74,13 @@ std::string warning_json(double unix_s, int64_t step, const std::string& text) {
   return written(j);
 }
 
+std::string layers_json(double unix_s, const std::string& layers, const std::string& text) {
+  auto j = line_of_type("layers", unix_s);
+  j["layers"] = layers;
+  j["text"] = text;
+  return written(j);
+}
+
 std::string validation_json(double unix_s, int64_t step, int64_t epoch, double loss) {
   auto j = line_of_type("validation", unix_s);
   j["step"] = step;

@@ -55,6 +55,9 @@ std::string set_text(const run_setting& s);
 /// Something to look at; the run goes on.
 std::string warning_json(double unix_s, int64_t step, const std::string& text);
 
+/// Which layers the stages have, "8,4", where nodes have measured what a layer takes them.
+std::string layers_json(double unix_s, const std::string& layers, const std::string& text);
+
 /// Of the state after a step whose line was written without one.
 std::string validation_json(double unix_s, int64_t step, int64_t epoch, double loss);
 

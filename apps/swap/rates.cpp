@@ -16,9 +16,6 @@
 #include "actors/train/readiness_policy.hpp"
 #include "actors/train/swap_folder.hpp"
 #include "apps/talk.hpp"
-#include "gpu/back_end.hpp"
-#include "gpu/model/stage_model.hpp"
-#include "gpu/optim/optimizer.hpp"
 #include "io/base/counted.hpp"
 #include "io/base/text.hpp"
 #include "io/disk/calibrate.hpp"
@@ -27,67 +24,9 @@ namespace troupe::apps::swap {
 
 namespace {
 
-using clock = std::chrono::steady_clock;
-
 constexpr double possible_pace = 1e18;  // a second; more is no measurement of a processor
 
-double seconds_since(clock::time_point start) {
-  return std::chrono::duration<double>(clock::now() - start).count();
-}
-
-/// Of some tries, in seconds.
-struct tried {
-  double best = 0, median = 0;
-};
-
-/// The quickest counts as what the machine can do: what else it does makes it slower only.
-template <class F>
-result<tried> times_of(gpu::stream& s, const pace_measuring& how, F enqueue) {
-  const auto begin = clock::now();
-  enqueue();  // warms up
-  TROUPE_CHECK(s.synchronize());
-  std::vector<double> all;
-  while (all.empty() || (std::ssize(all) < how.tries && seconds_since(begin) < how.enough_s)) {
-    const auto start = clock::now();
-    enqueue();
-    TROUPE_CHECK(s.synchronize());
-    all.push_back(std::max(seconds_since(start), 1e-9));
-  }
-  std::sort(all.begin(), all.end());
-  return tried{all.front(), all[all.size() / 2]};
-}
-
 }  // namespace
-
-result<paces> measure_paces(const train::engine_options& options, const pace_measuring& how) {
-  TROUPE_TRY(device, gpu::open_device(options.device, options.threads));
-  return measure_paces(options, *device, how);
-}
-
-result<paces> measure_paces(const train::engine_options& options, gpu::device& device,
-                            const pace_measuring& how) {
-  auto model = options.model;
-  model.layers = 1;
-  model.vocab = std::min<int64_t>(model.vocab, 64);  // the smallest tables that there can be
-  const auto shape =
-      gpu::whole_model(model, options.shape.micro_batch, options.shape.seq, options.shape.compute);
-  TROUPE_TRY(stage, gpu::stage_model::make(device, model, shape));
-  TROUPE_TRY(rule, gpu::optimizer::make(stage->store(), options.optimizer));
-  // As steps have them: a rank's, and the swapper's.
-  TROUPE_TRY(compute, device.make_stream({"compute", options.threads}));
-  TROUPE_TRY(update, device.make_stream({"update", how.update_threads}));
-  const int chunk = stage->store().find_chunk("layer.0");
-  TROUPE_TRY(products, times_of(*compute, how, [&] { stage->run_layer(*compute, 0, 0); }));
-  TROUPE_TRY(updates, times_of(*update, how, [&] { rule->step(*update, chunk, 1e-3f, 1); }));
-  const auto count = static_cast<double>(stage->store().info(chunk).count);
-  const double flops = gpu::layer_flops(model, shape.seq) * static_cast<double>(shape.tokens());
-  return paces{flops / products.best, count / updates.best,
-               fmt::format("{} {} {}/{} {} {} {} x {} {} {}", to_string(model.family), model.hidden,
-                           model.heads, model.kv_heads, model.ffn,
-                           shape.compute == gpu::dtype::f32 ? "f32" : "bf16", shape.micro_batch,
-                           shape.seq, options.threads, device.facts().instruction_set),
-               products.median / products.best};
-}
 
 paces best_so_far(const paces& now, const io::fact_store& store) {
   constexpr const char* fact = "swap-paces";  // of the last layer that was asked for (FACT-3)

@@ -7,35 +7,17 @@
 #include <string>
 
 #include "actors/job/plan.hpp"
-#include "actors/train/engine.hpp"
+#include "actors/train/layer_paces.hpp"
 #include "actors/train/swap_forecast.hpp"
-#include "gpu/device.hpp"
 #include "gpu/swap/limit_model.hpp"
 #include "io/base/result.hpp"
 #include "io/machine/facts.hpp"
 
 namespace troupe::apps::swap {
 
-/// How fast the host's processors compute.
-struct paces {
-  double flops_s = 0;    ///< products of a layer, forward and backward
-  double updates_s = 0;  ///< parameters of the optimizer's rule
-  std::string of = {};   ///< the layer, its type, threads and instructions
-  double spread = 1;     ///< of the layer's tries: the median's time over the quickest's
-};
-
-/// How they are measured.
-struct pace_measuring {
-  int update_threads = 1;  ///< as a swapper has
-  int tries = 4;           ///< of a layer, and of an update
-  double enough_s = 60;    ///< no further try is begun where they have taken so long
-};
-
-/// Of one layer of a rank's model, in its type and with its threads. Errors: no_memory.
-result<paces> measure_paces(const train::engine_options& options, const pace_measuring& how = {});
-/// The same on a device that is there.
-result<paces> measure_paces(const train::engine_options& options, gpu::device& device,
-                            const pace_measuring& how = {});
+using train::measure_paces;
+using train::pace_measuring;
+using train::paces;
 
 /// Of the same layer what is more of `now` and of what was kept, which is kept from then on: that
 /// others have the processors for a moment is no limit of the machine's.

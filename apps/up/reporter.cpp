@@ -310,6 +310,9 @@ reporter_actor::behavior_type reporter(reporter_pointer self, reporter_options o
         tell(self, self->state.folders->decided(m, incident_keeper::wall_clock::now()));
       },
       [self](const msg<fbs::Notice>& m) {
+        if (const auto layers = text_of(m->layers()); !layers.empty())
+          self->state.options.log->append(
+              report::layers_json(unix_now(), layers, text_of(m->text())));
         if (m->level() == fbs::NoticeLevel::warning) return warn(self, text_of(m->text()));
         leave_line(self->state);
         say(text_of(m->text()));

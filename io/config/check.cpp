@@ -456,6 +456,11 @@ void check_model(builder& b) {
 void check_stages(builder& b) {
   const auto& j = b.target();
   const auto& p = j.parallel;
+  const bool measured = p.placement == stage_placement::measured;
+  b.rule(!measured || p.layers.empty(), {"parallel.placement", "parallel.layers"},
+         "layers are measured, or given by hand, not both", "leave one of them out");
+  b.rule(!measured || j.swap.dir.empty(), {"parallel.placement", "swap.dir"},
+         "layers of a job that swaps are not measured", "set parallel.layers");
   if (p.layers.empty()) return;
   const auto layers = p.stage_layers();
   b.rule(

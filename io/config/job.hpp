@@ -56,6 +56,9 @@ enum class lr_schedule : uint8_t { constant, linear, cosine, wsd };
 enum class decay_scope : uint8_t { matrices, all };
 /// The order of forward and backward of micro-batches on pipeline stages.
 enum class pipeline_schedule : uint8_t { one_f_one_b, by_layer };
+
+/// How layers are shared out among the stages where nobody says how many each has.
+enum class stage_placement : uint8_t { even, measured };
 /// What becomes of a checkpoint that is due while older ones are still being written.
 enum class when_busy : uint8_t {
   block,    ///< training waits
@@ -249,6 +252,7 @@ struct parallel_section {
   int64_t pipeline = 1;  ///< stages
   pipeline_schedule schedule = pipeline_schedule::one_f_one_b;
   std::string layers;  ///< of each stage, "8,4"; empty = a checkpoint's, or a split of its own
+  stage_placement placement = stage_placement::even;  ///< of a split of its own
 
   /// Nothing unless `layers` are numbers of at least 1, with commas between them.
   std::optional<std::vector<int64_t>> stage_layers() const;

@@ -269,6 +269,11 @@ constinit const property rows[] = {
         "parallel.layers",
         "Layers of each stage in order, e.g. \"8,4\"; empty = as the checkpoint that is resumed "
         "from has it, or so that by their products the slowest stage is as quick as can be"),
+    key<&job::parallel, &parallel_section::placement>(
+        "parallel.placement",
+        "How layers are shared out where neither parallel.layers nor a checkpoint says it: even = "
+        "as if all nodes were alike; measured = each node measures a layer once all have joined, "
+        "and a slow one gets fewer"),
 
     key<&job::checkpoint, &checkpoint_section::dir>(
         "checkpoint.dir", "Folder of the checkpoints; {output} is replaced by job.output"),

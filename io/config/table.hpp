@@ -48,6 +48,8 @@ inline constexpr std::array<std::string_view, 2> words<decay_scope>{"matrices", 
 template <>
 inline constexpr std::array<std::string_view, 2> words<pipeline_schedule>{"1f1b", "by_layer"};
 template <>
+inline constexpr std::array<std::string_view, 2> words<stage_placement>{"even", "measured"};
+template <>
 inline constexpr std::array<std::string_view, 3> words<when_busy>{"block", "skip", "stretch"};
 template <>
 inline constexpr std::array<std::string_view, 4> words<clip_way>{"auto", "speculate", "hold",

@@ -504,6 +504,52 @@ TEST_CASE("NOD-6: health.checkup_at_join = false lets it in, and its medic is th
   CHECK(f.assigned(scripted_node::ranks_of({4})));
 }
 
+TEST_CASE("NOD-11: its host measures a layer, once for all who ask meanwhile") {
+  scripted_node f;
+  f.join();
+  const auto ask = [&] {
+    return f.coordinator.ask(f.target,
+                             make_msg<fbs::MeasureLayers>(f.context_of(node_epoch), [](auto& l) {
+                               l.threads = 3;
+                               l.workers = 2;
+                               l.device = "host";
+                             }));
+  };
+  const auto first = ask(), second = ask();
+  REQUIRE(f.machine->measured.size() == 1);
+  const auto& of = f.machine->measured[0].of;
+  CHECK(of.threads == 3);
+  CHECK(of.workers == 2);
+  CHECK(of.device == "host");
+  REQUIRE(of.job);
+  CHECK(of.job->train.steps == 4);
+  f.machine->measured[0].told(2e9);
+  f.settle();
+  for (const auto number : {first, second}) {
+    const auto told = f.coordinator.answer_of<fbs::LayersMeasured>(number);
+    REQUIRE(told);
+    CHECK((*told)->flops_s() == 2e9);
+  }
+  const auto third = ask();  // another one
+  REQUIRE(f.machine->measured.size() == 2);
+  f.machine->measured[1].told(error{errc::no_memory, "it has no room for a layer"});
+  f.settle();
+  const auto failed = f.coordinator.answer_of<fbs::LayersMeasured>(third);
+  REQUIRE_FALSE(failed);
+  CHECK(failed.error().code == errc::no_memory);
+}
+
+TEST_CASE("NOD-11: what is measured for a node that has gone is heard by nobody") {
+  scripted_node f;
+  f.join();
+  f.coordinator.ask(f.target, make_msg<fbs::MeasureLayers>(f.context_of(node_epoch)));
+  REQUIRE(f.machine->measured.size() == 1);
+  f.kill();
+  f.machine->measured[0].told(1e9);
+  f.settle();
+  CHECK_FALSE(f.lives(f.target));
+}
+
 TEST_CASE("NOD-5: what a test of pairs sends comes back, at most 256 KiB of it") {
   scripted_node f;
   f.join();

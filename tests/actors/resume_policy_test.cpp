@@ -74,6 +74,16 @@ TEST_CASE("RSM-6: stages keep the layers that they had, unless the configuration
   CHECK(more_stages.job.parallel.layers.empty());
   CHECK(more_stages.found.remarks == strings{"since step 90: parallel.pipeline 2 -> 4"});
   CHECK(resume_policy(with({}), state_of(with({}))).job.parallel.layers.empty());
+  // What is recorded is not measured anew.
+  const auto measured = resume_policy(with({"parallel.placement=measured"}), saved);
+  CHECK(measured.job.parallel.layers == "3,1");
+  CHECK(measured.job.parallel.placement == config::stage_placement::even);
+  CHECK(measured.found.remarks.empty());
+  const auto others_measured =
+      resume_policy(job_with({"model.layers=4", "cluster.nodes=4", "parallel.pipeline=4",
+                              "parallel.placement=measured"}),
+                    saved);
+  CHECK(others_measured.job.parallel.placement == config::stage_placement::measured);
 }
 
 TEST_CASE("resume policy: a start comes by itself to what lies in a tier by its name (RSM-4)") {

@@ -30,6 +30,7 @@ struct scripted_cluster_options {
   bool two_replicas = false;             ///< rather than two stages of one
   bool fewer_replicas = true;
   int64_t swap_bytes = 0;  ///< swap.host_bytes; 0: the job does not swap
+  bool measured = false;   ///< parallel.placement
   bool journal = false, monitor = false, pacer = false;
   std::string power_parent = {};                   ///< in place of a budget of its own
   bool goes_on = false;                            ///< for a coordinator that was lost
@@ -57,6 +58,9 @@ inline train::job_plan plan_of_cluster(const scripted_cluster_options& o) {
   if (o.swap_bytes > 0) {
     plan.job.swap.dir = {"/swap"};
     plan.job.swap.host_bytes = o.swap_bytes;
+  }
+  if (o.measured) plan.job.parallel.placement = config::stage_placement::measured;
+  if (o.measured || o.swap_bytes > 0) {
     plan.model.layers = 5;
     plan.model.hidden = plan.model.ffn = 64;
     plan.model.heads = plan.model.kv_heads = 4;

@@ -84,6 +84,11 @@ struct scripted_machine : cluster::host {
   std::string sampled_folder;
   health::examiner examine;  ///< none: there is nothing to examine
   std::string examined_folder;
+  struct measurement {
+    layers_to_measure of;
+    std::function<void(const result<double>&)> told;
+  };
+  std::vector<measurement> measured;  ///< under way, for the test to end
 
   fbs::HardwareFactsT facts() override {
     fbs::HardwareFactsT f;
@@ -94,6 +99,10 @@ struct scripted_machine : cluster::host {
     return f;
   }
   process_usage usage() override { return used; }
+  void measure_layers(const layers_to_measure& what,
+                      std::function<void(const result<double>&)> told) override {
+    measured.push_back({what, std::move(told)});
+  }
   std::optional<error> lost_device() override { return lost; }
   std::vector<std::unique_ptr<gpu::meter_reader>> open_meters(const gpu::power_model&) override {
     ++meters_opened;

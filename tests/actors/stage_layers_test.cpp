@@ -108,3 +108,20 @@ TEST_CASE("cut_stages: embedding and head are the first and the last stage's") {
   CHECK(stages[2].has_head);
   CHECK(stages[2].last_layer == 8);
 }
+
+TEST_CASE("parallel.placement: layers are measured or given by hand, and not of a job that swaps") {
+  const auto refused = [](config::job job, const char* beside) {
+    job.parallel.placement = config::stage_placement::measured;
+    const auto settled = config::settle(std::move(job));
+    REQUIRE_FALSE(settled);
+    CHECK(settled.error().code == errc::bad_config);
+    CHECK(mentions(settled.error(), "parallel.placement"));
+    CHECK(mentions(settled.error(), beside));
+  };
+  refused(job_in_two_stages({"parallel.layers=3,1"}), "parallel.layers");
+  auto swapping = job_in_two_stages();
+  swapping.swap.dir = {"/swap"};
+  swapping.swap.host_bytes = int64_t{1} << 30;
+  refused(swapping, "swap.dir");
+  CHECK(make_plan(job_in_two_stages({"parallel.placement=measured"})));
+}

@@ -140,7 +140,7 @@ TEST_CASE("expected step: of a large layer a part is measured that is still a mo
   o.model.max_positions = 8192;
   o.shape.micro_batch = 4;
   o.shape.seq = 8192;
-  const auto part = apps::measured_part(o);
+  const auto part = train::measured_part(o);
   const auto shape =
       gpu::whole_model(part.model, part.shape.micro_batch, part.shape.seq, gpu::dtype::f32);
   CHECK(gpu::check(part.model, shape));
@@ -152,7 +152,7 @@ TEST_CASE("expected step: of a large layer a part is measured that is still a mo
   o.model.head_width = 16;
   o.shape.micro_batch = 2;
   o.shape.seq = 32;
-  const auto whole = apps::measured_part(o);  // a small one is measured as it is
+  const auto whole = train::measured_part(o);  // a small one is measured as it is
   CHECK(whole.model.hidden == 64);
   CHECK(whole.shape.micro_batch == 2);
   CHECK(whole.shape.seq == 32);

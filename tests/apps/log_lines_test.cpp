@@ -81,6 +81,8 @@ TEST_CASE("log: resumes, settings, warnings and late validations have lines of t
   CHECK(set_text(at_once) == "power.budget_w = 90 (anna)");
   CHECK(warning_json(1.5, 7, "the drive\nis slow") ==
         R"({"type":"warning","unix_s":1.5,"step":7,"text":"the drive\nis slow"})");
+  CHECK(layers_json(1.5, "7,5", "as measured") ==
+        R"({"type":"layers","unix_s":1.5,"layers":"7,5","text":"as measured"})");
   CHECK(validation_json(1.5, 7, 1, 0.1 + 0.2) ==
         R"({"type":"validation","unix_s":1.5,"step":7,"epoch":1,)"
         R"("validation_loss":0.30000000000000004})");

@@ -308,6 +308,9 @@ node_actor::behavior_type member(traced_pointer<node_actor, member_state> self,
             return {make_msg<fbs::Assigned>(context_of(*self, m.header())),
                     std::vector<caf::strong_actor_ptr>()};
           },
+          [self](const msg<fbs::MeasureLayers>& m) {
+            return make_msg<fbs::LayersMeasured>(context_of(*self, m.header()));
+          },
           [self](const msg<fbs::Suspend>& m) {
             self->live_in(m.epoch());
             return make_msg<fbs::Suspended>(context_of(*self, m.header()));
@@ -328,7 +331,8 @@ node_actor::behavior_type member(traced_pointer<node_actor, member_state> self,
           [self](const msg<fbs::HoldRecord>& m) {
             return make_msg<fbs::Promised>(context_of(*self, m.header()));
           },
-          [self](caf::tick_atom) { self->live_in(5); }};
+          [self](caf::tick_atom) { self->live_in(5); },
+          [](caf::update_atom) {}};
 }
 
 struct member_fixture : troupe::test::actor_fixture {

@@ -1,0 +1,135 @@
+// A layer and its update on streams of their own, the same several times.
+#include "actors/train/layer_paces.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <future>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "actors/job/plan.hpp"
+#include "gpu/back_end.hpp"
+#include "gpu/model/stage_model.hpp"
+#include "gpu/optim/optimizer.hpp"
+#include "gpu/swap/step_traffic.hpp"
+
+namespace troupe::train {
+
+namespace {
+
+using pace_clock = std::chrono::steady_clock;
+
+/// Of a layer that is measured: matrix elements, and products of one try.
+constexpr double measured_elements = 8e6, measured_flops = 12e9;
+
+double seconds_since(pace_clock::time_point start) {
+  return std::chrono::duration<double>(pace_clock::now() - start).count();
+}
+
+/// Of some tries, in seconds.
+struct tried {
+  double best = 0, median = 0;
+};
+
+/// The quickest counts as what the machine can do: what else it does makes it slower only.
+template <class F>
+result<tried> times_of(gpu::stream& s, const pace_measuring& how, F enqueue) {
+  const auto begin = pace_clock::now();
+  enqueue();  // warms up
+  TROUPE_CHECK(s.synchronize());
+  std::vector<double> all;
+  while (all.empty() || (std::ssize(all) < how.tries && seconds_since(begin) < how.enough_s)) {
+    const auto start = pace_clock::now();
+    enqueue();
+    TROUPE_CHECK(s.synchronize());
+    all.push_back(std::max(seconds_since(start), 1e-9));
+  }
+  std::sort(all.begin(), all.end());
+  return tried{all.front(), all[all.size() / 2]};
+}
+
+}  // namespace
+
+result<paces> measure_paces(const engine_options& options, const pace_measuring& how) {
+  TROUPE_TRY(device, gpu::open_device(options.device, options.threads));
+  return measure_paces(options, *device, how);
+}
+
+result<paces> measure_paces(const engine_options& options, gpu::device& device,
+                            const pace_measuring& how) {
+  auto model = options.model;
+  model.layers = 1;
+  model.vocab = std::min<int64_t>(model.vocab, 64);  // the smallest tables that there can be
+  const auto shape =
+      gpu::whole_model(model, options.shape.micro_batch, options.shape.seq, options.shape.compute);
+  TROUPE_TRY(stage, gpu::stage_model::make(device, model, shape));
+  TROUPE_TRY(rule, gpu::optimizer::make(stage->store(), options.optimizer));
+  // As steps have them: a rank's, and the swapper's.
+  TROUPE_TRY(compute, device.make_stream({"compute", options.threads}));
+  TROUPE_TRY(update, device.make_stream({"update", how.update_threads}));
+  const int chunk = stage->store().find_chunk("layer.0");
+  TROUPE_TRY(products, times_of(*compute, how, [&] { stage->run_layer(*compute, 0, 0); }));
+  TROUPE_TRY(updates, times_of(*update, how, [&] { rule->step(*update, chunk, 1e-3f, 1); }));
+  const auto count = static_cast<double>(stage->store().info(chunk).count);
+  const double flops = gpu::layer_flops(model, shape.seq) * static_cast<double>(shape.tokens());
+  return paces{flops / products.best, count / updates.best,
+               fmt::format("{} {} {}/{} {} {} {} x {} {} {}", to_string(model.family), model.hidden,
+                           model.heads, model.kv_heads, model.ffn,
+                           shape.compute == gpu::dtype::f32 ? "f32" : "bf16", shape.micro_batch,
+                           shape.seq, options.threads, device.facts().instruction_set),
+               products.median / products.best};
+}
+
+engine_options measured_part(engine_options o) {
+  auto& m = o.model;
+  m.layers = 1;
+  m.vocab = std::min<int64_t>(m.vocab, 64);  // no head is measured
+  const auto halves = [](int64_t n) { return n % 2 == 0; };
+  const auto elements = [&] {
+    return static_cast<double>(m.matrix_parameters() - m.vocab * m.hidden);
+  };
+  while (elements() > measured_elements && halves(m.heads) && halves(m.kv_heads) &&
+         halves(m.hidden) && halves(m.ffn)) {
+    m.heads /= 2;
+    m.kv_heads /= 2;
+    m.hidden /= 2;
+    m.ffn /= 2;
+  }
+  auto& s = o.shape;
+  const auto flops = [&] {
+    return gpu::layer_flops(m, s.seq) * static_cast<double>(s.micro_batch * s.seq);
+  };
+  while (flops() > measured_flops && s.micro_batch > 1) s.micro_batch /= 2;
+  while (flops() > measured_flops && s.seq > 16) s.seq /= 2;
+  return o;
+}
+
+result<paces> measure_workers(const engine_options& asked, int64_t workers) {
+  const auto options = measured_part(asked);
+  if (options.device != "host")
+    return error{errc::unavailable, "rates are measured of the host's processors only"};
+  if (static_cast<double>(options.model.matrix_parameters()) > 4 * measured_elements)
+    return error{errc::unavailable, "a layer of this model is too large to be measured in passing"};
+  std::vector<std::future<result<paces>>> others;
+  const auto measure = [&] { return measure_paces(options, {options.threads, 64, 0.4}); };
+  for (int64_t i = 1; i < workers; ++i) others.push_back(std::async(std::launch::async, measure));
+  std::vector<result<paces>> all{measure()};
+  for (auto& other : others) all.push_back(other.get());
+  for (const auto& one : all)
+    if (!one) return one.error();
+  return **std::min_element(all.begin(), all.end(), [](const auto& x, const auto& y) {
+    return x->flops_s / x->spread < y->flops_s / y->spread;
+  });
+}
+
+result<double> measure_layer_of(const config::job& job, const std::string& device, int threads,
+                                int64_t workers) {
+  TROUPE_TRY(model, model_of(job));
+  auto options = options_of(job, model, {job.grid(), 0}, {0, 1}, threads);
+  options.device = device;
+  TROUPE_TRY(measured, measure_workers(options, workers));
+  return measured.flops_s / measured.spread;
+}
+
+}  // namespace troupe::train

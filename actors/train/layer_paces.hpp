@@ -1,0 +1,51 @@
+// How fast a worker does what most of a step consists of: one layer of the model, forward and
+// backward, and its update, measured in a second or so. Nothing of it lasts: the layer, its
+// gradients and its moments are made for that and go with it. No CAF; blocks.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "actors/train/engine.hpp"
+#include "gpu/device.hpp"
+#include "io/base/result.hpp"
+#include "io/config/job.hpp"
+
+namespace troupe::train {
+
+/// How fast the host's processors compute.
+struct paces {
+  double flops_s = 0;    ///< products of a layer, forward and backward
+  double updates_s = 0;  ///< parameters of the optimizer's rule
+  std::string of = {};   ///< the layer, its type, threads and instructions
+  double spread = 1;     ///< of the layer's tries: the median's time over the quickest's
+};
+
+/// How they are measured.
+struct pace_measuring {
+  int update_threads = 1;  ///< as a swapper has
+  int tries = 4;           ///< of a layer, and of an update
+  double enough_s = 60;    ///< no further try is begun where they have taken so long
+};
+
+/// Of one layer of a rank's model, in its type and with its threads. Errors: no_memory.
+result<paces> measure_paces(const engine_options& options, const pace_measuring& how = {});
+/// The same on a device that is there.
+result<paces> measure_paces(const engine_options& options, gpu::device& device,
+                            const pace_measuring& how = {});
+
+/// What is measured of a rank's options in passing: as much of a layer, and of a micro-batch, as
+/// takes a fraction of a second on a slow core.
+engine_options measured_part(engine_options options);
+
+/// Of measured_part(), by so many workers at once: cores share what feeds them, and what others
+/// left of them. Of ranks that wait for each other the slowest counts. Errors: unavailable where it
+/// is not the host's processors that compute, or a layer is too large; no_memory.
+result<paces> measure_workers(const engine_options& options, int64_t workers);
+
+/// FLOP per second of a layer's products as workers of a job typically have them. Errors: as above,
+/// and of model_of.
+result<double> measure_layer_of(const config::job& job, const std::string& device, int threads,
+                                int64_t workers);
+
+}  // namespace troupe::train

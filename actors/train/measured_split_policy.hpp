@@ -1,0 +1,36 @@
+// Which layers each stage has where nodes have measured what a layer takes them
+// (parallel.placement): the question of stage_split_policy.hpp, made of a plan.
+//
+// Pure. Replicas of a stage wait for each other, so a stage is as its slowest node is. Nodes keep
+// their ranks. Measurements vary from one to the next: nodes that differ by a few percent count as
+// alike, and the planned split stays where no other one is worth it.
+//
+// Invariants
+//   MSL-1  No stage has layers that the memory of one of its nodes does not hold, by the bytes that
+//     memory_estimate.hpp plans for the split itself.
+//   MSL-2  What is hardly quicker than the planned split does not replace it.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "actors/job/plan.hpp"
+#include "actors/job/stage_split_policy.hpp"
+#include "io/base/result.hpp"
+
+namespace troupe::train {
+
+/// What a node said of a worker, and what it has for one.
+struct node_pace {
+  double flops_s = 0;         ///< of a layer's products
+  uint64_t memory_bytes = 0;  ///< for each worker; 0: not known
+};
+
+/// What a node takes for the layers and the head of a plan's model at so many FLOP a second.
+node_kind kind_of_node(const job_plan& plan, std::string name, double flops_s);
+
+/// The split by what the node in each place has measured. Errors: as of best_split.
+result<stage_split> measured_split(const job_plan& plan, const std::vector<node_pace>& places);
+
+}  // namespace troupe::train

@@ -1,0 +1,126 @@
+// Layers by what nodes have measured: who is slow gets fewer, as far as memory goes, and the plan
+// stays where no other split is worth it; what a job then is, and what it records.
+#include "actors/train/measured_split_policy.hpp"
+
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "actors/train/memory_estimate.hpp"
+#include "tests/actors/job_harness.hpp"
+#include "tests/errors.hpp"
+#include "tests/io/job_text.hpp"
+
+using namespace troupe;
+using namespace troupe::train;
+using layer_counts = std::vector<int64_t>;
+
+namespace {
+
+/// Of eight layers over two stages.
+job_plan measured_job(std::vector<std::string> sets = {}) {
+  sets.insert(sets.begin(), "parallel.placement=measured");
+  auto plan = make_plan(
+      job_of_text("[cluster]\nnodes = 2\nthreads = 1\n[model]\nlayers = 8\nheads = 4\nhidden = 64\n"
+                  "vocab = 256\n[data]\npath = \"x.txt\"\n[parallel]\npipeline = 2\n"
+                  "[train]\nsteps = 4\nbatch = 8\nmicro_batch = 2\nseq_len = 32\n",
+                  sets));
+  REQUIRE_MESSAGE(plan, (plan ? "" : render(plan.error())));
+  return *plan;
+}
+
+stage_split split_of(const job_plan& plan, const std::vector<node_pace>& places) {
+  auto split = measured_split(plan, places);
+  REQUIRE_MESSAGE(split, (split ? "" : split.error().message));
+  CHECK(std::accumulate(split->layers.begin(), split->layers.end(), int64_t{0}) ==
+        plan.model.layers);
+  return *split;
+}
+
+layer_counts planned_layers(const job_plan& plan) {
+  layer_counts out;
+  for (const auto& s : plan_stages(plan)) out.push_back(s.layers.last - s.layers.first);
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("measured split: the slow node's stage has fewer layers, whichever it is") {
+  const auto plan = measured_job();
+  const auto late = split_of(plan, {{3e9, 0}, {1e9, 0}});
+  CHECK(late.layers[1] < planned_layers(plan)[1]);
+  CHECK(late.slowest_s < late.now_s);
+  const auto early = split_of(plan, {{1e9, 0}, {3e9, 0}});
+  CHECK(early.layers[0] < planned_layers(plan)[0]);
+  CHECK(early.slowest_s < early.now_s);
+  CHECK(late.nodes == std::vector<size_t>{0, 1});  // none has another stage
+}
+
+TEST_CASE("MSL-2: what is hardly quicker than the plan does not replace it") {
+  const auto plan = measured_job();
+  for (const double other : {1.0, 1.01, 0.99}) {
+    CAPTURE(other);
+    const auto split = split_of(plan, {{1e9, 0}, {other * 1e9, 0}});
+    CHECK(split.layers == planned_layers(plan));
+  }
+}
+
+TEST_CASE("measured split: of the replicas of a stage the slowest counts") {
+  const auto plan = measured_job({"cluster.nodes=4", "parallel.data=2"});
+  REQUIRE(plan.ranks.size() == 4);
+  std::vector<node_pace> places(4, {3e9, 0});
+  const auto last = static_cast<size_t>(plan.ranks.back().node);
+  places[last].flops_s = 1e9;
+  const auto one_slow = split_of(plan, places);
+  CHECK(one_slow.layers[1] < planned_layers(plan)[1]);
+  for (const auto& r : plan.ranks)
+    if (r.at.last()) places[static_cast<size_t>(r.node)].flops_s = 1e9;
+  CHECK(split_of(plan, places).layers == one_slow.layers);
+}
+
+TEST_CASE("MSL-1: no stage has what the memory of its node does not hold") {
+  const auto plan = measured_job();
+  const auto roomy = split_of(plan, {{6e9, 0}, {1e9, 0}});
+  auto fewer = plan;
+  REQUIRE(settle_layers(fewer, "4,4"));
+  const auto bytes_of_first = [](const job_plan& p) {
+    const auto stages = plan_stages(p);
+    return stages[0].bytes.total() + stages[0].ring_bytes;
+  };
+  REQUIRE(roomy.layers[0] > 4);
+  const auto tight = split_of(plan, {{6e9, bytes_of_first(fewer)}, {1e9, 0}});
+  CHECK(tight.layers[0] <= 4);
+  CHECK(tight.layers[0] >= 3);
+  const auto none = measured_split(plan, {{6e9, 1000}, {1e9, 1000}});
+  REQUIRE_FALSE(none);
+  CHECK(is_error(none.error(), no_split_fits, size_t{8}, size_t{2}));
+}
+
+TEST_CASE("measured split: a plan is open until its layers are settled, and then as by hand") {
+  auto plan = measured_job();
+  CHECK(is_split_open(plan.job));
+  CHECK_FALSE(is_split_open(measured_job({"cluster.nodes=1", "parallel.pipeline=1"}).job));
+  CHECK_FALSE(is_split_open(measured_job({"parallel.placement=even"}).job));
+  const auto refused = settle_layers(plan, "8");
+  REQUIRE_FALSE(refused);
+  CHECK(refused.error().is(stage_layers_unfit));
+  CHECK(is_split_open(plan.job));
+  REQUIRE(settle_layers(plan, "6,2"));
+  CHECK_FALSE(is_split_open(plan.job));
+  const auto by_hand = measured_job({"parallel.placement=even", "parallel.layers=6,2"});
+  CHECK(plan.job == by_hand.job);
+  CHECK(stage_layers_text(plan) == "6,2");
+}
+
+TEST_CASE("JOB-19: layers that were measured are the job's from then on, and what it records") {
+  train::test::job_harness job(measured_job());
+  auto there = job.admitted();
+  there.layers = "6,2";
+  job.hear(there);
+  CHECK(job.policy.plan().job.parallel.layers == "6,2");
+  CHECK(stage_layers_text(job.policy.plan()) == "6,2");
+  CHECK(job.policy.config_toml().find("layers = \"6,2\"") != std::string::npos);
+  CHECK(job.policy.config_toml().find("measured") == std::string::npos);
+}

@@ -1,0 +1,47 @@
+// Machines of unequal speed whose nodes measure a layer (parallel.placement): the slow one has
+// fewer.
+#include <map>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "actors/sim/fuzz.hpp"
+#include "messages/message_list.hpp"
+#include "tests/sim/quiet.hpp"
+
+using namespace troupe;
+using namespace troupe::sim;
+
+namespace {
+
+/// The layers that the stages of two machines are built with.
+std::vector<int64_t> layers_with(std::vector<double> slowness) {
+  simulation_options o;
+  o.nodes = o.pipeline = 2;
+  o.steps = 5;
+  o.checkpoint_every = 2;
+  o.times.slowness = std::move(slowness);
+  std::map<int64_t, int64_t> built;  // by first layer
+  o.sees = [&](const any_msg& m, int64_t) {
+    if (m.type() != message_traits<fbs::BuildStage>::id) return;
+    const auto& b = *flatbuffers::GetRoot<fbs::BuildStage>(m.payload().data());
+    built[b.first_layer()] = static_cast<int64_t>(b.last_layer()) - b.first_layer();
+  };
+  const auto done = simulate(o);
+  REQUIRE_MESSAGE(done, (done ? "" : done.error().message));
+  CHECK_MESSAGE(!done->violation, done->violation.value_or(""));
+  CHECK(done->ends == std::vector<std::string>{"success"});
+  std::vector<int64_t> out;
+  for (const auto& [first, layers] : built) out.push_back(layers);
+  REQUIRE(out.size() == 2);
+  CHECK(out[0] + out[1] == 8);
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("measured layers: the stage of the slow machine has fewer than where both are alike") {
+  const auto alike = layers_with({1, 1});
+  CHECK(layers_with({1, 3})[1] < alike[1]);
+  CHECK(layers_with({3, 1})[0] < alike[0]);
+}
