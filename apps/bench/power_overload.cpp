@@ -23,7 +23,7 @@ namespace {
 constexpr std::chrono::milliseconds between_clocks{10};
 /// A job of a thread cannot draw as much as its half; a static share is far below a budget that was
 /// cut.
-constexpr double wide_w = 2 * core_w * job_count, static_of_wide = 0.01;
+constexpr double uncut_w = 2 * core_w * job_count, static_of_uncut = 0.01;
 /// First leases, and what is then measured as free.
 constexpr double first_leases_s = 6, free_for_s = 3;
 /// Between two cases: steps of both, and from these on a time that has leases and paces settle.
@@ -88,7 +88,7 @@ status run_cases(const overload_plan& plan, double cut_w, job_pair& w, told_time
   for (int i = 0; i < plan.repeats; ++i) {
     TROUPE_CHECK(run_case(
         plan, overload_way::cut, [&] { return set_watts(plan, cut_w); },
-        [&] { return set_watts(plan, wide_w); }, w, told));
+        [&] { return set_watts(plan, uncut_w); }, w, told));
     TROUPE_CHECK(run_case(
         plan, overload_way::brake,
         [&] {
@@ -118,7 +118,7 @@ result<double> free_of_both(const pair_plan& plan, const std::vector<pid_t>& pro
 
 /// From the first process to what was seen; they still run when it returns.
 result<overload_measurement> watch_overload(const overload_plan& plan, job_pair& w) {
-  TROUPE_CHECK(start_budget(plan, {wide_w, false, static_of_wide, false}, w));
+  TROUPE_CHECK(start_budget(plan, {uncut_w, false, static_of_uncut, false}, w));
   TROUPE_CHECK(start_jobs(plan, true, w));
   if (const auto begun = watch_both(plan, 0, w); !begun) return begun.error();
   say("both jobs make steps");

@@ -8,7 +8,7 @@ namespace troupe::gpu {
 
 namespace {
 
-using kind = spill_point::kind;
+using spill_kind = spill_point::kind;
 
 spill_op on_lane(spill_lane on, spill_act what, int record) {
   spill_op out;
@@ -30,17 +30,17 @@ spill_policy::spill_policy(std::vector<int> frame_of_record)
 /// The compute lane's own uses of the frame are behind it in its queue.
 spill_policy::ops spill_policy::take_frame(int record) {
   auto wait = on_lane(spill_lane::compute, spill_act::none, record);
-  wait.behind[0] = {kind::written, frame_of(record)};  // SPO-1
+  wait.behind[0] = {spill_kind::written, frame_of(record)};  // SPO-1
   return {wait};
 }
 
 spill_policy::ops spill_policy::spill(int record) {
   occupant_of(record) = record;
   auto made = on_lane(spill_lane::compute, spill_act::none, record);
-  made.marks = {kind::computed, 0};
+  made.marks = {spill_kind::computed, 0};
   auto write = on_lane(spill_lane::out, spill_act::write, record);
-  write.behind[0] = {kind::computed, 0};  // SPO-2
-  write.marks = {kind::written, frame_of(record)};
+  write.behind[0] = {spill_kind::computed, 0};  // SPO-2
+  write.marks = {spill_kind::written, frame_of(record)};
   return {made, write};
 }
 
@@ -50,13 +50,14 @@ spill_policy::ops spill_policy::fetch(int record) {
   const bool there = occupant_of(record) == record;
   if (!there) {
     auto read = on_lane(spill_lane::in, spill_act::read, record);
-    read.behind[0] = {kind::used, frame};     // SPO-1
-    read.behind[1] = {kind::written, frame};  // SPO-1, SPO-2: its own write is not later
-    read.marks = {kind::ready, frame};
+    read.behind[0] = {spill_kind::used, frame};     // SPO-1
+    read.behind[1] = {spill_kind::written, frame};  // SPO-1, SPO-2: its own write is not later
+    read.marks = {spill_kind::ready, frame};
     out.push_back(read);
   }
   out.push_back(on_lane(spill_lane::compute, spill_act::none, record));
-  out.back().behind[0] = {there ? kind::written : kind::ready, frame};  // SPO-2: backward eats it
+  out.back().behind[0] = {there ? spill_kind::written : spill_kind::ready,
+                          frame};  // SPO-2: backward eats it
   return out;
 }
 
@@ -64,7 +65,7 @@ spill_policy::ops spill_policy::fetch(int record) {
 spill_policy::ops spill_policy::release(int record) {
   occupant_of(record) = -1;
   auto used = on_lane(spill_lane::compute, spill_act::none, record);
-  used.marks = {kind::used, frame_of(record)};
+  used.marks = {spill_kind::used, frame_of(record)};
   return {used};
 }
 
