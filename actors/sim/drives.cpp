@@ -13,10 +13,11 @@ namespace troupe::sim {
 std::string swap_counts::text() const {
   return fmt::format(
       "{} of drives; {} by links, {} without room; {} moved, {} behind a wait for room; {} failed; "
-      "activations written {} times, {} of them failed; {} made again; {} left behind",
+      "activations written {} times, {} of them failed; {} made again; {} with rows first; {} left "
+      "behind",
       counted(operations, "operation"), counted(kept, "checkpoint"), unkept, counted(moved, "file"),
       waited, counted(unread, "read"), spilled + unspilled, unspilled, counted(redone, "step"),
-      counted(leftovers, "folder"));
+      counted(rows_first, "token table"), counted(leftovers, "folder"));
 }
 
 swap_counts& swap_counts::operator+=(const swap_counts& o) {
@@ -29,6 +30,7 @@ swap_counts& swap_counts::operator+=(const swap_counts& o) {
   spilled += o.spilled;
   unspilled += o.unspilled;
   redone += o.redone;
+  rows_first += o.rows_first;
   leftovers += o.leftovers;
   return *this;
 }

@@ -56,6 +56,7 @@ struct swap_counts {
   uint64_t spilled = 0;     ///< activations that were written
   uint64_t unspilled = 0;   ///< writes of them that failed, and their ranks
   uint64_t redone = 0;      ///< steps whose updates were dropped
+  uint64_t rows_first = 0;  ///< updates of token tables that began with the rows of a pass
   uint64_t leftovers = 0;   ///< folders of killed processes
 
   std::string text() const;

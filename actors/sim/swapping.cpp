@@ -40,6 +40,14 @@ std::vector<int> frames_by_record(const gpu::spill_layout& layout) {
   return out;
 }
 
+/// As the swapper says of a token table (swapper::may_wait_for_rows).
+bool may_wait_for_rows(const train::engine_options& o) {
+  const auto table = o.shape.where.of(0);
+  return o.shape.has_embedding && o.at.grid.data == 1 &&
+         o.optimizer.kind == gpu::optimizer_step_args::rule::adamw && table.state_on_disk &&
+         table.weight_frame < 0 && table.grad_frame < 0;
+}
+
 /// Reads or writes them, and does not only wait or mark.
 bool moves_activations(const gpu::watched_op& op) {
   return op.spill.what != gpu::spill_act::none;
@@ -54,8 +62,8 @@ swapping_engine::swapping_engine(environment* room, int node, const train::engin
       watch_(places_of(o), o.shape.where.groups_in_memory, *this,
              o.optimizer.kind == gpu::optimizer_step_args::rule::lamb, o.at.grid.data > 1),
       layout_(o.shape),
-      shares_norms_(o.optimizer.kind == gpu::optimizer_step_args::rule::lamb &&
-                    o.at.grid.data > 1) {
+      shares_norms_(o.optimizer.kind == gpu::optimizer_step_args::rule::lamb && o.at.grid.data > 1),
+      rows_first_(may_wait_for_rows(o)) {
   for (const auto& chunk : gpu::stage_chunks(o.model, o.shape)) {
     const auto file = gpu::swap_layout(gpu::slice_of(chunk.count, o.shape.replica), o.shape.where,
                                        o.shape.compute);
@@ -107,7 +115,8 @@ void swapping_engine::pump() {
         some = true;
       }
   }
-  if (live_.empty() && health_) watch_.check_quiet(static_cast<int>(updated_step_));
+  const bool quiet = live_.empty() && late_step_ == 0;
+  if (quiet && health_) watch_.check_quiet(static_cast<int>(updated_step_));
   const auto under_way = [this](const auto& queue) {
     return !queue.empty() && begun_[queue.front()];
   };
@@ -155,6 +164,7 @@ bool swapping_engine::fails_to_move(const gpu::watched_op& op) {
                : fmt::format("the activations of record {}", op.spill.record);
   };
   const bool reads = op.what.what == chunk_act::read_state ||
+                     op.what.what == chunk_act::read_rows ||
                      op.what.what == chunk_act::read_weights ||
                      op.lane == order_machine::snapshot || op.spill.what == spill_act::read;
   if (reads && std::exchange(drive().fails_read, false)) {
@@ -196,9 +206,12 @@ void swapping_engine::note_part(size_t number, int64_t takes_ns) {
       return noted(op::read_weights, bytes_of(what.chunk).weights);
     case chunk_act::read_state:
       return noted(op::read_state, bytes_of(what.chunk).group);
+    case chunk_act::read_rows:
+      return noted(op::read_state, bytes_of(what.chunk).rows());
     case chunk_act::write_state:
       return noted(op::write_chunk, bytes_of(what.chunk).group);
     case chunk_act::measure:
+    case chunk_act::update_rows:
     case chunk_act::update:
       return noted(op::update_chunk, 0);
     default:
@@ -217,6 +230,8 @@ int64_t swapping_engine::time_of(const gpu::watched_op& op) {
       return disks.reads_for(node_, bytes_of(op.what.chunk).weights);
     case chunk_act::read_state:
       return disks.reads_for(node_, bytes_of(op.what.chunk).group);
+    case chunk_act::read_rows:
+      return disks.reads_for(node_, bytes_of(op.what.chunk).rows());
     case chunk_act::write_state:
       return disks.writes_for(node_, bytes_of(op.what.chunk).group);
     case chunk_act::keep:
@@ -224,6 +239,7 @@ int64_t swapping_engine::time_of(const gpu::watched_op& op) {
                  ? disks.reads_for(node_, bytes_of(op.what.chunk).state)
                  : disks.writes_for(node_, 0);  // of syncs
     case chunk_act::measure:
+    case chunk_act::update_rows:
     case chunk_act::update:
       return update_ns;
     default:
@@ -343,8 +359,43 @@ void swapping_engine::pass(train::pipeline_op kind, const train::op_order& order
 }
 
 size_t swapping_engine::forward(int64_t step, const train::op_order& order) {
-  for (int c = 0; c < chunks(); ++c) pass(order.kind, order, c, step);
+  const auto now = static_cast<int>(step);
+  const bool rows = embed_rows(now, order);
+  for (int c = 0; c < chunks(); ++c) {
+    if (!rows || c > 0) pass(order.kind, order, c, step);
+    const bool last = layers_[static_cast<size_t>(c)] + 1 == options_.shape.layers();
+    if (rows && last) watch_.use_weights(0, now);  // all of it is awaited before the head
+  }
   return watch_.compute(0);
+}
+
+/// Whether the pass has begun with the rows of the token table that it reads (CHP-10).
+bool swapping_engine::embed_rows(int step, const train::op_order& order) {
+  constexpr double have_room = 0.8;
+  if (late_step_ == 0) return false;
+  if (!room_->chance.chance(have_room)) {
+    finish_update();
+    return false;
+  }
+  ++room_->disks.counted().rows_first;
+  watch_.update(0, std::exchange(late_step_, 0), gpu::counts::at_once, false, true);
+  watch_.use_rows(0, step);
+  computing_ = {train::pipeline_op::forward, tokens_of(order.micro_batches)};
+  watch_.compute(order.micro_batches * (room_->times.forward_ns / chunks()));
+  return true;
+}
+
+/// Under backward, by which the token table is the last.
+void swapping_engine::update_chunk(int chunk, int step) {
+  if (chunk > 0 || !rows_first_) return watch_.update(chunk, step, gpu::counts::at_once);
+  watch_.begin_update(chunk);
+  late_step_ = step;
+}
+
+/// What was left is updated without rows that come first.
+void swapping_engine::finish_update() {
+  if (const int step = std::exchange(late_step_, 0); step > 0)
+    watch_.update(0, step, gpu::counts::at_once);
 }
 
 size_t swapping_engine::backward(int64_t step, const train::op_order& order, bool last,
@@ -355,7 +406,7 @@ size_t swapping_engine::backward(int64_t step, const train::op_order& order, boo
     watch_.make_gradient(c, now, first_backward_, last);
     if (last && c > 0 && options_.at.grid.data > 1) watch_.bring_weights(c - 1);  // SWP-13
     if (how == pass_kind::norm_alone) watch_.drop_gradient(c);
-    if (how == pass_kind::updates) watch_.update(c, now, gpu::counts::at_once);
+    if (how == pass_kind::updates) update_chunk(c, now);
     if (how == pass_kind::speculates) watch_.update(c, now, gpu::counts::once_settled, dropped);
   }
   first_backward_ = last;
@@ -455,6 +506,7 @@ void swapping_engine::pass_again(int64_t step) {
 void swapping_engine::load(std::string folder, bool optimizer, completion done) {
   const auto name =
       io::checkpoint::parse_folder_name(std::filesystem::path(folder).filename().string());
+  finish_update();
   when_quiet([this, folder = std::move(folder), optimizer, name, done = std::move(done)] {
     updated_step_ = name ? static_cast<int64_t>(name->step) : 0;
     watch_.set_state(static_cast<int>(updated_step_));
@@ -469,6 +521,7 @@ void swapping_engine::load(std::string folder, bool optimizer, completion done) 
 /// Behind the updates so far; the shards of this simulation are written as any rank's.
 void swapping_engine::save(uint64_t step, const std::filesystem::path& partial, bool last,
                            gpu::state_saver::completion done) {
+  finish_update();
   const auto gets = std::make_shared<bool>(true);
   const auto parts = keep_parts(static_cast<int>(step), links_into(partial), last, gets);
   const auto over = [this, step, partial, last, gets, left = std::make_shared<size_t>(parts.size()),

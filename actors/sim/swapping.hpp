@@ -7,9 +7,11 @@
 //
 // What it orders is what the real engine does (actors/train/rank_engine_swap.cpp): updates behind
 // the norm where gradients are held, else under backward, in two rounds of passes, or into a second
-// version that is dropped in some steps. A write that fails goes into a new file, for which it
-// waits while the drive is full (SWP-11); a read that fails fails the rank, and so does a write of
-// activations (SPR-2); a checkpoint for whose files there is no room fails alone (SWP-8).
+// version that is dropped in some steps; under backward the rows of a token table that the next
+// pass reads before the rest of it (SWP-14), where in most passes they have room. A write that
+// fails goes into a new file, for which it waits while the drive is full (SWP-11); a read that
+// fails fails the rank, and so does a write of activations (SPR-2); a checkpoint for whose files
+// there is no room fails alone (SWP-8).
 #pragma once
 
 #include <array>
@@ -48,6 +50,8 @@ class swapping_engine final : public timed_engine, private gpu::order_machine {
   /// Bytes of a chunk's group and of its weights, as they are moved.
   struct chunk_bytes {
     uint64_t group = 0, weights = 0, state = 0;
+    /// Of state of rows that come first: half of what is the most that they may be (TBR-3).
+    uint64_t rows() const { return state / 16; }
   };
   enum class pass_kind { gradients, norm_alone, updates, speculates };
   /// What the compute lane's own operations are, and how much one does.
@@ -93,6 +97,9 @@ class swapping_engine final : public timed_engine, private gpu::order_machine {
   void update_behind_backward(int64_t step, outcome_completion done);
   void update_under_backward(int64_t step, outcome_completion done);
   void pass_again(int64_t step);
+  void update_chunk(int chunk, int step);
+  void finish_update();
+  bool embed_rows(int step, const train::op_order& order);
   size_t step_over();
   bool links_into(const std::filesystem::path& partial) const;
   std::vector<size_t> keep_parts(int step, bool links, bool last, std::shared_ptr<bool> gets);
@@ -107,6 +114,7 @@ class swapping_engine final : public timed_engine, private gpu::order_machine {
   std::optional<gpu::spill_watch> spills_;  ///< where layers spill
   uint64_t record_bytes_ = 0;
   const bool shares_norms_;                       ///< replicas, of their updates
+  const bool rows_first_;                         ///< SWP-14: of the first chunk
   std::array<std::deque<size_t>, lanes> queues_;  ///< numbers of operations
   std::map<size_t, gpu::watched_op> live_;        ///< enqueued and not over
   std::map<size_t, computation> computations_;    ///< of the compute lane's own
@@ -123,6 +131,7 @@ class swapping_engine final : public timed_engine, private gpu::order_machine {
   bool first_backward_ = true;
   int64_t updated_step_ = 0;  ///< the last whose updates count
   int64_t tried_step_ = 0;    ///< whose updates were dropped
+  int late_step_ = 0;         ///< whose update of the token table waits for the next pass; 0: none
 };
 
 }  // namespace troupe::sim

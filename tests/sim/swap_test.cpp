@@ -117,6 +117,36 @@ TEST_CASE("SIM-26: swap: every way to clip, by layer and not, in stages and repl
     }
 }
 
+TEST_CASE("SIM-26: swap: a token table's rows of the next pass come before the rest of it") {
+  using config::clip_way;
+  auto o = swapped();
+  o.nodes = 1;
+  o.steps = 30;
+  o.validate_every = 4;
+  o.swap.by_layer = true;
+  for (const auto clip : {clip_way::twice, clip_way::automatic}) {
+    o.swap.clip = clip;
+    const auto done = run_swapped(o);
+    succeeds(done);
+    CHECK(done.swaps.rows_first > 0);
+    CHECK(done.swaps.rows_first < 30);  // not behind the last step, nor where they have no room
+    CHECK(run_swapped(o).fingerprint == done.fingerprint);  // WLD-1
+  }
+  o.swap.clip = clip_way::twice;
+  const auto none = [](const simulation_options& other) {
+    const auto done = run_swapped(other);
+    succeeds(done);
+    CHECK(done.swaps.rows_first == 0);
+  };
+  auto held = o, measured = o, shared = o;
+  held.swap.clip = clip_way::hold;
+  none(held);
+  measured.swap.lamb = true;
+  none(measured);
+  shared.nodes = 2;
+  none(shared);
+}
+
 TEST_CASE("SIM-26: swap: of several drives a checkpoint takes one's files and copies the others'") {
   auto o = swapped();
   o.swap.drives = 3;
@@ -325,6 +355,6 @@ TEST_CASE("swap: random clusters that swap and faults violate nothing") {
   }
   const auto& s = done->swaps;
   for (const auto count : {s.operations, s.kept, s.unkept, s.moved, s.waited, s.unread, s.spilled,
-                           s.unspilled, s.redone, s.leftovers})
+                           s.unspilled, s.redone, s.rows_first, s.leftovers})
     CHECK(count > 0);
 }
