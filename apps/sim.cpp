@@ -93,8 +93,8 @@ result<std::vector<sim::fault_kind>> kinds_of(const std::vector<std::string>& na
                    fmt::format("the faults are: all, {}", fmt::join(known, ", "))};
     out.push_back(all[static_cast<size_t>(it - known.begin())]);
     if (sim::is_of_drives(out.back()) && !a.cluster.swap.any())
-      return error{errc::usage, fmt::format("{} has no meaning without --swap", name),
-                   "only a cluster whose ranks swap has drives"};
+      return error{errc::usage, fmt::format("{} has no meaning without swapping", name),
+                   "only a cluster whose ranks swap has drives: a file with swap.dir, or --swap"};
     if (sim::is_of_parent(out.back()) && a.cluster.power_parent_w <= 0)
       return error{errc::usage, fmt::format("{} has no meaning without --power-parent-w", name),
                    "only a job under a power budget has one to lose"};

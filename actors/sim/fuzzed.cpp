@@ -102,13 +102,13 @@ uint64_t spilling_bytes(const train::job_plan& plan, int layers) {
     const auto beside = train::process_overhead_bytes(plan.job, o);
     o.shape.where = gpu::least_residency(o.model, o.shape, train::steps_of(o));
     const auto stage = gpu::plan_stage(o.model, o.shape).total();
-    most =
-        std::max(most, beside + stage * static_cast<uint64_t>(plan.job.cluster.workers_per_node));
+    most = std::max(most, beside + stage * train::workers_of(plan.job));
   }
   return most;
 }
 
-/// A model whose state is more than what brings it, and a budget that does not hold all of it.
+/// A model whose state is more than what brings it, and a budget that does not hold all of it: of a
+/// job that is all else already.
 status be_swapped(config::job& job, const simulation_options& o) {
   const auto& s = o.swap;
   job.model.layers = s.layers * o.pipeline;
@@ -124,7 +124,7 @@ status be_swapped(config::job& job, const simulation_options& o) {
     job.swap.keep_layers = job.swap.half_layers = 0;
     job.swap.spill_layers = s.spill_layers;
   }
-  job.timeouts.step_s = job.timeouts.operation_s = s.step_s;
+  if (!o.of) job.timeouts.step_s = job.timeouts.operation_s = s.step_s;
   job.swap.host_bytes = any_host_bytes;
   TROUPE_TRY(settled, config::settle(job));
   TROUPE_TRY(plan, train::make_plan(settled));
@@ -198,8 +198,8 @@ result<config::job> simulated_job(const simulation_options& o) {
     job.checkpoint.second.bytes_per_second =
         static_cast<int64_t>(io::disk_block) * second_ns / o.copy_slot_ns;
   }
-  if (o.swap.any()) TROUPE_CHECK(be_swapped(job, o));
   if (o.of) be_of_person(job, *o.of);
+  if (o.swap.any()) TROUPE_CHECK(be_swapped(job, o));  // by all that takes memory
   return config::settle(job);
 }
 

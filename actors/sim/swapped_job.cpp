@@ -7,8 +7,10 @@
 
 #include "actors/train/swap_folder.hpp"
 #include "actors/train/swap_ranks.hpp"
+#include "gpu/back_end.hpp"
 #include "gpu/model/stage_shape.hpp"
 #include "gpu/store/store.hpp"
+#include "gpu/swap/residency_plan.hpp"
 #include "io/base/counted.hpp"
 
 namespace troupe::sim {
@@ -24,17 +26,31 @@ int threads_said(const config::job& job) {
   return static_cast<int>(std::max<int64_t>(1, job.cluster.threads));
 }
 
+/// Without what the kernels of this machine's processor take while they run (SWJ-1).
+uint64_t bytes_beside(const config::job& job, const train::engine_options& o) {
+  const auto scratch = gpu::scratch_bytes(o.device, o.model, o.shape, o.threads);
+  return train::process_overhead_bytes(job, o) - train::workers_of(job) * scratch;
+}
+
 /// Between the least that the job can be trained with (0) and all that it could use (1).
 double memory_share(const train::job_plan& plan) {
-  const auto& swap = plan.job.swap;
-  if (swap.host_bytes <= 0) return 0;
-  auto open = plan;
-  open.job.swap.host_bytes = int64_t{1} << 60;
-  const auto threads = threads_said(plan.job);
-  const auto least = static_cast<double>(train::swap_floor_bytes(open, threads));
-  const auto all = static_cast<double>(whole_bytes(open, threads));
-  if (all <= least) return 1;
-  return std::clamp((static_cast<double>(swap.host_bytes) - least) / (all - least), 0.0, 1.0);
+  const auto& job = plan.job;
+  if (job.swap.host_bytes <= 0) return 0;
+  double share = 1;
+  for (const auto& rank : plan.ranks) {
+    auto o = train::settled_options(plan, rank, threads_said(job));
+    o.shape.where = {};
+    const auto workers = static_cast<double>(train::workers_of(job));
+    const auto beside = static_cast<double>(bytes_beside(job, o));
+    const auto all = static_cast<double>(gpu::plan_stage(o.model, o.shape).total());
+    o.shape.activations.assign(static_cast<size_t>(o.shape.layers()),
+                               gpu::activation_choice::recompute);
+    o.shape.where = gpu::least_residency(o.model, o.shape, train::steps_of(o));
+    const auto least = static_cast<double>(gpu::plan_stage(o.model, o.shape).total());
+    const double each = (static_cast<double>(job.swap.host_bytes) - beside) / workers;
+    if (all > least) share = std::min(share, std::clamp((each - least) / (all - least), 0.0, 1.0));
+  }
+  return share;
 }
 
 }  // namespace
@@ -45,8 +61,8 @@ uint64_t whole_bytes(const train::job_plan& plan, int threads) {
     auto o = train::settled_options(plan, rank, threads);
     o.shape.where = {};
     const auto stage = gpu::plan_stage(o.model, o.shape).total();
-    most = std::max(most, train::process_overhead_bytes(plan.job, o) +
-                              stage * static_cast<uint64_t>(plan.job.cluster.workers_per_node));
+    most = std::max(
+        most, train::process_overhead_bytes(plan.job, o) + stage * train::workers_of(plan.job));
   }
   return most;
 }

@@ -39,13 +39,6 @@ constexpr const char* files_name = "files";
 constexpr const char* rank_part = "-rank-";  // of a folder's name
 constexpr const char* chunk_part = ".chunk-";  // of a shard's name that is a swap file's
 
-/// Of the node that has most.
-uint64_t workers_of(const config::job& job) {
-  int64_t most = 1;
-  for (const auto& n : job.cluster.node) most = std::max(most, n.workers);
-  return static_cast<uint64_t>(most);
-}
-
 gpu::clip_way way_of(config::clip_way way) {
   switch (way) {
     case config::clip_way::automatic:
@@ -74,6 +67,12 @@ bool same_device(const fs::path& a, const fs::path& b) {
 }
 
 }  // namespace
+
+uint64_t workers_of(const config::job& job) {
+  int64_t most = 1;
+  for (const auto& n : job.cluster.node) most = std::max(most, n.workers);
+  return static_cast<uint64_t>(most);
+}
 
 fs::path present_of(const fs::path& dir) {
   std::error_code failed;

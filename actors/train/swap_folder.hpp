@@ -19,6 +19,9 @@
 
 namespace troupe::train {
 
+/// Workers of the node that has most: all processes of a job are planned alike.
+uint64_t workers_of(const config::job& job);
+
 /// Memory that a process of the job takes beside what its ranks' stages hold, bytes: itself, its
 /// libraries, the loader's slots, the rings that checkpoints go through, and what operations of a
 /// stage with these options take while they run.

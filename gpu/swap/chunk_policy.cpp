@@ -230,9 +230,10 @@ void chunk_policy::measure_group(ops& out, const chunk_op& group) const {
   use_group(out, group, chunk_act::measure).marks = {kind::slot_free, group.slot};
 }
 
-/// CHP-10. Both lanes have this before all groups, whose writes are behind their updates.
+/// CHP-10. Read beside the groups that are on their way, and updated before all of them.
 void chunk_policy::update_rows(ops& out, const chunk_op& rows) const {
   auto read = rows;
+  read.on = lane::rows_in;
   read.what = chunk_act::read_rows;
   use_group(out, read, chunk_act::update_rows).marks = {kind::slot_free, rows.slot};
   out.push_back(marking(lane::update, {kind::rows_ready, rows.chunk}));

@@ -46,7 +46,15 @@ namespace troupe::gpu {
 enum class counts : uint8_t { at_once, once_settled };
 
 /// A queue of operations, each begun when the one before it is over.
-enum class chunk_lane : uint8_t { compute, weights_in, state_in, update, state_out, gather };
+enum class chunk_lane : uint8_t {
+  compute,
+  weights_in,
+  state_in,
+  update,
+  state_out,
+  gather,
+  rows_in,
+};
 
 enum class chunk_act : uint8_t {
   none,  ///< waits and marks alone

@@ -40,9 +40,9 @@ struct watched_op {
 /// Lanes that each do one operation after the other.
 class order_machine {
  public:
-  static constexpr size_t lanes = 9;
-  static constexpr size_t snapshot = 6;                 ///< of checkpoints that copy
-  static constexpr size_t spill_out = 7, spill_in = 8;  ///< of activations
+  static constexpr size_t lanes = 10;
+  static constexpr size_t snapshot = 7;                 ///< of checkpoints that copy
+  static constexpr size_t spill_out = 8, spill_in = 9;  ///< of activations
 
   virtual ~order_machine() = default;
   /// Behind what its lane has. Numbers count from 0.

@@ -3,7 +3,9 @@
 // Pure: the visits of a step in their order (forward through the chunks, backward in reverse, each
 // again where the passes are made twice), and the frames that still hold what they need. What it
 // says is what the swapper moves, to the byte (tests/actors/swap_engine_test.cpp), in every step
-// but the first, whose moments are not read (they are zero).
+// but the first, whose moments are not read (they are zero). Where rows of a token table are
+// updated before the rest of it (CHP-10) their blocks are read besides, less than an eighth of it,
+// and the rest is a part of the next step.
 #pragma once
 
 #include <cstdint>

@@ -95,7 +95,7 @@ void swapper::make_order() {
     make(of_frame, order_->frames(of_frame));
   for (const auto of_slot : {kind::group_read, kind::group_updated, kind::slot_free})
     make(of_slot, order_->slots());
-  for (const auto of_chunk : {kind::arrived, kind::written, kind::measured})
+  for (const auto of_chunk : {kind::arrived, kind::written, kind::measured, kind::rows_ready})
     make(of_chunk, order_->chunks());
 }
 
@@ -172,6 +172,7 @@ status swapper::make_streams() {
   TROUPE_CHECK(open(weights_in_, "weights-in"));
   TROUPE_CHECK(open(state_ahead_, "state-ahead"));
   TROUPE_CHECK(open(state_in_, "state-in"));
+  TROUPE_CHECK(open(rows_in_, "rows-in"));
   TROUPE_CHECK(open(update_, "update"));
   TROUPE_CHECK(open(sums_, "state-sums"));
   TROUPE_CHECK(open(state_out_, "state-out"));
@@ -181,7 +182,9 @@ status swapper::make_streams() {
 // -- what streams do ------------------------------------------------------------------------------
 
 event_ptr& swapper::event(const chunk_point& p) {
-  return events_[static_cast<size_t>(p.what)][static_cast<size_t>(p.index)];
+  auto& all = events_[static_cast<size_t>(p.what)];
+  assert(static_cast<size_t>(p.index) < all.size());
+  return all[static_cast<size_t>(p.index)];
 }
 
 stream& swapper::lane(chunk_lane on, stream* compute) {
@@ -190,6 +193,8 @@ stream& swapper::lane(chunk_lane on, stream* compute) {
       return *weights_in_;
     case chunk_lane::state_in:
       return *state_in_;
+    case chunk_lane::rows_in:
+      return *rows_in_;
     case chunk_lane::update:
       return *update_;
     case chunk_lane::state_out:

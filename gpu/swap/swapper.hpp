@@ -8,6 +8,7 @@
 //               beside which the others' are gathered on a stream of theirs (SWP-13)
 //   state-in    masters and moments of a chunk, group by group, into slots that are free: ahead of
 //               the gradient that they wait for
+//   rows-in     masters and moments of some rows, beside all groups (SWP-14)
 //   update      behind the gradient and the group: the optimizer's kernel on the slot
 //   state-out   behind the update of a group: back to the file, in place
 // A checkpoint takes the files as they are, by links (swapper_keep.cpp): what is updated behind
@@ -159,6 +160,11 @@ struct swap_options {
 };
 
 /// What of a chunk's file was not what was written there.
+/// What was read for rows of the next batch alone, of which no sum is kept (SWP-14).
+inline constexpr error_kind<std::string_view, std::string_view> swap_rows_differ{
+    "swap_rows_differ", errc::bad_data,
+    "what was read of {} for rows of the next batch is not what is there: {}",
+    "go on from the last checkpoint; where it happens again look for a broken disk"};
 inline constexpr error_kind<std::string_view, std::string_view> swap_damaged{
     "swap_damaged", errc::bad_data, "{} is damaged at {}: it was read twice",
     "the disk or the memory of this machine gives back other bytes than it was given: see dmesg"};
@@ -502,8 +508,8 @@ class swapper final : public chunk_mover {
   std::array<kept_array, io::state_parts> kept_;  ///< guarded by kept_mutex_
   /// Of the read that is enqueued now; the enqueuing thread's.
   std::shared_ptr<begun_range> begun_;
-  std::unique_ptr<stream> weights_ahead_, weights_in_, state_ahead_, state_in_, update_, sums_,
-      state_out_, load_;
+  std::unique_ptr<stream> weights_ahead_, weights_in_, state_ahead_, state_in_, rows_in_, update_,
+      sums_, state_out_, load_;
 };
 
 }  // namespace troupe::gpu

@@ -13,6 +13,8 @@
 #include <cstring>
 #include <utility>
 
+#include <fmt/format.h>
+
 #include "gpu/swap/swapper.hpp"
 
 namespace troupe::gpu {
@@ -67,6 +69,7 @@ bool swapper::fetch_rows(stream& s, int chunk, int64_t width, row_ids ids) {
   if (!late_ || late_->chunk != chunk) return false;
   assert(store_.info(chunk).tensors.front().offset == 0);
   const auto& c = at(chunk);
+  if (!are_rows_of(ids, store_.slice(chunk).count / width)) return false;
   first_rows rows;
   rows.pieces = pieces_of_rows(c.layout, width, ids, swap_slot_bytes(c.layout));
   if (rows.pieces.empty()) return false;
@@ -106,8 +109,8 @@ void swapper::use_group(stream& s, const chunk_op& op, const update_call& how) {
 void swapper::read_rows(const chunk_op& op, const update_call& how) {
   uint64_t bytes = 0;
   for (const auto& p : how.rows->pieces) bytes += io::state_parts * p.span;
-  enqueue(*state_in_, swap_op::read_state, op.chunk, bytes, [&] {
-    work_.enqueue(*state_in_, [this, &s = slot_of(op), op, rows = how.rows] {
+  enqueue(*rows_in_, swap_op::read_state, op.chunk, bytes, [&] {
+    work_.enqueue(*rows_in_, [this, &s = slot_of(op), op, rows = how.rows] {
       return read_rows(s, op, *rows);
     });
   });
@@ -202,7 +205,9 @@ status swapper::compare_rows(const chunk_op& op, const optimizer::piece& p,
         static_cast<const std::byte*>(p.weight) + static_cast<size_t>(row.first - p.first) * size;
     if (std::memcmp(whole, frame_at(op.chunk, row.first), static_cast<size_t>(row.count) * size) !=
         0)
-      return damaged(state_file_of(at(op.chunk)).name, op.chunk, op.group, "a row");
+      return swap_rows_differ(
+          state_file_of(at(op.chunk)).name.string(),
+          fmt::format("elements {} to {}", row.first, row.first + row.count - 1));
   }
   return {};
 }

@@ -29,6 +29,12 @@ row_piece piece_of(const io::chunk_file& layout, int64_t first, int64_t end) {
 
 }  // namespace
 
+bool are_rows_of(row_ids ids, int64_t rows) {
+  return std::all_of(ids.begin(), ids.end(), [&](const auto& some) {
+    return std::all_of(some.begin(), some.end(), [&](int32_t id) { return id >= 0 && id < rows; });
+  });
+}
+
 std::vector<row_piece> pieces_of_rows(const io::chunk_file& layout, int64_t width, row_ids ids,
                                       uint64_t slot_bytes) {
   std::vector<row_piece> out;

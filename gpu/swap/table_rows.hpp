@@ -42,7 +42,11 @@ struct row_piece {
   bool operator==(const row_piece&) const = default;
 };
 
-/// The rows `ids` of a table of `width` elements each that begins with the slice. Empty: TBR-3.
+/// Whether all are rows of a table that has so many: ids come from memory that others write.
+bool are_rows_of(row_ids ids, int64_t rows);
+
+/// The rows `ids`, which are_rows_of() it, of a table of `width` elements each that begins with the
+/// slice. Empty: TBR-3.
 std::vector<row_piece> pieces_of_rows(const io::chunk_file& layout, int64_t width, row_ids ids,
                                       uint64_t slot_bytes);
 

@@ -196,7 +196,7 @@ TEST_CASE("ENG-8: replicas whose chunks live in other places are refused before 
 
 TEST_CASE("ENG-8: replicas on unlike machines plan by the least memory and have equal bits") {
   scratch dir;
-  constexpr std::array threads{1, 4};  // whose products need other scratch
+  constexpr std::array threads{1, 16};  // whose products need other scratch
   const swapped_job job{.type = gpu::dtype::bf16, .clip_norm = 0.5f, .layers = 16};
   const auto on_machine = [&](engine_options o) {
     o = replica_options(std::move(o), job);

@@ -170,7 +170,10 @@ TEST_CASE("CHP-10: chunks: rows that are wanted first take the slot that is left
     int reads = 0;
     for (const auto& op : policy.update(0, counts::at_once, false, true)) {
       if (op.on == chunk_lane::update && op.what != chunk_act::none) on_update.push_back(op.what);
-      if (op.what == chunk_act::read_rows) CHECK(op.slot == static_cast<int>(ahead));
+      if (op.what == chunk_act::read_rows) {
+        CHECK(op.slot == static_cast<int>(ahead));
+        CHECK(op.on == chunk_lane::rows_in);  // not behind groups that are on their way
+      }
       reads += op.what == chunk_act::read_state ? 1 : 0;
     }
     CHECK(reads == 3 - static_cast<int>(ahead));

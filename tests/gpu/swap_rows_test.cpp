@@ -133,10 +133,18 @@ TEST_CASE("SWP-14 SWP-5: rows that were read wrong count for nothing") {
       continue;
     }
     ++refused;
-    CHECK(is_error(failed.error(), swap_damaged, "chunk-0000", "a row"));
+    CHECK(failed.error().is(swap_rows_differ));
   }
   CHECK(refused > 0);
   CHECK(mended > 0);
+}
+
+TEST_CASE("TBR-1: ids that are no rows of the table are told") {
+  const std::vector<int32_t> good{0, 9}, high{3, 10}, low{-1};
+  const std::vector<std::span<const int32_t>> sound{good}, above{good, high}, below{low};
+  CHECK(are_rows_of(sound, 10));
+  CHECK_FALSE(are_rows_of(above, 10));
+  CHECK_FALSE(are_rows_of(below, 10));
 }
 
 TEST_CASE("TBR-1 TBR-2: pieces are the rows, once each, and lie apart in whole blocks") {

@@ -240,6 +240,10 @@ TEST_CASE("SWJ-1: persons job: one that swaps does so, and a slower drive makes 
   }
   CHECK(late.virtual_ns > quick.virtual_ns);
   CHECK(late.fingerprint == again.fingerprint);
+  const file_job unchecked({"model.layers=8", "parallel.pipeline=1", "swap.dir=/drive",
+                            "swap.host_bytes=1", "health.recheck_every=0",
+                            "swap.rates.read_bytes_s=4000000000"});
+  CHECK(run(unchecked.options()).swaps.operations == quick.swaps.operations);
   const auto all = file_job({"model.layers=8", "parallel.pipeline=1", "swap.dir=/drive",
                              "swap.host_bytes=1000000000000"});
   CHECK(all.options().swap.memory == 1);
