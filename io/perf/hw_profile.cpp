@@ -145,6 +145,15 @@ bool is_hw_placeholder(std::string_view text) {
 
 }  // namespace
 
+bool is_hw_number(const hw_field& field, double value) {
+  return std::isfinite(value) && value >= 0 &&
+         (value > 0 || field.kind != feature_kind::log_number);  // HWP-2
+}
+
+std::string_view expected_of(const hw_field& field) {
+  return field.kind == feature_kind::log_number ? "above 0" : "of at least 0";
+}
+
 std::span<const hw_field> hw_fields() {
   return every_hw_field;
 }
@@ -161,9 +170,7 @@ void drop_impossible(hw_profile& profile) {
       continue;
     }
     auto& number = profile.*f.number;
-    if (number && (!std::isfinite(*number) || *number < 0 ||
-                   (f.kind == feature_kind::log_number && *number <= 0)))
-      number.reset();  // HWP-2
+    if (number && !is_hw_number(f, *number)) number.reset();
   }
 }
 
@@ -181,6 +188,31 @@ nlohmann::ordered_json hw_json(const hw_profile& profile) {
     if (f.text != nullptr && profile.*f.text) group[std::string(f.name)] = *(profile.*f.text);
     if (f.number != nullptr && profile.*f.number) group[std::string(f.name)] = *(profile.*f.number);
   }
+  return out;
+}
+
+result<hw_profile> hw_of_json(const nlohmann::json& groups, const std::string& name) {
+  if (!groups.is_object()) return not_hw_profile(name, "a profile is an object with its groups");
+  hw_profile out;
+  bool any = false;
+  for (const auto& f : every_hw_field) {
+    const auto group = groups.find(std::string(f.group));
+    if (group == groups.end() || !group->is_object()) continue;
+    const auto value = group->find(std::string(f.name));
+    if (value == group->end()) continue;
+    any = true;
+    if (f.text != nullptr) {
+      if (!value->is_string()) return not_hw_profile(name, fmt::format("{} is no text", f.name));
+      out.*f.text = value->get<std::string>();
+      continue;
+    }
+    if (!value->is_number() || !is_hw_number(f, value->get<double>()))
+      return not_hw_profile(name, fmt::format("invalid {} {}, expected a number {}", f.name,
+                                              value->dump(), expected_of(f)));
+    out.*f.number = value->get<double>();
+  }
+  if (!any) return not_hw_profile(name, "no field of a machine is in it");
+  drop_impossible(out);
   return out;
 }
 

@@ -18,6 +18,8 @@
 
 #include <nlohmann/json_fwd.hpp>
 
+#include "io/base/error_kind.hpp"
+#include "io/base/result.hpp"
 #include "io/perf/table.hpp"
 
 namespace troupe::io::perf {
@@ -74,6 +76,10 @@ struct hw_field {
 /// All of them, group by group.
 std::span<const hw_field> hw_fields();
 
+/// Whether a field can have that number (HWP-2), and which it can, in words.
+bool is_hw_number(const hw_field& field, double value);
+std::string_view expected_of(const hw_field& field);
+
 /// Leaves out what HWP-2 does not allow, and words that makers put where nothing was entered.
 void drop_impossible(hw_profile& profile);
 
@@ -82,5 +88,14 @@ std::string hw_cell(const hw_profile& profile, const hw_field& field);
 
 /// {"cpu": {"cpus": 8, ...}, ...}: what is there, by group.
 nlohmann::ordered_json hw_json(const hw_profile& profile);
+
+/// Text that holds no machine's profile: whose it is, and why.
+inline constexpr error_kind<std::string_view, std::string_view> not_hw_profile{
+    "not_hw_profile", errc::bad_data, "{}: {}",
+    "name a file that `troupe predict probe --json` or `troupe predict probe -o` has made"};
+
+/// Back from the same; fields that are not known here are left out. `name`: what errors call it.
+/// Errors: not_hw_profile, also for what HWP-2 does not allow.
+result<hw_profile> hw_of_json(const nlohmann::json& groups, const std::string& name);
 
 }  // namespace troupe::io::perf

@@ -8,8 +8,11 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <nlohmann/json.hpp>
+
 #include "io/base/text.hpp"
 #include "io/file.hpp"
+#include "io/formats/json_text.hpp"
 
 namespace troupe::io::perf {
 
@@ -92,6 +95,48 @@ status add_hw_row(const std::filesystem::path& file, const std::string& id,
   // First: a table without a schema is none.
   if (!std::filesystem::exists(schema, fault)) TROUPE_CHECK(write_atomic(schema, hw_schema(label)));
   return write_atomic(file, text);
+}
+
+result<std::vector<hw_machine>> hw_machines_of(const csv& table) {
+  const auto ids = table.column(id_column);
+  if (!ids) return no_fleet(table.name, fmt::format("it has no column {}", id_column));
+  std::vector<hw_machine> out;
+  for (const auto& row : table.rows) {
+    auto& machine = out.emplace_back();
+    machine.id = trimmed(row.cells[*ids]);
+    for (const auto& field : hw_fields()) {
+      const auto column = table.column(field.name);
+      const auto cell = column ? trimmed(row.cells[*column]) : std::string_view();
+      if (cell.empty()) continue;
+      if (field.text != nullptr) {
+        machine.profile.*field.text = std::string(cell);
+        continue;
+      }
+      const auto number = number_in(cell);
+      if (!number || !is_hw_number(field, *number))
+        return bad_csv(table.name, row.line,
+                       fmt::format("invalid {} \"{}\", expected a number {}", field.name, cell,
+                                   expected_of(field)));
+      machine.profile.*field.number = *number;
+    }
+    drop_impossible(machine.profile);
+  }
+  if (out.empty()) return no_fleet(table.name, "it has no row");
+  return out;
+}
+
+result<std::vector<hw_machine>> read_hw_machines(const std::filesystem::path& file) {
+  if (file.extension() == ".csv") {
+    TROUPE_TRY(table, read_csv(file));
+    return hw_machines_of(table);
+  }
+  constexpr size_t enough_bytes = 1 << 20;
+  TROUPE_TRY(text, read_file(file, enough_bytes));
+  auto json = parse_json(text);
+  if (!json) return not_hw_profile(file.string(), json.error().message);
+  const auto profile = json->is_object() ? json->find("profile") : json->end();
+  TROUPE_TRY(machine, hw_of_json(profile == json->end() ? *json : *profile, file.string()));
+  return std::vector<hw_machine>{{file.stem().string(), std::move(machine)}};
 }
 
 }  // namespace troupe::io::perf

@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "io/base/error_kind.hpp"
 #include "io/base/result.hpp"
@@ -34,5 +35,18 @@ result<std::string> with_hw_row(const std::optional<csv>& table, const std::stri
 /// no_fleet, bad_csv, those of files.
 status add_hw_row(const std::filesystem::path& file, const std::string& id,
                   const hw_profile& profile, const std::string& label);
+
+/// A row, or a file of one machine.
+struct hw_machine {
+  std::string id;
+  hw_profile profile;
+};
+
+/// The machines of a table, a row each; other columns are left out. Errors: no_fleet, bad_csv.
+result<std::vector<hw_machine>> hw_machines_of(const csv& table);
+
+/// Of a file: a table (*.csv), or one machine as `troupe predict probe --json` tells it. Errors:
+/// no_fleet, bad_csv, not_hw_profile, those of files.
+result<std::vector<hw_machine>> read_hw_machines(const std::filesystem::path& file);
 
 }  // namespace troupe::io::perf

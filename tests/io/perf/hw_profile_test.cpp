@@ -304,6 +304,55 @@ TEST_CASE("a row is added to no table that is not one of machines, and the file 
   CHECK(add_hw_row(dir / "fleet.txt", "n", some_profile(), "y").error().code == errc::usage);
 }
 
+TEST_CASE("machines are read back from a table and from what `probe --json` says") {
+  scratch dir;
+  const auto file = dir / "fleet.csv";
+  REQUIRE(add_hw_row(file, "node1", some_profile(), "tokens_per_s"));
+  auto other = some_profile();
+  other.gemm_gflop_s = 123.456789;
+  REQUIRE(add_hw_row(file, "node2", other, "tokens_per_s"));
+  const auto machines = read_hw_machines(file);
+  REQUIRE_MESSAGE(machines, render(machines.error()));
+  REQUIRE(machines->size() == 2);
+  CHECK((*machines)[0].id == "node1");
+  CHECK((*machines)[0].profile == some_profile());
+  CHECK((*machines)[1].profile == other);
+  for (const nlohmann::ordered_json& told :
+       {nlohmann::ordered_json{{"profile", hw_json(other)}, {"kept", false}}, hw_json(other)}) {
+    put_file(dir / "node3.json", told.dump());
+    const auto one = read_hw_machines(dir / "node3.json");
+    REQUIRE_MESSAGE(one, render(one.error()));
+    REQUIRE(one->size() == 1);
+    CHECK(one->front().id == "node3");
+    CHECK(one->front().profile == other);
+  }
+}
+
+TEST_CASE("HWP-2 of a file a number that cannot be ends the reading, with its place") {
+  scratch dir;
+  const auto csv_of = [&](const std::string& text) {
+    put_file(dir / "m.csv", text);
+    return read_hw_machines(dir / "m.csv");
+  };
+  CHECK(csv_of("row_id,cpus\nn,8\n"));
+  CHECK(csv_of("row_id,cpus,what else\nn,,x\n"));
+  CHECK(is_error(csv_of("row_id,cpus\nn,8\nm,many\n"), bad_csv, "3", "cpus", "many"));
+  CHECK(is_error(csv_of("row_id,cpus\nn,0\n"), bad_csv, "2", "cpus"));
+  CHECK(is_error(csv_of("name,cpus\nn,8\n"), no_fleet));
+  CHECK(is_error(csv_of("row_id,cpus\n"), no_fleet));
+  const auto json_of = [&](const std::string& text) {
+    put_file(dir / "m.json", text);
+    return read_hw_machines(dir / "m.json");
+  };
+  CHECK(json_of(R"({"profile":{"cpu":{"cpus":8,"of a later release":1}}})"));
+  for (const auto* text :
+       {"{", "[]", "{}", R"({"profile":[]})", R"({"profile":{"cpu":{"cpus":0}}})",
+        R"({"profile":{"cpu":{"cpus":"8"}}})", R"({"profile":{"cpu":{"cpu_model":8}}})"}) {
+    CAPTURE(text);
+    CHECK(is_error(json_of(text), not_hw_profile));
+  }
+}
+
 TEST_CASE("HWK-1 measurements are found for the same start, GPUs, threads and disk alone") {
   scratch dir;
   const fact_store store{dir / "cache", "0123456789abcdef", "1.2.3", 1'800'000'000};
