@@ -92,31 +92,47 @@ double pipeline_seconds(const std::vector<train::stage_seconds>& stages, int64_t
   return dag.ends(lasting).back() + slowest * static_cast<double>(micro_batches - walked);
 }
 
-expected_step expect_step(const train::job_plan& plan,
-                          const std::vector<train::planned_stage>& stages,
-                          const measured_worker& worker) {
+expected_step expect_step_on(const train::job_plan& plan,
+                             const std::vector<train::planned_stage>& stages,
+                             const job_machines& where) {
   expected_step out;
-  const auto& paces = worker.paces;  // as they typically are
-  double update = 0, all_work = 0;
+  std::vector<double> work(where.machines.size());  // of all ranks of a machine
+  double update = 0, busy = 0, spread = 1;
   const auto micro_batches = static_cast<double>(plan.micro_batches);
-  double busy = 0;
   for (const auto& s : stages) {
-    const auto& takes = out.stages.emplace_back(
-        train::seconds_of(s, plan, paces.flops_s / paces.spread, paces.updates_s));
-    update = std::max(update, takes.update);
-    busy += micro_batches * busy_s(takes);
-    all_work +=
-        static_cast<double>(s.ranks.size()) * (micro_batches * busy_s(takes) + takes.update);
+    auto& slowest = out.stages.emplace_back();
+    for (const auto rank : s.ranks) {
+      const auto node = static_cast<size_t>(plan.ranks[static_cast<size_t>(rank)].node);
+      const auto at = where.of_node.at(node);
+      const auto& paces = where.machines[at].paces;  // as they typically are
+      const auto takes = train::seconds_of(s, plan, paces.flops_s / paces.spread, paces.updates_s);
+      work[at] += micro_batches * busy_s(takes) + takes.update;
+      slowest = {std::max(slowest.forward, takes.forward),
+                 std::max(slowest.backward, takes.backward),
+                 std::max(slowest.update, takes.update)};
+      spread = std::max(spread, paces.spread);
+    }
+    update = std::max(update, slowest.update);
+    busy += micro_batches * busy_s(slowest);
   }
   const double pipeline = pipeline_seconds(out.stages, plan.micro_batches);
   out.idle_share = 1 - busy / (pipeline * static_cast<double>(stages.size()));
+  out.step_s = pipeline + update;
   // Ranks that have no processors of their own take turns.
-  out.step_s = std::max(pipeline + update, all_work / static_cast<double>(worker.at_once()));
-  out.least_s = quickest / paces.spread * out.step_s;
+  for (size_t m = 0; m < work.size(); ++m)
+    out.step_s = std::max(out.step_s, work[m] / static_cast<double>(where.machines[m].at_once()));
+  out.least_s = quickest / spread * out.step_s;
   out.most_s = slowest_by * out.step_s;
   out.tokens_s = static_cast<double>(plan.job.tokens_per_step()) / out.step_s;
   out.run_s = static_cast<double>(plan.job.train.steps) * out.step_s;
   return out;
+}
+
+expected_step expect_step(const train::job_plan& plan,
+                          const std::vector<train::planned_stage>& stages,
+                          const measured_worker& worker) {
+  return expect_step_on(plan, stages,
+                        {{worker}, std::vector<size_t>(plan.job.cluster.node.size(), 0)});
 }
 
 std::optional<better_cut> better_cut_of(const train::job_plan& plan, const expected_step& now,
@@ -134,9 +150,9 @@ std::optional<better_cut> better_cut_of(const train::job_plan& plan, const expec
   return better_cut{other.job.parallel.layers, std::move(expected)};
 }
 
-std::string expected_text(const train::job_plan& plan, const expected_step& e,
-                          const measured_worker& worker) {
-  auto out = fmt::format("expected here, roughly: {} a step ({} to {}), {} tokens/s, {} for {}\n",
+std::string times_text(const train::job_plan& plan, const expected_step& e,
+                       std::string_view begin) {
+  auto out = fmt::format("{}: {} a step ({} to {}), {} tokens/s, {} for {}\n", begin,
                          time_of(e.step_s), time_of(e.least_s), time_of(e.most_s),
                          report::grouped(static_cast<int64_t>(e.tokens_s)),
                          report::duration(e.run_s), counted(plan.job.train.steps, "step"));
@@ -151,31 +167,38 @@ std::string expected_text(const train::job_plan& plan, const expected_step& e,
   if (e.stages.size() > 1)
     out += fmt::format("  stages wait for each other {:.1f} % of the pipeline's time\n",
                        100 * e.idle_share);
-  out += fmt::format(
-      "  by a layer measured just now: products {:.0f} GFLOP/s, updates {:.2f} G/s with {}; "
-      "not counted: what ranks send each other, data, checkpoints, validations\n",
-      worker.paces.flops_s / worker.paces.spread / 1e9, worker.paces.updates_s / 1e9,
-      counted(worker.threads, "thread"));
   return out;
 }
 
-nlohmann::ordered_json expected_json(const expected_step& e, const measured_worker& worker) {
-  nlohmann::ordered_json out{{"step_s", short_number(e.step_s)},
-                             {"least_s", short_number(e.least_s)},
-                             {"most_s", short_number(e.most_s)},
-                             {"tokens_per_s", short_number(e.tokens_s)},
-                             {"run_s", short_number(e.run_s)},
-                             {"idle_share", short_number(e.idle_share)},
-                             {"measured",
-                              {{"flops_s", short_number(worker.paces.flops_s)},
-                               {"update_parameters_s", short_number(worker.paces.updates_s)},
-                               {"spread", short_number(worker.paces.spread)},
-                               {"threads", worker.threads}}}};
+nlohmann::ordered_json times_json(const expected_step& e) {
+  nlohmann::ordered_json out{
+      {"step_s", short_number(e.step_s)}, {"least_s", short_number(e.least_s)},
+      {"most_s", short_number(e.most_s)}, {"tokens_per_s", short_number(e.tokens_s)},
+      {"run_s", short_number(e.run_s)},   {"idle_share", short_number(e.idle_share)}};
   out["stages"] = nlohmann::ordered_json::array();
   for (const auto& s : e.stages)
     out["stages"].push_back({{"forward_s", short_number(s.forward)},
                              {"backward_s", short_number(s.backward)},
                              {"update_s", short_number(s.update)}});
+  return out;
+}
+
+std::string expected_text(const train::job_plan& plan, const expected_step& e,
+                          const measured_worker& worker) {
+  return times_text(plan, e, "expected here, roughly") +
+         fmt::format(
+             "  by a layer measured just now: products {:.0f} GFLOP/s, updates {:.2f} G/s with {}; "
+             "not counted: what ranks send each other, data, checkpoints, validations\n",
+             worker.paces.flops_s / worker.paces.spread / 1e9, worker.paces.updates_s / 1e9,
+             counted(worker.threads, "thread"));
+}
+
+nlohmann::ordered_json expected_json(const expected_step& e, const measured_worker& worker) {
+  auto out = times_json(e);
+  out["measured"] = {{"flops_s", short_number(worker.paces.flops_s)},
+                     {"update_parameters_s", short_number(worker.paces.updates_s)},
+                     {"spread", short_number(worker.paces.spread)},
+                     {"threads", worker.threads}};
   return out;
 }
 

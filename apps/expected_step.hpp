@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <nlohmann/json_fwd.hpp>
@@ -46,6 +47,18 @@ struct expected_step {
   double tokens_s = 0;
   double run_s = 0;  ///< all steps of the job
 };
+
+/// What a worker does on each machine, and which machine each node is.
+struct job_machines {
+  std::vector<measured_worker> machines;
+  std::vector<size_t> of_node;
+};
+
+/// A stage is as slow as the slowest of its replicas; the interval is as below.
+expected_step expect_step_on(const train::job_plan& plan,
+                             const std::vector<train::planned_stage>& stages,
+                             const job_machines& where);
+/// The same where all nodes are one machine.
 expected_step expect_step(const train::job_plan& plan,
                           const std::vector<train::planned_stage>& stages,
                           const measured_worker& worker);
@@ -63,7 +76,13 @@ std::optional<better_cut> better_cut_of(const train::job_plan& plan, const expec
                                         const measured_worker& worker,
                                         const train::machine& machine);
 
-/// For people, lines with their ends; for programs.
+/// For people, lines with their ends, of which the first one begins so; for programs. Of the times
+/// alone, whatever they rest on.
+std::string times_text(const train::job_plan& plan, const expected_step& expected,
+                       std::string_view begin);
+nlohmann::ordered_json times_json(const expected_step& expected);
+
+/// The same, with what a layer was measured to do just now.
 std::string expected_text(const train::job_plan& plan, const expected_step& expected,
                           const measured_worker& worker);
 nlohmann::ordered_json expected_json(const expected_step& expected, const measured_worker& worker);

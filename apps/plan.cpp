@@ -18,7 +18,9 @@
 #include "apps/expected_step.hpp"
 #include "apps/job_arguments.hpp"
 #include "apps/kept_expectation.hpp"
+#include "apps/other_machines.hpp"
 #include "apps/past_steps.hpp"
+#include "apps/predict/probe.hpp"
 #include "apps/swap/rates.hpp"
 #include "io/base/counted.hpp"
 #include "io/base/text.hpp"
@@ -33,6 +35,7 @@ struct plan_arguments {
   double failures = health::failures_per_1000_node_days;
   bool json = false;
   bool unmeasured = false;
+  other_files others;
 };
 
 /// Of a job that swaps: what its steps move, and how fast this machine does that where it was
@@ -336,21 +339,39 @@ nlohmann::ordered_json fewer_json(const train::job_plan& plan) {
   return out;
 }
 
-/// How long a step takes here; or why that is not known.
+/// How long a step takes here, or on the machines of --like and --nodes; or why that is not known.
 struct expectation {
   std::optional<past_expectation> past = {};
   std::string not_known = {};
   measured_worker worker = {};
   expected_step step = {};
   std::optional<better_cut> better = {};
+  std::optional<expected_there> there = {};
 };
+
+/// As a start settles it.
+config::job settled_job(const train::job_plan& plan) {
+  auto job = plan.job;
+  if (job.parallel.pipeline > 1) job.parallel.layers = train::stage_layers_text(plan);
+  return job;
+}
+
+/// What this machine tells of others: its probes, and what such steps took or would take here.
+std::optional<known_here> known_of_here(const train::job_plan& plan) {
+  const auto probes = predict::kept_probes_here();
+  if (!probes) return std::nullopt;
+  auto job = settled_job(plan);
+  job.cluster.launch = config::launch_mode::local;  // as if all its nodes were here
+  const auto past = expect_by_past(job, train::flops_of_step(plan));
+  if (!past) return std::nullopt;
+  return known_here{*probes, past->step};
+}
 
 expectation expectation_of(const plan_arguments& a, const train::job_plan& plan,
                            const std::vector<train::planned_stage>& stages,
                            const train::machine& machine, bool fits) {
   expectation out;
-  auto job = plan.job;  // as a start settles it
-  if (job.parallel.pipeline > 1) job.parallel.layers = train::stage_layers_text(plan);
+  const auto job = settled_job(plan);
   if (a.memory == 0) out.past = expect_by_past(job, train::flops_of_step(plan));
   const auto without = [&](std::string why) {
     out.not_known = std::move(why);
@@ -358,7 +379,9 @@ expectation expectation_of(const plan_arguments& a, const train::job_plan& plan,
   };
   if (a.unmeasured) return without("nothing is measured (--no-measure)");
   if (a.memory > 0 || plan.job.cluster.launch != config::launch_mode::local)
-    return without("the machines of this job are not here, and none of them was measured");
+    return without(
+        "the machines of this job are not here, and none of them was measured; --like and --nodes "
+        "take their profiles by `troupe predict probe`");
   if (!fits) return without("it does not fit this machine");
   auto worker = measure_worker(plan);
   if (!worker) return without(render(worker.error()));
@@ -370,6 +393,7 @@ expectation expectation_of(const plan_arguments& a, const train::job_plan& plan,
 }
 
 std::string expectation_text(const train::job_plan& plan, const expectation& e) {
+  if (e.there) return there_text(plan, *e.there);
   std::string out = e.past ? "expected: " + past_text(*e.past) + "\n" : "";
   if (!e.not_known.empty())
     return e.past ? out : "how long a step takes is not known: " + e.not_known + "\n";
@@ -381,7 +405,9 @@ std::string expectation_text(const train::job_plan& plan, const expectation& e) 
   return out;
 }
 
-nlohmann::ordered_json expectation_json(const expectation& e) {
+nlohmann::ordered_json expectation_json(const train::job_plan& plan, const expectation& e,
+                                        const std::optional<other_machines>& others) {
+  if (e.there && others) return there_json(plan, *others, *e.there);
   nlohmann::ordered_json out;
   if (e.not_known.empty())
     out = expected_json(e.step, e.worker);
@@ -393,23 +419,47 @@ nlohmann::ordered_json expectation_json(const expectation& e) {
   return out;
 }
 
+/// Errors: usage; those of read_others.
+result<std::optional<other_machines>> others_asked_for(const plan_arguments& a,
+                                                       const train::job_plan& plan) {
+  if (!a.others.any()) return std::optional<other_machines>();
+  if (!a.others.like.empty() && !a.others.nodes.empty())
+    return error{errc::usage, "--like and --nodes are two answers to one question", "give one"};
+  if (!plan.job.swap.dir.empty())
+    return error{errc::usage, "how fast other machines swap is not known: swap.dir is set",
+                 "leave out --like and --nodes"};
+  TROUPE_TRY(others, read_others(a.others, plan));
+  return std::optional(std::move(others));
+}
+
 result<int> show_plan(const plan_arguments& a) {
   TROUPE_TRY(loaded, config::load(a.job.sources()));
   TROUPE_TRY(plan, train::make_plan(loaded.value));
   const auto machine = train::this_machine(plan.job.cluster);
   train::settle_host_bytes(plan.job, machine.memory_bytes);
-  const bool here = a.memory == 0 && plan.job.cluster.launch == config::launch_mode::local;
+  TROUPE_TRY(others, others_asked_for(a, plan));
+  const bool here =
+      a.memory == 0 && !others && plan.job.cluster.launch == config::launch_mode::local;
   const auto swapped = swap_plan_of(plan, here && !a.unmeasured);
   const auto stages = train::plan_stages(plan);
-  const uint64_t needed = train::largest_stage_bytes(stages);
-  const auto has = memory_had_by(a, plan, machine);
-  auto fits = here || has.bytes == 0
-                  ? train::fits_memory(plan, machine)
-                  : train::enough_memory(plan, "the largest stage", needed, has.bytes, has.whose,
-                                         has.bytes);
+  uint64_t needed = train::largest_stage_bytes(stages);
+  auto has = memory_had_by(a, plan, machine);
+  if (others && a.memory == 0) {
+    const auto tightest = tightest_of(plan, stages, *others);
+    if (tightest.has > 0) needed = tightest.needed;
+    has = {tightest.has, "a worker's share of " + tightest.node};
+  }
+  status fits;
+  if (has.bytes > 0 && !here)
+    fits = train::enough_memory(plan, "the largest stage", needed, has.bytes, has.whose, has.bytes);
+  else if (!others)
+    fits = train::fits_memory(plan, machine);
   if (fits) fits = train::fits_swap_budget(plan, train::threads_here(plan.job.cluster));
   std::optional<expectation> expected;  // of a job that swaps there is another limit
-  if (!swapped.forecast) expected = expectation_of(a, plan, stages, machine, fits.has_value());
+  if (others)
+    expected.emplace().there = expect_there(plan, stages, *others, known_of_here(plan));
+  else if (!swapped.forecast)
+    expected = expectation_of(a, plan, stages, machine, fits.has_value());
   if (a.json) {
     nlohmann::ordered_json out{{"model_parameters", plan.model.parameters()},
                                {"tokens_per_step", plan.job.tokens_per_step()},
@@ -431,7 +481,7 @@ result<int> show_plan(const plan_arguments& a) {
       out["swap_layers_have_room"] = !train::layers_kept(plan).gives_way();
     }
     if (swapped.forecast) out["swap"] = swap_json(swapped);
-    if (expected) out["expected"] = expectation_json(*expected);
+    if (expected) out["expected"] = expectation_json(plan, *expected, others);
     using handler = nlohmann::ordered_json::error_handler_t;
     TROUPE_CHECK(print(out.dump(2, ' ', false, handler::replace) + "\n"));
   } else {
@@ -457,7 +507,9 @@ void add_plan(shell& sh) {
       "drive under swap.dir, too, for some seconds.\n"
       "Examples:\n"
       "  troupe plan run.toml\n"
-      "  troupe plan run.toml --memory 80GiB --set parallel.pipeline=4");
+      "  troupe plan run.toml --memory 80GiB --set parallel.pipeline=4\n"
+      "  troupe plan run.toml --like probed.json\n"
+      "  troupe plan run.toml --nodes fleet.csv");
   auto a = std::make_shared<plan_arguments>();
   add_job_arguments(verb, a->job);
   verb->add_option("--memory", a->memory, "Memory of a worker's device, e.g. 80GiB")->as_size();
@@ -465,6 +517,10 @@ void add_plan(shell& sh) {
       ->within(0.0, 1000.0);
   verb->add_flag("--json", a->json, "The numbers as one JSON object");
   verb->add_flag("--no-measure", a->unmeasured, "Nothing is measured");
+  verb->add_option("--like", a->others.like,
+                   "Each node is such a machine: its profile by `predict probe`, JSON or a table");
+  verb->add_option("--nodes", a->others.nodes,
+                   "The nodes are these machines: a table by `predict probe -o`, a row a node");
   on_run(sh, verb, [a] { return show_plan(*a); });
 }
 

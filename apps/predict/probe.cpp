@@ -62,6 +62,21 @@ std::vector<std::string> uuids_of(const gpu_picture& picture) {
   return out;
 }
 
+/// What measurements of this machine belong to; GPUs are not looked at.
+io::perf::probe_key key_here(const std::string& folder, bool full) {
+  const auto facts = cluster::hardware_facts();
+  io::perf::probe_key key;
+  key.disk = io::perf::device_under(folder);
+  key.boot_id = facts.boot_id;
+  key.threads = std::max(1, static_cast<int>(facts.cores));
+  key.full = full;
+  return key;
+}
+
+std::chrono::hours young_enough() {
+  return std::chrono::duration_cast<std::chrono::hours>(defaults::ceiling_memory);
+}
+
 /// Measures in turn; all of it within the time that is given.
 class probing {
  public:
@@ -156,9 +171,8 @@ result<io::unique_fd> turn_to_measure(const io::fact_store& store,
 status probe_into(probed& into, const arguments& a, const io::perf::probe_key& key,
                   const interrupt_watch& interrupt) {
   const io::fact_store store;
-  const auto young = std::chrono::duration_cast<std::chrono::hours>(defaults::ceiling_memory);
   const auto find = [&] {
-    return a.again ? std::nullopt : io::perf::find_probes(store, key, young);
+    return a.again ? std::nullopt : io::perf::find_probes(store, key, young_enough());
   };
   auto kept = find();
   if (!kept) {
@@ -187,8 +201,7 @@ result<probed> probe_machine(const arguments& a, const interrupt_watch& interrup
     add_workload(out.profile, plan);
   }
   const auto workload = out.profile;
-  io::perf::probe_key key;
-  key.disk = io::perf::device_under(a.folder);
+  auto key = key_here(a.folder, a.full);
   if (key.disk.empty())
     return error{errc::not_found, fmt::format("there is no folder {}", a.folder),
                  "name one that is there: --folder"};
@@ -200,11 +213,7 @@ result<probed> probe_machine(const arguments& a, const interrupt_watch& interrup
   }
   const auto picture = gpus_here();
   add_gpus(out.profile, picture);
-  const auto facts = cluster::hardware_facts();
-  key.boot_id = facts.boot_id;
   key.gpus = uuids_of(picture);
-  key.threads = std::max(1, static_cast<int>(facts.cores));
-  key.full = a.full;
   TROUPE_CHECK(probe_into(out, a, key, interrupt));
   drop_impossible(out.profile);
   return out;
@@ -252,6 +261,12 @@ void add_workload(hw_profile& into, const train::job_plan& plan) {
   into.tokens_per_step = static_cast<double>(of.tokens_per_step());
   into.data_ranks = static_cast<double>(of.parallel.data);
   into.pipeline_stages = static_cast<double>(of.parallel.pipeline);
+}
+
+std::optional<hw_profile> kept_probes_here(const io::fact_store& store) {
+  auto key = key_here(".", false);
+  key.gpus = uuids_of(gpus_here());
+  return io::perf::find_probes(store, key, young_enough());
 }
 
 std::string profile_text(const hw_profile& profile, int columns) {

@@ -78,6 +78,42 @@ TEST_CASE("a probed machine's row is learned from and asked by") {
   CHECK(asked.out.find("\nfleet,mine,score,") != std::string::npos);
 }
 
+TEST_CASE("plan asks about machines that are not here by what they were probed to do") {
+  scratch dir;
+  put_file(dir / "x.txt", "a text");
+  put_file(dir / "j.toml",
+           "[cluster]\nnodes = 2\ndevice = \"host\"\n[model]\nlayers = 4\nheads = 4\nhidden = 64\n"
+           "vocab = 256\n[data]\npath = \"x.txt\"\n[parallel]\npipeline = 2\n"
+           "[train]\nsteps = 10\nbatch = 8\nmicro_batch = 2\nseq_len = 32\n");
+  const auto plan = [&](const std::string& arguments) {
+    return run_in(dir.path,
+                  "XDG_CACHE_HOME=\"$PWD/cache\" '" TROUPE_PROGRAM "' plan j.toml " + arguments);
+  };
+  for (const auto* id : {"a", "b"})
+    REQUIRE(probe(dir, fmt::format("-o fleet.csv --id {}", id)).code == 0);
+  const auto told = probe(dir, "--json");
+  REQUIRE(told.code == 0);
+  put_file(dir / "like.json", told.out);
+  const auto like = plan("--like like.json --json"), nodes = plan("--nodes fleet.csv --json");
+  REQUIRE_MESSAGE(like.code == 0, like.talk);
+  REQUIRE_MESSAGE(nodes.code == 0, nodes.talk);
+  const auto one = nlohmann::json::parse(like.out)["expected"];
+  CHECK(one["step_s"] > 0);
+  CHECK(one["stages"].size() == 2);
+  CHECK(one["measured_placement"]["layers"] == "2,2");
+  auto two = nlohmann::json::parse(nodes.out)["expected"];
+  CHECK(two["machines"][1]["name"] == "b");
+  CHECK(two["step_s"] == one["step_s"]);
+  CHECK(plan("--like like.json").out.find("expected there") != std::string::npos);
+  // A row too few, both at once, and a machine that was never probed.
+  CHECK(plan("--like fleet.csv").code == 64);
+  CHECK(plan("--like like.json --nodes fleet.csv").code == 64);
+  put_file(dir / "bare.json", R"({"profile":{"cpu":{"cpus":8}}})");
+  const auto bare = plan("--like bare.json");
+  CHECK(bare.code == 65);
+  CHECK(bare.talk.find("predict probe") != std::string::npos);
+}
+
 TEST_CASE("a probe without its folder, or into what is no table, ends as that and leaves nothing") {
   scratch dir;
   CHECK(probe(dir, "--folder nowhere").code == 66);

@@ -1,0 +1,215 @@
+// What steps take on machines that are not here: by their probes, and by what was seen here.
+#include "apps/other_machines.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
+
+#include "tests/errors.hpp"
+#include "tests/io/job_text.hpp"
+
+using namespace troupe;
+using io::perf::hw_machine;
+
+namespace {
+
+/// Four layers over two stages on a node each, four micro-batches.
+train::job_plan plan_for_others(const std::vector<std::string>& sets = {}) {
+  auto plan = train::make_plan(
+      job_of_text("[cluster]\nnodes = 2\nthreads = 1\n[model]\nlayers = 4\nheads = 16\n"
+                  "hidden = 64\nvocab = 256\ndtype = \"f32\"\n[data]\npath = \"x.txt\"\n"
+                  "[parallel]\npipeline = 2\n[train]\nsteps = 100\nbatch = 8\nmicro_batch = 2\n"
+                  "seq_len = 32\n",
+                  sets));
+  REQUIRE_MESSAGE(plan, (plan ? "" : render(plan.error())));
+  return *plan;
+}
+
+/// Four threads that reach so much together, and a tenth as many updates.
+hw_machine probed_machine(const std::string& id, double gflop_s) {
+  hw_machine out{id, {}};
+  out.profile.probe_threads = 4;
+  out.profile.gemm_gflop_s = gflop_s;
+  out.profile.gemm_bf16_gflop_s = 2 * gflop_s;
+  out.profile.adamw_mparam_s = 100 * gflop_s;
+  out.profile.mem_gib = 64;
+  return out;
+}
+
+apps::other_machines others_for(const train::job_plan& plan,
+                                const std::vector<hw_machine>& machines) {
+  auto others = apps::others_of("fleet.csv", machines, plan);
+  REQUIRE_MESSAGE(others, (others ? "" : render(others.error())));
+  return *others;
+}
+
+apps::expected_there expect_on(const train::job_plan& plan, const std::vector<hw_machine>& machines,
+                               const std::optional<apps::known_here>& here = {}) {
+  return apps::expect_there(plan, train::plan_stages(plan), others_for(plan, machines), here);
+}
+
+apps::known_here seen_here(double gflop_s) {
+  apps::known_here out{probed_machine("", gflop_s).profile, {}};
+  out.step.step_s = 0.5;
+  out.step.least_s = 0.4;
+  out.step.most_s = 0.6;
+  out.step.runs = 3;
+  out.step.steps = 100;
+  return out;
+}
+
+std::vector<int64_t> measured_layers(const apps::expected_there& e) {
+  REQUIRE(e.split);
+  REQUIRE(*e.split);
+  return (*e.split)->layers;
+}
+
+}  // namespace
+
+TEST_CASE("OTH-1: what a profile lacks is named, of what the job computes with") {
+  const auto plan = plan_for_others();
+  auto bare = probed_machine("node1", 100);
+  bare.profile.gemm_gflop_s.reset();
+  bare.profile.adamw_mparam_s.reset();
+  CHECK(is_error(apps::others_of("f.csv", {bare}, plan), apps::probes_missing, "node1", "f.csv",
+                 "gemm_gflop_s", "adamw_mparam_s"));
+  const auto half = plan_for_others({"model.dtype=bf16"});
+  bare.profile.adamw_mparam_s = 1;
+  CHECK(apps::others_of("f.csv", {bare}, half));
+  bare.profile.gemm_bf16_gflop_s.reset();
+  CHECK(
+      is_error(apps::others_of("f.csv", {bare}, half), apps::probes_missing, "gemm_bf16_gflop_s"));
+  // A machine with GPUs computes on them, unless it is told not to.
+  auto gpus = probed_machine("node1", 100);
+  gpus.profile.gpus = 2;
+  CHECK(is_error(apps::others_of("f.csv", {gpus}, half), apps::probes_missing, "gpu_gemm_tflop_s",
+                 "gpu_adamw_mparam_s"));
+  CHECK(apps::others_of("f.csv", {gpus}, plan).error().code == errc::unavailable);
+  CHECK(apps::others_of("f.csv", {gpus}, plan_for_others({"cluster.device=host"})));
+  gpus.profile.gpu_gemm_tflop_s = 300;
+  gpus.profile.gpu_adamw_mparam_s = 1000;
+  const auto on_gpu = others_for(half, {gpus});
+  CHECK(on_gpu.can.machines.front().paces.flops_s == doctest::Approx(3e14));
+  CHECK(on_gpu.can.machines.front().at_once() == 2);
+}
+
+TEST_CASE("other machines: one for all nodes, or a row for each") {
+  const auto plan = plan_for_others();
+  const auto one = probed_machine("node1", 100);
+  CHECK(others_for(plan, {one}).nodes.size() == 2);
+  CHECK(others_for(plan, {one, one}).nodes.size() == 2);
+  CHECK(is_error(apps::others_of("f.csv", {one, one, one}, plan), apps::other_machine_count, 3, 2));
+}
+
+TEST_CASE("other machines: a step is the roofline of their probes, and hardly less") {
+  const auto plan = plan_for_others({"model.hidden=1024", "train.seq_len=512"});
+  const auto stages = train::plan_stages(plan);
+  const auto one = probed_machine("node1", 100);
+  const auto e = expect_on(plan, {one});
+  // A thread of four has a fourth of what four reach.
+  const apps::measured_worker worker{{25e9, 2.5e9, "", 1}, 1, 4};
+  const auto roofline = apps::expect_step_on(plan, stages, {{worker, worker}, {0, 1}});
+  CHECK(e.step.step_s > roofline.step_s);
+  CHECK(e.step.least_s < roofline.step_s);
+  CHECK(e.step.most_s > e.step.step_s);
+  CHECK(e.step.stages[0].forward / e.step.step_s ==
+        doctest::Approx(roofline.stages[0].forward / roofline.step_s));
+  CHECK(e.step.tokens_s == doctest::Approx(8 * 512 / e.step.step_s));
+  CHECK(e.step.run_s == doctest::Approx(100 * e.step.step_s));
+  CHECK(e.outside.empty());
+  CHECK_FALSE(e.network_s);  // OTH-1: no card's rate is guessed
+  // With a card of 1 Gbit/s what stages send each other takes its time.
+  auto connected = one;
+  connected.profile.nic_gbit_s = 1;
+  const auto by_net = expect_on(plan, {connected});
+  REQUIRE(by_net.network_s);
+  CHECK(*by_net.network_s ==
+        doctest::Approx(static_cast<double>(stages[0].boundary_bytes) / 125e6));
+  CHECK(by_net.step.step_s == doctest::Approx(e.step.step_s + *by_net.network_s));
+}
+
+TEST_CASE("other machines: a slow node is a slow stage, and would have fewer layers") {
+  const auto plan = plan_for_others();
+  const auto quick = probed_machine("a", 100), slow = probed_machine("b", 25);
+  const auto equal = expect_on(plan, {quick, quick}), uneven = expect_on(plan, {quick, slow});
+  CHECK(uneven.step.stages[0].forward == doctest::Approx(equal.step.stages[0].forward));
+  CHECK(uneven.step.stages[1].forward == doctest::Approx(4 * equal.step.stages[1].forward));
+  CHECK(measured_layers(equal) == std::vector<int64_t>{2, 2});
+  CHECK(measured_layers(uneven) == std::vector<int64_t>{3, 1});
+  CHECK_FALSE(
+      expect_on(plan_for_others({"cluster.nodes=1", "parallel.pipeline=1"}), {quick}).split);
+}
+
+TEST_CASE("other machines: what was seen here is carried over by what both were probed to do") {
+  const auto plan = plan_for_others();
+  const auto same = expect_on(plan, {probed_machine("a", 100)}, seen_here(100));
+  CHECK(same.step.step_s == doctest::Approx(0.5));
+  CHECK(same.step.least_s < 0.4);  // another machine is less sure than this one
+  CHECK(same.step.most_s > 0.6);
+  CHECK(same.outside.empty());
+  const auto twice = expect_on(plan, {probed_machine("a", 200)}, seen_here(100));
+  CHECK(twice.step.step_s == doctest::Approx(0.25));
+  // What this machine lacks is no reason to end, its runs say nothing then.
+  auto unprobed = seen_here(100);
+  unprobed.probes.gemm_gflop_s.reset();
+  CHECK(expect_on(plan, {probed_machine("a", 100)}, unprobed).step.step_s ==
+        doctest::Approx(expect_on(plan, {probed_machine("a", 100)}).step.step_s));
+}
+
+TEST_CASE("OTH-2: what is outside of what was measured is named, and widens the interval") {
+  const auto wide = plan_for_others({"model.hidden=1024", "train.seq_len=512"});
+  const auto narrow = plan_for_others();
+  const auto one = probed_machine("node1", 100);
+  const auto relative = [](const apps::expected_there& e) { return e.step.most_s / e.step.step_s; };
+  const auto inside = expect_on(wide, {one}), outside = expect_on(narrow, {one});
+  CHECK(inside.outside.empty());
+  CHECK(outside.outside.size() == 1);
+  CHECK(relative(outside) == doctest::Approx(2 * relative(inside)));
+  auto threads = wide;
+  threads.job.cluster.threads = 8;
+  CHECK(expect_on(threads, {one}).outside.size() == 2);  // on each node
+  const auto near = expect_on(wide, {one}, seen_here(50));
+  const auto far = expect_on(wide, {one}, seen_here(5));
+  CHECK(near.outside.empty());
+  CHECK(far.outside.size() == 1);
+  CHECK(relative(far) == doctest::Approx(2 * relative(near)));
+}
+
+TEST_CASE("other machines: memory is judged where a rank has least of what it needs") {
+  const auto plan = plan_for_others();
+  const auto stages = train::plan_stages(plan);
+  auto small = probed_machine("small", 100);
+  small.profile.mem_gib = 2;
+  const auto tightest =
+      apps::tightest_of(plan, stages, others_for(plan, {probed_machine("large", 100), small}));
+  CHECK(tightest.node == "small");
+  CHECK(tightest.has == uint64_t{2} << 30);
+  CHECK(tightest.needed == stages[1].bytes.total());
+  small.profile.mem_gib.reset();
+  CHECK(apps::tightest_of(plan, stages, others_for(plan, {small})).has == 0);
+}
+
+TEST_CASE("other machines: programs are told what persons are") {
+  const auto plan = plan_for_others();
+  const std::vector<hw_machine> fleet{probed_machine("a", 100), probed_machine("b", 25)};
+  const auto others = others_for(plan, fleet);
+  const auto e = expect_on(plan, fleet);
+  const auto j = apps::there_json(plan, others, e);
+  CHECK(j.at("step_s").get<double>() == doctest::Approx(e.step.step_s).epsilon(1e-3));
+  CHECK(j.at("rests_on") == e.rests_on);
+  CHECK(j.at("outside").size() == e.outside.size());
+  CHECK(j.at("machines").at(1).at("name") == "b");
+  CHECK(j.at("measured_placement").at("layers") == "3,1");
+  CHECK(j.at("measured_placement").at("as_planned") == false);
+  CHECK_FALSE(j.contains("network_s"));
+  const auto text = apps::there_text(plan, e);
+  CHECK(text.back() == '\n');
+  CHECK(text.find("nic_gbit_s") != text.npos);
+  CHECK(text.find(e.rests_on) != text.npos);
+  CHECK(text.find(e.outside.front()) != text.npos);
+  CHECK(text.find("3,1") != text.npos);
+}
