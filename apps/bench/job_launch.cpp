@@ -1,9 +1,11 @@
 // Hearing a job (job_launch.hpp).
 #include "apps/bench/job_launch.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <csignal>
 #include <cstdint>
+#include <cstdlib>
 #include <fstream>
 #include <utility>
 
@@ -48,7 +50,40 @@ double longest_op_in(const nlohmann::json& line) {
   return out;
 }
 
+/// The words of a process's command line and environment.
+std::vector<std::string> words_of_process(const std::filesystem::path& process) {
+  std::vector<std::string> out;
+  for (const char* file : {"cmdline", "environ"}) {
+    std::ifstream in(process / file, std::ios::binary);
+    for (std::string word; std::getline(in, word, '\0');) out.push_back(word);
+  }
+  return out;
+}
+
+pid_t parent_process(const std::filesystem::path& process) {
+  std::ifstream in(process / "status");
+  for (std::string line; std::getline(in, line);)
+    if (line.starts_with("PPid:")) return std::atoi(line.c_str() + 5);
+  return 0;
+}
+
 }  // namespace
+
+pid_t child_with(pid_t launcher, const std::vector<std::string>& wanted) {
+  std::error_code failed;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc", failed)) {
+    const auto number = entry.path().filename().string();
+    if (number.find_first_not_of("0123456789") != number.npos) continue;
+    const pid_t parent = parent_process(entry.path());
+    if (parent != launcher && parent_process(fmt::format("/proc/{}", parent)) != launcher) continue;
+    const auto words = words_of_process(entry.path());
+    if (std::all_of(wanted.begin(), wanted.end(), [&](const auto& w) {
+          return std::find(words.begin(), words.end(), w) != words.end();
+        }))
+      return std::stoi(number);
+  }
+  return 0;
+}
 
 std::string own_program() {
   std::error_code unreadable;

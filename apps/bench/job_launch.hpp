@@ -33,6 +33,10 @@ bool same_loss(double a, double b);
 /// Nothing where the line is of something else.
 std::optional<job_step> job_step_of(const std::string& line);
 
+/// A child of the launcher, or of one of its children, with these words in its command line or
+/// environment; 0: there is none.
+pid_t child_with(pid_t launcher, const std::vector<std::string>& wanted);
+
 /// One launch, and what it says. Ended with all that it started where it still runs when this goes.
 class job_launch {
  public:

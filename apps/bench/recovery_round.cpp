@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <chrono>
 #include <csignal>
-#include <cstdlib>
 #include <fstream>
 #include <memory>
 #include <optional>
@@ -18,7 +17,6 @@
 
 namespace troupe::apps::recovery_bench {
 
-namespace fs = std::filesystem;
 using clock = std::chrono::steady_clock;
 
 namespace {
@@ -32,40 +30,6 @@ result<job_launch> start_launch(const bench_job& job, const trainer& by,
   for (const auto& s : sets) words.insert(words.end(), {"--set", s});
   if (drills) words.push_back("--allow-injection");
   return job_launch::start(words, job.stop);
-}
-
-/// The words of a process's command line and environment.
-std::vector<std::string> words_of(const fs::path& process) {
-  std::vector<std::string> out;
-  for (const char* file : {"cmdline", "environ"}) {
-    std::ifstream in(process / file, std::ios::binary);
-    for (std::string word; std::getline(in, word, '\0');) out.push_back(word);
-  }
-  return out;
-}
-
-pid_t parent_of(const fs::path& process) {
-  std::ifstream in(process / "status");
-  for (std::string line; std::getline(in, line);)
-    if (line.starts_with("PPid:")) return std::atoi(line.c_str() + 5);
-  return 0;
-}
-
-/// A child of the launcher, or of one of its children, with these words; 0: there is none.
-pid_t child_with(pid_t launcher, const std::vector<std::string>& wanted) {
-  std::error_code failed;
-  for (const auto& entry : fs::directory_iterator("/proc", failed)) {
-    const auto number = entry.path().filename().string();
-    if (number.find_first_not_of("0123456789") != number.npos) continue;
-    const pid_t parent = parent_of(entry.path());
-    if (parent != launcher && parent_of(fmt::format("/proc/{}", parent)) != launcher) continue;
-    const auto words = words_of(entry.path());
-    if (std::all_of(wanted.begin(), wanted.end(), [&](const auto& w) {
-          return std::find(words.begin(), words.end(), w) != words.end();
-        }))
-      return std::stoi(number);
-  }
-  return 0;
 }
 
 /// "node1" of what a finding says of "rank 1 (node1)"; empty: it says it of none.

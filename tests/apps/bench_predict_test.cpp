@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "apps/bench/predict_placement.hpp"
 #include "apps/bench/predict_steps_report.hpp"
 #include "io/perf/readers.hpp"
 #include "tests/apps/ended.hpp"
@@ -62,6 +63,14 @@ std::pair<std::vector<const io::perf::perf_row*>, std::vector<const io::perf::pe
 
 steps_row told_row(size_t told, double error, double held) {
   return {told, {{error, 20, 30, 25, held}}, {100}, {0.1}};
+}
+
+/// Rounds of a way, each of whose steps took so long.
+placement_row placed_row(const std::string& way, const std::string& layers,
+                         const std::vector<double>& ms) {
+  placement_row out{way, {}};
+  for (const double each : ms) out.rounds.push_back({layers, {each, each, 9 * each}, {{1, 2.5}}});
+  return out;
 }
 
 }  // namespace
@@ -175,4 +184,64 @@ TEST_CASE("bench predict: vTrain's step times are foretold as well as is aimed a
   CHECK(v.errors);
   CHECK(v.clusters);
   CHECK(v.intervals);
+}
+
+TEST_CASE("bench predict: layers as measured are judged by even ones and by the best of all") {
+  placement_measurement m{
+      {placed_row("even", "", {150, 160, 140}), placed_row("measured", "8,4", {100, 90, 110}),
+       placed_row("8,4", "8,4", {98, 102, 100}), placed_row("9,3", "9,3", {110})}};
+  const auto v = verdict_of(m);
+  CHECK(v.over_even == doctest::Approx(1.5));
+  CHECK(v.of_best == doctest::Approx(1));
+  CHECK(v.same_bits);
+  CHECK(v.met());
+  CHECK(text_of(m).find("missed") == std::string::npos);
+  const auto j = json_of(m);
+  CHECK(j.at("rows").size() == 4);
+  CHECK(j.at("rows")[0].at("layers").empty());
+  CHECK(j.at("rows")[1].at("layers").size() == 3);
+  CHECK(j.at("met") == true);
+  m.rows.push_back(placed_row("10,2", "10,2", {80}));
+  CHECK(verdict_of(m).of_best == doctest::Approx(1.25));
+  CHECK_FALSE(verdict_of(m).met());
+  CHECK(text_of(m).find("missed") != std::string::npos);
+}
+
+TEST_CASE("BPP-2: bench predict: losses of the same layers are compared, of others not") {
+  placement_measurement m{{placed_row("even", "", {150}), placed_row("measured", "8,4", {100}),
+                           placed_row("8,4", "8,4", {100}), placed_row("9,3", "9,3", {100})}};
+  m.rows[3].rounds[0].losses[1] = 3;  // another layout, other last bits
+  CHECK(verdict_of(m).same_bits);
+  m.rows[1].rounds[0].losses[1] = 3;
+  CHECK_FALSE(verdict_of(m).same_bits);
+  CHECK_FALSE(verdict_of(m).met());
+}
+
+TEST_CASE(
+    "bench predict: the layers that a job settles are read from its line, and from no other") {
+  CHECK(told_layers("the stages have 7,5 layers as measured: of 7,5 layers") == "7,5");
+  CHECK(told_layers("{\"text\":\"the stages have 12,1,3 layers as planned: no room\"}") ==
+        "12,1,3");
+  for (const auto* line : {"", "the stages have ", "the stages have many layers as measured",
+                           "the stages have 7,5 ranks"}) {
+    CAPTURE(line);
+    CHECK_FALSE(told_layers(line));
+  }
+}
+
+TEST_CASE("bench predict: a job is measured by every split, and nothing of it is left") {
+  const scratch in;
+  std::filesystem::create_directory(in.path / "here");
+  const auto ran = run_in(in.path, "'" TROUPE_PROGRAM
+                                   "' bench predict --only placement --layers 3 --steps 6 --dir "
+                                   "here --set model.hidden=32 --set train.seq_len=32 --json");
+  REQUIRE_MESSAGE(ran.code == 0, ran.talk);
+  const auto j = nlohmann::json::parse(ran.out);
+  CHECK_FALSE(j.contains("steps"));
+  const auto& placement = j.at("placement");
+  CHECK(placement.at("rows").size() == 4);
+  CHECK(placement.at("rows")[2].at("way") == "1,2");
+  CHECK(placement.at("rows")[1].at("layers").size() == 1);
+  CHECK(placement.at("same_bits") == true);
+  CHECK(std::filesystem::is_empty(in.path / "here"));
 }
