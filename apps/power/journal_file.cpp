@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
+#include <fstream>
+#include <string_view>
 #include <system_error>
 #include <utility>
 
@@ -16,11 +18,40 @@
 
 namespace troupe::apps::power_verb {
 
+namespace {
+
+constexpr std::string_view stamp_name = "unix_s";
+
+/// Whether a file is there whose first line is none of a journal's: a person has put it there.
+bool is_no_journal(const std::string& file) {
+  std::error_code failed;
+  if (!std::filesystem::is_regular_file(file, failed)) return false;
+  const auto wanted = fmt::format("{{\"{}\":", stamp_name);
+  std::string begin(wanted.size(), '\0');
+  std::ifstream in(file, std::ios::binary);
+  if (!in) return true;
+  in.read(begin.data(), static_cast<std::streamsize>(begin.size()));
+  begin.resize(static_cast<size_t>(in.gcount()));
+  return !wanted.starts_with(begin);
+}
+
+/// JNF-3: a file has the next one's name, or is not there; else why it cannot have it.
+std::string move_on(const std::vector<std::string>& names, size_t to) {
+  for (const auto at : {to - 1, to})
+    if (at > 0 && is_no_journal(names[at])) return names[at] + " is no journal";
+  std::error_code failed;
+  std::filesystem::rename(names[to - 1], names[to], failed);
+  if (!failed || failed == std::errc::no_such_file_or_directory) return {};
+  return failed.message();
+}
+
+}  // namespace
+
 std::string stamped(const std::string& line, double unix_s) {
   using nlohmann::ordered_json;
   auto entry = ordered_json::parse(line, nullptr, false);
   if (!entry.is_object()) entry = {{"text", line}};
-  ordered_json out{{"unix_s", unix_s}};
+  ordered_json out{{std::string(stamp_name), unix_s}};
   out.update(entry);
   return out.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
 }
@@ -53,11 +84,11 @@ struct journal_file::disk {
     if (failed || there == 0 || there + for_bytes <= std::max(bytes, stays_until)) return;
     const auto names = journal_names(log.path());
     for (size_t i = names.size() - 1; i > 0; --i) {
-      std::filesystem::rename(names[i - 1], names[i], failed);
-      if (!failed || failed == std::errc::no_such_file_or_directory) continue;
+      const auto why = move_on(names, i);
+      if (why.empty()) continue;
       if (stays_until == 0)
         say(fmt::format("warning: {} grows above {} bytes: {} cannot be moved to {}: {}",
-                        log.path(), bytes, names[i - 1], names[i], failed.message()));
+                        log.path(), bytes, names[i - 1], names[i], why));
       stays_until = there + bytes;
       return;
     }

@@ -9,6 +9,8 @@
 //     and those before it each to the next number; the oldest of `most_files` goes. Where that
 //     fails, which is told, lines go on in the file that is there; it is tried again each time that
 //     it has grown by its bound.
+//   JNF-3  A file that does not begin as a journal does is neither moved nor replaced: a person has
+//     put it there.
 #pragma once
 
 #include <chrono>

@@ -8,7 +8,9 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <fstream>
 #include <string>
+#include <vector>
 
 #include <doctest/doctest.h>
 
@@ -35,6 +37,20 @@ std::string drained(int fd) {
   out.resize(n > 0 ? static_cast<size_t>(n) : 0);
   return out;
 }
+
+/// A line of a journal, and such lines as a file has them.
+std::string line_of(int number) {
+  return stamped("{\"n\":" + std::to_string(number) + "}", 1);
+}
+
+std::string lines_of(const std::vector<int>& numbers) {
+  std::string out;
+  for (const int n : numbers) out += line_of(n) + "\n";
+  return out;
+}
+
+/// Bytes of a file that two of these lines fit, and no third.
+constexpr size_t two_lines = 44;
 
 }  // namespace
 
@@ -64,21 +80,22 @@ TEST_CASE("JNF-2: budget disk: a journal keeps its newest files") {
   const auto names = journal_names(file.string());
   REQUIRE(names.size() == journal_file::most_files);
   {
-    journal_file journal(file, journal_file::waiting_lines, 16);
-    for (int i = 1; i <= 9; ++i) journal.take("line " + std::to_string(i));  // two fit a file
+    journal_file journal(file, journal_file::waiting_lines, two_lines);
+    for (int i = 1; i <= 9; ++i) journal.take(line_of(i));
     REQUIRE(journal.settle(disk_patience));
   }
-  CHECK(content(names[0]) == "line 9\n");
-  CHECK(content(names[1]) == "line 7\nline 8\n");
-  CHECK(content(names[2]) == "line 5\nline 6\n");
-  CHECK(content(names[3]) == "line 3\nline 4\n");
+  CHECK(content(names[0]) == lines_of({9}));
+  CHECK(content(names[1]) == lines_of({7, 8}));
+  CHECK(content(names[2]) == lines_of({5, 6}));
+  CHECK(content(names[3]) == lines_of({3, 4}));
   CHECK(!fs::exists(file.string() + ".4"));
-  journal_file later(file, journal_file::waiting_lines, 16);  // a later life goes on in it
-  later.take("line 10");
-  later.take(std::string(40, 'x'));  // longer than a file: one of its own
+  journal_file later(file, journal_file::waiting_lines, two_lines);  // a later life goes on in it
+  const auto longer = stamped(std::string(two_lines, 'x'), 1);       // has a file of its own
+  later.take(line_of(10));
+  later.take(longer);
   REQUIRE(later.settle(disk_patience));
-  CHECK(content(names[0]) == std::string(40, 'x') + "\n");
-  CHECK(content(names[1]) == "line 9\nline 10\n");
+  CHECK(content(names[0]) == longer + "\n");
+  CHECK(content(names[1]) == lines_of({9, 10}));
 }
 
 TEST_CASE("JNF-2: budget disk: a journal that cannot be moved goes on where it is") {
@@ -86,18 +103,34 @@ TEST_CASE("JNF-2: budget disk: a journal that cannot be moved goes on where it i
   const auto file = folder / "power.jsonl";
   const auto names = journal_names(file.string());
   fs::create_directories(names.back());  // no file takes the place of a folder
-  journal_file journal(file, journal_file::waiting_lines, 16);
-  for (int i = 1; i <= 9; ++i) journal.take("line " + std::to_string(i));
+  journal_file journal(file, journal_file::waiting_lines, two_lines);
+  for (int i = 1; i <= 9; ++i) journal.take(line_of(i));
   REQUIRE(journal.settle(disk_patience));
-  CHECK(content(names[0]) == "line 5\nline 6\nline 7\nline 8\nline 9\n");
-  CHECK(content(names[1]) == "line 3\nline 4\n");
-  CHECK(content(names[2]) == "line 1\nline 2\n");
+  CHECK(content(names[0]) == lines_of({5, 6, 7, 8, 9}));
+  CHECK(content(names[1]) == lines_of({3, 4}));
+  CHECK(content(names[2]) == lines_of({1, 2}));
   CHECK(fs::is_directory(names.back()));
   fs::remove(names.back());  // it is tried again once the file has grown by its bound
-  for (int i = 1; i <= 2; ++i) journal.take("later " + std::to_string(i));
+  for (int i = 10; i <= 11; ++i) journal.take(line_of(i));
   REQUIRE(journal.settle(disk_patience));
-  CHECK(content(names[0]) == "later 2\n");
-  CHECK(content(names[1]).starts_with("line 5\n"));
+  CHECK(content(names[0]) == lines_of({11}));
+  CHECK(content(names[1]).starts_with(lines_of({5})));
+}
+
+TEST_CASE("JNF-3: budget disk: a journal takes the place of no file that is none, and moves none") {
+  const scratch folder;
+  const auto file = folder / "power.jsonl";
+  const auto names = journal_names(file.string());
+  std::ofstream(names[2]) << "a person's notes\n";
+  {
+    journal_file journal(file, journal_file::waiting_lines, two_lines);
+    for (int i = 1; i <= 7; ++i) journal.take(line_of(i));
+    REQUIRE(journal.settle(disk_patience));
+  }
+  CHECK(content(names[0]) == lines_of({1, 2, 3, 4, 5, 6, 7}));
+  CHECK_FALSE(fs::exists(names[1]));
+  CHECK(content(names[2]) == "a person's notes\n");
+  CHECK_FALSE(fs::exists(names[3]));
 }
 
 TEST_CASE("budget disk: tasks are done in their order, those that find no room are not taken") {

@@ -1436,6 +1436,8 @@ GUARDS = (
     guard("journal-bounded", "a journal of power is moved away before it is too long (JNF-2)", "apps/power/journal_file.cpp",
           'if (failed || there == 0 ||', 'if (OUT || failed || there == 0 ||',
           "test_apps: JNF-2: budget disk: a journal keeps*"),
+    guard("journal-others", "no file that is no journal is moved or replaced (JNF-3)", "apps/power/journal_file.cpp",
+          "if (at > 0 && is_no_journal", "if (!OUT && at > 0 && is_no_journal", "test_apps: JNF-3*"),
     guard("brake-kept", "a brake is on in the next life, too (BGA-5)", "actors/power/budget_record.cpp",
           'if (record.brake) out["brake"] = true;', 'if (!OUT && record.brake) out["brake"] = true;',
           "test_actors: BGA-5: budget: a brake is on*"),
