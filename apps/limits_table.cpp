@@ -28,6 +28,7 @@
 #include "actors/power/clock_profile.hpp"
 #include "actors/power/frontier_policy.hpp"
 #include "actors/power/row_journal.hpp"
+#include "actors/power/shared_machines.hpp"
 #include "actors/power/swings.hpp"
 #include "actors/replay/actor_logs.hpp"
 #include "actors/sim/days/fault_mix.hpp"
@@ -444,6 +445,11 @@ constexpr limit_row rows[] = {
     {"data and models", "children of a power budget", config::most_power_children, "children",
      "the configuration is refused (78)", "io/config/power_tree.hpp", "most_power_children",
      "PTR-1: power tree: what is wrong is said with its place"},
+    {"data and models", "names of machines that all children of a power budget work on",
+     power::shared_machines::most_names, "names",
+     "a child whose machines would be more counts as if it shared none",
+     "actors/power/shared_machines.hpp", "most_names",
+     "SHM-2: machines beyond all that are kept are not counted, until a child names fewer"},
     {"data and models", "the regular expression of such a rule",
      io::line_patterns::max_pattern_bytes, "bytes", "the configuration is refused (78)",
      "io/logs/line_patterns.hpp", "max_pattern_bytes",

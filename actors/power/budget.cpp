@@ -202,7 +202,7 @@ void note_report(budget_pointer self, size_t child, const power_report& r,
                                                            : fbs::PowerSource::modelled;
   c.pace_of_1024 = std::min(said.pace_of_1024(), whole_pace);
   c.brake_armed = said.brake_armed();
-  st.machines.hear(child, machines_in(said));
+  st.journal.machines(child, st.machines.hear(child, machines_in(said)));
 }
 
 /// BGA-1

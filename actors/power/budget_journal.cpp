@@ -3,8 +3,10 @@
 
 #include <utility>
 
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "actors/power/shared_machines.hpp"
 #include "io/base/printable.hpp"
 
 namespace troupe::power {
@@ -102,6 +104,17 @@ void budget_journal::superseded(size_t child, uint64_t epoch) {
   if (std::exchange(told_[child].elsewhere, true)) return;
   auto line = of_child("superseded", child);
   line["epoch"] = epoch;
+  write(line);
+}
+
+void budget_journal::machines(size_t child, bool counted) {
+  if (counted) {
+    uncounted_.erase(child);
+    return;
+  }
+  if (!uncounted_.insert(child).second) return;
+  auto line = of_child("machines_not_counted", child);
+  line["why"] = fmt::format("all children name more than {} machines", shared_machines::most_names);
   write(line);
 }
 

@@ -57,6 +57,8 @@ class budget_journal {
   /// The budget by the file that it follows.
   void follows(int64_t budget_mw, int64_t was_mw, std::string_view file);
   void superseded(size_t child, uint64_t epoch);
+  /// Whether those that a child names are counted (SHM-2): that they are not, once.
+  void machines(size_t child, bool counted);
   /// What the budget above grants, or the budget has without that.
   void own_lease(std::string_view above, const own_cap& own, int64_t was_mw);
   void parent_not_heard(std::string_view above, std::string_view why);
@@ -81,6 +83,7 @@ class budget_journal {
   sink to_;
   std::vector<std::string> names_;
   std::vector<child_condition> told_;
+  std::set<size_t> uncounted_;  ///< children
   std::set<std::string, std::less<>> refused_;
   bool short_ = false, unkept_ = false, unsafe_ = false;
 };

@@ -5,10 +5,15 @@
 
 namespace troupe::power {
 
-void shared_machines::hear(size_t child, std::set<std::string> machines) {
+bool shared_machines::hear(size_t child, std::set<std::string> machines) {
+  const auto of_others = names_ - machines_[child].size();
+  const bool fits = of_others + machines.size() <= most_names;
+  if (!fits) machines.clear();  // SHM-2
+  names_ = of_others + machines.size();
   for (const auto& m : machines) ++children_[m];
   for (const auto& m : std::exchange(machines_[child], std::move(machines)))
     if (--children_[m] == 0) children_.erase(m);
+  return fits;
 }
 
 machine_counts shared_machines::shared_by(size_t child, const machine_counts& above) const {

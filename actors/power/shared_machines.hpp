@@ -13,6 +13,8 @@
 // Invariants
 //   SHM-1  A child counts on a machine from when it says so until it says otherwise, however silent
 //     it is: what it holds counts as long.
+//   SHM-2  At most `most_names` of all children together are kept: of a child whose machines would
+//     be more none are, and it reports all that they draw, until it names fewer.
 #pragma once
 
 #include <cstddef>
@@ -29,10 +31,13 @@ using machine_counts = std::map<std::string, uint32_t>;
 
 class shared_machines {
  public:
+  /// A name takes some 200 bytes, in both ways in which it is kept.
+  static constexpr size_t most_names = 64 << 10;
+
   explicit shared_machines(size_t children = 0) : machines_(children) {}
 
-  /// All that it works on now.
-  void hear(size_t child, std::set<std::string> machines);
+  /// All that it works on now; whether they are counted (SHM-2).
+  bool hear(size_t child, std::set<std::string> machines);
   /// How many work on each of the child's machines that it has not alone. `above`: how many the
   /// budget above counts, this one among them, where it counts several.
   machine_counts shared_by(size_t child, const machine_counts& above = {}) const;
@@ -42,6 +47,7 @@ class shared_machines {
  private:
   std::vector<std::set<std::string>> machines_;
   machine_counts children_;
+  size_t names_ = 0;  ///< of all children
 };
 
 }  // namespace troupe::power
