@@ -153,6 +153,7 @@ double job_pace_policy::speed() const {
 /// The step that ends here, and for how long it stood.
 void job_pace_policy::note_step(uint64_t next_step, int64_t now_ns) {
   const auto begun_ns = std::exchange(step_begun_ns_, now_ns);
+  if (watches_) return;
   if (next_step == 0 || step_ == 0 || step_ == partial_ || in_force_.of_1024 == 0) return;
   const double took_s = static_cast<double>(now_ns - begun_ns) / 1e9;
   if (took_s_.size() >= steps_known) {
@@ -347,15 +348,18 @@ std::optional<work_pace> job_pace_policy::most_pace(int64_t now_ns) const {
   return work_pace_policy::pace_of(std::span(&draw, 1)).value_or(work_pace_policy::least_pace);
 }
 
-/// JPP-2.
+/// JPP-2, JPP-9.
 void job_pace_policy::judge(moment when, int64_t now_ns) {
   forget(now_ns);
-  if (budget_w_ <= 0 || in_force_.of_1024 == 0 || begun_ < 2) return;
+  if ((budget_w_ <= 0 && !watches_) || in_force_.of_1024 == 0 || begun_ < 2) return;
   const auto window = window_ns(now_ns);
   if (window < least_window_ns) return;
   judge_machines(when, now_ns);
-  if (const auto next = most_pace(now_ns)) change_to(*next, now_ns);
-  if (window >= whole_window_ns) begin_window(now_ns);
+  if (budget_w_ <= 0)
+    pace_ = in_force_;
+  else if (const auto next = most_pace(now_ns))
+    change_to(*next, now_ns);
+  if (window >= (watches_ ? least_window_ns : whole_window_ns)) begin_window(now_ns);
 }
 
 /// The nodes on machines that say nothing, with commas.
@@ -404,6 +408,11 @@ work_pace job_pace_policy::first_pace() const {
   return work_pace_policy::pace_of(std::span(&draw, 1)).value_or(work_pace_policy::least_pace);
 }
 
+work_pace job_pace_policy::next_pace() const {
+  if (pace_) return *pace_;
+  return watches_ && in_force_.of_1024 > 0 ? in_force_ : first_pace();  // JPP-9
+}
+
 /// Beside what machines drew in the last steps.
 std::string job_pace_policy::what_counts(int64_t now_ns) const {
   if (const auto who = silent(now_ns); !who.empty())
@@ -424,9 +433,9 @@ job_pace_policy::verdict job_pace_policy::at(work_pace next, const std::string& 
 
 job_pace_policy::verdict job_pace_policy::decide(int64_t now_ns) {
   judge(moment::any, now_ns);
-  if (!held_.empty()) return {pace_.value_or(first_pace()), true, held_};  // JPP-7
-  if (budget_w_ <= 0) return {};                                           // JPP-5
-  const auto pace = pace_.value_or(first_pace());
+  if (!held_.empty()) return {next_pace(), true, held_};  // JPP-7
+  if (budget_w_ <= 0) return {};                          // JPP-5
+  const auto pace = next_pace();
   if (const auto node = unknown(now_ns); !node.empty())
     return {pace, true,
             fmt::format("nothing says what the machine of {} draws, so a budget of {:.4g} W "

@@ -30,6 +30,10 @@
 //   JPP-7  While it is held no step begins, whatever the budget is.
 //   JPP-8  Of a machine on which other jobs work, too, the job's part counts
 //     (machine_part_policy.hpp), from when that is told: not of what was read before.
+//   JPP-9  Of work that is others', and goes on whatever is decided, a step is a look. Until one
+//     stretch of them was judged the pace is the one in force, and they are judged without a
+//     budget, too, so that the first one finds known what is drawn. A stretch is the least window,
+//     no longer: that work changes as it likes.
 #pragma once
 
 #include <cstdint>
@@ -79,6 +83,8 @@ class job_pace_policy {
   /// A step takes the inverse of its pace, as by pauses, or by a clock or a limit of watts the root
   /// of that (setting_policy.hpp).
   void slows_by_root(bool by_root) { by_root_ = by_root; }
+  /// The work is others' (machine_hold.hpp). JPP-9
+  void watches_others(bool watches) { watches_ = watches; }
   /// No step may begin, and why; empty: it is not held.
   void hold(std::string why) { held_ = std::move(why); }
   /// A node's heartbeat. `its_machine` empty: nothing says what its machine draws.
@@ -174,10 +180,11 @@ class job_pace_policy {
   std::string silent(int64_t now_ns) const;
   std::string fresh() const;
   work_pace first_pace() const;
+  work_pace next_pace() const;
   std::string unknown(int64_t now_ns) const;
 
   double budget_w_ = 0;
-  bool by_root_ = false;
+  bool by_root_ = false, watches_ = false;
   std::string held_;
   std::map<std::string, machine> machines_;
   /// By node that has said its machine.

@@ -18,6 +18,7 @@ namespace troupe::power {
 namespace {
 
 void say(pacer_pointer self, std::string text) {
+  if (const auto& held = self->state.held; held && held->of.say) return held->of.say(text);
   const auto& to = self->state.parent->options.reporter;
   if (!to) return;
   self->send(to, make_msg<fbs::Notice>(context_of(*self, self->epoch()), [&](auto& n) {
@@ -48,7 +49,8 @@ fbs::PowerReportT report_of(pacer_pointer self) {
   auto out = message_of(st.parent->lease.report(
       now, drawn_mw < 0 ? std::nullopt : std::optional(drawn_mw), wish_of(st, all)));
   out.source = source_of(all);
-  out.pace_of_1024 = st.parent->lease.is_braked() ? 0 : st.step_pace;
+  const bool stands = st.parent->lease.is_braked() && !st.held;  // MHD-2
+  out.pace_of_1024 = stands ? 0 : st.step_pace;
   out.brake_armed = st.brake_armed;
   for (const auto& machine : st.policy.machines()) {
     if (out.machines.size() == config::most_power_children) break;
@@ -102,9 +104,10 @@ int64_t cap_of_now(pacer_pointer self) {
   const bool refused = hold == lease_hold::replaced || hold == lease_hold::no_child;
   if (told || (lapsed && refused)) return cap_mw;  // JLP-4: it keeps to nothing that it has not
   const auto w = static_cast<double>(cap_mw) / 1000;
-  say(self, lapsed ? fmt::format("the lease of {} has lapsed: from its next step on the job "
-                                 "keeps to {:.4g} W, until it is granted another",
-                                 parent_in_words(p), w)
+  const auto* who = self->state.held ? "the machine" : "from its next step on the job";
+  say(self, lapsed ? fmt::format("the lease of {} has lapsed: {} keeps to {:.4g} W, until it is "
+                                 "granted another",
+                                 parent_in_words(p), who, w)
                    : fmt::format("{} grants again: {:.4g} W", parent_in_words(p), w));
   return cap_mw;
 }

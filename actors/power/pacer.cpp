@@ -125,6 +125,7 @@ void tell(pacer_pointer self) {
   if (st.parent) save_if_shed(self);
   auto now = power_now(st, now_ns(*self));
   note_decision(self, now);
+  if (st.held) hold_machine(self, now);
   const bool news = st.run && !(st.told && same(*st.told, now));
   if (news || st.parent) show(self, now);  // what is left of a lease changes all the time
   if (!news) return;
@@ -198,6 +199,8 @@ pacer_actor::behavior_type pacer(pacer_pointer self, const pacer_options& option
   st.processor_time = options.processor_time;
   st.journal = pacer_journal(options.journal);
   st.journal.begins(options.epoch, st.own_w, options.parent ? options.parent->named : "");
+  if (options.held) st.held.emplace().of = *options.held;
+  st.policy.watches_others(st.held.has_value());
   if (options.parent) begin_job_parent(self, *options.parent, [self] { tell(self); });
   keep_to(self);
   show(self, power_now(st, now_ns(*self)));
@@ -208,6 +211,7 @@ pacer_actor::behavior_type pacer(pacer_pointer self, const pacer_options& option
       [self](const msg<fbs::PaceTaken>& m) { take(self, m); },
       [self](caf::tick_atom) {
         count_own_time(self);
+        if (self->state.held) look_at_machine(self);
         tell(self);
         if (auto& above = self->state.parent) keep_in_touch(self, *above);
         self->delayed_send(self, defaults::pacer_period, caf::tick_atom_v);

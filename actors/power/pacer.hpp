@@ -1,6 +1,7 @@
 // The pacer: keeps a job within its power budget (power.budget_w), or what one above the job grants
 // (power.parent; job_parent.hpp), whichever is less, and adds up what its machines draw. Thin: a
-// policy decides (job_pace_policy.hpp).
+// policy decides (job_pace_policy.hpp). Of a machine without a job it does the same, and sets the
+// pace itself (machine_hold.hpp).
 //
 // Messages: Heartbeat from the coordinator, which carries what meters say; PaceTaken from the run,
 // at each step's begin, where steps end, where ranks are given out anew (another epoch), where a
@@ -31,6 +32,7 @@
 #include "actors/base/traced.hpp"
 #include "actors/power/job_pace_policy.hpp"
 #include "actors/power/job_parent.hpp"
+#include "actors/power/machine_hold.hpp"
 #include "actors/power/pacer_journal.hpp"
 #include "gpu/meters/readers.hpp"
 #include "messages/actors.hpp"
@@ -48,18 +50,21 @@ struct pacer_options {
   /// Tells a recording what it is made of (note_spawn_record()); may be empty.
   std::function<void()> recorded = {};
   std::string control = {};  ///< what holds the pace (power_section::actuator)
+  /// It holds that machine, under a parent, and no job; spawn it detached.
+  std::optional<held_machine> held = {};
 };
 
 struct pacer_state {
   static inline const char* name = "pacer";
   job_pace_policy policy;
   double own_w = 0;        ///< power.budget_w as of now; 0: none
-  uint32_t step_pace = 0;  ///< of the step that is made; 0: none is
+  uint32_t step_pace = 0;  ///< of the step that is made, or in force; 0: none is
   bool paused = false;     ///< a person wants no steps made
   bool braked = false;     ///< the run is told to hold its step
   bool moves_limits = false;  ///< by its pace: what meters say of them bounds no full speed
   bool brake_armed = false;  ///< and all its ranks can hear that
   std::optional<job_parent> parent;
+  std::optional<machine_hold> held;
   pacer_journal journal;
   std::string machine;
   std::function<gpu::processor_seconds()> processor_time;

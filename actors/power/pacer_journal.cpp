@@ -96,4 +96,13 @@ void pacer_journal::decided(const pacer_decision& d) {
   to_(line.dump());
 }
 
+void pacer_journal::in_force(work_pace pace, const std::string& not_set) {
+  const auto was = std::exchange(set_, {pace, not_set});
+  if (!to_ || was == set_) return;
+  ordered_json line{
+      {"event", "in_force"}, {"pace_of_1024", pace.of_1024}, {"was_of_1024", was.first.of_1024}};
+  if (!not_set.empty()) line["not_set"] = printable(not_set, shown_of_reason);
+  to_(line.dump());
+}
+
 }  // namespace troupe::power

@@ -5,6 +5,12 @@
 //   {"event":"begins","epoch":2,"budget_w":60.0,"parent":"auto"}
 //   {"event":"pace","rule":"lease","pace_of_1024":500,"was_of_1024":1024,"budget_w":44.0, ...
 //
+// Of a machine that is held (machine_hold.hpp) there is a line, too, where what is in force is
+// another pace, or is not set for another reason:
+//
+//   {"event":"in_force","pace_of_1024":512,"was_of_1024":1024}
+//   {"event":"in_force","pace_of_1024":1024,"was_of_1024":512,"not_set":"..."}
+//
 // "rule" is what the decision follows from: a bound that the pace keeps ("budget": the job's own,
 // "lease": what the budget above grants, "lapsed": what is left of that), "draw", where the
 // machines draw too much for any step or nothing says what they draw, or why the budget above lets
@@ -63,6 +69,9 @@ class pacer_journal {
   void begins(uint32_t epoch, double budget_w, std::string_view parent) const;
   /// PJN-1
   void decided(const pacer_decision& d);
+  /// Of a machine that is held. `not_set`: why it is not what was decided; empty: it is, or nothing
+  /// is to be set.
+  void in_force(work_pace pace, const std::string& not_set);
 
  private:
   /// By what two decisions differ.
@@ -70,6 +79,7 @@ class pacer_journal {
 
   sink to_;
   std::optional<essence> told_;
+  std::pair<work_pace, std::string> set_;
 };
 
 }  // namespace troupe::power

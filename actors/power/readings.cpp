@@ -33,7 +33,8 @@ bool is_known(double value, double none) {
   return value > none;
 }
 
-/// Of what a machine's power is the sum of; -1: one of them says none.
+}  // namespace
+
 double limit_of(const std::vector<std::unique_ptr<fbs::DeviceReadingT>>& devices) {
   double out = 0;
   bool any = false;
@@ -45,8 +46,6 @@ double limit_of(const std::vector<std::unique_ptr<fbs::DeviceReadingT>>& devices
   }
   return any ? out : no_power;
 }
-
-}  // namespace
 
 fbs::MeterReadingsT readings_of(const std::vector<gpu::metered>& devices) {
   fbs::MeterReadingsT out;

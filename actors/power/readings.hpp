@@ -17,6 +17,9 @@ namespace troupe::power {
 /// `at_ns`, node and interval are left open.
 fbs::MeterReadingsT readings_of(const std::vector<gpu::metered>& devices);
 
+/// Of what a machine's power is the sum of, the limits together; -1: one of them says none.
+double limit_of(const std::vector<std::unique_ptr<fbs::DeviceReadingT>>& devices);
+
 /// What a heartbeat passes on of what a meter has published; null: it has read nothing yet.
 std::unique_ptr<fbs::PowerVitalsT> power_vitals(const fbs::StatusValuesT& published,
                                                 int64_t now_ns);

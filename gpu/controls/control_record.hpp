@@ -71,6 +71,7 @@ result<control_record> parse_record(std::string_view text);
 struct setting_target {
   setting_kind kind = setting_kind::cpufreq;
   std::string gpu = {};  ///< its UUID, where it is a GPU's
+  bool is_machines = false;  ///< whoever computes there is meant: the machine is held, and no job
 };
 setting_target target_of(const control_record& r);
 /// The device's name, of which nothing else is set meanwhile: the kind, or the GPU. One of a record

@@ -60,6 +60,7 @@ status nvml_settings::check_unshared() const {
   const bool in_parts =
       n.mig_mode && n.mig_mode(device_, &now, &later) == nvml::success && now != 0;
   if (in_parts) return shared_device(to_string(target_.kind), target_.gpu + " is in parts (MIG)");
+  if (target_.is_machines) return {};
   // Of a process that was killed the driver may know for a moment more.
   const auto until = std::chrono::steady_clock::now() + at_.patience;
   while (is_computed_on_by_others(n, device_)) {

@@ -8,7 +8,8 @@
 //
 // Invariants
 //   NVS-1  A GPU that is in parts (MIG), or on which another process computes when the
-//     job begins, is not changed.
+//     job begins, is not changed. Where a machine is held, whoever computes there, MIG alone
+//     keeps it from that.
 //   NVS-2  A lock is in force when the clock is within it, by at.patience at the latest.
 #pragma once
 

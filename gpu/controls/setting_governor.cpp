@@ -220,6 +220,11 @@ void setting_governor::end() noexcept {
   lock_.reset();
 }
 
+bool setting_governor::governs() const {
+  std::lock_guard lock(mutex_);
+  return lock_.has_value();
+}
+
 actuator_facts setting_governor::facts() const {
   std::lock_guard lock(mutex_);
   std::vector<setting_range> ranges;

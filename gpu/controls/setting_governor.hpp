@@ -62,6 +62,8 @@ class setting_governor final : public actuator {
   status set(int pace_of_1024) override;
   void end() noexcept override;
   actuator_facts facts() const override;
+  /// Whether this one governs, and no other rank of the job (SGV-3).
+  bool governs() const;
 
  private:
   setting_governor(control_place at, setting_target target, control_owner owner)

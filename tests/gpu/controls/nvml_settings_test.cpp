@@ -13,6 +13,7 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
+#include "gpu/controls/machine_controls.hpp"
 #include "gpu/controls/open_actuator.hpp"
 #include "gpu/controls/restore.hpp"
 #include "gpu/controls/setting_governor.hpp"
@@ -157,6 +158,25 @@ TEST_CASE("NVS-1: nvml settings: a GPU in parts, or with others' work on it, is 
       CHECK(m.card(0).limits_mw.empty());
       CHECK_FALSE(m.card(0).locked_mhz);
     }
+}
+
+TEST_CASE("NVS-1: nvml settings: where the machine is held all GPUs are, whoever computes there") {
+  const gpu_machine m;
+  m.card(0).processes = 9;
+  auto targets = targets_of_machine(m.at, setting_kind::nvml_limit);
+  REQUIRE((targets && targets->size() == nvml::fake::current().gpus.size()));
+  {
+    const auto made = machine_controls::make(m.at, *targets, {"rack7", 0, 7});
+    REQUIRE_MESSAGE(made, (made ? "" : render(made.error())));
+    REQUIRE((*made)->set(0));
+    CHECK(m.card(0).power_limit_mw == 200'000);
+    CHECK(m.card(1).power_limit_mw == 200'000);
+  }
+  CHECK(m.card(0).power_limit_mw == 650'000);
+  CHECK(m.card(1).power_limit_mw == 700'000);
+  m.card(1).is_in_parts = true;
+  CHECK(machine_controls::make(m.at, *targets, {"rack7", 0, 7}).error().is(shared_device));
+  CHECK(m.card(0).power_limit_mw == 650'000);
 }
 
 TEST_CASE(

@@ -1,0 +1,68 @@
+// Readings to the policy, its verdicts to settings.
+#include "actors/power/machine_hold.hpp"
+
+#include <utility>
+
+#include "actors/base/ask.hpp"
+#include "actors/power/pacer.hpp"
+#include "actors/power/readings.hpp"
+#include "messages/text.hpp"
+
+namespace troupe::power {
+
+namespace {
+
+using train::work_pace_policy;
+
+void hear_meter(pacer_pointer self, const fbs::MeterReadingsT& r) {
+  auto& st = self->state;
+  power_reading said{r.power_w,
+                     r.energy_j,
+                     r.source != fbs::PowerSource::measured,
+                     r.at_ns,
+                     static_cast<int64_t>(r.interval_ms) * ns_per_ms,
+                     st.moves_limits ? -1 : limit_of(r.devices),
+                     r.process_busy,
+                     r.machine_busy};
+  if (r.at_ns == 0) said.power_w = -1;  // it has read nothing yet
+  st.policy.hear(st.held->of.node, st.machine, said, now_ns(*self));
+}
+
+/// MHD-2, MHD-3: what is in force then.
+work_pace set_pace(machine_hold& m, work_pace wanted) {
+  if (!m.of.set) return work_pace{};
+  const auto done = m.of.set(wanted);
+  auto problem = done ? std::string() : done.error().message;
+  if (!problem.empty() && problem != m.problem && m.of.say) m.of.say(problem);
+  m.problem = std::move(problem);
+  return done ? wanted : work_pace{};
+}
+
+}  // namespace
+
+void look_at_machine(pacer_pointer self) {
+  auto& st = self->state;
+  request(self, st.held->of.meter,
+          make_msg<fbs::ReadMeters>(context_of(*self, self->epoch()), [](auto&) {}))
+      .then([self](const msg<fbs::MeterReadings>& r) { hear_meter(self, r.unpack()); },
+            [](const caf::error&) {});  // a meter that is silent counts by JPP-3
+  ++st.held->looks;
+  st.policy.steps(st.held->looks, st.held->in_force, now_ns(*self));
+}
+
+void hold_machine(pacer_pointer self, const fbs::JobPowerT& decided) {
+  auto& st = self->state;
+  auto& m = *st.held;
+  const work_pace pace{static_cast<int>(decided.pace_of_1024)};
+  const bool is_known = pace.of_1024 > 0 || !decided.reason.empty();
+  m.has_begun = m.has_begun || (is_known && st.parent->lease.cap_mw() > 0);  // MHD-1
+  const auto least = m.has_begun ? work_pace_policy::least_pace : work_pace{};
+  st.parent->lease.told(++st.words);
+  m.in_force = set_pace(m, pace.of_1024 > 0 ? pace : least);
+  st.step_pace = static_cast<uint32_t>(m.in_force.of_1024);
+  st.policy.steps(m.looks, m.in_force, now_ns(*self));
+  st.parent->lease.steps(m.looks, m.in_force, st.words);
+  st.journal.in_force(m.in_force, m.problem);
+}
+
+}  // namespace troupe::power

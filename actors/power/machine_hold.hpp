@@ -1,0 +1,59 @@
+// A machine without a job that a pacer holds to what the budget above grants (`troupe power
+// agent`): its work is others', as a rack's of inference servers. So there is no run that takes a
+// pace at a step's begin. The pacer itself reads what the machine draws and sets the pace, by a
+// clock or a limit (gpu/controls), at once.
+//
+// Why the same actor: lease, report, judgement and journal are those of a job. A step is a look
+// here (JPP-9): the machine works on whatever is decided.
+//
+// Messages: ReadMeters to the meter.
+//
+// Invariants
+//   MHD-1  Nothing is set before the budget has granted watts and the machine has said what it
+//     draws: work that is there already is not slowed for a budget that is not there yet.
+//   MHD-2  Where no work should be done the least pace is set, for others' work cannot be held; and
+//     that is acknowledged as no cap. So it is with a pace that is not set: a dry run and a device
+//     that somebody else governs acknowledge no lesser cap, and what is drawn above it counts.
+//   MHD-3  What fails to be set is said once, until it is set or fails in another way, and is tried
+//     with each look.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+
+#include "actors/base/traced.hpp"
+#include "actors/train/work_pace_policy.hpp"
+#include "io/base/result.hpp"
+#include "messages/actors.hpp"
+
+namespace troupe::power {
+
+/// Such a machine.
+struct held_machine {
+  std::string node;   ///< as its readings are told
+  meter_actor meter;  ///< that reads it
+  /// Blocks while the kernel or a driver works: spawn the pacer detached. Success: it was read
+  /// back. Empty: nothing is set (a dry run).
+  std::function<status(train::work_pace)> set = {};
+  std::function<void(std::string)> say = {};  ///< to a person, a sentence
+};
+
+/// What is known of it.
+struct machine_hold {
+  held_machine of;
+  train::work_pace in_force;  ///< the most that it may have
+  uint64_t looks = 0;
+  bool has_begun = false;    ///< MHD-1
+  std::string problem = {};  ///< MHD-3
+};
+
+struct pacer_state;
+using pacer_pointer = traced_pointer<pacer_actor, pacer_state>;
+
+/// Another look: what is drawn is asked for, and what was by now is judged.
+void look_at_machine(pacer_pointer self);
+/// What was decided last is in force from now on, as far as it can be.
+void hold_machine(pacer_pointer self, const fbs::JobPowerT& decided);
+
+}  // namespace troupe::power

@@ -1,0 +1,260 @@
+// A pacer that holds a machine of others' work under a scripted power budget: what is set and when,
+// and what is acknowledged.
+#include "actors/power/machine_hold.hpp"
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
+
+#include "actors/power/budget.hpp"
+#include "actors/power/pacer.hpp"
+#include "tests/actors/actor_fixture.hpp"
+#include "tests/actors/scripted_node.hpp"
+
+using namespace troupe;
+using namespace troupe::power;
+using namespace std::chrono_literals;
+using troupe::cluster::test::scripted_connector;
+using troupe::cluster::test::wiring;
+using troupe::test::partner;
+
+namespace {
+
+constexpr uint16_t row_port = 4242;
+constexpr int least_pace = train::work_pace_policy::least_pace.of_1024;
+
+/// A machine that draws 20 W idle and 60 more for its work at full speed, and a budget that grants
+/// for 10 s, 30 W of it without a lease. The machine has been idle before its work begins.
+struct held_rack : troupe::test::actor_fixture {
+  partner budget = make_partner("budget"), meter = make_partner("meter");
+  std::shared_ptr<wiring> wires = std::make_shared<wiring>();
+  pacer_actor target;
+
+  // The machine.
+  double load = 0, joules = 0;
+  int pace = 1024;
+  std::vector<int> paces;        ///< that were set, each that differs
+  std::optional<error> refused;  ///< nothing can be set, and the machine is at full speed
+  std::vector<std::string> said;
+  std::vector<nlohmann::json> lines;
+
+  // The budget.
+  int64_t cap_mw = 0;  ///< 0: nothing is granted
+  bool brake = false, is_silent = false, has_granted = false;
+  uint64_t sequence = 1;
+  std::vector<fbs::PowerReportT> reports;
+
+  explicit held_rack(bool dry_run = false) : actor_fixture(3) {
+    wires->there[{"127.0.0.1", row_port}] = budget.self();
+    pacer_options o;
+    o.machine = "boot";
+    o.control = "cpufreq";
+    o.journal = [this](const std::string& line) { lines.push_back(nlohmann::json::parse(line)); };
+    auto& p = o.parent.emplace();
+    p.named = "auto";
+    p.child = "rack7";
+    p.incarnation = 9;
+    p.find = []() -> result<budget_parent> {
+      return budget_parent{"row0", "127.0.0.1", row_port, tls::proof{}};
+    };
+    p.prove = [](uint16_t, const tls::proof&) { return std::make_shared<const int>(0); };
+    p.connector = [made = spawn(scripted_connector, wires)](caf::actor_system&) { return made; };
+    auto& held = o.held.emplace();
+    held.node = "rack7";
+    held.meter = meter.as<meter_actor>();
+    held.say = [this](const std::string& text) { said.push_back(text); };
+    if (!dry_run) held.set = [this](train::work_pace wanted) { return take(wanted); };
+    target = spawn(pacer, std::move(o));
+  }
+
+  status take(train::work_pace wanted) {
+    const auto before = std::exchange(pace, refused ? 1024 : wanted.of_1024);
+    if (refused) return *refused;
+    if (before != pace) paces.push_back(pace);
+    return {};
+  }
+  double watts() const { return 20 + 60 * load * pace / 1024; }
+  /// From now on, by a lease of its own.
+  void grant(int64_t mw) {
+    cap_mw = mw;
+    ++sequence;
+  }
+  void answer(const troupe::test::told<fbs::PowerReport>& asked) {
+    reports.push_back(asked.m.unpack());
+    asked.answer<fbs::PowerGrant>([&](auto& g) {
+      g.budget = "row0";
+      g.lease_epoch = cap_mw > 0 ? 1 : 0;
+      g.lease_sequence = has_granted ? sequence : 1;
+      g.answers_incarnation = asked->incarnation();
+      g.answers_sent_ns = asked->sent_ns();
+      g.cap_mw = cap_mw;
+      g.ttl_ms = 10'000;
+      g.brake = brake;
+      g.static_share_mw = 30'000;
+    });
+    has_granted = has_granted || cap_mw > 0;
+  }
+  void look() {
+    const double drawn_w = watts();
+    pass(500ms);
+    joules += drawn_w / 2;
+    for (const auto& asked : meter.take_all<fbs::ReadMeters>())
+      asked.answer<fbs::MeterReadings>([&](auto& r) {
+        r.at_ns = now_ns();
+        r.interval_ms = 500;
+        r.power_w = drawn_w;
+        r.energy_j = joules;
+        r.source = fbs::PowerSource::measured;
+      });
+    if (is_silent) return;
+    for (const auto& asked : budget.take_all<fbs::PowerReport>()) answer(asked);
+  }
+  void seconds(int count) {
+    for (int i = 0; i < 2 * count; ++i) look();
+  }
+  /// It has been seen idle and at work by then.
+  void begin_work() {
+    seconds(2);
+    load = 1;
+    seconds(9);
+  }
+  std::vector<nlohmann::json> events(const std::string& event) const {
+    std::vector<nlohmann::json> out;
+    for (const auto& line : lines)
+      if (line["event"] == event) out.push_back(line);
+    return out;
+  }
+};
+
+}  // namespace
+
+TEST_CASE("MHD-1: machine: nothing is set before watts are granted, and what it draws is known") {
+  held_rack f;
+  f.begin_work();
+  CHECK(f.paces.empty());
+  REQUIRE_FALSE(f.reports.empty());
+  CHECK(f.reports.back().child == "rack7");
+  CHECK(f.reports.back().drawn_mw == 80'000);
+  CHECK(f.reports.back().wish_mw == 80'000);
+  CHECK(f.reports.back().in_force_mw == 0);
+  CHECK(f.reports.back().machines == std::vector<std::string>{"boot"});
+  f.grant(40'000);
+  f.seconds(10);
+  REQUIRE_FALSE(f.paces.empty());
+  CHECK(f.paces.front() < 400);
+  CHECK(f.paces.front() > least_pace);
+  CHECK(f.watts() < 40);
+  CHECK(f.watts() > 38);
+  CHECK(f.reports.back().in_force_mw == 40'000);
+  CHECK(f.reports.back().pace_of_1024 == static_cast<uint32_t>(f.pace));
+  CHECK_FALSE(f.reports.back().brake_armed);
+  const auto set = f.events("in_force");
+  REQUIRE_FALSE(set.empty());
+  CHECK(set.front()["was_of_1024"] == 1024);
+  CHECK(set.front()["pace_of_1024"] == f.paces.front());
+  CHECK(f.said.empty());
+}
+
+TEST_CASE("JPP-9: machine: load that comes is slowed, and one that goes gets its speed again") {
+  held_rack f;
+  f.seconds(2);
+  f.grant(40'000);
+  f.seconds(16);
+  CHECK(f.pace == 1024);  // an idle machine is not slowed
+  CHECK(f.paces.empty());
+  f.load = 1;
+  f.seconds(10);
+  CHECK(f.watts() < 40);
+  CHECK(f.watts() > 37);
+  f.load = 0.1;
+  f.seconds(20);
+  CHECK(f.pace == 1024);
+}
+
+TEST_CASE("MHD-2: machine: a lesser cap is acknowledged with the pace that keeps it") {
+  held_rack f;
+  f.begin_work();
+  f.grant(60'000);
+  f.seconds(8);
+  CHECK(f.reports.back().in_force_mw == 60'000);
+  f.grant(30'000);
+  f.seconds(3);
+  CHECK(f.watts() < 30);
+  CHECK(f.reports.back().lease_sequence == f.sequence);
+  CHECK(f.reports.back().in_force_mw == 30'000);
+}
+
+TEST_CASE("MHD-2: machine: a dry run sets nothing, and acknowledges no lesser cap") {
+  held_rack f(true);
+  f.begin_work();
+  f.grant(60'000);
+  f.seconds(5);
+  f.grant(30'000);
+  f.seconds(5);
+  CHECK(f.paces.empty());
+  CHECK(f.reports.back().lease_sequence == f.sequence);
+  CHECK(f.reports.back().in_force_mw == 60'000);
+  CHECK(f.reports.back().drawn_mw == 80'000);
+  CHECK(f.reports.back().pace_of_1024 == 1024);
+  CHECK(f.events("in_force").empty());
+  const auto decided = f.events("pace");
+  REQUIRE_FALSE(decided.empty());
+  CHECK(decided.back()["rule"] == "lease");
+  CHECK(decided.back()["pace_of_1024"] < 300);
+}
+
+TEST_CASE("MHD-3: machine: what cannot be set is said once, and no lesser cap is acknowledged") {
+  held_rack f;
+  f.begin_work();
+  f.grant(60'000);
+  f.seconds(8);
+  f.refused = error{errc::unavailable, "another job has it"};
+  f.grant(30'000);
+  f.seconds(5);
+  CHECK(f.said == std::vector<std::string>{"another job has it"});
+  CHECK(f.reports.back().in_force_mw == 60'000);
+  CHECK(f.reports.back().pace_of_1024 == 1024);
+  CHECK(f.events("in_force").back()["not_set"] == "another job has it");
+  f.refused.reset();
+  f.seconds(3);
+  CHECK(f.watts() < 30);
+  CHECK(f.reports.back().in_force_mw == 30'000);
+  CHECK(f.said.size() == 1);
+}
+
+TEST_CASE("PWR-2: machine: a lease that lapses leaves the static share, at once") {
+  held_rack f;
+  f.begin_work();
+  f.grant(100'000);
+  f.seconds(4);
+  CHECK(f.pace == 1024);
+  f.is_silent = true;
+  f.seconds(12);
+  CHECK(f.watts() < 30);
+  CHECK(f.watts() > 26);
+  REQUIRE(f.said.size() >= 2);
+  CHECK(f.said[0].starts_with("the power budget row0 at 127.0.0.1:4242 is not heard: "));
+  CHECK(f.said[1] ==
+        "the lease of the power budget row0 has lapsed: the machine keeps to 30 W, until it is "
+        "granted another");
+}
+
+TEST_CASE("MHD-2: machine: under a brake it has the least pace, and is let go to the one before") {
+  held_rack f;
+  f.begin_work();
+  f.grant(60'000);
+  f.seconds(8);
+  const auto before = f.pace;
+  f.brake = true;
+  f.seconds(3);
+  CHECK(f.pace == least_pace);
+  CHECK(f.reports.back().pace_of_1024 == static_cast<uint32_t>(least_pace));
+  f.brake = false;
+  f.seconds(3);
+  CHECK(f.pace == before);
+}

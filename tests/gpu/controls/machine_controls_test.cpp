@@ -1,0 +1,87 @@
+// All devices of a made machine at one pace: those that a job governs are left to it, and what was
+// found is back at the end.
+#include "gpu/controls/machine_controls.hpp"
+
+#include <chrono>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "tests/gpu/controls/made_devices.hpp"
+
+using namespace troupe;
+using namespace troupe::gpu::controls;
+using namespace troupe::gpu::controls::made;
+
+namespace {
+
+const control_owner the_agent{"rack7", 0, 7};
+
+struct impatient_devices : made_devices {
+  impatient_devices() { at.patience = std::chrono::milliseconds(1); }
+
+  std::unique_ptr<machine_controls> controls(setting_kind kind) const {
+    auto targets = targets_of_machine(at, kind);
+    REQUIRE(targets);
+    auto out = machine_controls::make(at, std::move(*targets), the_agent);
+    REQUIRE_MESSAGE(out, (out ? "" : render(out.error())));
+    return std::move(*out);
+  }
+};
+
+}  // namespace
+
+TEST_CASE("MCT-2: machine controls: a pace is in force until the end, which has what was found") {
+  const impatient_devices m;
+  const auto controls = m.controls(setting_kind::cpufreq);
+  REQUIRE(controls->set(256));
+  CHECK(m.values(setting_kind::cpufreq)["policy1"] == "1500000\n");
+  CHECK(m.record_count() == 1);
+  controls->end();
+  CHECK(m.values(setting_kind::cpufreq)["policy1"] == "3000000\n");
+  CHECK(m.record_count() == 0);
+  REQUIRE(controls->set(256));  // it has ended
+  CHECK(m.values(setting_kind::cpufreq)["policy1"] == "3000000\n");
+}
+
+TEST_CASE("MCT-1: machine controls: a device that a job governs is left to it until that ends") {
+  const impatient_devices m;
+  auto of_job = m.governor(setting_kind::cpufreq);
+  REQUIRE(of_job->set(512));
+  const auto found = m.values(setting_kind::cpufreq);
+  const auto another = m.make(setting_kind::cpufreq, 0, "tidy", 2);
+  REQUIRE_FALSE(another);
+  const auto controls = m.controls(setting_kind::cpufreq);
+  for (int i = 0; i < 2; ++i) {
+    const auto done = controls->set(256);
+    REQUIRE_FALSE(done);
+    CHECK(done.error().is(setting_governed));
+    CHECK(done.error().message == another.error().message);  // it names who has it
+  }
+  CHECK(m.values(setting_kind::cpufreq) == found);
+  of_job.reset();
+  REQUIRE(controls->set(256));
+  CHECK(m.values(setting_kind::cpufreq)["policy1"] == "1500000\n");
+}
+
+TEST_CASE("MCT-2: machine controls: what reads back above what was written is not set") {
+  const impatient_devices m;
+  const auto controls = m.controls(setting_kind::rapl);
+  m.files->lies = true;
+  CHECK(controls->set(256).error().is(setting_not_in_force));
+  m.files->lies = false;
+  CHECK(controls->set(256));
+}
+
+TEST_CASE("machine controls: without the right nothing is changed") {
+  const impatient_devices m;
+  m.files->refused = "policy0";
+  const auto made = machine_controls::make(m.at, {{setting_kind::cpufreq, ""}}, the_agent);
+  REQUIRE_FALSE(made);
+  CHECK(made.error().is(setting_refused));
+  CHECK(m.values(setting_kind::cpufreq)["policy1"] == "3000000\n");
+  CHECK(m.record_count() == 0);
+}
