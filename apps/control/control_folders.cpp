@@ -15,6 +15,8 @@ gpu::controls::control_place controls_beside(const std::filesystem::path& signs)
   at.records = signs / "controls";
   const char* named = std::getenv(settings_folder_variable);
   at.settings = named != nullptr && *named == '/' ? named : gpu::controls::settings_folder;
+  const char* devices = std::getenv(devices_folder_variable);
+  if (devices != nullptr && *devices == '/') at.devices = devices;
   return at;
 }
 

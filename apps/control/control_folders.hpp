@@ -13,6 +13,9 @@ namespace troupe::apps {
 /// Names another folder of settings, for tests: theirs are not the machine's.
 inline constexpr const char* settings_folder_variable = "TROUPE_CONTROLS";
 
+/// Names another tree of the kernel's devices than /sys, for tests: theirs are made ones.
+inline constexpr const char* devices_folder_variable = "TROUPE_DEVICES";
+
 /// The folder of groups is made if need be; where it is not this user's own there is none, and no
 /// group is made.
 gpu::controls::control_place own_controls();

@@ -121,6 +121,9 @@ void add_why(shell& sh, command* parent);
 void add_budget(shell& sh, command* parent);
 void add_brake(shell& sh, command* parent);
 
+/// `troupe power agent`: joins a machine without a job to a budget (power_agent.hpp).
+void add_agent(shell& sh, command* parent);
+
 /// `troupe power restore`: undoes what dead processes have left changed (power_restore.hpp).
 void add_restore(shell& sh, command* parent);
 

@@ -362,28 +362,10 @@ result<known_by> means_of_budget(const config::power_tree& tree) {
   return out;
 }
 
-/// PSV-2.
-result<io::folder_lock> hold_output(const config::power_tree& tree) {
-  const auto folder = fs::absolute(tree.output).lexically_normal();
-  TROUPE_CHECK(io::make_folders(io::local_files(), folder));
-  TROUPE_TRY(lock, take_folder(folder, io::this_process(tree.name), claim_on_folders::if_free));
-  TROUPE_CHECK(io::mark_output(folder, tree.name));
-  return lock;
-}
-
 /// "70 W", or what says it.
 std::string what_is_served(const power::budget_options& o) {
   if (o.schedule && !o.set) return "what " + o.schedule->name() + " says";
   return fmt::format("{:.6g} W", power::watts_of(o.budget_mw));
-}
-
-/// Until a signal asks it to end; false: the budget ended by itself.
-bool wait_for_end(signal_queue& signals, const std::atomic<bool>& gone) {
-  for (;;) {
-    const auto event = signals.wait(-1);
-    if (event == SIGINT || event == SIGTERM || event == SIGHUP) return true;
-    if (gone) return false;
-  }
 }
 
 result<int> serve(const serve_arguments& a) {
@@ -395,7 +377,7 @@ result<int> serve(const serve_arguments& a) {
   }
   speak_through_outboxes();
   TROUPE_TRY(signals, signal_queue::open());
-  TROUPE_TRY(lock, hold_output(tree));
+  TROUPE_TRY(lock, hold_output(tree.output, tree.name));
   TROUPE_TRY(known, means_of_budget(tree));
   TROUPE_CHECK(cluster::prove(known.network));
   TROUPE_TRY(options, begin_life(tree, lock.folder()));
@@ -440,6 +422,22 @@ result<int> serve(const serve_arguments& a) {
 }
 
 }  // namespace
+
+result<io::folder_lock> hold_output(const std::string& output, const std::string& name) {
+  const auto folder = fs::absolute(output).lexically_normal();
+  TROUPE_CHECK(io::make_folders(io::local_files(), folder));
+  TROUPE_TRY(lock, take_folder(folder, io::this_process(name), claim_on_folders::if_free));
+  TROUPE_CHECK(io::mark_output(folder, name));
+  return lock;
+}
+
+bool wait_for_end(signal_queue& signals, const std::atomic<bool>& gone) {
+  for (;;) {
+    const auto event = signals.wait(-1);
+    if (event == SIGINT || event == SIGTERM || event == SIGHUP) return true;
+    if (gone) return false;
+  }
+}
 
 void add_serve(shell& sh, command* parent) {
   auto* verb =

@@ -19,14 +19,17 @@
 //     it has certificates (PTR-7).
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <filesystem>
 #include <optional>
 #include <string>
 
 #include "actors/power/budget.hpp"
+#include "apps/up/signals.hpp"
 #include "io/base/result.hpp"
 #include "io/config/power_tree.hpp"
+#include "io/folder/lock.hpp"
 
 namespace troupe::apps::power_verb {
 
@@ -45,6 +48,13 @@ result<power::budget_options> begin_life(const config::power_tree& tree,
 
 /// Which budget holds at the start, and why; empty where nobody has set another (PSV-4).
 std::string set_sentence(const config::power_tree& tree, const power::budget_record& record);
+
+/// The folder of a budget, or of an agent (power_agent.hpp), held by this process alone. PSV-2.
+/// Errors: as take_folder; io.
+result<io::folder_lock> hold_output(const std::string& output, const std::string& name);
+
+/// Until a signal asks it to end; false: `gone`, and the queue was woken.
+bool wait_for_end(signal_queue& signals, const std::atomic<bool>& gone);
 
 /// A budget that can be served. Errors: as load_power_tree; bad_config.
 result<config::power_tree> read_budget(const std::string& file);

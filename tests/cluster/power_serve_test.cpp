@@ -10,9 +10,9 @@
 #include <optional>
 #include <utility>
 
-#include "tests/apps/runtime_folder.hpp"
 #include "tests/cluster/constant_watts.hpp"
 #include "tests/cluster/networks.hpp"
+#include "tests/cluster/served_row.hpp"
 #include "tests/cluster/survivors.hpp"
 
 using namespace troupe::cluster_test;
@@ -28,93 +28,12 @@ std::vector<std::string> named(const std::string& job, const std::vector<std::st
   return with(sets, {"job.name=" + job});
 }
 
-/// Signs of budgets and jobs that no other test sees.
-struct own_signs {
-  troupe::scratch folder;
-  troupe::runtime_folder here{folder.path};
-};
-
-std::string child_of_budget(const std::string& name, const std::string& priority, double floor_w,
-                            double static_w, double ceiling_w) {
-  return fmt::format(
-      "[[child]]\nname = \"{}\"\npriority = \"{}\"\nfloor_w = {}\nstatic_w = {}\nceiling_w = {}\n",
-      name, priority, floor_w, static_w, ceiling_w);
-}
-
-/// The configuration of a budget; its output is a folder of its name beside the file. A brake that
-/// it pulls by itself would hold steps that most tests wait for.
-fs::path budget_file(const troupe::scratch& at, const std::string& name, double budget_w,
-                     const std::string& children, const std::string& more = "",
-                     const std::string& brake = "manual") {
-  const auto file = at / (name + ".toml");
-  std::ofstream(file)
-      << fmt::format(
-             "name = \"{0}\"\nbudget_w = {1}\nbrake = \"{3}\"\ntick_ms = 100\nlease_ttl_ms = "
-             "5000\noutput = \"{2}/{0}\"\ntextfile = \"{2}/{0}.prom\"\n",
-             name, budget_w, at.path.string(), brake)
-      << more << children;
-  return file;
-}
-
-/// A served budget.
-struct served_row {
-  program up;
-  std::string address;
-
-  explicit served_row(const fs::path& file) : up({"power", "serve", file.string()}) {
-    size_t at = 0;
-    REQUIRE(up.until([&] {
-      at = up.err().find(" serves ");
-      return at != std::string::npos && up.err().find('\n', at) != std::string::npos;
-    }));
-    const auto line = up.err().substr(at, up.err().find('\n', at) - at);
-    address = line.substr(line.rfind(' ') + 1);
-  }
-
-  void end() {
-    up.signal(SIGTERM);
-    CHECK(up.wait() == 0);
-  }
-};
-
-/// What a tool says as one JSON object; null where it fails.
-json object_of(const std::vector<std::string>& arguments) {
-  const auto said = run(arguments);
-  return said.code == 0 ? json::parse(said.out) : json();
-}
-
-json row_tree(const std::string& name = "row0") {
-  return object_of({"power", "tree", name, "--json"});
-}
-
-json child_in(const json& tree, const std::string& name) {
-  if (tree.is_object())
-    for (const auto& c : tree["children"])
-      if (c["name"] == name) return c;
-  return {};
-}
-
-/// Whether a child of the budget comes to be so.
-bool until_child(const std::string& name, const std::function<bool(const json&)>& so) {
-  return eventually([&] {
-    const auto c = child_in(row_tree(), name);
-    return c.is_object() && so(c);
-  });
-}
-
 /// Whether the rack has a lease of its row of as much, by the row's word, and its own.
 bool until_rack_has(double w) {
   return eventually([&] {
     const auto rack = child_in(row_tree("row0"), "rack0"), own = row_tree("rack0");
     return rack.is_object() && own.is_object() && rack["lease_left_ms"] > 0 &&
            rack["granted_w"] == w && own["budget_w"] == w;
-  });
-}
-
-bool until_row_knows() {
-  return eventually([] {
-    const auto tree = row_tree();
-    return tree.is_object() && tree["knows"] == true;
   });
 }
 

@@ -1886,8 +1886,8 @@ GUARDS = (
           "if (!OUT && shared_->waiting.size() >= shared_->room) return false;",
           "test_apps: PSV-3: budget disk*", "test_apps: budget disk: tasks*"),
     guard("serve-once", "one process serves a budget at a time (PSV-2)", "apps/power/power_serve.cpp",
-          "io::this_process(tree.name), claim_on_folders::if_free));",
-          "io::this_process(tree.name),\n"
+          "io::this_process(name), claim_on_folders::if_free));",
+          "io::this_process(name),\n"
           "                               OUT ? claim_on_folders::depose : claim_on_folders::if_free));",
           "test_apps: power serve: a served budget*"),
     guard("sign-of-dead", "the sign of a process that is gone names nothing (MP-2)", "apps/control/sign_folder.cpp",

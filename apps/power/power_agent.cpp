@@ -1,0 +1,237 @@
+// From the command line to a signal.
+#include "apps/power/power_agent.hpp"
+
+#include <atomic>
+#include <filesystem>
+#include <optional>
+#include <utility>
+
+#include <fmt/format.h>
+#include <caf/actor_system.hpp>
+#include <caf/send.hpp>
+
+#include "actors/base/defaults.hpp"
+#include "actors/cluster/host.hpp"
+#include "actors/power/meter.hpp"
+#include "actors/power/pacer.hpp"
+#include "apps/control/control_folders.hpp"
+#include "apps/control/job_secret.hpp"
+#include "apps/control/session.hpp"
+#include "apps/power/journal_file.hpp"
+#include "apps/power/power.hpp"
+#include "apps/power/power_serve.hpp"
+#include "apps/talk.hpp"
+#include "apps/up/run_log.hpp"
+#include "apps/up/signals.hpp"
+#include "apps/up/watchdog.hpp"
+#include "apps/voice.hpp"
+#include "gpu/controls/restore.hpp"
+#include "gpu/controls/setting_policy.hpp"
+#include "io/base/text.hpp"
+#include "io/checkpoint/line.hpp"
+#include "io/config/budget_place.hpp"
+#include "io/tls/certs.hpp"
+
+namespace troupe::apps::power_verb {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+using gpu::controls::machine_controls;
+
+constexpr const char* agent_remedy =
+    "run it as root, in a container with /sys and /run/troupe of the host, both writable, or with "
+    "--dry-run, which decides and changes nothing";
+
+/// An actor system with the machine's meter and who holds it.
+class agent_system {
+ public:
+  agent_system(const cluster::network_options& network, power::meter_options meter,
+               power::pacer_options options)
+      : config_(network),
+        system_(config_),
+        last_{system_},
+        before_it_{system_},
+        meter_(system_.spawn<caf::detached>(power::meter, std::move(meter))) {
+    options.held->meter = meter_;
+    pacer_ = system_.spawn<caf::detached>(power::pacer, options);
+  }
+  ~agent_system() {
+    caf::anon_send_exit(pacer_, caf::exit_reason::user_shutdown);
+    caf::anon_send_exit(meter_, caf::exit_reason::user_shutdown);
+  }
+  agent_system(const agent_system&) = delete;
+  agent_system& operator=(const agent_system&) = delete;
+
+  const pacer_actor& pacer() const { return pacer_; }
+
+ private:
+  cluster::system_config config_;
+  caf::actor_system system_;
+  const orderly_end last_;
+  const cluster::renewals_end before_it_;
+  meter_actor meter_;
+  pacer_actor pacer_;
+};
+
+/// By certificates, or by a key, which is the budget's. A link to another port than the budget's
+/// is proved by a secret of its own.
+result<cluster::network_options> agent_network_of(const agent_arguments& a,
+                                                  const power_joiner& who) {
+  auto out = a.network;
+  if (out.by_certificate()) return out;
+  out.key.clear();
+  TROUPE_TRY(secret, job_secret::open(who.name, who.output));
+  out.proof = tls::proof{secret.key(), {tls::role::node, "agent"}};
+  return out;
+}
+
+power::pacer_journal::sink journal_to(const fs::path& file, bool as_json) {
+  return [to = std::make_shared<journal_file>(file), as_json](const std::string& line) {
+    auto whole = stamped(line, unix_now());
+    if (as_json) static_cast<void>(print(whole + "\n"));
+    to->take(std::move(whole));
+  };
+}
+
+power::held_machine machine_of_agent(const agent_arguments& a,
+                                     const std::shared_ptr<machine_controls>& controls) {
+  power::held_machine out;
+  out.node = a.name;
+  out.say = [name = a.name](const std::string& text) { say(fmt::format("{}: {}", name, text)); };
+  if (controls) out.set = [controls](train::work_pace pace) { return controls->set(pace.of_1024); };
+  return out;
+}
+
+std::string agent_sentence(const agent_arguments& a) {
+  const auto does = a.dry_run           ? std::string("decides, and sets nothing (--dry-run)")
+                    : a.control.empty() ? std::string("meters alone")
+                                        : "sets " + a.control;
+  return fmt::format("{} joins the power budget {}, and {}; its journal is {}", a.name, a.parent,
+                     does, (fs::path(a.output) / "power.jsonl").string());
+}
+
+result<int> run_agent(agent_arguments a) {
+  if (a.output.empty()) a.output = "power/" + a.name;
+  TROUPE_TRY(who, agent_joiner(a));
+  TROUPE_CHECK(check_power_parent(who));
+  speak_through_outboxes();
+  TROUPE_TRY(signals, signal_queue::open());
+  const auto at = own_controls();
+  if (!a.dry_run)  // PGA-2; what stays is told by who needs it
+    static_cast<void>(gpu::controls::restore(at, false));
+  TROUPE_TRY(controls, controls_of(a, at));
+  TROUPE_TRY(lock, hold_output(who.output, who.name));
+  TROUPE_TRY(network, agent_network_of(a, who));
+  TROUPE_CHECK(cluster::prove(network));
+  const auto here = cluster::this_host();
+  const auto machine = cluster::machine_of(here->facts());
+  power::meter_options meter;
+  meter.node = a.name;
+  meter.machine = machine;
+  meter.open = [model = a.model] { return gpu::open_machine_readers(model); };
+  meter.processor_time = [here] { return here->processor_time(); };
+  power::pacer_options options;
+  options.parent = power_parent_of(who);
+  options.journal = journal_to(lock.folder() / "power.jsonl", a.json);
+  options.machine = machine;
+  options.control = a.control;
+  options.held = machine_of_agent(a, controls);
+  say(agent_sentence(a));
+  std::optional<watchdog> guard;
+  std::atomic<bool> gone{false};  // outlives the system, whose actor sets it
+  agent_system system(network, std::move(meter), std::move(options));
+  system.pacer()->attach_functor([&gone, &bell = *signals] {
+    gone = true;
+    bell.wake();
+  });
+  const bool asked = wait_for_end(*signals, gone);
+  const error why(errc::bug, fmt::format("the agent {} ended by itself", a.name),
+                  "its journal says what it decided last; start it again");
+  guard.emplace(defaults::orderly_end, asked ? 0 : exit_code(why.code),
+                asked ? error(errc::none, "") : why);
+  if (controls) controls->end();  // PGA-2
+  if (!asked) return why;
+  say(fmt::format("{} ends: nothing holds this machine any more", a.name));
+  return 0;
+}
+
+}  // namespace
+
+result<power_joiner> agent_joiner(const agent_arguments& a) {
+  if (!tls::is_name(a.name))
+    return error{errc::usage, fmt::format("--name {} is no name", troupe::quoted(a.name)),
+                 "it is the name of a [[child]] of the budget: letters, digits, '.', '_' and '-'"};
+  if (a.parent.empty())
+    return error{errc::usage, "--parent names no power budget",
+                 "expected auto, auto:NAME or HOST:PORT"};
+  power_joiner out;
+  out.name = a.name;
+  out.parent = a.parent;
+  out.has_certificates = a.network.by_certificate();
+  if (!out.has_certificates) out.parent_key = a.network.key;
+  const auto fault = config::fault_of_parent({"--parent", "--key", "--certificate"}, a.parent,
+                                             out.parent_key, out.has_certificates);
+  if (fault)
+    return error{errc::usage,
+                 fmt::format("{}: {}", fault->of_key ? "--key" : "--parent", fault->what),
+                 fault->hint};
+  out.output = fs::absolute(a.output).lexically_normal().string();
+  return out;
+}
+
+result<std::shared_ptr<machine_controls>> controls_of(const agent_arguments& a,
+                                                      const gpu::controls::control_place& at) {
+  if (a.dry_run || a.control.empty()) return std::shared_ptr<machine_controls>();
+  const auto kind = gpu::controls::setting_kind_named(a.control);
+  if (!kind)
+    return error{errc::usage, fmt::format("--control {} is no control of a machine", a.control),
+                 "expected cpufreq, rapl, nvml_clocks or nvml_limit"};
+  const auto with_remedy_here = [](error e) {
+    e.hint = agent_remedy;
+    return e;
+  };
+  auto targets = gpu::controls::targets_of_machine(at, *kind);
+  if (!targets) return with_remedy_here(targets.error());
+  auto made =
+      machine_controls::make(at, std::move(*targets), {a.name, 0, io::checkpoint::draw_launch()});
+  if (!made) return with_remedy_here(made.error());
+  return std::shared_ptr<machine_controls>(std::move(*made));
+}
+
+void add_agent(shell& sh, command* parent) {
+  auto* verb = parent->add_subcommand(
+      "agent", "Join a machine without a job to a power budget, and hold what it grants");
+  auto a = std::make_shared<agent_arguments>();
+  verb->add_option("--name", a->name, "The [[child]] of the budget that this machine is")
+      ->required()
+      ->takes(offered::nothing_known);
+  verb->add_option("--parent", a->parent, "The budget: auto, auto:NAME or HOST:PORT")
+      ->capture_default_str()
+      ->takes(offered::nothing_known);
+  verb->add_option("--control", a->control,
+                   "What holds the machine's watts; default: nothing, it only reports them")
+      ->one_of({"cpufreq", "rapl", "nvml_clocks", "nvml_limit"});
+  verb->add_option("--model-idle-w", a->model.idle_w,
+                   "Where no meter says watts: what the machine draws idle")
+      ->not_negative();
+  verb->add_option("--model-core-w", a->model.core_w, "and more for each busy processor")
+      ->not_negative();
+  verb->add_option("--output", a->output, "Its folder; default: power/NAME")
+      ->takes(offered::folder);
+  verb->add_flag("--dry-run", a->dry_run, "Decide and keep the journal, but set nothing");
+  verb->add_flag("--json", a->json, "The journal on stdout, as JSON lines");
+  add_identity_options(verb, a->network);
+  verb->footer(
+      "SIGINT or SIGTERM ends it and takes back what it has set. When the budget is not heard\n"
+      "the machine has its static share. Exit codes: 0, 75 another agent has the folder,\n"
+      "69 or 77 what --control names cannot be set here.\n\n"
+      "Examples:\n"
+      "  troupe power agent --name rack7 --control cpufreq\n"
+      "  troupe power agent --name rack7 --parent 10.0.0.5:7070 --control nvml_clocks \\\n"
+      "    --ca ca.pem --certificate rack7.pem --key rack7.key --dry-run");
+  on_run(sh, verb, [a] { return run_agent(*a); });
+}
+
+}  // namespace troupe::apps::power_verb

@@ -1,0 +1,44 @@
+// `troupe power agent`: joins a machine without a job to a power budget, as a rack of inference
+// servers: it reads the machine's meters, reports what is drawn, and holds what is granted by a
+// clock or a limit.
+//
+//   <output>/power.jsonl   what it decided, a JSON object a line (actors/power/pacer_journal.hpp)
+//
+// Invariants
+//   PGA-1  Without the right to set what --control names it does not start, and has changed
+//     nothing. A device that a job governs is left to that: the agent goes on metering.
+//   PGA-2  Its orderly end takes back what it set. A death leaves that, with its record: under a
+//     budget the machine counts at what was in force (PWR-5). The next agent takes it back as it
+//     starts, and so does `troupe power restore`.
+//   PGA-3  One process is the agent of an output folder: it is locked.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "actors/cluster/network.hpp"
+#include "apps/up/power_parent.hpp"
+#include "gpu/controls/machine_controls.hpp"
+#include "gpu/meters/readers.hpp"
+#include "io/base/result.hpp"
+
+namespace troupe::apps::power_verb {
+
+/// What the command line says.
+struct agent_arguments {
+  std::string name, parent = "auto", control, output;
+  cluster::network_options network = {};
+  gpu::power_model model = {};
+  bool dry_run = false, json = false;
+};
+
+/// Who joins. Errors: usage, where the words cannot be meant.
+result<power_joiner> agent_joiner(const agent_arguments& a);
+
+/// What it sets, from now on its own; null: nothing (a dry run). Errors: those of
+/// machine_controls::make, with what to do about them here; usage.
+result<std::shared_ptr<gpu::controls::machine_controls>> controls_of(
+    const agent_arguments& a, const gpu::controls::control_place& at);
+
+}  // namespace troupe::apps::power_verb

@@ -1,0 +1,143 @@
+// A machine without a job under a power budget, with real processes: `troupe power serve`, and
+// `troupe power agent` on a made tree of the kernel's devices. What the machine draws is a model's
+// word, the same whatever its clock, so that the clock follows from the budget alone: it is the one
+// that was found, or the least.
+#include <csignal>
+#include <cstdlib>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "tests/cluster/constant_watts.hpp"
+#include "tests/cluster/served_row.hpp"
+#include "tests/cluster/survivors.hpp"
+
+using namespace troupe::cluster_test;
+
+namespace {
+
+constexpr int found_khz = 3'000'000, least_khz = 1'000'000;
+
+/// The devices of the machine, as processes see them that are started meanwhile.
+struct made_machine {
+  troupe::scratch folder;
+  fs::path policy = folder / "devices/system/cpu/cpufreq/policy0";
+
+  explicit made_machine(bool has_clock = true) {
+    ::setenv("TROUPE_DEVICES", folder.path.c_str(), 1);
+    if (!has_clock) return;
+    fs::create_directories(policy);
+    put("scaling_max_freq", found_khz);
+    put("scaling_min_freq", least_khz);
+    put("cpuinfo_min_freq", least_khz);
+    put("cpuinfo_max_freq", 3'400'000);
+  }
+  ~made_machine() { ::unsetenv("TROUPE_DEVICES"); }
+  made_machine(const made_machine&) = delete;
+  made_machine& operator=(const made_machine&) = delete;
+
+  void put(const char* name, int khz) const { std::ofstream(policy / name) << khz << "\n"; }
+  bool until_clock(int khz) const {
+    return eventually([&] {
+      int now = 0;
+      std::ifstream(policy / "scaling_max_freq") >> now;
+      return now == khz;
+    });
+  }
+};
+
+/// 50 W, whatever the machine does.
+std::vector<std::string> agent_words(const troupe::scratch& at,
+                                     const std::vector<std::string>& more) {
+  std::vector<std::string> out{
+      "power", "agent",          "--name", "rack7",    "--model-idle-w",
+      "50",    "--model-core-w", "0",      "--output", (at / "agent").string()};
+  out.insert(out.end(), more.begin(), more.end());
+  return out;
+}
+
+/// Row0 with 60 W, of which the machine has 20 without a lease.
+fs::path row_of_rack(const troupe::scratch& at) {
+  return budget_file(at, "row0", 60, child_of_budget("rack7", "low", 10, 20, 60));
+}
+
+bool is_leased_rack(const nlohmann::json& rack) {
+  return rack["silent"] == false && rack["lease_left_ms"] > 0 && rack["granted_w"] == 60 &&
+         rack["power_w"] == 50;
+}
+
+}  // namespace
+
+TEST_CASE("power agent: a machine's clock follows its budget, the loss of that, and the end") {
+  if (is_metered_here()) return;
+  const own_signs signs;
+  const made_machine machine;
+  served_row row(row_of_rack(signs.folder));
+  REQUIRE(until_row_knows());
+  program agent(agent_words(signs.folder, {"--control", "cpufreq"}));
+  REQUIRE(until_child("rack7", is_leased_rack));
+  CHECK(machine.until_clock(found_khz));
+  CHECK(run({"power", "budget", "30"}).code == 0);
+  CHECK(machine.until_clock(least_khz));
+  CHECK(run({"power", "budget", "60"}).code == 0);
+  CHECK(machine.until_clock(found_khz));
+  row.up.signal(SIGKILL);
+  CHECK(row.up.wait() == 128 + SIGKILL);
+  CHECK(machine.until_clock(least_khz));  // PWR-2: its static share is less than it draws
+  agent.signal(SIGTERM);
+  CHECK(agent.wait() == 0);
+  INFO(agent.err());
+  CHECK(machine.until_clock(found_khz));
+  CHECK(agent.err().find("the machine keeps to 20 W") != std::string::npos);
+  CHECK(text_of(signs.folder / "agent/power.jsonl").find("\"event\":\"in_force\"") !=
+        std::string::npos);
+}
+
+TEST_CASE("power agent: what a killed agent has set stays, and the next one takes it back") {
+  if (is_metered_here()) return;
+  const own_signs signs;
+  const made_machine machine;
+  served_row row(row_of_rack(signs.folder));
+  REQUIRE(until_row_knows());
+  {
+    program agent(agent_words(signs.folder, {"--control", "cpufreq"}));
+    REQUIRE(until_child("rack7", is_leased_rack));
+    CHECK(run({"power", "budget", "30"}).code == 0);
+    REQUIRE(machine.until_clock(least_khz));
+    agent.signal(SIGKILL);
+    CHECK(agent.wait() == 128 + SIGKILL);
+  }
+  CHECK(machine.until_clock(least_khz));
+  const auto left = run({"power", "restore", "--dry-run"});
+  CHECK(left.out.find("rack7") != std::string::npos);
+  program next(agent_words(signs.folder, {"--control", "cpufreq"}));
+  REQUIRE(next.until_error_has("joins the power budget"));
+  next.signal(SIGINT);
+  CHECK(next.wait() == 0);
+  CHECK(machine.until_clock(found_khz));
+  row.end();
+}
+
+TEST_CASE("power agent: a dry run reports and decides, and sets nothing") {
+  if (is_metered_here()) return;
+  const own_signs signs;
+  const made_machine machine(false);
+  served_row row(row_of_rack(signs.folder));
+  REQUIRE(until_row_knows());
+  program agent(agent_words(signs.folder, {"--control", "cpufreq", "--dry-run", "--json"}));
+  REQUIRE(until_child("rack7", is_leased_rack));
+  REQUIRE(agent.until([&] { return agent.out().find("\"event\":\"pace\"") != std::string::npos; }));
+  agent.signal(SIGINT);
+  CHECK(agent.wait() == 0);
+  row.end();
+}
+
+TEST_CASE("power agent: without a setting it does not start, and says what to do") {
+  const own_signs signs;
+  const made_machine machine(false);
+  const auto said = run(agent_words(signs.folder, {"--control", "cpufreq"}));
+  CHECK(said.code == 69);
+  CHECK(said.err.find("--dry-run") != std::string::npos);
+  CHECK_FALSE(fs::exists(signs.folder / "agent"));
+  CHECK(run(agent_words(signs.folder, {"--parent", "10.0.0.5:7070"})).code == 64);
+}
