@@ -12,8 +12,6 @@ namespace troupe::power {
 
 namespace {
 
-using train::work_pace_policy;
-
 void hear_meter(pacer_pointer self, const fbs::MeterReadingsT& r) {
   auto& st = self->state;
   power_reading said{r.power_w,

@@ -141,3 +141,31 @@ TEST_CASE("power agent: without a setting it does not start, and says what to do
   CHECK_FALSE(fs::exists(signs.folder / "agent"));
   CHECK(run(agent_words(signs.folder, {"--parent", "10.0.0.5:7070"})).code == 64);
 }
+
+TEST_CASE("power agent: a certificate proves which child it is, and without a control it reports") {
+  if (is_metered_here()) return;
+  const own_signs signs;
+  const auto pki = (signs.folder / "pki").string();
+  REQUIRE(run({"certs", pki, "--budget", "row0=127.0.0.1", "--operator", "alice", "--node",
+               "rack7=127.0.0.1"})
+              .code == 0);
+  const auto shown = [&](const std::string& whose) {
+    return std::vector<std::string>{"--ca",          pki + "/ca.pem",
+                                    "--certificate", pki + "/" + whose + ".pem",
+                                    "--key",         pki + "/" + whose + ".key"};
+  };
+  const auto tls = fmt::format(
+      "[tls]\nca = \"{0}/ca.pem\"\ncertificate = \"{0}/row0.pem\"\nkey = \"{0}/row0.key\"\n", pki);
+  served_row row(
+      budget_file(signs.folder, "row0", 60, child_of_budget("rack7", "low", 10, 20, 60), tls));
+  program agent(agent_words(signs.folder, with(shown("rack7"), {"--parent", row.address})));
+  auto look = shown("alice");
+  look.insert(look.begin(), {"power", "tree", "--json", "--connect", row.address});
+  CHECK(eventually([&] {
+    const auto rack = child_in(object_of(look), "rack7");
+    return rack.is_object() && is_leased_rack(rack);
+  }));
+  agent.signal(SIGTERM);
+  CHECK(agent.wait() == 0);
+  row.end();
+}

@@ -25,7 +25,7 @@ using troupe::test::partner;
 
 namespace {
 
-constexpr uint16_t row_port = 4242;
+constexpr uint16_t agents_port = 4242;
 constexpr int least_pace = train::work_pace_policy::least_pace.of_1024;
 
 /// A machine that draws 20 W idle and 60 more for its work at full speed, and a budget that grants
@@ -50,7 +50,7 @@ struct held_rack : troupe::test::actor_fixture {
   std::vector<fbs::PowerReportT> reports;
 
   explicit held_rack(bool dry_run = false) : actor_fixture(3) {
-    wires->there[{"127.0.0.1", row_port}] = budget.self();
+    wires->there[{"127.0.0.1", agents_port}] = budget.self();
     pacer_options o;
     o.machine = "boot";
     o.control = "cpufreq";
@@ -60,7 +60,7 @@ struct held_rack : troupe::test::actor_fixture {
     p.child = "rack7";
     p.incarnation = 9;
     p.find = []() -> result<budget_parent> {
-      return budget_parent{"row0", "127.0.0.1", row_port, tls::proof{}};
+      return budget_parent{"row0", "127.0.0.1", agents_port, tls::proof{}};
     };
     p.prove = [](uint16_t, const tls::proof&) { return std::make_shared<const int>(0); };
     p.connector = [made = spawn(scripted_connector, wires)](caf::actor_system&) { return made; };
