@@ -1,7 +1,9 @@
 // The summary, with what the model writes by now.
 #include "apps/up/conclude.hpp"
 
+#include <string.h>
 #include <unistd.h>
+
 #include <algorithm>
 
 #include <fmt/format.h>
@@ -56,6 +58,15 @@ status show_summary(const config::job& job, const report::summary& summary) {
   return print("\n" + report::summary_text(summary, canvas));
 }
 
+/// What a person does who goes on with a run that a signal ended in order.
+std::string how_to_go_on(const config::job& job, const report::summary& summary, int signal) {
+  const auto stopped = fmt::format("stopped by SIG{}", sigabbrev_np(signal));
+  if (summary.checkpoint.empty()) return stopped + ": the same command starts it again";
+  return fmt::format("{}: the same command{} goes on from {}", stopped,
+                     job.checkpoint.resume == "auto" ? "" : " with --set checkpoint.resume=auto",
+                     summary.checkpoint);
+}
+
 /// A launcher that was stopped for too long finds its nodes gone: they could not know.
 bool was_taken_for_dead(const config::cluster_section& cluster, const run_outcome& outcome,
                         const run_end& ended) {
@@ -94,7 +105,9 @@ result<int> conclude(const config::job& job, run_outcome& outcome, const run_end
   TROUPE_CHECK(show_summary(job, summary));
   remember(job, times, summary.expected);
   if (!early) return 0;  // after the last step whoever stops it is too late
-  return ended.signal == 0 ? stopped_early : 128 + ended.signal;
+  if (ended.signal == 0) return stopped_early;
+  say(how_to_go_on(job, summary, ended.signal));
+  return 128 + ended.signal;
 }
 
 }  // namespace troupe::apps

@@ -16,8 +16,10 @@ namespace {
 /// Children die with this process (PRC-1), partial checkpoints are the next start's to remove.
 [[noreturn]] void leave(phase during, int signal) {
   say(during == phase::starting
-          ? fmt::format("stopped by SIG{} before the training began", sigabbrev_np(signal))
-          : std::string("second signal: aborting at once"));
+          ? fmt::format("stopped by SIG{} before the training began; the same command starts it",
+                        sigabbrev_np(signal))
+          : std::string("second signal: aborting at once; the same command goes on from the "
+                        "last checkpoint, if there is one"));
   settle_voice();
   _exit(128 + signal);
 }
