@@ -14,9 +14,6 @@
 //
 // What a kill leaves is all that was written, synced or not: a cut of the power is another test's
 // (power_cut_crash.cpp, tests/io/checkpoint/save_crash.cpp).
-#include <fcntl.h>
-#include <sys/stat.h>
-
 #include <csignal>
 #include <optional>
 
@@ -39,21 +36,6 @@ constexpr const char* target_names[] = {"one node", "the launcher", "all at once
 std::string draw_setting(std::mt19937_64& random) {
   constexpr const char* busy[] = {"block", "skip", "stretch"};
   return fmt::format("checkpoint.when_busy={}", busy[random() % 3]);
-}
-
-/// When a folder was made, if its file system knows, since 1970; within a tick of the kernel.
-std::optional<int64_t> born_ns(const fs::path& folder) {
-  struct statx facts {};
-  if (statx(AT_FDCWD, folder.c_str(), 0, STATX_BTIME, &facts) != 0 ||
-      (facts.stx_mask & STATX_BTIME) == 0)
-    return std::nullopt;
-  return facts.stx_btime.tv_sec * int64_t{1'000'000'000} + facts.stx_btime.tv_nsec;
-}
-
-/// Now, less a tick.
-int64_t now_ns() {
-  using namespace std::chrono;
-  return duration_cast<nanoseconds>(system_clock::now().time_since_epoch()).count() - 10'000'000;
 }
 
 class hunt {
@@ -119,7 +101,6 @@ class hunt {
     job_sets_ = with(sets_, with(job_at_hand_->settings(),
                                  {draw_setting(random_), "job.output=" + output_.string()}));
     two_tiers_ += two ? 1 : 0;
-    left_.clear();
   }
 
   fs::path log() const { return output_ / "log.jsonl"; }
@@ -132,14 +113,12 @@ class hunt {
     auto whom = static_cast<target>(random_() % 3);
     const auto which = static_cast<size_t>(random_() % nodes_);
     auto sets = with(job_sets_, {job.begin(t, deck_, random_)});
-    std::erase_if(left_, [](const fs::path& p) { return !fs::exists(p); });  // emptied
     // So that a copy is under way; the last one is waited for where a node alone is killed.
     if (t.who == rival::running) sets.emplace_back("checkpoint.second.bytes_per_second=500000");
     INFO("seed ", seed_, ", kill ", kills_ + 1, " of ",
          std::string(strike ? target_names[static_cast<size_t>(whom)] : "nobody"), " ",
          render(when), "; ", render(t), ", from step ", job.from());
     lookout watch(job.first(), job.second(), output_);
-    started_ns_ = now_ns();
     logged_ = fs::exists(log()) ? fs::file_size(log()) : 0;
     program up(job_.up(sets));
     ++runs_;
@@ -149,8 +128,8 @@ class hunt {
     if (when.what == sight::aside) whom = target::launcher;  // before there are nodes
     if (when.what != sight::launched && when.what != sight::aside) {
       if (!up.until([&] { return up.port() != 0; })) return finish(up);
-      check_start(up);
-      if (when.what != sight::open) nodes = nodes_when_there(up);
+      leftovers_ += job.check_leftovers(up);
+      if (when.what != sight::open) nodes = nodes_when_there(up, nodes_);
     }
     if (!watch.await(up, when)) return finish(up);
     if (t.who != rival::none && !challenge(up, nodes, t.who)) return finish(up);
@@ -171,29 +150,6 @@ class hunt {
     while (t.who != rival::none && (when.what == sight::launched || when.what == sight::open))
       when = draw_moment(random_, removals);
     return when;
-  }
-
-  /// The old leftovers are gone and were named; what is partial now is this run's own.
-  void check_start(const program& up) {
-    for (const auto& path : left_)
-      CHECK_MESSAGE(
-          up.err().find(path.string() + ", left by an interrupted save") != std::string::npos,
-          path.string(), " was not said to be removed");
-    leftovers_ += static_cast<int>(left_.size());
-    for (const auto& path : job_at_hand_->leftovers())
-      CHECK_MESSAGE(born_ns(path).value_or(INT64_MAX) >= started_ns_, path.string(),
-                    " is still there");
-  }
-
-  std::vector<watched> nodes_when_there(const program& up) const {
-    std::vector<pid_t> pids;
-    REQUIRE(eventually([&] {
-      pids = nodes_of(up.port());
-      return pids.size() == nodes_;
-    }));
-    std::vector<watched> out;
-    for (pid_t pid : pids) out.emplace_back(pid);
-    return out;
   }
 
   /// Another launcher of the job; false when the first had its end meanwhile.
@@ -227,7 +183,7 @@ class hunt {
     if (nodes.empty() && up.port() != 0)
       CHECK(eventually([&] { return nodes_of(up.port()).empty(); }));
     judge_survivors(up, code == 0);
-    left_ = job_at_hand_->leftovers();
+    job_at_hand_->note_leftovers();
     for (const auto& e : fs::directory_iterator(output_))
       if (e.path().filename().string().starts_with("blackbox-")) fs::remove(e.path());
     return code == 0 && finished();
@@ -267,9 +223,7 @@ class hunt {
   fs::path output_;
   std::vector<std::string> job_sets_;
   std::optional<launches> job_at_hand_;
-  int64_t started_ns_ = 0;
   uint64_t logged_ = 0;  ///< bytes of the log before this launch
-  std::vector<fs::path> left_;
   // of all
   int kills_ = 0, runs_ = 0, jobs_ = 0, two_tiers_ = 0, leftovers_ = 0, asides_ = 0;
   std::array<int, 3> by_target_{};

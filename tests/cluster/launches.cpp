@@ -1,6 +1,11 @@
 // Trouble is made by hand, in the files.
 #include "tests/cluster/launches.hpp"
 
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include <chrono>
+#include <optional>
 #include <utility>
 
 namespace troupe::cluster_test {
@@ -31,6 +36,21 @@ void damage(const fs::path& checkpoint, std::mt19937_64& random) {
   }
 }
 
+/// When a folder was made, if its file system knows, since 1970; within a tick of the kernel.
+std::optional<int64_t> born_ns(const fs::path& folder) {
+  struct statx facts {};
+  if (statx(AT_FDCWD, folder.c_str(), 0, STATX_BTIME, &facts) != 0 ||
+      (facts.stx_mask & STATX_BTIME) == 0)
+    return std::nullopt;
+  return facts.stx_btime.tv_sec * int64_t{1'000'000'000} + facts.stx_btime.tv_nsec;
+}
+
+/// Now, less a tick.
+int64_t now_ns() {
+  using namespace std::chrono;
+  return duration_cast<nanoseconds>(system_clock::now().time_since_epoch()).count() - 10'000'000;
+}
+
 }  // namespace
 
 launches::launches(judge& eyes, fs::path first, fs::path second, int keep)
@@ -54,6 +74,8 @@ std::string launches::begin(const turn& t, const turn_deck& deck, std::mt19937_6
   const auto to = deck.destination(t, account_, random);
   from_ = t.how == course::go_on ? account_.expected() : to ? to->id : -1;
   account_.begin(from_);
+  std::erase_if(left_, [](const fs::path& p) { return !fs::exists(p); });  // emptied
+  started_ns_ = now_ns();
   if (t.how == course::go_on) return "checkpoint.resume=auto";
   return "checkpoint.resume=" + (to ? to->path.string() : "never");
 }
@@ -86,6 +108,28 @@ std::vector<fs::path> launches::leftovers() const {
   for (const auto& dir : {first_, second_})
     if (!dir.empty())
       for (const auto& name : leftovers_in(dir)) out.push_back(dir / name);
+  return out;
+}
+
+int launches::check_leftovers(const program& up) const {
+  for (const auto& path : left_)
+    CHECK_MESSAGE(
+        up.err().find(path.string() + ", left by an interrupted save") != std::string::npos,
+        path.string(), " was not said to be removed");
+  for (const auto& path : leftovers())
+    CHECK_MESSAGE(born_ns(path).value_or(INT64_MAX) >= started_ns_, path.string(),
+                  " is still there");
+  return static_cast<int>(left_.size());
+}
+
+std::vector<watched> nodes_when_there(const program& up, size_t count) {
+  std::vector<pid_t> pids;
+  REQUIRE(eventually([&] {
+    pids = nodes_of(up.port());
+    return pids.size() == count;
+  }));
+  std::vector<watched> out;
+  for (pid_t pid : pids) out.emplace_back(pid);
   return out;
 }
 

@@ -3,6 +3,7 @@
 // affair: kill_crash, power_cut_crash.
 #pragma once
 
+#include <cstdint>
 #include <random>
 #include <set>
 #include <string>
@@ -39,6 +40,11 @@ class launches {
 
   /// What interrupted saves, copies and removals left, with their folders.
   std::vector<fs::path> leftovers() const;
+  /// The launch was cut off: what it left is to be named and removed by the next one.
+  void note_leftovers() { left_ = leftovers(); }
+  /// What was noted is gone and was named, and what is partial now is this launch's own; how much
+  /// was noted. To be asked once the launch says where it listens.
+  int check_leftovers(const program& up) const;
 
  private:
   void make_trouble(const turn& t, std::mt19937_64& random);
@@ -48,6 +54,11 @@ class launches {
   int keep_;
   ledger account_;
   int from_ = -1;
+  int64_t started_ns_ = 0;      ///< the launch at hand, since 1970, less a tick of the kernel
+  std::vector<fs::path> left_;  ///< by the launch before
 };
+
+/// All nodes of a launch that has said where it listens, once all so many were started.
+std::vector<watched> nodes_when_there(const program& up, size_t count);
 
 }  // namespace troupe::cluster_test
