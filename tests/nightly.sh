@@ -43,6 +43,7 @@ part_kills() {
   TROUPE_KILLS=1000 TROUPE_KILL_SEED=$seed "$bin/test_cluster_crash" -tc='kill -9: *' &&
     TROUPE_RECOVERY_KILLS=300 TROUPE_RECOVERY_KILL_SEED=$seed \
       "$bin/test_cluster_crash" -tc='kill -9 in recoveries*' &&
+    TROUPE_INTERRUPTIONS=400 TROUPE_INTERRUPTION_SEED=$seed "$bin/test_cluster_crash" -tc='interruptions*' &&
     TROUPE_HEAD_KILLS=100 TROUPE_HEAD_SEED=$seed "$bin/test_cluster" -tc='NOD-7: heads*'
 }
 part_placements() {
