@@ -15,6 +15,7 @@
 #include "gpu/predict/online_policy.hpp"
 #include "io/base/counted.hpp"
 #include "io/config/properties.hpp"
+#include "io/config/work_shape.hpp"
 #include "io/file.hpp"
 #include "trace/text.hpp"
 
@@ -64,22 +65,6 @@ std::string work_key(const config::job& job) {
 
 double quantile(const std::vector<float>& sorted, double q) {
   return sorted[static_cast<size_t>(q * static_cast<double>(sorted.size() - 1))];
-}
-
-/// What the time of a job's step depends on beside its FLOP, each above 0: as many for every job.
-std::vector<double> work_shape_of(const config::job& job) {
-  const auto& m = job.model;
-  const auto above_0 = [](int64_t x) { return static_cast<double>(std::max<int64_t>(x, 1)); };
-  return {above_0(m.layers),
-          above_0(m.hidden),
-          above_0(job.train.batch),
-          above_0(job.train.micro_batch),
-          above_0(job.train.seq_len),
-          above_0(job.parallel.data),
-          above_0(job.parallel.pipeline),
-          above_0(job.cluster.threads),
-          m.dtype == config::compute_dtype::bf16 ? 2.0 : 4.0,
-          job.cluster.device == config::device_kind::cuda ? 2.0 : 1.0};
 }
 
 /// For the model: a step's FLOP, at a rate that only the model's factor is about, and its shape.
@@ -161,7 +146,7 @@ std::optional<perf::past_run> step_times::run_of(
   out.median_s = quantile(sorted, 0.5) / 1e3;
   out.low_s = quantile(sorted, low_quantile) / 1e3;
   out.high_s = quantile(sorted, high_quantile) / 1e3;
-  out.shape = work_shape_of(job);
+  out.shape = config::work_shape_of(job);
   return out;
 }
 
@@ -172,7 +157,7 @@ std::optional<past_expectation> expect_by_past(const config::job& job, double fl
   const auto past = perf::read_past_runs(file);
   if (!past) return std::nullopt;
   auto step = perf::estimate_step(past->runs, this_kind, work_key(job));
-  if (!step && flops > 0) step = estimate_by_others(past->runs, work_shape_of(job), flops);
+  if (!step && flops > 0) step = estimate_by_others(past->runs, config::work_shape_of(job), flops);
   if (!step) return std::nullopt;
   return past_expectation{*step, perf::ledger_of(past->runs, this_kind)};
 }

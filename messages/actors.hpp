@@ -22,6 +22,7 @@
 #include "messages/schemas/data_generated.h"
 #include "messages/schemas/health_generated.h"
 #include "messages/schemas/power_generated.h"
+#include "messages/schemas/predict_generated.h"
 #include "messages/schemas/swap_generated.h"
 #include "messages/schemas/trace_generated.h"
 #include "messages/schemas/train_generated.h"
@@ -157,6 +158,13 @@ using monitor_actor = component_actor::extend<
     // Time to look (from itself only).
     caf::reacts_to<caf::tick_atom>>;
 
+/// Learns what parts of steps take. Detached: a fit takes its time.
+using predictor_actor = component_actor::extend<
+    // What a step took.
+    tell<fbs::StepTimes>,
+    // Says what is to be expected.
+    ask<fbs::Predict, fbs::Prediction>>;
+
 /// One process of the cluster.
 using node_actor = component_actor::extend<
     // Spawns the actors of its ranks; answers with the loader (or null) and the stages, in order.
@@ -249,6 +257,8 @@ using run_actor = component_actor::extend<
     ask<fbs::Rewind, fbs::Ack>,
     // How fast it may work, and what its machines draw.
     tell<fbs::JobPower>,
+    // The predictor has taken what it was told of a step.
+    tell<fbs::StepTimesTaken>,
     // What it waits for is over (from itself only).
     caf::reacts_to<caf::tick_atom>>;
 
@@ -343,6 +353,7 @@ using gateway_actor = component_actor::extend<
   ACTOR(vitals_actor, "Vitals")           \
   ACTOR(monitor_actor, "Monitor")         \
   ACTOR(medic_actor, "Medic")             \
+  ACTOR(predictor_actor, "Predictor")     \
   ACTOR(node_actor, "Node")               \
   ACTOR(coordinator_actor, "Coordinator") \
   ACTOR(voter_actor, "Voter")             \

@@ -150,7 +150,11 @@
   X(health, JoinTestGroup, 0x081b)    \
   X(health, TestGroupSeen, 0x081c)    \
   X(swap, OpenSwap, 0x0901)           \
-  X(swap, SwapOpened, 0x0902)
+  X(swap, SwapOpened, 0x0902)         \
+  X(predict, StepTimes, 0x0a01)       \
+  X(predict, StepTimesTaken, 0x0a02)  \
+  X(predict, Predict, 0x0a03)         \
+  X(predict, Prediction, 0x0a04)
 
 namespace troupe::fbs {
 #define TROUPE_DECLARE(domain, table, number) struct table;

@@ -11,6 +11,10 @@ namespace troupe::train {
 
 namespace {
 
+/// Waiting for a save of more than this share of a step makes it no step to learn from.
+constexpr double held_up_share = 0.02;
+constexpr uint32_t full_speed_of_1024 = 1024;
+
 /// What the receiver of something that is sent does.
 pipeline_op receiving(pipeline_op sent) {
   const auto* at = std::find_if(operations.begin(), operations.end(),
@@ -121,6 +125,18 @@ double longest_wait_ms(std::span<const std::vector<step_part>> of_ranks, pipelin
     for (const auto& p : parts)
       if (p.kind == kind) out = std::max(out, p.waited_ms);
   return out;
+}
+
+fbs::StepOddity oddity_of(std::span<const step_part> parts, uint32_t pace_of_1024) {
+  double whole_ms = 0, held_ms = 0;
+  for (const auto& p : parts) {
+    if (p.kind == pipeline_op::evaluate) return fbs::StepOddity::validates;
+    if (p.kind == pipeline_op::capture) return fbs::StepOddity::saves;
+    if (facts_of(p.kind).stream == op_stream::compute) whole_ms += p.busy_ms + p.waited_ms;
+    if (p.kind == pipeline_op::await_copies) held_ms += p.waited_ms;
+  }
+  if (pace_of_1024 < full_speed_of_1024) return fbs::StepOddity::paced;
+  return held_ms > held_up_share * whole_ms ? fbs::StepOddity::saves : fbs::StepOddity::none;
 }
 
 }  // namespace troupe::train

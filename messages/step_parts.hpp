@@ -56,6 +56,9 @@ void settle_transfers(const rank_grid& grid, std::span<std::vector<step_part>> o
 /// sum of their work.
 std::vector<step_part> merged(std::span<const std::vector<step_part>> of_ranks);
 
+/// What sets a rank's step apart, by its parts and the share of its speed that it was made with.
+fbs::StepOddity oddity_of(std::span<const step_part> parts, uint32_t pace_of_1024);
+
 /// The longest wait of a kind on any rank, in milliseconds.
 double longest_wait_ms(std::span<const std::vector<step_part>> of_ranks, pipeline_op kind);
 

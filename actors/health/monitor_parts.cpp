@@ -17,23 +17,11 @@ namespace troupe::health::monitoring {
 
 namespace {
 
-/// Waiting for a save of more than this share of a step makes it no step to learn from.
-constexpr double held_up_share = 0.02;
-
 /// Whether the step is as others are: at full speed, beside no save, held up by none, and with no
 /// validation.
 bool is_usual(const monitor_state& st, const fbs::StepDone& done,
               const blame_policy::parts& parts) {
-  constexpr uint32_t full_speed = 1024;
-  double whole_ms = 0, held_ms = 0;
-  for (const auto& p : parts) {
-    if (p.kind == train::pipeline_op::evaluate || p.kind == train::pipeline_op::capture)
-      return false;
-    if (train::facts_of(p.kind).stream == train::op_stream::compute)
-      whole_ms += p.busy_ms + p.waited_ms;
-    if (p.kind == train::pipeline_op::await_copies) held_ms += p.waited_ms;
-  }
-  return !st.saves && done.pace_of_1024() >= full_speed && held_ms <= held_up_share * whole_ms;
+  return !st.saves && train::oddity_of(parts, done.pace_of_1024()) == fbs::StepOddity::none;
 }
 
 std::vector<blamed_place> places_of(const monitor_state& st) {

@@ -18,6 +18,7 @@ void for_each_handle(Record& r, F&& f) {
   f("reporter", r.reporter);
   f("launcher", r.launcher);
   f("monitor", r.monitor);
+  f("predictor", r.predictor);
   f("pacer", r.pacer);
   f("journal", r.journal);
   f("run", r.run);

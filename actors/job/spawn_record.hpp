@@ -42,6 +42,7 @@ struct spawn_record {
   reporter_actor reporter = {};
   launcher_actor launcher = {};  ///< none where others start the nodes
   monitor_actor monitor = {};    ///< none where nobody watches, as in a simulation
+  predictor_actor predictor = {};  ///< none where nobody learns
   pacer_actor pacer = {};        ///< none where nobody measures, as in a simulation
   journal_actor journal = {};    ///< none where nothing is kept for a next head
   elector_actor elector = {};    ///< none where the job has one head

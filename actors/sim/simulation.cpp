@@ -150,21 +150,21 @@ class simulation {
   void start_head() {
     take_folders();
     power_.begin();
-    const auto reporter = world_.spawn(0, sim::reporter, heard_);
     train::spawn_record o{epoch()};
     o.plan = plan_;
-    o.reporter = reporter;
+    o.reporter = world_.spawn(0, sim::reporter, heard_);
     if (plan_.job.power.is_budgeted())
       o.pacer =
           parent_.spawn_pacer({.budget_w = plan_.job.power.budget_w,
                                .epoch = epoch(),
                                .recorded = [made_of = o] { train::note_spawn_record(made_of); }},
-                              reporter);
+                              o.reporter);
     if (options_.recovers)
       o.launcher = world_.spawn(0, sim::launcher, [this](const std::string& node) { order(node); });
     o.resume = watch_.begin(static_cast<uint64_t>(launch_) + 1);
     if (o.resume) launch_report_.resumed_step = o.resume->step;
     o.launch = room_.launch.launch;
+    if (options_.beside) options_.beside(world_, o);
     coordinator_ = world_.spawn(0, cluster::coordinator, std::move(o), &room_.files.of(0));
     coordinator_lives_ = true;
     const auto handle = caf::actor_cast<caf::strong_actor_ptr>(coordinator_);

@@ -60,6 +60,7 @@
 #include <string>
 #include <vector>
 
+#include "actors/job/spawn_record.hpp"
 #include "actors/sim/environment.hpp"
 #include "actors/sim/fault_record.hpp"
 #include "actors/sim/faults.hpp"
@@ -119,6 +120,9 @@ struct simulation_options {
   size_t burst = 1;
   bool check = true;  ///< the invariants that cost time with each message
   uint32_t mailbox_limit = 4096;
+  /// Gives the process of a head, before it acts, what no simulated one has by itself; of a job
+  /// with one head.
+  std::function<void(world&, train::spawn_record&)> beside;
   /// Sees every message that is put into a mailbox, and when; must change nothing.
   std::function<void(const any_msg&, int64_t now_ns)> sees;
   bool log = false;  ///< tell every fault and notice on stderr

@@ -21,6 +21,7 @@
 #include "actors/train/run_drills.hpp"
 #include "actors/train/run_power.hpp"
 #include "actors/train/run_records.hpp"
+#include "actors/train/run_times.hpp"
 #include "io/folder/plain.hpp"
 #include "messages/text.hpp"
 
@@ -308,6 +309,7 @@ void step_done(run_pointer self, uint64_t step, const std::vector<msg<fbs::StepD
   }
   const auto& grid = self->state.job.plan().ranks.front().at.grid;
   settle_transfers(grid, of_ranks);
+  tell_times(self, step, done.took_ms, oddity_of_step(parts, of_ranks), of_ranks);
   done.waited_ms = longest_wait_ms(of_ranks, pipeline_op::await_copies);
   done.parts = merged(of_ranks);
   note_held(self->state, held_ms);
@@ -638,6 +640,7 @@ run_actor::behavior_type run(run_pointer self, spawn_record record) {
         return asked(self, m.header(), heard::save_now{});
       },
       [self](const msg<fbs::SetValue>& m) {
+        self->state.times.after_set = steps_after_set;
         return asked(self, m.header(), heard::set_value{0, text_of(m->key()), text_of(m->value())});
       },
       [self](const msg<fbs::Rewind>& m) {
@@ -648,6 +651,7 @@ run_actor::behavior_type run(run_pointer self, spawn_record record) {
         for (auto& sentence : hear_power(self, *m)) say(self, {std::move(sentence), true});
         show(self);
       },
+      [self](const msg<fbs::StepTimesTaken>&) { self->state.times.is_told = false; },
       [self](caf::tick_atom) {
         end_old_ranks(self);
         ask_again(self);

@@ -109,6 +109,14 @@ struct run_power {
   bool stop_waits = false;               ///< for the brake's end, as a person was told
 };
 
+/// What the predictor is told of steps (run_times.hpp).
+struct run_times {
+  bool is_told = false;    ///< of one that it has not taken yet
+  uint32_t after_set = 0;  ///< steps that a change of a setting sets apart still
+  uint64_t dropped = 0;    ///< steps that it was not told of
+  size_t next_rank = 0;    ///< with whom the next message begins
+};
+
 struct run_state {
   static inline const char* name = "run";
   spawn_record record;
@@ -134,6 +142,7 @@ struct run_state {
   int64_t step_started_ns = 0;
   uint64_t step_span = 0;  ///< the root of the step's causal tree
   run_power power;
+  run_times times;
 };
 
 using run_pointer = traced_pointer<run_actor, run_state>;

@@ -25,6 +25,7 @@
 #include "actors/heads/elector.hpp"
 #include "actors/health/monitor.hpp"
 #include "actors/power/pacer.hpp"
+#include "actors/predict/predictor.hpp"
 #include "actors/replay/recording.hpp"
 #include "actors/train/job_policy.hpp"
 #include "actors/train/succession.hpp"
@@ -306,6 +307,9 @@ struct front_office {
             troupe::health::monitor_options{l.plan.job, l.from.epoch, gateway_, reporter_,
                                             troupe::health::ask_host_by_tcp})),
         pacer_(spawn_pacer(system, l, reporter_)) {
+    if (l.plan.job.predict.enabled)
+      predictor_ = system.spawn<caf::detached>(
+          troupe::predict::predictor, troupe::predict::predictor_options{l.plan.job, l.from.epoch});
     if (!l.plan.job.cluster.heads.empty())
       elector_ = system.spawn<caf::detached>(heads::elector, elector_of(l, address));
     if (!l.from.journal) return;
@@ -315,6 +319,7 @@ struct front_office {
   ~front_office() {
     if (journal_) caf::anon_send_exit(journal_, caf::exit_reason::user_shutdown);
     if (elector_) caf::anon_send_exit(elector_, caf::exit_reason::user_shutdown);
+    if (predictor_) caf::anon_send_exit(predictor_, caf::exit_reason::user_shutdown);
     caf::anon_send_exit(pacer_, caf::exit_reason::user_shutdown);
     caf::anon_send_exit(monitor_, caf::exit_reason::user_shutdown);
     caf::anon_send_exit(gateway_, caf::exit_reason::user_shutdown);
@@ -329,6 +334,7 @@ struct front_office {
   gateway_actor gateway_;
   monitor_actor monitor_;
   pacer_actor pacer_;
+  predictor_actor predictor_;  ///< none: the job does without
   elector_actor elector_;  ///< none: the job has one head
   journal_actor journal_;
 };
@@ -365,6 +371,7 @@ train::spawn_record record_of_head(const launch& l, const front_office& front,
   out.observer = front.observer_;
   out.launcher = launching.actor;
   out.monitor = front.monitor_;
+  out.predictor = front.predictor_;
   out.pacer = front.pacer_;
   out.journal = front.journal_;
   out.elector = front.elector_;

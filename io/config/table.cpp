@@ -546,6 +546,10 @@ constinit const property rows[] = {
         "wrong_bits, disk_slow, disk_failing, frozen_process) is examined as by `troupe doctor`, "
         "at most once in 10 minutes"),
 
+    key<&job::predict, &predict_section::enabled>(
+        "predict.enabled",
+        "What each part of a step takes is learned while the job trains, for whoever asks what to "
+        "expect; without it the job trains as with it"),
     key<&job::predict, &predict_section::suspect_percent>(
         "predict.suspect_percent",
         "Percent that a part of a rank's step (forward, update, ...) must take longer than it did "

@@ -32,6 +32,8 @@ struct scripted_run_options {
   std::vector<config::drill_spec> drills = {};
   double budget_w = 0;
   std::string power_parent = {};
+  bool predictor = false;
+  int64_t steps = 4, checkpoint_every = 2;
   bool replicas_swap = false;  ///< its two ranks are replicas of one stage
 };
 
@@ -45,6 +47,8 @@ inline job_plan plan_of_two(const scripted_run_options& o) {
   plan.job.model.layers = 5;
   plan.job.timeouts.step_s = o.step_s;
   plan.job.recovery.enabled = o.recovers;
+  plan.job.train.steps = o.steps;
+  plan.job.checkpoint.every = o.checkpoint_every;
   plan.job.inject = o.drills;
   plan.job.power.budget_w = o.budget_w;
   plan.job.power.parent = o.power_parent;
@@ -63,7 +67,7 @@ struct scripted_run : troupe::test::actor_fixture {
   partner committer = make_partner("committer"), replicator = make_partner("replicator"),
           reporter = make_partner("reporter"), coordinator = make_partner("coordinator"),
           person = make_partner("person"), journal = make_partner("journal"),
-          pacer = make_partner("pacer");
+          pacer = make_partner("pacer"), predictor = make_partner("predictor");
   std::vector<partner> stages{make_partner("stage/0"), make_partner("stage/1")};
   std::vector<partner> loaders{make_partner("loader/0"), make_partner("loader/1")};
   run_actor run;
@@ -80,6 +84,7 @@ struct scripted_run : troupe::test::actor_fixture {
     if (!options.plan.job.checkpoint.second.dir.empty())
       options.replicator = replicator.as<replicator_actor>();
     options.pacer = pacer.as<pacer_actor>();
+    if (o.predictor) options.predictor = predictor.as<predictor_actor>();
     options.reporter = reporter.as<reporter_actor>();
     options.coordinator = coordinator.as<coordinator_actor>();
     run = spawn(train::run, std::move(options));

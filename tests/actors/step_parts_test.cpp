@@ -179,3 +179,20 @@ TEST_CASE("step parts: a kind that this program does not know is left out") {
   CHECK(parts_of(read->parts()) == std::vector<step_part>{{pipeline_op::forward, 1, 2, 3}});
   CHECK(parts_of(nullptr).empty());
 }
+
+TEST_CASE("step parts: what sets a step apart, by its parts and its pace") {
+  using op = pipeline_op;
+  using fbs::StepOddity;
+  const std::vector<step_part> usual{{op::forward, 60, 10, 8}, {op::update, 30, 0, 4}};
+  const auto with = [&](const step_part& more) {
+    auto out = usual;
+    out.push_back(more);
+    return out;
+  };
+  CHECK(oddity_of(usual, 1024) == StepOddity::none);
+  CHECK(oddity_of(usual, 1023) == StepOddity::paced);
+  CHECK(oddity_of(with({op::evaluate, 1, 0, 8}), 512) == StepOddity::validates);
+  CHECK(oddity_of(with({op::capture, 1, 0, 8}), 1024) == StepOddity::saves);
+  CHECK(oddity_of(with({op::await_copies, 0, 1, 0}), 1024) == StepOddity::none);
+  CHECK(oddity_of(with({op::await_copies, 0, 3, 0}), 1024) == StepOddity::saves);
+}

@@ -34,6 +34,7 @@ ROOMS = {
         "heads": {"base"},
         "power": {"base", "train"},
         "health": {"base"},
+        "predict": {"base"},
         "checkpoint": {"base", "job"},
         "train": {"base", "capture", "heads", "health", "job"},
         "control": {"base", "capture"},

@@ -1,0 +1,172 @@
+// Windows, their medians, and configurations: see learning_policy.hpp.
+#include "actors/predict/learning_policy.hpp"
+
+#include <algorithm>
+#include <array>
+
+#include "io/base/median.hpp"
+#include "io/config/work_shape.hpp"
+
+namespace troupe::predict {
+
+namespace {
+
+using config::work_feature;
+using train::pipeline_op;
+
+/// The whole step stands where no rank does, and under no part.
+constexpr uint32_t no_rank = UINT32_MAX;
+constexpr pipeline_op whole_step = pipeline_op::count;
+
+/// Of a part's work, a rule that is right up to a factor: the model learns that.
+constexpr double seconds_a_piece = 1e-9, longest_rule_s = 1e6;
+
+constexpr std::array<std::string_view, static_cast<size_t>(work_feature::count) + 1> names{
+    "layers", "hidden",  "batch",        "micro_batch", "seq_len", "replicas",
+    "stages", "threads", "number_bytes", "device",      "work"};
+
+size_t index_of(work_feature f) {
+  return static_cast<size_t>(f);
+}
+
+}  // namespace
+
+std::string_view feature_name(size_t feature) {
+  return feature < names.size() ? names[feature] : std::string_view();
+}
+
+learning_policy::learning_policy(const config::job& job, learning_options options)
+    : options_(options),
+      shape_(config::work_shape_of(job)),
+      ranks_(job.grid().ranks()),
+      tokens_(static_cast<uint64_t>(job.tokens_per_step())) {}
+
+/// LRN-2.
+void learning_policy::begin_epoch(const learned_step& step) {
+  if (step.epoch == epoch_ && step.replicas == replicas_) return;
+  epoch_ = step.epoch;
+  replicas_ = step.replicas;
+  steps_of_epoch_ = 0;
+  places_.clear();
+  windows_.clear();
+}
+
+void learning_policy::hear(const learned_step& step) {
+  ++steps_;
+  if (step.epoch < epoch_) {
+    ++odd_steps_;
+    return;
+  }
+  begin_epoch(step);
+  ++steps_of_epoch_;
+  if (!step.usual || steps_of_epoch_ <= options_.first_steps) {  // LRN-1
+    ++odd_steps_;
+    return;
+  }
+  for (const auto& rank : step.ranks)
+    if (rank.rank < ranks_) hear_rank(rank);  // LRN-3
+  add({no_rank, whole_step}, whole_job(), tokens_, step.took_ms);
+}
+
+void learning_policy::hear_rank(const learned_rank& rank) {
+  const place now{rank.node, rank.layers, rank.threads};
+  auto& before = places_[rank.rank];
+  if (before != now) {  // LRN-2
+    before = now;
+    std::erase_if(windows_, [&](const auto& w) { return w.first.first == rank.rank; });
+  }
+  for (const auto& p : rank.parts) add({rank.rank, p.kind}, now, p.work, p.busy_ms);
+}
+
+void learning_policy::add(const key& of, const place& at, uint64_t work, double ms) {
+  if (work == 0 || !(ms > 0)) return;
+  auto& w = windows_[of];
+  if (w.work != work) w = {work, {}};
+  w.ms.push_back(static_cast<float>(ms));
+  if (w.ms.size() < options_.window) return;
+  learn(of.second, at, work, static_cast<double>(upper_median(std::move(w.ms))));
+  w.ms.clear();
+}
+
+void learning_policy::learn(pipeline_op part, const place& at, uint64_t work, double ms) {
+  const bool has_room = nodes_.contains(at.node) || nodes_.size() < gpu::predict::known_nodes;
+  if (!has_room) {
+    ++refused_;
+    return;
+  }
+  nodes_.try_emplace(at.node, nodes_.size() + 1);
+  using features = std::vector<io::perf::feature_kind>;
+  auto& model =
+      models_.try_emplace(part, features(names.size(), io::perf::feature_kind::log_number))
+          .first->second;
+  if (model.hear(configuration_of(at, work), number_of(at.node), ms / 1e3))
+    ++samples_;
+  else
+    ++refused_;
+}
+
+gpu::predict::step_configuration learning_policy::configuration_of(const place& at,
+                                                                   uint64_t work) const {
+  const auto above_0 = [](uint32_t x) { return static_cast<double>(std::max<uint32_t>(x, 1)); };
+  auto features = shape_;
+  features[index_of(work_feature::layers)] = above_0(at.layers);
+  features[index_of(work_feature::threads)] = above_0(at.threads);
+  features[index_of(work_feature::replicas)] = above_0(replicas_);
+  const auto pieces = static_cast<double>(std::max<uint64_t>(work, 1));
+  features.push_back(pieces);
+  return {std::move(features), std::min(pieces * seconds_a_piece, longest_rule_s)};
+}
+
+uint64_t learning_policy::number_of(const std::string& node) const {
+  const auto known = nodes_.find(node);
+  return known == nodes_.end() ? 0 : known->second;
+}
+
+learning_policy::place learning_policy::whole_job() const {
+  return {{},
+          static_cast<uint32_t>(shape_[index_of(work_feature::layers)]),
+          static_cast<uint32_t>(shape_[index_of(work_feature::threads)])};
+}
+
+bool learning_policy::fit_due() const {
+  return std::ranges::any_of(models_, [](const auto& m) { return m.second.fit_due(); });
+}
+
+void learning_policy::fit() {
+  for (auto& [part, model] : models_)
+    if (model.fit_due()) {
+      model.fit();
+      ++fits_;
+    }
+}
+
+size_t learning_policy::most_configurations() const noexcept {
+  size_t most = 0;
+  for (const auto& [part, model] : models_) most = std::max(most, model.configurations());
+  return most;
+}
+
+result<expected_rank> learning_policy::ask(const asked_rank& question) const {
+  const auto known = places_.find(question.rank);
+  if (known == places_.end()) return rank_not_seen(question.rank, ranks_);
+  auto at = known->second;
+  if (!question.node.empty()) at.node = question.node;
+  if (question.layers > 0) at.layers = question.layers;
+  if (question.threads > 0) at.threads = question.threads;
+  expected_rank out{at.node, {}, {}};
+  for (auto w = windows_.lower_bound({question.rank, pipeline_op{}});
+       w != windows_.end() && w->first.first == question.rank; ++w) {
+    const auto part = w->first.second;
+    const auto model = models_.find(part);
+    if (model == models_.end()) continue;
+    TROUPE_TRY(said, model->second.ask(configuration_of(at, w->second.work), number_of(at.node)));
+    if (said) out.parts.push_back({part, *said});
+  }
+  const auto step = models_.find(whole_step);
+  if (step == models_.end()) return out;
+  TROUPE_TRY(said, step->second.ask(configuration_of(whole_job(), tokens_), number_of({})));
+  out.step = said;
+  return out;
+}
+
+}  // namespace troupe::predict

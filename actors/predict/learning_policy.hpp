@@ -1,0 +1,143 @@
+// What the parts of a job's steps take, learned step by step: which steps count, what of them is
+// learned, and what is asked.
+//
+// A part of a rank's step (forward, a transfer) and the step as a whole have a model each
+// (gpu/predict/online_policy.hpp). Single steps are noisy, and some take far longer than others, so
+// none is learned from by itself: of each window of a rank's steps the median is one sample. What a
+// rank waits for is no part of it. A configuration is what the job's work is in numbers
+// (io/config/work_shape.hpp), with the rank's own layers and threads, and the part's work.
+//
+// Invariants
+//   LRN-1  Nothing is learned from a step that is not as others are, nor from an epoch's first
+//     ones: kernels are chosen, memory is touched, groups make their first transfers.
+//   LRN-2  A window is of steps of one epoch, of the same work, on the same node: where one of
+//     these changes, it begins anew.
+//   LRN-3  What is kept is bounded by the ranks of the job, the nodes and the configurations that a
+//     model keeps, however long it trains; a rank that the job has not is left out.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "gpu/predict/online_policy.hpp"
+#include "io/base/error_kind.hpp"
+#include "io/base/result.hpp"
+#include "io/config/job.hpp"
+#include "messages/step_parts.hpp"
+
+namespace troupe::predict {
+
+/// No step of that rank was learned from yet.
+inline constexpr error_kind<uint32_t, int64_t> rank_not_seen{
+    "rank_not_seen", errc::not_found, "nothing is known of rank {}, of {} ranks in all",
+    "ask again once the job has made some more steps"};
+
+struct learning_options {
+  size_t window = 8;  ///< steps whose median is one sample
+  size_t first_steps = 3;
+};
+
+/// A rank's part of a step.
+struct learned_rank {
+  uint32_t rank = 0;
+  std::string node;
+  uint32_t layers = 0, threads = 0;
+  std::vector<train::step_part> parts;  ///< settled
+};
+
+/// A step, as far as it was told.
+struct learned_step {
+  uint32_t epoch = 0;
+  bool usual = true;  ///< it is as others are
+  double took_ms = 0;
+  uint32_t replicas = 1;
+  std::vector<learned_rank> ranks;
+};
+
+/// What is asked: a rank as it is, or with other layers or threads, or on another node.
+struct asked_rank {
+  uint32_t rank = 0;
+  std::string node = {};             ///< empty: where it is
+  uint32_t layers = 0, threads = 0;  ///< 0: as it has
+};
+
+/// What is expected of a part; of the step, of `count`.
+struct expected_part {
+  train::pipeline_op part = train::pipeline_op::count;
+  gpu::predict::step_estimate time;
+};
+
+struct expected_rank {
+  std::string node;
+  std::vector<expected_part> parts;  ///< in the order of the table of operations
+  std::optional<gpu::predict::step_estimate> step;
+};
+
+/// The name of a feature of step_estimate::outside.
+std::string_view feature_name(size_t feature);
+
+class learning_policy {
+ public:
+  learning_policy() = default;
+  /// Of a settled job.
+  explicit learning_policy(const config::job& job, learning_options options = {});
+
+  void hear(const learned_step& step);
+
+  /// Whether a model was told so much that another fit of it is worth its time.
+  bool fit_due() const;
+  /// Fits these models: less than a second of one core for each.
+  void fit();
+
+  /// By the last fit. Errors: rank_not_seen.
+  result<expected_rank> ask(const asked_rank& question) const;
+
+  uint64_t steps() const noexcept { return steps_; }
+  uint64_t odd_steps() const noexcept { return odd_steps_; }
+  uint64_t samples() const noexcept { return samples_; }
+  uint64_t refused() const noexcept { return refused_; }
+  uint64_t fits() const noexcept { return fits_; }
+  size_t parts() const noexcept { return models_.size(); }
+  size_t most_configurations() const noexcept;
+
+ private:
+  /// What a rank was when it was told of last.
+  struct place {
+    std::string node;
+    uint32_t layers = 0, threads = 0;
+    bool operator==(const place&) const = default;
+  };
+  struct window {
+    uint64_t work = 0;
+    std::vector<float> ms;
+  };
+  using key = std::pair<uint32_t, train::pipeline_op>;  ///< rank, part
+
+  void begin_epoch(const learned_step& step);
+  void hear_rank(const learned_rank& rank);
+  void add(const key& of, const place& at, uint64_t work, double ms);
+  void learn(train::pipeline_op part, const place& at, uint64_t work, double ms);
+  gpu::predict::step_configuration configuration_of(const place& at, uint64_t work) const;
+  /// Of a node that was never told of: one that no model knows.
+  uint64_t number_of(const std::string& node) const;
+  place whole_job() const;
+
+  learning_options options_;
+  std::vector<double> shape_;
+  int64_t ranks_ = 0;
+  uint64_t tokens_ = 0;  ///< of a step
+  uint32_t epoch_ = 0, replicas_ = 0;
+  size_t steps_of_epoch_ = 0;
+  std::map<uint32_t, place> places_;
+  std::map<key, window> windows_;
+  std::map<std::string, uint64_t> nodes_;  ///< from 1
+  std::map<train::pipeline_op, gpu::predict::online_policy> models_;
+  uint64_t steps_ = 0, odd_steps_ = 0, samples_ = 0, refused_ = 0, fits_ = 0;
+};
+
+}  // namespace troupe::predict

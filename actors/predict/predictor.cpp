@@ -1,0 +1,109 @@
+// Messages to the policy, and its estimates to messages.
+#include "actors/predict/predictor.hpp"
+
+#include <memory>
+#include <utility>
+
+#include "actors/base/context.hpp"
+#include "messages/operations.hpp"
+#include "messages/text.hpp"
+
+namespace troupe::predict {
+
+namespace {
+
+learned_step step_in(const fbs::StepTimes& m, uint32_t epoch) {
+  learned_step out{epoch, m.oddity() == fbs::StepOddity::none, m.took_ms(), m.replicas(), {}};
+  if (m.ranks() == nullptr) return out;
+  for (const auto* r : *m.ranks())
+    out.ranks.push_back({r->rank(), std::string(text_of(r->node())), r->layers(), r->threads(),
+                         train::parts_of(r->parts())});
+  return out;
+}
+
+/// With its span in traces.
+void fit(predictor_pointer self) {
+  static const auto span_name = work_name("predict-fit");
+  auto& st = self->state;
+  if (!st.policy.fit_due()) return;
+  work_note w;
+  w.name = span_name;
+  w.actor = self->stats().number();
+  w.begin_ns = now_ns(*self);
+  st.policy.fit();
+  w.end_ns = now_ns(*self);
+  w.number = st.policy.fits();
+  self->runtime().records.note(w);
+  st.fit_s = static_cast<double>(w.end_ns - w.begin_ns) / 1e9;
+}
+
+void show(predictor_pointer self) {
+  const auto& st = self->state;
+  publish(self, st.policy.fits() > 0 ? "expecting" : "learning", [&](fbs::PredictorStatusT& s) {
+    s.steps = st.policy.steps();
+    s.odd_steps = st.policy.odd_steps();
+    s.dropped_steps = st.dropped;
+    s.samples = st.policy.samples();
+    s.refused_samples = st.policy.refused();
+    s.parts = static_cast<uint32_t>(st.policy.parts());
+    s.configurations = st.policy.most_configurations();
+    s.fits = st.policy.fits();
+    s.fit_s = st.fit_s;
+  });
+}
+
+/// PRD-5: the run tells of the next step once it hears that this one was taken.
+void learn(predictor_pointer self, const msg<fbs::StepTimes>& m) {
+  auto& st = self->state;
+  st.policy.hear(step_in(*m.get(), m.epoch()));
+  st.dropped = m->dropped();
+  fit(self);
+  show(self);
+  const auto run = caf::actor_cast<run_actor>(self->current_sender());
+  if (!run) return;
+  self->send(run, make_msg<fbs::StepTimesTaken>(context_of(*self, m.header()),
+                                                [&](auto& taken) { taken.step = m->step(); }));
+}
+
+std::unique_ptr<fbs::ExpectedTimeT> to_message(std::string_view part,
+                                               const gpu::predict::step_estimate& e) {
+  auto out = std::make_unique<fbs::ExpectedTimeT>();
+  out->part = part;
+  out->mean_ms = 1e3 * e.seconds;
+  out->least_ms = 1e3 * e.least_s;
+  out->most_ms = 1e3 * e.most_s;
+  out->configurations = e.configurations;
+  if (e.outside) out->outside = feature_name(*e.outside);
+  return out;
+}
+
+caf::result<msg<fbs::Prediction>> expect(predictor_pointer self, const msg<fbs::Predict>& m) {
+  const auto& policy = self->state.policy;
+  const auto said =
+      policy.ask({m->rank(), std::string(text_of(m->node())), m->layers(), m->threads()});
+  if (!said) return to_caf(said.error());
+  return make_msg<fbs::Prediction>(context_of(*self, m.header()), [&](fbs::PredictionT& out) {
+    out.rank = m->rank();
+    out.node = said->node;
+    for (const auto& e : said->parts)
+      out.parts.push_back(to_message(train::facts_of(e.part).name, e.time));
+    if (said->step) out.step = to_message("step", *said->step);
+    out.samples = policy.samples();
+  });
+}
+
+}  // namespace
+
+predictor_actor::behavior_type predictor(predictor_pointer self, predictor_options options) {
+  guard_mailbox(self);
+  introduce(self, "predictor", options.epoch);
+  self->state.policy = learning_policy(options.job);
+  show(self);
+  return {
+      status_handler(self),
+      [self](const msg<fbs::StepTimes>& m) { learn(self, m); },
+      [self](const msg<fbs::Predict>& m) { return expect(self, m); },
+  };
+}
+
+}  // namespace troupe::predict

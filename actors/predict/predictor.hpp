@@ -1,0 +1,37 @@
+// The predictor: learns what each part of a rank's step takes while the job trains, and says what
+// is to be expected. In the head, on a thread of its own: a fit takes up to a second of a part.
+//
+// Messages: StepTimes from the run, which it answers with StepTimesTaken once it is done with that,
+// fits included; Predict from whoever looks.
+//
+// Invariants
+//   PRD-1  Killed, hung or left out (predict.enabled) it costs its answers alone: the run waits for
+//     nothing of it, and training has the same messages and the same losses (run_times.hpp).
+//   PRD-5  Its mailbox has one StepTimes at most, and what it keeps is bounded (LRN-3).
+//
+// Failure policy: done without. Training goes on, and nothing is expected any more.
+#pragma once
+
+#include "actors/base/traced.hpp"
+#include "actors/predict/learning_policy.hpp"
+#include "io/config/job.hpp"
+#include "messages/actors.hpp"
+
+namespace troupe::predict {
+
+struct predictor_options {
+  config::job job;  ///< settled
+  uint32_t epoch = 0;
+};
+
+struct predictor_state {
+  static inline const char* name = "predictor";
+  learning_policy policy;
+  uint64_t dropped = 0;  ///< steps that the run did not tell of
+  double fit_s = 0;      ///< of the last fit
+};
+using predictor_pointer = traced_pointer<predictor_actor, predictor_state>;
+
+predictor_actor::behavior_type predictor(predictor_pointer self, predictor_options options);
+
+}  // namespace troupe::predict

@@ -1,0 +1,173 @@
+// What is learned of a job's steps, and what is not (LRN-1 to LRN-3).
+#include "actors/predict/learning_policy.hpp"
+
+#include <string>
+
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include "tests/errors.hpp"
+
+using namespace troupe;
+using namespace troupe::predict;
+using train::pipeline_op;
+
+namespace {
+
+/// Two replicas of a stage; the second one is half as quick.
+struct learned_job {
+  config::job job;
+  learned_step step;
+  learning_policy policy;
+
+  explicit learned_job(learning_options options = {}) {
+    job.model.layers = 4;
+    job.model.hidden = 64;
+    job.train.batch = 8;
+    job.train.micro_batch = 2;
+    job.train.seq_len = 32;
+    job.parallel.data = 2;
+    policy = learning_policy(job, options);
+    step.epoch = 3;
+    step.replicas = 2;
+    for (uint32_t rank = 0; rank < 2; ++rank)
+      step.ranks.push_back({rank, rank == 0 ? "a" : "b", 4, 2, {}});
+    take(10);
+  }
+  /// From now on, the first one's forward.
+  void take(double forward_ms) {
+    step.took_ms = 5 * forward_ms;
+    for (auto& r : step.ranks) {
+      const double ms = (r.rank + 1) * forward_ms;
+      r.parts = {{pipeline_op::forward, ms, 0, 128},
+                 {pipeline_op::backward, 2 * ms, 1, 128},
+                 {pipeline_op::await_copies, 0, 7, 0}};
+    }
+  }
+  void make_steps(size_t n) {
+    for (size_t i = 0; i < n; ++i) policy.hear(step);
+    if (policy.fit_due()) policy.fit();
+  }
+  expected_rank expected(const asked_rank& what) const {
+    auto said = policy.ask(what);
+    REQUIRE_MESSAGE(said, (said ? "" : render(said.error())));
+    return std::move(*said);
+  }
+};
+
+}  // namespace
+
+TEST_CASE("learning: parts of each rank and the step are expected as they were") {
+  learned_job f;
+  CHECK(is_error(f.policy.ask({0}).error(), "rank_not_seen"));
+  f.make_steps(3 + 7);
+  CHECK(f.policy.samples() == 0);
+  CHECK(f.expected({0}).parts.empty());
+  f.make_steps(1);
+  CHECK(f.policy.samples() == 2 * 2 + 1);
+  CHECK(f.policy.parts() == 3);
+  f.make_steps(7 * 8);
+  const auto slow = f.expected({1});
+  CHECK(slow.node == "b");
+  REQUIRE(slow.parts.size() == 2);
+  CHECK(slow.parts[0].part == pipeline_op::forward);
+  CHECK(slow.parts[1].part == pipeline_op::backward);
+  CHECK(slow.parts[0].time.least_s < slow.parts[0].time.seconds);
+  CHECK(slow.parts[0].time.seconds < slow.parts[0].time.most_s);
+  CHECK(slow.parts[0].time.configurations == 1);
+  const auto quick = f.expected({0});
+  CHECK(quick.node == "a");
+  CHECK(quick.parts[0].time.seconds < slow.parts[0].time.seconds);
+  REQUIRE(quick.step);
+  CHECK(quick.step->seconds == doctest::Approx(0.05).epsilon(0.02));
+  // A node that was never seen is like the others of that work; the quick one's rank there.
+  const auto elsewhere = f.expected({0, "c"});
+  CHECK(elsewhere.node == "c");
+  CHECK(elsewhere.parts[0].time.seconds > quick.parts[0].time.seconds);
+  CHECK(elsewhere.parts[0].time.seconds < slow.parts[0].time.seconds);
+  CHECK(elsewhere.parts[0].time.most_s - elsewhere.parts[0].time.least_s >
+        quick.parts[0].time.most_s - quick.parts[0].time.least_s);
+}
+
+TEST_CASE("learning: what lies outside of what was learned from is named") {
+  learned_job f;
+  f.make_steps(3 + 8);
+  const auto inside = f.expected({0});
+  CHECK_FALSE(inside.parts[0].time.outside);
+  const auto more = f.expected({0, "", 0, 16});
+  REQUIRE(more.parts[0].time.outside);
+  CHECK(feature_name(*more.parts[0].time.outside) == "threads");
+  const auto fewer = f.expected({0, "", 1});
+  REQUIRE(fewer.parts[0].time.outside);
+  CHECK(feature_name(*fewer.parts[0].time.outside) == "layers");
+  CHECK(feature_name(1'000).empty());
+}
+
+TEST_CASE("LRN-1: odd steps and an epoch's first ones teach nothing") {
+  learned_job f;
+  f.step.usual = false;
+  f.make_steps(40);
+  CHECK(f.policy.samples() == 0);
+  CHECK(f.policy.odd_steps() == 40);
+  f.step.usual = true;
+  f.make_steps(8);
+  CHECK(f.policy.samples() == 5);
+  ++f.step.epoch;
+  f.take(90);
+  f.make_steps(3);
+  CHECK(f.policy.odd_steps() == 43);
+  f.take(10);
+  f.make_steps(8);
+  CHECK(f.policy.samples() == 10);
+  CHECK(f.expected({0}).step->seconds == doctest::Approx(0.05).epsilon(0.02));
+  --f.step.epoch;  // late
+  f.make_steps(40);
+  CHECK(f.policy.samples() == 10);
+  CHECK(f.policy.steps() == 40 + 8 + 3 + 8 + 40);
+}
+
+TEST_CASE("learning: a few steps that take far longer change no median") {
+  learned_job f;
+  f.make_steps(3);
+  for (int window = 0; window < 4; ++window) {
+    f.take(500);
+    f.make_steps(3);
+    f.take(10);
+    f.make_steps(5);
+  }
+  CHECK(f.policy.samples() == 4 * 5);
+  CHECK(f.expected({0}).step->seconds == doctest::Approx(0.05).epsilon(0.02));
+}
+
+TEST_CASE("LRN-2: a window begins anew with other work, on another node, in another epoch") {
+  learned_job f;
+  f.make_steps(3 + 7);
+  for (auto& r : f.step.ranks)
+    for (auto& p : r.parts) p.work *= 2;
+  f.make_steps(7);
+  CHECK(f.policy.samples() == 1);  // the step as a whole, whose work is the job's
+  f.step.ranks[0].node = "c";
+  f.make_steps(1);
+  CHECK(f.policy.samples() == 1 + 2);  // of the rank that has stayed
+  f.make_steps(6);
+  ++f.step.epoch;
+  f.make_steps(3 + 7);
+  CHECK(f.policy.samples() == 1 + 2 + 1);  // the second one of the step as a whole
+  f.make_steps(1);
+  CHECK(f.policy.samples() == 1 + 2 + 1 + 5);
+}
+
+TEST_CASE(
+    "LRN-3: ranks that the job has not are left out, and no more nodes are kept than a model") {
+  learned_job f({.window = 1, .first_steps = 0});
+  f.step.ranks[1].rank = 2;
+  f.make_steps(1);
+  CHECK(f.policy.samples() == 2 + 1);
+  CHECK(is_error(f.policy.ask({2}).error(), "rank_not_seen"));
+  for (size_t i = 0; i < 2 * gpu::predict::known_nodes; ++i) {
+    f.step.ranks[0].node = fmt::format("n{}", i);
+    f.policy.hear(f.step);
+  }
+  CHECK(f.policy.refused() > 0);
+  CHECK(f.policy.most_configurations() == 1);
+}

@@ -1,0 +1,112 @@
+// The predictor between a run and whoever asks it (PRD-5).
+#include "actors/predict/predictor.hpp"
+
+#include <doctest/doctest.h>
+
+#include "tests/actors/actor_fixture.hpp"
+#include "tests/actors/job_harness.hpp"
+#include "tests/errors.hpp"
+
+using namespace troupe;
+using namespace troupe::predict;
+using troupe::test::partner;
+
+namespace {
+
+constexpr uint32_t predictor_epoch = 4;
+
+struct predicted_job : troupe::test::actor_fixture {
+  partner run = make_partner("run"), person = make_partner("person");
+  predictor_actor target;
+  uint64_t step = 0;
+  fbs::StepOddity oddity = fbs::StepOddity::none;
+
+  predicted_job() : actor_fixture(predictor_epoch) {
+    auto job = train::test::planned_job().job;
+    job.parallel.data = 2;
+    target = spawn(predictor, predictor_options{job, predictor_epoch});
+  }
+  void make_step(double forward_ms) {
+    run.tell(target, make_msg<fbs::StepTimes>(context(), [&](auto& t) {
+               t.step = ++step;
+               t.oddity = oddity;
+               t.took_ms = 2 * forward_ms;
+               t.replicas = 2;
+               t.dropped = 5;
+               for (uint32_t rank = 0; rank < 2; ++rank) {
+                 auto& r = *t.ranks.emplace_back(std::make_unique<fbs::RankTimesT>());
+                 r.rank = rank;
+                 r.node = rank == 0 ? "a" : "b";
+                 r.layers = r.threads = 1;
+                 auto& p = *r.parts.emplace_back(std::make_unique<fbs::StepPartT>());
+                 p.kind = "forward";
+                 p.busy_ms = forward_ms;
+                 p.work = 16;
+               }
+             }));
+  }
+  fbs::PredictorStatusT status() {
+    const auto number = person.ask(target, make_msg<fbs::StatusRequest>());
+    const auto answer = person.answer_of<fbs::Status>(number);
+    REQUIRE(answer);
+    auto all = answer->unpack();
+    REQUIRE(all.values->predictor);
+    return *all.values->predictor;
+  }
+  result<msg<fbs::Prediction>> ask(uint32_t rank) {
+    const auto number =
+        person.ask(target, make_msg<fbs::Predict>({}, [&](auto& p) { p.rank = rank; }));
+    return person.answer_of<fbs::Prediction>(number);
+  }
+};
+
+}  // namespace
+
+TEST_CASE("PRD-5: the run hears of each step that it was taken, and of none twice") {
+  predicted_job f;
+  for (uint64_t step = 1; step <= 20; ++step) {
+    f.make_step(4);
+    CHECK(f.run.take<fbs::StepTimesTaken>()->step() == step);
+    CHECK(f.run.idle());
+  }
+}
+
+TEST_CASE("predictor: it says what a rank's parts and a step take, by how many measurements") {
+  predicted_job f;
+  CHECK(is_error(f.ask(1), rank_not_seen));
+  for (int i = 0; i < 3 + 4 * 8; ++i) f.make_step(4);
+  const auto said = f.ask(1);
+  REQUIRE(said);
+  const auto p = said->unpack();
+  CHECK(p.rank == 1);
+  CHECK(p.node == "b");
+  REQUIRE(p.parts.size() == 1);
+  CHECK(p.parts[0]->part == "forward");
+  CHECK(p.parts[0]->mean_ms == doctest::Approx(4).epsilon(0.02));
+  CHECK(p.parts[0]->least_ms < p.parts[0]->mean_ms);
+  CHECK(p.parts[0]->most_ms > p.parts[0]->mean_ms);
+  CHECK(p.parts[0]->configurations == 1);
+  CHECK(p.parts[0]->outside.empty());
+  REQUIRE(p.step);
+  CHECK(p.step->part == "step");
+  CHECK(p.step->mean_ms == doctest::Approx(8).epsilon(0.02));
+  CHECK(p.samples == 4 * 3);
+}
+
+TEST_CASE("predictor: its status says what it was told, what it has learned, and its fits") {
+  predicted_job f;
+  CHECK(f.status().steps == 0);
+  for (int i = 0; i < 3 + 8; ++i) f.make_step(4);
+  f.oddity = fbs::StepOddity::validates;
+  for (int i = 0; i < 4; ++i) f.make_step(9);
+  const auto s = f.status();
+  CHECK(s.steps == 3 + 8 + 4);
+  CHECK(s.odd_steps == 3 + 4);
+  CHECK(s.dropped_steps == 5);
+  CHECK(s.samples == 3);
+  CHECK(s.refused_samples == 0);
+  CHECK(s.parts == 2);
+  CHECK(s.configurations == 1);
+  CHECK(s.fits == 2);
+  CHECK(s.fit_s >= 0);
+}
