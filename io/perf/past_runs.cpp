@@ -1,25 +1,17 @@
 // Lines with sums, and medians of them: see past_runs.hpp.
 #include "io/perf/past_runs.hpp"
 
-#include <fcntl.h>
-#include <sys/file.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <array>
-#include <cerrno>
-#include <charconv>
-#include <chrono>
 #include <cmath>
-#include <thread>
 #include <utility>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "io/base/median.hpp"
-#include "io/file.hpp"
 #include "io/formats/json_text.hpp"
+#include "io/perf/summed_lines.hpp"
 
 namespace troupe::io::perf {
 
@@ -30,8 +22,7 @@ namespace {
 using json = nlohmann::ordered_json;
 
 constexpr int line_version = 1;
-/// What one reads: half more lines than are kept (PST-2), each as long as may be.
-constexpr size_t whole_file_bytes = most_past_runs * 3 / 2 * max_past_run_bytes;
+constexpr summed_file past_file{most_past_runs, max_past_run_bytes};
 /// No step takes as long, nor does as much; no text is as long.
 constexpr double step_range_s = 1e7, largest_flops = 1e30;
 constexpr size_t text_bytes = 1024;
@@ -45,28 +36,6 @@ constexpr size_t enough_runs = 3;
 constexpr size_t newest_runs = 16;  ///< older ones were another program's
 /// No estimate is surer: what a machine does beside differs from day to day.
 constexpr double surest = 0.03, sure_of_few = 0.1;
-
-uint32_t line_sum(std::string_view text) {
-  return crc32c(std::as_bytes(std::span(text.data(), text.size())));
-}
-
-constexpr size_t sum_digits = 8;
-
-/// The text in front of a right sum; empty where there is none.
-std::string_view summed_text(std::string_view line) {
-  if (line.size() > max_past_run_bytes || line.size() < sum_digits + 2) return {};
-  const auto text = line.substr(0, line.size() - sum_digits - 1);
-  if (line[text.size()] != ' ') return {};
-  const auto digits = line.substr(text.size() + 1);
-  uint32_t sum = 0;
-  const auto [end, failed] = std::from_chars(digits.begin(), digits.end(), sum, 16);
-  return failed == std::errc{} && end == digits.end() && sum == line_sum(text) ? text
-                                                                               : std::string_view();
-}
-
-bool is_summed(std::string_view line) {
-  return !summed_text(line).empty();
-}
 
 std::optional<double> run_number(const nlohmann::json& j, const char* key, double most) {
   const auto it = j.find(key);
@@ -130,45 +99,6 @@ past_estimate of_same_work(std::span<const past_run* const> runs) {
   return out;
 }
 
-/// The file, locked; the one that the name leads to, also where another has just replaced it.
-result<unique_fd> open_locked(const fs::path& file) {
-  constexpr int lock_tries = 100;  // a second: whoever holds it adds a line, or has been stopped
-  constexpr std::chrono::milliseconds lock_pause{10};
-  for (int tries = 0; tries < lock_tries; ++tries) {
-    unique_fd fd{::open(file.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK, 0666)};
-    if (!fd) return error::system(fmt::format("open {}", file.string()), errno);
-    if (::flock(fd.get(), LOCK_EX | LOCK_NB) == 0) {
-      if (still_names(file, fd.get())) return fd;
-      continue;  // another has just replaced it
-    }
-    if (errno != EINTR && errno != EWOULDBLOCK)
-      return error::system(fmt::format("lock {}", file.string()), errno);
-    std::this_thread::sleep_for(lock_pause);
-  }
-  return past_runs_busy(file.string());
-}
-
-std::vector<std::string_view> run_lines(std::string_view text) {
-  std::vector<std::string_view> out;
-  for (size_t at = 0; at < text.size(); at += out.back().size() + 1)
-    out.push_back(text.substr(at, std::min(text.find('\n', at), text.size()) - at));
-  return out;
-}
-
-/// By its first line that is whole, of whatever version. A file of one line may be a torn one.
-bool is_ours(const std::vector<std::string_view>& lines) {
-  return lines.size() < 2 || std::any_of(lines.begin(), lines.end(), is_summed);
-}
-
-/// Where the last byte is no line's end, a line was torn: it gets one.
-status end_torn_line(const unique_fd& fd, const fs::path& file) {
-  const auto size = ::lseek(fd.get(), 0, SEEK_END);
-  char last = '\n';
-  if (size > 0 && ::pread(fd.get(), &last, 1, size - 1) == 1 && last != '\n')
-    return write_all(fd.get(), std::as_bytes(std::span("\n", 1)), file.string());
-  return {};
-}
-
 }  // namespace
 
 std::string past_run_line(const past_run& run) {
@@ -185,12 +115,11 @@ std::string past_run_line(const past_run& run) {
                {"low_s", run.low_s},
                {"high_s", run.high_s},
                {"shape", run.shape}};
-  const auto text = j.dump(-1, ' ', false, json::error_handler_t::replace);
-  return fmt::format("{} {:08x}", text, line_sum(text));
+  return summed_line(j.dump(-1, ' ', false, json::error_handler_t::replace));
 }
 
 std::optional<past_run> parse_past_run(std::string_view line) {
-  const auto text = summed_text(line);
+  const auto text = summed_text(line, max_past_run_bytes);
   if (text.empty()) return std::nullopt;
   const auto j = parse_json(text, 2);
   if (!j || !j->is_object() || run_number(*j, "v", 1e9) != line_version) return std::nullopt;
@@ -222,39 +151,20 @@ std::optional<past_run> parse_past_run(std::string_view line) {
 }
 
 result<past_runs> read_past_runs(const fs::path& file) {
-  const auto text = read_file(file, whole_file_bytes);
-  if (!text && text.error().code == errc::not_found) return past_runs{};
-  if (!text) return text.error();
+  TROUPE_TRY(lines, read_summed_lines(file, past_file));
   past_runs out;
-  const auto lines = run_lines(*text);
-  for (const auto line : lines)
+  for (const auto& line : lines)
     if (const auto run = parse_past_run(line))
       out.runs.push_back(*run);
     else
       ++out.left_out;
-  if (!is_ours(lines)) return not_past_runs(file.string());
   return out;
 }
 
 status add_past_run(const fs::path& file, const past_run& run) {
-  const auto line = past_run_line(run) + "\n";
-  if (!parse_past_run(std::string_view(line).substr(0, line.size() - 1)))
-    return error{errc::bad_data, "a run took what no run takes"};
-  std::error_code made;
-  if (file.has_parent_path()) fs::create_directories(file.parent_path(), made);
-  if (made) return error::system(fmt::format("make {}", file.parent_path().string()), made.value());
-  TROUPE_TRY(fd, open_locked(file));
-  TROUPE_TRY(text, read_file(file, whole_file_bytes));
-  const auto lines = run_lines(text);
-  if (!is_ours(lines)) return not_past_runs(file.string());
-  if (lines.size() < most_past_runs * 3 / 2) {
-    TROUPE_CHECK(end_torn_line(fd, file));
-    return write_all(fd.get(), std::as_bytes(std::span(line.data(), line.size())), file.string());
-  }
-  std::string kept;
-  for (const auto& old : std::span(lines).last(most_past_runs - 1))
-    kept += fmt::format("{}\n", old);
-  return write_atomic(file, kept + line);
+  const auto line = past_run_line(run);
+  if (!parse_past_run(line)) return error{errc::bad_data, "a run took what no run takes"};
+  return add_summed_lines(file, past_file, std::span(&line, 1));
 }
 
 std::optional<past_estimate> estimate_step(std::span<const past_run> runs, std::string_view machine,

@@ -2,9 +2,9 @@
 //
 //   line := JSON of a past_run ' ' crc32c(that JSON), 8 hexadecimal digits '\n'
 //
-// Why lines: two jobs may end at once, and what a crash tears is one line. A line that is torn,
-// damaged or of a later version is left out and counted, nothing else of the file is; whoever
-// learns from it does with the others.
+// Two jobs may end at once (summed_lines.hpp). A line that is torn, damaged or of a later version
+// is left out and counted, nothing else of the file is; whoever learns from it does with the
+// others.
 //
 // What comes of it is an estimate for the next run, with an interval and what it rests on: what the
 // same work took on such machines. What other work lets expect of it is apps/past_steps.hpp's. And
@@ -25,7 +25,6 @@
 #include <string_view>
 #include <vector>
 
-#include "io/base/error_kind.hpp"
 #include "io/base/result.hpp"
 
 namespace troupe::io::perf {
@@ -33,14 +32,6 @@ namespace troupe::io::perf {
 inline constexpr size_t most_past_runs = 10'000;
 /// Of a line.
 inline constexpr size_t max_past_run_bytes = 4096;
-
-/// The file is none of ours: another kind of file has its name.
-inline constexpr error_kind<std::string_view> not_past_runs{
-    "not_past_runs", errc::bad_data, "{} does not hold what runs took: no line of it is one"};
-
-/// Somebody has had it for a second: whoever adds to it has been stopped, or hangs.
-inline constexpr error_kind<std::string_view> past_runs_busy{"past_runs_busy", errc::unavailable,
-                                                             "{} is locked by another process"};
 
 /// A run that made steps.
 struct past_run {

@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "io/file.hpp"
+#include "io/perf/summed_lines.hpp"
 #include "tests/io/scratch.hpp"
 
 namespace troupe::io::perf {
@@ -112,7 +113,7 @@ TEST_CASE("past runs: a lock that nobody gives back is not waited for without en
   REQUIRE(add_past_run(file, run_of(1)));
   const unique_fd holder{::open(file.c_str(), O_RDWR | O_CLOEXEC)};
   REQUIRE(::flock(holder.get(), LOCK_EX) == 0);
-  CHECK(add_past_run(file, run_of(2)).error().is(past_runs_busy));
+  CHECK(add_past_run(file, run_of(2)).error().is(summed_lines_busy));
   REQUIRE(::flock(holder.get(), LOCK_UN) == 0);
   CHECK(add_past_run(file, run_of(2)));
   CHECK(add_past_run(file, run_of(std::nan(""))).error().code == errc::bad_data);

@@ -1,0 +1,127 @@
+// Sums, a lock, and an end for torn lines: see summed_lines.hpp.
+#include "io/perf/summed_lines.hpp"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <chrono>
+#include <cstdint>
+#include <system_error>
+#include <thread>
+
+#include <fmt/format.h>
+
+#include "io/file.hpp"
+
+namespace troupe::io::perf {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr size_t sum_digits = 8;
+
+uint32_t line_sum(std::string_view text) {
+  return crc32c(std::as_bytes(std::span(text.data(), text.size())));
+}
+
+/// What one reads: half more lines than are kept (SML-2), each as long as may be.
+size_t longest_file(const summed_file& of) {
+  return of.kept * 3 / 2 * of.line_bytes;
+}
+
+/// The file, locked; the one that the name leads to, also where another has just replaced it.
+result<unique_fd> open_locked(const fs::path& file) {
+  constexpr int lock_tries = 100;  // a second: whoever holds it adds a line, or has been stopped
+  constexpr std::chrono::milliseconds lock_pause{10};
+  for (int tries = 0; tries < lock_tries; ++tries) {
+    unique_fd fd{::open(file.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK, 0666)};
+    if (!fd) return error::system(fmt::format("open {}", file.string()), errno);
+    if (::flock(fd.get(), LOCK_EX | LOCK_NB) == 0) {
+      if (still_names(file, fd.get())) return fd;
+      continue;  // another has just replaced it
+    }
+    if (errno != EINTR && errno != EWOULDBLOCK)
+      return error::system(fmt::format("lock {}", file.string()), errno);
+    std::this_thread::sleep_for(lock_pause);
+  }
+  return summed_lines_busy(file.string());
+}
+
+std::vector<std::string_view> lines_of(std::string_view text) {
+  std::vector<std::string_view> out;
+  for (size_t at = 0; at < text.size(); at += out.back().size() + 1)
+    out.push_back(text.substr(at, std::min(text.find('\n', at), text.size()) - at));
+  return out;
+}
+
+/// By its first line that is whole, of whatever version. A file of one line may be a torn one.
+bool is_ours(const std::vector<std::string_view>& lines, size_t line_bytes) {
+  return lines.size() < 2 || std::any_of(lines.begin(), lines.end(), [&](std::string_view line) {
+           return !summed_text(line, line_bytes).empty();
+         });
+}
+
+/// Where the last byte is no line's end, a line was torn: it gets one.
+status end_torn_line(const unique_fd& fd, const fs::path& file) {
+  const auto size = ::lseek(fd.get(), 0, SEEK_END);
+  char last = '\n';
+  if (size > 0 && ::pread(fd.get(), &last, 1, size - 1) == 1 && last != '\n')
+    return write_all(fd.get(), std::as_bytes(std::span("\n", 1)), file.string());
+  return {};
+}
+
+}  // namespace
+
+std::string summed_line(std::string_view text) {
+  return fmt::format("{} {:08x}", text, line_sum(text));
+}
+
+std::string_view summed_text(std::string_view line, size_t line_bytes) {
+  if (line.size() > line_bytes || line.size() < sum_digits + 2) return {};
+  const auto text = line.substr(0, line.size() - sum_digits - 1);
+  if (line[text.size()] != ' ') return {};
+  const auto digits = line.substr(text.size() + 1);
+  uint32_t sum = 0;
+  const auto [end, failed] = std::from_chars(digits.begin(), digits.end(), sum, 16);
+  return failed == std::errc{} && end == digits.end() && sum == line_sum(text) ? text
+                                                                               : std::string_view();
+}
+
+result<std::vector<std::string>> read_summed_lines(const fs::path& file, const summed_file& of) {
+  const auto text = read_file(file, longest_file(of));
+  if (!text && text.error().code == errc::not_found) return std::vector<std::string>{};
+  if (!text) return text.error();
+  const auto lines = lines_of(*text);
+  if (!is_ours(lines, of.line_bytes)) return no_summed_lines(file.string());
+  return std::vector<std::string>(lines.begin(), lines.end());
+}
+
+/// SML-1.
+status add_summed_lines(const fs::path& file, const summed_file& of,
+                        std::span<const std::string> lines) {
+  std::string added;
+  for (const auto& line : lines) added += line + '\n';
+  std::error_code made;
+  if (file.has_parent_path()) fs::create_directories(file.parent_path(), made);
+  if (made) return error::system(fmt::format("make {}", file.parent_path().string()), made.value());
+  TROUPE_TRY(fd, open_locked(file));
+  TROUPE_TRY(text, read_file(file, longest_file(of)));
+  const auto old = lines_of(text);
+  if (!is_ours(old, of.line_bytes)) return no_summed_lines(file.string());  // SML-3
+  if (old.size() + lines.size() <= of.kept * 3 / 2) {
+    TROUPE_CHECK(end_torn_line(fd, file));
+    return write_all(fd.get(), std::as_bytes(std::span(added.data(), added.size())), file.string());
+  }
+  std::string kept;  // SML-2
+  const auto room = of.kept - std::min(of.kept, lines.size());
+  for (const auto& line : std::span(old).last(std::min(room, old.size())))
+    kept += fmt::format("{}\n", line);
+  return write_atomic(file, kept + added);
+}
+
+}  // namespace troupe::io::perf
