@@ -67,6 +67,7 @@
 #include "io/machine/facts.hpp"
 #include "io/perf/csv.hpp"
 #include "io/perf/model_file.hpp"
+#include "io/perf/part_times.hpp"
 #include "io/perf/past_runs.hpp"
 #include "io/perf/readers.hpp"
 #include "io/perf/table.hpp"
@@ -543,6 +544,12 @@ constexpr limit_row rows[] = {
     {"data and models", "a line of these", io::perf::max_past_run_bytes, "bytes", "it is left out",
      "io/perf/past_runs.hpp", "max_past_run_bytes",
      "PST-3: numbers that no run has are not believed, nor lines of any length"},
+    {"data and models", "times of parts of steps that are kept in a file",
+     io::perf::most_part_times, "times", "the oldest are forgotten", "io/perf/part_times.hpp",
+     "most_part_times", "limits: part times: of more than are kept the newest stay"},
+    {"data and models", "one of these", io::perf::max_part_time_bytes, "bytes", "it is left out",
+     "io/perf/part_times.hpp", "max_part_time_bytes",
+     "PTM-1: numbers that no part has are not believed, nor bytes that were changed"},
     {"data and models", "a table of performance data", io::perf::max_csv_bytes, "bytes",
      "the file is refused", "io/perf/csv.hpp", "max_csv_bytes",
      "CSV-3 limits: a table that is too long is refused before it is read"},

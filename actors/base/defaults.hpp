@@ -25,6 +25,7 @@
   TIME(vitals_period, 1'000, "between two samples of what a node's machine says of itself")       \
   TIME(vitals_disk_period, 10'000, "between two small writes to the disk of the job's folder")    \
   TIME(monitor_period, 250, "between two looks of the monitor at what nodes said")                \
+  TIME(predictor_keeps, 60'000, "until what parts of steps took is added to its file; doubles")   \
   TIME(pacer_period, 500, "between two looks of the pacer at what machines draw")                 \
   TIME(power_report_period, 1'000, "between two reports of a job to the power budget above it")   \
   TIME(parent_pause, 1'000, "a job waits after its power budget was not reached; doubles")        \

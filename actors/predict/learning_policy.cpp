@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 
 #include "io/base/median.hpp"
 #include "io/config/work_shape.hpp"
@@ -17,9 +18,13 @@ using train::pipeline_op;
 /// The whole step stands where no rank does, and under no part.
 constexpr uint32_t no_rank = UINT32_MAX;
 constexpr pipeline_op whole_step = pipeline_op::count;
+constexpr std::string_view whole_step_name = "step";
 
 /// Of a part's work, a rule that is right up to a factor: the model learns that.
 constexpr double seconds_a_piece = 1e-9, longest_rule_s = 1e6;
+
+/// Times that nobody has asked for yet; further ones are learned from all the same.
+constexpr size_t news_kept = 4096;
 
 constexpr std::array<std::string_view, static_cast<size_t>(work_feature::count) + 1> names{
     "layers", "hidden",  "batch",        "micro_batch", "seq_len", "replicas",
@@ -27,6 +32,12 @@ constexpr std::array<std::string_view, static_cast<size_t>(work_feature::count) 
 
 size_t index_of(work_feature f) {
   return static_cast<size_t>(f);
+}
+
+/// The last feature is the part's work.
+gpu::predict::step_configuration configuration_of(std::vector<double> features) {
+  const double rule_s = std::min(features.back() * seconds_a_piece, longest_rule_s);
+  return {std::move(features), rule_s};
 }
 
 }  // namespace
@@ -89,32 +100,62 @@ void learning_policy::add(const key& of, const place& at, uint64_t work, double 
 }
 
 void learning_policy::learn(pipeline_op part, const place& at, uint64_t work, double ms) {
-  const bool has_room = nodes_.contains(at.node) || nodes_.size() < gpu::predict::known_nodes;
-  if (!has_room) {
-    ++refused_;
-    return;
-  }
-  nodes_.try_emplace(at.node, nodes_.size() + 1);
-  using features = std::vector<io::perf::feature_kind>;
-  auto& model =
-      models_.try_emplace(part, features(names.size(), io::perf::feature_kind::log_number))
-          .first->second;
-  if (model.hear(configuration_of(at, work), number_of(at.node), ms / 1e3))
-    ++samples_;
-  else
-    ++refused_;
+  auto features = features_of(at, work);
+  if (!tell_model(part, at.node, features, ms / 1e3)) return;
+  ++samples_;
+  const std::tuple cell(part, at.node, std::move(features));
+  if (news_.size() >= news_kept && !news_.contains(cell)) return;  // LRN-3
+  auto& told = news_[cell];
+  told.logarithms += std::log(ms / 1e3);
+  ++told.count;
 }
 
-gpu::predict::step_configuration learning_policy::configuration_of(const place& at,
-                                                                   uint64_t work) const {
+bool learning_policy::tell_model(pipeline_op part, const std::string& node,
+                                 std::vector<double> features, double seconds) {
+  const bool has_room = nodes_.contains(node) || nodes_.size() < gpu::predict::known_nodes;
+  if (!has_room) {
+    ++refused_;
+    return false;
+  }
+  nodes_.try_emplace(node, nodes_.size() + 1);
+  using kinds = std::vector<io::perf::feature_kind>;
+  auto& model = models_.try_emplace(part, kinds(names.size(), io::perf::feature_kind::log_number))
+                    .first->second;
+  const bool taken =
+      bool(model.hear(configuration_of(std::move(features)), number_of(node), seconds));
+  if (!taken) ++refused_;
+  return taken;
+}
+
+void learning_policy::recall(std::span<const io::perf::part_time> times) {
+  for (const auto& t : times) {
+    const auto* facts = train::operation_named(t.part);
+    const bool is_known = facts != nullptr || t.part == whole_step_name;
+    if (!is_known || t.features.size() != names.size()) continue;
+    recalled_ +=
+        tell_model(facts != nullptr ? facts->kind : whole_step, t.node, t.features, t.seconds);
+  }
+}
+
+std::vector<io::perf::part_time> learning_policy::take_news() {
+  std::vector<io::perf::part_time> out;
+  for (const auto& [of, told] : std::exchange(news_, {})) {
+    const auto& [part, node, features] = of;
+    const auto name = part == whole_step ? whole_step_name : train::facts_of(part).name;
+    out.push_back({std::string(name), node, features,
+                   std::exp(told.logarithms / static_cast<double>(told.count)), told.count});
+  }
+  return out;
+}
+
+std::vector<double> learning_policy::features_of(const place& at, uint64_t work) const {
   const auto above_0 = [](uint32_t x) { return static_cast<double>(std::max<uint32_t>(x, 1)); };
   auto features = shape_;
   features[index_of(work_feature::layers)] = above_0(at.layers);
   features[index_of(work_feature::threads)] = above_0(at.threads);
   features[index_of(work_feature::replicas)] = above_0(replicas_);
-  const auto pieces = static_cast<double>(std::max<uint64_t>(work, 1));
-  features.push_back(pieces);
-  return {std::move(features), std::min(pieces * seconds_a_piece, longest_rule_s)};
+  features.push_back(static_cast<double>(std::max<uint64_t>(work, 1)));
+  return features;
 }
 
 uint64_t learning_policy::number_of(const std::string& node) const {
@@ -159,12 +200,14 @@ result<expected_rank> learning_policy::ask(const asked_rank& question) const {
     const auto part = w->first.second;
     const auto model = models_.find(part);
     if (model == models_.end()) continue;
-    TROUPE_TRY(said, model->second.ask(configuration_of(at, w->second.work), number_of(at.node)));
+    TROUPE_TRY(said, model->second.ask(configuration_of(features_of(at, w->second.work)),
+                                       number_of(at.node)));
     if (said) out.parts.push_back({part, *said});
   }
   const auto step = models_.find(whole_step);
   if (step == models_.end()) return out;
-  TROUPE_TRY(said, step->second.ask(configuration_of(whole_job(), tokens_), number_of({})));
+  TROUPE_TRY(said,
+             step->second.ask(configuration_of(features_of(whole_job(), tokens_)), number_of({})));
   out.step = said;
   return out;
 }

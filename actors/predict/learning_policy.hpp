@@ -14,13 +14,16 @@
 //     these changes, it begins anew.
 //   LRN-3  What is kept is bounded by the ranks of the job, the nodes and the configurations that a
 //     model keeps, however long it trains; a rank that the job has not is left out.
+//   LRN-4  What was recalled is no news: a time is told once, by the job that it is of.
 #pragma once
 
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -28,6 +31,7 @@
 #include "io/base/error_kind.hpp"
 #include "io/base/result.hpp"
 #include "io/config/job.hpp"
+#include "io/perf/part_times.hpp"
 #include "messages/step_parts.hpp"
 
 namespace troupe::predict {
@@ -89,6 +93,13 @@ class learning_policy {
 
   void hear(const learned_step& step);
 
+  /// What earlier jobs have kept: each time is one sample. What does not fit is left out.
+  void recall(std::span<const io::perf::part_time> times);
+  /// What was learned of steps since this was asked last: of each part, configuration and node one
+  /// time (LRN-4).
+  std::vector<io::perf::part_time> take_news();
+  bool has_news() const noexcept { return !news_.empty(); }
+
   /// Whether a model was told so much that another fit of it is worth its time.
   bool fit_due() const;
   /// Fits these models: less than a second of one core for each.
@@ -100,6 +111,7 @@ class learning_policy {
   uint64_t steps() const noexcept { return steps_; }
   uint64_t odd_steps() const noexcept { return odd_steps_; }
   uint64_t samples() const noexcept { return samples_; }
+  uint64_t recalled() const noexcept { return recalled_; }
   uint64_t refused() const noexcept { return refused_; }
   uint64_t fits() const noexcept { return fits_; }
   size_t parts() const noexcept { return models_.size(); }
@@ -122,7 +134,10 @@ class learning_policy {
   void hear_rank(const learned_rank& rank);
   void add(const key& of, const place& at, uint64_t work, double ms);
   void learn(train::pipeline_op part, const place& at, uint64_t work, double ms);
-  gpu::predict::step_configuration configuration_of(const place& at, uint64_t work) const;
+  /// Whether the part's model has taken it.
+  bool tell_model(train::pipeline_op part, const std::string& node, std::vector<double> features,
+                  double seconds);
+  std::vector<double> features_of(const place& at, uint64_t work) const;
   /// Of a node that was never told of: one that no model knows.
   uint64_t number_of(const std::string& node) const;
   place whole_job() const;
@@ -137,7 +152,13 @@ class learning_policy {
   std::map<key, window> windows_;
   std::map<std::string, uint64_t> nodes_;  ///< from 1
   std::map<train::pipeline_op, gpu::predict::online_policy> models_;
-  uint64_t steps_ = 0, odd_steps_ = 0, samples_ = 0, refused_ = 0, fits_ = 0;
+  /// Of a part, a node and features: logarithms of seconds.
+  struct summed_times {
+    double logarithms = 0;
+    uint64_t count = 0;
+  };
+  std::map<std::tuple<train::pipeline_op, std::string, std::vector<double>>, summed_times> news_;
+  uint64_t steps_ = 0, odd_steps_ = 0, samples_ = 0, recalled_ = 0, refused_ = 0, fits_ = 0;
 };
 
 }  // namespace troupe::predict

@@ -4,7 +4,13 @@
 #include <memory>
 #include <utility>
 
+#include <fmt/format.h>
+
 #include "actors/base/context.hpp"
+#include "actors/base/defaults.hpp"
+#include "io/base/counted.hpp"
+#include "io/perf/part_times.hpp"
+#include "io/perf/summed_lines.hpp"
 #include "messages/operations.hpp"
 #include "messages/text.hpp"
 
@@ -49,8 +55,47 @@ void show(predictor_pointer self) {
     s.configurations = st.policy.most_configurations();
     s.fits = st.policy.fits();
     s.fit_s = st.fit_s;
+    s.recalled_samples = st.policy.recalled();
+    s.store_problem = st.store_problem;
   });
 }
+
+// -- what is kept (PRD-6) -------------------------------------------------------------------------
+
+void recall(predictor_pointer self) {
+  auto& st = self->state;
+  if (st.store.empty()) return;
+  const auto kept = io::perf::read_part_times(st.store);
+  if (kept) {
+    if (kept->left_out > 0)
+      st.store_problem = fmt::format("{} of {} could not be read", counted(kept->left_out, "line"),
+                                     st.store.string());
+    return st.policy.recall(kept->times);
+  }
+  st.store_problem = kept.error().message;
+  if (!kept.error().is(io::perf::no_summed_lines)) return;
+  const auto aside = io::perf::put_part_times_aside(st.store);
+  st.store_problem += aside ? fmt::format("; it is {} now", aside->string())
+                            : fmt::format("; it stays, since {}", aside.error().message);
+}
+
+void keep(predictor_pointer self) {
+  auto& st = self->state;
+  if (st.store.empty() || !st.policy.has_news()) return;
+  if (const auto kept = io::perf::add_part_times(st.store, st.policy.take_news()); !kept)
+    st.store_problem = kept.error().message;
+}
+
+/// Ever less often: a long run is not to push what others know out of the file.
+void keep_now_and_then(predictor_pointer self) {
+  auto& st = self->state;
+  if (now_ns(*self) < st.keep_ns) return;
+  keep(self);
+  st.keep_in_ns *= 2;
+  st.keep_ns = now_ns(*self) + st.keep_in_ns;
+}
+
+// -- what is heard and asked ----------------------------------------------------------------------
 
 /// PRD-5: the run tells of the next step once it hears that this one was taken.
 void learn(predictor_pointer self, const msg<fbs::StepTimes>& m) {
@@ -58,6 +103,7 @@ void learn(predictor_pointer self, const msg<fbs::StepTimes>& m) {
   st.policy.hear(step_in(*m.get(), m.epoch()));
   st.dropped = m->dropped();
   fit(self);
+  keep_now_and_then(self);
   show(self);
   const auto run = caf::actor_cast<run_actor>(self->current_sender());
   if (!run) return;
@@ -94,11 +140,26 @@ caf::result<msg<fbs::Prediction>> expect(predictor_pointer self, const msg<fbs::
 
 }  // namespace
 
+std::filesystem::path store_of(const config::job& job) {
+  if (!job.predict.store.empty()) return job.predict.store;
+  return std::filesystem::path(job.job.output) / usual_store;
+}
+
 predictor_actor::behavior_type predictor(predictor_pointer self, predictor_options options) {
   guard_mailbox(self);
   introduce(self, "predictor", options.epoch);
-  self->state.policy = learning_policy(options.job);
+  auto& st = self->state;
+  st.policy = learning_policy(options.job);
+  st.store = std::move(options.store);
+  st.keep_in_ns = ns_of(defaults::predictor_keeps);
+  st.keep_ns = now_ns(*self) + st.keep_in_ns;
+  recall(self);
+  fit(self);
   show(self);
+  self->set_exit_handler([self](const caf::exit_msg& m) {
+    keep(self);
+    self->quit(m.reason);
+  });
   return {
       status_handler(self),
       [self](const msg<fbs::StepTimes>& m) { learn(self, m); },

@@ -8,9 +8,15 @@
 //   PRD-1  Killed, hung or left out (predict.enabled) it costs its answers alone: the run waits for
 //     nothing of it, and training has the same messages and the same losses (run_times.hpp).
 //   PRD-5  Its mailbox has one StepTimes at most, and what it keeps is bounded (LRN-3).
+//   PRD-6  What it learned is kept in a file now and then and at its end, where it has one, behind
+//     what others keep there. A file that cannot be read is put aside, or done without, and named.
 //
 // Failure policy: done without. Training goes on, and nothing is expected any more.
 #pragma once
+
+#include <filesystem>
+#include <string>
+#include <string_view>
 
 #include "actors/base/traced.hpp"
 #include "actors/predict/learning_policy.hpp"
@@ -22,13 +28,23 @@ namespace troupe::predict {
 struct predictor_options {
   config::job job;  ///< settled
   uint32_t epoch = 0;
+  std::filesystem::path store = {};  ///< empty: nothing is kept
 };
+
+/// In the job's output, where it names no other file.
+inline constexpr std::string_view usual_store = "part-times.jsonl";
+/// Where the job keeps what is learned.
+std::filesystem::path store_of(const config::job& job);
 
 struct predictor_state {
   static inline const char* name = "predictor";
   learning_policy policy;
   uint64_t dropped = 0;  ///< steps that the run did not tell of
   double fit_s = 0;      ///< of the last fit
+  std::filesystem::path store = {};
+  std::string store_problem = {};
+  int64_t keep_ns = 0;     ///< when it is added to next
+  int64_t keep_in_ns = 0;  ///< that long after the time before
 };
 using predictor_pointer = traced_pointer<predictor_actor, predictor_state>;
 

@@ -10,6 +10,7 @@
 
 #include <fmt/format.h>
 
+#include "actors/predict/predictor.hpp"
 #include "apps/data_mark.hpp"
 #include "apps/power/journal_file.hpp"
 #include "apps/report/log_lines.hpp"
@@ -31,6 +32,8 @@ constexpr size_t most_line_bytes = 64 << 10;  ///< of a log that is looked at
 /// The names in the output that a job writes to, or over.
 std::vector<std::string> written_names(const config::job& job) {
   std::vector<std::string> out{"log.jsonl", "audit.jsonl", "incidents.jsonl", data_mark_file};
+  if (job.predict.enabled && job.predict.store.empty())
+    out.emplace_back(troupe::predict::usual_store);
   if (!job.power.parent.empty()) out.emplace_back("power.incarnation");
   if (job.power.is_budgeted())
     for (auto& name : power_verb::journal_names("power.jsonl")) out.push_back(std::move(name));

@@ -309,7 +309,9 @@ struct front_office {
         pacer_(spawn_pacer(system, l, reporter_)) {
     if (l.plan.job.predict.enabled)
       predictor_ = system.spawn<caf::detached>(
-          troupe::predict::predictor, troupe::predict::predictor_options{l.plan.job, l.from.epoch});
+          troupe::predict::predictor,
+          troupe::predict::predictor_options{l.plan.job, l.from.epoch,
+                                             troupe::predict::store_of(l.plan.job)});
     if (!l.plan.job.cluster.heads.empty())
       elector_ = system.spawn<caf::detached>(heads::elector, elector_of(l, address));
     if (!l.from.journal) return;

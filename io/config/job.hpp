@@ -458,6 +458,7 @@ struct health_section {
 /// [predict]
 struct predict_section {
   bool enabled = true;           ///< what steps take is learned while they are made
+  std::string store = {};  ///< file in which that is kept; empty: part-times.jsonl in job.output
   int64_t suspect_percent = 10;  ///< that a part of a rank's step takes longer; 0: none is named
   int64_t quiet_steps = 32;      ///< of an epoch, that make what is normal
   bool operator==(const predict_section&) const = default;

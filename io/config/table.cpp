@@ -550,6 +550,10 @@ constinit const property rows[] = {
         "predict.enabled",
         "What each part of a step takes is learned while the job trains, for whoever asks what to "
         "expect; without it the job trains as with it"),
+    key<&job::predict, &predict_section::store>(
+        "predict.store",
+        "File in which what parts of steps took is kept for later starts, and for jobs that name "
+        "the same one; empty = part-times.jsonl in job.output"),
     key<&job::predict, &predict_section::suspect_percent>(
         "predict.suspect_percent",
         "Percent that a part of a rank's step (forward, update, ...) must take longer than it did "

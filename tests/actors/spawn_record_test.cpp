@@ -47,6 +47,7 @@ TEST_CASE("spawn record: a file holds every handle by its name, and none where t
   r.reporter = f.one<reporter_actor>("reporter");
   r.run = f.one<run_actor>("run");
   r.journal = f.one<journal_actor>("journal");
+  r.predictor = f.one<predictor_actor>("predictor");
   r.worker = f.one<worker_actor>("worker");
   const auto read = f.through_a_file(r);
   REQUIRE(read);
@@ -58,6 +59,7 @@ TEST_CASE("spawn record: a file holds every handle by its name, and none where t
   CHECK(read->reporter == r.reporter);
   CHECK(read->run == r.run);
   CHECK(read->journal == r.journal);
+  CHECK(read->predictor == r.predictor);
   CHECK(read->worker == r.worker);
   const auto none = f.through_a_file({});
   REQUIRE(none);

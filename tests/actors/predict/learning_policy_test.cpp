@@ -171,3 +171,33 @@ TEST_CASE(
   CHECK(f.policy.refused() > 0);
   CHECK(f.policy.most_configurations() == 1);
 }
+
+TEST_CASE("LRN-4: what was learned is told once, and known to whom it is recalled to") {
+  learned_job f;
+  f.make_steps(3 + 2 * 8);
+  const auto news = f.policy.take_news();
+  REQUIRE(news.size() == 5);  // two parts on two nodes, and the step
+  for (const auto& t : news) CHECK(t.samples == 2);
+  CHECK(news.back().part == "step");
+  CHECK(news.back().node.empty());
+  CHECK(news.back().seconds == doctest::Approx(0.05));
+  CHECK_FALSE(f.policy.has_news());
+  CHECK(f.policy.take_news().empty());
+
+  learned_job next;
+  auto times = news;
+  times.push_back(news.back());
+  times.back().features.pop_back();  // of a program that has other features
+  times.push_back(news.back());
+  times.back().part = "levitate";
+  next.policy.recall(times);
+  CHECK(next.policy.recalled() == 5);
+  CHECK(next.policy.samples() == 0);
+  CHECK_FALSE(next.policy.has_news());
+  next.make_steps(3 + 1);  // the rank is known, and no sample is whole yet
+  CHECK(next.policy.samples() == 0);
+  const auto said = next.expected({1});
+  REQUIRE(said.parts.size() == 2);
+  REQUIRE(said.step);
+  CHECK(said.step->seconds == doctest::Approx(0.05).epsilon(0.02));
+}

@@ -1,11 +1,18 @@
 // The predictor between a run and whoever asks it (PRD-5).
 #include "actors/predict/predictor.hpp"
 
-#include <doctest/doctest.h>
+#include <filesystem>
+#include <fstream>
 
+#include <doctest/doctest.h>
+#include <caf/send.hpp>
+
+#include "actors/base/defaults.hpp"
+#include "io/perf/part_times.hpp"
 #include "tests/actors/actor_fixture.hpp"
 #include "tests/actors/job_harness.hpp"
 #include "tests/errors.hpp"
+#include "tests/io/scratch.hpp"
 
 using namespace troupe;
 using namespace troupe::predict;
@@ -21,10 +28,14 @@ struct predicted_job : troupe::test::actor_fixture {
   uint64_t step = 0;
   fbs::StepOddity oddity = fbs::StepOddity::none;
 
-  predicted_job() : actor_fixture(predictor_epoch) {
+  explicit predicted_job(const std::filesystem::path& store = {}) : actor_fixture(predictor_epoch) {
     auto job = train::test::planned_job().job;
     job.parallel.data = 2;
-    target = spawn(predictor, predictor_options{job, predictor_epoch});
+    target = spawn(predictor, predictor_options{job, predictor_epoch, store});
+  }
+  void end() {
+    caf::anon_send_exit(target, caf::exit_reason::user_shutdown);
+    settle();
   }
   void make_step(double forward_ms) {
     run.tell(target, make_msg<fbs::StepTimes>(context(), [&](auto& t) {
@@ -109,4 +120,58 @@ TEST_CASE("predictor: its status says what it was told, what it has learned, and
   CHECK(s.configurations == 1);
   CHECK(s.fits == 2);
   CHECK(s.fit_s >= 0);
+}
+
+TEST_CASE("PRD-6: what was learned is kept at the end, behind what others keep, and known again") {
+  const scratch here;
+  const auto file = here.path / "out" / "times.jsonl";
+  for (uint64_t start = 0; start < 2; ++start) {
+    predicted_job f(file);
+    CHECK(f.status().recalled_samples == start * 3);
+    CHECK(f.status().fits == start * 2);
+    CHECK(f.status().store_problem.empty());
+    for (int i = 0; i < 3 + 8; ++i) f.make_step(4);
+    f.end();
+    const auto kept = io::perf::read_part_times(file);
+    REQUIRE(kept);
+    CHECK(kept->left_out == 0);
+    CHECK(kept->times.size() == (start + 1) * 3);
+  }
+}
+
+TEST_CASE("PRD-6: while it trains, what was learned is kept ever less often") {
+  const scratch here;
+  const auto file = here.path / "times.jsonl";
+  predicted_job f(file);
+  const auto kept = [&] { return io::perf::read_part_times(file)->times.size(); };
+  for (int i = 0; i < 3 + 8; ++i) f.make_step(4);
+  CHECK(kept() == 0);
+  f.pass(defaults::predictor_keeps);
+  f.make_step(4);
+  CHECK(kept() == 3);
+  for (int i = 0; i < 8; ++i) f.make_step(4);
+  f.pass(defaults::predictor_keeps);
+  f.make_step(4);
+  CHECK(kept() == 3);
+  f.pass(defaults::predictor_keeps);
+  f.make_step(4);
+  CHECK(kept() == 6);
+}
+
+TEST_CASE("PRD-6: a file that is none of ours is put aside and named, lines of it are left out") {
+  const scratch here;
+  const auto file = here.path / "times.jsonl";
+  std::ofstream(file) << "my own\nnotes\n";
+  {
+    predicted_job f(file);
+    CHECK(f.status().store_problem.find("times.jsonl.damaged") != std::string::npos);
+    CHECK(f.status().recalled_samples == 0);
+    for (int i = 0; i < 3 + 8; ++i) f.make_step(4);
+    f.end();
+  }
+  CHECK(std::filesystem::exists(here.path / "times.jsonl.damaged"));
+  std::ofstream(file, std::ios::app) << "half a li";
+  predicted_job f(file);
+  CHECK(f.status().recalled_samples == 3);
+  CHECK(f.status().store_problem.find(file.string()) != std::string::npos);
 }

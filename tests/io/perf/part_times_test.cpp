@@ -1,0 +1,135 @@
+// What parts of steps took is kept, whatever else writes, tears or fills the file.
+#include "io/perf/part_times.hpp"
+
+#include <cmath>
+#include <fstream>
+#include <functional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "io/perf/summed_lines.hpp"
+#include "tests/errors.hpp"
+#include "tests/io/scratch.hpp"
+
+namespace troupe::io::perf {
+
+namespace {
+
+part_time time_of(double seconds, std::string node = "a") {
+  return {"backward", std::move(node), {4, 1.0 / 3, 1e9}, seconds, 3};
+}
+
+}  // namespace
+
+TEST_CASE("part times: what was added is read, in order, with all digits") {
+  const troupe::scratch here;
+  const auto file = here.path / "new" / "times.jsonl";
+  CHECK(read_part_times(file)->times.empty());
+  const std::vector<part_time> first{time_of(0.1), time_of(1.0 / 3, "b \"\n")},
+      second{{"step", "", {1}, 2, 1}};
+  REQUIRE(add_part_times(file, first));
+  REQUIRE(add_part_times(file, second));
+  const auto read = read_part_times(file);
+  REQUIRE(read);
+  CHECK(read->left_out == 0);
+  REQUIRE(read->times.size() == 3);
+  CHECK(read->times[0] == first[0]);
+  CHECK(read->times[1] == first[1]);
+  CHECK(read->times[2] == second[0]);
+}
+
+TEST_CASE("PTM-1: numbers that no part has are not believed, nor bytes that were changed") {
+  for (const auto& change : std::vector<std::function<void(part_time&)>>{
+           [](part_time& t) { t.seconds = 0; }, [](part_time& t) { t.seconds = std::nan(""); },
+           [](part_time& t) { t.seconds = 1e300; }, [](part_time& t) { t.samples = 0; },
+           [](part_time& t) { t.features[0] = 0; }, [](part_time& t) { t.features[0] = -1; },
+           [](part_time& t) { t.features[0] = std::nan(""); },
+           [](part_time& t) { t.features.assign(100, 1); }}) {
+    auto t = time_of(1);
+    REQUIRE(parse_part_time(part_time_line(t)));
+    change(t);
+    CHECK_FALSE(parse_part_time(part_time_line(t)));
+  }
+  auto long_one = time_of(1);
+  long_one.features.assign(30, 1.0 / 3);
+  long_one.part = long_one.node = std::string(256, 'x');
+  CHECK(parse_part_time(part_time_line(long_one)));
+  long_one.features.assign(30, -1.0 / 3);
+  CHECK_FALSE(parse_part_time(part_time_line(long_one)));
+  CHECK_FALSE(parse_part_time(summed_line(std::string(max_part_time_bytes, ' '))));
+  const auto line = part_time_line(time_of(1));
+  for (size_t at = 0; at < line.size(); ++at) {
+    auto wrong = line;
+    wrong[at] = static_cast<char>(wrong[at] ^ 1);
+    CAPTURE(wrong);
+    CHECK_FALSE(parse_part_time(wrong));
+  }
+}
+
+TEST_CASE("part times: a torn line costs itself") {
+  const troupe::scratch here;
+  const auto file = here.path / "times.jsonl";
+  const std::vector<part_time> one{time_of(1)}, two{time_of(2)};
+  REQUIRE(add_part_times(file, one));
+  const auto line = part_time_line(time_of(9));
+  std::ofstream(file, std::ios::app) << line.substr(0, line.size() / 2);
+  REQUIRE(add_part_times(file, two));
+  const auto read = read_part_times(file);
+  REQUIRE(read);
+  CHECK(read->left_out == 1);
+  REQUIRE(read->times.size() == 2);
+  CHECK(read->times[1].seconds == 2);
+}
+
+TEST_CASE("PTM-2: a file that is none of ours is put aside, each under a name of its own") {
+  const troupe::scratch here;
+  const auto file = here.path / "times.jsonl";
+  for (const auto* name : {"times.jsonl.damaged", "times.jsonl.damaged2"}) {
+    std::ofstream(file) << "my own\nnotes\n";
+    CHECK(is_error(read_part_times(file), no_summed_lines));
+    const std::vector<part_time> one{time_of(1)};
+    CHECK(is_error(add_part_times(file, one), no_summed_lines));
+    const auto aside = put_part_times_aside(file);
+    REQUIRE(aside);
+    CHECK(aside->filename() == name);
+    CHECK(std::filesystem::file_size(*aside) == 13);
+    CHECK_FALSE(std::filesystem::exists(file));
+  }
+}
+
+TEST_CASE("limits: part times: of more than are kept the newest stay") {
+  const troupe::scratch here;
+  const auto file = here.path / "times.jsonl";
+  const std::vector<part_time> many(most_part_times * 3 / 2, time_of(1));
+  REQUIRE(add_part_times(file, many));
+  CHECK(read_part_times(file)->times.size() == many.size());
+  const std::vector<part_time> one{time_of(2)};
+  REQUIRE(add_part_times(file, one));
+  const auto read = read_part_times(file);
+  REQUIRE(read);
+  CHECK(read->times.size() == most_part_times);
+  CHECK(read->times.back().seconds == 2);
+}
+
+TEST_CASE("SML-1: jobs that add at the same time lose nothing") {
+  const troupe::scratch here;
+  const auto file = here.path / "times.jsonl";
+  const auto add = [&](const char* node) {
+    for (int i = 1; i <= 20; ++i) {
+      const std::vector<part_time> two{time_of(i, node), time_of(i + 0.5, node)};
+      CHECK(add_part_times(file, two));
+    }
+  };
+  std::thread other([&] { add("b"); });
+  add("a");
+  other.join();
+  const auto read = read_part_times(file);
+  REQUIRE(read);
+  CHECK(read->left_out == 0);
+  CHECK(read->times.size() == 2 * 20 * 2);
+}
+
+}  // namespace troupe::io::perf
