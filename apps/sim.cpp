@@ -147,6 +147,7 @@ nlohmann::ordered_json facts_of(const sim::simulation_outcome& o) {
     s["activation_writes_failed"] = o.swaps.unspilled;
     s["steps_made_again"] = o.swaps.redone;
     s["tables_with_rows_first"] = o.swaps.rows_first;
+    s["spilling_replanned"] = o.swaps.replanned;
     s["folders_left"] = o.swaps.leftovers;
   }
   j["faults"] = o.faults;

@@ -13,11 +13,11 @@ namespace troupe::sim {
 std::string swap_counts::text() const {
   return fmt::format(
       "{} of drives; {} by links, {} without room; {} moved, {} behind a wait for room; {} failed; "
-      "activations written {} times, {} of them failed; {} made again; {} with rows first; {} left "
-      "behind",
+      "activations written {} times, {} of them failed; {} made again; {} with rows first; {} "
+      "replanned; {} left behind",
       counted(operations, "operation"), counted(kept, "checkpoint"), unkept, counted(moved, "file"),
       waited, counted(unread, "read"), spilled + unspilled, unspilled, counted(redone, "step"),
-      counted(rows_first, "token table"), counted(leftovers, "folder"));
+      counted(rows_first, "token table"), counted(replanned, "time"), counted(leftovers, "folder"));
 }
 
 swap_counts& swap_counts::operator+=(const swap_counts& o) {
@@ -31,6 +31,7 @@ swap_counts& swap_counts::operator+=(const swap_counts& o) {
   unspilled += o.unspilled;
   redone += o.redone;
   rows_first += o.rows_first;
+  replanned += o.replanned;
   leftovers += o.leftovers;
   return *this;
 }

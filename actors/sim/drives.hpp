@@ -13,6 +13,8 @@
 //     recovery, as long as room is there again within swap.patience_s. Who opens a folder, at a
 //     start or in a recovery, needs room at once. A write of activations that fails ends its rank
 //     (SPR-2), as a read does; their file has its room from the start.
+//   SIM-33  In a step all replicas of a stage spill the same layers, whatever their drives keep
+//     (actors/train/spill_replan.hpp).
 #pragma once
 
 #include <cstdint>
@@ -34,6 +36,7 @@ struct swap_shape {
   double clip_norm = 1;
   config::clip_way clip = config::clip_way::automatic;
   int spill_layers = 0;  ///< of each stage, the last ones: their activations go to the drive
+  bool replans = false;  ///< they compute again where drives keep less (gpu/swap/replan_policy.hpp)
   bool by_layer = false;
   bool lamb = false;  ///< replicas share the norms of their updates then
   bool links = true;  ///< checkpoints take the files
@@ -57,6 +60,7 @@ struct swap_counts {
   uint64_t unspilled = 0;   ///< writes of them that failed, and their ranks
   uint64_t redone = 0;      ///< steps whose updates were dropped
   uint64_t rows_first = 0;  ///< updates of token tables that began with the rows of a pass
+  uint64_t replanned = 0;   ///< changes of how many layers of a rank compute again
   uint64_t leftovers = 0;   ///< folders of killed processes
 
   std::string text() const;

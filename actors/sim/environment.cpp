@@ -98,6 +98,14 @@ void environment::note_rate(uint64_t epoch, uint64_t step, double lr) {
                                 used->second, lr, step, epoch));
 }
 
+void environment::note_spilling(uint64_t epoch, uint64_t step, int stage, int from) {
+  const auto [known, first] = spills_from.try_emplace({epoch, step, stage}, from);
+  if (!first && known->second != from)  // SIM-33
+    where.violation(
+        fmt::format("ranks of stage {} spill from layers {} and {} on in step {} of epoch {}",
+                    stage, known->second, from, step, epoch));
+}
+
 void rank_barrier::arrive(uint64_t step, waiter who) {
   if (broken) return who.go_on(false, 0);
   auto& here = waiting[step];
@@ -110,10 +118,29 @@ void rank_barrier::arrive(uint64_t step, waiter who) {
   for (const auto& one : all) one.go_on(true, came_ns[one.stage]);
 }
 
+void rank_barrier::add_moves(const grid_rank& at, uint64_t step, const gpu::step_moves& own,
+                             moves_told go_on) {
+  if (broken) return go_on(false, {});
+  const std::pair key(at.place().pipeline, step);
+  auto& sum = moves[key];
+  sum.all.read_bytes += own.read_bytes;
+  sum.all.written_bytes += own.written_bytes;
+  sum.all.read_s += own.read_s;
+  sum.all.write_s += own.write_s;
+  sum.all.step_s += own.step_s;
+  sum.all.busy_s += own.busy_s;
+  sum.go_on.push_back(std::move(go_on));
+  if (sum.go_on.size() < static_cast<size_t>(at.grid.data)) return;
+  const auto whole = std::move(moves.extract(key).mapped());
+  for (const auto& told : whole.go_on) told(true, whole.all);
+}
+
 void rank_barrier::fail() {
   if (std::exchange(broken, true)) return;
   for (const auto& [step, all] : std::exchange(waiting, {}))
     for (const auto& one : all) one.go_on(false, 0);
+  for (const auto& [key, sum] : std::exchange(moves, {}))
+    for (const auto& told : sum.go_on) told(false, {});
 }
 
 // -- launcher -------------------------------------------------------------------------------------

@@ -10,6 +10,8 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <tuple>
+#include <utility>
 #include <vector>
 
 #include <caf/event_based_actor.hpp>
@@ -21,6 +23,7 @@
 #include "actors/sim/power_model.hpp"
 #include "actors/sim/storage.hpp"
 #include "actors/sim/world.hpp"
+#include "gpu/swap/kept_rates_policy.hpp"
 #include "io/checkpoint/reader.hpp"
 #include "io/checkpoint/retention.hpp"
 #include "io/checkpoint/save_plan.hpp"
@@ -85,6 +88,16 @@ struct rank_barrier {
   std::map<uint64_t, std::vector<waiter>> waiting;  ///< by step, as they came
 
   void arrive(uint64_t step, waiter who);
+
+  /// What the drives of a stage's replicas did in a step, summed up for each of them.
+  using moves_told = std::function<void(bool ok, const gpu::step_moves& all)>;
+  struct moves_sum {
+    gpu::step_moves all;
+    std::vector<moves_told> go_on;
+  };
+  std::map<std::pair<int, uint64_t>, moves_sum> moves;  ///< by stage and step
+
+  void add_moves(const grid_rank& at, uint64_t step, const gpu::step_moves& own, moves_told go_on);
   void fail();
 };
 
@@ -160,6 +173,10 @@ struct environment {
   std::map<std::pair<uint64_t, uint64_t>, double> rates;
   /// All ranks use the same.
   void note_rate(uint64_t epoch, uint64_t step, double lr);
+  /// From which layer on ranks spill, by epoch, step and stage.
+  std::map<std::tuple<uint64_t, uint64_t, int>, int> spills_from;
+  /// All replicas of a stage do so alike.
+  void note_spilling(uint64_t epoch, uint64_t step, int stage, int from);
   /// What ranks save is of the layers that a message says have been measured, if it does.
   void note_split(const any_msg& m, const train::job_plan& planned);
 

@@ -9,6 +9,7 @@
 #include "actors/sim/persons_job.hpp"
 #include "actors/sim/simulation.hpp"
 #include "actors/sim/swapped_job.hpp"
+#include "actors/train/memory_estimate.hpp"
 #include "actors/train/swap_folder.hpp"
 #include "actors/train/swap_ranks.hpp"
 #include "gpu/swap/activation_plan.hpp"
@@ -107,6 +108,23 @@ uint64_t spilling_bytes(const train::job_plan& plan, int layers) {
   return most;
 }
 
+/// Of the hosts together, as if they were one machine: what layers are chosen by
+/// (actors/train/spill_replan.hpp).
+config::swap_rates_section rates_of_hosts(const train::job_plan& plan,
+                                          const simulation_options& o) {
+  constexpr double of_updates = 1e12;  // none that a step would wait for
+  const auto rank = train::settled_options(plan, plan.ranks.front(), threads_of_a_rank);
+  const auto step_ns = (o.times.forward_ns + o.times.backward_ns) * o.micro_batches;
+  gpu::machine_rates out;
+  out.flops_s = train::step_flops(rank) * static_cast<double>(rank.at.grid.data) /
+                (static_cast<double>(step_ns) / static_cast<double>(second_ns));
+  out.read_bytes_s = o.swap.read_bytes_per_s * o.nodes;
+  out.write_bytes_s = o.swap.write_bytes_per_s * o.nodes;
+  out.duplex = 1;
+  out.updates_s = of_updates;
+  return train::section_of(out);
+}
+
 /// A model whose state is more than what brings it, and a budget that does not hold all of it: of a
 /// job that is all else already.
 status be_swapped(config::job& job, const simulation_options& o) {
@@ -130,6 +148,7 @@ status be_swapped(config::job& job, const simulation_options& o) {
   TROUPE_TRY(plan, train::make_plan(settled));
   auto least = train::swap_floor_bytes(plan, threads_of_a_rank);
   if (s.spill_layers > 0) least = std::max(least, spilling_bytes(plan, s.spill_layers));
+  if (s.replans) job.swap.rates = rates_of_hosts(plan, o);
   const auto all = whole_bytes(plan, threads_of_a_rank);
   job.swap.host_bytes = static_cast<int64_t>(
       least + static_cast<uint64_t>(s.memory * static_cast<double>(all - std::min(all, least))));
@@ -280,6 +299,22 @@ simulation_options fuzzed_heads(uint64_t seed, const std::vector<fault_kind>& ki
   return o;
 }
 
+/// Long enough for steps that say what a drive keeps, which is slow for some of them.
+void draw_replanned(simulation_options& o, const std::vector<fault_kind>& kinds, rng& random) {
+  auto& s = o.swap;
+  s.replans = true;
+  s.spill_layers = s.layers;
+  s.read_bytes_per_s = s.write_bytes_per_s = 1e6 * static_cast<double>(random.between(5, 20));
+  o.steps += 20;
+  if (std::find(kinds.begin(), kinds.end(), fault_kind::slow_disk) == kinds.end()) return;
+  fault f;
+  f.kind = fault_kind::slow_disk;
+  f.at_ns = random.between(200, 2000) * millisecond_ns;
+  f.lasts_ns = random.between(30, 120) * second_ns;
+  f.random = random.next();
+  o.faults.push_back(f);
+}
+
 simulation_options fuzzed_swap(uint64_t seed, const std::vector<fault_kind>& kinds) {
   auto o = fuzzed(seed, kinds);
   rng random(mix(seed ^ 0x73776170));
@@ -295,6 +330,7 @@ simulation_options fuzzed_swap(uint64_t seed, const std::vector<fault_kind>& kin
   s.read_bytes_per_s = s.write_bytes_per_s = 1e6 * static_cast<double>(random.between(5, 200));
   rng spills(mix(seed ^ 0x7370696c6c));  // apart: the rest means what it did
   if (spills.chance(0.3)) s.spill_layers = static_cast<int>(spills.between(1, 4));
+  if (s.spill_layers > 0 && spills.chance(0.5)) draw_replanned(o, kinds, spills);
   std::vector<fault_kind> of_drives;
   std::copy_if(kinds.begin(), kinds.end(), std::back_inserter(of_drives), is_of_drives);
   const auto more = draw_faults(random, of_drives, static_cast<int>(random.below(5)),

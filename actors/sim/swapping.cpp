@@ -75,6 +75,7 @@ swapping_engine::swapping_engine(environment* room, int node, const train::engin
   spills_.emplace(frames_by_record(layout_), machine);
   record_bytes_ =
       gpu::plan_stage(o.model, o.shape).spill_bytes / static_cast<uint64_t>(layout_.records());
+  replan_ = train::spill_replan::make(o);
 }
 
 // -- the lanes ------------------------------------------------------------------------------------
@@ -185,38 +186,40 @@ bool swapping_engine::fails_to_move(const gpu::watched_op& op) {
 void swapping_engine::operate(size_t number) {
   const auto takes_ns = time_of(live_.at(number));
   if (takes_ns == 0) return over(number);
-  note_part(number, takes_ns);
-  later(takes_ns, [this, number] {
+  const auto part = part_of(number);
+  if (part) note(part->kind, now(), now() + takes_ns, part->amount);
+  if (part && replan_) replan_->clock().began(part->kind, in_ms(now()));
+  later(takes_ns, [this, number, part] {
+    if (part && replan_) replan_->clock().ended(part->kind, in_ms(now()), part->amount);
     over(number);
     pump();
   });
 }
 
 /// Checkpoints' are none of a step's.
-void swapping_engine::note_part(size_t number, int64_t takes_ns) {
+std::optional<swapping_engine::computation> swapping_engine::part_of(size_t number) const {
   using op = train::pipeline_op;
   const auto& what = live_.at(number).what;
   const auto spills = live_.at(number).spill.what;
-  const auto noted = [&](op kind, uint64_t amount) { note(kind, now(), now() + takes_ns, amount); };
   if (spills != gpu::spill_act::none)
-    return noted(spills == gpu::spill_act::write ? op::write_activation : op::read_activation,
-                 record_bytes_);
+    return computation{spills == gpu::spill_act::write ? op::write_activation : op::read_activation,
+                       record_bytes_};
   switch (what.what) {
     case chunk_act::read_weights:
-      return noted(op::read_weights, bytes_of(what.chunk).weights);
+      return computation{op::read_weights, bytes_of(what.chunk).weights};
     case chunk_act::read_state:
-      return noted(op::read_state, bytes_of(what.chunk).group);
+      return computation{op::read_state, bytes_of(what.chunk).group};
     case chunk_act::read_rows:
-      return noted(op::read_state, bytes_of(what.chunk).rows());
+      return computation{op::read_state, bytes_of(what.chunk).rows()};
     case chunk_act::write_state:
-      return noted(op::write_chunk, bytes_of(what.chunk).group);
+      return computation{op::write_chunk, bytes_of(what.chunk).group};
     case chunk_act::measure:
     case chunk_act::update_rows:
     case chunk_act::update:
-      return noted(op::update_chunk, 0);
+      return computation{op::update_chunk, 0};
     default:
-      if (const auto it = computations_.find(number); it != computations_.end())
-        noted(it->second.kind, it->second.amount);
+      const auto it = computations_.find(number);
+      return it == computations_.end() ? std::nullopt : std::optional(it->second);
   }
 }
 
@@ -305,6 +308,7 @@ void swapping_engine::answer(size_t number, completion done) {
 /// What a step whose updates are made again took is told with those.
 void swapping_engine::tell(size_t number, int64_t step, bool again, outcome_completion done) {
   then(number, [this, step, again, done = std::move(done)] {
+    if (replan_ && at_.grid.data == 1 && !again) moved_ = replan_->clock().since(in_ms(now()));
     auto told = again ? train::step_outcome{} : outcome(step);
     told.again = again;
     done(health_, std::move(told));
@@ -324,8 +328,38 @@ void swapping_engine::build(completion done) {
   timed_engine::build(std::move(done));
 }
 
+gpu::update_order swapping_engine::planned_order() const {
+  return gpu::update_order_of(options_.shape.where, train::updates_wait(options_));
+}
+
+void swapping_engine::begin_step(const train::op_order& order) {
+  forwards_.clear();
+  first_backward_ = true;
+  choose_spilling();
+  choose_order();
+  slowed_ = order.pace.of_1024 < train::work_pace::whole;
+  clock_.begin_step(in_ms(now()));
+  if (!replan_) return;
+  then(watch_.compute(0), [this] { replan_->clock().restart(in_ms(now())); });
+}
+
+/// As rank_engine::judge_step of a rank that tries nothing else with its drive.
+void swapping_engine::choose_spilling() {
+  if (!std::exchange(updates_made_, false)) return;
+  const bool otherwise = std::exchange(timed_order_, order_) != order_;
+  const bool redone = std::exchange(redone_, false);
+  const bool alone = !std::exchange(saves_made_, false);
+  const bool tells = alone && !redone && !otherwise && !slowed_ && order_ == planned_order();
+  if (!replan_ || !tells) return;
+  const auto news = replan_->stepped(moved_);
+  if (!news) return;
+  ++room_->disks.counted().replanned;
+  spills_from_ = replan_->spills_from();
+  if (options_.on_notice && at_.place().data == 0) options_.on_notice(*news);
+}
+
 void swapping_engine::choose_order() {
-  order_ = gpu::update_order_of(options_.shape.where, train::updates_wait(options_));
+  order_ = planned_order();
   const bool free = options_.swap_clip == gpu::clip_way::automatic;
   if (order_ == update_order::speculate && free && room_->chance.chance(0.5))
     order_ = update_order::twice;
@@ -348,14 +382,26 @@ void swapping_engine::pass(train::pipeline_op kind, const train::op_order& order
   }
   watch_.use_weights(chunk, now, [&] {
     computing_ = {noted, amount_of(1)};
-    for (int i = 0; i < count; ++i) {  // backward begins with what forward ends with (SM-6)
-      const int record = layout_.record_of(order.slot + (back ? i : count - 1 - i), layer);
-      if (back)
-        spills_->backward(record, each_ns);
-      else
-        spills_->forward(record, kind == op::forward, each_ns);
-    }
+    pass_spilling(order, back, layer, each_ns);
   });
+}
+
+/// Backward begins with what forward ends with (SM-6). A layer that computes again needs its frame
+/// alone, in either pass (SM-8).
+void swapping_engine::pass_spilling(const train::op_order& order, bool back, int layer,
+                                    int64_t each_ns) {
+  const int count = order.micro_batches;
+  const bool again = layer < spills_from_;
+  const auto again_ns = again ? room_->times.forward_ns / chunks() : 0;
+  for (int i = 0; i < count; ++i) {
+    const int record = layout_.record_of(order.slot + (back ? i : count - 1 - i), layer);
+    if (!back)
+      spills_->forward(record, !again && order.kind == train::pipeline_op::forward, each_ns);
+    else if (again)
+      spills_->forward(record, false, each_ns + again_ns);
+    else
+      spills_->backward(record, each_ns);
+  }
 }
 
 size_t swapping_engine::forward(int64_t step, const train::op_order& order) {
@@ -416,12 +462,7 @@ size_t swapping_engine::backward(int64_t step, const train::op_order& order, boo
 void swapping_engine::run(const train::op_order& order, completion done) {
   using op = train::pipeline_op;
   const auto kind = order.kind;
-  if (kind == op::begin) {
-    forwards_.clear();
-    first_backward_ = true;
-    choose_order();
-    clock_.begin_step(in_ms(now()));
-  }
+  if (kind == op::begin) begin_step(order);
   if (train::facts_of(kind).releases == train::op_partner::none) return;
   if (auto broken = device_failure(); !broken) return done(broken);
   const auto step = static_cast<int64_t>(order.step);
@@ -440,6 +481,8 @@ void swapping_engine::run(const train::op_order& order, completion done) {
 void swapping_engine::update(int64_t step, double lr, outcome_completion done) {
   if (auto broken = device_failure(); !broken) return done(broken, {});
   room_->note_rate(epoch_, static_cast<uint64_t>(step), lr);
+  room_->note_spilling(epoch_, static_cast<uint64_t>(step), at_.place().pipeline, spills_from_);
+  updates_made_ = true;
   if (updates_under_backward())
     update_under_backward(step, std::move(done));
   else
@@ -465,8 +508,29 @@ void swapping_engine::update_behind_backward(int64_t step, outcome_completion do
       updated_step_ = step;
       for (int c = 0; c < chunks(); ++c)
         watch_.update(c, static_cast<int>(step), gpu::counts::at_once);
-      tell(step_over(), step, false, done);
+      share_moves(step_over(), step, done);
     });
+  });
+}
+
+/// As rank_engine::share_moves: the last that replicas exchange in a step.
+void swapping_engine::share_moves(size_t behind, int64_t step, outcome_completion done) {
+  if (!replan_ || at_.grid.data == 1) return tell(behind, step, false, std::move(done));
+  then(behind, [this, step, done = std::move(done)] {
+    if (!health_) return done(health_, {});
+    auto told = [this, step, done, alive = std::weak_ptr<int>(alive_)](bool ok,
+                                                                       const gpu::step_moves& all) {
+      if (alive.expired()) return;
+      moved_ = all;
+      for (auto* seconds : {&moved_.read_s, &moved_.write_s, &moved_.step_s, &moved_.busy_s})
+        *seconds /= at_.grid.data;
+      later(0, [this, ok, step, done] {
+        if (!ok) return done(left_group(), {});
+        done(health_, outcome(step));
+      });
+    };
+    ranks_->add_moves(at_, static_cast<uint64_t>(step), replan_->clock().since(in_ms(now())),
+                      std::move(told));
   });
 }
 
@@ -479,6 +543,7 @@ void swapping_engine::update_under_backward(int64_t step, outcome_completion don
     watch_.settle(static_cast<int>(step), !clipped);
     (clipped ? tried_step_ : updated_step_) = step;
     if (clipped) ++room_->disks.counted().redone;
+    redone_ = clipped;
     return tell(step_over(), step, clipped, std::move(done));
   }
   updated_step_ = step;
@@ -522,6 +587,7 @@ void swapping_engine::load(std::string folder, bool optimizer, completion done) 
 void swapping_engine::save(uint64_t step, const std::filesystem::path& partial, bool last,
                            gpu::state_saver::completion done) {
   finish_update();
+  saves_made_ = true;
   const auto gets = std::make_shared<bool>(true);
   const auto parts = keep_parts(static_cast<int>(step), links_into(partial), last, gets);
   const auto over = [this, step, partial, last, gets, left = std::make_shared<size_t>(parts.size()),

@@ -11,7 +11,8 @@
 // pass reads before the rest of it (SWP-14), where in most passes they have room. A write that
 // fails goes into a new file, for which it waits while the drive is full (SWP-11); a read that
 // fails fails the rank, and so does a write of activations (SPR-2); a checkpoint for whose files
-// there is no room fails alone (SWP-8).
+// there is no room fails alone (SWP-8). Where layers of theirs may go over to computing again what
+// they spill, ranks judge their steps as real ones do, by the times of virtual drives.
 #pragma once
 
 #include <array>
@@ -26,6 +27,7 @@
 #include <vector>
 
 #include "actors/sim/timed_engine.hpp"
+#include "actors/train/spill_replan.hpp"
 #include "gpu/model/spill_layout.hpp"
 #include "gpu/swap/order_watch.hpp"
 #include "gpu/swap/spill_watch.hpp"
@@ -54,7 +56,7 @@ class swapping_engine final : public timed_engine, private gpu::order_machine {
     uint64_t rows() const { return state / 16; }
   };
   enum class pass_kind { gradients, norm_alone, updates, speculates };
-  /// What the compute lane's own operations are, and how much one does.
+  /// What an operation is as a part of the step, and how much it does.
   struct computation {
     train::pipeline_op kind = train::pipeline_op::update;
     uint64_t amount = 0;
@@ -74,7 +76,7 @@ class swapping_engine final : public timed_engine, private gpu::order_machine {
   void operate(size_t number);
   void over(size_t number);
   int64_t time_of(const gpu::watched_op& op);
-  void note_part(size_t number, int64_t takes_ns);
+  std::optional<computation> part_of(size_t number) const;
   void note_wait(const gpu::watched_op& op);
   bool fails_to_move(const gpu::watched_op& op);
   void move_file(size_t number, int64_t since_ns);
@@ -88,7 +90,11 @@ class swapping_engine final : public timed_engine, private gpu::order_machine {
 
   // -- what a step is ----------------------------------------------------------------------------
 
+  void begin_step(const train::op_order& order);
   void choose_order();
+  void choose_spilling();
+  void share_moves(size_t behind, int64_t step, outcome_completion done);
+  gpu::update_order planned_order() const;
   bool updates_under_backward() const { return order_ != gpu::update_order::behind_backward; }
   void pass(train::pipeline_op kind, const train::op_order& order, int chunk, int64_t step);
   size_t forward(int64_t step, const train::op_order& order);
@@ -100,6 +106,7 @@ class swapping_engine final : public timed_engine, private gpu::order_machine {
   void update_chunk(int chunk, int step);
   void finish_update();
   bool embed_rows(int step, const train::op_order& order);
+  void pass_spilling(const train::op_order& order, bool back, int layer, int64_t each_ns);
   size_t step_over();
   bool links_into(const std::filesystem::path& partial) const;
   std::vector<size_t> keep_parts(int step, bool links, bool last, std::shared_ptr<bool> gets);
@@ -113,6 +120,9 @@ class swapping_engine final : public timed_engine, private gpu::order_machine {
   const gpu::spill_layout layout_;
   std::optional<gpu::spill_watch> spills_;  ///< where layers spill
   uint64_t record_bytes_ = 0;
+  std::unique_ptr<train::spill_replan> replan_;  ///< null where layers spill as they were chosen to
+  int spills_from_ = 0;                          ///< layers before it compute again
+  gpu::step_moves moved_;                        ///< of the last step's drives
   const bool shares_norms_;                       ///< replicas, of their updates
   const bool rows_first_;                         ///< SWP-14: of the first chunk
   std::array<std::deque<size_t>, lanes> queues_;  ///< numbers of operations
@@ -129,6 +139,9 @@ class swapping_engine final : public timed_engine, private gpu::order_machine {
   std::vector<train::op_order> forwards_;  ///< of this step
   train::op_order last_backward_;
   bool first_backward_ = true;
+  bool updates_made_ = false, redone_ = false, saves_made_ = false;  ///< since the last step began
+  bool slowed_ = false;                                              ///< by its pace: that step
+  gpu::update_order timed_order_ = gpu::update_order::behind_backward;  ///< of the last such step
   int64_t updated_step_ = 0;  ///< the last whose updates count
   int64_t tried_step_ = 0;    ///< whose updates were dropped
   int late_step_ = 0;         ///< whose update of the token table waits for the next pass; 0: none

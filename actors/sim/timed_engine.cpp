@@ -81,11 +81,13 @@ void timed_engine::meet_others(int64_t step, std::function<void(const status&)> 
                    bool ok, int64_t stage_came_ns) {
     if (alive.expired()) return;
     if (ok) note_meeting(came_ns, stage_came_ns);
-    later(0, [then, ok] {
-      then(ok ? status() : error{errc::unavailable, "a rank has left the group"});
-    });
+    later(0, [then, ok] { then(ok ? status() : left_group()); });
   };
   ranks_->arrive(static_cast<uint64_t>(step), {at_.place().pipeline, came_ns, std::move(go_on)});
+}
+
+status timed_engine::left_group() {
+  return error{errc::unavailable, "a rank has left the group"};
 }
 
 void timed_engine::note_meeting(int64_t came_ns, int64_t replicas_came_ns) {

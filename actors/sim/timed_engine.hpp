@@ -147,6 +147,7 @@ class timed_engine : public train::engine {
   /// The step ends for this rank when all have come to it.
   void meet_others(int64_t step, std::function<void(const status&)> then);
   void note_meeting(int64_t came_ns, int64_t replicas_came_ns);
+  static status left_group();
 
   environment* room_;
   uint64_t epoch_;

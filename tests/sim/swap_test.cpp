@@ -5,6 +5,7 @@
 
 #include <doctest/doctest.h>
 
+#include "actors/sim/environment.hpp"
 #include "actors/sim/fuzz.hpp"
 #include "messages/message_list.hpp"
 #include "messages/step_parts.hpp"
@@ -233,6 +234,46 @@ TEST_CASE(
   succeeds(recovered);
 }
 
+TEST_CASE("SIM-33: swap: where a drive keeps less replicas compute again alike what they spilled") {
+  for (const int nodes : {1, 2, 3}) {
+    CAPTURE(nodes);
+    auto o = spilling();
+    o.nodes = nodes;
+    o.steps = 40;
+    o.checkpoint_every = 0;
+    o.swap.spill_layers = 8;
+    o.swap.read_bytes_per_s = o.swap.write_bytes_per_s = 4e6;
+    o.swap.replans = true;
+    const auto undisturbed = run_swapped(o);
+    succeeds(undisturbed);
+    CHECK(undisturbed.swaps.replanned == 0);
+    o.faults = {{fault_kind::slow_disk, 5'000 * of_ms, 120'000 * of_ms, 0}};
+    const auto slow = run_swapped(o);
+    succeeds(slow);
+    CHECK(slow.swaps.replanned > 0);
+    CHECK(slow.swaps.replanned % static_cast<uint64_t>(nodes) == 0);
+    CHECK(slow.swaps.spilled < undisturbed.swaps.spilled);
+    CHECK(slow.steps == 40);  // none was made again
+    CHECK(slow.recoveries.empty());
+    CHECK(slow.losses == undisturbed.losses);
+    CHECK(run_swapped(o).fingerprint == slow.fingerprint);  // WLD-1
+  }
+}
+
+TEST_CASE("SIM-33: swap: replicas that spill other layers in one step are seen") {
+  world w(two_hosts());
+  environment room(w, {}, swapped().swap);
+  room.note_spilling(2, 7, 0, 3);
+  room.note_spilling(2, 7, 0, 3);
+  room.note_spilling(2, 7, 1, 0);
+  room.note_spilling(2, 8, 0, 0);
+  CHECK_FALSE(w.violated());
+  room.note_spilling(2, 8, 0, 3);
+  REQUIRE(w.violated());
+  CHECK(w.violated()->find("spill from layers 0 and 3 on in step 8") != std::string::npos);
+  w.end();
+}
+
 TEST_CASE("SIM-27: swap: a slow drive, a full one and writes that fail cost no launch") {
   auto o = swapped();
   o.steps = 20;
@@ -355,6 +396,6 @@ TEST_CASE("swap: random clusters that swap and faults violate nothing") {
   }
   const auto& s = done->swaps;
   for (const auto count : {s.operations, s.kept, s.unkept, s.moved, s.waited, s.unread, s.spilled,
-                           s.unspilled, s.redone, s.rows_first, s.leftovers})
+                           s.unspilled, s.redone, s.rows_first, s.replanned, s.leftovers})
     CHECK(count > 0);
 }
