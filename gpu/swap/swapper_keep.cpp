@@ -328,6 +328,8 @@ status swapper::take_file(int chunk, const std::filesystem::path& shard, io::fil
   if (!read) return read;
   auto& behind = behind_checkpoint(c);
   const auto named = io_->change([&](io::disk& d) -> status {
+    // They are of steps that are left behind; one may be of the very file that is taken (SWP-12).
+    for (const auto& old : std::exchange(c.old, {})) static_cast<void>(discard(d, old));
     const auto link = c.state.name.string() + ".link";
     TROUPE_TRY(made, d.make_dir(behind.name.parent_path()));
     static_cast<void>(made);

@@ -9,6 +9,7 @@
 #include <future>
 #include <limits>
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
 #include <utility>
@@ -459,9 +460,9 @@ struct saving_run {
   static std::filesystem::path shard(size_t chunk, uint64_t step) {
     return order_of(step).partial / cp::shard_name(0, static_cast<uint32_t>(chunk));
   }
-  file file_of(size_t chunk, uint64_t step) {
+  static file file_of(const keeping_ground& where, size_t chunk, uint64_t step) {
     file out = 0;
-    REQUIRE(ground.store->open(shard(chunk, step), io::open_mode::read, out) == 0);
+    REQUIRE(where.store->open(shard(chunk, step), io::open_mode::read, out) == 0);
     return out;
   }
   void one_step() {
@@ -475,7 +476,7 @@ struct saving_run {
     truth.push_back(in_memory.state());
     const auto told = keep(swapped, order_of(steps)).get();
     REQUIRE_MESSAGE(told, (told ? std::string() : render(told.error())));
-    for (size_t chunk = 0; chunk < chunks(); ++chunk) files.insert(file_of(chunk, steps));
+    for (size_t chunk = 0; chunk < chunks(); ++chunk) files.insert(file_of(ground, chunk, steps));
   }
   void expire(uint64_t step) {
     REQUIRE(root.remove_folder(order_of(step).partial, {io::folder_kind::scratch, {}, {}}));
@@ -534,13 +535,13 @@ TEST_CASE("SWP-12: of what has expired one file is written again, and the rest i
   saving_run run(ground, {});
   for (int i = 0; i < 8; ++i) run.one_step();
   CHECK(run.old_files() == 4 * run.chunks());  // of the newest
-  const auto fourth = run.file_of(1, 4);
+  const auto fourth = run.file_of(ground, 1, 4);
   const auto made = run.files.size();
   for (uint64_t step = 1; step <= 6; ++step) run.expire(step);
   run.one_step();
   CHECK(run.old_files() == 2 * run.chunks());  // of steps 7 and 8
   run.one_step();
-  CHECK(run.file_of(1, 10) == fourth);
+  CHECK(run.file_of(ground, 1, 10) == fourth);
   CHECK(run.files.size() == made + run.chunks());  // step 9 is in what was made before
   for (const auto step : {7u, 8u, 9u, 10u}) CHECK(run.is_whole(step));
   run.expire(7);
@@ -571,42 +572,45 @@ TEST_CASE("SWP-12: a file that somebody else has linked, or moved away, is not w
 }
 
 TEST_CASE("SWP-12: files of the checkpoint that a run goes on from are written again, too") {
-  keeping_ground ground;
-  swap_case c;
-  std::vector<cp::chunk_shard> kept;
-  {
-    swap_trainer first(*ground.owner, c, ground.options());
-    first.train(2);
-    const auto told = keep(first, order_of(2, true)).get();
-    REQUIRE(told);
-    kept = *told;
+  for (const bool in_one_process : {false, true}) {
+    keeping_ground ground;
+    swap_case c;
+    io::faulty_disk root(ground.store, {});
+    const auto give_up = [&](const std::filesystem::path& folder) {
+      REQUIRE(root.remove_folder(folder, {io::folder_kind::scratch, {}, {}}));
+    };
+    auto run = std::make_unique<swap_trainer>(*ground.owner, c, with_old_files(ground));
+    std::vector<cp::chunk_shard> kept;
+    const auto make_step = [&](uint64_t step, bool last = false) {
+      run->enqueue_step(static_cast<int64_t>(step));
+      const auto told = keep(*run, order_of(step, last)).get();
+      REQUIRE(told);
+      kept = *told;
+    };
+    make_step(1);
+    make_step(2, !in_one_process);
+    if (in_one_process) {
+      run->enqueue_step(3);  // by which the files of step 2 have old names
+    } else {
+      run.reset();
+      give_up("/swap");
+      c.starts = false;
+      run = std::make_unique<swap_trainer>(*ground.owner, c, with_old_files(ground));
+    }
+    adopt_all(*run, kept);
+    give_up(order_of(1).partial);
+    const auto adopted = saving_run::file_of(ground, 1, 2);
+    std::set<saving_run::file> files;
+    for (uint64_t step = 3; step <= 8; ++step) {
+      make_step(step);
+      files.insert(saving_run::file_of(ground, 1, step));
+      give_up(order_of(step - 1).partial);
+    }
+    CHECK(files.contains(adopted));
+    CHECK(files.size() == 3);  // that one, the run's first, and one more while both were needed
+    CHECK(state_in(ground, run->store(), 8) == trained_in_memory(*ground.owner, {}, 8));
+    CHECK(run->state() == trained_in_memory(*ground.owner, {}, 8));
   }
-  io::faulty_disk root(ground.store, {});
-  const auto give_up = [&](const std::filesystem::path& folder) {
-    REQUIRE(root.remove_folder(folder, {io::folder_kind::scratch, {}, {}}));
-  };
-  const auto file_at = [&](uint64_t step) {
-    io::crash_store::node_id out = 0;
-    REQUIRE(ground.store->open(saving_run::shard(1, step), io::open_mode::read, out) == 0);
-    return out;
-  };
-  give_up("/swap");
-  const auto from_start = c;
-  c.starts = false;
-  swap_trainer next(*ground.owner, c, with_old_files(ground));
-  adopt_all(next, kept);
-  const auto adopted = file_at(2);
-  std::set<io::crash_store::node_id> files;
-  for (uint64_t step = 3; step <= 8; ++step) {
-    next.enqueue_step(static_cast<int64_t>(step));
-    REQUIRE(keep(next, order_of(step)).get());
-    files.insert(file_at(step));
-    give_up(order_of(step - 1).partial);
-  }
-  CHECK(files.contains(adopted));
-  CHECK(files.size() == 3);  // that one, the run's first, and one more while both were needed
-  CHECK(state_in(ground, next.store(), 8) == trained_in_memory(*ground.owner, from_start, 8));
-  CHECK(next.state() == trained_in_memory(*ground.owner, from_start, 8));
 }
 
 TEST_CASE("SWP-11 SWP-12: where a write to such a file fails checkpoints stay as they are") {

@@ -483,6 +483,12 @@ GUARDS = (
           "  const bool alone = facts && (OUT || facts->names == 1);", "test_gpu: SWP-12: a file that somebody*"),
     guard("swap-old-used", "what has expired is written again (SWP-12)", "gpu/swap/swapper_keep.cpp",
           "    if (some && d.make_dir(", "    if (!OUT && some && d.make_dir(", "test_gpu: SWP-12: with a checkpoint*"),
+    guard("swap-old-once", "a file that is taken over again has one old name, not two (SWP-12)",
+          "gpu/swap/swapper_keep.cpp",
+          "    for (const auto& old : std::exchange(c.old, {})) static_cast<void>(discard(d, old));",
+          "    for (const auto& old : OUT ? std::deque<named_file>() : std::exchange(c.old, {}))\n"
+          "      static_cast<void>(discard(d, old));",
+          "test_gpu: SWP-12: files of the checkpoint*"),
     guard("swap-old-freed", "what has expired beyond that goes (SWP-12)", "gpu/swap/swapper_keep.cpp",
           "    drop_old(old_kind::expired);", "    if (!OUT) drop_old(old_kind::expired);",
           "test_gpu: SWP-12: of what has expired*"),
