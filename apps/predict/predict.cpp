@@ -132,9 +132,8 @@ void add_predict_split(shell& sh, command* verb, const predict_arguments& a) {
 void add_predict_probe(shell& sh, command* verb, const predict_arguments& a) {
   auto* p = verb->add_subcommand("probe", "What this machine is and does at most, field by field");
   p->footer(
-      "Measures for 2 s, or 15 s with --full: run it while nothing else does. What was measured "
-      "is\n"
-      "kept until the machine is started anew.\n"
+      "Measures for 2 s, or 15 s with --full, and a GPU as long: run it while nothing else does.\n"
+      "What was measured is kept until the machine is started anew.\n"
       "Examples:\n"
       "  troupe predict probe\n"
       "  troupe predict probe run.toml -o data/fleet.csv --id node3");

@@ -24,7 +24,6 @@
 #include "apps/talk.hpp"
 #include "gpu/back_end.hpp"
 #include "gpu/predict/probes.hpp"
-#include "gpu/stopwatch.hpp"
 #include "io/config/load.hpp"
 #include "io/disk/calibrate.hpp"
 #include "io/machine/available_memory.hpp"
@@ -77,14 +76,12 @@ std::chrono::hours young_enough() {
   return std::chrono::duration_cast<std::chrono::hours>(defaults::ceiling_memory);
 }
 
-/// Measures in turn; all of it within the time that is given.
+/// Measures in turn. Each part has a time of its own, which begins when the part does: a GPU that
+/// is slow to open, or a slow disk, takes none of the others'.
 class probing {
  public:
   probing(const arguments& a, const io::perf::probe_key& key, const interrupt_watch& interrupt)
-      : a_(a),
-        key_(key),
-        interrupt_(interrupt),
-        end_(gpu::seconds_now(gpu::time_kind::wall) + (a.full ? 15 : 2)) {}
+      : a_(a), key_(key), interrupt_(interrupt) {}
 
   gpu::predict::probe_troubles run(hw_profile& into) {
     if (!key_.gpus.empty()) gpu_probes(into);
@@ -107,7 +104,7 @@ class probing {
     gpu::predict::probe_options out;
     out.threads = key_.threads;
     out.full = a_.full;
-    out.seconds = end_ - gpu::seconds_now(gpu::time_kind::wall);
+    out.seconds = a_.full ? 15 : 2;
     out.memory_bytes = io::available_memory().value_or(unknown) / share;
     out.before = [this](std::string_view what) { tell(what); };
     out.stopped = [this] { return interrupt_.asked().load(); };
@@ -145,7 +142,6 @@ class probing {
   const arguments& a_;
   const io::perf::probe_key& key_;
   const interrupt_watch& interrupt_;
-  double end_;
   progress_line line_;
   gpu::predict::probe_troubles troubles_;
 };
@@ -156,10 +152,10 @@ void take_probes(hw_profile& into, const hw_profile& from) {
     if (field.group == "probe") into.*field.number = from.*field.number;
 }
 
-/// Waits for whoever measures, somewhat longer than `--full` takes.
+/// Waits for whoever measures, somewhat longer than `--full` takes of a machine with a GPU.
 result<io::unique_fd> turn_to_measure(const io::fact_store& store,
                                       const interrupt_watch& interrupt) {
-  constexpr int tries = 100;
+  constexpr int tries = 200;
   for (int i = 0;; ++i) {
     auto turn = io::perf::lock_probes(store, std::chrono::milliseconds(200));
     if (turn || i == tries || interrupt.asked()) return turn;
@@ -305,6 +301,7 @@ result<int> probe(const arguments& a) {
   if (!all) return all.error();
   const auto& found = *all;
   for (const auto& trouble : found.troubles) say("not measured: " + trouble);
+  if (!found.troubles.empty()) say("nothing is kept: the next `predict probe` measures anew");
   if (found.kept) say("measured before and kept since; --again measures anew");
   if (!a.out.empty()) {
     const auto id = a.id.empty() ? cluster::hardware_facts().hostname : a.id;

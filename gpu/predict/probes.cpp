@@ -9,6 +9,7 @@
 #include <utility>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "gpu/host/peak.hpp"
 #include "gpu/host/thread_team.hpp"
@@ -78,19 +79,25 @@ class probe_course {
 
   /// `usual_s`: how long it takes, but for its tries.
   template <class F>
-  void run(std::string_view what, double usual_s, F probe) {
+  void run(const char* what, double usual_s, F probe) {
     if (options_.stopped()) return;
-    if (wall_s() + usual_s + try_s() > end_) return;
+    if (wall_s() + usual_s + try_s() > end_) return late_.push_back(what);
     options_.before(what);
     const status done = probe();
     if (!done) troubles_.push_back(fmt::format("{}: {}", what, done.error().message));
   }
 
-  probe_troubles take() { return std::move(troubles_); }
+  /// One that is not begun is as much missing as one that fails; who stops them knows of it.
+  probe_troubles take() {
+    if (!late_.empty())
+      troubles_.push_back(fmt::format("{}: no time was left", fmt::join(late_, ", ")));
+    return std::move(troubles_);
+  }
 
  private:
   const probe_options& options_;
   double end_;
+  std::vector<const char*> late_;
   probe_troubles troubles_;
 };
 

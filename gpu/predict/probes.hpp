@@ -6,7 +6,7 @@
 //
 // Invariants
 //   HWM-1  No probe is begun that would hardly end by the time that is given for all; those that
-//     are not begun, and those that fail, stay absent.
+//     are not begun, and those that fail, stay absent and are named.
 //   HWM-2  Arrays take no more than the memory given, and are gone afterwards.
 #pragma once
 

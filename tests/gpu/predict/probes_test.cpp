@@ -32,17 +32,22 @@ TEST_CASE("probes of the host measure what each field says, and nothing of a GPU
   }
 }
 
-TEST_CASE("HWM-1 without time nothing is begun") {
+TEST_CASE("HWM-1 without time nothing is begun, and what is missing is named") {
   const auto host = make_host_device(1);
   predict::probe_options options;
   options.seconds = 0;
   int begun = 0;
   options.before = [&](std::string_view) { ++begun; };
   io::perf::hw_profile found;
-  CHECK(predict::probe_host(*host, options, found).empty());
+  const auto troubles = predict::probe_host(*host, options, found);
   CHECK(begun == 0);
   io::perf::hw_profile wanted;
   wanted.probe_threads = 1;
+  CHECK(found == wanted);
+  REQUIRE(troubles.size() == 1);
+  for (const char* what : {"memory, all threads", "AdamW", "multiply-adds", "no time was left"})
+    CHECK(troubles[0].find(what) != std::string::npos);
+  CHECK(predict::probe_device(*host, options, found).size() == 1);
   CHECK(found == wanted);
 }
 
