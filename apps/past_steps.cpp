@@ -4,14 +4,18 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <set>
 #include <span>
 #include <utility>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "actors/train/device_policy.hpp"
+#include "actors/train/machine.hpp"
 #include "apps/report/text.hpp"
 #include "apps/up/run_log.hpp"
+#include "gpu/back_end.hpp"
 #include "gpu/predict/online_policy.hpp"
 #include "io/base/counted.hpp"
 #include "io/config/properties.hpp"
@@ -35,8 +39,9 @@ constexpr double held_up_share = 0.02;
 /// Of the steps nine in ten are between these.
 constexpr double low_quantile = 0.05, high_quantile = 0.95;
 
-/// Times as much work, or as little; from other runs alone nothing is told.
-constexpr double near_enough = 10;
+/// Times as much work, or as little, and times as many threads; from other runs alone nothing is
+/// told.
+constexpr double near_enough = 10, like_threads = 2;
 /// No estimate by other work is surer.
 constexpr double sure_of_others = 0.3;
 
@@ -67,29 +72,100 @@ double quantile(const std::vector<float>& sorted, double q) {
   return sorted[static_cast<size_t>(q * static_cast<double>(sorted.size() - 1))];
 }
 
+/// Whether GPUs compute it here, as nodes are handed theirs.
+bool is_on_gpus(const config::job& job) {
+  const auto wanted = job.cluster.device;
+  if (wanted != config::device_kind::automatic) return wanted == config::device_kind::cuda;
+  const train::node_devices here{"here", "here", std::ssize(gpu::accelerators())};
+  const auto ranks = std::max<int64_t>(job.parallel.data * job.parallel.pipeline, 1);
+  const std::vector<int64_t> node_of(static_cast<size_t>(ranks));
+  const auto chosen = train::choose_devices(wanted, std::span(&here, 1), node_of);
+  return chosen && chosen->names.front() != "host";
+}
+
+/// Where a shape has what other work must have the like of.
+constexpr auto threads_at = static_cast<size_t>(config::work_feature::threads);
+constexpr auto dtype_at = static_cast<size_t>(config::work_feature::number_bytes);
+constexpr auto device_at = static_cast<size_t>(config::work_feature::device);
+
+/// What the time of a job's step depends on beside its FLOP, by what a key means on this machine,
+/// not by how it is said. None where the time hangs on a drive or a power budget, too: no number
+/// here tells how much.
+std::vector<double> shape_here(const config::job& job) {
+  if (!job.swap.dir.empty() || job.power.is_budgeted()) return {};
+  auto out = config::work_shape_of(job);
+  out[threads_at] = static_cast<double>(std::max(1, train::threads_here(job.cluster)));
+  out[device_at] = is_on_gpus(job) ? 2.0 : 1.0;
+  out.push_back(job.model.recompute ? 2.0 : 1.0);
+  out.push_back(job.train.optimizer == config::optimizer_kind::lamb ? 2.0 : 1.0);
+  return out;
+}
+
+bool within_times(double a, double b, double times) {
+  return std::abs(std::log(a / b)) <= std::log(times);
+}
+
+/// Whether a run is near enough to such work to tell of it. A model only knows what differed among
+/// its runs: what they all had in common, it takes everything to have.
+bool is_near(const perf::past_run& run, const std::vector<double>& shape, double flops) {
+  return within_times(run.flops, flops, near_enough) && run.shape[dtype_at] == shape[dtype_at] &&
+         within_times(run.shape[threads_at], shape[threads_at], like_threads);
+}
+
+/// To 6 digits: a run's are of its times, and differ in the last bits.
+double rounded_flops(double flops) {
+  const double unit = std::pow(10, std::floor(std::log10(flops)) - 5);
+  return std::round(flops / unit) * unit;
+}
+
 /// For the model: a step's FLOP, at a rate that only the model's factor is about, and its shape.
 gpu::predict::step_configuration configuration_of(const std::vector<double>& shape, double flops) {
   constexpr double some_rate = 1e12;
+  const double rounded = rounded_flops(flops);
   auto features = shape;
-  features.push_back(flops);
-  return {std::move(features), flops / some_rate};
+  features.push_back(rounded);
+  return {std::move(features), rounded / some_rate};
+}
+
+struct run_to_learn {
+  const perf::past_run* run = nullptr;
+  gpu::predict::step_configuration is = {};
+};
+
+/// Of the device's runs those of the newest configurations, as many as a model keeps; the oldest
+/// first.
+std::vector<run_to_learn> runs_to_learn(std::span<const perf::past_run> runs,
+                                        const std::vector<double>& shape) {
+  std::vector<run_to_learn> out;
+  std::set<std::vector<double>> seen;
+  for (size_t i = runs.size(); i-- > 0;) {
+    const auto& r = runs[i];
+    if (r.machine != this_kind || r.shape.size() != shape.size()) continue;
+    if (r.shape[device_at] != shape[device_at]) continue;
+    auto is = configuration_of(r.shape, r.flops);
+    if (seen.size() == gpu::predict::kept_configurations && !seen.contains(is.features)) continue;
+    seen.insert(is.features);
+    out.push_back({&r, std::move(is)});
+  }
+  std::reverse(out.begin(), out.end());
+  return out;
 }
 
 /// By what all runs on this machine took, whatever their work was.
 std::optional<perf::past_estimate> estimate_by_others(std::span<const perf::past_run> runs,
                                                       const std::vector<double>& shape,
                                                       double flops) {
+  if (shape.empty()) return std::nullopt;
   gpu::predict::online_policy model(std::vector(shape.size() + 1, perf::feature_kind::log_number));
   perf::past_estimate out;
   out.basis = perf::past_basis::other_work;
   bool any_near = false;
-  for (const auto& r : runs) {
-    if (r.machine != this_kind || r.shape.size() != shape.size()) continue;
+  for (const auto& [run, is] : runs_to_learn(runs, shape)) {
     // What is beyond all that a step may take is left out.
-    if (!model.hear(configuration_of(r.shape, r.flops), 0, r.median_s)) continue;
-    any_near = any_near || std::abs(std::log(r.flops / flops)) <= std::log(near_enough);
+    if (!model.hear(is, 0, run->median_s)) continue;
+    any_near = any_near || is_near(*run, shape, flops);
     ++out.runs;
-    out.steps += r.steps;
+    out.steps += run->steps;
   }
   if (!any_near) return std::nullopt;
   model.fit();
@@ -146,7 +222,7 @@ std::optional<perf::past_run> step_times::run_of(
   out.median_s = quantile(sorted, 0.5) / 1e3;
   out.low_s = quantile(sorted, low_quantile) / 1e3;
   out.high_s = quantile(sorted, high_quantile) / 1e3;
-  out.shape = config::work_shape_of(job);
+  out.shape = shape_here(job);
   return out;
 }
 
@@ -157,7 +233,7 @@ std::optional<past_expectation> expect_by_past(const config::job& job, double fl
   const auto past = perf::read_past_runs(file);
   if (!past) return std::nullopt;
   auto step = perf::estimate_step(past->runs, this_kind, work_key(job));
-  if (!step && flops > 0) step = estimate_by_others(past->runs, config::work_shape_of(job), flops);
+  if (!step && flops > 0) step = estimate_by_others(past->runs, shape_here(job), flops);
   if (!step) return std::nullopt;
   return past_expectation{*step, perf::ledger_of(past->runs, this_kind)};
 }

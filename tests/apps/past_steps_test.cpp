@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "actors/job/plan.hpp"
+#include "actors/train/machine.hpp"
 #include "tests/io/job_text.hpp"
 #include "tests/io/scratch.hpp"
 
@@ -154,4 +155,95 @@ TEST_CASE("past steps: runs of a program that kept no shape tell nothing of othe
   const double flops = train::flops_of_step(plan);
   CHECK(apps::expect_by_past(plan.job, flops, store));
   CHECK_FALSE(apps::expect_by_past(past_plan({"train.batch=16"}).job, flops, store));
+}
+
+TEST_CASE("past steps: a run's shape is of what the job means here, whatever word says it") {
+  const auto shape_of = [](const std::vector<std::string>& sets) {
+    return times_of(200).run_of(past_plan(sets).job, std::nullopt)->shape;
+  };
+  const auto plain = shape_of({});
+  const int threads = train::threads_here(past_plan().job.cluster);
+  CHECK(shape_of({"cluster.threads=" + std::to_string(threads)}) == plain);
+  CHECK(shape_of({"cluster.threads=" + std::to_string(threads + 1)}) != plain);
+  CHECK(shape_of({"train.optimizer=lamb"}) != plain);
+  CHECK(shape_of({"model.recompute=true"}) != plain);
+  const bool is_host = shape_of({"cluster.device=host"}) == plain;
+  const bool is_cuda = shape_of({"cluster.device=cuda"}) == plain;
+  CHECK(is_host != is_cuda);
+  // A drive's and a budget's times tell nothing of other work.
+  auto swaps = past_plan().job, budgeted = swaps;
+  swaps.swap.dir = {"here"};
+  budgeted.power.budget_w = 100;
+  CHECK(times_of(200).run_of(swaps, std::nullopt)->shape.empty());
+  CHECK(times_of(200).run_of(budgeted, std::nullopt)->shape.empty());
+}
+
+TEST_CASE("past steps: another device, format or number of threads is told nothing by these runs") {
+  const scratch dir;
+  const io::fact_store store{dir.path, "here", "0.1.0", 0};
+  const std::vector<std::string> kind{"cluster.device=host", "cluster.threads=8"};
+  const auto run = times_of(200).run_of(past_plan(kind).job, std::nullopt);
+  REQUIRE(run);
+  REQUIRE(apps::remember_run(*run, store));
+  const auto told = [&](std::vector<std::string> sets) {
+    sets.push_back("train.batch=16");
+    auto all = kind;
+    all.insert(all.end(), sets.begin(), sets.end());  // the last one of a key wins
+    return apps::expect_by_past(past_plan(all).job, run->flops, store).has_value();
+  };
+  CHECK(told({}));
+  CHECK(told({"cluster.threads=4"}));
+  CHECK_FALSE(told({"cluster.threads=1"}));
+  CHECK_FALSE(told({"cluster.device=cuda"}));
+  CHECK_FALSE(told({"model.dtype=bf16"}));
+  auto swaps = past_plan(kind).job;
+  swaps.swap.dir = {"here"};
+  CHECK_FALSE(apps::expect_by_past(swaps, run->flops, store));
+}
+
+TEST_CASE("past steps: however often a job is run, it takes no room from other work") {
+  const scratch dir;
+  const io::fact_store store{dir.path, "here", "0.1.0", 0};
+  const auto plan_of = [](int layers, int batch) {
+    return past_plan(
+        {"model.layers=" + std::to_string(layers), "train.batch=" + std::to_string(batch)});
+  };
+  const auto took_s = [](const train::job_plan& p) {
+    return 0.01 * static_cast<double>(p.job.model.layers) + train::flops_of_step(p) / 1e9;
+  };
+  const auto run_of = [&](const train::job_plan& plan) {
+    auto run = *times_of(100).run_of(plan.job, std::nullopt);
+    run.flops = train::flops_of_step(plan);
+    run.low_s = run.median_s = run.high_s = took_s(plan);
+    return run;
+  };
+  for (const int layers : {2, 4, 8})
+    for (const int batch : {8, 16, 32, 64})
+      REQUIRE(apps::remember_run(run_of(plan_of(layers, batch)), store));
+  auto nightly = run_of(plan_of(2, 2));
+  const double flops = nightly.flops;
+  for (int i = 0; i < 520; ++i) {
+    nightly.flops = flops * (1 + i * 1e-15);  // as it comes of each run's times
+    REQUIRE(apps::remember_run(nightly, store));
+  }
+  const auto asked = plan_of(4, 48);
+  const auto e = apps::expect_by_past(asked.job, train::flops_of_step(asked), store);
+  REQUIRE(e);
+  CHECK(e->step.runs == 532);
+  CHECK(e->step.step_s == doctest::Approx(took_s(asked)).epsilon(0.1));
+}
+
+TEST_CASE("past steps: runs that a model keeps no more do not count as near") {
+  const scratch dir;
+  const io::fact_store store{dir.path, "here", "0.1.0", 0};
+  const auto plan = past_plan();
+  auto run = *times_of(200).run_of(plan.job, std::nullopt);
+  REQUIRE(apps::remember_run(run, store));
+  const auto other = past_plan({"train.batch=16"}).job;
+  CHECK(apps::expect_by_past(other, 1e9, store));
+  for (int i = 0; i < 512; ++i) {
+    run.flops = 1e15 * (1 + i);
+    REQUIRE(apps::remember_run(run, store));
+  }
+  CHECK_FALSE(apps::expect_by_past(other, 1e9, store));
 }
