@@ -2,6 +2,7 @@
 #include "io/perf/hw_rows.hpp"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -13,12 +14,16 @@
 #include "io/base/text.hpp"
 #include "io/file.hpp"
 #include "io/formats/json_text.hpp"
+#include "io/locked_file.hpp"
+#include "io/perf/csv.hpp"
 
 namespace troupe::io::perf {
 
 namespace {
 
 constexpr const char* id_column = "row_id";
+/// What a table of machines has, and one of anything else hardly does.
+constexpr const char* machine_column = "cpu_model";
 
 std::string hw_line(const std::vector<std::string>& cells) {
   std::string out;
@@ -43,6 +48,37 @@ size_t column_in(csv& table, std::string_view name) {
   return table.columns.size() - 1;
 }
 
+/// The table; none where there is none yet, or an empty file, as its lock's first holder leaves it.
+result<std::optional<csv>> read_fleet(const std::filesystem::path& file) {
+  std::error_code fault;
+  const auto bytes = std::filesystem::file_size(file, fault);
+  if (fault == std::errc::no_such_file_or_directory || (!fault && bytes == 0))
+    return std::optional<csv>();
+  TROUPE_TRY(there, read_csv(file));
+  for (const auto* name : {id_column, machine_column})
+    if (!there.column(name)) return no_fleet(there.name, fmt::format("it has no column {}", name));
+  return std::optional<csv>(std::move(there));
+}
+
+/// The text of a table of machines with that one's row.
+std::string with_hw_row(csv table, const std::string& id, const hw_profile& profile) {
+  const size_t ids = column_in(table, id_column);
+  const auto row = std::find_if(table.rows.begin(), table.rows.end(),
+                                [&](const csv_row& one) { return trimmed(one.cells[ids]) == id; });
+  const auto at = static_cast<size_t>(row - table.rows.begin());
+  if (row == table.rows.end()) {
+    table.rows.push_back({0, std::vector<std::string>(table.columns.size())});
+    table.rows.back().cells[ids] = id;
+  }
+  for (const auto& field : hw_fields()) {
+    const auto column = column_in(table, field.name);
+    table.rows[at].cells[column] = hw_cell(profile, field);
+  }
+  auto text = hw_line(table.columns);
+  for (const auto& one : table.rows) text += hw_line(one.cells);
+  return text;
+}
+
 }  // namespace
 
 std::string hw_schema(const std::string& label) {
@@ -57,41 +93,26 @@ std::string hw_schema(const std::string& label) {
   return out;
 }
 
-result<std::string> with_hw_row(const std::optional<csv>& table, const std::string& id,
-                                const hw_profile& profile, const std::string& label) {
-  auto out = table ? *table : empty_fleet(label);
-  const auto ids = out.column(id_column);
-  if (!ids) return no_fleet(out.name, fmt::format("it has no column {}", id_column));
-  const auto row = std::find_if(out.rows.begin(), out.rows.end(),
-                                [&](const csv_row& one) { return trimmed(one.cells[*ids]) == id; });
-  const auto at = row - out.rows.begin();
-  if (row == out.rows.end()) {
-    out.rows.push_back({0, std::vector<std::string>(out.columns.size())});
-    out.rows.back().cells[*ids] = id;
-  }
-  for (const auto& field : hw_fields()) {
-    const auto column = column_in(out, field.name);
-    out.rows[static_cast<size_t>(at)].cells[column] = hw_cell(profile, field);
-  }
-  auto text = hw_line(out.columns);
-  for (const auto& one : out.rows) text += hw_line(one.cells);
-  return text;
-}
-
-status add_hw_row(const std::filesystem::path& file, const std::string& id,
-                  const hw_profile& profile, const std::string& label) {
+result<std::vector<std::string>> fleet_columns(const std::filesystem::path& file) {
   if (file.extension() != ".csv")
     return error{errc::usage, fmt::format("{} does not end in .csv", file.string()),
                  "a table is NAME.csv, with its schema in NAME.toml"};
-  std::error_code fault;
-  std::optional<csv> table;
-  if (std::filesystem::exists(file, fault)) {
-    TROUPE_TRY(there, read_csv(file));
-    table = std::move(there);
-  }
-  TROUPE_TRY(text, with_hw_row(table, id, profile, label));
+  TROUPE_TRY(table, read_fleet(file));
+  return table ? std::move(table->columns) : std::vector<std::string>();
+}
+
+status add_hw_row(const std::filesystem::path& file, const std::string& id,
+                  const hw_profile& profile, const std::string& label,
+                  std::chrono::milliseconds patience) {
+  TROUPE_CHECK(fleet_columns(file));  // before a file is made
+  TROUPE_TRY(turn, open_locked(file, patience));
+  if (!turn) return fleet_busy(file.string());  // HWR-1
+  TROUPE_TRY(table, read_fleet(file));
+  const auto text = with_hw_row(table ? std::move(*table) : empty_fleet(label),
+                                std::string(trimmed(id)), profile);
   auto schema = file;
   schema.replace_extension(".toml");
+  std::error_code fault;
   // First: a table without a schema is none.
   if (!std::filesystem::exists(schema, fault)) TROUPE_CHECK(write_atomic(schema, hw_schema(label)));
   return write_atomic(file, text);

@@ -4,16 +4,19 @@
 //
 // A row is found by its id: measured again, a machine's features are replaced, and its labels and
 // whatever else a person entered stay.
+//
+// Invariants
+//   HWR-1  Machines that add their rows at once, to a table in a shared folder, lose none of them:
+//     each reads the table and replaces it while it holds its lock.
 #pragma once
 
+#include <chrono>
 #include <filesystem>
-#include <optional>
 #include <string>
 #include <vector>
 
 #include "io/base/error_kind.hpp"
 #include "io/base/result.hpp"
-#include "io/perf/csv.hpp"
 #include "io/perf/hw_profile.hpp"
 
 namespace troupe::io::perf {
@@ -23,18 +26,24 @@ inline constexpr error_kind<std::string_view, std::string_view> no_fleet{
     "no_fleet", errc::bad_data, "{}: {}",
     "name another file, or one that `troupe predict probe -o` has made"};
 
+/// Others have had it for all the time that was waited: the file.
+inline constexpr error_kind<std::string_view> fleet_busy{"fleet_busy", errc::unavailable,
+                                                         "{} is locked by another process",
+                                                         "try again when it has ended"};
+
 /// The schema: every field a feature, one label.
 std::string hw_schema(const std::string& label);
 
-/// The table with that machine's row: of a new table, or one that is there. Errors: no_fleet.
-result<std::string> with_hw_row(const std::optional<csv>& table, const std::string& id,
-                                const hw_profile& profile, const std::string& label);
+/// The columns of a table that rows of machines can be added to; none of one that is not there yet.
+/// Errors: usage for a name that is no *.csv, no_fleet, bad_csv, those of files.
+result<std::vector<std::string>> fleet_columns(const std::filesystem::path& file);
 
-/// Adds or replaces it in a file, which is made with its schema where it is not there; a schema
-/// that is there stays. Both are replaced whole. Errors: usage for a name that is no *.csv,
-/// no_fleet, bad_csv, those of files.
+/// Adds a machine's row to a file, or replaces it; made with its schema where it is not there.
+/// A schema that is there stays. Both are replaced whole (HWR-1). Blanks around the id are none of
+/// it. Errors: fleet_busy, those of fleet_columns.
 status add_hw_row(const std::filesystem::path& file, const std::string& id,
-                  const hw_profile& profile, const std::string& label);
+                  const hw_profile& profile, const std::string& label,
+                  std::chrono::milliseconds patience = std::chrono::seconds(10));
 
 /// A row, or a file of one machine.
 struct hw_machine {

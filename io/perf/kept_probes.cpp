@@ -1,18 +1,15 @@
 // One fact: whom it belongs to, and numbers by the names of their fields.
 #include "io/perf/kept_probes.hpp"
 
-#include <fcntl.h>
-#include <sys/file.h>
-
-#include <cerrno>
 #include <cmath>
 #include <cstdint>
 #include <filesystem>
 #include <span>
 #include <system_error>
-#include <thread>
 
 #include <nlohmann/json.hpp>
+
+#include "io/locked_file.hpp"
 
 namespace troupe::io::perf {
 
@@ -75,14 +72,9 @@ result<unique_fd> lock_probes(const fact_store& store, std::chrono::milliseconds
   std::error_code ignored;
   std::filesystem::create_directories(folder, ignored);
   const auto file = folder / "hardware-probes.lock";
-  unique_fd fd{::open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666)};
+  auto fd = open_locked(file, patience);
   if (!fd) return unique_fd{};
-  constexpr std::chrono::milliseconds pause{20};
-  for (auto waited = pause * 0; ::flock(fd.get(), LOCK_EX | LOCK_NB) != 0; waited += pause) {
-    if (errno != EWOULDBLOCK && errno != EINTR) return unique_fd{};
-    if (waited >= patience) return probes_busy(file.string());
-    std::this_thread::sleep_for(pause);
-  }
+  if (!*fd) return probes_busy(file.string());
   return fd;
 }
 

@@ -1,21 +1,18 @@
 // Sums, a lock, and an end for torn lines: see summed_lines.hpp.
 #include "io/perf/summed_lines.hpp"
 
-#include <fcntl.h>
-#include <sys/file.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <charconv>
 #include <chrono>
 #include <cstdint>
 #include <system_error>
-#include <thread>
 
 #include <fmt/format.h>
 
 #include "io/file.hpp"
+#include "io/locked_file.hpp"
 
 namespace troupe::io::perf {
 
@@ -32,24 +29,6 @@ uint32_t line_sum(std::string_view text) {
 /// What one reads: half more lines than are kept (SML-2), each as long as may be.
 size_t longest_file(const summed_file& of) {
   return of.kept * 3 / 2 * of.line_bytes;
-}
-
-/// The file, locked; the one that the name leads to, also where another has just replaced it.
-result<unique_fd> open_locked(const fs::path& file) {
-  constexpr int lock_tries = 100;  // a second: whoever holds it adds a line, or has been stopped
-  constexpr std::chrono::milliseconds lock_pause{10};
-  for (int tries = 0; tries < lock_tries; ++tries) {
-    unique_fd fd{::open(file.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK, 0666)};
-    if (!fd) return error::system(fmt::format("open {}", file.string()), errno);
-    if (::flock(fd.get(), LOCK_EX | LOCK_NB) == 0) {
-      if (still_names(file, fd.get())) return fd;
-      continue;  // another has just replaced it
-    }
-    if (errno != EINTR && errno != EWOULDBLOCK)
-      return error::system(fmt::format("lock {}", file.string()), errno);
-    std::this_thread::sleep_for(lock_pause);
-  }
-  return summed_lines_busy(file.string());
 }
 
 std::vector<std::string_view> lines_of(std::string_view text) {
@@ -109,7 +88,9 @@ status add_summed_lines(const fs::path& file, const summed_file& of,
   std::error_code made;
   if (file.has_parent_path()) fs::create_directories(file.parent_path(), made);
   if (made) return error::system(fmt::format("make {}", file.parent_path().string()), made.value());
-  TROUPE_TRY(fd, open_locked(file));
+  constexpr std::chrono::seconds patience{1};  // who holds it adds a line, or has been stopped
+  TROUPE_TRY(fd, open_locked(file, patience));
+  if (!fd) return summed_lines_busy(file.string());
   TROUPE_TRY(text, read_file(file, longest_file(of)));
   const auto old = lines_of(text);
   if (!is_ours(old, of.line_bytes)) return no_summed_lines(file.string());  // SML-3

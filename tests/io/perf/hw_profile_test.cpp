@@ -7,6 +7,7 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -14,6 +15,8 @@
 #include <nlohmann/json.hpp>
 
 #include "io/file.hpp"
+#include "io/locked_file.hpp"
+#include "io/perf/csv.hpp"
 #include "io/perf/dimms.hpp"
 #include "io/perf/hw_reader.hpp"
 #include "io/perf/hw_rows.hpp"
@@ -351,6 +354,51 @@ TEST_CASE("HWP-2 of a file a number that cannot be ends the reading, with its pl
     CAPTURE(text);
     CHECK(is_error(json_of(text), not_hw_profile));
   }
+}
+
+TEST_CASE("a table of anything else that has ids is not one of machines, and blanks are no id's") {
+  scratch dir;
+  put_file(dir / "people.csv", "row_id,age\nnode1,7\n");
+  CHECK(is_error(add_hw_row(dir / "people.csv", "node1", some_profile(), "y"), no_fleet));
+  CHECK(is_error(fleet_columns(dir / "people.csv"), no_fleet));
+  CHECK(tree_of(dir.path)["people.csv"] == "file row_id,age\nnode1,7\n");
+  CHECK(fleet_columns(dir / "people.txt").error().code == errc::usage);
+  const auto file = dir / "fleet.csv";
+  CHECK(fleet_columns(file)->empty());
+  CHECK_FALSE(fs::exists(file));
+  for (const char* id : {" node1", "node1\t", "node1"})
+    REQUIRE(add_hw_row(file, id, some_profile(), "y"));
+  const auto table = read_csv(file);
+  REQUIRE(table);
+  REQUIRE(table->rows.size() == 1);
+  CHECK(table->rows[0].cells[0] == "node1");
+  CHECK(*fleet_columns(file) == table->columns);
+}
+
+TEST_CASE("HWR-1 machines that add their rows at once lose none of them") {
+  scratch dir;
+  const auto file = dir / "fleet.csv";
+  constexpr size_t machines = 8, times = 4;
+  std::vector<status> outcomes(machines);
+  std::vector<std::thread> all;
+  for (size_t i = 0; i < machines; ++i)
+    all.emplace_back([&, i] {
+      for (size_t n = 0; n < times && outcomes[i]; ++n)
+        outcomes[i] = add_hw_row(file, fmt::format("node{}-{}", i, n), some_profile(), "y",
+                                 std::chrono::minutes(5));
+    });
+  for (auto& one : all) one.join();
+  for (const auto& outcome : outcomes) CHECK(outcome);
+  const auto table = read_csv(file);
+  REQUIRE(table);
+  CHECK(table->rows.size() == machines * times);
+  // Whoever holds the table is waited for, and not for ever.
+  const auto before = read_file(file, 1 << 20);
+  const auto held = open_locked(file, std::chrono::milliseconds(0));
+  REQUIRE(held);
+  CHECK(is_error(add_hw_row(file, "late", some_profile(), "y", std::chrono::milliseconds(0)),
+                 fleet_busy));
+  CHECK(*read_file(file, 1 << 20) == *before);
 }
 
 TEST_CASE("HWK-1 measurements are found for the same start, GPUs, threads and disk alone") {
