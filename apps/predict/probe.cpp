@@ -27,6 +27,7 @@
 #include "io/config/load.hpp"
 #include "io/disk/calibrate.hpp"
 #include "io/machine/available_memory.hpp"
+#include "io/perf/csv.hpp"
 #include "io/perf/hw_reader.hpp"
 #include "io/perf/hw_rows.hpp"
 #include "io/perf/kept_probes.hpp"
@@ -226,6 +227,17 @@ bool is_there(const hw_profile& profile, const io::perf::hw_field& field) {
                                : (profile.*field.number).has_value();
 }
 
+/// Before anything is measured: whether a table takes a row, and has the column that was named.
+status check_table(const arguments& a) {
+  if (a.out.empty()) return {};
+  TROUPE_TRY(columns, io::perf::fleet_columns(a.out));
+  const bool has_label = std::find(columns.begin(), columns.end(), a.label) != columns.end();
+  if (!columns.empty() && a.label != arguments().label && !has_label)
+    say(fmt::format("warning: {} has no column {}, and gets none: --label is for a new table",
+                    a.out, a.label));
+  return {};
+}
+
 }  // namespace
 
 void add_gpus(hw_profile& into, const gpu_picture& picture) {
@@ -294,6 +306,7 @@ std::string profile_text(const hw_profile& profile, int columns) {
 }
 
 result<int> probe(const arguments& a) {
+  TROUPE_CHECK(check_table(a));
   // Before any other thread. A measured disk's folder goes, and a table is not touched.
   TROUPE_TRY(interrupt, interrupt_watch::start());
   auto all = probe_machine(a, *interrupt);
@@ -304,7 +317,8 @@ result<int> probe(const arguments& a) {
   if (!found.troubles.empty()) say("nothing is kept: the next `predict probe` measures anew");
   if (found.kept) say("measured before and kept since; --again measures anew");
   if (!a.out.empty()) {
-    const auto id = a.id.empty() ? cluster::hardware_facts().hostname : a.id;
+    const std::string named(io::perf::trimmed(a.id));
+    const auto id = named.empty() ? cluster::hardware_facts().hostname : named;
     TROUPE_CHECK(io::perf::add_hw_row(a.out, id, found.profile, a.label));
     say(fmt::format("row {} is in {}", id, a.out));
   }

@@ -78,6 +78,10 @@ TEST_CASE("a probed machine's row is learned from and asked by") {
   // The same machine, from the cache, in a table of its own: its label's column is no feature.
   const auto own = probe(dir, "-o mine.csv --id mine --label score");
   REQUIRE_MESSAGE(own.code == 0, own.talk);
+  CHECK(own.talk.find("has no column") == std::string::npos);
+  const auto other = probe(dir, "-o mine.csv --id ' mine ' --label speed");
+  REQUIRE_MESSAGE(other.code == 0, other.talk);
+  CHECK(other.talk.find("mine.csv has no column speed") != std::string::npos);
   const auto asked = predict("ask m/fleet.tpm --row mine.csv");
   REQUIRE_MESSAGE(asked.code == 0, asked.talk);
   CHECK(asked.out.find("\nfleet,mine,score,") != std::string::npos);
@@ -126,6 +130,11 @@ TEST_CASE("a probe without its folder, or into what is no table, ends as that an
   put_file(dir / "other.csv", "a,b\n1,2\n");
   CHECK(probe(dir, "-o other.csv").code == 65);
   CHECK(tree_of(dir.path)["other.csv"] == "file a,b\n1,2\n");
+  put_file(dir / "people.csv", "row_id,age\nx,2\n");
+  CHECK(probe(dir, "-o people.csv").code == 65);
+  // Nor is anything measured for it.
+  for (const auto& [name, what] : tree_of(dir.path))
+    CHECK(name.find("hardware-probes") == std::string::npos);
   CHECK_FALSE(std::filesystem::exists(dir / "machine.txt"));
   CHECK_FALSE(std::filesystem::exists(dir / "other.toml"));
 }
