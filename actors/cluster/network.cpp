@@ -46,8 +46,8 @@ status check(const network_options& options) {
 
 status prove(const network_options& options) {
   TROUPE_CHECK(check(options));
-  take_as(tls::role::node, options.nodes_as);
-  take_as(tls::role::power, options.budgets_as);
+  take_nodes_as(options.nodes_as);
+  take_budgets_as(options.budgets_as);
   if (options.proof) return prove_by_key(*options.proof);
   if (options.by_certificate()) return {};
   return error{errc::permission, "nothing proves to the cluster who this process is",

@@ -27,7 +27,7 @@ namespace troupe::cluster {
 struct network_options {
   std::string ca, certificate, key;  ///< PEM files; all or none
   std::optional<tls::proof> proof;   ///< by which key, where there is no certificate
-  /// What who shows a node's certificate is to this process; to a power budget a job (LNK-6).
+  /// What who comes with a node's certificate is to this process; to a power budget a job (LNK-6).
   tls::role nodes_as = tls::role::node;
   /// The same of a power budget's certificate; to a person's tool a node.
   tls::role budgets_as = tls::role::power;

@@ -32,9 +32,10 @@ struct holders {
   std::map<int, tls::identity> by_socket;
   std::set<int> given_up;
   std::map<uint16_t, std::set<std::string>> expected;  ///< hosts by port
-  std::map<uint16_t, std::string> misplaced;           ///< what LNK-4 refused last, by port
+  std::map<uint16_t, std::string> misplaced;  ///< what LNK-4 or LNK-6 refused last, by port
   std::map<uint16_t, std::chrono::milliseconds> bounds;  ///< of connecting, by port (LNK-5)
-  std::map<tls::role, tls::role> taken_as;               ///< by what is shown (LNK-6)
+  tls::role nodes_as = tls::role::node;                  ///< of those that connect (LNK-6)
+  tls::role budgets_as = tls::role::power;               ///< of those connected to (LNK-6)
 };
 
 holders& all() {
@@ -108,11 +109,16 @@ std::optional<tls::identity> holder_of(SSL* link, int fd) {
   }
   std::unique_ptr<X509, void (*)(X509*)> certificate(SSL_get1_peer_certificate(link), X509_free);
   if (!certificate) return std::nullopt;
-  auto out = tls::holder_of(certificate.get());
+  return tls::holder_of(certificate.get());
+}
+
+/// As what who shows a certificate of that role is taken; none: nobody who is heard (LNK-6).
+std::optional<tls::role> taken_as(tls::role shown, bool accepted) {
   std::lock_guard lock(all().mutex);
-  const auto it = all().taken_as.find(out.as);
-  if (it != all().taken_as.end()) out.as = it->second;  // LNK-6
-  return out;
+  if (accepted) return shown == tls::role::node ? all().nodes_as : shown;
+  if (shown == tls::role::power) return all().budgets_as;
+  if (shown == tls::role::node && all().nodes_as != shown) return std::nullopt;
+  return shown;
 }
 
 bool is_given_up(int fd) {
@@ -131,9 +137,7 @@ bool is_where_expected(int fd, const tls::identity& who) {
 }
 
 /// Says it once, not at each of the tries that follow, and remembers it for who asks.
-void note_misplaced(int fd, const tls::identity& who) {
-  const auto text = fmt::format("the certificate of {} is for {}, not for {}", who.name,
-                                fmt::join(who.hosts, ", "), address_of_socket(fd));
+void note_misplaced(int fd, const std::string& text) {
   {
     std::lock_guard lock(all().mutex);
     if (std::exchange(all().misplaced[port_of_socket(fd)], text) == text) return;
@@ -145,7 +149,14 @@ void keep(int fd, SSL* link, bool accepted) {
   auto who = holder_of(link, fd);
   if (!who) return;
   const bool by_certificate = !bearer_of_link(link);
-  if (by_certificate && !accepted && !is_where_expected(fd, *who)) return note_misplaced(fd, *who);
+  if (by_certificate && !accepted && !is_where_expected(fd, *who))
+    return note_misplaced(fd, fmt::format("the certificate of {} is for {}, not for {}", who->name,
+                                          fmt::join(who->hosts, ", "), address_of_socket(fd)));
+  const auto as = by_certificate ? taken_as(who->as, accepted) : who->as;
+  if (!as)
+    return note_misplaced(
+        fd, fmt::format("the certificate of {} is a node's, not a power budget's", who->name));
+  who->as = *as;
   std::lock_guard lock(all().mutex);
   if (!accepted) all().misplaced.erase(port_of_socket(fd));
   all().by_socket[fd] = std::move(*who);
@@ -187,9 +198,14 @@ void expect_head(const std::string& host, uint16_t port) {
   bound_connect(port, defaults::head_knock);
 }
 
-void take_as(tls::role shown, tls::role as) {
+void take_nodes_as(tls::role as) {
   std::lock_guard lock(all().mutex);
-  all().taken_as[shown] = as;
+  all().nodes_as = as;
+}
+
+void take_budgets_as(tls::role as) {
+  std::lock_guard lock(all().mutex);
+  all().budgets_as = as;
 }
 
 std::optional<std::chrono::milliseconds> connect_bound(const sockaddr* to) {

@@ -15,8 +15,9 @@
 //     handshake with who is there; else a handshake takes defaults::connect_timeout at most. CAF
 //     0.17.6 connects in the thread that makes all links: an address that drops what it is sent
 //     (its machine is off) would hold up the others for minutes.
-//   LNK-6  To a power budget who shows a node's certificate is a job: of role power, and so a guest
-//     that may report and nothing else, by the certificate's name. Persons stay persons. To a
+//   LNK-6  To a power budget who comes with a node's certificate is a job: of role power, and so a
+//     guest that may report and nothing else, by the certificate's name. Persons stay persons.
+//     Where a budget connects to is another one, or nobody: a node there holds no link. To a
 //     person's tool a power budget answers what it was asked, as a node does.
 #pragma once
 
@@ -44,15 +45,19 @@ void expect_host(const std::string& host, uint16_t port);
 void bound_connect(uint16_t port, std::chrono::milliseconds most);
 /// Both, for a head of several: expect_host, and a bound of defaults::head_knock.
 void expect_head(const std::string& host, uint16_t port);
-/// From here on who shows a certificate of the one role is of the other here (LNK-6).
-void take_as(tls::role shown, tls::role as);
+/// From here on who connects here with a node's certificate is of this role. Where that is another
+/// one than a node's, no link is made to who shows such a certificate (LNK-6).
+void take_nodes_as(tls::role as);
+/// From here on who shows a power budget's certificate where this process connected to is of this
+/// role (LNK-6).
+void take_budgets_as(tls::role as);
 /// That time for an address; none: as the system has it.
 std::optional<std::chrono::milliseconds> connect_bound(const sockaddr* to);
 /// How long a handshake over this socket may take.
 std::chrono::milliseconds handshake_bound(int fd);
 
 /// Why this process made no link to `port` when it last tried: the certificate that it was shown is
-/// for another place (LNK-4). CAF knows only that there is no link.
+/// for another place (LNK-4), or a node's (LNK-6). CAF knows only that there is no link.
 std::optional<std::string> why_not(uint16_t port);
 
 /// Who is at the other end of a socket; nothing before its handshake is over.

@@ -277,10 +277,38 @@ TEST_CASE("LNK-6: to a power budget a node's certificate is a job's, and persons
     return came->as;
   };
   CHECK(comes_as("gpt-a") == role::node);
-  cluster::take_as(role::node, role::power);
+  cluster::take_nodes_as(role::power);
   CHECK(comes_as("gpt-a") == role::power);
   CHECK(comes_as("rack0") == role::power);
   CHECK(comes_as("alice") == role::operator_);
-  cluster::take_as(role::node, role::node);
+  cluster::take_nodes_as(role::node);
   CHECK(comes_as("gpt-a") == role::node);
+}
+
+TEST_CASE("LNK-6: a node where a power budget looks for the one above it holds no link") {
+  const scratch pki;
+  REQUIRE(tls::make(pki.path.string(), {{"gpt-a", {"127.0.0.1"}},
+                                        {"rack0", {}, role::power},
+                                        {"row0", {"127.0.0.1"}, role::power}}));
+  const auto connects = with_certificate(pki, "rack0");
+  const auto listener = loopback_listener();
+  const auto answers_as = [&](const std::string& whose) -> std::optional<role> {
+    const auto opens = with_certificate(pki, whose);
+    const connected_ends h(listener, connects.get(), opens.get());
+    const auto there = cluster::holder_of_socket(h.near.get());
+    if (there) return there->as;
+    return std::nullopt;
+  };
+  CHECK(answers_as("gpt-a") == role::node);
+  cluster::take_nodes_as(role::power);
+  CHECK(answers_as("gpt-a") == std::nullopt);
+  const auto why = cluster::why_not(port_of(listener));
+  REQUIRE(why);
+  CHECK(why->find("gpt-a") != std::string::npos);
+  CHECK(answers_as("row0") == role::power);
+  CHECK_FALSE(cluster::why_not(port_of(listener)));
+  cluster::take_budgets_as(role::node);  // as a person's tool
+  CHECK(answers_as("row0") == role::node);
+  cluster::take_budgets_as(role::power);
+  cluster::take_nodes_as(role::node);
 }
