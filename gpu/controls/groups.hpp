@@ -48,6 +48,9 @@ struct control_place {
   std::shared_ptr<group_files> groups = std::make_shared<group_files>();
   /// Of all copies of this one.
   std::shared_ptr<known_settings> known = std::make_shared<known_settings>();
+  /// Whether a clock that was set again is that one though heat holds it lower, so that its record
+  /// goes (SGV-7); else the record stays, for whoever goes on here.
+  bool is_set_in_heat = true;
   /// How long another may change the groups below one (hold_group).
   std::chrono::milliseconds patience{2000};
 };

@@ -34,11 +34,11 @@ bool is_away(setting_kind kind, const error& e) {
   return !is_of_gpu(kind) && is_gone;
 }
 
-status take_one_back(setting_port& port, const found_setting& s) {
+status take_one_back(setting_port& port, const found_setting& s, bool is_set_in_heat) {
   const uint64_t back = s.found;
   TROUPE_CHECK(port.write(s.where, back));
   TROUPE_TRY(read, port.read_back(s.where, back));
-  const bool is_held_lower = read < s.found && port.is_held_lower();  // SGV-7
+  const bool is_held_lower = is_set_in_heat && read < s.found && port.is_held_lower();  // SGV-7
   if (read != s.found && !is_held_lower) return setting_not_in_force(s.where, back, read);
   return {};
 }
@@ -52,10 +52,11 @@ struct not_back {
 
 /// Whoever calls it has the seat. What is taken back goes from the record with that: from then on
 /// it is others' to change (SGV-6).
-not_back take_back(setting_port& port, const fs::path& file, control_record r) {
+not_back take_back(setting_port& port, const fs::path& file, control_record r,
+                   bool is_set_in_heat = true) {
   not_back out;
   for (const auto& s : r.settings) {
-    auto done = take_one_back(port, s);
+    auto done = take_one_back(port, s, is_set_in_heat);
     if (done) continue;
     out.settings.push_back(s);
     out.are_away = out.are_away && is_away(r.kind, done.error());
@@ -101,7 +102,7 @@ result<not_back> take_back_left(const control_place& at, const fs::path& file) {
   }
   at.known->note(device_of(target_of(left)), left.settings);
   TROUPE_TRY(port, open_setting_port(at, target_of(left)));
-  return take_back(*port, file, std::move(left));
+  return take_back(*port, file, std::move(left), at.is_set_in_heat);
 }
 
 }  // namespace

@@ -36,6 +36,7 @@ bool may_write_in(fs::path folder) {
 
 void restore_left_settings(control_place at, std::chrono::milliseconds wait) {
   at.records.clear();  // groups hold nobody once their threads are gone
+  at.is_set_in_heat = false;  // KPS-3
   const auto left = restore(at, true);
   if (!left || left->empty()) return;
   std::this_thread::sleep_for(wait);

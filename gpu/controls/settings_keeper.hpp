@@ -16,6 +16,8 @@
 //   KPS-1  What somebody governs by then is not undone: it takes the seat first, as all do (SGV-3),
 //     and who has that has written a record of its own.
 //   KPS-2  Where nothing is left it ends at once, else after `successor_time` and at.patience.
+//   KPS-3  A clock that heat holds lower is set again, and its record stays: the job's next process
+//     knows by that alone what was found (SGV-7).
 #pragma once
 
 #include <chrono>

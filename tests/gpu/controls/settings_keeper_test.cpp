@@ -6,7 +6,10 @@
 #include <unistd.h>
 
 #include <csignal>
+#include <memory>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include <doctest/doctest.h>
 
@@ -80,6 +83,28 @@ TEST_CASE("KPS-1: settings keeper: what a successor governs stays, and is its ow
     CHECK(m.record_count() == 1);
   }
   CHECK(m.values(setting_kind::rapl) == found);
+  CHECK(m.record_count() == 0);
+}
+
+TEST_CASE("KPS-3: settings keeper: on a hot machine the next process knows what was found") {
+  made_devices m;
+  m.at.patience = {};
+  const auto found = m.values(setting_kind::cpufreq);
+  leave(m, setting_kind::cpufreq);
+  m.cool(2);
+  m.files->lies = true;  // it reads what it did, whatever is asked for
+  restore_left_settings(m.at, {});
+  CHECK(m.files->done == std::vector<std::string>{"policy0=3000000", "policy1=3000000"});
+  CHECK(m.record_count() == 1);
+  m.at.known = std::make_shared<known_settings>();  // of another process
+  {
+    const auto governor = m.governor(setting_kind::cpufreq);
+    m.cool(0);
+    m.files->lies = false;
+    REQUIRE(governor->set(256));
+    CHECK(m.values(setting_kind::cpufreq).at("policy0") == "1500000\n");
+  }
+  CHECK(m.values(setting_kind::cpufreq) == found);
   CHECK(m.record_count() == 0);
 }
 
