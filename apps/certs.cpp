@@ -32,9 +32,17 @@ tls::request parse(const std::string& text, tls::role as) {
   return r;
 }
 
+/// By which a machine's own processes reach each other.
+void add_loopback(tls::request& r) {
+  for (const char* host : {"localhost", "127.0.0.1", "::1"})
+    if (std::find(r.hosts.begin(), r.hosts.end(), host) == r.hosts.end())
+      r.hosts.emplace_back(host);
+}
+
 /// The coordinator listens on this machine, so its certificate carries this machine's names.
 tls::request coordinator(const std::vector<std::string>& hosts) {
-  tls::request r{"coordinator", {"localhost", "127.0.0.1", "::1"}, tls::role::node};
+  tls::request r{"coordinator", {}, tls::role::node};
+  add_loopback(r);
   char name[256] = "";
   if (gethostname(name, sizeof name - 1) == 0 && *name) r.hosts.emplace_back(name);
   for (const auto& host : hosts)
@@ -50,7 +58,10 @@ std::vector<tls::request> requests_of(const certs_arguments& a) {
   for (const auto& text : a.nodes) all.push_back(parse(text, tls::role::node));
   for (const auto& text : a.operators) all.push_back(parse(text, tls::role::operator_));
   for (const auto& text : a.readers) all.push_back(parse(text, tls::role::reader));
-  for (const auto& text : a.budgets) all.push_back(parse(text, tls::role::power));
+  for (const auto& text : a.budgets) {
+    all.push_back(parse(text, tls::role::power));
+    add_loopback(all.back());  // jobs and persons of its own machine find it there
+  }
   bool there = access((a.directory + "/coordinator.pem").c_str(), F_OK) == 0;
   if (!there && !named(all, "coordinator"))
     all.insert(all.begin(), coordinator(a.coordinator_hosts));
@@ -119,7 +130,8 @@ void add_certs(shell& sh) {
   names("--operator", a->operators, "A person who may command the cluster");
   names("--reader,--viewer", a->readers, "A person or tool that may only look");
   names("--budget", a->budgets,
-        "A process that serves a power budget, with the addresses it is reached by");
+        "A process that serves a power budget, with the addresses it is reached by from other "
+        "machines");
   verb->add_option("--coordinator-host", a->coordinator_hosts,
                    "Another name or address of the coordinator (this machine's are there already)")
       ->take_all()

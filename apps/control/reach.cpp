@@ -42,8 +42,8 @@ result<caf::strong_actor_ptr> reach(caf::scoped_actor& self, const std::string& 
   const auto address = fmt::format("{}:{}", host, port);
   if (const auto why = cluster::why_not(port))
     return error{errc::unavailable, fmt::format("no link is made to {}: {}", address, *why),
-                 "connect to a host that it is for, or make one for this host: troupe certs DIR "
-                 "--node coordinator=HOST"};
+                 fmt::format("connect to a host that it is for, or make one for this host: {}",
+                             it.certifies)};
   return error{errc::unavailable,
                fmt::format("no {} answers at {}: {}", it.what, address, failed.message),
                std::string(it.hint)};

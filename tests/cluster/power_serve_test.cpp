@@ -571,6 +571,16 @@ TEST_CASE("BGA-2: power serve: with certificates a job is the child that its own
   end_with_bits_of_alone(first, a, row);
 }
 
+TEST_CASE("power serve: by the certificate for other machines its own machine finds it, too") {
+  const own_signs signs;
+  const certified_row known(signs.folder, "10.0.0.5");
+  served_row row(budget_file(signs.folder, "row0", 60, certified_row::child("gpt-a", 20, 20, 60),
+                             "listen = \"0.0.0.0\"\n" + known.tls()));
+  CHECK(row.address.starts_with("127.0.0.1:"));
+  CHECK(known.until_known(row.address));
+  row.end();
+}
+
 TEST_CASE("power serve: a job on another machine has its watts by certificates") {
   if (is_metered_here()) return;
   if (const auto why = why_no_networks()) {
