@@ -30,6 +30,11 @@ control_record new_record(const control_place& at, const control_owner& owner) {
   return r;
 }
 
+bool is_seen_here(const control_place& at, const control_record& r) {
+  const auto space = number_space(at);
+  return r.number_space.empty() || space.empty() || r.number_space == space;
+}
+
 status keep_record(const fs::path& folder, std::string_view name, const control_record& r) {
   std::error_code code;
   fs::create_directories(folder, code);

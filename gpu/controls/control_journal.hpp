@@ -24,6 +24,9 @@ status with_remedy(status undone);
 /// Of a change that this process makes now.
 control_record new_record(const control_place& at, const control_owner& owner);
 
+/// Whether the number of its process means the same here as where it was written.
+bool is_seen_here(const control_place& at, const control_record& r);
+
 /// Durably. Errors: io.
 status keep_record(const std::filesystem::path& folder, std::string_view name,
                    const control_record& r);

@@ -37,9 +37,7 @@ status find_records(const fs::path& folder, std::vector<restored>& out) {
 /// live on.
 result<record_verdict> look_at(const control_place& at, const control_record& r,
                                const std::string& boot) {
-  const auto space = number_space(at);
-  const bool is_seen_here = r.number_space.empty() || space.empty() || r.number_space == space;
-  if (r.settings.empty() && is_seen_here) return judge(r, boot, started_ticks(at, r.pid));
+  if (r.settings.empty() && is_seen_here(at, r)) return judge(r, boot, started_ticks(at, r.pid));
   if (r.settings.empty())
     return judge(r, boot, holds_threads(r) ? std::optional(r.started) : std::nullopt);
   TROUPE_TRY(governed, is_governed(at, target_of(r)));
@@ -54,6 +52,11 @@ bool is_named_right(const restored& r, const control_record& record) {
 status undo_any(const control_place& at, const restored& r, const control_record& record) {
   if (!record.settings.empty()) return undo_settings(at, r.file, record);
   return r.verdict == record_verdict::undo ? undo_quota(at, record) : forget_record(r.file);
+}
+
+/// CTQ-3: threads that are not seen here keep their group.
+bool is_kept_elsewhere(const control_place& at, const control_record& r, const status& undone) {
+  return !undone && undone.error().kind == "EBUSY" && r.settings.empty() && !is_seen_here(at, r);
 }
 
 }  // namespace
@@ -77,6 +80,10 @@ result<std::vector<restored>> restore(const control_place& at, bool trial) {
     }
     r.verdict = *seen;
     if (!trial && r.verdict != record_verdict::in_use) r.outcome = undo_any(at, r, *record);
+    if (is_kept_elsewhere(at, *record, r.outcome)) {
+      r.verdict = record_verdict::in_use;
+      r.outcome = {};
+    }
     r.record = *std::move(record);
   }
   return out;

@@ -136,10 +136,12 @@ status undo_quota(const control_place& at, const control_record& r) {
   const auto parent = group.parent_path();
   if (!is_below(at.mount, group))
     return error{errc::permission, r.group + " is not below " + at.mount.string()};
-  static_cast<void>(
-      at.groups->write(group / quota_file(r.version), quota_text(r.version, std::nullopt)));
-  take_out(at, r);
-  const auto held = hold_group(at, parent);  // CTQ-4
+  if (is_seen_here(at, r)) {  // else threads may be in it that nobody sees here (CTQ-3)
+    static_cast<void>(
+        at.groups->write(group / quota_file(r.version), quota_text(r.version, std::nullopt)));
+    take_out(at, r);
+  }
+  const auto held = hold_group(at, parent);  // CTQ-4; nor is a group removed that is being filled
   TROUPE_CHECK(with_remedy(at.groups->remove(group)));
   if (r.turned_on && !is_needed_in(parent) && has_cpu(parent / switches_file))
     TROUPE_CHECK(at.groups->write(parent / switches_file, "-cpu"));

@@ -10,8 +10,9 @@
 //     by `troupe power restore`.
 //   CTQ-3  What a living process has changed nobody else undoes, nor what another kernel has: its
 //     record is void and goes alone. Of a process that is not seen here, as another container's,
-//     the threads in its group tell whether it lives. Nothing is removed outside the mount of
-//     control groups.
+//     the threads in its group tell whether it lives, of which version 1 shows none: nothing of
+//     such a group is changed, and one that the kernel does not remove is in use. Nothing is
+//     removed outside the mount of control groups.
 //   CTQ-4  The cpu controller is taken away from no group that counts on it: whoever makes a group
 //     or looks for the last one holds the group above (hold_group). One that lost it all the same
 //     has it again with the next quota.
@@ -91,7 +92,8 @@ class thread_quota final : public actuator {
 /// Whether the group of a record has threads in it.
 bool holds_threads(const control_record& r);
 
-/// Undoes what a record of a group says (CTQ-2). Errors: what the system says.
+/// Undoes what a record of a group says (CTQ-2); of a process that is not seen here it removes the
+/// group or does nothing (CTQ-3). Errors: what the system says.
 status undo_quota(const control_place& at, const control_record& r);
 
 }  // namespace troupe::gpu::controls

@@ -59,7 +59,7 @@ class made_groups final : public group_files {
     return {};
   }
   status remove(const fs::path& group) override {
-    if (is_busy || is_in_use(group)) return error{errc::io, "a thread is in it"};
+    if (is_busy || is_in_use(group)) return error::system("remove", EBUSY);
     done.push_back("remove " + name_of(group));
     note_held(group.parent_path());
     fs::remove_all(group);
@@ -409,6 +409,30 @@ TEST_CASE("CTQ-3: restore: of another container's process its threads tell wheth
   CHECK(dead->front().verdict == record_verdict::undo);
   CHECK(dead->front().outcome);
   CHECK_FALSE(fs::exists(r.group));
+}
+
+TEST_CASE("CTQ-3: restore: version 1 shows no threads of another container, and keeps its group") {
+  const made_machine m(cgroup_version::one);
+  fs::create_directories(m.at.processes / "self/ns");
+  fs::create_symlink("pid:[2]", m.at.processes / "self/ns/pid");
+  auto r = m.left_by(70, 400);
+  r.version = cgroup_version::one;
+  r.number_space = "pid:[1]";
+  put(m.at.records / "troupe-70-0.control", record_text(r));
+  m.groups->is_busy = true;
+  const auto living = restore(m.at, false);
+  REQUIRE((living && living->size() == 1));
+  CHECK(living->front().verdict == record_verdict::in_use);
+  CHECK(living->front().outcome);
+  CHECK(m.groups->done.empty());  // its threads are held as they were
+  CHECK(m.record_count() == 1);
+  m.groups->is_busy = false;
+  const auto dead = restore(m.at, false);
+  REQUIRE((dead && dead->size() == 1));
+  CHECK(dead->front().verdict == record_verdict::undo);
+  CHECK(dead->front().outcome);
+  CHECK_FALSE(fs::exists(r.group));
+  CHECK(m.record_count() == 0);
 }
 
 TEST_CASE("CTQ-3: restore: nothing is removed outside the mount, and what is busy is kept") {
