@@ -53,6 +53,9 @@ struct control_place {
   bool is_set_in_heat = true;
   /// How long another may change the groups below one (hold_group).
   std::chrono::milliseconds patience{2000};
+  /// How long another launch may have a device: longer than a process may take to end in order, so
+  /// that what a head has lost keeps nobody of the one that goes on for it (seat.hpp).
+  std::chrono::milliseconds seat_patience{6000};
 };
 
 /// While it is kept nobody else who asks for the same group changes what is below it, in this

@@ -49,7 +49,7 @@ result<std::optional<io::folder_lock>> wait_for_seat(const control_place& at,
                                                      const setting_target& target,
                                                      const control_owner& owner) {
   const auto name = seat_name(owner);
-  const auto until = std::chrono::steady_clock::now() + at.patience;
+  const auto until = std::chrono::steady_clock::now() + at.seat_patience;
   for (;;) {
     auto seat = take_seat(at, target, name);
     if (seat) return std::optional(std::move(*seat));

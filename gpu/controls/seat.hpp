@@ -8,7 +8,7 @@
 // Invariants
 //   SEA-1  Ranks of one job are those of one name and one launch, a number that is drawn where the
 //     job is started: a name may be any job's.
-//   SEA-2  Nobody is told that another job has it before at.patience is over.
+//   SEA-2  Nobody is told that another job has it before at.seat_patience is over.
 //   SEA-3  Seats and records of settings are in a folder of this user that nobody else writes to.
 //   SEA-4  The kernel's lock alone tells whether a seat is taken: its folder is one machine's, so a
 //     text of another host or boot is a dead container's.

@@ -7,7 +7,9 @@
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
+#include "actors/base/defaults.hpp"
 #include "gpu/controls/control_journal.hpp"
+#include "gpu/controls/groups.hpp"
 #include "tests/apps/ended.hpp"
 #include "tests/io/scratch.hpp"
 
@@ -27,6 +29,10 @@ restored found_record(record_verdict verdict, status outcome = {}) {
 }
 
 }  // namespace
+
+TEST_CASE("SEA-2: a device is waited for until a lost head's ranks have ended in order") {
+  CHECK(gpu::controls::control_place().seat_patience > defaults::orderly_end);
+}
 
 TEST_CASE("power restore: each change has a line with what became of it, or would") {
   CHECK(restore_text({}, false) ==

@@ -39,7 +39,7 @@ struct gpu_machine {
     nvml::fake::fresh().gpus[0].power_limit_mw = 650'000;
     at.settings = folder / "settings";
     at.processes = folder / "proc";
-    at.patience = {};
+    at.patience = at.seat_patience = {};
     at.gpu_library = [this]() -> result<const nvml::library*> { return &functions; };
     const auto process = at.processes / fmt::format("{}", ::getpid());
     fs::create_directories(process);

@@ -32,7 +32,7 @@ struct seat_place {
   seat_place() {
     at.settings = folder / "settings";
     at.processes = folder / "proc";
-    at.patience = {};
+    at.seat_patience = {};
   }
   void lives(int64_t pid) const {
     const auto process = at.processes / fmt::format("{}", pid);

@@ -196,7 +196,7 @@ TEST_CASE("CRE-2: setting governor: after a reboot a record is void, and nothing
 
 TEST_CASE("SGV-3: setting governor: one a machine, and another job is told who") {
   made_devices m;
-  m.at.patience = {};
+  m.at.seat_patience = {};
   auto governor = m.governor(setting_kind::cpufreq);
   const auto other = m.make(setting_kind::cpufreq, 0, "other");
   REQUIRE_FALSE(other);
