@@ -133,17 +133,22 @@ void give_up(run_pointer self, const std::string& checkpoint, std::function<void
 }
 
 void ask_again(run_pointer self) {
+  if (!self->state.asks_again) return;  // before the clock, each reading of which is recorded
   if (now_ns(*self) < self->state.asks_again_ns) return;  // a tick of somebody else's wait
-  if (const auto again = std::exchange(self->state.asks_again, {})) again();
+  std::exchange(self->state.asks_again, {})();
 }
 
 void amend(run_pointer self, const todo::amend& order) {
   ++self->state.amendments;
   const auto over = [self, folder = order.folder](const auto& outcome) {
-    if (!outcome)
-      say(self,
-          {fmt::format("{} stays without its validation loss: {}", folder, render(outcome.error())),
-           true});
+    if (!outcome) {
+      // Who is late may write it still, as behind the removal of an old checkpoint.
+      const bool is_late = outcome.error().code == errc::timeout;
+      const auto what =
+          is_late ? fmt::format("it is not known whether {} has its validation loss", folder)
+                  : folder + " stays without its validation loss";
+      say(self, {fmt::format("{}: {}", what, render(outcome.error())), true});
+    }
     if (--self->state.amendments > 0) return;
     for (const auto& next : std::exchange(self->state.behind_amendments, {})) next();
   };
