@@ -237,7 +237,8 @@ void check_power_parent(builder& b, const open_power_tree& tree) {
   const auto place = budget_place_of(t.parent);
   if (!place || b.at_fault("name") || b.at_fault("port")) return;
   const auto is_here = [&](const std::string& host) {
-    return is_loopback(host) || host == t.listen;
+    if (host == t.listen) return true;
+    return is_loopback(host) && (is_loopback(t.listen) || t.listen == "0.0.0.0");
   };
   const bool is_own =
       place->at ? place->at->port == t.port && is_here(place->at->host) : place->name == t.name;

@@ -256,6 +256,16 @@ TEST_CASE("PTR-5: power tree: a budget above that cannot be one is refused with 
     check_refused(w);
 }
 
+TEST_CASE("PTR-5: power tree: another budget of the machine may have the same port on loopback") {
+  const auto under = [](const std::string& listen) {
+    return power_tree_from(row_of_70 + "listen = '" + listen +
+                           "'\nport = 4242\nparent = '127.0.0.1:4242'\n" + with_tls +
+                           power_child_text("a"));
+  };
+  CHECK(under("10.0.0.1"));
+  for (const char* listen : {"127.0.0.1", "localhost", "0.0.0.0"}) CHECK_FALSE(under(listen));
+}
+
 TEST_CASE("PTR-1: power tree: static shares that are the budget to the milliwatt fit") {
   const std::string tenths = "name = 'r'\nbudget_w = 0.3\n";
   CHECK(power_tree_from(tenths + power_child_text("a", "0, 0.1, 1") +
