@@ -102,9 +102,10 @@ status may_send(const peer& who, const any_msg& m) {
   if (wanted == audience::power)
     return error{errc::permission,
                  fmt::format("{} may not send {}: its role is {}, and only a job that the power "
-                             "budget has a key for may",
+                             "budget knows by a key or a certificate may",
                              who.name, name, to_string(who.as)),
-                 "`troupe key --role power --name JOB --budget NAME --out FILE` makes such a key"};
+                 "`troupe key --role power --name JOB --budget NAME --out FILE` makes such a key; "
+                 "where the budget has certificates, set cluster.tls to those of the job"};
   if (who.as == tls::role::power)
     return error{errc::permission,
                  fmt::format("{} may not send {}: its role is power, and it may only report to a "

@@ -100,9 +100,10 @@ result<size_t> child_that_speaks(budget_pointer self, const fbs::PowerReport& sa
   if (!name)
     return refuse(
         "unknown",
-        {errc::permission, "a report from a sender that has proved no key of role power",
-         "a job joins a budget with the key that was made for its name: troupe key --role "
-         "power"});
+        {errc::permission,
+         "a report from a sender that has shown neither a key of role power nor a certificate",
+         "a job joins a budget with the key that was made for its name (troupe key --role power), "
+         "or where the budget has certificates with its own (cluster.tls)"});
   const auto it = st.proofs.find(*name);
   if (it == st.proofs.end()) return refuse(*name, unknown_child(st, *name, true));
   const auto& child = st.options.children[it->second];

@@ -65,6 +65,7 @@ TEST_CASE("trust: a peer of role power reports to a power budget, and sends noth
     CHECK(refused.error().code == errc::permission);
     CHECK(mentions(refused.error(), "PowerReport"));
     CHECK(mentions(refused.error(), "troupe key --role power"));
+    CHECK(mentions(refused.error(), "cluster.tls"));
     CHECK(may_send({"alice", as}, m.tree));
   }
   CHECK(may_send({"alice", tls::role::operator_}, m.budget));
