@@ -8,6 +8,8 @@
 // Invariants
 //   SRV-1  It ends with its parent: at once after an orderly end, else when its work is done.
 //   SRV-2  It survives what ends the parent: a session of its own, no signals of the terminal.
+//   SRV-3  It stays in no folder, whose disk could not be unmounted then: `work` names files by
+//     absolute paths.
 #pragma once
 
 #include <sys/types.h>
