@@ -90,7 +90,12 @@ class splitter {
       : costs_(costs),
         there_(counted_kinds(q, 0, q.nodes.size())),
         choices_(std::move(choices)),
+        no_choice_(std::ranges::all_of(choices_, [](const auto& c) { return c.size() == 1; })),
         width_(costs.layers() + 1) {
+    if (no_choice_) {
+      states_ = choices_.size() + 1;
+      return;
+    }
     for (const auto n : there_) {
       strides_.push_back(states_);
       states_ *= n + 1;
@@ -123,15 +128,19 @@ class splitter {
     for (size_t k = 0; k < out.size(); ++k) out[k] = state / strides_[k] % (there_[k] + 1);
     return out;
   }
-  bool can_take(const counts& used, const counts& more) const {
+  /// Where stages have no choice a state is how many of them there are.
+  size_t states_of(const counts& nodes) const { return no_choice_ ? 1 : number_of(nodes); }
+  bool can_take(size_t state, const counts& more) const {
+    if (no_choice_) return true;
+    const auto used = used_in(state);
     for (size_t k = 0; k < used.size(); ++k)
       if (used[k] + more[k] > there_[k]) return false;
     return true;
   }
-  double stage_cost(const counts& nodes, size_t stage, size_t first, size_t last) const {
+  double stage_cost(const std::vector<size_t>& kinds, size_t stage, size_t first,
+                    size_t last) const {
     double out = 0;
-    for (size_t k = 0; k < nodes.size(); ++k)
-      if (nodes[k] > 0) out = std::max(out, costs_.of(k, stage, first, last));
+    for (const size_t k : kinds) out = std::max(out, costs_.of(k, stage, first, last));
     return out;
   }
 
@@ -145,11 +154,10 @@ class splitter {
     for (size_t stage = 0; stage < choices_.size(); ++stage) {
       std::vector<size_t> next;
       for (const size_t state : now) {
-        const auto used = used_in(state);
         for (size_t c = 0; c < choices_[stage].size(); ++c) {
           const auto& nodes = choices_[stage][c];
-          if (!can_take(used, nodes)) continue;
-          const size_t after = state + number_of(nodes);
+          if (!can_take(state, nodes)) continue;
+          const size_t after = state + states_of(nodes);
           extend(stage, state, after, c, most, combine);
           next.push_back(after);
         }
@@ -163,14 +171,16 @@ class splitter {
   template <class Combine>
   void extend(size_t stage, size_t state, size_t after, size_t choice, double most,
               Combine combine) {
-    const auto& nodes = choices_[stage][choice];
+    std::vector<size_t> kinds;
+    for (size_t k = 0; k < there_.size(); ++k)
+      if (choices_[stage][choice][k] > 0) kinds.push_back(k);
     const size_t left = choices_.size() - stage - 1;  // stages that need a layer each
     const size_t end = width_ - 1 - left;
     for (size_t first = stage; first < end; ++first) {
       const double before = reached_[state * width_ + first];
       if (!std::isfinite(before)) continue;
       for (size_t last = left == 0 ? end : first + 1; last <= end; ++last) {
-        const double cost = stage_cost(nodes, stage, first, last);
+        const double cost = stage_cost(kinds, stage, first, last);
         if (!std::isfinite(cost) || cost > most) break;  // more layers cost more (CUT-2)
         const double all = combine(before, cost);
         auto& best = reached_[after * width_ + last];
@@ -189,7 +199,7 @@ class splitter {
       out.layers.push_back(from.layers);
       out.kinds.push_back(choices_[stage][from.choice]);
       last -= from.layers;
-      state -= number_of(out.kinds.back());
+      state -= states_of(out.kinds.back());
     }
     std::reverse(out.layers.begin(), out.layers.end());
     std::reverse(out.kinds.begin(), out.kinds.end());
@@ -198,6 +208,7 @@ class splitter {
   const layer_costs& costs_;
   counts there_;
   std::vector<std::vector<counts>> choices_;
+  bool no_choice_;  // nodes stay
   size_t width_;
   counts strides_;
   size_t states_ = 1;
@@ -218,14 +229,17 @@ double number_of_ways(const counts& there, size_t nodes) {
 /// Steps that the search takes at most; what it keeps in memory counts, too.
 double steps_of(const split_question& q, const counts& there) {
   constexpr double steps_of_memory = 100;  // so that split_steps are 16 MB at most
-  double states = 1;
-  for (const auto n : there) states *= static_cast<double>(n + 1);
   const auto stages = static_cast<double>(q.slots.size());
   const auto layers = static_cast<double>(q.layer_bytes.size());
   const size_t each = q.nodes.size() / q.slots.size();
+  const double wide = layers - stages + 1;
+  if (q.nodes_stay)
+    return stages * static_cast<double>(each) * wide * (wide + 1) / 2 +
+           steps_of_memory * (stages + 1) * (layers + 1);
+  double states = 1;
+  for (const auto n : there) states *= static_cast<double>(n + 1);
   // Of all states those of a stage's end alone come up.
   const double ends = std::max(stages, states / static_cast<double>(each));
-  const double wide = layers - stages + 1;
   return ends * number_of_ways(there, each) * wide * (wide + 1) / 2 +
          steps_of_memory * states * (layers + 1);
 }

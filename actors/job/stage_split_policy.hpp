@@ -8,8 +8,9 @@
 // of them; of equals one that leaves the nodes where they are.
 //
 // The work grows with the square of the layers, and with the ways in which stages can share nodes
-// of different kinds: all nodes alike, or 64 of two kinds in a pipeline each, take no time. Beyond
-// split_steps it is refused, not guessed.
+// of different kinds: all nodes alike, or 64 of two kinds in a pipeline each, take no time; nor do
+// hundreds that all differ where each keeps its stage. Beyond split_steps it is refused, not
+// guessed.
 //
 // Invariants
 //   CUT-1  Every stage has a layer, every layer one stage, in order; every node one stage.

@@ -237,3 +237,37 @@ TEST_CASE("CUT-3: where nodes stay, it is the best split of those that leave the
   REQUIRE(moved);
   CHECK(moved->slowest_s <= with_head->slowest_s);
 }
+
+TEST_CASE("CUT-3: where nodes stay, stages of nodes that all differ are no more work to split") {
+  const auto all_differ = [](size_t layers, size_t stages, double slow) {
+    std::vector<double> speeds;
+    std::vector<size_t> nodes;
+    for (size_t i = 0; i < stages; ++i) {
+      speeds.push_back(i % 2 == 0 ? 1 : slow);
+      nodes.push_back(i);
+    }
+    auto q = equal_layers(layers, speeds, nodes, stages);
+    q.nodes_stay = true;
+    return q;
+  };
+  const auto halves = best_split(all_differ(32, 16, 3));
+  REQUIRE(halves);
+  CHECK(halves->slowest_s == 3);
+  for (size_t stage = 0; stage < 16; ++stage)
+    CHECK(halves->layers[stage] == (stage % 2 == 0 ? 3 : 1));
+  const auto many = best_split(all_differ(126, 64, 1));  // of more kinds than a word has bits
+  REQUIRE(many);
+  CHECK(many->slowest_s == 2);
+  CHECK(std::accumulate(many->layers.begin(), many->layers.end(), int64_t{0}) == 126);
+  // With replicas, which all differ, too.
+  std::vector<double> speeds(32, 1);
+  std::vector<size_t> nodes(32);
+  std::iota(nodes.begin(), nodes.end(), size_t{0});
+  speeds[3] = 2;
+  auto q = equal_layers(33, speeds, nodes, 16);
+  q.nodes_stay = true;
+  const auto pairs = best_split(q);
+  REQUIRE(pairs);
+  CHECK(pairs->slowest_s == 3);
+  CHECK(pairs->layers[1] == 1);
+}
