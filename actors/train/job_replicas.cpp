@@ -18,16 +18,20 @@ result<job_plan> job_policy::plan_with(uint32_t replicas) const {
   return with_replicas(whole_, replicas == 0 ? whole_.job.parallel.data : replicas);
 }
 
-/// JOB-19. Settings stay as they are.
+/// JOB-19. Settings stay as they are, and copies in memory where there are as many replicas: layers
+/// that a next head is told are those that its copies were made with (JOB-14).
 void job_policy::lay_out(const heard::admitted& there) {
   const bool cut =
       is_split_open(whole_.job) && !there.layers.empty() && settle_layers(whole_, there.layers);
   auto plan = plan_with(there.replicas);
-  if (!plan || (!cut && plan->job.parallel.data == plan_.job.parallel.data)) return;
+  if (!plan) return;
+  const bool others = plan->job.parallel.data != plan_.job.parallel.data;
+  if (!cut && !others) return;
   requests_.lay_out(plan->job);
   plan->job = {};
   plan_ = std::move(*plan);
   use_settings();
+  if (!others) return;
   copies_ = copies_policy(plan_.job.checkpoint.memory.every, keepers_of(plan_.job));
   copies_believed_ = {};
 }

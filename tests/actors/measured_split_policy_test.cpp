@@ -124,3 +124,20 @@ TEST_CASE("JOB-19: layers that were measured are the job's from then on, and wha
   CHECK(job.policy.config_toml().find("layers = \"6,2\"") != std::string::npos);
   CHECK(job.policy.config_toml().find("measured") == std::string::npos);
 }
+
+TEST_CASE("JOB-14: a next head that is told the measured layers asks for its copies in memory") {
+  train::test::job_harness next(
+      measured_job({"cluster.nodes=4", "parallel.data=2", "checkpoint.memory.every=1"}));
+  job_memory memory;
+  memory.lost = lost_head{"was killed", 6, 7, 8 * train::test::job_second_ns};
+  memory.copies = {7, {}};
+  next.now_ns = memory.lost->at_ns;
+  next.policy.remember(memory);
+  next.policy.begin(next.now_ns);
+  auto there = next.admitted();
+  there.layers = "6,2";
+  next.hear(there);
+  REQUIRE(next.find<todo::ask>());
+  CHECK(next.find<todo::ask>()->phase == start_phase::find_copies);
+  CHECK(next.policy.plan().job.parallel.layers == "6,2");
+}
