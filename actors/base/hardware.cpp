@@ -5,6 +5,7 @@
 #include <sys/random.h>
 #include <sys/resource.h>
 #include <unistd.h>
+#include <algorithm>
 #include <fstream>
 #include <string>
 
@@ -13,6 +14,8 @@
 #include "messages/registry.hpp"
 
 namespace troupe::cluster {
+
+namespace fs = std::filesystem;
 
 namespace {
 
@@ -45,9 +48,51 @@ std::string random_id() {
   return fmt::format("{:016x}{:016x}", words[0], words[1]);
 }
 
+/// The number a file of limits holds; 0 for "max", for what is as good as none, or without a file.
+uint64_t limit_in(const fs::path& file) {
+  std::ifstream in(file);
+  uint64_t bytes = 0;
+  if (!(in >> bytes) || bytes >= uint64_t{1} << 60) return 0;
+  return bytes;
+}
+
+uint64_t lesser(uint64_t a, uint64_t b) {
+  return a == 0 || b == 0 ? std::max(a, b) : std::min(a, b);
+}
+
+/// The least limit of a group and those that it is in. A path that is not there is of another
+/// namespace: then the mount is the group.
+uint64_t least_limit(const fs::path& mount, const std::string& group, const char* file) {
+  uint64_t least = limit_in(mount / file);
+  for (fs::path at = fs::path(group).relative_path(); !at.empty(); at = at.parent_path())
+    least = lesser(least, limit_in(mount / at / file));
+  return least;
+}
+
 }  // namespace
 
-fbs::HardwareFactsT hardware_facts() {
+uint64_t control_group_limit(const fs::path& groups, const fs::path& mount) {
+  std::ifstream in(groups);
+  uint64_t least = 0;
+  for (std::string line; std::getline(in, line);) {  // "0::/user.slice" or "9:memory:/user.slice"
+    const auto first = line.find(':'), second = line.find(':', first + 1);
+    if (first == line.npos || second == line.npos) continue;
+    const auto controllers = "," + line.substr(first + 1, second - first - 1) + ",";
+    const auto group = line.substr(second + 1);
+    if (controllers == ",,")
+      least = lesser(least, least_limit(mount, group, "memory.max"));
+    else if (controllers.find(",memory,") != controllers.npos)
+      least = lesser(least, least_limit(mount / "memory", group, "memory.limit_in_bytes"));
+  }
+  return least;
+}
+
+uint64_t physical_memory() {
+  return static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES)) *
+         static_cast<uint64_t>(sysconf(_SC_PAGE_SIZE));
+}
+
+fbs::HardwareFactsT hardware_facts(const fs::path& groups, const fs::path& mount) {
   fbs::HardwareFactsT f;
   char name[256] = {};
   gethostname(name, sizeof(name) - 1);
@@ -55,8 +100,7 @@ fbs::HardwareFactsT hardware_facts() {
   f.boot_id = first_line("/proc/sys/kernel/random/boot_id");
   f.cpu_model = cpu_model();
   f.cores = usable_cores();
-  f.memory_bytes = static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES)) *
-                   static_cast<uint64_t>(sysconf(_SC_PAGE_SIZE));
+  f.memory_bytes = lesser(physical_memory(), control_group_limit(groups, mount));
   f.instance_id = random_id();
   return f;
 }

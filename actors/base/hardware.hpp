@@ -1,14 +1,26 @@
 // What this machine and this process are: for the handshake and the heartbeats.
 #pragma once
 
+#include <cstdint>
+#include <filesystem>
 #include <string>
 
 #include "messages/schemas/cluster_generated.h"
 
 namespace troupe::cluster {
 
-/// Host name, boot id, processor, cores this process may use, memory, a fresh instance id.
-fbs::HardwareFactsT hardware_facts();
+/// The least limit of memory that a process's control groups have, bytes; 0: none. `groups` is its
+/// /proc/PID/cgroup, `mount` where control groups are mounted (either version).
+uint64_t control_group_limit(const std::filesystem::path& groups,
+                             const std::filesystem::path& mount);
+
+/// Of the machine, bytes, whatever a process may have of it.
+uint64_t physical_memory();
+
+/// Host name, boot id, processor, a fresh instance id; of cores and memory what this process may
+/// use: who takes more memory than its control group has is killed. Paths: of control_group_limit.
+fbs::HardwareFactsT hardware_facts(const std::filesystem::path& groups = "/proc/self/cgroup",
+                                   const std::filesystem::path& mount = "/sys/fs/cgroup");
 
 /// The machine by its boot, which containers on it share; by its host's name where no boot is
 /// known. Empty: nothing is.

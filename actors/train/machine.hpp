@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstdint>
-#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -32,10 +31,5 @@ machine this_machine(const config::cluster_section& cluster);
 
 /// Threads that a worker of the job has where its node is a machine like this one.
 int threads_here(const config::cluster_section& cluster);
-
-/// The least limit of memory that a process's control groups have, bytes; 0: none. `groups` is its
-/// /proc/PID/cgroup, `mount` where control groups are mounted (either version).
-uint64_t control_group_limit(const std::filesystem::path& groups,
-                             const std::filesystem::path& mount);
 
 }  // namespace troupe::train

@@ -1,8 +1,6 @@
 // What a machine must have for a job: tables of machines that do not exist.
 #include "actors/train/readiness_policy.hpp"
 
-#include <fstream>
-
 #include "actors/train/batch_memory.hpp"
 #include "tests/errors.hpp"
 #include "tests/io/job_text.hpp"
@@ -131,26 +129,4 @@ TEST_CASE("readiness: shapes that nothing could hold are refused before they are
     CHECK(plan.error().code == errc::bad_config);
     CHECK(plan.error().message.find("expected at most") != std::string::npos);
   }
-}
-
-TEST_CASE("machine: the least limit of the control groups counts, in either version") {
-  const scratch here;
-  auto write = [&](const std::string& name, const std::string& text) {
-    const auto path = here / name;
-    std::filesystem::create_directories(path.parent_path());
-    std::ofstream(path) << text << '\n';
-  };
-  write("two", "0::/user.slice/job");
-  write("one", "12:cpu,cpuacct:/a\n9:hugetlb,memory:/a/b");
-  CHECK(control_group_limit(here / "two", here / "fs") == 0);
-  write("fs/user.slice/memory.max", "5000000000");
-  write("fs/user.slice/job/memory.max", "max");
-  CHECK(control_group_limit(here / "two", here / "fs") == 5'000'000'000);
-  write("fs/memory.max", "4000000000");
-  CHECK(control_group_limit(here / "two", here / "fs") == 4'000'000'000);
-  CHECK(control_group_limit(here / "one", here / "fs") == 0);
-  write("fs/memory/a/b/memory.limit_in_bytes", "3000000000");
-  write("fs/memory/a/memory.limit_in_bytes", "9223372036854771712");
-  CHECK(control_group_limit(here / "one", here / "fs") == 3'000'000'000);
-  CHECK(control_group_limit(here / "absent", here / "fs") == 0);
 }

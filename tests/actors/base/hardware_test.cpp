@@ -1,0 +1,46 @@
+// What a process is told of its machine: memory that its control group does not give it is not its.
+#include "actors/base/hardware.hpp"
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include <doctest/doctest.h>
+
+#include "tests/io/scratch.hpp"
+
+using namespace troupe;
+using namespace troupe::cluster;
+
+TEST_CASE("machine: the least limit of the control groups counts, in either version") {
+  const scratch here;
+  auto write = [&](const std::string& name, const std::string& text) {
+    const auto path = here / name;
+    std::filesystem::create_directories(path.parent_path());
+    std::ofstream(path) << text << '\n';
+  };
+  write("two", "0::/user.slice/job");
+  write("one", "12:cpu,cpuacct:/a\n9:hugetlb,memory:/a/b");
+  CHECK(control_group_limit(here / "two", here / "fs") == 0);
+  write("fs/user.slice/memory.max", "5000000000");
+  write("fs/user.slice/job/memory.max", "max");
+  CHECK(control_group_limit(here / "two", here / "fs") == 5'000'000'000);
+  write("fs/memory.max", "4000000000");
+  CHECK(control_group_limit(here / "two", here / "fs") == 4'000'000'000);
+  CHECK(control_group_limit(here / "one", here / "fs") == 0);
+  write("fs/memory/a/b/memory.limit_in_bytes", "3000000000");
+  write("fs/memory/a/memory.limit_in_bytes", "9223372036854771712");
+  CHECK(control_group_limit(here / "one", here / "fs") == 3'000'000'000);
+  CHECK(control_group_limit(here / "absent", here / "fs") == 0);
+}
+
+TEST_CASE("machine: memory is what the control groups of the process leave of it") {
+  const scratch here;
+  std::ofstream(here / "groups") << "0::/job\n";
+  CHECK(hardware_facts(here / "groups", here / "fs").memory_bytes == physical_memory());
+  std::filesystem::create_directories(here / "fs" / "job");
+  std::ofstream(here / "fs" / "job" / "memory.max") << "3000000\n";
+  CHECK(hardware_facts(here / "groups", here / "fs").memory_bytes == 3'000'000);
+  std::ofstream(here / "fs" / "job" / "memory.max") << (uint64_t{1} << 59) << "\n";
+  CHECK(hardware_facts(here / "groups", here / "fs").memory_bytes == physical_memory());
+}
