@@ -47,8 +47,8 @@ bool may_assign(const coordinator_state& st);
 void assign_ranks(coordinator_pointer self);
 /// Whether a node has a place of the plan; false for a name that is not known.
 bool has_place(const coordinator_state& st, std::string_view name);
-/// The stages have these layers from now on (CRD-22).
-void use_layers(coordinator_pointer self, const std::string& layers);
+/// The stages have these layers from now on (CRD-22); false: they are none, and it has given up.
+bool use_layers(coordinator_pointer self, const std::string& layers);
 /// Nodes that live and have no place.
 std::vector<spare_node> spares_of(const coordinator_state& st);
 /// The same, if the places were these.

@@ -151,10 +151,10 @@ std::vector<uint32_t> ranks_of(const coordinator_state& st, uint32_t place) {
   return out;
 }
 
-/// Memory of a place's host for each worker that it has for this job.
-uint64_t memory_of_worker(const coordinator_state& st, uint32_t place) {
-  const auto& hardware = member_at(st, place).hello.hardware;
-  return hardware ? hardware->memory_bytes / static_cast<uint64_t>(workers_on_host(st, place)) : 0;
+/// What a place has before it has measured: its host's memory.
+train::node_pace unmeasured(const coordinator_state& st, uint32_t place) {
+  const auto& who = member_at(st, place);
+  return {0, who.hello.hardware ? who.hello.hardware->memory_bytes : 0, host_key(who)};
 }
 
 void tell_layers(coordinator_pointer self, const std::string& layers, const std::string& why,
@@ -182,7 +182,7 @@ void settle_split(coordinator_pointer self, const std::vector<train::node_pace>&
     }
   }
   if (!why.empty()) tell_layers(self, layers, "as planned: " + why, fbs::NoticeLevel::warning);
-  use_layers(self, layers);
+  if (!use_layers(self, layers)) return;
   remember(self);  // CRD-15
   begin_run(self);
 }
@@ -190,13 +190,14 @@ void settle_split(coordinator_pointer self, const std::vector<train::node_pace>&
 /// CRD-22.
 void measure_layers_of_places(coordinator_pointer self) {
   auto& st = self->state;
+  say(self, "each node measures a layer of the model, by which the stages get theirs");
   std::vector<node_actor> nodes;
   std::vector<std::string> names;
   auto paces = std::make_shared<std::vector<train::node_pace>>();
   for (uint32_t place = 0; place < st.places.size(); ++place) {
     nodes.push_back(member_at(st, place).handle);
     names.push_back(member_at(st, place).name);
-    paces->push_back({0, memory_of_worker(st, place)});
+    paces->push_back(unmeasured(st, place));
   }
   auto unknown = std::make_shared<std::string>();
   gather_each<fbs::LayersMeasured>(
@@ -423,14 +424,17 @@ std::string missing_from_places(const coordinator_state& st) {
   return fmt::format("{}", fmt::join(out, ", "));
 }
 
-void use_layers(coordinator_pointer self, const std::string& layers) {
+bool use_layers(coordinator_pointer self, const std::string& layers) {
   auto& st = self->state;
-  if (const auto settled = train::settle_layers(st.whole, layers); !settled)
-    return give_up(self, settled.error());
+  if (const auto settled = train::settle_layers(st.whole, layers); !settled) {
+    give_up(self, settled.error());
+    return false;
+  }
   st.layers = layers;
   st.record.plan.job.parallel = st.whole.job.parallel;
   st.config_toml = config::to_toml(st.whole.job);
   recall_replicas(self, st.replicas);
+  return true;
 }
 
 void fill_places(coordinator_pointer self) {

@@ -2,7 +2,9 @@
 #include "actors/train/measured_split_policy.hpp"
 
 #include <algorithm>
+#include <map>
 #include <numeric>
+#include <string>
 #include <utility>
 
 #include <fmt/format.h>
@@ -36,16 +38,38 @@ std::vector<uint64_t> bytes_with_layers(job_plan plan, int64_t layers) {
   return bytes_by_stage(plan);
 }
 
-/// By stage, of the slowest of its nodes and of the one with the least memory.
+/// A node that shares its memory with no other one is a host of its own.
+std::string host_of(const rank_place& rank, const std::vector<node_pace>& places) {
+  const auto& host = places.at(static_cast<size_t>(rank.node)).host;
+  return host.empty() ? fmt::format("node {}", rank.node) : host;
+}
+
+/// By host, what its ranks take as planned.
+std::map<std::string, uint64_t> bytes_by_host(const job_plan& plan,
+                                              const std::vector<node_pace>& places) {
+  const auto planned = bytes_by_stage(plan);
+  std::map<std::string, uint64_t> out;
+  for (const auto& r : plan.ranks)
+    out[host_of(r, places)] += planned[static_cast<size_t>(r.at.place().pipeline)];
+  return out;
+}
+
+/// By stage, of the slowest of its nodes and of the one that has the least memory for it.
 std::vector<node_pace> paces_by_stage(const job_plan& plan, const std::vector<node_pace>& places) {
+  const auto planned = bytes_by_stage(plan);
+  const auto of_hosts = bytes_by_host(plan, places);
   std::vector<node_pace> out(static_cast<size_t>(plan.job.parallel.pipeline));
   for (const auto& r : plan.ranks) {
-    auto& stage = out[static_cast<size_t>(r.at.place().pipeline)];
+    const auto number = static_cast<size_t>(r.at.place().pipeline);
+    auto& stage = out[number];
     const auto& node = places.at(static_cast<size_t>(r.node));
     if (stage.flops_s == 0 || node.flops_s < stage.flops_s) stage.flops_s = node.flops_s;
-    if (stage.memory_bytes == 0 ||
-        (node.memory_bytes > 0 && node.memory_bytes < stage.memory_bytes))
-      stage.memory_bytes = node.memory_bytes;
+    if (node.memory_bytes == 0) continue;
+    const auto all = static_cast<double>(of_hosts.at(host_of(r, places)));
+    const auto share = static_cast<double>(planned[number]) / all;
+    const auto bytes = std::max<uint64_t>(
+        1, static_cast<uint64_t>(static_cast<double>(node.memory_bytes) * share));
+    if (stage.memory_bytes == 0 || bytes < stage.memory_bytes) stage.memory_bytes = bytes;
   }
   return out;
 }

@@ -2,8 +2,9 @@
 // (parallel.placement): the question of stage_split_policy.hpp, made of a plan.
 //
 // Pure. Replicas of a stage wait for each other, so a stage is as its slowest node is. Nodes keep
-// their ranks. Measurements vary from one to the next: nodes that differ by a few percent count as
-// alike, and the planned split stays where no other one is worth it.
+// their ranks. Workers of one host share its memory by what is planned for them, so that what fits
+// together as planned fits. Measurements vary from one to the next: nodes that differ by a few
+// percent count as alike, and the planned split stays where no other one is worth it.
 //
 // Invariants
 //   MSL-1  No stage has layers that the memory of one of its nodes does not hold, by the bytes that
@@ -21,10 +22,11 @@
 
 namespace troupe::train {
 
-/// What a node said of a worker, and what it has for one.
+/// What a node said of a worker, and what there is for its workers.
 struct node_pace {
   double flops_s = 0;         ///< of a layer's products
-  uint64_t memory_bytes = 0;  ///< for each worker; 0: not known
+  uint64_t memory_bytes = 0;  ///< for all workers of its host; 0: not known
+  std::string host = {};      ///< whose memory it shares with its other nodes; empty: it has none
 };
 
 /// What a node takes for the layers and the head of a plan's model at so many FLOP a second.

@@ -50,6 +50,7 @@ TEST_CASE("CRD-22: nodes with ranks measure a layer at once, and the slow one ge
   CHECK(f.nodes[1].idle());  // the other may still be checked
   f.take_ranks(0);
   CHECK(f.run.idle());
+  CHECK(f.said("each node measures a layer of the model"));
   const auto asked = f.nodes[0].take<fbs::MeasureLayers>();
   CHECK(asked.m.epoch() == cluster_epoch);
   CHECK(asked->workers() == 1);

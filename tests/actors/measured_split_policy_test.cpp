@@ -2,11 +2,14 @@
 // stays where no other split is worth it; what a job then is, and what it records.
 #include "actors/train/measured_split_policy.hpp"
 
+#include <algorithm>
 #include <numeric>
 #include <string>
 #include <vector>
 
 #include <doctest/doctest.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "actors/train/memory_estimate.hpp"
 #include "tests/actors/job_harness.hpp"
@@ -96,6 +99,37 @@ TEST_CASE("MSL-1: no stage has what the memory of its node does not hold") {
   const auto none = measured_split(plan, {{6e9, 1000}, {1e9, 1000}});
   REQUIRE_FALSE(none);
   CHECK(is_error(none.error(), no_split_fits, size_t{8}, size_t{2}));
+}
+
+TEST_CASE("MSL-1: stages on one host share its memory by what is planned for them") {
+  const auto plan = measured_job({"cluster.nodes=4", "parallel.pipeline=4", "model.vocab=20000"});
+  uint64_t all = 0, most = 0;
+  for (const auto& s : plan_stages(plan)) {
+    all += s.bytes.total() + s.ring_bytes;
+    most = std::max(most, s.bytes.total() + s.ring_bytes);
+  }
+  const uint64_t host = all + all / 8;
+  REQUIRE(most > host / 4);  // whose stage has more than an equal share
+  const auto split = split_of(plan, std::vector<node_pace>(4, {1e9, host, "h"}));
+  CHECK(split.now_s > 0);
+  auto settled = plan;
+  REQUIRE(settle_layers(settled, fmt::format("{}", fmt::join(split.layers, ","))));
+  uint64_t then = 0;
+  for (const auto& s : plan_stages(settled)) then += s.bytes.total() + s.ring_bytes;
+  CHECK(then <= host);
+  const auto none = measured_split(plan, std::vector<node_pace>(4, {1e9, all - all / 8, "h"}));
+  REQUIRE_FALSE(none);
+  CHECK(is_error(none.error(), no_split_fits, size_t{8}, size_t{4}));
+}
+
+TEST_CASE("measured split: sixteen nodes whose memory differs by pages are split") {
+  const auto plan = measured_job({"cluster.nodes=16", "parallel.pipeline=16", "model.layers=32"});
+  std::vector<node_pace> places;
+  for (uint64_t i = 0; i < 16; ++i)
+    places.push_back({i % 2 == 0 ? 9e9 : 1e9, (uint64_t{64} << 30) + 4096 * i});
+  const auto split = split_of(plan, places);
+  CHECK(split.slowest_s < split.now_s);
+  for (size_t stage = 1; stage < 15; stage += 2) CHECK(split.layers[stage] == 1);
 }
 
 TEST_CASE("measured split: a plan is open until its layers are settled, and then as by hand") {
