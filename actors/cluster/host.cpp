@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "actors/cluster/basp_gate.hpp"
+#include "actors/cluster/measuring.hpp"
 #include "actors/train/drilled_engine.hpp"
 #include "actors/train/layer_paces.hpp"
 #include "actors/train/rank_engine.hpp"
@@ -22,9 +23,11 @@ class machine_host final : public host {
   process_usage usage() override { return usage_now(); }
   void measure_layers(const layers_to_measure& what,
                       std::function<void(const result<double>&)> told) override {
-    measuring_ = std::async(std::launch::async, [what, told = std::move(told)] {
-      told(train::measure_layer_of(*what.job, what.device, what.threads, what.workers));
-    });
+    measuring_ = measure_apart(
+        [what] {
+          return train::measure_layer_of(*what.job, what.device, what.threads, what.workers);
+        },
+        std::move(told));
   }
   gpu::processor_seconds processor_time() override {
     return {usage_now().cpu_seconds, gpu::machine_processor_s()};

@@ -27,7 +27,7 @@
 //     think that this node is still, or not any more, its own.
 //   NOD-10  A swapper ends when its worker is gone, whose engine has files in its folder.
 //   NOD-11  What a layer takes is measured by a thread of the host's, one at a time: who asks
-//     meanwhile gets the same answer.
+//     the same meanwhile gets the same answer; another question waits, and is measured behind it.
 //
 // Failure policy: the death of one of its actors means what its contract says (on_death): the node
 // ends with that reason, which the coordinator sees, or does without it.
@@ -134,6 +134,7 @@ struct asked_to_assign {
 struct asked_to_measure {
   caf::typed_response_promise<msg<fbs::LayersMeasured>> promise;
   message_header cause;
+  layers_to_measure of;
 };
 
 /// An actor that is there for as long as the node, whatever its ranks are: its meter, its medic.
@@ -168,7 +169,7 @@ struct node_state {
   vitals_actor vitals;    ///< the companion that heartbeats quote; none: there is nothing to sample
   bool checking = false;  ///< its machine, before it takes ranks (NOD-6)
   std::optional<asked_to_assign> assignment;  ///< meanwhile
-  std::vector<asked_to_measure> measurements;  ///< under way: one (NOD-11)
+  std::vector<asked_to_measure> measurements;  ///< what the first asked is measured (NOD-11)
   std::shared_ptr<completion_queue> measured;  ///< how its end comes here
   std::stop_source examining;   ///< of the medic, which hears no message while it examines
   std::vector<uint32_t> ranks;  ///< those of stages and workers, in their order

@@ -539,6 +539,34 @@ TEST_CASE("NOD-11: its host measures a layer, once for all who ask meanwhile") {
   CHECK(failed.error().code == errc::no_memory);
 }
 
+TEST_CASE("NOD-11: another question is not answered by what is being measured, but behind it") {
+  scripted_node f;
+  f.join();
+  const auto ask = [&](uint32_t threads) {
+    return f.coordinator.ask(f.target,
+                             make_msg<fbs::MeasureLayers>(f.context_of(node_epoch), [&](auto& l) {
+                               l.threads = threads;
+                               l.workers = 1;
+                               l.device = "host";
+                             }));
+  };
+  const auto two = ask(2), four = ask(4), two_again = ask(2), four_again = ask(4);
+  REQUIRE(f.machine->measured.size() == 1);
+  const auto told_first = f.machine->measured[0].told;  // a second question moves it
+  told_first(2e9);
+  f.settle();
+  for (const auto number : {two, two_again})
+    CHECK((*f.coordinator.answer_of<fbs::LayersMeasured>(number))->flops_s() == 2e9);
+  REQUIRE(f.machine->measured.size() == 2);
+  CHECK(f.machine->measured[1].of.threads == 4);
+  const auto told_second = f.machine->measured[1].told;
+  told_second(4e9);
+  f.settle();
+  for (const auto number : {four, four_again})
+    CHECK((*f.coordinator.answer_of<fbs::LayersMeasured>(number))->flops_s() == 4e9);
+  CHECK(f.machine->measured.size() == 2);
+}
+
 TEST_CASE("NOD-11: what is measured for a node that has gone is heard by nobody") {
   scripted_node f;
   f.join();
