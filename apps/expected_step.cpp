@@ -150,6 +150,15 @@ std::optional<better_cut> better_cut_of(const train::job_plan& plan, const expec
   return better_cut{other.job.parallel.layers, std::move(expected)};
 }
 
+std::string better_cut_text(const train::job_plan& plan, const better_cut& better,
+                            const expected_step& now) {
+  const auto replaced = train::is_split_open(plan.job)
+                            ? std::string("parallel.placement")
+                            : fmt::format("\"{}\"", train::stage_layers_text(plan));
+  return fmt::format("  parallel.layers = \"{}\" in place of {}: about {:.0f} % of that\n",
+                     better.layers, replaced, 100 * better.expected.step_s / now.step_s);
+}
+
 std::string times_text(const train::job_plan& plan, const expected_step& e,
                        std::string_view begin) {
   auto out = fmt::format("{}: {} a step ({} to {}), {} tokens/s, {} for {}\n", begin,

@@ -76,6 +76,10 @@ std::optional<better_cut> better_cut_of(const train::job_plan& plan, const expec
                                         const measured_worker& worker,
                                         const train::machine& machine);
 
+/// A line with its end: what to set, in place of what.
+std::string better_cut_text(const train::job_plan& plan, const better_cut& better,
+                            const expected_step& now);
+
 /// For people, lines with their ends, of which the first one begins so; for programs. Of the times
 /// alone, whatever they rest on.
 std::string times_text(const train::job_plan& plan, const expected_step& expected,

@@ -349,18 +349,11 @@ struct expectation {
   std::optional<expected_there> there = {};
 };
 
-/// As a start settles it.
-config::job settled_job(const train::job_plan& plan) {
-  auto job = plan.job;
-  if (job.parallel.pipeline > 1) job.parallel.layers = train::stage_layers_text(plan);
-  return job;
-}
-
 /// What this machine tells of others: its probes, and what such steps took or would take here.
 std::optional<known_here> known_of_here(const train::job_plan& plan) {
   const auto probes = predict::kept_probes_here();
   if (!probes) return std::nullopt;
-  auto job = settled_job(plan);
+  auto job = train::recorded_job(plan);
   job.cluster.launch = config::launch_mode::local;  // as if all its nodes were here
   const auto past = expect_by_past(job, train::flops_of_step(plan));
   if (!past) return std::nullopt;
@@ -371,7 +364,7 @@ expectation expectation_of(const plan_arguments& a, const train::job_plan& plan,
                            const std::vector<train::planned_stage>& stages,
                            const train::machine& machine, bool fits) {
   expectation out;
-  const auto job = settled_job(plan);
+  const auto job = train::recorded_job(plan);  // as a start has it
   if (a.memory == 0) out.past = expect_by_past(job, train::flops_of_step(plan));
   const auto without = [&](std::string why) {
     out.not_known = std::move(why);
@@ -398,10 +391,7 @@ std::string expectation_text(const train::job_plan& plan, const expectation& e) 
   if (!e.not_known.empty())
     return e.past ? out : "how long a step takes is not known: " + e.not_known + "\n";
   out += expected_text(plan, e.step, e.worker);
-  if (e.better)
-    out += fmt::format("  parallel.layers = \"{}\" in place of \"{}\": about {:.0f} % of that\n",
-                       e.better->layers, train::stage_layers_text(plan),
-                       100 * e.better->expected.step_s / e.step.step_s);
+  if (e.better) out += better_cut_text(plan, *e.better, e.step);
   return out;
 }
 

@@ -273,9 +273,7 @@ readiness readiness_of(const config::job& job, const train::machine& machine,
   compare_with_checkpoint(r, machine, found);
   compare_data(job, r, found);
   if (r.plan && found.problems.empty()) check_swap_room(r, found);
-  // Checkpoints record how the stages were cut (RSM-6), also where nodes measure that later.
-  if (r.plan && r.plan->job.parallel.pipeline > 1 && !train::is_split_open(r.plan->job))
-    r.plan->job.parallel.layers = train::stage_layers_text(*r.plan);
+  if (r.plan) r.plan->job = train::recorded_job(*r.plan);
   r.remarks = std::move(found.remarks);
   r.problems = std::move(found.problems);
   return r;

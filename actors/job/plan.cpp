@@ -190,6 +190,13 @@ std::string stage_layers_text(const job_plan& plan) {
   return out;
 }
 
+config::job recorded_job(const job_plan& plan) {
+  auto job = plan.job;
+  if (job.parallel.pipeline > 1 && !is_split_open(job))
+    job.parallel.layers = stage_layers_text(plan);
+  return job;
+}
+
 gpu::stage_shape shape_of(const config::job& job, const grid_rank& at, layer_range layers) {
   gpu::stage_shape s;
   s.first_layer = layers.first;

@@ -59,6 +59,10 @@ std::string stage_layers_text(const job_plan& plan);
 /// takes (parallel.placement).
 bool is_split_open(const config::job& job);
 
+/// A plan's job with the layers of its stages in it, as checkpoints record it (RSM-6); without them
+/// where nodes measure them later.
+config::job recorded_job(const job_plan& plan);
+
 /// The same plan with these layers, "8,4", by which its split is settled. Errors: as of
 /// place_stages; the plan stays as it was.
 status settle_layers(job_plan& plan, const std::string& layers);

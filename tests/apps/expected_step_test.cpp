@@ -127,6 +127,17 @@ TEST_CASE("expected step: a cut by hand that is slower is told the better one, o
   CHECK_FALSE(apps::better_cut_of(late, expect(late, worker), worker, small));
 }
 
+TEST_CASE("expected step: a better cut stands in place of layers, or of their measuring") {
+  apps::better_cut better{"1,3", {}};
+  better.expected.step_s = 3;
+  apps::expected_step now;
+  now.step_s = 4;
+  CHECK(apps::better_cut_text(planned_job({"parallel.layers=3,1"}), better, now) ==
+        "  parallel.layers = \"1,3\" in place of \"3,1\": about 75 % of that\n");
+  CHECK(apps::better_cut_text(planned_job({"parallel.placement=measured"}), better, now) ==
+        "  parallel.layers = \"1,3\" in place of parallel.placement: about 75 % of that\n");
+}
+
 TEST_CASE("expected step: of a large layer a part is measured that is still a model's") {
   train::engine_options o;
   o.model = model_config::of(model_family::llama);
@@ -175,6 +186,13 @@ TEST_CASE("expected step: kept for the job that was planned, and for no other") 
     CAPTURE(other);
     CHECK_FALSE(apps::kept_expectation(planned_job({other}).job, store));
   }
+  // Plan and start have the same words for one whose layers nodes measure later (RSM-6).
+  const auto open = planned_job({"parallel.placement=measured"});
+  CHECK(train::recorded_job(open) == open.job);
+  CHECK(train::recorded_job(planned_job()).parallel.layers ==
+        train::stage_layers_text(planned_job()));
+  apps::keep_expectation(train::recorded_job(open), {318, 279, 477}, store);
+  CHECK(apps::kept_expectation(open.job, store));
   apps::keep_expectation(job, {-1, 279, 477}, store);
   CHECK_FALSE(apps::kept_expectation(job, store));
 }
