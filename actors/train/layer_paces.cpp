@@ -20,8 +20,8 @@ namespace {
 
 using pace_clock = std::chrono::steady_clock;
 
-/// Of a layer that is measured: matrix elements, and products of one try.
-constexpr double measured_elements = 8e6, measured_flops = 12e9;
+/// Of a layer that is measured: matrix elements, and products of one try; of the first, small one.
+constexpr double measured_elements = 8e6, measured_flops = 12e9, first_flops = measured_flops / 64;
 
 double seconds_since(pace_clock::time_point start) {
   return std::chrono::duration<double>(pace_clock::now() - start).count();
@@ -81,7 +81,12 @@ result<paces> measure_paces(const engine_options& options, gpu::device& device,
                products.median / products.best};
 }
 
-engine_options measured_part(engine_options o) {
+double flops_of_try(double flops_s) {
+  constexpr double slow_try_s = 2;
+  return std::clamp(slow_try_s * flops_s, first_flops, measured_flops);
+}
+
+engine_options measured_part(engine_options o, double most) {
   auto& m = o.model;
   m.layers = 1;
   m.vocab = std::min<int64_t>(m.vocab, 64);  // no head is measured
@@ -100,17 +105,19 @@ engine_options measured_part(engine_options o) {
   const auto flops = [&] {
     return gpu::layer_flops(m, s.seq) * static_cast<double>(s.micro_batch * s.seq);
   };
-  while (flops() > measured_flops && s.micro_batch > 1) s.micro_batch /= 2;
-  while (flops() > measured_flops && s.seq > 16) s.seq /= 2;
+  while (flops() > most && s.micro_batch > 1) s.micro_batch /= 2;
+  while (flops() > most && s.seq > 16) s.seq /= 2;
   return o;
 }
 
 result<paces> measure_workers(const engine_options& asked, int64_t workers) {
-  const auto options = measured_part(asked);
-  if (options.device != "host")
+  const auto first = measured_part(asked, first_flops);
+  if (first.device != "host")
     return error{errc::unavailable, "rates are measured of the host's processors only"};
-  if (static_cast<double>(options.model.matrix_parameters()) > 4 * measured_elements)
+  if (static_cast<double>(first.model.matrix_parameters()) > 4 * measured_elements)
     return error{errc::unavailable, "a layer of this model is too large to be measured in passing"};
+  TROUPE_TRY(small, measure_paces(first, {first.threads, 1, 0}));
+  const auto options = measured_part(asked, flops_of_try(small.flops_s));
   std::vector<std::future<result<paces>>> others;
   const auto measure = [&] { return measure_paces(options, {options.threads, 64, 0.4}); };
   for (int64_t i = 1; i < workers; ++i) others.push_back(std::async(std::launch::async, measure));

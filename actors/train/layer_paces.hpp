@@ -35,8 +35,12 @@ result<paces> measure_paces(const engine_options& options, gpu::device& device,
                             const pace_measuring& how = {});
 
 /// What is measured of a rank's options in passing: as much of a layer, and of a micro-batch, as
-/// takes a fraction of a second on a slow core.
-engine_options measured_part(engine_options options);
+/// has so many FLOP, or hardly more.
+engine_options measured_part(engine_options options, double flops);
+
+/// FLOP of one try where a small one was so quick: a fraction of a second's work, and two seconds'
+/// at most of a core so slow that it would take longer, as one that emulates bfloat16.
+double flops_of_try(double flops_s);
 
 /// Of measured_part(), by so many workers at once: cores share what feeds them, and what others
 /// left of them. Of ranks that wait for each other the slowest counts. Errors: unavailable where it

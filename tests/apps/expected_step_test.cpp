@@ -151,7 +151,7 @@ TEST_CASE("expected step: of a large layer a part is measured that is still a mo
   o.model.max_positions = 8192;
   o.shape.micro_batch = 4;
   o.shape.seq = 8192;
-  const auto part = train::measured_part(o);
+  const auto part = train::measured_part(o, train::flops_of_try(100e9));
   const auto shape =
       gpu::whole_model(part.model, part.shape.micro_batch, part.shape.seq, gpu::dtype::f32);
   CHECK(gpu::check(part.model, shape));
@@ -163,10 +163,27 @@ TEST_CASE("expected step: of a large layer a part is measured that is still a mo
   o.model.head_width = 16;
   o.shape.micro_batch = 2;
   o.shape.seq = 32;
-  const auto whole = train::measured_part(o);  // a small one is measured as it is
+  const auto whole = train::measured_part(o, 12e9);  // a small one is measured as it is
   CHECK(whole.model.hidden == 64);
   CHECK(whole.shape.micro_batch == 2);
   CHECK(whole.shape.seq == 32);
+}
+
+TEST_CASE("expected step: of a core so slow that a try would take long less is measured") {
+  CHECK(train::flops_of_try(20e9) == train::flops_of_try(100e9));
+  CHECK(train::flops_of_try(0.3e9) == 0.6e9);
+  CHECK(train::flops_of_try(1e3) > 1e8);  // a pace of nothing is none
+  train::engine_options o;
+  o.model = planned_job().model;
+  o.shape.micro_batch = 64;
+  o.shape.seq = 32;
+  const auto tokens = [&](double flops) {
+    const auto part = train::measured_part(o, flops);
+    return part.shape.micro_batch * part.shape.seq;
+  };
+  const double layer = gpu::layer_flops(o.model, o.shape.seq) * 64 * 32;
+  CHECK(tokens(layer) == 64 * 32);
+  CHECK(tokens(layer / 4) == 64 * 32 / 4);
 }
 
 TEST_CASE("expected step: kept for the job that was planned, and for no other") {
