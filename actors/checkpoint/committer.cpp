@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
+#include "actors/base/ask.hpp"
 #include "actors/base/context.hpp"
 #include "actors/checkpoint/model_files.hpp"
 #include "actors/job/catalog.hpp"
@@ -355,9 +356,18 @@ status give_up_own(const committer_options& o, const fs::path& checkpoint) {
   return cp::give_up(o.storage->files(), checkpoint);
 }
 
+/// The run has gone on without: that checkpoint may be what it goes on from (ARC-6).
+bool is_awaited(committer_pointer self, const message_header& asked) {
+  const std::chrono::nanoseconds patience =
+      self->timeouts().of(contract_of<committer_actor, fbs::GiveUpCheckpoint>());
+  return asked.sent_ns == 0 || now_ns(*self) - asked.sent_ns < patience.count();
+}
+
 caf::result<msg<fbs::Ack>> give_up(committer_pointer self, const msg<fbs::GiveUpCheckpoint>& m) {
-  show(self, "giving a checkpoint up");
   const fs::path checkpoint = text_of(m->directory());
+  if (!is_awaited(self, m.header()))
+    return to_caf(cp::not_given_up(checkpoint.string(), "its run does not wait for it any more"));
+  show(self, "giving a checkpoint up");
   const auto gone = give_up_own(self->state.options, checkpoint);
   show(self, "idle");
   if (!gone) return to_caf(gone.error());
@@ -375,6 +385,7 @@ committer_actor::behavior_type committer(committer_pointer self, const train::sp
   guard_mailbox(self);
   introduce(self, "committer", record.epoch);
   note_spawn_record(record);
+  self->set_timeouts(call_timeouts(record.plan.job));
   auto& st = self->state;
   st.options = {record.plan.job.checkpoint.dir, record.epoch, record.plan, record.origin(),
                 storage};

@@ -54,8 +54,9 @@ train::spawn_record record_of(const committer_options& o) {
   return out;
 }
 
-message_context of_epoch(const committer_options& o) {
+message_context of_epoch(const committer_options& o, int64_t sent_ns = 0) {
   message_context c;
+  c.now_ns = sent_ns;
   c.epoch = static_cast<uint32_t>(o.epoch);
   return c;
 }
@@ -569,10 +570,10 @@ TEST_CASE("committer: a step that two need is held until neither needs it") {
   self->send_exit(target, caf::exit_reason::user_shutdown);
 }
 
-TEST_CASE(
-    "ARC-6: committer: a checkpoint whose files ranks have is given up, but no held or read one") {
+TEST_CASE("ARC-6: committer: a checkpoint in ranks' files is given up, but no held or read one") {
   scratch dir;
-  const auto o = options_in(dir / "all", 1, 1);
+  auto o = options_in(dir / "all", 1, 1);
+  o.plan.job.timeouts.save_s = 1;
   fs::create_directory(o.dir);
   const auto older = committed(o, save_all(o, 4)), newer = committed(o, save_all(o, 6));
   REQUIRE(older);
@@ -584,11 +585,11 @@ TEST_CASE(
   caf::actor_system system(config);
   caf::scoped_actor self(system);
   const auto target = system.spawn<caf::detached>(committer, record_of(o), o.storage);
-  const auto give_up_one = [&](const fs::path& checkpoint) {
+  const auto give_up_one = [&](const fs::path& checkpoint, int64_t sent_ns = 0) {
     status out;
     self->request(target, caf::infinite,
                   make_msg<fbs::GiveUpCheckpoint>(
-                      of_epoch(o), [&](auto& m) { m.directory = checkpoint.string(); }))
+                      of_epoch(o, sent_ns), [&](auto& m) { m.directory = checkpoint.string(); }))
         .receive([](const msg<fbs::Ack>&) {}, [&](const caf::error& e) { out = from_caf(e); });
     return out;
   };
@@ -613,6 +614,7 @@ TEST_CASE(
   }
   CHECK(verify(not_ours));
   CHECK(verify(*newer));
+  CHECK_FALSE(give_up_one(*newer, 1));  // asked for longer ago than its run has waited
   CHECK(give_up_one(*newer));
   CHECK_FALSE(fs::exists(*newer));
   CHECK(fs::hard_link_count(shard) == 1);
