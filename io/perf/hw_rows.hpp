@@ -17,6 +17,7 @@
 
 #include "io/base/error_kind.hpp"
 #include "io/base/result.hpp"
+#include "io/perf/csv.hpp"
 #include "io/perf/hw_profile.hpp"
 
 namespace troupe::io::perf {

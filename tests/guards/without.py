@@ -1323,7 +1323,7 @@ GUARDS = (
           "if (!step.usual || steps_of_epoch_ <= options_.first_steps) {",
           "if (!OUT && (!step.usual || steps_of_epoch_ <= options_.first_steps)) {", "test_actors: LRN-1*"),
     guard("part-times-believed", "no number that a part cannot have is believed (PTM-1)", "io/perf/part_times.cpp",
-          "if (!(out.back() > 0) ||", "if (!OUT && !(out.back() > 0) ||", "test_perf: PTM-1*"),
+          "if (!(out.back() > 0) ||", "if ((!OUT && !(out.back() > 0)) ||", "test_perf: PTM-1*"),
     guard("predict-no-news", "what was learned is told once (LRN-4)", "actors/predict/learning_policy.cpp",
           "for (const auto& [of, told] : std::exchange(news_, {})) {",
           "for (const auto& [of, told] : OUT ? news_ : std::exchange(news_, {})) {", "test_actors: LRN-4*"),
