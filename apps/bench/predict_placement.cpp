@@ -1,7 +1,8 @@
 // Jobs in turn, of whose nodes one stands half of the time (predict_placement.hpp).
 #include "apps/bench/predict_placement.hpp"
 
-#include <sys/pidfd.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
@@ -123,7 +124,8 @@ struct half_stopped::running {
   void hold(const std::stop_token& over, pid_t launcher, const std::vector<std::string>& words) {
     while (!over.stop_requested()) {
       const pid_t found = child_with(launcher, words);
-      const io::unique_fd process(found == 0 ? -1 : pidfd_open(found, 0));
+      const io::unique_fd process(
+          found == 0 ? -1 : static_cast<int>(::syscall(SYS_pidfd_open, found, 0)));
       if (process.get() >= 0 && child_with(launcher, words) == found)
         return alternate(over, process);
       std::this_thread::sleep_for(looks_each);
@@ -132,7 +134,7 @@ struct half_stopped::running {
 
   void alternate(const std::stop_token& over, const io::unique_fd& process) {
     const auto signalled = [&](int signal) {
-      return pidfd_send_signal(process.get(), signal, nullptr, 0) == 0;
+      return ::syscall(SYS_pidfd_send_signal, process.get(), signal, nullptr, 0) == 0;
     };
     while (!over.stop_requested() && signalled(SIGSTOP)) {
       ++stops;
