@@ -94,7 +94,8 @@ bool stats_probe::shown_by_swapper(pipeline_op kind) const {
 void stats_probe::swaps(const operation& op, bool begins) {
   const auto which = swap_stream_of(op.kind);
   std::lock_guard lock(mutex_);
-  moving_[which] = begins ? op.number : -1;
+  under_way_[which] += begins ? 1 : -1;
+  moving_[which] = begins ? op.number : under_way_[which] > 0 ? moving_[which] : -1;
   std::string_view state = nothing;
   for (size_t i = 0; i < moving_.size(); ++i)
     if (moving_[i] >= 0) state = swap_words[i];

@@ -58,6 +58,7 @@ class stats_probe : public engine_probe {
   const std::shared_ptr<actor_stats> swapper_;
   /// The chunks that move, by stream; -1: none does.
   std::array<int64_t, 6> moving_{-1, -1, -1, -1, -1, -1};
+  std::array<int, 6> under_way_{};  ///< rows of a table are read beside its groups
   uint64_t wait_ = 0;  ///< for the swapper, of its stream; 0: none
   std::array<typical_time, operations.size()> times_;
 };

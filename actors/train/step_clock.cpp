@@ -25,7 +25,7 @@ void step_clock::begin_step(double now_ms) {
 void step_clock::began(pipeline_op kind, double now_ms) {
   std::lock_guard lock(mutex_);
   auto& l = lane_of(kind);
-  l.busy = true;
+  if (l.under_way++ > 0) return;
   l.began_ms = now_ms;
   l.held_up_ms = 0;
   if (facts_of(kind).stream == op_stream::compute)
@@ -35,12 +35,13 @@ void step_clock::began(pipeline_op kind, double now_ms) {
 void step_clock::ended(pipeline_op kind, double now_ms, uint64_t work) {
   std::lock_guard lock(mutex_);
   auto& l = lane_of(kind);
-  if (!std::exchange(l.busy, false)) return;
+  if (l.under_way == 0) return;
   auto& p = parts_[static_cast<size_t>(kind)];
+  p.work += work;
+  if (--l.under_way > 0) return;
   const double busy_ms = now_ms - l.began_ms - l.held_up_ms;
   p.busy_ms += busy_ms;
   if (is_work(kind)) computed_ms_ += busy_ms;
-  p.work += work;
   l.idle_since_ms = now_ms;
 }
 

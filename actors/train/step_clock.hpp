@@ -44,7 +44,7 @@ class step_clock {
     double idle_since_ms = 0;
     double began_ms = 0;
     double held_up_ms = 0;
-    bool busy = false;
+    int under_way = 0;  ///< some kinds are on two streams: rows of a table beside its groups
   };
   lane& lane_of(pipeline_op kind) { return lanes_[static_cast<size_t>(facts_of(kind).stream)]; }
 

@@ -160,14 +160,14 @@ struct swap_options {
 };
 
 /// What of a chunk's file was not what was written there.
+inline constexpr error_kind<std::string_view, std::string_view> swap_damaged{
+    "swap_damaged", errc::bad_data, "{} is damaged at {}: it was read twice",
+    "the disk or the memory of this machine gives back other bytes than it was given: see dmesg"};
 /// What was read for rows of the next batch alone, of which no sum is kept (SWP-14).
 inline constexpr error_kind<std::string_view, std::string_view> swap_rows_differ{
     "swap_rows_differ", errc::bad_data,
     "what was read of {} for rows of the next batch is not what is there: {}",
     "go on from the last checkpoint; where it happens again look for a broken disk"};
-inline constexpr error_kind<std::string_view, std::string_view> swap_damaged{
-    "swap_damaged", errc::bad_data, "{} is damaged at {}: it was read twice",
-    "the disk or the memory of this machine gives back other bytes than it was given: see dmesg"};
 
 /// The file system takes no link, or the file is on another one by now; copies will do: linked()
 /// says of which chunks.

@@ -69,9 +69,9 @@ bool swapper::fetch_rows(stream& s, int chunk, int64_t width, row_ids ids) {
   if (!late_ || late_->chunk != chunk) return false;
   assert(store_.info(chunk).tensors.front().offset == 0);
   const auto& c = at(chunk);
-  if (!are_rows_of(ids, store_.slice(chunk).count / width)) return false;
   first_rows rows;
-  rows.pieces = pieces_of_rows(c.layout, width, ids, swap_slot_bytes(c.layout));
+  rows.pieces = pieces_of_rows(c.layout, {width, store_.slice(chunk).count / width}, ids,
+                               swap_slot_bytes(c.layout));
   if (rows.pieces.empty()) return false;
   int64_t elements = 0, skipped = 0;
   for (const auto& p : rows.pieces) {
@@ -107,9 +107,8 @@ void swapper::use_group(stream& s, const chunk_op& op, const update_call& how) {
 }
 
 void swapper::read_rows(const chunk_op& op, const update_call& how) {
-  uint64_t bytes = 0;
-  for (const auto& p : how.rows->pieces) bytes += io::state_parts * p.span;
-  enqueue(*rows_in_, swap_op::read_state, op.chunk, bytes, [&] {
+  // No bytes are told: they are others each step, and no part of what steps have in common.
+  enqueue(*rows_in_, swap_op::read_state, op.chunk, 0, [&] {
     work_.enqueue(*rows_in_, [this, &s = slot_of(op), op, rows = how.rows] {
       return read_rows(s, op, *rows);
     });

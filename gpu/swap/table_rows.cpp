@@ -29,17 +29,14 @@ row_piece piece_of(const io::chunk_file& layout, int64_t first, int64_t end) {
 
 }  // namespace
 
-bool are_rows_of(row_ids ids, int64_t rows) {
-  return std::all_of(ids.begin(), ids.end(), [&](const auto& some) {
-    return std::all_of(some.begin(), some.end(), [&](int32_t id) { return id >= 0 && id < rows; });
-  });
-}
-
-std::vector<row_piece> pieces_of_rows(const io::chunk_file& layout, int64_t width, row_ids ids,
+std::vector<row_piece> pieces_of_rows(const io::chunk_file& layout, table_size table, row_ids ids,
                                       uint64_t slot_bytes) {
+  const auto width = table.width;
+  const auto wanted = sorted_once(ids);  // a copy: who writes the ids may do so again
+  if (!wanted.empty() && (wanted.front() < 0 || wanted.back() >= table.rows)) return {};
   std::vector<row_piece> out;
   uint64_t used = 0, read = 0;
-  for (const int64_t id : sorted_once(ids))
+  for (const int64_t id : wanted)
     for (int64_t first = id * width; first < (id + 1) * width; first += out.back().count) {
       auto p = piece_of(layout, first, (id + 1) * width);
       p.at = used;

@@ -42,12 +42,15 @@ struct row_piece {
   bool operator==(const row_piece&) const = default;
 };
 
-/// Whether all are rows of a table that has so many: ids come from memory that others write.
-bool are_rows_of(row_ids ids, int64_t rows);
+/// Of a table that begins with the slice.
+struct table_size {
+  int64_t width = 0;  ///< elements of a row
+  int64_t rows = 0;
+};
 
-/// The rows `ids`, which are_rows_of() it, of a table of `width` elements each that begins with the
-/// slice. Empty: TBR-3.
-std::vector<row_piece> pieces_of_rows(const io::chunk_file& layout, int64_t width, row_ids ids,
+/// The rows `ids` of a table. Empty: TBR-3, or where one is no row of it, since ids come from memory
+/// that others write.
+std::vector<row_piece> pieces_of_rows(const io::chunk_file& layout, table_size table, row_ids ids,
                                       uint64_t slot_bytes);
 
 }  // namespace troupe::gpu

@@ -19,6 +19,19 @@ void done(step_clock& clock, pipeline_op kind, double from_ms, double to_ms, uin
 
 }  // namespace
 
+TEST_CASE("STM-1: two operations of a kind at once are one time, and both works") {
+  step_clock clock;
+  clock.began(pipeline_op::read_state, 0);
+  clock.began(pipeline_op::read_state, 1);
+  clock.ended(pipeline_op::read_state, 5, 100);
+  clock.ended(pipeline_op::read_state, 9, 1000);
+  clock.ended(pipeline_op::read_state, 11, 5);  // never began
+  const auto parts = clock.take();
+  REQUIRE(parts.size() == 1);
+  CHECK(parts[0].work == 1100);
+  CHECK(parts[0].busy_ms == 9);
+}
+
 TEST_CASE("STM-2: the compute stream's work and waits add up to the step") {
   step_clock clock;
   clock.begin_step(100);

@@ -48,11 +48,12 @@ swap_options on_disk_in_memory(io::faulty_options how) {
 
 using ids_of_test = std::vector<std::vector<int32_t>>;
 
+/// Of a table that is all of the chunk.
 std::vector<row_piece> pieces_in(const io::chunk_file& layout, int64_t width,
-                                 const ids_of_test& ids, uint64_t slot_bytes) {
+                                 const ids_of_test& ids, uint64_t slot_bytes, int64_t rows) {
   std::vector<std::span<const int32_t>> all;
   for (const auto& some : ids) all.emplace_back(some);
-  return pieces_of_rows(layout, width, all, slot_bytes);
+  return pieces_of_rows(layout, {width, rows}, all, slot_bytes);
 }
 
 }  // namespace
@@ -139,21 +140,13 @@ TEST_CASE("SWP-14 SWP-5: rows that were read wrong count for nothing") {
   CHECK(mended > 0);
 }
 
-TEST_CASE("TBR-1: ids that are no rows of the table are told") {
-  const std::vector<int32_t> good{0, 9}, high{3, 10}, low{-1};
-  const std::vector<std::span<const int32_t>> sound{good}, above{good, high}, below{low};
-  CHECK(are_rows_of(sound, 10));
-  CHECK_FALSE(are_rows_of(above, 10));
-  CHECK_FALSE(are_rows_of(below, 10));
-}
-
 TEST_CASE("TBR-1 TBR-2: pieces are the rows, once each, and lie apart in whole blocks") {
   for (const int64_t width : {16, 24, 768, 5000}) {
     const int64_t rows = 40'000'000 / width;
     const io::chunk_file layout(rows * width, 1 << 15, false);
     const auto last = static_cast<int32_t>(rows - 1);
     const uint64_t slot_bytes = layout.group_bytes();
-    const auto pieces = pieces_in(layout, width, {{7, 0, 7}, {last, 41, 0}}, slot_bytes);
+    const auto pieces = pieces_in(layout, width, {{7, 0, 7}, {last, 41, 0}}, slot_bytes, rows);
     int64_t elements = 0, next = 0;
     uint64_t end = 0;
     for (const auto& p : pieces) {
@@ -180,14 +173,16 @@ TEST_CASE("TBR-3: rows without room in a slot, or that are much of the table, ar
   constexpr int64_t width = 1024, rows = 4096;
   const io::chunk_file layout(width * rows, 1 << 20, false);
   const uint64_t one = 4 * io::disk_block;  // a row's arrays, each a block, and its gradient
-  CHECK(pieces_in(layout, width, {{1, 2}}, 2 * one).size() == 2);
-  CHECK(pieces_in(layout, width, {{1, 2}}, 2 * one - 1).empty());
+  CHECK(pieces_in(layout, width, {{1, 2}}, 2 * one, rows).size() == 2);
+  CHECK(pieces_in(layout, width, {{1, 2}}, 2 * one - 1, rows).empty());
   std::vector<int32_t> many;
   for (int32_t id = 0; id < rows / 8 - 1; ++id) many.push_back(id);
-  CHECK(pieces_in(layout, width, {many}, rows * one).size() == many.size());
+  CHECK(pieces_in(layout, width, {many}, rows * one, rows).size() == many.size());
   many.push_back(rows - 1);
-  CHECK(pieces_in(layout, width, {many}, rows * one).empty());
-  CHECK(pieces_in(layout, width, {}, rows * one).empty());
+  CHECK(pieces_in(layout, width, {many}, rows * one, rows).empty());
+  CHECK(pieces_in(layout, width, {}, rows * one, rows).empty());
+  CHECK(pieces_in(layout, width, {{1, static_cast<int32_t>(rows)}}, rows * one, rows).empty());
+  CHECK(pieces_in(layout, width, {{1}, {-1}}, rows * one, rows).empty());
 }
 
 }  // namespace troupe::gpu
