@@ -48,8 +48,8 @@ struct table_size {
   int64_t rows = 0;
 };
 
-/// The rows `ids` of a table. Empty: TBR-3, or where one is no row of it, since ids come from memory
-/// that others write.
+/// The rows `ids` of a table. Empty: TBR-3, or where one is no row of it: ids come from memory that
+/// others write.
 std::vector<row_piece> pieces_of_rows(const io::chunk_file& layout, table_size table, row_ids ids,
                                       uint64_t slot_bytes);
 
