@@ -110,18 +110,18 @@ TEST_CASE("cut_stages: embedding and head are the first and the last stage's") {
 }
 
 TEST_CASE("parallel.placement: layers are measured or given by hand, and not of a job that swaps") {
-  const auto refused = [](config::job job, const char* beside) {
+  const auto refused = [](config::job job, const char* words) {
     job.parallel.placement = config::stage_placement::measured;
     const auto settled = config::settle(std::move(job));
     REQUIRE_FALSE(settled);
     CHECK(settled.error().code == errc::bad_config);
     CHECK(mentions(settled.error(), "parallel.placement"));
-    CHECK(mentions(settled.error(), beside));
+    CHECK(mentions(settled.error(), words));
   };
-  refused(job_in_two_stages({"parallel.layers=3,1"}), "parallel.layers");
+  refused(job_in_two_stages({"parallel.layers=3,1"}), "by hand");
   auto swapping = job_in_two_stages();
   swapping.swap.dir = {"/swap"};
   swapping.swap.host_bytes = int64_t{1} << 30;
-  refused(swapping, "swap.dir");
+  refused(swapping, "swaps");
   CHECK(make_plan(job_in_two_stages({"parallel.placement=measured"})));
 }
