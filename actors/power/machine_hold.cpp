@@ -26,10 +26,13 @@ void hear_meter(pacer_pointer self, const fbs::MeterReadingsT& r) {
   st.policy.hear(st.held->of.node, st.machine, said, now_ns(*self));
 }
 
-/// MHD-2, MHD-3: what is in force then.
+/// MHD-2, MHD-3, MHD-4: what is in force then.
 work_pace set_pace(machine_hold& m, work_pace wanted) {
+  m.judged = work_pace{};
   if (!m.of.set) return work_pace{};
-  const auto done = m.of.set(wanted);
+  bool is_any_set = false;
+  const auto done = m.of.set(wanted, is_any_set);
+  if (done || is_any_set) m.judged = wanted;
   auto problem = done ? std::string() : done.error().message;
   if (!problem.empty() && problem != m.problem && m.of.say) m.of.say(problem);
   m.problem = std::move(problem);
@@ -45,7 +48,7 @@ void look_at_machine(pacer_pointer self) {
       .then([self](const msg<fbs::MeterReadings>& r) { hear_meter(self, r.unpack()); },
             [](const caf::error&) {});  // a meter that is silent counts by JPP-3
   ++st.held->looks;
-  st.policy.steps(st.held->looks, st.held->in_force, now_ns(*self));
+  st.policy.steps(st.held->looks, st.held->judged, now_ns(*self));
 }
 
 void hold_machine(pacer_pointer self, const fbs::JobPowerT& decided) {
@@ -58,7 +61,7 @@ void hold_machine(pacer_pointer self, const fbs::JobPowerT& decided) {
   st.parent->lease.told(++st.words);
   m.in_force = set_pace(m, pace.of_1024 > 0 ? pace : least);
   st.step_pace = static_cast<uint32_t>(m.in_force.of_1024);
-  st.policy.steps(m.looks, m.in_force, now_ns(*self));
+  st.policy.steps(m.looks, m.judged, now_ns(*self));
   st.parent->lease.steps(m.looks, m.in_force, st.words);
   st.journal.in_force(m.in_force, m.problem);
 }

@@ -16,6 +16,9 @@
 //     that somebody else governs acknowledge no lesser cap, and what is drawn above it counts.
 //   MHD-3  What fails to be set is said once, until it is set or fails in another way, and is tried
 //     with each look.
+//   MHD-4  Where a part of the machine took the pace, what is drawn is judged as drawn at it: the
+//     next pace makes up for the part that did not, until the whole keeps the cap or that part has
+//     the least.
 #pragma once
 
 #include <cstdint>
@@ -34,8 +37,8 @@ struct held_machine {
   std::string node;   ///< as its readings are told
   meter_actor meter;  ///< that reads it
   /// Blocks while the kernel or a driver works: spawn the pacer detached. Success: it was read
-  /// back. Empty: nothing is set (a dry run).
-  std::function<status(train::work_pace)> set = {};
+  /// back by all of it; else it says whether a part took it. Empty: nothing is set (a dry run).
+  std::function<status(train::work_pace, bool& is_any_set)> set = {};
   std::function<void(std::string)> say = {};  ///< to a person, a sentence
 };
 
@@ -43,6 +46,7 @@ struct held_machine {
 struct machine_hold {
   held_machine of;
   train::work_pace in_force;  ///< the most that it may have
+  train::work_pace judged;    ///< MHD-4: by which what it draws is judged
   uint64_t looks = 0;
   bool has_begun = false;    ///< MHD-1
   std::string problem = {};  ///< MHD-3

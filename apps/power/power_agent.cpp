@@ -100,7 +100,10 @@ power::held_machine machine_of_agent(const agent_arguments& a,
   power::held_machine out;
   out.node = a.name;
   out.say = [name = a.name](const std::string& text) { say(fmt::format("{}: {}", name, text)); };
-  if (controls) out.set = [controls](train::work_pace pace) { return controls->set(pace.of_1024); };
+  if (controls)
+    out.set = [controls](train::work_pace pace, bool& is_any_set) {
+      return controls->set(pace.of_1024, &is_any_set);
+    };
   return out;
 }
 

@@ -59,12 +59,14 @@ status machine_controls::set_one(held_device& d, int pace_of_1024) const {
   return setting_governed(to_string(d.target.kind), "its lock is taken");  // MCT-2
 }
 
-status machine_controls::set(int pace_of_1024) {
+status machine_controls::set(int pace_of_1024, bool* is_any_set) {
   std::lock_guard lock(mutex_);
+  if (is_any_set) *is_any_set = false;
   status first;
   if (over_) return first;
   for (auto& d : devices_) {
     auto done = set_one(d, pace_of_1024);
+    if (is_any_set && done) *is_any_set = true;
     if (!done && first) first = std::move(done);
   }
   return first;

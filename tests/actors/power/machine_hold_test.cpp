@@ -39,7 +39,8 @@ struct held_rack : troupe::test::actor_fixture {
   double load = 0, joules = 0;
   int pace = 1024;
   std::vector<int> paces;        ///< that were set, each that differs
-  std::optional<error> refused;  ///< nothing can be set, and the machine is at full speed
+  double deaf = 1;               ///< of the work: what is at full speed where some is refused
+  std::optional<error> refused;  ///< that cannot be set
   std::vector<std::string> said;
   std::vector<nlohmann::json> lines;
 
@@ -68,17 +69,24 @@ struct held_rack : troupe::test::actor_fixture {
     held.node = "rack7";
     held.meter = meter.as<meter_actor>();
     held.say = [this](const std::string& text) { said.push_back(text); };
-    if (!dry_run) held.set = [this](train::work_pace wanted) { return take(wanted); };
+    if (!dry_run)
+      held.set = [this](train::work_pace wanted, bool& is_any_set) {
+        return take(wanted, is_any_set);
+      };
     target = spawn(pacer, std::move(o));
   }
 
-  status take(train::work_pace wanted) {
-    const auto before = std::exchange(pace, refused ? 1024 : wanted.of_1024);
+  status take(train::work_pace wanted, bool& is_any_set) {
+    is_any_set = !refused || deaf < 1;
+    const auto before = std::exchange(pace, is_any_set ? wanted.of_1024 : 1024);
     if (refused) return *refused;
     if (before != pace) paces.push_back(pace);
     return {};
   }
-  double watts() const { return 20 + 60 * load * pace / 1024; }
+  double watts() const {
+    const double full = refused ? deaf : 0;
+    return 20 + 60 * load * (full + (1 - full) * pace / 1024);
+  }
   /// From now on, by a lease of its own.
   void grant(int64_t mw) {
     cap_mw = mw;
@@ -225,6 +233,22 @@ TEST_CASE("MHD-3: machine: what cannot be set is said once, and no lesser cap is
   CHECK(f.watts() < 30);
   CHECK(f.reports.back().in_force_mw == 30'000);
   CHECK(f.said.size() == 1);
+}
+
+TEST_CASE("MHD-4: machine: where a part cannot be set the others keep the cap for it") {
+  held_rack f;
+  f.begin_work();
+  f.grant(60'000);
+  f.seconds(8);
+  f.deaf = 0.125;
+  f.refused = error{errc::unavailable, "another job has it"};
+  f.grant(50'000);
+  f.seconds(40);
+  CHECK(f.watts() < 50);
+  CHECK(f.watts() > 46);
+  CHECK(f.said == std::vector<std::string>{"another job has it"});
+  CHECK(f.reports.back().in_force_mw == 60'000);  // MHD-2
+  CHECK(f.reports.back().pace_of_1024 == 1024);
 }
 
 TEST_CASE("PWR-2: machine: a lease that lapses leaves the static share, at once") {

@@ -21,7 +21,7 @@ namespace {
 const control_owner the_agent{"rack7", 0, 7};
 
 struct impatient_devices : made_devices {
-  impatient_devices() { at.patience = std::chrono::milliseconds(1); }
+  impatient_devices() { at.patience = at.seat_patience = std::chrono::milliseconds(1); }
 
   std::unique_ptr<machine_controls> controls(setting_kind kind) const {
     auto targets = targets_of_machine(at, kind);
@@ -56,14 +56,18 @@ TEST_CASE("MCT-1: machine controls: a device that a job governs is left to it un
   REQUIRE_FALSE(another);
   const auto controls = m.controls(setting_kind::cpufreq);
   for (int i = 0; i < 2; ++i) {
-    const auto done = controls->set(256);
+    bool is_any_set = true;
+    const auto done = controls->set(256, &is_any_set);
     REQUIRE_FALSE(done);
+    CHECK_FALSE(is_any_set);
     CHECK(done.error().is(setting_governed));
     CHECK(done.error().message == another.error().message);  // it names who has it
   }
   CHECK(m.values(setting_kind::cpufreq) == found);
   of_job.reset();
-  REQUIRE(controls->set(256));
+  bool is_any_set = false;
+  REQUIRE(controls->set(256, &is_any_set));
+  CHECK(is_any_set);
   CHECK(m.values(setting_kind::cpufreq)["policy1"] == "1500000\n");
 }
 
