@@ -39,6 +39,19 @@ work_pace set_pace(machine_hold& m, work_pace wanted) {
   return done ? wanted : work_pace{};
 }
 
+/// Whether what the machine draws is known. Where a meter has had its time and says nothing, a
+/// person is told, once, that it stays as it was found. MHD-1
+bool is_read(pacer_state& st, const fbs::JobPowerT& decided, int64_t now_ns) {
+  auto& m = *st.held;
+  if (st.policy.sum(now_ns).power_w >= 0) return true;
+  const bool is_overdue = st.parent->lease.hold() == lease_hold::none && !decided.reason.empty();
+  if (is_overdue && !std::exchange(m.is_unread_said, true) && !m.has_begun && m.of.say)
+    m.of.say(
+        "nothing says what this machine draws, so it is not held, and stays as it was found: "
+        "--model-idle-w and --model-core-w say it where no meter does");
+  return false;
+}
+
 }  // namespace
 
 void look_at_machine(pacer_pointer self) {
@@ -55,7 +68,7 @@ void hold_machine(pacer_pointer self, const fbs::JobPowerT& decided) {
   auto& st = self->state;
   auto& m = *st.held;
   const work_pace pace{static_cast<int>(decided.pace_of_1024)};
-  const bool is_known = pace.of_1024 > 0 || !decided.reason.empty();
+  const bool is_known = is_read(st, decided, now_ns(*self));
   m.has_begun = m.has_begun || (is_known && st.parent->lease.cap_mw() > 0);  // MHD-1
   const auto least = m.has_begun ? work_pace_policy::least_pace : work_pace{};
   st.parent->lease.told(++st.words);

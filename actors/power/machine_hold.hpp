@@ -10,7 +10,8 @@
 //
 // Invariants
 //   MHD-1  Nothing is set before the budget has granted watts and the machine has said what it
-//     draws: work that is there already is not slowed for a budget that is not there yet.
+//     draws: work that is there already is not slowed for a budget that is not there yet. Where
+//     nothing says that it stays as it was found, and a person is told so.
 //   MHD-2  Where no work should be done the least pace is set, for others' work cannot be held; and
 //     that is acknowledged as no cap. So it is with a pace that is not set: a dry run and a device
 //     that somebody else governs acknowledge no lesser cap, and what is drawn above it counts.
@@ -48,7 +49,8 @@ struct machine_hold {
   train::work_pace in_force;  ///< the most that it may have
   train::work_pace judged;    ///< MHD-4: by which what it draws is judged
   uint64_t looks = 0;
-  bool has_begun = false;    ///< MHD-1
+  bool has_begun = false;       ///< MHD-1
+  bool is_unread_said = false;  ///< MHD-1
   std::string problem = {};  ///< MHD-3
 };
 

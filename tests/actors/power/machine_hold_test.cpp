@@ -43,6 +43,7 @@ struct held_rack : troupe::test::actor_fixture {
   std::optional<error> refused;  ///< that cannot be set
   std::vector<std::string> said;
   std::vector<nlohmann::json> lines;
+  bool has_meter = true;
 
   // The budget.
   int64_t cap_mw = 0;  ///< 0: nothing is granted
@@ -113,6 +114,7 @@ struct held_rack : troupe::test::actor_fixture {
     joules += drawn_w / 2;
     for (const auto& asked : meter.take_all<fbs::ReadMeters>())
       asked.answer<fbs::MeterReadings>([&](auto& r) {
+        if (!has_meter) return;
         r.at_ns = now_ns();
         r.interval_ms = 500;
         r.power_w = drawn_w;
@@ -166,6 +168,22 @@ TEST_CASE("MHD-1: machine: nothing is set before watts are granted, and what it 
   CHECK(set.front()["was_of_1024"] == 1024);
   CHECK(set.front()["pace_of_1024"] == f.paces.front());
   CHECK(f.said.empty());
+}
+
+TEST_CASE("MHD-1: machine: where nothing says what it draws it stays as it was, and that is said") {
+  held_rack f;
+  f.has_meter = false;
+  f.load = 1;
+  f.grant(40'000);
+  f.seconds(15);
+  CHECK(f.paces.empty());
+  CHECK(f.pace == 1024);
+  REQUIRE(f.said.size() == 1);
+  CHECK(f.said[0].starts_with("nothing says what this machine draws"));
+  f.has_meter = true;
+  f.seconds(5);
+  CHECK(f.pace < 1024);
+  CHECK(f.said.size() == 1);
 }
 
 TEST_CASE("JPP-9: machine: load that comes is slowed, and one that goes gets its speed again") {
