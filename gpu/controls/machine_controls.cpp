@@ -20,11 +20,12 @@ result<std::vector<setting_target>> targets_of_machine(const control_place& at, 
 }
 
 result<std::unique_ptr<machine_controls>> machine_controls::make(
-    const control_place& at, std::vector<setting_target> targets, const control_owner& owner) {
-  std::unique_ptr<machine_controls> out(new machine_controls(at, owner));
+    control_place at, std::vector<setting_target> targets, const control_owner& owner) {
+  at.seat_patience = {};  // MCT-3
+  std::unique_ptr<machine_controls> out(new machine_controls(std::move(at), owner));
   std::lock_guard lock(out->mutex_);
   for (auto& target : targets) {
-    auto& d = out->devices_.emplace_back(held_device{std::move(target), nullptr, std::nullopt});
+    auto& d = out->devices_.emplace_back(held_device{std::move(target), nullptr});
     auto taken = out->take(d);
     if (!taken && !taken.error().is(setting_governed)) return taken.error();
   }
@@ -34,27 +35,15 @@ result<std::unique_ptr<machine_controls>> machine_controls::make(
 /// MCT-1
 status machine_controls::take(held_device& d) const {
   auto made = setting_governor::make(at_, d.target, owner_);
-  if (!made) {
-    d.governed = made.error();
-    return made.error();
-  }
+  if (!made) return made.error();
   d.governor = std::move(*made);
-  d.governed.reset();
   return {};
 }
 
 status machine_controls::set_one(held_device& d, int pace_of_1024) const {
-  if (!d.governor) {
-    // Asked first, since who makes a governor waits for the seat.
-    TROUPE_TRY(governed, is_governed(at_, d.target));
-    if (governed && d.governed) return *d.governed;
-    TROUPE_CHECK(take(d));
-  }
+  if (!d.governor) TROUPE_CHECK(take(d));
   auto done = d.governor->set(pace_of_1024);
-  if (!done && done.error().is(setting_governed)) {
-    d.governor.reset();
-    d.governed = done.error();
-  }
+  if (!done && done.error().is(setting_governed)) d.governor.reset();
   if (!done || d.governor->governs()) return done;
   return setting_governed(to_string(d.target.kind), "its lock is taken");  // MCT-2
 }

@@ -5,11 +5,11 @@
 //   MCT-1  A device that somebody else governs is left to him. Who has it is the error of each set,
 //     until he has ended; what others there can be set is set all the same.
 //   MCT-2  A pace is set when each device governs it: nobody's else, and read back (SGV-4).
+//   MCT-3  Nothing waits for a seat: with many devices that takes long, and each set asks again.
 #pragma once
 
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <vector>
 
 #include "gpu/controls/actuator.hpp"
@@ -28,7 +28,7 @@ result<std::vector<setting_target>> targets_of_machine(const control_place& at, 
 class machine_controls {
  public:
   /// Errors: as setting_governor::make, but setting_governed (MCT-1).
-  static result<std::unique_ptr<machine_controls>> make(const control_place& at,
+  static result<std::unique_ptr<machine_controls>> make(control_place at,
                                                         std::vector<setting_target> targets,
                                                         const control_owner& owner);
   /// Errors: setting_governed; as setting_governor::set; the first of them. `is_any_set`: whether
@@ -41,7 +41,6 @@ class machine_controls {
   struct held_device {
     setting_target target;
     std::unique_ptr<setting_governor> governor;  ///< none: somebody else's
-    std::optional<error> governed;               ///< whose
   };
   machine_controls(control_place at, control_owner owner)
       : at_(std::move(at)), owner_(std::move(owner)) {}

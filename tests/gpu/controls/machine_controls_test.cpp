@@ -48,12 +48,13 @@ TEST_CASE("MCT-2: machine controls: a pace is in force until the end, which has 
 }
 
 TEST_CASE("MCT-1: machine controls: a device that a job governs is left to it until that ends") {
-  const impatient_devices m;
+  impatient_devices m;
   auto of_job = m.governor(setting_kind::cpufreq);
   REQUIRE(of_job->set(512));
   const auto found = m.values(setting_kind::cpufreq);
   const auto another = m.make(setting_kind::cpufreq, 0, "tidy", 2);
   REQUIRE_FALSE(another);
+  m.at.seat_patience = std::chrono::hours(1);  // MCT-3: it is not waited for
   const auto controls = m.controls(setting_kind::cpufreq);
   for (int i = 0; i < 2; ++i) {
     bool is_any_set = true;
