@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "gpu/controls/seat.hpp"
+#include "gpu/controls/setting_port.hpp"
 #include "gpu/meters/nvml.hpp"
 
 namespace troupe::gpu::controls {
@@ -45,7 +46,9 @@ status machine_controls::set_one(held_device& d, int pace_of_1024) const {
   auto done = d.governor->set(pace_of_1024);
   if (!done && done.error().is(setting_governed)) d.governor.reset();
   if (!done || d.governor->governs()) return done;
-  return setting_governed(to_string(d.target.kind), "its lock is taken");  // MCT-2
+  TROUPE_TRY(governed, is_governed(at_, d.target));
+  if (governed) return setting_governed(to_string(d.target.kind), "its lock is taken");  // MCT-2
+  return setting_held_lower(to_string(d.target.kind), "what cools this machine");
 }
 
 status machine_controls::set(int pace_of_1024, bool* is_any_set) {

@@ -31,8 +31,8 @@ class machine_controls {
   static result<std::unique_ptr<machine_controls>> make(control_place at,
                                                         std::vector<setting_target> targets,
                                                         const control_owner& owner);
-  /// Errors: setting_governed; as setting_governor::set; the first of them. `is_any_set`: whether
-  /// one device at least has it.
+  /// Errors: setting_governed; setting_held_lower; as setting_governor::set; the first of them.
+  /// `is_any_set`: whether one device at least has it.
   status set(int pace_of_1024, bool* is_any_set = nullptr);
   /// Takes back what was set, as far as that can be; nothing is set afterwards.
   void end() noexcept;

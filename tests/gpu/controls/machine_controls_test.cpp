@@ -4,12 +4,16 @@
 
 #include <chrono>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include <doctest/doctest.h>
 
+#include "gpu/controls/seat.hpp"
+#include "gpu/controls/setting_port.hpp"
+#include "io/folder/lock.hpp"
 #include "tests/gpu/controls/made_devices.hpp"
 
 using namespace troupe;
@@ -70,6 +74,20 @@ TEST_CASE("MCT-1: machine controls: a device that a job governs is left to it un
   REQUIRE(controls->set(256, &is_any_set));
   CHECK(is_any_set);
   CHECK(m.values(setting_kind::cpufreq)["policy1"] == "1500000\n");
+}
+
+TEST_CASE("MCT-2: machine controls: where heat alone keeps a device no job is said to have it") {
+  const impatient_devices m;
+  auto taken = take_seat(m.at, {setting_kind::cpufreq, ""}, std::string(restorer_name));
+  REQUIRE(taken);
+  std::optional<troupe::io::folder_lock> seat(std::move(*taken));
+  const auto controls = m.controls(setting_kind::cpufreq);
+  CHECK(controls->set(256).error().is(setting_governed));
+  seat.reset();
+  m.cool(2);
+  CHECK(controls->set(256).error().is(setting_held_lower));
+  m.cool(0);
+  CHECK(controls->set(256));
 }
 
 TEST_CASE("MCT-2: machine controls: what reads back above what was written is not set") {
