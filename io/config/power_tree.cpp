@@ -238,7 +238,8 @@ void check_power_parent(builder& b, const open_power_tree& tree) {
   if (!place || b.at_fault("name") || b.at_fault("port")) return;
   const auto is_here = [&](const std::string& host) {
     if (host == t.listen) return true;
-    return is_loopback(host) && (is_loopback(t.listen) || t.listen == "0.0.0.0");
+    const bool hears_all = t.listen == "0.0.0.0" || t.listen == "::";
+    return is_loopback(host) && (is_loopback(t.listen) || hears_all);
   };
   const bool is_own =
       place->at ? place->at->port == t.port && is_here(place->at->host) : place->name == t.name;

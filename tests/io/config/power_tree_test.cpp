@@ -244,6 +244,9 @@ TEST_CASE("PTR-5: power tree: a budget above that cannot be one is refused with 
            wrong{row_of_70 + "listen = '10.0.0.1'\nport = 4242\nparent = '10.0.0.1:4242'\n" +
                      with_tls + a,
                  "p.toml:5:10", "row0 cannot be its own parent"},
+           wrong{
+               row_of_70 + "listen = '::'\nport = 4242\nparent = '127.0.0.1:4242'\n" + with_tls + a,
+               "p.toml:5:10", "row0 cannot be its own parent"},
            wrong{row_of_70 + "parent = '127.0.0.1:4242'\n" + a, "p.toml:3:10", "needs parent_key"},
            wrong{row_of_70 + "parent_key = 'k'\n" + a, "p.toml:3:14", "none is named"},
            wrong{row_of_70 + "parent = 'auto'\nparent_key = 'k'\n" + a, "p.toml:4:14",
