@@ -18,8 +18,8 @@ namespace {
   say(during == phase::starting
           ? fmt::format("stopped by SIG{} before the training began; the same command starts it",
                         sigabbrev_np(signal))
-          : std::string("second signal: aborting at once; the same command goes on from the "
-                        "last checkpoint, if there is one"));
+          : std::string("second signal: aborting at once; with --set checkpoint.resume=auto the "
+                        "same command goes on from the last checkpoint, if there is one"));
   settle_voice();
   _exit(128 + signal);
 }
