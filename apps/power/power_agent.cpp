@@ -115,6 +115,16 @@ std::string agent_sentence(const agent_arguments& a) {
                      does, (fs::path(a.output) / "power.jsonl").string());
 }
 
+/// PGA-2. Where that lasts too long a person is told what stays.
+void take_settings_back(machine_controls& controls, const std::string& name) {
+  const watchdog guard(
+      defaults::orderly_end, exit_code(errc::io),
+      error(errc::io,
+            fmt::format("the agent {} ends before all that it set is as it was found", name),
+            "`troupe power restore` sets what its records found"));
+  controls.end();
+}
+
 result<int> run_agent(agent_arguments a) {
   if (a.output.empty()) a.output = "power/" + a.name;
   TROUPE_TRY(who, agent_joiner(a));
@@ -152,9 +162,9 @@ result<int> run_agent(agent_arguments a) {
   const bool asked = wait_for_end(*signals, gone);
   const error why(errc::bug, fmt::format("the agent {} ended by itself", a.name),
                   "its journal says what it decided last; start it again");
+  if (controls) take_settings_back(*controls, a.name);
   guard.emplace(defaults::orderly_end, asked ? 0 : exit_code(why.code),
                 asked ? error(errc::none, "") : why);
-  if (controls) controls->end();  // PGA-2
   if (!asked) return why;
   say(fmt::format("{} ends: nothing holds this machine any more", a.name));
   return 0;
@@ -229,7 +239,8 @@ void add_agent(shell& sh, command* parent) {
   verb->footer(
       "SIGINT or SIGTERM ends it and takes back what it has set. When the budget is not heard\n"
       "the machine has its static share. Exit codes: 0, 75 another agent has the folder,\n"
-      "69 or 77 what --control names cannot be set here.\n\n"
+      "69 or 77 what --control names cannot be set here, 74 what it set was not taken\n"
+      "back.\n\n"
       "Examples:\n"
       "  troupe power agent --name rack7 --control cpufreq\n"
       "  troupe power agent --name rack7 --parent 10.0.0.5:7070 --control nvml_clocks \\\n"

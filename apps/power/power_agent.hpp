@@ -7,9 +7,9 @@
 // Invariants
 //   PGA-1  Without the right to set what --control names it does not start, and has changed
 //     nothing. A device that a job governs is left to that: the agent goes on metering.
-//   PGA-2  Its orderly end takes back what it set. A death leaves that, with its record: under a
-//     budget the machine counts at what was in force (PWR-5). The next agent takes it back as it
-//     starts, and so does `troupe power restore`.
+//   PGA-2  Its orderly end takes back what it set, or tells that it has not by its exit code. A
+//     death leaves that, with its record: under a budget the machine counts at what was in force
+//     (PWR-5). The next agent takes it back as it starts, and so does `troupe power restore`.
 //   PGA-3  One process is the agent of an output folder: it is locked.
 #pragma once
 
