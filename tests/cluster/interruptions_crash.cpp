@@ -216,8 +216,7 @@ class interruptions {
       case blow::kill_launcher:
         return up.signal(SIGKILL);
       case blow::kill_node:
-        kill(nodes[which].pid(), SIGKILL);
-        return;
+        return nodes[which].signal(SIGKILL);
       case blow::suspend:
         break;
     }

@@ -163,9 +163,9 @@ class hunt {
 
   void hit(const program& up, target whom, const std::vector<watched>& nodes, size_t which) {
     if (whom == target::all)
-      for (const auto& node : nodes) kill(node.pid(), SIGKILL);
+      for (const auto& node : nodes) node.signal(SIGKILL);
     if (whom == target::node)
-      kill(nodes[which].pid(), SIGKILL);
+      nodes[which].signal(SIGKILL);
     else
       up.signal(SIGKILL);
   }

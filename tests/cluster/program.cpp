@@ -381,6 +381,10 @@ bool eventually(const std::function<bool()>& there) {
 
 watched::watched(pid_t pid) : pid_(pid), fd_(open_pidfd(pid)) {}
 
+void watched::signal(int number) const {
+  if (fd_) static_cast<void>(syscall(SYS_pidfd_send_signal, fd_.get(), number, nullptr, 0));
+}
+
 bool watched::gone() const {
   if (!fd_) return true;
   pollfd p{fd_.get(), POLLIN, 0};

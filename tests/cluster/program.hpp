@@ -118,6 +118,8 @@ class watched {
   pid_t pid() const { return pid_; }
   /// Whether it ended within `patience`.
   bool gone() const;
+  /// Nothing where it has ended: its number may be another's by then.
+  void signal(int number) const;
 
  private:
   pid_t pid_;
