@@ -15,7 +15,6 @@
 #include "actors/power/meter.hpp"
 #include "actors/power/pacer.hpp"
 #include "apps/control/control_folders.hpp"
-#include "apps/control/job_secret.hpp"
 #include "apps/control/session.hpp"
 #include "apps/power/journal_file.hpp"
 #include "apps/power/power.hpp"
@@ -31,6 +30,7 @@
 #include "io/checkpoint/line.hpp"
 #include "io/config/budget_place.hpp"
 #include "io/tls/certs.hpp"
+#include "io/tls/keyring.hpp"
 
 namespace troupe::apps::power_verb {
 
@@ -76,14 +76,13 @@ class agent_system {
 };
 
 /// By certificates, or by a key, which is the budget's. A link to another port than the budget's
-/// is proved by a secret of its own.
-result<cluster::network_options> agent_network_of(const agent_arguments& a,
-                                                  const power_joiner& who) {
+/// is proved by a secret of its own, which is in no file: nobody else proves himself by it.
+result<cluster::network_options> agent_network_of(const agent_arguments& a) {
   auto out = a.network;
   if (out.by_certificate()) return out;
   out.key.clear();
-  TROUPE_TRY(secret, job_secret::open(who.name, who.output));
-  out.proof = tls::proof{secret.key(), {tls::role::node, "agent"}};
+  TROUPE_TRY(key, tls::job_key::make());
+  out.proof = tls::proof{std::move(key), {tls::role::node, "agent"}};
   return out;
 }
 
@@ -136,7 +135,7 @@ result<int> run_agent(agent_arguments a) {
     static_cast<void>(gpu::controls::restore(at, false));
   TROUPE_TRY(controls, controls_of(a, at));
   TROUPE_TRY(lock, hold_output(who.output, who.name));
-  TROUPE_TRY(network, agent_network_of(a, who));
+  TROUPE_TRY(network, agent_network_of(a));
   TROUPE_CHECK(cluster::prove(network));
   const auto here = cluster::this_host();
   const auto machine = cluster::machine_of(here->facts());

@@ -91,6 +91,9 @@ TEST_CASE("power agent: a machine's clock follows its budget, the loss of that, 
   CHECK(agent.err().find("the machine keeps to 20 W") != std::string::npos);
   CHECK(text_of(signs.folder / "agent/power.jsonl").find("\"event\":\"in_force\"") !=
         std::string::npos);
+  for (const auto& entry : fs::recursive_directory_iterator(signs.folder.path))
+    if (entry.path().extension() == ".secret")
+      CHECK_FALSE(entry.path().filename().string().starts_with("rack7-"));  // its own stays nowhere
 }
 
 TEST_CASE("power agent: what a killed agent has set stays, and the next one takes it back") {
