@@ -174,11 +174,10 @@ bool learning_policy::fit_due() const {
 }
 
 void learning_policy::fit() {
-  for (auto& [part, model] : models_)
-    if (model.fit_due()) {
-      model.fit();
-      ++fits_;
-    }
+  const auto due = std::ranges::find_if(models_, [](const auto& m) { return m.second.fit_due(); });
+  if (due == models_.end()) return;
+  due->second.fit();
+  ++fits_;
 }
 
 size_t learning_policy::most_configurations() const noexcept {

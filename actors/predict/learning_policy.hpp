@@ -102,7 +102,7 @@ class learning_policy {
 
   /// Whether a model was told so much that another fit of it is worth its time.
   bool fit_due() const;
-  /// Fits these models: less than a second of one core for each.
+  /// Fits one of these models: less than a second of one core.
   void fit();
 
   /// By the last fit. Errors: rank_not_seen.

@@ -27,7 +27,8 @@ learned_step step_in(const fbs::StepTimes& m, uint32_t epoch) {
   return out;
 }
 
-/// With its span in traces.
+/// One model, however many are due: the others come with the next steps (PRD-7). With its span in
+/// traces.
 void fit(predictor_pointer self) {
   static const auto span_name = work_name("predict-fit");
   auto& st = self->state;
@@ -154,7 +155,6 @@ predictor_actor::behavior_type predictor(predictor_pointer self, predictor_optio
   st.keep_in_ns = ns_of(defaults::predictor_keeps);
   st.keep_ns = now_ns(*self) + st.keep_in_ns;
   recall(self);
-  fit(self);
   show(self);
   self->set_exit_handler([self](const caf::exit_msg& m) {
     keep(self);

@@ -2,7 +2,7 @@
 // is to be expected. In the head, on a thread of its own: a fit takes up to a second of a part.
 //
 // Messages: StepTimes from the run, which it answers with StepTimesTaken once it is done with that,
-// fits included; Predict from whoever looks.
+// a fit included; Predict from whoever looks.
 //
 // Invariants
 //   PRD-1  Killed, hung or left out (predict.enabled) it costs its answers alone: the run waits for
@@ -10,6 +10,8 @@
 //   PRD-5  Its mailbox has one StepTimes at most, and what it keeps is bounded (LRN-3).
 //   PRD-6  What it learned is kept in a file now and then and at its end, where it has one, behind
 //     what others keep there. A file that cannot be read is put aside, or done without, and named.
+//   PRD-7  It fits one model a step: the head's end waits for the handler that runs, and ranks of
+//     the same machine miss a core for no longer than that.
 //
 // Failure policy: done without. Training goes on, and nothing is expected any more.
 #pragma once

@@ -46,7 +46,7 @@ struct learned_job {
   }
   void make_steps(size_t n) {
     for (size_t i = 0; i < n; ++i) policy.hear(step);
-    if (policy.fit_due()) policy.fit();
+    while (policy.fit_due()) policy.fit();
   }
   expected_rank expected(const asked_rank& what) const {
     auto said = policy.ask(what);
