@@ -98,6 +98,10 @@ result<measured_worker> worker_on(const std::string& file, const hw_machine& mac
   return out;
 }
 
+uint64_t workers_of(const train::job_plan& plan, size_t node) {
+  return static_cast<uint64_t>(std::max<int64_t>(1, plan.job.cluster.node[node].workers));
+}
+
 uint64_t bytes_of_worker(const train::job_plan& plan, const hw_profile& is, int64_t workers) {
   constexpr double gib = 1024.0 * 1024 * 1024;
   if (computes_on_gpu(plan, is)) return static_cast<uint64_t>(gib * is.gpu_gib.value_or(0));
@@ -208,7 +212,8 @@ void add_split(expected_there& out, const train::job_plan& plan, const other_mac
   if (plan.job.parallel.pipeline == 1) return;
   std::vector<train::node_pace> places;
   for (size_t n = 0; n < others.nodes.size(); ++n)
-    places.push_back({others.can.machines[n].paces.flops_s / by, others.worker_bytes[n]});
+    places.push_back({others.can.machines[n].paces.flops_s / by,
+                      others.worker_bytes[n] * workers_of(plan, n)});  // for all of a host
   out.split = train::measured_split(plan, places);
 }
 
@@ -227,7 +232,7 @@ result<other_machines> others_of(const std::string& file, const std::vector<hw_m
     return other_machine_count(file, machines.size(), places);
   for (size_t n = 0; n < places; ++n) {
     const auto& machine = machines.size() == 1 ? machines.front() : machines[n];
-    const auto workers = std::max<int64_t>(1, plan.job.cluster.node[n].workers);
+    const auto workers = static_cast<int64_t>(workers_of(plan, n));
     TROUPE_TRY(worker, worker_on(file, machine, plan, workers));
     out.nodes.push_back(machine);
     out.can.machines.push_back(std::move(worker));

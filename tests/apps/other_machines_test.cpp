@@ -144,6 +144,21 @@ TEST_CASE("other machines: a slow node is a slow stage, and would have fewer lay
       expect_on(plan_for_others({"cluster.nodes=1", "parallel.pipeline=1"}), {quick}).split);
 }
 
+TEST_CASE("other machines: workers of one machine share all of its memory") {
+  const auto plan = plan_for_others({"cluster.nodes=1", "cluster.workers_per_node=4",
+                                     "parallel.pipeline=4", "model.layers=8", "model.vocab=20000"});
+  uint64_t planned = 0;
+  for (const auto& s : train::plan_stages(plan)) planned += s.bytes.total() + s.ring_bytes;
+  auto one = probed_machine("a", 100);
+  const auto gib = static_cast<double>(planned) / static_cast<double>(uint64_t{1} << 30);
+  one.profile.mem_gib = 2 * gib;
+  CHECK(measured_layers(expect_on(plan, {one})).size() == 4);
+  one.profile.mem_gib = gib / 2;
+  const auto tight = expect_on(plan, {one});
+  REQUIRE(tight.split);
+  CHECK(is_error(*tight.split, train::no_split_fits, size_t{8}, size_t{4}));
+}
+
 TEST_CASE("other machines: what was seen here is carried over by what both were probed to do") {
   const auto plan = plan_for_others();
   const auto same = expect_on(plan, {probed_machine("a", 100)}, seen_here(100));
