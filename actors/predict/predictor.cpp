@@ -74,7 +74,7 @@ void recall(predictor_pointer self) {
     return st.policy.recall(kept->times);
   }
   st.store_problem = kept.error().message;
-  if (!kept.error().is(io::perf::no_summed_lines)) return;
+  if (!kept.error().is(io::perf::no_summed_lines) || !st.store_is_usual) return;
   const auto aside = io::perf::put_part_times_aside(st.store);
   st.store_problem += aside ? fmt::format("; it is {} now", aside->string())
                             : fmt::format("; it stays, since {}", aside.error().message);
@@ -152,6 +152,7 @@ predictor_actor::behavior_type predictor(predictor_pointer self, predictor_optio
   auto& st = self->state;
   st.policy = learning_policy(options.job);
   st.store = std::move(options.store);
+  st.store_is_usual = options.job.predict.store.empty();
   st.keep_in_ns = ns_of(defaults::predictor_keeps);
   st.keep_ns = now_ns(*self) + st.keep_in_ns;
   recall(self);

@@ -9,7 +9,8 @@
 //     nothing of it, and training has the same messages and the same losses (run_times.hpp).
 //   PRD-5  Its mailbox has one StepTimes at most, and what it keeps is bounded (LRN-3).
 //   PRD-6  What it learned is kept in a file now and then and at its end, where it has one, behind
-//     what others keep there. A file that cannot be read is put aside, or done without, and named.
+//     what others keep there. A file that cannot be read is done without, and named; one of the
+//     usual name is put aside, one that a person named stays where it is.
 //   PRD-7  It fits one model a step: the head's end waits for the handler that runs, and ranks of
 //     the same machine miss a core for no longer than that.
 //
@@ -44,6 +45,7 @@ struct predictor_state {
   uint64_t dropped = 0;  ///< steps that the run did not tell of
   double fit_s = 0;      ///< of the last fit
   std::filesystem::path store = {};
+  bool store_is_usual = false;  ///< no person named it
   std::string store_problem = {};
   int64_t keep_ns = 0;     ///< when it is added to next
   int64_t keep_in_ns = 0;  ///< that long after the time before

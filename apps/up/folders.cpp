@@ -20,6 +20,8 @@
 #include "io/disk/storage.hpp"
 #include "io/file.hpp"
 #include "io/folder/owned.hpp"
+#include "io/perf/part_times.hpp"
+#include "io/perf/summed_lines.hpp"
 
 namespace troupe::apps {
 
@@ -106,6 +108,23 @@ std::optional<error> check_output(const config::job& job) {
   return check_incidents(output / incidents_folder, ours);
 }
 
+/// FLD-1 of a file that a person named for times of parts: it may be any.
+std::optional<error> check_store(const config::job& job) {
+  const fs::path store = job.predict.store;
+  if (!job.predict.enabled || store.empty()) return std::nullopt;
+  std::error_code code;
+  std::optional<error> why;
+  if (fs::is_directory(store, code))
+    why = in_the_way(store, "is a folder, where the job writes a file");
+  else if (fs::is_regular_file(store, code)) {
+    const auto ours = io::perf::check_part_times(store);
+    if (!ours && ours.error().is(io::perf::no_summed_lines))
+      why = in_the_way(store, "was not written by this program, and the job writes there");
+  }
+  if (why) why->hint = "take it away, or name another predict.store";
+  return why;
+}
+
 /// Where the model goes at the end; and it must not be where it comes from.
 std::optional<error> check_model(const config::job& job) {
   if (!job.checkpoint.export_model) return std::nullopt;
@@ -165,6 +184,7 @@ status hold(held_folders& held, const fs::path& name, const io::lock_holder& sel
 std::vector<folder_finding> check_folders(const config::job& job) {
   std::vector<folder_finding> out;
   if (auto why = check_output(job)) out.push_back({"job.output", *why});
+  if (auto why = check_store(job)) out.push_back({"predict.store", *why});
   if (auto why = check_model(job)) out.push_back({"job.output", *why});
   if (auto why = check_tier(job.checkpoint.dir)) out.push_back({"checkpoint.dir", *why});
   if (auto why = check_tier(job.checkpoint.second.dir))

@@ -2,14 +2,16 @@
 //
 //   job.output              log.jsonl, audit.jsonl, incidents.jsonl, incidents/, journal, NODE.log,
 //                           data.json, model/ (the export), black boxes, power.jsonl*,
-//                           power.incarnation
+//                           power.incarnation, part-times.jsonl and what that is put aside as
+//   predict.store           the same as part-times.jsonl, where it is named
 //   checkpoint.dir          step-N, latest
 //   checkpoint.second.dir   step-N
 //
 // Invariants
 //   FLD-1  Before anything is written: no name that the job writes leads to a file that this
 //     program did not make. A folder's mark says so; of outputs from before marks, what stands in
-//     log.jsonl; of data.json its own content alone, as people give data that name.
+//     log.jsonl; of data.json its own content alone, as people give data that name, and of
+//     predict.store, which may be any file.
 //   FLD-2  One job writes in a folder at a time (io/folder/lock.hpp): each is locked until the job
 //     is over. Nodes do not inherit the lock; one that outlives a killed launcher for a moment
 //     writes under the name of its epoch, which no later start uses. `ckpt gc` and `ckpt import`

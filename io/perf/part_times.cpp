@@ -94,6 +94,11 @@ result<part_times> read_part_times(const std::filesystem::path& file) {
   return out;
 }
 
+status check_part_times(const std::filesystem::path& file) {
+  TROUPE_CHECK(read_summed_lines(file, part_file));
+  return {};
+}
+
 status add_part_times(const std::filesystem::path& file, std::span<const part_time> times) {
   std::vector<std::string> lines;
   for (const auto& t : times) lines.push_back(part_time_line(t));

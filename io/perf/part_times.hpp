@@ -50,6 +50,9 @@ std::optional<part_time> parse_part_time(std::string_view line);
 /// Nothing where the file is not there. Errors: io, permission; no_summed_lines.
 result<part_times> read_part_times(const std::filesystem::path& file);
 
+/// Whether times can be kept there: the file is not there, or is one of them. Errors: the same.
+status check_part_times(const std::filesystem::path& file);
+
 /// Makes the file and its folder where they are not there. Errors: io, permission;
 /// summed_lines_busy; no_summed_lines.
 status add_part_times(const std::filesystem::path& file, std::span<const part_time> times);

@@ -38,20 +38,16 @@ std::vector<std::string_view> lines_of(std::string_view text) {
   return out;
 }
 
-/// By its first line that is whole, of whatever version. A file of one line may be a torn one.
-bool is_ours(const std::vector<std::string_view>& lines, size_t line_bytes) {
-  return lines.size() < 2 || std::any_of(lines.begin(), lines.end(), [&](std::string_view line) {
-           return !summed_text(line, line_bytes).empty();
-         });
+/// Its last line was torn.
+bool ends_torn(std::string_view text) {
+  return !text.empty() && text.back() != '\n';
 }
 
-/// Where the last byte is no line's end, a line was torn: it gets one.
-status end_torn_line(const unique_fd& fd, const fs::path& file) {
-  const auto size = ::lseek(fd.get(), 0, SEEK_END);
-  char last = '\n';
-  if (size > 0 && ::pread(fd.get(), &last, 1, size - 1) == 1 && last != '\n')
-    return write_all(fd.get(), std::as_bytes(std::span("\n", 1)), file.string());
-  return {};
+/// By its first line that is whole, of whatever version. All that there is may be a torn one.
+bool is_ours(std::string_view text, const std::vector<std::string_view>& lines, size_t line_bytes) {
+  if (lines.empty() || (lines.size() == 1 && ends_torn(text))) return true;
+  return std::any_of(lines.begin(), lines.end(),
+                     [&](std::string_view line) { return !summed_text(line, line_bytes).empty(); });
 }
 
 }  // namespace
@@ -76,7 +72,7 @@ result<std::vector<std::string>> read_summed_lines(const fs::path& file, const s
   if (!text && text.error().code == errc::not_found) return std::vector<std::string>{};
   if (!text) return text.error();
   const auto lines = lines_of(*text);
-  if (!is_ours(lines, of.line_bytes)) return no_summed_lines(file.string());
+  if (!is_ours(*text, lines, of.line_bytes)) return no_summed_lines(file.string());
   return std::vector<std::string>(lines.begin(), lines.end());
 }
 
@@ -93,9 +89,9 @@ status add_summed_lines(const fs::path& file, const summed_file& of,
   if (!fd) return summed_lines_busy(file.string());
   TROUPE_TRY(text, read_file(file, longest_file(of)));
   const auto old = lines_of(text);
-  if (!is_ours(old, of.line_bytes)) return no_summed_lines(file.string());  // SML-3
+  if (!is_ours(text, old, of.line_bytes)) return no_summed_lines(file.string());  // SML-3
   if (old.size() + lines.size() <= of.kept * 3 / 2) {
-    TROUPE_CHECK(end_torn_line(fd, file));
+    if (ends_torn(text)) added.insert(0, "\n");  // at once: a torn line alone has no end
     return write_all(fd.get(), std::as_bytes(std::span(added.data(), added.size())), file.string());
   }
   std::string kept;  // SML-2

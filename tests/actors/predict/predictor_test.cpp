@@ -28,9 +28,11 @@ struct predicted_job : troupe::test::actor_fixture {
   uint64_t step = 0;
   fbs::StepOddity oddity = fbs::StepOddity::none;
 
-  explicit predicted_job(const std::filesystem::path& store = {}) : actor_fixture(predictor_epoch) {
+  explicit predicted_job(const std::filesystem::path& store = {}, const std::string& named = {})
+      : actor_fixture(predictor_epoch) {
     auto job = train::test::planned_job().job;
     job.parallel.data = 2;
+    job.predict.store = named;
     target = spawn(predictor, predictor_options{job, predictor_epoch, store});
   }
   void end() {
@@ -196,4 +198,17 @@ TEST_CASE("PRD-6: a file that is none of ours is put aside and named, lines of i
   predicted_job f(file);
   CHECK(f.status().recalled_samples == 3);
   CHECK(f.status().store_problem.find(file.string()) != std::string::npos);
+}
+
+TEST_CASE("PRD-6: a file that a person named and that is none of ours stays as it is") {
+  const scratch here;
+  const auto file = here.path / "run.toml";
+  const std::string text = "[job]\nname = \"t\"\n";
+  std::ofstream(file) << text;
+  predicted_job f(file, file.string());
+  CHECK(f.status().store_problem.find(file.string()) != std::string::npos);
+  for (int i = 0; i < 3 + 8; ++i) f.make_step(4);
+  f.end();
+  CHECK(std::filesystem::file_size(file) == text.size());
+  CHECK_FALSE(std::filesystem::exists(here.path / "run.toml.damaged"));
 }

@@ -87,8 +87,10 @@ TEST_CASE("part times: a torn line costs itself") {
 TEST_CASE("PTM-2: a file that is none of ours is put aside, each under a name of its own") {
   const troupe::scratch here;
   const auto file = here.path / "times.jsonl";
+  CHECK(check_part_times(file));
   for (const auto* name : {"times.jsonl.damaged", "times.jsonl.damaged2"}) {
     std::ofstream(file) << "my own\nnotes\n";
+    CHECK(is_error(check_part_times(file), no_summed_lines));
     CHECK(is_error(read_part_times(file), no_summed_lines));
     const std::vector<part_time> one{time_of(1)};
     CHECK(is_error(add_part_times(file, one), no_summed_lines));
@@ -98,6 +100,25 @@ TEST_CASE("PTM-2: a file that is none of ours is put aside, each under a name of
     CHECK(std::filesystem::file_size(*aside) == 13);
     CHECK_FALSE(std::filesystem::exists(file));
   }
+}
+
+TEST_CASE("SML-3: a file of one whole line is a person's own, unless it has its sum") {
+  const troupe::scratch here;
+  const auto file = here.path / "config.json";
+  const std::string text = "{\"mine\": true}\n";
+  std::ofstream(file) << text;
+  const std::vector<part_time> one{time_of(1)};
+  CHECK(is_error(read_part_times(file), no_summed_lines));
+  CHECK(is_error(add_part_times(file, one), no_summed_lines));
+  CHECK(std::filesystem::file_size(file) == text.size());
+  // A line that was torn is no whole one.
+  const auto torn = here.path / "torn.jsonl";
+  std::ofstream(torn) << part_time_line(time_of(9)).substr(0, 20);
+  REQUIRE(add_part_times(torn, one));
+  const auto read = read_part_times(torn);
+  REQUIRE(read);
+  CHECK(read->left_out == 1);
+  CHECK(read->times.size() == 1);
 }
 
 TEST_CASE("limits: part times: of more than are kept the newest stay") {
