@@ -137,9 +137,9 @@ void learning_policy::recall(std::span<const io::perf::part_time> times) {
   }
 }
 
-std::vector<io::perf::part_time> learning_policy::take_news() {
+std::vector<io::perf::part_time> learning_policy::news() const {
   std::vector<io::perf::part_time> out;
-  for (const auto& [of, told] : std::exchange(news_, {})) {
+  for (const auto& [of, told] : news_) {
     const auto& [part, node, features] = of;
     const auto name = part == whole_step ? whole_step_name : train::facts_of(part).name;
     out.push_back({std::string(name), node, features,

@@ -95,9 +95,11 @@ class learning_policy {
 
   /// What earlier jobs have kept: each time is one sample. What does not fit is left out.
   void recall(std::span<const io::perf::part_time> times);
-  /// What was learned of steps since this was asked last: of each part, configuration and node one
-  /// time (LRN-4).
-  std::vector<io::perf::part_time> take_news();
+  /// What was learned of steps since the news were dropped last: of each part, configuration and
+  /// node one time (LRN-4).
+  std::vector<io::perf::part_time> news() const;
+  /// They are kept by now.
+  void drop_news() { news_.clear(); }
   bool has_news() const noexcept { return !news_.empty(); }
 
   /// Whether a model was told so much that another fit of it is worth its time.

@@ -57,7 +57,7 @@ void show(predictor_pointer self) {
     s.fits = st.policy.fits();
     s.fit_s = st.fit_s;
     s.recalled_samples = st.policy.recalled();
-    s.store_problem = st.store_problem;
+    s.store_problem = st.keep_problem.empty() ? st.store_problem : st.keep_problem;
   });
 }
 
@@ -80,19 +80,25 @@ void recall(predictor_pointer self) {
                             : fmt::format("; it stays, since {}", aside.error().message);
 }
 
-void keep(predictor_pointer self) {
+/// False: it is tried again.
+bool keep(predictor_pointer self) {
   auto& st = self->state;
-  if (st.store.empty() || !st.policy.has_news()) return;
-  if (const auto kept = io::perf::add_part_times(st.store, st.policy.take_news()); !kept)
-    st.store_problem = kept.error().message;
+  if (st.store.empty() || !st.policy.has_news()) return true;
+  const auto kept = io::perf::add_part_times(st.store, st.policy.news());
+  if (!kept) {
+    st.keep_problem = kept.error().message;
+    return false;
+  }
+  st.policy.drop_news();
+  st.keep_problem.clear();
+  return true;
 }
 
 /// Ever less often: a long run is not to push what others know out of the file.
 void keep_now_and_then(predictor_pointer self) {
   auto& st = self->state;
   if (now_ns(*self) < st.keep_ns) return;
-  keep(self);
-  st.keep_in_ns *= 2;
+  if (keep(self)) st.keep_in_ns *= 2;
   st.keep_ns = now_ns(*self) + st.keep_in_ns;
 }
 

@@ -46,7 +46,8 @@ struct predictor_state {
   double fit_s = 0;      ///< of the last fit
   std::filesystem::path store = {};
   bool store_is_usual = false;  ///< no person named it
-  std::string store_problem = {};
+  std::string store_problem = {};  ///< since it was read
+  std::string keep_problem = {};   ///< of the last time that it was added to
   int64_t keep_ns = 0;     ///< when it is added to next
   int64_t keep_in_ns = 0;  ///< that long after the time before
 };

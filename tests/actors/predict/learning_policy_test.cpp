@@ -175,14 +175,16 @@ TEST_CASE(
 TEST_CASE("LRN-4: what was learned is told once, and known to whom it is recalled to") {
   learned_job f;
   f.make_steps(3 + 2 * 8);
-  const auto news = f.policy.take_news();
+  const auto news = f.policy.news();
   REQUIRE(news.size() == 5);  // two parts on two nodes, and the step
   for (const auto& t : news) CHECK(t.samples == 2);
   CHECK(news.back().part == "step");
   CHECK(news.back().node.empty());
   CHECK(news.back().seconds == doctest::Approx(0.05));
+  CHECK(f.policy.has_news());
+  f.policy.drop_news();
   CHECK_FALSE(f.policy.has_news());
-  CHECK(f.policy.take_news().empty());
+  CHECK(f.policy.news().empty());
 
   learned_job next;
   auto times = news;

@@ -182,6 +182,22 @@ TEST_CASE("PRD-6: while it trains, what was learned is kept ever less often") {
   CHECK(kept() == 6);
 }
 
+TEST_CASE("PRD-6: what could not be kept is tried again, and then no problem any more") {
+  const scratch here;
+  const auto file = here.path / "times.jsonl";
+  predicted_job f(file);
+  for (int i = 0; i < 3 + 8; ++i) f.make_step(4);
+  std::filesystem::create_directory(file);  // nothing is added to a folder
+  f.pass(defaults::predictor_keeps);
+  f.make_step(4);
+  CHECK_FALSE(f.status().store_problem.empty());
+  std::filesystem::remove(file);
+  f.pass(defaults::predictor_keeps);
+  f.make_step(4);
+  CHECK(f.status().store_problem.empty());
+  CHECK(io::perf::read_part_times(file)->times.size() == 3);
+}
+
 TEST_CASE("PRD-6: a file that is none of ours is put aside and named, lines of it are left out") {
   const scratch here;
   const auto file = here.path / "times.jsonl";
