@@ -15,6 +15,10 @@
 
 namespace troupe::io {
 
+/// What a name leads to, through links; itself where that cannot be told. Whoever holds the lock of
+/// a name replaces that: a rename to the name would replace the link.
+std::filesystem::path behind_links(const std::filesystem::path& file);
+
 /// The file, made where it is not there, to be read and appended to; locked as long as the
 /// descriptor is open. One that owns nothing where others have held it for all of `patience`. A
 /// file system without locks keeps nobody out. Errors: not_found, permission, io.

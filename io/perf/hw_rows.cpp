@@ -115,7 +115,7 @@ status add_hw_row(const std::filesystem::path& file, const std::string& id,
   std::error_code fault;
   // First: a table without a schema is none.
   if (!std::filesystem::exists(schema, fault)) TROUPE_CHECK(write_atomic(schema, hw_schema(label)));
-  return write_atomic(file, text);
+  return write_atomic(behind_links(file), text);
 }
 
 result<std::vector<hw_machine>> hw_machines_of(const csv& table) {

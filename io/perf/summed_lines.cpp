@@ -98,7 +98,7 @@ status add_summed_lines(const fs::path& file, const summed_file& of,
   const auto room = of.kept - std::min(of.kept, lines.size());
   for (const auto& line : std::span(old).last(std::min(room, old.size())))
     kept += fmt::format("{}\n", line);
-  return write_atomic(file, kept + added);
+  return write_atomic(behind_links(file), kept + added);
 }
 
 }  // namespace troupe::io::perf

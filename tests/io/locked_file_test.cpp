@@ -49,3 +49,25 @@ TEST_CASE("LKF-1 who waits while the file is replaced gets the new one") {
   CHECK(replaced);
   CHECK(named);
 }
+
+TEST_CASE("LKF-1 a link has the lock of what it leads to, and stays when that is replaced") {
+  const scratch dir;
+  const auto file = dir / "file", link = dir / "link";
+  constexpr std::chrono::milliseconds at_once{0};
+  std::filesystem::create_symlink("file", link);
+  {
+    const auto made = open_locked(link, at_once);  // where nothing was yet
+    REQUIRE(made);
+    REQUIRE(*made);
+    CHECK(still_names(file, made->get()));
+    const auto other = open_locked(file, at_once);
+    REQUIRE(other);
+    CHECK_FALSE(*other);
+    REQUIRE(write_atomic(behind_links(link), "new"));
+  }
+  CHECK(std::filesystem::is_symlink(link));
+  const auto of_new = open_locked(link, at_once);
+  REQUIRE(of_new);
+  REQUIRE(*of_new);
+  CHECK(still_names(file, of_new->get()));
+}
