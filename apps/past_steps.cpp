@@ -72,17 +72,6 @@ double quantile(const std::vector<float>& sorted, double q) {
   return sorted[static_cast<size_t>(q * static_cast<double>(sorted.size() - 1))];
 }
 
-/// Whether GPUs compute it here, as nodes are handed theirs.
-bool is_on_gpus(const config::job& job) {
-  const auto wanted = job.cluster.device;
-  if (wanted != config::device_kind::automatic) return wanted == config::device_kind::cuda;
-  const train::node_devices here{"here", "here", std::ssize(gpu::accelerators())};
-  const auto ranks = std::max<int64_t>(job.parallel.data * job.parallel.pipeline, 1);
-  const std::vector<int64_t> node_of(static_cast<size_t>(ranks));
-  const auto chosen = train::choose_devices(wanted, std::span(&here, 1), node_of);
-  return chosen && chosen->names.front() != "host";
-}
-
 /// Where a shape has what other work must have the like of.
 constexpr auto threads_at = static_cast<size_t>(config::work_feature::threads);
 constexpr auto dtype_at = static_cast<size_t>(config::work_feature::number_bytes);
@@ -96,8 +85,6 @@ std::vector<double> shape_here(const config::job& job) {
   auto out = config::work_shape_of(job);
   out[threads_at] = static_cast<double>(std::max(1, train::threads_here(job.cluster)));
   out[device_at] = is_on_gpus(job) ? 2.0 : 1.0;
-  out.push_back(job.model.recompute ? 2.0 : 1.0);
-  out.push_back(job.train.optimizer == config::optimizer_kind::lamb ? 2.0 : 1.0);
   return out;
 }
 
@@ -182,6 +169,16 @@ std::string time_text(double seconds) {
 }
 
 }  // namespace
+
+bool is_on_gpus(const config::job& job) {
+  const auto wanted = job.cluster.device;
+  if (wanted != config::device_kind::automatic) return wanted == config::device_kind::cuda;
+  const train::node_devices here{"here", "here", std::ssize(gpu::accelerators())};
+  const auto ranks = std::max<int64_t>(job.parallel.data * job.parallel.pipeline, 1);
+  const std::vector<int64_t> node_of(static_cast<size_t>(ranks));
+  const auto chosen = train::choose_devices(wanted, std::span(&here, 1), node_of);
+  return chosen && chosen->names.front() != "host";
+}
 
 /// All that decides how long a step takes.
 std::string work_of(const config::job& job) {

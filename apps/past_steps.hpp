@@ -44,6 +44,9 @@ class step_times {
   std::vector<float> ms_;
 };
 
+/// Whether GPUs compute a job here, as nodes are handed theirs.
+bool is_on_gpus(const config::job& job);
+
 /// What is expected of a step by earlier runs.
 struct past_expectation {
   io::perf::past_estimate step;

@@ -26,9 +26,9 @@ constexpr double seconds_a_piece = 1e-9, longest_rule_s = 1e6;
 /// Times that nobody has asked for yet; further ones are learned from all the same.
 constexpr size_t news_kept = 4096;
 
-constexpr std::array<std::string_view, static_cast<size_t>(work_feature::count) + 1> names{
-    "layers", "hidden",  "batch",        "micro_batch", "seq_len", "replicas",
-    "stages", "threads", "number_bytes", "device",      "work"};
+constexpr std::array<std::string_view, static_cast<size_t>(work_feature::count) + 2> names{
+    "layers",  "hidden",       "batch",  "micro_batch", "seq_len",   "replicas", "stages",
+    "threads", "number_bytes", "device", "recompute",   "optimizer", "swap",     "work"};
 
 size_t index_of(work_feature f) {
   return static_cast<size_t>(f);
@@ -50,7 +50,9 @@ learning_policy::learning_policy(const config::job& job, learning_options option
     : options_(options),
       shape_(config::work_shape_of(job)),
       ranks_(job.grid().ranks()),
-      tokens_(static_cast<uint64_t>(job.tokens_per_step())) {}
+      tokens_(static_cast<uint64_t>(job.tokens_per_step())) {
+  shape_.push_back(job.swap.dir.empty() ? 1.0 : 2.0);
+}
 
 /// LRN-2.
 void learning_policy::begin_epoch(const learned_step& step) {

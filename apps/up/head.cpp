@@ -34,6 +34,7 @@
 #include "apps/control/meeting_point.hpp"
 #include "apps/drills.hpp"
 #include "apps/parent.hpp"
+#include "apps/past_steps.hpp"
 #include "apps/ready.hpp"
 #include "apps/swap/rates.hpp"
 #include "apps/up/conclude.hpp"
@@ -294,6 +295,13 @@ pacer_actor spawn_pacer(caf::actor_system& system, const launch& l,
                         : system.spawn(power::pacer, options);
 }
 
+/// What a job computes with is a part of what it learns: it is said here.
+troupe::predict::predictor_options predictor_of(const launch& l) {
+  auto job = l.plan.job;
+  job.cluster.device = is_on_gpus(job) ? config::device_kind::cuda : config::device_kind::host;
+  return {job, l.from.epoch, troupe::predict::store_of(job)};
+}
+
 /// The actors of this process that speak with persons; they end with the scope, after the
 /// coordinator was told to.
 struct front_office {
@@ -308,10 +316,7 @@ struct front_office {
                                             troupe::health::ask_host_by_tcp})),
         pacer_(spawn_pacer(system, l, reporter_)) {
     if (l.plan.job.predict.enabled)
-      predictor_ = system.spawn<caf::detached>(
-          troupe::predict::predictor,
-          troupe::predict::predictor_options{l.plan.job, l.from.epoch,
-                                             troupe::predict::store_of(l.plan.job)});
+      predictor_ = system.spawn<caf::detached>(troupe::predict::predictor, predictor_of(l));
     if (!l.plan.job.cluster.heads.empty())
       elector_ = system.spawn<caf::detached>(heads::elector, elector_of(l, address));
     if (!l.from.journal) return;

@@ -17,7 +17,9 @@ std::vector<double> work_shape_of(const job& of) {
           above_0(of.parallel.pipeline),
           above_0(of.cluster.threads),
           m.dtype == compute_dtype::bf16 ? 2.0 : 4.0,
-          of.cluster.device == device_kind::cuda ? 2.0 : 1.0};
+          of.cluster.device == device_kind::cuda ? 2.0 : 1.0,
+          m.recompute ? 2.0 : 1.0,
+          of.train.optimizer == optimizer_kind::lamb ? 2.0 : 1.0};
 }
 
 }  // namespace troupe::config

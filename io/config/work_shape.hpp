@@ -21,6 +21,8 @@ enum class work_feature : uint8_t {
   threads,
   number_bytes,
   device,
+  recompute,
+  optimizer,
   count,
 };
 

@@ -203,3 +203,26 @@ TEST_CASE("LRN-4: what was learned is told once, and known to whom it is recalle
   REQUIRE(said.step);
   CHECK(said.step->seconds == doctest::Approx(0.05).epsilon(0.02));
 }
+
+TEST_CASE("learning: kept times of other work are not taken for times of this job's") {
+  learned_job kept;
+  kept.make_steps(3 + 8);
+  const auto asked_by = [&](config::job job) {
+    learned_job other;
+    other.policy = learning_policy(job);
+    other.policy.recall(kept.policy.news());
+    other.make_steps(3 + 1);
+    const auto outside = other.expected({0}).parts.at(0).time.outside;
+    return outside ? std::string(feature_name(*outside)) : std::string();
+  };
+  CHECK(asked_by(kept.job).empty());
+  auto job = kept.job;
+  job.model.recompute = true;
+  CHECK(asked_by(job) == "recompute");
+  job = kept.job;
+  job.train.optimizer = config::optimizer_kind::lamb;
+  CHECK(asked_by(job) == "optimizer");
+  job = kept.job;
+  job.swap.dir = {"drive"};
+  CHECK(asked_by(job) == "swap");
+}
