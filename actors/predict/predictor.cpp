@@ -18,12 +18,17 @@ namespace troupe::predict {
 
 namespace {
 
+/// As long as it is kept: anybody of the cluster may say what nodes are called.
+std::string node_name(const flatbuffers::String* said) {
+  return text_of(said).substr(0, io::perf::part_name_bytes);
+}
+
 learned_step step_in(const fbs::StepTimes& m, uint32_t epoch) {
   learned_step out{epoch, m.oddity() == fbs::StepOddity::none, m.took_ms(), m.replicas(), {}};
   if (m.ranks() == nullptr) return out;
   for (const auto* r : *m.ranks())
-    out.ranks.push_back({r->rank(), std::string(text_of(r->node())), r->layers(), r->threads(),
-                         train::parts_of(r->parts())});
+    out.ranks.push_back(
+        {r->rank(), node_name(r->node()), r->layers(), r->threads(), train::parts_of(r->parts())});
   return out;
 }
 
@@ -132,8 +137,7 @@ std::unique_ptr<fbs::ExpectedTimeT> to_message(std::string_view part,
 
 caf::result<msg<fbs::Prediction>> expect(predictor_pointer self, const msg<fbs::Predict>& m) {
   const auto& policy = self->state.policy;
-  const auto said =
-      policy.ask({m->rank(), std::string(text_of(m->node())), m->layers(), m->threads()});
+  const auto said = policy.ask({m->rank(), node_name(m->node()), m->layers(), m->threads()});
   if (!said) return to_caf(said.error());
   return make_msg<fbs::Prediction>(context_of(*self, m.header()), [&](fbs::PredictionT& out) {
     out.rank = m->rank();

@@ -18,9 +18,9 @@ namespace {
 constexpr int part_line_version = 1;
 constexpr summed_file part_file{most_part_times, max_part_time_bytes};
 
-/// No part takes as long, nor is a number of its configuration as large; no name is as long.
+/// No part takes as long, nor is a number of its configuration as large.
 constexpr double part_range_s = 1e7, shortest_part_s = 1e-12, feature_range = 1e18;
-constexpr size_t features_read = 32, name_bytes = 256;
+constexpr size_t features_read = 32;
 constexpr double samples_range = 1e15;
 
 /// More names than that are taken by nobody but a fault of ours.
@@ -46,7 +46,7 @@ std::optional<std::string> part_name(const nlohmann::json& j, const char* key) {
   const auto it = j.find(key);
   if (it == j.end() || !it->is_string()) return std::nullopt;
   auto name = it->get<std::string>();
-  if (name.size() > name_bytes) return std::nullopt;
+  if (name.size() > part_name_bytes) return std::nullopt;
   return name;
 }
 
@@ -59,8 +59,8 @@ double part_number(const nlohmann::json& j, const char* key) {
 
 std::string part_time_line(const part_time& time) {
   const nlohmann::ordered_json j{{"v", part_line_version},
-                                 {"part", time.part.substr(0, name_bytes)},
-                                 {"node", time.node.substr(0, name_bytes)},
+                                 {"part", time.part.substr(0, part_name_bytes)},
+                                 {"node", time.node.substr(0, part_name_bytes)},
                                  {"seconds", time.seconds},
                                  {"samples", time.samples},
                                  {"features", time.features}};

@@ -28,6 +28,9 @@ inline constexpr size_t most_part_times = 20'000;
 /// Of a line.
 inline constexpr size_t max_part_time_bytes = 2048;
 
+/// Of a name: what is behind is left out.
+inline constexpr size_t part_name_bytes = 256;
+
 /// What a part took, of some configuration on a node.
 struct part_time {
   std::string part;              ///< "backward"; "step": all of it

@@ -3,6 +3,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <string>
 
 #include <doctest/doctest.h>
 #include <caf/send.hpp>
@@ -27,6 +28,7 @@ struct predicted_job : troupe::test::actor_fixture {
   predictor_actor target;
   uint64_t step = 0;
   fbs::StepOddity oddity = fbs::StepOddity::none;
+  std::string second_node = "b";
 
   explicit predicted_job(const std::filesystem::path& store = {}, const std::string& named = {})
       : actor_fixture(predictor_epoch) {
@@ -49,7 +51,7 @@ struct predicted_job : troupe::test::actor_fixture {
                for (uint32_t rank = 0; rank < 2; ++rank) {
                  auto& r = *t.ranks.emplace_back(std::make_unique<fbs::RankTimesT>());
                  r.rank = rank;
-                 r.node = rank == 0 ? "a" : "b";
+                 r.node = rank == 0 ? "a" : second_node;
                  r.layers = r.threads = 1;
                  auto& p = *r.parts.emplace_back(std::make_unique<fbs::StepPartT>());
                  p.kind = "forward";
@@ -104,6 +106,15 @@ TEST_CASE("predictor: it says what a rank's parts and a step take, by how many m
   CHECK(p.step->part == "step");
   CHECK(p.step->mean_ms == doctest::Approx(8).epsilon(0.02));
   CHECK(p.samples == 4 * 3);
+}
+
+TEST_CASE("predictor: of a node's name as much is known as is kept") {
+  predicted_job f;
+  f.second_node.assign(10'000, 'b');
+  for (int i = 0; i < 3 + 8; ++i) f.make_step(4);
+  const auto said = f.ask(1);
+  REQUIRE(said);
+  CHECK(said->unpack().node == std::string(io::perf::part_name_bytes, 'b'));
 }
 
 TEST_CASE("predictor: its status says what it was told, what it has learned, and its fits") {
