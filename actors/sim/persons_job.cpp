@@ -39,6 +39,9 @@ constexpr std::string_view no_processes =
 constexpr std::string_view small_state =
     "ranks save a small state into memory, for as long as their shares would take";
 
+constexpr std::string_view no_predictor =
+    "no predictor is beside a simulated head: what parts take is said here";
+
 constexpr std::string_view again_or_spilled =
     "simulated layers compute their activations again, or spill as swap.spill_layers says";
 constexpr std::string_view both_ways =
@@ -90,6 +93,8 @@ constexpr auto fates = std::to_array<key_fate>({
     {"swap.rates.updates_s", both_ways},
     {"swap.", ""},
     {"timeouts.", ""},
+    {"predict.enabled", no_predictor},
+    {"predict.store", no_predictor},
     {"predict.", ""},
     {"recovery.on_spike", no_weights},
     {"recovery.spike_steps_back", no_weights},

@@ -205,13 +205,14 @@ TEST_CASE("PJB-1: persons job: each key is simulated or said not to be, with the
     CAPTURE(p.key);
     CHECK(why_left_out(p.key) != why_left_out("none.such"));
   }
-  const auto left = not_simulated(file_job({"swap.dir=/tmp", "train.lr=0.1"}).loaded);
+  const auto left = not_simulated(
+      file_job({"swap.dir=/tmp", "train.lr=0.1", "predict.store=times.jsonl"}).loaded);
   const auto told = [&](const std::string& key) {
     return std::any_of(left.begin(), left.end(), [&](const left_out& l) {
       return !l.why.empty() && std::find(l.keys.begin(), l.keys.end(), key) != l.keys.end();
     });
   };
-  for (const auto* key : {"data.path", "cluster.threads", "train.lr"}) {
+  for (const auto* key : {"data.path", "cluster.threads", "train.lr", "predict.store"}) {
     CAPTURE(key);
     CHECK(told(key));
   }
