@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <charconv>
 #include <chrono>
 #include <cstdint>
@@ -92,7 +93,11 @@ status add_summed_lines(const fs::path& file, const summed_file& of,
   if (!is_ours(text, old, of.line_bytes)) return no_summed_lines(file.string());  // SML-3
   if (old.size() + lines.size() <= of.kept * 3 / 2) {
     if (ends_torn(text)) added.insert(0, "\n");  // at once: a torn line alone has no end
-    return write_all(fd.get(), std::as_bytes(std::span(added.data(), added.size())), file.string());
+    const auto bytes = std::as_bytes(std::span(added.data(), added.size()));
+    const auto written = write_all(fd.get(), bytes, file.string());
+    if (!written && ::ftruncate(fd.get(), static_cast<off_t>(text.size())) != 0)
+      return error::system(fmt::format("cut what was half added to {}", file.string()), errno);
+    return written;
   }
   std::string kept;  // SML-2
   const auto room = of.kept - std::min(of.kept, lines.size());

@@ -1,9 +1,7 @@
 // What is kept of an incident: its folder, what stands in it, and the page that is made of it, of
 // files that are whole, damaged, or anybody's.
 #include <fcntl.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
-#include <csignal>
 #include <fstream>
 #include <sstream>
 #include <string>
@@ -22,6 +20,7 @@
 #include "tests/apps/ended.hpp"
 #include "tests/apps/runtime_folder.hpp"
 #include "tests/errors.hpp"
+#include "tests/io/full_disk.hpp"
 #include "tests/io/scratch.hpp"
 
 using namespace troupe;
@@ -34,26 +33,6 @@ namespace {
 
 constexpr int64_t noon_ms = 1'764'072'191'204;  // 2025-11-25T12:03:11.204Z
 const incident_keeper::wall_clock::time_point noon{milliseconds(noon_ms)};
-
-/// Files of this process may be so long meanwhile: a disk that is full.
-class room_for_nothing {
- public:
-  room_for_nothing() {
-    before_handler_ = std::signal(SIGXFSZ, SIG_IGN);
-    getrlimit(RLIMIT_FSIZE, &before_);
-    const rlimit now{0, before_.rlim_max};
-    REQUIRE(setrlimit(RLIMIT_FSIZE, &now) == 0);
-  }
-  ~room_for_nothing() {
-    setrlimit(RLIMIT_FSIZE, &before_);
-    std::signal(SIGXFSZ, before_handler_);
-  }
-  room_for_nothing(const room_for_nothing&) = delete;
-
- private:
-  rlimit before_{};
-  void (*before_handler_)(int) = nullptr;
-};
 
 fbs::IncidentT killed(uint64_t number = 2, const std::string& node = "node2") {
   fbs::IncidentT i;
@@ -167,7 +146,7 @@ TEST_CASE("INF-2: a disk that is full leaves the file before, no half one, and n
   incident_folders folders(here.path);
   REQUIRE(folders.write(1, {"{\"first\":1}"}));
   {
-    room_for_nothing full;
+    const full_disk full(0);
     CHECK_FALSE(folders.write(1, {"{\"second\":1}", "waits\n"}));
     CHECK_FALSE(folders.write(1, {"{\"second\":1}"}));
   }
@@ -331,7 +310,7 @@ TEST_CASE("IKP-2: a disk that is full ends nothing, and is told once an incident
   scratch here;
   incident_keeper keeper(here.path, "tiny");
   {
-    room_for_nothing full;
+    const full_disk full(0);
     CHECK_FALSE(keeper.decided(evidence_of(killed()), noon));
     CHECK(keeper.over(back(killed()), noon));  // it was told
     CHECK(keeper.folder_of(2).empty());

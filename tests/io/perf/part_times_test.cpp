@@ -2,6 +2,7 @@
 #include "io/perf/part_times.hpp"
 
 #include <cmath>
+#include <filesystem>
 #include <fstream>
 #include <functional>
 #include <string>
@@ -12,6 +13,7 @@
 
 #include "io/perf/summed_lines.hpp"
 #include "tests/errors.hpp"
+#include "tests/io/full_disk.hpp"
 #include "tests/io/scratch.hpp"
 
 namespace troupe::io::perf {
@@ -119,6 +121,23 @@ TEST_CASE("SML-3: a file of one whole line is a person's own, unless it has its 
   REQUIRE(read);
   CHECK(read->left_out == 1);
   CHECK(read->times.size() == 1);
+}
+
+TEST_CASE("SML-1: of what a full disk does not take nothing stays") {
+  const troupe::scratch here;
+  const auto file = here.path / "times.jsonl";
+  const std::vector<part_time> one{time_of(1)}, two{time_of(2), time_of(3)};
+  REQUIRE(add_part_times(file, one));
+  const auto before = std::filesystem::file_size(file);
+  const auto added = [&] {
+    const troupe::full_disk disk(before + before / 2);
+    return add_part_times(file, two);
+  }();
+  CHECK_FALSE(added);
+  CHECK(std::filesystem::file_size(file) == before);
+  REQUIRE(add_part_times(file, two));
+  CHECK(read_part_times(file)->times.size() == 3);
+  CHECK(read_part_times(file)->left_out == 0);
 }
 
 TEST_CASE("limits: part times: of more than are kept the newest stay") {
