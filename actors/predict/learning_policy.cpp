@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <set>
 
 #include "io/base/median.hpp"
 #include "io/config/work_shape.hpp"
@@ -129,8 +130,13 @@ bool learning_policy::tell_model(pipeline_op part, const std::string& node,
   return taken;
 }
 
+/// LRN-3: of more nodes than half of those that a model keeps, the newest; this job has some, too.
 void learning_policy::recall(std::span<const io::perf::part_time> times) {
+  std::set<std::string_view> newest;
+  for (auto t = times.rbegin(); t != times.rend(); ++t)
+    if (newest.size() < gpu::predict::known_nodes / 2) newest.insert(t->node);
   for (const auto& t : times) {
+    if (!newest.contains(t.node)) continue;
     const auto* facts = train::operation_named(t.part);
     const bool is_known = facts != nullptr || t.part == whole_step_name;
     if (!is_known || t.features.size() != names.size()) continue;

@@ -2,6 +2,7 @@
 #include "actors/predict/learning_policy.hpp"
 
 #include <string>
+#include <vector>
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>
@@ -170,6 +171,19 @@ TEST_CASE(
   }
   CHECK(f.policy.refused() > 0);
   CHECK(f.policy.most_configurations() == 1);
+}
+
+TEST_CASE("LRN-3: kept times of many nodes leave room for those of this job") {
+  learned_job kept;
+  kept.make_steps(3 + 8);
+  std::vector<io::perf::part_time> times(2 * gpu::predict::known_nodes, kept.policy.news().front());
+  for (size_t i = 0; i < times.size(); ++i) times[i].node = fmt::format("n{}", i);
+  learned_job f;
+  f.policy.recall(times);
+  CHECK(f.policy.recalled() == gpu::predict::known_nodes / 2);
+  f.make_steps(3 + 8);
+  CHECK(f.policy.refused() == 0);
+  CHECK(f.policy.samples() == 2 * 2 + 1);
 }
 
 TEST_CASE("LRN-4: what was learned is told once, and known to whom it is recalled to") {
