@@ -146,6 +146,9 @@ std::string_view why_left_out_of(const config::job& job, std::string_view key) {
   if (!job.cluster.heads.empty())
     for (const auto& f : without_heads)
       if (key.starts_with(f.prefix)) return f.why;
+  // When a chunk is updated, and how often it is read for that, follows from these (swap_of).
+  const bool swaps = job.cluster.heads.empty() && !job.swap.dir.empty();
+  if (swaps && (key == "train.clip_norm" || key == "train.optimizer")) return {};
   return why_left_out(key);
 }
 

@@ -205,8 +205,9 @@ TEST_CASE("PJB-1: persons job: each key is simulated or said not to be, with the
     CAPTURE(p.key);
     CHECK(why_left_out(p.key) != why_left_out("none.such"));
   }
-  const auto left = not_simulated(
-      file_job({"swap.dir=/tmp", "train.lr=0.1", "predict.store=times.jsonl"}).loaded);
+  const auto left = not_simulated(file_job({"swap.dir=/tmp", "train.lr=0.1", "train.clip_norm=0.5",
+                                            "predict.store=times.jsonl"})
+                                      .loaded);
   const auto told = [&](const std::string& key) {
     return std::any_of(left.begin(), left.end(), [&](const left_out& l) {
       return !l.why.empty() && std::find(l.keys.begin(), l.keys.end(), key) != l.keys.end();
@@ -217,8 +218,12 @@ TEST_CASE("PJB-1: persons job: each key is simulated or said not to be, with the
     CHECK(told(key));
   }
   for (const auto* key : {"model.layers", "train.steps", "parallel.pipeline", "checkpoint.every",
-                          "swap.dir", "data.tokenizer"})  // the last was not set
+                          "swap.dir", "train.clip_norm", "data.tokenizer"})  // the last: not set
     CHECK(!told(key));
+  const auto in_memory = not_simulated(file_job({"train.clip_norm=0.5"}).loaded);
+  CHECK(std::any_of(in_memory.begin(), in_memory.end(), [](const left_out& l) {
+    return std::find(l.keys.begin(), l.keys.end(), "train.clip_norm") != l.keys.end();
+  }));
 }
 
 TEST_CASE("SWJ-1: persons job: one that swaps does so, and a slower drive makes its steps longer") {
