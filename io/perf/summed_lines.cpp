@@ -11,6 +11,7 @@
 #include <system_error>
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include "io/file.hpp"
 #include "io/locked_file.hpp"
@@ -44,9 +45,16 @@ bool ends_torn(std::string_view text) {
   return !text.empty() && text.back() != '\n';
 }
 
+/// What begins as each of these lines does, an object, and does not end as one: a person's own
+/// text does neither, a person's own object ends.
+bool is_torn_object(std::string_view line) {
+  constexpr std::string_view begin = "{\"";
+  return line.starts_with(begin.substr(0, line.size())) && !nlohmann::json::accept(line);
+}
+
 /// By its first line that is whole, of whatever version. All that there is may be a torn one.
 bool is_ours(std::string_view text, const std::vector<std::string_view>& lines, size_t line_bytes) {
-  if (lines.empty() || (lines.size() == 1 && ends_torn(text))) return true;
+  if (lines.empty() || (lines.size() == 1 && ends_torn(text) && is_torn_object(text))) return true;
   return std::any_of(lines.begin(), lines.end(),
                      [&](std::string_view line) { return !summed_text(line, line_bytes).empty(); });
 }

@@ -113,6 +113,14 @@ TEST_CASE("SML-3: a file of one whole line is a person's own, unless it has its 
   CHECK(is_error(read_part_times(file), no_summed_lines));
   CHECK(is_error(add_part_times(file, one), no_summed_lines));
   CHECK(std::filesystem::file_size(file) == text.size());
+  for (const std::string own : {"all words of one line", "{\"mine\": true}", "[1,"}) {
+    CAPTURE(own);  // whose last line has no end
+    const auto other = here.path / "own";
+    std::ofstream(other) << own << std::flush;
+    CHECK(is_error(read_part_times(other), no_summed_lines));
+    CHECK(is_error(add_part_times(other, one), no_summed_lines));
+    CHECK(std::filesystem::file_size(other) == own.size());
+  }
   // A line that was torn is no whole one.
   const auto torn = here.path / "torn.jsonl";
   std::ofstream(torn) << part_time_line(time_of(9)).substr(0, 20);
