@@ -68,11 +68,13 @@ phase_work& phase_work::operator+=(const phase_work& other) {
   read_bytes += other.read_bytes;
   written_bytes += other.written_bytes;
   updates += other.updates;
+  summed_bytes += other.summed_bytes;
   return *this;
 }
 
 std::string_view to_string(bound_by part) {
-  constexpr std::array<std::string_view, 4> names{"products", "link", "disk", "updates"};
+  constexpr std::array<std::string_view, 5> names{"products", "link", "disk", "updates",
+                                                  "processors"};
   return names[static_cast<size_t>(part)];
 }
 
@@ -80,6 +82,12 @@ double disk_seconds(double read_bytes, double written_bytes, const machine_rates
   const double reads = seconds_for(read_bytes, rates.read_bytes_s);
   const double writes = seconds_for(written_bytes, rates.write_bytes_s);
   return std::max(reads, writes) + (1 - rates.duplex) * std::min(reads, writes);
+}
+
+double processor_seconds(const phase_work& work, const machine_rates& rates) {
+  const auto& all = rates.processors;
+  return seconds_for(work.flops, all.flops_s) + seconds_for(work.updates, all.updates_s) +
+         seconds_for(work.summed_bytes, all.sum_bytes_s);
 }
 
 time_limit limit_of(const phase_work& work, const machine_rates& rates) {
@@ -90,6 +98,7 @@ time_limit limit_of(const phase_work& work, const machine_rates& rates) {
   also(seconds_for(work.link_bytes, rates.link_bytes_s), bound_by::link);
   also(disk_seconds(work.read_bytes, work.written_bytes, rates), bound_by::disk);
   also(seconds_for(work.updates, rates.updates_s), bound_by::updates);
+  also(processor_seconds(work, rates), bound_by::processors);  // ROOF-3
   return out;
 }
 

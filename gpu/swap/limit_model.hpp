@@ -9,9 +9,21 @@
 //
 //   disk(rd, wr) = max(rd/r, wr/w) + (1 - duplex) x min(rd/r, wr/w)
 //
+// Where a device's memory is the host's, products, the optimizer's updates and the sums of what the
+// drive is given and gives back (CRC32C) are made by the same processors, which make only one of
+// them at a time. So they are busy for all three, however these are shared out among them:
+//
+//   processors = flops/R + updates/P + summed bytes/S
+//
+// with what all processors together make of each in a second where they do nothing else. Products
+// of a device with memory of its own, and its updates, are made there: on the host's processors are
+// the sums alone. What the program does besides (copies, asking for I/O) is not counted, so that
+// this is a bound.
+//
 // Invariants
 //   ROOF-1  More work, or a lower rate, never makes a bound shorter.
 //   ROOF-2  A step as a whole is bounded by no more than the sum of its phases.
+//   ROOF-3  With processors that several share a bound is never below the one without them.
 #pragma once
 
 #include <cstdint>
@@ -22,6 +34,14 @@
 
 namespace troupe::gpu {
 
+/// What all processors of the hosts make in a second, of each kind as if they did nothing else; 0:
+/// others make it, or it is not known.
+struct processor_rates {
+  double flops_s = 0;      ///< of a layer's products
+  double updates_s = 0;    ///< parameters of the optimizer's rule
+  double sum_bytes_s = 0;  ///< whose CRC32C is made
+};
+
 /// What the parts of a machine do in a second; 0: there is no such part, its work is none.
 struct machine_rates {
   double flops_s = 0;        ///< of a layer's products, as it computes them
@@ -29,7 +49,8 @@ struct machine_rates {
   double read_bytes_s = 0;   ///< of the drives
   double write_bytes_s = 0;  ///< the same
   double duplex = 0;         ///< 0: a drive reads or writes; 1: each as if there were no other
-  double updates_s = 0;      ///< parameters of the optimizer's rule
+  double updates_s = 0;      ///< parameters of the optimizer's rule, by the streams that make them
+  processor_rates processors = {};
 };
 
 /// What a phase of a step does.
@@ -38,13 +59,20 @@ struct phase_work {
   double link_bytes = 0;  ///< of the direction that has more
   double read_bytes = 0, written_bytes = 0;
   double updates = 0;  ///< parameters
+  double summed_bytes = 0;
 
   phase_work& operator+=(const phase_work& other);
 };
 
 /// The part of the machine that a phase waits for.
-enum class bound_by : uint8_t { products, link, disk, updates };
-/// "products", "link", "disk", "updates".
+enum class bound_by : uint8_t {
+  products,
+  link,
+  disk,
+  updates,
+  processors,  ///< which make several of products, updates and sums
+};
+/// "products", "link", "disk", "updates", "processors".
 std::string_view to_string(bound_by part);
 
 struct time_limit {
@@ -54,6 +82,9 @@ struct time_limit {
 
 /// Of a drive alone.
 double disk_seconds(double read_bytes, double written_bytes, const machine_rates& rates);
+
+/// Of the processors, for all that they make.
+double processor_seconds(const phase_work& work, const machine_rates& rates);
 
 /// The least time of one phase.
 time_limit limit_of(const phase_work& work, const machine_rates& rates);

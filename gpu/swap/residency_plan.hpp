@@ -51,6 +51,7 @@ struct residency_budget {
   clip_way clip = clip_way::automatic;
   uint64_t disk_bytes = 0;  ///< that swap files may take; 0: not known, so only one version
   bool measures = false;    ///< LAMB: state of several groups, or of replicas, is read twice
+  bool verifies = true;     ///< swap.verify: what is read is summed, as all state that is written
 };
 
 /// Bytes of the least that memory must hold.

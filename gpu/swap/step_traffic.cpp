@@ -17,7 +17,8 @@ class walk {
       : shape_(shape),
         order_(update_order_of(shape.where, budget.clips)),
         visits_(shape.by_layer ? 1 : budget.micro_batches),
-        measures_(budget.measures) {
+        measures_(budget.measures),
+        verifies_(budget.verifies) {
     for (const auto& chunk : stage_chunks(model, shape)) {
       files_.push_back(
           swap_layout(slice_of(chunk.count, shape.replica), shape.where, shape.compute));
@@ -88,6 +89,7 @@ class walk {
     for (auto r = records.rbegin(); r != records.rend(); ++r) {
       in_frame_[spill_.frame_of(*r)] = *r;
       out_.forward.written_bytes += record_bytes_;
+      if (verifies_) out_.forward.summed_bytes += record_bytes_;
     }
   }
 
@@ -95,8 +97,13 @@ class walk {
   void fetch(size_t c, int64_t slot) {
     for (const int r : records_of(c, slot)) {
       auto& there = in_frame_[spill_.frame_of(r)];
-      if (std::exchange(there, -1) != r) out_.backward.read_bytes += record_bytes_;
+      if (std::exchange(there, -1) != r) read(out_.backward, record_bytes_);
     }
+  }
+
+  void read(phase_traffic& phase, uint64_t bytes) const {
+    phase.read_bytes += bytes;
+    if (verifies_) phase.summed_bytes += bytes;
   }
 
   bool shares_frame(size_t c) const {
@@ -114,7 +121,7 @@ class walk {
     const auto [it, fresh] = occupant_.try_emplace(frame, c);
     if (!fresh && it->second == c) return;
     it->second = c;
-    phase.read_bytes += weights_read_bytes(files_[c]);
+    read(phase, weights_read_bytes(files_[c]));
     gather(c);
   }
 
@@ -123,8 +130,10 @@ class walk {
     const auto& file = files_[c];
     const bool shares = shape_.replica.ranks > 1;  // their norms, of all chunks
     const uint64_t readings = measures_ && (shares || file.groups() > 1) ? 2 : 1;  // CHP-8
-    out_.backward.read_bytes += readings * file.state_bytes();
-    out_.backward.written_bytes += file.state_bytes() + file.all_weights_bytes();
+    read(out_.backward, readings * file.state_bytes());
+    const auto written = file.state_bytes() + file.all_weights_bytes();
+    out_.backward.written_bytes += written;
+    out_.backward.summed_bytes += written;
     std::erase_if(occupant_, [c](const auto& frame) { return frame.second == c; });
   }
 
@@ -132,6 +141,7 @@ class walk {
   update_order order_;
   int64_t visits_;  ///< of a chunk in each direction: by layer one for all micro-batches
   bool measures_;
+  bool verifies_;
   std::vector<io::chunk_file> files_;
   std::vector<uint64_t> weight_bytes_;  ///< of all replicas' slices
   std::vector<bool> layers_;
@@ -195,6 +205,7 @@ step_work work_of_step(const step_traffic& traffic, double flops, double again, 
     phase_work out;
     out.read_bytes = static_cast<double>(t.read_bytes);
     out.written_bytes = static_cast<double>(t.written_bytes);
+    out.summed_bytes = static_cast<double>(t.summed_bytes);
     return out;
   };
   step_work out{moves(traffic.forward), moves(traffic.backward)};

@@ -6,6 +6,10 @@
 // but the first, whose moments are not read (they are zero). Where rows of a token table are
 // updated before the rest of it (CHP-10) their blocks are read besides, less than an eighth of it,
 // and the rest is a part of the next step.
+//
+// Of what moves it is known as well what is summed (SWP-5): state and weights that are written, for
+// the checkpoints that take the files, and where swap.verify asks for it all that is read and
+// activations that are written.
 #pragma once
 
 #include <cstdint>
@@ -33,6 +37,7 @@ update_order update_order_of(const residency& where, bool clips);
 
 struct phase_traffic {
   uint64_t read_bytes = 0, written_bytes = 0;
+  uint64_t summed_bytes = 0;  ///< of both
   bool operator==(const phase_traffic&) const = default;
 };
 
@@ -45,7 +50,8 @@ struct step_traffic {
 
   phase_traffic whole() const {
     return {forward.read_bytes + backward.read_bytes,
-            forward.written_bytes + backward.written_bytes};
+            forward.written_bytes + backward.written_bytes,
+            forward.summed_bytes + backward.summed_bytes};
   }
 };
 

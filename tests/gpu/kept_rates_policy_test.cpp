@@ -90,6 +90,17 @@ TEST_CASE("KRT-4: steps that the drive does not bound, and what was not measured
   slow.flops_s = 1e8;
   kept_rates_policy products(slow);
   CHECK_FALSE(slowed_told(products, 9, slowed_step(4, 4)));
+  // 1 s of products, 1 s of updates and 1 s of sums, of which none alone takes the drive's 2.5 s.
+  auto shared = slowed_drive::rates;
+  shared.processors = {1e9, 1e6, 5e9};
+  auto work = slowed_drive::work;
+  work.summed_bytes = 5e9;
+  kept_rates_policy processors(shared);
+  for (int i = 0; i < 9; ++i) CHECK_FALSE(processors.stepped(work, slowed_step(4, 4)));
+  work.updates = 0;
+  kept_rates_policy fewer(shared);
+  for (int i = 0; i < 2; ++i) CHECK_FALSE(fewer.stepped(work, slowed_step(4, 4)));
+  CHECK(fewer.stepped(work, slowed_step(4, 4)));
   kept_rates_policy unknown({});
   CHECK_FALSE(slowed_told(unknown, 9, slowed_step(4, 4)));
   kept_rates_policy policy(slowed_drive::rates);

@@ -2,6 +2,7 @@
 #include "gpu/swap/limit_model.hpp"
 
 #include <algorithm>
+#include <random>
 #include <string>
 
 #include <doctest/doctest.h>
@@ -92,6 +93,89 @@ TEST_CASE("ROOF-2: a step as a whole is bounded by no more than its phases one a
   }
 }
 
+TEST_CASE("ROOF-3: processors that make products, updates and sums are busy for all three") {
+  auto shared = machine;
+  shared.processors = {100, 200, 20};  // updates by twice the threads that they have alone
+  CHECK(processor_seconds({1000, 0, 0, 0, 50, 40}, shared) == 10 + 0.25 + 2);
+  auto limit = limit_of({1000, 0, 0, 0, 50, 40}, shared);
+  CHECK(limit.part == bound_by::processors);
+  CHECK(limit.seconds == 12.25);
+  CHECK(limit_of({1000, 0, 0, 0, 0, 0}, shared).part ==
+        bound_by::products);  // which alone explain it
+  CHECK(limit_of({1000, 0, 104, 0, 50, 40}, shared).part == bound_by::disk);
+  CHECK(limit_of({0, 0, 0, 0, 500, 40}, shared).part == bound_by::updates);
+  CHECK(to_string(bound_by::processors) == "processors");
+  // A device makes products and updates: the host's processors have the sums alone.
+  shared.processors = {0, 0, 20};
+  CHECK(limit_of({1000, 0, 0, 0, 50, 40}, shared).part == bound_by::products);
+  limit = limit_of({1000, 0, 0, 0, 50, 400}, shared);
+  CHECK(limit.part == bound_by::processors);
+  CHECK(limit.seconds == 20);
+  // Where it is not known what they sum, nothing is said of it.
+  CHECK(limit_of({1000, 0, 0, 0, 50, 1e9}, machine).seconds == 10);
+}
+
+TEST_CASE("ROOF-1 ROOF-2 ROOF-3: of any work, on any machine") {
+  std::mt19937 random(1);
+  const auto some = [&](double most) {
+    return random() % 4 == 0 ? 0 : std::uniform_real_distribution<double>(0.1, most)(random);
+  };
+  const auto any_work = [&]() -> phase_work {
+    return {some(1000), some(100), some(80), some(40), some(500), some(120)};
+  };
+  const auto no_longer = [](double a, double b) { return a <= b * (1 + 1e-12); };
+  for (int i = 0; i < 10'000; ++i) {
+    const machine_rates rates{
+        some(100), some(10), some(8), some(4), some(1), some(50), {some(100), some(90), some(20)}};
+    const auto first = any_work(), second = any_work();
+    const double one = limit_of(first, rates).seconds, other = limit_of(second, rates).seconds;
+    auto both = first;
+    both += second;
+    CHECK(no_longer(one, limit_of(both, rates).seconds));          // ROOF-1
+    CHECK(no_longer(limit_of(both, rates).seconds, one + other));  // ROOF-2
+    auto apart = rates;
+    apart.processors = {};
+    CHECK(no_longer(limit_of(first, apart).seconds, one));  // ROOF-3
+    for (double* rate : {&apart.flops_s, &apart.link_bytes_s, &apart.read_bytes_s,
+                         &apart.write_bytes_s, &apart.updates_s}) {
+      const double before = limit_of(first, apart).seconds;
+      *rate /= 2;
+      CHECK(no_longer(before, limit_of(first, apart).seconds));
+    }
+    for (double processor_rates::*rate :
+         {&processor_rates::flops_s, &processor_rates::updates_s, &processor_rates::sum_bytes_s}) {
+      auto slower = rates;
+      slower.processors.*rate /= 2;
+      CHECK(no_longer(one, limit_of(first, slower).seconds));
+    }
+  }
+}
+
+TEST_CASE("SWP-5: what a step sums is all that it moves, or what is written of the state alone") {
+  auto model = testing::tiny_gpt2();
+  model.layers = 5;
+  auto shape = whole_model(model, 2, 7, dtype::bf16);
+  residency_budget steps{0, false, 1};
+  for (const bool spills : {false, true})
+    for (const bool measures : {false, true}) {
+      if (spills) shape.activations.assign(5, activation_choice::spill);
+      steps.measures = measures;
+      shape.where = least_residency(model, shape, steps);
+      steps.verifies = true;
+      const auto all = traffic_of_step(model, shape, steps);
+      for (const auto& phase : {all.forward, all.backward, all.whole()})
+        CHECK(phase.summed_bytes == phase.read_bytes + phase.written_bytes);
+      steps.verifies = false;
+      const auto less = traffic_of_step(model, shape, steps);
+      CHECK(less.whole().written_bytes == all.whole().written_bytes);
+      CHECK(less.forward.summed_bytes == 0);
+      CHECK((less.forward.written_bytes > 0) == spills);
+      CHECK(less.backward.summed_bytes == less.backward.written_bytes);
+      CHECK(work_of_step(all, 300, 70, 7).whole().summed_bytes ==
+            static_cast<double>(all.whole().summed_bytes));
+    }
+}
+
 TEST_CASE("limit: passes made twice, and what is computed again, are counted") {
   step_traffic traffic{{10, 0}, {30, 20}, 2, 0};
   const auto work = work_of_step(traffic, 300, 70, 7);
@@ -156,6 +240,7 @@ TEST_CASE(
   CHECK(predicted_s(runs->front()) == doctest::Approx(predicted_s(run)));
   CHECK(runs->back().name == "b, c");
   CHECK(runs->back().rates.duplex == 1);
+  CHECK(runs->back().rates.processors.flops_s == 0);  // products are a GPU's
   const auto refused = [](const std::string& table) {
     return parse_published_runs(table, "r.csv").error();
   };

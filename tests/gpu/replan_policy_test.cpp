@@ -117,6 +117,26 @@ TEST_CASE("SRP-2: where nothing is gained by computing again nothing is chosen")
     CHECK_FALSE(policy.stepped(made_on(work[0], slowed(0.25))).has_value());
 }
 
+TEST_CASE("SRP-2: processors that sum what moves have less time to compute it again") {
+  const auto chosen_with = [](const processor_rates& processors) {
+    auto rates = replan_rates;
+    rates.processors = processors;
+    auto work = replan_work();
+    for (auto& w : work)
+      for (auto* phase : {&w.forward, &w.backward})
+        phase->summed_bytes = phase->read_bytes + phase->written_bytes;
+    auto slow = slowed(0.6);
+    slow.processors = processors;
+    replan_policy policy(rates, work);
+    for (int i = 0; i < 40; ++i)
+      static_cast<void>(policy.stepped(made_on(work[static_cast<size_t>(policy.again())], slow)));
+    return policy.again();
+  };
+  CHECK(chosen_with({}) > 0);
+  CHECK(chosen_with({2e12, 1e15, 1e15}) == chosen_with({}));
+  CHECK(chosen_with({2e12, 1e15, 11e9}) == 0);
+}
+
 TEST_CASE("SRP-1: a drive that is quick again has layers do as they were chosen to") {
   replanned_run run;
   run.steps(10, slowed(0.25));  // it bounds steps in which all compute again, too
