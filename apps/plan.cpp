@@ -99,9 +99,14 @@ nlohmann::ordered_json swap_json(const swap_plan& s) {
   if (!s.rates) return out;
   const auto& r = *s.rates;
   const auto limit = gpu::limit_of(f.work.whole(), r), least = gpu::limit_of(f.least, r);
-  out["rates"] = {{"read_bytes_s", r.read_bytes_s},   {"write_bytes_s", r.write_bytes_s},
-                  {"duplex", r.duplex},               {"flops_s", r.flops_s},
-                  {"update_parameters_s", r.updates_s}};
+  out["rates"] = {{"read_bytes_s", r.read_bytes_s},
+                  {"write_bytes_s", r.write_bytes_s},
+                  {"duplex", r.duplex},
+                  {"flops_s", r.flops_s},
+                  {"update_parameters_s", r.updates_s},
+                  {"processor_flops_s", r.processors.flops_s},
+                  {"processor_update_parameters_s", r.processors.updates_s},
+                  {"processor_sum_bytes_s", r.processors.sum_bytes_s}};
   out["limit_s"] = limit.seconds;
   out["bound_by"] = to_string(limit.part);
   out["expected_s"] = train::expected_seconds(f, r);

@@ -91,6 +91,7 @@ constexpr auto fates = std::to_array<key_fate>({
     {"swap.rates.duplex", both_ways},
     {"swap.rates.flops_s", both_ways},
     {"swap.rates.updates_s", both_ways},
+    {"swap.rates.processor_", both_ways},
     {"swap.", ""},
     {"timeouts.", ""},
     {"predict.enabled", no_predictor},

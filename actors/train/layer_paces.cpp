@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstddef>
 #include <future>
 #include <vector>
 
@@ -13,6 +14,7 @@
 #include "gpu/model/stage_model.hpp"
 #include "gpu/optim/optimizer.hpp"
 #include "gpu/swap/step_traffic.hpp"
+#include "io/file.hpp"
 
 namespace troupe::train {
 
@@ -22,6 +24,9 @@ using pace_clock = std::chrono::steady_clock;
 
 /// Of a layer that is measured: matrix elements, and products of one try; of the first, small one.
 constexpr double measured_elements = 8e6, measured_flops = 12e9, first_flops = measured_flops / 64;
+
+/// An array of a group of a swapper's (4 bytes an element), and how often one try sums it.
+constexpr size_t summed_bytes = size_t{4} << 20, sums_of_try = 4;
 
 double seconds_since(pace_clock::time_point start) {
   return std::chrono::duration<double>(pace_clock::now() - start).count();
@@ -49,6 +54,19 @@ result<tried> times_of(gpu::stream& s, const pace_measuring& how, F enqueue) {
   return tried{all.front(), all[all.size() / 2]};
 }
 
+/// Bytes a second. What a thread sums lies in its caches, as what an update has just made does:
+/// nothing that is summed comes quicker.
+result<double> measure_sums(gpu::stream& s, const pace_measuring& how) {
+  const std::vector<std::byte> array(summed_bytes, std::byte{1});
+  uint32_t sum = 0;
+  const auto sum_up = [&]() -> status {
+    for (size_t i = 0; i < sums_of_try; ++i) sum = io::crc32c(array, sum);
+    return {};
+  };
+  TROUPE_TRY(took, times_of(s, how, [&] { s.host_task(sum_up); }));
+  return static_cast<double>(summed_bytes * sums_of_try) / took.best;
+}
+
 }  // namespace
 
 result<paces> measure_paces(const engine_options& options, const pace_measuring& how) {
@@ -71,6 +89,11 @@ result<paces> measure_paces(const engine_options& options, gpu::device& device,
   const int chunk = stage->store().find_chunk("layer.0");
   TROUPE_TRY(products, times_of(*compute, how, [&] { stage->run_layer(*compute, 0, 0); }));
   TROUPE_TRY(updates, times_of(*update, how, [&] { rule->step(*update, chunk, 1e-3f, 1); }));
+  double sum_bytes_s = 0;
+  if (how.sums) {
+    TROUPE_TRY(sums, measure_sums(*update, how));
+    sum_bytes_s = sums;
+  }
   const auto count = static_cast<double>(stage->store().info(chunk).count);
   const double flops = gpu::layer_flops(model, shape.seq) * static_cast<double>(shape.tokens());
   return paces{flops / products.best, count / updates.best,
@@ -78,7 +101,17 @@ result<paces> measure_paces(const engine_options& options, gpu::device& device,
                            model.heads, model.kv_heads, model.ffn,
                            shape.compute == gpu::dtype::f32 ? "f32" : "bf16", shape.micro_batch,
                            shape.seq, options.threads, device.facts().instruction_set),
-               products.median / products.best};
+               products.median / products.best, sum_bytes_s};
+}
+
+void set_paces(gpu::machine_rates& of, const paces& measured, const worker_cores& on) {
+  of.flops_s = on.workers * measured.flops_s;
+  of.updates_s = on.workers * measured.updates_s;
+  const double cores = std::max(1.0, on.cores);
+  const double of_products = std::clamp(static_cast<double>(on.threads), 1.0, cores);
+  of.processors.flops_s = std::max(of.flops_s, measured.flops_s * cores / of_products);
+  of.processors.updates_s = cores * measured.updates_s;
+  of.processors.sum_bytes_s = cores * measured.sum_bytes_s;
 }
 
 double flops_of_try(double flops_s) {
@@ -116,10 +149,10 @@ result<paces> measure_workers(const engine_options& asked, int64_t workers) {
     return error{errc::unavailable, "rates are measured of the host's processors only"};
   if (static_cast<double>(first.model.matrix_parameters()) > 4 * measured_elements)
     return error{errc::unavailable, "a layer of this model is too large to be measured in passing"};
-  TROUPE_TRY(small, measure_paces(first, {first.threads, 1, 0}));
+  TROUPE_TRY(small, measure_paces(first, {first.threads, 1, 0, false}));
   const auto options = measured_part(asked, flops_of_try(small.flops_s));
   std::vector<std::future<result<paces>>> others;
-  const auto measure = [&] { return measure_paces(options, {options.threads, 64, 0.4}); };
+  const auto measure = [&] { return measure_paces(options, {options.threads, 64, 0.4, false}); };
   for (int64_t i = 1; i < workers; ++i) others.push_back(std::async(std::launch::async, measure));
   std::vector<result<paces>> all{measure()};
   for (auto& other : others) all.push_back(other.get());

@@ -1,6 +1,6 @@
 // How fast a worker does what most of a step consists of: one layer of the model, forward and
-// backward, and its update, measured in a second or so. Nothing of it lasts: the layer, its
-// gradients and its moments are made for that and go with it. No CAF; blocks.
+// backward, its update, and sums of what goes to a drive, measured in a second or so. Nothing of it
+// lasts: the layer, its gradients and its moments are made for that and go with it. No CAF; blocks.
 #pragma once
 
 #include <cstdint>
@@ -8,6 +8,7 @@
 
 #include "actors/train/engine.hpp"
 #include "gpu/device.hpp"
+#include "gpu/swap/limit_model.hpp"
 #include "io/base/result.hpp"
 #include "io/config/job.hpp"
 
@@ -19,6 +20,7 @@ struct paces {
   double updates_s = 0;  ///< parameters of the optimizer's rule
   std::string of = {};   ///< the layer, its type, threads and instructions
   double spread = 1;     ///< of the layer's tries: the median's time over the quickest's
+  double sum_bytes_s = 0;  ///< whose CRC32C one thread makes, of an array that it has just had
 };
 
 /// How they are measured.
@@ -26,6 +28,7 @@ struct pace_measuring {
   int update_threads = 1;  ///< as a swapper has
   int tries = 4;           ///< of a layer, and of an update
   double enough_s = 60;    ///< no further try is begun where they have taken so long
+  bool sums = true;        ///< them as well
 };
 
 /// Of one layer of a rank's model, in its type and with its threads. Errors: no_memory.
@@ -33,6 +36,18 @@ result<paces> measure_paces(const engine_options& options, const pace_measuring&
 /// The same on a device that is there.
 result<paces> measure_paces(const engine_options& options, gpu::device& device,
                             const pace_measuring& how = {});
+
+/// Workers that make a step together on the processors of one machine.
+struct worker_cores {
+  double workers = 1;  ///< at once, as far as there are cores for them
+  int threads = 1;     ///< of each, for its products; streams of a swapper have one each besides
+  double cores = 1;    ///< of the machine, that its processes may use
+};
+/// Sets what processors do of these rates: each part alone, and all processors together, where
+/// threads beyond the cores are none. One thread's updates, or sums, are as quick as a core can be
+/// with them, so all cores together are quicker by no more than they are many: memory that is too
+/// slow for all of them makes the shared bound too short, and never too long.
+void set_paces(gpu::machine_rates& of, const paces& measured, const worker_cores& on);
 
 /// What is measured of a rank's options in passing: as much of a layer, and of a micro-batch, as
 /// has so many FLOP, or hardly more.

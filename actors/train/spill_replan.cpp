@@ -157,7 +157,7 @@ std::string spill_replan::text_of(const gpu::replan_policy::decision& d) const {
       out = "swap: steps are no shorter by recomputing";
       break;
     case trial:
-      out = "swap: what the drive keeps is not seen while products bound steps, and is tried";
+      out = "swap: what the drive keeps is not seen while it does not bound steps, and is tried";
       break;
   }
   const auto first = spilling_.front(), last = spilling_.back();

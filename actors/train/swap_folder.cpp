@@ -112,6 +112,7 @@ gpu::residency_budget steps_of(const engine_options& options) {
   gpu::residency_budget out{0, updates_wait(options), options.rows() / options.shape.micro_batch,
                             alone ? options.swap_clip : gpu::clip_way::hold};
   out.measures = options.optimizer.kind == gpu::optimizer_step_args::rule::lamb;
+  out.verifies = options.swap_verify;
   return out;
 }
 
@@ -256,6 +257,9 @@ std::optional<gpu::machine_rates> rates_of(const config::swap_rates_section& fro
   out.write_bytes_s = static_cast<double>(from.write_bytes_s);
   out.duplex = from.duplex;
   out.updates_s = static_cast<double>(from.updates_s);
+  out.processors.flops_s = static_cast<double>(from.processor_flops_s);
+  out.processors.updates_s = static_cast<double>(from.processor_updates_s);
+  out.processors.sum_bytes_s = static_cast<double>(from.processor_sum_bytes_s);
   return out;
 }
 
@@ -269,6 +273,9 @@ config::swap_rates_section section_of(const gpu::machine_rates& from) {
   out.write_bytes_s = whole(from.write_bytes_s, 1e15);
   out.duplex = std::clamp(from.duplex, 0.0, 1.0);
   out.updates_s = whole(from.updates_s, 1e15);
+  out.processor_flops_s = whole(from.processors.flops_s, 9e15);
+  out.processor_updates_s = whole(from.processors.updates_s, 1e15);
+  out.processor_sum_bytes_s = whole(from.processors.sum_bytes_s, 1e15);
   return out;
 }
 

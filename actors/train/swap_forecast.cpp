@@ -23,6 +23,7 @@ void add(gpu::step_work& to, const gpu::step_work& of) {
 void add(gpu::phase_traffic& to, const gpu::phase_traffic& of) {
   to.read_bytes += of.read_bytes;
   to.written_bytes += of.written_bytes;
+  to.summed_bytes += of.summed_bytes;
 }
 
 /// A block without x + attention keeps its input alone.

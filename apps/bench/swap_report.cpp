@@ -13,12 +13,12 @@ std::string text(const swap_measurement& m) {
       "{} {}, {:.1f} M parameters, {} tokens a step, clip_norm {}, {}: {} of {}, {} "
       "discarded; loss {:.4f}, state {:016x} in all\n"
       "drive: read {:.2f} GB/s, write {:.2f}, both at once save {:.2f} of the shorter; products "
-      "{:.0f} GFLOP/s; updates {:.2f} G/s\n",
+      "{:.0f} GFLOP/s; updates {:.2f} G/s; sums {:.1f} GB/s\n",
       m.plan.model, m.plan.dtype, static_cast<double>(m.parameters) / 1e6, m.plan.tokens,
       m.plan.clip_norm, m.plan.recompute ? "recomputed" : "kept activations",
       counted(m.plan.rounds, "round"), counted(m.plan.steps, "step"), m.discarded, m.loss,
       m.state_hash, m.rates.read_bytes_s / 1e9, m.rates.write_bytes_s / 1e9, m.rates.duplex,
-      m.rates.flops_s / 1e9, m.rates.updates_s / 1e9);
+      m.rates.flops_s / 1e9, m.rates.updates_s / 1e9, m.rates.processors.sum_bytes_s / 1e9);
   out += apart_text(m.rounds_apart);
   out += fmt::format("{:<10} {:>9} {:>19} {:>9} {:>11} {:>9} {:>11} {:>11} {:>10}\n", "way",
                      "s a step", "range", "of limit", "bound by", "expected", "in memory", "read",
@@ -65,7 +65,10 @@ nlohmann::ordered_json json(const swap_measurement& m) {
                              {"write_bytes_s", m.rates.write_bytes_s},
                              {"duplex", m.rates.duplex},
                              {"flops_s", m.rates.flops_s},
-                             {"updates_s", m.rates.updates_s}};
+                             {"updates_s", m.rates.updates_s},
+                             {"processor_flops_s", m.rates.processors.flops_s},
+                             {"processor_updates_s", m.rates.processors.updates_s},
+                             {"processor_sum_bytes_s", m.rates.processors.sum_bytes_s}};
   out["not_compared"] = m.not_compared;
   out["ways"] = nlohmann::ordered_json::array();
   for (const auto& r : m.results)
@@ -80,6 +83,7 @@ nlohmann::ordered_json json(const swap_measurement& m) {
                            {"expected_s", r.expected_s},
                            {"compute_s", r.compute_s},
                            {"disk_s", r.disk_s},
+                           {"processors_s", r.processors_s},
                            {"memory_bytes", r.memory_bytes},
                            {"disk_bytes", r.disk_bytes},
                            {"read_bytes", r.read_bytes},

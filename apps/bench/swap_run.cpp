@@ -8,6 +8,8 @@
 
 #include <fmt/format.h>
 
+#include "actors/base/hardware.hpp"
+#include "actors/train/layer_paces.hpp"
 #include "apps/bench/swap_trainer.hpp"
 #include "apps/swap/rates.hpp"
 #include "gpu/back_end.hpp"
@@ -30,6 +32,11 @@ result<gpu::machine_rates> rates_of_disk(const std::filesystem::path& dir) {
   return out;
 }
 
+/// Of its one worker, on this machine.
+train::worker_cores cores_of(const train::engine_options& o) {
+  return {1, o.threads, static_cast<double>(cluster::hardware_facts().cores)};
+}
+
 /// Rates of the drive are those around each round; those of processors, which what else the machine
 /// does makes lower only, are the best that any round began with.
 class rounds {
@@ -47,8 +54,7 @@ class rounds {
     if (std::find(asked.begin(), asked.end(), way::planned) != asked.end()) {
       TROUPE_TRY(rates, rates_of_disk(out_.plan.dir));
       out_.plan.rates = rates;
-      out_.plan.rates.flops_s = speed.flops_s;
-      out_.plan.rates.updates_s = speed.updates_s;
+      train::set_paces(out_.plan.rates, speed, cores_of(o));
     }
     TROUPE_CHECK(make_trainers());
     std::vector<gpu::machine_rates> disks;
@@ -56,6 +62,7 @@ class rounds {
       TROUPE_TRY(again, swap::measure_paces(o));
       speed.flops_s = std::max(speed.flops_s, again.flops_s);
       speed.updates_s = std::max(speed.updates_s, again.updates_s);
+      speed.sum_bytes_s = std::max(speed.sum_bytes_s, again.sum_bytes_s);
       TROUPE_TRY(before, rates_of_disk(out_.plan.dir));
       TROUPE_TRY(seconds, one_round());
       TROUPE_TRY(after, rates_of_disk(out_.plan.dir));
@@ -79,8 +86,7 @@ class rounds {
     out_.rates.read_bytes_s = middle(&gpu::machine_rates::read_bytes_s);
     out_.rates.write_bytes_s = middle(&gpu::machine_rates::write_bytes_s);
     out_.rates.duplex = middle(&gpu::machine_rates::duplex);
-    out_.rates.flops_s = speed.flops_s;
-    out_.rates.updates_s = speed.updates_s;
+    train::set_paces(out_.rates, speed, cores_of(o));
     for (size_t i = 0; i < out_.results.size(); ++i) add_limit(i);
     return std::move(out_);
   }
@@ -190,6 +196,7 @@ class rounds {
     const auto limit = gpu::limit_of(whole, out_.rates);
     r.compute_s = out_.rates.flops_s > 0 ? whole.flops / out_.rates.flops_s : 0;
     r.disk_s = gpu::disk_seconds(whole.read_bytes, whole.written_bytes, out_.rates);
+    r.processors_s = gpu::processor_seconds(whole, out_.rates);
     r.limit_s = limit.seconds;
     r.part = limit.part;
   }

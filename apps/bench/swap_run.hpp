@@ -100,6 +100,7 @@ struct way_result {
   uint64_t redone_steps = 0;                   ///< of all that were made, updated once more
   double limit_s = 0, expected_s = 0;          ///< 0: all is in memory
   double compute_s = 0, disk_s = 0;            ///< of a step, each alone
+  double processors_s = 0;                     ///< for products, updates and sums
   gpu::bound_by part = gpu::bound_by::products;
   gpu::activation_split kept;  ///< layers
   std::string skipped;         ///< why it was not measured; empty: it was

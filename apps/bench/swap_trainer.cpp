@@ -262,7 +262,9 @@ result<gpu::residency> residency_of(way w, const swap_plan& plan, const train::e
 
 gpu::step_traffic traffic_of(way w, const train::engine_options& o) {
   const bool clips = o.optimizer.clip_norm > 0 && w != way::phased;  // whose passes are made once
-  auto out = gpu::traffic_of_step(o.model, o.shape, {0, clips, 1});
+  gpu::residency_budget steps{0, clips, 1};
+  steps.verifies = o.swap_verify;
+  auto out = gpu::traffic_of_step(o.model, o.shape, steps);
   if (w == way::phased) add_gradients(out, o);
   return out;
 }

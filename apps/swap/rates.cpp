@@ -1,4 +1,4 @@
-// A layer, its update, a disk.
+// A layer, its update, sums, a disk.
 #include "apps/swap/rates.hpp"
 
 #include <algorithm>
@@ -41,8 +41,12 @@ paces best_so_far(const paces& now, const io::fact_store& store) {
     };
     out.flops_s = better("flops_s", now.flops_s);
     out.updates_s = better("updates_s", now.updates_s);
+    out.sum_bytes_s = better("sum_bytes_s", now.sum_bytes_s);
   }
-  store.keep(fact, {{"of", out.of}, {"flops_s", out.flops_s}, {"updates_s", out.updates_s}});
+  store.keep(fact, {{"of", out.of},
+                    {"flops_s", out.flops_s},
+                    {"updates_s", out.updates_s},
+                    {"sum_bytes_s", out.sum_bytes_s}});
   return out;
 }
 
@@ -87,8 +91,7 @@ result<gpu::machine_rates> measure_rates(const train::job_plan& plan) {
   const auto ranks = std::clamp(static_cast<double>(plan.ranks.size()), 1.0,
                                 std::max(1.0, cores / std::max(1, o.threads)));
   gpu::machine_rates out;
-  out.flops_s = ranks * speed.flops_s;
-  out.updates_s = ranks * speed.updates_s;
+  train::set_paces(out, speed, {ranks, o.threads, cores});
   out.read_bytes_s = drives.read_bytes_s;
   out.write_bytes_s = drives.write_bytes_s;
   out.duplex = drives.duplex;
@@ -98,9 +101,9 @@ result<gpu::machine_rates> measure_rates(const train::job_plan& plan) {
 std::string rates_text(const gpu::machine_rates& rates) {
   return fmt::format(
       "the drive reads {:.2f} GB/s and writes {:.2f} (both at once save {:.2f} of the shorter); "
-      "products {:.0f} GFLOP/s; updates {:.2f} G/s",
+      "products {:.0f} GFLOP/s; updates {:.2f} G/s; sums {:.1f} GB/s",
       rates.read_bytes_s / 1e9, rates.write_bytes_s / 1e9, rates.duplex, rates.flops_s / 1e9,
-      rates.updates_s / 1e9);
+      rates.updates_s / 1e9, rates.processors.sum_bytes_s / 1e9);
 }
 
 std::string activations_text(const train::layer_choices& of_layers) {

@@ -24,13 +24,13 @@ using train::paces;
 paces best_so_far(const paces& now, const io::fact_store& store = {});
 
 /// The drive under swap.dir (or the folder that it will be made in; kept, io/disk/calibrate.hpp),
-/// one layer of the model forward and backward, and its update, in the job's type and with the
-/// threads that a worker has here, or what those reached before. Only of the host's processors.
+/// one layer of the model forward and backward, its update, and sums, in the job's type and with
+/// the threads that a worker has here, or what those reached before. Only of the host's processors.
 /// Errors: io, no_memory, unavailable.
 result<gpu::machine_rates> measure_rates(const train::job_plan& plan);
 
 /// "read 2.4 GB/s, write 2.4 GB/s, at once saves 0.81 of the shorter; products 214 GFLOP/s; updates
-/// 1.4 G/s".
+/// 1.4 G/s; sums 90 GB/s", of which the last is of all processors.
 std::string rates_text(const gpu::machine_rates& rates);
 
 /// "of 12 layers 2 keep their activations, 4 their input and x + attention; 6 compute them again".

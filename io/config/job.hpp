@@ -286,6 +286,8 @@ struct swap_rates_section {
   double duplex = 0;          ///< share of the shorter that reads and writes at once save
   int64_t flops_s = 0;        ///< of a layer's products
   int64_t updates_s = 0;      ///< parameters of the optimizer's rule
+  /// Of all processors of the hosts, where they make all three; 0: others do, or it is not known.
+  int64_t processor_flops_s = 0, processor_updates_s = 0, processor_sum_bytes_s = 0;
   bool operator==(const swap_rates_section&) const = default;
 };
 

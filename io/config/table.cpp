@@ -424,6 +424,20 @@ constinit const property rows[] = {
     key<&job::swap, &swap_section::rates, &swap_rates_section::updates_s>(
         "swap.rates.updates_s", "Parameters that are updated in a second; 0 = not known",
         within(0, 1e15)),
+    key<&job::swap, &swap_section::rates, &swap_rates_section::processor_flops_s>(
+        "swap.rates.processor_flops_s",
+        "FLOP of products that all processors make in a second if they do nothing else; 0 = "
+        "another device makes them, or not known",
+        within(0, 9e15)),
+    key<&job::swap, &swap_section::rates, &swap_rates_section::processor_updates_s>(
+        "swap.rates.processor_updates_s",
+        "Parameters that all processors update in a second if they do nothing else; 0 = another "
+        "device does, or not known",
+        within(0, 1e15)),
+    key<&job::swap, &swap_section::rates, &swap_rates_section::processor_sum_bytes_s>(
+        "swap.rates.processor_sum_bytes_s",
+        "Bytes that all processors sum in a second if they do nothing else; 0 = not known",
+        within(0, 1e15)),
 
     key<&job::timeouts, &timeouts_s::start_s>(
         "timeouts.start_s",

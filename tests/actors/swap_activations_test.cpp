@@ -71,11 +71,13 @@ TEST_CASE("ACT-1: whatever the memory and the rates, what is chosen fits") {
 
 TEST_CASE("ACT-2: no forced choice that fits is quicker, by the rates that it is chosen for") {
   sim::rng random(2);
-  for (int i = 0; i < 25; ++i) {
+  for (int i = 0; i < 35; ++i) {
     const auto plan = with_room(plan_of(), random.between(0, 150));
-    const gpu::machine_rates rates{
+    gpu::machine_rates rates{
         std::pow(10.0, random.between(9, 13)), 0,   std::pow(10.0, random.between(7, 10)),
         std::pow(10.0, random.between(7, 10)), 0.5, 1e9};
+    if (i >= 25)  // processors that do all of it
+      rates.processors = {rates.flops_s, 2e9, std::pow(10.0, random.between(7, 10))};
     const auto best = step_seconds(chosen(plan, rates), rates);
     REQUIRE(best);
     for (const auto& [keep, half, spill] : {std::array{0, 0, 0},
@@ -120,11 +122,31 @@ TEST_CASE("activations: where products are slow memory is theirs, where the driv
   CHECK(by->write_bytes_s == slow_products.write_bytes_s);
   CHECK(by->duplex == slow_products.duplex);
   CHECK(by->updates_s == slow_products.updates_s);
+  CHECK(by->processors.flops_s == 0);
+  auto shared = slow_products;
+  shared.processors = {1e9, 2e12, 3e10};
+  const auto kept = rates_of(chosen(plan, shared).job.swap.rates);
+  REQUIRE(kept);
+  CHECK(kept->processors.flops_s == shared.processors.flops_s);
+  CHECK(kept->processors.updates_s == shared.processors.updates_s);
+  CHECK(kept->processors.sum_bytes_s == shared.processors.sum_bytes_s);
   CHECK_FALSE(rates_of(plan.job.swap.rates));
   const auto much = chosen(with_room(plan_of(), 100'000), slow_products).job.swap;
   CHECK(much.keep_layers == 12);
   CHECK(much.half_layers == 0);
   CHECK(much.spill_layers == 0);
+}
+
+TEST_CASE("activations: what moves costs the processors its sums, where they compute as well") {
+  auto rates = slow_products;
+  rates.processors.flops_s = slow_products.flops_s;
+  const auto plan = with_room(plan_of(), 20);
+  CHECK(chosen(plan, rates).job.swap.spill_layers > 0);
+  rates.processors.sum_bytes_s = 5e6;  // dearer than making it again
+  CHECK(chosen(plan, rates).job.swap.spill_layers == 0);
+  auto unverified = plan;
+  unverified.job.swap.verify = false;
+  CHECK(chosen(unverified, rates).job.swap.spill_layers > 0);
 }
 
 TEST_CASE("activations: what is given is not chosen, and without a swap folder nothing is") {

@@ -116,6 +116,18 @@ TEST_CASE("SWB-1 PHW-1: each way moves what is expected of it and comes to the s
   }
 }
 
+TEST_CASE("bench swap: what a way does not sum its limit has not, and gradients have no sums") {
+  scratch dir;
+  const auto plan = small_plan(dir);
+  const auto ours = steps_of(way::ours, plan).expected.whole(),
+             without = steps_of(way::noverify, plan).expected.whole(),
+             phased = steps_of(way::phased, plan).expected.whole();
+  CHECK(ours.summed_bytes == ours.read_bytes + ours.written_bytes);
+  CHECK(without.summed_bytes == without.written_bytes);
+  CHECK(phased.summed_bytes == ours.summed_bytes);
+  CHECK(phased.read_bytes > ours.read_bytes);
+}
+
 TEST_CASE("PHW-2: clipped gradients that went to the drive and back come to the same state") {
   scratch dir;
   auto plan = small_plan(dir);
@@ -291,6 +303,16 @@ TEST_CASE("bench swap: a grid's rows, the checkpoints' way and the aims, as JSON
                  without = by_way["ours"]["written_bytes"];
   CHECK(saved > without);
   CHECK(saved <= without + (uint64_t{1} << 20));
+  CHECK(row["processor_flops_s"] >= row["flops_s"]);
+  CHECK(row["processor_updates_s"] >= row["updates_s"]);
+  CHECK(row["processor_sum_bytes_s"] > 0);
+  for (const auto& w : row["ways"]) {
+    const double limit_s = w["limit_s"], expected_s = w["expected_s"];
+    CHECK(w["processors_s"] > 0);
+    for (const char* part : {"compute_s", "disk_s", "processors_s"})
+      CHECK(w[part].get<double>() <= limit_s * (1 + 1e-9));
+    CHECK(limit_s <= expected_s * (1 + 1e-9));
+  }
   CHECK(j["aims"].size() == 10);
   for (const auto& entry : std::filesystem::directory_iterator(dir.path))
     CHECK(entry.path().filename().string().find("troupe-swap-") == std::string::npos);

@@ -2,6 +2,7 @@
 // is slower for a moment.
 #include "apps/swap/rates.hpp"
 
+#include <fstream>
 #include <map>
 #include <memory>
 #include <string>
@@ -10,10 +11,14 @@
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
+#include "actors/train/layer_paces.hpp"
 #include "actors/train/machine.hpp"
+#include "actors/train/swap_forecast.hpp"
 #include "actors/train/swap_ranks.hpp"
 #include "gpu/device.hpp"
+#include "gpu/swap/limit_model.hpp"
 #include "io/config/load.hpp"
+#include "tests/apps/ended.hpp"
 #include "tests/io/scratch.hpp"
 
 using namespace troupe;
@@ -57,6 +62,12 @@ TEST_CASE("swap: products are measured with a rank's threads, updates with the s
   REQUIRE(measured);
   CHECK(measured->flops_s > 0);
   CHECK(measured->updates_s > 0);
+  CHECK(measured->sum_bytes_s > 0);
+  train::pace_measuring without;
+  without.sums = false;
+  const auto less = train::measure_paces(o, device, without);
+  REQUIRE(less);
+  CHECK(less->sum_bytes_s == 0);
   CHECK(device.threads.at("compute") == 2);
   CHECK(device.threads.at("update") == 1);
 }
@@ -73,6 +84,72 @@ TEST_CASE("swap: of one layer's paces the best so far counts, each by itself") {
   const auto other = best_so_far({20e9, 1e9, "gpt2 768"}, store);  // of another layer
   CHECK(other.flops_s == 20e9);
   CHECK(other.updates_s == 1e9);
+  const auto summed = best_so_far({20e9, 1e9, "gpt2 768", 1, 5e9}, store);  // new since it was kept
+  CHECK(summed.sum_bytes_s == 5e9);
+  CHECK(best_so_far({20e9, 1e9, "gpt2 768", 1, 4e9}, store).sum_bytes_s == 5e9);
+}
+
+TEST_CASE("swap: what all processors do is what the cores beside a layer's threads could, too") {
+  const paces measured{60e9, 1e9, "gpt2 768", 1, 20e9};
+  struct row {
+    train::worker_cores on;
+    double flops_s, updates_s, all_flops_s, all_updates_s, all_sums_s;
+  };
+  for (const auto& r : {row{{1, 2, 2}, 60e9, 1e9, 60e9, 2e9, 40e9},
+                        {{1, 1, 2}, 60e9, 1e9, 120e9, 2e9, 40e9},  // the other core is left
+                        {{2, 1, 2}, 120e9, 2e9, 120e9, 2e9, 40e9},
+                        {{1, 4, 2}, 60e9, 1e9, 60e9, 2e9, 40e9},  // threads take turns
+                        {{2, 2, 8}, 120e9, 2e9, 240e9, 8e9, 160e9}}) {
+    gpu::machine_rates rates;
+    rates.read_bytes_s = 1e9;
+    train::set_paces(rates, measured, r.on);
+    CHECK(rates.read_bytes_s == 1e9);
+    CHECK(rates.flops_s == r.flops_s);
+    CHECK(rates.updates_s == r.updates_s);
+    CHECK(rates.processors.flops_s == r.all_flops_s);
+    CHECK(rates.processors.updates_s == r.all_updates_s);
+    CHECK(rates.processors.sum_bytes_s == r.all_sums_s);
+  }
+}
+
+TEST_CASE("swap: what bounds a step is named, and by which rates") {
+  train::swap_forecast f;
+  f.work.backward = {100e9, 0, 0, 0, 1e9, 20e9};
+  gpu::machine_rates rates{100e9, 0, 1e9, 1e9, 0, 1e9};
+  CHECK(apps::swap::limit_text(f, rates).find("1 s at least, bound by products;") !=
+        std::string::npos);
+  rates.processors = {100e9, 2e9, 40e9};
+  const auto told = apps::swap::limit_text(f, rates);
+  CHECK(told.find("2 s at least, bound by processors; 2 s expected") != std::string::npos);
+  CHECK(told.find("sums 40.0 GB/s") != std::string::npos);
+}
+
+TEST_CASE("swap: plan tells the rates of all processors beside the limit that they make") {
+  scratch dir;
+  std::ofstream(dir / "text.txt") << std::string(4096, 'a');
+  const std::string text =
+      "[model]\nlayers = 8\nheads = 2\nhidden = 128\nvocab = 500\n[data]\npath = \"text.txt\"\n"
+      "[train]\nbatch = 2\nmicro_batch = 2\nseq_len = 32\nclip_norm = 0\n"
+      "[cluster]\ndevice = \"host\"\nthreads = 1\n[swap]\ndir = \"swap\"\n";
+  std::ofstream(dir / "job.toml") << text;
+  const auto job = config::parse(text, "test");
+  REQUIRE_MESSAGE(job, (job ? "" : render(job.error())));
+  const auto plan = train::make_plan(*job);
+  REQUIRE_MESSAGE(plan, (plan ? "" : render(plan.error())));
+  const auto floor = train::swap_floor_bytes(*plan, 1);
+  const auto done = run_in(dir.path, "XDG_CACHE_HOME=cache " TROUPE_PROGRAM
+                                     " plan job.toml --json --set swap.host_bytes=" +
+                                         std::to_string(floor));
+  REQUIRE_MESSAGE(done.code == 0, done.talk);
+  const auto told = nlohmann::json::parse(done.out).at("swap");
+  const auto& rates = told.at("rates");
+  CHECK(rates.at("processor_flops_s") >= rates.at("flops_s"));
+  CHECK(rates.at("processor_update_parameters_s") >= rates.at("update_parameters_s"));
+  CHECK(rates.at("processor_sum_bytes_s") > 0);
+  CHECK(told.at("limit_s") >= told.at("least_limit_s"));
+  CHECK(told.at("expected_s").get<double>() >= told.at("limit_s").get<double>() * (1 - 1e-9));
+  const std::string by = told.at("bound_by");
+  CHECK((by == "products" || by == "disk" || by == "updates" || by == "processors"));
 }
 
 TEST_CASE("swap: a kept pace that cannot be is not believed") {
