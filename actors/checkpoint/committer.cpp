@@ -356,17 +356,15 @@ status give_up_own(const committer_options& o, const fs::path& checkpoint) {
   return cp::give_up(o.storage->files(), checkpoint);
 }
 
-/// The run has gone on without: that checkpoint may be what it goes on from (ARC-6).
-bool is_awaited(committer_pointer self, const message_header& asked) {
-  const std::chrono::nanoseconds patience =
-      self->timeouts().of(contract_of<committer_actor, fbs::GiveUpCheckpoint>());
-  return asked.sent_ns == 0 || now_ns(*self) - asked.sent_ns < patience.count();
+/// Else the run has gone on without: that checkpoint may be what it goes on from (ARC-6).
+bool is_awaited(committer_pointer self, const msg<fbs::GiveUpCheckpoint>& asked) {
+  const auto since_ns = std::max<int64_t>(0, now_ns(*self) - asked.header().sent_ns);
+  return static_cast<uint64_t>(since_ns / ns_per_ms) < asked->left_ms();
 }
 
 caf::result<msg<fbs::Ack>> give_up(committer_pointer self, const msg<fbs::GiveUpCheckpoint>& m) {
   const fs::path checkpoint = text_of(m->directory());
-  if (!is_awaited(self, m.header()))
-    return to_caf(cp::not_given_up(checkpoint.string(), "its run does not wait for it any more"));
+  if (!is_awaited(self, m)) return to_caf(cp::given_up_too_late(checkpoint.string()));
   show(self, "giving a checkpoint up");
   const auto gone = give_up_own(self->state.options, checkpoint);
   show(self, "idle");

@@ -31,8 +31,8 @@
 //   ARC-6  A checkpoint whose files ranks are about to update is given up here, as retention gives
 //     one up (RT-3): who is killed has left it whole, or with a name that says so. Held or being
 //     read it stays, and nobody updates them; so does one that is neither what the job goes on from
-//     nor in one of its folders of checkpoints, and one that was to be given up for longer than
-//     its run waits for that.
+//     nor in one of its folders of checkpoints, and one whose run no longer waits for that when
+//     it would be begun: a request may come late, or twice.
 //
 // Failure policy: the save fails with an answer; training goes on.
 #pragma once

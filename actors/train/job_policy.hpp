@@ -71,7 +71,8 @@
 //     that is copied. Who does not save waits for none; what fails fails neither job nor save. So
 //     it does where no step was left to make, behind a checkpoint that has no such loss.
 //   JOB-22 A checkpoint whose files have become the state of ranks (swap.consume) is given up, once
-//     all of them have it, with the first step that follows: a job that makes none loses nothing.
+//     all of them have it, with the first step that follows: a job that makes none loses nothing;
+//     nor does one that is told too late, since nobody begins it once the job has stopped waiting.
 #pragma once
 
 #include <array>

@@ -72,7 +72,7 @@ struct giving_up {
   std::string checkpoint;
   std::function<void()> then;
   uint32_t epoch = 0;
-  int64_t end_ns = 0;  ///< the committer has answered by then
+  int64_t end_ns = 0;  ///< the committer has answered by then, and begins nothing behind it
 
   bool is_awaited(run_pointer self) const {
     return epoch == self->epoch() && self->state.job.state() == job_state::stepping;
@@ -98,14 +98,18 @@ void order_give_up(run_pointer self, const giving_up& order) {
   if_it_acts(self, [self, order](const status& acts) {
     if (!acts) return hear_refusal(self, order, acts.error());
     if (!order.is_awaited(self)) return;
-    const std::chrono::nanoseconds left(order.end_ns - now_ns(*self));
+    const auto left = std::chrono::floor<std::chrono::milliseconds>(
+        std::chrono::nanoseconds(order.end_ns - now_ns(*self)));
+    if (left.count() <= 0)
+      return hear_refusal(self, order, io::checkpoint::given_up_too_late(order.checkpoint));
     ask_for<fbs::Ack>(
         self, self->state.record.committer,
         make_msg<fbs::GiveUpCheckpoint>(context_of(*self, self->state.record.epoch),
-                                        [&](auto& g) { g.directory = order.checkpoint; }),
-        {"committer", fmt::format("that {} is given up", order.checkpoint),
-         std::max(std::chrono::milliseconds(1),
-                  std::chrono::ceil<std::chrono::milliseconds>(left))},
+                                        [&](auto& g) {
+                                          g.directory = order.checkpoint;
+                                          g.left_ms = static_cast<uint64_t>(left.count());
+                                        }),
+        {"committer", fmt::format("that {} is given up", order.checkpoint), left},
         [self, order](const msg<fbs::Ack>&) {
           if (order.is_awaited(self)) order.then();
         },

@@ -84,6 +84,12 @@ inline constexpr error_kind<std::string, std::string> not_given_up_yet{
     "not_given_up_yet", errc::unavailable, "{} is not given up yet (swap.consume): {}",
     "wait until nobody reads or copies it (checkpoint.second), or free space on the drive"};
 
+/// The same of one that nobody waits for any more to be given up.
+inline constexpr error_kind<std::string> given_up_too_late{
+    "given_up_too_late", errc::timeout,
+    "{} is not given up (swap.consume): its run does not wait for that any more",
+    "the disk of checkpoint.dir is slow, or timeouts.save_s too short"};
+
 /// Removes one whose files ranks have by links, as their state (RT-3). Nothing where it is gone
 /// already. Errors, and it is whole: not_given_up where somebody holds it, or it is not called as a
 /// checkpoint is; not_given_up_yet while somebody reads it; as of remove().

@@ -17,7 +17,6 @@
 #include "io/checkpoint/catalog.hpp"
 #include "io/checkpoint/hold.hpp"
 #include "io/checkpoint/reader.hpp"
-#include "io/checkpoint/retention.hpp"
 #include "io/config/load.hpp"
 #include "io/file.hpp"
 #include "messages/errors.hpp"
@@ -567,60 +566,6 @@ TEST_CASE("committer: a step that two need is held until neither needs it") {
   hold(false);
   folder(make_msg<fbs::OpenFolder>(of_epoch(o)));
   CHECK_FALSE(fs::exists(held));
-  self->send_exit(target, caf::exit_reason::user_shutdown);
-}
-
-TEST_CASE("ARC-6: committer: a checkpoint in ranks' files is given up, but no held or read one") {
-  scratch dir;
-  auto o = options_in(dir / "all", 1, 1);
-  o.plan.job.timeouts.save_s = 1;
-  fs::create_directory(o.dir);
-  const auto older = committed(o, save_all(o, 4)), newer = committed(o, save_all(o, 6));
-  REQUIRE(older);
-  REQUIRE(newer);
-  const auto shard = dir / "state";  // as a rank has it
-  fs::create_hard_link(*newer / cp::shard_name(0), shard);
-  const auto bytes = text_of(shard);
-  runtime_config config;
-  caf::actor_system system(config);
-  caf::scoped_actor self(system);
-  const auto target = system.spawn<caf::detached>(committer, record_of(o), o.storage);
-  const auto give_up_one = [&](const fs::path& checkpoint, int64_t sent_ns = 0) {
-    status out;
-    self->request(target, caf::infinite,
-                  make_msg<fbs::GiveUpCheckpoint>(
-                      of_epoch(o, sent_ns), [&](auto& m) { m.directory = checkpoint.string(); }))
-        .receive([](const msg<fbs::Ack>&) {}, [&](const caf::error& e) { out = from_caf(e); });
-    return out;
-  };
-  REQUIRE(cp::add_hold(*newer, {"alice", "the best one"}));
-  const auto held = give_up_one(*newer);
-  REQUIRE_FALSE(held);
-  CHECK(held.error().is(cp::not_given_up));
-  REQUIRE(cp::release_hold(*newer, "alice"));
-  {
-    const auto reading = cp::reading::begin(*newer);
-    REQUIRE(reading);
-    const auto read = give_up_one(*newer);
-    REQUIRE_FALSE(read);
-    CHECK(read.error().is(cp::not_given_up_yet));
-  }
-  const auto not_ours = dir.path / newer->filename();  // in no folder of the job's
-  fs::copy(*newer, not_ours, fs::copy_options::recursive);
-  for (const auto& other : {dir.path, not_ours}) {
-    const auto kept = give_up_one(other);
-    REQUIRE_FALSE(kept);
-    CHECK(kept.error().is(cp::not_given_up));
-  }
-  CHECK(verify(not_ours));
-  CHECK(verify(*newer));
-  CHECK_FALSE(give_up_one(*newer, 1));  // asked for longer ago than its run has waited
-  CHECK(give_up_one(*newer));
-  CHECK_FALSE(fs::exists(*newer));
-  CHECK(fs::hard_link_count(shard) == 1);
-  CHECK(text_of(shard) == bytes);
-  CHECK(verify(*older));
-  CHECK(give_up_one(*newer));  // it is gone already
   self->send_exit(target, caf::exit_reason::user_shutdown);
 }
 

@@ -273,10 +273,11 @@ TEST_CASE("JOB-22: run: a checkpoint that is not given up ends it before any ste
 
 TEST_CASE("JOB-22: run: who reads the checkpoint in its files is waited for before any step") {
   run_in_files f;
-  for (int i = 0; i < 3; ++i) {
+  for (uint64_t i = 0; i < 3; ++i) {
     CHECK(f.status().state == "giving a checkpoint up");  // no step, which would be stuck
-    f.committer.take<fbs::GiveUpCheckpoint>().refuse(
-        io::checkpoint::not_given_up_yet(folder_of(2), "somebody reads it"));
+    const auto asked = f.committer.take<fbs::GiveUpCheckpoint>();
+    CHECK(asked->left_ms() == 600'000 - i * 5'000);
+    asked.refuse(io::checkpoint::not_given_up_yet(folder_of(2), "somebody reads it"));
     f.pass(4s);
     caf::anon_send(f.run, caf::tick_atom_v);  // of another wait
     f.pass(1s - 1ms);
