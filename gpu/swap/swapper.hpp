@@ -89,6 +89,9 @@
 //          group is summed as soon as it is updated, whatever those before them wait for: a drive
 //          has the next one to read while somebody sums. Nobody is told of either before its turn,
 //          and the sums of a file are of what was written.
+//   SWP-16 Where a checkpoint's file becomes a chunk's no name goes, nor gets another file, before
+//          the new one stands: what fails until then leaves all as it was, for whoever reads the
+//          checkpoint instead.
 #pragma once
 
 #include <array>
@@ -477,6 +480,7 @@ class swapper final : public chunk_mover {
   status take_for_good();
   status take_file(int chunk, const std::filesystem::path& shard, io::file_id file,
                    const std::vector<io::group_sums>& sums, const std::stop_token& ending);
+  status name_taken(io::disk& d, chunk_state& c, const std::filesystem::path& shard);
   void forget_kept_arrays();
   status link_chunk(int chunk, const keep_order& order);
   void note_refused(const chunk_state& c, const error& why);

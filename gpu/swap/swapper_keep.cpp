@@ -327,19 +327,7 @@ status swapper::take_file(int chunk, const std::filesystem::path& shard, io::fil
   });
   if (!read) return read;
   auto& behind = behind_checkpoint(c);
-  const auto named = io_->change([&](io::disk& d) -> status {
-    // They are of steps that are left behind; one may be of the very file that is taken (SWP-12).
-    for (const auto& old : std::exchange(c.old, {})) static_cast<void>(discard(d, old));
-    const auto link = c.state.name.string() + ".link";
-    TROUPE_TRY(made, d.make_dir(behind.name.parent_path()));
-    static_cast<void>(made);
-    TROUPE_CHECK(d.link(shard, link));
-    if (!c.state.there()) return d.rename(link, c.state.name);
-    TROUPE_CHECK(d.rename(c.state.name, behind.name));  // what was made for it comes behind
-    const auto renamed = d.rename(link, c.state.name);
-    if (!renamed) static_cast<void>(d.rename(behind.name, c.state.name));
-    return renamed;
-  });
+  const auto named = io_->change([&](io::disk& d) { return name_taken(d, c, shard); });
   if (!named) return named;
   behind.id = std::exchange(c.state.id, file);
   c.sums.state = sums;
@@ -347,6 +335,32 @@ status swapper::take_file(int chunk, const std::filesystem::path& shard, io::fil
   order_->moments_set(chunk);
   order_->masters_set(chunk);
   ++c.writes;
+  return {};
+}
+
+/// The file of a checkpoint gets the chunk's name, and what was made for the chunk that of the file
+/// behind it (SWP-16).
+status swapper::name_taken(io::disk& d, chunk_state& c, const std::filesystem::path& shard) {
+  const auto& behind = behind_checkpoint(c);
+  const named_file link{c.state.name.string() + ".link", io::file_id::none, c.state.place};
+  const named_file second{behind.name, io::file_id::none, behind.place};
+  const auto forget_both = [&] {
+    for (const auto* f : {&link, &second}) static_cast<void>(discard(d, *f));
+  };
+  const auto exchanged = [&]() -> status {
+    TROUPE_TRY(made, d.make_dir(behind.name.parent_path()));
+    static_cast<void>(made);
+    forget_both();  // of an attempt before, whose own forgetting failed
+    TROUPE_CHECK(d.link(shard, link.name));
+    if (c.state.there()) TROUPE_CHECK(d.link(c.state.name, second.name));
+    return d.rename(link.name, c.state.name);
+  }();
+  if (!exchanged) {
+    forget_both();
+    return exchanged;
+  }
+  // They are of steps that are left behind; one may be of the very file that is taken (SWP-12).
+  for (const auto& old : std::exchange(c.old, {})) static_cast<void>(discard(d, old));
   return {};
 }
 

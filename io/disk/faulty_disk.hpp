@@ -107,6 +107,11 @@ class faulty_disk final : public disk {
   const std::shared_ptr<crash_store>& store() const noexcept { return store_; }
   /// Further faults; nth counts from the disk's beginning.
   void plan(const planned_fault& fault) { options_.plan.push_back(fault); }
+  /// Operations at a site so far: what nth counts.
+  int count(fault_site site) const {
+    const auto found = counts_.find(site);
+    return found == counts_.end() ? 0 : found->second;
+  }
 
   void wake() override { woken_ = true; }
   result<bool> make_dir(const path& name) override;

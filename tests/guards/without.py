@@ -485,9 +485,9 @@ GUARDS = (
           "    if (some && d.make_dir(", "    if (!OUT && some && d.make_dir(", "test_gpu: SWP-12: with a checkpoint*"),
     guard("swap-old-once", "a file that is taken over again has one old name, not two (SWP-12)",
           "gpu/swap/swapper_keep.cpp",
-          "    for (const auto& old : std::exchange(c.old, {})) static_cast<void>(discard(d, old));",
-          "    for (const auto& old : OUT ? std::deque<named_file>() : std::exchange(c.old, {}))\n"
-          "      static_cast<void>(discard(d, old));",
+          "  for (const auto& old : std::exchange(c.old, {})) static_cast<void>(discard(d, old));",
+          "  for (const auto& old : OUT ? std::deque<named_file>() : std::exchange(c.old, {}))\n"
+          "    static_cast<void>(discard(d, old));",
           "test_gpu: SWP-12: files of the checkpoint*"),
     guard("swap-old-freed", "what has expired beyond that goes (SWP-12)", "gpu/swap/swapper_keep.cpp",
           "    drop_old(old_kind::expired);", "    if (!OUT) drop_old(old_kind::expired);",
@@ -540,6 +540,9 @@ GUARDS = (
     guard("given-up-in-time", "what its run waits for no longer is not begun to be given up (ARC-6, JOB-22)",
           "actors/checkpoint/committer.cpp", "  if (!is_awaited(self, m)) return", "  if (!OUT && !is_awaited(self, m)) return",
           "test_actors: ARC-6: committer: what its run*"),
+    guard("swap-adopted-whole", "names are as they were where a checkpoint's file cannot be a chunk's (SWP-16)",
+          "gpu/swap/swapper_keep.cpp", "    forget_both();\n    return exchanged;",
+          "    if (!OUT) forget_both();\n    return exchanged;", "test_gpu: SWP-16*"),
     guard("swap-twin-back", "what a device updated comes back before it is written",
           "gpu/swap/swapper_read.cpp",
           "    s.copy(slot.host, slot.on_device.data(), swap_slot_bytes(c.layout));",
