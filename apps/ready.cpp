@@ -109,6 +109,14 @@ bool fits_by_consuming(train::swap_room room, const std::filesystem::path& dir,
   return room.fits();
 }
 
+/// The same of each drive that lacks room, with a checkpoint to go on from.
+bool fit_by_consuming(const std::vector<train::swap_room>& rooms, const readiness& r) {
+  if (!r.resume || r.plan->job.swap.dir.size() > 1) return false;
+  return std::all_of(rooms.begin(), rooms.end(), [&](const train::swap_room& room) {
+    return room.fits() || fits_by_consuming(room, room.dir, r.resume->path);
+  });
+}
+
 /// What of the job lives on a drive must find room there, where this machine runs it.
 void check_swap_room(const readiness& r, train::findings& found) {
   const auto& job = r.plan->job;
@@ -121,9 +129,7 @@ void check_swap_room(const readiness& r, train::findings& found) {
       std::find_if(rooms->begin(), rooms->end(), [](const auto& room) { return !room.fits(); });
   if (lacking == rooms->end()) return;
   const auto fits = train::check_room(*lacking);
-  if (!r.resume || job.swap.dir.size() > 1 ||
-      !fits_by_consuming(*lacking, lacking->dir, r.resume->path))
-    return found.refuse("swap.dir", fits.error());
+  if (!fit_by_consuming(*rooms, r)) return found.refuse("swap.dir", fits.error());
   if (const auto held = io::checkpoint::holds_of(io::local_files(), r.resume->path); !held.empty())
     return found.refuse(
         "swap.dir", fits.error().within(

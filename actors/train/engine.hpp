@@ -43,7 +43,7 @@ struct swap_request {
   int rank = 0;
   uint64_t file_bytes = 0;
   std::filesystem::path checkpoints = {};  ///< the folder of those; empty: there is none
-  bool consume = false;                    ///< as swap.consume says
+  bool consume = false;  ///< a checkpoint becomes the files, as the run has found for all ranks
 };
 
 /// Where files of a rank go.
@@ -87,8 +87,8 @@ struct engine_options {
   std::vector<std::filesystem::path> swap_dirs = {};
   opened_swap swap = {};
   bool swap_verify = true;
-  /// Where the drive has no room for both, a restored checkpoint's files become the state, and it
-  /// is removed.
+  /// A restored checkpoint's files become the state, and it is removed: the drive has no room for
+  /// both, as the run has found for all ranks (swap_ranks.hpp: must_consume).
   bool swap_consume = false;
   uint64_t swap_bytes = 0;  ///< that its stage may take at most, as its replicas; 0: no such limit
   size_t swap_old_files = 0;  ///< of a chunk, that are written again one day (SWP-12)

@@ -12,6 +12,7 @@
 #include "actors/base/gather.hpp"
 #include "actors/train/run_commit.hpp"
 #include "actors/train/run_drills.hpp"
+#include "actors/train/swap_folder.hpp"
 #include "actors/train/swap_ranks.hpp"
 
 namespace troupe::train {
@@ -58,13 +59,33 @@ void ask_stages(run_pointer self, const Change& change, All all) {
       });
 }
 
-/// `bytes`: by rank, as BuildStage has them.
-void order_stages(run_pointer self, bool weights_follow, const std::vector<uint64_t>& bytes) {
+/// What ranks are told of what they are left, by rank: as BuildStage has it.
+struct settled_shares {
+  std::vector<uint64_t> bytes;
+  std::vector<bool> consume;
+};
+
+/// By what each has answered.
+settled_shares settle_shares(const job_plan& plan, const std::vector<msg<fbs::StageReady>>& said) {
+  std::vector<uint64_t> left;
+  std::vector<drive_share> drives;
+  for (const auto& r : said) {
+    left.push_back(r->swap_bytes());
+    drives.push_back({r->swap_file_bytes(), r->swap_free_bytes()});
+  }
+  settled_shares out{agreed_bytes(plan, left), {}};
+  const bool all = must_consume(drives);
+  for (const auto& d : drives) out.consume.push_back(all && d.file_bytes > 0);
+  return out;
+}
+
+void order_stages(run_pointer self, bool weights_follow, const settled_shares& shares) {
   ask_stages(
       self,
       [&](fbs::BuildStageT& order, size_t rank) {
         order.weights_follow = weights_follow;
-        order.swap_bytes = bytes[rank];
+        order.swap_bytes = shares.bytes[rank];
+        order.swap_consumes = shares.consume[rank];
       },
       [self](const std::vector<msg<fbs::StageReady>>& replies) {
         heard::phase_done done{start_phase::build_stages};
@@ -77,14 +98,14 @@ void order_stages(run_pointer self, bool weights_follow, const std::vector<uint6
 
 void build_stages(run_pointer self, bool weights_follow) {
   const auto& st = self->state;
-  if (!agrees_on_bytes(st.job.plan().job))
-    return order_stages(self, weights_follow, std::vector<uint64_t>(st.crew.stages.size()));
+  const auto ranks = st.crew.stages.size();
+  if (!asks_ranks_first(st.job.plan().job))
+    return order_stages(self, weights_follow,
+                        {std::vector<uint64_t>(ranks), std::vector<bool>(ranks)});
   ask_stages(
       self, [](fbs::BuildStageT& order, size_t) { order.only_asks = true; },
       [self, weights_follow](const std::vector<msg<fbs::StageReady>>& replies) {
-        std::vector<uint64_t> left;
-        for (const auto& r : replies) left.push_back(r->swap_bytes());
-        order_stages(self, weights_follow, agreed_bytes(self->state.job.plan(), left));
+        order_stages(self, weights_follow, settle_shares(self->state.job.plan(), replies));
       });
 }
 

@@ -225,7 +225,6 @@ status settle_swap(engine_options& options, const config::job& job) {
   options.swap_patience = std::chrono::seconds(job.swap.patience_s);
   options.group_timeout += options.swap_patience;  // others wait for one that waits for room
   options.swap_verify = job.swap.verify;
-  options.swap_consume = job.swap.consume;
   options.swap_old_files = old_files_of(job.checkpoint);
   options.process_bytes = static_cast<uint64_t>(job.swap.host_bytes) -
                           std::min(static_cast<uint64_t>(job.swap.host_bytes), program_bytes);
@@ -318,6 +317,15 @@ result<swap_room> swap_room_of(const fs::path& dir, uint64_t bytes, const beside
   return swap_room{bytes, shared ? checkpoints.bytes : 0, free + left_by(job, dir), dir};
 }
 
+result<drive_share> drive_share_of(const config::job& job, const engine_options& options) {
+  // Of several folders none has all links, and no checkpoint is given up (config::check).
+  if (!job.swap.consume || !on_one_drive(options.swap_dirs.front(), job.checkpoint.dir))
+    return drive_share();
+  const auto bytes = swap_request_of(options).file_bytes;
+  TROUPE_TRY(room, swap_room_of(options.swap_dirs.front(), bytes, {}, job.job.name));
+  return drive_share{room.swap_bytes, room.free_bytes};
+}
+
 result<std::vector<swap_room>> swap_rooms_of(const std::vector<folder_need>& folders,
                                              const beside_swap& checkpoints, std::string_view job) {
   std::vector<swap_room> out;
@@ -389,8 +397,7 @@ result<std::unique_ptr<swap_folders>> swap_folders::make(const swap_request& req
     out->all_.push_back(std::move(folder));
   }
   if (out->all_.empty()) return error{errc::bug, "a rank that swaps names no folder"};
-  // Of several folders none is given up for (config::check).
-  out->consumes_ = request.consume && out->all_.front()->opened().free_bytes < request.file_bytes;
+  out->consumes_ = request.consume;
   return out;
 }
 

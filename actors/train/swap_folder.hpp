@@ -114,6 +114,15 @@ result<std::vector<swap_room>> swap_rooms_of(const std::vector<folder_need>& fol
 /// Whether both are, or will be made, on one file system.
 bool on_one_drive(const std::filesystem::path& one, const std::filesystem::path& other);
 
+/// What a rank's files take of the drive that checkpoints are on, and what that has free for all
+/// ranks, while none has made any; nothing where they are on another one.
+struct drive_share {
+  uint64_t file_bytes = 0, free_bytes = 0;
+};
+/// Of a rank with these options, which are settled; nothing unless swap.consume. Errors: as of
+/// swap_room_of.
+result<drive_share> drive_share_of(const config::job& job, const engine_options& options);
+
 /// Bytes of a checkpoint that swap files may take over by links: its chunks' shards, on the same
 /// file system.
 uint64_t takeable_bytes(const std::filesystem::path& dir, const std::filesystem::path& checkpoint);

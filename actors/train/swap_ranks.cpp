@@ -6,7 +6,6 @@
 
 #include "actors/job/replicas_policy.hpp"
 #include "actors/train/machine.hpp"
-#include "actors/train/swap_folder.hpp"
 
 namespace troupe::train {
 
@@ -39,6 +38,20 @@ std::vector<uint64_t> agreed_bytes(const job_plan& plan, const std::vector<uint6
   std::vector<uint64_t> out;
   for (size_t rank = 0; rank < left.size(); ++rank) out.push_back(least.at(stage_of(rank)));
   return out;
+}
+
+bool asks_ranks_first(const config::job& job) {
+  return agrees_on_bytes(job) || (!job.swap.dir.empty() && job.swap.consume);
+}
+
+bool must_consume(const std::vector<drive_share>& ranks) {
+  uint64_t needed = 0, free = 0;
+  for (const auto& r : ranks) {
+    needed += r.file_bytes;
+    // Each knows what ended processes have left in its own folder; not all in one another's.
+    free = std::max(free, r.free_bytes);
+  }
+  return needed > free;
 }
 
 uint64_t swap_floor_bytes(const job_plan& plan, int threads) {

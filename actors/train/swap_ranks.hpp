@@ -1,5 +1,6 @@
-// What [swap] comes to for all ranks of a job: their options with what lives where, and whether
-// swap.host_bytes is enough for each, also with fewer replicas, whose slices are longer.
+// What [swap] comes to for all ranks of a job: their options with what lives where, whether
+// swap.host_bytes is enough for each, also with fewer replicas, whose slices are longer, and
+// whether their files fit beside the checkpoint that they go on from.
 #pragma once
 
 #include <cstdint>
@@ -7,6 +8,7 @@
 
 #include "actors/job/plan.hpp"
 #include "actors/train/engine.hpp"
+#include "actors/train/swap_folder.hpp"
 #include "io/base/result.hpp"
 
 namespace troupe::train {
@@ -26,6 +28,15 @@ bool agrees_on_bytes(const config::job& job);
 /// What each rank's stage may take: the least that a rank with the same layers has been left, by
 /// rank as in `left`.
 std::vector<uint64_t> agreed_bytes(const job_plan& plan, const std::vector<uint64_t>& left);
+
+/// Whether ranks are asked for what they are left before they are built: for their memory
+/// (agrees_on_bytes), or for the room on the drive that they share with checkpoints (swap.consume).
+bool asks_ranks_first(const config::job& job);
+
+/// Whether the files of all these ranks fit on the drive that they share only once a checkpoint has
+/// become them. One answer for all: a rank by itself would not know what others are about to take,
+/// and where some reserve their files there may be no room for what the rest needs beside theirs.
+bool must_consume(const std::vector<drive_share>& ranks);
 
 /// The least swap.host_bytes that all of a job's ranks can be trained with.
 uint64_t swap_floor_bytes(const job_plan& plan, int threads);

@@ -238,6 +238,20 @@ void build_on_drive(worker_pointer self, engine_options options, const message_h
           [rp](const caf::error& e) mutable { rp.deliver(e); });
 }
 
+/// What this machine and its drive leave to a rank, which is not built yet.
+caf::result<msg<fbs::StageReady>> leaves_to(worker_pointer self, const config::job& job,
+                                            const engine_options& options,
+                                            const msg<fbs::BuildStage>& asked) {
+  const auto drive = drive_share_of(job, options);
+  if (!drive) return to_caf(drive.error());
+  return make_msg<fbs::StageReady>(context_of(*self, asked.header()), [&](fbs::StageReadyT& r) {
+    r.rank = asked->rank();
+    r.swap_bytes = swap_budget_bytes(job, options);
+    r.swap_file_bytes = drive->file_bytes;
+    r.swap_free_bytes = drive->free_bytes;
+  });
+}
+
 caf::result<msg<fbs::StageReady>> build(worker_pointer self, const msg<fbs::BuildStage>& m) {
   auto& st = self->state;
   const auto& b = *m;
@@ -251,12 +265,9 @@ caf::result<msg<fbs::StageReady>> build(worker_pointer self, const msg<fbs::Buil
   auto options = options_of(*job, *model, *at, {b.first_layer(), b.last_layer()},
                             static_cast<int>(b.threads()));
   options.swap_bytes = b.swap_bytes();
+  options.swap_consume = b.swap_consumes();
   if (auto settled = settle_swap(options, *job); !settled) return to_caf(settled.error());
-  if (b.only_asks())
-    return make_msg<fbs::StageReady>(context_of(*self, m.header()), [&](fbs::StageReadyT& r) {
-      r.rank = b.rank();
-      r.swap_bytes = swap_budget_bytes(*job, options);
-    });
+  if (b.only_asks()) return leaves_to(self, *job, options, m);
   options.epoch = m.epoch();
   options.launch = b.launch();
   if (auto device = text_of(b.device()); !device.empty()) options.device = std::move(device);

@@ -194,10 +194,6 @@ void check_swap(builder& b) {
   b.rule(holds || j.grid().ranks() == 1, {"swap.clip", "parallel.data", "parallel.pipeline"},
          "several ranks have one norm, for which each keeps its gradients",
          "use \"auto\" or \"hold\"");
-  b.rule(!j.swap.consume || j.grid().ranks() == 1,
-         {"swap.consume", "parallel.data", "parallel.pipeline"},
-         "a checkpoint of several ranks is not given up: one of them might not come so far",
-         "set swap.consume = false");
   b.rule(!j.swap.consume || j.swap.verify, {"swap.consume", "swap.verify"},
          "the files of a checkpoint are not taken unseen", "set swap.verify = true");
   b.rule(j.checkpoint.memory.every == 0, {"swap.dir", "checkpoint.memory.every"},

@@ -144,6 +144,38 @@ TEST_CASE("run: ENG-8: replicas that swap are built for the least memory that on
   CHECK(any_has(f.said(), "4 MiB on the largest"));
 }
 
+TEST_CASE(
+    "JOB-22: run: ranks take a checkpoint's files where a drive has no room for all of theirs") {
+  for (const bool replicas : {false, true})
+    for (const uint64_t room : {9u, 10u}) {
+      CAPTURE(replicas);
+      CAPTURE(room);
+      scripted_run_options options;
+      options.consumes = true;
+      options.replicas_swap = replicas;
+      scripted_run f(options);
+      f.admit();
+      f.pass_phase(start_phase::open_folder);
+      f.pass_phase(start_phase::open_data);
+      for (size_t i = 0; i < 2; ++i) {
+        const auto asked = f.stages[i].take<fbs::BuildStage>();
+        CHECK(asked->only_asks());
+        CHECK_FALSE(asked->swap_consumes());
+        CHECK(f.stages[0].idle());  // both are waited for
+        asked.answer<fbs::StageReady>([&](auto& r) {
+          r.swap_bytes = 1 << 20;
+          r.swap_file_bytes = 4 + 2 * i;  // room for either
+          r.swap_free_bytes = room;
+        });
+      }
+      for (const auto& stage : f.stages) {
+        const auto build = stage.take<fbs::BuildStage>();
+        CHECK_FALSE(build->only_asks());
+        CHECK(build->swap_consumes() == (room == 9));
+      }
+    }
+}
+
 TEST_CASE("run: a replica that says that its memory is too small ends the start") {
   scripted_run_options options;
   options.replicas_swap = true;
@@ -268,6 +300,19 @@ TEST_CASE("JOB-22: run: a checkpoint that is not given up ends it before any ste
   f.committer.take<fbs::GiveUpCheckpoint>().refuse(
       io::checkpoint::not_given_up(folder_of(2), "alice holds it"));
   CHECK(is_error(error_of(f.ended()), io::checkpoint::not_given_up, "alice"));
+  for (const auto& stage : f.stages) CHECK(stage.take_all<fbs::RunStep>().empty());
+}
+
+TEST_CASE("JOB-22: run: where one rank cannot load it a checkpoint in another's files stays") {
+  scripted_run f({"", "", {}, begun_before()});
+  f.admit();
+  for (int p = 0; p <= static_cast<int>(start_phase::connect_data_plane); ++p)
+    f.pass_phase(static_cast<start_phase>(p));
+  f.stages[0].take<fbs::LoadCheckpoint>().answer<fbs::Loaded>(
+      [](auto& l) { l.takes_files = true; });
+  f.stages[1].take<fbs::LoadCheckpoint>().refuse({errc::bad_data, "a shard is damaged"});
+  f.pass(10min);
+  CHECK(f.committer.take_all<fbs::GiveUpCheckpoint>().empty());
   for (const auto& stage : f.stages) CHECK(stage.take_all<fbs::RunStep>().empty());
 }
 

@@ -35,6 +35,7 @@ struct scripted_run_options {
   bool predictor = false;
   int64_t steps = 4, checkpoint_every = 2;
   bool replicas_swap = false;  ///< its two ranks are replicas of one stage
+  bool consumes = false;       ///< they are two stages that may take a checkpoint's files
 };
 
 /// Two ranks, one behind the other, each on a node of its own with a loader.
@@ -55,6 +56,10 @@ inline job_plan plan_of_two(const scripted_run_options& o) {
   plan.model.vocab = 300;
   const auto grid = plan.job.grid();
   plan.ranks = {{{grid, 0}, 0, {0, 3}}, {{grid, 1}, 1, {3, 5}}};
+  if (o.consumes) {
+    plan.job.swap.dir = {"/swap"};
+    plan.job.swap.consume = true;
+  }
   if (!o.replicas_swap) return plan;
   plan.job.parallel = {2, 1, config::pipeline_schedule::one_f_one_b, ""};
   plan.job.swap.dir = {"/swap"};

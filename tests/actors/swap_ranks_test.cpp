@@ -79,6 +79,23 @@ TEST_CASE("replicas of a stage agree on the least memory that one of them is lef
   CHECK_FALSE(agrees_on_bytes(plan.job));
 }
 
+TEST_CASE(
+    "ranks take a checkpoint's files together, where their drive has no room for all of theirs") {
+  CHECK_FALSE(must_consume({{5, 5}}));
+  CHECK(must_consume({{5, 4}}));
+  CHECK(must_consume({{5, 9}, {5, 9}}));  // either would fit
+  CHECK_FALSE(must_consume({{5, 10}, {5, 10}}));
+  CHECK_FALSE(must_consume({{5, 9}, {0, 0}}));   // the other one is on another drive
+  CHECK_FALSE(must_consume({{5, 10}, {5, 8}}));  // one sees what was left in its folder
+  CHECK_FALSE(must_consume({{0, 0}, {0, 0}}));
+  auto job = plan_of_four(1).job;
+  CHECK(asks_ranks_first(job));  // for their memory
+  job.parallel.data = 1;
+  CHECK_FALSE(asks_ranks_first(job));
+  job.swap.consume = true;
+  CHECK(asks_ranks_first(job));
+}
+
 TEST_CASE("a step that waits for room on a drive is not given up before its patience has ended") {
   auto job = plan_of_four(1).job;
   job.swap.patience_s = 90;

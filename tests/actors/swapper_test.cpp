@@ -53,12 +53,14 @@ struct scripted_swapper : troupe::test::actor_fixture {
     record.rank = 2;
     target = spawn(swap::swapper, record, std::make_shared<engines_on_drive>(script));
   }
-  result<msg<fbs::SwapOpened>> open(const std::vector<std::filesystem::path>& at) {
+  result<msg<fbs::SwapOpened>> open(const std::vector<std::filesystem::path>& at,
+                                    bool consume = false) {
     return owner.answer_of<fbs::SwapOpened>(
         owner.ask(target, make_msg<fbs::OpenSwap>(context_of(swap_epoch), [&](auto& o) {
                     for (const auto& one : at) o.directories.push_back(one.string());
                     o.job = "tale";
                     o.file_bytes = 4096;
+                    o.consume = consume;
                     o.checkpoint_directory = (dir / "checkpoints").string();
                   })));
   }
@@ -77,6 +79,8 @@ struct swapping_worker : troupe::test::actor_fixture {
   troupe::test::partner stage = make_partner("stage"), swapper = make_partner("swapper");
   worker_actor target;
   uint64_t asked = 0;
+  bool consume = false;
+  std::string swap_dir = "swap";  ///< in `dir`, or a whole path
 
   explicit swapping_worker(bool with_swapper = true) : actor_fixture(swap_epoch) {
     spawn_record record{swap_epoch, 0};
@@ -92,8 +96,8 @@ struct swapping_worker : troupe::test::actor_fixture {
           "[data]\npath = \"x\"\n"
           "[train]\nsteps = 4\nbatch = 2\nmicro_batch = 2\nseq_len = 8\n"
           "[checkpoint]\nring_bytes = 16777216\ndir = \"{}\"\n"
-          "[swap]\ndir = \"{}\"\nhost_bytes = {}\n",
-          (dir / "checkpoints").string(), (dir / "swap").string(), bytes);
+          "[swap]\ndir = \"{}\"\nhost_bytes = {}\nconsume = {}\n",
+          (dir / "checkpoints").string(), (dir / swap_dir).string(), bytes, consume);
     };
     const auto any = config::parse(text(1), "a job that swaps");
     REQUIRE_MESSAGE(any, (any ? "" : render(any.error())));
@@ -102,10 +106,11 @@ struct swapping_worker : troupe::test::actor_fixture {
     const auto o = options_of(*any, *model, {{1, 1, 1}, 0}, {0, 6}, 1);
     return text(static_cast<int64_t>(swap_floor_bytes(*any, o)));
   }
-  void build(bool only_asks = false, uint64_t swap_bytes = 0) {
+  void build(bool only_asks = false, uint64_t swap_bytes = 0, bool consumes = false) {
     asked = stage.ask(target, make_msg<fbs::BuildStage>(context_of(swap_epoch), [&](auto& b) {
                         b.only_asks = only_asks;
                         b.swap_bytes = swap_bytes;
+                        b.swap_consumes = consumes;
                         b.data_ranks = b.pipeline_ranks = 1;
                         b.last_layer = 6;
                         b.threads = 1;
@@ -186,7 +191,9 @@ TEST_CASE("SWA-2: swapper: a folder that cannot be made is answered, and another
   const auto refused = f.open({"/proc/swap"});
   REQUIRE_FALSE(refused);
   CHECK(f.status().state == "failed");
-  CHECK(f.open({f.dir / "swap"}));
+  const auto opened = f.open({f.dir / "swap"}, true);
+  REQUIRE(opened);
+  CHECK((*opened)->consumes());  // as it is told, whatever room there is
   CHECK(f.status().state == "ready");
 }
 
@@ -232,6 +239,30 @@ TEST_CASE("worker: it says what memory its stage is left, and is built for less 
   const auto refused = f.stage.answer_of<fbs::StageReady>(f.asked);
   REQUIRE_FALSE(refused);
   CHECK(refused.error().is(gpu::budget_too_small));
+}
+
+TEST_CASE(
+    "JOB-22: worker: it says what its files take of the checkpoints' drive, and does as told") {
+  swapping_worker f;
+  const auto said = [&] {
+    f.build(true);
+    const auto told = f.stage.answer_of<fbs::StageReady>(f.asked);
+    REQUIRE_MESSAGE(told, f.refusal());
+    return (*told).unpack();
+  };
+  CHECK(said().swap_file_bytes == 0);  // no checkpoint is to be taken
+  f.consume = true;
+  const auto share = said();
+  CHECK(share.swap_file_bytes > 0);
+  CHECK(share.swap_free_bytes > 0);
+  for (const bool told : {true, false}) {
+    f.build(false, share.swap_bytes, told);
+    const auto order = f.swapper.take<fbs::OpenSwap>();
+    CHECK(order->consume() == told);  // whatever room there is
+    CHECK(order->file_bytes() == share.swap_file_bytes);
+  }
+  f.swap_dir = "/proc/self";  // another drive
+  CHECK(said().swap_file_bytes == 0);
 }
 
 TEST_CASE("worker: what its swapper refuses is its own refusal, and no engine is made") {

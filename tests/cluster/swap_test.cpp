@@ -3,6 +3,7 @@
 #include <signal.h>
 
 #include <algorithm>
+#include <optional>
 #include <set>
 
 #include <fmt/format.h>
@@ -136,31 +137,28 @@ TEST_CASE("swap: below its floor a job is refused, and nothing is written") {
   CHECK_FALSE(fs::exists(job / "swap"));
 }
 
-TEST_CASE("swap: where the drive has room for one copy, a resume takes its checkpoint's files") {
-  if (auto why = why_no_mounts()) {
-    MESSAGE("SKIPPED: ", *why);
-    return;
-  }
+namespace {
+
+/// A job of 6 steps on a drive that has room for one copy of its state and half of one more, and
+/// the same job resumed for 6 more. Why not, if it cannot be.
+std::optional<std::string> resume_in_its_files(const std::vector<std::string>& layout) {
   job_files job;
-  const auto sets = with(deep, {"model.dtype=bf16", "model.hidden=192"});
+  const auto sets = with(with(deep, layout), {"model.dtype=bf16", "model.hidden=192"});
   const auto until = [](int steps) { return "train.steps=" + std::to_string(steps); };
   const auto in_memory = "job.output=" + (job / "memory").string();
   job.losses(with(sets, {in_memory, until(6)}));
   const auto truth = job.losses(with(sets, {in_memory, until(12)}));
-  auto swaps =
-      with(sets,
-           {"job.output=" + (job / "disk/run").string(), "swap.dir=" + (job / "disk/swap").string(),
-            "swap.host_bytes=" + std::to_string(floor_of(job, sets)), "swap.clip=twice"});
+  auto swaps = with(sets, {"job.output=" + (job / "disk/run").string(),
+                           "swap.dir=" + (job / "disk/swap").string(),
+                           "swap.host_bytes=" + std::to_string(floor_of(job, sets)),
+                           layout.empty() ? "swap.clip=twice" : "swap.clip=hold"});
   mounts all;
   const auto image = job / "image";
   const auto bytes = bytes_on_drive(job, swaps);
   REQUIRE(shell(fmt::format("truncate -s {1} '{0}' && mkfs.ext4 -q -F -b 4096 -m 0 '{0}'",
                             image.string(), bytes + bytes / 2 + (12 << 20)))
               .code == 0);
-  if (const auto failed = all.mount_image(image, job / "disk")) {
-    MESSAGE("SKIPPED: ", *failed);
-    return;
-  }
+  if (const auto failed = all.mount_image(image, job / "disk")) return *failed;
   job.losses(with(swaps, {until(6)}));
   program refused(job.up(with(swaps, {until(12)})));
   CHECK(refused.wait() == 78);
@@ -175,6 +173,23 @@ TEST_CASE("swap: where the drive has room for one copy, a resume takes its check
   CHECK(run({"ckpt", "diff", job.checkpoint(12, "memory").string(),
              job.checkpoint(12, "disk/run").string()})
             .code == 0);
+  return std::nullopt;
+}
+
+}  // namespace
+
+TEST_CASE("swap: where the drive has room for one copy, a resume takes its checkpoint's files") {
+  if (auto why = why_no_mounts()) {
+    MESSAGE("SKIPPED: ", *why);
+    return;
+  }
+  for (const auto& layout : {std::vector<std::string>{}, two_stages, two_replicas}) {
+    CAPTURE((layout.empty() ? std::string() : layout.at(1)));
+    if (const auto why = resume_in_its_files(layout)) {
+      MESSAGE("SKIPPED: ", *why);
+      return;
+    }
+  }
 }
 
 TEST_CASE(

@@ -331,8 +331,8 @@ TEST_CASE("what swapping cannot do is refused") {
     for (const char* way : {"twice", "speculate"})
       CHECK(told({layout, std::string("swap.clip=") + way}).find("each keeps its gradients") !=
             std::string::npos);
-    for (const char* way : {"auto", "hold"})
-      CHECK(told({layout, std::string("swap.clip=") + way}).empty());
+    for (const char* set : {"swap.clip=auto", "swap.clip=hold", "swap.consume=true"})
+      CHECK(told({layout, set}).empty());
   }
   const auto of = [&](const char* dirs) { return told({std::string("swap.dir=") + dirs}); };
   CHECK(of(R"(["/a/{rank}", "/b"])").empty());
