@@ -123,12 +123,7 @@ void rank_barrier::add_moves(const grid_rank& at, uint64_t step, const gpu::step
   if (broken) return go_on(false, {});
   const std::pair key(at.place().pipeline, step);
   auto& sum = moves[key];
-  sum.all.read_bytes += own.read_bytes;
-  sum.all.written_bytes += own.written_bytes;
-  sum.all.read_s += own.read_s;
-  sum.all.write_s += own.write_s;
-  sum.all.step_s += own.step_s;
-  sum.all.busy_s += own.busy_s;
+  sum.all += own;
   sum.go_on.push_back(std::move(go_on));
   if (sum.go_on.size() < static_cast<size_t>(at.grid.data)) return;
   const auto whole = std::move(moves.extract(key).mapped());

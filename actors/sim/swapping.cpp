@@ -348,14 +348,18 @@ void swapping_engine::choose_spilling() {
   if (!std::exchange(updates_made_, false)) return;
   const bool otherwise = std::exchange(timed_order_, order_) != order_;
   const bool redone = std::exchange(redone_, false);
-  const bool alone = !std::exchange(saves_made_, false);
-  const bool tells = alone && !redone && !otherwise && !slowed_ && order_ == planned_order();
-  if (!replan_ || !tells) return;
+  if (!replan_) return;
+  if (at_.grid.data == 1) moved_.untold = redone || otherwise || tells_nothing() ? 1 : 0;
   const auto news = replan_->stepped(moved_);
   if (!news) return;
   ++room_->disks.counted().replanned;
   spills_from_ = replan_->spills_from();
   if (options_.on_notice && at_.place().data == 0) options_.on_notice(*news);
+}
+
+/// As rank_engine::tells_nothing.
+bool swapping_engine::tells_nothing() const {
+  return slowed_ || saves_in_step_ || order_ != planned_order();
 }
 
 void swapping_engine::choose_order() {
@@ -482,7 +486,7 @@ void swapping_engine::update(int64_t step, double lr, outcome_completion done) {
   if (auto broken = device_failure(); !broken) return done(broken, {});
   room_->note_rate(epoch_, static_cast<uint64_t>(step), lr);
   room_->note_spilling(epoch_, static_cast<uint64_t>(step), at_.place().pipeline, spills_from_);
-  updates_made_ = true;
+  if (!std::exchange(updates_made_, true)) saves_in_step_ = std::exchange(saves_made_, false);
   if (updates_under_backward())
     update_under_backward(step, std::move(done));
   else
@@ -522,15 +526,15 @@ void swapping_engine::share_moves(size_t behind, int64_t step, outcome_completio
                                                                        const gpu::step_moves& all) {
       if (alive.expired()) return;
       moved_ = all;
-      for (auto* seconds : {&moved_.read_s, &moved_.write_s, &moved_.step_s, &moved_.busy_s})
-        *seconds /= at_.grid.data;
+      moved_.settle_sum(at_.grid.data);
       later(0, [this, ok, step, done] {
         if (!ok) return done(left_group(), {});
         done(health_, outcome(step));
       });
     };
-    ranks_->add_moves(at_, static_cast<uint64_t>(step), replan_->clock().since(in_ms(now())),
-                      std::move(told));
+    auto own = replan_->clock().since(in_ms(now()));
+    own.untold = tells_nothing() ? 1 : 0;
+    ranks_->add_moves(at_, static_cast<uint64_t>(step), own, std::move(told));
   });
 }
 

@@ -46,6 +46,7 @@ class swapping_engine final : public timed_engine, private gpu::order_machine {
   void load(std::string folder, bool optimizer, completion done) override;
   void save(uint64_t step, const std::filesystem::path& partial, bool last,
             gpu::state_saver::completion done) override;
+  void were_held() override { slowed_ = true; }
   void abort() noexcept override { aborted_ = true; }
 
  private:
@@ -93,6 +94,7 @@ class swapping_engine final : public timed_engine, private gpu::order_machine {
   void begin_step(const train::op_order& order);
   void choose_order();
   void choose_spilling();
+  bool tells_nothing() const;
   void share_moves(size_t behind, int64_t step, outcome_completion done);
   gpu::update_order planned_order() const;
   bool updates_under_backward() const { return order_ != gpu::update_order::behind_backward; }
@@ -139,8 +141,10 @@ class swapping_engine final : public timed_engine, private gpu::order_machine {
   std::vector<train::op_order> forwards_;  ///< of this step
   train::op_order last_backward_;
   bool first_backward_ = true;
-  bool updates_made_ = false, redone_ = false, saves_made_ = false;  ///< since the last step began
-  bool slowed_ = false;                                              ///< by its pace: that step
+  bool updates_made_ = false, redone_ = false;  ///< since the last step began
+  bool saves_made_ = false;                     ///< since the last update
+  bool saves_in_step_ = false;                  ///< the same before that
+  bool slowed_ = false;                         ///< by its pace, or held: the step last begun
   gpu::update_order timed_order_ = gpu::update_order::behind_backward;  ///< of the last such step
   int64_t updated_step_ = 0;  ///< the last whose updates count
   int64_t tried_step_ = 0;    ///< whose updates were dropped

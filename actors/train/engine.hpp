@@ -259,6 +259,9 @@ class engine {
   /// there are replicas to compare them with; of those that share frames as backward left them,
   /// where its last order said so.
   virtual void digest_weights() {}
+  /// Operations of the step whose update follows were held back on this rank, by a pace or a brake:
+  /// how long it took tells nothing of its device and drive.
+  virtual void were_held() {}
   /// Sums what is left, norm, clip, update. `step` counts from 1.
   virtual void update(int64_t step, double lr, outcome_completion done) = 0;
   /// The loss of the evaluations since the step's begin.

@@ -604,7 +604,7 @@ void rank_engine::update_chunk(int chunk, float lr, int64_t step, gpu::counts wh
 
 void rank_engine::update(int64_t step, double lr, outcome_completion done) {
   auto& store = model_->store();
-  updates_made_ = true;
+  if (!std::exchange(updates_made_, true)) saves_in_step_ = std::exchange(saves_made_, false);
   if (updates_under_backward()) {
     update_under_backward(static_cast<float>(lr), step);
     return report(std::move(done));

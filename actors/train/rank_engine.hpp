@@ -116,6 +116,7 @@ class rank_engine : public engine {
 
   void run(const op_order& order, completion done) override;
   void digest_weights() override;
+  void were_held() override { slowed_ = true; }
   /// Updates the own slices. Others' may still be on their way, or asked for later, when it is done
   /// (ENG-7).
   void update(int64_t step, double lr, outcome_completion done) override;
@@ -208,6 +209,7 @@ class rank_engine : public engine {
   void judge_step();
   void choose_duplex(std::optional<double> took_s);
   void share_moves(int64_t step);
+  bool tells_nothing() const;
   void choose_spilling();
   void run_backward(const op_order& order, const gpu::stage_model::chunk_done& each);
   bool updates_under_backward() const { return order_ != gpu::update_order::behind_backward; }
@@ -254,11 +256,12 @@ class rank_engine : public engine {
   gpu::clip_policy clipping_;        ///< of the steps before
   gpu::duplex_policy duplex_;        ///< the same
   bool updates_made_ = false;        ///< since the last begin: it was a step
-  bool saves_made_ = false;          ///< the same: its time tells nothing of others
+  bool saves_made_ = false;          ///< since the last update
+  bool saves_in_step_ = false;       ///< the same before that: its time tells nothing of others
   gpu::update_order timed_order_ = gpu::update_order::behind_backward;  ///< of the last such step
   uint64_t timed_redone_ = 0;                                           ///< the same
   std::unique_ptr<spill_replan> replan_;  ///< null where layers spill as they were chosen to
-  bool slowed_ = false;                   ///< by its pace: the step last begun
+  bool slowed_ = false;                   ///< by its pace, or held: the step last begun
   /// When the compute stream was where, ms. The stream's, until the step is over.
   struct pass_times {
     double begun = 0, norm_known = 0, over = 0;

@@ -228,11 +228,18 @@ void rank_engine::judge_step() {
   const bool otherwise = std::exchange(timed_order_, order) != order;
   if (otherwise) duplex_.changed();
   const bool redone = std::exchange(timed_redone_, redone_.load()) != redone_;
-  const bool alone = !std::exchange(saves_made_, false);
   const double took_ms = passes_.over - passes_.begun;
-  const bool tells = !redone && alone && took_ms > 0;
+  const bool tells = !redone && !saves_in_step_ && took_ms > 0;
   if (tries_duplex()) choose_duplex(tells ? std::optional(took_ms / 1000) : std::nullopt);
-  if (tells && !tries && !otherwise) choose_spilling();
+  if (!replicas_) moved_.untold = tells && !tries && !otherwise && !tells_nothing() ? 0 : 1;
+  choose_spilling();
+}
+
+/// Whether the step's time is not the drive's alone, whatever the steps before were. Replicas see
+/// it each by itself (SRP-4).
+bool rank_engine::tells_nothing() const {
+  const auto planned = gpu::update_order_of(options_.shape.where, updates_wait(options_));
+  return slowed_ || saves_in_step_ || order_ != planned;
 }
 
 /// Whether the drive reads and writes at once in this step, by what the one before took, if that
@@ -249,9 +256,8 @@ void rank_engine::choose_duplex(std::optional<double> took_s) {
 
 /// Which layers spill in this step: in the ones before it the drive did what it does in all.
 void rank_engine::choose_spilling() {
-  const bool planned = order_ == gpu::update_order_of(options_.shape.where, updates_wait(options_));
-  if (!replan_ || slowed_ || !planned) return;
-  replan_->mixes(duplex_.mixes());
+  if (!replan_) return;
+  if (moved_.untold == 0) replan_->mixes(duplex_.mixes());
   const auto news = replan_->stepped(moved_);
   if (!news) return;
   model_->set_spills_from(replan_->spills_from());
@@ -265,8 +271,9 @@ void rank_engine::share_moves(int64_t step) {
   static_assert(std::is_trivially_copyable_v<moves> && alignof(moves) == alignof(double));
   constexpr int64_t values = sizeof(moves) / sizeof(double);
   if (!replan_ || !replicas_) return;
-  compute_->host_task([this]() -> status {
+  compute_->host_task([this, untold = tells_nothing() ? 1.0 : 0.0]() -> status {
     moved_ = replan_->clock().since(now_ms());
+    moved_.untold = untold;
     return {};
   });
   compute_->copy(shared_moves_.data(), &moved_, sizeof moved_);
@@ -276,9 +283,8 @@ void rank_engine::share_moves(int64_t step) {
   watch(*data_);
   compute_->wait(data_->record());
   compute_->copy(&moved_, shared_moves_.data(), sizeof moved_);
-  compute_->host_task([this, ranks = static_cast<double>(replicas_->size())]() -> status {
-    for (auto* seconds : {&moved_.read_s, &moved_.write_s, &moved_.step_s, &moved_.busy_s})
-      *seconds /= ranks;
+  compute_->host_task([this, ranks = replicas_->size()]() -> status {
+    moved_.settle_sum(ranks);
     return {};
   });
 }

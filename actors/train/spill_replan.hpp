@@ -60,9 +60,8 @@ class spill_replan {
 
   /// Whether the drive reads and writes at once in the steps that follow.
   void mixes(bool at_once);
-  /// A step was made as it was planned, and took that of its drive, of replicas as step_moves has
-  /// it of several ranks. What a person should know:
-  /// that other layers spill from now on.
+  /// A step was made, and took that of its drive, of replicas as step_moves has it of several
+  /// ranks. What a person should know: that other layers spill from now on.
   std::optional<std::string> stepped(const gpu::step_moves& moved);
 
   /// Layers that spill and are before this one compute again; of the stage, from 0.

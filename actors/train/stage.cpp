@@ -228,6 +228,7 @@ void finish(stage_pointer self) {
     f.lr = now.lr;
     f.evaluation = !now.train;
     f.digest = now.digest;
+    f.held = self->state.gate.waited_ns() > 0;
   });
   ask_for<fbs::StepDone>(
       self, self->state.worker, m,

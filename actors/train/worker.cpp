@@ -450,6 +450,7 @@ caf::result<msg<fbs::StepDone>> finish(worker_pointer self, const msg<fbs::Finis
   if (!st.built) return not_built();
   auto rp = self->make_response_promise<msg<fbs::StepDone>>();
   if (!m->evaluation() && m->digest()) st.engine->digest_weights();
+  if (!m->evaluation() && m->held()) st.engine->were_held();
   finish_by(self, m, rp);
   return rp;
 }

@@ -5,6 +5,21 @@
 
 namespace troupe::gpu {
 
+step_moves& step_moves::operator+=(const step_moves& other) {
+  read_bytes += other.read_bytes;
+  written_bytes += other.written_bytes;
+  read_s += other.read_s;
+  write_s += other.write_s;
+  step_s += other.step_s;
+  busy_s += other.busy_s;
+  untold += other.untold;
+  return *this;
+}
+
+void step_moves::settle_sum(int ranks) {
+  for (auto* seconds : {&read_s, &write_s, &step_s, &busy_s}) *seconds /= ranks;
+}
+
 machine_rates kept_rates_policy::rates() const {
   auto out = measured_;
   out.read_bytes_s *= kept_.read;

@@ -27,12 +27,17 @@
 namespace troupe::gpu {
 
 /// What a step moved, and for how long: of several ranks that share drives all bytes, and a rank's
-/// mean time.
+/// mean time. Nothing but doubles, which ranks sum up as they are.
 struct step_moves {
   double read_bytes = 0, written_bytes = 0;
   double read_s = 0, write_s = 0;  ///< that operations of one kind took, which took the longest
   double step_s = 0;
   double busy_s = 0;  ///< that any of its operations was under way; 0: not known
+  double untold = 0;  ///< ranks to which the step tells nothing of their drives
+
+  step_moves& operator+=(const step_moves& other);
+  /// What so many ranks summed up becomes theirs.
+  void settle_sum(int ranks);
 };
 
 class kept_rates_policy {

@@ -16,6 +16,7 @@ constexpr size_t steps_compared = 3;
 }  // namespace
 
 std::optional<replan_policy::decision> replan_policy::stepped(const step_moves& moved) {
+  if (moved.untold > 0) return std::nullopt;  // SRP-4
   ++since_;
   if (since_ <= untold_steps) return std::nullopt;
   const auto& now = work_[static_cast<size_t>(again_)];

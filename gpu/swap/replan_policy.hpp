@@ -15,6 +15,8 @@
 //     `patience` steps at least; and where steps tell nothing of the drive any more, which then
 //     does not bound them, that is tried after as many. Each time it is twice as many, up to
 //     `times_as_long` times, until the drive has kept all for as long as it was at first.
+//   SRP-4  A step that tells nothing to one of the ranks which choose alike counts for none of
+//     them: each sees by itself what makes its own tell nothing, and they would choose apart.
 #pragma once
 
 #include <cstdint>
@@ -55,7 +57,7 @@ class replan_policy {
   /// The drive saves this much of the shorter by reading and writing at once from now on. What is
   /// known of it is not of such steps.
   void set_duplex(double duplex);
-  /// A step was made as again() says. None: it goes on so.
+  /// A step was made as again() says, if it tells anything (SRP-4). None: it goes on so.
   std::optional<decision> stepped(const step_moves& moved);
 
  private:

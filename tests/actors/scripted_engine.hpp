@@ -112,6 +112,7 @@ class scripted_engine : public engine {
     if (facts.releases == op_partner::none) return note(call);
     begin(call, std::move(done));
   }
+  void were_held() override { note("were held"); }
   void update(int64_t step, double lr, outcome_completion done) override {
     begin(fmt::format("update {} by {}", step, lr), with_outcome(std::move(done)));
   }

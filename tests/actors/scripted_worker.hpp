@@ -129,11 +129,12 @@ struct scripted_worker : troupe::test::actor_fixture {
       s.directory = "/partial";
     });
   }
-  uint64_t finish(bool evaluation) {
+  uint64_t finish(bool evaluation, bool held = false) {
     return ask<fbs::FinishStep>([&](auto& f) {
       f.step = 9;
       f.lr = 0.25;
       f.evaluation = evaluation;
+      f.held = held;
     });
   }
 

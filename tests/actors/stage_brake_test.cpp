@@ -64,11 +64,16 @@ TEST_CASE("STG-6: the brake holds what has not begun, within the step, until it 
   CHECK(!f.status().values->stage->braked);
   CHECK(f.given() == stage_words{"forward 1 in 0 of 2", "backward 1 in 0 of 2"});
   f.all_done();
-  f.finish();
+  CHECK(f.finish().held);
   const auto done = f.answer<fbs::StepDone>(number);
   CHECK(done.loss_sum == 12);
   CHECK(done.power_wait_ms == doctest::Approx(600'000));
   CHECK(f.awaited().empty());
+  const auto next = f.train(5);
+  f.give_tokens();
+  f.all_done();
+  CHECK_FALSE(f.finish().held);
+  CHECK(f.answer<fbs::StepDone>(next).power_wait_ms == 0);
 }
 
 TEST_CASE("STG-6: the update is held as well, and so is the step that begins under the brake") {

@@ -70,7 +70,7 @@ TEST_CASE(
     CHECK(f.worker.idle());
     f.pass(10ms);
   }
-  f.finish();
+  CHECK(f.finish().held);
   const auto done = f.answer<fbs::StepDone>(number);
   CHECK(done.power_wait_ms == doctest::Approx(190));
   CHECK(f.held_back() ==  // STG-7

@@ -292,6 +292,39 @@ TEST_CASE("ENG-11 SM-8: where their drives keep less, layers of all replicas com
   }
 }
 
+TEST_CASE("ENG-11 SRP-4: what tells nothing to one replica has no other one choose before it") {
+  scratch dir;
+  using enum gpu::activation_choice;
+  const swapped_job job{.clip_norm = 0.5f, .activations = std::vector(5, spill)};
+  replicas two(2, gpu::optimizer_step_args::rule::adamw, job.type, [&](engine_options o) {
+    o = replica_options(std::move(o), job);
+    o.swap_dirs = {dir.path};
+    o.shape.where = gpu::least_residency(o.model, o.shape, steps_of(o));
+    o.swap_rates = gpu::machine_rates{1e18, 0, 1e15, 1e15, 0, 1e18};  // no drive keeps that
+    return replicas::plain(o);
+  });
+  for (int64_t step = 1; step <= 7; ++step) {
+    std::vector<pending> updates;
+    for (size_t r = 0; r < two.ranks.size(); ++r) {
+      auto& rank = *two.ranks[r];
+      op_order begin;
+      if (step == 2 && r == 1) begin.pace = {work_pace::whole / 2};
+      rank.run(begin, {});
+      rank.run({pipeline_op::forward, 0, 0, 0, false, static_cast<uint64_t>(step)},
+               [](const status&) {});
+      if (step == 3 && r == 0) rank.were_held();
+      updates.push_back(two.finish(r, step));
+    }
+    for (size_t r = 0; r < two.ranks.size(); ++r) {
+      CAPTURE(step);
+      CAPTURE(r);
+      two.updated(r, step, updates[r]);
+      // The steps 1, 4 and 5 tell of the drive.
+      CHECK(two.ranks[r]->swap_facts()->recomputed_layers == (step > 5 ? 5 : 0));
+    }
+  }
+}
+
 TEST_CASE("ENG-11 OP-3: LAMB of replicas: norms are of all slices, wherever their state lies") {
   constexpr int64_t group = 2048;
   using rule = gpu::optimizer_step_args::rule;

@@ -511,12 +511,13 @@ TEST_CASE("worker: FinishStep updates, or ends an evaluation, and tells what its
   };
   check_shown();
   f.script->outcome.parts.clear();
-  const auto evaluated = f.finish(true);
+  const auto evaluated = f.finish(true, true);
   CHECK(f.script->said() == worker_calls{"finish evaluation"});
   f.complete("finish evaluation");
   CHECK(f.answer<fbs::StepDone>(evaluated).loss_sum == 12);
   check_shown();  // of the last step, which an evaluation is not
-  const auto failing = f.finish(false);
+  const auto failing = f.finish(false, true);
+  CHECK(f.script->said() == worker_calls{"were held", "update 9 by 0.25"});
   f.complete("update 9 by 0.25", error{errc::training, "the norm is not finite"});
   CHECK(f.refusal<fbs::StepDone>(failing) == "training: the norm is not finite");
 }

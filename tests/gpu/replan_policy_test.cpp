@@ -204,6 +204,37 @@ TEST_CASE("SRP-2: a drive that changes as quickly as it is told of is not follow
     CHECK(run.at[i] - run.at[i - 1] >= replan_policy::steps_between);
 }
 
+TEST_CASE("SRP-4: a step that tells nothing to one of several ranks counts for none of them") {
+  constexpr int ranks = 3;
+  replan_policy policy(replan_rates, replan_work());
+  // Each has moved its part, one of them while somebody held it.
+  const auto stepped = [&](int held) {
+    step_moves all;
+    for (int rank = 0; rank < ranks; ++rank) {
+      auto own = made_on(replan_work()[static_cast<size_t>(policy.again())], slowed(0.25));
+      own.read_bytes /= ranks;
+      own.written_bytes /= ranks;
+      if (rank == held) own.step_s *= 10;
+      own.untold = rank == held ? 1 : 0;
+      all += own;
+    }
+    all.settle_sum(ranks);
+    return policy.stepped(all);
+  };
+  for (int i = 0; i < 30; ++i) CHECK_FALSE(stepped(i % ranks).has_value());
+  CHECK_FALSE(stepped(-1).has_value());
+  CHECK_FALSE(stepped(-1).has_value());
+  CHECK_FALSE(stepped(0).has_value());
+  const auto told = stepped(-1);
+  REQUIRE(told.has_value());
+  CHECK(told->why == replan_cause::rates);
+  CHECK(told->kept.read_bytes_s == doctest::Approx(0.25 * replan_rates.read_bytes_s));
+  CHECK(policy.again() > 0);
+  const auto chosen = policy.again();
+  for (int i = 0; i < 30; ++i) CHECK_FALSE(stepped(i % ranks).has_value());  // none is longer
+  CHECK(policy.again() == chosen);
+}
+
 TEST_CASE("SRP-2: noise of a third is no reason for anything, on a drive of any speed") {
   std::mt19937 random(5);
   for (const double share : {1.0, 0.5, 0.25}) {
