@@ -143,7 +143,9 @@ class chunk_policy {
   /// their own, whose updates count at once and are not measured.
   ops update(int chunk, counts when, bool measured = false, bool rows = false);
   /// Groups are read for the chunk's update, which is the next that takes slots: as many as leave
-  /// one for rows.
+  /// one for rows. That is the one which is free last: nobody knows rows before the next pass
+  /// begins, whose first layer's weights wait for the same writes (CHP-1), and groups, which are
+  /// many, begin to come as slots become free.
   ops begin_update(int chunk);
   /// The compute lane uses the rows that are updated first from here on.
   ops fetch_rows(int chunk);

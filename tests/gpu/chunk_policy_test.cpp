@@ -5,7 +5,9 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <map>
 #include <random>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -180,6 +182,92 @@ TEST_CASE("CHP-10: chunks: rows that are wanted first take the slot that is left
     using enum chunk_act;
     CHECK(on_update == std::vector{update_rows, update, update, update});
   }
+}
+
+namespace {
+
+/// Operations as they were asked for, and what each of them comes behind in the end: what was
+/// before it in its lane, the points it waits for, and what these come behind.
+class asked_order {
+ public:
+  void add(const chunk_policy::ops& ops) {
+    for (const auto& op : ops) {
+      std::set<size_t> behind;
+      const auto come_behind = [&](size_t before) {
+        behind.insert(before);
+        behind.insert(behind_[before].begin(), behind_[before].end());
+      };
+      if (const auto last = last_.find(op.on); last != last_.end()) come_behind(last->second);
+      for (const auto& point : op.behind)
+        if (point)
+          if (const auto by = marked_.find(key(*point)); by != marked_.end())
+            come_behind(by->second);
+      last_[op.on] = all_.size();
+      if (op.marks) marked_[key(*op.marks)] = all_.size();
+      all_.push_back(op);
+      behind_.push_back(std::move(behind));
+    }
+  }
+  /// From the one of that number on.
+  std::vector<size_t> numbers(chunk_act what, size_t from) const {
+    std::vector<size_t> out;
+    for (size_t i = from; i < all_.size(); ++i)
+      if (all_[i].what == what) out.push_back(i);
+    return out;
+  }
+  size_t count() const { return all_.size(); }
+  bool is_behind(size_t number, size_t before) const { return behind_[number].contains(before); }
+  /// Any from that number on.
+  bool is_behind_any(size_t number, size_t from) const {
+    return behind_[number].lower_bound(from) != behind_[number].end();
+  }
+
+ private:
+  static std::pair<int, int> key(const chunk_point& p) {
+    return {static_cast<int>(p.what), p.index};
+  }
+
+  std::vector<chunk_op> all_;
+  std::vector<std::set<size_t>> behind_;
+  std::map<chunk_lane, size_t> last_;
+  std::map<std::pair<int, int>, size_t> marked_;
+};
+
+}  // namespace
+
+TEST_CASE("CHP-10: chunks: rows wait for nothing of their update, whosever turn the slots are at") {
+  constexpr int groups_of_table = 6;
+  for (int slots = 1; slots <= 8; ++slots)
+    for (int groups_of_layer = 0; groups_of_layer <= slots; ++groups_of_layer) {
+      CAPTURE(slots);
+      CAPTURE(groups_of_layer);
+      chunk_policy policy({{true, -1, -1, groups_of_table}, {true, 0, 0, groups_of_layer}}, slots);
+      asked_order all;
+      all.add(policy.update(1, counts::at_once));  // its slots are taken before
+      const auto began = all.count();
+      all.add(policy.begin_update(0));
+      all.add(policy.update(0, counts::at_once, false, true));
+      all.add(policy.fetch_rows(0));
+      const auto pass = all.count() - 1;
+      const auto rows = all.numbers(chunk_act::read_rows, 0);
+      const auto updated = all.numbers(chunk_act::update_rows, 0);
+      REQUIRE(rows.size() == 1);
+      REQUIRE(updated.size() == 1);
+      CHECK_FALSE(all.is_behind_any(rows.front(), began));
+      const auto reads = all.numbers(chunk_act::read_state, began);
+      REQUIRE(reads.size() == groups_of_table);
+      for (size_t i = 0; i < reads.size(); ++i) {
+        CAPTURE(i);
+        CHECK_FALSE(all.is_behind(updated.front(), reads[i]));
+        CHECK_FALSE(all.is_behind(pass, reads[i]));
+        const bool begun = static_cast<int>(i) < slots - 1;  // nor do those wait for rows
+        if (begun) CHECK_FALSE(all.is_behind(reads[i], rows.front()));
+      }
+      // Rows take the slot that is free last: groups, of which there are many, begin before.
+      for (const auto write : all.numbers(chunk_act::write_state, 0))
+        if (slots > 1 && write < began && all.is_behind(reads.front(), write))
+          CHECK(all.is_behind(rows.front(), write));
+    }
 }
 
 TEST_CASE("CHP-4: chunks: every slot takes its turn, whatever is updated, kept or dropped") {

@@ -138,6 +138,9 @@ class swap_trainer {
     return out;
   }
 
+  /// The sum of all passes' so far, once they are over.
+  double losses() const { return *stage_->loss_sum(); }
+
   /// Enqueues the forward pass of a step alone.
   void enqueue_evaluation(int64_t step) {
     const std::array one{batch_of(step)};
