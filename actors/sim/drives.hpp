@@ -31,7 +31,9 @@ namespace troupe::sim {
 
 /// How the ranks of a simulated job swap.
 struct swap_shape {
-  int layers = 0;     ///< of each stage; 0: all is in memory
+  int layers = 0;                        ///< of each stage, at most; 0: all is in memory
+  std::vector<int> stage_layers = {};    ///< by stage; empty: all have `layers`
+  std::vector<double> stage_bytes = {};  ///< by stage: what one byte of its state counts as; else 1
   double memory = 0;  ///< between the least that a rank can be trained with (0) and all of it (1)
   double clip_norm = 1;
   config::clip_way clip = config::clip_way::automatic;
@@ -46,6 +48,9 @@ struct swap_shape {
   double read_bytes_per_s = 20e6, write_bytes_per_s = 20e6;
 
   bool any() const { return layers > 0; }
+  double bytes_of(int stage) const {
+    return stage_bytes.empty() ? 1 : stage_bytes[static_cast<size_t>(stage)];
+  }
 };
 
 /// What came of drives.

@@ -1,8 +1,10 @@
 // The job of a simulated cluster, and random ones.
 #include <algorithm>
 #include <iterator>
+#include <numeric>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "actors/sim/environment.hpp"
 #include "actors/sim/parent_budget.hpp"
@@ -130,6 +132,10 @@ config::swap_rates_section rates_of_hosts(const train::job_plan& plan,
 status be_swapped(config::job& job, const simulation_options& o) {
   const auto& s = o.swap;
   job.model.layers = s.layers * o.pipeline;
+  if (!s.stage_layers.empty())
+    job.model.layers = std::accumulate(s.stage_layers.begin(), s.stage_layers.end(), int64_t{0});
+  if (s.stage_layers.size() > 1)
+    job.parallel.layers = fmt::format("{}", fmt::join(s.stage_layers, ","));
   job.model.heads = 2;
   job.model.hidden = 32;
   job.train.clip_norm = s.clip_norm;

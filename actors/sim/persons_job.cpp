@@ -132,8 +132,7 @@ status be_swapping(const train::job_plan& plan, simulation_options& o) {
   if (!o.swap.any()) return {};
   TROUPE_TRY(job, simulated_job(o));
   TROUPE_TRY(simulated, train::make_plan(job));
-  scale_drives(o.swap, static_cast<double>(state_parameters(simulated)) /
-                           static_cast<double>(state_parameters(plan)));
+  scale_drives(o.swap, simulated, plan);
   return {};
 }
 

@@ -2,9 +2,11 @@
 #include "actors/sim/swapped_job.hpp"
 
 #include <algorithm>
+#include <numeric>
 
 #include <fmt/format.h>
 
+#include "actors/train/engine.hpp"
 #include "actors/train/swap_folder.hpp"
 #include "actors/train/swap_ranks.hpp"
 #include "gpu/back_end.hpp"
@@ -26,6 +28,14 @@ int threads_said(const config::job& job) {
   return static_cast<int>(std::max<int64_t>(1, job.cluster.threads));
 }
 
+/// As a rank's worker has them, but for where chunks live: which room drives have is no matter.
+train::engine_options options_said(const train::job_plan& plan, const train::rank_place& rank) {
+  const auto& job = plan.job;
+  auto out = train::options_of(job, plan.model, rank.at, rank.layers, threads_said(job));
+  out.swap_clip = train::way_of(job.swap.clip);
+  return out;
+}
+
 /// Without what the kernels of this machine's processor take while they run (SWJ-1).
 uint64_t bytes_beside(const config::job& job, const train::engine_options& o) {
   const auto scratch = gpu::scratch_bytes(o.device, o.model, o.shape, o.threads);
@@ -38,8 +48,7 @@ double memory_share(const train::job_plan& plan) {
   if (job.swap.host_bytes <= 0) return 0;
   double share = 1;
   for (const auto& rank : plan.ranks) {
-    auto o = train::settled_options(plan, rank, threads_said(job));
-    o.shape.where = {};
+    auto o = options_said(plan, rank);
     const auto workers = static_cast<double>(train::workers_of(job));
     const auto beside = static_cast<double>(bytes_beside(job, o));
     const auto all = static_cast<double>(gpu::plan_stage(o.model, o.shape).total());
@@ -67,12 +76,13 @@ uint64_t whole_bytes(const train::job_plan& plan, int threads) {
   return most;
 }
 
-uint64_t state_parameters(const train::job_plan& plan) {
-  uint64_t out = 0;
+std::vector<double> state_parameters(const train::job_plan& plan) {
+  std::vector<double> out(static_cast<size_t>(plan.job.parallel.pipeline));
   for (const auto& rank : plan.ranks) {
     const auto shape = train::shape_of(plan.job, rank.at, rank.layers);
+    auto& of_stage = out[static_cast<size_t>(rank.at.place().pipeline)];
     for (const auto& chunk : gpu::stage_chunks(plan.model, shape))
-      out += static_cast<uint64_t>(gpu::slice_of(chunk.count, shape.replica).count);
+      of_stage += static_cast<double>(gpu::slice_of(chunk.count, shape.replica).count);
   }
   return out;
 }
@@ -81,8 +91,11 @@ swap_shape swap_of(const train::job_plan& plan) {
   const auto& job = plan.job;
   swap_shape out;
   if (job.swap.dir.empty()) return out;
-  for (const auto& rank : plan.ranks)
-    out.layers = std::max(out.layers, static_cast<int>(rank.layers.last - rank.layers.first));
+  for (const auto& rank : plan.ranks) {
+    if (rank.at.place().data != 0) continue;
+    out.stage_layers.push_back(static_cast<int>(rank.layers.last - rank.layers.first));
+    out.layers = std::max(out.layers, out.stage_layers.back());
+  }
   out.memory = memory_share(plan);
   out.clip_norm = job.train.clip_norm;
   out.clip = job.swap.clip;
@@ -97,18 +110,29 @@ swap_shape swap_of(const train::job_plan& plan) {
   return out;
 }
 
-void scale_drives(swap_shape& shape, double share) {
+void scale_drives(swap_shape& shape, const train::job_plan& simulated,
+                  const train::job_plan& plan) {
+  const auto small = state_parameters(simulated), whole = state_parameters(plan);
+  const auto sum = [](const std::vector<double>& of) {
+    return std::accumulate(of.begin(), of.end(), 0.0);
+  };
+  const double share = sum(small) / sum(whole);
   shape.read_bytes_per_s *= share;
   shape.write_bytes_per_s *= share;
+  shape.stage_bytes.clear();
+  for (size_t i = 0; i < small.size(); ++i)
+    shape.stage_bytes.push_back(whole[i] / small[i] * share);
 }
 
 std::string swap_text(const config::job& job, const swap_shape& shape) {
   const auto& rates = job.swap.rates;
   const bool assumed = rates.read_bytes_s <= 0 || rates.write_bytes_s <= 0;
   constexpr double giga = 1e9;
+  const auto fewest = *std::min_element(shape.stage_layers.begin(), shape.stage_layers.end());
+  const auto layers = fewest == shape.layers ? counted(shape.layers, "layer")
+                                             : fmt::format("{} to {} layers", fewest, shape.layers);
   return fmt::format(
-      "swap: {} a stage, {}; a machine's drives read {:.3g} and write {:.3g} GB/s ({})\n",
-      counted(shape.layers, "layer"),
+      "swap: {} a stage, {}; a machine's drives read {:.3g} and write {:.3g} GB/s ({})\n", layers,
       job.swap.host_bytes > 0
           ? fmt::format("{:.0f} % of what need not be on the drives in memory", 100 * shape.memory)
           : std::string("the least in memory, for swap.host_bytes is left open"),

@@ -67,7 +67,12 @@ swapping_engine::swapping_engine(environment* room, int node, const train::engin
   for (const auto& chunk : gpu::stage_chunks(o.model, o.shape)) {
     const auto file = gpu::swap_layout(gpu::slice_of(chunk.count, o.shape.replica), o.shape.where,
                                        o.shape.compute);
-    bytes_.push_back({file.group_bytes(), gpu::weights_read_bytes(file), file.state_bytes()});
+    const auto counted = [of_one =
+                              room->disks.shape().bytes_of(o.at.place().pipeline)](uint64_t bytes) {
+      return static_cast<uint64_t>(static_cast<double>(bytes) * of_one);
+    };
+    bytes_.push_back({counted(file.group_bytes()), counted(gpu::weights_read_bytes(file)),
+                      counted(file.state_bytes())});
     layers_.push_back(chunk.layer < 0 ? -1 : static_cast<int>(chunk.layer - o.shape.first_layer));
   }
   if (layout_.records() == 0) return;

@@ -39,20 +39,6 @@ constexpr const char* files_name = "files";
 constexpr const char* rank_part = "-rank-";  // of a folder's name
 constexpr const char* chunk_part = ".chunk-";  // of a shard's name that is a swap file's
 
-gpu::clip_way way_of(config::clip_way way) {
-  switch (way) {
-    case config::clip_way::automatic:
-      return gpu::clip_way::automatic;
-    case config::clip_way::speculate:
-      return gpu::clip_way::speculate;
-    case config::clip_way::hold:
-      return gpu::clip_way::hold;
-    case config::clip_way::twice:
-      return gpu::clip_way::twice;
-  }
-  return gpu::clip_way::automatic;
-}
-
 /// The mount that a path is in; 0 where the kernel does not tell.
 uint64_t mount_of(const fs::path& path) {
   struct statx facts {};
@@ -67,6 +53,20 @@ bool same_device(const fs::path& a, const fs::path& b) {
 }
 
 }  // namespace
+
+gpu::clip_way way_of(config::clip_way way) {
+  switch (way) {
+    case config::clip_way::automatic:
+      return gpu::clip_way::automatic;
+    case config::clip_way::speculate:
+      return gpu::clip_way::speculate;
+    case config::clip_way::hold:
+      return gpu::clip_way::hold;
+    case config::clip_way::twice:
+      return gpu::clip_way::twice;
+  }
+  return gpu::clip_way::automatic;
+}
 
 uint64_t workers_of(const config::job& job) {
   int64_t most = 1;

@@ -42,6 +42,9 @@ std::vector<std::filesystem::path> swap_dirs_of(const config::job& job, int rank
 std::optional<gpu::machine_rates> rates_of(const config::swap_rates_section& from);
 config::swap_rates_section section_of(const gpu::machine_rates& from);
 
+/// The way to clip that a job asks for.
+gpu::clip_way way_of(config::clip_way way);
+
 /// Whether what layers keep of a forward pass is left open (swap.keep_layers).
 bool chooses_activations(const config::job& job);
 

@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 
 #include "actors/sim/named_faults.hpp"
+#include "actors/sim/swapped_job.hpp"
 #include "actors/train/memory_estimate.hpp"
 #include "io/config/properties.hpp"
 #include "io/file.hpp"
@@ -253,6 +254,49 @@ TEST_CASE("SWJ-1: persons job: one that swaps does so, and a slower drive makes 
   const auto all = file_job({"model.layers=8", "parallel.pipeline=1", "swap.dir=/drive",
                              "swap.host_bytes=1000000000000"});
   CHECK(all.options().swap.memory == 1);
+}
+
+TEST_CASE(
+    "SWJ-1 SWJ-2: persons job: stages that swap are cut as planned, and move as much as theirs") {
+  const auto piped = [](std::vector<std::string> sets, const std::string& read_bytes_s) {
+    sets.insert(sets.end(), {"model.layers=16", "model.vocab=1000", "swap.dir=/drive",
+                             "swap.host_bytes=1", "swap.rates.read_bytes_s=" + read_bytes_s});
+    return file_job(std::move(sets));
+  };
+  const auto layers_of = [](const train::job_plan& plan) {
+    std::vector<int> out;
+    for (const auto& rank : plan.ranks)
+      if (rank.at.place().data == 0)
+        out.push_back(static_cast<int>(rank.layers.last - rank.layers.first));
+    return out;
+  };
+  const std::vector<std::string> cut{"parallel.layers=6,10"}, open;
+  for (const auto& sets : {cut, open}) {
+    const auto job = piped(sets, "4000000000");
+    const auto o = job.options();
+    CHECK(o.swap.stage_layers == layers_of(job.plan));
+    const auto simulated = simulated_job(o);
+    REQUIRE(simulated);
+    const auto plan = train::make_plan(*simulated);
+    REQUIRE(plan);
+    CHECK(layers_of(*plan) == layers_of(job.plan));
+    const auto small = state_parameters(*plan), whole = state_parameters(job.plan);
+    REQUIRE(small.size() == 2);
+    for (size_t i = 0; i < small.size(); ++i)
+      CHECK(small[i] * o.swap.stage_bytes.at(i) / o.swap.read_bytes_per_s ==
+            doctest::Approx(whole[i] / 4e9));
+  }
+  // Tables are another part of a stage than they are in the job.
+  CHECK(piped(cut, "4000000000").options().swap.stage_bytes[0] > 1.01);
+  const auto quick = run(piped(cut, "4000000000").options());
+  const auto late = run(piped(cut, "5000000").options());
+  for (const auto* done : {&quick, &late}) {
+    CHECK(done->last_step == 8);
+    CHECK(done->swaps.operations > 0);
+    CHECK(done->ends == std::vector<std::string>{"success"});
+  }
+  CHECK(late.virtual_ns > quick.virtual_ns);
+  CHECK(run(piped(cut, "5000000").options()).fingerprint == late.fingerprint);
 }
 
 TEST_CASE(
