@@ -160,7 +160,7 @@ using monitor_actor = component_actor::extend<
 
 /// Learns what parts of steps take. Detached: a fit takes its time.
 using predictor_actor = component_actor::extend<
-    // What a step took.
+    // What a step took (from the run of its process only).
     tell<fbs::StepTimes>,
     // Says what is to be expected.
     ask<fbs::Predict, fbs::Prediction>>;

@@ -2,6 +2,8 @@
 // this one, and its network knows them apart.
 #pragma once
 
+#include <string>
+
 #include <caf/actor_control_block.hpp>
 
 #include "actors/base/runtime.hpp"
@@ -22,6 +24,15 @@ inline bool in_one_process(const runtime& in, const caf::strong_actor_ptr& a,
   if (!a || !b) return false;
   auto* simulated = dynamic_cast<simulated_processes*>(in.network);
   return simulated != nullptr ? simulated->together(a, b) : a->node() == b->node();
+}
+
+/// Whether who speaks is the actor of this process that bears the path, e.g. "run"; the newest
+/// where several do. False for nobody.
+template <class Self>
+bool is_told_by(Self* self, const std::string& path) {
+  const auto& who = self->current_sender();
+  const auto known = self->runtime().registry.find(path);
+  return who && known && known->handle() == who;
 }
 
 }  // namespace troupe

@@ -181,11 +181,10 @@ bool learning_policy::fit_due() const {
   return std::ranges::any_of(models_, [](const auto& m) { return m.second.fit_due(); });
 }
 
-void learning_policy::fit() {
+void learning_policy::fit(const std::function<bool()>& over) {
   const auto due = std::ranges::find_if(models_, [](const auto& m) { return m.second.fit_due(); });
   if (due == models_.end()) return;
-  due->second.fit();
-  ++fits_;
+  if (due->second.fit(over)) ++fits_;
 }
 
 size_t learning_policy::most_configurations() const noexcept {

@@ -18,6 +18,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <span>
@@ -104,8 +105,9 @@ class learning_policy {
 
   /// Whether a model was told so much that another fit of it is worth its time.
   bool fit_due() const;
-  /// Fits one of these models: less than a second of one core.
-  void fit();
+  /// Fits one of these models: less than a second of one core. Once `over` says true it is cut
+  /// short, and due as before.
+  void fit(const std::function<bool()>& over = {});
 
   /// By the last fit. Errors: rank_not_seen.
   result<expected_rank> ask(const asked_rank& question) const;

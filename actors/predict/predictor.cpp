@@ -8,10 +8,12 @@
 
 #include "actors/base/context.hpp"
 #include "actors/base/defaults.hpp"
+#include "actors/base/processes.hpp"
 #include "io/base/counted.hpp"
 #include "io/perf/part_times.hpp"
 #include "io/perf/summed_lines.hpp"
 #include "messages/operations.hpp"
+#include "messages/rejection.hpp"
 #include "messages/text.hpp"
 
 namespace troupe::predict {
@@ -32,17 +34,17 @@ learned_step step_in(const fbs::StepTimes& m, uint32_t epoch) {
   return out;
 }
 
-/// One model, however many are due: the others come with the next steps (PRD-7). With its span in
-/// traces.
+/// One model, however many are due: the others come with the next steps; none once the head ends
+/// (PRD-7). With its span in traces.
 void fit(predictor_pointer self) {
   static const auto span_name = work_name("predict-fit");
   auto& st = self->state;
-  if (!st.policy.fit_due()) return;
+  if (st.over.stop_requested() || !st.policy.fit_due()) return;
   work_note w;
   w.name = span_name;
   w.actor = self->stats().number();
   w.begin_ns = now_ns(*self);
-  st.policy.fit();
+  st.policy.fit([&st] { return st.over.stop_requested(); });
   w.end_ns = now_ns(*self);
   w.number = st.policy.fits();
   self->runtime().records.note(w);
@@ -111,16 +113,18 @@ void keep_now_and_then(predictor_pointer self) {
 
 /// PRD-5: the run tells of the next step once it hears that this one was taken.
 void learn(predictor_pointer self, const msg<fbs::StepTimes>& m) {
+  if (!is_told_by(self, "run"))  // PRD-8
+    return note_rejection(reject::forbidden, m.type(), "step times of another than the run");
+  self->live_in(m.epoch());
   auto& st = self->state;
   st.policy.hear(step_in(*m.get(), m.epoch()));
   st.dropped = m->dropped();
   fit(self);
   keep_now_and_then(self);
   show(self);
-  const auto run = caf::actor_cast<run_actor>(self->current_sender());
-  if (!run) return;
-  self->send(run, make_msg<fbs::StepTimesTaken>(context_of(*self, m.header()),
-                                                [&](auto& taken) { taken.step = m->step(); }));
+  self->send(caf::actor_cast<run_actor>(self->current_sender()),
+             make_msg<fbs::StepTimesTaken>(context_of(*self, m.header()),
+                                           [&](auto& taken) { taken.step = m->step(); }));
 }
 
 std::unique_ptr<fbs::ExpectedTimeT> to_message(std::string_view part,
@@ -162,6 +166,7 @@ predictor_actor::behavior_type predictor(predictor_pointer self, predictor_optio
   auto& st = self->state;
   st.policy = learning_policy(options.job);
   st.store = std::move(options.store);
+  st.over = std::move(options.over);
   st.store_is_usual = options.job.predict.store.empty();
   st.keep_in_ns = ns_of(defaults::predictor_keeps);
   st.keep_ns = now_ns(*self) + st.keep_in_ns;

@@ -11,13 +11,17 @@
 //   PRD-6  What it learned is kept in a file now and then and at its end, where it has one, behind
 //     what others keep there. A file that cannot be read is done without, and named; one of the
 //     usual name is put aside, one that a person named stays where it is.
-//   PRD-7  It fits one model a step: the head's end waits for the handler that runs, and ranks of
-//     the same machine miss a core for no longer than that.
+//   PRD-7  It fits one model a step: ranks of the same machine miss a core for no longer than that.
+//     Once the head ends it fits nothing, and a fit under way is cut short: the end waits for its
+//     thread.
+//   PRD-8  It learns from the run of its own process alone, and of no epoch before the newest that
+//     the run has told of: what others of the cluster say is counted as rejected.
 //
 // Failure policy: done without. Training goes on, and nothing is expected any more.
 #pragma once
 
 #include <filesystem>
+#include <stop_token>
 #include <string>
 #include <string_view>
 
@@ -32,6 +36,7 @@ struct predictor_options {
   config::job job;  ///< settled
   uint32_t epoch = 0;
   std::filesystem::path store = {};  ///< empty: nothing is kept
+  std::stop_token over = {};         ///< the head ends (PRD-7)
 };
 
 /// In the job's output, where it names no other file.
@@ -42,6 +47,7 @@ std::filesystem::path store_of(const config::job& job);
 struct predictor_state {
   static inline const char* name = "predictor";
   learning_policy policy;
+  std::stop_token over;
   uint64_t dropped = 0;  ///< steps that the run did not tell of
   double fit_s = 0;      ///< of the last fit
   std::filesystem::path store = {};

@@ -8,7 +8,9 @@
 #include <algorithm>
 #include <atomic>
 #include <filesystem>
+#include <stop_token>
 #include <thread>
+#include <utility>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -296,10 +298,10 @@ pacer_actor spawn_pacer(caf::actor_system& system, const launch& l,
 }
 
 /// What a job computes with is a part of what it learns: it is said here.
-troupe::predict::predictor_options predictor_of(const launch& l) {
+troupe::predict::predictor_options predictor_of(const launch& l, std::stop_token over) {
   auto job = l.plan.job;
   job.cluster.device = is_on_gpus(job) ? config::device_kind::cuda : config::device_kind::host;
-  return {job, l.from.epoch, troupe::predict::store_of(job)};
+  return {job, l.from.epoch, troupe::predict::store_of(job), std::move(over)};
 }
 
 /// The actors of this process that speak with persons; they end with the scope, after the
@@ -316,7 +318,8 @@ struct front_office {
                                             troupe::health::ask_host_by_tcp})),
         pacer_(spawn_pacer(system, l, reporter_)) {
     if (l.plan.job.predict.enabled)
-      predictor_ = system.spawn<caf::detached>(troupe::predict::predictor, predictor_of(l));
+      predictor_ = system.spawn<caf::detached>(troupe::predict::predictor,
+                                               predictor_of(l, predictor_over_.get_token()));
     if (!l.plan.job.cluster.heads.empty())
       elector_ = system.spawn<caf::detached>(heads::elector, elector_of(l, address));
     if (!l.from.journal) return;
@@ -326,6 +329,7 @@ struct front_office {
   ~front_office() {
     if (journal_) caf::anon_send_exit(journal_, caf::exit_reason::user_shutdown);
     if (elector_) caf::anon_send_exit(elector_, caf::exit_reason::user_shutdown);
+    predictor_over_.request_stop();
     if (predictor_) caf::anon_send_exit(predictor_, caf::exit_reason::user_shutdown);
     caf::anon_send_exit(pacer_, caf::exit_reason::user_shutdown);
     caf::anon_send_exit(monitor_, caf::exit_reason::user_shutdown);
@@ -341,6 +345,7 @@ struct front_office {
   gateway_actor gateway_;
   monitor_actor monitor_;
   pacer_actor pacer_;
+  std::stop_source predictor_over_;
   predictor_actor predictor_;  ///< none: the job does without
   elector_actor elector_;  ///< none: the job has one head
   journal_actor journal_;

@@ -117,7 +117,7 @@ class posterior {
 };
 
 /// Rprop: each number's step grows while its slope keeps its sign, and is halved where that turns.
-std::vector<double> climb(const posterior& of) {
+std::vector<double> climb(const posterior& of, const std::function<bool()>& over) {
   constexpr int steps = 40;
   constexpr double first = 0.3, longest = 0.8, shortest = 1e-3;
   const auto& space = of.space();
@@ -127,6 +127,7 @@ std::vector<double> climb(const posterior& of) {
   best = at;
   double best_value = -std::numeric_limits<double>::infinity();
   for (int step = 0; step < steps; ++step) {
+    if (over && over()) break;
     const double value = of.value(at, gradient);
     if (value > best_value) {
       best_value = value;
@@ -150,7 +151,8 @@ std::vector<double> climb(const posterior& of) {
 
 }  // namespace
 
-process_scales choose_scales(const process_data& data, size_t most) {
+process_scales choose_scales(const process_data& data, size_t most,
+                             const std::function<bool()>& over) {
   const size_t used = std::min(data.rows, most);
   std::vector<Eigen::Index> rows;
   for (size_t i = 0; i < used; ++i) rows.push_back(static_cast<Eigen::Index>(i * data.rows / used));
@@ -158,7 +160,7 @@ process_scales choose_scales(const process_data& data, size_t most) {
   const Eigen::Map<const by_rows> x(data.x.data(), n, p), covariance(data.covariance.data(), n, n);
   const Eigen::Map<const Eigen::VectorXd> y(data.y.data(), n);
   const posterior of(x(rows, Eigen::all), y(rows), covariance(rows, rows));
-  return of.space().scales(climb(of));
+  return of.space().scales(climb(of, over));
 }
 
 gaussian_process::gaussian_process(process_data data, process_scales scales)

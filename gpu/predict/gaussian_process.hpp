@@ -13,6 +13,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <vector>
 
 namespace troupe::gpu::predict {
@@ -41,8 +42,9 @@ struct process_answer {
 };
 
 /// By these rows: at most as many as `most` of them, evenly spread, since the work grows with the
-/// cube of their number.
-process_scales choose_scales(const process_data& data, size_t most);
+/// cube of their number. Once `over` says true, the best so far: it is asked before each step.
+process_scales choose_scales(const process_data& data, size_t most,
+                             const std::function<bool()>& over = {});
 
 class gaussian_process {
  public:

@@ -246,12 +246,20 @@ void online_policy::place(fitted& f, process_data& data) const {
       data.x.push_back((k.coordinates[j] - f.centre[j]) / f.scale[j]);
 }
 
-void online_policy::fit() {
+bool online_policy::fit(const std::function<bool()>& over) {
+  if (over && over()) return false;
+  auto made = known_.empty() ? nullptr : make_fit(over);
+  if (!known_.empty() && !made) return false;
   fitted_samples_ = samples_;
   fitted_fresh_ = fresh_;
   forgot_ = false;
-  fitted_.reset();
-  if (known_.empty()) return;
+  fitted_ = std::move(made);
+  return true;
+}
+
+/// ONL-5: of this object it changes nothing. Nothing where it was cut short.
+std::unique_ptr<const online_policy::fitted> online_policy::make_fit(
+    const std::function<bool()>& over) const {
   fitted f;
   for (const auto& [node, cells] : cells_of_node_) f.index.emplace(node, f.index.size());
   const auto t = weigh(f.index);
@@ -267,11 +275,13 @@ void online_policy::fit() {
   data.covariance.assign(covariance.data(), covariance.data() + covariance.size());  // symmetric
   f.means = t.means;
   f.variances = t.covariances.diagonal();
-  auto scales = choose_scales(data, rows_to_choose_by);
+  auto scales = choose_scales(data, rows_to_choose_by, over);
+  if (over && over()) return nullptr;
   f.noise = t.noise_of_sample + scales.nugget;
   f.process.emplace(std::move(data), std::move(scales));
+  if (over && over()) return nullptr;
   f.width = width_by(f.process->left_out());
-  fitted_ = std::make_unique<const fitted>(std::move(f));
+  return std::make_unique<const fitted>(std::move(f));
 }
 
 result<std::optional<step_estimate>> online_policy::ask(const step_configuration& configuration,

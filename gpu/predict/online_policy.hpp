@@ -22,10 +22,13 @@
 //   ONL-2  At most `kept_configurations` are kept, the newest, and at most `known_nodes`.
 //   ONL-3  A sample that is refused changes nothing.
 //   ONL-4  An answer knows nothing of what was told after its fit.
+//   ONL-5  A fit that is cut short changes nothing: answers are those of the fit before, and the
+//     next one is due as it was.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -88,7 +91,9 @@ class online_policy {
   /// Whether so much was told since the last fit that another one is worth its time.
   bool fit_due() const noexcept;
   /// With all that was told. Less than a second of one core for as many configurations as are kept.
-  void fit();
+  /// True once it is made; false: `over` said true before (ONL-5). It is asked every few
+  /// milliseconds, some tens of them apart at most.
+  bool fit(const std::function<bool()>& over = {});
 
   size_t configurations() const noexcept { return known_.size(); }
   size_t nodes() const noexcept { return cells_of_node_.size(); }
@@ -118,6 +123,7 @@ class online_policy {
   std::vector<double> coordinates_of(const step_configuration& configuration) const;
   told weigh(const std::map<uint64_t, size_t>& index) const;
   void place(fitted& f, process_data& data) const;
+  std::unique_ptr<const fitted> make_fit(const std::function<bool()>& over) const;
   void drop(size_t configuration);
   void drop_cell(uint64_t node);
 

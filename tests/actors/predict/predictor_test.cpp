@@ -3,6 +3,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <stop_token>
 #include <string>
 
 #include <doctest/doctest.h>
@@ -10,6 +11,7 @@
 
 #include "actors/base/defaults.hpp"
 #include "io/perf/part_times.hpp"
+#include "messages/rejection.hpp"
 #include "tests/actors/actor_fixture.hpp"
 #include "tests/actors/job_harness.hpp"
 #include "tests/errors.hpp"
@@ -29,36 +31,45 @@ struct predicted_job : troupe::test::actor_fixture {
   uint64_t step = 0;
   fbs::StepOddity oddity = fbs::StepOddity::none;
   std::string second_node = "b";
+  std::stop_source over;
 
   explicit predicted_job(const std::filesystem::path& store = {}, const std::string& named = {})
       : actor_fixture(predictor_epoch) {
     auto job = train::test::planned_job().job;
     job.parallel.data = 2;
     job.predict.store = named;
-    target = spawn(predictor, predictor_options{job, predictor_epoch, store});
+    is_called(run, "run");
+    target = spawn(predictor, predictor_options{job, predictor_epoch, store, over.get_token()});
+  }
+  /// The partner is the actor of this process that bears the path.
+  void is_called(const partner& who, const std::string& path) const {
+    const auto stats = runtime().registry.add(0);
+    stats->set_path(path);
+    stats->started(caf::actor_cast<caf::weak_actor_ptr>(who.self()), 0);
   }
   void end() {
     caf::anon_send_exit(target, caf::exit_reason::user_shutdown);
     settle();
   }
-  void make_step(double forward_ms) {
-    run.tell(target, make_msg<fbs::StepTimes>(context(), [&](auto& t) {
-               t.step = ++step;
-               t.oddity = oddity;
-               t.took_ms = 2 * forward_ms;
-               t.replicas = 2;
-               t.dropped = 5;
-               for (uint32_t rank = 0; rank < 2; ++rank) {
-                 auto& r = *t.ranks.emplace_back(std::make_unique<fbs::RankTimesT>());
-                 r.rank = rank;
-                 r.node = rank == 0 ? "a" : second_node;
-                 r.layers = r.threads = 1;
-                 auto& p = *r.parts.emplace_back(std::make_unique<fbs::StepPartT>());
-                 p.kind = "forward";
-                 p.busy_ms = forward_ms;
-                 p.work = 16;
-               }
-             }));
+  void make_step(double forward_ms) { make_step(forward_ms, run, predictor_epoch); }
+  void make_step(double forward_ms, const partner& by, uint32_t epoch) {
+    by.tell(target, make_msg<fbs::StepTimes>(context_of(epoch), [&](auto& t) {
+              t.step = ++step;
+              t.oddity = oddity;
+              t.took_ms = 2 * forward_ms;
+              t.replicas = 2;
+              t.dropped = 5;
+              for (uint32_t rank = 0; rank < 2; ++rank) {
+                auto& r = *t.ranks.emplace_back(std::make_unique<fbs::RankTimesT>());
+                r.rank = rank;
+                r.node = rank == 0 ? "a" : second_node;
+                r.layers = r.threads = 1;
+                auto& p = *r.parts.emplace_back(std::make_unique<fbs::StepPartT>());
+                p.kind = "forward";
+                p.busy_ms = forward_ms;
+                p.work = 16;
+              }
+            }));
   }
   fbs::PredictorStatusT status() {
     const auto number = person.ask(target, make_msg<fbs::StatusRequest>());
@@ -106,6 +117,41 @@ TEST_CASE("predictor: it says what a rank's parts and a step take, by how many m
   CHECK(p.step->part == "step");
   CHECK(p.step->mean_ms == doctest::Approx(8).epsilon(0.02));
   CHECK(p.samples == 4 * 3);
+}
+
+TEST_CASE(
+    "PRD-8: step times of another than the run, and of an epoch that is over, teach nothing") {
+  predicted_job f;
+  const auto stranger = f.make_partner("node");
+  const auto before = counts().of(reject::forbidden);
+  for (int i = 0; i < 3 + 8; ++i) f.make_step(400, stranger, predictor_epoch);
+  CHECK(counts().of(reject::forbidden) == before + 3 + 8);
+  CHECK(stranger.idle());
+  CHECK(f.status().steps == 0);
+  f.make_step(400, stranger, UINT32_MAX);  // nor is it of a later epoch for that
+  f.make_step(4);
+  CHECK(f.status().steps == 1);
+  f.run.take<fbs::StepTimesTaken>();
+  f.make_step(4, f.run, predictor_epoch + 1);
+  CHECK(f.status().steps == 2);
+  f.run.take<fbs::StepTimesTaken>();
+  f.make_step(4);
+  CHECK(f.status().steps == 2);
+  CHECK(f.run.idle());
+}
+
+TEST_CASE("PRD-7: once the head ends nothing is fitted any more, and what was learned is kept") {
+  const scratch here;
+  const auto file = here.path / "times.jsonl";
+  predicted_job f(file);
+  for (int i = 0; i < 3 + 7; ++i) f.make_step(4);
+  f.over.request_stop();
+  for (int i = 0; i < 9; ++i) f.make_step(4);
+  CHECK(f.run.take_all<fbs::StepTimesTaken>().size() == 3 + 7 + 9);
+  CHECK(f.status().samples == 2 * 3);
+  CHECK(f.status().fits == 0);
+  f.end();
+  CHECK(io::perf::read_part_times(file)->times.size() == 3);
 }
 
 TEST_CASE("predictor: of a node's name as much is known as is kept") {

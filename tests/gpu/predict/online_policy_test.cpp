@@ -314,6 +314,35 @@ TEST_CASE("ONL-4: what is told after a fit is in no answer before the next one")
   CHECK(answer_of(p, c).seconds > 1.5 * before.seconds);
 }
 
+TEST_CASE("ONL-5: a fit that is cut short changes no answer, wherever that is, and stays due") {
+  auto p = planted_policy(40, 21, 0.02);
+  p.fit();
+  random_numbers draw(22);
+  for (int i = 0; i < 40; ++i) {
+    const auto c = drawn_configuration(draw);
+    REQUIRE(p.hear(c, 8, 2 * planted_seconds(c)));
+  }
+  const step_configuration c{{8, 4}, 0.032};
+  const auto before = answer_of(p, c);
+  const auto effect = p.effect_of(8);
+  int looks = 0, cut = 0;
+  for (;; ++cut) {
+    looks = 0;
+    if (p.fit([&] { return looks++ >= cut; })) break;
+    CHECK(looks <= cut + 2);  // it has gone no further
+    CHECK(same_bits(answer_of(p, c), before));
+    CHECK(p.effect_of(8).mean == effect.mean);
+    REQUIRE(p.fit_due());
+    REQUIRE(cut < 1000);
+  }
+  CHECK(cut > 10);
+  CHECK_FALSE(p.fit_due());
+  const auto cut_often = answer_of(p, c);
+  CHECK_FALSE(same_bits(cut_often, before));
+  p.fit();
+  CHECK(same_bits(answer_of(p, c), cut_often));
+}
+
 TEST_CASE(
     "a fit is due once there is something, then after a part more configurations or samples") {
   online_policy p(batch_and_depth);
