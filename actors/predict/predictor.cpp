@@ -111,13 +111,24 @@ void keep_now_and_then(predictor_pointer self) {
 
 // -- what is heard and asked ----------------------------------------------------------------------
 
+/// PRD-9.
+bool is_watched(predictor_pointer self) {
+  const auto gateway = self->runtime().registry.find("gateway");
+  const auto said = gateway ? gateway->values() : fbs::StatusValuesT{};
+  return said.gateway && said.gateway->views > 0;
+}
+
 /// PRD-5: the run tells of the next step once it hears that this one was taken.
 void learn(predictor_pointer self, const msg<fbs::StepTimes>& m) {
   if (!is_told_by(self, "run"))  // PRD-8
     return note_rejection(reject::forbidden, m.type(), "step times of another than the run");
   self->live_in(m.epoch());
   auto& st = self->state;
-  st.policy.hear(step_in(*m.get(), m.epoch()));
+  const bool is_traced = is_watched(self);
+  const bool was_traced = std::exchange(st.is_traced, is_traced);
+  auto step = step_in(*m.get(), m.epoch());
+  if (is_traced || was_traced) step.usual = false;
+  st.policy.hear(step);
   st.dropped = m->dropped();
   fit(self);
   keep_now_and_then(self);

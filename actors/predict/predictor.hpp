@@ -16,6 +16,9 @@
 //     thread.
 //   PRD-8  It learns from the run of its own process alone, and of no epoch before the newest that
 //     the run has told of: what others of the cluster say is counted as rejected.
+//   PRD-9  It learns nothing from what somebody watches a trace of: what is shown of messages costs
+//     those who send and get them. That the gateway knows, which passes every view on; it is read
+//     from the registry, when a step is heard.
 //
 // Failure policy: done without. Training goes on, and nothing is expected any more.
 #pragma once
@@ -48,6 +51,7 @@ struct predictor_state {
   static inline const char* name = "predictor";
   learning_policy policy;
   std::stop_token over;
+  bool is_traced = false;  ///< as of the step heard last
   uint64_t dropped = 0;  ///< steps that the run did not tell of
   double fit_s = 0;      ///< of the last fit
   std::filesystem::path store = {};

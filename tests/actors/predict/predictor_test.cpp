@@ -3,6 +3,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <memory>
 #include <stop_token>
 #include <string>
 
@@ -138,6 +139,31 @@ TEST_CASE(
   f.make_step(4);
   CHECK(f.status().steps == 2);
   CHECK(f.run.idle());
+}
+
+TEST_CASE(
+    "PRD-9: what somebody watches a trace of, or did since the step before, teaches nothing") {
+  predicted_job f;
+  const auto gateway = f.runtime().registry.add(0);
+  gateway->set_path("gateway");
+  const auto steps_with = [&](uint32_t views, int steps) {
+    gateway->publish([&](fbs::StatusValuesT& v) {
+      v.gateway = std::make_unique<fbs::GatewayStatusT>();
+      v.gateway->views = views;
+    });
+    for (int i = 0; i < steps; ++i) f.make_step(4);
+  };
+  steps_with(0, 3 + 1);
+  CHECK(f.status().odd_steps == 3);
+  steps_with(2, 5);
+  CHECK(f.status().odd_steps == 3 + 5);
+  steps_with(0, 1);
+  CHECK(f.status().odd_steps == 3 + 6);
+  steps_with(0, 6);
+  CHECK(f.status().odd_steps == 3 + 6);
+  CHECK(f.status().samples == 0);
+  steps_with(0, 1);
+  CHECK(f.status().samples == 3);
 }
 
 TEST_CASE("PRD-7: once the head ends nothing is fitted any more, and what was learned is kept") {
