@@ -155,6 +155,8 @@ using monitor_actor = component_actor::extend<
     tell<fbs::IncidentReport>,
     // What a part of the job finds itself; where the time of a rank's step went.
     tell<fbs::FindingTold>, tell<fbs::StepDone>,
+    // What takes longer than the predictor of its process expects.
+    tell<fbs::Suspect>,
     // Time to look (from itself only).
     caf::reacts_to<caf::tick_atom>>;
 

@@ -501,6 +501,7 @@ monitor_actor::behavior_type monitor(monitor_pointer self, monitor_options optio
       [self](const msg<fbs::IncidentReport>& m) { prove(self, m); },
       [self](const msg<fbs::FindingTold>& m) { hear_told(self, m); },
       [self](const msg<fbs::StepDone>& m) { hear_step(self, m); },
+      [self](const msg<fbs::Suspect>& m) { hear_doubt(self, m); },
       [self](caf::tick_atom) { look(self); },
   };
 }

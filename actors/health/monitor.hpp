@@ -4,10 +4,10 @@
 // Messages: Hello and Heartbeat from the coordinator, which passes on those of the cluster's nodes;
 // FindingsRequest from whoever looks; from the run IncidentReport, when it has decided what is done
 // about a fault (Evidence, what stands then, goes to the reporter), FindingTold, and StepDone of
-// every rank, which it passes on. ListActors to the gateway, where no rank moves: the wait graph of
-// the answer names whom the others wait for; CallActor, where a suspect's medic is to examine its
-// machine, or two are to test the way between them. Notice to the reporter, of what is raised.
-// Leave and FindingTold to the coordinator.
+// every rank, which it passes on; Suspect from the predictor. ListActors to the gateway, where no
+// rank moves: the wait graph of the answer names whom the others wait for; CallActor, where a
+// suspect's medic is to examine its machine, or two are to test the way between them. Notice to the
+// reporter, of what is raised. Leave and FindingTold to the coordinator.
 //
 // Invariants
 //   MON-1  It finds and changes nothing: what is done about a finding is decided elsewhere. Of a
@@ -33,6 +33,8 @@
 //     (returned_policy.hpp). Of one that is sick still the coordinator is told.
 //   MON-10 A rank whose part of a step takes longer than it did, or than on its peers, is told of
 //     (blame_policy.hpp) by whole steps alone, and by none that were not as others are.
+//   MON-11 What the predictor expected of such a part stands in the finding; it makes none, and
+//     takes none back: without a predictor the same findings stand (doubts_policy.hpp).
 //
 // Failure policy: done without. Training goes on, unwatched.
 #pragma once
@@ -45,6 +47,7 @@
 
 #include "actors/base/traced.hpp"
 #include "actors/health/blame_policy.hpp"
+#include "actors/health/doubts_policy.hpp"
 #include "actors/health/evidence_policy.hpp"
 #include "actors/health/findings_policy.hpp"
 #include "actors/health/host_reach.hpp"
@@ -91,6 +94,7 @@ struct monitor_state {
   straggler_policy stragglers;
   regression_policy regression;
   blame_policy blames;
+  doubts_policy doubts;
   std::map<std::string, std::string> machine_kinds;  ///< by node, of its hardware
   suspicion_policy suspicions;
   link_policy links, returned_links;

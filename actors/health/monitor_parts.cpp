@@ -9,8 +9,10 @@
 
 #include <fmt/format.h>
 
+#include "actors/base/processes.hpp"
 #include "actors/health/monitoring.hpp"
 #include "messages/operations.hpp"
+#include "messages/rejection.hpp"
 #include "messages/text.hpp"
 
 namespace troupe::health::monitoring {
@@ -47,17 +49,26 @@ std::vector<std::string_view> slowing(const findings_policy& findings, const std
   return names;
 }
 
-/// "slow: backward takes 198 ms a step, 161 +- 4 until step 4210 (device_hot)"
+/// "; 162 ms were expected, 151 to 173": by the predictor; or nothing.
+std::string expected_of(const monitor_state& st, const blame& b) {
+  const auto* doubt = st.doubts.of(st.blames.epoch(), b.rank, b.part, b.node);
+  if (doubt == nullptr) return "";
+  return fmt::format("; {} ms were expected, {} to {}", digits_of_ms(doubt->expected_ms),
+                     digits_of_ms(doubt->least_ms), digits_of_ms(doubt->most_ms));
+}
+
+/// "slow: backward takes 198 ms a step, 161 +- 4 until step 4210 (device_hot); 162 ms were
+/// expected, 151 to 173"
 evidence shown_of(const monitor_state& st, const blame& b) {
   const bool never = b.cause == blame_cause::misconfigured;
   return {100 * b.off, static_cast<double>(st.options.job.predict.suspect_percent), "%",
-          fmt::format("{}: {} takes {} ms a step, {} +- {}{}{}", to_string(b.cause),
+          fmt::format("{}: {} takes {} ms a step, {} +- {}{}{}{}", to_string(b.cause),
                       train::facts_of(b.part).name, digits_of_ms(b.now_ms),
                       digits_of_ms(b.normal_ms), digits_of_ms(b.spread_ms),
                       never               ? std::string(" on its peers")
                       : b.since_step == 0 ? std::string(" before")
                                           : fmt::format(" until step {}", b.since_step - 1),
-                      why_slow(st.findings, b.node))};
+                      why_slow(st.findings, b.node), expected_of(st, b))};
 }
 
 }  // namespace
@@ -88,6 +99,7 @@ void watch_parts(monitor_state& st) {
   o.suspect = static_cast<double>(job.predict.suspect_percent) / 100;
   o.quiet_steps = static_cast<size_t>(job.predict.quiet_steps);
   st.blames = blame_policy(o, job.grid());
+  st.doubts = doubts_policy(job.grid().ranks());
 }
 
 void note_machine(monitor_state& st, const fbs::Hello& said) {
@@ -120,6 +132,18 @@ void put_parts(const monitor_state& st, fbs::FindingsT& out) {
   out.parts_left_out = static_cast<uint32_t>(all.left_out);
   out.quiet_steps = st.blames.quiet_steps();
   out.quiet_steps_needed = st.blames.quiet_steps_needed();
+}
+
+void hear_doubt(monitor_pointer self, const msg<fbs::Suspect>& m) {
+  if (!is_told_by(self, "predictor"))
+    return note_rejection(reject::forbidden, m.type(), "a suspect of another than the predictor");
+  const auto* of = m->expected();
+  const auto* facts = of != nullptr ? train::operation_named(text_of(of->part())) : nullptr;
+  if (facts == nullptr) return;
+  auto& doubts = self->state.doubts;
+  if (m->gone()) return doubts.gone(m.epoch(), m->rank(), facts->kind);
+  doubts.hear(m.epoch(), m->rank(), facts->kind,
+              {text_of(m->node()), of->mean_ms(), of->least_ms(), of->most_ms()});
 }
 
 /// A whole job that is slower is step_regression's.

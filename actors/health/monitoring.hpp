@@ -78,6 +78,8 @@ void watch_parts(monitor_state& st);
 void note_machine(monitor_state& st, const fbs::Hello& said);
 /// MON-10.
 void hear_parts(monitor_pointer self, const msg<fbs::StepDone>& m);
+/// MON-11.
+void hear_doubt(monitor_pointer self, const msg<fbs::Suspect>& m);
 /// What each part of a step takes, and what it should.
 void put_parts(const monitor_state& st, fbs::FindingsT& out);
 

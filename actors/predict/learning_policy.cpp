@@ -51,7 +51,8 @@ learning_policy::learning_policy(const config::job& job, learning_options option
     : options_(options),
       shape_(config::work_shape_of(job)),
       ranks_(job.grid().ranks()),
-      tokens_(static_cast<uint64_t>(job.tokens_per_step())) {
+      tokens_(static_cast<uint64_t>(job.tokens_per_step())),
+      suspect_share_(static_cast<double>(job.predict.suspect_percent) / 100) {
   shape_.push_back(job.swap.dir.empty() ? 1.0 : 2.0);
 }
 
@@ -61,6 +62,7 @@ void learning_policy::begin_epoch(const learned_step& step) {
   epoch_ = step.epoch;
   replicas_ = step.replicas;
   steps_of_epoch_ = 0;
+  for (const auto& [of, w] : windows_) end_suspect(of, w);
   places_.clear();
   windows_.clear();
 }
@@ -86,6 +88,8 @@ void learning_policy::hear_rank(const learned_rank& rank) {
   const place now{rank.node, rank.layers, rank.threads};
   auto& before = places_[rank.rank];
   if (before != now) {  // LRN-2
+    for (const auto& [of, w] : windows_)
+      if (of.first == rank.rank) end_suspect(of, w);
     before = now;
     std::erase_if(windows_, [&](const auto& w) { return w.first.first == rank.rank; });
   }
@@ -95,11 +99,52 @@ void learning_policy::hear_rank(const learned_rank& rank) {
 void learning_policy::add(const key& of, const place& at, uint64_t work, double ms) {
   if (work == 0 || !(ms > 0)) return;
   auto& w = windows_[of];
-  if (w.work != work) w = {work, {}};
+  if (w.work != work) {
+    end_suspect(of, w);
+    w = {};
+    w.work = work;
+  }
   w.ms.push_back(static_cast<float>(ms));
   if (w.ms.size() < options_.window) return;
-  learn(of.second, at, work, static_cast<double>(upper_median(std::move(w.ms))));
+  const auto middle_ms = static_cast<double>(upper_median(std::move(w.ms)));
   w.ms.clear();
+  if (doubts(of, at, w, middle_ms)) return;
+  ++w.learned;
+  learn(of.second, at, work, middle_ms);
+}
+
+bool learning_policy::doubts(const key& of, const place& at, window& w, double ms) {
+  const bool is_known = w.learned >= options_.known_by || recalled_nodes_.contains(at.node);
+  if (suspect_share_ <= 0 || !is_known) return false;
+  const auto expected = estimate_of(of.second, at, w.work);
+  const bool is_longer =
+      expected && !expected->outside &&
+      ms > 1e3 * std::max(expected->most_s, (1 + suspect_share_) * expected->seconds);
+  if (!is_longer) {
+    end_suspect(of, w);
+    w.longer = 0;
+    w.suspect = false;
+    return false;
+  }
+  ++w.longer;
+  if (of.first != no_rank) suspect(of, at, w, ms, *expected);
+  return w.longer <= options_.doubted_windows;
+}
+
+void learning_policy::suspect(const key& of, const place& at, window& w, double ms,
+                              const gpu::predict::step_estimate& expected) {
+  if (w.suspect || w.longer < options_.suspect_windows) return;
+  if (suspects_ == options_.suspects_kept) return;
+  w.suspect = true;
+  ++suspects_;
+  told_.push_back({of.first, at.node, of.second, ms, expected, false});
+}
+
+void learning_policy::end_suspect(const key& of, const window& w) {
+  if (!w.suspect) return;
+  --suspects_;
+  const auto at = places_.find(of.first);
+  told_.push_back({of.first, at != places_.end() ? at->second.node : "", of.second, 0, {}, true});
 }
 
 void learning_policy::learn(pipeline_op part, const place& at, uint64_t work, double ms) {
@@ -140,8 +185,10 @@ void learning_policy::recall(std::span<const io::perf::part_time> times) {
     const auto* facts = train::operation_named(t.part);
     const bool is_known = facts != nullptr || t.part == whole_step_name;
     if (!is_known || t.features.size() != names.size()) continue;
-    recalled_ +=
+    const bool taken =
         tell_model(facts != nullptr ? facts->kind : whole_step, t.node, t.features, t.seconds);
+    recalled_ += taken;
+    if (taken) recalled_nodes_.insert(t.node);
   }
 }
 
@@ -164,6 +211,15 @@ std::vector<double> learning_policy::features_of(const place& at, uint64_t work)
   features[index_of(work_feature::replicas)] = above_0(replicas_);
   features.push_back(static_cast<double>(std::max<uint64_t>(work, 1)));
   return features;
+}
+
+std::optional<gpu::predict::step_estimate> learning_policy::estimate_of(pipeline_op part,
+                                                                        const place& at,
+                                                                        uint64_t work) const {
+  const auto model = models_.find(part);
+  if (model == models_.end()) return std::nullopt;
+  const auto said = model->second.ask(configuration_of(features_of(at, work)), number_of(at.node));
+  return said ? *said : std::nullopt;
 }
 
 uint64_t learning_policy::number_of(const std::string& node) const {

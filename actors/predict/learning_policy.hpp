@@ -15,12 +15,19 @@
 //   LRN-3  What is kept is bounded by the ranks of the job, the nodes and the configurations that a
 //     model keeps, however long it trains; a rank that the job has not is left out.
 //   LRN-4  What was recalled is no news: a time is told once, by the job that it is of.
+//   LRN-5  Of a part that takes longer than was expected of it, beyond the interval and by more
+//     than predict.suspect_percent, nothing is learned for `doubted_windows`, or the times of a
+//     sick machine would pass for the right ones. What lasts longer than that is how it is. Before
+//     `known_by` of its windows were learned, or a file told of its node, no part is doubted.
+//   LRN-6  After `suspect_windows` of these the part is a suspect, `suspects_kept` of them at once;
+//     each is told of once, and so is its end.
 #pragma once
 
 #include <cstdint>
 #include <functional>
 #include <map>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -45,6 +52,10 @@ inline constexpr error_kind<uint32_t, int64_t> rank_not_seen{
 struct learning_options {
   size_t window = 8;  ///< steps whose median is one sample
   size_t first_steps = 3;
+  size_t known_by = 4;          ///< windows of a rank's part, before it is doubted
+  size_t doubted_windows = 32;  ///< running, of which nothing is learned
+  size_t suspect_windows = 2;   ///< running, that make a suspect
+  size_t suspects_kept = 64;
 };
 
 /// A rank's part of a step.
@@ -62,6 +73,16 @@ struct learned_step {
   double took_ms = 0;
   uint32_t replicas = 1;
   std::vector<learned_rank> ranks;
+};
+
+/// A part of a rank's step takes longer than was expected of it, or does no more.
+struct suspected_part {
+  uint32_t rank = 0;
+  std::string node;
+  train::pipeline_op part = train::pipeline_op::count;
+  double seen_ms = 0;
+  gpu::predict::step_estimate expected;
+  bool gone = false;
 };
 
 /// What is asked: a rank as it is, or with other layers or threads, or on another node.
@@ -93,6 +114,8 @@ class learning_policy {
   explicit learning_policy(const config::job& job, learning_options options = {});
 
   void hear(const learned_step& step);
+  /// What has become a suspect or ceased to be one since this was asked last (LRN-6).
+  std::vector<suspected_part> take_suspects() { return std::exchange(told_, {}); }
 
   /// What earlier jobs have kept: each time is one sample. What does not fit is left out.
   void recall(std::span<const io::perf::part_time> times);
@@ -119,6 +142,7 @@ class learning_policy {
   uint64_t refused() const noexcept { return refused_; }
   uint64_t fits() const noexcept { return fits_; }
   size_t parts() const noexcept { return models_.size(); }
+  size_t suspects() const noexcept { return suspects_; }
   size_t most_configurations() const noexcept;
 
  private:
@@ -131,12 +155,24 @@ class learning_policy {
   struct window {
     uint64_t work = 0;
     std::vector<float> ms;
+    size_t learned = 0;  ///< windows, of them
+    size_t longer = 0;   ///< windows running that took longer than expected
+    bool suspect = false;
   };
   using key = std::pair<uint32_t, train::pipeline_op>;  ///< rank, part
 
   void begin_epoch(const learned_step& step);
   void hear_rank(const learned_rank& rank);
   void add(const key& of, const place& at, uint64_t work, double ms);
+  /// LRN-5: nothing is to be learned of the median.
+  bool doubts(const key& of, const place& at, window& w, double ms);
+  /// LRN-6.
+  void suspect(const key& of, const place& at, window& w, double ms,
+               const gpu::predict::step_estimate& expected);
+  void end_suspect(const key& of, const window& w);
+  /// What is expected of the part there by the last fit; nothing: not known.
+  std::optional<gpu::predict::step_estimate> estimate_of(train::pipeline_op part, const place& at,
+                                                         uint64_t work) const;
   void learn(train::pipeline_op part, const place& at, uint64_t work, double ms);
   /// Whether the part's model has taken it.
   bool tell_model(train::pipeline_op part, const std::string& node, std::vector<double> features,
@@ -150,11 +186,15 @@ class learning_policy {
   std::vector<double> shape_;
   int64_t ranks_ = 0;
   uint64_t tokens_ = 0;  ///< of a step
+  double suspect_share_ = 0;  ///< longer than expected; 0: nothing is doubted
   uint32_t epoch_ = 0, replicas_ = 0;
   size_t steps_of_epoch_ = 0;
   std::map<uint32_t, place> places_;
   std::map<key, window> windows_;
   std::map<std::string, uint64_t> nodes_;  ///< from 1
+  std::set<std::string> recalled_nodes_;
+  std::vector<suspected_part> told_;
+  size_t suspects_ = 0;
   std::map<train::pipeline_op, gpu::predict::online_policy> models_;
   /// Of a part, a node and features: logarithms of seconds.
   struct summed_times {

@@ -64,6 +64,7 @@ void show(predictor_pointer self) {
     s.fits = st.policy.fits();
     s.fit_s = st.fit_s;
     s.recalled_samples = st.policy.recalled();
+    s.suspects = static_cast<uint32_t>(st.policy.suspects());
     s.store_problem = st.keep_problem.empty() ? st.store_problem : st.keep_problem;
   });
 }
@@ -111,6 +112,35 @@ void keep_now_and_then(predictor_pointer self) {
 
 // -- what is heard and asked ----------------------------------------------------------------------
 
+std::unique_ptr<fbs::ExpectedTimeT> to_message(std::string_view part,
+                                               const gpu::predict::step_estimate& e) {
+  auto out = std::make_unique<fbs::ExpectedTimeT>();
+  out->part = part;
+  out->mean_ms = 1e3 * e.seconds;
+  out->least_ms = 1e3 * e.least_s;
+  out->most_ms = 1e3 * e.most_s;
+  out->configurations = e.configurations;
+  if (e.outside) out->outside = feature_name(*e.outside);
+  return out;
+}
+
+/// LRN-6.
+void tell_suspects(predictor_pointer self, const msg<fbs::StepTimes>& step) {
+  auto& st = self->state;
+  for (const auto& s : st.policy.take_suspects()) {
+    if (!st.monitor) continue;
+    self->send(st.monitor,
+               make_msg<fbs::Suspect>(context_of(*self, step.header()), [&](fbs::SuspectT& m) {
+                 m.rank = s.rank;
+                 m.node = s.node;
+                 m.expected = to_message(train::facts_of(s.part).name, s.expected);
+                 m.seen_ms = s.seen_ms;
+                 m.step = step->step();
+                 m.gone = s.gone;
+               }));
+  }
+}
+
 /// PRD-9.
 bool is_watched(predictor_pointer self) {
   const auto gateway = self->runtime().registry.find("gateway");
@@ -129,6 +159,7 @@ void learn(predictor_pointer self, const msg<fbs::StepTimes>& m) {
   auto step = step_in(*m.get(), m.epoch());
   if (is_traced || was_traced) step.usual = false;
   st.policy.hear(step);
+  tell_suspects(self, m);
   st.dropped = m->dropped();
   fit(self);
   keep_now_and_then(self);
@@ -136,18 +167,6 @@ void learn(predictor_pointer self, const msg<fbs::StepTimes>& m) {
   self->send(caf::actor_cast<run_actor>(self->current_sender()),
              make_msg<fbs::StepTimesTaken>(context_of(*self, m.header()),
                                            [&](auto& taken) { taken.step = m->step(); }));
-}
-
-std::unique_ptr<fbs::ExpectedTimeT> to_message(std::string_view part,
-                                               const gpu::predict::step_estimate& e) {
-  auto out = std::make_unique<fbs::ExpectedTimeT>();
-  out->part = part;
-  out->mean_ms = 1e3 * e.seconds;
-  out->least_ms = 1e3 * e.least_s;
-  out->most_ms = 1e3 * e.most_s;
-  out->configurations = e.configurations;
-  if (e.outside) out->outside = feature_name(*e.outside);
-  return out;
 }
 
 caf::result<msg<fbs::Prediction>> expect(predictor_pointer self, const msg<fbs::Predict>& m) {
@@ -178,6 +197,7 @@ predictor_actor::behavior_type predictor(predictor_pointer self, predictor_optio
   st.policy = learning_policy(options.job);
   st.store = std::move(options.store);
   st.over = std::move(options.over);
+  st.monitor = std::move(options.monitor);
   st.store_is_usual = options.job.predict.store.empty();
   st.keep_in_ns = ns_of(defaults::predictor_keeps);
   st.keep_ns = now_ns(*self) + st.keep_in_ns;

@@ -2,7 +2,7 @@
 // is to be expected. In the head, on a thread of its own: a fit takes up to a second of a part.
 //
 // Messages: StepTimes from the run, which it answers with StepTimesTaken once it is done with that,
-// a fit included; Predict from whoever looks.
+// a fit included; Predict from whoever looks. Suspect to the monitor: evidence for what that finds.
 //
 // Invariants
 //   PRD-1  Killed, hung or left out (predict.enabled) it costs its answers alone: the run waits for
@@ -40,6 +40,7 @@ struct predictor_options {
   uint32_t epoch = 0;
   std::filesystem::path store = {};  ///< empty: nothing is kept
   std::stop_token over = {};         ///< the head ends (PRD-7)
+  monitor_actor monitor = {};        ///< none where nobody watches
 };
 
 /// In the job's output, where it names no other file.
@@ -51,6 +52,7 @@ struct predictor_state {
   static inline const char* name = "predictor";
   learning_policy policy;
   std::stop_token over;
+  monitor_actor monitor;
   bool is_traced = false;  ///< as of the step heard last
   uint64_t dropped = 0;  ///< steps that the run did not tell of
   double fit_s = 0;      ///< of the last fit

@@ -298,10 +298,11 @@ pacer_actor spawn_pacer(caf::actor_system& system, const launch& l,
 }
 
 /// What a job computes with is a part of what it learns: it is said here.
-troupe::predict::predictor_options predictor_of(const launch& l, std::stop_token over) {
+troupe::predict::predictor_options predictor_of(const launch& l, std::stop_token over,
+                                                monitor_actor monitor) {
   auto job = l.plan.job;
   job.cluster.device = is_on_gpus(job) ? config::device_kind::cuda : config::device_kind::host;
-  return {job, l.from.epoch, troupe::predict::store_of(job), std::move(over)};
+  return {job, l.from.epoch, troupe::predict::store_of(job), std::move(over), std::move(monitor)};
 }
 
 /// The actors of this process that speak with persons; they end with the scope, after the
@@ -318,8 +319,8 @@ struct front_office {
                                             troupe::health::ask_host_by_tcp})),
         pacer_(spawn_pacer(system, l, reporter_)) {
     if (l.plan.job.predict.enabled)
-      predictor_ = system.spawn<caf::detached>(troupe::predict::predictor,
-                                               predictor_of(l, predictor_over_.get_token()));
+      predictor_ = system.spawn<caf::detached>(
+          troupe::predict::predictor, predictor_of(l, predictor_over_.get_token(), monitor_));
     if (!l.plan.job.cluster.heads.empty())
       elector_ = system.spawn<caf::detached>(heads::elector, elector_of(l, address));
     if (!l.from.journal) return;

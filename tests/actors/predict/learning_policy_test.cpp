@@ -218,6 +218,92 @@ TEST_CASE("LRN-4: what was learned is told once, and known to whom it is recalle
   CHECK(said.step->seconds == doctest::Approx(0.05).epsilon(0.02));
 }
 
+TEST_CASE("LRN-5: what takes longer than expected is not learned, until it has lasted") {
+  learned_job f({.doubted_windows = 4});
+  f.make_steps(3 + 5 * 8);
+  const auto before = f.policy.samples();
+  f.take(15);
+  f.make_steps(4 * 8);
+  CHECK(f.policy.samples() == before);
+  CHECK(f.expected({0}).parts[0].time.seconds == doctest::Approx(0.01).epsilon(0.02));
+  f.make_steps(8);
+  CHECK(f.policy.samples() == before + 5);
+  for (int window = 0; window < 20; ++window) f.make_steps(8);
+  CHECK(f.expected({0}).parts[0].time.seconds > 0.0125);
+  CHECK(f.policy.suspects() == 0);
+}
+
+TEST_CASE(
+    "LRN-5: before some windows were learned, or where nobody is to be named, none is doubted") {
+  learned_job early;
+  early.make_steps(3 + 3 * 8);
+  early.take(15);
+  early.make_steps(8);
+  CHECK(early.policy.samples() == 4 * 5);
+  learned_job nobody;
+  nobody.job.predict.suspect_percent = 0;
+  nobody.policy = learning_policy(nobody.job);
+  nobody.make_steps(3 + 5 * 8);
+  nobody.take(15);
+  nobody.make_steps(3 * 8);
+  CHECK(nobody.policy.samples() == 8 * 5);
+  CHECK(nobody.policy.take_suspects().empty());
+  learned_job next;  // a file told of its nodes
+  next.policy.recall(nobody.policy.news());
+  next.make_steps(0);
+  next.take(60);
+  next.make_steps(3 + 8);
+  CHECK(next.policy.samples() == 0);
+}
+
+TEST_CASE("LRN-6: a part that takes longer twice is a suspect, told once, until it does no more") {
+  learned_job f;
+  f.make_steps(3 + 5 * 8);
+  const auto slow_forward = [&](double by) {
+    f.take(10);
+    f.step.ranks[1].parts[0].busy_ms *= by;
+  };
+  slow_forward(1.5);
+  f.make_steps(8);
+  CHECK(f.policy.take_suspects().empty());
+  f.make_steps(8);
+  const auto told = f.policy.take_suspects();
+  REQUIRE(told.size() == 1);
+  CHECK(told[0].rank == 1);
+  CHECK(told[0].node == "b");
+  CHECK(told[0].part == pipeline_op::forward);
+  CHECK(told[0].seen_ms == doctest::Approx(30));
+  CHECK(told[0].expected.seconds == doctest::Approx(0.02).epsilon(0.02));
+  CHECK(told[0].expected.most_s < 0.03);
+  CHECK_FALSE(told[0].gone);
+  f.make_steps(3 * 8);
+  CHECK(f.policy.take_suspects().empty());
+  CHECK(f.policy.suspects() == 1);
+  slow_forward(1);
+  f.make_steps(8);
+  const auto over = f.policy.take_suspects();
+  REQUIRE(over.size() == 1);
+  CHECK(over[0].gone);
+  CHECK(over[0].rank == 1);
+  CHECK(over[0].part == pipeline_op::forward);
+  CHECK(f.policy.suspects() == 0);
+}
+
+TEST_CASE("LRN-6: suspects end with their epoch, and no more are kept than some") {
+  learned_job f({.suspects_kept = 3});
+  f.make_steps(3 + 5 * 8);
+  f.take(15);
+  f.make_steps(2 * 8);
+  CHECK(f.policy.take_suspects().size() == 3);
+  CHECK(f.policy.suspects() == 3);
+  ++f.step.epoch;
+  f.make_steps(1);
+  CHECK(f.policy.suspects() == 0);
+  const auto over = f.policy.take_suspects();
+  REQUIRE(over.size() == 3);
+  for (const auto& s : over) CHECK(s.gone);
+}
+
 TEST_CASE("learning: kept times of other work are not taken for times of this job's") {
   learned_job kept;
   kept.make_steps(3 + 8);

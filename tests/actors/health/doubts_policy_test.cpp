@@ -1,0 +1,37 @@
+// What is kept of the predictor's doubts, and for how long (DBT-1, DBT-2).
+#include "actors/health/doubts_policy.hpp"
+
+#include <doctest/doctest.h>
+
+using namespace troupe;
+using namespace troupe::health;
+using train::pipeline_op;
+
+TEST_CASE("DBT-1: doubts are of a rank's part, of the newest epoch, of ranks of the job") {
+  doubts_policy p(2);
+  p.hear(3, 1, pipeline_op::backward, {"b", 400, 390, 410});
+  p.hear(3, 1, pipeline_op::backward, {"b", 401, 390, 410});
+  p.hear(3, 0, pipeline_op::forward, {"a", 200, 190, 210});
+  p.hear(3, 2, pipeline_op::forward, {"c", 200, 190, 210});
+  p.hear(3, -1, pipeline_op::forward, {"c", 200, 190, 210});
+  p.hear(3, 1, pipeline_op::count, {"b", 200, 190, 210});
+  CHECK(p.count() == 2);
+  REQUIRE(p.of(3, 1, pipeline_op::backward, "b") != nullptr);
+  CHECK(p.of(3, 1, pipeline_op::backward, "b")->expected_ms == 401);
+  CHECK(p.of(3, 1, pipeline_op::forward, "b") == nullptr);
+  p.gone(3, 0, pipeline_op::forward);
+  CHECK(p.count() == 1);
+  p.hear(2, 0, pipeline_op::forward, {"a", 200, 190, 210});
+  p.gone(2, 1, pipeline_op::backward);
+  CHECK(p.count() == 1);
+  p.hear(4, 0, pipeline_op::forward, {"a", 200, 190, 210});
+  CHECK(p.count() == 1);
+}
+
+TEST_CASE("DBT-2: of a rank that is elsewhere by now, or in another epoch, nothing is said") {
+  doubts_policy p(2);
+  p.hear(3, 1, pipeline_op::backward, {"b", 400, 390, 410});
+  CHECK(p.of(3, 1, pipeline_op::backward, "b") != nullptr);
+  CHECK(p.of(3, 1, pipeline_op::backward, "c") == nullptr);
+  CHECK(p.of(4, 1, pipeline_op::backward, "b") == nullptr);
+}
