@@ -72,7 +72,8 @@
 //     runs any more. Which layers each stage has is settled by that once, before the run begins: it
 //     is told to the person, the run and the journal, and no later epoch measures again. Where a
 //     node cannot measure, or no split fits, it is the planned one; of a node that is lost
-//     meanwhile nothing is settled.
+//     meanwhile nothing is settled. A spare that has less memory than the layers of a place take by
+//     a measured split does not come into it (PLA-6).
 //
 // Failure policy: a dead node is told to the run; a refused one is counted and the cluster goes on.
 #pragma once

@@ -23,6 +23,7 @@ fbs::ClusterMemoryT memory_of(const coordinator_state& st) {
     p.cores = needs.cores;
     p.gpus = needs.gpus;
     p.cpu_model = needs.cpu_model;
+    p.memory_bytes = needs.memory_bytes;
   }
   out.replicas = static_cast<uint32_t>(st.replicas);
   out.layers = st.layers;
@@ -62,7 +63,7 @@ void recall(coordinator_pointer self, const fbs::ClusterMemoryT& memory) {
   for (const auto& p : memory.places) {
     if (p->node >= nodes) return;  // of another configuration
     at.push_back(p->node);
-    needs.push_back({p->workers, p->threads, p->cores, p->gpus, p->cpu_model});
+    needs.push_back({p->workers, p->threads, p->cores, p->gpus, p->cpu_model, p->memory_bytes});
   }
   if (at.size() != st.places.size()) return;
   st.places = places_policy(std::move(at), std::move(needs));

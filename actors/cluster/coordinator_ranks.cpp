@@ -91,7 +91,7 @@ void fix_places(coordinator_state& st) {
   const bool on_gpus = !st.devices.names.empty() && st.devices.names.front() != "host";
   for (uint32_t place = 0; place < st.places.size(); ++place) {
     const auto& m = member_at(st, place);
-    place_needs needs{workers_at(st, place), threads_at(st, place), 1, 0, cpu_of(m)};
+    place_needs needs{workers_at(st, place), threads_at(st, place), 1, 0, cpu_of(m), 0};
     needs.cores = std::min(needs.threads * needs.workers, cores_of(m));
     if (on_gpus) needs.gpus = st.devices.shared ? 1 : needs.workers;
     st.places.fix(place, std::move(needs));
@@ -166,6 +166,13 @@ void tell_layers(coordinator_pointer self, const std::string& layers, const std:
              }));
 }
 
+/// PLA-6: no layers that a node measured itself to have room for come to one that has none.
+void note_memory_of_places(coordinator_state& st, const std::vector<train::node_pace>& paces) {
+  const auto bytes = train::bytes_of_places(st.record.plan, paces);
+  for (uint32_t place = 0; place < bytes.size(); ++place)
+    st.places.takes_memory(place, bytes[place]);
+}
+
 /// CRD-22.
 void settle_split(coordinator_pointer self, const std::vector<train::node_pace>& paces,
                   const std::string& unknown) {
@@ -183,6 +190,7 @@ void settle_split(coordinator_pointer self, const std::vector<train::node_pace>&
   }
   if (!why.empty()) tell_layers(self, layers, "as planned: " + why, fbs::NoticeLevel::warning);
   if (!use_layers(self, layers)) return;
+  if (why.empty()) note_memory_of_places(st, paces);
   remember(self);  // CRD-15
   begin_run(self);
 }
@@ -269,6 +277,19 @@ int64_t free_gpus(const coordinator_state& st, const places_policy& places, cons
     if (host_key(it->second) == host_key(spare)) free -= places.needs_of(place).gpus;
   }
   return free;
+}
+
+/// What no ranks take of the memory of a spare's machine; 0: not known.
+uint64_t free_memory(const coordinator_state& st, const places_policy& places,
+                     const member& spare) {
+  const auto all = spare.hello.hardware ? spare.hello.hardware->memory_bytes : 0;
+  uint64_t taken = 0;
+  for (uint32_t place = 0; place < places.size(); ++place) {
+    const auto it = st.members.find(places.node_of(place));
+    if (it == st.members.end() || it->second.gone) continue;
+    if (host_key(it->second) == host_key(spare)) taken += places.needs_of(place).memory_bytes;
+  }
+  return all == 0 ? 0 : all > taken ? all - taken : 1;
 }
 
 }  // namespace
@@ -402,7 +423,7 @@ std::vector<spare_node> spares_of(const coordinator_state& st, const places_poli
   for (const auto& [node, m] : st.members) {
     if (!is_there(st, node) || places.place_of(node)) continue;
     out.push_back({node, m.name, workers_at(st, node), cores_of(m), free_gpus(st, places, m),
-                   cpu_of(m), host_key(m)});
+                   cpu_of(m), host_key(m), free_memory(st, places, m)});
   }
   std::ranges::stable_sort(out, {}, [&](const spare_node& s) {  // EVC-3
     return st.evictions.last_loss_ns(s.name);

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "io/base/counted.hpp"
+#include "io/base/text.hpp"
 
 namespace troupe::cluster {
 
@@ -20,7 +21,17 @@ std::string why_not(const place_needs& needs, const spare_node& s) {
     return fmt::format("has {}, the place needs {}", counted(s.cores, "core"), needs.cores);
   if (s.gpus < needs.gpus)
     return fmt::format("has {}, the place needs {}", counted(s.gpus, "free GPU"), needs.gpus);
+  if (s.memory_bytes > 0 && s.memory_bytes < needs.memory_bytes)  // PLA-6
+    return fmt::format("has {} of memory, the ranks of the place take {}",
+                       bytes_text(s.memory_bytes), bytes_text(needs.memory_bytes));
   return {};
+}
+
+/// What a spare of the same host has when ranks take so much of it.
+void lessen(spare_node& s, const place_needs& taken) {
+  s.gpus -= taken.gpus;  // PLA-4
+  if (s.memory_bytes == 0) return;
+  s.memory_bytes -= std::min(taken.memory_bytes, s.memory_bytes - 1);  // PLA-6; 0 is not known
 }
 
 }  // namespace
@@ -67,7 +78,7 @@ filling places_policy::fill(const std::vector<uint32_t>& lost, std::vector<spare
     nodes_[place] = found->node;
     std::erase_if(spares, [&](const spare_node& s) { return s.node == found->node; });
     for (auto& s : spares)
-      if (s.host == found->host) s.gpus -= needs.gpus;  // PLA-4
+      if (s.host == found->host) lessen(s, needs);
   }
   return out;
 }

@@ -13,6 +13,8 @@
 //   PLA-4  A GPU is given to one place: what a spare takes, the other spares of its host lack.
 //   PLA-5  Places are used from the first on; the nodes of those that are not are spares. No node
 //     has two places, used or not, and what a place asks for stays while it is not used.
+//   PLA-6  Where it is known what memory the ranks of a place take, no node comes into it that has
+//     less for them; what a spare takes, the other spares of its host lack.
 #pragma once
 
 #include <algorithm>
@@ -30,6 +32,7 @@ struct place_needs {
   int64_t cores = 1;      ///< of the node
   int64_t gpus = 0;       ///< that nobody else uses; 0: it computes on the host
   std::string cpu_model;  ///< that it began with
+  uint64_t memory_bytes = 0;  ///< for its ranks; 0: not known, and not asked for
 };
 
 /// A node that lives and has no place.
@@ -41,6 +44,7 @@ struct spare_node {
   int64_t gpus = 0;  ///< of its host, that nobody else uses
   std::string cpu_model;
   std::string host;  ///< the same for all nodes of a machine
+  uint64_t memory_bytes = 0;  ///< of its host, that no ranks take; 0: not known
 };
 
 /// A node comes into a place.
@@ -83,6 +87,8 @@ class places_policy {
   /// PLA-2: what the ranks of a place were given. Later calls change nothing.
   void fix(uint32_t place, place_needs needs);
   bool is_fixed() const noexcept { return fixed_; }
+  /// PLA-6: its layers are settled.
+  void takes_memory(uint32_t place, uint64_t bytes) { needs_.at(place).memory_bytes = bytes; }
   const place_needs& needs_of(uint32_t place) const { return needs_.at(place); }
 
   /// Whether one of them could stand in for the node of a place (PLA-3): which.

@@ -156,4 +156,17 @@ result<stage_split> measured_split(const job_plan& plan, const std::vector<node_
   return split;
 }
 
+std::vector<uint64_t> bytes_of_places(const job_plan& plan, const std::vector<node_pace>& places) {
+  const auto planned = bytes_by_stage(plan);
+  const auto of_hosts = bytes_by_host(plan, places);
+  std::vector<uint64_t> out(places.size());
+  for (const auto& r : plan.ranks) {
+    const auto node = static_cast<size_t>(r.node);
+    const auto there = places.at(node).memory_bytes;
+    const bool has_room = there == 0 || of_hosts.at(host_of(r, places)) <= there;
+    if (has_room) out[node] += planned[static_cast<size_t>(r.at.place().pipeline)];
+  }
+  return out;
+}
+
 }  // namespace troupe::train

@@ -10,6 +10,8 @@
 //   MSL-1  No stage has layers that the memory of one of its nodes does not hold, by the bytes that
 //     memory_estimate.hpp plans for the split itself.
 //   MSL-2  What is hardly quicker than the planned split does not replace it.
+//   MSL-3  What a place's ranks take, by which nobody with less stands in for its node, is of the
+//     same bytes.
 #pragma once
 
 #include <cstdint>
@@ -34,5 +36,9 @@ node_kind kind_of_node(const job_plan& plan, std::string name, double flops_s);
 
 /// The split by what the node in each place has measured. Errors: as of best_split.
 result<stage_split> measured_split(const job_plan& plan, const std::vector<node_pace>& places);
+
+/// What the ranks in each place take of their host's memory, in bytes; 0 where all of the host take
+/// more than it has: they are there, and what they need is not known.
+std::vector<uint64_t> bytes_of_places(const job_plan& plan, const std::vector<node_pace>& places);
 
 }  // namespace troupe::train

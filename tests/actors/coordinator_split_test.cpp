@@ -41,6 +41,35 @@ fbs::ClusterMemoryT remembered(scripted_cluster& f) {
   return all.back().m.unpack();
 }
 
+/// b is lost after the split was measured, and c is a spare with so much memory.
+struct split_with_spare : scripted_cluster {
+  static scripted_cluster_options options() {
+    auto o = with_measuring();
+    o.spare = o.recovers = o.launcher = true;
+    return o;
+  }
+  explicit split_with_spare(uint64_t spare_bytes) : scripted_cluster(options()) {
+    memory[2] = spare_bytes;
+    take_all_ranks(*this);
+    tell_pace(*this, 0, 4e9);
+    tell_pace(*this, 1, 1e9);
+    REQUIRE(layers_of_run(*this) == "4,1");
+    REQUIRE(join(2));
+    pass(0ns);
+    reporter.take_all<fbs::Notice>();
+    leave("b", "was killed");
+    nodes[1].die();
+    REQUIRE(run.take_all<fbs::NodeLost>().size() == 1);
+    run.tell(target, make_msg<fbs::Recover>(context_of(cluster_epoch + 1)));
+  }
+  /// Whether the spare gets ranks once nothing of the epoch before runs.
+  bool has_ranks_for_spare() {
+    for (const size_t node : {0, 2})
+      for (const auto& asked : nodes[node].take_all<fbs::Suspend>()) asked.answer<fbs::Suspended>();
+    return !nodes[2].take_all<fbs::Assign>().empty();
+  }
+};
+
 }  // namespace
 
 TEST_CASE("CRD-22: nodes with ranks measure a layer at once, and the slow one gets fewer") {
@@ -115,4 +144,36 @@ TEST_CASE("CRD-22: without parallel.placement nobody measures, and the run is to
   scripted_cluster f;
   take_all_ranks(f);
   CHECK(layers_of_run(f).empty());
+}
+
+TEST_CASE("PLA-6: a measured stage comes to no spare that has not the memory for it") {
+  split_with_spare small(1000);
+  CHECK(small.said("spare c cannot come into the place of b"));
+  CHECK_FALSE(small.has_ranks_for_spare());
+  split_with_spare roomy(uint64_t{1} << 40);
+  CHECK_FALSE(roomy.said("cannot come into"));
+  CHECK(roomy.has_ranks_for_spare());
+  split_with_spare silent(0);  // it does not say what it has
+  CHECK(silent.has_ranks_for_spare());
+}
+
+TEST_CASE("PLA-6: a next head knows what memory the ranks of each place take") {
+  scripted_cluster f(with_measuring());
+  take_all_ranks(f);
+  CHECK(remembered(f).places.at(0)->memory_bytes == 0);
+  tell_pace(f, 0, 4e9);
+  tell_pace(f, 1, 1e9);
+  const auto kept = remembered(f);
+  REQUIRE(kept.places.size() == 2);
+  for (const auto& place : kept.places) CHECK(place->memory_bytes > 0);
+  auto o = with_measuring();
+  o.goes_on = true;
+  o.memory = kept;
+  scripted_cluster next(o);
+  take_all_ranks(next);
+  CHECK(layers_of_run(next) == "4,1");
+  const auto again = remembered(next);
+  REQUIRE(again.places.size() == 2);
+  for (size_t i = 0; i < 2; ++i)
+    CHECK(again.places[i]->memory_bytes == kept.places[i]->memory_bytes);
 }

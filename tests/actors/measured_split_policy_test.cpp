@@ -122,6 +122,23 @@ TEST_CASE("MSL-1: stages on one host share its memory by what is planned for the
   CHECK(is_error(none.error(), no_split_fits, size_t{8}, size_t{4}));
 }
 
+TEST_CASE("MSL-3: a place takes what is planned for its stage, unless its host has not so much") {
+  const auto plan = measured_job();
+  std::vector<uint64_t> planned;
+  for (const auto& s : plan_stages(plan)) planned.push_back(s.bytes.total() + s.ring_bytes);
+  using bytes = std::vector<uint64_t>;
+  CHECK(bytes_of_places(plan, {{1e9, 0}, {1e9, 0}}) == planned);
+  CHECK(bytes_of_places(plan, {{1e9, planned[0]}, {1e9, planned[1] - 1}}) == bytes{planned[0], 0});
+  const auto both = planned[0] + planned[1];
+  CHECK(bytes_of_places(plan, {{1e9, both, "h"}, {1e9, both, "h"}}) == planned);
+  CHECK(bytes_of_places(plan, {{1e9, both - 1, "h"}, {1e9, both - 1, "h"}}) == bytes{0, 0});
+  auto settled = plan;
+  REQUIRE(settle_layers(settled, "6,2"));
+  const auto more = bytes_of_places(settled, {{1e9, 0}, {1e9, 0}});
+  CHECK(more[0] > planned[0]);
+  CHECK(more[1] < planned[1]);
+}
+
 TEST_CASE("measured split: sixteen nodes whose memory differs by pages are split") {
   const auto plan = measured_job({"cluster.nodes=16", "parallel.pipeline=16", "model.layers=32"});
   std::vector<node_pace> places;

@@ -64,6 +64,45 @@ TEST_CASE("places: lost nodes are followed by spares, first fit, a place keeps a
   }
 }
 
+TEST_CASE("PLA-6: who has less memory than the ranks of a place take does not come into it") {
+  auto p = three();
+  auto small = spare(3);
+  small.memory_bytes = 7999;
+  CHECK(p.candidate(1, {small}));  // nobody knows what they take
+  p.takes_memory(1, 8000);
+  CHECK_FALSE(p.candidate(1, {small}));
+  CHECK(p.candidate(0, {small}));
+  CHECK(p.candidate(1, {spare(3)}));  // it does not say what it has
+  const auto refused = p.fill({1}, {small});
+  CHECK(refused.taken.empty());
+  REQUIRE(refused.passed.size() == 1);
+  CHECK(refused.passed[0].spare == "node3");
+  small.memory_bytes = 8000;
+  CHECK(p.fill({1}, {small}).taken.size() == 1);
+}
+
+TEST_CASE("PLA-6: what a spare takes of the memory of its host, the other spares there lack") {
+  for (const bool has_both : {false, true}) {
+    auto p = three();
+    p.takes_memory(0, 9000);
+    p.takes_memory(1, 8000);
+    auto first = spare(3, 1, 8, 0, "h"), second = spare(4, 1, 8, 0, "h"), other = spare(5);
+    first.memory_bytes = second.memory_bytes = has_both ? 17'000 : 16'999;
+    other.memory_bytes = 7000;
+    const auto f = p.fill({0, 1}, {first, second, other});
+    REQUIRE(f.taken.size() == (has_both ? 2 : 1));
+    CHECK(f.taken[0].to == 3);
+    if (has_both) CHECK(f.taken[1].to == 4);
+    CHECK(f.passed.size() == (has_both ? 0 : 2));
+  }
+  auto p = three();
+  p.takes_memory(0, 9000);
+  p.takes_memory(1, 2);
+  auto first = spare(3, 1, 8, 0, "h"), second = spare(4, 1, 8, 0, "h");
+  first.memory_bytes = second.memory_bytes = 9000;  // all of it is taken, which is not "unknown"
+  CHECK(p.fill({0, 1}, {first, second}).taken.size() == 1);
+}
+
 TEST_CASE("PLA-2: what a place asks for is fixed with its first ranks, whoever is in it later") {
   auto p = three({1, 4, 4, 1, "x"});
   REQUIRE(p.is_fixed());

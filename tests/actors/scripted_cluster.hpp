@@ -90,6 +90,7 @@ struct scripted_cluster : troupe::test::actor_fixture {
   std::vector<std::string> instances{"i0", "i1", "i2", "i3"};
   std::vector<std::string> boots{"boot0", "boot1", "boot2", "boot3"};
   std::vector<uint32_t> cores{8, 9, 10, 11};
+  std::vector<uint64_t> memory{0, 0, 0, 0};  ///< bytes; 0: it does not say
   uint32_t pid_of_b = 1001;
   coordinator_actor target;
 
@@ -126,6 +127,7 @@ struct scripted_cluster : troupe::test::actor_fixture {
     h.hardware->hostname = "machine";
     h.hardware->boot_id = boots[node];
     h.hardware->cores = cores[node];
+    h.hardware->memory_bytes = memory[node];
     h.hardware->instance_id = instances[node];
     return h;
   }
