@@ -11,6 +11,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "actors/job/plan.hpp"
 #include "actors/train/device_policy.hpp"
 #include "actors/train/machine.hpp"
 #include "apps/report/text.hpp"
@@ -180,7 +181,8 @@ bool is_on_gpus(const config::job& job) {
   return chosen && chosen->names.front() != "host";
 }
 
-/// All that decides how long a step takes.
+/// All that decides how long a step takes. Layers that nodes are still to measure have no numbers
+/// yet: they are a layout of their own, and not the planned one.
 std::string work_of(const config::job& job) {
   constexpr std::array keys{
       "model.family",      "model.path",           "model.layers",      "model.hidden",
@@ -193,6 +195,7 @@ std::string work_of(const config::job& job) {
       "swap.half_layers",  "swap.spill_layers",    "swap.verify"};
   std::string out;
   for (const auto* key : keys) out += fmt::format("{}={}\n", key, config::value_text(key, job));
+  if (train::is_split_open(job)) out += "parallel.layers=measured\n";
   return out;
 }
 

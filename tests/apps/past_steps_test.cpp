@@ -68,6 +68,34 @@ TEST_CASE("past steps: a run is remembered by steps that nothing held up, if the
   CHECK_FALSE(times_of(200).run_of(elsewhere, std::nullopt));
 }
 
+TEST_CASE("past steps: a split that nodes measure is remembered apart from the planned one") {
+  const scratch dir;
+  const io::fact_store store{dir.path, "here", "0.1.0", 0};
+  const std::vector<std::string> stages{"cluster.nodes=2", "parallel.pipeline=2", "model.layers=4"};
+  const auto with = [&](const char* set) {
+    auto sets = stages;
+    sets.emplace_back(set);
+    return past_plan(sets);
+  };
+  const auto planned = past_plan(stages), measured = with("parallel.placement=measured"),
+             by_hand = with("parallel.layers=3,1");
+  CHECK(apps::work_of(measured.job) != apps::work_of(planned.job));
+  CHECK(apps::work_of(measured.job) != apps::work_of(by_hand.job));
+  auto settled = measured;
+  REQUIRE(train::settle_layers(settled, "3,1"));
+  CHECK(apps::work_of(settled.job) == apps::work_of(by_hand.job));
+  const auto run = times_of(200).run_of(measured.job, std::nullopt);
+  REQUIRE(run);
+  REQUIRE(apps::remember_run(*run, store));
+  const auto of = [&](const train::job_plan& plan) {
+    const auto said = apps::expect_by_past(plan.job, train::flops_of_step(plan), store);
+    return said && said->step.basis == io::perf::past_basis::same_work;
+  };
+  CHECK(of(measured));
+  CHECK_FALSE(of(planned));
+  CHECK_FALSE(of(by_hand));
+}
+
 TEST_CASE("past steps: the next run of the same work is told what it took, and how sure that is") {
   const scratch dir;
   const io::fact_store store{dir.path, "here", "0.1.0", 0};

@@ -55,7 +55,6 @@ TEST_CASE("predict: what is no value of a key, or no key, is refused with its pl
   const row rows[] = {
       {"predict.enabled=perhaps", "predict.enabled"},
       {"predict.enabled=1", "predict.enabled"},
-      {"predict.store=[1]", "predict.store"},
       {"predict.suspect_percent=-1", "predict.suspect_percent"},
       {"predict.suspect_percent=1001", "predict.suspect_percent"},
       {"predict.suspect_percent=2.5", "predict.suspect_percent"},
@@ -73,4 +72,7 @@ TEST_CASE("predict: what is no value of a key, or no key, is refused with its pl
     CHECK(problems[0].key == r.key);
     CHECK(problems[0].code == errc::bad_config);
   }
+  const auto number = config::parse(predicted_job_text + "[predict]\nstore = 7\n", "text");
+  REQUIRE_FALSE(number);
+  CHECK(number.error().code == errc::bad_config);
 }
