@@ -34,17 +34,22 @@ learned_step step_in(const fbs::StepTimes& m, uint32_t epoch) {
   return out;
 }
 
+/// PRD-7.
+bool is_over(const predictor_state& st) {
+  return st.over.stop_requested();
+}
+
 /// One model, however many are due: the others come with the next steps; none once the head ends
 /// (PRD-7). With its span in traces.
 void fit(predictor_pointer self) {
   static const auto span_name = work_name("predict-fit");
   auto& st = self->state;
-  if (st.over.stop_requested() || !st.policy.fit_due()) return;
+  if (is_over(st) || !st.policy.fit_due()) return;
   work_note w;
   w.name = span_name;
   w.actor = self->stats().number();
   w.begin_ns = now_ns(*self);
-  st.policy.fit([&st] { return st.over.stop_requested(); });
+  st.policy.fit([&st] { return is_over(st); });
   w.end_ns = now_ns(*self);
   w.number = st.policy.fits();
   self->runtime().records.note(w);
