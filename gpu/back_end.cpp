@@ -58,6 +58,10 @@ uint64_t scratch_bytes(std::string_view device, const model_config& model, const
                                      std::max(1, threads)});
 }
 
+uint64_t norm_scratch_bytes(std::string_view device, const model_config& model) {
+  return device == "host" ? host::norm_scratch_bytes(model) : 0;
+}
+
 result<std::unique_ptr<pending_group>> open_group(device& owner, const group_options& options,
                                                   const group_placement& placement) {
   if (owner.host_accessible()) return open_gloo_group(options);

@@ -30,6 +30,9 @@ std::string device_uuid(std::string_view name);
 uint64_t scratch_bytes(std::string_view device, const model_config& model, const stage_shape& shape,
                        int threads);
 
+/// The same of the stream that sums gradients over replicas, where it notes their norms, too.
+uint64_t norm_scratch_bytes(std::string_view device, const model_config& model);
+
 /// How the ranks of a group are placed.
 struct group_placement {
   /// Several ranks of the job share a device, which NCCL refuses.

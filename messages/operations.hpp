@@ -139,7 +139,7 @@ inline constexpr std::array<op_facts, static_cast<size_t>(pipeline_op::count)> o
     {k::norm, "norm", s::compute, u::parameters, r::device,
      {{{k::reduce_scatter, false}, {k::all_reduce_tied, false}}}},
     {k::all_reduce, "all_reduce", s::data_parallel, u::bytes, r::transfer,
-     {{{k::norm, false}}}, p::replicas},
+     {{{k::norm, false}, {k::reduce_scatter, false}}}, p::replicas},  // norms are noted behind sums
     {k::measure, "measure", s::compute, u::parameters, r::device,
      {{{k::update_chunk, false}}}},  // groups on a drive are measured where they are updated
     {k::all_gather_norms, "all_gather_norms", s::data_parallel, u::bytes, r::transfer,
@@ -155,7 +155,7 @@ inline constexpr std::array<op_facts, static_cast<size_t>(pipeline_op::count)> o
     {k::read_weights, "read_weights", s::weights_in, u::bytes, r::file},
     {k::read_state, "read_state", s::state_in, u::bytes, r::file},
     {k::update_chunk, "update_chunk", s::update, u::none, r::device,
-     {{{k::read_state}, {k::backward, false, true}}}},
+     {{{k::read_state}, {k::backward, false, true}, {k::reduce_scatter}}}},
     {k::write_chunk, "write_chunk", s::state_out, u::bytes, r::file, {{{k::update_chunk}}}},
     {k::await_weights, "await_weights", s::compute},
     {k::write_activation, "write_activation", s::spill_out, u::bytes, r::file,

@@ -331,6 +331,11 @@ simulation_options fuzzed_swap(uint64_t seed, const std::vector<fault_kind>& kin
   const bool alone = o.pipeline * o.nodes * o.workers == 1;
   if (alone && random.chance(0.3)) s.clip_norm = 0;
   if (alone && s.clip_norm > 0) s.clip = static_cast<config::clip_way>(random.below(4));
+  rng replicas(mix(seed ^ 0x7265706c));  // apart: the rest means what it did
+  if (!alone && o.pipeline == 1 && replicas.chance(0.5)) {
+    if (replicas.chance(0.4)) s.clip_norm = 0;
+    if (replicas.chance(0.5)) s.clip = config::clip_way::twice;
+  }
   s.links = random.chance(0.7);
   s.drives = random.chance(0.3) ? 2 : 1;
   s.read_bytes_per_s = s.write_bytes_per_s = 1e6 * static_cast<double>(random.between(5, 200));

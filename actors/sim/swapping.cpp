@@ -458,13 +458,17 @@ size_t swapping_engine::backward(int64_t step, const train::op_order& order, boo
   const auto now = static_cast<int>(step);
   for (int c = chunks(); c-- > 0;) {
     pass(train::pipeline_op::backward, order, c, step);
-    watch_.make_gradient(c, now, first_backward_, last);
+    const bool sums = last && options_.at.grid.data > 1 && how != pass_kind::gradients;
+    watch_.make_gradient(c, now, first_backward_, last && !sums);
     if (last && c > 0 && options_.at.grid.data > 1) watch_.bring_weights(c - 1);  // SWP-13
+    if (sums) watch_.sum_gradient(c, now);
     if (how == pass_kind::norm_alone) watch_.drop_gradient(c);
-    if (how == pass_kind::updates) update_chunk(c, now);
+    if (how == pass_kind::updates && (!sums || watch_.on_disk(c))) update_chunk(c, now);
     if (how == pass_kind::speculates) watch_.update(c, now, gpu::counts::once_settled, dropped);
   }
   first_backward_ = last;
+  for (int c = 0; c < chunks() && options_.at.grid.data > 1; ++c)  // what is in memory
+    if (how == pass_kind::updates && !watch_.on_disk(c)) update_chunk(c, now);
   return watch_.compute(0);
 }
 
@@ -555,12 +559,33 @@ void swapping_engine::update_under_backward(int64_t step, outcome_completion don
     redone_ = clipped;
     return tell(step_over(), step, clipped, std::move(done));
   }
+  if (at_.grid.data > 1) return update_with_others(step, std::move(done));
   updated_step_ = step;
   if (order_ == update_order::under_backward)
     backward(step, last_backward_, true, pass_kind::updates);
   else
     pass_again(step);
   tell(step_over(), step, false, std::move(done));
+}
+
+/// Replicas know their norm together: behind the only pass, or between the two.
+void swapping_engine::update_with_others(int64_t step, outcome_completion done) {
+  const bool once = order_ == update_order::under_backward;
+  if (once) {
+    updated_step_ = step;
+    backward(step, last_backward_, true, pass_kind::updates);
+  }
+  then(watch_.compute(0), [this, step, once, done = std::move(done)] {
+    if (!health_) return done(health_, {});
+    meet_others(step, [this, step, once, done](const status& met) {
+      if (!met) return done(met, {});
+      if (!once) {
+        updated_step_ = step;
+        pass_again(step);
+      }
+      share_moves(step_over(), step, done);
+    });
+  });
 }
 
 /// The passes of the step are over.

@@ -7,12 +7,14 @@
 //
 // What it orders is what the real engine does (actors/train/rank_engine_swap.cpp): updates behind
 // the norm where gradients are held, else under backward, in two rounds of passes, or into a second
-// version that is dropped in some steps; under backward the rows of a token table that the next
-// pass reads before the rest of it (SWP-14), where in most passes they have room. A write that
-// fails goes into a new file, for which it waits while the drive is full (SWP-11); a read that
-// fails fails the rank, and so does a write of activations (SPR-2); a checkpoint for whose files
-// there is no room fails alone (SWP-8). Where layers of theirs may go over to computing again what
-// they spill, ranks judge their steps as real ones do, by the times of virtual drives.
+// version that is dropped in some steps; of replicas behind the sum of each gradient (CHP-11),
+// which takes no time here: they meet once a step, for the norm. Under backward the rows of a token
+// table that the next pass reads come before the rest of it (SWP-14), where in most passes they
+// have room. A write that fails goes into a new file, for which it waits while the drive is full
+// (SWP-11); a read that fails fails the rank, and so does a write of activations (SPR-2); a
+// checkpoint for whose files there is no room fails alone (SWP-8). Where layers of theirs may go
+// over to computing again what they spill, ranks judge their steps as real ones do, by the times of
+// virtual drives.
 #pragma once
 
 #include <array>
@@ -104,6 +106,7 @@ class swapping_engine final : public timed_engine, private gpu::order_machine {
                   bool dropped = false);
   void update_behind_backward(int64_t step, outcome_completion done);
   void update_under_backward(int64_t step, outcome_completion done);
+  void update_with_others(int64_t step, outcome_completion done);
   void pass_again(int64_t step);
   void update_chunk(int chunk, int step);
   void finish_update();

@@ -56,10 +56,12 @@ planned_stage plan_of(const job_plan& plan, const rank_place& r) {
     for (const auto& t : chunk.tensors) out.parameters += t.count;
   if (o.at.grid.data > 1) {
     out.reduced_bytes = out.bytes.gradients;
-    const bool swaps = o.shape.where.any_on_disk();
-    out.gathered_bytes = swaps
-                             ? gpu::traffic_of_step(plan.model, o.shape, steps_of(o)).gathered_bytes
-                             : out.bytes.weights;
+    out.gathered_bytes = out.bytes.weights;
+    if (o.shape.where.any_on_disk()) {
+      const auto traffic = gpu::traffic_of_step(plan.model, o.shape, steps_of(o));
+      out.reduced_bytes = traffic.summed_bytes;
+      out.gathered_bytes = traffic.gathered_bytes;
+    }
   }
   out.matrix_elements = matrix_elements_of(plan.model, o.shape);
   out.step_flops = step_flops(o);

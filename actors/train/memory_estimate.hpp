@@ -30,7 +30,7 @@ struct planned_stage {
   uint64_t share_bytes = 0;     ///< of a rank's state in a checkpoint
   uint64_t ring_bytes = 0;      ///< checkpoint ring in the host's memory, at most
   double step_flops = 0;        ///< of one replica and step, forward and backward
-  uint64_t reduced_bytes = 0;   ///< gradients the replicas sum in a step, each its share of them
+  uint64_t reduced_bytes = 0;   ///< gradients the replicas sum in a step, as often as they do
   uint64_t gathered_bytes = 0;  ///< weights they gather in it, as often as they do
   uint64_t boundary_bytes = 0;  ///< to the next stage in a step, as many back; 0 for the last
 };

@@ -447,12 +447,13 @@ void rank_engine::forward(const op_order& o, completion done) {
 
 /// What is done with a chunk's gradient as soon as the step's last backward has made it.
 gpu::stage_model::chunk_done rank_engine::when_gradient_is_whole() {
+  if (updates_under_backward())
+    return [this](int chunk) {  // ENG-11: the first of two passes
+      make_whole(chunk, true);
+      swap_->drop_gradient(*compute_, chunk);
+    };
   if (replicas_) return [this](int chunk) { sum_over_replicas(chunk); };  // ENG-2
-  if (!updates_under_backward()) return {};
-  return [this](int chunk) {  // ENG-11: the first of two passes
-    optimizer_->note_norm(*compute_, chunk);
-    swap_->drop_gradient(*compute_, chunk);
-  };
+  return {};
 }
 
 void rank_engine::run_backward(const op_order& o, const gpu::stage_model::chunk_done& each) {
@@ -483,6 +484,11 @@ void rank_engine::backward(const op_order& o, completion done) {
 void rank_engine::sum_over_replicas(int chunk) {
   if (swap_ && chunk > 0) swap_->bring_weights(chunk - 1);
   data_->wait(compute_->record());
+  sum_slices(chunk);
+}
+
+/// On the data stream: to each replica its own.
+void rank_engine::sum_slices(int chunk) {
   auto& store = model_->store();
   const auto& own = store.slice(chunk);
   float* grad = store.grad(chunk);
@@ -507,8 +513,8 @@ void rank_engine::sum_tied_table() {
   watch(*data_);
 }
 
-/// The clip factor from all ranks' norms: first of the stage's replicas, then of the stages.
-void rank_engine::clip(int64_t step) {
+/// The norm of all ranks: first of the stage's replicas, then of the stages.
+void rank_engine::sum_norm(int64_t step) {
   if (replicas_ || pipeline_) {
     data_->wait(compute_->record());
     double* norm = optimizer_->norm_squared();
@@ -522,6 +528,10 @@ void rank_engine::clip(int64_t step) {
     compute_->wait(data_->record());
   }
   compute_->copy(&read_.norm_squared, optimizer_->norm_squared(), sizeof(double));
+}
+
+/// The factor that this norm makes; 1 where nothing is clipped, whatever it is.
+void rank_engine::clip() {
   optimizer_->clip(*compute_);
   compute_->copy(&read_.clip_factor, optimizer_->clip_factor(), sizeof(float));
 }
@@ -607,6 +617,7 @@ void rank_engine::update(int64_t step, double lr, outcome_completion done) {
   if (!std::exchange(updates_made_, true)) saves_in_step_ = std::exchange(saves_made_, false);
   if (updates_under_backward()) {
     update_under_backward(static_cast<float>(lr), step);
+    share_moves(step);
     return report(std::move(done));
   }
   sum_tied_table();  // ENG-4
@@ -615,7 +626,8 @@ void rank_engine::update(int64_t step, double lr, outcome_completion done) {
     optimizer_->begin(*compute_);
     for (int c = 0; c < store.chunk_count(); ++c) optimizer_->norm(*compute_, c);
   });
-  clip(step);
+  sum_norm(step);
+  clip();
   share_norms(step, static_cast<float>(lr));
   probed({pipeline_op::update, step}, [&] {
     for (int c = 0; c < store.chunk_count(); ++c) update_chunk(c, static_cast<float>(lr), step);

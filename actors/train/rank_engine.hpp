@@ -11,7 +11,8 @@
 //     of that stream.
 //   ENG-2  A chunk's sum over replicas starts as soon as its last micro-batch's backward has passed
 //     it, while backward goes on. Each replica gets its slice of it; outside of that the gradient
-//     is zero again before the update.
+//     is zero again before the update. A chunk is summed by itself, cut into the replicas' slices,
+//     wherever it lives and whenever it is updated: its sums have the same bits.
 //   ENG-3  A buffer that a transfer reads is overwritten only behind the transfer's event.
 //   ENG-4  The tied table's gradient is summed after all others, in every rank of the group: of the
 //     slice that both have.
@@ -35,7 +36,10 @@
 //     backward; else the step's passes are made twice, with the same bits, once for the norm and
 //     once for the updates, or chunks are updated under backward before the norm is known. Where it
 //     is above the limit, that is dropped, and the passes are made again. Layers that spill may
-//     compute again instead, from one step to the next (spill_replan.hpp).
+//     compute again instead, from one step to the next (spill_replan.hpp). Of replicas all do the
+//     same, and none updates before it knows the norm: under backward a gradient is summed, noted
+//     and updated, or dropped, behind what made it, while the compute stream goes on. A chunk whose
+//     state is in memory keeps its gradient until backward is over.
 //   ENG-12 Where checkpoints lie beside the swap folder, chunks that live there go into them by
 //     links, and the rest by the saver; the vote is of both. Elsewhere the saver copies all. What
 //     fits comes back by links, too. Where a link is refused all the same, or a file has gone on on
@@ -192,8 +196,10 @@ class rank_engine : public engine {
   int peer_of(pipeline_op kind) const;
   void send(pipeline_op kind, const void* data, int micro_batch, gpu::event_ptr& sent);
   void sum_over_replicas(int chunk);
+  void sum_slices(int chunk);
   void sum_tied_table();
-  void clip(int64_t step);
+  void sum_norm(int64_t step);
+  void clip();
   void share_norms(int64_t step, float lr);
   void gather_weights(int chunk);
   void gather_slices(int chunk);
@@ -203,6 +209,11 @@ class rank_engine : public engine {
   void update_chunk(int chunk, float lr, int64_t step, gpu::counts when = gpu::counts::at_once);
   void update_on_drive(int chunk, float lr, int64_t step, gpu::counts when);
   void update_under_backward(float lr, int64_t step);
+  void make_whole(int chunk, bool notes_norm);
+  void update_as_made(const op_order& order, bool notes_norm, float lr, int64_t step,
+                      gpu::counts when = gpu::counts::at_once);
+  void total_norm(int64_t step);
+  void update_in_memory(float lr, int64_t step);
   void update_with_known_norm(float lr, int64_t step);
   void speculate(float lr, int64_t step);
   void choose_order();

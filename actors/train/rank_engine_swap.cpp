@@ -332,18 +332,57 @@ void rank_engine::update_under_backward(float lr, int64_t step) {
       swap_->were_dropped();
       return update_with_known_norm(lr, step);
     case gpu::update_order::twice:
-      optimizer_->total_norm(*compute_);
-      clip(step);
+      total_norm(step);
+      clip();
       return update_with_known_norm(lr, step);
     default:
-      clip(step);
-      run_backward(*last_backward_, [&](int chunk) {
-        optimizer_->note_norm(*compute_, chunk);
-        update_chunk(chunk, lr, step);
-      });
-      optimizer_->total_norm(*compute_);
-      compute_->copy(&read_.norm_squared, optimizer_->norm_squared(), sizeof(double));
+      clip();
+      update_as_made(*last_backward_, true, lr, step);
+      total_norm(step);
+      update_in_memory(lr, step);
   }
+}
+
+/// Has a chunk's gradient whole, and its norm noted, on the stream that makes it so. Of replicas
+/// that is the one of their exchanges: the compute stream goes on with the next chunk, whose
+/// weights come ahead of this sum.
+void rank_engine::make_whole(int chunk, bool notes_norm) {
+  if (!replicas_) {
+    if (notes_norm) optimizer_->note_norm(*compute_, chunk);
+    return;
+  }
+  if (chunk > 0) swap_->bring_weights(chunk - 1);
+  swap_->sum_gradient(*compute_, chunk, [&] {
+    sum_slices(chunk);
+    if (notes_norm) optimizer_->note_norm(*data_, chunk);
+  });
+}
+
+/// Makes the last backward of a step, and updates each chunk as soon as its gradient is whole.
+void rank_engine::update_as_made(const op_order& order, bool notes_norm, float lr, int64_t step,
+                                 gpu::counts when) {
+  run_backward(order, [&](int chunk) {
+    make_whole(chunk, notes_norm);
+    // What is in memory the compute stream updates, which is not to wait for the sum.
+    const bool later = replicas_ && !model_->store().state_on_disk(chunk);
+    if (!later) update_chunk(chunk, lr, step, when);
+  });
+}
+
+/// The norm that was noted of all chunks, of all ranks.
+void rank_engine::total_norm(int64_t step) {
+  if (replicas_) compute_->wait(data_->record());
+  optimizer_->total_norm(*compute_);
+  sum_norm(step);
+}
+
+/// What update_as_made() has left.
+void rank_engine::update_in_memory(float lr, int64_t step) {
+  if (!replicas_) return;
+  compute_->wait(data_->record());
+  const auto& store = model_->store();
+  for (int c = 0; c < store.chunk_count(); ++c)
+    if (!store.state_on_disk(c)) update_chunk(c, lr, step);
 }
 
 /// The passes are those of the step again, without a completion of their own: the first were for
@@ -356,18 +395,18 @@ void rank_engine::update_with_known_norm(float lr, int64_t step) {
     probed({pipeline_op::forward, o.micro_batch, 0, o.micro_batches},
            [&] { model_->forward(*compute_, all, gradient_scale()); });
   }
-  run_backward(*last_backward_, [&](int chunk) { update_chunk(chunk, lr, step); });
+  auto again = *last_backward_;
+  again.digest = false;  // the first of the passes has made it
+  update_as_made(again, false, lr, step);
+  update_in_memory(lr, step);
 }
 
 /// As if nothing were clipped; whether that is so is known behind the last chunk.
 void rank_engine::speculate(float lr, int64_t step) {
   optimizer_->allow_unclipped(*compute_);
-  run_backward(*last_backward_, [&](int chunk) {
-    optimizer_->note_norm(*compute_, chunk);
-    update_chunk(chunk, lr, step, gpu::counts::once_settled);
-  });
-  optimizer_->total_norm(*compute_);
-  clip(step);
+  update_as_made(*last_backward_, true, lr, step, gpu::counts::once_settled);
+  total_norm(step);
+  clip();
   // Of this step: by the time that its writes are over the compute stream may have read another's.
   const auto factor = std::make_shared<float>(0.0f);
   compute_->notify([this, factor](const status&) { *factor = read_.clip_factor; });

@@ -91,9 +91,12 @@ uint64_t process_overhead_bytes(const config::job& job, const engine_options& op
       stream_hash::usual_piece_bytes *
       ((options.at.grid.data > 1 ? 1 : 0) + (job.health.recheck_every > 0 ? 1 : 0));
   const uint64_t moves = options.at.grid.data > 1 ? shared_moves_bytes : 0;
+  const bool notes_sums = options.at.grid.data > 1 && !holds_gradients(options);
+  const uint64_t norms =
+      notes_sums ? gpu::norm_scratch_bytes(options.device, options.model) : 0;  // ENG-11
   return program_bytes + batches +
-         workers_of(job) *
-             (static_cast<uint64_t>(job.checkpoint.ring_bytes) + scratch + sums + digests + moves);
+         workers_of(job) * (static_cast<uint64_t>(job.checkpoint.ring_bytes) + scratch + sums +
+                            digests + moves + norms);
 }
 
 uint64_t swap_budget_bytes(const config::job& job, const engine_options& options) {
@@ -103,14 +106,25 @@ uint64_t swap_budget_bytes(const config::job& job, const engine_options& options
   return options.swap_bytes > 0 ? std::min(own, options.swap_bytes) : own;
 }
 
+bool holds_gradients(const engine_options& options) {
+  const auto& grid = options.at.grid;
+  const bool measures = options.optimizer.kind == gpu::optimizer_step_args::rule::lamb;
+  return grid.pipeline > 1 || (grid.data > 1 && measures);
+}
+
 bool updates_wait(const engine_options& options) {
-  return options.optimizer.clip_norm > 0 || options.at.grid.ranks() > 1;
+  return options.optimizer.clip_norm > 0 || holds_gradients(options);
 }
 
 gpu::residency_budget steps_of(const engine_options& options) {
   const bool alone = options.at.grid.ranks() == 1;
+  auto way = options.swap_clip;
+  if (holds_gradients(options))
+    way = gpu::clip_way::hold;
+  else if (!alone && way == gpu::clip_way::speculate)
+    way = gpu::clip_way::automatic;  // of one version
   gpu::residency_budget out{0, updates_wait(options), options.rows() / options.shape.micro_batch,
-                            alone ? options.swap_clip : gpu::clip_way::hold};
+                            way};
   out.measures = options.optimizer.kind == gpu::optimizer_step_args::rule::lamb;
   out.verifies = options.swap_verify;
   return out;
@@ -231,7 +245,8 @@ status settle_swap(engine_options& options, const config::job& job) {
   options.swap_clip = way_of(job.swap.clip);
   options.swap_rates = rates_of(job.swap.rates);
   auto budget = steps_of(options);
-  budget.disk_bytes = room_for_versions(job, options);
+  // Replicas, whose norms would be known to all together, have no second version.
+  if (options.at.grid.ranks() == 1) budget.disk_bytes = room_for_versions(job, options);
   const auto place = [&] {
     budget.bytes = swap_budget_bytes(job, options);
     return gpu::plan_residency(options.model, options.shape, budget);

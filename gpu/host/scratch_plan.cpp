@@ -10,6 +10,18 @@ namespace troupe::gpu::host {
 
 namespace {
 
+/// As scratch_memory grows, in whole pages.
+uint64_t grown(size_t bytes) {
+  return bytes + bytes / 8 + 4096;
+}
+
+/// A number for each block of the largest tensor.
+size_t norm_bytes(const model_config& model) {
+  const int64_t largest = std::max({model.vocab, model.ffn_in_width(), model.qkv_width()}) *
+                          std::max(model.hidden, model.attention_width());
+  return static_cast<size_t>(norm_blocks(largest)) * sizeof(double);
+}
+
 class sum {
  public:
   sum(const kernel_table& k, const model_config& model, const scratch_shape& shape)
@@ -22,14 +34,12 @@ class sum {
     linear(model_.hidden, model_.ffn);
     norm();
     attention();
-    gradient_norm();
+    add({norm_bytes(model_), 0, 0});
     if (shape_.has_head) head();
     return grown(most_.operation) + grown(most_.packing) + most_.dnnl;
   }
 
  private:
-  /// As scratch_memory grows, in whole pages.
-  static uint64_t grown(size_t bytes) { return bytes + bytes / 8 + 4096; }
   size_t threads() const { return static_cast<size_t>(shape_.threads); }
 
   void add(const scratch_demand& one) {
@@ -62,13 +72,6 @@ class sum {
     add({threads() * round_to_line(std::max(one.forward_bytes, one.backward_bytes)), 0, 0});
   }
 
-  /// A number for each block of the largest tensor.
-  void gradient_norm() {
-    const int64_t largest = std::max({model_.vocab, model_.ffn_in_width(), model_.qkv_width()}) *
-                            std::max(model_.hidden, model_.attention_width());
-    add({static_cast<size_t>(norm_blocks(largest)) * sizeof(double), 0, 0});
-  }
-
   void head() {
     head_loss_args a{};
     a.tokens = tokens_, a.width = model_.hidden, a.vocab = model_.vocab, a.type = shape_.compute;
@@ -83,6 +86,10 @@ class sum {
 };
 
 }  // namespace
+
+uint64_t norm_scratch_bytes(const model_config& model) {
+  return grown(norm_bytes(model));
+}
 
 uint64_t scratch_bytes(const model_config& model, const scratch_shape& shape) {
   return sum(select_kernels(), model, shape).bytes();

@@ -24,4 +24,7 @@ struct scratch_shape {
 /// Bytes, by the kernels that this process runs.
 uint64_t scratch_bytes(const model_config& model, const scratch_shape& shape);
 
+/// Of a stream that makes norms of gradients and nothing else.
+uint64_t norm_scratch_bytes(const model_config& model);
+
 }  // namespace troupe::gpu::host

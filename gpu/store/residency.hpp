@@ -14,7 +14,8 @@
 //          nobody fetches another.
 //   RES-3  Where the state is in memory, so are weights and gradient, each alone in its frame.
 //   RES-4  Of replicas each has its slice of the state and the weights alone on its disk; others'
-//          slices are gathered behind it. Gradients are whole, in frames of their own.
+//          slices are gathered behind it. Gradients are of whole chunks while they are in a frame:
+//          each replica makes all of one before its slice is summed.
 #pragma once
 
 #include <cstdint>

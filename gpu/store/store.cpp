@@ -85,10 +85,6 @@ result<std::unique_ptr<parameter_store>> parameter_store::make(device& owner,
                                                                const store_options& options) {
   assert(options.training || options.replica.ranks == 1);
   assert(!options.where.any_on_disk() || options.training);
-  assert(options.replica.ranks == 1 ||
-         std::none_of(options.where.chunks.begin(), options.where.chunks.end(), [](const auto& c) {
-           return c.grad_frame >= 0;  // RES-4
-         }));
   std::unique_ptr<parameter_store> store(new parameter_store(owner, options));
   TROUPE_CHECK(store->allocate(std::move(chunks)));
   return store;

@@ -54,7 +54,8 @@ chunk_policy::chunk_policy(std::vector<chunk_place> chunks, int slots, bool gath
 }
 
 int chunk_policy::frames(chunk_point::kind what) const {
-  return (what == kind::gradient_free ? shared_grads_ : shared_weights_) + chunks();
+  const bool of_gradients = what == kind::gradient_free || what == kind::summed;
+  return (of_gradients ? shared_grads_ : shared_weights_) + chunks();
 }
 
 int chunk_policy::weight_frame(int chunk) const {
@@ -123,11 +124,32 @@ chunk_policy::ops chunk_policy::release_weights(int chunk) {
 }
 
 chunk_policy::ops chunk_policy::fetch_gradient(int chunk) {
-  return {waiting({kind::gradient_free, grad_frame(chunk)})};  // CHP-3
+  ops out;
+  if (gathers_) out.push_back(waiting({kind::summed, grad_frame(chunk)}));  // CHP-11
+  out.push_back(waiting({kind::gradient_free, grad_frame(chunk)}));         // CHP-3
+  return out;
+}
+
+/// CHP-11.
+chunk_policy::ops chunk_policy::sum_gradient(int chunk) {
+  assert(gathers_);
+  at(chunk).summed = true;
+  auto sum = on_lane(lane::gather, chunk_act::sum_gradient, chunk);
+  sum.behind[0] = {kind::computed};
+  sum.marks = {kind::summed, grad_frame(chunk)};
+  return {marking(lane::compute, {kind::computed}), sum};
 }
 
 chunk_policy::ops chunk_policy::drop_gradient(int chunk) {
-  return {marking(lane::compute, {kind::gradient_free, grad_frame(chunk)})};
+  const bool summed = std::exchange(at(chunk).summed, false);
+  const auto on = summed ? lane::gather : lane::compute;
+  return {marking(on, {kind::gradient_free, grad_frame(chunk)})};
+}
+
+/// Behind what a gradient is whole. CHP-2, CHP-11.
+chunk_point chunk_policy::whole_gradient(int chunk) const {
+  return at(chunk).summed ? chunk_point{kind::summed, grad_frame(chunk)}
+                          : chunk_point{kind::computed};
 }
 
 chunk_policy::ops chunk_policy::await_state(int chunk) {
@@ -163,7 +185,8 @@ chunk_policy::ops chunk_policy::update(int chunk, counts when, bool measured, bo
   assert(begun.empty() || !measured);
   const bool zero = std::exchange(c.moments_are_zero, false);
   if (when == counts::once_settled) c.moments_were_zero = zero;
-  ops out{marking(lane::compute, {kind::computed})};
+  ops out;
+  if (!c.summed) out.push_back(marking(lane::compute, {kind::computed}));
   const auto next = [&](int g) {
     auto group = group_of(chunk, g, zero);
     group.when = when;
@@ -182,6 +205,7 @@ chunk_policy::ops chunk_policy::update(int chunk, counts when, bool measured, bo
   out.push_back(marking(lane::update, {kind::gradient_free, grad_frame(chunk)}));
   if (!shares_weights(chunk)) out.push_back(marking(lane::update, {kind::arrived, chunk}));
   forget_weights(chunk);  // the frame has those before
+  c.summed = false;
   return out;
 }
 
@@ -216,7 +240,7 @@ chunk_op& chunk_policy::use_read(ops& out, const chunk_op& group, chunk_act what
   use.on = lane::update;
   use.what = what;
   use.behind[0] = {kind::group_read, group.slot};  // CHP-2
-  if (first) use.behind[1] = {kind::computed};     // CHP-2
+  if (first) use.behind[1] = whole_gradient(group.chunk);
   return use;
 }
 

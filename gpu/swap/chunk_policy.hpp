@@ -28,11 +28,17 @@
 //   CHP-9  Of replicas weights are whole behind a gathering, which is behind the own slice of them.
 //          Which ones there are, and in which order, is a matter of what was asked for alone, in
 //          its order: where all replicas ask for the same, all gather the same. What one waits for
-//          was there before it, as for every operation, so that none waits for a later one.
+//          was there before it, as for every operation, so that none waits for a later one. Sums
+//          of gradients that the order knows (CHP-11) are in the same lane, and all this holds for
+//          them.
 //   CHP-10 Rows that the next pass reads first are updated before all groups of their chunk, out of
 //          state and by a gradient as these take them; of that nothing is written. Who uses these
 //          rows waits for that alone, who uses all weights for all groups. Slots into which groups
 //          were read before anybody knew the rows are nobody else's until the update.
+//   CHP-11 Of replicas a gradient is whole behind its sum, which is behind the backward that made
+//          the own one. What takes it then, an update or that it is dropped, is behind the sum and
+//          not behind the compute lane, which goes on meanwhile; who needs its frame waits for the
+//          sum, which is others' matter, and then for what took it.
 #pragma once
 
 #include <array>
@@ -60,6 +66,7 @@ enum class chunk_act : uint8_t {
   none,  ///< waits and marks alone
   read_weights,
   gather_weights,  ///< others' slices come beside the own one
+  sum_gradient,    ///< the own slice becomes that of all replicas' gradients
   read_state,
   read_rows,    ///< state of some rows into a slot
   update_rows,  ///< in that slot, and in memory; nothing else is to take it from there
@@ -79,6 +86,7 @@ struct chunk_point {
     weights_ready,  ///< a frame has its weights; by frame
     weights_free,   ///< nobody uses them any more; by frame
     arrived,        ///< weights in memory of their own are the chunk's, or the own slice; by chunk
+    summed,         ///< a gradient is that of all replicas; by frame
     gradient_free,  ///< a gradient's frame is zero; by frame
     group_read,     ///< by slot
     group_updated,  ///< by slot
@@ -93,7 +101,7 @@ struct chunk_point {
   int index = 0;
   bool operator==(const chunk_point&) const = default;
 };
-inline constexpr size_t chunk_point_kinds = 13;
+inline constexpr size_t chunk_point_kinds = 14;
 
 /// One operation.
 struct chunk_op {
@@ -130,17 +138,22 @@ class chunk_policy {
   /// for the own slice first, which is the drive's matter, and then for others'.
   ops fetch_weights(int chunk);
   ops release_weights(int chunk);
-  /// It makes the chunk's gradient from here on; it leaves it, zeroed.
+  /// It makes the chunk's gradient from here on. Of replicas it waits first for the sum of the one
+  /// before in that frame, which is others' matter.
   ops fetch_gradient(int chunk);
+  /// Of replicas: what that lane has made of it is summed over all. Who takes the gradient next
+  /// does so behind that (CHP-11).
+  ops sum_gradient(int chunk);
+  /// The gradient is not taken: its frame is free, zeroed.
   ops drop_gradient(int chunk);
   /// It waits for all that is written of the chunk.
   ops await_state(int chunk);
   /// The chunk is measured behind what the compute lane has: its gradient, which stays. That lane
   /// goes on behind it (CHP-8).
   ops measure(int chunk);
-  /// The chunk is updated behind what the compute lane has: its gradient. `measured`: right before
-  /// that (CHP-8). `rows`: some of its rows before all groups (CHP-10); of weights in memory of
-  /// their own, whose updates count at once and are not measured.
+  /// The chunk is updated behind what the compute lane has, its gradient, or behind the sum of that
+  /// (CHP-11). `measured`: right before that (CHP-8). `rows`: some of its rows before all groups
+  /// (CHP-10); of weights in memory of their own, whose updates count at once and are not measured.
   ops update(int chunk, counts when, bool measured = false, bool rows = false);
   /// Groups are read for the chunk's update, which is the next that takes slots: as many as leave
   /// one for rows. That is the one which is free last: nobody knows rows before the next pass
@@ -175,6 +188,7 @@ class chunk_policy {
   struct state {
     chunk_place place;
     bool gathered = false;  ///< weights in memory of their own are whole
+    bool summed = false;    ///< who takes the gradient next does so behind its sum
     bool moments_are_zero = true;
     bool moments_were_zero = true;  ///< before updates that are to be settled
     ops begun = {};                 ///< groups that were read for the next update
@@ -185,6 +199,7 @@ class chunk_policy {
   bool shares_weights(int chunk) const { return at(chunk).place.weight_frame >= 0; }
   int take_slot();
   void forget_weights(int chunk);
+  chunk_point whole_gradient(int chunk) const;
   void read_weights(ops& out, int chunk) const;
   chunk_op group_of(int chunk, int number, bool moments_are_zero);
   void read_group(ops& out, const chunk_op& group) const;

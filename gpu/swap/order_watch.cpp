@@ -91,6 +91,8 @@ order_watch::effect order_watch::effect_of(const chunk_op& op, int step, bool dr
       return reading_weights(op.chunk);
     case chunk_act::gather_weights:
       return gathering(op.chunk);
+    case chunk_act::sum_gradient:
+      return summing(op.chunk, step);
     case chunk_act::read_state:
       return reading_state(op);
     case chunk_act::read_rows:
@@ -141,6 +143,18 @@ order_watch::effect order_watch::gathering(int chunk) {
       frame_of(chunk).filling = false;
     else
       at(chunk).gathered = true;
+  };
+  return {begin, end};
+}
+
+order_watch::effect order_watch::summing(int chunk, int step) {
+  auto begin = [this, chunk, passes = at(chunk).passes_asked] {
+    check(gradient_frame(chunk) == used && at(chunk).passes_made == passes,
+          "a gradient is summed before backward has made it");
+  };
+  auto end = [this, chunk, step] {
+    gradient_frame(chunk) = step;
+    at(chunk).gradient_of = step;
   };
   return {begin, end};
 }
@@ -332,6 +346,7 @@ size_t order_watch::use_weights(int chunk, int step, const std::function<void()>
 
 size_t order_watch::make_gradient(int chunk, int step, bool first, bool whole) {
   carry_out(policy_.fetch_gradient(chunk));
+  ++at(chunk).passes_asked;
   auto begin = [this, chunk, first] {
     auto& g = gradient_frame(chunk);
     check(g == (first ? none : used),
@@ -339,6 +354,7 @@ size_t order_watch::make_gradient(int chunk, int step, bool first, bool whole) {
     g = used;
   };
   auto end = [this, chunk, step, whole] {
+    ++at(chunk).passes_made;
     if (!whole) return;
     gradient_frame(chunk) = step;
     at(chunk).gradient_of = step;
@@ -347,15 +363,18 @@ size_t order_watch::make_gradient(int chunk, int step, bool first, bool whole) {
 }
 
 void order_watch::drop_gradient(int chunk) {
-  compute(0, [this, chunk] {
+  const auto zeroed = [this, chunk] {
     gradient_frame(chunk) = none;
     at(chunk).gradient_of = none;
-  });
-  carry_out(policy_.drop_gradient(chunk));
+  };
+  for (const auto& op : policy_.drop_gradient(chunk)) enqueue(op, {{}, zeroed});
 }
 
-/// What is in memory is updated by the compute lane.
+/// What is in memory is updated by the compute lane, behind the sum of its gradient.
 void order_watch::update_in_memory(int chunk, int step) {
+  chunk_op waits;
+  waits.behind[0] = {kind::summed, policy_.grad_frame(chunk)};
+  enqueue(waits, {});
   compute(0, [this, chunk, step] {
     auto& c = at(chunk);
     check_weights(c.in_memory, step);

@@ -74,6 +74,8 @@ class order_watch {
   /// A pass over one of several micro-batches, or the only one: the first begins the gradient, the
   /// last makes it whole.
   size_t make_gradient(int chunk, int step, bool first = true, bool whole = true);
+  /// Of replicas: what the passes so far have made is whole behind this alone (CHP-11).
+  void sum_gradient(int chunk, int step) { carry_out(policy_.sum_gradient(chunk), step); }
   void drop_gradient(int chunk);
   /// For what other ranks need to know before the update; else that begins with it.
   void measure(int chunk, int step);
@@ -123,6 +125,7 @@ class order_watch {
     int rows = 0;                ///< of them those that were updated first
     bool gathered = true;        ///< the same: others' slices are there, too
     int gradient_of = none;
+    int passes_asked = 0, passes_made = 0;  ///< that add to its gradient
     int groups_measured = 0;      ///< of the update that comes
     bool is_measured = false;     ///< that was asked for before it
     std::vector<size_t> readers;  ///< operations of checkpoints that copy
@@ -162,6 +165,7 @@ class order_watch {
   effect effect_of(const chunk_op& op, int step, bool dropped);
   effect reading_weights(int chunk);
   effect gathering(int chunk);
+  effect summing(int chunk, int step);
   effect reading_state(const chunk_op& op);
   effect reading_rows(const chunk_op& op);
   effect updating_rows(const chunk_op& op, int step);

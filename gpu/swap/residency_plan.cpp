@@ -40,8 +40,7 @@ class ladder {
       c.state_on_disk = true;
       if (layer) {
         c.weight_frame = number % frames;
-        const bool alone = shape_.replica.ranks == 1;  // RES-4
-        if (alone && !adds_up_ && !holds_) c.grad_frame = number % frames;
+        if (!adds_up_ && !holds_) c.grad_frame = number % frames;
         ++number;
       }
       r.chunks.push_back(c);

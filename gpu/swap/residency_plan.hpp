@@ -12,7 +12,7 @@
 //   - a gradient of its own for every chunk, where the gradient's norm is to be known before the
 //     first update: else chunks are updated into a second version on the drive, which is dropped
 //     where the norm asks for other updates (if the drive has the room), or the step's passes are
-//     made twice;
+//     made twice. Replicas do not hold more: each sums a gradient as soon as it is made;
 //   - weights of their own for layers, the last ones first, which backward needs soonest again;
 //   - the state of layers, the last ones first;
 //   - everything: then nothing is on disk.

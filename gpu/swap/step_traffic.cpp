@@ -22,8 +22,9 @@ class walk {
     for (const auto& chunk : stage_chunks(model, shape)) {
       files_.push_back(
           swap_layout(slice_of(chunk.count, shape.replica), shape.where, shape.compute));
-      weight_bytes_.push_back(static_cast<uint64_t>(slice_of(chunk.count, shape.replica).whole) *
-                              size_of(shape.compute));
+      const auto whole = static_cast<uint64_t>(slice_of(chunk.count, shape.replica).whole);
+      weight_bytes_.push_back(whole * size_of(shape.compute));
+      if (shape.replica.ranks > 1) gradient_bytes_ += whole * sizeof(float);
       layers_.push_back(chunk.layer >= 0);
       layer_of_.push_back(chunk.layer < 0 ? -1 : static_cast<int>(chunk.layer - shape.first_layer));
     }
@@ -43,6 +44,7 @@ class walk {
       for (size_t c = 0; c < files_.size(); ++c) update(c);
     for (size_t c = 0; c < files_.size(); ++c)
       if (!shares_frame(c)) gather(c);
+    out_.summed_bytes = static_cast<uint64_t>(out_.passes) * gradient_bytes_;
     return out_;
   }
 
@@ -144,6 +146,7 @@ class walk {
   bool verifies_;
   std::vector<io::chunk_file> files_;
   std::vector<uint64_t> weight_bytes_;  ///< of all replicas' slices
+  uint64_t gradient_bytes_ = 0;         ///< the same, of all chunks; 0: of one replica
   std::vector<bool> layers_;
   std::vector<int> layer_of_;  ///< of the stage, by chunk; -1: none
   const spill_layout spill_{shape_};

@@ -47,6 +47,7 @@ struct step_traffic {
   int64_t passes = 1;      ///< forward and backward over all micro-batches: 2 where made twice
   /// Weights that replicas gather: of layers that share frames whenever they are read, others once.
   uint64_t gathered_bytes = 0;
+  uint64_t summed_bytes = 0;  ///< gradients that they sum: of all chunks, in each round of passes
 
   phase_traffic whole() const {
     return {forward.read_bytes + backward.read_bytes,

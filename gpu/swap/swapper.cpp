@@ -90,8 +90,8 @@ void swapper::make_order() {
     events_[static_cast<size_t>(what)].resize(static_cast<size_t>(count));
   };
   for (const auto one : {kind::computed, kind::weights_read}) make(one, 1);
-  for (const auto of_frame :
-       {kind::slice_read, kind::weights_ready, kind::weights_free, kind::gradient_free})
+  for (const auto of_frame : {kind::slice_read, kind::weights_ready, kind::weights_free,
+                              kind::summed, kind::gradient_free})
     make(of_frame, order_->frames(of_frame));
   for (const auto of_slot : {kind::group_read, kind::group_updated, kind::slot_free})
     make(of_slot, order_->slots());
@@ -294,7 +294,13 @@ void swapper::release_weights(stream& s, int chunk) {
 
 void swapper::fetch_gradient(stream& s, int chunk) {
   finish_update(chunk);
-  for (const auto& op : order_->fetch_gradient(chunk)) carry_out(op, &s);
+  for (const auto& op : order_->fetch_gradient(chunk)) {
+    const auto& point = *op.behind[0];
+    if (point.what != chunk_point::kind::summed)
+      carry_out(op, &s);
+    else if (const auto& summed = event(point))
+      store_.await_others(s, summed);  // told as a wait for them
+  }
 }
 
 void swapper::await_state(stream& s, int chunk) {
@@ -304,8 +310,16 @@ void swapper::await_state(stream& s, int chunk) {
 
 void swapper::drop_gradient(stream& compute, int chunk) {
   finish_update(chunk);
-  compute.zero(store_.grad(chunk), store_.bytes(chunk, part::grad));
-  for (const auto& op : order_->drop_gradient(chunk)) carry_out(op, &compute);
+  for (const auto& op : order_->drop_gradient(chunk))
+    carry_out(op, &compute,
+              [&](stream& s) { s.zero(store_.grad(chunk), store_.bytes(chunk, part::grad)); });
+}
+
+void swapper::sum_gradient(stream& compute, int chunk, const std::function<void()>& sum) {
+  for (const auto& op : order_->sum_gradient(chunk))
+    carry_out(op, &compute, [&](stream&) {
+      if (op.what == chunk_act::sum_gradient) sum();
+    });
 }
 
 void swapper::measure(stream& compute, optimizer& rule, int chunk, float lr, int64_t step) {

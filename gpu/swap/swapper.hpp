@@ -5,7 +5,8 @@
 // begun before its turn is, on streams of its own, swapper_read.cpp):
 //   weights-in  a chunk's weights into its frame, as soon as what was in the frame is not used any
 //               more: for forward in order, for backward in reverse; of replicas the own slice,
-//               beside which the others' are gathered on a stream of theirs (SWP-13)
+//               beside which the others' are gathered on a stream of theirs, where gradients are
+//               summed as well that updates under backward take (SWP-13)
 //   state-in    masters and moments of a chunk, group by group, into slots that are free: ahead of
 //               the gradient that they wait for
 //   rows-in     masters and moments of some rows, beside all groups (SWP-14)
@@ -79,7 +80,9 @@
 //          order in which they are asked for. Replicas ask for the same in the same order, and have
 //          their chunks in the same places; so the n-th collective of one is the n-th of all, and
 //          none can wait for itself: what it waits for on its rank was enqueued before it, and of
-//          collectives has only earlier ones before it, which are over on all ranks.
+//          collectives has only earlier ones before it, which are over on all ranks. The sum of a
+//          gradient that is taken under backward is one of them, between the gathering of the
+//          weights that backward needs next and those of the next pass.
 //   SWP-14 An update that is left for the rows of the next pass is made at the latest when anybody
 //          asks for anything else of the chunk, or for slots. Rows that were updated first have in
 //          memory the bits that their groups' updates give them, which are compared with them and
@@ -208,9 +211,9 @@ class swapper final : public chunk_mover {
   /// Enqueues, where replicas share the norms of `rule` (shared_norms()), that the own slice of a
   /// chunk is measured behind what `compute` has now, which goes on behind that.
   void measure(stream& compute, optimizer& rule, int chunk, float lr, int64_t step);
-  /// Enqueues the update of a chunk behind what `compute` has now: its gradient, and the clip
-  /// factor of `rule`, whose store it is; of one that counts once it is settled the factor is 1.
-  /// The gradient is zero afterwards.
+  /// Enqueues the update of a chunk behind what `compute` has now, its gradient, or behind the sum
+  /// of that; and the clip factor of `rule`, whose store it is, which `compute` has by then. Of one
+  /// that counts once it is settled the factor is 1. The gradient is zero afterwards.
   void update(stream& compute, optimizer& rule, int chunk, float lr, int64_t step,
               counts when = counts::at_once);
   /// The same of updates that count at once, for a chunk that the next pass reads rows of before
@@ -226,7 +229,13 @@ class swapper final : public chunk_mover {
   void all_set_anew();
   /// Says that they were, before anything else is asked: what memory had of them is brought back.
   void were_dropped();
-  /// Enqueues that a chunk's gradient is not taken: it is zeroed behind what `compute` has now.
+  /// Of replicas: enqueues that the gradient which `compute` has made by now is summed over them.
+  /// `sum` enqueues that on the stream of their collectives, and what else reads all of the sum.
+  /// Whoever takes the gradient next, update() or drop_gradient(), does so behind that alone, and
+  /// `compute` waits for neither.
+  void sum_gradient(stream& compute, int chunk, const std::function<void()>& sum);
+  /// Enqueues that a chunk's gradient is not taken: it is zeroed behind what `compute` has now, or
+  /// behind its sum.
   void drop_gradient(stream& compute, int chunk);
 
   /// The shards that a checkpoint has got, or why it gets none.

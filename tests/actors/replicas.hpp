@@ -85,6 +85,7 @@ struct replicas {
   std::optional<batch_memory> batches;
   std::vector<std::vector<std::string>> offered;  ///< addresses, by rank, then by whom they are for
   std::vector<std::unique_ptr<rank_engine>> ranks;
+  double norm = 0;  ///< of the last step(): what all of them say
 
   using maker = std::function<result<std::unique_ptr<rank_engine>>(const engine_options&)>;
   /// With a swap folder of its own where its options ask for one.
@@ -169,7 +170,12 @@ struct replicas {
       updates.push_back(finish(r, number));
     }
     double loss = 0;
-    for (size_t r = 0; r < ranks.size(); ++r) loss += updated(r, number, updates[r]).loss_sum;
+    for (size_t r = 0; r < ranks.size(); ++r) {
+      const auto told = updated(r, number, updates[r]);
+      loss += told.loss_sum;
+      if (r == 0) norm = told.grad_norm;
+      CHECK(told.grad_norm == norm);
+    }
     return loss / static_cast<double>(batch * seq);
   }
 

@@ -29,9 +29,134 @@ TEST_CASE("ENG-11 RES-4: replicas whose state lies on drives train as those in m
                 o.swap_dirs = {dir.path};
                 o.shape.where = gpu::least_residency(o.model, o.shape, steps_of(o));
                 o.shape.where.group_elements = 2048;
+                CHECK_FALSE(gpu::keeps_gradients(o.shape.where));
               }) == expected);
         CHECK(std::filesystem::is_empty(dir.path));
       }
+}
+
+TEST_CASE("ENG-11 ENG-2: replicas that update under backward have the bits of those that hold") {
+  for (const auto type : {gpu::dtype::f32, gpu::dtype::bf16})
+    for (const float clip : {0.0f, 0.5f})
+      for (const int in_memory_from : {1, 4, 100}) {  // chunks
+        CAPTURE(clip);
+        CAPTURE(in_memory_from);
+        scratch dir;
+        const swapped_job job{.type = type, .clip_norm = clip};
+        const auto expected = train_replicas(3, job, in_memory);
+        for (const auto way : {gpu::clip_way::twice, gpu::clip_way::hold}) {
+          CHECK(train_replicas(3, job, [&](engine_options& o) {
+                  o.swap_dirs = {dir.path};
+                  o.swap_clip = way;
+                  o.shape.where = gpu::least_residency(o.model, o.shape, steps_of(o));
+                  auto& chunks = o.shape.where.chunks;
+                  for (size_t c = 0; c < chunks.size(); ++c)
+                    if (static_cast<int>(c) >= in_memory_from) chunks[c] = {};
+                }) == expected);
+        }
+      }
+}
+
+namespace {
+
+/// Replicas whose rows come in micro-batches of one: all in one pass by layer, or one by one.
+swapped_outcome train_in_parts(const swapped_job& job, const settle_where& where) {
+  constexpr int ranks = 2, parts = batch / ranks;
+  gpu::phase_traffic planned;
+  replicas two(ranks, gpu::optimizer_step_args::rule::adamw, job.type, [&](engine_options o) {
+    o = replica_options(std::move(o), job);
+    o.shape.micro_batch = 1;
+    o.shape.slots = job.by_layer ? parts : 1;
+    where(o);
+    planned = gpu::traffic_of_step(o.model, o.shape, steps_of(o)).whole();
+    return replicas::plain(o);
+  });
+  const auto told = [](const status&) {};
+  const int together = job.by_layer ? parts : 1;
+  swapped_outcome out;
+  std::vector<gpu::phase_traffic> before(ranks), after(ranks);
+  for (int64_t step = 1; step <= 3; ++step) {
+    const auto number = static_cast<uint64_t>(step);
+    std::vector<pending> updates(ranks);
+    for (size_t r = 0; r < ranks; ++r) {
+      auto& engine = *two.ranks[r];
+      engine.run({pipeline_op::begin}, {});
+      for (int m = 0; m < parts; m += together) {
+        const bool last = m + together == parts;
+        engine.run({pipeline_op::forward, m, 0, 0, false, number, together}, told);
+        engine.run({pipeline_op::backward, m, 0, 0, last, number, together}, told);
+      }
+      engine.update(step, 1e-2, updates[r].outcome());
+    }
+    double loss = 0;
+    for (size_t r = 0; r < ranks; ++r) {
+      const auto outcome = updates[r].get();
+      loss += outcome.loss_sum;
+      out.norms.push_back(outcome.grad_norm);
+      if (!two.ranks[r]->swap_facts()) continue;
+      await_drive(*two.ranks[r]);
+      const auto facts = *two.ranks[r]->swap_facts();
+      before[r] = std::exchange(after[r], {facts.read_bytes, facts.written_bytes});
+    }
+    out.losses.push_back(loss);
+  }
+  for (size_t r = 0; r < ranks; ++r) {
+    append_state(two.ranks[r]->model()->store(), out.state);
+    CHECK(after[r].read_bytes - before[r].read_bytes == planned.read_bytes);
+    CHECK(after[r].written_bytes - before[r].written_bytes == planned.written_bytes);
+  }
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("ENG-11: replicas of several micro-batches have the same bits, by layer and not") {
+  for (const bool by_layer : {true, false})
+    for (const float clip : {0.0f, 0.5f}) {
+      CAPTURE(by_layer);
+      CAPTURE(clip);
+      scratch dir;
+      const swapped_job job{.type = gpu::dtype::bf16, .by_layer = by_layer, .clip_norm = clip};
+      const auto expected = train_in_parts(job, in_memory);
+      CHECK(expected.losses.back() < expected.losses.front());
+      CHECK(train_in_parts(job, [&](engine_options& o) {
+              o.swap_dirs = {dir.path};
+              o.shape.where = gpu::least_residency(o.model, o.shape, steps_of(o));
+              CHECK(gpu::keeps_gradients(o.shape.where) != by_layer);  // of the others they add up
+            }) == expected);
+    }
+}
+
+TEST_CASE("ENG-2: replicas sum all gradients in each round of passes, as their plan says") {
+  for (const float clip : {0.0f, 0.5f}) {
+    scratch dir;
+    const swapped_job job{.clip_norm = clip};
+    uint64_t planned = 0, gradients = 0;
+    replicas two(2, gpu::optimizer_step_args::rule::adamw, job.type, [&](engine_options o) {
+      o = replica_options(std::move(o), job);
+      gradients = gpu::plan_stage(o.model, o.shape).gradients;
+      o.swap_dirs = {dir.path};
+      o.shape.where = gpu::least_residency(o.model, o.shape, steps_of(o));
+      planned = gpu::traffic_of_step(o.model, o.shape, steps_of(o)).summed_bytes;
+      CHECK(gpu::plan_stage(o.model, o.shape).gradients < gradients);
+      return replicas::plain(o);
+    });
+    two.step(1);
+    std::vector<pending> updates;
+    for (size_t r = 0; r < 2; ++r) {
+      two.forward(r, 2);
+      updates.push_back(two.finish(r, 2));
+    }
+    for (auto& u : updates) {
+      const auto told = u.get();
+      const auto part = std::find_if(told.parts.begin(), told.parts.end(), [](const auto& p) {
+        return p.kind == pipeline_op::reduce_scatter;
+      });
+      REQUIRE(part != told.parts.end());
+      CHECK(part->work == planned);
+      CHECK(planned == (clip > 0 ? 2 : 1) * gradients);
+    }
+  }
 }
 
 namespace {
@@ -46,6 +171,7 @@ void train_at_every_budget(gpu::dtype type) {
   auto budget = steps_of(one);
   gpu::residency last;
   int mixed = 0;  // some weights share frames, some have their own
+  std::array<int, 2> kept{};
   for (budget.bytes = all / 24; budget.bytes < all; budget.bytes += all / 24) {
     const auto planned = gpu::plan_residency(one.model, one.shape, budget);
     if (!planned || *planned == last) continue;
@@ -54,13 +180,15 @@ void train_at_every_budget(gpu::dtype type) {
                                          [](const auto& c) { return c.weight_frame >= 0; });
     mixed += in_frames > 0 && in_frames < job.layers ? 1 : 0;
     CAPTURE(budget.bytes);
-    CHECK(gpu::keeps_gradients(last));
+    ++kept.at(gpu::keeps_gradients(last) ? 1 : 0);
     CHECK(train_replicas(2, job, [&](engine_options& o) {
             o.swap_dirs = {dir.path};
             o.shape.where = last;
           }) == expected);
   }
   CHECK(mixed > 0);
+  CHECK(kept[0] > 0);  // steps make their passes twice, or hold
+  CHECK(kept[1] > 0);
 }
 
 }  // namespace
@@ -179,6 +307,19 @@ TEST_CASE("ENG-9: a replica that waits for others' slices of weights ends when i
   CHECK((why.code == errc::unavailable || why.code == errc::cancelled));
 }
 
+TEST_CASE("ENG-9: a replica that waits for others' gradients ends when it is told to") {
+  scratch dir;
+  auto two = sharing_frames(2, {}, dir);
+  std::vector<pending> forwards;
+  for (size_t r = 0; r < 2; ++r) forwards.push_back(two.forward(r, 1));
+  for (auto& f : forwards) f.get();
+  auto alone = two.finish(0, 1);
+  CHECK_FALSE(alone.within(std::chrono::milliseconds(100)));  // the other one never comes
+  two.ranks[0]->abort();
+  const auto why = alone.why();
+  CHECK((why.code == errc::unavailable || why.code == errc::cancelled));
+}
+
 TEST_CASE("ENG-8: replicas whose chunks live in other places are refused before a step") {
   scratch dir;
   replicas two(
@@ -240,10 +381,12 @@ TEST_CASE("ENG-8: replicas on unlike machines plan by the least memory and have 
   CHECK(trained(true) == expected);
 }
 
-TEST_CASE("ENG-11 SM-8: where their drives keep less, layers of all replicas compute again alike") {
+namespace {
+
+/// Layers go over behind that step. From step 9 on real times would decide.
+void go_over_alike(gpu::clip_way way, int64_t behind) {
   scratch dir;
   using enum gpu::activation_choice;
-  // Layers go over before the fourth step. From step 9 on real times would decide.
   constexpr int steps = 7;
   const swapped_job job{.clip_norm = 0.5f, .activations = std::vector(5, spill)};
   const auto bytes_of = [](const gpu::step_traffic& t) {
@@ -257,6 +400,7 @@ TEST_CASE("ENG-11 SM-8: where their drives keep less, layers of all replicas com
       o = replica_options(std::move(o), of);
       if (!swaps) return replicas::plain(o);
       o.swap_dirs = {dir.path};
+      o.swap_clip = way;
       o.shape.where = gpu::least_residency(o.model, o.shape, steps_of(o));
       o.swap_rates = gpu::machine_rates{1e18, 0, 1e15, 1e15, 0, 1e18};  // no drive keeps that
       o.on_notice = [&told, rank = o.at.rank](const std::string&) { told.push_back(rank); };
@@ -273,8 +417,8 @@ TEST_CASE("ENG-11 SM-8: where their drives keep less, layers of all replicas com
         await_drive(*two.ranks[r]);
         const auto facts = *two.ranks[r]->swap_facts();
         moved[r].push_back(facts.read_bytes + facts.written_bytes);
-        CHECK(facts.recomputed_layers == (step > 3 ? 5 : 0));
-        CHECK(facts.spilled_layers == (step > 3 ? 0 : 5));
+        CHECK(facts.recomputed_layers == (step > behind ? 5 : 0));
+        CHECK(facts.spilled_layers == (step > behind ? 0 : 5));
       }
     }
     for (auto& rank : two.ranks) append_state(rank->model()->store(), out.state);
@@ -292,6 +436,8 @@ TEST_CASE("ENG-11 SM-8: where their drives keep less, layers of all replicas com
   }
 }
 
+}  // namespace
+
 TEST_CASE("ENG-11 SRP-4: what tells nothing to one replica has no other one choose before it") {
   scratch dir;
   using enum gpu::activation_choice;
@@ -299,6 +445,7 @@ TEST_CASE("ENG-11 SRP-4: what tells nothing to one replica has no other one choo
   replicas two(2, gpu::optimizer_step_args::rule::adamw, job.type, [&](engine_options o) {
     o = replica_options(std::move(o), job);
     o.swap_dirs = {dir.path};
+    o.swap_clip = gpu::clip_way::hold;
     o.shape.where = gpu::least_residency(o.model, o.shape, steps_of(o));
     o.swap_rates = gpu::machine_rates{1e18, 0, 1e15, 1e15, 0, 1e18};  // no drive keeps that
     return replicas::plain(o);
@@ -323,6 +470,11 @@ TEST_CASE("ENG-11 SRP-4: what tells nothing to one replica has no other one choo
       CHECK(two.ranks[r]->swap_facts()->recomputed_layers == (step > 5 ? 5 : 0));
     }
   }
+}
+
+TEST_CASE("ENG-11 SM-8: where their drives keep less, layers of all replicas compute again alike") {
+  go_over_alike(gpu::clip_way::hold, 3);
+  go_over_alike(gpu::clip_way::twice, 4);  // the first step's order is another than nobody's
 }
 
 TEST_CASE("ENG-11 OP-3: LAMB of replicas: norms are of all slices, wherever their state lies") {

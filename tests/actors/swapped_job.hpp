@@ -145,6 +145,7 @@ inline swapped_outcome train_replicas(int ranks, const swapped_job& job,
   std::vector<gpu::phase_traffic> before(all.ranks.size()), after(all.ranks.size());
   for (int64_t step = 1; step <= 4; ++step) {
     out.losses.push_back(all.step(step));
+    out.norms.push_back(all.norm);
     for (size_t r = 0; r < all.ranks.size(); ++r) {
       if (!all.ranks[r]->swap_facts()) continue;
       await_drive(*all.ranks[r]);

@@ -116,6 +116,23 @@ TEST_CASE("RES-2 RES-3: neighbours never share a frame, what is in memory has fr
   }
 }
 
+TEST_CASE("RES-4 RSP-1: gradients of replicas take two frames, however many layers there are") {
+  auto model = testing::tiny_gpt2();
+  const auto gradients = [&](int layers, const residency_budget& steps, bool by_layer = false) {
+    model.layers = layers;
+    auto shape = shape_of_plan_test(model, dtype::bf16);
+    shape.replica = {0, 4};
+    shape.by_layer = by_layer;
+    shape.where = least_residency(model, shape, steps);
+    return plan_stage(model, shape).gradients;
+  };
+  const residency_budget unclipped{0, false, 1}, clipped{0, true, 1}, several{0, false, 3},
+      held{0, true, 1, clip_way::hold};
+  for (const auto& steps : {unclipped, clipped}) CHECK(gradients(4, steps) == gradients(40, steps));
+  CHECK(gradients(4, several, true) == gradients(40, several, true));
+  for (const auto& steps : {several, held}) CHECK(gradients(40, steps) > 5 * gradients(4, steps));
+}
+
 TEST_CASE("RSP-1: a way of clipping that is asked for is planned, and fits") {
   auto model = testing::tiny_gpt2();
   model.layers = 6;

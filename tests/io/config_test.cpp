@@ -321,29 +321,6 @@ TEST_CASE("impossible combinations are told with the key and the line at fault")
   }
 }
 
-TEST_CASE("what swapping cannot do is refused") {
-  const std::vector<std::string> two{"swap.dir=a", "cluster.nodes=2"};
-  const auto told = [&](std::vector<std::string> sets) {
-    sets.insert(sets.begin(), two.begin(), two.end());
-    return complaints(sets);
-  };
-  for (const char* layout : {"parallel.pipeline=2", "parallel.data=2"}) {
-    for (const char* way : {"twice", "speculate"})
-      CHECK(told({layout, std::string("swap.clip=") + way}).find("each keeps its gradients") !=
-            std::string::npos);
-    for (const char* set : {"swap.clip=auto", "swap.clip=hold", "swap.consume=true"})
-      CHECK(told({layout, set}).empty());
-  }
-  const auto of = [&](const char* dirs) { return told({std::string("swap.dir=") + dirs}); };
-  CHECK(of(R"(["/a/{rank}", "/b"])").empty());
-  CHECK(of(R"(["/a", "/a/"])").find("is named twice") != std::string::npos);
-  CHECK(of(R"(["/a/{name}", ""])").find("{rank} can stand in braces") != std::string::npos);
-  CHECK(told({R"(swap.dir=["/a", "/b"])", "swap.consume=true", "cluster.nodes=1"})
-            .find("one drive alone") != std::string::npos);
-  CHECK(told({"swap.spill_layers=2"}).find("are chosen together") != std::string::npos);
-  CHECK(complaints({"swap.spill_layers=2"}).find("is required where [swap]") != std::string::npos);
-}
-
 TEST_CASE("the second tier is a section of its own, and {output} stands in its folder") {
   folder here;
   auto got = load({here.write("run.toml", least + "[checkpoint.second]\nkeep = 2\nevery = 10\n" +

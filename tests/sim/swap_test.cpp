@@ -107,6 +107,19 @@ TEST_CASE("SIM-26: swap: every way to clip, by layer and not, in stages and repl
       const bool may_be_dropped = clip == clip_way::automatic || clip == clip_way::speculate;
       CHECK((done.swaps.redone > 0) == (by_layer && may_be_dropped));
     }
+  for (const auto clip : {clip_way::automatic, clip_way::hold, clip_way::twice})
+    for (const bool by_layer : {false, true})
+      for (const double norm : {0.0, 1.0})
+        for (const double memory : {0.0, 0.7}) {
+          auto o = swapped();
+          o.nodes = 4;
+          o.validate_every = 4;
+          o.swap.clip = clip;
+          o.swap.clip_norm = norm;
+          o.swap.by_layer = by_layer;
+          o.swap.memory = memory;
+          succeeds(run_swapped(o));
+        }
   for (const int pipeline : {1, 2, 4})
     for (const bool lamb : {false, true}) {  // with it replicas share norms
       auto o = swapped();
@@ -145,8 +158,7 @@ TEST_CASE("SIM-26: swap: a token table's rows of the next pass come before the r
   measured.swap.lamb = true;
   none(measured);
   shared.nodes = 2;
-  shared.swap.clip = clip_way::automatic;  // several ranks are not asked to go twice
-  none(shared);
+  none(shared);  // the others' updates are needed as soon
 }
 
 TEST_CASE("SIM-26: swap: of several drives a checkpoint takes one's files and copies the others'") {
