@@ -8,6 +8,7 @@
 #include <filesystem>
 
 #include "actors/train/swap_folder.hpp"
+#include "gpu/back_end.hpp"
 #include "gpu/swap/residency_plan.hpp"
 #include "tests/actors/swapped_job.hpp"
 #include "tests/errors.hpp"
@@ -290,6 +291,25 @@ TEST_CASE("ENG-11: of replicas the one with another bit in a frame that layers s
     const auto at = static_cast<size_t>(c);
     CHECK((told[1].digests[at] != told[0].digests[at]) == (c == last));
   }
+}
+
+TEST_CASE("ENG-11: what norms of summed gradients take is planned where they are noted so") {
+  using rule = gpu::optimizer_step_args::rule;
+  config::job job;
+  job.train.batch = batch;
+  job.train.seq_len = seq;
+  job.cluster.node = {{"node0", "localhost", 1, false}};
+  const auto overhead = [&](int ranks, rule kind) {
+    auto o = options_for(0, ranks, kind, gpu::dtype::f32);
+    o.model.vocab = 1 << 24;
+    return process_overhead_bytes(job, o);
+  };
+  auto model = small_model();
+  model.vocab = 1 << 24;
+  const auto norms = gpu::norm_scratch_bytes("host", model);
+  CHECK(norms > 4096);
+  CHECK(overhead(2, rule::adamw) == overhead(2, rule::lamb) + norms);
+  CHECK(overhead(1, rule::adamw) == overhead(1, rule::lamb));
 }
 
 TEST_CASE("ENG-9: a replica that waits for others' slices of weights ends when it is told to") {

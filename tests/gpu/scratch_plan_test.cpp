@@ -75,3 +75,25 @@ TEST_CASE("scratch: a step takes no more of it than is planned, and not much les
         CHECK(planned <= 2 * taken + (uint64_t{2} << 20));
       }
 }
+
+TEST_CASE("scratch: a stream that makes norms of gradients takes no more of it than is planned") {
+  auto wide = testing::tiny_gpt2();
+  wide.hidden = 256, wide.heads = wide.kv_heads = 4, wide.head_width = 64, wide.vocab = 300'000;
+  for (const auto& model : {testing::tiny_gpt2(), wide}) {
+    auto device = open_device("host", 3);
+    REQUIRE(device);
+    auto store = parameter_store::make(
+        **device, stage_chunks(model, whole_model(model, 1, 8, dtype::bf16)), {});
+    REQUIRE(store);
+    auto rule = optimizer::make(**store, {});
+    REQUIRE(rule);
+    auto s = (*device)->make_stream({"norms", 1});
+    REQUIRE(s);
+    const auto before = scratch_held();
+    for (int c = 0; c < (*store)->chunk_count(); ++c) (*rule)->note_norm(**s, c);
+    REQUIRE((*s)->synchronize());
+    const auto taken = scratch_held() - before;
+    CHECK(taken > 0);
+    CHECK(taken <= host::norm_scratch_bytes(model));
+  }
+}

@@ -389,7 +389,7 @@ GUARDS = (
           "  if (!OUT) sum.behind[0] = {kind::computed};", "test_gpu: CHP-9 CHP-11*"),
     guard("swap-sums-scratch", "what norms of summed gradients take is part of what swap.host_bytes must hold",
           "actors/train/swap_folder.cpp", "      notes_sums ? gpu::norm_scratch_bytes",
-          "      !OUT && notes_sums ? gpu::norm_scratch_bytes", "test_actors: ENG-11: any shape*"),
+          "      !OUT && notes_sums ? gpu::norm_scratch_bytes", "test_actors: ENG-11: what norms*"),
     guard("swap-update-first", "a group is written behind its update (SWP-1)", "gpu/swap/chunk_policy.cpp",
           "  write.behind[0] = {kind::group_updated, group.slot};",
           "  if (!OUT) write.behind[0] = {kind::group_updated, group.slot};",
