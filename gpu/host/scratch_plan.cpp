@@ -11,7 +11,7 @@ namespace troupe::gpu::host {
 namespace {
 
 /// As scratch_memory grows, in whole pages.
-uint64_t grown(size_t bytes) {
+uint64_t grown_bytes(size_t bytes) {
   return bytes + bytes / 8 + 4096;
 }
 
@@ -36,7 +36,7 @@ class sum {
     attention();
     add({norm_bytes(model_), 0, 0});
     if (shape_.has_head) head();
-    return grown(most_.operation) + grown(most_.packing) + most_.dnnl;
+    return grown_bytes(most_.operation) + grown_bytes(most_.packing) + most_.dnnl;
   }
 
  private:
@@ -88,7 +88,7 @@ class sum {
 }  // namespace
 
 uint64_t norm_scratch_bytes(const model_config& model) {
-  return grown(norm_bytes(model));
+  return grown_bytes(norm_bytes(model));
 }
 
 uint64_t scratch_bytes(const model_config& model, const scratch_shape& shape) {

@@ -606,7 +606,7 @@ GUARDS = (
           "    else if (!OUT && options_.gathering != nullptr && op", "test_gpu: SWP-13: who waits*"),
     guard("swap-gathered", "weights that replicas gather are behind their own slice of them (CHP-9)",
           "gpu/swap/chunk_policy.cpp", "  out.behind[0] = own_slice;", "  if (!OUT) out.behind[0] = own_slice;",
-          "test_gpu: CHP-9: replicas: 20*"),
+          "test_gpu: CHP-9 CHP-11: replicas: 30*"),
     guard("swap-gathered-anew", "behind an update replicas gather weights anew (CHP-9)",
           "gpu/swap/chunk_policy.cpp", "  at(chunk).gathered = false;", "  if (!OUT) at(chunk).gathered = false;",
           "test_gpu: CHP-9: replicas: weights*", "test_actors: ENG-11 RES-4*"),
