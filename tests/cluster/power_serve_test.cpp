@@ -571,6 +571,51 @@ TEST_CASE("BGA-2: power serve: with certificates a job is the child that its own
   end_with_bits_of_alone(first, a, row);
 }
 
+TEST_CASE("BGA-2: power serve: a certificate that its child has no more is refused from then on") {
+  if (is_metered_here()) return;
+  const own_signs signs;
+  const job_files job, next;
+  const certified_row known(signs.folder, "127.0.0.1");
+  const auto served_to = [&](const std::string& certificate) {
+    return budget_file(signs.folder, "row0", 60,
+                       child_of_budget("gpt-a", "low", 53, 55, 60) +
+                           fmt::format("certificate = \"{}\"\n", certificate),
+                       known.tls());
+  };
+  const auto child = [&](const std::string& address) {
+    return child_in(known.tree(address), "gpt-a");
+  };
+  const auto joins_by = [&](const std::string& whose) {
+    return with(certified_row::job(known.pki, whose, "gpt-a", "auto"), endless);
+  };
+  std::optional<served_row> row(std::in_place, served_to("gpt-a-coordinator"));
+  REQUIRE(known.until_known(row->address));
+  program up(job.up(joins_by("gpt-a")));
+  REQUIRE(eventually([&] {
+    const auto c = child(row->address);
+    return c.is_object() && works_with(c, 53);
+  }));
+  row->end();
+  row.emplace(served_to("gpt-b-coordinator"));
+  REQUIRE(row->up.until_error_has("gpt-a-coordinator: refused"));
+  REQUIRE(up.until_error_has("the power budget row0 knows no job of this name"));
+  const auto counts = child(row->address);  // its state was kept
+  CHECK(counts["heard"] == false);
+  CHECK(counts["counted_w"] >= 53);
+  CHECK(json::parse(text_of(signs.folder / "row0/power.epoch"))["epoch"] == 2);
+  up.signal(SIGINT);
+  CHECK(up.wait() == 128 + SIGINT);
+
+  program with_new(next.up(joins_by("gpt-b")));
+  REQUIRE(eventually([&] {
+    const auto c = child(row->address);
+    return c.is_object() && works_with(c, 53);
+  }));
+  with_new.signal(SIGINT);
+  CHECK(with_new.wait() == 128 + SIGINT);
+  row->end();
+}
+
 TEST_CASE("power serve: by the certificate for other machines its own machine finds it, too") {
   const own_signs signs;
   const certified_row known(signs.folder, "10.0.0.5");
