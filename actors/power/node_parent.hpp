@@ -3,7 +3,8 @@
 // node_lease_policy.hpp.
 //
 // Invariants
-//   NDP-1  A budget is no child of itself: one of its own name is not heard.
+//   NDP-1  A budget is no child of itself: one of its own name is not heard, nor itself, by
+//     whatever address it was reached. What it would be granted so is its own.
 //   NDP-2  A budget above that would let it have less than its children fall to by themselves
 //     grants it nothing that it takes: nobody would cover them.
 //   NDP-3  It tells all machines of its children, and its children are told who shares one above,

@@ -10,6 +10,7 @@
 #include "actors/base/ask.hpp"
 #include "actors/base/defaults.hpp"
 #include "actors/power/budget.hpp"
+#include "actors/power/node_parent.hpp"
 #include "actors/power/pacer.hpp"
 #include "io/config/power_tree.hpp"
 #include "messages/text.hpp"
@@ -79,6 +80,8 @@ void send_report(Self self, parent_link& l) {
 template <class Self>
 void connected(Self self, parent_link& l, const caf::strong_actor_ptr& peer) {
   if (!peer) return failed(self, l, {errc::unavailable, "nothing is published there"});
+  if (peer->id() == self->id() && peer->node() == self->node())  // NDP-1
+    return failed(self, l, own_parent(l.options.child));
   const auto holder = self->runtime().peers.find(peer);
   if (holder && holder->as != tls::role::power)  // PPL-5
     return failed(self, l,

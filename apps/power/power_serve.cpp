@@ -16,6 +16,7 @@
 
 #include "actors/base/defaults.hpp"
 #include "actors/cluster/network.hpp"
+#include "actors/power/node_parent.hpp"
 #include "apps/control/job_secret.hpp"
 #include "apps/power/budget_disk.hpp"
 #include "apps/power/budget_sign.hpp"
@@ -28,6 +29,7 @@
 #include "apps/up/watchdog.hpp"
 #include "apps/voice.hpp"
 #include "io/base/counted.hpp"
+#include "io/config/budget_place.hpp"
 #include "io/config/load.hpp"
 #include "io/disk/storage.hpp"
 #include "io/file.hpp"
@@ -242,6 +244,10 @@ result<config::power_tree> read_budget(const std::string& file) {
   for (const auto& c : options.children) children.push_back(c.terms);
   const auto sound = power::check(options.rules, children, options.budget_mw);
   if (!sound) return sound.error().within(file);
+  const auto above = config::budget_place_of(tree.parent);
+  if (above && above->at &&
+      is_reached_at(tree.listen, static_cast<uint16_t>(tree.port), *above->at))  // PTR-5
+    return power::own_parent(tree.name).within(file);
   if (const auto key = check_power_parent(joiner_of(tree)); !key) return key.error().within(file);
   if (const auto own = check_certificate(tree); !own) return own.error().within(file);
   return tree;

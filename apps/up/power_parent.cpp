@@ -1,7 +1,12 @@
 // Signs and key files to a place and a proof.
 #include "apps/up/power_parent.hpp"
 
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <chrono>
 #include <optional>
@@ -11,12 +16,14 @@
 
 #include <fmt/format.h>
 
+#include "actors/cluster/listening.hpp"
 #include "actors/cluster/network.hpp"
 #include "actors/cluster/tls_keys.hpp"
 #include "actors/cluster/tls_links.hpp"
 #include "apps/power/budget_sign.hpp"
 #include "io/base/text.hpp"
 #include "io/config/budget_place.hpp"
+#include "io/config/load.hpp"
 #include "io/file.hpp"
 
 namespace troupe::apps {
@@ -46,6 +53,28 @@ error no_place(const std::string& address) {
 power::budget_parent by_certificate(std::string name, const config::head_place& at) {
   cluster::expect_head(at.host, at.port);
   return {std::move(name), at.host, at.port, std::nullopt};
+}
+
+bool stands_for_all(const std::string& address) {
+  return address.empty() || address == "0.0.0.0" || address == "::";
+}
+
+bool is_number(const std::string& address) {
+  in6_addr room{};  // an in_addr fits, too
+  return ::inet_pton(AF_INET, address.c_str(), &room) == 1 ||
+         ::inet_pton(AF_INET6, address.c_str(), &room) == 1;
+}
+
+std::string name_of_host() {
+  constexpr size_t name_bytes = 256;
+  std::array<char, name_bytes> name{};
+  return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "";
+}
+
+/// Whoever may listen at an address has it.
+bool is_of_this_machine(const std::string& host) {
+  if (host.empty()) return false;
+  return is_number(host) ? bool(cluster::can_listen(host, 0)) : host == name_of_host();
 }
 
 uint64_t clock_now_ns() {
@@ -79,6 +108,12 @@ status check_power_parent(const power_joiner& who) {
   if (who.parent_key.empty()) return {};
   TROUPE_TRY(proof, proof_of_file(who));
   return {};
+}
+
+bool is_reached_at(const std::string& listen, uint16_t port, const config::head_place& place) {
+  if (place.port != port) return false;
+  if (stands_for_all(listen)) return is_of_this_machine(place.host);
+  return stands_for_all(place.host) && config::is_loopback(listen);
 }
 
 result<power::budget_parent> find_power_parent(const power_joiner& who) {

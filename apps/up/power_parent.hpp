@@ -18,6 +18,7 @@
 #include <string>
 
 #include "actors/power/parent_link.hpp"
+#include "io/config/heads.hpp"
 #include "io/config/job.hpp"
 #include "io/config/power_tree.hpp"
 
@@ -39,6 +40,10 @@ power_joiner joiner_of(const config::power_tree& tree);
 /// budget is, and whether it is there, is no matter of a start. Errors: those of
 /// tls::job_key::read; permission.
 status check_power_parent(const power_joiner& who);
+
+/// Whether who listens so is reached at that place: PTR-5, as far as this machine can tell without
+/// a name service, which may be away when a budget starts.
+bool is_reached_at(const std::string& listen, uint16_t port, const config::head_place& place);
 
 /// Where the budget above is now, and the proof for it. Errors: the same; not_found, usage where
 /// several budgets fit; permission where it has certificates and who joins has none.

@@ -4,6 +4,8 @@
 
 #include <unistd.h>
 
+#include <array>
+#include <cstdint>
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -75,6 +77,24 @@ TEST_CASE("power parent: HOST:PORT and a key are where it is and how the job pro
   CHECK(tls::to_text(found->proof->self) == "power/gpt-a");
   std::filesystem::remove(job.parent_key);
   CHECK(!how->find());  // read anew each time
+}
+
+TEST_CASE("PTR-5: power parent: who listens on all addresses is reached at each one of its own") {
+  const auto own = [](const std::string& listen, const std::string& host, uint16_t port = 4242) {
+    return apps::is_reached_at(listen, 4242, {host, port});
+  };
+  std::array<char, 256> name{};
+  REQUIRE(::gethostname(name.data(), name.size() - 1) == 0);
+  for (const auto* listen : {"0.0.0.0", "::"}) {
+    CHECK(own(listen, "127.0.0.2"));
+    CHECK(own(listen, "0.0.0.0"));
+    CHECK(own(listen, name.data()));
+    CHECK(!own(listen, "127.0.0.2", 4243));
+    CHECK(!own(listen, "192.0.2.1"));  // nobody's
+    CHECK(!own(listen, "feed0.example"));
+  }
+  CHECK(own("127.0.0.1", "0.0.0.0"));
+  CHECK(!own("127.0.0.1", "127.0.0.2"));  // another one may listen there
 }
 
 TEST_CASE("power parent: beyond this machine, and to a budget with certificates, they are proof") {

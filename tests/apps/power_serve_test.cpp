@@ -4,6 +4,7 @@
 
 #include <unistd.h>
 
+#include <array>
 #include <filesystem>
 #include <string>
 
@@ -11,6 +12,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "actors/power/node_parent.hpp"
 #include "apps/power/budget_disk.hpp"
 #include "apps/power/budget_sign.hpp"
 #include "io/tls/certs.hpp"
@@ -78,6 +80,26 @@ TEST_CASE("PSV-6: power serve: a budget shows a certificate of its role, and kno
     CHECK(refused.error().code == errc::bad_config);
   }
   CHECK(budget_options_of(tree_of(folder), 1).children[0].certificate.empty());
+}
+
+TEST_CASE("PTR-5: power serve: a budget on all addresses is not its own parent by one of them") {
+  const scratch folder;
+  const auto pki = (folder / "pki").string();
+  REQUIRE(tls::make(pki, {{"row0", {"127.0.0.1"}, tls::role::power}}));
+  const auto under = [&](const std::string& place) {
+    put_file(folder / "p.toml",
+             fmt::format("listen = '0.0.0.0'\nport = 4242\nparent = '{1}'\n{2}[tls]\nca = "
+                         "'{0}/ca.pem'\ncertificate = '{0}/row0.pem'\nkey = '{0}/row0.key'\n",
+                         pki, place, two_jobs));
+    return read_budget((folder / "p.toml").string());
+  };
+  std::array<char, 256> name{};
+  REQUIRE(::gethostname(name.data(), name.size() - 1) == 0);
+  const auto refused = under(fmt::format("{}:4242", name.data()));
+  REQUIRE(!refused);
+  CHECK(refused.error().is(power::own_parent));
+  const auto other = under(fmt::format("{}:4243", name.data()));
+  CHECK_MESSAGE(other, (other ? "" : render(other.error())));
 }
 
 TEST_CASE("PSV-1: power serve: each life has an epoch above the one before, on the disk") {

@@ -327,6 +327,16 @@ TEST_CASE("NDP-1: budget levels: a budget is no child of itself") {
   CHECK(f.rack_events("lease").empty());
 }
 
+TEST_CASE("NDP-1: budget levels: a budget that reaches itself by another name does not report") {
+  rack_below f;
+  f.serve(caf::actor_cast<caf::strong_actor_ptr>(f.rack));  // as 0.0.0.0 is all addresses
+  f.level_seconds(5);
+  CHECK(f.why_not_heard().starts_with(own_parent("rack0").message));
+  CHECK(f.rack_events("refused").empty());  // it has no child of its own name
+  CHECK(f.rack_events("lease").empty());
+  CHECK(f.row.idle());
+}
+
 TEST_CASE("NDP-2: budget levels: what does not cover the static shares below it is not taken") {
   rack_below f;
   f.grant(f.first_asked(), 1, 100'000, "row0", 50'000);

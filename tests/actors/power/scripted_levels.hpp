@@ -58,6 +58,7 @@ struct scripted_levels : scripted_budget {
     o.journal = [this](const std::string& line) { rack_lines.push_back(line); };
     power::parent_options above;
     above.named = "auto";
+    above.child = o.name;
     above.incarnation = life;
     above.find = [this]() -> result<power::budget_parent> {
       if (is_cut) return error{errc::not_found, "no power budget is served on this machine"};
