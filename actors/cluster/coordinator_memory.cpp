@@ -27,6 +27,7 @@ fbs::ClusterMemoryT memory_of(const coordinator_state& st) {
   }
   out.replicas = static_cast<uint32_t>(st.replicas);
   out.layers = st.layers;
+  out.launch = st.record.whole_launch();
   for (const auto& name : st.evictions.all()) {
     auto& e = *out.evicted.emplace_back(std::make_unique<fbs::EvictedNodeT>());
     e.node = name;

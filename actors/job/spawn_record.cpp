@@ -41,6 +41,7 @@ fbs::SpawnRecordT data_of(const spawn_record& record) {
   out.rank = record.rank;
   out.node = record.node;
   out.launch = record.launch;
+  out.first_launch = record.first_launch;
   if (!record.plan.ranks.empty()) out.config_toml = config::to_toml(record.plan.job);
   if (const auto& from = record.resume) {
     out.resume = from->path.string();
@@ -66,6 +67,7 @@ result<spawn_record> record_of(const fbs::SpawnRecordT& data, const name_resolve
   out.rank = data.rank;
   out.node = data.node;
   out.launch = data.launch;
+  out.first_launch = data.first_launch;
   if (!data.config_toml.empty()) {
     TROUPE_TRY(job, config::parse(data.config_toml, "the recorded configuration"));
     TROUPE_TRY(plan, make_plan(job));

@@ -32,6 +32,7 @@ struct spawn_record {
   job_plan plan = {};                            ///< coordinator, run, committer, replicator
   std::optional<checkpoint::resume_point> resume = {};  ///< as the plan
   uint64_t launch = 0;                           ///< as the plan; 0: told by no file
+  uint64_t first_launch = 0;  ///< that of the first head, which this one goes on for; 0: it is this
   std::optional<job_memory> memory = {};         ///< run: what the head before has left
   std::optional<fbs::ClusterMemoryT> cluster = {};  ///< coordinator: the same
   committer_actor committer = {};
@@ -50,6 +51,8 @@ struct spawn_record {
   worker_actor worker = {};
   swapper_actor swapper = {};  ///< of a worker; none where all is in memory
 
+  /// By which the job's ranks know each other, whichever of its heads leads them.
+  uint64_t whole_launch() const { return first_launch != 0 ? first_launch : launch; }
   /// Where what is saved comes from.
   io::checkpoint::origin origin() const { return checkpoint::origin_of(resume, launch); }
 };

@@ -281,6 +281,7 @@ void heads_simulation::act(head_place& h) {
   record.plan = means_.plan;
   record.resume = folders_.begin(++launches_);
   record.launch = room_.launch.launch;
+  record.first_launch = from.first_launch;
   if (record.resume) mine->resumed_step = record.resume->step;
   log(fmt::format("the head at {} acts in epoch {} from step {}", h.address, from.epoch,
                   mine->resumed_step));

@@ -35,7 +35,7 @@ fbs::BuildStageT stage_order(const run_state& st, size_t rank) {
   m.device = o.devices.names[rank];
   m.shared_devices = o.devices.shared;
   m.config_toml = configuration_for(st, rank);
-  m.launch = st.record.launch;
+  m.launch = st.record.whole_launch();
   return m;
 }
 

@@ -31,6 +31,7 @@ succession succeed(io::file_system& files, const config::job& job, uint32_t epoc
     if (won) out.memory = moved_by(*out.memory, won->clock_ahead_ns);
     if (!before.is_told) out.memory->lost = before.lost;
     if (out.journal) out.cluster = out.journal->cluster;
+    if (out.cluster) out.first_launch = out.cluster->launch;         // SUC-2
     out.epoch = std::max(out.epoch, out.memory->account.epoch + 1);  // SUC-1
     if (won) out.held = won->held;
   }

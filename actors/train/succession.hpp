@@ -6,8 +6,12 @@
 //   SUC-1  No two heads of a job act in one epoch: each begins behind what its checkpoints, the
 //     account of the head before it, the votes that lie in the job's folder and its own election
 //     say.
+//   SUC-2  Ranks of all heads of a launch know each other by one number, that of the first head: so
+//     a device that one of them governs is no other job's. A launch that a person starts has
+//     another one, whatever its name and folder.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -33,6 +37,7 @@ struct succession {
   std::optional<error> not_kept = {};
   std::optional<job_memory> memory = {};  ///< of the head that was lost
   std::optional<fbs::ClusterMemoryT> cluster = {};  ///< the same
+  uint64_t first_launch = 0;                        ///< SUC-2; 0: it begins one, or nobody has told
   heads::held_records held = {};                    ///< ELC-2
 };
 

@@ -379,6 +379,7 @@ train::spawn_record record_of_head(const launch& l, const front_office& front,
   out.plan = l.plan;
   out.resume = l.resume;
   out.launch = l.origin.launch;
+  out.first_launch = l.from.first_launch;
   out.reporter = front.reporter_;
   out.gateway = front.gateway_;
   out.observer = front.observer_;

@@ -2,12 +2,14 @@
 //
 // A lock is taken, and then written: who looks between the two sees no name, or that of a process
 // that was killed. All ranks of a machine begin at the same moment, so that is looked at again. So
-// is one of another job: a head that goes on for a lost one is another launch, and ranks of before
-// may end a moment later. A path or a host's name tells no job: two containers have the same ones.
+// is one of another job: a head that goes on for a lost one, and was told nothing by it, is another
+// launch, and ranks of before may end a moment later. A path or a host's name tells no job: two
+// containers have the same ones.
 //
 // Invariants
 //   SEA-1  Ranks of one job are those of one name and one launch, a number that is drawn where the
-//     job is started: a name may be any job's.
+//     job is started, and left to the heads that go on for the first (SUC-2): a name may be any
+//     job's.
 //   SEA-2  Nobody is told that another job has it before at.seat_patience is over.
 //   SEA-3  Seats and records of settings are in a folder of this user that nobody else writes to.
 //   SEA-4  The kernel's lock alone tells whether a seat is taken: its folder is one machine's, so a

@@ -95,6 +95,19 @@ TEST_CASE("CRD-15: places are told to the journal before ranks are given out by 
   CHECK(f.journal.take_all<fbs::ClusterMemory>().empty());  // once
 }
 
+TEST_CASE("SUC-2: coordinator: the next head is told the launch of the first one") {
+  for (const uint64_t first : {0, 7}) {
+    scripted_cluster_options o;
+    o.journal = true;
+    o.first_launch = first;
+    scripted_cluster f(o);
+    f.join_all();
+    const auto told = f.journal.take_all<fbs::ClusterMemory>();
+    REQUIRE_FALSE(told.empty());
+    CHECK(told.back()->launch() == (first == 0 ? own_launch : first));
+  }
+}
+
 TEST_CASE("CRD-15: who was evicted stays so, and what does not fit is not believed") {
   auto o = next_one();
   auto& e = *o.memory->evicted.emplace_back(std::make_unique<fbs::EvictedNodeT>());

@@ -6,6 +6,7 @@
 #include <doctest/doctest.h>
 
 #include "actors/heads/elector.hpp"
+#include "actors/train/succession.hpp"
 #include "io/disk/file_system.hpp"
 #include "messages/any_msg.hpp"
 #include "tests/actors/actor_fixture.hpp"
@@ -28,6 +29,10 @@ struct kept : troupe::test::actor_fixture {
   bool keeps(const job_memory& memory) {
     return bool(run.answer_of<fbs::Ack>(
         run.ask(actor, make_msg<fbs::JobMemory>(context_of(7), to_message(memory)))));
+  }
+  bool keeps(const fbs::ClusterMemoryT& memory) {
+    return bool(run.answer_of<fbs::Ack>(
+        run.ask(actor, make_msg<fbs::ClusterMemory>(context_of(7), memory))));
   }
 };
 
@@ -98,9 +103,11 @@ std::string held_content(const typename T::NativeTableType& what) {
 }
 
 /// What a majority held of the head before.
-heads::held_records held_of(const job_memory& memory, const std::vector<std::string>& nodes) {
+heads::held_records held_of(const job_memory& memory, const std::vector<std::string>& nodes,
+                            uint64_t launch = 0) {
   fbs::ClusterMemoryT cluster;
   cluster.nodes = nodes;
+  cluster.launch = launch;
   return {{message_traits<fbs::JobMemory>::id,
            {4, 2, held_content<fbs::JobMemory>(to_message(memory))}},
           {message_traits<fbs::ClusterMemory>::id,
@@ -170,4 +177,30 @@ TEST_CASE("JRA-3: where no majority held anything it begins with nothing") {
   CHECK_FALSE(begun->memory);
   CHECK_FALSE(begun->cluster);
   CHECK_FALSE(recall(io::local_files(), dir.path)->memory);
+}
+
+TEST_CASE("SUC-2: journal: a head that goes on has the launch of the first, and no other launch") {
+  scratch dir;
+  config::job job;
+  job.job.output = dir.path.string();
+  const head_before lost{.lost = lost_head{"was killed", 4, 4, 0}};
+  CHECK(succeed(io::local_files(), job, 1, lost).first_launch == 0);  // nobody has told
+  auto first = succeed(io::local_files(), job, 1, {});
+  REQUIRE(first.journal);
+  CHECK(first.first_launch == 0);
+  {
+    kept f(std::move(*first.journal));
+    fbs::ClusterMemoryT told;
+    told.launch = 7;
+    REQUIRE(f.keeps(told));
+  }
+  CHECK(succeed(io::local_files(), job, 1, lost).first_launch == 7);
+  CHECK(succeed(io::local_files(), job, 1, lost).first_launch == 7);  // and the one after it
+
+  auto elected = lost;  // another machine, by what voters hold
+  elected.won.emplace().held = held_of(lunch, {"a"}, 9);
+  CHECK(succeed(io::local_files(), job, 1, elected).first_launch == 9);
+
+  CHECK(succeed(io::local_files(), job, 1, {}).first_launch == 0);  // a person's
+  CHECK(succeed(io::local_files(), job, 1, lost).first_launch == 0);
 }

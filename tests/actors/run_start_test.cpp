@@ -119,6 +119,16 @@ TEST_CASE("run: the start asks committer, loaders and stages for what the plan a
   CHECK(any_has(said, "5 MiB on the largest"));
 }
 
+TEST_CASE("SUC-2: run: ranks of a head that goes on for another are of the launch of the first") {
+  scripted_run_options options;
+  options.first_launch = 5;
+  scripted_run f(options);
+  f.admit();
+  f.pass_phase(start_phase::open_folder);
+  f.pass_phase(start_phase::open_data);
+  for (const auto& stage : f.stages) CHECK(stage.take<fbs::BuildStage>()->launch() == 5);
+}
+
 TEST_CASE("run: ENG-8: replicas that swap are built for the least memory that one is left") {
   scripted_run_options options;
   options.replicas_swap = true;

@@ -19,6 +19,7 @@ using namespace std::chrono_literals;
 using troupe::test::partner;
 
 inline constexpr uint32_t cluster_epoch = 3;
+inline constexpr uint64_t own_launch = 41;
 constexpr const char* by_request = "as asked";
 
 struct scripted_cluster_options {
@@ -35,6 +36,7 @@ struct scripted_cluster_options {
   std::string power_parent = {};                   ///< in place of a budget of its own
   bool goes_on = false;                            ///< for a coordinator that was lost
   std::optional<fbs::ClusterMemoryT> memory = {};  ///< what that has left
+  uint64_t first_launch = 0;                       ///< of a head before
 };
 
 /// Two nodes with a worker each, one stage behind the other.
@@ -97,6 +99,8 @@ struct scripted_cluster : troupe::test::actor_fixture {
   explicit scripted_cluster(const scripted_cluster_options& o = {}) : actor_fixture(cluster_epoch) {
     train::spawn_record options{cluster_epoch};
     options.plan = plan_of_cluster(o);
+    options.launch = own_launch;
+    options.first_launch = o.first_launch;
     options.reporter = reporter.as<reporter_actor>();
     options.observer = observer.as<observer_actor>();
     if (o.launcher) options.launcher = launcher.as<launcher_actor>();

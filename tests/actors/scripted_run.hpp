@@ -36,6 +36,7 @@ struct scripted_run_options {
   int64_t steps = 4, checkpoint_every = 2;
   bool replicas_swap = false;  ///< its two ranks are replicas of one stage
   bool consumes = false;       ///< they are two stages that may take a checkpoint's files
+  uint64_t first_launch = 0;   ///< of a head before
 };
 
 /// Two ranks, one behind the other, each on a node of its own with a loader.
@@ -83,6 +84,7 @@ struct scripted_run : troupe::test::actor_fixture {
     options.plan = plan_of_two(o);
     options.resume = o.resume;
     options.launch = 77;
+    options.first_launch = o.first_launch;
     options.memory = o.memory;
     if (o.journal) options.journal = journal.as<journal_actor>();
     options.committer = committer.as<committer_actor>();

@@ -87,6 +87,8 @@ TEST_CASE("spawn record: a file holds whose it is, where it goes on and what its
   named f;
   spawn_record r{9, 3, "node1"};
   r.launch = 0xfedc'ba98'7654'3210;
+  CHECK(r.whole_launch() == r.launch);
+  r.first_launch = 5;
   r.resume = checkpoint::resume_point{
       "/folder/step-00000012", 12, {{5, 4}, {6, 12}}, {12, 96, 2.5, "a = 1"}};
   const auto read = f.through_a_file(r);
@@ -95,6 +97,8 @@ TEST_CASE("spawn record: a file holds whose it is, where it goes on and what its
   CHECK(read->rank == 3);
   CHECK(read->node == "node1");
   CHECK(read->launch == r.launch);
+  CHECK(read->first_launch == 5);
+  CHECK(read->whole_launch() == 5);
   REQUIRE(read->resume);
   CHECK(read->resume->path == r.resume->path);
   CHECK(read->resume->step == 12);
