@@ -13,6 +13,9 @@
 #include <string>
 #include <utility>
 
+#include <fmt/format.h>
+
+#include "io/base/printable.hpp"
 #include "io/machine/available_memory.hpp"
 #include "io/machine/kernel_counters.hpp"
 
@@ -68,6 +71,17 @@ std::optional<double> processes_busy_s(const std::vector<pid_t>& roots) {
   for (const auto& [number, ticks] : all)
     if (is_below(all, roots, number)) out += ticks.busy;
   return seconds_of(out);
+}
+
+std::map<pid_t, seen_process> seen_processes() {
+  std::map<pid_t, seen_process> out;
+  for (const auto& [number, ticks] : processes_now()) {
+    auto name = io::kernel_text(fmt::format("/proc/{}/comm", number));
+    if (!name.empty() && name.back() == '\n') name.pop_back();
+    out[static_cast<pid_t>(number)] = {static_cast<pid_t>(ticks.parent), printable(name),
+                                       seconds_of(ticks.busy)};
+  }
+  return out;
 }
 
 std::vector<pid_t> processes_below(const std::vector<pid_t>& roots) {

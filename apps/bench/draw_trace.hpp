@@ -12,7 +12,9 @@
 
 #include <chrono>
 #include <functional>
+#include <map>
 #include <optional>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -56,6 +58,15 @@ std::optional<double> machine_busy_s();
 /// Of these processes and all that they started: of those that have ended, as far as they were
 /// waited for. Looks at every process of the machine.
 std::optional<double> processes_busy_s(const std::vector<pid_t>& roots);
+
+/// A process as it is now: its own processor time, and that of those which it waited for.
+struct seen_process {
+  pid_t parent = 0;
+  std::string name;
+  double busy_s = 0;
+};
+/// All of the machine, by their numbers.
+std::map<pid_t, seen_process> seen_processes();
 
 /// These processes and all that they have started, as it is now.
 std::vector<pid_t> processes_below(const std::vector<pid_t>& roots);

@@ -14,6 +14,8 @@
 //   BPO-2  Where both drew no more than is let then there was no overload: such a case is told, and
 //     left out.
 //   BPO-3  What is not kept within the time that a case is watched for takes for ever.
+//   BPO-4  Where both draw too little for a cut budget to let them make steps, it ends
+//     (other_work.hpp).
 #pragma once
 
 #include <cstdint>
@@ -62,7 +64,7 @@ struct overload_measurement {
 };
 
 /// Errors: unavailable where the machine measures its watts, or a job or the budget ends by itself;
-/// timeout where a job makes no step; cancelled.
+/// too_little_free; timeout where a job makes no step; cancelled.
 result<overload_measurement> measure_overload(const overload_plan& plan);
 
 /// Of what was seen of both a case that was told at `told_s`.

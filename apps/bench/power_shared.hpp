@@ -8,6 +8,8 @@
 // Invariants
 //   BPS-1  Rounds are interleaved as those of one job are (BPL-1), and one that others disturbed is
 //     shown, and not held against an aim (BPL-3).
+//   BPS-4  Where the first round without a budget has too little of the machine for budgets, and
+//     so has another try, it ends (other_work.hpp).
 #pragma once
 
 #include <array>
@@ -16,6 +18,7 @@
 #include <vector>
 
 #include "apps/bench/draw_trace.hpp"
+#include "apps/bench/other_work.hpp"
 #include "apps/bench/power_pair.hpp"
 #include "io/base/result.hpp"
 
@@ -56,6 +59,7 @@ struct shared_run {
   /// As shares of the budget's processors, once leases have settled: the mean, and the most of any
   /// stretch of window_s.
   std::optional<double> mean_share, most_share;
+  std::vector<busy_process> busiest = {};  ///< of the others, without a budget
   bool same_bits = true;
   bool disturbed() const;
 };
@@ -72,7 +76,7 @@ struct shared_measurement {
 };
 
 /// Errors: unavailable where the machine measures its watts, or a job or the budget ends by itself;
-/// timeout where a job gets no watts; cancelled.
+/// too_little_free; timeout where a job gets no watts; cancelled.
 result<shared_measurement> measure_shared(const shared_plan& plan);
 
 /// Of what `jobs` saw of both between two times, under a budget of so many processors.

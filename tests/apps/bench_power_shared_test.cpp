@@ -1,12 +1,16 @@
 // `troupe bench power --only shared`: two jobs under one budget are judged by what their own
 // processes did, in rounds that nobody disturbed. Timing decides nothing.
+#include <sys/types.h>
+
 #include <cmath>
+#include <map>
 #include <string>
 #include <vector>
 
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
+#include "apps/bench/other_work.hpp"
 #include "apps/bench/power_live.hpp"
 #include "apps/bench/power_shared_report.hpp"
 #include "io/config/power_tree.hpp"
@@ -99,6 +103,39 @@ TEST_CASE("bench power: of two jobs any budget's worst stretch counts, and the f
   CHECK(tells_part(text, "0.909, wanted 0.95: missed"));
   CHECK(tells_part(text, "NOT THE SAME"));
   CHECK(json_of(m)["same_bits"] == false);
+}
+
+TEST_CASE("BOW-1: a budget is no share of what others leave of a machine, and they are named") {
+  const other_work compiler{1.7, {{4711, "cc1plus", 0.9}, {12, "kswapd0", 0.1}}};
+  CHECK(check_free(1.8, 0.5, {}));
+  CHECK(check_free(0.4, 0.5, compiler));  // 0.1 of a processor for each of both
+  CHECK(check_free(0.3, 0.75, compiler));
+  const auto refused = check_free(0.3, 0.5, compiler);
+  REQUIRE_FALSE(refused);
+  CHECK(refused.error().is(too_little_free));
+  CHECK(refused.error().message ==
+        too_little_free(0.3, 0.4, 1.7, ": cc1plus (4711) 0.90, kswapd0 (12) 0.10").message);
+  CHECK(check_free(0, 0.5, {}).error().message == too_little_free(0, 0.4, 0, "").message);
+}
+
+TEST_CASE("bench power: who else was busy: the busiest first, and none of our own") {
+  const std::map<pid_t, seen_process> before{{1, {0, "init", 5}},
+                                             {10, {1, "bench", 1}},
+                                             {11, {10, "job", 1}},
+                                             {20, {1, "editor", 100}},
+                                             {21, {1, "web", 7}}};
+  std::map<pid_t, seen_process> now = before;
+  now[11].busy_s = 9;
+  now[12] = {11, "rank", 8};  // of ours, and new
+  now[20].busy_s = 100.1;     // a hundredth of a processor
+  now[21].busy_s = 12;
+  now[22] = {1, "compiler", 9.5};  // began meanwhile
+  now[30] = {31, "ring", 1};
+  now[31] = {30, "ring too", 2};
+  const auto busiest = busiest_of(before, now, {10}, 10);
+  REQUIRE(busiest.size() == 3);
+  CHECK(text_of(busiest) == "compiler (22) 0.95, web (21) 0.50, ring too (31) 0.20");
+  CHECK(text_of(std::vector<busy_process>{}).empty());
 }
 
 TEST_CASE("BPS-1: a round of two jobs that others disturbed is shown, and not held against them") {
