@@ -71,6 +71,7 @@ struct link {
   bool skipping = false;  ///< that payload is not wanted
   caf::node_id process;   ///< who it said it is
   bool bound = false;
+  bool is_own = false;  ///< it is this process
 };
 
 class gated_broker : public caf::io::basp_broker, public admitted_to {
@@ -144,6 +145,7 @@ class gated_broker : public caf::io::basp_broker, public admitted_to {
                {},
                false,
                {},
+               false,
                false};
     asks_guests_ = asks_guests_ || fresh.policy.answers();
     return links_.insert_or_assign(handle, std::move(fresh)).first->second;
@@ -321,7 +323,10 @@ class gated_broker : public caf::io::basp_broker, public admitted_to {
   bool takes_name(link& l, connection_handle handle, const caf::node_id& process) {
     if (l.process) return l.process == process;
     if (l.policy.guest()) {
-      if (process == system().node()) return false;
+      if (process == system().node()) {
+        l.is_own = true;
+        return false;
+      }
       const auto route = instance.tbl().lookup(process);
       if (route && route->hdl != handle) {
         const auto who = runtime_of(system()).peers.find(process);
@@ -347,12 +352,14 @@ class gated_broker : public caf::io::basp_broker, public admitted_to {
     return false;
   }
 
+  /// Who wanted a connection that has led to this process itself is told so as CAF says it.
   bool hang_up(connection_handle handle, turned_away reason) {
     auto& l = links_.at(handle);
+    const auto why = l.is_own ? caf::sec::redundant_connection : caf::sec::malformed_basp_message;
     if (l.policy.accepted()) note_turned_away(reason, l.address, l.holder ? l.holder->name : "");
     forget(handle);
     give_up_socket(static_cast<int>(handle.id()));
-    connection_cleanup(handle, caf::sec::malformed_basp_message);
+    connection_cleanup(handle, why);
     close(handle);
     return false;
   }

@@ -6,6 +6,8 @@
 #include <utility>
 
 #include <fmt/format.h>
+#include <caf/error.hpp>
+#include <caf/sec.hpp>
 
 #include "actors/base/ask.hpp"
 #include "actors/base/defaults.hpp"
@@ -111,7 +113,9 @@ void connect(Self self, parent_link& l) {
             if (l.calls == call) connected(self, l, peer);
           },
           [self, &l, call](const caf::error& e) {
-            if (l.calls == call) failed(self, l, from_caf(e));
+            if (l.calls != call) return;
+            const bool is_own = e == caf::make_error(caf::sec::redundant_connection);  // NDP-1
+            failed(self, l, is_own ? own_parent(l.options.child) : from_caf(e));
           });
 }
 

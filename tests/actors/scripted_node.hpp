@@ -6,6 +6,7 @@
 #include <unistd.h>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <stop_token>
 #include <string>
@@ -14,6 +15,7 @@
 #include <vector>
 
 #include <doctest/doctest.h>
+#include <caf/error.hpp>
 #include <caf/event_based_actor.hpp>
 
 #include "actors/base/context.hpp"
@@ -47,6 +49,7 @@ struct wiring {
   std::vector<far_end> tried;
   std::optional<error> no_port;
   bool silent = false;                             ///< connections are neither made nor refused
+  std::optional<caf::error> refusal;               ///< of all connections
   std::map<far_end, caf::strong_actor_ptr> there;  ///< nullptr: a process that publishes nothing
 };
 
@@ -65,6 +68,10 @@ inline caf::behavior scripted_connector(caf::event_based_actor* self, std::share
         auto rp = self->make_response_promise();
         w->tried.emplace_back(host, port);
         if (w->silent) return rp;
+        if (w->refusal) {
+          rp.deliver(*w->refusal);
+          return rp;
+        }
         const auto it = w->there.find({host, port});
         if (it == w->there.end())
           rp.deliver(caf::make_error(caf::sec::cannot_connect_to_node));

@@ -616,6 +616,20 @@ TEST_CASE("BGA-2: power serve: a certificate that its child has no more is refus
   row->end();
 }
 
+TEST_CASE("NDP-1: power serve: a budget that is its own parent by a name that hides it says so") {
+  const own_signs signs;
+  const std::string hidden = "2130706433";  // 127.0.0.1, as a name service might say
+  const certified_row known(signs.folder, hidden + ",127.0.0.1");
+  const auto port_text = free_port();
+  const auto port = port_text.substr(port_text.find('=') + 1);
+  served_row row(budget_file(
+      signs.folder, "row0", 60, certified_row::child("gpt-a", 20, 20, 60),
+      fmt::format("listen = \"0.0.0.0\"\nport = {1}\nparent = \"{0}:{1}\"\n", hidden, port) +
+          known.tls()));
+  REQUIRE(row.up.until_error_has("row0 cannot be its own parent"));
+  row.end();
+}
+
 TEST_CASE("power serve: by the certificate for other machines its own machine finds it, too") {
   const own_signs signs;
   const certified_row known(signs.folder, "10.0.0.5");

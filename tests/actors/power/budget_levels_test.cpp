@@ -337,6 +337,13 @@ TEST_CASE("NDP-1: budget levels: a budget that reaches itself by another name do
   CHECK(f.row.idle());
 }
 
+TEST_CASE("NDP-1: budget levels: where a connection has led to itself a budget says so") {
+  rack_below f;
+  f.wires->refusal = caf::make_error(caf::sec::redundant_connection);  // as the gate has it
+  f.level_seconds(5);
+  CHECK(f.why_not_heard().starts_with(own_parent("rack0").message));
+}
+
 TEST_CASE("NDP-2: budget levels: what does not cover the static shares below it is not taken") {
   rack_below f;
   f.grant(f.first_asked(), 1, 100'000, "row0", 50'000);
