@@ -196,7 +196,7 @@ class rounds {
     const auto limit = gpu::limit_of(whole, out_.rates);
     r.compute_s = out_.rates.flops_s > 0 ? whole.flops / out_.rates.flops_s : 0;
     r.disk_s = gpu::disk_seconds(whole.read_bytes, whole.written_bytes, out_.rates);
-    r.processors_s = gpu::processor_seconds(whole, out_.rates);
+    r.processors_s = gpu::seconds_of_processors(whole, out_.rates);
     r.limit_s = limit.seconds;
     r.part = limit.part;
   }

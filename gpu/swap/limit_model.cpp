@@ -84,7 +84,7 @@ double disk_seconds(double read_bytes, double written_bytes, const machine_rates
   return std::max(reads, writes) + (1 - rates.duplex) * std::min(reads, writes);
 }
 
-double processor_seconds(const phase_work& work, const machine_rates& rates) {
+double seconds_of_processors(const phase_work& work, const machine_rates& rates) {
   const auto& all = rates.processors;
   return seconds_for(work.flops, all.flops_s) + seconds_for(work.updates, all.updates_s) +
          seconds_for(work.summed_bytes, all.sum_bytes_s);
@@ -98,7 +98,7 @@ time_limit limit_of(const phase_work& work, const machine_rates& rates) {
   also(seconds_for(work.link_bytes, rates.link_bytes_s), bound_by::link);
   also(disk_seconds(work.read_bytes, work.written_bytes, rates), bound_by::disk);
   also(seconds_for(work.updates, rates.updates_s), bound_by::updates);
-  also(processor_seconds(work, rates), bound_by::processors);  // ROOF-3
+  also(seconds_of_processors(work, rates), bound_by::processors);  // ROOF-3
   return out;
 }
 

@@ -84,7 +84,7 @@ struct time_limit {
 double disk_seconds(double read_bytes, double written_bytes, const machine_rates& rates);
 
 /// Of the processors, for all that they make.
-double processor_seconds(const phase_work& work, const machine_rates& rates);
+double seconds_of_processors(const phase_work& work, const machine_rates& rates);
 
 /// The least time of one phase.
 time_limit limit_of(const phase_work& work, const machine_rates& rates);

@@ -96,7 +96,7 @@ TEST_CASE("ROOF-2: a step as a whole is bounded by no more than its phases one a
 TEST_CASE("ROOF-3: processors that make products, updates and sums are busy for all three") {
   auto shared = machine;
   shared.processors = {100, 200, 20};  // updates by twice the threads that they have alone
-  CHECK(processor_seconds({1000, 0, 0, 0, 50, 40}, shared) == 10 + 0.25 + 2);
+  CHECK(seconds_of_processors({1000, 0, 0, 0, 50, 40}, shared) == 10 + 0.25 + 2);
   auto limit = limit_of({1000, 0, 0, 0, 50, 40}, shared);
   CHECK(limit.part == bound_by::processors);
   CHECK(limit.seconds == 12.25);
