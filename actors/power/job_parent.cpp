@@ -51,7 +51,7 @@ fbs::PowerReportT report_of(pacer_pointer self) {
   out.source = source_of(all);
   const bool stands = st.parent->lease.is_braked() && !st.held;  // MHD-2
   out.pace_of_1024 = stands ? 0 : st.step_pace;
-  out.brake_armed = st.brake_armed;
+  out.brake_armed = st.held ? st.held->is_all_set : st.brake_armed;  // MHD-5
   for (const auto& machine : st.policy.machines()) {
     if (out.machines.size() == config::most_power_children) break;
     out.machines.push_back(machine);

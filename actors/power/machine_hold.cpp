@@ -29,14 +29,16 @@ void hear_meter(pacer_pointer self, const fbs::MeterReadingsT& r) {
 /// MHD-2, MHD-3, MHD-4: what is in force then.
 work_pace set_pace(machine_hold& m, work_pace wanted) {
   m.judged = work_pace{};
+  m.is_all_set = false;
   if (!m.of.set) return work_pace{};
   bool is_any_set = false;
   const auto done = m.of.set(wanted, is_any_set);
-  if (done || is_any_set) m.judged = wanted;
+  if (is_any_set) m.judged = wanted;
+  m.is_all_set = done && is_any_set;  // MHD-5
   auto problem = done ? std::string() : done.error().message;
   if (!problem.empty() && problem != m.problem && m.of.say) m.of.say(problem);
   m.problem = std::move(problem);
-  return done ? wanted : work_pace{};
+  return m.is_all_set ? wanted : work_pace{};
 }
 
 /// Whether what the machine draws is known. Where a meter has had its time and says nothing, a
@@ -70,9 +72,9 @@ void hold_machine(pacer_pointer self, const fbs::JobPowerT& decided) {
   const work_pace pace{static_cast<int>(decided.pace_of_1024)};
   const bool is_known = is_read(st, decided, now_ns(*self));
   m.has_begun = m.has_begun || (is_known && st.parent->lease.cap_mw() > 0);  // MHD-1
-  const auto least = m.has_begun ? work_pace_policy::least_pace : work_pace{};
+  const auto wanted = pace.of_1024 > 0 ? pace : work_pace_policy::least_pace;
   st.parent->lease.told(++st.words);
-  m.in_force = set_pace(m, pace.of_1024 > 0 ? pace : least);
+  m.in_force = set_pace(m, m.has_begun ? wanted : m.of.found);
   st.step_pace = static_cast<uint32_t>(m.in_force.of_1024);
   st.policy.steps(m.looks, m.judged, now_ns(*self));
   st.parent->lease.steps(m.looks, m.in_force, st.words);

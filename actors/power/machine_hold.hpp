@@ -10,13 +10,17 @@
 //
 // Invariants
 //   MHD-1  Nothing is set before the budget has granted watts and the machine has said what it
-//     draws: work that is there already is not slowed for a budget that is not there yet. Where
-//     nothing says that it stays as it was found, and a person is told so.
+//     draws: work that is there already is not slowed for a budget that is not there yet, nor made
+//     faster than an agent before has left it, at which the budget counts it (PWR-5). Where nothing
+//     says what it draws it stays as it was found, and a person is told so.
 //   MHD-2  Where no work should be done the least pace is set, for others' work cannot be held; and
 //     that is acknowledged as no cap. So it is with a pace that is not set: a dry run and a device
 //     that somebody else governs acknowledge no lesser cap, and what is drawn above it counts.
 //   MHD-3  What fails to be set is said once, until it is set or fails in another way, and is tried
 //     with each look.
+//   MHD-5  The brake is armed while all of the machine has the pace that was set last, read back:
+//     the least one would be, too, with the answer that pulls it. Its work goes on at the least
+//     pace. What a part does not take, or nothing is there to take, arms none; nor a dry run.
 //   MHD-4  Where a part of the machine took the pace, what is drawn is judged as drawn at it: the
 //     next pace makes up for the part that did not, until the whole keeps the cap or that part has
 //     the least.
@@ -25,6 +29,7 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <utility>
 
 #include "actors/base/traced.hpp"
 #include "actors/train/work_pace_policy.hpp"
@@ -41,13 +46,17 @@ struct held_machine {
   /// back by all of it; else it says whether a part took it. Empty: nothing is set (a dry run).
   std::function<status(train::work_pace, bool& is_any_set)> set = {};
   std::function<void(std::string)> say = {};  ///< to a person, a sentence
+  train::work_pace found = {};  ///< in force as it begins, by one that has held it before
 };
 
 /// What is known of it.
 struct machine_hold {
+  explicit machine_hold(held_machine m) : of(std::move(m)), in_force(of.found), judged(of.found) {}
+
   held_machine of;
   train::work_pace in_force;  ///< the most that it may have
   train::work_pace judged;    ///< MHD-4: by which what it draws is judged
+  bool is_all_set = false;    ///< MHD-5
   uint64_t looks = 0;
   bool has_begun = false;       ///< MHD-1
   bool is_unread_said = false;  ///< MHD-1

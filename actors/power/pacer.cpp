@@ -192,14 +192,19 @@ pacer_actor::behavior_type pacer(pacer_pointer self, const pacer_options& option
   if (options.recorded) options.recorded();
   auto& st = self->state;
   st.own_w = options.budget_w;
-  const auto kind = gpu::controls::setting_kind_named(options.control);
-  st.policy.slows_by_root(kind.has_value());
-  st.moves_limits = kind && gpu::controls::is_limit(*kind);
+  // Which of them a rank has taken is not told. What is safe for one is for all: a step that is
+  // slower than by the root counts as one that has stood, and limits that meters say bound nothing.
+  for (const auto& word : options.control) {
+    const auto kind = gpu::controls::setting_kind_named(word);
+    if (!kind) continue;
+    st.policy.slows_by_root(true);
+    st.moves_limits |= gpu::controls::is_limit(*kind);
+  }
   st.machine = options.machine;
   st.processor_time = options.processor_time;
   st.journal = pacer_journal(options.journal);
   st.journal.begins(options.epoch, st.own_w, options.parent ? options.parent->named : "");
-  if (options.held) st.held.emplace().of = *options.held;
+  if (options.held) st.held.emplace(*options.held);
   st.policy.watches_others(st.held.has_value());
   if (options.parent) begin_job_parent(self, *options.parent, [self] { tell(self); });
   keep_to(self);

@@ -28,6 +28,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "actors/base/traced.hpp"
 #include "actors/power/job_pace_policy.hpp"
@@ -49,7 +50,8 @@ struct pacer_options {
   std::function<gpu::processor_seconds()> processor_time = {};
   /// Tells a recording what it is made of (note_spawn_record()); may be empty.
   std::function<void()> recorded = {};
-  std::string control = {};  ///< what holds the pace (power_section::actuator)
+  /// What may hold the pace (power_section::actuators); empty: pauses.
+  std::vector<std::string> control = {};
   /// It holds that machine, under a parent, and no job; spawn it detached.
   std::optional<held_machine> held = {};
 };

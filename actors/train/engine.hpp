@@ -98,7 +98,8 @@ struct engine_options {
   std::chrono::seconds swap_patience{600};  ///< for room, where a write has failed
   uint64_t process_bytes = 0;  ///< that its process may hold (memory_account); 0: no limit
   int64_t recheck_every = 0;  ///< steps from one rechecked layer to the next
-  std::string control;  ///< what holds its pace (open_actuator.hpp); empty: pauses (op_gate.hpp)
+  /// What may hold its pace (open_actuator.hpp); empty: pauses (op_gate.hpp).
+  std::vector<std::string> control = {};
   gpu::controls::control_place controls = {};  ///< where that is
   bool weights_follow = false;  ///< by load() or take_back(): build() makes none
   std::vector<config::drill_spec> drills = {};  ///< that this rank makes (drill_policy.hpp)
@@ -181,6 +182,7 @@ struct engine_facts {
   uint64_t parameters = 0;         ///< of this rank's layers; a tied table counts once
   uint64_t bytes = 0;              ///< of device memory
   std::vector<std::string> notes;  ///< on its files, for the log
+  bool pauses = false;  ///< nothing of options.control is to be had but pauses between operations
 };
 
 /// What Status shows of copies in memory.

@@ -134,10 +134,11 @@ gpu::saver_options rank_engine::saver_options() {
 status rank_engine::open_actuator() {
   if (options_.control.empty()) return {};
   const gpu::controls::control_owner owner{options_.job, options_.at.rank, options_.launch};
-  TROUPE_TRY(made, gpu::controls::open_actuator(options_.control, options_.controls, owner,
-                                                compute_->host_threads(),
-                                                gpu::device_uuid(options_.device)));
-  actuator_ = std::move(made);
+  TROUPE_TRY(chosen, gpu::controls::open_actuator(options_.control, options_.controls, owner,
+                                                  compute_->host_threads(),
+                                                  gpu::device_uuid(options_.device)));
+  actuator_ = std::move(chosen.control);
+  controls_passed_ = std::move(chosen.passed);
   return {};
 }
 
@@ -187,6 +188,9 @@ engine_facts rank_engine::facts() const {
   for (int c = 0; c < store.chunk_count(); ++c)
     if (!store.info(c).tied_copy)
       for (const auto& t : store.info(c).tensors) out.parameters += static_cast<uint64_t>(t.count);
+  for (const auto& why : controls_passed_) out.notes.push_back("passed over: " + why);
+  out.pauses = !options_.control.empty() && !actuator_;
+  if (out.pauses) out.notes.push_back("pace by pauses between operations");
   if (actuator_) {
     const auto of = actuator_->facts();
     out.notes.push_back(fmt::format("pace by {}: {:.1f} to {:.0f} %, in steps of {:.1f} %; {}",

@@ -308,6 +308,7 @@ class rank_engine : public engine {
   std::shared_ptr<void> readings_pinned_, batches_pinned_;
   /// Null: the pace is none of the engine's. It ends before the threads of compute_ do (CTQ-2).
   std::shared_ptr<gpu::controls::actuator> actuator_;
+  std::vector<std::string> controls_passed_;  ///< why none before it is
   std::unique_ptr<gpu::stream> files_, compute_, data_;
   std::array<std::unique_ptr<gpu::stream>,
              static_cast<size_t>(op_stream::count) - static_cast<size_t>(first_lane)>

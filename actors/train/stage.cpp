@@ -437,7 +437,15 @@ caf::result<msg<fbs::StageReady>> build(stage_pointer self, const msg<fbs::Build
   st.may_brake = !(*job)->power.parent.empty();
   st.gate.may_brake(st.may_brake);
   st.gate.stretches(!(*job)->power.is_by_actuator());
-  return pass_on<fbs::BuildStage, fbs::StageReady>(self)(m);
+  auto rp = self->make_response_promise<msg<fbs::StageReady>>();
+  ask_for<fbs::StageReady>(
+      self, st.worker, m, {worker_path(self), "StageReady"},
+      [self, rp](const msg<fbs::StageReady>& r) mutable {
+        if (r->pauses()) self->state.gate.stretches(true);  // STG-5
+        rp.deliver(r);
+      },
+      [rp](const error& e) mutable { rp.deliver(to_caf(e)); });
+  return rp;
 }
 
 }  // namespace

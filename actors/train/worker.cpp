@@ -158,6 +158,7 @@ msg<fbs::StageReady> stage_ready(worker_pointer self, const message_header& caus
     r.rank = static_cast<uint32_t>(st.rank);
     r.bytes = facts.bytes;
     r.parameters = facts.parameters;
+    r.pauses = facts.pauses;
   });
 }
 

@@ -5,8 +5,10 @@
 #include <filesystem>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <caf/actor_system.hpp>
 #include <caf/send.hpp>
 
@@ -29,6 +31,7 @@
 #include "io/base/text.hpp"
 #include "io/checkpoint/line.hpp"
 #include "io/config/budget_place.hpp"
+#include "io/config/power_control.hpp"
 #include "io/tls/certs.hpp"
 #include "io/tls/keyring.hpp"
 
@@ -99,17 +102,25 @@ power::held_machine machine_of_agent(const agent_arguments& a,
   power::held_machine out;
   out.node = a.name;
   out.say = [name = a.name](const std::string& text) { say(fmt::format("{}: {}", name, text)); };
-  if (controls)
-    out.set = [controls](train::work_pace pace, bool& is_any_set) {
-      return controls->set(pace.of_1024, &is_any_set);
-    };
+  if (!controls) return out;
+  out.found = train::work_pace{controls->adopted_at()};
+  out.set = [controls](train::work_pace pace, bool& is_any_set) {
+    return controls->set(pace.of_1024, &is_any_set);
+  };
   return out;
 }
 
-std::string agent_sentence(const agent_arguments& a) {
-  const auto does = a.dry_run           ? std::string("decides, and sets nothing (--dry-run)")
-                    : a.control.empty() ? std::string("meters alone")
-                                        : "sets " + a.control;
+std::string agent_sentence(const agent_arguments& a, const machine_controls* controls) {
+  std::string does = "meters alone";
+  if (a.dry_run) does = "decides, and sets nothing (--dry-run)";
+  if (controls) {
+    const auto by = controls->words();
+    does = fmt::format("sets {}", by.empty() ? fmt::format("{}", fmt::join(a.control, ", "))
+                                             : fmt::format("{}", fmt::join(by, " and ")));
+    if (const auto at = controls->adopted_at(); at < gpu::controls::whole_pace)
+      does += fmt::format(", from the {:.1f} % on at which an agent before it has left them",
+                          100 * train::work_pace{at}.share());
+  }
   return fmt::format("{} joins the power budget {}, and {}; its journal is {}", a.name, a.parent,
                      does, (fs::path(a.output) / "power.jsonl").string());
 }
@@ -130,13 +141,17 @@ result<int> run_agent(agent_arguments a) {
   TROUPE_CHECK(check_power_parent(who));
   speak_through_outboxes();
   TROUPE_TRY(signals, signal_queue::open());
-  const auto at = own_controls();
-  if (!a.dry_run)  // PGA-2; what stays is told by who needs it
-    static_cast<void>(gpu::controls::restore(at, false));
-  TROUPE_TRY(controls, controls_of(a, at));
-  TROUPE_TRY(lock, hold_output(who.output, who.name));
   TROUPE_TRY(network, agent_network_of(a));
   TROUPE_CHECK(cluster::prove(network));
+  const auto at = own_controls();
+  TROUPE_TRY(controls, controls_of(a, at));
+  auto lock = hold_output(who.output, who.name);
+  if (!lock) {
+    if (controls) controls->leave();
+    return lock.error();
+  }
+  if (!a.dry_run)  // PGA-2; what stays is told by who needs it
+    static_cast<void>(gpu::controls::restore(at, false));
   const auto here = cluster::this_host();
   const auto machine = cluster::machine_of(here->facts());
   power::meter_options meter;
@@ -146,11 +161,11 @@ result<int> run_agent(agent_arguments a) {
   meter.processor_time = [here] { return here->processor_time(); };
   power::pacer_options options;
   options.parent = power_parent_of(who);
-  options.journal = journal_to(lock.folder() / "power.jsonl", a.json);
+  options.journal = journal_to(lock->folder() / "power.jsonl", a.json);
   options.machine = machine;
   options.control = a.control;
   options.held = machine_of_agent(a, controls);
-  say(agent_sentence(a));
+  say(agent_sentence(a, controls.get()));
   std::optional<watchdog> guard;
   std::atomic<bool> gone{false};  // outlives the system, whose actor sets it
   agent_system system(network, std::move(meter), std::move(options));
@@ -196,18 +211,19 @@ result<power_joiner> agent_joiner(const agent_arguments& a) {
 result<std::shared_ptr<machine_controls>> controls_of(const agent_arguments& a,
                                                       const gpu::controls::control_place& at) {
   if (a.dry_run || a.control.empty()) return std::shared_ptr<machine_controls>();
-  const auto kind = gpu::controls::setting_kind_named(a.control);
-  if (!kind)
-    return error{errc::usage, fmt::format("--control {} is no control of a machine", a.control),
-                 "expected cpufreq, rapl, nvml_clocks or nvml_limit"};
+  if (const auto wrong = config::fault_of_control(a.control, config::agent_control_words))
+    return error{errc::usage, "--control " + wrong->what, wrong->hint};
+  std::vector<gpu::controls::setting_kind> words;
+  for (const auto& word : a.control)
+    if (const auto kind = gpu::controls::setting_kind_named(word)) words.push_back(*kind);
   const auto with_remedy_here = [](error e) {
     e.hint = agent_remedy;
     return e;
   };
-  auto targets = gpu::controls::targets_of_machine(at, *kind);
-  if (!targets) return with_remedy_here(targets.error());
-  auto made =
-      machine_controls::make(at, std::move(*targets), {a.name, 0, io::checkpoint::draw_launch()});
+  auto devices = gpu::controls::devices_of_machine(at, words);
+  if (!devices) return with_remedy_here(devices.error());
+  auto made = machine_controls::make(at, std::move(*devices),
+                                     {a.name, 0, io::checkpoint::draw_launch(), true});
   if (!made) return with_remedy_here(made.error());
   return std::shared_ptr<machine_controls>(std::move(*made));
 }
@@ -223,8 +239,11 @@ void add_agent(shell& sh, command* parent) {
       ->capture_default_str()
       ->takes(offered::nothing_known);
   verb->add_option("--control", a->control,
-                   "What holds the machine's watts; default: nothing, it only reports them")
-      ->one_of({"cpufreq", "rapl", "nvml_clocks", "nvml_limit"});
+                   "What holds the machine's watts: of those for GPUs, and of those for "
+                   "processors, the first that each offers; default: nothing, it only reports "
+                   "them")
+      ->delimiter(',')
+      ->one_of({config::agent_control_words.begin(), config::agent_control_words.end()});
   verb->add_option("--model-idle-w", a->model.idle_w,
                    "Where no meter says watts: what the machine draws idle")
       ->not_negative();
@@ -236,12 +255,13 @@ void add_agent(shell& sh, command* parent) {
   verb->add_flag("--json", a->json, "The journal on stdout, as JSON lines");
   add_identity_options(verb, a->network);
   verb->footer(
-      "SIGINT or SIGTERM ends it and takes back what it has set. When the budget is not heard\n"
+      "SIGINT or SIGTERM ends it and takes back what it has set; killed it leaves that, and\n"
+      "the next one goes on from there. When the budget is not heard\n"
       "the machine has its static share. Exit codes: 0, 75 another agent has the folder,\n"
       "69 or 77 what --control names cannot be set here, 74 what it set was not taken\n"
       "back.\n\n"
       "Examples:\n"
-      "  troupe power agent --name rack7 --control cpufreq\n"
+      "  troupe power agent --name rack7 --control cpufreq,rapl\n"
       "  troupe power agent --name rack7 --parent 10.0.0.5:7070 --control nvml_clocks \\\n"
       "    --ca ca.pem --certificate rack7.pem --key rack7.key --dry-run");
   on_run(sh, verb, [a] { return run_agent(*a); });

@@ -9,7 +9,8 @@
 //     nothing. A device that a job governs is left to that: the agent goes on metering.
 //   PGA-2  Its orderly end takes back what it set, or tells that it has not by its exit code. A
 //     death leaves that, with its record: under a budget the machine counts at what was in force
-//     (PWR-5). The next agent takes it back as it starts, and so does `troupe power restore`.
+//     (PWR-5). The next agent goes on from there, and takes back what it does not hold; one that
+//     fails to start leaves it. By hand `troupe power restore` takes it back.
 //   PGA-3  One process is the agent of an output folder: it is locked.
 #pragma once
 
@@ -27,7 +28,8 @@ namespace troupe::apps::power_verb {
 
 /// What the command line says.
 struct agent_arguments {
-  std::string name, parent = "auto", control, output;
+  std::string name, parent = "auto", output;
+  std::vector<std::string> control = {};  ///< for each device the first that it offers
   cluster::network_options network = {};
   gpu::power_model model = {};
   bool dry_run = false, json = false;
@@ -36,8 +38,8 @@ struct agent_arguments {
 /// Who joins. Errors: usage, where the words cannot be meant.
 result<power_joiner> agent_joiner(const agent_arguments& a);
 
-/// What it sets, from now on its own; null: nothing (a dry run). Errors: those of
-/// machine_controls::make, with what to do about them here; usage.
+/// What it sets, from now on its own, or as an agent before it has left it; null: nothing (a dry
+/// run). Errors: those of machine_controls::make, with what to do about them here; usage.
 result<std::shared_ptr<gpu::controls::machine_controls>> controls_of(
     const agent_arguments& a, const gpu::controls::control_place& at);
 

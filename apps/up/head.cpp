@@ -284,7 +284,7 @@ pacer_actor spawn_pacer(caf::actor_system& system, const launch& l,
   const auto& job = l.plan.job;
   power::pacer_options options{job.power.budget_w, l.from.epoch,
                                power_parent_of(joiner_of(job), reporter), l.power.journal()};
-  options.control = job.power.actuator();
+  options.control = job.power.actuators();
   if (options.parent) {
     const auto here = cluster::this_host();
     options.machine = cluster::machine_of(here->facts());

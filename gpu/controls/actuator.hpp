@@ -25,6 +25,9 @@ struct control_owner {
   std::string job;
   int64_t rank = 0;
   uint64_t launch = 0;  ///< drawn at random where the job is started; 0: unknown
+  /// What it sets of a device stays where its process dies, for the next such owner: a budget
+  /// counts on it (PWR-5).
+  bool is_adopted = false;
 };
 
 /// Its calls block for as long as the kernel or a driver takes; from any thread. What it changes is

@@ -57,6 +57,11 @@ std::optional<std::string_view> read_settings(const nlohmann::json& j, control_r
   const auto kind = setting_kind_named(j["kind"].get<std::string>());
   if (!kind) return "no such kind of setting";
   r.kind = *kind;
+  if (j.contains("stays_at")) {  // CRE-3
+    if (!are_numbers(j, {"stays_at"}) || j["stays_at"].get<uint64_t>() > whole_pace)
+      return "it stays at no pace";
+    r.stays_at = j["stays_at"].get<int>();
+  }
   for (const auto& s : j["settings"]) {
     if (!s.is_object() || !are_texts(s, {"where"}) || !are_numbers(s, {"found"}))
       return "it is not whole";
@@ -80,6 +85,7 @@ std::string record_text(const control_record& r) {
     j["kind"] = to_string(r.kind);
     for (const auto& s : r.settings)
       j["settings"].push_back({{"where", s.where}, {"found", s.found}});
+    if (r.stays_at) j["stays_at"] = *r.stays_at;
   }
   j["job"] = r.job;
   j["rank"] = r.rank;

@@ -15,6 +15,8 @@
 //     the bytes are, they are no record.
 //   CRE-2  What was changed before a reboot is gone with it: that record is void. What a process
 //     that lives has changed is left alone; another one with its number is not it.
+//   CRE-3  Settings that stay where their process dies say at which pace they do, "stays_at":512,
+//     at most the whole one. They are in force at that pace, or on their way there.
 #pragma once
 
 #include <cstddef>
@@ -60,6 +62,7 @@ struct control_record {
   setting_kind kind = setting_kind::cpufreq;  ///< of `settings`
   std::vector<found_setting> settings = {};
   std::string number_space = {};  ///< which `pid` is of, as a container's; empty: not known
+  std::optional<int> stays_at = {};  ///< CRE-3; none: they end with the process
   bool operator==(const control_record&) const = default;
 };
 

@@ -68,10 +68,19 @@ std::optional<std::map<fs::path, uint64_t>> known_clocks(const control_place& at
   return out;
 }
 
+/// What `before` says of a setting; none: nothing.
+std::optional<uint64_t> found_before(const std::vector<found_setting>& before,
+                                     const fs::path& file) {
+  const auto it = std::ranges::find(before, file.string(), &found_setting::where);
+  return it != before.end() ? std::optional(it->found) : std::nullopt;
+}
+
 /// A package of powercap whose long-term limit holds.
-std::optional<machine_setting> limit_of(const fs::path& zone) {
+std::optional<machine_setting> limit_of(const fs::path& zone,
+                                        const std::vector<found_setting>& before) {
   const auto file = zone / "constraint_0_power_limit_uw";
-  const auto found = number_at(file);
+  auto found = number_at(file);
+  if (const auto was = found_before(before, file); found && was) found = was;
   const bool is_package = io::kernel_text((zone / "name").string()).starts_with("package");
   const bool is_long = io::kernel_text((zone / "constraint_0_name").string()) == "long_term\n";
   const bool is_on = number_at(zone / "enabled").value_or(1) != 0;
@@ -81,7 +90,8 @@ std::optional<machine_setting> limit_of(const fs::path& zone) {
 
 }  // namespace
 
-result<std::vector<machine_setting>> kernel_settings::find() {
+result<std::vector<machine_setting>> kernel_settings::find(
+    const std::vector<found_setting>& before) {
   const bool of_clocks = kind_ == setting_kind::cpufreq;
   const auto folder = at_.devices / (of_clocks ? "devices/system/cpu/cpufreq" : "class/powercap");
   const auto cooler = of_clocks ? cooler_at_work(at_) : std::string();
@@ -91,6 +101,7 @@ result<std::vector<machine_setting>> kernel_settings::find() {
     if (!known) return setting_held_lower(to_string(kind_), cooler);
   }
   const auto clock_found = [&](const fs::path& policy) -> std::optional<uint64_t> {
+    if (const auto was = found_before(before, policy / "scaling_max_freq")) return was;
     if (!known) return number_at(policy / "scaling_max_freq");
     const auto it = known->find(policy);
     return it != known->end() ? std::optional(it->second) : std::nullopt;
@@ -98,8 +109,8 @@ result<std::vector<machine_setting>> kernel_settings::find() {
   std::vector<machine_setting> out;
   std::error_code code;
   for (const auto& entry : fs::directory_iterator(folder, code)) {
-    auto one =
-        of_clocks ? clock_of(entry.path(), clock_found(entry.path())) : limit_of(entry.path());
+    auto one = of_clocks ? clock_of(entry.path(), clock_found(entry.path()))
+                         : limit_of(entry.path(), before);
     if (one && names_setting(kind_, one->now.where)) out.push_back(*std::move(one));
   }
   if (out.empty())

@@ -22,7 +22,7 @@ namespace troupe::gpu::controls {
 class kernel_settings final : public setting_port {
  public:
   kernel_settings(control_place at, setting_kind kind) : at_(std::move(at)), kind_(kind) {}
-  result<std::vector<machine_setting>> find() override;
+  result<std::vector<machine_setting>> find(const std::vector<found_setting>& before) override;
   status write(const std::string& where, uint64_t value) override;
   result<uint64_t> read_back(const std::string& where, uint64_t written) override;
   bool is_held_lower() const override;

@@ -1,44 +1,80 @@
 // A governor for each device; see machine_controls.hpp.
 #include "gpu/controls/machine_controls.hpp"
 
+#include <algorithm>
+#include <optional>
+#include <string>
 #include <utility>
 
+#include "gpu/controls/open_actuator.hpp"
 #include "gpu/controls/seat.hpp"
 #include "gpu/controls/setting_port.hpp"
 #include "gpu/meters/nvml.hpp"
 
 namespace troupe::gpu::controls {
 
-result<std::vector<setting_target>> targets_of_machine(const control_place& at, setting_kind kind) {
-  if (!is_of_gpu(kind)) return std::vector<setting_target>{{kind, ""}};
+namespace {
+
+result<std::vector<std::string>> gpus_of_machine(const control_place& at, setting_kind word) {
   const auto functions = at.gpu_library();
-  if (!functions) return no_such_setting(to_string(kind), functions.error().message);
+  if (!functions) return no_such_setting(to_string(word), functions.error().message);
   const auto meter = nvml::gpu_meter::open(**functions);
-  if (!meter) return no_such_setting(to_string(kind), meter.error().message);
-  std::vector<setting_target> out;
-  for (const auto& gpu : (*meter)->devices()) out.push_back({kind, gpu.uuid, true});
+  if (!meter) return no_such_setting(to_string(word), meter.error().message);
+  std::vector<std::string> out;
+  for (const auto& gpu : (*meter)->devices()) out.push_back(gpu.uuid);
+  if (out.empty()) return no_such_setting(to_string(word), "the driver knows no GPU");
   return out;
 }
 
-result<std::unique_ptr<machine_controls>> machine_controls::make(
-    control_place at, std::vector<setting_target> targets, const control_owner& owner) {
-  at.seat_patience = {};  // MCT-3
-  std::unique_ptr<machine_controls> out(new machine_controls(std::move(at), owner));
-  std::lock_guard lock(out->mutex_);
-  for (auto& target : targets) {
-    auto& d = out->devices_.emplace_back(held_device{std::move(target), nullptr});
-    auto taken = out->take(d);
-    if (!taken && !taken.error().is(setting_governed)) return taken.error();
+}  // namespace
+
+result<std::vector<device_ways>> devices_of_machine(const control_place& at,
+                                                    std::span<const setting_kind> words) {
+  device_ways processors, of_a_gpu;
+  for (const auto word : words) (is_of_gpu(word) ? of_a_gpu : processors).push_back({word, ""});
+  std::vector<device_ways> out;
+  if (!processors.empty()) out.push_back(std::move(processors));
+  if (of_a_gpu.empty()) return out;
+  TROUPE_TRY(gpus, gpus_of_machine(at, of_a_gpu.front().kind));
+  for (const auto& uuid : gpus) {
+    auto& ways = out.emplace_back(of_a_gpu);
+    for (auto& way : ways) way = {way.kind, uuid, true};
   }
   return out;
 }
 
-/// MCT-1
+result<std::unique_ptr<machine_controls>> machine_controls::make(control_place at,
+                                                                 std::vector<device_ways> devices,
+                                                                 const control_owner& owner) {
+  at.seat_patience = {};  // MCT-3
+  std::unique_ptr<machine_controls> out(new machine_controls(std::move(at), owner));
+  std::lock_guard lock(out->mutex_);
+  for (auto& ways : devices) {
+    auto& d = out->devices_.emplace_back(held_device{std::move(ways)});
+    auto taken = out->take(d);
+    if (taken || taken.error().is(setting_governed)) continue;
+    for (auto& of : out->devices_)
+      if (of.governor) of.governor->leave();
+    return taken.error();  // MCT-4
+  }
+  return out;
+}
+
+/// MCT-1. A device that somebody else has by one way is none that another way is tried on.
 status machine_controls::take(held_device& d) const {
-  auto made = setting_governor::make(at_, d.target, owner_);
-  if (!made) return made.error();
-  d.governor = std::move(*made);
-  return {};
+  std::optional<error> refused;
+  for (const auto& way : d.ways) {
+    auto made = setting_governor::make(at_, way, owner_);
+    if (made) {
+      d.governor = std::move(*made);
+      d.by = way;
+      return {};
+    }
+    if (made.error().is(setting_governed) || !is_not_offered(made.error())) return made.error();
+    add_refusal(refused, made.error());
+  }
+  if (!refused) return error{errc::bug, "a device is to be held by nothing"};
+  return *std::move(refused);
 }
 
 status machine_controls::set_one(held_device& d, int pace_of_1024) const {
@@ -46,9 +82,9 @@ status machine_controls::set_one(held_device& d, int pace_of_1024) const {
   auto done = d.governor->set(pace_of_1024);
   if (!done && done.error().is(setting_governed)) d.governor.reset();
   if (!done || d.governor->governs()) return done;
-  TROUPE_TRY(governed, is_governed(at_, d.target));
-  if (governed) return setting_governed(to_string(d.target.kind), "its lock is taken");  // MCT-2
-  return setting_held_lower(to_string(d.target.kind), "what cools this machine");
+  TROUPE_TRY(governed, is_governed(at_, d.by));
+  if (governed) return setting_governed(to_string(d.by.kind), "its lock is taken");  // MCT-2
+  return setting_held_lower(to_string(d.by.kind), "what cools this machine");
 }
 
 status machine_controls::set(int pace_of_1024, bool* is_any_set) {
@@ -62,6 +98,33 @@ status machine_controls::set(int pace_of_1024, bool* is_any_set) {
     if (!done && first) first = std::move(done);
   }
   return first;
+}
+
+void machine_controls::leave() noexcept {
+  {
+    std::lock_guard lock(mutex_);
+    for (auto& d : devices_)
+      if (d.governor) d.governor->leave();
+  }
+  end();
+}
+
+int machine_controls::adopted_at() const {
+  std::lock_guard lock(mutex_);
+  int out = 0;
+  for (const auto& d : devices_)
+    out = std::max(out, d.governor ? d.governor->adopted_at().value_or(whole_pace) : whole_pace);
+  return devices_.empty() ? whole_pace : out;
+}
+
+std::vector<std::string_view> machine_controls::words() const {
+  std::lock_guard lock(mutex_);
+  std::vector<std::string_view> out;
+  for (const auto& d : devices_) {
+    const auto word = to_string(d.by.kind);
+    if (d.governor && std::ranges::find(out, word) == out.end()) out.push_back(word);
+  }
+  return out;
 }
 
 void machine_controls::end() noexcept {

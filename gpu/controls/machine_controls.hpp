@@ -1,15 +1,21 @@
-// All devices of a machine that one word of a control names, held at one pace: for who holds a
-// machine and no job's rank (`troupe power agent`).
+// All devices of a machine that the words of a control are for, held at one pace: for who holds a
+// machine and no job's rank (`troupe power agent`). Each GPU, and the processors together, is held
+// by the first of its words that it offers (io/config/power_control.hpp).
 //
 // Invariants
 //   MCT-1  A device that somebody else governs is left to him. Who has it is the error of each set,
 //     until he has ended; what others there can be set is set all the same.
 //   MCT-2  A pace is set when each device governs it: nobody's else, and read back (SGV-4).
 //   MCT-3  Nothing waits for a seat: with many devices that takes long, and each set asks again.
+//   MCT-4  Devices that words are for are held, all of them, or nothing begins, and what was taken
+//     over stays: who names a word
+//     for GPUs and one for processors counts on both.
 #pragma once
 
 #include <memory>
 #include <mutex>
+#include <span>
+#include <string_view>
 #include <vector>
 
 #include "gpu/controls/actuator.hpp"
@@ -20,27 +26,41 @@
 
 namespace troupe::gpu::controls {
 
-/// What a word of a control sets on this machine: one target, or one for each GPU. Errors:
-/// no_such_setting.
-result<std::vector<setting_target>> targets_of_machine(const control_place& at, setting_kind kind);
+/// How a device may be held, by preference; one way at least, and all of that device.
+using device_ways = std::vector<setting_target>;
+
+/// The devices of this machine that words are for: the processors, each GPU. Errors:
+/// no_such_setting, also where a word is for GPUs and there is none.
+result<std::vector<device_ways>> devices_of_machine(const control_place& at,
+                                                    std::span<const setting_kind> words);
 
 /// Its calls block for as long as the kernel or a driver works; from any thread.
 class machine_controls {
  public:
-  /// Errors: as setting_governor::make, but setting_governed (MCT-1).
+  /// Errors: as setting_governor::make, but setting_governed (MCT-1); of several ways of a device
+  /// that are not offered the first one's, with what the others say behind it.
   static result<std::unique_ptr<machine_controls>> make(control_place at,
-                                                        std::vector<setting_target> targets,
+                                                        std::vector<device_ways> devices,
                                                         const control_owner& owner);
   /// Errors: setting_governed; setting_held_lower; as setting_governor::set; the first of them.
   /// `is_any_set`: whether one device at least has it.
   status set(int pace_of_1024, bool* is_any_set = nullptr);
+  /// The most that one of them was taken over at, in force (SGV-8); the whole pace where one was
+  /// not.
+  int adopted_at() const;
+  /// What each is held by, "nvml_clocks"; none twice, and none of a device that somebody else has.
+  std::vector<std::string_view> words() const;
   /// Takes back what was set, as far as that can be; nothing is set afterwards.
   void end() noexcept;
+  /// The same of what was not taken over, which stays: who does not come to hold the machine leaves
+  /// it as it was (SGV-8).
+  void leave() noexcept;
 
  private:
   struct held_device {
-    setting_target target;
-    std::unique_ptr<setting_governor> governor;  ///< none: somebody else's
+    device_ways ways;
+    setting_target by = {};                           ///< which of them `governor` is
+    std::unique_ptr<setting_governor> governor = {};  ///< none: somebody else's
   };
   machine_controls(control_place at, control_owner owner)
       : at_(std::move(at)), owner_(std::move(owner)) {}
@@ -49,7 +69,7 @@ class machine_controls {
 
   const control_place at_;
   const control_owner owner_;
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   bool over_ = false;                 ///< guarded by mutex_
   std::vector<held_device> devices_;  ///< guarded by mutex_
 };

@@ -90,18 +90,19 @@ result<machine_setting> nvml_settings::clocks() {
   return machine_setting{{target_.gpu, 0}, std::move(range)};
 }
 
-result<machine_setting> nvml_settings::limit() const {
+result<machine_setting> nvml_settings::limit(const std::vector<found_setting>& before) const {
   const auto& n = session_->functions();
   unsigned lowest = 0, highest = 0, chosen = 0;
   TROUPE_CHECK(
       call("nvmlDeviceGetPowerManagementLimitConstraints", n.power_limits, &lowest, &highest));
   TROUPE_CHECK(call("nvmlDeviceGetPowerManagementLimit", n.chosen_power_limit, &chosen));
-  return machine_setting{{target_.gpu, chosen}, gpu_limit_range(lowest, chosen)};
+  const auto found = before.empty() ? uint64_t{chosen} : before.front().found;
+  return machine_setting{{target_.gpu, found}, gpu_limit_range(lowest, found)};
 }
 
-result<std::vector<machine_setting>> nvml_settings::find() {
+result<std::vector<machine_setting>> nvml_settings::find(const std::vector<found_setting>& before) {
   TROUPE_CHECK(check_unshared());
-  auto one = target_.kind == setting_kind::nvml_clocks ? clocks() : limit();
+  auto one = target_.kind == setting_kind::nvml_clocks ? clocks() : limit(before);
   if (!one) return no_such_setting(to_string(target_.kind), one.error().message);
   return std::vector{std::move(*one)};
 }

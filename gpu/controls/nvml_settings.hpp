@@ -29,7 +29,7 @@ class nvml_settings final : public setting_port {
   /// Errors: no_such_setting where there is no driver, or no such GPU.
   static result<std::unique_ptr<nvml_settings>> open(const control_place& at,
                                                      const setting_target& target);
-  result<std::vector<machine_setting>> find() override;
+  result<std::vector<machine_setting>> find(const std::vector<found_setting>& before) override;
   status write(const std::string& where, uint64_t value) override;
   result<uint64_t> read_back(const std::string& where, uint64_t written) override;
 
@@ -44,7 +44,7 @@ class nvml_settings final : public setting_port {
   status call(const char* name, Function* function, Values... values) const;
   status check_unshared() const;
   result<machine_setting> clocks();
-  result<machine_setting> limit() const;
+  result<machine_setting> limit(const std::vector<found_setting>& before) const;
   result<uint64_t> locked_clock(uint64_t highest_mhz) const;
 
   const control_place at_;

@@ -10,21 +10,61 @@
 
 namespace troupe::gpu::controls {
 
-result<std::unique_ptr<actuator>> open_actuator(const std::string& name, const control_place& at,
-                                                const control_owner& owner,
-                                                std::span<const int> threads,
-                                                const std::string& gpu) {
+namespace {
+
+result<std::unique_ptr<actuator>> open_one(const std::string& name, const control_place& at,
+                                           const control_owner& owner, std::span<const int> threads,
+                                           const std::string& gpu) {
   const auto kind = setting_kind_named(name);
+  if (!kind && name != "cgroup") return error{errc::bug, "no such actuator: " + name};
   const bool of_gpu = kind && is_of_gpu(*kind);
   if (of_gpu && gpu.empty()) return no_such_setting(name, "this rank computes on no GPU");
   if (!of_gpu && threads.empty()) return no_computing_threads(name);
-  if (name == "cgroup") {
+  if (!kind) {
     TROUPE_TRY(made, thread_quota::make(at, owner, threads));
     return std::unique_ptr<actuator>(std::move(made));
   }
-  if (!kind) return error{errc::bug, "no such actuator: " + name};
   TROUPE_TRY(made, setting_governor::make(at, {*kind, of_gpu ? gpu : ""}, owner));
   return std::unique_ptr<actuator>(std::move(made));
+}
+
+}  // namespace
+
+bool is_not_offered(const error& e) {
+  return e.is(no_such_setting) || e.is(shared_device) || e.is(setting_held_lower) ||
+         e.is(setting_refused) || e.is(setting_governed) || e.is(no_computing_threads) ||
+         e.is(no_cpu_controller) || e.is(quota_refused) || e.is(quota_over_limit);
+}
+
+void add_refusal(std::optional<error>& all, const error& next) {
+  if (all)
+    all->message += "; " + next.message;
+  else
+    all = next;
+}
+
+result<chosen_actuator> open_actuator(std::span<const std::string> words, const control_place& at,
+                                      const control_owner& owner, std::span<const int> threads,
+                                      const std::string& gpu) {
+  chosen_actuator out;
+  std::optional<error> refused;
+  bool is_gpu_governed = false;
+  for (const auto& word : words) {
+    if (word == "pace") return out;
+    const auto kind = setting_kind_named(word);
+    if (is_gpu_governed && kind && is_of_gpu(*kind)) continue;  // OPA-2
+    auto made = open_one(word, at, owner, threads, gpu);
+    if (made) {
+      out.control = std::move(*made);
+      return out;
+    }
+    if (!is_not_offered(made.error())) return made.error();  // OPA-1
+    is_gpu_governed |= made.error().is(setting_governed) && kind && is_of_gpu(*kind);
+    out.passed.push_back(made.error().message);
+    add_refusal(refused, made.error());
+  }
+  if (!refused) return error{errc::bug, "no actuator is named"};
+  return *std::move(refused);
 }
 
 }  // namespace troupe::gpu::controls

@@ -59,32 +59,47 @@ bool is_kept_elsewhere(const control_place& at, const control_record& r, const s
   return !undone && undone.error().kind == "EBUSY" && r.settings.empty() && !is_seen_here(at, r);
 }
 
+result<control_record> record_in(const fs::path& file) {
+  TROUPE_TRY(text, io::read_file(file, record_bytes));
+  return parse_record(text);
+}
+
+void undo_one(const control_place& at, restored& r, control_record record, const std::string& boot,
+              bool trial) {
+  const auto seen = look_at(at, record, boot);
+  if (!seen) {
+    r.outcome = seen.error();
+    return;
+  }
+  r.verdict = *seen;
+  if (!trial && r.verdict != record_verdict::in_use) r.outcome = undo_any(at, r, record);
+  if (is_kept_elsewhere(at, record, r.outcome)) {
+    r.verdict = record_verdict::in_use;
+    r.outcome = {};
+  }
+  r.record = std::move(record);
+}
+
 }  // namespace
 
-result<std::vector<restored>> restore(const control_place& at, bool trial) {
-  std::vector<restored> out;
-  TROUPE_CHECK(find_records(at.records, out));
-  const auto settings = find_records(at.settings, out);
+result<std::vector<restored>> restore(const control_place& at, bool trial, left_by whose) {
+  std::vector<restored> all, out;
+  TROUPE_CHECK(find_records(at.records, all));
+  const auto settings = find_records(at.settings, all);
   const bool is_roots = !settings && settings.error().code == errc::permission;
   if (!settings && !is_roots) return settings.error();  // else nothing in it is this user's
   const auto boot = boot_id(at);
-  for (auto& r : out) {
-    const auto text = io::read_file(r.file, record_bytes);
-    auto record = text ? parse_record(*text) : result<control_record>(text.error());
+  for (auto& r : all) {
+    auto record = record_in(r.file);
+    const bool stays = record && record->stays_at && record->boot == boot;
+    if (stays && whose == left_by::jobs) continue;
     if (record && !is_named_right(r, *record))
       record = no_control_record("its name is not that of the device");
-    const auto seen = record ? look_at(at, *record, boot) : result<record_verdict>(record.error());
-    if (!seen) {
-      r.outcome = seen.error();
-      continue;
-    }
-    r.verdict = *seen;
-    if (!trial && r.verdict != record_verdict::in_use) r.outcome = undo_any(at, r, *record);
-    if (is_kept_elsewhere(at, *record, r.outcome)) {
-      r.verdict = record_verdict::in_use;
-      r.outcome = {};
-    }
-    r.record = *std::move(record);
+    if (record)
+      undo_one(at, r, *std::move(record), boot, trial);
+    else
+      r.outcome = record.error();
+    out.push_back(std::move(r));
   }
   return out;
 }

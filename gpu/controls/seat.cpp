@@ -22,6 +22,9 @@ fs::path seat_of(const control_place& at, const setting_target& target) {
   return at.settings / device_of(target);
 }
 
+/// Behind the name of whoever has taken a seat, and does not govern yet. SEA-5
+constexpr std::string_view beginning = ", which begins";
+
 }  // namespace
 
 std::string seat_name(const control_owner& owner) {
@@ -30,6 +33,7 @@ std::string seat_name(const control_owner& owner) {
 
 seat_sight judge_seat(const std::optional<io::lock_holder>& holder, std::string_view own_name) {
   if (!holder || holder->job.empty() || holder->job == restorer_name) return seat_sight::unsettled;
+  if (holder->job == std::string(own_name).append(beginning)) return seat_sight::unsettled;
   return holder->job == own_name ? seat_sight::of_this_job : seat_sight::of_another;
 }
 
@@ -51,7 +55,7 @@ result<std::optional<io::folder_lock>> wait_for_seat(const control_place& at,
   const auto name = seat_name(owner);
   const auto until = std::chrono::steady_clock::now() + at.seat_patience;
   for (;;) {
-    auto seat = take_seat(at, target, name);
+    auto seat = take_seat(at, target, name + std::string(beginning));
     if (seat) return std::optional(std::move(*seat));
     if (!seat.error().is(io::folder_in_use)) return seat.error();
     TROUPE_TRY(holder, io::holder_of(seat_of(at, target)));
@@ -62,6 +66,10 @@ result<std::optional<io::folder_lock>> wait_for_seat(const control_place& at,
     if (seen == seat_sight::of_this_job || is_last) return std::optional<io::folder_lock>();
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
   }
+}
+
+void settle_seat(io::folder_lock& seat, const control_owner& owner) {
+  static_cast<void>(seat.say_job(seat_name(owner)));
 }
 
 result<bool> is_governed(const control_place& at, const setting_target& target) {

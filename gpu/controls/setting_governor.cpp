@@ -142,11 +142,64 @@ result<bool> setting_governor::govern() {
     learn_found(at_, target_);
     return false;
   }
-  TROUPE_TRY(left, take_back_left(at_, own_record()));
-  if (!left.why && !left.are_away) return with_remedy(left.why).error();
-  TROUPE_CHECK(begin(left.settings));
+  TROUPE_TRY(is_adopted, adopt());
+  if (!is_adopted) {
+    TROUPE_TRY(left, take_back_left(at_, own_record()));
+    if (!left.why && !left.are_away) return with_remedy(left.why).error();
+    TROUPE_CHECK(begin(left.settings));
+  }
   lock_.emplace(std::move(**seat));
+  settle_seat(*lock_, owner_);
   return true;
+}
+
+/// SGV-8. False: nothing is left for it. Each setting is written once more, as it is: that shows
+/// that it may be.
+result<bool> setting_governor::adopt() {
+  if (!owner_.is_adopted) return false;
+  const auto read = read_record(own_record());
+  if (!read || !*read) return false;  // take_back_left() says what is wrong with it
+  const auto& left = **read;
+  if (!left.stays_at || left.kind != target_.kind || left.boot != boot_id(at_)) return false;
+  at_.known->note(device_of(target_), left.settings);
+  TROUPE_TRY(port, open_setting_port(at_, target_));
+  auto found = port->find(left.settings);
+  if (!found) return false;
+  auto record = new_record(at_, owner_);
+  record.kind = target_.kind;
+  record.stays_at = left.stays_at;
+  record.settings = left.settings;  // what is away is among them
+  for (const auto& s : *found)
+    if (std::ranges::find(record.settings, s.now.where, &found_setting::where) ==
+        record.settings.end())
+      record.settings.push_back(s.now);
+  if (const auto kept = keep_record(at_.settings, device_of(target_), record); !kept)
+    return setting_refused(to_string(target_.kind), kept.error().message);
+  std::vector<uint64_t> in_force;
+  for (const auto& s : *found) {
+    const auto wanted = setting_at(target_.kind, s.range, *left.stays_at);
+    const auto done = set_setting(*port, s, wanted);
+    if (!done && !is_away(target_.kind, done.error()))
+      return setting_refused(to_string(target_.kind), done.error().message);
+    in_force.push_back(done ? wanted : 0);
+  }
+  port_ = std::move(port);
+  record_ = std::move(record);
+  settings_ = *std::move(found);
+  in_force_ = std::move(in_force);
+  adopted_at_ = left.stays_at;
+  return true;
+}
+
+/// SGV-8: before it is set.
+status setting_governor::keep_pace(int pace_of_1024) {
+  const int pace = std::clamp(pace_of_1024, 0, whole_pace);
+  if (!record_.stays_at || *record_.stays_at == pace) return {};
+  auto record = record_;
+  record.stays_at = pace;
+  TROUPE_CHECK(keep_record(at_.settings, device_of(target_), record));
+  record_ = std::move(record);
+  return {};
 }
 
 fs::path setting_governor::own_record() const {
@@ -157,13 +210,14 @@ fs::path setting_governor::own_record() const {
 /// be. `away`: what somebody before has left of what is away (SGV-6).
 status setting_governor::begin(const std::vector<found_setting>& away) {
   TROUPE_TRY(port, open_setting_port(at_, target_));
-  TROUPE_TRY(found, port->find());
+  TROUPE_TRY(found, port->find({}));
   std::erase_if(found, [&](const machine_setting& s) {
     return std::ranges::any_of(away, [&](const auto& a) { return a.where == s.now.where; });
   });
   if (found.empty()) return no_such_setting(to_string(target_.kind), "all of its devices are away");
   auto record = new_record(at_, owner_);
   record.kind = target_.kind;
+  if (owner_.is_adopted) record.stays_at = whole_pace;
   for (const auto& s : found) record.settings.push_back(s.now);
   record.settings.insert(record.settings.end(), away.begin(), away.end());
   const auto device = device_of(target_);
@@ -198,6 +252,7 @@ status setting_governor::set(int pace_of_1024) {
   if (!governs && governs.error().is(setting_held_lower)) return {};
   if (!governs) return governs.error();
   if (!*governs) return {};
+  TROUPE_CHECK(keep_pace(pace_of_1024));
   bool is_any_set = false;
   status first_away;
   for (size_t i = 0; i < settings_.size(); ++i) {
@@ -221,9 +276,20 @@ void setting_governor::end() noexcept {
   lock_.reset();
 }
 
+void setting_governor::leave() noexcept {
+  std::lock_guard lock(mutex_);
+  if (!adopted_at_ || std::exchange(over_, true)) return;
+  lock_.reset();
+}
+
 bool setting_governor::governs() const {
   std::lock_guard lock(mutex_);
   return lock_.has_value();
+}
+
+std::optional<int> setting_governor::adopted_at() const {
+  std::lock_guard lock(mutex_);
+  return adopted_at_;
 }
 
 actuator_facts setting_governor::facts() const {

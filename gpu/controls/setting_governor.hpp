@@ -9,6 +9,10 @@
 //     ranks of the job there set nothing, since all of them have one pace, and take over where it
 //     is gone; another job, of the same name or not, is refused.
 //   SGV-4  A pace is set when it was read back, not when it was written.
+//   SGV-8  What an owner whose settings are adopted has left (control_owner::is_adopted) stays as
+//     it is, with what was found before it, under the next such owner, until that one sets another
+//     pace. Any other owner takes it back. A pace is in the record before it is set, so a death
+//     between the two leaves what was meant.
 //   SGV-6  What is taken back is no longer this program's to set, whatever else stays. Processors
 //     that are offline keep nobody from the others: what was found of them goes from record to
 //     record until it can be set.
@@ -62,13 +66,20 @@ class setting_governor final : public actuator {
   status set(int pace_of_1024) override;
   void end() noexcept override;
   actuator_facts facts() const override;
+  /// Ends it where it has taken over: what it found so stays. SGV-8
+  void leave() noexcept;
   /// Whether this one governs, and no other rank of the job (SGV-3).
   bool governs() const;
+  /// At which pace it was taken over, in force; none: what was found is in force as it begins.
+  /// SGV-8
+  std::optional<int> adopted_at() const;
 
  private:
   setting_governor(control_place at, setting_target target, control_owner owner)
       : at_(std::move(at)), target_(std::move(target)), owner_(std::move(owner)) {}
   result<bool> govern();
+  result<bool> adopt();
+  status keep_pace(int pace_of_1024);
   std::filesystem::path own_record() const;
   status begin(const std::vector<found_setting>& away);
 
@@ -84,6 +95,7 @@ class setting_governor final : public actuator {
   control_record record_;
   std::vector<machine_setting> settings_;
   std::vector<uint64_t> in_force_;  ///< of each; 0: not known
+  std::optional<int> adopted_at_;
 };
 
 /// Sets what the record in a file found again (SGV-2), or forgets it after a reboot. Errors:

@@ -41,9 +41,10 @@ struct machine_setting {
 class setting_port {
  public:
   virtual ~setting_port() = default;
-  /// In the order of their names; one at least. Errors: no_such_setting, shared_device,
+  /// In the order of their names; one at least. `before`: what was found of some by whoever changed
+  /// them since, in place of what they are now. Errors: no_such_setting, shared_device,
   /// setting_held_lower.
-  virtual result<std::vector<machine_setting>> find() = 0;
+  virtual result<std::vector<machine_setting>> find(const std::vector<found_setting>& before) = 0;
   /// Errors: what the system or the driver says; nothing is changed then.
   virtual status write(const std::string& where, uint64_t value) = 0;
   /// What it reads once `written` is. Errors: what the system or the driver says; bad_data.

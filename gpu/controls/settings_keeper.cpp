@@ -37,12 +37,12 @@ bool may_write_in(fs::path folder) {
 void restore_left_settings(control_place at, std::chrono::milliseconds wait) {
   at.records.clear();  // groups hold nobody once their threads are gone
   at.is_set_in_heat = false;  // KPS-3
-  const auto left = restore(at, true);
+  const auto left = restore(at, true, left_by::jobs);
   if (!left || left->empty()) return;
   std::this_thread::sleep_for(wait);
   const auto until = std::chrono::steady_clock::now() + at.patience;
   for (;;) {
-    const auto all = restore(at, false);
+    const auto all = restore(at, false, left_by::jobs);
     const bool is_over = std::chrono::steady_clock::now() >= until;
     if (!all || is_over || std::ranges::none_of(*all, is_governed_yet)) return;
     std::this_thread::sleep_for(std::chrono::milliseconds(20));

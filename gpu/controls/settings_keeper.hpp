@@ -7,7 +7,9 @@
 // are left, as a node that starts does (restore.hpp). It waits before that, for the job may go on:
 // another rank, or the next epoch in another process, takes the seat, and takes back what was left
 // before all else (SGV-2). Under a budget above jobs nothing else holds: nobody adopts settings of
-// a machine whose job is gone, and without a job it draws no more than is counted for it.
+// a machine whose job is gone, and without a job it draws no more than is counted for it. What the
+// agent of a machine has left is none of its: that stays for the next agent (SGV-8), since others'
+// work goes on there, and counts at what was in force.
 //
 // What ends all processes of a group at once (a container's end, a unit of systemd) ends it, too.
 // Then the record stays for the next node, or `troupe power restore`.

@@ -16,6 +16,7 @@
 #include "io/config/budget_place.hpp"
 #include "io/config/builder.hpp"
 #include "io/config/heads.hpp"
+#include "io/config/power_control.hpp"
 #include "io/folder/plain.hpp"
 
 namespace troupe::config {
@@ -398,14 +399,8 @@ void check_leased(builder& b) {
 
 void check_power(builder& b) {
   const auto& p = b.target().power;
-  constexpr std::array<std::string_view, 6> known{"pace", "cgroup",      "cpufreq",
-                                                  "rapl", "nvml_clocks", "nvml_limit"};
-  const bool is_one = p.control.size() == 1 &&
-                      std::find(known.begin(), known.end(), p.control.front()) != known.end();
-  b.rule(p.control.empty() || is_one, {"power.control"},
-         fmt::format("expected one of \"{}\", got [\"{}\"]", fmt::join(known, "\", \""),
-                     fmt::join(p.control, "\", \"")),
-         "leave it out: a pace needs no rights and holds any device");
+  if (const auto wrong = fault_of_control(p.control, job_control_words))
+    b.rule(false, {"power.control"}, wrong->what, wrong->hint);
   b.rule(p.budget_w == 0 || p.meter_interval_ms > 0, {"power.budget_w", "power.meter_interval_ms"},
          "a budget cannot be kept where no meter is read (meter_interval_ms = 0)",
          "leave power.meter_interval_ms out, or set power.budget_w = 0");

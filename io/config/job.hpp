@@ -474,21 +474,24 @@ struct power_section {
   double budget_w = 0;      ///< what the job's machines may draw together; 0: nobody keeps count
   std::string parent;       ///< the power budget above the job (budget_place.hpp); empty: none
   std::string parent_key;   ///< a file: proves the job to that one, where it is given by HOST:PORT
-  /// What makes steps slower: "pace" holds operations back, "cgroup" bounds the processor time of
-  /// threads that compute, "cpufreq" the clock of processors, "rapl" the watts of their packages,
-  /// "nvml_clocks" and "nvml_limit" those of GPUs; empty: pace.
+  /// What may make steps slower, by preference (power_control.hpp): "cgroup" bounds the processor
+  /// time of threads that compute, "cpufreq" the clock of processors, "rapl" the watts of their
+  /// packages, "nvml_clocks" and "nvml_limit" those of GPUs, "pace" holds operations back; empty:
+  /// pace.
   std::vector<std::string> control = {};
   std::string textfile;     ///< a file that says what it draws, for Prometheus; empty: none
   bool operator==(const power_section&) const = default;
 
   /// Whether something bounds what the job's machines draw.
   bool is_budgeted() const { return budget_w > 0 || !parent.empty(); }
-  /// Whether something makes the job's devices slower for its pace, instead of pauses.
+  /// Whether something is to make the job's devices slower for its pace, instead of pauses.
   bool is_by_actuator() const {
-    return is_budgeted() && control.size() == 1 && control.front() != "pace";
+    return is_budgeted() && !control.empty() && control.front() != "pace";
   }
-  /// Which; empty: pauses.
-  std::string actuator() const { return is_by_actuator() ? control.front() : std::string(); }
+  /// What may; empty: pauses alone.
+  std::vector<std::string> actuators() const {
+    return is_by_actuator() ? control : std::vector<std::string>();
+  }
 };
 
 /// [log]

@@ -612,12 +612,13 @@ constinit const property rows[] = {
         "as HOST:PORT; without it the certificates of cluster.tls do, beyond loopback they alone"),
     key<&job::power, &power_section::control>(
         "power.control",
-        "What makes steps slower where there is a budget: pace = operations are held back, on any "
-        "device and without rights; cgroup = the threads that compute are in a control group with "
-        "a quota, which needs a cpu controller that this user may write; cpufreq = the highest "
-        "clock of the processors, and rapl = the power limit of their packages, which need root; "
-        "nvml_clocks = the highest clock of each rank's GPU, and nvml_limit = its power limit, "
-        "which need root. Empty = pace"),
+        "What makes steps slower where there is a budget; of several each rank takes the first "
+        "that its device and machine offer. pace = operations are held back, on any device and "
+        "without rights; cgroup = the threads that compute are in a control group with a quota, "
+        "which needs a cpu controller that this user may write; cpufreq = the highest clock of the "
+        "processors, and rapl = the power limit of their packages, which need root; nvml_clocks = "
+        "the highest clock of each rank's GPU, and nvml_limit = its power limit, which need root. "
+        "Empty = pace"),
     key<&job::power, &power_section::textfile>(
         "power.textfile",
         "A file that the head replaces each 5 s by what `troupe power status --prometheus` prints, "

@@ -180,6 +180,11 @@ status folder_lock::say_address(const std::string& address) {
   return write();
 }
 
+status folder_lock::say_job(const std::string& job) {
+  self_.job = job;
+  return write();
+}
+
 folder_lock::~folder_lock() {
   // Who has it open already sees that the name leads elsewhere, and begins anew.
   if (fd_) static_cast<void>(remove_own_file(folder_ / lock_file, fd_.get()));

@@ -82,6 +82,8 @@ class folder_lock {
   const std::optional<lock_holder>& broken() const noexcept { return broken_; }
   /// Says where the holder is reached from now on. Error io.
   status say_address(const std::string& address);
+  /// Says as whom it is held from now on. Error io.
+  status say_job(const std::string& job);
 
  private:
   static result<folder_lock> take(const std::filesystem::path& folder, const lock_holder& self,

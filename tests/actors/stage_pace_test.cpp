@@ -173,3 +173,22 @@ TEST_CASE("PWR-4: where a quota makes it slower a stage tells its worker the pac
   CHECK(f.find("forward 0 in 0 of 2")->pace_of_1024() == 1024);  // held back by nothing here
   CHECK(f.held_us() == 0);
 }
+
+TEST_CASE("STG-5: where nothing is to be had but pauses a stage holds operations back by itself") {
+  for (const bool pauses : {true, false}) {
+    CAPTURE(pauses);
+    paced_stage f;
+    auto here = f.description();
+    here.config_toml += "[power]\nbudget_w = 40\ncontrol = [\"nvml_clocks\", \"pace\"]\n";
+    f.order(here);
+    f.worker.take<fbs::BuildStage>().answer<fbs::StageReady>([&](auto& r) { r.pauses = pauses; });
+    f.attach();
+    f.worker.take<fbs::AttachLoader>().answer<fbs::Ack>();
+    f.answer<fbs::Ack>(f.introduce());
+    f.train_at(4, 512);
+    f.give_tokens();
+    const auto given = f.given();
+    REQUIRE_FALSE(given.empty());
+    CHECK((given == stage_words{"begin"}) == pauses);
+  }
+}

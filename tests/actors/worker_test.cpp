@@ -33,7 +33,7 @@ TEST_CASE("worker: BuildStage makes the engine it describes, and is answered onc
   scripted_worker f;
   CHECK(f.status().actor == "worker/3");
   CHECK(f.status().state == "empty");
-  f.script->facts = {77, 1 << 20, {"a note"}};
+  f.script->facts = {77, 1 << 20, {"a note"}, true};
   auto b = f.description();
   b.device = "cuda:1";
   b.shared_devices = true;
@@ -62,6 +62,7 @@ TEST_CASE("worker: BuildStage makes the engine it describes, and is answered onc
   const auto ready = f.answer<fbs::StageReady>(number);
   CHECK(ready.rank == 3);
   CHECK(ready.parameters == 77);
+  CHECK(ready.pauses);
   CHECK(ready.bytes == 1 << 20);
   CHECK(f.status().state == "ready");
 }
@@ -204,7 +205,9 @@ TEST_CASE("worker: another BuildStage begins anew: engine, batches and what is b
   f.complete("backward 0 in 0", error{errc::cancelled, "aborted"});
   CHECK(f.refusal<fbs::OpDone>(asked) == "cancelled: aborted");
   f.complete("build");
-  CHECK(f.answer<fbs::StageReady>(number).rank == 1);
+  const auto ready = f.answer<fbs::StageReady>(number);
+  CHECK(ready.rank == 1);
+  CHECK_FALSE(ready.pauses);
   CHECK(f.refusal<fbs::OpDone>(f.run(fbs::OpKind::forward, 0, 0, 0)) ==
         "bad_data: no batch slot 0");
   CHECK(f.script->probe->begin({pipeline_op::forward, 0}) == 0);
@@ -666,7 +669,7 @@ TEST_CASE("worker: its engine hears the pace of a pass, and what holds it") {
   auto governed = f.description();
   governed.config_toml += "[power]\nbudget_w = 40\ncontrol = [\"cgroup\"]\n";
   f.order(governed);
-  CHECK(f.script->made.back().control == "cgroup");
+  CHECK(f.script->made.back().control == std::vector<std::string>{"cgroup"});
 }
 
 // -- its end --------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "io/folder/lock.hpp"
 #include "tests/cluster/constant_watts.hpp"
 #include "tests/cluster/served_row.hpp"
 #include "tests/cluster/survivors.hpp"
@@ -37,12 +38,13 @@ struct made_machine {
   made_machine& operator=(const made_machine&) = delete;
 
   void put(const char* name, int khz) const { std::ofstream(policy / name) << khz << "\n"; }
+  int clock() const {
+    int now = 0;
+    std::ifstream(policy / "scaling_max_freq") >> now;
+    return now;
+  }
   bool until_clock(int khz) const {
-    return eventually([&] {
-      int now = 0;
-      std::ifstream(policy / "scaling_max_freq") >> now;
-      return now == khz;
-    });
+    return eventually([&] { return clock() == khz; });
   }
 };
 
@@ -96,7 +98,7 @@ TEST_CASE("power agent: a machine's clock follows its budget, the loss of that, 
       CHECK_FALSE(entry.path().filename().string().starts_with("rack7-"));  // its own stays nowhere
 }
 
-TEST_CASE("power agent: what a killed agent has set stays, and the next one takes it back") {
+TEST_CASE("PWR-5: power agent: what a killed agent has set stays, and the next one goes on there") {
   if (is_metered_here()) return;
   const own_signs signs;
   const made_machine machine;
@@ -113,12 +115,64 @@ TEST_CASE("power agent: what a killed agent has set stays, and the next one take
   CHECK(machine.until_clock(least_khz));
   const auto left = run({"power", "restore", "--dry-run"});
   CHECK(left.out.find("rack7") != std::string::npos);
-  program next(agent_words(signs.folder, {"--control", "cpufreq"}));
-  REQUIRE(next.until_error_has("joins the power budget"));
-  next.signal(SIGINT);
-  CHECK(next.wait() == 0);
+  {  // one that fails to start changes nothing of it
+    const auto held =
+        troupe::io::folder_lock::take(signs.folder / "agent", troupe::io::this_process("another"));
+    REQUIRE(held);
+    CHECK(run(agent_words(signs.folder, {"--control", "cpufreq"})).code == 75);
+    CHECK(machine.clock() == least_khz);
+  }
+  {
+    program next(agent_words(signs.folder, {"--control", "cpufreq"}));
+    REQUIRE(next.until_error_has("joins the power budget"));
+    CHECK(next.err().find("an agent before it has left them") != std::string::npos);
+    CHECK(machine.clock() == least_khz);
+    REQUIRE(until_child("rack7", [](const auto& rack) { return rack["granted_w"] == 30; }));
+    CHECK(machine.clock() == least_khz);
+    CHECK(run({"power", "budget", "60"}).code == 0);
+    CHECK(machine.until_clock(found_khz));  // as the first one found it
+    CHECK(run({"power", "budget", "30"}).code == 0);
+    REQUIRE(machine.until_clock(least_khz));
+    next.signal(SIGKILL);
+    CHECK(next.wait() == 128 + SIGKILL);
+  }
+  program last(agent_words(signs.folder, {"--control", "cpufreq"}));
+  REQUIRE(last.until_error_has("joins the power budget"));
+  CHECK(machine.clock() == least_khz);
+  last.signal(SIGINT);
+  CHECK(last.wait() == 0);
   CHECK(machine.until_clock(found_khz));
   row.end();
+}
+
+TEST_CASE("PWR-5: power agent: what a killed one has left a person takes back, or one without it") {
+  if (is_metered_here()) return;
+  for (const bool by_hand : {true, false}) {
+    CAPTURE(by_hand);
+    const own_signs signs;
+    const made_machine machine;
+    served_row row(row_of_rack(signs.folder));
+    REQUIRE(until_row_knows());
+    {
+      program agent(agent_words(signs.folder, {"--control", "cpufreq"}));
+      REQUIRE(until_child("rack7", is_leased_rack));
+      CHECK(run({"power", "budget", "30"}).code == 0);
+      REQUIRE(machine.until_clock(least_khz));
+      agent.signal(SIGKILL);
+      CHECK(agent.wait() == 128 + SIGKILL);
+    }
+    if (by_hand) {
+      CHECK(run({"power", "restore"}).code == 0);
+      CHECK(machine.clock() == found_khz);
+    } else {
+      program next(agent_words(signs.folder, {}));
+      REQUIRE(next.until_error_has("meters alone"));
+      CHECK(machine.clock() == found_khz);
+      next.signal(SIGINT);
+      CHECK(next.wait() == 0);
+    }
+    row.end();
+  }
 }
 
 TEST_CASE("power agent: a dry run reports and decides, and sets nothing") {
@@ -143,6 +197,8 @@ TEST_CASE("power agent: without a setting it does not start, and says what to do
   CHECK(said.err.find("--dry-run") != std::string::npos);
   CHECK_FALSE(fs::exists(signs.folder / "agent"));
   CHECK(run(agent_words(signs.folder, {"--parent", "10.0.0.5:7070"})).code == 64);
+  for (const char* wrong : {"pace", "cgroup", "rapl,cpufreq", "cpufreq,cpufreq"})
+    CHECK(run(agent_words(signs.folder, {"--control", wrong})).code == 64);
 }
 
 TEST_CASE("power agent: a certificate proves which child it is, and without a control it reports") {

@@ -2,6 +2,7 @@
 // and what is acknowledged.
 #include "actors/power/machine_hold.hpp"
 
+#include <cmath>
 #include <memory>
 #include <optional>
 #include <string>
@@ -39,8 +40,10 @@ struct held_rack : troupe::test::actor_fixture {
   double load = 0, joules = 0;
   int pace = 1024;
   std::vector<int> paces;        ///< that were set, each that differs
+  std::vector<int> words;        ///< that were to be set, all
   double deaf = 1;               ///< of the work: what is at full speed where some is refused
   std::optional<error> refused;  ///< that cannot be set
+  bool is_bare = false;          ///< nothing is there to be set
   std::vector<std::string> said;
   std::vector<nlohmann::json> lines;
   bool has_meter = true;
@@ -51,11 +54,11 @@ struct held_rack : troupe::test::actor_fixture {
   uint64_t sequence = 1;
   std::vector<fbs::PowerReportT> reports;
 
-  explicit held_rack(bool dry_run = false) : actor_fixture(3) {
+  explicit held_rack(bool dry_run = false, int found = 1024) : actor_fixture(3), pace(found) {
     wires->there[{"127.0.0.1", agents_port}] = budget.self();
     pacer_options o;
     o.machine = "boot";
-    o.control = "cpufreq";
+    o.control = {"cpufreq"};
     o.journal = [this](const std::string& line) { lines.push_back(nlohmann::json::parse(line)); };
     auto& p = o.parent.emplace();
     p.named = "auto";
@@ -69,6 +72,7 @@ struct held_rack : troupe::test::actor_fixture {
     auto& held = o.held.emplace();
     held.node = "rack7";
     held.meter = meter.as<meter_actor>();
+    held.found = train::work_pace{found};
     held.say = [this](const std::string& text) { said.push_back(text); };
     if (!dry_run)
       held.set = [this](train::work_pace wanted, bool& is_any_set) {
@@ -78,8 +82,9 @@ struct held_rack : troupe::test::actor_fixture {
   }
 
   status take(train::work_pace wanted, bool& is_any_set) {
-    is_any_set = !refused || deaf < 1;
+    is_any_set = !is_bare && (!refused || deaf < 1);
     const auto before = std::exchange(pace, is_any_set ? wanted.of_1024 : 1024);
+    words.push_back(wanted.of_1024);
     if (refused) return *refused;
     if (before != pace) paces.push_back(pace);
     return {};
@@ -162,7 +167,7 @@ TEST_CASE("MHD-1: machine: nothing is set before watts are granted, and what it 
   CHECK(f.watts() > 38);
   CHECK(f.reports.back().in_force_mw == 40'000);
   CHECK(f.reports.back().pace_of_1024 == static_cast<uint32_t>(f.pace));
-  CHECK_FALSE(f.reports.back().brake_armed);
+  CHECK(f.reports.back().brake_armed);
   const auto set = f.events("in_force");
   REQUIRE_FALSE(set.empty());
   CHECK(set.front()["was_of_1024"] == 1024);
@@ -299,4 +304,71 @@ TEST_CASE("MHD-2: machine: under a brake it has the least pace, and is let go to
   f.brake = false;
   f.seconds(3);
   CHECK(f.pace == before);
+}
+
+TEST_CASE("PWR-5: machine: what an agent before has left in force stays until watts are granted") {
+  held_rack f(false, 300);
+  f.begin_work();
+  CHECK(f.paces.empty());
+  CHECK(f.pace == 300);
+  CHECK(f.reports.back().drawn_mw == std::llround(1000 * f.watts()));
+  CHECK(static_cast<double>(f.reports.back().wish_mw) == doctest::Approx(80'000).epsilon(0.001));
+  CHECK(f.reports.back().in_force_mw == 0);
+  CHECK(f.reports.back().pace_of_1024 == 300);
+  REQUIRE_FALSE(f.events("in_force").empty());
+  CHECK(f.events("in_force").front()["pace_of_1024"] == 300);
+  f.grant(60'000);
+  f.seconds(20);
+  REQUIRE_FALSE(f.words.empty());
+  for (const int wanted : f.words) CHECK(wanted <= 1024 * 40 / 60);  // by what it drew at 300
+  CHECK(f.watts() < 60);
+  CHECK(f.watts() > 55);
+}
+
+TEST_CASE("MHD-1: machine: what was left in force stays where nothing says what is drawn") {
+  held_rack f(false, 300);
+  f.has_meter = false;
+  f.load = 1;
+  f.grant(40'000);
+  f.seconds(15);
+  CHECK(f.paces.empty());
+  CHECK(f.pace == 300);
+}
+
+TEST_CASE("MHD-5: machine: its brake is armed while all of it takes what is set") {
+  held_rack f;
+  f.seconds(3);
+  CHECK(f.reports.back().brake_armed);  // also before watts are granted: thresholds wait for it
+  f.load = 1;
+  f.grant(60'000);
+  f.seconds(8);
+  CHECK(f.reports.back().brake_armed);
+  f.refused = error{errc::unavailable, "another job has it"};
+  f.seconds(3);
+  CHECK_FALSE(f.reports.back().brake_armed);
+  f.deaf = 0.5;  // a part takes it
+  f.seconds(3);
+  CHECK_FALSE(f.reports.back().brake_armed);
+  f.refused.reset();
+  f.seconds(3);
+  CHECK(f.reports.back().brake_armed);
+  f.brake = true;
+  f.seconds(3);
+  CHECK(f.pace == least_pace);
+  CHECK(f.reports.back().brake_armed);
+}
+
+TEST_CASE("MHD-5: machine: a dry run arms no brake, nor does a machine that nothing holds") {
+  for (const bool dry_run : {true, false}) {
+    CAPTURE(dry_run);
+    held_rack f(dry_run);
+    f.is_bare = true;
+    f.begin_work();
+    f.grant(60'000);
+    f.seconds(5);
+    f.grant(30'000);
+    f.seconds(5);
+    CHECK_FALSE(f.reports.back().brake_armed);
+    CHECK(f.reports.back().in_force_mw == 60'000);  // MHD-2
+  }
 }

@@ -68,11 +68,13 @@ TEST_CASE(
 
 TEST_CASE("JPP-1: pacer: a limit that the pace itself has lowered bounds no full speed") {
   const auto least = static_cast<uint32_t>(work_pace_policy::least_pace.of_1024);
-  for (const auto& [control, first] : {std::pair{"rapl", least},
-                                       {"nvml_limit", least},
-                                       {"cpufreq", uint32_t{500}},
-                                       {"cgroup", uint32_t{500}}}) {
-    CAPTURE(control);
+  using words = std::vector<std::string>;
+  for (const auto& [control, first] : {std::pair{words{"rapl"}, least},
+                                       {words{"nvml_limit"}, least},
+                                       {words{"nvml_clocks", "nvml_limit", "pace"}, least},
+                                       {words{"cpufreq"}, uint32_t{500}},
+                                       {words{"cgroup", "pace"}, uint32_t{500}}}) {
+    CAPTURE(control.front());
     scripted_pacer f;
     pacer_options options{60, troupe::power::test::pacer_epoch};
     options.control = control;

@@ -47,6 +47,27 @@ TEST_CASE("control record: settings that are written are read") {
   CHECK(subject_of(some_record()) == "/sys/fs/cgroup/a.slice/troupe-4711-0");
 }
 
+TEST_CASE("CRE-3: control record: the pace at which settings stay is read, and no other number") {
+  auto r = some_settings();
+  for (const int pace : {0, 51, 1024}) {
+    r.stays_at = pace;
+    const auto read = parse_record(record_text(r));
+    REQUIRE(read);
+    CHECK(read->stays_at == pace);
+    CHECK(*read == r);
+  }
+  for (const nlohmann::json& wrong :
+       {nlohmann::json(1025), nlohmann::json(-1), nlohmann::json("51"), nlohmann::json(51.5),
+        nlohmann::json(nullptr), nlohmann::json(18446744073709551615ULL)}) {
+    CAPTURE(wrong.dump());
+    auto j = nlohmann::json::parse(record_text(r));
+    j["stays_at"] = wrong;
+    const auto read = parse_record(j.dump());
+    REQUIRE_FALSE(read);
+    CHECK(read.error().is(no_control_record));
+  }
+}
+
 TEST_CASE("CRE-1: control record: settings that are none of this program's are no record") {
   const auto with = [](const char* key, nlohmann::json value) {
     auto j = nlohmann::json::parse(record_text(some_settings()));

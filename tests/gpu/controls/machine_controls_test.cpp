@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -27,10 +28,14 @@ const control_owner the_agent{"rack7", 0, 7};
 struct impatient_devices : made_devices {
   impatient_devices() { at.patience = at.seat_patience = std::chrono::milliseconds(1); }
 
+  result<std::unique_ptr<machine_controls>> try_controls(
+      std::vector<setting_kind> words, const control_owner& owner = the_agent) const {
+    auto devices = devices_of_machine(at, words);
+    REQUIRE(devices);
+    return machine_controls::make(at, std::move(*devices), owner);
+  }
   std::unique_ptr<machine_controls> controls(setting_kind kind) const {
-    auto targets = targets_of_machine(at, kind);
-    REQUIRE(targets);
-    auto out = machine_controls::make(at, std::move(*targets), the_agent);
+    auto out = try_controls({kind});
     REQUIRE_MESSAGE(out, (out ? "" : render(out.error())));
     return std::move(*out);
   }
@@ -102,9 +107,109 @@ TEST_CASE("MCT-2: machine controls: what reads back above what was written is no
 TEST_CASE("machine controls: without the right nothing is changed") {
   const impatient_devices m;
   m.files->refused = "policy0";
-  const auto made = machine_controls::make(m.at, {{setting_kind::cpufreq, ""}}, the_agent);
+  const auto made = machine_controls::make(m.at, {{{setting_kind::cpufreq, ""}}}, the_agent);
   REQUIRE_FALSE(made);
   CHECK(made.error().is(setting_refused));
   CHECK(m.values(setting_kind::cpufreq)["policy1"] == "3000000\n");
   CHECK(m.record_count() == 0);
+}
+
+TEST_CASE("machine controls: of two words for processors the second stands in for the first") {
+  const impatient_devices m;
+  {
+    const auto both = m.try_controls({setting_kind::cpufreq, setting_kind::rapl});
+    REQUIRE(both);
+    CHECK((*both)->words() == std::vector<std::string_view>{"cpufreq"});
+    REQUIRE((*both)->set(256));
+    CHECK(m.values(setting_kind::rapl)["intel-rapl:0"] == "150000000\n");  // one at a time
+  }
+  m.files->refused = "policy0";
+  {
+    const auto second = m.try_controls({setting_kind::cpufreq, setting_kind::rapl});
+    REQUIRE(second);
+    CHECK((*second)->words() == std::vector<std::string_view>{"rapl"});
+    REQUIRE((*second)->set(512));
+    CHECK(m.values(setting_kind::rapl)["intel-rapl:0"] == "93750000\n");
+    CHECK(m.values(setting_kind::cpufreq)["policy1"] == "3000000\n");
+  }
+  for (const char* zone : {"intel-rapl:0", "intel-rapl:1"})
+    fill(m.at.devices / "class/powercap" / zone / "enabled", "0\n");
+  const auto none = m.try_controls({setting_kind::cpufreq, setting_kind::rapl});
+  REQUIRE_FALSE(none);
+  CHECK(none.error().is(setting_refused));
+  CHECK(m.record_count() == 0);
+}
+
+TEST_CASE("MCT-1: machine controls: a device that a job has by one word is tried on by no other") {
+  const impatient_devices m;
+  auto of_job = m.governor(setting_kind::cpufreq);
+  const auto controls = m.try_controls({setting_kind::cpufreq, setting_kind::rapl});
+  REQUIRE(controls);
+  CHECK((*controls)->words().empty());
+  CHECK((*controls)->set(256).error().is(setting_governed));
+  CHECK(m.values(setting_kind::rapl)["intel-rapl:0"] == "150000000\n");
+}
+
+TEST_CASE("MCT-4: machine controls: words for GPUs that are not there let nothing begin") {
+  impatient_devices m;
+  m.at.gpu_library = []() -> result<const troupe::gpu::nvml::library*> {
+    return error{errc::unavailable, "none"};
+  };
+  const std::vector words{setting_kind::cpufreq, setting_kind::nvml_clocks};
+  CHECK(devices_of_machine(m.at, words).error().is(no_such_setting));
+  CHECK(m.files->done.empty());
+}
+
+TEST_CASE("SGV-8: machine controls: what a killed agent has left is in force under the next one") {
+  const impatient_devices m;
+  const control_owner agent{"rack7", 0, 7, true}, next{"rack7", 0, 8, true};
+  const auto found = m.values(setting_kind::cpufreq);
+  m.files->dies_behind = 3;
+  REQUIRE(in_another_process([&] {
+            const auto first = m.try_controls({setting_kind::cpufreq}, agent);
+            static_cast<void>((*first)->set(256));
+          }) == killed_code);
+  m.files->dies_behind = -1;
+  const auto slow = m.values(setting_kind::cpufreq);
+  CHECK(slow.at("policy1") == "1500000\n");
+  m.files->done.clear();
+  {
+    const auto controls = m.try_controls({setting_kind::cpufreq}, next);
+    REQUIRE(controls);
+    CHECK((*controls)->adopted_at() == 256);
+    CHECK(m.files->done == std::vector<std::string>{"policy0=1500000", "policy1=1500000"});
+    (*controls)->leave();  // it did not come to hold the machine
+  }
+  CHECK(m.values(setting_kind::cpufreq) == slow);
+  CHECK(m.record_count() == 1);
+  {
+    const auto controls = m.try_controls({setting_kind::cpufreq}, next);
+    REQUIRE(controls);
+    REQUIRE((*controls)->set(1024));
+    CHECK(m.values(setting_kind::cpufreq) == found);
+    REQUIRE((*controls)->set(64));
+  }
+  CHECK(m.values(setting_kind::cpufreq) == found);
+  CHECK(m.record_count() == 0);
+  CHECK((*m.try_controls({setting_kind::cpufreq}, next))->adopted_at() == whole_pace);
+}
+
+TEST_CASE("MCT-4: machine controls: where one device is refused what was taken over stays") {
+  const impatient_devices m;
+  const control_owner agent{"rack7", 0, 7, true};
+  m.files->dies_behind = 3;
+  REQUIRE(in_another_process([&] {
+            const auto first = m.try_controls({setting_kind::cpufreq}, agent);
+            static_cast<void>((*first)->set(256));
+          }) == killed_code);
+  m.files->dies_behind = -1;
+  const auto slow = m.values(setting_kind::cpufreq);
+  m.files->refused = "intel-rapl:0";
+  const auto made = machine_controls::make(
+      m.at, {{{setting_kind::cpufreq, ""}}, {{setting_kind::rapl, ""}}}, agent);
+  REQUIRE_FALSE(made);
+  CHECK(made.error().is(setting_refused));
+  CHECK(m.values(setting_kind::cpufreq) == slow);
+  CHECK(m.values(setting_kind::rapl)["intel-rapl:1"] == "150000000\n");
+  CHECK(m.record_count() == 1);
 }

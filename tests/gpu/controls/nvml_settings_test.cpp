@@ -3,6 +3,7 @@
 
 #include <unistd.h>
 
+#include <array>
 #include <chrono>
 #include <fstream>
 #include <memory>
@@ -28,6 +29,8 @@ namespace fs = std::filesystem;
 namespace nvml = troupe::gpu::nvml;
 
 namespace {
+
+using words = std::vector<std::string>;
 
 /// A machine with two GPUs; the first has a limit that somebody chose, not the maker's.
 struct gpu_machine {
@@ -163,7 +166,8 @@ TEST_CASE("NVS-1: nvml settings: a GPU in parts, or with others' work on it, is 
 TEST_CASE("NVS-1: nvml settings: where the machine is held all GPUs are, whoever computes there") {
   const gpu_machine m;
   m.card(0).processes = 9;
-  auto targets = targets_of_machine(m.at, setting_kind::nvml_limit);
+  constexpr std::array words{setting_kind::nvml_limit};
+  const auto targets = devices_of_machine(m.at, words);
   REQUIRE((targets && targets->size() == nvml::fake::current().gpus.size()));
   {
     const auto made = machine_controls::make(m.at, *targets, {"rack7", 0, 7});
@@ -233,11 +237,101 @@ TEST_CASE("open actuator: each word has its devices, and is refused on others") 
   const gpu_machine m;
   const std::vector threads{11};
   const control_owner owner{"tiny", 0};
-  const auto gpu = open_actuator("nvml_limit", m.at, owner, {}, "GPU-0");
+  const auto gpu = open_actuator(words{"nvml_limit"}, m.at, owner, {}, "GPU-0");
   REQUIRE(gpu);
-  CHECK((*gpu)->facts().name == "nvml_limit");
-  CHECK(open_actuator("nvml_clocks", m.at, owner, threads, "").error().is(no_such_setting));
+  CHECK(gpu->control->facts().name == "nvml_limit");
+  CHECK(gpu->passed.empty());
+  CHECK(open_actuator(words{"nvml_clocks"}, m.at, owner, threads, "").error().is(no_such_setting));
   for (const char* word : {"cgroup", "cpufreq", "rapl"})
-    CHECK(open_actuator(word, m.at, owner, {}, "GPU-1").error().is(no_computing_threads));
-  CHECK(open_actuator("else", m.at, owner, threads, "").error().code == errc::bug);
+    CHECK(open_actuator(words{word}, m.at, owner, {}, "GPU-1").error().is(no_computing_threads));
+  CHECK(open_actuator(words{"else"}, m.at, owner, threads, "").error().code == errc::bug);
+  CHECK(open_actuator(words{"nvml_clocks", "else"}, m.at, owner, threads, "").error().code ==
+        errc::bug);
+}
+
+TEST_CASE("OPA-1: open actuator: of several words the first that the device offers is taken") {
+  const gpu_machine m;
+  const control_owner owner{"tiny", 0};
+  {
+    const auto clock = open_actuator(words{"nvml_clocks", "nvml_limit"}, m.at, owner, {}, "GPU-0");
+    REQUIRE(clock);
+    CHECK(clock->control->facts().name == "nvml_clocks");
+  }
+  m.card(0).refusals["lock_clocks"] = nvml::no_permission;
+  {
+    const auto limit = open_actuator(words{"cpufreq", "nvml_clocks", "nvml_limit", "pace"}, m.at,
+                                     owner, {}, "GPU-0");
+    REQUIRE(limit);
+    CHECK(limit->control->facts().name == "nvml_limit");
+    CHECK(limit->passed.size() == 2);  // the processors' is none of a GPU's
+    REQUIRE(limit->control->set(512));
+    CHECK(m.card(0).power_limit_mw == 425'000);
+  }
+  CHECK(m.card(0).power_limit_mw == 650'000);
+  m.card(0).refusals["set_power_limit"] = nvml::no_permission;
+  const auto pauses =
+      open_actuator(words{"nvml_clocks", "nvml_limit", "pace"}, m.at, owner, {}, "GPU-0");
+  REQUIRE(pauses);
+  CHECK_FALSE(pauses->control);
+  CHECK(pauses->passed.size() == 2);
+  const auto none = open_actuator(words{"nvml_clocks", "nvml_limit"}, m.at, owner, {}, "GPU-0");
+  REQUIRE_FALSE(none);
+  CHECK(none.error().is(setting_refused));
+  CHECK(none.error().message == pauses->passed[0] + "; " + pauses->passed[1]);
+  CHECK(restore(m.at, false)->empty());
+}
+
+TEST_CASE("OPA-1: open actuator: what a dead process left slow is passed over by no other word") {
+  const gpu_machine m;
+  auto governor = m.governor(setting_kind::nvml_limit);
+  REQUIRE(governor->set(256));
+  m.card(0).refusals["set_power_limit"] = nvml::unknown;
+  governor.reset();  // it could not be undone
+  const auto made =
+      open_actuator(words{"nvml_clocks", "pace"}, m.at, {"tiny", 0}, std::vector{11}, "GPU-0");
+  REQUIRE_FALSE(made);
+  CHECK_FALSE(is_not_offered(made.error()));
+  m.card(0).refusals.clear();
+  CHECK(restore(m.at, false)->size() == 1);
+}
+
+TEST_CASE("OPA-2: open actuator: a GPU that another job has is not waited for twice") {
+  gpu_machine m;
+  const auto other = m.make(setting_kind::nvml_limit, "GPU-0", "other");
+  REQUIRE(other);
+  const auto pauses =
+      open_actuator(words{"nvml_clocks", "nvml_limit", "pace"}, m.at, {"tiny", 0}, {}, "GPU-0");
+  REQUIRE(pauses);
+  CHECK_FALSE(pauses->control);
+  CHECK(pauses->passed.size() == 1);
+}
+
+TEST_CASE("SGV-8: nvml settings: what an agent has left stays as it is under the next one") {
+  constexpr std::array both{setting_kind::nvml_clocks, setting_kind::nvml_limit};
+  for (const auto kind : both) {
+    CAPTURE(to_string(kind));
+    const gpu_machine m;
+    const control_owner agent{"rack7", 0, 7, true};
+    auto first = setting_governor::make(m.at, {kind, "GPU-0", true}, agent);
+    REQUIRE(first);
+    REQUIRE((*first)->set(256));
+    const char* call = kind == setting_kind::nvml_limit ? "set_power_limit" : "unlock_clocks";
+    m.card(0).refusals[call] = nvml::unknown;  // as if it were killed
+    first->reset();
+    m.card(0).refusals.clear();
+    const auto limit = m.card(0).power_limit_mw;
+    const auto clocks = m.card(0).locked_mhz;
+    const auto calls = m.card(0).limits_mw.size();
+    {
+      const auto next = setting_governor::make(m.at, {kind, "GPU-0", true}, agent);
+      REQUIRE(next);
+      CHECK((*next)->adopted_at() == 256);
+      CHECK(m.card(0).power_limit_mw == limit);
+      CHECK(m.card(0).locked_mhz == clocks);
+      for (auto i = calls; i < m.card(0).limits_mw.size(); ++i)
+        CHECK(m.card(0).limits_mw[i] == limit);
+    }
+    CHECK(m.card(0).power_limit_mw == 650'000);
+    CHECK_FALSE(m.card(0).locked_mhz);
+  }
 }

@@ -5,14 +5,18 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <optional>
 #include <string>
+#include <thread>
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
+#include "gpu/controls/setting_governor.hpp"
+#include "gpu/controls/setting_port.hpp"
 #include "tests/io/scratch.hpp"
 
 using namespace troupe;
@@ -79,6 +83,43 @@ TEST_CASE("SEA-2: seat: a lock without a name or of a restorer tells nothing") {
   CHECK(judge_seat(held_by(std::string(restorer_name)), "own") == seat_sight::unsettled);
   CHECK(judge_seat(held_by("other"), "own") == seat_sight::of_another);
   CHECK(judge_seat(held_by("own"), "own") == seat_sight::of_this_job);
+}
+
+TEST_CASE("SEA-5: seat: who has only taken it does not govern yet, and is another job's at once") {
+  const seat_place m;
+  const control_owner own{"tiny", 0, 1}, other{"other", 0, 2};
+  auto taken = wait_for_seat(m.at, clocks, own);
+  REQUIRE((taken && *taken));
+  const auto holder = [&] {
+    const auto said = io::holder_of(m.at.settings / "cpufreq");
+    REQUIRE(said);
+    return *said;
+  };
+  CHECK(judge_seat(holder(), seat_name(own)) == seat_sight::unsettled);
+  CHECK(judge_seat(holder(), seat_name(other)) == seat_sight::of_another);
+  settle_seat(**taken, own);
+  CHECK(judge_seat(holder(), seat_name(own)) == seat_sight::of_this_job);
+  CHECK(holder()->job == seat_name(own));
+  CHECK(judge_seat(holder(), seat_name(other)) == seat_sight::of_another);
+}
+
+TEST_CASE("SEA-5: setting governor: a rank that may not set it leaves others to find that out") {
+  seat_place m;
+  m.at.seat_patience = std::chrono::seconds(60);
+  m.at.devices = m.folder / "sys";
+  const control_owner own{"tiny", 0, 1};
+  auto first = wait_for_seat(m.at, clocks, own);
+  REQUIRE((first && *first));
+  std::optional<error> second;
+  {
+    std::jthread waits([&] {
+      const auto made = setting_governor::make(m.at, clocks, {"tiny", 1, 1});
+      if (!made) second = made.error();
+    });
+    first->reset();  // it has failed
+  }
+  REQUIRE(second);
+  CHECK(second->is(no_such_setting));
 }
 
 TEST_CASE("SEA-2: seat: one that is taken and not yet written is no other job's") {

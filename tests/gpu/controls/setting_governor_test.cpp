@@ -429,3 +429,148 @@ TEST_CASE("SGV-5: restore: nothing is written outside the tree of devices") {
   CHECK(m.values(setting_kind::rapl) == left);
   CHECK(m.record_count() == 1);
 }
+
+// -- what outlives its owner ----------------------------------------------------------------------
+
+namespace {
+
+const control_owner an_agent{"rack7", 0, 7, true};
+
+result<std::unique_ptr<setting_governor>> agents(const made_devices& m, setting_kind kind) {
+  return setting_governor::make(m.at, {kind, ""}, an_agent);
+}
+
+/// An agent that is killed with the n-th write; the paces that it means to set.
+int agent_dies(const made_devices& m, setting_kind kind, int moment) {
+  m.files->dies_behind = moment;
+  const int ended = in_another_process([&] {
+    const auto made = agents(m, kind);
+    if (!made) return;
+    for (const int pace : {256, 64, 512})
+      if (!(*made)->set(pace)) return;
+  });
+  m.files->dies_behind = -1;
+  return ended;
+}
+
+uint64_t number_of(const made_devices& m, setting_kind kind, const std::string& name) {
+  return std::stoull(m.values(kind).at(name));
+}
+
+}  // namespace
+
+TEST_CASE(
+    "SGV-8: setting governor: an agent killed at any moment leaves the next what it has set") {
+  for (const auto kind : both_kinds)
+    for (int moment = 0; moment < 8; ++moment) {
+      CAPTURE(to_string(kind));
+      CAPTURE(moment);
+      const made_devices m;
+      const auto found = m.values(kind);
+      REQUIRE(agent_dies(m, kind, moment) == killed_code);
+      const auto* name = kind == setting_kind::cpufreq ? "policy0" : "intel-rapl:0";
+      const auto left = number_of(m, kind, name);
+      {
+        const auto next = agents(m, kind);
+        REQUIRE(next);
+        REQUIRE((*next)->adopted_at());
+        CHECK(number_of(m, kind, name) == left);
+        REQUIRE((*next)->set(1024));
+        CHECK(m.values(kind) == found);  // what was found first, and not what was taken over
+        REQUIRE((*next)->set(100));
+      }
+      CHECK(m.values(kind) == found);
+      CHECK(m.record_count() == 0);
+    }
+}
+
+TEST_CASE("SGV-8: setting governor: a pace is in the record before it is set") {
+  const made_devices m;
+  REQUIRE(agent_dies(m, setting_kind::rapl, 2) == killed_code);  // behind the first of two
+  CHECK(number_of(m, setting_kind::rapl, "intel-rapl:0") <
+        number_of(m, setting_kind::rapl, "intel-rapl:1"));
+  const auto next = agents(m, setting_kind::rapl);
+  REQUIRE(next);
+  CHECK((*next)->adopted_at() == 256);
+  CHECK(number_of(m, setting_kind::rapl, "intel-rapl:0") ==
+        number_of(m, setting_kind::rapl, "intel-rapl:1"));
+}
+
+TEST_CASE("SGV-8: setting governor: what a job has left no agent goes on from") {
+  const made_devices m;
+  const auto found = m.values(setting_kind::cpufreq);
+  leave(m, setting_kind::cpufreq);
+  const auto agent = agents(m, setting_kind::cpufreq);
+  REQUIRE(agent);
+  CHECK_FALSE((*agent)->adopted_at());
+  CHECK(m.values(setting_kind::cpufreq) == found);
+}
+
+TEST_CASE(
+    "SGV-8: setting governor: a job that takes the device takes back what an agent has left") {
+  const made_devices m;
+  const auto found = m.values(setting_kind::cpufreq);
+  REQUIRE(agent_dies(m, setting_kind::cpufreq, 3) == killed_code);
+  m.governor(setting_kind::cpufreq).reset();
+  CHECK(m.values(setting_kind::cpufreq) == found);
+  CHECK(m.record_count() == 0);
+}
+
+TEST_CASE("SGV-8: restore: what an agent has left a person takes back, and no job that starts") {
+  const made_devices m;
+  const auto found = m.values(setting_kind::cpufreq);
+  REQUIRE(agent_dies(m, setting_kind::cpufreq, 3) == killed_code);
+  const auto slow = m.values(setting_kind::cpufreq);
+  const auto by_job = restore(m.at, false, left_by::jobs);
+  REQUIRE(by_job);
+  CHECK(by_job->empty());
+  CHECK(m.values(setting_kind::cpufreq) == slow);
+  CHECK(are_undone(restore(m.at, false)));
+  CHECK(m.values(setting_kind::cpufreq) == found);
+  CHECK(m.record_count() == 0);
+}
+
+TEST_CASE("SGV-8: setting governor: after a reboot there is nothing to go on from") {
+  for (const bool by_job : {true, false}) {
+    const made_devices m;
+    REQUIRE(agent_dies(m, setting_kind::rapl, 3) == killed_code);
+    fill(m.at.processes / "sys/kernel/random/boot_id", "boot-2\n");
+    if (by_job) {
+      CHECK(are_undone(restore(m.at, false, left_by::jobs)));
+      CHECK(m.record_count() == 0);
+      continue;
+    }
+    const auto next = agents(m, setting_kind::rapl);
+    REQUIRE(next);
+    CHECK_FALSE((*next)->adopted_at());
+  }
+}
+
+TEST_CASE("SGV-8: setting governor: an agent's orderly end leaves nothing") {
+  const made_devices m;
+  const auto found = m.values(setting_kind::cpufreq);
+  {
+    const auto agent = agents(m, setting_kind::cpufreq);
+    REQUIRE(agent);
+    REQUIRE((*agent)->set(128));
+    (*agent)->leave();  // it has taken over nothing
+    CHECK((*agent)->governs());
+  }
+  CHECK(m.values(setting_kind::cpufreq) == found);
+  CHECK(m.record_count() == 0);
+}
+
+TEST_CASE("SGV-8: setting governor: processors that come meanwhile are held like the others") {
+  const made_devices m;
+  REQUIRE(agent_dies(m, setting_kind::cpufreq, 3) == killed_code);
+  const auto fresh = m.at.devices / "devices/system/cpu/cpufreq/policy2";
+  fill(fresh / "scaling_max_freq", "2000000\n");
+  fill(fresh / "cpuinfo_min_freq", "400000\n");
+  {
+    const auto next = agents(m, setting_kind::cpufreq);
+    REQUIRE(next);
+    CHECK(m.values(setting_kind::cpufreq)["policy2"] == "1000000\n");
+  }
+  CHECK(m.values(setting_kind::cpufreq)["policy2"] == "2000000\n");
+  CHECK(m.values(setting_kind::cpufreq)["policy0"] == "3000000\n");
+}

@@ -86,6 +86,24 @@ TEST_CASE("KPS-1: settings keeper: what a successor governs stays, and is its ow
   CHECK(m.record_count() == 0);
 }
 
+TEST_CASE("SGV-8: settings keeper: what a machine's agent has left is none of its") {
+  made_devices m;
+  m.at.patience = {};
+  m.files->dies_behind = 3;
+  REQUIRE(in_another_process([&] {
+            const auto agent =
+                setting_governor::make(m.at, {setting_kind::rapl, ""}, {"rack7", 0, 7, true});
+            static_cast<void>((*agent)->set(256));
+          }) == killed_code);
+  m.files->dies_behind = -1;
+  const auto slow = m.values(setting_kind::rapl);
+  leave(m, setting_kind::cpufreq);
+  restore_left_settings(m.at, {});
+  CHECK(m.values(setting_kind::rapl) == slow);
+  CHECK(m.values(setting_kind::cpufreq).at("policy0") == "3000000\n");
+  CHECK(m.record_count() == 1);
+}
+
 TEST_CASE("KPS-3: settings keeper: on a hot machine the next process knows what was found") {
   made_devices m;
   m.at.patience = {};

@@ -1,6 +1,7 @@
 // [power]: what is refused together.
 #include <fstream>
 #include <string>
+#include <vector>
 
 #include <doctest/doctest.h>
 
@@ -24,7 +25,7 @@ TEST_CASE("config: a power budget needs meters that are read") {
   CHECK(config::render(both[0]).find("power.meter_interval_ms") != std::string::npos);
 }
 
-TEST_CASE("config: what makes a job slower is one thing, which is known") {
+TEST_CASE("PCT-1: config: what makes a job slower is known, and in an order that can be meant") {
   const std::string base = "[model]\nlayers = 4\nheads = 4\nhidden = 64\n[data]\npath = \"text\"\n";
   CHECK_FALSE(job_of_text(base, {"power.budget_w=40"}).power.is_by_actuator());
   CHECK_FALSE(job_of_text(base, {"power.control=cgroup"}).power.is_by_actuator());  // no budget
@@ -36,8 +37,22 @@ TEST_CASE("config: what makes a job slower is one thing, which is known") {
               .power.is_by_actuator());
   const scratch folder;
   std::ofstream(folder / "job.toml") << base;
-  for (const char* wrong : {R"(power.control=["pace", "cgroup"])", "power.control=clocks",
-                            R"(power.control=["cgroup", "cgroup"])"}) {
+  for (const char* right :
+       {R"(power.control=["nvml_clocks", "nvml_limit"])", R"(power.control=["cpufreq", "rapl"])",
+        R"(power.control=["cgroup", "pace"])",
+        R"(power.control=["nvml_clocks", "cpufreq", "nvml_limit", "rapl", "cgroup", "pace"])"}) {
+    CAPTURE(right);
+    const auto problems = config::read({(folder / "job.toml").string(), {}, {right}}).problems;
+    CHECK(problems.empty());
+  }
+  CHECK(job_of_text(base, {"power.budget_w=40", R"(power.control=["nvml_clocks", "pace"])"})
+            .power.actuators() == std::vector<std::string>{"nvml_clocks", "pace"});
+  CHECK(job_of_text(base, {"power.budget_w=40", "power.control=pace"}).power.actuators().empty());
+  for (const char* wrong :
+       {R"(power.control=["pace", "cgroup"])", "power.control=clocks",
+        R"(power.control=["cgroup", "cgroup"])", R"(power.control=["nvml_limit", "nvml_clocks"])",
+        R"(power.control=["rapl", "cgroup", "cpufreq"])",
+        R"(power.control=["cpufreq", "pace", "cgroup"])"}) {
     CAPTURE(wrong);
     const auto problems = config::read({(folder / "job.toml").string(), {}, {wrong}}).problems;
     REQUIRE(problems.size() == 1);
