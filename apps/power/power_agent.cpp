@@ -210,9 +210,9 @@ result<power_joiner> agent_joiner(const agent_arguments& a) {
 
 result<std::shared_ptr<machine_controls>> controls_of(const agent_arguments& a,
                                                       const gpu::controls::control_place& at) {
-  if (a.dry_run || a.control.empty()) return std::shared_ptr<machine_controls>();
   if (const auto wrong = config::fault_of_control(a.control, config::agent_control_words))
     return error{errc::usage, "--control " + wrong->what, wrong->hint};
+  if (a.dry_run || a.control.empty()) return std::shared_ptr<machine_controls>();
   std::vector<gpu::controls::setting_kind> words;
   for (const auto& word : a.control)
     if (const auto kind = gpu::controls::setting_kind_named(word)) words.push_back(*kind);
@@ -256,10 +256,9 @@ void add_agent(shell& sh, command* parent) {
   add_identity_options(verb, a->network);
   verb->footer(
       "SIGINT or SIGTERM ends it and takes back what it has set; killed it leaves that, and\n"
-      "the next one goes on from there. When the budget is not heard\n"
-      "the machine has its static share. Exit codes: 0, 75 another agent has the folder,\n"
-      "69 or 77 what --control names cannot be set here, 74 what it set was not taken\n"
-      "back.\n\n"
+      "the next one goes on from there. When the budget is not heard the machine has its\n"
+      "static share. Exit codes: 0, 75 another agent has the folder, 69 or 77 what --control\n"
+      "names cannot be set here, 74 what it set was not taken back.\n\n"
       "Examples:\n"
       "  troupe power agent --name rack7 --control cpufreq,rapl\n"
       "  troupe power agent --name rack7 --parent 10.0.0.5:7070 --control nvml_clocks \\\n"
