@@ -1,5 +1,6 @@
-// `troupe bench power`: what the tree of budgets costs, how well a job keeps one, how well two jobs
-// share one, and how soon they follow a cut and a brake, as tables or JSON.
+// `troupe bench power`: what the tree of budgets costs, how much speed it leaves a job of many
+// devices, how well a job keeps a budget, how well two jobs share one, and how soon they follow a
+// cut and a brake, as tables or JSON.
 #include <algorithm>
 #include <filesystem>
 #include <memory>
@@ -11,21 +12,26 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "actors/power/budget_schedule.hpp"
 #include "apps/bench/bench.hpp"
 #include "apps/bench/interrupt.hpp"
 #include "apps/bench/leftovers.hpp"
+#include "apps/bench/power_devices_report.hpp"
 #include "apps/bench/power_figures.hpp"
 #include "apps/bench/power_live_report.hpp"
 #include "apps/bench/power_overload_report.hpp"
 #include "apps/bench/power_shared_report.hpp"
 #include "apps/bench/power_tree.hpp"
 #include "apps/bench/spread.hpp"
+#include "io/file.hpp"
 
 namespace troupe::apps {
 
 namespace {
 
+using power_bench::devices_plan;
 using power_bench::live_plan;
+using power_bench::measure_devices;
 using power_bench::measure_live;
 using power_bench::measure_overload;
 using power_bench::measure_shared;
@@ -46,6 +52,8 @@ constexpr std::string_view by_quota = "cgroup", overload = "brake";
 
 struct power_arguments {
   tree_plan plan;
+  devices_plan devices;  ///< the seed is the tree's
+  std::string follow;    ///< a file of what the devices' budget is; empty: one that falls
   live_plan live;
   shared_plan shared;             ///< rounds and settings are live's
   overload_plan overloads;        ///< settings are live's
@@ -106,6 +114,23 @@ result<nlohmann::ordered_json> run_tree(const power_arguments& arguments) {
         "percentile, is {}\n",
         aim_ms * plan.leaves / aim_leaves, plan.leaves, met ? "met" : "missed")));
   return rows;
+}
+
+/// A job of many simulated devices: needs no machine, either.
+result<nlohmann::ordered_json> run_devices(const power_arguments& arguments) {
+  auto plan = arguments.devices;
+  plan.seed = arguments.plan.seed;
+  if (!arguments.follow.empty()) {
+    constexpr size_t row_bytes = 64;
+    TROUPE_TRY(text,
+               io::read_file(arguments.follow, row_bytes * power::budget_schedule::most_rows));
+    plan.budget_csv = std::move(text);
+  }
+  auto m = measure_devices(plan);
+  if (!m) return arguments.follow.empty() ? m.error() : m.error().within(arguments.follow);
+  if (!arguments.json)
+    TROUPE_CHECK(print((arguments.wants("tree") ? "\n" : "") + power_bench::text_of(*m)));
+  return power_bench::json_of(*m);
 }
 
 /// Where jobs of this machine are, and whether a person interrupts them.
@@ -182,7 +207,7 @@ result<part_told> run_overload(const power_arguments& arguments, const live_plac
 /// budget.
 status run_jobs(const power_arguments& arguments, nlohmann::ordered_json& out, bool& same_bits) {
   TROUPE_TRY(at, live_place_for(arguments));
-  bool first = !arguments.wants("tree");
+  bool first = !arguments.wants("tree") && !arguments.wants("devices");
   for (const auto& [part, run] : {std::pair(std::string_view("live"), &run_live),
                                   {"shared", &run_shared},
                                   {by_quota, &run_by_quota},
@@ -202,6 +227,10 @@ result<int> run_power(const power_arguments& arguments) {
   if (arguments.wants("tree")) {
     TROUPE_TRY(tree, run_tree(arguments));
     out["tree"] = std::move(tree);
+  }
+  if (arguments.wants("devices")) {
+    TROUPE_TRY(devices, run_devices(arguments));
+    out["devices"] = std::move(devices);
   }
   bool same_bits = true;
   if (arguments.wants("live") || arguments.wants("shared") || arguments.wants(by_quota) ||
@@ -225,14 +254,18 @@ void add_bench_power(shell& sh, command* bench) {
       ->within(1, 100000);
   verb->add_option("--ticks", arguments->plan.ticks, "Measured (default 200)")->within(1, 100000);
   verb->add_option("--seed", arguments->plan.seed, "Of wishes and budgets (default 1)");
+  verb->add_option("--follow", arguments->follow,
+                   "A CSV of t_s,watts that the devices' budget follows; without it one that falls")
+      ->type_name("FILE");
   verb->add_option("--only", arguments->only,
-                   "Only this part: tree (decisions, timed), live (a job on this machine), "
+                   "Only this part: tree (decisions, timed), devices (12,288 simulated ones under "
+                   "a budget that falls), live (a job on this machine), "
                    "shared (two, and `troupe power serve`), cgroup (the same with power.control "
                    "= cgroup, which needs a cpu controller that this user may write: only where it "
                    "is named) or brake (two whose budget is cut and whose brake is pulled, until "
                    "that holds: only where it is named)")
       ->delimiter(',')
-      ->one_of({"tree", "live", "shared", "cgroup", "brake"});
+      ->one_of({"tree", "devices", "live", "shared", "cgroup", "brake"});
   verb->add_option("--rounds", arguments->live.rounds,
                    "Interleaved rounds of live, shared and cgroup")
       ->within(1, 1000)
