@@ -24,6 +24,7 @@
 #include "actors/health/straggler_policy.hpp"
 #include "actors/job/train_state.hpp"
 #include "actors/job/votes.hpp"
+#include "actors/power/budget_inputs.hpp"
 #include "actors/power/budget_schedule.hpp"
 #include "actors/power/clock_profile.hpp"
 #include "actors/power/frontier_policy.hpp"
@@ -531,6 +532,10 @@ constexpr limit_row rows[] = {
     {"data and models", "a line of a row's journal", power::row_journal::most_line_bytes, "bytes",
      "the file is refused", "actors/power/row_journal.hpp", "most_line_bytes",
      "RJN-2: row journal: what is no journal is refused with its line"},
+    {"data and models", "a line of what a power budget was given",
+     power::budget_replayer::most_line_bytes, "bytes", "the file is refused",
+     "actors/power/budget_inputs.hpp", "most_line_bytes",
+     "BIN-2: what is no line of a budget's inputs is refused and reaches no policy"},
     {"data and models", "a file of the journal of a job's power, or of a power budget",
      power_verb::journal_file::most_bytes, "bytes", "it is moved to NAME.1, and another begun",
      "apps/power/journal_file.hpp", "most_bytes",

@@ -213,8 +213,10 @@ caf::result<msg<fbs::PowerGrant>> hear_report(budget_pointer self, const msg<fbs
   if (!child) return to_caf(child.error());
   if (machines_told(*m) > config::most_power_children) return to_caf(impossible(st, *child, *m));
   const auto said = report_in(*m, st.options.children[*child].terms, is_braked(st, *child));
-  const auto verdict = st.policy->hear(*child, said, now_ns(*self));
+  const auto now = now_ns(*self);
+  const auto verdict = st.policy->hear(*child, said, now);
   if (verdict == report_verdict::impossible) return to_caf(impossible(st, *child, *m));
+  st.inputs.heard(*child, said, now);
   if (verdict == report_verdict::newer_life) {
     st.journal.superseded(*child, said.order.epoch);
     return to_caf(budget_superseded(st.options.epoch, st.options.name));
@@ -400,6 +402,7 @@ void decide_grants(budget_pointer self) {
   st.leased_mw = own.cap_mw;
   const budget_sample sample{fresh_draw(st, drawn, now), is_brake_armed(st, now), covered_mw};
   const auto& decided = st.policy->tick(own, sample, now);
+  st.inputs.ticked(own, sample, now, decided);
   note_pulled(st);
   keep_record(st, now);
   for (const auto& g : decided.grants) answer_with(self, g);
@@ -565,7 +568,10 @@ caf::result<msg<fbs::Ack>> set_brake(budget_pointer self, const msg<fbs::SetPowe
   if (const auto here = is_this_one(st, text_of(m->budget())); !here) return to_caf(here.error());
   const bool was = std::exchange(st.brake, m->on()) || (!m->on() && st.policy->holds_work());
   if (was != st.brake) {
-    if (was) st.policy->let_go();
+    if (was) {
+      st.policy->let_go();
+      st.inputs.let_go();
+    }
     const auto by = self->runtime().peers.find(self->current_sender());
     st.journal.brake_set(st.brake, by ? by->name : "");
     st.set_is_new = true;
@@ -599,6 +605,8 @@ void begin_budget(budget_pointer self, const budget_options& options) {
   st.record = {std::move(static_mw), std::move(remembered_mw), options.rules.ttl_ns};
   row_state row;
   if (options.pulled) row.brake = row_brake::on;
+  st.inputs = {options.inputs,
+               {options.name, options.epoch, st.began_ns, row.brake, options.rules, terms}};
   st.policy.emplace(options.rules, std::move(terms), options.epoch, st.began_ns, row);
   st.pulled = st.policy->holds_work();
   st.next_tick_ns = st.began_ns + options.rules.tick_ns;

@@ -52,6 +52,7 @@
 #include <caf/typed_response_promise.hpp>
 
 #include "actors/base/traced.hpp"
+#include "actors/power/budget_inputs.hpp"
 #include "actors/power/budget_journal.hpp"
 #include "actors/power/budget_policy.hpp"
 #include "actors/power/budget_record.hpp"
@@ -114,6 +115,8 @@ struct budget_options {
   std::function<std::optional<std::string>(const caf::strong_actor_ptr&)> who = {};
   /// Takes a line of the journal, JSON without a newline.
   std::function<void(const std::string&)> journal = {};
+  /// Takes a line of what the policy is given, the same; empty: it is kept by nobody.
+  budget_inputs::sink inputs = {};
   /// `budget_mw` is what a person has set in a life before.
   std::optional<budget_set> set = {};
   /// What the budget is by time, from when the actor begins; none: `budget_mw` always.
@@ -165,6 +168,7 @@ struct budget_state {
   budget_options options;
   std::optional<budget_policy> policy;  ///< once the actor has begun
   budget_journal journal;
+  budget_inputs inputs;
   std::map<std::string, size_t, std::less<>> places;  ///< of children, by name
   std::map<std::string, size_t, std::less<>> proofs;  ///< the same, by what proves them (BGA-2)
   std::vector<child_account> children;                ///< as in the options

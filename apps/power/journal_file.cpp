@@ -56,6 +56,10 @@ std::string stamped(const std::string& line, double unix_s) {
   return out.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
 }
 
+std::string stamped_object(std::string_view line, double unix_s) {
+  return fmt::format("{{\"{}\":{:.3f},{}", stamp_name, unix_s, line.substr(1));
+}
+
 std::vector<std::string> journal_names(const std::string& file) {
   std::vector<std::string> out{file};
   for (size_t i = 1; i < journal_file::most_files; ++i)

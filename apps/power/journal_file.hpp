@@ -18,6 +18,7 @@
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "apps/power/background.hpp"
@@ -27,6 +28,9 @@ namespace troupe::apps::power_verb {
 /// A line of a journal, a JSON object, with its time of day before all else; what is none becomes
 /// the text of one.
 std::string stamped(const std::string& line, double unix_s);
+
+/// The same of a JSON object that is not empty, without a look into it.
+std::string stamped_object(std::string_view line, double unix_s);
 
 /// The journal and those before it, the newest first, whether or not they are there. JNF-2
 std::vector<std::string> journal_names(const std::string& file);

@@ -160,7 +160,8 @@ void add_power_plan(shell& sh, command* power) {
 void add_power_replay(shell& sh, command* power) {
   auto* verb = power->add_subcommand("replay", "Decide a journal or a trace of watts once more");
   auto a = std::make_shared<replay_arguments>();
-  verb->add_option("file", a->file, "What --journal wrote, or a CSV of watts as for plan")
+  verb->add_option("file", a->file,
+                   "What --journal wrote, power.inputs of a budget, or a CSV of watts as for plan")
       ->required();
   add_rules(verb, a->policy);
   verb->add_option("--journal", a->journal, "Write a trace's decisions into this file");

@@ -1,15 +1,20 @@
-// `troupe power replay`: a row's policy once more over what it has seen.
+// `troupe power replay`: a row's policy, or a budget's, once more over what it has seen.
 //
 // A journal's decisions are made again, line by line, until one differs. It keeps those that
 // changed something: that another version would have changed nothing between them is not said. A
 // trace of watts has none: it is shown what the policy would have decided, and can be journalled
-// for another version.
+// for another version. What a budget was given (power.inputs) is decided again tick by tick, life
+// by life, with the files before it that are kept.
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "actors/power/budget_inputs.hpp"
 #include "actors/power/row_journal.hpp"
+#include "apps/power/journal_file.hpp"
 #include "apps/power/power.hpp"
 #include "apps/talk.hpp"
+#include "io/base/counted.hpp"
+#include "io/base/printable.hpp"
 #include "io/file.hpp"
 
 namespace troupe::apps::power_verb {
@@ -35,13 +40,74 @@ std::string decision_text(const power::row_record& r) {
   return out + "\n";
 }
 
-result<int> replay_journal(const replay_arguments& a, std::string_view text) {
+status needs_no_terms(const replay_arguments& a) {
   for (const auto& [name, option] : a.policy.without_table)
     if (option->count() > 0)
       return error{errc::usage, fmt::format("{} has no meaning with a journal", name),
                    "its first line has the terms of the policy"};
   if (!a.journal.empty())
     return error{errc::usage, "--journal has no meaning with a journal", "it is one"};
+  return {};
+}
+
+std::string_view text_in(const io::mapped_file& file) {
+  const auto bytes = file.bytes();
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+std::string budget_replay_text(const replay_arguments& a, const std::string& file,
+                               const power::budget_replay& found) {
+  std::string out;
+  if (found.passed_over > 0)
+    out = fmt::format("{} lines are passed over: the terms of their life are kept no more\n",
+                      found.passed_over);
+  if (const auto& first = found.first_difference)
+    return out + fmt::format(
+                     "{}: line {} differs after {} ticks that are the same\n\n"
+                     "decided   {}\njournal   {}\n",
+                     file, first->line, found.ticks - 1, first->expected, first->found);
+  return out + fmt::format("{}: all {} ticks of {} in {} are the same ({})\n", a.file, found.ticks,
+                           printable(found.budget), counted(found.lives, "life", "lives"),
+                           counted(found.grants, "grant", "grants"));
+}
+
+/// The oldest file that is kept first.
+result<int> replay_budget(const replay_arguments& a) {
+  TROUPE_CHECK(needs_no_terms(a));
+  power::budget_replayer replayer;
+  auto names = power_verb::journal_names(a.file);
+  std::string file;
+  bool same = true;
+  for (auto name = names.rbegin(); same && name != names.rend(); ++name) {
+    const auto mapped = io::mapped_file::open(*name);
+    if (!mapped && mapped.error().code == errc::not_found) continue;
+    if (!mapped) return mapped.error();
+    file = *name;
+    const auto went_on = replayer.take(text_in(**mapped));
+    if (!went_on) return went_on.error().within(file);
+    same = *went_on;
+  }
+  const auto& found = replayer.found();
+  if (found.lives == 0)
+    return power::bad_budget_inputs(1, "the terms of this life are kept no more").within(a.file);
+  if (!a.json) {
+    TROUPE_CHECK(print(budget_replay_text(a, file, found)));
+    return same ? 0 : 1;
+  }
+  ordered_json j{{"budget", found.budget}, {"lives", found.lives},
+                 {"ticks", found.ticks},   {"grants", found.grants},
+                 {"same", same},           {"passed_over", found.passed_over}};
+  if (const auto& first = found.first_difference)
+    j["first_difference"] = {{"file", file},
+                             {"line", first->line},
+                             {"expected", ordered_json::parse(first->expected)},
+                             {"found", ordered_json::parse(first->found)}};
+  TROUPE_CHECK(print(j.dump() + "\n"));
+  return same ? 0 : 1;
+}
+
+result<int> replay_journal(const replay_arguments& a, std::string_view text) {
+  TROUPE_CHECK(needs_no_terms(a));
   auto replayed = power::row_journal::replay(text);
   if (!replayed) return replayed.error().within(a.file);
   const auto& first = replayed->first_difference;
@@ -122,8 +188,8 @@ power::row_terms terms_of(const sim::row_options& o) {
 
 result<int> run_replay(replay_arguments& a) {
   TROUPE_TRY(file, io::mapped_file::open(a.file));
-  const auto bytes = file->bytes();
-  const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  const auto text = text_in(*file);
+  if (power::is_budget_inputs(text)) return replay_budget(a);
   if (text.starts_with('{')) return replay_journal(a, text);
   return replay_trace(a);
 }

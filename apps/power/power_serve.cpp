@@ -391,6 +391,10 @@ result<int> serve(const serve_arguments& a) {
   const auto journal = std::make_shared<budget_journal>(lock.folder() / "power.jsonl", a.json);
   options.parent = power_parent_of(joiner_of(tree));
   options.journal = [journal](const std::string& line) { journal->take(line, unix_now()); };
+  const auto inputs = std::make_shared<journal_file>(lock.folder() / "power.inputs");
+  options.inputs = [inputs](const std::string& line) {
+    inputs->take(stamped_object(line, unix_now()));
+  };
   if (!tree.textfile.empty()) {
     const auto file = std::make_shared<tree_textfile>(fs::absolute(tree.textfile));
     options.shown = [file](fbs::PowerTreeT t) { file->take(std::move(t)); };

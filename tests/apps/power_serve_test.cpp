@@ -550,4 +550,11 @@ TEST_CASE("power serve: a served budget is shown and set, is held once, and ends
   CHECK(first.out.find("row0 serves 70 W to") != std::string::npos);
   CHECK(next.out.find("row0 serves 66 W to") != std::string::npos);
   CHECK(content(folder / "power/row0/power.epoch") == "{\"epoch\":2}\n");
+  const auto again =
+      run_in(folder.path, "'" TROUPE_PROGRAM "' power replay power/row0/power.inputs --json");
+  CHECK_MESSAGE(again.code == 0, again.talk);
+  const auto replayed = nlohmann::json::parse(again.out, nullptr, false);
+  REQUIRE(replayed.is_object());
+  CHECK(replayed["same"] == true);
+  CHECK(replayed["lives"] == 2);
 }

@@ -2,10 +2,13 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <string>
+#include <vector>
 
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
+#include "actors/power/budget_inputs.hpp"
 #include "tests/apps/ended.hpp"
 #include "tests/io/scratch.hpp"
 
@@ -218,6 +221,50 @@ TEST_CASE("power: a journal of sim is decided again the same, and the first that
   CHECK(j.at("same") == false);
   CHECK(j.at("first_difference").at("expected").at("lp_mhz") == 1110);
   CHECK(j.at("first_difference").at("found").at("lp_mhz") == 1111);
+}
+
+TEST_CASE(
+    "power: what a budget was given is decided again over its files, and a difference is told") {
+  scratch here;
+  const std::string stamp = R"({"unix_s":1.5,)";
+  troupe::power::budget_terms terms{"row0", 2, 0, troupe::power::row_brake::off, {}, {}};
+  terms.rules.row =
+      troupe::power::rules_of(troupe::power::row_rule::none, {}, 0, terms.rules.tick_ns);
+  terms.children.push_back({troupe::power::power_class::low, 10'000, 30'000, 70'000});
+  std::vector<std::string> lines;
+  troupe::power::budget_inputs inputs(
+      [&](const std::string& line) { lines.push_back(stamp + line.substr(1) + "\n"); }, terms);
+  troupe::power::budget_policy policy(terms.rules, terms.children, terms.epoch, terms.now_ns);
+  for (int64_t now = terms.rules.tick_ns; lines.size() < 31; now += terms.rules.tick_ns) {
+    const troupe::power::power_report told{{1, now}, {}, 30'000, 20'000, 60'000};
+    policy.hear(0, told, now);
+    inputs.heard(0, told, now);
+    inputs.ticked({70'000}, {20'000, true}, now, policy.tick({70'000}, {20'000, true}, now));
+  }
+  const auto joined = [&](size_t from, size_t to) {
+    std::string out;
+    for (size_t i = from; i < to; ++i) out += lines[i];
+    return out;
+  };
+  put(here, "power.inputs.1", joined(0, 12));
+  put(here, "power.inputs", joined(12, lines.size()));
+  const auto same = run_power(here, "replay power.inputs");
+  CAPTURE(same.talk);
+  CHECK(same.code == 0);
+  CHECK(same.out.find("all 30 ticks of row0 in 1 life are the same") != same.out.npos);
+  auto other = joined(0, lines.size());
+  const auto at = other.rfind("\"g\":[[0,");
+  REQUIRE(at != other.npos);
+  put(here, "other", other.insert(at + 8, "1"));
+  const auto differs = run_power(here, "replay other --json");
+  CHECK(differs.code == 1);
+  const auto j = nlohmann::json::parse(differs.out);
+  CHECK(j.at("same") == false);
+  CHECK(j.at("first_difference").at("line") > 2);
+  CHECK(run_power(here, "replay other").code == 1);
+  put(here, "rest", joined(12, lines.size()));  // nothing says with which terms
+  CHECK(run_power(here, "replay rest").code == 65);
+  CHECK(run_power(here, "replay power.inputs --t1 .7").code == 64);
 }
 
 TEST_CASE("power: a trace is decided as the simulator's row was, and its journal again the same") {

@@ -43,6 +43,19 @@ TEST_CASE("BGT-1: budget: the first lease raises nobody, the next ones use what 
   CHECK(f.children[1].lease.order() == before);  // renewed, and none anew
 }
 
+TEST_CASE("BIN-1: budget: what its policy is given is kept from the start, a line a tick") {
+  scripted_budget f;
+  f.seconds(20);
+  REQUIRE(f.inputs.size() == 1);
+  budget_replayer again;
+  REQUIRE(again.take(f.inputs[0]));
+  CHECK(again.found().budget == "row0");
+  CHECK(again.found().lives == 1);
+  CHECK(again.found().ticks == 20);
+  CHECK(again.found().grants >= 4);
+  CHECK_FALSE(again.found().first_difference);
+}
+
 TEST_CASE("BGA-1: budget: an answer bears the lease, the report that it answers and the share") {
   scripted_budget f;
   const auto& box = f.children[1].box;

@@ -5,6 +5,7 @@
 //   CHECK(f.caps() == std::vector<int64_t>{10'000, 60'000});
 #pragma once
 
+#include <deque>
 #include <map>
 #include <optional>
 #include <set>
@@ -15,6 +16,7 @@
 #include <nlohmann/json.hpp>
 
 #include "actors/power/budget.hpp"
+#include "actors/power/budget_inputs.hpp"
 #include "tests/actors/actor_fixture.hpp"
 
 namespace troupe::test {
@@ -84,6 +86,7 @@ struct scripted_budget : actor_fixture {
   static constexpr int64_t second_ns = 1'000'000'000;
 
   std::vector<std::string> lines;               ///< of its journal
+  std::deque<std::string> inputs;               ///< of each life's policy
   std::map<caf::actor_id, std::string> proved;  ///< who is who
   partner person = make_partner("person");
   std::vector<power::named_child> terms;
@@ -105,6 +108,20 @@ struct scripted_budget : actor_fixture {
     begin(1, budget_mw);
   }
 
+  /// Whatever a test has done: what each life's policy was given is decided again alike.
+  ~scripted_budget() {
+    for (const auto& text : inputs) {
+      power::budget_replayer again;
+      const auto same = again.take(text);
+      CHECK_MESSAGE(same, (same ? std::string() : render(same.error())));
+      if (const auto& first = again.found().first_difference)
+        FAIL_CHECK("line " << first->line << ": " << first->expected << " where " << first->found
+                           << " was decided");
+    }
+  }
+  scripted_budget(const scripted_budget&) = delete;
+  scripted_budget& operator=(const scripted_budget&) = delete;
+
   void add_child(const std::string& name, const budget_actor& to = {}) {
     children.push_back({make_partner(name), power::lease_policy(30'000, 1, 30'000), to});
     proved[children.back().box.self()->id()] = name;
@@ -121,6 +138,7 @@ struct scripted_budget : actor_fixture {
       return it->second;
     };
     out.journal = [this](const std::string& line) { lines.push_back(line); };
+    out.inputs = [&kept = inputs.emplace_back()](const std::string& line) { kept += line + "\n"; };
     out.keeper = keeper;
     out.brake = found_brake;
     out.pulled = found_pulled;
