@@ -15,6 +15,7 @@
 
 // CMake gives each entry point its fuzzer's name.
 extern "C" {
+int fuzz_actors_budget_inputs(const uint8_t* data, size_t size);
 int fuzz_actors_budget_schedule(const uint8_t* data, size_t size);
 int fuzz_actors_client_hello(const uint8_t* data, size_t size);
 int fuzz_actors_clock_profile(const uint8_t* data, size_t size);
@@ -54,7 +55,8 @@ struct fuzzer {
   size_t selector_bytes = 1;
 };
 
-const fuzzer fuzzers[] = {{"actors_budget_schedule", fuzz_actors_budget_schedule, 0},
+const fuzzer fuzzers[] = {{"actors_budget_inputs", fuzz_actors_budget_inputs, 0},
+                          {"actors_budget_schedule", fuzz_actors_budget_schedule, 0},
                           {"actors_client_hello", fuzz_actors_client_hello, 0},
                           {"actors_clock_profile", fuzz_actors_clock_profile, 0},
                           {"actors_fault_mix", fuzz_actors_fault_mix, 0},
