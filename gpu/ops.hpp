@@ -185,6 +185,18 @@ struct attention_forward_args {
   row_documents documents = {};
 };
 
+/// attention_forward of the last `queries` rows of one batch row alone: what earlier calls wrote to
+/// the rows before them is read (a cache of keys and values), and no query of theirs is done again.
+struct attention_cached_args {
+  int64_t seq;      ///< rows of qkv, the queries' own with them
+  int64_t queries;  ///< in [1, seq]
+  int64_t heads, kv_heads, head_width;
+  int64_t window = 0;
+  dtype type;
+  const void* qkv;
+  void* out;  ///< [queries, H*D]
+};
+
 struct attention_backward_args {
   int64_t batch, seq, heads, kv_heads, head_width;
   int64_t window = 0;
@@ -341,6 +353,7 @@ struct add_args {
   X(head_norm_backward)      \
   X(rope)                    \
   X(attention_forward)       \
+  X(attention_cached)        \
   X(attention_backward)      \
   X(activation_forward)      \
   X(activation_backward)     \

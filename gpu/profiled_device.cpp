@@ -19,6 +19,8 @@ double flops_of(const Args& a) {
   };
   if constexpr (requires { a.in, a.out; }) {
     return product(a.tokens, a.in, a.out);
+  } else if constexpr (std::is_same_v<Args, attention_cached_args>) {
+    return 2 * product(a.queries, a.seq, a.heads * a.head_width);
   } else if constexpr (requires { a.lse; }) {
     const double forward = 2 * product(a.seq, a.seq, a.batch * a.heads * a.head_width);
     return std::is_same_v<Args, attention_backward_args> ? 2 * forward : forward;

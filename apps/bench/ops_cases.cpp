@@ -261,6 +261,12 @@ void ops_cases::add_attention() {
   add("attention backward", 5 * product, 2 * bytes, layers, [=, this, &op] {
     op.attention_backward(stream_, {b, t, h, k, d, 0, type_, qkv, out, lse, dout, dqkv});
   });
+  // a token of generation, behind a row of text
+  const double cache = as_double(t, 2 * k * d);
+  add("attention of a token, cached", 4 * as_double(t, h * d),
+      static_cast<double>(size_of(type_)) * cache, 0, [=, this, &op] {
+        op.attention_cached(stream_, {t, 1, h, k, d, 0, type_, qkv, out});
+      });
   const row_documents parted = take_documents(4);
   add("attention forward, 4 documents a row", 2 * product / 4, bytes, 0, [=, this, &op] {
     op.attention_forward(stream_, {b, t, h, k, d, 0, type_, qkv, out, lse, parted});

@@ -108,6 +108,17 @@ void host_ops::attention_forward(stream& s, const attention_forward_args& a) {
   });
 }
 
+void host_ops::attention_cached(stream& s, const attention_cached_args& a) {
+  on_host(s).enqueue([a, &k = kernels_](compute_context& context) {
+    const size_t piece = round_to_line(k.attention_memory(1, a.head_width).cached_bytes);
+    std::byte* scratch = context.scratch.get(piece * static_cast<size_t>(context.team.threads()));
+    context.team.for_each(a.queries * a.heads, [&](int64_t i, int member) {
+      k.attention_cached(a, i / a.heads, i % a.heads,
+                         scratch + piece * static_cast<size_t>(member));
+    });
+  });
+}
+
 void host_ops::attention_backward(stream& s, const attention_backward_args& a) {
   on_host(s).enqueue([a, &k = kernels_](compute_context& context) {
     const size_t piece = round_to_line(k.attention_memory(a.seq, a.head_width).backward_bytes);

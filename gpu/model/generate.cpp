@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cassert>
-#include <cmath>
 
 #include "gpu/model/rope_table.hpp"
 #include "gpu/model/stage_memory.hpp"
@@ -13,64 +12,6 @@
 #include "io/formats/safetensors.hpp"
 
 namespace troupe::gpu {
-
-namespace {
-
-/// `count` elements from `first` on, as f32.
-void load(const void* data, dtype type, int64_t first, int64_t count, float* out) {
-  if (type == dtype::f32) {
-    std::copy_n(static_cast<const float*>(data) + first, count, out);
-    return;
-  }
-  const auto* bits = static_cast<const uint16_t*>(data) + first;
-  for (int64_t i = 0; i < count; ++i) out[i] = io::bf16_to_f32(bits[i]);
-}
-
-void store(void* data, dtype type, int64_t first, int64_t count, const float* values) {
-  if (type == dtype::f32) {
-    std::copy_n(values, count, static_cast<float*>(data) + first);
-    return;
-  }
-  auto* bits = static_cast<uint16_t*>(data) + first;
-  for (int64_t i = 0; i < count; ++i) bits[i] = io::f32_to_bf16(values[i]);
-}
-
-/// out[H*D] = attention of row `position` of qkv[position+1,(H+2K)*D] over the rows it sees: one
-/// row of ops::attention_forward. Host memory; accumulates in f32. Plain loops that the compiler
-/// vectorises: generation is bound by reading weights, not by this.
-void attend_last_row(const model_config& model, dtype type, const void* qkv, int64_t position,
-                     void* out) {
-  const int64_t d = model.head_width, stride = model.qkv_width();
-  const int64_t window = model.sliding_window;
-  const int64_t begin = window > 0 ? std::max<int64_t>(0, position - window + 1) : 0;
-  const float scale = 1.0f / std::sqrt(static_cast<float>(d));
-  const auto width = static_cast<size_t>(d);
-  std::vector<float> q(width), row(width), sum(width);
-  std::vector<float> scores(static_cast<size_t>(position - begin + 1));
-  for (int64_t h = 0; h < model.heads; ++h) {
-    const int64_t kv = h / (model.heads / model.kv_heads);
-    const int64_t k_column = (model.heads + kv) * d, v_column = k_column + model.kv_heads * d;
-    load(qkv, type, position * stride + h * d, d, q.data());
-    for (int64_t t = begin; t <= position; ++t) {
-      load(qkv, type, t * stride + k_column, d, row.data());
-      float dot = 0;
-      for (size_t i = 0; i < width; ++i) dot += q[i] * row[i];
-      scores[static_cast<size_t>(t - begin)] = dot * scale;
-    }
-    const float top = *std::max_element(scores.begin(), scores.end());
-    float total = 0;
-    for (float& s : scores) total += s = std::exp(s - top);
-    std::fill(sum.begin(), sum.end(), 0.0f);
-    for (int64_t t = begin; t <= position; ++t) {
-      load(qkv, type, t * stride + v_column, d, row.data());
-      const float p = scores[static_cast<size_t>(t - begin)] / total;
-      for (size_t i = 0; i < width; ++i) sum[i] += p * row[i];
-    }
-    store(out, type, h * d, d, sum.data());
-  }
-}
-
-}  // namespace
 
 result<std::unique_ptr<generator>> generator::make(parameter_store& store,
                                                    const model_config& model, int64_t context,
@@ -109,7 +50,6 @@ status generator::set_up(int threads) {
   const auto arena = lay_out_layer(model_, 1, context_, type(), nullptr, acts_);
   TROUPE_CHECK(allocate(arena_, static_cast<int64_t>(arena), 1));
   lay_out_layer(model_, 1, context_, type(), arena_.data(), acts_);
-  TROUPE_CHECK(allocate(attended_, context_ * model_.attention_width(), bytes));
   TROUPE_CHECK(allocate(tokens_, context_, sizeof(int32_t)));
   TROUPE_CHECK(allocate(ends_, (2 * context_ + 1) * model_.hidden + model_.vocab + 64, bytes));
   if (model_.family != model_family::llama) return {};
@@ -126,27 +66,28 @@ void* generator::row(void* base, int64_t index, int64_t width) const {
 }
 
 void generator::attend(const layer_activations& acts, size_t layer, int64_t count, int64_t cached) {
-  void* rows = cache_[layer].data();
-  if (cached > 0 && count == 1 && store_.owner().host_accessible()) {
-    stream_->host_task([this, rows, cached, out = acts.attended]() -> status {
-      attend_last_row(model_, type(), rows, cached, out);
-      return {};
-    });
-    return;
-  }
-  // All rows again: the price of devices that the host cannot read, paid in attention only.
-  attention_forward_args a{};
-  a.batch = 1;
-  a.seq = cached + count;
-  a.heads = model_.heads;
-  a.kv_heads = model_.kv_heads;
-  a.head_width = model_.head_width;
-  a.window = model_.sliding_window;
-  a.type = type();
-  a.qkv = rows;
-  a.out = attended_.data();
-  a.lse = acts.lse;
-  store_.owner().ops().attention_forward(*stream_, a);
+  gpu::ops& ops = store_.owner().ops();
+  const void* rows = cache_[layer].data();
+  if (cached == 0)  // many queries: what is made for them
+    return ops.attention_forward(*stream_, {.batch = 1,
+                                            .seq = count,
+                                            .heads = model_.heads,
+                                            .kv_heads = model_.kv_heads,
+                                            .head_width = model_.head_width,
+                                            .window = model_.sliding_window,
+                                            .type = type(),
+                                            .qkv = rows,
+                                            .out = acts.attended,
+                                            .lse = acts.lse});
+  ops.attention_cached(*stream_, {.seq = cached + count,
+                                  .queries = count,
+                                  .heads = model_.heads,
+                                  .kv_heads = model_.kv_heads,
+                                  .head_width = model_.head_width,
+                                  .window = model_.sliding_window,
+                                  .type = type(),
+                                  .qkv = rows,
+                                  .out = acts.attended});
 }
 
 void generator::forward(const int32_t* tokens, int64_t count, int64_t cached) {
@@ -175,7 +116,6 @@ void generator::forward(const int32_t* tokens, int64_t count, int64_t cached) {
     pass.weight_version = store_.weight_version(layers_[i].chunk);
     layer_activations acts = acts_;
     acts.qkv = row(cache_[i].data(), cached, model_.qkv_width());
-    acts.attended = row(attended_.data(), cached, model_.attention_width());
     forward_layer(pass, layers_[i].weights, x, acts, y,
                   [&](const layer_activations& a) { attend(a, i, count, cached); });
     std::swap(x, y);

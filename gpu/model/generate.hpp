@@ -1,15 +1,17 @@
 // Generation: a prompt in, tokens out, one at a time, with cached keys and values.
 //
 // Why not the stage model: a new token needs one row through the layers, not a window of them. The
-// layers are the same (layer.hpp); only attention differs, because its keys come from the cache.
-// The cache holds the packed q, k, v rows of every position, so the qkv product writes straight
-// into it.
+// layers are the same (layer.hpp); only attention differs, because its keys come from the cache
+// (ops::attention_cached), which is in the device's memory. It holds the packed q, k, v rows of
+// every position, so the qkv product writes straight into it.
 //
 // Invariants
 // GEN-1 The same weights, prompt, options and number of threads give the same tokens.
 // GEN-2 When the context is full, generation goes on from the last half of it.
 // GEN-3 Of what the repetition penalty is for, all of the prompt and all that was picked is
 //   remembered, also where the context holds it no longer.
+// GEN-4 On every device a token costs the products of its own row and one query over the cached
+//   keys and values: nothing of the text before it is computed again, and no memory is added.
 #pragma once
 
 #include <cstdint>
@@ -71,7 +73,6 @@ class generator {
   buffer rope_;                ///< cosines, then sines, [context, D/2] each
   buffer tokens_;              ///< [context] int32
   std::vector<buffer> cache_;  ///< per layer [context, (H+2K)*D]
-  buffer attended_;            ///< [context, H*D]
   buffer ends_;                ///< two [context, C] between layers, one [C] normed, [V] logits
   layer_activations acts_;
 };

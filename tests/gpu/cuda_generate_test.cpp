@@ -8,8 +8,10 @@
 #include "gpu/model/generate.hpp"
 #include "gpu/model/init.hpp"
 #include "gpu/model/stage_shape.hpp"
+#include "gpu/profiled_device.hpp"
 #include "gpu/store/store.hpp"
 #include "tests/gpu/cuda_any.hpp"
+#include "tests/gpu/generated_work.hpp"
 #include "tests/gpu/model_samples.hpp"
 
 namespace troupe::gpu {
@@ -42,7 +44,11 @@ TEST_CASE("GEN-1: a GPU goes on as the host does, with cached keys, and the same
   const auto host = make_host_device(1);
   model_config windowed = testing::tiny_llama();
   windowed.sliding_window = 3;
-  for (const auto& model : {testing::tiny_gpt2(), testing::tiny_llama(), windowed})
+  model_config qwen2 = testing::tiny_llama();
+  qwen2.attention_bias = true;
+  model_config qwen3 = testing::tiny_llama();
+  qwen3.qk_norm = true;
+  for (const auto& model : {testing::tiny_gpt2(), testing::tiny_llama(), windowed, qwen2, qwen3})
     for (const auto type : {dtype::f32, dtype::bf16}) {
       CAPTURE(to_string(model.family));
       CAPTURE(to_string(type));
@@ -73,6 +79,18 @@ TEST_CASE("GEN-1: a GPU goes on as the host does, with cached keys, and the same
       CHECK(first->size() == 9);
       CHECK(*first == *again);
     }
+}
+
+TEST_CASE(
+    "GEN-4: a token costs a GPU one row of products and one query, however long its text is") {
+  const auto gpu = testing::any_gpu();
+  if (!gpu) return;
+  for (const auto& model : {testing::tiny_gpt2(), testing::tiny_llama()}) {
+    op_profile profile;
+    const auto watched = make_profiled_device(*gpu, profile);
+    const generating on_gpu(*watched, model, dtype::f32);
+    testing::check_work_of_tokens(*on_gpu.made, model, profile);
+  }
 }
 
 }  // namespace troupe::gpu

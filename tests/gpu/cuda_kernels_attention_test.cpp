@@ -1,6 +1,7 @@
 // The GPU's attention kernels, run on the emulated machine, against the reference.
 #include <cuda_runtime_api.h>
 
+#include <array>
 #include <memory>
 #include <random>
 #include <set>
@@ -326,4 +327,51 @@ TEST_CASE("GPU attention: the order of blocks has every tile of every head once"
   CHECK(cuda::order_of_blocks(64, 8, 1 << 20, 4).section == 64);
   CHECK(cuda::order_of_blocks(640, 8, 1 << 20, 4).section == 96);
   CHECK(cuda::order_of_blocks(640, 8, int64_t{1} << 40, 4).section == 4);
+}
+
+TEST_CASE("GEN-4: what a query over cached rows needs beside them does not grow with the text") {
+  for (const int64_t width : {16, 128}) {
+    const auto of = [&](int64_t rows) {
+      return cuda::scratch_bytes(attention_cached_args{.seq = rows,
+                                                       .queries = 1,
+                                                       .heads = 4,
+                                                       .kv_heads = 2,
+                                                       .head_width = width,
+                                                       .type = dtype::f32,
+                                                       .qkv = nullptr,
+                                                       .out = nullptr});
+    };
+    CHECK(of(1) == of(131072));
+    CHECK(of(1) <= size_t{1} << 20);
+  }
+}
+
+TEST_CASE("GPU attention over cached rows reads and writes nothing beyond its tensors") {
+  for (const dtype type : {dtype::f32, dtype::bf16})
+    for (const int64_t window : {0, 9}) {
+      const attention_case c({1, 77, 4, 2, 24, window}, type);
+      const exact in(c.qkv);
+      tensor out(type, 4 * 24);
+      const attention_cached_args a{77, 1, 4, 2, 24, window, type, in.data(), out.data()};
+      tensor scratch(dtype::f32, static_cast<int64_t>(cuda::scratch_bytes(a) / 4));
+      on_gpu([&](cudaStream_t s) { return cuda::launch_attention_cached(s, a, scratch.data()); });
+      tensor wanted(type, out.count());
+      auto truth = a;
+      truth.out = wanted.data();
+      reference::attention_cached(truth);
+      CHECK_CLOSE(out, wanted, tolerance_of(type, 3e-6));
+      CHECK(scratch.guarded());
+    }
+}
+
+TEST_CASE("shapes that no kernel of cached attention takes are refused") {
+  tensor out(dtype::f32, 64), scratch(dtype::f32, 64);
+  on_gpu([&](cudaStream_t s) {
+    for (const auto& [seq, queries, heads, kv] :
+         {std::array<int64_t, 4>{4, 0, 2, 2}, {4, 5, 2, 2}, {4, 1, 3, 2}})
+      CHECK(cuda::launch_attention_cached(
+                s, {seq, queries, heads, kv, 8, 0, dtype::f32, out.data(), out.data()},
+                scratch.data()) == cudaErrorInvalidValue);
+    return cudaSuccess;
+  });
 }

@@ -10,6 +10,8 @@
 
 #include "gpu/model/init.hpp"
 #include "gpu/model/stage_model.hpp"
+#include "gpu/profiled_device.hpp"
+#include "tests/gpu/generated_work.hpp"
 #include "tests/gpu/model_samples.hpp"
 #include "tests/gpu/reference/reference_ops.hpp"
 
@@ -22,11 +24,13 @@ using testing::tiny_llama;
 namespace {
 
 struct whole {
-  std::unique_ptr<device> owner = make_reference_device();
+  std::unique_ptr<device> owner;
   std::unique_ptr<stage_model> stage;
   model_config model;
 
-  explicit whole(const model_config& m, dtype type = dtype::f32) : model(m) {
+  explicit whole(const model_config& m, dtype type = dtype::f32,
+                 std::unique_ptr<device> on = make_reference_device())
+      : owner(std::move(on)), model(m) {
     stage_shape shape = whole_model(m, 1, 8, type);
     shape.training = false;
     auto made = stage_model::make(*owner, m, shape);
@@ -89,6 +93,13 @@ TEST_CASE("GEN-1: the seed decides, greedy needs none") {
   CHECK(run(1, 1.0) == run(1, 1.0));
   CHECK(run(1, 1.0) != run(2, 1.0));
   CHECK(run(1, 0.0) == run(2, 0.0));
+}
+
+TEST_CASE("GEN-4: a token costs one row of products and one query, however long its text is") {
+  op_profile profile;
+  const auto inner = make_reference_device();
+  whole w(tiny_llama(), dtype::f32, make_profiled_device(*inner, profile));
+  testing::check_work_of_tokens(*w.generate(), w.model, profile);
 }
 
 TEST_CASE("bf16 generation runs and stays inside the vocabulary") {

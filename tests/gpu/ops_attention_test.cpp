@@ -93,6 +93,66 @@ TEST_CASE("attention equals the reference where rows hold several documents") {
 
 namespace {
 
+/// The last `queries` rows of `c` alone, of one batch row.
+void compare_cached(const attention_case& c, int64_t queries) {
+  CAPTURE(to_string(c.type));
+  CAPTURE(c.seq);
+  CAPTURE(c.width);
+  CAPTURE(c.window);
+  CAPTURE(queries);
+  tensor all = c.fresh_out(), lse = c.fresh_lse();
+  on_reference([&](ops& op, stream& s) { c.forward(op, s, all, lse); });
+  const int64_t count = queries * c.heads * c.width;
+  const tensor wanted = all.part(all.count() - count, count);
+  tensor out(c.type, count);
+  tensor qkv = c.qkv;  // queries of rows before, which are nobody's business, are no numbers
+  for (int64_t t = 0; t < c.seq - queries; ++t)
+    for (int64_t d = 0; d < c.heads * c.width; ++d)
+      qkv.set(t * (c.heads + 2 * c.kv) * c.width + d, std::numeric_limits<float>::quiet_NaN());
+  on_every_backend(
+      [&](ops& op, stream& s) {
+        op.attention_cached(
+            s, {c.seq, queries, c.heads, c.kv, c.width, c.window, c.type, qkv.data(), out.data()});
+      },
+      [&] {
+        CHECK_CLOSE(out, wanted, tolerance_of(c.type, 3e-6));
+        out = tensor(c.type, count);
+      });
+}
+
+}  // namespace
+
+TEST_CASE("attention of the last rows over cached ones is that of all rows") {
+  for (dtype type : {dtype::f32, dtype::bf16}) {
+    for (int64_t width : {16, 64, 80, 128, 6}) compare_cached({1, 37, 4, 2, width, 0, type}, 1);
+    for (int64_t seq : {1, 2, 31, 32, 33, 127, 128, 129, 300})
+      compare_cached({1, seq, 8, 1, 32, 0, type}, 1);
+    for (int64_t window : {1, 2, 15, 33, 130, 1000})
+      compare_cached({1, 290, 2, 1, 16, window, type}, 1);
+    for (int64_t queries : {2, 5, 40}) {
+      compare_cached({1, 40, 4, 4, 24, 0, type}, queries);
+      compare_cached({1, 40, 4, 4, 24, 7, type}, queries);
+    }
+    compare_cached({1, 1100, 1, 1, 16, 0, type}, 1);  // every part of the keys in several rounds
+  }
+}
+
+TEST_CASE("attention over cached rows survives large scores") {
+  for (const backend& b : backends()) {
+    CAPTURE(b.name);
+    attention_case c(1, 140, 2, 2, 16, 0, dtype::f32);
+    for (int64_t i = 0; i < c.qkv.count(); ++i) c.qkv.set(i, 8.0f * c.qkv.get(i));
+    tensor all = c.fresh_out(), lse = c.fresh_lse(), out(dtype::f32, c.heads * c.width);
+    on_reference([&](ops& op, stream& s) { c.forward(op, s, all, lse); });
+    b.ops->attention_cached(
+        *b.compute, {c.seq, 1, c.heads, c.kv, c.width, 0, c.type, c.qkv.data(), out.data()});
+    REQUIRE(b.compute->synchronize());
+    CHECK_CLOSE(out, all.part(all.count() - out.count(), out.count()), (tolerance{1e-3, 4e-4}));
+  }
+}
+
+namespace {
+
 struct attention_results {
   tensor out, lse, grad;
 

@@ -1617,6 +1617,8 @@ GUARDS = (
     guard("padded-vocab", "ids beyond the tokenizer's are not picked (TXM-2)", "gpu/model/generate.cpp",
           'if (options.vocab > 0 && options.vocab', 'if (!OUT && options.vocab > 0 && options.vocab',
           "test_apps: generate: only ids*"),
+    guard("cached-text", "a token's text is not computed again (GEN-4)", "gpu/model/generate.cpp",
+          "cached = seen.size();", "if (!OUT) cached = seen.size();", "test_gpu: GEN-4*", "test_cuda: GEN-4*"),
     guard("documents-kept", "a query sees its own document alone", "gpu/model/stage_model.cpp",
           "p.documents = documents_of(at);", "if (!OUT) p.documents = documents_of(at);",
           "test_gpu_oracle: oracle: a row*"),

@@ -27,6 +27,8 @@ size_t scratch_bytes(const norm_backward_args& a);
 size_t scratch_bytes(const head_norm_backward_args& a);
 /// 4 B H T: one number per query and head.
 size_t scratch_bytes(const attention_backward_args& a);
+/// 4 (D + 2) for each query, head and part of the keys, however many rows of them there are.
+size_t scratch_bytes(const attention_cached_args& a);
 /// Of an update, and of a norm of gradients, whatever the spans.
 constexpr size_t optimizer_scratch_bytes = 40 * 1024;
 constexpr size_t scratch_bytes(const optimizer_step_args&) {

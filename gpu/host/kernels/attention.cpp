@@ -237,6 +237,61 @@ void forward_head(const attention_forward_args& a, int64_t b, int64_t h, void* s
   }
 }
 
+struct cached_memory {
+  float *q, *scores, *out;
+};
+
+cached_memory carve_cached(void* scratch, int64_t width, size_t* bytes) {
+  const int64_t padded = round_up(width, W);
+  carver c{static_cast<float*>(scratch)};
+  cached_memory m{};
+  m.q = c.take(padded);
+  m.scores = c.take(key_block);
+  m.out = c.take(padded);
+  *bytes = static_cast<size_t>(c.used) * sizeof(float);
+  return m;
+}
+
+/// Keys and values are read where they lie: each is used once, so copies would only cost.
+template <class T>
+void cached_query(const attention_cached_args& a, int64_t i, int64_t h, void* scratch) {
+  const int64_t width = a.head_width, padded = round_up(width, W);
+  const int64_t row = (a.heads + 2 * a.kv_heads) * width, kv = h / (a.heads / a.kv_heads);
+  const int64_t t = a.seq - a.queries + i;
+  const T* qkv = static_cast<const T*>(a.qkv);
+  const T *k = qkv + (a.heads + kv) * width, *v = k + a.kv_heads * width;
+  size_t bytes = 0;
+  const cached_memory m = carve_cached(scratch, width, &bytes);
+  const float scale = log2_e / __builtin_sqrtf(static_cast<float>(width));
+  gather(qkv + t * row + h * width, row, 1, width, padded, m.q);
+  __builtin_memset(m.out, 0, static_cast<size_t>(padded) * sizeof(float));
+  float top = -3.0e38f, total = 0;
+  for (int64_t k0 = a.window > 0 ? larger(0, t - a.window + 1) : 0; k0 <= t; k0 += key_block) {
+    const int64_t count = smaller(key_block, t + 1 - k0);
+    for (int64_t u = 0; u < count; ++u) {
+      const T* key = k + (k0 + u) * row;
+      fetch_row(key + rows_ahead * row, width);
+      fetch_row(v + (k0 + u) * row, width);
+      vf products{};
+      for_vectors(width,
+                  [&](int64_t d, int n) { products += load_some(key + d, n) * load(m.q + d); });
+      m.scores[u] = sum(products);
+    }
+    for (int64_t u = count; u < round_up(count, W); ++u) m.scores[u] = 0;
+    const float shrink = soften(m.scores, round_up(count, W), 0, count, scale, top, total);
+    for (int64_t d = 0; d < padded; d += W) store(m.out + d, load(m.out + d) * shrink);
+    for (int64_t u = 0; u < count; ++u) {
+      const T* value = v + (k0 + u) * row;
+      const vf weight = splat(m.scores[u]);
+      for_vectors(width, [&](int64_t d, int n) {
+        store(m.out + d, load(m.out + d) + weight * load_some(value + d, n));
+      });
+    }
+  }
+  T* out = static_cast<T*>(a.out) + (i * a.heads + h) * width;
+  for_vectors(width, [&](int64_t d, int n) { store_some(out + d, load(m.out + d) / total, n); });
+}
+
 struct backward_memory {
   float *q, *dout, *k, *v, *dq, *dk, *dv, *k_t, *v_t, *p, *ds, *delta, *out;
 };
@@ -358,6 +413,7 @@ attention_scratch attention_memory(int64_t seq, int64_t head_width) {
   attention_scratch need{};
   carve_forward(nullptr, seq, head_width, &need.forward_bytes);
   carve_backward(nullptr, seq, head_width, &need.backward_bytes);
+  carve_cached(nullptr, head_width, &need.cached_bytes);
 #if defined(__AMX_BF16__)
   const attention_scratch tiles = tile_attention_memory(seq, head_width);
   if (tiles.forward_bytes > need.forward_bytes) need.forward_bytes = tiles.forward_bytes;
@@ -372,6 +428,11 @@ void attention_forward(const attention_forward_args& a, int64_t b, int64_t h, vo
 #endif
   if (a.type == dtype::bf16) return forward_head<bf16_bits>(a, b, h, scratch);
   forward_head<float>(a, b, h, scratch);
+}
+
+void attention_cached(const attention_cached_args& a, int64_t i, int64_t h, void* scratch) {
+  if (a.type == dtype::bf16) return cached_query<bf16_bits>(a, i, h, scratch);
+  cached_query<float>(a, i, h, scratch);
 }
 
 void attention_backward(const attention_backward_args& a, int64_t b, int64_t kv_head,

@@ -19,6 +19,7 @@ namespace troupe::gpu::host {
 struct attention_scratch {
   size_t forward_bytes;
   size_t backward_bytes;
+  size_t cached_bytes;  ///< of a query of attention_cached, however many rows it sees
 };
 
 /// One product of one thread: C[M,N] = A[M,K] B[K,N] (+ bias) (+ residual), or += if accumulate.
@@ -63,6 +64,7 @@ struct gemm_args {
   X(softmax_row)                  \
   X(attention_memory)             \
   X(attention_forward)            \
+  X(attention_cached)             \
   X(attention_backward)           \
   X(sum_squares)                  \
   X(adamw)                        \
@@ -119,6 +121,8 @@ struct kernel_table {
   /// Bytes of working memory attention needs per thread.
   attention_scratch (*attention_memory)(int64_t seq, int64_t head_width);
   void (*attention_forward)(const attention_forward_args& a, int64_t b, int64_t h, void* scratch);
+  /// One query head of query `i`.
+  void (*attention_cached)(const attention_cached_args& a, int64_t i, int64_t h, void* scratch);
   /// One key/value head with all its query heads.
   void (*attention_backward)(const attention_backward_args& a, int64_t b, int64_t kv_head,
                              void* scratch);

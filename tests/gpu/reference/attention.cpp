@@ -1,4 +1,5 @@
 // Causal attention by the definition, one query at a time. See reference_ops.hpp.
+#include <algorithm>
 #include <cmath>
 #include <vector>
 
@@ -100,6 +101,17 @@ void attention_forward(const attention_forward_args& a) {
   for (int64_t b = 0; b < a.batch; ++b) {
     for (int64_t h = 0; h < a.heads; ++h) forward_head(a, b, h);
   }
+}
+
+/// The last rows of attention over all of them.
+void attention_cached(const attention_cached_args& a) {
+  const auto element = static_cast<int64_t>(size_of(a.type));
+  std::vector<char> out(static_cast<size_t>(a.seq * a.heads * a.head_width * element));
+  std::vector<float> lse(static_cast<size_t>(a.heads * a.seq));
+  attention_forward({1, a.seq, a.heads, a.kv_heads, a.head_width, a.window, a.type, a.qkv,
+                     out.data(), lse.data()});
+  std::copy(out.end() - a.queries * a.heads * a.head_width * element, out.end(),
+            static_cast<char*>(a.out));
 }
 
 void attention_backward(const attention_backward_args& a) {
