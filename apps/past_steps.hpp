@@ -29,7 +29,8 @@ std::string work_of(const config::job& job);
 /// first ones of a run.
 class step_times {
  public:
-  /// FLOP of the step; as it is reported.
+  /// `flops`: of the step, as its plan counts them (train::flops_of_step); what documents leave of
+  /// them is not known when the next job is planned.
   void hear(const report::step_report& step, double flops);
 
   /// As it will be remembered; nothing where it made too few steps.

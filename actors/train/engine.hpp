@@ -148,6 +148,8 @@ struct step_outcome {
   std::vector<uint64_t> digests = {};  ///< of the weights before the update, by chunk
   std::optional<health::recheck_result> recheck = {};  ///< where one was ordered in the step
   uint64_t process_peak_bytes = 0;  ///< resident at most so far; 0: not known
+  /// Of this rank's targets, each one's document's length, added up; 0: each row is one.
+  uint64_t document_pairs = 0;
   /// It is not finished: its updates were dropped, since the norm of the gradients asks for others.
   /// update() is called again, with the same numbers, before anything else; what is told then is of
   /// both calls.

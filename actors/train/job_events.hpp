@@ -120,6 +120,7 @@ struct step_done {
   health::digest_verdict weights = {};
   health::recheck_verdict products = {};  ///< and who computed a layer otherwise
   uint64_t process_peak_bytes = 0;        ///< of the process that has had most; 0: not known
+  uint64_t document_pairs = 0;  ///< of each target its document's length; 0: each row is one
 };
 struct validated {
   double loss_sum = 0;

@@ -304,6 +304,14 @@ void job_policy::next_step() {
       todo::run_step{step_ + 1, lr, compares, rechecks, std::exchange(files_taken_of_, {})});
 }
 
+/// Attention that is reset at documents' ends does what lies within them.
+double job_policy::flops_of(const heard::step_done& done) const {
+  const auto tokens = static_cast<double>(plan_.job.tokens_per_step());
+  const double whole = tokens * static_cast<double>(plan_.job.train.seq_len);
+  const auto pairs = static_cast<double>(done.document_pairs);
+  return plan_.model.flops_of(tokens, pairs > 0 ? std::min(pairs, whole) : whole);
+}
+
 void job_policy::end_step(const job_event& event) {
   const auto& done = std::get<heard::step_done>(event);
   const auto& job = plan_.job;
@@ -328,7 +336,7 @@ void job_policy::end_step(const job_event& event) {
   report_.lr = lr_.at(static_cast<int64_t>(step_));
   report_.step_ms = done.took_ms;
   report_.tokens_per_s = static_cast<double>(job.tokens_per_step()) / (report_.step_ms / 1e3);
-  report_.flops_per_s = report_.tokens_per_s * plan_.model.flops_per_token(job.train.seq_len);
+  report_.flops_per_s = flops_of(done) / (report_.step_ms / 1e3);
   report_.validation_loss = -1;
   report_.replicas = replicas() == replicas_configured() ? 0 : replicas();
   report_.tokens = tokens_ - skipped_before(tokens_, skipped_);

@@ -223,6 +223,7 @@ class job_policy {
   void give_up(const job_event&);
   void next_phase(const job_event&);
   void fail(const job_event&);
+  double flops_of(const heard::step_done& done) const;
   void end_step(const job_event&);
   void end_validation(const job_event&);
   void pass_over(const job_event&);

@@ -268,6 +268,7 @@ void rank_engine::begin_step(const op_order& order) {
     compute_->host_task([a = actuator_, pace = order.pace] { return a->set(pace.of_1024); });
   compute_->stamp([this](double at_ms) { clock_.begin_step(at_ms); });
   forwards_.clear();
+  document_pairs_ = 0;
   choose_order();
   slowed_ = order.pace.of_1024 < work_pace::whole;
   model_->reset_loss(*compute_);
@@ -442,6 +443,7 @@ void rank_engine::forward(const op_order& o, completion done) {
   compute_->wait(events.output_sent);  // ENG-3
   const auto all = batches_of(o);
   if (updates_under_backward()) forwards_.push_back(o);
+  if (options_.at.last()) document_pairs_ += pairs_of(all);
   probed({pipeline_op::forward, o.micro_batch, 0, o.micro_batches},
          [&] { model_->forward(*compute_, all, gradient_scale()); });
   compute_->notify(guarded(std::move(done)));
@@ -664,7 +666,7 @@ void rank_engine::report(outcome_completion done) {
   compute_->copy(&read_.loss, model_->loss_sum(), sizeof(double));
   const bool may_be_dropped = order_ == gpu::update_order::speculate && updates_ == 1;
   auto digested = std::exchange(digested_, {});
-  compute_->notify([this, may_be_dropped, digested = std::move(digested),
+  compute_->notify([this, may_be_dropped, pairs = document_pairs_, digested = std::move(digested),
                     done = std::move(done)](const status& s) {
     step_outcome outcome;
     outcome.again = s && may_be_dropped && read_.clip_factor != 1;
@@ -677,6 +679,7 @@ void rank_engine::report(outcome_completion done) {
     if (digests_) outcome.digests = digests_of(digested);
     if (recheck_) outcome.recheck = recheck_->take();
     outcome.process_peak_bytes = cluster::peak_memory();
+    outcome.document_pairs = pairs;
     done(s ? failure() : s, std::move(outcome));
   });
 }

@@ -56,6 +56,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <stop_token>
 #include <string>
 #include <vector>
@@ -180,6 +181,7 @@ class rank_engine : public engine {
   gpu::stream& stream_of(pipeline_op kind);
   batch_view rows_of(int micro_batch, int64_t batch_slot) const;
   std::vector<gpu::stage_model::micro_batch> batches_of(const op_order& order) const;
+  uint64_t pairs_of(std::span<const gpu::stage_model::micro_batch> batches) const;
   float gradient_scale() const;
   void probed(engine_probe::operation op, const std::function<void()>& work);
   void probed(gpu::stream& s, engine_probe::operation op, const std::function<void()>& work);
@@ -260,6 +262,7 @@ class rank_engine : public engine {
   bool links_ = false;  ///< into options_.checkpoint_folder, of some folder's files (ENG-12)
   std::atomic<bool> takes_files_{false};
   std::vector<op_order> forwards_;      ///< of this step, where its passes may be made twice
+  uint64_t document_pairs_ = 0;         ///< of this step's forward passes, with a head
   std::optional<op_order> last_backward_;
   std::atomic<gpu::update_order> order_{gpu::update_order::behind_backward};  ///< of this step
   int updates_ = 0;                  ///< calls of update() for it

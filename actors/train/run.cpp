@@ -303,6 +303,7 @@ void step_done(run_pointer self, uint64_t step, const std::vector<msg<fbs::StepD
     rechecks.push_back(recheck_of(p->recheck()));
     done.loss_sum += p->loss_sum();
     done.targets += p->target_count();
+    done.document_pairs += p->document_pairs();
     done.process_peak_bytes = std::max(done.process_peak_bytes, p->process_peak_bytes());
     of_ranks.push_back(parts_of(p->parts()));
     if (const auto& to = self->state.record.monitor) self->send(to, p);

@@ -423,6 +423,7 @@ msg<fbs::StepDone> step_done(worker_pointer self, const msg<fbs::FinishStep>& m,
     d.recheck = to_message(std::move(outcome.recheck));
     d.process_peak_bytes = outcome.process_peak_bytes;
     d.computed_us = self->state.engine->computed_us();
+    d.document_pairs = outcome.document_pairs;
   });
 }
 

@@ -465,9 +465,10 @@ int64_t restarts_per_hour(const config::job& job) {
 /// What steps take by what others took; nothing is measured for it.
 void expect(const config::job& job, double flops, run_outcome& outcome) {
   const auto expected = expect_by_past(job, flops);
-  if (!expected) return;
-  say("expected: " + past_text(*expected));
+  if (expected) say("expected: " + past_text(*expected));
   std::lock_guard lock(outcome.mutex);
+  outcome.step_flops = flops;
+  if (!expected) return;
   outcome.summary.expected = as_expected_ms(*expected);
 }
 

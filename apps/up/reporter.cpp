@@ -216,7 +216,7 @@ void step(reporter_pointer self, const msg<fbs::StepReport>& m) {
   s.process_peak_bytes = std::max(s.process_peak_bytes, r.process_peak_bytes);
   s.power = r.power;
   s.losses.push_back({r.step, r.loss});
-  st.options.outcome->times.hear(r, m->flops_per_s() * m->step_ms() / 1e3);
+  st.options.outcome->times.hear(r, st.options.outcome->step_flops);
   if (r.validation_loss) s.validations.push_back({r.step, *r.validation_loss});
 }
 

@@ -88,9 +88,13 @@ int64_t model_config::matrix_parameters() const {
   return layers * layer + vocab * hidden;
 }
 
+double model_config::flops_of(double tokens, double pairs) const {
+  return 6.0 * static_cast<double>(matrix_parameters()) * tokens +
+         12.0 * static_cast<double>(layers * attention_width()) * pairs;
+}
+
 double model_config::flops_per_token(int64_t seq) const {
-  return 6.0 * static_cast<double>(matrix_parameters()) +
-         12.0 * static_cast<double>(layers * attention_width()) * static_cast<double>(seq);
+  return flops_of(1, static_cast<double>(seq));
 }
 
 }  // namespace troupe

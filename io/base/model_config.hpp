@@ -97,7 +97,11 @@ struct model_config {
   /// tables that are only looked up are left out. What "6 x matrix parameters" of throughput
   /// reports counts.
   int64_t matrix_parameters() const;
-  /// Floating-point operations of training on one token: 6 * matrix_parameters + 12 * L * H*D * T.
+  /// Floating-point operations of training on tokens that lie in the same document as so many,
+  /// added up over all of them: 6 * matrix_parameters * tokens + 12 * L * H*D * pairs. What a token
+  /// does not see of its document, as it stands behind it or before its window, counts with it.
+  double flops_of(double tokens, double pairs) const;
+  /// Of one token of a row that is one document: 6 * matrix_parameters + 12 * L * H*D * T.
   double flops_per_token(int64_t seq) const;
 
   bool operator==(const model_config& other) const = default;

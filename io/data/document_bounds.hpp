@@ -17,4 +17,8 @@ namespace troupe::io {
 void find_documents(std::span<const int32_t> tokens, int32_t end_of_text, int32_t* first,
                     int32_t* end);
 
+/// Of what find_documents says, the pairs of tokens that lie in one document: for each token its
+/// document's length, added up. What attention that is reset has to do grows with them.
+uint64_t document_pairs(std::span<const int32_t> first, std::span<const int32_t> end);
+
 }  // namespace troupe::io

@@ -276,3 +276,41 @@ TEST_CASE("a rank holds its share of the state, and the whole of weights and gra
   }
   CHECK(bytes(three, 2, part::grad) <= bytes(one, 0, part::grad) + padding);
 }
+
+TEST_CASE("a step tells how much of its rows lies in one document, of its own rows alone") {
+  constexpr int64_t micro_batch = 2;
+  auto o = options_for(0, 1, gpu::optimizer_step_args::rule::adamw, gpu::dtype::f32);
+  for (const bool documents : {true, false}) {
+    CAPTURE(documents);
+    o.shape = gpu::whole_model(o.model, micro_batch, seq, gpu::dtype::f32);
+    o.shape.documents = documents;
+    auto batches = batch_memory::create({batch, seq, documents}, 1);
+    REQUIRE(batches);
+    for (int64_t i = 0; i < batch * seq; ++i) {
+      const auto at = static_cast<int32_t>(i % seq);
+      int32_t* const slot = batches->slot(0);
+      slot[i] = slot[batch * seq + i] = at;
+      if (!documents) continue;
+      const bool parted = i / seq == 2;  // the third row: 3 tokens and 5
+      slot[2 * batch * seq + i] = parted && at >= 3 ? 3 : 0;
+      slot[3 * batch * seq + i] = parted && at < 3 ? 3 : seq;
+    }
+    auto made = rank_engine::make(o);
+    REQUIRE(made);
+    pending built;
+    (*made)->build(built.done());
+    built.get();
+    REQUIRE((*made)->attach({batches->path(), batches->slot_bytes(), 1, 0}));
+    for (int64_t step = 1; step <= 2; ++step) {
+      (*made)->run({pipeline_op::begin}, {});
+      for (int i = 0; i < batch / micro_batch; ++i) {
+        (*made)->run({pipeline_op::forward, i, 0, 0}, [](const status&) {});
+        (*made)->run({pipeline_op::backward, i, 0, 0, i + 1 == batch / micro_batch},
+                     [](const status&) {});
+      }
+      pending updated;
+      (*made)->update(step, 1e-2, updated.outcome());
+      CHECK(updated.get().document_pairs == (documents ? 5 * seq * seq + 9 + 25 : 0));
+    }
+  }
+}

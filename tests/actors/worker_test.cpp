@@ -487,6 +487,7 @@ TEST_CASE("worker: FinishStep updates, or ends an evaluation, and tells what its
   f.prepare(2);
   f.script->outcome = {
       12, 0.5, {{pipeline_op::forward, 3, 1, 64}, {pipeline_op::await_copies, 0, 2, 0}}};
+  f.script->outcome.document_pairs = 98;
   const auto update = f.finish(false);
   CHECK(f.script->said() == worker_calls{"update 9 by 0.25"});
   CHECK(f.waits<fbs::StepDone>(update));
@@ -497,6 +498,7 @@ TEST_CASE("worker: FinishStep updates, or ends an evaluation, and tells what its
   CHECK(done.loss_sum == 12);
   CHECK(done.target_count == 64);  // 8 of 16 sequences, 8 tokens each
   CHECK(done.grad_norm == 0.5);
+  CHECK(done.document_pairs == 98);
   REQUIRE(done.parts.size() == 2);
   CHECK(done.parts[0]->kind == "forward");
   CHECK(done.parts[0]->busy_ms == 3);

@@ -58,6 +58,10 @@ TEST_CASE("matrix parameters leave out tables, norms and biases, and count the h
   CHECK(m.matrix_parameters() == 12 * 12 * 768 * 768 + 50257 * 768);
   CHECK(m.flops_per_token(1024) ==
         doctest::Approx(6.0 * static_cast<double>(m.matrix_parameters()) + 12.0 * 12 * 768 * 1024));
+  // A row of 1024 tokens, and the same row of two documents, of 256 and 768 tokens.
+  CHECK(m.flops_of(1024, 1024.0 * 1024) == doctest::Approx(1024 * m.flops_per_token(1024)));
+  CHECK(m.flops_of(1024, 256.0 * 256 + 768.0 * 768) ==
+        doctest::Approx(256 * m.flops_per_token(256) + 768 * m.flops_per_token(768)));
 }
 
 TEST_CASE("impossible models are refused with the numbers") {

@@ -52,3 +52,17 @@ TEST_CASE("documents: of drawn windows each token's document is what a walk from
     }
   }
 }
+
+TEST_CASE("documents: their pairs are the squares of their lengths") {
+  const auto pairs = [](const std::vector<int32_t>& tokens) {
+    const auto found = documents_in(tokens);
+    return document_pairs(found.first, found.end);
+  };
+  CHECK(pairs({}) == 0);
+  CHECK(pairs({1, 2, 3}) == 9);
+  CHECK(pairs({1, ending, 2, 3, 4}) == 4 + 9);
+  CHECK(pairs({ending, ending, 1}) == 3);
+  // As many as the longest window has: more than 32 bits hold.
+  const std::vector<int32_t> first(1 << 17, 0), end(1 << 17, 1 << 17);
+  CHECK(document_pairs(first, end) == uint64_t{1} << 34);
+}
