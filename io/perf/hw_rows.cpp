@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <optional>
+#include <string_view>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -13,6 +15,7 @@
 
 #include "io/base/text.hpp"
 #include "io/file.hpp"
+#include "io/folder/owned.hpp"
 #include "io/formats/json_text.hpp"
 #include "io/locked_file.hpp"
 #include "io/perf/csv.hpp"
@@ -79,6 +82,27 @@ std::string with_hw_row(csv table, const std::string& id, const hw_profile& prof
   return text;
 }
 
+bool is_there(const std::filesystem::path& file) {
+  std::error_code fault;
+  return std::filesystem::exists(file, fault);
+}
+
+/// The table's own turn is the caller's. A schema that this has made goes with a table that it
+/// could not make.
+status write_fleet(const std::filesystem::path& file, std::string_view text,
+                   const std::string& label) {
+  auto schema = file;
+  schema.replace_extension(".toml");
+  const bool has_schema = is_there(schema);
+  // First: a table without a schema is none.
+  if (!has_schema) TROUPE_CHECK(write_atomic(schema, hw_schema(label)));
+  auto written = write_atomic(behind_links(file), text);
+  if (written || has_schema) return written;
+  if (const auto made = open_read(schema))
+    static_cast<void>(remove_own_file(schema, made->get()));  // HWR-2
+  return written;
+}
+
 }  // namespace
 
 std::string hw_schema(const std::string& label) {
@@ -105,17 +129,17 @@ status add_hw_row(const std::filesystem::path& file, const std::string& id,
                   const hw_profile& profile, const std::string& label,
                   std::chrono::milliseconds patience) {
   TROUPE_CHECK(fleet_columns(file));  // before a file is made
+  const bool is_new = !is_there(file);
   TROUPE_TRY(turn, open_locked(file, patience));
   if (!turn) return fleet_busy(file.string());  // HWR-1
   TROUPE_TRY(table, read_fleet(file));
   const auto text = with_hw_row(table ? std::move(*table) : empty_fleet(label),
                                 std::string(trimmed(id)), profile);
-  auto schema = file;
-  schema.replace_extension(".toml");
-  std::error_code fault;
-  // First: a table without a schema is none.
-  if (!std::filesystem::exists(schema, fault)) TROUPE_CHECK(write_atomic(schema, hw_schema(label)));
-  return write_atomic(behind_links(file), text);
+  auto added = write_fleet(file, text, label);
+  // Whoever waits for the lock asks again for what the name leads to then (LKF-1).
+  if (!added && is_new)
+    static_cast<void>(remove_own_file(behind_links(file), turn.get()));  // HWR-2
+  return added;
 }
 
 result<std::vector<hw_machine>> hw_machines_of(const csv& table) {

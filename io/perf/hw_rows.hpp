@@ -8,6 +8,8 @@
 // Invariants
 //   HWR-1  Machines that add their rows at once, to a table in a shared folder, lose none of them:
 //     each reads the table and replaces it while it holds its lock.
+//   HWR-2  A row that could not be written leaves the table and the folder as they were: no file
+//     of a table that is not there.
 #pragma once
 
 #include <chrono>

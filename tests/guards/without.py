@@ -2144,6 +2144,8 @@ GUARDS = (
     guard("one-adds-a-machine", "machines add their rows to a table one at a time (HWR-1)", "io/perf/hw_rows.cpp",
           "if (!turn) return fleet_busy(file.string());", "if (!OUT && !turn) return fleet_busy(file.string());",
           "test_perf: HWR-1*"),
+    guard("table-that-is-none", "a row that could not be written leaves no empty table (HWR-2)", "io/perf/hw_rows.cpp",
+          "if (!added && is_new)", "if (!OUT && !added && is_new)", "test_perf: HWR-2*"),
     guard("probes-in-time", "no probe is begun that would hardly end in time (HWM-1)", "gpu/predict/probes.cpp",
           "if (wall_s() + usual_s + try_s() > end_) return late_.push_back(what);",
           "if (!OUT && wall_s() + usual_s + try_s() > end_) return late_.push_back(what);",

@@ -58,7 +58,7 @@ ROOMS = {
         "checkpoint": {"base", "disk", "folder", "formats"},
         "journal": {"base", "disk"},
         "swap": {"base", "checkpoint", "disk"},
-        "perf": {"base", "formats", "machine"},
+        "perf": {"base", "folder", "formats", "machine"},
     },
     "gpu": {
         "host": set(),

@@ -23,6 +23,7 @@
 #include "io/perf/kept_probes.hpp"
 #include "io/perf/readers.hpp"
 #include "tests/errors.hpp"
+#include "tests/io/full_disk.hpp"
 #include "tests/io/scratch.hpp"
 #include "tests/io/tree.hpp"
 
@@ -399,6 +400,37 @@ TEST_CASE("HWR-1 machines that add their rows at once lose none of them") {
   CHECK(is_error(add_hw_row(file, "late", some_profile(), "y", std::chrono::milliseconds(0)),
                  fleet_busy));
   CHECK(*read_file(file, 1 << 20) == *before);
+}
+
+TEST_CASE("HWR-2 a row that a full disk does not take leaves neither a table nor its schema") {
+  scratch dir;
+  const auto file = dir / "fleet.csv";
+  const std::string long_id(8 * hw_schema("y").size(), 'n');  // the schema fits, its table does not
+  const auto add = [&](rlim_t room, const std::string& id) {
+    const full_disk disk(room);
+    return add_hw_row(file, id, some_profile(), "y");
+  };
+  CHECK(add(0, "node1").error().code == errc::io);
+  CHECK(tree_of(dir.path).empty());
+  CHECK(add(2 * hw_schema("y").size(), long_id).error().code == errc::io);
+  CHECK(tree_of(dir.path).empty());
+  // Through a link that leads nowhere yet: the link is a person's.
+  fs::create_symlink("elsewhere.csv", file);
+  CHECK_FALSE(add(0, "node1"));
+  CHECK(fs::is_symlink(fs::symlink_status(file)));
+  CHECK_FALSE(fs::exists(dir / "elsewhere.csv"));
+  fs::remove(file);
+  // What was there stays as it was: an empty file of a person's, a table, a schema.
+  put_file(file, "");
+  put_file(dir / "fleet.toml", "# mine\n");
+  const auto mine = tree_of(dir.path);
+  CHECK_FALSE(add(0, "node1"));
+  CHECK(tree_of(dir.path) == mine);
+  REQUIRE(add_hw_row(file, "node1", some_profile(), "y"));
+  const auto whole = tree_of(dir.path);
+  CHECK_FALSE(add(0, "node2"));
+  CHECK(tree_of(dir.path) == whole);
+  REQUIRE(add_hw_row(file, "node2", some_profile(), "y"));
 }
 
 TEST_CASE("HWK-1 measurements are found for the same start, GPUs, threads and disk alone") {
