@@ -1,10 +1,13 @@
 // Ctrl-C in what is not `up`: the verbs that work for long or write. Each ends with 130, nothing of
 // it runs on, nothing half written has the name of something whole, and the next one that does the
-// same is in nobody's way.
+// same is in nobody's way. When it comes is drawn by seed, and it may be too late then; so each of
+// the short ones is also held at a known point, where it always comes in time.
 #include <csignal>
 #include <fstream>
+#include <functional>
 #include <random>
 
+#include "tests/cluster/held.hpp"
 #include "tests/cluster/moments.hpp"
 #include "tests/cluster/survivors.hpp"
 
@@ -21,6 +24,27 @@ bool interrupted(program& p) {
   INFO(p.err());
   CHECK((code == ctrl_c || code == 0));
   return code == ctrl_c;
+}
+
+/// Ctrl-C where the verb is about to open `part`; `words(n)`: of the n-th try, as the first may be
+/// past that point before it is held. True where it was done.
+bool interrupted_where_it_opens(std::string_view part,
+                                const std::function<std::vector<std::string>(int)>& words) {
+  for (int n = 0; n < 20; ++n) {
+    program p(words(n));
+    const auto came = interrupt_at_open(p, part);
+    const int code = p.wait();
+    INFO(p.err());
+    if (!came) {
+      MESSAGE("SKIPPED: nobody may trace a process here (ptrace)");
+      return false;
+    }
+    if (!*came) continue;
+    CHECK(code == ctrl_c);
+    return true;
+  }
+  FAIL("it was never held at ", part);
+  return false;
 }
 
 /// A job that was trained to its end.
@@ -74,6 +98,57 @@ TEST_CASE("interrupted verbs: an export is whole or has another name, and the ne
   CHECK(run(words_of_export(trained, out / "model")).code == 0);
   CHECK(text_of(out / "model/model.safetensors") == whole);
   CHECK(names_with(out, "partial").empty());
+}
+
+TEST_CASE("interrupted verbs: an export that is held at its tensors leaves no model") {
+  const trained_job trained;
+  fs::path last;
+  const auto words = [&](int n) {
+    last = trained.job / fmt::format("out{}", n);
+    fs::create_directory(last);
+    return words_of_export(trained, last / "model");
+  };
+  if (!interrupted_where_it_opens("model.safetensors.tmp", words)) return;
+  CHECK_FALSE(fs::exists(last / "model"));
+  CHECK_FALSE(names_with(last, "partial").empty());  // it was at work
+  CHECK(run(words_of_export(trained, last / "model")).code == 0);
+  CHECK(text_of(last / "model/model.safetensors") ==
+        text_of(trained.job / "run/model/model.safetensors"));
+  CHECK(names_with(last, "partial").empty());
+}
+
+TEST_CASE("interrupted verbs: an import that is held at its shard, or at its manifest, is none") {
+  const trained_job trained;
+  const auto model = (trained.job / "run/model").string();
+  for (const std::string part : {"rank-00000.shard", "MANIFEST"}) {
+    CAPTURE(part);
+    fs::path last;
+    const auto words_to = [&](const fs::path& out) {
+      return std::vector<std::string>{"ckpt", "import", model, "--out", out.string()};
+    };
+    const auto words = [&](int n) {
+      last = trained.job / fmt::format("imported-{}-{}", part, n);
+      return words_to(last);
+    };
+    if (!interrupted_where_it_opens(".partial/" + part, words)) return;
+    CHECK(complete_in(last).empty());
+    CHECK_FALSE(names_with(last, "partial").empty());
+    const auto next = run(words_to(last));
+    CHECK_MESSAGE(next.code == 0, next.err);
+    REQUIRE(complete_in(last) == std::vector<int>{0});
+    CHECK(run({"ckpt", "verify", last.string()}).code == 0);
+  }
+}
+
+TEST_CASE("interrupted verbs: a verification that is held at a shard ends and changes nothing") {
+  const trained_job trained;
+  const auto before = text_of(fs::path(trained.checkpoint) / "rank-00000.shard");
+  const auto words = [&](int) {
+    return std::vector<std::string>{"ckpt", "verify", trained.checkpoint};
+  };
+  if (!interrupted_where_it_opens("rank-00000.shard", words)) return;
+  CHECK(text_of(fs::path(trained.checkpoint) / "rank-00000.shard") == before);
+  CHECK(run(words(0)).code == 0);
 }
 
 TEST_CASE("interrupted verbs: an import is whole or partial, and the next one is made") {
