@@ -7,6 +7,7 @@
 #include <cstdio>
 
 #include "io/tls/keyring.hpp"
+#include "tests/apps/ended.hpp"
 #include "tests/cluster/job_files.hpp"
 
 using namespace troupe::cluster_test;
@@ -145,6 +146,40 @@ TEST_CASE("PRC-4: a node that is tied to its standard input ends with that") {
   const int how = pclose(node);
   REQUIRE(WIFSIGNALED(how));
   CHECK(WTERMSIG(how) == SIGKILL);
+}
+
+TEST_CASE("ssh: paths that are relative begin where the launch did, certificates and cache too") {
+  const job_files job;
+  const auto elsewhere = job / "elsewhere";  // where the hosts' shells begin, and their homes
+  for (const char* made : {"bin", "elsewhere"}) fs::create_directory(job / made);
+  // No sshd: what counts is that a shell of another place is given the command.
+  std::ofstream(job / "bin/ssh") << "#!/bin/sh\nfor command; do :; done\ncd '" << elsewhere.string()
+                                 << "' && HOME=\"$PWD\" exec sh -c \"$command\"\n";
+  fs::permissions(job / "bin/ssh", fs::perms::owner_all);
+  std::ofstream(job / "here.toml")
+      << "[job]\nname = \"t\"\noutput = \"run\"\n[log]\nformat = \"json\"\n"
+         "[model]\nlayers = 2\nhidden = 64\nheads = 4\n"
+         "[data]\npath = \"data.txt\"\ncache = \"tokens/of/data\"\n"
+         "[train]\nsteps = 4\nbatch = 4\nseq_len = 32\nlr = 3e-3\nwarmup_steps = 1\n"
+         "[parallel]\ndata = 2\n[cluster]\nthreads = 1\njoin_timeout_ms = 60000\n"
+         "launch = \"ssh\"\nremote_binary = \"" TROUPE_PROGRAM
+         "\"\n"
+         "[cluster.tls]\nca = \"pki/ca.pem\"\ncertificate = \"pki/{node}.pem\"\n"
+         "key = \"pki/{node}.key\"\n"
+         "[[cluster.node]]\nname = \"one\"\nhost = \"localhost\"\n"
+         "[[cluster.node]]\nname = \"two\"\nhost = \"localhost\"\n";
+  const std::string ours = "PATH=\"$PWD/bin:$PATH\" '" TROUPE_PROGRAM "' ";
+  const auto certified = troupe::run_in(
+      job.folder.path, ours +
+                           "certs pki --node one=localhost,127.0.0.1 --node "
+                           "two=localhost,127.0.0.1 --node coordinator=localhost,127.0.0.1");
+  REQUIRE_MESSAGE(certified.code == 0, certified.talk);
+  const auto ran = troupe::run_in(job.folder.path, ours + "up here.toml");
+  REQUIRE_MESSAGE(ran.code == 0, ran.talk);
+  CHECK(fs::exists(job / "run/checkpoints/step-00000004/MANIFEST"));
+  CHECK_FALSE(names_with(job / "tokens/of/data", ".bin").empty());
+  CHECK(fs::is_empty(elsewhere));
+  CHECK(logged_steps(job / "run/log.jsonl").size() == 4);
 }
 
 TEST_CASE("ssh: a host that refuses is named") {
