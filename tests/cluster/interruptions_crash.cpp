@@ -3,16 +3,18 @@
 // SIGHUP, kill -9 of the launcher or of a node, Ctrl-Z and fg. When is drawn by seed, as an event:
 // the n-th line that is said, or a moment of a save, of a copy, of a removal, of the export
 // (moments.hpp). So are a second tier, a rule that removes, the export; one layout's state lives on
-// a drive. All validate, and save every second step. After each launch:
+// a drive, and one recovers by itself: that a node is killed does not end it. All validate, and
+// save every second step. After each launch:
 //
 //   IRP-1  The code is the one that docs/exit-codes.md states for what came, or 0: it was too late.
-//          Whoever stopped it is told how to go on.
+//          Whoever stopped it is told how to go on. A job that recovers goes on by itself once
+//          it has made a step; before that it ends like others.
 //   IRP-2  No process of it is left and no port; the next launch is refused nothing.
 //   IRP-3  What is on the disk is whole and the undisturbed run's (launches.hpp); an orderly end
 //          has saved its last step, and leaves nothing where state lived on a drive.
 //   IRP-4  What the next launch tells are the losses of the undisturbed run, bit by bit.
 //
-//   TROUPE_INTERRUPTIONS      in all layouts together (default 12; nightly 400)
+//   TROUPE_INTERRUPTIONS      in all layouts together (default 15; nightly 400)
 //   TROUPE_INTERRUPTION_SEED  another seed than 1; what fails says how it is played again
 #include <algorithm>
 #include <array>
@@ -29,7 +31,7 @@ using namespace troupe::cluster_test;
 namespace {
 
 constexpr int interrupted_steps = 12;
-constexpr int interrupted_layouts = 4;
+constexpr int interrupted_layouts = 5;
 
 /// What comes to a launch from outside.
 enum class blow : uint8_t {
@@ -69,6 +71,15 @@ std::vector<int> codes_after(blow b) {
   return {};
 }
 
+/// Whether a job goes on by itself where a node of it is lost, and keys of that: no node is found
+/// dead by silence on a busy machine.
+enum class healing : uint8_t { none, recovers };
+std::vector<std::string> settings_of(healing h) {
+  if (h == healing::none) return {"recovery.enabled=false"};
+  return {"recovery.enabled=true", "recovery.most_per_hour=1000", "recovery.return_s=3600",
+          "cluster.heartbeat_interval_ms=100", "cluster.suspect_after_ms=60000"};
+}
+
 /// When it comes: at a moment of what is done, or at a line on stderr.
 struct occasion {
   std::optional<moment> at;
@@ -83,14 +94,17 @@ class interruptions {
  public:
   /// `on_drive`: the jobs' state lives there.
   interruptions(int number, const std::string& name, size_t nodes,
-                const std::vector<std::string>& layout_sets, bool on_drive = false)
+                const std::vector<std::string>& layout_sets, bool on_drive = false,
+                healing heals = healing::none)
       : number_(number),
         name_(name),
         nodes_(nodes),
+        recovers_(heals == healing::recovers),
         seed_(number_from("TROUPE_INTERRUPTION_SEED", 1)),
-        sets_(with(layout_sets, {fmt::format("train.steps={}", interrupted_steps),
-                                 "data.validation_fraction=0.1", "train.validate_every=3",
-                                 "recovery.enabled=false", "cluster.dead_after_ms=120000"})),
+        sets_(
+            with(with(layout_sets, settings_of(heals)),
+                 {fmt::format("train.steps={}", interrupted_steps), "data.validation_fraction=0.1",
+                  "train.validate_every=3", "cluster.dead_after_ms=120000"})),
         swap_(on_drive ? swapped(job_, floor_of(job_, sets_)) : std::vector<std::string>()),
         truth_(train_undisturbed(job_, with(with(sets_, swap_), {"checkpoint.every=1"}))),
         judge_(truth_) {
@@ -98,11 +112,16 @@ class interruptions {
                  std::mt19937_64(static_cast<uint64_t>(seed_)));  // the same in each layout
   }
 
-  /// Whole jobs, until so many launches were interrupted.
+  /// Whole jobs, until so many launches were interrupted; and, of those that recover, until one has
+  /// had to.
   void run(int most) {
-    most_ = most;
-    for (int job = 1; job == 1 || done_ < most; ++job) one_job(job);
+    asked_ = most_ = most;
+    for (int job = 1; job == 1 || done_ < most_; ++job) {
+      one_job(job);
+      if (recovers_ && recovered_ == 0 && done_ == most_ && job < 20) ++most_;
+    }
     MESSAGE(name_, ": ", summary());
+    if (recovers_) CHECK(recovered_ > 0);
   }
 
  private:
@@ -138,22 +157,34 @@ class interruptions {
     return {.at = draw_moment(random_, launches_->removes())};
   }
 
+  /// Of a job that recovers a node is killed every second time, and it is there by then.
+  occasion draw_occasion_of(blow what) {
+    auto when = draw_occasion();
+    while (recovers_ && what == blow::kill_node && !has_nodes_at(when)) when = draw_occasion();
+    return when;
+  }
+
+  static bool has_nodes_at(const occasion& when) {
+    return when.at && when.at->what != sight::launched && when.at->what != sight::open;
+  }
+
   blow next_blow() const {
-    return blows_[static_cast<size_t>(number_ * most_ + done_) % blows_.size()];
+    if (recovers_ && done_ % 2 == 0) return blow::kill_node;
+    return blows_[static_cast<size_t>(number_ * asked_ + done_) % blows_.size()];
   }
 
   std::string replay() const {
     return fmt::format(
         "TROUPE_INTERRUPTION_SEED={} TROUPE_INTERRUPTIONS={} test_cluster_crash "
         "-tc='interruptions: {}'",
-        seed_, most_ * interrupted_layouts, name_);
+        seed_, asked_ * interrupted_layouts, name_);
   }
 
   /// True when the job is done.
   bool interrupted_launch() {
     auto& job = *launches_;
-    const auto when = draw_occasion();
     auto what = next_blow();
+    const auto when = draw_occasion_of(what);
     const auto which = static_cast<size_t>(random_() % nodes_);
     const auto start = job.begin({}, deck_, random_);
     INFO(replay(), ": ", std::string(name_of(what)), " ", render(when), ", from step ", job.from());
@@ -162,9 +193,7 @@ class interruptions {
     program up(job_.up(with(job_sets_, {start})));
     ++runs_;
     std::vector<watched> nodes;
-    const bool has_nodes =
-        when.at && when.at->what != sight::launched && when.at->what != sight::open;
-    if (has_nodes) {
+    if (has_nodes_at(when)) {
       if (!up.until([&] { return up.port() != 0; })) return finish(up);
       left_ += job.check_leftovers(up);
       nodes = nodes_when_there(up, nodes_);
@@ -176,6 +205,8 @@ class interruptions {
       count(what);
       return finish(up);
     }
+    up.listen();
+    trained_ = times(up.out(), R"("type":"step")") > 0;
     strike(up, what, nodes, which);
     count(what);
     return look_after(up, what, nodes);
@@ -226,9 +257,11 @@ class interruptions {
   bool look_after(program& up, blow what, const std::vector<watched>& nodes) {
     const int code = up.wait();
     INFO(up.err());
-    const auto codes = codes_after(what);
+    const bool heals = recovers_ && what == blow::kill_node;
+    const auto codes = heals && trained_ ? std::vector<int>() : codes_after(what);
     CHECK_MESSAGE((code == 0 || std::find(codes.begin(), codes.end(), code) != codes.end()),
                   "it ended with ", code);
+    if (heals && times(up.err(), ": recovery ") > 0) ++recovered_;
     check_gone(up, nodes);
     const bool orderly = up.objects("summary").size() == 1;
     const auto steps = up.objects("step");
@@ -240,7 +273,7 @@ class interruptions {
     // Whoever was killed, or ended before it listened to signals, says nothing.
     if (code > 128 && code != 128 + SIGKILL && up.port() != 0)
       CHECK(up.err().find("the same command") != std::string::npos);
-    launches_->end(up, all_acknowledged_in(up.out()), code == 0);
+    launches_->end(up, all_acknowledged_in(up.out()), code == 0, recovers_);
     launches_->note_leftovers();
     if (code != 0) return false;
     check_done();
@@ -276,7 +309,7 @@ class interruptions {
     INFO(up.err());
     CHECK(code == 0);
     check_gone(up, {});
-    launches_->end(up, all_acknowledged_in(up.out()), true);
+    launches_->end(up, all_acknowledged_in(up.out()), true, recovers_);
     check_done();
     return true;
   }
@@ -295,6 +328,7 @@ class interruptions {
     for (size_t b = 0; b < by_blow_.size(); ++b)
       if (by_blow_[b] > 0)
         out += fmt::format("{}{} {}", out.ends_with('(') ? "" : ", ", by_blow_[b], blow_names[b]);
+    if (recovers_) out += fmt::format("; {} recovered", recovered_);
     return out + fmt::format("), {} leftovers removed, {} verifications (seed {})", left_,
                              judge_.verified(), seed_);
   }
@@ -302,6 +336,7 @@ class interruptions {
   int number_;  ///< of the layout
   std::string name_;
   size_t nodes_;
+  bool recovers_;
   int seed_;
   job_files job_;
   std::vector<std::string> sets_, swap_;
@@ -311,20 +346,22 @@ class interruptions {
   std::array<blow, 7> blows_{blow::interrupt,     blow::twice,     blow::terminate, blow::hang_up,
                              blow::kill_launcher, blow::kill_node, blow::suspend};
   std::mt19937_64 random_;
-  int most_ = 0;
+  int asked_ = 0, most_ = 0;
   // of the job at hand
   fs::path output_;
   bool is_exported_ = false;
   bool was_tidy_ = true;  ///< the folder of state, before the launch at hand
+  bool trained_ = false;  ///< that launch had told of a step when it was interrupted
   std::vector<std::string> job_sets_;
   std::optional<launches> launches_;
   // of all
   int done_ = 0, runs_ = 0, left_ = 0;
+  int recovered_ = 0;  ///< jobs that went on after a node was killed
   std::array<int, 7> by_blow_{};
 };
 
 int interruptions_each() {
-  return (number_from("TROUPE_INTERRUPTIONS", 12 / slowness) + interrupted_layouts - 1) /
+  return (number_from("TROUPE_INTERRUPTIONS", 15 / slowness) + interrupted_layouts - 1) /
          interrupted_layouts;
 }
 
@@ -341,4 +378,8 @@ TEST_CASE("interruptions: two stages") {
 }
 TEST_CASE("interruptions: state on a drive") {
   interruptions(3, "state on a drive", 1, deep, true).run(interruptions_each());
+}
+TEST_CASE("interruptions: two replicas that recover") {
+  interruptions(4, "two replicas that recover", 2, layout(2, 1), false, healing::recovers)
+      .run(interruptions_each());
 }

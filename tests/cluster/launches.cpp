@@ -93,8 +93,8 @@ void launches::make_trouble(const turn& t, std::mt19937_64& random) {
   }
 }
 
-void launches::end(const program& up, const std::set<int>& acknowledged, bool last) {
-  eyes_.follow(up.objects("step"), from());
+void launches::end(const program& up, const std::set<int>& acknowledged, bool last, bool again) {
+  eyes_.follow(up.objects("step"), from(), again);
   account_.end(acknowledged, last);
 }
 

@@ -33,8 +33,9 @@ class launches {
   std::string begin(const turn& t, const turn_deck& deck, std::mt19937_64& random);
   /// The step that the launch at hand began with.
   int from() const { return account_.step_of(from_); }
-  /// The launch has ended: judges its losses, and what is left.
-  void end(const program& up, const std::set<int>& acknowledged, bool last);
+  /// The launch has ended: judges its losses, and what is left. `again`: it may have made steps
+  /// again.
+  void end(const program& up, const std::set<int>& acknowledged, bool last, bool again = false);
   /// Whether each tier has the job's last step.
   void check_done(int steps) const;
 

@@ -52,7 +52,8 @@ class judge {
   /// before, and is `renamed` at most, is only verified again.
   void look_into(const fs::path& checkpoint, int step, bool renamed = false);
   /// Whether these losses are the undisturbed run's after `step`, bit by bit, as far as they go.
-  void follow(const std::vector<nlohmann::json>& steps, int step) const;
+  /// `again`: a job that recovers makes steps again.
+  void follow(const std::vector<nlohmann::json>& steps, int step, bool again = false) const;
 
   /// Other disks are under the same names from now on.
   void forget() { known_.clear(); }
