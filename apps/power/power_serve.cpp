@@ -76,6 +76,7 @@ power::named_child named_child_of(const config::power_child& c) {
   terms.static_share_mw = config::milliwatts(c.static_w);
   terms.ceiling_mw = config::milliwatts(c.ceiling_w);
   terms.paused_mw = config::milliwatts(c.paused_w);
+  terms.others_work = c.others_work;
   return {c.name, terms, c.certificate};
 }
 
@@ -293,7 +294,8 @@ std::string budget_json(const config::power_tree& tree) {
                         {"floor_w", c.floor_w},
                         {"static_w", c.static_w},
                         {"ceiling_w", c.ceiling_w},
-                        {"paused_w", c.paused_w}});
+                        {"paused_w", c.paused_w},
+                        {"others_work", c.others_work}});
   return text_of({{"type", "power_budget"},
                   {"budget", tree.name},
                   {"budget_w", tree.budget_w},

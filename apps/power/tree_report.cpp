@@ -47,7 +47,9 @@ std::string state_of(const fbs::PowerChildT& c) {
 std::string unheard_words(const fbs::PowerChildT& c) {
   const auto counted_w = watts_of_mw(c.counted_mw);
   return fmt::format("not heard yet (counts {:.4g} W{})", counted_w,
-                     c.counted_mw == c.static_share_mw ? ", its static share" : "");
+                     c.counted_mw == c.static_share_mw ? ", its static share"
+                     : c.counted_mw == c.ceiling_mw    ? ", its ceiling"
+                                                       : "");
 }
 
 /// The columns of a child: name, class, watts, pace, state.

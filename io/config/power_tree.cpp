@@ -102,6 +102,9 @@ constinit const property power_child_rows[] = {
         "child.certificate", "Name of the certificate that proves it; default: the child's name"),
     row<power_child, &power_child::paused_w>("child.paused_w", "Watts while its work is paused",
                                              within(0, site_w)),
+    row<power_child, &power_child::others_work>(
+        "child.others_work",
+        "Others' work may run there, uncapped, before it is heard of: it counts at ceiling_w then"),
 };
 
 /// One [[child]] as read, with the places that its checks may name.

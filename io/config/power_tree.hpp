@@ -11,6 +11,7 @@
 //   floor_w = 20         # below it nothing useful is done
 //   static_w = 40        # what it has when nobody is heard
 //   ceiling_w = 60       # what it can draw
+//   others_work = true   # may draw that before it is heard: others work on its machine, uncapped
 //
 // Invariants
 //   PTR-1  What was read keeps 0 <= paused <= floor <= static share <= ceiling for each child, and
@@ -55,6 +56,8 @@ struct power_child {
   /// The name (CN) of the certificate that proves it; as read that of the child where the budget
   /// has certificates, empty where it has none.
   std::string certificate = {};
+  /// Others' work may run there, uncapped, before it is heard of: it counts at its ceiling then.
+  bool others_work = false;
   bool operator==(const power_child&) const = default;
 };
 

@@ -164,6 +164,23 @@ TEST_CASE("power serve: the actor has what the file says, in milliwatts") {
   CHECK(j["children"][0]["priority"] == "high");
 }
 
+TEST_CASE("PWR-1: power serve: where others' work may run who never came counts at its ceiling") {
+  const scratch folder;
+  const auto counted_in = [&](const std::string& of_last_child) {
+    const auto tree = tree_of(folder, two_jobs + of_last_child);
+    const auto o = budget_options_of(tree, 1);
+    std::vector<power::budget_child> terms;
+    for (const auto& c : o.children) terms.push_back(c.terms);
+    const power::budget_policy policy(o.rules, terms, o.epoch, 0);
+    CHECK(nlohmann::json::parse(budget_json(tree))["children"][1]["others_work"] ==
+          o.children[1].terms.others_work);
+    return policy.counted_mw(1);
+  };
+  CHECK(counted_in("") == 20'000);
+  CHECK(counted_in("others_work = false\n") == 20'000);
+  CHECK(counted_in("others_work = true\n") == 60'000);
+}
+
 TEST_CASE("power serve: thresholds have the rungs of their policy, and paces for clocks") {
   const scratch folder;
   const std::string of_row = "mode = 'thresholds'\n";

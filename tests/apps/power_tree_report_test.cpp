@@ -126,6 +126,8 @@ TEST_CASE("power tree: what is not known, and what is wrong, is said") {
         "└ b      low   not heard yet (counts 20 W, its static share)\n");
   b.counted_mw = 60'000;
   CHECK(tree_text(t).find("not heard yet (counts 60 W)\n") != std::string::npos);
+  b.ceiling_mw = 60'000;
+  CHECK(tree_text(t).find("not heard yet (counts 60 W, its ceiling)\n") != std::string::npos);
 }
 
 TEST_CASE("power tree: a silence of hours is told as one, and names are made harmless") {

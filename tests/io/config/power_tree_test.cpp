@@ -109,6 +109,16 @@ TEST_CASE("power tree: what is said is taken") {
   CHECK(got->textfile == "row0.prom");
 }
 
+TEST_CASE("power tree: whether others' work may run at a child is said of each") {
+  const auto got = power_tree_from(row_of_70 + power_child_text("a", "0, 1, 2") +
+                                   "others_work = true\n" + power_child_text("b", "0, 1, 2"));
+  REQUIRE_MESSAGE(got, (got ? "" : render(got.error())));
+  CHECK(got->child[0].others_work);
+  CHECK_FALSE(got->child[1].others_work);
+  check_refused(
+      {row_of_70 + power_child_text("a") + "others_work = 1\n", "p.toml:8:15", "expected"});
+}
+
 TEST_CASE(
     "PTR-7: power tree: with certificates it listens beyond loopback, and knows children so") {
   const auto got =
