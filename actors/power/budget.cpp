@@ -353,6 +353,22 @@ void note_conditions(budget_state& st, const budget_decision& d, const drawn_wat
     st.journal.unsafe_t2(st.options.rules.thresholds.t2, policy.safe().safe_t2());
 }
 
+/// What the tick before this one has come to, and what holds from now on.
+void account_for(budget_state& st, const std::optional<int64_t>& drawn_mw, int64_t now_ns) {
+  const auto slows = [&st](power_class of) {
+    return st.thresholds_stand && st.policy->speed_of(of) < 1;
+  };
+  const double t2 = in_thresholds(st) ? st.options.rules.thresholds.t2 : 0;
+  st.account.tick({drawn_mw, own_mw(st), t2, slows(power_class::low), slows(power_class::high),
+                   st.policy->holds_work()},
+                  now_ns);
+  const bool over = st.account.over_t2_ms(now_ns).has_value();
+  if (!over)
+    st.over_t2_since.clear();
+  else if (st.over_t2_since.empty() && st.options.wall_time)
+    st.over_t2_since = st.options.wall_time();
+}
+
 /// Whether the schedule says what it has, where nothing is set for a time. BGA-6
 bool follows(const budget_state& st) {
   return st.options.schedule && !st.set;
@@ -408,6 +424,7 @@ void decide_grants(budget_pointer self) {
   for (const auto& g : decided.grants) answer_with(self, g);
   for (size_t i = 0; i < st.children.size(); ++i) answer_waiting(self, i, nullptr);
   note_conditions(st, decided, drawn, now);
+  account_for(st, sample.drawn_mw, now);
   show_budget(self);
   show_tree(st, now);
 }
@@ -609,6 +626,7 @@ void begin_budget(budget_pointer self, const budget_options& options) {
                {options.name, options.epoch, st.began_ns, row.brake, options.rules, terms}};
   st.policy.emplace(options.rules, std::move(terms), options.epoch, st.began_ns, row);
   st.pulled = st.policy->holds_work();
+  st.account = row_account(options.rules.tick_ns);
   st.next_tick_ns = st.began_ns + options.rules.tick_ns;
   st.journal = budget_journal(options.journal, std::move(names));
   st.journal.begins(options.name, options.rules.mode, st.cap_mw, options.epoch,

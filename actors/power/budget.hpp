@@ -58,6 +58,7 @@
 #include "actors/power/budget_record.hpp"
 #include "actors/power/budget_schedule.hpp"
 #include "actors/power/node_parent.hpp"
+#include "actors/power/row_account.hpp"
 #include "actors/power/shared_machines.hpp"
 #include "io/base/error_kind.hpp"
 #include "messages/actors.hpp"
@@ -184,6 +185,8 @@ struct budget_state {
   std::optional<int64_t> shown_ns;  ///< when its tree was shown last
   bool short_of_floors = false;
   bool thresholds_stand = false;
+  row_account account;            ///< what a person is told of this life
+  std::string over_t2_since;      ///< the time of day; empty: it is not, or that is not known
   record_policy record;           ///< BGA-4
   std::optional<budget_set> set;  ///< for good, by a person
   bool brake = false;             ///< BGA-5

@@ -67,6 +67,19 @@ void tell_thresholds(const budget_state& st, fbs::PowerTreeT& t) {
   t.high_share = st.policy->speed_of(power_class::high);
 }
 
+/// How this life has been so far. A brake that is only wanted (BGT-10) is none.
+void tell_account(const budget_state& st, int64_t now_ns, fbs::PowerTreeT& t) {
+  const auto ms = [](int64_t ns) { return static_cast<uint64_t>(ns / ns_per_ms); };
+  const auto sums = st.account.sums(now_ns);
+  t.brakes = st.policy->pulls() ? st.policy->row().brakes : 0;
+  t.braked_ms = ms(sums.braked_ns);
+  t.low_capped_ms = ms(sums.low_capped_ns);
+  t.high_capped_ms = ms(sums.high_capped_ns);
+  t.over_t2_ms = st.account.over_t2_ms(now_ns).value_or(-1);
+  t.over_t2_since = st.over_t2_since;
+  t.energy_j = sums.energy_j;
+}
+
 }  // namespace
 
 fbs::PowerTreeT tree_of(const budget_state& st, std::optional<size_t> only, int64_t now_ns) {
@@ -90,6 +103,7 @@ fbs::PowerTreeT tree_of(const budget_state& st, std::optional<size_t> only, int6
     t.lease_left_ms = static_cast<uint64_t>(st.parent->lease.left_ns(now_ns) / ns_per_ms);
   }
   tell_cause(st, now_ns, t);
+  tell_account(st, now_ns, t);
   if (in_thresholds(st)) tell_thresholds(st, t);
   for (size_t i = 0; i < st.children.size(); ++i)
     if (!only || i == *only) t.children.push_back(tree_row(st, i, now_ns));

@@ -1,4 +1,4 @@
-// A power budget and its children as gauges.
+// A power budget and its children as gauges and counters.
 #include <initializer_list>
 #include <iterator>
 #include <optional>
@@ -60,10 +60,15 @@ constexpr child_gauge child_gauges[] = {
 };
 
 /// A family of one sample.
+std::string budget_metric(const fbs::PowerTreeT& t, const char* kind, const char* name,
+                          const char* help, double value) {
+  return metric_family(name, kind, help) +
+         fmt::format("{}{{budget={}}} {}\n", name, label_value(t.name), value);
+}
+
 std::string budget_gauge(const fbs::PowerTreeT& t, const char* name, const char* help,
                          double value) {
-  return metric_family(name, "gauge", help) +
-         fmt::format("{}{{budget={}}} {}\n", name, label_value(t.name), value);
+  return budget_metric(t, "gauge", name, help, value);
 }
 
 std::string brake_gauges(const fbs::PowerTreeT& t) {
@@ -88,10 +93,10 @@ std::string own_lease_gauge(const fbs::PowerTreeT& t) {
 }
 
 /// Samples of a family that differ in one label.
-std::string labelled_gauges(const fbs::PowerTreeT& t, const char* name, const char* help,
-                            const char* label,
-                            std::initializer_list<std::pair<const char*, double>> values) {
-  auto out = metric_family(name, "gauge", help);
+std::string labelled(const fbs::PowerTreeT& t, const char* kind, const char* name, const char* help,
+                     const char* label,
+                     std::initializer_list<std::pair<const char*, double>> values) {
+  auto out = metric_family(name, kind, help);
   for (const auto& [of, value] : values)
     fmt::format_to(std::back_inserter(out), "{}{{budget={},{}=\"{}\"}} {}\n", name,
                    label_value(t.name), label, of, value);
@@ -101,16 +106,39 @@ std::string labelled_gauges(const fbs::PowerTreeT& t, const char* name, const ch
 /// Of a budget in thresholds: what is slowed from where on, and by how much now.
 std::string threshold_gauges(const fbs::PowerTreeT& t) {
   if (t.t2 <= 0) return "";
-  return labelled_gauges(t, "troupe_power_threshold_ratio",
-                         "The share of the budget above which a class is slowed; safe_t2: the "
-                         "greatest T2 that leaves caps the time to bind.",
-                         "threshold", {{"t1", t.t1}, {"t2", t.t2}, {"safe_t2", t.safe_t2}}) +
+  return labelled(t, "gauge", "troupe_power_threshold_ratio",
+                  "The share of the budget above which a class is slowed; safe_t2: the "
+                  "greatest T2 that leaves caps the time to bind.",
+                  "threshold", {{"t1", t.t1}, {"t2", t.t2}, {"safe_t2", t.safe_t2}}) +
          budget_gauge(t, "troupe_power_thresholds_stand",
                       "1: children may have more than their static shares together.",
                       t.thresholds_stand ? 1 : 0) +
-         labelled_gauges(t, "troupe_power_class_ratio",
-                         "What children of a class may have of their ceilings.", "priority",
-                         {{"low", t.low_share}, {"high", t.high_share}});
+         labelled(t, "gauge", "troupe_power_class_ratio",
+                  "What children of a class may have of their ceilings.", "priority",
+                  {{"low", t.low_share}, {"high", t.high_share}});
+}
+
+double seconds_of(uint64_t ms) {
+  return static_cast<double>(ms) / 1e3;
+}
+
+/// From 0 with each life of the budget.
+std::string account_counters(const fbs::PowerTreeT& t) {
+  auto out = budget_metric(t, "counter", "troupe_power_brakes_total",
+                           "How often the budget has pulled its brake by itself.",
+                           static_cast<double>(t.brakes)) +
+             budget_metric(t, "counter", "troupe_power_braked_seconds_total",
+                           "For how long it has held work by that.", seconds_of(t.braked_ms)) +
+             budget_metric(t, "counter", "troupe_power_drawn_joules_total",
+                           "What all children have drawn, while it was known of all.", t.energy_j);
+  if (t.t2 <= 0) return out;
+  return out +
+         labelled(t, "counter", "troupe_power_capped_seconds_total",
+                  "For how long a class had less than its ceilings.", "priority",
+                  {{"low", seconds_of(t.low_capped_ms)}, {"high", seconds_of(t.high_capped_ms)}}) +
+         budget_gauge(t, "troupe_power_over_t2_seconds",
+                      "For how long more than T2 of the budget is drawn; 0: it is not.",
+                      t.over_t2_ms < 0 ? 0 : static_cast<double>(t.over_t2_ms) / 1e3);
 }
 
 }  // namespace
@@ -127,7 +155,7 @@ std::string tree_prometheus(const fbs::PowerTreeT& t) {
                       t.short_of_floors ? 1 : 0);
   out += budget_gauge(t, "troupe_power_epoch", "How many lives the budget has had.",
                       static_cast<double>(t.epoch));
-  out += brake_gauges(t) + own_lease_gauge(t) + threshold_gauges(t);
+  out += brake_gauges(t) + own_lease_gauge(t) + threshold_gauges(t) + account_counters(t);
   for (const auto& gauge : child_gauges) {
     const auto name = fmt::format("troupe_power_child_{}", gauge.name);
     out += metric_family(name.c_str(), "gauge", gauge.help);

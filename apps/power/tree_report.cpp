@@ -11,6 +11,7 @@
 
 #include "apps/power/watts.hpp"
 #include "apps/report/report.hpp"
+#include "io/base/counted.hpp"
 #include "io/base/printable.hpp"
 
 namespace troupe::apps::power_verb {
@@ -52,8 +53,19 @@ std::string unheard_words(const fbs::PowerChildT& c) {
                                                        : "");
 }
 
+/// Why the child's class has less than its ceilings: "row0 over T2 (91 %) since 14:03:12".
+std::string over_t2_words(const fbs::PowerTreeT& t, const fbs::PowerChildT& c) {
+  const double share = c.priority == "high" ? t.high_share : t.low_share;
+  if (t.over_t2_ms < 0 || !t.thresholds_stand || share >= 1) return "";
+  const auto drawn_w = watts_of_mw(t.drawn_mw), cap_w = watts_of_mw(t.cap_mw);
+  auto out = fmt::format(", {} over T2", printable(t.name));
+  if (drawn_w >= 0 && cap_w > 0) out += fmt::format(" ({:.0f} %)", 100 * drawn_w / cap_w);
+  return out + (t.over_t2_since.empty() ? " for " + time_text(static_cast<uint64_t>(t.over_t2_ms))
+                                        : " since " + printable(t.over_t2_since));
+}
+
 /// The columns of a child: name, class, watts, pace, state.
-std::vector<std::string> columns_of(const fbs::PowerChildT& c) {
+std::vector<std::string> columns_of(const fbs::PowerTreeT& t, const fbs::PowerChildT& c) {
   std::vector<std::string> out{printable(c.name), printable(c.priority)};
   if (!c.heard) {
     out.push_back(unheard_words(c));
@@ -63,7 +75,7 @@ std::vector<std::string> columns_of(const fbs::PowerChildT& c) {
   out.push_back(c.pace_of_1024 == 0
                     ? "no steps"
                     : fmt::format("pace {:.0f} %", percent_of_1024(c.pace_of_1024)));
-  out.push_back(state_of(c));
+  out.push_back(state_of(c) + over_t2_words(t, c));
   return out;
 }
 
@@ -90,6 +102,15 @@ std::string thresholds_words(const fbs::PowerTreeT& t) {
   return out;
 }
 
+/// What has befallen it in this life: "low capped 41 s, 0 brakes"; empty: nothing has.
+std::string account_words(const fbs::PowerTreeT& t) {
+  if (t.low_capped_ms + t.high_capped_ms + t.brakes == 0) return "";
+  std::string out;
+  if (t.low_capped_ms > 0) out += fmt::format("low capped {}, ", time_text(t.low_capped_ms));
+  if (t.high_capped_ms > 0) out += fmt::format("high capped {}, ", time_text(t.high_capped_ms));
+  return "  " + out + counted(t.brakes, "brake", "brakes");
+}
+
 std::string root_line(const fbs::PowerTreeT& t) {
   const auto drawn_w = watts_of_mw(t.drawn_mw), cap_w = watts_of_mw(t.cap_mw);
   std::string out = fmt::format("{}  {}  {}", printable(t.name), printable(t.mode),
@@ -98,6 +119,7 @@ std::string root_line(const fbs::PowerTreeT& t) {
   if (drawn_w >= 0 && cap_w > 0) out += fmt::format("  {:.0f} %", 100 * drawn_w / cap_w);
   if (const auto cause = cause_text(t); !cause.empty()) out += "  " + cause;
   if (t.t2 > 0) out += "  " + thresholds_words(t);
+  out += account_words(t);
   if (t.brake && t.brake_above.empty()) out += "  the brake is on";
   if (!t.brake_above.empty())
     out += fmt::format("  {}the brake of {} is on", t.brake_here ? "its brake is on, and " : "",
@@ -150,7 +172,7 @@ std::string cause_text(const fbs::PowerTreeT& t) {
 
 std::string tree_text(const fbs::PowerTreeT& tree) {
   std::vector<std::vector<std::string>> lines;
-  for (const auto& c : tree.children) lines.push_back(columns_of(*c));
+  for (const auto& c : tree.children) lines.push_back(columns_of(tree, *c));
   std::string out = root_line(tree);
   for (size_t i = 0; i < lines.size(); ++i)
     out += fmt::format("{} {}\n", i + 1 == lines.size() ? "└" : "├", aligned(lines, i));
@@ -175,11 +197,22 @@ std::string tree_json(const fbs::PowerTreeT& tree) {
                  {"set", tree.set},
                  {"set_by", tree.set_by},
                  {"set_left_ms", tree.set_left_ms},
-                 {"follows", tree.follows}};
+                 {"follows", tree.follows},
+                 {"energy_j", tree.energy_j},
+                 {"brakes", tree.brakes},
+                 {"braked_ms", tree.braked_ms}};
   if (tree.t2 > 0)
-    j["thresholds"] = {{"t1", tree.t1},           {"t2", tree.t2},
-                       {"safe_t2", tree.safe_t2}, {"stand", tree.thresholds_stand},
-                       {"low", tree.low_share},   {"high", tree.high_share}};
+    j["thresholds"] = {
+        {"t1", tree.t1},
+        {"t2", tree.t2},
+        {"safe_t2", tree.safe_t2},
+        {"stand", tree.thresholds_stand},
+        {"low", tree.low_share},
+        {"high", tree.high_share},
+        {"low_capped_ms", tree.low_capped_ms},
+        {"high_capped_ms", tree.high_capped_ms},
+        {"over_t2_ms", tree.over_t2_ms < 0 ? ordered_json(nullptr) : ordered_json(tree.over_t2_ms)},
+        {"over_t2_since", tree.over_t2_since}};
   j["children"] = ordered_json::array();
   for (const auto& c : tree.children) j["children"].push_back(child_json(*c));
   return j.dump(-1, ' ', false, ordered_json::error_handler_t::replace) + "\n";

@@ -203,6 +203,52 @@ TEST_CASE("power tree: a row in thresholds says them, and what each class may ha
   CHECK(nlohmann::json::parse(tree_json(t))["thresholds"]["stand"] == true);
 }
 
+TEST_CASE("power tree: how long classes were capped, brakes, and since when it is over T2") {
+  auto t = tree_of_two();
+  t.mode = "thresholds";
+  t.drawn_mw = 63'700;
+  t.t1 = 0.8;
+  t.t2 = t.safe_t2 = 0.89;
+  t.low_share = 0.52;
+  t.high_share = 1;
+  t.thresholds_stand = true;
+  t.low_capped_ms = 41'200;
+  t.over_t2_ms = 12'900;
+  t.over_t2_since = "2026-11-30T14:03:12Z";
+  CHECK(tree_text(t) ==
+        "row0  thresholds  ~63.7 of 70 W  91 %  T1 80 T2 89  low at 52 %  low capped 41 s, 0 "
+        "brakes\n"
+        "├ gpt-a  high  ~41.0 of 49 W  pace 100 %  lease 3.1 s\n"
+        "└ gpt-b  low   ~20.3 of 21 W  pace 52 %   lease 9.3 s, row0 over T2 (91 %) since "
+        "2026-11-30T14:03:12Z\n");
+  t.over_t2_since.clear();
+  CHECK(tree_text(t).find(", row0 over T2 (91 %) for 12 s\n") != std::string::npos);
+  const auto j = nlohmann::json::parse(tree_json(t))["thresholds"];
+  CHECK(j["low_capped_ms"] == 41'200);
+  CHECK(j["over_t2_ms"] == 12'900);
+  const auto has = [&t](const char* sample) {
+    return tree_prometheus(t).find(std::string("\ntroupe_power_") + sample) != std::string::npos;
+  };
+  CHECK(has("capped_seconds_total{budget=\"row0\",priority=\"low\"} 41.2\n"));
+  CHECK(has("over_t2_seconds{budget=\"row0\"} 12.9\n"));
+  t.over_t2_ms = -1;
+  CHECK(tree_text(t).find("over T2") == std::string::npos);
+  CHECK(nlohmann::json::parse(tree_json(t))["thresholds"]["over_t2_ms"].is_null());
+  t.brakes = 3;
+  t.braked_ms = 95'500;
+  t.energy_j = 1234.5;
+  t.high_capped_ms = 2000;
+  CHECK(tree_text(t).find("  low capped 41 s, high capped 2 s, 3 brakes\n") != std::string::npos);
+  CHECK(has("brakes_total{budget=\"row0\"} 3\n"));
+  CHECK(has("braked_seconds_total{budget=\"row0\"} 95.5\n"));
+  CHECK(has("drawn_joules_total{budget=\"row0\"} 1234.5\n"));
+  t.t2 = 0;  // in shares
+  CHECK(!has("capped_seconds_total"));
+  t.low_capped_ms = t.high_capped_ms = 0;
+  t.brakes = 1;
+  CHECK(tree_text(t).starts_with("row0  thresholds  ~63.7 of 70 W  91 %  1 brake\n"));
+}
+
 TEST_CASE("power tree: the same as JSON") {
   auto t = tree_of_two();
   CHECK(tree_json(t) ==
@@ -211,6 +257,7 @@ TEST_CASE("power tree: the same as JSON") {
         R"("brake_pulled":false,)"
         R"("short_of_floors":false,)"
         R"("knows":true,"epoch":3,"set":false,"set_by":"","set_left_ms":0,"follows":"",)"
+        R"("energy_j":0.0,"brakes":0,"braked_ms":0,)"
         R"("children":[{"name":"gpt-a","priority":"high","heard":true,"silent":false,)"
         R"("unruly":false,"shed":false,"brake":false,"brake_armed":false,"granted_w":49.0,)"
         R"("in_force_w":49.0,"counted_w":49.0,)"

@@ -48,6 +48,34 @@ TEST_CASE("BGT-2: budget: in thresholds each class has its clock's part of what 
   CHECK(tree.high_share == doctest::Approx(1305.0 / 1410));
 }
 
+TEST_CASE("budget: in thresholds it is told for how long classes were capped, and T2 exceeded") {
+  row_with_paces f;
+  auto tree = f.tree();
+  CHECK(tree.low_capped_ms == 0);
+  CHECK(tree.over_t2_ms == -1);
+  CHECK(tree.energy_j == doctest::Approx(40 * 5));  // five seconds between six ticks
+  f.draw(32'000);                                   // 91 %
+  f.seconds(3);
+  tree = f.tree();
+  CHECK(tree.low_capped_ms == 2000);
+  CHECK(tree.high_capped_ms == 0);
+  CHECK(tree.over_t2_ms == 2000);
+  CHECK(tree.over_t2_since == "noon");
+  CHECK(tree.brakes == 0);
+  f.draw(20'000);
+  f.second();
+  tree = f.tree();
+  CHECK(tree.low_capped_ms == 3000);
+  CHECK(tree.over_t2_ms == -1);
+  CHECK(tree.over_t2_since.empty());
+  f.draw(40'000);
+  f.seconds(2);
+  tree = f.tree();
+  REQUIRE(tree.brake_pulled);
+  CHECK(tree.brakes == 1);
+  CHECK(tree.braked_ms == 1000);
+}
+
 TEST_CASE("STH-1: budget: a T2 that is not safe is said, with the one that is") {
   row_with_paces f;
   CHECK(f.tree().safe_t2 == doctest::Approx(1));
