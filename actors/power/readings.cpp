@@ -62,6 +62,7 @@ fbs::MeterReadingsT readings_of(const std::vector<gpu::metered>& devices) {
     d.busy_percent = m.busy_percent.value_or(no_power);
     d.source = source_of(m.power_w.has_value(), m.modelled);
     d.energy_j = m.energy_j.value_or(no_power);
+    d.power_brake = m.power_brake;
     if (m.kind == gpu::metered_kind::sensor) {
       if (m.power_w && (most == nullptr || *m.power_w > *most->power_w)) most = &m;
     } else {

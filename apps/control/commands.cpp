@@ -357,7 +357,7 @@ struct executor {
     TROUPE_TRY(view, s.view("", "", false));
     const auto job = power_verb::job_power_in(view);
     if (c.why) {
-      const std::vector why{power_verb::why_by_job(job.job, job.pacer)};
+      const std::vector why{power_verb::why_by_job(job)};
       return answer{as.json ? power_verb::why_json(why) : power_verb::why_text(why)};
     }
     return answer{as.json ? power_verb::status_json(job) : power_verb::status_text(job)};

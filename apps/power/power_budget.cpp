@@ -159,7 +159,7 @@ result<power_why> why_by_running(const std::string& job) {
   to.job = job;
   TROUPE_TRY(s, session::open(to));
   TROUPE_TRY(view, s->view("", "", false));
-  return why_by_job(view.job, job_power_in(view).pacer);
+  return why_by_job(job_power_in(view));
 }
 
 /// One of a budget that is served; what the job says itself is added where it runs here.

@@ -29,6 +29,9 @@ void add_meter(const std::string& node, const fbs::MeterStatusT& m,
                std::map<std::string, metered_machine>& machines) {
   auto& of = machines[m.machine.empty() ? node : m.machine];
   if (std::ranges::find(of.nodes, node) == of.nodes.end()) of.nodes.push_back(node);
+  for (const auto& d : m.devices)
+    if (d->power_brake && std::ranges::find(of.braked, d->device) == of.braked.end())
+      of.braked.push_back(d->device);
   if (of.power_w >= 0 || m.power_w < 0) return;
   of.power_w = m.power_w;
   of.modelled = m.source == fbs::PowerSource::modelled;
@@ -87,6 +90,14 @@ job_power job_power_in(const fbs::ClusterViewT& view) {
   return out;
 }
 
+std::string outside_brake_words(const metered_machine& m) {
+  if (m.braked.empty()) return "";
+  return printable(fmt::format(
+      "{} of {}: a power brake holds {} from outside, which is no budget's "
+      "here: ask who runs the rack",
+      fmt::join(m.braked, ", "), fmt::join(m.nodes, ", "), m.braked.size() == 1 ? "it" : "them"));
+}
+
 std::string status_text(const job_power& job) {
   const auto& p = job.pacer;
   const bool modelled = is_modelled(job);
@@ -103,6 +114,8 @@ std::string status_text(const job_power& job) {
   if (!p.parent_problem.empty())
     out += fmt::format("{} is not heard: {}\n", printable(p.parent), printable(p.parent_problem));
   if (p.reason.empty() && !p.decided.empty()) out += "changed " + printable(p.decided) + "\n";
+  for (const auto& m : job.machines)
+    if (!m.braked.empty()) out += outside_brake_words(m) + "\n";
   for (const auto& m : job.machines)
     out += fmt::format("{} {}  {}\n", &m == &job.machines.back() ? "└" : "├",
                        printable(fmt::format("{}", fmt::join(m.nodes, ", "))),
@@ -134,7 +147,8 @@ std::string status_json(const job_power& job) {
     j["machines"].push_back({{"nodes", m.nodes},
                              {"power_w", number_or_null(m.power_w)},
                              {"power_source", source_of(m.power_w, m.modelled)},
-                             {"energy_j", number_or_null(m.energy_j)}});
+                             {"energy_j", number_or_null(m.energy_j)},
+                             {"braked_outside", m.braked}});
   return j.dump(-1, ' ', false, ordered_json::error_handler_t::replace) + "\n";
 }
 
@@ -148,6 +162,11 @@ std::string status_prometheus(const job_power& job) {
       out += fmt::format("troupe_power_watts{{job={},nodes={},source=\"{}\"}} {}\n", name,
                          label_value(fmt::format("{}", fmt::join(m.nodes, ","))),
                          source_of(m.power_w, m.modelled), m.power_w);
+  out += metric_family("troupe_power_outside_brake", "gauge",
+                       "Devices of a machine that a power brake holds from outside.");
+  for (const auto& m : job.machines)
+    out += fmt::format("troupe_power_outside_brake{{job={},nodes={}}} {}\n", name,
+                       label_value(fmt::format("{}", fmt::join(m.nodes, ","))), m.braked.size());
   if (p.budget_w > 0)
     out += metric_family(budget_watts_name, "gauge", budget_watts_help) +
            fmt::format("{}{{job={}}} {}\n", budget_watts_name, name, p.budget_w);

@@ -17,6 +17,8 @@ struct metered_machine {
   double power_w = -1;  ///< -1: not known
   bool modelled = false;
   double energy_j = -1;  ///< since its node began; -1: not known
+  /// Devices that say that somebody's power brake holds them, by a signal from outside.
+  std::vector<std::string> braked = {};
 };
 
 /// A job, as its actors published it.
@@ -30,6 +32,9 @@ struct job_power {
 
 /// Nodes on one machine are one: the first that says its watts is believed.
 job_power job_power_in(const fbs::ClusterViewT& view);
+
+/// "gpu0, gpu1 of node2: a power brake holds them from outside, ..."; empty: none does.
+std::string outside_brake_words(const metered_machine& m);
 
 /// "gpt-a  ~41.0 of 44 W  93 %  pace 52 %  ...", and a line for each machine under it.
 std::string status_text(const job_power& job);

@@ -307,6 +307,14 @@ power_why why_by_job(const std::string& job, const fbs::PacerStatusT& p) {
   return out;
 }
 
+power_why why_by_job(const job_power& job) {
+  auto out = why_by_job(job.job, job.pacer);
+  for (const auto& m : job.machines)
+    if (auto words = outside_brake_words(m); !words.empty())
+      out.reasons.push_back(std::move(words));
+  return out;
+}
+
 void add_own_words(power_why& by_budget, const power_why& by_job) {
   const auto* whose = by_job.is_refused
                           ? "another job of this name, of which nothing above is, says"

@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "apps/power/power_status.hpp"
 #include "messages/schemas/power_generated.h"
 #include "messages/schemas/status_generated.h"
 
@@ -32,6 +33,8 @@ power_why why_by_budget(const fbs::PowerTreeT& tree, const fbs::PowerChildT& chi
 
 /// Of a job, by what its pacer says.
 power_why why_by_job(const std::string& job, const fbs::PacerStatusT& pacer);
+/// The same, and what its machines say.
+power_why why_by_job(const job_power& job);
 
 /// To what a budget knows, what the job of that name here says: of itself, or of another process.
 void add_own_words(power_why& by_budget, const power_why& by_job);

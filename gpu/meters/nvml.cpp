@@ -53,6 +53,16 @@ class reader {
   int gone_ = success;
 };
 
+/// What it draws at this moment. The older function says a mean of a second on boards that have
+/// this one, so that a swing is over before it is seen; it is asked where this is not there.
+std::optional<uint64_t> power_of(reader& from, const library& n, device_handle device) {
+  field_value instant;
+  instant.field = field_power_instant;
+  const bool said = from.ask(n.field_values, [&] { return n.field_values(device, 1, &instant); });
+  if (said && instant.answer == success && instant.type == type_whole) return instant.value.whole;
+  return from.get<unsigned>(n.power);
+}
+
 constexpr std::array<const char*, 9> reason_words{
     "idle",           "application clocks", "power cap",       "hardware slowdown",
     "sync boost",     "heat (software)",    "heat (hardware)", "power brake",
@@ -150,7 +160,7 @@ result<gpu_reading> gpu_meter::read(unsigned index) const {
   if (!device) return session_->explain(subject, "nvmlDeviceGetHandleByIndex", gpu_is_lost).error();
   reader from(device);
   gpu_reading r;
-  r.power_mw = from.get<unsigned>(n.power);
+  r.power_mw = power_of(from, n, device);
   r.power_limit_mw = from.get<unsigned>(n.power_limit);
   r.energy_mj = from.get<unsigned long long>(n.energy);
   r.sm_mhz = from.get<unsigned>(n.clock, int{clock_sm});
@@ -171,7 +181,10 @@ result<gpu_reading> gpu_meter::read(unsigned index) const {
   };
   r.ecc_corrected = ecc(error_corrected);
   r.ecc_uncorrected = ecc(error_uncorrected);
-  if (auto mask = from.get<unsigned long long>(n.clock_reasons)) r.slowed_by = clock_reasons(*mask);
+  if (auto mask = from.get<unsigned long long>(n.clock_reasons)) {
+    r.slowed_by = clock_reasons(*mask);
+    r.power_brake = (*mask & reason_power_brake) != 0;
+  }
   TROUPE_CHECK(session_->explain(subject, "reading", from.gone()));  // NVM-2
   return r;
 }

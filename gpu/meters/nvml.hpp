@@ -54,7 +54,7 @@ struct gpu_identity {
 
 /// One look at a device (NVM-1).
 struct gpu_reading {
-  std::optional<uint64_t> power_mw;
+  std::optional<uint64_t> power_mw;  ///< at this moment, where the device says that
   std::optional<uint64_t> power_limit_mw;
   std::optional<uint64_t> energy_mj;  ///< since the driver was loaded
   std::optional<uint64_t> sm_mhz;
@@ -68,6 +68,7 @@ struct gpu_reading {
   std::optional<uint64_t> ecc_uncorrected;  ///< the same
   /// Why the clocks are not at their highest, in words; empty: they are.
   std::optional<std::vector<std::string>> slowed_by;
+  bool power_brake = false;  ///< one of these: somebody's brake holds the board from outside
 };
 
 /// The words of a mask of clock event reasons; a bit without a word is shown as a number.

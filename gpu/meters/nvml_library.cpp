@@ -17,6 +17,7 @@ void find_optional(const shared_library& from, Function& function, const char* n
 
 void find_readers(const shared_library& from, library& n) {
   find_optional(from, n.power, "nvmlDeviceGetPowerUsage");
+  find_optional(from, n.field_values, "nvmlDeviceGetFieldValues");
   find_optional(from, n.power_limit, "nvmlDeviceGetEnforcedPowerLimit");
   find_optional(from, n.energy, "nvmlDeviceGetTotalEnergyConsumption");
   find_optional(from, n.clock, "nvmlDeviceGetClockInfo");

@@ -72,6 +72,25 @@ struct process_info {
 };
 static_assert(sizeof(process_info) == 24 && offsetof(process_info, gpu_instance) == 16);
 
+/// nvmlFieldValue_t: a number by its id, with an answer of its own.
+struct field_value {
+  unsigned field = 0, scope = 0;  ///< scope 0: of the whole GPU
+  long long at_us = 0, latency_us = 0;
+  int type = 0, answer = success;
+  union {
+    double real;
+    unsigned whole;
+    unsigned long long large;
+  } value = {};
+};
+static_assert(sizeof(field_value) == 40 && offsetof(field_value, type) == 24 &&
+              offsetof(field_value, value) == 32);
+inline constexpr unsigned field_power_instant = 186;  ///< NVML_FI_DEV_POWER_INSTANT, mW
+inline constexpr int type_whole = 1;                  ///< NVML_VALUE_TYPE_UNSIGNED_INT
+
+/// nvmlClocksEventReasonHwPowerBrakeSlowdown: a signal from outside the board holds it back.
+inline constexpr unsigned long long reason_power_brake = 0x80;
+
 /// The functions. From `power` on they may be null: an older driver does not have them.
 struct library {
   int (*init)() = nullptr;
@@ -82,7 +101,8 @@ struct library {
   int (*handle_by_index)(unsigned, device_handle*) = nullptr;
   int (*name)(device_handle, char*, unsigned) = nullptr;
   int (*uuid)(device_handle, char*, unsigned) = nullptr;
-  int (*power)(device_handle, unsigned*) = nullptr;             ///< mW
+  int (*power)(device_handle, unsigned*) = nullptr;  ///< mW; since Ampere a second's mean
+  int (*field_values)(device_handle, int, field_value*) = nullptr;  ///< how many
   int (*power_limit)(device_handle, unsigned*) = nullptr;       ///< mW, the one enforced
   int (*energy)(device_handle, unsigned long long*) = nullptr;  ///< mJ since the driver's start
   int (*clock)(device_handle, int, unsigned*) = nullptr;        ///< MHz

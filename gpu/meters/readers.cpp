@@ -105,6 +105,7 @@ class gpu_reader final : public meter_reader {
       m.limit_w = times(r->power_limit_mw, 1e-3);
       m.temperature_c = times(r->temperature_c, 1);
       m.busy_percent = times(r->busy_percent, 1);
+      m.power_brake = r->power_brake;
     }
     return out;
   }

@@ -40,6 +40,7 @@ struct metered {
   bool modelled = false;                ///< its power is calculated, not measured (RDR-3)
   /// Of an energy counter: joules since the reader's first look, up to the last look that had it.
   std::optional<double> energy_j = {};
+  bool power_brake = false;  ///< it says that somebody's brake holds it from outside
 };
 
 /// What a machine draws besides its accelerators, of processors whose energy nobody counts.

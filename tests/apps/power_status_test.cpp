@@ -1,8 +1,13 @@
 // What `troupe power status` says, held to golden texts.
 #include "apps/power/power_status.hpp"
 
+#include <string>
+#include <vector>
+
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
+
+#include "apps/power/power_why.hpp"
 
 using namespace troupe;
 using namespace troupe::apps::power_verb;
@@ -92,6 +97,28 @@ TEST_CASE("power status: what is not known is said to be, and why no step begins
   CHECK(j["reason"] == "nothing says what the machine of node2 draws");
 }
 
+TEST_CASE("power status: a power brake from outside is said, with its devices and machine") {
+  auto view = view_of_three(44);
+  auto& meter = *view.nodes[3]->actors[0]->values->meter;
+  for (const auto* name : {"gpu0", "gpu1", "gpu2"}) {
+    meter.devices.push_back(std::make_unique<fbs::DeviceReadingT>());
+    meter.devices.back()->device = name;
+    meter.devices.back()->power_brake = name != std::string("gpu1");
+  }
+  const std::string said =
+      "gpu0, gpu2 of node2: a power brake holds them from outside, which is no budget's here: ask "
+      "who runs the rack";
+  const auto job = job_power_in(view);
+  CHECK(status_text(job).find("\n" + said + "\n├ node0") != std::string::npos);
+  CHECK(why_by_job(job).reasons.back() == said);
+  const auto j = nlohmann::json::parse(status_json(job));
+  CHECK(j["machines"][0]["braked_outside"].empty());
+  CHECK(j["machines"][1]["braked_outside"] == std::vector<std::string>{"gpu0", "gpu2"});
+  const auto text = status_prometheus(job);
+  CHECK(text.find("outside_brake{job=\"gpt-a\",nodes=\"node0,node1\"} 0\n") != std::string::npos);
+  CHECK(text.find("outside_brake{job=\"gpt-a\",nodes=\"node2\"} 2\n") != std::string::npos);
+}
+
 TEST_CASE("power status: under a power budget it says whose, and what is left of the lease") {
   auto view = view_of_three(44);
   auto& pacer = *view.nodes[0]->actors[0]->values->pacer;
@@ -143,8 +170,9 @@ TEST_CASE("power status: the same as JSON and for Prometheus") {
         R"x("decided":"to 51.6 % of full speed (by what it drew)",)x"
         R"("idle_w":20.1,"full_w":61.3,"energy_j":1234.0,)"
         R"("power_wait_ms":12300.0,"machines":[{"nodes":["node0","node1"],"power_w":20.5,)"
-        R"("power_source":"modelled","energy_j":700.0},{"nodes":["node2"],"power_w":20.5,)"
-        R"("power_source":"measured","energy_j":700.0}]})"
+        R"("power_source":"modelled","energy_j":700.0,"braked_outside":[]},)"
+        R"({"nodes":["node2"],"power_w":20.5,)"
+        R"("power_source":"measured","energy_j":700.0,"braked_outside":[]}]})"
         "\n");
   const auto text = status_prometheus(job);
   for (const char* line :

@@ -258,7 +258,7 @@ TEST_CASE("status: its JSON has the keys that scripts know") {
            row{R"({"meter":{}})", "", {"power_w", "temperature_c", "devices", "machine",
                "read_at_ns", "interval_ms", "source", "energy_j", "process_busy", "machine_busy"}},
            row{R"({"meter":{"devices":[{}]}})", "/devices/0", {"device", "kind", "power_w",
-               "limit_w", "temperature_c", "busy_percent", "source", "energy_j"}},
+               "limit_w", "temperature_c", "busy_percent", "source", "energy_j", "power_brake"}},
            row{R"({"gateway":{}})", "", {"processes", "views", "audit_failures", "audit_log"}},
            row{R"({"observer":{}})", "", {"views", "black_boxes"}}, row{R"({"reporter":{}})", "",
                {"log", "steps_not_logged"}},

@@ -41,6 +41,15 @@ int text(device_handle device, const char* function, char* to, unsigned bytes,
 
 library readers(library n) {
   n.power = [](device_handle d, unsigned* to) { return give(d, "power", to, 413'250u); };
+  n.field_values = [](device_handle d, int count, field_value* to) {
+    for (int i = 0; i < count; ++i) {
+      const bool is_there = to[i].field == field_power_instant && of(d).instant_mw;
+      to[i].answer = is_there ? success : not_supported;
+      to[i].type = of(d).instant_type;
+      if (is_there) to[i].value.whole = *of(d).instant_mw;
+    }
+    return answer(d, "field_values");
+  };
   n.power_limit = [](device_handle d, unsigned* to) {
     return give(d, "power_limit", to, of(d).power_limit_mw);
   };

@@ -18,6 +18,8 @@ struct gpu {
   /// By function, e.g. "energy": what it answers instead of success.
   std::map<std::string, int> refusals;
   unsigned power_limit_mw = 700'000;
+  std::optional<unsigned> instant_mw;  ///< none: the field is not there
+  int instant_type = type_whole;
   std::optional<std::pair<unsigned, unsigned>> locked_mhz;
   std::vector<unsigned> limits_mw;  ///< that were set, in order
   bool is_in_parts = false, lies = false;

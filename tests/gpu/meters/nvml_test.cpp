@@ -51,6 +51,36 @@ TEST_CASE("nvml: a reading has every number in its unit") {
   CHECK(machine.sessions == 0);
 }
 
+TEST_CASE("nvml: watts are of this moment where the device says that, else the older mean") {
+  auto& machine = fake::fresh();
+  auto functions = fake::functions();
+  const auto power = [&functions] { return opened(functions)->read(0)->power_mw; };
+  CHECK(power() == 413'250);  // the field is not there
+  machine.gpus[0].instant_mw = 688'000;
+  CHECK(power() == 688'000);
+  machine.gpus[0].instant_type = 0;  // a double, which it is by no reference
+  CHECK(power() == 413'250);
+  machine.gpus[0].instant_type = type_whole;
+  machine.gpus[0].refusals = {{"field_values", not_supported}};
+  CHECK(power() == 413'250);
+  machine.gpus[0].refusals = {{"power", not_supported}};
+  CHECK(power() == 688'000);
+  functions.field_values = nullptr;  // an older driver
+  CHECK_FALSE(power());
+}
+
+TEST_CASE("nvml: a power brake from outside is told apart from what else slows a device") {
+  auto& machine = fake::fresh();
+  const auto functions = fake::functions();
+  const auto braked = [&functions] { return opened(functions)->read(0)->power_brake; };
+  machine.clock_reasons = 0x4 | 0x8 | 0x40;
+  CHECK_FALSE(braked());
+  machine.clock_reasons = 0x8 | 0x80;
+  CHECK(braked());
+  machine.gpus[0].refusals = {{"clock_reasons", not_supported}};
+  CHECK_FALSE(braked());
+}
+
 TEST_CASE("NVM-1: what a device does not report is absent") {
   auto& machine = fake::fresh();
   machine.gpus[0].refusals = {{"energy", not_supported},
