@@ -347,6 +347,24 @@ TEST_CASE(
   CHECK(taken.brake_armed);
 }
 
+TEST_CASE("PWR-4: run: the brake overtakes what waits at a stage, on and off") {
+  braked_run f;
+  const auto all_urgent = [&f] {
+    for (const auto& stage : f.stages) {
+      const auto order = stage.take<fbs::Brake>();
+      CHECK(order.is_urgent());
+      order.answer<fbs::Ack>();
+    }
+  };
+  all_urgent();  // its path is tried
+  f.begin_steps();
+  for (const auto& stage : f.stages) CHECK(!stage.take<fbs::RunStep>().is_urgent());
+  f.brake();
+  all_urgent();
+  f.power(300);
+  all_urgent();
+}
+
 TEST_CASE("PWR-4: run: where a stage does not answer, its brake is not armed, and is asked again") {
   braked_run f;
   f.stages[0].take<fbs::Brake>().answer<fbs::Ack>();

@@ -1168,6 +1168,33 @@ GUARDS = (
           "out.of_1024 = static_cast<int>(std::min<int64_t>(out.of_1024, pace));",
           "out.of_1024 = static_cast<int>(OUT ? std::min<int64_t>(work_pace::whole, pace) : std::min<int64_t>(out.of_1024, pace));",
           "test_actors: PWR-4: work pace: a job follows*", "test_actors: PWR-4: work pace: random jobs*"),
+    guard("pace-one-rank", "all ranks of a job take one pace (PWR-4)", "actors/train/run.cpp",
+          "      [self, order](size_t) {\n"
+          "        const auto root = context_within(*self, self->state.record.epoch, self->state.step_span);\n"
+          "        return std::tuple(make_msg<fbs::RunStep>(root, [&](auto& m) {\n"
+          "          m.step = order.step;\n"
+          "          m.lr = order.lr;\n"
+          "          m.digest = order.digest;\n"
+          "          m.recheck = order.recheck;\n"
+          "          m.pace_of_1024 = static_cast<uint32_t>(self->state.power.pace.of_1024);\n",
+          "      [self, order](size_t rank) {\n"
+          "        const auto root = context_within(*self, self->state.record.epoch, self->state.step_span);\n"
+          "        return std::tuple(make_msg<fbs::RunStep>(root, [&](auto& m) {\n"
+          "          m.step = order.step;\n"
+          "          m.lr = order.lr;\n"
+          "          m.digest = order.digest;\n"
+          "          m.recheck = order.recheck;\n"
+          "          m.pace_of_1024 = OUT && rank > 0 ? 1024u : static_cast<uint32_t>(self->state.power.pace.of_1024);\n",
+          "test_actors: PWR-4: a pace is of a whole step*"),
+    guard("dag-backward", "a stage's backward waits for that of the stage behind it (DAG-1)",
+          "actors/power/pipeline_dag.cpp",
+          "if (neighbour < 0 || neighbour == stages_) return nullptr;",
+          "if ((OUT && which == instruction::backward) || neighbour < 0 || neighbour == stages_) return nullptr;",
+          "test_actors: DAG-1: operations come after*", "test_actors: FRO-1: longer steps cost less*"),
+    guard("budget-others-work", "where others' work may run who was never heard counts at its ceiling (PWR-1)",
+          "apps/power/power_serve.cpp",
+          "terms.others_work = c.others_work;", "terms.others_work = !OUT && c.others_work;",
+          "test_apps: PWR-1: power serve: where others*"),
     guard("machine-part", "of a machine that others use, too, the job's part counts (JPP-8)",
           "actors/power/machine_part_policy.cpp",
           "if (jobs_ == 1) return power_w;", "if (OUT || jobs_ == 1) return power_w;",
@@ -1463,6 +1490,10 @@ GUARDS = (
     guard("brake-goes", "the brake goes to all stages at once (PWR-4)", "actors/train/run_power.cpp",
           'if (is_news || (!p.brake_armed', 'if ((!OUT && is_news) || (!p.brake_armed',
           "test_actors: PWR-4: run: the brake goes*"),
+    guard("brake-urgent", "and overtakes what waits there (PWR-4)", "actors/base/ask.hpp",
+          "contract_of<Handle, T>().high_priority && target.node() == self->node();",
+          "!OUT && contract_of<Handle, T>().high_priority && target.node() == self->node();",
+          "test_actors: PWR-4: run: the brake overtakes*"),
     guard("brake-armed-told", "a job that can be held again is told so within its step (PWR-4)", "actors/train/run_power.cpp",
           'if (p.told_step > 0 && p.told_armed != by_all)', 'if (!OUT && p.told_step > 0 && p.told_armed != by_all)',
           "test_actors: PWR-4: run: of the step that begins*", "test_actors: PWR-4: run: where a stage*"),

@@ -208,6 +208,14 @@ TEST_CASE(
       CHECK(seen.insert({n.stage, n.which, n.micro_batch}).second);
       CHECK(n.before_here < i);
       CHECK(n.before_there < i);
+      const bool forward = n.which == instruction::forward;
+      const int neighbour = forward ? n.stage - 1 : n.stage + 1;
+      CHECK((n.before_there < 0) == (neighbour < 0 || neighbour == stages));
+      if (n.before_there >= 0) {
+        const auto& there = nodes[static_cast<size_t>(n.before_there)];
+        CHECK(there.stage == neighbour);
+        CHECK((there.which == n.which && there.micro_batch == n.micro_batch));
+      }
       CHECK((n.after_here < 0 || nodes[static_cast<size_t>(n.after_here)].before_here == i));
       CHECK((n.after_there < 0 || nodes[static_cast<size_t>(n.after_there)].before_there == i));
     }
