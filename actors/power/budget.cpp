@@ -167,6 +167,8 @@ msg<fbs::PowerGrant> grant_for(budget_pointer self, size_t child, const msg<fbs:
     g.answers_incarnation = r->incarnation();
     g.answers_sent_ns = r->sent_ns();
     g.static_share_mw = o.children[child].terms.static_share_mw;
+    g.floor_mw = o.children[child].terms.floor_mw;
+    g.free_mw = free_beside(self->state, child);
     g.brake = is_braked(self->state, child);
     if (g.brake) g.brake_of = above && above->lease.is_braked() ? brake_above(self->state) : o.name;
     for (const auto& [machine, children] : self->state.machines.shared_by(child, shared_above)) {
@@ -353,22 +355,6 @@ void note_conditions(budget_state& st, const budget_decision& d, const drawn_wat
     st.journal.unsafe_t2(st.options.rules.thresholds.t2, policy.safe().safe_t2());
 }
 
-/// What the tick before this one has come to, and what holds from now on.
-void account_for(budget_state& st, const std::optional<int64_t>& drawn_mw, int64_t now_ns) {
-  const auto slows = [&st](power_class of) {
-    return st.thresholds_stand && st.policy->speed_of(of) < 1;
-  };
-  const double t2 = in_thresholds(st) ? st.options.rules.thresholds.t2 : 0;
-  st.account.tick({drawn_mw, own_mw(st), t2, slows(power_class::low), slows(power_class::high),
-                   st.policy->holds_work()},
-                  now_ns);
-  const bool over = st.account.over_t2_ms(now_ns).has_value();
-  if (!over)
-    st.over_t2_since.clear();
-  else if (st.over_t2_since.empty() && st.options.wall_time)
-    st.over_t2_since = st.options.wall_time();
-}
-
 /// Whether the schedule says what it has, where nothing is set for a time. BGA-6
 bool follows(const budget_state& st) {
   return st.options.schedule && !st.set;
@@ -419,6 +405,7 @@ void decide_grants(budget_pointer self) {
   const budget_sample sample{fresh_draw(st, drawn, now), is_brake_armed(st, now), covered_mw};
   const auto& decided = st.policy->tick(own, sample, now);
   st.inputs.ticked(own, sample, now, decided);
+  st.counted_mw = st.policy->counted_mw();
   note_pulled(st);
   keep_record(st, now);
   for (const auto& g : decided.grants) answer_with(self, g);
@@ -636,6 +623,7 @@ void begin_budget(budget_pointer self, const budget_options& options) {
   if (st.pulled) st.journal.brake(true, true, st.cap_mw, st.policy->counted_mw(), {});
   if (options.parent) begin_node_parent(self, *options.parent);
   st.leased_mw = own_cap_of_now(self).cap_mw;
+  st.counted_mw = st.policy->counted_mw();
 }
 
 }  // namespace

@@ -178,6 +178,7 @@ struct budget_state {
   int64_t for_good_mw = 0;                            ///< BGA-3
   int64_t cap_mw = 0;                                 ///< of now, by configuration and persons
   int64_t leased_mw = 0;                              ///< what it had at the last tick
+  int64_t counted_mw = 0;                             ///< of all children, as of then
   int64_t next_tick_ns = 0;
   std::optional<node_parent> parent;  ///< none: it is a root
   std::optional<int64_t> set_until_ns;
@@ -215,6 +216,10 @@ bool is_braked(const budget_state& st, size_t child);
 /// Whether all who work now can be held within a step: not while one of them is not heard, and so
 /// hears nothing. BGT-2
 bool is_brake_armed(const budget_state& st, int64_t now_ns);
+/// What is left for a child by all that the others may draw, as of the last tick, in milliwatts.
+int64_t free_beside(const budget_state& st, size_t child);
+/// What the tick before this one has come to, and what holds from now on.
+void account_for(budget_state& st, const std::optional<int64_t>& drawn_mw, int64_t now_ns);
 /// As a person is shown it. `only`: a child, without the others.
 fbs::PowerTreeT tree_of(const budget_state& st, std::optional<size_t> only, int64_t now_ns);
 

@@ -82,6 +82,26 @@ void tell_account(const budget_state& st, int64_t now_ns, fbs::PowerTreeT& t) {
 
 }  // namespace
 
+int64_t free_beside(const budget_state& st, size_t child) {
+  const auto others_mw = st.counted_mw - st.policy->counted_mw(child);
+  return std::max<int64_t>(0, own_mw(st) - others_mw);
+}
+
+void account_for(budget_state& st, const std::optional<int64_t>& drawn_mw, int64_t now_ns) {
+  const auto slows = [&st](power_class of) {
+    return st.thresholds_stand && st.policy->speed_of(of) < 1;
+  };
+  const double t2 = in_thresholds(st) ? st.options.rules.thresholds.t2 : 0;
+  st.account.tick({drawn_mw, own_mw(st), t2, slows(power_class::low), slows(power_class::high),
+                   st.policy->holds_work()},
+                  now_ns);
+  const bool over = st.account.over_t2_ms(now_ns).has_value();
+  if (!over)
+    st.over_t2_since.clear();
+  else if (st.over_t2_since.empty() && st.options.wall_time)
+    st.over_t2_since = st.options.wall_time();
+}
+
 fbs::PowerTreeT tree_of(const budget_state& st, std::optional<size_t> only, int64_t now_ns) {
   const auto drawn = drawn_by_all(st, now_ns);
   fbs::PowerTreeT t;

@@ -59,11 +59,18 @@ fbs::PowerReportT report_of(pacer_pointer self) {
   return out;
 }
 
+/// Of a number in a message: what is no power is none.
+int64_t power_or_none(int64_t mw) {
+  return mw < 0 || mw > beyond_mw ? -1 : mw;
+}
+
 status take_answer(pacer_pointer self, const fbs::PowerGrant& g) {
   const auto verdict = self->state.parent->lease.hear(answer_in(g), now_ns(*self));
   TROUPE_CHECK(must_fit(verdict, "this job"));
   const auto whose = text_of(g.brake_of());
   self->state.parent->brake_of = tls::is_name(whose) ? whose : "";
+  self->state.parent->needs_mw = power_or_none(g.floor_mw());
+  self->state.parent->free_mw = power_or_none(g.free_mw());
   self->state.policy.set_shared(shared_in(g), now_ns(*self));
   return {};
 }
@@ -72,6 +79,13 @@ status take_answer(pacer_pointer self, const fbs::PowerGrant& g) {
 void take_refusal(job_parent& p, const error& why) {
   if (why.is(process_superseded)) p.lease.refused(lease_hold::replaced);
   if (why.code == errc::not_found) p.lease.refused(lease_hold::no_child);
+}
+
+/// ": needs 900 W, 400 W free in row0"; empty where that is not why.
+std::string want_in_words(const job_parent& p) {
+  if (p.free_mw < 0 || p.free_mw >= p.needs_mw) return "";
+  return fmt::format(": needs {:.4g} W, {:.4g} W free in {}", watts_of(p.needs_mw),
+                     watts_of(p.free_mw), p.name);
 }
 
 /// The budget whose brake is on: the one above the job, or one above that.
@@ -137,12 +151,13 @@ std::string why_held(const job_parent& p) {
       return parent_in_words(p) + " knows no job of this name: " + p.problem;
     case lease_hold::no_lease:
       return p.address.empty() ? "no power budget is found: " + p.problem
-                               : fmt::format("no lease yet from {}{}{}", parent_place_in_words(p),
-                                             p.problem.empty() ? "" : ": ", p.problem);
+             : p.problem.empty()
+                 ? fmt::format("no lease yet from {}{}", parent_place_in_words(p), want_in_words(p))
+                 : fmt::format("no lease yet from {}: {}", parent_place_in_words(p), p.problem);
     case lease_hold::no_watts:
-      return parent_in_words(p) + " grants no watts now";
+      return parent_in_words(p) + " grants no watts now" + want_in_words(p);
     case lease_hold::shed:
-      return parent_in_words(p) + " wants the work paused";
+      return parent_in_words(p) + " wants the work paused" + want_in_words(p);
     case lease_hold::brake:
       return brake_in_words(p) + " holds all work by its brake";
   }

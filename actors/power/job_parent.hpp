@@ -28,6 +28,8 @@ struct job_parent : parent_link {
 
   job_lease_policy lease;
   std::string brake_of = {};  ///< the budget whose brake is on; empty: none, or it does not say
+  /// What the child needs, and what is free for it, by the last answer; -1: it did not say.
+  int64_t needs_mw = -1, free_mw = -1;
   bool told_lapse = false;  ///< PPL-3
   uint16_t cap_counter = 0;  ///< the name of work of its counter; 0: it has none yet
   bool stepped = false;     ///< the run has made steps

@@ -81,13 +81,16 @@ struct leased_pacer : scripted_pacer {
       g.static_share_mw = 30'000;
     });
   }
-  /// Another job works on its machine; nothing is granted.
-  static void tell_shared(const troupe::test::told<fbs::PowerReport>& asked) {
+  /// Another job works on its machine; nothing is granted, for want of watts if that is said.
+  static void tell_shared(const troupe::test::told<fbs::PowerReport>& asked, int64_t floor_mw = 0,
+                          int64_t free_mw = -1) {
     asked.answer<fbs::PowerGrant>([&](auto& g) {
       g.budget = "row0";
       g.answers_incarnation = asked->incarnation();
       g.answers_sent_ns = asked->sent_ns();
       g.static_share_mw = 30'000;
+      g.floor_mw = floor_mw;
+      g.free_mw = free_mw;
       g.shared_machines.push_back(std::make_unique<fbs::SharedMachineT>());
       g.shared_machines.back()->machine = "boot";
       g.shared_machines.back()->children = 2;
@@ -505,6 +508,9 @@ TEST_CASE("PPL-4: a run that is to pause is asked for a checkpoint before it is 
   const auto said = f.warnings();
   REQUIRE(said.size() == 1);
   CHECK(said[0].ends_with("the run ends"));
+  f.pass(1s);
+  f.tell_shared(f.budget.take<fbs::PowerReport>(), 90'000, 40'000);
+  CHECK(f.last_told().reason.ends_with(" wants the work paused: needs 90 W, 40 W free in row0"));
 }
 
 TEST_CASE(
