@@ -271,12 +271,27 @@ size_t jobs_of(const fuzz_options& o) {
 
 }  // namespace
 
+namespace {
+
+constexpr uint64_t power_each = 20, budget_at = 7, parent_at = 17;
+
+/// Of a plain cluster that may be one with a budget.
+simulation_options fuzzed_any(uint64_t seed, const std::vector<fault_kind>& kinds) {
+  if (kinds == all_faults() && seed % power_each == budget_at)
+    return fuzzed_budget(seed, all_power_faults());
+  if (kinds == all_faults() && seed % power_each == parent_at)
+    return fuzzed_parent(seed, all_parent_faults());
+  return fuzzed(seed, kinds);
+}
+
+}  // namespace
+
 simulation_options options_of(const fuzz_options& options, uint64_t seed) {
   auto out = options.heads > 1 ? fuzzed_heads(seed, options.kinds, options.heads)
              : options.swap    ? fuzzed_swap(seed, options.kinds)
              : options.parent  ? fuzzed_parent(seed, options.kinds)
              : options.budget  ? fuzzed_budget(seed, options.kinds)
-                               : fuzzed(seed, options.kinds);
+                               : fuzzed_any(seed, options.kinds);
   out.log = options.log;
   return out;
 }

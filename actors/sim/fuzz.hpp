@@ -46,7 +46,8 @@ struct fuzz_options {
   bool parent = false;   ///< of clusters with one above their jobs
 };
 
-/// What a seed means.
+/// What a seed means. Of plain clusters, and all that befalls these, a twentieth of the seeds has a
+/// power budget and another twentieth has one above its job, with all that befalls such.
 simulation_options options_of(const fuzz_options& options, uint64_t seed);
 /// The command that runs a seed of these again.
 std::string replay_command(const fuzz_options& options, uint64_t seed);

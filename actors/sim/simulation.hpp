@@ -127,8 +127,13 @@ struct simulation_options {
   std::function<void(const any_msg&, int64_t now_ns)> sees;
   bool log = false;  ///< tell every fault and notice on stderr
 
-  /// Within what of its begin a launch ends (SIM-6).
-  int64_t launch_ends_ns() const { return int64_t{3 * 3600} * 1'000'000'000 + work_ns; }
+  /// Within what of its begin a launch ends (SIM-6). Where a brake may come who waits for a rank
+  /// waits as at the least pace, twenty times as long (paced_patience.hpp), and so do some faults,
+  /// one after the other.
+  int64_t launch_ends_ns() const {
+    constexpr int64_t hour_ns = int64_t{3600} * 1'000'000'000;
+    return (power_parent_w > 0 ? 60 : 3) * hour_ns + work_ns;
+  }
 
   /// How long nodes may stay without a coordinator (NOD-1, NOD-7).
   int64_t lingering_ms() const {

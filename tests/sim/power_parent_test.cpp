@@ -142,6 +142,33 @@ TEST_CASE("a power budget that the slowest steps of a simulated job do not keep 
   CHECK(done.error().code == errc::bad_config);
 }
 
+TEST_CASE("power: of random clusters without more said some have budgets, and faults of these") {
+  const fuzz_options plain{.first = 1, .seeds = 1000, .kinds = all_faults()};
+  int budgets = 0, parents = 0, of_parents = 0;
+  for (uint64_t seed = 1; seed <= plain.seeds; ++seed) {
+    const auto o = options_of(plain, seed);
+    parents += o.power_parent_w > 0;
+    budgets += o.power_parent_w <= 0 && o.budget_w > 0;
+    for (const auto& f : o.faults) of_parents += is_of_parent(f.kind);
+  }
+  CHECK(budgets == 50);
+  CHECK(parents == 50);
+  CHECK(of_parents >= parents);
+  const fuzz_options named{.first = 1, .seeds = 1, .kinds = {fault_kind::crash_node}};
+  for (uint64_t seed = 1; seed <= 40; ++seed) CHECK(options_of(named, seed).budget_w == 0);
+}
+
+TEST_CASE("SIM-6: a rank that hangs under a power budget is given up, though as late as braked") {
+  auto o = under_a_parent(500);
+  o.launches = 3;
+  o.faults = {{fault_kind::hang_device, 20 * second_of_parent, 0, 1}};
+  const auto done = simulate(o);
+  REQUIRE(done);
+  CHECK_MESSAGE(!done->violation, done->violation.value_or(""));
+  CHECK(done->launches == 2);
+  CHECK(done->virtual_ns > 12'000 * second_of_parent);
+}
+
 TEST_CASE("power: random clusters under a budget above them, and faults, violate nothing") {
   constexpr uint64_t seeds = 20;
   const fuzz_options o{.first = 1, .seeds = seeds, .kinds = all_parent_faults(), .parent = true};
