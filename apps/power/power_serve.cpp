@@ -49,8 +49,6 @@ using nlohmann::ordered_json;
 constexpr size_t epoch_file_bytes = 4096;
 constexpr size_t schedule_row_bytes = 64, schedule_rows = power::budget_schedule::most_rows;
 constexpr int64_t ns_of_ms = 1'000'000;
-/// What a step may take until a cap binds, before that has been measured.
-constexpr int64_t assumed_step_ms = 2000;
 
 std::string text_of(const ordered_json& j) {
   return j.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
@@ -77,6 +75,7 @@ power::named_child named_child_of(const config::power_child& c) {
   terms.ceiling_mw = config::milliwatts(c.ceiling_w);
   terms.paused_mw = config::milliwatts(c.paused_w);
   terms.others_work = c.others_work;
+  terms.idle_mw = config::milliwatts(c.idle_w);
   return {c.name, terms, c.certificate};
 }
 
@@ -93,15 +92,22 @@ power::row_thresholds thresholds_of(const config::power_tree& tree) {
   return out;
 }
 
-/// A job reports, hears its cap with the tick after that, and takes it with its next step.
+/// What is not said is as the policy has it.
 void set_row(power::budget_rules& rules, const config::power_tree& tree) {
   const bool in_thresholds = tree.mode == config::power_mode::thresholds;
-  const auto actuation_ms = config::report_gap_ms(tree.tick_ms) + tree.tick_ms + assumed_step_ms;
+  const auto actuation_ms = config::actuation_ms(tree.tick_ms);
   rules.mode = in_thresholds ? power::budget_mode::thresholds : power::budget_mode::shares;
   rules.clock_exponent = 1;  // jobs have a pace, whose watts are as their work
   rules.thresholds = thresholds_of(tree);
   rules.row = power::rules_of(in_thresholds ? row_rule_of(tree) : power::row_rule::none,
                               rules.thresholds, actuation_ms * ns_of_ms, tree.tick_ms * ns_of_ms);
+  rules.row.hysteresis = tree.hysteresis;
+  if (tree.settle_ms >= 0)
+    rules.row.settle_up_ns = rules.row.settle_down_ns = tree.settle_ms * ns_of_ms;
+  if (tree.undo_ms >= 0) rules.row.settle_down_ns = tree.undo_ms * ns_of_ms;
+  rules.row.brake_hold_ns = tree.brake_hold_ms * ns_of_ms;
+  rules.row.release_gap_ns = tree.release_gap_ms * ns_of_ms;
+  rules.unruly_ticks = static_cast<int>(tree.unruly_ticks);
   rules.row.release_groups =
       static_cast<int>(std::min<size_t>(power::overload_policy::groups, tree.child.size()));
 }
@@ -240,6 +246,12 @@ result<config::power_tree> read_budget(const std::string& file) {
     return error(errc::bad_config, marks.error().message,
                  "t1, t2 and t3 are shares of the budget, each not below the one before")
         .within(file);
+  if (const auto t1 = thresholds_of(tree).t1; tree.hysteresis >= t1)
+    return error(errc::bad_config,
+                 fmt::format("hysteresis is {}, and T1 {}: no cap would be undone", tree.hysteresis,
+                             t1),
+                 "caps are undone where less than a threshold less the hysteresis is drawn")
+        .within(file);
   const auto options = budget_options_of(tree, 1);
   std::vector<power::budget_child> children;
   for (const auto& c : options.children) children.push_back(c.terms);
@@ -295,7 +307,8 @@ std::string budget_json(const config::power_tree& tree) {
                         {"static_w", c.static_w},
                         {"ceiling_w", c.ceiling_w},
                         {"paused_w", c.paused_w},
-                        {"others_work", c.others_work}});
+                        {"others_work", c.others_work},
+                        {"idle_w", c.idle_w}});
   return text_of({{"type", "power_budget"},
                   {"budget", tree.name},
                   {"budget_w", tree.budget_w},

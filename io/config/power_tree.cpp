@@ -37,6 +37,7 @@ constexpr double site_w = 1e9;       // beyond it a number is no power of a site
 constexpr size_t bearer_bytes = 64;  // of a name that a key can be made for
 constexpr double noise_of_least = 0.01;
 constexpr double least_threshold = 0.06;  // caps are undone 0.05 below it
+constexpr int64_t an_hour_ms = 3'600'000;
 
 constinit const property power_tree_rows[] = {
     row<power_tree, &power_tree::name>("name", "What the budget is called"),
@@ -55,6 +56,27 @@ constinit const property power_tree_rows[] = {
         within(least_threshold, 1)),
     row<power_tree, &power_tree::t3>("t3", "The share above which a ladder slows high priority",
                                      within(least_threshold, 1)),
+    row<power_tree, &power_tree::hysteresis>(
+        "hysteresis", "In thresholds, how far below one its caps are undone, of the budget",
+        within(0.001, 0.5)),
+    row<power_tree, &power_tree::settle_ms>(
+        "settle_ms",
+        "In thresholds, milliseconds from a command to the next one; default: a report, a tick and "
+        "a step of 2 s, and by polca a tick more",
+        within(0, an_hour_ms)),
+    row<power_tree, &power_tree::undo_ms>(
+        "undo_ms",
+        "In thresholds, milliseconds until a command may be undone; default: as settle_ms, by a "
+        "ladder 10 s",
+        within(0, an_hour_ms)),
+    row<power_tree, &power_tree::brake_hold_ms>(
+        "brake_hold_ms", "Milliseconds for which a brake that it has pulled holds at least",
+        within(1000, an_hour_ms)),
+    row<power_tree, &power_tree::release_gap_ms>(
+        "release_gap_ms", "Milliseconds from one group of children that is let go to the next",
+        within(1000, an_hour_ms)),
+    row<power_tree, &power_tree::unruly_ticks>(
+        "unruly_ticks", "Readings in a row above its cap that make a child unruly", within(1, 16)),
     row<power_tree, &power_tree::listen>("listen", "Address that it listens on"),
     row<power_tree, &power_tree::port>("port", "Port that it listens on; 0 = a free one",
                                        within(0, 65'535)),
@@ -102,6 +124,10 @@ constinit const property power_child_rows[] = {
         "child.certificate", "Name of the certificate that proves it; default: the child's name"),
     row<power_child, &power_child::paused_w>("child.paused_w", "Watts while its work is paused",
                                              within(0, site_w)),
+    row<power_child, &power_child::idle_w>(
+        "child.idle_w",
+        "Watts that it draws whatever its clocks are: thresholds slow what is above",
+        within(0, site_w)),
     row<power_child, &power_child::others_work>(
         "child.others_work",
         "Others' work may run there, uncapped, before it is heard of: it counts at ceiling_w then"),
@@ -119,6 +145,7 @@ struct open_power_tree {
   power_tree value;
   std::vector<power_child_entry> children;
   origin whole, name_at, budget_at, brake_at, listen_at, parent_at, key_at, ttl_at, tls_at;
+  origin settle_at = {};
   std::map<std::string, origin, std::less<>> of_thresholds;  ///< keys that are said
 };
 
@@ -174,12 +201,13 @@ void read_power_table(builder& into, const toml::table& table, const std::string
   tree.name_at = place_of("name");
   tree.budget_at = place_of("budget_w");
   tree.brake_at = place_of("brake");
-  for (const auto* key : {"policy", "t1", "t2", "t3"})
+  for (const auto* key : {"policy", "t1", "t2", "t3", "hysteresis", "settle_ms", "undo_ms"})
     if (table.contains(key)) tree.of_thresholds.emplace(key, place_of(key));
   tree.listen_at = place_of("listen");
   tree.parent_at = place_of("parent");
   tree.key_at = place_of("parent_key");
   tree.ttl_at = place_of("lease_ttl_ms");
+  tree.settle_at = place_of("settle_ms");
   tree.tls_at = place_of("tls");
   for (const auto* key : {"name", "budget_w"})
     if (!table.contains(key))
@@ -208,12 +236,16 @@ void check_power_names(builder& b, const open_power_tree& tree) {
 
 /// PTR-1.
 void check_power_watts(builder& b, const open_power_tree& tree) {
-  for (const auto* key : {"child.floor_w", "child.static_w", "child.ceiling_w", "child.paused_w"})
+  for (const auto* key :
+       {"child.floor_w", "child.static_w", "child.ceiling_w", "child.paused_w", "child.idle_w"})
     if (b.at_fault(key)) return;
   int64_t shares_mw = 0;
   for (const auto& entry : tree.children) {
     const auto& c = entry.spec;
     shares_mw += milliwatts(c.static_w);
+    if (c.idle_w > c.ceiling_w)
+      b.complain(entry.at, "child.idle_w",
+                 fmt::format("expected idle_w <= ceiling_w, got {} and {}", c.idle_w, c.ceiling_w));
     if (c.paused_w <= c.floor_w && c.floor_w <= c.static_w && c.static_w <= c.ceiling_w) continue;
     b.complain(entry.static_at, "child.static_w",
                fmt::format("expected paused_w <= floor_w <= static_w <= ceiling_w, got {}, {}, {} "
@@ -323,6 +355,13 @@ void check_power_tree(builder& b, const open_power_tree& tree) {
   if (!b.at_fault("mode") && !b.at_fault("policy")) check_power_thresholds(b, tree);
   check_power_tls(b, tree);
   check_power_parent(b, tree);
+  if (!b.at_fault("tick_ms") && !b.at_fault("settle_ms") && t.settle_ms >= 0 &&
+      t.settle_ms < actuation_ms(t.tick_ms))  // PTR-8
+    b.complain(tree.settle_at, "settle_ms",
+               fmt::format("{} is less than {}: a report, a tick of {} ms and a step of {} ms",
+                           t.settle_ms, actuation_ms(t.tick_ms), t.tick_ms, assumed_step_ms),
+               "a rung that is taken before the last one can have been seen to bind slows for "
+               "nothing");
   const bool known = !b.at_fault("tick_ms") && !b.at_fault("lease_ttl_ms");
   if (known && t.lease_ttl_ms < least_lease_ms(t.tick_ms))  // PTR-4
     b.complain(tree.ttl_at, "lease_ttl_ms",

@@ -25,6 +25,8 @@
 //   PTR-7  Beyond loopback a budget listens with certificates alone. With them each child is proved
 //     by one of a name that no other child has.
 //   PTR-6  What only thresholds have is said of thresholds alone, and these have the brake.
+//   PTR-8  No rung is taken before the one before it can have been seen to bind: a report, a tick
+//     and a step.
 #pragma once
 
 #include <algorithm>
@@ -58,6 +60,7 @@ struct power_child {
   std::string certificate = {};
   /// Others' work may run there, uncapped, before it is heard of: it counts at its ceiling then.
   bool others_work = false;
+  double idle_w = 0;  ///< drawn whatever its clocks or its pace are
   bool operator==(const power_child&) const = default;
 };
 
@@ -69,6 +72,13 @@ struct power_tree {
   power_brake brake = power_brake::automatic;
   power_rule policy = power_rule::polca;  ///< of thresholds, as the next three
   double t1 = -1, t2 = -1, t3 = -1;       ///< shares of the budget; -1: the policy's usual ones
+  double hysteresis = 0.05;               ///< of thresholds: caps are undone so far below them
+  /// Of thresholds, from a command to the next rung, and until it may be undone; as written -1, as
+  /// read the policy's usual ones.
+  int64_t settle_ms = -1, undo_ms = -1;
+  int64_t brake_hold_ms = 30'000;   ///< that it has pulled, at least
+  int64_t release_gap_ms = 10'000;  ///< from one group that is let go to the next
+  int64_t unruly_ticks = 3;         ///< reports in a row above its cap that make a child unruly
   std::string listen = "127.0.0.1";
   int64_t port = 0;  ///< 0: a free one
   std::string parent;      ///< the budget above (budget_place.hpp); empty: none
@@ -100,6 +110,15 @@ constexpr int64_t report_gap_ms(int64_t tick_ms) {
 /// PTR-4
 constexpr int64_t least_lease_ms(int64_t tick_ms) {
   return 3 * report_gap_ms(tick_ms);
+}
+
+/// What a step may take until a cap binds, before that has been measured.
+inline constexpr int64_t assumed_step_ms = 2000;
+
+/// From a decision until a cap of it binds: a job reports, hears its cap with the tick after that,
+/// and takes it with its next step.
+constexpr int64_t actuation_ms(int64_t tick_ms) {
+  return report_gap_ms(tick_ms) + tick_ms + assumed_step_ms;
 }
 
 /// As messages have it.

@@ -200,6 +200,30 @@ TEST_CASE("power serve: thresholds have the rungs of their policy, and paces for
   CHECK(ladder.rules.row.rungs[0].threshold == 0.7);
   CHECK(ladder.rules.row.rungs[3].threshold == 0.95);
 
+  CHECK(o.rules.row.hysteresis == 0.05);
+  CHECK(o.rules.row.settle_up_ns == 5'500'000'000);
+  CHECK(o.rules.row.settle_down_ns == o.rules.row.settle_up_ns);
+  CHECK(ladder.rules.row.settle_up_ns == 4'500'000'000);
+  CHECK(ladder.rules.row.settle_down_ns == 10'000'000'000);
+  const auto own = budget_options_of(
+      tree_of(folder, of_row +
+                          "hysteresis = 0.08\nsettle_ms = 9000\nundo_ms = 20000\nbrake_hold_ms = "
+                          "60000\nrelease_gap_ms = 5000\nunruly_ticks = 5\n" +
+                          two_jobs + "idle_w = 12\n"),
+      1);
+  CHECK(own.rules.row.hysteresis == 0.08);
+  CHECK(own.rules.row.settle_up_ns == 9'000'000'000);
+  CHECK(own.rules.row.settle_down_ns == 20'000'000'000);
+  CHECK(own.rules.row.brake_hold_ns == 60'000'000'000);
+  CHECK(own.rules.row.release_gap_ns == 5'000'000'000);
+  CHECK(own.rules.unruly_ticks == 5);
+  CHECK(own.children[0].terms.idle_mw == 0);
+  CHECK(own.children[1].terms.idle_mw == 12'000);
+  put_file(folder / "h.toml", of_row + "t1 = 0.3\nhysteresis = 0.3\n" + two_jobs);
+  const auto never_undone = read_budget((folder / "h.toml").string());
+  REQUIRE_FALSE(never_undone);
+  CHECK(never_undone.error().code == errc::bad_config);
+
   put_file(folder / "q.toml", of_row + "t1 = 0.9\n" + two_jobs);
   const auto wrong = read_budget((folder / "q.toml").string());
   REQUIRE_FALSE(wrong);

@@ -243,6 +243,27 @@ TEST_CASE("PTR-1: power tree: what is wrong is said with its place") {
     check_refused(w);
 }
 
+TEST_CASE("PTR-6, PTR-8: power tree: how long commands settle, and who is unruly, has bounds") {
+  const auto a = power_child_text("a");
+  for (const auto& w : {
+           wrong{row_of_70 + "hysteresis = 0.1\n" + a, "p.toml:3:14",
+                 "hysteresis is of thresholds"},
+           wrong{row_of_70 + "settle_ms = 9000\n" + a, "p.toml:3:13", "settle_ms is of thresholds"},
+           wrong{row_of_70 + "undo_ms = 9000\n" + a, "p.toml:3:11", "undo_ms is of thresholds"},
+           wrong{row_of_70 + "mode = 'thresholds'\nsettle_ms = 4499\n" + a, "p.toml:4:13",
+                 "4499 is less than 4500"},
+           wrong{row_of_70 + "brake_hold_ms = 999\n" + a, "p.toml:3:17", "from 1000 to"},
+           wrong{row_of_70 + "unruly_ticks = 17\n" + a, "p.toml:3:16", "from 1 to 16"},
+           wrong{row_of_70 + a + "idle_w = 61\n", "p.toml:3:1", "got 61 and 60"},
+       })
+    check_refused(w);
+  const auto got = power_tree_from(row_of_70 + "mode = 'thresholds'\nsettle_ms = 4500\n" + a);
+  REQUIRE_MESSAGE(got, (got ? "" : render(got.error())));
+  CHECK(got->settle_ms == 4500);
+  CHECK(got->undo_ms < 0);
+  CHECK(got->brake_hold_ms == 30'000);
+}
+
 TEST_CASE("PTR-5: power tree: a budget above that cannot be one is refused with its place") {
   const auto a = power_child_text("a");
   for (const auto& w : {
