@@ -14,8 +14,8 @@
 //   others_work = true   # may draw that before it is heard: others work on its machine, uncapped
 //
 // Invariants
-//   PTR-1  What was read keeps 0 <= paused <= floor <= static share <= ceiling for each child, and
-//     static shares fit into the budget together, in the milliwatts of messages.
+//   PTR-1  What was read keeps 0 <= paused <= floor <= static share <= ceiling for each child, idle
+//     <= ceiling, and static shares fit into the budget together, in the milliwatts of messages.
 //   PTR-2  Names are unique, and such as a key can be made for (io/tls/keyring.hpp).
 //   PTR-3  All problems are found in one go, each with its place; nothing but the file is read,
 //     not what it names.

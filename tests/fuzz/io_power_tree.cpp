@@ -23,6 +23,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     must(0 <= c.paused_w && c.paused_w <= c.floor_w && c.floor_w <= c.static_w &&
              c.static_w <= c.ceiling_w,
          "PTR-1: the watts of a child are in order");
+    must(0 <= c.idle_w && c.idle_w <= c.ceiling_w, "PTR-1: no child draws more idle than it can");
     must(names.insert(c.name).second, "PTR-2: names are unique");
     must(tree->tls.enabled() ? certificates.insert(c.certificate).second : c.certificate.empty(),
          "PTR-7: a certificate proves one child");
@@ -34,6 +35,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
        "PTR-7: beyond loopback there are certificates");
   must(tree->lease_ttl_ms >= config::least_lease_ms(tree->tick_ms),
        "PTR-4: three reports fit into a lease");
+  must(tree->settle_ms < 0 || tree->settle_ms >= config::actuation_ms(tree->tick_ms),
+       "PTR-8: no rung before the last one can have been seen");
   must(tree->noise_w >= 0 && !tree->output.empty(), "what was not said is settled");
   return 0;
 }
