@@ -75,6 +75,14 @@ std::vector<step_part> parts_of(
   return out;
 }
 
+std::vector<step_part> parts_of(std::span<const std::unique_ptr<fbs::StepPartT>> parts) {
+  std::vector<step_part> out;
+  for (const auto& p : parts)
+    if (const auto* facts = p ? operation_named(p->kind) : nullptr)
+      out.push_back({facts->kind, p->busy_ms, p->waited_ms, p->work});
+  return out;
+}
+
 void settle_transfers(const rank_grid& grid, std::span<std::vector<step_part>> of_ranks) {
   const auto ranks = std::min(of_ranks.size(), static_cast<size_t>(grid.ranks()));
   const auto each = [&](auto what) {

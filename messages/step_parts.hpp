@@ -47,6 +47,7 @@ std::vector<step_part> parts_in(const step_part_table& all);
 std::vector<std::unique_ptr<fbs::StepPartT>> to_message(std::span<const step_part> parts);
 std::vector<step_part> parts_of(
     const flatbuffers::Vector<flatbuffers::Offset<fbs::StepPart>>* parts);
+std::vector<step_part> parts_of(std::span<const std::unique_ptr<fbs::StepPartT>> parts);
 
 /// Divides the time of what several ranks do together into busy and waited (STM-3). By rank, of one
 /// step of all; with what some have ended in the next step it is right on the average.

@@ -411,6 +411,7 @@ msg<fbs::StepDone> step_done(worker_pointer self, const msg<fbs::FinishStep>& m,
       w.step = m->step();
       w.parts = to_message(outcome.parts);
       w.swap = swap_status(self->state.engine->swap_facts());
+      w.process_peak_bytes = outcome.process_peak_bytes;
     });
   return make_msg<fbs::StepDone>(context_of(*self, m.header()), [&](fbs::StepDoneT& d) {
     d.step = m->step();

@@ -6,6 +6,7 @@
 #include <bit>
 #include <chrono>
 #include <filesystem>
+#include <memory>
 #include <utility>
 
 #include <fmt/chrono.h>
@@ -123,6 +124,17 @@ void tell_drive(reporter_pointer self, const std::string& what) {
   write_log(self, report::warning_json(unix_now(), static_cast<int64_t>(self->state.step), what));
 }
 
+/// For `troupe swap show`: what the log says of the step, too.
+void show_drive(reporter_pointer self, const report::step_report& r) {
+  auto& st = self->state;
+  if (!r.swap) return;
+  st.written_bytes += r.swap->written_bytes;
+  publish_values(self, [&](fbs::ReporterStatusT& s) {
+    s.swap = std::make_unique<fbs::SwapStepT>(
+        status_of(r, st.written_bytes, st.options.job.swap.rated_tbw));
+  });
+}
+
 /// What the drive has kept, this step included; and, where that has changed, what a person should
 /// know of it.
 std::optional<std::string> judge_drive(reporter_state& st, report::step_report& r) {
@@ -197,6 +209,7 @@ void step(reporter_pointer self, const msg<fbs::StepReport>& m) {
   if (st.options.peak && std::has_single_bit(st.steps_seen)) st.options.peak->sample();
   auto r = as_report(st, m);
   const auto kept = judge_drive(st, r);
+  show_drive(self, r);
   keep_data_mark(self);
   if (st.options.stepped)
     st.options.stepped(m->step(), m->saved_step());  // before anybody reads of it

@@ -68,6 +68,7 @@ struct reporter_state {
   uint64_t step = 0;    ///< that it heard of last
   uint32_t epoch = 0;   ///< in which
   std::string back_by;  ///< what was done about the last fault
+  uint64_t written_bytes = 0;  ///< to drives, by the steps that it heard of
   slow_drive_policy drive;
   std::optional<gpu::kept_rates_policy> kept_rates;  ///< once a step that swaps is told
 };

@@ -191,6 +191,8 @@ TEST_CASE("step parts: a kind that this program does not know is left out") {
   const auto* read = flatbuffers::GetRoot<troupe::fbs::StepDone>(b.GetBufferPointer());
   CHECK(parts_of(read->parts()) == std::vector<step_part>{{pipeline_op::forward, 1, 2, 3}});
   CHECK(parts_of(nullptr).empty());
+  d.parts.push_back(nullptr);  // as unpacked, of which any may be missing
+  CHECK(parts_of(d.parts) == std::vector<step_part>{{pipeline_op::forward, 1, 2, 3}});
 }
 
 TEST_CASE("step parts: what sets a step apart, by its parts and its pace") {

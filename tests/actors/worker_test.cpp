@@ -1,5 +1,4 @@
-// The worker between a scripted stage and a scripted engine: what it calls, what it answers and
-// when, what it refuses, and what its end leaves.
+// The worker between a scripted stage and engine: calls, answers, refusals, what its end leaves.
 #include "actors/train/worker.hpp"
 
 #include <array>
@@ -488,6 +487,7 @@ TEST_CASE("worker: FinishStep updates, or ends an evaluation, and tells what its
   f.script->outcome = {
       12, 0.5, {{pipeline_op::forward, 3, 1, 64}, {pipeline_op::await_copies, 0, 2, 0}}};
   f.script->outcome.document_pairs = 98;
+  f.script->outcome.process_peak_bytes = 150 << 20;
   const auto update = f.finish(false);
   CHECK(f.script->said() == worker_calls{"update 9 by 0.25"});
   CHECK(f.waits<fbs::StepDone>(update));
@@ -509,6 +509,7 @@ TEST_CASE("worker: FinishStep updates, or ends an evaluation, and tells what its
   const auto check_shown = [&] {
     const auto shown = std::move(f.status().values->worker);
     CHECK(shown->step == 9);
+    CHECK(shown->process_peak_bytes == 150 << 20);
     REQUIRE(shown->parts.size() == 2);
     CHECK(shown->parts[0]->kind == "forward");
     CHECK(shown->parts[0]->work == 64);

@@ -235,7 +235,13 @@ TEST_CASE("status: its JSON has the keys that scripts know") {
            row{R"({"coordinator":{"nodes":[{}]}})", "/nodes/0",
                {"node", "rss_bytes", "cpu_s", "step", "spare"}},
            row{R"({"node":{}})", "", {"stages"}}, row{R"({"medic":{}})", "", {"examined", "bad"}},
-           row{R"({"worker":{}})", "", {"number", "step", "parts", "operations", "median_ms"}},
+           row{R"({"worker":{}})", "",
+               {"number", "step", "parts", "operations", "median_ms", "process_peak_bytes"}},
+           row{R"({"worker":{"swap":{}}})", "/swap",
+               {"state_chunks", "weight_chunks", "disk_bytes", "memory_bytes", "read_bytes",
+                "written_bytes", "budget_bytes", "held_bytes", "peak_bytes", "holders", "clip",
+                "redone_steps", "spilled_layers", "recomputed_layers", "linked_chunks",
+                "cloned_chunks", "copied_chunks"}},
            row{R"({"worker":{"checkpoint":{"ring_slots":{}}}})",
                "/checkpoint",
                {"saves", "durable", "failed", "share_bytes", "durable_bytes", "ring_wait_ms",
@@ -262,6 +268,10 @@ TEST_CASE("status: its JSON has the keys that scripts know") {
            row{R"({"gateway":{}})", "", {"processes", "views", "audit_failures", "audit_log"}},
            row{R"({"observer":{}})", "", {"views", "black_boxes"}}, row{R"({"reporter":{}})", "",
                {"log", "steps_not_logged"}},
+           row{R"({"reporter":{"swap":{}}})", "/swap",
+               {"step", "step_ms", "read_bytes", "written_bytes", "read_bytes_per_s",
+                "written_bytes_per_s", "swap_wait_ms", "limit_ms", "of_limit_percent",
+                "limit_kept_ms", "bound_by", "job_written_bytes", "rated_bytes"}},
        }) {
     CAPTURE(r.values);
     const auto m = from_json("Status", fmt::format(R"({{"values":{}}})", r.values));

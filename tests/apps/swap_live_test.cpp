@@ -42,13 +42,99 @@ fbs::ClusterViewT swapping() {
   s.budget_bytes = 100 << 20;
   s.held_bytes = 80 << 20;
   s.peak_bytes = 90 << 20;
+  s.linked_chunks = 11;
+  s.copied_chunks = 1;
+  w.process_peak_bytes = 150 << 20;
+  const auto moves = [&w](const char* kind, double busy_ms, uint64_t bytes) {
+    auto& part = *w.parts.emplace_back(std::make_unique<fbs::StepPartT>());
+    part.kind = kind;
+    part.busy_ms = busy_ms;
+    part.work = bytes;
+  };
+  moves("read_weights", 400, 1'000'000'000);
+  moves("read_state", 1000, 2'000'000'000);
+  moves("write_chunk", 800, 2'000'000'000);
   s.holders.push_back(std::make_unique<fbs::MemoryHolderT>());
   s.holders.back()->holder = "weights";
   s.holders.back()->held_bytes = s.holders.back()->peak_bytes = 40 << 20;
   return view;
 }
 
+/// What the reporter of that job says of its last step.
+fbs::SwapStepT& add_last_step(fbs::ClusterViewT& view) {
+  view.nodes.push_back(std::make_unique<fbs::ActorListT>());
+  auto& a = *view.nodes.back()->actors.emplace_back(std::make_unique<fbs::ActorInfoT>());
+  a.path = "reporter";
+  a.values = std::make_unique<fbs::StatusValuesT>();
+  auto& told = values_of<fbs::ReporterStatusT>(*a.values).swap;
+  told = std::make_unique<fbs::SwapStepT>();
+  told->step = 7;
+  told->step_ms = 2000;
+  told->read_bytes = 3'000'000'000;
+  told->written_bytes = 2'000'000'000;
+  told->read_bytes_per_s = 3e9;
+  told->written_bytes_per_s = 2.5e9;
+  told->swap_wait_ms = 300;
+  told->limit_ms = 1500;
+  told->of_limit_percent = 75;
+  told->bound_by = "disk";
+  told->job_written_bytes = 14'000'000'000;
+  told->rated_bytes = 14'000'000'000'000;
+  return *told;
+}
+
 }  // namespace
+
+TEST_CASE("swap show: how fast each rank's drive is, and what of its checkpoint was linked") {
+  auto view = swapping();
+  const auto text = apps::swap::live_text(view, 0);
+  CHECK(text.find("rank 1 reads 3 GB/s and writes 2.5 GB/s; of its last checkpoint's chunks 11 "
+                  "linked, 1 copied\n") != std::string::npos);
+  CHECK(text.find("node0: its process had 150.0 MiB in memory at most\n") != std::string::npos);
+  CHECK(text.find("of the limit") == std::string::npos);  // no reporter is heard
+  const auto rank = nlohmann::json::parse(apps::swap::live_json(view))["ranks"][0];
+  CHECK(rank["read_bytes_s"] == 3e9);
+  CHECK(rank["written_bytes_s"] == 2.5e9);
+  CHECK(rank["process_peak_bytes"] == 150 << 20);
+  CHECK(rank["linked_chunks"] == 11);
+  CHECK(rank["cloned_chunks"] == 0);
+  CHECK(rank["copied_chunks"] == 1);
+  view.nodes[0]->actors[1]->values->worker->parts.clear();
+  CHECK(apps::swap::live_text(view, 0).find("rank 1 reads 0 GB/s and writes 0 GB/s") !=
+        std::string::npos);
+}
+
+TEST_CASE("swap show: the last step against its limit, and what drives have been written") {
+  auto view = swapping();
+  CHECK_FALSE(nlohmann::json::parse(apps::swap::live_json(view)).contains("last_step"));
+  auto& step = add_last_step(view);
+  auto text = apps::swap::live_text(view, 0);
+  for (const char* words :
+       {"step 7 took 2 s, 0.75 of the limit (disk): 2.8 GiB read at 3 GB/s, 1.9 GiB written at "
+        "2.5 GB/s; drives were waited for 0.3 s\n",
+        "13.0 GiB written since the job's head began, 0.1 % of swap.rated_tbw\n"}) {
+    CAPTURE(words);
+    INFO(text);
+    CHECK(text.find(words) != std::string::npos);
+  }
+  auto j = nlohmann::json::parse(apps::swap::live_json(view));
+  CHECK(j["last_step"]["step"] == 7);
+  CHECK(j["last_step"]["read_bytes_s"] == 3e9);
+  CHECK(j["last_step"]["of_limit"] == 0.75);
+  CHECK(j["last_step"]["bound_by"] == "disk");
+  CHECK(j["job_written_bytes"] == 14'000'000'000);
+  CHECK(j["rated_bytes"] == 14'000'000'000'000);
+  step.limit_kept_ms = 1900;
+  CHECK(apps::swap::live_text(view, 0).find("0.95 by what the drive keeps") != std::string::npos);
+  step.limit_ms = 0;
+  step.rated_bytes = 0;
+  text = apps::swap::live_text(view, 0);
+  CHECK(text.find("of the limit") == std::string::npos);
+  CHECK(text.find("rated_tbw") == std::string::npos);
+  j = nlohmann::json::parse(apps::swap::live_json(view));
+  CHECK_FALSE(j["last_step"].contains("of_limit"));
+  CHECK_FALSE(j.contains("rated_bytes"));
+}
 
 TEST_CASE("swap show: a row for each rank that swaps, and who holds its process's memory") {
   const auto text = apps::swap::live_text(swapping(), 0);

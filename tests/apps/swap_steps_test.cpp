@@ -42,6 +42,42 @@ TEST_CASE("SST-1: the drive was busy for as long as the longest of what read at 
   CHECK(policy.keeps_all());
 }
 
+TEST_CASE("status: of the last step rates while drives moved, and the share of its limit") {
+  report::step_report r;
+  r.step = 7;
+  r.step_ms = 2000;
+  CHECK(apps::status_of(r, 0, 0).read_bytes_per_s == 0);
+  r.swap.emplace();
+  auto& moved = *r.swap;
+  moved.read_bytes = 3'000'000'000;
+  moved.read_ms = 1000;
+  moved.written_bytes = 1'000'000'000;
+  moved.write_ms = 500;
+  moved.wait_ms = 300;
+  auto s = apps::status_of(r, 5'000'000'000, 600);
+  CHECK(s.step == 7);
+  CHECK(s.step_ms == 2000);
+  CHECK(s.read_bytes == 3'000'000'000);
+  CHECK(s.written_bytes == 1'000'000'000);
+  CHECK(s.read_bytes_per_s == 3e9);
+  CHECK(s.written_bytes_per_s == 2e9);
+  CHECK(s.swap_wait_ms == 300);
+  CHECK(s.job_written_bytes == 5'000'000'000);
+  CHECK(s.rated_bytes == 600'000'000'000'000);
+  CHECK(s.limit_ms == 0);
+  CHECK(s.of_limit_percent == 0);
+  moved.limit_ms = 1500;
+  moved.limit_kept_ms = 1900;
+  moved.bound_by = "disk";
+  moved.write_ms = 0;  // no time was told
+  s = apps::status_of(r, 0, 0);
+  CHECK(s.limit_ms == 1500);
+  CHECK(s.of_limit_percent == 75);
+  CHECK(s.limit_kept_ms == 1900);
+  CHECK(s.bound_by == "disk");
+  CHECK(s.written_bytes_per_s == 0);
+}
+
 TEST_CASE("SST-2: steps that a power budget slowed down or held tell nothing of the drive") {
   report::step_report r;
   CHECK_FALSE(apps::tells_of_drive(r));  // all is in memory

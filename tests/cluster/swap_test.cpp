@@ -121,11 +121,36 @@ TEST_CASE("swap: the console says what lives on drives") {
   program up(job.up(with(sets, swapped(job, floor_of(job, sets)))));
   REQUIRE(up.until_step(2));
   const auto at = "127.0.0.1:" + std::to_string(up.port());
+  const auto shown = run({"swap", "show", "--json", "--connect", at});
+  CHECK(shown.code == 0);
   const auto told = run({"console", "--connect", at, "-c", "swap", "-c", "stop enough"});
   CHECK(told.code == 0);
   CHECK(told.out.find("state on drive") != std::string::npos);
   CHECK(told.out.find("node0: ") != std::string::npos);
+  CHECK(told.out.find("of the limit (") != std::string::npos);
   up.wait();
+  // As the log has that step, too.
+  const auto j = nlohmann::json::parse(shown.out);
+  const auto& last = j["last_step"];
+  REQUIRE(last["step"] >= 2);
+  uint64_t written = 0;
+  bool found = false;
+  for (const auto& step : up.objects("step")) {
+    if (step["step"] > last["step"]) continue;
+    written += step["written_bytes"].get<uint64_t>();
+    if (step["step"] != last["step"]) continue;
+    found = true;
+    for (const char* key : {"read_bytes", "written_bytes", "limit_ms", "bound_by"}) {
+      CAPTURE(key);
+      CHECK(last[key] == step[key]);
+    }
+    CHECK(last["of_limit"].get<double>() == doctest::Approx(step["of_limit"].get<double>()));
+  }
+  CHECK(found);
+  CHECK(j["job_written_bytes"] == written);
+  CHECK(last["read_bytes_s"] > 0);
+  CHECK(j["ranks"][0]["read_bytes_s"] > 0);
+  CHECK(j["ranks"][0]["process_peak_bytes"] > 0);
 }
 
 TEST_CASE("swap: below its floor a job is refused, and nothing is written") {
