@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <numeric>
 #include <utility>
 
 #include <fmt/format.h>
@@ -90,6 +91,25 @@ bool stats_probe::shown_by_swapper(pipeline_op kind) const {
   return swapper_ && swap_stream_of(kind) < swap_streams.size();
 }
 
+/// PRB-3. With mutex_ held, so that a counter of bytes never falls.
+void stats_probe::count_swaps(const operation& op, bool begins) {
+  static const auto read = work_name("read MB"), written = work_name("written MB"),
+                    frames = work_name("frames being filled"), slots = work_name("slots at work");
+  constexpr double mega = 1e6;
+  const auto which = swap_stream_of(op.kind);
+  const auto note = [&, at_ns = stream_now_ns()](uint16_t name, double value) {
+    records_.note(counter_note{name, swapper_->number(), at_ns, value});
+  };
+  if (swap_streams[which] == op_stream::weights_in)
+    note(frames, under_way_[which]);
+  else if (which < spill_streams)  // a group is in one slot while it is read, updated and written
+    note(slots, std::accumulate(under_way_.begin() + 1, under_way_.begin() + spill_streams, 0));
+  if (begins || op.bytes == 0) return;
+  if (swap_words[which] == "read") note(read, static_cast<double>(read_bytes_ += op.bytes) / mega);
+  if (swap_words[which] == "write")
+    note(written, static_cast<double>(written_bytes_ += op.bytes) / mega);
+}
+
 /// PRB-2. Its state is the operation that began last and goes on.
 void stats_probe::swaps(const operation& op, bool begins) {
   const auto which = swap_stream_of(op.kind);
@@ -99,6 +119,7 @@ void stats_probe::swaps(const operation& op, bool begins) {
   std::string_view state = nothing;
   for (size_t i = 0; i < moving_.size(); ++i)
     if (moving_[i] >= 0) state = swap_words[i];
+  count_swaps(op, begins);
   swapper_->publish(std::string(begins ? swap_words[which] : state), stream_now_ns());
   swapper_->publish([&](auto& values) {
     auto& s = values_of<fbs::SwapperStatusT>(values);

@@ -7,6 +7,8 @@
 //     nothing.
 //   PRB-2  What moves to and from a swap folder is shown in its swapper's stats, where there is
 //     one, and a wait of the compute stream for a chunk is a wait for that swapper.
+//   PRB-3  So is how much has moved so far, and how much is at it, as counters of the swapper: a
+//     viewer of traces draws them beside the operations.
 #pragma once
 
 #include <array>
@@ -45,6 +47,7 @@ class stats_probe : public engine_probe {
   bool computes();
   bool shown_by_swapper(pipeline_op kind) const;
   void swaps(const operation& op, bool begins);
+  void count_swaps(const operation& op, bool begins);
   std::string_view swap_of(int64_t chunk, bool activations);
 
   static constexpr std::string_view nothing = "ready";
@@ -59,6 +62,7 @@ class stats_probe : public engine_probe {
   /// The chunks that move, by stream; -1: none does.
   std::array<int64_t, 6> moving_{-1, -1, -1, -1, -1, -1};
   std::array<int, 6> under_way_{};  ///< rows of a table are read beside its groups
+  uint64_t read_bytes_ = 0, written_bytes_ = 0;
   uint64_t wait_ = 0;  ///< for the swapper, of its stream; 0: none
   std::array<typical_time, operations.size()> times_;
 };

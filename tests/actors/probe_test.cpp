@@ -3,8 +3,11 @@
 
 #include <doctest/doctest.h>
 
+#include <bit>
+#include <map>
 #include <set>
 #include <string>
+#include <vector>
 
 using namespace troupe;
 using namespace troupe::train;
@@ -174,4 +177,38 @@ TEST_CASE(
   CHECK(swap().spill_chunk == -1);
   CHECK(swap().written_bytes == before.written_bytes + 70);
   CHECK(swap().read_bytes == before.read_bytes + 70);
+}
+
+TEST_CASE("PRB-3: bytes so far, and what is at them, are counters of the swapper") {
+  actor_registry registry;
+  const auto stats = registry.add(0), swapper = registry.add(0);
+  recorder records;
+  record_reader reader(records, true);
+  reader.read(1);
+  stats_probe p{*stats, records, grid_rank{{1, 1, 1}, 0}, swapper};
+  const engine_probe::operation read{pipeline_op::read_state, 17, 3'000'000};
+  const engine_probe::operation update{pipeline_op::update_chunk, 17};
+  const engine_probe::operation written{pipeline_op::write_chunk, 18, 5'000'000};
+  const engine_probe::operation weights{pipeline_op::read_weights, 4, 1'000'000};
+  for (const auto& op : {read, update, written, weights}) p.begin(op);
+  p.end(weights, 0, 1, 2);
+  p.end(written, 0, 1, 2);
+  p.end(read, 0, 1, 2);
+  p.begin(read);
+  p.end(read, 0, 2, 3);
+  p.end(update, 0, 1, 3);
+  p.end({pipeline_op::write_activation, 4, 500'000}, p.begin({pipeline_op::write_activation, 4}), 1,
+        2);
+  std::map<std::string, std::vector<double>> counted;
+  const auto names = work_names();
+  for (const auto& r : reader.read(100'000))
+    if (r.kind == record_kind::counter) {
+      counted[names.at(r.type - 1)].push_back(std::bit_cast<double>(r.sender));
+      CHECK(r.actor == swapper->number());
+    }
+  using values = std::vector<double>;
+  CHECK(counted["read MB"] == values{1, 4, 7});
+  CHECK(counted["written MB"] == values{5, 5.5});
+  CHECK(counted["frames being filled"] == values{1, 0});
+  CHECK(counted["slots at work"] == values{1, 2, 3, 2, 1, 2, 1, 0});
 }
