@@ -23,6 +23,7 @@
 #include "apps/bench/swap_run.hpp"
 #include "apps/job_arguments.hpp"
 #include "apps/talk.hpp"
+#include "gpu/back_end.hpp"
 
 namespace troupe::apps {
 
@@ -185,6 +186,8 @@ result<int> bench(const arguments& args) {
   const std::filesystem::path parent =
       args.dir.empty() ? std::filesystem::current_path() : std::filesystem::absolute(args.dir);
   TROUPE_TRY(tokens, tokens_of(args));
+  if (args.plan.device != "host")  // before anything is written
+    TROUPE_CHECK(gpu::open_device(args.plan.device));
   TROUPE_TRY(folder, io::held_scratch::make(parent, "troupe-swap-"));
   say_removed(folder);
   TROUPE_TRY(plan, base_of(args, folder.path(), interrupt->asked()));
@@ -220,6 +223,7 @@ void add_what(command* verb, arguments& args) {
   verb->add_option("--host-mib", args.host_mib,
                    "Memory of the stage, MiB; without it the least that it can be trained with")
       ->delimiter(',');
+  verb->add_option("--device", args.plan.device, "host, cuda, cuda:1 ...")->capture_default_str();
   of_job("--keep-activations",
          verb->add_flag("--keep-activations", args.keeps_activations, "Nothing is computed again"));
 }

@@ -61,6 +61,7 @@ std::optional<double> against_forced(const swap_measurement& m) {
 std::vector<aim> aims_of(const std::vector<swap_measurement>& rows) {
   judge limit("ours, of the limit", 0.85, true, "of the limit"),
       io("ours, of the limit where the drive bounds it", 0.90, true, "of the limit"),
+      least("ours, of the least that any plan could move", 0.80, true, "of the least-bytes limit"),
       inmem("ours, where products take 1.3 times the drive's time", 1.05, false, "times inmem"),
       phased("ours, where both are about equal", 1.6, true, "times the speed of phased"),
       sync("ours, where both are about equal", 1.8, true, "times the speed of sync"),
@@ -76,6 +77,7 @@ std::vector<aim> aims_of(const std::vector<swap_measurement>& rows) {
     const double took = median_of(*ours);
     if (ours->limit_s > 0) limit.see(m, ours->limit_s / took);
     if (ours->limit_s > 0 && ours->part == gpu::bound_by::disk) io.see(m, ours->limit_s / took);
+    if (ours->limit_s > 0 && ours->least_s > 0) least.see(m, ours->least_s / took);
     if (ours->expected_s > 0) expected.see(m, std::abs(ours->expected_s / took - 1));
     const double share = ours->disk_s > 0 ? ours->compute_s / ours->disk_s : 0;
     const bool equal = share >= 1 / about_equal && share <= about_equal;
@@ -91,7 +93,7 @@ std::vector<aim> aims_of(const std::vector<swap_measurement>& rows) {
       saved.see(m, static_cast<double>(more) / (1 << 20));
     }
   }
-  return {limit.take(),    io.take(),     inmem.take(), phased.take(), sync.take(),
+  return {limit.take(),    io.take(),     least.take(), inmem.take(),  phased.take(), sync.take(),
           expected.take(), saving.take(), saved.take(), verify.take(), planner.take()};
 }
 

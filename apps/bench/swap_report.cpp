@@ -20,9 +20,9 @@ std::string text(const swap_measurement& m) {
       m.state_hash, m.rates.read_bytes_s / 1e9, m.rates.write_bytes_s / 1e9, m.rates.duplex,
       m.rates.flops_s / 1e9, m.rates.updates_s / 1e9, m.rates.processors.sum_bytes_s / 1e9);
   out += apart_text(m.rounds_apart);
-  out += fmt::format("{:<10} {:>9} {:>19} {:>9} {:>11} {:>9} {:>11} {:>11} {:>10}\n", "way",
-                     "s a step", "range", "of limit", "bound by", "expected", "in memory", "read",
-                     "written");
+  out += fmt::format("{:<10} {:>9} {:>19} {:>9} {:>11} {:>9} {:>9} {:>11} {:>11} {:>10}\n", "way",
+                     "s a step", "range", "of limit", "bound by", "expected", "least", "in memory",
+                     "read", "written");
   if (!m.not_compared.empty())
     out += fmt::format("bytes are not compared with the kernel's: {}\n", m.not_compared);
   for (const auto& r : m.results) {
@@ -36,9 +36,9 @@ std::string text(const swap_measurement& m) {
     }
     const auto took = r.took();
     out += fmt::format(
-        "{:<10} {:>9.3f} {:>19} {:>9.2f} {:>11} {:>9.3f} {:>11} {:>11} {:>10}\n", to_string(r.of),
-        took.median, fmt::format("{:.3f} to {:.3f}", took.least, took.most),
-        took.median > 0 ? r.limit_s / took.median : 0, to_string(r.part), r.expected_s,
+        "{:<10} {:>9.3f} {:>19} {:>9.2f} {:>11} {:>9.3f} {:>9.3f} {:>11} {:>11} {:>10}\n",
+        to_string(r.of), took.median, fmt::format("{:.3f} to {:.3f}", took.least, took.most),
+        took.median > 0 ? r.limit_s / took.median : 0, to_string(r.part), r.expected_s, r.least_s,
         bytes_text(r.memory_bytes), bytes_text(r.read_bytes), bytes_text(r.written_bytes));
     if (is_swept(r.of))
       out += fmt::format("{:<10} {} all, {} their input and x + attention\n", "",
@@ -51,6 +51,7 @@ std::string text(const swap_measurement& m) {
 
 nlohmann::ordered_json json(const swap_measurement& m) {
   nlohmann::ordered_json out{{"model", m.plan.model},
+                             {"device", m.plan.device},
                              {"dtype", m.plan.dtype},
                              {"parameters", m.parameters},
                              {"tokens", m.plan.tokens},
@@ -81,6 +82,7 @@ nlohmann::ordered_json json(const swap_measurement& m) {
                            {"limit_s", r.limit_s},
                            {"bound_by", to_string(r.part)},
                            {"expected_s", r.expected_s},
+                           {"least_s", r.least_s},
                            {"compute_s", r.compute_s},
                            {"disk_s", r.disk_s},
                            {"processors_s", r.processors_s},

@@ -198,6 +198,7 @@ class rounds {
     r.disk_s = gpu::disk_seconds(whole.read_bytes, whole.written_bytes, out_.rates);
     r.processors_s = gpu::seconds_of_processors(whole, out_.rates);
     r.limit_s = limit.seconds;
+    r.least_s = gpu::limit_of(least_of(trainers_[i]->options()), out_.rates).seconds;
     r.part = limit.part;
   }
 

@@ -76,6 +76,7 @@ struct swap_plan {
   std::string model = "tiny";
   std::optional<model_config> of_job = {};  ///< in place of the model of that name
   std::string dtype = "bf16";
+  std::string device = "host";  ///< gpu::open_device's name of it
   int64_t tokens = 128;  ///< of a step, one sequence
   int64_t layers = 0;    ///< 0: the model's
   double clip_norm = 0;
@@ -99,6 +100,7 @@ struct way_result {
   moved_counts counted;                        ///< of all rounds, by the engine and the kernel
   uint64_t redone_steps = 0;                   ///< of all that were made, updated once more
   double limit_s = 0, expected_s = 0;          ///< 0: all is in memory
+  double least_s = 0;                          ///< of any way with these bytes in memory
   double compute_s = 0, disk_s = 0;            ///< of a step, each alone
   double processors_s = 0;                     ///< for products, updates and sums
   gpu::bound_by part = gpu::bound_by::products;

@@ -238,6 +238,7 @@ train::engine_options options_of(const swap_plan& plan) {
   o.shape = gpu::whole_model(shape.model, 1, plan.tokens,
                              plan.dtype == "bf16" ? gpu::dtype::bf16 : gpu::dtype::f32);
   o.shape.recompute = plan.recompute;
+  o.device = plan.device;
   o.optimizer.clip_norm = static_cast<float>(plan.clip_norm);
   o.batch = 1;
   o.seed = 1;
@@ -274,6 +275,19 @@ gpu::step_work work_of(way w, const train::engine_options& o) {
   return gpu::work_of_step(traffic_of(w, o), o.model.flops_per_token(o.shape.seq) * tokens,
                            gpu::again_flops(o.model, o.shape) * tokens,
                            static_cast<double>(o.model.parameters()));
+}
+
+gpu::phase_work least_of(const train::engine_options& o) {
+  auto shape = o.shape;
+  std::replace(shape.activations.begin(), shape.activations.end(), gpu::activation_choice::spill,
+               gpu::activation_choice::keep);
+  gpu::residency_budget steps{0, false, 1};
+  steps.verifies = o.swap_verify;
+  const auto tokens = static_cast<double>(o.shape.tokens());
+  return gpu::work_of_step(gpu::traffic_of_step(o.model, shape, steps),
+                           o.model.flops_per_token(o.shape.seq) * tokens, 0,
+                           static_cast<double>(o.model.parameters()))
+      .whole();
 }
 
 gpu::activation_split kept_by(const gpu::stage_shape& shape) {

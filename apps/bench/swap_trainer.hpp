@@ -32,6 +32,10 @@ gpu::step_traffic traffic_of(way w, const train::engine_options& o);
 /// The same, and what it computes.
 gpu::step_work work_of(way w, const train::engine_options& o);
 
+/// Of the least that any way could move and compute with these bytes in memory, as `troupe plan`
+/// has it: nothing twice, and no activations.
+gpu::phase_work least_of(const train::engine_options& o);
+
 /// How many layers keep what.
 gpu::activation_split kept_by(const gpu::stage_shape& shape);
 

@@ -75,6 +75,7 @@ swap_measurement row_of(const std::map<way, double>& seconds, double limit_s, gp
     r.seconds = {s};
     r.limit_s = limit_s;
     r.expected_s = 1.1 * limit_s;
+    r.least_s = 0.9 * limit_s;
     r.part = part;
     r.compute_s = 1;
     r.disk_s = 1;
@@ -113,6 +114,23 @@ TEST_CASE("SWB-1 PHW-1: each way moves what is expected of it and comes to the s
       CHECK(more >= 4 * done.parameters);
       CHECK(more < 4 * done.parameters + (uint64_t{1} << 17));
     }
+  }
+}
+
+TEST_CASE("bench swap: the least of a step has its passes once, and computes nothing again") {
+  scratch dir;
+  auto plan = small_plan(dir);
+  for (const double clip_norm : {0.0, 1.0}) {
+    CAPTURE(clip_norm);
+    plan.clip_norm = clip_norm;
+    const auto made = trainer::make(way::ours, plan);
+    REQUIRE_MESSAGE(made, (made ? std::string() : render(made.error())));
+    const auto& o = (*made)->options();
+    const auto least = least_of(o), whole = work_of(way::ours, o).whole();
+    CHECK(least.flops < whole.flops);  // which are recomputed
+    CHECK(least.read_bytes > 0);
+    CHECK((least.read_bytes < whole.read_bytes) == (clip_norm > 0));  // twice
+    CHECK(least.written_bytes == whole.written_bytes);
   }
 }
 
@@ -229,6 +247,9 @@ TEST_CASE("aims: the worst row counts, and one that no row is about is neither m
   CHECK(find_aim(both, 0.85, "of the limit").met());
   CHECK(*find_aim(both, 0.85, "of the limit").measured == doctest::Approx(0.88));
   CHECK_FALSE(find_aim(both, 0.90, "of the limit").met());
+  CHECK(find_aim(one, 0.80, "of the least-bytes limit").met());
+  CHECK(*find_aim(both, 0.80, "of the least-bytes limit").measured == doctest::Approx(0.9 * 0.88));
+  CHECK_FALSE(find_aim(both, 0.80, "of the least-bytes limit").met());
   CHECK_FALSE(find_aim(both, 1.6, "times the speed of phased").met());
   CHECK(find_aim(both, 1.8, "times the speed of sync").met());
   CHECK(find_aim(both, 0.02, "of a step").met());
@@ -312,8 +333,10 @@ TEST_CASE("bench swap: a grid's rows, the checkpoints' way and the aims, as JSON
     for (const char* part : {"compute_s", "disk_s", "processors_s"})
       CHECK(w[part].get<double>() <= limit_s * (1 + 1e-9));
     CHECK(limit_s <= expected_s * (1 + 1e-9));
+    CHECK(w["least_s"] > 0);
+    CHECK(w["least_s"].get<double>() <= limit_s * (1 + 1e-9));
   }
-  CHECK(j["aims"].size() == 10);
+  CHECK(j["aims"].size() == 11);
   for (const auto& entry : std::filesystem::directory_iterator(dir.path))
     CHECK(entry.path().filename().string().find("troupe-swap-") == std::string::npos);
 }
@@ -325,11 +348,17 @@ TEST_CASE("bench swap: what cannot be asked for is refused, and nothing is left 
         "--largest --host-mib 100 --tokens 16,32", "--largest --host-mib 0 --tokens 16",
         "--model tiny --config job.toml", "--config job.toml --dtype f32",
         "--config job.toml --clip 1", "--config job.toml --keep-activations",
-        "--model tiny --sweep activations", "--model tiny --ways planned", "--sweep rates"}) {
+        "--model tiny --sweep activations", "--model tiny --ways planned", "--sweep rates",
+        "--device abacus", "--device abacus --largest --host-mib 100 --tokens 16"}) {
     CAPTURE(wrong);
     CHECK(bench_swap(dir, wrong).code == 64);
   }
   CHECK(bench_swap(dir, "--config absent.toml").code == 66);
+  const auto no_gpu = bench_swap(dir, "--model tiny --tokens 16 --device cuda:4000");
+  CHECK(no_gpu.code != 0);
+  CHECK(no_gpu.code != 64);
+  CHECK(no_gpu.out.empty());
+  CHECK(no_gpu.talk.find("error: ") != std::string::npos);
   for (const auto& entry : std::filesystem::directory_iterator(dir.path))
     CHECK(entry.path().filename().string().find("troupe-swap-") == std::string::npos);
 }
