@@ -65,7 +65,7 @@ std::string rate_text(double bytes_s) {
   return fmt::format("{:.3g} GB/s", bytes_s / 1e9);
 }
 
-/// "rank 0 reads 1.91 GB/s and writes 1.2 GB/s; of its last checkpoint's chunks 5 linked, 1 copied".
+/// "rank 0 reads 1.91 GB/s and writes 1.2; of its last checkpoint's chunks 5 linked, 1 copied".
 std::string rank_text(const swapping_rank& r) {
   const auto& s = r.swap();
   const auto rates = rates_of(r);
