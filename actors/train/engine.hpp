@@ -206,6 +206,8 @@ struct swap_facts {
   uint64_t redone_steps = 0;  ///< so far, whose updates were dropped and made again
   int spilled_layers = 0;     ///< whose activations go there, in the step last begun
   int recomputed_layers = 0;  ///< that were to spill, in the same
+  /// Of the last checkpoint, chunks by how it got them.
+  uint32_t linked_chunks = 0, cloned_chunks = 0, copied_chunks = 0;
   io::memory_account::table memory = {};       ///< of the process
 };
 

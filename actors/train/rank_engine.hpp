@@ -230,6 +230,8 @@ class rank_engine : public engine {
   gpu::chunk_taker taker(const std::filesystem::path& folder, const io::checkpoint::reader& from,
                          gpu::restored what);
   status judge_restored(const std::string& folder, const status& restored);
+  gpu::state_saver::completion noting(const std::vector<bool>& linked,
+                                      gpu::state_saver::completion done);
   void save_by_links(uint64_t step, const std::filesystem::path& partial, bool last,
                      gpu::state_saver::completion done);
   gpu::stage_model::chunk_done when_gradient_is_whole();
@@ -259,6 +261,9 @@ class rank_engine : public engine {
   std::unique_ptr<gpu::optimizer> optimizer_;
   std::unique_ptr<gpu::swapper> swap_;  ///< null where all is in memory
   std::unique_ptr<gpu::spiller> spill_;  ///< null where no layer spills
+  /// Chunks that the last checkpoint did not take as files (ENG-12), and whether it took any.
+  std::atomic<uint32_t> copied_chunks_{0};
+  std::atomic<bool> saved_by_links_{false};
   bool links_ = false;  ///< into options_.checkpoint_folder, of some folder's files (ENG-12)
   std::atomic<bool> takes_files_{false};
   std::vector<op_order> forwards_;      ///< of this step, where its passes may be made twice

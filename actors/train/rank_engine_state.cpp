@@ -57,7 +57,7 @@ void rank_engine::save(uint64_t step, const std::filesystem::path& partial, bool
   if (auto broken = failure(); !broken) return done(broken.error());  // ENG-5
   saves_made_ = true;
   if (links_into(partial)) return save_by_links(step, partial, last, std::move(done));
-  saver_->save(step, partial, compute_->record(), std::move(done));
+  saver_->save(step, partial, compute_->record(), noting({}, std::move(done)));
 }
 
 void rank_engine::copy(uint64_t step, const std::filesystem::path& partial,

@@ -131,6 +131,10 @@ std::optional<swap_facts> rank_engine::swap_facts() const {
   out.redone_steps = redone_;
   out.recomputed_layers = replan_ ? replan_->again() : 0;
   out.spilled_layers = static_cast<int>(options_.shape.spilling().size()) - out.recomputed_layers;
+  const auto taken = saved_by_links_ ? swap_->taken() : gpu::swapper::taken_files{};
+  out.linked_chunks = taken.linked;
+  out.cloned_chunks = taken.cloned;
+  out.copied_chunks = copied_chunks_;
   const auto moved = swap_->facts();
   out.read_bytes = moved.read_bytes;
   out.written_bytes = moved.written_bytes;
@@ -177,15 +181,34 @@ bool rank_engine::links_into(const std::filesystem::path& partial) const {
   return links_ && plain(partial.parent_path()) == plain(options_.checkpoint_folder);
 }
 
+/// Notes, of a checkpoint that has this rank's vote, how its chunks came there. A tied table's copy
+/// is of none.
+gpu::state_saver::completion rank_engine::noting(const std::vector<bool>& linked,
+                                                 gpu::state_saver::completion done) {
+  const auto& store = model_->store();
+  uint32_t copied = 0;
+  for (int c = 0; c < store.chunk_count(); ++c) {
+    const auto i = static_cast<size_t>(c);
+    copied += !store.info(c).tied_copy && (i >= linked.size() || !linked[i]) ? 1 : 0;
+  }
+  return [this, copied, by_links = !linked.empty(), done = std::move(done)](const auto& vote) {
+    if (vote) {
+      copied_chunks_ = copied;
+      saved_by_links_ = by_links;
+    }
+    done(vote);
+  };
+}
+
 void rank_engine::save_by_links(uint64_t step, const std::filesystem::path& partial, bool last,
                                 gpu::state_saver::completion done) {
-  auto both = std::make_shared<joint_vote>(std::move(done));
   gpu::keep_order order;
   order.partial = partial;
   order.head = saver_->head_of(step);
   order.rank = static_cast<uint32_t>(options_.at.rank);
   order.last = last;
   order.chunks = swap_->linked();
+  auto both = std::make_shared<joint_vote>(noting(order.chunks, std::move(done)));
   auto taken = order.chunks;
   swap_->keep(std::move(order),
               [both](const joint_vote::links& chunks) { both->take(std::nullopt, chunks); });

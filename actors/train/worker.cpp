@@ -106,6 +106,9 @@ std::unique_ptr<fbs::SwapStatusT> swap_status(const std::optional<swap_facts>& f
   out->redone_steps = f->redone_steps;
   out->spilled_layers = static_cast<uint32_t>(f->spilled_layers);
   out->recomputed_layers = static_cast<uint32_t>(f->recomputed_layers);
+  out->linked_chunks = f->linked_chunks;
+  out->cloned_chunks = f->cloned_chunks;
+  out->copied_chunks = f->copied_chunks;
   out->budget_bytes = f->memory.limit_bytes;
   out->held_bytes = f->memory.held_bytes;
   out->peak_bytes = f->memory.peak_bytes;

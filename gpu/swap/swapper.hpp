@@ -54,7 +54,8 @@
 //   SWP-7  A file that a checkpoint has a link to is never written again. All of it is on the disk,
 //          its end too, before the checkpoint is voted for. Whether a checkpoint can take a chunk's
 //          file is the matter of that chunk's folder alone: one that has gone on on a drive without
-//          links, or that a link is refused to, is left to whoever copies the rest.
+//          links, or that a link is refused to, is left to whoever copies the rest. Where only the
+//          link is refused, and the file system lets files share blocks, it gets a clone.
 //   SWP-8  Room for the files of the steps behind a checkpoint is there before it takes any: a full
 //          disk costs that checkpoint, and no step. The last one of a run needs none.
 //   SWP-9  Updates that may be dropped go into files that nobody reads. Whether they count is asked
@@ -268,6 +269,12 @@ class swapper final : public chunk_mover {
 
   /// Whether checkpoints take a chunk's file (SWP-7); once not, never again. From any thread.
   bool links(int chunk) const { return chunks_[static_cast<size_t>(chunk)].links; }
+  /// Files that the last checkpoint took of which all were taken. From any thread.
+  struct taken_files {
+    uint32_t linked = 0;
+    uint32_t cloned = 0;  ///< where a link was refused
+  };
+  taken_files taken() const noexcept { return {linked_, cloned_}; }
   /// The chunks that a checkpoint takes now, by number: for the order of one.
   std::vector<bool> linked() const;
   /// Rows that were updated before the rest of their table, so far. By the thread that enqueues.
@@ -517,6 +524,8 @@ class swapper final : public chunk_mover {
   std::condition_variable_any moved_;
   int moves_ = 0;  ///< to other places; of whoever writes
   uint64_t old_names_ = 0;  ///< made so far; of the disk's thread
+  std::atomic<uint32_t> linked_{0}, cloned_{0};  ///< as taken() says
+  taken_files taking_;                           ///< of the checkpoint under way; state_out_'s
   std::mutex kept_mutex_;
   std::array<kept_array, io::state_parts> kept_;  ///< guarded by kept_mutex_
   /// Of the read that is enqueued now; the enqueuing thread's.

@@ -56,6 +56,7 @@ void swapper::keep(keep_order order, kept done) {
 
 result<std::vector<cp::chunk_shard>> swapper::keep_now(const keep_order& order) {
   assert(!options_.job.empty() && order.head.job == options_.job);
+  taking_ = {};
   forget_kept_arrays();
   for (int c = 0; c < store_.chunk_count(); ++c) {
     const auto& as = at(c).as;
@@ -83,6 +84,8 @@ result<std::vector<cp::chunk_shard>> swapper::keep_now(const keep_order& order) 
     c.versions.keep();
     c.as = kept_shard{order.head.step, order.head.epoch, shard};
   }
+  linked_ = taking_.linked;
+  cloned_ = taking_.cloned;
   return out;
 }
 
@@ -235,11 +238,14 @@ status swapper::link_chunk(int chunk, const keep_order& order) {
   if (!c.links) return links_refused(c.state.name.string() + " is on another drive by now");
   const auto name = order.partial / cp::shard_name(order.rank, static_cast<uint32_t>(chunk));
   const auto made = io_->change([&](io::disk& d) { return d.link(c.state.name, name); });
-  if (made) return {};
+  if (made) return ++taking_.linked, status();
   const auto& why = made.error();
   const bool ever = why.kind != "EXDEV" && why.kind != "EPERM" && why.kind != "EOPNOTSUPP" &&
                     why.kind != "EMLINK";
   if (ever) return why;
+  // Has no part in what is written to the file behind it (SWP-7).
+  if (io_->change([&](io::disk& d) { return d.clone(c.state.name, name); }))
+    return ++taking_.cloned, status();
   note_refused(c, why);
   return links_refused(why.message);
 }

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -207,6 +208,29 @@ status faulty_disk::link(const path& file, const path& name) {
   const auto by = after(options_.name_latency);
   if (failure == 0) failure = store_->link(file, name, by);
   return answered(failure, fmt::format("link {} as", file.string()), name);
+}
+
+/// Byte by byte, which to whoever looks at the files is the same; a power cut before its end leaves
+/// a part of it, which no clone does.
+status faulty_disk::clone(const path& file, const path& name) {
+  int failure = refused(fault_site::clone);
+  const auto by = after(options_.name_latency);
+  if (failure == 0 && !options_.clones) failure = EOPNOTSUPP;
+  crash_store::node_id from = 0, to = 0;
+  if (failure == 0) failure = store_->open(file, open_mode::read, from, by);
+  if (failure == 0) failure = store_->open(name, open_mode::create, to, by);
+  if (failure == 0) {
+    std::vector<std::byte> bytes(store_->size(from));
+    const auto read = store_->read(from, 0, bytes);
+    const auto written = read < 0 ? read : store_->write(to, 0, bytes, by);
+    if (written < 0)
+      failure = static_cast<int>(-written);
+    else if (static_cast<uint64_t>(written) < bytes.size())
+      failure = ENOSPC;
+    else
+      failure = store_->sync_file(to, by);
+  }
+  return answered(failure, fmt::format("clone {} as", file.string()), name);
 }
 
 result<uint64_t> faulty_disk::names_of(const path& file) const {

@@ -53,7 +53,8 @@ enum class fault_site : uint8_t {
   sync_dir,
   write_small,
   cut,
-  keep_room
+  keep_room,
+  clone
 };
 
 enum class fault_effect : uint8_t {
@@ -88,6 +89,7 @@ struct faulty_options {
   double lost = 0;
   bool reorder = false;        ///< completions come in any order, one at a time
   bool refuse_direct = false;  ///< as tmpfs did
+  bool clones = false;         ///< files can share blocks, as on XFS and Btrfs
   // Its speed; 0 bytes a second is without limit.
   std::shared_ptr<virtual_clock> clock = {};  ///< its own when empty
   bool wait_moves_clock = true;
@@ -118,6 +120,7 @@ class faulty_disk final : public disk {
   status rename(const path& from, const path& to) override;
   result<bool> rename_to_free(const path& from, const path& to) override;
   status link(const path& file, const path& name) override;
+  status clone(const path& file, const path& name) override;
   result<uint64_t> names_of(const path& file) const override;
   status exchange(const path& one, const path& other) override;
   status remove_folder(const path& name, const claim& ours) override;

@@ -112,6 +112,11 @@ class file_system {
   /// Gives a file a second name, which is free, on the same file system. Errors: io, and what the
   /// system says, also where names of that file system cannot share a file.
   virtual status link(const path& file, const path& name) = 0;
+  /// Another file with a free name on the same file system, with the bytes that `file` has now,
+  /// whose blocks they share until either is written (FICLONE). They are durable, its name is not
+  /// yet. Errors: io, and what the system says, also where files share no blocks; nothing of it is
+  /// there then.
+  virtual status clone(const path& file, const path& name) = 0;
   /// How many names a file has. Errors: not_found, io.
   virtual result<uint64_t> names_of(const path& file) const = 0;
   /// The two names change places, atomically.

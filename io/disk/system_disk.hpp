@@ -27,6 +27,9 @@ class system_disk : public disk {
   status link(const path& file, const path& name) override {
     return local_files().link(file, name);
   }
+  status clone(const path& file, const path& name) override {
+    return local_files().clone(file, name);
+  }
   result<uint64_t> names_of(const path& file) const override {
     return local_files().names_of(file);
   }

@@ -230,6 +230,10 @@ TEST_CASE("ENG-12: a checkpoint by links has the tensors of one that is copied o
         const bool last = step == 4;
         linked.push_back(saved(swapped, checkpoints, static_cast<uint64_t>(step), last));
         copied.push_back(saved(in_memory, plain, static_cast<uint64_t>(step), last));
+        const auto facts = *swapped.ranks[0]->swap_facts();
+        CHECK(facts.linked_chunks == chunk_shards_in(linked.back()));
+        CHECK(facts.cloned_chunks == 0);
+        CHECK(facts.copied_chunks == (where == home::both ? 3 : 0));
       }
       const auto chunks = static_cast<size_t>(swapped.ranks[0]->model()->store().chunk_count());
       for (const auto& c : linked)

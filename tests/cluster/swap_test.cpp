@@ -117,9 +117,10 @@ TEST_CASE("swap: a step that is clipped is made twice, and no other where update
 
 TEST_CASE("swap: the console says what lives on drives") {
   job_files job;
-  const auto sets = with(deep, {"train.steps=100000"});
+  const auto sets = with(deep, {"train.steps=100000", "checkpoint.every=1"});
   program up(job.up(with(sets, swapped(job, floor_of(job, sets)))));
-  REQUIRE(up.until_step(2));
+  REQUIRE(until_saved(up, 1));
+  REQUIRE(up.until_step(up.objects("step").back()["step"].get<int>() + 1));
   const auto at = "127.0.0.1:" + std::to_string(up.port());
   const auto shown = run({"swap", "show", "--json", "--connect", at});
   CHECK(shown.code == 0);
@@ -151,6 +152,7 @@ TEST_CASE("swap: the console says what lives on drives") {
   CHECK(last["read_bytes_s"] > 0);
   CHECK(j["ranks"][0]["read_bytes_s"] > 0);
   CHECK(j["ranks"][0]["process_peak_bytes"] > 0);
+  CHECK(j["ranks"][0]["linked_chunks"] > 0);
 }
 
 TEST_CASE("swap: below its floor a job is refused, and nothing is written") {

@@ -3,6 +3,7 @@
 // expired.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
@@ -13,10 +14,12 @@
 #include <optional>
 #include <set>
 #include <utility>
+#include <vector>
 
 #include "io/checkpoint/save.hpp"
 #include "io/disk/faulty_disk.hpp"
 #include "io/disk/thread_disk.hpp"
+#include "tests/gpu/keeping_ground.hpp"
 #include "tests/gpu/reference/reference_ops.hpp"
 #include "tests/gpu/swap_trainer.hpp"
 #include "tests/io/reserves.hpp"
@@ -26,90 +29,14 @@ namespace troupe::gpu {
 namespace {
 
 namespace cp = io::checkpoint;
+using testing::keep;
+using testing::keeping_ground;
+using testing::order_of;
+using testing::shards;
+using testing::state_in;
 using testing::swap_case;
 using testing::swap_trainer;
-using shards = result<std::vector<cp::chunk_shard>>;
-
-/// A disk in memory that checkpoints are on, too.
-struct keeping_ground {
-  std::shared_ptr<device> owner = make_reference_device();
-  std::shared_ptr<io::crash_store> store;
-  io::faulty_options how = {};
-
-  explicit keeping_ground(uint64_t capacity = uint64_t{64} << 20)
-      : store(io::crash_store::make(capacity)) {}
-
-  swap_options options() const {
-    swap_options o;
-    o.places = {{"/swap", true}};
-    o.job = "job";
-    o.io.piece_bytes = io::disk_block;
-    o.io.depth = 3;
-    o.io.open_disk = [*this](size_t depth) -> result<std::unique_ptr<io::disk>> {
-      auto options = how;
-      options.depth = depth;
-      auto made = std::make_unique<io::faulty_disk>(store, options);
-      TROUPE_TRY(there, made->make_dir("/swap"));
-      REQUIRE(there);
-      return std::unique_ptr<io::disk>(std::move(made));
-    };
-    return o;
-  }
-};
-
-keep_order order_of(uint64_t step, bool last = false) {
-  keep_order o;
-  o.partial = "/step-" + std::to_string(step);
-  o.head.job = "job";
-  o.head.step = step;
-  o.head.epoch = 1;
-  o.last = last;
-  return o;
-}
-
-std::future<shards> keep(swap_trainer& of, keep_order order) {
-  auto told = std::make_shared<std::promise<shards>>();
-  of.swap().keep(std::move(order), [told](const shards& s) { told->set_value(s); });
-  return told->get_future();
-}
-
-/// Masters and moments of all chunks as the shards of a step have them, chunk by chunk and part by
-/// part, each slot's checksum compared.
-std::vector<float> state_in(keeping_ground& ground, parameter_store& store, uint64_t step) {
-  io::faulty_disk d(ground.store, {});
-  std::map<std::pair<std::string, cp::part>, std::vector<float>> values;
-  for (int c = 0; c < store.chunk_count(); ++c) {
-    const auto name = std::filesystem::path("/step-" + std::to_string(step)) /
-                      cp::shard_name(0, static_cast<uint32_t>(c));
-    const auto file = d.open_source(name, io::pages::keep);
-    REQUIRE(file);
-    std::vector<std::byte> bytes((*file)->size());
-    REQUIRE((*file)->read_at(0, bytes));
-    const auto end = cp::parse_trailer(bytes, bytes.size());
-    REQUIRE(end);
-    const auto f = cp::parse_tail(std::span(bytes).subspan(end->footer_offset), bytes.size());
-    REQUIRE(f);
-    CHECK(f->step == step);
-    for (size_t s = 0; s < f->crc32c.size(); ++s)
-      CHECK(io::crc32c(std::span(bytes).subspan(s * f->slot_bytes, f->slot_bytes)) == f->crc32c[s]);
-    for (const auto& p : f->pieces) {
-      auto& into = values[{p.tensor, p.which}];
-      into.resize(*cp::elements_of(p.shape));
-      std::memcpy(into.data() + p.first, bytes.data() + p.stream_offset, p.bytes);
-    }
-  }
-  std::vector<float> out;
-  for (int c = 0; c < store.chunk_count(); ++c)
-    for (const auto which : {cp::part::master, cp::part::exp_avg, cp::part::exp_avg_sq}) {
-      std::vector<float> chunk(static_cast<size_t>(store.slice(c).count));
-      for (const auto& t : store.info(c).tensors) {
-        const auto& tensor = values.at({t.name, which});
-        std::copy(tensor.begin(), tensor.end(), chunk.begin() + t.offset);
-      }
-      out.insert(out.end(), chunk.begin(), chunk.end());
-    }
-  return out;
-}
+using testing::trained_in_memory;
 
 /// Of one copy of the state, and of weights beside it.
 uint64_t bytes_of_files(const swap_case& c) {
@@ -120,10 +47,6 @@ uint64_t bytes_of_files(const swap_case& c) {
   uint64_t bytes = 0;
   for (const auto& f : files) bytes += f.bytes;
   return bytes;
-}
-
-std::vector<float> trained_in_memory(device& owner, const swap_case& c, int steps) {
-  return swap_trainer(owner, c, {}).train(steps);
 }
 
 }  // namespace
@@ -416,6 +339,43 @@ TEST_CASE("SWP-7: a link that is refused is told, and leaves its file or folder 
     swapped.enqueue_step(3);
     swapped.wait();
     CHECK(swapped.failure());
+    CHECK(swapped.state() == trained_in_memory(*ground.owner, {}, 3));
+  }
+}
+
+TEST_CASE(
+    "SWP-7: where links are refused a checkpoint gets clones, whatever is trained behind it") {
+  for (const auto& [why, times] :
+       {std::pair(EXDEV, 1 << 20), {EPERM, 1 << 20}, {EOPNOTSUPP, 1 << 20}, {EMLINK, 1}}) {
+    CAPTURE(why);
+    keeping_ground ground;
+    ground.how.clones = true;
+    ground.how.plan = {{io::fault_site::link, 1, io::fault_effect::fail, why, 0, times}};
+    swap_trainer swapped(*ground.owner, {}, ground.options());
+    const auto chunks = static_cast<uint32_t>(swapped.store().chunk_count());
+    swapped.train(1);
+    const auto first = keep(swapped, order_of(1)).get();
+    REQUIRE(first);
+    CHECK(first->size() == chunks);
+    const auto cloned = std::min(chunks, static_cast<uint32_t>(times));
+    CHECK(swapped.swap().taken().cloned == cloned);
+    CHECK(swapped.swap().taken().linked == chunks - cloned);
+    CHECK(swapped.swap().linked() == std::vector<bool>(chunks, true));
+    io::faulty_disk root(ground.store, {});
+    REQUIRE(root.sync_dir(order_of(1).partial));
+    REQUIRE(root.sync_dir("/"));
+    for (uint32_t c = 0; c < chunks; ++c)
+      CHECK(ground.store->durable(order_of(1).partial / cp::shard_name(0, c),
+                                  std::numeric_limits<int64_t>::max()));
+    swapped.enqueue_step(2);
+    REQUIRE(keep(swapped, order_of(2)).get());
+    CHECK(swapped.swap().taken().cloned == (times == 1 ? 0 : chunks));
+    swapped.enqueue_step(3);
+    swapped.wait();
+    CHECK(swapped.failure());
+    for (const int step : {1, 2})
+      CHECK(state_in(ground, swapped.store(), static_cast<uint64_t>(step)) ==
+            trained_in_memory(*ground.owner, {}, step));
     CHECK(swapped.state() == trained_in_memory(*ground.owner, {}, 3));
   }
 }

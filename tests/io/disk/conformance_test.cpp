@@ -169,6 +169,39 @@ TEST_CASE("every disk: files are made, refused, cut and reserved as asked") {
   });
 }
 
+TEST_CASE("every disk: a clone has the bytes as they were, or there is nothing of it") {
+  each_disk([](disk& d, const auto& dir, const auto&) {
+    REQUIRE(d.write_small(dir / "a", "before", durable::no));
+    REQUIRE(d.write_small(dir / "taken", "another", durable::no));
+    const auto before = *d.list(dir);
+    CHECK_FALSE(d.clone(dir / "none", dir / "b"));
+    CHECK_FALSE(d.clone(dir / "a", dir / "taken"));
+    CHECK(*d.list(dir) == before);
+    CHECK(*d.read_small(dir / "taken", 100) == "another");
+    if (!d.clone(dir / "a", dir / "b")) {  // a file system without shared blocks
+      CHECK(*d.list(dir) == before);
+      return;
+    }
+    CHECK(*d.names_of(dir / "b") == 1);
+    CHECK(*d.read_small(dir / "b", 100) == "before");
+    REQUIRE(d.write_small(dir / "a", "behind", durable::no));
+    CHECK(*d.read_small(dir / "b", 100) == "before");
+  });
+}
+
+TEST_CASE("faulty disk: where files can share blocks a clone is another file") {
+  const auto store = crash_store::make();
+  faulty_options how;
+  how.clones = true;
+  faulty_disk d(store, how);
+  REQUIRE(d.write_small("/a", "before", durable::no));
+  REQUIRE(d.clone("/a", "/b"));
+  REQUIRE(d.write_small("/a", "behind", durable::no));
+  CHECK(*d.read_small("/b", 100) == "before");
+  CHECK(*d.names_of("/b") == 1);
+  CHECK_FALSE(d.clone("/a", "/b"));
+}
+
 TEST_CASE("every disk: an open file's names, length and room are known, whatever its name is") {
   const bool reserves = reserves_room();
   each_disk([reserves](disk& d, const auto& dir, const auto&) {
