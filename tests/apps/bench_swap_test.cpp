@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <utility>
 
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
@@ -123,9 +124,10 @@ TEST_CASE("bench swap: the least of a step has its passes once, and computes not
   for (const double clip_norm : {0.0, 1.0}) {
     CAPTURE(clip_norm);
     plan.clip_norm = clip_norm;
-    const auto made = trainer::make(way::ours, plan);
-    REQUIRE_MESSAGE(made, (made ? std::string() : render(made.error())));
-    const auto& o = (*made)->options();
+    auto o = options_of(plan);
+    auto where = residency_of(way::ours, plan, o);
+    REQUIRE(where);
+    o.shape.where = std::move(*where);
     const auto least = least_of(o), whole = work_of(way::ours, o).whole();
     CHECK(least.flops < whole.flops);  // which are recomputed
     CHECK(least.read_bytes > 0);
