@@ -185,6 +185,7 @@ struct engine_facts {
   uint64_t bytes = 0;              ///< of device memory
   std::vector<std::string> notes;  ///< on its files, for the log
   bool pauses = false;  ///< nothing of options.control is to be had but pauses between operations
+  std::vector<std::string> warnings = {};  ///< what a person should know of them
 };
 
 /// What Status shows of copies in memory.

@@ -183,8 +183,11 @@ engine_facts rank_engine::facts() const {
   const auto& store = model_->store();
   out.bytes = model_->plan().total();
   out.notes = saver_->facts().flusher.disk.notes;
-  if (swap_)
-    for (const auto& said : swap_->facts().notes) out.notes.push_back("swap folder: " + said);
+  if (swap_) {
+    const auto of_drive = swap_->facts();
+    for (const auto& said : of_drive.notes) out.notes.push_back("swap folder: " + said);
+    for (const auto& said : of_drive.warnings) out.warnings.push_back("swap folder: " + said);
+  }
   for (int c = 0; c < store.chunk_count(); ++c)
     if (!store.info(c).tied_copy)
       for (const auto& t : store.info(c).tensors) out.parameters += static_cast<uint64_t>(t.count);

@@ -157,6 +157,8 @@ msg<fbs::StageReady> stage_ready(worker_pointer self, const message_header& caus
   show_saver(self);
   const auto facts = st.engine->facts();
   for (const auto& note : facts.notes) spdlog::info("files of rank {}: {}", st.rank, note);
+  const auto tell = notice_teller(self);
+  for (const auto& warning : facts.warnings) tell(warning);
   return make_msg<fbs::StageReady>(context_of(*self, cause), [&](fbs::StageReadyT& r) {
     r.rank = static_cast<uint32_t>(st.rank);
     r.bytes = facts.bytes;

@@ -151,7 +151,7 @@ void swapper::name_old(io::disk& d, chunk_state& c) {
 /// An old file, opened, where nobody else has a name of it; else none. One that a checkpoint of an
 /// earlier run had may be of another length, or have holes.
 io::file_id swapper::open_alone(io::disk& d, const chunk_state& c, const named_file& old) const {
-  const auto file = d.open(old.name, {io::open_mode::update, true, 0});
+  const auto file = d.open(old.name, {io::open_mode::update, true, 0, true});
   if (!file) return io::file_id::none;
   const auto bytes = c.layout.state_bytes() + c.tail_bytes;
   const auto facts = d.look(*file);
@@ -309,7 +309,7 @@ bool swapper::adopt(int chunk, const std::filesystem::path& shard, const cp::fil
     for (size_t i = 0; i < f.crc32c.size(); ++i)
       sums[i / io::state_parts][i % io::state_parts] = f.crc32c[i];
     const auto mode = only ? io::open_mode::update : io::open_mode::read;
-    TROUPE_TRY(opened, d.open(shard, {mode, true, 0}));
+    TROUPE_TRY(opened, d.open(shard, {mode, true, 0, true}));
     file = opened;
     return {};
   });

@@ -202,7 +202,7 @@ status swapper::copy_counted(const chunk_state& c, const target& t, const named_
   if (all.empty()) return {};
   auto from = io::file_id::none;
   TROUPE_CHECK(io_->change([&](io::disk& d) -> status {
-    TROUPE_TRY(opened, d.open(t.file->name, {io::open_mode::read, true, 0}));
+    TROUPE_TRY(opened, d.open(t.file->name, {io::open_mode::read, true, 0, true}));
     from = opened;
     return {};
   }));

@@ -119,7 +119,7 @@ result<disk_rate> try_one(const fs::path& folder, const calibrate_options& optio
   const uint64_t chunks = std::max<uint64_t>(2 * (budget / chunk) / 3, 1);
   open_options opened;
   opened.mode = open_mode::create;
-  opened.direct = true;
+  opened.direct = opened.drop_pages = true;  // else it is memory that is measured
   opened.preallocate = chunks * chunk;
   TROUPE_TRY(file, on->open(scratch.path() / "measured", opened));
   // Its name goes at once: a process that is ended while it measures leaves no bytes.

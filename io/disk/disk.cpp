@@ -126,6 +126,14 @@ void disk::note(std::string text) {
     facts_.notes.push_back(std::move(text));
 }
 
+void disk::warn(std::string text) {
+  if (std::find(facts_.warnings.begin(), facts_.warnings.end(), text) == facts_.warnings.end())
+    facts_.warnings.push_back(text);
+  note(std::move(text));
+}
+
+void disk::raw_drop(int, uint64_t, size_t) {}
+
 void disk::own() {
   auto self = std::this_thread::get_id();
   if (under_way() == 0) owner_ = self;
@@ -140,6 +148,7 @@ result<file_id> disk::open(const path& name, const open_options& options) {
   file.name = name;
   file.handle = got.handle;
   file.direct = got.direct;
+  file.drops = options.drop_pages && !got.direct;
   return id;
 }
 
@@ -237,7 +246,9 @@ void disk::start_queued() {
     raw_request request;
     request.id = id;
     request.op = answer.op;
-    request.handle = files_.at(answer.file).handle;
+    const auto& file = files_.at(answer.file);
+    request.handle = file.handle;
+    request.through = file.drops && answer.op == disk_op::write;
     request.offset = answer.offset + op.done;
     request.bytes = buffer.bytes().subspan(std::min(op.done, answer.bytes));
     request.buffer_index = buffer.index();
@@ -282,6 +293,7 @@ void disk::settle(const raw_answer& answer) {
   int failure = answer.value < 0 ? static_cast<int>(-answer.value) : 0;
   if (failure == 0 && kind != disk_op::fdatasync) {
     auto moved = std::min(static_cast<size_t>(answer.value), op.answer.bytes - op.done);
+    if (file.drops) raw_drop(file.handle, op.answer.offset + op.done, moved);
     if (kind == disk_op::read && moved == 0) {
       finish(answer.id, file_ends(file.name.string(), op.answer.offset + op.done));
       return;

@@ -16,6 +16,10 @@
 //   DK-4  fdatasync is refused while writes to that file are under way: it would not cover them.
 //   DK-5  file_ids are never used twice, so a late completion cannot be taken for another file's.
 //   DK-6  At most `depth` operations are with the kernel, at most most_operations with the disk.
+//   DK-7  Of a file that is to leave no pages, and of which O_DIRECT was refused, a write is
+//         complete when its bytes are on the drive, and what was written or read is in no page
+//         cache then: a state that moves each step would fill the memory of a machine or of a
+//         control group.
 //
 // Threads: one thread at a time owns a disk and calls everything; ownership may move only while
 // nothing is under way. wake() alone may be called from anywhere.
@@ -61,6 +65,8 @@ struct open_options {
   bool direct = false;
   /// Bytes to reserve at once (the file has that length then): no ENOSPC half way.
   uint64_t preallocate = 0;
+  /// Where a file is not open past the page cache none of it stays there (DK-7).
+  bool drop_pages = false;
 };
 
 /// The memory of one operation: a leased slot, memory of its own, or the caller's.
@@ -124,6 +130,8 @@ struct disk_facts {
   bool registered_buffers = false;
   bool registered_files = false;
   std::vector<std::string> notes;  ///< each thing that is less than asked for, said once
+  /// Those of them that a person should know: what its drive cannot do, or that it is none.
+  std::vector<std::string> warnings;
 };
 
 /// What the system says of a file.
@@ -191,6 +199,7 @@ class disk : public file_system {
     std::span<std::byte> bytes;
     int buffer_index = -1;  ///< of the slot `bytes` lies in, or -1
     const slots* ring = nullptr;
+    bool through = false;  ///< a write is answered when the drive has it (DK-7)
   };
   struct raw_answer {
     uint64_t id = 0;
@@ -203,6 +212,8 @@ class disk : public file_system {
   virtual void raw_close(int handle) = 0;
   /// 0, or an errno.
   virtual int raw_look(int handle, file_facts& facts) const = 0;
+  /// A wish: bytes of a file that has moved them through the page cache leave it (DK-7).
+  virtual void raw_drop(int handle, uint64_t offset, size_t bytes);
   /// Never fails: what cannot be started is answered with -errno.
   virtual void raw_submit(const raw_request& request) = 0;
   /// Adds what is answered; waits for one until `until` (by now()) if `block`. True when woken.
@@ -212,6 +223,8 @@ class disk : public file_system {
   /// abandons the buffers (DK-1). True when all came back.
   bool drain(nanoseconds timeout);
   void note(std::string text);
+  /// The same, of what a person should know.
+  void warn(std::string text);
 
   disk_facts facts_;
   const size_t depth_;
@@ -221,6 +234,7 @@ class disk : public file_system {
     path name;
     int handle = -1;
     bool direct = false;
+    bool drops = false;  ///< DK-7
     bool closing = false;
     status health;
     size_t under_way = 0;

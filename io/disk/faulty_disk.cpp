@@ -76,7 +76,7 @@ result<disk::opened> faulty_disk::raw_open(const path& name, const open_options&
   if (failure != 0)
     return disk_error(fmt::format("reserve {} bytes for", options.preallocate), name, failure);
   if (options.direct && options_.refuse_direct)
-    note(fmt::format("no O_DIRECT in {}: through the page cache", name.parent_path().string()));
+    warn(fmt::format("no O_DIRECT in {}: through the page cache", name.parent_path().string()));
   handles_[++last_handle_] = {node, store_->hold(node)};
   return opened{last_handle_, options.direct && !options_.refuse_direct};
 }

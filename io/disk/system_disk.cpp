@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "io/disk/drive_traits.hpp"
 #include "io/disk/thread_disk.hpp"
 #include "io/disk/uring_disk.hpp"
 #include "io/file.hpp"
@@ -46,7 +47,7 @@ result<disk::opened> system_disk::raw_open(const path& name, const open_options&
   unique_fd fd{::open(name.c_str(), flags, 0666)};
   if (!fd && errno == EINVAL && direct) {  // a file system without O_DIRECT made the file already
     direct = false;
-    note(fmt::format("no O_DIRECT in {}: through the page cache", name.parent_path().string()));
+    warn(fmt::format("no O_DIRECT in {}: through the page cache", name.parent_path().string()));
     fd.reset(::open(name.c_str(), flags & ~(O_DIRECT | O_EXCL), 0666));
   }
   if (!fd) return disk_error("open", name, errno);
@@ -54,6 +55,10 @@ result<disk::opened> system_disk::raw_open(const path& name, const open_options&
   if (::fstat(fd.get(), &facts) != 0) return disk_error("stat", name, errno);
   if (!S_ISREG(facts.st_mode))
     return error{errc::bad_data, fmt::format("{} is not a regular file", name.string())};
+  if (options.drop_pages)
+    if (const auto network = network_of(fd.get()); !network.empty())
+      warn(fmt::format("{} is on a network file system ({}), which is no local drive",
+                       name.parent_path().string(), network));
   if (options.preallocate > 0 &&
       ::fallocate(fd.get(), 0, 0, static_cast<off_t>(options.preallocate)) != 0) {
     int failure = errno;
@@ -62,7 +67,7 @@ result<disk::opened> system_disk::raw_open(const path& name, const open_options&
         static_cast<void>(remove_own_file(name, fd.get()));
       return disk_error(fmt::format("reserve {} bytes for", options.preallocate), name, failure);
     }
-    note(fmt::format("no fallocate in {}: space is not reserved", name.parent_path().string()));
+    warn(fmt::format("no fallocate in {}: space is not reserved", name.parent_path().string()));
   }
   return opened{fd.release(), direct};
 }
@@ -79,6 +84,11 @@ int system_disk::raw_look(int handle, file_facts& facts) const {
   facts.bytes = static_cast<uint64_t>(found.st_size);
   facts.taken_bytes = static_cast<uint64_t>(found.st_blocks) * unit;
   return 0;
+}
+
+void system_disk::raw_drop(int handle, uint64_t offset, size_t bytes) {
+  static_cast<void>(::posix_fadvise(handle, static_cast<off_t>(offset), static_cast<off_t>(bytes),
+                                    POSIX_FADV_DONTNEED));
 }
 
 result<std::unique_ptr<disk>> open_disk(const disk_options& options) {

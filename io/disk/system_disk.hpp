@@ -78,6 +78,7 @@ class system_disk : public disk {
   result<opened> raw_open(const path& name, const open_options& options) override;
   void raw_close(int handle) override;
   int raw_look(int handle, file_facts& facts) const override;
+  void raw_drop(int handle, uint64_t offset, size_t bytes) override;
 };
 
 }  // namespace troupe::io

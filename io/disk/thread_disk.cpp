@@ -4,9 +4,15 @@
 #include <cerrno>
 #include <thread>
 
+#include <sys/uio.h>
 #include <unistd.h>
 
 namespace troupe::io {
+
+ssize_t thread_disk::write_at(const raw_request& request, off_t at) {
+  const iovec bytes{request.bytes.data(), request.bytes.size()};
+  return ::pwritev2(request.handle, &bytes, 1, at, request.through ? RWF_DSYNC : 0);
+}
 
 thread_disk::thread_disk(const disk_options& options, const std::string& refusal)
     : system_disk(options.depth) {
@@ -43,7 +49,7 @@ void thread_disk::work(shared& with) {
     auto at = static_cast<off_t>(request.offset);
     switch (request.op) {
       case disk_op::write:
-        moved = ::pwrite(request.handle, request.bytes.data(), request.bytes.size(), at);
+        moved = write_at(request, at);
         break;
       case disk_op::read:
         moved = ::pread(request.handle, request.bytes.data(), request.bytes.size(), at);

@@ -38,6 +38,8 @@ class thread_disk : public system_disk {
     bool stop = false;
   };
   static void work(shared& with);
+  /// As ::pwrite.
+  static ssize_t write_at(const raw_request& request, off_t at);
 
   std::shared_ptr<shared> shared_ = std::make_shared<shared>();
   std::vector<std::thread> threads_;

@@ -9,6 +9,7 @@
 #include <poll.h>
 #include <sys/eventfd.h>
 #include <sys/resource.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 namespace troupe::io {
@@ -122,6 +123,7 @@ void uring_disk::raw_submit(const raw_request& request) {
         ::io_uring_prep_write_fixed(entry, file, data, bytes, request.offset, request.buffer_index);
       else
         ::io_uring_prep_write(entry, file, data, bytes, request.offset);
+      if (request.through) entry->rw_flags = RWF_DSYNC;
       break;
     case disk_op::read:
       if (fixed)

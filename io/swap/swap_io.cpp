@@ -74,7 +74,7 @@ swap_io::~swap_io() {
 result<file_id> swap_io::create(const std::filesystem::path& name, uint64_t bytes) {
   auto made = file_id::none;
   const auto outcome = change([&](disk& d) -> status {
-    TROUPE_TRY(file, d.open(name, {open_mode::create, true, bytes}));
+    TROUPE_TRY(file, d.open(name, {open_mode::create, true, bytes, true}));
     made = file;
     return {};
   });
@@ -343,7 +343,9 @@ void swap_io::finish_if_over(uint64_t id) {
   std::erase(in_turn_, id);  // a call that failed may have had pieces left
   calls_.erase(id);
   std::lock_guard lock(mutex_);
-  facts_.notes = disk_->facts().notes;
+  auto of_disk = disk_->facts();
+  facts_.notes = std::move(of_disk.notes);
+  facts_.warnings = std::move(of_disk.warnings);
   c->done = true;
   c->told.notify_all();
 }

@@ -60,6 +60,7 @@ struct swap_io_facts {
   uint64_t written_bytes = 0;
   uint64_t under_way = 0;               ///< operations that the disk has now
   std::vector<std::string> notes = {};  ///< of the disk: what is less than asked for
+  std::vector<std::string> warnings = {};  ///< those of them that a person should know
   bool operator==(const swap_io_facts&) const = default;
 };
 

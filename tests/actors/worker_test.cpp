@@ -647,7 +647,10 @@ TEST_CASE("worker: LoadCheckpoint is answered when its engine has the state, or 
 
 TEST_CASE("worker: what its engine has to say to the person goes to its stage") {
   scripted_worker f;
+  f.script->facts.warnings = {"no O_DIRECT in /swap"};
   f.build();
+  f.settle();
+  CHECK(f.stage.take<fbs::Notice>()->text()->str() == "rank 3: no O_DIRECT in /swap");
   std::thread([&] { f.script->made[0].on_notice("the drive is full"); }).join();
   f.settle();
   const auto said = f.stage.take<fbs::Notice>();
