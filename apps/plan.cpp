@@ -21,7 +21,9 @@
 #include "apps/other_machines.hpp"
 #include "apps/past_steps.hpp"
 #include "apps/predict/probe.hpp"
+#include "apps/swap/drives.hpp"
 #include "apps/swap/rates.hpp"
+#include "apps/swap/to_fit.hpp"
 #include "io/base/counted.hpp"
 #include "io/base/text.hpp"
 
@@ -44,11 +46,13 @@ struct swap_plan {
   std::optional<train::swap_forecast> forecast;
   std::optional<gpu::machine_rates> rates;
   std::vector<train::swap_room> rooms = {};  ///< on each drive, where it is this machine's
+  /// Where no checkpoint is made before the last.
+  std::optional<swap::earlier_checkpoint> earlier = {};
 };
 
 /// Settles what layers keep, if that is open and rates are measured.
 swap_plan swap_plan_of(train::job_plan& plan, bool measures) {
-  swap_plan out{train::forecast_swap(plan), {}, {}};
+  swap_plan out{train::forecast_swap(plan), {}};
   if (!out.forecast) return out;
   if (measures) {
     if (auto rates = swap::measure_rates(plan))
@@ -63,39 +67,33 @@ swap_plan swap_plan_of(train::job_plan& plan, bool measures) {
   }
   if (plan.job.cluster.launch == config::launch_mode::local) {
     const auto needs = train::swap_needs_of(plan);
-    if (auto rooms = train::swap_rooms_of(needs.folders, needs.checkpoints, plan.job.job.name))
+    if (auto rooms = train::swap_rooms_of(needs.folders, needs.beside, plan.job.job.name))
       out.rooms = std::move(*rooms);
+    out.earlier = swap::earlier_checkpoint_of(plan);
   }
   return out;
 }
 
-nlohmann::ordered_json swap_json(const swap_plan& s) {
+nlohmann::ordered_json swap_json(const swap_plan& s, const config::job& job) {
   const auto& f = *s.forecast;
   const auto moved = f.traffic.whole();
   nlohmann::ordered_json out{{"clip", to_string(f.order)},
+                             {"clip_why", swap::clip_reason(f.order, job)},
                              {"passes", f.traffic.passes},
                              {"floor_bytes", f.floor_bytes},
+                             {"overhead_bytes", f.overhead_bytes},
                              {"read_bytes_per_step", moved.read_bytes},
                              {"written_bytes_per_step", moved.written_bytes},
+                             {"gathered_bytes_per_step", f.traffic.gathered_bytes},
+                             {"least_read_bytes_per_step", f.least.read_bytes},
+                             {"least_written_bytes_per_step", f.least.written_bytes},
                              {"flops_per_step", f.work.whole().flops}};
   using enum gpu::activation_choice;
   for (const auto what : {keep, spill, half, recompute})
     out["layers"][std::string(to_string(what))] = f.kept.layers[static_cast<size_t>(what)];
-  if (!s.rooms.empty()) {
-    train::swap_room all;
-    for (const auto& room : s.rooms) {
-      all.swap_bytes += room.swap_bytes;
-      all.checkpoint_bytes += room.checkpoint_bytes;
-      all.free_bytes += room.free_bytes;
-      out["drives"].push_back({{"dir", room.dir.string()},
-                               {"disk_bytes", room.swap_bytes},
-                               {"checkpoint_bytes_beside", room.checkpoint_bytes},
-                               {"free_bytes", room.free_bytes}});
-    }
-    out["disk_bytes"] = all.swap_bytes;
-    out["checkpoint_bytes_beside"] = all.checkpoint_bytes;
-    out["free_bytes"] = all.free_bytes;
-  }
+  if (const auto steps = swap::rated_steps(f, job.swap))
+    out["wear"] = {{"rated_tbw", job.swap.rated_tbw}, {"steps", *steps}};
+  swap::add_drives(out, s.rooms, s.earlier);
   if (!s.rates) return out;
   const auto& r = *s.rates;
   const auto limit = gpu::limit_of(f.work.whole(), r), least = gpu::limit_of(f.least, r);
@@ -141,6 +139,14 @@ memory_had memory_had_by(const plan_arguments& a, const train::job_plan& plan,
   return {machine.memory_bytes / static_cast<uint64_t>(std::max<int64_t>(1, job.workers())),
           fmt::format("a worker's share of the {} of {}", bytes_text(machine.memory_bytes),
                       machine.memory_whose)};
+}
+
+/// `device_bytes` of a worker, where the job is not `here`.
+train::memory_limits limits_of(const train::job_plan& plan, const train::machine& machine,
+                               bool here, uint64_t device_bytes) {
+  if (here) return {device_bytes, train::process_limit(plan, machine)};
+  const bool on_host = machine.gpus.empty() && plan.job.cluster.device != config::device_kind::cuda;
+  return {device_bytes, on_host ? device_bytes * train::workers_of(plan.job) : 0};
 }
 
 nlohmann::ordered_json stage_json(const train::planned_stage& s) {
@@ -216,16 +222,7 @@ std::string swap_text(const train::job_plan& plan, const std::vector<train::plan
       bytes_text(on_disk), fmt::join(swap.dir, ", "), bytes_text(on_its_way),
       bytes_text(static_cast<uint64_t>(swap.host_bytes)),
       bytes_text(swapped.forecast->overhead_bytes));
-  for (const auto& room : swapped.rooms)
-    out += fmt::format(
-        "the drive of {} has {} free, for {} of these files{}; {}\n", room.dir.string(),
-        bytes_text(room.free_bytes), bytes_text(room.swap_bytes),
-        room.fits() ? "" : ", which is too little",
-        train::on_one_drive(room.dir, plan.job.checkpoint.dir)
-            ? fmt::format("checkpoints take {} of it beside them, and the last one has links",
-                          bytes_text(room.checkpoint_bytes))
-            : "checkpoints have no links to files there, and are copied");
-  return out;
+  return out + swap::drives_text(plan.job, swapped.rooms, swapped.earlier);
 }
 
 std::string plan_table(const train::job_plan& plan, const std::vector<train::planned_stage>& stages,
@@ -270,7 +267,7 @@ std::string plan_table(const train::job_plan& plan, const std::vector<train::pla
   out += fmt::format("checkpoints take up to {} of host memory on each rank\n",
                      bytes_text(first.ring_bytes));
   out += swap_text(plan, stages, swapped);
-  if (swapped.forecast) out += swap::forecast_text(*swapped.forecast, plan.job.swap);
+  if (swapped.forecast) out += swap::forecast_text(*swapped.forecast, plan.job);
   if (swapped.rates) out += swap::limit_text(*swapped.forecast, *swapped.rates);
   if (const auto copies = most_copies(plan, stages); copies > 0)
     out += fmt::format(
@@ -444,11 +441,14 @@ result<int> show_plan(const plan_arguments& a) {
     if (tightest.has > 0) needed = tightest.needed;
     has = {tightest.has, "a worker's share of " + tightest.node};
   }
+  const auto limits = limits_of(plan, machine, here, has.bytes);
   status fits;
   if (has.bytes > 0 && !here)
-    fits = train::enough_memory(plan, "the largest stage", needed, has.bytes, has.whose, has.bytes);
+    fits = train::enough_memory(plan, "the largest stage", needed, has.bytes, has.whose, limits);
   else if (!others)
     fits = train::fits_memory(plan, machine);
+  std::optional<swap::timed_way> to_fit;
+  if (!fits) to_fit = swap::time_swapping_to_fit(plan, limits.process, here && !a.unmeasured);
   if (fits) fits = train::fits_swap_budget(plan, train::threads_here(plan.job.cluster));
   std::optional<expectation> expected;  // of a job that swaps there is another limit
   if (others)
@@ -475,13 +475,15 @@ result<int> show_plan(const plan_arguments& a) {
           train::swap_floor_bytes(plan, train::threads_here(plan.job.cluster));
       out["swap_layers_have_room"] = !train::layers_kept(plan).gives_way();
     }
-    if (swapped.forecast) out["swap"] = swap_json(swapped);
+    if (swapped.forecast) out["swap"] = swap_json(swapped, plan.job);
+    if (to_fit) out["swap_to_fit"] = swap::timed_json(*to_fit);
     if (expected) out["expected"] = expectation_json(plan, *expected, others);
     using handler = nlohmann::ordered_json::error_handler_t;
     TROUPE_CHECK(print(out.dump(2, ' ', false, handler::replace) + "\n"));
   } else {
     TROUPE_CHECK(print(plan_table(plan, stages, swapped) +
-                       (expected ? expectation_text(plan, *expected) : "") + data_text(plan.job) +
+                       (expected ? expectation_text(plan, *expected) : "") +
+                       (to_fit ? swap::timed_text(*to_fit) : "") + data_text(plan.job) +
                        spares_text(a, plan.job) + fewer_text(plan)));
   }
   if (!fits) return fits.error();
@@ -498,8 +500,8 @@ void add_plan(shell& sh) {
       sh.app.add_subcommand("plan", "Show the memory, work, traffic and time of each stage");
   verb->footer(
       "Nothing is started. Ends with 78 if the largest stage does not fit. A layer and its update\n"
-      "are measured for a second, to say about how long a step takes; of a job that swaps, the\n"
-      "drive under swap.dir, too, for some seconds.\n"
+      "are measured for a second, to say about how long a step takes; of a job that swaps, or\n"
+      "does not fit, the drive under swap.dir, too, for some seconds.\n"
       "Examples:\n"
       "  troupe plan run.toml\n"
       "  troupe plan run.toml --memory 80GiB --set parallel.pipeline=4\n"

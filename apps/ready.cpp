@@ -2,10 +2,13 @@
 #include "apps/ready.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <limits>
+#include <thread>
 
 #include <fmt/format.h>
 
+#include "actors/base/defaults.hpp"
 #include "actors/checkpoint/committer.hpp"
 #include "actors/checkpoint/owner.hpp"
 #include "actors/cluster/listening.hpp"
@@ -117,14 +120,36 @@ bool fit_by_consuming(const std::vector<train::swap_room>& rooms, const readines
   });
 }
 
+/// Whether no other run's processes have the folders of this job's ranks. Those of a run that was
+/// killed end with it, and may take a moment to give their memory back.
+status check_swap_holders(const config::job& job) {
+  const auto until = std::chrono::steady_clock::now() + defaults::swap_holder_patience;
+  while (true) {
+    const auto free = train::check_swap_free(job);
+    if (free) return free;
+    if (std::chrono::steady_clock::now() < until) {
+      std::this_thread::sleep_for(defaults::swap_holder_period);
+      continue;
+    }
+    auto why = free.error();
+    why.code = errc::bad_config;  // it may be there for days: another folder is asked for
+    why.hint = "name another swap.dir or job.name, or wait for the end of that run";
+    return why;
+  }
+}
+
 /// What of the job lives on a drive must find room there, where this machine runs it.
 void check_swap_room(const readiness& r, train::findings& found) {
   const auto& job = r.plan->job;
   if (job.cluster.launch != config::launch_mode::local) return;
   const auto needs = train::swap_needs_of(*r.plan);
   if (needs.bytes() == 0) return;
-  const auto rooms = train::swap_rooms_of(needs.folders, needs.checkpoints, job.job.name);
+  if (auto free = check_swap_holders(job); !free) return found.refuse("swap.dir", free.error());
+  const auto rooms = train::swap_rooms_of(needs.folders, needs.beside, job.job.name);
   if (!rooms) return found.refuse("swap.dir", rooms.error());
+  for (const auto& room : *rooms)
+    for (const auto& remark : train::drive_remarks(room.dir))
+      found.remarks.push_back("warning: swap.dir: " + remark);
   const auto lacking =
       std::find_if(rooms->begin(), rooms->end(), [](const auto& room) { return !room.fits(); });
   if (lacking == rooms->end()) return;

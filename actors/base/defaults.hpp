@@ -62,6 +62,8 @@
   TIME(group_patience, 14'000, "`doctor` waits for the test of a group")                          \
   TIME(host_patience, 2'000, "the host of a silent node may take to answer a connection")         \
   TIME(suspicion_pause, 600'000, "between two examinations of a suspect's machine")               \
+  TIME(swap_holder_patience, 3'000, "a killed run's processes may take to leave a swap folder")   \
+  TIME(swap_holder_period, 50, "between two looks whether they have")                             \
   TIME(oom_memory, 60'000, "a process that the kernel ended for memory counts as the job's")      \
   TIME(ceiling_memory, 30LL * 24 * 3600 * 1000, "a measured ceiling of this machine is believed")
 

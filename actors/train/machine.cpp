@@ -9,15 +9,18 @@
 
 namespace troupe::train {
 
-int threads_here(const config::cluster_section& cluster) {
+int threads_on(const config::cluster_section& cluster, int64_t cores) {
   if (cluster.threads > 0) return static_cast<int>(cluster.threads);
   int64_t most = 1;
   for (const auto& n : cluster.node) most = std::max(most, n.workers);
   if (cluster.launch == config::launch_mode::local)  // all nodes are here
     most = std::accumulate(cluster.node.begin(), cluster.node.end(), int64_t{0},
                            [](int64_t sum, const auto& n) { return sum + n.workers; });
-  const int64_t cores = cluster::hardware_facts().cores;
   return static_cast<int>(std::max<int64_t>(1, cores / std::max<int64_t>(1, most)));
+}
+
+int threads_here(const config::cluster_section& cluster) {
+  return threads_on(cluster, cluster::hardware_facts().cores);
 }
 
 machine this_machine(const config::cluster_section& cluster) {

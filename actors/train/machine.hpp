@@ -29,6 +29,9 @@ struct machine {
 /// This machine; GPUs are looked for only where a job may use them.
 machine this_machine(const config::cluster_section& cluster);
 
+/// Threads that a worker of the job has where its node has so many cores.
+int threads_on(const config::cluster_section& cluster, int64_t cores);
+
 /// Threads that a worker of the job has where its node is a machine like this one.
 int threads_here(const config::cluster_section& cluster);
 

@@ -18,9 +18,6 @@ namespace troupe::train {
 
 namespace {
 
-/// Of a process that has joined and does nothing yet, about: its own pages, without libraries.
-constexpr uint64_t process_bytes = uint64_t{16} << 20;
-
 /// Masters and both moments of one rank, 4 bytes each.
 uint64_t share_of(const model_config& model, const gpu::stage_shape& shape) {
   uint64_t elements = 0;
@@ -159,7 +156,7 @@ machine_share share_of_machine(const job_plan& plan, const std::vector<planned_s
   out.batches = batch_memory::slot_bytes_of(batch_of(plan.job)) *
                 static_cast<uint64_t>(train_slots + validation_slots);
   for (const auto bytes : copies_of_nodes(plan, stages)) out.copies += bytes;
-  out.processes = (plan.job.cluster.node.size() + 1) * process_bytes;
+  out.processes = (plan.job.cluster.node.size() + 1) * idle_process_bytes;
   return out;
 }
 

@@ -61,6 +61,9 @@ struct memory_change {
   bool same_result = true;  ///< the losses stay what they are, but for rounding
 };
 
+/// Of a process that has joined and does nothing yet, about: its own pages, without libraries.
+inline constexpr uint64_t idle_process_bytes = uint64_t{16} << 20;
+
 /// What copies in memory take of each node's process, at most: two generations of its ranks' shares
 /// and of those that they keep. All 0 where none are taken.
 std::vector<uint64_t> copies_of_nodes(const job_plan& plan,

@@ -10,6 +10,7 @@
 #include "actors/train/device_policy.hpp"
 #include "actors/train/inputs.hpp"
 #include "actors/train/swap_ranks.hpp"
+#include "actors/train/swap_to_fit.hpp"
 #include "gpu/cuda/working_memory.hpp"
 #include "io/base/text.hpp"
 
@@ -90,14 +91,24 @@ status check_copies(const job_plan& plan) {
 }  // namespace
 
 status enough_memory(const job_plan& plan, std::string_view what, uint64_t needed, uint64_t has,
-                     std::string_view whose, uint64_t stage_limit) {
+                     std::string_view whose, const memory_limits& limits) {
   if (needed <= has) return {};
   std::string hint;
-  for (const auto& w : ways_to_fit(plan, stage_limit))
-    hint += fmt::format("{}--set {} makes it {} a stage{}", hint.empty() ? "" : "; or ", w.setting,
+  const auto or_else = [&] { return hint.empty() ? "" : "; or "; };
+  for (const auto& w : ways_to_fit(plan, limits.stage))
+    hint += fmt::format("{}--set {} makes it {} a stage{}", or_else(), w.setting,
                         bytes_text(w.bytes), w.same_result ? "" : " (other rounding)");
+  const auto swapping = limits.process > 0 ? swapping_to_fit(plan, limits.process) : std::nullopt;
+  if (swapping) hint += fmt::format("{}{}", or_else(), swap_to_fit_text(*swapping));
   if (hint.empty()) hint = "use a smaller model, or machines with more memory";
   return memory_lacking(what, bytes_text(needed), bytes_text(has), whose, hint);
+}
+
+uint64_t process_limit(const job_plan& plan, const machine& m) {
+  const auto devices = devices_of(plan, m);
+  if (!is_local(plan) || !devices || !on_host(*devices)) return 0;
+  const auto left = m.memory_bytes - std::min(m.memory_bytes, idle_process_bytes);
+  return left / std::max<uint64_t>(1, plan.job.cluster.node.size());
 }
 
 status fits_memory(const job_plan& plan, const machine& m) {
@@ -110,16 +121,17 @@ status fits_memory(const job_plan& plan, const machine& m) {
       const auto ranks =
           std::count(devices->names.begin(), devices->names.end(), fmt::format("cuda:{}", number));
       const uint64_t for_stages = gpu.memory_bytes - std::min(gpu.memory_bytes, share.scratch);
-      TROUPE_CHECK(enough_memory(plan, fmt::format("what GPU {} computes", number), share.bytes,
-                                 gpu.memory_bytes, gpu.name,
-                                 for_stages / static_cast<uint64_t>(std::max<int64_t>(1, ranks))));
+      TROUPE_CHECK(enough_memory(
+          plan, fmt::format("what GPU {} computes", number), share.bytes, gpu.memory_bytes,
+          gpu.name, {for_stages / static_cast<uint64_t>(std::max<int64_t>(1, ranks)), 0}));
     }
   if (m.memory_bytes == 0) return {};
   const auto share = share_of_machine(plan, stages, on_host(*devices));
   const uint64_t others = share.total() - share.stages;
   const uint64_t rest = m.memory_bytes > others ? m.memory_bytes - others : 0;
   return enough_memory(plan, "the job", share.total(), m.memory_bytes, m.memory_whose,
-                       rest / static_cast<uint64_t>(std::max<int64_t>(1, plan.job.workers())));
+                       {rest / static_cast<uint64_t>(std::max<int64_t>(1, plan.job.workers())),
+                        process_limit(plan, m)});
 }
 
 findings judge(const job_plan& plan, const machine& m) {
@@ -127,7 +139,9 @@ findings judge(const job_plan& plan, const machine& m) {
   out.note("cluster.device", check_devices(plan, m));
   out.note("cluster.threads", check_threads(plan, m));
   out.note("checkpoint.memory.bytes", check_copies(plan));
-  out.note("swap.host_bytes", fits_swap_budget(plan, 1));
+  // As many as its ranks will have here: each needs scratch of its own.
+  const int threads = is_local(plan) ? threads_on(plan.job.cluster, m.cores) : 1;
+  out.note("swap.host_bytes", fits_swap_budget(plan, threads));
   const auto batch = batch_memory::check(batch_of(plan.job), train_slots + validation_slots);
   out.note("train.batch", batch);
   if (batch) out.note("", fits_memory(plan, m));  // else it says no more

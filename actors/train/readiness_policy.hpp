@@ -39,10 +39,20 @@ inline constexpr error_kind<std::string_view, std::string_view, std::string_view
 inline constexpr error_kind<std::string_view, std::string_view> gpus_lacking{
     "gpus_lacking", errc::unavailable, "cluster.device is cuda: {0}", "{1}"};
 
+/// What a hint is made for: the bytes of a stage, and those of a process of the host's memory, 0
+/// where swapping is no way out.
+struct memory_limits {
+  uint64_t stage = 0, process = 0;
+};
+
 /// memory_lacking unless `has` bytes are enough for `needed`; the hint says which settings would
-/// make the largest stage fit into `stage_limit`. `what` needs them, and they are `whose`.
+/// make the job fit into `limits`, swapping among them. `what` needs them, and they are `whose`.
 status enough_memory(const job_plan& plan, std::string_view what, uint64_t needed, uint64_t has,
-                     std::string_view whose, uint64_t stage_limit);
+                     std::string_view whose, const memory_limits& limits);
+
+/// What each process of a local job may have of this machine's memory, the launcher's own left out;
+/// 0 where that is not known, or ranks compute on GPUs.
+uint64_t process_limit(const job_plan& plan, const machine& m);
 
 /// Whether the memory of this machine, or of its GPUs, is enough for all ranks of a local job
 /// (RDY-1, RDY-2).

@@ -20,8 +20,10 @@
 #include "gpu/collective/communicator.hpp"
 #include "gpu/swap/chunk_places.hpp"
 #include "io/base/text.hpp"
+#include "io/disk/drive_traits.hpp"
 #include "io/disk/file_system.hpp"
 #include "io/folder/owned.hpp"
+#include "io/formats/hf_config.hpp"
 
 namespace troupe::train {
 
@@ -33,8 +35,6 @@ namespace fs = std::filesystem;
 constexpr uint64_t program_bytes = uint64_t{96} << 20;
 /// Of what replicas tell each other of their drives (rank_engine::share_moves): a page.
 constexpr uint64_t shared_moves_bytes = 4096;
-/// Of what a machine has, where nothing is said: the rest is for others.
-constexpr uint64_t share_percent = 80;
 constexpr const char* files_name = "files";
 constexpr const char* rank_part = "-rank-";  // of a folder's name
 constexpr const char* chunk_part = ".chunk-";  // of a shard's name that is a swap file's
@@ -44,6 +44,11 @@ uint64_t mount_of(const fs::path& path) {
   struct statx facts {};
   if (::statx(AT_FDCWD, path.c_str(), 0, STATX_MNT_ID, &facts) != 0) return 0;
   return (facts.stx_mask & STATX_MNT_ID) != 0 ? facts.stx_mnt_id : 0;
+}
+
+/// Of a rank's files.
+fs::path folder_of(const fs::path& dir, std::string_view job, int rank) {
+  return dir / fmt::format("{}{}{:05}", job, rank_part, rank);
 }
 
 bool same_device(const fs::path& a, const fs::path& b) {
@@ -79,6 +84,11 @@ fs::path present_of(const fs::path& dir) {
   auto there = fs::absolute(dir);
   while (!fs::exists(there, failed) && there.has_relative_path()) there = there.parent_path();
   return there;
+}
+
+std::vector<std::string> drive_remarks(const fs::path& dir) {
+  const auto there = present_of(dir);
+  return io::remarks_on(there, io::traits_of(there));
 }
 
 uint64_t process_overhead_bytes(const config::job& job, const engine_options& options) {
@@ -169,7 +179,8 @@ void settle_host_bytes(config::job& job, uint64_t memory_bytes) {
   if (job.swap.dir.empty() || job.swap.host_bytes != 0) return;
   const bool together = job.cluster.launch == config::launch_mode::local;
   const auto processes = together ? std::max<uint64_t>(1, job.cluster.node.size()) : 1;
-  job.swap.host_bytes = static_cast<int64_t>(memory_bytes / 100 * share_percent / processes);
+  job.swap.host_bytes =
+      static_cast<int64_t>(memory_bytes / 100 * share_of_memory_percent / processes);
 }
 
 namespace {
@@ -191,7 +202,8 @@ uint64_t room_for_versions(const config::job& job, const engine_options& options
     folders.push_back({options.swap_dirs[i], places[i].files});
     if (on_one_drive(options.swap_dirs[i], job.checkpoint.dir)) linked += places[i].state;
   }
-  const auto beside = checkpoints_beside(job, state, places.size() > 1 ? linked : state);
+  auto beside = checkpoints_beside(job, state, places.size() > 1 ? linked : state);
+  add_export(beside, job, options.model);
   const auto rooms = swap_rooms_of(folders, beside, job.job.name);
   if (!rooms) return 0;
   if (rooms->size() > 1) {
@@ -200,7 +212,7 @@ uint64_t room_for_versions(const config::job& job, const engine_options& options
     return fit ? std::numeric_limits<uint64_t>::max() : 0;
   }
   const auto& room = rooms->front();
-  return room.free_bytes - std::min(room.free_bytes, room.checkpoint_bytes);
+  return room.free_bytes - std::min(room.free_bytes, room.checkpoint_bytes + room.export_bytes);
 }
 
 }  // namespace
@@ -311,6 +323,25 @@ beside_swap checkpoints_beside(const config::job& job, uint64_t checkpoint_bytes
                      held(at_least_one - 1) * swapped_bytes};
 }
 
+namespace {
+
+/// As the export has it (io::checkpoint::export_type): of what was a folder of the hub by its
+/// config.json, else f32.
+uint64_t exported_element_bytes(const config::job& job) {
+  constexpr uint64_t of_f32 = 4, of_bf16 = 2;
+  if (job.model.path.empty()) return of_f32;
+  const auto said = io::read_hf_config(job.model.path);
+  return said && said->torch_dtype == "bfloat16" ? of_bf16 : of_f32;
+}
+
+}  // namespace
+
+void add_export(beside_swap& to, const config::job& job, const model_config& model) {
+  if (!job.checkpoint.export_model || job.cluster.launch != config::launch_mode::local) return;
+  to.export_dir = job.job.output;
+  to.export_bytes = static_cast<uint64_t>(model.parameters()) * exported_element_bytes(job);
+}
+
 /// Bytes that are free once an ended process's folder is removed.
 uint64_t left_by(std::string_view job, const fs::path& dir) {
   uint64_t out = 0;
@@ -319,7 +350,7 @@ uint64_t left_by(std::string_view job, const fs::path& dir) {
   return out;
 }
 
-result<swap_room> swap_room_of(const fs::path& dir, uint64_t bytes, const beside_swap& checkpoints,
+result<swap_room> swap_room_of(const fs::path& dir, uint64_t bytes, const beside_swap& beside,
                                std::string_view job) {
   const auto there = present_of(dir);
   struct statfs facts {};
@@ -328,8 +359,11 @@ result<swap_room> swap_room_of(const fs::path& dir, uint64_t bytes, const beside
   if (facts.f_type == TMPFS_MAGIC || facts.f_type == RAMFS_MAGIC)
     return swap_is_memory(dir.string());
   const auto free = static_cast<uint64_t>(facts.f_bavail) * static_cast<uint64_t>(facts.f_bsize);
-  const bool shared = checkpoints.bytes > 0 && same_device(there, present_of(checkpoints.dir));
-  return swap_room{bytes, shared ? checkpoints.bytes : 0, free + left_by(job, dir), dir};
+  const auto here = [&](uint64_t needed, const fs::path& where) {
+    return needed > 0 && same_device(there, present_of(where)) ? needed : 0;
+  };
+  return swap_room{bytes, here(beside.bytes, beside.dir), free + left_by(job, dir), dir,
+                   here(beside.export_bytes, beside.export_dir)};
 }
 
 result<drive_share> drive_share_of(const config::job& job, const engine_options& options) {
@@ -342,7 +376,7 @@ result<drive_share> drive_share_of(const config::job& job, const engine_options&
 }
 
 result<std::vector<swap_room>> swap_rooms_of(const std::vector<folder_need>& folders,
-                                             const beside_swap& checkpoints, std::string_view job) {
+                                             const beside_swap& beside, std::string_view job) {
   std::vector<swap_room> out;
   for (const auto& f : folders) {
     const auto there = present_of(f.dir);
@@ -350,7 +384,7 @@ result<std::vector<swap_room>> swap_rooms_of(const std::vector<folder_need>& fol
       return same_device(there, present_of(r.dir));
     });
     if (found == out.end()) {
-      TROUPE_TRY(room, swap_room_of(f.dir, f.bytes, checkpoints, job));
+      TROUPE_TRY(room, swap_room_of(f.dir, f.bytes, beside, job));
       out.push_back(std::move(room));
       continue;
     }
@@ -377,12 +411,12 @@ uint64_t takeable_bytes(const fs::path& dir, const fs::path& checkpoint) {
 
 status check_room(const swap_room& room) {
   if (room.fits()) return {};
-  const auto what =
-      fmt::format("{} for what does not fit into memory", bytes_text(room.swap_bytes));
-  const auto more = room.checkpoint_bytes == 0
-                        ? std::string()
-                        : fmt::format(" and {} for checkpoints", bytes_text(room.checkpoint_bytes));
-  return swap_lacks_room(room.dir.string(), bytes_text(room.free_bytes), what + more);
+  auto what = fmt::format("{} for what does not fit into memory", bytes_text(room.swap_bytes));
+  if (room.checkpoint_bytes > 0)
+    what += fmt::format(" and {} for checkpoints", bytes_text(room.checkpoint_bytes));
+  if (room.export_bytes > 0)
+    what += fmt::format(" and {} for the model at the end", bytes_text(room.export_bytes));
+  return swap_lacks_room(room.dir.string(), bytes_text(room.free_bytes), what);
 }
 
 result<std::unique_ptr<swap_folder>> swap_folder::make(const swap_request& request,
@@ -391,7 +425,7 @@ result<std::unique_ptr<swap_folder>> swap_folder::make(const swap_request& reque
   std::error_code failed;
   fs::create_directories(dir, failed);
   if (failed) return error::system("make the folder " + dir.string(), failed.value());
-  const auto path = dir / fmt::format("{}{}{:05}", request.job, rank_part, request.rank);
+  const auto path = folder_of(dir, request.job, request.rank);
   TROUPE_CHECK(io::make_owned(path, {io::folder_kind::scratch, request.job, {}}));
   TROUPE_TRY(lock, io::folder_lock::take(path, io::this_process(request.job)));
   TROUPE_CHECK(io::remove_from_scratch(path, files_name));
@@ -421,6 +455,15 @@ opened_swap swap_folders::opened() const {
   for (const auto& folder : all_) out.places.push_back(folder->opened());
   out.consumes = consumes_;
   return out;
+}
+
+status check_swap_free(const config::job& job) {
+  for (int rank = 0; rank < job.grid().ranks(); ++rank)
+    for (const auto& dir : swap_dirs_of(job, rank))
+      if (auto free = io::check_free(folder_of(dir, job.job.name, rank));
+          !free && free.error().is(io::folder_in_use))
+        return free.error();
+  return {};
 }
 
 swap_request swap_request_of(const engine_options& o) {

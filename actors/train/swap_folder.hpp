@@ -31,6 +31,9 @@ uint64_t process_overhead_bytes(const config::job& job, const engine_options& op
 /// on with its replicas (swap_ranks.hpp: agreed_bytes); 0 where nothing is left.
 uint64_t swap_budget_bytes(const config::job& job, const engine_options& options);
 
+/// Of what a machine has, where a job does not say how much of it: the rest is for others.
+inline constexpr uint64_t share_of_memory_percent = 80;
+
 /// Says what swap.host_bytes is where the job swaps and leaves it open: 80 % of `memory_bytes`, in
 /// equal shares where all processes are on one machine.
 void settle_host_bytes(config::job& job, uint64_t memory_bytes);
@@ -73,25 +76,33 @@ inline constexpr error_kind<std::string_view> swap_is_memory{
     "swap_is_memory", errc::bad_config, "{} is memory (tmpfs), not a drive",
     "name a folder on a local drive"};
 inline constexpr error_kind<std::string_view, std::string_view, std::string_view> swap_lacks_room{
-    "swap_lacks_room", errc::bad_config,
-    "{0} has {1} free, and {2} are needed",
+    "swap_lacks_room", errc::bad_config, "{0} has {1} free, and {2} are needed",
     "free space there, name another folder, or raise swap.host_bytes; checkpoint.dir may be on "
-    "another drive"};
+    "another drive, and checkpoint.export_model=false leaves out the model at the end"};
 
 /// The folder, or the nearest above it that is there: on the drive that it will be made on.
 std::filesystem::path present_of(const std::filesystem::path& dir);
 
+/// What a person should know of the drive that the folder is, or will be made, on: a network file
+/// system, one without O_DIRECT or fallocate; a sentence each.
+std::vector<std::string> drive_remarks(const std::filesystem::path& dir);
+
 /// What a job writes beside its swap files: checkpoints of so many bytes, all of those together
-/// that are there at the same time.
+/// that are there at the same time, and the model that it leaves at its end.
 struct beside_swap {
   std::filesystem::path dir = {};
   uint64_t bytes = 0;
+  std::filesystem::path export_dir = {};
+  uint64_t export_bytes = 0;
 };
 /// Of the checkpoints that the job's retention keeps and the one that is being saved, as long as
 /// there are no more steps than that. Of `swapped_bytes` of each the last one has what lies in the
 /// swap folder, by links (ENG-12).
 beside_swap checkpoints_beside(const config::job& job, uint64_t checkpoint_bytes,
                                uint64_t swapped_bytes);
+/// The model that the job writes at its end into its output, where that is this machine's; the last
+/// checkpoint is there until it is whole. In the type of the model that it began with.
+void add_export(beside_swap& to, const config::job& job, const model_config& model);
 
 /// What a drive must have room for, and has.
 struct swap_room {
@@ -99,14 +110,17 @@ struct swap_room {
   uint64_t checkpoint_bytes = 0;  ///< those that go to the same file system
   uint64_t free_bytes = 0;
   std::filesystem::path dir = {};  ///< the first folder there
-  bool fits() const { return free_bytes >= swap_bytes + checkpoint_bytes; }
+  uint64_t export_bytes = 0;       ///< the model, where that goes to the same file system
+  /// All of it together.
+  uint64_t needed_bytes() const { return swap_bytes + checkpoint_bytes + export_bytes; }
+  bool fits() const { return free_bytes >= needed_bytes(); }
   /// Whether the files fit only once a checkpoint has become some of them (swap.consume).
   bool must_consume() const { return free_bytes < swap_bytes; }
 };
 /// Of swap files of `bytes` in the folder, or where it will be made. What an ended process of the
 /// job has left there counts as free: its next one removes that first. Errors: swap_is_memory, io.
 result<swap_room> swap_room_of(const std::filesystem::path& dir, uint64_t bytes,
-                               const beside_swap& checkpoints, std::string_view job = {});
+                               const beside_swap& beside, std::string_view job = {});
 
 /// What of a job lives in one of its swap folders.
 struct folder_need {
@@ -115,8 +129,7 @@ struct folder_need {
 };
 /// The same of several different ones, one answer for each file system. Errors: as of one.
 result<std::vector<swap_room>> swap_rooms_of(const std::vector<folder_need>& folders,
-                                             const beside_swap& checkpoints,
-                                             std::string_view job = {});
+                                             const beside_swap& beside, std::string_view job = {});
 
 /// Whether both are, or will be made, on one file system.
 bool on_one_drive(const std::filesystem::path& one, const std::filesystem::path& other);
@@ -175,6 +188,9 @@ class swap_folders final : public swap_home {
   std::vector<std::unique_ptr<swap_folder>> all_;
   bool consumes_ = false;
 };
+
+/// Whether no process has the folders of the job's ranks. Errors: folder_in_use.
+status check_swap_free(const config::job& job);
 
 /// What an engine with these options needs of a drive.
 swap_request swap_request_of(const engine_options& options);

@@ -56,6 +56,7 @@ void add_rank(swap_forecast& out, const job_plan& plan, const planned_stage& sta
   add(out.traffic.forward, traffic.forward);
   add(out.traffic.backward, traffic.backward);
   out.traffic.passes = traffic.passes;
+  if (o.at.grid.data > 1) out.traffic.gathered_bytes += traffic.gathered_bytes;
   auto unclipped = budget;
   unclipped.clips = false;
   const auto replicas = static_cast<double>(o.at.grid.data);
@@ -129,7 +130,7 @@ namespace {
 /// For what swaps and its checkpoints; where that cannot be told, too.
 bool has_drive_room(const job_plan& plan) {
   const auto needs = swap_needs_of(plan);
-  const auto rooms = swap_rooms_of(needs.folders, needs.checkpoints, plan.job.job.name);
+  const auto rooms = swap_rooms_of(needs.folders, needs.beside, plan.job.job.name);
   return !rooms ||
          std::all_of(rooms->begin(), rooms->end(), [](const auto& room) { return room.fits(); });
 }
@@ -178,7 +179,8 @@ swap_needs swap_needs_of(const job_plan& plan) {
         found->bytes += places[i].files;
     }
   }
-  out.checkpoints = checkpoints_beside(plan.job, saved, std::min(linked, saved));
+  out.beside = checkpoints_beside(plan.job, saved, std::min(linked, saved));
+  add_export(out.beside, plan.job, plan.model);
   return out;
 }
 

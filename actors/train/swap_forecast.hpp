@@ -59,10 +59,11 @@ layer_choices layers_kept(const job_plan& plan);
 /// None: the job has no swap folder, or all of it fits into memory.
 std::optional<swap_forecast> forecast_swap(const job_plan& plan);
 
-/// What of a job lives in its swap folders, each once, and what its checkpoints take beside that.
+/// What of a job lives in its swap folders, each once, and what its checkpoints and the model that
+/// it leaves take beside that.
 struct swap_needs {
   std::vector<folder_need> folders = {};
-  beside_swap checkpoints = {};
+  beside_swap beside = {};
   uint64_t bytes() const {
     uint64_t out = 0;
     for (const auto& f : folders) out += f.bytes;

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <map>
 
+#include <fmt/format.h>
+
 #include "actors/job/replicas_policy.hpp"
 #include "actors/train/machine.hpp"
 
@@ -19,7 +21,15 @@ status fits_swap_budget(const job_plan& plan, int threads) {
   if (plan.job.swap.dir.empty()) return {};
   for (const auto& r : plan.ranks) {
     auto o = options_of(plan.job, plan.model, r.at, r.layers, threads);
-    TROUPE_CHECK(settle_swap(o, plan.job));
+    const auto settled = settle_swap(o, plan.job);
+    if (settled) continue;
+    auto why = settled.error();
+    // What the rank lacks is not what its process does, which has more to hold.
+    why.hint = fmt::format(
+        "--set swap.host_bytes={} is the least that this job can have; or lower "
+        "train.micro_batch or train.seq_len",
+        swap_floor_bytes(plan, threads));
+    return why;
   }
   return {};
 }

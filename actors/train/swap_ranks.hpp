@@ -18,7 +18,7 @@ namespace troupe::train {
 engine_options settled_options(const job_plan& plan, const rank_place& rank, int threads);
 
 /// Whether swap.host_bytes is enough for every rank; without a swap folder it is. Errors:
-/// budget_too_small.
+/// budget_too_small, whose hint is the least that is enough for all of them.
 status fits_swap_budget(const job_plan& plan, int threads);
 
 /// Whether its replicas agree on their memory before they are built: else those whose machines have

@@ -131,21 +131,41 @@ std::string no_room_text(const train::layer_choices& of_layers, const config::sw
       std::max<int64_t>(0, swap.spill_layers), activations_text(of_layers));
 }
 
-std::string forecast_text(const train::swap_forecast& f, const config::swap_section& swap) {
+std::string_view clip_reason(gpu::update_order order, const config::job& job) {
+  using enum gpu::update_order;
+  if (order == under_backward) return "train.clip_norm is 0";
+  if (order == behind_backward && job.grid().ranks() > 1) return "ranks sum gradients first";
+  const auto asked = train::way_of(job.swap.clip);
+  if ((order == speculate && asked == gpu::clip_way::speculate) ||
+      (order == behind_backward && asked == gpu::clip_way::hold) ||
+      (order == twice && asked == gpu::clip_way::twice))
+    return "swap.clip";
+  if (order == behind_backward) return "all gradients are in memory";
+  return order == speculate ? "the drive has room for a second version"
+                            : "neither has the drive room for a second version nor memory for "
+                              "all gradients";
+}
+
+std::optional<double> rated_steps(const train::swap_forecast& f, const config::swap_section& swap) {
+  const auto written = f.traffic.whole().written_bytes;
+  if (swap.rated_tbw <= 0 || written == 0) return std::nullopt;
+  return static_cast<double>(swap.rated_tbw) * 1e12 / static_cast<double>(written);
+}
+
+std::string forecast_text(const train::swap_forecast& f, const config::job& job) {
+  const auto& swap = job.swap;
   const auto moved = f.traffic.whole();
-  auto out =
-      fmt::format("a step reads {} and writes {}; clipping: {}; swap.host_bytes is {} at least\n",
-                  bytes_text(moved.read_bytes), bytes_text(moved.written_bytes), to_string(f.order),
-                  bytes_text(f.floor_bytes));
+  auto out = fmt::format(
+      "a step reads {} and writes {}; clipping: {} ({}); swap.host_bytes is {} at least\n",
+      bytes_text(moved.read_bytes), bytes_text(moved.written_bytes), to_string(f.order),
+      clip_reason(f.order, job), bytes_text(f.floor_bytes));
   out += activations_text(f.kept) +
          (swap.keep_layers < 0 ? " (not chosen: rates are not measured)\n" : "\n");
   if (const auto instead = no_room_text(f.kept, swap); !instead.empty()) out += instead + "\n";
   if (f.order == gpu::update_order::speculate)
     out += "a second copy on the drive takes updates until their norm is known\n";
-  if (swap.rated_tbw > 0 && moved.written_bytes > 0)
-    out += fmt::format(
-        "swap.rated_tbw = {} last {:.0f} steps\n", swap.rated_tbw,
-        static_cast<double>(swap.rated_tbw) * 1e12 / static_cast<double>(moved.written_bytes));
+  if (const auto steps = rated_steps(f, swap))
+    out += fmt::format("swap.rated_tbw = {} last {:.0f} steps\n", swap.rated_tbw, *steps);
   return out;
 }
 
@@ -154,10 +174,12 @@ std::string limit_text(const train::swap_forecast& f, const gpu::machine_rates& 
   const auto least = gpu::limit_of(f.least, rates);
   auto out = fmt::format(
       "measured here: {}\na step takes {:.3g} s at least, bound by {}; {:.3g} s expected; the "
-      "least "
-      "that any plan with this memory could move and compute takes {:.3g} s ({})\n",
+      "least that any plan with this memory could move and compute, {} of reads and {} of writes, "
+      "takes {:.3g} s ({})\n",
       rates_text(rates), limit.seconds, to_string(limit.part), train::expected_seconds(f, rates),
-      least.seconds, to_string(least.part));
+      bytes_text(static_cast<uint64_t>(f.least.read_bytes)),
+      bytes_text(static_cast<uint64_t>(f.least.written_bytes)), least.seconds,
+      to_string(least.part));
   if (f.order == gpu::update_order::speculate)
     out += fmt::format("a step that is clipped takes {:.3g} s at least\n",
                        gpu::limit_of(f.clipped_work.whole(), rates).seconds);

@@ -5,6 +5,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "actors/job/plan.hpp"
 #include "actors/train/layer_paces.hpp"
@@ -40,8 +41,14 @@ std::string activations_text(const train::layer_choices& of_layers);
 /// warning; empty: it has, or is left open.
 std::string no_room_text(const train::layer_choices& of_layers, const config::swap_section& swap);
 
+/// Why a job's steps are clipped in this way.
+std::string_view clip_reason(gpu::update_order order, const config::job& job);
+
+/// How many steps swap.rated_tbw lasts; none where that is not said.
+std::optional<double> rated_steps(const train::swap_forecast& f, const config::swap_section& swap);
+
 /// What a step moves, and how long it takes at least: some lines, each with its end.
-std::string forecast_text(const train::swap_forecast& f, const config::swap_section& swap);
+std::string forecast_text(const train::swap_forecast& f, const config::job& job);
 std::string limit_text(const train::swap_forecast& f, const gpu::machine_rates& rates);
 
 /// What the least times of steps are made of.

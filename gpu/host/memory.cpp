@@ -19,7 +19,8 @@ constexpr size_t small_page = 4096;
 error refuse(size_t bytes) {
   return error(errc::no_memory,
                "cannot allocate " + std::to_string(bytes) + " bytes of host memory",
-               "use a smaller batch or model, or swap (see the configuration's memory budget)");
+               "use a smaller batch or model, or set swap.dir: what does not fit into memory then "
+               "lives on a drive");
 }
 
 /// All of it where the kernel does not say. Touching more than that would get the process killed

@@ -1,7 +1,13 @@
 // What a machine must have for a job: tables of machines that do not exist.
 #include "actors/train/readiness_policy.hpp"
 
+#include <fmt/format.h>
+
 #include "actors/train/batch_memory.hpp"
+#include "actors/train/swap_forecast.hpp"
+#include "actors/train/swap_ranks.hpp"
+#include "actors/train/swap_to_fit.hpp"
+#include "gpu/swap/residency_plan.hpp"
 #include "tests/errors.hpp"
 #include "tests/io/job_text.hpp"
 
@@ -112,6 +118,70 @@ TEST_CASE("readiness: what would make a job fit is said, and does") {
   const auto setting = hint.substr(at, hint.find(' ', at) - at);
   CHECK(fits_memory(plan_for({"train.batch=64", "train.seq_len=512", "model.hidden=256", setting}),
                     m));
+}
+
+TEST_CASE("readiness: where only swapping makes a job fit, its settings are said, and do") {
+  const scratch dir;
+  const std::vector<std::string> large{"model.layers=24",
+                                       "model.hidden=512",
+                                       "model.dtype=bf16",
+                                       "train.batch=1",
+                                       "train.micro_batch=1",
+                                       "model.recompute=true",
+                                       "cluster.threads=1",
+                                       "checkpoint.ring_bytes=16777216",
+                                       "job.output=" + (dir / "run").string()};
+  auto m = small_machine();
+  m.memory_bytes = uint64_t{600} << 20;
+  const auto plan = plan_for(large);
+  const auto refused = fits_memory(plan, m);
+  REQUIRE_FALSE(refused);
+  CHECK(ways_to_fit(plan, process_limit(plan, m)).empty());
+  const auto way = swapping_to_fit(plan, process_limit(plan, m));
+  REQUIRE(way);
+  CHECK(way->disk_bytes > 0);
+  REQUIRE(way->rooms.size() == 1);
+  CHECK(way->floor_bytes < m.memory_bytes);
+  auto sets = large;
+  for (const auto& setting : way->settings) {
+    CHECK(mentions(refused.error(), setting));
+    sets.push_back(setting);
+  }
+  const auto swapped = plan_for(sets);
+  CHECK(swapped.job.swap.dir == std::vector<std::string>{(dir / "run/swap").string()});
+  CHECK(judge(swapped, m).problems.empty());
+  CHECK(forecast_swap(swapped));
+
+  m.memory_bytes = way->floor_bytes / 2;  // of which nothing swaps
+  CHECK_FALSE(swapping_to_fit(plan, process_limit(plan, m)));
+  CHECK_FALSE(fits_memory(plan, m));
+  m.memory_bytes = uint64_t{600} << 20;
+  auto copied = plan;
+  copied.job.checkpoint.memory.every = 1;
+  CHECK_FALSE(swapping_to_fit(copied, process_limit(plan, m)));  // not with swapping
+  m.gpus = {{"A", uint64_t{1} << 30}};
+  CHECK(process_limit(plan, m) == 0);
+}
+
+TEST_CASE("readiness: a refused budget names the one that is accepted, of the threads there are") {
+  const std::vector<std::string> swapping{"model.layers=12",  "model.hidden=256",
+                                          "model.vocab=1000", "cluster.threads=4",
+                                          "swap.dir=/swap",   "train.batch=4"};
+  const auto with = [&](uint64_t bytes) {
+    auto plan = plan_for(swapping);
+    plan.job.swap.host_bytes = static_cast<int64_t>(bytes);
+    return plan;
+  };
+  const auto floor = swap_floor_bytes(with(1), 4);
+  for (const auto too_few : {uint64_t{1}, floor / 2, floor - 1}) {
+    CAPTURE(too_few);
+    const auto found = judge(with(too_few), small_machine()).problems;
+    REQUIRE(found.size() == 1);
+    CHECK(found[0].key == "swap.host_bytes");
+    CHECK(is_error(found[0].why, gpu::budget_too_small));
+    CHECK(mentions(found[0].why, fmt::format("swap.host_bytes={}", floor)));
+  }
+  CHECK(judge(with(floor), small_machine()).problems.empty());
 }
 
 TEST_CASE("readiness: shapes that nothing could hold are refused before they are counted") {

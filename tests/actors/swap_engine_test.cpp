@@ -437,6 +437,47 @@ TEST_CASE("a swap folder is refused on memory, and where there is too little roo
   CHECK(memory.error().is(swap_is_memory));
 }
 
+TEST_CASE("the model that a job leaves at its end has room on the drive, too, or is refused it") {
+  scratch dir;
+  config::job job;
+  job.job.output = (dir / "run").string();
+  auto model = model_config::of(model_family::gpt2);
+  model.layers = 2;
+  model.hidden = 64;
+  model.vocab = 100;
+  const auto parameters = static_cast<uint64_t>(model.parameters());
+  const auto exported = [&] {
+    beside_swap out{dir / "checkpoints", 100};
+    add_export(out, job, model);
+    return out;
+  };
+  CHECK(exported().export_bytes == 4 * parameters);
+  const auto room = swap_room_of(dir / "swap", 4096, exported());
+  REQUIRE(room);
+  CHECK(room->needed_bytes() == 4096 + 100 + 4 * parameters);
+  auto full = *room;
+  full.free_bytes = room->needed_bytes() - 1;
+  CHECK(check_room(full).error().is(swap_lacks_room));
+  CHECK(mentions(check_room(full).error(), "checkpoint.export_model=false"));
+  full.export_bytes = 0;
+  CHECK(check_room(full));
+  auto elsewhere = exported();
+  elsewhere.export_dir = "/proc/self";
+  CHECK(swap_room_of(dir / "swap", 4096, elsewhere)->export_bytes == 0);
+
+  std::filesystem::create_directories(dir / "hub");
+  std::ofstream(dir / "hub" / "config.json")
+      << R"({"model_type": "gpt2", "n_layer": 2, "n_head": 1, "n_embd": 64, "vocab_size": 100,)"
+      << R"( "n_positions": 64, "torch_dtype": "bfloat16"})";
+  job.model.path = (dir / "hub").string();
+  CHECK(exported().export_bytes == 2 * parameters);
+  job.checkpoint.export_model = false;
+  CHECK(exported().export_bytes == 0);
+  job.checkpoint.export_model = true;
+  job.cluster.launch = config::launch_mode::external;  // it is written on another machine
+  CHECK(exported().export_bytes == 0);
+}
+
 TEST_CASE("a rank's share of swap.host_bytes is what its process leaves over") {
   config::job job;
   job.cluster.node = {{"node0", "localhost", 1, false}};

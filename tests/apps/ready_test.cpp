@@ -14,7 +14,11 @@
 #include "actors/train/engine.hpp"
 #include "actors/train/inputs.hpp"
 #include "actors/train/memory_estimate.hpp"
+#include "actors/train/swap_folder.hpp"
+#include "actors/train/swap_forecast.hpp"
+#include "actors/train/swap_ranks.hpp"
 #include "apps/data_mark.hpp"
+#include "gpu/swap/residency_plan.hpp"
 #include "io/checkpoint/catalog.hpp"
 #include "io/checkpoint/write_checkpoint.hpp"
 #include "io/file.hpp"
@@ -295,6 +299,89 @@ TEST_CASE("ready: a person's data.json is refused in an output of earlier runs, 
   const auto mark = apps::readiness_of(job, a_machine()).data_mark;
   REQUIRE(io::write_atomic(file, mark));
   CHECK(problems().empty());
+}
+
+namespace {
+
+/// Of which not all is in memory, at its floor, on a_machine().
+std::vector<std::string> swapping_sets() {
+  std::vector<std::string> out{"model.layers=12",  "model.hidden=256", "train.batch=4",
+                               "swap.dir=swap",    "swap.clip=twice",  "train.micro_batch=2",
+                               "train.seq_len=128"};
+  const auto read = config::read({"job.toml", {}, out});
+  REQUIRE(read.problems.empty());
+  auto plan = train::make_plan(read.config.value);
+  REQUIRE(plan);
+  plan->job.swap.host_bytes = 1;
+  out.push_back(fmt::format("swap.host_bytes={}", train::swap_floor_bytes(*plan, 1)));
+  return out;
+}
+
+apps::readiness ready_with(std::vector<std::string> sets, const std::string& setting) {
+  if (!setting.empty()) sets.push_back(setting);
+  const auto read = config::read({"job.toml", {}, sets});
+  REQUIRE(read.problems.empty());
+  return apps::readiness_of(read.config.value, a_machine());
+}
+
+}  // namespace
+
+TEST_CASE("ready: a swap folder is refused before anything is written, with 78") {
+  const scratch here;
+  const working_folder inside(here.path);
+  make_mutation_files(here.path);
+  std::ofstream("job.toml") << config_mutations::base();
+  const auto sets = swapping_sets();
+  const auto before = names_below(here.path);
+  const auto good = ready_with(sets, "");
+  CHECK_MESSAGE(good.problems.empty(),
+                (good.problems.empty() ? "" : render(good.problems.front().why)));
+  REQUIRE(good.plan);
+  CHECK(train::forecast_swap(*good.plan));
+  const auto refused = [&](const std::string& setting) {
+    CAPTURE(setting);
+    const auto ready = ready_with(sets, setting);
+    REQUIRE(ready.problems.size() == 1);
+    CHECK(exit_code(ready.problems[0].why.code) == 78);
+    CHECK(names_below(here.path) == before);  // ONE-2
+    return ready.problems[0];
+  };
+  const auto small = refused("swap.host_bytes=200000000");
+  CHECK(small.key == "swap.host_bytes");
+  CHECK(small.why.is(gpu::budget_too_small));
+  if (fs::exists("/dev/shm")) {
+    const auto memory = refused("swap.dir=/dev/shm/swap");
+    CHECK(memory.key == "swap.dir");
+    CHECK(memory.why.is(train::swap_is_memory));
+  }
+  auto endless = sets;  // a checkpoint a step, and all of them are kept
+  endless.push_back("checkpoint.every=1");
+  const auto ready = ready_with(endless, "train.steps=1000000000");
+  REQUIRE(ready.problems.size() == 1);
+  CHECK(ready.problems[0].key == "swap.dir");
+  CHECK(ready.problems[0].why.is(train::swap_lacks_room));
+  CHECK(exit_code(ready.problems[0].why.code) == 78);
+  CHECK(names_below(here.path) == before);
+}
+
+TEST_CASE("ready: a swap folder that another run's process has is refused with 78") {
+  const scratch here;
+  const working_folder inside(here.path);
+  make_mutation_files(here.path);
+  std::ofstream("job.toml") << config_mutations::base();
+  const auto sets = swapping_sets();
+  {
+    train::swap_request other{.dirs = {"swap"}, .job = "t", .rank = 0};
+    const auto held = train::swap_folders::make(other);
+    REQUIRE(held);
+    const auto found = ready_with(sets, "").problems;
+    REQUIRE(found.size() == 1);
+    CHECK(found[0].key == "swap.dir");
+    CHECK(found[0].why.is(io::folder_in_use));
+    CHECK(exit_code(found[0].why.code) == 78);
+    CHECK(ready_with(sets, "job.name=u").problems.empty());  // whose folders bear its name
+  }
+  CHECK(ready_with(sets, "").problems.empty());
 }
 
 TEST_CASE("ready: drawn configurations that pass the checks begin to start, others leave nothing") {
