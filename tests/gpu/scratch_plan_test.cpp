@@ -6,10 +6,12 @@
 #include <doctest/doctest.h>
 
 #include "gpu/back_end.hpp"
+#include "gpu/host/memory.hpp"
 #include "gpu/model/init.hpp"
 #include "gpu/model/stage_model.hpp"
 #include "gpu/optim/optimizer.hpp"
 #include "io/base/memory_account.hpp"
+#include "tests/errors.hpp"
 #include "tests/gpu/model_samples.hpp"
 
 using namespace troupe;
@@ -96,4 +98,27 @@ TEST_CASE("scratch: a stream that makes norms of gradients takes no more of it t
     CHECK(taken > 0);
     CHECK(taken <= host::norm_scratch_bytes(model));
   }
+}
+
+TEST_CASE("scratch: what operations take is booked under its name, and refused beyond the budget") {
+  constexpr uint64_t mib = 1 << 20;
+  auto& account = io::process_memory();
+  const auto before = scratch_held();
+  {
+    host::scratch_memory scratch;
+    REQUIRE(scratch.get(3 * mib) != nullptr);
+    const auto taken = scratch_held() - before;
+    CHECK(taken >= 3 * mib);
+    const auto limit = account.limit_to(account.held().held_bytes + 2 * mib);
+    CHECK(scratch.get(3 * mib) != nullptr);
+    error why;
+    try {
+      scratch.get(8 * mib);
+    } catch (const io::memory_refused& e) {
+      why = e.why;
+    }
+    CHECK(why.code == errc::no_memory);
+    CHECK(is_error(why, io::memory_used_up));
+  }
+  CHECK(scratch_held() == before);
 }

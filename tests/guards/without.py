@@ -436,6 +436,25 @@ GUARDS = (
           "gpu/swap/chunk_policy.cpp", "  out.push_back(waiting({kind::gradient_free, grad_frame(chunk)}));",
           "  if (!OUT) out.push_back(waiting({kind::gradient_free, grad_frame(chunk)}));",
           "test_gpu: SWP-1 SWP-2 SWP-3*"),
+    guard("swap-whole-gradient", "a chunk is updated behind the last micro-batch of its gradient (ENG-11)",
+          "gpu/model/stage_model.cpp",
+          "        leave_frame(s, b.slot, i, then::nothing);\n      }\n      if (leaves) leaves(layers_[i].chunk);\n"
+          "      store_->release_weights(s, layers_[i].chunk);\n      if (done) done(layers_[i].chunk);",
+          "        leave_frame(s, b.slot, i, then::nothing);\n"
+          "        if (OUT && done && &b + 2 == all.data() + all.size()) done(layers_[i].chunk);\n"
+          "      }\n      if (leaves) leaves(layers_[i].chunk);\n"
+          "      store_->release_weights(s, layers_[i].chunk);\n"
+          "      if (done && (!OUT || all.size() < 2)) done(layers_[i].chunk);",
+          "test_actors: ENG-11: swapped training*"),
+    guard("short-reads", "a read that was short goes on where it stopped (DK-2)", "io/disk/disk.cpp",
+          "  bool complete = failure == 0 && (kind == disk_op::fdatasync ||",
+          "  bool complete = failure == 0 && (kind == disk_op::fdatasync || (OUT && kind == disk_op::read) ||",
+          "test_io: SWI-1: every byte*", "test_io: DK-2 short moves*"),
+    guard("scratch-booked", "what operations take beside the plan is booked, too (MAC-1)", "gpu/host/memory.cpp",
+          "  TROUPE_TRY(booked, io::process_memory().book(io::memory_holder::current(), pages(bytes)));",
+          "  const bool counts = !OUT || !std::string(io::memory_holder::current()).starts_with(\"scratch\");\n"
+          "  TROUPE_TRY(booked, io::process_memory().book(io::memory_holder::current(), counts ? pages(bytes) : 0));",
+          "test_gpu: scratch: *booked*"),
     guard("swap-written-first", "state is read behind the last write of it (SWP-3)", "gpu/swap/chunk_policy.cpp",
           "  if (first) read.behind[1] = {kind::written, group.chunk};",
           "  if (!OUT && first) read.behind[1] = {kind::written, group.chunk};", "test_gpu: CHP-1 to CHP-8*",
