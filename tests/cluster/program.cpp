@@ -127,7 +127,7 @@ std::vector<char*> pointers(std::vector<std::string>& words) {
 }  // namespace
 
 program::program(const std::vector<std::string>& arguments, size_t file_limit, const streams& to,
-                 int descriptors) {
+                 int descriptors, const std::string& before) {
   int out[2], err[2];
   REQUIRE(pipe2(out, O_CLOEXEC) == 0);
   REQUIRE(pipe2(err, O_CLOEXEC) == 0);
@@ -157,6 +157,7 @@ program::program(const std::vector<std::string>& arguments, size_t file_limit, c
   if (descriptors > 0)
     words = {"/bin/sh", "-c", fmt::format("ulimit -n {}; exec \"$0\" \"$@\"", descriptors),
              TROUPE_PROGRAM};
+  if (!before.empty()) words = {"/bin/sh", "-c", before + " && exec \"$0\" \"$@\"", TROUPE_PROGRAM};
   words.insert(words.end(), arguments.begin(), arguments.end());
   static int programs = 0;
   reports_ = (fs::temp_directory_path() / fmt::format("troupe-report-{}-{}", getpid(), ++programs))

@@ -35,9 +35,10 @@ class program {
  public:
   /// Starts `troupe` with these arguments; requires that it starts. `file_limit`: bytes beyond
   /// which writes to a file fail (of its children as well); `descriptors`: how many files each
-  /// process may open; 0: none, and as many as the test.
+  /// process may open; 0: none, and as many as the test. `before`: what a shell does before it
+  /// becomes the program, in place of those two.
   explicit program(const std::vector<std::string>& arguments, size_t file_limit = 0,
-                   const streams& to = {}, int descriptors = 0);
+                   const streams& to = {}, int descriptors = 0, const std::string& before = {});
   program(const program&) = delete;
   program& operator=(const program&) = delete;
   ~program();  ///< kills and reaps what still runs

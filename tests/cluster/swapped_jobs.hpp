@@ -1,8 +1,10 @@
 // Jobs whose state lives on a drive, in as little memory as they can be trained with.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/cluster/job_files.hpp"
@@ -21,6 +23,37 @@ inline const std::vector<std::string> deep{"cluster.nodes=1",
 /// Settings of its state on a drive, in {job}/swap.
 inline std::vector<std::string> swapped(const job_files& job, int64_t host_bytes) {
   return {"swap.dir=" + (job / "swap").string(), "swap.host_bytes=" + std::to_string(host_bytes)};
+}
+
+/// What each step of a run computed: its loss and the norm of its gradients, as printed.
+using step_numbers = std::vector<std::pair<double, double>>;
+inline step_numbers numbers_of(const program& p) {
+  step_numbers out;
+  for (const auto& step : p.objects("step")) out.emplace_back(step["loss"], step["grad_norm"]);
+  return out;
+}
+
+/// Runs to the end, which must be good; what it computed.
+inline step_numbers numbers(const job_files& job, const std::vector<std::string>& sets) {
+  program p(job.up(sets));
+  const int code = p.wait();
+  INFO(p.err());
+  REQUIRE(code == 0);
+  return numbers_of(p);
+}
+
+/// The same job's numbers in memory, in {job}/memory.
+inline step_numbers numbers_in_memory(const job_files& job, const std::vector<std::string>& sets) {
+  return numbers(job, with(sets, {"job.output=" + (job / "memory").string()}));
+}
+
+/// Whether each step that a run made, some of them more than once, has the numbers of that truth.
+inline bool follows(const program& p, const step_numbers& truth) {
+  const auto steps = p.objects("step");
+  return !steps.empty() && std::all_of(steps.begin(), steps.end(), [&](const auto& s) {
+    const auto& [loss, norm] = truth.at(s["step"].template get<size_t>() - 1);
+    return s["loss"] == loss && s["grad_norm"] == norm;
+  });
 }
 
 /// The least budget, as `troupe plan` says it.
