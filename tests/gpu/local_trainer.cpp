@@ -5,6 +5,9 @@
 #include <cmath>
 #include <numeric>
 #include <span>
+#include <string>
+
+#include "gpu/swap/residency_plan.hpp"
 
 namespace troupe::gpu {
 
@@ -28,15 +31,33 @@ result<std::unique_ptr<local_trainer>> local_trainer::make(device& owner, const 
                                options.activations.begin() + shape.last_layer);
     shape.decay = options.decay;
     shape.rounding_seed = options.rounding_seed;
+    if (!options.swap.empty()) {
+      shape.where = least_residency(model, shape, {0, options.optimizer.clip_norm > 0, 1});
+      for (auto& chunk : shape.where.chunks) chunk.grad_frame = -1;
+    }
     TROUPE_TRY(stage, stage_model::make(owner, model, shape));
     TROUPE_TRY(optimizer, optimizer::make(stage->store(), options.optimizer));
     out->stages_.push_back(std::move(stage));
     out->optimizers_.push_back(std::move(optimizer));
+    if (!options.swap.empty()) TROUPE_CHECK(out->swap_stage(shape.where));
   }
   out->read_.resize(out->stages_.size() + 1);
   TROUPE_TRY(pinned, owner.pin(out->read_.data(), out->read_.size() * sizeof(double)));
   out->read_pinned_ = std::move(pinned);
   return out;
+}
+
+/// Of the last stage so far.
+status local_trainer::swap_stage(const residency& where) {
+  const auto folder = options_.swap / std::to_string(swappers_.size());
+  std::error_code failed;
+  std::filesystem::create_directories(folder, failed);
+  swap_options how;
+  how.places = {{folder}};
+  TROUPE_TRY(made, swapper::make(stages_.back()->store(), where, std::move(how)));
+  swappers_.push_back(std::move(made));
+  stages_.back()->store().set_mover(swappers_.back().get());
+  return {};
 }
 
 void local_trainer::micro_batch(const stage_model::micro_batch& batch, float scale) {
@@ -109,7 +130,10 @@ result<local_step> local_trainer::step(const int32_t* tokens, const int32_t* tar
       stream_->copy(optimizers_[i]->norm_squared(), &norm_squared_, sizeof norm_squared_);
     optimizers_[i]->clip(*stream_);
     for (int c = 0; c < stages_[i]->store().chunk_count(); ++c)
-      optimizers_[i]->step(*stream_, c, lr, steps_);
+      if (swappers_.empty())
+        optimizers_[i]->step(*stream_, c, lr, steps_);
+      else
+        swappers_[i]->update(*stream_, *optimizers_[i], c, lr, steps_);
   }
   return outcome();
 }

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <map>
 #include <memory>
 #include <optional>
@@ -16,6 +17,7 @@
 #include "gpu/model/stage_model.hpp"
 #include "gpu/ops.hpp"
 #include "gpu/optim/optimizer.hpp"
+#include "gpu/swap/swapper.hpp"
 #include "io/base/model_config.hpp"
 #include "io/base/result.hpp"
 
@@ -34,6 +36,9 @@ struct local_options {
   decay_scope decay = decay_scope::matrices;
   optimizer_settings optimizer{};
   std::optional<uint64_t> rounding_seed = {};  ///< as in store_options
+  /// Where masters, moments and weights live, a folder a stage; empty: in memory. Gradients are in
+  /// memory all the same, for their norm comes before the first update.
+  std::filesystem::path swap = {};
 };
 
 /// What a step did.
@@ -50,6 +55,8 @@ class local_trainer {
   size_t stage_count() const noexcept { return stages_.size(); }
   stage_model& stage(size_t i) { return *stages_[i]; }
   stream& compute() noexcept { return *stream_; }
+  /// The swapper of a stage, where there is one.
+  const swapper& drive_of(size_t i) const { return *swappers_[i]; }
 
   /// One optimizer step on micro_batches * micro_batch rows of seq tokens and as many targets; of
   /// all those rows, the documents where they hold several. Blocks.
@@ -69,6 +76,7 @@ class local_trainer {
  private:
   local_trainer(device& owner, const local_options& options) : owner_(owner), options_(options) {}
 
+  status swap_stage(const residency& where);
   void micro_batch(const stage_model::micro_batch& batch, float scale);
   void sum_tied_gradients();
   int64_t targets_per_step() const noexcept;
@@ -81,6 +89,7 @@ class local_trainer {
   std::unique_ptr<stream> stream_;
   std::vector<std::unique_ptr<stage_model>> stages_;
   std::vector<std::unique_ptr<optimizer>> optimizers_;
+  std::vector<std::unique_ptr<swapper>> swappers_;  ///< of the stages, where there are any
   int64_t steps_ = 0;
   double norm_squared_ = 0;  ///< of all stages
   /// Where the stream puts what a step reports: the sum of losses, then each stage's squared norm.

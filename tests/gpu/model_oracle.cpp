@@ -1,6 +1,6 @@
 // PyTorch's losses and gradient norms on small models (fixtures/, and shared/oracle), matched in
 // float32 and bf16, in one stage and in two, with whole and with split batches, with a document a
-// row and with several.
+// row and with several, in memory and with the state on a drive.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -18,6 +18,7 @@
 #include "tests/gpu/document_rows.hpp"
 #include "tests/gpu/local_trainer.hpp"
 #include "tests/gpu/oracle_ground.hpp"
+#include "tests/io/scratch.hpp"
 
 namespace troupe::gpu {
 namespace {
@@ -77,12 +78,15 @@ struct plan {
   int64_t stages = 1;
   bool split_batch = false;
   bool recompute = false;
+  bool swap = false;  ///< in as little memory as it can be trained with, gradients aside
   dtype compute = dtype::f32;
 };
 
-std::unique_ptr<local_trainer> make_trainer(device& owner, const oracle& o, const plan& p) {
+std::unique_ptr<local_trainer> make_trainer(device& owner, const oracle& o, const plan& p,
+                                            const fs::path& folder) {
   const json& hyper = o.expected["hyper"];
   local_options options;
+  if (p.swap) options.swap = folder;
   options.stages = p.stages;
   options.micro_batch = p.split_batch ? 1 : 2;
   options.micro_batches = p.split_batch ? 2 : 1;
@@ -125,7 +129,8 @@ void check_norms(local_trainer& trainer, const json& step1) {
 void run(const oracle& o, const plan& p, const json& expected, double first, double tolerance) {
   const auto ground = testing::ground_for_oracle();
   if (!ground.owner) return;
-  auto trainer = make_trainer(*ground.owner, o, p);
+  const scratch folder;
+  auto trainer = make_trainer(*ground.owner, o, p, folder.path);
   const std::vector<double> losses = expected["losses_f64"];
   const std::vector<double> norms = expected["grad_norm_f64"];
   const float lr = o.expected["hyper"]["lr"];
@@ -143,6 +148,10 @@ void run(const oracle& o, const plan& p, const json& expected, double first, dou
     if (p.compute == dtype::f32) CHECK(std::abs(step->norm / norms[k] - 1) < 1e-4);
     if (k == 0 && p.compute == dtype::f32 && o.expected.contains("step1"))
       check_norms(*trainer, o.expected["step1"]);
+  }
+  for (size_t i = 0; p.swap && i < trainer->stage_count(); ++i) {
+    CHECK(trainer->drive_of(i).facts().read_bytes > 0);
+    CHECK(trainer->drive_of(i).facts().written_bytes > 0);
   }
   MESSAGE(o.folder.filename().string() << ": largest difference " << worst);
 }
@@ -176,6 +185,8 @@ void run_own(const std::string& name) {
   run(o, {}, expected, 5e-6, 2e-5);
   run(o, {.stages = 2, .split_batch = true, .recompute = true}, expected, 5e-6, 2e-5);
   run(o, {.compute = dtype::bf16}, expected, 1e-2, 1e-2);
+  run(o, {.recompute = true, .swap = true}, expected, 5e-6, 2e-5);
+  run(o, {.swap = true, .compute = dtype::bf16}, expected, 1e-2, 1e-2);
 }
 
 }  // namespace
@@ -227,6 +238,19 @@ TEST_CASE("oracle f32: two stages, split batches and recomputation change nothin
     run(o, {.split_batch = true}, expected, 5e-6, 2e-5);
     run(o, {.stages = 2, .split_batch = true, .recompute = true}, expected, 5e-6, 2e-5);
   }
+}
+
+TEST_CASE("oracle f32: each model with its state on a drive") {
+  for (const char* name : {"gpt2_tiny", "gpt2_tiny_hubnames", "gpt2_parallel", "gpt2_parallel_2ln",
+                           "gpt2_swa16", "llama_tiny", "llama_tiny_sharded", "llama_tiny_bf16"}) {
+    if (absent(name)) return;
+    const oracle o(name);
+    CAPTURE(name);
+    run(o, {.stages = 2, .split_batch = true, .swap = true}, o.expected[main_variant], 5e-6, 2e-5);
+  }
+  if (absent("gpt2_lamb")) return;
+  const oracle o("gpt2_lamb");
+  run(o, {.lamb = true, .swap = true}, o.expected[main_variant], 5e-6, 2e-5);
 }
 
 TEST_CASE("oracle bf16: losses stay within 1e-2") {
