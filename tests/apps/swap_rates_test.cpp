@@ -2,9 +2,11 @@
 // is slower for a moment.
 #include "apps/swap/rates.hpp"
 
+#include <algorithm>
 #include <fstream>
 #include <map>
 #include <memory>
+#include <random>
 #include <string>
 #include <vector>
 
@@ -18,6 +20,8 @@
 #include "gpu/device.hpp"
 #include "gpu/swap/limit_model.hpp"
 #include "io/config/load.hpp"
+#include "io/file.hpp"
+#include "io/machine/facts.hpp"
 #include "tests/apps/ended.hpp"
 #include "tests/io/scratch.hpp"
 
@@ -163,6 +167,37 @@ TEST_CASE("swap: a kept pace that cannot be is not believed") {
   }
   store.keep("swap-paces", nlohmann::json::array({1, 2}));
   CHECK(best_so_far({20e9, 1e9, "a"}, store).flops_s == 20e9);
+}
+
+TEST_CASE(
+    "swap: whatever a file of kept paces holds, no pace is impossible or less than measured") {
+  scratch dir;
+  const io::fact_store store{dir.path, "here", "0.1.0", 0};
+  const paces now{20e9, 1e9, "a", 1, 5e9};
+  best_so_far({60e9, 3e9, "a", 1, 2e9}, store);
+  const auto file = dir / "here/swap-paces.json";
+  const auto text = io::read_file(file, io::most_fact_bytes);
+  REQUIRE(text);
+  CHECK(best_so_far(now, store).flops_s == 60e9);
+  const std::vector<std::string> words{"-",  "1e400", "null", "[",    "{",
+                                       "\"", "e9",    "9",    "\xff", ","};
+  std::mt19937_64 random(17);
+  for (int i = 0; i < 3000; ++i) {
+    auto wrong = *text;
+    for (unsigned n = 0; n < 1 + random() % 4; ++n) {
+      const auto at = random() % wrong.size();
+      const auto& word = words[random() % words.size()];
+      if (random() % 16 == 0) wrong.resize(at + 1);
+      wrong.replace(std::min(at, wrong.size()), random() % 2 * word.size(), word);
+    }
+    std::ofstream(file, std::ios::binary) << wrong;
+    CAPTURE(wrong);
+    const auto told = best_so_far(now, store);
+    CHECK((told.flops_s >= now.flops_s && told.flops_s < 1e18));
+    CHECK((told.updates_s >= now.updates_s && told.updates_s < 1e18));
+    CHECK((told.sum_bytes_s >= now.sum_bytes_s && told.sum_bytes_s < 1e18));
+    CHECK(told.of == now.of);
+  }
 }
 
 TEST_CASE("swap: that layers have no room for what they are to keep is a remark, for the log too") {

@@ -2,6 +2,7 @@
 // that every build runs it, not only clang's.
 #include <random>
 
+#include "io/swap/chunk_shard.hpp"
 #include "tests/io/checkpoint/sample.hpp"
 
 using namespace troupe;
@@ -17,6 +18,36 @@ bytes selector(uint8_t which, uint8_t offset, std::span<const std::byte> content
   bytes out{which, offset};
   for (const auto b : content) out.push_back(static_cast<uint8_t>(b));
   return out;
+}
+
+/// The end of a chunk's shard as a drive has it, and the manifest of a checkpoint that took it: in
+/// version 2.
+void add_padded(std::vector<bytes>& out) {
+  const auto chunk = sample::layer(0);
+  const auto& last = chunk.tensors.back();
+  const auto elements = static_cast<int64_t>(last.offset + *elements_of(last.shape));
+  const io::chunk_file layout(elements, 1, true);
+  manifest_head head{"sample", 120, 3, {1, 1, 1}, sample::slot_bytes, 1000, 3.25, 2.5, 7, {}};
+  const std::vector<io::group_sums> sums(static_cast<size_t>(layout.groups()));
+  const auto footer = io::chunk_footer(layout, chunk, 0, head, 0, sums);
+  const auto tail = encode_tail(footer);
+  REQUIRE(tail);
+  const auto end = parse_trailer(tail->bytes, tail->file_bytes);
+  REQUIRE(end);
+  const auto slot = static_cast<uint8_t>(tail->offset / alignment);
+  out.push_back(selector(2, slot, tail->bytes));
+  out.push_back(selector(6, slot, std::span(tail->bytes).first(end->footer_bytes)));
+  shard_facts rank{0, 8192, 16, 5, 6, {}, {}};
+  rank.pieces = {{"lone", part::master, io::tensor_dtype::f32, {4}, false, 0, 4, 0, 16}};
+  rank.chunks = {{1, tail->file_bytes, footer.stream_bytes, footer.slot_bytes, tail->footer_crc,
+                  tail->slot_digest, footer.pieces}};
+  const auto m = assemble(head, {rank}, {});
+  REQUIRE_MESSAGE(m, (m ? std::string() : m.error().message));
+  const auto text = encode_manifest(*m);
+  REQUIRE(text);
+  CHECK(int{(*text)[8]} == int{padded_version});
+  out.push_back(selector(0, 0, io::as_bytes(*text)));
+  out.push_back(selector(5, 0, io::as_bytes(*text).subspan(24)));
 }
 
 /// The manifest and the end of a shard, with and without their envelopes, and some names.
@@ -37,6 +68,7 @@ std::vector<bytes> corpus() {
       selector(2, slot, tail), selector(3, slot, tail.first(end->footer_bytes))};
   for (const char* name : {"step-00000120", "step-00000120.e3.partial", "step-00000120.deleting"})
     out.push_back(selector(4, 0, io::as_bytes(name)));
+  add_padded(out);
   return out;
 }
 

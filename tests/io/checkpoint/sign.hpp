@@ -12,8 +12,8 @@
 namespace troupe::io::checkpoint {
 
 /// A MANIFEST with this body (manifest.hpp).
-inline std::vector<std::byte> sign_manifest(std::span<const std::byte> body) {
-  const uint32_t version = packed_version;
+inline std::vector<std::byte> sign_manifest(std::span<const std::byte> body,
+                                            uint32_t version = packed_version) {
   const uint64_t bytes = body.size();
   uint32_t crc = crc32c(std::as_bytes(std::span(&version, 1)));
   crc = crc32c(body, crc32c(std::as_bytes(std::span(&bytes, 1)), crc));
@@ -27,11 +27,12 @@ inline std::vector<std::byte> sign_manifest(std::span<const std::byte> body) {
 }
 
 /// The end of a shard with this footer (format.hpp), `offset` bytes into its file.
-inline std::vector<std::byte> sign_tail(std::span<const std::byte> footer, uint64_t offset) {
+inline std::vector<std::byte> sign_tail(std::span<const std::byte> footer, uint64_t offset,
+                                        uint32_t version = packed_version) {
   std::vector<std::byte> out(aligned(footer.size() + trailer_bytes));
   if (!footer.empty()) std::memcpy(out.data(), footer.data(), footer.size());
   auto* end = out.data() + out.size() - trailer_bytes;
-  const uint32_t version = packed_version, sum = crc32c(footer);
+  const uint32_t sum = crc32c(footer);
   const uint64_t bytes = footer.size();
   std::memcpy(end, "TRSHARD\n", 8);
   std::memcpy(end + 8, &version, 4);
