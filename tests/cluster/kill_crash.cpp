@@ -7,8 +7,9 @@
 // one that was set aside, a fresh start, damage in the first tier, or all of it gone; and while one
 // launches, a second launcher of the same job. Every other job has a second tier. Which checkpoints
 // must be there then, and from which the next launch goes on, is the ledger's affair (ledger.hpp).
+// One layout has its state on a drive: there checkpoints are links to what it trains in.
 //
-//   TROUPE_KILLS      kills in all layouts together (default 36; nightly 1000 and more). From 32 on
+//   TROUPE_KILLS      kills in all layouts together (default 36; nightly 1000 and more). From 36 on
 //                     they go on until each kind of turn was taken in each layout
 //   TROUPE_KILL_SEED  another seed than 1
 //
@@ -20,6 +21,7 @@
 #include "tests/cluster/launches.hpp"
 #include "tests/cluster/moments.hpp"
 #include "tests/cluster/rivals.hpp"
+#include "tests/cluster/swapped_jobs.hpp"
 #include "tests/cluster/turns.hpp"
 
 using namespace troupe::cluster_test;
@@ -27,7 +29,7 @@ using namespace troupe::cluster_test;
 namespace {
 
 constexpr int steps = 24;
-constexpr int cases = 4;  // layouts
+constexpr int cases = 5;  // layouts
 
 enum class target : uint8_t { node, launcher, all };
 constexpr const char* target_names[] = {"one node", "the launcher", "all at once"};
@@ -38,18 +40,18 @@ std::string draw_setting(std::mt19937_64& random) {
   return fmt::format("checkpoint.when_busy={}", busy[random() % 3]);
 }
 
+/// Where its state lives.
+enum class home : uint8_t { memory, drive };
+
 class hunt {
  public:
-  hunt(int data, int pipeline, int hidden)
+  hunt(int data, int pipeline, int hidden, home where)
       : nodes_(static_cast<size_t>(data * pipeline)),
         seed_(number_from("TROUPE_KILL_SEED", 1)),
         random_(static_cast<uint64_t>(seed_) * 100 + static_cast<uint64_t>(data * 10 + pipeline)),
         deck_(steps, data > 1),
-        sets_(with(
-            layout(data, pipeline),
-            {fmt::format("train.steps={}", steps), "checkpoint.every=1", "recovery.enabled=false",
-             "cluster.dead_after_ms=120000",  // some are stopped for a while (rivals.hpp)
-             fmt::format("model.hidden={}", hidden)})),
+        sets_(sets_of(data, pipeline, hidden, where)),
+        swaps_(where == home::drive),
         truth_(train_undisturbed(job_, sets_)),
         judge_(truth_) {}
 
@@ -91,6 +93,15 @@ class hunt {
   }
 
  private:
+  std::vector<std::string> sets_of(int data, int pipeline, int hidden, home where) const {
+    const auto sets =
+        with(layout(data, pipeline),
+             {fmt::format("train.steps={}", steps), "checkpoint.every=1", "recovery.enabled=false",
+              "cluster.dead_after_ms=120000",  // some are stopped for a while (rivals.hpp)
+              fmt::format("model.hidden={}", hidden)});
+    return where == home::drive ? at_floor(job_, sets) : sets;
+  }
+
   /// Every other job has a second tier, every other one a rule that removes.
   void begin(int number) {
     const bool two = number % 2 == 1 || !deck_.first_round_left().empty();
@@ -208,6 +219,9 @@ class hunt {
     job_at_hand_->check_done(steps);
     CHECK(job_at_hand_->leftovers().empty());
     CHECK(text_of(output_ / "model/model.safetensors") == truth_.model);
+    const auto linked =
+        names_with(job_at_hand_->first() / fmt::format("step-{:08}", steps), ".chunk-");
+    CHECK(linked.empty() == !swaps_);
     return true;
   }
 
@@ -217,6 +231,7 @@ class hunt {
   std::mt19937_64 random_;
   turn_deck deck_;
   std::vector<std::string> sets_;
+  bool swaps_;
   undisturbed truth_;
   judge judge_;
   // of the job at hand
@@ -231,8 +246,8 @@ class hunt {
   std::array<int, deeds> by_deed_{};
 };
 
-void hunt_in(int data, int pipeline, int hidden) {
-  hunt h(data, pipeline, hidden);
+void hunt_in(int data, int pipeline, int hidden, home where = home::memory) {
+  hunt h(data, pipeline, hidden, where);
   h.run((number_from("TROUPE_KILLS", 36 / slowness) + cases - 1) / cases);
   MESSAGE(data, "x", pipeline, ": ", h.summary());
 }
@@ -250,4 +265,7 @@ TEST_CASE("kill -9: two stages") {
 }
 TEST_CASE("kill -9: two replicas of two stages") {
   hunt_in(2, 2, 64);
+}
+TEST_CASE("kill -9: one rank whose state is on a drive, and is saved by links") {
+  hunt_in(1, 1, 64, home::drive);
 }

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <chrono>
 #include <optional>
 #include <utility>
@@ -18,9 +19,16 @@ std::vector<kept_folder> kept(const fs::path& first, const fs::path& second, int
   return out;
 }
 
+/// One that has state: where chunks have shards of their own the rank's may have none.
+fs::path shard_with_state(const fs::path& checkpoint, std::mt19937_64& random) {
+  auto chunks = names_with(checkpoint, ".chunk-");
+  std::sort(chunks.begin(), chunks.end());
+  return checkpoint / (chunks.empty() ? "rank-00000.shard" : chunks[random() % chunks.size()]);
+}
+
 /// Damages a checkpoint; its manifest can still be read.
 void damage(const fs::path& checkpoint, std::mt19937_64& random) {
-  const auto shard = checkpoint / "rank-00000.shard";
+  const auto shard = shard_with_state(checkpoint, random);
   auto bytes = text_of(shard);
   REQUIRE(bytes.size() > 1);
   switch (random() % 3) {

@@ -14,6 +14,9 @@
 //   TROUPE_POWER_CUTS  cuts (default 6; nightly 200 and more)
 //   TROUPE_KILL_SEED   another seed than 1
 //
+// One run after that has its state on the first disk, too, so that its checkpoints there are links
+// to files that it trains in.
+//
 // What a clone is: FICLONE holds the file's lock, under which the kernel waits for the loop
 // device's direct writes, and lets no other in. So it holds every write that the loop device has
 // answered, each write under way either whole or not at all, and nothing of what ext4 had not
@@ -35,6 +38,7 @@
 #include "io/checkpoint/folder_claim.hpp"
 #include "tests/cluster/launches.hpp"
 #include "tests/cluster/mounts.hpp"
+#include "tests/cluster/swapped_jobs.hpp"
 
 using namespace troupe;
 using namespace troupe::cluster_test;
@@ -135,11 +139,14 @@ struct power_cut {
 
 class cutter {
  public:
-  explicit cutter(cloneable_disks& disks)
+  /// `swaps`: with the state on the first disk.
+  cutter(cloneable_disks& disks, bool swaps)
       : disks_(disks),
         seed_(number_from("TROUPE_KILL_SEED", 1)),
         random_(static_cast<uint64_t>(seed_)),
         deck_(steps, false),
+        swaps_(swaps),
+        sets_(sets_of(swaps)),
         truth_(train_undisturbed(files_, with(sets_, {"checkpoint.every=1"}))),
         judge_(truth_) {}
 
@@ -172,6 +179,12 @@ class cutter {
   }
 
  private:
+  /// Replicas, or one rank that swaps.
+  std::vector<std::string> sets_of(bool swaps) const {
+    const std::vector<std::string> sets{fmt::format("train.steps={}", steps), "train.batch=32"};
+    return swaps ? at_floor(files_, sets) : with(layout(2, 1), sets);
+  }
+
   /// Every other job has a second tier; those, and every other one of the rest, remove.
   void begin(int number) {
     const bool two = number % 2 == 1;
@@ -205,8 +218,10 @@ class cutter {
   /// Saves every other step, so that for a step's time nothing is synced after an acknowledgement.
   std::vector<std::string> up(const launches& job, const std::string& start,
                               const fs::path& output) const {
-    return files_.up(with(with(sets_, job.settings()),
-                          {start, "checkpoint.every=2", "job.output=" + output.string()}));
+    auto sets = with(with(sets_, job.settings()),
+                     {start, "checkpoint.every=2", "job.output=" + output.string()});
+    if (swaps_) sets.push_back("swap.dir=" + (disks_.at(0) / "swap").string());
+    return files_.up(sets);
   }
 
   std::vector<power_cut> train_and_cut(const std::string& start, std::optional<sight> at,
@@ -285,8 +300,8 @@ class cutter {
   int seed_;
   std::mt19937_64 random_;
   turn_deck deck_;
-  std::vector<std::string> sets_ =
-      with(layout(2, 1), {fmt::format("train.steps={}", steps), "train.batch=32"});
+  bool swaps_;
+  std::vector<std::string> sets_;
   undisturbed truth_;
   judge judge_;
   // of the job at hand
@@ -300,14 +315,26 @@ class cutter {
 
 }  // namespace
 
-TEST_CASE("power cut: what ext4 holds at that instant is whole, acknowledged and goes on") {
+namespace {
+
+void cut_the_power(bool swaps, int cuts) {
   scratch folder;
   cloneable_disks disks;
   if (const auto why = disks.make(folder.path)) {
     MESSAGE("SKIPPED: ", *why);
     return;
   }
-  cutter c(disks);
-  c.run(number_from("TROUPE_POWER_CUTS", 6));
+  cutter c(disks, swaps);
+  c.run(cuts);
   MESSAGE(c.summary());
+}
+
+}  // namespace
+
+TEST_CASE("power cut: what ext4 holds at that instant is whole, acknowledged and goes on") {
+  cut_the_power(false, number_from("TROUPE_POWER_CUTS", 6));
+}
+
+TEST_CASE("power cut: the same of checkpoints that are links to what a run trains in") {
+  cut_the_power(true, (number_from("TROUPE_POWER_CUTS", 6) + 1) / 2);
 }

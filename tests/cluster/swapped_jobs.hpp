@@ -66,4 +66,11 @@ inline int64_t floor_of(const job_files& job, const std::vector<std::string>& se
   return nlohmann::json::parse(plan.out)["swap"]["floor_bytes"];
 }
 
+/// These settings for a model whose state is on a drive, in {job}/swap.
+inline std::vector<std::string> at_floor(const job_files& job,
+                                         const std::vector<std::string>& sets) {
+  const auto all = with(deep, sets);
+  return with(all, swapped(job, floor_of(job, all)));
+}
+
 }  // namespace troupe::cluster_test
