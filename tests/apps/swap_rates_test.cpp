@@ -179,16 +179,20 @@ TEST_CASE(
   const auto text = io::read_file(file, io::most_fact_bytes);
   REQUIRE(text);
   CHECK(best_so_far(now, store).flops_s == 60e9);
-  const std::vector<std::string> words{"-",  "1e400", "null", "[",    "{",
-                                       "\"", "e9",    "9",    "\xff", ","};
+  const std::vector<std::string> words{"-", "1e400", "null", "[",    "{",    "\"",
+                                       "9", "1e18",  "true", "1e17", "\xff", ","};
+  const std::string number = "60000000000.0";
+  REQUIRE(text->find(number) != std::string::npos);
   std::mt19937_64 random(17);
-  for (int i = 0; i < 3000; ++i) {
+  for (int i = 0; i < 150; ++i) {  // each is synced
     auto wrong = *text;
-    for (unsigned n = 0; n < 1 + random() % 4; ++n) {
+    const auto& word = words[random() % words.size()];
+    if (random() % 2 == 0) {
+      wrong.replace(wrong.find(number), number.size(), word);
+    } else {
       const auto at = random() % wrong.size();
-      const auto& word = words[random() % words.size()];
-      if (random() % 16 == 0) wrong.resize(at + 1);
-      wrong.replace(std::min(at, wrong.size()), random() % 2 * word.size(), word);
+      wrong.replace(at, random() % 2 * word.size(), word);
+      if (random() % 8 == 0) wrong.resize(at + 1);
     }
     std::ofstream(file, std::ios::binary) << wrong;
     CAPTURE(wrong);
