@@ -192,7 +192,7 @@ TEST_CASE("SWP-13: what replicas gather is counted as often as a step does") {
   auto model = testing::tiny_gpt2();
   model.layers = layers;
   auto shape = whole_model(model, 2, 7, dtype::bf16);
-  const residency_budget steps{0, true, 1};
+  residency_budget steps{0, false, 1};
   CHECK(traffic_of_step(model, shape, steps).gathered_bytes == 0);
   shape.replica.ranks = 2;
   uint64_t of_layer = 0, others = 0;
@@ -209,6 +209,11 @@ TEST_CASE("SWP-13: what replicas gather is counted as often as a step does") {
   // Forward reads all, and backward those that are in no frame any more.
   CHECK(traffic_of_step(model, shape, steps).gathered_bytes ==
         others + (2 * layers - frames) * of_layer);
+  // The second pass forward finds those that backward had last.
+  steps.clips = true;
+  CHECK(update_order_of(shape.where, steps.clips) == update_order::twice);
+  CHECK(traffic_of_step(model, shape, steps).gathered_bytes ==
+        others + (4 * layers - 3 * frames) * of_layer);
 }
 
 TEST_CASE("limit: of LoHan's 18 runs none is quicker than it by more than 5 %, the mean is 0.90") {
