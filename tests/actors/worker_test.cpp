@@ -645,19 +645,6 @@ TEST_CASE("worker: LoadCheckpoint is answered when its engine has the state, or 
   CHECK(f.refusal<fbs::Loaded>(weights) == "bad_data: damaged");
 }
 
-TEST_CASE("worker: what its engine has to say to the person goes to its stage") {
-  scripted_worker f;
-  f.script->facts.warnings = {"no O_DIRECT in /swap"};
-  f.build();
-  f.settle();
-  CHECK(f.stage.take<fbs::Notice>()->text()->str() == "rank 3: no O_DIRECT in /swap");
-  std::thread([&] { f.script->made[0].on_notice("the drive is full"); }).join();
-  f.settle();
-  const auto said = f.stage.take<fbs::Notice>();
-  CHECK(said->text()->str() == "rank 3: the drive is full");
-  CHECK(said->level() == fbs::NoticeLevel::warning);
-}
-
 TEST_CASE("worker: its engine hears the pace of a pass, and what holds it") {
   scripted_worker f;
   f.prepare();
