@@ -52,6 +52,7 @@
   TIME(launcher_failed_grace, 1'000, "the same after a failure")                                  \
   TIME(coordinator_word, 5'000, "the coordinator may take to say how it ended, after its nodes")  \
   TIME(orderly_end, 5'000, "`up` may take to end in order, once its code is known")               \
+  TIME(let_go_patience, 3'000, "`power agent` waits for its budget to count it at its ceiling")   \
   TIME(checkup_patience, 15'000, "`doctor` waits for a node's examination")                       \
   TIME(deep_checkup_patience, 90'000, "`doctor --deep` waits for it")                             \
   TIME(join_checkup_patience, 10'000, "a node that joins waits for its machine's check")          \

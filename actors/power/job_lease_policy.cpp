@@ -6,10 +6,21 @@
 
 namespace troupe::power {
 
+/// JLP-1, JLP-6
+void job_lease_policy::begin(int64_t share_mw) {
+  begun_with_mw_ = begins_with_share_ ? share_mw : 0;
+  lease_.emplace(share_mw, incarnation_, begun_with_mw_);
+}
+
+void job_lease_policy::begin_with_share(std::optional<int64_t> share_mw) {
+  begins_with_share_ = true;
+  if (share_mw && !lease_) begin(*share_mw);
+}
+
 grant_verdict job_lease_policy::hear(const power_answer& a, int64_t now_ns) {
   if (a.grant.answers.incarnation != incarnation_) return grant_verdict::not_to_us;
   if (a.static_share_mw < 0 || a.static_share_mw > beyond_mw) return grant_verdict::impossible;
-  if (!lease_) lease_.emplace(a.static_share_mw, incarnation_, 0);  // JLP-1
+  if (!lease_) begin(a.static_share_mw);
   lease_->set_static_share(a.static_share_mw);
   refused_ = lease_hold::none;
   const auto out = a.grant.order.epoch == 0 ? grant_verdict::taken : lease_->hear(a.grant, now_ns);
@@ -79,7 +90,8 @@ void job_lease_policy::read_back() {
 
 lease_hold job_lease_policy::hold() const {
   if (refused_ == lease_hold::replaced) return refused_;  // JLP-4
-  if (!was_leased()) return lease_hold::no_lease;
+  if (!was_leased())
+    return begins_with_share_ && cap_mw_ > 0 ? lease_hold::none : lease_hold::no_lease;
   if (refused_ != lease_hold::none) return refused_;
   if (lease_->is_shed()) return lease_hold::shed;
   if (is_braked_) return lease_hold::brake;

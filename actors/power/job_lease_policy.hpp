@@ -19,6 +19,8 @@
 //   JLP-5  The brake is on as the last sound answer says, whether or not a lease is in it, and no
 //     longer than the lease that is held. Its static share binds the next step then, as it does any
 //     child of a parent that is not heard: the rest of the step that was held goes on at its pace.
+//   JLP-6  A machine whose work is others' begins with its static share, and tells that as in
+//     force: the work is there already, and the budget counts that much of who was never heard of.
 #pragma once
 
 #include <cstddef>
@@ -49,6 +51,9 @@ class job_lease_policy {
   /// `incarnation` is greater than that of any head before that acted for this job.
   explicit job_lease_policy(uint64_t incarnation) : incarnation_(incarnation) {}
 
+  /// The work is others', JLP-6; before the first answer. `share_mw`: its static share, where that
+  /// is known already.
+  void begin_with_share(std::optional<int64_t> share_mw);
   /// `taken`: the answer is to this process and sound, whether or not a lease is in it.
   grant_verdict hear(const power_answer& a, int64_t now_ns);
   /// The parent hears this process no more, until it answers it again. JLP-4
@@ -65,6 +70,10 @@ class job_lease_policy {
 
   /// As of the last tick; 0: nothing may compute.
   int64_t cap_mw() const { return cap_mw_; }
+  /// What it begins with, JLP-6; none: it is not known yet, or the work is the job's own.
+  std::optional<int64_t> begun_with_mw() const {
+    return begins_with_share_ && lease_ ? std::optional(begun_with_mw_) : std::nullopt;
+  }
   lease_hold hold() const;
   /// As of the last tick. JLP-5
   bool is_braked() const { return is_braked_; }
@@ -86,6 +95,7 @@ class job_lease_policy {
     work_pace pace;
     int64_t cap_mw = 0;  ///< under which that is right
   };
+  void begin(int64_t share_mw);
   int64_t followed_mw() const;
   void read_back();
 
@@ -93,7 +103,8 @@ class job_lease_policy {
   std::optional<lease_policy> lease_;  ///< none: the static share is not known yet
   lease_hold refused_ = lease_hold::none;
   bool told_brake_ = false, is_braked_ = false;
-  int64_t cap_mw_ = 0;
+  bool begins_with_share_ = false;
+  int64_t begun_with_mw_ = 0, cap_mw_ = 0;
   work_pace decided_{0}, step_pace_{0};
   uint64_t step_ = 0;    ///< 0: none is made
   int64_t step_mw_ = 0;  ///< under which its pace was decided, at most

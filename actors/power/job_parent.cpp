@@ -51,6 +51,10 @@ fbs::PowerReportT report_of(pacer_pointer self) {
   out.source = source_of(all);
   const bool stands = st.parent->lease.is_braked() && !st.held;  // MHD-2
   out.pace_of_1024 = stands ? 0 : st.step_pace;
+  if (auto& held = self->state.held) {  // MHD-6
+    held->goes_told = held->goes;
+    if (held->goes) out.in_force_mw = beyond_mw;
+  }
   out.brake_armed = st.held ? st.held->is_all_set : st.brake_armed;  // MHD-5
   for (const auto& machine : st.policy.machines()) {
     if (out.machines.size() == config::most_power_children) break;
@@ -67,6 +71,8 @@ int64_t power_or_none(int64_t mw) {
 status take_answer(pacer_pointer self, const fbs::PowerGrant& g) {
   const auto verdict = self->state.parent->lease.hear(answer_in(g), now_ns(*self));
   TROUPE_CHECK(must_fit(verdict, "this job"));
+  if (const auto& held = self->state.held; held && held->goes_told && held->of.counted)
+    held->of.counted();
   const auto whose = text_of(g.brake_of());
   self->state.parent->brake_of = tls::is_name(whose) ? whose : "";
   self->state.parent->needs_mw = power_or_none(g.floor_mw());

@@ -1,6 +1,7 @@
 // Readings to the policy, its verdicts to settings.
 #include "actors/power/machine_hold.hpp"
 
+#include <algorithm>
 #include <utility>
 
 #include "actors/base/ask.hpp"
@@ -41,6 +42,19 @@ work_pace set_pace(machine_hold& m, work_pace wanted) {
   return m.is_all_set ? wanted : work_pace{};
 }
 
+/// MHD-1: whether it is held from now on, if what it draws is known.
+bool may_begin(pacer_state& st) {
+  auto& m = *st.held;
+  const auto& lease = st.parent->lease;
+  const auto share_mw = lease.begun_with_mw();
+  if (!share_mw) return false;
+  const bool is_started = m.looks >= start_looks;
+  const bool is_granted = lease.cap_mw() > *share_mw || (is_started && lease.was_leased());
+  m.is_granted = m.is_granted || is_granted;
+  const bool is_first = m.of.share_mw.has_value() && m.of.found == work_pace{};
+  return m.is_granted || is_first || is_started || lease.is_braked();
+}
+
 /// Whether what the machine draws is known. Where a meter has had its time and says nothing, a
 /// person is told, once, that it stays as it was found. MHD-1
 bool is_read(pacer_state& st, const fbs::JobPowerT& decided, int64_t now_ns) {
@@ -63,6 +77,10 @@ void look_at_machine(pacer_pointer self) {
       .then([self](const msg<fbs::MeterReadings>& r) { hear_meter(self, r.unpack()); },
             [](const caf::error&) {});  // a meter that is silent counts by JPP-3
   ++st.held->looks;
+  if (st.held->of.is_to_go && !st.held->goes && st.held->of.is_to_go()) {  // MHD-6
+    st.held->goes = true;
+    st.parent->next_ns = std::min(st.parent->next_ns, now_ns(*self));
+  }
   st.policy.steps(st.held->looks, st.held->judged, now_ns(*self));
 }
 
@@ -71,8 +89,9 @@ void hold_machine(pacer_pointer self, const fbs::JobPowerT& decided) {
   auto& m = *st.held;
   const work_pace pace{static_cast<int>(decided.pace_of_1024)};
   const bool is_known = is_read(st, decided, now_ns(*self));
-  m.has_begun = m.has_begun || (is_known && st.parent->lease.cap_mw() > 0);  // MHD-1
-  const auto wanted = pace.of_1024 > 0 ? pace : work_pace_policy::least_pace;
+  m.has_begun = (may_begin(st) && is_known) || m.has_begun;
+  auto wanted = pace.of_1024 > 0 ? pace : work_pace_policy::least_pace;
+  if (!m.is_granted) wanted = std::min(wanted, m.of.found);  // PWR-5
   st.parent->lease.told(++st.words);
   m.in_force = set_pace(m, m.has_begun ? wanted : m.of.found);
   st.step_pace = static_cast<uint32_t>(m.in_force.of_1024);

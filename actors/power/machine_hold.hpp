@@ -9,10 +9,12 @@
 // Messages: ReadMeters to the meter.
 //
 // Invariants
-//   MHD-1  Nothing is set before the budget has granted watts and the machine has said what it
-//     draws: work that is there already is not slowed for a budget that is not there yet, nor made
-//     faster than an agent before has left it, at which the budget counts it (PWR-5). Where nothing
-//     says what it draws it stays as it was found, and a person is told so.
+//   MHD-1  Nothing is set before the machine has said what it draws, nor before watts are granted,
+//     for `start_looks` at most. After that it is held to its static share, which the budget counts
+//     of it without a lease (JLP-6), as soon as that is known: by the budget's first answer, or by
+//     who starts it; then, where nobody has held it before, at once. Until watts are granted it has
+//     the pace that an agent before has left it, or less (PWR-5). Where nothing says what it draws
+//     it stays as it was found, and a person is told so.
 //   MHD-2  Where no work should be done the least pace is set, for others' work cannot be held; and
 //     that is acknowledged as no cap. So it is with a pace that is not set: a dry run and a device
 //     that somebody else governs acknowledge no lesser cap, and what is drawn above it counts.
@@ -24,10 +26,13 @@
 //   MHD-4  Where a part of the machine took the pace, what is drawn is judged as drawn at it: the
 //     next pace makes up for the part that did not, until the whole keeps the cap or that part has
 //     the least.
+//   MHD-6  Who is to hold it no more tells the budget before that: all that it can draw is in force
+//     from then on. The budget has counted it so once it answers such a report.
 #pragma once
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -47,7 +52,16 @@ struct held_machine {
   std::function<status(train::work_pace, bool& is_any_set)> set = {};
   std::function<void(std::string)> say = {};  ///< to a person, a sentence
   train::work_pace found = {};  ///< in force as it begins, by one that has held it before
+  std::optional<int64_t> share_mw = {};  ///< its static share, where it is known already
+  /// Asked with each look, whether it is to be let go, and told once that is counted (MHD-6); from
+  /// the pacer's thread. Empty: it never is.
+  std::function<bool()> is_to_go = {};
+  std::function<void()> counted = {};
 };
+
+/// How many looks a machine goes on as it was found, while it is counted as before (BGT-7) and the
+/// budget is about to grant.
+inline constexpr uint64_t start_looks = 10;
 
 /// What is known of it.
 struct machine_hold {
@@ -59,8 +73,11 @@ struct machine_hold {
   bool is_all_set = false;    ///< MHD-5
   uint64_t looks = 0;
   bool has_begun = false;       ///< MHD-1
+  bool is_granted = false;      ///< MHD-1: it was, and may be made faster than it was found
   bool is_unread_said = false;  ///< MHD-1
   std::string problem = {};  ///< MHD-3
+  bool goes = false;         ///< MHD-6
+  bool goes_told = false;    ///< by the report that was sent last
 };
 
 struct pacer_state;

@@ -207,6 +207,7 @@ pacer_actor::behavior_type pacer(pacer_pointer self, const pacer_options& option
   if (options.held) st.held.emplace(*options.held);
   st.policy.watches_others(st.held.has_value());
   if (options.parent) begin_job_parent(self, *options.parent, [self] { tell(self); });
+  if (st.held) st.parent->lease.begin_with_share(st.held->of.share_mw);
   keep_to(self);
   show(self, power_now(st, now_ns(*self)));
   self->delayed_send(self, defaults::pacer_period, caf::tick_atom_v);

@@ -2,6 +2,10 @@
 #include "apps/power/power_agent.hpp"
 
 #include <atomic>
+#include <chrono>
+#include <cmath>
+#include <csignal>
+#include <cstdint>
 #include <filesystem>
 #include <optional>
 #include <utility>
@@ -97,10 +101,22 @@ power::pacer_journal::sink journal_to(const fs::path& file, bool as_json) {
   };
 }
 
+/// Between the thread that waits for signals and the actor: MHD-6.
+struct going {
+  std::atomic<bool> is_wanted{false}, is_counted{false};
+};
+
 power::held_machine machine_of_agent(const agent_arguments& a,
-                                     const std::shared_ptr<machine_controls>& controls) {
+                                     const std::shared_ptr<machine_controls>& controls, going& goes,
+                                     signal_queue& bell) {
   power::held_machine out;
   out.node = a.name;
+  if (a.static_w >= 0) out.share_mw = std::llround(a.static_w * 1000);
+  out.is_to_go = [&goes] { return goes.is_wanted.load(); };
+  out.counted = [&goes, &bell] {
+    goes.is_counted = true;
+    bell.wake();
+  };
   out.say = [name = a.name](const std::string& text) { say(fmt::format("{}: {}", name, text)); };
   if (!controls) return out;
   out.found = train::work_pace{controls->adopted_at()};
@@ -125,7 +141,7 @@ std::string agent_sentence(const agent_arguments& a, const machine_controls* con
                      does, (fs::path(a.output) / "power.jsonl").string());
 }
 
-/// PGA-2. Where that lasts too long a person is told what stays.
+/// Where that lasts too long a person is told what stays.
 void take_settings_back(machine_controls& controls, const std::string& name) {
   const watchdog guard(
       defaults::orderly_end, exit_code(errc::io),
@@ -133,6 +149,63 @@ void take_settings_back(machine_controls& controls, const std::string& name) {
             fmt::format("the agent {} ends before all that it set is as it was found", name),
             "`troupe power restore` sets what its records found"));
   controls.end();
+}
+
+/// PGA-2
+enum class agent_end : uint8_t { by_itself, for_the_next, for_good };
+
+bool is_end(std::optional<int> event) {
+  return event == SIGINT || event == SIGTERM || event == SIGHUP;
+}
+
+agent_end wait_for_agent_end(signal_queue& signals, const std::atomic<bool>& gone) {
+  for (;;) {
+    const auto event = signals.wait(-1);
+    if (is_end(event)) return event == SIGTERM ? agent_end::for_the_next : agent_end::for_good;
+    if (gone) return agent_end::by_itself;
+  }
+}
+
+/// Whether the budget counts the machine at its ceiling from now on; another signal waits no more.
+bool until_counted(signal_queue& signals, going& goes) {
+  using std::chrono::steady_clock;
+  const auto until = steady_clock::now() + defaults::let_go_patience;
+  goes.is_wanted = true;
+  while (!goes.is_counted) {
+    const auto left =
+        std::chrono::duration_cast<std::chrono::milliseconds>(until - steady_clock::now()).count();
+    if (left <= 0 || is_end(signals.wait(static_cast<int>(left)))) break;
+  }
+  return goes.is_counted;
+}
+
+/// PGA-2: nothing is let go that the budget goes on to count as held.
+status settle(agent_end how, const std::string& name, machine_controls* controls,
+              signal_queue& signals, going& goes) {
+  constexpr const char* by_hand =
+      "`troupe power restore` sets what was found; take the machine out of its budget first, which "
+      "counts it as held";
+  const bool holds = controls && controls->held_at() < gpu::controls::whole_pace;
+  if (holds && how != agent_end::for_good) {
+    controls->stay();
+    say(fmt::format("{} ends: what it has set stays for the next one, as the budget counts it; {}",
+                    name, by_hand));
+    return {};
+  }
+  const bool is_counted = how != agent_end::by_itself && until_counted(signals, goes);
+  if (holds && !is_counted) {
+    controls->stay();
+    return error{errc::io,
+                 fmt::format("what the agent {} has set stays: the budget does not answer that it "
+                             "counts the machine at its ceiling",
+                             name),
+                 by_hand};
+  }
+  if (controls) take_settings_back(*controls, name);
+  say(fmt::format("{} ends: nothing holds this machine any more, and the budget {}", name,
+                  is_counted ? "counts it at its ceiling"
+                             : "has not answered: it may count less than can be drawn"));
+  return {};
 }
 
 result<int> run_agent(agent_arguments a) {
@@ -152,6 +225,7 @@ result<int> run_agent(agent_arguments a) {
   }
   if (!a.dry_run)  // PGA-2; what stays is told by who needs it
     static_cast<void>(gpu::controls::restore(at, false));
+  going goes;  // outlives the system, whose actor knows it
   const auto here = cluster::this_host();
   const auto machine = cluster::machine_of(here->facts());
   power::meter_options meter;
@@ -164,7 +238,7 @@ result<int> run_agent(agent_arguments a) {
   options.journal = journal_to(lock->folder() / "power.jsonl", a.json);
   options.machine = machine;
   options.control = a.control;
-  options.held = machine_of_agent(a, controls);
+  options.held = machine_of_agent(a, controls, goes, *signals);
   say(agent_sentence(a, controls.get()));
   std::optional<watchdog> guard;
   std::atomic<bool> gone{false};  // outlives the system, whose actor sets it
@@ -173,14 +247,14 @@ result<int> run_agent(agent_arguments a) {
     gone = true;
     bell.wake();
   });
-  const bool asked = wait_for_end(*signals, gone);
-  const error why(errc::bug, fmt::format("the agent {} ended by itself", a.name),
+  const auto how = wait_for_agent_end(*signals, gone);
+  auto ended = settle(how, a.name, controls.get(), *signals, goes);
+  if (how == agent_end::by_itself)
+    ended = error(errc::bug, fmt::format("the agent {} ended by itself", a.name),
                   "its journal says what it decided last; start it again");
-  if (controls) take_settings_back(*controls, a.name);
-  guard.emplace(defaults::orderly_end, asked ? 0 : exit_code(why.code),
-                asked ? error(errc::none, "") : why);
-  if (!asked) return why;
-  say(fmt::format("{} ends: nothing holds this machine any more", a.name));
+  guard.emplace(defaults::orderly_end, ended ? 0 : exit_code(ended.error().code),
+                ended ? error(errc::none, "") : ended.error());
+  if (!ended) return ended.error();
   return 0;
 }
 
@@ -249,14 +323,19 @@ void add_agent(shell& sh, command* parent) {
       ->not_negative();
   verb->add_option("--model-core-w", a->model.core_w, "and more for each busy processor")
       ->not_negative();
+  verb->add_option("--static-w", a->static_w,
+                   "Its static_w in the budget's file: to hold that from the start, before the "
+                   "budget is heard; default: once it is")
+      ->not_negative();
   verb->add_option("--output", a->output, "Its folder; default: power/NAME")
       ->takes(offered::folder);
   verb->add_flag("--dry-run", a->dry_run, "Decide and keep the journal, but set nothing");
   verb->add_flag("--json", a->json, "The journal on stdout, as JSON lines");
   add_identity_options(verb, a->network);
   verb->footer(
-      "SIGINT or SIGTERM ends it and takes back what it has set; killed it leaves that, and\n"
-      "the next one goes on from there. When the budget is not heard the machine has its\n"
+      "SIGTERM ends it, and what it has set stays for the next one, which goes on from there, as\n"
+      "after a death. SIGINT ends it for good: what was found is set again, once the budget\n"
+      "counts the machine at its ceiling_w. When the budget is not heard the machine has its\n"
       "static share. Exit codes: 0, 75 another agent has the folder, 69 or 77 what --control\n"
       "names cannot be set here, 74 what it set was not taken back.\n\n"
       "Examples:\n"

@@ -7,10 +7,13 @@
 // Invariants
 //   PGA-1  Without the right to set what --control names it does not start, and has changed
 //     nothing. A device that a job governs is left to that: the agent goes on metering.
-//   PGA-2  Its orderly end takes back what it set, or tells that it has not by its exit code. A
-//     death leaves that, with its record: under a budget the machine counts at what was in force
-//     (PWR-5). The next agent goes on from there, and takes back what it does not hold; one that
-//     fails to start leaves it. By hand `troupe power restore` takes it back.
+//   PGA-2  The budget never counts less than what its end leaves to be drawn. SIGTERM, as of a
+//     restart, leaves what it has set, with its record, as a death does: the machine counts at
+//     what was in force (PWR-5). SIGINT, and any end where nothing is held, tells the budget first
+//     that all may be drawn (MHD-6); what was set is taken back once that is answered, and else
+//     stays, which the exit code tells. The next agent goes on from what stays, and takes back what
+//     it does not hold; one that fails to start leaves it. By hand `troupe power restore` takes it
+//     back.
 //   PGA-3  One process is the agent of an output folder: it is locked.
 #pragma once
 
@@ -32,6 +35,7 @@ struct agent_arguments {
   std::vector<std::string> control = {};  ///< for each device the first that it offers
   cluster::network_options network = {};
   gpu::power_model model = {};
+  double static_w = -1;  ///< that the budget's file gives it; -1: the budget says it
   bool dry_run = false, json = false;
 };
 

@@ -97,7 +97,23 @@ status machine_controls::set(int pace_of_1024, bool* is_any_set) {
     if (is_any_set && done) *is_any_set = true;
     if (!done && first) first = std::move(done);
   }
+  set_at_ = first && !devices_.empty() ? pace_of_1024 : whole_pace;
   return first;
+}
+
+void machine_controls::stay() noexcept {
+  std::lock_guard lock(mutex_);
+  over_ = true;
+  for (auto& d : devices_)
+    if (d.governor) d.governor->stay();
+}
+
+int machine_controls::held_at() const {
+  {
+    std::lock_guard lock(mutex_);
+    if (set_at_) return *set_at_;
+  }
+  return adopted_at();
 }
 
 void machine_controls::leave() noexcept {

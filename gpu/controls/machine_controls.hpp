@@ -14,6 +14,7 @@
 
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -55,6 +56,11 @@ class machine_controls {
   /// The same of what was not taken over, which stays: who does not come to hold the machine leaves
   /// it as it was (SGV-8).
   void leave() noexcept;
+  /// What is set stays as it is, for who comes to hold the machine next (SGV-8); nothing is set
+  /// afterwards.
+  void stay() noexcept;
+  /// The pace that all of it was set at last, or taken over at; the whole one where a part was not.
+  int held_at() const;
 
  private:
   struct held_device {
@@ -71,6 +77,7 @@ class machine_controls {
   const control_owner owner_;
   mutable std::mutex mutex_;
   bool over_ = false;                 ///< guarded by mutex_
+  std::optional<int> set_at_;         ///< by the last set(); guarded by mutex_
   std::vector<held_device> devices_;  ///< guarded by mutex_
 };
 

@@ -282,6 +282,12 @@ void setting_governor::leave() noexcept {
   lock_.reset();
 }
 
+void setting_governor::stay() noexcept {
+  std::lock_guard lock(mutex_);
+  if (std::exchange(over_, true)) return;
+  lock_.reset();
+}
+
 bool setting_governor::governs() const {
   std::lock_guard lock(mutex_);
   return lock_.has_value();

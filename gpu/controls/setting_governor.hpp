@@ -68,6 +68,8 @@ class setting_governor final : public actuator {
   actuator_facts facts() const override;
   /// Ends it where it has taken over: what it found so stays. SGV-8
   void leave() noexcept;
+  /// Ends it: what it has set stays, with what was found before it. SGV-8
+  void stay() noexcept;
   /// Whether this one governs, and no other rank of the job (SGV-3).
   bool governs() const;
   /// At which pace it was taken over, in force; none: what was found is in force as it begins.

@@ -86,10 +86,12 @@ TEST_CASE("power agent: a machine's clock follows its budget, the loss of that, 
   row.up.signal(SIGKILL);
   CHECK(row.up.wait() == 128 + SIGKILL);
   CHECK(machine.until_clock(least_khz));  // PWR-2: its static share is less than it draws
-  agent.signal(SIGTERM);
-  CHECK(agent.wait() == 0);
+  agent.signal(SIGINT);
+  CHECK(agent.wait() == 74);  // PGA-2: nobody has answered that he counts it at its ceiling
   INFO(agent.err());
-  CHECK(machine.until_clock(found_khz));
+  CHECK(machine.clock() == least_khz);
+  CHECK(run({"power", "restore"}).code == 0);
+  CHECK(machine.clock() == found_khz);
   CHECK(agent.err().find("the machine keeps to 20 W") != std::string::npos);
   CHECK(text_of(signs.folder / "agent/power.jsonl").find("\"event\":\"in_force\"") !=
         std::string::npos);
@@ -143,6 +145,51 @@ TEST_CASE("PWR-5: power agent: what a killed agent has set stays, and the next o
   CHECK(last.wait() == 0);
   CHECK(machine.until_clock(found_khz));
   row.end();
+}
+
+TEST_CASE("PGA-2: power agent: the budget counts no less than what an agent's end leaves") {
+  if (is_metered_here()) return;
+  const own_signs signs;
+  const made_machine machine;
+  served_row row(
+      budget_file(signs.folder, "row0", 60, child_of_budget("rack7", "low", 10, 20, 90)));
+  REQUIRE(until_row_knows());
+  const auto is_heard = [](const auto& rack) {
+    return rack["silent"] == false && rack["lease_left_ms"] > 0 && rack["power_w"] == 50;
+  };
+  {
+    program agent(agent_words(signs.folder, {"--control", "cpufreq"}));
+    REQUIRE(until_child("rack7", is_heard));
+    CHECK(run({"power", "budget", "30"}).code == 0);
+    REQUIRE(machine.until_clock(least_khz));
+    agent.signal(SIGTERM);  // as of a restart: the next one is about to come
+    CHECK(agent.wait() == 0);
+    CHECK(agent.err().find("stays for the next one") != std::string::npos);
+  }
+  CHECK(machine.clock() == least_khz);
+  REQUIRE(until_child("rack7", [](const auto& rack) { return rack["silent"] == true; }));
+  CHECK(child_in(row_tree(), "rack7")["counted_w"] < 90);
+  program next(agent_words(signs.folder, {"--control", "cpufreq"}));
+  REQUIRE(until_child("rack7", is_heard));
+  CHECK(machine.clock() == least_khz);
+  next.signal(SIGINT);  // for good
+  CHECK(next.wait() == 0);
+  CHECK(machine.clock() == found_khz);
+  CHECK(child_in(row_tree(), "rack7")["counted_w"] == 90);
+  REQUIRE(until_child("rack7", [](const auto& rack) { return rack["silent"] == true; }));
+  CHECK(child_in(row_tree(), "rack7")["counted_w"] == 90);
+  row.end();
+}
+
+TEST_CASE("MHD-1: power agent: a static share that it is told holds before there is a budget") {
+  if (is_metered_here()) return;
+  const own_signs signs;
+  const made_machine machine;
+  program agent(agent_words(signs.folder, {"--control", "cpufreq", "--static-w", "20"}));
+  CHECK(machine.until_clock(least_khz));
+  agent.signal(SIGTERM);
+  CHECK(agent.wait() == 0);
+  CHECK(machine.clock() == least_khz);
 }
 
 TEST_CASE("PWR-5: power agent: what a killed one has left a person takes back, or one without it") {

@@ -68,6 +68,30 @@ struct leased_job {
 
 }  // namespace
 
+TEST_CASE("JLP-6: a machine of others' work begins with its static share, and no more by a lapse") {
+  for (const bool is_known : {false, true}) {
+    CAPTURE(is_known);
+    leased_job j;
+    j.policy.begin_with_share(is_known ? std::optional<int64_t>(12'000) : std::nullopt);
+    CHECK(j.tick(0) == (is_known ? 12'000 : 0));
+    CHECK(j.policy.hold() == (is_known ? lease_hold::none : lease_hold::no_lease));
+    CHECK(j.told_mw(0) == (is_known ? 12'000 : 0));
+    CHECK(j.hear(job_answer({}, 0, 1), 1) == grant_verdict::taken);  // its share alone
+    const int64_t begun_mw = is_known ? 12'000 : job_share_mw;       // JLP-3
+    CHECK(j.policy.begun_with_mw() == begun_mw);
+    CHECK(j.policy.cap_mw() == begun_mw);
+    CHECK(j.told_mw(1) == begun_mw);
+    CHECK(j.policy.hold() == lease_hold::none);
+    CHECK_FALSE(j.policy.was_leased());
+    CHECK(j.hear(job_answer({3, 1}, 40'000, 2), 2) == grant_verdict::taken);
+    CHECK(j.policy.cap_mw() == begun_mw);  // LSE-2
+    CHECK(j.hear(job_answer({3, 2}, 40'000, 3), 3) == grant_verdict::taken);
+    CHECK(j.policy.cap_mw() == 40'000);
+    j.policy.refused(lease_hold::no_child);
+    CHECK(j.policy.hold() == lease_hold::no_child);
+  }
+}
+
 TEST_CASE("JLP-1: a job has no watts before its first lease, whatever its static share is") {
   leased_job j;
   CHECK(j.tick(0) == 0);

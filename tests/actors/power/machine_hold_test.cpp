@@ -50,11 +50,17 @@ struct held_rack : troupe::test::actor_fixture {
 
   // The budget.
   int64_t cap_mw = 0;  ///< 0: nothing is granted
+  int64_t share_mw = 30'000;
   bool brake = false, is_silent = false, has_granted = false;
   uint64_t sequence = 1;
   std::vector<fbs::PowerReportT> reports;
 
-  explicit held_rack(bool dry_run = false, int found = 1024) : actor_fixture(3), pace(found) {
+  // Who ends it.
+  bool is_to_go = false;
+  int counted = 0;  ///< how often the budget said so
+
+  explicit held_rack(bool dry_run = false, int found = 1024, std::optional<int64_t> known_mw = {})
+      : actor_fixture(3), pace(found) {
     wires->there[{"127.0.0.1", agents_port}] = budget.self();
     pacer_options o;
     o.machine = "boot";
@@ -73,6 +79,9 @@ struct held_rack : troupe::test::actor_fixture {
     held.node = "rack7";
     held.meter = meter.as<meter_actor>();
     held.found = train::work_pace{found};
+    held.share_mw = known_mw;
+    held.is_to_go = [this] { return is_to_go; };
+    held.counted = [this] { ++counted; };
     held.say = [this](const std::string& text) { said.push_back(text); };
     if (!dry_run)
       held.set = [this](train::work_pace wanted, bool& is_any_set) {
@@ -109,7 +118,7 @@ struct held_rack : troupe::test::actor_fixture {
       g.cap_mw = cap_mw;
       g.ttl_ms = 10'000;
       g.brake = brake;
-      g.static_share_mw = 30'000;
+      g.static_share_mw = share_mw;
     });
     has_granted = has_granted || cap_mw > 0;
   }
@@ -150,13 +159,14 @@ struct held_rack : troupe::test::actor_fixture {
 
 TEST_CASE("MHD-1: machine: nothing is set before watts are granted, and what it draws is known") {
   held_rack f;
+  f.share_mw = 100'000;
   f.begin_work();
   CHECK(f.paces.empty());
   REQUIRE_FALSE(f.reports.empty());
   CHECK(f.reports.back().child == "rack7");
   CHECK(f.reports.back().drawn_mw == 80'000);
   CHECK(f.reports.back().wish_mw == 80'000);
-  CHECK(f.reports.back().in_force_mw == 0);
+  CHECK(f.reports.back().in_force_mw == 100'000);  // JLP-6
   CHECK(f.reports.back().machines == std::vector<std::string>{"boot"});
   f.grant(40'000);
   f.seconds(10);
@@ -173,6 +183,78 @@ TEST_CASE("MHD-1: machine: nothing is set before watts are granted, and what it 
   CHECK(set.front()["was_of_1024"] == 1024);
   CHECK(set.front()["pace_of_1024"] == f.paces.front());
   CHECK(f.said.empty());
+}
+
+TEST_CASE("MHD-1: machine: it goes on as it was found at first, then it has its static share") {
+  held_rack f;
+  f.load = 1;
+  f.seconds(4);
+  CHECK(f.paces.empty());
+  for (const int wanted : f.words) CHECK(wanted == 1024);
+  f.seconds(3);
+  CHECK(f.watts() < 30);
+  f.seconds(30);
+  CHECK(f.watts() < 30);
+  CHECK(f.watts() > 27);
+  CHECK(f.reports.back().in_force_mw == 30'000);
+  CHECK(f.reports.back().lease_epoch == 0);
+  f.grant(60'000);
+  f.seconds(20);
+  CHECK(f.watts() < 60);
+  CHECK(f.watts() > 55);
+}
+
+TEST_CASE("MHD-1: machine: a static share that is known is held before any budget is heard") {
+  held_rack f(false, 1024, 30'000);
+  f.is_silent = true;
+  f.load = 1;
+  f.seconds(2);
+  CHECK(f.watts() < 30);
+  f.seconds(30);
+  CHECK(f.watts() < 30);
+  CHECK(f.watts() > 27);
+}
+
+TEST_CASE("MHD-1: machine: what was left in force falls to the static share without a budget") {
+  held_rack f(false, 300, 30'000);
+  f.is_silent = true;
+  f.load = 1;
+  f.seconds(4);
+  CHECK(f.pace == 300);
+  f.seconds(4);
+  CHECK(f.watts() < 30);
+  f.seconds(20);
+  CHECK(f.watts() < 30);
+}
+
+TEST_CASE("MHD-6: machine: that nothing holds it any more is told, and once counted that is said") {
+  for (const bool dry_run : {false, true}) {
+    CAPTURE(dry_run);
+    held_rack f(dry_run);
+    f.begin_work();
+    f.grant(60'000);
+    f.seconds(8);
+    CHECK(f.reports.back().in_force_mw == 60'000);
+    CHECK(f.counted == 0);
+    f.is_to_go = true;
+    f.look();
+    f.look();
+    CHECK(f.counted > 0);
+    CHECK(f.reports.back().in_force_mw == beyond_mw);
+    f.seconds(2);
+    CHECK(f.reports.back().in_force_mw == beyond_mw);  // no later one takes it back
+  }
+}
+
+TEST_CASE("MHD-6: machine: who is not heard has not counted it") {
+  held_rack f;
+  f.begin_work();
+  f.grant(60'000);
+  f.seconds(8);
+  f.is_silent = true;
+  f.is_to_go = true;
+  f.seconds(3);
+  CHECK(f.counted == 0);
 }
 
 TEST_CASE("MHD-1: machine: where nothing says what it draws it stays as it was, and that is said") {
@@ -308,12 +390,13 @@ TEST_CASE("MHD-2: machine: under a brake it has the least pace, and is let go to
 
 TEST_CASE("PWR-5: machine: what an agent before has left in force stays until watts are granted") {
   held_rack f(false, 300);
+  f.share_mw = 38'300;
   f.begin_work();
   CHECK(f.paces.empty());
   CHECK(f.pace == 300);
   CHECK(f.reports.back().drawn_mw == std::llround(1000 * f.watts()));
   CHECK(static_cast<double>(f.reports.back().wish_mw) == doctest::Approx(80'000).epsilon(0.001));
-  CHECK(f.reports.back().in_force_mw == 0);
+  CHECK(f.reports.back().in_force_mw == 38'300);
   CHECK(f.reports.back().pace_of_1024 == 300);
   REQUIRE_FALSE(f.events("in_force").empty());
   CHECK(f.events("in_force").front()["pace_of_1024"] == 300);

@@ -194,6 +194,33 @@ TEST_CASE("SGV-8: machine controls: what a killed agent has left is in force und
   CHECK((*m.try_controls({setting_kind::cpufreq}, next))->adopted_at() == whole_pace);
 }
 
+TEST_CASE("SGV-8: machine controls: what an agent leaves in order stays for the next one, too") {
+  const impatient_devices m;
+  const control_owner agent{"rack7", 0, 7, true}, next{"rack7", 0, 8, true};
+  const auto found = m.values(setting_kind::cpufreq);
+  {
+    const auto first = m.try_controls({setting_kind::cpufreq}, agent);
+    REQUIRE(first);
+    CHECK((*first)->held_at() == whole_pace);
+    REQUIRE((*first)->set(256));
+    CHECK((*first)->held_at() == 256);
+    (*first)->stay();
+    REQUIRE((*first)->set(512));  // it is over
+  }
+  CHECK(m.values(setting_kind::cpufreq).at("policy1") == "1500000\n");
+  CHECK(m.record_count() == 1);
+  {
+    const auto second = m.try_controls({setting_kind::cpufreq}, next);
+    REQUIRE(second);
+    CHECK((*second)->adopted_at() == 256);
+    CHECK((*second)->held_at() == 256);
+    REQUIRE((*second)->set(1024));
+    CHECK((*second)->held_at() == whole_pace);
+  }
+  CHECK(m.values(setting_kind::cpufreq) == found);
+  CHECK(m.record_count() == 0);
+}
+
 TEST_CASE("MCT-4: machine controls: where one device is refused what was taken over stays") {
   const impatient_devices m;
   const control_owner agent{"rack7", 0, 7, true};
