@@ -39,6 +39,7 @@ std::pair<const char*, const char*> nothing_for(fault_kind kind) {
     case freeze_governor:
     case lose_grant:
     case late_grant:
+    case power_brake:
       return {"no power budget runs at that time, or the same befalls it already",
               "choose another time"};
     default:

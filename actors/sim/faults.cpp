@@ -9,13 +9,13 @@ namespace troupe::sim {
 namespace {
 
 constexpr std::array<const char*, fault_kinds> names{
-    "crash_node",   "lose_node",     "freeze_node",     "crash_head",     "partition",
-    "loss",         "slow_device",   "hang_device",     "fail_device",    "kill_actor",
-    "pause_run",    "save_now",      "stop_run",        "set_value",      "drain_node",
-    "old_message",  "tier_out",      "second_launcher", "foreign_folder", "freeze_head",
-    "head_cut",     "slow_disk",     "disk_error",      "full_disk",      "meter_silent",
-    "budget_cut",   "lose_governor", "freeze_governor", "lose_grant",     "late_grant",
-    "actuator_lies"};
+    "crash_node",    "lose_node",     "freeze_node",     "crash_head",     "partition",
+    "loss",          "slow_device",   "hang_device",     "fail_device",    "kill_actor",
+    "pause_run",     "save_now",      "stop_run",        "set_value",      "drain_node",
+    "old_message",   "tier_out",      "second_launcher", "foreign_folder", "freeze_head",
+    "head_cut",      "slow_disk",     "disk_error",      "full_disk",      "meter_silent",
+    "budget_cut",    "lose_governor", "freeze_governor", "lose_grant",     "late_grant",
+    "actuator_lies", "actuator_late", "power_brake"};
 
 constexpr int64_t one_ms = 1'000'000;
 

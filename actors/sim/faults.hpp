@@ -43,8 +43,10 @@ enum class fault_kind : uint8_t {
   lose_grant,       ///< an answer of the power budget is lost
   late_grant,       ///< an answer of the power budget comes late
   actuator_lies,    ///< the job's neighbour under the power budget draws above its cap for a while
+  actuator_late,    ///< what that neighbour sets comes into force when this is over
+  power_brake,      ///< a person holds all work under the power budget for a while
 };
-inline constexpr int fault_kinds = 31;
+inline constexpr int fault_kinds = 33;
 
 /// Whether only a job with several heads knows it.
 inline bool is_of_heads(fault_kind kind) {

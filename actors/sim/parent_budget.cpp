@@ -61,10 +61,12 @@ struct neighbour_state {
 };
 using neighbour_pointer = caf::stateful_actor<neighbour_state, traced<caf::event_based_actor>>*;
 
-/// Its actuator follows at once.
+/// Its actuator follows at once, unless it is late; what is read back is what it holds.
 void command(neighbour_pointer self) {
-  auto& lease = self->state.it->lease;
-  lease.read_back(lease.tick(now_ns(*self)));
+  auto& it = *self->state.it;
+  const auto cap_mw = it.lease.tick(now_ns(*self));
+  if (it.lates == 0) it.held_mw = cap_mw;
+  it.lease.read_back(it.held_mw);
 }
 
 void report_neighbour(neighbour_pointer self) {
@@ -192,7 +194,7 @@ parent_budget::parent_budget(world& where, environment& room, power::budget_opti
   const auto& terms = first_.children[1].terms;
   neighbour_ = std::make_shared<power_neighbour>(power_neighbour{
       power::lease_policy(terms.static_share_mw, neighbour_life, terms.static_share_mw),
-      where_.chance().split(5), terms.ceiling_mw, terms.ceiling_mw});
+      where_.chance().split(5), terms.ceiling_mw, terms.ceiling_mw, terms.static_share_mw});
   where_.spawn(place_ + 1, neighbour, neighbour_,
                [this] { return runs() ? actor_ : budget_actor{}; });
 }
@@ -206,6 +208,8 @@ void parent_budget::begin() {
       if (const auto it = left->children_mw.find(c.name); it != left->children_mw.end())
         c.terms.remembered_mw = it->second;
     o.set = left->set;
+    o.brake = left->brake;
+    o.pulled = left->pulled;
     if (o.set) o.budget_mw = o.set->budget_mw;
   }
   record_ = std::make_shared<disk_record>(where_, where_.chance().split(6), disk_);
@@ -215,6 +219,8 @@ void parent_budget::begin() {
   budget_ = look_into<power::budget_pointer>(actor_);
   const auto handle = caf::actor_cast<caf::strong_actor_ptr>(actor_);
   room_.addresses[{parent_host, parent_port}] = {handle, place_};
+  if (o.brake && brakes_ == 0)  // the word that lets go was not on the disk
+    where_.clock().call_at(where_.now_ns() + ns_of_second, [this] { hold_work(false); });
   handle->get()->attach_functor([this, life = lives_] {
     if (life == lives_) budget_ = nullptr;
   });
@@ -289,6 +295,10 @@ std::optional<std::string> parent_budget::befall(const fault& f) {
       return doom(f);
     case fault_kind::actuator_lies:
       return lie(f);
+    case fault_kind::actuator_late:
+      return delay(f);
+    case fault_kind::power_brake:
+      return brake(f);
     default:
       return cut(f);
   }
@@ -339,6 +349,36 @@ std::optional<std::string> parent_budget::lie(const fault& f) {
   neighbour_->wish_mw = neighbour_->ceiling_mw;
   where_.clock().call_at(where_.now_ns() + f.lasts_ns, [it = neighbour_] { --it->lies; });
   return fmt::format("of {} for {} ms", neighbour_child, f.lasts_ns / ns_of_ms);
+}
+
+std::optional<std::string> parent_budget::delay(const fault& f) {
+  ++neighbour_->lates;
+  where_.clock().call_at(where_.now_ns() + f.lasts_ns, [it = neighbour_] { --it->lates; });
+  return fmt::format("of {} for {} ms", neighbour_child, f.lasts_ns / ns_of_ms);
+}
+
+/// A person lets go whoever the budget is by then; while none runs he tries again.
+std::optional<std::string> parent_budget::brake(const fault& f) {
+  if (!runs() || where_.frozen(place_)) return std::nullopt;
+  ++brakes_;
+  hold_work(true);
+  where_.clock().call_at(where_.now_ns() + f.lasts_ns, [this] {
+    --brakes_;
+    hold_work(false);
+  });
+  return fmt::format("for {} ms", f.lasts_ns / ns_of_ms);
+}
+
+void parent_budget::hold_work(bool on) {
+  if (!on && brakes_ > 0) return;
+  if (!runs()) {
+    where_.clock().call_at(where_.now_ns() + ns_of_second, [this, on] { hold_work(on); });
+    return;
+  }
+  caf::anon_send(actor_, make_msg<fbs::SetPowerBrake>({}, [&](auto& s) {
+                   s.budget = parent_name;
+                   s.on = on;
+                 }));
 }
 
 /// No less than what children have by themselves: less is refused. For a while, or for good.

@@ -38,9 +38,11 @@ struct power_neighbour {
   rng chance;
   int64_t ceiling_mw = 0;
   int64_t wish_mw = 0;
+  int64_t held_mw = 0;  ///< by its actuator
   int lies = 0;  ///< for how many reasons it draws what it wishes, whatever its cap is
+  int lates = 0;  ///< the same, its actuator goes on with what it had
 
-  int64_t drawn_mw() const { return lies > 0 ? wish_mw : std::min(wish_mw, lease.cap_mw()); }
+  int64_t drawn_mw() const { return lies > 0 ? wish_mw : std::min(wish_mw, held_mw); }
 };
 
 class parent_budget {
@@ -91,6 +93,9 @@ class parent_budget {
   std::optional<std::string> freeze(const fault& f);
   std::optional<std::string> doom(const fault& f);
   std::optional<std::string> lie(const fault& f);
+  std::optional<std::string> delay(const fault& f);
+  std::optional<std::string> brake(const fault& f);
+  void hold_work(bool on);
   std::optional<std::string> cut(const fault& f);
 
   world& where_;
@@ -112,6 +117,7 @@ class parent_budget {
   int64_t job_mw_ = 0;                    ///< in force, as of its last word
   std::shared_ptr<power_neighbour> neighbour_;
   doomed_answer to_job_, to_neighbour_;
+  int brakes_ = 0;  ///< for how many reasons a person holds all work
 };
 
 }  // namespace troupe::sim

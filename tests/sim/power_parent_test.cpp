@@ -122,7 +122,8 @@ TEST_CASE("PWR-3: a simulated job makes no step before its power budget is there
 TEST_CASE("a simulated job withstands whatever befalls the power budget above it") {
   constexpr std::array kinds{fault_kind::freeze_governor, fault_kind::lose_grant,
                              fault_kind::late_grant,      fault_kind::budget_cut,
-                             fault_kind::actuator_lies,   fault_kind::meter_silent};
+                             fault_kind::actuator_lies,   fault_kind::meter_silent,
+                             fault_kind::actuator_late,   fault_kind::power_brake};
   for (const auto kind : kinds) {
     CAPTURE(to_string(kind));
     auto o = under_a_parent(1000);
@@ -132,6 +133,34 @@ TEST_CASE("a simulated job withstands whatever befalls the power budget above it
     CHECK(done.outcome.recoveries.empty());
     CHECK(done.outcome.faults.size() == 1);
   }
+}
+
+TEST_CASE(
+    "BGT-10: a simulated job that a brake holds for long is not given up, and computes the same") {
+  const auto free = run_powered(under_a_parent(1000));
+  for (const int64_t held_s : {2, 60, 900}) {  // far beyond what a step may take
+    CAPTURE(held_s);
+    auto o = under_a_parent(1000);
+    o.faults = {{fault_kind::power_brake, 8 * second_of_parent, held_s * second_of_parent, 0}};
+    const auto done = run_powered(o);
+    CHECK(done.outcome.ends == std::vector<std::string>{"success"});
+    CHECK(done.outcome.recoveries.empty());
+    REQUIRE(done.outcome.faults.size() == 1);
+    CHECK(done.losses == free.losses);
+    CHECK(done.outcome.virtual_ns >= free.outcome.virtual_ns + held_s * second_of_parent / 2);
+  }
+}
+
+TEST_CASE("PWR-1: a decrease that a neighbour's actuator makes late is waited for") {
+  auto o = under_a_parent(1000);
+  o.seed = 3;  // the neighbour has the higher priority
+  for (int i = 0; i < 8; ++i) {
+    const auto at_ns = (5 + 20 * i) * second_of_parent;
+    o.faults.push_back({fault_kind::actuator_late, at_ns, 15 * second_of_parent, 0});
+  }
+  const auto done = run_powered(o);  // SIM-30 is looked at meanwhile
+  CHECK(done.outcome.ends == std::vector<std::string>{"success"});
+  CHECK(done.outcome.recoveries.empty());
 }
 
 TEST_CASE("a power budget that the slowest steps of a simulated job do not keep is refused") {
