@@ -360,7 +360,7 @@ TEST_CASE("PWR-2: machine: a lease that lapses leaves the static share, at once"
   held_rack f;
   f.begin_work();
   f.grant(100'000);
-  f.seconds(4);
+  f.seconds(12);  // from its static share on it rises four times a look that is judged
   CHECK(f.pace == 1024);
   f.is_silent = true;
   f.seconds(12);
