@@ -40,6 +40,7 @@ int fuzz_io_journal(const uint8_t* data, size_t size);
 int fuzz_io_kernel_counters(const uint8_t* data, size_t size);
 int fuzz_io_machine(const uint8_t* data, size_t size);
 int fuzz_io_number_table(const uint8_t* data, size_t size);
+int fuzz_io_part_times(const uint8_t* data, size_t size);
 int fuzz_io_past_runs(const uint8_t* data, size_t size);
 int fuzz_io_perf_table(const uint8_t* data, size_t size);
 int fuzz_io_power_tree(const uint8_t* data, size_t size);
@@ -80,6 +81,7 @@ const fuzzer fuzzers[] = {{"actors_budget_inputs", fuzz_actors_budget_inputs, 0}
                           {"io_machine", fuzz_io_machine, 0},
                           {"io_megatron_index", fuzz_io_megatron_index, 0},
                           {"io_number_table", fuzz_io_number_table, 0},
+                          {"io_part_times", fuzz_io_part_times, 0},
                           {"io_past_runs", fuzz_io_past_runs, 0},
                           {"io_perf_table", fuzz_io_perf_table},
                           {"io_power_tree", fuzz_io_power_tree, 0},

@@ -1,7 +1,11 @@
 // What parts of steps took is kept, whatever else writes, tears or fills the file.
 #include "io/perf/part_times.hpp"
 
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <cmath>
+#include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <functional>
@@ -10,6 +14,7 @@
 #include <vector>
 
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include "io/perf/summed_lines.hpp"
 #include "tests/errors.hpp"
@@ -84,6 +89,61 @@ TEST_CASE("part times: a torn line costs itself") {
   CHECK(read->left_out == 1);
   REQUIRE(read->times.size() == 2);
   CHECK(read->times[1].seconds == 2);
+}
+
+TEST_CASE("part times: a write that a kill cut anywhere costs no line that was there before") {
+  const troupe::scratch here;
+  const std::vector<part_time> old{time_of(1), time_of(2)}, cut{time_of(3), time_of(4)},
+      next{time_of(5)};
+  const auto text = part_time_line(cut[0]) + "\n" + part_time_line(cut[1]) + "\n";
+  for (size_t written = 0; written <= text.size(); ++written) {
+    CAPTURE(written);
+    const auto file = here.path / fmt::format("{}.jsonl", written);
+    REQUIRE(add_part_times(file, old));
+    std::ofstream(file, std::ios::app) << text.substr(0, written);
+    REQUIRE(add_part_times(file, next));
+    const auto read = read_part_times(file);
+    REQUIRE(read);
+    CHECK(read->left_out <= 1);
+    REQUIRE(read->times.size() >= 3);
+    CHECK(read->times[0] == old[0]);
+    CHECK(read->times[1] == old[1]);
+    CHECK(read->times.back() == next[0]);
+  }
+}
+
+TEST_CASE(
+    "part times: whoever is killed while it writes leaves a file that others read and add to") {
+  const troupe::scratch here;
+  const auto file = here.path / "times.jsonl";
+  for (int killed = 0; killed < 8; ++killed) {
+    int pipe_ends[2];
+    REQUIRE(pipe(pipe_ends) == 0);
+    const pid_t child = fork();
+    if (child == 0) {
+      const std::vector<part_time> many(most_part_times / 50, time_of(killed + 1));
+      for (bool told = false;; told = true) {  // until it is killed; what is too much is dropped
+        if (!add_part_times(file, many)) _exit(1);
+        if (!told && write(pipe_ends[1], "a", 1) != 1) _exit(1);
+      }
+    }
+    REQUIRE(child > 0);
+    close(pipe_ends[1]);
+    char once = 0;
+    CHECK(read(pipe_ends[0], &once, 1) == 1);  // it writes on meanwhile
+    REQUIRE(kill(child, SIGKILL) == 0);
+    int how = 0;
+    REQUIRE(waitpid(child, &how, 0) == child);
+    CHECK(WIFSIGNALED(how));
+    close(pipe_ends[0]);
+    const auto kept = read_part_times(file);
+    REQUIRE(kept);
+    CHECK(kept->left_out <= static_cast<size_t>(killed) + 1);
+    CHECK(kept->times.size() >= most_part_times / 50);
+    const std::vector<part_time> own{time_of(0.5)};
+    REQUIRE(add_part_times(file, own));
+    CHECK(read_part_times(file)->times.back() == own[0]);
+  }
 }
 
 TEST_CASE("PTM-2: a file that is none of ours is put aside, each under a name of its own") {
