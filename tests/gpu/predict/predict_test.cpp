@@ -12,6 +12,7 @@
 #include "gpu/predict/explain.hpp"
 #include "gpu/predict/neighbours.hpp"
 #include "gpu/predict/network.hpp"
+#include "gpu/predict/network_block.hpp"
 #include "gpu/predict/random.hpp"
 #include "gpu/predict/ridge.hpp"
 #include "tests/gpu/predict/planted.hpp"
@@ -187,6 +188,79 @@ TEST_CASE("every gradient of the network is that of finite differences, the publ
     }
     CHECK(norm > 0.01);
     CHECK(std::sqrt(apart / norm) < 5e-3);
+  }
+}
+
+TEST_CASE("attention divides by the root of the width, the published one by its square and heads") {
+  // The way back by finite differences cannot tell: it divides by what the way there divides by.
+  constexpr int d = 8, heads = 2, tokens = 3;
+  for (const bool published : {false, true}) {
+    network_shape s;
+    s.width = s.hidden = d;
+    s.heads = heads;
+    s.published = published;
+    size_t end = 0;
+    const auto at = place_block(end, s);
+    std::vector<float> parameters(end);
+    random_numbers draw(31);
+    init_block(s, parameters.data(), at, draw);
+    for (auto& w : parameters) w += 0.5f * draw.normal();
+    rows_matrix x(tokens, d), out;
+    for (int i = 0; i < tokens * d; ++i) x.data()[i] = draw.normal();
+    block_cache k;
+    block_forward(s, parameters.data(), at, x, tokens, k, out);
+    const double divisor = published ? d * d * heads : std::sqrt(1.0 * d);
+    for (int h = 0; h < heads; ++h)
+      for (int t = 0; t < tokens; ++t) {
+        std::vector<double> weight(tokens, 0.0);
+        double sum = 0;
+        for (int u = 0; u < tokens; ++u) {
+          double logit = 0;
+          for (int i = 0; i < d; ++i)
+            logit += static_cast<double>(k.qkv(t, h * d + i)) *
+                     static_cast<double>(k.qkv(u, (heads + h) * d + i));
+          sum += weight[static_cast<size_t>(u)] = std::exp(logit / divisor);
+        }
+        for (int u = 0; u < tokens; ++u)
+          CHECK(static_cast<double>(k.probabilities(h * tokens + t, u)) ==
+                doctest::Approx(weight[static_cast<size_t>(u)] / sum).epsilon(1e-4));
+      }
+  }
+}
+
+TEST_CASE("what two groups do together is seen where a block is between them, and only there") {
+  for (const auto* variant : {"", "published", "no inter"}) {
+    CAPTURE(variant);
+    const std::string without = variant;
+    network_shape s;
+    s.group_of_number = {0, 1};
+    s.groups = 2;
+    s.width = s.hidden = 8;
+    s.published = without == "published";
+    s.inter = without != "no inter";
+    network net(s, 3);
+    random_numbers draw(5);
+    for (auto& w : net.parameters()) w += 0.3f * draw.normal();
+    // Both numbers low, either one high, both high: effects that only add up leave nothing.
+    const network_rows rows{4, 2, 0, {-1, -1, 1, -1, -1, 1, 1, 1}, std::vector<uint8_t>(8, 0), {}};
+    const auto said = net.ask(rows).outputs;
+    REQUIRE(said.size() == 4);
+    const auto together = std::abs(said[0] - said[1] - said[2] + said[3]);
+    CHECK((together > 1e-2f) == (without.empty()));
+    if (!without.empty()) CHECK(together < 1e-4f);
+  }
+}
+
+TEST_CASE("a residual beyond all that were learned from is clipped, whatever neighbours say") {
+  const auto t = planted_table(120, 18);
+  const auto [train, test] = halves_of(t);
+  predictor p(*fit_predictor(t, train, {}, quick("trunk+local")));
+  auto of = p.parts({test[0]}).front();
+  const double unit = p.model().scale[0];
+  for (const double residual : {0.5, 50.0, -50.0}) {
+    of.local[0] = residual;
+    const double kept = std::clamp(residual, -3.0, 3.0);
+    CHECK(p.logarithm(of, 0, "trunk+local") == doctest::Approx(of.trunk[0] + unit * kept));
   }
 }
 
