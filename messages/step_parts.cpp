@@ -2,6 +2,7 @@
 #include "messages/step_parts.hpp"
 
 #include <algorithm>
+#include <array>
 #include <optional>
 #include <utility>
 
@@ -11,9 +12,13 @@ namespace troupe::train {
 
 namespace {
 
-/// Waiting for a save of more than this share of a step makes it no step to learn from.
+/// Waiting for a save of less than this share of a step does not hold it up.
 constexpr double held_up_share = 0.02;
 constexpr uint32_t full_speed_of_1024 = 1024;
+
+/// The later, the less like others.
+constexpr std::array<fbs::StepOddity, peer_kinds> kinds_with_peers{
+    fbs::StepOddity::none, fbs::StepOddity::beside_save, fbs::StepOddity::saves};
 
 /// What the receiver of something that is sent does.
 pipeline_op receiving(pipeline_op sent) {
@@ -137,14 +142,29 @@ double longest_wait_ms(std::span<const std::vector<step_part>> of_ranks, pipelin
 
 fbs::StepOddity oddity_of(std::span<const step_part> parts, uint32_t pace_of_1024) {
   double whole_ms = 0, held_ms = 0;
+  bool is_copied = false;
   for (const auto& p : parts) {
     if (p.kind == pipeline_op::evaluate) return fbs::StepOddity::validates;
-    if (p.kind == pipeline_op::capture) return fbs::StepOddity::saves;
+    is_copied = is_copied || p.kind == pipeline_op::capture;
     if (facts_of(p.kind).stream == op_stream::compute) whole_ms += p.busy_ms + p.waited_ms;
     if (p.kind == pipeline_op::await_copies) held_ms += p.waited_ms;
   }
   if (pace_of_1024 < full_speed_of_1024) return fbs::StepOddity::paced;
-  return held_ms > held_up_share * whole_ms ? fbs::StepOddity::saves : fbs::StepOddity::none;
+  if (held_ms > held_up_share * whole_ms) return fbs::StepOddity::saves;
+  return is_copied ? fbs::StepOddity::beside_save : fbs::StepOddity::none;
+}
+
+size_t peer_kind_of(fbs::StepOddity kind) {
+  const auto at = std::ranges::find(kinds_with_peers, kind);
+  return static_cast<size_t>(at - kinds_with_peers.begin());
+}
+
+bool has_peers(fbs::StepOddity kind) {
+  return peer_kind_of(kind) < peer_kinds;
+}
+
+fbs::StepOddity odder_of(fbs::StepOddity a, fbs::StepOddity b) {
+  return peer_kind_of(b) > peer_kind_of(a) ? b : a;
 }
 
 }  // namespace troupe::train

@@ -60,6 +60,17 @@ std::vector<step_part> merged(std::span<const std::vector<step_part>> of_ranks);
 /// What sets a rank's step apart, by its parts and the share of its speed that it was made with.
 fbs::StepOddity oddity_of(std::span<const step_part> parts, uint32_t pace_of_1024);
 
+/// Of a step whose ranks say both: what makes it less like others. No save, a save beside it, one
+/// that held it up, and then what has_peers() is false of; of two of these the first.
+fbs::StepOddity odder_of(fbs::StepOddity a, fbs::StepOddity b);
+
+/// Whether steps of this kind are held against each other: with a checkpoint after every step there
+/// are no others. False where how odd a step is differs from one to the next.
+bool has_peers(fbs::StepOddity kind);
+/// Kinds of steps that have peers, and the place of one among them.
+inline constexpr size_t peer_kinds = 3;
+size_t peer_kind_of(fbs::StepOddity kind);
+
 /// The longest wait of a kind on any rank, in milliseconds.
 double longest_wait_ms(std::span<const std::vector<step_part>> of_ranks, pipeline_op kind);
 

@@ -7,6 +7,7 @@
 #include <numbers>
 #include <set>
 #include <tuple>
+#include <utility>
 
 #include "io/base/median.hpp"
 
@@ -76,45 +77,46 @@ std::string_view to_string(blame_cause cause) noexcept {
 }
 
 blame_policy::blame_policy(blame_options options, rank_grid grid)
-    : options_(options),
-      grid_(grid),
-      now_(static_cast<size_t>(grid.ranks())),
-      normal_ms_(static_cast<size_t>(grid.ranks())) {}
+    : options_(options), grid_(grid), now_(static_cast<size_t>(grid.ranks())) {}
 
 void blame_policy::begin_epoch(uint32_t epoch) {
   epoch_ = epoch;
-  steps_ = told_ = learned_ = 0;
-  series_.clear();
-  job_.clear();
+  steps_ = told_ = 0;
+  shown_ = 0;
+  kinds_ = {};
 }
 
-bool blame_policy::hear(uint32_t epoch, uint64_t step, uint64_t rank, parts of_rank, bool learn) {
+bool blame_policy::hear(uint32_t epoch, uint64_t step, uint64_t rank, parts of_rank,
+                        fbs::StepOddity oddity) {
   if (!grid_.holds(static_cast<int64_t>(rank)) || epoch < epoch_) return false;
   if (epoch != epoch_) begin_epoch(epoch);
   if (step != step_ || told_ == 0) {
     step_ = step;
     if (steps_ == 0) first_step_ = step;
     told_ = 0;
-    learns_ = true;
+    oddity_ = fbs::StepOddity::none;
     for (auto& p : now_) p.clear();
   }
   now_[rank] = std::move(of_rank);
-  learns_ = learns_ && learn;
+  oddity_ = train::odder_of(oddity_, oddity);
   if (++told_ < now_.size()) return false;
   told_ = 0;
-  if (++steps_ <= options_.first_steps || !learns_) return false;
+  if (++steps_ <= options_.first_steps || !train::has_peers(oddity_)) return false;
   return end_step();
 }
 
 bool blame_policy::end_step() {
   train::settle_transfers(grid_, now_);
+  const auto shown = std::exchange(shown_, train::peer_kind_of(oddity_));
   for (size_t rank = 0; rank < now_.size(); ++rank)
     for (const auto& part : now_[rank])
       if (part.kind < pipeline_op::count && part.busy_ms > 0 && std::isfinite(part.busy_ms))
-        learn(series_[{part.kind, static_cast<int>(rank)}], part);
-  if (++learned_ % steps_between_looks() != 0) return false;
-  judge();
-  return true;
+        learn(seen().of_ranks[{part.kind, static_cast<int>(rank)}], part);
+  const bool judged = ++seen().learned % steps_between_looks() == 0;
+  if (judged) judge();
+  if (shown_ == shown || seen().learned > kinds_[shown].learned) return judged;
+  shown_ = shown;  // BPT-5
+  return false;
 }
 
 /// A median moves only when some of its window are new.
@@ -162,7 +164,7 @@ double blame_policy::ratio_of(const series& s) const {
 
 std::map<pipeline_op, blame_policy::change> blame_policy::job_changes() const {
   std::map<pipeline_op, std::pair<std::vector<float>, std::vector<float>>> all;
-  for (const auto& [k, s] : series_)
+  for (const auto& [k, s] : seen().of_ranks)
     if (const double r = ratio_of(s); r > 0) {
       auto& [ratios, deviations] = all[k.first];
       ratios.push_back(static_cast<float>(r));
@@ -196,17 +198,20 @@ double blame_policy::least_off(const series& s, const change& job) const {
 
 /// Whether the part is long enough of its rank's step.
 bool blame_policy::counts(const key& k, const series& s) const {
-  return s.normal_ms >= options_.least_share * normal_ms_[static_cast<size_t>(k.second)];
+  const auto& whole_ms = seen().normal_ms;
+  return whole_ms.empty() ||
+         s.normal_ms >= options_.least_share * whole_ms[static_cast<size_t>(k.second)];
 }
 
 void blame_policy::judge() {
-  job_ = job_changes();
-  std::fill(normal_ms_.begin(), normal_ms_.end(), 0);
-  for (const auto& [k, s] : series_) normal_ms_[static_cast<size_t>(k.second)] += s.normal_ms;
-  for (auto& [k, s] : series_) {
+  seen().job = job_changes();
+  seen().normal_ms.assign(now_.size(), 0);
+  for (const auto& [k, s] : seen().of_ranks)
+    seen().normal_ms[static_cast<size_t>(k.second)] += s.normal_ms;
+  for (auto& [k, s] : seen().of_ranks) {
     const double ratio = ratio_of(s);
     if (ratio <= 0) continue;
-    const auto& job = job_.at(k.first);
+    const auto& job = seen().job.at(k.first);
     const double off = ratio / job.ratio - 1, least = least_off(s, job);
     if (off < least * (ends_at / begins_at)) s.suspect = false;
     if (off <= least || s.suspect || options_.suspect <= 0 || !counts(k, s)) continue;
@@ -244,9 +249,10 @@ blame blame_policy::blame_of(const key& k, const series& s, double job) const {
 }
 
 std::optional<blame> blame_policy::look(int rank, pipeline_op part) const {
-  const auto it = series_.find({part, rank});
-  const auto job = job_.find(part);
-  if (it == series_.end() || job == job_.end() || ratio_of(it->second) <= 0) return std::nullopt;
+  const auto it = seen().of_ranks.find({part, rank});
+  const auto job = seen().job.find(part);
+  if (it == seen().of_ranks.end() || job == seen().job.end() || ratio_of(it->second) <= 0)
+    return std::nullopt;
   return blame_of(it->first, it->second, job->second.ratio);
 }
 
@@ -255,7 +261,7 @@ void blame_policy::add_job(std::vector<blame>& out) const {
   for (const auto cause : {blame_cause::job, blame_cause::link}) {
     blame all;
     all.cause = cause;
-    for (const auto& [part, of] : job_)
+    for (const auto& [part, of] : seen().job)
       if (is_transfer(part) == (cause == blame_cause::link)) note_change(part, of, all);
     if (all.off > 0) out.push_back(all);
   }
@@ -266,11 +272,11 @@ void blame_policy::note_change(pipeline_op part, const change& of, blame& all) c
   if (of.ratio - 1 <= std::max(options_.suspect, all.off)) return;
   std::vector<float> normal, spread, whole;
   double least = 0;
-  for (const auto& [k, s] : series_)
+  for (const auto& [k, s] : seen().of_ranks)
     if (k.first == part && s.known() && counts(k, s)) {
       normal.push_back(static_cast<float>(s.normal_ms));
       spread.push_back(static_cast<float>(s.spread_ms));
-      whole.push_back(static_cast<float>(normal_ms_[static_cast<size_t>(k.second)]));
+      whole.push_back(static_cast<float>(seen().normal_ms[static_cast<size_t>(k.second)]));
       least = std::max(least, least_off(s, of));
     }
   if (normal.empty() || of.ratio - 1 <= least) return;
@@ -292,7 +298,7 @@ void blame_policy::add_misconfigured(std::vector<blame>& out,
                                      std::span<const blamed_place> places) const {
   using group = std::tuple<pipeline_op, int, std::string_view>;
   std::map<group, std::vector<std::pair<int, const series*>>> groups;
-  for (const auto& [k, s] : series_) {
+  for (const auto& [k, s] : seen().of_ranks) {
     const auto& kind = places[static_cast<size_t>(k.second)].kind;
     if (s.known() && !kind.empty() && !is_transfer(k.first))
       groups[{k.first, grid_.place_of(k.second).pipeline, kind}].emplace_back(k.second, &s);
@@ -306,8 +312,8 @@ void blame_policy::add_misconfigured(std::vector<blame>& out,
     }
     if (std::ranges::count(now, 0.0f) > 0) continue;  // not known yet
     const double normal_ms = upper_median(std::move(normal)), now_ms = upper_median(now);
-    const auto job = job_.find(std::get<0>(g));
-    const change of = job == job_.end() ? change{} : job->second;
+    const auto job = seen().job.find(std::get<0>(g));
+    const change of = job == seen().job.end() ? change{} : job->second;
     for (size_t i = 0; i < members.size(); ++i) {
       const auto& [rank, s] = members[i];
       const double off = std::min(s->normal_ms / normal_ms, now[i] / now_ms) - 1;
@@ -321,17 +327,17 @@ void blame_policy::add_misconfigured(std::vector<blame>& out,
 
 bool blame_policy::may_find() const {
   if (options_.suspect <= 0) return false;
-  for (const auto& [part, of] : job_)
+  for (const auto& [part, of] : seen().job)
     if (of.ratio - 1 > options_.suspect) return true;
   // Who is above the median of some ranks of a stage by so much is above the least of all of them.
   std::map<std::pair<pipeline_op, int>, double> least_ms;
-  for (const auto& [k, s] : series_) {
+  for (const auto& [k, s] : seen().of_ranks) {
     if (s.suspect) return true;
     if (!s.known() || is_transfer(k.first)) continue;
     auto& least = least_ms[{k.first, grid_.place_of(k.second).pipeline}];
     if (least == 0 || s.normal_ms < least) least = s.normal_ms;
   }
-  return std::ranges::any_of(series_, [&](const auto& of) {
+  return std::ranges::any_of(seen().of_ranks, [&](const auto& of) {
     const auto& [k, s] = of;
     const auto least = least_ms.find({k.first, grid_.place_of(k.second).pipeline});
     return least != least_ms.end() && s.normal_ms > least->second * (1 + options_.suspect) &&
@@ -344,9 +350,9 @@ std::vector<blame> blame_policy::found(std::span<const blamed_place> places) con
   if (options_.suspect <= 0 || places.size() != now_.size()) return out;
   add_job(out);
   const auto jobs = std::ssize(out);
-  for (const auto& [k, s] : series_) {
+  for (const auto& [k, s] : seen().of_ranks) {
     if (!s.suspect) continue;
-    out.push_back(blame_of(k, s, job_.at(k.first).ratio));
+    out.push_back(blame_of(k, s, seen().job.at(k.first).ratio));
     if (out.back().cause == blame_cause::slow)
       out.back().node = places[static_cast<size_t>(k.second)].node;
   }
@@ -365,7 +371,7 @@ seen_parts blame_policy::look_at_all(std::span<const blamed_place> places) const
     out.rows.push_back({std::move(b), true});
   }
   const auto suspected = std::ssize(out.rows);
-  for (const auto& [k, s] : series_) {
+  for (const auto& [k, s] : seen().of_ranks) {
     if (named.contains(k) || !counts(k, s)) continue;
     auto seen = look(k.second, k.first);
     if (!seen) continue;

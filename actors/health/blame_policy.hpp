@@ -35,10 +35,15 @@
 //   BPT-2  Parts of ranks of other stages, or on other kinds of machines, are not held against each
 //     other; only how they have changed is.
 //   BPT-3  Where all ranks have changed alike nobody is named.
-//   BPT-4  Bounded: of each rank and part `quiet_steps` times of 4 bytes until normal is known,
-//     `window` of 8 from then on. So is what is said of all of them, suspected parts first.
+//   BPT-4  Bounded: of each rank, part and kind of step that there is, `quiet_steps` times of 4
+//     bytes until normal is known, `window` of 8 from then on. So is what is said of all of them,
+//     suspected parts first.
+//   BPT-5  Steps are held against their like: those without a save, those beside one, and those
+//     that one held up have a normal each. What is said is by the kind that most steps of the epoch
+//     are of: a job that saves each step has no others.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -111,10 +116,10 @@ class blame_policy {
   blame_policy(blame_options options, rank_grid grid);
 
   /// A rank's step; true where all have told of it, and found() may have changed.
-  /// `learn`: false where the step was not as others are (it validates, is paced, waits for a
-  /// save): it counts for nothing then, whichever rank says so (BPT-1). Transfers include the wait
-  /// for others.
-  bool hear(uint32_t epoch, uint64_t step, uint64_t rank, parts of_rank, bool learn = true);
+  /// `oddity`: of what kind it is (BPT-5); one that has no peers (it validates, is paced) counts
+  /// for nothing, whichever rank says so (BPT-1). Transfers include the wait for others.
+  bool hear(uint32_t epoch, uint64_t step, uint64_t rank, parts of_rank,
+            fbs::StepOddity oddity = fbs::StepOddity::none);
 
   /// False where nothing can be found now, wherever the ranks are.
   bool may_find() const;
@@ -132,7 +137,7 @@ class blame_policy {
 
   /// Steps of the epoch that say what is usual so far, and how many make everything known; of those
   /// 0 where nobody is to be named.
-  size_t quiet_steps() const noexcept { return learned_; }
+  size_t quiet_steps() const noexcept { return seen().learned; }
   size_t quiet_steps_needed() const noexcept;
 
   uint32_t epoch() const noexcept { return epoch_; }
@@ -158,6 +163,16 @@ class blame_policy {
     double deviation = 0;  ///< that a rank's off has at least, a part of normal
   };
   using key = std::pair<train::pipeline_op, int>;  ///< part, rank
+  /// What steps of one kind have shown.
+  struct known {
+    size_t learned = 0;  ///< steps that count
+    std::map<key, series> of_ranks;
+    std::map<train::pipeline_op, change> job;  ///< by part, of the last step
+    std::vector<double> normal_ms;             ///< by rank, of all parts that are known
+  };
+
+  known& seen() noexcept { return kinds_[shown_]; }
+  const known& seen() const noexcept { return kinds_[shown_]; }
 
   void begin_epoch(uint32_t epoch);
   /// Whether it was judged.
@@ -179,17 +194,15 @@ class blame_policy {
   blame_options options_;
   rank_grid grid_;
   uint32_t epoch_ = 0;
-  size_t steps_ = 0;    ///< of the epoch, whole ones
-  size_t learned_ = 0;  ///< of them, those that count
+  size_t steps_ = 0;  ///< of the epoch, whole ones
   uint64_t first_step_ = 0;
   // The step that ranks tell of now.
   uint64_t step_ = 0;
   size_t told_ = 0;
-  bool learns_ = true;
+  fbs::StepOddity oddity_ = fbs::StepOddity::none;
   std::vector<parts> now_;  ///< by rank
-  std::map<key, series> series_;
-  std::map<train::pipeline_op, change> job_;  ///< by part, of the last step
-  std::vector<double> normal_ms_;             ///< by rank, of all parts that are known
+  std::array<known, train::peer_kinds> kinds_;
+  size_t shown_ = 0;  ///< the kind that is told of
 };
 
 }  // namespace troupe::health

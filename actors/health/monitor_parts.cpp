@@ -19,11 +19,11 @@ namespace troupe::health::monitoring {
 
 namespace {
 
-/// Whether the step is as others are: at full speed, beside no save, held up by none, and with no
-/// validation.
-bool is_usual(const monitor_state& st, const fbs::StepDone& done,
-              const blame_policy::parts& parts) {
-  return !st.saves && train::oddity_of(parts, done.pace_of_1024()) == fbs::StepOddity::none;
+/// A save that is being written takes processors and drives after the last copy, too.
+fbs::StepOddity oddity_seen(const monitor_state& st, const fbs::StepDone& done,
+                            const blame_policy::parts& parts) {
+  return train::odder_of(st.saves ? fbs::StepOddity::beside_save : fbs::StepOddity::none,
+                         train::oddity_of(parts, done.pace_of_1024()));
 }
 
 std::vector<blamed_place> places_of(const monitor_state& st) {
@@ -151,9 +151,9 @@ void hear_parts(monitor_pointer self, const msg<fbs::StepDone>& m) {
   auto& st = self->state;
   if (st.options.job.predict.suspect_percent == 0) return;
   auto parts = train::parts_of(m->parts());
-  const bool usual = is_usual(st, *m.get(), parts);
+  const auto oddity = oddity_seen(st, *m.get(), parts);
   const auto epoch = st.blames.epoch();
-  const bool whole = st.blames.hear(m.epoch(), m->step(), m->rank(), std::move(parts), usual);
+  const bool whole = st.blames.hear(m.epoch(), m->step(), m->rank(), std::move(parts), oddity);
   if (!whole && epoch == st.blames.epoch()) return;
   const auto now = now_ns(*self);
   std::set<subject> standing;

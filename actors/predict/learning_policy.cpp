@@ -27,9 +27,10 @@ constexpr double seconds_a_piece = 1e-9, longest_rule_s = 1e6;
 /// Times that nobody has asked for yet; further ones are learned from all the same.
 constexpr size_t news_kept = 4096;
 
-constexpr std::array<std::string_view, static_cast<size_t>(work_feature::count) + 2> names{
-    "layers",  "hidden",       "batch",  "micro_batch", "seq_len",   "replicas", "stages",
-    "threads", "number_bytes", "device", "recompute",   "optimizer", "swap",     "work"};
+constexpr std::array<std::string_view, static_cast<size_t>(work_feature::count) + 3> names{
+    "layers",    "hidden",    "batch",   "micro_batch",  "seq_len",
+    "replicas",  "stages",    "threads", "number_bytes", "device",
+    "recompute", "optimizer", "swap",    "saves",        "work"};
 
 size_t index_of(work_feature f) {
   return static_cast<size_t>(f);
@@ -62,9 +63,24 @@ void learning_policy::begin_epoch(const learned_step& step) {
   epoch_ = step.epoch;
   replicas_ = step.replicas;
   steps_of_epoch_ = 0;
-  for (const auto& [of, w] : windows_) end_suspect(of, w);
+  steps_of_kind_ = {};
+  kind_ = 0;
+  drop_windows();
   places_.clear();
+}
+
+void learning_policy::drop_windows() {
+  for (const auto& [of, w] : windows_) end_suspect(of, w);
   windows_.clear();
+}
+
+bool learning_policy::is_of_most(const learned_step& step) {
+  const auto kind = train::peer_kind_of(step.kind);
+  if (++steps_of_kind_[kind] > steps_of_kind_[kind_]) {
+    kind_ = kind;
+    drop_windows();  // LRN-2
+  }
+  return kind == kind_;
 }
 
 void learning_policy::hear(const learned_step& step) {
@@ -75,7 +91,8 @@ void learning_policy::hear(const learned_step& step) {
   }
   begin_epoch(step);
   ++steps_of_epoch_;
-  if (!step.usual || steps_of_epoch_ <= options_.first_steps) {  // LRN-1
+  const bool counts = step.usual && steps_of_epoch_ > options_.first_steps;
+  if (!counts || !is_of_most(step)) {  // LRN-1
     ++odd_steps_;
     return;
   }
@@ -209,6 +226,7 @@ std::vector<double> learning_policy::features_of(const place& at, uint64_t work)
   features[index_of(work_feature::layers)] = above_0(at.layers);
   features[index_of(work_feature::threads)] = above_0(at.threads);
   features[index_of(work_feature::replicas)] = above_0(replicas_);
+  features.push_back(static_cast<double>(kind_ + 1));
   features.push_back(static_cast<double>(std::max<uint64_t>(work, 1)));
   return features;
 }

@@ -9,9 +9,11 @@
 //
 // Invariants
 //   LRN-1  Nothing is learned from a step that is not as others are, nor from an epoch's first
-//     ones: kernels are chosen, memory is touched, groups make their first transfers.
-//   LRN-2  A window is of steps of one epoch, of the same work, on the same node: where one of
-//     these changes, it begins anew.
+//     ones: kernels are chosen, memory is touched, groups make their first transfers. Of steps with
+//     no save, beside one, and held up by one those are as others that most of the epoch are; which
+//     of the three is a number that is learned with.
+//   LRN-2  A window is of steps of one epoch and of one of these kinds, of the same work, on the
+//     same node: where one of these changes, it begins anew.
 //   LRN-3  What is kept is bounded by the ranks of the job, the nodes and the configurations that a
 //     model keeps, however long it trains; a rank that the job has not is left out.
 //   LRN-4  What was recalled is no news: a time is told once, by the job that it is of.
@@ -23,6 +25,7 @@
 //     each is told of once, and so is its end.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -69,7 +72,8 @@ struct learned_rank {
 /// A step, as far as it was told.
 struct learned_step {
   uint32_t epoch = 0;
-  bool usual = true;  ///< it is as others are
+  bool usual = true;                             ///< it is as others of its kind are
+  fbs::StepOddity kind = fbs::StepOddity::none;  ///< one that has peers, if usual
   double took_ms = 0;
   uint32_t replicas = 1;
   std::vector<learned_rank> ranks;
@@ -162,6 +166,9 @@ class learning_policy {
   using key = std::pair<uint32_t, train::pipeline_op>;  ///< rank, part
 
   void begin_epoch(const learned_step& step);
+  /// Whether most steps of the epoch are of its kind.
+  bool is_of_most(const learned_step& step);
+  void drop_windows();
   void hear_rank(const learned_rank& rank);
   void add(const key& of, const place& at, uint64_t work, double ms);
   /// LRN-5: nothing is to be learned of the median.
@@ -189,6 +196,8 @@ class learning_policy {
   double suspect_share_ = 0;  ///< longer than expected; 0: nothing is doubted
   uint32_t epoch_ = 0, replicas_ = 0;
   size_t steps_of_epoch_ = 0;
+  std::array<size_t, train::peer_kinds> steps_of_kind_{};  ///< of the epoch
+  size_t kind_ = 0;                                        ///< that most are of
   std::map<uint32_t, place> places_;
   std::map<key, window> windows_;
   std::map<std::string, uint64_t> nodes_;  ///< from 1

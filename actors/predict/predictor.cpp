@@ -26,7 +26,7 @@ std::string node_name(const flatbuffers::String* said) {
 }
 
 learned_step step_in(const fbs::StepTimes& m, uint32_t epoch) {
-  learned_step out{epoch, m.oddity() == fbs::StepOddity::none, m.took_ms(), m.replicas(), {}};
+  learned_step out{epoch, train::has_peers(m.oddity()), m.oddity(), m.took_ms(), m.replicas(), {}};
   if (m.ranks() == nullptr) return out;
   for (const auto* r : *m.ranks())
     out.ranks.push_back(

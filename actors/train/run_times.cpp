@@ -21,7 +21,7 @@ fbs::StepOddity oddity_seen(run_state& st, fbs::StepOddity of_ranks) {
     return fbs::StepOddity::follows_set;
   }
   if (of_ranks == fbs::StepOddity::none && !st.job.pace().open().empty())
-    return fbs::StepOddity::saves;
+    return fbs::StepOddity::beside_save;
   return of_ranks;
 }
 
@@ -42,12 +42,12 @@ void put_rank(const run_state& st, size_t rank, const std::vector<step_part>& pa
 
 fbs::StepOddity oddity_of_step(std::span<const msg<fbs::StepDone>> done,
                                std::span<const std::vector<step_part>> of_ranks) {
-  for (size_t r = 0; r < done.size(); ++r) {
-    if (done[r]->power_wait_ms() > 0) return fbs::StepOddity::paced;
-    const auto odd = oddity_of(of_ranks[r], done[r]->pace_of_1024());
-    if (odd != fbs::StepOddity::none) return odd;
-  }
-  return fbs::StepOddity::none;
+  auto out = fbs::StepOddity::none;
+  for (size_t r = 0; r < done.size(); ++r)
+    out = odder_of(out, done[r]->power_wait_ms() > 0
+                            ? fbs::StepOddity::paced
+                            : oddity_of(of_ranks[r], done[r]->pace_of_1024()));
+  return out;
 }
 
 void tell_times(run_pointer self, uint64_t step, double took_ms, fbs::StepOddity oddity,

@@ -54,10 +54,12 @@ struct blamed_cluster {
     }
     return out;
   }
-  void go_on(bool learn = true) {
+  /// The first rank says of what kind it is.
+  void go_on(fbs::StepOddity kind = fbs::StepOddity::none) {
     ++step;
     for (int r = 0; r < ranks(); ++r)
-      policy.hear(epoch, step, static_cast<uint64_t>(r), parts_of(r), learn || r > 0);
+      policy.hear(epoch, step, static_cast<uint64_t>(r), parts_of(r),
+                  r == 0 ? kind : fbs::StepOddity::none);
   }
   std::vector<blame> found() const {
     auto out = policy.found(places);
@@ -351,7 +353,7 @@ TEST_CASE("BPT-1: what is normal is frozen, so that a slow decay is found") {
 TEST_CASE("BPT-1: steps that are not as others are not learned from, and other work begins anew") {
   blamed_cluster c(1, 3, 17);
   c.factor = slower(1, op::forward, 5);
-  for (int i = 0; i < 100; ++i) c.go_on(false);
+  for (int i = 0; i < 100; ++i) c.go_on(fbs::StepOddity::paced);
   c.factor = [](int, op) { return 1.0; };
   c.go_on_for(60);
   CHECK(c.found().empty());
@@ -371,6 +373,47 @@ TEST_CASE("BPT-1: steps that are not as others are not learned from, and other w
   ++c.epoch;
   other();
   CHECK_FALSE(c.policy.look(0, op::backward));
+}
+
+TEST_CASE("BPT-5: where every step is beside a save, or held up by one, who is slow is found") {
+  for (const auto kind : {fbs::StepOddity::beside_save, fbs::StepOddity::saves}) {
+    blamed_cluster c(1, 3, 21);
+    for (int i = 0; i < 60; ++i) c.go_on(kind);
+    CHECK(c.policy.quiet_steps() == 57);
+    CHECK(c.found().empty());
+    CHECK(c.policy.look(0, op::forward));
+    c.factor = slower(1, op::backward, 0.3);
+    for (int i = 0; i < 20; ++i) c.go_on(kind);
+    REQUIRE(c.found().size() == 1);
+    CHECK(c.found()[0].rank == 1);
+    CHECK(c.found()[0].part == op::backward);
+  }
+}
+
+TEST_CASE("BPT-5: what a save takes of a rank's speed is not held against steps without one") {
+  blamed_cluster c(1, 3, 22);
+  const auto go_on = [&](int steps, int saves_of_100, double more) {
+    for (int i = 0; i < steps; ++i) {
+      const bool saves = i % 100 >= 100 - saves_of_100;
+      c.factor = slower(1, op::backward, (saves ? 0.4 : 0.0) + more);
+      c.go_on(saves ? fbs::StepOddity::beside_save : fbs::StepOddity::none);
+      if (more == 0) CHECK(c.found().empty());
+    }
+  };
+  go_on(400, 30, 0);
+  CHECK(c.policy.look(1, op::backward)->normal_ms == doctest::Approx(160).epsilon(0.05));
+  go_on(50, 0, 0.2);
+  REQUIRE(c.found().size() == 1);  // by steps without a save, which are the most
+  CHECK(c.found()[0].off == doctest::Approx(0.2).epsilon(0.2));
+  blamed_cluster busy(1, 3, 23);
+  for (int i = 0; i < 80; ++i) busy.go_on();
+  busy.factor = [](int, op part) { return part == op::backward ? 1.4 : 1.0; };
+  for (int i = 0; i < 60; ++i) busy.go_on(fbs::StepOddity::beside_save);
+  CHECK(busy.found().empty());
+  CHECK(busy.policy.look(1, op::backward)->normal_ms == doctest::Approx(160).epsilon(0.05));
+  for (int i = 0; i < 40; ++i) busy.go_on(fbs::StepOddity::beside_save);  // now the most
+  CHECK(busy.found().empty());
+  CHECK(busy.policy.look(1, op::backward)->normal_ms == doctest::Approx(224).epsilon(0.05));
 }
 
 TEST_CASE("blame: a step of which a rank has not told counts for nothing, nor does an old epoch") {
@@ -412,7 +455,7 @@ TEST_CASE("blame: each part is told beside what is expected of it, once enough s
   c.go_on_for(first_steps + static_cast<int>(needed) - 1);
   CHECK(c.policy.quiet_steps() == needed - 1);
   CHECK(c.policy.look_at_all(c.places).rows.empty());
-  c.go_on(false);
+  c.go_on(fbs::StepOddity::validates);
   CHECK(c.policy.quiet_steps() == needed - 1);
   c.go_on();
   auto all = c.policy.look_at_all(c.places);

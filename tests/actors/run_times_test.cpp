@@ -1,6 +1,7 @@
 // What the run tells the predictor of its steps, and that it does without it (PRD-1, PRD-5).
 #include <doctest/doctest.h>
 
+#include "actors/train/run_times.hpp"
 #include "tests/actors/scripted_run.hpp"
 
 using namespace troupe;
@@ -12,7 +13,8 @@ using troupe::train::test::scripted_run;
 namespace {
 
 struct predicted_run : scripted_run {
-  predicted_run() : scripted_run({.predictor = true, .steps = 100, .checkpoint_every = 0}) {
+  explicit predicted_run(int64_t every = 0)
+      : scripted_run({.predictor = true, .steps = 100, .checkpoint_every = every}) {
     start();
   }
   void taken(uint64_t step) {
@@ -120,4 +122,25 @@ TEST_CASE("run: what sets a step apart goes with it to the predictor") {
   CHECK(oddity(4) == fbs::StepOddity::follows_set);
   f.step_at(1024, 3);
   CHECK(oddity(5) == fbs::StepOddity::paced);
+}
+
+TEST_CASE("run: a step beside a save that does not hold it up is told as such") {
+  predicted_run f(1);
+  f.step_at(1024, 0);
+  CHECK(f.told_times().oddity == fbs::StepOddity::none);  // nothing was to be saved before
+  f.taken(1);
+  f.step_at(1024, 0);
+  CHECK(f.told_times().oddity == fbs::StepOddity::beside_save);
+  f.taken(2);
+  f.step_at(512, 0);
+  CHECK(f.told_times().oddity == fbs::StepOddity::paced);
+}
+
+TEST_CASE("run: what sets a step apart on any of its ranks is told, not what the first one says") {
+  const predicted_run f;
+  std::vector<msg<fbs::StepDone>> done;
+  for (const uint32_t pace : {1024u, 512u})
+    done.push_back(make_msg<fbs::StepDone>(f.context(), [&](auto& d) { d.pace_of_1024 = pace; }));
+  const std::vector<std::vector<step_part>> parts{{{pipeline_op::capture, 1, 0, 8}}, {}};
+  CHECK(oddity_of_step(done, parts) == fbs::StepOddity::paced);
 }

@@ -207,7 +207,26 @@ TEST_CASE("step parts: what sets a step apart, by its parts and its pace") {
   CHECK(oddity_of(usual, 1024) == StepOddity::none);
   CHECK(oddity_of(usual, 1023) == StepOddity::paced);
   CHECK(oddity_of(with({op::evaluate, 1, 0, 8}), 512) == StepOddity::validates);
-  CHECK(oddity_of(with({op::capture, 1, 0, 8}), 1024) == StepOddity::saves);
+  CHECK(oddity_of(with({op::capture, 1, 0, 8}), 1024) == StepOddity::beside_save);
+  CHECK(oddity_of(with({op::capture, 1, 0, 8}), 1023) == StepOddity::paced);
   CHECK(oddity_of(with({op::await_copies, 0, 1, 0}), 1024) == StepOddity::none);
   CHECK(oddity_of(with({op::await_copies, 0, 3, 0}), 1024) == StepOddity::saves);
+  auto both = with({op::capture, 1, 0, 8});
+  both.push_back({op::await_copies, 0, 3, 0});
+  CHECK(oddity_of(both, 1024) == StepOddity::saves);
+}
+
+TEST_CASE("step parts: what a save alone sets apart has peers, and of two the odder one is told") {
+  using fbs::StepOddity;
+  CHECK(odder_of(StepOddity::none, StepOddity::beside_save) == StepOddity::beside_save);
+  CHECK(odder_of(StepOddity::saves, StepOddity::beside_save) == StepOddity::saves);
+  CHECK(odder_of(StepOddity::saves, StepOddity::paced) == StepOddity::paced);
+  CHECK(odder_of(StepOddity::validates, StepOddity::none) == StepOddity::validates);
+  CHECK(odder_of(StepOddity::validates, StepOddity::paced) == StepOddity::validates);
+  for (const auto kind : fbs::EnumValuesStepOddity()) {
+    const bool by_save =
+        kind == StepOddity::none || kind == StepOddity::beside_save || kind == StepOddity::saves;
+    CHECK(has_peers(kind) == by_save);
+  }
+  CHECK_FALSE(has_peers(static_cast<StepOddity>(200)));  // of another program
 }

@@ -63,7 +63,19 @@ TEST_CASE("MON-10: steps that a pace made longer are not learned from, and an ep
   CHECK(std::ranges::count(f.names(), "slow_part b 1") == 0);
 }
 
-TEST_CASE("MON-10: steps beside a save are not learned from") {
+TEST_CASE("MON-10: of a job whose every step is beside a save, who gets slow is told of") {
+  training_replicas f(false, 10);
+  f.is_saving(true);
+  f.make_steps(30, 400, 400);
+  CHECK(f.names().empty());
+  const auto known = f.findings(true);
+  CHECK(known.quiet_steps >= known.quiet_steps_needed);
+  CHECK_FALSE(known.parts.empty());
+  f.make_steps(8, 400, 480);
+  CHECK(f.names() == parts_strings{"slow_part b 1"});
+}
+
+TEST_CASE("MON-10: steps beside a save are not held against those without one") {
   training_replicas f(false, 10);
   f.make_steps(20, 400, 400);
   f.is_saving(true);

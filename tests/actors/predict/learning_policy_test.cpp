@@ -127,6 +127,47 @@ TEST_CASE("LRN-1: odd steps and an epoch's first ones teach nothing") {
   CHECK(f.policy.steps() == 40 + 8 + 3 + 8 + 40);
 }
 
+TEST_CASE("LRN-1: where every step is beside a save or held up by one, these are learned from") {
+  for (const auto kind : {fbs::StepOddity::beside_save, fbs::StepOddity::saves}) {
+    learned_job f;
+    f.step.kind = kind;
+    f.make_steps(3 + 8 * 4);
+    CHECK(f.policy.samples() == 4 * 5);
+    CHECK(f.expected({0}).step->seconds == doctest::Approx(0.05).epsilon(0.02));
+    const auto news = f.policy.news();
+    learned_job without;
+    without.make_steps(3 + 8);
+    REQUIRE_FALSE(news.empty());
+    CHECK(news[0].features != without.policy.news()[0].features);  // which kind is a number
+  }
+}
+
+TEST_CASE(
+    "LRN-1, LRN-2: steps with a save and without are no window together, most of them count") {
+  learned_job f;
+  const auto make_steps = [&](int times, size_t without, size_t beside) {
+    for (int i = 0; i < times; ++i) {
+      f.step.kind = fbs::StepOddity::none;
+      f.take(10);
+      f.make_steps(without);
+      f.step.kind = fbs::StepOddity::beside_save;
+      f.take(15);
+      f.make_steps(beside);
+    }
+  };
+  f.make_steps(3);
+  make_steps(20, 4, 1);
+  CHECK(f.policy.samples() == 10 * 5);
+  CHECK(f.policy.odd_steps() == 3 + 20);
+  CHECK(f.expected({0}).step->seconds == doctest::Approx(0.05).epsilon(0.02));
+  make_steps(1, 0, 60);  // as many, and no more
+  CHECK(f.policy.samples() == 10 * 5);
+  make_steps(1, 0, 1 + 7);
+  CHECK(f.policy.samples() == 11 * 5);
+  make_steps(1, 0, 8 * 7);
+  CHECK(f.expected({0}).step->seconds == doctest::Approx(0.075).epsilon(0.02));
+}
+
 TEST_CASE("learning: a few steps that take far longer change no median") {
   learned_job f;
   f.make_steps(3);

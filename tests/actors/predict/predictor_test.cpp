@@ -207,6 +207,14 @@ TEST_CASE("predictor: its status says what it was told, what it has learned, and
   CHECK(s.fit_s >= 0);
 }
 
+TEST_CASE("predictor: of a job that saves each step it learns what that takes") {
+  predicted_job f;
+  f.oddity = fbs::StepOddity::beside_save;
+  for (int i = 0; i < 3 + 8; ++i) f.make_step(4);
+  CHECK(f.status().samples == 3);
+  CHECK(f.ask(1));
+}
+
 TEST_CASE("PRD-6: what was learned is kept at the end, behind what others keep, and known again") {
   const scratch here;
   const auto file = here.path / "out" / "times.jsonl";
