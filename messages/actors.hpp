@@ -165,7 +165,9 @@ using predictor_actor = component_actor::extend<
     // What a step took (from the run of its process only).
     tell<fbs::StepTimes>,
     // Says what is to be expected.
-    ask<fbs::Predict, fbs::Prediction>>;
+    ask<fbs::Predict, fbs::Prediction>,
+    // Forgets what was learned of a node.
+    ask<fbs::ForgetNode, fbs::Ack>>;
 
 /// One process of the cluster.
 using node_actor = component_actor::extend<

@@ -155,7 +155,8 @@
   X(predict, StepTimesTaken, 0x0a02)  \
   X(predict, Predict, 0x0a03)         \
   X(predict, Prediction, 0x0a04)      \
-  X(predict, Suspect, 0x0a05)
+  X(predict, Suspect, 0x0a05)         \
+  X(predict, ForgetNode, 0x0a06)
 
 namespace troupe::fbs {
 #define TROUPE_DECLARE(domain, table, number) struct table;

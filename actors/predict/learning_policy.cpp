@@ -182,7 +182,7 @@ bool learning_policy::tell_model(pipeline_op part, const std::string& node,
     ++refused_;
     return false;
   }
-  nodes_.try_emplace(node, nodes_.size() + 1);
+  if (nodes_.try_emplace(node, last_node_ + 1).second) ++last_node_;
   using kinds = std::vector<io::perf::feature_kind>;
   auto& model = models_.try_emplace(part, kinds(names.size(), io::perf::feature_kind::log_number))
                     .first->second;
@@ -190,6 +190,22 @@ bool learning_policy::tell_model(pipeline_op part, const std::string& node,
       bool(model.hear(configuration_of(std::move(features)), number_of(node), seconds));
   if (!taken) ++refused_;
   return taken;
+}
+
+bool learning_policy::forget(const std::string& node) {
+  const auto known = nodes_.find(node);
+  if (known == nodes_.end()) return false;
+  for (auto& [part, model] : models_) model.forget(known->second);
+  nodes_.erase(known);
+  recalled_nodes_.erase(node);
+  std::erase_if(news_, [&](const auto& told) { return std::get<1>(told.first) == node; });
+  std::erase_if(windows_, [&](const auto& w) {
+    const auto at = places_.find(w.first.first);
+    if (at == places_.end() || at->second.node != node) return false;
+    end_suspect(w.first, w.second);
+    return true;
+  });
+  return true;
 }
 
 /// LRN-3: of more nodes than half of those that a model keeps, the newest; this job has some, too.

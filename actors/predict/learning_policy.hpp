@@ -52,6 +52,10 @@ inline constexpr error_kind<uint32_t, int64_t> rank_not_seen{
     "rank_not_seen", errc::not_found, "nothing is known of rank {}, of {} ranks in all",
     "ask again once the job has made some more steps"};
 
+/// Nothing was ever learned of it, or it was forgotten.
+inline constexpr error_kind<std::string_view> learned_node_unknown{
+    "learned_node_unknown", errc::not_found, "nothing is known of a node {}"};
+
 struct learning_options {
   size_t window = 8;  ///< steps whose median is one sample
   size_t first_steps = 3;
@@ -128,6 +132,9 @@ class learning_policy {
   std::vector<io::perf::part_time> news() const;
   /// They are kept by now.
   void drop_news() { news_.clear(); }
+  /// What was learned of the node, or recalled: it counts as one that was never told of. False
+  /// where it is one already.
+  bool forget(const std::string& node);
   bool has_news() const noexcept { return !news_.empty(); }
 
   /// Whether a model was told so much that another fit of it is worth its time.
@@ -200,7 +207,8 @@ class learning_policy {
   size_t kind_ = 0;                                        ///< that most are of
   std::map<uint32_t, place> places_;
   std::map<key, window> windows_;
-  std::map<std::string, uint64_t> nodes_;  ///< from 1
+  std::map<std::string, uint64_t> nodes_;  ///< from 1; none has a number that another one had
+  uint64_t last_node_ = 0;
   std::set<std::string> recalled_nodes_;
   std::vector<suspected_part> told_;
   size_t suspects_ = 0;

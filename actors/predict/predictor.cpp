@@ -188,6 +188,25 @@ caf::result<msg<fbs::Prediction>> expect(predictor_pointer self, const msg<fbs::
   });
 }
 
+/// Of the file first: what cannot be forgotten there would be known again at the next start.
+caf::result<msg<fbs::Ack>> forget(predictor_pointer self, const msg<fbs::ForgetNode>& m) {
+  auto& st = self->state;
+  const auto node = node_name(m->node());
+  size_t lines = 0;
+  if (!node.empty() && !st.store.empty()) {
+    const auto dropped = io::perf::forget_part_times(st.store, node);
+    if (!dropped) return to_caf(dropped.error());
+    lines = *dropped;
+  }
+  const bool was_known = !node.empty() && st.policy.forget(node);
+  if (!was_known && lines == 0) return to_caf(learned_node_unknown(node));
+  show(self);
+  return make_msg<fbs::Ack>(context_of(*self, m.header()), [&](fbs::AckT& out) {
+    out.text = fmt::format("node {} is forgotten, {} of it are gone from the file", node,
+                           counted(lines, "line"));
+  });
+}
+
 }  // namespace
 
 std::filesystem::path store_of(const config::job& job) {
@@ -216,6 +235,7 @@ predictor_actor::behavior_type predictor(predictor_pointer self, predictor_optio
       status_handler(self),
       [self](const msg<fbs::StepTimes>& m) { learn(self, m); },
       [self](const msg<fbs::Predict>& m) { return expect(self, m); },
+      [self](const msg<fbs::ForgetNode>& m) { return forget(self, m); },
   };
 }
 

@@ -105,6 +105,13 @@ status add_part_times(const std::filesystem::path& file, std::span<const part_ti
   return add_summed_lines(file, part_file, lines);
 }
 
+result<size_t> forget_part_times(const std::filesystem::path& file, std::string_view node) {
+  return drop_summed_lines(file, part_file, [&](std::string_view line) {
+    const auto time = parse_part_time(line);
+    return time && time->node == node;
+  });
+}
+
 /// PTM-2.
 result<std::filesystem::path> put_part_times_aside(const std::filesystem::path& file) {
   for (int i = 0; i < names_tried; ++i) {

@@ -60,6 +60,10 @@ status check_part_times(const std::filesystem::path& file);
 /// summed_lines_busy; no_summed_lines.
 status add_part_times(const std::filesystem::path& file, std::span<const part_time> times);
 
+/// Takes a node's times out of it; how many. Errors: io, permission; summed_lines_busy;
+/// no_summed_lines.
+result<size_t> forget_part_times(const std::filesystem::path& file, std::string_view node);
+
 /// Gives the file another name, "NAME.damaged" or one with a number more; that name. Errors: io,
 /// permission.
 result<std::filesystem::path> put_part_times_aside(const std::filesystem::path& file);

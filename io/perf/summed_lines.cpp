@@ -23,6 +23,8 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr size_t sum_digits = 8;
+/// Who holds it adds a line, or has been stopped.
+constexpr std::chrono::seconds patience{1};
 
 uint32_t line_sum(std::string_view text) {
   return crc32c(std::as_bytes(std::span(text.data(), text.size())));
@@ -85,6 +87,28 @@ result<std::vector<std::string>> read_summed_lines(const fs::path& file, const s
   return std::vector<std::string>(lines.begin(), lines.end());
 }
 
+result<size_t> drop_summed_lines(const fs::path& file, const summed_file& of,
+                                 const std::function<bool(std::string_view)>& is_dropped) {
+  std::error_code ignored;
+  if (!fs::exists(file, ignored)) return size_t{0};
+  TROUPE_TRY(fd, open_locked(file, patience));
+  if (!fd) return summed_lines_busy(file.string());
+  TROUPE_TRY(text, read_file(file, longest_file(of)));
+  const auto lines = lines_of(text);
+  if (!is_ours(text, lines, of.line_bytes)) return no_summed_lines(file.string());  // SML-3
+  std::string kept;
+  size_t dropped = 0;
+  for (const auto& line : lines)
+    if (is_dropped(line))
+      ++dropped;
+    else
+      kept += fmt::format("{}\n", line);
+  // Damaged lines alone would be nobody's.
+  if (!is_ours(kept, lines_of(kept), of.line_bytes)) kept.clear();
+  if (dropped > 0) TROUPE_CHECK(write_atomic(behind_links(file), kept));
+  return dropped;
+}
+
 /// SML-1.
 status add_summed_lines(const fs::path& file, const summed_file& of,
                         std::span<const std::string> lines) {
@@ -93,7 +117,6 @@ status add_summed_lines(const fs::path& file, const summed_file& of,
   std::error_code made;
   if (file.has_parent_path()) fs::create_directories(file.parent_path(), made);
   if (made) return error::system(fmt::format("make {}", file.parent_path().string()), made.value());
-  constexpr std::chrono::seconds patience{1};  // who holds it adds a line, or has been stopped
   TROUPE_TRY(fd, open_locked(file, patience));
   if (!fd) return summed_lines_busy(file.string());
   TROUPE_TRY(text, read_file(file, longest_file(of)));

@@ -14,6 +14,7 @@
 
 #include <cstddef>
 #include <filesystem>
+#include <functional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -47,6 +48,11 @@ std::string_view summed_text(std::string_view line, size_t line_bytes);
 /// permission; no_summed_lines.
 result<std::vector<std::string>> read_summed_lines(const std::filesystem::path& file,
                                                    const summed_file& of);
+
+/// Takes lines out of the file, if it is there; how many. Waits for whoever adds meanwhile, for a
+/// second at most. Errors: io, permission; summed_lines_busy; no_summed_lines.
+result<size_t> drop_summed_lines(const std::filesystem::path& file, const summed_file& of,
+                                 const std::function<bool(std::string_view)>& is_dropped);
 
 /// Makes the file and its folder where they are not there. Waits for whoever adds meanwhile, for a
 /// second at most. Errors: io, permission; summed_lines_busy; no_summed_lines.

@@ -168,6 +168,23 @@ TEST_CASE(
   CHECK(f.expected({0}).step->seconds == doctest::Approx(0.075).epsilon(0.02));
 }
 
+TEST_CASE("learning: a node that was forgotten is one that was never told of, and learned anew") {
+  learned_job f;
+  f.make_steps(3 + 8 * 4);
+  CHECK(f.expected({0, "b"}).parts[0].time.seconds == doctest::Approx(0.02).epsilon(0.05));
+  CHECK_FALSE(f.policy.forget("c"));
+  CHECK(f.policy.forget("b"));
+  CHECK_FALSE(f.policy.forget("b"));
+  for (const auto& t : f.policy.news()) CHECK(t.node != "b");
+  f.make_steps(0);
+  CHECK(f.expected({0, "b"}).parts[0].time.seconds == doctest::Approx(0.01).epsilon(0.05));
+  CHECK(f.expected({1}).parts.empty());
+  f.take(30);  // another machine under the name
+  f.make_steps(8 * 8);
+  CHECK(f.expected({1}).parts[0].time.seconds == doctest::Approx(0.06).epsilon(0.05));
+  CHECK(f.expected({1, "a"}).parts[0].time.seconds < 0.05);
+}
+
 TEST_CASE("learning: a few steps that take far longer change no median") {
   learned_job f;
   f.make_steps(3);

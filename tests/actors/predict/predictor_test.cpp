@@ -215,6 +215,31 @@ TEST_CASE("predictor: of a job that saves each step it learns what that takes") 
   CHECK(f.ask(1));
 }
 
+TEST_CASE("predictor: a node is forgotten by an operator's word, in the file as well") {
+  const scratch here;
+  const auto file = here.path / "times.jsonl";
+  {
+    predicted_job first(file);
+    for (int i = 0; i < 3 + 8; ++i) first.make_step(4);
+    first.end();
+  }
+  predicted_job f(file);
+  CHECK(f.status().recalled_samples == 3);
+  const auto forget = [&](const char* node) {
+    const auto number =
+        f.person.ask(f.target, make_msg<fbs::ForgetNode>({}, [&](auto& m) { m.node = node; }));
+    return f.person.answer_of<fbs::Ack>(number);
+  };
+  CHECK(is_error(forget("c"), learned_node_unknown));
+  CHECK(is_error(forget(""), learned_node_unknown));  // what no node took is nobody's
+  CHECK(forget("b"));
+  CHECK(is_error(forget("b"), learned_node_unknown));
+  const auto kept = io::perf::read_part_times(file);
+  REQUIRE(kept);
+  REQUIRE(kept->times.size() == 2);
+  for (const auto& t : kept->times) CHECK(t.node != "b");
+}
+
 TEST_CASE("PRD-6: what was learned is kept at the end, behind what others keep, and known again") {
   const scratch here;
   const auto file = here.path / "out" / "times.jsonl";

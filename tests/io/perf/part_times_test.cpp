@@ -208,6 +208,29 @@ TEST_CASE("SML-1: of what a full disk does not take nothing stays") {
   CHECK(read_part_times(file)->left_out == 0);
 }
 
+TEST_CASE("part times: a node's are forgotten, and no other line of the file is touched") {
+  const troupe::scratch here;
+  const auto file = here.path / "times.jsonl";
+  CHECK(*forget_part_times(file, "b") == 0);
+  CHECK_FALSE(std::filesystem::exists(file));
+  const std::vector<part_time> all{time_of(1), time_of(2, "b"), time_of(3), time_of(4, "b")};
+  REQUIRE(add_part_times(file, all));
+  std::ofstream(file, std::ios::app) << "torn";
+  CHECK(*forget_part_times(file, "c") == 0);
+  CHECK(*forget_part_times(file, "b") == 2);
+  const auto read = read_part_times(file);
+  REQUIRE(read);
+  CHECK(read->times == std::vector<part_time>{all[0], all[2]});
+  CHECK(read->left_out == 1);
+  CHECK(*forget_part_times(file, "a") == 2);
+  REQUIRE(read_part_times(file));  // of what was left no line has a sum
+  CHECK(read_part_times(file)->times.empty());
+  REQUIRE(add_part_times(file, all));
+  const auto own = here.path / "notes";
+  std::ofstream(own) << "my own\nnotes\n";
+  CHECK(is_error(forget_part_times(own, "a"), no_summed_lines));
+}
+
 TEST_CASE("limits: part times: of more than are kept the newest stay") {
   const troupe::scratch here;
   const auto file = here.path / "times.jsonl";
