@@ -89,7 +89,9 @@ double cache_kib(std::string_view text, bool data) {
 }
 
 cpu_name parse_cpu_name(std::string_view text) {
-  static const RE2 numbered(R"((\d)(\d)\d+([A-Za-z+]?)[A-Za-z+]*(?:\s*(v\d))?)");
+  // A "+" is no letter: it says nothing of what a processor is for, and as a level of its own it
+  // would give one model's error to all that have it (5420+ and 8480+ have little in common).
+  static const RE2 numbered(R"((\d)(\d)\d+([A-Za-z]?)[A-Za-z+]*(?:\s*(v\d))?)");
   cpu_name out;
   out.tier = family_of(text);
   std::string first, second, version;

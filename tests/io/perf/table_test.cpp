@@ -119,6 +119,7 @@ TEST_CASE("SPEC's caches, processors and versions become numbers and words") {
   CHECK(gold.tier == "Xeon Gold 6");
   CHECK(gold.generation == "4");
   CHECK(gold.suffix == "Y");
+  CHECK(parse_cpu_name("Intel Xeon Gold 5420+").suffix == "none");
   CHECK(parse_cpu_name("Xeon E5-2699 v4").generation == "v4");
   CHECK(compiler_version("C/C++: Version 2023.2.3 of Intel oneAPI") == "2023.2.3");
   CHECK(version_number("2023.2.3") == 2023.2);
