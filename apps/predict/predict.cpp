@@ -13,6 +13,7 @@
 #include "apps/predict/verbs.hpp"
 #include "io/base/text.hpp"
 #include "io/file.hpp"
+#include "io/perf/extra.hpp"
 
 namespace troupe::apps {
 
@@ -34,11 +35,18 @@ argument* add_pattern(command* verb, const predict_arguments& a) {
   return verb->add_option("--dataset", a->dataset, "Data sets by name, with * and ?; else all");
 }
 
+argument* add_extra(command* verb, const predict_arguments& a) {
+  return verb->add_option("--extra", a->extra,
+                          "More rows to learn from, for 0.3 each: a file in the form of the data "
+                          "set's own, as SPEC's dump for other Xeons");
+}
+
 void add_predict_train(shell& sh, command* verb, const predict_arguments& a) {
   auto* t = verb->add_subcommand("train", "Learn from the train rows of a split");
   add_data_of(t, a);
   add_split_of(t, a);
   add_pattern(t, a);
+  add_extra(t, a);
   t->add_option("--kind", a->kind,
                 fmt::format("auto, or {}", fmt::join(gpu::predict::kinds, ", ")));
   t->add_option("--seed", a->seed, "Of the network's first parameters and the order of rows");
@@ -88,6 +96,7 @@ void add_predict_eval(shell& sh, command* verb, const predict_arguments& a) {
           ->within(0, 10'000),
       e->add_option("--threads", a->threads, "A study's fits side by side; 0: a thread a core")
           ->within(0, 256),
+      add_extra(e, a),
       e->add_option("-o,--out", a->out, "A study's results, from which it goes on")};
   e->add_option("--svg", a->svg, "Predicted over measured, a picture a data set, into this folder")
       ->takes(offered::folder);
@@ -185,6 +194,16 @@ status write_picture(const arguments& a, const std::string& dataset, const std::
     return error{errc::io, fmt::format("{}: {}", a.svg, fault.message()), "name another folder"};
   return io::write_atomic(std::filesystem::path(a.svg) / fmt::format("{}-{}.svg", dataset, what),
                           picture);
+}
+
+result<io::perf::perf_table> extra_of(const arguments& a, const io::perf::perf_table& own,
+                                      const io::perf::label_filter& is_own) {
+  TROUPE_TRY(extra, io::perf::read_extra(a.extra, a.data, own.dataset,
+                                         [&](std::string_view id) { return !is_own(id); }));
+  if (!io::perf::same_columns(extra, own))
+    return io::perf::bad_csv(
+        a.extra, 1, fmt::format("its features or labels are not those of {}", own.dataset));
+  return extra;
 }
 
 int threads_of(const arguments& a) noexcept {

@@ -30,6 +30,7 @@
 #include "io/base/counted.hpp"
 #include "io/base/text.hpp"
 #include "io/file.hpp"
+#include "io/perf/extra.hpp"
 #include "io/perf/readers.hpp"
 #include "trace/text.hpp"
 
@@ -93,10 +94,11 @@ struct studied_fold {
   std::string name;
   row_list train, val, test;
   std::string digest;
+  row_list extra = {};
 };
 
 struct studied_set {
-  perf_table table;
+  perf_table table, extra_table;
   std::vector<studied_fold> folds;
 };
 
@@ -114,6 +116,10 @@ std::string digest_of(const arguments& a, const perf_table& table, const studied
                          fmt::join(r->numbers, ","), fmt::join(r->words, ","));
     all += '\n';
   }
+  for (const auto* r : fold.extra)
+    all += fmt::format("{},{},{},{},{},{}\n", r->id, r->cpu_model, r->weight,
+                       fmt::join(r->labels, ","), fmt::join(r->numbers, ","),
+                       fmt::join(r->words, ","));
   return fmt::format("{:016x}", io::perf::seeded_hash(0, table.dataset + all));
 }
 
@@ -197,6 +203,18 @@ result<std::unique_ptr<studied_set>> set_of_split(const arguments& a, const io::
   return out;
 }
 
+/// Rows of --extra for each fold, by what it asks about.
+status add_extra_to_folds(const arguments& a, studied_set& set) {
+  if (a.extra.empty()) return {};
+  TROUPE_TRY(table, extra_of(a, set.table, [&set](std::string_view id) {
+               return set.table.find(id) != nullptr;
+             }));
+  set.extra_table = std::move(table);
+  for (auto& fold : set.folds)
+    fold.extra = io::perf::extra_rows(set.extra_table, fold.train, fold.val, fold.test);
+  return {};
+}
+
 /// The data sets, each with its folds; whatever is wrong with any is found before anything is
 /// fitted.
 result<studied_list> studied_sets(const arguments& a) {
@@ -218,11 +236,13 @@ result<studied_list> studied_sets(const arguments& a) {
     }
   }
   if (out.empty()) return io::perf::no_dataset(a.dataset, a.data);
-  for (auto& set : out)
+  for (auto& set : out) {
+    TROUPE_CHECK(add_extra_to_folds(a, *set));
     for (auto& fold : set->folds) {
-      TROUPE_CHECK(gpu::predict::check_rows(set->table, fold.train));
+      TROUPE_CHECK(gpu::predict::check_rows(set->table, fold.train, fold.extra));
       fold.digest = digest_of(a, set->table, fold);
     }
+  }
   return out;
 }
 
@@ -236,7 +256,8 @@ struct study_job {
   /// In proportion to how long it takes, nearly.
   double cost() const {
     constexpr double of_trunk = 0.01;
-    return static_cast<double>(fold->train.size()) * (kinds.front().has_network() ? 1 : of_trunk);
+    return static_cast<double>(fold->train.size() + fold->extra.size()) *
+           (kinds.front().has_network() ? 1 : of_trunk);
   }
 };
 
@@ -364,6 +385,7 @@ status run_job(const arguments& a, const studied_list& sets, const study_job& jo
   o.threads = threads_of(a);
   o.intra = job.kinds.front().intra;
   o.inter = job.kinds.front().inter;
+  o.extra = job.fold->extra;
   o.progress = [&](const std::string&, int done, int all) { tell(1.0 * done / std::max(all, 1)); };
   perf_table table{job.set->table.dataset, job.set->table.features, job.set->table.outputs, {}};
   if (!job.kinds.front().groups)

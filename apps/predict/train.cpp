@@ -15,6 +15,7 @@
 #include "io/base/counted.hpp"
 #include "io/base/text.hpp"
 #include "io/file.hpp"
+#include "io/perf/extra.hpp"
 #include "io/perf/readers.hpp"
 
 namespace troupe::apps::predict {
@@ -44,8 +45,12 @@ std::string told(const gpu::predict::ModelT& m, gpu::predict::chosen_by by, cons
   for (const auto& one : m.scores)
     scores += fmt::format("{}{} {:.2f}", scores.empty() ? "" : " | ", one->kind, one->mape);
   if (!scores.empty()) scores += " %; ";
-  return fmt::format("{}  {}, {}; {}{} -> {} ({:.1f} s)\n", m.dataset, counted(m.train_rows, "row"),
-                     said_of_choice(m, by), scores, m.kind, path, s);
+  auto rows = counted(m.train_rows, "row");
+  if (m.extra_rows > 0)
+    rows += fmt::format(" and {} of weight {}", counted(m.extra_rows, "extra one", "extra ones"),
+                        io::perf::extra_weight);
+  return fmt::format("{}  {}, {}; {}{} -> {} ({:.1f} s)\n", m.dataset, rows, said_of_choice(m, by),
+                     scores, m.kind, path, s);
 }
 
 std::string told_json(const gpu::predict::ModelT& m, gpu::predict::chosen_by by,
@@ -53,6 +58,7 @@ std::string told_json(const gpu::predict::ModelT& m, gpu::predict::chosen_by by,
   nlohmann::ordered_json j{{"dataset", m.dataset},
                            {"kind", m.kind},
                            {"train_rows", m.train_rows},
+                           {"extra_rows", m.extra_rows},
                            {"choice_rows", m.choice_rows},
                            {"chosen_by", gpu::predict::to_string(by)},
                            {"train_digest", fmt::format("{:016x}", m.train_digest)},
@@ -66,9 +72,21 @@ std::string told_json(const gpu::predict::ModelT& m, gpu::predict::chosen_by by,
 
 /// A data set, and its rows to learn from and to choose by.
 struct lesson {
-  io::perf::perf_table table;
-  gpu::predict::row_list rows, val;
+  io::perf::perf_table table, extra_table;
+  gpu::predict::row_list rows, val, extra;
 };
+
+/// The rows of --extra that the split lets be used, if there is any such file.
+status add_extra_rows(const arguments& a, const io::perf::split& s,
+                      const gpu::predict::row_list& test, lesson& to) {
+  if (a.extra.empty()) return {};
+  TROUPE_TRY(table, extra_of(a, to.table,
+                             labels_of(s, to.table.dataset,
+                                       {split_part::train, split_part::val, split_part::test})));
+  to.extra_table = std::move(table);
+  to.extra = io::perf::extra_rows(to.extra_table, to.rows, to.val, test);
+  return {};
+}
 
 /// Errors: whatever is wrong with it, before anything is fitted. Rows of test are looked up too, of
 /// which no label is read (PRV-2).
@@ -81,10 +99,11 @@ result<std::unique_ptr<lesson>> lesson_of(const arguments& a, const io::perf::sp
   out->table = std::move(table);
   TROUPE_TRY(rows, io::perf::rows_of(s, out->table, split_part::train));
   TROUPE_TRY(val, io::perf::rows_of(s, out->table, split_part::val));
-  TROUPE_CHECK(io::perf::rows_of(s, out->table, split_part::test));
-  TROUPE_CHECK(gpu::predict::check_rows(out->table, rows));
+  TROUPE_TRY(test, io::perf::rows_of(s, out->table, split_part::test));
   out->rows = std::move(rows);
   out->val = std::move(val);
+  TROUPE_CHECK(add_extra_rows(a, s, test, *out));
+  TROUPE_CHECK(gpu::predict::check_rows(out->table, out->rows, out->extra));
   return out;
 }
 
@@ -97,6 +116,7 @@ result<int> train_one(const arguments& a, const io::perf::split& s, const std::s
   o.passes = a.passes;
   o.threads = threads_of(a);
   o.program = cluster::own_version();
+  o.extra = learned->extra;
   progress_line line;
   o.progress = [&line](const std::string& what, int done, int all) {
     if (line.due()) line.tell(fmt::format("{}: {:.0f} %", what, 100.0 * done / std::max(all, 1)));

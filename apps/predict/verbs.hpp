@@ -26,7 +26,7 @@ struct arguments {
   std::string data, split, dataset = "*", out, kind = "auto", part = "test";
   std::vector<std::string> models, set;
   std::string row, predictions, by = "random";
-  std::string folds, studied = "all", svg;
+  std::string folds, studied = "all", svg, extra;
   uint64_t seed = 0, seeds = 1;
   int passes = 0, threads = 0;
   double val_share = 0.2, test_share = 0.2;
@@ -79,6 +79,11 @@ result<io::perf::split_part> part_of(const std::string& word);
 /// A filter of labels: those of the rows of some parts of a split.
 io::perf::label_filter labels_of(const io::perf::split& s, const std::string& dataset,
                                  std::vector<io::perf::split_part> parts);
+
+/// The table of --extra for a data set; labels are read of rows that are not its own. Errors: those
+/// of io::perf::read_extra, bad_csv where its columns make other features than the set's.
+result<io::perf::perf_table> extra_of(const arguments& a, const io::perf::perf_table& own,
+                                      const io::perf::label_filter& is_own);
 
 /// The lines of a row's predictions, as PRV-1 has them. Error: bad_data where one is not finite.
 result<std::string> prediction_lines(const std::string& dataset, const std::string& id,

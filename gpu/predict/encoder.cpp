@@ -100,6 +100,7 @@ network_rows network_rows_of(const ModelT& m, const row_list& rows) {
   out.rows = static_cast<int>(rows.size());
   for (const auto& f : m.features) ++(f->kind == category_kind ? out.categories : out.numbers);
   for (const auto* r : rows) {
+    out.weights.push_back(static_cast<float>(r->weight));
     for (size_t i = 0; i < m.features.size(); ++i) {
       const auto& f = *m.features[i];
       if (f.kind == category_kind) {

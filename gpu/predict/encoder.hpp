@@ -40,6 +40,7 @@ struct network_rows {
   std::vector<float> z;         ///< [rows, numbers], kept within the training range
   std::vector<uint8_t> masked;  ///< [rows, numbers]: absent
   std::vector<int> codes;       ///< [rows, categories]: 0 unseen, from 1 on the levels
+  std::vector<float> weights = {};  ///< [rows], in the loss; empty: all alike
 };
 network_rows network_rows_of(const ModelT& m, const row_list& rows);
 

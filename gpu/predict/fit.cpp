@@ -36,7 +36,7 @@ struct held_row {
 
 /// A fitted model with the rows that judge it.
 struct judged {
-  row_list train;
+  row_list train, extra;
   std::vector<std::pair<const perf_row*, bool>> held;  ///< and whether by its CPU model
   std::optional<predictor> fitted;
   std::vector<held_row> rows;
@@ -59,9 +59,17 @@ std::map<std::string, uint64_t> places_of_models(const row_list& rows) {
   return out;
 }
 
-judged fold_of(const row_list& train, const std::map<std::string, uint64_t>& places, int fold) {
+judged fold_of(const row_list& train, const row_list& extra,
+               const std::map<std::string, uint64_t>& places, int fold) {
   judged j;
   const bool by_model = places.size() >= model_parts;
+  const auto held_out = [&](const std::string& cpu_model) {
+    const auto it = places.find(cpu_model);
+    return by_model && it != places.end() &&
+           it->second % model_parts == static_cast<uint64_t>(fold);
+  };
+  for (const auto* r : extra)  // FIT-4
+    if (!held_out(r->cpu_model)) j.extra.push_back(r);
   for (const auto* r : train) {
     const auto lot = io::perf::seeded_hash(2, r->id);
     const auto model = by_model ? places.at(r->cpu_model) : lot / row_parts;
@@ -76,11 +84,11 @@ judged fold_of(const row_list& train, const std::map<std::string, uint64_t>& pla
 }
 
 /// The folds that leave enough to learn from, and hold rows out.
-std::vector<judged> folds_of(const row_list& rows) {
+std::vector<judged> folds_of(const row_list& rows, const row_list& extra = {}) {
   const auto places = places_of_models(rows);
   std::vector<judged> out;
   for (int f = 0; f < fold_count; ++f) {
-    auto fold = fold_of(rows, places, f);
+    auto fold = fold_of(rows, extra, places, f);
     if (fold.train.size() >= fewest_rows && !fold.held.empty()) out.push_back(std::move(fold));
   }
   return out;
@@ -100,7 +108,7 @@ void fit_all(std::vector<judged>& all, const io::perf::perf_table& table, const 
   const auto work = [&] {
     for (size_t i = next++; i < all.size(); i = next++) {
       auto& j = all[i];
-      j.fitted.emplace(fit_rows(table, j.train, plan, tell));
+      j.fitted.emplace(fit_rows(table, j.train, j.extra, plan, tell));
       if (!plan.network) tell();
       row_list held;
       for (const auto& [row, far] : j.held) held.push_back(row);
@@ -348,9 +356,11 @@ chosen_by choice_of(const row_list& train, const row_list& val) {
   return chosen_by::nothing;
 }
 
-status check_rows(const io::perf::perf_table& table, const row_list& train) {
-  const auto rows = sorted_labelled(train);
+status check_rows(const io::perf::perf_table& table, const row_list& train, const row_list& extra) {
+  auto rows = sorted_labelled(train);
   if (rows.size() < fewest_rows) return too_few_rows(table.dataset, rows.size(), fewest_rows);
+  const auto more = sorted_labelled(extra);
+  rows.insert(rows.end(), more.begin(), more.end());
   ModelT m;
   m.features = learn_features(table.features, rows);
   const auto columns = std::max<size_t>(io::perf::trunk_columns(m), network_width);
@@ -367,15 +377,17 @@ bool fitted_alike(std::string_view a, std::string_view b) {
 status fit_kinds(const io::perf::perf_table& table, const row_list& train, const row_list& val,
                  const fit_options& options, const std::vector<std::string>& kinds_wanted,
                  const std::function<status(predictor&)>& each) {
-  TROUPE_CHECK(check_rows(table, train));
-  const auto rows = sorted_labelled(train), choosing = sorted_labelled(val);
-  auto plan = plan_of(kinds_wanted.front(), options, rows.size());
+  TROUPE_CHECK(check_rows(table, train, options.extra));
+  const auto rows = sorted_labelled(train), choosing = sorted_labelled(val),
+             extra = sorted_labelled(options.extra);
+  auto plan = plan_of(kinds_wanted.front(), options, rows.size() + extra.size());
   const auto by = choice_of(train, val);
   const bool by_val = by == chosen_by::val;
   plan.by_model = !by_val;
-  auto all = folds_of(rows);
+  auto all = folds_of(rows, extra);
   judged whole;
   whole.train = rows;
+  whole.extra = extra;
   for (const auto* r : choosing) whole.held.emplace_back(r, false);
   all.push_back(std::move(whole));
   fit_all(all, table, plan, options);

@@ -10,6 +10,8 @@
 // FIT-2 `auto` is never a kind that was worse than the trunk on the rows it was chosen by; where
 //       there are none, it is the trunk.
 // FIT-3 The neighbours' bandwidth is taken only if rows of CPU models held out do not lose by it.
+// FIT-4 Extra rows (io/perf/extra.hpp) judge nothing, are no neighbours and complete no rows; a
+//       fold has none of the CPU models that it holds out.
 #pragma once
 
 #include <functional>
@@ -29,6 +31,9 @@ struct fit_options {
   /// what each is worth.
   bool intra = true, inter = true;
   std::string program = "troupe";
+  /// Rows that are learned from beside the train rows, by their weights (FIT-4); those without all
+  /// their labels are left out.
+  row_list extra = {};
   /// "what", steps done, of how many; called by one thread at a time.
   std::function<void(const std::string&, int, int)> progress = {};
 };
@@ -44,8 +49,10 @@ inline constexpr error_kind<std::string_view, size_t, size_t, size_t> too_many_n
 /// Rows times columns of a fit: each of the fits side by side has some copies of so many numbers.
 inline constexpr size_t most_cells = 1 << 25;
 
-/// Whether so many train rows can be learned from. Errors: too_few_rows, too_many_numbers.
-status check_rows(const io::perf::perf_table& table, const row_list& train);
+/// Whether so many train rows, and extra ones beside them, can be learned from. Errors:
+/// too_few_rows, too_many_numbers.
+status check_rows(const io::perf::perf_table& table, const row_list& train,
+                  const row_list& extra = {});
 
 /// What a kind is chosen by.
 enum class chosen_by : uint8_t { val, models, rows, nothing };

@@ -25,9 +25,10 @@ std::vector<double> logarithms(const row_list& rows) {
   return out;
 }
 
-/// [rows, outputs] of standard deviations around `centre` into m.scale (1 where there is none).
-void measure_scale(ModelT& m, const std::vector<double>& residuals) {
-  const size_t k = m.outputs.size(), n = residuals.size() / k;
+/// [outputs] of standard deviations of the first `n` rows' residuals into m.scale (1 where there is
+/// none).
+void measure_scale(ModelT& m, const std::vector<double>& residuals, size_t n) {
+  const size_t k = m.outputs.size();
   m.scale.assign(k, 1.0);
   for (size_t o = 0; o < k; ++o) {
     double squares = 0;
@@ -48,8 +49,15 @@ std::vector<int> models_of(const row_list& rows) {
   return numbers.size() > 1 ? out : std::vector<int>{};
 }
 
-/// The residuals of the trunk, or of the mean, after which m.offsets, weights and scale stand.
-std::vector<double> fit_trunk(ModelT& m, const row_list& rows, const fit_plan& plan) {
+std::vector<double> weights_of(const row_list& rows) {
+  std::vector<double> out;
+  for (const auto* r : rows) out.push_back(r->weight);
+  return out;
+}
+
+/// The residuals of the trunk, or of the mean, after which m.offsets, weights and scale stand; the
+/// scale is that of the first `own` rows.
+std::vector<double> fit_trunk(ModelT& m, const row_list& rows, size_t own, const fit_plan& plan) {
   const bool trunk = plan.trunk;
   const size_t k = m.outputs.size(), columns = trunk ? io::perf::trunk_columns(m) : 0;
   auto y = logarithms(rows);
@@ -58,7 +66,7 @@ std::vector<double> fit_trunk(ModelT& m, const row_list& rows, const fit_plan& p
     for (size_t i = 0; i < rows.size(); ++i) write_trunk_row(m, *rows[i], x.data() + i * columns);
   const auto fit =
       fit_ridge(x, y, rows.size(), columns, k, trunk ? ridge_strengths() : std::vector<double>{1.0},
-                plan.by_model ? models_of(rows) : std::vector<int>{});
+                plan.by_model ? models_of(rows) : std::vector<int>{}, weights_of(rows));
   m.offsets = fit.offsets;
   m.weights = fit.weights;
   m.column_means = fit.column_means;
@@ -68,7 +76,7 @@ std::vector<double> fit_trunk(ModelT& m, const row_list& rows, const fit_plan& p
     ridge_predict(fit, x.data() + i * columns, answer.data());
     for (size_t o = 0; o < k; ++o) y[i * k + o] -= answer[o];
   }
-  measure_scale(m, y);
+  measure_scale(m, y, own);
   return y;
 }
 
@@ -126,23 +134,26 @@ fit_plan plan_of(std::string_view kind, const fit_options& options, size_t rows)
   return p;
 }
 
-ModelT fit_rows(const io::perf::perf_table& table, const row_list& rows, const fit_plan& plan,
-                const std::function<void()>& tell) {
+ModelT fit_rows(const io::perf::perf_table& table, const row_list& rows, const row_list& extra,
+                const fit_plan& plan, const std::function<void()>& tell) {
+  auto all = rows;
+  all.insert(all.end(), extra.begin(), extra.end());
   ModelT m;
   m.dataset = table.dataset;
   m.outputs = table.outputs;
   m.seed = plan.seed;
   m.train_rows = static_cast<uint32_t>(rows.size());
+  m.extra_rows = static_cast<uint32_t>(extra.size());
   std::string ids;
-  for (const auto* r : rows) ids += r->id + '\n';
+  for (const auto* r : all) ids += r->id + '\n';
   m.train_digest = XXH64(ids.data(), ids.size(), 0);
-  m.features = learn_features(table.features, rows);
-  const auto left = fit_trunk(m, rows, plan);
+  m.features = learn_features(table.features, all);
+  const auto left = fit_trunk(m, all, rows.size(), plan);
   std::vector<float> targets(left.size());
   const size_t k = m.outputs.size();
   for (size_t i = 0; i < left.size(); ++i)
     targets[i] = static_cast<float>(left[i] / m.scale[i % k]);
-  if (plan.network) fit_network(m, rows, targets, plan, tell);
+  if (plan.network) fit_network(m, all, targets, plan, tell);
   if (plan.network || io::perf::trunk_columns(m) > 0) keep_neighbours(m, rows, targets);
   return m;
 }

@@ -21,8 +21,9 @@ struct fit_plan {
 /// The plan of a kind.
 fit_plan plan_of(std::string_view kind, const fit_options& options, size_t rows);
 
-/// `rows` have all their labels. `tell` after each pass of the network.
-ModelT fit_rows(const io::perf::perf_table& table, const row_list& rows, const fit_plan& plan,
-                const std::function<void()>& tell);
+/// `rows` and `extra` have all their labels; features, trunk and network are learned from both, the
+/// rest from `rows` (FIT-4). `tell` after each pass of the network.
+ModelT fit_rows(const io::perf::perf_table& table, const row_list& rows, const row_list& extra,
+                const fit_plan& plan, const std::function<void()>& tell);
 
 }  // namespace troupe::gpu::predict

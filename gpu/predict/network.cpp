@@ -273,15 +273,21 @@ double network::loss(const network_rows& rows, std::span<const float> targets,
   p.forward(rows, picked);
   std::fill(p.gradient.begin(), p.gradient.end(), 0.0f);
   const int outputs = p.shape.outputs;
-  const auto share = 1.0f / static_cast<float>(p.out.size());
+  const auto weight_of = [&rows](int row) {
+    return rows.weights.empty() ? 1.0f : rows.weights[static_cast<size_t>(row)];
+  };
+  float weights = 0;
+  for (const int row : picked) weights += weight_of(row);
+  const auto share = 1.0f / (weights * static_cast<float>(outputs));
   rows_matrix d_out(p.out.rows(), outputs);
   double sum = 0;
   for (int s = 0; s < p.out.rows(); ++s) {
+    const int row = picked[static_cast<size_t>(s)];
+    const float weight = weight_of(row);
     for (int o = 0; o < outputs; ++o) {
-      const float e =
-          p.out(s, o) - targets[static_cast<size_t>(picked[static_cast<size_t>(s)] * outputs + o)];
-      sum += std::abs(e) <= 1 ? 0.5 * e * e : std::abs(e) - 0.5;
-      d_out(s, o) = share * std::clamp(e, -1.0f, 1.0f);
+      const float e = p.out(s, o) - targets[static_cast<size_t>(row * outputs + o)];
+      sum += weight * (std::abs(e) <= 1 ? 0.5 * e * e : std::abs(e) - 0.5);
+      d_out(s, o) = share * weight * std::clamp(e, -1.0f, 1.0f);
     }
   }
   p.backward(rows, d_out);

@@ -71,8 +71,8 @@ class network {
   };
   answers ask(const network_rows& rows);
 
-  /// Mean Huber loss (delta 1) over the picked rows and all outputs, targets [rows, outputs]; its
-  /// gradient by parameters goes to gradient(), which it replaces.
+  /// Mean Huber loss (delta 1) over the picked rows, by their weights, and all outputs; targets
+  /// [rows, outputs]; its gradient by parameters goes to gradient(), which it replaces.
   double loss(const network_rows& rows, std::span<const float> targets,
               std::span<const int> picked);
   const std::vector<float>& gradient() const noexcept;

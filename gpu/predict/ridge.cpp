@@ -4,6 +4,7 @@
 #include <Eigen/Cholesky>
 #include <Eigen/Eigenvalues>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <map>
@@ -33,25 +34,58 @@ Eigen::MatrixXd solve_left_out(const Eigen::MatrixXd& u, const Eigen::VectorXd& 
 }
 
 /// Residuals of rows by themselves, as they would be had their group not been learned from.
-/// turned [n, p], inverse [p]: H = 1/n + turned diag(inverse) turned^T.
+/// turned [n, p], inverse [p], roots [n] of weights: H = roots roots^T / sum of weights + turned
+/// diag(inverse) turned^T.
 void leave_groups_out(matrix& residuals, const Eigen::MatrixXd& turned,
-                      const Eigen::VectorXd& inverse, const std::vector<int>& groups) {
+                      const Eigen::VectorXd& inverse, const Eigen::VectorXd& roots,
+                      const std::vector<int>& groups) {
   std::map<int, std::vector<Eigen::Index>> members;
   for (size_t i = 0; i < groups.size(); ++i)
     members[groups[i]].push_back(static_cast<Eigen::Index>(i));
   const Eigen::Index columns = turned.cols();
   Eigen::VectorXd weights(columns + 1);
-  weights << inverse, 1.0 / static_cast<double>(groups.size());
+  weights << inverse, 1.0 / roots.squaredNorm();
   for (const auto& [group, rows] : members) {
     const auto count = static_cast<Eigen::Index>(rows.size());
     Eigen::MatrixXd part(count, columns + 1);
     part.leftCols(columns) = turned(rows, Eigen::all);
-    part.col(columns).setOnes();
+    part.col(columns) = roots(rows);
     const auto solved = solve_left_out(part, weights, 1 + smallest_leverage_left,
                                        Eigen::MatrixXd(residuals(rows, Eigen::all)));
     for (Eigen::Index i = 0; i < count; ++i)
       residuals.row(rows[static_cast<size_t>(i)]) = solved.row(i);
   }
+}
+
+/// The mean square over the rows of the greatest weight, each by itself (residuals are times the
+/// root of the weight).
+double mean_square(const matrix& residuals, const Eigen::VectorXd& roots) {
+  const double most = roots.maxCoeff();
+  double sum = 0, count = 0;
+  for (Eigen::Index i = 0; i < residuals.rows(); ++i) {
+    if (roots[i] < most) continue;
+    sum += residuals.row(i).squaredNorm() / (most * most);
+    count += static_cast<double>(residuals.cols());
+  }
+  return sum / count;
+}
+
+/// Roots of the weights: ones where there are none.
+Eigen::VectorXd roots_of(const std::vector<double>& row_weights, Eigen::Index n) {
+  if (row_weights.empty()) return Eigen::VectorXd::Ones(n);
+  return Eigen::Map<const Eigen::VectorXd>(row_weights.data(), n).cwiseSqrt();
+}
+
+/// Without columns there is nothing but the targets' means.
+ridge_fit means_of(const std::vector<double>& y, size_t outputs, const Eigen::VectorXd& roots) {
+  ridge_fit out;
+  out.offsets.assign(outputs, 0.0);
+  const double all = roots.squaredNorm();
+  for (size_t i = 0; i < y.size(); ++i) {
+    const double root = roots[static_cast<Eigen::Index>(i / outputs)];
+    out.offsets[i % outputs] += root * root * y[i] / all;
+  }
+  return out;
 }
 
 }  // namespace
@@ -64,21 +98,19 @@ std::vector<double> ridge_strengths() {
 
 ridge_fit fit_ridge(const std::vector<double>& x, const std::vector<double>& y, size_t rows,
                     size_t columns, size_t outputs, const std::vector<double>& strengths,
-                    const std::vector<int>& groups) {
+                    const std::vector<int>& groups, const std::vector<double>& row_weights) {
   const auto n = static_cast<Eigen::Index>(rows), p = static_cast<Eigen::Index>(columns),
              k = static_cast<Eigen::Index>(outputs);
-  if (p == 0) {
-    ridge_fit out;
-    out.offsets.assign(outputs, 0.0);
-    for (size_t i = 0; i < rows * outputs; ++i)
-      out.offsets[i % outputs] += y[i] / static_cast<double>(rows);
-    return out;
-  }
+  const auto roots = roots_of(row_weights, n);
+  if (p == 0) return means_of(y, outputs, roots);
   matrix centred = Eigen::Map<const matrix>(x.data(), n, p);
   matrix targets = Eigen::Map<const matrix>(y.data(), n, k);
-  const Eigen::RowVectorXd means = centred.colwise().mean(), offsets = targets.colwise().mean();
+  const Eigen::RowVectorXd shares = roots.cwiseAbs2().transpose() / roots.squaredNorm();
+  const Eigen::RowVectorXd means = shares * centred, offsets = shares * targets;
   centred.rowwise() -= means;
   targets.rowwise() -= offsets;
+  centred.array().colwise() *= roots.array();
+  targets.array().colwise() *= roots.array();
   const Eigen::MatrixXd gram = centred.transpose() * centred;
   const Eigen::SelfAdjointEigenSolver<Eigen::MatrixXd> solved(gram);
   const Eigen::VectorXd values = solved.eigenvalues().cwiseMax(0.0);
@@ -93,13 +125,13 @@ ridge_fit fit_ridge(const std::vector<double>& x, const std::vector<double>& y, 
     const Eigen::MatrixXd solution = inverse.asDiagonal() * moments;
     matrix residuals = targets - turned * solution;
     if (groups.empty()) {
-      const Eigen::VectorXd own = (squares * inverse).array() + 1.0 / static_cast<double>(n);
+      const Eigen::VectorXd own = squares * inverse + shares.transpose();
       const Eigen::VectorXd left = (1.0 - own.array()).max(smallest_leverage_left);
       residuals.array().colwise() /= left.array();
     } else {
-      leave_groups_out(residuals, turned, inverse, groups);
+      leave_groups_out(residuals, turned, inverse, roots, groups);
     }
-    const double error = std::sqrt(residuals.squaredNorm() / static_cast<double>(n * k));
+    const double error = std::sqrt(mean_square(residuals, roots));
     if (!(error < best)) continue;
     best = error;
     out.alpha = a;

@@ -2,6 +2,8 @@
 // SPEC's own dump with free text.
 #include <re2/re2.h>
 
+#include <functional>
+
 #include "io/perf/readers.hpp"
 #include "io/perf/spec_text.hpp"
 
@@ -178,6 +180,36 @@ void write_spr(const spec_cells& c, const csv_row& row, perf_row& r) {
   w.word(first_word(c.text(row, "Hardware Vendor"))).word(version).word(cpu.tier).word(cpu.suffix);
 }
 
+/// Rows of SPEC's dump of the data set's suite whose processor fits.
+result<perf_table> read_dump(const csv& file, const std::string& dataset,
+                             const label_filter& wanted,
+                             const std::function<bool(const std::string&)>& fits) {
+  static const RE2 id(R"((cpu2017-(\d{8})-\d+))");
+  TROUPE_TRY(cells, spec_cells::of(file, spr_columns));
+  const auto suite = dataset.substr(std::string_view("spr_").size());
+  perf_table out{dataset, features_of_spr(), {"base"}, {}};
+  for (const auto& row : file.rows) {
+    if (trimmed(cells.text(row, "Benchmark")) != suite || !fits(cells.text(row, "Processor")))
+      continue;
+    perf_row r;
+    if (!RE2::PartialMatch(cells.text(row, "Disclosure"), id, &r.id, &r.date))
+      return bad_csv(file.name, row.line, "no id as cpu2017-20230418-12345 in Disclosure");
+    r.line = row.line;
+    r.cpu_model = std::string(trimmed(cells.text(row, "Processor")));
+    write_spr(cells, row, r);
+    r.labels = {wanted(r.id) ? label_in(cells.text(row, "Base Result")) : absent};
+    out.rows.push_back(std::move(r));
+  }
+  TROUPE_CHECK(settle(out, file.name));
+  return out;
+}
+
+bool is_sapphire_rapids(const std::string& processor) {
+  static const RE2 names(
+      R"(Xeon (Platinum 84|Gold [65]4|Silver 44|Bronze 34|Max 94|CPU Max 94|w\d-[23]4)\d\d)");
+  return RE2::PartialMatch(processor, names);
+}
+
 }  // namespace
 
 result<perf_table> read_spec17(const csv& file, const std::string& dataset,
@@ -230,27 +262,14 @@ result<perf_table> read_spec17(const csv& file, const std::string& dataset,
 
 result<perf_table> read_spr(const csv& file, const std::string& dataset,
                             const label_filter& wanted) {
-  static const RE2 sapphire_rapids(
-      R"(Xeon (Platinum 84|Gold [65]4|Silver 44|Bronze 34|Max 94|CPU Max 94|w\d-[23]4)\d\d)");
-  static const RE2 id(R"((cpu2017-(\d{8})-\d+))");
-  TROUPE_TRY(cells, spec_cells::of(file, spr_columns));
-  const auto suite = dataset.substr(std::string_view("spr_").size());
-  perf_table out{dataset, features_of_spr(), {"base"}, {}};
-  for (const auto& row : file.rows) {
-    if (trimmed(cells.text(row, "Benchmark")) != suite ||
-        !RE2::PartialMatch(cells.text(row, "Processor"), sapphire_rapids))
-      continue;
-    perf_row r;
-    if (!RE2::PartialMatch(cells.text(row, "Disclosure"), id, &r.id, &r.date))
-      return bad_csv(file.name, row.line, "no id as cpu2017-20230418-12345 in Disclosure");
-    r.line = row.line;
-    r.cpu_model = std::string(trimmed(cells.text(row, "Processor")));
-    write_spr(cells, row, r);
-    r.labels = {wanted(r.id) ? label_in(cells.text(row, "Base Result")) : absent};
-    out.rows.push_back(std::move(r));
-  }
-  TROUPE_CHECK(settle(out, file.name));
-  return out;
+  return read_dump(file, dataset, wanted, is_sapphire_rapids);
+}
+
+result<perf_table> read_other_xeons(const csv& file, const std::string& dataset,
+                                    const label_filter& wanted) {
+  return read_dump(file, dataset, wanted, [](const std::string& processor) {
+    return processor.find("Xeon") != std::string::npos && !is_sapphire_rapids(processor);
+  });
 }
 
 }  // namespace troupe::io::perf

@@ -56,6 +56,9 @@ result<perf_table> read_spec17(const csv& file, const std::string& dataset,
 /// SPEC's dump of all results: those of 4th-generation Xeons (spr_*).
 result<perf_table> read_spr(const csv& file, const std::string& dataset,
                             const label_filter& wanted);
+/// The same suite's results of all other Xeons.
+result<perf_table> read_other_xeons(const csv& file, const std::string& dataset,
+                                    const label_filter& wanted);
 /// Iteration times of language models by vTrain.
 result<perf_table> read_vtrain(const csv& file, const label_filter& wanted);
 /// The public sample of PerfCastDB: files in order, with the names that ids have.

@@ -48,6 +48,7 @@ struct perf_row {
   std::vector<double> numbers;     ///< by feature; `absent` where it is none, or a category
   std::vector<std::string> words;  ///< by feature; empty where it is absent, or a number
   std::vector<double> labels;      ///< by output, above 0; `absent` where missing or not wanted
+  double weight = 1;               ///< in a fit; below 1 of an extra row (extra.hpp)
 
   /// Whether it can be learned from, or judged.
   bool labelled() const;

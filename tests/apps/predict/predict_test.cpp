@@ -132,6 +132,24 @@ TEST_CASE(
   CHECK(get(dir, "a.csv") == get(dir, "b.csv"));
 }
 
+TEST_CASE("XTR-1 extra rows are told of apart, and those with a test row's id change no byte") {
+  scratch dir;
+  make_fleet(dir);
+  const std::string head = "host,cpu,cores,mhz,score\n", kind = "--kind trunk ";
+  const std::string more = "x1,m90,8,2500,20100\nx2,m91,64,3000,190000\n";
+  put(dir, "x.csv", head + more);
+  put(dir, "y.csv", head + more + "h2,m92,8,2500,1\nh89,m2,9,2500,no number\n");
+  const auto with = predict(dir, "train" + of_fleet + kind + "--extra x.csv -o a --json");
+  REQUIRE_MESSAGE(with.code == 0, with.talk);
+  CHECK(nlohmann::json::parse(with.out)["train_rows"] == 60);
+  CHECK(nlohmann::json::parse(with.out)["extra_rows"] == 2);
+  REQUIRE(predict(dir, "train" + of_fleet + kind + "--extra y.csv -o b").code == 0);
+  REQUIRE(predict(dir, "train" + of_fleet + kind + "-o c").code == 0);
+  CHECK(get(dir, "a/fleet.tpm") == get(dir, "b/fleet.tpm"));
+  CHECK(get(dir, "a/fleet.tpm") != get(dir, "c/fleet.tpm"));
+  refused_with(predict(dir, "train" + of_fleet + kind + "--extra none.csv -o d"), 66, {"none.csv"});
+}
+
 TEST_CASE("PRV-3 predictions that miss a row, have one twice or are no numbers end with 65") {
   scratch dir;
   make_fleet(dir);
