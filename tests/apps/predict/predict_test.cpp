@@ -393,6 +393,22 @@ TEST_CASE("a study goes over folds, seeds and kinds, and on from what it has wri
   CHECK(again.out == whole.out);
 }
 
+TEST_CASE("XTR-1 a study with extra rows is kept apart from one without") {
+  scratch dir;
+  make_fleet(dir);
+  std::string folds = "dataset,cpu_model,fold\n";
+  for (int m = 0; m < 11; ++m) folds += fmt::format("fleet,m{},{}\n", m, m % 2);
+  put(dir, "f.csv", folds);
+  // A row of a model that one of the folds asks about, and one of a model of nobody's.
+  put(dir, "x.csv", "host,cpu,cores,mhz,score\nx1,m0,8,2500,20100\nx2,m90,64,3000,1900000\n");
+  const std::string of_study = "eval --data data --folds f.csv --kinds trunk -o ";
+  const auto with = predict(dir, of_study + "x.st --extra x.csv");
+  REQUIRE_MESSAGE(with.code == 0, with.talk);
+  REQUIRE(predict(dir, of_study + "st.csv").code == 0);
+  CHECK(get(dir, "x.st") != get(dir, "st.csv"));
+  refused_with(predict(dir, of_study + "st.csv --extra x.csv"), 64, {"from other folds"});
+}
+
 TEST_CASE("a study says nothing of folds and seeds that it was not asked about") {
   scratch dir;
   make_fleet(dir);
