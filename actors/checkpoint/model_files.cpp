@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -95,6 +96,53 @@ void add_byte_tokenizer(gathering& to) {
          "  \"clean_up_tokenization_spaces\": false\n}\n");
 }
 
+/// A tokenizer's word for an id: the text of the added token, else of the token.
+std::optional<std::string> word_of(const json& pipeline, const io::tokenizer& words, int32_t id) {
+  const auto added = pipeline.find("added_tokens");
+  if (added != pipeline.end() && added->is_array())
+    for (const auto& token : *added)
+      if (token.is_object() && token.value("id", json()) == id &&
+          token.value("content", json()).is_string())
+        return token["content"].get<std::string>();
+  auto text = words.decode(std::array{id});
+  return text ? std::optional(std::move(*text)) : std::nullopt;
+}
+
+/// tokenizer.json alone makes the ids, whatever the kind of the model. Without a class beside it
+/// transformers takes that of config.json's model_type, which parts texts by its own rules and may
+/// add an end-of-text token that the embedding does not have.
+status name_class(gathering& to, const train::job_plan& plan) {
+  const auto* text = to.find("tokenizer.json");
+  if (text == nullptr) return {};
+  constexpr std::string_view name = "tokenizer_config.json";
+  auto* beside = to.find(name);
+  auto root = json::parse(beside != nullptr ? *beside : "{}", nullptr, false);
+  if (!root.is_object()) return io::tokenizer_config_no_object();
+  if (root.contains("tokenizer_class")) return {};
+  root["tokenizer_class"] = "PreTrainedTokenizerFast";
+  root.emplace("clean_up_tokenization_spaces", false);
+  TROUPE_TRY(words, train::tokenizer_of(plan.job));
+  if (!words && !plan.job.model.path.empty()) {  // of ready tokens
+    TROUPE_TRY(of_model, io::make_tokenizer(plan.job.model.path));
+    words = std::move(of_model);
+  }
+  const auto pipeline = json::parse(*text, nullptr, false);
+  const auto put = [&](const char* key, std::optional<int32_t> id) {
+    if (!id || *id >= plan.model.vocab || root.contains(key)) return;
+    if (auto word = word_of(pipeline, *words, *id)) root[key] = std::move(*word);
+  };
+  if (words) {
+    put("bos_token", words->frame().bos);
+    put("eos_token", words->end_of_text());
+  }
+  auto content = root.dump(2, ' ', false, json::error_handler_t::replace) + "\n";
+  if (beside == nullptr)
+    to.add(name, std::move(content));
+  else
+    *beside = std::move(content);
+  return {};
+}
+
 /// What the job has put before texts, or taken away, goes into the files that say so.
 status put_frame(gathering& to, const train::job_plan& plan) {
   if (plan.job.data.add_bos == config::or_auto<bool>{}) return {};
@@ -137,8 +185,9 @@ result<std::vector<cp::small_file>> model_files(const train::job_plan& plan) {
   const auto& job = plan.job;
   TROUPE_TRY(origin, origin_of(plan));
   io::hf_model_config config{.model = plan.model};
-  if (plan.bos_token) config.bos_token_id = *plan.bos_token;
-  if (plan.eos_token) config.eos_token_ids = {*plan.eos_token};
+  const auto known = [&](const auto& id) { return id && *id < plan.model.vocab; };
+  if (known(plan.bos_token)) config.bos_token_id = *plan.bos_token;
+  if (known(plan.eos_token)) config.eos_token_ids = {*plan.eos_token};
   if (auto said = io::parse_hf_config(origin)) config.torch_dtype = said->torch_dtype;
   gathering files;
   files.add("config.json", io::format_hf_config(config, origin));
@@ -150,6 +199,7 @@ result<std::vector<cp::small_file>> model_files(const train::job_plan& plan) {
   else if (!job.model.path.empty())
     TROUPE_CHECK(add_tokenizer(files, job.model.path));
   TROUPE_CHECK(put_frame(files, plan));
+  TROUPE_CHECK(name_class(files, plan));
   if (train::is_models_tokenizer(job))
     TROUPE_CHECK(files.copy_from(job.model.path, std::array{io::generation_config_file}));
   return files.take();

@@ -85,6 +85,46 @@ TEST_CASE("model files: a model from nothing has its tokenizer's ids, under the 
   CHECK(json::parse(sized.at("config.json"))["eos_token_id"] == 0);
 }
 
+TEST_CASE("model files: a lone tokenizer.json is given its class, so that no other is guessed") {
+  const auto config_of = [&](const std::string& words, const std::string& model = "") {
+    const auto files = files_of(plan_of(
+        fmt::format("[model]\nlayers = 2\nhidden = 8\nheads = 2\n{}[data]\npath = \"x.txt\"\n"
+                    "tokenizer = \"{}\"\n",
+                    model, words)));
+    REQUIRE(files.contains("tokenizer_config.json"));
+    return json::parse(files.at("tokenizer_config.json"));
+  };
+  const auto gpt2 = config_of((word_fixtures / "gpt2.tokenizer.json").string());
+  CHECK(gpt2["tokenizer_class"] == "PreTrainedTokenizerFast");
+  CHECK(gpt2["eos_token"] == "<|endoftext|>");
+  CHECK_FALSE(gpt2.contains("bos_token"));
+  CHECK(config_of((word_fixtures / "llama2.tokenizer.json").string())["eos_token"] == "</s>");
+  scratch dir;
+  REQUIRE(io::write_atomic(dir / "tokenizer.json",
+                           *io::read_file(word_fixtures / "llama2.tokenizer.json", 1 << 20)));
+  SUBCASE("what the folder says of it otherwise stays") {
+    REQUIRE(io::write_atomic(dir / "tokenizer_config.json", R"({"bos_token": "<s>", "x": 7})"));
+    const auto said = config_of(dir.path.string());
+    CHECK(said["tokenizer_class"] == "PreTrainedTokenizerFast");
+    CHECK(said["bos_token"] == "<s>");
+    CHECK(said["eos_token"] == "</s>");
+    CHECK(said["x"] == 7);
+  }
+  SUBCASE("a class of its own stays") {
+    const std::string own = R"({"tokenizer_class": "LlamaTokenizerFast"})";
+    REQUIRE(io::write_atomic(dir / "tokenizer_config.json", own));
+    CHECK(config_of(dir.path.string()) == json::parse(own));
+  }
+  SUBCASE("ids that the embedding does not have are not named") {
+    const auto files = files_of(
+        plan_of(fmt::format("[model]\nlayers = 2\nhidden = 8\nheads = 2\nvocab = 2\n[data]\n"
+                            "path = \"x.txt\"\ntokenizer = \"{}\"\n",
+                            dir.path.string())));
+    CHECK(json::parse(files.at("config.json"))["eos_token_id"].is_null());
+    CHECK_FALSE(json::parse(files.at("tokenizer_config.json")).contains("eos_token"));
+  }
+}
+
 TEST_CASE("model files: of a folder, all that its makers put there, and its type") {
   scratch dir;
   make_origin(dir.path);
@@ -216,7 +256,7 @@ TEST_CASE("plan: data.add_bos is in the flags of a tokenizer that has no file of
     const auto files = files_of(
         plan_of(small_model(fmt::format("tokenizer = \"{}\"\n{}", dir.path.string(), line))));
     CHECK(files.contains("tokenizer.model"));
-    if (!files.contains("tokenizer_config.json")) return json();
+    if (!files.contains("tokenizer_config.json")) return json();  // no tokenizer.json, no class
     return json::parse(files.at("tokenizer_config.json"))["add_bos_token"];
   };
   CHECK(flag("").is_null());

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Trains small models of five families by Troupe, from folders that transformers made, and compares what
+"""Trains small models of five families (and one of bytes, one by a lone tokenizer.json) by Troupe, from folders that transformers made, and compares what
 transformers and Troupe make of the exported folder: the ids of texts, and the text that is likeliest.
 
 Usage: transformers_families.py TROUPE SOURCE FOLDER
@@ -63,7 +63,7 @@ def make_folder(folder, source, model, words, first, bos, eos):
     (folder / "chat_template.jinja").write_text("{% for m in messages %}{{ m.content }}{% endfor %}")
 
 
-def train(troupe, folder, words, run):
+def train(troupe, folder, words, run, init=""):
     text = run.parent / "text.txt"
     text.write_text("The player forgets a line. Silver and sand, a fool without wit.\n" * 60)
     job = run.parent / "job.toml"
@@ -76,6 +76,7 @@ nodes = 1
 [model]
 path = "{folder}"
 dropout = 0
+{init}
 [data]
 path = "{text}"
 tokenizer = "{words}"
@@ -185,6 +186,28 @@ warmup_steps = 1
     return not problems
 
 
+def compare_lone(troupe, source, where):
+    """A model of Qwen3's kind, from random numbers, by a tokenizer.json of Llama 3's kind with nothing beside it."""
+    import transformers as t
+    from tokenizers import Tokenizer
+    words = where / "words/tokenizer.json"
+    words.parent.mkdir(parents=True)
+    words.write_bytes((source / "tests/io/fixtures/llama3.tokenizer.json").read_bytes())
+    size = vocabulary_of(source, "llama3")
+    config = t.Qwen3Config(vocab_size=size, hidden_size=48, intermediate_size=80, num_hidden_layers=2, head_dim=16,
+                           num_attention_heads=4, num_key_value_heads=2, max_position_embeddings=64,
+                           tie_word_embeddings=True)
+    config.save_pretrained(where / "origin")
+    exported = train(troupe, where / "origin", words, where / "run", 'init = "random"')
+    after, raw = t.AutoTokenizer.from_pretrained(exported), Tokenizer.from_file(str(words))
+    problems = [f"other ids of {x!r}" for x in TEXTS + ["silver 1234567"]
+                if after(x)["input_ids"] != raw.encode(x).ids]
+    if after.eos_token_id is None or after.eos_token_id >= size:
+        problems.append(f"ends texts by {after.eos_token_id} of {size}")
+    print("lone tokenizer.json:", *(problems or ["agrees"]), sep="\n  ")
+    return not problems
+
+
 def main():
     try:
         import torch
@@ -197,6 +220,7 @@ def main():
     troupe, source, where = sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3])
     good = [compare(troupe, source, where, *family) for family in families(source)]
     good.append(compare_bytes(troupe, where / "bytes"))
+    good.append(compare_lone(troupe, source, where / "lone"))
     return 0 if all(good) else 1
 
 
