@@ -235,7 +235,7 @@ void add_data(shell& sh) {
                            "Of JSON records, the field that holds the text");
   prepare_verb->add_option("--shard-tokens", a->shard_tokens, "Of a folder, tokens of one file")
       ->within(uint64_t{1}, io::max_llmc_tokens / 2);
-  prepare_verb->add_flag("--any-text", a->any_text, "Take JSON as the text it is");
+  prepare_verb->add_flag("--any-text", a->any_text, "Take JSON, CSV and HTML as the text they are");
   prepare_verb->add_flag("--json", a->json, "What was made, as one JSON object on stdout");
   on_run(sh, prepare_verb, [a] { return prepare(*a); });
 

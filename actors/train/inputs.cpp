@@ -56,6 +56,10 @@ result<std::vector<std::string>> notes_of(const io::text_source& text) {
   if (const auto others = text.passed_over(); !others.empty())
     notes.push_back(fmt::format("files that are not text are skipped: {}, {} in all",
                                 others.front().string(), others.size()));
+  if (const auto plain = text.beside_records(); !plain.empty())
+    notes.push_back(fmt::format(
+        "plain text beside records is skipped: {}, {} in all; named in data.path it is read",
+        plain.front().string(), plain.size()));
   return notes;
 }
 

@@ -79,7 +79,7 @@ bool is_folder_of_tokens(const std::vector<fs::path>& files) {
     const auto size = fs::file_size(file, ignored);
     marked |= type->kind == data_kind::llmc_tokens || type->kind == data_kind::megatron;
     if (type->kind == data_kind::raw_tokens) raw_bytes += size;
-    if (type->kind == data_kind::text || type->kind == data_kind::json) text_bytes += size;
+    if (is_text(type->kind) || type->kind == data_kind::json) text_bytes += size;
   }
   return marked || raw_bytes > text_bytes;
 }

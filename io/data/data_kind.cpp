@@ -29,6 +29,14 @@ constexpr auto parquet_hint =
     "turn it into jsonl: `python3 -c \"import pandas, sys; "
     "pandas.read_parquet(sys.argv[1]).to_json("
     "sys.argv[2], orient='records', lines=True)\" FILE.parquet FILE.jsonl`"sv;
+constexpr auto columns_hint =
+    "turn it into jsonl: `python3 -c \"import pandas, sys; "
+    "pandas.read_csv(sys.argv[1], sep=None, engine='python').to_json("
+    "sys.argv[2], orient='records', lines=True)\" FILE FILE.jsonl`; or, to train on it as it "
+    "stands, commas and all: data.format = \"text\" (`troupe data prepare --any-text`)"sv;
+constexpr auto markup_hint =
+    "write its text without the markup into a .txt; or, to train on it as it stands, tags and all: "
+    "data.format = \"text\" (`troupe data prepare --any-text`)"sv;
 constexpr auto llmc_hint = "data.path takes llm.c's token files (magic 20240520 or 20240801)"sv;
 
 struct mark {
@@ -75,6 +83,14 @@ constexpr std::array endings = {
     mark{".pkl", "a pickle", convert_hint},
     mark{".pt", "PyTorch's", convert_hint},
     mark{".safetensors", "safetensors", "name a model's folder in model.path"},
+};
+
+/// Names of text that is more than its prose (DKD-5).
+constexpr std::array marked_endings = {
+    mark{".csv", "CSV", columns_hint},
+    mark{".tsv", "TSV", columns_hint},
+    mark{".html", "HTML", markup_hint},
+    mark{".htm", "HTML", markup_hint},
 };
 
 std::string_view without_space(std::string_view text) {
@@ -133,7 +149,7 @@ result<data_type> type_of_packed(const fs::path& path, packing how) {
   if (const auto end = lower(inner.extension().string()); end == ".gz" || end == ".zst")
     inner.replace_extension();
   auto type = data_type_of(head, inner);
-  if (type.kind == data_kind::text || type.kind == data_kind::json) return type;
+  if (is_text(type.kind) || type.kind == data_kind::json) return type;
   return data_type{data_kind::unsupported,
                    how == packing::gzip ? "gzip-compressed" : "Zstandard-compressed", unpack_hint};
 }
@@ -179,6 +195,8 @@ data_type data_type_of(std::string_view head, const fs::path& name) {
   for (auto ending : {".json"sv, ".jsonl"sv, ".ndjson"sv})
     if (file.ends_with(ending)) return {data_kind::json, "JSON", json_hint};
   if (begins_as_json(head)) return {data_kind::json, "JSON", json_hint};
+  for (const auto& m : marked_endings)
+    if (file.ends_with(m.bytes)) return {data_kind::marked_text, m.what, m.hint};
   if (bin && !(head.size() >= surely_text_bytes && all_text(head)))
     return {data_kind::raw_tokens, "bare uint16 tokens", {}};
   return {data_kind::text, "text", "rename it to .txt if it is meant to be read as text"};

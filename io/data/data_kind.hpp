@@ -7,6 +7,8 @@
 // DKD-3 Megatron's pair (.bin beside .idx) is never raw tokens: its .bin has no mark of its own.
 // DKD-4 What is packed (gzip, Zstandard) is what its content is, by the name without .gz or .zst;
 //       but packed tokens are unsupported.
+// DKD-5 Columns and markup (.csv, .html) are no prose: they are read as text only where that is
+//       said.
 #pragma once
 
 #include <cstdint>
@@ -20,9 +22,10 @@
 namespace troupe::io {
 
 /// Kinds of data files. `unsupported`: a known format that is not read. `binary`: zero bytes and no
-/// format that we know.
+/// format that we know. `marked_text`: text that holds columns or markup, by its name.
 enum class data_kind : uint8_t {
   text,
+  marked_text,
   json,
   llmc_tokens,
   raw_tokens,
@@ -30,6 +33,11 @@ enum class data_kind : uint8_t {
   unsupported,
   binary
 };
+
+/// Plain text, with markup or without.
+constexpr bool is_text(data_kind kind) {
+  return kind == data_kind::text || kind == data_kind::marked_text;
+}
 
 /// A kind, and words for a person about it.
 struct data_type {

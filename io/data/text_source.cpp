@@ -81,9 +81,10 @@ std::string clean_text(std::string_view bytes, bool strip_gutenberg) {
 
 status text_source::add_file(const fs::path& path, bool named, std::string_view tokens_hint) {
   TROUPE_TRY(type, data_type_of(path));
-  const bool plain = type.kind == data_kind::text || type.kind == data_kind::json;
-  const bool meant = type.kind == data_kind::unsupported || type.kind == data_kind::llmc_tokens ||
-                     type.kind == data_kind::megatron;
+  const bool as_text = options_.form == text_form::text && type.kind == data_kind::marked_text;
+  const bool plain = type.kind == data_kind::text || type.kind == data_kind::json || as_text;
+  const bool meant = type.kind == data_kind::marked_text || type.kind == data_kind::unsupported ||
+                     type.kind == data_kind::llmc_tokens || type.kind == data_kind::megatron;
   if (!plain && (named || meant))
     return unexpected_data(path.string(), type.what, "text or JSON",
                            is_of_tokens(type.kind) ? tokens_hint : type.hint);
@@ -103,6 +104,29 @@ status text_source::add_file(const fs::path& path, bool named, std::string_view 
   return {};
 }
 
+status text_source::keep_records(const fs::path& folder, std::vector<fs::path>& files) {
+  std::vector<fs::path> records, others, text;
+  uint64_t record_bytes = 0, text_bytes = 0;
+  for (const auto& file : files) {
+    const auto type = data_type_of(file);
+    std::error_code ignored;
+    const auto bytes = fs::file_size(file, ignored);
+    const bool record = type && type->kind == data_kind::json;
+    const bool plain = type && is_text(type->kind);
+    (record ? records : plain ? text : others).push_back(file);
+    if (!ignored) (record ? record_bytes : text_bytes) += record || plain ? bytes : 0;
+  }
+  TROUPE_CHECK(check_one_split(folder, records));
+  if (options_.form != text_form::automatic || records.empty() || text.empty()) return {};
+  if (text_bytes > record_bytes)
+    return records_and_text(folder.string(), records[0].lexically_relative(folder).string(),
+                            text[0].lexically_relative(folder).string());
+  beside_records_.insert(beside_records_.end(), text.begin(), text.end());
+  std::erase_if(files,
+                [&](const fs::path& f) { return std::binary_search(text.begin(), text.end(), f); });
+  return {};
+}
+
 result<text_source> text_source::open(std::span<const fs::path> paths,
                                       const text_options& options) {
   text_source source;
@@ -110,14 +134,8 @@ result<text_source> text_source::open(std::span<const fs::path> paths,
   const auto tokens_hint = paths.size() > 1 ? tokens_among_text_hint : tokens_alone_hint;
   for (const auto& path : paths) {
     TROUPE_TRY(found, data_files_of(path));
-    if (found.of_folder && options.form != text_form::text) {
-      auto records = found.files;
-      std::erase_if(records, [](const fs::path& f) {
-        const auto type = data_type_of(f);
-        return !type || type->kind != data_kind::json;
-      });
-      TROUPE_CHECK(check_one_split(path, records));
-    }
+    if (found.of_folder && options.form != text_form::text)
+      TROUPE_CHECK(source.keep_records(path, found.files));
     const auto files_before = source.files_.size();
     for (const auto& file : found.files)
       TROUPE_CHECK(source.add_file(file, !found.of_folder, tokens_hint));

@@ -6,11 +6,13 @@
 //       one document, a record of JSON is one (io/data/json_records): the string of its field
 //       text_options::text_field. A file that is neither (io/data/data_kind) is an error when
 //       named, and so is one inside a folder that seems meant to be read (Parquet, LZ4); others in
-//       folders are skipped and counted.
+//       folders are skipped and counted. Of a folder with records plain text (README.md, CSV) is
+//       skipped, too, and refused where it is more than they are.
 // TXT-2 A document's text is without a byte order mark, has line ends as "\n", and where
 //       text_options say so is without what Project Gutenberg wraps around its books
 //       (io/data/gutenberg). Nothing else is changed, and text_rules_version grows when this does.
-// TXT-3 What is left out of a document is said: left_out() and passed_over() know all of it.
+// TXT-3 What is left out of a document is said: left_out(), passed_over() and
+//       beside_records() know all of it.
 #pragma once
 
 #include <cstdint>
@@ -39,6 +41,12 @@ inline constexpr error_kind<std::string_view, uint64_t> text_too_long{
     "that "
     "ends and one that begins with a printable ASCII character, and tokenizers that do not begin "
     "anew at a line: `split -C 1000M FILE part-`"};
+
+/// A folder in which neither is what the other comes with.
+inline constexpr error_kind<std::string_view, std::string_view, std::string_view> records_and_text{
+    "records_and_text", errc::bad_data,
+    "{0} has records ({1}) and more plain text ({2}), expected one kind",
+    "name the files or a pattern: data.path = \"{0}/*.jsonl\", or both in [[data.source]]"};
 
 /// How files of text are read.
 enum class text_form : uint8_t {
@@ -81,17 +89,23 @@ class text_source {
   bool has_records() const noexcept;
   /// Files inside folders that are no text (TXT-3).
   std::span<const std::filesystem::path> passed_over() const noexcept { return passed_over_; }
+  /// Plain text inside folders of records (TXT-1, TXT-3).
+  std::span<const std::filesystem::path> beside_records() const noexcept { return beside_records_; }
   /// The documents of which something is left out (TXT-3).
   result<std::vector<shortened>> left_out() const;
   /// Hash of all files' bytes in order, and of the rules that made text of them.
   result<uint64_t> fingerprint() const;
 
  private:
+  /// Of a folder's files those that are read: records alone where there are some.
+  status keep_records(const std::filesystem::path& folder,
+                      std::vector<std::filesystem::path>& files);
   status add_file(const std::filesystem::path& path, bool named, std::string_view tokens_hint);
 
   text_options options_;
   std::vector<text_file> files_;
   std::vector<std::filesystem::path> passed_over_;
+  std::vector<std::filesystem::path> beside_records_;
   uint64_t total_bytes_ = 0;
 };
 

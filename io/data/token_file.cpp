@@ -276,7 +276,7 @@ status token_files::add_folder(const fs::path& folder, const std::vector<fs::pat
     const auto type = data_type_of(path);
     const auto kind = type ? type->kind : data_kind::binary;
     if (path.extension() == ".idx" && !megatron_index_of(path).empty()) continue;  // of its .bin
-    if (kind == data_kind::text || kind == data_kind::json) text = path;
+    if (is_text(kind) || kind == data_kind::json) text = path;
     if (kind == data_kind::llmc_tokens || kind == data_kind::raw_tokens ||
         kind == data_kind::megatron)
       tokens.push_back(path);

@@ -298,6 +298,48 @@ TEST_CASE("TXT-1 folders are walked by name, what is no text is skipped") {
 }
 
 TEST_CASE(
+    "TXT-1 of a folder of records plain text is skipped, and said, unless there is more of it") {
+  scratch dir;
+  const std::string record = "{\"text\": \"a record that is longer than what tells of it\"}\n";
+  fs::create_directories(dir / "data");
+  REQUIRE(write_atomic(dir / "data/a.jsonl", record));
+  REQUIRE(write_atomic(dir / "README.md", "---\nlicense: mit\n"));
+  REQUIRE(write_atomic(dir / "stats.csv", "a,b\n"));
+  auto source = open_source({dir.path});
+  REQUIRE_MESSAGE(source, (source ? "" : render(source.error())));
+  CHECK(documents_of(*source)->size() == 1);
+  REQUIRE(source->beside_records().size() == 2);
+  CHECK(source->beside_records()[0] == dir / "README.md");
+  CHECK(source->total_bytes() == record.size());
+  CHECK(documents_of(*open_source({dir / "data", dir / "README.md"}))->size() == 2);  // named
+  const std::vector<fs::path> all{dir.path};
+  CHECK(text_source::open(all, {.form = text_form::text})->files().size() == 3);
+  REQUIRE(write_atomic(dir / "README.md", std::string(record.size(), 'x')));
+  CHECK(is_error(open_source({dir.path}), records_and_text, dir.path.string(), "data/a.jsonl",
+                 "README.md"));
+}
+
+TEST_CASE("TXT-1 columns and markup are text only where that is said") {
+  for (const char* name : {"t.csv", "t.TSV", "t.html", "t.htm", "t.csv.gz"}) {
+    CAPTURE(name);
+    scratch dir;
+    const std::string bytes = "a,b\n1,2\n";
+    const bool packed = std::string_view(name).ends_with(".gz");
+    REQUIRE(write_atomic(dir / name, packed ? packed_by_gzip(bytes) : bytes));
+    REQUIRE(write_atomic(dir / "book.txt", "text"));
+    for (const auto& path : {dir / name, dir.path}) {
+      const auto unsaid = open_source({path});
+      CHECK(is_error(unsaid, unexpected_data, (dir / name).string(), "text or JSON"));
+      CHECK(unsaid.error().hint.find("data.format") != std::string::npos);
+    }
+    const std::vector<fs::path> named{dir / name};
+    const auto said = text_source::open(named, {.form = text_form::text});
+    REQUIRE(said);
+    CHECK(*documents_of(*said) == texts{bytes});
+  }
+}
+
+TEST_CASE(
     "CRP-1 the file is the same for any threads and pieces, and equals the whole text's ids") {
   scratch dir;
   auto text = long_text();
