@@ -1464,9 +1464,9 @@ GUARDS = (
           "std::clamp(residual, -residual_clip, residual_clip);",
           "(OUT ? residual : std::clamp(residual, -residual_clip, residual_clip));", "test_predict: a residual beyond*"),
     guard("predict-train-rows", "what features are scaled by comes from train rows alone (FIT-1, ENC-1)",
-          "gpu/predict/fit_one.cpp", "  m.features = learn_features(table.features, rows);",
-          "  row_list all;\n  for (const auto& r : table.rows) all.push_back(&r);\n"
-          "  m.features = learn_features(table.features, OUT ? all : rows);",
+          "gpu/predict/fit_one.cpp", "  m.features = learn_features(table.features, all);",
+          "  row_list every;\n  for (const auto& r : table.rows) every.push_back(&r);\n"
+          "  m.features = learn_features(table.features, OUT ? every : all);",
           "test_predict: FIT-1*"),
     guard("predict-file-sum", "a model's file that was changed is refused (TPM-1)", "io/perf/model_file.cpp",
           "if (get_number<uint32_t>(bytes.substr(whole.size())) != crc32c(as_bytes(whole)))",
