@@ -3,11 +3,15 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <optional>
+#include <string>
+#include <utility>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include "actors/job/catalog.hpp"
+#include "io/data/corpus.hpp"
 #include "io/data/document_reader.hpp"
 #include "io/data/overlap.hpp"
 #include "io/file.hpp"
@@ -50,6 +54,27 @@ result<source_facts> look_at_tokens(const job_plan& plan, const source_key& sour
   return out;
 }
 
+/// What tokenising takes of a text that is not cut; Llama 2's words took 35 bytes a byte.
+constexpr uint64_t memory_bytes_a_byte = 36;
+/// Of less nothing is said.
+constexpr uint64_t long_piece_bytes = uint64_t{64} << 20;
+
+std::optional<std::string> one_piece_note(const io::text_source& text, const io::tokenizer& by) {
+  if (by.cuts() != io::text_cuts::nowhere) return std::nullopt;
+  uint64_t longest = 0;
+  std::error_code ignored;
+  for (const auto& file : text.files())
+    if (!file.records) {
+      const auto bytes = std::filesystem::file_size(file.path, ignored);
+      if (!ignored) longest = std::max<uint64_t>(longest, bytes);
+    }
+  if (longest < long_piece_bytes) return std::nullopt;
+  return fmt::format(
+      "warning: this tokenizer takes a text in one piece, by one thread: the longest of {} MiB may "
+      "take {} GiB of memory; records of JSON are tokenised one by one",
+      longest >> 20, (longest * memory_bytes_a_byte >> 30) + 1);
+}
+
 /// Of text it is not known how many tokens it comes to; it is counted where so few bytes may be too
 /// few. Of records only a part may be text, and of what is packed there are no fewer bytes.
 result<source_facts> look_at_text(const job_plan& plan, const source_key& source,
@@ -60,6 +85,8 @@ result<source_facts> look_at_text(const job_plan& plan, const source_key& source
   out.notes = std::move(notes);
   for (const auto& file : text.files()) out.files.push_back(file.path);
   TROUPE_CHECK(io::check_first_records(text));
+  TROUPE_CHECK(io::check_cuts(text, words));
+  if (auto note = one_piece_note(text, words)) out.notes.push_back(std::move(*note));
   const auto bytes_a_token = most_bytes_a_token * (text.has_records() ? most_record_overhead : 1);
   out.tokens = text.total_bytes() / bytes_a_token;
   out.counted = false;

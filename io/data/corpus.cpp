@@ -5,7 +5,6 @@
 #include <atomic>
 #include <functional>
 #include <iterator>
-#include <optional>
 #include <span>
 #include <thread>
 #include <utility>
@@ -14,9 +13,11 @@
 #include <fmt/format.h>
 #include <xxhash.h>
 
+#include "io/data/data_kind.hpp"
 #include "io/data/document_reader.hpp"
 #include "io/data/shard_writer.hpp"
 #include "io/data/token_file.hpp"
+#include "io/formats/byte_stream.hpp"
 
 namespace troupe::io {
 
@@ -24,7 +25,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr uint64_t corpus_rules_version = 2;
+constexpr uint64_t corpus_rules_version = 3;
 
 /// A part of a document, tokenised on its own.
 struct piece {
@@ -35,21 +36,6 @@ struct piece {
   uint64_t file_bytes = 0;  ///< of all files, that were read up to its end
   result<std::vector<int32_t>> ids = std::vector<int32_t>{};
 };
-
-bool plain(char c) {
-  return c > ' ' && c < '\x7f';
-}
-
-/// Length of the next piece: up to a lone line end between plain letters, after `piece_bytes`;
-/// nothing where none is seen.
-std::optional<size_t> next_cut(std::string_view text, size_t piece_bytes) {
-  for (size_t at = piece_bytes; at < text.size(); ++at) {
-    at = text.find('\n', at);
-    if (at == std::string_view::npos || at + 1 >= text.size()) break;
-    if (plain(text[at - 1]) && plain(text[at + 1])) return at + 1;
-  }
-  return std::nullopt;
-}
 
 /// Cuts documents into pieces as their parts come. What parts two documents as text ("\n\n", where
 /// the tokenizer has no end of text) is of the earlier one: a document's end waits for the next.
@@ -79,9 +65,8 @@ class piece_cutter {
 
  private:
   void cut(std::vector<piece>& to) {
-    if (!by_.splits_at_lines()) return;
     std::string_view left = rest_;
-    while (const auto length = next_cut(left, std::max(piece_bytes_, scanned_))) {
+    while (const auto length = next_cut(left, std::max(piece_bytes_, scanned_), by_.cuts())) {
       auto text = std::string(left.substr(0, *length));
       left.remove_prefix(*length);
       scanned_ = 0;
@@ -89,7 +74,7 @@ class piece_cutter {
       to.push_back({.text = std::move(text), .name = name_, .first = at_first(), .file_bytes = at});
     }
     rest_.erase(0, rest_.size() - left.size());
-    scanned_ = rest_.empty() ? 0 : rest_.size() - 1;  // its last byte waits for what follows it
+    scanned_ = rest_.size() - std::min(rest_.size(), cut_context_bytes);  // these wait for more
   }
 
   void end_document(std::vector<piece>& to) {
@@ -332,6 +317,45 @@ result<corpus_shards> prepare_shards(const text_source& source, const tokenizer&
                                      const corpus_options& options) {
   TROUPE_TRY(made_of, made_of_what(source, by, options));
   return prepare_made_of(made_of, source, by, {folder, stem}, options);
+}
+
+namespace {
+
+/// Whether the file has a cut behind its first piece, or ends, before it is too long.
+result<bool> is_cut(const fs::path& file, const tokenizer& by) {
+  const std::vector<fs::path> path{file};
+  TROUPE_TRY(source, text_source::open(path, {.form = text_form::text}));
+  document_reader reader(source);
+  std::string held;  // the end of what was read
+  for (uint64_t bytes = 0; bytes <= max_document_bytes;) {
+    TROUPE_TRY(part, reader.next());
+    if (!part || part->last) return true;
+    bytes += part->text.size();
+    held += part->text;
+    if (next_cut(held, 1, by.cuts())) return true;
+    held.erase(0, held.size() - std::min(held.size(), 2 * cut_context_bytes));
+  }
+  return false;
+}
+
+}  // namespace
+
+status check_cuts(const text_source& source, const tokenizer& by) {
+  for (const auto& file : source.files()) {
+    if (file.records || by.cuts() == text_cuts::anywhere) continue;
+    std::error_code code;
+    const auto bytes = fs::file_size(file.path, code);
+    if (code) return error::system("size of " + file.path.string(), code.value());
+    TROUPE_TRY(head, head_of(file.path));
+    const bool packed = packing_of(head) != packing::none;
+    if (bytes <= (packed ? max_document_bytes / 4 : max_document_bytes)) continue;
+    if (by.cuts() == text_cuts::nowhere && !packed)
+      return text_too_long(fmt::format("{} ({} bytes)", file.path.string(), bytes),
+                           max_document_bytes);
+    TROUPE_TRY(cut, is_cut(file.path, by));
+    if (!cut) return text_too_long(file.path.string(), max_document_bytes);
+  }
+  return {};
 }
 
 result<uint64_t> count_tokens(const text_source& source, const tokenizer& by) {

@@ -3,7 +3,7 @@
 // Every document's ids are within the tokenizer's frame (BOS, where its files say so) and followed
 // by its end-of-text id; where it has none, documents are parted by an empty line ("\n\n") that is
 // tokenised like text. Long documents are cut into
-// pieces of about 256 KiB at line ends where the tokenizer says that cutting changes nothing;
+// pieces of about 256 KiB where the tokenizer says that cutting changes nothing (TXC-2);
 // several threads tokenise the pieces. What is held is bounded however long the text is.
 //
 // A corpus of shards is token files of about `shard_tokens` in a row: STEM-00000.bin,
@@ -55,6 +55,11 @@ struct corpus_options {
 result<corpus_progress> prepare_corpus(const text_source& source, const tokenizer& by,
                                        const std::filesystem::path& out,
                                        const corpus_options& options = {});
+
+/// Refuses what preparing would refuse after reading it: plain text of more than
+/// max_document_bytes that is not cut within as many from its beginning. Of a file as it is packed
+/// a quarter of it is enough to look. Errors: text_too_long; those of reading.
+status check_cuts(const text_source& source, const tokenizer& by);
 
 /// What a corpus of shards came to.
 struct corpus_shards {

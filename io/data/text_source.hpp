@@ -37,10 +37,12 @@ constexpr uint64_t max_document_bytes = uint64_t{1} << 30;
 /// More than that.
 inline constexpr error_kind<std::string_view, uint64_t> text_too_long{
     "text_too_long", errc::bad_data, "{} has more than {} bytes that are held at once",
-    "text is read in parts, but for files of books (data.strip_gutenberg), texts without a line "
-    "that "
-    "ends and one that begins with a printable ASCII character, and tokenizers that do not begin "
-    "anew at a line: `split -C 1000M FILE part-`"};
+    "text is read in parts where its tokenizer allows a cut: GPT-2's, Llama 3's and Qwen 2's at "
+    "line "
+    "ends, bytes anywhere, Llama 2's and SentencePiece's nowhere; files of books "
+    "(data.strip_gutenberg) and records are held whole. Write it as records of JSON, a chapter or "
+    "a "
+    "page each, or as smaller files: `split -C 1000M FILE part-`"};
 
 /// A folder in which neither is what the other comes with.
 inline constexpr error_kind<std::string_view, std::string_view, std::string_view> records_and_text{

@@ -3,6 +3,7 @@
 #include "io/tokenizer/hf_tokenizer.hpp"
 
 #include <algorithm>
+#include <cctype>
 #include <deque>
 #include <memory>
 
@@ -18,7 +19,7 @@ namespace {
 constexpr size_t max_text_bytes = size_t{1} << 30;
 constexpr size_t longest_cached_word = 64;
 
-/// Llama 3's and Qwen 2's patterns, which like GPT-2's never join a lone line end to the next line.
+/// Llama 3's and Qwen 2's patterns, of which it is known where texts may be cut (text_cuts.hpp).
 constexpr std::string_view llama3_pattern =
     R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|)"
     R"(\s*[\r\n]+|\s+(?!\S)|\s+)";
@@ -126,14 +127,29 @@ status hf_tokenizer::settle() {
     end_of_text_ = found->id;
     break;
   }
-  if (parts_.normalizers.empty() && parts_.pre_tokenizers.size() == 1 &&
-      !raw_added_.touches_lines() && !normalized_added_.touches_lines()) {
-    const auto* by = std::get_if<splitter>(&parts_.pre_tokenizers[0]);
-    splits_at_lines_ = by != nullptr && by->keeps_all() &&
-                       (by->pattern() == gpt2_pattern || by->pattern() == llama3_pattern ||
-                        by->pattern() == qwen2_pattern);
-  }
+  cuts_ = find_cuts();
   return {};
+}
+
+text_cuts hf_tokenizer::find_cuts() const {
+  const auto inert = [](const normalizer_step& step) {
+    const auto* form = std::get_if<unicode_form>(&step);
+    return form != nullptr && (*form == unicode_form::nfc || *form == unicode_form::nfd);
+  };
+  const auto& steps = parts_.normalizers;
+  if (!std::all_of(steps.begin(), steps.end(), inert) || parts_.pre_tokenizers.size() != 1 ||
+      raw_added_.touches_lines() || normalized_added_.touches_lines())
+    return text_cuts::nowhere;
+  const auto* by = std::get_if<splitter>(&parts_.pre_tokenizers[0]);
+  if (by == nullptr || !by->keeps_all()) return text_cuts::nowhere;
+  if (by->pattern() == llama3_pattern || by->pattern() == qwen2_pattern)
+    return text_cuts::behind_lines;
+  if (by->pattern() != gpt2_pattern) return text_cuts::nowhere;
+  const bool marked =
+      std::all_of(parts_.added.begin(), parts_.added.end(), [](const added_token& token) {
+        return !token.content.empty() && std::ispunct(static_cast<unsigned char>(token.content[0]));
+      });
+  return steps.empty() && marked ? text_cuts::last_lines : text_cuts::lone_lines;
 }
 
 std::optional<int32_t> hf_tokenizer::id_of(std::string_view token) const {

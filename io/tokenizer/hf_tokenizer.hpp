@@ -73,7 +73,7 @@ class hf_tokenizer final : public tokenizer {
   std::optional<int32_t> id_of(std::string_view token) const override;
   std::string name() const override;
   uint64_t fingerprint() const noexcept override { return parts_.fingerprint; }
-  bool splits_at_lines() const noexcept override { return splits_at_lines_; }
+  text_cuts cuts() const noexcept override { return cuts_; }
 
  private:
   struct encoding;  ///< what one call of encode carries along
@@ -81,6 +81,7 @@ class hf_tokenizer final : public tokenizer {
   explicit hf_tokenizer(hf_parts parts, bpe_model model)
       : parts_(std::move(parts)), model_(std::move(model)) {}
   status settle();
+  text_cuts find_cuts() const;
   status encode_piece(std::string_view piece, encoding& state) const;
   status pre_tokenize(size_t step, std::string_view piece, encoding& state) const;
   status encode_word(std::string_view word, encoding& state) const;
@@ -91,7 +92,7 @@ class hf_tokenizer final : public tokenizer {
   added_token_finder normalized_added_;  ///< looked for after it
   std::vector<std::string> texts_;       ///< id -> what it decodes to (byte level: raw bytes)
   std::optional<int32_t> end_of_text_;
-  bool splits_at_lines_ = false;
+  text_cuts cuts_ = text_cuts::nowhere;
 };
 
 }  // namespace troupe::io

@@ -42,7 +42,7 @@ class byte_tokenizer final : public tokenizer {
   std::optional<int32_t> end_of_text() const noexcept override { return std::nullopt; }
   std::string name() const override { return "bytes"; }
   uint64_t fingerprint() const noexcept override { return 256; }
-  bool splits_at_lines() const noexcept override { return true; }
+  text_cuts cuts() const noexcept override { return text_cuts::anywhere; }
 };
 
 // -- SentencePiece

@@ -47,7 +47,7 @@ class framed_tokenizer final : public tokenizer {
     if (end_) hash = more(hash, std::span(&*end_, 1));
     return hash;
   }
-  bool splits_at_lines() const noexcept override { return inner_->splits_at_lines(); }
+  text_cuts cuts() const noexcept override { return inner_->cuts(); }
 
  private:
   tokenizer_ptr inner_;

@@ -28,6 +28,7 @@
 
 #include "io/base/error_kind.hpp"
 #include "io/base/result.hpp"
+#include "io/tokenizer/text_cuts.hpp"
 
 namespace troupe::io {
 
@@ -72,9 +73,8 @@ class tokenizer {
   /// Equal for tokenizers that encode alike: a hash of the files it was made from.
   virtual uint64_t fingerprint() const noexcept = 0;
 
-  /// Whether encode(a + b) == encode(a) + encode(b) whenever a ends in a line end that has
-  /// no white space before it and b begins without white space: then long texts are cut there.
-  virtual bool splits_at_lines() const noexcept { return false; }
+  /// Where long texts are cut (TXC-2).
+  virtual text_cuts cuts() const noexcept { return text_cuts::nowhere; }
 };
 
 using tokenizer_ptr = std::shared_ptr<const tokenizer>;

@@ -78,7 +78,9 @@ class split_hasher final : public tokenizer {
   std::optional<int32_t> end_of_text() const noexcept override { return 65535; }
   std::string name() const override { return "pieces"; }
   uint64_t fingerprint() const noexcept override { return 0; }
-  bool splits_at_lines() const noexcept override { return true; }
+  text_cuts cuts() const noexcept override {
+    return by_.pattern() == gpt2_pattern ? text_cuts::last_lines : text_cuts::behind_lines;
+  }
 
  private:
   splitter by_;

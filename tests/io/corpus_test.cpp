@@ -238,6 +238,24 @@ TEST_CASE("DRD-2 a file of books beyond the limit is refused when it is opened, 
   CHECK(text_source::open(paths));
 }
 
+TEST_CASE("text that preparing would refuse for its length is refused before it is read") {
+  scratch dir;
+  const auto words = *make_tokenizer(TROUPE_SOURCE_DIR "/tests/io/fixtures/llama2.tokenizer.json");
+  const auto checked = [&](const std::string& head, uint64_t bytes, const tokenizer& by) {
+    REQUIRE(write_atomic(dir / "t.txt", head + std::string(data_probe_bytes, 'x')));
+    fs::resize_file(dir / "t.txt", bytes);  // sparse
+    return check_cuts(*open_source({dir / "t.txt"}), by);
+  };
+  const std::string russian = "\xd0\xaf\n\xd1\x82";
+  CHECK(checked(russian, max_document_bytes, *words));
+  CHECK(is_error(checked(russian, max_document_bytes + 1, *words), text_too_long,
+                 max_document_bytes));
+  CHECK(checked(russian, max_document_bytes + 1, *gpt2_tokenizer()));
+  CHECK(checked("", max_document_bytes + 1, **make_tokenizer("bytes")));
+  CHECK(is_error(checked("", max_document_bytes + 1, *gpt2_tokenizer()), text_too_long,
+                 max_document_bytes));
+}
+
 TEST_CASE("DFL-1 patterns and folders name files, in order") {
   scratch dir;
   for (const char* name : {"b.txt", "a.txt", "c.md", "[d].txt"})
@@ -559,7 +577,7 @@ TEST_CASE("shards: what is left of others is told, and what is not whole is not 
   CHECK(is_error(prepare_shards(*source, *tok, dir / "out", "t", options), other_shards));
   int asked = 0;
   options.shard_tokens = 50;
-  options.piece_bytes = 1;  // so that it writes every few records
+  options.piece_bytes = 9;  // a record, so that it writes every few of them
   options.progress = [&](const auto&) { return ++asked < 20; };
   CHECK_FALSE(prepare_shards(*source, *tok, dir / "cut", "t", options));
   const std::vector<fs::path> cut{dir / "cut"};

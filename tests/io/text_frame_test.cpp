@@ -89,7 +89,7 @@ TEST_CASE("tokenizer_config.json's flags count where no tokenizer.json says what
         std::vector<int32_t>{2});  // once, though it ends documents too
   CHECK(both->fingerprint() != plain->fingerprint());
   CHECK(*both->encode("a") == *plain->encode("a"));
-  CHECK(both->splits_at_lines() == plain->splits_at_lines());
+  CHECK(both->cuts() == plain->cuts());
 }
 
 TEST_CASE("a job puts BOS there or leaves it out, and a vocabulary without one is told of") {

@@ -123,25 +123,115 @@ TEST_CASE("TKN-3 byte-level vocabularies give back every text") {
   }
 }
 
-TEST_CASE("TKN-3 a text cut at lines encodes to the same ids where a tokenizer says so") {
+namespace {
+
+/// A fixture with an NFC before it, and Qwen 2's pattern where that is asked for.
+tokenizer_ptr normalizing_fixture(const char* name, bool qwen) {
+  auto file = json::parse(*read_file(fixtures / name, 1 << 20));
+  file["normalizer"] = {{"type", "NFC"}};
+  if (qwen) {
+    auto text = file["pre_tokenizer"].dump();
+    const std::string from = R"(\\p{N}{1,3})";
+    const auto at = text.find(from);
+    REQUIRE(at != std::string::npos);
+    file["pre_tokenizer"] = json::parse(text.replace(at, from.size(), R"(\\p{N})"));
+  }
+  auto parts = parse_tokenizer_json(file.dump());
+  REQUIRE_MESSAGE(parts, (parts ? "" : render(parts.error())));
+  return *hf_tokenizer::make(std::move(*parts));
+}
+
+/// Text of what stands around cuts: line ends and white space of all kinds, letters of several
+/// scripts, marks that join what is before them, added tokens.
+std::string lines_text(std::mt19937& rng) {
+  constexpr const char* bits[] = {"\n",
+                                  "\n",
+                                  "\n\n",
+                                  " ",
+                                  "\t",
+                                  "\xc2\xa0",
+                                  "\xe3\x80\x80",
+                                  "\xe2\x80\x83",
+                                  "a",
+                                  "it's",
+                                  "7",
+                                  ".",
+                                  "\"",
+                                  "\xd0\xaf",
+                                  "\xe4\xb8\xad",
+                                  "\xd8\xb9",
+                                  "e\xcc\x81",
+                                  "\xcc\x81",
+                                  "\xcd\xbe",
+                                  "<|endoftext|>",
+                                  "<|begin_of_text|>",
+                                  "<",
+                                  "\xf0\x9f\x8c\x8d",
+                                  "\r"};
+  std::string text;
+  for (size_t n = 1 + rng() % 12; n > 0; --n) text += bits[rng() % std::size(bits)];
+  return text;
+}
+
+}  // namespace
+
+TEST_CASE("TXC-2 the ids of a text that is cut are those of the text, for each way of cutting") {
   std::mt19937 rng(11);
-  for (const char* name : {"gpt2.tokenizer.json", "llama3.tokenizer.json"}) {
-    auto tok = open_fixture(name);
-    CHECK(tok->splits_at_lines());
-    for (int i = 0; i < 200; ++i) {
-      auto a = random_text(rng, 30) + "x\n", b = "y" + random_text(rng, 30);
-      for (const char* last : {"x", ".", "'", "9"})
-        for (const char* next : {"y", "'s", "7", "..", "\""}) {
-          auto left = a + last + "\n", right = next + b;
-          auto whole = *tok->encode(left + right), first = *tok->encode(left);
-          auto second = *tok->encode(right);
-          first.insert(first.end(), second.begin(), second.end());
-          REQUIRE(whole == first);
-        }
+  const std::pair<tokenizer_ptr, text_cuts> rows[] = {
+      {*make_tokenizer("bytes"), text_cuts::anywhere},
+      {open_fixture("gpt2.tokenizer.json"), text_cuts::last_lines},
+      {normalizing_fixture("gpt2.tokenizer.json", false), text_cuts::lone_lines},
+      {open_fixture("llama3.tokenizer.json"), text_cuts::behind_lines},
+      {normalizing_fixture("llama3.tokenizer.json", false), text_cuts::behind_lines},
+      {normalizing_fixture("llama3.tokenizer.json", true), text_cuts::behind_lines}};
+  for (const auto& [tok, how] : rows) {
+    CAPTURE(tok->name());
+    CHECK(tok->cuts() == how);
+    size_t cuts = 0;
+    for (int i = 0; i < 6000; ++i) {
+      const auto text = lines_text(rng);
+      CAPTURE(text);
+      const auto at = next_cut(text, rng() % 8, how);
+      if (!at) continue;
+      ++cuts;
+      REQUIRE((*at > 0 && *at < text.size()));
+      auto first = *tok->encode(text.substr(0, *at));
+      const auto second = *tok->encode(text.substr(*at));
+      first.insert(first.end(), second.begin(), second.end());
+      REQUIRE(first == *tok->encode(text));
+    }
+    CHECK(cuts > 400);
+  }
+  CHECK(open_fixture("llama2.tokenizer.json")->cuts() == text_cuts::nowhere);
+  CHECK(open_fixture("spm.model")->cuts() == text_cuts::nowhere);
+}
+
+TEST_CASE(
+    "TXC-1 texts of any script, and of paragraphs, are cut; a place is told by what is near") {
+  const auto cut = [](std::string_view text, text_cuts how) { return next_cut(text, 1, how); };
+  const std::string russian = "\xd0\xaf\n\xd1\x82", parted = "a.\n\nb", wiki = "a \n b \nc";
+  CHECK(cut(russian, text_cuts::lone_lines) == 3);
+  CHECK(cut(russian, text_cuts::behind_lines) == 3);
+  CHECK(cut(parted, text_cuts::lone_lines) == std::nullopt);
+  CHECK(cut(parted, text_cuts::last_lines) == 3);
+  CHECK(cut(parted, text_cuts::behind_lines) == 4);
+  CHECK(cut(wiki, text_cuts::last_lines) == 6);
+  CHECK(cut(wiki, text_cuts::behind_lines) == 7);
+  CHECK(cut("ab", text_cuts::anywhere) == 1);
+  CHECK(cut("ab\nc", text_cuts::nowhere) == std::nullopt);
+  CHECK(cut("a\n\n<", text_cuts::last_lines) == std::nullopt);
+  std::mt19937 rng(5);
+  for (const auto how : {text_cuts::lone_lines, text_cuts::last_lines, text_cuts::behind_lines}) {
+    for (int i = 0; i < 2000; ++i) {
+      const auto text = lines_text(rng) + lines_text(rng);
+      const auto whole = next_cut(text, 1, how);
+      for (size_t n = 1; n < text.size(); ++n)  // what has been read so far tells the same or waits
+        if (const auto part = next_cut(std::string_view(text).substr(0, n), 1, how))
+          REQUIRE(part == whole);
+      if (whole && *whole + cut_context_bytes < text.size())
+        REQUIRE(next_cut(text.substr(0, *whole + cut_context_bytes), 1, how) == whole);
     }
   }
-  CHECK_FALSE(open_fixture("llama2.tokenizer.json")->splits_at_lines());
-  CHECK_FALSE(open_fixture("spm.model")->splits_at_lines());
 }
 
 TEST_CASE("TKN-1 threads may share a tokenizer") {
