@@ -7,6 +7,8 @@
 #include <cmath>
 #include <cstdint>
 #include <deque>
+#include <map>
+#include <string>
 #include <string_view>
 
 #include <fmt/format.h>
@@ -137,6 +139,13 @@ argument* argument::not_negative() {
 argument* argument::one_of(const std::vector<std::string>& words) {
   it_->check(CLI::IsMember(words));
   return suggests(words);
+}
+
+argument* argument::number_type() {
+  one_of({"f32", "bf16"});
+  const std::map<std::string, std::string> spellings{{"float32", "f32"}, {"bfloat16", "bf16"}};
+  it_->transform(CLI::Transformer(spellings));  // before the check
+  return this;
 }
 
 argument* argument::suggests(const std::vector<std::string>& words) {

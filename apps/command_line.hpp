@@ -47,6 +47,8 @@ class argument {
   argument* positive();
   argument* not_negative();
   argument* one_of(const std::vector<std::string>& words);
+  /// "f32" or "bf16", also as "float32" and "bfloat16"; what is stored is one of the former.
+  argument* number_type();
   /// Words that completion offers beside others that are allowed, too.
   argument* suggests(const std::vector<std::string>& words);
   argument* takes(offered what);

@@ -249,7 +249,7 @@ void add_bench_gpu(shell& sh, command* bench) {
   verb->add_option("--models", a->models, "Shapes to time (default GPT-2 and Llama, two of each)")
       ->delimiter(',')
       ->one_of(models);
-  verb->add_option("--dtype", a->type, "f32 or bf16 (default bf16)")->one_of({"f32", "bf16"});
+  verb->add_option("--dtype", a->type, "f32 or bf16 (default bf16)")->number_type();
   verb->add_option("--minutes", a->minutes, "Time for all of it (default 8)")->positive();
   verb->add_option("--seconds", a->seconds, "Time for each operation (default 0.15)")->positive();
   verb->add_option("--side", a->side, "Of the square product that is the ceiling (default 8192)")

@@ -73,8 +73,7 @@ void add_bench_ops(shell& sh, command* bench) {
   verb->add_option("--model", arguments->model, "Shapes to use (default tiny)")->one_of(models);
   verb->add_option("--batch", arguments->batch, "Micro-batch (default: the shape's own)")
       ->positive();
-  verb->add_option("--dtype", arguments->type, "f32 or bf16 (default f32)")
-      ->one_of({"f32", "bf16"});
+  verb->add_option("--dtype", arguments->type, "f32 or bf16 (default f32)")->number_type();
   verb->add_option("--device", arguments->device, "host, cuda or cuda:N (default host)");
   verb->add_option("--threads", arguments->threads, "Host threads of the stream (default 2)")
       ->positive();

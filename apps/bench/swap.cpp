@@ -214,8 +214,7 @@ void add_what(command* verb, arguments& args) {
                    "In place of --model: the model, type, recomputation, clipping and memory of "
                    "this job");
   verb->add_option("--tokens", args.tokens, "Tokens of a step, one sequence")->delimiter(',');
-  of_job("--dtype", verb->add_option("--dtype", args.plan.dtype, "f32 or bf16"))
-      ->one_of({"f32", "bf16"});
+  of_job("--dtype", verb->add_option("--dtype", args.plan.dtype, "f32 or bf16"))->number_type();
   verb->add_option("--layers", args.plan.layers, "So many layers of the model")
       ->within(int64_t{0}, int64_t{1} << 20);
   of_job("--clip", verb->add_option("--clip", args.plan.clip_norm, "train.clip_norm; 0: none"))

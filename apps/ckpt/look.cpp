@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <chrono>
 #include <ctime>
+#include <filesystem>
 #include <optional>
 
 #include <fmt/format.h>
@@ -203,6 +204,10 @@ result<std::filesystem::path> find(const std::string& path) {
 result<int> list(const arguments& a) {
   const auto folder = checkpoints_at(a.path).string();
   TROUPE_TRY(all, cp::list(folder));
+  std::error_code ignored;
+  if (all.empty() && !std::filesystem::exists(a.path, ignored))
+    return error{errc::not_found, fmt::format("{} is not there", a.path),
+                 "name the folder of a run (runs/NAME), or one of checkpoints"};
   if (a.json) {
     json j{{"format", json_format}, {"directory", folder}, {"checkpoints", json::array()}};
     for (const auto& e : all) j["checkpoints"].push_back(facts_of(e));

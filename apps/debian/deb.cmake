@@ -20,10 +20,11 @@ set(CPACK_PACKAGE_VERSION ${PROJECT_VERSION})
 set(CPACK_PACKAGE_CONTACT ${TROUPE_MAINTAINER})
 set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "trains large language models with actors")
 set(CPACK_DEBIAN_PACKAGE_DESCRIPTION
-"Troupe trains GPT-2 and Llama models over data x pipeline parallel ranks, on
-processors or NVIDIA GPUs, from one TOML file and without Python. It starts
-the processes of a cluster, checkpoints while it trains, replaces nodes that
-are lost, and writes models that the transformers library opens.")
+"Troupe trains GPT-2, Llama, Mistral, Qwen2 and Qwen3 models over data x
+pipeline parallel ranks, on processors or NVIDIA GPUs, from one TOML file and
+without Python. It starts the processes of a cluster, checkpoints while it
+trains, replaces nodes that are lost, and writes models that the transformers
+library opens.")
 set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
 set(CPACK_STRIP_FILES ON)
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)

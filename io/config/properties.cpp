@@ -105,6 +105,12 @@ std::string described(const value& v) {
   return "an array";
 }
 
+/// config.json's words for types of numbers, and what ours are.
+std::string_view usual_word(std::string_view word) {
+  if (word == "float32") return "f32";
+  return word == "bfloat16" ? "bf16" : word;
+}
+
 error mismatch(const property& p, const value& v) {
   auto text = fmt::format("expected {}, got {}", accepts(p), described(v));
   if (p.kind == value_kind::choice && std::holds_alternative<std::string>(v)) {
@@ -150,7 +156,8 @@ status set_in(const property& p, void* o, const value& v) {
     case value_kind::choice:
       break;
   }
-  auto found = text ? std::find(p.choices.begin(), p.choices.end(), *text) : p.choices.end();
+  const auto word = text ? usual_word(*text) : std::string_view();
+  auto found = text ? std::find(p.choices.begin(), p.choices.end(), word) : p.choices.end();
   if (found == p.choices.end()) return mismatch(p, v);
   member<uint8_t>(p, o) = static_cast<uint8_t>(found - p.choices.begin());
   return {};

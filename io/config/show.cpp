@@ -242,7 +242,11 @@ result<std::string> explain(std::string_view name) {
                     log_rule_properties(), drill_properties()})
     for (const auto& p : rows)
       if (p.key == name) return explain_key(p);
-  auto near = name.find('.') == name.npos ? nearest(name, sections()) : nearest_key(name);
+  std::string near;
+  for (const auto& p : properties())  // a key's own name, before sections of a like one
+    if (near.empty() && leaf_of(p.key) == name) near = p.key;
+  if (near.empty())
+    near = name.find('.') == name.npos ? nearest(name, sections()) : nearest_key(name);
   if (near.empty()) near = nearest_key(name);
   return error{
       errc::not_found, fmt::format("key or section not found: {}", quoted(name)),

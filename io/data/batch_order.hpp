@@ -46,7 +46,7 @@ struct batch_order_spec {
 
 /// Not one sequence: the tokens, a sequence's, and what else takes of them.
 inline constexpr error_kind<uint64_t, uint64_t, std::string_view> too_few_tokens{
-    "too_few_tokens", errc::bad_config, "{} tokens are too few for sequences of {}{}",
+    "too_few_tokens", errc::bad_config, "too few tokens for sequences of {1}{2}: {0}",
     "give more data, or a smaller train.seq_len"};
 
 /// See the head of the file.

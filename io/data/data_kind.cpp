@@ -29,6 +29,9 @@ constexpr auto parquet_hint =
     "turn it into jsonl: `python3 -c \"import pandas, sys; "
     "pandas.read_parquet(sys.argv[1]).to_json("
     "sys.argv[2], orient='records', lines=True)\" FILE.parquet FILE.jsonl`"sv;
+constexpr auto text_bin_hint = "rename it to .txt if it is meant to be read as text"sv;
+constexpr auto text_hint =
+    "data.path takes it, and a tokenizer with it; to make tokens of it: `troupe data prepare`"sv;
 constexpr auto columns_hint =
     "turn it into jsonl: `python3 -c \"import pandas, sys; "
     "pandas.read_csv(sys.argv[1], sep=None, engine='python').to_json("
@@ -199,7 +202,7 @@ data_type data_type_of(std::string_view head, const fs::path& name) {
     if (file.ends_with(m.bytes)) return {data_kind::marked_text, m.what, m.hint};
   if (bin && !(head.size() >= surely_text_bytes && all_text(head)))
     return {data_kind::raw_tokens, "bare uint16 tokens", {}};
-  return {data_kind::text, "text", "rename it to .txt if it is meant to be read as text"};
+  return {data_kind::text, "text", bin ? text_bin_hint : text_hint};
 }
 
 result<data_type> data_type_of(const fs::path& path) {

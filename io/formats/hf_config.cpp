@@ -80,8 +80,9 @@ class key_reader {
     return wrong(hf_value_wrong, key, *value, "a number from 0 to below 1"), 0;
   }
 
-  void unsupported(std::string_view key, std::string_view meaning) {
-    if (!fault_) fault_ = hf_unsupported(fmt::format("{}{}", prefix_, key), meaning);
+  void unsupported(std::string_view key, std::string_view meaning,
+                   const error_kind<std::string_view, std::string_view>& kind = hf_unsupported) {
+    if (!fault_) fault_ = kind(fmt::format("{}{}", prefix_, key), meaning);
   }
 
   /// The value, or null when the key is missing or null.
@@ -227,7 +228,7 @@ void read_rope(key_reader& keys, model_config& out) {
                   "a number above low_freq_factor");
     if (rope.factor != 1) out.rope = rope;
   } else if (kind != "default") {
-    inner.unsupported("rope_type", fmt::format("\"{}\"", shown(kind)));
+    inner.unsupported("rope_type", fmt::format("\"{}\"", shown(kind)), hf_rope_unsupported);
   }
   keys.take(inner);
 }

@@ -51,6 +51,12 @@ inline constexpr error_kind<> hf_no_object{"hf_no_object", errc::bad_data,
 inline constexpr error_kind<std::string_view, std::string_view> hf_unsupported{
     "hf_unsupported", errc::bad_config, "config.json: \"{}\": {} is not supported",
     "choose a GPT-2, Llama, Mistral, Qwen2 or Qwen3 model"};
+/// Positions that are stretched in a way that Troupe does not do.
+inline constexpr error_kind<std::string_view, std::string_view> hf_rope_unsupported{
+    "hf_rope_unsupported", errc::bad_config, "config.json: \"{}\": {} is not supported",
+    "\"default\" and \"llama3\" are; where sequences stay within the length that the model was "
+    "first "
+    "trained with, it can be taken out of config.json"};
 /// A folder that asks to be trained with dropout, of which there is none.
 inline constexpr error_kind<std::string_view, double> hf_dropout{
     "hf_dropout", errc::bad_config, "config.json: \"{}\" = {}: dropout is not supported",

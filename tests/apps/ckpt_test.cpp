@@ -102,6 +102,8 @@ TEST_CASE("ckpt tells equal from different, sound from damaged, and lists both")
   CHECK(run_ckpt(dir.path, "export b --safetensors out").code == 65);
 
   fs::create_directories(dir / "a/step-00000007.e2.partial");
+  CHECK(run_ckpt(dir.path, "ls gone").code == 66);
+  CHECK(run_ckpt(dir.path, "ls gone --json").code == 66);
   auto list = nlohmann::json::parse(run_ckpt(dir.path, "ls a --json").out);
   CHECK(list["checkpoints"].size() == 2);
   CHECK(list["checkpoints"][0]["state"] == "partial");

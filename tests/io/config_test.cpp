@@ -616,6 +616,17 @@ TEST_CASE("explain knows keys, sections and near misses") {
   CHECK(explain("cluster.node.host"));
   CHECK(explain("trian").error().hint == "did you mean train?");
   CHECK(explain("train.stpes").error().hint == "did you mean train.steps?");
+  CHECK(explain("lr").error().hint == "did you mean train.lr?");  // not the section log
+}
+
+TEST_CASE("types of numbers may be named as config.json names them") {
+  for (const auto& [word, type] :
+       {std::pair{"float32", compute_dtype::f32}, std::pair{"bfloat16", compute_dtype::bf16}}) {
+    const auto named =
+        parse(fmt::format("[model]\ndtype = \"{}\"\n[data]\npath = \"x\"\n", word), "test");
+    REQUIRE_MESSAGE(named, (named ? "" : render(named.error())));
+    CHECK(named->model.dtype == type);
+  }
 }
 
 TEST_CASE("the JSON forms are JSON and know every key") {

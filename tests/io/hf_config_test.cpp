@@ -109,7 +109,7 @@ TEST_CASE("RoPE scaling: llama3 is read, other kinds are refused by name") {
   auto yarn =
       parse_hf_config(with(llama(), "rope_scaling", {{"type", "yarn"}, {"factor", 2}}).dump());
   REQUIRE_FALSE(yarn);
-  CHECK(yarn.error() == hf_unsupported("rope_scaling.rope_type", "\"yarn\""));
+  CHECK(yarn.error() == hf_rope_unsupported("rope_scaling.rope_type", "\"yarn\""));
   scaling.erase("factor");
   auto lacking = parse_hf_config(with(llama(), "rope_scaling", scaling).dump());
   REQUIRE_FALSE(lacking);
