@@ -30,6 +30,7 @@ struct predicted_run : scripted_run {
   /// Both ranks have made a step at this pace.
   void step_at(uint32_t of_1024, double held_ms) {
     for (size_t i = 0; i < 2; ++i) {
+      stages[i].take_all<fbs::SaveCheckpoint>();  // which may take their time
       const auto asked = stages[i].take<fbs::RunStep>();
       asked.answer<fbs::StepDone>([&](auto& d) {
         d.step = asked->step();
