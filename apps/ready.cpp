@@ -139,17 +139,20 @@ status check_swap_holders(const config::job& job) {
 }
 
 /// What of the job lives on a drive must find room there, where this machine runs it.
-void check_swap_room(const readiness& r, train::findings& found) {
+void check_swap_room(const readiness& r, swap_held living, train::findings& found) {
   const auto& job = r.plan->job;
   if (job.cluster.launch != config::launch_mode::local) return;
   const auto needs = train::swap_needs_of(*r.plan);
   if (needs.bytes() == 0) return;
-  if (auto free = check_swap_holders(job); !free) return found.refuse("swap.dir", free.error());
+  const auto holders =
+      living == swap_held::refuses ? check_swap_holders(job) : train::check_swap_free(job);
+  if (!holders && living == swap_held::refuses) return found.refuse("swap.dir", holders.error());
   const auto rooms = train::swap_rooms_of(needs.folders, needs.beside, job.job.name);
   if (!rooms) return found.refuse("swap.dir", rooms.error());
   for (const auto& room : *rooms)
     for (const auto& remark : train::drive_remarks(room.dir))
       found.remarks.push_back("warning: swap.dir: " + remark);
+  if (!holders) return;  // who holds the folders gives their room back: how much is not known yet
   const auto lacking =
       std::find_if(rooms->begin(), rooms->end(), [](const auto& room) { return !room.fits(); });
   if (lacking == rooms->end()) return;
@@ -274,7 +277,7 @@ std::vector<std::string> remarks_on(const config::job& job) {
 }
 
 readiness readiness_of(const config::job& job, const train::machine& machine,
-                       checkpoint::look resume) {
+                       checkpoint::look resume, swap_held held) {
   readiness r;
   train::findings found{remarks_on(job), {}};
   found.note("cluster.tls.certificate", certificates(job.cluster));
@@ -303,7 +306,7 @@ readiness readiness_of(const config::job& job, const train::machine& machine,
   if (can_look) check_checkpoints(job, resume, r, found);
   compare_with_checkpoint(r, machine, found);
   compare_data(job, r, found);
-  if (r.plan && found.problems.empty()) check_swap_room(r, found);
+  if (r.plan && found.problems.empty()) check_swap_room(r, held, found);
   if (r.plan) r.plan->job = train::recorded_job(*r.plan);
   r.remarks = std::move(found.remarks);
   r.problems = std::move(found.problems);

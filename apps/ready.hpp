@@ -3,7 +3,7 @@
 //
 // Invariants
 //   ONE-1  Both verbs say the same of the same job and end with the same number: neither has a
-//     check of its own.
+//     check of its own, but for processes that have its folders now, which only a start asks for.
 //   ONE-2  Checks leave nothing behind.
 #pragma once
 
@@ -39,10 +39,17 @@ struct readiness {
 /// readiness_of has it among its remarks.
 std::vector<std::string> remarks_on(const config::job& job);
 
+/// What it means that a living process has a swap folder of the job's ranks.
+enum class swap_held {
+  passes,  ///< it will end: those of a lost head do once they join the next one
+  refuses  ///< where it has not ended in a moment it is another run's
+};
+
 /// All checks of a settled job against this machine. `resume`: how closely what it goes on from is
 /// looked at.
 readiness readiness_of(const config::job& job, const train::machine& machine,
-                       checkpoint::look resume = checkpoint::look::whole);
+                       checkpoint::look resume = checkpoint::look::whole,
+                       swap_held held = swap_held::passes);
 
 /// Once more what another launcher may have changed during the checks; asked when the folders are
 /// held. The epoch becomes later than that of what it left. Errors: timeout where the complete

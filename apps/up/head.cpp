@@ -192,7 +192,8 @@ result<launch> prepare(const up_arguments& a, checkpoint::look resume,
   if (loaded.value.cluster.launch == config::launch_mode::external)
     resume = checkpoint::look::whole;
   TROUPE_CHECK(check_holders(loaded.value, how));
-  auto ready = readiness_of(loaded.value, train::this_machine(loaded.value.cluster), resume);
+  auto ready = readiness_of(loaded.value, train::this_machine(loaded.value.cluster), resume,
+                            a.goes_on() ? swap_held::passes : swap_held::refuses);
   for (const auto& remark : ready.remarks) warnings.remark(remark);
   if (!ready.problems.empty()) {
     TROUPE_CHECK(check_holders(loaded.value, how));  // who came during the checks

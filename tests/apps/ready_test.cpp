@@ -317,11 +317,12 @@ std::vector<std::string> swapping_sets() {
   return out;
 }
 
-apps::readiness ready_with(std::vector<std::string> sets, const std::string& setting) {
+apps::readiness ready_with(std::vector<std::string> sets, const std::string& setting,
+                           apps::swap_held held = apps::swap_held::refuses) {
   if (!setting.empty()) sets.push_back(setting);
   const auto read = config::read({"job.toml", {}, sets});
   REQUIRE(read.problems.empty());
-  return apps::readiness_of(read.config.value, a_machine());
+  return apps::readiness_of(read.config.value, a_machine(), checkpoint::look::whole, held);
 }
 
 }  // namespace
@@ -382,6 +383,29 @@ TEST_CASE("ready: a swap folder that another run's process has is refused with 7
     CHECK(ready_with(sets, "job.name=u").problems.empty());  // whose folders bear its name
   }
   CHECK(ready_with(sets, "").problems.empty());
+}
+
+TEST_CASE(
+    "ready: a head that goes on for a lost one passes swap folders that its ranks still have") {
+  const scratch here;
+  const working_folder inside(here.path);
+  make_mutation_files(here.path);
+  std::ofstream("job.toml") << config_mutations::base();
+  const auto sets = swapping_sets();
+  auto endless = sets;  // a checkpoint a step, and all of them are kept
+  endless.insert(endless.end(), {"checkpoint.every=1", "train.steps=1000000000"});
+  const auto problems = [](const std::vector<std::string>& of) {
+    return ready_with(of, "", apps::swap_held::passes).problems;
+  };
+  {
+    const auto held = train::swap_folders::make({.dirs = {"swap"}, .job = "t", .rank = 0});
+    REQUIRE(held);
+    CHECK(problems(sets).empty());
+    CHECK(problems(endless).empty());  // what they give back may be enough
+  }
+  const auto lacking = problems(endless);
+  REQUIRE(lacking.size() == 1);
+  CHECK(lacking[0].why.is(train::swap_lacks_room));
 }
 
 TEST_CASE("ready: drawn configurations that pass the checks begin to start, others leave nothing") {

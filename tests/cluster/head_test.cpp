@@ -6,6 +6,7 @@
 #include <random>
 
 #include "tests/cluster/survivors.hpp"
+#include "tests/cluster/swapped_jobs.hpp"
 
 using namespace troupe::cluster_test;
 
@@ -128,6 +129,22 @@ TEST_CASE("head: killed, it is started again, and no loss has another bit") {
   judge j(truth);
   CHECK(j.look(job / "run/checkpoints", acknowledged_in(up.out())) == 100);
   CHECK(leftovers_in(job / "run/checkpoints").empty());
+}
+
+/// Its node keeps the rank, and with it the swap folder, until it joins the next head.
+TEST_CASE("head: killed, that of a job whose state is on a drive is started again, too") {
+  job_files job;
+  const auto all = with(deep, quick);
+  const auto truth = numbers_in_memory(job, all);
+  program up(job.up(with(all, swapped(job, floor_of(job, all)))));
+  REQUIRE(until_saved(up, 3));
+  kill_head(up);
+  CHECK(up.wait() == 0);
+  INFO(up.err());
+  CHECK(heads_lost(up) == 1);
+  CHECK(follows(up, truth));
+  REQUIRE(up.objects("summary").size() == 1);
+  CHECK(up.objects("summary").front()["recoveries"] == 1);
 }
 
 /// README's: configs/healing.toml itself, on the job's own data and for fewer steps.
