@@ -131,19 +131,30 @@ std::string no_room_text(const train::layer_choices& of_layers, const config::sw
       std::max<int64_t>(0, swap.spill_layers), activations_text(of_layers));
 }
 
+namespace {
+
+/// As train::holds_gradients, which asks the options of one rank.
+bool sums_first(const config::job& job) {
+  const bool measures = job.train.optimizer == config::optimizer_kind::lamb;
+  return job.parallel.pipeline > 1 || (job.parallel.data > 1 && measures);
+}
+
+}  // namespace
+
 std::string_view clip_reason(gpu::update_order order, const config::job& job) {
   using enum gpu::update_order;
   if (order == under_backward) return "train.clip_norm is 0";
-  if (order == behind_backward && job.grid().ranks() > 1) return "ranks sum gradients first";
+  if (order == behind_backward && sums_first(job)) return "ranks sum gradients first";
   const auto asked = train::way_of(job.swap.clip);
   if ((order == speculate && asked == gpu::clip_way::speculate) ||
       (order == behind_backward && asked == gpu::clip_way::hold) ||
       (order == twice && asked == gpu::clip_way::twice))
     return "swap.clip";
   if (order == behind_backward) return "all gradients are in memory";
-  return order == speculate ? "the drive has room for a second version"
-                            : "neither has the drive room for a second version nor memory for "
-                              "all gradients";
+  if (order == speculate) return "the drive has room for a second version";
+  if (job.grid().ranks() > 1)
+    return "memory has no room for all gradients, and replicas have no second version";
+  return "neither has the drive room for a second version nor memory for all gradients";
 }
 
 std::optional<double> rated_steps(const train::swap_forecast& f, const config::swap_section& swap) {

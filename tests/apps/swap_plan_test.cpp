@@ -81,7 +81,17 @@ TEST_CASE("swap: plan says why steps are clipped as they are") {
   CHECK(why(speculate) == "swap.clip");
   CHECK(why(twice) == neither);  // no room for what was asked
   job.parallel.data = 2;
-  CHECK(why(behind_backward) == "ranks sum gradients first");
+  CHECK(why(behind_backward) == in_memory);  // replicas sum chunk by chunk
+  CHECK(why(twice) != neither);              // they never have a second version
+  job.swap.clip = config::clip_way::hold;
+  CHECK(why(behind_backward) == "swap.clip");
+  const std::string_view first = "ranks sum gradients first";
+  job.train.optimizer = config::optimizer_kind::lamb;
+  CHECK(why(behind_backward) == first);
+  job.train.optimizer = config::optimizer_kind::adamw;
+  job.parallel = {};
+  job.parallel.pipeline = 2;
+  CHECK(why(behind_backward) == first);
 }
 
 TEST_CASE("swap: what a drive is rated for lasts so many steps") {
