@@ -108,6 +108,15 @@ std::optional<std::string> word_of(const json& pipeline, const io::tokenizer& wo
   return text ? std::optional(std::move(*text)) : std::nullopt;
 }
 
+/// Those of the job's tokenizer. Null for ready tokens whose tokenizer is not read here (Unigram,
+/// WordPiece): nothing of such a job needs it, so that its saves must not.
+result<io::tokenizer_ptr> words_of(const config::job& job) {
+  auto words = train::tokenizer_of(job);
+  if (!train::ready_tokens(job)) return words;
+  if (words && !*words && !job.model.path.empty()) words = io::make_tokenizer(job.model.path);
+  return words ? std::move(words) : io::tokenizer_ptr{};
+}
+
 /// tokenizer.json alone makes the ids, whatever the kind of the model. Without a class beside it
 /// transformers takes that of config.json's model_type, which parts texts by its own rules and may
 /// add an end-of-text token that the embedding does not have.
@@ -117,15 +126,11 @@ status name_class(gathering& to, const train::job_plan& plan) {
   constexpr std::string_view name = "tokenizer_config.json";
   auto* beside = to.find(name);
   auto root = json::parse(beside != nullptr ? *beside : "{}", nullptr, false);
-  if (!root.is_object()) return io::tokenizer_config_no_object();
+  if (!root.is_object()) return {};  // what needs one has refused it before this
   if (root.contains("tokenizer_class")) return {};
   root["tokenizer_class"] = "PreTrainedTokenizerFast";
   root.emplace("clean_up_tokenization_spaces", false);
-  TROUPE_TRY(words, train::tokenizer_of(plan.job));
-  if (!words && !plan.job.model.path.empty()) {  // of ready tokens
-    TROUPE_TRY(of_model, io::make_tokenizer(plan.job.model.path));
-    words = std::move(of_model);
-  }
+  TROUPE_TRY(words, words_of(plan.job));
   const auto pipeline = json::parse(*text, nullptr, false);
   const auto put = [&](const char* key, std::optional<int32_t> id) {
     if (!id || *id >= plan.model.vocab || root.contains(key)) return;

@@ -14,6 +14,7 @@
 #include "io/file.hpp"
 #include "io/formats/hf_config.hpp"
 #include "io/tokenizer/hf_tokenizer.hpp"
+#include "io/tokenizer/tokenizer.hpp"
 #include "tests/errors.hpp"
 #include "tests/io/scratch.hpp"
 
@@ -147,6 +148,23 @@ TEST_CASE("model files: of a folder, all that its makers put there, and its type
   SUBCASE("ready tokens: the folder's tokenizer made them") {
     const auto files = files_of(plan_of(model + "path = \"x.bin\"\nformat = \"llmc\"\n"));
     CHECK(files.contains("tokenizer.json"));
+  }
+  SUBCASE("ready tokens of a tokenizer that is not read here: its files as they are") {
+    const std::string unigram = R"({"model": {"type": "Unigram", "vocab": [["a", -1.0]]}})";
+    REQUIRE(io::write_atomic(dir / "tokenizer.json", unigram));
+    REQUIRE_FALSE(io::make_tokenizer(dir.path.string()));
+    const auto ready = model + "path = \"x.bin\"\nformat = \"llmc\"\n";
+    const auto named = fmt::format("tokenizer = \"{}\"\n", dir.path.string());
+    for (const auto& words : {std::string(), named}) {
+      CAPTURE(words);
+      REQUIRE(io::write_atomic(dir / "tokenizer_config.json", "{}"));
+      const auto files = files_of(plan_of(ready + words));
+      CHECK(files.at("tokenizer.json") == unigram);
+      CHECK(json::parse(files.at("tokenizer_config.json"))["tokenizer_class"] ==
+            "PreTrainedTokenizerFast");
+      REQUIRE(io::write_atomic(dir / "tokenizer_config.json", "[]"));
+      CHECK(files_of(plan_of(ready + words)).at("tokenizer_config.json") == "[]");
+    }
   }
   SUBCASE("text by bytes: neither its tokenizer nor its ids") {
     const auto files = files_of(plan_of(model + "path = \"x.txt\"\n"));
