@@ -133,11 +133,12 @@ status add_hw_row(const std::filesystem::path& file, const std::string& id,
   TROUPE_TRY(turn, open_locked(file, patience));
   if (!turn) return fleet_busy(file.string());  // HWR-1
   TROUPE_TRY(table, read_fleet(file));
+  const bool is_own = is_new && !table;  // while this waited another may have written it
   const auto text = with_hw_row(table ? std::move(*table) : empty_fleet(label),
                                 std::string(trimmed(id)), profile);
   auto added = write_fleet(file, text, label);
   // Whoever waits for the lock asks again for what the name leads to then (LKF-1).
-  if (!added && is_new)
+  if (!added && is_own)
     static_cast<void>(remove_own_file(behind_links(file), turn.get()));  // HWR-2
   return added;
 }

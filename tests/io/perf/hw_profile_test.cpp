@@ -1,4 +1,5 @@
 // Profiles of machines: from trees of the kernel's files, as rows of a table, and kept.
+#include <barrier>
 #include <cctype>
 #include <chrono>
 #include <cmath>
@@ -431,6 +432,39 @@ TEST_CASE("HWR-2 a row that a full disk does not take leaves neither a table nor
   CHECK_FALSE(add(0, "node2"));
   CHECK(tree_of(dir.path) == whole);
   REQUIRE(add_hw_row(file, "node2", some_profile(), "y"));
+}
+
+TEST_CASE("HWR-1 a row that could not be written takes no table with it that another has made") {
+  // Two begin one table at once; the disk has no room for the longer row. The kernel has a long way
+  // to it, so that both have seen none there before either of them has made it.
+  const std::string long_id(8 * hw_schema("y").size(), 'n');
+  std::string way = ".";
+  for (int i = 0; i < 180; ++i) way += "/d/..";
+  for (int round = 0; round < 20; ++round) {
+    scratch dir;
+    fs::create_directory(dir / "d");
+    fs::create_directory_symlink(way, dir / "on");
+    auto file = dir.path;
+    for (int i = 0; i < 30; ++i) file /= "on";
+    file /= "fleet.csv";
+    status fits, does_not;
+    {
+      const full_disk disk(2 * hw_schema("y").size());
+      std::barrier both(2);
+      std::thread other([&] {
+        both.arrive_and_wait();
+        does_not = add_hw_row(file, long_id, some_profile(), "y", std::chrono::minutes(5));
+      });
+      both.arrive_and_wait();
+      fits = add_hw_row(file, "node1", some_profile(), "y", std::chrono::minutes(5));
+      other.join();
+    }
+    CHECK(fits);
+    CHECK_FALSE(does_not);
+    const auto table = read_csv(file);
+    REQUIRE(table);
+    CHECK(table->rows.size() == 1);
+  }
 }
 
 TEST_CASE("HWK-1 measurements are found for the same start, GPUs, threads and disk alone") {
