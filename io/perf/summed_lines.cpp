@@ -89,8 +89,10 @@ result<std::vector<std::string>> read_summed_lines(const fs::path& file, const s
 
 result<size_t> drop_summed_lines(const fs::path& file, const summed_file& of,
                                  const std::function<bool(std::string_view)>& is_dropped) {
-  std::error_code ignored;
-  if (!fs::exists(file, ignored)) return size_t{0};
+  std::error_code untold;  // clear where it is known that the file is not there
+  const bool there = fs::exists(file, untold);
+  if (untold) return error::system(fmt::format("look for {}", file.string()), untold.value());
+  if (!there) return size_t{0};
   TROUPE_TRY(fd, open_locked(file, patience));
   if (!fd) return summed_lines_busy(file.string());
   TROUPE_TRY(text, read_file(file, longest_file(of)));

@@ -231,6 +231,16 @@ TEST_CASE("part times: a node's are forgotten, and no other line of the file is 
   CHECK(is_error(forget_part_times(own, "a"), no_summed_lines));
 }
 
+TEST_CASE("part times: nothing is forgotten of a file of which nobody can tell what it holds") {
+  const troupe::scratch here;
+  const auto file = here.path / "times.jsonl";
+  std::filesystem::create_symlink("times.jsonl", file);  // in a circle
+  const auto forgotten = forget_part_times(file, "a");
+  REQUIRE_FALSE(forgotten);
+  CHECK(forgotten.error().code == errc::io);
+  CHECK(*forget_part_times(here.path / "gone" / "times.jsonl", "a") == 0);
+}
+
 TEST_CASE("limits: part times: of more than are kept the newest stay") {
   const troupe::scratch here;
   const auto file = here.path / "times.jsonl";
