@@ -6,7 +6,9 @@
 #include <algorithm>
 #include <cerrno>
 #include <memory>
+#include <string>
 
+#include <fmt/format.h>
 #include <xxhash.h>
 
 #include "io/data/data_files.hpp"
@@ -85,9 +87,13 @@ status text_source::add_file(const fs::path& path, bool named, std::string_view 
   const bool plain = type.kind == data_kind::text || type.kind == data_kind::json || as_text;
   const bool meant = type.kind == data_kind::marked_text || type.kind == data_kind::unsupported ||
                      type.kind == data_kind::llmc_tokens || type.kind == data_kind::megatron;
-  if (!plain && (named || meant))
-    return unexpected_data(path.string(), type.what, "text or JSON",
-                           is_of_tokens(type.kind) ? tokens_hint : type.hint);
+  if (!plain && (named || meant)) {
+    auto hint = std::string(is_of_tokens(type.kind) ? tokens_hint : type.hint);
+    if (!named && type.kind == data_kind::marked_text)  // one among many
+      hint += fmt::format("; or name what is beside it: data.path = \"{}/*.txt\"",
+                          path.parent_path().string());
+    return unexpected_data(path.string(), type.what, "text or JSON", hint);
+  }
   if (!plain) {
     passed_over_.push_back(path);
     return {};
@@ -117,7 +123,7 @@ status text_source::keep_records(const fs::path& folder, std::vector<fs::path>& 
     if (!ignored) (record ? record_bytes : text_bytes) += record || plain ? bytes : 0;
   }
   TROUPE_CHECK(check_one_split(folder, records));
-  if (options_.form != text_form::automatic || records.empty() || text.empty()) return {};
+  if (records.empty() || text.empty()) return {};
   if (text_bytes > record_bytes)
     return records_and_text(folder.string(), records[0].lexically_relative(folder).string(),
                             text[0].lexically_relative(folder).string());

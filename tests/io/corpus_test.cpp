@@ -332,6 +332,10 @@ TEST_CASE(
   CHECK(documents_of(*open_source({dir / "data", dir / "README.md"}))->size() == 2);  // named
   const std::vector<fs::path> all{dir.path};
   CHECK(text_source::open(all, {.form = text_form::text})->files().size() == 3);
+  const auto said = text_source::open(all, {.form = text_form::records});
+  REQUIRE_MESSAGE(said, (said ? "" : render(said.error())));
+  CHECK(said->files().size() == 1);
+  CHECK(said->beside_records().size() == 2);
   REQUIRE(write_atomic(dir / "README.md", std::string(record.size(), 'x')));
   CHECK(is_error(open_source({dir.path}), records_and_text, dir.path.string(), "data/a.jsonl",
                  "README.md"));
@@ -349,6 +353,9 @@ TEST_CASE("TXT-1 columns and markup are text only where that is said") {
       const auto unsaid = open_source({path});
       CHECK(is_error(unsaid, unexpected_data, (dir / name).string(), "text or JSON"));
       CHECK(unsaid.error().hint.find("data.format") != std::string::npos);
+      // In a folder it can be left out as well.
+      const auto pattern = fmt::format("\"{}/*.txt\"", dir.path.string());
+      CHECK((unsaid.error().hint.find(pattern) != std::string::npos) == (path == dir.path));
     }
     const std::vector<fs::path> named{dir / name};
     const auto said = text_source::open(named, {.form = text_form::text});
