@@ -7,11 +7,15 @@
 #include <sys/wait.h>
 
 #include <cerrno>
+#include <condition_variable>
 #include <csignal>
 #include <cstdint>
 #include <cstring>
+#include <mutex>
 #include <set>
+#include <stop_token>
 #include <string>
+#include <thread>
 #include <utility>
 
 #include <doctest/doctest.h>
@@ -68,6 +72,23 @@ struct found_threads {
   std::set<pid_t> others = {};
 };
 
+/// Kills a process that is not done in time: who waits for it is then told of its end.
+class time_limit {
+ public:
+  time_limit(pid_t process, std::chrono::milliseconds limit)
+      : watch_([this, process, limit](const std::stop_token& done) {
+          std::unique_lock lock(mutex_);
+          const auto never = [] { return false; };
+          if (!over_.wait_for(lock, done, limit, never) && !done.stop_requested())
+            kill(process, SIGKILL);
+        }) {}
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable_any over_;
+  std::jthread watch_;  // last: it is ended before what it waits with
+};
+
 found_threads run_until_opening(pid_t process, std::string_view part) {
   std::set<pid_t> threads{process};
   for (;;) {
@@ -83,6 +104,10 @@ found_threads run_until_opening(pid_t process, std::string_view part) {
       continue;
     }
     threads.insert(thread);
+    unsigned long born = 0;  // its own first stop may not be told of yet
+    if (how >> 8 == (SIGTRAP | PTRACE_EVENT_CLONE << 8) &&
+        ptrace(PTRACE_GETEVENTMSG, thread, nullptr, &born) == 0)
+      threads.insert(static_cast<pid_t>(born));
     if (WSTOPSIG(how) == at_system_call && is_opening(thread, part)) {
       threads.erase(thread);
       return {thread, std::move(threads)};
@@ -93,14 +118,18 @@ found_threads run_until_opening(pid_t process, std::string_view part) {
 
 }  // namespace
 
-std::optional<bool> interrupt_at_open(const program& p, std::string_view part) {
+std::optional<bool> interrupt_at_open(const program& p, std::string_view part,
+                                      std::chrono::milliseconds limit) {
   constexpr intptr_t how = PTRACE_O_TRACECLONE | PTRACE_O_TRACESYSGOOD | PTRACE_O_EXITKILL;
   if (ptrace(PTRACE_SEIZE, p.pid(), nullptr, how) != 0) {
     if (errno == EPERM) return std::nullopt;
     return false;
   }
   ptrace(PTRACE_INTERRUPT, p.pid(), nullptr, nullptr);
-  const auto found = run_until_opening(p.pid(), part);
+  const auto found = [&] {
+    const time_limit net(p.pid(), limit);
+    return run_until_opening(p.pid(), part);
+  }();
   if (found.there < 0) return false;
   for (const pid_t thread : found.others) let_go(thread);  // before: a stop for it would swallow it
   REQUIRE(kill(p.pid(), SIGINT) == 0);

@@ -5,6 +5,7 @@
 // holds it there (ptrace), the signal comes, and it is let go.
 #pragma once
 
+#include <chrono>
 #include <optional>
 #include <string_view>
 
@@ -13,8 +14,9 @@
 namespace troupe::cluster_test {
 
 /// Runs `p` until a thread of it is about to open a file whose path contains `part`; there SIGINT
-/// comes. False where it was past that point, or ended before; none where the kernel lets nobody
-/// trace his own processes.
-std::optional<bool> interrupt_at_open(const program& p, std::string_view part);
+/// comes. False where it was past that point, or ended before; after `limit` it is killed, which is
+/// such an end. None where the kernel lets nobody trace its own processes.
+std::optional<bool> interrupt_at_open(const program& p, std::string_view part,
+                                      std::chrono::milliseconds limit = patience);
 
 }  // namespace troupe::cluster_test

@@ -2,6 +2,7 @@
 // it runs on, nothing half written has the name of something whole, and the next one that does the
 // same is in nobody's way. When it comes is drawn by seed, and it may be too late then; so each of
 // the short ones is also held at a known point, where it always comes in time.
+#include <chrono>
 #include <csignal>
 #include <fstream>
 #include <functional>
@@ -39,6 +40,7 @@ bool interrupted_where_it_opens(std::string_view part,
       MESSAGE("SKIPPED: nobody may trace a process here (ptrace)");
       return false;
     }
+    REQUIRE(code != 128 + SIGKILL);  // it hung
     if (!*came) continue;
     CHECK(code == ctrl_c);
     return true;
@@ -78,6 +80,19 @@ void write_rows(const fs::path& data, const std::string& name, int count, std::o
 }
 
 }  // namespace
+
+TEST_CASE("interrupted verbs: what never comes to the point where it is held is killed in time") {
+  const job_files job;
+  const auto pipe = (job / "pipe").string();  // which nobody writes to
+  program p({"--version"}, 0, {}, 0, fmt::format("mkfifo '{0}' && read line < '{0}'", pipe));
+  const auto came = interrupt_at_open(p, "nowhere", std::chrono::seconds(1));
+  if (!came) {
+    MESSAGE("SKIPPED: nobody may trace a process here (ptrace)");
+    return;
+  }
+  CHECK_FALSE(*came);
+  CHECK(p.wait() == 128 + SIGKILL);
+}
 
 TEST_CASE("interrupted verbs: an export is whole or has another name, and the next one is made") {
   const trained_job trained;
