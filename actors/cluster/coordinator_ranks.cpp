@@ -166,11 +166,25 @@ void tell_layers(coordinator_pointer self, const std::string& layers, const std:
              }));
 }
 
-/// PLA-6: no layers that a node measured itself to have room for come to one that has none.
+/// PLA-6: no layers that a node has room for come to one that has none.
 void note_memory_of_places(coordinator_state& st, const std::vector<train::node_pace>& paces) {
   const auto bytes = train::bytes_of_places(st.record.plan, paces);
   for (uint32_t place = 0; place < bytes.size(); ++place)
     st.places.takes_memory(place, bytes[place]);
+}
+
+/// PLA-6, of layers that were settled before: by a checkpoint that the run goes on from (RSM-6), by
+/// a person, or by a head before this one. What swaps, or is on GPUs, takes other memory.
+void note_memory_of_settled_layers(coordinator_pointer self) {
+  auto& st = self->state;
+  const bool on_host = !st.devices.names.empty() && st.devices.names.front() == "host";
+  const auto& job = st.record.plan.job;
+  if (!on_host || !job.swap.dir.empty() || job.parallel.layers.empty()) return;
+  std::vector<train::node_pace> paces;
+  for (uint32_t place = 0; place < st.places.size(); ++place)
+    paces.push_back(unmeasured(st, place));
+  note_memory_of_places(st, paces);
+  remember(self);  // CRD-15
 }
 
 /// CRD-22.
@@ -405,6 +419,7 @@ void assign_ranks(coordinator_pointer self) {
         auto& now = self->state;
         if (epoch != self->epoch() || now.assigned != now.places.size()) return;
         if (train::is_split_open(now.whole.job)) return measure_layers_of_places(self);
+        note_memory_of_settled_layers(self);
         begin_run(self);  // CRD-1
       });
 }

@@ -41,18 +41,38 @@ fbs::ClusterMemoryT remembered(scripted_cluster& f) {
   return all.back().m.unpack();
 }
 
-/// b is lost after the split was measured, and c is a spare with so much memory.
+/// What is remembered of places whose layers were settled before, and of whose memory nothing.
+fbs::ClusterMemoryT with_settled(const std::string& layers) {
+  fbs::ClusterMemoryT out;
+  out.nodes = {"a", "b"};
+  for (uint32_t node = 0; node < 2; ++node) {
+    auto& place = *out.places.emplace_back(std::make_unique<fbs::PlaceMemoryT>());
+    place.node = node;
+    place.workers = place.threads = place.cores = 1;
+  }
+  out.replicas = 1;
+  out.layers = layers;
+  return out;
+}
+
+enum class split_is { measured, settled_before };
+
+/// b is lost after the split was settled, and c is a spare with so much memory.
 struct split_with_spare : scripted_cluster {
-  static scripted_cluster_options options() {
+  static scripted_cluster_options options(split_is how) {
     auto o = with_measuring();
     o.spare = o.recovers = o.launcher = true;
+    if (how == split_is::settled_before) o.memory = with_settled("4,1");
     return o;
   }
-  explicit split_with_spare(uint64_t spare_bytes) : scripted_cluster(options()) {
+  explicit split_with_spare(uint64_t spare_bytes, split_is how = split_is::measured)
+      : scripted_cluster(options(how)) {
     memory[2] = spare_bytes;
     take_all_ranks(*this);
-    tell_pace(*this, 0, 4e9);
-    tell_pace(*this, 1, 1e9);
+    if (how == split_is::measured) {
+      tell_pace(*this, 0, 4e9);
+      tell_pace(*this, 1, 1e9);
+    }
     REQUIRE(layers_of_run(*this) == "4,1");
     REQUIRE(join(2));
     pass(0ns);
@@ -125,15 +145,7 @@ TEST_CASE("CRD-22: of a node that is lost while it measures nothing is settled")
 TEST_CASE("CRD-22: a next head has the split that was measured, and asks nobody") {
   auto o = with_measuring();
   o.goes_on = true;
-  auto& memory = o.memory.emplace();
-  memory.nodes = {"a", "b"};
-  for (uint32_t node = 0; node < 2; ++node) {
-    auto& place = *memory.places.emplace_back(std::make_unique<fbs::PlaceMemoryT>());
-    place.node = node;
-    place.workers = place.threads = place.cores = 1;
-  }
-  memory.replicas = 1;
-  memory.layers = "1,4";
+  o.memory = with_settled("1,4");
   scripted_cluster f(o);
   take_all_ranks(f);
   CHECK(layers_of_run(f) == "1,4");
@@ -155,6 +167,14 @@ TEST_CASE("PLA-6: a measured stage comes to no spare that has not the memory for
   CHECK(roomy.has_ranks_for_spare());
   split_with_spare silent(0);  // it does not say what it has
   CHECK(silent.has_ranks_for_spare());
+}
+
+TEST_CASE("PLA-6: nor does a stage whose layers were settled before this head began") {
+  split_with_spare small(1000, split_is::settled_before);
+  CHECK(small.said("spare c cannot come into the place of b"));
+  CHECK_FALSE(small.has_ranks_for_spare());
+  split_with_spare roomy(uint64_t{1} << 40, split_is::settled_before);
+  CHECK(roomy.has_ranks_for_spare());
 }
 
 TEST_CASE("PLA-6: a next head knows what memory the ranks of each place take") {
