@@ -40,7 +40,8 @@
 //     suspected parts first.
 //   BPT-5  Steps are held against their like: those without a save, those beside one, and those
 //     that one held up have a normal each. What is said is by the kind that most steps of the epoch
-//     are of: a job that saves each step has no others.
+//     are of: a job that saves each step has no others. Who gets slow in such a way that all steps
+//     become of a kind that had no normal yet is not found: that kind's is made of slow steps.
 #pragma once
 
 #include <array>
