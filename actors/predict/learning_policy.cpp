@@ -70,16 +70,22 @@ void learning_policy::begin_epoch(const learned_step& step) {
 }
 
 void learning_policy::drop_windows() {
-  for (const auto& [of, w] : windows_) end_suspect(of, w);
-  windows_.clear();
+  while (!suspected_.empty()) end_suspect(*suspected_.begin());
+  windows_ = {};
+}
+
+void learning_policy::drop_windows_of(uint32_t rank) {
+  const auto is_of_rank = [&](const key& of) { return of.first == rank; };
+  for (auto s = std::ranges::find_if(suspected_, is_of_rank); s != suspected_.end();
+       s = std::ranges::find_if(suspected_, is_of_rank))
+    end_suspect(*s);
+  for (auto& of_kind : windows_)
+    std::erase_if(of_kind, [&](const auto& w) { return is_of_rank(w.first); });
 }
 
 bool learning_policy::is_of_most(const learned_step& step) {
   const auto kind = train::peer_kind_of(step.kind);
-  if (++steps_of_kind_[kind] > steps_of_kind_[kind_]) {
-    kind_ = kind;
-    drop_windows();  // LRN-2
-  }
+  if (++steps_of_kind_[kind] > steps_of_kind_[kind_]) kind_ = kind;
   return kind == kind_;
 }
 
@@ -105,19 +111,17 @@ void learning_policy::hear_rank(const learned_rank& rank) {
   const place now{rank.node, rank.layers, rank.threads};
   auto& before = places_[rank.rank];
   if (before != now) {  // LRN-2
-    for (const auto& [of, w] : windows_)
-      if (of.first == rank.rank) end_suspect(of, w);
+    drop_windows_of(rank.rank);
     before = now;
-    std::erase_if(windows_, [&](const auto& w) { return w.first.first == rank.rank; });
   }
   for (const auto& p : rank.parts) add({rank.rank, p.kind}, now, p.work, p.busy_ms);
 }
 
 void learning_policy::add(const key& of, const place& at, uint64_t work, double ms) {
   if (work == 0 || !(ms > 0)) return;
-  auto& w = windows_[of];
+  auto& w = windows_[kind_][of];
   if (w.work != work) {
-    end_suspect(of, w);
+    if (w.work > 0) end_suspect(of);  // else it is the first of its kind
     w = {};
     w.work = work;
   }
@@ -134,13 +138,12 @@ bool learning_policy::doubts(const key& of, const place& at, window& w, double m
   const bool is_known = w.learned >= options_.known_by || recalled_nodes_.contains(at.node);
   if (suspect_share_ <= 0 || !is_known) return false;
   const auto expected = estimate_of(of.second, at, w.work);
+  const bool is_judged = expected && !expected->outside;
   const bool is_longer =
-      expected && !expected->outside &&
-      ms > 1e3 * std::max(expected->most_s, (1 + suspect_share_) * expected->seconds);
+      is_judged && ms > 1e3 * std::max(expected->most_s, (1 + suspect_share_) * expected->seconds);
   if (!is_longer) {
-    end_suspect(of, w);
+    if (is_judged) end_suspect(of);
     w.longer = 0;
-    w.suspect = false;
     return false;
   }
   ++w.longer;
@@ -148,18 +151,16 @@ bool learning_policy::doubts(const key& of, const place& at, window& w, double m
   return w.longer <= options_.doubted_windows;
 }
 
-void learning_policy::suspect(const key& of, const place& at, window& w, double ms,
+void learning_policy::suspect(const key& of, const place& at, const window& w, double ms,
                               const gpu::predict::step_estimate& expected) {
-  if (w.suspect || w.longer < options_.suspect_windows) return;
-  if (suspects_ == options_.suspects_kept) return;
-  w.suspect = true;
-  ++suspects_;
+  if (suspected_.contains(of) || w.longer < options_.suspect_windows) return;
+  if (suspected_.size() == options_.suspects_kept) return;
+  suspected_.insert(of);
   told_.push_back({of.first, at.node, of.second, ms, expected, false});
 }
 
-void learning_policy::end_suspect(const key& of, const window& w) {
-  if (!w.suspect) return;
-  --suspects_;
+void learning_policy::end_suspect(key of) {
+  if (suspected_.erase(of) == 0) return;
   const auto at = places_.find(of.first);
   told_.push_back({of.first, at != places_.end() ? at->second.node : "", of.second, 0, {}, true});
 }
@@ -199,30 +200,29 @@ bool learning_policy::forget(const std::string& node) {
   nodes_.erase(known);
   recalled_nodes_.erase(node);
   std::erase_if(news_, [&](const auto& told) { return std::get<1>(told.first) == node; });
-  std::erase_if(windows_, [&](const auto& w) {
-    const auto at = places_.find(w.first.first);
-    if (at == places_.end() || at->second.node != node) return false;
-    end_suspect(w.first, w.second);
-    return true;
-  });
+  for (const auto& [rank, at] : places_)
+    if (at.node == node) drop_windows_of(rank);
   return true;
 }
 
 /// LRN-3: of more nodes than half of those that a model keeps, the newest; this job has some, too.
-void learning_policy::recall(std::span<const io::perf::part_time> times) {
+size_t learning_policy::recall(std::span<const io::perf::part_time> times) {
   std::set<std::string_view> newest;
   for (auto t = times.rbegin(); t != times.rend(); ++t)
     if (newest.size() < gpu::predict::known_nodes / 2) newest.insert(t->node);
+  size_t unfit = 0;
   for (const auto& t : times) {
-    if (!newest.contains(t.node)) continue;
     const auto* facts = train::operation_named(t.part);
     const bool is_known = facts != nullptr || t.part == whole_step_name;
-    if (!is_known || t.features.size() != names.size()) continue;
+    const bool fits = is_known && t.features.size() == names.size();
+    if (!fits) ++unfit;
+    if (!fits || !newest.contains(t.node)) continue;
     const bool taken =
         tell_model(facts != nullptr ? facts->kind : whole_step, t.node, t.features, t.seconds);
     recalled_ += taken;
     if (taken) recalled_nodes_.insert(t.node);
   }
+  return unfit;
 }
 
 std::vector<io::perf::part_time> learning_policy::news() const {
@@ -291,8 +291,9 @@ result<expected_rank> learning_policy::ask(const asked_rank& question) const {
   if (question.layers > 0) at.layers = question.layers;
   if (question.threads > 0) at.threads = question.threads;
   expected_rank out{at.node, {}, {}};
-  for (auto w = windows_.lower_bound({question.rank, pipeline_op{}});
-       w != windows_.end() && w->first.first == question.rank; ++w) {
+  const auto& windows = windows_[kind_];
+  for (auto w = windows.lower_bound({question.rank, pipeline_op{}});
+       w != windows.end() && w->first.first == question.rank; ++w) {
     const auto part = w->first.second;
     const auto model = models_.find(part);
     if (model == models_.end()) continue;

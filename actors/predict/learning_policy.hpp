@@ -12,17 +12,21 @@
 //     ones: kernels are chosen, memory is touched, groups make their first transfers. Of steps with
 //     no save, beside one, and held up by one those are as others that most of the epoch are; which
 //     of the three is a number that is learned with.
-//   LRN-2  A window is of steps of one epoch and of one of these kinds, of the same work, on the
-//     same node: where one of these changes, it begins anew.
+//   LRN-2  A window is of steps of one epoch, of the same work, on the same node: where one of
+//     these changes, it begins anew. Each of the three kinds has its own, which wait while most
+//     steps are of another: where that changes with every second step, each still learns.
 //   LRN-3  What is kept is bounded by the ranks of the job, the nodes and the configurations that a
 //     model keeps, however long it trains; a rank that the job has not is left out.
 //   LRN-4  What was recalled is no news: a time is told once, by the job that it is of.
 //   LRN-5  Of a part that takes longer than was expected of it, beyond the interval and by more
 //     than predict.suspect_percent, nothing is learned for `doubted_windows`, or the times of a
 //     sick machine would pass for the right ones. What lasts longer than that is how it is. Before
-//     `known_by` of its windows were learned, or a file told of its node, no part is doubted.
+//     `known_by` of its windows of that kind were learned, or a file told of its node, no part is
+//     doubted: of a machine whose sickness makes of all its steps a kind that the job had none of,
+//     the sick times are learned.
 //   LRN-6  After `suspect_windows` of these the part is a suspect, `suspects_kept` of them at once;
-//     each is told of once, and so is its end.
+//     each is told of once, and so is its end: once it was judged, in whatever kind of step, to do
+//     no more.
 #pragma once
 
 #include <array>
@@ -125,8 +129,9 @@ class learning_policy {
   /// What has become a suspect or ceased to be one since this was asked last (LRN-6).
   std::vector<suspected_part> take_suspects() { return std::exchange(told_, {}); }
 
-  /// What earlier jobs have kept: each time is one sample. What does not fit is left out.
-  void recall(std::span<const io::perf::part_time> times);
+  /// What earlier jobs have kept: each time is one sample. What is not of such parts and numbers as
+  /// this release has is left out: how many.
+  size_t recall(std::span<const io::perf::part_time> times);
   /// What was learned of steps since the news were dropped last: of each part, configuration and
   /// node one time (LRN-4).
   std::vector<io::perf::part_time> news() const;
@@ -153,7 +158,7 @@ class learning_policy {
   uint64_t refused() const noexcept { return refused_; }
   uint64_t fits() const noexcept { return fits_; }
   size_t parts() const noexcept { return models_.size(); }
-  size_t suspects() const noexcept { return suspects_; }
+  size_t suspects() const noexcept { return suspected_.size(); }
   size_t most_configurations() const noexcept;
 
  private:
@@ -168,7 +173,6 @@ class learning_policy {
     std::vector<float> ms;
     size_t learned = 0;  ///< windows, of them
     size_t longer = 0;   ///< windows running that took longer than expected
-    bool suspect = false;
   };
   using key = std::pair<uint32_t, train::pipeline_op>;  ///< rank, part
 
@@ -176,14 +180,16 @@ class learning_policy {
   /// Whether most steps of the epoch are of its kind.
   bool is_of_most(const learned_step& step);
   void drop_windows();
+  void drop_windows_of(uint32_t rank);
   void hear_rank(const learned_rank& rank);
   void add(const key& of, const place& at, uint64_t work, double ms);
   /// LRN-5: nothing is to be learned of the median.
   bool doubts(const key& of, const place& at, window& w, double ms);
   /// LRN-6.
-  void suspect(const key& of, const place& at, window& w, double ms,
+  void suspect(const key& of, const place& at, const window& w, double ms,
                const gpu::predict::step_estimate& expected);
-  void end_suspect(const key& of, const window& w);
+  /// Of one that is none nothing is told.
+  void end_suspect(key of);
   /// What is expected of the part there by the last fit; nothing: not known.
   std::optional<gpu::predict::step_estimate> estimate_of(train::pipeline_op part, const place& at,
                                                          uint64_t work) const;
@@ -206,12 +212,12 @@ class learning_policy {
   std::array<size_t, train::peer_kinds> steps_of_kind_{};  ///< of the epoch
   size_t kind_ = 0;                                        ///< that most are of
   std::map<uint32_t, place> places_;
-  std::map<key, window> windows_;
+  std::array<std::map<key, window>, train::peer_kinds> windows_;
   std::map<std::string, uint64_t> nodes_;  ///< from 1; none has a number that another one had
   uint64_t last_node_ = 0;
   std::set<std::string> recalled_nodes_;
   std::vector<suspected_part> told_;
-  size_t suspects_ = 0;
+  std::set<key> suspected_;
   std::map<train::pipeline_op, gpu::predict::online_policy> models_;
   /// Of a part, a node and features: logarithms of seconds.
   struct summed_times {

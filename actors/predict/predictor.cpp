@@ -2,9 +2,12 @@
 #include "actors/predict/predictor.hpp"
 
 #include <memory>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "actors/base/context.hpp"
 #include "actors/base/defaults.hpp"
@@ -81,10 +84,15 @@ void recall(predictor_pointer self) {
   if (st.store.empty()) return;
   const auto kept = io::perf::read_part_times(st.store);
   if (kept) {
+    std::vector<std::string> problems;
     if (kept->left_out > 0)
-      st.store_problem = fmt::format("{} of {} could not be read", counted(kept->left_out, "line"),
-                                     st.store.string());
-    return st.policy.recall(kept->times);
+      problems.push_back(fmt::format("{} could not be read", counted(kept->left_out, "line")));
+    if (const auto unfit = st.policy.recall(kept->times); unfit > 0)
+      problems.push_back(
+          fmt::format("{} from another release of the program left out", counted(unfit, "line")));
+    if (!problems.empty())
+      st.store_problem = fmt::format("of {}: {}", st.store.string(), fmt::join(problems, ", "));
+    return;
   }
   st.store_problem = kept.error().message;
   if (!kept.error().is(io::perf::no_summed_lines) || !st.store_is_usual) return;

@@ -168,6 +168,25 @@ TEST_CASE(
   CHECK(f.expected({0}).step->seconds == doctest::Approx(0.075).epsilon(0.02));
 }
 
+TEST_CASE("LRN-2: where most steps are now of one kind, now of another, each is learned") {
+  learned_job f;
+  f.make_steps(3);
+  const auto make_steps = [&](size_t n) {
+    for (size_t i = 0; i < n; ++i) {
+      const bool beside = i % 4 == 1 || i % 4 == 2;  // a save of two steps, after each fourth one
+      f.step.kind = beside ? fbs::StepOddity::beside_save : fbs::StepOddity::none;
+      f.take(beside ? 15 : 10);
+      f.make_steps(1);
+    }
+  };
+  make_steps(4 * 8 * 6);
+  CHECK(f.policy.samples() == 2 * 6 * 5);
+  CHECK(f.expected({0}).step->seconds == doctest::Approx(0.075).epsilon(0.02));
+  make_steps(1);
+  CHECK(f.expected({0}).step->seconds == doctest::Approx(0.05).epsilon(0.02));
+  CHECK(f.expected({0}).parts.size() == 2);
+}
+
 TEST_CASE("learning: a node that was forgotten is one that was never told of, and learned anew") {
   learned_job f;
   f.make_steps(3 + 8 * 4);
@@ -264,7 +283,7 @@ TEST_CASE("LRN-4: what was learned is told once, and known to whom it is recalle
   times.back().features.pop_back();  // of a program that has other features
   times.push_back(news.back());
   times.back().part = "levitate";
-  next.policy.recall(times);
+  CHECK(next.policy.recall(times) == 2);
   CHECK(next.policy.recalled() == 5);
   CHECK(next.policy.samples() == 0);
   CHECK_FALSE(next.policy.has_news());
@@ -344,6 +363,34 @@ TEST_CASE("LRN-6: a part that takes longer twice is a suspect, told once, until 
   CHECK(over[0].gone);
   CHECK(over[0].rank == 1);
   CHECK(over[0].part == pipeline_op::forward);
+  CHECK(f.policy.suspects() == 0);
+}
+
+TEST_CASE("LRN-5, LRN-6: a part that was known in a kind of step stays so, and suspected in all") {
+  learned_job f;
+  const auto make_steps = [&](fbs::StepOddity kind, size_t n) {
+    f.step.kind = kind;
+    f.make_steps(n);
+  };
+  const auto beside = fbs::StepOddity::beside_save, held_up = fbs::StepOddity::saves;
+  make_steps(beside, 3 + 6 * 8);
+  make_steps(held_up, 6 * 8 + 6 * 8);  // the first of these are not the most
+  make_steps(beside, 6 * 8);
+  const auto before = f.policy.samples();
+  CHECK(before == 12 * 5);
+  f.take(15);
+  make_steps(beside, 3 * 8);
+  CHECK(f.policy.samples() == before);
+  CHECK(f.policy.take_suspects().size() == 4);
+  make_steps(held_up, 3 * 8 + 3 * 8);
+  CHECK(f.policy.samples() == before);
+  CHECK(f.policy.take_suspects().empty());
+  CHECK(f.policy.suspects() == 4);
+  f.take(10);
+  make_steps(held_up, 8);
+  const auto over = f.policy.take_suspects();
+  REQUIRE(over.size() == 4);
+  for (const auto& s : over) CHECK(s.gone);
   CHECK(f.policy.suspects() == 0);
 }
 

@@ -332,6 +332,24 @@ TEST_CASE("PRD-6: a file that is none of ours is put aside and named, lines of i
   CHECK(f.status().store_problem.find(file.string()) != std::string::npos);
 }
 
+TEST_CASE("PRD-6: times of a release that told of other numbers are left out, and that is said") {
+  const scratch here;
+  const auto file = here.path / "times.jsonl";
+  {
+    predicted_job f(file);
+    for (int i = 0; i < 3 + 8; ++i) f.make_step(4);
+    f.end();
+  }
+  const auto kept = io::perf::read_part_times(file);
+  REQUIRE(kept);
+  auto older = kept->times;
+  for (auto& t : older) t.features.pop_back();
+  REQUIRE(io::perf::add_part_times(file, older));
+  predicted_job f(file);
+  CHECK(f.status().recalled_samples == 3);
+  CHECK(f.status().store_problem.find(file.string()) != std::string::npos);
+}
+
 TEST_CASE("PRD-6: a file that a person named and that is none of ours stays as it is") {
   const scratch here;
   const auto file = here.path / "run.toml";
