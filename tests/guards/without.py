@@ -920,7 +920,7 @@ GUARDS = (
           "    if (!OUT && !asks_the_same(asked.of, of))", "test_actors: NOD-11: another question*"),
     guard("measured-copies", "layers that a next head is told leave it its copies (JOB-14)", "actors/train/job_replicas.cpp",
           "  if (!others) return;", "  if (!OUT && !others) return;", "test_actors: JOB-14: a next head that is told*"),
-    guard("place-memory-settled", "nor than a stage takes whose layers were settled before (PLA-6)",
+    guard("place-memory-settled", "who has less memory than layers take that were settled before does not stand in (PLA-6)",
           "actors/cluster/coordinator_ranks.cpp", "  if (!on_host || !job.swap",
           "  if (OUT || !on_host || !job.swap", "test_actors: PLA-6: nor does a stage*"),
     guard("measured-lost", "of a node that is lost while it measures nothing is settled (CRD-22)",
