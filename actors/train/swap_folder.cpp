@@ -371,6 +371,7 @@ result<drive_share> drive_share_of(const config::job& job, const engine_options&
   if (!job.swap.consume || !on_one_drive(options.swap_dirs.front(), job.checkpoint.dir))
     return drive_share();
   const auto bytes = swap_request_of(options).file_bytes;
+  if (bytes == 0) return drive_share();  // nothing is made there, be it memory
   TROUPE_TRY(room, swap_room_of(options.swap_dirs.front(), bytes, {}, job.job.name));
   return drive_share{room.swap_bytes, room.free_bytes};
 }

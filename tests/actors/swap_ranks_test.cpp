@@ -2,6 +2,7 @@
 #include "actors/train/swap_ranks.hpp"
 
 #include <algorithm>
+#include <filesystem>
 
 #include <doctest/doctest.h>
 
@@ -94,6 +95,22 @@ TEST_CASE(
   CHECK_FALSE(asks_ranks_first(job));
   job.swap.consume = true;
   CHECK(asks_ranks_first(job));
+}
+
+TEST_CASE("a rank that is all in memory asks nothing of a swap folder that is memory") {
+  if (!std::filesystem::exists("/dev/shm")) return;
+  auto plan = plan_of_four(int64_t{1} << 40);
+  plan.job.swap.consume = true;
+  plan.job.swap.dir = {"/dev/shm/swap"};
+  plan.job.checkpoint.dir = "/dev/shm/checkpoints";
+  const auto share = [&] {
+    return drive_share_of(plan.job, settled_options(plan, plan.ranks.front(), 1));
+  };
+  REQUIRE(share());
+  CHECK(share()->file_bytes == 0);
+  plan.job.swap.host_bytes = floor_of(plan);
+  REQUIRE_FALSE(share());
+  CHECK(share().error().is(swap_is_memory));
 }
 
 TEST_CASE("a step that waits for room on a drive is not given up before its patience has ended") {
