@@ -366,14 +366,27 @@ result<swap_room> swap_room_of(const fs::path& dir, uint64_t bytes, const beside
                    here(beside.export_bytes, beside.export_dir)};
 }
 
+/// Bytes that are free once an ended process's files in this one folder are removed.
+uint64_t left_in(const fs::path& folder, std::string_view job) {
+  uint64_t out = 0;
+  if (const auto left = swap_leftovers(folder.parent_path()))
+    for (const auto& l : *left) out += l.job == job && l.path == folder ? l.bytes : 0;
+  return out;
+}
+
 result<drive_share> drive_share_of(const config::job& job, const engine_options& options) {
   // Of several folders none has all links, and no checkpoint is given up (config::check).
   if (!job.swap.consume || !on_one_drive(options.swap_dirs.front(), job.checkpoint.dir))
     return drive_share();
   const auto bytes = swap_request_of(options).file_bytes;
   if (bytes == 0) return drive_share();  // nothing is made there, be it memory
-  TROUPE_TRY(room, swap_room_of(options.swap_dirs.front(), bytes, {}, job.job.name));
-  return drive_share{room.swap_bytes, room.free_bytes};
+  const auto& dir = options.swap_dirs.front();
+  TROUPE_TRY(room, swap_room_of(dir, bytes, {}));
+  // What the rank's last process has left in its folder goes as that is opened, and makes room for
+  // as many of its own bytes: no other rank need know of it.
+  const auto left = left_in(folder_of(dir, job.job.name, options.at.rank), job.job.name);
+  const auto replaced = std::min(bytes, left);
+  return drive_share{bytes - replaced, room.free_bytes + (left - replaced)};
 }
 
 result<std::vector<swap_room>> swap_rooms_of(const std::vector<folder_need>& folders,

@@ -58,7 +58,7 @@ bool must_consume(const std::vector<drive_share>& ranks) {
   uint64_t needed = 0, free = 0;
   for (const auto& r : ranks) {
     needed += r.file_bytes;
-    // Each knows what ended processes have left in its own folder; not all in one another's.
+    // Of one drive; what ended processes have left in a rank's folder is taken off what it needs.
     free = std::max(free, r.free_bytes);
   }
   return needed > free;

@@ -3,8 +3,11 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <fstream>
+#include <string>
 
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include "actors/base/defaults.hpp"
 #include "actors/base/timeouts.hpp"
@@ -12,8 +15,10 @@
 #include "actors/train/machine.hpp"
 #include "actors/train/swap_folder.hpp"
 #include "io/config/load.hpp"
+#include "io/folder/owned.hpp"
 #include "messages/message_list.hpp"
 #include "tests/errors.hpp"
+#include "tests/io/scratch.hpp"
 
 using namespace troupe;
 using namespace troupe::train;
@@ -87,7 +92,7 @@ TEST_CASE(
   CHECK(must_consume({{5, 9}, {5, 9}}));  // either would fit
   CHECK_FALSE(must_consume({{5, 10}, {5, 10}}));
   CHECK_FALSE(must_consume({{5, 9}, {0, 0}}));   // the other one is on another drive
-  CHECK_FALSE(must_consume({{5, 10}, {5, 8}}));  // one sees what was left in its folder
+  CHECK_FALSE(must_consume({{5, 10}, {5, 8}}));  // one has given more back than it needs
   CHECK_FALSE(must_consume({{0, 0}, {0, 0}}));
   auto job = plan_of_four(1).job;
   CHECK(asks_ranks_first(job));  // for their memory
@@ -111,6 +116,39 @@ TEST_CASE("a rank that is all in memory asks nothing of a swap folder that is me
   plan.job.swap.host_bytes = floor_of(plan);
   REQUIRE_FALSE(share());
   CHECK(share().error().is(swap_is_memory));
+}
+
+TEST_CASE("what a rank's last process has left is room for its files, in whatever folder it is") {
+  scratch dir;
+  auto plan = plan_of_four(1);
+  plan.job.swap.host_bytes = floor_of(plan);
+  plan.job.swap.consume = true;
+  plan.job.swap.dir = {(dir / "swap-{rank}").string()};
+  plan.job.checkpoint.dir = (dir / "checkpoints").string();
+  const auto share = [&](size_t rank) {
+    const auto said = drive_share_of(plan.job, settled_options(plan, plan.ranks.at(rank), 1));
+    REQUIRE_MESSAGE(said, (said ? "" : render(said.error())));
+    return said->file_bytes;
+  };
+  const auto leave = [&](size_t rank, const std::string& job, uint64_t bytes) {
+    const auto at = swap_dirs_of(plan.job, static_cast<int>(rank)).front() /
+                    fmt::format("{}-rank-{:05}", job, rank);
+    std::filesystem::create_directories(at.parent_path());
+    REQUIRE(io::make_owned(at, {io::folder_kind::scratch, job, {}}));
+    std::filesystem::create_directories(at / "files");
+    std::ofstream(at / "files/chunk").put('x');
+    std::filesystem::resize_file(at / "files/chunk", bytes);
+  };
+  const auto& job = plan.job.job.name;
+  const auto first = share(0), second = share(1), third = share(2);
+  REQUIRE(first > 1);
+  REQUIRE(second > 1);
+  leave(0, job, first - 1);
+  leave(1, job, second + 1);
+  leave(2, job + "-of-another", 5);
+  CHECK(share(0) == 1);
+  CHECK(share(1) == 0);
+  CHECK(share(2) == third);
 }
 
 TEST_CASE("a step that waits for room on a drive is not given up before its patience has ended") {
