@@ -390,6 +390,17 @@ bool has_terms(const json& line) {
   return kind != nullptr && *kind == inputs_kind;
 }
 
+/// Errors: why it is none.
+result<json> line_in(std::string_view text, bool is_whole, size_t number) {
+  constexpr auto most = budget_replayer::most_line_bytes;
+  if (text.size() > most) return bad_budget_inputs(number, fmt::format("more than {} bytes", most));
+  if (!is_whole) return bad_budget_inputs(number, "cut short: no end of the line");
+  auto line = io::parse_json(text, inputs_depth);
+  if (!line) return bad_budget_inputs(number, line.error().message);
+  if (!line->is_object()) return bad_budget_inputs(number, "no object");
+  return std::move(*line);
+}
+
 }  // namespace
 
 budget_replayer::budget_replayer() = default;
@@ -445,19 +456,24 @@ result<bool> budget_replayer::take_line(const json& line, size_t number) {
   return false;
 }
 
+/// A line that is none, or behind one that is missing, ends its life: a disk may have been full, or
+/// without power. A later life is decided from its own terms; without one it is an error.
 result<bool> budget_replayer::take(std::string_view text) {
+  std::optional<error> bad;
   for (size_t number = 1; !text.empty(); ++number) {
-    const auto end = text.find('\n');
-    if (std::min(end, text.size()) > most_line_bytes)
-      return bad_budget_inputs(number, fmt::format("more than {} bytes", most_line_bytes));
-    if (end == text.npos) return bad_budget_inputs(number, "cut short: no end of the line");
-    const auto line = io::parse_json(text.substr(0, end), inputs_depth);
-    text.remove_prefix(end + 1);
-    if (!line) return bad_budget_inputs(number, line.error().message);
-    if (!line->is_object()) return bad_budget_inputs(number, "no object");
-    TROUPE_TRY(same, take_line(*line, number));
-    if (!same) return false;
+    const auto end = std::min(text.find('\n'), text.size());
+    const auto lives = found_.lives;
+    const auto line = line_in(text.substr(0, end), end < text.size(), number);
+    text.remove_prefix(std::min(end + 1, text.size()));
+    const auto same = line ? take_line(*line, number) : result<bool>(line.error());
+    if (same && !*same) return false;
+    if (found_.lives > lives) bad.reset();
+    if (same) continue;
+    if (!bad) bad = same.error();
+    life_.reset();
+    ++found_.passed_over;
   }
+  if (bad) return *bad;
   return true;
 }
 

@@ -59,8 +59,10 @@ std::string budget_replay_text(const replay_arguments& a, const std::string& fil
                                const power::budget_replay& found) {
   std::string out;
   if (found.passed_over > 0)
-    out = fmt::format("{} lines are passed over: the terms of their life are kept no more\n",
-                      found.passed_over);
+    out = fmt::format(
+        "{} lines are passed over: the terms of their life are kept no more, or a line before is "
+        "torn or missing\n",
+        found.passed_over);
   if (const auto& first = found.first_difference)
     return out + fmt::format(
                      "{}: line {} differs after {} ticks that are the same\n\n"
@@ -78,15 +80,19 @@ result<int> replay_budget(const replay_arguments& a) {
   auto names = power_verb::journal_names(a.file);
   std::string file;
   bool same = true;
+  std::optional<error> bad;  ///< of a file before, whose life no later one follows yet
   for (auto name = names.rbegin(); same && name != names.rend(); ++name) {
     const auto mapped = io::mapped_file::open(*name);
     if (!mapped && mapped.error().code == errc::not_found) continue;
     if (!mapped) return mapped.error();
     file = *name;
+    const auto lives = replayer.found().lives;
     const auto went_on = replayer.take(text_in(**mapped));
-    if (!went_on) return went_on.error().within(file);
-    same = *went_on;
+    if (replayer.found().lives > lives) bad.reset();
+    if (!went_on && !bad) bad = went_on.error().within(file);
+    same = went_on ? *went_on : true;
   }
+  if (same && bad) return *bad;
   const auto& found = replayer.found();
   if (found.lives == 0)
     return power::bad_budget_inputs(1, "the terms of this life are kept no more").within(a.file);

@@ -264,6 +264,14 @@ TEST_CASE(
   CHECK(run_power(here, "replay other").code == 1);
   put(here, "rest", joined(12, lines.size()));  // nothing says with which terms
   CHECK(run_power(here, "replay rest").code == 65);
+  put(here, "torn.1", joined(0, 12) + lines[12].substr(0, 20) + "\n" + joined(13, 20));
+  put(here, "torn", joined(20, lines.size()));  // no later life
+  CHECK(run_power(here, "replay torn").code == 65);
+  put(here, "torn", joined(20, 25) + joined(0, lines.size()));
+  const auto later = run_power(here, "replay torn");
+  CHECK(later.code == 0);
+  CHECK(later.out.find("13 lines are passed over: ") != later.out.npos);
+  CHECK(later.out.find("all 41 ticks of row0 in 2 lives are the same") != later.out.npos);
   CHECK(run_power(here, "replay power.inputs --t1 .7").code == 64);
 }
 

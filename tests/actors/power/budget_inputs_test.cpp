@@ -184,6 +184,25 @@ TEST_CASE("BIN-3: a tick that is missing in a life is told, and taken for no dif
   CHECK(refused_inputs(kept_text(lines)).is(bad_budget_inputs));
 }
 
+TEST_CASE("BIN-3: behind a torn or a missing line the next life is decided again") {
+  const kept_life first(budget_mode::shares, 1, 50), second(budget_mode::shares, 2, 60);
+  const auto next = kept_text(second.lines);
+  auto missing = first.lines, torn = first.lines;
+  missing.erase(missing.begin() + 25);
+  torn[25].resize(torn[25].size() / 2);
+  for (const auto& lines : {missing, torn}) {
+    budget_replayer again;
+    CHECK(same_again(again, kept_text(lines) + next));
+    CHECK(again.found().lives == 2);
+    CHECK(again.found().ticks == 24 + 60);
+    CHECK(again.found().passed_over == lines.size() - 25);
+    budget_replayer by_files;
+    CHECK_FALSE(by_files.take(kept_text(lines)));
+    CHECK(same_again(by_files, next));
+    CHECK(by_files.found().ticks == 24 + 60);
+  }
+}
+
 TEST_CASE("BIN-2: what is no line of a budget's inputs is refused and reaches no policy") {
   const kept_life life(budget_mode::shares, 1, 20);
   const auto text = kept_text(life.lines);
