@@ -109,7 +109,10 @@ report_verdict budget_policy::hear(size_t child, const power_report& r, int64_t 
   const bool is_older = l.heard && r.id.incarnation < l.last.id.incarnation;
   if (is_older && now_ns - l.heard_ns <= fall_ns()) return report_verdict::older_process;
   if (l.heard && !is_older && r.id <= l.last.id) return report_verdict::older;
-  if (l.heard && r.id.incarnation != l.last.id.incarnation) {  // BGT-7
+  // Without a lease yet it has just begun, and holds nothing that went on before it.
+  const auto& c = children_[child];
+  const bool may_go_on = (c.others_work || c.remembered_mw > 0) && r.order == lease_order{};
+  if (l.heard ? r.id.incarnation != l.last.id.incarnation : may_go_on) {  // BGT-7
     l.before_mw = counted_mw(child);
     l.before_until_ns = is_older ? std::numeric_limits<int64_t>::max() : now_ns + fall_ns();
   }

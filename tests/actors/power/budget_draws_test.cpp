@@ -5,6 +5,7 @@
 #include "tests/actors/power/budget_family.hpp"
 
 using namespace troupe::power;
+using troupe::test::budget_second;
 using troupe::test::family;
 
 namespace {
@@ -129,4 +130,30 @@ TEST_CASE("BGT-5: budgets: who idles above its cap gets room once others give ba
   f.ticks(20);
   CHECK(!f.parent.is_unruly(0));
   CHECK(f.caps() == caps_of_both{29'000, 31'000});
+}
+
+TEST_CASE("BGT-7: budgets: what went on before the first process is heard counts on beside it") {
+  for (const bool is_remembered : {false, true}) {
+    CAPTURE(is_remembered);
+    family f;
+    f.speaks[1] = false;
+    f.terms[1].others_work = !is_remembered;
+    f.terms[1].remembered_mw = is_remembered ? 100'000 : 0;
+    f.new_parent(2);
+    const auto takes = static_cast<int>(f.parent.fall_ns() / budget_second);
+    f.ticks(takes + 2);
+    REQUIRE(f.parent.knows(f.now_ns));
+    REQUIRE(f.parent.counted_mw(1) == 100'000);
+    f.speaks[1] = true;  // it has begun, and what it has by itself is not held yet
+    for (int i = 0; i < takes; ++i) {
+      f.tick();
+      CHECK(f.parent.counted_mw(1) == 100'000);
+      CHECK(f.caps()[0] < 10'000);
+    }
+    f.ticks(4);
+    CHECK(f.caps() == caps_of_both{10'000, 90'000});
+    f.new_parent(3);  // who has a lease holds it
+    f.ticks(4);
+    CHECK(f.parent.counted_mw(1) == 90'000);
+  }
 }
