@@ -53,7 +53,8 @@ fbs::PowerReportT report_of(pacer_pointer self) {
   out.pace_of_1024 = stands ? 0 : st.step_pace;
   if (auto& held = self->state.held) {  // MHD-6
     held->goes_told = held->goes;
-    if (held->goes) out.in_force_mw = beyond_mw;
+    const bool is_unheld = held->is_unread_said && !held->has_begun;  // MHD-2
+    if (held->goes || is_unheld) out.in_force_mw = beyond_mw;
   }
   out.brake_armed = st.held ? st.held->is_all_set : st.brake_armed;  // MHD-5
   for (const auto& machine : st.policy.machines()) {

@@ -93,7 +93,8 @@ void hold_machine(pacer_pointer self, const fbs::JobPowerT& decided) {
   auto wanted = pace.of_1024 > 0 ? pace : work_pace_policy::least_pace;
   if (!m.is_granted) wanted = std::min(wanted, m.of.found);  // PWR-5
   st.parent->lease.told(++st.words);
-  m.in_force = set_pace(m, m.has_begun ? wanted : m.of.found);
+  const bool holds = m.has_begun || st.parent->lease.is_braked();  // the least needs no reading
+  m.in_force = set_pace(m, holds ? wanted : m.of.found);
   st.step_pace = static_cast<uint32_t>(m.in_force.of_1024);
   st.policy.steps(m.looks, m.judged, now_ns(*self));
   st.parent->lease.steps(m.looks, m.in_force, st.words);

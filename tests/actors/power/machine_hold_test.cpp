@@ -267,10 +267,28 @@ TEST_CASE("MHD-1: machine: where nothing says what it draws it stays as it was, 
   CHECK(f.pace == 1024);
   REQUIRE(f.said.size() == 1);
   CHECK(f.said[0].starts_with("nothing says what this machine draws"));
+  CHECK(f.reports.back().in_force_mw == beyond_mw);  // MHD-2
   f.has_meter = true;
   f.seconds(5);
   CHECK(f.pace < 1024);
   CHECK(f.said.size() == 1);
+  CHECK(f.reports.back().in_force_mw == 40'000);
+}
+
+TEST_CASE("MHD-5: machine: a brake needs no reading of what is drawn") {
+  held_rack f;
+  f.has_meter = false;
+  f.load = 1;
+  f.grant(40'000);
+  f.seconds(15);
+  REQUIRE(f.pace == 1024);
+  CHECK(f.reports.back().brake_armed);
+  f.brake = true;
+  f.seconds(3);
+  CHECK(f.pace == least_pace);
+  f.brake = false;
+  f.seconds(3);
+  CHECK(f.pace == 1024);
 }
 
 TEST_CASE("JPP-9: machine: load that comes is slowed, and one that goes gets its speed again") {
