@@ -72,6 +72,7 @@ struct journal_file::disk {
   size_t bytes = most_bytes;
   size_t stays_until = 0;              ///< bytes, where it could not be moved; 0: it could
   std::atomic<uint64_t> unwritten{0};  ///< lines without room, since that was told last
+  std::atomic<size_t> waiting{0};      ///< bytes of lines that were taken, until each is written
 
   std::string missing_text(uint64_t lines) const {
     return fmt::format("{} is written again; {} missing in it", log.path(),
@@ -118,7 +119,16 @@ journal_file::~journal_file() {
 }
 
 void journal_file::take(std::string line) {
-  if (writer_.put([to = to_, text = std::move(line)] { to->write(text); })) return;
+  const auto bytes = line.size();
+  // A tick of a large row is long: so many of its lines as of a job's would be gigabytes. JNF-1
+  const auto others = to_->waiting.fetch_add(bytes);
+  const bool has_room = others == 0 || others + bytes <= waiting_bytes;
+  if (has_room && writer_.put([to = to_, text = std::move(line)] {
+        to->write(text);
+        to->waiting -= text.size();
+      }))
+    return;
+  to_->waiting -= bytes;
   if (to_->unwritten++ == 0) say(to_->failed_text("its disk does not answer"));
 }
 

@@ -37,8 +37,9 @@ std::vector<std::string> journal_names(const std::string& file);
 
 class journal_file {
  public:
-  /// Lines that may wait for the disk.
+  /// Lines that may wait for the disk, and their bytes together; a longer line alone may, too.
   static constexpr size_t waiting_lines = 4096;
+  static constexpr size_t waiting_bytes = size_t{16} << 20;
   /// Of one file, and how many of them are kept. JNF-2
   static constexpr size_t most_bytes = size_t{16} << 20;
   static constexpr size_t most_files = 4;

@@ -2,6 +2,7 @@
 #include "apps/up/line_log.hpp"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include <cerrno>
 
@@ -9,8 +10,22 @@
 
 namespace troupe::apps {
 
+namespace {
+
+/// Whether a file that is there ends within a line, of a process before or of a power cut. A pipe
+/// is not opened to be read: its writer would take itself for its reader.
+bool ends_torn(int fd, const std::string& path) {
+  struct stat it {};
+  if (fstat(fd, &it) != 0 || !S_ISREG(it.st_mode) || it.st_size == 0) return false;
+  const io::unique_fd in(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  char last = '\n';
+  return in && pread(in.get(), &last, 1, it.st_size - 1) == 1 && last != '\n';
+}
+
+}  // namespace
+
 status line_log::append(std::string_view line) {
-  return write(fmt::format("{}{}\n", torn_ ? "\n" : "", line));  // LOG-2
+  return write(fmt::format("{}\n", line));
 }
 
 status line_log::write(std::string text) {
@@ -18,8 +33,12 @@ status line_log::write(std::string text) {
     file_.reset();
     torn_ = false;
   }
-  if (!file_) file_.reset(open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644));
-  if (!file_) return error::system("open " + path_, errno);
+  if (!file_) {
+    file_.reset(open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644));
+    if (!file_) return error::system("open " + path_, errno);
+    torn_ = torn_ || ends_torn(file_.get(), path_);
+  }
+  if (torn_) text.insert(0, 1, '\n');  // LOG-2
   ssize_t n = 0;
   do n = ::write(file_.get(), text.data(), text.size());
   while (n < 0 && errno == EINTR);

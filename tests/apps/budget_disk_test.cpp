@@ -74,6 +74,25 @@ TEST_CASE("PSV-3: budget disk: a journal whose disk hangs holds nobody up, and g
   CHECK(drained(reader.get()) == "{\"unix_s\":11.0,\"n\":11}\n");
 }
 
+TEST_CASE("JNF-1: budget disk: lines that wait for a disk have a bound in bytes, too") {
+  const scratch folder;
+  const auto file = folder / "power.inputs";
+  REQUIRE(mkfifo(file.c_str(), 0600) == 0);
+  constexpr size_t line_bytes = size_t{1} << 20, given = 40;
+  static_assert(given > journal_file::waiting_bytes / line_bytes);
+  journal_file journal(file);
+  for (size_t i = 0; i < given; ++i) journal.take(std::string(line_bytes, 'x'));
+  const io::unique_fd reader(open(file.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
+  REQUIRE(reader);
+  std::string text;
+  while (!journal.settle(std::chrono::milliseconds(1))) text += drained(reader.get());
+  for (auto rest = drained(reader.get()); !rest.empty(); rest = drained(reader.get())) text += rest;
+  CHECK(std::count(text.begin(), text.end(), '\n') == journal_file::waiting_bytes / line_bytes);
+  journal.take(std::string("{}"));  // and there is room again
+  REQUIRE(journal.settle(disk_patience));
+  CHECK(drained(reader.get()) == "{}\n");
+}
+
 TEST_CASE("JNF-2: budget disk: a journal keeps its newest files") {
   const scratch folder;
   const auto file = folder / "power.jsonl";

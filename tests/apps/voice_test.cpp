@@ -20,6 +20,7 @@
 #include "io/file.hpp"
 #include "tests/apps/ended.hpp"
 #include "tests/io/scratch.hpp"
+#include "tests/io/tree.hpp"
 
 using troupe::apps::line_log;
 using troupe::apps::outbox;
@@ -196,6 +197,19 @@ TEST_CASE("voice: a log goes on where the disk has room again, with its torn lin
   CHECK_FALSE(refused);
   CHECK(log.append("fourth"));
   CHECK(troupe::content(folder / "log.jsonl") == "first\nseco\nfourth\n");
+}
+
+TEST_CASE("voice: half a line that a process before has left stays alone (LOG-2)") {
+  troupe::scratch folder;
+  const auto file = folder / "log.jsonl";
+  troupe::put_file(file, "first\nseco");
+  line_log log(file.string());
+  CHECK(log.append("third"));
+  CHECK(log.append("fourth"));
+  CHECK(troupe::content(file) == "first\nseco\nthird\nfourth\n");
+  line_log later(file.string());
+  CHECK(later.append("fifth"));
+  CHECK(troupe::content(file) == "first\nseco\nthird\nfourth\nfifth\n");
 }
 
 TEST_CASE("voice: a log that cannot be opened is tried again with each line") {
