@@ -268,8 +268,9 @@ int64_t parent_budget::job_in_force_mw() {
 std::optional<std::string> parent_budget::look() {
   if (!any()) return {};
   if (budget_ != nullptr && budget_->state.policy) cap_mw_ = budget_->state.cap_mw;
-  return watch_.in_force(job_in_force_mw() + neighbour_->lease.in_force_mw(), cap_mw_,
-                         where_.now_ns());
+  // What its actuator holds, and not its word alone: that could be less.
+  const auto neighbour_mw = std::max(neighbour_->lease.in_force_mw(), neighbour_->held_mw);
+  return watch_.in_force(job_in_force_mw() + neighbour_mw, cap_mw_, where_.now_ns());
 }
 
 std::optional<std::string> parent_budget::see(const any_msg& m, const actor_stats& receiver) {
