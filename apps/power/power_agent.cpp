@@ -326,7 +326,7 @@ void add_agent(shell& sh, command* parent) {
   verb->add_option("--static-w", a->static_w,
                    "Its static_w in the budget's file: to hold that from the start, before the "
                    "budget is heard; default: once it is")
-      ->not_negative();
+      ->within(0.0, 1e9);  // as in that file
   verb->add_option("--output", a->output, "Its folder; default: power/NAME")
       ->takes(offered::folder);
   verb->add_flag("--dry-run", a->dry_run, "Decide and keep the journal, but set nothing");

@@ -5,6 +5,8 @@
 // trace of watts has none: it is shown what the policy would have decided, and can be journalled
 // for another version. What a budget was given (power.inputs) is decided again tick by tick, life
 // by life, with the files before it that are kept.
+#include <optional>
+
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 

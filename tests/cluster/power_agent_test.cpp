@@ -246,6 +246,8 @@ TEST_CASE("power agent: without a setting it does not start, and says what to do
   CHECK(run(agent_words(signs.folder, {"--parent", "10.0.0.5:7070"})).code == 64);
   for (const char* wrong : {"pace", "cgroup", "rapl,cpufreq", "cpufreq,cpufreq"})
     CHECK(run(agent_words(signs.folder, {"--control", wrong, "--dry-run"})).code == 64);
+  for (const char* wrong : {"-1", "nan", "1e300"})
+    CHECK(run(agent_words(signs.folder, {"--static-w", wrong, "--dry-run"})).code == 64);
 }
 
 TEST_CASE("power agent: a certificate proves which child it is, and without a control it reports") {
