@@ -145,7 +145,7 @@ result<int> run_node(node_arguments a) {
   TROUPE_TRY(heads, addresses_in(a.join));
   TROUPE_TRY(target, host_and_port(heads.front()));
   // Whatever this job's control is: what cannot be undone is told by who needs it, and by restore.
-  static_cast<void>(gpu::controls::restore(controls, false));
+  static_cast<void>(gpu::controls::restore(controls, false, gpu::controls::left_by::jobs));
   TROUPE_CHECK(complete(a, target.first, target.second));
   if (a.tied_to_input) tie_to_input(a.network.key == "-");
   sign_flight_memory(a.name, own_address(a, target.first),

@@ -60,14 +60,25 @@ result<std::unique_ptr<machine_controls>> machine_controls::make(control_place a
   return out;
 }
 
+/// MCT-5. Where somebody has the device by any of its ways, in their order: MCT-1.
+device_ways machine_controls::ways_to_take(const held_device& d) const {
+  auto out = d.ways;
+  for (const auto& way : out)
+    if (const auto governed = is_governed(at_, way); !governed || *governed) return out;
+  std::ranges::stable_partition(out,
+                                [&](const auto& way) { return is_left_to_next(at_, way, owner_); });
+  return out;
+}
+
 /// MCT-1. A device that somebody else has by one way is none that another way is tried on.
 status machine_controls::take(held_device& d) const {
   std::optional<error> refused;
-  for (const auto& way : d.ways) {
+  for (const auto& way : ways_to_take(d)) {
     auto made = setting_governor::make(at_, way, owner_);
     if (made) {
       d.governor = std::move(*made);
       d.by = way;
+      d.held_at = d.governor->adopted_at().value_or(whole_pace);
       return {};
     }
     if (made.error().is(setting_governed) || !is_not_offered(made.error())) return made.error();
@@ -77,10 +88,21 @@ status machine_controls::take(held_device& d) const {
   return *std::move(refused);
 }
 
+/// What fails may be in force in part: then the less counts (MCT-5).
+status machine_controls::set_governed(held_device& d, int pace_of_1024) const {
+  auto done = d.governor->set(pace_of_1024);
+  if (!done && done.error().is(setting_governed)) {
+    d.governor.reset();
+    d.held_at = whole_pace;
+  } else if (d.governor->governs()) {
+    d.held_at = done ? pace_of_1024 : std::min(d.held_at, pace_of_1024);
+  }
+  return done;
+}
+
 status machine_controls::set_one(held_device& d, int pace_of_1024) const {
   if (!d.governor) TROUPE_CHECK(take(d));
-  auto done = d.governor->set(pace_of_1024);
-  if (!done && done.error().is(setting_governed)) d.governor.reset();
+  auto done = set_governed(d, pace_of_1024);
   if (!done || d.governor->governs()) return done;
   TROUPE_TRY(governed, is_governed(at_, d.by));
   if (governed) return setting_governed(to_string(d.by.kind), "its lock is taken");  // MCT-2
@@ -97,7 +119,6 @@ status machine_controls::set(int pace_of_1024, bool* is_any_set) {
     if (is_any_set && done) *is_any_set = true;
     if (!done && first) first = std::move(done);
   }
-  set_at_ = first && !devices_.empty() ? pace_of_1024 : whole_pace;
   return first;
 }
 
@@ -109,11 +130,10 @@ void machine_controls::stay() noexcept {
 }
 
 int machine_controls::held_at() const {
-  {
-    std::lock_guard lock(mutex_);
-    if (set_at_) return *set_at_;
-  }
-  return adopted_at();
+  std::lock_guard lock(mutex_);
+  int out = whole_pace;
+  for (const auto& d : devices_) out = std::min(out, d.held_at);
+  return out;
 }
 
 void machine_controls::leave() noexcept {
@@ -127,10 +147,10 @@ void machine_controls::leave() noexcept {
 
 int machine_controls::adopted_at() const {
   std::lock_guard lock(mutex_);
-  int out = 0;
+  int out = whole_pace;
   for (const auto& d : devices_)
-    out = std::max(out, d.governor ? d.governor->adopted_at().value_or(whole_pace) : whole_pace);
-  return devices_.empty() ? whole_pace : out;
+    if (d.governor) out = std::min(out, d.governor->adopted_at().value_or(whole_pace));
+  return out;
 }
 
 std::vector<std::string_view> machine_controls::words() const {

@@ -10,11 +10,13 @@
 //   MCT-4  Devices that words are for are held, all of them, or nothing begins, and what was taken
 //     over stays: who names a word
 //     for GPUs and one for processors counts on both.
+//   MCT-5  A device that is left at a pace for who holds the machine next (SGV-8) is held by that
+//     word first, wherever it stands among those of the device: another one begins at what was
+//     found. What is held of some devices is held, whatever became of the others.
 #pragma once
 
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -46,8 +48,8 @@ class machine_controls {
   /// Errors: setting_governed; setting_held_lower; as setting_governor::set; the first of them.
   /// `is_any_set`: whether one device at least has it.
   status set(int pace_of_1024, bool* is_any_set = nullptr);
-  /// The most that one of them was taken over at, in force (SGV-8); the whole pace where one was
-  /// not.
+  /// The least that one of them was taken over at, in force (SGV-8), so that none is made faster by
+  /// what another was not; the whole pace where none was.
   int adopted_at() const;
   /// What each is held by, "nvml_clocks"; none twice, and none of a device that somebody else has.
   std::vector<std::string_view> words() const;
@@ -59,7 +61,8 @@ class machine_controls {
   /// What is set stays as it is, for who comes to hold the machine next (SGV-8); nothing is set
   /// afterwards.
   void stay() noexcept;
-  /// The pace that all of it was set at last, or taken over at; the whole one where a part was not.
+  /// The least that one of them may be held at: was set to last, in force or not, or taken over at.
+  /// The whole pace: nothing here is slower than it was found.
   int held_at() const;
 
  private:
@@ -67,17 +70,19 @@ class machine_controls {
     device_ways ways;
     setting_target by = {};                           ///< which of them `governor` is
     std::unique_ptr<setting_governor> governor = {};  ///< none: somebody else's
+    int held_at = whole_pace;                         ///< MCT-5
   };
   machine_controls(control_place at, control_owner owner)
       : at_(std::move(at)), owner_(std::move(owner)) {}
+  device_ways ways_to_take(const held_device& d) const;
   status take(held_device& d) const;
   status set_one(held_device& d, int pace_of_1024) const;
+  status set_governed(held_device& d, int pace_of_1024) const;
 
   const control_place at_;
   const control_owner owner_;
   mutable std::mutex mutex_;
   bool over_ = false;                 ///< guarded by mutex_
-  std::optional<int> set_at_;         ///< by the last set(); guarded by mutex_
   std::vector<held_device> devices_;  ///< guarded by mutex_
 };
 

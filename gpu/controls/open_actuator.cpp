@@ -48,18 +48,20 @@ result<chosen_actuator> open_actuator(std::span<const std::string> words, const 
                                       const std::string& gpu) {
   chosen_actuator out;
   std::optional<error> refused;
-  bool is_gpu_governed = false;
+  bool is_gpu_governed = false, are_processors_governed = false;
   for (const auto& word : words) {
     if (word == "pace") return out;
     const auto kind = setting_kind_named(word);
-    if (is_gpu_governed && kind && is_of_gpu(*kind)) continue;  // OPA-2
+    bool nobodys = false;  // a quota is of this rank's own threads
+    bool& is_taken = !kind ? nobodys : is_of_gpu(*kind) ? is_gpu_governed : are_processors_governed;
+    if (is_taken) continue;  // OPA-2
     auto made = open_one(word, at, owner, threads, gpu);
     if (made) {
       out.control = std::move(*made);
       return out;
     }
     if (!is_not_offered(made.error())) return made.error();  // OPA-1
-    is_gpu_governed |= made.error().is(setting_governed) && kind && is_of_gpu(*kind);
+    is_taken = made.error().is(setting_governed);
     out.passed.push_back(made.error().message);
     add_refusal(refused, made.error());
   }

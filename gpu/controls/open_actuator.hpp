@@ -5,7 +5,8 @@
 //   OPA-1  What is passed over has changed nothing, and why it is not offered is told. A control
 //     that has failed otherwise, as where what a dead process left cannot be taken back, is passed
 //     over by none: the next one would work on a machine that stays slow.
-//   OPA-2  A device whose governor is another job is not asked for by another word.
+//   OPA-2  A device whose governor is another job, or an agent, is not asked for by another word: a
+//     GPU, or the processors together, of which a clock and a limit would each undo the other's.
 #pragma once
 
 #include <memory>

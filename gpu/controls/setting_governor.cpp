@@ -105,7 +105,19 @@ result<not_back> take_back_left(const control_place& at, const fs::path& file) {
   return take_back(*port, file, std::move(left), at.is_set_in_heat);
 }
 
+/// SGV-8
+bool stays_by(const control_record& left, const control_place& at, const setting_target& target) {
+  return left.stays_at && left.kind == target.kind && left.boot == boot_id(at);
+}
+
 }  // namespace
+
+bool is_left_to_next(const control_place& at, const setting_target& target,
+                     const control_owner& owner) {
+  if (!owner.is_adopted) return false;
+  const auto read = read_record(record_file(at.settings, device_of(target)));
+  return read && *read && stays_by(**read, at, target);
+}
 
 status undo_settings(const control_place& at, const fs::path& file, const control_record& r) {
   const auto seat = take_seat(at, target_of(r), std::string(restorer_name));
@@ -160,7 +172,7 @@ result<bool> setting_governor::adopt() {
   const auto read = read_record(own_record());
   if (!read || !*read) return false;  // take_back_left() says what is wrong with it
   const auto& left = **read;
-  if (!left.stays_at || left.kind != target_.kind || left.boot != boot_id(at_)) return false;
+  if (!stays_by(left, at_, target_)) return false;
   at_.known->note(device_of(target_), left.settings);
   TROUPE_TRY(port, open_setting_port(at_, target_));
   auto found = port->find(left.settings);

@@ -100,6 +100,10 @@ class setting_governor final : public actuator {
   std::optional<int> adopted_at_;
 };
 
+/// Whether what is set of it was left so for this owner to go on from, by this word. SGV-8
+bool is_left_to_next(const control_place& at, const setting_target& target,
+                     const control_owner& owner);
+
 /// Sets what the record in a file found again (SGV-2), or forgets it after a reboot. Errors:
 /// setting_governed; setting_not_in_force; what the system says.
 status undo_settings(const control_place& at, const std::filesystem::path& file,

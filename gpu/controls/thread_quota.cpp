@@ -153,7 +153,8 @@ result<std::unique_ptr<thread_quota>> thread_quota::make(const control_place& at
                                                          std::span<const int> threads) {
   if (threads.empty()) return no_computing_threads("cgroup");
   if (at.records.empty()) return quota_refused("there is no folder for what is to be undone");
-  static_cast<void>(restore(at, false));  // what cannot be undone is tried again, and by restore
+  // What cannot be undone is tried again, and by restore; what an agent has left stays (CRE-3).
+  static_cast<void>(restore(at, false, left_by::jobs));
   TROUPE_TRY(place, place_here(at));
   std::unique_ptr<thread_quota> out;
   status begun;

@@ -192,6 +192,22 @@ TEST_CASE("MHD-1: power agent: a static share that it is told holds before there
   CHECK(machine.clock() == least_khz);
 }
 
+TEST_CASE(
+    "SGV-8: power agent: a node of a job that starts takes nothing back of what it has left") {
+  if (is_metered_here()) return;
+  const own_signs signs;
+  const made_machine machine;
+  program agent(agent_words(signs.folder, {"--control", "cpufreq", "--static-w", "20"}));
+  REQUIRE(machine.until_clock(least_khz));
+  agent.signal(SIGKILL);
+  CHECK(agent.wait() == 128 + SIGKILL);
+  const auto node = run({"node", "--name", "a", "--join", "127.0.0.1:1"});
+  CHECK(node.code == 69);  // no job is there: it has looked what dead ones left before that
+  CHECK(machine.clock() == least_khz);
+  CHECK(run({"power", "restore"}).code == 0);
+  CHECK(machine.clock() == found_khz);
+}
+
 TEST_CASE("PWR-5: power agent: what a killed one has left a person takes back, or one without it") {
   if (is_metered_here()) return;
   for (const bool by_hand : {true, false}) {

@@ -12,6 +12,7 @@
 
 #include <doctest/doctest.h>
 
+#include "gpu/controls/open_actuator.hpp"
 #include "gpu/controls/seat.hpp"
 #include "gpu/controls/setting_port.hpp"
 #include "io/folder/lock.hpp"
@@ -239,4 +240,109 @@ TEST_CASE("MCT-4: machine controls: where one device is refused what was taken o
   CHECK(m.values(setting_kind::cpufreq) == slow);
   CHECK(m.values(setting_kind::rapl)["intel-rapl:1"] == "150000000\n");
   CHECK(m.record_count() == 1);
+}
+
+namespace {
+
+/// The processors by their clock, and the packages by their limit, as two devices.
+result<std::unique_ptr<machine_controls>> controls_of_two(const made_devices& m,
+                                                          const control_owner& owner) {
+  return machine_controls::make(m.at, {{{setting_kind::cpufreq, ""}}, {{setting_kind::rapl, ""}}},
+                                owner);
+}
+
+}  // namespace
+
+TEST_CASE("MCT-5: machine controls: what an agent has left by its second word goes on by that") {
+  const impatient_devices m;
+  const control_owner agent{"rack7", 0, 7, true}, next{"rack7", 0, 8, true};
+  const std::vector both{setting_kind::cpufreq, setting_kind::rapl};
+  m.cool(2);  // the clock is not known in the heat
+  {
+    const auto first = m.try_controls(both, agent);
+    REQUIRE(first);
+    REQUIRE((*first)->words() == std::vector<std::string_view>{"rapl"});
+    REQUIRE((*first)->set(256));
+    (*first)->stay();
+  }
+  m.cool(0);
+  const auto slow = m.values(setting_kind::rapl);
+  REQUIRE(slow.at("intel-rapl:0") != "150000000\n");
+  {
+    const auto second = m.try_controls(both, next);
+    REQUIRE(second);
+    CHECK((*second)->words() == std::vector<std::string_view>{"rapl"});
+    CHECK((*second)->adopted_at() == 256);
+    CHECK(m.values(setting_kind::rapl) == slow);
+    (*second)->leave();
+  }
+  {  // MCT-1: not where a job has them by the other word
+    const auto of_job = m.governor(setting_kind::cpufreq);
+    const auto third = m.try_controls(both, next);
+    REQUIRE(third);
+    CHECK((*third)->words().empty());
+    CHECK(m.values(setting_kind::rapl) == slow);
+  }
+  const auto of_no_agent = m.try_controls(both, the_agent);
+  REQUIRE(of_no_agent);
+  CHECK((*of_no_agent)->words() == std::vector<std::string_view>{"cpufreq"});
+}
+
+TEST_CASE("MCT-5: machine controls: what is held of some devices is, where another is a job's") {
+  const impatient_devices m;
+  const control_owner agent{"rack7", 0, 7, true}, next{"rack7", 0, 8, true};
+  auto of_job = m.governor(setting_kind::rapl);
+  {
+    const auto first = controls_of_two(m, agent);
+    REQUIRE(first);
+    CHECK((*first)->held_at() == whole_pace);
+    CHECK((*first)->set(256).error().is(setting_governed));
+    CHECK((*first)->held_at() == 256);
+    CHECK((*first)->set(whole_pace).error().is(setting_governed));
+    CHECK((*first)->held_at() == whole_pace);
+    CHECK((*first)->set(256).error().is(setting_governed));
+    (*first)->stay();
+  }
+  const auto slow = m.values(setting_kind::cpufreq);
+  REQUIRE(slow.at("policy1") == "1500000\n");
+  {  // the least that one was left at, so that none is made faster
+    const auto second = controls_of_two(m, next);
+    REQUIRE(second);
+    CHECK((*second)->adopted_at() == 256);
+    CHECK((*second)->held_at() == 256);
+    (*second)->leave();
+  }
+  of_job.reset();
+  const auto third = controls_of_two(m, next);  // the packages begin as they were found
+  REQUIRE(third);
+  CHECK((*third)->adopted_at() == 256);
+  CHECK(m.values(setting_kind::cpufreq) == slow);
+}
+
+TEST_CASE("MCT-5: machine controls: what does not read back may be held all the same") {
+  const impatient_devices m;
+  const auto controls = m.controls(setting_kind::rapl);
+  m.files->lies = true;
+  CHECK(controls->set(256).error().is(setting_not_in_force));
+  CHECK(controls->held_at() == 256);
+  m.files->lies = false;
+  REQUIRE(controls->set(whole_pace));
+  CHECK(controls->held_at() == whole_pace);
+}
+
+TEST_CASE("OPA-2: open actuator: processors that another job has are asked for by no other word") {
+  const impatient_devices m;
+  const auto other = m.make(setting_kind::cpufreq, 0, "other", 2);
+  REQUIRE(other);
+  const auto limit = m.values(setting_kind::rapl);
+  const std::vector<std::string> both{"cpufreq", "rapl"}, last{"cpufreq", "rapl", "pace"};
+  const std::vector threads{11};
+  const auto refused = open_actuator(both, m.at, {"tiny", 0}, threads, "");
+  REQUIRE_FALSE(refused);
+  CHECK(refused.error().is(setting_governed));
+  const auto pauses = open_actuator(last, m.at, {"tiny", 0}, threads, "");
+  REQUIRE(pauses);
+  CHECK_FALSE(pauses->control);
+  CHECK(pauses->passed.size() == 1);
+  CHECK(m.values(setting_kind::rapl) == limit);
 }

@@ -14,6 +14,7 @@
 
 #include "gpu/controls/control_journal.hpp"
 #include "gpu/controls/restore.hpp"
+#include "gpu/controls/thread_quota.hpp"
 #include "tests/gpu/controls/made_devices.hpp"
 
 using namespace troupe;
@@ -528,6 +529,17 @@ TEST_CASE("SGV-8: restore: what an agent has left a person takes back, and no jo
   CHECK(are_undone(restore(m.at, false)));
   CHECK(m.values(setting_kind::cpufreq) == found);
   CHECK(m.record_count() == 0);
+}
+
+TEST_CASE("SGV-8: restore: what an agent has left a rank that is given a quota leaves, too") {
+  made_devices m;
+  m.at.mount = m.folder / "no groups";
+  REQUIRE(agent_dies(m, setting_kind::cpufreq, 3) == killed_code);
+  const auto slow = m.values(setting_kind::cpufreq);
+  const auto quota = thread_quota::make(m.at, {"tiny", 0}, std::vector{11});
+  CHECK_FALSE(quota);  // there are no groups here: it has looked what dead ones left before that
+  CHECK(m.values(setting_kind::cpufreq) == slow);
+  CHECK(m.record_count() == 1);
 }
 
 TEST_CASE("SGV-8: setting governor: after a reboot there is nothing to go on from") {
