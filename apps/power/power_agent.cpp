@@ -151,6 +151,16 @@ void take_settings_back(machine_controls& controls, const std::string& name) {
   controls.end();
 }
 
+/// What is set is asked for and let go behind a lock that a set has which a driver never ends.
+void watch_end(std::optional<watchdog>& guard, const std::string& name) {
+  guard.emplace(
+      defaults::let_go_patience + defaults::orderly_end, exit_code(errc::io),
+      error(
+          errc::io,
+          fmt::format("the agent {} ends while a device does not answer: what is set stays", name),
+          "`troupe power restore` sets what its records found, once that device answers again"));
+}
+
 /// PGA-2
 enum class agent_end : uint8_t { by_itself, for_the_next, for_good };
 
@@ -248,6 +258,7 @@ result<int> run_agent(agent_arguments a) {
     bell.wake();
   });
   const auto how = wait_for_agent_end(*signals, gone);
+  watch_end(guard, a.name);
   auto ended = settle(how, a.name, controls.get(), *signals, goes);
   if (how == agent_end::by_itself)
     ended = error(errc::bug, fmt::format("the agent {} ended by itself", a.name),

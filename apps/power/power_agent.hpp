@@ -13,7 +13,7 @@
 //     that all may be drawn (MHD-6); what was set is taken back once that is answered, and else
 //     stays, which the exit code tells. The next agent goes on from what stays, and takes back what
 //     it does not hold; one that fails to start leaves it. By hand `troupe power restore` takes it
-//     back.
+//     back. One of whose devices does not answer any more ends all the same, and what is set stays.
 //   PGA-3  One process is the agent of an output folder: it is locked.
 #pragma once
 

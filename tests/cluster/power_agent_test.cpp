@@ -2,6 +2,8 @@
 // `troupe power agent` on a made tree of the kernel's devices. What the machine draws is a model's
 // word, the same whatever its clock, so that the clock follows from the budget alone: it is the one
 // that was found, or the least.
+#include <sys/stat.h>
+
 #include <csignal>
 #include <cstdlib>
 #include <fstream>
@@ -206,6 +208,25 @@ TEST_CASE(
   CHECK(machine.clock() == least_khz);
   CHECK(run({"power", "restore"}).code == 0);
   CHECK(machine.clock() == found_khz);
+}
+
+TEST_CASE("PGA-2: power agent: one whose device does not answer any more ends all the same") {
+  if (is_metered_here()) return;
+  const own_signs signs;
+  const made_machine machine;
+  served_row row(row_of_rack(signs.folder));
+  REQUIRE(until_row_knows());
+  program agent(agent_words(signs.folder, {"--control", "cpufreq"}));
+  REQUIRE(until_child("rack7", is_leased_rack));
+  const auto hung = signs.folder / "hung";
+  REQUIRE(::mkfifo(hung.c_str(), 0600) == 0);  // whoever opens it to write waits for a reader
+  fs::rename(hung, machine.policy / "scaling_max_freq");
+  CHECK(run({"power", "budget", "30"}).code == 0);
+  REQUIRE(until_child("rack7", [](const auto& rack) { return rack["silent"] == true; }));
+  agent.signal(SIGTERM);
+  CHECK(agent.wait() == 74);
+  CHECK(agent.err().find("does not answer") != std::string::npos);
+  row.end();
 }
 
 TEST_CASE("PWR-5: power agent: what a killed one has left a person takes back, or one without it") {
