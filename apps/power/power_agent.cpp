@@ -151,10 +151,13 @@ void take_settings_back(machine_controls& controls, const std::string& name) {
   controls.end();
 }
 
+/// Of the answer that is under way as it ends, and of the one to what it says then.
+constexpr auto let_go_wait = 2 * defaults::let_go_patience;
+
 /// What is set is asked for and let go behind a lock that a set has which a driver never ends.
 void watch_end(std::optional<watchdog>& guard, const std::string& name) {
   guard.emplace(
-      defaults::let_go_patience + defaults::orderly_end, exit_code(errc::io),
+      let_go_wait + defaults::orderly_end, exit_code(errc::io),
       error(
           errc::io,
           fmt::format("the agent {} ends while a device does not answer: what is set stays", name),
@@ -179,7 +182,7 @@ agent_end wait_for_agent_end(signal_queue& signals, const std::atomic<bool>& gon
 /// Whether the budget counts the machine at its ceiling from now on; another signal waits no more.
 bool until_counted(signal_queue& signals, going& goes) {
   using std::chrono::steady_clock;
-  const auto until = steady_clock::now() + defaults::let_go_patience;
+  const auto until = steady_clock::now() + let_go_wait;
   goes.is_wanted = true;
   while (!goes.is_counted) {
     const auto left =

@@ -183,6 +183,31 @@ TEST_CASE("PGA-2: power agent: the budget counts no less than what an agent's en
   row.end();
 }
 
+TEST_CASE("PGA-2: power agent: an end for good waits for the slowest budget's answer") {
+  if (is_metered_here()) return;
+  const own_signs signs;
+  const made_machine machine;
+  const auto file =
+      budget_file(signs.folder, "row0", 30, child_of_budget("rack7", "low", 10, 20, 60));
+  auto text = text_of(file);
+  const std::string quick = "tick_ms = 100\nlease_ttl_ms = 5000";
+  REQUIRE(text.find(quick) != std::string::npos);
+  text.replace(text.find(quick), quick.size(), "tick_ms = 2000\nlease_ttl_ms = 8000");
+  std::ofstream(file) << text;
+  served_row row(file);
+  REQUIRE(until_row_knows());
+  program agent(agent_words(signs.folder, {"--control", "cpufreq", "--static-w", "20"}));
+  REQUIRE(machine.until_clock(least_khz));
+  // A tick has just answered: the report under way has its answer with the next one alone.
+  REQUIRE(until_child("rack7", [](const auto& rack) {
+    return rack["silent"] == false && rack["lease_left_ms"] > 0;
+  }));
+  agent.signal(SIGINT);
+  CHECK(agent.wait() == 0);
+  CHECK(machine.clock() == found_khz);
+  row.end();
+}
+
 TEST_CASE("MHD-1: power agent: a static share that it is told holds before there is a budget") {
   if (is_metered_here()) return;
   const own_signs signs;
