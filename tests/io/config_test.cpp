@@ -623,7 +623,10 @@ TEST_CASE("types of numbers may be named as config.json names them") {
   for (const auto& [word, type] :
        {std::pair{"float32", compute_dtype::f32}, std::pair{"bfloat16", compute_dtype::bf16}}) {
     const auto named =
-        parse(fmt::format("[model]\ndtype = \"{}\"\n[data]\npath = \"x\"\n", word), "test");
+        parse(fmt::format("[model]\nlayers = 4\nheads = 4\nhidden = 64\ndtype = \"{}\"\n[data]\n"
+                          "path = \"x\"\n",
+                          word),
+              "test");
     REQUIRE_MESSAGE(named, (named ? "" : render(named.error())));
     CHECK(named->model.dtype == type);
   }
