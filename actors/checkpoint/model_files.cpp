@@ -108,13 +108,13 @@ std::optional<std::string> word_of(const json& pipeline, const io::tokenizer& wo
   return text ? std::optional(std::move(*text)) : std::nullopt;
 }
 
-/// Those of the job's tokenizer. Null for ready tokens whose tokenizer is not read here (Unigram,
-/// WordPiece): nothing of such a job needs it, so that its saves must not.
-result<io::tokenizer_ptr> words_of(const config::job& job) {
+/// Those of the job's tokenizer. Null where it is not read here, as for ready tokens of a Unigram
+/// or a WordPiece: who needs it has refused that before this, and a save does not.
+io::tokenizer_ptr words_of(const config::job& job) {
   auto words = train::tokenizer_of(job);
-  if (!train::ready_tokens(job)) return words;
-  if (words && !*words && !job.model.path.empty()) words = io::make_tokenizer(job.model.path);
-  return words ? std::move(words) : io::tokenizer_ptr{};
+  if (train::ready_tokens(job) && words && !*words && !job.model.path.empty())
+    words = io::make_tokenizer(job.model.path);
+  return words ? std::move(*words) : nullptr;
 }
 
 /// tokenizer.json alone makes the ids, whatever the kind of the model. Without a class beside it
@@ -130,7 +130,7 @@ status name_class(gathering& to, const train::job_plan& plan) {
   if (root.contains("tokenizer_class")) return {};
   root["tokenizer_class"] = "PreTrainedTokenizerFast";
   root.emplace("clean_up_tokenization_spaces", false);
-  TROUPE_TRY(words, words_of(plan.job));
+  const auto words = words_of(plan.job);
   const auto pipeline = json::parse(*text, nullptr, false);
   const auto put = [&](const char* key, std::optional<int32_t> id) {
     if (!id || *id >= plan.model.vocab || root.contains(key)) return;
