@@ -31,7 +31,7 @@
 #include "actors/replay/recording.hpp"
 #include "actors/train/job_policy.hpp"
 #include "actors/train/succession.hpp"
-#include "apps/ceiling.hpp"
+#include "apps/ceiling_watch.hpp"
 #include "apps/control/job_secret.hpp"
 #include "apps/control/meeting_point.hpp"
 #include "apps/drills.hpp"
@@ -69,7 +69,7 @@ struct launch {
   train::job_plan plan;
   std::optional<checkpoint::resume_point> resume;
   io::checkpoint::origin origin;  ///< of what is saved
-  std::shared_ptr<ceiling> peak;
+  std::shared_ptr<ceiling_watch> peak;
   held_folders folders;
   train::succession from;  ///< of the head that was lost, or earlier launches
   config::cluster_section at;  ///< as this head is reached
@@ -80,7 +80,7 @@ struct launch {
 };
 
 /// The ceiling of all workers together, where they are on this machine; null otherwise.
-std::shared_ptr<ceiling> local_peak(const config::job& job) {
+std::shared_ptr<ceiling_watch> local_peak(const config::job& job) {
   if (job.cluster.launch != config::launch_mode::local) return nullptr;
   const auto cores = static_cast<int64_t>(std::max(1u, std::thread::hardware_concurrency()));
   const int64_t each =
@@ -88,7 +88,8 @@ std::shared_ptr<ceiling> local_peak(const config::job& job) {
   const auto type =
       job.model.dtype == config::compute_dtype::bf16 ? gpu::dtype::bf16 : gpu::dtype::f32;
   auto peak = ceiling::make(type, static_cast<int>(std::min(cores, each * job.workers())));
-  return peak ? std::make_shared<ceiling>(std::move(*peak)) : nullptr;
+  if (!peak) return nullptr;
+  return std::make_shared<ceiling_watch>(std::make_shared<ceiling>(std::move(*peak)));
 }
 
 /// Removes what interrupted saves and copies left in a folder of checkpoints.

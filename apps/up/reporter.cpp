@@ -205,8 +205,8 @@ void step(reporter_pointer self, const msg<fbs::StepReport>& m) {
   st.epoch = m.epoch();
   st.spent_ms += m->step_ms();
   ++st.steps_seen;
-  // The first measurement may have been disturbed: a few more, ever fewer, between what is shown.
-  if (st.options.peak && std::has_single_bit(st.steps_seen)) st.options.peak->sample();
+  // The first measurement may have been disturbed: a few more, ever fewer.
+  if (st.options.peak && std::has_single_bit(st.steps_seen)) st.options.peak->ask();
   auto r = as_report(st, m);
   const auto kept = judge_drive(st, r);
   show_drive(self, r);

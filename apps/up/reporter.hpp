@@ -15,7 +15,7 @@
 #include <string>
 
 #include "actors/base/traced.hpp"
-#include "apps/ceiling.hpp"
+#include "apps/ceiling_watch.hpp"
 #include "apps/past_steps.hpp"
 #include "apps/report/report.hpp"
 #include "apps/swap/rates.hpp"
@@ -42,7 +42,7 @@ struct run_outcome {
 
 struct reporter_options {
   config::job job;
-  std::shared_ptr<ceiling> peak;  ///< of all workers together; null: unknown
+  std::shared_ptr<ceiling_watch> peak;  ///< of all workers together; null: unknown
   std::shared_ptr<run_log> log;
   std::shared_ptr<run_outcome> outcome;
   std::function<void()> ended;  ///< called once, after `outcome` is over

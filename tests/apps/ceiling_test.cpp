@@ -1,9 +1,14 @@
 // "% of peak": against the best that was ever seen of this machine, and never above 100.
 #include "apps/ceiling.hpp"
 
+#include <atomic>
+#include <latch>
+#include <thread>
+
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
+#include "apps/ceiling_watch.hpp"
 #include "tests/io/scratch.hpp"
 
 namespace troupe::apps {
@@ -66,6 +71,29 @@ TEST_CASE("CEIL-1 a kept ceiling that cannot be right is as absent") {
     CHECK(made->flops() > 0);
     CHECK(made->flops() < 1e15);
   }
+}
+
+TEST_CASE("CEIL-3 CEIL-4 who asks for a sample waits for none, and one is taken at a time") {
+  std::latch asked(1), begun(1);
+  std::atomic<int> taken = 0;
+  {
+    ceiling_watch watch(1e9, [&] {
+      ++taken;
+      begun.count_down();
+      asked.wait();
+      return 2e9;
+    });
+    watch.ask();  // would never come back if it waited
+    begun.wait();
+    watch.ask();
+    CHECK(watch.flops() == 1e9);
+    asked.count_down();
+    while (watch.flops() != 2e9) std::this_thread::yield();
+    CHECK(taken == 1);
+  }
+  ceiling_watch again(1e9, [&] { return ++taken * 1e9; });
+  while (taken < 3) again.ask();
+  CHECK(taken >= 3);
 }
 
 TEST_CASE("CEIL-2 a share of the peak is never above 1") {
