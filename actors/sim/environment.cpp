@@ -164,6 +164,8 @@ reporter_actor::behavior_type reporter(reporter_pointer self, std::shared_ptr<to
         if (!h.ends.empty()) h.spoke_after_end = true;
         const bool is_last = !h.steps.empty() && h.steps.back() == m->step();
         if (is_last && h.epochs.back() == m.epoch() && m->validation_loss() >= 0) return;  // JOB-21
+        h.last_step_ns = now_ns(*self);
+        if (h.first_step_ns < 0) h.first_step_ns = h.last_step_ns;
         h.steps.push_back(m->step());
         h.rates.push_back(m->lr());
         h.losses.push_back(m->loss());

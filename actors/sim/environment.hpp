@@ -51,6 +51,7 @@ struct timing {
   int64_t save_ns = 25'000'000;     ///< of a rank's part, sync included
   storage_times files;
   int64_t export_ns = 10'000'000;   ///< of the model
+  bool saves_block = false;         ///< devices do nothing while what they hold is saved
   double jitter = 0.1;              ///< a thing takes up to (1 + jitter) times as long
   std::vector<stage_timing> stages;  ///< by stage, where they differ; else as above
   /// How many times as long all that takes the machine of each node, which measures it before the
@@ -166,6 +167,7 @@ struct environment {
   std::map<uint64_t, std::shared_ptr<rank_barrier>> barriers;  ///< of this launch, by epoch
   std::shared_ptr<rank_barrier> barrier_of(uint64_t epoch, const rank_grid& grid);
   power_model_options draw;
+  watts_trace drawn;                      ///< by all of them
   std::map<uint32_t, power_model> draws;  ///< by rank
   std::map<int, int> silent_meters;       ///< by node: for how many reasons they say nothing
   /// Learning rates that updates used, by epoch and step: a host that wakes late still makes the
@@ -182,7 +184,7 @@ struct environment {
 
   /// What the device of a rank draws, whoever uses it.
   power_model& draw_of(uint32_t rank) {
-    return draws.try_emplace(rank, draw, where.chance().split(1'000 + rank)).first->second;
+    return draws.try_emplace(rank, draw, where.chance().split(1'000 + rank), &drawn).first->second;
   }
 
   /// A checkpoint that ranks load: opened by the first of them.
@@ -217,6 +219,7 @@ struct told {
   std::vector<fbs::RunEndedT> ends;
   std::vector<fbs::IncidentT> incidents;
   std::vector<std::string> notices;
+  int64_t first_step_ns = -1, last_step_ns = -1;  ///< when they were told
   uint64_t saved_step = 0;  ///< the newest that was said to be committed
   std::set<uint64_t> saved;  ///< all that were
   bool spoke_after_end = false;

@@ -42,8 +42,9 @@ enum class fault_kind : uint8_t {
   freeze_governor,  ///< the process of the power budget stops for a while
   lose_grant,       ///< an answer of the power budget is lost
   late_grant,       ///< an answer of the power budget comes late
-  actuator_lies,    ///< the job's neighbour under the power budget draws above its cap for a while
-  actuator_late,    ///< what that neighbour sets comes into force when this is over
+  actuator_lies,    ///< the job's neighbour under the power budget, or a device of the job, draws
+                    ///< above its cap for a while
+  actuator_late,    ///< what that neighbour, or device, sets comes into force when this is over
   power_brake,      ///< a person holds all work under the power budget for a while
 };
 inline constexpr int fault_kinds = 33;

@@ -359,11 +359,14 @@ constexpr double least_share = 0.15;  // the least pace and some room
 /// What all devices draw at that share of their work.
 double drawn_w(const simulation_options& o, double share) {
   const power_model_options draw;
-  const auto devices = static_cast<double>((o.nodes + o.spares) * o.workers);
-  return devices * (draw.idle_w + (draw.backward_w - draw.idle_w) * share);
+  return devices_of(o) * (draw.idle_w + (draw.backward_w - draw.idle_w) * share);
 }
 
 }  // namespace
+
+double devices_of(const simulation_options& o) {
+  return static_cast<double>((o.nodes + o.spares) * o.workers);
+}
 
 double least_budget_w(const simulation_options& o) {
   return drawn_w(o, least_share);
@@ -398,6 +401,9 @@ simulation_options fuzzed_parent(uint64_t seed, const std::vector<fault_kind>& k
   constexpr double least_times = 1.3, most_more = 1.7;
   o.power_parent_w = least_budget_w(o) * (least_times + most_more * random.unit());
   if (random.chance(0.7)) o.budget_w = 0;
+  rng rules(mix(seed ^ 0x6272616b65));  // apart: the rest means what it did
+  o.power_thresholds = rules.chance(0.25);
+  o.power_pulls = rules.chance(0.5);
   constexpr int64_t least_dead_after_ms = 1000;  // of a job under a power budget
   o.dead_after_ms = std::max(o.dead_after_ms, least_dead_after_ms);
   std::vector<fault_kind> of_parent;

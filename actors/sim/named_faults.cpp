@@ -40,6 +40,8 @@ victims victims_of(fault_kind kind) {
     case slow_device:
     case hang_device:
     case fail_device:
+    case actuator_lies:
+    case actuator_late:
       return victims::rank;
     case kill_actor:
       return victims::actor;

@@ -7,6 +7,8 @@ namespace troupe::sim {
 
 void add_told(const told& heard, simulation_outcome& into) {
   into.steps += heard.steps.size();
+  if (into.first_step_ns < 0) into.first_step_ns = heard.first_step_ns;
+  if (heard.last_step_ns >= 0) into.last_step_ns = heard.last_step_ns;
   for (const auto step : heard.steps) into.last_step = std::max(into.last_step, step);
   into.losses.insert(into.losses.end(), heard.losses.begin(), heard.losses.end());
   into.recoveries.insert(into.recoveries.end(), heard.incidents.begin(), heard.incidents.end());

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <type_traits>
 #include <utility>
 
@@ -32,6 +33,8 @@ constexpr uint64_t neighbour_life = 1;
 constexpr double neighbour_floor = 0.1, neighbour_static = 0.2, neighbour_ceiling = 0.6;
 /// Of its reports behind which it wishes for something else.
 constexpr double wishes_change = 0.05;
+/// As long as a budget that is served takes its rungs to act.
+constexpr int64_t rungs_act_ns = 2'000 * ns_of_ms;
 /// A write of the record takes so long, and a half more by chance.
 constexpr int64_t record_write_ns = 200 * ns_of_ms;
 
@@ -52,6 +55,14 @@ Pointer look_into(const Handle& handle) {
   return &dynamic_cast<std::remove_pointer_t<Pointer>&>(*actor);
 }
 
+/// POLCA's rungs, of clocks that a pace stands for.
+void promise_more(power::budget_rules& rules) {
+  rules.mode = power::budget_mode::thresholds;
+  rules.clock_exponent = 1;
+  rules.row =
+      power::rules_of(power::row_rule::polca, rules.thresholds, rungs_act_ns, rules.tick_ns);
+}
+
 // -- the neighbour --------------------------------------------------------------------------------
 
 struct neighbour_state {
@@ -65,6 +76,7 @@ using neighbour_pointer = caf::stateful_actor<neighbour_state, traced<caf::event
 void command(neighbour_pointer self) {
   auto& it = *self->state.it;
   const auto cap_mw = it.lease.tick(now_ns(*self));
+  it.braked &= it.lease.is_leased(now_ns(*self));
   if (it.lates == 0) it.held_mw = cap_mw;
   it.lease.read_back(it.held_mw);
 }
@@ -77,11 +89,14 @@ void report_neighbour(neighbour_pointer self) {
   if (!to) return;
   auto said = power::message_of(it.lease.report(now_ns(*self), it.drawn_mw(), it.wish_mw));
   said.source = fbs::PowerSource::measured;
-  said.pace_of_1024 = 1024;
+  said.pace_of_1024 = it.braked ? 0 : 1024;
+  said.brake_armed = true;
   request(self, to, make_msg<fbs::PowerReport>(context_of(*self, 0), said))
       .then(
           [self](const msg<fbs::PowerGrant>& g) {
-            self->state.it->lease.hear(power::answer_in(*g).grant, now_ns(*self));
+            const auto answer = power::answer_in(*g);
+            self->state.it->lease.hear(answer.grant, now_ns(*self));
+            self->state.it->braked = answer.brake;
             command(self);
           },
           [](const caf::error&) {});  // the next report is soon
@@ -157,7 +172,7 @@ result<power::budget_options> parent_budget::terms_of(const simulation_options& 
                              "slowest steps, and a neighbour that has {:.0f} % of it",
                              o.power_parent_w, least_w, 100 * neighbour_static),
                  fmt::format("expected {:.6g} W or more", std::ceil(fits_w))};
-  const auto devices = static_cast<double>((o.nodes + o.spares) * o.workers);
+  const auto devices = devices_of(o);
   const power_model_options draw;
   const bool job_first = o.seed % 2 == 0;
   const auto of = [&](double share) { return mw_of(share * o.power_parent_w); };
@@ -165,6 +180,8 @@ result<power::budget_options> parent_budget::terms_of(const simulation_options& 
   out.name = parent_name;
   out.budget_mw = mw_of(o.power_parent_w);
   out.rules.row = power::rules_of(power::row_rule::none, {}, 0, out.rules.tick_ns);
+  out.rules.pulls_brake = o.power_pulls;
+  if (o.power_thresholds) promise_more(out.rules);
   out.rules.noise_mw = of(neighbour_floor) / 100;
   out.children = {
       {job_child,
@@ -247,6 +264,7 @@ pacer_actor parent_budget::spawn_pacer(power::pacer_options options,
   };
   p.reporter = reporter;
   watch_.begin();
+  holds_.begin();
   const auto out = where_.spawn(0, power::pacer, std::move(options));
   pacer_ = look_into<power::pacer_pointer>(out);
   job_mw_ = 0;
@@ -267,14 +285,35 @@ int64_t parent_budget::job_in_force_mw() {
 
 std::optional<std::string> parent_budget::look() {
   if (!any()) return {};
-  if (budget_ != nullptr && budget_->state.policy) cap_mw_ = budget_->state.cap_mw;
+  if (budget_ != nullptr && budget_->state.policy) cap_mw_ = promised_mw();
   // What its actuator holds, and not its word alone: that could be less.
   const auto neighbour_mw = std::max(neighbour_->lease.in_force_mw(), neighbour_->held_mw);
-  return watch_.in_force(job_in_force_mw() + neighbour_mw, cap_mw_, where_.now_ns());
+  const auto now_ns = where_.now_ns();
+  const auto too_much = watch_.in_force(job_in_force_mw() + neighbour_mw, cap_mw_, now_ns);
+  if (too_much) return too_much;
+  const auto stands = holds_.look(now_ns);
+  return stands ? stands : holds_.draws(neighbour_->drawn_mw(), neighbour_counts_mw(), now_ns);
+}
+
+/// In thresholds all may draw their ceilings while those stand: that is what they are for.
+int64_t parent_budget::promised_mw() const {
+  const auto& st = budget_->state;
+  if (!st.thresholds_stand) return st.cap_mw;
+  int64_t out = 0;
+  for (const auto& c : first_.children) out += c.terms.ceiling_mw;
+  return std::max(st.cap_mw, out);
+}
+
+/// With what is no difference to it. SIM-35
+std::optional<int64_t> parent_budget::neighbour_counts_mw() const {
+  if (budget_ == nullptr || !budget_->state.policy || where_.frozen(place_)) return std::nullopt;
+  const auto counts_mw = budget_->state.policy->counted_mw(1);
+  return counts_mw + std::max(first_.rules.noise_mw, counts_mw / 100);
 }
 
 std::optional<std::string> parent_budget::see(const any_msg& m, const actor_stats& receiver) {
   if (!any() || where_.node_of(receiver) != 0) return {};
+  if (const auto wrong = holds_.see(m, where_.now_ns())) return wrong;
   const bool begun = pacer_ != nullptr && pacer_->state.parent;
   return watch_.see(m, begun ? pacer_->state.parent->lease.cap_mw() : 0, where_.now_ns());
 }
@@ -345,7 +384,32 @@ int64_t parent_budget::detain(int from, int to, const any_msg& m) {
   return answer.how == loss::none ? 0 : answer.how == loss::lost ? -1 : answer.late_ns;
 }
 
+/// Whether it is the actuator of a device of the job: of a rank that is named, or by chance.
+bool parent_budget::is_of_job(const fault& f) {
+  return !f.whom.empty() || f.random % 2 == 1;
+}
+
+/// It does not follow what a pace says: it draws what it drew when it began to, or all it can.
+std::optional<std::string> parent_budget::stick(const fault& f) {
+  auto& devices = room_.draws;
+  if (devices.empty()) return std::nullopt;
+  const auto at = f.random / 2 % devices.size();
+  const auto named = f.whom.empty() ? 0 : static_cast<uint32_t>(std::stoul(f.whom));
+  const auto it = f.whom.empty() ? std::next(devices.begin(), static_cast<std::ptrdiff_t>(at))
+                                 : devices.find(named);
+  if (it == devices.end()) return std::nullopt;
+  auto& device = *it;
+  const bool lies = f.kind == fault_kind::actuator_lies;
+  const double watts = lies ? room_.draw.limit_w : device.second.last_w();
+  device.second.sticks(watts);
+  where_.clock().call_at(where_.now_ns() + f.lasts_ns,
+                         [model = &device.second, watts] { model->follows_again(watts); });
+  return fmt::format("of rank {}, which draws {:.0f} W, for {} ms", device.first, watts,
+                     f.lasts_ns / ns_of_ms);
+}
+
 std::optional<std::string> parent_budget::lie(const fault& f) {
+  if (is_of_job(f)) return stick(f);
   ++neighbour_->lies;
   neighbour_->wish_mw = neighbour_->ceiling_mw;
   where_.clock().call_at(where_.now_ns() + f.lasts_ns, [it = neighbour_] { --it->lies; });
@@ -353,6 +417,7 @@ std::optional<std::string> parent_budget::lie(const fault& f) {
 }
 
 std::optional<std::string> parent_budget::delay(const fault& f) {
+  if (is_of_job(f)) return stick(f);
   ++neighbour_->lates;
   where_.clock().call_at(where_.now_ns() + f.lasts_ns, [it = neighbour_] { --it->lates; });
   return fmt::format("of {} for {} ms", neighbour_child, f.lasts_ns / ns_of_ms);

@@ -25,6 +25,7 @@
 #include "actors/power/pacer.hpp"
 #include "actors/sim/environment.hpp"
 #include "actors/sim/faults.hpp"
+#include "actors/sim/hold_watch.hpp"
 #include "actors/sim/parent_watch.hpp"
 #include "io/base/result.hpp"
 
@@ -41,8 +42,9 @@ struct power_neighbour {
   int64_t held_mw = 0;  ///< by its actuator
   int lies = 0;  ///< for how many reasons it draws what it wishes, whatever its cap is
   int lates = 0;  ///< the same, its actuator goes on with what it had
+  bool braked = false;  ///< all its work is held
 
-  int64_t drawn_mw() const { return lies > 0 ? wish_mw : std::min(wish_mw, held_mw); }
+  int64_t drawn_mw() const { return lies > 0 ? wish_mw : braked ? 0 : std::min(wish_mw, held_mw); }
 };
 
 class parent_budget {
@@ -68,6 +70,8 @@ class parent_budget {
   bool takes(fault_kind kind) const {
     return any() && (is_of_parent(kind) || kind == fault_kind::budget_cut);
   }
+  /// Something has befallen the job that is none of its power budget's.
+  void befell_job() { holds_.befell(); }
   /// What was done, for a person; none: there was nothing that it could befall.
   std::optional<std::string> befall(const fault& f);
 
@@ -87,6 +91,8 @@ class parent_budget {
   void begin();
   std::optional<std::string> speaker(const caf::strong_actor_ptr& who) const;
   int64_t job_in_force_mw();
+  int64_t promised_mw() const;
+  std::optional<int64_t> neighbour_counts_mw() const;
   int64_t detain(int from, int to, const any_msg& m);
   bool runs() const;
   std::optional<std::string> lose(const fault& f);
@@ -94,6 +100,8 @@ class parent_budget {
   std::optional<std::string> doom(const fault& f);
   std::optional<std::string> lie(const fault& f);
   std::optional<std::string> delay(const fault& f);
+  static bool is_of_job(const fault& f);
+  std::optional<std::string> stick(const fault& f);
   std::optional<std::string> brake(const fault& f);
   void hold_work(bool on);
   std::optional<std::string> cut(const fault& f);
@@ -104,13 +112,14 @@ class parent_budget {
   power::budget_options first_;
   int place_;
   parent_watch watch_;
+  hold_watch holds_;
 
   std::shared_ptr<std::string> disk_ = std::make_shared<std::string>();
   std::shared_ptr<disk_record> record_;
   budget_actor actor_;
   uint64_t lives_ = 0;
   power::budget_pointer budget_ = nullptr;  ///< while its actor lives
-  int64_t cap_mw_ = 0;                      ///< of the budget, as of its last word
+  int64_t cap_mw_ = 0;  ///< that there is for its children together, as of its last word
 
   uint64_t heads_ = 0;
   power::pacer_pointer pacer_ = nullptr;  ///< the same

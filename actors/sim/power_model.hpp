@@ -6,12 +6,15 @@
 // Invariants
 //   DRW-1  The energy that readings add up to is that of the operations, but for the noise.
 //   DRW-2  The same operations, times and seed give the same readings.
+//   DRW-3  While its actuator sticks it draws so much at least, whatever it is given to do.
 #pragma once
 
 #include <cstdint>
 #include <deque>
+#include <vector>
 
 #include "actors/sim/rng.hpp"
+#include "actors/sim/watts_trace.hpp"
 
 namespace troupe::sim {
 
@@ -32,8 +35,9 @@ struct power_model_options {
 
 class power_model {
  public:
-  power_model(const power_model_options& options, rng chance)
-      : options_(options), chance_(chance), temperature_c_(options.room_c) {}
+  /// `trace` is told what it draws, and outlives it; none: nobody is.
+  power_model(const power_model_options& options, rng chance, watts_trace* trace = nullptr)
+      : options_(options), chance_(chance), trace_(trace), temperature_c_(options.room_c) {}
 
   /// It will draw `watts` from one time to another; the times do not go back, and no reading was
   /// taken behind `from_ns`.
@@ -50,6 +54,13 @@ class power_model {
   /// Over the time since the last reading; times do not go back.
   reading read(int64_t now_ns);
 
+  /// Its actuator sticks: readings show so much at least, until it sticks no more. Told each time
+  /// that it begins to, and ends.
+  void sticks(double watts) { stuck_at_w_.push_back(watts); }
+  void follows_again(double watts);
+  /// By the last reading; idle before the first.
+  double last_w() const { return last_w_; }
+
  private:
   struct job {
     int64_t from_ns, until_ns;
@@ -58,7 +69,10 @@ class power_model {
 
   power_model_options options_;
   rng chance_;
+  watts_trace* trace_;
   std::deque<job> jobs_;
+  std::vector<double> stuck_at_w_ = {};  ///< for each reason
+  double last_w_ = options_.idle_w;
   int64_t read_ns_ = 0;
   double temperature_c_;
 };

@@ -1,7 +1,6 @@
 // Launches, faults, and what must hold.
 #include "actors/sim/simulation.hpp"
 
-#include <malloc.h>
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -48,6 +47,7 @@ class simulation {
                 [this](const std::string& text) { log(text); }),
         record_(options_.faults) {
     room_.folders = std::move(folders);
+    room_.drawn = watts_trace(options.watts_each_ms * ms);
     nodes_.log = [this](const std::string& text) { log(text); };
     nodes_.end_process = [this](int n) { end_process(n, false); };
     world_.blocks_ns = [this](const any_msg& m) { return blocks_ns(m); };
@@ -82,6 +82,7 @@ class simulation {
     out.counts = world_.counts();
     out.fingerprint = world_.fingerprint();
     out.virtual_ns = world_.now_ns();
+    out.watts = room_.drawn.means(room_.draw.idle_w * devices_of(options_), world_.now_ns());
     out.wall_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
     out.launches = launch_;
     out.folders = room_.counted;
@@ -320,6 +321,7 @@ class simulation {
     // does not recover.
     if (launch_report_.worst == harm::stops && (watch_.trouble() || lost_some_))
       launch_report_.worst = harm::fatal;
+    if (!is_of_power(f.kind)) parent_.befell_job();
     if (how_bad == harm::fatal)  // into the next launch, perhaps
       harmful_until_ns_ = std::max(harmful_until_ns_, world_.now_ns() + f.lasts_ns);
     log(record_.did(f, what, world_.now_ns()));
@@ -667,17 +669,10 @@ class simulation {
   fault_record record_;
 };
 
-/// Worlds come and go: what one gives back is the next one's, and not the system's meanwhile.
-void keep_memory() {
-  constexpr int kept_bytes = 256 << 20, apart_bytes = 32 << 20;
-  ::mallopt(M_TRIM_THRESHOLD, kept_bytes);
-  ::mallopt(M_MMAP_THRESHOLD, apart_bytes);
-}
-
 }  // namespace
 
 result<simulation_outcome> simulate(const simulation_options& options) {
-  [[maybe_unused]] static const bool once = (keep_memory(), true);
+  [[maybe_unused]] static const bool once = (keep_memory_of_worlds(), true);
   TROUPE_TRY(job, simulated_job(options));
   TROUPE_TRY(above, parent_budget::terms_of(options));
   std::unique_ptr<job_folders> folders;

@@ -34,7 +34,8 @@
 //     time.
 //
 // Of a job that swaps SIM-25 to SIM-27 (drives.hpp), of one with a power budget SIM-28 and SIM-29
-// (power_watch.hpp), of one with a budget above it SIM-30 to SIM-32 (parent_watch.hpp).
+// (power_watch.hpp), of one with a budget above it SIM-30 to SIM-32 (parent_watch.hpp), SIM-34
+// and SIM-35 (hold_watch.hpp).
 //
 // Of a job with several heads (heads.hpp; heads_watch.hpp counts votes a second time):
 //   SIM-17  A voter promises an epoch to one head, and knows of it in its next process. Who acts in
@@ -90,6 +91,8 @@ struct simulation_options {
   int64_t meter_ms = 500;  ///< between two readings of the simulated meters; 0: none
   double budget_w = 0;     ///< power.budget_w; 0: none
   double power_parent_w = 0;  ///< of a power budget above the job; 0: none (parent_budget.hpp)
+  bool power_pulls = false;   ///< that one pulls its brake by itself (BGT-10)
+  bool power_thresholds = false;  ///< it promises more than it has (thresholds, by POLCA's rungs)
   std::vector<fault> faults;
   timing times;
   link_options links;
@@ -125,6 +128,7 @@ struct simulation_options {
   std::function<void(world&, train::spawn_record&)> beside;
   /// Sees every message that is put into a mailbox, and when; must change nothing.
   std::function<void(const any_msg&, int64_t now_ns)> sees;
+  int64_t watts_each_ms = 0;  ///< of which simulation_outcome::watts are the means; 0: none
   bool log = false;  ///< tell every fault and notice on stderr
 
   /// Within what of its begin a launch ends (SIM-6). Where a brake may come who waits for a rank
@@ -151,6 +155,9 @@ struct simulation_outcome {
   double wall_s = 0;
   uint64_t steps = 0;  ///< reported over all launches
   uint64_t last_step = 0;                  ///< the last of them
+  int64_t first_step_ns = -1;              ///< when the first one was reported; -1: none was
+  int64_t last_step_ns = -1;               ///< the same of the last
+  std::vector<double> watts;               ///< of all devices, from the begin
   std::vector<double> losses;              ///< of each that was reported; made up
   std::vector<fbs::IncidentT> recoveries;  ///< over all launches
   int launches = 0;
@@ -183,6 +190,8 @@ simulation_options fuzzed(uint64_t seed, const std::vector<fault_kind>& kinds);
 simulation_options fuzzed_heads(uint64_t seed, const std::vector<fault_kind>& kinds, int heads);
 /// The same of a cluster whose ranks swap.
 simulation_options fuzzed_swap(uint64_t seed, const std::vector<fault_kind>& kinds);
+/// The devices of a cluster, those of its spares too.
+double devices_of(const simulation_options& o);
 /// A power budget that the slowest steps of all its devices keep, in watts.
 double least_budget_w(const simulation_options& o);
 /// The same of a cluster with a power budget that its slowest steps keep.

@@ -124,6 +124,7 @@ void timed_engine::save(uint64_t step, const std::filesystem::path& partial, boo
   auto head = head_;
   head.step = step;
   auto vote = save_share(*disk, room_->ring, partial, head, share());
+  if (room_->times.saves_block) busy_until_ns_ = std::max(busy_until_ns_, disk->now().count());
   later(disk->now().count() - now(),
         [done = std::move(done), vote = std::move(vote)] { done(vote); });
 }

@@ -1,6 +1,7 @@
 // Who is where, what passes between, what is counted.
 #include "actors/sim/world.hpp"
 
+#include <malloc.h>
 #include <algorithm>
 
 #include <fmt/format.h>
@@ -31,6 +32,12 @@ bool names_memory(uint16_t type) {
 }
 
 }  // namespace
+
+void keep_memory_of_worlds() {
+  constexpr int kept_bytes = 256 << 20, apart_bytes = 32 << 20;
+  ::mallopt(M_TRIM_THRESHOLD, kept_bytes);
+  ::mallopt(M_MMAP_THRESHOLD, apart_bytes);
+}
 
 world::world(const world_options& options)
     : options_(options),

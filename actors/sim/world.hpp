@@ -57,6 +57,10 @@ struct world_counts {
   uint32_t deepest = 0;    ///< the most messages a mailbox held
 };
 
+/// Worlds come and go: from now on what one gives back is the next one's, and not the system's
+/// meanwhile.
+void keep_memory_of_worlds();
+
 class world : public simulated_network, public simulated_processes {
  public:
   explicit world(const world_options& options);

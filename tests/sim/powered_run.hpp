@@ -15,6 +15,14 @@
 
 namespace troupe::sim::test {
 
+/// A lease that a budget above granted: the child is told by its static share.
+struct granted_lease {
+  int64_t at_ns = 0;
+  int64_t static_share_mw = 0;
+  int64_t cap_mw = 0;
+  bool shed = false, brake = false;
+};
+
 /// What a run under a budget showed.
 struct powered_run {
   simulation_outcome outcome;
@@ -22,6 +30,8 @@ struct powered_run {
   std::map<uint64_t, double> losses;               ///< by step
   std::vector<std::pair<int64_t, double>> watts;   ///< of all machines, and when they were told
   std::vector<std::pair<int64_t, double>> shares;  ///< of its speed: of a step, and when it began
+  std::vector<granted_lease> leases;
+  std::vector<int64_t> saves_asked_ns;  ///< by anybody, and when
   double waited_ms = 0;
   double energy_j = -1;
 };
@@ -41,6 +51,9 @@ inline powered_run run_powered(simulation_options o) {
     }
     if (const auto* told = as<fbs::JobPower>(m))
       if (told->power_w() >= 0) out.watts.emplace_back(now_ns, told->power_w());
+    if (const auto* g = as<fbs::PowerGrant>(m); g != nullptr && g->lease_epoch() > 0)
+      out.leases.push_back({now_ns, g->static_share_mw(), g->cap_mw(), g->shed(), g->brake()});
+    if (as<fbs::CheckpointNow>(m) != nullptr) out.saves_asked_ns.push_back(now_ns);
     if (const auto* report = as<fbs::StepReport>(m)) {
       out.losses[report->step()] = report->loss();
       out.waited_ms += report->power_wait_ms();
