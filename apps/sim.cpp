@@ -19,6 +19,7 @@
 #include "apps/sim_job.hpp"
 #include "io/base/counted.hpp"
 #include "io/base/rank_grid.hpp"
+#include "io/file.hpp"
 
 namespace troupe::apps {
 
@@ -37,6 +38,8 @@ struct sim_arguments {
   bool scale = false;
   bool json = false;
   bool swap = false;
+  double save_s = 0;  ///< of a rank's part; 0: as by itself
+  std::string watts_out;
   days_arguments days;
   argument* days_given = nullptr;
   argument* every_given = nullptr;
@@ -196,6 +199,22 @@ rank_grid grid_of(const sim::simulation_options& o) {
   return {o.nodes * o.workers / stages, 1, stages};
 }
 
+/// Ten samples a second, as meters of power supplies show.
+constexpr int64_t watts_each_ms = 100;
+
+/// From the first step to the last: what starts and ends draw is no save's.
+std::string watts_csv(const sim::simulation_outcome& o) {
+  constexpr int64_t each_ns = watts_each_ms * 1'000'000;
+  std::string out = "t_s,watts\n";
+  if (o.first_step_ns < 0) return out;
+  const auto first = static_cast<size_t>(o.first_step_ns / each_ns + 1);
+  const auto end = std::min(static_cast<size_t>(o.last_step_ns / each_ns), o.watts.size());
+  for (size_t i = first; i < end; ++i)
+    out += fmt::format("{:.1f},{:.1f}\n", static_cast<double>(i - first) * watts_each_ms / 1e3,
+                       o.watts[i]);
+  return out;
+}
+
 /// `of`: what the cluster is simulated of, where that is a file.
 result<int> run_one(const sim_arguments& a, const sim::simulation_options& options,
                     const simulated_file& of) {
@@ -203,6 +222,7 @@ result<int> run_one(const sim_arguments& a, const sim::simulation_options& optio
   TROUPE_TRY(done, sim::simulate(options));
   const auto after = cluster::usage_now();
   const auto most = cluster::peak_memory();
+  if (!a.watts_out.empty()) TROUPE_CHECK(io::write_atomic(a.watts_out, watts_csv(done)));
   const double took_s = after.cpu_seconds - before.cpu_seconds;
   std::optional<expecting_cost> expecting;
   if (a.scale) expecting = cost_of_expecting(grid_of(options), done.steps);
@@ -340,6 +360,15 @@ status check_power(const sim_arguments& a) {
       of_file ? "leave it out" : "leave one of the two out"};
 }
 
+/// Watts are of one run, and of devices that a job with one head has.
+status check_watts(const sim_arguments& a) {
+  if (a.watts_out.empty()) return {};
+  const auto* with = a.fuzz > 0 ? "--fuzz" : a.cluster.heads > 1 ? "several heads" : nullptr;
+  if (with == nullptr) return {};
+  return error{errc::usage, fmt::format("--watts-out has no meaning with {}", with),
+               "leave one of the two out"};
+}
+
 /// The cluster is the file's; seed, launches and power budgets are the command line's.
 status be_of_file(sim_arguments& a, simulated_file& of) {
   a.job.has_one_head = !a.named_faults.empty();
@@ -371,12 +400,15 @@ result<int> run_sim(sim_arguments a) {
     return error{errc::usage, "--fault has no meaning with --fuzz", "--faults names kinds"};
   simulated_file of;
   if (!a.job.job.file.empty()) TROUPE_CHECK(be_of_file(a, of));
+  TROUPE_CHECK(check_watts(a));
   auto names = a.faults;
   if (names.empty() && a.fuzz > 0) names = {"all"};
   TROUPE_TRY(kinds, kinds_of(names, a));
   if (a.fuzz > 0) return run_fuzz(a, kinds);
   auto o = a.cluster;
   if (a.scale) make_large(o);
+  if (a.save_s > 0) o.times.save_ns = static_cast<int64_t>(a.save_s * 1e9);
+  if (!a.watts_out.empty()) o.watts_each_ms = watts_each_ms;
   sim::rng lot(sim::mix(o.seed));
   o.recovers |= o.heads > 1;
   o.faults = sim::draw_faults(lot, kinds, kinds.empty() ? 0 : a.fault_count,
@@ -411,6 +443,12 @@ void add_cluster_options(command* verb, sim_arguments& a) {
       alone("--checkpoint-every",
             verb->add_option("--checkpoint-every", c.checkpoint_every, "Steps between checkpoints"),
             true);
+  alone("--save-s", verb->add_option("--save-s", a.save_s,
+                                     "Seconds that a rank's part of a checkpoint takes, about"))
+      ->within(1e-3, 86'400.0);
+  alone("--blocking-saves",
+        verb->add_flag("--blocking-saves", c.times.saves_block,
+                       "Devices do nothing while they save, as no job's: to compare with"));
   alone("--heads", verb->add_option("--heads", c.heads,
                                     "Heads of the job (cluster.heads): one acts, others stand by"))
       ->within(0, 9);
@@ -478,6 +516,11 @@ void add_sim(shell& sh) {
   add_cluster_options(verb, *a);
   add_fault_options(verb, *a);
   verb->add_flag("--json", a->json, "As one JSON object");
+  a->without_days.emplace_back(
+      "--watts-out",
+      verb->add_option("--watts-out", a->watts_out,
+                       "Write t_s,watts of all devices into this file, from the first step to the "
+                       "last, ten a second"));
   a->days_given = add_days(verb, a->days);
   a->without_job.emplace_back("--days", a->days_given);
   on_run(sh, verb, [a] { return run_sim(*a); });

@@ -516,6 +516,16 @@ TEST_CASE("commands: sim --power-parent-w has a budget above its job, which can 
   CHECK(sh(here, "troupe sim --budget-w 900 --fault lose_governor@3").code == 64);
 }
 
+TEST_CASE("commands: sim --watts-out writes what power swings reads") {
+  folder here;
+  const std::string sim = "troupe sim --micro-batches 16 --steps 200 --watts-out watts.csv";
+  REQUIRE(sh(here, sim + " --checkpoint-every 50 --save-s 2 --blocking-saves").code == 0);
+  const auto done = sh(here, "troupe power swings watts.csv --tdp-w 1400 --json");
+  REQUIRE_MESSAGE(done.code == 0, done.talk);
+  CHECK(sh(here, sim + " --heads 3").code == 64);
+  CHECK(sh(here, sim + " --fuzz 3").code == 64);
+}
+
 TEST_CASE("commands: sim FILE runs a job's cluster, says what it leaves out, and what missed") {
   folder here;
   here.write("run.toml",
