@@ -138,7 +138,8 @@ TEST_CASE("a simulated job withstands whatever befalls the power budget above it
 TEST_CASE(
     "BGT-10: a simulated job that a brake holds for long is not given up, and computes the same") {
   const auto free = run_powered(under_a_parent(1000));
-  for (const int64_t held_s : {2, 60, 900}) {  // far beyond what a step may take
+  // At its pace a step may take less than half an hour, and what may be braked 200 minutes.
+  for (const int64_t held_s : {2, 60, 900, 6000}) {
     CAPTURE(held_s);
     auto o = under_a_parent(1000);
     o.faults = {{fault_kind::power_brake, 8 * second_of_parent, held_s * second_of_parent, 0}};
