@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <iterator>
 #include <string>
 
 #include "io/data/data_kind.hpp"
@@ -21,20 +22,32 @@ bool is_pattern(const fs::path& name) {
   return name.native().find_first_of("*?[") != std::string::npos;
 }
 
-result<data_files> matches(const fs::path& pattern) {
+/// The files that have the pattern's form, by path. Error: no_memory.
+result<std::vector<fs::path>> of_form(const fs::path& pattern) {
   struct found : glob_t {
     found() : glob_t{} {}
     ~found() { globfree(this); }
   } list;
   const int code = glob(pattern.c_str(), 0, nullptr, &list);
   if (code == GLOB_NOSPACE) return error{errc::no_memory, "no memory for " + pattern.string()};
-  data_files out;
+  std::vector<fs::path> out;
   std::error_code ignored;
   for (size_t i = 0; code == 0 && i < list.gl_pathc; ++i)
     if (fs::path path(list.gl_pathv[i]); !fs::is_directory(path, ignored))
-      out.files.push_back(std::move(path));
+      out.push_back(std::move(path));
+  std::sort(out.begin(), out.end());
+  return out;
+}
+
+result<data_files> matches(const fs::path& pattern) {
+  data_files out;
+  TROUPE_TRY(files, of_form(pattern));
+  out.files = std::move(files);
+  if (!out.files.empty()) return out;
+  TROUPE_TRY(indexes, of_form(fs::path(pattern) += ".idx"));  // DFL-3
+  std::copy_if(indexes.begin(), indexes.end(), std::back_inserter(out.files),
+               [](const fs::path& index) { return !megatron_index_of(index).empty(); });
   if (out.files.empty()) return no_file_matches(pattern.string());  // DFL-2
-  std::sort(out.files.begin(), out.files.end());
   return out;
 }
 

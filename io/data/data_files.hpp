@@ -6,6 +6,7 @@
 //     without hidden entries and links to folders; of a pattern by path. A file that bears a
 //     pattern's name is that file.
 //   DFL-2  A name that stands for nothing is an error.
+//   DFL-3  A pattern that no file has stands for the Megatron datasets that have it.
 #pragma once
 
 #include <filesystem>

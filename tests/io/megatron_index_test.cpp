@@ -55,6 +55,29 @@ TEST_CASE("Megatron: every type of whole numbers is read, by any of its names") 
   check(megatron_pair::of<uint16_t>(8, sequences, documents), 2);
 }
 
+TEST_CASE("DFL-3 Megatron: a pattern of datasets' names is all of them, in order") {
+  scratch dir;
+  const auto pair = [&](const char* name, int64_t id) {
+    megatron_pair::of<uint16_t>(8, {{id, id}}, {0, 1}).write(dir / name);
+  };
+  pair("b_text_document", 2);
+  pair("a_text_document", 1);
+  pair("c_other", 3);
+  REQUIRE(write_atomic(dir / "d_text_document.idx", "no index"));
+  const auto pattern = dir / "*_text_document";
+  CHECK(names_tokens(pattern));
+  const std::vector<std::filesystem::path> names{pattern};
+  const auto files = token_files::open(names);
+  REQUIRE_MESSAGE(files, (files ? "" : render(files.error())));
+  std::vector<int32_t> ids(files->size());
+  files->copy(0, ids.size(), ids.data());
+  CHECK(ids == std::vector<int32_t>{1, 1, 2, 2});
+  CHECK(is_error(data_files_of(dir / "*_nothing"), no_file_matches));
+  // Half of a pair is told of, not passed over.
+  std::filesystem::remove(dir / "a_text_document.bin");
+  CHECK_FALSE(token_files::open(names));
+}
+
 TEST_CASE("Megatron: the ends of documents are looked at, and none stays in the process' memory") {
   scratch dir;
   const std::vector<std::vector<int64_t>> sequences(3, std::vector<int64_t>(40'000, 7));
