@@ -25,7 +25,10 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr uint64_t corpus_rules_version = 3;
+/// A vocabulary of words was in one piece before version 4; of all others nothing changed then.
+uint64_t corpus_rules_version(text_cuts cuts) {
+  return cuts == text_cuts::before_words || cuts == text_cuts::words_and_lines ? 4 : 3;
+}
 
 /// A part of a document, tokenised on its own.
 struct piece {
@@ -102,7 +105,7 @@ class piece_cutter {
 
 void encode(piece& p, const tokenizer& by) {
   try {
-    p.ids = by.encode(p.text);
+    p.ids = p.first ? by.encode(p.text) : by.encode_rest(p.text);
     if (!p.ids) return;
     const auto put = [&](const std::vector<int32_t>& ids, auto where) {
       p.ids->insert(where, ids.begin(), ids.end());
@@ -265,7 +268,8 @@ class preparation {
 result<uint64_t> made_of_what(const text_source& source, const tokenizer& by,
                               const corpus_options& options) {
   TROUPE_TRY(text, source.fingerprint());
-  const uint64_t parts[] = {corpus_rules_version, text, by.fingerprint(), options.piece_bytes};
+  const uint64_t parts[] = {corpus_rules_version(by.cuts()), text, by.fingerprint(),
+                            options.piece_bytes};
   return XXH3_64bits(parts, sizeof parts);
 }
 

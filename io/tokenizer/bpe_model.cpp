@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <bit>
 #include <cassert>
+#include <unordered_set>
 
 #include <fmt/format.h>
 
@@ -82,6 +83,14 @@ const bpe_model::merge* bpe_model::find(int32_t left, int32_t right) const noexc
   for (size_t at = spread(pair) & mask; table_[at].product >= 0; at = (at + 1) & mask)
     if (table_[at].pair == pair) return &table_[at];
   return nullptr;
+}
+
+bool bpe_model::makes(const std::function<bool(std::string_view)>& so) const {
+  std::unordered_set<int32_t> ids;
+  for (const auto& [token, id] : tokens_)
+    if (so(token)) ids.insert(id);
+  return !ids.empty() && std::any_of(table_.begin(), table_.end(),
+                                     [&](const merge& m) { return ids.contains(m.product); });
 }
 
 status bpe_model::begin_character(std::string_view character, std::vector<int32_t>& ids,

@@ -9,6 +9,7 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -70,6 +71,9 @@ class bpe_model {
   /// Appends the ids of a word (UTF-8, not empty, below 2^30 bytes). Error bad_data when the
   /// vocabulary cannot say it.
   status encode(std::string_view word, std::vector<int32_t>& out, bpe_scratch& scratch) const;
+
+  /// Whether a merge makes a token that is so.
+  bool makes(const std::function<bool(std::string_view)>& so) const;
 
   const vocabulary& tokens() const noexcept { return tokens_; }
   const bpe_options& options() const noexcept { return options_; }

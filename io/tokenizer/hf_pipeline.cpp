@@ -124,10 +124,10 @@ status to_form(unicode_form form, std::string& text) {
 
 }  // namespace
 
-status normalize(const std::vector<normalizer_step>& steps, std::string& text) {
+status normalize(const std::vector<normalizer_step>& steps, std::string& text, bool begins) {
   for (const auto& step : steps) {
     if (const auto* prepend = std::get_if<prepend_text>(&step)) {
-      if (!text.empty()) text.insert(0, prepend->text);
+      if (begins && !text.empty()) text.insert(0, prepend->text);
     } else if (const auto* replace = std::get_if<replace_text>(&step)) {
       TROUPE_TRY(out, replace->what.replace(text, replace->by));
       text = std::move(out);

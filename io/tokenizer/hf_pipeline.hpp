@@ -43,6 +43,7 @@ class added_token_finder {
   bool empty() const noexcept { return tokens_.empty(); }
   /// Whether any token holds a line end or strips white space.
   bool touches_lines() const noexcept;
+  const std::vector<added_token>& tokens() const noexcept { return tokens_; }
 
  private:
   std::vector<added_token> tokens_;                      ///< by first byte, longest first
@@ -61,8 +62,8 @@ struct replace_text {
 enum class unicode_form : uint8_t { nfc, nfd, nfkc, nfkd };
 using normalizer_step = std::variant<prepend_text, replace_text, unicode_form>;
 
-/// Applies the steps to a valid UTF-8 text in turn.
-status normalize(const std::vector<normalizer_step>& steps, std::string& text);
+/// Applies the steps to a valid UTF-8 text in turn; nothing is prepended unless it `begins`.
+status normalize(const std::vector<normalizer_step>& steps, std::string& text, bool begins = true);
 
 // -- pre-tokenizers
 

@@ -11,6 +11,7 @@
 #include <xxhash.h>
 
 #include "io/tokenizer/utf8.hpp"
+#include "io/tokenizer/word_cuts.hpp"
 
 namespace troupe::io {
 
@@ -79,6 +80,7 @@ struct hf_tokenizer::encoding {
   word_cache cache;
   std::deque<std::string> storage;  ///< texts that steps made; cache and pieces point into them
   bool at_start = true;             ///< no piece of the text has been seen yet
+  bool behind_cut = false;          ///< nor of the rest of one, before which nothing is put
 };
 
 // -- making
@@ -127,7 +129,8 @@ status hf_tokenizer::settle() {
     end_of_text_ = found->id;
     break;
   }
-  cuts_ = find_cuts();
+  if (spaces_are_letters(parts_)) words_ = word_cuts(model_, raw_added_, normalized_added_);
+  cuts_ = words_ == text_cuts::nowhere ? find_cuts() : words_;
   return {};
 }
 
@@ -182,8 +185,19 @@ status hf_tokenizer::encode_word(std::string_view word, encoding& state) const {
   return {};
 }
 
+/// What a pre-tokenizer leaves whole has its words all the same where no token goes on from one to
+/// the next: they are looked up then, and short.
+status hf_tokenizer::encode_words(std::string_view text, encoding& state) const {
+  while (!text.empty()) {
+    const auto word = first_word(text, words_);
+    TROUPE_CHECK(encode_word(word, state));
+    text.remove_prefix(word.size());
+  }
+  return {};
+}
+
 status hf_tokenizer::pre_tokenize(size_t step, std::string_view piece, encoding& state) const {
-  if (step == parts_.pre_tokenizers.size()) return encode_word(piece, state);
+  if (step == parts_.pre_tokenizers.size()) return encode_words(piece, state);
   const auto& how = parts_.pre_tokenizers[step];
   auto onward = [&](std::string_view part) { return pre_tokenize(step + 1, part, state); };
   if (const auto* by = std::get_if<splitter>(&how)) return by->split(piece, onward);
@@ -200,7 +214,7 @@ status hf_tokenizer::pre_tokenize(size_t step, std::string_view piece, encoding&
     else
       spaced += c;
   }
-  bool prepend = meta.scheme == metaspace::prepend::always ||
+  bool prepend = (meta.scheme == metaspace::prepend::always && !state.behind_cut) ||
                  (meta.scheme == metaspace::prepend::first && state.at_start);
   if (prepend && !spaced.starts_with(meta.letter)) spaced.insert(0, meta.letter);
   piece = state.storage.emplace_back(std::move(spaced));
@@ -212,7 +226,7 @@ status hf_tokenizer::encode_piece(std::string_view piece, encoding& state) const
   if (piece.empty()) return {};
   if (!parts_.normalizers.empty()) {
     std::string text(piece);
-    TROUPE_CHECK(normalize(parts_.normalizers, text));
+    TROUPE_CHECK(normalize(parts_.normalizers, text, !state.behind_cut));
     if (text.size() >= max_text_bytes)
       return error{errc::bad_data, "the normalized text is too long to tokenise in one piece"};
     piece = state.storage.emplace_back(std::move(text));
@@ -222,7 +236,7 @@ status hf_tokenizer::encode_piece(std::string_view piece, encoding& state) const
     auto hit = normalized_added_.empty() ? std::nullopt : normalized_added_.next(piece, at);
     size_t end = hit ? hit->begin : piece.size();
     if (end > at) TROUPE_CHECK(pre_tokenize(0, piece.substr(at, end - at), state));
-    state.at_start = false;
+    state.at_start = state.behind_cut = false;
     if (!hit) break;
     state.ids.push_back(hit->id);
     at = hit->end;
@@ -230,18 +244,20 @@ status hf_tokenizer::encode_piece(std::string_view piece, encoding& state) const
   return {};
 }
 
-result<std::vector<int32_t>> hf_tokenizer::encode(std::string_view text) const {
+result<std::vector<int32_t>> hf_tokenizer::ids_of(std::string_view text, bool begins) const {
   if (text.size() >= max_text_bytes)
     return error{errc::bad_data, "a text of more than 1 GiB is too long to tokenise in one piece"};
   if (auto at = find_invalid_utf8(text); at != std::string_view::npos) return text_not_utf8(at);
   encoding state;
+  state.at_start = begins;
+  state.behind_cut = !begins;
   state.ids.reserve(text.size() / 3 + 8);
   size_t at = 0;
   while (at < text.size()) {
     auto hit = raw_added_.empty() ? std::nullopt : raw_added_.next(text, at);
     size_t end = hit ? hit->begin : text.size();
     TROUPE_CHECK(encode_piece(text.substr(at, end - at), state));
-    state.at_start = false;
+    state.at_start = state.behind_cut = false;
     if (!hit) break;
     state.ids.push_back(hit->id);
     at = hit->end;

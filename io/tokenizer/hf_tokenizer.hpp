@@ -65,7 +65,12 @@ class hf_tokenizer final : public tokenizer {
   /// Checks the parts against each other and builds the tables.
   static result<tokenizer_ptr> make(hf_parts parts);
 
-  result<std::vector<int32_t>> encode(std::string_view text) const override;
+  result<std::vector<int32_t>> encode(std::string_view text) const override {
+    return ids_of(text, true);
+  }
+  result<std::vector<int32_t>> encode_rest(std::string_view text) const override {
+    return ids_of(text, false);
+  }
   result<std::string> decode(std::span<const int32_t> ids) const override;
   int32_t vocab_size() const noexcept override { return static_cast<int32_t>(texts_.size()); }
   std::optional<int32_t> end_of_text() const noexcept override { return end_of_text_; }
@@ -82,8 +87,10 @@ class hf_tokenizer final : public tokenizer {
       : parts_(std::move(parts)), model_(std::move(model)) {}
   status settle();
   text_cuts find_cuts() const;
+  result<std::vector<int32_t>> ids_of(std::string_view text, bool begins) const;
   status encode_piece(std::string_view piece, encoding& state) const;
   status pre_tokenize(size_t step, std::string_view piece, encoding& state) const;
+  status encode_words(std::string_view text, encoding& state) const;
   status encode_word(std::string_view word, encoding& state) const;
 
   hf_parts parts_;
@@ -93,6 +100,7 @@ class hf_tokenizer final : public tokenizer {
   std::vector<std::string> texts_;       ///< id -> what it decodes to (byte level: raw bytes)
   std::optional<int32_t> end_of_text_;
   text_cuts cuts_ = text_cuts::nowhere;
+  text_cuts words_ = text_cuts::nowhere;  ///< where BPE's own words end (WDC-1)
 };
 
 }  // namespace troupe::io

@@ -1,4 +1,4 @@
-// White space around line ends: see text_cuts.hpp.
+// White space around line ends and before words: see text_cuts.hpp.
 #include "io/tokenizer/text_cuts.hpp"
 
 #include <algorithm>
@@ -39,8 +39,9 @@ std::string_view character_before(std::string_view text, size_t end) {
   return text.substr(begin, end - begin);
 }
 
-/// No added token that tokenizers with text_cuts::last_lines have begins so.
-bool begins_no_token(char c) {
+/// No added token that tokenizers with text_cuts::last_lines have begins so, and none ends so that
+/// those with text_cuts::before_words have.
+bool is_no_mark(char c) {
   const auto u = static_cast<unsigned char>(c);
   return u >= 0x80 || (u >= '0' && u <= '9') || (u >= 'A' && u <= 'Z') || (u >= 'a' && u <= 'z');
 }
@@ -50,7 +51,22 @@ std::optional<size_t> cut_at_line(std::string_view text, size_t at, text_cuts ho
   const auto next = character_at(text, at + 1);
   if (next.size() < utf8_length(next[0]) || is_white(next)) return std::nullopt;
   if (how == text_cuts::behind_lines || !is_white(character_before(text, at))) return at + 1;
-  if (how == text_cuts::last_lines && begins_no_token(next[0])) return at;
+  if (how == text_cuts::last_lines && is_no_mark(next[0])) return at;
+  return std::nullopt;
+}
+
+/// Whether the space at `at` (at least 1) begins a word. U+2581 is what spaces become, so that one
+/// behind it goes on with its token.
+bool begins_word(std::string_view text, size_t at) {
+  return is_no_mark(text[at - 1]) && character_before(text, at) != "\xe2\x96\x81"sv;
+}
+
+std::optional<size_t> next_word_cut(std::string_view text, size_t from, bool lines) {
+  for (size_t at = from; at < text.size(); ++at) {
+    if (text[at] == ' ' && begins_word(text, at)) return at;
+    if (!lines || text[at] != '\n' || at + 1 >= text.size()) continue;
+    if (const auto cut = cut_at_line(text, at, text_cuts::behind_lines)) return cut;
+  }
   return std::nullopt;
 }
 
@@ -60,6 +76,8 @@ std::optional<size_t> next_cut(std::string_view text, size_t from, text_cuts how
   from = std::max<size_t>(from, 1);
   if (how == text_cuts::nowhere) return std::nullopt;
   if (how == text_cuts::anywhere) return from < text.size() ? std::optional(from) : std::nullopt;
+  if (how == text_cuts::before_words || how == text_cuts::words_and_lines)
+    return next_word_cut(text, from, how == text_cuts::words_and_lines);
   for (size_t at = from; at < text.size(); ++at) {
     at = text.find('\n', at);
     if (at == std::string_view::npos || at + 1 >= text.size()) break;

@@ -29,6 +29,9 @@ class framed_tokenizer final : public tokenizer {
   result<std::vector<int32_t>> encode(std::string_view text) const override {
     return inner_->encode(text);
   }
+  result<std::vector<int32_t>> encode_rest(std::string_view text) const override {
+    return inner_->encode_rest(text);
+  }
   result<std::string> decode(std::span<const int32_t> ids) const override {
     return inner_->decode(ids);
   }

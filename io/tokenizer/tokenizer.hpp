@@ -52,6 +52,11 @@ class tokenizer {
   /// Ids of a text. Special tokens written out in the text are recognised, as HF tokenizers does.
   virtual result<std::vector<int32_t>> encode(std::string_view text) const = 0;
 
+  /// Ids of what stands behind a cut (TXC-2): without what is put before a text's first word.
+  virtual result<std::vector<int32_t>> encode_rest(std::string_view text) const {
+    return encode(text);
+  }
+
   /// Text of ids, special tokens written out; ids that cut a character give its lone bytes. Error
   /// bad_data for an id outside the vocabulary.
   virtual result<std::string> decode(std::span<const int32_t> ids) const = 0;

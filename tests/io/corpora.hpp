@@ -54,6 +54,11 @@ inline tokenizer_ptr gpt2_tokenizer() {
   return *make_tokenizer(TROUPE_SOURCE_DIR "/tests/io/fixtures/gpt2.tokenizer.json");
 }
 
+/// Of words that begin with their space; what stands behind a cut has no prefix.
+inline tokenizer_ptr mistral_tokenizer() {
+  return *make_tokenizer(TROUPE_SOURCE_DIR "/tests/io/fixtures/mistral.tokenizer.json");
+}
+
 inline constexpr std::string_view llama3_pattern =
     R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|)"
     R"(\s*[\r\n]+|\s+(?!\S)|\s+)";

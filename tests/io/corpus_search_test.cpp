@@ -88,6 +88,9 @@ class framing_tokenizer final : public tokenizer {
   result<std::vector<int32_t>> encode(std::string_view text) const override {
     return by_->encode(text);
   }
+  result<std::vector<int32_t>> encode_rest(std::string_view text) const override {
+    return by_->encode_rest(text);
+  }
   result<std::string> decode(std::span<const int32_t> ids) const override {
     return by_->decode(ids);
   }
@@ -169,7 +172,7 @@ void search_corpus(unsigned seed, const tokenizer_ptr& by, bool framed) {
 
 std::vector<tokenizer_ptr> all_kinds() {
   return {*make_tokenizer("bytes"), gpt2_tokenizer(), std::make_shared<split_hasher>(gpt2_pattern),
-          std::make_shared<split_hasher>(llama3_pattern)};
+          std::make_shared<split_hasher>(llama3_pattern), mistral_tokenizer()};
 }
 
 }  // namespace

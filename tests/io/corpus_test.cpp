@@ -240,7 +240,7 @@ TEST_CASE("DRD-2 a file of books beyond the limit is refused when it is opened, 
 
 TEST_CASE("text that preparing would refuse for its length is refused before it is read") {
   scratch dir;
-  const auto words = *make_tokenizer(TROUPE_SOURCE_DIR "/tests/io/fixtures/llama2.tokenizer.json");
+  const auto words = *make_tokenizer(TROUPE_SOURCE_DIR "/tests/io/fixtures/spm.model");
   const auto checked = [&](const std::string& head, uint64_t bytes, const tokenizer& by) {
     REQUIRE(write_atomic(dir / "t.txt", head + std::string(data_probe_bytes, 'x')));
     fs::resize_file(dir / "t.txt", bytes);  // sparse
@@ -251,6 +251,7 @@ TEST_CASE("text that preparing would refuse for its length is refused before it 
   CHECK(is_error(checked(russian, max_document_bytes + 1, *words), text_too_long,
                  max_document_bytes));
   CHECK(checked(russian, max_document_bytes + 1, *gpt2_tokenizer()));
+  CHECK(checked("a b", max_document_bytes + 1, *mistral_tokenizer()));
   CHECK(checked("", max_document_bytes + 1, **make_tokenizer("bytes")));
   CHECK(is_error(checked("", max_document_bytes + 1, *gpt2_tokenizer()), text_too_long,
                  max_document_bytes));
@@ -373,7 +374,7 @@ TEST_CASE(
   REQUIRE(write_atomic(dir / "empty.txt", ""));
   auto source = open_source({dir / "long.txt", dir / "empty.txt", dir / "short.txt"});
   REQUIRE(source);
-  std::vector<tokenizer_ptr> tokenizers = {gpt2_tokenizer(),
+  std::vector<tokenizer_ptr> tokenizers = {gpt2_tokenizer(), mistral_tokenizer(),
                                            std::make_shared<split_hasher>(gpt2_pattern),
                                            std::make_shared<split_hasher>(llama3_pattern)};
   for (const auto& tok : tokenizers) {

@@ -98,6 +98,10 @@ TEST_CASE("tokenizer.json with NFC, prefix space and added tokens encodes as Hug
 }
 TEST_CASE("tokenizer.json of Llama 2's kind encodes as Hugging Face does") {
   check_fixture("llama2.tokenizer.json", true);
+  check_fixture("mistral.tokenizer.json", true);  // whose words are looked up
+}
+TEST_CASE("tokenizer.json of Qwen 2's kind encodes as Hugging Face does") {
+  check_fixture("qwen2.tokenizer.json", true);
 }
 TEST_CASE("tokenizer.json with Metaspace and fused unknowns encodes as Hugging Face does") {
   // Decoding differs on purpose: Hugging Face drops every space of the first token, we drop one.
@@ -183,7 +187,10 @@ TEST_CASE("TXC-2 the ids of a text that is cut are those of the text, for each w
       {normalizing_fixture("gpt2.tokenizer.json", false), text_cuts::lone_lines},
       {open_fixture("llama3.tokenizer.json"), text_cuts::behind_lines},
       {normalizing_fixture("llama3.tokenizer.json", false), text_cuts::behind_lines},
-      {normalizing_fixture("llama3.tokenizer.json", true), text_cuts::behind_lines}};
+      {normalizing_fixture("llama3.tokenizer.json", true), text_cuts::behind_lines},
+      {open_fixture("qwen2.tokenizer.json"), text_cuts::behind_lines},
+      {open_fixture("llama2.tokenizer.json"), text_cuts::behind_lines},
+      {open_fixture("mistral.tokenizer.json"), text_cuts::words_and_lines}};
   for (const auto& [tok, how] : rows) {
     CAPTURE(tok->name());
     CHECK(tok->cuts() == how);
@@ -196,13 +203,13 @@ TEST_CASE("TXC-2 the ids of a text that is cut are those of the text, for each w
       ++cuts;
       REQUIRE((*at > 0 && *at < text.size()));
       auto first = *tok->encode(text.substr(0, *at));
-      const auto second = *tok->encode(text.substr(*at));
+      const auto second = *tok->encode_rest(text.substr(*at));
       first.insert(first.end(), second.begin(), second.end());
       REQUIRE(first == *tok->encode(text));
     }
     CHECK(cuts > 400);
   }
-  CHECK(open_fixture("llama2.tokenizer.json")->cuts() == text_cuts::nowhere);
+  CHECK(open_fixture("neox.tokenizer.json")->cuts() == text_cuts::nowhere);
   CHECK(open_fixture("spm.model")->cuts() == text_cuts::nowhere);
 }
 
@@ -220,8 +227,15 @@ TEST_CASE(
   CHECK(cut("ab", text_cuts::anywhere) == 1);
   CHECK(cut("ab\nc", text_cuts::nowhere) == std::nullopt);
   CHECK(cut("a\n\n<", text_cuts::last_lines) == std::nullopt);
+  CHECK(cut(russian, text_cuts::before_words) == std::nullopt);
+  CHECK(cut(russian, text_cuts::words_and_lines) == 3);
+  CHECK(cut(wiki, text_cuts::before_words) == 1);
+  CHECK(cut("a\n b  c", text_cuts::words_and_lines) == 4);
+  CHECK(cut("</s> b", text_cuts::words_and_lines) == std::nullopt);
+  CHECK(cut("a\xe2\x96\x81 b", text_cuts::words_and_lines) == std::nullopt);
   std::mt19937 rng(5);
-  for (const auto how : {text_cuts::lone_lines, text_cuts::last_lines, text_cuts::behind_lines}) {
+  for (const auto how : {text_cuts::lone_lines, text_cuts::last_lines, text_cuts::behind_lines,
+                         text_cuts::before_words, text_cuts::words_and_lines}) {
     for (int i = 0; i < 2000; ++i) {
       const auto text = lines_text(rng) + lines_text(rng);
       const auto whole = next_cut(text, 1, how);
