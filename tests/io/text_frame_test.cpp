@@ -56,13 +56,15 @@ json begin_template(json ids) {
 
 TEST_CASE("BOS and EOS go where transformers puts them") {
   const auto cases = frame_fixture("frames.json");
-  REQUIRE(cases.size() == 10);
+  REQUIRE(cases.size() == 24);
   for (const auto& c : cases) {
     CAPTURE(c["config"].dump());
     scratch dir;
     const auto tok =
         in_folder(dir, frame_fixture(c["tokenizer"]), c["post_processor"], c["config"]);
-    CHECK(json(framed(*tok, c["text"])) == c["ids"]);
+    CAPTURE(c["text"].dump());
+    // LlamaTokenizer puts aside what the file says of spaces at the beginning (docs/models.md).
+    CHECK((json(framed(*tok, c["text"])) == c["ids"]) == !c.contains("other"));
     CHECK(json(tok->end_of_text().value_or(-1)) == c["eos"]);
     if (!c["bos"].is_null()) CHECK(json(tok->frame().bos.value_or(-1)) == c["bos"]);
   }
