@@ -79,8 +79,10 @@ void learning_policy::drop_windows_of(uint32_t rank) {
   for (auto s = std::ranges::find_if(suspected_, is_of_rank); s != suspected_.end();
        s = std::ranges::find_if(suspected_, is_of_rank))
     end_suspect(*s);
+  // The ranks of a large job come one by one: none is to be looked for among all.
   for (auto& of_kind : windows_)
-    std::erase_if(of_kind, [&](const auto& w) { return is_of_rank(w.first); });
+    of_kind.erase(of_kind.lower_bound({rank, pipeline_op{}}),
+                  of_kind.lower_bound({rank + 1, pipeline_op{}}));
 }
 
 bool learning_policy::is_of_most(const learned_step& step) {
