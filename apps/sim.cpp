@@ -225,10 +225,15 @@ result<int> run_one(const sim_arguments& a, const sim::simulation_options& optio
   if (!a.watts_out.empty()) TROUPE_CHECK(io::write_atomic(a.watts_out, watts_csv(done)));
   const double took_s = after.cpu_seconds - before.cpu_seconds;
   std::optional<expecting_cost> expecting;
-  if (a.scale) expecting = cost_of_expecting(grid_of(options), done.steps);
+  std::optional<learning_cost> learning;
+  if (a.scale) {
+    expecting = cost_of_expecting(grid_of(options), done.steps);
+    learning = cost_of_learning(grid_of(options), done.steps);
+  }
   if (a.json) {
     auto facts = facts_of(done);
     if (expecting) facts["expecting"] = expecting_json(*expecting, took_s);
+    if (learning) facts["learning"] = learning_json(*learning, took_s);
     if (options.of) facts["job"] = of.facts;
     facts["rss_before_bytes"] = before.rss_bytes;
     facts["rss_after_bytes"] = after.rss_bytes;
@@ -240,7 +245,8 @@ result<int> run_one(const sim_arguments& a, const sim::simulation_options& optio
                        fmt::format("memory: {:.0f} MiB at most, {:.0f} KiB a node\n",
                                    static_cast<double>(most) / (1 << 20),
                                    static_cast<double>(grown) / 1024 / options.nodes) +
-                       (expecting ? expecting_text(*expecting, took_s) : "")));
+                       (expecting ? expecting_text(*expecting, took_s) : "") +
+                       (learning ? learning_text(*learning, took_s) : "")));
   }
   if (!done.violation) return 0;
   return error{errc::bug, *done.violation, "the same command shows it again"};

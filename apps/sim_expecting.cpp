@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -12,7 +13,9 @@
 #include <nlohmann/json.hpp>
 
 #include "actors/health/blame_policy.hpp"
+#include "actors/predict/learning_policy.hpp"
 #include "gpu/stopwatch.hpp"
+#include "io/base/counted.hpp"
 #include "io/base/splitmix.hpp"
 #include "messages/msg.hpp"
 #include "messages/step_parts.hpp"
@@ -55,6 +58,36 @@ uint64_t heap_bytes() {
   return mallinfo2().uordblks;
 }
 
+/// As actors/train/run_times.cpp tells of steps.
+constexpr uint64_t ranks_told_of_step = 256;
+constexpr uint64_t ranks_of_node = 8;
+constexpr uint32_t layers_of_rank = 2;
+
+config::job learned_job(const rank_grid& grid) {
+  config::job out;
+  out.parallel.data = grid.data;
+  out.parallel.pipeline = grid.pipeline;
+  out.model.layers = layers_of_rank * grid.pipeline;
+  return out;
+}
+
+/// Of ranks from the first one on.
+predict::learned_step learned_step_of(const std::vector<msg<fbs::StepDone>>& made_up,
+                                      const rank_grid& grid, uint64_t step, uint64_t first) {
+  const auto ranks = static_cast<uint64_t>(grid.ranks());
+  predict::learned_step out;
+  out.epoch = 1;
+  out.took_ms = 3000 * noise_of(step);
+  out.replicas = static_cast<uint32_t>(grid.data);
+  for (uint64_t i = 0; i < std::min(ranks, ranks_told_of_step); ++i) {
+    const auto rank = (first + i) % ranks;
+    const auto& said = made_up[splitmix(ranks * step + rank) % made_up.size()];
+    out.ranks.push_back({static_cast<uint32_t>(rank), "node" + std::to_string(rank / ranks_of_node),
+                         layers_of_rank, 8, train::parts_of(said->parts())});
+  }
+  return out;
+}
+
 }  // namespace
 
 expecting_cost cost_of_expecting(const rank_grid& grid, uint64_t steps) {
@@ -76,6 +109,28 @@ expecting_cost cost_of_expecting(const rank_grid& grid, uint64_t steps) {
   return out;
 }
 
+learning_cost cost_of_learning(const rank_grid& grid, uint64_t steps) {
+  const auto made_up = made_up_steps();
+  const auto ranks = static_cast<uint64_t>(grid.ranks());
+  const auto before = heap_bytes();
+  learning_cost out;
+  predict::learning_policy policy(learned_job(grid));
+  for (uint64_t step = 1; step <= steps; ++step) {
+    const double begun_s = gpu::seconds_now(gpu::time_kind::thread);
+    policy.hear(learned_step_of(made_up, grid, step, (step - 1) * ranks_told_of_step % ranks));
+    policy.take_suspects();
+    const double heard_s = gpu::seconds_now(gpu::time_kind::thread);
+    if (policy.fit_due()) policy.fit();
+    out.hear_s += heard_s - begun_s;
+    out.fit_s += gpu::seconds_now(gpu::time_kind::thread) - heard_s;
+    const auto now = heap_bytes();
+    out.bytes_per_rank = std::max(out.bytes_per_rank, (now - std::min(now, before)) / ranks);
+  }
+  out.samples = policy.samples();
+  out.fits = policy.fits();
+  return out;
+}
+
 std::string expecting_text(const expecting_cost& cost, double without_s) {
   return fmt::format(
       "expecting what parts of steps take: {:.2f} s of processor time beside {:.2f} s ({:+.1f} %), "
@@ -88,6 +143,24 @@ nlohmann::ordered_json expecting_json(const expecting_cost& cost, double without
   return {{"cpu_s", cost.cpu_s},
           {"cpu_s_without", without_s},
           {"more_percent", 100 * cost.cpu_s / std::max(without_s, 1e-9)},
+          {"bytes_per_rank", cost.bytes_per_rank}};
+}
+
+std::string learning_text(const learning_cost& cost, double without_s) {
+  return fmt::format(
+      "learning what parts of steps take: {:.2f} s of processor time beside {:.2f} s ({:+.1f} %), "
+      "{:.2f} s of it in {}; {:.1f} KiB a rank\n",
+      cost.cpu_s(), without_s, 100 * cost.cpu_s() / std::max(without_s, 1e-9), cost.fit_s,
+      counted(cost.fits, "fit"), static_cast<double>(cost.bytes_per_rank) / 1024);
+}
+
+nlohmann::ordered_json learning_json(const learning_cost& cost, double without_s) {
+  return {{"cpu_s", cost.cpu_s()},
+          {"fit_s", cost.fit_s},
+          {"fits", cost.fits},
+          {"samples", cost.samples},
+          {"cpu_s_without", without_s},
+          {"more_percent", 100 * cost.cpu_s() / std::max(without_s, 1e-9)},
           {"bytes_per_rank", cost.bytes_per_rank}};
 }
 
