@@ -51,11 +51,6 @@ bool is_held_up(const report::step_report& r) {
          r.checkpoint_wait_ms > held_up_share * r.step_ms || !(r.step_ms > 0);
 }
 
-std::filesystem::path past_file(const io::fact_store& store) {
-  const auto here = store.here();
-  return here.empty() ? here : here / "past-runs.jsonl";
-}
-
 /// The file is this machine's; how many nodes share it is the work's.
 constexpr const char* this_kind = "this";
 
@@ -139,10 +134,20 @@ std::vector<run_to_learn> runs_to_learn(std::span<const perf::past_run> runs,
   return out;
 }
 
-/// By what all runs on this machine took, whatever their work was.
-std::optional<perf::past_estimate> estimate_by_others(std::span<const perf::past_run> runs,
-                                                      const std::vector<double>& shape,
-                                                      double flops) {
+std::string time_text(double seconds) {
+  return trace::duration_text(std::llround(1e9 * seconds));
+}
+
+}  // namespace
+
+std::filesystem::path past_runs_file(const io::fact_store& store) {
+  const auto here = store.here();
+  return here.empty() ? here : here / "past-runs.jsonl";
+}
+
+std::optional<perf::past_estimate> estimate_by_other_work(std::span<const perf::past_run> runs,
+                                                          const std::vector<double>& shape,
+                                                          double flops) {
   if (shape.empty()) return std::nullopt;
   gpu::predict::online_policy model(std::vector(shape.size() + 1, perf::feature_kind::log_number));
   perf::past_estimate out;
@@ -164,12 +169,6 @@ std::optional<perf::past_estimate> estimate_by_others(std::span<const perf::past
   out.most_s = std::max((*said)->most_s, out.step_s * std::exp(sure_of_others));
   return out;
 }
-
-std::string time_text(double seconds) {
-  return trace::duration_text(std::llround(1e9 * seconds));
-}
-
-}  // namespace
 
 bool is_on_gpus(const config::job& job) {
   const auto wanted = job.cluster.device;
@@ -228,12 +227,12 @@ std::optional<perf::past_run> step_times::run_of(
 
 std::optional<past_expectation> expect_by_past(const config::job& job, double flops,
                                                const io::fact_store& store) {
-  const auto file = past_file(store);
+  const auto file = past_runs_file(store);
   if (file.empty() || job.cluster.launch != config::launch_mode::local) return std::nullopt;
   const auto past = perf::read_past_runs(file);
   if (!past) return std::nullopt;
   auto step = perf::estimate_step(past->runs, this_kind, work_key(job));
-  if (!step && flops > 0) step = estimate_by_others(past->runs, shape_here(job), flops);
+  if (!step && flops > 0) step = estimate_by_other_work(past->runs, shape_here(job), flops);
   if (!step) return std::nullopt;
   return past_expectation{*step, perf::ledger_of(past->runs, this_kind)};
 }
@@ -265,7 +264,7 @@ report::expected_ms as_expected_ms(const past_expectation& e) {
 }
 
 status remember_run(const perf::past_run& run, const io::fact_store& store) {
-  const auto file = past_file(store);
+  const auto file = past_runs_file(store);
   return file.empty() ? status{} : perf::add_past_run(file, run);
 }
 

@@ -9,7 +9,9 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -57,6 +59,14 @@ struct past_expectation {
 /// Nothing where this machine has no part in the job or no others, or nothing is known.
 std::optional<past_expectation> expect_by_past(const config::job& job, double flops,
                                                const io::fact_store& store = {});
+
+/// By what all runs on this machine took, whatever their work was; `shape` as a run keeps it.
+/// Nothing where none of them is near enough to such work.
+std::optional<io::perf::past_estimate> estimate_by_other_work(
+    std::span<const io::perf::past_run> runs, const std::vector<double>& shape, double flops);
+
+/// The file of what ran here; empty where nothing is kept.
+std::filesystem::path past_runs_file(const io::fact_store& store);
 
 /// "318 ms a step (290 to 350), by 1,240 steps of 9 runs of this work here; expectations were off
 /// by 4 % (median of 9), 11 % at most"

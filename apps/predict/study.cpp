@@ -468,7 +468,7 @@ nlohmann::ordered_json sum_json(const study_sum& s) {
 
 }  // namespace
 
-result<int> study(const arguments& a) {
+result<std::vector<study_sum>> studied(const arguments& a) {
   if (a.out.empty())
     return error{errc::usage, "a study needs a file that its results are kept in",
                  "name one: -o study.csv"};
@@ -484,7 +484,11 @@ result<int> study(const arguments& a) {
     say(fmt::format("{} of {} are there already; {} to go", counted(rows.size(), "result"), a.out,
                     counted(jobs.size(), "fit")));
   TROUPE_CHECK(run_jobs(a, sets, jobs, rows));
-  const auto sums = sums_of_study(rows_asked_for(a, sets, rows), names_of(kinds));
+  return sums_of_study(rows_asked_for(a, sets, rows), names_of(kinds));
+}
+
+result<int> study(const arguments& a) {
+  TROUPE_TRY(sums, studied(a));
   if (!a.json) {
     TROUPE_CHECK(print(sums_text(sums)));
     return 0;

@@ -53,8 +53,9 @@ std::string told(const gpu::predict::ModelT& m, gpu::predict::chosen_by by, cons
                      scores, m.kind, path, s);
 }
 
+/// `processor_s`: of the fit. The memory is the highest that the process had so far.
 std::string told_json(const gpu::predict::ModelT& m, gpu::predict::chosen_by by,
-                      const std::string& path, double s) {
+                      const std::string& path, double s, double processor_s) {
   nlohmann::ordered_json j{{"dataset", m.dataset},
                            {"kind", m.kind},
                            {"train_rows", m.train_rows},
@@ -65,7 +66,9 @@ std::string told_json(const gpu::predict::ModelT& m, gpu::predict::chosen_by by,
                            {"seed", m.seed},
                            {"alpha", m.alpha},
                            {"file", path},
-                           {"fit_s", s}};
+                           {"fit_s", s},
+                           {"fit_processor_s", processor_s},
+                           {"peak_bytes", cluster::peak_memory()}};
   for (const auto& one : m.scores) j["mape_percent"][one->kind] = one->mape;
   return j.dump() + "\n";
 }
@@ -109,6 +112,7 @@ result<std::unique_ptr<lesson>> lesson_of(const arguments& a, const io::perf::sp
 
 result<int> train_one(const arguments& a, const io::perf::split& s, const std::string& dataset) {
   const auto begun = std::chrono::steady_clock::now();
+  const double begun_s = cluster::usage_now().cpu_seconds;
   TROUPE_TRY(learned, lesson_of(a, s, dataset));
   gpu::predict::fit_options o;
   o.kind = a.kind;
@@ -130,7 +134,8 @@ result<int> train_one(const arguments& a, const io::perf::split& s, const std::s
   const double took =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
   const auto by = gpu::predict::choice_of(learned->rows, learned->val);
-  TROUPE_CHECK(print(a.json ? told_json(*fitted, by, path.string(), took)
+  const double processor_s = cluster::usage_now().cpu_seconds - begun_s;
+  TROUPE_CHECK(print(a.json ? told_json(*fitted, by, path.string(), took, processor_s)
                             : told(*fitted, by, path.string(), took)));
   return 0;
 }

@@ -21,6 +21,8 @@
 
 namespace troupe::apps::predict {
 
+struct study_sum;
+
 /// What the person typed; each verb uses some of it.
 struct arguments {
   std::string data, split, dataset = "*", out, kind = "auto", part = "test";
@@ -44,6 +46,9 @@ result<int> ask(const arguments& a);
 result<int> eval(const arguments& a);
 /// Every kind over every fold and seed (study.cpp).
 result<int> study(const arguments& a);
+/// The same, for whoever judges it: one sum for each data set and kind. Errors: usage, those of
+/// readers.
+result<std::vector<study_sum>> studied(const arguments& a);
 result<int> make_split(const arguments& a);
 /// What a prediction is made of, and what predictions of a split's rows hang on.
 result<int> explain(const arguments& a);
