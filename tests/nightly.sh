@@ -46,10 +46,16 @@ part_kills() {
     TROUPE_INTERRUPTIONS=400 TROUPE_INTERRUPTION_SEED=$seed "$bin/test_cluster_crash" -tc='interruptions*' &&
     TROUPE_HEAD_KILLS=100 TROUPE_HEAD_SEED=$seed "$bin/test_cluster" -tc='NOD-7: heads*'
 }
+part_texts() {
+  tests/bench/large_text.py "$bin/troupe" build/nightly/texts && tests/bench/large_text.py "$bin/troupe" \
+    build/nightly/texts --bpe && tests/bench/large_text.py "$bin/troupe" build/nightly/texts --gib 1 --jsonl
+}
+part_debian() { tests/packages/bare_debian.sh build/release build/nightly; }       # as root
+part_slurm() { tests/packages/one_machine_slurm.sh "$bin/troupe" build/nightly; }  # as root
 part_placements() {
   TROUPE_PLACEMENTS=10000 TROUPE_PLACEMENT_SEED=$seed "$bin/test_cluster" -tc='placements*'
 }
-all=(dev asan tsan guards isa load seeds kills placements)
+all=(dev asan tsan guards isa load seeds kills placements texts debian slurm)
 
 [ "${1-}" != --list ] || { printf '%s\n' "${all[@]}"; exit 0; }
 parts=("$@")
@@ -63,7 +69,13 @@ mkdir -p "$logs"
 failed=0
 for part in "${parts[@]}"; do
   begun=$SECONDS
-  if "part_$part" > "$logs/$part.log" 2>&1; then how=ok; else how="FAILED: $logs/$part.log" failed=1; fi
+  if "part_$part" > "$logs/$part.log" 2>&1; then
+    how=ok
+  elif [ $? = 77 ]; then
+    how=$(tail -n 1 "$logs/$part.log")  # SKIPPED: what is missing here
+  else
+    how="FAILED: $logs/$part.log" failed=1
+  fi
   printf '%-10s %6d s  %s\n' "$part" $((SECONDS - begun)) "$how"
 done
 exit "$failed"
