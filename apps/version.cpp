@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "actors/base/hardware.hpp"
+#include "apps/built_with.hpp"
 #include "apps/commands.hpp"
 #include "gpu/host/peak.hpp"
 
@@ -12,14 +13,8 @@ namespace troupe::apps {
 
 namespace {
 
-#if defined(__clang__)
-constexpr auto compiler = "clang " __clang_version__;
-#else
-constexpr auto compiler = "gcc " __VERSION__;
-#endif
-
 std::string version_line() {
-  return fmt::format("troupe {} ({}, {})", cluster::own_version(), TROUPE_BUILD_TYPE, compiler);
+  return fmt::format("troupe {} ({}, {})", cluster::own_version(), build_type(), compiler_text());
 }
 
 }  // namespace
@@ -33,8 +28,8 @@ void add_version(shell& sh) {
     if (*json) {
       nlohmann::ordered_json facts;
       facts["version"] = cluster::own_version();
-      facts["build"] = TROUPE_BUILD_TYPE;
-      facts["compiler"] = compiler;
+      for (const auto& [name, version] : versions())
+        if (name != "program") facts[name] = version;
       facts["instruction_sets"] = gpu::instruction_sets();
       TROUPE_CHECK(print(facts.dump() + "\n"));
     } else {

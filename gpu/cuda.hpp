@@ -32,6 +32,9 @@ struct cuda_facts {
 /// All of them. Fails with unavailable like cuda_device_count().
 result<std::vector<cuda_facts>> list_cuda_devices();
 
+/// The version of the CUDA toolkit this build was made with, e.g. "13.0"; empty without one.
+std::string cuda_toolkit_version();
+
 /// How a GPU's operations are put together.
 struct cuda_options {
   /// Bias gradients come out of the product of the weight gradient (cuBLASLt's BGRADB) instead of a

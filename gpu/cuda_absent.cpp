@@ -21,6 +21,10 @@ result<std::vector<cuda_facts>> list_cuda_devices() {
   return absent();
 }
 
+std::string cuda_toolkit_version() {
+  return {};
+}
+
 result<std::unique_ptr<device>> make_cuda_device(int, const cuda_options&) {
   return absent();
 }

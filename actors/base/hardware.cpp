@@ -7,6 +7,7 @@
 #include <unistd.h>
 #include <algorithm>
 #include <fstream>
+#include <sstream>
 #include <string>
 
 #include <fmt/format.h>
@@ -69,6 +70,19 @@ uint64_t least_limit(const fs::path& mount, const std::string& group, const char
   return least;
 }
 
+/// "NVRM version: NVIDIA UNIX x86_64 Kernel Module  550.54.15  Tue Mar 5 ...": the first word that
+/// is digits and dots. Empty where there is none.
+std::string driver_version_in(const fs::path& file) {
+  std::ifstream in(file);
+  std::string line;
+  if (!std::getline(in, line)) return {};
+  std::istringstream words(line);
+  for (std::string word; words >> word;)
+    if (word.find('.') != word.npos && word.find_first_not_of("0123456789.") == word.npos)
+      return word;
+  return {};
+}
+
 }  // namespace
 
 uint64_t control_group_limit(const fs::path& groups, const fs::path& mount) {
@@ -92,7 +106,8 @@ uint64_t physical_memory() {
          static_cast<uint64_t>(sysconf(_SC_PAGE_SIZE));
 }
 
-fbs::HardwareFactsT hardware_facts(const fs::path& groups, const fs::path& mount) {
+fbs::HardwareFactsT hardware_facts(const fs::path& groups, const fs::path& mount,
+                                   const fs::path& driver) {
   fbs::HardwareFactsT f;
   char name[256] = {};
   gethostname(name, sizeof(name) - 1);
@@ -102,6 +117,7 @@ fbs::HardwareFactsT hardware_facts(const fs::path& groups, const fs::path& mount
   f.cores = usable_cores();
   f.memory_bytes = lesser(physical_memory(), control_group_limit(groups, mount));
   f.instance_id = random_id();
+  f.gpu_driver = driver_version_in(driver);
   return f;
 }
 

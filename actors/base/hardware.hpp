@@ -18,9 +18,13 @@ uint64_t control_group_limit(const std::filesystem::path& groups,
 uint64_t physical_memory();
 
 /// Host name, boot id, processor, a fresh instance id; of cores and memory what this process may
-/// use: who takes more memory than its control group has is killed. Paths: of control_group_limit.
-fbs::HardwareFactsT hardware_facts(const std::filesystem::path& groups = "/proc/self/cgroup",
-                                   const std::filesystem::path& mount = "/sys/fs/cgroup");
+/// use: who takes more memory than its control group has is killed. Of GPUs the version of the
+/// driver, as its module says it in `driver`; the devices are the caller's to name. Other paths: of
+/// control_group_limit.
+fbs::HardwareFactsT hardware_facts(
+    const std::filesystem::path& groups = "/proc/self/cgroup",
+    const std::filesystem::path& mount = "/sys/fs/cgroup",
+    const std::filesystem::path& driver = "/proc/driver/nvidia/version");
 
 /// The machine by its boot, which containers on it share; by its host's name where no boot is
 /// known. Empty: nothing is.

@@ -16,6 +16,8 @@ namespace troupe::cluster::coordinating {
 message_context context(coordinator_pointer self);
 void say(coordinator_pointer self, std::string text,
          fbs::NoticeLevel level = fbs::NoticeLevel::info);
+/// Who has joined, with what it is (JoinedNode).
+void say_joined(coordinator_pointer self, const member& who, bool is_spare);
 /// The run ends without having begun, or gone on.
 void give_up(coordinator_pointer self, const error& why);
 void let_observe(coordinator_pointer self, const member& who, std::string ranks);

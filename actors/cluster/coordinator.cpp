@@ -18,7 +18,6 @@
 #include "actors/cluster/node.hpp"
 #include "actors/train/run.hpp"
 #include "actors/train/swap_ranks.hpp"
-#include "io/base/counted.hpp"
 #include "io/config/load.hpp"
 #include "messages/text.hpp"
 
@@ -203,10 +202,7 @@ caf::result<msg<fbs::Welcome>> join(coordinator_pointer self, const msg<fbs::Hel
     grow_back(self);
   }
   st.may_grow = true;
-  say(self, fmt::format("{} {} joined from {} ({}, {})",
-                        st.places.place_of(*node) ? "node" : "spare", who.name, who.hello.host,
-                        who.hello.hardware ? who.hello.hardware->cpu_model : "unknown",
-                        counted(who.hello.hardware ? who.hello.hardware->cores : 0, "core")));
+  say_joined(self, who, !st.places.place_of(*node));
   warn_of_shared_name(self, who);
   let_observe(self, who, "");
   auto welcome = make_msg<fbs::Welcome>(context(self), [&](fbs::WelcomeT& w) {

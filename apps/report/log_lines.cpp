@@ -1,6 +1,8 @@
 // Plain structs to JSON; what others said is made valid UTF-8.
 #include "apps/report/log_lines.hpp"
 
+#include <algorithm>
+#include <array>
 #include <string_view>
 
 #include <fmt/format.h>
@@ -39,9 +41,57 @@ std::string start_json(const run_start& s) {
   if (!s.machine.processor.empty()) machine["processor"] = s.machine.processor;
   if (s.machine.cores > 0) machine["cores"] = s.machine.cores;
   if (s.machine.memory_bytes > 0) machine["memory_bytes"] = s.machine.memory_bytes;
+  for (const auto& [name, version] : s.versions) j["versions"][name] = version;
+  if (s.previous_ended) j["previous_ended"] = *s.previous_ended;
   auto settings = ordered_json::parse(s.configuration, nullptr, false);
   if (settings.is_object()) j["configuration"] = std::move(settings);
   return written(j);
+}
+
+std::string node_json(const run_node& n) {
+  auto j = line_of_type("node", n.unix_s);
+  j["epoch"] = n.epoch;
+  j["node"] = n.node;
+  if (n.is_spare) j["spare"] = true;
+  if (!n.host.empty()) j["host"] = n.host;
+  if (!n.processor.empty()) j["processor"] = n.processor;
+  if (n.cores > 0) j["cores"] = n.cores;
+  if (n.memory_bytes > 0) j["memory_bytes"] = n.memory_bytes;
+  if (!n.gpus.empty()) j["gpus"] = n.gpus;
+  if (!n.gpu_driver.empty()) j["gpu_driver"] = n.gpu_driver;
+  return written(j);
+}
+
+std::string_view to_string(end_reason reason) {
+  constexpr std::array<std::string_view, 6> words{"done",  "stopped",  "signal",
+                                                  "error", "replaced", "again"};
+  return words[static_cast<size_t>(reason)];
+}
+
+std::string end_json(const run_over& e) {
+  auto j = line_of_type("end", e.unix_s);
+  j["epoch"] = e.epoch;
+  j["step"] = e.step;
+  j["seconds"] = finite_or_null(e.seconds);
+  j["reason"] = to_string(e.reason);
+  if (e.code) j["code"] = *e.code;
+  if (!e.text.empty()) j["text"] = e.text;
+  return written(j);
+}
+
+std::optional<bool> has_end(std::string_view tail) {
+  std::optional<bool> out;
+  while (!tail.empty()) {
+    const auto line = tail.substr(0, tail.find('\n'));
+    tail.remove_prefix(std::min(tail.size(), line.size() + 1));
+    constexpr std::string_view begins = R"({"type":")";
+    if (!line.starts_with(begins)) continue;
+    const auto type = line.substr(begins.size(), line.find('"', begins.size()) - begins.size());
+    if (type == "end") out = true;
+    // What is warned of behind an end is no launch.
+    if (type == "start" || type == "step" || type == "resume") out = false;
+  }
+  return out;
 }
 
 std::string resume_json(const run_resumed& r) {

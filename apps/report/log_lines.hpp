@@ -6,7 +6,10 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 namespace troupe::report {
@@ -27,9 +30,46 @@ struct run_start {
     uint64_t cores = 0, memory_bytes = 0;
   };
   host_facts machine = {};         ///< where the head is
+  std::vector<std::pair<std::string, std::string>> versions = {};  ///< names and versions
+  std::optional<bool> previous_ended = {};  ///< the launch before has an `end`; none: there is none
   std::string configuration = {};  ///< as it holds for the launch, a JSON object
 };
 std::string start_json(const run_start& s);
+
+/// A node has joined.
+struct run_node {
+  double unix_s = 0;
+  int64_t epoch = 0;
+  std::string node;
+  bool is_spare = false;
+  std::string host = {}, processor = {};
+  uint64_t cores = 0, memory_bytes = 0;
+  std::vector<std::string> gpus = {};
+  std::string gpu_driver = {};  ///< its version
+};
+std::string node_json(const run_node& n);
+
+/// How a launch ended. `done`: the last step is made. `stopped`: by an order of a person. `signal`
+/// also where nothing was saved. `replaced`: another head acts. `again`: the state that it began
+/// with cannot be loaded, and the next start follows in the same process.
+enum class end_reason : uint8_t { done, stopped, signal, error, replaced, again };
+std::string_view to_string(end_reason reason);
+
+/// The last line of a launch.
+struct run_over {
+  double unix_s = 0;
+  int64_t epoch = 0;
+  int64_t step = 0;    ///< the last that is done
+  double seconds = 0;  ///< since the start was written
+  end_reason reason = end_reason::done;
+  std::optional<int> code = {};  ///< of the process; none: it goes on
+  std::string text = {};         ///< what happened
+};
+std::string end_json(const run_over& e);
+
+/// Whether the launch whose lines a log has last has its end; none: there is no line of one.
+/// `tail`: the last bytes of the log; what its first line is cut off from does not matter.
+std::optional<bool> has_end(std::string_view tail);
 
 /// Steps go on from a saved state: at a start, or after a fault.
 struct run_resumed {

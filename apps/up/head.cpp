@@ -44,6 +44,7 @@
 #include "apps/up/head_words.hpp"
 #include "apps/up/incident_folders.hpp"
 #include "apps/up/launcher.hpp"
+#include "apps/up/log_end.hpp"
 #include "apps/up/log_start.hpp"
 #include "apps/up/node_processes.hpp"
 #include "apps/up/power_files.hpp"
@@ -528,6 +529,35 @@ node_start start_of_nodes(const launch& l, const once& of, uint16_t port,
           of.arguments.goes_on()};
 }
 
+/// What is left of a start whose cluster is over.
+struct once_over {
+  const run_end& how;
+  std::optional<job_secret>& secret;
+  const std::shared_ptr<log_end>& last_line;
+  std::optional<watchdog>& guard;
+};
+
+/// What came of it; from here on its end is watched.
+result<once_end> judge_end(const launch& l, stop_signals& signals, const once& of,
+                           run_outcome& outcome, once_over over) {
+  if (of.may_choose_again && signals.asked() == 0 && was_unsound(outcome, l, of.warnings)) {
+    over.guard.emplace(defaults::orderly_end, exit_code(errc::bug), no_error);
+    over.last_line->goes_on(report::end_reason::again);
+    return once_end{std::nullopt};
+  }
+  if (auto fallen = has_fallen(outcome); fallen && signals.asked() == 0) {
+    over.guard.emplace(defaults::orderly_end, exit_code(errc::bug), no_error);
+    over.last_line->goes_on(report::end_reason::replaced);
+    return once_end{{}, *fallen, fallen->after_step > 0};
+  }
+  auto code = conclude(l.plan.job, outcome, over.how, signals);
+  if (code && *code == 0 && over.secret) over.secret->job_is_done();
+  over.guard.emplace(defaults::orderly_end, code ? *code : exit_code(code.error().code),
+                     code ? no_error : code.error());
+  over.last_line->process_ends(code, over.how.signal);
+  return code ? result<once_end>(once_end{*code}) : code.error();
+}
+
 /// From the start of the cluster to its end.
 result<once_end> run_once(launch& l, stop_signals& signals, const once& of) {
   const auto& job = l.plan.job;
@@ -547,7 +577,9 @@ result<once_end> run_once(launch& l, stop_signals& signals, const once& of) {
   caf::actor_system system(config);
   const orderly_end last{system};
   const cluster::renewals_end before_it{system};
-  const front_office front(system, talk_of(l, outcome, signals, of), l, of.address);
+  const auto talk = talk_of(l, outcome, signals, of);
+  const auto last_line = begin_end(talk, signals);
+  const front_office front(system, talk, l, of.address);
   const auto orders = std::make_shared<launch_orders>([&bell = signals] { bell.wake(); });
   const launcher_end launching(system, job.cluster.launch, orders);
   auto head =
@@ -577,6 +609,7 @@ result<once_end> run_once(launch& l, stop_signals& signals, const once& of) {
     }();
     if (!started) {
       guard.emplace(defaults::orderly_end, exit_code(started.error().code), started.error());
+      last_line->process_ends(started.error(), 0);
       return started.error();
     }
     watch w(signals, nodes, *orders, head, outcome);
@@ -584,19 +617,7 @@ result<once_end> run_once(launch& l, stop_signals& signals, const once& of) {
     signals.enter(phase::concluding);
     w.until_alone(coordinator_gone);
   }
-  if (of.may_choose_again && signals.asked() == 0 && was_unsound(*outcome, l, of.warnings)) {
-    guard.emplace(defaults::orderly_end, exit_code(errc::bug), no_error);
-    return once_end{std::nullopt};
-  }
-  if (auto fallen = has_fallen(*outcome); fallen && signals.asked() == 0) {
-    guard.emplace(defaults::orderly_end, exit_code(errc::bug), no_error);
-    return once_end{{}, *fallen, fallen->after_step > 0};
-  }
-  auto code = conclude(job, *outcome, ended, signals);
-  if (code && *code == 0 && means.secret) means.secret->job_is_done();
-  guard.emplace(defaults::orderly_end, code ? *code : exit_code(code.error().code),
-                code ? no_error : code.error());
-  return code ? result<once_end>(once_end{*code}) : code.error();
+  return judge_end(l, signals, of, *outcome, {ended, means.secret, last_line, guard});
 }
 
 /// Stands by until this head is to act; what it then begins with is in `a` and `won`. A code: it

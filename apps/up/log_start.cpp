@@ -6,7 +6,9 @@
 #include <fmt/format.h>
 
 #include "actors/base/hardware.hpp"
+#include "apps/built_with.hpp"
 #include "apps/report/log_lines.hpp"
+#include "apps/up/log_end.hpp"
 #include "io/config/show.hpp"
 
 namespace troupe::apps {
@@ -38,6 +40,8 @@ report::run_start start_of(const config::job& job, uint32_t epoch, uint64_t afte
   out.pipeline = job.parallel.pipeline;
   out.hosts = hosts_of(job.cluster);
   out.machine = {facts.hostname, facts.cpu_model, facts.cores, facts.memory_bytes};
+  out.versions = versions();
+  if (!facts.gpu_driver.empty()) out.versions.emplace_back("gpu_driver", facts.gpu_driver);
   out.configuration = config::values_json(job);
   return out;
 }
@@ -46,7 +50,9 @@ report::run_start start_of(const config::job& job, uint32_t epoch, uint64_t afte
 
 void begin_log(run_log& log, run_outcome& outcome, const config::job& job, uint32_t epoch,
                const std::optional<checkpoint::resume_point>& resume) {
-  log.append(report::start_json(start_of(job, epoch, resume ? resume->step : 0)));
+  auto start = start_of(job, epoch, resume ? resume->step : 0);
+  start.previous_ended = last_launch_has_end(log.path());
+  log.append(report::start_json(start));
   if (!resume) return;
   const auto folder = resume->path.string();
   log.append(

@@ -304,6 +304,27 @@ void ended(reporter_pointer self, const msg<fbs::RunEnded>& m) {
   st.options.ended();
 }
 
+/// What a sentence is about, for who reads the log.
+void write_facts(reporter_pointer self, const msg<fbs::Notice>& m) {
+  if (const auto layers = text_of(m->layers()); !layers.empty())
+    write_log(self, report::layers_json(unix_now(), layers, text_of(m->text())));
+  if (m->joined() == nullptr) return;
+  const auto& who = *m->joined();
+  report::run_node line;
+  line.unix_s = unix_now();
+  line.epoch = m.epoch();
+  line.node = text_of(who.node());
+  line.is_spare = who.is_spare();
+  line.host = text_of(who.host());
+  line.processor = text_of(who.processor());
+  line.cores = who.cores();
+  line.memory_bytes = who.memory_bytes();
+  if (who.gpus() != nullptr)
+    for (const auto* gpu : *who.gpus()) line.gpus.push_back(text_of(gpu));
+  line.gpu_driver = text_of(who.gpu_driver());
+  write_log(self, report::node_json(line));
+}
+
 }  // namespace
 
 reporter_actor::behavior_type reporter(reporter_pointer self, reporter_options options) {
@@ -323,9 +344,7 @@ reporter_actor::behavior_type reporter(reporter_pointer self, reporter_options o
         tell(self, self->state.folders->decided(m, incident_keeper::wall_clock::now()));
       },
       [self](const msg<fbs::Notice>& m) {
-        if (const auto layers = text_of(m->layers()); !layers.empty())
-          self->state.options.log->append(
-              report::layers_json(unix_now(), layers, text_of(m->text())));
+        write_facts(self, m);
         if (m->level() == fbs::NoticeLevel::warning) return warn(self, text_of(m->text()));
         leave_line(self->state);
         say(text_of(m->text()));

@@ -4,9 +4,13 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <utility>
+
 #include <fmt/format.h>
 
+#include "actors/base/defaults.hpp"
 #include "apps/talk.hpp"
+#include "apps/up/watchdog.hpp"
 #include "apps/voice.hpp"
 
 namespace troupe::apps {
@@ -14,12 +18,16 @@ namespace troupe::apps {
 namespace {
 
 /// Children die with this process (PRC-1), partial checkpoints are the next start's to remove.
-[[noreturn]] void leave(phase during, int signal) {
+[[noreturn]] void leave(phase during, int signal, const std::function<void(int)>& last_word) {
   say(during == phase::starting
           ? fmt::format("stopped by SIG{} before the training began; the same command starts it",
                         sigabbrev_np(signal))
           : std::string("second signal: aborting at once; with --set checkpoint.resume=auto the "
                         "same command goes on from the last checkpoint, if there is one"));
+  if (last_word) {
+    const watchdog in_time(defaults::launcher_word, 128 + signal, {errc::none, ""});
+    last_word(signal);
+  }
   settle_voice();
   _exit(128 + signal);
 }
@@ -60,14 +68,20 @@ void stop_signals::take(int signal) {
   const auto during = phase_;
   const auto verdict = policy_.heard(during, signal, now);
   if (verdict == stop_verdict::stop) asked_ = signal;
+  const auto last_word = last_word_;
   lock.unlock();
-  if (verdict == stop_verdict::at_once) leave(during, signal);
+  if (verdict == stop_verdict::at_once) leave(during, signal, last_word);
   wake();
 }
 
 void stop_signals::enter(phase next) {
   std::lock_guard lock(mutex_);
   phase_ = next;
+}
+
+void stop_signals::at_once(std::function<void(int)> last_word) {
+  std::lock_guard lock(mutex_);
+  last_word_ = std::move(last_word);
 }
 
 int stop_signals::asked() const {

@@ -6,6 +6,7 @@
 
 #include <chrono>
 #include <condition_variable>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <thread>
@@ -26,6 +27,10 @@ class stop_signals {
   stop_signals& operator=(const stop_signals&) = delete;
 
   void enter(phase next);
+
+  /// What a signal that ends the process at once calls before that, on the thread that listens,
+  /// with its number. It is given a second; null: nothing.
+  void at_once(std::function<void(int signal)> last_word);
 
   /// The signal that asked to stop, or 0.
   int asked() const;
@@ -49,6 +54,7 @@ class stop_signals {
   int asked_ = 0;
   bool rung_ = false;
   bool closing_ = false;
+  std::function<void(int)> last_word_;
   std::thread listener_;
 };
 

@@ -36,4 +36,8 @@ result<std::vector<cuda_facts>> list_cuda_devices() {
   return out;
 }
 
+std::string cuda_toolkit_version() {
+  return fmt::format("{}.{}", CUDART_VERSION / 1000, CUDART_VERSION % 1000 / 10);
+}
+
 }  // namespace troupe::gpu

@@ -7,6 +7,7 @@
 #include <memory>
 #include <mutex>
 #include <oneapi/dnnl/dnnl.hpp>
+#include <string>
 #include <string_view>
 #include <unordered_map>
 
@@ -201,6 +202,11 @@ void dnnl_gemm(const gemm_args& a) {
   if (s.bias) p.bias.set_data_handle(writable(a.bias));
   if (s.residual) p.residual.set_data_handle(writable(a.residual));
   p.primitive.execute(thread.stream(), p.arguments);
+}
+
+std::string dnnl_version_text() {
+  const auto* v = dnnl::version();
+  return std::to_string(v->major) + "." + std::to_string(v->minor) + "." + std::to_string(v->patch);
 }
 
 }  // namespace troupe::gpu::host

@@ -8,6 +8,8 @@
 //   DNNL-2  oneDNN is held to the instruction set of the kernels (TROUPE_ISA).
 #pragma once
 
+#include <string>
+
 #include "gpu/host/kernels/kernel_table.hpp"
 
 namespace troupe::gpu::host {
@@ -18,5 +20,8 @@ void dnnl_gemm(const gemm_args& a);
 /// What dnnl_gemm keeps for such a product on each thread that makes it, once it has. Throws what
 /// oneDNN throws.
 size_t dnnl_scratch_bytes(const gemm_args& a);
+
+/// The version of the library that was loaded, e.g. "2.6.3".
+std::string dnnl_version_text();
 
 }  // namespace troupe::gpu::host

@@ -362,6 +362,27 @@ TEST_CASE("CRD-20: who is given up for silence is a lost host where the monitor 
   }
 }
 
+TEST_CASE("coordinator: who joins is told with what his machine is, for the log") {
+  scripted_cluster f;
+  auto hello = f.hello(1);
+  hello.hardware->cpu_model = "a processor";
+  hello.hardware->gpus = {"a GPU"};
+  hello.hardware->gpu_driver = "550.54.15";
+  REQUIRE(f.join(1, hello));
+  std::vector<fbs::JoinedNodeT> joined;
+  for (const auto& told : f.reporter.take_all<fbs::Notice>())
+    if (told->joined() != nullptr) told->joined()->UnPackTo(&joined.emplace_back());
+  REQUIRE(joined.size() == 1);
+  CHECK(joined[0].node == "b");
+  CHECK_FALSE(joined[0].is_spare);
+  CHECK(joined[0].host == "machine");
+  CHECK(joined[0].processor == "a processor");
+  CHECK(joined[0].cores == hello.hardware->cores);
+  CHECK(joined[0].memory_bytes == hello.hardware->memory_bytes);
+  CHECK(joined[0].gpus == std::vector<std::string>{"a GPU"});
+  CHECK(joined[0].gpu_driver == "550.54.15");
+}
+
 TEST_CASE("coordinator: a heartbeat is answered with both clocks, by its members only") {
   scripted_cluster f;
   f.begin();

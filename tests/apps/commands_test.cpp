@@ -105,6 +105,7 @@ TEST_CASE("commands: help and version are data") {
   auto version = sh(here, "troupe version --json");
   CHECK(nlohmann::json::parse(version.out)["version"] == troupe::cluster::own_version());
   CHECK(nlohmann::json::parse(version.out)["instruction_sets"][0] == "generic");
+  CHECK(nlohmann::json::parse(version.out)["onednn"].is_string());
   CHECK(sh(here, "troupe version").out.find(troupe::cluster::own_version()) != std::string::npos);
   CHECK(sh(here, "troupe --version").out == sh(here, "troupe version").out);
 }

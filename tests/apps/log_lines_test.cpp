@@ -12,6 +12,7 @@
 #include <nlohmann/json.hpp>
 
 #include "apps/report/report.hpp"
+#include "apps/up/log_end.hpp"
 #include "apps/up/log_start.hpp"
 #include "apps/up/run_log.hpp"
 #include "apps/up/start_warnings.hpp"
@@ -51,6 +52,8 @@ TEST_CASE("log: a line of a start says what was started, where, and from which s
   s.pipeline = 1;
   s.hosts = {"a", "b"};
   s.machine = {"a", "a processor", 8, 1 << 30};
+  s.versions = {{"program", "0.1.0"}, {"caf", "0.17.6"}};
+  s.previous_ended = false;
   s.configuration = R"({"train.lr":0.001})";
   const auto text = start_json(s);
   CHECK(text.find('\n') == std::string::npos);
@@ -60,6 +63,8 @@ TEST_CASE("log: a line of a start says what was started, where, and from which s
   CHECK(j["layout"] == json{{"nodes", 2}, {"workers", 2}, {"data", 2}, {"pipeline", 1}});
   CHECK(j["hosts"] == json{"a", "b"});
   CHECK(j["machine"]["cores"] == 8);
+  CHECK(j["versions"] == json{{"program", "0.1.0"}, {"caf", "0.17.6"}});
+  CHECK(j["previous_ended"] == false);
   CHECK(j["configuration"]["train.lr"] == 0.001);
   CHECK(begins_log(text));
   CHECK(begins_log(text.substr(0, text.find("configuration"))));  // a long one, cut
@@ -87,6 +92,84 @@ TEST_CASE("log: resumes, settings, warnings and late validations have lines of t
         R"({"type":"validation","unix_s":1.5,"step":7,"epoch":1,)"
         R"("validation_loss":0.30000000000000004})");
   CHECK(validation_line(7, 2.9514) == "step 7 | validation 2.951");
+}
+
+TEST_CASE("log: a node that joins is a line with its machine, an end one with its reason") {
+  run_node node{1.5, 2, "node1"};
+  CHECK(node_json(node) == R"({"type":"node","unix_s":1.5,"epoch":2,"node":"node1"})");
+  node.is_spare = true;
+  node.host = "b\xff";
+  node.processor = "a processor";
+  node.cores = 8;
+  node.memory_bytes = 1024;
+  node.gpus = {"a GPU", "a GPU"};
+  node.gpu_driver = "550.54.15";
+  CHECK(node_json(node).ends_with(
+      R"("processor":"a processor","cores":8,"memory_bytes":1024,"gpus":["a GPU","a GPU"],)"
+      R"("gpu_driver":"550.54.15"})"));
+  const auto j = json::parse(node_json(node));
+  CHECK(j["spare"] == true);
+  CHECK(j["gpus"].size() == 2);
+  CHECK(j["gpu_driver"] == "550.54.15");
+  run_over end{1.5, 2, 20, 3.25};
+  CHECK(end_json(end) ==
+        R"({"type":"end","unix_s":1.5,"epoch":2,"step":20,"seconds":3.25,"reason":"done"})");
+  end.reason = end_reason::error;
+  end.code = 69;
+  end.text = "node node1 ended";
+  CHECK(end_json(end).ends_with(R"("reason":"error","code":69,"text":"node node1 ended"})"));
+}
+
+TEST_CASE("log: whether the launch before has its end is seen in the log's last lines") {
+  const std::string start = R"({"type":"start","unix_s":1})", step = R"({"type":"step","step":1})",
+                    end = R"({"type":"end","unix_s":2})", late = R"({"type":"warning","step":1})";
+  const auto log_of = [](const std::vector<std::string>& lines) {
+    std::string out;
+    for (const auto& line : lines) out += line + "\n";
+    return out;
+  };
+  CHECK_FALSE(has_end(""));
+  CHECK_FALSE(has_end(log_of({late})));
+  CHECK(has_end(log_of({start})) == false);
+  CHECK(has_end(log_of({start, step})) == false);
+  CHECK(has_end(log_of({start, step, end})) == true);
+  CHECK(has_end(log_of({start, step, end, late})) == true);
+  CHECK(has_end(log_of({start, step, end, start, late})) == false);
+  CHECK(has_end(log_of({R"(cut off","type":"end"})", step}) + R"({"type":"en)") == false);
+  // A text that speaks of an end is none.
+  CHECK(has_end(log_of({step, R"({"type":"warning","text":"{\"type\":\"end\""})"})) == false);
+}
+
+TEST_CASE("LGE-1: log: a launch has one end, the first that is known, with its last step") {
+  using namespace troupe::apps;
+  const troupe::scratch folder;
+  const auto log = std::make_shared<run_log>((folder / "log.jsonl").string(), false);
+  const auto outcome = std::make_shared<run_outcome>();
+  log_end first(log, outcome, 2, 20);
+  first.process_ends(troupe::error{troupe::errc::unavailable, "node1 is gone"}, 0);
+  first.aborted(2);
+  outcome->summary.losses.push_back({21, 1.0});
+  log_end(log, outcome, 2, 20).aborted(15);
+  outcome->last_step = 22;
+  outcome->why = {troupe::errc::cancelled, "drained"};
+  log_end(log, outcome, 2, 20).process_ends(75, 0);
+  log_end(log, outcome, 2, 20).goes_on(end_reason::replaced);
+  log_end(log, outcome, 2, 20).process_ends(0, 15);
+  const auto lines = lines_of_log(log->path());
+  REQUIRE(lines.size() == 5);
+  const auto is = [](const json& line, const char* reason, int step) {
+    return line["type"] == "end" && line["reason"] == reason && line["step"] == step;
+  };
+  CHECK(is(lines[0], "error", 20));
+  CHECK(lines[0]["code"] == 69);
+  CHECK(lines[0]["text"] == "node1 is gone");
+  CHECK(is(lines[1], "signal", 21));
+  CHECK(lines[1]["code"] == 143);
+  CHECK(is(lines[2], "stopped", 22));
+  CHECK(lines[2]["text"] == "drained");
+  CHECK(is(lines[3], "replaced", 22));
+  CHECK_FALSE(lines[3].contains("code"));
+  CHECK(is(lines[4], "done", 22));
 }
 
 TEST_CASE("log: a step's line has its time and the tokens so far") {
@@ -129,6 +212,10 @@ TEST_CASE("log: a launch begins with its configuration, and says what it goes on
   CHECK(lines[0]["configuration"]["cluster.node"].is_array());
   CHECK(lines[0]["configuration"]["data.source"].is_array());
   CHECK(lines[0]["unix_s"] > 1.6e9);
+  for (const char* name : {"program", "build", "compiler", "caf", "flatbuffers", "onednn"})
+    CHECK_FALSE(lines[0]["versions"][name].get<std::string>().empty());
+  CHECK_FALSE(lines[0].contains("previous_ended"));
+  CHECK(lines[1]["previous_ended"] == false);
   CHECK(lines[1]["step"] == 20);
   CHECK(lines[2]["type"] == "resume");
   CHECK(lines[2]["checkpoint"] == "step-00000020");

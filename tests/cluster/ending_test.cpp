@@ -33,8 +33,20 @@ void stop_by(int number, int expected) {
   INFO(up.err());
   REQUIRE(fs::exists(job.checkpoint(last)));
   CHECK(up.objects("summary").size() == 1);
+  const auto log = job / "run/log.jsonl";
+  CHECK(only_end_in(log, "signal", expected)["step"] == last);
+  CHECK(objects_in(log).back()["type"] == "end");
+  CHECK(up.objects("end") == logged(log, "end"));
   const auto more = job.losses(with(sets, {fmt::format("train.steps={}", last + 2)}));
   CHECK(more.size() == 2);
+  const auto starts = logged(log, "start"), ends = logged(log, "end");
+  REQUIRE(starts.size() == 2);
+  CHECK_FALSE(starts[0].contains("previous_ended"));
+  CHECK(starts[1]["previous_ended"] == true);
+  REQUIRE(ends.size() == 2);
+  CHECK(ends[1]["reason"] == "done");
+  CHECK(ends[1]["code"] == 0);
+  CHECK(ends[1]["step"] == last + 2);
 }
 
 }  // namespace
@@ -110,6 +122,7 @@ TEST_CASE("ending: a second signal aborts at once") {
   CHECK(up.err().find("aborting at once; with --set checkpoint.resume=auto") != std::string::npos);
   CHECK(left.gone());
   CHECK(names_with(job / "run/checkpoints", "step-").empty());  // nothing was saved
+  CHECK(only_end_in(job / "run/log.jsonl", "signal", 143)["step"] >= 1);
 }
 
 TEST_CASE("ending: SIGINT while nodes are missing ends the gathering") {
@@ -142,6 +155,11 @@ TEST_CASE("ending: a launcher killed with -9 takes its nodes with it") {
   up.signal(SIGKILL);
   CHECK(up.wait() == 137);
   CHECK(left.gone());
+  const auto log = job / "run/log.jsonl";
+  CHECK(logged(log, "end").empty());
+  job.losses(layout(2, 2));
+  CHECK(logged(log, "start").at(1)["previous_ended"] == false);
+  CHECK(logged(log, "end").size() == 1);
 }
 
 TEST_CASE("ending: a launcher killed with -9 while its nodes start leaves none") {
@@ -166,6 +184,8 @@ TEST_CASE("ending: a node killed with -9 ends the run with its name and 69") {
   CHECK(up.wait() == 69);
   INFO(up.err());
   CHECK(up.err().find("error: node node2 was killed by signal 9") != std::string::npos);
+  const auto end = only_end_in(job / "run/log.jsonl", "error", 69);
+  CHECK(end["text"].get<std::string>().starts_with("node node2 was killed by signal 9"));
   CHECK(left.gone());
 }
 
@@ -207,6 +227,8 @@ TEST_CASE("ending: who stopped a run before its last step is said") {
   CHECK(up.wait() == 75);
   INFO(up.err());
   CHECK(up.err().find("ended before the last step: node node1") != std::string::npos);
+  const auto end = only_end_in(job / "run/log.jsonl", "stopped", 75);
+  CHECK(end["text"].get<std::string>().starts_with("node node1"));
 }
 
 TEST_CASE("ending: a process that a signal ended has left its last seconds") {

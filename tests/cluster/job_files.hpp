@@ -89,15 +89,28 @@ inline std::vector<nlohmann::json> objects_in(const fs::path& file) {
   return out;
 }
 
-/// The lines of a log.jsonl that are of steps; one that is being written is none yet.
-inline std::vector<nlohmann::json> logged_steps(const fs::path& log) {
+/// The lines of a log.jsonl that are of a type; one that is being written is none yet.
+inline std::vector<nlohmann::json> logged(const fs::path& log, const std::string& type) {
   std::ifstream in(log);
   std::vector<nlohmann::json> out;
   for (std::string line; std::getline(in, line);) {
     auto j = nlohmann::json::parse(line, nullptr, false);
-    if (j.is_object() && j.value("type", "") == "step") out.push_back(std::move(j));
+    if (j.is_object() && j.value("type", "") == type) out.push_back(std::move(j));
   }
   return out;
+}
+inline std::vector<nlohmann::json> logged_steps(const fs::path& log) {
+  return logged(log, "step");
+}
+
+/// The one launch that a job's log has ended for that reason with that code; its end.
+inline nlohmann::json only_end_in(const fs::path& log, const std::string& reason, int code) {
+  const auto ends = logged(log, "end");
+  REQUIRE(ends.size() == 1);
+  CHECK(ends[0]["reason"] == reason);
+  CHECK(ends[0]["code"] == code);
+  CHECK(ends[0]["seconds"] > 0);
+  return ends[0];
 }
 
 /// The one object of such a file.

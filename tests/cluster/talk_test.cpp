@@ -15,8 +15,20 @@ void trains_to_its_end(const streams& to) {
   program up(job.up(layout(2, 1)), 0, to);
   CHECK(up.wait() == 0);
   const auto log = job / "run/log.jsonl";
-  CHECK(nlohmann::json::parse(lines_of(log).at(0))["type"] == "start");
+  const auto start = nlohmann::json::parse(lines_of(log).at(0));
+  CHECK(start["type"] == "start");
+  CHECK(start["versions"]["caf"].is_string());
+  const auto nodes = logged(log, "node");
+  REQUIRE(nodes.size() == 2);
+  for (const auto& node : nodes) {
+    CHECK(node["host"] == start["machine"]["host"]);
+    CHECK(node["cores"] == start["machine"]["cores"]);
+    CHECK(node["memory_bytes"] > 0);
+    CHECK(node["epoch"] == start["epoch"]);
+  }
+  CHECK(nodes[0]["node"] != nodes[1]["node"]);
   CHECK(logged_steps(log).size() == 20);
+  CHECK(only_end_in(log, "done", 0)["step"] == 20);
   CHECK(fs::exists(job.checkpoint(20)));
 }
 
@@ -50,7 +62,7 @@ TEST_CASE("talk: what stdout did not take is told on stderr") {
   const auto full = dev_full();
   program up(job.up(), 0, {.out = full.get()});
   CHECK(up.wait() == 0);
-  CHECK(up.err().find("warning: 22 lines of stdout could not be written: No space left") !=
+  CHECK(up.err().find("warning: 24 lines of stdout could not be written: No space left") !=
         std::string::npos);
 }
 

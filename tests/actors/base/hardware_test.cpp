@@ -44,3 +44,18 @@ TEST_CASE("machine: memory is what the control groups of the process leave of it
   std::ofstream(here / "fs" / "job" / "memory.max") << (uint64_t{1} << 59) << "\n";
   CHECK(hardware_facts(here / "groups", here / "fs").memory_bytes == physical_memory());
 }
+
+TEST_CASE("machine: the driver of its GPUs is the version that its module says") {
+  const scratch here;
+  const auto driver_of = [&](const char* text) {
+    std::ofstream(here / "version") << text;
+    return hardware_facts(here / "groups", here / "fs", here / "version").gpu_driver;
+  };
+  CHECK(hardware_facts(here / "groups", here / "fs", here / "version").gpu_driver.empty());
+  CHECK(driver_of("NVRM version: NVIDIA UNIX x86_64 Kernel Module  550.54.15  Tue Mar  5 22:23:56 "
+                  "UTC 2024\nGCC version:  gcc version 12.2.0 (Debian 12.2.0-14)\n") ==
+        "550.54.15");
+  CHECK(driver_of("NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.65.06  Release "
+                  "Build  (dvs-builder@U22-I3)\n") == "580.65.06");
+  CHECK(driver_of("something else\n") == "");
+}
