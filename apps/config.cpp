@@ -47,7 +47,8 @@ struct check_found {
   std::vector<std::string> notes;  ///< a sentence each
 };
 
-check_found found_by(const config_arguments& a, const config::job& job) {
+check_found found_by(const config_arguments& a, const config::loaded& read) {
+  const auto& job = read.value;
   check_found out;
   if (a.no_files) {
     out.sources = train::source_shares_of(job);
@@ -59,6 +60,8 @@ check_found found_by(const config_arguments& a, const config::job& job) {
     out.notes = std::move(ready.remarks);
     out.notes.insert(out.notes.end(), ready.of_data.begin(), ready.of_data.end());
   }
+  for (const auto& warning : read.warnings)
+    out.notes.insert(out.notes.begin(), "warning: " + warning);
   if (!out.problems.empty()) return out;
   for (const auto& drill : drills_in_words(job))
     out.notes.push_back(fmt::format("{} (`troupe up` wants {})", drill, config::drill_flag));
@@ -69,7 +72,7 @@ result<int> check_json(const config_arguments& a) {
   auto out = config::read(a.job.sources());
   const bool is_read = out.problems.empty();
   check_found seen;
-  if (is_read) seen = found_by(a, out.config.value);
+  if (is_read) seen = found_by(a, out.config);
   if (is_read) out.problems = placed(seen.problems, out.config);
   const nlohmann::ordered_json found{{"problems", config::problems_json(out.problems)},
                                      {"sources", sources_json(seen.sources)},
@@ -83,7 +86,7 @@ result<int> check_json(const config_arguments& a) {
 result<int> check(const config_arguments& a) {
   if (a.json) return check_json(a);
   TROUPE_TRY(loaded, config::load(a.job.sources()));
-  const auto seen = found_by(a, loaded.value);
+  const auto seen = found_by(a, loaded);
   for (const auto& note : seen.notes) say(note);
   if (!seen.problems.empty()) return refusal_of(seen.problems, loaded);
   say(fmt::format("{}: sound{}; {}", a.job.file, a.no_files ? "" : ", and could start here",
@@ -92,7 +95,7 @@ result<int> check(const config_arguments& a) {
 }
 
 result<int> show(const config_arguments& a) {
-  TROUPE_TRY(loaded, config::load(a.job.sources()));
+  TROUPE_TRY(loaded, a.job.load());
   TROUPE_CHECK(print(a.json ? config::show_json(loaded) : config::show(loaded)));
   return 0;
 }

@@ -1,10 +1,18 @@
 // FILE and --set, the same for every verb.
 #include "apps/job_arguments.hpp"
 
+#include "apps/talk.hpp"
+
 namespace troupe::apps {
 
 config::sources job_arguments::sources() const {
   return {file, config::process_environment(), sets};
+}
+
+result<config::loaded> job_arguments::load() const {
+  TROUPE_TRY(loaded, config::load(sources()));
+  for (const auto& warning : loaded.warnings) say("warning: " + warning);
+  return loaded;
 }
 
 optional_job add_optional_job(command* verb, job_arguments& into) {

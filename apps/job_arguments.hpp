@@ -16,6 +16,8 @@ struct job_arguments {
 
   /// With the process's environment, ready for config::load().
   config::sources sources() const;
+  /// config::load() of them, which says what it warns of.
+  result<config::loaded> load() const;
 };
 
 /// Adds FILE (required) and --set to a verb; `into` must live as long as the verb.

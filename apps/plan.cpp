@@ -425,7 +425,7 @@ result<std::optional<other_machines>> others_asked_for(const plan_arguments& a,
 }
 
 result<int> show_plan(const plan_arguments& a) {
-  TROUPE_TRY(loaded, config::load(a.job.sources()));
+  TROUPE_TRY(loaded, a.job.load());
   TROUPE_TRY(plan, train::make_plan(loaded.value));
   const auto machine = train::this_machine(plan.job.cluster);
   train::settle_host_bytes(plan.job, machine.memory_bytes);

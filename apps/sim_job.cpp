@@ -112,7 +112,7 @@ nlohmann::ordered_json facts_of(const train::job_plan& plan, const sim::simulati
 }  // namespace
 
 result<simulated_file> simulated_from(const job_simulation& a, int64_t steps) {
-  TROUPE_TRY(loaded, config::load(a.job.sources()));
+  TROUPE_TRY(loaded, a.job.load());
   const bool loses_heads = a.has_one_head && !loaded.value.cluster.heads.empty();
   if (loses_heads) loaded.value.cluster.heads.clear();
   TROUPE_TRY(plan, train::make_plan(loaded.value));

@@ -193,7 +193,7 @@ status probe_into(probed& into, const arguments& a, const io::perf::probe_key& k
 result<probed> probe_machine(const arguments& a, const interrupt_watch& interrupt) {
   probed out;
   if (!a.job.file.empty() || !a.job.sets.empty()) {
-    TROUPE_TRY(loaded, config::load(a.job.sources()));
+    TROUPE_TRY(loaded, a.job.load());
     TROUPE_TRY(plan, train::make_plan(loaded.value));
     add_workload(out.profile, plan);
   }

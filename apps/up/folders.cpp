@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <optional>
 #include <string_view>
 #include <utility>
@@ -238,6 +239,14 @@ result<held_folders> take_folders(const config::job& job, int as, claim_on_folde
   if (auto problems = check_folders(job); !problems.empty()) return problems.front().why;
   TROUPE_CHECK(io::mark_output(job.job.output, job.job.name));
   return out;
+}
+
+std::string working_folder() {
+  std::error_code none;
+  const char* named = std::getenv("PWD");
+  if (named != nullptr && named[0] == '/' && std::filesystem::equivalent(named, ".", none))
+    return named;
+  return std::filesystem::current_path(none).string();
 }
 
 }  // namespace troupe::apps

@@ -76,4 +76,8 @@ result<held_folders> take_folders(const config::job& job, int as, claim_on_folde
 result<io::folder_lock> take_folder(const std::filesystem::path& folder, const io::lock_holder& who,
                                     claim_on_folders how);
 
+/// Where this process works, as the shell names it, if it does: a link may lead elsewhere on
+/// another host. Empty: it is gone.
+std::string working_folder();
+
 }  // namespace troupe::apps

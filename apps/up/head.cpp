@@ -196,6 +196,7 @@ result<launch> prepare(const up_arguments& a, checkpoint::look resume,
   TROUPE_CHECK(check_holders(loaded.value, how));
   auto ready = readiness_of(loaded.value, train::this_machine(loaded.value.cluster), resume,
                             a.goes_on() ? swap_held::passes : swap_held::refuses);
+  for (const auto& text : loaded.warnings) warnings.warn(text);
   for (const auto& remark : ready.remarks) warnings.remark(remark);
   if (!ready.problems.empty()) {
     TROUPE_CHECK(check_holders(loaded.value, how));  // who came during the checks
@@ -504,15 +505,6 @@ std::filesystem::path record_file(const launch& l, const once& of) {
   const bool is_first = of.is_first && !of.arguments.goes_on();
   return replay::recording_path(l.plan.job.job.output, "head",
                                 is_first ? 1 : static_cast<int>(l.from.epoch));
-}
-
-/// As the shell names it, if it does: a link may lead elsewhere on another host. Empty: it is gone.
-std::string working_folder() {
-  std::error_code none;
-  const char* named = std::getenv("PWD");
-  if (named != nullptr && named[0] == '/' && std::filesystem::equivalent(named, ".", none))
-    return named;
-  return std::filesystem::current_path(none).string();
 }
 
 /// What the nodes of a head are started with.

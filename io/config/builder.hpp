@@ -76,6 +76,10 @@ class builder {
   void unknown_key(const origin& at, std::string_view key);
   /// Marks a key as computed from others.
   void derived(std::string_view key);
+  /// Where a key's value came from.
+  const origin& origin_of(std::string_view key) const;
+  /// Notes that a key was fitted to another, whose origin is its own from then on (L-5).
+  void fitted(std::string_view key, std::string_view to, std::string warning);
 
   job& target() { return config_.value; }
   const std::vector<node_entry>& nodes() const { return nodes_; }
@@ -132,6 +136,8 @@ void check_drills(builder& b);
 void check_tls(builder& b);
 /// Fills what is derived from other keys.
 void derive(builder& b);
+/// Shortens a warmup that the steps of a stronger layer leave no room for (L-5).
+void fit_warmup(builder& b);
 /// Checks the combination.
 void check(builder& b);
 

@@ -566,6 +566,23 @@ void check_tls(builder& b) {
          "cluster.tls needs ca, certificate and key, all three");
 }
 
+void fit_warmup(builder& b) {
+  const auto is_stronger = [](const origin& at) {
+    return at.kind == source_kind::flag || at.kind == source_kind::environment;
+  };
+  auto& t = b.target().train;
+  const auto room = t.schedule == lr_schedule::wsd ? t.steps - t.decay_steps : t.steps;
+  if (t.warmup_steps <= room || room < 0 || b.at_fault("train.steps") ||
+      b.at_fault("train.warmup_steps") || !is_stronger(b.origin_of("train.steps")) ||
+      is_stronger(b.origin_of("train.warmup_steps")))
+    return;
+  b.fitted("train.warmup_steps", "train.steps",
+           fmt::format("train.warmup_steps = {} of {} is shortened to {}: train.steps = {} of {}",
+                       t.warmup_steps, to_string(b.origin_of("train.warmup_steps")), room, t.steps,
+                       to_string(b.origin_of("train.steps"))));
+  t.warmup_steps = room;
+}
+
 void derive(builder& b) {
   derive_paths(b);
   derive_nodes(b);

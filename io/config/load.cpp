@@ -158,6 +158,15 @@ read_result builder::take() {
   return {std::move(config_), std::move(problems_)};
 }
 
+const origin& builder::origin_of(std::string_view key) const {
+  return config_.origins.find(key)->second;
+}
+
+void builder::fitted(std::string_view key, std::string_view to, std::string warning) {
+  config_.origins[std::string(key)] = origin_of(to);
+  config_.warnings.push_back(std::move(warning));
+}
+
 void builder::derived(std::string_view key) {
   config_.origins[std::string(key)].kind = source_kind::derived;
 }
@@ -166,10 +175,14 @@ void builder::derived(std::string_view key) {
 
 namespace {
 
+/// Whether the layers of a launch are read; else the text of a job.
+enum class reading : uint8_t { launch, text };
+
 /// Derives and checks, unless a file could not be read at all: then everything would look missing.
-void finish(detail::builder& b) {
+void finish(detail::builder& b, reading what = reading::text) {
   if (b.at_fault("") || b.at_fault("include")) return;
   detail::derive(b);
+  if (what == reading::launch) detail::fit_warmup(b);
   detail::check(b);
 }
 
@@ -214,7 +227,7 @@ read_result read(const sources& from) {
     b.next_layer();
     detail::read_flag(b, flag);
   }
-  finish(b);
+  finish(b, reading::launch);
   return b.take();
 }
 

@@ -12,6 +12,10 @@
 // environment.
 // L-4 However often files include each other, each is read once, in the last of its places: what it
 //     would have said in the earlier ones, it says again there.
+// L-5 A warmup of a file, or of nobody, that is longer than the train.steps of a stronger layer
+//     (--set, the environment) is shortened to what these leave of it, and a warning says so: who
+//     tries a job with a few steps need not know its other keys. Within one layer it is a problem,
+//     and so it is where a running job is changed (amend) or a settled one is read (parse).
 #pragma once
 
 #include <cstdint>
@@ -68,6 +72,7 @@ struct loaded {
   /// By key; every property has one. "inject": of the first drill, where there is one.
   std::map<std::string, origin, std::less<>> origins;
   std::vector<std::string> files;                      ///< every file read, includes first
+  std::vector<std::string> warnings = {};  ///< what was fitted to the rest (L-5), for a person
 };
 
 /// A job as far as it could be read, and everything wrong with it.

@@ -221,7 +221,9 @@ constinit const property rows[] = {
         "train.min_lr_ratio", "The linear, cosine and wsd schedules end at lr times this",
         within(0, 1)),
     key<&job::train, &train_s::warmup_steps>(
-        "train.warmup_steps", "Steps over which the learning rate rises from 0 to lr",
+        "train.warmup_steps",
+        "Steps over which the learning rate rises from 0 to lr; one of a file is shortened to fit "
+        "where --set train.steps leaves less",
         within(0, 1e9)),
     key<&job::train, &train_s::schedule>("train.schedule",
                                          "Learning rate after the warmup; wsd = constant, "

@@ -126,6 +126,16 @@ TEST_CASE("commands: config check talks, config show prints data that reads back
                       "train.warmup_steps=9");
   CHECK(few.code == 78);
   CHECK(few.talk.find("--set train.warmup_steps=0") != std::string::npos);
+  here.write("warm.toml", std::string(job) + "[train]\nsteps = 500\nwarmup_steps = 20\n");
+  for (const char* verb : {"config check --no-files", "config check --no-files --json", "plan",
+                           "sim", "config show"}) {
+    CAPTURE(verb);
+    const auto shorter = sh(here, fmt::format("troupe {} warm.toml --set train.steps=5", verb));
+    CHECK(shorter.code == 0);
+    const auto said = shorter.talk + shorter.out;
+    CHECK(said.find("train.warmup_steps = 20 of warm.toml") != std::string::npos);
+    CHECK(said.find("is shortened to 5") != std::string::npos);
+  }
   here.write("text", std::string(600, 'a'));
   auto ready = sh(here, "troupe config check run.toml");
   CHECK(ready.code == 0);

@@ -30,6 +30,36 @@ TEST_CASE("resume: each difference is said, and tokens are counted on") {
   CHECK(state_of(job.checkpoint(6))["tokens"] == 4 * 4 * 32 + 2 * 8 * 32);
 }
 
+TEST_CASE("resume: a warmup that was shortened for a few steps has its length again behind them") {
+  job_files job;
+  std::ifstream in(job / "job.toml");
+  std::string text((std::istreambuf_iterator<char>(in)), {});
+  const std::string before = "warmup_steps = 1\n";
+  text.replace(text.find(before), before.size(), "warmup_steps = 6\n");
+  in.close();
+  std::ofstream(job / "job.toml") << text;
+  const auto few = run(job.up({"train.steps=3", "train.schedule=constant"}));
+  INFO(few.err);
+  CHECK(few.code == 0);
+  const std::string warning = "warning: train.warmup_steps = 6 of ";
+  const auto said = few.err.find(warning);
+  CHECK(said != std::string::npos);
+  CHECK(few.err.find(warning, said + 1) == std::string::npos);
+  CHECK(logged_steps(job / "run/log.jsonl").back()["lr"] == doctest::Approx(3e-3));
+  CHECK(logged(job / "run/log.jsonl", "warning")
+            .at(0)["text"]
+            .get<std::string>()
+            .find("is shortened to 3") != std::string::npos);
+  const auto more = run(job.up({"train.schedule=constant", "train.steps=20"}));
+  CHECK(more.code == 0);
+  CHECK(tells(more, "since step 3: train.steps 3 -> 20"));
+  CHECK_FALSE(tells(more, warning));
+  const auto steps = logged_steps(job / "run/log.jsonl");
+  REQUIRE(steps.size() == 20);
+  CHECK(steps[3]["lr"] == doctest::Approx(3e-3 * 4 / 6));
+  CHECK(steps[19]["lr"] == doctest::Approx(3e-3));
+}
+
 TEST_CASE("resume: with another batch it goes on behind the tokens that were seen") {
   // What is learned in a step of two rows is, with no learning rate, the mean of two of one.
   const std::vector<std::string> still{"train.lr=1e-30", "train.warmup_steps=0",
