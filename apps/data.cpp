@@ -16,6 +16,8 @@
 #include "io/base/counted.hpp"
 #include "io/base/printable.hpp"
 #include "io/data/corpus.hpp"
+#include "io/data/data_files.hpp"
+#include "io/data/document_reader.hpp"
 #include "io/data/token_file.hpp"
 
 namespace troupe::apps {
@@ -36,6 +38,8 @@ struct data_arguments {
   bool any_text = false;
   bool json = false;
 };
+
+constexpr size_t first_text_bytes = 400;  // that are shown of a file
 
 using seconds = std::chrono::duration<double>;
 
@@ -84,12 +88,16 @@ result<io::tokenizer_ptr> words_of(const data_arguments& a) {
   return io::with_bos(std::move(words), a.add_bos == "yes");
 }
 
+result<io::text_source> texts_of(const data_arguments& a) {
+  const std::vector<std::filesystem::path> paths(a.paths.begin(), a.paths.end());
+  const auto form = a.any_text ? io::text_form::text : io::text_form::automatic;
+  return io::text_source::open(paths, {a.strip_gutenberg, form, a.text_field});
+}
+
 result<int> prepare(const data_arguments& a) {
   TROUPE_TRY(interrupt, interrupt_watch::start());  // before any other thread
   TROUPE_TRY(words, words_of(a));
-  std::vector<std::filesystem::path> paths(a.paths.begin(), a.paths.end());
-  const auto form = a.any_text ? io::text_form::text : io::text_form::automatic;
-  TROUPE_TRY(source, io::text_source::open(paths, {a.strip_gutenberg, form, a.text_field}));
+  TROUPE_TRY(source, texts_of(a));
   TROUPE_TRY(notes, train::notes_of(source));
   for (const auto& note : notes) say(note);
   progress_line line;
@@ -161,7 +169,8 @@ result<nlohmann::ordered_json> beginning_of(const io::token_file& file, const da
   return out;
 }
 
-result<int> inspect(const data_arguments& a, bool with_text) {
+/// Of token files, an object each.
+result<nlohmann::ordered_json> seen_in_tokens(const data_arguments& a, bool with_text) {
   io::tokenizer_ptr words;
   if (with_text) {
     TROUPE_TRY(made, io::make_tokenizer(a.tokenizer));
@@ -176,6 +185,73 @@ result<int> inspect(const data_arguments& a, bool with_text) {
     facts.update(beginning);
     all.push_back(std::move(facts));
   }
+  return all;
+}
+
+/// What one file of texts holds.
+struct texts_seen {
+  uint64_t documents = 0, bytes = 0;
+  std::string first;
+};
+
+/// Reads all of it, as a start that tokenises it does.
+result<std::vector<texts_seen>> read_texts(const io::text_source& source) {
+  std::vector<texts_seen> out(source.files().size());
+  progress_line line;
+  io::document_reader reader(source);
+  for (;;) {
+    TROUPE_TRY(part, reader.next());
+    if (!part) return out;
+    auto& seen = out[part->file];
+    if (seen.documents == 0 && seen.first.size() < first_text_bytes)
+      seen.first += part->text.substr(0, first_text_bytes - seen.first.size());
+    seen.bytes += part->text.size();
+    if (part->last) ++seen.documents;
+    if (line.due())
+      line.tell(fmt::format("{} of {} bytes read",
+                            report::grouped(static_cast<int64_t>(part->file_bytes)),
+                            report::grouped(static_cast<int64_t>(source.total_bytes()))));
+  }
+}
+
+/// The same of texts and records, by what a job reads of them.
+result<nlohmann::ordered_json> seen_in_texts(const data_arguments& a) {
+  TROUPE_TRY(source, texts_of(a));
+  TROUPE_TRY(notes, train::notes_of(source));
+  for (const auto& note : notes) say(note);
+  TROUPE_CHECK(io::check_first_records(source));
+  TROUPE_TRY(seen, read_texts(source));
+  auto all = nlohmann::ordered_json::array();
+  texts_seen sum;
+  for (size_t i = 0; i < seen.size(); ++i) {
+    const auto& file = source.files()[i];
+    nlohmann::ordered_json facts;
+    facts["file"] = file.path.string();
+    facts["format"] = file.records ? "records" : "text";
+    if (file.records) facts["text_field"] = a.text_field;
+    facts["documents"] = seen[i].documents;
+    facts["text_bytes"] = seen[i].bytes;
+    facts["first_text"] = seen[i].first;
+    all.push_back(std::move(facts));
+    sum.documents += seen[i].documents;
+    sum.bytes += seen[i].bytes;
+  }
+  if (seen.size() > 1)
+    say(fmt::format("{}: {}, {} bytes of text", counted(seen.size(), "file"),
+                    counted(sum.documents, "document"),
+                    report::grouped(static_cast<int64_t>(sum.bytes))));
+  return all;
+}
+
+/// As a job takes its data.path (train::ready_tokens), unless a format of tokens was named.
+bool are_tokens(const data_arguments& a) {
+  return a.format != "auto" ||
+         (!a.any_text && std::all_of(a.paths.begin(), a.paths.end(),
+                                     [](const auto& path) { return io::names_tokens(path); }));
+}
+
+result<int> inspect(const data_arguments& a, bool with_text) {
+  TROUPE_TRY(all, are_tokens(a) ? seen_in_tokens(a, with_text) : seen_in_texts(a));
   using handler = nlohmann::ordered_json::error_handler_t;
   if (a.json) {
     TROUPE_CHECK(print(all.dump(2, ' ', false, handler::replace) + "\n"));
@@ -204,7 +280,8 @@ void add_data(shell& sh) {
       "Examples:\n"
       "  troupe data prepare books/ --tokenizer gpt2/tokenizer.json --out books.bin\n"
       "  troupe data prepare 'c4/*.jsonl.gz' --tokenizer gpt2/ --out c4-tokens/\n"
-      "  troupe data inspect books.bin --tokenizer gpt2/tokenizer.json");
+      "  troupe data inspect books.bin --tokenizer gpt2/tokenizer.json\n"
+      "  troupe data inspect c4/ --text-field content");
   auto a = std::make_shared<data_arguments>();
 
   auto* prepare_verb = verb->add_subcommand(
@@ -229,20 +306,24 @@ void add_data(shell& sh) {
                    "files say so")
       ->one_of({"auto", "yes", "no"});
   prepare_verb->add_option("--threads", a->threads, "Threads; 0 = as many as there are cores");
-  prepare_verb->add_flag("--strip-gutenberg", a->strip_gutenberg,
-                         "Leave out what Project Gutenberg wraps around its books");
-  prepare_verb->add_option("--text-field", a->text_field,
-                           "Of JSON records, the field that holds the text");
   prepare_verb->add_option("--shard-tokens", a->shard_tokens, "Of a folder, tokens of one file")
       ->within(uint64_t{1}, io::max_llmc_tokens / 2);
-  prepare_verb->add_flag("--any-text", a->any_text, "Take JSON, CSV and HTML as the text they are");
   prepare_verb->add_flag("--json", a->json, "What was made, as one JSON object on stdout");
   on_run(sh, prepare_verb, [a] { return prepare(*a); });
 
-  auto* inspect_verb = verb->add_subcommand("inspect", "Show what is in token files");
+  const auto add_text_options = [&a](command* of) {
+    of->add_flag("--strip-gutenberg", a->strip_gutenberg,
+                 "Leave out what Project Gutenberg wraps around its books");
+    of->add_option("--text-field", a->text_field, "Of JSON records, the field that holds the text");
+    of->add_flag("--any-text", a->any_text, "Take JSON, CSV and HTML as the text they are");
+  };
+  add_text_options(prepare_verb);
+  auto* inspect_verb =
+      verb->add_subcommand("inspect", "Show what a job would read: tokens, text or records");
   inspect_verb
       ->add_option("FILE", a->paths,
-                   ".bin files of llm.c, nanoGPT or Megatron, patterns and folders")
+                   "Files, patterns and folders, as in data.path: tokens of llm.c, nanoGPT or "
+                   "Megatron, text, JSON")
       ->required();
   auto* tokenizer = inspect_verb->add_option("--tokenizer", a->tokenizer,
                                              "Show the first tokens as this tokenizer's text too");
@@ -250,6 +331,7 @@ void add_data(shell& sh) {
       ->one_of({"auto", "llmc", "nanogpt"});
   inspect_verb->add_option("--show", a->show, "How many of the first tokens to show")
       ->within(int64_t{0}, int64_t{1000000});
+  add_text_options(inspect_verb);
   inspect_verb->add_flag("--json", a->json, "As a JSON array");
   on_run(sh, inspect_verb, [a, tokenizer] { return inspect(*a, tokenizer->count() > 0); });
 }

@@ -106,9 +106,13 @@ std::string described(const value& v) {
 }
 
 /// config.json's words for types of numbers, and what ours are.
+constexpr std::array usual_words{std::pair<std::string_view, std::string_view>{"float32", "f32"},
+                                 std::pair<std::string_view, std::string_view>{"bfloat16", "bf16"}};
+
 std::string_view usual_word(std::string_view word) {
-  if (word == "float32") return "f32";
-  return word == "bfloat16" ? "bf16" : word;
+  for (const auto& [usual, ours] : usual_words)
+    if (word == usual) return ours;
+  return word;
 }
 
 error mismatch(const property& p, const value& v) {
@@ -284,6 +288,14 @@ status set(const property& p, power_tree& tree, const value& v) {
 }
 status set(const property& p, power_child& child, const value& v) {
   return set_in(p, &child, v);
+}
+
+std::vector<std::string_view> words_taken(const property& p) {
+  std::vector<std::string_view> out(p.choices.begin(), p.choices.end());
+  for (const auto& [usual, ours] : usual_words)
+    if (std::find(p.choices.begin(), p.choices.end(), ours) != p.choices.end())
+      out.push_back(usual);
+  return out;
 }
 
 std::string accepts(const property& p) {

@@ -107,6 +107,9 @@ status set(const property& p, drill_spec& drill, const value& v);
 status set(const property& p, power_tree& tree, const value& v);
 status set(const property& p, power_child& child, const value& v);
 
+/// The words that set() takes for a choice: its own, then those that others use for them.
+std::vector<std::string_view> words_taken(const property& p);
+
 /// What a key accepts, in words: "integer, at least 1" or "one of: f32, bf16".
 std::string accepts(const property& p);
 

@@ -118,7 +118,7 @@ ordered_json schema_of(const property& p) {
       s["items"] = {{"type", "string"}};
       break;
     case value_kind::choice:
-      s["enum"] = p.choices;
+      s["enum"] = words_taken(p);
       break;
   }
   if (p.limits.min) s[p.limits.above_min ? "exclusiveMinimum" : "minimum"] = *p.limits.min;
