@@ -124,23 +124,56 @@ TEST_CASE("completion: bash asks the program and shows what it offers") {
   CHECK(complete("troupe ckpt ls some", 3) == "some folder\n");
 }
 
-TEST_CASE("completion: zsh and fish take their scripts") {
-  scratch dir;
-  if (installed("fish")) {
-    fs::create_symlink(TROUPE_PROGRAM, dir / "troupe");
-    const auto said = run_in(dir.path,
-                             "env PATH=\"$PWD:$PATH\" fish -c 'troupe completion fish | "
-                             "source; complete -C \"troupe ckpt export x --dtype bf\"'");
-    CHECK(said.out == "bf16\nbfloat16\n");
-  } else {
+TEST_CASE("completion: fish offers the words of a verb and of a value, with what they are") {
+  if (!installed("fish")) {
     MESSAGE("SKIPPED: fish is not installed");
+    return;
   }
-  if (installed("zsh")) {
-    std::ofstream(dir / "_troupe") << completion_script("zsh");
-    CHECK(run_in(dir.path, "zsh -n _troupe").code == 0);
-  } else {
+  scratch dir;
+  fs::create_symlink(TROUPE_PROGRAM, dir / "troupe");
+  const auto offered_for = [&](const std::string& line) {
+    std::ofstream(dir / "ask.fish")
+        << "troupe completion fish | source\ncomplete -C '" << line << "'\n";
+    return run_in(dir.path, "env HOME=\"$PWD\" PATH=\"$PWD:$PATH\" fish ask.fish").out;
+  };
+  CHECK(offered_for("troupe conf").starts_with("config\t"));
+  CHECK(offered_for("troupe ckpt export x --dtype bf") == "bf16\nbfloat16\n");
+  CHECK(offered_for("troupe up x --set model.dtype=bf") == "model.dtype=bf16\n");
+}
+
+/// A zsh at a terminal of its own is asked: what stands on its line after a tab.
+constexpr auto asking_zsh = R"(zmodload zsh/zpty
+zpty z zsh -f -i
+zpty -w z 'autoload -U compinit; compinit -D -u; source ./_troupe'
+zpty -w z 'show() { print -r -- "<$BUFFER>"; BUFFER=; zle reset-prompt }'
+zpty -w z 'zle -N show; bindkey "^X" show; print rea''dy'
+zpty -r z said '*ready*'
+for line in "$@"; do
+  zpty -w -n z "$line"$'\t\C-x'
+  zpty -r z said '*<*>*'
+  print -r -- "${${said##*<}%%>*}"
+done
+zpty -d z
+)";
+
+TEST_CASE("completion: zsh completes a verb and a value") {
+  if (!installed("zsh")) {
     MESSAGE("SKIPPED: zsh is not installed");
+    return;
   }
+  scratch dir;
+  fs::create_symlink(TROUPE_PROGRAM, dir / "troupe");
+  std::ofstream(dir / "_troupe") << completion_script("zsh");
+  std::ofstream(dir / "ask.zsh") << asking_zsh;
+  CHECK(run_in(dir.path, "zsh -n _troupe").code == 0);
+  const auto asked = run_in(dir.path,
+                            "env PATH=\"$PWD:$PATH\" timeout 60 zsh -f ask.zsh 'troupe conf' "
+                            "'troupe ckpt export x --dtype float3' 'troupe ckpt ver' "
+                            "'troupe up x --set model.dtype=b'");
+  CHECK(asked.code == 0);
+  CHECK(asked.out ==
+        "troupe config \ntroupe ckpt export x --dtype float32 \ntroupe ckpt verify \n"
+        "troupe up x --set model.dtype=bf16 \n");
 }
 
 TEST_CASE("man pages: every verb, every verb below it and every flag is in a page") {
