@@ -20,6 +20,7 @@
 #include "actors/job/plan.hpp"
 #include "actors/sim/drives.hpp"
 #include "actors/sim/job_folders.hpp"
+#include "actors/sim/pace_model.hpp"
 #include "actors/sim/power_model.hpp"
 #include "actors/sim/storage.hpp"
 #include "actors/sim/world.hpp"
@@ -54,9 +55,9 @@ struct timing {
   bool saves_block = false;         ///< devices do nothing while what they hold is saved
   double jitter = 0.1;              ///< a thing takes up to (1 + jitter) times as long
   std::vector<stage_timing> stages;  ///< by stage, where they differ; else as above
-  /// How many times as long all that takes the machine of each node, which measures it before the
-  /// first step (parallel.placement); empty: machines are alike.
+  /// How many times as long all that takes the machine of each node; empty: machines are alike.
   std::vector<double> slowness;
+  bool is_measured = true;  ///< that, before the first step (parallel.placement)
 
   stage_timing of(int64_t stage) const {
     if (stages.empty()) return {forward_ns, backward_ns, update_ns, save_ns};
@@ -164,6 +165,7 @@ struct environment {
   std::unique_ptr<job_folders> folders;  ///< real ones; none in most simulations
   folder_counts counted;
   std::map<uint32_t, device_fault> device_faults;  ///< by rank
+  pace_model paces;
   std::map<uint64_t, std::shared_ptr<rank_barrier>> barriers;  ///< of this launch, by epoch
   std::shared_ptr<rank_barrier> barrier_of(uint64_t epoch, const rank_grid& grid);
   power_model_options draw;

@@ -15,7 +15,8 @@ constexpr std::array<const char*, fault_kinds> names{
     "old_message",   "tier_out",      "second_launcher", "foreign_folder", "freeze_head",
     "head_cut",      "slow_disk",     "disk_error",      "full_disk",      "meter_silent",
     "budget_cut",    "lose_governor", "freeze_governor", "lose_grant",     "late_grant",
-    "actuator_lies", "actuator_late", "power_brake"};
+    "actuator_lies", "actuator_late", "power_brake",     "slow_section",   "slow_all",
+    "decay",         "spikes"};
 
 constexpr int64_t one_ms = 1'000'000;
 

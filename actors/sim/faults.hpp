@@ -46,8 +46,12 @@ enum class fault_kind : uint8_t {
                     ///< above its cap for a while
   actuator_late,    ///< what that neighbour, or device, sets comes into force when this is over
   power_brake,      ///< a person holds all work under the power budget for a while
+  slow_section,     ///< one section of a node's steps takes longer for a while
+  slow_all,         ///< all nodes are slower for a while
+  decay,            ///< a node gets slower and slower for a while
+  spikes,           ///< one step in a hundred takes a node half as long again, for a while
 };
-inline constexpr int fault_kinds = 33;
+inline constexpr int fault_kinds = 37;
 
 /// Whether only a job with several heads knows it.
 inline bool is_of_heads(fault_kind kind) {
@@ -59,11 +63,15 @@ inline bool is_of_drives(fault_kind kind) {
 }
 /// Whether only a job with a power budget knows it.
 inline bool is_of_power(fault_kind kind) {
-  return kind >= fault_kind::meter_silent;
+  return kind >= fault_kind::meter_silent && kind <= fault_kind::power_brake;
 }
 /// Of these, whether only a job with a power budget above it knows it.
 inline bool is_of_parent(fault_kind kind) {
-  return kind >= fault_kind::lose_governor;
+  return kind >= fault_kind::lose_governor && kind <= fault_kind::power_brake;
+}
+/// Whether it makes machines slow (pace_model.hpp). Drawn apart, as those of folders are.
+inline bool is_of_pace(fault_kind kind) {
+  return kind >= fault_kind::slow_section;
 }
 /// Whether it befalls the job's folders. Drawn apart: what else a seed means depends on none.
 inline bool is_of_folders(fault_kind kind) {
@@ -88,7 +96,8 @@ struct fault {
   int64_t at_ns = 0;
   int64_t lasts_ns = 0;  ///< of those that last
   uint64_t random = 0;   ///< chooses the victim
-  std::string whom = {};  ///< by name: a node, rank, actor or tier; empty: by chance
+  /// By name: a node, rank, actor or tier, or a section as node0/backward; empty: by chance.
+  std::string whom = {};
 };
 
 /// `count` faults of the given kinds within [0, span_ns), in the order of their times.

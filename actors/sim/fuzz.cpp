@@ -273,14 +273,14 @@ size_t jobs_of(const fuzz_options& o) {
 
 namespace {
 
-constexpr uint64_t power_each = 20, budget_at = 7, parent_at = 17;
+constexpr uint64_t seeds_a_turn = 20, watched_at = 3, budget_at = 7, parent_at = 17;
 
-/// Of a plain cluster that may be one with a budget.
+/// Of a plain cluster that may be one with a budget, or one that is watched for slowness.
 simulation_options fuzzed_any(uint64_t seed, const std::vector<fault_kind>& kinds) {
-  if (kinds == all_faults() && seed % power_each == budget_at)
-    return fuzzed_budget(seed, all_power_faults());
-  if (kinds == all_faults() && seed % power_each == parent_at)
-    return fuzzed_parent(seed, all_parent_faults());
+  const auto turn = kinds == all_faults() ? seed % seeds_a_turn : 0;
+  if (turn == watched_at) return fuzzed_watched(seed, kinds);
+  if (turn == budget_at) return fuzzed_budget(seed, all_power_faults());
+  if (turn == parent_at) return fuzzed_parent(seed, all_parent_faults());
   return fuzzed(seed, kinds);
 }
 

@@ -47,7 +47,8 @@ struct fuzz_options {
 };
 
 /// What a seed means. Of plain clusters, and all that befalls these, a twentieth of the seeds has a
-/// power budget and another twentieth has one above its job, with all that befalls such.
+/// power budget, another one has one above its job, with all that befalls such, and another one a
+/// monitor, a predictor and machines that become slow.
 simulation_options options_of(const fuzz_options& options, uint64_t seed);
 /// The command that runs a seed of these again.
 std::string replay_command(const fuzz_options& options, uint64_t seed);

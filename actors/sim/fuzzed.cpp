@@ -61,9 +61,21 @@ std::pair<std::vector<fault_kind>, std::vector<fault_kind>> split(
     const std::vector<fault_kind>& kinds) {
   std::pair<std::vector<fault_kind>, std::vector<fault_kind>> out;
   for (const auto k : kinds)
-    if (!is_of_heads(k) && !is_of_drives(k) && !is_of_power(k))
+    if (!is_of_heads(k) && !is_of_drives(k) && !is_of_power(k) && !is_of_pace(k))
       (is_of_folders(k) ? out.second : out.first).push_back(k);
   return out;
+}
+
+std::vector<fault_kind> paces_of(const std::vector<fault_kind>& kinds) {
+  std::vector<fault_kind> out;
+  std::copy_if(kinds.begin(), kinds.end(), std::back_inserter(out), is_of_pace);
+  return out;
+}
+
+void add_faults(simulation_options& o, const std::vector<fault>& more) {
+  o.faults.insert(o.faults.end(), more.begin(), more.end());
+  std::stable_sort(o.faults.begin(), o.faults.end(),
+                   [](const fault& a, const fault& b) { return a.at_ns < b.at_ns; });
 }
 
 /// By a generator of their own: in a quarter of the seeds nothing is drawn, and they are what they
@@ -80,9 +92,14 @@ void draw_folders(simulation_options& o, const std::vector<fault_kind>& kinds, i
   o.real_folders = random.chance(0.5);
   const auto more = draw_faults(random, kinds, static_cast<int>(random.below(4)), span_ns);
   o.times.export_ns = random.between(1, 1000) * millisecond_ns;  // many are killed in it
-  o.faults.insert(o.faults.end(), more.begin(), more.end());
-  std::stable_sort(o.faults.begin(), o.faults.end(),
-                   [](const fault& a, const fault& b) { return a.at_ns < b.at_ns; });
+  add_faults(o, more);
+}
+
+/// In a third of the seeds, by a generator of their own: the rest means what it did.
+void draw_paces(simulation_options& o, const std::vector<fault_kind>& kinds, int64_t span_ns) {
+  rng random(mix(o.seed ^ 0x7061636573));
+  if (!kinds.empty() && random.chance(1.0 / 3))
+    add_faults(o, draw_faults(random, kinds, static_cast<int>(random.between(1, 3)), span_ns));
 }
 
 /// Their addresses are loopback's, for which no job asks for certificates.
@@ -193,7 +210,8 @@ result<config::job> simulated_job(const simulation_options& o) {
   job.parallel.data = ranks / std::max(1, o.pipeline);
   job.model.family = model_family::llama;
   job.model.layers = o.pipeline;
-  if (!o.times.slowness.empty()) {
+  if (o.quiet_steps > 0) job.predict.quiet_steps = o.quiet_steps;
+  if (!o.times.slowness.empty() && o.times.is_measured) {
     constexpr int64_t layers_of_a_stage = 4;
     job.parallel.placement = config::stage_placement::measured;
     job.model.layers *= layers_of_a_stage;
@@ -260,6 +278,7 @@ simulation_options fuzzed(uint64_t seed, const std::vector<fault_kind>& kinds) {
     o.launches = 5;
   }
   draw_folders(o, of_folders, span_ns);
+  draw_paces(o, paces_of(kinds), span_ns);
   o.recovers = rng(mix(seed ^ 0x7265636f766572)).chance(0.5);  // apart: the rest means what it did
   rng spares(mix(seed ^ 0x737061726573));
   if (o.recovers && spares.chance(0.5)) {
@@ -305,6 +324,63 @@ simulation_options fuzzed_heads(uint64_t seed, const std::vector<fault_kind>& ki
   return o;
 }
 
+namespace {
+
+/// What steps of such a cluster take, roughly.
+int64_t step_ns_of(const simulation_options& o) {
+  const auto passes = o.micro_batches + o.pipeline - 1;
+  return passes * (o.times.forward_ns + o.times.backward_ns) + o.times.update_ns;
+}
+
+/// Most begin once what is normal is known, and last for longer than it takes to see them.
+void draw_slowness(simulation_options& o, const std::vector<fault_kind>& kinds, rng& random) {
+  constexpr int window = 20;  // of steps, and some room
+  const auto step_ns = step_ns_of(o);
+  for (auto left = random.below(3); left > 0 && !kinds.empty(); --left) {
+    fault f;
+    f.kind = kinds[random.below(kinds.size())];
+    f.at_ns = step_ns * random.between(o.quiet_steps, 3 * (o.quiet_steps + window));
+    f.lasts_ns = step_ns * random.between(20, 200);
+    f.random = random.next();
+    add_faults(o, {f});
+  }
+}
+
+}  // namespace
+
+simulation_options fuzzed_watched(uint64_t seed, const std::vector<fault_kind>& kinds) {
+  rng random(mix(seed ^ 0x77617463686564));
+  simulation_options o;
+  o.seed = seed;
+  o.monitored = true;
+  constexpr predictor_is beside[] = {predictor_is::working, predictor_is::working,
+                                     predictor_is::hung, predictor_is::killed};
+  o.predictor = beside[random.below(std::size(beside))];
+  o.pipeline = 1 << random.below(2);
+  o.workers = static_cast<int>(random.between(1, 2));
+  o.nodes = o.pipeline * static_cast<int>(random.between(o.pipeline > 1 ? 1 : 2, 3));
+  o.micro_batches = static_cast<int>(random.between(1, 3));
+  o.quiet_steps = static_cast<int>(random.between(12, 32));
+  o.steps = static_cast<int>(random.between(150, 250));
+  o.checkpoint_every = static_cast<int>(random.below(2) * random.between(10, 50));
+  o.validate_every = static_cast<int>(random.below(2) * random.between(10, 50));
+  o.heartbeat_ms = random.between(50, 500);
+  o.suspect_after_ms = 3 * o.heartbeat_ms;
+  o.dead_after_ms = 8 * o.heartbeat_ms;
+  o.meter_ms = 0;
+  o.times.jitter = 0.1 * random.unit();
+  o.mailbox_limit = 1024;
+  if (random.chance(0.3)) {  // machines that are not alike
+    o.times.is_measured = false;
+    for (int n = 0; n < o.nodes; ++n) o.times.slowness.push_back(1 + random.unit());
+  }
+  auto slow = paces_of(kinds);
+  for (const auto kind : {fault_kind::slow_device, fault_kind::save_now, fault_kind::set_value})
+    if (std::find(kinds.begin(), kinds.end(), kind) != kinds.end()) slow.push_back(kind);
+  draw_slowness(o, slow, random);
+  return o;
+}
+
 /// Long enough for steps that say what a drive keeps, which is slow for some of them.
 void draw_replanned(simulation_options& o, const std::vector<fault_kind>& kinds, rng& random) {
   auto& s = o.swap;
@@ -346,9 +422,7 @@ simulation_options fuzzed_swap(uint64_t seed, const std::vector<fault_kind>& kin
   std::copy_if(kinds.begin(), kinds.end(), std::back_inserter(of_drives), is_of_drives);
   const auto more = draw_faults(random, of_drives, static_cast<int>(random.below(5)),
                                 random.between(200, 2000) * millisecond_ns);
-  o.faults.insert(o.faults.end(), more.begin(), more.end());
-  std::stable_sort(o.faults.begin(), o.faults.end(),
-                   [](const fault& a, const fault& b) { return a.at_ns < b.at_ns; });
+  add_faults(o, more);
   return o;
 }
 
@@ -410,9 +484,7 @@ simulation_options fuzzed_parent(uint64_t seed, const std::vector<fault_kind>& k
   std::copy_if(kinds.begin(), kinds.end(), std::back_inserter(of_parent), is_of_parent);
   const auto more = draw_faults(random, of_parent, static_cast<int>(random.between(1, 5)),
                                 random.between(10, 90) * second_ns);
-  o.faults.insert(o.faults.end(), more.begin(), more.end());
-  std::stable_sort(o.faults.begin(), o.faults.end(),
-                   [](const fault& a, const fault& b) { return a.at_ns < b.at_ns; });
+  add_faults(o, more);
   return o;
 }
 

@@ -11,6 +11,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "actors/sim/pace_model.hpp"
 #include "io/base/text.hpp"
 #include "messages/contract.hpp"
 
@@ -23,7 +24,7 @@ constexpr int64_t lasting_ns = 5 * ns_a_second;  // where it is not said
 constexpr int64_t latest_s = 1'000'000'000;      // more does not fit the clock
 
 /// What a kind of fault may name.
-enum class victims : uint8_t { none, node, rank, actor, tier };
+enum class victims : uint8_t { none, node, rank, actor, tier, section };
 
 victims victims_of(fault_kind kind) {
   using enum fault_kind;
@@ -36,7 +37,11 @@ victims victims_of(fault_kind kind) {
     case disk_error:
     case full_disk:
     case meter_silent:
+    case decay:
+    case spikes:
       return victims::node;
+    case slow_section:
+      return victims::section;
     case slow_device:
     case hang_device:
     case fail_device:
@@ -118,6 +123,20 @@ status check_rank(std::string_view number, const std::string& fault, const confi
                               job.grid().ranks() - 1, job.parallel.data, job.parallel.pipeline));
 }
 
+/// A node, and behind a slash a section of its steps.
+status check_section(const std::string& whom, const std::string& fault, const config::job& job) {
+  const auto slash = whom.find('/');
+  TROUPE_CHECK(check_node(whom.substr(0, slash), fault, job));
+  if (slash == std::string::npos) return {};
+  std::vector<std::string_view> names;
+  for (const auto s : slow_sections) names.push_back(train::facts_of(s).name);
+  const auto section = std::string_view(whom).substr(slash + 1);
+  if (std::find(names.begin(), names.end(), section) != names.end()) return {};
+  return misnamed(fmt::format("--fault {}: a step has no section {}", fault,
+                              troupe::quoted(std::string(section))),
+                  fmt::format("the sections are: {}", fmt::join(names, ", ")));
+}
+
 /// By its kind; behind a slash a node, or a rank.
 status check_actor(const std::string& path, const std::string& fault, const config::job& job) {
   const auto slash = path.find('/');
@@ -176,7 +195,7 @@ result<fault> parse_fault(std::string_view text, rng& chance) {
 }
 
 bool befalls_node(fault_kind kind) {
-  return victims_of(kind) == victims::node;
+  return victims_of(kind) == victims::node || victims_of(kind) == victims::section;
 }
 
 std::string spelled(const fault& f) {
@@ -210,6 +229,8 @@ status check_fault(const fault& f, const config::job& job) {
   switch (victims_of(f.kind)) {
     case victims::node:
       return check_node(f.whom, fault, job);
+    case victims::section:
+      return check_section(f.whom, fault, job);
     case victims::rank:
       return check_rank(f.whom, fault, job);
     case victims::actor:

@@ -2,6 +2,7 @@
 //
 //   crash_node:node1@12.5     the process of node1 is killed 12.5 virtual seconds after the start
 //   slow_device:3@10+30       rank 3 is slower for 30 s
+//   slow_section:node1/backward@10+30, or slow_section:node1 for a section by chance
 //   kill_actor:worker/0@4     tier_out:2@5+60     save_now@3
 //
 // Pure.

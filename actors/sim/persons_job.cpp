@@ -22,6 +22,8 @@ constexpr double virtual_year_ns = 365.0 * 24 * 3600 * planned_unit_ns;
 constexpr int64_t ranks_at_once = 16'384;
 /// In larger clusters, looking after each message takes more time than all else.
 constexpr uint32_t looked_after = 1'024;
+/// With many nodes a fit takes up to a second, and one may be due after each step.
+constexpr uint32_t learned_of = 64;
 /// That may wait for the head at once.
 constexpr uint32_t words_of_a_rank = 64;
 /// A launch is slower than planned where faults make it so, and makes steps again.
@@ -38,9 +40,6 @@ constexpr std::string_view no_processes =
     "no process is started and nothing is connected: the nodes are simulated in this process";
 constexpr std::string_view small_state =
     "ranks save a small state into memory, for as long as their shares would take";
-
-constexpr std::string_view no_predictor =
-    "no predictor is beside a simulated head: what parts take is said here";
 
 constexpr std::string_view again_or_spilled =
     "simulated layers compute their activations again, or spill as swap.spill_layers says";
@@ -94,8 +93,7 @@ constexpr auto fates = std::to_array<key_fate>({
     {"swap.rates.processor_", both_ways},
     {"swap.", ""},
     {"timeouts.", ""},
-    {"predict.enabled", no_predictor},
-    {"predict.store", no_predictor},
+    {"predict.store", "what is learned of simulated steps is not kept"},
     {"predict.", ""},
     {"recovery.on_spike", no_weights},
     {"recovery.spike_steps_back", no_weights},
@@ -140,12 +138,15 @@ status be_swapping(const train::job_plan& plan, simulation_options& o) {
 constexpr auto without_heads = std::to_array<key_fate>({
     {"swap.", "with several heads ranks have their whole state in memory"},
     {"checkpoint.second.", "several heads are simulated with one tier of checkpoints"},
+    {"predict.enabled", "several heads are simulated without predictors"},
 });
 
 std::string_view why_left_out_of(const config::job& job, std::string_view key) {
   if (!job.cluster.heads.empty())
     for (const auto& f : without_heads)
       if (key.starts_with(f.prefix)) return f.why;
+  if (key == "predict.enabled" && job.grid().ranks() > static_cast<int64_t>(learned_of))
+    return "a predictor is beside the head of smaller clusters";
   // When a chunk is updated, and how often it is read for that, follows from these (swap_of).
   const bool swaps = job.cluster.heads.empty() && !job.swap.dir.empty();
   if (swaps && (key == "train.clip_norm" || key == "train.optimizer")) return {};
@@ -199,6 +200,7 @@ result<simulation_options> options_of(const train::job_plan& plan, const worker_
   const auto ranks = static_cast<uint32_t>(plan.ranks.size());
   o.mailbox_limit = std::max(o.mailbox_limit, words_of_a_rank * ranks);
   o.check = ranks <= looked_after;
+  if (job.predict.enabled && ranks <= learned_of) o.predictor = predictor_is::working;
   if (c.heads.empty()) TROUPE_CHECK(be_swapping(plan, o));
   double step_ns = 0;
   for (const auto& s : train::plan_stages(plan)) {

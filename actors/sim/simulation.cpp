@@ -21,6 +21,7 @@
 #include "actors/sim/node_processes.hpp"
 #include "actors/sim/parent_budget.hpp"
 #include "actors/sim/power_watch.hpp"
+#include "actors/sim/slowness.hpp"
 #include "io/checkpoint/catalog.hpp"
 
 namespace troupe::sim {
@@ -28,7 +29,6 @@ namespace troupe::sim {
 namespace {
 
 constexpr int64_t ms = 1'000'000;
-constexpr int64_t second = 1'000 * ms;
 constexpr int ring_slots = 8;
 using io::outage;
 
@@ -45,6 +45,7 @@ class simulation {
         power_(std::max(options.budget_w, options.power_parent_w)),
         parent_(world_, room_, std::move(above), options.nodes + options.spares + 1,
                 [this](const std::string& text) { log(text); }),
+        slowness_(world_, room_, options_),
         record_(options_.faults) {
     room_.folders = std::move(folders);
     room_.drawn = watts_trace(options.watts_each_ms * ms);
@@ -87,6 +88,7 @@ class simulation {
     out.launches = launch_;
     out.folders = room_.counted;
     out.swaps = room_.disks.counted();
+    out.slowness = slowness_.counted();
     record_.over(world_.now_ns());
     out.missed = std::move(record_).without_effect();
     out.faults = std::move(record_).done();
@@ -165,6 +167,7 @@ class simulation {
     o.resume = watch_.begin(static_cast<uint64_t>(launch_) + 1);
     if (o.resume) launch_report_.resumed_step = o.resume->step;
     o.launch = room_.launch.launch;
+    slowness_.begin(o);
     if (options_.beside) options_.beside(world_, o);
     coordinator_ = world_.spawn(0, cluster::coordinator, std::move(o), &room_.files.of(0));
     coordinator_lives_ = true;
@@ -204,7 +207,7 @@ class simulation {
     const auto& t = room_.times;
     if (m.type() == message_traits<fbs::OpenLoader>::id) return room_.about(t.open_ns);
     if (m.type() == message_traits<fbs::BatchRequest>::id) return room_.about(t.fetch_ns);
-    if (m.type() != message_traits<fbs::ExportModel>::id) return 0;
+    if (m.type() != message_traits<fbs::ExportModel>::id) return slowness_.hangs_ns(m);
     const auto takes_ns = room_.about(t.export_ns);
     exports_until_ns_ = world_.now_ns() + takes_ns;
     return takes_ns;
@@ -234,6 +237,7 @@ class simulation {
     const auto over = [this] {
       watch_.look(*heard_);
       if (const auto broken = parent_.look()) world_.violation(*broken);
+      if (const auto broken = slowness_.look(heard_->steps.size())) world_.violation(*broken);
       log_notices();
       return launch_over() || lingers();
     };
@@ -298,6 +302,7 @@ class simulation {
     if (options_.sees) options_.sees(m, world_.now_ns());
     if (const auto broken = power_.see(m)) world_.violation(*broken);
     if (const auto broken = parent_.see(m, receiver)) world_.violation(*broken);
+    if (const auto broken = slowness_.see(m)) world_.violation(*broken);
     room_.note_split(m, plan_);
     const auto type = m.type();
     if (type != message_traits<fbs::Welcome>::id && type != message_traits<fbs::Assign>::id) return;
@@ -311,7 +316,7 @@ class simulation {
   // -- faults -------------------------------------------------------------------------------------
 
   int victim(const fault& f) const {
-    if (!f.whom.empty()) return nodes_.place_of(f.whom);
+    if (!f.whom.empty()) return nodes_.place_of(f.whom.substr(0, f.whom.find('/')));
     return 1 + static_cast<int>(f.random % static_cast<uint64_t>(all_nodes()));
   }
 
@@ -324,6 +329,7 @@ class simulation {
     if (!is_of_power(f.kind)) parent_.befell_job();
     if (how_bad == harm::fatal)  // into the next launch, perhaps
       harmful_until_ns_ = std::max(harmful_until_ns_, world_.now_ns() + f.lasts_ns);
+    slowness_.befalls_else(f.kind);
     log(record_.did(f, what, world_.now_ns()));
   }
 
@@ -338,9 +344,12 @@ class simulation {
   }
 
   void befall(const fault& f) {
-    if (parent_.takes(f.kind)) {
-      if (const auto what = parent_.befall(f)) did(f, *what, harm::none);
-      return;
+    if (parent_.takes(f.kind) || slowness_.takes(f.kind)) {
+      const int n = victim(f);
+      const bool slows = slowness_.takes(f.kind);
+      if (slows && f.kind != fault_kind::slow_all) told_of_idle(f, n);
+      const auto what = slows ? slowness_.befall(f, n, name_of(n), blame_) : parent_.befall(f);
+      return what ? did(f, *what, harm::none) : void();
     }
     switch (f.kind) {
       case fault_kind::crash_node:
@@ -507,12 +516,12 @@ class simulation {
     const auto rank = !f.whom.empty() ? static_cast<uint32_t>(std::stoul(f.whom))
                                       : static_cast<uint32_t>(f.random % plan_.ranks.size());
     auto& a = room_.device_faults[rank];
+    const auto stage = find(fmt::format("stage/{}", rank));
     // What lasts goes with the rank to whichever node has it next.
-    const auto stage =
-        f.kind == fault_kind::fail_device ? find(fmt::format("stage/{}", rank)) : nullptr;
-    touch(stage ? world_.node_of(*stage) : 0);
+    touch(stage && f.kind == fault_kind::fail_device ? world_.node_of(*stage) : 0);
     if (f.kind == fault_kind::slow_device) {
       a.slow = 2 + static_cast<double>(f.random % 19);
+      slowness_.device_slows(f, stage ? name_of(world_.node_of(*stage)) : "");
       did(f, fmt::format("of rank {}, {} times, for {} ms", rank, a.slow, f.lasts_ns / ms),
           harm::none);
       return after(f.lasts_ns, [this, rank] { room_.device_faults[rank].slow = 1; });
@@ -592,10 +601,8 @@ class simulation {
       return caf::anon_send(coordinator_, m);
     }
     if (!run) return;
-    if (f.kind == fault_kind::save_now) {
-      did(f, "", harm::none);
-      return caf::anon_send(run, make_msg<fbs::CheckpointNow>());
-    }
+    if (f.kind == fault_kind::save_now)
+      return did(f, "", harm::none), caf::anon_send(run, make_msg<fbs::CheckpointNow>());
     if (f.kind == fault_kind::set_value) return set(f, run, "train.lr", "0.001");
     if (f.kind == fault_kind::budget_cut) return cut_budget(f, run);
     did(f, fmt::format("for {} ms", f.lasts_ns / ms), harm::none);
@@ -666,6 +673,7 @@ class simulation {
   std::map<uint32_t, uint64_t> coordinator_of_;  ///< by epoch
   power_watch power_;
   parent_budget parent_;
+  slowness slowness_;
   fault_record record_;
 };
 

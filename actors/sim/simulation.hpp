@@ -35,7 +35,7 @@
 //
 // Of a job that swaps SIM-25 to SIM-27 (drives.hpp), of one with a power budget SIM-28 and SIM-29
 // (power_watch.hpp), of one with a budget above it SIM-30 to SIM-32 (parent_watch.hpp), SIM-34
-// and SIM-35 (hold_watch.hpp).
+// and SIM-35 (hold_watch.hpp), of one with a monitor SIM-36 to SIM-38 (slowness_watch.hpp).
 //
 // Of a job with several heads (heads.hpp; heads_watch.hpp counts votes a second time):
 //   SIM-17  A voter promises an epoch to one head, and knows of it in its next process. Who acts in
@@ -65,11 +65,20 @@
 #include "actors/sim/environment.hpp"
 #include "actors/sim/fault_record.hpp"
 #include "actors/sim/faults.hpp"
+#include "actors/sim/slowness_watch.hpp"
 #include "actors/sim/world.hpp"
 #include "io/base/result.hpp"
 #include "io/config/job.hpp"
 
 namespace troupe::sim {
+
+/// What is beside a head.
+enum class predictor_is : uint8_t {
+  absent,
+  working,
+  hung,    ///< with its first message
+  killed,  ///< before it
+};
 
 struct simulation_options {
   /// A person's job, settled, of which the cluster is as much as can be simulated (persons_job.hpp,
@@ -123,6 +132,9 @@ struct simulation_options {
   size_t burst = 1;
   bool check = true;  ///< the invariants that cost time with each message
   uint32_t mailbox_limit = 4096;
+  bool monitored = false;  ///< the real monitor is beside each head, and an onlooker
+  predictor_is predictor = predictor_is::absent;
+  int quiet_steps = 0;  ///< predict.quiet_steps; 0: as usual
   /// Gives the process of a head, before it acts, what no simulated one has by itself; of a job
   /// with one head.
   std::function<void(world&, train::spawn_record&)> beside;
@@ -170,6 +182,7 @@ struct simulation_outcome {
   folder_counts folders;
   uint64_t takeovers = 0;  ///< by heads that stood by
   swap_counts swaps;
+  slowness_counts slowness;
 };
 
 /// Adds what a launch told of its steps, checkpoints and recoveries.
@@ -192,6 +205,8 @@ simulation_options fuzzed_heads(uint64_t seed, const std::vector<fault_kind>& ki
 simulation_options fuzzed_swap(uint64_t seed, const std::vector<fault_kind>& kinds);
 /// The devices of a cluster, those of its spares too.
 double devices_of(const simulation_options& o);
+/// A cluster with a monitor and perhaps a predictor, some machines of which become slow.
+simulation_options fuzzed_watched(uint64_t seed, const std::vector<fault_kind>& kinds);
 /// A power budget that the slowest steps of all its devices keep, in watts.
 double least_budget_w(const simulation_options& o);
 /// The same of a cluster with a power budget that its slowest steps keep.

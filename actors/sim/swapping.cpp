@@ -477,6 +477,7 @@ void swapping_engine::run(const train::op_order& order, completion done) {
   const auto kind = order.kind;
   if (kind == op::begin) begin_step(order);
   if (train::facts_of(kind).releases == train::op_partner::none) return;
+  step_ = order.step;
   if (auto broken = device_failure(); !broken) return done(broken);
   const auto step = static_cast<int64_t>(order.step);
   if (kind == op::backward) {

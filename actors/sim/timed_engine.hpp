@@ -99,9 +99,10 @@ class timed_engine : public train::engine {
   }
 
   /// How long the device takes from now, drawing so many watts: it does one thing after another.
-  int64_t busy_for(int64_t ns, double watts) {
+  int64_t busy_for(int64_t ns, double watts, train::pipeline_op kind = train::pipeline_op::count) {
     const auto takes = static_cast<int64_t>(static_cast<double>(room_->about(ns)) * state().slow *
-                                            room_->times.slowness_of(node_));
+                                            room_->times.slowness_of(node_) *
+                                            room_->paces.times(node_, kind, step_, now()));
     const auto begin_ns = std::max(busy_until_ns_, now());
     busy_until_ns_ = begin_ns + takes;
     computed_ns_ += takes;
@@ -111,7 +112,7 @@ class timed_engine : public train::engine {
   /// The same, as an operation of the step.
   int64_t busy_for(int64_t ns, double watts, train::pipeline_op kind, uint64_t amount) {
     const auto begin_ns = std::max(busy_until_ns_, now());
-    const auto takes = busy_for(ns, watts);
+    const auto takes = busy_for(ns, watts, kind);
     note(kind, begin_ns, busy_until_ns_, amount);
     return takes;
   }
@@ -159,6 +160,7 @@ class timed_engine : public train::engine {
   io::checkpoint::manifest_head head_;  ///< of what it saves
   std::shared_ptr<int> alive_ = std::make_shared<int>();
   int64_t busy_until_ns_ = 0, computed_ns_ = 0;
+  uint64_t step_ = 0;  ///< that it is at
   train::step_clock clock_;
   std::vector<std::shared_ptr<void>> never_;
 };

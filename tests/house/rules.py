@@ -41,7 +41,7 @@ ROOMS = {
         "swap": {"base", "job", "train"},
         "cluster": {"base", "checkpoint", "heads", "health", "job", "power", "swap", "train"},
         "sim": {"base", "capture", "checkpoint", "cluster", "heads", "health", "job", "power",
-                "train"},
+                "predict", "train"},
         "replay": {"base", "capture", "cluster", "job", "power", "sim", "swap", "train"},
     },
     "io": {

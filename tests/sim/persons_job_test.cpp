@@ -14,6 +14,7 @@
 #include "actors/train/memory_estimate.hpp"
 #include "io/config/properties.hpp"
 #include "io/file.hpp"
+#include "messages/message_list.hpp"
 #include "tests/io/scratch.hpp"
 #include "tests/sim/quiet.hpp"
 
@@ -134,6 +135,18 @@ TEST_CASE("persons job: the same file and seed give the same events, and all its
   CHECK(first.recoveries.front().node == "beta");
   o.seed = 2;
   CHECK(run(o).fingerprint != first.fingerprint);
+}
+
+TEST_CASE("persons job: a predictor is beside its head, unless it wants none") {
+  for (const bool wanted : {true, false}) {
+    auto o = file_job({wanted ? "predict.enabled=true" : "predict.enabled=false"}).options();
+    size_t told = 0;
+    o.sees = [&](const any_msg& m, int64_t) {
+      told += m.type() == message_traits<fbs::StepTimesTaken>::id;
+    };
+    CHECK(run(o).ends == std::vector<std::string>{"success"});
+    CHECK((told > 0) == wanted);
+  }
 }
 
 TEST_CASE("persons job: its nodes, layout and checkpoints are the file's") {
@@ -363,13 +376,18 @@ TEST_CASE("named faults: whom the job does not have is an error before it begins
   const file_job job;
   for (const auto* sound : {"crash_node:alpha@1", "slow_device:3@1+2", "kill_actor:worker/3@1",
                             "kill_actor:node/beta@1", "kill_actor:run@1", "tier_out:1@0+1",
-                            "partition@1+2", "crash_node@1"}) {
+                            "partition@1+2", "crash_node@1", "slow_section:alpha/update@1",
+                            "slow_section:beta@1+2", "slow_all@1+2", "decay:beta@1", "spikes@1"}) {
     CAPTURE(sound);
     CHECK(code_of(job, sound) == errc::none);
     CHECK(spelled(named(spelled(named(sound)))) == spelled(named(sound)));
   }
   for (const auto* bad : {"crash_node:delta@1",
                           "slow_device:4@1",
+                          "slow_section:alpha/norm@1",
+                          "slow_section:delta/update@1",
+                          "slow_all:alpha@1",
+                          "decay:alpha/update@1",
                           "slow_device:x@1",
                           "kill_actor:worker/4@1",
                           "kill_actor:node/delta@1",
