@@ -40,6 +40,8 @@ void add_rules(command* verb, policy_arguments& a) {
   a.t2 = add("--t2", r.thresholds.t2, "Second threshold");
   a.t3 = add("--t3", r.thresholds.t3, "Third threshold, the ladder's");
   a.actuation = add("--actuation-s", r.actuation_s, "Seconds until clocks follow a command");
+  a.telemetry = add("--telemetry-s", r.telemetry_s, "Seconds between two readings of the row");
+  add("--lp-share", r.lp_share, "Of the servers, those of low priority");
 }
 
 void add_policy(command* verb, policy_arguments& a) {
@@ -51,8 +53,6 @@ void add_policy(command* verb, policy_arguments& a) {
   };
   a.servers = add("--servers", r.servers, "Servers under the breaker");
   add_rules(verb, a);
-  add("--telemetry-s", r.telemetry_s, "Seconds between two readings of the row");
-  add("--lp-share", r.lp_share, "Of the servers, those of low priority");
   verb->add_option("--seed", r.seed, "Everything follows from it");
   verb->add_option("--weeks", r.weeks, "Weeks");
 }

@@ -25,6 +25,7 @@ struct policy_arguments {
   std::string policy = "polca";
   argument *servers = nullptr, *budget = nullptr;
   argument *t1 = nullptr, *t2 = nullptr, *t3 = nullptr, *actuation = nullptr;
+  argument* telemetry = nullptr;
   /// Options that have no meaning with --table, which runs what POLCA is judged by.
   std::vector<std::pair<std::string, argument*>> without_table = {};
 };

@@ -5,6 +5,8 @@
 // trace of watts has none: it is shown what the policy would have decided, and can be journalled
 // for another version. What a budget was given (power.inputs) is decided again tick by tick, life
 // by life, with the files before it that are kept.
+#include <algorithm>
+#include <cmath>
 #include <optional>
 
 #include <fmt/format.h>
@@ -143,6 +145,18 @@ result<int> replay_journal(const replay_arguments& a, std::string_view text) {
   return first ? 1 : 0;
 }
 
+/// How many samples are one reading, the greatest of them, as for a plan; 1: none was asked for.
+size_t samples_a_reading(const policy_arguments& p, const power::row_trace& trace) {
+  if (p.telemetry->count() == 0) return 1;
+  return static_cast<size_t>(std::max(1.0, std::floor(p.row.telemetry_s / trace.step_s + 1e-6)));
+}
+
+double greatest_w(const power::row_trace& trace, size_t from, size_t to) {
+  double out = 0;
+  for (size_t i = from; i < to; ++i) out = std::max(out, trace.row_w(i));
+  return out;
+}
+
 result<int> replay_trace(replay_arguments& a) {
   TROUPE_CHECK(settle(a.policy));
   if (a.policy.budget->count() == 0)
@@ -151,7 +165,8 @@ result<int> replay_trace(replay_arguments& a) {
   auto terms = terms_of(a.policy.row);
   const auto step_ns = power::step_ns_of(trace);
   if (!step_ns) return step_ns.error().within(a.file);
-  terms.tick_ns = *step_ns;
+  const auto each = samples_a_reading(a.policy, trace);
+  terms.tick_ns = *step_ns * static_cast<int64_t>(each);
   std::optional<io::atomic_file> journal;
   if (!a.journal.empty()) {
     TROUPE_TRY(file, io::atomic_file::create(a.journal));
@@ -160,12 +175,13 @@ result<int> replay_trace(replay_arguments& a) {
   }
   const power::row_policy policy(terms.rules());
   power::row_record r;
-  size_t decisions = 0;
-  for (size_t i = 0; i < trace.samples(); ++i) {
+  size_t decisions = 0, readings = 0;
+  for (size_t i = 0; i < trace.samples(); i += each) {
     r.before = r.decided.state;
-    r.now_ns = static_cast<int64_t>(i + 1) * terms.tick_ns;
+    r.now_ns = static_cast<int64_t>(++readings) * terms.tick_ns;
+    const double drawn_w = greatest_w(trace, i, std::min(i + each, trace.samples()));
     // A trace has no gaps, so what caps let through is never asked for.
-    r.sample = {trace.row_w(i) / a.policy.row.budget_w, 1, false};
+    r.sample = {drawn_w / a.policy.row.budget_w, 1, false};
     r.decided = policy.decide(r.before, r.sample, r.now_ns);
     if (!r.is_worth_keeping()) continue;
     ++decisions;
@@ -177,13 +193,14 @@ result<int> replay_trace(replay_arguments& a) {
   if (a.json)
     TROUPE_CHECK(print(ordered_json{{"policy", a.policy.policy},
                                     {"samples", trace.samples()},
+                                    {"readings", readings},
                                     {"decisions", decisions},
                                     {"brakes", brakes}}
                            .dump() +
                        "\n"));
   else
-    TROUPE_CHECK(print(fmt::format("{} decisions in {} readings; brakes: {}\n", decisions,
-                                   trace.samples(), brakes)));
+    TROUPE_CHECK(print(
+        fmt::format("{} decisions in {} readings; brakes: {}\n", decisions, readings, brakes)));
   return 0;
 }
 

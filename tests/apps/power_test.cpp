@@ -291,6 +291,26 @@ TEST_CASE("power: a trace is decided as the simulator's row was, and its journal
   CHECK(count("a.jsonl") > 100);
 }
 
+TEST_CASE("power: a trace is decided by readings as far apart as they are to be") {
+  scratch here;
+  put(here, "t.csv", "t_s,watts\n0,100\n1,100\n2,100\n3,205\n4,100\n5,100\n6,100\n");
+  const std::string trace = "replay t.csv --budget-w 216 --json";
+  const auto told = [&](const std::string& more) {
+    const auto done = run_power(here, trace + more);
+    REQUIRE_MESSAGE(done.code == 0, done.talk);
+    return nlohmann::json::parse(done.out);
+  };
+  CHECK(told("")["readings"] == 7);
+  CHECK(told(" --telemetry-s 1 --lp-share .3")["readings"] == 7);
+  const auto slow = told(" --telemetry-s 2 --journal slow.jsonl");
+  CHECK(slow["samples"] == 7);
+  CHECK(slow["readings"] == 4);
+  CHECK(slow["decisions"] >= 1);  // the greatest sample of a reading stands for it: 205 W
+  CHECK(run_power(here, "replay slow.jsonl").code == 0);
+  CHECK(run_power(here, trace + " --lp-share 2").code == 64);
+  CHECK(run_power(here, "replay slow.jsonl --telemetry-s 2").code == 64);
+}
+
 TEST_CASE("power: replay refuses what it cannot decide, with a hint") {
   scratch here;
   put(here, "t.csv", "t_s,watts\n0,170000\n2,171000\n4,172000\n");
