@@ -11,6 +11,7 @@
 
 #include "actors/base/context.hpp"
 #include "actors/base/defaults.hpp"
+#include "actors/power/budget_dry.hpp"
 #include "io/base/printable.hpp"
 #include "io/base/text.hpp"
 #include "io/config/power_tree.hpp"
@@ -166,10 +167,11 @@ msg<fbs::PowerGrant> grant_for(budget_pointer self, size_t child, const msg<fbs:
     g.budget = o.name;
     g.answers_incarnation = r->incarnation();
     g.answers_sent_ns = r->sent_ns();
-    g.static_share_mw = o.children[child].terms.static_share_mw;
+    const auto& terms = o.children[child].terms;
+    g.static_share_mw = o.dry_run ? terms.ceiling_mw : terms.static_share_mw;
     g.floor_mw = o.children[child].terms.floor_mw;
     g.free_mw = free_beside(self->state, child);
-    g.brake = is_braked(self->state, child);
+    g.brake = o.dry_run ? holds_all(self->state) : is_braked(self->state, child);
     if (g.brake) g.brake_of = above && above->lease.is_braked() ? brake_above(self->state) : o.name;
     for (const auto& [machine, children] : self->state.machines.shared_by(child, shared_above)) {
       auto& shared = *g.shared_machines.emplace_back(std::make_unique<fbs::SharedMachineT>());
@@ -179,9 +181,10 @@ msg<fbs::PowerGrant> grant_for(budget_pointer self, size_t child, const msg<fbs:
     if (granted == nullptr) return;
     g.lease_epoch = granted->order.epoch;
     g.lease_sequence = granted->order.sequence;
-    g.cap_mw = granted->cap_mw;
-    g.ttl_ms = static_cast<uint32_t>(granted->ttl_ns / ns_per_ms);
-    g.shed = granted->shed;
+    const auto given = o.dry_run ? whole_grant(*granted, terms) : *granted;  // BGA-9
+    g.cap_mw = given.cap_mw;
+    g.ttl_ms = static_cast<uint32_t>(given.ttl_ns / ns_per_ms);
+    g.shed = given.shed;
   });
 }
 
@@ -214,7 +217,8 @@ caf::result<msg<fbs::PowerGrant>> hear_report(budget_pointer self, const msg<fbs
   const auto child = child_that_speaks(self, *m);
   if (!child) return to_caf(child.error());
   if (machines_told(*m) > config::most_power_children) return to_caf(impossible(st, *child, *m));
-  const auto said = report_in(*m, st.options.children[*child].terms, is_braked(st, *child));
+  auto said = report_in(*m, st.options.children[*child].terms, is_braked(st, *child));
+  if (st.options.dry_run) said = as_if_kept(st.children[*child], said);
   const auto now = now_ns(*self);
   const auto verdict = st.policy->hear(*child, said, now);
   if (verdict == report_verdict::impossible) return to_caf(impossible(st, *child, *m));
@@ -240,11 +244,11 @@ std::vector<int64_t> watts_to_keep(const budget_state& st, bool& waits) {
   std::vector<int64_t> out;
   for (size_t i = 0; i < st.children.size(); ++i) {
     const auto& terms = st.options.children[i].terms;
+    const auto least_mw = st.options.dry_run ? terms.ceiling_mw : terms.static_share_mw;
     const auto awaits_mw = st.policy->awaits_mw(i);
     waits |= awaits_mw > 0;
-    out.push_back(st.children[i].heard
-                      ? std::max({st.policy->counted_mw(i), awaits_mw, terms.static_share_mw})
-                      : terms.remembered_mw);
+    out.push_back(st.children[i].heard ? std::max({st.policy->counted_mw(i), awaits_mw, least_mw})
+                                       : terms.remembered_mw);
   }
   return out;
 }
@@ -618,7 +622,7 @@ void begin_budget(budget_pointer self, const budget_options& options) {
   st.journal = budget_journal(options.journal, std::move(names));
   st.journal.begins(options.name, options.rules.mode, st.cap_mw, options.epoch,
                     options.set ? std::optional(options.set->instead_of_mw) : std::nullopt,
-                    follows(st) ? options.schedule->name() : "");
+                    follows(st) ? options.schedule->name() : "", options.dry_run);
   if (st.brake) st.journal.brake_set(true, "");
   if (st.pulled) st.journal.brake(true, true, st.cap_mw, st.policy->counted_mw(), {});
   if (options.parent) begin_node_parent(self, *options.parent);

@@ -36,6 +36,9 @@
 //   BGA-8  Who sets the brake, or the budget for good, is answered once that is in the record on
 //     the disk. It holds at once all the same. Where a write fails, or takes so long that who asked
 //     would give up, the answer is an error that says so.
+//   BGA-9  A dry run decides as if its children kept what it decides, and journals that. It grants
+//     each its ceiling, also without a lease, sheds none and pulls no brake; a person's holds. Who
+//     was heard counts with that ceiling in the record, for lives after it.
 //
 // Failure policy: ends with its process. Children fall to their static shares by themselves.
 #pragma once
@@ -134,6 +137,7 @@ struct budget_options {
   std::function<std::string()> wall_time = {};
   /// The budget above it; with one it reads files: spawn it detached.
   std::optional<parent_options> parent = {};
+  bool dry_run = false;  ///< BGA-9; of one without a parent
 };
 
 /// A report that waits for the tick.
@@ -154,6 +158,7 @@ struct child_account {
   std::optional<power_grant> told = {};
   int64_t lease_until_ns = 0;  ///< not before its own clock says so
   std::optional<waiting_report> waiting = {};
+  int64_t as_if_mw = 0;  ///< BGA-9: what it would have in force
 };
 
 /// An answer to a person that waits for the record. BGA-8

@@ -36,7 +36,7 @@ ordered_json budget_journal::of_child(std::string_view event, size_t child) cons
 
 void budget_journal::begins(std::string_view budget, budget_mode mode, int64_t budget_mw,
                             uint64_t epoch, std::optional<int64_t> instead_of_mw,
-                            std::string_view follows) {
+                            std::string_view follows, bool dry_run) {
   ordered_json line = {{"event", "begins"},
                        {"budget", budget},
                        {"mode", budget_mode_names[static_cast<size_t>(mode)]},
@@ -45,6 +45,7 @@ void budget_journal::begins(std::string_view budget, budget_mode mode, int64_t b
                        {"children", names_}};
   if (instead_of_mw) line["instead_of_w"] = watts_of(*instead_of_mw);
   if (!follows.empty()) line["file"] = printable(follows);
+  if (dry_run) line["dry_run"] = true;
   write(line);
 }
 

@@ -45,8 +45,10 @@ class budget_journal {
 
   /// `instead_of_mw`: a person has set the budget in a life before, and that is what the
   /// configuration says. `follows`: the file that the budget follows; empty: none.
+  /// `dry_run`: nobody is held to what is decided.
   void begins(std::string_view budget, budget_mode mode, int64_t budget_mw, uint64_t epoch,
-              std::optional<int64_t> instead_of_mw = {}, std::string_view follows = {});
+              std::optional<int64_t> instead_of_mw = {}, std::string_view follows = {},
+              bool dry_run = false);
   void heard_first(size_t child, const power_report& r);
   void refused(std::string_view who, std::string_view why);
   /// `was`: what it was told before.

@@ -330,7 +330,7 @@ namespace {
 
 struct serve_arguments {
   std::string file;
-  bool check = false, json = false;
+  bool check = false, json = false, dry_run = false;
 };
 
 /// Detached: what others do makes no tick late.
@@ -396,6 +396,11 @@ result<int> serve(const serve_arguments& a) {
     TROUPE_CHECK(print(a.json ? budget_json(tree) : budget_sentence(tree, schedule) + "\n"));
     return 0;
   }
+  if (a.dry_run && !tree.parent.empty())
+    return error{errc::usage,
+                 fmt::format("--dry-run of {}, which is a child of another budget ({})", tree.name,
+                             tree.parent),
+                 "what it grants would be above what it has from there: leave `parent` out"};
   speak_through_outboxes();
   TROUPE_TRY(signals, signal_queue::open());
   TROUPE_TRY(lock, hold_output(tree.output, tree.name));
@@ -403,6 +408,7 @@ result<int> serve(const serve_arguments& a) {
   TROUPE_CHECK(cluster::prove(known.network));
   TROUPE_TRY(options, begin_life(tree, lock.folder()));
   options.schedule = std::move(schedule);
+  options.dry_run = a.dry_run;
   const auto journal = std::make_shared<budget_journal>(lock.folder() / "power.jsonl", a.json);
   options.parent = power_parent_of(joiner_of(tree));
   options.journal = [journal](const std::string& line) { journal->take(line, unix_now()); };
@@ -433,6 +439,11 @@ result<int> serve(const serve_arguments& a) {
   const budget_sign sign({tree.name, getpid(), address, known.secret, names_of_children(tree)});
   say(fmt::format("{} serves {} to {} at {}", tree.name, what_is_served(options),
                   counted(tree.child.size(), "child", "children"), address));
+  if (a.dry_run)
+    say(
+        fmt::format("{} holds nobody to that: it is a dry run, each child has its whole ceiling, "
+                    "and what would be granted stands in power.jsonl",
+                    tree.name));
   const bool asked = wait_for_end(*signals, gone);
   const error why(errc::bug, fmt::format("the budget {} ended by itself", tree.name),
                   "its journal and its log say what it heard last; start it again");
@@ -472,6 +483,8 @@ void add_serve(shell& sh, command* parent) {
       ->required()
       ->takes(offered::file);
   verb->add_flag("--check", a->check, "Read and judge the file, and end");
+  verb->add_flag("--dry-run", a->dry_run,
+                 "Decide and journal, but grant each child its ceiling and pull no brake");
   verb->add_flag("--json", a->json, "The journal on stdout, as JSON lines");
   verb->footer(
       "A job of this user on this machine joins by power.parent = \"auto\", one on another "
