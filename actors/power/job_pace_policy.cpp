@@ -142,6 +142,7 @@ std::set<std::string> job_pace_policy::machines() const {
 
 void job_pace_policy::ranks_changed(int64_t now_ns) {
   for (auto& [key, m] : machines_) m.worked = false;
+  ramp_.steps(work_pace{0}, std::nullopt, now_ns);  // JPP-10
   begin_window(now_ns);
 }
 
@@ -177,6 +178,7 @@ void job_pace_policy::steps(uint64_t step, work_pace pace, int64_t now_ns) {
   const work_pace now = step == 0 ? work_pace{0} : pace;
   const bool begins = step == 0 || step != step_ || in_force_.of_1024 == 0;
   if (begins) note_step(step, now_ns);
+  if (begins || now != in_force_) ramp_.steps(now, work_w(now_ns), now_ns);
   if (now != in_force_) begin_pace(now, now_ns);
   in_force_ = now;
   if (step != partial_) partial_ = 0;
@@ -192,12 +194,14 @@ void job_pace_policy::rest(bool rests, int64_t now_ns) {
     rested_ = in_force_;
     for (auto& [key, m] : machines_) m.rested_w = m.drew_w;
     begin_pace(work_pace{0}, now_ns);
+    ramp_.steps(work_pace{0}, std::nullopt, now_ns);
     in_force_ = work_pace{0};
     return;
   }
   const auto pace = std::exchange(rested_, std::nullopt);
   if (!pace) return;
   begin_window(now_ns);
+  ramp_.steps(*pace, work_w(now_ns), now_ns);
   in_force_ = *pace;
   for (auto& [key, m] : machines_) m.drew_w = m.rested_w;
   partial_ = step_;
@@ -351,7 +355,8 @@ std::optional<work_pace> job_pace_policy::most_pace(int64_t now_ns) const {
 /// JPP-2, JPP-9.
 void job_pace_policy::judge(moment when, int64_t now_ns) {
   forget(now_ns);
-  if ((budget_w_ <= 0 && !watches_) || in_force_.of_1024 == 0 || begun_ < 2) return;
+  const bool watches = watches_ || ramp_.is_on();
+  if ((budget_w_ <= 0 && !watches) || in_force_.of_1024 == 0 || begun_ < 2) return;
   const auto window = window_ns(now_ns);
   if (window < least_window_ns) return;
   judge_machines(when, now_ns);
@@ -431,20 +436,59 @@ job_pace_policy::verdict job_pace_policy::at(work_pace next, const std::string& 
   return {next};
 }
 
+/// What steps draw at full speed, above what is drawn without any. Slow steps say little of that:
+/// up to a quarter of full speed it is no less than machines' limits allow.
+std::optional<double> job_pace_policy::work_w(int64_t now_ns) const {
+  const auto all = sum(now_ns);
+  const bool is_slow = in_force_.of_1024 < work_pace::whole / rise_factor;
+  const double full_w = all.full_w < 0 || is_slow ? std::max(all.full_w, all.limit_w) : all.full_w;
+  if (full_w < 0 || all.idle_w < 0) return {};
+  return std::max(0.0, full_w - all.idle_w);
+}
+
+/// JPP-10
+void job_pace_policy::ramp(verdict& wanted, int64_t now_ns) {
+  ramping_.clear();
+  if (!ramp_.is_on() || wanted.holds) return;
+  const auto work = work_w(now_ns);
+  const auto to = std::exchange(wanted.pace, ramp_.next(wanted.pace, work, now_ns));
+  if (wanted.pace == to) return;
+  wanted.ramps_to = to;
+  if (const auto there_ns = ramp_.reaches_ns(to, work, now_ns)) wanted.ramp_ns = *there_ns - now_ns;
+  ramping_ = fmt::format("from {:.3g} % of full speed by {:.4g} W a second, to {:.3g} % {}",
+                         100 * wanted.pace.share(), ramp_.slope_w_s(), 100 * to.share(),
+                         wanted.ramp_ns ? fmt::format("in {:.0f} s at the earliest",
+                                                      static_cast<double>(*wanted.ramp_ns) / 1e9)
+                                        : "once it is known what steps draw");
+}
+
 job_pace_policy::verdict job_pace_policy::decide(int64_t now_ns) {
+  auto out = wanted(now_ns);
+  ramp(out, now_ns);
+  return out;
+}
+
+std::string job_pace_policy::cannot_be_kept() const {
+  return budget_w_ > 0
+             ? fmt::format("a budget of {:.4g} W cannot be kept", budget_w_)
+             : fmt::format("a ramp of {:.4g} W a second cannot be kept", ramp_.slope_w_s());
+}
+
+/// But for the ramp.
+job_pace_policy::verdict job_pace_policy::wanted(int64_t now_ns) {
   judge(moment::any, now_ns);
   if (!held_.empty()) return {next_pace(), true, held_};  // JPP-7
-  if (budget_w_ <= 0) return {};                          // JPP-5
+  if (budget_w_ <= 0 && !ramp_.is_on()) return {};        // JPP-5
   const auto pace = next_pace();
   if (const auto node = unknown(now_ns); !node.empty())
     return {pace, true,
-            fmt::format("nothing says what the machine of {} draws, so a budget of {:.4g} W "
-                        "cannot be kept (power.model_idle_w and power.model_core_w say it where "
-                        "no meter does)",
-                        node, budget_w_)};
+            fmt::format("nothing says what the machine of {} draws, so {} (power.model_idle_w and "
+                        "power.model_core_w say it where no meter does)",
+                        node, cannot_be_kept())};
   const bool all_known =
       std::ranges::all_of(machines_, [](const auto& m) { return m.second.last.has_value(); });
   if (!all_known || machines_.empty()) return {pace, true};  // JPP-1
+  if (budget_w_ <= 0) return {};
   const auto idle_w = sum(now_ns).idle_w;
   if (idle_w >= budget_w_ * aim)
     return {pace, true,

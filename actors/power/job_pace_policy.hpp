@@ -34,6 +34,9 @@
 //     stretch of them was judged the pace is the one in force, and they are judged without a
 //     budget, too, so that the first one finds known what is drawn. A stretch is the least window,
 //     no longer: that work changes as it likes.
+//   JPP-10  Where a ramp is set the pace rises no faster than that (ramp_policy.hpp), from no steps
+//     at all where none are made, also where ranks are given out anew, and without a budget, too.
+//     What a step that has rested goes on with is the pace that it began with, at once.
 #pragma once
 
 #include <cstdint>
@@ -46,6 +49,7 @@
 #include <utility>
 
 #include "actors/power/machine_part_policy.hpp"
+#include "actors/power/ramp_policy.hpp"
 #include "actors/train/work_pace_policy.hpp"
 
 namespace troupe::power {
@@ -85,6 +89,8 @@ class job_pace_policy {
   void slows_by_root(bool by_root) { by_root_ = by_root; }
   /// The work is others' (machine_hold.hpp). JPP-9
   void watches_others(bool watches) { watches_ = watches; }
+  /// By how much what is drawn may rise, in watts a second; 0: at once. JPP-10
+  void set_ramp(double w_s) { ramp_.set_slope(w_s); }
   /// No step may begin, and why; empty: it is not held.
   void hold(std::string why) { held_ = std::move(why); }
   /// A node's heartbeat. `its_machine` empty: nothing says what its machine draws.
@@ -109,6 +115,9 @@ class job_pace_policy {
     work_pace pace;        ///< of the next step
     bool holds = false;    ///< no step may begin
     std::string why = {};  ///< that is; empty where it is only not known yet
+    /// To which the pace rises by and by; none: it is what it is to be, or no step may begin.
+    std::optional<work_pace> ramps_to = {};
+    std::optional<int64_t> ramp_ns = {};  ///< how long that takes at least; none: it is not known
   };
   verdict decide(int64_t now_ns);
 
@@ -129,7 +138,7 @@ class job_pace_policy {
   std::set<std::string> machines() const;
   double budget_w() const noexcept { return budget_w_; }
   /// What changed the pace last, and how, in a sentence; empty: nothing yet.
-  const std::string& decided() const noexcept { return decided_; }
+  const std::string& decided() const noexcept { return ramping_.empty() ? decided_ : ramping_; }
 
  private:
   struct machine {
@@ -166,6 +175,10 @@ class job_pace_policy {
   std::optional<double> full_w(guess how, int64_t now_ns) const;
   std::optional<work_pace> most_pace(int64_t now_ns) const;
   std::string what_counts(int64_t now_ns) const;
+  std::optional<double> work_w(int64_t now_ns) const;
+  void ramp(verdict& wanted, int64_t now_ns);
+  verdict wanted(int64_t now_ns);
+  std::string cannot_be_kept() const;
   verdict at(work_pace next, const std::string& why, int64_t now_ns);
   verdict held_or_at(work_pace next, int64_t now_ns);
   void begin_window(int64_t now_ns);
@@ -200,6 +213,8 @@ class job_pace_policy {
   std::optional<work_pace> pace_;  ///< of the next step; none: none was judged yet
   work_pace told_{0};              ///< by the last verdict
   std::string decided_;
+  ramp_policy ramp_;
+  std::string ramping_;    ///< in words, while it does
   work_pace in_force_{0};  ///< 0: no steps are made
   uint64_t step_ = 0;      ///< that was begun last
   bool rests_ = false;

@@ -49,14 +49,15 @@ fbs::PowerReportT report_of(pacer_pointer self) {
   auto out = message_of(st.parent->lease.report(
       now, drawn_mw < 0 ? std::nullopt : std::optional(drawn_mw), wish_of(st, all)));
   out.source = source_of(all);
-  const bool stands = st.parent->lease.is_braked() && !st.held;  // MHD-2
+  const bool stands = st.parent->lease.is_braked() && !st.held && !st.dry_run;  // MHD-2
   out.pace_of_1024 = stands ? 0 : st.step_pace;
   if (auto& held = self->state.held) {  // MHD-6
     held->goes_told = held->goes;
     const bool is_unheld = held->is_unread_said && !held->has_begun;  // MHD-2
     if (held->goes || is_unheld) out.in_force_mw = beyond_mw;
   }
-  out.brake_armed = st.held ? st.held->is_all_set : st.brake_armed;  // MHD-5
+  if (st.dry_run) out.in_force_mw = beyond_mw;                                            // PCR-6
+  out.brake_armed = st.dry_run ? false : st.held ? st.held->is_all_set : st.brake_armed;  // MHD-5
   for (const auto& machine : st.policy.machines()) {
     if (out.machines.size() == config::most_power_children) break;
     out.machines.push_back(machine);
@@ -123,7 +124,8 @@ int64_t cap_of_now(pacer_pointer self) {
   const bool told = std::exchange(p.told_lapse, lapsed) == lapsed;  // PPL-3
   const auto hold = p.lease.hold();
   const bool refused = hold == lease_hold::replaced || hold == lease_hold::no_child;
-  if (told || (lapsed && refused)) return cap_mw;  // JLP-4: it keeps to nothing that it has not
+  if (told || self->state.dry_run || (lapsed && refused))
+    return cap_mw;  // JLP-4: it keeps to nothing that it has not
   const auto w = static_cast<double>(cap_mw) / 1000;
   const auto* who = self->state.held ? "the machine" : "from its next step on the job";
   say(self, lapsed ? fmt::format("the lease of {} has lapsed: {} keeps to {:.4g} W, until it is "
@@ -137,6 +139,7 @@ void save_if_shed(pacer_pointer self) {
   auto& p = *self->state.parent;
   const bool shed = p.lease.hold() == lease_hold::shed;
   if (std::exchange(p.shed, shed) == shed || !shed || !p.stepped) return;
+  if (self->state.dry_run) return;  // PCR-6
   const auto m = make_msg<fbs::CheckpointNow>(context_of(*self, 0), [&](auto& asked) {
     asked.reason = parent_in_words(p) + " wants the work paused";
   });

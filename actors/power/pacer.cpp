@@ -5,10 +5,13 @@
 #include <string>
 #include <utility>
 
+#include <fmt/format.h>
+
 #include "actors/base/context.hpp"
 #include "actors/base/defaults.hpp"
 #include "gpu/controls/setting_policy.hpp"
 #include "io/base/printable.hpp"
+#include "io/config/job.hpp"
 #include "messages/power_holds.hpp"
 #include "messages/text.hpp"
 
@@ -29,17 +32,22 @@ void keep_to(pacer_pointer self) {
   const auto cap_w = static_cast<double>(cap_of_now(self)) / 1000;
   st.policy.hold(why_held(*st.parent));  // PCR-3: a budget of 0 W is none
   st.policy.set_budget(st.own_w > 0 ? std::min(st.own_w, cap_w) : cap_w);
-  const bool braked = st.parent->lease.is_braked();
+  const bool braked = st.parent->lease.is_braked() && !st.dry_run;
   if (std::exchange(st.braked, braked) != braked) st.policy.rest(braked, now_ns(*self));  // PCR-4
 }
 
+work_pace pace_in(const job_pace_policy::verdict& v) {
+  return v.holds ? work_pace{0} : v.pace;
+}
+
 fbs::JobPowerT power_now(pacer_state& st, int64_t now_ns) {
-  const auto verdict = st.policy.decide(now_ns);
-  if (st.parent) st.parent->lease.decided(verdict.holds ? work_pace{0} : verdict.pace);
+  st.decided = st.policy.decide(now_ns);
+  if (st.parent) st.parent->lease.decided(pace_in(st.decided));
   const auto all = st.policy.sum(now_ns);
   fbs::JobPowerT out;
-  out.pace_of_1024 = verdict.holds ? uint32_t{0} : static_cast<uint32_t>(verdict.pace.of_1024);
-  out.reason = verdict.why;
+  const auto told = st.dry_run ? work_pace{} : pace_in(st.decided);  // PCR-6
+  out.pace_of_1024 = static_cast<uint32_t>(told.of_1024);
+  if (!st.dry_run) out.reason = st.decided.why;
   out.brake = st.braked;
   out.power_w = all.power_w;
   out.energy_j = all.energy_j;
@@ -52,6 +60,16 @@ void show_parent(const job_parent& l, int64_t now_ns, fbs::PacerStatusT& s) {
   s.cap_w = l.lease.was_leased() ? static_cast<double>(l.lease.cap_mw()) / 1000 : -1;
   s.lease_left_ms = static_cast<uint64_t>(l.lease.left_ns(now_ns) / ns_per_ms);
   s.parent_problem = l.problem;
+}
+
+/// What changed the pace last, or would have.
+std::string decided_in_words(const pacer_state& st) {
+  if (!st.dry_run) return st.policy.decided();
+  if (st.decided.holds && st.decided.why.empty()) return "";
+  auto what = st.decided.holds ? "to no steps, since " + st.decided.why : st.policy.decided();
+  if (what.empty() && st.decided.pace < work_pace{})
+    what = fmt::format("to {:.3g} % of full speed", 100 * st.decided.pace.share());
+  return what.empty() ? "" : "in a dry run alone: " + what;
 }
 
 void show(pacer_pointer self, const fbs::JobPowerT& now) {
@@ -67,7 +85,7 @@ void show(pacer_pointer self, const fbs::JobPowerT& now) {
     s.full_w = all.full_w;
     s.pace_percent = 100 * work_pace{static_cast<int>(now.pace_of_1024)}.share();
     s.reason = now.reason;
-    s.decided = policy.decided();
+    s.decided = decided_in_words(self->state);
     s.machines = static_cast<uint32_t>(all.machines);
     if (parent) show_parent(*parent, now_ns(*self), s);
   });
@@ -90,19 +108,22 @@ void note_counters(pacer_pointer self, const fbs::JobPowerT& now) {
   if (auto& above = self->state.parent; above && above->lease.was_leased())
     if (const auto name = cap_counter(*above); name != 0)
       note(name, watts_of(above->lease.cap_mw()));
-  if (self->state.policy.budget_w() <= 0) return;
+  const bool ramps = self->state.decided.ramps_to.has_value();
+  if (self->state.policy.budget_w() <= 0 && !ramps) return;
   note(pace, 100 * work_pace{static_cast<int>(now.pace_of_1024)}.share());
-  note(budget, self->state.policy.budget_w());
+  if (self->state.policy.budget_w() > 0) note(budget, self->state.policy.budget_w());
 }
 
 /// PCR-5
-void note_decision(pacer_pointer self, const fbs::JobPowerT& now) {
+void note_decision(pacer_pointer self) {
   auto& st = self->state;
   if (!st.journal.is_kept()) return;
   const auto at_ns = now_ns(*self);
   pacer_decision d;
-  d.pace = work_pace{static_cast<int>(now.pace_of_1024)};
-  d.why = now.pace_of_1024 == 0 ? now.reason : st.policy.decided();
+  d.pace = pace_in(st.decided);
+  d.why = st.decided.holds ? st.decided.why : st.policy.decided();
+  d.ramps_to = st.decided.ramps_to;
+  d.ramp_ns = st.decided.ramp_ns;
   d.own_w = st.own_w;
   d.budget_w = st.policy.budget_w();
   d.drawn = st.policy.sum(at_ns);
@@ -124,7 +145,7 @@ void tell(pacer_pointer self) {
   keep_to(self);
   if (st.parent) save_if_shed(self);
   auto now = power_now(st, now_ns(*self));
-  note_decision(self, now);
+  note_decision(self);
   if (st.held) hold_machine(self, now);
   const bool news = st.run && !(st.told && same(*st.told, now));
   if (news || st.parent) show(self, now);  // what is left of a lease changes all the time
@@ -186,6 +207,14 @@ void take(pacer_pointer self, const msg<fbs::PaceTaken>& m) {
 
 }  // namespace
 
+pacer_options pacer_options_of(const config::power_section& said, uint32_t epoch) {
+  pacer_options out{said.budget_w, epoch};
+  out.control = said.actuators();
+  out.ramp_w_s = said.ramp_w_s;
+  out.dry_run = said.dry_run;
+  return out;
+}
+
 pacer_actor::behavior_type pacer(pacer_pointer self, const pacer_options& options) {
   guard_mailbox(self);
   introduce(self, "pacer", options.epoch);
@@ -203,7 +232,10 @@ pacer_actor::behavior_type pacer(pacer_pointer self, const pacer_options& option
   st.machine = options.machine;
   st.processor_time = options.processor_time;
   st.journal = pacer_journal(options.journal);
-  st.journal.begins(options.epoch, st.own_w, options.parent ? options.parent->named : "");
+  st.dry_run = options.dry_run;
+  st.policy.set_ramp(options.ramp_w_s);
+  st.journal.begins(options.epoch, st.own_w, options.parent ? options.parent->named : "",
+                    st.dry_run);
   if (options.held) st.held.emplace(*options.held);
   st.policy.watches_others(st.held.has_value());
   if (options.parent) begin_job_parent(self, *options.parent, [self] { tell(self); });

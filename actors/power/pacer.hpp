@@ -18,7 +18,9 @@
 //   PCR-3  Under a power budget above the job no step begins before that has granted watts, and
 //     none at a pace that what it has granted by then forbids (PWR-3).
 //   PCR-5  Where a journal is kept each decision that is another one stands there, also those that
-//     no run was told (PJN-1). Without a budget, its own or one above, a job has none.
+//     no run was told (PJN-1). Without a budget, its own or one above, or a ramp, a job has none.
+//   PCR-6  A dry run (power.dry_run) decides and journals as any other, and tells its run the whole
+//     pace and no brake. It acknowledges no cap: all that it can draw is in force, it says above.
 //
 // Failure policy: a run with a budget, its own or one above it, ends with it, for nothing computes
 // that nobody measures; one without does without.
@@ -38,6 +40,10 @@
 #include "gpu/meters/readers.hpp"
 #include "messages/actors.hpp"
 
+namespace troupe::config {
+struct power_section;
+}
+
 namespace troupe::power {
 
 struct pacer_options {
@@ -54,7 +60,12 @@ struct pacer_options {
   std::vector<std::string> control = {};
   /// It holds that machine, under a parent, and no job; spawn it detached.
   std::optional<held_machine> held = {};
+  double ramp_w_s = 0;   ///< JPP-10; 0: none
+  bool dry_run = false;  ///< PCR-6; of a job
 };
+
+/// What a job's own configuration says of it; not in it is what is above the job.
+pacer_options pacer_options_of(const config::power_section& said, uint32_t epoch);
 
 struct pacer_state {
   static inline const char* name = "pacer";
@@ -65,6 +76,8 @@ struct pacer_state {
   bool braked = false;     ///< the run is told to hold its step
   bool moves_limits = false;  ///< by its pace: what meters say of them bounds no full speed
   bool brake_armed = false;  ///< and all its ranks can hear that
+  bool dry_run = false;      ///< PCR-6
+  job_pace_policy::verdict decided{};  ///< last
   std::optional<job_parent> parent;
   std::optional<machine_hold> held;
   pacer_journal journal;

@@ -58,16 +58,25 @@ ordered_json lease_json(const pacer_decision::leased& l) {
 std::string_view rule_of(const pacer_decision& d) {
   if (d.lease && d.lease->hold != lease_hold::none) return name_of(d.lease->hold);
   if (d.pace.of_1024 == 0) return "draw";
+  if (d.ramps_to) return "ramp";
   if (d.budget_w <= 0) return "none";
   if (!d.lease || (d.own_w > 0 && d.own_w < d.lease->cap_w)) return "budget";
   return d.lease->left_ns > 0 ? "lease" : "lapsed";
 }
 
-void pacer_journal::begins(uint32_t epoch, double budget_w, std::string_view parent) const {
+void pacer_journal::begins(uint32_t epoch, double budget_w, std::string_view parent,
+                           bool dry_run) const {
   if (!to_) return;
   ordered_json line{{"event", "begins"}, {"epoch", epoch}, {"budget_w", bound_or_none(budget_w)}};
   if (!parent.empty()) line["parent"] = printable(parent);
+  if (dry_run) line["dry_run"] = true;
   to_(line.dump());
+}
+
+pacer_journal::essence pacer_journal::goal_of(const essence& e, const pacer_decision& d) {
+  auto out = e;
+  if (d.ramps_to) std::get<0>(out) = d.ramps_to->of_1024;
+  return out;
 }
 
 void pacer_journal::decided(const pacer_decision& d) {
@@ -76,7 +85,10 @@ void pacer_journal::decided(const pacer_decision& d) {
   const uint64_t life = d.lease ? d.lease->order.epoch : 0;
   const essence now{d.pace.of_1024, rule, std::llround(d.budget_w * 1000), life};
   const auto was = std::exchange(told_, now);
+  const auto goal = goal_of(now, d);
+  const auto goal_was = std::exchange(goal_, goal);
   if (was == now) return;  // PJN-1
+  if (d.ramps_to && goal_was == goal) return;
   ordered_json line{{"event", "pace"},
                     {"rule", rule},
                     {"pace_of_1024", d.pace.of_1024},
@@ -91,6 +103,11 @@ void pacer_journal::decided(const pacer_decision& d) {
                     {"modelled", d.drawn.modelled},
                     {"stale", d.drawn.is_stale},
                     {"machines", d.drawn.machines}};
+  if (d.ramps_to) {
+    line["to_of_1024"] = d.ramps_to->of_1024;
+    line["in_s"] =
+        d.ramp_ns ? ordered_json(static_cast<double>(*d.ramp_ns) / 1e9) : ordered_json(nullptr);
+  }
   if (d.lease) line["lease"] = lease_json(*d.lease);
   if (!d.why.empty()) line["why"] = printable(d.why, shown_of_reason);
   to_(line.dump());

@@ -14,12 +14,13 @@
 // "rule" is what the decision follows from: a bound that the pace keeps ("budget": the job's own,
 // "lease": what the budget above grants, "lapsed": what is left of that), "draw", where the
 // machines draw too much for any step or nothing says what they draw, or why the budget above lets
-// no step begin. "pace_of_1024" is 0 where none may.
+// no step begin. "pace_of_1024" is 0 where none may. "ramp": what bounds it lets it rise to
+// "to_of_1024" by and by, in "in_s" seconds at the earliest.
 //
 // Invariants
 //   PJN-1  Nothing is said twice: there is a line where the pace, the rule, the bound or the life
 //     of the budget above is another one. What machines draw changes all the time, and a lease of
-//     the same watts comes each second: neither is a decision.
+//     the same watts comes each second: neither is a decision. Nor is a pace on its way up.
 #pragma once
 
 #include <cstdint>
@@ -41,6 +42,9 @@ struct pacer_decision {
   std::string why = {};  ///< that is, or what changed the pace last; may be empty
   double own_w = 0;      ///< the job's own budget; 0: it has none
   double budget_w = 0;   ///< what it keeps to; 0: nothing bounds it
+  /// To which the pace rises by and by, and how long that takes at least, if it is known.
+  std::optional<work_pace> ramps_to = {};
+  std::optional<int64_t> ramp_ns = {};
   job_pace_policy::totals drawn = {};
   /// Of a job under a budget.
   struct leased {
@@ -66,7 +70,8 @@ class pacer_journal {
 
   bool is_kept() const { return to_ != nullptr; }
   /// `budget_w`: 0: the job has none of its own. `parent`: as it is named; empty: none is above.
-  void begins(uint32_t epoch, double budget_w, std::string_view parent) const;
+  /// `dry_run`: nothing that is decided is done.
+  void begins(uint32_t epoch, double budget_w, std::string_view parent, bool dry_run = false) const;
   /// PJN-1
   void decided(const pacer_decision& d);
   /// Of a machine that is held. `not_set`: why it is not what was decided; empty: it is, or nothing
@@ -76,9 +81,11 @@ class pacer_journal {
  private:
   /// By what two decisions differ.
   using essence = std::tuple<int, std::string_view, int64_t, uint64_t>;
+  /// The same of the pace that it rises to, or has.
+  static essence goal_of(const essence& e, const pacer_decision& d);
 
   sink to_;
-  std::optional<essence> told_;
+  std::optional<essence> told_, goal_;
   std::pair<work_pace, std::string> set_;
 };
 

@@ -89,8 +89,7 @@ const std::map<std::string_view, factory> factories{
                   auto&) { return spawn(w, train::loader, std::move(r), std::stop_token()); }},
     {"pacer",
      [](auto& w, auto&& r, auto&) {
-       power::pacer_options options{r.plan.job.power.budget_w, r.epoch};
-       options.control = r.plan.job.power.actuators();
+       auto options = power::pacer_options_of(r.plan.job.power, r.epoch);
        return caf::actor_cast<caf::strong_actor_ptr>(w.spawn(0, power::pacer, std::move(options)));
      }},
     {"run", [](auto& w, auto&& r, auto&) { return spawn(w, train::run, std::move(r)); }},

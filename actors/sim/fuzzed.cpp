@@ -193,6 +193,7 @@ result<config::job> simulated_job(const simulation_options& o) {
   c.heartbeat_interval_ms = o.heartbeat_ms;
   job.power.meter_interval_ms = o.meter_ms;
   job.power.budget_w = o.budget_w;
+  job.power.ramp_w_s = o.ramp_w_s;
   if (o.power_parent_w > 0) job.power.parent = "auto";
   c.suspect_after_ms = o.suspect_after_ms;
   c.dead_after_ms = o.dead_after_ms;

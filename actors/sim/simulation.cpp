@@ -156,12 +156,11 @@ class simulation {
     train::spawn_record o{epoch()};
     o.plan = plan_;
     o.reporter = world_.spawn(0, sim::reporter, heard_);
-    if (plan_.job.power.is_budgeted())
-      o.pacer =
-          parent_.spawn_pacer({.budget_w = plan_.job.power.budget_w,
-                               .epoch = epoch(),
-                               .recorded = [made_of = o] { train::note_spawn_record(made_of); }},
-                              o.reporter);
+    if (plan_.job.power.is_budgeted()) {
+      auto of = power::pacer_options_of(plan_.job.power, epoch());
+      of.recorded = [made_of = o] { train::note_spawn_record(made_of); };
+      o.pacer = parent_.spawn_pacer(std::move(of), o.reporter);
+    }
     if (options_.recovers)
       o.launcher = world_.spawn(0, sim::launcher, [this](const std::string& node) { order(node); });
     o.resume = watch_.begin(static_cast<uint64_t>(launch_) + 1);

@@ -46,8 +46,13 @@ bool is_budgeted(const fbs::PacerStatusT& p) {
   return p.budget_w > 0 || !p.parent.empty();
 }
 
+/// A ramp alone has a pace as long as it rises, or waits to.
+bool is_paced(const fbs::PacerStatusT& p) {
+  return is_budgeted(p) || !p.decided.empty() || !p.reason.empty();
+}
+
 double pace_percent(const fbs::PacerStatusT& p) {
-  return is_budgeted(p) ? p.pace_percent : 100;
+  return is_paced(p) ? p.pace_percent : 100;
 }
 
 /// " (row0, lease 3.1 s)"; empty where no power budget is above the job.
@@ -102,7 +107,8 @@ std::string status_text(const job_power& job) {
   const auto& p = job.pacer;
   const bool modelled = is_modelled(job);
   std::string out = printable(job.job) + "  " + budget_text(p, modelled);
-  if (p.budget_w > 0 && p.pace_percent > 0) out += fmt::format("  pace {:.0f} %", p.pace_percent);
+  if ((p.budget_w > 0 || !p.decided.empty()) && p.pace_percent > 0)
+    out += fmt::format("  pace {:.0f} %", p.pace_percent);
   if (p.budget_w > 0 && p.full_w >= 0)
     out += fmt::format("  {} without steps, {} at full speed", watts(p.idle_w, modelled),
                        watts(p.full_w, modelled));

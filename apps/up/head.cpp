@@ -159,6 +159,7 @@ void go_on_counting(launch& l) {
 result<config::loaded> load_job(const up_arguments& a) {
   auto sources = a.job.sources();
   if (!a.log_format.empty()) sources.sets.push_back("log.format=" + a.log_format);
+  if (a.dry_run) sources.sets.emplace_back("power.dry_run=true");
   TROUPE_TRY(loaded, config::load(sources));
   TROUPE_CHECK(check_drills_allowed(loaded, a.allow_injection));
   const auto& all = loaded.value.cluster.heads;
@@ -286,9 +287,9 @@ trace::gateway_options gateway_of(const launch& l, const reporter_options& talk)
 pacer_actor spawn_pacer(caf::actor_system& system, const launch& l,
                         const reporter_actor& reporter) {
   const auto& job = l.plan.job;
-  power::pacer_options options{job.power.budget_w, l.from.epoch,
-                               power_parent_of(joiner_of(job), reporter), l.power.journal()};
-  options.control = job.power.actuators();
+  auto options = power::pacer_options_of(job.power, l.from.epoch);
+  options.parent = power_parent_of(joiner_of(job), reporter);
+  options.journal = l.power.journal();
   if (options.parent) {
     const auto here = cluster::this_host();
     options.machine = cluster::machine_of(here->facts());

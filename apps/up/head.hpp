@@ -21,6 +21,7 @@ inline constexpr error_kind<std::string_view, std::string_view> no_such_head{
 struct up_arguments {
   job_arguments job;
   std::string log_format;
+  bool dry_run = false;  ///< power.dry_run
   std::string record;  ///< the actors that are recorded (a pattern); empty: none
   bool break_lock = false;
   bool allow_injection = false;

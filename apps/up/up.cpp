@@ -16,6 +16,9 @@ void add_head_arguments(command* verb, const std::shared_ptr<up_arguments>& a) {
   verb->add_option("--log-format", a->log_format,
                    "auto, plain or json (short for --set log.format=)")
       ->one_of({"auto", "plain", "json"});
+  verb->add_flag("--dry-run", a->dry_run,
+                 "What the job's power budget would do is written into power.jsonl, and nothing is "
+                 "held back (short for --set power.dry_run=true); the job trains all the same");
   verb->add_option("--record-actor", a->record,
                    "Record the actors whose path fits from their spawn, e.g. 'stage/*', for "
                    "`troupe replay`");

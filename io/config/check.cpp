@@ -404,6 +404,12 @@ void check_power(builder& b) {
   b.rule(p.budget_w == 0 || p.meter_interval_ms > 0, {"power.budget_w", "power.meter_interval_ms"},
          "a budget cannot be kept where no meter is read (meter_interval_ms = 0)",
          "leave power.meter_interval_ms out, or set power.budget_w = 0");
+  b.rule(p.ramp_w_s == 0 || p.meter_interval_ms > 0, {"power.ramp_w_s", "power.meter_interval_ms"},
+         "a ramp cannot be kept where no meter is read (meter_interval_ms = 0)",
+         "leave power.meter_interval_ms out, or set power.ramp_w_s = 0");
+  b.rule(!p.dry_run || p.is_budgeted(), {"power.dry_run"},
+         "nothing is decided without a budget or a ramp, so there is nothing to run dry",
+         "name power.budget_w, power.parent or power.ramp_w_s as well");
   const auto fault = fault_of_parent({"power.parent", "power.parent_key", "cluster.tls"}, p.parent,
                                      p.parent_key, b.target().cluster.tls.enabled());
   if (fault && fault->of_key)

@@ -479,14 +479,16 @@ struct power_section {
   /// packages, "nvml_clocks" and "nvml_limit" those of GPUs, "pace" holds operations back; empty:
   /// pace.
   std::vector<std::string> control = {};
+  double ramp_w_s = 0;   ///< by how much what they draw may rise a second; 0: at once
+  bool dry_run = false;  ///< what the budget would have done is written, and nothing is held back
   std::string textfile;     ///< a file that says what it draws, for Prometheus; empty: none
   bool operator==(const power_section&) const = default;
 
-  /// Whether something bounds what the job's machines draw.
-  bool is_budgeted() const { return budget_w > 0 || !parent.empty(); }
+  /// Whether something bounds what the job's machines draw, or how fast that rises.
+  bool is_budgeted() const { return budget_w > 0 || !parent.empty() || ramp_w_s > 0; }
   /// Whether something is to make the job's devices slower for its pace, instead of pauses.
   bool is_by_actuator() const {
-    return is_budgeted() && !control.empty() && control.front() != "pace";
+    return is_budgeted() && !dry_run && !control.empty() && control.front() != "pace";
   }
   /// What may; empty: pauses alone.
   std::vector<std::string> actuators() const {

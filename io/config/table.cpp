@@ -621,6 +621,15 @@ constinit const property rows[] = {
         "processors, and rapl = the power limit of their packages, which need root; nvml_clocks = "
         "the highest clock of each rank's GPU, and nvml_limit = its power limit, which need root. "
         "Empty = pace"),
+    key<&job::power, &power_section::ramp_w_s>(
+        "power.ramp_w_s",
+        "By how many watts a second what the machines of the job draw together may rise, at a "
+        "start, a resume and a greater cap: paces of steps rise as slowly. 0 = at once",
+        within(0.0, 1e9)),
+    key<&job::power, &power_section::dry_run>(
+        "power.dry_run",
+        "What budget_w, parent and ramp_w_s come to is decided and written into power.jsonl, and "
+        "nothing is held back; to a power budget above it the job can draw all that it may"),
     key<&job::power, &power_section::textfile>(
         "power.textfile",
         "A file that the head replaces each 5 s by what `troupe power status --prometheus` prints, "

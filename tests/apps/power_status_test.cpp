@@ -74,6 +74,18 @@ TEST_CASE("power status: the job, its budget and pace, and each machine once") {
         "└ node2  20.5 W\n");
 }
 
+TEST_CASE("power status: a ramp without a budget says its pace, and until when it rises") {
+  auto view = view_of_three(0);
+  auto& pacer = *view.nodes[0]->actors[0]->values->pacer;
+  pacer.decided = "from 51.6 % of full speed by 20 W a second, to 100 % in 3 s at the earliest";
+  CHECK(status_text(job_power_in(view)) ==
+        "gpt-a  ~41.0 W, no budget  pace 52 %  ~1234 J so far  held up for 12.3 s\n"
+        "changed from 51.6 % of full speed by 20 W a second, to 100 % in 3 s at the earliest\n"
+        "├ node0, node1  ~20.5 W\n"
+        "└ node2  20.5 W\n");
+  CHECK(nlohmann::json::parse(status_json(job_power_in(view)))["pace_percent"] == 51.6);
+}
+
 TEST_CASE("power status: what is not known is said to be, and why no step begins") {
   auto view = view_of_three(44);
   auto& pacer = *view.nodes[0]->actors[0]->values->pacer;

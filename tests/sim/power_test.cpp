@@ -42,6 +42,23 @@ TEST_CASE(
   CHECK(braked.outcome.virtual_ns > free.outcome.virtual_ns * 3 / 2);
 }
 
+TEST_CASE("JPP-10: a simulated job on a ramp rises as slowly, with the same losses") {
+  const auto free = run_powered(four_nodes());
+  auto o = four_nodes();
+  o.ramp_w_s = 60;  // of some 1,400 W above what is drawn idle
+  const auto ramped = run_powered(o);
+  CHECK(ramped.outcome.ends == std::vector<std::string>{"success"});
+  CHECK(ramped.losses == free.losses);
+  REQUIRE(ramped.shares.size() > 10);
+  const auto began_ns = ramped.shares.front().first;
+  CHECK(ramped.shares.front().second <= 0.1);
+  for (const auto& [at_ns, share] : ramped.shares)
+    if (at_ns - began_ns < 10 * s) CHECK(share < 0.6);  // 660 W of 1,400, at most
+  CHECK(ramped.shares.back().second == 1);
+  for (const auto& [step, paces] : ramped.paces) CHECK(paces.size() == 1);
+  CHECK(ramped.outcome.virtual_ns > free.outcome.virtual_ns);
+}
+
 TEST_CASE(
     "JPP-6: a simulated job whose budget a person cuts draws no more than that from then on") {
   auto o = four_nodes();

@@ -85,6 +85,35 @@ TEST_CASE(
   CHECK(kept.all[5]["lease"]["epoch"] == 4);
 }
 
+TEST_CASE("PJN-1: power journal: a ramp is one line, until it rises to another pace") {
+  kept_lines kept;
+  pacer_journal journal(kept.to());
+  journal.begins(2, 60, "", true);
+  CHECK(kept.all[0]["dry_run"] == true);
+  auto d = at_pace(100, 60);
+  d.ramps_to = work_pace{500};
+  d.ramp_ns = 9'000'000'000;
+  CHECK(rule_of(d) == "ramp");
+  journal.decided(d);
+  d.pace = work_pace{200};
+  d.ramp_ns = 7'000'000'000;
+  journal.decided(d);
+  REQUIRE(kept.all.size() == 2);
+  CHECK(kept.all[1]["rule"] == "ramp");
+  CHECK(kept.all[1]["pace_of_1024"] == 100);
+  CHECK(kept.all[1]["to_of_1024"] == 500);
+  CHECK(kept.all[1]["in_s"] == 9);
+  d.ramps_to = work_pace{700};
+  d.ramp_ns.reset();
+  journal.decided(d);
+  REQUIRE(kept.all.size() == 3);
+  CHECK(kept.all[2]["was_of_1024"] == 200);
+  CHECK(kept.all[2]["in_s"].is_null());
+  journal.decided(at_pace(700, 60));
+  REQUIRE(kept.all.size() == 4);
+  CHECK(kept.all[3]["rule"] == "budget");
+}
+
 TEST_CASE("power journal: a rule is what bounds the pace, or lets no step begin") {
   CHECK(rule_of(at_pace(1024, 0)) == "none");
   CHECK(rule_of(at_pace(500, 60)) == "budget");

@@ -23,6 +23,21 @@ TEST_CASE("config: a power budget needs meters that are read") {
   const auto both = problems({"power.budget_w=40", "power.meter_interval_ms=0"});
   REQUIRE(both.size() == 1);
   CHECK(config::render(both[0]).find("power.meter_interval_ms") != std::string::npos);
+  CHECK(problems({"power.ramp_w_s=40"}).empty());
+  CHECK(problems({"power.ramp_w_s=40", "power.meter_interval_ms=0"}).size() == 1);
+  CHECK(problems({"power.ramp_w_s=40", "power.dry_run=true"}).empty());
+  const auto dry = problems({"power.dry_run=true"});
+  REQUIRE(dry.size() == 1);
+  CHECK(config::render(dry[0]).find("power.dry_run") != std::string::npos);
+}
+
+TEST_CASE("config: a ramp is a bound as a budget is, and a dry run sets no device") {
+  const std::string base = "[model]\nlayers = 4\nheads = 4\nhidden = 64\n[data]\npath = \"text\"\n";
+  CHECK_FALSE(job_of_text(base, {}).power.is_budgeted());
+  CHECK(job_of_text(base, {"power.ramp_w_s=5"}).power.is_budgeted());
+  CHECK(job_of_text(base, {"power.ramp_w_s=5", "power.control=cgroup"}).power.is_by_actuator());
+  CHECK_FALSE(job_of_text(base, {"power.budget_w=5", "power.control=cgroup", "power.dry_run=true"})
+                  .power.is_by_actuator());
 }
 
 TEST_CASE("PCT-1: config: what makes a job slower is known, and in an order that can be meant") {
