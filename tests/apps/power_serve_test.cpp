@@ -479,6 +479,11 @@ TEST_CASE("power serve: a file is judged without serving it") {
   CHECK(troupe("serve bad.toml").code == 78);
   CHECK(troupe("serve absent.toml --check").code == 66);
   CHECK(troupe("serve").code == 64);
+  put_file(folder / "below.toml", "parent = 'auto:row9'\n" + std::string(two_jobs));
+  CHECK(troupe("serve below.toml --check").code == 0);
+  const auto dry = troupe("serve below.toml --dry-run");  // it would grant what it has not
+  CHECK(dry.code == 64);
+  CHECK(dry.talk.find("auto:row9") != std::string::npos);
   CHECK_FALSE(fs::exists(folder / "power"));
 }
 
