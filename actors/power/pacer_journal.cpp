@@ -73,22 +73,20 @@ void pacer_journal::begins(uint32_t epoch, double budget_w, std::string_view par
   to_(line.dump());
 }
 
-pacer_journal::essence pacer_journal::goal_of(const essence& e, const pacer_decision& d) {
-  auto out = e;
-  if (d.ramps_to) std::get<0>(out) = d.ramps_to->of_1024;
-  return out;
+pacer_journal::essence pacer_journal::goal_of(essence e) {
+  std::get<0>(e) = 0;
+  return e;
 }
 
 void pacer_journal::decided(const pacer_decision& d) {
   if (!to_) return;
   const auto rule = rule_of(d);
   const uint64_t life = d.lease ? d.lease->order.epoch : 0;
-  const essence now{d.pace.of_1024, rule, std::llround(d.budget_w * 1000), life};
+  const essence now{d.pace.of_1024, rule, std::llround(d.budget_w * 1000), life,
+                    d.ramps_to.value_or(d.pace).of_1024};
   const auto was = std::exchange(told_, now);
-  const auto goal = goal_of(now, d);
-  const auto goal_was = std::exchange(goal_, goal);
   if (was == now) return;  // PJN-1
-  if (d.ramps_to && goal_was == goal) return;
+  if (was && d.ramps_to && goal_of(*was) == goal_of(now)) return;
   ordered_json line{{"event", "pace"},
                     {"rule", rule},
                     {"pace_of_1024", d.pace.of_1024},

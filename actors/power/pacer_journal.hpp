@@ -79,13 +79,13 @@ class pacer_journal {
   void in_force(work_pace pace, const std::string& not_set);
 
  private:
-  /// By what two decisions differ.
-  using essence = std::tuple<int, std::string_view, int64_t, uint64_t>;
-  /// The same of the pace that it rises to, or has.
-  static essence goal_of(const essence& e, const pacer_decision& d);
+  /// By what two decisions differ; the last is the pace that it rises to, or has.
+  using essence = std::tuple<int, std::string_view, int64_t, uint64_t, int>;
+  /// The same whatever the pace on the way is.
+  static essence goal_of(essence e);
 
   sink to_;
-  std::optional<essence> told_, goal_;
+  std::optional<essence> told_;
   std::pair<work_pace, std::string> set_;
 };
 
