@@ -93,6 +93,7 @@ bool learning_policy::is_of_most(const learned_step& step) {
 
 void learning_policy::hear(const learned_step& step) {
   ++steps_;
+  compared_.clear();
   if (step.epoch < epoch_) {
     ++odd_steps_;
     return;
@@ -131,15 +132,46 @@ void learning_policy::add(const key& of, const place& at, uint64_t work, double 
   if (w.ms.size() < options_.window) return;
   const auto middle_ms = static_cast<double>(upper_median(std::move(w.ms)));
   w.ms.clear();
-  if (doubts(of, at, w, middle_ms)) return;
+  const auto expected = estimate_of(of.second, at, work);
+  if (expected && !expected->outside) compare(of, at, middle_ms, *expected);
+  if (doubts(of, at, w, middle_ms, expected)) return;
   ++w.learned;
   learn(of.second, at, work, middle_ms);
 }
 
-bool learning_policy::doubts(const key& of, const place& at, window& w, double ms) {
+void learning_policy::compare(const key& of, const place& at, double ms,
+                              const gpu::predict::step_estimate& expected) {
+  const double expected_ms = 1e3 * expected.seconds;
+  if (of.first != no_rank) {
+    auto& node = compared_[at.node];
+    node.ranks.insert(of.first);
+    node.expected_ms += expected_ms;
+    node.seen_ms += ms;
+    return;
+  }
+  errors_.push_back(std::abs(ms / expected_ms - 1));
+  if (errors_.size() > options_.judged_kept) errors_.pop_front();
+}
+
+std::vector<compared_node> learning_policy::compared() const {
+  std::vector<compared_node> out;
+  for (const auto& [name, node] : compared_) {
+    const auto ranks = static_cast<double>(node.ranks.size());
+    out.push_back({name, node.expected_ms / ranks, node.seen_ms / ranks});
+  }
+  return out;
+}
+
+expectation_errors learning_policy::errors() const {
+  if (errors_.empty()) return {};
+  return {errors_.size(), upper_median(std::vector<double>(errors_.begin(), errors_.end())),
+          *std::ranges::max_element(errors_)};
+}
+
+bool learning_policy::doubts(const key& of, const place& at, window& w, double ms,
+                             const std::optional<gpu::predict::step_estimate>& expected) {
   const bool is_known = w.learned >= options_.known_by || recalled_nodes_.contains(at.node);
   if (suspect_share_ <= 0 || !is_known) return false;
-  const auto expected = estimate_of(of.second, at, w.work);
   const bool is_judged = expected && !expected->outside;
   const bool is_longer =
       is_judged && ms > 1e3 * std::max(expected->most_s, (1 + suspect_share_) * expected->seconds);

@@ -27,10 +27,13 @@
 //   LRN-6  After `suspect_windows` of these the part is a suspect, `suspects_kept` of them at once;
 //     each is told of once, and so is its end: once it was judged, in whatever kind of step, to do
 //     no more.
+//   LRN-7  What came is held against what was expected of it before it was learned from. Of these,
+//     errors are of the whole step, of its newest `judged_kept` windows.
 #pragma once
 
 #include <array>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <map>
 #include <optional>
@@ -67,6 +70,7 @@ struct learning_options {
   size_t doubted_windows = 32;  ///< running, of which nothing is learned
   size_t suspect_windows = 2;   ///< running, that make a suspect
   size_t suspects_kept = 64;
+  size_t judged_kept = 256;  ///< windows of the whole step (LRN-7)
 };
 
 /// A rank's part of a step.
@@ -95,6 +99,19 @@ struct suspected_part {
   double seen_ms = 0;
   gpu::predict::step_estimate expected;
   bool gone = false;
+};
+
+/// What the parts of a rank there were expected to take and took, of those whose windows are full:
+/// where the node has several ranks, their mean.
+struct compared_node {
+  std::string node;
+  double expected_ms = 0, seen_ms = 0;
+};
+
+/// How far off expectations of the step were, as shares of what was expected.
+struct expectation_errors {
+  size_t judged = 0;
+  double median = 0, worst = 0;  ///< 0 where none was judged
 };
 
 /// What is asked: a rank as it is, or with other layers or threads, or on another node.
@@ -151,6 +168,11 @@ class learning_policy {
   /// By the last fit. Errors: rank_not_seen.
   result<expected_rank> ask(const asked_rank& question) const;
 
+  /// Of the windows that the step heard last has filled, where something was expected of them.
+  std::vector<compared_node> compared() const;
+  /// LRN-7.
+  expectation_errors errors() const;
+
   uint64_t steps() const noexcept { return steps_; }
   uint64_t odd_steps() const noexcept { return odd_steps_; }
   uint64_t samples() const noexcept { return samples_; }
@@ -158,6 +180,8 @@ class learning_policy {
   uint64_t refused() const noexcept { return refused_; }
   uint64_t fits() const noexcept { return fits_; }
   size_t parts() const noexcept { return models_.size(); }
+  /// Those that it knows times of; not the one of all together.
+  size_t nodes() const noexcept { return nodes_.size() - (nodes_.contains({}) ? 1 : 0); }
   size_t suspects() const noexcept { return suspected_.size(); }
   size_t most_configurations() const noexcept;
 
@@ -183,8 +207,12 @@ class learning_policy {
   void drop_windows_of(uint32_t rank);
   void hear_rank(const learned_rank& rank);
   void add(const key& of, const place& at, uint64_t work, double ms);
+  /// LRN-7.
+  void compare(const key& of, const place& at, double ms,
+               const gpu::predict::step_estimate& expected);
   /// LRN-5: nothing is to be learned of the median.
-  bool doubts(const key& of, const place& at, window& w, double ms);
+  bool doubts(const key& of, const place& at, window& w, double ms,
+              const std::optional<gpu::predict::step_estimate>& expected);
   /// LRN-6.
   void suspect(const key& of, const place& at, const window& w, double ms,
                const gpu::predict::step_estimate& expected);
@@ -218,6 +246,13 @@ class learning_policy {
   std::set<std::string> recalled_nodes_;
   std::vector<suspected_part> told_;
   std::set<key> suspected_;
+  /// Of a node's ranks, sums.
+  struct comparison {
+    std::set<uint32_t> ranks;
+    double expected_ms = 0, seen_ms = 0;
+  };
+  std::map<std::string, comparison> compared_;
+  std::deque<double> errors_;
   std::map<train::pipeline_op, gpu::predict::online_policy> models_;
   /// Of a part, a node and features: logarithms of seconds.
   struct summed_times {

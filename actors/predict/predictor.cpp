@@ -13,6 +13,7 @@
 #include "actors/base/defaults.hpp"
 #include "actors/base/processes.hpp"
 #include "io/base/counted.hpp"
+#include "io/base/printable.hpp"
 #include "io/perf/part_times.hpp"
 #include "io/perf/summed_lines.hpp"
 #include "messages/operations.hpp"
@@ -42,21 +43,51 @@ bool is_over(const predictor_state& st) {
   return st.over.stop_requested();
 }
 
+/// What it did since `begin_ns`, a span of its own in traces; what it took, in seconds.
+double note_span(predictor_pointer self, uint16_t name, int64_t begin_ns, uint64_t number) {
+  work_note w;
+  w.name = name;
+  w.actor = self->stats().number();
+  w.number = number;
+  w.begin_ns = begin_ns;
+  w.end_ns = now_ns(*self);
+  self->runtime().records.note(w);
+  return static_cast<double>(w.end_ns - w.begin_ns) / 1e9;
+}
+
 /// One model, however many are due: the others come with the next steps; none once the head ends
-/// (PRD-7). With its span in traces.
+/// (PRD-7).
 void fit(predictor_pointer self) {
   static const auto span_name = work_name("predict-fit");
   auto& st = self->state;
   if (is_over(st) || !st.policy.fit_due()) return;
-  work_note w;
-  w.name = span_name;
-  w.actor = self->stats().number();
-  w.begin_ns = now_ns(*self);
+  const auto begin_ns = now_ns(*self);
   st.policy.fit([&st] { return is_over(st); });
-  w.end_ns = now_ns(*self);
-  w.number = st.policy.fits();
-  self->runtime().records.note(w);
-  st.fit_s = static_cast<double>(w.end_ns - w.begin_ns) / 1e9;
+  st.fit_s = note_span(self, span_name, begin_ns, st.policy.fits());
+}
+
+/// Names of work are few: the nodes that come first have counters, and keep them.
+const node_counters* counters_of(predictor_state& st, const std::string& node) {
+  const auto known = st.counters.find(node);
+  if (known != st.counters.end()) return &known->second;
+  if (st.counters.size() == counted_nodes) return nullptr;
+  const auto name = [&](std::string_view what) {
+    return work_name(fmt::format("{} {} ms", printable(node), what));
+  };
+  return &st.counters.emplace(node, node_counters{name("expected"), name("seen")}).first->second;
+}
+
+void note_counters(predictor_pointer self) {
+  for (const auto& c : self->state.policy.compared()) {
+    const auto* names = counters_of(self->state, c.node);
+    if (names == nullptr) continue;
+    const auto note = [&, at_ns = now_ns(*self)](uint16_t name, double value) {
+      if (name == 0) return;
+      self->runtime().records.note(counter_note{name, self->stats().number(), at_ns, value});
+    };
+    note(names->expected, c.expected_ms);
+    note(names->seen, c.seen_ms);
+  }
 }
 
 void show(predictor_pointer self) {
@@ -73,6 +104,11 @@ void show(predictor_pointer self) {
     s.fit_s = st.fit_s;
     s.recalled_samples = st.policy.recalled();
     s.suspects = static_cast<uint32_t>(st.policy.suspects());
+    s.nodes = static_cast<uint32_t>(st.policy.nodes());
+    const auto errors = st.policy.errors();
+    s.judged_windows = static_cast<uint32_t>(errors.judged);
+    s.median_error_percent = errors.judged > 0 ? 100 * errors.median : -1;
+    s.worst_error_percent = errors.judged > 0 ? 100 * errors.worst : -1;
     s.store_problem = st.keep_problem.empty() ? st.store_problem : st.keep_problem;
   });
 }
@@ -173,6 +209,7 @@ void learn(predictor_pointer self, const msg<fbs::StepTimes>& m) {
   if (is_traced || was_traced) step.usual = false;
   st.policy.hear(step);
   tell_suspects(self, m);
+  note_counters(self);
   st.dropped = m->dropped();
   fit(self);
   keep_now_and_then(self);
@@ -183,8 +220,11 @@ void learn(predictor_pointer self, const msg<fbs::StepTimes>& m) {
 }
 
 caf::result<msg<fbs::Prediction>> expect(predictor_pointer self, const msg<fbs::Predict>& m) {
+  static const auto span_name = work_name("predict-ask");
   const auto& policy = self->state.policy;
+  const auto begin_ns = now_ns(*self);
   const auto said = policy.ask({m->rank(), node_name(m->node()), m->layers(), m->threads()});
+  note_span(self, span_name, begin_ns, m->rank());
   if (!said) return to_caf(said.error());
   return make_msg<fbs::Prediction>(context_of(*self, m.header()), [&](fbs::PredictionT& out) {
     out.rank = m->rank();

@@ -24,7 +24,9 @@
 // Failure policy: done without. Training goes on, and nothing is expected any more.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
+#include <map>
 #include <stop_token>
 #include <string>
 #include <string_view>
@@ -49,12 +51,21 @@ inline constexpr std::string_view usual_store = "part-times.jsonl";
 /// Where the job keeps what is learned.
 std::filesystem::path store_of(const config::job& job);
 
+/// Of nodes whose expected and seen times are counters in traces.
+inline constexpr size_t counted_nodes = 64;
+
+/// Names of work.
+struct node_counters {
+  uint16_t expected = 0, seen = 0;
+};
+
 struct predictor_state {
   static inline const char* name = "predictor";
   learning_policy policy;
   std::stop_token over;
   monitor_actor monitor;
   bool is_traced = false;  ///< as of the step heard last
+  std::map<std::string, node_counters> counters = {};
   uint64_t dropped = 0;  ///< steps that the run did not tell of
   double fit_s = 0;      ///< of the last fit
   std::filesystem::path store = {};

@@ -90,6 +90,43 @@ TEST_CASE("learning: parts of each rank and the step are expected as they were")
         quick.parts[0].time.most_s - quick.parts[0].time.least_s);
 }
 
+TEST_CASE("LRN-7: what came is held against what was expected before, by node and as a whole") {
+  learning_options small;
+  small.judged_kept = 2;
+  learned_job f(small);
+  f.make_steps(3 + 8);
+  CHECK(f.policy.compared().empty());  // nothing was expected yet
+  CHECK(f.policy.errors().judged == 0);
+  CHECK(f.policy.nodes() == 2);
+  f.take(12);
+  f.make_steps(8);
+  const auto all = f.policy.compared();
+  REQUIRE(all.size() == 2);
+  CHECK(all[0].node == "a");
+  CHECK(all[0].expected_ms == doctest::Approx(10 + 20).epsilon(0.02));
+  CHECK(all[0].seen_ms == doctest::Approx(12 + 24));
+  CHECK(all[1].node == "b");
+  CHECK(all[1].seen_ms == doctest::Approx(2 * (12 + 24)));
+  CHECK(f.policy.errors().judged == 1);
+  CHECK(f.policy.errors().worst == doctest::Approx(0.2).epsilon(0.02));
+  f.make_steps(1);
+  CHECK(f.policy.compared().empty());  // its window is not full
+  f.take(10);
+  f.make_steps(7 + 2 * 8);
+  CHECK(f.policy.errors().judged == 2);
+  CHECK(f.policy.errors().worst < 0.02);  // the first one is kept no more
+}
+
+TEST_CASE("learning: of a node's ranks the mean is compared") {
+  learned_job f;
+  f.step.ranks[1].node = "a";
+  f.make_steps(3 + 8);
+  f.make_steps(8);
+  const auto all = f.policy.compared();
+  REQUIRE(all.size() == 1);
+  CHECK(all[0].seen_ms == doctest::Approx(1.5 * (10 + 20)));
+}
+
 TEST_CASE("learning: what lies outside of what was learned from is named") {
   learned_job f;
   f.make_steps(3 + 8);

@@ -1,16 +1,20 @@
 // The predictor between a run and whoever asks it (PRD-5).
 #include "actors/predict/predictor.hpp"
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <memory>
 #include <stop_token>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include <doctest/doctest.h>
 #include <caf/send.hpp>
 
 #include "actors/base/defaults.hpp"
+#include "actors/capture/recorder.hpp"
 #include "io/perf/part_times.hpp"
 #include "messages/rejection.hpp"
 #include "tests/actors/actor_fixture.hpp"
@@ -205,6 +209,37 @@ TEST_CASE("predictor: its status says what it was told, what it has learned, and
   CHECK(s.configurations == 1);
   CHECK(s.fits == 2);
   CHECK(s.fit_s >= 0);
+  CHECK(s.nodes == 2);
+  CHECK(s.judged_windows == 0);
+  CHECK(s.median_error_percent == -1);
+  f.oddity = fbs::StepOddity::none;
+  for (int i = 0; i < 8; ++i) f.make_step(5);
+  const auto after = f.status();
+  CHECK(after.judged_windows == 1);
+  CHECK(after.median_error_percent == doctest::Approx(25).epsilon(0.05));
+  CHECK(after.worst_error_percent == after.median_error_percent);
+}
+
+TEST_CASE("predictor: traces have its fits and answers, and what each node should take and takes") {
+  predicted_job f;
+  record_reader records(f.runtime().records, false);
+  std::vector<trace_record> all;
+  const auto seen = [&](record_kind kind, std::string_view name) {
+    const auto names = work_names();
+    return std::ranges::count_if(all, [&](const trace_record& r) {
+      return r.kind == kind && r.type > 0 && names.at(r.type - 1) == name;
+    });
+  };
+  for (int i = 0; i < 3 + 8; ++i) f.make_step(4);
+  all = records.read(100'000);
+  CHECK(seen(record_kind::work, "predict-fit") == 1);
+  CHECK(seen(record_kind::counter, "a seen ms") == 0);
+  for (int i = 0; i < 8; ++i) f.make_step(4);
+  CHECK(f.ask(1));
+  all = records.read(100'000);
+  CHECK(seen(record_kind::work, "predict-ask") == 1);
+  for (const auto* name : {"a expected ms", "a seen ms", "b expected ms", "b seen ms"})
+    CHECK(seen(record_kind::counter, name) == 1);
 }
 
 TEST_CASE("predictor: of a job that saves each step it learns what that takes") {
