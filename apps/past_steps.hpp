@@ -65,8 +65,8 @@ std::optional<past_expectation> expect_by_past(const config::job& job, double fl
 std::optional<io::perf::past_estimate> estimate_by_other_work(
     std::span<const io::perf::past_run> runs, const std::vector<double>& shape, double flops);
 
-/// The file of what ran here; empty where nothing is kept.
-std::filesystem::path past_runs_file(const io::fact_store& store);
+/// The file that this machine's runs are remembered in; empty where there is no place.
+std::filesystem::path past_runs_file(const io::fact_store& store = {});
 
 /// "318 ms a step (290 to 350), by 1,240 steps of 9 runs of this work here; expectations were off
 /// by 4 % (median of 9), 11 % at most"

@@ -159,6 +159,22 @@ void add_predict_probe(shell& sh, command* verb, const predict_arguments& a) {
   on_run(sh, p, [a] { return predict::probe(*a); });
 }
 
+void add_predict_export(shell& sh, command* verb, const predict_arguments& a) {
+  auto* x = verb->add_subcommand("export", "What jobs have taught, as tables to learn from");
+  x->footer(
+      "A job keeps what parts of its steps took in part-times.jsonl of its output, or in\n"
+      "predict.store; a machine what its runs took, which is exported where no file is named.\n"
+      "Example:\n"
+      "  troupe predict export runs/*/part-times.jsonl -o learned\n"
+      "  troupe predict split --data learned --dataset part-times -o split.csv\n"
+      "  troupe predict train --data learned --split split.csv -o models");
+  x->add_option("STORE", a->models, "Files of part times, or of past runs");
+  x->add_option("-o,--out", a->out, "The folder that the tables are written to")
+      ->required()
+      ->takes(offered::folder);
+  on_run(sh, x, [a] { return predict::export_learned(*a); });
+}
+
 }  // namespace
 
 void add_predict(shell& sh) {
@@ -171,6 +187,7 @@ void add_predict(shell& sh) {
   add_predict_explain(sh, verb, a);
   add_predict_split(sh, verb, a);
   add_predict_probe(sh, verb, a);
+  add_predict_export(sh, verb, a);
 }
 
 namespace predict {

@@ -52,6 +52,8 @@ result<std::vector<study_sum>> studied(const arguments& a);
 result<int> make_split(const arguments& a);
 /// What a prediction is made of, and what predictions of a split's rows hang on.
 result<int> explain(const arguments& a);
+/// What jobs have taught, as tables to learn from (export.cpp).
+result<int> export_learned(const arguments& a);
 /// What this machine is and does at most (probe.cpp).
 result<int> probe(const arguments& a);
 
