@@ -3,6 +3,7 @@
 
 #include "actors/base/actor_log.hpp"
 #include "io/config/load.hpp"
+#include "messages/header.hpp"
 
 namespace troupe::train {
 
@@ -94,6 +95,19 @@ std::string_view present_role(std::string_view recorded) {
 void note_spawn_record(const spawn_record& record) {
   if (detail::current_log != nullptr) [[unlikely]]
     detail::current_log->begun(data_of(record));
+}
+
+fbs::SpawnRecordT data_of(const spawn_record& record, std::vector<std::string> times) {
+  auto out = data_of(record);
+  size_t bytes = 0;
+  for (const auto& line : times) bytes += line.size() + sizeof(uint64_t);
+  out.began_with_times = times.size();
+  if (bytes <= max_message_bytes / 2) out.times = std::move(times);
+  return out;
+}
+
+void note_spawn_record(const spawn_record& record, std::vector<std::string> times) {
+  if (detail::current_log != nullptr) detail::current_log->begun(data_of(record, std::move(times)));
 }
 
 }  // namespace troupe::train

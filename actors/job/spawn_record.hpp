@@ -12,6 +12,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include <caf/actor_control_block.hpp>
 
@@ -71,5 +72,11 @@ std::string_view present_role(std::string_view recorded);
 
 /// Tells a recording of it, where there is one. After introduce(), before anything is sent.
 void note_spawn_record(const spawn_record& record);
+
+/// What a file holds of a predictor's, which began with these lines: all of them, or, where it has
+/// no room, none.
+fbs::SpawnRecordT data_of(const spawn_record& record, std::vector<std::string> times);
+/// Tells a recording of it.
+void note_spawn_record(const spawn_record& record, std::vector<std::string> times);
 
 }  // namespace troupe::train

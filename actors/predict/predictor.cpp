@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "actors/base/actor_log.hpp"
 #include "actors/base/context.hpp"
 #include "actors/base/defaults.hpp"
 #include "actors/base/processes.hpp"
@@ -43,6 +44,12 @@ bool is_over(const predictor_state& st) {
   return st.over.stop_requested();
 }
 
+/// PRD-10: in place of what it would read, in a replay, what was read then.
+bool as_recorded(bool here) {
+  auto* log = detail::current_log;
+  return log == nullptr ? here : log->read_clock(here ? 1 : 0) == 1;
+}
+
 /// What it did since `begin_ns`, a span of its own in traces; what it took, in seconds.
 double note_span(predictor_pointer self, uint16_t name, int64_t begin_ns, uint64_t number) {
   work_note w;
@@ -60,7 +67,7 @@ double note_span(predictor_pointer self, uint16_t name, int64_t begin_ns, uint64
 void fit(predictor_pointer self) {
   static const auto span_name = work_name("predict-fit");
   auto& st = self->state;
-  if (is_over(st) || !st.policy.fit_due()) return;
+  if (as_recorded(is_over(st)) || !st.policy.fit_due()) return;
   const auto begin_ns = now_ns(*self);
   st.policy.fit([&st] { return is_over(st); });
   st.fit_s = note_span(self, span_name, begin_ns, st.policy.fits());
@@ -115,10 +122,19 @@ void show(predictor_pointer self) {
 
 // -- what is kept (PRD-6) -------------------------------------------------------------------------
 
-void recall(predictor_pointer self) {
+/// PRD-10.
+void note_made_of(const predictor_options& options, const io::perf::part_times* kept) {
+  if (!options.recorded || detail::current_log == nullptr) return;
+  std::vector<std::string> lines;
+  if (kept != nullptr)
+    for (const auto& t : kept->times) lines.push_back(io::perf::part_time_line(t));
+  options.recorded(std::move(lines));
+}
+
+void recall(predictor_pointer self, const predictor_options& options) {
   auto& st = self->state;
-  if (st.store.empty()) return;
-  const auto kept = io::perf::read_part_times(st.store);
+  const auto kept = st.kept ? st.kept->read() : io::perf::part_times{};
+  note_made_of(options, kept ? &*kept : nullptr);
   if (kept) {
     std::vector<std::string> problems;
     if (kept->left_out > 0)
@@ -127,12 +143,12 @@ void recall(predictor_pointer self) {
       problems.push_back(
           fmt::format("{} from another release of the program left out", counted(unfit, "line")));
     if (!problems.empty())
-      st.store_problem = fmt::format("of {}: {}", st.store.string(), fmt::join(problems, ", "));
+      st.store_problem = fmt::format("of {}: {}", st.kept->name(), fmt::join(problems, ", "));
     return;
   }
   st.store_problem = kept.error().message;
   if (!kept.error().is(io::perf::no_summed_lines) || !st.store_is_usual) return;
-  const auto aside = io::perf::put_part_times_aside(st.store);
+  const auto aside = st.kept->put_aside();
   st.store_problem += aside ? fmt::format("; it is {} now", aside->string())
                             : fmt::format("; it stays, since {}", aside.error().message);
 }
@@ -140,8 +156,8 @@ void recall(predictor_pointer self) {
 /// False: it is tried again.
 bool keep(predictor_pointer self) {
   auto& st = self->state;
-  if (st.store.empty() || !st.policy.has_news()) return true;
-  const auto kept = io::perf::add_part_times(st.store, st.policy.news());
+  if (!st.kept || !st.policy.has_news()) return true;
+  const auto kept = st.kept->add(st.policy.news());
   if (!kept) {
     st.keep_problem = kept.error().message;
     return false;
@@ -194,12 +210,12 @@ void tell_suspects(predictor_pointer self, const msg<fbs::StepTimes>& step) {
 bool is_watched(predictor_pointer self) {
   const auto gateway = self->runtime().registry.find("gateway");
   const auto said = gateway ? gateway->values() : fbs::StatusValuesT{};
-  return said.gateway && said.gateway->views > 0;
+  return as_recorded(said.gateway && said.gateway->views > 0);
 }
 
 /// PRD-5: the run tells of the next step once it hears that this one was taken.
 void learn(predictor_pointer self, const msg<fbs::StepTimes>& m) {
-  if (!is_told_by(self, "run"))  // PRD-8
+  if (!as_recorded(is_told_by(self, "run")))  // PRD-8
     return note_rejection(reject::forbidden, m.type(), "step times of another than the run");
   self->live_in(m.epoch());
   auto& st = self->state;
@@ -241,8 +257,8 @@ caf::result<msg<fbs::Ack>> forget(predictor_pointer self, const msg<fbs::ForgetN
   auto& st = self->state;
   const auto node = node_name(m->node());
   size_t lines = 0;
-  if (!node.empty() && !st.store.empty()) {
-    const auto dropped = io::perf::forget_part_times(st.store, node);
+  if (!node.empty() && st.kept) {
+    const auto dropped = st.kept->forget(node);
     if (!dropped) return to_caf(dropped.error());
     lines = *dropped;
   }
@@ -267,13 +283,14 @@ predictor_actor::behavior_type predictor(predictor_pointer self, predictor_optio
   introduce(self, "predictor", options.epoch);
   auto& st = self->state;
   st.policy = learning_policy(options.job);
-  st.store = std::move(options.store);
+  st.kept = std::move(options.kept);
+  if (!st.kept && !options.store.empty()) st.kept = times_in_file(std::move(options.store));
   st.over = std::move(options.over);
   st.monitor = std::move(options.monitor);
   st.store_is_usual = options.job.predict.store.empty();
   st.keep_in_ns = ns_of(defaults::predictor_keeps);
   st.keep_ns = now_ns(*self) + st.keep_in_ns;
-  recall(self);
+  recall(self, options);
   show(self);
   self->set_exit_handler([self](const caf::exit_msg& m) {
     keep(self);

@@ -20,18 +20,25 @@
 //   PRD-9  It learns nothing from what somebody watches a trace of: what is shown of messages costs
 //     those who send and get them. That the gateway knows, which passes every view on; it is read
 //     from the registry, when a step is heard.
+//   PRD-10  What it reads beside its messages is in a recording of it: the times that it began
+//     with, and, as readings, who is the run, whether somebody watches, and whether the head ends.
+//     With these a replay does the same (actors/replay/factories.cpp).
 //
 // Failure policy: done without. Training goes on, and nothing is expected any more.
 #pragma once
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <map>
+#include <memory>
 #include <stop_token>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "actors/base/traced.hpp"
+#include "actors/predict/kept_times.hpp"
 #include "actors/predict/learning_policy.hpp"
 #include "io/config/job.hpp"
 #include "messages/actors.hpp"
@@ -44,6 +51,9 @@ struct predictor_options {
   std::filesystem::path store = {};  ///< empty: nothing is kept
   std::stop_token over = {};         ///< the head ends (PRD-7)
   monitor_actor monitor = {};        ///< none where nobody watches
+  std::shared_ptr<kept_times> kept = {};  ///< in place of the store
+  /// Tells a recording what it is made of, and the times that it began with, a line each.
+  std::function<void(std::vector<std::string>)> recorded = {};
 };
 
 /// In the job's output, where it names no other file.
@@ -68,7 +78,7 @@ struct predictor_state {
   std::map<std::string, node_counters> counters = {};
   uint64_t dropped = 0;  ///< steps that the run did not tell of
   double fit_s = 0;      ///< of the last fit
-  std::filesystem::path store = {};
+  std::shared_ptr<kept_times> kept = {};  ///< none: nothing is kept
   bool store_is_usual = false;  ///< no person named it
   std::string store_problem = {};  ///< since it was read
   std::string keep_problem = {};   ///< of the last time that it was added to

@@ -12,6 +12,7 @@
 
 #include "actors/cluster/coordinator.hpp"
 #include "actors/power/pacer.hpp"
+#include "actors/predict/predictor.hpp"
 #include "actors/replay/message_parts.hpp"
 #include "actors/swap/swapper.hpp"
 #include "actors/train/engine.hpp"
@@ -80,6 +81,13 @@ caf::strong_actor_ptr spawn(sim::world& w, Behaviour behaviour, train::spawn_rec
       w.spawn(0, behaviour, std::move(record), std::move(around)...));
 }
 
+io::perf::part_times recorded_times(const fbs::SpawnRecordT& record) {
+  io::perf::part_times out;
+  for (const auto& line : record.times)
+    if (auto time = io::perf::parse_part_time(line)) out.times.push_back(std::move(*time));
+  return out;
+}
+
 const std::map<std::string_view, factory> factories{
     {"coordinator",
      [](auto& w, auto&& r, auto&) {
@@ -91,6 +99,14 @@ const std::map<std::string_view, factory> factories{
      [](auto& w, auto&& r, auto&) {
        auto options = power::pacer_options_of(r.plan.job.power, r.epoch);
        return caf::actor_cast<caf::strong_actor_ptr>(w.spawn(0, power::pacer, std::move(options)));
+     }},
+    {"predictor",
+     [](auto& w, auto&& r, auto& log) {
+       predict::predictor_options options{r.plan.job, r.epoch};
+       options.monitor = r.monitor;
+       options.kept = predict::times_in_memory(recorded_times(*log.record));
+       return caf::actor_cast<caf::strong_actor_ptr>(
+           w.spawn(0, predict::predictor, std::move(options)));
      }},
     {"run", [](auto& w, auto&& r, auto&) { return spawn(w, train::run, std::move(r)); }},
     {"stage", [](auto& w, auto&& r, auto&) { return spawn(w, train::stage, std::move(r)); }},
@@ -131,13 +147,32 @@ status has_no_parent(const logged_actor& log) {
                "a pacer whose job has power.budget_w alone can be replayed"};
 }
 
+/// PRD-10.
+status has_times(const logged_actor& log) {
+  const auto& record = *log.record;
+  if (record.config_toml.empty())
+    return error{
+        errc::unavailable,
+        fmt::format("{} cannot be replayed: an earlier version of the program has recorded "
+                    "it, which told of nothing that it is made of",
+                    log.path)};
+  if (record.times.size() == record.began_with_times) return {};
+  return error{errc::unavailable,
+               fmt::format("{} cannot be replayed: it began with {} times, of more than a "
+                           "recording has room for",
+                           log.path, record.began_with_times),
+               "one whose predict.store is a new file can be replayed"};
+}
+
 }  // namespace
 
 status can_be_replayed(const logged_actor& log) {
+  if (log.kind == "predictor") return has_times(log);
   if (log.kind == "loader") return has_data(log);
   if (log.kind == "pacer") return has_no_parent(log);
   if (factories.contains(log.kind)) return {};
-  const std::string able = "coordinator, run, stage, loader, swapper and pacer can be replayed";
+  const std::string able =
+      "coordinator, run, stage, loader, swapper, pacer and predictor can be replayed";
   if (log.kind == "worker") return answers_from_device(log.path, able);
   if (log.kind == "node")
     return error{errc::unavailable,

@@ -307,7 +307,14 @@ troupe::predict::predictor_options predictor_of(const launch& l, std::stop_token
                                                 monitor_actor monitor) {
   auto job = l.plan.job;
   job.cluster.device = is_on_gpus(job) ? config::device_kind::cuda : config::device_kind::host;
-  return {job, l.from.epoch, troupe::predict::store_of(job), std::move(over), std::move(monitor)};
+  train::spawn_record made_of{l.from.epoch};
+  made_of.plan = l.plan;
+  made_of.plan.job = job;
+  made_of.monitor = monitor;
+  troupe::predict::predictor_options out{job, l.from.epoch, troupe::predict::store_of(job),
+                                         std::move(over), std::move(monitor)};
+  out.recorded = [made_of](auto times) { train::note_spawn_record(made_of, std::move(times)); };
+  return out;
 }
 
 /// The actors of this process that speak with persons; they end with the scope, after the

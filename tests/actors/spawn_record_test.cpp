@@ -2,10 +2,13 @@
 #include "actors/job/spawn_record.hpp"
 
 #include <map>
+#include <string>
+#include <vector>
 
 #include <doctest/doctest.h>
 
 #include "actors/base/actor_log.hpp"
+#include "messages/header.hpp"
 #include "tests/actors/actor_fixture.hpp"
 
 using namespace troupe;
@@ -111,6 +114,19 @@ TEST_CASE("spawn record: a file holds whose it is, where it goes on and what its
   CHECK(origin.from == r.resume->line);
   CHECK(origin.checkpoint == "/folder/step-00000012");
   CHECK_FALSE(f.through_a_file(spawn_record{})->resume);
+}
+
+TEST_CASE(
+    "spawn record: a file holds the times of a predictor, all or, where these are many, none") {
+  const spawn_record r{9, 3, "node1"};
+  const auto few = data_of(r, {"one", "two"});
+  CHECK(few.epoch == 9);
+  CHECK(few.times == std::vector<std::string>{"one", "two"});
+  CHECK(few.began_with_times == 2);
+  const std::string long_line(max_message_bytes / 1000, 't');
+  const auto many = data_of(r, std::vector<std::string>(1000, long_line));
+  CHECK(many.times.empty());
+  CHECK(many.began_with_times == 1000);
 }
 
 TEST_CASE("spawn record: a configuration that is none is refused") {

@@ -42,7 +42,7 @@ ROOMS = {
         "cluster": {"base", "checkpoint", "heads", "health", "job", "power", "swap", "train"},
         "sim": {"base", "capture", "checkpoint", "cluster", "heads", "health", "job", "power",
                 "predict", "train"},
-        "replay": {"base", "capture", "cluster", "job", "power", "sim", "swap", "train"},
+        "replay": {"base", "capture", "cluster", "job", "power", "predict", "sim", "swap", "train"},
     },
     "io": {
         "base": set(),

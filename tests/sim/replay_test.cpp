@@ -9,10 +9,12 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
+#include "actors/predict/predictor.hpp"
 #include "actors/replay/factories.hpp"
 #include "actors/replay/message_parts.hpp"
 #include "actors/replay/recording.hpp"
 #include "actors/sim/simulation.hpp"
+#include "io/perf/part_times.hpp"
 #include "tests/errors.hpp"
 #include "tests/io/scratch.hpp"
 #include "tests/sim/quiet.hpp"
@@ -197,6 +199,78 @@ TEST_CASE("replay: a pacer under a power budget is refused, since nothing says h
   REQUIRE_FALSE(refused);
   CHECK(refused.error().code == errc::unavailable);
   CHECK(mentions(refused.error(), "auto"));
+}
+
+namespace {
+
+/// A simulated cluster with a predictor that began with some times, recorded.
+recorded predicted(std::vector<std::string> times = {}) {
+  auto o = small();
+  o.steps = 40;
+  o.validate_every = 0;
+  o.checkpoint_every = 0;
+  o.beside = [times](sim::world& w, train::spawn_record& record) {
+    train::spawn_record made_of{record.epoch};
+    made_of.plan = record.plan;
+    predict::predictor_options options{record.plan.job, record.epoch};
+    io::perf::part_times began;
+    for (const auto& line : times) began.times.push_back(*io::perf::parse_part_time(line));
+    options.kept = predict::times_in_memory(began);
+    options.recorded = [made_of](auto lines) {
+      train::note_spawn_record(made_of, std::move(lines));
+    };
+    record.predictor = w.spawn(0, predict::predictor, std::move(options));
+  };
+  return recorded("predictor", o);
+}
+
+/// A node's time of a part, which a step takes some milliseconds of.
+std::string kept_time(const std::string& node, size_t features) {
+  return io::perf::part_time_line({"forward", node, std::vector<double>(features, 2), 0.004, 3});
+}
+
+}  // namespace
+
+TEST_CASE("replay: a predictor learns the same again, of what it began with, too") {
+  const auto features = [] {
+    size_t n = 0;
+    while (!predict::feature_name(n).empty()) ++n;
+    return n;
+  }();
+  for (const auto& times :
+       {std::vector<std::string>{}, std::vector<std::string>{kept_time("node0", features)}}) {
+    const auto r = predicted(times);
+    auto log = choose(r.read(), "predictor");
+    REQUIRE_MESSAGE(log, (log ? "" : render(log.error())));
+    CHECK(log->record->times == times);
+    CHECK(log->record->began_with_times == times.size());
+    const auto same = again(*log);
+    CHECK_MESSAGE(same.differences.empty(), text_of(same));
+    CHECK(same.given == log->given());
+    CHECK(same.given >= 40);
+    CHECK(same.recorded >= 40);
+    CHECK(same.recorded == same.replayed);
+  }
+}
+
+TEST_CASE("replay: a predictor that took steps of another than the run takes none of its again") {
+  const auto r = predicted();
+  auto log = choose(r.read(), "predictor");
+  REQUIRE(log);
+  for (auto& turn : log->turns)
+    if (turn.given && !turn.readings.empty()) turn.readings.front() = 0;
+  CHECK_FALSE(again(*log).differences.empty());
+}
+
+TEST_CASE("replay: a predictor whose recording lacks what it began with is refused") {
+  const auto r = predicted();
+  auto log = choose(r.read(), "predictor");
+  REQUIRE(log);
+  log->record->began_with_times = 1;
+  CHECK(replay::replay(*log).error().code == errc::unavailable);
+  log->record->began_with_times = 0;
+  log->record->config_toml.clear();
+  CHECK(replay::replay(*log).error().code == errc::unavailable);
 }
 
 TEST_CASE("replay: a swapper opens what the recording says, and nothing is made here") {
