@@ -167,7 +167,9 @@ using predictor_actor = component_actor::extend<
     // Says what is to be expected.
     ask<fbs::Predict, fbs::Prediction>,
     // Forgets what was learned of a node.
-    ask<fbs::ForgetNode, fbs::Ack>>;
+    ask<fbs::ForgetNode, fbs::Ack>,
+    // Says what an expectation is made of.
+    ask<fbs::Explain, fbs::Explanation>>;
 
 /// One process of the cluster.
 using node_actor = component_actor::extend<

@@ -156,7 +156,9 @@
   X(predict, Predict, 0x0a03)         \
   X(predict, Prediction, 0x0a04)      \
   X(predict, Suspect, 0x0a05)         \
-  X(predict, ForgetNode, 0x0a06)
+  X(predict, ForgetNode, 0x0a06)      \
+  X(predict, Explain, 0x0a07)         \
+  X(predict, Explanation, 0x0a08)
 
 namespace troupe::fbs {
 #define TROUPE_DECLARE(domain, table, number) struct table;

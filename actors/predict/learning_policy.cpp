@@ -317,29 +317,53 @@ size_t learning_policy::most_configurations() const noexcept {
   return most;
 }
 
-result<expected_rank> learning_policy::ask(const asked_rank& question) const {
+result<learning_policy::place> learning_policy::place_asked(const asked_rank& question) const {
   const auto known = places_.find(question.rank);
   if (known == places_.end()) return rank_not_seen(question.rank, ranks_);
   auto at = known->second;
   if (!question.node.empty()) at.node = question.node;
   if (question.layers > 0) at.layers = question.layers;
   if (question.threads > 0) at.threads = question.threads;
-  expected_rank out{at.node, {}, {}};
+  return at;
+}
+
+template <class Visit>
+status learning_policy::each_part(uint32_t rank, const place& at, const Visit& visit) const {
   const auto& windows = windows_[kind_];
-  for (auto w = windows.lower_bound({question.rank, pipeline_op{}});
-       w != windows.end() && w->first.first == question.rank; ++w) {
-    const auto part = w->first.second;
-    const auto model = models_.find(part);
-    if (model == models_.end()) continue;
-    TROUPE_TRY(said, model->second.ask(configuration_of(features_of(at, w->second.work)),
-                                       number_of(at.node)));
-    if (said) out.parts.push_back({part, *said});
-  }
+  for (auto w = windows.lower_bound({rank, pipeline_op{}});
+       w != windows.end() && w->first.first == rank; ++w)
+    if (const auto model = models_.find(w->first.second); model != models_.end())
+      TROUPE_CHECK(
+          visit(w->first.second, model->second, configuration_of(features_of(at, w->second.work))));
+  return {};
+}
+
+result<expected_rank> learning_policy::ask(const asked_rank& question) const {
+  TROUPE_TRY(at, place_asked(question));
+  expected_rank out{at.node, {}, {}};
+  TROUPE_CHECK(each_part(question.rank, at,
+                         [&](pipeline_op part, const auto& model, const auto& there) -> status {
+                           TROUPE_TRY(said, model.ask(there, number_of(at.node)));
+                           if (said) out.parts.push_back({part, *said});
+                           return {};
+                         }));
   const auto step = models_.find(whole_step);
   if (step == models_.end()) return out;
   TROUPE_TRY(said,
              step->second.ask(configuration_of(features_of(whole_job(), tokens_)), number_of({})));
   out.step = said;
+  return out;
+}
+
+result<explained_rank> learning_policy::explain(const asked_rank& question) const {
+  TROUPE_TRY(at, place_asked(question));
+  explained_rank out{at.node, {}};
+  TROUPE_CHECK(each_part(question.rank, at,
+                         [&](pipeline_op part, const auto& model, const auto& there) -> status {
+                           TROUPE_TRY(said, model.explain(there, number_of(at.node)));
+                           if (said) out.parts.push_back({part, *said});
+                           return {};
+                         }));
   return out;
 }
 

@@ -133,6 +133,17 @@ struct expected_rank {
   std::optional<gpu::predict::step_estimate> step;
 };
 
+/// What an expectation is made of.
+struct explained_part {
+  train::pipeline_op part = train::pipeline_op::count;
+  gpu::predict::step_factors factors;
+};
+
+struct explained_rank {
+  std::string node;
+  std::vector<explained_part> parts;  ///< in the order of the table of operations
+};
+
 /// The name of a feature of step_estimate::outside.
 std::string_view feature_name(size_t feature);
 
@@ -167,6 +178,8 @@ class learning_policy {
 
   /// By the last fit. Errors: rank_not_seen.
   result<expected_rank> ask(const asked_rank& question) const;
+  /// The same of what the answer is made of. Errors: rank_not_seen.
+  result<explained_rank> explain(const asked_rank& question) const;
 
   /// Of the windows that the step heard last has filled, where something was expected of them.
   std::vector<compared_node> compared() const;
@@ -221,6 +234,12 @@ class learning_policy {
   /// What is expected of the part there by the last fit; nothing: not known.
   std::optional<gpu::predict::step_estimate> estimate_of(train::pipeline_op part, const place& at,
                                                          uint64_t work) const;
+  /// What the question is about. Errors: rank_not_seen.
+  result<place> place_asked(const asked_rank& question) const;
+  /// Of each part of the rank that has a model: the part, the model, the configuration there.
+  /// Errors: those of `visit`.
+  template <class Visit>
+  status each_part(uint32_t rank, const place& at, const Visit& visit) const;
   void learn(train::pipeline_op part, const place& at, uint64_t work, double ms);
   /// Whether the part's model has taken it.
   bool tell_model(train::pipeline_op part, const std::string& node, std::vector<double> features,

@@ -252,6 +252,28 @@ caf::result<msg<fbs::Prediction>> expect(predictor_pointer self, const msg<fbs::
   });
 }
 
+caf::result<msg<fbs::Explanation>> explain(predictor_pointer self, const msg<fbs::Explain>& m) {
+  const auto& policy = self->state.policy;
+  const auto said = policy.explain({m->rank(), node_name(m->node())});
+  if (!said) return to_caf(said.error());
+  return make_msg<fbs::Explanation>(context_of(*self, m.header()), [&](fbs::ExplanationT& out) {
+    out.rank = m->rank();
+    out.node = said->node;
+    out.samples = policy.samples();
+    for (const auto& e : said->parts) {
+      auto& part = *out.parts.emplace_back(std::make_unique<fbs::ExplainedPartT>());
+      part.expected = to_message(train::facts_of(e.part).name, e.factors.is);
+      part.rule_ms = 1e3 * e.factors.rule_s;
+      part.line = e.factors.line;
+      part.bend = e.factors.bend;
+      part.node = e.factors.node;
+      part.node_samples = e.factors.node_samples;
+      part.doubt_percent = 100 * e.factors.doubt;
+      part.noise_percent = 100 * e.factors.noise;
+    }
+  });
+}
+
 /// Of the file first: what cannot be forgotten there would be known again at the next start.
 caf::result<msg<fbs::Ack>> forget(predictor_pointer self, const msg<fbs::ForgetNode>& m) {
   auto& st = self->state;
@@ -301,6 +323,7 @@ predictor_actor::behavior_type predictor(predictor_pointer self, predictor_optio
       [self](const msg<fbs::StepTimes>& m) { learn(self, m); },
       [self](const msg<fbs::Predict>& m) { return expect(self, m); },
       [self](const msg<fbs::ForgetNode>& m) { return forget(self, m); },
+      [self](const msg<fbs::Explain>& m) { return explain(self, m); },
   };
 }
 

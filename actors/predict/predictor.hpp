@@ -2,8 +2,8 @@
 // is to be expected. In the head, on a thread of its own: a fit takes up to a second of a part.
 //
 // Messages: StepTimes from the run, which it answers with StepTimesTaken once it is done with that,
-// a fit included; Predict from whoever looks; ForgetNode from an operator. Suspect to the monitor:
-// evidence for what that finds.
+// a fit included; Predict and Explain from whoever looks; ForgetNode from an operator. Suspect to
+// the monitor: evidence for what that finds.
 //
 // Invariants
 //   PRD-1  Killed, hung or left out (predict.enabled) it costs its answers alone: the run waits for

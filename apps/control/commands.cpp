@@ -74,6 +74,13 @@ meant incident(const line_words& a) {
   return commands::incident{*number};
 }
 
+meant expect(const line_words& a) {
+  if (a.size() == 1) return commands::expect{};
+  const auto rank = a.size() == 3 && a[1] == "why" ? number_in(a[2]) : std::nullopt;
+  if (!rank || *rank > UINT32_MAX) return {};
+  return commands::expect{static_cast<uint32_t>(*rank)};
+}
+
 meant rewind(const line_words& a) {
   if (a.size() != 2 && (a.size() != 4 || a[2] != "skip")) return {};
   const auto step = number_in(a[1]), skip = a.size() == 4 ? number_in(a[3]) : 0;
@@ -148,8 +155,9 @@ constexpr std::array all_words{
          [](const line_words& a) -> meant { return commands::black_box{at(a, 1)}; }},
     word{"findings", "findings", "What is wrong, and who it is",
          [](const line_words&) -> meant { return commands::findings{}; }},
-    word{"expect", "expect", "What each part of a step should take on each rank, and takes",
-         [](const line_words&) -> meant { return commands::expect{}; }},
+    word{"expect", "expect [why RANK]",
+         "What each part of a step should take on each rank, and takes, or what that is made of",
+         expect},
     word{"incidents", "incidents", "The last faults that the job went through",
          [](const line_words&) -> meant { return commands::incidents{}; }},
     word{"incident", "incident N", "All that is kept of one of them", incident},
@@ -376,7 +384,11 @@ struct executor {
     TROUPE_TRY(all, findings_of(s));
     return answer{as.json ? findings_json(all) : findings_text(all), is_well(all)};
   }
-  result<answer> operator()(const commands::expect&) const {
+  result<answer> operator()(const commands::expect& c) const {
+    if (c.why) {
+      TROUPE_TRY(why, explanation_of(s, *c.why));
+      return answer{as.json ? line_of(why_json(why)) : why_text(why, as.columns)};
+    }
     TROUPE_TRY(all, findings_of(s, true));
     return answer{as.json ? line_of(expect_json(all)) : expect_text(all, as.columns)};
   }

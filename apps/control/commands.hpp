@@ -2,6 +2,7 @@
 // one from its options, and both are executed alike. The words of lines serve the completion, too.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <span>
 #include <string>
@@ -78,7 +79,9 @@ struct black_box {
   std::string node;
 };
 struct findings {};
-struct expect {};
+struct expect {
+  std::optional<uint32_t> why = {};  ///< a rank: of what its expectations are made
+};
 struct incidents {};
 struct incident {
   uint64_t number = 0;

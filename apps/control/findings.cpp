@@ -13,6 +13,8 @@
 #include "actors/health/finding_text.hpp"
 #include "apps/control/account.hpp"
 #include "apps/control/spares.hpp"
+#include "io/base/counted.hpp"
+#include "io/base/printable.hpp"
 #include "messages/any_msg.hpp"
 #include "trace/text.hpp"
 
@@ -142,6 +144,60 @@ ordered_json expect_json(const fbs::FindingsT& all) {
          {"suspected", text_or_null(p->suspected)},
          {"since_step", p->since_step > 0 ? ordered_json(p->since_step) : ordered_json(nullptr)},
          {"beside", p->beside}});
+  return j;
+}
+
+result<fbs::ExplanationT> explanation_of(session& s, uint32_t rank) {
+  const auto question = make_msg<fbs::Explain>({}, [&](auto& request) { request.rank = rank; });
+  TROUPE_TRY(answers, s.call("head", "predictor", question, 0));
+  if (answers.answers.empty())
+    return error{errc::unavailable, "the cluster has no predictor", "is predict.enabled false?"};
+  const auto& first = *answers.answers.front();
+  if (first.failure) return error{errc::unavailable, first.failure->message, first.failure->hint};
+  TROUPE_TRY(m, decode(first.message, message_traits<fbs::Explanation>::id));
+  return cast<fbs::Explanation>(m).unpack();
+}
+
+std::string why_text(const fbs::ExplanationT& why, int columns) {
+  if (why.parts.empty())
+    return fmt::format("nothing is expected of rank {} yet: nothing was fitted\n", why.rank);
+  std::vector<std::vector<std::string>> rows{{"part", "expected", "95 %", "rule", "work",
+                                              "likeness", "node", "node's samples", "unknown",
+                                              "noise", "outside"}};
+  for (const auto& p : why.parts) {
+    const auto& e = *p->expected;
+    const auto factor = [](double x) { return fmt::format("x {:.3g}", x); };
+    rows.push_back({e.part, ms_text(e.mean_ms),
+                    fmt::format("{} to {}", ms_text(e.least_ms), ms_text(e.most_ms)),
+                    ms_text(p->rule_ms), factor(p->line), factor(p->bend), factor(p->node),
+                    std::to_string(p->node_samples), fmt::format("+- {:.1f} %", p->doubt_percent),
+                    fmt::format("+- {:.1f} %", p->noise_percent), e.outside});
+  }
+  return fmt::format("rank {} on {}, by {} in all\n", why.rank, printable(why.node),
+                     counted(why.samples, "sample")) +
+         trace::table_text(std::move(rows), columns, {});
+}
+
+ordered_json why_json(const fbs::ExplanationT& why) {
+  ordered_json j{{"type", "expect_why"},
+                 {"rank", why.rank},
+                 {"node", text_or_null(why.node)},
+                 {"samples", why.samples}};
+  j["parts"] = ordered_json::array();
+  for (const auto& p : why.parts)
+    j["parts"].push_back({{"part", p->expected->part},
+                          {"expected_ms", p->expected->mean_ms},
+                          {"least_ms", p->expected->least_ms},
+                          {"most_ms", p->expected->most_ms},
+                          {"configurations", p->expected->configurations},
+                          {"outside", text_or_null(p->expected->outside)},
+                          {"rule_ms", p->rule_ms},
+                          {"line", p->line},
+                          {"bend", p->bend},
+                          {"node", p->node},
+                          {"node_samples", p->node_samples},
+                          {"doubt_percent", p->doubt_percent},
+                          {"noise_percent", p->noise_percent}});
   return j;
 }
 

@@ -8,6 +8,7 @@
 #include "apps/control/session.hpp"
 #include "messages/schemas/cluster_generated.h"
 #include "messages/schemas/health_generated.h"
+#include "messages/schemas/predict_generated.h"
 #include "messages/schemas/status_generated.h"
 
 namespace troupe::apps {
@@ -35,5 +36,13 @@ std::string expect_text(const fbs::FindingsT& all, int columns);
 /// "parts":[{...}]}. Null: the node or the rank of what all share, and what is suspected, since
 /// when, of what is suspected of nothing.
 nlohmann::ordered_json expect_json(const fbs::FindingsT& all);
+
+/// Asks the cluster's predictor what its expectations of a rank are made of.
+result<fbs::ExplanationT> explanation_of(session& s, uint32_t rank);
+
+/// Of each part of the rank a row: what is expected is the rule's time, times the factors.
+std::string why_text(const fbs::ExplanationT& why, int columns);
+/// {"type":"expect_why","rank":3,"node":"node1","samples":12,"parts":[{...}]}.
+nlohmann::ordered_json why_json(const fbs::ExplanationT& why);
 
 }  // namespace troupe::apps

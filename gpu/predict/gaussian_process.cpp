@@ -189,21 +189,37 @@ process_answer gaussian_process::answer(std::vector<double> with_rows, double ow
   return out;
 }
 
+gaussian_process::shared_terms gaussian_process::shared(const double* place, size_t row) const {
+  const double* there = data_.x.data() + row * data_.columns;
+  double away = 0, along = 0;
+  for (size_t j = 0; j < data_.columns; ++j) {
+    const double part = (place[j] - there[j]) / scales_.lengths[j];
+    away += part * part;
+    along += place[j] * there[j];
+  }
+  return {offset_variance + scales_.linear * along, scales_.bent * std::exp(-0.5 * away)};
+}
+
+process_terms gaussian_process::terms(const double* place,
+                                      const std::vector<double>& besides) const {
+  process_terms out;
+  for (size_t i = 0; i < data_.rows; ++i) {
+    const auto by = shared(place, i);
+    out.line += weights_[i] * by.line;
+    out.bend += weights_[i] * by.bend;
+    if (!besides.empty()) out.besides += weights_[i] * besides[i];
+  }
+  return out;
+}
+
 process_answer gaussian_process::ask(const double* place, const std::vector<double>& besides,
                                      double own) const {
   std::vector<double> k(data_.rows);
   double squares = 0;
   for (size_t j = 0; j < data_.columns; ++j) squares += place[j] * place[j];
   for (size_t i = 0; i < data_.rows; ++i) {
-    const double* row = data_.x.data() + i * data_.columns;
-    double away = 0, along = 0;
-    for (size_t j = 0; j < data_.columns; ++j) {
-      const double part = (place[j] - row[j]) / scales_.lengths[j];
-      away += part * part;
-      along += place[j] * row[j];
-    }
-    k[i] = offset_variance + scales_.linear * along + scales_.bent * std::exp(-0.5 * away) +
-           (besides.empty() ? 0.0 : besides[i]);
+    const auto by = shared(place, i);
+    k[i] = by.line + by.bend + (besides.empty() ? 0.0 : besides[i]);
   }
   return answer(std::move(k), offset_variance + scales_.linear * squares + scales_.bent + own);
 }

@@ -41,6 +41,13 @@ struct process_answer {
   double mean = 0, variance = 0;  ///< without the nugget
 };
 
+/// Of an answer's mean, by the terms of the covariance that they come from; they sum up to it.
+struct process_terms {
+  double line = 0;     ///< the offset and what is linear
+  double bend = 0;     ///< what the line leaves
+  double besides = 0;  ///< the asked value's own part
+};
+
 /// By these rows: at most as many as `most` of them, evenly spread, since the work grows with the
 /// cube of their number. Once `over` says true, the best so far: it is asked before each step.
 process_scales choose_scales(const process_data& data, size_t most,
@@ -55,6 +62,8 @@ class gaussian_process {
   /// part, of variance `own`, covaries with the rows'.
   process_answer ask(const double* place, const std::vector<double>& besides = {},
                      double own = 0) const;
+  /// The mean of such an answer.
+  process_terms terms(const double* place, const std::vector<double>& besides = {}) const;
   /// Of that part alone.
   process_answer ask_besides(const std::vector<double>& besides, double own) const;
 
@@ -64,6 +73,11 @@ class gaussian_process {
   const process_data& data() const noexcept { return data_; }
 
  private:
+  /// What a row covaries with a place by, without and with the bend.
+  struct shared_terms {
+    double line = 0, bend = 0;
+  };
+  shared_terms shared(const double* place, size_t row) const;
   process_answer answer(std::vector<double> with_rows, double own) const;
 
   process_data data_;

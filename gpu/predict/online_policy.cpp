@@ -81,6 +81,13 @@ struct online_policy::fitted {
     const auto column = shared.col(static_cast<Eigen::Index>(node));
     return {column.data(), column.data() + column.size()};
   }
+  double mean_of(std::optional<size_t> node) const {
+    return node ? means[static_cast<Eigen::Index>(*node)] : 0.0;
+  }
+  process_answer ask(const double* at, std::optional<size_t> node) const {
+    if (!node) return process->ask(at, {}, node_variance);
+    return process->ask(at, covariances(*node), variances[static_cast<Eigen::Index>(*node)]);
+  }
 };
 
 online_policy::online_policy(std::vector<feature_kind> features) : features_(std::move(features)) {}
@@ -284,28 +291,33 @@ std::unique_ptr<const online_policy::fitted> online_policy::make_fit(
   return std::make_unique<const fitted>(std::move(f));
 }
 
+/// There is a fit.
+online_policy::asked_place online_policy::place_of(const step_configuration& configuration,
+                                                   uint64_t node) const {
+  const auto& f = *fitted_;
+  asked_place out{coordinates_of(configuration), std::nullopt, std::nullopt};
+  for (size_t j = 0; j < out.at.size(); ++j) {
+    auto& at = out.at[j];
+    const double slack = outside_share * (f.most[j] - f.least[j]) + 1e-9 * std::abs(f.most[j]);
+    const bool within = at >= f.least[j] - slack && at <= f.most[j] + slack;
+    if (!within && !out.outside) out.outside = j;
+    at = (at - f.centre[j]) / f.scale[j];
+  }
+  if (const auto known = f.index.find(node); known != f.index.end()) out.node = known->second;
+  return out;
+}
+
 result<std::optional<step_estimate>> online_policy::ask(const step_configuration& configuration,
                                                         uint64_t node) const {
   TROUPE_CHECK(check(configuration));
   if (!fitted_) return std::optional<step_estimate>{};
   const auto& f = *fitted_;
-  auto at = coordinates_of(configuration);
+  const auto asked = place_of(configuration, node);
   step_estimate out;
   out.configurations = f.shared.rows();
-  for (size_t j = 0; j < at.size(); ++j) {
-    const double slack = outside_share * (f.most[j] - f.least[j]) + 1e-9 * std::abs(f.most[j]);
-    const bool within = at[j] >= f.least[j] - slack && at[j] <= f.most[j] + slack;
-    if (!within && !out.outside) out.outside = j;
-    at[j] = (at[j] - f.centre[j]) / f.scale[j];
-  }
-  const auto known = f.index.find(node);
-  const bool seen = known != f.index.end();
-  const size_t i = seen ? known->second : 0;
-  const auto answer =
-      f.process->ask(at.data(), seen ? f.covariances(i) : std::vector<double>{},
-                     seen ? f.variances[static_cast<Eigen::Index>(i)] : node_variance);
-  const double middle =
-      f.offset + answer.mean + (seen ? f.means[static_cast<Eigen::Index>(i)] : 0.0);
+  out.outside = asked.outside;
+  const auto answer = f.ask(asked.at.data(), asked.node);
+  const double middle = f.offset + answer.mean + f.mean_of(asked.node);
   const double half = f.width * std::sqrt(answer.variance + f.noise);
   const auto seconds = [&](double logarithm) {
     return configuration.roofline_s * std::exp(std::clamp(logarithm, -farthest, farthest));
@@ -313,6 +325,31 @@ result<std::optional<step_estimate>> online_policy::ask(const step_configuration
   out.seconds = seconds(middle);
   out.least_s = seconds(middle - half);
   out.most_s = seconds(middle + half);
+  return std::optional(out);
+}
+
+result<std::optional<step_factors>> online_policy::explain(const step_configuration& configuration,
+                                                           uint64_t node) const {
+  TROUPE_TRY(said, ask(configuration, node));
+  if (!said) return std::optional<step_factors>{};
+  const auto& f = *fitted_;
+  const auto asked = place_of(configuration, node);
+  const auto terms = f.process->terms(
+      asked.at.data(), asked.node ? f.covariances(*asked.node) : std::vector<double>{});
+  const auto factor = [](double logarithm) {
+    return std::exp(std::clamp(logarithm, -farthest, farthest));
+  };
+  step_factors out;
+  out.is = *said;
+  out.rule_s = configuration.roofline_s;
+  out.line = factor(f.offset + terms.line);
+  out.bend = factor(terms.bend);
+  out.node = factor(f.mean_of(asked.node) + terms.besides);
+  out.doubt = factor(f.width * std::sqrt(f.ask(asked.at.data(), asked.node).variance)) - 1;
+  out.noise = factor(f.width * std::sqrt(f.noise)) - 1;
+  for (const auto& k : known_)
+    if (const auto own = k.cells.find(node); own != k.cells.end())
+      out.node_samples += static_cast<size_t>(own->second.count);
   return std::optional(out);
 }
 

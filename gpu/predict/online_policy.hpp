@@ -74,6 +74,20 @@ struct node_effect {
   double mean = 0, deviation = 0;
 };
 
+/// What an estimate is made of: a time by a rule, times factors, is its `seconds`, unless that was
+/// too far from the rule to be believed.
+struct step_factors {
+  double rule_s = 0;  ///< the configuration's roofline
+  double line = 1;    ///< what is reached of that, by a line in the features' logarithms
+  double bend = 1;    ///< what configurations like this one differ from the line by
+  double node = 1;    ///< the node's own; 1: it was never seen
+  /// Parts of the interval: shares of the time by which it may be off, each by itself 19 of 20.
+  double doubt = 0;         ///< how little is known of the configuration and the node
+  double noise = 0;         ///< what repeats differ by
+  size_t node_samples = 0;  ///< times that the node was measured, and kept
+  step_estimate is;
+};
+
 class online_policy {
  public:
   /// How each feature is used: as it is, or by its logarithm. No categories.
@@ -102,6 +116,9 @@ class online_policy {
   /// bad_step_sample.
   result<std::optional<step_estimate>> ask(const step_configuration& configuration,
                                            uint64_t node) const;
+  /// What such an answer is made of. Errors: bad_step_sample.
+  result<std::optional<step_factors>> explain(const step_configuration& configuration,
+                                              uint64_t node) const;
   /// As of the last fit; the prior of one that was never seen.
   node_effect effect_of(uint64_t node) const;
 
@@ -118,7 +135,13 @@ class online_policy {
   };
   struct told;
   struct fitted;
+  /// A question, in the fit's terms.
+  struct asked_place {
+    std::vector<double> at;  ///< coordinates
+    std::optional<size_t> outside, node;
+  };
 
+  asked_place place_of(const step_configuration& configuration, uint64_t node) const;
   status check(const step_configuration& configuration) const;
   std::vector<double> coordinates_of(const step_configuration& configuration) const;
   told weigh(const std::map<uint64_t, size_t>& index) const;

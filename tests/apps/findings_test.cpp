@@ -69,6 +69,41 @@ TEST_CASE("findings: an object for scripts, what is not known is null") {
   CHECK(j["findings"][1]["rule"] == "fan");
 }
 
+TEST_CASE("expect why: a row for each part, whose factors make what is expected, or that none is") {
+  fbs::ExplanationT why;
+  why.rank = 3;
+  why.node = "node1";
+  why.samples = 12;
+  CHECK(why_text(why, 0).find("nothing is expected of rank 3") == 0);
+  auto& p = *why.parts.emplace_back(std::make_unique<fbs::ExplainedPartT>());
+  p.expected = std::make_unique<fbs::ExpectedTimeT>();
+  p.expected->part = "backward";
+  p.expected->mean_ms = 165;
+  p.expected->least_ms = 150;
+  p.expected->most_ms = 180;
+  p.expected->configurations = 2;
+  p.rule_ms = 100;
+  p.line = 1.5;
+  p.bend = 1;
+  p.node = 1.1;
+  p.node_samples = 7;
+  p.doubt_percent = 3;
+  p.noise_percent = 8;
+  const auto text = why_text(why, 0);
+  for (const auto* word : {"rank 3 on node1", "12 samples", "backward", "165 ms",
+                           "150 ms to 180 ms", "100 ms", "x 1.5", "x 1.1", "+- 3.0 %", "+- 8.0 %"})
+    CHECK_MESSAGE(text.find(word) != std::string::npos, text);
+  const auto j = json::parse(why_json(why).dump());
+  CHECK(j["type"] == "expect_why");
+  CHECK(j["rank"] == 3);
+  CHECK(j["parts"].size() == 1);
+  const auto& one = j["parts"][0];
+  CHECK(one["rule_ms"].get<double>() * one["line"].get<double>() * one["bend"].get<double>() *
+            one["node"].get<double>() ==
+        doctest::Approx(one["expected_ms"].get<double>()));
+  CHECK(one["outside"].is_null());
+}
+
 TEST_CASE("expect: a row for each part, or why there is none") {
   fbs::FindingsT all;
   CHECK(expect_text(all, 0) ==

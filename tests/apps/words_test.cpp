@@ -97,8 +97,10 @@ TEST_CASE("a line means what its words say") {
   CHECK(std::get<commands::log>(parse_line("log debug node1")->what).node == "node1");
   CHECK(std::holds_alternative<commands::incidents>(parse_line("incidents")->what));
   CHECK(std::get<commands::incident>(parse_line("incident 12")->what).number == 12);
-  CHECK(std::holds_alternative<commands::expect>(parse_line("expect")->what));
-  for (const char* none : {"incident", "incident x", "incident 0", "incident -1", "incident 1 2"})
+  CHECK_FALSE(std::get<commands::expect>(parse_line("expect")->what).why);
+  CHECK(std::get<commands::expect>(parse_line("expect why 3")->what).why == 3);
+  for (const char* none : {"incident", "incident x", "incident 0", "incident -1", "incident 1 2",
+                           "expect why", "expect why node3", "expect 3"})
     CHECK(is_error(parse_line(none), another_form));
   CHECK(std::holds_alternative<commands::quit>(parse_line("exit")->what));
   CHECK(std::holds_alternative<commands::nothing>(parse_line("  ")->what));

@@ -124,6 +124,36 @@ TEST_CASE("predictor: it says what a rank's parts and a step take, by how many m
   CHECK(p.samples == 4 * 3);
 }
 
+TEST_CASE("predictor: it says what an expectation is made of") {
+  predicted_job f;
+  const auto explain = [&](uint32_t rank, const char* node) {
+    const auto number = f.person.ask(f.target, make_msg<fbs::Explain>({}, [&](auto& m) {
+                                       m.rank = rank;
+                                       m.node = node;
+                                     }));
+    return f.person.answer_of<fbs::Explanation>(number);
+  };
+  CHECK(is_error(explain(1, ""), rank_not_seen));
+  for (int i = 0; i < 3 + 4 * 8; ++i) f.make_step(4);
+  const auto said = explain(1, "");
+  REQUIRE(said);
+  const auto e = said->unpack();
+  CHECK(e.rank == 1);
+  CHECK(e.node == "b");
+  CHECK(e.samples == 4 * 3);
+  REQUIRE(e.parts.size() == 1);
+  const auto& p = *e.parts[0];
+  CHECK(p.expected->part == "forward");
+  CHECK(p.expected->mean_ms == doctest::Approx(4).epsilon(0.02));
+  CHECK(p.rule_ms * p.line * p.bend * p.node == doctest::Approx(p.expected->mean_ms));
+  CHECK(p.node_samples == 4);
+  CHECK(p.noise_percent > 0);
+  const auto elsewhere = explain(1, "c");
+  REQUIRE(elsewhere);
+  CHECK(elsewhere->unpack().parts[0]->node == 1);
+  CHECK(elsewhere->unpack().parts[0]->node_samples == 0);
+}
+
 TEST_CASE(
     "PRD-8: step times of another than the run, and of an epoch that is over, teach nothing") {
   predicted_job f;

@@ -147,6 +147,37 @@ TEST_CASE("steps of a planted machine are foretold, the slow node is known, and 
   CHECK(never.deviation == doctest::Approx(0.08));
 }
 
+TEST_CASE("an estimate is the product of its factors: the rule, the line, the bend, the node") {
+  auto p = planted_policy(120, 5, 0.02);
+  const step_configuration asked{{4.0, 6.0}, 0.024};
+  const auto nothing = p.explain(asked, 7);
+  REQUIRE(nothing);
+  CHECK_FALSE(*nothing);
+  p.fit();
+  for (const uint64_t node : {7, 9, 100}) {
+    CAPTURE(node);
+    const auto said = p.explain(asked, node);
+    REQUIRE(said);
+    REQUIRE(*said);
+    const auto& f = **said;
+    CHECK(same_bits(f.is, answer_of(p, asked, node)));
+    CHECK(f.rule_s == asked.roofline_s);
+    CHECK(f.rule_s * f.line * f.bend * f.node == doctest::Approx(f.is.seconds));
+    CHECK(f.noise > 0);
+    // Both parts of the interval, as of two that know nothing of each other.
+    const double whole = std::log(f.is.most_s / f.is.seconds);
+    CHECK(std::hypot(std::log1p(f.doubt), std::log1p(f.noise)) == doctest::Approx(whole));
+  }
+  const auto slow = **p.explain(asked, 9), quick = **p.explain(asked, 7),
+             unseen = **p.explain(asked, 100);
+  CHECK(slow.node / quick.node == doctest::Approx(1.1).epsilon(0.02));
+  CHECK(unseen.node == 1);
+  CHECK(unseen.node_samples == 0);
+  CHECK(slow.node_samples > 20);
+  CHECK(unseen.doubt > 2 * slow.doubt);
+  CHECK_FALSE(p.explain({{4.0}, 1}, 7));
+}
+
 TEST_CASE("nodes that share configurations are told apart to a part of what their repeats differ") {
   random_numbers draw(13);
   online_policy p(batch_and_depth);
