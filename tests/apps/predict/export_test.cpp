@@ -9,7 +9,6 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
-#include "actors/predict/learning_policy.hpp"
 #include "io/config/work_shape.hpp"
 #include "io/perf/part_times.hpp"
 #include "io/perf/past_runs.hpp"
@@ -38,8 +37,8 @@ double planted_s(const std::vector<double>& numbers, int node) {
 
 /// Times of two parts on three nodes.
 std::vector<io::perf::part_time> taught_times() {
-  size_t count = 0;
-  while (!predict::feature_name(count).empty()) ++count;
+  // Of the work, and whether it swaps, its kind of steps, and how much the part has to do.
+  const auto count = static_cast<size_t>(config::work_feature::count) + 3;
   std::vector<io::perf::part_time> out;
   for (int i = 0; i < 120; ++i) {
     const auto numbers = numbers_of(count, i);
