@@ -515,7 +515,7 @@ class simulation {
     const auto rank = !f.whom.empty() ? static_cast<uint32_t>(std::stoul(f.whom))
                                       : static_cast<uint32_t>(f.random % plan_.ranks.size());
     auto& a = room_.device_faults[rank];
-    const auto stage = find(fmt::format("stage/{}", rank));
+    const auto stage = world_.actor_at(fmt::format("stage/{}", rank), all_nodes());
     // What lasts goes with the rank to whichever node has it next.
     touch(stage && f.kind == fault_kind::fail_device ? world_.node_of(*stage) : 0);
     if (f.kind == fault_kind::slow_device) {
@@ -570,16 +570,9 @@ class simulation {
     caf::anon_send_exit(caf::actor_cast<caf::actor>(stats->handle()), caf::exit_reason::kill);
   }
 
-  std::shared_ptr<actor_stats> find(const std::string& path) {
-    for (int n = 0; n <= all_nodes(); ++n)
-      for (auto& stats : world_.actors_of(n))
-        if (stats->path() == path) return stats;
-    return nullptr;
-  }
-
   template <class Handle>
   Handle actor(const std::string& path) {
-    const auto stats = find(path);
+    const auto stats = world_.actor_at(path, all_nodes());
     return stats ? caf::actor_cast<Handle>(stats->handle()) : Handle{};
   }
 
@@ -667,7 +660,7 @@ class simulation {
   launch_report launch_report_;
   blame_watch blame_;
   folder_watch watch_;
-  bool killed_ = false;       ///< the launcher of the launch before
+  bool killed_ = false;  ///< the launcher of the launch before
   simulation_outcome told_of_launches_;
   std::map<uint32_t, uint64_t> coordinator_of_;  ///< by epoch
   power_watch power_;

@@ -122,6 +122,13 @@ std::vector<std::shared_ptr<actor_stats>> world::actors_of(int node) const {
   return out;
 }
 
+std::shared_ptr<actor_stats> world::actor_at(const std::string& path, int last) const {
+  for (int n = 0; n <= last; ++n)
+    for (auto& stats : actors_of(n))
+      if (stats->path() == path) return stats;
+  return nullptr;
+}
+
 bool world::reachable(int a, int b) const {
   return a == b ||
          (alive(a) && alive(b) && !frozen(b) && !links_.cut(a, b) && !links_.broken(a, b));

@@ -138,6 +138,8 @@ class world : public simulated_network, public simulated_processes {
   int node_of_sender(uint64_t key) const;
   /// Living actors of a node.
   std::vector<std::shared_ptr<actor_stats>> actors_of(int node) const;
+  /// The living one with this path on the first of nodes 0 to `last` that has it; null if none.
+  std::shared_ptr<actor_stats> actor_at(const std::string& path, int last) const;
   /// Over (time, receiver, message type, header) of every delivery so far.
   uint64_t fingerprint() const { return fingerprint_; }
   const world_counts& counts() const { return counts_; }

@@ -9,7 +9,6 @@
 #include <atomic>
 #include <filesystem>
 #include <stop_token>
-#include <thread>
 #include <utility>
 
 #include <fmt/format.h>
@@ -31,7 +30,6 @@
 #include "actors/replay/recording.hpp"
 #include "actors/train/job_policy.hpp"
 #include "actors/train/succession.hpp"
-#include "apps/ceiling_watch.hpp"
 #include "apps/control/job_secret.hpp"
 #include "apps/control/meeting_point.hpp"
 #include "apps/drills.hpp"
@@ -44,6 +42,7 @@
 #include "apps/up/head_words.hpp"
 #include "apps/up/incident_folders.hpp"
 #include "apps/up/launcher.hpp"
+#include "apps/up/local_peak.hpp"
 #include "apps/up/log_end.hpp"
 #include "apps/up/log_start.hpp"
 #include "apps/up/node_processes.hpp"
@@ -79,19 +78,6 @@ struct launch {
   power_files power = {};
   std::string data_mark = {};  ///< of what is trained on, for later starts
 };
-
-/// The ceiling of all workers together, where they are on this machine; null otherwise.
-std::shared_ptr<ceiling_watch> local_peak(const config::job& job) {
-  if (job.cluster.launch != config::launch_mode::local) return nullptr;
-  const auto cores = static_cast<int64_t>(std::max(1u, std::thread::hardware_concurrency()));
-  const int64_t each =
-      job.cluster.threads > 0 ? job.cluster.threads : std::max<int64_t>(1, cores / job.workers());
-  const auto type =
-      job.model.dtype == config::compute_dtype::bf16 ? gpu::dtype::bf16 : gpu::dtype::f32;
-  auto peak = ceiling::make(type, static_cast<int>(std::min(cores, each * job.workers())));
-  if (!peak) return nullptr;
-  return std::make_shared<ceiling_watch>(std::make_shared<ceiling>(std::move(*peak)));
-}
 
 /// Removes what interrupted saves and copies left in a folder of checkpoints.
 status clean(const std::string& dir, start_warnings& warnings) {
