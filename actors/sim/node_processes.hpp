@@ -6,6 +6,7 @@
 //     and it was told why.
 #pragma once
 
+#include <cassert>
 #include <functional>
 #include <string>
 #include <vector>
@@ -35,7 +36,7 @@ class node_processes {
   /// The place of a node that the job has.
   int place_of(const std::string& name) const {
     int n = 1;
-    while (name_of(n) != name) ++n;
+    for (; name_of(n) != name; ++n) assert(n < count());
     return n;
   }
   int count() const { return static_cast<int>(all_.size()); }

@@ -343,11 +343,14 @@ class simulation {
   }
 
   void befall(const fault& f) {
-    if (parent_.takes(f.kind) || slowness_.takes(f.kind)) {
+    if (parent_.takes(f.kind)) {
+      const auto what = parent_.befall(f);
+      return what ? did(f, *what, harm::none) : void();
+    }
+    if (slowness_.takes(f.kind)) {
       const int n = victim(f);
-      const bool slows = slowness_.takes(f.kind);
-      if (slows && f.kind != fault_kind::slow_all) told_of_idle(f, n);
-      const auto what = slows ? slowness_.befall(f, n, name_of(n), blame_) : parent_.befall(f);
+      if (f.kind != fault_kind::slow_all) told_of_idle(f, n);
+      const auto what = slowness_.befall(f, n, name_of(n), blame_);
       return what ? did(f, *what, harm::none) : void();
     }
     switch (f.kind) {
