@@ -194,6 +194,18 @@ struct texts_seen {
   std::string first;
 };
 
+/// Less what is cut off of a last character of UTF-8.
+std::string whole_characters(std::string text) {
+  const auto is_within = [](char c) { return (static_cast<unsigned char>(c) & 0xC0) == 0x80; };
+  size_t at = text.size();
+  while (at > 0 && text.size() - at < 3 && is_within(text[at - 1])) --at;
+  if (at == 0) return text;
+  const auto lead = static_cast<unsigned char>(text[at - 1]);
+  const size_t wants = lead >= 0xF0 ? 4 : lead >= 0xE0 ? 3 : lead >= 0xC0 ? 2 : 1;
+  if (text.size() - (at - 1) < wants) text.resize(at - 1);
+  return text;
+}
+
 /// Reads all of it, as a start that tokenises it does.
 result<std::vector<texts_seen>> read_texts(const io::text_source& source) {
   std::vector<texts_seen> out(source.files().size());
@@ -231,7 +243,7 @@ result<nlohmann::ordered_json> seen_in_texts(const data_arguments& a) {
     if (file.records) facts["text_field"] = a.text_field;
     facts["documents"] = seen[i].documents;
     facts["text_bytes"] = seen[i].bytes;
-    facts["first_text"] = seen[i].first;
+    facts["first_text"] = whole_characters(seen[i].first);
     all.push_back(std::move(facts));
     sum.documents += seen[i].documents;
     sum.bytes += seen[i].bytes;

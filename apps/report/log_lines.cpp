@@ -24,6 +24,15 @@ std::string written(const ordered_json& line) {
   return line.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
 }
 
+/// What stands behind "epoch": in a line of this program; none if it does not.
+std::string_view epoch_in(std::string_view line) {
+  constexpr std::string_view key = R"("epoch":)";
+  const auto at = line.find(key);
+  if (at == std::string_view::npos) return {};
+  line.remove_prefix(at + key.size());
+  return line.substr(0, line.find_first_not_of("0123456789"));
+}
+
 }  // namespace
 
 std::string start_json(const run_start& s) {
@@ -81,13 +90,16 @@ std::string end_json(const run_over& e) {
 
 std::optional<bool> has_end(std::string_view tail) {
   std::optional<bool> out;
+  std::string_view begun;  // the epoch of the last start that was seen
   while (!tail.empty()) {
     const auto line = tail.substr(0, tail.find('\n'));
     tail.remove_prefix(std::min(tail.size(), line.size() + 1));
     constexpr std::string_view begins = R"({"type":")";
     if (!line.starts_with(begins)) continue;
     const auto type = line.substr(begins.size(), line.find('"', begins.size()) - begins.size());
-    if (type == "end") out = true;
+    // A head that is replaced may say so behind the start of its successor.
+    if (type == "end" && (begun.empty() || epoch_in(line) == begun)) out = true;
+    if (type == "start") begun = epoch_in(line);
     // What is warned of behind an end is no launch.
     if (type == "start" || type == "step" || type == "resume") out = false;
   }

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include <algorithm>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -48,7 +49,8 @@ std::string log_end::why() const {
 }
 
 void log_end::write(report::end_reason reason, std::optional<int> code, const std::string& text) {
-  if (written_.exchange(true)) return;  // LGE-1
+  std::lock_guard only(mutex_);
+  if (std::exchange(written_, true)) return;  // LGE-1
   const auto passed = std::chrono::steady_clock::now() - began_;
   report::run_over line;
   line.unix_s = unix_now();

@@ -6,9 +6,9 @@
 //     ends all the same (watchdog, the launcher's kill).
 #pragma once
 
-#include <atomic>
 #include <chrono>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -47,7 +47,8 @@ class log_end {
   uint32_t epoch_;
   uint64_t after_step_;
   std::chrono::steady_clock::time_point began_ = std::chrono::steady_clock::now();
-  std::atomic<bool> written_{false};
+  std::mutex mutex_;  ///< over what follows: whoever is second waits for the line of the first
+  bool written_ = false;
 };
 
 /// Of the launch whose log has just begun; a signal that ends the process at once writes it, too.

@@ -4,6 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <system_error>
 #include <utility>
 
 #include <fmt/format.h>
@@ -25,8 +26,12 @@ namespace {
           : std::string("second signal: aborting at once; with --set checkpoint.resume=auto the "
                         "same command goes on from the last checkpoint, if there is one"));
   if (last_word) {
-    const watchdog in_time(defaults::launcher_word, 128 + signal, {errc::none, ""});
-    last_word(signal);
+    try {
+      const watchdog in_time(defaults::launcher_word, 128 + signal, {errc::none, ""});
+      last_word(signal);
+    } catch (const std::system_error&) {
+      // Without a thread that watches, no last word.
+    }
   }
   settle_voice();
   _exit(128 + signal);

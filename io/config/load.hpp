@@ -15,7 +15,9 @@
 // L-5 A warmup of a file, or of nobody, that is longer than the train.steps of a stronger layer
 //     (--set, the environment) is shortened to what these leave of it, and a warning says so: who
 //     tries a job with a few steps need not know its other keys. Within one layer it is a problem,
-//     and so it is where a running job is changed (amend) or a settled one is read (parse).
+//     and so it is where a running job is changed (amend) or a settled one is read (parse). A job
+//     that goes on from a checkpoint is read the same way, and tells of its other warmup among the
+//     differences.
 #pragma once
 
 #include <cstdint>

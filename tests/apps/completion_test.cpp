@@ -166,10 +166,11 @@ TEST_CASE("completion: zsh completes a verb and a value") {
   std::ofstream(dir / "_troupe") << completion_script("zsh");
   std::ofstream(dir / "ask.zsh") << asking_zsh;
   CHECK(run_in(dir.path, "zsh -n _troupe").code == 0);
-  const auto asked = run_in(dir.path,
-                            "env PATH=\"$PWD:$PATH\" timeout 60 zsh -f ask.zsh 'troupe conf' "
-                            "'troupe ckpt export x --dtype float3' 'troupe ckpt ver' "
-                            "'troupe up x --set model.dtype=b'");
+  const auto asked =
+      run_in(dir.path,
+             "env TERM=dumb PATH=\"$PWD:$PATH\" timeout 500 zsh -f ask.zsh 'troupe conf' "
+             "'troupe ckpt export x --dtype float3' 'troupe ckpt ver' "
+             "'troupe up x --set model.dtype=b'");
   CHECK(asked.code == 0);
   CHECK(asked.out ==
         "troupe config \ntroupe ckpt export x --dtype float32 \ntroupe ckpt verify \n"

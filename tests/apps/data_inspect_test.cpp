@@ -91,3 +91,15 @@ TEST_CASE("data inspect: what is missing, mixed or not read ends as it would a s
   data.write("d/a.jsonl", "{\"text\": \"to be\"}\n{\"text\":\n");
   CHECK(data.inspect("d").code == 65);
 }
+
+TEST_CASE("data inspect: a first text is not cut within a character") {
+  const data_folder data;
+  std::string text = "a", shown = "a";
+  for (int i = 0; i < 300; ++i) text += "\u0436";
+  for (int i = 0; i < 199; ++i) shown += "\u0436";
+  data.write("a.txt", text);
+  const auto seen = data.inspect("a.txt --json");
+  REQUIRE_MESSAGE(seen.code == 0, seen.talk);
+  CHECK(seen.out.find("\uFFFD") == std::string::npos);
+  CHECK(seen.out.find("\"" + shown + "\"") != std::string::npos);
+}

@@ -136,6 +136,12 @@ TEST_CASE("log: whether the launch before has its end is seen in the log's last 
   CHECK(has_end(log_of({start, step, end, late})) == true);
   CHECK(has_end(log_of({start, step, end, start, late})) == false);
   CHECK(has_end(log_of({R"(cut off","type":"end"})", step}) + R"({"type":"en)") == false);
+  // Nor has a launch the late end of the head that it replaced.
+  const std::string second = R"({"type":"start","unix_s":1,"step":9,"epoch":2})";
+  const std::string of_first = R"({"type":"end","unix_s":1,"epoch":1,"step":9})";
+  const std::string of_second = R"({"type":"end","unix_s":1,"epoch":2,"step":9})";
+  CHECK(has_end(log_of({second, of_first})) == false);
+  CHECK(has_end(log_of({second, of_second})) == true);
   // A text that speaks of an end is none.
   CHECK(has_end(log_of({step, R"({"type":"warning","text":"{\"type\":\"end\""})"})) == false);
 }

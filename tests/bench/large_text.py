@@ -10,7 +10,7 @@ Usage: large_text.py TROUPE FOLDER [--gib 5] [--bpe] [--jsonl] [--most-mib 300] 
   TROUPE   the program; FOLDER  where to work, made anew; it takes 5 bytes a byte of text, and is removed at the end
   --bpe    a tokenizer.json of GPT-2's kind, made here, in place of bytes
   --jsonl  records packed by Zstandard (`zstd`) in place of plain text
-Ends with 0 when all holds, 1 when something does not, 77 when there is no room.
+Ends with 0 when all holds, 1 when something does not, 77 when there is no room, or no zstd for --jsonl.
 """
 import argparse
 import array
@@ -384,7 +384,7 @@ def train(a, folder, text, size, words):
     run = Watch([a.troupe, "up", "job.toml"], folder)
     run.wait()
     log = folder / "runs/large/log.jsonl"
-    steps = [line for line in log.read_text().splitlines() if '"step"' in line] if log.exists() else []
+    steps = [line for line in log.read_text().splitlines() if '"type":"step"' in line] if log.exists() else []
     need(run.process.returncode == 0 and steps, f"it did not train:\n{run.text()}")
     say("up: " + [line for line in run.text().split("\n") if line.startswith("step 2/2")][-1])
     run.tell("up", size, a.most_mib)
@@ -405,6 +405,9 @@ def main():
     size = int(a.gib * 2**30)
     if shutil.disk_usage(a.folder).free < 5 * size:
         say(f"SKIPPED: {a.folder} has no room for {5 * a.gib:.1f} GiB")
+        return 77
+    if a.jsonl and shutil.which("zstd") is None:
+        say("SKIPPED: zstd is not installed")
         return 77
     folder = Path(tempfile.mkdtemp(prefix="large-text-", dir=a.folder))
     try:

@@ -38,7 +38,8 @@ try_package() {
   as_person troupe ckpt verify runs/quickstart/checkpoints
   as_person troupe generate --checkpoint runs/quickstart --prompt 'The ' --tokens 10
   # --- manual pages and completion
-  man troupe-up | grep -q 'troupe'
+  man troupe-up >/tmp/page
+  grep -q troupe /tmp/page
   as_person bash -c '. /usr/share/bash-completion/completions/troupe && complete -p troupe'
   is_there /usr/share/zsh/site-functions/_troupe
   is_there /usr/share/fish/vendor_completions.d/troupe.fish
@@ -46,14 +47,18 @@ try_package() {
   is_there /usr/share/doc/troupe/docs/deploying.md
   is_there /lib/systemd/system/troupe@.service
   # --- what the units need
-  [ "$(stat -c '%U %a' /var/lib/troupe)" = 'troupe 750' ] && [ "$(stat -c '%G %a' /etc/troupe)" = 'troupe 750' ]
+  [ "$(stat -c '%U %a' /var/lib/troupe)" = 'troupe 750' ]
+  [ "$(stat -c '%G %a' /etc/troupe)" = 'troupe 750' ]
   runuser -u troupe -- env -C /var/lib/troupe HOME=/var/lib/troupe troupe config check --no-files \
     /usr/share/troupe/configs/quickstart.toml
   # --- it goes, and leaves the user and what is his
   touch /etc/troupe/kept.toml
   apt-get -q -y purge troupe >/dev/null
-  [ ! -e /usr/bin/troupe ] && [ ! -e /usr/share/troupe ] && [ ! -e /usr/share/man/man1/troupe.1 ]
-  [ -e /etc/troupe/kept.toml ] && getent passwd troupe >/dev/null
+  [ ! -e /usr/bin/troupe ]
+  [ ! -e /usr/share/troupe ]
+  [ ! -e /usr/share/man/man1/troupe.1 ]
+  [ -e /etc/troupe/kept.toml ]
+  getent passwd troupe >/dev/null
 }
 
 if [ "${1-}" = --within ]; then
