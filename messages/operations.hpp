@@ -104,7 +104,7 @@ struct op_facts {
   op_stream stream;
   op_unit unit = op_unit::none;
   op_resource resource = op_resource::device;
-  std::array<op_need, 3> needs = {};
+  std::array<op_need, 4> needs = {};
   op_partner with = op_partner::none;          ///< whom it moves bytes with
   pipeline_op other_end = pipeline_op::count;  ///< what `with` does for that, where it is another
   op_partner releases = op_partner::none;      ///< who can go on; none: nobody waits for its end
@@ -143,7 +143,7 @@ inline constexpr std::array<op_facts, static_cast<size_t>(pipeline_op::count)> o
     {k::measure, "measure", s::compute, u::parameters, r::device,
      {{{k::update_chunk, false}}}},  // groups on a drive are measured where they are updated
     {k::all_gather_norms, "all_gather_norms", s::data_parallel, u::bytes, r::transfer,
-     {{{k::measure, false}}}, p::replicas},
+     {{{k::measure, false}, {k::update_chunk}}}, p::replicas},  // of all chunks, or of one
     {k::update, "update", s::compute, u::parameters, r::device,
      {{{k::all_reduce, false}, {k::all_reduce_stages, false}, {k::all_gather_norms, false}}}},
     {k::all_gather, "all_gather", s::data_parallel, u::bytes, r::transfer,
@@ -155,7 +155,7 @@ inline constexpr std::array<op_facts, static_cast<size_t>(pipeline_op::count)> o
     {k::read_weights, "read_weights", s::weights_in, u::bytes, r::file},
     {k::read_state, "read_state", s::state_in, u::bytes, r::file},
     {k::update_chunk, "update_chunk", s::update, u::none, r::device,
-     {{{k::read_state}, {k::backward, false, true}, {k::reduce_scatter}}}},
+     {{{k::read_state}, {k::backward, false, true}, {k::reduce_scatter}, {k::all_gather_norms}}}},
     {k::write_chunk, "write_chunk", s::state_out, u::bytes, r::file, {{{k::update_chunk}}}},
     {k::await_weights, "await_weights", s::compute},
     {k::write_activation, "write_activation", s::spill_out, u::bytes, r::file,

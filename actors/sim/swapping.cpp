@@ -462,6 +462,7 @@ size_t swapping_engine::backward(int64_t step, const train::op_order& order, boo
     watch_.make_gradient(c, now, first_backward_, last && !sums);
     if (last && c > 0 && options_.at.grid.data > 1) watch_.bring_weights(c - 1);  // SWP-13
     if (sums) watch_.sum_gradient(c, now);
+    if (shares_norms_ && how == pass_kind::updates) watch_.share_norms(c, now);
     if (how == pass_kind::norm_alone) watch_.drop_gradient(c);
     if (how == pass_kind::updates && (!sums || watch_.on_disk(c))) update_chunk(c, now);
     if (how == pass_kind::speculates) watch_.update(c, now, gpu::counts::once_settled, dropped);

@@ -38,8 +38,9 @@
 //     is above the limit, that is dropped, and the passes are made again. Layers that spill may
 //     compute again instead, from one step to the next (spill_replan.hpp). Of replicas all do the
 //     same, and none updates before it knows the norm: under backward a gradient is summed, noted
-//     and updated, or dropped, behind what made it, while the compute stream goes on. A chunk whose
-//     state is in memory keeps its gradient until backward is over.
+//     and updated, or dropped, behind what made it, while the compute stream goes on. Where the
+//     rule needs norms of whole tensors they are gathered chunk by chunk between sum and update. A
+//     chunk whose state is in memory keeps its gradient until backward is over.
 //   ENG-12 Where checkpoints lie beside the swap folder, chunks that live there go into them by
 //     links, and the rest by the saver; the vote is of both. Elsewhere the saver copies all. What
 //     fits comes back by links, too. Where a link is refused all the same, or a file has gone on on
@@ -203,6 +204,8 @@ class rank_engine : public engine {
   void sum_norm(int64_t step);
   void clip();
   void share_norms(int64_t step, float lr);
+  void share_norms_of(int chunk, float lr, int64_t step);
+  void gather_norms(int chunk);
   void gather_weights(int chunk);
   void gather_slices(int chunk);
   status compare_places();

@@ -388,8 +388,35 @@ void rank_engine::update_as_made(const op_order& order, bool notes_norm, float l
     make_whole(chunk, notes_norm);
     // What is in memory the compute stream updates, which is not to wait for the sum.
     const bool later = replicas_ && !model_->store().state_on_disk(chunk);
-    if (!later) update_chunk(chunk, lr, step, when);
+    if (later) return;
+    share_norms_of(chunk, lr, step);
+    update_chunk(chunk, lr, step, when);
   });
+}
+
+/// Where replicas have norms of whole tensors together: those of a chunk whose gradient is summed,
+/// before its update.
+void rank_engine::share_norms_of(int chunk, float lr, int64_t step) {
+  if (optimizer_->shared_norms().part_bytes == 0) return;
+  if (model_->store().state_on_disk(chunk))
+    return swap_->share_norms(*compute_, *optimizer_, chunk, lr, step,
+                              [this, chunk] { gather_norms(chunk); });
+  probed({pipeline_op::measure, step}, [&] {
+    await_copies(chunk);
+    optimizer_->measure(*compute_, chunk, lr, step);
+  });
+  data_->wait(compute_->record());
+  gather_norms(chunk);
+}
+
+/// On the data stream.
+void rank_engine::gather_norms(int chunk) {
+  const auto of_all = [this, chunk](const gpu::optimizer::gathered& norms) {
+    probed({pipeline_op::all_gather_norms, chunk, norms.part_bytes},
+           [&] { replicas_->all_gather(*data_, norms.data, norms.part_bytes); });
+  };
+  optimizer_->gather_norms(*data_, chunk, of_all);
+  watch(*data_);
 }
 
 /// The norm that was noted of all chunks, of all ranks.
@@ -404,8 +431,13 @@ void rank_engine::update_in_memory(float lr, int64_t step) {
   if (!replicas_) return;
   compute_->wait(data_->record());
   const auto& store = model_->store();
-  for (int c = 0; c < store.chunk_count(); ++c)
-    if (!store.state_on_disk(c)) update_chunk(c, lr, step);
+  const auto each = [&](const auto& what) {
+    for (int c = 0; c < store.chunk_count(); ++c)
+      if (!store.state_on_disk(c)) what(c);
+  };
+  each([&](int c) { share_norms_of(c, lr, step); });
+  compute_->wait(data_->record());
+  each([&](int c) { update_chunk(c, lr, step); });
 }
 
 /// The passes are those of the step again, without a completion of their own: the first were for

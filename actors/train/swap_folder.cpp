@@ -117,9 +117,7 @@ uint64_t swap_budget_bytes(const config::job& job, const engine_options& options
 }
 
 bool holds_gradients(const engine_options& options) {
-  const auto& grid = options.at.grid;
-  const bool measures = options.optimizer.kind == gpu::optimizer_step_args::rule::lamb;
-  return grid.pipeline > 1 || (grid.data > 1 && measures);
+  return options.at.grid.pipeline > 1;
 }
 
 bool updates_wait(const engine_options& options) {

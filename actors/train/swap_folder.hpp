@@ -58,11 +58,10 @@ bool chooses_activations(const config::job& job);
 status settle_swap(engine_options& options, const config::job& job);
 
 /// Whether each rank keeps all gradients until every rank has its own: of stages, which share a
-/// norm and the gradient of a tied table, and of replicas whose updates need norms of whole
-/// tensors.
+/// norm and the gradient of a tied table.
 bool holds_gradients(const engine_options& options);
 
-/// Whether updates wait for what all ranks know: the norm of all gradients, or more than that.
+/// Whether updates wait for what all ranks know of all gradients.
 bool updates_wait(const engine_options& options);
 
 /// How the steps of a rank's stage are, for its plan; without a number of bytes.

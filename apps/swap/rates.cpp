@@ -135,8 +135,7 @@ namespace {
 
 /// As train::holds_gradients, which asks the options of one rank.
 bool sums_first(const config::job& job) {
-  const bool measures = job.train.optimizer == config::optimizer_kind::lamb;
-  return job.parallel.pipeline > 1 || (job.parallel.data > 1 && measures);
+  return job.parallel.pipeline > 1;
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 // The optimizer's calls into the device's operations.
 #include "gpu/optim/optimizer.hpp"
 
+#include <algorithm>
 #include <cassert>
 #include <utility>
 
@@ -25,6 +26,11 @@ result<std::unique_ptr<optimizer>> optimizer::make(parameter_store& store,
   out->lay_out_parts();
   const auto rows = static_cast<size_t>(store.options().replica.ranks) + 1;
   TROUPE_CHECK(make(2 * static_cast<size_t>(out->tensors_) * rows, out->trust_norms_));
+  if (store.options().replica.ranks == 1) return out;
+  size_t tensors = 0;  // of a chunk, at most
+  for (int c = 0; c < store.chunk_count(); ++c)
+    tensors = std::max(tensors, store.info(c).tensors.size());
+  TROUPE_CHECK(make(2 * tensors * (rows - 1), out->gathered_norms_));
   return out;
 }
 
@@ -126,6 +132,20 @@ void optimizer::step(stream& s, const piece& p, float lr, int64_t t) {
 optimizer::gathered optimizer::shared_norms() const noexcept {
   if (trust_norms_.data() == nullptr || replica().ranks == 1) return {};
   return {trust_norms_.data(), static_cast<size_t>(2 * tensors_) * sizeof(double)};
+}
+
+void optimizer::gather_norms(stream& s, int chunk,
+                             const std::function<void(const gathered&)>& all_gather) {
+  assert(shared_norms().part_bytes > 0);
+  const auto count = static_cast<int64_t>(2 * store_->info(chunk).tensors.size());
+  const auto bytes = static_cast<size_t>(count) * sizeof(double);
+  double* const parts = gathered_norms_.as<double>();
+  double* const first = trust_norms_.as<double>() + 2 * first_tensor_[static_cast<size_t>(chunk)];
+  const auto [own, ranks] = replica();
+  s.copy(parts + own * count, first + 2 * tensors_ * own, bytes);
+  all_gather({parts, bytes});
+  for (int r = 0; r < ranks; ++r)
+    if (r != own) s.copy(first + 2 * tensors_ * r, parts + r * count, bytes);
 }
 
 bool optimizer::measures_pieces(int chunk) const {

@@ -16,6 +16,8 @@
 //   where shared_norms() has any, before they are gathered, or where measures_pieces() (LAMB), for
 //   each piece in order: measure(s, piece, lr, t)
 //   step(s, piece, lr, t) for each piece in order
+// Where chunks are updated one by one, as soon as their gradients are summed, replicas gather the
+// norms of one at a time, gather_norms(), behind the measuring of that one.
 //
 // Invariants
 // OP-1 A tied copy adds nothing to the norm; its twin does.
@@ -29,6 +31,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -91,6 +94,10 @@ class optimizer {
     size_t part_bytes = 0;  ///< of one
   };
   gathered shared_norms() const noexcept;
+  /// Enqueues that this replica has what all have measured of one chunk, where they share norms.
+  /// `all_gather` enqueues on `s` that each has the parts of all, which are not where
+  /// shared_norms() are. One stream at a time.
+  void gather_norms(stream& s, int chunk, const std::function<void(const gathered&)>& all_gather);
   /// Enqueues the first half of an update in memory whose norms the replicas share.
   void measure(stream& s, int chunk, float lr, int64_t t);
 
@@ -166,6 +173,7 @@ class optimizer {
   buffer tensor_norms_;  ///< one double per tensor
   /// LAMB: a row of two doubles per tensor for each replica, and one that nobody reads.
   buffer trust_norms_;
+  buffer gathered_norms_;  ///< of one chunk, the replicas' parts beside each other
   std::vector<std::vector<slice_part>> parts_;  ///< by chunk; LAMB's
   int64_t tensors_ = 0;
   std::vector<int64_t> first_tensor_;  ///< by chunk

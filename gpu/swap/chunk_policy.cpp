@@ -51,6 +51,7 @@ chunk_policy::chunk_policy(std::vector<chunk_place> chunks, int slots, bool gath
     chunks_.push_back({c});
   }
   occupants_.assign(static_cast<size_t>(shared_weights_), -1);
+  gathered_behind_ = occupants_;
 }
 
 int chunk_policy::frames(chunk_point::kind what) const {
@@ -99,7 +100,9 @@ chunk_policy::ops chunk_policy::bring_weights(int chunk) {
   auto& c = at(chunk);
   if (shares_weights(chunk)) {
     auto& occupant = occupants_[static_cast<size_t>(weight_frame(chunk))];
-    if (std::exchange(occupant, chunk) != chunk) read_weights(out, chunk);
+    if (std::exchange(occupant, chunk) == chunk) return out;
+    read_weights(out, chunk);
+    gathered_behind_[static_cast<size_t>(weight_frame(chunk))] = measured_;
   } else if (gathers_ && c.place.on_disk && !std::exchange(c.gathered, true)) {
     out.push_back(gathering(chunk, {kind::arrived, chunk}, {kind::arrived, chunk}));
   }
@@ -114,6 +117,11 @@ chunk_policy::ops chunk_policy::fetch_weights(int chunk) {
     out.back().chunk = chunk;
   };
   if (gathers_) wait_for(kind::slice_read);
+  const int before = gathered_behind_[static_cast<size_t>(weight_frame(chunk))];
+  if (before >= 0) {  // CHP-12
+    out.push_back(waiting({kind::measured, before}));
+    out.back().chunk = before;
+  }
   wait_for(kind::weights_ready);
   return out;
 }
@@ -146,8 +154,9 @@ chunk_policy::ops chunk_policy::drop_gradient(int chunk) {
   return {marking(on, {kind::gradient_free, grad_frame(chunk)})};
 }
 
-/// Behind what a gradient is whole. CHP-2, CHP-11.
+/// Behind what a gradient is whole, and all is known that its update needs. CHP-2, CHP-11.
 chunk_point chunk_policy::whole_gradient(int chunk) const {
+  if (at(chunk).shared) return {kind::norms_known, chunk};  // CHP-12
   return at(chunk).summed ? chunk_point{kind::summed, grad_frame(chunk)}
                           : chunk_point{kind::computed};
 }
@@ -164,6 +173,23 @@ chunk_policy::ops chunk_policy::measure(int chunk) {
     measure_group(out, group_of(chunk, g, c.moments_are_zero));
   out.push_back(marking(lane::update, {kind::measured, chunk}));
   out.push_back(waiting({kind::measured, chunk}));  // CHP-8
+  return out;
+}
+
+/// CHP-12.
+chunk_policy::ops chunk_policy::share_norms(int chunk) {
+  auto& c = at(chunk);
+  assert(gathers_ && c.summed && !c.shared);
+  ops out;
+  for (int g = 0; g < c.place.groups; ++g)
+    measure_group(out, group_of(chunk, g, c.moments_are_zero));
+  out.push_back(marking(lane::update, {kind::measured, chunk}));
+  auto gathered = on_lane(lane::gather, chunk_act::gather_norms, chunk);
+  gathered.behind[0] = {kind::measured, chunk};
+  gathered.marks = {kind::norms_known, chunk};
+  out.push_back(gathered);
+  c.shared = true;
+  measured_ = chunk;
   return out;
 }
 
@@ -205,7 +231,7 @@ chunk_policy::ops chunk_policy::update(int chunk, counts when, bool measured, bo
   out.push_back(marking(lane::update, {kind::gradient_free, grad_frame(chunk)}));
   if (!shares_weights(chunk)) out.push_back(marking(lane::update, {kind::arrived, chunk}));
   forget_weights(chunk);  // the frame has those before
-  c.summed = false;
+  c.summed = c.shared = false;
   return out;
 }
 

@@ -39,6 +39,11 @@
 //          the own one. What takes it then, an update or that it is dropped, is behind the sum and
 //          not behind the compute lane, which goes on meanwhile; who needs its frame waits for the
 //          sum, which is others' matter, and then for what took it.
+//   CHP-12 Of replicas whose updates need to know what all have measured of a chunk, and which
+//          update it as soon as its gradient is whole, what they have measured is gathered in the
+//          lane of sums, behind the own measuring, and the update is behind that. The compute lane
+//          goes on; weights that are gathered behind such a measuring have it wait for that first,
+//          which is the drive's matter.
 #pragma once
 
 #include <array>
@@ -67,6 +72,7 @@ enum class chunk_act : uint8_t {
   read_weights,
   gather_weights,  ///< others' slices come beside the own one
   sum_gradient,    ///< the own slice becomes that of all replicas' gradients
+  gather_norms,    ///< what others have measured comes beside the own
   read_state,
   read_rows,    ///< state of some rows into a slot
   update_rows,  ///< in that slot, and in memory; nothing else is to take it from there
@@ -94,6 +100,7 @@ struct chunk_point {
     written,        ///< all that was enqueued for a chunk's files; by chunk
     measured,       ///< all groups; by chunk
     rows_ready,     ///< rows that were to be updated first; by chunk
+    norms_known,    ///< what all replicas have measured; by chunk
   };
   static constexpr int all = -1;  ///< of `written`: every chunk
 
@@ -101,7 +108,7 @@ struct chunk_point {
   int index = 0;
   bool operator==(const chunk_point&) const = default;
 };
-inline constexpr size_t chunk_point_kinds = 14;
+inline constexpr size_t chunk_point_kinds = 15;
 
 /// One operation.
 struct chunk_op {
@@ -151,9 +158,14 @@ class chunk_policy {
   /// The chunk is measured behind what the compute lane has: its gradient, which stays. That lane
   /// goes on behind it (CHP-8).
   ops measure(int chunk);
+  /// Of replicas: the chunk is measured behind the sum of its gradient, which stays, and what all
+  /// have measured is gathered. Its update, which is the next that takes slots, is behind that
+  /// (CHP-12).
+  ops share_norms(int chunk);
   /// The chunk is updated behind what the compute lane has, its gradient, or behind the sum of that
-  /// (CHP-11). `measured`: right before that (CHP-8). `rows`: some of its rows before all groups
-  /// (CHP-10); of weights in memory of their own, whose updates count at once and are not measured.
+  /// (CHP-11), or behind what share_norms() gathers. `measured`: right before that (CHP-8). `rows`:
+  /// some of its rows before all groups (CHP-10); of weights in memory of their own,
+  /// whose updates count at once and are not measured.
   ops update(int chunk, counts when, bool measured = false, bool rows = false);
   /// Groups are read for the chunk's update, which is the next that takes slots: as many as leave
   /// one for rows. That is the one which is free last: nobody knows rows before the next pass
@@ -189,6 +201,7 @@ class chunk_policy {
     chunk_place place;
     bool gathered = false;  ///< weights in memory of their own are whole
     bool summed = false;    ///< who takes the gradient next does so behind its sum
+    bool shared = false;    ///< and behind what others have measured (CHP-12)
     bool moments_are_zero = true;
     bool moments_were_zero = true;  ///< before updates that are to be settled
     ops begun = {};                 ///< groups that were read for the next update
@@ -212,6 +225,9 @@ class chunk_policy {
   std::vector<state> chunks_;
   int shared_weights_ = 0, shared_grads_ = 0;
   std::vector<int> occupants_;  ///< of frames of weights; -1: none
+  /// By frame of weights: of whose measuring the gathering of those is behind; -1: nobody's.
+  std::vector<int> gathered_behind_;
+  int measured_ = -1;  ///< the last chunk whose norms were gathered
   int slots_;
   int next_slot_ = 0;
   bool gathers_;

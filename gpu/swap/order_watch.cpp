@@ -93,6 +93,8 @@ order_watch::effect order_watch::effect_of(const chunk_op& op, int step, bool dr
       return gathering(op.chunk);
     case chunk_act::sum_gradient:
       return summing(op.chunk, step);
+    case chunk_act::gather_norms:
+      return gathering_norms(op.chunk);
     case chunk_act::read_state:
       return reading_state(op);
     case chunk_act::read_rows:
@@ -234,9 +236,19 @@ order_watch::effect order_watch::measuring(const chunk_op& op, int step) {
   return {begin, end};
 }
 
+order_watch::effect order_watch::gathering_norms(int chunk) {
+  auto begin = [this, chunk] {
+    check(at(chunk).groups_measured == place(chunk).groups,
+          "other ranks are told of a chunk before all of it was measured");
+  };
+  return {begin, [this, chunk] { at(chunk).norms_known = true; }};
+}
+
 order_watch::effect order_watch::updating(const chunk_op& op, int step, bool dropped) {
-  auto begin = [this, op, step] {
+  auto begin = [this, op, step, shared = at(op.chunk).is_shared] {
     check_group(op, step);
+    check(!shared || at(op.chunk).norms_known,
+          "a group is updated before all ranks' norms of its chunk are known");
     check(!measured_ || at(op.chunk).groups_measured == place(op.chunk).groups,
           "a group is updated before all of its chunk were measured");
     slot_of(op).what = slot_model::holds::updating;
@@ -251,6 +263,7 @@ order_watch::effect order_watch::updating(const chunk_op& op, int step, bool dro
     gradient_frame(op.chunk) = none;
     c.gradient_of = none;
     c.groups_measured = 0;
+    c.norms_known = false;
     c.gathered = !gathers_;
   };
   return {begin, end};
@@ -396,10 +409,17 @@ void order_watch::measure(int chunk, int step) {
   });
 }
 
+void order_watch::share_norms(int chunk, int step) {
+  if (!on_disk(chunk)) return;
+  at(chunk).is_measured = at(chunk).is_shared = true;
+  carry_out(policy_.share_norms(chunk), step);
+}
+
 void order_watch::update(int chunk, int step, counts when, bool dropped, bool rows) {
   if (!on_disk(chunk)) return update_in_memory(chunk, step);
   const bool before = std::exchange(at(chunk).is_measured, false);
   carry_out(policy_.update(chunk, when, measured_ && !before, rows), step, dropped);
+  at(chunk).is_shared = false;
 }
 
 void order_watch::use_rows(int chunk, int step) {

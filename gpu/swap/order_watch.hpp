@@ -79,6 +79,8 @@ class order_watch {
   void drop_gradient(int chunk);
   /// For what other ranks need to know before the update; else that begins with it.
   void measure(int chunk, int step);
+  /// The same under backward, behind the sum of the gradient (CHP-12).
+  void share_norms(int chunk, int step);
   /// `dropped`: the update will not count. `rows`: some are updated first (CHP-10).
   void update(int chunk, int step, counts when, bool dropped = false, bool rows = false);
   /// Groups are read for the next update, which is this chunk's.
@@ -128,6 +130,8 @@ class order_watch {
     int passes_asked = 0, passes_made = 0;  ///< that add to its gradient
     int groups_measured = 0;      ///< of the update that comes
     bool is_measured = false;     ///< that was asked for before it
+    bool is_shared = false;       ///< and that all know it, without the compute lane
+    bool norms_known = false;     ///< they do
     std::vector<size_t> readers;  ///< operations of checkpoints that copy
   };
   struct slot_model {
@@ -170,6 +174,7 @@ class order_watch {
   effect reading_rows(const chunk_op& op);
   effect updating_rows(const chunk_op& op, int step);
   effect measuring(const chunk_op& op, int step);
+  effect gathering_norms(int chunk);
   effect updating(const chunk_op& op, int step, bool dropped);
   effect writing_state(const chunk_op& op);
   void update_in_memory(int chunk, int step);

@@ -95,7 +95,8 @@ void swapper::make_order() {
     make(of_frame, order_->frames(of_frame));
   for (const auto of_slot : {kind::group_read, kind::group_updated, kind::slot_free})
     make(of_slot, order_->slots());
-  for (const auto of_chunk : {kind::arrived, kind::written, kind::measured, kind::rows_ready})
+  for (const auto of_chunk :
+       {kind::arrived, kind::written, kind::measured, kind::rows_ready, kind::norms_known})
     make(of_chunk, order_->chunks());
 }
 
@@ -333,6 +334,20 @@ void swapper::measure(stream& compute, optimizer& rule, int chunk, float lr, int
     else
       carry_out(op, &compute, [&](stream& s) { use_group(s, op, how); });
   }
+}
+
+void swapper::share_norms(stream& compute, optimizer& rule, int chunk, float lr, int64_t step,
+                          const std::function<void()>& gather) {
+  assert(rule.settings().norm_elements == where_.group_elements);
+  finish_update();
+  const update_call how{&rule, lr, step};
+  for (const auto& op : order_->share_norms(chunk))
+    carry_out(op, &compute, [&](stream& s) {
+      if (op.what == chunk_act::gather_norms)
+        gather();
+      else
+        use_group(s, op, how);
+    });
 }
 
 void swapper::settle(stream& compute, std::function<bool()> hold) {

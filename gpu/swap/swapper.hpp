@@ -34,8 +34,9 @@
 // update. Results have the bits of training in memory: the same kernels on the same numbers, which
 // only lay somewhere else meanwhile; whatever a chunk is cut into, since an update's elements do
 // not know each other. LAMB's do, so its groups are read twice (CHP-8), and are the parts by which
-// a chunk in memory is updated, too (OP-4). Of replicas all measure their slices of all chunks
-// before the first update: the norms are of whole tensors.
+// a chunk in memory is updated, too (OP-4). The norms are of whole tensors: of replicas all measure
+// their slices of a chunk before its update. Where all gradients are held they do so of all chunks,
+// else of each as soon as its gradient is summed.
 //
 // On a device that the host cannot address, slots and frames have a page-locked twin in the host's
 // memory, through which the streams copy.
@@ -83,7 +84,8 @@
 //          none can wait for itself: what it waits for on its rank was enqueued before it, and of
 //          collectives has only earlier ones before it, which are over on all ranks. The sum of a
 //          gradient that is taken under backward is one of them, between the gathering of the
-//          weights that backward needs next and those of the next pass.
+//          weights that backward needs next and those of the next pass. So are the norms of a
+//          chunk that is updated there by LAMB, which are measured behind that sum (CHP-12).
 //   SWP-14 An update that is left for the rows of the next pass is made at the latest when anybody
 //          asks for anything else of the chunk, or for slots. Rows that were updated first have in
 //          memory the bits that their groups' updates give them, which are compared with them and
@@ -212,6 +214,12 @@ class swapper final : public chunk_mover {
   /// Enqueues, where replicas share the norms of `rule` (shared_norms()), that the own slice of a
   /// chunk is measured behind what `compute` has now, which goes on behind that.
   void measure(stream& compute, optimizer& rule, int chunk, float lr, int64_t step);
+  /// The same behind the sum of the chunk's gradient, before its update, which is the next.
+  /// `gather` enqueues, on the stream of the replicas' collectives and behind the measuring, that
+  /// each has what all have measured of it; the update is behind that, and `compute` waits for
+  /// neither.
+  void share_norms(stream& compute, optimizer& rule, int chunk, float lr, int64_t step,
+                   const std::function<void()>& gather);
   /// Enqueues the update of a chunk behind what `compute` has now, its gradient, or behind the sum
   /// of that; and the clip factor of `rule`, whose store it is, which `compute` has by then. Of one
   /// that counts once it is settled the factor is 1. The gradient is zero afterwards.

@@ -192,13 +192,9 @@ void check_swap(builder& b) {
          "a checkpoint has links to the files of one drive alone, and is not given up for several",
          "set swap.consume = false, or name one folder");
   const bool holds = j.swap.clip == clip_way::automatic || j.swap.clip == clip_way::hold;
-  const bool lamb = j.train.optimizer == optimizer_kind::lamb;
-  const bool keep = j.grid().pipeline > 1 || (j.grid().data > 1 && lamb);
-  b.rule(holds || !keep, {"swap.clip", "parallel.data", "parallel.pipeline"},
-         lamb
-             ? "replicas that train with LAMB have norms of whole tensors together, for which each "
-               "keeps its gradients"
-             : "several stages have one norm, for which each keeps its gradients",
+  const bool keep = j.grid().pipeline > 1;
+  b.rule(holds || !keep, {"swap.clip", "parallel.pipeline"},
+         "several stages have one norm, for which each keeps its gradients",
          "use \"auto\" or \"hold\"");
   b.rule(keep || j.swap.clip != clip_way::speculate || j.grid().ranks() == 1,
          {"swap.clip", "parallel.data"}, "replicas update once all of them know their norm",

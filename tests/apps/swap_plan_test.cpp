@@ -87,7 +87,7 @@ TEST_CASE("swap: plan says why steps are clipped as they are") {
   CHECK(why(behind_backward) == "swap.clip");
   const std::string_view first = "ranks sum gradients first";
   job.train.optimizer = config::optimizer_kind::lamb;
-  CHECK(why(behind_backward) == first);
+  CHECK(why(behind_backward) == "swap.clip");  // they share norms chunk by chunk, too
   job.train.optimizer = config::optimizer_kind::adamw;
   job.parallel = {};
   job.parallel.pipeline = 2;

@@ -22,7 +22,7 @@ namespace {
 constexpr auto gather_lane = static_cast<size_t>(chunk_lane::gather);
 /// What a collective is of, beside chunks whose weights are gathered.
 struct collective_of {
-  static constexpr int norm = 1000, sum_of = 2000, in_memory = 3000;
+  static constexpr int norm = 1000, sum_of = 2000, in_memory = 3000, norms_of = 4000;
 };
 
 /// The collectives of a group, by number.
@@ -52,8 +52,10 @@ class meeting_machine final : public chance_machine {
   meeting_machine(std::mt19937& random, replica_meeting& all) : chance_machine(random), all_(all) {}
 
   size_t enqueue(watched_op op) override {
-    const bool sums = op.what.what == chunk_act::sum_gradient;
-    const int what = op.what.chunk + (sums ? collective_of::sum_of : 0);
+    const auto act = op.what.what;
+    const int what = op.what.chunk + (act == chunk_act::sum_gradient   ? collective_of::sum_of
+                                      : act == chunk_act::gather_norms ? collective_of::norms_of
+                                                                       : 0);
     if (is_collective(op))
       op.begin = [this, what, begin = std::move(op.begin)] {
         all_.begin(begun_++, what);
@@ -109,7 +111,7 @@ class trained_replicas {
       places_.push_back(p);
     }
     if (odd) places_[1] = {true, 0, -1, 1};
-    measured_ = way_ == way::hold && pick(3) == 0;
+    measured_ = pick(3) == 0;
     meeting_.emplace(ranks);
     for (int r = 0; r < ranks; ++r) {
       auto places = places_;
@@ -147,6 +149,7 @@ class trained_replicas {
 
   size_t met() const { return meeting_->count(); }
   way how() const { return way_; }
+  bool measured() const { return measured_; }
 
  private:
   int pick(int below) { return static_cast<int>(random_() % static_cast<unsigned>(below)); }
@@ -170,6 +173,9 @@ class trained_replicas {
     pass(rank, step, micro_batches, true);
     machine.meet(collective_of::norm, watches_[rank].compute(0), true);
     for (int c = 0; c < chunks(); ++c)
+      if (measured_ && !watches_[rank].on_disk(c))
+        machine.meet(collective_of::norms_of + c, watches_[rank].compute(0), true);
+    for (int c = 0; c < chunks(); ++c)
       if (!watches_[rank].on_disk(c)) update_in_memory(rank, c, step);
   }
 
@@ -184,10 +190,12 @@ class trained_replicas {
         if (m + 1 < micro_batches) continue;
         if (c > 0) watch.bring_weights(c - 1);
         watch.sum_gradient(c, step);
-        if (!updates)
+        if (!updates) {
           watch.drop_gradient(c);
-        else if (watch.on_disk(c))
+        } else if (watch.on_disk(c)) {
+          if (measured_) watch.share_norms(c, step);
           watch.update(c, step, counts::at_once);
+        }
       }
     }
   }
@@ -239,14 +247,53 @@ class trained_replicas {
 }  // namespace
 
 TEST_CASE("CHP-9 CHP-11: replicas: 30,000 random orders, each replica at a pace of its own") {
-  std::array<size_t, 3> met{};
+  std::array<size_t, 3> met{}, measured{};
   for (unsigned seed = 1; seed <= 30'000; ++seed) {
     trained_replicas all(seed);
     const auto wrong = all.run();
     REQUIRE_MESSAGE(wrong.empty(), "seed ", seed, ": ", wrong);
     met[static_cast<size_t>(all.how())] += all.met();
+    if (all.measured()) measured[static_cast<size_t>(all.how())] += all.met();
   }
   for (const auto of_way : met) CHECK(of_way > 50'000);
+  for (const auto of_way : measured) CHECK(of_way > 10'000);
+}
+
+TEST_CASE("CHP-12: replicas: an update under backward waits for the norms that all measured") {
+  using kind = chunk_point::kind;
+  chunk_policy policy({{true, 0, 0, 2}, {true, 1, 1, 1}, {true, 0, 0, 1}}, 3, true);
+  const auto drive_waits = [&](int chunk) {
+    std::vector<int> out;
+    for (const auto& op : policy.fetch_weights(chunk))
+      if (op.on == chunk_lane::compute && op.behind[0]->what == kind::measured)
+        out.push_back(op.behind[0]->index);
+    return out;
+  };
+  policy.bring_weights(1);
+  policy.sum_gradient(2);
+  const auto sharing = policy.share_norms(2);
+  REQUIRE(sharing.size() == 4);
+  CHECK(sharing[1].what == chunk_act::measure);
+  CHECK(sharing[1].behind[1] == chunk_point{kind::summed, 0});
+  CHECK(sharing[2].marks == chunk_point{kind::measured, 2});
+  CHECK(sharing[3].on == chunk_lane::gather);
+  CHECK(sharing[3].what == chunk_act::gather_norms);
+  CHECK(sharing[3].behind[0] == chunk_point{kind::measured, 2});
+  for (const auto& op : sharing) CHECK(op.on != chunk_lane::compute);
+  int updates = 0;
+  for (const auto& op : policy.update(2, counts::at_once)) {
+    CHECK(op.on != chunk_lane::compute);
+    if (op.what != chunk_act::update) continue;
+    CHECK(op.behind[1] == chunk_point{kind::norms_known, 2});
+    ++updates;
+  }
+  CHECK(updates == 1);
+  // Weights that were gathered before wait for no drive, those behind the norms do.
+  CHECK(drive_waits(1).empty());
+  CHECK(drive_waits(0) == std::vector{2});
+  policy.sum_gradient(2);
+  for (const auto& op : policy.update(2, counts::at_once))  // which shares none
+    if (op.what == chunk_act::update) CHECK(op.behind[1] == chunk_point{kind::summed, 0});
 }
 
 TEST_CASE("CHP-11: replicas: an update waits for the sum of its gradient, and compute does not") {
