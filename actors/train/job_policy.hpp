@@ -260,6 +260,7 @@ class job_policy {
   void end(const error& why);
   void end_with_word(const error& why);
   void await_word(const error& why);
+  heard::node_lost unexplained_as(const error& why) const;
   void recover(const error& why, const heard::node_lost& lost);
   status decide(const heard::node_lost& lost);
   void notice(const error& why, const heard::node_lost& lost);

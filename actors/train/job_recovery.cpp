@@ -70,8 +70,15 @@ void job_policy::end_with_word(const error& why) {
   await_word(why);
 }
 
+/// What a failure is called of which nobody has said better. In a job that swaps, what a rank could
+/// not read or write is its drive's; a full one is mended by nobody's recovery.
+heard::node_lost job_policy::unexplained_as(const error& why) const {
+  const bool of_drive = !plan_.job.swap.dir.empty() && why.code == errc::io && why.kind != "ENOSPC";
+  return {"", "", of_drive ? "disk_failing" : "stuck_collective"};
+}
+
 void job_policy::await_word(const error& why) {
-  if (recovery_.can_mend(why)) notice(why, {"", "", "stuck_collective"});
+  if (recovery_.can_mend(why)) notice(why, unexplained_as(why));
   unexplained_ = why;
   enter(explaining, "ending");
   wait(word_patience_ns);
@@ -79,7 +86,8 @@ void job_policy::await_word(const error& why) {
 
 void job_policy::end_unexplained(const job_event& event) {
   if (now_ns_ < waits_until_ns_) return refuse(event);
-  recover(*std::exchange(unexplained_, {}), {"", "", "stuck_collective"});
+  const auto why = *std::exchange(unexplained_, {});
+  recover(why, unexplained_as(why));
 }
 
 // -- a node that is lost --------------------------------------------------------------------------

@@ -367,7 +367,8 @@ inline constexpr std::array acted_on{
     health::finding_name::frozen_process, health::finding_name::half_open_link,
     health::finding_name::cut_pair,       health::finding_name::stuck_collective,
     health::finding_name::stuck_device,   health::finding_name::lost_device,
-    health::finding_name::wrong_bits,     health::finding_name::straggler};
+    health::finding_name::wrong_bits,     health::finding_name::straggler,
+    health::finding_name::disk_failing};  // of a rank that swaps; what a log says of a disk is told
 
 /// A rule for each of them.
 inline std::vector<recovery_rule> default_rules() {

@@ -1,6 +1,8 @@
 // What the job does after a fault: JOB-11 to JOB-13, and what the rules of recovery say.
 #include "actors/train/job_policy.hpp"
 
+#include <algorithm>
+#include <cerrno>
 #include <cmath>
 #include <limits>
 
@@ -540,6 +542,36 @@ TEST_CASE("job: what failed as where a node has died recovers even where nobody 
   auto wrong = with_recovery(5);
   wrong.hear(heard::ask_failed{{errc::bad_data, "no rank 7"}});
   CHECK(wrong.end);
+}
+
+TEST_CASE("job: what a rank that swaps cannot read or write is a disk that fails") {
+  const error unread = error::system("step 6 on rank 1: read chunk-0003", EIO),
+              full = error::system("step 6 on rank 1: make a file", ENOSPC);
+  const auto told_of = [](const error& why, bool swaps) {
+    auto plan = recovering_job("", 9);
+    if (swaps) plan.job.swap.dir = {"/nvme/swap"};
+    plan.job.recovery.rule = {{.finding = health::finding_name::stuck_collective},
+                              {.finding = health::finding_name::disk_failing}};
+    job_harness job(plan);
+    job.policy.begin(job.now_ns);
+    job.start();
+    job.step();
+    job.hear(heard::ask_failed{why});
+    job.wait();
+    REQUIRE(job.find<todo::recover>());
+    const auto& fault = job.policy.incidents().back();
+    CHECK(fault.node.empty());
+    CHECK(fault.finding == (fault.rule == 2 ? "disk_failing" : "stuck_collective"));
+    return fault.rule;
+  };
+  CHECK(told_of(unread, true) == 2);
+  CHECK(told_of(full, true) == 1);
+  CHECK(told_of(unread, false) == 1);
+  CHECK(told_of({errc::timeout, "no answer"}, true) == 1);
+  const auto standard = config::default_rules();
+  CHECK(std::any_of(standard.begin(), standard.end(), [](const auto& rule) {
+    return rule.finding == health::finding_name::disk_failing;
+  }));
 }
 
 TEST_CASE("job: the end of a wait that was cut short ends no other one") {
