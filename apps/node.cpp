@@ -182,6 +182,7 @@ result<int> run_node(node_arguments a) {
                                   }};
     options.accelerators = gpu::accelerators();
     options.makes_drills = a.allow_injection;
+    options.probes = true;
     options.heads = heads;
     options.host = cluster::this_host(controls);
     auto actor = system.spawn(cluster::node, std::move(options));

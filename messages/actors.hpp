@@ -169,7 +169,9 @@ using predictor_actor = component_actor::extend<
     // Forgets what was learned of a node.
     ask<fbs::ForgetNode, fbs::Ack>,
     // Says what an expectation is made of.
-    ask<fbs::Explain, fbs::Explanation>>;
+    ask<fbs::Explain, fbs::Explanation>,
+    // What a node's machine was probed to do (from the coordinator of its process only).
+    tell<fbs::HwProfile>>;
 
 /// One process of the cluster.
 using node_actor = component_actor::extend<

@@ -158,7 +158,8 @@
   X(predict, Suspect, 0x0a05)         \
   X(predict, ForgetNode, 0x0a06)      \
   X(predict, Explain, 0x0a07)         \
-  X(predict, Explanation, 0x0a08)
+  X(predict, Explanation, 0x0a08)     \
+  X(predict, HwProfile, 0x0a09)
 
 namespace troupe::fbs {
 #define TROUPE_DECLARE(domain, table, number) struct table;

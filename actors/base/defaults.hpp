@@ -56,6 +56,8 @@
   TIME(checkup_patience, 15'000, "`doctor` waits for a node's examination")                       \
   TIME(deep_checkup_patience, 90'000, "`doctor --deep` waits for it")                             \
   TIME(join_checkup_patience, 10'000, "a node that joins waits for its machine's check")          \
+  TIME(probe_patience, 12'000, "a node that has ranks to take waits for its machine's probes")    \
+  TIME(probe_turn_period, 100, "between two looks whether this machine can be probed by now")     \
   TIME(pair_budget, 4'000, "a medic's exchange of bytes with another node may take")              \
   TIME(pair_patience, 5'000, "`doctor` waits for two nodes to exchange bytes")                    \
   TIME(group_meeting, 3'000, "members of a test's group may take to meet, once all of it listen") \

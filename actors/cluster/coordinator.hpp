@@ -74,6 +74,9 @@
 //     node cannot measure, or no split fits, it is the planned one; of a node that is lost
 //     meanwhile nothing is settled. A spare that has less memory than the layers of a place take by
 //     a measured split does not come into it (PLA-6).
+//   CRD-23  Before a run begins or goes on the predictor is told what the machines of its nodes
+//     were probed to do, of `profiled_places` of them at most. Nothing is waited for: what a node
+//     says of its machine comes with its word that it has its ranks.
 //
 // Failure policy: a dead node is told to the run; a refused one is counted and the cluster goes on.
 #pragma once
@@ -96,6 +99,7 @@
 #include "actors/train/device_policy.hpp"
 #include "io/base/error_kind.hpp"
 #include "io/disk/storage.hpp"
+#include "io/perf/hw_profile.hpp"
 #include "messages/actors.hpp"
 
 namespace troupe::cluster {
@@ -153,12 +157,16 @@ inline constexpr error_kind<std::string_view> run_died{"run_died", errc::bug,
 inline constexpr error_kind<std::string_view> node_not_here{
     "node_not_here", errc::not_found, "node not found: {}", "it is not there, or counts as lost"};
 
+/// Of places whose machines the predictor is told of, in an epoch: it keeps no more nodes.
+inline constexpr uint32_t profiled_places = 512;
+
 /// A node that has joined.
 struct member {
   std::string name;
   node_actor handle;
   fbs::HelloT hello;
   loader_actor loader;
+  std::optional<io::perf::hw_profile> profile;  ///< of its machine, where that was probed
   bool gone = false;                 ///< its connection has ended, or it counts as lost
   bool told = false;                 ///< that it is lost
   bool quiet = true;                 ///< it runs nothing of an earlier epoch

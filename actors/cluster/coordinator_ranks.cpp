@@ -7,10 +7,13 @@
 
 #include "actors/base/context.hpp"
 #include "actors/base/gather.hpp"
+#include "actors/base/hw_message.hpp"
 #include "actors/cluster/coordinating.hpp"
 #include "actors/cluster/node.hpp"
 #include "actors/cluster/partners_policy.hpp"
 #include "actors/train/measured_split_policy.hpp"
+#include "actors/train/memory_estimate.hpp"
+#include "actors/train/roofline_policy.hpp"
 #include "io/config/load.hpp"
 
 namespace troupe::cluster::coordinating {
@@ -113,10 +116,54 @@ std::map<uint32_t, std::vector<uint32_t>> loader_places(const coordinator_state&
   return out;
 }
 
+std::vector<uint32_t> ranks_of(const coordinator_state& st, uint32_t place);
+
+/// Told of the same node in each epoch: its ranks and layers may be others.
+void tell_profile(coordinator_pointer self, uint32_t place,
+                  const std::vector<train::planned_stage>& stages) {
+  const auto& st = self->state;
+  const auto& who = member_at(st, place);
+  const auto& plan = st.record.plan;
+  const auto threads = static_cast<int>(st.places.needs_of(place).threads);
+  self->send(st.record.predictor, make_msg<fbs::HwProfile>(context(self), [&](fbs::HwProfileT& m) {
+               m.node = who.name;
+               m.place = place;
+               m.places = static_cast<uint32_t>(st.places.size());
+               m.host = host_key(who);
+               m.fields = to_message(*who.profile);
+               for (const auto rank : ranks_of(st, place)) {
+                 const auto& of = *std::ranges::find(stages, plan.ranks[rank].at.place().pipeline,
+                                                     &train::planned_stage::pipeline_rank);
+                 auto& r = *m.ranks.emplace_back(std::make_unique<fbs::RankTimesT>());
+                 r.rank = rank;
+                 r.layers = static_cast<uint32_t>(of.layers.last - of.layers.first);
+                 r.threads = static_cast<uint32_t>(threads);
+                 r.parts =
+                     train::to_message(train::roofline_parts(plan, of, *who.profile, threads));
+               }
+             }));
+}
+
+/// CRD-23.
+void tell_profiles(coordinator_pointer self) {
+  const auto& st = self->state;
+  const bool on_host = !st.devices.names.empty() && st.devices.names.front() == "host";
+  if (!st.record.predictor || !on_host) return;
+  std::vector<train::planned_stage> stages;
+  uint32_t told = 0;
+  for (uint32_t place = 0; place < st.places.size() && told < profiled_places; ++place)
+    if (member_at(st, place).profile) {
+      if (stages.empty()) stages = train::plan_stages(st.record.plan);
+      tell_profile(self, place, stages);
+      ++told;
+    }
+}
+
 /// CRD-1.
 void begin_run(coordinator_pointer self) {
   auto& st = self->state;
   st.ready = true;
+  tell_profiles(self);
   const auto loaders = loader_places(st);
   std::vector<caf::strong_actor_ptr> handles;
   for (const auto& stage : st.stages)
@@ -278,6 +325,7 @@ void assigned(coordinator_pointer self, uint32_t place, const msg<fbs::Assigned>
   who.loader = caf::actor_cast<loader_actor>(handles.front());
   for (size_t i = 0; i < ranks.size(); ++i)
     st.stages[ranks[i]] = caf::actor_cast<stage_actor>(handles[i + 1]);
+  if (m->profile() != nullptr) who.profile = profile_in(*m->profile());
   let_observe(self, who, fmt::format("{}", fmt::join(ranks, ", ")));
   ++st.assigned;
 }

@@ -2,10 +2,13 @@
 #include "actors/cluster/host.hpp"
 
 #include <future>
+#include <memory>
 #include <utility>
 
+#include "actors/base/defaults.hpp"
 #include "actors/cluster/basp_gate.hpp"
 #include "actors/cluster/measuring.hpp"
+#include "actors/cluster/probing.hpp"
 #include "actors/train/drilled_engine.hpp"
 #include "actors/train/layer_paces.hpp"
 #include "actors/train/rank_engine.hpp"
@@ -28,6 +31,22 @@ class machine_host final : public host {
           return train::measure_layer_of(*what.job, what.device, what.threads, what.workers);
         },
         std::move(told));
+  }
+  void probe(config::probe_depth depth, std::stop_token stop,
+             std::function<void(const result<io::perf::hw_profile>&)> told) override {
+    const auto found = std::make_shared<io::perf::hw_profile>();
+    probing_ = measure_apart(
+        [depth, found, stop = std::move(stop)]() -> result<double> {
+          *found = probe_this_machine(
+              {depth == config::probe_depth::full, defaults::probe_patience, stop});
+          return 1.0;
+        },
+        [found, told = std::move(told)](const result<double>& done) {
+          if (done)
+            told(std::move(*found));
+          else
+            told(done.error());
+        });
   }
   gpu::processor_seconds processor_time() override {
     return {usage_now().cpu_seconds, gpu::machine_processor_s()};
@@ -61,7 +80,7 @@ class machine_host final : public host {
 
  private:
   gpu::controls::control_place controls_;
-  std::future<void> measuring_;
+  std::future<void> measuring_, probing_;
   std::shared_ptr<io::checkpoint::memory_copies> copies_ =
       std::make_shared<io::checkpoint::memory_copies>();
   /// As they were when the process began: what they had by then is of the one before it.

@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -17,6 +18,7 @@
 #include "io/base/result.hpp"
 #include "io/config/job.hpp"
 #include "io/disk/file_system.hpp"
+#include "io/perf/hw_profile.hpp"
 
 namespace troupe::cluster {
 
@@ -41,6 +43,14 @@ class host : public train::engine_maker {
                               std::function<void(const result<double>&)> told) {
     (void)what;
     told(error{errc::unavailable, "this host measures no layers"});
+  }
+  /// Tells what the machine is and does, or why nothing is known. Returns at once; `told` is called
+  /// once, from any thread, and must not wait. Once `stop` is asked for nothing more is measured.
+  virtual void probe(config::probe_depth depth, std::stop_token stop,
+                     std::function<void(const result<io::perf::hw_profile>&)> told) {
+    (void)depth;
+    (void)stop;
+    told(error{errc::unavailable, "this host is not probed"});
   }
   /// Called on the meter's thread.
   virtual gpu::processor_seconds processor_time() { return {}; }

@@ -13,7 +13,7 @@ namespace {
 
 /// Threads, as many as its workers have, may be refused by a limit of the process or its group.
 error not_measured(const std::exception& why) {
-  return {errc::unavailable, fmt::format("a layer could not be measured: {}", why.what()),
+  return {errc::unavailable, fmt::format("nothing could be measured: {}", why.what()),
           "see the limits of this process and its control group (ulimit -u, pids.max)"};
 }
 
@@ -21,7 +21,7 @@ result<double> measured_or_why_not(const std::function<result<double>()>& measur
   try {
     return measure();
   } catch (const std::bad_alloc&) {
-    return error{errc::no_memory, "there is no memory to measure a layer with"};
+    return error{errc::no_memory, "there is no memory to measure with"};
   } catch (const std::exception& e) {
     return not_measured(e);
   }

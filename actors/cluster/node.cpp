@@ -129,26 +129,16 @@ void schedule_beat(node_pointer self) {
   self->delayed_send(self, interval, caf::tick_atom_v);
 }
 
-void take_ranks(node_pointer self, asked_to_assign a);
+void take_probed(node_pointer self);
 uint64_t last_step(const node_state& st);
-
-/// What of a machine is bad, in words; empty: nothing.
-std::string bad_parts(const fbs::CheckupReportT& r) {
-  std::string out;
-  for (const auto& c : r.checks)
-    if (c->verdict == fbs::CheckVerdict::bad)
-      out += fmt::format("{}{} {}", out.empty() ? "" : ", ", c->check, c->part);
-  return out;
-}
 
 /// NOD-6.
 void check_bits(node_pointer self, const medic_actor& medic) {
   auto& st = self->state;
   st.checking = true;
   const auto over = [self] {
-    auto& s = self->state;
-    s.checking = false;
-    if (auto asked = std::exchange(s.assignment, {})) take_ranks(self, std::move(*asked));
+    self->state.checking = false;
+    if (self->state.assignment) take_probed(self);
   };
   auto m = make_msg<fbs::RunCheckup>(context_of(*self, self->epoch()),
                                      [](auto& c) { c.bits_only = true; });
@@ -501,10 +491,18 @@ void take_ranks(node_pointer self, asked_to_assign asked) {
     st.ranks.push_back(rank->rank);
     out.ranks.push_back(rank->rank);
   }
+  out.profile = own_profile(st);
   be(self, fbs::NodeState::training);
   connect_peers(self, a);
   asked.promise.deliver(make_msg<fbs::Assigned>(context_of(*self, asked.assign.header()), out),
                         std::move(handles));
+}
+
+/// NOD-12.
+void take_probed(node_pointer self) {
+  probe_machine(self, [self] {
+    if (auto asked = std::exchange(self->state.assignment, {})) take_ranks(self, std::move(*asked));
+  });
 }
 
 caf::result<msg<fbs::Assigned>, std::vector<caf::strong_actor_ptr>> assign(
@@ -516,10 +514,8 @@ caf::result<msg<fbs::Assigned>, std::vector<caf::strong_actor_ptr>> assign(
   asked_to_assign asked{
       self->make_response_promise<msg<fbs::Assigned>, std::vector<caf::strong_actor_ptr>>(), m};
   auto promise = asked.promise;
-  if (st.checking)
-    st.assignment = std::move(asked);
-  else
-    take_ranks(self, std::move(asked));
+  st.assignment = std::move(asked);
+  if (!st.checking) take_probed(self);
   return promise;
 }
 
@@ -643,6 +639,7 @@ void down(node_pointer self, const caf::down_msg& m) {
 node_state::~node_state() {
   going.request_stop();
   examining.request_stop();
+  probing.stop.request_stop();
   if (measured) measured->close();
   for (const auto& s : stages) caf::anon_send_exit(s, caf::exit_reason::kill);
   for (const auto& w : workers) caf::anon_send_exit(w, caf::exit_reason::kill);
@@ -673,9 +670,8 @@ node_actor::behavior_type node(node_pointer self, node_options options) {
       status_handler(self),
       [self](const msg<fbs::Assign>& m) { return assign(self, m); },
       [self](const msg<fbs::MeasureLayers>& m) -> caf::result<msg<fbs::LayersMeasured>> {
-        if (!self->state.job || !asked_by_own_head(self))
-          return to_caf(not_its_head(self->state.options.name));
-        return measure_layers(self, m);
+        if (self->state.job && asked_by_own_head(self)) return measure_layers(self, m);
+        return to_caf(not_its_head(self->state.options.name));
       },
       [self](const msg<fbs::Suspend>& m) { return suspend(self, m); },
       [self](const msg<fbs::Shutdown>&) {
@@ -692,7 +688,7 @@ node_actor::behavior_type node(node_pointer self, node_options options) {
         else
           connect(self);
       },
-      [self](caf::update_atom) { self->state.measured->drain(); },
+      [self](caf::update_atom) { hear_measured(self); },
   };
 }
 

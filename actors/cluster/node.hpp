@@ -28,6 +28,10 @@
 //   NOD-10  A swapper ends when its worker is gone, whose engine has files in its folder.
 //   NOD-11  What a layer takes is measured by a thread of the host's, one at a time: who asks
 //     the same meanwhile gets the same answer; another question waits, and is measured behind it.
+//   NOD-12  Before it takes ranks its machine is probed, once in its life (predict.probe), where
+//     the host's processors are to compute: nothing of the job computes by then. It is done
+//     without probes that fail, or take longer than defaults::probe_patience, which with NOD-6 is
+//     less than its ranks are waited for; from then on nothing more is measured.
 //
 // Failure policy: the death of one of its actors means what its contract says (on_death): the node
 // ends with that reason, which the coordinator sees, or does without it.
@@ -51,6 +55,7 @@
 #include "actors/cluster/host.hpp"
 #include "io/base/error_kind.hpp"
 #include "io/config/job.hpp"
+#include "io/perf/hw_profile.hpp"
 #include "messages/actors.hpp"
 #include "messages/receive.hpp"
 
@@ -112,6 +117,7 @@ struct node_options {
   /// where it is empty.
   caf::actor connector = {};
   std::vector<std::string> accelerators = {};  ///< names of the GPUs this process may use
+  bool probes = false;                         ///< its machine, where the job wants that (NOD-12)
   bool makes_drills = false;                   ///< else it takes no part in a job that has any
   /// Where else its coordinator may be, in turn: HOST:PORT. The job's own (cluster.heads) once it
   /// has joined.
@@ -135,6 +141,15 @@ struct asked_to_measure {
   caf::typed_response_promise<msg<fbs::LayersMeasured>> promise;
   message_header cause;
   layers_to_measure of;
+};
+
+/// NOD-12.
+struct node_probing {
+  bool under_way = false, over = false;
+  int64_t begun_ns = 0;
+  std::stop_source stop = {};
+  std::function<void()> then = {};  ///< once it is over
+  std::optional<io::perf::hw_profile> profile = {};
 };
 
 /// An actor that is there for as long as the node, whatever its ranks are: its meter, its medic.
@@ -171,6 +186,7 @@ struct node_state {
   std::optional<asked_to_assign> assignment;  ///< meanwhile
   std::vector<asked_to_measure> measurements;  ///< what the first asked is measured (NOD-11)
   std::shared_ptr<completion_queue> measured;  ///< how its end comes here
+  node_probing probing;                        ///< of its machine
   std::stop_source examining;   ///< of the medic, which hears no message while it examines
   std::vector<uint32_t> ranks;  ///< those of stages and workers, in their order
   std::vector<stage_actor> stages;

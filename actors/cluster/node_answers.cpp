@@ -2,10 +2,16 @@
 #include "actors/cluster/node_answers.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <tuple>
 #include <utility>
 
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+
 #include "actors/base/context.hpp"
+#include "actors/base/defaults.hpp"
+#include "actors/base/hw_message.hpp"
 #include "actors/health/medic.hpp"
 #include "messages/errors.hpp"
 #include "messages/text.hpp"
@@ -45,7 +51,68 @@ void answer_measured(node_pointer self, const result<double>& flops_s) {
   if (!all.empty()) measure_first(self);
 }
 
+bool is_to_probe(const node_state& st) {
+  if (!st.options.probes || !st.job || st.probing.over) return false;
+  const auto& job = *st.job;
+  const bool on_host =
+      job.cluster.device == config::device_kind::host ||
+      (job.cluster.device == config::device_kind::automatic && st.options.accelerators.empty());
+  return on_host && job.predict.enabled && job.predict.probe != config::probe_depth::off;
+}
+
+/// NOD-12.
+void end_probing(node_pointer self, const result<io::perf::hw_profile>& found) {
+  auto& p = self->state.probing;
+  if (std::exchange(p.over, true)) return;
+  p.under_way = false;
+  p.stop.request_stop();
+  if (found)
+    p.profile = *found;
+  else
+    spdlog::warn("this machine is not probed: {}", found.error().message);
+  if (!self->state.over) std::exchange(p.then, {})();
+}
+
 }  // namespace
+
+void probe_machine(node_pointer self, std::function<void()> then) {
+  auto& st = self->state;
+  auto& p = st.probing;
+  if (p.under_way) return;
+  if (!is_to_probe(st)) return then();
+  p.under_way = true;
+  p.begun_ns = now_ns(*self);
+  p.then = std::move(then);
+  self->delayed_send(self, defaults::probe_patience, caf::update_atom_v);
+  st.options.host->probe(st.job->predict.probe, p.stop.get_token(),
+                         [self, queue = st.measured](const result<io::perf::hw_profile>& found) {
+                           queue->post([self, found] { end_probing(self, found); });
+                         });
+}
+
+std::unique_ptr<fbs::HwProfileT> own_profile(const node_state& st) {
+  if (!st.probing.profile) return nullptr;
+  auto out = std::make_unique<fbs::HwProfileT>();
+  out->fields = to_message(*st.probing.profile);
+  return out;
+}
+
+void hear_measured(node_pointer self) {
+  auto& st = self->state;
+  st.measured->drain();
+  const auto patience_ns = std::chrono::nanoseconds(defaults::probe_patience).count();
+  if (st.probing.under_way && now_ns(*self) - st.probing.begun_ns >= patience_ns)
+    end_probing(self, error{errc::timeout, fmt::format("that was not done in {} ms",
+                                                       defaults::probe_patience.count())});
+}
+
+std::string bad_parts(const fbs::CheckupReportT& r) {
+  std::string out;
+  for (const auto& c : r.checks)
+    if (c->verdict == fbs::CheckVerdict::bad)
+      out += fmt::format("{}{} {}", out.empty() ? "" : ", ", c->check, c->part);
+  return out;
+}
 
 msg<fbs::PairEcho> echo(node_pointer self, const msg<fbs::PairProbe>& m) {
   return make_msg<fbs::PairEcho>(context_of(*self, m.header()), [&](fbs::PairEchoT& e) {

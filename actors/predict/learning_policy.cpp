@@ -6,6 +6,7 @@
 #include <cmath>
 #include <set>
 
+#include "gpu/predict/roofline.hpp"
 #include "io/base/median.hpp"
 #include "io/config/work_shape.hpp"
 
@@ -20,6 +21,8 @@ using train::pipeline_op;
 constexpr uint32_t no_rank = UINT32_MAX;
 constexpr pipeline_op whole_step = pipeline_op::count;
 constexpr std::string_view whole_step_name = "step";
+/// The name of none: nobody's is blank.
+constexpr const char* no_node = " ";
 
 /// Of a part's work, a rule that is right up to a factor: the model learns that.
 constexpr double seconds_a_piece = 1e-9, longest_rule_s = 1e6;
@@ -42,6 +45,15 @@ gpu::predict::step_configuration configuration_of(std::vector<double> features) 
   return {std::move(features), rule_s};
 }
 
+/// LRN-8: to a machine on which it takes so many times as long; nothing: as it is.
+gpu::predict::step_estimate carried(gpu::predict::step_estimate e, std::optional<double> by) {
+  if (!by) return e;
+  e.seconds *= *by;
+  e.least_s *= *by * std::exp(-gpu::predict::machines_differ);
+  e.most_s *= *by * std::exp(gpu::predict::machines_differ);
+  return e;
+}
+
 }  // namespace
 
 std::string_view feature_name(size_t feature) {
@@ -53,8 +65,96 @@ learning_policy::learning_policy(const config::job& job, learning_options option
       shape_(config::work_shape_of(job)),
       ranks_(job.grid().ranks()),
       tokens_(static_cast<uint64_t>(job.tokens_per_step())),
-      suspect_share_(static_cast<double>(job.predict.suspect_percent) / 100) {
+      suspect_share_(static_cast<double>(job.predict.suspect_percent) / 100),
+      dtype_(job.model.dtype) {
   shape_.push_back(job.swap.dir.empty() ? 1.0 : 2.0);
+}
+
+void learning_policy::hear_probes(const probed_node& node) {
+  const bool has_room =
+      profiles_.contains(node.node) || profiles_.size() < gpu::predict::known_nodes;
+  if (!has_room) return;  // LRN-3
+  profiles_[node.node] = node.profile;
+  for (const auto& r : node.ranks) {
+    if (r.rank >= ranks_) continue;
+    auto& planned = planned_[r.rank] = r;
+    planned.node = node.node;
+  }
+}
+
+std::optional<double> learning_policy::rate_of(const std::string& node, pipeline_op part) const {
+  const auto known = profiles_.find(node);
+  if (known == profiles_.end()) return std::nullopt;
+  const auto& is = known->second;
+  switch (part) {
+    case pipeline_op::forward:
+    case pipeline_op::backward: {
+      const auto& all =
+          dtype_ == config::compute_dtype::bf16 ? is.gemm_bf16_gflop_s : is.gemm_gflop_s;
+      if (!all || !is.probe_threads) return std::nullopt;
+      return *all / *is.probe_threads;  // threads are a feature of their own
+    }
+    case pipeline_op::update:
+      if (!is.adamw_mparam_s || !is.probe_threads) return std::nullopt;
+      return *is.adamw_mparam_s / *is.probe_threads;
+    case pipeline_op::norm:
+    case pipeline_op::capture:
+      return is.triad_gb_s;
+    default:
+      return std::nullopt;
+  }
+}
+
+std::optional<double> learning_policy::times_as_long(const std::string& node,
+                                                     pipeline_op part) const {
+  const auto model = models_.find(part);
+  const auto rate = rate_of(node, part);
+  if (model == models_.end() || !rate) return std::nullopt;
+  if (model->second.has_seen(number_of(node))) return std::nullopt;  // measured
+  double logarithms = 0;
+  size_t others = 0;
+  for (const auto& [other, number] : nodes_)
+    if (const auto its = rate_of(other, part); its && model->second.has_seen(number)) {
+      logarithms += std::log(*its);
+      ++others;
+    }
+  if (others == 0) return std::nullopt;
+  constexpr double farthest_apart = 1e4;  // no two machines are: a number that is none
+  return std::clamp(std::exp(logarithms / static_cast<double>(others)) / *rate, 1 / farthest_apart,
+                    farthest_apart);
+}
+
+std::optional<gpu::predict::step_estimate> learning_policy::by_roofline(
+    const learned_rank& planned, const train::step_part& part, const place& at) const {
+  if (!(part.busy_ms > 0) || planned.threads == 0 || planned.layers == 0) return std::nullopt;
+  double seconds = part.busy_ms / 1e3;
+  if (at.node != planned.node) {
+    const auto there = rate_of(at.node, part.kind), here = rate_of(planned.node, part.kind);
+    if (!there || !here) return std::nullopt;
+    seconds *= *here / *there;
+  }
+  seconds *= static_cast<double>(planned.threads) / std::max<uint32_t>(at.threads, 1);
+  seconds *= static_cast<double>(std::max<uint32_t>(at.layers, 1)) / planned.layers;
+  if (!std::isfinite(seconds)) return std::nullopt;
+  gpu::predict::step_estimate out;
+  out.seconds = gpu::predict::roofline_usual * seconds;
+  out.least_s = gpu::predict::roofline_least * seconds;
+  out.most_s = gpu::predict::roofline_most * seconds;
+  return out;
+}
+
+void learning_policy::add_by_probes(uint32_t rank, const place& at, expected_rank& out) const {
+  const auto planned = planned_.find(rank);
+  if (planned == planned_.end()) return;
+  for (const auto& part : planned->second.parts) {
+    if (std::ranges::find(out.parts, part.kind, &expected_part::part) != out.parts.end()) continue;
+    auto learned = part.work > 0 ? estimate_of(part.kind, at, part.work) : std::nullopt;
+    if (learned && !learned->outside)
+      out.parts.push_back({part.kind, *learned, times_as_long(at.node, part.kind).has_value()});
+    else if (const auto said = by_roofline(planned->second, part, at))
+      out.parts.push_back({part.kind, *said, true});
+  }
+  std::ranges::sort(out.parts, {}, &expected_part::part);
 }
 
 /// LRN-2.
@@ -172,7 +272,8 @@ bool learning_policy::doubts(const key& of, const place& at, window& w, double m
                              const std::optional<gpu::predict::step_estimate>& expected) {
   const bool is_known = w.learned >= options_.known_by || recalled_nodes_.contains(at.node);
   if (suspect_share_ <= 0 || !is_known) return false;
-  const bool is_judged = expected && !expected->outside;
+  const bool is_judged =  // LRN-8
+      expected && !expected->outside && !times_as_long(at.node, of.second);
   const bool is_longer =
       is_judged && ms > 1e3 * std::max(expected->most_s, (1 + suspect_share_) * expected->seconds);
   if (!is_longer) {
@@ -287,7 +388,8 @@ std::optional<gpu::predict::step_estimate> learning_policy::estimate_of(pipeline
   const auto model = models_.find(part);
   if (model == models_.end()) return std::nullopt;
   const auto said = model->second.ask(configuration_of(features_of(at, work)), number_of(at.node));
-  return said ? *said : std::nullopt;
+  if (!said || !*said) return std::nullopt;
+  return carried(**said, times_as_long(at.node, part));
 }
 
 uint64_t learning_policy::number_of(const std::string& node) const {
@@ -319,8 +421,12 @@ size_t learning_policy::most_configurations() const noexcept {
 
 result<learning_policy::place> learning_policy::place_asked(const asked_rank& question) const {
   const auto known = places_.find(question.rank);
-  if (known == places_.end()) return rank_not_seen(question.rank, ranks_);
-  auto at = known->second;
+  const auto planned = planned_.find(question.rank);
+  if (known == places_.end() && planned == planned_.end())
+    return rank_not_seen(question.rank, ranks_);
+  auto at = known != places_.end()
+                ? known->second
+                : place{planned->second.node, planned->second.layers, planned->second.threads};
   if (!question.node.empty()) at.node = question.node;
   if (question.layers > 0) at.layers = question.layers;
   if (question.threads > 0) at.threads = question.threads;
@@ -344,9 +450,11 @@ result<expected_rank> learning_policy::ask(const asked_rank& question) const {
   TROUPE_CHECK(each_part(question.rank, at,
                          [&](pipeline_op part, const auto& model, const auto& there) -> status {
                            TROUPE_TRY(said, model.ask(there, number_of(at.node)));
-                           if (said) out.parts.push_back({part, *said});
+                           const auto by = times_as_long(at.node, part);
+                           if (said) out.parts.push_back({part, carried(*said, by), bool(by)});
                            return {};
                          }));
+  add_by_probes(question.rank, at, out);
   const auto step = models_.find(whole_step);
   if (step == models_.end()) return out;
   TROUPE_TRY(said,
@@ -355,7 +463,18 @@ result<expected_rank> learning_policy::ask(const asked_rank& question) const {
   return out;
 }
 
+result<expected_rank> learning_policy::ask_on(const io::perf::hw_profile& machine,
+                                              asked_rank question) {
+  question.node = no_node;
+  profiles_[question.node] = machine;
+  auto out = ask(question);
+  profiles_.erase(question.node);
+  if (out) out->node.clear();
+  return out;
+}
+
 result<explained_rank> learning_policy::explain(const asked_rank& question) const {
+  if (!places_.contains(question.rank)) return rank_not_seen(question.rank, ranks_);
   TROUPE_TRY(at, place_asked(question));
   explained_rank out{at.node, {}};
   TROUPE_CHECK(each_part(question.rank, at,

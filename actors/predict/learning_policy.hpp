@@ -29,6 +29,10 @@
 //     no more.
 //   LRN-7  What came is held against what was expected of it before it was learned from. Of these,
 //     errors are of the whole step, of its newest `judged_kept` windows.
+//   LRN-8  What was measured outranks what was probed. Of a part without a model yet a roofline of
+//     the probes is expected, with a wide interval that says so; of a node that the part's model
+//     has not seen, what the others take by the ratio of its machine's rate to theirs. Nothing is
+//     learned from either, and nobody is suspected by a roofline.
 #pragma once
 
 #include <array>
@@ -49,6 +53,7 @@
 #include "io/base/error_kind.hpp"
 #include "io/base/result.hpp"
 #include "io/config/job.hpp"
+#include "io/perf/hw_profile.hpp"
 #include "io/perf/part_times.hpp"
 #include "messages/step_parts.hpp"
 
@@ -125,6 +130,14 @@ struct asked_rank {
 struct expected_part {
   train::pipeline_op part = train::pipeline_op::count;
   gpu::predict::step_estimate time;
+  bool by_probes = false;  ///< no such step was measured there (LRN-8)
+};
+
+/// What a node's machine was probed to do, and what its ranks' parts take by that alone: busy_ms.
+struct probed_node {
+  std::string node;
+  io::perf::hw_profile profile;
+  std::vector<learned_rank> ranks;
 };
 
 struct expected_rank {
@@ -156,6 +169,13 @@ class learning_policy {
   void hear(const learned_step& step);
   /// What has become a suspect or ceased to be one since this was asked last (LRN-6).
   std::vector<suspected_part> take_suspects() { return std::exchange(told_, {}); }
+
+  /// Before the node's ranks make steps: once in each epoch. It counts where a model could know the
+  /// node, too.
+  void hear_probes(const probed_node& node);
+  /// By the last fit, as if the rank were on a node of such a machine, which no steps were made on
+  /// (LRN-8). Errors: rank_not_seen.
+  result<expected_rank> ask_on(const io::perf::hw_profile& machine, asked_rank question);
 
   /// What earlier jobs have kept: each time is one sample. What is not of such parts and numbers as
   /// this release has is left out: how many.
@@ -213,6 +233,19 @@ class learning_policy {
   };
   using key = std::pair<uint32_t, train::pipeline_op>;  ///< rank, part
 
+  /// What a machine does of a part, in whatever unit; nothing: no probe says it (LRN-8).
+  std::optional<double> rate_of(const std::string& node, train::pipeline_op part) const;
+  /// Times as long as on the nodes that the model has seen; nothing where it has seen this one, or
+  /// that is not known.
+  std::optional<double> times_as_long(const std::string& node, train::pipeline_op part) const;
+  /// By a rank's roofline; nothing where there is none of the part, or the place differs in what no
+  /// probe says.
+  std::optional<gpu::predict::step_estimate> by_roofline(const learned_rank& planned,
+                                                         const train::step_part& part,
+                                                         const place& at) const;
+  /// Of the rank's parts that nothing is learned of yet, behind those that are.
+  void add_by_probes(uint32_t rank, const place& at, expected_rank& out) const;
+
   void begin_epoch(const learned_step& step);
   /// Whether most steps of the epoch are of its kind.
   bool is_of_most(const learned_step& step);
@@ -263,6 +296,9 @@ class learning_policy {
   std::map<std::string, uint64_t> nodes_;  ///< from 1; none has a number that another one had
   uint64_t last_node_ = 0;
   std::set<std::string> recalled_nodes_;
+  std::map<std::string, io::perf::hw_profile> profiles_;  ///< by node
+  std::map<uint32_t, learned_rank> planned_;              ///< as they were probed
+  config::compute_dtype dtype_ = config::compute_dtype::f32;
   std::vector<suspected_part> told_;
   std::set<key> suspected_;
   /// Of a node's ranks, sums.

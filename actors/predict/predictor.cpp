@@ -12,6 +12,7 @@
 #include "actors/base/actor_log.hpp"
 #include "actors/base/context.hpp"
 #include "actors/base/defaults.hpp"
+#include "actors/base/hw_message.hpp"
 #include "actors/base/processes.hpp"
 #include "io/base/counted.hpp"
 #include "io/base/printable.hpp"
@@ -189,6 +190,12 @@ std::unique_ptr<fbs::ExpectedTimeT> to_message(std::string_view part,
   return out;
 }
 
+std::unique_ptr<fbs::ExpectedTimeT> to_message(const expected_part& e) {
+  auto out = to_message(train::facts_of(e.part).name, e.time);
+  out->by_probes = e.by_probes;
+  return out;
+}
+
 /// LRN-6.
 void tell_suspects(predictor_pointer self, const msg<fbs::StepTimes>& step) {
   auto& st = self->state;
@@ -237,16 +244,17 @@ void learn(predictor_pointer self, const msg<fbs::StepTimes>& m) {
 
 caf::result<msg<fbs::Prediction>> expect(predictor_pointer self, const msg<fbs::Predict>& m) {
   static const auto span_name = work_name("predict-ask");
-  const auto& policy = self->state.policy;
+  auto& policy = self->state.policy;
   const auto begin_ns = now_ns(*self);
-  const auto said = policy.ask({m->rank(), node_name(m->node()), m->layers(), m->threads()});
+  const asked_rank asked{m->rank(), node_name(m->node()), m->layers(), m->threads()};
+  const auto said =
+      m->profile() != nullptr ? policy.ask_on(profile_in(*m->profile()), asked) : policy.ask(asked);
   note_span(self, span_name, begin_ns, m->rank());
   if (!said) return to_caf(said.error());
   return make_msg<fbs::Prediction>(context_of(*self, m.header()), [&](fbs::PredictionT& out) {
     out.rank = m->rank();
     out.node = said->node;
-    for (const auto& e : said->parts)
-      out.parts.push_back(to_message(train::facts_of(e.part).name, e.time));
+    for (const auto& e : said->parts) out.parts.push_back(to_message(e));
     if (said->step) out.step = to_message("step", *said->step);
     out.samples = policy.samples();
   });
@@ -272,6 +280,22 @@ caf::result<msg<fbs::Explanation>> explain(predictor_pointer self, const msg<fbs
       part.noise_percent = 100 * e.factors.noise;
     }
   });
+}
+
+/// PRD-8.
+void hear_profile(predictor_pointer self, const msg<fbs::HwProfile>& m) {
+  if (!as_recorded(is_told_by(self, "coordinator")))
+    return note_rejection(reject::forbidden, m.type(),
+                          "a machine's profile of another than the coordinator");
+  auto& st = self->state;
+  probed_node node{node_name(m->node()), profile_in(*m.get()), {}};
+  if (m->ranks() != nullptr)
+    for (const auto* r : *m->ranks())
+      node.ranks.push_back(
+          {r->rank(), node.node, r->layers(), r->threads(), train::parts_of(r->parts())});
+  st.policy.hear_probes(node);
+  if (st.profiled)
+    st.profiled({node.node, text_of(m->host()), m->place(), m->places(), node.profile});
 }
 
 /// Of the file first: what cannot be forgotten there would be known again at the next start.
@@ -309,6 +333,7 @@ predictor_actor::behavior_type predictor(predictor_pointer self, predictor_optio
   if (!st.kept && !options.store.empty()) st.kept = times_in_file(std::move(options.store));
   st.over = std::move(options.over);
   st.monitor = std::move(options.monitor);
+  st.profiled = std::move(options.profiled);
   st.store_is_usual = options.job.predict.store.empty();
   st.keep_in_ns = ns_of(defaults::predictor_keeps);
   st.keep_ns = now_ns(*self) + st.keep_in_ns;
@@ -324,6 +349,7 @@ predictor_actor::behavior_type predictor(predictor_pointer self, predictor_optio
       [self](const msg<fbs::Predict>& m) { return expect(self, m); },
       [self](const msg<fbs::ForgetNode>& m) { return forget(self, m); },
       [self](const msg<fbs::Explain>& m) { return explain(self, m); },
+      [self](const msg<fbs::HwProfile>& m) { hear_profile(self, m); },
   };
 }
 

@@ -2,8 +2,9 @@
 // is to be expected. In the head, on a thread of its own: a fit takes up to a second of a part.
 //
 // Messages: StepTimes from the run, which it answers with StepTimesTaken once it is done with that,
-// a fit included; Predict and Explain from whoever looks; ForgetNode from an operator. Suspect to
-// the monitor: evidence for what that finds.
+// a fit included; Predict and Explain from whoever looks; ForgetNode from an operator; HwProfile
+// from the coordinator, before the first steps of an epoch. Suspect to the monitor: evidence for
+// what that finds.
 //
 // Invariants
 //   PRD-1  Killed, hung or left out (predict.enabled) it costs its answers alone: the run waits for
@@ -16,7 +17,8 @@
 //     Once the head ends it fits nothing, and a fit under way is cut short: the end waits for its
 //     thread.
 //   PRD-8  It learns from the run of its own process alone, and of no epoch before the newest that
-//     the run has told of: what others of the cluster say is counted as rejected.
+//     the run has told of: what others of the cluster say is counted as rejected. The same of
+//     profiles, which come from the coordinator of its process.
 //   PRD-9  It learns nothing from what somebody watches a trace of: what is shown of messages costs
 //     those who send and get them. That the gateway knows, which passes every view on; it is read
 //     from the registry, when a step is heard.
@@ -41,9 +43,17 @@
 #include "actors/predict/kept_times.hpp"
 #include "actors/predict/learning_policy.hpp"
 #include "io/config/job.hpp"
+#include "io/perf/hw_profile.hpp"
 #include "messages/actors.hpp"
 
 namespace troupe::predict {
+
+/// What a node's machine was probed to do, as the coordinator tells it.
+struct told_profile {
+  std::string node, host;  ///< host: of nodes that share a machine the same
+  uint32_t place = 0, places = 0;
+  io::perf::hw_profile profile;
+};
 
 struct predictor_options {
   config::job job;  ///< settled
@@ -54,6 +64,8 @@ struct predictor_options {
   std::shared_ptr<kept_times> kept = {};  ///< in place of the store
   /// Tells a recording what it is made of, and the times that it began with, a line each.
   std::function<void(std::vector<std::string>)> recorded = {};
+  /// Told of each profile, on the actor's thread.
+  std::function<void(const told_profile&)> profiled = {};
 };
 
 /// In the job's output, where it names no other file.
@@ -78,6 +90,7 @@ struct predictor_state {
   std::map<std::string, node_counters> counters = {};
   uint64_t dropped = 0;  ///< steps that the run did not tell of
   double fit_s = 0;      ///< of the last fit
+  std::function<void(const told_profile&)> profiled = {};
   std::shared_ptr<kept_times> kept = {};  ///< none: nothing is kept
   bool store_is_usual = false;  ///< no person named it
   std::string store_problem = {};  ///< since it was read

@@ -94,6 +94,7 @@ constexpr auto fates = std::to_array<key_fate>({
     {"swap.", ""},
     {"timeouts.", ""},
     {"predict.store", "what is learned of simulated steps is not kept"},
+    {"predict.probe", "simulated machines are not probed"},
     {"predict.", ""},
     {"recovery.on_spike", no_weights},
     {"recovery.spike_steps_back", no_weights},

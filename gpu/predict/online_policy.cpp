@@ -291,6 +291,10 @@ std::unique_ptr<const online_policy::fitted> online_policy::make_fit(
   return std::make_unique<const fitted>(std::move(f));
 }
 
+bool online_policy::has_seen(uint64_t node) const noexcept {
+  return fitted_ && fitted_->index.contains(node);
+}
+
 /// There is a fit.
 online_policy::asked_place online_policy::place_of(const step_configuration& configuration,
                                                    uint64_t node) const {

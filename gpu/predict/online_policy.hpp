@@ -112,6 +112,9 @@ class online_policy {
   size_t configurations() const noexcept { return known_.size(); }
   size_t nodes() const noexcept { return cells_of_node_.size(); }
 
+  /// Whether the last fit knows times of the node.
+  bool has_seen(uint64_t node) const noexcept;
+
   /// On a node, or on one that was never seen. Nothing before a fit of something. Errors:
   /// bad_step_sample.
   result<std::optional<step_estimate>> ask(const step_configuration& configuration,

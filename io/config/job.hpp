@@ -71,6 +71,8 @@ enum class when_busy : uint8_t {
 enum class clip_way : uint8_t { automatic, speculate, hold, twice };
 
 enum class liveness_detector : uint8_t { fixed, phi };
+/// How nodes' machines are probed before their first steps.
+enum class probe_depth : uint8_t { off, quick, full };
 /// How steps are printed. `automatic` = a rewriting line on a terminal, plain lines otherwise.
 enum class log_format : uint8_t { automatic, plain, json };
 
@@ -464,6 +466,7 @@ struct predict_section {
   std::string store = {};  ///< file in which that is kept; empty: part-times.jsonl in job.output
   int64_t suspect_percent = 10;  ///< that a part of a rank's step takes longer; 0: none is named
   int64_t quiet_steps = 32;      ///< of an epoch, that make what is normal
+  probe_depth probe = probe_depth::quick;  ///< of each machine, before the first steps on it
   bool operator==(const predict_section&) const = default;
 };
 

@@ -578,6 +578,11 @@ constinit const property rows[] = {
     key<&job::predict, &predict_section::quiet_steps>(
         "predict.quiet_steps", "Steps of an epoch that make what is normal of each part of a rank",
         within(8, 1'000)),
+    key<&job::predict, &predict_section::probe>(
+        "predict.probe",
+        "Before its first steps each machine that computes on its processors is probed, once in a "
+        "start of the machine, by which steps are expected until some are measured: quick = for 2 "
+        "seconds at most, full = for 9; off = none is"),
 
     key<&job::power, &power_section::meter_interval_ms>(
         "power.meter_interval_ms",

@@ -57,6 +57,8 @@ inline constexpr std::array<std::string_view, 4> words<clip_way>{"auto", "specul
 template <>
 inline constexpr std::array<std::string_view, 2> words<liveness_detector>{"fixed", "phi"};
 template <>
+inline constexpr std::array<std::string_view, 3> words<probe_depth>{"off", "quick", "full"};
+template <>
 inline constexpr auto words<health::finding_name> = [] {
   std::array<std::string_view, health::finding_table.size()> names;
   for (size_t i = 0; i < names.size(); ++i) names[i] = health::finding_table[i].name;

@@ -15,7 +15,9 @@ namespace troupe::io::perf {
 
 namespace {
 
-constexpr const char* probes_fact = "hardware-probes";
+const char* fact_of(const probe_key& key) {
+  return key.host_only ? "host-probes" : "hardware-probes";
+}
 
 bool is_probe(const hw_field& field) {
   return field.group == "probe" && field.number != nullptr;
@@ -36,7 +38,7 @@ uint32_t probes_sum(const nlohmann::json& numbers) {
 std::optional<hw_profile> find_probes(const fact_store& store, const probe_key& key,
                                       std::chrono::hours max_age) try {
   if (key.boot_id.empty()) return std::nullopt;
-  const auto kept = store.find(probes_fact, max_age);
+  const auto kept = store.find(fact_of(key), max_age);
   if (!kept || kept->at("of") != key_json(key)) return std::nullopt;   // HWK-1
   if (key.full && !kept->at("full").get<bool>()) return std::nullopt;  // HWK-2
   const auto& numbers = kept->at("numbers");
@@ -60,10 +62,10 @@ void keep_probes(const fact_store& store, const probe_key& key, const hw_profile
   for (const auto& field : hw_fields())
     if (is_probe(field) && measured.*field.number)
       numbers[std::string(field.name)] = *(measured.*field.number);
-  store.keep(probes_fact, {{"of", key_json(key)},
-                           {"full", key.full},
-                           {"numbers", numbers},
-                           {"crc32c", probes_sum(numbers)}});
+  store.keep(fact_of(key), {{"of", key_json(key)},
+                            {"full", key.full},
+                            {"numbers", numbers},
+                            {"crc32c", probes_sum(numbers)}});
 }
 
 result<unique_fd> lock_probes(const fact_store& store, std::chrono::milliseconds patience) {

@@ -31,6 +31,9 @@ struct probe_key {
   int threads = 0;
   std::string disk;  ///< "254:0"; empty: none
   bool full = false;
+  /// Of processors and memory alone: kept beside what is measured of the whole, and in its place
+  /// for nobody else.
+  bool host_only = false;
 };
 
 /// A profile with the group probe alone.

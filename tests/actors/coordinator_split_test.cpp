@@ -1,5 +1,9 @@
 // The coordinator where nodes measure what a layer takes: when it asks them, what becomes of their
 // answers, and that it asks once.
+#include <memory>
+#include <utility>
+#include <vector>
+
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
@@ -196,4 +200,71 @@ TEST_CASE("PLA-6: a next head knows what memory the ranks of each place take") {
   REQUIRE(again.places.size() == 2);
   for (size_t i = 0; i < 2; ++i)
     CHECK(again.places[i]->memory_bytes == kept.places[i]->memory_bytes);
+}
+
+// -- what machines were probed to do --------------------------------------------------------------
+
+namespace {
+
+/// A node has its rank, and says what its machine does.
+void take_probed_rank(scripted_cluster& f, size_t node, double gflop_s) {
+  f.nodes[node].take<fbs::Assign>().answer<fbs::Assigned>(
+      [&](auto& a) {
+        a.ranks = {static_cast<uint32_t>(node)};
+        a.profile = std::make_unique<fbs::HwProfileT>();
+        for (const auto& [name, number] :
+             {std::pair{"gemm_gflop_s", gflop_s}, std::pair{"gemm_bf16_gflop_s", gflop_s},
+              std::pair{"probe_threads", 8.0}, std::pair{"no_such_field", 3.0}}) {
+          auto& field = *a.profile->fields.emplace_back(std::make_unique<fbs::HwFieldT>());
+          field.name = name;
+          field.number = number;
+        }
+      },
+      std::vector{f.loaders[node].self(), f.stages[node].self()});
+}
+
+}  // namespace
+
+TEST_CASE("CRD-23: the predictor is told what nodes' machines do before the run begins") {
+  auto o = with_measuring();
+  o.predictor = true;
+  scripted_cluster f(o);
+  f.join_all();
+  take_probed_rank(f, 1, 10);
+  CHECK(f.predictor.idle());
+  take_probed_rank(f, 0, 40);
+  CHECK(f.predictor.idle());  // who has which layers is not settled
+  tell_pace(f, 0, 4e9);
+  tell_pace(f, 1, 1e9);
+  CHECK(layers_of_run(f) == "4,1");
+  const auto told = f.predictor.take_all<fbs::HwProfile>();
+  REQUIRE(told.size() == 2);
+  const auto first = told[0].m.unpack(), second = told[1].m.unpack();
+  CHECK(first.node == "a");
+  CHECK(first.place == 0);
+  CHECK(first.places == 2);
+  CHECK(first.host == "machine/boot0");
+  CHECK(second.host == "machine/boot1");
+  CHECK(first.fields.size() == 3);  // what is no field of ours goes no farther
+  REQUIRE(first.ranks.size() == 1);
+  CHECK(first.ranks[0]->rank == 0);
+  CHECK(first.ranks[0]->layers == 4);
+  CHECK(first.ranks[0]->threads == 8);
+  REQUIRE(first.ranks[0]->parts.size() == 2);
+  CHECK(first.ranks[0]->parts[0]->kind == "forward");
+  CHECK(first.ranks[0]->parts[0]->busy_ms > 0);
+  CHECK(second.ranks[0]->layers == 1);
+}
+
+TEST_CASE("CRD-23: of machines that were not probed, or where nobody learns, nobody is told") {
+  scripted_cluster_options o;
+  o.predictor = true;
+  scripted_cluster f(o);
+  f.begin();
+  CHECK(f.predictor.idle());
+  scripted_cluster without;
+  without.join_all();
+  for (const size_t node : {1, 0}) take_probed_rank(without, node, 10);
+  CHECK(without.run.take_all<fbs::ClusterReady>().size() == 1);
+  CHECK(without.predictor.idle());
 }

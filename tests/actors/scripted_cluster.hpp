@@ -32,7 +32,7 @@ struct scripted_cluster_options {
   bool fewer_replicas = true;
   int64_t swap_bytes = 0;  ///< swap.host_bytes; 0: the job does not swap
   bool measured = false;   ///< parallel.placement
-  bool journal = false, monitor = false, pacer = false;
+  bool journal = false, monitor = false, pacer = false, predictor = false;
   std::string power_parent = {};                   ///< in place of a budget of its own
   bool goes_on = false;                            ///< for a coordinator that was lost
   std::optional<fbs::ClusterMemoryT> memory = {};  ///< what that has left
@@ -84,7 +84,7 @@ struct scripted_cluster : troupe::test::actor_fixture {
           gateway = make_partner("gateway"), launcher = make_partner("launcher"),
           observer = make_partner("observer"), person = make_partner("person"),
           journal = make_partner("journal"), monitor = make_partner("monitor"),
-          pacer = make_partner("pacer");
+          pacer = make_partner("pacer"), predictor = make_partner("predictor");
   std::vector<partner> nodes{make_partner("a"), make_partner("b"), make_partner("c"),
                              make_partner("d")};
   std::vector<partner> stages{make_partner("stage/0"), make_partner("stage/1")};
@@ -109,6 +109,7 @@ struct scripted_cluster : troupe::test::actor_fixture {
     options.replicator = replicator.as<replicator_actor>();
     if (o.monitor) options.monitor = monitor.as<monitor_actor>();
     if (o.pacer) options.pacer = pacer.as<pacer_actor>();
+    if (o.predictor) options.predictor = predictor.as<predictor_actor>();
     if (o.journal) options.journal = journal.as<journal_actor>();
     if (o.goes_on) options.memory.emplace().lost = train::lost_head{"was killed", 4, 4, 0};
     options.cluster = o.memory;

@@ -23,24 +23,26 @@ TEST_CASE("predict: what no file says is learned, kept with the job, and suspect
   CHECK(p.store.empty());
   CHECK(p.suspect_percent == 10);
   CHECK(p.quiet_steps == 32);
+  CHECK(p.probe == config::probe_depth::quick);
 }
 
 TEST_CASE("predict: each key is its member, from a file and from a command line, and read again") {
   const auto by_file = job_of_text(predicted_job_text +
                                        "[predict]\nenabled = false\nstore = \"times.jsonl\"\n"
-                                       "suspect_percent = 25\nquiet_steps = 8\n",
+                                       "suspect_percent = 25\nquiet_steps = 8\nprobe = \"full\"\n",
                                    {});
   const auto by_sets =
-      job_of_text(predicted_job_text, {"predict.enabled=false", "predict.store=times.jsonl",
-                                       "predict.suspect_percent=25", "predict.quiet_steps=8"});
-  const config::predict_section said{false, "times.jsonl", 25, 8};
+      job_of_text(predicted_job_text,
+                  {"predict.enabled=false", "predict.store=times.jsonl",
+                   "predict.suspect_percent=25", "predict.quiet_steps=8", "predict.probe=full"});
+  const config::predict_section said{false, "times.jsonl", 25, 8, config::probe_depth::full};
   CHECK((by_file.predict == said));
   CHECK((by_sets.predict == said));
   const auto again = config::parse(config::to_toml(by_file), "text");
   REQUIRE_MESSAGE(again, (again ? "" : render(again.error())));
   CHECK(*again == by_file);
   for (const auto* set : {"predict.suspect_percent=0", "predict.suspect_percent=1000",
-                          "predict.quiet_steps=1000", "predict.store="}) {
+                          "predict.quiet_steps=1000", "predict.store=", "predict.probe=off"}) {
     const auto job = job_of_text(predicted_job_text, {set});
     const auto same = config::parse(config::to_toml(job), "text");
     REQUIRE(same);
@@ -62,6 +64,7 @@ TEST_CASE("predict: what is no value of a key, or no key, is refused with its pl
       {"predict.quiet_steps=1001", "predict.quiet_steps"},
       {"predict.quiet_steps=many", "predict.quiet_steps"},
       {"predict.suspects=3", "predict.suspects"},
+      {"predict.probe=slow", "predict.probe"},
   };
   const scratch folder;
   std::ofstream(folder / "job.toml") << predicted_job_text;

@@ -468,3 +468,100 @@ TEST_CASE("learning: kept times of other work are not taken for times of this jo
   job.swap.dir = {"drive"};
   CHECK(asked_by(job) == "swap");
 }
+
+// -- by probes (LRN-8) ----------------------------------------------------------------------------
+
+namespace {
+
+io::perf::hw_profile machine_of(double gflop_s) {
+  io::perf::hw_profile out;
+  out.probe_threads = 4;
+  out.gemm_gflop_s = out.gemm_bf16_gflop_s = gflop_s;
+  out.adamw_mparam_s = 1;
+  return out;
+}
+
+/// A node of the job above, whose forward is a roofline of so long.
+probed_node node_of(const std::string& node, double gflop_s, std::vector<uint32_t> ranks,
+                    double roofline_ms = 8) {
+  probed_node out{node, machine_of(gflop_s), {}};
+  for (const auto rank : ranks)
+    out.ranks.push_back({rank, node, 4, 2, {{pipeline_op::forward, roofline_ms, 0, 128}}});
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("LRN-8: before the first steps a roofline is expected, widely, and says what it is") {
+  learned_job f;
+  f.policy.hear_probes(node_of("a", 40, {0}));
+  f.policy.hear_probes(node_of("b", 10, {1, 7}));  // the job has no rank 7
+  CHECK(is_error(f.policy.ask({7}).error(), "rank_not_seen"));
+  const auto said = f.expected({0});
+  CHECK(said.node == "a");
+  REQUIRE(said.parts.size() == 1);
+  CHECK(said.parts[0].part == pipeline_op::forward);
+  CHECK(said.parts[0].by_probes);
+  CHECK(said.parts[0].time.seconds == doctest::Approx(0.012));
+  CHECK(said.parts[0].time.least_s == doctest::Approx(0.0072));
+  CHECK(said.parts[0].time.most_s == doctest::Approx(0.032));
+  CHECK(said.parts[0].time.configurations == 0);
+  CHECK_FALSE(said.step);
+  const auto time_of = [&](const asked_rank& what) {
+    return f.expected(what).parts.at(0).time.seconds;
+  };
+  CHECK(time_of({0, "b"}) == doctest::Approx(0.048));
+  CHECK(time_of({0, "", 2}) == doctest::Approx(0.006));
+  CHECK(time_of({0, "", 0, 1}) == doctest::Approx(0.024));
+  CHECK(f.expected({0, "unknown"}).parts.empty());  // of which no probe says anything
+  CHECK(f.policy.samples() == 0);
+  CHECK_FALSE(f.policy.has_news());
+}
+
+TEST_CASE("LRN-8: what was measured outranks what was probed") {
+  learned_job f;
+  f.policy.hear_probes(node_of("a", 40, {0}, 900));
+  f.make_steps(3 + 8 * 8);
+  const auto said = f.expected({0});
+  REQUIRE(said.parts.size() == 2);
+  CHECK_FALSE(said.parts[0].by_probes);
+  CHECK(said.parts[0].time.seconds == doctest::Approx(0.010).epsilon(0.02));
+  CHECK(said.parts[0].time.configurations == 1);
+}
+
+TEST_CASE("LRN-8: a machine that is new to the job is expected by its own probes") {
+  learned_job f;
+  f.make_steps(3 + 8 * 8);
+  const auto forward_on = [&](const std::string& node) {
+    return f.expected({0, node}).parts.at(0);
+  };
+  const auto unknown = forward_on("c");
+  CHECK_FALSE(unknown.by_probes);  // the mean of the others is all that is known
+  f.policy.hear_probes(node_of("a", 40, {0}));
+  f.policy.hear_probes(node_of("b", 40, {1}));
+  f.policy.hear_probes(node_of("c", 10, {}));
+  f.policy.hear_probes(node_of("d", 40, {}));
+  const auto slow = forward_on("c");
+  CHECK(slow.by_probes);
+  CHECK(slow.time.seconds == doctest::Approx(4 * unknown.time.seconds));
+  CHECK(slow.time.most_s / slow.time.seconds > unknown.time.most_s / unknown.time.seconds);
+  CHECK(slow.time.least_s / slow.time.seconds < unknown.time.least_s / unknown.time.seconds);
+  CHECK(forward_on("d").time.seconds == doctest::Approx(unknown.time.seconds));
+  CHECK_FALSE(forward_on("a").by_probes);
+  // So is one that is no node of the job, and nothing is kept of it.
+  const auto elsewhere = f.policy.ask_on(machine_of(10), {0});
+  REQUIRE(elsewhere);
+  CHECK(elsewhere->node.empty());
+  CHECK(elsewhere->parts.at(0).by_probes);
+  CHECK(elsewhere->parts.at(0).time.seconds == doctest::Approx(slow.time.seconds));
+  CHECK_FALSE(f.policy.ask_on({}, {0})->parts.at(0).by_probes);  // of which nothing is known
+  // It comes into the place of a: what is learned of it counts, and nobody is suspected by probes.
+  f.step.epoch = 4;
+  f.step.ranks[0].node = "c";
+  f.take(30);
+  f.make_steps(3 + 8 * 8);
+  for (const auto& s : f.policy.take_suspects()) CHECK(s.node != "c");
+  const auto learned = forward_on("c");
+  CHECK_FALSE(learned.by_probes);
+  CHECK(learned.time.seconds == doctest::Approx(0.030).epsilon(0.1));
+}

@@ -427,3 +427,76 @@ TEST_CASE("PRD-6: a file that a person named and that is none of ours stays as i
   CHECK(std::filesystem::file_size(file) == text.size());
   CHECK_FALSE(std::filesystem::exists(here.path / "run.toml.damaged"));
 }
+
+// -- what machines were probed to do --------------------------------------------------------------
+
+namespace {
+
+msg<fbs::HwProfile> profile_of(const std::string& node, uint32_t rank) {
+  return make_msg<fbs::HwProfile>(predicted_job::context_of(predictor_epoch), [&](auto& m) {
+    m.node = node;
+    m.place = rank;
+    m.places = 2;
+    m.host = "machine";
+    for (const auto* name : {"gemm_gflop_s", "probe_threads", "gemm_bf16_gflop_s"}) {
+      auto& f = *m.fields.emplace_back(std::make_unique<fbs::HwFieldT>());
+      f.name = name;
+      f.number = f.name == "probe_threads" ? 1 : 40;
+    }
+    auto& r = *m.ranks.emplace_back(std::make_unique<fbs::RankTimesT>());
+    r.rank = rank;
+    r.layers = r.threads = 1;
+    auto& p = *r.parts.emplace_back(std::make_unique<fbs::StepPartT>());
+    p.kind = "forward";
+    p.busy_ms = 2;
+    p.work = 16;
+  });
+}
+
+}  // namespace
+
+TEST_CASE("predictor: before any step it says what probes let expect, and afterwards what is") {
+  predicted_job f;
+  auto coordinator = f.make_partner("coordinator");
+  f.is_called(coordinator, "coordinator");
+  coordinator.tell(f.target, profile_of("b", 1));
+  auto said = f.ask(1);
+  REQUIRE(said);
+  auto p = said->unpack();
+  CHECK(p.node == "b");
+  REQUIRE(p.parts.size() == 1);
+  CHECK(p.parts[0]->by_probes);
+  CHECK(p.parts[0]->mean_ms == doctest::Approx(3));
+  CHECK(p.parts[0]->most_ms == doctest::Approx(8));
+  CHECK(p.samples == 0);
+  const auto why = f.person.ask(f.target, make_msg<fbs::Explain>({}, [](auto& m) { m.rank = 1; }));
+  CHECK(is_error(f.person.answer_of<fbs::Explanation>(why), rank_not_seen));  // no step was learned
+  const auto elsewhere = f.person.ask(
+      f.target, make_msg<fbs::Predict>({}, [](auto& m) {
+        m.rank = 1;
+        m.profile = std::make_unique<fbs::HwProfileT>();
+        for (const auto* name : {"gemm_gflop_s", "probe_threads", "gemm_bf16_gflop_s"}) {
+          auto& field = *m.profile->fields.emplace_back(std::make_unique<fbs::HwFieldT>());
+          field.name = name;
+          field.number = field.name == "probe_threads" ? 1 : 10;
+        }
+      }));
+  const auto there = f.person.answer_of<fbs::Prediction>(elsewhere);
+  REQUIRE(there);
+  REQUIRE(there->unpack().parts.size() == 1);
+  CHECK(there->unpack().parts[0]->mean_ms == doctest::Approx(4 * 3));
+  for (int i = 0; i < 3 + 4 * 8; ++i) f.make_step(4);
+  said = f.ask(1);
+  REQUIRE(said);
+  p = said->unpack();
+  REQUIRE(p.parts.size() == 1);
+  CHECK_FALSE(p.parts[0]->by_probes);
+  CHECK(p.parts[0]->mean_ms == doctest::Approx(4).epsilon(0.02));
+}
+
+TEST_CASE("PRD-8: a machine's profile counts from the coordinator of its process alone") {
+  predicted_job f;
+  f.run.tell(f.target, profile_of("b", 1));
+  f.person.tell(f.target, profile_of("b", 1));
+  CHECK(is_error(f.ask(1), rank_not_seen));
+}

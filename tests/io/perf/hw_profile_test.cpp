@@ -494,6 +494,7 @@ TEST_CASE("HWK-1 measurements are found for the same start, GPUs, threads and di
   keep_probes(store, full, some_profile());
   CHECK(with([](auto& k) { k.full = true; }));
   CHECK(with([](auto&) {}));
+  CHECK_FALSE(with([](auto& k) { k.host_only = true; }));  // kept beside it
 }
 
 TEST_CASE("HWK-3 of a damaged file no number is believed") {

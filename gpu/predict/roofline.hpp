@@ -1,0 +1,13 @@
+// How far steps are from a roofline of probes, as nobody has measured yet: a layer reaches less
+// than a probe's large products. Chosen widths; no machine's steps were held against them.
+#pragma once
+
+namespace troupe::gpu::predict {
+
+/// Times the roofline: hardly less, as expected, and hardly more.
+inline constexpr double roofline_least = 0.9, roofline_usual = 1.5, roofline_most = 4;
+/// Either way, of the logarithm, where what one machine does is carried over to another by what the
+/// probes of both differ.
+inline constexpr double machines_differ = 0.3;
+
+}  // namespace troupe::gpu::predict
