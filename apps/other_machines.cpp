@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <utility>
 
 #include <fmt/format.h>
@@ -11,6 +12,7 @@
 
 #include "actors/train/measured_split_policy.hpp"
 #include "apps/report/text.hpp"
+#include "gpu/predict/roofline.hpp"
 #include "io/base/counted.hpp"
 #include "trace/text.hpp"
 
@@ -21,10 +23,6 @@ namespace {
 using io::perf::hw_machine;
 using io::perf::hw_profile;
 
-/// Steps over a roofline of probes: hardly less, as expected, and hardly more.
-constexpr double least_of_roofline = 0.9, of_roofline = 1.5, most_of_roofline = 4;
-/// Either way, of the logarithm, where what was seen here is carried over.
-constexpr double machines_differ = 0.3;
 /// Times as much where something is outside of what was measured.
 constexpr double outside_by = 2;
 /// Rows and columns of the probes' products.
@@ -176,8 +174,8 @@ void carry_over(expected_there& out, const known_here& here, double roofline_her
         fmt::format("{:.2g} times this machine's step by their probes: farther than {:.0f} times",
                     by, near_this_machine));
   scale_times(out.step, here.step.step_s / roofline_here_s);
-  out.step.least_s = by * here.step.least_s * std::exp(-machines_differ);
-  out.step.most_s = by * here.step.most_s * std::exp(machines_differ);
+  out.step.least_s = by * here.step.least_s * std::exp(-gpu::predict::machines_differ);
+  out.step.most_s = by * here.step.most_s * std::exp(gpu::predict::machines_differ);
   const bool same = here.step.basis == io::perf::past_basis::same_work;
   out.rests_on =
       fmt::format("{} steps of {} of {} on this machine, by what the probes of both differ",
@@ -193,15 +191,15 @@ void widen_roofline(expected_there& out, const train::job_plan& plan) {
     out.outside.push_back(
         fmt::format("products of {} rows or columns, the probe's have {}", narrowest, probed_side));
   const double roofline_s = out.step.step_s;
-  scale_times(out.step, of_roofline);
-  out.step.least_s = least_of_roofline * roofline_s;
-  out.step.most_s = most_of_roofline * roofline_s;
+  scale_times(out.step, gpu::predict::roofline_usual);
+  out.step.least_s = gpu::predict::roofline_least * roofline_s;
+  out.step.most_s = gpu::predict::roofline_most * roofline_s;
   out.rests_on = "their probes alone: no steps of such work are known of a machine that was probed";
 }
 
 void note_threads(expected_there& out, const other_machines& others) {
   for (size_t n = 0; n < others.nodes.size(); ++n)
-    if (const auto& w = others.can.machines[n]; w.threads > w.cores)
+    if (const auto& w = others.can.machines[others.can.of_node[n]]; w.threads > w.cores)
       out.outside.push_back(fmt::format("{}: workers of {} threads, {} were measured",
                                         others.nodes[n].id, w.threads, w.cores));
 }
@@ -212,7 +210,7 @@ void add_split(expected_there& out, const train::job_plan& plan, const other_mac
   if (plan.job.parallel.pipeline == 1) return;
   std::vector<train::node_pace> places;
   for (size_t n = 0; n < others.nodes.size(); ++n)
-    places.push_back({others.can.machines[n].paces.flops_s / by,
+    places.push_back({others.can.machines[others.can.of_node[n]].paces.flops_s / by,
                       others.worker_bytes[n] * workers_of(plan, n)});  // for all of a host
   out.split = train::measured_split(plan, places);
 }
@@ -238,6 +236,32 @@ result<other_machines> others_of(const std::string& file, const std::vector<hw_m
     out.can.machines.push_back(std::move(worker));
     out.can.of_node.push_back(n);
     out.worker_bytes.push_back(bytes_of_worker(plan, machine.profile, workers));
+  }
+  return out;
+}
+
+result<other_machines> others_of(const std::vector<probed_place>& places,
+                                 const train::job_plan& plan) {
+  constexpr const char* nodes = "the nodes";
+  const auto count = static_cast<size_t>(plan.job.cluster.places());
+  if (places.size() != count) return other_machine_count(nodes, places.size(), count);
+  std::map<std::string, int64_t> workers;  // by host
+  for (size_t n = 0; n < count; ++n)
+    workers[places[n].host] += static_cast<int64_t>(workers_of(plan, n));
+  other_machines out;
+  out.file = nodes;
+  std::map<std::string, size_t> machines;  // by host
+  for (size_t n = 0; n < count; ++n) {
+    const auto& place = places[n];
+    const auto all = workers[place.host];
+    const auto [at, is_new] = machines.try_emplace(place.host, out.can.machines.size());
+    if (is_new) {
+      TROUPE_TRY(worker, worker_on(nodes, place.machine, plan, all));
+      out.can.machines.push_back(std::move(worker));
+    }
+    out.nodes.push_back(place.machine);
+    out.can.of_node.push_back(at->second);
+    out.worker_bytes.push_back(bytes_of_worker(plan, place.machine.profile, all));
   }
   return out;
 }
@@ -318,7 +342,7 @@ nlohmann::ordered_json there_json(const train::job_plan& plan, const other_machi
   out["outside"] = e.outside;
   out["machines"] = nlohmann::ordered_json::array();
   for (size_t n = 0; n < others.nodes.size(); ++n) {
-    const auto& w = others.can.machines[n];
+    const auto& w = others.can.machines[others.can.of_node[n]];
     out["machines"].push_back({{"name", others.nodes[n].id},
                                {"flops_s", w.paces.flops_s},
                                {"update_parameters_s", w.paces.updates_s},

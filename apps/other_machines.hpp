@@ -65,6 +65,16 @@ result<other_machines> others_of(const std::string& file,
                                  const std::vector<io::perf::hw_machine>& machines,
                                  const train::job_plan& plan);
 
+/// A place's machine, as it was probed; nodes that share one have the same `host`.
+struct probed_place {
+  std::string host;
+  io::perf::hw_machine machine;
+};
+/// Of the nodes of a job that has begun, in the order of its places: those of one machine share its
+/// processors. Errors: other_machine_count, probes_missing.
+result<other_machines> others_of(const std::vector<probed_place>& places,
+                                 const train::job_plan& plan);
+
 /// What this machine does, and what steps of the job would take here.
 struct known_here {
   io::perf::hw_profile probes;

@@ -128,6 +128,7 @@ std::string incident_json(const incident& i);
 /// What `troupe plan` said of a step, about.
 struct expected_ms {
   double step = 0, least = 0, most = 0;
+  bool by_probes = false;  ///< of the machines alone: no step of such work was measured
 };
 
 /// What a run came to.

@@ -100,7 +100,8 @@ result<int> conclude(const config::job& job, run_outcome& outcome, const run_end
   auto summary = outcome.summary;
   const auto times = outcome.times;
   lock.unlock();  // a sample takes its time
-  if (!summary.expected) summary.expected = kept_expectation(job);
+  if (!summary.expected || summary.expected->by_probes)  // what a plan measured outranks probes
+    if (const auto kept = kept_expectation(job)) summary.expected = kept;
   add_sample(job, signals, summary);
   TROUPE_CHECK(show_summary(job, summary));
   remember(job, times, summary.expected);

@@ -48,6 +48,7 @@
 #include "apps/up/node_processes.hpp"
 #include "apps/up/power_files.hpp"
 #include "apps/up/power_parent.hpp"
+#include "apps/up/probed_nodes.hpp"
 #include "apps/up/reporter.hpp"
 #include "apps/up/standby.hpp"
 #include "apps/up/start_warnings.hpp"
@@ -290,7 +291,8 @@ pacer_actor spawn_pacer(caf::actor_system& system, const launch& l,
 
 /// What a job computes with is a part of what it learns: it is said here.
 troupe::predict::predictor_options predictor_of(const launch& l, std::stop_token over,
-                                                monitor_actor monitor) {
+                                                monitor_actor monitor,
+                                                std::shared_ptr<run_outcome> outcome) {
   auto job = l.plan.job;
   job.cluster.device = is_on_gpus(job) ? config::device_kind::cuda : config::device_kind::host;
   train::spawn_record made_of{l.from.epoch};
@@ -300,6 +302,7 @@ troupe::predict::predictor_options predictor_of(const launch& l, std::stop_token
   troupe::predict::predictor_options out{job, l.from.epoch, troupe::predict::store_of(job),
                                          std::move(over), std::move(monitor)};
   out.recorded = [made_of](auto times) { train::note_spawn_record(made_of, std::move(times)); };
+  out.profiled = expect_by_probes(l.plan, std::move(outcome));
   return out;
 }
 
@@ -318,7 +321,8 @@ struct front_office {
         pacer_(spawn_pacer(system, l, reporter_)) {
     if (l.plan.job.predict.enabled)
       predictor_ = system.spawn<caf::detached>(
-          troupe::predict::predictor, predictor_of(l, predictor_over_.get_token(), monitor_));
+          troupe::predict::predictor,
+          predictor_of(l, predictor_over_.get_token(), monitor_, talk.outcome));
     if (!l.plan.job.cluster.heads.empty())
       elector_ = system.spawn<caf::detached>(heads::elector, elector_of(l, address));
     if (!l.from.journal) return;

@@ -3,12 +3,15 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
+#include "apps/up/probed_nodes.hpp"
 #include "tests/errors.hpp"
 #include "tests/io/job_text.hpp"
 
@@ -227,4 +230,68 @@ TEST_CASE("other machines: programs are told what persons are") {
   CHECK(text.find(e.rests_on) != text.npos);
   CHECK(text.find(e.outside.front()) != text.npos);
   CHECK(text.find("3,1") != text.npos);
+}
+
+TEST_CASE("other machines: nodes that share a machine share its processors") {
+  const auto plan = plan_for_others({"cluster.threads=0"});
+  const auto machine = probed_machine("node", 100);
+  const auto apart = apps::others_of({{"x", machine}, {"y", machine}}, plan);
+  const auto together = apps::others_of({{"x", machine}, {"x", machine}}, plan);
+  REQUIRE(apart);
+  REQUIRE(together);
+  CHECK(apart->can.machines.size() == 2);
+  REQUIRE(together->can.machines.size() == 1);
+  CHECK(apart->can.machines[0].threads == 4);
+  CHECK(together->can.machines[0].threads == 2);
+  CHECK(together->can.machines[0].paces.flops_s ==
+        doctest::Approx(apart->can.machines[0].paces.flops_s / 2));
+  CHECK(together->worker_bytes[1] == apart->worker_bytes[1] / 2);
+  const auto stages = train::plan_stages(plan);
+  CHECK(apps::expect_there(plan, stages, *together, {}).step.step_s >
+        1.5 * apps::expect_there(plan, stages, *apart, {}).step.step_s);
+  CHECK(is_error(apps::others_of(std::vector<apps::probed_place>{{"x", machine}}, plan),
+                 apps::other_machine_count, 1, 2));
+}
+
+TEST_CASE("PBN-1: a step of new work is expected once all places have said what they do") {
+  const auto plan = plan_for_others();
+  const auto machine = probed_machine("node", 100).profile;
+  const auto of_place = [&](uint32_t place) {
+    return troupe::predict::told_profile{"node", "host" + std::to_string(place), place, 2, machine};
+  };
+  apps::probed_nodes nodes(plan);
+  CHECK_FALSE(nodes.hear(of_place(1)));
+  CHECK_FALSE(nodes.hear(of_place(1)));
+  CHECK_FALSE(nodes.hear(of_place(2)));  // which the job has not
+  const auto expected = nodes.hear(of_place(0));
+  REQUIRE(expected);
+  CHECK(expected->step.step_s > 0);
+  CHECK(expected->step.least_s < expected->step.step_s);
+  CHECK(expected->step.step_s < expected->step.most_s);
+  CHECK_FALSE(nodes.hear(of_place(0)));
+
+  apps::probed_nodes lacking(plan);
+  lacking.hear(of_place(0));
+  auto bare = of_place(1);
+  bare.profile = {};
+  CHECK_FALSE(lacking.hear(bare));
+}
+
+TEST_CASE("PBN-1: what probes let expect is kept for the summary, where nothing better is known") {
+  const auto plan = plan_for_others();
+  const auto told_all = [&](const std::shared_ptr<apps::run_outcome>& outcome) {
+    const auto tell = apps::expect_by_probes(plan, outcome);
+    for (const uint32_t place : {0, 1})
+      tell({"node", "host", place, 2, probed_machine("node", 100).profile});
+  };
+  const auto fresh = std::make_shared<apps::run_outcome>();
+  told_all(fresh);
+  REQUIRE(fresh->summary.expected);
+  CHECK(fresh->summary.expected->by_probes);
+  CHECK(fresh->summary.expected->step > fresh->summary.expected->least);
+  const auto known = std::make_shared<apps::run_outcome>();
+  known->summary.expected = report::expected_ms{250, 200, 300};
+  told_all(known);
+  CHECK(known->summary.expected->step == 250);
+  CHECK_FALSE(known->summary.expected->by_probes);
 }

@@ -55,6 +55,9 @@ TEST_CASE("past steps: a run is remembered by steps that nothing held up, if the
   const auto job = past_plan().job;
   const auto run = times_of(200).run_of(job, report::expected_ms{250, 200, 300});
   REQUIRE(run);
+  const auto by_probes = times_of(200).run_of(job, report::expected_ms{250, 200, 300, true});
+  REQUIRE(by_probes);
+  CHECK(by_probes->expected_s == 0);  // it says nothing of how good expectations are
   CHECK(run->median_s == doctest::Approx(0.2));
   CHECK(run->high_s == doctest::Approx(0.2));
   CHECK(run->steps == 20);

@@ -1,0 +1,60 @@
+// Place by place, until all have come.
+#include "apps/up/probed_nodes.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <mutex>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "actors/train/memory_estimate.hpp"
+#include "apps/talk.hpp"
+#include "trace/text.hpp"
+
+namespace troupe::apps {
+
+std::optional<expected_there> probed_nodes::hear(const troupe::predict::told_profile& profile) {
+  const auto places = static_cast<size_t>(plan_.job.cluster.places());
+  if (is_told_ || !plan_.job.swap.dir.empty() || profile.place >= places) return std::nullopt;
+  places_.resize(places);
+  places_[profile.place] = probed_place{profile.host, {profile.node, profile.profile}};
+  const auto is_there = [](const auto& place) { return place.has_value(); };
+  if (!std::ranges::all_of(places_, is_there)) return std::nullopt;
+  is_told_ = true;
+  std::vector<probed_place> all;
+  for (const auto& place : places_) all.push_back(*place);
+  const auto others = others_of(all, plan_);
+  if (!others) return std::nullopt;  // a probe that is needed was not made in time
+  return expect_there(plan_, train::plan_stages(plan_), *others, std::nullopt);
+}
+
+std::string probed_text(const expected_there& expected) {
+  const auto text = [](double seconds) {
+    return trace::duration_text(std::llround(1e9 * seconds));
+  };
+  const auto& s = expected.step;
+  return fmt::format(
+      "{} a step ({} to {}), by the machines' probes: no step of such work was "
+      "measured",
+      text(s.step_s), text(s.least_s), text(s.most_s));
+}
+
+std::function<void(const troupe::predict::told_profile&)> expect_by_probes(
+    const train::job_plan& plan, std::shared_ptr<run_outcome> outcome) {
+  return [nodes = std::make_shared<probed_nodes>(plan),
+          outcome = std::move(outcome)](const troupe::predict::told_profile& profile) {
+    const auto expected = nodes->hear(profile);
+    if (!expected) return;
+    {
+      std::lock_guard lock(outcome->mutex);
+      if (outcome->summary.expected || !outcome->summary.losses.empty()) return;
+      const auto& s = expected->step;
+      outcome->summary.expected =
+          report::expected_ms{1e3 * s.step_s, 1e3 * s.least_s, 1e3 * s.most_s, true};
+    }
+    say("expected: " + probed_text(*expected));
+  };
+}
+
+}  // namespace troupe::apps

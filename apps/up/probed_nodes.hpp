@@ -1,0 +1,43 @@
+// What a step of new work is expected to take by what the machines of its nodes were probed to do,
+// told before the first one: where nothing of such work was measured yet.
+//
+// Invariants
+//   PBN-1  It is told once, when all places of the job have said what their machines do; never
+//     where something better is known: what earlier runs here took.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "actors/job/plan.hpp"
+#include "actors/predict/predictor.hpp"
+#include "apps/other_machines.hpp"
+#include "apps/up/reporter.hpp"
+
+namespace troupe::apps {
+
+class probed_nodes {
+ public:
+  explicit probed_nodes(train::job_plan plan) : plan_(std::move(plan)) {}
+
+  /// What a step is expected to take, once it is known and no earlier call has said it. Nothing of
+  /// a job that swaps.
+  std::optional<expected_there> hear(const troupe::predict::told_profile& profile);
+
+ private:
+  train::job_plan plan_;
+  std::vector<std::optional<probed_place>> places_;
+  bool is_told_ = false;
+};
+
+/// "318 ms a step (190 ms to 1.3 s), by the machines' probes: no step of such work was measured"
+std::string probed_text(const expected_there& expected);
+
+/// Says it, and keeps it for the run's summary.
+std::function<void(const troupe::predict::told_profile&)> expect_by_probes(
+    const train::job_plan& plan, std::shared_ptr<run_outcome> outcome);
+
+}  // namespace troupe::apps
