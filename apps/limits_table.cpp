@@ -34,6 +34,7 @@
 #include "actors/replay/actor_logs.hpp"
 #include "actors/sim/days/fault_mix.hpp"
 #include "actors/sim/row/row_sim.hpp"
+#include "actors/sim/slack/slack_sim.hpp"
 #include "actors/train/pace_policy.hpp"
 #include "actors/train/readiness_policy.hpp"
 #include "actors/train/requests_policy.hpp"
@@ -602,6 +603,15 @@ constexpr limit_row rows[] = {
     {"data and models", "operations of a planned step", power::frontier_policy::most_operations,
      "operations", "the plan is refused", "actors/power/frontier_policy.hpp", "most_operations",
      "power frontier: what cannot be is refused with one error, and nothing is written"},
+    {"data and models", "replicas of a simulated pipeline", sim::slack_options::most_slack_replicas,
+     "replicas", "the command line is refused", "actors/sim/slack/slack_sim.hpp",
+     "most_slack_replicas", "slack: options beyond their bounds are refused with their name"},
+    {"data and models", "steps of it", sim::slack_options::most_slack_steps, "steps",
+     "the command line is refused", "actors/sim/slack/slack_sim.hpp", "most_slack_steps",
+     "slack: options beyond their bounds are refused with their name"},
+    {"data and models", "operations of all its steps", sim::slack_options::most_slack_operations,
+     "operations", "the command line is refused", "actors/sim/slack/slack_sim.hpp",
+     "most_slack_operations", "slack: options beyond their bounds are refused with their name"},
     {"data and models", "resamples of a plan of a row", 1000, "resamples",
      "the command line is refused", "apps/power/power.hpp", "most_resamples",
      "power: plan refuses other traces and options with a hint"},

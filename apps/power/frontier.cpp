@@ -21,10 +21,8 @@ namespace {
 using troupe::power::clock_profile;
 using troupe::power::frontier_policy;
 
-struct frontier_typed {
-  std::string profile, at, plan, svg;
-  int micro_batches = 0;
-  double blocking_w = 0;
+struct frontier_typed : pipeline_typed {
+  std::string at, plan, svg;
   bool json = false;
 };
 
@@ -68,6 +66,10 @@ result<std::optional<double>> step_of(const std::string& at) {
 status check_typed(const frontier_typed& a) {
   if (!a.plan.empty() && a.at.empty())
     return wrong_use("--plan without --at", "--at fastest, or --at SECONDS, says which plan");
+  return {};
+}
+
+status check_waiting(const pipeline_typed& a) {
   if (!(a.blocking_w >= 0 && a.blocking_w <= clock_profile::most_w))
     return wrong_use(
         fmt::format("--blocking-w is {}, not from 0 to {}", a.blocking_w, clock_profile::most_w),
@@ -76,7 +78,7 @@ status check_typed(const frontier_typed& a) {
 }
 
 /// What the size of a pipeline and its waiting devices must be beside a profile.
-status check_profile(const frontier_typed& a, const clock_profile& profile) {
+status check_profile(const pipeline_typed& a, const clock_profile& profile) {
   const auto most = frontier_policy::most_operations;
   const auto operations =
       static_cast<size_t>(a.micro_batches) * profile.stages.size() * troupe::power::instructions;
@@ -99,16 +101,9 @@ status check_profile(const frontier_typed& a, const clock_profile& profile) {
 result<int> run_frontier(const frontier_typed& a) {
   TROUPE_CHECK(check_typed(a));
   TROUPE_TRY(step_s, step_of(a.at));
-  TROUPE_TRY(text, io::read_file(a.profile, clock_profile::most_bytes));
-  auto profile = troupe::power::parse_profile(text);
-  if (!profile) return profile.error().within(a.profile);
-  TROUPE_CHECK(check_profile(a, *profile));
-  frontier_policy policy(std::move(*profile), a.micro_batches, a.blocking_w);
-  {
-    planning_line line;
-    while (policy.advance()) line.tell(policy.progress());
-  }
-  const auto found = policy.take();
+  TROUPE_TRY(read, read_pipeline(a));
+  auto& policy = *read;
+  const auto found = plan_pipeline(policy);
   frontier_told told{policy, found, troupe::power::highest_clocks(policy.dag()), {}, step_s};
   told.highest_cost =
       troupe::power::cost_of(policy.dag(), policy.profile(), told.highest, policy.blocking_w());
@@ -125,6 +120,34 @@ result<int> run_frontier(const frontier_typed& a) {
 
 }  // namespace
 
+void add_pipeline(command* verb, pipeline_typed& into) {
+  verb->add_option("PROFILE", into.profile,
+                   "Measured clocks: stage,instruction,frequency,time,energy (MHz, s, J)")
+      ->required();
+  verb->add_option("--micro-batches", into.micro_batches, "Micro-batches of a step")
+      ->required()
+      ->within(1, static_cast<int>(frontier_policy::most_operations / 2));
+  verb->add_option("--blocking-w", into.blocking_w,
+                   "Watts of a device that waits for another stage")
+      ->required();
+}
+
+result<std::unique_ptr<frontier_policy>> read_pipeline(const pipeline_typed& typed) {
+  TROUPE_CHECK(check_waiting(typed));
+  TROUPE_TRY(text, io::read_file(typed.profile, clock_profile::most_bytes));
+  auto profile = troupe::power::parse_profile(text);
+  if (!profile) return profile.error().within(typed.profile);
+  TROUPE_CHECK(check_profile(typed, *profile));
+  return std::make_unique<frontier_policy>(std::move(*profile), typed.micro_batches,
+                                           typed.blocking_w);
+}
+
+troupe::power::frontier plan_pipeline(frontier_policy& policy) {
+  planning_line line;
+  while (policy.advance()) line.tell(policy.progress());
+  return policy.take();
+}
+
 void add_frontier(shell& sh, command* parent) {
   auto* verb = parent->add_subcommand(
       "frontier", "Which clocks cost a pipeline least energy, for every length of its step");
@@ -135,14 +158,7 @@ void add_frontier(shell& sh, command* parent) {
       "clocks.csv\n"
       "docs/power-frontier.md says what a profile is, and what a point promises.");
   auto a = std::make_shared<frontier_typed>();
-  verb->add_option("PROFILE", a->profile,
-                   "Measured clocks: stage,instruction,frequency,time,energy (MHz, s, J)")
-      ->required();
-  verb->add_option("--micro-batches", a->micro_batches, "Micro-batches of a step")
-      ->required()
-      ->within(1, static_cast<int>(frontier_policy::most_operations / 2));
-  verb->add_option("--blocking-w", a->blocking_w, "Watts of a device that waits for another stage")
-      ->required();
+  add_pipeline(verb, *a);
   verb->add_option("--at", a->at,
                    "The plan for a step of so many seconds, or \"fastest\"; where something else "
                    "holds the step up, how long it lasts anyway");

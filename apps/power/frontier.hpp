@@ -2,12 +2,27 @@
 // it.
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <string>
 
 #include "actors/power/frontier_policy.hpp"
+#include "apps/command_line.hpp"
+#include "io/base/result.hpp"
 
 namespace troupe::apps::power_verb {
+
+/// A pipeline whose clocks were measured, as it is typed.
+struct pipeline_typed {
+  std::string profile;
+  int micro_batches = 0;
+  double blocking_w = 0;
+};
+void add_pipeline(command* verb, pipeline_typed& into);
+/// Errors: usage, not_found, io, bad_profile, with its path.
+result<std::unique_ptr<troupe::power::frontier_policy>> read_pipeline(const pipeline_typed& typed);
+/// Its whole frontier; says on a terminal how far it is.
+troupe::power::frontier plan_pipeline(troupe::power::frontier_policy& policy);
 
 struct frontier_told {
   const troupe::power::frontier_policy& policy;

@@ -179,6 +179,7 @@ void add_power(shell& sh) {
   verb->require_subcommand(1);
   power_verb::add_power_sim(sh, verb);
   power_verb::add_frontier(sh, verb);
+  power_verb::add_slack(sh, verb);
   power_verb::add_power_plan(sh, verb);
   power_verb::add_power_replay(sh, verb);
   power_verb::add_swings(sh, verb);

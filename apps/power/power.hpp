@@ -108,6 +108,8 @@ std::string plan_svg(const plan_told& told);
 
 /// `troupe power frontier`: which clocks cost a pipeline least at every length of its step.
 void add_frontier(shell& sh, command* parent);
+/// `troupe power slack`: what they come to on devices that take time to set a clock (slack.cpp).
+void add_slack(shell& sh, command* parent);
 
 /// `troupe power status`: what a running job draws (power_status.hpp).
 void add_status(shell& sh, command* parent);
