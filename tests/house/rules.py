@@ -78,7 +78,8 @@ MAX_DOCUMENT_COLUMNS = 120
 # What computes, keeps or models without an actor, beside every file of a policy.
 PURE = {"addresses", "clock_estimator", "faults", "invariants", "kept_checkpoints", "largest_rise", "link_model",
         "lr_schedule", "memory_estimate", "operations", "partners_policy", "power_model", "rng", "row_load", "row_model",
-        "row_journal", "row_plan", "row_pools", "row_sim", "row_trace", "step_clock", "step_parts", "votes"}
+        "row_journal", "row_plan", "row_pools", "row_sim", "row_trace", "slack_device", "slack_plan", "slack_sim",
+        "step_clock", "step_parts", "votes"}
 SOURCE = {".cpp", ".hpp", ".cu", ".cuh"}
 REMOVERS = {"io/folder/owned.cpp", "io/folder/owned.hpp"}  # the one place that removes
 REMOVAL = re.compile(r"\bremove_all\b|\b(?:fs|filesystem)::remove\b|\b(?:unlink|unlinkat|rmdir)\s*\(|"
