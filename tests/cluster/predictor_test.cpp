@@ -1,15 +1,64 @@
 // What a run of real processes learns of its steps: with a checkpoint after each of them, as in the
-// quickstart, these are what is usual.
+// quickstart, these are what is usual. Without the predictor, whatever became of it, a run has the
+// same losses; and of a process that gets slow the part is named, not who waits for it.
 #include <csignal>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "io/perf/part_times.hpp"
 #include "tests/cluster/job_files.hpp"
+#include "tests/cluster/mounts.hpp"
+#include "tests/cluster/slowed_process.hpp"
 
 using namespace troupe::cluster_test;
 using nlohmann::json;
+
+namespace {
+
+/// Of two replicas; nothing is saved but at the end.
+const std::vector<std::string> two_predicted =
+    with(layout(2, 1), {"train.schedule=constant", "checkpoint.every=0", "predict.quiet_steps=8"});
+
+finished ask_of_predicted(const program& up, std::vector<std::string> words) {
+  return run(with(std::move(words), {"--connect", "127.0.0.1:" + std::to_string(up.port())}));
+}
+
+/// Each step that a run told of has the loss of an undisturbed one.
+void check_losses(const program& up, const std::vector<double>& truth) {
+  for (const auto& step : up.objects("step")) {
+    const size_t number = step["step"];
+    CAPTURE(number);
+    REQUIRE(number <= truth.size());
+    CHECK(step["loss"].get<double>() == truth[number - 1]);
+  }
+}
+
+int64_t last_step_told(const program& up) {
+  int64_t last = 0;
+  for (const auto& step : up.objects("step")) last = std::max<int64_t>(last, step["step"]);
+  return last;
+}
+
+/// How many times longer what a node itself computes takes now than it did; 0: not known.
+double slower_by(const json& findings, const std::string& node) {
+  const std::set<std::string> computed{"forward", "backward", "update"};
+  double expected_ms = 0, seen_ms = 0;
+  for (const auto& p : findings["parts"])
+    if (p["node"] == node && computed.contains(p["part"])) {
+      expected_ms += p["expected_ms"].get<double>();
+      seen_ms += p["seen_ms"].get<double>();
+    }
+  return expected_ms > 0 ? seen_ms / expected_ms : 0;
+}
+
+json expected_of_run(const program& up) {
+  const auto said = ask_of_predicted(up, {"console", "-c", "expect", "--json"});
+  return said.code == 0 ? json::parse(said.out) : json{{"parts", json::array()}};
+}
+
+}  // namespace
 
 TEST_CASE("predictor: a job that saves each step says what it expects, and keeps what it learned") {
   job_files job;
@@ -66,4 +115,106 @@ TEST_CASE("predictor: the first run of new work says what its machines' probes l
       end_of({"predict.probe=full", "train.steps=6", "job.output=" + (job / "again").string()});
   CHECK(again->err().find(by_probes) != std::string::npos);
   CHECK(kept() == written);
+}
+
+TEST_CASE("predictor: killed at the console it costs the run its answers, and no bit of a loss") {
+  job_files job;
+  program up(job.up(with(two_predicted, {"train.steps=1000000"})));
+  REQUIRE(up.until_step(4));
+  CHECK(ask_of_predicted(up, {"status", "predictor"}).code == 0);
+  ask_of_predicted(up, {"console", "-c", "kill predictor"});
+  REQUIRE(eventually([&] { return ask_of_predicted(up, {"status", "predictor"}).code == 66; }));
+  up.listen();
+  REQUIRE(up.until_step(last_step_told(up) + 5));
+  up.signal(SIGINT);
+  CHECK(up.wait() == 130);
+  INFO(up.err());
+  CHECK(up.err().find("recovery") == std::string::npos);
+  check_losses(up, job.losses(with(
+                       two_predicted,
+                       {fmt::format("train.steps={}", last_step_told(up)), "predict.enabled=false",
+                        fmt::format("job.output={}", (job / "without").string())})));
+}
+
+TEST_CASE("predictor: left out, it leaves nothing behind, and the losses are the same bits") {
+  job_files job;
+  const auto ten = with(two_predicted, {"train.steps=10"});
+  const auto with_it = job.losses(ten);
+  REQUIRE(with_it.size() == 10);
+  const auto output = job / "without";
+  CHECK(job.losses(with(ten, {"predict.enabled=false",
+                              fmt::format("job.output={}", output.string())})) == with_it);
+  CHECK(names_with(output, "part-times").empty());
+}
+
+TEST_CASE("predictor: what it kept was damaged: that is said, put aside and done without") {
+  job_files job;
+  REQUIRE(job.losses(with(two_predicted, {"train.steps=10"})).size() == 10);
+  const auto store = job / "run/part-times.jsonl";
+  std::ofstream(store) << "no line of this\nhas a sum\n";
+  program up(job.up(with(two_predicted, {"train.steps=1000000"})));
+  REQUIRE(up.until_step(14));
+  const auto said = ask_of_predicted(up, {"status", "predictor"});
+  CHECK(said.code == 0);
+  CHECK_MESSAGE(said.out.find("part-times.jsonl.damaged") != std::string::npos, said.out);
+  CHECK(fs::file_size(job / "run/part-times.jsonl.damaged") == 26);
+  up.signal(SIGINT);
+  CHECK(up.wait() == 130);
+  INFO(up.err());
+  check_losses(up, job.losses(with(two_predicted,
+                                   {fmt::format("train.steps={}", last_step_told(up)),
+                                    fmt::format("job.output={}", (job / "whole").string())})));
+}
+
+TEST_CASE("predictor: of a process that gets slow the part is named, and no replica that waits") {
+  job_files job;
+  // Steps that are long beside the turns in which a process is stopped.
+  program up(job.up(
+      with(two_predicted, {"train.steps=1000000", "train.batch=128", "model.hidden=128",
+                           "cluster.suspect_after_ms=60000", "cluster.dead_after_ms=120000"})));
+  REQUIRE(up.until_step(4));
+  REQUIRE(eventually([&] { return slower_by(expected_of_run(up), "node1") > 0; }));
+  // It gets a thirtieth of its time: a third of what that costs is far from what noise does, on a
+  // machine with other work, too.
+  const slowed_process victim(node_named(up.port(), "node1"), std::chrono::milliseconds(60));
+  REQUIRE(up.until_error_has("slow_part rank 1 (node1): slow: "));
+  json seen;
+  const bool is_apart = eventually([&] {
+    seen = expected_of_run(up);
+    const double of_replica = slower_by(seen, "node0");
+    return of_replica > 0 && of_replica < 1.25 && slower_by(seen, "node1") > 3 * of_replica;
+  });
+  CHECK_MESSAGE(is_apart, seen.dump());
+  const auto& parts = seen["parts"];
+  CHECK(std::any_of(parts.begin(), parts.end(), [](const json& p) {
+    return p["node"] == "node1" && p.value("suspected", "") == "slow" && p["part"] == "backward";
+  }));
+  up.signal(SIGINT);
+  CHECK(up.wait() == 130);
+}
+
+TEST_CASE(
+    "predictor: a machine that tells nothing of itself, neither DMI nor devices, is no less") {
+  if (const auto why = why_no_mounts()) {
+    MESSAGE("not tried: ", *why);
+    return;
+  }
+  job_files job;
+  const auto ten = with(two_predicted, {"train.steps=10"});
+  const auto truth = job.losses(ten);
+  mounts hiding;
+  for (const char* told : {"/sys/class", "/sys/firmware", "/sys/devices/virtual"})
+    if (const auto failed = hiding.mount("-t tmpfs -o ro none", told)) {
+      MESSAGE("not tried: ", *failed);
+      return;
+    }
+  CHECK(job.losses(with(ten, {fmt::format("job.output={}", (job / "bare").string())})) == truth);
+  CHECK(run({"plan", (job / "job.toml").string()}).code == 0);
+  program probe({"predict", "probe", "--json", "--folder", job.folder.path.string()}, 0, {}, 0,
+                fmt::format("export XDG_CACHE_HOME='{}'", (job / "cache").string()));
+  CHECK(probe.wait() == 0);
+  INFO(probe.err());
+  const auto profile = json::parse(probe.out());
+  CHECK(profile.dump().find("\"cpus\"") != std::string::npos);
+  CHECK(profile.dump().find("machine_vendor") == std::string::npos);
 }

@@ -1,61 +1,14 @@
 // A cluster of real processes, one of which gets an eighth of its time: it is named, and with
 // recovery.evict_slow a spare takes its place, at the cost of no bit of a loss.
-#include <sys/syscall.h>
-#include <unistd.h>
-
-#include <condition_variable>
 #include <csignal>
-#include <mutex>
-#include <thread>
 
 #include "tests/cluster/job_files.hpp"
+#include "tests/cluster/slowed_process.hpp"
 
 using namespace troupe::cluster_test;
 using nlohmann::json;
 
 namespace {
-
-/// Stops a process for seven eighths of the time, in turns that are short beside a step, as long as
-/// this lives. By its pidfd: the process may end meanwhile.
-class slowed_process {
- public:
-  explicit slowed_process(pid_t pid)
-      : fd_(static_cast<int>(syscall(SYS_pidfd_open, pid, 0))), turns_([this] { take_turns(); }) {
-    CHECK(fd_);
-  }
-  ~slowed_process() {
-    {
-      std::lock_guard lock(mutex_);
-      over_ = true;
-    }
-    changed_.notify_all();
-    turns_.join();
-  }
-
- private:
-  bool send(int signal) const {
-    return syscall(SYS_pidfd_send_signal, fd_.get(), signal, nullptr, 0) == 0;
-  }
-  /// Whether it is over by then.
-  bool over_after(std::chrono::milliseconds time) {
-    std::unique_lock lock(mutex_);
-    return changed_.wait_for(lock, time, [this] { return over_; });
-  }
-  void take_turns() {
-    bool over = false;
-    while (!over && send(SIGSTOP)) {
-      over = over_after(std::chrono::milliseconds(14));
-      send(SIGCONT);
-      over = over || over_after(std::chrono::milliseconds(2));
-    }
-  }
-
-  troupe::io::unique_fd fd_;
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  bool over_ = false;
-  std::thread turns_;
-};
 
 /// Steps that are long beside those turns, windows that a test can wait for, and a limit that a
 /// machine with other work on it does not reach by itself for long.
