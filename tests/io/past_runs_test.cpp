@@ -4,12 +4,15 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
+#include <csignal>
 #include <cstdlib>
 #include <fstream>
 #include <functional>
@@ -163,6 +166,46 @@ TEST_CASE("PST-1: who adds at the same time loses nothing, also where old lines 
   CHECK(std::ranges::count_if(read->runs, [](const past_run& r) { return r.median_s >= 1e6; }) ==
         80);
   CHECK(read->runs.front().median_s > 1);  // the oldest went
+}
+
+TEST_CASE("PST-1: whoever is killed while it adds costs no run that was added before") {
+  const troupe::scratch here;
+  const auto file = here.path / "past.jsonl";
+  // Some of what is killed adds behind the others, some drops the oldest and writes the file anew.
+  std::string many;
+  for (size_t i = 0; i < most_past_runs * 3 / 2 - 60; ++i) many += past_run_line(run_of(1)) + "\n";
+  append(file, many);
+  for (int killed = 1; killed <= 8; ++killed) {
+    CAPTURE(killed);
+    int pipe_ends[2];
+    REQUIRE(pipe(pipe_ends) == 0);
+    const pid_t child = fork();
+    if (child == 0)
+      for (int i = 0;; ++i) {  // until it is killed: each run is told of once it was added
+        if (!add_past_run(file, run_of(1e6 * killed + i))) _exit(1);
+        if (write(pipe_ends[1], "a", 1) != 1) _exit(1);
+      }
+    REQUIRE(child > 0);
+    close(pipe_ends[1]);
+    std::string added(10 + 3 * static_cast<size_t>(killed), ' ');
+    for (auto& one : added) REQUIRE(read(pipe_ends[0], &one, 1) == 1);
+    REQUIRE(kill(child, SIGKILL) == 0);
+    int how = 0;
+    REQUIRE(waitpid(child, &how, 0) == child);
+    CHECK(WIFSIGNALED(how));
+    for (char more = 0; read(pipe_ends[0], &more, 1) == 1;) added += more;
+    close(pipe_ends[0]);
+    const auto kept = read_past_runs(file);
+    REQUIRE(kept);
+    CHECK(kept->left_out <= static_cast<size_t>(killed));  // the line that it was at
+    const auto there = static_cast<size_t>(std::ranges::count_if(kept->runs, [&](const auto& r) {
+      return r.median_s >= 1e6 * killed && r.median_s < 1e6 * (killed + 1);
+    }));
+    CHECK(there >= added.size());
+    CHECK(there <= added.size() + 1);  // it was not told of yet
+    REQUIRE(add_past_run(file, run_of(0.5)));
+    CHECK(read_past_runs(file)->runs.back() == run_of(0.5));
+  }
 }
 
 TEST_CASE("estimates: of the same work the median of its runs, surer the more there are") {
