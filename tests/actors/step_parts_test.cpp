@@ -3,6 +3,8 @@
 
 #include <doctest/doctest.h>
 
+#include <array>
+#include <random>
 #include <vector>
 
 #include "messages/step_parts.hpp"
@@ -58,6 +60,32 @@ TEST_CASE("STM-2: what holds an operation up is no work of it") {
   CHECK(clock.take() == std::vector<step_part>{{pipeline_op::measure, 3, 0, 0},
                                                {pipeline_op::update, 4, 0, 5},
                                                {pipeline_op::await_copies, 0, 6, 0}});
+}
+
+TEST_CASE("STM-2: whatever a step is made of, its parts on the device add up to it") {
+  std::mt19937_64 random(1);
+  const auto upto = [&](int most) { return static_cast<double>(random() % (most + 1)); };
+  const std::array kinds{pipeline_op::measure, pipeline_op::forward, pipeline_op::backward,
+                         pipeline_op::norm,    pipeline_op::update,  pipeline_op::await_replicas};
+  for (int steps = 0; steps < 1000; ++steps) {
+    step_clock clock;
+    const double begin_ms = upto(1000);
+    double now_ms = begin_ms;
+    clock.begin_step(now_ms);
+    for (size_t ops = 1 + random() % 20; ops > 0; --ops) {
+      const auto kind = kinds[random() % kinds.size()];
+      clock.began(kind, now_ms += upto(4));
+      const double held_ms = upto(3), digest_ms = upto(2);
+      if (held_ms > 0) clock.held_up(pipeline_op::await_copies, held_ms);
+      if (digest_ms > 0) clock.did_within(pipeline_op::digest, digest_ms, 1);
+      done(clock, pipeline_op::reduce_scatter, now_ms - upto(9), now_ms + upto(9), 1);
+      clock.ended(kind, now_ms += held_ms + digest_ms + upto(5), 1);
+    }
+    double told_ms = 0;
+    for (const auto& p : clock.take())
+      if (facts_of(p.kind).stream == op_stream::compute) told_ms += p.busy_ms + p.waited_ms;
+    CHECK(told_ms == now_ms - begin_ms);
+  }
 }
 
 TEST_CASE("step parts: what a device computes is counted on, and waits and transfers are not") {
