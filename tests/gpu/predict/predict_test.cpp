@@ -387,6 +387,8 @@ TEST_CASE("intervals hold for about 95 % of rows, and a machine outside the rang
   const auto of_giant = p.ask({&giant})[0];
   CHECK(of_giant.flag == "cpu: cores");
   CHECK(of_giant.upper[0] / of_giant.lower[0] > 1.2 * answers[0].upper[0] / answers[0].lower[0]);
+  // By more than the widest that was seen: nothing as far was held out.
+  CHECK(std::log(of_giant.upper[0] / of_giant.lower[0]) > 1.1 * 2 * p.model().halves.back());
   auto stranger = *test[0];
   stranger.words[3] = "never seen";
   CHECK(p.ask({&stranger})[0].flag == "cpu: tier");
@@ -403,6 +405,22 @@ TEST_CASE(
   CHECK(io::perf::encode(*fit_predictor(t, train, val, o)) == once);
   o.seed = 6;
   CHECK(io::perf::encode(*fit_predictor(t, train, val, o)) != once);
+}
+
+TEST_CASE("intervals of models are as wide as models differ, however few rows those have") {
+  auto t = planted_table(700, 7);
+  // Of three models there are a few rows, and no feature says why these are slow: of all rows they
+  // are less than one in twenty, of all models more than that.
+  for (size_t i = 0; i < 700; ++i) {
+    auto& r = t.rows[i];
+    const bool is_rare = i < 12;
+    r.cpu_model = is_rare ? "rare" + std::to_string(i % 3) : "model" + std::to_string(i % 12);
+    if (is_rare) r.labels[0] *= 0.3;
+  }
+  const auto rows = rows_in(t);
+  predictor p(*fit_predictor(t, rows, {}, quick("trunk")));
+  CHECK(p.model().halves.back() > 1);  // exp(-1.2) is 0.3; of most rows it is below 0.5
+  CHECK(p.model().halves.back() < 2);
 }
 
 TEST_CASE("intervals of twins are as wide as twins differ, not as the likest of them do") {
