@@ -43,7 +43,7 @@ int64_t last_step_told(const program& up) {
 
 /// How many times longer what a node itself computes takes now than it did; 0: not known.
 double slower_by(const json& findings, const std::string& node) {
-  const std::set<std::string> computed{"forward", "backward", "update"};
+  const std::set<std::string> computed{"forward", "backward", "norm", "update"};
   double expected_ms = 0, seen_ms = 0;
   for (const auto& p : findings["parts"])
     if (p["node"] == node && computed.contains(p["part"])) {
