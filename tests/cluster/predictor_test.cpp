@@ -26,7 +26,7 @@ finished ask_of_predicted(const program& up, std::vector<std::string> words) {
 }
 
 /// Each step that a run told of has the loss of an undisturbed one.
-void check_losses(const program& up, const std::vector<double>& truth) {
+void check_undisturbed(const program& up, const std::vector<double>& truth) {
   for (const auto& step : up.objects("step")) {
     const size_t number = step["step"];
     CAPTURE(number);
@@ -130,10 +130,11 @@ TEST_CASE("predictor: killed at the console it costs the run its answers, and no
   CHECK(up.wait() == 130);
   INFO(up.err());
   CHECK(up.err().find("recovery") == std::string::npos);
-  check_losses(up, job.losses(with(
-                       two_predicted,
-                       {fmt::format("train.steps={}", last_step_told(up)), "predict.enabled=false",
-                        fmt::format("job.output={}", (job / "without").string())})));
+  check_undisturbed(
+      up,
+      job.losses(with(two_predicted,
+                      {fmt::format("train.steps={}", last_step_told(up)), "predict.enabled=false",
+                       fmt::format("job.output={}", (job / "without").string())})));
 }
 
 TEST_CASE("predictor: left out, it leaves nothing behind, and the losses are the same bits") {
@@ -161,9 +162,9 @@ TEST_CASE("predictor: what it kept was damaged: that is said, put aside and done
   up.signal(SIGINT);
   CHECK(up.wait() == 130);
   INFO(up.err());
-  check_losses(up, job.losses(with(two_predicted,
-                                   {fmt::format("train.steps={}", last_step_told(up)),
-                                    fmt::format("job.output={}", (job / "whole").string())})));
+  check_undisturbed(up, job.losses(with(two_predicted,
+                                        {fmt::format("train.steps={}", last_step_told(up)),
+                                         fmt::format("job.output={}", (job / "whole").string())})));
 }
 
 TEST_CASE("predictor: of a process that gets slow the part is named, and no replica that waits") {
