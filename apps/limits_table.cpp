@@ -28,6 +28,7 @@
 #include "actors/power/budget_schedule.hpp"
 #include "actors/power/clock_profile.hpp"
 #include "actors/power/frontier_policy.hpp"
+#include "actors/power/pace_follow_policy.hpp"
 #include "actors/power/row_journal.hpp"
 #include "actors/power/shared_machines.hpp"
 #include "actors/power/swings.hpp"
@@ -40,6 +41,7 @@
 #include "actors/train/requests_policy.hpp"
 #include "actors/train/stage.hpp"
 #include "actors/train/worker.hpp"
+#include "apps/power/budget_disk.hpp"
 #include "apps/power/journal_file.hpp"
 #include "apps/report/incident_doc.hpp"
 #include "apps/report/incident_page.hpp"
@@ -533,6 +535,11 @@ constexpr limit_row rows[] = {
     {"data and models", "a line of a row's journal", power::row_journal::most_line_bytes, "bytes",
      "the file is refused", "actors/power/row_journal.hpp", "most_line_bytes",
      "RJN-2: row journal: what is no journal is refused with its line"},
+    {"data and models", "readings by which a machine follows its pace",
+     power::pace_follow_policy::most_intervals, "readings",
+     "of a longer step the last ones are looked at", "actors/power/pace_follow_policy.hpp",
+     "most_intervals",
+     "PFL-4: who draws far more than before at its pace has to show that it follows"},
     {"data and models", "a line of what a power budget was given",
      power::budget_replayer::most_line_bytes, "bytes", "the file is refused",
      "actors/power/budget_inputs.hpp", "most_line_bytes",
@@ -541,6 +548,10 @@ constexpr limit_row rows[] = {
      power_verb::journal_file::most_bytes, "bytes", "it is moved to NAME.1, and another begun",
      "apps/power/journal_file.hpp", "most_bytes",
      "JNF-2: budget disk: a journal keeps its newest files"},
+    {"data and models", "a file of the trace of a power budget",
+     power_verb::budget_trace_file::most_bytes, "bytes", "it is moved to NAME.1, and another begun",
+     "apps/power/budget_disk.hpp", "most_bytes",
+     "JNF-2: budget disk: each file of a trace begins with its heading"},
     {"data and models", "such files of one journal", power_verb::journal_file::most_files, "files",
      "the oldest one goes", "apps/power/journal_file.hpp", "most_files",
      "JNF-2: budget disk: a journal keeps its newest files"},

@@ -355,6 +355,7 @@ void note_conditions(budget_state& st, const budget_decision& d, const drawn_wat
   if (d.row.brake)
     st.journal.brake(*d.row.brake, policy.pulls(), own_mw(st), policy.counted_mw(), drawn.mw);
   st.thresholds_stand = d.thresholds_stand;
+  note_rungs(st, d.row, drawn);
   if (in_thresholds(st) && !policy.is_t2_safe())
     st.journal.unsafe_t2(st.options.rules.thresholds.t2, policy.safe().safe_t2());
 }
@@ -416,6 +417,7 @@ void decide_grants(budget_pointer self) {
   for (size_t i = 0; i < st.children.size(); ++i) answer_waiting(self, i, nullptr);
   note_conditions(st, decided, drawn, now);
   account_for(st, sample.drawn_mw, now);
+  trace_tick(st, drawn, now);
   show_budget(self);
   show_tree(st, now);
 }

@@ -60,6 +60,7 @@
 #include "actors/power/budget_policy.hpp"
 #include "actors/power/budget_record.hpp"
 #include "actors/power/budget_schedule.hpp"
+#include "actors/power/budget_trace.hpp"
 #include "actors/power/node_parent.hpp"
 #include "actors/power/row_account.hpp"
 #include "actors/power/shared_machines.hpp"
@@ -121,6 +122,9 @@ struct budget_options {
   std::function<void(const std::string&)> journal = {};
   /// Takes a line of what the policy is given, the same; empty: it is kept by nobody.
   budget_inputs::sink inputs = {};
+  /// Takes what was seen, each tick in which it is known what all children draw: the numbers of a
+  /// trace (budget_trace.hpp), but for the time. Waits for nothing; may be empty.
+  std::function<void(const budget_trace_row&)> trace = {};
   /// `budget_mw` is what a person has set in a life before.
   std::optional<budget_set> set = {};
   /// What the budget is by time, from when the actor begins; none: `budget_mw` always.
@@ -225,6 +229,10 @@ bool is_brake_armed(const budget_state& st, int64_t now_ns);
 int64_t free_beside(const budget_state& st, size_t child);
 /// What the tick before this one has come to, and what holds from now on.
 void account_for(budget_state& st, const std::optional<int64_t>& drawn_mw, int64_t now_ns);
+/// Writes down the rungs that thresholds take and undo.
+void note_rungs(budget_state& st, const row_commands& decided, const drawn_watts& drawn);
+/// Of the tick that has just been decided.
+void trace_tick(const budget_state& st, const drawn_watts& drawn, int64_t now_ns);
 /// As a person is shown it. `only`: a child, without the others.
 fbs::PowerTreeT tree_of(const budget_state& st, std::optional<size_t> only, int64_t now_ns);
 

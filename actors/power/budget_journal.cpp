@@ -1,7 +1,9 @@
 // Lines, and what was said already.
 #include "actors/power/budget_journal.hpp"
 
+#include <algorithm>
 #include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -163,6 +165,23 @@ void budget_journal::short_of_floors(bool now, int64_t budget_mw, int64_t counte
   write({{"event", now ? "short_of_floors" : "short_of_floors_ends"},
          {"budget_w", watts_of(budget_mw)},
          {"counted_w", watts_of(counted_mw)}});
+}
+
+/// BJN-1
+void budget_journal::rungs_taken(const rungs& now, int64_t budget_mw,
+                                 std::optional<int64_t> drawn_mw) {
+  const auto was = std::exchange(level_, now.level);
+  if (was == now.level) return;
+  write({{"event", now.level > was ? "rung_taken" : "rung_undone"},
+         {"rule", to_string(now.reason)},
+         {"rungs", now.level},
+         {"were", was},
+         {"budget_w", watts_of(budget_mw)},
+         {"drawn_w", watts_or_none(drawn_mw)},
+         {"marks", std::vector<double>(now.marks.begin(), std::ranges::find(now.marks, 0.0))},
+         {"low_share", now.low},
+         {"high_share", now.high},
+         {"unruly", now.unruly}});
 }
 
 /// BJN-1

@@ -72,6 +72,16 @@ class budget_journal {
   void short_of_floors(bool now, int64_t budget_mw, int64_t counted_mw);
   /// By a person.
   void brake_set(bool on, std::string_view by);
+  /// Rungs of thresholds that are taken.
+  struct rungs {
+    size_t level = 0;  ///< how many
+    row_reason reason = row_reason::steady;
+    rung_marks marks = {};     ///< above which they are
+    double low = 1, high = 1;  ///< what classes may have of their ceilings now, as a share
+    bool unruly = false;       ///< a child draws more than its cap
+  };
+  /// Where they are more or fewer than before.
+  void rungs_taken(const rungs& now, int64_t budget_mw, std::optional<int64_t> drawn_mw);
   /// A threshold that leaves less free than the row rises: once.
   void unsafe_t2(double t2, double safe_t2);
   /// By the policy; `pulls`: and that holds the children.
@@ -88,6 +98,7 @@ class budget_journal {
   std::set<size_t> uncounted_;  ///< children
   std::set<std::string, std::less<>> refused_;
   bool short_ = false, unkept_ = false, unsafe_ = false;
+  size_t level_ = 0;
 };
 
 }  // namespace troupe::power

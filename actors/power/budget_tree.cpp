@@ -80,6 +80,20 @@ void tell_account(const budget_state& st, int64_t now_ns, fbs::PowerTreeT& t) {
   t.energy_j = sums.energy_j;
 }
 
+/// What children of a class may draw by their leases, or have without any, of their ceilings.
+double granted_share(const budget_state& st, power_class of, int64_t now_ns) {
+  int64_t caps_mw = 0, ceilings_mw = 0;
+  for (size_t i = 0; i < st.children.size(); ++i) {
+    const auto& terms = st.options.children[i].terms;
+    const auto& c = st.children[i];
+    if (terms.priority != of) continue;
+    const bool is_leased = c.told && c.lease_until_ns > now_ns;
+    caps_mw += std::min(terms.ceiling_mw, is_leased ? c.told->cap_mw : terms.static_share_mw);
+    ceilings_mw += terms.ceiling_mw;
+  }
+  return ceilings_mw > 0 ? static_cast<double>(caps_mw) / static_cast<double>(ceilings_mw) : 1;
+}
+
 }  // namespace
 
 int64_t free_beside(const budget_state& st, size_t child) {
@@ -100,6 +114,40 @@ void account_for(budget_state& st, const std::optional<int64_t>& drawn_mw, int64
     st.over_t2_since.clear();
   else if (st.over_t2_since.empty() && st.options.wall_time)
     st.over_t2_since = st.options.wall_time();
+}
+
+void note_rungs(budget_state& st, const row_commands& decided, const drawn_watts& drawn) {
+  if (!in_thresholds(st)) return;
+  const auto& policy = *st.policy;
+  budget_journal::rungs now;
+  now.level = policy.row().level;
+  now.reason = decided.reason;
+  now.marks = marks_of(st.options.rules.row);
+  now.low = policy.speed_of(power_class::low);
+  now.high = policy.speed_of(power_class::high);
+  for (size_t i = 0; i < st.children.size(); ++i) now.unruly |= policy.is_unruly(i);
+  st.journal.rungs_taken(now, own_mw(st), drawn.mw);
+}
+
+void trace_tick(const budget_state& st, const drawn_watts& drawn, int64_t now_ns) {
+  if (!st.options.trace || !drawn.mw) return;
+  const auto marks = in_thresholds(st) ? marks_of(st.options.rules.row) : rung_marks{};
+  const bool is_set = holds_all(st);
+  budget_trace_row row;
+  row.watts = watts_of(*drawn.mw);
+  row.budget_w = watts_of(own_mw(st));
+  row.counted_w = watts_of(st.counted_mw);
+  row.t1 = marks[0];
+  row.t2 = marks[1];
+  row.t3 = marks[2];
+  row.low = granted_share(st, power_class::low, now_ns);
+  row.high = granted_share(st, power_class::high, now_ns);
+  row.brake = st.policy->holds_work() ? trace_brake::pulled
+              : is_set                ? trace_brake::set
+                                      : trace_brake::off;
+  row.brakes = st.policy->pulls() ? st.policy->row().brakes : 0;
+  row.modelled = drawn.source == fbs::PowerSource::modelled;
+  st.options.trace(row);
 }
 
 fbs::PowerTreeT tree_of(const budget_state& st, std::optional<size_t> only, int64_t now_ns) {

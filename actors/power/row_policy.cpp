@@ -74,6 +74,15 @@ row_rules rules_of(row_rule rule, const row_thresholds& t, int64_t actuation_ns,
   return out;
 }
 
+rung_marks marks_of(const row_rules& rules) {
+  rung_marks out{};
+  size_t count = 0;
+  for (size_t i = 0; i < rules.rung_count && count < out.size(); ++i)
+    if (const double t = rules.rungs[i].threshold; count == 0 || t != out[count - 1])
+      out[count++] = t;
+  return out;
+}
+
 status check(row_rule rule, const row_thresholds& t) {
   const auto wrong = [](std::string what) {
     return error{errc::usage, std::move(what),

@@ -85,6 +85,10 @@ struct row_rules {
 row_rules rules_of(row_rule rule, const row_thresholds& t, int64_t actuation_ns, int64_t tick_ns);
 inline constexpr int64_t ladder_undo_ns = 10'000'000'000;
 
+/// The thresholds of its rungs, the least first, as shares of the budget; 0: there are fewer.
+using rung_marks = std::array<double, 3>;
+rung_marks marks_of(const row_rules& rules);
+
 /// Whether thresholds can be used: above the hysteresis, at most 1, each not below the one before.
 /// Error: usage.
 status check(row_rule rule, const row_thresholds& t);

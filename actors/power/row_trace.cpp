@@ -10,6 +10,8 @@
 
 #include <fmt/format.h>
 
+#include "actors/power/budget_trace.hpp"
+
 namespace troupe::power {
 
 namespace {
@@ -138,6 +140,10 @@ result<int64_t> step_ns_of(const row_trace& trace) {
 }
 
 result<row_trace> row_trace_of(io::number_table t) {
+  if (is_budget_trace(t.names)) {
+    t.names.resize(2);
+    t.others.resize(1);
+  }
   TROUPE_CHECK(check_names(t));
   TROUPE_CHECK(check_cells(t));
   drop_zeros(t);

@@ -3,7 +3,8 @@
 //   t_s,watts            t_s,server0,server1,...
 //
 // Times are seconds and rise; samples that are missing are filled with the greater of their
-// neighbours, and counted. A whole row that draws 0 W is a meter that was away: no sample.
+// neighbours, and counted. A whole row that draws 0 W is a meter that was away: no sample. What a
+// budget saw (budget_trace.hpp) is a trace of a whole row.
 //
 // Invariants
 //   RTR-1  What is refused is named with its line, and another unit than watts by its column.

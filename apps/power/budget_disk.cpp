@@ -32,6 +32,16 @@ std::string word_in(const ordered_json& entry, const char* key) {
   return it != entry.end() && it->is_string() ? it->get<std::string>() : std::string();
 }
 
+/// " (2 of them, above: low 79 %, high 100 % of their ceilings)".
+std::string rungs_in_words(const ordered_json& entry, double rungs) {
+  auto out = fmt::format(" ({} now, {}", rungs, word_in(entry, "rule"));
+  for (const auto& [key, who] : {std::pair("low_share", "low"), {"high_share", "high"}})
+    if (const auto share = number_in(entry, key))
+      out += fmt::format("{} {} {:.0f} %", who == std::string_view("low") ? ":" : ",", who,
+                         100 * *share);
+  return out + " of their ceilings)";
+}
+
 }  // namespace
 
 std::string journal_words(const std::string& line) {
@@ -58,6 +68,7 @@ std::string journal_words(const std::string& line) {
       out += fmt::format("{}{} {:.4g} W", between, words, *w);
       between = ", ";
     }
+  if (const auto rungs = number_in(entry, "rungs")) out += rungs_in_words(entry, *rungs);
   if (const auto safe = number_in(entry, "safe_t2"))
     out += fmt::format(": above {:.0f} % no cap may bind in time", 100 * *safe);
   if (const auto w = number_in(entry, "instead_of_w"))
@@ -84,6 +95,14 @@ void budget_journal::take(const std::string& line, double unix_s) {
 }
 
 // -- the record -----------------------------------------------------------------------------------
+
+budget_trace_file::budget_trace_file(const std::filesystem::path& file, size_t bytes)
+    : file_(file, journal_file::waiting_lines, bytes, std::string(power::budget_trace_heading)) {}
+
+void budget_trace_file::take(power::budget_trace_row row, double unix_s) {
+  row.t_s = unix_s;
+  if (auto line = lines_.line_of(row)) file_.take(std::move(*line));
+}
 
 result<power::budget_record> read_record(const std::filesystem::path& file) {
   const auto text = io::read_file(file, record_file_bytes);

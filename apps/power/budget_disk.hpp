@@ -4,6 +4,7 @@
 //
 //   <output>/power.jsonl   what it decided and heard, a JSON object a line
 //   <output>/power.state   what its next life has to know (actors/power/budget_record.hpp)
+//   <output>/power.csv     what it saw, a line each tick (actors/power/budget_trace.hpp)
 //   <textfile>             who has which watts, for node_exporter's textfile collector
 //
 // Invariants
@@ -22,6 +23,7 @@
 #include <utility>
 
 #include "actors/power/budget_record.hpp"
+#include "actors/power/budget_trace.hpp"
 #include "apps/power/background.hpp"
 #include "apps/power/journal_file.hpp"
 #include "apps/power/textfile.hpp"
@@ -49,6 +51,25 @@ class budget_journal {
  private:
   journal_file file_;
   bool as_json_;
+};
+
+/// The trace of a budget.
+class budget_trace_file {
+ public:
+  /// Of one file, as many of which are kept as of a journal: more than a week, a line a second.
+  static constexpr size_t most_bytes = size_t{48} << 20;
+
+  explicit budget_trace_file(const std::filesystem::path& file, size_t bytes = most_bytes);
+
+  /// A tick, at that time. Waits for nothing (JNF-1).
+  void take(power::budget_trace_row row, double unix_s);
+
+  /// Waits until what was taken is in the file, or missing in it; whether it is.
+  bool settle(std::chrono::milliseconds patience) const { return file_.settle(patience); }
+
+ private:
+  journal_file file_;
+  power::budget_trace_lines lines_;
 };
 
 /// The record that a life before has left in the file; an empty one where there is no file. Errors:

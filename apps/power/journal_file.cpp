@@ -22,11 +22,12 @@ namespace {
 
 constexpr std::string_view stamp_name = "unix_s";
 
-/// Whether a file is there whose first line is none of a journal's: a person has put it there.
-bool is_no_journal(const std::string& file) {
+/// Whether a file is there that does not begin as a journal, or as its table: a person has put it
+/// there.
+bool is_no_journal(const std::string& file, const std::string& heading) {
   std::error_code failed;
   if (!std::filesystem::is_regular_file(file, failed)) return false;
-  const auto wanted = fmt::format("{{\"{}\":", stamp_name);
+  const auto wanted = heading.empty() ? fmt::format("{{\"{}\":", stamp_name) : heading + "\n";
   std::string begin(wanted.size(), '\0');
   std::ifstream in(file, std::ios::binary);
   if (!in) return true;
@@ -36,9 +37,9 @@ bool is_no_journal(const std::string& file) {
 }
 
 /// JNF-3: a file has the next one's name, or is not there; else why it cannot have it.
-std::string move_on(const std::vector<std::string>& names, size_t to) {
+std::string move_on(const std::vector<std::string>& names, size_t to, const std::string& heading) {
   for (const auto at : {to - 1, to})
-    if (at > 0 && is_no_journal(names[at])) return names[at] + " is no journal";
+    if (at > 0 && is_no_journal(names[at], heading)) return names[at] + " is no journal";
   std::error_code failed;
   std::filesystem::rename(names[to - 1], names[to], failed);
   if (!failed || failed == std::errc::no_such_file_or_directory) return {};
@@ -70,6 +71,7 @@ std::vector<std::string> journal_names(const std::string& file) {
 struct journal_file::disk {
   run_log log;
   size_t bytes = most_bytes;
+  std::string heading;
   size_t stays_until = 0;              ///< bytes, where it could not be moved; 0: it could
   std::atomic<uint64_t> unwritten{0};  ///< lines without room, since that was told last
   std::atomic<size_t> waiting{0};      ///< bytes of lines that were taken, until each is written
@@ -89,7 +91,7 @@ struct journal_file::disk {
     if (failed || there == 0 || there + for_bytes <= std::max(bytes, stays_until)) return;
     const auto names = journal_names(log.path());
     for (size_t i = names.size() - 1; i > 0; --i) {
-      const auto why = move_on(names, i);
+      const auto why = move_on(names, i, heading);
       if (why.empty()) continue;
       if (stays_until == 0)
         say(fmt::format("warning: {} grows above {} bytes: {} cannot be moved to {}: {}",
@@ -100,9 +102,18 @@ struct journal_file::disk {
     stays_until = 0;
   }
 
+  /// A table that a person has moved away, or that is full, is begun anew.
+  void begin_table() {
+    if (heading.empty()) return;
+    std::error_code failed;
+    const auto there = std::filesystem::file_size(log.path(), failed);
+    if (failed || there == 0) log.append(heading);
+  }
+
   /// In the writer's thread.
   void write(const std::string& line) {
     make_room(line.size() + 1);
+    begin_table();
     log.append(line);
     if (const auto news = log.news())
       say(news->why ? failed_text(news->why->message) : missing_text(news->missing));
@@ -111,8 +122,9 @@ struct journal_file::disk {
   }
 };
 
-journal_file::journal_file(const std::filesystem::path& file, size_t room, size_t bytes)
-    : to_(new disk{{file.string(), false}, bytes}), writer_(room) {}
+journal_file::journal_file(const std::filesystem::path& file, size_t room, size_t bytes,
+                           std::string heading)
+    : to_(new disk{{file.string(), false}, bytes, std::move(heading)}), writer_(room) {}
 
 journal_file::~journal_file() {
   settle(defaults::orderly_end);

@@ -1,6 +1,7 @@
 // A file of JSON lines that is written behind its giver's back: a disk that hangs or is full holds
 // up neither a budget's ticks nor a job's steps. The journals of budgets (budget_disk.hpp) and of
-// jobs (apps/up/power_files.hpp) are such files.
+// jobs (apps/up/power_files.hpp) are such files. With a heading it is a table, as the trace of a
+// budget, each file of which begins with that.
 //
 // Invariants
 //   JNF-1  Whoever gives lines waits for nothing. That lines begin to be missing in the file, and
@@ -45,8 +46,9 @@ class journal_file {
   static constexpr size_t most_files = 4;
 
   /// Lines are appended, and the file made by the first one; who moves it away has another made.
+  /// `heading`: a table's first line; none: lines are JSON objects that begin with their time.
   explicit journal_file(const std::filesystem::path& file, size_t room = waiting_lines,
-                        size_t bytes = most_bytes);
+                        size_t bytes = most_bytes, std::string heading = {});
   ~journal_file();  ///< waits for the disk, at most `defaults::orderly_end`
   journal_file(const journal_file&) = delete;
   journal_file& operator=(const journal_file&) = delete;

@@ -189,6 +189,7 @@ void add_power(shell& sh) {
   power_verb::add_why(sh, verb);
   power_verb::add_budget(sh, verb);
   power_verb::add_brake(sh, verb);
+  power_verb::add_show(sh, verb);
   power_verb::add_agent(sh, verb);
   power_verb::add_restore(sh, verb);
 }

@@ -124,6 +124,9 @@ void add_why(shell& sh, command* parent);
 void add_budget(shell& sh, command* parent);
 void add_brake(shell& sh, command* parent);
 
+/// `troupe power show`: what a served budget saw (power_show.hpp).
+void add_show(shell& sh, command* parent);
+
 /// `troupe power agent`: joins a machine without a job to a budget (power_agent.hpp).
 void add_agent(shell& sh, command* parent);
 

@@ -416,6 +416,8 @@ result<int> serve(const serve_arguments& a) {
   options.inputs = [inputs](const std::string& line) {
     inputs->take(stamped_object(line, unix_now()));
   };
+  const auto trace = std::make_shared<budget_trace_file>(lock.folder() / "power.csv");
+  options.trace = [trace](const power::budget_trace_row& row) { trace->take(row, unix_now()); };
   if (!tree.textfile.empty()) {
     const auto file = std::make_shared<tree_textfile>(fs::absolute(tree.textfile));
     options.shown = [file](fbs::PowerTreeT t) { file->take(std::move(t)); };

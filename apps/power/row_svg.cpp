@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "apps/power/power.hpp"
+#include "apps/power/row_style.hpp"
 #include "apps/svg.hpp"
 #include "io/base/counted.hpp"
 
@@ -17,24 +18,6 @@ using svg::area, svg::label, svg::line;
 
 constexpr double plot_left = 84, plot_right = 60, plot_top = 92, plot_w = 960, plot_h = 300;
 constexpr double strip_h = 18, strip_gap = 10;
-
-constexpr std::string_view style = R"(<style>
-text { fill: #222222; font: 12px system-ui, Helvetica, Arial, sans-serif }
-.paper { fill: #ffffff } .faint { fill: #666666 } .title { font-size: 19px; font-weight: 600 }
-.grid { stroke: #e6e6e6 } .axis { stroke: #666666 } .empty { fill: #f0f0f0 }
-.band { fill: #9cc3e6 } .mean { fill: none; stroke: #1f5f99; stroke-width: 1.2 }
-.budget { stroke: #c0392b; stroke-width: 1.6 }
-.t { stroke: #7d4e00; stroke-width: 1.3; stroke-dasharray: 6 4 }
-.brake { fill: #c0392b } .cap1 { fill: #f5d76e } .cap2 { fill: #eb984e } .cap3 { fill: #af4b2b }
-@media (prefers-color-scheme: dark) {
-  text { fill: #e4e4e4 } .paper { fill: #16191d } .faint { fill: #a0a6ad }
-  .grid { stroke: #2c3238 } .axis { stroke: #8a9199 } .empty { fill: #22272c }
-  .band { fill: #2f5878 } .mean { stroke: #8cc4f0 } .budget { stroke: #ff6f61 }
-  .t { stroke: #f0b04a } .brake { fill: #ff6f61 }
-  .cap1 { fill: #8a7a2c } .cap2 { fill: #c27a35 } .cap3 { fill: #f6c9a8 }
-}
-</style>
-)";
 
 /// What the ticks of one column of the picture come to.
 struct column {
@@ -57,7 +40,7 @@ class row_drawing {
   std::string draw() const {
     const double w = plot_left + plot_w + plot_right;
     const double h = strips_top() + 3 * (strip_h + strip_gap) + 44;
-    return svg::opening(w, h) + std::string(style) + area(0, 0, w, h, "paper") + heading() +
+    return svg::opening(w, h) + std::string(row_style) + area(0, 0, w, h, "paper") + heading() +
            grid() + power() + levels() + strips() + legend(h - 14) + "</svg>\n";
   }
 
@@ -153,11 +136,9 @@ class row_drawing {
     return out;
   }
 
-  /// How far a clock is below the maximum: nothing, or one of three shades.
+  /// How far a clock is below the maximum.
   std::string_view shade(int mhz) const {
-    if (mhz >= rules_.max_mhz) return {};
-    const double share = static_cast<double>(mhz) / rules_.max_mhz;
-    return share > 0.85 ? "cap1" : share > 0.7 ? "cap2" : "cap3";
+    return cap_shade(static_cast<double>(mhz) / rules_.max_mhz);
   }
 
   template <class Shade>

@@ -14,6 +14,7 @@
 
 #include <doctest/doctest.h>
 
+#include "actors/power/budget_trace.hpp"
 #include "apps/power/tree_report.hpp"
 #include "io/file.hpp"
 #include "tests/apps/ended.hpp"
@@ -115,6 +116,36 @@ TEST_CASE("JNF-2: budget disk: a journal keeps its newest files") {
   REQUIRE(later.settle(disk_patience));
   CHECK(content(names[0]) == longer + "\n");
   CHECK(content(names[1]) == lines_of({9, 10}));
+}
+
+TEST_CASE("JNF-2: budget disk: each file of a trace begins with its heading") {
+  const scratch folder;
+  const auto file = folder / "power.csv";
+  const auto names = journal_names(file.string());
+  const std::string heading(troupe::power::budget_trace_heading);
+  troupe::power::budget_trace_row row;
+  row.watts = 61.3;
+  row.budget_w = 70;
+  const auto lines = [&](std::vector<int> seconds) {
+    auto out = heading + "\n";
+    for (const int s : seconds) out += std::to_string(s) + ".000,61.3,70,0,0,0,0,1,1,0,0,0\n";
+    return out;
+  };
+  {
+    budget_trace_file trace(file, lines({1, 2}).size());
+    for (const int s : {1, 2, 2, 3}) trace.take(row, s);
+    REQUIRE(trace.settle(disk_patience));
+  }
+  CHECK(content(names[1]) == lines({1, 2}));
+  CHECK(content(names[0]) == lines({3}));
+  budget_trace_file later(file);  // a later life goes on in it
+  later.take(row, 4);
+  REQUIRE(later.settle(disk_patience));
+  CHECK(content(names[0]) == lines({3, 4}));
+  fs::rename(names[0], folder / "moved.csv");
+  later.take(row, 5);
+  REQUIRE(later.settle(disk_patience));
+  CHECK(content(names[0]) == lines({5}));
 }
 
 TEST_CASE("JNF-2: budget disk: a journal that cannot be moved goes on where it is") {

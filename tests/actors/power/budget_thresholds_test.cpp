@@ -1,5 +1,7 @@
 // A budget that promises more than it has: what its classes may have, by paces, and what its
 // persons are told of that.
+#include <vector>
+
 #include <doctest/doctest.h>
 
 #include "tests/actors/power/scripted_budget.hpp"
@@ -12,12 +14,15 @@ namespace {
 
 /// 70 W, POLCA, and two jobs of 70 W each that have a pace and no clocks.
 struct row_with_paces : scripted_budget {
+  std::vector<budget_trace_row> traced;
+
   row_with_paces() {
     auto terms_of_row = options(2, 70'000);
     auto& r = terms_of_row.rules;
     r.mode = budget_mode::thresholds;
     r.clock_exponent = 1;
     r.row = rules_of(row_rule::polca, r.thresholds, 2 * second_ns, second_ns);
+    terms_of_row.trace = [this](const budget_trace_row& row) { traced.push_back(row); };
     target = spawn(power::budget, terms_of_row);
     for (auto& c : children) c.armed = true;
     draw(20'000);
@@ -74,6 +79,61 @@ TEST_CASE("budget: in thresholds it is told for how long classes were capped, an
   REQUIRE(tree.brake_pulled);
   CHECK(tree.brakes == 1);
   CHECK(tree.braked_ms == 1000);
+}
+
+TEST_CASE("BJN-1: budget: rungs that are taken and undone are in the journal, with what for") {
+  row_with_paces f;
+  CHECK(f.events("rung_taken").empty());
+  f.draw(32'000);  // 91 %
+  f.seconds(2);
+  REQUIRE(f.events("rung_taken").size() == 1);
+  const auto first = f.events("rung_taken")[0];
+  CHECK(first.at("rule") == "above");
+  CHECK(first.at("were") == 0);
+  CHECK(first.at("rungs") == 2);
+  CHECK(first.at("drawn_w").get<double>() == 64);
+  CHECK(first.at("budget_w").get<double>() == 70);
+  CHECK(first.at("marks") == std::vector<double>{0.80, 0.89});
+  CHECK(first.at("low_share").get<double>() == doctest::Approx(1110.0 / 1410));
+  CHECK(first.at("high_share") == 1);
+  CHECK(first.at("unruly") == false);
+  f.seconds(4);
+  REQUIRE(f.events("rung_taken").size() == 2);
+  CHECK(f.events("rung_taken")[1].at("rungs") == 3);
+  f.draw(20'000);
+  f.seconds(20);
+  const auto undone = f.events("rung_undone");
+  REQUIRE(!undone.empty());
+  CHECK(undone[0].at("rule") == "below");
+  CHECK(undone[0].at("were") == 3);
+  CHECK(undone.back().at("rungs") == 0);
+}
+
+TEST_CASE("budget: each tick in which all is known has a row of numbers in its trace") {
+  row_with_paces f;
+  const auto known = f.traced.size();
+  CHECK(known == 6);
+  f.draw(32'000);
+  f.second();
+  REQUIRE(f.traced.size() == known + 1);
+  const auto& row = f.traced.back();
+  CHECK(row.watts == 64);
+  CHECK(row.budget_w == 70);
+  CHECK(row.counted_w >= 100);
+  CHECK(row.t1 == 0.80);
+  CHECK(row.t2 == 0.89);
+  CHECK(row.t3 == 0);
+  CHECK(row.low == doctest::Approx(56.17 / 70));
+  CHECK(row.high == 1);
+  CHECK(row.brake == trace_brake::off);
+  f.draw(40'000);
+  f.seconds(2);
+  CHECK(f.traced.back().brake == trace_brake::pulled);
+  CHECK(f.traced.back().brakes == 1);
+  const auto all = f.traced.size();
+  f.children[1].drawn_mw.reset();
+  f.seconds(3);
+  CHECK(f.traced.size() <= all + 1);  // what it said just now may still stand
 }
 
 TEST_CASE("STH-1: budget: a T2 that is not safe is said, with the one that is") {
