@@ -13,6 +13,8 @@ namespace troupe::power {
 namespace {
 
 constexpr int rise_factor = 4;
+/// Of a ramp, by steps that say little.
+constexpr int unsure_rise = 2;
 constexpr double odd_step = 2;
 constexpr size_t steps_kept = 8, steps_known = 3;
 /// Of a window, in which steps must not have stood for it to say more than the least.
@@ -392,6 +394,7 @@ void job_pace_policy::judge(moment when, int64_t now_ns) {
   const auto window = window_ns(now_ns);
   if (window < least_window_ns) return;
   judge_machines(when, now_ns);
+  judged_at_ = in_force_;
   if (budget_w_ <= 0)
     pace_ = in_force_;
   else if (const auto next = most_pace(now_ns))
@@ -468,14 +471,26 @@ job_pace_policy::verdict job_pace_policy::at(work_pace next, const std::string& 
   return {next};
 }
 
-/// What steps draw at full speed, above what is drawn without any. Slow steps say little of that:
-/// up to a quarter of full speed it is no less than machines' limits allow.
+/// Slow steps say little of full speed, and what draws no more than no steps do says nothing.
+bool job_pace_policy::is_work_known(const totals& all) const {
+  return judged_at_.of_1024 >= work_pace::whole / rise_factor && all.full_w > all.idle_w;
+}
+
+/// What steps draw at full speed, above what is drawn without any: until that is known no less than
+/// machines' limits allow.
 std::optional<double> job_pace_policy::work_w(int64_t now_ns) const {
   const auto all = sum(now_ns);
-  const bool is_slow = in_force_.of_1024 < work_pace::whole / rise_factor;
-  const double full_w = all.full_w < 0 || is_slow ? std::max(all.full_w, all.limit_w) : all.full_w;
+  const double full_w = is_work_known(all) ? all.full_w : std::max(all.full_w, all.limit_w);
   if (full_w < 0 || all.idle_w < 0) return {};
   return std::max(0.0, full_w - all.idle_w);
+}
+
+/// As far as a ramp may rise before steps are judged again.
+work_pace job_pace_policy::most_of_ramp(int64_t now_ns) const {
+  const auto all = sum(now_ns);
+  if (all.limit_w > all.idle_w || is_work_known(all)) return {};
+  const int next = all.full_w < 0 ? 0 : judged_at_.of_1024 * unsure_rise;
+  return {std::clamp(next, work_pace_policy::least_pace.of_1024, work_pace::whole)};
 }
 
 /// JPP-10
@@ -483,10 +498,13 @@ void job_pace_policy::ramp(verdict& wanted, int64_t now_ns) {
   ramping_.clear();
   if (!ramp_.is_on() || wanted.holds) return;
   const auto work = work_w(now_ns);
-  const auto to = std::exchange(wanted.pace, ramp_.next(wanted.pace, work, now_ns));
+  const auto to = wanted.pace;
+  const auto most = std::max(in_force_, most_of_ramp(now_ns));
+  wanted.pace = ramp_.next(std::min(to, most), work, now_ns);
   if (wanted.pace == to) return;
   wanted.ramps_to = to;
-  if (const auto there_ns = ramp_.reaches_ns(to, work, now_ns)) wanted.ramp_ns = *there_ns - now_ns;
+  const auto there_ns = most < to ? std::nullopt : ramp_.reaches_ns(to, work, now_ns);
+  if (there_ns) wanted.ramp_ns = *there_ns - now_ns;
   ramping_ = fmt::format("from {:.3g} % of full speed by {:.4g} W a second, to {:.3g} % {}",
                          100 * wanted.pace.share(), ramp_.slope_w_s(), 100 * to.share(),
                          wanted.ramp_ns ? fmt::format("in {:.0f} s at the earliest",

@@ -36,7 +36,9 @@
 //     no longer: that work changes as it likes.
 //   JPP-10  Where a ramp is set the pace rises no faster than that (ramp_policy.hpp), from no steps
 //     at all where none are made, also where ranks are given out anew, and without a budget, too.
-//     What a step that has rested goes on with is the pace that it began with, at once.
+//     What a step that has rested goes on with is the pace that it began with, at once. Where one
+//     machine at least says no limit it rises to twice the pace that was judged last at most, until
+//     steps at a quarter of full speed or more were judged that drew more than none do.
 //   JPP-11  A machine that did not draw as much less as its last pace promised is not believed to
 //     at the next (pace_follow_policy.hpp): its draw is told as it was measured. That is found by
 //     time, as long as the least window and a step, across changes of pace. No pace hangs on it.
@@ -180,7 +182,9 @@ class job_pace_policy {
   std::optional<double> full_w(guess how, int64_t now_ns) const;
   std::optional<work_pace> most_pace(int64_t now_ns) const;
   std::string what_counts(int64_t now_ns) const;
+  bool is_work_known(const totals& all) const;
   std::optional<double> work_w(int64_t now_ns) const;
+  work_pace most_of_ramp(int64_t now_ns) const;
   void ramp(verdict& wanted, int64_t now_ns);
   verdict wanted(int64_t now_ns);
   std::string cannot_be_kept() const;
@@ -218,6 +222,7 @@ class job_pace_policy {
   node_machine head_{{}, 0, 0};
   double head_process_s_ = -1, head_machine_s_ = -1;  ///< when it was looked at last
   int64_t head_looked_ns_ = std::numeric_limits<int64_t>::min() / 2;
+  work_pace judged_at_{0};         ///< by the last judgement; 0: there was none
   std::optional<work_pace> pace_;  ///< of the next step; none: none was judged yet
   work_pace told_{0};              ///< by the last verdict
   std::string decided_;

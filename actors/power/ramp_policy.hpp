@@ -15,6 +15,8 @@
 //   RMP-2  It raises nothing: no pace is more than the one that is wanted.
 //   RMP-3  A fall is at once, and earns nothing: a rise after it begins where it has fallen to.
 //   RMP-4  While nothing says what work draws the pace is the least one, or what it is already.
+//     Work of which nothing is seen (0 W) is not held back: whoever says that bounds what is wanted
+//     (JPP-10).
 #pragma once
 
 #include <cstdint>

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <deque>
 #include <string>
+#include <vector>
 
 #include <doctest/doctest.h>
 
@@ -13,12 +14,14 @@ using namespace troupe::power;
 
 namespace {
 
-constexpr int64_t tick_ns = 100'000'000, second_ns = 1'000'000'000;
+constexpr int64_t ramp_tick_ns = 100'000'000, ramp_second_ns = 1'000'000'000;
 
 /// One machine that is read each second, and a job whose steps take a pace as they begin.
 struct ramped_job {
   double idle_w = 100, work_w = 900, limit_w = 1000;
-  double step_s = 0.5;  ///< at full speed
+  double step_s = 0.5;   ///< at full speed
+  double unseen_w = 0;   ///< of what steps draw, by the meter
+  double unseen_to = 1;  ///< up to that share of full speed
   job_pace_policy policy;
   int64_t now = 0;
   double used_j = 0, last_j = 0;
@@ -27,8 +30,12 @@ struct ramped_job {
   double left_s = 0;  ///< of the step, at full speed
   bool rests = false;
   std::deque<double> drawn;  ///< of each tick, newest last
+  std::vector<int> paces;    ///< that steps had, of 1024
 
   double drawn_w() const { return idle_w + (step > 0 && !rests ? work_w * pace.share() : 0); }
+  double seen_w() const {
+    return pace.share() > unseen_to ? drawn_w() : std::max(idle_w - 2, drawn_w() - unseen_w);
+  }
   void begin_step() {
     const auto v = policy.decide(now);
     if (v.holds) {
@@ -36,19 +43,20 @@ struct ramped_job {
       step = 0;
       return;
     }
+    if (v.pace != pace) paces.push_back(v.pace.of_1024);
     pace = v.pace;
     left_s = step_s;
     policy.steps(++step, pace, now);
   }
   void tick() {
     if (!rests && (step == 0 || left_s <= 0)) begin_step();
-    const double s = static_cast<double>(tick_ns) / 1e9;
+    const double s = static_cast<double>(ramp_tick_ns) / 1e9;
     if (!rests) left_s -= s * pace.share();
-    used_j += drawn_w() * s;
+    used_j += seen_w() * s;
     drawn.push_back(drawn_w());
-    now += tick_ns;
-    if (now % second_ns != 0) return;
-    power_reading said{used_j - last_j, used_j, true, now, second_ns, limit_w};
+    now += ramp_tick_ns;
+    if (now % ramp_second_ns != 0) return;
+    power_reading said{used_j - last_j, used_j, true, now, ramp_second_ns, limit_w};
     last_j = used_j;
     policy.hear("node0", "boot", said, now);
   }
@@ -82,10 +90,60 @@ TEST_CASE("JPP-10: no ramp begins while nothing says what the machines draw") {
   policy.set_ramp(30);
   policy.hear("node0", "", {}, 0);
   CHECK(policy.decide(0).holds);
-  policy.hear("node0", "", {}, 11 * second_ns);
-  const auto v = policy.decide(11 * second_ns);
+  policy.hear("node0", "", {}, 11 * ramp_second_ns);
+  const auto v = policy.decide(11 * ramp_second_ns);
   CHECK(v.holds);
   CHECK(v.why.find("a ramp of 30 W a second") != std::string::npos);
+}
+
+TEST_CASE("JPP-10: without a limit no ramp jumps from steps that draw no more than none do") {
+  for (const double unseen_w : {60.0, 130.0, 1000.0}) {
+    CAPTURE(unseen_w);
+    ramped_job j;
+    j.limit_w = -1;
+    j.step_s = 0.1;
+    j.unseen_w = unseen_w;
+    j.policy.set_ramp(30);
+    j.pass(4);
+    CHECK(!j.policy.decide(j.now).ramp_ns);  // nobody knows yet
+    j.pass(296);
+    CHECK(j.pace == work_pace{});
+    CHECK(j.paces[0] == work_pace_policy::least_pace.of_1024);
+    for (size_t i = 1; i < j.paces.size() && j.paces[i - 1] < work_pace::whole / 4; ++i)
+      CHECK(j.paces[i] <= 2 * j.paces[i - 1]);
+  }
+}
+
+TEST_CASE("JPP-10: without a limit what slow steps draw is not taken for what fast ones do") {
+  ramped_job j;
+  j.limit_w = -1;
+  j.step_s = 0.1;
+  j.unseen_w = 30;  // of 45
+  j.unseen_to = 0.06;
+  j.policy.set_ramp(30);
+  j.pass(300);
+  CHECK(j.pace == work_pace{});
+  const double from_w = j.idle_w + j.work_w * 0.11;  // what a judgement at 5 % bounds
+  for (size_t to = 30; to < j.drawn.size(); ++to)
+    if (j.drawn[to - 30] > from_w) REQUIRE(j.drawn[to] - j.drawn[to - 30] <= 30 * 4 + 1);
+}
+
+TEST_CASE("JPP-10: a limit counts until steps at a quarter of full speed were judged") {
+  ramped_job j;
+  j.step_s = 0.1;
+  j.unseen_w = 30;  // of 45 at the least pace, where a stair is long
+  j.unseen_to = 0.06;
+  j.policy.set_budget(120);  // the least pace alone, until it is judged there
+  j.policy.set_ramp(30);
+  j.pass(60);
+  REQUIRE(j.pace.share() < 0.06);
+  j.policy.set_budget(0);
+  for (int i = 0; i < 600; ++i) {
+    const auto from = j.drawn.size() - 30;
+    j.tick();
+    REQUIRE(j.drawn.back() - j.drawn[from] <= 30 * 4 + 1);
+  }
+  CHECK(j.pace == work_pace{});
 }
 
 TEST_CASE(
