@@ -168,7 +168,8 @@ msg<fbs::PowerGrant> grant_for(budget_pointer self, size_t child, const msg<fbs:
     g.answers_incarnation = r->incarnation();
     g.answers_sent_ns = r->sent_ns();
     const auto& terms = o.children[child].terms;
-    g.static_share_mw = o.dry_run ? terms.ceiling_mw : terms.static_share_mw;
+    const bool whole = has_ceiling(self->state, child);  // BGA-9
+    g.static_share_mw = whole ? terms.ceiling_mw : terms.static_share_mw;
     g.floor_mw = o.children[child].terms.floor_mw;
     g.free_mw = free_beside(self->state, child);
     g.brake = o.dry_run ? holds_all(self->state) : is_braked(self->state, child);
@@ -181,7 +182,7 @@ msg<fbs::PowerGrant> grant_for(budget_pointer self, size_t child, const msg<fbs:
     if (granted == nullptr) return;
     g.lease_epoch = granted->order.epoch;
     g.lease_sequence = granted->order.sequence;
-    const auto given = o.dry_run ? whole_grant(*granted, terms) : *granted;  // BGA-9
+    const auto given = o.dry_run ? dry_grant(*granted, terms, whole) : *granted;
     g.cap_mw = given.cap_mw;
     g.ttl_ms = static_cast<uint32_t>(given.ttl_ns / ns_per_ms);
     g.shed = given.shed;
@@ -218,7 +219,8 @@ caf::result<msg<fbs::PowerGrant>> hear_report(budget_pointer self, const msg<fbs
   if (!child) return to_caf(child.error());
   if (machines_told(*m) > config::most_power_children) return to_caf(impossible(st, *child, *m));
   auto said = report_in(*m, st.options.children[*child].terms, is_braked(st, *child));
-  if (st.options.dry_run) said = as_if_kept(st.children[*child], said);
+  const auto as_if = as_if_mw(st.children[*child], said);
+  if (st.options.dry_run) said = as_if_kept(said, as_if);
   const auto now = now_ns(*self);
   const auto verdict = st.policy->hear(*child, said, now);
   if (verdict == report_verdict::impossible) return to_caf(impossible(st, *child, *m));
@@ -228,7 +230,10 @@ caf::result<msg<fbs::PowerGrant>> hear_report(budget_pointer self, const msg<fbs
     return to_caf(budget_superseded(st.options.epoch, st.options.name));
   }
   if (verdict == report_verdict::older_process) return to_caf(other_process(st, *child, said));
-  if (verdict == report_verdict::taken) note_report(self, *child, said, *m);
+  if (verdict == report_verdict::taken) {
+    note_report(self, *child, said, *m);
+    st.children[*child].as_if_mw = as_if;
+  }
   if (verdict == report_verdict::older) return grant_for(self, *child, m, nullptr);
   answer_waiting(self, *child, nullptr);
   auto rp = self->make_response_promise<msg<fbs::PowerGrant>>();
@@ -239,14 +244,14 @@ caf::result<msg<fbs::PowerGrant>> hear_report(budget_pointer self, const msg<fbs
 // -- what outlives the process --------------------------------------------------------------------
 
 /// What the next life is to count for each child. Of whom nothing was heard yet, what this one was
-/// told to.
+/// told to. `waits`: a child does for it.
 std::vector<int64_t> watts_to_keep(const budget_state& st, bool& waits) {
   std::vector<int64_t> out;
   for (size_t i = 0; i < st.children.size(); ++i) {
     const auto& terms = st.options.children[i].terms;
     const auto least_mw = st.options.dry_run ? terms.ceiling_mw : terms.static_share_mw;
     const auto awaits_mw = st.policy->awaits_mw(i);
-    waits |= awaits_mw > 0;
+    waits |= awaits_mw > 0 || (st.options.dry_run && st.children[i].heard && !has_ceiling(st, i));
     out.push_back(st.children[i].heard ? std::max({st.policy->counted_mw(i), awaits_mw, least_mw})
                                        : terms.remembered_mw);
   }
@@ -393,7 +398,7 @@ std::optional<int64_t> fresh_draw(const budget_state& st, const drawn_watts& dra
 
 /// BGA-7
 void note_pulled(budget_state& st) {
-  const bool was = std::exchange(st.pulled, st.policy->holds_work());
+  const bool was = std::exchange(st.pulled, is_pulled_after(st, st.policy->holds_work()));
   st.set_is_new |= was != st.pulled;
 }
 

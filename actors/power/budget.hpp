@@ -37,8 +37,9 @@
 //     the disk. It holds at once all the same. Where a write fails, or takes so long that who asked
 //     would give up, the answer is an error that says so.
 //   BGA-9  A dry run decides as if its children kept what it decides, and journals that. It grants
-//     each its ceiling, also without a lease, sheds none and pulls no brake; a person's holds. Who
-//     was heard counts with that ceiling in the record, for lives after it.
+//     each its ceiling, also without a lease, once the record has that for lives after it: before
+//     that what it decides. It sheds none and pulls no brake, here or in those lives; a person's
+//     holds.
 //
 // Failure policy: ends with its process. Children fall to their static shares by themselves.
 #pragma once

@@ -71,3 +71,92 @@ TEST_CASE("BGA-9: budget: a person's brake holds in a dry run, too") {
   REQUIRE(f.brake(false));
   CHECK(f.braked() == std::vector<bool>{false, false});
 }
+
+TEST_CASE("BGA-9: budget: a brake that a dry run would have pulled is on in no life after it") {
+  scripted_budget f;
+  f.keeper = std::make_shared<scripted_keeper>();
+  auto o = f.options(2, 70'000);
+  o.rules.mode = budget_mode::thresholds;
+  o.dry_run = true;
+  f.target = f.spawn(budget, o);
+  for (auto& c : f.children) {
+    c.armed = true;
+    c.drawn_mw = 20'000;
+  }
+  f.seconds(6);
+  for (auto& c : f.children) c.drawn_mw = 60'000;
+  f.seconds(6);
+  REQUIRE(f.events("brake_pulled").size() == 1);  // as it would have been
+  CHECK(f.braked() == std::vector<bool>{false, false});
+  CHECK(!f.keeper->last().pulled);
+  f.pulls = true;
+  f.begin_with(3, f.keeper->left());
+  CHECK(f.braked() == std::vector<bool>{false, false});
+}
+
+TEST_CASE("BGA-9: budget: a brake that a life before a dry run has pulled goes as it would") {
+  dry_budget f;
+  f.found_pulled = true;
+  f.keeper = std::make_shared<scripted_keeper>();
+  auto o = f.options(2, 70'000);
+  o.dry_run = true;
+  f.target = f.spawn(budget, o);
+  for (auto& c : f.children) c.drawn_mw = 5000;
+  f.seconds(5);
+  CHECK(f.keeper->last().pulled);
+  CHECK(f.braked() == std::vector<bool>{false, false});
+  f.seconds(60);
+  CHECK(!f.keeper->last().pulled);
+}
+
+TEST_CASE("BGA-9: budget: a dry run grants no ceiling before the record has it") {
+  dry_budget f;
+  f.children[1].speaks = false;  // the first write is of one child
+  for (int i = 0; i < 12; ++i) {
+    f.children[1].speaks = i >= 3;
+    f.second();
+    for (size_t c = 0; c < 2; ++c)
+      if (f.children[c].told_mw == 70'000)
+        CHECK(f.keeper->text.find("\"" + f.terms[c].name + "\":70.0") != std::string::npos);
+  }
+  CHECK(f.children[0].told_mw == 70'000);
+  CHECK(f.children[1].told_mw == 70'000);
+}
+
+TEST_CASE("BGA-9: budget: where the record cannot be written a dry run grants what it decides") {
+  dry_budget f;
+  f.keeper->fails = error{errc::io, "no room"};
+  f.keeper->lands = false;
+  f.seconds(30);
+  int64_t told_mw = 0;
+  for (const auto& c : f.children) told_mw += c.told_mw;
+  CHECK(told_mw <= 70'000);
+  for (auto& c : f.children) f.reports(c);
+  f.pass(std::chrono::seconds(1));
+  for (auto& c : f.children) CHECK(f.answer_to(c).static_share_mw == 30'000);
+  f.keeper->fails.reset();
+  f.keeper->lands = true;
+  f.seconds(5);
+  CHECK(f.caps() == std::vector<int64_t>{70'000, 70'000});
+}
+
+TEST_CASE("BGA-9: budget: what a process that is refused says changes nothing of who is heard") {
+  dry_budget f;
+  f.keeper.reset();
+  f.seconds(20);
+  const auto before = f.tree().children[0]->in_force_mw;
+  REQUIRE(before < 70'000);
+  auto& c = f.children[0];
+  power_report other;
+  other.id = {c.incarnation - 1, 1};
+  other.in_force_mw = 70'000;
+  other.drawn_mw = 65'000;
+  other.wish_mw = 70'000;
+  const auto asked = f.report(c.box, other);
+  CHECK(f.refusal_of(c.box, asked) == errc::unavailable);
+  power_report again = c.lease.report(f.now_ns(), c.drawn_mw, c.wish_mw);
+  again.order = {};  // of no lease that it was told
+  f.report(c.box, again);
+  f.pass(std::chrono::seconds(1));
+  CHECK(f.tree().children[0]->in_force_mw <= before);
+}
