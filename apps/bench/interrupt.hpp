@@ -23,18 +23,30 @@ class interrupt_watch {
   /// Which of them came first; 0: none has.
   int signal() const noexcept { return signal_; }
 
+  /// Ends the watch, in the thread that started it: from now on a signal ends the process at once.
+  /// Whether one has come before that.
+  bool give_back() {
+    thread_.request_stop();
+    thread_.join();
+    while (const auto event = signals_->wait(0)) note(*event);
+    signals_->give_back();
+    return asked_;
+  }
+
  private:
   explicit interrupt_watch(std::unique_ptr<signal_queue> signals)
       : signals_(std::move(signals)), thread_([this](const std::stop_token& over) {
           const std::stop_callback bell(over, [this] { signals_->wake(); });
           while (!over.stop_requested())
-            if (const auto event = signals_->wait(-1);
-                event && (*event == SIGINT || *event == SIGTERM || *event == SIGHUP)) {
-              int none = 0;
-              signal_.compare_exchange_strong(none, *event);
-              asked_ = true;
-            }
+            if (const auto event = signals_->wait(-1)) note(*event);
         }) {}
+
+  void note(int event) {
+    if (event != SIGINT && event != SIGTERM && event != SIGHUP) return;
+    int none = 0;
+    signal_.compare_exchange_strong(none, event);
+    asked_ = true;
+  }
 
   std::unique_ptr<signal_queue> signals_;
   std::atomic<bool> asked_{false};

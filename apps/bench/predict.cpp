@@ -198,13 +198,15 @@ result<int> run_predict_bench(const predict_bench_arguments& arguments) {
     interrupt = std::move(watch);
     room.stop = &interrupt->asked();
   }
+  const error interrupted{errc::cancelled, "interrupted"};
   nlohmann::ordered_json out{{"bench", "predict"}};
   bool same_bits = true;
   for (const auto& part : predict_parts) {
     if (!arguments.wants(part)) continue;
-    if (room.stop != nullptr && *room.stop) return error{errc::cancelled, "interrupted"};
-    if (!starts_processes(part)) {  // nothing of it is left running: a signal ends it at once
+    if (room.stop != nullptr && *room.stop) return interrupted;
+    if (interrupt && !starts_processes(part)) {  // nothing of it is left running, nor to be undone
       room.stop = nullptr;
+      if (interrupt->give_back()) return interrupted;
       interrupt.reset();
     }
     TROUPE_TRY(told, run_predict_part(arguments, part, room, same_bits));

@@ -29,11 +29,13 @@ result<std::unique_ptr<signal_queue>> signal_queue::of_interrupts() {
 }
 
 result<std::unique_ptr<signal_queue>> signal_queue::of(const sigset_t& set) {
-  if (pthread_sigmask(SIG_BLOCK, &set, nullptr) != 0) return error::system("block signals", errno);
+  sigset_t before;
+  if (pthread_sigmask(SIG_BLOCK, &set, &before) != 0) return error::system("block signals", errno);
   io::unique_fd signals(signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
   io::unique_fd bell(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!signals || !bell) return error::system("open a signal descriptor", errno);
-  return std::unique_ptr<signal_queue>(new signal_queue(std::move(signals), std::move(bell)));
+  return std::unique_ptr<signal_queue>(
+      new signal_queue(std::move(signals), std::move(bell), before));
 }
 
 std::optional<int> signal_queue::wait(int timeout_ms, int also) {
@@ -52,6 +54,10 @@ std::optional<int> signal_queue::wait(int timeout_ms, int also) {
 void signal_queue::wake() noexcept {
   const uint64_t one = 1;
   [[maybe_unused]] auto n = write(bell_.get(), &one, sizeof(one));
+}
+
+void signal_queue::give_back() noexcept {
+  pthread_sigmask(SIG_SETMASK, &before_, nullptr);
 }
 
 }  // namespace troupe::apps

@@ -12,7 +12,7 @@ namespace troupe::apps {
 
 /// Blocks SIGINT, SIGTERM, SIGCHLD and, unless it is ignored (`nohup`), SIGHUP in this thread and
 /// every thread it starts later: make it before any other thread. The destructor restores nothing:
-/// the process is about to end.
+/// most often the process is about to end.
 class signal_queue {
  public:
   static result<std::unique_ptr<signal_queue>> open();
@@ -26,13 +26,18 @@ class signal_queue {
   /// From any thread.
   void wake() noexcept;
 
+  /// In the thread that opened it: from now on signals do there, and in threads that it starts
+  /// later, what they did before. One that came and was not waited for does so at once.
+  void give_back() noexcept;
+
  private:
   /// Blocks them from now on.
   static result<std::unique_ptr<signal_queue>> of(const sigset_t& set);
-  signal_queue(io::unique_fd signals, io::unique_fd bell)
-      : signals_(std::move(signals)), bell_(std::move(bell)) {}
+  signal_queue(io::unique_fd signals, io::unique_fd bell, const sigset_t& before)
+      : signals_(std::move(signals)), bell_(std::move(bell)), before_(before) {}
   io::unique_fd signals_;
   io::unique_fd bell_;
+  sigset_t before_;  ///< those that were blocked
 };
 
 }  // namespace troupe::apps

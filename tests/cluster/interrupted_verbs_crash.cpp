@@ -217,6 +217,18 @@ TEST_CASE("interrupted verbs: bench checkpoint leaves nothing in its folder") {
   CHECK_FALSE(has_entry(folder));
 }
 
+TEST_CASE("interrupted verbs: bench predict ends also in parts behind those that start processes") {
+  const job_files job;
+  const auto folder = job / "bench";
+  fs::create_directory(folder);
+  program p({"bench", "predict", "--only", "cost,blame", "--rounds", "1", "--steps", "6", "--ranks",
+             "16", "--node-steps", "1000000000", "--dir", folder.string()});
+  REQUIRE(p.until([&] { return !p.out().empty(); }));  // what the job has cost
+  REQUIRE(eventually([&] { return !hears_signals(p.pid()); }));
+  CHECK(interrupted(p));
+  CHECK_FALSE(has_entry(folder));
+}
+
 TEST_CASE("interrupted verbs: simulated clusters end with their processes") {
   program p({"sim", "--fuzz", "100000000", "--jobs", "2"});
   std::vector<watched> children;
