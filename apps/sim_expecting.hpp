@@ -2,10 +2,10 @@
 // (actors/health/blame_policy.hpp), and to learn what they take
 // (actors/predict/learning_policy.hpp), for `troupe sim --scale` and `troupe bench predict`.
 //
-// Simulated clusters have neither monitor nor predictor, and simulated ranks tell of no parts. So
-// steps of as many ranks are made up here, of a rank in the middle of a pipeline with replicas, and
-// given to the policies as their actors give them, from the message on: to learn from, no more
-// ranks of a step than a run tells of. Making up and sending them is not counted.
+// Clusters of `troupe sim --scale` have neither monitor nor predictor, which others have by options
+// of theirs. So steps of as many ranks are made up here, of a rank in the middle of a pipeline with
+// replicas, and given to the policies as their actors give them, from the message on: to learn
+// from, no more ranks of a step than a run tells of. Making up and sending them is not counted.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,9 @@
 // Messages to the policy, and its estimates to messages.
 #include "actors/predict/predictor.hpp"
 
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <utility>
@@ -49,6 +52,15 @@ bool is_over(const predictor_state& st) {
 bool as_recorded(bool here) {
   auto* log = detail::current_log;
   return log == nullptr ? here : log->read_clock(here ? 1 : 0) == 1;
+}
+
+/// The same of a count: of readings 0 stands for none.
+size_t count_as_recorded(size_t here) {
+  auto* log = detail::current_log;
+  if (log == nullptr) return here;
+  return static_cast<size_t>(
+             std::max<int64_t>(1, log->read_clock(static_cast<int64_t>(here) + 1))) -
+         1;
 }
 
 /// What it did since `begin_ns`, a span of its own in traces; what it took, in seconds.
@@ -302,12 +314,9 @@ void hear_profile(predictor_pointer self, const msg<fbs::HwProfile>& m) {
 caf::result<msg<fbs::Ack>> forget(predictor_pointer self, const msg<fbs::ForgetNode>& m) {
   auto& st = self->state;
   const auto node = node_name(m->node());
-  size_t lines = 0;
-  if (!node.empty() && st.kept) {
-    const auto dropped = st.kept->forget(node);
-    if (!dropped) return to_caf(dropped.error());
-    lines = *dropped;
-  }
+  const auto dropped = node.empty() || !st.kept ? result<size_t>(0) : st.kept->forget(node);
+  const auto lines = count_as_recorded(dropped ? *dropped : 0);
+  if (!dropped) return to_caf(dropped.error());
   const bool was_known = !node.empty() && st.policy.forget(node);
   if (!was_known && lines == 0) return to_caf(learned_node_unknown(node));
   show(self);

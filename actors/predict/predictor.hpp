@@ -23,8 +23,9 @@
 //     those who send and get them. That the gateway knows, which passes every view on; it is read
 //     from the registry, when a step is heard.
 //   PRD-10  What it reads beside its messages is in a recording of it: the times that it began
-//     with, and, as readings, who is the run, whether somebody watches, and whether the head ends.
-//     With these a replay does the same (actors/replay/factories.cpp).
+//     with, and, as readings, who is the run, whether somebody watches, whether the head ends, and
+//     how many lines of a node that it forgot its file has lost, which others add to, too. With
+//     these a replay does the same (actors/replay/factories.cpp).
 //
 // Failure policy: done without. Training goes on, and nothing is expected any more.
 #pragma once

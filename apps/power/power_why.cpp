@@ -244,7 +244,11 @@ std::string answer_of(const std::string& job, const fbs::PacerStatusT& p) {
   const auto name = printable(job);
   if (is_refused(p))
     return fmt::format("{} is refused by {} and makes no steps", name, printable(p.parent));
-  if (p.budget_w <= 0 && p.parent.empty()) return fmt::format("{} has no power budget", name);
+  if (p.budget_w <= 0 && p.parent.empty())  // a ramp alone may slow it
+    return fmt::format("{} has no power budget{}", name,
+                       p.decided.empty() && p.reason.empty()
+                           ? ""
+                           : fmt::format(" and {}", speed_text(p.pace_percent)));
   return fmt::format(
       "{} {} and {}", name,
       p.budget_w > 0 ? fmt::format("may draw {:.4g} W", p.budget_w) : "has no watts yet",
@@ -300,6 +304,8 @@ power_why why_by_job(const std::string& job, const fbs::PacerStatusT& p) {
   power_why out{job, answer_of(job, p)};
   out.is_refused = is_refused(p);
   if (!p.reason.empty()) out.reasons.push_back("no step begins: " + printable(p.reason));
+  if (p.reason.empty() && !p.decided.empty() && !out.is_refused)  // also that a dry run alone has
+    out.reasons.push_back("its pace was changed " + printable(p.decided));
   if (!p.parent.empty()) add_of_parent(p, out.reasons);
   if (p.budget_w > 0 && p.full_w > p.budget_w)
     out.reasons.push_back(fmt::format("at full speed it would draw {}",

@@ -298,6 +298,27 @@ TEST_CASE("power why: a job by itself") {
         "  no step begins: no lease yet\n");
 }
 
+TEST_CASE("power why: a job that a ramp alone slows, and one whose run is dry, say so") {
+  fbs::PacerStatusT p;
+  p.pace_percent = 12;
+  p.decided = "from 12 % of full speed by 30 W a second, to 100 % in 26 s at the earliest";
+  CHECK(why_text({why_by_job("gpt-a", p)}) ==
+        "gpt-a has no power budget and works at 12 % of full speed\n"
+        "  its pace was changed from 12 % of full speed by 30 W a second, to 100 % in 26 s at the "
+        "earliest\n");
+  p.decided.clear();
+  p.pace_percent = 0;
+  p.reason = "nothing says what the machine of node0 draws";
+  CHECK(why_by_job("gpt-a", p).answer == "gpt-a has no power budget and makes no steps");
+  p = {};
+  p.budget_w = 44;
+  p.pace_percent = 100;
+  p.decided = "in a dry run alone: to 48.8 % of full speed";
+  CHECK(why_text({why_by_job("gpt-a", p)}) ==
+        "gpt-a may draw 44 W and works at full speed\n"
+        "  its pace was changed in a dry run alone: to 48.8 % of full speed\n");
+}
+
 TEST_CASE("power why: of two jobs of a name it is said which one is refused") {
   const auto tree = row_of_two();
   auto of_budget = why_by_budget(tree, *tree.children[0]);

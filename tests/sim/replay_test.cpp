@@ -3,12 +3,19 @@
 #include "actors/replay/replay.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 #include <fstream>
+#include <memory>
+#include <span>
+
+#include <caf/event_based_actor.hpp>
+#include <caf/stateful_actor.hpp>
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
+#include "actors/predict/kept_times.hpp"
 #include "actors/predict/predictor.hpp"
 #include "actors/replay/factories.hpp"
 #include "actors/replay/message_parts.hpp"
@@ -203,23 +210,49 @@ TEST_CASE("replay: a pacer under a power budget is refused, since nothing says h
 
 namespace {
 
-/// A simulated cluster with a predictor that began with some times, recorded.
-recorded predicted(std::vector<std::string> times = {}) {
+/// A file that others add to: it has lines of a node that were not there when it was read.
+struct times_of_others final : predict::kept_times {
+  static constexpr size_t lines = 5;
+  std::string name() const override { return "others"; }
+  result<io::perf::part_times> read() override { return io::perf::part_times{}; }
+  status add(std::span<const io::perf::part_time>) override { return {}; }
+  result<size_t> forget(std::string_view) override { return size_t{lines}; }
+  result<std::filesystem::path> put_aside() override { return error{errc::not_found, ""}; }
+};
+
+/// An operator who has a node forgotten.
+struct forgetter_state {
+  static inline const char* name = "forgetter";
+};
+using forgetter_pointer = caf::stateful_actor<forgetter_state, traced<caf::event_based_actor>>*;
+
+caf::behavior forgetter(forgetter_pointer self, const predictor_actor& predictor) {
+  self->request(predictor, std::chrono::seconds(2),
+                make_msg<fbs::ForgetNode>({}, [](auto& m) { m.node = "node9"; }))
+      .then([](const msg<fbs::Ack>&) {}, [](const caf::error&) {});
+  return {[](caf::tick_atom) {}};
+}
+
+/// A simulated cluster with a predictor that began with some times, recorded. `forgets`: a node,
+/// of whom others have told its file.
+recorded predicted(std::vector<std::string> times = {}, bool forgets = false) {
   auto o = small();
   o.steps = 40;
   o.validate_every = 0;
   o.checkpoint_every = 0;
-  o.beside = [times](sim::world& w, train::spawn_record& record) {
+  o.beside = [times, forgets](sim::world& w, train::spawn_record& record) {
     train::spawn_record made_of{record.epoch};
     made_of.plan = record.plan;
     predict::predictor_options options{record.plan.job, record.epoch};
     io::perf::part_times began;
     for (const auto& line : times) began.times.push_back(*io::perf::parse_part_time(line));
     options.kept = predict::times_in_memory(began);
+    if (forgets) options.kept = std::make_shared<times_of_others>();
     options.recorded = [made_of](auto lines) {
       train::note_spawn_record(made_of, std::move(lines));
     };
     record.predictor = w.spawn(0, predict::predictor, std::move(options));
+    if (forgets) w.spawn(0, forgetter, record.predictor);
   };
   return recorded("predictor", o);
 }
@@ -260,6 +293,19 @@ TEST_CASE("replay: a predictor that took steps of another than the run takes non
   for (auto& turn : log->turns)
     if (turn.given && !turn.readings.empty()) turn.readings.front() = 0;
   CHECK_FALSE(again(*log).differences.empty());
+}
+
+TEST_CASE("PRD-10: replay: a predictor has forgotten as many lines as its file had then") {
+  const auto r = predicted({}, true);
+  auto log = choose(r.read(), "predictor");
+  REQUIRE(log);
+  const auto asked = std::ranges::count_if(log->turns, [](const auto& turn) {
+    return turn.given && cast<fbs::ForgetNode>(message_in(turn.given->parts));
+  });
+  CHECK(asked == 1);
+  const auto same = again(*log);
+  CHECK_MESSAGE(same.differences.empty(), text_of(same));
+  CHECK(same.recorded == same.replayed);
 }
 
 TEST_CASE("replay: a predictor whose recording lacks what it began with is refused") {
