@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <numeric>
+#include <string_view>
 
 #include <fmt/format.h>
 
@@ -36,6 +37,15 @@ status check_activations(const config::job& job, const model_config& m) {
       "lower train.micro_batch or train.seq_len"};
 }
 
+/// What is not there, by the key that names it. Most often it is a model's name at a hub.
+error missing(std::string_view key, const error& why) {
+  if (why.code != errc::not_found) return why;
+  auto out = why.within(key);
+  if (out.hint.empty())
+    out.hint = "name a file or folder of this machine: nothing is fetched from a hub";
+  return out;
+}
+
 /// Whoever takes a folder's weights means to train as it says; what it says of dropout is not done.
 status check_dropout(const config::model_section& model) {
   if (model.dropout == 0) return {};
@@ -49,7 +59,9 @@ status check_dropout(const config::model_section& model) {
 result<model_config> model_of(const config::job& job) {
   auto base = model_config::of(job.model.family.value_or(model_family::gpt2));
   if (!job.model.path.empty()) {
-    TROUPE_TRY(from_folder, gpu::read_folder_model(job.model.path));
+    const auto read = gpu::read_folder_model(job.model.path);
+    if (!read) return missing("model.path", read.error());
+    const auto& from_folder = *read;
     TROUPE_CHECK(check_dropout(job.model));
     if (job.model.family.value_or(from_folder.family) != from_folder.family)
       return error{errc::bad_config,
@@ -121,7 +133,7 @@ result<job_plan> make_plan(const config::job& job) {
   if (!is_models_tokenizer(job)) {
     auto tokens = tokenizer_of(job);
     const bool needed = job.model.vocab == 0 && job.model.path.empty();
-    if (needed && !tokens) return tokens.error();
+    if (needed && !tokens) return missing("data.tokenizer", tokens.error());
     if (needed && !*tokens)
       return error{errc::bad_config, "the size of the vocabulary is not known",
                    "set model.vocab: a .bin file does not say which tokenizer made it"};

@@ -112,12 +112,22 @@ TEST_CASE("plan: ready tokens need a vocabulary") {
   CHECK(make_plan(job));
 }
 
-TEST_CASE("plan: a missing model folder is not found") {
-  auto job = job_of("");
-  job.model.path = "/nonexistent/model";
-  auto plan = make_plan(job);
-  REQUIRE_FALSE(plan);
-  CHECK(plan.error().code == errc::not_found);
+TEST_CASE("plan: a missing model folder is not found, nor a tokenizer, each by its key") {
+  const auto not_found = [](const char* key, auto change) {
+    CAPTURE(key);
+    auto job = job_of("");
+    change(job);
+    const auto plan = make_plan(job);
+    REQUIRE_FALSE(plan);
+    CHECK(plan.error().code == errc::not_found);
+    CHECK(plan.error().message.starts_with(key));
+    CHECK_FALSE(plan.error().hint.empty());
+  };
+  not_found("model.path: ", [](auto& j) { j.model.path = "/nonexistent/model"; });
+  not_found("data.tokenizer: ", [](auto& j) {
+    j.data.tokenizer = "/nonexistent/words";
+    j.model.vocab = 0;
+  });
 }
 
 TEST_CASE("plan: schedules travel whole") {
