@@ -63,7 +63,7 @@ class walker {
     for (size_t turn = 0; now != nothing && at_ns_ > out_.begin_ns && turn < limit; ++turn)
       now = t_.event(now).is_work() ? before_work(now) : before_handling(now);
     if (at_ns_ > out_.begin_ns)
-      add(segment_kind::idle, out_.begin_ns, run_, nothing, "nothing recorded explains this time");
+      add(segment_kind::idle, out_.begin_ns, run_, nothing, "what nothing recorded explains");
     std::reverse(out_.segments.begin(), out_.segments.end());
     tell_waits();
     return std::move(out_);
