@@ -35,7 +35,8 @@ inline constexpr std::array exit_meanings = {
     exit_meaning{77, "EX_NOPERM", "not allowed: a role, a certificate, a file's mode"},
     exit_meaning{78, "EX_CONFIG", "the configuration is impossible"},
     exit_meaning{129, "SIGHUP", "the terminal was closed; as 143"},
-    exit_meaning{130, "SIGINT", "Ctrl-C; as 143"},
+    exit_meaning{130, "SIGINT",
+                 "Ctrl-C; as 143. Of `node`, also: an actor of it was killed at the console"},
     exit_meaning{137, "SIGKILL",
                  "killed, by a person or for want of memory; the last checkpoint "
                  "stands"},
