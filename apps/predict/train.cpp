@@ -207,7 +207,7 @@ result<int> make_split(const arguments& a) {
   }
   if (sets == 0) return io::perf::no_dataset(a.dataset, a.data);
   TROUPE_CHECK(io::write_atomic(a.out, text));
-  say(fmt::format("{} data sets -> {}", sets, a.out));
+  say(fmt::format("{} data set{} -> {}", sets, sets == 1 ? "" : "s", a.out));
   return 0;
 }
 
