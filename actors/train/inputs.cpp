@@ -3,12 +3,14 @@
 
 #include <algorithm>
 #include <array>
+#include <string_view>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include "io/base/counted.hpp"
 #include "io/base/printable.hpp"
+#include "io/tokenizer/utf8.hpp"
 
 namespace troupe::train {
 
@@ -17,6 +19,13 @@ namespace {
 /// So many of the first tokens are shown.
 constexpr uint64_t beginning_tokens = 24;
 constexpr size_t beginning_characters = 80;
+
+/// Without the character that a text ends in the midst of: tokens may be parts of one.
+std::string_view whole_characters(std::string_view text) {
+  const auto bad = io::find_invalid_utf8(text);
+  if (bad == text.npos || static_cast<unsigned char>(text[bad]) < 0xc2) return text;
+  return bad + io::utf8_length(text[bad]) > text.size() ? text.substr(0, bad) : text;
+}
 
 io::token_format format_of(config::data_format f) {
   return f == config::data_format::llmc      ? io::token_format::llmc
@@ -97,7 +106,9 @@ std::string beginning_of(const config::job& job, const io::token_files& tokens) 
   auto words = tokenizer_of(job);
   if (words && *words)
     if (auto text = (*words)->decode(ids))
-      return fmt::format("\"{}\"", printable(*text, beginning_characters));
+      return fmt::format("\"{}\"",
+                         printable(ids.size() < tokens.size() ? whole_characters(*text) : *text,
+                                   beginning_characters));
   return fmt::format("tokens {}", fmt::join(ids.begin(), ids.end(), " "));
 }
 

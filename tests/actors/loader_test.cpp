@@ -326,6 +326,22 @@ TEST_CASE("loader: text is tokenised into the cache, and read from there") {
   CHECK_FALSE(std::filesystem::is_empty(f.folder / "cache"));
 }
 
+TEST_CASE("loader: how a text begins is told in whole characters") {
+  open_loader f;
+  std::ofstream(f.folder / "words.txt") << "a\u0431\u0432\u0433\u0434\u0435\u0436\u0437\u0438"
+                                           "\u0439\u043a\u043b\u043c\u043d";
+  auto o = f.order("path = \"" + (f.folder / "words.txt").string() +
+                   "\"\nformat = \"text\"\ntokenizer = \"bytes\"\n");
+  o.tells_progress = true;
+  f.open(o);
+  const auto told = f.notices();
+  REQUIRE_FALSE(told.empty());
+  // 24 tokens are bytes: the last of them is the first half of a letter.
+  CHECK(
+      told.back() ==
+      "data: begins with \"a\u0431\u0432\u0433\u0434\u0435\u0436\u0437\u0438\u0439\u043a\u043b\"");
+}
+
 TEST_CASE("loader: whom nobody needs any more stops tokenising") {
   open_loader f;
   std::ofstream(f.folder / "words.txt") << "the quick brown fox";
