@@ -29,9 +29,10 @@
 //   NOD-11  What a layer takes is measured by a thread of the host's, one at a time: who asks
 //     the same meanwhile gets the same answer; another question waits, and is measured behind it.
 //   NOD-12  Before it takes ranks its machine is probed, once in its life (predict.probe), where
-//     the host's processors are to compute: nothing of the job computes by then. It is done
-//     without probes that fail, or take longer than defaults::probe_patience, which with NOD-6 is
-//     less than its ranks are waited for; from then on nothing more is measured.
+//     the host's processors are to compute, no rank swaps and no budget is kept: nothing of the
+//     job computes by then. It is done without probes that fail, or take longer than
+//     defaults::probe_patience, which with NOD-6 is less than its ranks are waited for; from then
+//     on nothing more is begun.
 //
 // Failure policy: the death of one of its actors means what its contract says (on_death): the node
 // ends with that reason, which the coordinator sees, or does without it.

@@ -54,6 +54,8 @@ void answer_measured(node_pointer self, const result<double>& flops_s) {
 bool is_to_probe(const node_state& st) {
   if (!st.options.probes || !st.job || st.probing.over) return false;
   const auto& job = *st.job;
+  // Their rates are the drive's, and their pace is their budget's, from the first moment on.
+  if (!job.swap.dir.empty() || job.power.is_budgeted()) return false;
   const bool on_host =
       job.cluster.device == config::device_kind::host ||
       (job.cluster.device == config::device_kind::automatic && st.options.accelerators.empty());

@@ -52,6 +52,7 @@ bool has_rates(const hw_profile& is) {
 std::optional<hw_profile> measured_or_kept(const machine_probing& how) {
   if (how.store.here().empty()) return std::nullopt;
   const auto key = host_probe_key(how.full);
+  if (key.boot_id.empty()) return std::nullopt;  // HWK-1: it would be kept for nobody
   for (auto waited = std::chrono::milliseconds(0);; waited += defaults::probe_turn_period) {
     if (const auto kept = kept_here(how, key)) return kept;
     if (how.stop.stop_requested()) return std::nullopt;
@@ -60,11 +61,14 @@ std::optional<hw_profile> measured_or_kept(const machine_probing& how) {
       if (waited >= how.patience) return std::nullopt;
       continue;
     }
+    if (!*turn) return std::nullopt;                         // no file can be written there
     if (const auto kept = kept_here(how, key)) return kept;  // by who had the turn before
     hw_profile now;
     const auto troubles = how.measure ? how.measure(now) : probe_processors(how, key.threads, now);
     io::perf::drop_impossible(now);
-    if (troubles.empty() || has_rates(now)) io::perf::keep_probes(how.store, key, now);
+    // What was cut short lacks numbers without a word of it.
+    if (!how.stop.stop_requested() && (troubles.empty() || has_rates(now)))
+      io::perf::keep_probes(how.store, key, now);
     return now;
   }
 }

@@ -51,6 +51,8 @@ struct node_with_probes : scripted_node {
     job.health.checkup_at_join = false;
     job.predict.probe = depth;
     job.cluster.device = device;
+    if (!swap_dir.empty()) job.swap.dir = {swap_dir};
+    job.power.budget_w = budget_w;
     w.config_toml = config::to_toml(job);
     join(w);
     asked = assign(ranks_of({4}));
@@ -63,6 +65,8 @@ struct node_with_probes : scripted_node {
   }
   config::probe_depth depth = config::probe_depth::quick;
   config::device_kind device = config::device_kind::host;
+  std::string swap_dir;
+  double budget_w = 0;
 };
 
 io::perf::hw_profile quick_machine() {
@@ -128,6 +132,8 @@ TEST_CASE("NOD-12: nothing is probed where no job wants it, or GPUs compute") {
   CHECK(is_probed([](auto&) {}));
   CHECK_FALSE(is_probed([](auto& f) { f.depth = config::probe_depth::off; }));
   CHECK_FALSE(is_probed([](auto& f) { f.options.probes = false; }));
+  CHECK_FALSE(is_probed([](auto& f) { f.swap_dir = "/drive"; }));
+  CHECK_FALSE(is_probed([](auto& f) { f.budget_w = 100; }));
   CHECK_FALSE(is_probed([](auto& f) { f.device = config::device_kind::cuda; }));
   const auto with_gpu = [](auto& f) {
     f.device = config::device_kind::automatic;

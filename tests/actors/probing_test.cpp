@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cmath>
+#include <fstream>
 #include <memory>
 #include <stop_token>
 #include <string>
@@ -73,6 +74,26 @@ TEST_CASE("MPR-1: nodes of one machine and later starts pay nothing for what one
   f.how.full = false;
   CHECK(f.found().gemm_gflop_s == 200);
   CHECK(f.measured == 2);
+}
+
+TEST_CASE("MPR-1: what was cut short is not kept, and nothing is measured that cannot be kept") {
+  probed_once f;
+  std::stop_source over;
+  f.how.stop = over.get_token();
+  const auto whole = f.how.measure;
+  f.how.measure = [&](hw_profile& into) {
+    over.request_stop();
+    return whole(into);
+  };
+  f.found();
+  CHECK(f.measured == 1);
+  f.how.stop = {};
+  f.how.measure = whole;
+  CHECK(f.found().gemm_gflop_s == 200);
+  probed_once nowhere;
+  std::ofstream(nowhere.folder / "cache") << "a file";
+  CHECK_FALSE(nowhere.found().gemm_gflop_s);
+  CHECK(nowhere.measured == 0);
 }
 
 TEST_CASE("MPR-1: while another process measures this machine nothing is measured beside it") {

@@ -46,7 +46,8 @@ struct job_files {
         "[data]\npath = \"{0}/data.txt\"\n"
         "[train]\nsteps = 20\nbatch = 4\nseq_len = 32\nlr = 3e-3\nschedule = \"cosine\"\n"
         "warmup_steps = 1\n"
-        "[log]\nformat = \"json\"\n",
+        "[log]\nformat = \"json\"\n"
+        "[predict]\nprobe = \"off\"\n",  // each test has a cache of its own, and would pay for it
         folder.path.string());
   }
 
