@@ -1,13 +1,15 @@
 // What a run of real processes learns of its steps: with a checkpoint after each of them, as in the
 // quickstart, these are what is usual. Without the predictor, whatever became of it, a run has the
 // same losses; and of a process that gets slow the part is named, not who waits for it.
+#include <sched.h>
+
 #include <csignal>
 #include <memory>
 #include <set>
 #include <string>
 #include <vector>
 
-#include "actors/cluster/probing.hpp"
+#include "io/perf/hw_reader.hpp"
 #include "io/perf/kept_probes.hpp"
 #include "io/perf/part_times.hpp"
 #include "tests/cluster/job_files.hpp"
@@ -96,7 +98,13 @@ TEST_CASE("predictor: the first run of new work says what its machines' probes l
   rates.adamw_mparam_s = 500;
   rates.triad_gb_s = 10;
   const troupe::io::fact_store store{job / "cache/troupe"};
-  troupe::io::perf::keep_probes(store, troupe::cluster::host_probe_key(true), rates);
+  cpu_set_t cores;
+  REQUIRE(::sched_getaffinity(0, sizeof cores, &cores) == 0);
+  troupe::io::perf::probe_key key;
+  key.boot_id = troupe::io::perf::boot_id();
+  key.threads = CPU_COUNT(&cores);
+  key.full = key.host_only = true;
+  troupe::io::perf::keep_probes(store, key, rates);
   const auto end_of = [&](const std::string& probe, const std::string& output) {
     auto up = std::make_unique<program>(
         job.up(with(layout(2, 1), {"predict.probe=" + probe, "train.steps=5",
