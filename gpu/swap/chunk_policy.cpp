@@ -26,8 +26,9 @@ chunk_op marking(lane on, chunk_point point) {
   return out;
 }
 
-chunk_op waiting(chunk_point point) {
-  auto out = on_lane(lane::compute);
+/// `chunk`: of what.
+chunk_op waiting(chunk_point point, int chunk = chunk_op::no_chunk) {
+  auto out = on_lane(lane::compute, chunk_act::none, chunk);
   out.behind[0] = point;
   return out;
 }
@@ -52,6 +53,7 @@ chunk_policy::chunk_policy(std::vector<chunk_place> chunks, int slots, bool gath
   }
   occupants_.assign(static_cast<size_t>(shared_weights_), -1);
   gathered_behind_ = occupants_;
+  freed_behind_.assign(static_cast<size_t>(frames(kind::gradient_free)), -1);
 }
 
 int chunk_policy::frames(chunk_point::kind what) const {
@@ -113,14 +115,13 @@ chunk_policy::ops chunk_policy::fetch_weights(int chunk) {
   auto out = bring_weights(chunk);
   if (!shares_weights(chunk)) return out;
   const auto wait_for = [&](kind what) {
-    out.push_back(waiting({what, weight_frame(chunk)}));
-    out.back().chunk = chunk;
+    out.push_back(waiting({what, weight_frame(chunk)}, chunk));
   };
   if (gathers_) wait_for(kind::slice_read);
   const int before = gathered_behind_[static_cast<size_t>(weight_frame(chunk))];
   if (before >= 0) {  // CHP-12
-    out.push_back(waiting({kind::measured, before}));
-    out.back().chunk = before;
+    out.push_back(waiting({kind::summed, grad_frame(before)}, before));
+    out.push_back(waiting({kind::measured, before}, before));
   }
   wait_for(kind::weights_ready);
   return out;
@@ -133,8 +134,14 @@ chunk_policy::ops chunk_policy::release_weights(int chunk) {
 
 chunk_policy::ops chunk_policy::fetch_gradient(int chunk) {
   ops out;
-  if (gathers_) out.push_back(waiting({kind::summed, grad_frame(chunk)}));  // CHP-11
-  out.push_back(waiting({kind::gradient_free, grad_frame(chunk)}));         // CHP-3
+  const int frame = grad_frame(chunk);
+  if (gathers_) out.push_back(waiting({kind::summed, frame}, chunk));  // CHP-11
+  const int before = freed_behind_[static_cast<size_t>(frame)];
+  if (before >= 0) {  // CHP-12
+    out.push_back(waiting({kind::measured, before}, before));
+    out.push_back(waiting({kind::norms_known, before}, before));
+  }
+  out.push_back(waiting({kind::gradient_free, frame}, chunk));  // CHP-3
   return out;
 }
 
@@ -142,6 +149,7 @@ chunk_policy::ops chunk_policy::fetch_gradient(int chunk) {
 chunk_policy::ops chunk_policy::sum_gradient(int chunk) {
   assert(gathers_);
   at(chunk).summed = true;
+  freed_behind_[static_cast<size_t>(grad_frame(chunk))] = -1;
   auto sum = on_lane(lane::gather, chunk_act::sum_gradient, chunk);
   sum.behind[0] = {kind::computed};
   sum.marks = {kind::summed, grad_frame(chunk)};
@@ -190,6 +198,7 @@ chunk_policy::ops chunk_policy::share_norms(int chunk) {
   out.push_back(gathered);
   c.shared = true;
   measured_ = chunk;
+  freed_behind_[static_cast<size_t>(grad_frame(chunk))] = chunk;
   return out;
 }
 
@@ -236,9 +245,7 @@ chunk_policy::ops chunk_policy::update(int chunk, counts when, bool measured, bo
 }
 
 chunk_policy::ops chunk_policy::fetch_rows(int chunk) {
-  ops out{waiting({kind::rows_ready, chunk})};
-  out.back().chunk = chunk;
-  return out;
+  return {waiting({kind::rows_ready, chunk}, chunk)};
 }
 
 /// On its way into a slot.

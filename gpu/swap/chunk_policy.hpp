@@ -43,7 +43,8 @@
 //          update it as soon as its gradient is whole, what they have measured is gathered in the
 //          lane of sums, behind the own measuring, and the update is behind that. The compute lane
 //          goes on; weights that are gathered behind such a measuring have it wait for that first,
-//          which is the drive's matter.
+//          which is the drive's matter, as has a gradient's frame, and for the others' norms then,
+//          which are theirs.
 #pragma once
 
 #include <array>
@@ -110,6 +111,13 @@ struct chunk_point {
 };
 inline constexpr size_t chunk_point_kinds = 15;
 
+/// Of replicas: whether other ranks, and not the own drive, are what a point is mostly behind once
+/// all that is waited for before it is there.
+constexpr bool is_of_others(chunk_point::kind what) noexcept {
+  using enum chunk_point::kind;
+  return what == weights_ready || what == summed || what == norms_known;
+}
+
 /// One operation.
 struct chunk_op {
   static constexpr int every_chunk = -1, no_chunk = -2;
@@ -146,7 +154,7 @@ class chunk_policy {
   ops fetch_weights(int chunk);
   ops release_weights(int chunk);
   /// It makes the chunk's gradient from here on. Of replicas it waits first for the sum of the one
-  /// before in that frame, which is others' matter.
+  /// before in that frame, which is others' matter, and for what its update is behind (CHP-12).
   ops fetch_gradient(int chunk);
   /// Of replicas: what that lane has made of it is summed over all. Who takes the gradient next
   /// does so behind that (CHP-11).
@@ -228,6 +236,8 @@ class chunk_policy {
   /// By frame of weights: of whose measuring the gathering of those is behind; -1: nobody's.
   std::vector<int> gathered_behind_;
   int measured_ = -1;  ///< the last chunk whose norms were gathered
+  /// By frame of gradients: of whose norms what frees it is behind; -1: nobody's.
+  std::vector<int> freed_behind_;
   int slots_;
   int next_slot_ = 0;
   bool gathers_;

@@ -130,7 +130,7 @@ class walk {
   void update(size_t c) {
     if (!on_disk(c)) return;
     const auto& file = files_[c];
-    const bool shares = shape_.replica.ranks > 1;  // their norms, of all chunks
+    const bool shares = shape_.replica.ranks > 1;  // what they measure
     const uint64_t readings = measures_ && (shares || file.groups() > 1) ? 2 : 1;  // CHP-8
     read(out_.backward, readings * file.state_bytes());
     const auto written = file.state_bytes() + file.all_weights_bytes();

@@ -258,22 +258,24 @@ void swapper::bring_weights(int chunk) {
 /// What brings weights, and what makes `compute` wait for them: for the drive's slice, then, as for
 /// weights in memory, for what others send.
 void swapper::come(const chunk_policy::ops& ops, stream* compute) {
-  constexpr auto whole = chunk_point::kind::weights_ready;
   for (const auto& op : ops) {
     if (op.what == chunk_act::read_weights)
       bring(op);
     else if (op.what == chunk_act::gather_weights)
       carry_out(op, nullptr, [&](stream&) { options_.gather(op.chunk); });
-    else if (options_.gathering != nullptr && op.behind[0]->what == whole)
-      store_.await_others(*compute, event(*op.behind[0]));
     else
       await(*compute, op.chunk, op);
   }
 }
 
-/// What an operation of the compute lane is behind, told where the drive does not have it yet.
+/// What an operation of the compute lane is behind, told where it is not there yet: as a wait for
+/// others, or for the drive.
 void swapper::await(stream& s, int chunk, const chunk_op& op) {
-  if (event(*op.behind[0])->done()) return;
+  const auto& point = *op.behind[0];
+  const auto& there = event(point);
+  if (!there || there->done()) return;
+  if (options_.gathering != nullptr && is_of_others(point.what))
+    return store_.await_others(s, there);
   const auto wait = [&] { carry_out(op, &s); };
   options_.around_wait ? options_.around_wait(s, chunk, wait) : wait();
 }
@@ -293,15 +295,11 @@ void swapper::release_weights(stream& s, int chunk) {
   for (const auto& op : order_->release_weights(chunk)) carry_out(op, &s);
 }
 
+/// Of replicas every wait is told, since that of one for another is no computing of it.
 void swapper::fetch_gradient(stream& s, int chunk) {
   finish_update(chunk);
-  for (const auto& op : order_->fetch_gradient(chunk)) {
-    const auto& point = *op.behind[0];
-    if (point.what != chunk_point::kind::summed)
-      carry_out(op, &s);
-    else if (const auto& summed = event(point))
-      store_.await_others(s, summed);  // told as a wait for them
-  }
+  for (const auto& op : order_->fetch_gradient(chunk))
+    options_.gathering != nullptr ? await(s, op.chunk, op) : carry_out(op, &s);
 }
 
 void swapper::await_state(stream& s, int chunk) {

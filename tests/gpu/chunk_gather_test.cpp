@@ -296,6 +296,53 @@ TEST_CASE("CHP-12: replicas: an update under backward waits for the norms that a
     if (op.what == chunk_act::update) CHECK(op.behind[1] == chunk_point{kind::summed, 0});
 }
 
+TEST_CASE("CHP-12: replicas: each wait behind norms is told as the drive's or as others'") {
+  using kind = chunk_point::kind;
+  struct told {
+    chunk_point point;
+    int chunk;
+    bool of_others;
+    bool operator==(const told&) const = default;
+  };
+  const auto waits_of = [](const chunk_policy::ops& ops) {
+    std::vector<told> out;
+    for (const auto& op : ops)
+      if (op.on == chunk_lane::compute)
+        out.push_back({op.behind[0].value(), op.chunk, is_of_others(op.behind[0]->what)});
+    return out;
+  };
+  const auto update = [](chunk_policy& policy, int chunk, bool shares) {
+    policy.sum_gradient(chunk);
+    if (shares) policy.share_norms(chunk);
+    policy.update(chunk, counts::at_once);
+  };
+  // Weights have room in memory, gradients share frames: these alone are waited for.
+  chunk_policy cached({{true, -1, 0, 1}, {true, -1, 1, 1}, {true, -1, 0, 2}}, 3, true);
+  const std::vector<told> of_sum_alone{{{kind::summed, 0}, 2, true},
+                                       {{kind::gradient_free, 0}, 2, false}};
+  CHECK(waits_of(cached.fetch_gradient(2)) == of_sum_alone);
+  update(cached, 2, true);
+  CHECK(waits_of(cached.fetch_weights(1)).empty());
+  CHECK(waits_of(cached.fetch_gradient(1)).size() == 2);
+  update(cached, 1, true);
+  CHECK(waits_of(cached.fetch_gradient(0)) ==
+        std::vector<told>{{{kind::summed, 0}, 0, true},
+                          {{kind::measured, 2}, 2, false},
+                          {{kind::norms_known, 2}, 2, true},
+                          {{kind::gradient_free, 0}, 0, false}});
+  update(cached, 0, false);
+  CHECK(waits_of(cached.fetch_gradient(2)) == of_sum_alone);
+  // Weights that come behind a measuring come behind the sum that it is of, too.
+  chunk_policy shared({{true, 0, 0, 1}, {true, 1, 1, 1}, {true, 0, 0, 1}}, 3, true);
+  shared.fetch_weights(2);
+  update(shared, 2, true);
+  CHECK(waits_of(shared.fetch_weights(0)) ==
+        std::vector<told>{{{kind::slice_read, 0}, 0, false},
+                          {{kind::summed, 0}, 2, true},
+                          {{kind::measured, 2}, 2, false},
+                          {{kind::weights_ready, 0}, 0, true}});
+}
+
 TEST_CASE("CHP-11: replicas: an update waits for the sum of its gradient, and compute does not") {
   using kind = chunk_point::kind;
   chunk_policy policy({{true, 0, 0, 2}, {true, 1, 1, 1}, {true, 0, 0, 1}}, 3, true);

@@ -295,6 +295,45 @@ TEST_CASE("SWP-13: who waits for others' slices of weights is not told to wait f
   CHECK(swapped.failure());
 }
 
+TEST_CASE(
+    "CHP-12: who waits for a gradient's frame waits for others, the drive, others, the drive") {
+  auto owner = make_reference_device();
+  scratch dir;
+  auto gathering = owner->make_stream({"gathering", 1});
+  REQUIRE(gathering);
+  swap_case c;
+  c.rule = optimizer_step_args::rule::lamb;
+  c.replicas = 2;
+  std::vector<std::string> told;
+  auto options = in_folder(dir);
+  options.gathering = gathering->get();
+  options.gather = [](int) {};
+  options.around_wait = [&](stream&, int, const std::function<void()>& wait) {
+    told.emplace_back("the drive");
+    wait();
+  };
+  swap_trainer swapped(*owner, c, options);
+  swapped.store().set_arrival_watch([&](stream&, const std::function<void()>& wait) {
+    told.emplace_back("others");
+    wait();
+  });
+  int chunk = 0;
+  while (swapped.store().info(chunk).layer < 0) ++chunk;
+  std::promise<void> gate;
+  swapped.compute().host_task([opened = gate.get_future().share()]() -> status {
+    opened.wait();
+    return {};
+  });
+  swapped.swap().sum_gradient(swapped.compute(), chunk, [] {});
+  swapped.swap().share_norms(swapped.compute(), swapped.rule(), chunk, 1e-2f, 1, [] {});
+  swapped.swap().drop_gradient(swapped.compute(), chunk);
+  swapped.swap().fetch_gradient(swapped.compute(), chunk);
+  CHECK(told == std::vector<std::string>{"others", "the drive", "others", "the drive"});
+  gate.set_value();
+  swapped.wait();
+  CHECK(swapped.failure());
+}
+
 TEST_CASE("SWP-3: state is read behind the write of the step before, however late that is") {
   auto owner = make_reference_device();
   scratch dir;
