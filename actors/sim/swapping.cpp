@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "actors/train/drive_failure.hpp"
 #include "actors/train/swap_folder.hpp"
 #include "gpu/model/stage_shape.hpp"
 #include "gpu/store/store.hpp"
@@ -175,7 +176,7 @@ bool swapping_engine::fails_to_move(const gpu::watched_op& op) {
                      op.lane == order_machine::snapshot || op.spill.what == spill_act::read;
   if (reads && std::exchange(drive().fails_read, false)) {
     ++counted.unread;
-    fail(error::system("read " + what(), EIO));
+    fail(train::told_of_drive(error::system("read " + what(), EIO)));
     return true;
   }
   if (op.spill.what != spill_act::write) return false;
@@ -184,7 +185,7 @@ bool swapping_engine::fails_to_move(const gpu::watched_op& op) {
     return false;
   }
   ++counted.unspilled;
-  fail(error::system("write " + what(), EIO));
+  fail(train::told_of_drive(error::system("write " + what(), EIO)));
   return true;
 }
 

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "actors/train/drive_failure.hpp"
 #include "actors/train/job_policy.hpp"
 #include "actors/train/keeper_policy.hpp"
 #include "io/base/text.hpp"
@@ -70,10 +71,9 @@ void job_policy::end_with_word(const error& why) {
   await_word(why);
 }
 
-/// What a failure is called of which nobody has said better. In a job that swaps, what a rank could
-/// not read or write is its drive's; a full one is mended by nobody's recovery.
+/// What a failure is called of which nobody has said better. What a swap drive fails its rank says.
 heard::node_lost job_policy::unexplained_as(const error& why) const {
-  const bool of_drive = !plan_.job.swap.dir.empty() && why.code == errc::io && why.kind != "ENOSPC";
+  const bool of_drive = why.is(swap_drive_fails);
   return {"", "", of_drive ? "disk_failing" : "stuck_collective"};
 }
 

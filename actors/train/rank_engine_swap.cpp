@@ -10,6 +10,7 @@
 #include <spdlog/spdlog.h>
 #include <xxhash.h>
 
+#include "actors/train/drive_failure.hpp"
 #include "actors/train/rank_engine.hpp"
 #include "actors/train/swap_folder.hpp"
 #include "gpu/swap/step_traffic.hpp"
@@ -33,7 +34,7 @@ status rank_engine::open_swap(gpu::stage_model& model) {
   o.job = options_.job;
   o.old_files = options_.swap_old_files;
   o.files_later = opened.consumes;
-  o.failed = [this](const status& s) { note_failure(s); };
+  o.failed = [this](const status& s) { note_failure(s ? s : told_of_drive(s.error())); };
   o.patience = options_.swap_patience;
   o.ending = ending_.get_token();
   o.notice = options_.on_notice;
@@ -90,7 +91,7 @@ status rank_engine::open_spill(gpu::stage_model& model) {
   gpu::spill_options o;
   for (const auto& place : options_.swap.places) o.files.push_back(place.files / "activations");
   o.verify = options_.swap_verify;
-  o.failed = [this](const status& s) { note_failure(s); };
+  o.failed = [this](const status& s) { note_failure(s ? s : told_of_drive(s.error())); };
   o.around = [this, chunk_of](gpu::stream& s, gpu::spill_act kind, int layer, uint64_t bytes,
                               const std::function<void()>& enqueue) {
     const auto op = kind == gpu::spill_act::write ? pipeline_op::write_activation
