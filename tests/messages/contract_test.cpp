@@ -4,6 +4,8 @@
 
 #include <map>
 #include <set>
+#include <string>
+#include <string_view>
 
 #include <doctest/doctest.h>
 #include <flatbuffers/reflection.h>
@@ -38,7 +40,24 @@ const std::map<std::string_view, std::string_view> harmless{
     {"message", "a name out of a list"},
     {"level", "a word out of a list"},
     {"who", "words, not believed"},
-    {"user", "words, not believed"}};
+    {"user", "words, not believed"},
+    {"name", "of a field, looked for among those of a machine's profile"},
+    {"word", "of a machine's profile, for a model to compare"},
+    {"host", "a name, compared with those of other nodes"}};
+
+/// The messages that have tables within, and which; of those each text must be harmless, too.
+const std::map<std::string_view, std::set<std::string_view>> with_tables{{"Predict", {"profile"}}};
+
+/// Texts and lists of them in a table that a person fills in, however deep.
+void check_texts_within(const std::string& table, std::set<std::string>& seen) {
+  if (!seen.insert(table).second) return;
+  CAPTURE(table);
+  for (const auto& f : table_fields(table)) {
+    CAPTURE(f.name);
+    if (f.type.find("string") != std::string::npos) CHECK(harmless.contains(f.name));
+    if (!f.nested.empty()) check_texts_within(f.nested, seen);
+  }
+}
 
 }  // namespace
 
@@ -289,8 +308,15 @@ TEST_CASE("contract: no text of a person's message names a file (CON-4)") {
       CAPTURE(m.name);
       CAPTURE(f.name);
       if (f.type == "string") CHECK(harmless.contains(f.name));
-      // Nothing nested, so no text that the line above does not see; CallActor is judged by what it
-      // carries.
+      // Nothing nested that is not looked into, so no text that nobody sees; CallActor is judged by
+      // what it carries.
+      const auto may_have = with_tables.find(m.name);
+      if (may_have != with_tables.end() && may_have->second.contains(f.name)) {
+        std::set<std::string> seen;
+        check_texts_within(f.nested, seen);
+        CHECK(seen.size() >= 2);
+        continue;
+      }
       CHECK((f.nested.empty() && (f.type.front() != '[' || m.name == "CallActor")));
       CHECK(f.doc.find("directory") == std::string::npos);
       CHECK(f.doc.find("folder") == std::string::npos);
