@@ -70,7 +70,7 @@ using told_part = nlohmann::ordered_json;
 
 told_part skipped_part(std::string_view part, std::string_view missing) {
   const auto why = fmt::format("no {}; --data names a folder that has it", missing);
-  say(fmt::format("SKIPPED: {}: {}", part, why));
+  say(fmt::format("left out: {}: {}", part, why));
   return {{"skipped", why}};
 }
 

@@ -147,7 +147,7 @@ result<accuracy_measurement> measure_accuracy(const accuracy_plan& plan) {
     if (!glob_match(plan.dataset, bar.dataset)) continue;
     auto& row = out.rows.emplace_back(accuracy_row{bar, {}});
     if (std::ranges::find(there, bar.dataset) == there.end()) {
-      say(fmt::format("SKIPPED: accuracy: no {} in {}", bar.dataset, plan.data.string()));
+      say(fmt::format("left out: accuracy: no {} in {}", bar.dataset, plan.data.string()));
       continue;
     }
     say(bar_name(bar));
