@@ -142,10 +142,11 @@ void trace_tick(const budget_state& st, const drawn_watts& drawn, int64_t now_ns
   row.t3 = marks[2];
   row.low = granted_share(st, power_class::low, now_ns);
   row.high = granted_share(st, power_class::high, now_ns);
-  row.brake = st.policy->holds_work() ? trace_brake::pulled
-              : is_set                ? trace_brake::set
-                                      : trace_brake::off;
-  row.brakes = st.policy->pulls() ? st.policy->row().brakes : 0;
+  const bool may_pull = !st.options.dry_run;  // BGA-9
+  row.brake = may_pull && st.policy->holds_work() ? trace_brake::pulled
+              : is_set                            ? trace_brake::set
+                                                  : trace_brake::off;
+  row.brakes = may_pull && st.policy->pulls() ? st.policy->row().brakes : 0;
   row.modelled = drawn.source == fbs::PowerSource::modelled;
   st.options.trace(row);
 }

@@ -78,6 +78,8 @@ TEST_CASE("BGA-9: budget: a brake that a dry run would have pulled is on in no l
   auto o = f.options(2, 70'000);
   o.rules.mode = budget_mode::thresholds;
   o.dry_run = true;
+  std::vector<budget_trace_row> traced;
+  o.trace = [&traced](const budget_trace_row& row) { traced.push_back(row); };
   f.target = f.spawn(budget, o);
   for (auto& c : f.children) {
     c.armed = true;
@@ -88,6 +90,9 @@ TEST_CASE("BGA-9: budget: a brake that a dry run would have pulled is on in no l
   f.seconds(6);
   REQUIRE(f.events("brake_pulled").size() == 1);  // as it would have been
   CHECK(f.braked() == std::vector<bool>{false, false});
+  REQUIRE(!traced.empty());
+  CHECK(traced.back().brake == trace_brake::off);  // no work was held
+  CHECK(traced.back().brakes == 0);
   CHECK(!f.keeper->last().pulled);
   f.pulls = true;
   f.begin_with(3, f.keeper->left());
