@@ -123,23 +123,26 @@ class budget_drawing {
     return out;
   }
 
-  /// What a column says, as a line of steps; 0: nothing.
+  /// What a column says, as a line of steps; 0: nothing. Without a name it has no label.
   std::string level(std::string_view kind, const std::function<double(const trace_column&)>& w_of,
                     const std::string& name) const {
     std::string path;
     double last_w = 0;
     known([&](size_t from, size_t to) {
+      const char* pen = "M";  // no line across what has no such level
       for (size_t i = from; i < to; ++i) {
         const double w = w_of(columns_[i]);
-        if (w <= 0) continue;
-        path += fmt::format("{}{:.1f} {:.1f}H{:.1f}", i == from || path.empty() ? "M" : "L",
-                            x_of(i), y_of(w), x_of(i + 1));
-        last_w = w;
+        if (w > 0) {
+          path += fmt::format("{}{:.1f} {:.1f}H{:.1f}", pen, x_of(i), y_of(w), x_of(i + 1));
+          last_w = w;
+        }
+        pen = w > 0 ? "L" : "M";
       }
     });
     if (path.empty()) return {};
-    return fmt::format("<path d=\"{}\" fill=\"none\" class=\"{}\"/>\n", path, kind) +
-           label(trace_left + trace_w + 4, y_of(last_w) + 4, name);
+    const auto drawn = fmt::format("<path d=\"{}\" fill=\"none\" class=\"{}\"/>\n", path, kind);
+    if (name.empty()) return drawn;
+    return drawn + label(trace_left + trace_w + 4, y_of(last_w) + 4, name);
   }
 
   std::string levels() const {
@@ -150,7 +153,7 @@ class budget_drawing {
                                       {now.t3, &power::budget_trace_row::t3}})
       out += level(
           "t", [m = mark](const auto& c) { return c.last.*m * c.last.budget_w; },
-          fmt::format("{:g} %", 100 * share));
+          share > 0 ? fmt::format("{:g} %", 100 * share) : std::string());
     return out + level(
                      "budget", [](const auto& c) { return c.last.budget_w; }, "budget");
   }

@@ -1,6 +1,7 @@
 // `troupe power show`: sums of a trace, its columns, and the picture through the built program.
 #include "apps/power/power_show.hpp"
 
+#include <algorithm>
 #include <fstream>
 #include <string>
 #include <vector>
@@ -114,6 +115,29 @@ TEST_CASE("power show: a picture, words and JSON of a trace, which plan and swin
   }
   CHECK(run("swings even.csv --json").code == 0);
   CHECK(run("plan even.csv --servers 2 --budget-w 100 --resamples 2 --json").code == 0);
+}
+
+TEST_CASE("power show: a level that was none for a while, or is none now, has a gap and no label") {
+  budget_told told{"power.csv", {}};
+  for (int s = 0; s < 60; ++s) {
+    auto row = shown_hour()[0];
+    row.t_s += s;
+    row.t1 = s >= 40 ? 0.8 : 0;
+    row.t2 = s < 10 || (s >= 30 && s < 50) ? 0.89 : 0;  // from 30 on it begins before its stretch
+    if (s < 20 || s >= 25) told.ticks.push_back(row);
+  }
+  const auto picture = budget_svg(told);
+  std::vector<size_t> begun;
+  for (auto at = picture.find("<path d=\""); at != picture.npos;) {
+    const auto end = picture.find("/>", at);
+    const auto path = picture.substr(at, end - at);
+    if (path.ends_with("class=\"t\""))
+      begun.push_back(static_cast<size_t>(std::count(path.begin(), path.end(), 'M')));
+    at = picture.find("<path d=\"", end);
+  }
+  CHECK(begun == std::vector<size_t>{1, 2});
+  CHECK(picture.find(">80 %<") != picture.npos);
+  CHECK(picture.find(">0 %<") == picture.npos);
 }
 
 TEST_CASE("power show: what is no trace of a budget is refused with its file") {
