@@ -8,8 +8,9 @@
 // read. A tick in which it is not known what all draw has no line: a gap.
 //
 // Invariants
-//   BTC-1  Times rise, also over lives of the budget and a clock that goes back: what is not later
-//     than the line before is left out.
+//   BTC-1  Times rise, also where the clock goes back: in a life what is not later than the line
+//     before is left out. A later life goes on in a file that ends earlier, else it has one of its
+//     own (JNF-4).
 //   BTC-2  What is read has just these columns, and in them what a budget can have written.
 //
 // Pure.

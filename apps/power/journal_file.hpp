@@ -12,6 +12,10 @@
 //     it has grown by its bound.
 //   JNF-3  A file that does not begin as a journal does is neither moved nor replaced: a person has
 //     put it there.
+//   JNF-4  A table's file holds nothing but whole rows below its heading, and the times that they
+//     begin with rise: half a row that a disk took is cut off, and a file that has other columns,
+//     or ends later than the row that comes, is moved as in JNF-2. What is no such table, or cannot
+//     be moved, takes no row, which is told once.
 #pragma once
 
 #include <chrono>
@@ -46,7 +50,7 @@ class journal_file {
   static constexpr size_t most_files = 4;
 
   /// Lines are appended, and the file made by the first one; who moves it away has another made.
-  /// `heading`: a table's first line; none: lines are JSON objects that begin with their time.
+  /// `heading`: a table's first line; none: lines are JSON objects. Both begin with their time.
   explicit journal_file(const std::filesystem::path& file, size_t room = waiting_lines,
                         size_t bytes = most_bytes, std::string heading = {});
   ~journal_file();  ///< waits for the disk, at most `defaults::orderly_end`

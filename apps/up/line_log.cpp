@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 #include <cerrno>
+#include <optional>
 
 #include <fmt/format.h>
 
@@ -12,14 +13,16 @@ namespace troupe::apps {
 
 namespace {
 
-/// Whether a file that is there ends within a line, of a process before or of a power cut. A pipe
-/// is not opened to be read: its writer would take itself for its reader.
-bool ends_torn(int fd, const std::string& path) {
+/// Whether a file that is there ends within a line, of a process before or of a power cut; none:
+/// that is not known. A pipe is not opened to be read: its writer would take itself for its reader.
+std::optional<bool> ends_torn(int fd, const std::string& path) {
   struct stat it {};
-  if (fstat(fd, &it) != 0 || !S_ISREG(it.st_mode) || it.st_size == 0) return false;
+  if (fstat(fd, &it) != 0 || !S_ISREG(it.st_mode)) return std::nullopt;
+  if (it.st_size == 0) return false;
   const io::unique_fd in(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   char last = '\n';
-  return in && pread(in.get(), &last, 1, it.st_size - 1) == 1 && last != '\n';
+  if (!in || pread(in.get(), &last, 1, it.st_size - 1) != 1) return std::nullopt;
+  return last != '\n';
 }
 
 }  // namespace
@@ -36,7 +39,7 @@ status line_log::write(std::string text) {
   if (!file_) {
     file_.reset(open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644));
     if (!file_) return error::system("open " + path_, errno);
-    torn_ = torn_ || ends_torn(file_.get(), path_);
+    torn_ = ends_torn(file_.get(), path_).value_or(torn_);  // half a line may be cut off since
   }
   if (torn_) text.insert(0, 1, '\n');  // LOG-2
   ssize_t n = 0;

@@ -3,10 +3,12 @@
 #include "apps/power/budget_disk.hpp"
 
 #include <fcntl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -48,6 +50,25 @@ std::string lines_of(const std::vector<int>& numbers) {
   std::string out;
   for (const int n : numbers) out += line_of(n) + "\n";
   return out;
+}
+
+/// Rows of a trace at those seconds, without and with their heading.
+std::string trace_rows(const std::vector<int>& seconds) {
+  std::string out;
+  for (const int s : seconds) out += std::to_string(s) + ".000,61.3,70,0,0,0,0,1,1,0,0,0\n";
+  return out;
+}
+
+std::string trace_with(const std::vector<int>& seconds) {
+  return std::string(troupe::power::budget_trace_heading) + "\n" + trace_rows(seconds);
+}
+
+void take_ticks(budget_trace_file& trace, const std::vector<int>& seconds) {
+  troupe::power::budget_trace_row row;
+  row.watts = 61.3;
+  row.budget_w = 70;
+  for (const int s : seconds) trace.take(row, s);
+  REQUIRE(trace.settle(disk_patience));
 }
 
 /// Bytes of a file that two of these lines fit, and no third.
@@ -146,6 +167,104 @@ TEST_CASE("JNF-2: budget disk: each file of a trace begins with its heading") {
   later.take(row, 5);
   REQUIRE(later.settle(disk_patience));
   CHECK(content(names[0]) == lines({5}));
+}
+
+TEST_CASE("JNF-4: budget disk: half a row is cut off, of a life before and of a full disk") {
+  const scratch folder;
+  const auto file = folder / "power.csv";
+  for (const auto& torn : {std::string("3.000,61"), std::string("3")}) {
+    CAPTURE(torn);
+    put_file(file, trace_with({1, 2}) + torn);
+    budget_trace_file trace(file);
+    take_ticks(trace, {4, 5});
+    CHECK(content(file) == trace_with({1, 2, 4, 5}));
+  }
+  for (const auto& torn : {std::string(), std::string("t_s,wat"), trace_with({})}) {
+    CAPTURE(torn);
+    put_file(file, torn);
+    budget_trace_file trace(file);
+    take_ticks(trace, {4});
+    CHECK(content(file) == trace_with({4}));
+  }
+  budget_trace_file full(file);
+  take_ticks(full, {5});
+  rlimit before{};
+  REQUIRE(getrlimit(RLIMIT_FSIZE, &before) == 0);
+  const auto usual = std::signal(SIGXFSZ, SIG_IGN);
+  rlimit small = before;
+  small.rlim_cur = trace_with({4, 5}).size() + 10;
+  REQUIRE(setrlimit(RLIMIT_FSIZE, &small) == 0);
+  take_ticks(full, {6, 7});
+  REQUIRE(setrlimit(RLIMIT_FSIZE, &before) == 0);
+  std::signal(SIGXFSZ, usual);
+  take_ticks(full, {8, 9});
+  CHECK(content(file) == trace_with({4, 5, 8, 9}));
+  CHECK_FALSE(fs::exists(file.string() + ".1"));
+}
+
+TEST_CASE("JNF-4: budget disk: a trace that ends later, or has other columns, is moved away") {
+  const scratch folder;
+  const auto file = folder / "power.csv";
+  const auto names = journal_names(file.string());
+  put_file(file, trace_with({1, 8}));
+  {
+    budget_trace_file trace(file);  // the clock was set back meanwhile
+    take_ticks(trace, {5, 6});
+  }
+  CHECK(content(names[0]) == trace_with({5, 6}));
+  CHECK(content(names[1]) == trace_with({1, 8}));
+  const std::string others = "t_s,watts,budget_w,later\n1,2,3,4\n";
+  put_file(file, others);
+  {
+    budget_trace_file trace(file);
+    take_ticks(trace, {7});
+  }
+  CHECK(content(names[0]) == trace_with({7}));
+  CHECK(content(names[1]) == others);
+  CHECK(content(names[2]) == trace_with({1, 8}));
+  put_file(file, trace_with({5, 9}) + "6.000,6");  // torn, and what is whole ends later
+  budget_trace_file trace(file, trace_with({8, 9}).size());
+  take_ticks(trace, {8, 9, 10});
+  CHECK(content(names[0]) == trace_with({10}));  // one of other columns is moved on, too
+  CHECK(content(names[1]) == trace_with({8, 9}));
+  CHECK(content(names[2]) == trace_with({5, 9}));
+  CHECK(content(names[3]) == others);
+}
+
+TEST_CASE("JNF-4: budget disk: what is no trace takes no row and stays, whatever its length") {
+  const scratch folder;
+  const auto file = folder / "power.csv";
+  for (const auto& other :
+       {std::string("t_s,watts\n0,1\n1,1\n"), std::string("notes"), trace_rows({1, 2, 3})}) {
+    CAPTURE(other);
+    put_file(file, other);
+    budget_trace_file trace(file, 4);
+    take_ticks(trace, {4, 5});
+    CHECK(content(file) == other);
+    CHECK_FALSE(fs::exists(file.string() + ".1"));
+    fs::rename(file, folder / "mine.csv");
+    take_ticks(trace, {6});
+    CHECK(content(file) == trace_with({6}));
+  }
+  put_file(file.string() + ".1", "a person's notes\n");
+  put_file(file, trace_with({8}));
+  budget_trace_file trace(file);  // neither can it be moved there
+  take_ticks(trace, {7});
+  CHECK(content(file) == trace_with({8}));
+  take_ticks(trace, {9});
+  CHECK(content(file) == trace_with({8, 9}));
+  CHECK(content(file.string() + ".1") == "a person's notes\n");
+}
+
+TEST_CASE("JNF-4: budget disk: a pipe is told the heading of a trace once") {
+  const scratch folder;
+  const auto file = folder / "power.csv";
+  REQUIRE(mkfifo(file.c_str(), 0600) == 0);
+  const io::unique_fd reader(open(file.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
+  REQUIRE(reader);
+  budget_trace_file trace(file);
+  take_ticks(trace, {1, 2, 3});
+  CHECK(drained(reader.get()) == trace_with({1, 2, 3}));
 }
 
 TEST_CASE("JNF-2: budget disk: a journal that cannot be moved goes on where it is") {
