@@ -140,7 +140,7 @@ TEST_CASE("ending: a finished run leaves nothing") {
   program up(job.up(with(layout(2, 2), {"train.steps=200"})));
   REQUIRE(up.until_step(1));
   const traces left(up);
-  CHECK(left.processes.size() == 6);
+  CHECK_MESSAGE(left.processes.size() == 6, left.lines);
   CHECK(left.ports.size() >= 5);
   CHECK(up.wait() == 0);
   CHECK(left.gone());
@@ -151,7 +151,7 @@ TEST_CASE("ending: a launcher killed with -9 takes its nodes with it") {
   program up(job.up(with(endless, layout(2, 2))));
   REQUIRE(up.until_step(2));
   const traces left(up);
-  CHECK(left.processes.size() == 6);
+  CHECK_MESSAGE(left.processes.size() == 6, left.lines);
   up.signal(SIGKILL);
   CHECK(up.wait() == 137);
   CHECK(left.gone());

@@ -19,6 +19,7 @@
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 extern char** environ;
 
@@ -400,6 +401,7 @@ traces::traces(const program& up) {
   REQUIRE(pids.back() > 0);
   for (pid_t pid : pids) {
     processes.emplace_back(pid);
+    lines += fmt::format("{}: {}\n", pid, fmt::join(command_line(std::to_string(pid)), " "));
     if (const auto crash_dumper = crash_dumper_of(pid); crash_dumper > 0)
       dumpers.emplace_back(crash_dumper);
     for (auto port : listening_ports(pid)) ports.push_back(port);

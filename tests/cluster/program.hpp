@@ -132,6 +132,7 @@ struct traces {
   std::vector<watched> processes;
   std::vector<watched> dumpers;  ///< of the processes' black boxes
   std::vector<uint16_t> ports;
+  std::string lines;  ///< the processes' command lines, for whoever finds more than there should be
   /// Takes the launcher's, its head's and its nodes'.
   explicit traces(const program& up);
   /// Whether all processes ended within `patience`, and then no port is listened on.
