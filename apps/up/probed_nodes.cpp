@@ -14,6 +14,14 @@
 
 namespace troupe::apps {
 
+namespace {
+
+/// The first steps of a small model are made before a profile has come; of a run that goes on for
+/// long already nobody asks what it is expected to take.
+constexpr size_t steps_of_beginning = 10;
+
+}  // namespace
+
 std::optional<expected_there> probed_nodes::hear(const troupe::predict::told_profile& profile) {
   const auto places = static_cast<size_t>(plan_.job.cluster.places());
   if (is_told_ || !plan_.job.swap.dir.empty() || profile.place >= places) return std::nullopt;
@@ -48,7 +56,8 @@ std::function<void(const troupe::predict::told_profile&)> expect_by_probes(
     if (!expected) return;
     {
       std::lock_guard lock(outcome->mutex);
-      if (outcome->summary.expected || !outcome->summary.losses.empty()) return;
+      const bool is_new = outcome->summary.losses.size() < steps_of_beginning;
+      if (outcome->summary.expected || !is_new) return;
       const auto& s = expected->step;
       outcome->summary.expected =
           report::expected_ms{1e3 * s.step_s, 1e3 * s.least_s, 1e3 * s.most_s, true};

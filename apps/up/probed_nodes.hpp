@@ -2,8 +2,9 @@
 // told before the first one: where nothing of such work was measured yet.
 //
 // Invariants
-//   PBN-1  It is told once, when all places of the job have said what their machines do; never
-//     where something better is known: what earlier runs here took.
+//   PBN-1  It is told once, when all places of the job have said what their machines do, before the
+//     first step or some steps behind it, where these are very short; never where something better
+//     is known: what earlier runs here took.
 #pragma once
 
 #include <functional>

@@ -92,14 +92,15 @@ TEST_CASE("predictor: a job that saves each step says what it expects, and keeps
 TEST_CASE("predictor: the first run of new work says what its machines' probes let expect") {
   job_files job;
   const auto cache = "export XDG_CACHE_HOME='" + (job / "cache").string() + "'";
+  cpu_set_t cores;
+  REQUIRE(::sched_getaffinity(0, sizeof cores, &cores) == 0);
   // As if they had been measured here: how long that takes is no matter of this test.
   troupe::io::perf::hw_profile rates;
   rates.gemm_gflop_s = rates.gemm_bf16_gflop_s = 50;
   rates.adamw_mparam_s = 500;
   rates.triad_gb_s = 10;
+  rates.probe_threads = CPU_COUNT(&cores);
   const troupe::io::fact_store store{job / "cache/troupe"};
-  cpu_set_t cores;
-  REQUIRE(::sched_getaffinity(0, sizeof cores, &cores) == 0);
   troupe::io::perf::probe_key key;
   key.boot_id = troupe::io::perf::boot_id();
   key.threads = CPU_COUNT(&cores);
@@ -107,7 +108,7 @@ TEST_CASE("predictor: the first run of new work says what its machines' probes l
   troupe::io::perf::keep_probes(store, key, rates);
   const auto end_of = [&](const std::string& probe, const std::string& output) {
     auto up = std::make_unique<program>(
-        job.up(with(layout(2, 1), {"predict.probe=" + probe, "train.steps=5",
+        job.up(with(layout(2, 1), {"predict.probe=" + probe, "train.steps=8", "train.batch=64",
                                    "job.output=" + (job / output).string()})),
         0, streams{}, 0, cache);
     INFO(up->err());
