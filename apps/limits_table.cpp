@@ -28,7 +28,6 @@
 #include "actors/power/budget_schedule.hpp"
 #include "actors/power/clock_profile.hpp"
 #include "actors/power/frontier_policy.hpp"
-#include "actors/power/pace_follow_policy.hpp"
 #include "actors/power/row_journal.hpp"
 #include "actors/power/shared_machines.hpp"
 #include "actors/power/swings.hpp"
@@ -535,11 +534,6 @@ constexpr limit_row rows[] = {
     {"data and models", "a line of a row's journal", power::row_journal::most_line_bytes, "bytes",
      "the file is refused", "actors/power/row_journal.hpp", "most_line_bytes",
      "RJN-2: row journal: what is no journal is refused with its line"},
-    {"data and models", "readings by which a machine follows its pace",
-     power::pace_follow_policy::most_intervals, "readings",
-     "of a longer step the last ones are looked at", "actors/power/pace_follow_policy.hpp",
-     "most_intervals",
-     "PFL-4: who draws far more than before at its pace has to show that it follows"},
     {"data and models", "a line of what a power budget was given",
      power::budget_replayer::most_line_bytes, "bytes", "the file is refused",
      "actors/power/budget_inputs.hpp", "most_line_bytes",

@@ -80,24 +80,6 @@ void job_pace_policy::hear(const std::string& node, const std::string& its_machi
   if (!known(said.limit_w, odd_w)) m.last->limit_w = -1;
   const bool begins = !m.first || m.first->energy_j < 0;
   if (in_force_.of_1024 > 0 && begins && said.read_ns >= window_begun_ns_) m.first = m.last;
-  look_whether_follows(m);
-}
-
-/// For how long a machine is looked at: a step has parts that draw more than others. None: it is
-/// not known yet how long steps take.
-std::optional<double> job_pace_policy::follow_s() const {
-  constexpr double least_s = static_cast<double>(least_window_ns) / 1e9;
-  if (watches_) return least_s;
-  if (took_s_.empty() || in_force_.of_1024 == 0) return {};
-  return std::max(least_s, median_step_s() / speed());
-}
-
-/// JPP-11
-void job_pace_policy::look_whether_follows(machine& m) const {
-  const auto long_s = follow_s();
-  if (in_force_.of_1024 == 0 || m.last->energy_j < 0) return m.follows.clear();
-  m.follows.look(m.last->energy_j, m.last->read_ns);
-  if (long_s) m.follows.judge(*long_s);
 }
 
 /// The kernel has ticks of 10 ms: looks are as far apart as a meter's.
@@ -147,7 +129,6 @@ void job_pace_policy::set_shared(const std::map<std::string, uint32_t>& jobs, in
     if (m.judged_w) *m.judged_w *= factor;
     if (m.drew_w) *m.drew_w *= factor;
     if (m.rested_w) *m.rested_w *= factor;
-    m.follows.clear();
     differs = true;
   }
   if (!differs) return;
@@ -172,14 +153,6 @@ double job_pace_policy::speed() const {
   return by_root_ ? std::sqrt(in_force_.share()) : in_force_.share();
 }
 
-/// Of the last ones, as if at full speed.
-double job_pace_policy::median_step_s() const {
-  auto sorted = std::vector<double>(took_s_.begin(), took_s_.end());
-  const auto middle = sorted.begin() + static_cast<ptrdiff_t>(sorted.size() / 2);
-  std::nth_element(sorted.begin(), middle, sorted.end());
-  return *middle;
-}
-
 /// The step that ends here, and for how long it stood.
 void job_pace_policy::note_step(uint64_t next_step, int64_t now_ns) {
   const auto begun_ns = std::exchange(step_begun_ns_, now_ns);
@@ -187,7 +160,10 @@ void job_pace_policy::note_step(uint64_t next_step, int64_t now_ns) {
   if (next_step == 0 || step_ == 0 || step_ == partial_ || in_force_.of_1024 == 0) return;
   const double took_s = static_cast<double>(now_ns - begun_ns) / 1e9;
   if (took_s_.size() >= steps_known) {
-    const double median_s = median_step_s() / speed();
+    auto sorted = std::vector<double>(took_s_.begin(), took_s_.end());
+    const auto middle = sorted.begin() + static_cast<ptrdiff_t>(sorted.size() / 2);
+    std::nth_element(sorted.begin(), middle, sorted.end());
+    const double median_s = *middle / speed();
     const double seen_s = static_cast<double>(now_ns - std::max(begun_ns, window_begun_ns_)) / 1e9;
     if (took_s > odd_step * median_s) stood_s_ += std::min(took_s - median_s, seen_s);
   }
@@ -255,14 +231,10 @@ void job_pace_policy::begin_window(int64_t now_ns) {
 /// Until steps at the pace of now have been seen, machines draw what those before say of it.
 void job_pace_policy::begin_pace(work_pace now, int64_t now_ns) {
   for (auto& [key, m] : machines_) {
-    if (now.of_1024 > 0 && in_force_.of_1024 > 0) {
-      m.follows.changes(m.part.idle_w().value_or(0), now.share() / in_force_.share(), now_ns);
+    if (now.of_1024 > 0 && in_force_.of_1024 > 0)
       scale(m, m.drew_w, in_force_, now);
-      if (m.drew_w) m.drew_w = m.follows.believed_w().value_or(*m.drew_w);
-    } else {
+    else
       m.drew_w.reset();
-      m.follows.clear();
-    }
   }
   begin_window(now_ns);
 }
@@ -272,8 +244,7 @@ void job_pace_policy::scale(machine& m, std::optional<double>& drew_w, work_pace
                             work_pace to) {
   if (!drew_w) return;
   const double idle_w = std::min(*m.part.idle_w(), *drew_w);
-  const double promised_w = idle_w + (*drew_w - idle_w) * to.share() / from.share();
-  drew_w = m.follows.believed_w(*drew_w, promised_w);
+  drew_w = idle_w + (*drew_w - idle_w) * to.share() / from.share();
 }
 
 bool job_pace_policy::is_stale(const machine& m, int64_t now_ns) const {
@@ -317,14 +288,12 @@ double job_pace_policy::mean_w(const machine& m) {
 }
 
 /// By the window that is judged next, or was last; else as it was read last. A step that goes on
-/// for longer than any window hides nothing of what it drew meanwhile, nor does a machine that does
-/// not follow its pace (JPP-11).
+/// for longer than any window hides nothing of what it drew meanwhile.
 double job_pace_policy::drawn_w(const machine& m, bool is_window, int64_t now_ns) const {
-  const double doubted_w = std::min(odd_w, m.follows.doubted_w().value_or(0));
-  if (is_window && is_judged(m, now_ns)) return std::max(doubted_w, mean_w(m));
+  if (is_window && is_judged(m, now_ns)) return mean_w(m);
   const bool is_long = is_judged(m, now_ns) && window_ns(now_ns) >= whole_window_ns;
-  if (m.drew_w) return std::max({doubted_w, *m.drew_w, is_long ? mean_w(m) : 0.0});
-  return m.last ? std::max(doubted_w, m.last->power_w) : -1;
+  if (m.drew_w) return is_long ? std::max(*m.drew_w, mean_w(m)) : *m.drew_w;
+  return m.last ? m.last->power_w : -1;
 }
 
 /// The most that it can have drawn while steps did not stand, in the window.
@@ -343,7 +312,6 @@ void job_pace_policy::judge_machines(moment when, int64_t now_ns) {
   for (auto& [key, m] : machines_) {
     if (!is_judged(m, now_ns)) continue;
     m.drew_w = mean_w(m);
-    m.follows.measured(*m.drew_w);
     const auto full_w = [&, idle_w = *m.part.idle_w()](double drawn_w) {
       const auto drawn_mw = mw(drawn_w);
       const auto idle_mw = std::min(mw(idle_w), drawn_mw);

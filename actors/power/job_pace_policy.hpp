@@ -39,9 +39,6 @@
 //     What a step that has rested goes on with is the pace that it began with, at once. Where one
 //     machine at least says no limit it rises to twice the pace that was judged last at most, until
 //     steps at a quarter of full speed or more were judged that drew more than none do.
-//   JPP-11  A machine that did not draw as much less as its last pace promised is not believed to
-//     at the next (pace_follow_policy.hpp): its draw is told as it was measured. That is found by
-//     time, as long as the least window and a step, across changes of pace. No pace hangs on it.
 #pragma once
 
 #include <cstdint>
@@ -54,7 +51,6 @@
 #include <utility>
 
 #include "actors/power/machine_part_policy.hpp"
-#include "actors/power/pace_follow_policy.hpp"
 #include "actors/power/ramp_policy.hpp"
 #include "actors/train/work_pace_policy.hpp"
 
@@ -162,7 +158,6 @@ class job_pace_policy {
     std::optional<double> rested_w;      ///< the same of the step that rests
     std::optional<double> judged_w;      ///< that it draws at full speed, by the last judgement
     bool worked = false;                 ///< and that was while it had the ranks it has
-    pace_follow_policy follows;          ///< JPP-11
   };
   /// What one is taken to draw at full speed.
   enum class guess : uint8_t {
@@ -193,11 +188,8 @@ class job_pace_policy {
   void begin_window(int64_t now_ns);
   void begin_pace(work_pace now, int64_t now_ns);
   static void scale(machine& m, std::optional<double>& drew_w, work_pace from, work_pace to);
-  std::optional<double> follow_s() const;
-  void look_whether_follows(machine& m) const;
   void rest_in(uint64_t step, work_pace pace);
   double speed() const;
-  double median_step_s() const;
   void note_step(uint64_t next_step, int64_t now_ns);
   double at_work_w(const machine& m) const;
   void judge(moment when, int64_t now_ns);

@@ -20,20 +20,6 @@ const T* heard_as(const any_msg& m) {
   return m.type() == message_traits<T>::id ? flatbuffers::GetRoot<T>(m.payload().data()) : nullptr;
 }
 
-std::optional<std::string> unseen(int64_t& since_ns) {
-  since_ns = -1;
-  return {};
-}
-
-std::optional<std::string> counts_late(const char* who, int64_t drawn_mw, int64_t counted_mw,
-                                       int64_t now_ns, int64_t& since_ns) {
-  if (drawn_mw <= counted_mw) return unseen(since_ns);
-  if (since_ns < 0) since_ns = now_ns;
-  if (now_ns - since_ns <= hold_watch::counted_within_ns) return {};
-  return fmt::format("{} under the power budget draws {} mW for {} s, and counts at {} mW", who,
-                     drawn_mw, (now_ns - since_ns) / second_of_watch, counted_mw);
-}
-
 }  // namespace
 
 void hold_watch::begin() {
@@ -70,17 +56,14 @@ std::optional<std::string> hold_watch::look(int64_t now_ns) const {
 
 std::optional<std::string> hold_watch::draws(int64_t drawn_mw, std::optional<int64_t> counted_mw,
                                              int64_t now_ns) {
-  const bool is_seen = !befell_ && counted_mw;
-  if (!is_seen) return unseen(above_since_ns_);
-  return counts_late("a child", drawn_mw, *counted_mw, now_ns, above_since_ns_);
-}
-
-std::optional<std::string> hold_watch::job_draws(int64_t drawn_mw,
-                                                 std::optional<int64_t> counted_mw,
-                                                 int64_t now_ns) {
-  const bool is_seen = !befell_ && counted_mw && stepped_;
-  if (!is_seen) return unseen(job_above_since_ns_);
-  return counts_late("the job", drawn_mw, *counted_mw, now_ns, job_above_since_ns_);
+  if (befell_ || !counted_mw || drawn_mw <= *counted_mw) {
+    above_since_ns_ = -1;
+    return {};
+  }
+  if (above_since_ns_ < 0) above_since_ns_ = now_ns;
+  if (now_ns - above_since_ns_ <= counted_within_ns) return {};
+  return fmt::format("a child of the power budget draws {} mW for {} s, and counts at {} mW",
+                     drawn_mw, (now_ns - above_since_ns_) / second_of_watch, *counted_mw);
 }
 
 }  // namespace troupe::sim

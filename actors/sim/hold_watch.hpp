@@ -12,8 +12,7 @@
 //     whatever its pace was and however long it was held; and once a step may begin one does,
 //     within `goes_on_within_ns`.
 //   SIM-35  A child of a power budget that draws more than counts for it counts at what it draws
-//     within `counted_within_ns`, also a job some of whose devices follow no pace, as long as its
-//     budget lives and hears it (PWR-1).
+//     within `counted_within_ns`, as long as its budget lives and hears it (PWR-1).
 #pragma once
 
 #include <cstdint>
@@ -28,9 +27,8 @@ class hold_watch {
  public:
   /// Twenty times the longest step of a random cluster, its validation and its save, and more.
   static constexpr int64_t goes_on_within_ns = 600'000'000'000;
-  /// As many readings as make a child unruly, those that were under way, and of a job the least
-  /// time in which it sees that a device does not follow its pace.
-  static constexpr int64_t counted_within_ns = 7'000'000'000;
+  /// As many readings as make a child unruly, and some that were under way.
+  static constexpr int64_t counted_within_ns = 8'000'000'000;
 
   /// Another head begins.
   void begin();
@@ -44,9 +42,6 @@ class hold_watch {
   /// could have heard it.
   std::optional<std::string> draws(int64_t drawn_mw, std::optional<int64_t> counted_mw,
                                    int64_t now_ns);
-  /// The same of the job, from its first step on.
-  std::optional<std::string> job_draws(int64_t drawn_mw, std::optional<int64_t> counted_mw,
-                                       int64_t now_ns);
 
  private:
   bool befell_ = false;
@@ -56,7 +51,6 @@ class hold_watch {
   uint64_t step_ = 0;            ///< that is made; 0: none is
   int64_t went_on_ns_ = 0;       ///< a step began, or may since then
   int64_t above_since_ns_ = -1;  ///< a child draws more than counts; -1: it does not
-  int64_t job_above_since_ns_ = -1;  ///< the same of the job
 };
 
 }  // namespace troupe::sim

@@ -291,9 +291,8 @@ std::optional<std::string> parent_budget::look() {
   const auto now_ns = where_.now_ns();
   const auto too_much = watch_.in_force(job_in_force_mw() + neighbour_mw, cap_mw_, now_ns);
   if (too_much) return too_much;
-  if (const auto stands = holds_.look(now_ns)) return stands;
-  if (const auto late = holds_.draws(neighbour_->drawn_mw(), counts_mw(1), now_ns)) return late;
-  return holds_.job_draws(job_least_mw(), job_counts_mw(), now_ns);
+  const auto stands = holds_.look(now_ns);
+  return stands ? stands : holds_.draws(neighbour_->drawn_mw(), neighbour_counts_mw(), now_ns);
 }
 
 /// In thresholds all may draw their ceilings while those stand: that is what they are for.
@@ -306,24 +305,10 @@ int64_t parent_budget::promised_mw() const {
 }
 
 /// With what is no difference to it. SIM-35
-std::optional<int64_t> parent_budget::counts_mw(size_t child) const {
+std::optional<int64_t> parent_budget::neighbour_counts_mw() const {
   if (budget_ == nullptr || !budget_->state.policy || where_.frozen(place_)) return std::nullopt;
-  const auto out_mw = budget_->state.policy->counted_mw(child);
-  return out_mw + std::max(first_.rules.noise_mw, out_mw / 100);
-}
-
-/// Whatever its devices do: what those that follow a pace draw differs from second to second.
-int64_t parent_budget::job_least_mw() const {
-  double out_w = 0;
-  for (const auto& [rank, device] : room_.draws) out_w += device.least_w();
-  return mw_of(out_w);
-}
-
-/// A meter may say that much less.
-std::optional<int64_t> parent_budget::job_counts_mw() const {
-  const auto out_mw = counts_mw(0);
-  if (pacer_ == nullptr || !pacer_->state.parent || !out_mw) return std::nullopt;
-  return *out_mw + std::llround(static_cast<double>(*out_mw) * room_.draw.noise);
+  const auto counts_mw = budget_->state.policy->counted_mw(1);
+  return counts_mw + std::max(first_.rules.noise_mw, counts_mw / 100);
 }
 
 std::optional<std::string> parent_budget::see(const any_msg& m, const actor_stats& receiver) {

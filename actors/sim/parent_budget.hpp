@@ -92,9 +92,7 @@ class parent_budget {
   std::optional<std::string> speaker(const caf::strong_actor_ptr& who) const;
   int64_t job_in_force_mw();
   int64_t promised_mw() const;
-  std::optional<int64_t> counts_mw(size_t child) const;
-  int64_t job_least_mw() const;
-  std::optional<int64_t> job_counts_mw() const;
+  std::optional<int64_t> neighbour_counts_mw() const;
   int64_t detain(int from, int to, const any_msg& m);
   bool runs() const;
   std::optional<std::string> lose(const fault& f);

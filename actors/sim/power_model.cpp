@@ -25,12 +25,6 @@ void power_model::follows_again(double watts) {
   if (it != stuck_at_w_.end()) stuck_at_w_.erase(it);
 }
 
-double power_model::least_w() const {
-  double out = options_.idle_w;
-  for (const double watts : stuck_at_w_) out = std::max(out, watts);
-  return out;
-}
-
 power_model::reading power_model::read(int64_t now_ns) {
   const auto span_ns = static_cast<double>(now_ns - read_ns_);
   double busy_ns = 0, above_idle = 0;  // watts times nanoseconds

@@ -58,8 +58,6 @@ class power_model {
   /// that it begins to, and ends.
   void sticks(double watts) { stuck_at_w_.push_back(watts); }
   void follows_again(double watts);
-  /// What it draws at least: what it sticks at, else as idle.
-  double least_w() const;
   /// By the last reading; idle before the first.
   double last_w() const { return last_w_; }
 

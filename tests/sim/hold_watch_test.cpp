@@ -205,18 +205,3 @@ TEST_CASE("SIM-35: a child that draws more than counts is seen, once it had time
   CHECK(!watch.draws(102, 101, 3 * time_ns));
   CHECK(watch.draws(102, 101, 4 * time_ns + 1));
 }
-
-TEST_CASE("SIM-35: a job that draws more than counts is seen, from its first step on") {
-  hold_watch watch;
-  constexpr auto time_ns = hold_watch::counted_within_ns;
-  CHECK(!watch.job_draws(101, 100, 0));
-  CHECK(!watch.job_draws(101, 100, 2 * time_ns));  // it has made no step
-  CHECK(!watch.see(pace_taken(1), 2 * time_ns));
-  CHECK(!watch.job_draws(101, 100, 2 * time_ns));
-  CHECK(!watch.draws(100, 100, 2 * time_ns));  // of the other child
-  CHECK(!watch.job_draws(101, 100, 3 * time_ns));
-  CHECK(watch.job_draws(101, 100, 3 * time_ns + 1));
-  CHECK(!watch.job_draws(101, std::nullopt, 3 * time_ns + 2));
-  CHECK(!watch.job_draws(101, 100, 3 * time_ns + 3));
-  CHECK(!watch.job_draws(101, 101, 3 * time_ns + 4));
-}

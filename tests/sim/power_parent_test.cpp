@@ -152,24 +152,6 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("PWR-1: a simulated device that follows no pace counts at what it draws, in time") {
-  for (const uint64_t seed : {2, 3, 5}) {
-    for (const int64_t at_s : {23, 31, 37}) {
-      CAPTURE(seed);
-      CAPTURE(at_s);
-      auto o = under_a_parent(500);
-      o.seed = seed;
-      o.power_parent_w = 850;
-      o.faults = {{fault_kind::actuator_lies, at_s * second_of_parent, 60 * second_of_parent, 1,
-                   std::string("0")}};
-      const auto done = run_powered(o);  // SIM-35 is looked at meanwhile
-      CHECK(done.outcome.ends == std::vector<std::string>{"success"});
-      CHECK(done.outcome.recoveries.empty());
-      REQUIRE(done.outcome.faults.size() == 1);
-    }
-  }
-}
-
 TEST_CASE("PWR-1: a decrease that a neighbour's actuator makes late is waited for") {
   auto o = under_a_parent(1000);
   o.seed = 3;  // the neighbour has the higher priority
