@@ -41,6 +41,7 @@ const std::map<std::string_view, std::string_view> harmless{
     {"level", "a word out of a list"},
     {"who", "words, not believed"},
     {"user", "words, not believed"},
+    {"kind", "a name out of a list"},
     {"name", "of a field, looked for among those of a machine's profile"},
     {"word", "of a machine's profile, for a model to compare"},
     {"host", "a name, compared with those of other nodes"}};
