@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <iterator>
 #include <map>
 #include <optional>
 #include <set>
@@ -27,18 +28,18 @@ class power_watch {
  public:
   explicit power_watch(double budget_w) : budgeted_(budget_w > 0) {}
 
-  /// Another head begins.
-  void begin() { told_.clear(); }
+  /// Another head begins, in that epoch; what the one before has sent may still come.
+  void begin(uint32_t epoch) { told_[epoch].clear(); }
 
   /// What is violated; none: nothing is.
   std::optional<std::string> see(const any_msg& m) {
     if (!budgeted_ || m.header().sender == 0) return {};  // 0: a fault of the simulation's own
     if (m.type() == message_traits<fbs::JobPower>::id)
-      told_.insert(root<fbs::JobPower>(m).pace_of_1024());
+      told_by(m.epoch()).insert(root<fbs::JobPower>(m).pace_of_1024());
     if (m.type() != message_traits<fbs::RunStep>::id) return {};
     const auto& step = root<fbs::RunStep>(m);
     const auto pace = step.pace_of_1024();
-    if (!told_.contains(pace))
+    if (!told_by(m.epoch()).contains(pace))
       return fmt::format("step {} begins at the pace {}, which the pacer has not told", step.step(),
                          pace);
     const auto [it, fresh] = paces_.emplace(std::pair(m.epoch(), step.step()), pace);
@@ -53,8 +54,13 @@ class power_watch {
     return *flatbuffers::GetRoot<T>(m.payload().data());
   }
 
+  /// What the head of an epoch was told.
+  std::set<uint32_t>& told_by(uint32_t epoch) {
+    return std::prev(told_.upper_bound(epoch))->second;
+  }
+
   bool budgeted_;
-  std::set<uint32_t> told_;
+  std::map<uint32_t, std::set<uint32_t>> told_{{0, {}}};     ///< by the epoch that a head began in
   std::map<std::pair<uint32_t, uint64_t>, uint32_t> paces_;  ///< by epoch and step
 };
 

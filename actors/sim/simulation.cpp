@@ -152,7 +152,7 @@ class simulation {
 
   void start_head() {
     take_folders();
-    power_.begin();
+    power_.begin(epoch());
     train::spawn_record o{epoch()};
     o.plan = plan_;
     o.reporter = world_.spawn(0, sim::reporter, heard_);

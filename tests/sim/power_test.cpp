@@ -105,9 +105,10 @@ TEST_CASE("SIM-28, SIM-29: paces that differ, and one that nobody told, are seen
     return make_msg<fbs::JobPower>(message_context{.sender = 7},
                                    [&](auto& p) { p.pace_of_1024 = pace; });
   };
-  const auto step = [](uint64_t number, uint32_t pace, uint64_t sender = 7) {
+  const auto step = [](uint64_t number, uint32_t pace, uint64_t sender = 7, uint32_t epoch = 0) {
     message_context c;
     c.sender = sender;
+    c.epoch = epoch;
     return make_msg<fbs::RunStep>(c, [&](auto& s) {
       s.step = number;
       s.pace_of_1024 = pace;
@@ -121,8 +122,11 @@ TEST_CASE("SIM-28, SIM-29: paces that differ, and one that nobody told, are seen
   CHECK(!watch.see(step(2, 600)));
   CHECK(watch.see(step(3, 700)));
   CHECK(!watch.see(step(4, 700, 0)));
-  watch.begin();
-  CHECK(watch.see(step(5, 600)));
+  watch.begin(2);
+  CHECK(watch.see(step(5, 600, 7, 2)));
+  CHECK(watch.see(step(5, 600, 7, 3)));
+  CHECK(!watch.see(step(5, 600)));  // of the head before, late
+  CHECK(watch.see(step(6, 800)));
 }
 
 TEST_CASE(
