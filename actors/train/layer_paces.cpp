@@ -5,6 +5,8 @@
 #include <chrono>
 #include <cstddef>
 #include <future>
+#include <numeric>
+#include <span>
 #include <vector>
 
 #include <fmt/format.h>
@@ -32,12 +34,6 @@ double seconds_since(pace_clock::time_point start) {
   return std::chrono::duration<double>(pace_clock::now() - start).count();
 }
 
-/// Of some tries, in seconds.
-struct tried {
-  double best = 0, median = 0;
-};
-
-/// The quickest counts as what the machine can do: what else it does makes it slower only.
 template <class F>
 result<tried> times_of(gpu::stream& s, const pace_measuring& how, F enqueue) {
   const auto begin = pace_clock::now();
@@ -50,8 +46,7 @@ result<tried> times_of(gpu::stream& s, const pace_measuring& how, F enqueue) {
     TROUPE_CHECK(s.synchronize());
     all.push_back(std::max(seconds_since(start), 1e-9));
   }
-  std::sort(all.begin(), all.end());
-  return tried{all.front(), all[all.size() / 2]};
+  return summed_up(all);
 }
 
 /// Bytes a second. What a thread sums lies in its caches, as what an update has just made does:
@@ -68,6 +63,12 @@ result<double> measure_sums(gpu::stream& s, const pace_measuring& how) {
 }
 
 }  // namespace
+
+tried summed_up(std::span<const double> seconds) {
+  const double sum = std::accumulate(seconds.begin(), seconds.end(), 0.0);
+  return {*std::min_element(seconds.begin(), seconds.end()),
+          sum / static_cast<double>(seconds.size())};
+}
 
 result<paces> measure_paces(const engine_options& options, const pace_measuring& how) {
   TROUPE_TRY(device, gpu::open_device(options.device, options.threads));
@@ -101,7 +102,7 @@ result<paces> measure_paces(const engine_options& options, gpu::device& device,
                            model.heads, model.kv_heads, model.ffn,
                            shape.compute == gpu::dtype::f32 ? "f32" : "bf16", shape.micro_batch,
                            shape.seq, options.threads, device.facts().instruction_set),
-               products.median / products.best, sum_bytes_s};
+               products.mean / products.best, sum_bytes_s};
 }
 
 void set_paces(gpu::machine_rates& of, const paces& measured, const worker_cores& on) {
@@ -152,7 +153,7 @@ result<paces> measure_workers(const engine_options& asked, int64_t workers) {
   TROUPE_TRY(small, measure_paces(first, {first.threads, 1, 0, false}));
   const auto options = measured_part(asked, flops_of_try(small.flops_s));
   std::vector<std::future<result<paces>>> others;
-  const auto measure = [&] { return measure_paces(options, {options.threads, 64, 0.4, false}); };
+  const auto measure = [&] { return measure_paces(options, {options.threads, 256, 0.8, false}); };
   for (int64_t i = 1; i < workers; ++i) others.push_back(std::async(std::launch::async, measure));
   std::vector<result<paces>> all{measure()};
   for (auto& other : others) all.push_back(other.get());

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 
 #include "actors/train/engine.hpp"
@@ -19,9 +20,18 @@ struct paces {
   double flops_s = 0;    ///< products of a layer, forward and backward
   double updates_s = 0;  ///< parameters of the optimizer's rule
   std::string of = {};   ///< the layer, its type, threads and instructions
-  double spread = 1;     ///< of the layer's tries: the median's time over the quickest's
+  double spread = 1;     ///< of the layer's tries: the mean's time over the quickest's
   double sum_bytes_s = 0;  ///< whose CRC32C one thread makes, of an array that it has just had
 };
+
+/// Of some tries of the same, in seconds. The quickest counts as what the machine can do: what else
+/// it does makes it slower only. What it does in the long run is the mean: where a machine stands
+/// again and again for about as long as a try, the median is that of one that never does.
+struct tried {
+  double best = 0, mean = 0;
+};
+/// Of one try and more.
+tried summed_up(std::span<const double> seconds);
 
 /// How they are measured.
 struct pace_measuring {

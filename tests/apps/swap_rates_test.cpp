@@ -76,6 +76,14 @@ TEST_CASE("swap: products are measured with a rank's threads, updates with the s
   CHECK(device.threads.at("update") == 1);
 }
 
+TEST_CASE("paces: what a machine does in the long run is the mean of tries, stops and all") {
+  // Every 8 ms it stands for 4: a try of 3 ms is through without a stop more often than not.
+  const std::vector<double> seconds{0.003, 0.007, 0.003, 0.003, 0.007, 0.003, 0.007, 0.003, 0.003};
+  const auto tried = train::summed_up(seconds);
+  CHECK(tried.best == 0.003);
+  CHECK(tried.mean == doctest::Approx(0.039 / 9));
+}
+
 TEST_CASE("swap: of one layer's paces the best so far counts, each by itself") {
   scratch dir;
   const io::fact_store store{dir.path, "here", "0.1.0", 0};
