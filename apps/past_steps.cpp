@@ -194,6 +194,8 @@ std::string work_of(const config::job& job) {
       "swap.half_layers",  "swap.spill_layers",    "swap.verify"};
   std::string out;
   for (const auto* key : keys) out += fmt::format("{}={}\n", key, config::value_text(key, job));
+  if (job.swap.device_bytes > 0)
+    out += fmt::format("swap.device_bytes={}\n", job.swap.device_bytes);
   if (train::is_split_open(job)) out += "parallel.layers=measured\n";
   return out;
 }

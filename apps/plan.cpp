@@ -82,6 +82,7 @@ nlohmann::ordered_json swap_json(const swap_plan& s, const config::job& job) {
                              {"passes", f.traffic.passes},
                              {"floor_bytes", f.floor_bytes},
                              {"overhead_bytes", f.overhead_bytes},
+                             {"host_bytes", job.swap.host_bytes},
                              {"read_bytes_per_step", moved.read_bytes},
                              {"written_bytes_per_step", moved.written_bytes},
                              {"gathered_bytes_per_step", f.traffic.gathered_bytes},
@@ -91,6 +92,12 @@ nlohmann::ordered_json swap_json(const swap_plan& s, const config::job& job) {
   using enum gpu::activation_choice;
   for (const auto what : {keep, spill, half, recompute})
     out["layers"][std::string(to_string(what))] = f.kept.layers[static_cast<size_t>(what)];
+  if (f.of_gpu.device_bytes > 0)
+    out["gpu"] = {{"device_bytes", f.of_gpu.device_bytes},
+                  {"floor_bytes", f.of_gpu.floor_bytes},
+                  {"overhead_bytes", f.of_gpu.overhead_bytes},
+                  {"stage_bytes", f.of_gpu.stage_bytes},
+                  {"host_twin_bytes", f.of_gpu.twin_bytes}};
   if (const auto steps = swap::rated_steps(f, job.swap))
     out["wear"] = {{"rated_tbw", job.swap.rated_tbw}, {"steps", *steps}};
   swap::add_drives(out, s.rooms, s.earlier);
@@ -208,10 +215,8 @@ std::string swap_text(const train::job_plan& plan, const std::vector<train::plan
   if (!swaps(stages) || !swapped.forecast) {
     const auto instead = swap::no_room_text(train::layers_kept(plan), swap);
     return fmt::format(
-        "all of it fits into swap.host_bytes = {}: {} is not used; the least that this job could "
-        "have is {}\n{}",
-        bytes_text(static_cast<uint64_t>(swap.host_bytes)), fmt::join(swap.dir, ", "),
-        bytes_text(train::swap_floor_bytes(plan, train::threads_here(plan.job.cluster))),
+        "all of it fits into {}: {} is not used; the least that this job could have is {}\n{}",
+        swap::budgets_text(plan), fmt::join(swap.dir, ", "), swap::floors_text(plan),
         instead.empty() ? instead : instead + "\n");
   }
   uint64_t on_disk = 0, on_its_way = 0;
@@ -222,6 +227,7 @@ std::string swap_text(const train::job_plan& plan, const std::vector<train::plan
       bytes_text(on_disk), fmt::join(swap.dir, ", "), bytes_text(on_its_way),
       bytes_text(static_cast<uint64_t>(swap.host_bytes)),
       bytes_text(swapped.forecast->overhead_bytes));
+  out += swap::gpu_text(*swapped.forecast);
   return out + swap::drives_text(plan.job, swapped.rooms, swapped.earlier);
 }
 
@@ -429,6 +435,7 @@ result<int> show_plan(const plan_arguments& a) {
   TROUPE_TRY(plan, train::make_plan(loaded.value));
   const auto machine = train::this_machine(plan.job.cluster);
   train::settle_host_bytes(plan.job, machine.memory_bytes);
+  train::place_on_gpus(plan, machine);
   TROUPE_TRY(others, others_asked_for(a, plan));
   const bool here =
       a.memory == 0 && !others && plan.job.cluster.launch == config::launch_mode::local;

@@ -268,6 +268,8 @@ std::vector<std::string> remarks_on(const config::job& job) {
         fmt::format("warning: data.document_end = {} has no effect: attention is not reset between "
                     "documents; set data.reset_attention = true, or leave it out",
                     data.document_end));
+  if (job.swap.device_bytes > 0 && job.cluster.device == config::device_kind::host)
+    out.push_back("swap.device_bytes has no effect: cluster.device = \"host\"");
   const auto& parallel = job.parallel;
   if (parallel.placement == config::stage_placement::measured && parallel.pipeline == 1)
     out.push_back(
@@ -291,6 +293,7 @@ readiness readiness_of(const config::job& job, const train::machine& machine,
   auto plan = train::make_plan(job);
   if (plan) {
     train::settle_host_bytes(plan->job, machine.memory_bytes);
+    train::place_on_gpus(*plan, machine);
     found.add(train::judge(*plan, machine));
     if (found.problems.empty()) found.note("checkpoint.slot_bytes", shares(*plan));
     auto inputs = train::check_inputs(*plan);

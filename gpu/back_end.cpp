@@ -24,6 +24,16 @@ int cuda_ordinal(std::string_view name) {
   return failed == std::errc{} && end == name.data() + name.size() ? out : -1;
 }
 
+/// Of the GPU of that name; empty: it is none, or not known.
+cuda_facts facts_of(std::string_view name) {
+  const int ordinal = cuda_ordinal(name);
+  if (ordinal < 0) return {};
+  if (const auto found = list_cuda_devices())
+    for (const auto& gpu : *found)
+      if (gpu.ordinal == ordinal) return gpu;
+  return {};
+}
+
 }  // namespace
 
 result<std::unique_ptr<device>> open_device(std::string_view name, int threads) {
@@ -43,12 +53,16 @@ std::vector<std::string> accelerators() {
 }
 
 std::string device_uuid(std::string_view name) {
+  return facts_of(name).uuid;
+}
+
+uint64_t device_memory_bytes(std::string_view name) {
+  return facts_of(name).memory_bytes;
+}
+
+io::memory_account& memory_account_of(std::string_view name) {
   const int ordinal = cuda_ordinal(name);
-  if (ordinal < 0) return {};
-  if (const auto found = list_cuda_devices())
-    for (const auto& gpu : *found)
-      if (gpu.ordinal == ordinal) return gpu.uuid;
-  return {};
+  return ordinal < 0 ? io::process_memory() : io::device_memory(ordinal);
 }
 
 uint64_t scratch_bytes(std::string_view device, const model_config& model, const stage_shape& shape,

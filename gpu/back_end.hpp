@@ -12,6 +12,7 @@
 #include "gpu/collective/communicator.hpp"
 #include "gpu/device.hpp"
 #include "gpu/model/stage_shape.hpp"
+#include "io/base/memory_account.hpp"
 
 namespace troupe::gpu {
 
@@ -24,6 +25,12 @@ std::vector<std::string> accelerators();
 
 /// By what the driver knows the GPU of that name; empty: it is none, or not known.
 std::string device_uuid(std::string_view name);
+
+/// Memory of the GPU of that name; 0: it is none, or not known.
+uint64_t device_memory_bytes(std::string_view name);
+
+/// On which what is allocated on this device is booked: its own, or the process's.
+io::memory_account& memory_account_of(std::string_view name);
 
 /// Memory of the host that operations of a training step take on this device beside what plan_stage
 /// counts, bytes (gpu/host/scratch_plan.hpp); of `threads` threads.

@@ -23,6 +23,12 @@ namespace troupe::train {
 /// bad_config for numbers that do not fit together or contradict the folder.
 result<model_config> model_of(const config::job& job);
 
+/// A GPU that ranks of a job compute on.
+struct gpu_place {
+  uint64_t bytes = 0;  ///< of its memory; 0: they compute on the host, or it is not known
+  int64_t ranks = 1;   ///< of the job on it, at most
+};
+
 /// The plan of a whole job.
 struct job_plan {
   /// Settled: the model's shape and vocabulary, and what ends a document, are filled in.
@@ -32,6 +38,8 @@ struct job_plan {
   int64_t micro_batches = 1;  ///< per step and data rank
   /// Ids that begin and end texts, where the tokenizer is not model.path's own.
   std::optional<int32_t> bos_token = {}, eos_token = {};
+  /// The smallest that any rank will be on, as far as this machine can tell (place_on_gpus).
+  gpu_place gpu_at = {};
 };
 
 /// Of the whole job.

@@ -44,6 +44,10 @@ fbs::SpawnRecordT data_of(const spawn_record& record) {
   out.launch = record.launch;
   out.first_launch = record.first_launch;
   if (!record.plan.ranks.empty()) out.config_toml = config::to_toml(record.plan.job);
+  if (const auto& gpu = record.plan.gpu_at; gpu.bytes > 0) {
+    out.gpu_bytes = gpu.bytes;
+    out.gpu_ranks = static_cast<uint32_t>(gpu.ranks);
+  }
   if (const auto& from = record.resume) {
     out.resume = from->path.string();
     out.resume_step = from->step;
@@ -73,6 +77,7 @@ result<spawn_record> record_of(const fbs::SpawnRecordT& data, const name_resolve
     TROUPE_TRY(job, config::parse(data.config_toml, "the recorded configuration"));
     TROUPE_TRY(plan, make_plan(job));
     out.plan = std::move(plan);
+    if (data.gpu_bytes > 0) out.plan.gpu_at = {data.gpu_bytes, data.gpu_ranks};
   }
   if (!data.resume.empty()) out.resume = resume_of(data);
   if (data.memory) out.memory = memory_in(*data.memory);

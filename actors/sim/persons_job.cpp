@@ -84,6 +84,7 @@ constexpr auto fates = std::to_array<key_fate>({
     {"checkpoint.memory.", "ranks keep no copies in memory: recoveries read checkpoints"},
     {"checkpoint.", ""},
     {"swap.verify", small_state},
+    {"swap.device_bytes", "no device computes: what swaps does so in the host's memory"},
     {"swap.consume", "the simulated job begins from nothing"},
     {"swap.keep_layers", again_or_spilled},
     {"swap.half_layers", again_or_spilled},

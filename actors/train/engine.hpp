@@ -71,6 +71,7 @@ struct engine_options {
   int threads = 1;              ///< of the compute stream
   std::string device = "host";  ///< gpu::open_device's name of it
   bool shared_devices = false;  ///< several ranks of the job are on one device
+  gpu_place gpu_at = {};        ///< of one that swaps: where it is, if on a GPU
   std::chrono::milliseconds group_timeout = defaults::group_timeout;
   std::string job;     ///< its name, for checkpoints
   uint64_t epoch = 0;  ///< the same
@@ -91,12 +92,14 @@ struct engine_options {
   /// both, as the run has found for all ranks (swap_ranks.hpp: must_consume).
   bool swap_consume = false;
   uint64_t swap_bytes = 0;  ///< that its stage may take at most, as its replicas; 0: no such limit
+  uint64_t swap_device_bytes = 0;  ///< the same of its GPU
   size_t swap_old_files = 0;  ///< of a chunk, that are written again one day (SWP-12)
   gpu::clip_way swap_clip = gpu::clip_way::automatic;
   /// By which its layers were chosen to spill; none: they were not chosen so.
   std::optional<gpu::machine_rates> swap_rates = {};
   std::chrono::seconds swap_patience{600};  ///< for room, where a write has failed
   uint64_t process_bytes = 0;  ///< that its process may hold (memory_account); 0: no limit
+  uint64_t device_bytes = 0;   ///< and of its GPU
   int64_t recheck_every = 0;  ///< steps from one rechecked layer to the next
   /// What may hold its pace (open_actuator.hpp); empty: pauses (op_gate.hpp).
   std::vector<std::string> control = {};
@@ -210,6 +213,7 @@ struct swap_facts {
   /// Of the last checkpoint, chunks by how it got them.
   uint32_t linked_chunks = 0, cloned_chunks = 0, copied_chunks = 0;
   io::memory_account::table memory = {};       ///< of the process
+  std::optional<io::memory_account::table> device_memory = {};  ///< of its GPU, where it has one
 };
 
 /// A loader's memory: slots of tokens and targets (batch_memory.hpp).

@@ -144,7 +144,7 @@ status rank_engine::open_actuator() {
 
 status rank_engine::build_now() {
   TROUPE_CHECK(open_actuator());
-  if (options_.process_bytes > 0) budget_ = io::process_memory().limit_to(options_.process_bytes);
+  limit_memory();
   TROUPE_TRY(made, gpu::stage_model::make(*device_, options_.model, options_.shape));
   if (options_.shape.where.any_on_disk()) TROUPE_CHECK(open_swap(*made));
   if (!options_.shape.spilling().empty() && !spill_)

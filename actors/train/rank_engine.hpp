@@ -177,6 +177,7 @@ class rank_engine : public engine {
   static double now_ms();
   status make_streams();
   status build_now();
+  void limit_memory();
   status open_swap(gpu::stage_model& model);
   status open_spill(gpu::stage_model& model);
   gpu::stream& stream_of(pipeline_op kind);
@@ -254,7 +255,8 @@ class rank_engine : public engine {
   void report(outcome_completion done);
 
   engine_options options_;
-  std::shared_ptr<void> budget_;  ///< a limit of the process's memory; null: there is none
+  /// Limits of the process's memory and its GPU's; null: there is none.
+  std::shared_ptr<void> budget_, device_budget_;
   std::shared_ptr<gpu::device> device_;
   // Streams end before what their operations use; members are destroyed in reverse order.
   std::optional<batch_memory> batches_;

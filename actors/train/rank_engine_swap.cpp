@@ -13,7 +13,9 @@
 #include "actors/train/drive_failure.hpp"
 #include "actors/train/rank_engine.hpp"
 #include "actors/train/swap_folder.hpp"
+#include "gpu/back_end.hpp"
 #include "gpu/swap/step_traffic.hpp"
+#include "io/base/memory_account.hpp"
 #include "io/checkpoint/retention.hpp"
 
 namespace troupe::train {
@@ -117,6 +119,13 @@ status rank_engine::open_spill(gpu::stage_model& model) {
   return {};
 }
 
+/// Of the process and, on a GPU, of that: what is allocated from now on is refused beyond it.
+void rank_engine::limit_memory() {
+  if (options_.process_bytes > 0) budget_ = io::process_memory().limit_to(options_.process_bytes);
+  if (options_.device_bytes > 0 && !device_->host_accessible())
+    device_budget_ = gpu::memory_account_of(options_.device).limit_to(options_.device_bytes);
+}
+
 std::optional<swap_facts> rank_engine::swap_facts() const {
   if (!swap_) return std::nullopt;
   train::swap_facts out;
@@ -140,6 +149,8 @@ std::optional<swap_facts> rank_engine::swap_facts() const {
   out.read_bytes = moved.read_bytes;
   out.written_bytes = moved.written_bytes;
   out.memory = io::process_memory().held();
+  if (!device_->host_accessible())
+    out.device_memory = gpu::memory_account_of(options_.device).held();
   return out;
 }
 

@@ -35,6 +35,11 @@ bool on_host(const device_choice& devices) {
   return devices.names.empty() || devices.names.front() == "host";
 }
 
+/// Of "cuda:N".
+size_t number_of(const std::string& name) {
+  return std::stoul(name.substr(name.find(':') + 1));
+}
+
 /// What a rank's operations take of a GPU beside its stage.
 uint64_t gpu_scratch_bytes(const job_plan& plan, const planned_stage& s, uint64_t memory_bytes) {
   const bool has_head = s.pipeline_rank + 1 == plan.job.parallel.pipeline;
@@ -54,8 +59,7 @@ std::map<size_t, gpu_share> gpu_shares(const job_plan& plan, const machine& m,
   std::map<size_t, gpu_share> out;
   for (const auto& s : stages)
     for (const auto rank : s.ranks) {
-      const auto& name = devices.names[static_cast<size_t>(rank)];  // "cuda:N"
-      const size_t number = std::stoul(name.substr(name.find(':') + 1));
+      const size_t number = number_of(devices.names[static_cast<size_t>(rank)]);
       const uint64_t scratch = gpu_scratch_bytes(plan, s, m.gpus[number].memory_bytes);
       out[number].bytes += s.bytes.total() + scratch;
       out[number].scratch += scratch;
@@ -104,9 +108,27 @@ status enough_memory(const job_plan& plan, std::string_view what, uint64_t neede
   return memory_lacking(what, bytes_text(needed), bytes_text(has), whose, hint);
 }
 
+void place_on_gpus(job_plan& plan, const machine& m) {
+  plan.gpu_at = {};
+  if (!is_local(plan)) {  // by what the job says of its nodes' GPUs
+    if (plan.job.cluster.device == config::device_kind::cuda)
+      plan.gpu_at.bytes = static_cast<uint64_t>(plan.job.swap.device_bytes);
+    return;
+  }
+  const auto devices = devices_of(plan, m);
+  if (!devices || on_host(*devices)) return;
+  std::map<size_t, int64_t> ranks;
+  for (const auto& name : devices->names) ++ranks[number_of(name)];
+  for (const auto& [number, count] : ranks) {
+    const auto bytes = m.gpus[number].memory_bytes;
+    plan.gpu_at.bytes = plan.gpu_at.bytes == 0 ? bytes : std::min(plan.gpu_at.bytes, bytes);
+    plan.gpu_at.ranks = std::max(plan.gpu_at.ranks, count);
+  }
+}
+
 uint64_t process_limit(const job_plan& plan, const machine& m) {
   const auto devices = devices_of(plan, m);
-  if (!is_local(plan) || !devices || !on_host(*devices)) return 0;
+  if (!is_local(plan) || !devices || (!on_host(*devices) && plan.gpu_at.bytes == 0)) return 0;
   const auto left = m.memory_bytes - std::min(m.memory_bytes, idle_process_bytes);
   return left / std::max<uint64_t>(1, plan.job.cluster.node.size());
 }
@@ -121,9 +143,10 @@ status fits_memory(const job_plan& plan, const machine& m) {
       const auto ranks =
           std::count(devices->names.begin(), devices->names.end(), fmt::format("cuda:{}", number));
       const uint64_t for_stages = gpu.memory_bytes - std::min(gpu.memory_bytes, share.scratch);
-      TROUPE_CHECK(enough_memory(
-          plan, fmt::format("what GPU {} computes", number), share.bytes, gpu.memory_bytes,
-          gpu.name, {for_stages / static_cast<uint64_t>(std::max<int64_t>(1, ranks)), 0}));
+      TROUPE_CHECK(enough_memory(plan, fmt::format("what GPU {} computes", number), share.bytes,
+                                 gpu.memory_bytes, gpu.name,
+                                 {for_stages / static_cast<uint64_t>(std::max<int64_t>(1, ranks)),
+                                  process_limit(plan, m)}));
     }
   if (m.memory_bytes == 0) return {};
   const auto share = share_of_machine(plan, stages, on_host(*devices));
@@ -141,7 +164,9 @@ findings judge(const job_plan& plan, const machine& m) {
   out.note("checkpoint.memory.bytes", check_copies(plan));
   // As many as its ranks will have here: each needs scratch of its own.
   const int threads = is_local(plan) ? threads_on(plan.job.cluster, m.cores) : 1;
-  out.note("swap.host_bytes", fits_swap_budget(plan, threads));
+  const auto budget = fits_swap_budget(plan, threads);
+  const bool of_gpu = !budget && budget.error().is(gpu::device_budget_too_small);
+  out.note(of_gpu ? "swap.device_bytes" : "swap.host_bytes", budget);
   const auto batch = batch_memory::check(batch_of(plan.job), train_slots + validation_slots);
   out.note("train.batch", batch);
   if (batch) out.note("", fits_memory(plan, m));  // else it says no more

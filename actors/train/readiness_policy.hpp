@@ -50,8 +50,12 @@ struct memory_limits {
 status enough_memory(const job_plan& plan, std::string_view what, uint64_t needed, uint64_t has,
                      std::string_view whose, const memory_limits& limits);
 
+/// Says which GPU the plan's ranks will be on, at the least: of a local job by this machine's, of
+/// another by what it says of its nodes' (cluster.device, swap.device_bytes).
+void place_on_gpus(job_plan& plan, const machine& m);
+
 /// What each process of a local job may have of this machine's memory, the launcher's own left out;
-/// 0 where that is not known, or ranks compute on GPUs.
+/// 0 where that is not known, or ranks compute on GPUs that the plan is not placed on.
 uint64_t process_limit(const job_plan& plan, const machine& m);
 
 /// Whether the memory of this machine, or of its GPUs, is enough for all ranks of a local job

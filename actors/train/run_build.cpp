@@ -19,6 +19,16 @@ namespace troupe::train {
 
 namespace {
 
+/// Of the job, on the device of this one; 0 where that is the host.
+uint32_t ranks_on_device_of(const run_crew& crew, size_t rank) {
+  const auto& names = crew.devices.names;
+  if (names[rank] == "host") return 0;
+  uint32_t out = 0;
+  for (size_t r = 0; r < names.size(); ++r)
+    out += names[r] == names[rank] && crew.hosts[r] == crew.hosts[rank] ? 1 : 0;
+  return out;
+}
+
 fbs::BuildStageT stage_order(const run_state& st, size_t rank) {
   const auto& o = st.crew;
   const auto& plan = st.job.plan();
@@ -34,6 +44,7 @@ fbs::BuildStageT stage_order(const run_state& st, size_t rank) {
   m.threads = static_cast<uint32_t>(o.threads[rank]);
   m.device = o.devices.names[rank];
   m.shared_devices = o.devices.shared;
+  m.device_ranks = ranks_on_device_of(o, rank);
   m.config_toml = configuration_for(st, rank);
   m.launch = st.record.whole_launch();
   return m;
@@ -61,19 +72,20 @@ void ask_stages(run_pointer self, const Change& change, All all) {
 
 /// What ranks are told of what they are left, by rank: as BuildStage has it.
 struct settled_shares {
-  std::vector<uint64_t> bytes;
+  std::vector<uint64_t> bytes, device_bytes;
   std::vector<bool> consume;
 };
 
 /// By what each has answered.
 settled_shares settle_shares(const job_plan& plan, const std::vector<msg<fbs::StageReady>>& said) {
-  std::vector<uint64_t> left;
+  std::vector<uint64_t> left, left_of_gpu;
   std::vector<drive_share> drives;
   for (const auto& r : said) {
     left.push_back(r->swap_bytes());
+    left_of_gpu.push_back(r->swap_device_bytes());
     drives.push_back({r->swap_file_bytes(), r->swap_free_bytes()});
   }
-  settled_shares out{agreed_bytes(plan, left), {}};
+  settled_shares out{agreed_bytes(plan, left), agreed_bytes(plan, left_of_gpu), {}};
   const bool all = must_consume(drives);
   for (const auto& d : drives) out.consume.push_back(all && d.file_bytes > 0);
   return out;
@@ -85,6 +97,7 @@ void order_stages(run_pointer self, bool weights_follow, const settled_shares& s
       [&](fbs::BuildStageT& order, size_t rank) {
         order.weights_follow = weights_follow;
         order.swap_bytes = shares.bytes[rank];
+        order.swap_device_bytes = shares.device_bytes[rank];
         order.swap_consumes = shares.consume[rank];
       },
       [self](const std::vector<msg<fbs::StageReady>>& replies) {
@@ -100,8 +113,9 @@ void build_stages(run_pointer self, bool weights_follow) {
   const auto& st = self->state;
   const auto ranks = st.crew.stages.size();
   if (!asks_ranks_first(st.job.plan().job))
-    return order_stages(self, weights_follow,
-                        {std::vector<uint64_t>(ranks), std::vector<bool>(ranks)});
+    return order_stages(
+        self, weights_follow,
+        {std::vector<uint64_t>(ranks), std::vector<uint64_t>(ranks), std::vector<bool>(ranks)});
   ask_stages(
       self, [](fbs::BuildStageT& order, size_t) { order.only_asks = true; },
       [self, weights_follow](const std::vector<msg<fbs::StageReady>>& replies) {

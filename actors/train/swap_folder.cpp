@@ -14,10 +14,12 @@
 #include <fmt/format.h>
 
 #include "actors/train/batch_memory.hpp"
+#include "actors/train/gpu_budget.hpp"
 #include "actors/train/inputs.hpp"
 #include "actors/train/stream_hash.hpp"
 #include "gpu/back_end.hpp"
 #include "gpu/collective/communicator.hpp"
+#include "gpu/model/pinned_upload.hpp"
 #include "gpu/swap/chunk_places.hpp"
 #include "io/base/text.hpp"
 #include "io/disk/drive_traits.hpp"
@@ -104,9 +106,12 @@ uint64_t process_overhead_bytes(const config::job& job, const engine_options& op
   const bool notes_sums = options.at.grid.data > 1 && !holds_gradients(options);
   const uint64_t norms =
       notes_sums ? gpu::norm_scratch_bytes(options.device, options.model) : 0;  // ENG-11
+  const uint64_t uploads =  // of a restored state
+      on_gpu(options) ? gpu::pinned_upload::usual_block_bytes * gpu::pinned_upload::usual_blocks
+                      : 0;
   return program_bytes + batches +
          workers_of(job) * (static_cast<uint64_t>(job.checkpoint.ring_bytes) + scratch + sums +
-                            digests + moves + norms);
+                            digests + moves + norms + uploads);
 }
 
 uint64_t swap_budget_bytes(const config::job& job, const engine_options& options) {
@@ -161,16 +166,45 @@ void spill_nothing(const model_config& model, gpu::stage_shape& shape, uint64_t 
 
 }  // namespace
 
-uint64_t swap_floor_bytes(const config::job& job, const engine_options& options) {
+namespace {
+
+/// The least that a stage takes whose layers keep nothing: with all of it in memory, and with what
+/// can be on a drive there. Of a small model the first is less than what brings the state.
+struct least_needs {
+  uint64_t in_memory = 0;
+  gpu::memory_split swapped = {};
+};
+
+least_needs least_needs_of(const config::job& job, const engine_options& options) {
   auto shape = options.shape;
   auto settled = options;
   settled.swap_clip = way_of(job.swap.clip);
   keep_nothing(shape);
-  shape.where = {};  // of a small model that is less than what brings the state
-  const auto in_memory = gpu::plan_stage(options.model, shape).total();
-  shape.where = gpu::least_residency(options.model, shape, steps_of(settled));
-  return process_overhead_bytes(job, options) +
-         workers_of(job) * std::min(in_memory, gpu::plan_stage(options.model, shape).total());
+  shape.where = {};
+  least_needs out{gpu::plan_stage(options.model, shape).total(), {}};
+  auto budget = steps_of(settled);
+  if (on_gpu(options)) budget.host_bytes = 0;
+  shape.where = gpu::least_residency(options.model, shape, budget);
+  out.swapped = gpu::needs_of(options.model, shape, budget);
+  return out;
+}
+
+}  // namespace
+
+uint64_t swap_floor_bytes(const config::job& job, const engine_options& options) {
+  const auto least = least_needs_of(job, options);
+  auto stage = std::min(least.in_memory, least.swapped.device_bytes);
+  if (on_gpu(options))  // whose own memory is another budget's
+    stage = least.in_memory <= device_budget_bytes(job, options) ? 0 : least.swapped.host_bytes;
+  return process_overhead_bytes(job, options) + workers_of(job) * stage;
+}
+
+uint64_t device_floor_bytes(const config::job& job, const engine_options& options) {
+  if (!on_gpu(options)) return 0;
+  const auto least = least_needs_of(job, options);
+  const auto stage = std::min(least.in_memory, least.swapped.device_bytes);
+  return static_cast<uint64_t>(std::max<int64_t>(1, options.gpu_at.ranks)) *
+         (stage + device_overhead_bytes(options));
 }
 
 void settle_host_bytes(config::job& job, uint64_t memory_bytes) {
@@ -243,6 +277,19 @@ size_t old_files_of(const config::checkpoint_section& c) {
 
 }  // namespace
 
+namespace {
+
+/// Where a GPU holds all of a stage its process has something to hold, too.
+std::optional<error> lacks_overhead(const config::job& job, const engine_options& options) {
+  const auto has = static_cast<uint64_t>(job.swap.host_bytes);
+  const auto needs = process_overhead_bytes(job, options);
+  if (!on_gpu(options) || has >= needs) return std::nullopt;
+  const auto mib = [](uint64_t bytes) { return static_cast<double>(bytes) / (1 << 20); };
+  return gpu::twins_too_large(mib(has), mib(needs));
+}
+
+}  // namespace
+
 status settle_swap(engine_options& options, const config::job& job) {
   if (job.swap.dir.empty()) return {};
   options.swap_dirs = swap_dirs_of(job, options.at.rank);
@@ -252,6 +299,7 @@ status settle_swap(engine_options& options, const config::job& job) {
   options.swap_old_files = old_files_of(job.checkpoint);
   options.process_bytes = static_cast<uint64_t>(job.swap.host_bytes) -
                           std::min(static_cast<uint64_t>(job.swap.host_bytes), program_bytes);
+  options.device_bytes = on_gpu(options) ? device_bytes_of(job, options.gpu_at) : 0;
   options.swap_clip = way_of(job.swap.clip);
   options.swap_rates = rates_of(job.swap.rates);
   auto budget = steps_of(options);
@@ -259,6 +307,11 @@ status settle_swap(engine_options& options, const config::job& job) {
   if (options.at.grid.ranks() == 1) budget.disk_bytes = room_for_versions(job, options);
   const auto place = [&] {
     budget.bytes = swap_budget_bytes(job, options);
+    if (on_gpu(options)) {
+      budget.host_bytes = budget.bytes;
+      budget.bytes = device_budget_bytes(job, options);
+    }
+    if (const auto lacking = lacks_overhead(job, options)) return result<gpu::residency>(*lacking);
     return gpu::plan_residency(options.model, options.shape, budget);
   };
   auto where = place();

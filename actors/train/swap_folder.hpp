@@ -28,7 +28,8 @@ uint64_t workers_of(const config::job& job);
 uint64_t process_overhead_bytes(const config::job& job, const engine_options& options);
 
 /// What one rank's stage may take of a process that has swap.host_bytes, and of what it has agreed
-/// on with its replicas (swap_ranks.hpp: agreed_bytes); 0 where nothing is left.
+/// on with its replicas (swap_ranks.hpp: agreed_bytes); 0 where nothing is left. Of a stage on a
+/// GPU that is for what goes between GPU and drive (gpu/swap/memory_split.hpp).
 uint64_t swap_budget_bytes(const config::job& job, const engine_options& options);
 
 /// Of what a machine has, where a job does not say how much of it: the rest is for others.
@@ -54,7 +55,7 @@ bool chooses_activations(const config::job& job);
 /// Settles where the chunks of a rank of this job live, in the options' shape, and whether its
 /// drive has a second version of them: by the room that it has now, where it is this machine's.
 /// Where what layers are to keep is too large, all of them compute it again. Nothing where the job
-/// has no swap folder. Errors: budget_too_small; then it is what needs least.
+/// has no swap folder. Errors: those of gpu::plan_residency; then it is what needs least.
 status settle_swap(engine_options& options, const config::job& job);
 
 /// Whether each rank keeps all gradients until every rank has its own: of stages, which share a
@@ -68,7 +69,11 @@ bool updates_wait(const engine_options& options);
 gpu::residency_budget steps_of(const engine_options& options);
 
 /// The least swap.host_bytes that a job whose largest stage has these options can be trained with.
+/// On a GPU: with as much of that as the job has.
 uint64_t swap_floor_bytes(const config::job& job, const engine_options& options);
+
+/// The least swap.device_bytes of the same, where it is on a GPU; else 0.
+uint64_t device_floor_bytes(const config::job& job, const engine_options& options);
 
 /// A swap folder on memory, or on a drive with too little room.
 inline constexpr error_kind<std::string_view> swap_is_memory{

@@ -5,11 +5,13 @@
 #include <utility>
 
 #include "actors/train/engine.hpp"
+#include "actors/train/gpu_budget.hpp"
 #include "actors/train/machine.hpp"
 #include "actors/train/memory_estimate.hpp"
 #include "actors/train/swap_ranks.hpp"
 #include "gpu/swap/activation_plan.hpp"
 #include "gpu/swap/chunk_places.hpp"
+#include "gpu/swap/memory_split.hpp"
 
 namespace troupe::train {
 
@@ -76,6 +78,12 @@ void add_rank(swap_forecast& out, const job_plan& plan, const planned_stage& sta
   out.least += work_of(gpu::traffic_of_step(plan.model, unspilt, unclipped), 0).whole();
   count_rank(out.kept, plan, o);
   out.overhead_bytes = std::max(out.overhead_bytes, process_overhead_bytes(plan.job, o));
+  if (!on_gpu(o)) return;
+  const auto split = gpu::split_of(plan.model, o.shape);
+  out.of_gpu.device_bytes = device_bytes_of(plan.job, o.gpu_at);
+  out.of_gpu.overhead_bytes = std::max(out.of_gpu.overhead_bytes, device_overhead_bytes(o));
+  out.of_gpu.stage_bytes = std::max(out.of_gpu.stage_bytes, split.device_bytes);
+  out.of_gpu.twin_bytes = std::max(out.of_gpu.twin_bytes, split.host_bytes);
 }
 
 }  // namespace
@@ -103,6 +111,7 @@ std::optional<swap_forecast> forecast_swap(const job_plan& plan) {
   }
   if (!out) return std::nullopt;
   out->floor_bytes = swap_floor_bytes(plan, threads_here(plan.job.cluster));
+  out->of_gpu.floor_bytes = device_floor_bytes(plan, threads_here(plan.job.cluster));
   for (const auto& o : ranks)
     add_rank(*out, plan, stages[static_cast<size_t>(o.at.place().pipeline)], o);
   return out;
@@ -113,7 +122,7 @@ std::optional<double> step_seconds(const job_plan& plan, const gpu::machine_rate
   swap_forecast out;
   bool spills = false;
   for (const auto& r : plan.ranks) {
-    auto o = options_of(plan.job, plan.model, r.at, r.layers, threads_here(plan.job.cluster));
+    auto o = planned_options(plan, r, threads_here(plan.job.cluster));
     const auto asked = o.shape.activations;
     if (!settle_swap(o, plan.job)) return std::nullopt;
     const bool kept_nothing = o.shape.where.any_on_disk() && o.shape.activations != asked;

@@ -28,6 +28,15 @@ struct layer_choices {
   }
 };
 
+/// What a job's ranks take where they are on GPUs; else 0.
+struct gpu_use {
+  uint64_t device_bytes = 0;    ///< of each GPU, for all of the job's ranks there
+  uint64_t floor_bytes = 0;     ///< the least swap.device_bytes
+  uint64_t overhead_bytes = 0;  ///< of it, beside what stages hold; the most of a rank
+  uint64_t stage_bytes = 0;     ///< of a rank's stage; the most
+  uint64_t twin_bytes = 0;      ///< of the host's memory, for what goes to a drive; the same
+};
+
 /// Of all ranks together, where several have a share of the model.
 struct swap_forecast {
   layer_choices kept;
@@ -42,6 +51,7 @@ struct swap_forecast {
   uint64_t overhead_bytes = 0;  ///< of swap.host_bytes, beside what stages hold; the most of a rank
   /// The least swap.host_bytes that the job can be trained with, where no layer keeps anything.
   uint64_t floor_bytes = 0;
+  gpu_use of_gpu = {};
 };
 
 /// The time that a step takes by expected_seconds(), whether anything is on disk or not, of a job

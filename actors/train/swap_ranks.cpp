@@ -3,32 +3,74 @@
 
 #include <algorithm>
 #include <map>
+#include <string>
 
 #include <fmt/format.h>
 
 #include "actors/job/replicas_policy.hpp"
+#include "actors/train/gpu_budget.hpp"
 #include "actors/train/machine.hpp"
+#include "io/base/text.hpp"
 
 namespace troupe::train {
 
-engine_options settled_options(const job_plan& plan, const rank_place& rank, int threads) {
+engine_options planned_options(const job_plan& plan, const rank_place& rank, int threads) {
   auto out = options_of(plan.job, plan.model, rank.at, rank.layers, threads);
+  if (plan.gpu_at.bytes == 0) return out;
+  out.gpu_at = plan.gpu_at;
+  out.device = "cuda";
+  return out;
+}
+
+engine_options settled_options(const job_plan& plan, const rank_place& rank, int threads) {
+  auto out = planned_options(plan, rank, threads);
   static_cast<void>(settle_swap(out, plan.job));
   return out;
 }
 
+namespace {
+
+/// Settings that are enough where those of the plan are not: what a rank lacks is not what its
+/// process does, which has more to hold.
+std::string enough_settings(const job_plan& plan, int threads) {
+  if (plan.gpu_at.bytes == 0)
+    return fmt::format("--set swap.host_bytes={}", swap_floor_bytes(plan, threads));
+  auto with = plan;
+  std::string out;
+  if (const auto floor = device_floor_bytes(plan, threads);
+      floor > device_bytes_of(plan.job, plan.gpu_at)) {
+    const bool here = plan.job.cluster.launch == config::launch_mode::local;
+    if (here && floor > plan.gpu_at.bytes)
+      return fmt::format("a GPU with {} of memory, or more stages (parallel.pipeline)",
+                         bytes_text(floor));
+    with.job.swap.device_bytes = static_cast<int64_t>(floor);
+    with.gpu_at.bytes = std::max(with.gpu_at.bytes, floor);
+    out = fmt::format("--set swap.device_bytes={}", floor);
+  }
+  if (const auto floor = swap_floor_bytes(with, threads);
+      floor > static_cast<uint64_t>(plan.job.swap.host_bytes))
+    out += fmt::format("{}--set swap.host_bytes={}", out.empty() ? "" : " ", floor);
+  return out;
+}
+
+/// Whether its nodes have GPUs of which this machine knows nothing.
+bool on_unknown_gpus(const job_plan& plan) {
+  return plan.gpu_at.bytes == 0 && plan.job.cluster.launch != config::launch_mode::local &&
+         plan.job.cluster.device == config::device_kind::cuda;
+}
+
+}  // namespace
+
 status fits_swap_budget(const job_plan& plan, int threads) {
-  if (plan.job.swap.dir.empty()) return {};
+  if (plan.job.swap.dir.empty() || on_unknown_gpus(plan)) return {};
   for (const auto& r : plan.ranks) {
-    auto o = options_of(plan.job, plan.model, r.at, r.layers, threads);
+    auto o = planned_options(plan, r, threads);
     const auto settled = settle_swap(o, plan.job);
     if (settled) continue;
     auto why = settled.error();
-    // What the rank lacks is not what its process does, which has more to hold.
     why.hint = fmt::format(
-        "--set swap.host_bytes={} is the least that this job can have; or lower "
-        "train.micro_batch or train.seq_len",
-        swap_floor_bytes(plan, threads));
+        "{} is the least that this job can have; or lower train.micro_batch or train.seq_len",
+        enough_settings(plan, threads));
     return why;
   }
   return {};
@@ -68,6 +110,13 @@ uint64_t swap_floor_bytes(const job_plan& plan, int threads) {
   uint64_t most = 0;
   for (const auto& r : plan.ranks)
     most = std::max(most, swap_floor_bytes(plan.job, settled_options(plan, r, threads)));
+  return most;
+}
+
+uint64_t device_floor_bytes(const job_plan& plan, int threads) {
+  uint64_t most = 0;
+  for (const auto& r : plan.ranks)
+    most = std::max(most, device_floor_bytes(plan.job, settled_options(plan, r, threads)));
   return most;
 }
 

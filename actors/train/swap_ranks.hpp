@@ -13,12 +13,17 @@
 
 namespace troupe::train {
 
-/// The options of a rank, as its worker has them with so many threads; with what its chunks' homes
+/// The options of a rank, as its worker has them with so many threads, on the GPU that the plan
+/// has it on.
+engine_options planned_options(const job_plan& plan, const rank_place& rank, int threads);
+
+/// The same; with what its chunks' homes
 /// are (settle_swap), or, where nothing fits, the homes that need least memory.
 engine_options settled_options(const job_plan& plan, const rank_place& rank, int threads);
 
-/// Whether swap.host_bytes is enough for every rank; without a swap folder it is. Errors:
-/// budget_too_small, whose hint is the least that is enough for all of them.
+/// Whether swap.host_bytes, and of GPUs swap.device_bytes, are enough for every rank; without a
+/// swap folder they are, and of GPUs of which nothing is known here their nodes say it. Errors:
+/// those of gpu::plan_residency, whose hint is the least that is enough for all of them.
 status fits_swap_budget(const job_plan& plan, int threads);
 
 /// Whether its replicas agree on their memory before they are built: else those whose machines have
@@ -40,6 +45,9 @@ bool must_consume(const std::vector<drive_share>& ranks);
 
 /// The least swap.host_bytes that all of a job's ranks can be trained with.
 uint64_t swap_floor_bytes(const job_plan& plan, int threads);
+
+/// The least swap.device_bytes of the same, where they are on GPUs; else 0.
+uint64_t device_floor_bytes(const job_plan& plan, int threads);
 
 /// The numbers of replicas that a job can go on with (replica_counts), less those whose ranks need
 /// more than swap.host_bytes; always its own first. Each rank with the threads that it would have

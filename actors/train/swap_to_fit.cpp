@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "actors/train/gpu_budget.hpp"
 #include "actors/train/machine.hpp"
 #include "actors/train/swap_forecast.hpp"
 #include "actors/train/swap_ranks.hpp"
@@ -17,7 +18,7 @@ namespace {
 
 /// What the configuration refuses beside a swap folder.
 bool may_swap(const config::job& job) {
-  return job.cluster.device != config::device_kind::cuda && job.checkpoint.memory.every == 0 &&
+  return job.checkpoint.memory.every == 0 &&
          job.parallel.placement != config::stage_placement::measured;
 }
 
@@ -36,6 +37,11 @@ std::optional<swap_to_fit> swapping_to_fit(const job_plan& plan, uint64_t limit_
     out.settings.push_back("swap.dir=" + swap.dir.front());
   }
   const int threads = threads_here(plan.job.cluster);
+  // A GPU that is not known here has no floor.
+  const bool gpus = plan.job.cluster.device == config::device_kind::cuda || plan.gpu_at.bytes > 0;
+  if (gpus && (plan.gpu_at.bytes == 0 ||
+               device_floor_bytes(out.plan, threads) > device_bytes_of(plan.job, plan.gpu_at)))
+    return std::nullopt;
   swap.host_bytes = 1;  // what nothing fits into has the residency of the floor
   out.floor_bytes = swap_floor_bytes(out.plan, threads);
   if (out.floor_bytes > limit_bytes) return std::nullopt;

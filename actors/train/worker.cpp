@@ -14,10 +14,12 @@
 #include "actors/job/plan.hpp"
 #include "actors/train/addresses.hpp"
 #include "actors/train/batch_memory.hpp"
+#include "actors/train/gpu_budget.hpp"
 #include "actors/train/received_job.hpp"
 #include "actors/train/recheck_message.hpp"
 #include "actors/train/swap_folder.hpp"
 #include "actors/train/swap_messages.hpp"
+#include "gpu/back_end.hpp"
 #include "messages/text.hpp"
 
 namespace troupe::train {
@@ -93,6 +95,17 @@ void show_saver(worker_pointer self) {
     });
 }
 
+std::vector<std::unique_ptr<fbs::MemoryHolderT>> holders_in(const io::memory_account::table& t) {
+  std::vector<std::unique_ptr<fbs::MemoryHolderT>> out;
+  for (const auto& from : t.holders) {
+    auto& to = *out.emplace_back(std::make_unique<fbs::MemoryHolderT>());
+    to.holder = from.holder;
+    to.held_bytes = from.bytes;
+    to.peak_bytes = from.peak_bytes;
+  }
+  return out;
+}
+
 std::unique_ptr<fbs::SwapStatusT> swap_status(const std::optional<swap_facts>& f) {
   if (!f) return nullptr;
   auto out = std::make_unique<fbs::SwapStatusT>();
@@ -112,12 +125,12 @@ std::unique_ptr<fbs::SwapStatusT> swap_status(const std::optional<swap_facts>& f
   out->budget_bytes = f->memory.limit_bytes;
   out->held_bytes = f->memory.held_bytes;
   out->peak_bytes = f->memory.peak_bytes;
-  for (const auto& from : f->memory.holders) {
-    auto& to = *out->holders.emplace_back(std::make_unique<fbs::MemoryHolderT>());
-    to.holder = from.holder;
-    to.held_bytes = from.bytes;
-    to.peak_bytes = from.peak_bytes;
-  }
+  out->holders = holders_in(f->memory);
+  if (!f->device_memory) return out;
+  out->device_budget_bytes = f->device_memory->limit_bytes;
+  out->device_held_bytes = f->device_memory->held_bytes;
+  out->device_peak_bytes = f->device_memory->peak_bytes;
+  out->device_holders = holders_in(*f->device_memory);
   return out;
 }
 
@@ -253,6 +266,7 @@ caf::result<msg<fbs::StageReady>> leaves_to(worker_pointer self, const config::j
   return make_msg<fbs::StageReady>(context_of(*self, asked.header()), [&](fbs::StageReadyT& r) {
     r.rank = asked->rank();
     r.swap_bytes = swap_budget_bytes(job, options);
+    if (on_gpu(options)) r.swap_device_bytes = device_budget_bytes(job, options);
     r.swap_file_bytes = drive->file_bytes;
     r.swap_free_bytes = drive->free_bytes;
   });
@@ -270,14 +284,17 @@ caf::result<msg<fbs::StageReady>> build(worker_pointer self, const msg<fbs::Buil
   if (!model) return to_caf(model.error());
   auto options = options_of(*job, *model, *at, {b.first_layer(), b.last_layer()},
                             static_cast<int>(b.threads()));
+  if (auto device = text_of(b.device()); !device.empty()) options.device = std::move(device);
+  options.shared_devices = b.shared_devices();
+  if (!job->swap.dir.empty())
+    options.gpu_at = {gpu::device_memory_bytes(options.device), b.device_ranks()};
   options.swap_bytes = b.swap_bytes();
+  options.swap_device_bytes = b.swap_device_bytes();
   options.swap_consume = b.swap_consumes();
   if (auto settled = settle_swap(options, *job); !settled) return to_caf(settled.error());
   if (b.only_asks()) return leaves_to(self, *job, options, m);
   options.epoch = m.epoch();
   options.launch = b.launch();
-  if (auto device = text_of(b.device()); !device.empty()) options.device = std::move(device);
-  options.shared_devices = b.shared_devices();
   options.weights_follow = b.weights_follow();
   options.on_save_progress = saver_watch(self);
   options.on_notice = notice_teller(self);

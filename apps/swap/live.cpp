@@ -1,6 +1,7 @@
 // From the stats of workers to rows.
 #include "apps/swap/live.hpp"
 
+#include <memory>
 #include <optional>
 #include <string_view>
 #include <utility>
@@ -119,12 +120,19 @@ json step_json(const fbs::SwapStepT& s) {
 }
 
 /// "weights 193.6 MiB, gradients 387.2 MiB".
-std::string holders_text(const fbs::SwapStatusT& s) {
+std::string holders_text(const std::vector<std::unique_ptr<fbs::MemoryHolderT>>& holders) {
   std::vector<std::string> words;
-  for (const auto& h : s.holders)
+  for (const auto& h : holders)
     if (h->peak_bytes > 0)
       words.push_back(fmt::format("{} {}", h->holder, bytes_text(h->peak_bytes)));
   return fmt::format("{}", fmt::join(words, ", "));
+}
+
+void add_holders(json& row, const char* key,
+                 const std::vector<std::unique_ptr<fbs::MemoryHolderT>>& holders) {
+  for (const auto& h : holders)
+    row[key].push_back(
+        {{"holder", h->holder}, {"held_bytes", h->held_bytes}, {"peak_bytes", h->peak_bytes}});
 }
 
 /// "speculate, 3 steps made again".
@@ -166,8 +174,13 @@ std::string live_text(const fbs::ClusterViewT& view, int columns) {
     out += rank_text(r);
     if (std::exchange(told, r.node) == r.node) continue;  // they share its process
     const auto& s = r.swap();
-    out += fmt::format("{}: {} of {} held, {} at most: {}\n", r.node, bytes_text(s.held_bytes),
-                       bytes_text(s.budget_bytes), bytes_text(s.peak_bytes), holders_text(s));
+    out +=
+        fmt::format("{}: {} of {} held, {} at most: {}\n", r.node, bytes_text(s.held_bytes),
+                    bytes_text(s.budget_bytes), bytes_text(s.peak_bytes), holders_text(s.holders));
+    if (s.device_peak_bytes > 0)
+      out += fmt::format("{}, GPU: {} of {} held, {} at most: {}\n", r.node,
+                         bytes_text(s.device_held_bytes), bytes_text(s.device_budget_bytes),
+                         bytes_text(s.device_peak_bytes), holders_text(s.device_holders));
     if (r.worker->process_peak_bytes > 0)
       out += fmt::format("{}: its process had {} in memory at most\n", r.node,
                          bytes_text(r.worker->process_peak_bytes));
@@ -203,9 +216,13 @@ std::string live_json(const fbs::ClusterViewT& view) {
              {"linked_chunks", s.linked_chunks},
              {"cloned_chunks", s.cloned_chunks},
              {"copied_chunks", s.copied_chunks}};
-    for (const auto& h : s.holders)
-      row["holders"].push_back(
-          {{"holder", h->holder}, {"held_bytes", h->held_bytes}, {"peak_bytes", h->peak_bytes}});
+    add_holders(row, "holders", s.holders);
+    if (s.device_peak_bytes > 0) {
+      row["device_budget_bytes"] = s.device_budget_bytes;
+      row["device_held_bytes"] = s.device_held_bytes;
+      row["device_peak_bytes"] = s.device_peak_bytes;
+      add_holders(row, "device_holders", s.device_holders);
+    }
     j["ranks"].push_back(std::move(row));
   }
   if (const auto* step = last_step_of(view)) {

@@ -12,9 +12,11 @@
 #include "actors/base/defaults.hpp"
 #include "actors/base/hardware.hpp"
 #include "actors/train/engine.hpp"
+#include "actors/train/gpu_budget.hpp"
 #include "actors/train/machine.hpp"
 #include "actors/train/readiness_policy.hpp"
 #include "actors/train/swap_folder.hpp"
+#include "actors/train/swap_ranks.hpp"
 #include "apps/talk.hpp"
 #include "io/base/counted.hpp"
 #include "io/base/text.hpp"
@@ -79,8 +81,7 @@ result<io::disk_rate> measure_drives(const train::job_plan& plan) {
 
 result<gpu::machine_rates> measure_rates(const train::job_plan& plan) {
   const auto& r = plan.ranks.front();
-  const auto o = train::options_of(plan.job, plan.model, r.at, r.layers,
-                                   train::threads_here(plan.job.cluster));
+  const auto o = train::planned_options(plan, r, train::threads_here(plan.job.cluster));
   if (o.device != "host")
     return error{errc::unavailable, "rates are measured of the host's processors only"};
   TROUPE_TRY(drives, measure_drives(plan));
@@ -160,6 +161,29 @@ std::optional<double> rated_steps(const train::swap_forecast& f, const config::s
   const auto written = f.traffic.whole().written_bytes;
   if (swap.rated_tbw <= 0 || written == 0) return std::nullopt;
   return static_cast<double>(swap.rated_tbw) * 1e12 / static_cast<double>(written);
+}
+
+std::string budgets_text(const train::job_plan& plan) {
+  const auto host = bytes_text(static_cast<uint64_t>(plan.job.swap.host_bytes));
+  if (plan.gpu_at.bytes == 0) return "swap.host_bytes = " + host;
+  return fmt::format("swap.device_bytes = {}",
+                     bytes_text(train::device_bytes_of(plan.job, plan.gpu_at)));
+}
+
+std::string floors_text(const train::job_plan& plan) {
+  const int threads = train::threads_here(plan.job.cluster);
+  if (plan.gpu_at.bytes == 0) return bytes_text(train::swap_floor_bytes(plan, threads));
+  return bytes_text(train::device_floor_bytes(plan, threads));
+}
+
+std::string gpu_text(const train::swap_forecast& f) {
+  if (f.of_gpu.device_bytes == 0) return {};
+  return fmt::format(
+      "a GPU has swap.device_bytes = {}, of which a rank's stage has {} and its operations {}, and "
+      "is {} at least; what goes between it and a drive has {} of the host's memory\n",
+      bytes_text(f.of_gpu.device_bytes), bytes_text(f.of_gpu.stage_bytes),
+      bytes_text(f.of_gpu.overhead_bytes), bytes_text(f.of_gpu.floor_bytes),
+      bytes_text(f.of_gpu.twin_bytes));
 }
 
 std::string forecast_text(const train::swap_forecast& f, const config::job& job) {

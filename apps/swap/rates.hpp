@@ -47,6 +47,14 @@ std::string_view clip_reason(gpu::update_order order, const config::job& job);
 /// How many steps swap.rated_tbw lasts; none where that is not said.
 std::optional<double> rated_steps(const train::swap_forecast& f, const config::swap_section& swap);
 
+/// The budget that a job keeps its stages in, "swap.host_bytes = 1.0 GiB", and the least of it:
+/// of ranks on GPUs swap.device_bytes.
+std::string budgets_text(const train::job_plan& plan);
+std::string floors_text(const train::job_plan& plan);
+
+/// What ranks on GPUs take of both memories, a line; empty where the host computes.
+std::string gpu_text(const train::swap_forecast& f);
+
 /// What a step moves, and how long it takes at least: some lines, each with its end.
 std::string forecast_text(const train::swap_forecast& f, const config::job& job);
 std::string limit_text(const train::swap_forecast& f, const gpu::machine_rates& rates);

@@ -3,7 +3,9 @@
 
 #include <fmt/format.h>
 
+#include "actors/train/machine.hpp"
 #include "actors/train/swap_forecast.hpp"
+#include "actors/train/swap_ranks.hpp"
 #include "apps/swap/rates.hpp"
 #include "apps/talk.hpp"
 #include "gpu/swap/limit_model.hpp"
@@ -43,6 +45,9 @@ nlohmann::ordered_json timed_json(const timed_way& t) {
   nlohmann::ordered_json out{{"settings", t.way.settings},     {"dir", swap.dir},
                              {"host_bytes", swap.host_bytes},  {"floor_bytes", t.way.floor_bytes},
                              {"disk_bytes", t.way.disk_bytes}, {"has_room", t.way.has_room()}};
+  if (t.way.plan.gpu_at.bytes > 0)
+    out["device_floor_bytes"] =
+        train::device_floor_bytes(t.way.plan, train::threads_here(t.way.plan.job.cluster));
   if (t.expected_s) out["expected_s"] = *t.expected_s;
   if (t.limit_s) out["limit_s"] = *t.limit_s;
   return out;

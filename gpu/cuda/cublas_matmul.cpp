@@ -37,6 +37,8 @@
 #include "gpu/cuda/check.hpp"
 #include "gpu/cuda/cublas_lt.hpp"
 #include "gpu/cuda/matmul.hpp"
+#include "gpu/cuda/memory.hpp"
+#include "io/base/memory_account.hpp"
 
 namespace troupe::gpu::cuda {
 namespace {
@@ -154,7 +156,7 @@ class cublas_matmul final : public matmul {
       : options_(options), table_(table) {}
   ~cublas_matmul() override {
     plans_.clear();
-    if (workspace_) forget(cudaFree(workspace_));
+    workspace_memory_ = buffer{};
     if (handle_) table_.destroy(handle_);
   }
 
@@ -183,6 +185,7 @@ class cublas_matmul final : public matmul {
   const matmul_options options_;
   const cublas_lt_table table_;
   cublasLtHandle_t handle_ = nullptr;
+  buffer workspace_memory_;
   void* workspace_ = nullptr;
   std::map<plan_key, std::unique_ptr<plan>> plans_;
 };
@@ -213,7 +216,10 @@ status cublas_matmul::check(cublasStatus_t got, const char* call, const std::str
 status cublas_matmul::open() {
   TROUPE_CHECK(check(table_.create(&handle_), "cublasLtCreate"));
   if (options_.workspace_bytes > 0) {
-    TROUPE_CUDA_TRY(cudaMalloc(&workspace_, options_.workspace_bytes));
+    const io::memory_holder holder("scratch of matrix products");
+    TROUPE_TRY(made, allocate_uncleared(options_.workspace_bytes));
+    workspace_memory_ = std::move(made);
+    workspace_ = workspace_memory_.data();
   }
   return {};
 }

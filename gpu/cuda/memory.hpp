@@ -21,8 +21,13 @@ enum class memory_kind : uint8_t {
 result<memory_kind> kind_of(const void* p);
 
 /// Zeroed memory of the calling thread's current device, aligned to 256 bytes; zeroed through
-/// `stream`, which is waited for. Fails with no_memory, naming what was asked for and what is free.
+/// `stream`, which is waited for; booked on that device's account under the name of its holder
+/// (io/base/memory_account.hpp). Fails with no_memory, naming what was asked for and what is free,
+/// or who holds the budget.
 result<buffer> allocate_device(size_t bytes, cudaStream_t stream);
+
+/// The same with whatever it holds.
+result<buffer> allocate_uncleared(size_t bytes);
 
 /// Working memory of one stream, kept between operations (OPS-1): grows to the largest demand and
 /// stays. Smaller blocks stay as well: graphs refer to the block of their time (graphs.hpp); each

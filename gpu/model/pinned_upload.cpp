@@ -23,6 +23,8 @@ result<std::unique_ptr<pinned_upload>> pinned_upload::make(stream& to, size_t bl
                                                            int blocks) {
   std::unique_ptr<pinned_upload> made(new pinned_upload(to, block_bytes));
   const size_t bytes = block_bytes * static_cast<size_t>(blocks);
+  TROUPE_TRY(booked, io::process_memory().book("copies to a GPU", bytes));
+  made->booking_ = std::move(booked);
   made->memory_.reset(
       static_cast<std::byte*>(::operator new (bytes, std::align_val_t{page}, std::nothrow)));
   if (!made->memory_) return error(errc::no_memory, "no memory for copies to the device");

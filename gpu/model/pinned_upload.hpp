@@ -19,15 +19,19 @@
 #include <span>
 
 #include "gpu/device.hpp"
+#include "io/base/memory_account.hpp"
 #include "io/base/result.hpp"
 
 namespace troupe::gpu {
 
 class pinned_upload {
  public:
-  /// Copies go by `to`, which outlives this. Fails with no_memory.
-  static result<std::unique_ptr<pinned_upload>> make(stream& to, size_t block_bytes = 4 << 20,
-                                                     int blocks = 4);
+  /// Copies go by `to`, which outlives this. Booked as "copies to a GPU". Fails with no_memory.
+  static constexpr size_t usual_block_bytes = size_t{4} << 20;
+  static constexpr int usual_blocks = 4;
+  static result<std::unique_ptr<pinned_upload>> make(stream& to,
+                                                     size_t block_bytes = usual_block_bytes,
+                                                     int blocks = usual_blocks);
   /// Waits for the copies under way.
   ~pinned_upload();
   pinned_upload(const pinned_upload&) = delete;
@@ -51,6 +55,7 @@ class pinned_upload {
 
   stream& to_;
   const size_t block_bytes_;
+  io::memory_account::booking booking_;  ///< of memory_
   std::unique_ptr<std::byte, release> memory_;
   std::shared_ptr<void> pinned_;  ///< goes before the memory
   std::mutex mutex_;

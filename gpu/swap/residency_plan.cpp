@@ -48,10 +48,15 @@ class ladder {
     return r;
   }
 
-  uint64_t bytes_of(const residency& r) const {
+  memory_split needs(const residency& r) const {
     stage_shape with = shape_;
     with.where = r;
-    return plan_stage(model_, with).total();
+    return needs_of(model_, with, budget_);
+  }
+  bool fits(const residency& r) const {
+    const auto both = needs(r);
+    return both.device_bytes <= budget_.bytes &&
+           (!budget_.host_bytes || both.host_bytes <= *budget_.host_bytes);
   }
 
   residency chosen() const { return read_ahead(climb()); }
@@ -87,11 +92,18 @@ class ladder {
   residency read_ahead(residency r) const {
     if (!r.any_on_disk()) return r;
     const auto more = with(r, [](residency& w) { ++w.groups_in_memory; });
-    const auto used = bytes_of(r), slot = bytes_of(more) - used;
-    const auto fit = (budget_.bytes - std::min(budget_.bytes, used)) / slot;
+    const auto used = needs(r), next = needs(more);
+    auto fit = slots_in(budget_.bytes, used.device_bytes, next.device_bytes);
+    if (budget_.host_bytes)
+      fit = std::min(fit, slots_in(*budget_.host_bytes, used.host_bytes, next.host_bytes));
     const int useful = groups_ahead(r);
     for (uint64_t i = 0; i < fit && r.groups_in_memory < useful; ++i) ++r.groups_in_memory;
     return r;
+  }
+
+  /// More slots that a memory has room for, of which one more takes `next`.
+  static uint64_t slots_in(uint64_t budget, uint64_t used, uint64_t next) {
+    return (budget - std::min(budget, used)) / (next - used);
   }
 
   int groups_ahead(const residency& r) const {
@@ -103,7 +115,8 @@ class ladder {
   }
 
   /// Where gradients are clipped and not kept: with a second version, if one is wanted and there is
-  /// room.
+  /// room; also in the host's memory, for twins of all weights, with fewer groups on their way if
+  /// need be.
   residency with_versions(residency r) const {
     if (!budget_.clips || keeps_gradients(r) || budget_.clip == clip_way::twice) return r;
     r.speculates = true;
@@ -111,6 +124,11 @@ class ladder {
     with.where = r;
     r.speculates = budget_.clip == clip_way::speculate ||
                    plan_stage(model_, with).on_disk <= budget_.disk_bytes;
+    if (!r.speculates || fits(r)) return r;
+    auto narrow = r;
+    narrow.groups_in_memory = least_groups;
+    if (fits(narrow)) return narrow;
+    r.speculates = false;
     return r;
   }
 
@@ -119,7 +137,6 @@ class ladder {
     change(r);
     return r;
   }
-  bool fits(const residency& r) const { return bytes_of(r) <= budget_.bytes; }
 
   const model_config& model_;
   const stage_shape& shape_;
@@ -134,22 +151,30 @@ class ladder {
 result<residency> plan_residency(const model_config& model, const stage_shape& shape,
                                  const residency_budget& budget) {
   const ladder all(model, shape, budget);
-  if (all.bytes_of({}) <= budget.bytes) return residency{};
-  const auto least = all.bytes_of(all.least());
-  if (least > budget.bytes) {
-    stage_shape with = shape;
-    with.where = all.least();
-    const auto plan = plan_stage(model, with);
-    const auto mib = [](uint64_t bytes) { return static_cast<double>(bytes) / (1 << 20); };
-    return budget_too_small(mib(budget.bytes), mib(least),
-                            mib(plan.activations_per_slot * plan.slots + plan.workspace));
-  }
-  return all.chosen();
+  if (all.fits({})) return residency{};
+  const auto where = all.least();
+  if (all.fits(where)) return all.chosen();
+  const auto least = all.needs(where);
+  const auto mib = [](uint64_t bytes) { return static_cast<double>(bytes) / (1 << 20); };
+  if (least.device_bytes <= budget.bytes)
+    return twins_too_large(mib(*budget.host_bytes), mib(least.host_bytes));
+  stage_shape with = shape;
+  with.where = where;
+  const auto plan = plan_stage(model, with);
+  const auto& kind = budget.host_bytes ? device_budget_too_small : budget_too_small;
+  return kind(mib(budget.bytes), mib(least.device_bytes),
+              mib(plan.activations_per_slot * plan.slots + plan.workspace));
 }
 
 residency least_residency(const model_config& model, const stage_shape& shape,
                           const residency_budget& budget) {
   return ladder(model, shape, budget).least();
+}
+
+memory_split needs_of(const model_config& model, const stage_shape& shape,
+                      const residency_budget& budget) {
+  if (budget.host_bytes) return split_of(model, shape);
+  return {plan_stage(model, shape).total(), 0};
 }
 
 bool keeps_gradients(const residency& where) {

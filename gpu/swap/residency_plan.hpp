@@ -18,6 +18,9 @@
 //   - everything: then nothing is on disk.
 // What is too little for the next of these takes more groups on their way (RSP-3).
 //
+// Of a device that the host cannot address there are two budgets (memory_split.hpp): the device's,
+// for all of that, and the host's, for the twins of slots and frames.
+//
 // Invariants
 //   RSP-1  What is chosen needs at most the budget, by plan_stage; where nothing does, the least is
 //          told in the error.
@@ -25,11 +28,15 @@
 //   RSP-3  What is left over reads further ahead, as far as the state of the ends goes: their
 //          gradients are whole last, and nothing else goes on while they wait for a read. A tied
 //          token table may be a third of a model.
+//   RSP-4  Of two budgets both are kept, RSP-2 is of each alone, and the error is of the one that
+//          is too small. What the device holds as a whole takes nothing of the host's.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "gpu/model/stage_shape.hpp"
+#include "gpu/swap/memory_split.hpp"
 #include "io/base/error_kind.hpp"
 #include "io/base/result.hpp"
 
@@ -45,13 +52,15 @@ enum class clip_way : uint8_t {
 
 /// What a stage may take, and what its steps are like.
 struct residency_budget {
-  uint64_t bytes = 0;         ///< of memory, for plan_stage(...).total()
+  uint64_t bytes = 0;         ///< of memory, for plan_stage(...).total(); of two, the device's
   bool clips = true;          ///< the update needs the norm of all gradients first
   int64_t micro_batches = 1;  ///< of a step; of several gradients add up, unless shape.by_layer
   clip_way clip = clip_way::automatic;
   uint64_t disk_bytes = 0;  ///< that swap files may take; 0: not known, so only one version
   bool measures = false;    ///< LAMB: state of several groups, or of replicas, is read twice
   bool verifies = true;     ///< swap.verify: what is read is summed, as all state that is written
+  /// Of the host, where it cannot address the device (split_of); none: both are one memory.
+  std::optional<uint64_t> host_bytes = {};
 };
 
 /// Bytes of the least that memory must hold.
@@ -60,14 +69,30 @@ inline constexpr error_kind<double, double, double> budget_too_small{
     "a rank has {:.1f} MiB of swap.host_bytes and needs {:.1f} MiB at least, {:.1f} of them for "
     "activations and workspace",
     "raise swap.host_bytes, or lower train.micro_batch or train.seq_len"};
+/// The same of a GPU's memory, and of the host's for what a GPU reaches a drive through.
+inline constexpr error_kind<double, double, double> device_budget_too_small{
+    "device_budget_too_small", errc::bad_config,
+    "a rank has {:.1f} MiB of swap.device_bytes and needs {:.1f} MiB at least, {:.1f} of them for "
+    "activations and workspace",
+    "raise swap.device_bytes, or lower train.micro_batch or train.seq_len"};
+inline constexpr error_kind<double, double> twins_too_large{
+    "twins_too_large", errc::bad_config,
+    "there are {:.1f} MiB of swap.host_bytes for what a process holds beside a GPU, and {:.1f} MiB "
+    "are needed at least",
+    "raise swap.host_bytes"};
 
-/// The residency of a stage of `shape` (whose own is ignored). Errors: budget_too_small (RSP-1).
+/// The residency of a stage of `shape` (whose own is ignored). Errors: budget_too_small; of two
+/// budgets device_budget_too_small, twins_too_large (RSP-1, RSP-4).
 result<residency> plan_residency(const model_config& model, const stage_shape& shape,
                                  const residency_budget& budget);
 
 /// What needs the least memory.
 residency least_residency(const model_config& model, const stage_shape& shape,
                           const residency_budget& budget);
+
+/// What the stage takes of both memories of such a budget; of one memory nothing of the host's.
+memory_split needs_of(const model_config& model, const stage_shape& shape,
+                      const residency_budget& budget);
 
 /// Whether every gradient is kept until the update.
 bool keeps_gradients(const residency& where);

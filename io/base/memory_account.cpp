@@ -22,8 +22,9 @@ result<memory_account::booking> memory_account::book(std::string_view holder, ui
     std::vector<std::string> words;
     for (const auto& h : held_locked().holders)
       if (h.bytes > 0) words.push_back(fmt::format("{}: {}", h.holder, bytes_text(h.bytes)));
-    return memory_used_up(bytes_text(bytes), holder, bytes_text(held_),
-                          bytes_text(*limits_.begin()), fmt::format("{}", fmt::join(words, ", ")));
+    const auto& kind = place_ == memory_place::device ? device_memory_used_up : memory_used_up;
+    return kind(bytes_text(bytes), holder, bytes_text(held_), bytes_text(*limits_.begin()),
+                fmt::format("{}", fmt::join(words, ", ")));
   }
   auto it = holders_.find(holder);
   if (it == holders_.end()) it = holders_.emplace(std::string(holder), std::pair(0, 0)).first;
@@ -70,6 +71,15 @@ memory_account::table memory_account::held_locked() const {
 
 memory_account& process_memory() {
   static auto* account = new memory_account;  // bookings of static objects may end after it would
+  return *account;
+}
+
+memory_account& device_memory(int number) {
+  static std::mutex mutex;
+  static auto* accounts = new std::map<int, memory_account*>;  // as above
+  std::lock_guard lock(mutex);
+  auto& account = (*accounts)[number];
+  if (account == nullptr) account = new memory_account(memory_place::device);
   return *account;
 }
 

@@ -5,14 +5,17 @@
 // its holder's name, and refused with the table of holders where the budget is used up. What is
 // small (messages, tables, stacks, code) has a share that the limit leaves out.
 //
-// One for a process, since that is what its workers share; where nobody has set a limit it only
-// counts. From any thread.
+// One for a process, since that is what its workers share, and beside it one for each GPU that it
+// uses, whose memory is another (swap.device_bytes); where nobody has set a limit it only counts.
+// From any thread.
 //
 // Invariants
 //   MAC-1  No booking makes what is held more than the least limit that stands; the refusal names
 //     every holder and what it has.
 //   MAC-2  A booking gives back what it booked, once, when it ends.
 //   MAC-3  What is large and booked is the kernel's again when it is freed (mapped_pages.hpp).
+//   MAC-4  What lies on a GPU is booked on that GPU's account alone, and what the host has for it
+//     (page-locked twins) on the process's: neither limit is another's.
 #pragma once
 
 #include <cstdint>
@@ -38,6 +41,16 @@ inline constexpr error_kind<std::string_view, std::string_view, std::string_view
                    "{} of memory for {} are not there: {} of {} are held ({})",
                    "raise swap.host_bytes, or lower train.micro_batch or train.seq_len"};
 
+/// The same of a GPU's.
+inline constexpr error_kind<std::string_view, std::string_view, std::string_view, std::string_view,
+                            std::string_view>
+    device_memory_used_up{"device_memory_used_up", errc::no_memory,
+                          "{} of a GPU's memory for {} are not there: {} of {} are held ({})",
+                          "raise swap.device_bytes, or lower train.micro_batch or train.seq_len"};
+
+/// Whose memory an account is of, and so which key raises its limit.
+enum class memory_place : uint8_t { host, device };
+
 /// What those throw that have no other way to say it.
 struct memory_refused : std::bad_alloc {
   explicit memory_refused(error e) : why(std::move(e)) {}
@@ -46,6 +59,8 @@ struct memory_refused : std::bad_alloc {
 
 class memory_account {
  public:
+  explicit memory_account(memory_place place = memory_place::host) noexcept : place_(place) {}
+
   class booking {
    public:
     booking() = default;
@@ -76,7 +91,7 @@ class memory_account {
     std::vector<holding> holders;  ///< who holds most comes first
   };
 
-  /// Errors: memory_used_up.
+  /// Errors: memory_used_up; of a GPU's account device_memory_used_up.
   result<booking> book(std::string_view holder, uint64_t bytes);
   /// No more than this may be held as long as the answer lives.
   std::shared_ptr<void> limit_to(uint64_t bytes);
@@ -87,6 +102,7 @@ class memory_account {
   void give_back(const std::string& holder, uint64_t bytes);
   table held_locked() const;
 
+  const memory_place place_;
   mutable std::mutex mutex_;
   holders holders_;  ///< bytes and the most that they were; guarded by mutex_
   std::multiset<uint64_t> limits_;
@@ -95,6 +111,8 @@ class memory_account {
 
 /// Of this process.
 memory_account& process_memory();
+/// Of what this process has of the GPU with that number, from 0.
+memory_account& device_memory(int number);
 
 /// While it lives, what this thread allocates is held under this name.
 class memory_holder {

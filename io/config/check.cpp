@@ -166,8 +166,8 @@ bool same_folder(const std::string& one, const std::string& other) {
 void check_swap(builder& b) {
   const auto& j = b.target();
   if (j.swap.dir.empty()) {
-    b.rule(j.swap.host_bytes == 0 && j.swap.rated_tbw == 0 && !j.swap.consume &&
-               j.swap.clip == clip_way::automatic && j.swap.keep_layers < 0 &&
+    b.rule(j.swap.host_bytes == 0 && j.swap.device_bytes == 0 && j.swap.rated_tbw == 0 &&
+               !j.swap.consume && j.swap.clip == clip_way::automatic && j.swap.keep_layers < 0 &&
                j.swap.spill_layers < 0 && j.swap.half_layers < 0 &&
                j.swap.rates == swap_rates_section{},
            {"swap.dir"}, "is required where [swap] is described");

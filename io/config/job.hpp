@@ -297,6 +297,7 @@ struct swap_rates_section {
 struct swap_section {
   std::vector<std::string> dir;  ///< folders on local drives; empty = off
   int64_t host_bytes = 0;  ///< memory of a node's process for its ranks; 0 = 80 % of what there is
+  int64_t device_bytes = 0;  ///< memory of a GPU for its ranks; 0 = what it has less a reserve
   bool verify = true;      ///< what is read is summed
   bool consume = false;    ///< a resume without room for two copies gives its checkpoint up
   clip_way clip = clip_way::automatic;

@@ -1,9 +1,12 @@
 // What a machine must have for a job: tables of machines that do not exist.
 #include "actors/train/readiness_policy.hpp"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include "actors/train/batch_memory.hpp"
+#include "actors/train/gpu_budget.hpp"
 #include "actors/train/swap_forecast.hpp"
 #include "actors/train/swap_ranks.hpp"
 #include "actors/train/swap_to_fit.hpp"
@@ -182,6 +185,152 @@ TEST_CASE("readiness: a refused budget names the one that is accepted, of the th
     CHECK(mentions(found[0].why, fmt::format("swap.host_bytes={}", floor)));
   }
   CHECK(judge(with(floor), small_machine()).problems.empty());
+}
+
+namespace {
+
+const std::vector<std::string> swapping_on_gpu{
+    "model.layers=12", "model.hidden=256",    "model.vocab=1000", "cluster.threads=1",
+    "swap.dir=/swap",  "cluster.device=cuda", "train.batch=4"};
+
+machine machine_with_gpu(uint64_t bytes) {
+  auto m = small_machine();
+  m.gpus = {{"A", bytes}};
+  return m;
+}
+
+}  // namespace
+
+TEST_CASE("readiness: of ranks on a GPU each budget has its floor, and what is named is accepted") {
+  const auto m = machine_with_gpu(uint64_t{8} << 30);
+  for (const int ranks : {1, 2}) {
+    CAPTURE(ranks);
+    auto sets = swapping_on_gpu;
+    sets.insert(sets.end(), {fmt::format("cluster.nodes={}", ranks),
+                             fmt::format("parallel.data={}", ranks), "train.micro_batch=1"});
+    const auto with = [&](uint64_t device, uint64_t host) {
+      auto plan = plan_for(sets);
+      plan.job.swap.device_bytes = static_cast<int64_t>(device);
+      plan.job.swap.host_bytes = static_cast<int64_t>(host);
+      place_on_gpus(plan, m);
+      return plan;
+    };
+    CHECK(with(1, 1).gpu_at.bytes == uint64_t{8} << 30);
+    CHECK(with(1, 1).gpu_at.ranks == ranks);  // of one GPU
+    const auto device = device_floor_bytes(with(1, 1), 1);
+    const auto host = swap_floor_bytes(with(device, 1), 1);
+    const auto judged = [&](uint64_t device_bytes, uint64_t host_bytes) {
+      return judge(with(device_bytes, host_bytes), m).problems;
+    };
+    const auto on_device = fmt::format("swap.device_bytes={}", device);
+    const auto on_host = fmt::format("swap.host_bytes={}", host);
+    auto found = judged(device - 1, host);
+    REQUIRE(found.size() == 1);
+    CHECK(found[0].key == "swap.device_bytes");
+    CHECK(is_error(found[0].why, gpu::device_budget_too_small));
+    CHECK(mentions(found[0].why, on_device));
+    CHECK_FALSE(mentions(found[0].why, on_host));
+    found = judged(device, host - 1);
+    REQUIRE(found.size() == 1);
+    CHECK(found[0].key == "swap.host_bytes");
+    CHECK(is_error(found[0].why, gpu::twins_too_large));
+    CHECK(mentions(found[0].why, on_host));
+    CHECK_FALSE(mentions(found[0].why, on_device));
+    found = judged(1, 1);
+    REQUIRE(found.size() == 1);
+    CHECK(mentions(found[0].why, on_device));
+    CHECK(mentions(found[0].why, on_host));
+    CHECK(judged(device, host).empty());
+    const auto forecast = forecast_swap(with(device, host));
+    REQUIRE(forecast);
+    CHECK(forecast->of_gpu.floor_bytes == device);
+    CHECK(forecast->floor_bytes == host);
+    CHECK(forecast->of_gpu.device_bytes == device);
+    CHECK(static_cast<uint64_t>(ranks) *
+              (forecast->of_gpu.stage_bytes + forecast->of_gpu.overhead_bytes) <=
+          device);
+    CHECK(forecast->of_gpu.twin_bytes + forecast->overhead_bytes <= host);
+  }
+}
+
+TEST_CASE("readiness: a GPU gives what it has less its reserve, whatever the host has") {
+  auto plan = plan_for(swapping_on_gpu);
+  plan.job.swap.host_bytes = int64_t{512} << 20;
+  place_on_gpus(plan, machine_with_gpu(uint64_t{80} << 30));
+  CHECK(device_bytes_of(plan.job, plan.gpu_at) == uint64_t{79} << 30);
+  CHECK(device_bytes_of(plan.job, {uint64_t{4} << 30, 1}) == uint64_t{7} << 29);
+  CHECK_FALSE(forecast_swap(plan));  // all of it is in the GPU's memory
+  plan.job.swap.host_bytes = static_cast<int64_t>(swap_floor_bytes(plan, 1));
+  CHECK(fits_swap_budget(plan, 1));
+  --plan.job.swap.host_bytes;  // of which the process has the rest
+  CHECK(fits_swap_budget(plan, 1).error().is(gpu::twins_too_large));
+  plan.job.swap.host_bytes = int64_t{512} << 20;
+  auto rank = planned_options(plan, plan.ranks.front(), 1);
+  const auto own = device_budget_bytes(plan.job, rank);
+  CHECK(own == (uint64_t{79} << 30) - device_overhead_bytes(rank));
+  for (const auto agreed : {own - 1, own + 1}) {  // with its replicas
+    rank.swap_device_bytes = agreed;
+    CHECK(device_budget_bytes(plan.job, rank) == std::min(own, agreed));
+  }
+  plan.job.swap.device_bytes = int64_t{90} << 30;
+  CHECK(device_bytes_of(plan.job, plan.gpu_at) == uint64_t{80} << 30);
+  auto elsewhere = plan_for(swapping_on_gpu);
+  place_on_gpus(elsewhere, small_machine());  // without one
+  CHECK(elsewhere.gpu_at.bytes == 0);
+  elsewhere.job.cluster.launch = config::launch_mode::ssh;
+  elsewhere.job.swap.host_bytes = 1;
+  place_on_gpus(elsewhere, small_machine());
+  CHECK(fits_swap_budget(elsewhere, 1));  // its nodes know their GPUs
+  elsewhere.job.swap.device_bytes = 1;
+  place_on_gpus(elsewhere, small_machine());
+  const auto refused = fits_swap_budget(elsewhere, 1);
+  REQUIRE_FALSE(refused);
+  const auto floor = device_floor_bytes(elsewhere, 1);
+  CHECK(mentions(refused.error(), fmt::format("swap.device_bytes={}", floor)));
+}
+
+TEST_CASE("readiness: a GPU that is too small for any plan is told from a setting") {
+  const auto m = machine_with_gpu(uint64_t{64} << 20);
+  auto plan = plan_for(swapping_on_gpu);
+  plan.job.swap.host_bytes = int64_t{2} << 30;
+  place_on_gpus(plan, m);
+  const auto refused = fits_swap_budget(plan, 1);
+  REQUIRE_FALSE(refused);
+  CHECK(refused.error().is(gpu::device_budget_too_small));
+  CHECK_FALSE(mentions(refused.error(), "swap.device_bytes="));
+  CHECK(mentions(refused.error(), "parallel.pipeline"));
+}
+
+TEST_CASE("readiness: where a GPU is too small swapping is said to fit, and does") {
+  const scratch dir;
+  const std::vector<std::string> large{"model.layers=24",
+                                       "model.hidden=512",
+                                       "train.batch=1",
+                                       "train.micro_batch=1",
+                                       "model.recompute=true",
+                                       "cluster.threads=1",
+                                       "cluster.device=cuda",
+                                       "checkpoint.ring_bytes=16777216",
+                                       "job.output=" + (dir / "run").string()};
+  const auto m = machine_with_gpu(uint64_t{600} << 20);
+  auto plan = plan_for(large);
+  CHECK_FALSE(swapping_to_fit(plan, process_limit(plan, m)));  // whose GPU is not known
+  place_on_gpus(plan, m);
+  CHECK(process_limit(plan, m) > 0);
+  const auto way = swapping_to_fit(plan, process_limit(plan, m));
+  REQUIRE(way);
+  CHECK(way->disk_bytes > 0);
+  const auto refused = fits_memory(plan, m);
+  REQUIRE_FALSE(refused);
+  auto sets = large;
+  for (const auto& setting : way->settings) {
+    CHECK(mentions(refused.error(), setting));
+    sets.push_back(setting);
+  }
+  auto swapped = plan_for(sets);
+  place_on_gpus(swapped, m);
+  CHECK(judge(swapped, m).problems.empty());
+  CHECK(forecast_swap(swapped));
 }
 
 TEST_CASE("readiness: shapes that nothing could hold are refused before they are counted") {

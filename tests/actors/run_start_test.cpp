@@ -111,12 +111,28 @@ TEST_CASE("run: the start asks committer, loaders and stages for what the plan a
     CHECK(m.threads == 3 + i);
     CHECK(m.device == fmt::format("cuda:{}", i));
     CHECK(m.shared_devices);
+    CHECK(m.device_ranks == 1);  // each machine has its own
     build.answer<fbs::StageReady>([&](auto& r) { r.bytes = (5 - i) << 20; });
   }
   CHECK_FALSE(f.stages[0].idle());
   const auto said = f.said();
   CHECK(any_has(said, "data: 1000 tokens, 100 training windows"));
   CHECK(any_has(said, "5 MiB on the largest"));
+}
+
+TEST_CASE("run: ranks are told how many of the job share their GPU, and none shares a host so") {
+  for (const auto* name : {"cuda:0", "host"}) {
+    CAPTURE(name);
+    scripted_run f;
+    auto crew = scripted_run::crew();
+    crew.devices = {name, name};
+    crew.nodes[1]->host = crew.nodes[0]->host;
+    f.admit(crew, f.crew_handles());
+    f.pass_phase(start_phase::open_folder);
+    f.pass_phase(start_phase::open_data);
+    for (const auto& stage : f.stages)
+      CHECK(stage.take<fbs::BuildStage>()->device_ranks() == (name[0] == 'c' ? 2 : 0));
+  }
 }
 
 TEST_CASE("SUC-2: run: ranks of a head that goes on for another are of the launch of the first") {
@@ -141,12 +157,17 @@ TEST_CASE("run: ENG-8: replicas that swap are built for the least memory that on
     CHECK(asked->only_asks());
     CHECK(asked->swap_bytes() == 0);
     CHECK(f.stages[0].idle());  // both are waited for
-    asked.answer<fbs::StageReady>([&](auto& r) { r.swap_bytes = (5 - i) << 20; });
+    CHECK(asked->swap_device_bytes() == 0);
+    asked.answer<fbs::StageReady>([&](auto& r) {
+      r.swap_bytes = (5 - i) << 20;
+      r.swap_device_bytes = (6 + i) << 20;
+    });
   }
   for (size_t i = 0; i < 2; ++i) {
     const auto build = f.stages[i].take<fbs::BuildStage>();
     CHECK_FALSE(build->only_asks());
     CHECK(build->swap_bytes() == 4 << 20);
+    CHECK(build->swap_device_bytes() == 6 << 20);
     CHECK(build->data_rank() == i);
     CHECK(build->threads() == 3 + i);
     build.answer<fbs::StageReady>([&](auto& r) { r.bytes = 4 << 20; });

@@ -104,6 +104,28 @@ TEST_CASE("swap show: how fast each rank's drive is, and what of its checkpoint 
         std::string::npos);
 }
 
+TEST_CASE("swap show: of a rank on a GPU both memories are told, with who holds them") {
+  auto view = swapping();
+  CHECK(apps::swap::live_text(view, 0).find("GPU") == std::string::npos);
+  CHECK_FALSE(
+      nlohmann::json::parse(apps::swap::live_json(view))["ranks"][0].contains("device_held_bytes"));
+  auto& s = *view.nodes[0]->actors[1]->values->worker->swap;
+  s.device_budget_bytes = 300 << 20;
+  s.device_held_bytes = 200 << 20;
+  s.device_peak_bytes = 250 << 20;
+  s.device_holders.push_back(std::make_unique<fbs::MemoryHolderT>());
+  s.device_holders.back()->holder = "gradients";
+  s.device_holders.back()->held_bytes = s.device_holders.back()->peak_bytes = 70 << 20;
+  CHECK(apps::swap::live_text(view, 0).find("node0, GPU: 200.0 MiB of 300.0 MiB held, 250.0 MiB "
+                                            "at most: gradients 70.0 MiB\n") != std::string::npos);
+  const auto rank = nlohmann::json::parse(apps::swap::live_json(view))["ranks"][0];
+  CHECK(rank["device_budget_bytes"] == 300 << 20);
+  CHECK(rank["device_held_bytes"] == 200 << 20);
+  CHECK(rank["device_peak_bytes"] == 250 << 20);
+  CHECK(rank["device_holders"][0]["holder"] == "gradients");
+  CHECK(rank["holders"][0]["holder"] == "weights");
+}
+
 TEST_CASE("swap show: the last step against its limit, and what drives have been written") {
   auto view = swapping();
   CHECK_FALSE(nlohmann::json::parse(apps::swap::live_json(view)).contains("last_step"));

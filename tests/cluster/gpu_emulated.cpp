@@ -5,7 +5,7 @@
 #include <cstdlib>
 #include <fstream>
 
-#include "tests/cluster/job_files.hpp"
+#include "tests/cluster/swapped_jobs.hpp"
 
 using namespace troupe::cluster_test;
 
@@ -137,6 +137,37 @@ TEST_CASE("auto takes the GPU where every worker gets one, else the host, and cu
   CHECK(said({}).find("devices: cuda:0") != std::string::npos);
   CHECK(said(layout(2, 1)).find("devices:") == std::string::npos);
   CHECK(said(with(gpu, layout(2, 1))).find("devices: cuda:0, cuda:0 (shared") != std::string::npos);
+}
+
+TEST_CASE("swap: on a GPU a job at the floors of both memories has the losses of the GPU's") {
+  job_files job;
+  const auto sets = with(with(deep, gpu), {"train.steps=4", "checkpoint.resume=never"});
+  const auto drive = with(sets, {"swap.dir=" + (job / "swap").string()});
+  const auto planned = [&](const std::vector<std::string>& budgets) {
+    auto words = job.up(with(drive, budgets));
+    words.front() = "plan";
+    words.insert(words.end(), {"--json", "--no-measure"});
+    return run(words);
+  };
+  const auto budgets = [](int64_t host_bytes, int64_t device_bytes) {
+    return std::vector<std::string>{"swap.host_bytes=" + std::to_string(host_bytes),
+                                    "swap.device_bytes=" + std::to_string(device_bytes)};
+  };
+  const auto refused = [&](int64_t host_bytes, int64_t device_bytes) {
+    const auto told = planned(budgets(host_bytes, device_bytes));
+    CHECK(told.code == 78);
+    return nlohmann::json::parse(told.out)["swap"];
+  };
+  const int64_t device_floor = refused(1, 1)["gpu"]["floor_bytes"];
+  const int64_t host_floor = refused(1, device_floor)["floor_bytes"];
+  CHECK(planned(budgets(host_floor, device_floor - 1)).code == 78);
+  CHECK(planned(budgets(host_floor - 1, device_floor)).code == 78);
+  const auto truth = numbers_in_memory(job, sets);
+  REQUIRE(truth.size() == 4);
+  CHECK(numbers(job, with(drive, budgets(host_floor, device_floor))) == truth);
+  const auto whole = planned({});  // as much as the GPU has: all of it fits
+  CHECK(whole.code == 0);
+  CHECK_FALSE(nlohmann::json::parse(whole.out).contains("swap"));
 }
 
 TEST_CASE("bench gpu on a GPU: ceilings, operations and training of a tiny shape, as one table") {

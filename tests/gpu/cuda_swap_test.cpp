@@ -3,7 +3,14 @@
 #include <doctest/doctest.h>
 
 #include <array>
+#include <initializer_list>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
 
+#include "gpu/swap/memory_split.hpp"
+#include "io/base/memory_account.hpp"
 #include "io/disk/faulty_disk.hpp"
 #include "tests/gpu/cuda_any.hpp"
 #include "tests/gpu/swap_trainer.hpp"
@@ -36,7 +43,147 @@ swap_options on_unruly_disk(unsigned seed) {
   return o;
 }
 
+/// What holders have whose names begin so.
+uint64_t held_by(const io::memory_account& account, std::initializer_list<std::string_view> names) {
+  uint64_t out = 0;
+  for (const auto& h : account.held().holders)
+    for (const auto name : names) out += h.holder.starts_with(name) ? h.bytes : 0;
+  return out;
+}
+
+/// A stage with its files, and activations that it spills.
+struct swapping_stage {
+  std::unique_ptr<stage_model> model;
+  std::unique_ptr<swapper> swap;
+  std::unique_ptr<spiller> spill;
+
+  static result<swapping_stage> make(device& gpu, const model_config& model,
+                                     const stage_shape& shape) {
+    swapping_stage out;
+    TROUPE_TRY(stage, stage_model::make(gpu, model, shape));
+    out.model = std::move(stage);
+    TROUPE_TRY(swap, swapper::make(out.model->store(), shape.where, on_unruly_disk(1)));
+    out.swap = std::move(swap);
+    if (shape.spilling().empty()) return out;
+    const spill_options there{{"/swap/activations"}, true, {}};
+    TROUPE_TRY(spill, spiller::make(gpu, *out.model, out.swap->io(), there));
+    out.spill = std::move(spill);
+    return out;
+  }
+};
+
+stage_shape shape_of_split(const model_config& model, dtype type, bool spills) {
+  auto shape = whole_model(model, 2, 7, type);
+  if (spills)
+    shape.activations.assign(static_cast<size_t>(shape.layers()), activation_choice::spill);
+  residency_budget budget{0, false, 1};
+  budget.host_bytes = 0;
+  shape.where = least_residency(model, shape, budget);
+  shape.where.group_elements = 2048;
+  return shape;
+}
+
 }  // namespace
+
+TEST_CASE("cuda: TWN-1: what is booked of both memories is what was planned, and what is gone") {
+  auto gpu = testing::any_gpu();
+  if (!gpu) return;
+  auto& of_gpu = io::device_memory(0);
+  for (const auto type : {dtype::f32, dtype::bf16})
+    for (const bool spills : {false, true})
+      for (const bool speculates : {false, true})
+        for (const bool shares : {false, true}) {
+          const auto model = testing::tiny_gpt2();
+          auto shape = shape_of_split(model, type, spills);
+          shape.where.speculates = speculates;
+          for (auto& chunk : shape.where.chunks)
+            if (!shares) chunk.weight_frame = chunk.grad_frame = -1;
+          const auto planned = split_of(model, shape);
+          const auto held = of_gpu.held().held_bytes, free = gpu->facts().free_bytes;
+          const auto twins = [] {
+            return held_by(io::process_memory(), {"state on its way", "activations on their way"});
+          };
+          const auto twins_before = twins();
+          {
+            const auto made = swapping_stage::make(*gpu, model, shape);
+            REQUIRE_MESSAGE(made, (made ? std::string() : render(made.error())));
+            CHECK(of_gpu.held().held_bytes - held == planned.device_bytes);
+#if defined(TROUPE_CUDA_EMULATED)  // a real one gives whole pages
+            CHECK(free - gpu->facts().free_bytes == planned.device_bytes);
+#endif
+            auto none = shape.where;  // but for a group that a checkpoint reads meanwhile
+            none.groups_in_memory = 0;
+            const auto later =
+                swap_sizes_of(stage_chunks(model, shape), none, type, {}).slots_bytes;
+            CHECK(twins() - twins_before == planned.host_bytes - later);
+          }
+          CHECK(of_gpu.held().held_bytes == held);
+          CHECK(twins() == twins_before);
+#if defined(TROUPE_CUDA_EMULATED)
+          CHECK(gpu->facts().free_bytes == free);
+#endif
+        }
+}
+
+TEST_CASE("cuda: MAC-4: beyond its budget a GPU is asked for nothing, and who holds it is said") {
+  auto gpu = testing::any_gpu();
+  if (!gpu) return;
+  const auto model = testing::tiny_gpt2();
+  const auto shape = shape_of_split(model, dtype::f32, true);
+  const auto planned = split_of(model, shape);
+  auto &of_gpu = io::device_memory(0), &of_host = io::process_memory();
+  const auto device = of_gpu.held().held_bytes, host = of_host.held().held_bytes;
+  {
+    const auto enough = of_gpu.limit_to(device + planned.device_bytes);
+    const auto twins = of_host.limit_to(host + planned.host_bytes);
+    CHECK(swapping_stage::make(*gpu, model, shape));
+  }
+  {
+    const auto less = of_gpu.limit_to(device + planned.device_bytes - 1);
+    const auto made = swapping_stage::make(*gpu, model, shape);
+    REQUIRE_FALSE(made);
+    CHECK(made.error().is(io::device_memory_used_up));
+    for (const auto* holder : {"state on its way", "weights: ", "gradients: ", "activations"})
+      CHECK(made.error().message.find(holder) != std::string::npos);
+  }
+  const auto less = of_host.limit_to(host);
+  const auto made = swapping_stage::make(*gpu, model, shape);
+  REQUIRE_FALSE(made);
+  CHECK(made.error().is(io::memory_used_up));
+  CHECK(of_gpu.held().held_bytes == device);
+  CHECK(of_host.held().held_bytes == host);
+}
+
+TEST_CASE("cuda: RSP-4: whatever the two budgets, the bits are those of the GPU's memory") {
+  auto gpu = testing::any_gpu();
+  if (!gpu) return;
+  for (const auto type : {dtype::f32, dtype::bf16}) {
+    swap_case c{testing::tiny_gpt2(), type};
+    c.model.layers = 8;
+    const auto expected = swap_trainer(*gpu, c, {}).train(steps_of_test);
+    const auto shape = whole_model(c.model, 2, 7, type);
+    residency_budget budget{0, false, 1};
+    budget.host_bytes = 0;
+    auto with = shape;
+    with.where = least_residency(c.model, shape, budget);
+    const auto least = split_of(c.model, with);
+    const auto all = plan_stage(c.model, shape).total();
+    REQUIRE(least.device_bytes < all);
+    size_t plans = 0;
+    for (const auto device : {least.device_bytes, (least.device_bytes + all) / 2, all - 1})
+      for (const auto host : {least.host_bytes, 3 * least.host_bytes}) {
+        budget.bytes = device;
+        budget.host_bytes = host;
+        const auto planned = plan_residency(c.model, shape, budget);
+        REQUIRE(planned);
+        REQUIRE(planned->any_on_disk());
+        c.where = *planned;
+        swap_trainer swapped(*gpu, c, on_unruly_disk(static_cast<unsigned>(++plans)));
+        CHECK(swapped.train(steps_of_test) == expected);
+        CHECK(swapped.failure());
+      }
+  }
+}
 
 TEST_CASE("cuda: SWP-1 SWP-2 SWP-3: with state on disk the bits are those of the GPU's memory") {
   auto gpu = testing::any_gpu();

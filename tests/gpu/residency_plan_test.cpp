@@ -4,7 +4,10 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <map>
+#include <vector>
 
+#include "gpu/swap/memory_split.hpp"
 #include "tests/gpu/model_samples.hpp"
 
 namespace troupe::gpu {
@@ -68,6 +71,97 @@ TEST_CASE("RSP-1 RSP-2: at every budget what is chosen fits, and more memory nev
           REQUIRE(whole);
           CHECK(*whole == residency{});
         }
+}
+
+namespace {
+
+/// The same as a step that makes its passes twice moves it.
+uint64_t moved_in_passes(const model_config& model, const stage_shape& shape,
+                         const residency& where, bool clips) {
+  const bool twice = clips && where.any_on_disk() && !where.speculates && !keeps_gradients(where);
+  return moved(model, shape, where) * (twice ? 2 : 1);
+}
+
+/// Of a device that the host cannot address; the host's budget comes later.
+residency_budget of_two_memories(uint64_t bytes, bool clips, uint64_t disk_bytes) {
+  residency_budget out{bytes, clips, 1, clip_way::automatic, disk_bytes};
+  out.host_bytes = 0;
+  return out;
+}
+
+std::vector<uint64_t> from_to(uint64_t first, uint64_t last, uint64_t steps) {
+  std::vector<uint64_t> out;
+  for (uint64_t i = 0; i <= steps; ++i) out.push_back(first + (last - first) * i / steps);
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("RSP-4 RSP-2: of two budgets both are kept, and more of either never moves more") {
+  auto model = testing::tiny_gpt2();
+  model.layers = 16;
+  model.vocab = 600;  // more than a layer has
+  for (const auto type : {dtype::f32, dtype::bf16})
+    for (const bool clips : {false, true})
+      for (const uint64_t disk : {uint64_t{0}, uint64_t{1} << 40}) {
+        CAPTURE(clips);
+        CAPTURE(disk);
+        const auto shape = shape_of_plan_test(model, type);
+        auto budget = of_two_memories(0, clips, disk);
+        auto with = shape;
+        with.where = least_residency(model, shape, budget);
+        const auto least = needs_of(model, with, budget);
+        const auto all = plan_stage(model, shape).total();
+        with.where.speculates = true;
+        const auto wide = split_of(model, with).host_bytes;
+        REQUIRE(least.device_bytes < all);
+        REQUIRE(wide > least.host_bytes);           // twins of tables
+        std::map<uint64_t, uint64_t> moved_before;  // by the host's budget
+        for (const auto device : from_to(least.device_bytes, all - 1, 10)) {
+          uint64_t before = UINT64_MAX;
+          for (const auto host : from_to(least.host_bytes, 3 * wide, 6)) {
+            budget.bytes = device;
+            budget.host_bytes = host;
+            const auto planned = plan_residency(model, shape, budget);
+            REQUIRE(planned);
+            with.where = *planned;
+            const auto taken = split_of(model, with);
+            CHECK(taken.device_bytes <= device);
+            CHECK(taken.host_bytes <= host);
+            const auto now = moved_in_passes(model, shape, *planned, clips);
+            CHECK(now <= before);
+            before = now;
+            if (const auto it = moved_before.find(host); it != moved_before.end())
+              CHECK(now <= it->second);
+            moved_before[host] = now;
+          }
+        }
+      }
+}
+
+TEST_CASE("RSP-4: the budget that is too small is named, and what a GPU holds needs no host") {
+  auto model = testing::tiny_gpt2();
+  model.layers = 12;
+  const auto shape = shape_of_plan_test(model, dtype::bf16);
+  auto budget = of_two_memories(0, true, 0);
+  auto with = shape;
+  with.where = least_residency(model, shape, budget);
+  const auto least = split_of(model, with);
+  const auto planned = [&](uint64_t device, uint64_t host) {
+    budget.bytes = device;
+    budget.host_bytes = host;
+    return plan_residency(model, shape, budget);
+  };
+  const auto all = plan_stage(model, shape).total();
+  REQUIRE(least.device_bytes < all);
+  CHECK(planned(least.device_bytes - 1, UINT64_MAX / 2).error().is(device_budget_too_small));
+  CHECK(planned(least.device_bytes - 1, 0).error().is(device_budget_too_small));
+  CHECK(planned(least.device_bytes, least.host_bytes - 1).error().is(twins_too_large));
+  CHECK(planned(least.device_bytes, least.host_bytes));
+  const auto whole = planned(all, 0);
+  REQUIRE(whole);
+  CHECK(*whole == residency{});
+  CHECK(split_of(model, shape).host_bytes == 0);
 }
 
 TEST_CASE("RSP-3: what is left over of the memory reads the ends' state ahead") {

@@ -31,6 +31,7 @@ struct swap_case {
   bool spills = false;  ///< every layer does, where anything is on disk
   int replicas = 1;     ///< of which this is the first
   bool rows_first = false;  ///< of the token table, whose batch is another one each step
+  residency where = {};     ///< empty: the least, by the members above
 };
 
 /// Trains without clipping, each chunk updated as soon as backward has passed it.
@@ -52,6 +53,7 @@ class swap_trainer {
       shape.where.speculates = c.speculates;
       for (auto& chunk : shape.where.chunks)
         if (!c.shares_frames) chunk.weight_frame = chunk.grad_frame = -1;
+      if (!c.where.chunks.empty()) shape.where = c.where;
     }
     auto stage = stage_model::make(owner, c.model, shape);
     REQUIRE(stage);
@@ -89,9 +91,10 @@ class swap_trainer {
     stage_->forward(s, one, 1.0f / static_cast<float>(rows * seq));
     rule_->clip(s);  // behind the forward pass, which waits for updates that read the factor before
     stage_->backward(s, one, [&](int chunk) {
-      if (swap_ && rows_first_ && chunk == stage_->table_chunk())
+      const bool moves = swap_ && store().options().where.of(chunk).state_on_disk;
+      if (moves && rows_first_ && chunk == stage_->table_chunk())
         swap_->update_for_rows(s, *rule_, chunk, lr, step);
-      else if (swap_)
+      else if (moves)
         swap_->update(s, *rule_, chunk, lr, step);
       else
         rule_->step(s, chunk, lr, step);

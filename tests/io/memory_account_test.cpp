@@ -63,6 +63,26 @@ TEST_CASE("MAC-1: a limit below what is held refuses all until it ends") {
   CHECK(account.held().limit_bytes == 0);
 }
 
+TEST_CASE("MAC-4: each GPU has an account of its own, whose refusal names its own key") {
+  constexpr int first = 61, second = 62;  // GPUs that nothing else here has
+  CHECK(&device_memory(first) == &device_memory(first));
+  CHECK(&device_memory(first) != &device_memory(second));
+  const auto of_process = process_memory().held().held_bytes;
+  const auto limit = device_memory(first).limit_to(100);
+  const auto weights = device_memory(first).book("weights", 80);
+  REQUIRE(weights);
+  const auto refused = device_memory(first).book("gradients", 21);
+  REQUIRE_FALSE(refused);
+  CHECK(refused.error().is(device_memory_used_up));
+  CHECK(refused.error().code == errc::no_memory);
+  for (const auto* word : {"gradients", "weights: 80 B"})
+    CHECK(refused.error().message.find(word) != std::string::npos);
+  CHECK(refused.error().hint.find("swap.device_bytes") != std::string::npos);
+  CHECK(device_memory(first).book("gradients", 20));
+  CHECK(device_memory(second).book("gradients", 1000));
+  CHECK(process_memory().held().held_bytes == of_process);
+}
+
 TEST_CASE("MAC-2: a booking gives back once, wherever it was moved") {
   memory_account account;
   {
