@@ -254,8 +254,14 @@ void add_gpus(hw_profile& into, const gpu_picture& picture) {
   if (!first.reading) return;
   if (first.reading->memory_total_bytes)
     into.gpu_gib = static_cast<double>(*first.reading->memory_total_bytes) / probe_gib;
-  if (first.reading->power_limit_mw)
-    into.gpu_limit_w = static_cast<double>(*first.reading->power_limit_mw) / 1e3;
+  const auto& now = *first.reading;
+  if (now.power_limit_mw) into.gpu_limit_w = static_cast<double>(*now.power_limit_mw) / 1e3;
+  if (now.sm_mhz) into.gpu_sm_mhz = static_cast<double>(*now.sm_mhz);
+  if (now.memory_mhz) into.gpu_memory_mhz = static_cast<double>(*now.memory_mhz);
+  if (now.temperature_c) into.gpu_temperature_c = static_cast<double>(*now.temperature_c);
+  if (now.slowed_by)
+    into.gpu_slowed_by =
+        now.slowed_by->empty() ? "none" : fmt::format("{}", fmt::join(*now.slowed_by, ", "));
 }
 
 void add_workload(hw_profile& into, const train::job_plan& plan) {

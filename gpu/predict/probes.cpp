@@ -7,6 +7,7 @@
 #include <new>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -185,6 +186,54 @@ status probe_chase(const probe_course& course, measured& into) {
   return {};
 }
 
+/// Cycles of one processor: additions that each wait for the one before, one a cycle. Of a kind of
+/// processor that nobody has looked at: none.
+constexpr int additions_a_round = 64;
+bool add_in_turn(int rounds) {
+#if defined(__x86_64__) || defined(__aarch64__)
+  uint64_t sum = 0, by = 3;
+  for (int i = 0; i < rounds; ++i) {
+#if defined(__x86_64__)
+    asm volatile(".rept 64\n\tadd %1, %0\n\t.endr" : "+r"(sum) : "r"(by) : "cc");
+#else
+    asm volatile(".rept 64\n\tadd %0, %0, %1\n\t.endr" : "+r"(sum) : "r"(by));
+#endif
+  }
+  return true;
+#else
+  return rounds < 0;
+#endif
+}
+
+/// What a thread counts, the middle one of many short looks: who is held up in one, or was alone in
+/// the first, is not the middle.
+double clock_hz(double seconds) {
+  constexpr int rounds = 2000;
+  std::vector<double> looks;
+  for (const double end = wall_s() + seconds; looks.empty() || wall_s() < end;) {
+    const double begin = wall_s();
+    if (!add_in_turn(rounds)) return 0;
+    looks.push_back(std::max(wall_s() - begin, 1e-9));
+  }
+  const auto middle = looks.begin() + static_cast<std::ptrdiff_t>(looks.size() / 2);
+  std::nth_element(looks.begin(), middle, looks.end());
+  return static_cast<double>(rounds) * additions_a_round / *middle;
+}
+
+/// The mean over threads that all count at once.
+status probe_clock(int threads, measured& into) {
+  constexpr double seconds = 0.02;
+  host::thread_team team(threads, "probe");
+  std::vector<double> hz(static_cast<size_t>(threads));
+  team.split(threads, 1, [&](int64_t begin, int64_t end, int) {
+    for (int64_t i = begin; i < end; ++i) hz[static_cast<size_t>(i)] = clock_hz(seconds);
+  });
+  double sum = 0;
+  for (const double one : hz) sum += one;
+  if (sum > 0) into = sum / threads / 1e6;
+  return {};
+}
+
 status probe_peaks(const probe_options& options, io::perf::hw_profile& into) {
   TROUPE_TRY(ways, measure_peaks(options.threads));
   for (const auto& way : ways) {
@@ -318,6 +367,7 @@ probe_troubles probe_host(device& host, const probe_options& options, io::perf::
   auto& s = **compute;
   course.run("memory, all threads", 0.1,
              [&] { return probe_triad(course, options.threads, into.triad_gb_s); });
+  course.run("clock", 0, [&] { return probe_clock(options.threads, into.all_core_mhz); });
   course.run("float32 products", 0.1, [&] {
     return take_rate(product_rate(course, host, s, dtype::f32, side), 1e9, into.gemm_gflop_s);
   });

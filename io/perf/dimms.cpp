@@ -53,6 +53,19 @@ std::optional<double> positive(uint32_t value) {
 
 }  // namespace
 
+std::optional<double> cas_ns_in(std::string_view spd) {
+  constexpr size_t kind_at = 2;
+  constexpr uint8_t ddr4 = 0x0c, ddr5 = 0x12;
+  const auto byte = [spd](size_t at) { return static_cast<uint8_t>(spd[at]); };
+  double ns = 0;
+  if (spd.size() > 125 && byte(kind_at) == ddr4)  // in eighths of a ns, and in ps beside them
+    ns = 0.125 * byte(24) + 0.001 * static_cast<int8_t>(byte(123));
+  else if (spd.size() > 31 && byte(kind_at) == ddr5)  // in ps
+    ns = 0.001 * (byte(30) + 256 * byte(31));
+  constexpr double least = 5, most = 50;
+  return ns >= least && ns <= most ? std::optional<double>(ns) : std::nullopt;
+}
+
 std::vector<dimm> dimms_in(std::string_view table) {
   std::vector<dimm> out;
   for (size_t at = 0; at + 4 <= table.size();) {

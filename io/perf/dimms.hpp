@@ -19,6 +19,10 @@ struct dimm {
   std::string part;  ///< as its maker has it; empty: not known
 };
 
+/// How long a module takes to reach a column at least (tAA), in ns, as its own memory says (SPD;
+/// JESD21-C annex L of DDR4, JESD400-5 of DDR5). Nothing of other kinds, or what none can have.
+std::optional<double> cas_ns_in(std::string_view spd);
+
 /// Those that are there: an empty slot is none.
 std::vector<dimm> dimms_in(std::string_view table);
 

@@ -30,13 +30,14 @@ struct hw_profile {
   using word = std::optional<std::string>;
 
   // cpu: of the first processor where they may differ
-  word cpu_model, cpu_vendor, cpu_family, cpu_number, cpu_stepping, cpu_microcode, cpu_isa;
+  word cpu_model, cpu_vendor, cpu_family, cpu_number, cpu_stepping, cpu_microcode, cpu_isa,
+      cpu_flags;
   value cpus, usable_cpus, quota_cpus, fast_cpus, slow_cpus, cores, sockets, numa_nodes,
-      threads_per_core, cores_per_socket, base_mhz, max_mhz, l1d_kib, l1i_kib, l2_kib, l3_kib,
-      l3_cpus, tdp_w;
+      nodes_per_socket, threads_per_core, cores_per_socket, base_mhz, max_mhz, l1d_kib, l1i_kib,
+      l2_kib, l3_kib, l3_cpus, tdp_w;
 
   // memory
-  value mem_gib, dimms, dimm_gib, dimm_mt_s, dimm_ranks, huge_pages;
+  value mem_gib, dimms, dimm_gib, dimm_mt_s, dimm_ranks, dimm_cas_ns, huge_pages;
   word dimm_part, huge_page_mode, numa_balancing;
 
   // system
@@ -44,16 +45,17 @@ struct hw_profile {
   value idle_states;
 
   // gpu: of the first one, and how many there are
-  word gpu_name, gpu_driver;
-  value gpus, gpu_gib, gpu_limit_w, gpu_multiprocessors, gpu_pcie_lanes, gpu_pcie_gt_s;
+  word gpu_name, gpu_driver, gpu_slowed_by;
+  value gpus, gpu_gib, gpu_limit_w, gpu_multiprocessors, gpu_pcie_lanes, gpu_pcie_gt_s, gpu_sm_mhz,
+      gpu_memory_mhz, gpu_temperature_c;
 
   // io: the disk under a folder, and the network
   word disk_kind, disk_model, file_system;
   value disk_gb, disk_queue, nic_gbit_s, rdma_devices;
 
   // probe: measured (gpu/predict/probes.hpp)
-  value probe_threads, triad_one_gb_s, triad_gb_s, fma_gflop_s, fma_bf16_gflop_s, chase_ns,
-      gemm_gflop_s, gemm_bf16_gflop_s, adamw_mparam_s, disk_read_gb_s, disk_write_gb_s,
+  value probe_threads, all_core_mhz, triad_one_gb_s, triad_gb_s, fma_gflop_s, fma_bf16_gflop_s,
+      chase_ns, gemm_gflop_s, gemm_bf16_gflop_s, adamw_mparam_s, disk_read_gb_s, disk_write_gb_s,
       gpu_gemm_tflop_s, gpu_copy_gb_s, gpu_adamw_mparam_s, gpu_h2d_gb_s, gpu_d2h_gb_s;
 
   // workload: what is to run on it; of a configuration

@@ -116,6 +116,18 @@ hw_profile::word isa_of(std::string_view flags) {
   return std::nullopt;
 }
 
+/// All flags by which products get quicker that the processor has, in one order.
+hw_profile::word product_flags_of(std::string_view flags) {
+  constexpr std::string_view of_products[] = {
+      "f16c",        "fma",         "avx2",     "avx_vnni", "avx512f",  "avx512_vnni",
+      "avx512_bf16", "avx512_fp16", "amx_int8", "amx_bf16", "amx_fp16", "asimd",
+      "asimddp",     "i8mm",        "bf16",     "sve",      "sve2",     "svebf16"};
+  std::string out;
+  for (const auto flag : of_products)
+    if (has_word(flags, flag)) out += fmt::format("{}{}", out.empty() ? "" : " ", flag);
+  return out.empty() ? std::nullopt : hw_profile::word(out);
+}
+
 void read_names(const hw_tree& tree, hw_profile& out) {
   const auto text = tree.text("proc/cpuinfo");
   const auto of = [&](std::string_view key) { return value_behind(text, key, ':'); };
@@ -131,9 +143,11 @@ void read_names(const hw_tree& tree, hw_profile& out) {
   const auto flags = of("flags");
   if (flags) {  // x86's say whether there is somebody below
     out.cpu_isa = isa_of(*flags);
+    out.cpu_flags = product_flags_of(*flags);
     out.virtual_machine = has_word(*flags, "hypervisor") ? "yes" : "no";
   } else if (const auto features = of("Features")) {
     out.cpu_isa = isa_of(*features);
+    out.cpu_flags = product_flags_of(*features);
   }
 }
 
@@ -236,6 +250,7 @@ void read_processors(const hw_tree& tree, hw_profile& out) {
     out.usable_cpus = static_cast<double>(numbers_in_list(*list).size());
   out.quota_cpus = quota_of(tree);
   out.numa_nodes = tree.listed("sys/devices/system/node/has_cpu");
+  if (out.numa_nodes && out.sockets) out.nodes_per_socket = *out.numa_nodes / *out.sockets;
   const auto first = fs::path(processors) / "cpu0";
   out.base_mhz = tree.number(first / "cpufreq/base_frequency", 1e-3);
   out.governor = tree.word(first / "cpufreq/scaling_governor");
@@ -263,6 +278,15 @@ void read_checked_dimms(const hw_tree& tree, hw_profile& out) {
   if (count > 0) out.dimms = count;
 }
 
+/// Of the first module whose own memory the kernel reads and anybody may look into: one driver has
+/// those of DDR4, one of DDR5.
+hw_profile::value cas_of(const hw_tree& tree) {
+  for (const auto* driver : {"sys/bus/i2c/drivers/ee1004", "sys/bus/i2c/drivers/spd5118"})
+    for (const auto& name : tree.names(driver))
+      if (const auto ns = cas_ns_in(tree.text(fs::path(driver) / name / "eeprom"))) return ns;
+  return std::nullopt;
+}
+
 void read_memory(const hw_tree& tree, hw_profile& out) {
   const auto text = tree.text("proc/meminfo");
   if (const auto total = parse_memory(text).total)
@@ -274,6 +298,7 @@ void read_memory(const hw_tree& tree, hw_profile& out) {
   if (open != mode.npos && close != mode.npos && open < close)
     out.huge_page_mode = mode.substr(open + 1, close - open - 1);
   out.numa_balancing = tree.word("proc/sys/kernel/numa_balancing");
+  out.dimm_cas_ns = cas_of(tree);
   const auto modules = dimms_in(tree.text("sys/firmware/dmi/tables/DMI"));
   if (modules.empty()) return read_checked_dimms(tree, out);
   out.dimms = static_cast<double>(modules.size());

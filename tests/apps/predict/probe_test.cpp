@@ -159,6 +159,10 @@ TEST_CASE("the group gpu is of what the driver and CUDA say, and absent without 
   one.reading.emplace();
   one.reading->memory_total_bytes = uint64_t{80} << 30;
   one.reading->power_limit_mw = 700'000;
+  one.reading->sm_mhz = 1410;
+  one.reading->memory_mhz = 2619;
+  one.reading->temperature_c = 61;
+  one.reading->slowed_by = {"power limit", "heat"};
   picture.devices.emplace_back();
   io::perf::hw_profile said, wanted;
   apps::predict::add_gpus(said, picture);
@@ -167,7 +171,19 @@ TEST_CASE("the group gpu is of what the driver and CUDA say, and absent without 
   wanted.gpu_name = "Some GPU";
   wanted.gpu_gib = 80;
   wanted.gpu_limit_w = 700;
+  wanted.gpu_sm_mhz = 1410;
+  wanted.gpu_memory_mhz = 2619;
+  wanted.gpu_temperature_c = 61;
+  wanted.gpu_slowed_by = "power limit, heat";
   CHECK(said == wanted);
+  picture.devices.front().reading->slowed_by->clear();
+  apps::predict::add_gpus(said, picture);
+  CHECK(said.gpu_slowed_by == std::string("none"));
+  picture.devices.front()
+      .reading->slowed_by.reset();  // not known: not told, and not that nothing does
+  io::perf::hw_profile silent;
+  apps::predict::add_gpus(silent, picture);
+  CHECK_FALSE(silent.gpu_slowed_by);
 }
 
 TEST_CASE("a profile's text has its units, and names what is not known") {

@@ -19,7 +19,7 @@ TEST_CASE("probes of the host measure what each field says, and nothing of a GPU
   options.before = [&](std::string_view what) { told.emplace_back(what); };
   io::perf::hw_profile found;
   CHECK(predict::probe_host(*host, options, found).empty());
-  CHECK(told.size() == 7);
+  CHECK(told.size() == 8);
   for (const auto& field : io::perf::hw_fields()) {
     CAPTURE(field.name);
     const bool is_host_probe = field.group == "probe" && !field.name.starts_with("gpu_") &&
@@ -78,6 +78,9 @@ TEST_CASE("HWM-2 without memory the probes that need some say so, and the others
   CHECK_FALSE(found.adamw_mparam_s);
   CHECK_FALSE(found.gemm_gflop_s);
   CHECK(found.fma_gflop_s);
+  REQUIRE(found.all_core_mhz);  // and is a processor's clock, whatever else the machine does
+  CHECK(*found.all_core_mhz > 100);
+  CHECK(*found.all_core_mhz < 10'000);
 }
 
 TEST_CASE("probes of a device fill in its copies, products and updates") {

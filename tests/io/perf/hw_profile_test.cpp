@@ -141,6 +141,7 @@ TEST_CASE("a bare virtual machine says what it is, and what it does not say is a
   wanted.cpu_stepping = "1";
   wanted.cpu_microcode = "0xa101148";
   wanted.cpu_isa = "avx512_bf16";
+  wanted.cpu_flags = "avx2 avx512f avx512_bf16";
   wanted.virtual_machine = "yes";
   wanted.cpus = wanted.cores = wanted.cores_per_socket = wanted.l3_cpus = 2;
   wanted.sockets = wanted.threads_per_core = 1;
@@ -173,6 +174,7 @@ TEST_CASE("256 processors on two sockets, of which some are offline, are counted
   CHECK(said.threads_per_core == 2);
   CHECK(said.max_mhz == 3700);
   CHECK(said.numa_nodes == 8);
+  CHECK(said.nodes_per_socket == 4);
   CHECK(said.usable_cpus == 17);
   CHECK(said.quota_cpus == 2.5);
   CHECK_FALSE(said.fast_cpus);
@@ -265,6 +267,31 @@ TEST_CASE("modules of the firmware's table are counted without empty slots") {
   machine.put("sys/firmware/dmi/tables/DMI", table);
   CHECK(machine.read().dimms == 2);
   CHECK(machine.read().dimm_gib == 64);
+}
+
+TEST_CASE("a module's column access is what its own memory says, of DDR4 and of DDR5 alone") {
+  std::string ddr4(512, '\0'), ddr5(1024, '\0');
+  ddr4[2] = 0x0c;
+  ddr4[24] = 0x6e;     // 13.75 ns
+  ddr4[123] = '\x9c';  // less 100 ps
+  CHECK(*cas_ns_in(ddr4) == doctest::Approx(13.65));
+  ddr5[2] = 0x12;
+  ddr5[30] = '\x80';
+  ddr5[31] = 0x3e;
+  CHECK(*cas_ns_in(ddr5) == doctest::Approx(16));
+  CHECK_FALSE(cas_ns_in(ddr4.substr(0, 125)));
+  CHECK_FALSE(cas_ns_in(ddr5.substr(0, 31)));
+  CHECK_FALSE(cas_ns_in(""));
+  ddr5[31] = '\xff';
+  CHECK_FALSE(cas_ns_in(ddr5));
+  ddr4[2] = 0x0b;  // DDR3
+  CHECK_FALSE(cas_ns_in(ddr4));
+  ddr4[2] = 0x0c;
+  const fake_machine machine;
+  machine.put("sys/bus/i2c/drivers/ee1004/module/version", "");
+  machine.put("sys/bus/i2c/drivers/ee1004/0-0050/eeprom", ddr4);
+  REQUIRE(machine.read().dimm_cas_ns);
+  CHECK(*machine.read().dimm_cas_ns == doctest::Approx(13.65));
 }
 
 TEST_CASE("a machine's row is learned from and asked by in the form of a person's own fleet") {
