@@ -69,7 +69,8 @@ struct predict_bench_arguments {
 using told_part = nlohmann::ordered_json;
 
 told_part skipped_part(std::string_view part, std::string_view missing) {
-  const auto why = fmt::format("no {}; --data names a folder that has it", missing);
+  const auto why = fmt::format(
+      "no {}; give --data FOLDER, that of the public sets as docs/predict.md names them", missing);
   say(fmt::format("left out: {}: {}", part, why));
   return {{"skipped", why}};
 }
@@ -200,7 +201,7 @@ result<int> run_predict_bench(const predict_bench_arguments& arguments) {
   }
   const error interrupted{errc::cancelled, "interrupted"};
   nlohmann::ordered_json out{{"bench", "predict"}};
-  bool same_bits = true;
+  bool same_bits = true, measured = false;
   for (const auto& part : predict_parts) {
     if (!arguments.wants(part)) continue;
     if (room.stop != nullptr && *room.stop) return interrupted;
@@ -210,8 +211,10 @@ result<int> run_predict_bench(const predict_bench_arguments& arguments) {
       interrupt.reset();
     }
     TROUPE_TRY(told, run_predict_part(arguments, part, room, same_bits));
+    measured = measured || !told.contains("skipped");
     out[part] = std::move(told);
   }
+  if (!measured) say("of what needs no data there is: --only blame,cost,here,placement");
   if (arguments.json) TROUPE_CHECK(print(out.dump() + "\n"));
   return same_bits ? 0 : 1;
 }

@@ -235,7 +235,7 @@ result<studied_list> studied_sets(const arguments& a) {
       out.push_back(std::move(set));
     }
   }
-  if (out.empty()) return io::perf::no_dataset(a.dataset, a.data);
+  if (out.empty()) return io::perf::nothing_of(a.dataset, a.data);
   for (auto& set : out) {
     TROUPE_CHECK(add_extra_to_folds(a, *set));
     for (auto& fold : set->folds) {

@@ -50,6 +50,12 @@ double label_in(std::string_view cell) noexcept {
   return y > 0 ? y : absent;
 }
 
+error nothing_of(const std::string& pattern, const fs::path& folder) {
+  std::error_code ignored;
+  if (!fs::is_directory(folder, ignored)) return no_data_folder(folder.string());
+  return no_dataset(pattern, folder.string());
+}
+
 std::vector<std::string> datasets_in(const fs::path& folder) {
   std::vector<std::string> out;
   for (const auto& s : public_sets)
@@ -69,15 +75,15 @@ result<perf_table> read_dataset(const fs::path& folder, const std::string& datas
   const auto* known = std::find_if(std::begin(public_sets), std::end(public_sets),
                                    [&](const known_set& s) { return s.dataset == dataset; });
   if (known == std::end(public_sets)) {
-    if (dataset.find('/') != std::string::npos) return no_dataset(dataset, folder.string());
+    if (dataset.find('/') != std::string::npos) return nothing_of(dataset, folder);
     const auto schema = folder / (dataset + ".toml");
-    if (!is_there(schema)) return no_dataset(dataset, folder.string());
+    if (!is_there(schema)) return nothing_of(dataset, folder);
     TROUPE_TRY(text, read_file(schema, max_schema_bytes));
     TROUPE_TRY(file, read_csv(folder / (dataset + ".csv")));
     return read_own(file, text, schema.string(), dataset, wanted);
   }
   const auto path = folder / known->file;
-  if (!is_there(path)) return no_dataset(dataset, folder.string());
+  if (!is_there(path)) return nothing_of(dataset, folder);
   if (dataset == "perfcastdb_sample") return read_sample(path.parent_path(), wanted);
   TROUPE_TRY(file, read_csv(path));
   if (dataset == "vtrain_single") return read_vtrain(file, wanted);

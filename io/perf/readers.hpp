@@ -42,11 +42,19 @@ inline constexpr error_kind<std::string_view, std::string_view> no_dataset{
     "no_dataset", errc::not_found, "no data set {} in {}",
     "its file is not there; docs/predict.md says which files are looked for"};
 
+/// The folder of data itself.
+inline constexpr error_kind<std::string_view> no_data_folder{
+    "no_data_folder", errc::not_found, "there is no folder {}",
+    "--data names the folder that data sets are in, as files or folders of their own"};
+
+/// Why nothing of a folder fits a name or pattern: no_data_folder, or no_dataset.
+error nothing_of(const std::string& pattern, const std::filesystem::path& folder);
+
 /// The data sets that a folder holds, by name.
 std::vector<std::string> datasets_in(const std::filesystem::path& folder);
 
 /// One of them. Labels are read of the rows that `wanted` names (TAB-3). Errors: no_dataset,
-/// bad_csv, bad_schema, same_id, those of files.
+/// no_data_folder, bad_csv, bad_schema, same_id, those of files.
 result<perf_table> read_dataset(const std::filesystem::path& folder, const std::string& dataset,
                                 const label_filter& wanted);
 

@@ -336,6 +336,7 @@ TEST_CASE("bench predict: parts without their data say so, and blame needs none"
   REQUIRE_MESSAGE(ran.code == 0, ran.talk);
   CHECK(ran.talk.find("left out: speed: no ") != std::string::npos);
   CHECK(ran.talk.find("left out: accuracy: no ") != std::string::npos);
+  CHECK(ran.talk.find("of what needs no data") == std::string::npos);
   const auto j = nlohmann::json::parse(ran.out);
   CHECK(j.at("accuracy").contains("skipped"));
   CHECK(j.at("speed").contains("skipped"));

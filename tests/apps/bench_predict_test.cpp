@@ -151,6 +151,8 @@ TEST_CASE("bench predict: without tables it says so, and of too few rows nothing
   const auto ran = run_in(in.path, "'" TROUPE_PROGRAM "' bench predict --only steps --json");
   CHECK(ran.code == 0);
   CHECK(ran.talk.find("left out: steps: no ") != std::string::npos);
+  CHECK(ran.talk.find("give --data FOLDER") != std::string::npos);
+  CHECK(ran.talk.find("--only blame,cost,here,placement") != std::string::npos);
   const auto j = nlohmann::json::parse(ran.out);
   CHECK(j.at("bench") == "predict");
   CHECK(j.at("steps").at("skipped").get<std::string>().find("ground_truth_single.csv") !=
