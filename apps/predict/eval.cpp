@@ -120,6 +120,9 @@ struct judged_set {
   set_metrics metrics;
   leak known;
   std::vector<judged_value> values;
+  std::vector<std::string> cpu_models;  ///< by row
+
+  std::vector<model_error> by_model() const { return errors_by_model(values, cpu_models); }
 };
 
 /// Every row of the part has a prediction of every output, and nothing else has one.
@@ -170,8 +173,9 @@ result<judged_set> judge(const arguments& a, const io::perf::split& s, const std
   if (values.empty())
     return error{errc::bad_data, fmt::format("{}: no row of {} has a label", a.split, name),
                  "there is nothing to judge predictions by"};
-  judged_set out{name, measure(values, table.outputs.size()), leak_of(rows, train), {}};
+  judged_set out{name, measure(values, table.outputs.size()), leak_of(rows, train), {}, {}};
   out.values = std::move(values);
+  for (const auto* r : rows) out.cpu_models.push_back(r->cpu_model);
   out.metrics.unlabelled_rows = rows.size() - out.metrics.rows;
   return out;
 }
@@ -223,11 +227,86 @@ std::string judged_text(const std::vector<judged_set>& all) {
          "are\n";
 }
 
+/// Of CPU models: those that are the worst.
+constexpr size_t bars_in_picture = 30;
+
+std::vector<picture_bar> model_bars(const std::vector<model_error>& models) {
+  std::vector<picture_bar> out;
+  for (size_t i = 0; i < std::min(bars_in_picture, models.size()); ++i) {
+    const auto& m = models[i];
+    auto told = fmt::format("{:.1f} % ({:+.1f}), {}", m.mape, m.bias, counted(m.values, "value"));
+    if (m.flagged > 0) told += fmt::format(", {} flagged", m.flagged);
+    out.push_back({m.cpu_model, m.mape, std::move(told), std::nullopt, m.bias < 0});
+  }
+  return out;
+}
+
+std::vector<picture_bar> coverage_bars(const std::vector<coverage_point>& points) {
+  std::vector<picture_bar> out;
+  for (const auto& p : points)
+    out.push_back({fmt::format("{:.0f} % asked", p.asked), p.seen,
+                   fmt::format("{:.1f} % seen", p.seen), p.asked, p.seen < p.asked});
+  return out;
+}
+
+std::string title_of_measured(const judged_set& j) {
+  return fmt::format("{}: off by {:.2f} % (mean of {})", j.dataset, j.metrics.mape,
+                     counted(j.values.size(), "value"));
+}
+
+std::string title_of_models(const judged_set& j, const std::vector<model_error>& models) {
+  const auto most = models.size() > bars_in_picture
+                        ? fmt::format(", the worst {} of {}", bars_in_picture, models.size())
+                        : std::string();
+  return fmt::format("{}: error by CPU model{}", j.dataset, most);
+}
+
+std::string title_of_coverage(const judged_set& j) {
+  return fmt::format("{}: how many values intervals hold", j.dataset);
+}
+
+constexpr const char* models_note =
+    "mean of absolute errors; in brackets with their signs; orange: too little was predicted";
+
+status write_judged_pictures(const arguments& a, const judged_set& j) {
+  TROUPE_CHECK(
+      write_picture(a, j.dataset, "measured", measured_picture(title_of_measured(j), j.values)));
+  const auto models = j.by_model();
+  if (!models.empty())
+    TROUPE_CHECK(
+        write_picture(a, j.dataset, "models",
+                      bars_picture(title_of_models(j, models), model_bars(models), models_note)));
+  if (const auto points = coverage_of(j.values); !points.empty())
+    TROUPE_CHECK(
+        write_picture(a, j.dataset, "coverage", coverage_picture(title_of_coverage(j), points)));
+  return {};
+}
+
+std::string judged_drawing(const judged_set& j, const report::canvas& on) {
+  auto out = "\n" + measured_text(title_of_measured(j), j.values, on);
+  const auto models = j.by_model();
+  if (!models.empty())
+    out += "\n" + bars_text(title_of_models(j, models) + ", in brackets with its sign",
+                            model_bars(models), on);
+  if (const auto points = coverage_of(j.values); !points.empty())
+    out += "\n" + bars_text(title_of_coverage(j), coverage_bars(points), on);
+  return out;
+}
+
 nlohmann::ordered_json judged_json(const judged_set& j) {
   const auto& m = j.metrics;
   const auto known = [](const std::optional<double>& x) {
     return x ? nlohmann::ordered_json(*x) : nlohmann::ordered_json(nullptr);
   };
+  auto models = nlohmann::ordered_json::array(), intervals = nlohmann::ordered_json::array();
+  for (const auto& one : j.by_model())
+    models.push_back({{"cpu_model", one.cpu_model},
+                      {"values", one.values},
+                      {"flagged", one.flagged},
+                      {"mape_percent", one.mape},
+                      {"bias_percent", one.bias}});
+  for (const auto& p : coverage_of(j.values))
+    intervals.push_back({{"asked_percent", p.asked}, {"seen_percent", p.seen}});
   return {{"dataset", j.dataset},
           {"rows", m.rows},
           {"unlabelled_rows", m.unlabelled_rows},
@@ -243,7 +322,9 @@ nlohmann::ordered_json judged_json(const judged_set& j) {
           {"flagged_rows", m.flagged_rows},
           {"mape_unflagged_percent", known(m.mape_unflagged)},
           {"cpu_known_percent", j.known.cpu_percent},
-          {"row_known_percent", j.known.vector_percent}};
+          {"row_known_percent", j.known.vector_percent},
+          {"by_cpu_model", std::move(models)},
+          {"coverage", std::move(intervals)}};
 }
 
 }  // namespace
@@ -252,8 +333,10 @@ result<int> eval(const arguments& a) {
   if (a.predictions.empty() && !a.of_study)
     return error{errc::usage, "expected a file of predictions, or -o with --folds or --split",
                  "as in: troupe predict eval predictions.csv --data DIR --split S.csv"};
-  if (a.predictions.empty() && (a.of_split || !a.svg.empty()))
-    return error{errc::usage, "--part and --svg have no meaning in a study",
+  if (a.draw && a.json)
+    return error{errc::usage, "--draw is for people, --json for programs", "leave one of them out"};
+  if (a.predictions.empty() && (a.of_split || !a.svg.empty() || a.draw))
+    return error{errc::usage, "--part, --svg and --draw have no meaning in a study",
                  "its folds, or the split's test rows, are what is judged"};
   if (a.predictions.empty()) return study(a);
   if (!a.of_study && a.split.empty())
@@ -282,14 +365,12 @@ result<int> eval(const arguments& a) {
   if (!others.empty())
     say(fmt::format("no predictions of {}: not judged", fmt::join(others, ", ")));
   if (!a.svg.empty())
-    for (const auto& j : all)
-      TROUPE_CHECK(
-          write_picture(a, j.dataset, "measured",
-                        measured_picture(fmt::format("{}: off by {:.2f} % (mean of {} values)",
-                                                     j.dataset, j.metrics.mape, j.values.size()),
-                                         j.values)));
+    for (const auto& j : all) TROUPE_CHECK(write_judged_pictures(a, j));
   if (!a.json) {
-    TROUPE_CHECK(print(judged_text(all)));
+    auto text = judged_text(all);
+    for (const auto& j : all)
+      if (a.draw) text += judged_drawing(j, canvas_here());
+    TROUPE_CHECK(print(text));
     return 0;
   }
   nlohmann::ordered_json out{{"part", a.part}, {"sets", nlohmann::ordered_json::array()}};

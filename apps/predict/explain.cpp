@@ -2,6 +2,8 @@
 // hang on.
 #include <algorithm>
 #include <cmath>
+#include <optional>
+#include <string_view>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -105,23 +107,130 @@ std::vector<importance> by_worth(std::vector<importance> all) {
   return all;
 }
 
-std::string importances_picture(const gpu::predict::ModelT& m, const std::vector<importance>& all) {
-  std::vector<picture_bar> bars;
-  for (const auto& i : by_worth(all))
-    bars.push_back({i.name.empty() ? "all of " + i.group : i.group + ": " + i.name, i.points,
-                    fmt::format("{:+.2f}", i.points)});
-  return bars_picture(fmt::format("{} by {}: points of MAPE", m.dataset, m.kind), bars);
+/// What is told of a model over the rows of a split.
+struct explained {
+  const gpu::predict::ModelT& model;
+  size_t rows = 0;
+  std::vector<importance> worth;
+  std::optional<gpu::predict::attention_told> attention;
+  learning_curve learned;
+
+  std::string title(std::string_view what) const {
+    return fmt::format("{} by {}: {}", model.dataset, model.kind, what);
+  }
+};
+
+learning_curve curve_of(const gpu::predict::ModelT& m) {
+  learning_curve out;
+  // A network that only says where neighbours are has answered nothing.
+  if (!m.network || m.kind.find("ncpp") == std::string::npos) return out;
+  const auto& n = *m.network;
+  out.passes.assign(n.curve_passes.begin(), n.curve_passes.end());
+  out.learned.assign(n.curve_learned.begin(), n.curve_learned.end());
+  out.held.assign(n.curve_held.begin(), n.curve_held.end());
+  return out;
 }
 
-std::string importances_text(const gpu::predict::ModelT& m, size_t rows,
-                             const std::vector<importance>& all) {
+std::string label_of(const std::string& group, const std::string& name) {
+  return name.empty() ? "all of " + group : group + ": " + name;
+}
+
+std::vector<picture_bar> importance_bars(const explained& x) {
+  std::vector<picture_bar> out;
+  for (const auto& i : by_worth(x.worth))
+    out.push_back({label_of(i.group, i.name), i.points, fmt::format("{:+.2f}", i.points)});
+  return out;
+}
+
+std::vector<gpu::predict::attention_share> by_share(const gpu::predict::attention_told& told) {
+  auto out = told.shares;
+  std::stable_sort(out.begin(), out.end(), [](const auto& x, const auto& y) {
+    return x.name.empty() != y.name.empty() ? x.name.empty() : x.share > y.share;
+  });
+  return out;
+}
+
+/// How far attention and importance agree.
+std::string agreement_text(const gpu::predict::attention_told& told) {
+  const auto one = [](const std::optional<double>& rho) {
+    return rho ? fmt::format("{:+.2f}", *rho) : std::string("unknown: too few, or all alike");
+  };
+  return fmt::format("rank correlation of attention and worth: groups {}, features {}",
+                     one(told.groups_agree), one(told.features_agree));
+}
+
+status write_explained(const arguments& a, const explained& x) {
+  const auto& name = x.model.dataset;
+  TROUPE_CHECK(write_picture(a, name, "importance",
+                             bars_picture(x.title("points of MAPE"), importance_bars(x))));
+  if (x.attention) {
+    std::vector<attended_bar> bars;
+    for (const auto& s : by_share(*x.attention))
+      bars.push_back({label_of(s.group, s.name), s.share, s.points});
+    TROUPE_CHECK(write_picture(
+        a, name, "attention",
+        attention_picture(x.title("attention and worth"), bars, agreement_text(*x.attention))));
+  }
+  if (x.learned.passes.size() < 2) return {};
+  return write_picture(a, name, "learning",
+                       learning_picture(x.title("how it was learned"), x.learned));
+}
+
+std::string explained_drawing(const explained& x, const report::canvas& on) {
+  auto out = "\n" + bars_text(x.title("points of MAPE"), importance_bars(x), on);
+  if (x.attention) {
+    std::vector<picture_bar> bars;
+    for (const auto& s : by_share(*x.attention))
+      bars.push_back({label_of(s.group, s.name), 100 * s.share,
+                      fmt::format("{:.1f} % ({:+.2f})", 100 * s.share, s.points)});
+    out += "\n" + bars_text(x.title("attention, with points of MAPE"), bars, on);
+  }
+  if (x.learned.passes.size() >= 2)
+    out += "\n" + learning_text(x.title("loss by passes"), x.learned, on);
+  return out;
+}
+
+std::string explained_text(const explained& x) {
   std::vector<std::vector<std::string>> table = {{"group", "feature", "points of MAPE"}};
-  for (const auto& i : all)
+  for (const auto& i : x.worth)
     table.push_back(
         {i.group, i.name.empty() ? "all of them" : i.name, fmt::format("{:+.3f}", i.points)});
-  return fmt::format(
-      "{} by {}, over {}: how much worse it gets where values are dealt out anew\n{}", m.dataset,
-      m.kind, counted(rows, "row"), trace::table_text(std::move(table), 0));
+  auto out =
+      fmt::format("{} by {}, over {}: how much worse it gets where values are dealt out anew\n{}",
+                  x.model.dataset, x.model.kind, counted(x.rows, "row"),
+                  trace::table_text(std::move(table), 0));
+  if (!x.attention) return out;
+  table = {{"group", "feature", "attention", "points of MAPE"}};
+  for (const auto& s : by_share(*x.attention))
+    table.push_back({s.group, s.name.empty() ? "all of them" : s.name,
+                     fmt::format("{:.1f} %", 100 * s.share), fmt::format("{:+.3f}", s.points)});
+  return out + "\nwhat its network attends to\n" + trace::table_text(std::move(table), 0) +
+         agreement_text(*x.attention) + "\n";
+}
+
+std::string explained_json(const explained& x) {
+  nlohmann::ordered_json j{{"dataset", x.model.dataset},
+                           {"kind", x.model.kind},
+                           {"rows", x.rows},
+                           {"importances", nlohmann::ordered_json::array()}};
+  for (const auto& i : x.worth)
+    j["importances"].push_back({{"group", i.group}, {"feature", i.name}, {"points", i.points}});
+  const auto known = [](const std::optional<double>& v) {
+    return v ? nlohmann::ordered_json(*v) : nlohmann::ordered_json(nullptr);
+  };
+  if (x.attention) {
+    auto shares = nlohmann::ordered_json::array();
+    for (const auto& s : x.attention->shares)
+      shares.push_back(
+          {{"group", s.group}, {"feature", s.name}, {"share", s.share}, {"points", s.points}});
+    j["attention"] = {{"shares", std::move(shares)},
+                      {"groups_agree", known(x.attention->groups_agree)},
+                      {"features_agree", known(x.attention->features_agree)}};
+  }
+  if (!x.learned.passes.empty())
+    j["learning"] = {
+        {"passes", x.learned.passes}, {"learned", x.learned.learned}, {"held_out", x.learned.held}};
+  return j.dump() + "\n";
 }
 
 result<std::string> explain_split(const arguments& a, gpu::predict::predictor& p,
@@ -138,17 +247,11 @@ result<std::string> explain_split(const arguments& a, gpu::predict::predictor& p
                  fmt::format("{}: {} of {} with labels in {}; expected two at least", a.split,
                              counted(rows.size(), "row"), m.dataset, a.part),
                  "values are dealt out among the rows of a part: name another with --part"};
-  const auto all = gpu::predict::importances_of(p, rows, a.seed);
-  if (!a.svg.empty())
-    TROUPE_CHECK(write_picture(a, m.dataset, "importance", importances_picture(m, all)));
-  if (!a.json) return importances_text(m, rows.size(), all);
-  nlohmann::ordered_json j{{"dataset", m.dataset},
-                           {"kind", m.kind},
-                           {"rows", rows.size()},
-                           {"importances", nlohmann::ordered_json::array()}};
-  for (const auto& i : all)
-    j["importances"].push_back({{"group", i.group}, {"feature", i.name}, {"points", i.points}});
-  return j.dump() + "\n";
+  explained x{m, rows.size(), gpu::predict::importances_of(p, rows, a.seed), {}, curve_of(m)};
+  x.attention = gpu::predict::attention_of(p, rows, x.worth, a.seed);
+  if (!a.svg.empty()) TROUPE_CHECK(write_explained(a, x));
+  if (a.json) return explained_json(x);
+  return explained_text(x) + (a.draw ? explained_drawing(x, canvas_here()) : "");
 }
 
 }  // namespace
@@ -158,9 +261,12 @@ result<int> explain(const arguments& a) {
   if (of_split + of_row + of_set != 1)
     return error{errc::usage, "expected one of --row, --set and --split",
                  "as in: troupe predict explain models/NAME.tpm --data DIR --row ID"};
-  if (!a.svg.empty() && !of_split)
-    return error{errc::usage, "--svg draws what features are worth, over the rows of a --split",
-                 "leave it out, or name a split"};
+  if ((!a.svg.empty() || a.draw) && !of_split)
+    return error{errc::usage,
+                 "--svg and --draw show what features are worth, over the rows of a --split",
+                 "leave them out, or name a split"};
+  if (a.draw && a.json)
+    return error{errc::usage, "--draw is for people, --json for programs", "leave one of them out"};
   if (of_set != a.data.empty())
     return error{errc::usage, "--row and --split need --data, which --set has no use for",
                  "as in: troupe predict explain models/NAME.tpm --data DIR --row ID"};

@@ -3,7 +3,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
+#include <map>
 #include <set>
+#include <utility>
 
 namespace troupe::apps::predict {
 
@@ -52,7 +55,65 @@ std::vector<output_sums> sums_of(const std::vector<judged_value>& values, size_t
   return sums;
 }
 
+/// How far what was measured is from the prediction, in units of the interval's half on that side,
+/// by logarithms where there are any.
+double half_widths_off(const judged_value& v) {
+  if (v.measured == v.predicted) return 0;
+  const bool above = v.measured > v.predicted;
+  const double end = above ? *v.upper : *v.lower;
+  const bool logs = v.measured > 0 && v.predicted > 0 && end > 0;
+  const auto from_prediction = [&](double x) {
+    const double more = logs ? std::log(x) - std::log(v.predicted) : x - v.predicted;
+    return above ? more : -more;
+  };
+  const double half = from_prediction(end);
+  return half > 0 ? from_prediction(v.measured) / half : std::numeric_limits<double>::infinity();
+}
+
 }  // namespace
+
+std::vector<model_error> errors_by_model(const std::vector<judged_value>& values,
+                                         const std::vector<std::string>& model_of_row) {
+  std::map<std::string, model_error> by_name;
+  for (const auto& v : values) {
+    const auto& name = model_of_row[v.row];
+    if (name.empty()) continue;
+    auto& m = by_name[name];
+    m.cpu_model = name;
+    m.values += 1;
+    m.flagged += v.flagged ? 1 : 0;
+    m.mape += percentage_error(v);
+    m.bias += 100 * (v.predicted / v.measured - 1);
+  }
+  std::vector<model_error> out;
+  for (auto& [name, m] : by_name) {
+    m.mape /= static_cast<double>(m.values);
+    m.bias /= static_cast<double>(m.values);
+    out.push_back(std::move(m));
+  }
+  std::stable_sort(out.begin(), out.end(),
+                   [](const model_error& x, const model_error& y) { return x.mape > y.mape; });
+  return out;
+}
+
+std::vector<coverage_point> coverage_of(const std::vector<judged_value>& values) {
+  // Percent within so many standard deviations; 95 % are the interval's ends.
+  constexpr std::pair<double, double> normal[] = {
+      {10, 0.12566}, {20, 0.25335}, {30, 0.38532}, {40, 0.52440}, {50, 0.67449}, {60, 0.84162},
+      {70, 1.03643}, {80, 1.28155}, {90, 1.64485}, {95, 1.95996}, {99, 2.57583}};
+  constexpr double ends = 1.95996;
+  std::vector<double> off;
+  for (const auto& v : values)
+    if (v.lower && v.upper) off.push_back(half_widths_off(v));
+  std::vector<coverage_point> out;
+  for (const auto& [asked, deviations] : normal) {
+    if (off.empty()) break;
+    const double within = deviations / ends + 1e-9;
+    const auto count = std::count_if(off.begin(), off.end(), [&](double t) { return t <= within; });
+    out.push_back({asked, 100 * static_cast<double>(count) / static_cast<double>(off.size())});
+  }
+  return out;
+}
 
 set_metrics measure(const std::vector<judged_value>& values, size_t outputs) {
   set_metrics m;

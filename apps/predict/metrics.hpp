@@ -29,4 +29,26 @@ struct set_metrics {
 /// At least one value; `outputs` is how many there are.
 set_metrics measure(const std::vector<judged_value>& values, size_t outputs);
 
+/// The values of one CPU model, errors in percent.
+struct model_error {
+  std::string cpu_model;
+  size_t values = 0, flagged = 0;
+  double mape = 0;
+  double bias = 0;  ///< mean error with its sign: above 0 where too much was predicted
+};
+
+/// By the CPU model of each row of `values`, the one with the greatest error first. Nothing where
+/// no row has one.
+std::vector<model_error> errors_by_model(const std::vector<judged_value>& values,
+                                         const std::vector<std::string>& model_of_row);
+
+/// Percent of values that lie within an interval narrowed or widened to hold so many.
+struct coverage_point {
+  double asked = 0, seen = 0;
+};
+
+/// The 95 % of each value's interval are what was said; the rest as a normal distribution of the
+/// logarithms has it, each side by its own end. Nothing where no value has an interval.
+std::vector<coverage_point> coverage_of(const std::vector<judged_value>& values);
+
 }  // namespace troupe::apps::predict

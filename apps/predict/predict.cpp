@@ -1,4 +1,6 @@
 // `troupe predict`: what a machine should do, learned from what others did.
+#include <unistd.h>
+
 #include <algorithm>
 #include <filesystem>
 #include <memory>
@@ -11,6 +13,7 @@
 #include "apps/commands.hpp"
 #include "apps/job_arguments.hpp"
 #include "apps/predict/verbs.hpp"
+#include "apps/talk.hpp"
 #include "io/base/text.hpp"
 #include "io/file.hpp"
 #include "io/perf/extra.hpp"
@@ -43,6 +46,14 @@ argument* add_extra(command* verb, const predict_arguments& a) {
 
 void add_predict_train(shell& sh, command* verb, const predict_arguments& a) {
   auto* t = verb->add_subcommand("train", "Learn from the train rows of a split");
+  t->footer(
+      "A table of your own is NAME.csv with NAME.toml beside it, which says what its columns are\n"
+      "(docs/predict.md); `troupe predict probe -o data/NAME.csv` begins one.\n"
+      "Examples:\n"
+      "  troupe predict split --data data --by cpu -o split.csv\n"
+      "  troupe predict train --data data --split split.csv -o models\n"
+      "  troupe predict train --data data --split split.csv --dataset fleet --kind trunk -o "
+      "models");
   add_data_of(t, a);
   add_split_of(t, a);
   add_pattern(t, a);
@@ -50,6 +61,11 @@ void add_predict_train(shell& sh, command* verb, const predict_arguments& a) {
   t->add_option("--kind", a->kind,
                 fmt::format("auto, or {}", fmt::join(gpu::predict::kinds, ", ")));
   t->add_option("--seed", a->seed, "Of the network's first parameters and the order of rows");
+  t->add_option(
+       "--seeds", a->seeds,
+       "Networks from --seed on, whose answers are averaged: as many times the work; where "
+       "they differ the interval is wider")
+      ->within(uint64_t{1}, uint64_t{16});
   t->add_option("--passes", a->passes, "Passes of the network; 0: by the number of rows")
       ->within(0, 10'000);
   t->add_option("--threads", a->threads, "Fits side by side; 0: a thread a core")->within(0, 256);
@@ -98,8 +114,11 @@ void add_predict_eval(shell& sh, command* verb, const predict_arguments& a) {
           ->within(0, 256),
       add_extra(e, a),
       e->add_option("-o,--out", a->out, "A study's results, from which it goes on")};
-  e->add_option("--svg", a->svg, "Predicted over measured, a picture a data set, into this folder")
+  e->add_option("--svg", a->svg,
+                "Pictures into this folder, of each data set: predicted over measured, errors by "
+                "CPU model, coverage")
       ->takes(offered::folder);
+  e->add_flag("--draw", a->draw, "The same on stdout, below the table");
   e->add_flag("--json", a->json, "As JSON on stdout");
   on_run(sh, e, [a, part, of_study] {
     a->of_split = part->count() > 0;
@@ -119,8 +138,11 @@ void add_predict_explain(shell& sh, command* verb, const predict_arguments& a) {
   x->add_option("--split", a->split, "Instead a split: what each feature is worth over its rows");
   x->add_option("--part", a->part, "The split's rows: train, val or test");
   x->add_option("--seed", a->seed, "Of the order that values are dealt out in");
-  x->add_option("--svg", a->svg, "With --split: a picture of it, into this folder")
+  x->add_option("--svg", a->svg,
+                "With --split: pictures of it into this folder, of attention and of how it was "
+                "learned, too")
       ->takes(offered::folder);
+  x->add_flag("--draw", a->draw, "With --split: the same on stdout, below the table");
   x->add_flag("--json", a->json, "As JSON on stdout");
   on_run(sh, x, [a] { return predict::explain(*a); });
 }
@@ -221,6 +243,14 @@ result<io::perf::perf_table> extra_of(const arguments& a, const io::perf::perf_t
     return io::perf::bad_csv(
         a.extra, 1, fmt::format("its features or labels are not those of {}", own.dataset));
   return extra;
+}
+
+report::canvas canvas_here() {
+  report::canvas on;
+  on.columns = std::min(100, terminal_columns(STDOUT_FILENO, 80));
+  on.utf8 = speaks_utf8();
+  on.rows = 14;
+  return on;
 }
 
 int threads_of(const arguments& a) noexcept {

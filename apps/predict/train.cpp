@@ -39,6 +39,12 @@ std::string said_of_choice(const gpu::predict::ModelT& m, gpu::predict::chosen_b
   return "?";
 }
 
+/// How many networks it averages; 0: it has none.
+size_t seeds_of(const gpu::predict::ModelT& m) {
+  if (!m.network) return 0;
+  return 1 + m.network->other_parameters.size() / m.network->parameters.size();
+}
+
 std::string told(const gpu::predict::ModelT& m, gpu::predict::chosen_by by, const std::string& path,
                  double s) {
   std::string scores;
@@ -49,8 +55,9 @@ std::string told(const gpu::predict::ModelT& m, gpu::predict::chosen_by by, cons
   if (m.extra_rows > 0)
     rows += fmt::format(" and {} of weight {}", counted(m.extra_rows, "extra one", "extra ones"),
                         io::perf::extra_weight);
-  return fmt::format("{}  {}, {}; {}{} -> {} ({:.1f} s)\n", m.dataset, rows, said_of_choice(m, by),
-                     scores, m.kind, path, s);
+  const auto seeds = seeds_of(m) > 1 ? fmt::format(" of {} seeds", seeds_of(m)) : std::string();
+  return fmt::format("{}  {}, {}; {}{}{} -> {} ({:.1f} s)\n", m.dataset, rows,
+                     said_of_choice(m, by), scores, m.kind, seeds, path, s);
 }
 
 /// `processor_s`: of the fit. The memory is the highest that the process had so far.
@@ -64,6 +71,7 @@ std::string told_json(const gpu::predict::ModelT& m, gpu::predict::chosen_by by,
                            {"chosen_by", gpu::predict::to_string(by)},
                            {"train_digest", fmt::format("{:016x}", m.train_digest)},
                            {"seed", m.seed},
+                           {"seeds", seeds_of(m)},
                            {"alpha", m.alpha},
                            {"file", path},
                            {"fit_s", s},
@@ -117,6 +125,7 @@ result<int> train_one(const arguments& a, const io::perf::split& s, const std::s
   gpu::predict::fit_options o;
   o.kind = a.kind;
   o.seed = a.seed;
+  o.seeds = static_cast<int>(a.seeds);
   o.passes = a.passes;
   o.threads = threads_of(a);
   o.program = cluster::own_version();
@@ -205,7 +214,7 @@ result<int> make_split(const arguments& a) {
     text += lines;
     ++sets;
   }
-  if (sets == 0) return io::perf::no_dataset(a.dataset, a.data);
+  if (sets == 0) return io::perf::nothing_of(a.dataset, a.data);
   TROUPE_CHECK(io::write_atomic(a.out, text));
   say(fmt::format("{} data set{} -> {}", sets, sets == 1 ? "" : "s", a.out));
   return 0;

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "apps/job_arguments.hpp"
+#include "apps/report/report.hpp"
 #include "gpu/predict/predictor.hpp"
 #include "io/perf/split.hpp"
 #include "io/perf/table.hpp"
@@ -33,6 +34,7 @@ struct arguments {
   int passes = 0, threads = 0;
   double val_share = 0.2, test_share = 0.2;
   bool json = false;
+  bool draw = false;      ///< on the terminal
   bool of_split = false;  ///< an option was given that chooses rows of a split
   bool of_study = false;  ///< an option was given that a study alone has
   job_arguments job;      ///< what is to run on a machine that is probed
@@ -78,6 +80,8 @@ result<std::vector<std::string>> sets_of(const io::perf::split& s, const std::st
 /// Writes DATASET-WHAT.svg into the folder of --svg, which it makes. Errors: those of files.
 status write_picture(const arguments& a, const std::string& dataset, const std::string& what,
                      const std::string& picture);
+/// Of --draw: as wide as the terminal is, 100 columns at most.
+report::canvas canvas_here();
 /// How many fits side by side.
 int threads_of(const arguments& a) noexcept;
 /// "train", "val" or "test". Errors: usage.

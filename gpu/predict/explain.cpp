@@ -11,6 +11,10 @@ namespace troupe::gpu::predict {
 
 namespace {
 
+bool is_category(const io::perf::saved::FeatureT& f) {
+  return f.kind == static_cast<uint8_t>(io::perf::feature_kind::category);
+}
+
 /// What each feature's columns of the trunk add to the logarithms: [feature][output].
 std::vector<std::vector<double>> trunk_sums(const ModelT& m, const perf_row& row) {
   const size_t k = m.outputs.size(), columns = io::perf::trunk_columns(m);
@@ -20,8 +24,7 @@ std::vector<std::vector<double>> trunk_sums(const ModelT& m, const perf_row& row
   size_t column = 0;
   for (const auto& f : m.features) {
     auto& sums = out.emplace_back(k, 0.0);
-    const bool category = f->kind == static_cast<uint8_t>(io::perf::feature_kind::category);
-    const size_t count = category ? f->levels.size() : f->marked ? 2 : 1;
+    const size_t count = is_category(*f) ? f->levels.size() : f->marked ? 2 : 1;
     for (const size_t end = column + count; column < end; ++column)
       for (size_t o = 0; o < k; ++o)
         sums[o] += (x[column] - m.column_means[column]) * m.weights[column * k + o];
@@ -59,6 +62,66 @@ double error_with_dealt(predictor& p, const row_list& rows, const std::vector<si
   row_list list;
   for (const auto& r : dealt) list.push_back(&r);
   return error_over(p, list);
+}
+
+/// How much worse rows are predicted where features are dealt out anew: points of MAPE.
+class dealing {
+ public:
+  dealing(predictor& p, const row_list& rows, uint64_t seed) : p_(p), draw_(seed) {
+    for (const auto* r : rows)
+      if (r->labelled()) judged_.push_back(r);
+    whole_ = error_over(p, judged_);
+  }
+
+  double lost(const std::vector<size_t>& which) {
+    constexpr int times = 3;  // one permutation may be a lucky one
+    double sum = 0;
+    for (int i = 0; i < times; ++i) sum += error_with_dealt(p_, judged_, which, draw_) - whole_;
+    return sum / times;
+  }
+
+ private:
+  predictor& p_;
+  row_list judged_;
+  random_numbers draw_;
+  double whole_ = 0;
+};
+
+/// The features of a group of tokens, in the network's order of groups.
+struct network_group {
+  std::string name;
+  std::vector<size_t> features;
+  bool whole = true;  ///< they are all that the model's group of that name has
+};
+
+std::vector<network_group> groups_of_network(const ModelT& m) {
+  std::vector<network_group> out;
+  network_group categories{"categories", {}, false};
+  for (size_t i = 0; i < m.features.size(); ++i) {
+    if (is_category(*m.features[i])) {
+      categories.features.push_back(i);
+      continue;
+    }
+    const auto& name = m.features[i]->group;
+    auto it = std::find_if(out.begin(), out.end(), [&](const auto& g) { return g.name == name; });
+    if (it == out.end()) it = out.insert(out.end(), {name, {}, true});
+    it->features.push_back(i);
+  }
+  for (const size_t i : categories.features)
+    for (auto& g : out) g.whole = g.whole && g.name != m.features[i]->group;
+  if (!categories.features.empty()) out.push_back(std::move(categories));
+  return out;
+}
+
+/// From 1 for the least; equal values have the mean of theirs.
+std::vector<double> mean_ranks(std::span<const double> values) {
+  std::vector<double> out;
+  for (const double v : values) {
+    const auto below = std::count_if(values.begin(), values.end(), [v](double o) { return o < v; });
+    const auto equal = std::count(values.begin(), values.end(), v);
+    out.push_back(static_cast<double>(below) + (static_cast<double>(equal) + 1) / 2);
+  }
+  return out;
 }
 
 }  // namespace
@@ -105,30 +168,72 @@ std::vector<factor> factors_of(predictor& p, const perf_row& row) {
 }
 
 std::vector<importance> importances_of(predictor& p, const row_list& rows, uint64_t seed) {
-  row_list judged;
-  for (const auto* r : rows)
-    if (r->labelled()) judged.push_back(r);
-  const double whole = error_over(p, judged);
+  dealing dealt(p, rows, seed);
   const auto& features = p.model().features;
   std::vector<importance> out;
   std::vector<std::pair<std::string, std::vector<size_t>>> groups;
-  random_numbers draw(seed);
-  const auto lost = [&](const std::vector<size_t>& which) {
-    constexpr int times = 3;  // one permutation may be a lucky one
-    double sum = 0;
-    for (int i = 0; i < times; ++i) sum += error_with_dealt(p, judged, which, draw) - whole;
-    return sum / times;
-  };
   for (size_t i = 0; i < features.size(); ++i) {
     const auto& f = *features[i];
-    out.push_back({f.group, f.name, lost({i})});
+    out.push_back({f.group, f.name, dealt.lost({i})});
     auto it = std::find_if(groups.begin(), groups.end(),
                            [&](const auto& g) { return g.first == f.group; });
     if (it == groups.end()) it = groups.insert(groups.end(), {f.group, {}});
     it->second.push_back(i);
   }
-  for (const auto& [group, which] : groups) out.push_back({group, "", lost(which)});
+  for (const auto& [group, which] : groups) out.push_back({group, "", dealt.lost(which)});
   return out;
+}
+
+std::optional<attention_told> attention_of(predictor& p, const row_list& rows,
+                                           const std::vector<importance>& worth, uint64_t seed) {
+  const auto& m = p.model();
+  if (m.kind.find("ncpp") == std::string::npos) return std::nullopt;
+  const auto seen = p.attended(rows);
+  if (seen.groups.empty() || (seen.numbers.empty() && seen.categories.empty())) return std::nullopt;
+  attention_told out;
+  const auto groups = groups_of_network(m);
+  size_t number = 0, category = 0;
+  std::vector<double> shares, points;
+  for (size_t i = 0; i < m.features.size(); ++i) {
+    const auto& f = *m.features[i];
+    const auto in = std::find_if(groups.begin(), groups.end(), [i](const network_group& g) {
+      return std::find(g.features.begin(), g.features.end(), i) != g.features.end();
+    });
+    const double own = is_category(f) ? seen.categories[category++] : seen.numbers[number++];
+    const double share = own * seen.groups[static_cast<size_t>(in - groups.begin())];
+    out.shares.push_back({f.group, f.name, share, worth[i].points});
+    shares.push_back(share);
+    points.push_back(worth[i].points);
+  }
+  out.features_agree = rank_agreement(shares, points);
+  shares.clear();
+  points.clear();
+  dealing dealt(p, rows, seed);
+  for (size_t g = 0; g < groups.size(); ++g) {
+    // What has been told of as many features by that name is not told by other numbers.
+    const auto told = std::find_if(worth.begin(), worth.end(), [&](const importance& w) {
+      return w.name.empty() && w.group == groups[g].name && groups[g].whole;
+    });
+    shares.push_back(seen.groups[g]);
+    points.push_back(told != worth.end() ? told->points : dealt.lost(groups[g].features));
+    out.shares.push_back({groups[g].name, "", shares.back(), points.back()});
+  }
+  out.groups_agree = rank_agreement(shares, points);
+  return out;
+}
+
+std::optional<double> rank_agreement(std::span<const double> a, std::span<const double> b) {
+  if (a.size() != b.size() || a.size() < 3) return std::nullopt;
+  const auto x = mean_ranks(a), y = mean_ranks(b);
+  const double middle = (static_cast<double>(a.size()) + 1) / 2;
+  double xy = 0, xx = 0, yy = 0;
+  for (size_t i = 0; i < x.size(); ++i) {
+    xy += (x[i] - middle) * (y[i] - middle);
+    xx += (x[i] - middle) * (x[i] - middle);
+    yy += (y[i] - middle) * (y[i] - middle);
+  }
+  if (xx == 0 || yy == 0) return std::nullopt;
+  return xy / std::sqrt(xx * yy);
 }
 
 }  // namespace troupe::gpu::predict

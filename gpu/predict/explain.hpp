@@ -2,10 +2,12 @@
 //
 // Invariants
 // FAC-1 The product of a prediction's factors is the prediction.
-// FAC-2 The same model, rows and seed give the same importances.
+// FAC-2 The same model, rows and seed give the same importances and shares.
 #pragma once
 
 #include <cstdint>
+#include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -35,5 +37,29 @@ struct importance {
 /// Of the rows that have all their labels, which are at least two; features first, in their order,
 /// then groups. (FAC-2)
 std::vector<importance> importances_of(predictor& p, const row_list& rows, uint64_t seed);
+
+/// What the network attends to, beside what the same features are worth to the whole model: not the
+/// same, since attention is no effect, and what the trunk says of a feature is not in it.
+struct attention_share {
+  std::string group, name;  ///< no name: of the whole group
+  double share = 0;   ///< of a group among the groups; of a feature its group's, times its own
+  double points = 0;  ///< as importance has them
+};
+
+/// Groups are the network's: categories are one of their own, whatever theirs is called.
+struct attention_told {
+  std::vector<attention_share> shares;  ///< features, in their order, then groups
+  /// How far shares and points put features, and groups, in the same order.
+  std::optional<double> features_agree, groups_agree;
+};
+
+/// Of the rows that have all their labels, which are at least two; `worth` is importances_of()
+/// them. Nothing where the model's kind has no network, or one without a block. (FAC-2)
+std::optional<attention_told> attention_of(predictor& p, const row_list& rows,
+                                           const std::vector<importance>& worth, uint64_t seed);
+
+/// Spearman's rank correlation, equal values sharing their ranks; nothing of fewer than three, or
+/// where all of either are equal.
+std::optional<double> rank_agreement(std::span<const double> a, std::span<const double> b);
 
 }  // namespace troupe::gpu::predict

@@ -100,7 +100,7 @@ void fit_all(std::vector<judged>& all, const io::perf::perf_table& table, const 
   std::atomic<size_t> next{0};
   std::mutex telling;
   int done = 0;
-  const int steps = static_cast<int>(all.size()) * (plan.network ? plan.passes : 1);
+  const int steps = static_cast<int>(all.size()) * (plan.network ? plan.passes * plan.seeds : 1);
   const auto tell = [&] {
     const std::lock_guard hold(telling);
     if (options.progress) options.progress(table.dataset, ++done, steps);
@@ -108,10 +108,10 @@ void fit_all(std::vector<judged>& all, const io::perf::perf_table& table, const 
   const auto work = [&] {
     for (size_t i = next++; i < all.size(); i = next++) {
       auto& j = all[i];
-      j.fitted.emplace(fit_rows(table, j.train, j.extra, plan, tell));
-      if (!plan.network) tell();
       row_list held;
       for (const auto& [row, far] : j.held) held.push_back(row);
+      j.fitted.emplace(fit_rows(table, j.train, j.extra, held, plan, tell));
+      if (!plan.network) tell();
       std::vector<float> places;
       const auto parts = j.fitted->parts(held, &places);
       const auto& local = j.fitted->model().local;
@@ -263,6 +263,29 @@ double model_half_width(const std::vector<judged>& all, std::string_view kind) {
   return models.empty() ? 0 : within(models);
 }
 
+/// What nine of ten are within.
+double nine_in_ten(std::vector<double> values) {
+  if (values.empty()) return 0;
+  std::sort(values.begin(), values.end());
+  constexpr double most = 0.9;
+  return values[static_cast<size_t>(most * static_cast<double>(values.size() - 1))];
+}
+
+/// How far networks of several seeds are apart on nine of ten rows: on those that the whole fit
+/// learned from, or on those held out of its folds, where that is more. Networks of few steps say
+/// little of anything, those of folds the least: they alone would make the rest look far apart.
+double typical_spread(const std::vector<judged>& all, const std::vector<prediction_parts>& own) {
+  std::vector<double> held, learned;
+  for (const auto& j : all)
+    for (const auto& h : j.rows)
+      for (size_t o = 0; o < h.row->labels.size(); ++o)
+        held.push_back(j.fitted->spread_of(h.parts, o));
+  for (const auto& parts : own)
+    for (size_t o = 0; o < parts.spread.size(); ++o)
+      learned.push_back(all.back().fitted->spread_of(parts, o));
+  return std::max(nine_in_ten(std::move(held)), nine_in_ten(std::move(learned)));
+}
+
 /// Widths of the interval by distance, from all held rows by the chosen kind.
 void measure_interval(ModelT& m, const std::vector<judged>& all) {
   std::vector<std::pair<double, double>> seen;  // distance, |residual|
@@ -308,6 +331,24 @@ void measure_interval(ModelT& m, const std::vector<judged>& all) {
   m.far = far.empty()
               ? 1e300
               : farther * far[static_cast<size_t>(outermost * static_cast<double>(far.size() - 1))];
+}
+
+/// The learning curve of the whole fit, which no row judges: what the folds' networks made of the
+/// rows held out of them, by their numbers.
+void take_curve_of_folds(std::vector<judged>& all) {
+  auto& whole = all.back().fitted->model().network;
+  if (!whole || !all.back().rows.empty()) return;
+  std::vector<double> sums(whole->curve_passes.size());
+  double rows = 0;
+  for (const auto& j : all) {
+    const auto& held = j.fitted->model().network->curve_held;
+    if (held.size() != sums.size()) continue;
+    const auto n = static_cast<double>(j.rows.size());
+    for (size_t i = 0; i < sums.size(); ++i) sums[i] += n * static_cast<double>(held[i]);
+    rows += n;
+  }
+  for (const double sum : sums)
+    if (rows > 0) whole->curve_held.push_back(static_cast<float>(sum / rows));
 }
 
 std::vector<io::perf::saved::ScoreT> score(const std::vector<judged>& all, const fit_plan& plan,
@@ -391,6 +432,7 @@ status fit_kinds(const io::perf::perf_table& table, const row_list& train, const
   for (const auto* r : choosing) whole.held.emplace_back(r, false);
   all.push_back(std::move(whole));
   fit_all(all, table, plan, options);
+  take_curve_of_folds(all);
   const auto base = plan.network ? (plan.trunk ? "trunk+ncpp" : "ncpp") : "trunk";
   choose_share(all, base, by_val);
   choose_local(all, base, by_val);
@@ -403,10 +445,14 @@ status fit_kinds(const io::perf::perf_table& table, const row_list& train, const
   fitted.choice_rows = static_cast<uint32_t>(choosing.size());
   for (const auto& s : scores)
     fitted.scores.push_back(std::make_unique<io::perf::saved::ScoreT>(s));
+  std::vector<prediction_parts> own;  // of the rows learned from, where there are several networks
+  if (plan.network && plan.seeds > 1) own = all.back().fitted->parts(rows);
   for (const auto& kind : kinds_wanted) {
     fitted.kind = kind == "auto" ? choose_kind(scores) : kind;
     // Features that no train row has give neighbours no place.
     if (fitted.kind == "trunk+local" && !fitted.local) fitted.kind = "trunk";
+    for (auto& j : all) j.fitted->model().kind = fitted.kind;  // whose spread is asked about
+    fitted.spread = own.empty() ? 0 : typical_spread(all, own);
     measure_interval(fitted, all);
     TROUPE_CHECK(each(*all.back().fitted));
   }

@@ -25,6 +25,7 @@ namespace troupe::gpu::predict {
 struct fit_options {
   std::string kind = "auto";  ///< or one of `kinds`
   uint64_t seed = 0;
+  int seeds = 1;    ///< networks from `seed` on, whose answers are averaged
   int passes = 0;   ///< of the network; 0: by the number of rows
   int threads = 2;  ///< side by side; nothing depends on it
   /// Whether the network has its blocks within groups of features, and the one between them: to see
@@ -39,7 +40,10 @@ struct fit_options {
 };
 
 inline constexpr error_kind<std::string_view, size_t, size_t> too_few_rows{
-    "too_few_rows", errc::bad_data, "{}: {} train rows with labels; expected {} at least"};
+    "too_few_rows", errc::bad_data, "{}: {} train rows with labels; expected {} at least",
+    "add rows, or labels that are missing; of few, `troupe predict split --val 0 --test 0.1` "
+    "leaves "
+    "most to train on"};
 inline constexpr size_t fewest_rows = 10;
 
 inline constexpr error_kind<std::string_view, size_t, size_t, size_t> too_many_numbers{

@@ -80,8 +80,53 @@ std::vector<double> fit_trunk(ModelT& m, const row_list& rows, size_t own, const
   return y;
 }
 
-void fit_network(ModelT& m, const row_list& rows, const std::vector<float>& targets,
-                 const fit_plan& plan, const std::function<void()>& tell) {
+/// What the trunk leaves of rows that it was not fitted to, in deviations: [rows, outputs].
+std::vector<float> left_by_trunk(const ModelT& m, const row_list& rows) {
+  const size_t k = m.outputs.size(), columns = m.column_means.size();
+  std::vector<double> x(std::max(columns, io::perf::trunk_columns(m)));
+  std::vector<float> out;
+  for (const auto* r : rows) {
+    if (columns > 0) write_trunk_row(m, *r, x.data());
+    for (size_t o = 0; o < k; ++o) {
+      double left = std::log(r->labels[o]) - m.offsets[o];
+      for (size_t c = 0; c < columns; ++c)
+        left -= (x[c] - m.column_means[c]) * m.weights[c * k + o];
+      out.push_back(static_cast<float>(left / m.scale[o]));
+    }
+  }
+  return out;
+}
+
+/// The learning curve of a network, a point now and then: asking about the rows watched takes as
+/// long as a tenth of a pass and more.
+class curve_of_learning {
+ public:
+  curve_of_learning(ModelT& m, const row_list& watched, int passes)
+      : to_(*m.network),
+        rows_(network_rows_of(m, watched)),
+        targets_(left_by_trunk(m, watched)),
+        passes_(passes) {}
+
+  void after(int pass, double learned, network& net) {
+    constexpr int points = 10;
+    const int every = std::max(1, passes_ / points);
+    if (pass != 1 && pass != passes_ && pass % every != 0) return;
+    to_.curve_passes.push_back(static_cast<uint32_t>(pass));
+    to_.curve_learned.push_back(static_cast<float>(learned));
+    if (rows_.rows > 0)
+      to_.curve_held.push_back(static_cast<float>(net.loss_over(rows_, targets_)));
+  }
+
+ private:
+  io::perf::saved::NetworkT& to_;
+  network_rows rows_;
+  std::vector<float> targets_;
+  int passes_;
+};
+
+void fit_network(ModelT& m, const row_list& rows, const row_list& watched,
+                 const std::vector<float>& targets, const fit_plan& plan,
+                 const std::function<void()>& tell) {
   m.network = std::make_unique<io::perf::saved::NetworkT>();
   m.network->width = network_width;
   m.network->hidden = plan.published ? network_width : 2 * network_width;
@@ -89,14 +134,24 @@ void fit_network(ModelT& m, const row_list& rows, const std::vector<float>& targ
   m.network->published = plan.published;
   m.network->no_intra = !plan.intra;
   m.network->no_inter = !plan.inter;
-  network net(shape_of(m, *m.network), plan.seed);
-  training_options o;
-  o.seed = plan.seed;
-  o.passes = plan.passes;
-  net.train(network_rows_of(m, rows), targets, o, [&](int, double) {
-    if (tell) tell();
-  });
-  m.network->parameters = net.parameters();
+  const auto learned = network_rows_of(m, rows);
+  curve_of_learning curve(m, watched, plan.passes);
+  for (int n = 0; n < plan.seeds; ++n) {
+    training_options o;
+    o.seed = plan.seed + static_cast<uint64_t>(n);
+    o.passes = plan.passes;
+    network net(shape_of(m, *m.network), o.seed);
+    net.train(learned, targets, o, [&](int pass, double loss) {
+      if (n == 0) curve.after(pass, loss, net);
+      if (tell) tell();
+    });
+    const auto& made = net.parameters();
+    auto& to = n == 0 ? m.network->parameters : m.network->other_parameters;
+    to.insert(to.end(), made.begin(), made.end());
+  }
+  auto& held = m.network->curve_held;  // rows beyond what can be computed with have no curve
+  if (!std::all_of(held.begin(), held.end(), [](float loss) { return std::isfinite(loss); }))
+    held.clear();
 }
 
 /// The neighbours: where train rows lie, and what is left of them.
@@ -127,6 +182,7 @@ fit_plan plan_of(std::string_view kind, const fit_options& options, size_t rows)
   p.intra = options.intra;
   p.inter = options.inter;
   p.seed = options.seed;
+  p.seeds = options.seeds;
   p.passes = options.passes > 0
                  ? options.passes
                  : std::clamp(static_cast<int>(rows_learned / static_cast<double>(rows)),
@@ -135,7 +191,7 @@ fit_plan plan_of(std::string_view kind, const fit_options& options, size_t rows)
 }
 
 ModelT fit_rows(const io::perf::perf_table& table, const row_list& rows, const row_list& extra,
-                const fit_plan& plan, const std::function<void()>& tell) {
+                const row_list& watched, const fit_plan& plan, const std::function<void()>& tell) {
   auto all = rows;
   all.insert(all.end(), extra.begin(), extra.end());
   ModelT m;
@@ -153,7 +209,7 @@ ModelT fit_rows(const io::perf::perf_table& table, const row_list& rows, const r
   const size_t k = m.outputs.size();
   for (size_t i = 0; i < left.size(); ++i)
     targets[i] = static_cast<float>(left[i] / m.scale[i % k]);
-  if (plan.network) fit_network(m, all, targets, plan, tell);
+  if (plan.network) fit_network(m, all, watched, targets, plan, tell);
   if (plan.network || io::perf::trunk_columns(m) > 0) keep_neighbours(m, rows, targets);
   return m;
 }

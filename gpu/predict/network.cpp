@@ -57,6 +57,27 @@ network_rows forgetful(const network_rows& rows, random_numbers& draw, const tra
 /// Rows that pass through the network at once.
 constexpr int rows_at_once = 64;
 
+/// By the error of an output.
+double huber_loss(float e) {
+  return std::abs(e) <= 1 ? 0.5 * e * e : std::abs(e) - 0.5;
+}
+
+float weight_of(const network_rows& rows, int row) {
+  return rows.weights.empty() ? 1.0f : rows.weights[static_cast<size_t>(row)];
+}
+
+/// Probabilities [asking, tokens] of a block, added up over those that ask.
+void add_attention(const rows_matrix& probabilities, std::vector<double>& sums) {
+  sums.resize(static_cast<size_t>(probabilities.cols()));
+  for (int t = 0; t < probabilities.cols(); ++t)
+    sums[static_cast<size_t>(t)] += probabilities.col(t).cast<double>().sum();
+}
+
+void share_out(std::vector<double>& sums) {
+  const double all = std::accumulate(sums.begin(), sums.end(), 0.0);
+  for (auto& s : sums) s /= all;
+}
+
 }  // namespace
 
 network_shape shape_of(const ModelT& m, const io::perf::saved::NetworkT& sizes) {
@@ -111,6 +132,17 @@ struct network::parts {
   void make_tokens(int g, const network_rows& rows);
   void pass_tokens_back(int g, const network_rows& rows, const rows_matrix& back);
   void forward(const network_rows& rows, std::span<const int> which);
+  /// forward() of all rows, some at once; `each` is called after each time.
+  template <class F>
+  void forward_all(const network_rows& rows, F each) {
+    std::vector<int> which;
+    for (int first = 0; first < rows.rows; first += rows_at_once) {
+      which.resize(static_cast<size_t>(std::min(rows_at_once, rows.rows - first)));
+      std::iota(which.begin(), which.end(), first);
+      forward(rows, which);
+      each();
+    }
+  }
   void backward(const network_rows& rows, const rows_matrix& d_out);
 };
 
@@ -255,16 +287,50 @@ const std::vector<float>& network::gradient() const noexcept {
 
 network::answers network::ask(const network_rows& rows) {
   answers a;
-  std::vector<int> which;
-  for (int first = 0; first < rows.rows; first += rows_at_once) {
-    which.resize(static_cast<size_t>(std::min(rows_at_once, rows.rows - first)));
-    std::iota(which.begin(), which.end(), first);
-    parts_->forward(rows, which);
-    a.outputs.insert(a.outputs.end(), parts_->out.data(), parts_->out.data() + parts_->out.size());
-    a.embeddings.insert(a.embeddings.end(), parts_->embedding.data(),
-                        parts_->embedding.data() + parts_->embedding.size());
-  }
+  auto& p = *parts_;
+  p.forward_all(rows, [&] {
+    a.outputs.insert(a.outputs.end(), p.out.data(), p.out.data() + p.out.size());
+    a.embeddings.insert(a.embeddings.end(), p.embedding.data(),
+                        p.embedding.data() + p.embedding.size());
+  });
   return a;
+}
+
+network::attention network::attended(const network_rows& rows) {
+  auto& p = *parts_;
+  const auto groups = static_cast<size_t>(p.group_count());
+  std::vector<std::vector<double>> sums(groups + 1);
+  p.forward_all(rows, [&] {
+    for (size_t b = 0; b <= groups; ++b)
+      if (b < groups ? p.shape.intra : p.shape.between_groups())
+        add_attention(p.caches[b].probabilities, sums[b]);
+  });
+  for (auto& s : sums) share_out(s);
+  attention out;
+  out.groups = sums.back();
+  if (!p.shape.intra) return out;
+  out.numbers.resize(p.shape.group_of_number.size());
+  for (size_t g = 0; g < p.numbers_of.size(); ++g)
+    for (size_t j = 0; j < p.numbers_of[g].size(); ++j)
+      out.numbers[static_cast<size_t>(p.numbers_of[g][j])] = sums[g][j];
+  if (!p.shape.levels.empty()) out.categories = sums[groups - 1];
+  return out;
+}
+
+double network::loss_over(const network_rows& rows, std::span<const float> targets) {
+  auto& p = *parts_;
+  const int outputs = p.shape.outputs;
+  double sum = 0, weights = 0;
+  p.forward_all(rows, [&] {
+    for (int s = 0; s < p.out.rows(); ++s) {
+      const int row = p.picked[static_cast<size_t>(s)];
+      const double weight = static_cast<double>(weight_of(rows, row));
+      weights += weight;
+      for (int o = 0; o < outputs; ++o)
+        sum += weight * huber_loss(p.out(s, o) - targets[static_cast<size_t>(row * outputs + o)]);
+    }
+  });
+  return sum / (weights * outputs);
 }
 
 double network::loss(const network_rows& rows, std::span<const float> targets,
@@ -273,20 +339,17 @@ double network::loss(const network_rows& rows, std::span<const float> targets,
   p.forward(rows, picked);
   std::fill(p.gradient.begin(), p.gradient.end(), 0.0f);
   const int outputs = p.shape.outputs;
-  const auto weight_of = [&rows](int row) {
-    return rows.weights.empty() ? 1.0f : rows.weights[static_cast<size_t>(row)];
-  };
   float weights = 0;
-  for (const int row : picked) weights += weight_of(row);
+  for (const int row : picked) weights += weight_of(rows, row);
   const auto share = 1.0f / (weights * static_cast<float>(outputs));
   rows_matrix d_out(p.out.rows(), outputs);
   double sum = 0;
   for (int s = 0; s < p.out.rows(); ++s) {
     const int row = picked[static_cast<size_t>(s)];
-    const float weight = weight_of(row);
+    const float weight = weight_of(rows, row);
     for (int o = 0; o < outputs; ++o) {
       const float e = p.out(s, o) - targets[static_cast<size_t>(row * outputs + o)];
-      sum += weight * (std::abs(e) <= 1 ? 0.5 * e * e : std::abs(e) - 0.5);
+      sum += weight * huber_loss(e);
       d_out(s, o) = share * weight * std::clamp(e, -1.0f, 1.0f);
     }
   }

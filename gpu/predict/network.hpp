@@ -71,11 +71,20 @@ class network {
   };
   answers ask(const network_rows& rows);
 
+  /// What is attended to, in shares: means over rows, heads and the tokens that ask.
+  struct attention {
+    std::vector<double> groups;  ///< of numbers, then that of all categories; without a block: none
+    std::vector<double> numbers, categories;  ///< each of its group's; without blocks: none
+  };
+  attention attended(const network_rows& rows);
+
   /// Mean Huber loss (delta 1) over the picked rows, by their weights, and all outputs; targets
   /// [rows, outputs]; its gradient by parameters goes to gradient(), which it replaces.
   double loss(const network_rows& rows, std::span<const float> targets,
               std::span<const int> picked);
   const std::vector<float>& gradient() const noexcept;
+  /// The same loss over all rows, without its gradient.
+  double loss_over(const network_rows& rows, std::span<const float> targets);
 
   /// AdamW with a warm-up and a cosine; `tell` after each pass with its mean loss.
   void train(const network_rows& rows, std::span<const float> targets,

@@ -24,12 +24,42 @@ bool is_kind(std::string_view word) noexcept {
 }
 
 predictor::predictor(ModelT model) : model_(std::move(model)) {
-  if (model_.network)
-    network_.emplace(shape_of(model_, *model_.network), model_.network->parameters);
+  if (!model_.network) return;
+  const auto& saved = *model_.network;
+  const auto shape = shape_of(model_, saved);
+  networks_.emplace_back(shape, saved.parameters);
+  const auto count = static_cast<std::ptrdiff_t>(saved.parameters.size());
+  for (auto at = saved.other_parameters.begin(); at != saved.other_parameters.end(); at += count)
+    networks_.emplace_back(shape, std::vector<float>(at, at + count));
+}
+
+/// The means of what the networks say, and where the first one puts the rows.
+network::answers predictor::ask_networks(const row_list& rows, std::vector<double>& spread) {
+  const auto asked = network_rows_of(model_, rows);
+  auto out = networks_.front().ask(asked);
+  spread.assign(out.outputs.size(), 0.0);
+  if (networks_.size() == 1) return out;
+  std::vector<double> sums(out.outputs.begin(), out.outputs.end()), squares;
+  for (const double y : sums) squares.push_back(y * y);
+  for (size_t n = 1; n < networks_.size(); ++n) {
+    const auto other = networks_[n].ask(asked).outputs;
+    for (size_t i = 0; i < other.size(); ++i) {
+      const auto y = static_cast<double>(other[i]);
+      sums[i] += y;
+      squares[i] += y * y;
+    }
+  }
+  const auto n = static_cast<double>(networks_.size());
+  for (size_t i = 0; i < sums.size(); ++i) {
+    const double mean = sums[i] / n;
+    out.outputs[i] = static_cast<float>(mean);
+    spread[i] = std::sqrt(std::max(0.0, (squares[i] - n * mean * mean) / (n - 1)));
+  }
+  return out;
 }
 
 std::vector<float> predictor::embed(const row_list& rows) {
-  if (network_) return network_->ask(network_rows_of(model_, rows)).embeddings;
+  if (!networks_.empty()) return networks_.front().ask(network_rows_of(model_, rows)).embeddings;
   const auto columns = io::perf::trunk_columns(model_);
   std::vector<double> x(columns);
   std::vector<float> out;
@@ -40,23 +70,44 @@ std::vector<float> predictor::embed(const row_list& rows) {
   return out;
 }
 
+network::attention predictor::attended(const row_list& rows) {
+  network::attention out;
+  const auto add = [this](std::vector<double>& to, const std::vector<double>& shares) {
+    to.resize(shares.size());
+    for (size_t i = 0; i < shares.size(); ++i)
+      to[i] += shares[i] / static_cast<double>(networks_.size());
+  };
+  const auto asked = network_rows_of(model_, rows);
+  for (auto& one : networks_) {
+    const auto seen = one.attended(asked);
+    add(out.groups, seen.groups);
+    add(out.numbers, seen.numbers);
+    add(out.categories, seen.categories);
+  }
+  return out;
+}
+
 std::vector<prediction_parts> predictor::parts(const row_list& rows, std::vector<float>* placed) {
   const size_t k = model_.outputs.size(), columns = io::perf::trunk_columns(model_);
+  const bool asks = !networks_.empty();
   network::answers answers;
-  if (network_) answers = network_->ask(network_rows_of(model_, rows));
-  auto places = network_ ? std::move(answers.embeddings) : embed(rows);
+  std::vector<double> spread(rows.size() * k, 0.0);
+  if (asks) answers = ask_networks(rows, spread);
+  auto places = asks ? std::move(answers.embeddings) : embed(rows);
   std::vector<double> x(columns);
   std::vector<prediction_parts> out;
   for (size_t i = 0; i < rows.size(); ++i) {
-    prediction_parts p{model_.offsets, std::vector<double>(k, 0.0), std::vector<double>(k, 0.0), 0};
+    prediction_parts p{
+        model_.offsets, std::vector<double>(k, 0.0), std::vector<double>(k, 0.0), 0, {}};
     if (!model_.weights.empty()) {
       write_trunk_row(model_, *rows[i], x.data());
       for (size_t c = 0; c < columns; ++c)
         for (size_t o = 0; o < k; ++o)
           p.trunk[o] += (x[c] - model_.column_means[c]) * model_.weights[c * k + o];
     }
-    if (network_)
-      for (size_t o = 0; o < k; ++o) p.network[o] = answers.outputs[i * k + o];
+    const auto begin = spread.begin() + static_cast<std::ptrdiff_t>(i * k);
+    p.spread.assign(begin, begin + static_cast<std::ptrdiff_t>(k));
+    for (size_t o = 0; asks && o < k; ++o) p.network[o] = answers.outputs[i * k + o];
     if (model_.local) {
       const auto& l = *model_.local;
       const auto near = nearest_rows(places.data() + i * l.columns, l.embeddings, l.columns);
@@ -97,6 +148,11 @@ double predictor::half_width(double distance) const {
   return model_.halves.back() * std::min(farther, widest);
 }
 
+double predictor::spread_of(const prediction_parts& p, size_t o) const {
+  if (model_.kind.find("ncpp") == std::string::npos) return 0;
+  return model_.scale[o] * network_share(p.distance) * p.spread[o];
+}
+
 prediction predictor::answer(const perf_row& row, const prediction_parts& of) const {
   prediction p;
   p.distance = of.distance;
@@ -105,9 +161,12 @@ prediction predictor::answer(const perf_row& row, const prediction_parts& of) co
   const double half = half_width(p.distance);
   for (size_t o = 0; o < model_.outputs.size(); ++o) {
     const double log = logarithm(of, o, model_.kind);
+    constexpr double widest = 3;
+    const double apart = model_.spread > 0 ? spread_of(of, o) / model_.spread : 0;
+    const double wide = half * std::clamp(apart, 1.0, widest);
     p.value.push_back(std::exp(log));
-    p.lower.push_back(std::exp(log - half));
-    p.upper.push_back(std::exp(log + half));
+    p.lower.push_back(std::exp(log - wide));
+    p.upper.push_back(std::exp(log + wide));
   }
   return p;
 }

@@ -5,6 +5,10 @@
 // by the model's kind: `mean` (of the train rows), `trunk`, `trunk+local`, `ncpp` and
 // `ncpp-published` (a network alone), `trunk+ncpp`, `trunk+ncpp+local`.
 //
+// Where there are networks of several seeds, `network` is the mean of what they say; where they
+// are farther apart than on nine of ten rows of the fit, the interval is wider by as much, three
+// times at most.
+//
 // What a network makes of a row falls off with the distance to the nearest train row, as what is
 // known of it does: w = share + (1 - share) exp(-(d / reach)^2).
 //
@@ -39,6 +43,7 @@ struct prediction {
 struct prediction_parts {
   std::vector<double> trunk, network, local;
   double distance = 0;
+  std::vector<double> spread = {};  ///< standard deviation of what networks say; 0 of one
 };
 
 /// Of the residuals, in deviations: what is beyond is no residual that was ever learned from.
@@ -56,6 +61,8 @@ class predictor {
   std::vector<prediction> ask(const row_list& rows);
   /// `placed`, where given, becomes what embed() gives for the rows.
   std::vector<prediction_parts> parts(const row_list& rows, std::vector<float>* placed = nullptr);
+  /// What its networks attend to over rows, in the mean; of a model without one nothing.
+  network::attention attended(const row_list& rows);
   /// Where rows lie among the neighbours: [rows, local->columns].
   std::vector<float> embed(const row_list& rows);
 
@@ -65,13 +72,16 @@ class predictor {
   double network_share(double distance) const;
   /// Half of the interval's width of a logarithm, at a distance.
   double half_width(double distance) const;
+  /// How far networks of several seeds are apart on an output, as a logarithm.
+  double spread_of(const prediction_parts& p, size_t output) const;
 
  private:
+  network::answers ask_networks(const row_list& rows, std::vector<double>& spread);
   prediction answer(const perf_row& row, const prediction_parts& of) const;
   prediction answer_completed(const perf_row& row);
 
   ModelT model_;
-  std::optional<network> network_;
+  std::vector<network> networks_;  ///< by seed
 };
 
 }  // namespace troupe::gpu::predict

@@ -61,6 +61,14 @@ std::string fault_of_network(const ModelT& m) {
   if (!(n.share >= 0 && n.share <= 1) || !(n.reach > 0) || !std::isfinite(n.reach))
     return "an impossible share of the network";
   if (n.parameters.size() != network_parameters(m, n)) return "parameters of another shape";
+  if (n.other_parameters.size() % n.parameters.size() != 0)
+    return "parameters of further seeds cut short";
+  if (!finite(n.other_parameters)) return "a parameter of a further seed that is not finite";
+  if (n.curve_learned.size() != n.curve_passes.size() ||
+      (!n.curve_held.empty() && n.curve_held.size() != n.curve_passes.size()) ||
+      !std::is_sorted(n.curve_passes.begin(), n.curve_passes.end()) || !finite(n.curve_learned) ||
+      !finite(n.curve_held))
+    return "an impossible learning curve";
   return finite(n.parameters) ? "" : "a parameter that is not finite";
 }
 
@@ -104,7 +112,7 @@ std::string fault_of_interval(const ModelT& m) {
   if (!finite(m.distances) || !finite(m.halves)) return "an interval that is not finite";
   if (!std::is_sorted(m.distances.begin(), m.distances.end()) ||
       !std::is_sorted(m.halves.begin(), m.halves.end()) || m.halves.front() < 0 ||
-      !std::isfinite(m.far))
+      !std::isfinite(m.far) || !(m.spread >= 0) || !std::isfinite(m.spread))
     return "an interval that does not grow";
   return {};
 }

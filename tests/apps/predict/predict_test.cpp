@@ -319,6 +319,25 @@ TEST_CASE("a table of ten rows is learned from by the trunk, and no error of it 
   CHECK(j.count("mape_percent") == 0);
 }
 
+TEST_CASE("a folder of data that is not there is told apart from one without the data set") {
+  scratch dir;
+  make_fleet(dir);
+  const std::string folder = "there is no folder nowhere";
+  for (const auto* verb :
+       {"train --data nowhere --split s.csv -o m", "split --data nowhere -o made.csv",
+        "eval --data nowhere --folds f.csv --kinds trunk -o st.csv"}) {
+    put(dir, "f.csv", "dataset,cpu_model,fold\nfleet,m1,0\nfleet,m2,1\n");
+    refused_with(predict(dir, verb), 66, {folder, "--data names the folder"});
+  }
+  std::filesystem::create_directory(dir / "empty");
+  const auto other = predict(dir, "train --data empty --split s.csv -o m");
+  refused_with(other, 66, {"no data set fleet in empty"});
+  CHECK(other.talk.find("there is no folder") == std::string::npos);
+  put(dir, "s.csv", "dataset,row_id,split\nfleet,h0,train\nfleet,h1,train\n");
+  refused_with(predict(dir, "train" + of_fleet + "-o m"), 65,
+               {"2 train rows with labels", "--val 0 --test 0.1"});
+}
+
 TEST_CASE("PSP-2 a data set of one CPU model is dealt out at random, and that is said") {
   scratch dir;
   make_fleet(dir);

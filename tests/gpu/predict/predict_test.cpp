@@ -558,6 +558,9 @@ TEST_CASE("TPM-2 a model whose parts do not fit each other is refused, whoever w
   CHECK(refused("trunk", [](ModelT& m) { m.local->residuals.pop_back(); }));
   CHECK(refused("trunk+ncpp", [](ModelT& m) { m.network->parameters.pop_back(); }));
   CHECK(refused("trunk+ncpp", [](ModelT& m) { m.network->heads = 17; }));
+  CHECK(refused("trunk+ncpp", [](ModelT& m) { m.network->curve_passes.pop_back(); }));
+  CHECK(refused("trunk+ncpp", [](ModelT& m) { m.network->curve_held.push_back(1); }));
+  CHECK(refused("trunk+ncpp", [](ModelT& m) { m.network->curve_learned[0] = std::nanf(""); }));
   CHECK(refused("trunk+ncpp", [](ModelT& m) { m.network->width = 513; }));
   CHECK(refused("trunk", [](ModelT& m) {
     for (size_t i = 0; i <= io::perf::max_levels; ++i)
@@ -649,4 +652,5 @@ TEST_CASE("too few rows to learn from are refused with how many there are") {
   const auto made = fit_predictor(t, rows_in(t), {}, quick("trunk"));
   REQUIRE_FALSE(made);
   CHECK(made.error().is(too_few_rows));
+  CHECK_FALSE(made.error().hint.empty());
 }
