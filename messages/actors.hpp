@@ -116,6 +116,8 @@ using budget_actor = component_actor::extend<
     ask<fbs::ReadPowerTree, fbs::PowerTree>, ask<fbs::SetPowerBudget, fbs::Ack>,
     // A person holds all work below it, or lets it go on.
     ask<fbs::SetPowerBrake, fbs::Ack>,
+    // A person's tool asks for the gateway; its handle travels beside the answer.
+    caf::replies_to<msg<fbs::FindGateway>>::with<msg<fbs::GatewayFound>, caf::strong_actor_ptr>,
     // Time to decide (from itself only).
     caf::reacts_to<caf::tick_atom>>;
 

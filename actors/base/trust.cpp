@@ -29,7 +29,8 @@ void peer_book::forget_the_gone(int64_t now_ns) {
   std::erase_if(peers_, [&](const auto& p) { return p.second.forgotten(now_ns); });
 }
 
-bool peer_book::bind(const caf::node_id& process, const peer& who, int64_t now_ns) {
+bool peer_book::bind(const caf::node_id& process, const peer& who, int64_t now_ns,
+                     const std::string& from) {
   std::unique_lock lock(mutex_);
   auto it = peers_.find(process);
   if (it == peers_.end() || it->second.forgotten(now_ns)) {
@@ -40,6 +41,7 @@ bool peer_book::bind(const caf::node_id& process, const peer& who, int64_t now_n
     return false;  // TRU-1
   }
   ++it->second.connections;
+  if (!from.empty()) it->second.from = from;
   if (who.guest()) guests_known_ = true;
   return true;
 }
@@ -59,6 +61,13 @@ std::optional<peer> peer_book::find(const caf::node_id& process) const {
 
 std::optional<peer> peer_book::find(const caf::strong_actor_ptr& sender) const {
   return sender ? find(sender->node()) : std::nullopt;
+}
+
+std::string peer_book::place_of(const caf::strong_actor_ptr& sender) const {
+  if (!sender) return {};
+  std::shared_lock lock(mutex_);
+  const auto it = peers_.find(sender->node());
+  return it != peers_.end() ? it->second.from : std::string();
 }
 
 void peer_book::set_refusal_listener(std::function<void(const refusal&)> listener) {
@@ -131,7 +140,7 @@ bool peer_book::refuse_at_gate(const caf::mailbox_element& element, const any_ms
   const auto actor = receiver.path();
   note_rejection(reject::forbidden, message->type(),
                  fmt::format("{} ({}) to {}", who->name, to_string(who->as), actor));
-  tell_listener({*who, actor, *message});
+  tell_listener({*who, actor, *message, place_of(element.sender)});
   if (element.mid.is_request())
     element.sender->enqueue(nullptr, element.mid.response_id(),
                             caf::make_message(to_caf(allowed.error())), host);

@@ -56,14 +56,17 @@ struct refusal {
   peer who;
   std::string actor;  ///< the path of the actor it was for
   any_msg message;
+  std::string from = {};  ///< as peer_book::place_of()
 };
 
 /// The peers of an actor system (runtime.hpp). Any thread.
 class peer_book {
  public:
   /// A connection says that it is of this process. False where the process is another's, who is
-  /// there or was lately (TRU-1), or where there are too many to remember.
-  bool bind(const caf::node_id& process, const peer& who, int64_t now_ns);
+  /// there or was lately (TRU-1), or where there are too many to remember. `from`: the address at
+  /// its other end; may be empty.
+  bool bind(const caf::node_id& process, const peer& who, int64_t now_ns,
+            const std::string& from = {});
 
   /// One of the connections that bind() was true for has ended.
   void release(const caf::node_id& process, int64_t now_ns);
@@ -73,6 +76,10 @@ class peer_book {
 
   /// Who sent a message, where a certificate says so.
   std::optional<peer> find(const caf::strong_actor_ptr& sender) const;
+
+  /// The address that the sender's process connected from, where it connected; the last one where
+  /// it has several. Empty: it is not known.
+  std::string place_of(const caf::strong_actor_ptr& sender) const;
 
   /// Is told of every refusal before it is answered, on any thread. Empty: nobody.
   void set_refusal_listener(std::function<void(const refusal&)> listener);
@@ -89,6 +96,7 @@ class peer_book {
     peer who;
     size_t connections = 0;
     int64_t gone_ns = 0;  ///< when the last of them ended
+    std::string from = {};
 
     bool forgotten(int64_t now_ns) const {
       return connections == 0 && now_ns - gone_ns >= peer_memory_ns;

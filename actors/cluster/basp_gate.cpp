@@ -334,7 +334,7 @@ class gated_broker : public caf::io::basp_broker, public admitted_to {
       }
     }
     if (l.holder && process != system().node()) {
-      l.bound = runtime_of(system()).peers.bind(process, *l.holder, now());
+      l.bound = runtime_of(system()).peers.bind(process, *l.holder, now(), l.address);
       if (!l.bound) return false;
     }
     l.process = process;

@@ -37,12 +37,13 @@ principal principal_of(const peer_book& peers, const caf::strong_actor_ptr& send
   if (!holder && (!sender || sender->node() == sender->home_system->node()))
     return {"the cluster", "", claim};  // a message that was carried here: whose, stands above it
   if (!holder) return {"unknown", "", claim};
-  return {holder->name, std::string(to_string(holder->as)), claim == holder->name ? "" : claim};
+  return {holder->name, std::string(to_string(holder->as)), claim == holder->name ? "" : claim,
+          peers.place_of(sender)};
 }
 
 audit_line line_of(const refusal& r) {
   audit_line out;
-  out.by = {r.who.name, std::string(to_string(r.who.as)), ""};
+  out.by = {r.who.name, std::string(to_string(r.who.as)), "", r.from};
   out.target = r.actor;
   std::string claim;
   if (const auto call = cast<fbs::CallActor>(r.message)) {
@@ -137,6 +138,7 @@ std::string audit_log::text_of_line(const audit_line& line, uint64_t left_out) c
   out["who"] = printable(line.by.who, name_characters);  // ADT-4
   if (!line.by.role.empty()) out["role"] = line.by.role;
   if (!line.by.claims.empty()) out["claims"] = printable(line.by.claims, name_characters);
+  if (!line.by.from.empty()) out["from"] = printable(line.by.from, name_characters);
   out["command"] = line.command;
   out["target"] = printable(line.target, name_characters);
   out["message"] = printable(line.message);

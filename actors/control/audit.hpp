@@ -3,7 +3,8 @@
 // Invariants
 //   ADT-1  `who` is the name of a certificate, of a key, or of a user as the kernel knows him, and
 //     `role` his role; what a message claims is never more than `claims`. A message that an actor
-//     of this process hands over (one carried by another) is by "the cluster".
+//     of this process hands over (one carried by another) is by "the cluster". `from` is the
+//     address that his process connected from, as the kernel says it.
 //   ADT-2  A command's line is in the file before the command is passed on ("result": "asked"), and
 //     has its result before that is answered. What cannot be written is not to be done.
 //   ADT-5  Behind its end the file has room of its own for lines of what is done all the same
@@ -32,6 +33,7 @@ struct principal {
   std::string who;     ///< a certificate's name, else the claim
   std::string role;    ///< of the certificate; empty: there is none
   std::string claims;  ///< who the message says it is, where the certificate says otherwise
+  std::string from = {};  ///< an address; empty: it is not known
 };
 
 /// From the sender of a message and what the message claims.

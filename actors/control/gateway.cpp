@@ -577,8 +577,10 @@ gateway_actor::behavior_type gateway(gateway_pointer self, gateway_options optio
   introduce(self, "gateway");
   auto& st = self->state;
   st.options = std::move(options);
-  st.audit = std::make_shared<audit_log>(st.options.audit_path, st.options.wall_time);
-  if (!st.options.audit_path.empty()) {
+  const bool is_shared = st.options.audit != nullptr;
+  st.audit = is_shared ? st.options.audit
+                       : std::make_shared<audit_log>(st.options.audit_path, st.options.wall_time);
+  if (!is_shared && !st.options.audit_path.empty()) {
     st.peers = &self->runtime().peers;
     st.peers->set_refusal_listener([log = st.audit](const refusal& r) {  // GTW-4
       log->note_refusal(

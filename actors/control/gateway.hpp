@@ -58,6 +58,9 @@ struct gateway_options {
   std::function<void(const setting_taken&)> set = {};  ///< GTW-8; may be empty
   /// GTW-9; waits for nothing; may be empty.
   std::function<void(fbs::ClusterViewT)> shown = {};
+  /// The audit log, where others write it, too; they hear of refusals (GTW-4). Empty: one of its
+  /// own at `audit_path`.
+  std::shared_ptr<audit_log> audit = {};
   static constexpr int64_t shown_each_ns = 5'000'000'000;
 };
 

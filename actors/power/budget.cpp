@@ -1,4 +1,4 @@
-// Reports to the policy, its grants to children, and what persons ask and set.
+// Reports to the policy, its grants to children, and what is kept of both.
 #include "actors/power/budget.hpp"
 
 #include <algorithm>
@@ -12,6 +12,7 @@
 #include "actors/base/context.hpp"
 #include "actors/base/defaults.hpp"
 #include "actors/power/budget_dry.hpp"
+#include "actors/power/budget_orders.hpp"
 #include "io/base/printable.hpp"
 #include "io/base/text.hpp"
 #include "io/config/power_tree.hpp"
@@ -21,22 +22,7 @@ namespace troupe::power {
 
 namespace {
 
-constexpr uint64_t a_year_ms = uint64_t{366} * 86'400'000;
-constexpr size_t names_in_a_hint = 8;
-constexpr size_t shown_of_name = 64;
 constexpr uint32_t whole_pace = 1024;
-
-std::string watts_text(int64_t mw) {
-  return fmt::format("{} W", watts_of(mw));
-}
-
-/// As a person would set it: "2h", "90m", "45s", "1500ms".
-std::string span_text(uint64_t ms) {
-  for (const auto& [unit, of_ms] :
-       {std::pair{"h", uint64_t{3'600'000}}, {"m", uint64_t{60'000}}, {"s", uint64_t{1000}}})
-    if (ms % of_ms == 0) return fmt::format("{}{}", ms / of_ms, unit);
-  return fmt::format("{}ms", ms);
-}
 
 // -- what is known of children --------------------------------------------------------------------
 
@@ -47,38 +33,8 @@ std::string state_word(const budget_state& st, int64_t now_ns) {
   return st.short_of_floors ? "short of floors" : "granting";
 }
 
-void show_budget(budget_pointer self) {
-  const auto& st = self->state;
-  const auto now = now_ns(*self);
-  const auto drawn = drawn_by_all(st, now);
-  publish(self, state_word(st, now), [&](fbs::BudgetStatusT& s) {
-    s.budget_w = watts_of(own_mw(st));
-    s.power_w = drawn.mw ? watts_of(*drawn.mw) : -1;
-    s.source = drawn.source;
-    s.counted_w = watts_of(st.policy->counted_mw());
-    s.children = static_cast<uint32_t>(st.children.size());
-    s.heard = 0;
-    for (size_t i = 0; i < st.children.size(); ++i) s.heard += !st.policy->is_silent(i, now);
-    s.epoch = st.options.epoch;
-  });
-}
-
 std::string_view proof_of(const named_child& c) {
   return c.certificate.empty() ? c.name : c.certificate;
-}
-
-/// `proved`: the name is of a key or a certificate.
-error unknown_child(const budget_state& st, std::string_view name, bool proved) {
-  std::vector<std::string_view> names;
-  for (const auto& c : st.options.children) names.push_back(proved ? proof_of(c) : c.name);
-  const auto near = nearest(name, names);
-  const bool all = names.size() <= names_in_a_hint;
-  names.resize(std::min(names.size(), names_in_a_hint));
-  return {errc::not_found,
-          fmt::format("{} has no child \"{}\"", st.options.name, printable(name, shown_of_name)),
-          fmt::format("{}its children are {}{}",
-                      near.empty() ? "" : fmt::format("did you mean {}? ", near),
-                      fmt::join(names, ", "), all ? "" : " and others")};
 }
 
 // -- reports --------------------------------------------------------------------------------------
@@ -273,10 +229,6 @@ void keep_record(budget_state& st, int64_t now_ns) {
   st.options.keeper->keep(*number, record_text(record));
 }
 
-msg<fbs::Ack> ack_of(budget_pointer self, const message_header& cause, const std::string& text) {
-  return make_msg<fbs::Ack>(context_of(*self, cause), [&](fbs::AckT& a) { a.text = text; });
-}
-
 /// Whether what was set is where the next life finds it, if anything outlives this one.
 bool is_set_kept(const budget_state& st) {
   return !st.options.keeper || (!st.set_is_new && !st.set_write);
@@ -290,11 +242,12 @@ void give_answers(budget_pointer self, const std::optional<error>& failed) {
   for (; !st.answers.empty(); st.answers.pop_front()) {
     auto& a = st.answers.front();
     if (!is_kept && !failed && now < a.until_ns) return;
+    const auto why = set_not_recorded(a.text, failed ? failed->message : "a write takes long");
+    end_order(st, a.order, is_kept ? a.text : why.message);
     if (is_kept)
       a.promise.deliver(ack_of(self, a.cause, a.text));
     else
-      a.promise.deliver(
-          to_caf(set_not_recorded(a.text, failed ? failed->message : "a write takes long")));
+      a.promise.deliver(to_caf(why));
   }
 }
 
@@ -309,18 +262,6 @@ void hear_keeper(budget_pointer self) {
   }
   st.journal.kept(st.record.trouble(now_ns(*self)));
   give_answers(self, failed);
-}
-
-/// By a person, for good. What the configuration says is nothing to remember.
-void remember_budget(budget_state& st, int64_t mw, std::string by) {
-  const auto& o = st.options;
-  const auto configured_mw = o.set ? o.set->instead_of_mw : o.budget_mw;
-  st.for_good_mw = mw;
-  st.set_is_new = true;
-  if (mw == configured_mw)
-    st.set.reset();
-  else
-    st.set = budget_set{mw, configured_mw, std::move(by), o.wall_time ? o.wall_time() : ""};
 }
 
 // -- what is shown --------------------------------------------------------------------------------
@@ -365,41 +306,12 @@ void note_conditions(budget_state& st, const budget_decision& d, const drawn_wat
     st.journal.unsafe_t2(st.options.rules.thresholds.t2, policy.safe().safe_t2());
 }
 
-/// Whether the schedule says what it has, where nothing is set for a time. BGA-6
-bool follows(const budget_state& st) {
-  return st.options.schedule && !st.set;
-}
-
-/// What it has where nothing is set for a time.
-int64_t standing_mw(const budget_state& st, int64_t now_ns) {
-  if (!follows(st)) return st.for_good_mw;
-  return st.options.schedule->at_mw(now_ns - st.began_ns).value_or(st.for_good_mw);
-}
-
-/// BGA-3 and BGA-6
-void settle_budget(budget_state& st, int64_t now_ns) {
-  const bool over = st.set_until_ns && now_ns >= *st.set_until_ns;
-  if (st.set_until_ns && !over) return;
-  st.set_until_ns.reset();
-  const auto was_mw = std::exchange(st.cap_mw, standing_mw(st, now_ns));
-  if (over)
-    st.journal.set_ends(st.cap_mw, was_mw);
-  else if (st.cap_mw != was_mw)
-    st.journal.follows(st.cap_mw, was_mw, st.options.schedule->name());
-}
-
 /// None where a child has not been heard just now: what it said last is old. BGT-2
 std::optional<int64_t> fresh_draw(const budget_state& st, const drawn_watts& drawn,
                                   int64_t now_ns) {
   for (size_t i = 0; i < st.children.size(); ++i)
     if (!st.policy->is_fresh(i, now_ns)) return std::nullopt;
   return drawn.mw;
-}
-
-/// BGA-7
-void note_pulled(budget_state& st) {
-  const bool was = std::exchange(st.pulled, is_pulled_after(st, st.policy->holds_work()));
-  st.set_is_new |= was != st.pulled;
 }
 
 void decide_grants(budget_pointer self) {
@@ -453,149 +365,6 @@ void decide_if_due(budget_pointer self) {
   if (st.looks == 0 || !st.answers.empty()) await_tick(self);
 }
 
-// -- persons --------------------------------------------------------------------------------------
-
-/// BGA-8
-caf::result<msg<fbs::Ack>> answer_once_kept(budget_pointer self, const message_header& cause,
-                                            std::string text) {
-  auto& st = self->state;
-  const auto now = now_ns(*self);
-  hear_keeper(self);  // a write that has ended makes room for the next one
-  if (st.set_write && st.record.trouble(now)) st.set_is_new = true;  // it is tried again at once
-  keep_record(st, now);
-  if (is_set_kept(st)) return ack_of(self, cause, text);
-  auto rp = self->make_response_promise<msg<fbs::Ack>>();
-  st.answers.push_back({rp, cause, std::move(text), now + ns_of(defaults::power_record_patience)});
-  hear_keeper(self);
-  if (!st.answers.empty() && st.looks < 2) await_tick(self);  // beside the one of the decision
-  return rp;
-}
-
-caf::result<msg<fbs::PowerTree>> read_tree(budget_pointer self, const msg<fbs::ReadPowerTree>& m) {
-  auto& st = self->state;
-  const auto now = now_ns(*self);
-  const auto only = text_of(m->child());
-  const auto place = st.places.find(only);
-  if (!only.empty() && place == st.places.end()) return to_caf(unknown_child(st, only, false));
-  settle_budget(st, now);
-  const auto t = tree_of(st, only.empty() ? std::nullopt : std::optional(place->second), now);
-  auto made = try_make_msg<fbs::PowerTree>(context_of(*self, m.header()), t);
-  if (!made) return to_caf(made.error());
-  return *made;
-}
-
-/// BGA-3
-status may_be_set(const budget_state& st, int64_t mw) {
-  std::vector<budget_child> terms;
-  int64_t shares_mw = 0;
-  for (const auto& c : st.options.children) {
-    terms.push_back(c.terms);
-    shares_mw += c.terms.static_share_mw;
-  }
-  const auto fits = check(st.options.rules, terms, mw);
-  if (fits) return {};
-  if (shares_mw <= mw) return fits.error();
-  std::vector<std::string> parts;
-  for (const auto& c : st.options.children)
-    if (parts.size() < names_in_a_hint)
-      parts.push_back(fmt::format("{} {}", c.name, watts_text(c.terms.static_share_mw)));
-  if (parts.size() < st.options.children.size()) parts.emplace_back("others");
-  return below_static_shares(st.options.name, watts_of(mw), watts_of(shares_mw),
-                             fmt::format("{}", fmt::join(parts, " + ")));
-}
-
-/// An empty name is that of the one that there is.
-status is_this_one(const budget_state& st, const std::string& budget) {
-  if (budget.empty() || budget == st.options.name) return {};
-  return error{errc::not_found,
-               fmt::format("there is no budget \"{}\" here", printable(budget, shown_of_name)),
-               fmt::format("the one here is {}", st.options.name)};
-}
-
-status may_be_asked(const budget_state& st, const fbs::SetPowerBudget& m) {
-  TROUPE_CHECK(is_this_one(st, text_of(m.budget())));
-  if (m.cap_mw() <= 0)
-    return error{errc::bad_data, fmt::format("a budget of {} mW", m.cap_mw()),
-                 "expected more than 0 W"};
-  if (m.for_ms() > a_year_ms)
-    return error{errc::bad_data, fmt::format("a budget for {} ms", m.for_ms()),
-                 "expected at most 366 days; a budget that is set without a time stays"};
-  return may_be_set(st, m.cap_mw());
-}
-
-std::string set_text(const budget_state& st, uint64_t for_ms) {
-  const auto& o = st.options;
-  if (for_ms == 0 && follows(st))
-    return fmt::format("{} follows {}, as its configuration says: {} now", o.name,
-                       printable(o.schedule->name()), watts_text(st.cap_mw));
-  const auto has_mw = own_mw(st);
-  const auto less = has_mw < st.cap_mw
-                        ? fmt::format(", of which {} grants it {} now",
-                                      printable(name_of_parent(*st.parent)), watts_text(has_mw))
-                        : "";
-  return fmt::format("{} has {} from now on{}{}", o.name, watts_text(st.cap_mw),
-                     for_ms > 0 ? fmt::format(", for {}", span_text(for_ms)) : "", less);
-}
-
-caf::result<msg<fbs::Ack>> set_budget(budget_pointer self, const msg<fbs::SetPowerBudget>& m) {
-  auto& st = self->state;
-  if (const auto may = may_be_asked(st, *m); !may) return to_caf(may.error());
-  const auto now = now_ns(*self);
-  settle_budget(st, now);
-  const auto person = self->runtime().peers.find(self->current_sender());
-  const std::string by = person ? person->name : "";
-  const auto was_mw = st.cap_mw;
-  st.set_until_ns.reset();
-  if (m->for_ms() > 0) {
-    st.set_until_ns = now + static_cast<int64_t>(m->for_ms()) * ns_per_ms;
-    st.set_for_time_by = by;
-    st.cap_mw = m->cap_mw();
-  } else {
-    remember_budget(st, m->cap_mw(), by);
-    st.cap_mw = standing_mw(st, now);
-  }
-  st.leased_mw = own_cap_of_now(self).cap_mw;
-  st.journal.set(st.cap_mw, was_mw, m->for_ms(), by);
-  show_budget(self);
-  auto text = set_text(st, m->for_ms()) + fmt::format("; it was {}", watts_text(was_mw));
-  if (m->for_ms() > 0) return ack_of(self, m.header(), text);  // it is in no record
-  return answer_once_kept(self, m.header(), std::move(text));
-}
-
-/// What a person's word to the brake has come to: also where another one holds work all the same.
-std::string brake_text(const budget_state& st, bool as_before) {
-  const auto held = std::ranges::count_if(st.children, [](const auto& c) { return c.heard; });
-  const auto above = st.brake ? "" : brake_above(st);
-  return fmt::format("{} {}{}{}: {} of {} children were heard", st.options.name,
-                     st.brake ? "holds all work within its step" : "lets work go on",
-                     as_before ? ", as before" : " from now on",
-                     above.empty()
-                         ? ""
-                         : fmt::format(", but {0} above it holds all work within its step, until "
-                                       "somebody lets it go on (troupe power brake {0} off)",
-                                       printable(above)),
-                     held, st.children.size());
-}
-
-/// BGA-5
-caf::result<msg<fbs::Ack>> set_brake(budget_pointer self, const msg<fbs::SetPowerBrake>& m) {
-  auto& st = self->state;
-  if (const auto here = is_this_one(st, text_of(m->budget())); !here) return to_caf(here.error());
-  const bool was = std::exchange(st.brake, m->on()) || (!m->on() && st.policy->holds_work());
-  if (was != st.brake) {
-    if (was) {
-      st.policy->let_go();
-      st.inputs.let_go();
-    }
-    const auto by = self->runtime().peers.find(self->current_sender());
-    st.journal.brake_set(st.brake, by ? by->name : "");
-    st.set_is_new = true;
-    note_pulled(st);  // a life after this one is to find the person's word
-    show_budget(self);
-  }
-  return answer_once_kept(self, m.header(), brake_text(st, was == st.brake));
-}
-
 void begin_budget(budget_pointer self, const budget_options& options) {
   auto& st = self->state;
   st.options = options;
@@ -638,6 +407,79 @@ void begin_budget(budget_pointer self, const budget_options& options) {
 }
 
 }  // namespace
+
+caf::result<msg<fbs::Ack>> answer_once_kept(budget_pointer self, const message_header& cause,
+                                            std::string text, uint64_t order) {
+  auto& st = self->state;
+  const auto now = now_ns(*self);
+  hear_keeper(self);  // a write that has ended makes room for the next one
+  if (st.set_write && st.record.trouble(now)) st.set_is_new = true;  // it is tried again at once
+  keep_record(st, now);
+  if (is_set_kept(st)) {
+    end_order(st, order, text);
+    return ack_of(self, cause, text);
+  }
+  auto rp = self->make_response_promise<msg<fbs::Ack>>();
+  st.answers.push_back(
+      {rp, cause, std::move(text), now + ns_of(defaults::power_record_patience), order});
+  hear_keeper(self);
+  if (!st.answers.empty() && st.looks < 2) await_tick(self);  // beside the one of the decision
+  return rp;
+}
+
+void show_budget(budget_pointer self) {
+  const auto& st = self->state;
+  const auto now = now_ns(*self);
+  const auto drawn = drawn_by_all(st, now);
+  publish(self, state_word(st, now), [&](fbs::BudgetStatusT& s) {
+    s.budget_w = watts_of(own_mw(st));
+    s.power_w = drawn.mw ? watts_of(*drawn.mw) : -1;
+    s.source = drawn.source;
+    s.counted_w = watts_of(st.policy->counted_mw());
+    s.children = static_cast<uint32_t>(st.children.size());
+    s.heard = 0;
+    for (size_t i = 0; i < st.children.size(); ++i) s.heard += !st.policy->is_silent(i, now);
+    s.epoch = st.options.epoch;
+  });
+}
+
+error unknown_child(const budget_state& st, std::string_view name, bool proved) {
+  std::vector<std::string_view> names;
+  for (const auto& c : st.options.children) names.push_back(proved ? proof_of(c) : c.name);
+  const auto near = nearest(name, names);
+  const bool all = names.size() <= names_in_a_hint;
+  names.resize(std::min(names.size(), names_in_a_hint));
+  return {errc::not_found,
+          fmt::format("{} has no child \"{}\"", st.options.name, printable(name, shown_of_name)),
+          fmt::format("{}its children are {}{}",
+                      near.empty() ? "" : fmt::format("did you mean {}? ", near),
+                      fmt::join(names, ", "), all ? "" : " and others")};
+}
+
+bool follows(const budget_state& st) {
+  return st.options.schedule && !st.set;
+}
+
+int64_t standing_mw(const budget_state& st, int64_t now_ns) {
+  if (!follows(st)) return st.for_good_mw;
+  return st.options.schedule->at_mw(now_ns - st.began_ns).value_or(st.for_good_mw);
+}
+
+void settle_budget(budget_state& st, int64_t now_ns) {
+  const bool over = st.set_until_ns && now_ns >= *st.set_until_ns;
+  if (st.set_until_ns && !over) return;
+  st.set_until_ns.reset();
+  const auto was_mw = std::exchange(st.cap_mw, standing_mw(st, now_ns));
+  if (over)
+    st.journal.set_ends(st.cap_mw, was_mw);
+  else if (st.cap_mw != was_mw)
+    st.journal.follows(st.cap_mw, was_mw, st.options.schedule->name());
+}
+
+void note_pulled(budget_state& st) {
+  const bool was = std::exchange(st.pulled, is_pulled_after(st, st.policy->holds_work()));
+  st.set_is_new |= was != st.pulled;
+}
 
 int64_t own_mw(const budget_state& st) {
   return st.parent ? std::min(st.cap_mw, st.leased_mw) : st.cap_mw;
@@ -692,6 +534,7 @@ budget_actor::behavior_type budget(budget_pointer self, const budget_options& op
       [self](const msg<fbs::ReadPowerTree>& m) { return read_tree(self, m); },
       [self](const msg<fbs::SetPowerBudget>& m) { return set_budget(self, m); },
       [self](const msg<fbs::SetPowerBrake>& m) { return set_brake(self, m); },
+      [self](const msg<fbs::FindGateway>& m) { return find_gateway(self, m); },
       [self](caf::tick_atom) { decide_if_due(self); },
   };
 }

@@ -2,7 +2,7 @@
 // policy decides (budget_policy.hpp).
 //
 // Messages: PowerReport from children, answered with the tick after it; ReadPowerTree,
-// SetPowerBudget and SetPowerBrake from persons.
+// SetPowerBudget, SetPowerBrake and FindGateway from persons (budget_orders.cpp).
 //
 // The brake goes with each answer to a child, so that a job has it within a tick: a person's, and
 // what the policy pulls. Where the rules leave it to persons the policy's is a word in the journal
@@ -40,6 +40,9 @@
 //     each its ceiling, also without a lease, once the record has that for lives after it: before
 //     that what it decides. It sheds none and pulls no brake, here or in those lives; a person's
 //     holds.
+//
+//   BGA-10 Who sets the budget or the brake is told to whoever keeps that before it is done, and
+//     what came of it before he is answered. Nobody waits for that: it is done all the same.
 //
 // Failure policy: ends with its process. Children fall to their static shares by themselves.
 #pragma once
@@ -109,6 +112,26 @@ struct named_child {
   std::string certificate = {};  ///< the name of the one that proves it; empty: a key of its name
 };
 
+/// What a person has said to a budget, and who he is, as his key or certificate proves.
+struct order_said {
+  std::string who, role;
+  std::string from;     ///< the address of his process; empty: it is not known
+  std::string command;  ///< the name of the message
+  std::string message;  ///< its JSON
+};
+
+/// Keeps what persons say (BGA-10). Waits for nothing; numbers rise from 1.
+struct order_keeper {
+  order_keeper() = default;
+  order_keeper(const order_keeper&) = delete;
+  order_keeper& operator=(const order_keeper&) = delete;
+  virtual ~order_keeper() = default;
+  /// Before it is done.
+  virtual void begins(uint64_t number, order_said said) = 0;
+  /// Before he is answered.
+  virtual void ends(uint64_t number, const std::string& result) = 0;
+};
+
 /// Rules, children and budget have passed check().
 struct budget_options {
   std::string name;  ///< "row0"
@@ -143,6 +166,8 @@ struct budget_options {
   /// The budget above it; with one it reads files: spawn it detached.
   std::optional<parent_options> parent = {};
   bool dry_run = false;  ///< BGA-9; of one without a parent
+  std::shared_ptr<order_keeper> orders = {};  ///< BGA-10; empty: nobody keeps them
+  gateway_actor gateway = {};  ///< of its process, which persons' tools are led to; none: nowhere
 };
 
 /// A report that waits for the tick.
@@ -172,6 +197,7 @@ struct kept_answer {
   message_header cause;
   std::string text;
   int64_t until_ns = 0;  ///< it is given by then
+  uint64_t order = 0;    ///< its number (BGA-10); 0: nobody keeps it
 };
 
 struct budget_state {
@@ -205,6 +231,7 @@ struct budget_state {
   bool set_is_new = false;        ///< one of the three, and no write of it has begun
   std::optional<uint64_t> set_write;  ///< the last one of it, until that has ended well
   std::deque<kept_answer> answers;    ///< BGA-8
+  uint64_t last_order = 0;            ///< BGA-10
   size_t looks = 0;                   ///< ticks that are on their way
 };
 

@@ -13,12 +13,11 @@
 #include "apps/control/doctor.hpp"
 #include "apps/control/findings.hpp"
 #include "apps/control/incident.hpp"
+#include "apps/control/power_words.hpp"
 #include "apps/control/session.hpp"
 #include "apps/control/show.hpp"
 #include "apps/control/spares.hpp"
 #include "apps/control/split_line.hpp"
-#include "apps/power/power_status.hpp"
-#include "apps/power/power_why.hpp"
 #include "apps/swap/live.hpp"
 #include "apps/talk.hpp"
 #include "io/base/text.hpp"
@@ -88,6 +87,34 @@ meant rewind(const line_words& a) {
   return commands::rewind{*step, *skip};
 }
 
+/// "brake [NAME] on|off", behind "power".
+meant brake_words(const line_words& a) {
+  if (a.size() < 3 || a.size() > 4 || (a.back() != "on" && a.back() != "off")) return {};
+  return commands::power{.name = a.size() == 4 ? a[2] : "", .brake = a.back() == "on"};
+}
+
+/// "budget [NAME] WATTS [for TIME]", the same.
+meant budget_words(line_words a) {
+  commands::power out;
+  if (a.size() >= 5 && a[a.size() - 2] == "for") {
+    out.for_time = a.back();
+    a.resize(a.size() - 2);
+  }
+  if (a.size() < 3 || a.size() > 4 || a.back() == "for") return {};
+  out.budget_w = a.back();
+  if (a.size() == 4) out.name = a[2];
+  return out;
+}
+
+meant power_words(const line_words& a) {
+  if (a.size() == 1) return commands::power{};
+  if (a[1] == "brake") return brake_words(a);
+  if (a[1] == "budget") return budget_words(a);
+  if (a[1] == "why" && a.size() <= 3) return commands::power{.why = true, .name = at(a, 2)};
+  if (a.size() == 2) return commands::power{.name = a[1]};
+  return {};
+}
+
 constexpr std::array all_words{
     word{"nodes", "nodes [NODE]", "One line for every process of the cluster",
          [](const line_words& a) -> meant { return commands::nodes{at(a, 1)}; }},
@@ -133,14 +160,9 @@ constexpr std::array all_words{
          [](const line_words&) -> meant { return commands::spares{}; }},
     word{"swap", "swap", "What of the ranks lives on drives, and what was moved",
          [](const line_words&) -> meant { return commands::swap{}; }},
-    word{"power", "power [why | budget WATTS]",
-         "What the machines draw; why the job is slow; another budget",
-         [](const line_words& a) -> meant {
-           if (a.size() == 1) return commands::power{};
-           if (a.size() == 2 && a[1] == "why") return commands::power{.why = true};
-           if (a.size() != 3 || a[1] != "budget") return {};
-           return commands::power{a[2]};
-         }},
+    word{"power", "power [NAME | why [JOB] | budget [NAME] WATTS [for TIME] | brake [NAME] on|off]",
+         "What the machines draw; why a job is slow; another budget; hold all work below one",
+         power_words},
     word{"kill", "kill ACTOR", "Ends an actor at once",
          [](const line_words& a) -> meant {
            if (a.size() != 2) return {};
@@ -361,14 +383,10 @@ struct executor {
     return answer{as.json ? swap::live_json(view) : swap::live_text(view, as.columns)};
   }
   result<answer> operator()(const commands::power& c) const {
+    if (s.is_power_budget()) return tell_power_budget(s, c, as);
+    TROUPE_CHECK(is_about_job(s, c));
     if (!c.budget_w.empty()) return (*this)(commands::set{"power.budget_w", c.budget_w});
-    TROUPE_TRY(view, s.view("", "", false));
-    const auto job = power_verb::job_power_in(view);
-    if (c.why) {
-      const std::vector why{power_verb::why_by_job(job)};
-      return answer{as.json ? power_verb::why_json(why) : power_verb::why_text(why)};
-    }
-    return answer{as.json ? power_verb::status_json(job) : power_verb::status_text(job)};
+    return power_of_job(s, c, as);
   }
   result<answer> operator()(const commands::kill& c) const {
     TROUPE_CHECK(named(c.actor));

@@ -66,8 +66,11 @@ struct replace {
 struct spares {};
 struct swap {};
 struct power {
-  std::string budget_w = {};  ///< to set; empty: to be shown
-  bool why = false;           ///< in sentences
+  std::string budget_w = {};       ///< to set; empty: to be shown
+  bool why = false;                ///< in sentences
+  std::string name = {};           ///< a served budget, or of what it has below; empty: this one
+  std::string for_time = {};       ///< of what is set; empty: for good
+  std::optional<bool> brake = {};  ///< to set
 };
 struct kill {
   std::string actor;

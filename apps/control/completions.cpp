@@ -114,6 +114,8 @@ std::vector<std::string> candidates(const fbs::ClusterViewT& view,
     return nodes_in(view);
   if (at == 1 && first == "log") return {"trace", "debug", "info", "warn", "error", "off"};
   if (at == 2 && first == "log") return nodes_in(view);
+  if (at == 1 && first == "power") return {"why", "budget", "brake"};
+  if (at == 2 && first == "power" && line[1] == "brake") return {"on", "off"};
   if (at == 1 && first == "checkpoint") return {"now"};
   if (at == 2 && first == "rewind") return {"skip"};
   if (at == 1 && first == "set") {

@@ -310,8 +310,9 @@ result<int> console(const console_arguments& a) {
 }  // namespace
 
 void add_console(shell& sh) {
-  auto* verb = sh.app.add_subcommand("console", "Speak with a running cluster");
+  auto* verb = sh.app.add_subcommand("console", "Speak with a running cluster or power budget");
   auto a = std::make_shared<console_arguments>();
+  a->connect.or_budget = true;
   add_connect_options(verb, a->connect);
   verb->add_option("-c,--command", a->lines,
                    "Executes this line and ends; may be given several times");
@@ -328,7 +329,8 @@ void add_console(shell& sh) {
       "evict, replace, rewind and kill ask where they would lose steps; drain and stop save.\n\n"
       "Examples:\n"
       "  troupe console\n"
-      "  troupe console -c pause -c 'set train.lr 1e-4' -c resume");
+      "  troupe console -c pause -c 'set train.lr 1e-4' -c resume\n"
+      "  troupe console --job row0 -c 'power budget 55 for 2h' -c 'power why gpt-b'");
   on_run(sh, verb, [a] { return console(*a); });
 }
 

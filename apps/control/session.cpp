@@ -11,6 +11,7 @@
 #include "actors/capture/recorder.hpp"
 #include "apps/commands.hpp"
 #include "apps/control/reach.hpp"
+#include "apps/power/budget_sign.hpp"
 #include "io/config/heads.hpp"
 #include "messages/errors.hpp"
 
@@ -35,25 +36,48 @@ status take_means_of(const meeting_point& here, cluster::network_options& networ
   return {};
 }
 
-/// Where to connect to, and as whom, from the options or from the signs of this machine.
+/// The same of a power budget. Where it has certificates one must be given.
+status take_means_of(const served_budget& here, cluster::network_options& network) {
+  if (here.secret.empty()) return certificate_wanted(here.name);
+  TROUPE_TRY(secret, tls::job_key::read(here.secret));
+  TROUPE_TRY(proof, person_by(secret));
+  network.proof = std::move(proof);
+  return {};
+}
+
+/// Of what this user has running at an address.
+status take_means_at(const std::string& address, cluster::network_options& network) {
+  TROUPE_TRY(target, host_and_port(address));
+  if (const auto here = meeting_point_at(target.first, target.second))
+    return take_means_of(*here, network);
+  for (const auto& b : served_budgets())
+    if (is_at(b.address, target.first, target.second)) return take_means_of(b, network);
+  return error{errc::unavailable,
+               fmt::format("no cluster of yours is known here at {}, and neither a key nor a "
+                           "certificate was given",
+                           address),
+               "its owner makes keys with: troupe key --role operator --name NAME --out FILE"};
+}
+
+/// Where to connect to, and as whom, from the options or from the signs of this machine. A power
+/// budget is meant by its name, too.
 result<connect_options> resolve(connect_options o) {
   TROUPE_CHECK(take_key(o.network));
   if (!o.address.empty()) {
-    if (o.network.proved()) return o;
-    TROUPE_TRY(target, host_and_port(o.address));
-    const auto here = meeting_point_at(target.first, target.second);
-    if (!here)
-      return error{errc::unavailable,
-                   fmt::format("no cluster of yours is known here at {}, and neither a key nor a "
-                               "certificate was given",
-                               o.address),
-                   "its owner makes keys with: troupe key --role operator --name NAME --out FILE"};
-    TROUPE_CHECK(take_means_of(*here, o.network));
+    if (!o.network.proved()) TROUPE_CHECK(take_means_at(o.address, o.network));
     return o;
   }
-  TROUPE_TRY(here, the_meeting_point(o.job));
-  o.address = here.address;
-  if (!o.network.proved()) TROUPE_CHECK(take_means_of(here, o.network));
+  auto here = the_meeting_point(o.job);
+  if (!here && here.error().code == errc::not_found && (o.or_budget || !o.job.empty())) {
+    const auto budget = the_served_budget(o.job);
+    if (!budget) return budget.error().code == errc::usage ? budget.error() : here.error();
+    o.address = budget->address;
+    if (!o.network.proved()) TROUPE_CHECK(take_means_of(*budget, o.network));
+    return o;
+  }
+  if (!here) return here.error();
+  o.address = here->address;
+  if (!o.network.proved()) TROUPE_CHECK(take_means_of(*here, o.network));
   return o;
 }
 
@@ -100,6 +124,7 @@ result<std::pair<std::string, uint16_t>> host_and_port(const std::string& text) 
 result<std::unique_ptr<session>> session::open(const connect_options& options) {
   spdlog::set_level(spdlog::level::err);  // a tool answers; its own log is nobody's business
   TROUPE_TRY(o, resolve(options));
+  o.network.budgets_as = tls::role::node;  // LNK-6
   TROUPE_CHECK(cluster::prove(o.network));
   std::unique_ptr<session> s(new session);
   TROUPE_CHECK(s->connect(o));
@@ -129,9 +154,11 @@ status session::connect(const connect_options& o) {
             job_ = found->job() ? found->job()->str() : "";
             who_ = found->who() ? found->who()->str() : "";
             may_change_ = found->may_change();
+            power_budget_ = found->power_budget();
           },
           [&](const caf::error& e) { failed = from_caf(e); });
   if (!gateway_) return failed;
+  if (power_budget_) budget_ = caf::actor_cast<budget_actor>(peer);
   return {};
 }
 
@@ -140,14 +167,15 @@ session::~session() {
   if (viewer_) caf::anon_send_exit(viewer_, caf::exit_reason::user_shutdown);
   viewer_ = viewer_actor();
   gateway_ = gateway_actor();
+  budget_ = budget_actor();
   self_.reset();
 }
 
-template <class R, class T>
-result<msg<R>> session::ask(const msg<T>& m, int64_t timeout_ms) {
+template <class R, class T, class Handle>
+result<msg<R>> session::ask_at(const Handle& whom, const msg<T>& m, int64_t timeout_ms) {
   result<msg<R>> out = error{errc::timeout, "the cluster does not answer"};
   if (is_interrupted()) return interrupted();  // an order is not given that nobody waits for
-  auto asked = (*self_)->request(gateway_, patience<gateway_actor, T>(timeout_ms), m);
+  auto asked = (*self_)->request(whom, patience<Handle, T>(timeout_ms), m);
   begin_question(asked.id());
   asked.receive([&](const msg<R>& r) { out = r; }, [&](const caf::error& e) { out = from_caf(e); });
   std::lock_guard lock(question_.mutex);
@@ -248,6 +276,24 @@ result<std::string> session::drain(const std::string& node) {
   });
   TROUPE_TRY(answer, ask<fbs::Ack>(m, timeout_ms_));
   return answer->text() ? answer->text()->str() : std::string();
+}
+
+// -- a power budget -------------------------------------------------------------------------------
+
+result<fbs::PowerTreeT> session::power_tree(const std::string& child) {
+  const auto m = make_msg<fbs::ReadPowerTree>({}, [&](auto& r) { r.child = child; });
+  TROUPE_TRY(answer, ask_at<fbs::PowerTree>(budget_, m, timeout_ms_));
+  return answer.unpack();
+}
+
+result<std::string> session::set_power_budget(const fbs::SetPowerBudgetT& order) {
+  TROUPE_TRY(ack, ask_at<fbs::Ack>(budget_, make_msg<fbs::SetPowerBudget>({}, order), timeout_ms_));
+  return ack.unpack().text;
+}
+
+result<std::string> session::set_power_brake(const fbs::SetPowerBrakeT& order) {
+  TROUPE_TRY(ack, ask_at<fbs::Ack>(budget_, make_msg<fbs::SetPowerBrake>({}, order), timeout_ms_));
+  return ack.unpack().text;
 }
 
 // -- views ----------------------------------------------------------------------------------------

@@ -27,6 +27,7 @@ struct connect_options {
   std::string job;      ///< picks one of several on this machine
   cluster::network_options network;
   int64_t timeout_ms = 0;  ///< 0: as the contract of what is asked says
+  bool or_budget = false;  ///< where no job runs here the power budget that is served is meant
 };
 
 /// --ca, --certificate, --key.
@@ -47,8 +48,8 @@ inline constexpr error_kind<> interrupted{"interrupted", errc::cancelled, "inter
 
 class session {
  public:
-  /// Errors: not_found where no cluster is known here, unavailable where it does not answer,
-  /// version_mismatch.
+  /// Of a job, or of a served power budget. Errors: not_found where none is known here, unavailable
+  /// where it does not answer, version_mismatch.
   static result<std::unique_ptr<session>> open(const connect_options& options);
   ~session();
 
@@ -58,6 +59,8 @@ class session {
   const std::string& who() const noexcept { return who_; }
   /// False: we may only look.
   bool may_change() const noexcept { return may_change_; }
+  /// It is no job but a served power budget, whose name job() is.
+  bool is_power_budget() const noexcept { return power_budget_; }
 
   /// The actors that fit; silent processes are in it with what they said last.
   result<fbs::ClusterViewT> view(const std::string& node, const std::string& actor, bool dead);
@@ -70,6 +73,14 @@ class session {
   result<fbs::CallAnswersT> black_box(const std::string& node, const std::string& reason);
   /// What is going to happen, in words.
   result<std::string> drain(const std::string& node);
+
+  // -- what a served power budget itself is asked, where it is one --------------------------------
+
+  /// `child`: only that one; empty: all.
+  result<fbs::PowerTreeT> power_tree(const std::string& child);
+  /// What it has come to, in words. An empty name is this budget's.
+  result<std::string> set_power_budget(const fbs::SetPowerBudgetT& order);
+  result<std::string> set_power_brake(const fbs::SetPowerBrakeT& order);
 
   /// From any thread: what waits for an answer, and what will until listen_again(), fails with
   /// `interrupted`.
@@ -107,8 +118,12 @@ class session {
 
   session() = default;
   status connect(const connect_options& options);
+  template <class R, class T, class Handle>
+  result<msg<R>> ask_at(const Handle& whom, const msg<T>& m, int64_t timeout_ms);
   template <class R, class T>
-  result<msg<R>> ask(const msg<T>& m, int64_t timeout_ms);
+  result<msg<R>> ask(const msg<T>& m, int64_t timeout_ms) {
+    return ask_at<R>(gateway_, m, timeout_ms);
+  }
   bool is_interrupted();
   void begin_question(caf::message_id answered_as);
   /// With the lock.
@@ -118,13 +133,14 @@ class session {
   std::unique_ptr<caf::actor_system> system_;
   std::unique_ptr<caf::scoped_actor> self_;
   gateway_actor gateway_;
+  budget_actor budget_;  ///< where it is one
   viewer_actor viewer_;
   std::shared_ptr<queue> queue_ = std::make_shared<queue>();
   question question_;
   uint64_t subscription_ = 0;
   uint32_t views_ = 0;
   std::string job_, address_, who_;
-  bool may_change_ = false;
+  bool may_change_ = false, power_budget_ = false;
   int64_t timeout_ms_ = 0;  ///< 0: as the contract says
 };
 

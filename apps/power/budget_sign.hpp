@@ -13,9 +13,15 @@
 #include <vector>
 
 #include "apps/control/sign_folder.hpp"
+#include "io/base/error_kind.hpp"
 #include "io/base/result.hpp"
 
 namespace troupe::apps {
+
+/// A budget that knows nobody without a certificate.
+inline constexpr error_kind<std::string> certificate_wanted{
+    "certificate_wanted", errc::permission, "{} has certificates, and none was given",
+    "give --ca, --certificate and --key: `troupe certs DIR --operator NAME` makes one"};
 
 /// A budget that is served here.
 struct served_budget {

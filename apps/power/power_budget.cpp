@@ -1,10 +1,7 @@
 // `troupe power tree`, `troupe power why`, `troupe power budget` and `troupe power brake`: a
 // person's look at a budget, and his words to it.
-#include <charconv>
-#include <cmath>
 #include <memory>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include <fmt/format.h>
@@ -25,8 +22,6 @@
 #include "apps/power/tree_report.hpp"
 #include "apps/talk.hpp"
 #include "io/base/printable.hpp"
-#include "io/base/text.hpp"
-#include "io/config/power_tree.hpp"
 #include "messages/errors.hpp"
 
 namespace troupe::apps::power_verb {
@@ -104,10 +99,7 @@ result<cluster::network_options> means_of(const budget_place& at, const served_b
   out.budgets_as = tls::role::node;  // LNK-6
   if (out.by_certificate()) return out;
   if (out.key.empty()) out.key = sign.secret.string();
-  if (out.key.empty())
-    return error{
-        errc::permission, fmt::format("{} has certificates, and none was given", sign.name),
-        "give --ca, --certificate and --key: `troupe certs DIR --operator NAME` makes one"};
+  if (out.key.empty()) return certificate_wanted(sign.name);
   TROUPE_CHECK(take_key(out));
   return out;
 }
@@ -200,20 +192,8 @@ struct set_arguments {
   std::string for_time;
 };
 
-/// "60" and "60W"; not a number where it is neither.
-double watts_in(std::string_view text) {
-  if (text.ends_with('W')) text.remove_suffix(1);
-  double watts = 0;
-  const auto read = std::from_chars(text.data(), text.data() + text.size(), watts);
-  const bool whole = read.ec == std::errc() && read.ptr == text.data() + text.size();
-  return whole ? watts : std::nan("");
-}
-
 result<int> set_budget(const set_arguments& a) {
-  const double watts = watts_in(a.watts);
-  if (!std::isfinite(watts) || config::milliwatts(watts) <= 0 || watts > 1e9)
-    return error{errc::usage, fmt::format("{} is no budget", troupe::quoted(a.watts)),
-                 "a number above 0, in watts, at most 1e9"};
+  TROUPE_TRY(cap_mw, milliwatts_in(a.watts));
   uint64_t for_ms = 0;
   if (!a.for_time.empty()) {
     TROUPE_TRY(ms, milliseconds_in(a.for_time));
@@ -222,7 +202,7 @@ result<int> set_budget(const set_arguments& a) {
   TROUPE_TRY(budget, budget_client::open(a.at));
   const auto order = make_msg<fbs::SetPowerBudget>({}, [&](auto& m) {
     m.budget = budget->name();
-    m.cap_mw = config::milliwatts(watts);
+    m.cap_mw = cap_mw;
     m.for_ms = for_ms;
   });
   TROUPE_TRY(ack, budget->ask<fbs::Ack>(order));

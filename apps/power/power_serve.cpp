@@ -11,13 +11,21 @@
 
 #include <fmt/format.h>
 #include <caf/actor_system.hpp>
+#include <caf/scoped_actor.hpp>
 #include <caf/send.hpp>
 #include <nlohmann/json.hpp>
 
 #include "actors/base/defaults.hpp"
+#include "actors/base/runtime.hpp"
+#include "actors/capture/crash_dumper.hpp"
+#include "actors/capture/flight_memory.hpp"
+#include "actors/capture/identities.hpp"
 #include "actors/cluster/network.hpp"
+#include "actors/control/gateway.hpp"
+#include "actors/control/observer.hpp"
 #include "actors/power/node_parent.hpp"
 #include "apps/control/job_secret.hpp"
+#include "apps/power/budget_audit.hpp"
 #include "apps/power/budget_disk.hpp"
 #include "apps/power/budget_sign.hpp"
 #include "apps/power/power.hpp"
@@ -90,6 +98,11 @@ power::row_thresholds thresholds_of(const config::power_tree& tree) {
   if (tree.t2 >= 0) out.t2 = tree.t2;
   if (tree.t3 >= 0) out.t3 = tree.t3;
   return out;
+}
+
+/// Where this machine finds it.
+std::string host_shown(const config::power_tree& tree) {
+  return tree.listen == "0.0.0.0" ? "127.0.0.1" : tree.listen;
 }
 
 /// What is not said is as the policy has it.
@@ -338,26 +351,90 @@ budget_actor spawn_budget(caf::actor_system& system, const power::budget_options
   return system.spawn<caf::detached>(power::budget, options);
 }
 
-/// An actor system with a budget in it.
+/// What persons are shown of a budget's process, and where it leaves what it knows.
+struct looked_at {
+  std::string name, host, folder;
+  std::shared_ptr<budget_audit> audit;
+};
+
+/// An actor system with a budget in it, and with what persons' tools speak to.
 class budget_system {
  public:
-  budget_system(const cluster::network_options& network, const power::budget_options& options)
+  budget_system(const cluster::network_options& network, power::budget_options options,
+                const looked_at& as)
       : config_(network),
         system_(config_),
         last_{system_},
         before_it_{system_},
-        budget_(spawn_budget(system_, options)) {}
-  ~budget_system() { caf::anon_send_exit(budget_, caf::exit_reason::user_shutdown); }
+        observer_(system_.spawn<caf::detached>(
+            trace::observer, trace::observer_options{as.name, as.host, as.folder})),
+        gateway_(system_.spawn<caf::detached>(trace::gateway, gateway_of(options, as))) {
+    runtime_of(system_).peers.set_refusal_listener(
+        [audit = as.audit](const refusal& r) { audit->refused(r); });
+    introduce_observer(as);
+    options.gateway = gateway_;
+    options.orders = as.audit;
+    budget_ = spawn_budget(system_, options);
+  }
+  ~budget_system() {
+    runtime_of(system_).peers.set_refusal_listener({});
+    caf::anon_send_exit(budget_, caf::exit_reason::user_shutdown);
+    caf::anon_send_exit(gateway_, caf::exit_reason::user_shutdown);
+    caf::anon_send_exit(observer_, caf::exit_reason::user_shutdown);
+  }
   budget_system(const budget_system&) = delete;
   budget_system& operator=(const budget_system&) = delete;
 
   const budget_actor& budget() const { return budget_; }
 
+  /// Of a budget that has ended by itself; its black box is written first (PSV-7). For the main
+  /// thread.
+  error why_ended(const std::string& name) {
+    error out(errc::bug, fmt::format("the budget {} ended by itself", name),
+              "its journal and its log say what it heard last; start it again");
+    caf::scoped_actor self(system_);
+    self->request(observer_, defaults::orderly_end,
+                  make_msg<fbs::DumpBlackBox>({}, [&](auto& d) { d.reason = "budget ended"; }))
+        .receive(
+            [&](const msg<fbs::Ack>& box) {
+              out.hint = fmt::format(
+                  "its last messages are in {} (troupe trace stats FILE); start it again",
+                  box.unpack().text);
+            },
+            [](const caf::error&) {});
+    return out;
+  }
+
  private:
+  static trace::gateway_options gateway_of(const power::budget_options& options,
+                                           const looked_at& as) {
+    trace::gateway_options out;
+    out.job = as.name;
+    out.epoch = static_cast<uint32_t>(options.epoch);
+    out.wall_time = wall_time;
+    out.audit = as.audit->log();
+    return out;
+  }
+
+  /// Its one process, as a coordinator says it of those of a job.
+  void introduce_observer(const looked_at& as) {
+    caf::anon_send(gateway_,
+                   make_msg<fbs::Observe>({},
+                                          [&](auto& o) {
+                                            o.node = as.name;
+                                            o.host = as.host;
+                                            o.pid = static_cast<uint32_t>(getpid());
+                                            o.process = process_tag();
+                                          }),
+                   caf::actor_cast<caf::strong_actor_ptr>(observer_));
+  }
+
   cluster::system_config config_;
   caf::actor_system system_;
   const orderly_end last_;
   const cluster::renewals_end before_it_;
+  observer_actor observer_;
+  gateway_actor gateway_;
   budget_actor budget_;
 };
 
@@ -383,6 +460,22 @@ result<known_by> means_of_budget(const config::power_tree& tree) {
   return out;
 }
 
+/// What it decides, hears and sees.
+void keep_on_disk(power::budget_options& options, const config::power_tree& tree,
+                  const fs::path& folder, bool as_json) {
+  const auto journal = std::make_shared<budget_journal>(folder / "power.jsonl", as_json);
+  options.journal = [journal](const std::string& line) { journal->take(line, unix_now()); };
+  const auto inputs = std::make_shared<journal_file>(folder / "power.inputs");
+  options.inputs = [inputs](const std::string& line) {
+    inputs->take(stamped_object(line, unix_now()));
+  };
+  const auto trace = std::make_shared<budget_trace_file>(folder / "power.csv");
+  options.trace = [trace](const power::budget_trace_row& row) { trace->take(row, unix_now()); };
+  if (tree.textfile.empty()) return;
+  const auto file = std::make_shared<tree_textfile>(fs::absolute(tree.textfile));
+  options.shown = [file](fbs::PowerTreeT t) { file->take(std::move(t)); };
+}
+
 /// "70 W", or what says it.
 std::string what_is_served(const power::budget_options& o) {
   if (o.schedule && !o.set) return "what " + o.schedule->name() + " says";
@@ -401,30 +494,24 @@ result<int> serve(const serve_arguments& a) {
                  fmt::format("--dry-run of {}, which is a child of another budget ({})", tree.name,
                              tree.parent),
                  "what it grants would be above what it has from there: leave `parent` out"};
+  TROUPE_TRY(crash_dumper, trace::crash_dumper::start());  // before the first thread
   speak_through_outboxes();
   TROUPE_TRY(signals, signal_queue::open());
   TROUPE_TRY(lock, hold_output(tree.output, tree.name));
+  sign_flight_memory(tree.name, host_shown(tree), lock.folder().string());  // PSV-7
   TROUPE_TRY(known, means_of_budget(tree));
   TROUPE_CHECK(cluster::prove(known.network));
   TROUPE_TRY(options, begin_life(tree, lock.folder()));
   options.schedule = std::move(schedule);
   options.dry_run = a.dry_run;
-  const auto journal = std::make_shared<budget_journal>(lock.folder() / "power.jsonl", a.json);
   options.parent = power_parent_of(joiner_of(tree));
-  options.journal = [journal](const std::string& line) { journal->take(line, unix_now()); };
-  const auto inputs = std::make_shared<journal_file>(lock.folder() / "power.inputs");
-  options.inputs = [inputs](const std::string& line) {
-    inputs->take(stamped_object(line, unix_now()));
-  };
-  const auto trace = std::make_shared<budget_trace_file>(lock.folder() / "power.csv");
-  options.trace = [trace](const power::budget_trace_row& row) { trace->take(row, unix_now()); };
-  if (!tree.textfile.empty()) {
-    const auto file = std::make_shared<tree_textfile>(fs::absolute(tree.textfile));
-    options.shown = [file](fbs::PowerTreeT t) { file->take(std::move(t)); };
-  }
+  keep_on_disk(options, tree, lock.folder(), a.json);
   std::optional<watchdog> guard;
   std::atomic<bool> gone{false};  // outlives the system, whose actor sets it
-  budget_system system(known.network, options);
+  const auto audit =
+      std::make_shared<budget_audit>(lock.folder() / "audit.jsonl", tree.name, wall_time);
+  budget_system system(known.network, options,
+                       {tree.name, host_shown(tree), lock.folder().string(), audit});
   system.budget()->attach_functor([&gone, &bell = *signals] {
     gone = true;
     bell.wake();
@@ -435,8 +522,7 @@ result<int> serve(const serve_arguments& a) {
     guard.emplace(defaults::orderly_end, exit_code(port.error().code), port.error());
     return port.error();
   }
-  const auto address =
-      fmt::format("{}:{}", tree.listen == "0.0.0.0" ? "127.0.0.1" : tree.listen, *port);
+  const auto address = fmt::format("{}:{}", host_shown(tree), *port);
   static_cast<void>(lock.say_address(address));  // a hint for persons
   const budget_sign sign({tree.name, getpid(), address, known.secret, names_of_children(tree)});
   say(fmt::format("{} serves {} to {} at {}", tree.name, what_is_served(options),
@@ -447,10 +533,8 @@ result<int> serve(const serve_arguments& a) {
                     "and what would be granted stands in power.jsonl",
                     tree.name));
   const bool asked = wait_for_end(*signals, gone);
-  const error why(errc::bug, fmt::format("the budget {} ended by itself", tree.name),
-                  "its journal and its log say what it heard last; start it again");
-  guard.emplace(defaults::orderly_end, asked ? 0 : exit_code(why.code),
-                asked ? error(errc::none, "") : why);
+  const auto why = asked ? error(errc::none, "") : system.why_ended(tree.name);
+  guard.emplace(defaults::orderly_end, asked ? 0 : exit_code(why.code), why);
   if (!asked) return why;
   say(
       fmt::format("{} is served no more: children fall to their static shares when their leases "
@@ -493,7 +577,7 @@ void add_serve(shell& sh, command* parent) {
       "machine\n"
       "by HOST:PORT and certificates. SIGINT or SIGTERM ends it at once; jobs fall to their "
       "static\n"
-      "shares by themselves.\n\n"
+      "shares by themselves. Its console: troupe console --job NAME.\n\n"
       "Exit codes: 0, 75 another process serves it, 78 the file is impossible.\n\n"
       "Examples:\n"
       "  troupe power serve configs/power.toml\n"

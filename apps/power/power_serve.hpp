@@ -2,6 +2,7 @@
 // jobs, or to budgets below it, whose processes are the same.
 //
 //   <output>/power.epoch   {"epoch": 3}: how many lives this budget has had
+//   audit.jsonl            who said what to it (apps/power/budget_audit.hpp)
 //   and the journal and the record of apps/power/budget_disk.hpp
 //
 // Invariants
@@ -17,6 +18,9 @@
 //   PSV-6  It has certificates, or a secret, and never both: with certificates nobody comes in by a
 //     key, from this machine neither, and its own is one of a power budget (TC-5). Beyond loopback
 //     it has certificates (PTR-7).
+//   PSV-7  A budget that dies leaves its last messages in its folder, as a black box: by its
+//     process where that lives, by the child that outlives it where a signal has ended it.
+//   PSV-8  Who sets what, and who may not, stands in its audit log (budget_audit.hpp).
 #pragma once
 
 #include <atomic>

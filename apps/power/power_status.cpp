@@ -11,6 +11,7 @@
 #include "apps/control/session.hpp"
 #include "apps/power/power.hpp"
 #include "apps/power/prometheus.hpp"
+#include "apps/power/tree_report.hpp"
 #include "apps/power/watts.hpp"
 #include "apps/talk.hpp"
 #include "io/base/printable.hpp"
@@ -210,6 +211,13 @@ struct status_arguments {
 result<int> show_status(const status_arguments& a) {
   TROUPE_CHECK(one_format(a.json, a.prometheus));
   TROUPE_TRY(s, session::open(a.connect));
+  if (s->is_power_budget()) {
+    TROUPE_TRY(tree, s->power_tree(""));
+    TROUPE_CHECK(print(a.json         ? tree_json(tree)
+                       : a.prometheus ? tree_prometheus(tree)
+                                      : tree_text(tree)));
+    return 0;
+  }
   TROUPE_TRY(view, s->view("", "", false));
   const auto job = job_power_in(view);
   TROUPE_CHECK(print(a.json         ? status_json(job)
@@ -224,11 +232,13 @@ void add_status(shell& sh, command* parent) {
   auto* verb =
       parent->add_subcommand("status", "Say what a running job's machines draw, and its budget");
   auto a = std::make_shared<status_arguments>();
+  a->connect.or_budget = true;
   verb->add_flag("--json", a->json, "As one JSON object");
   verb->add_flag("--prometheus", a->prometheus, "As Prometheus's text format");
   add_connect_options(verb, a->connect);
   verb->footer(
       "A wave before watts and joules: a part of them at least is calculated, not measured.\n"
+      "Of a served power budget (--job BUDGET, or where no job runs here) as power tree.\n"
       "Exit codes: 0, 69 no cluster answers.\n\n"
       "Examples:\n"
       "  troupe power status\n"

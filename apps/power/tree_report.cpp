@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <string_view>
 #include <vector>
 
 #include <fmt/format.h>
@@ -13,6 +14,8 @@
 #include "apps/report/report.hpp"
 #include "io/base/counted.hpp"
 #include "io/base/printable.hpp"
+#include "io/base/text.hpp"
+#include "io/config/power_tree.hpp"
 
 namespace troupe::apps::power_verb {
 
@@ -216,6 +219,19 @@ std::string tree_json(const fbs::PowerTreeT& tree) {
   j["children"] = ordered_json::array();
   for (const auto& c : tree.children) j["children"].push_back(child_json(*c));
   return j.dump(-1, ' ', false, ordered_json::error_handler_t::replace) + "\n";
+}
+
+result<int64_t> milliwatts_in(const std::string& text) {
+  auto number = std::string_view(text);
+  if (number.ends_with('W')) number.remove_suffix(1);
+  double watts = 0;
+  const auto* end = number.data() + number.size();
+  const auto [rest, failed] = std::from_chars(number.data(), end, watts);
+  const bool is_number = failed == std::errc() && rest == end && std::isfinite(watts);
+  if (!is_number || watts > 1e9 || config::milliwatts(watts) <= 0)
+    return error{errc::usage, fmt::format("{} is no budget", troupe::quoted(text)),
+                 "a number above 0, in watts, at most 1e9"};
+  return config::milliwatts(watts);
 }
 
 result<uint64_t> milliseconds_in(const std::string& text) {

@@ -24,6 +24,9 @@ std::string cause_text(const fbs::PowerTreeT& tree);
 /// "12 s", "2:00:00".
 std::string time_text(uint64_t ms);
 
+/// "60" and "60W", in milliwatts: above 0, at most 1e9 W. Errors: usage.
+result<int64_t> milliwatts_in(const std::string& text);
+
 /// "2h", "90s", "1.5d" in milliseconds, at most 366 days. Errors: usage.
 result<uint64_t> milliseconds_in(const std::string& text);
 

@@ -58,6 +58,10 @@ budget_actor::behavior_type granting(traced_pointer<budget_actor, granting_state
           [self](const msg<fbs::SetPowerBrake>& m) {
             return make_msg<fbs::Ack>(context_of(*self, m.header()));
           },
+          [](const msg<fbs::FindGateway>&)
+              -> caf::result<msg<fbs::GatewayFound>, caf::strong_actor_ptr> {
+            return to_caf({errc::unavailable, "no gateway"});
+          },
           [](caf::tick_atom) {}};
 }
 

@@ -116,7 +116,33 @@ TEST_CASE("power: what machines draw, or another budget for them") {
   CHECK(std::get<commands::power>(parse_line("power why")->what).why);
   CHECK(!std::get<commands::power>(parse_line("power")->what).why);
   for (const char* none :
-       {"power why me", "power budget", "power 55", "power budget 55 for", "power node0"})
+       {"power why me too", "power budget", "power row0 55", "power budget 55 for",
+        "power budget row0 55 for", "power budget row0 55 2h"})
+    CHECK(is_error(parse_line(none), another_form));
+}
+
+TEST_CASE("power: of a served budget its name, a time, and the brake") {
+  const auto said = [](const char* line) {
+    const auto parsed = parse_line(line);
+    REQUIRE(parsed);
+    return std::get<commands::power>(parsed->what);
+  };
+  CHECK(said("power row0").name == "row0");
+  CHECK(said("power why gpt-b").name == "gpt-b");
+  CHECK(said("power why gpt-b").why);
+  const auto set = said("power budget row0 55 for 2h");
+  CHECK(set.name == "row0");
+  CHECK(set.budget_w == "55");
+  CHECK(set.for_time == "2h");
+  CHECK(said("power budget row0 55").for_time.empty());
+  CHECK(said("power budget 55 for 90s").name.empty());
+  CHECK(said("power budget 55 for 90s").for_time == "90s");
+  CHECK(!said("power budget 55").brake);
+  CHECK(said("power brake row0 on").brake == true);
+  CHECK(said("power brake row0 on").name == "row0");
+  CHECK(said("power brake off").brake == false);
+  for (const char* none :
+       {"power brake", "power brake row0", "power brake row0 maybe", "power brake row0 on now"})
     CHECK(is_error(parse_line(none), another_form));
 }
 

@@ -132,6 +132,7 @@ TEST_CASE(
     CAPTURE(lines[i].dump());
     CHECK(lines[i]["who"] == "bob");
     CHECK(lines[i]["role"] == "reader");
+    CHECK(lines[i]["from"] == "127.0.0.1");
     CHECK(lines[i]["command"] == commands[i]);
     CHECK(lines[i]["result"].get<std::string>().starts_with("refused: bob may"));
   }

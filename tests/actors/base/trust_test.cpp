@@ -46,6 +46,23 @@ TEST_CASE("trust: 65,536 processes are remembered for a minute, and further ones
   peers.release(process_of(1), forgotten_ns + second_ns);
 }
 
+TEST_CASE("trust: from where a process connected is known as long as who it is") {
+  runtime_config config;
+  caf::actor_system system(config);
+  const caf::scoped_actor speaker(system);
+  const auto sender = caf::actor_cast<caf::strong_actor_ptr>(speaker);
+  peer_book peers;
+  const peer alice{"alice", tls::role::operator_};
+  CHECK(peers.place_of(sender).empty());
+  REQUIRE(peers.bind(system.node(), alice, 0));
+  CHECK(peers.place_of(sender).empty());
+  REQUIRE(peers.bind(system.node(), alice, 0, "10.0.0.7"));
+  CHECK(peers.place_of(sender) == "10.0.0.7");
+  REQUIRE(peers.bind(system.node(), alice, 0));
+  CHECK(peers.place_of(sender) == "10.0.0.7");
+  CHECK(peers.place_of(caf::strong_actor_ptr()).empty());
+}
+
 TEST_CASE("trust: a peer of role power reports to a power budget, and sends nothing else (TRU-2)") {
   const said_by_role m;
   const peer job{"gpt-a", tls::role::power}, node{"node0", tls::role::node};
