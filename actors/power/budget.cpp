@@ -84,6 +84,12 @@ power_report report_in(const fbs::PowerReport& r, const budget_child& terms, boo
   return out;
 }
 
+/// -1: nothing was measured.
+bool is_actuation(int64_t ms) {
+  constexpr int64_t a_day_ms = 86'400'000;
+  return ms >= -1 && ms <= a_day_ms;
+}
+
 size_t machines_told(const fbs::PowerReport& r) {
   return r.machines() == nullptr ? 0 : r.machines()->size();
 }
@@ -99,9 +105,11 @@ std::set<std::string> machines_in(const fbs::PowerReport& r) {
 error impossible(const budget_state& st, size_t child, const fbs::PowerReport& r) {
   return impossible_report(
       st.options.children[child].name,
-      fmt::format("{} mW in force, {} drawn, {} wished, sent at {} ns, of lease {}/{}, {} machines",
-                  r.in_force_mw(), r.drawn_mw(), r.wish_mw(), r.sent_ns(), r.lease_epoch(),
-                  r.lease_sequence(), machines_told(r)));
+      fmt::format(
+          "{} mW in force, {} drawn, {} wished, sent at {} ns, of lease {}/{}, {} machines, "
+          "in force after {} ms",
+          r.in_force_mw(), r.drawn_mw(), r.wish_mw(), r.sent_ns(), r.lease_epoch(),
+          r.lease_sequence(), machines_told(r), r.actuation_ms()));
 }
 
 error other_process(budget_state& st, size_t child, const power_report& r) {
@@ -165,6 +173,8 @@ void note_report(budget_pointer self, size_t child, const power_report& r,
                                                            : fbs::PowerSource::modelled;
   c.pace_of_1024 = std::min(said.pace_of_1024(), whole_pace);
   c.brake_armed = said.brake_armed();
+  c.actuation_ms = said.actuation_ms();
+  if (c.actuation_ms > 0) st.policy->acts_within(c.actuation_ms * ns_per_ms);
   st.journal.machines(child, st.machines.hear(child, machines_in(said)));
 }
 
@@ -173,7 +183,8 @@ caf::result<msg<fbs::PowerGrant>> hear_report(budget_pointer self, const msg<fbs
   auto& st = self->state;
   const auto child = child_that_speaks(self, *m);
   if (!child) return to_caf(child.error());
-  if (machines_told(*m) > config::most_power_children) return to_caf(impossible(st, *child, *m));
+  if (machines_told(*m) > config::most_power_children || !is_actuation(m->actuation_ms()))
+    return to_caf(impossible(st, *child, *m));
   auto said = report_in(*m, st.options.children[*child].terms, is_braked(st, *child));
   const auto as_if = as_if_mw(st.children[*child], said);
   if (st.options.dry_run) said = as_if_kept(said, as_if);

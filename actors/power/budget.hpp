@@ -184,6 +184,7 @@ struct child_account {
   fbs::PowerSource source = fbs::PowerSource::unknown;
   uint32_t pace_of_1024 = 0;
   bool brake_armed = false;
+  int64_t actuation_ms = -1;  ///< as it has measured; -1: it has not
   int64_t heard_ns = 0;
   std::optional<power_grant> told = {};
   int64_t lease_until_ns = 0;  ///< not before its own clock says so

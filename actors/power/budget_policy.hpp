@@ -202,6 +202,9 @@ class budget_policy {
   const row_state& row() const { return row_; }
   /// In thresholds: of the watts above idle, what the clocks of a class let through.
   double speed_of(power_class priority) const;
+  /// A child has measured how long a lesser cap takes to be in force there. It changes no decision,
+  /// but which T2 is safe.
+  void acts_within(int64_t ns) { safe_.told(ns); }
   /// What the row's own rises leave for T2.
   const safe_threshold_policy& safe() const { return safe_; }
   bool is_t2_safe() const { return rules_.thresholds.t2 <= safe_.safe_t2(); }

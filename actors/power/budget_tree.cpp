@@ -36,6 +36,7 @@ std::unique_ptr<fbs::PowerChildT> tree_row(const budget_state& st, size_t i, int
   out->pace_of_1024 = c.pace_of_1024;
   out->brake = is_braked(st, i);
   out->brake_armed = c.brake_armed;
+  out->actuation_ms = c.actuation_ms;
   out->lease_left_ms =
       static_cast<uint64_t>(std::max<int64_t>(0, c.lease_until_ns - now_ns) / ns_per_ms);
   if (c.told && c.lease_until_ns > now_ns)

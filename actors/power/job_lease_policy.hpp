@@ -70,6 +70,8 @@ class job_lease_policy {
 
   /// As of the last tick; 0: nothing may compute.
   int64_t cap_mw() const { return cap_mw_; }
+  /// The most that it may draw by what the run follows, and by what is told (LSE-1).
+  int64_t in_force_mw() const { return lease_ ? lease_->in_force_mw() : 0; }
   /// What it begins with, JLP-6; none: it is not known yet, or the work is the job's own.
   std::optional<int64_t> begun_with_mw() const {
     return begins_with_share_ && lease_ ? std::optional(begun_with_mw_) : std::nullopt;

@@ -58,6 +58,8 @@ fbs::PowerReportT report_of(pacer_pointer self) {
   }
   if (st.dry_run) out.in_force_mw = beyond_mw;                                            // PCR-6
   out.brake_armed = st.dry_run ? false : st.held ? st.held->is_all_set : st.brake_armed;  // MHD-5
+  if (const auto p99_ns = st.parent->acted.percentile_ns(99))
+    out.actuation_ms = (*p99_ns + ns_per_ms - 1) / ns_per_ms;
   for (const auto& machine : st.policy.machines()) {
     if (out.machines.size() == config::most_power_children) break;
     out.machines.push_back(machine);
@@ -133,6 +135,14 @@ int64_t cap_of_now(pacer_pointer self) {
                                  parent_in_words(p), who, w)
                    : fmt::format("{} grants again: {:.4g} W", parent_in_words(p), w));
   return cap_mw;
+}
+
+void note_actuation(job_parent& p, int64_t now_ns) {
+  if (p.lease.in_force_mw() > p.lease.cap_mw()) {
+    if (!p.above_since_ns) p.above_since_ns = now_ns;
+  } else if (const auto since_ns = std::exchange(p.above_since_ns, std::nullopt)) {
+    p.acted.add(now_ns - *since_ns);
+  }
 }
 
 void save_if_shed(pacer_pointer self) {

@@ -9,16 +9,21 @@
 // Invariants
 //   PPL-4  A run that is to pause is asked for a checkpoint first, once each time, if it has made
 //     steps: it is of the end of the step under way (PWR-2). No pause waits for it.
+//   PPL-6  How long a lesser cap takes to be in force is measured, each time, and told: from when
+//     the cap falls until the run follows a word of it; of a machine without a job from the command
+//     until its setting was read back.
 #pragma once
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
 
 #include "actors/power/job_lease_policy.hpp"
 #include "actors/power/parent_link.hpp"
+#include "io/base/recent_delays.hpp"
 
 namespace troupe::power {
 
@@ -34,6 +39,8 @@ struct job_parent : parent_link {
   uint16_t cap_counter = 0;  ///< the name of work of its counter; 0: it has none yet
   bool stepped = false;     ///< the run has made steps
   bool shed = false;        ///< PPL-4
+  recent_delays acted = {};                    ///< PPL-6
+  std::optional<int64_t> above_since_ns = {};  ///< more than the cap is in force, since then
 };
 
 /// How the reason begins of a job whose budget hears another process of its name (JLP-4).
@@ -47,6 +54,8 @@ void begin_job_parent(pacer_pointer self, const parent_options& options,
                       std::function<void()> changed);
 /// The cap of now, in milliwatts; a lease that has lapsed is said.
 int64_t cap_of_now(pacer_pointer self);
+/// PPL-6: of a job, whenever what it follows may have changed.
+void note_actuation(job_parent& p, int64_t now_ns);
 /// PPL-4: before the run is told to pause.
 void save_if_shed(pacer_pointer self);
 /// Why no step may begin, a sentence; empty: steps may.

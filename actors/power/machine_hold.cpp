@@ -94,7 +94,10 @@ void hold_machine(pacer_pointer self, const fbs::JobPowerT& decided) {
   if (!m.is_granted) wanted = std::min(wanted, m.of.found);  // PWR-5
   st.parent->lease.told(++st.words);
   const bool holds = m.has_begun || st.parent->lease.is_braked();  // the least needs no reading
+  const auto was = m.in_force;
+  const auto began_ns = now_ns(*self);
   m.in_force = set_pace(m, holds ? wanted : m.of.found);
+  if (m.is_all_set && m.in_force != was) st.parent->acted.add(now_ns(*self) - began_ns);  // PPL-6
   st.step_pace = static_cast<uint32_t>(m.in_force.of_1024);
   st.policy.steps(m.looks, m.judged, now_ns(*self));
   st.parent->lease.steps(m.looks, m.in_force, st.words);

@@ -32,6 +32,7 @@ fbs::PowerReportT report_of_node(budget_pointer self) {
   out.source = drawn.source;
   out.brake_armed = is_brake_armed(st, now);
   for (const auto& c : st.children) out.pace_of_1024 = std::max(out.pace_of_1024, c.pace_of_1024);
+  for (const auto& c : st.children) out.actuation_ms = std::max(out.actuation_ms, c.actuation_ms);
   for (const auto& [machine, children] : st.machines.all()) {
     if (out.machines.size() == config::most_power_children) break;
     out.machines.push_back(machine);

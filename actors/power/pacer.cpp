@@ -60,6 +60,12 @@ void show_parent(const job_parent& l, int64_t now_ns, fbs::PacerStatusT& s) {
   s.cap_w = l.lease.was_leased() ? static_cast<double>(l.lease.cap_mw()) / 1000 : -1;
   s.lease_left_ms = static_cast<uint64_t>(l.lease.left_ns(now_ns) / ns_per_ms);
   s.parent_problem = l.problem;
+  const auto ms_of = [&](size_t percent) {
+    const auto ns = l.acted.percentile_ns(percent);
+    return ns ? static_cast<double>(*ns) / ns_per_ms : -1;
+  };
+  s.actuation_p50_ms = ms_of(50);
+  s.actuation_p99_ms = ms_of(99);
 }
 
 /// What changed the pace last, or would have.
@@ -147,6 +153,7 @@ void tell(pacer_pointer self) {
   auto now = power_now(st, now_ns(*self));
   note_decision(self);
   if (st.held) hold_machine(self, now);
+  if (st.parent && !st.held && !st.dry_run) note_actuation(*st.parent, now_ns(*self));
   const bool news = st.run && !(st.told && same(*st.told, now));
   if (news || st.parent) show(self, now);  // what is left of a lease changes all the time
   if (!news) return;

@@ -25,19 +25,23 @@ safe_threshold_policy::safe_threshold_policy(int64_t tick_ns, int64_t assumed_ns
       rise_(ticks_) {}
 
 int64_t safe_threshold_policy::p99_ns() const {
-  if (measured_ == 0) return assumed_ns_;
-  auto sorted = took_ns_;
-  const size_t n = std::min(measured_, kept);
-  const auto at = (99 * n + 99) / 100 - 1;  // by nearest rank
-  std::nth_element(sorted.begin(), sorted.begin() + static_cast<ptrdiff_t>(at),
-                   sorted.begin() + static_cast<ptrdiff_t>(n));
-  return sorted[at];
+  return std::max(told_ns_, took_.percentile_ns(99).value_or(assumed_ns_));
 }
 
 void safe_threshold_policy::acted(int64_t took_ns) {
-  took_ns_[measured_++ % kept] = std::clamp<int64_t>(took_ns, 0, an_hour_ns);
+  took_.add(took_ns);
+  widen();
+}
+
+void safe_threshold_policy::told(int64_t takes_ns) {
+  told_ns_ = std::max(told_ns_, std::clamp<int64_t>(takes_ns, 0, an_hour_ns));
+  widen();
+}
+
+/// STH-2
+void safe_threshold_policy::widen() {
   const auto ticks = ticks_of(p99_ns(), tick_ns_);
-  if (ticks <= ticks_) return;  // STH-2
+  if (ticks <= ticks_) return;
   before_ = largest();
   ticks_ = ticks;
   rise_ = largest_rise(ticks);

@@ -14,19 +14,19 @@
 //     and does not shrink.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
 
 #include "actors/power/largest_rise.hpp"
 #include "actors/power/row_policy.hpp"
+#include "io/base/recent_delays.hpp"
 
 namespace troupe::power {
 
 class safe_threshold_policy {
  public:
-  static constexpr size_t kept = 256;
+  static constexpr size_t kept = recent_delays::kept;
 
   /// `assumed_ns`: the actuation until one has been measured. `tick_ns` is from a reading to the
   /// next.
@@ -34,10 +34,12 @@ class safe_threshold_policy {
 
   /// A command's effect was seen so long after it.
   void acted(int64_t took_ns);
+  /// A child has measured as much, of its own commands.
+  void told(int64_t takes_ns);
   /// Once a tick: a share of the budget; none: no reading came. `braked`: the brake is not off.
   void read(std::optional<double> power, bool braked);
 
-  /// Of the actuations measured last; what was assumed until there is one.
+  /// Of the actuations measured last; what was assumed until there is one. No less than was told.
   int64_t p99_ns() const;
   /// Within a reading and an actuation; 0 where nothing rose.
   double largest() const { return rise_.most() > before_ ? rise_.most() : before_; }
@@ -45,9 +47,11 @@ class safe_threshold_policy {
   double safe_t2() const { return power::safe_t2(largest()); }
 
  private:
+  void widen();
+
   int64_t tick_ns_, assumed_ns_;
-  std::array<int64_t, kept> took_ns_{};
-  size_t measured_ = 0;
+  int64_t told_ns_ = 0;
+  recent_delays took_;
   size_t ticks_;
   largest_rise rise_;
   double before_ = 0;  ///< seen within a shorter time

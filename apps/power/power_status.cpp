@@ -115,6 +115,9 @@ std::string status_text(const job_power& job) {
                        watts(p.full_w, modelled));
   if (job.energy_j >= 0)
     out += fmt::format("  {}{:.0f} J so far", modelled ? "~" : "", job.energy_j);
+  if (p.actuation_p99_ms >= 0)
+    out += fmt::format("  lesser caps in force within {:.3g} s, half of them within {:.3g} s",
+                       p.actuation_p99_ms / 1e3, p.actuation_p50_ms / 1e3);
   if (job.waited_ms > 0) out += fmt::format("  held up for {:.1f} s", job.waited_ms / 1e3);
   out += "\n";
   if (!p.reason.empty()) out += "waits: " + printable(p.reason) + "\n";
@@ -140,6 +143,8 @@ std::string status_json(const job_power& job) {
       {"cap_w", number_or_null(p.cap_w)},
       {"lease_left_ms", p.cap_w < 0 ? ordered_json(nullptr) : ordered_json(p.lease_left_ms)},
       {"parent_problem", text_or_null(p.parent_problem)},
+      {"actuation_p50_ms", number_or_null(p.actuation_p50_ms)},
+      {"actuation_p99_ms", number_or_null(p.actuation_p99_ms)},
       {"power_w", number_or_null(p.power_w)},
       {"power_source", source_of(p.power_w, is_modelled(job))},
       {"pace_percent", pace_percent(p)},

@@ -135,27 +135,29 @@ std::string root_line(const fbs::PowerTreeT& t) {
 
 ordered_json child_json(const fbs::PowerChildT& c) {
   const auto drawn_w = watts_of_mw(c.drawn_mw);
-  return {{"name", c.name},
-          {"priority", c.priority},
-          {"heard", c.heard},
-          {"silent", c.silent},
-          {"unruly", c.unruly},
-          {"shed", c.shed},
-          {"brake", c.brake},
-          {"brake_armed", c.brake_armed},
-          {"granted_w", number_or_null(watts_of_mw(c.granted_mw))},
-          {"in_force_w", number_or_null(watts_of_mw(c.in_force_mw))},
-          {"counted_w", watts_of_mw(c.counted_mw)},
-          {"power_w", number_or_null(drawn_w)},
-          {"power_source", source_of(drawn_w, is_modelled_source(c.source))},
-          {"wish_w", number_or_null(watts_of_mw(c.wish_mw))},
-          {"pace_percent", percent_of_1024(c.pace_of_1024)},
-          {"floor_w", watts_of_mw(c.floor_mw)},
-          {"static_w", watts_of_mw(c.static_share_mw)},
-          {"ceiling_w", watts_of_mw(c.ceiling_mw)},
-          {"lease_left_ms", c.lease_left_ms},
-          {"heard_ago_ms", c.heard ? ordered_json(c.heard_ago_ms) : ordered_json(nullptr)},
-          {"awaits_w", watts_of_mw(c.awaits_mw)}};
+  return {
+      {"name", c.name},
+      {"priority", c.priority},
+      {"heard", c.heard},
+      {"silent", c.silent},
+      {"unruly", c.unruly},
+      {"shed", c.shed},
+      {"brake", c.brake},
+      {"brake_armed", c.brake_armed},
+      {"granted_w", number_or_null(watts_of_mw(c.granted_mw))},
+      {"in_force_w", number_or_null(watts_of_mw(c.in_force_mw))},
+      {"counted_w", watts_of_mw(c.counted_mw)},
+      {"power_w", number_or_null(drawn_w)},
+      {"power_source", source_of(drawn_w, is_modelled_source(c.source))},
+      {"wish_w", number_or_null(watts_of_mw(c.wish_mw))},
+      {"pace_percent", percent_of_1024(c.pace_of_1024)},
+      {"floor_w", watts_of_mw(c.floor_mw)},
+      {"static_w", watts_of_mw(c.static_share_mw)},
+      {"ceiling_w", watts_of_mw(c.ceiling_mw)},
+      {"lease_left_ms", c.lease_left_ms},
+      {"heard_ago_ms", c.heard ? ordered_json(c.heard_ago_ms) : ordered_json(nullptr)},
+      {"awaits_w", watts_of_mw(c.awaits_mw)},
+      {"actuation_ms", c.actuation_ms < 0 ? ordered_json(nullptr) : ordered_json(c.actuation_ms)}};
 }
 
 }  // namespace

@@ -2,9 +2,11 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
+#include "io/base/recent_delays.hpp"
 #include "io/base/result.hpp"
 
 namespace troupe::gpu::controls {
@@ -18,7 +20,16 @@ struct actuator_facts {
   double least = 0, most = 1;  ///< of the whole pace
   double resolution = 0;       ///< the least difference between two settings
   bool saves_energy = false;   ///< false: the same joules, later
+  /// From a command until its effect was seen, as measured last; none: nothing was set yet.
+  std::optional<int64_t> p50_ns = {}, p99_ns = {};
 };
+
+/// With what was measured.
+inline actuator_facts with_delays(actuator_facts facts, const recent_delays& took) {
+  facts.p50_ns = took.percentile_ns(50);
+  facts.p99_ns = took.percentile_ns(99);
+  return facts;
+}
 
 /// For whom something is changed.
 struct control_owner {

@@ -2,6 +2,7 @@
 #include "gpu/controls/setting_governor.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <cstddef>
 #include <string>
 #include <utility>
@@ -270,7 +271,9 @@ status setting_governor::set(int pace_of_1024) {
   for (size_t i = 0; i < settings_.size(); ++i) {
     const auto wanted = setting_at(target_.kind, settings_[i].range, pace_of_1024);
     if (wanted != in_force_[i]) {
+      const auto began = std::chrono::steady_clock::now();
       auto done = set_setting(*port_, settings_[i], wanted);
+      if (done) took_.add((std::chrono::steady_clock::now() - began) / std::chrono::nanoseconds(1));
       if (!done && !is_away(target_.kind, done.error())) return done;
       in_force_[i] = done ? wanted : 0;  // that of what is away is tried again
       if (!done && first_away) first_away = std::move(done);
@@ -314,7 +317,7 @@ actuator_facts setting_governor::facts() const {
   std::lock_guard lock(mutex_);
   std::vector<setting_range> ranges;
   for (const auto& s : settings_) ranges.push_back(s.range);
-  return setting_facts(target_.kind, ranges);
+  return with_delays(setting_facts(target_.kind, ranges), took_);
 }
 
 }  // namespace troupe::gpu::controls

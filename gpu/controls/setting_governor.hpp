@@ -30,6 +30,7 @@
 #include "gpu/controls/groups.hpp"
 #include "gpu/controls/setting_port.hpp"
 #include "io/base/error_kind.hpp"
+#include "io/base/recent_delays.hpp"
 #include "io/base/result.hpp"
 #include "io/folder/lock.hpp"
 
@@ -97,6 +98,7 @@ class setting_governor final : public actuator {
   control_record record_;
   std::vector<machine_setting> settings_;
   std::vector<uint64_t> in_force_;  ///< of each; 0: not known
+  recent_delays took_;              ///< from a write until it was read back, each setting
   std::optional<int> adopted_at_;
 };
 

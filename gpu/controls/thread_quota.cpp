@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <sstream>
 #include <system_error>
 #include <utility>
@@ -207,12 +208,19 @@ status thread_quota::set(int pace_of_1024) {
   if (over_ || pace_of_1024 == pace_of_1024_) return {};
   const auto quota = quota_within(quota_us(pace_of_1024, static_cast<int>(threads_.size())),
                                   allowed_above(at_, record_));
+  const auto began = std::chrono::steady_clock::now();
   const auto written = write_quota(quota);
+  if (written) took_.add((std::chrono::steady_clock::now() - began) / std::chrono::nanoseconds(1));
   if (!written && record_.version == cgroup_version::one && written.error().kind == "EINVAL")
     return quota_over_limit(written.error().message);
   if (!written) return quota_refused(written.error().message);
   pace_of_1024_ = pace_of_1024;
   return {};
+}
+
+actuator_facts thread_quota::facts() const {
+  std::lock_guard lock(mutex_);
+  return with_delays(quota_facts(static_cast<int>(threads_.size())), took_);
 }
 
 void thread_quota::end() noexcept {

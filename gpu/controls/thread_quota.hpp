@@ -73,7 +73,7 @@ class thread_quota final : public actuator {
   status set(int pace_of_1024) override;
   /// CTQ-2
   void end() noexcept override;
-  actuator_facts facts() const override { return quota_facts(static_cast<int>(threads_.size())); }
+  actuator_facts facts() const override;
 
  private:
   thread_quota(control_place at, control_record record, std::span<const int> threads)
@@ -84,9 +84,10 @@ class thread_quota final : public actuator {
   const control_place at_;
   const control_record record_;
   const std::vector<int> threads_;
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   bool over_ = false;     // guarded by mutex_
   int pace_of_1024_ = 0;  // the same; 0: none is set
+  recent_delays took_;    // the same: of a write, which the kernel has taken as it returns
 };
 
 /// Whether the group of a record has threads in it.

@@ -173,11 +173,24 @@ TEST_CASE("power status: under a power budget it says whose, and what is left of
         std::string::npos);
 }
 
+TEST_CASE("power status: how long a lesser cap takes to be in force is said once it was measured") {
+  auto job = job_power_in(view_of_three(44));
+  CHECK(status_text(job).find("lesser caps") == std::string::npos);
+  job.pacer.actuation_p50_ms = 800;
+  job.pacer.actuation_p99_ms = 1250;
+  CHECK(status_text(job).find("lesser caps in force within 1.25 s, half of them within 0.8 s") !=
+        std::string::npos);
+  const auto j = nlohmann::json::parse(status_json(job));
+  CHECK(j["actuation_p50_ms"] == 800);
+  CHECK(j["actuation_p99_ms"] == 1250);
+}
+
 TEST_CASE("power status: the same as JSON and for Prometheus") {
   const auto job = job_power_in(view_of_three(44));
   CHECK(status_json(job) ==
         R"({"type":"power","job":"gpt-a","budget_w":44.0,"parent":null,"cap_w":null,)"
-        R"("lease_left_ms":null,"parent_problem":null,"power_w":41.0,"power_source":"modelled",)"
+        R"("lease_left_ms":null,"parent_problem":null,"actuation_p50_ms":null,)"
+        R"("actuation_p99_ms":null,"power_w":41.0,"power_source":"modelled",)"
         R"("pace_percent":51.6,"reason":null,)"
         R"x("decided":"to 51.6 % of full speed (by what it drew)",)x"
         R"("idle_w":20.1,"full_w":61.3,"energy_j":1234.0,)"

@@ -50,6 +50,7 @@ fbs::PowerTreeT tree_of_two() {
   b->drawn_mw = 20'300;
   b->pace_of_1024 = 532;
   b->lease_left_ms = 9'340;
+  b->actuation_ms = 1250;
   b->heard_ago_ms = 700;
   b->static_share_mw = 20'000;
   t.children.push_back(std::move(b));
@@ -263,13 +264,13 @@ TEST_CASE("power tree: the same as JSON") {
         R"("in_force_w":49.0,"counted_w":49.0,)"
         R"("power_w":41.0,"power_source":"modelled","wish_w":null,"pace_percent":100.0,)"
         R"("floor_w":20.0,"static_w":40.0,"ceiling_w":60.0,"lease_left_ms":3149,)"
-        R"("heard_ago_ms":400,"awaits_w":0.0},)"
+        R"("heard_ago_ms":400,"awaits_w":0.0,"actuation_ms":null},)"
         R"({"name":"gpt-b","priority":"low","heard":true,"silent":false,)"
         R"("unruly":false,"shed":false,"brake":false,"brake_armed":false,"granted_w":21.0,)"
         R"("in_force_w":21.0,"counted_w":21.0,)"
         R"("power_w":20.3,"power_source":"modelled","wish_w":null,"pace_percent":51.953125,)"
         R"("floor_w":0.0,"static_w":20.0,"ceiling_w":0.0,"lease_left_ms":9340,)"
-        R"("heard_ago_ms":700,"awaits_w":0.0}]})"
+        R"("heard_ago_ms":700,"awaits_w":0.0,"actuation_ms":1250}]})"
         "\n");
   t.children[0]->heard = false;
   t.children[0]->drawn_mw = t.children[0]->granted_mw = -1;

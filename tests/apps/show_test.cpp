@@ -375,8 +375,8 @@ TEST_CASE(
   auto& pacer = add(v, "pacer");
   values_of<fbs::PacerStatusT>(*pacer.values);
   for (const char* given : {"budget_w", "cap_w", "parent"})
-    CHECK(says(values_text(pacer, 0), fmt::format("  {:<14}  -\n", given)));
-  CHECK(says(values_text(pacer, 0), fmt::format("  {:<14}  not measured\n", "power_w")));
+    CHECK(says(values_text(pacer, 0), fmt::format("  {:<16}  -\n", given)));
+  CHECK(says(values_text(pacer, 0), fmt::format("  {:<16}  not measured\n", "power_w")));
 }
 
 TEST_CASE("status: a log of commands that cannot be written is what is wrong") {

@@ -185,6 +185,17 @@ TEST_CASE("MHD-1: machine: nothing is set before watts are granted, and what it 
   CHECK(f.said.empty());
 }
 
+TEST_CASE("PPL-6: machine: how long its setting takes until it was read back is told") {
+  held_rack f;
+  f.share_mw = 100'000;
+  f.begin_work();
+  REQUIRE_FALSE(f.reports.empty());
+  CHECK(f.reports.back().actuation_ms == -1);  // nothing was set yet
+  f.grant(40'000);
+  f.seconds(10);
+  CHECK(f.reports.back().actuation_ms == 0);  // time moves between looks alone
+}
+
 TEST_CASE("MHD-1: machine: it goes on as it was found at first, then it has its static share") {
   held_rack f;
   f.load = 1;

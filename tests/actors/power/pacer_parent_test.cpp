@@ -178,6 +178,23 @@ TEST_CASE("JLP-4: pacer: a job that its budget does not know makes no step, and 
   CHECK(f.last_told().pace_of_1024 == 500);
 }
 
+TEST_CASE("PPL-6: how long a lesser cap takes until the run follows it is measured, and told") {
+  leased_pacer f;
+  f.take_pace(0, 1024, 0);
+  f.join(60'000);
+  f.take_pace(1, 500, 0, f.word);
+  f.pass(1s);
+  CHECK(f.answered(1, 3, 40'000).actuation_ms == -1);
+  CHECK(f.last_told().pace_of_1024 == 248);
+  CHECK(f.status().actuation_p99_ms == -1);
+  f.pass(700ms);  // the step goes on at its pace
+  f.take_pace(2, 248, 0, f.word);
+  CHECK(f.status().actuation_p50_ms == 700);
+  CHECK(f.status().actuation_p99_ms == 700);
+  f.pass(1s);
+  CHECK(f.answered(1, 3, 40'000).actuation_ms == 700);
+}
+
 TEST_CASE("PWR-2: a lease that lapses leaves the static share, and a person is told once") {
   leased_pacer f;
   f.take_pace(0, 1024, 0);

@@ -50,6 +50,19 @@ TEST_CASE("SGV-2: setting governor: what was found is set at its end, not what t
   CHECK(m.files->done.size() == 6);
 }
 
+TEST_CASE("setting governor: how long a setting takes until it was read back is measured") {
+  const made_devices m;
+  const auto governor = m.governor(setting_kind::cpufreq);
+  CHECK(!governor->facts().p99_ns);
+  REQUIRE(governor->set(1024));  // as it was found
+  CHECK(!governor->facts().p50_ns);
+  REQUIRE(governor->set(256));
+  const auto facts = governor->facts();
+  REQUIRE((facts.p50_ns && facts.p99_ns));
+  CHECK(*facts.p50_ns > 0);
+  CHECK(*facts.p50_ns <= *facts.p99_ns);
+}
+
 TEST_CASE("setting governor: packages have their long-term limit set, and nothing else") {
   const made_devices m;
   {
