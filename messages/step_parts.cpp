@@ -74,6 +74,7 @@ std::vector<step_part> parts_of(
     const flatbuffers::Vector<flatbuffers::Offset<fbs::StepPart>>* parts) {
   std::vector<step_part> out;
   if (parts == nullptr) return out;
+  out.reserve(std::min<size_t>(parts->size(), operations.size()));
   for (const auto* p : *parts)
     if (const auto* facts = operation_named(text_of(p->kind())))
       out.push_back({facts->kind, p->busy_ms(), p->waited_ms(), p->work()});
@@ -82,6 +83,7 @@ std::vector<step_part> parts_of(
 
 std::vector<step_part> parts_of(std::span<const std::unique_ptr<fbs::StepPartT>> parts) {
   std::vector<step_part> out;
+  out.reserve(std::min(parts.size(), operations.size()));
   for (const auto& p : parts)
     if (const auto* facts = p ? operation_named(p->kind) : nullptr)
       out.push_back({facts->kind, p->busy_ms, p->waited_ms, p->work});

@@ -32,6 +32,14 @@ constexpr double beyond_chance = 7;
 constexpr double mostly = 0.75;
 /// A standard deviation by a median distance, and a median's error by a mean's, of normal noise.
 constexpr double deviation_by_distance = 1.4826, error_of_median = 1.2533;
+/// Of all distances between two of some steps the one that a quarter are less than, by a standard
+/// deviation, of normal noise; of more steps than these there are too many.
+constexpr double deviation_by_pair = 2.2219;
+constexpr size_t paired_steps = 64;
+/// No step takes as long; differences of such times are numbers.
+constexpr double beyond_all_ms = 1e30;
+/// Times as noisy as most: less may be chance, of steps that normal is made of.
+constexpr double about_as_noisy = 1.5;
 
 float spread_of(const std::vector<float>& values, float median) {
   std::vector<float> distances;
@@ -40,19 +48,42 @@ float spread_of(const std::vector<float>& values, float median) {
   return upper_median(std::move(distances));
 }
 
-/// A part of normal.
-double relative_deviation(double spread_ms, double normal_ms) {
-  return normal_ms > 0 ? deviation_by_distance * spread_ms / normal_ms : 0;
+/// A standard deviation, whatever a tail does, `spread` being theirs: by Rousseeuw and Croux's Qn
+/// ("Alternatives to the median absolute deviation", JASA 1993). Of 32 steps it errs by a seventh,
+/// the median distance by a fifth. But steps of two kinds, by turns, are each like half of the
+/// others: then the median distance is the larger by far, and counts.
+double deviation_of(const std::vector<float>& values, float spread) {
+  const size_t n = values.size();
+  const double by_median = deviation_by_distance * double{spread};
+  if (n > paired_steps) return by_median;
+  if (n < 2) return 0;
+  std::vector<float> apart;
+  apart.reserve(n * (n - 1) / 2);
+  for (size_t i = 0; i < n; ++i)
+    for (size_t j = 0; j < i; ++j) apart.push_back(std::abs(values[i] - values[j]));
+  const size_t half = n / 2 + 1;
+  const auto at = apart.begin() + static_cast<std::ptrdiff_t>(half * (half - 1) / 2 - 1);
+  std::nth_element(apart.begin(), at, apart.end());
+  const auto count = static_cast<double>(n);  // of few steps it would be too large
+  const double by_pairs =
+      deviation_by_pair * double{*at} * count / (count + (n % 2 == 0 ? 3.8 : 1.4));
+  return by_median > about_as_noisy * by_pairs ? by_median : by_pairs;
+}
+
+/// That a quarter of them are beyond.
+float upper_quarter(std::vector<float> values) {
+  const auto at = values.end() - 1 - std::ssize(values) / 4;
+  std::nth_element(values.begin(), at, values.end());
+  return *at;
 }
 
 /// Of ranks that are about as noisy as most: how much another's noise makes it the least is not
 /// known. By rank; `usual` is the median deviation.
 float least_of_calm(const std::vector<float>& ratios, const std::vector<float>& deviations,
                     float usual) {
-  constexpr float about = 1.5F;
   float out = std::numeric_limits<float>::infinity();
   for (size_t i = 0; i < ratios.size(); ++i)
-    if (deviations[i] <= about * usual) out = std::min(out, ratios[i]);
+    if (deviations[i] <= static_cast<float>(about_as_noisy) * usual) out = std::min(out, ratios[i]);
   return out;
 }
 
@@ -111,7 +142,7 @@ bool blame_policy::end_step() {
   for (size_t rank = 0; rank < now_.size(); ++rank)
     for (const auto& part : now_[rank])
       if (part.kind < pipeline_op::count && part.busy_ms > 0 && std::isfinite(part.busy_ms))
-        learn(seen().of_ranks[{part.kind, static_cast<int>(rank)}], part);
+        learn(series_of({part.kind, static_cast<int>(rank)}), part);
   const bool judged = ++seen().learned % steps_between_looks() == 0;
   if (judged) judge();
   if (shown_ == shown || seen().learned > kinds_[shown].learned) return judged;
@@ -131,48 +162,68 @@ size_t blame_policy::quiet_steps_needed() const noexcept {
   return (steps + pause - 1) / pause * pause;
 }
 
+/// Ranks are told of in their order, so that a new one is the last, but for one that did without
+/// the part before.
+blame_policy::series& blame_policy::series_of(const key& k) {
+  auto& all = seen().of_ranks[k.first];
+  auto at = std::ranges::lower_bound(all, k.second, {}, &series::rank);
+  if (at == all.end() || at->rank != k.second) at = all.emplace(at, k.second);
+  return *at;
+}
+
 void blame_policy::learn(series& s, const train::step_part& part) const {
   double took_ms = part.busy_ms;
   if (is_transfer(part.kind) && s.work > 0 && part.work > 0)  // its end may be the next step's
     took_ms *= static_cast<double>(s.work) / static_cast<double>(part.work);
   else if (s.work != part.work) {
-    s = {};
+    s = series(s.rank);
     s.work = part.work;
   }
+  took_ms = std::min(took_ms, beyond_all_ms);
   const auto ms = static_cast<float>(took_ms);
-  if (!s.known()) {
-    s.first.push_back(ms);
-    if (s.first.size() < options_.quiet_steps) return;
-    s.normal_ms = upper_median(s.first);
-    s.spread_ms = spread_of(s.first, static_cast<float>(s.normal_ms));
-    s.first = std::vector<float>();  // {} would keep its memory
-    return;
+  if (!s.known()) return learn_normal(s, ms);
+  if (!s.last) s.last = std::make_unique<sample[]>(options_.window);
+  if (s.held == options_.window) {
+    std::move(s.last.get() + 1, s.last.get() + s.held, s.last.get());
+    --s.held;
   }
-  if (s.last.size() == options_.window) s.last.erase(s.last.begin());
-  s.last.reserve(options_.window);
-  s.last.push_back({static_cast<uint32_t>(step_ - first_step_), ms});
+  s.last[s.held++] = {static_cast<uint32_t>(step_ - first_step_), ms};
+}
+
+void blame_policy::learn_normal(series& s, float ms) const {
+  const auto needed = std::max<size_t>(1, options_.quiet_steps);
+  if (!s.first) s.first = std::make_unique<float[]>(needed);
+  s.first[s.held++] = ms;
+  if (s.held < needed) return;
+  const std::vector<float> first(s.first.get(), s.first.get() + needed);
+  s.first.reset();
+  s.held = 0;
+  s.normal_ms = upper_median(first);
+  if (!s.known()) return;  // no time at all: it begins anew
+  s.spread_ms = spread_of(first, s.normal_ms);
+  s.deviation = static_cast<float>(deviation_of(first, s.spread_ms) / s.normal_ms);
+  s.high_ms = upper_quarter(first);
 }
 
 /// Now over normal; 0: not known yet.
 double blame_policy::ratio_of(const series& s) const {
-  if (!s.known() || s.last.size() < options_.window) return 0;
+  if (!s.known() || s.held < options_.window) return 0;
   std::vector<float> now;
-  now.reserve(s.last.size());
-  for (const auto& at : s.last) now.push_back(at.ms);
-  return upper_median(std::move(now)) / s.normal_ms;
+  now.reserve(s.held);
+  for (const auto& at : s.now()) now.push_back(at.ms);
+  return upper_median(std::move(now)) / double{s.normal_ms};
 }
 
 std::map<pipeline_op, blame_policy::change> blame_policy::job_changes() const {
-  std::map<pipeline_op, std::pair<std::vector<float>, std::vector<float>>> all;
-  for (const auto& [k, s] : seen().of_ranks)
-    if (const double r = ratio_of(s); r > 0) {
-      auto& [ratios, deviations] = all[k.first];
-      ratios.push_back(static_cast<float>(r));
-      deviations.push_back(static_cast<float>(relative_deviation(s.spread_ms, s.normal_ms)));
-    }
   std::map<pipeline_op, change> out;
-  for (auto& [part, of] : all) {
-    auto& [ratios, deviations] = of;
+  for (const auto& [part, all] : seen().of_ranks) {
+    std::vector<float> ratios, deviations;
+    for (const auto& s : all)
+      if (const double r = ratio_of(s); r > 0) {
+        ratios.push_back(static_cast<float>(r));
+        deviations.push_back(s.deviation);
+      }
+    if (ratios.empty()) continue;
     const bool many = ratios.size() >= enough_for_median;
     const auto deviation = upper_median(deviations);
     const double all_did =
@@ -181,16 +232,19 @@ std::map<pipeline_op, blame_policy::change> blame_policy::job_changes() const {
     // have been learned while something held them up. What all drift by is less than that.
     const double ratio = std::max(1 - ends_at * options_.suspect, all_did);
     // What is held against one other rank has the noise of both.
-    out[part] = {ratio, deviation * (many ? 1 : std::numbers::sqrt2)};
+    out[part] = {ratio, deviation * (many ? 1 : std::numbers::sqrt2), deviation};
   }
   return out;
 }
 
 /// What noise does not reach, nor a person care about less. A rank's own noise is known from few
-/// steps: it counts as no less than that of most.
+/// steps: it counts as that of most, unless it is clearly more.
 double blame_policy::least_off(const series& s, const change& job) const {
+  const bool is_noisier = s.deviation > about_as_noisy * job.usual;
+  const double deviation =
+      is_noisier ? std::max(double{s.deviation}, job.deviation) : job.deviation;
   const double error =
-      std::max(relative_deviation(s.spread_ms, s.normal_ms), job.deviation) * error_of_median *
+      deviation * error_of_median *
       std::sqrt(1.0 / static_cast<double>(options_.window) +
                 1.0 / static_cast<double>(std::max<size_t>(1, options_.quiet_steps)));
   return std::max(begins_at * options_.suspect, beyond_chance * error);
@@ -206,32 +260,40 @@ bool blame_policy::counts(const key& k, const series& s) const {
 void blame_policy::judge() {
   seen().job = job_changes();
   seen().normal_ms.assign(now_.size(), 0);
-  for (const auto& [k, s] : seen().of_ranks)
-    seen().normal_ms[static_cast<size_t>(k.second)] += s.normal_ms;
-  for (auto& [k, s] : seen().of_ranks) {
-    const double ratio = ratio_of(s);
-    if (ratio <= 0) continue;
-    const auto& job = seen().job.at(k.first);
-    const double off = ratio / job.ratio - 1, least = least_off(s, job);
-    if (off < least * (ends_at / begins_at)) s.suspect = false;
-    if (off <= least || s.suspect || options_.suspect <= 0 || !counts(k, s)) continue;
-    suspect_since_change(s, s.normal_ms * job.ratio * (1 + off / 2));
-  }
+  for (const auto& [part, all] : seen().of_ranks)
+    for (const auto& s : all) seen().normal_ms[static_cast<size_t>(s.rank)] += s.normal_ms;
+  for (auto& [part, all] : seen().of_ranks)
+    for (auto& s : all) judge({part, s.rank}, s);
 }
 
-/// Where most steps of the window are beyond the middle of before and after: two bursts of a few
-/// steps each also move a median.
+void blame_policy::judge(const key& k, series& s) const {
+  const double ratio = ratio_of(s);
+  if (ratio <= 0) return;
+  const auto& job = seen().job.at(k.first);
+  const double off = ratio / job.ratio - 1, least = least_off(s, job);
+  if (off < least * (ends_at / begins_at)) s.suspect = false;
+  if (off <= least || s.suspect || options_.suspect <= 0 || !counts(k, s)) return;
+  suspect_since_change(s, job.ratio * std::max(s.normal_ms * (1 + off / 2), double{s.high_ms}));
+}
+
+/// Where most steps of the window are beyond the middle of before and after, and beyond what few
+/// were before: two bursts of a few steps each also move a median.
 void blame_policy::suspect_since_change(series& s, double middle_ms) const {
   double beyond = 0, seen = 0;
-  uint64_t since = first_step_ + s.last.back().steps;
-  for (auto it = s.last.rbegin(); it != s.last.rend(); ++it) {
+  const auto now = s.now();
+  uint32_t since = now.back().steps;
+  for (auto it = now.rbegin(); it != now.rend(); ++it) {
     ++seen;
     if (it->ms > middle_ms) ++beyond;
-    if (it->ms > middle_ms && beyond >= mostly * seen) since = first_step_ + it->steps;
+    if (it->ms > middle_ms && beyond >= mostly * seen) since = it->steps;
   }
   if (beyond < mostly * seen) return;
   s.suspect = true;
-  s.since_step = since;
+  s.since = since + 1;
+}
+
+uint64_t blame_policy::since_step_of(const series& s) const noexcept {
+  return s.since > 0 ? first_step_ + s.since - 1 : 0;
 }
 
 blame blame_policy::blame_of(const key& k, const series& s, double job) const {
@@ -240,7 +302,7 @@ blame blame_policy::blame_of(const key& k, const series& s, double job) const {
   out.part = k.first;
   out.rank = k.second;
   out.cause = is_transfer(k.first) ? blame_cause::link : blame_cause::slow;
-  out.since_step = s.since_step;
+  out.since_step = since_step_of(s);
   out.normal_ms = s.normal_ms;
   out.spread_ms = s.spread_ms;
   out.now_ms = ratio * s.normal_ms;
@@ -249,11 +311,12 @@ blame blame_policy::blame_of(const key& k, const series& s, double job) const {
 }
 
 std::optional<blame> blame_policy::look(int rank, pipeline_op part) const {
-  const auto it = seen().of_ranks.find({part, rank});
+  const auto all = seen().of_ranks.find(part);
   const auto job = seen().job.find(part);
-  if (it == seen().of_ranks.end() || job == seen().job.end() || ratio_of(it->second) <= 0)
-    return std::nullopt;
-  return blame_of(it->first, it->second, job->second.ratio);
+  if (all == seen().of_ranks.end() || job == seen().job.end()) return std::nullopt;
+  const auto s = std::ranges::lower_bound(all->second, rank, {}, &series::rank);
+  if (s == all->second.end() || s->rank != rank || ratio_of(*s) <= 0) return std::nullopt;
+  return blame_of({part, rank}, *s, job->second.ratio);
 }
 
 /// BPT-3: of what is computed, and of what is moved, the part that has become longest.
@@ -272,11 +335,11 @@ void blame_policy::note_change(pipeline_op part, const change& of, blame& all) c
   if (of.ratio - 1 <= std::max(options_.suspect, all.off)) return;
   std::vector<float> normal, spread, whole;
   double least = 0;
-  for (const auto& [k, s] : seen().of_ranks)
-    if (k.first == part && s.known() && counts(k, s)) {
-      normal.push_back(static_cast<float>(s.normal_ms));
-      spread.push_back(static_cast<float>(s.spread_ms));
-      whole.push_back(static_cast<float>(seen().normal_ms[static_cast<size_t>(k.second)]));
+  for (const auto& s : seen().of_ranks.at(part))
+    if (s.known() && counts({part, s.rank}, s)) {
+      normal.push_back(s.normal_ms);
+      spread.push_back(s.spread_ms);
+      whole.push_back(static_cast<float>(seen().normal_ms[static_cast<size_t>(s.rank)]));
       least = std::max(least, least_off(s, of));
     }
   if (normal.empty() || of.ratio - 1 <= least) return;
@@ -298,16 +361,18 @@ void blame_policy::add_misconfigured(std::vector<blame>& out,
                                      std::span<const blamed_place> places) const {
   using group = std::tuple<pipeline_op, int, std::string_view>;
   std::map<group, std::vector<std::pair<int, const series*>>> groups;
-  for (const auto& [k, s] : seen().of_ranks) {
-    const auto& kind = places[static_cast<size_t>(k.second)].kind;
-    if (s.known() && !kind.empty() && !is_transfer(k.first))
-      groups[{k.first, grid_.place_of(k.second).pipeline, kind}].emplace_back(k.second, &s);
-  }
+  for (const auto& [part, all] : seen().of_ranks)
+    for (const auto& s : all) {
+      const key k{part, s.rank};
+      const auto& kind = places[static_cast<size_t>(k.second)].kind;
+      if (s.known() && !kind.empty() && !is_transfer(k.first))
+        groups[{k.first, grid_.place_of(k.second).pipeline, kind}].emplace_back(k.second, &s);
+    }
   for (const auto& [g, members] : groups) {
     if (members.size() < enough_peers) continue;
     std::vector<float> normal, now;
     for (const auto& [rank, s] : members) {
-      normal.push_back(static_cast<float>(s->normal_ms));
+      normal.push_back(s->normal_ms);
       now.push_back(static_cast<float>(ratio_of(*s) * s->normal_ms));
     }
     if (std::ranges::count(now, 0.0f) > 0) continue;  // not known yet
@@ -330,19 +395,22 @@ bool blame_policy::may_find() const {
   for (const auto& [part, of] : seen().job)
     if (of.ratio - 1 > options_.suspect) return true;
   // Who is above the median of some ranks of a stage by so much is above the least of all of them.
-  std::map<std::pair<pipeline_op, int>, double> least_ms;
-  for (const auto& [k, s] : seen().of_ranks) {
-    if (s.suspect) return true;
-    if (!s.known() || is_transfer(k.first)) continue;
-    auto& least = least_ms[{k.first, grid_.place_of(k.second).pipeline}];
-    if (least == 0 || s.normal_ms < least) least = s.normal_ms;
+  for (const auto& [part, all] : seen().of_ranks) {
+    std::map<int, double> least_ms;  // by stage
+    for (const auto& s : all) {
+      if (s.suspect) return true;
+      if (!s.known() || is_transfer(part)) continue;
+      auto& least = least_ms[grid_.place_of(s.rank).pipeline];
+      if (least == 0 || s.normal_ms < least) least = s.normal_ms;
+    }
+    for (const auto& s : all) {
+      const auto least = least_ms.find(grid_.place_of(s.rank).pipeline);
+      if (least != least_ms.end() && s.normal_ms > least->second * (1 + options_.suspect) &&
+          counts({part, s.rank}, s))
+        return true;
+    }
   }
-  return std::ranges::any_of(seen().of_ranks, [&](const auto& of) {
-    const auto& [k, s] = of;
-    const auto least = least_ms.find({k.first, grid_.place_of(k.second).pipeline});
-    return least != least_ms.end() && s.normal_ms > least->second * (1 + options_.suspect) &&
-           counts(k, s);
-  });
+  return false;
 }
 
 std::vector<blame> blame_policy::found(std::span<const blamed_place> places) const {
@@ -350,12 +418,13 @@ std::vector<blame> blame_policy::found(std::span<const blamed_place> places) con
   if (options_.suspect <= 0 || places.size() != now_.size()) return out;
   add_job(out);
   const auto jobs = std::ssize(out);
-  for (const auto& [k, s] : seen().of_ranks) {
-    if (!s.suspect) continue;
-    out.push_back(blame_of(k, s, seen().job.at(k.first).ratio));
-    if (out.back().cause == blame_cause::slow)
-      out.back().node = places[static_cast<size_t>(k.second)].node;
-  }
+  for (const auto& [part, all] : seen().of_ranks)
+    for (const auto& s : all) {
+      if (!s.suspect) continue;
+      out.push_back(blame_of({part, s.rank}, s, seen().job.at(part).ratio));
+      if (out.back().cause == blame_cause::slow)
+        out.back().node = places[static_cast<size_t>(s.rank)].node;
+    }
   add_misconfigured(out, places);
   std::stable_sort(out.begin() + jobs, out.end(),
                    [](const blame& a, const blame& b) { return a.off > b.off; });
@@ -371,13 +440,14 @@ seen_parts blame_policy::look_at_all(std::span<const blamed_place> places) const
     out.rows.push_back({std::move(b), true});
   }
   const auto suspected = std::ssize(out.rows);
-  for (const auto& [k, s] : seen().of_ranks) {
-    if (named.contains(k) || !counts(k, s)) continue;
-    auto seen = look(k.second, k.first);
-    if (!seen) continue;
-    seen->node = places[static_cast<size_t>(k.second)].node;
-    out.rows.push_back({std::move(*seen), false});
-  }
+  for (const auto& [part, all] : seen().of_ranks)
+    for (const auto& s : all) {
+      if (named.contains({part, s.rank}) || !counts({part, s.rank}, s)) continue;
+      auto seen = look(s.rank, part);
+      if (!seen) continue;
+      seen->node = places[static_cast<size_t>(s.rank)].node;
+      out.rows.push_back({std::move(*seen), false});
+    }
   std::stable_sort(out.rows.begin() + suspected, out.rows.end(),
                    [](const auto& a, const auto& b) { return a.is.rank < b.is.rank; });
   out.left_out = out.rows.size() - std::min(out.rows.size(), most_parts_seen);

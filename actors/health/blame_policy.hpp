@@ -24,8 +24,12 @@
 // Noise is heavy-tailed (a step in a hundred takes half as long again), so everything is a median
 // and a spread a median distance from it; `off` has to exceed both what a person cares about and
 // what the noise of that rank makes likely, and three in four of the last steps have to be on its
-// side, since two bursts of a few steps also move a median. What drifts while normal is learned
-// counts as noise.
+// side, since two bursts of a few steps also move a median, and beyond what one in four was beyond
+// before, since steps of two kinds move it, too. What drifts while normal is learned
+// counts as noise. A rank's own noise is known from few steps, and who is taken for noisier than it
+// is is found late or never: it counts as that of most ranks of the part, unless it is more than
+// chance makes of such an estimate. That is by distances of steps from each other (deviation_of in
+// the .cpp), of which as few steps say far more than of those from their median.
 //
 // Pure.
 //
@@ -35,9 +39,9 @@
 //   BPT-2  Parts of ranks of other stages, or on other kinds of machines, are not held against each
 //     other; only how they have changed is.
 //   BPT-3  Where all ranks have changed alike nobody is named.
-//   BPT-4  Bounded: of each rank, part and kind of step that there is, `quiet_steps` times of 4
-//     bytes until normal is known, `window` of 8 from then on. So is what is said of all of them,
-//     suspected parts first.
+//   BPT-4  Bounded: of each rank, part and kind of step that there is, some sixty bytes, and
+//     `quiet_steps` times of 4 bytes until normal is known, `window` of 8 from then on. So is what
+//     is said of all of them, suspected parts first.
 //   BPT-5  Steps are held against their like: those without a save, those beside one, and those
 //     that one held up have a normal each. What is said is by the kind that most steps of the epoch
 //     are of: a job that saves each step has no others. Who gets slow in such a way that all steps
@@ -45,8 +49,11 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <map>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -148,26 +155,37 @@ class blame_policy {
     uint32_t steps = 0;  ///< since the epoch's first one
     float ms = 0;
   };
+  /// Of a rank's part. There are a dozen for each rank of a job (BPT-4), so it is small.
   struct series {
+    explicit series(int of_rank) : rank(of_rank) {}
+
     uint64_t work = 0;  ///< of a step; other work begins anew, a transfer's time is as for this
-    std::vector<float> first;  ///< until normal is known
-    double normal_ms = 0, spread_ms = 0;
-    std::vector<sample> last;
+    std::unique_ptr<float[]> first;  ///< until normal is known
+    std::unique_ptr<sample[]> last;  ///< from then on
+    int rank;
+    uint32_t held = 0;  ///< of these
+    float normal_ms = 0, spread_ms = 0;
+    float deviation = 0;  ///< a part of normal
+    float high_ms = 0;    ///< that one in four of those steps was beyond
+    uint32_t since = 0;  ///< the epoch's steps to the one since which it is suspected; 0: never was
     bool suspect = false;
-    uint64_t since_step = 0;
 
     bool known() const noexcept { return normal_ms > 0; }
+    /// The last ones, the oldest first.
+    std::span<const sample> now() const noexcept { return {last.get(), known() ? held : 0}; }
   };
   /// Of all ranks.
   struct change {
     double ratio = 1;      ///< now over normal
-    double deviation = 0;  ///< that a rank's off has at least, a part of normal
+    double deviation = 0;  ///< that a rank's off has, a part of normal, of one like most
+    double usual = 0;      ///< that most ranks' times have
   };
   using key = std::pair<train::pipeline_op, int>;  ///< part, rank
   /// What steps of one kind have shown.
   struct known {
     size_t learned = 0;  ///< steps that count
-    std::map<key, series> of_ranks;
+    std::map<train::pipeline_op, std::deque<series>>
+        of_ranks;                              ///< by rank, those that have the part
     std::map<train::pipeline_op, change> job;  ///< by part, of the last step
     std::vector<double> normal_ms;             ///< by rank, of all parts that are known
   };
@@ -178,7 +196,10 @@ class blame_policy {
   void begin_epoch(uint32_t epoch);
   /// Whether it was judged.
   bool end_step();
+  /// Of all that are told of, of the step's kind.
+  series& series_of(const key& k);
   void learn(series& s, const train::step_part& part) const;
+  void learn_normal(series& s, float ms) const;
   double ratio_of(const series& s) const;
   size_t steps_between_looks() const noexcept;
   /// By part: the change of all.
@@ -186,7 +207,9 @@ class blame_policy {
   double least_off(const series& s, const change& job) const;
   bool counts(const key& k, const series& s) const;
   void judge();
+  void judge(const key& k, series& s) const;
   void suspect_since_change(series& s, double middle_ms) const;
+  uint64_t since_step_of(const series& s) const noexcept;
   blame blame_of(const key& k, const series& s, double job) const;
   void add_job(std::vector<blame>& out) const;
   void note_change(train::pipeline_op part, const change& of, blame& all) const;

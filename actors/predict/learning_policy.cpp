@@ -179,10 +179,7 @@ void learning_policy::drop_windows_of(uint32_t rank) {
   for (auto s = std::ranges::find_if(suspected_, is_of_rank); s != suspected_.end();
        s = std::ranges::find_if(suspected_, is_of_rank))
     end_suspect(*s);
-  // The ranks of a large job come one by one: none is to be looked for among all.
-  for (auto& of_kind : windows_)
-    of_kind.erase(of_kind.lower_bound({rank, pipeline_op{}}),
-                  of_kind.lower_bound({rank + 1, pipeline_op{}}));
+  for (auto& of_kind : windows_) of_kind.erase(rank);
 }
 
 bool learning_policy::is_of_most(const learned_step& step) {
@@ -217,21 +214,37 @@ void learning_policy::hear_rank(const learned_rank& rank) {
     drop_windows_of(rank.rank);
     before = now;
   }
+  if (auto& of_rank = windows_[kind_][rank.rank]; of_rank.parts.empty()) {
+    const auto parts = std::min(rank.parts.size(), train::operations.size());
+    of_rank.parts.reserve(parts);
+    of_rank.ms.reserve(parts * options_.window);
+  }
   for (const auto& p : rank.parts) add({rank.rank, p.kind}, now, p.work, p.busy_ms);
+}
+
+std::pair<learning_policy::window&, std::span<float>> learning_policy::window_of(const key& of) {
+  auto& [parts, ms] = windows_[kind_][of.first];
+  const auto at = std::ranges::lower_bound(parts, of.second, {}, &window::part);
+  const auto index = at - parts.begin();
+  const auto first = index * static_cast<std::ptrdiff_t>(options_.window);
+  if (at == parts.end() || at->part != of.second) {
+    parts.insert(at, window{of.second, 0, 0, 0, 0});
+    ms.insert(ms.begin() + first, options_.window, 0.0F);
+  }
+  return {parts[static_cast<size_t>(index)], std::span(ms.data() + first, options_.window)};
 }
 
 void learning_policy::add(const key& of, const place& at, uint64_t work, double ms) {
   if (work == 0 || !(ms > 0)) return;
-  auto& w = windows_[kind_][of];
+  const auto [w, room] = window_of(of);
   if (w.work != work) {
     if (w.work > 0) end_suspect(of);  // else it is the first of its kind
-    w = {};
-    w.work = work;
+    w = window{of.second, 0, 0, 0, work};
   }
-  w.ms.push_back(static_cast<float>(ms));
-  if (w.ms.size() < options_.window) return;
-  const auto middle_ms = static_cast<double>(upper_median(std::move(w.ms)));
-  w.ms.clear();
+  room[w.steps++] = static_cast<float>(ms);
+  if (w.steps < options_.window) return;
+  const auto middle_ms = static_cast<double>(upper_median(room));
+  w.steps = 0;
   const auto expected = estimate_of(of.second, at, work);
   if (expected && !expected->outside) compare(of, at, middle_ms, *expected);
   if (doubts(of, at, w, middle_ms, expected)) return;
@@ -435,12 +448,11 @@ result<learning_policy::place> learning_policy::place_asked(const asked_rank& qu
 
 template <class Visit>
 status learning_policy::each_part(uint32_t rank, const place& at, const Visit& visit) const {
-  const auto& windows = windows_[kind_];
-  for (auto w = windows.lower_bound({rank, pipeline_op{}});
-       w != windows.end() && w->first.first == rank; ++w)
-    if (const auto model = models_.find(w->first.second); model != models_.end())
-      TROUPE_CHECK(
-          visit(w->first.second, model->second, configuration_of(features_of(at, w->second.work))));
+  const auto of_rank = windows_[kind_].find(rank);
+  if (of_rank == windows_[kind_].end()) return {};
+  for (const auto& w : of_rank->second.parts)
+    if (const auto model = models_.find(w.part); model != models_.end())
+      TROUPE_CHECK(visit(w.part, model->second, configuration_of(features_of(at, w.work))));
   return {};
 }
 

@@ -225,11 +225,18 @@ class learning_policy {
     uint32_t layers = 0, threads = 0;
     bool operator==(const place&) const = default;
   };
+  /// Of a rank's part. There are a dozen for each rank of a job, so it is small.
   struct window {
+    train::pipeline_op part{};
+    uint32_t steps = 0;    ///< that it holds
+    uint32_t learned = 0;  ///< windows, of them
+    uint32_t longer = 0;   ///< windows running that took longer than expected
     uint64_t work = 0;
-    std::vector<float> ms;
-    size_t learned = 0;  ///< windows, of them
-    size_t longer = 0;   ///< windows running that took longer than expected
+  };
+  /// Of a rank.
+  struct rank_windows {
+    std::vector<window> parts;  ///< in the order of the table of operations
+    std::vector<float> ms;      ///< of each of these room for a whole window
   };
   using key = std::pair<uint32_t, train::pipeline_op>;  ///< rank, part
 
@@ -253,6 +260,8 @@ class learning_policy {
   void drop_windows_of(uint32_t rank);
   void hear_rank(const learned_rank& rank);
   void add(const key& of, const place& at, uint64_t work, double ms);
+  /// Of the kind that most steps are of: the part's window, and the room for its steps.
+  std::pair<window&, std::span<float>> window_of(const key& of);
   /// LRN-7.
   void compare(const key& of, const place& at, double ms,
                const gpu::predict::step_estimate& expected);
@@ -292,7 +301,7 @@ class learning_policy {
   std::array<size_t, train::peer_kinds> steps_of_kind_{};  ///< of the epoch
   size_t kind_ = 0;                                        ///< that most are of
   std::map<uint32_t, place> places_;
-  std::array<std::map<key, window>, train::peer_kinds> windows_;
+  std::array<std::map<uint32_t, rank_windows>, train::peer_kinds> windows_;  ///< by rank
   std::map<std::string, uint64_t> nodes_;  ///< from 1; none has a number that another one had
   uint64_t last_node_ = 0;
   std::set<std::string> recalled_nodes_;

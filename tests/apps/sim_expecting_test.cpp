@@ -15,6 +15,14 @@ TEST_CASE("sim: expecting parts of steps takes some memory of each rank, and no 
   CHECK(cost.bytes_per_rank <= 4096);
 }
 
+TEST_CASE("sim: what is expected and learned of a rank takes no more than 4 KiB of a large job") {
+  const rank_grid grid{256, 1, 8};
+  const auto expecting = cost_of_expecting(grid, 48);  // normal is known after 35
+  const auto learning = cost_of_learning(grid, 24);    // each rank is told of three times
+  INFO(expecting.bytes_per_rank << " and " << learning.bytes_per_rank << " bytes a rank");
+  CHECK(expecting.bytes_per_rank + learning.bytes_per_rank <= 4096);
+}
+
 TEST_CASE("sim: what expecting parts of steps costs is told beside all else") {
   const expecting_cost cost{1.5, 3072};
   CHECK(expecting_text(cost, 60) ==
