@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <map>
 #include <utility>
 
 #include <fmt/format.h>
@@ -31,11 +32,20 @@ constexpr double shortest_step_s = 1e-9;
 constexpr size_t shape_numbers = 32;
 constexpr double shape_range = 1e15;
 
-/// Runs of the same work that say how much they differ; fewer are given an interval of their own.
-constexpr size_t enough_runs = 3;
 constexpr size_t newest_runs = 16;  ///< older ones were another program's
-/// No estimate is surer: what a machine does beside differs from day to day.
+/// No estimate is surer: what a machine does beside differs from day to day. Nor of so few runs.
 constexpr double surest = 0.03, sure_of_few = 0.1;
+constexpr size_t few_runs = 2;
+/// Runs of a work that say by themselves how much they differ: what is lacking to them are
+/// pseudo-runs. Other work's are believed like as many as there are.
+constexpr size_t settled_runs = 5, settled_by_others = 9;
+/// Differences of other work's runs; fewer say nothing.
+constexpr size_t enough_differences = 3;
+/// Without these: medians of runs differ by so much where steps hardly do, else by that share of
+/// what their steps do (nine in ten of which lie within 1.645 deviations).
+constexpr double usual_deviation = 0.04, share_of_steps = 0.4;
+/// A deviation by the mean distance of two, of normal noise.
+constexpr double deviation_by_difference = 0.8862;
 
 std::optional<double> run_number(const nlohmann::json& j, const char* key, double most) {
   const auto it = j.find(key);
@@ -74,26 +84,61 @@ double t_of(size_t freedom) {
   return t[std::min(std::max<size_t>(freedom, 2), t.size() + 1) - 2];
 }
 
-past_estimate of_same_work(std::span<const past_run* const> runs) {
+/// How much runs of one work differ: a deviation of their medians' logarithms.
+struct run_spread {
+  double deviation = 0;
+  size_t settled = settled_runs;  ///< runs of a work from which on it is not asked for
+};
+
+/// By other work on such machines.
+std::optional<run_spread> spread_of_others(std::span<const past_run> runs, std::string_view machine,
+                                           std::string_view work) {
+  std::map<std::string_view, double> last;  // a median's logarithm, by work
+  std::vector<double> apart;
+  for (const auto& r : runs) {
+    if (r.machine != machine || r.work == work) continue;
+    const double now = std::log(r.median_s);
+    const auto [before, is_first] = last.try_emplace(r.work, now);
+    if (!is_first) apart.push_back(std::abs(now - before->second));
+    before->second = now;
+  }
+  if (apart.size() < enough_differences) return std::nullopt;
+  const auto newest = std::span(apart).last(std::min(apart.size(), newest_runs));
+  double sum = 0;
+  for (const double a : newest) sum += a;
+  return run_spread{deviation_by_difference * sum / static_cast<double>(newest.size()),
+                    std::clamp(newest.size() + 1, settled_runs, settled_by_others)};
+}
+
+/// By how much steps of a run differ.
+run_spread spread_of_steps(std::span<const past_run* const> runs) {
+  std::vector<double> within;  // on a logarithmic scale
+  for (const auto* r : runs)
+    within.push_back(std::max(std::log(r->high_s / r->median_s), std::log(r->median_s / r->low_s)));
+  return {std::max(usual_deviation, share_of_steps * upper_median(std::move(within))),
+          settled_runs};
+}
+
+past_estimate of_same_work(std::span<const past_run* const> runs, const run_spread& usual) {
   past_estimate out;
-  std::vector<double> medians;
-  double within = 0;  // of one run, on a logarithmic scale
+  std::vector<double> logarithms;
   for (const auto* r : runs) {
-    medians.push_back(r->median_s);
+    logarithms.push_back(std::log(r->median_s));
     out.steps += r->steps;
-    within =
-        std::max({within, std::log(r->high_s / r->median_s), std::log(r->median_s / r->low_s)});
   }
-  out.runs = medians.size();
-  out.step_s = upper_median(medians);
-  double sure = std::max(sure_of_few, within);
-  if (out.runs >= enough_runs) {
-    double squares = 0;
-    for (const double m : medians) squares += std::pow(std::log(m / out.step_s), 2);
-    const auto n = static_cast<double>(out.runs);
-    // Of one more run: its own deviation, and that of the middle of these.
-    sure = std::max(surest, t_of(out.runs - 1) * std::sqrt(squares / (n - 1) * (1 + 1 / n)));
-  }
+  out.runs = logarithms.size();
+  const double middle = median(logarithms);
+  out.step_s = std::exp(middle);
+  double squares = 0;
+  for (const double l : logarithms) squares += std::pow(l - middle, 2);
+  const size_t pseudo = usual.settled - std::min(usual.settled, out.runs);
+  squares += static_cast<double>(pseudo) * std::pow(usual.deviation, 2);
+  const size_t freedom = out.runs - 1 + pseudo;
+  // Of one more run: its own deviation, and that of the middle of these.
+  const double variance =
+      squares / static_cast<double>(freedom) * (1 + 1 / static_cast<double>(out.runs));
+  const double sure =
+      std::max(out.runs <= few_runs ? sure_of_few : surest, t_of(freedom) * std::sqrt(variance));
   out.least_s = out.step_s * std::exp(-sure);
   out.most_s = out.step_s * std::exp(sure);
   return out;
@@ -173,7 +218,9 @@ std::optional<past_estimate> estimate_step(std::span<const past_run> runs, std::
   for (const auto& r : runs)
     if (r.machine == machine && r.work == work) same.push_back(&r);
   if (same.empty()) return std::nullopt;
-  return of_same_work(std::span(same).last(std::min(same.size(), newest_runs)));
+  const auto newest = std::span(same).last(std::min(same.size(), newest_runs));
+  const auto usual = spread_of_others(runs, machine, work);
+  return of_same_work(newest, usual ? *usual : spread_of_steps(newest));
 }
 
 past_ledger ledger_of(std::span<const past_run> runs, std::string_view machine) {

@@ -10,6 +10,13 @@
 // same work took on such machines. What other work lets expect of it is apps/past_steps.hpp's. And
 // the ledger: what was expected of runs before they began, against what came.
 //
+// How much runs of a work differ is known from few of them only roughly, and Student's t of two or
+// three makes of that an interval that says nothing. So there are pseudo-runs until a work has some
+// runs of its own: what is lacking to them is taken to differ as runs of other work on this machine
+// do, by how far each was off the one before it of its work; where there are too few of these, as
+// single steps let expect. They make the interval narrower where two runs happen to differ by much,
+// and wider where they happen to be alike.
+//
 // Invariants
 //   PST-1  A run is added whole or not at all; who adds at the same time does so before or after.
 //   PST-2  At most `most_past_runs` lines are kept, the newest: adding one beyond half more drops

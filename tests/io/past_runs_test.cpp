@@ -248,6 +248,107 @@ TEST_CASE("estimates: nineteen of twenty runs are within the interval") {
   CHECK(within < tries * 99 / 100);
 }
 
+namespace {
+
+/// A machine whose load changes: medians of its runs differ by a deviation of `load`, and their
+/// steps, too.
+struct loaded_machine {
+  double load;
+  std::mt19937_64 random;
+  std::normal_distribution<> day{0, 1};
+  std::vector<past_run> runs = {};
+
+  past_run run(double usual_s, std::string work) {
+    auto out = run_of(usual_s * std::exp(load * day(random)), std::move(work));
+    out.low_s = out.median_s * std::exp(-1.645 * load);
+    out.high_s = out.median_s * std::exp(1.645 * load);
+    return out;
+  }
+};
+
+struct interval_study {
+  double covered_percent = 0;
+  double median_width = 0;  ///< its upper end over its lower one
+};
+
+/// Of intervals by `known` runs of a work, where there were so many runs of each of three others.
+interval_study study_of(double load, int known, int of_others, uint64_t seed) {
+  constexpr int tries = 2000;
+  loaded_machine m{load, std::mt19937_64(seed)};
+  int covered = 0;
+  std::vector<double> widths;
+  for (int i = 0; i < tries; ++i) {
+    m.runs.clear();
+    for (int r = 0; r < of_others; ++r)
+      for (const auto* other : {"x", "y", "z"}) m.runs.push_back(m.run(other[0] - 'w', other));
+    for (int r = 0; r < known; ++r) m.runs.push_back(m.run(0.4, "w"));
+    const auto e = estimate_step(m.runs, "m", "w");
+    REQUIRE(e);
+    const double came = m.run(0.4, "w").median_s;
+    covered += came >= e->least_s && came <= e->most_s ? 1 : 0;
+    widths.push_back(e->most_s / e->least_s);
+  }
+  std::nth_element(widths.begin(), widths.begin() + tries / 2, widths.end());
+  return {100.0 * covered / tries, widths[tries / 2]};
+}
+
+}  // namespace
+
+TEST_CASE("estimates: by one to four runs intervals hold, and say something, whatever the load") {
+  struct bound {
+    double load, widest;
+  };
+  for (const auto& of : {bound{0.05, 1.5}, {0.2, 4}, {0.6, 50}})
+    for (const int of_others : {0, 4})
+      for (const int known : {1, 2, 3, 4}) {
+        const auto s = study_of(of.load, known, of_others, 7);
+        INFO("load " << of.load << ", of each other " << of_others << ", by " << known << ": "
+                     << s.covered_percent << " %, width " << s.median_width);
+        CHECK(s.covered_percent >= 88);
+        CHECK(s.covered_percent <= 99);
+        CHECK(s.median_width <= of.widest);
+      }
+}
+
+TEST_CASE("estimates: three runs under changing load do not say anything from 20 ms to 7 s") {
+  std::vector<past_run> runs;
+  for (const double m : {0.2, 0.396, 0.64}) {
+    auto r = run_of(m);
+    r.low_s = m / 2, r.high_s = 2 * m;
+    runs.push_back(r);
+  }
+  const auto e = estimate_step(runs, "m", "w");
+  REQUIRE(e);
+  CHECK(e->step_s == doctest::Approx(0.396));
+  CHECK(e->most_s / e->least_s < 25);  // Student's t of three says 360
+  CHECK(e->least_s < 0.2);
+  CHECK(e->most_s > 0.64);
+}
+
+TEST_CASE("estimates: how much other work's runs differ here says how sure one run is") {
+  const auto width_by = [](double times) {
+    std::vector<past_run> runs;
+    for (int i = 0; i < 10; ++i) runs.push_back(run_of(i % 2 == 0 ? 1 : times, "other"));
+    for (int i = 0; i < 10; ++i) runs.push_back(run_of(i % 2 == 0 ? 1 : 9, "w", 1e9, "another"));
+    runs.push_back(run_of(1));
+    const auto e = estimate_step(runs, "m", "w");
+    REQUIRE(e);
+    return e->most_s / e->least_s;
+  };
+  CHECK(width_by(1.01) < 1.25);
+  CHECK(width_by(1.5) > 2);
+  // By five runs of its own a work says it itself, where no other does.
+  std::vector<past_run> own;
+  for (const double m : {1.0, 1.01, 0.99, 1.0, 1.01}) {
+    auto r = run_of(m);
+    r.high_s = 5;  // whatever its steps do
+    own.push_back(r);
+  }
+  CHECK(estimate_step(own, "m", "w")->most_s < 1.04);
+  own.pop_back();
+  CHECK(estimate_step(own, "m", "w")->most_s > 1.2);
+}
+
 TEST_CASE("ledger: how far expectations were off what came") {
   std::vector<past_run> runs{run_of(1), run_of(1), run_of(1), run_of(1)};
   CHECK(ledger_of(runs, "m").runs == 0);
