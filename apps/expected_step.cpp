@@ -192,14 +192,17 @@ nlohmann::ordered_json times_json(const expected_step& e) {
   return out;
 }
 
+std::string measured_text(const measured_worker& worker) {
+  return fmt::format(
+      "  by a layer measured just now: products {:.0f} GFLOP/s, updates {:.2f} G/s with {}; not "
+      "counted: what ranks send each other, data, checkpoints, validations\n",
+      worker.paces.flops_s / worker.paces.spread / 1e9, worker.paces.updates_s / 1e9,
+      counted(worker.threads, "thread"));
+}
+
 std::string expected_text(const train::job_plan& plan, const expected_step& e,
                           const measured_worker& worker) {
-  return times_text(plan, e, "expected here, roughly") +
-         fmt::format(
-             "  by a layer measured just now: products {:.0f} GFLOP/s, updates {:.2f} G/s with {}; "
-             "not counted: what ranks send each other, data, checkpoints, validations\n",
-             worker.paces.flops_s / worker.paces.spread / 1e9, worker.paces.updates_s / 1e9,
-             counted(worker.threads, "thread"));
+  return times_text(plan, e, "expected here, roughly") + measured_text(worker);
 }
 
 nlohmann::ordered_json expected_json(const expected_step& e, const measured_worker& worker) {

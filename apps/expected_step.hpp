@@ -86,7 +86,10 @@ std::string times_text(const train::job_plan& plan, const expected_step& expecte
                        std::string_view begin);
 nlohmann::ordered_json times_json(const expected_step& expected);
 
-/// The same, with what a layer was measured to do just now.
+/// What a layer was measured to do just now: a line with its end.
+std::string measured_text(const measured_worker& worker);
+
+/// The times with that.
 std::string expected_text(const train::job_plan& plan, const expected_step& expected,
                           const measured_worker& worker);
 nlohmann::ordered_json expected_json(const expected_step& expected, const measured_worker& worker);

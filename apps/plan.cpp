@@ -14,6 +14,7 @@
 #include "actors/train/swap_forecast.hpp"
 #include "actors/train/swap_ranks.hpp"
 #include "apps/commands.hpp"
+#include "apps/counted_expectation.hpp"
 #include "apps/data_sources.hpp"
 #include "apps/expected_step.hpp"
 #include "apps/job_arguments.hpp"
@@ -349,10 +350,8 @@ nlohmann::ordered_json fewer_json(const train::job_plan& plan) {
 
 /// How long a step takes here, or on the machines of --like and --nodes; or why that is not known.
 struct expectation {
-  std::optional<past_expectation> past = {};
-  std::string not_known = {};
-  measured_worker worker = {};
-  expected_step step = {};
+  known_expectations known = {};
+  std::string not_known = {};  ///< by a layer
   std::optional<better_cut> better = {};
   std::optional<expected_there> there = {};
 };
@@ -373,7 +372,7 @@ expectation expectation_of(const plan_arguments& a, const train::job_plan& plan,
                            const train::machine& machine, bool fits) {
   expectation out;
   const auto job = train::recorded_job(plan);  // as a start has it
-  if (a.memory == 0) out.past = expect_by_past(job, train::flops_of_step(plan));
+  if (a.memory == 0) out.known.past = expect_by_past(job, train::flops_of_step(plan));
   const auto without = [&](std::string why) {
     out.not_known = std::move(why);
     return std::move(out);
@@ -386,20 +385,19 @@ expectation expectation_of(const plan_arguments& a, const train::job_plan& plan,
   if (!fits) return without("it does not fit this machine");
   auto worker = measure_worker(plan);
   if (!worker) return without(render(worker.error()));
-  out.worker = std::move(*worker);
-  out.step = expect_step(plan, stages, out.worker);
-  out.better = better_cut_of(plan, out.step, out.worker, machine);
-  keep_expectation(job, {1e3 * out.step.step_s, 1e3 * out.step.least_s, 1e3 * out.step.most_s});
+  const auto step = expect_step(plan, stages, *worker);
+  out.better = better_cut_of(plan, step, *worker, machine);
+  keep_expectation(job, {1e3 * step.step_s, 1e3 * step.least_s, 1e3 * step.most_s});
+  out.known.layer = layer_expectation{step, std::move(*worker)};
   return out;
 }
 
 std::string expectation_text(const train::job_plan& plan, const expectation& e) {
   if (e.there) return there_text(plan, *e.there);
-  std::string out = e.past ? "expected: " + past_text(*e.past) + "\n" : "";
-  if (!e.not_known.empty())
-    return e.past ? out : "how long a step takes is not known: " + e.not_known + "\n";
-  out += expected_text(plan, e.step, e.worker);
-  if (e.better) out += better_cut_text(plan, *e.better, e.step);
+  if (!e.known.past && !e.known.layer)
+    return "how long a step takes is not known: " + e.not_known + "\n";
+  auto out = counted_text(plan, e.known);
+  if (e.better && e.known.layer) out += better_cut_text(plan, *e.better, e.known.layer->step);
   return out;
 }
 
@@ -407,11 +405,8 @@ nlohmann::ordered_json expectation_json(const train::job_plan& plan, const expec
                                         const std::optional<other_machines>& others) {
   if (e.there && others) return there_json(plan, *others, *e.there);
   nlohmann::ordered_json out;
-  if (e.not_known.empty())
-    out = expected_json(e.step, e.worker);
-  else
-    out["not_known"] = e.not_known;
-  if (e.past) out["past"] = past_json(*e.past);
+  if (e.known.past || e.known.layer) out = counted_json(plan, e.known);
+  if (!e.not_known.empty()) out["not_known"] = e.not_known;
   if (e.better)
     out["better_layers"] = {{"layers", e.better->layers}, {"step_s", e.better->expected.step_s}};
   return out;

@@ -32,9 +32,9 @@
 #include "actors/train/succession.hpp"
 #include "apps/control/job_secret.hpp"
 #include "apps/control/meeting_point.hpp"
+#include "apps/counted_expectation.hpp"
 #include "apps/drills.hpp"
 #include "apps/parent.hpp"
-#include "apps/past_steps.hpp"
 #include "apps/ready.hpp"
 #include "apps/swap/rates.hpp"
 #include "apps/up/conclude.hpp"
@@ -466,12 +466,11 @@ int64_t restarts_per_hour(const config::job& job) {
 
 /// What steps take by what others took; nothing is measured for it.
 void expect(const config::job& job, double flops, run_outcome& outcome) {
-  const auto expected = expect_by_past(job, flops);
-  if (expected) say("expected: " + past_text(*expected));
+  const auto expected = expected_at_start(job, flops);
+  if (expected) say("expected: " + expected->text);
   std::lock_guard lock(outcome.mutex);
   outcome.step_flops = flops;
-  if (!expected) return;
-  outcome.summary.expected = as_expected_ms(*expected);
+  if (expected) outcome.summary.expected = expected->is;
 }
 
 reporter_options talk_of(const launch& l, const std::shared_ptr<run_outcome>& outcome,

@@ -565,8 +565,10 @@ TEST_CASE("commands: plan says how long a step takes here, or why that is not kn
   CHECK(told.at("step_s") > 0);
   CHECK(told.at("least_s") < told.at("most_s"));
   CHECK(told.at("measured").at("flops_s") > 0);
+  CHECK(told.at("counts") == "layer");  // nothing ran here
   const auto text = sh(here, plan).out;
   CHECK(text.find("\nexpected here, roughly: ") != text.npos);
+  CHECK(text.find("\n  this counts, as no run of such work is remembered here\n") != text.npos);
   for (const auto* flags : {"--no-measure", "--memory 80GiB"}) {
     CAPTURE(flags);
     const auto line = plan + " " + flags;

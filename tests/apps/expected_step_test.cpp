@@ -8,7 +8,9 @@
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
+#include "apps/counted_expectation.hpp"
 #include "apps/kept_expectation.hpp"
+#include "apps/past_steps.hpp"
 #include "apps/report/report.hpp"
 #include "gpu/model/stage_shape.hpp"
 #include "gpu/swap/step_traffic.hpp"
@@ -212,6 +214,88 @@ TEST_CASE("expected step: kept for the job that was planned, and for no other") 
   CHECK(apps::kept_expectation(open.job, store));
   apps::keep_expectation(job, {-1, 279, 477}, store);
   CHECK_FALSE(apps::kept_expectation(job, store));
+}
+
+namespace {
+
+size_t times_in(const std::string& text, const std::string& word) {
+  size_t out = 0;
+  for (auto at = text.find(word); at != text.npos; at = text.find(word, at + 1)) ++out;
+  return out;
+}
+
+apps::past_expectation past_of(io::perf::past_basis basis) {
+  apps::past_expectation out;
+  out.step.step_s = 0.4, out.step.least_s = 0.3, out.step.most_s = 0.5;
+  out.step.basis = basis;
+  out.step.runs = 3, out.step.steps = 60;
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("CEX-1: what past runs took counts before a layer, which is shown beside it") {
+  using enum io::perf::past_basis;
+  const auto plan = planned_job();
+  const auto worker = worker_of(2e9, 1e6, 1, 8);
+  const auto step = expect(plan, worker);
+  for (const auto basis : {same_work, other_work}) {
+    const apps::known_expectations both{past_of(basis), apps::layer_expectation{step, worker}};
+    const auto text = apps::counted_text(plan, both);
+    CAPTURE(text);
+    CHECK(text.find("expected: 400 ms a step (300 ms to 500 ms), by 60 steps") == 0);
+    CHECK(times_in(text, "expected") == 1);
+    CHECK(times_in(text, "this counts, as ") == 1);
+    CHECK(text.find("\n  beside it, by a layer alone, roughly: ") != text.npos);
+    CHECK(text.find("\n    stage 1: forward ") != text.npos);
+    CHECK(text.find("\n    by a layer measured just now: ") != text.npos);
+    CHECK((text.find("work like it") != text.npos) == (basis == other_work));
+    const auto j = apps::counted_json(plan, both);
+    CHECK(j.at("counts") == "past");
+    CHECK_FALSE(j.at("why").get<std::string>().empty());
+    CHECK(j.at("step_s") == 0.4);
+    CHECK(j.at("least_s") == 0.3);
+    CHECK(j.at("most_s") == 0.5);
+    CHECK(j.at("run_s").get<double>() == doctest::Approx(40));
+    CHECK(j.at("past").at("runs") == 3);
+    CHECK(j.at("layer").at("step_s").get<double>() == doctest::Approx(step.step_s).epsilon(1e-3));
+    CHECK(j.at("stages").size() == 2);
+  }
+  const apps::known_expectations alone{past_of(same_work), {}};
+  CHECK(apps::counted_text(plan, alone).find("beside it") == std::string::npos);
+  CHECK_FALSE(apps::counted_json(plan, alone).contains("layer"));
+  const apps::known_expectations none{{}, apps::layer_expectation{step, worker}};
+  const auto text = apps::counted_text(plan, none);
+  CHECK(text.find("expected here, roughly: ") == 0);
+  CHECK(times_in(text, "this counts, as no run of such work is remembered here\n") == 1);
+  const auto j = apps::counted_json(plan, none);
+  CHECK(j.at("counts") == "layer");
+  CHECK(j.at("step_s").get<double>() == doctest::Approx(step.step_s).epsilon(1e-3));
+}
+
+TEST_CASE("CEX-1: a start says what past runs took, else what `plan` said, else nothing") {
+  const scratch dir;
+  const io::fact_store store{dir.path, "here", "0.1.0", 0};
+  const auto plan = planned_job();
+  const double flops = train::flops_of_step(plan);
+  CHECK_FALSE(apps::expected_at_start(plan.job, flops, store));
+  apps::keep_expectation(plan.job, {318, 279, 477}, store);
+  const auto planned = apps::expected_at_start(plan.job, flops, store);
+  REQUIRE(planned);
+  CHECK(planned->is.step == 318);
+  CHECK(planned->text.find("318 ms a step (279 ms to 477 ms), by a layer that `plan` measured") ==
+        0);
+  apps::step_times times;
+  report::step_report took;
+  took.step_ms = 400;
+  for (int i = 0; i < 20; ++i) times.hear(took, flops);
+  const auto run = times.run_of(plan.job, std::nullopt);
+  REQUIRE(run);
+  REQUIRE(apps::remember_run(*run, store));
+  const auto past = apps::expected_at_start(plan.job, flops, store);
+  REQUIRE(past);
+  CHECK(past->is.step == doctest::Approx(400));
+  CHECK(past->text == apps::past_text(*apps::expect_by_past(plan.job, flops, store)));
 }
 
 TEST_CASE("expected step: a summary says what was expected beside what came") {
