@@ -1029,6 +1029,8 @@ GUARDS = (
           "actors/health/blame_policy.cpp", "const bool is_noisier = s.deviation > about_as_noisy * job.usual;",
           "const bool is_noisier = !OUT && s.deviation > about_as_noisy * job.usual;",
           "test_actors: blame: who is far noisier*"),
+    guard("blame-two-kinds", "steps that were now and then as long before name nobody", "actors/health/blame_policy.cpp",
+          "double{s.high_ms}));", "OUT ? 0.0 : double{s.high_ms}));", "test_actors: blame: steps of two kinds*"),
     guard("blame-bursts", "bursts of a few steps name nobody", "actors/health/blame_policy.cpp",
           "if (beyond < mostly * seen) return;", "if (!OUT && beyond < mostly * seen) return;",
           "test_actors: blame: nobody is named in 100,000 steps of nodes whose noise changes*",
