@@ -9,6 +9,8 @@
 #include <fstream>
 #include <sstream>
 #include <string>
+#include <system_error>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -83,6 +85,26 @@ std::string driver_version_in(const fs::path& file) {
   return {};
 }
 
+/// "GPU UUID: GPU-4f1d...", with blanks: of each folder's file. What says none, or none yet, is
+/// left out.
+std::vector<std::string> gpu_uuids_in(const fs::path& gpus) {
+  constexpr size_t most = 64, longest = 64;
+  std::vector<std::string> out;
+  std::error_code fault;
+  for (auto it = fs::directory_iterator(gpus, fault); !fault && it != fs::directory_iterator();
+       it.increment(fault)) {
+    std::ifstream in(it->path() / "information");
+    for (std::string line; out.size() < most && std::getline(in, line);) {
+      if (!line.starts_with("GPU UUID:")) continue;
+      const auto begin = line.find("GPU-"), end = line.find_last_not_of(" \t\r");
+      const bool is_said = begin != line.npos && line.find('?') == line.npos;
+      if (is_said && end - begin < longest) out.push_back(line.substr(begin, end + 1 - begin));
+    }
+  }
+  std::ranges::sort(out);
+  return out;
+}
+
 }  // namespace
 
 uint64_t control_group_limit(const fs::path& groups, const fs::path& mount) {
@@ -118,6 +140,7 @@ fbs::HardwareFactsT hardware_facts(const fs::path& groups, const fs::path& mount
   f.memory_bytes = lesser(physical_memory(), control_group_limit(groups, mount));
   f.instance_id = random_id();
   f.gpu_driver = driver_version_in(driver);
+  f.gpu_uuids = gpu_uuids_in(driver.parent_path() / "gpus");
   return f;
 }
 

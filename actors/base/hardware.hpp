@@ -19,8 +19,8 @@ uint64_t physical_memory();
 
 /// Host name, boot id, processor, a fresh instance id; of cores and memory what this process may
 /// use: who takes more memory than its control group has is killed. Of GPUs the version of the
-/// driver, as its module says it in `driver`; the devices are the caller's to name. Other paths: of
-/// control_group_limit.
+/// driver, as its module says it in `driver`, and their UUIDs, in folders beside that; the devices
+/// are the caller's to name. Other paths: of control_group_limit.
 fbs::HardwareFactsT hardware_facts(
     const std::filesystem::path& groups = "/proc/self/cgroup",
     const std::filesystem::path& mount = "/sys/fs/cgroup",

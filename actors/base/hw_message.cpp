@@ -5,6 +5,8 @@
 #include <string>
 #include <string_view>
 
+#include "messages/text.hpp"
+
 namespace troupe {
 
 namespace {
@@ -55,6 +57,17 @@ hw_profile profile_in(const fbs::HwProfile& m) {
       if (const auto* field = hw_field_named(f->name()->string_view())) take_field(out, *field, *f);
   io::perf::drop_impossible(out);
   return out;
+}
+
+io::perf::machine_print print_of(const fbs::HardwareFactsT& facts) {
+  return io::perf::print_of(
+      {facts.cpu_model, facts.cores, facts.memory_bytes, facts.gpus, facts.gpu_uuids});
+}
+
+io::perf::machine_print print_in(const fbs::HwProfile& m) {
+  const io::perf::machine_print out{text_of(m.kind()), text_of(m.gpu_ids())};
+  const bool is_one = io::perf::is_print_text(out.kind) && io::perf::is_print_text(out.gpu_ids);
+  return is_one && out.is_known() ? out : io::perf::machine_print{};
 }
 
 }  // namespace troupe

@@ -12,6 +12,8 @@
 #include <vector>
 
 #include "io/perf/hw_profile.hpp"
+#include "io/perf/machine_print.hpp"
+#include "messages/schemas/cluster_generated.h"
 #include "messages/schemas/predict_generated.h"
 
 namespace troupe {
@@ -24,5 +26,10 @@ std::vector<std::unique_ptr<fbs::HwFieldT>> to_message(const io::perf::hw_profil
 
 /// Back from a message that was verified (HWF-1).
 io::perf::hw_profile profile_in(const fbs::HwProfile& m);
+
+/// Of a machine that says so of itself.
+io::perf::machine_print print_of(const fbs::HardwareFactsT& facts);
+/// Of a message that was verified; not known where it holds what no print does.
+io::perf::machine_print print_in(const fbs::HwProfile& m);
 
 }  // namespace troupe

@@ -75,8 +75,9 @@
 //     meanwhile nothing is settled. A spare that has less memory than the layers of a place take by
 //     a measured split does not come into it (PLA-6).
 //   CRD-23  Before a run begins or goes on the predictor is told what the machines of its nodes
-//     were probed to do, of `profiled_places` of them at most. Nothing is waited for: what a node
-//     says of its machine comes with its word that it has its ranks.
+//     are and, where they were, what they were probed to do, of `profiled_places` of them at most.
+//     Nothing is waited for: what a node says of its machine comes with its first word, or with
+//     that it has its ranks.
 //
 // Failure policy: a dead node is told to the run; a refused one is counted and the cluster goes on.
 #pragma once

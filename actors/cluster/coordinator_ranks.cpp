@@ -118,45 +118,56 @@ std::map<uint32_t, std::vector<uint32_t>> loader_places(const coordinator_state&
 
 std::vector<uint32_t> ranks_of(const coordinator_state& st, uint32_t place);
 
+/// What its machine was probed to do, and what its ranks take by that alone.
+void put_probes(const coordinator_state& st, uint32_t place,
+                const std::vector<train::planned_stage>& stages, fbs::HwProfileT& m) {
+  const auto& profile = *member_at(st, place).profile;
+  const auto& plan = st.record.plan;
+  const auto threads = static_cast<int>(st.places.needs_of(place).threads);
+  m.fields = to_message(profile);
+  for (const auto rank : ranks_of(st, place)) {
+    const auto& of = *std::ranges::find(stages, plan.ranks[rank].at.place().pipeline,
+                                        &train::planned_stage::pipeline_rank);
+    auto& r = *m.ranks.emplace_back(std::make_unique<fbs::RankTimesT>());
+    r.rank = rank;
+    r.layers = static_cast<uint32_t>(of.layers.last - of.layers.first);
+    r.threads = static_cast<uint32_t>(threads);
+    r.parts = train::to_message(train::roofline_parts(plan, of, profile, threads));
+  }
+}
+
 /// Told of the same node in each epoch: its ranks and layers may be others.
 void tell_profile(coordinator_pointer self, uint32_t place,
                   const std::vector<train::planned_stage>& stages) {
   const auto& st = self->state;
   const auto& who = member_at(st, place);
-  const auto& plan = st.record.plan;
-  const auto threads = static_cast<int>(st.places.needs_of(place).threads);
   self->send(st.record.predictor, make_msg<fbs::HwProfile>(context(self), [&](fbs::HwProfileT& m) {
                m.node = who.name;
                m.place = place;
                m.places = static_cast<uint32_t>(st.places.size());
                m.host = host_key(who);
-               m.fields = to_message(*who.profile);
-               for (const auto rank : ranks_of(st, place)) {
-                 const auto& of = *std::ranges::find(stages, plan.ranks[rank].at.place().pipeline,
-                                                     &train::planned_stage::pipeline_rank);
-                 auto& r = *m.ranks.emplace_back(std::make_unique<fbs::RankTimesT>());
-                 r.rank = rank;
-                 r.layers = static_cast<uint32_t>(of.layers.last - of.layers.first);
-                 r.threads = static_cast<uint32_t>(threads);
-                 r.parts =
-                     train::to_message(train::roofline_parts(plan, of, *who.profile, threads));
+               if (who.hello.hardware) {
+                 const auto print = print_of(*who.hello.hardware);
+                 m.kind = print.kind;
+                 m.gpu_ids = print.gpu_ids;
                }
+               if (!stages.empty() && who.profile) put_probes(st, place, stages, m);
              }));
 }
 
-/// CRD-23.
+/// CRD-23. Probes say nothing of GPUs.
 void tell_profiles(coordinator_pointer self) {
   const auto& st = self->state;
   const bool on_host = !st.devices.names.empty() && st.devices.names.front() == "host";
-  if (!st.record.predictor || !on_host) return;
+  if (!st.record.predictor) return;
   std::vector<train::planned_stage> stages;
-  uint32_t told = 0;
-  for (uint32_t place = 0; place < st.places.size() && told < profiled_places; ++place)
-    if (member_at(st, place).profile) {
-      if (stages.empty()) stages = train::plan_stages(st.record.plan);
-      tell_profile(self, place, stages);
-      ++told;
-    }
+  const auto places = std::min<uint32_t>(static_cast<uint32_t>(st.places.size()), profiled_places);
+  for (uint32_t place = 0; place < places; ++place) {
+    if (!st.members.contains(st.places.node_of(place))) continue;
+    if (on_host && stages.empty() && member_at(st, place).profile)
+      stages = train::plan_stages(st.record.plan);
+    tell_profile(self, place, stages);
+  }
 }
 
 /// CRD-1.

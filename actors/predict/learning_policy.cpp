@@ -5,6 +5,8 @@
 #include <array>
 #include <cmath>
 #include <set>
+#include <string_view>
+#include <utility>
 
 #include "gpu/predict/roofline.hpp"
 #include "io/base/median.hpp"
@@ -45,6 +47,11 @@ gpu::predict::step_configuration configuration_of(std::vector<double> features) 
   return {std::move(features), rule_s};
 }
 
+/// Of machines of a kind that are asked, the first of these.
+constexpr size_t siblings_asked = 8;
+/// Equal machines differ by so much (online_policy's prior of a node), 19 of 20.
+constexpr double equals_differ = 1.96 * 0.08;
+
 /// LRN-8: to a machine on which it takes so many times as long; nothing: as it is.
 gpu::predict::step_estimate carried(gpu::predict::step_estimate e, std::optional<double> by) {
   if (!by) return e;
@@ -68,6 +75,65 @@ learning_policy::learning_policy(const config::job& job, learning_options option
       suspect_share_(static_cast<double>(job.predict.suspect_percent) / 100),
       dtype_(job.model.dtype) {
   shape_.push_back(job.swap.dir.empty() ? 1.0 : 2.0);
+}
+
+std::optional<io::perf::machine_print> learning_policy::hear_machine(
+    const std::string& node, const io::perf::machine_print& is) {
+  const auto told = machines_.find(node);
+  const bool has_room = told != machines_.end() || machines_.size() < gpu::predict::known_nodes;
+  if (!is.is_known() || node.empty() || !has_room) return std::nullopt;  // LRN-3
+  if (told != machines_.end() && told->second == is) return std::nullopt;
+  const auto before = node_now(node);
+  if (told != machines_.end()) {
+    profiles_.erase(node);
+    for (const auto& [rank, at] : places_)
+      if (at.node == node) drop_windows_of(rank);  // LRN-2
+  }
+  name_machine(node, is);
+  machines_changed_ = true;
+  const bool is_new = before.machine.is_known() && before.machine != is &&
+                      nodes_.contains(before) && !nodes_.contains(known_node{node, is});
+  return is_new ? std::optional(before.machine) : std::nullopt;
+}
+
+void learning_policy::name_machine(const std::string& name, const io::perf::machine_print& is) {
+  machines_[name] = is;
+  if (nodes_.contains(known_node{name, is})) return;
+  auto unnamed = nodes_.extract(known_node{name, {}});
+  if (!unnamed) return;
+  unnamed.key().machine = is;
+  nodes_.insert(std::move(unnamed));
+}
+
+learning_policy::known_node learning_policy::node_now(const std::string& name) const {
+  if (const auto told = machines_.find(name); told != machines_.end()) return {name, told->second};
+  const auto recalled = recalled_machines_.find(name);
+  if (recalled != recalled_machines_.end()) return {name, recalled->second};
+  return {name, {}};
+}
+
+void learning_policy::note_machines() {
+  if (!std::exchange(machines_changed_, false)) return;
+  std::set<std::string_view> names;
+  for (const auto& [rank, at] : places_) names.insert(at.node);
+  std::vector<io::perf::machine_print> all;
+  for (const auto name : names) {
+    const auto told = machines_.find(std::string(name));
+    all.push_back(told != machines_.end() ? told->second : io::perf::machine_print{});
+  }
+  const auto is = io::perf::print_of_all(all);
+  const auto before = node_now({});
+  if (is.is_known())
+    name_machine({}, is);
+  else
+    machines_.erase(std::string());
+  if (node_now({}) == before) return;
+  for (auto& of_kind : windows_) of_kind.erase(key{no_rank, whole_step});  // LRN-2
+}
+
+size_t learning_policy::nodes() const noexcept {
+  return static_cast<size_t>(
+      std::ranges::count_if(nodes_, [](const auto& known) { return !known.first.name.empty(); }));
 }
 
 void learning_policy::hear_probes(const probed_node& node) {
@@ -113,15 +179,58 @@ std::optional<double> learning_policy::times_as_long(const std::string& node,
   if (model->second.has_seen(number_of(node))) return std::nullopt;  // measured
   double logarithms = 0;
   size_t others = 0;
-  for (const auto& [other, number] : nodes_)
-    if (const auto its = rate_of(other, part); its && model->second.has_seen(number)) {
-      logarithms += std::log(*its);
-      ++others;
-    }
+  for (const auto& [other, number] : nodes_) {
+    const auto its = rate_of(other.name, part);
+    if (!its || !model->second.has_seen(number) || node_now(other.name) != other) continue;
+    logarithms += std::log(*its);
+    ++others;
+  }
   if (others == 0) return std::nullopt;
   constexpr double farthest_apart = 1e4;  // no two machines are: a number that is none
   return std::clamp(std::exp(logarithms / static_cast<double>(others)) / *rate, 1 / farthest_apart,
                     farthest_apart);
+}
+
+std::optional<gpu::predict::step_estimate> learning_policy::by_kind(
+    const gpu::predict::online_policy& model, const gpu::predict::step_configuration& configuration,
+    const std::string& node) const {
+  const auto is = node_now(node);
+  if (!is.machine.is_known() || model.has_seen(number_of(node))) return std::nullopt;
+  gpu::predict::step_estimate out;
+  double logarithms = 0, least = 1, most = 1;
+  size_t asked = 0;
+  for (const auto& [other, number] : nodes_) {
+    if (asked == siblings_asked) break;
+    const bool is_like = !other.name.empty() && other.machine.kind == is.machine.kind;
+    if (!is_like || !model.has_seen(number)) continue;
+    const auto said = model.ask(configuration, number);
+    if (!said || !*said) continue;
+    const auto& e = **said;
+    logarithms += std::log(e.seconds);
+    least = std::min(least, e.least_s / e.seconds);
+    most = std::max(most, e.most_s / e.seconds);
+    out.configurations = e.configurations;
+    out.outside = e.outside;
+    ++asked;
+  }
+  if (asked == 0) return std::nullopt;
+  const auto n = static_cast<double>(asked);
+  const double apart = std::exp(equals_differ * std::sqrt(1 + 1 / n));
+  out.seconds = std::exp(logarithms / n);
+  out.least_s = out.seconds * least / apart;
+  out.most_s = out.seconds * most * apart;
+  return out;
+}
+
+result<std::optional<expected_part>> learning_policy::expected_of(
+    pipeline_op part, const gpu::predict::online_policy& model,
+    const gpu::predict::step_configuration& configuration, const std::string& node) const {
+  if (const auto like = by_kind(model, configuration, node))
+    return std::optional(expected_part{part, *like, false, true});
+  TROUPE_TRY(said, model.ask(configuration, number_of(node)));
+  if (!said) return std::optional<expected_part>{};
+  const auto by = times_as_long(node, part);
+  return std::optional(expected_part{part, carried(*said, by), by.has_value(), false});
 }
 
 std::optional<gpu::predict::step_estimate> learning_policy::by_roofline(
@@ -143,14 +252,33 @@ std::optional<gpu::predict::step_estimate> learning_policy::by_roofline(
   return out;
 }
 
+std::optional<expected_part> learning_policy::learned_of(const train::step_part& part,
+                                                         const place& at) const {
+  const auto model = models_.find(part.kind);
+  if (part.work == 0 || model == models_.end()) return std::nullopt;
+  const auto said =
+      expected_of(part.kind, model->second, configuration_of(features_of(at, part.work)), at.node);
+  return said ? *said : std::nullopt;
+}
+
+std::optional<gpu::predict::step_estimate> learning_policy::probed_of(uint32_t rank,
+                                                                      pipeline_op part,
+                                                                      const place& at) const {
+  const auto planned = planned_.find(rank);
+  if (planned == planned_.end()) return std::nullopt;
+  const auto& parts = planned->second.parts;
+  const auto of_part = std::ranges::find(parts, part, &train::step_part::kind);
+  return of_part == parts.end() ? std::nullopt : by_roofline(planned->second, *of_part, at);
+}
+
 void learning_policy::add_by_probes(uint32_t rank, const place& at, expected_rank& out) const {
   const auto planned = planned_.find(rank);
   if (planned == planned_.end()) return;
   for (const auto& part : planned->second.parts) {
     if (std::ranges::find(out.parts, part.kind, &expected_part::part) != out.parts.end()) continue;
-    auto learned = part.work > 0 ? estimate_of(part.kind, at, part.work) : std::nullopt;
-    if (learned && !learned->outside)
-      out.parts.push_back({part.kind, *learned, times_as_long(at.node, part.kind).has_value()});
+    const auto learned = learned_of(part, at);
+    if (learned && !learned->time.outside)
+      out.parts.push_back(*learned);
     else if (const auto said = by_roofline(planned->second, part, at))
       out.parts.push_back({part.kind, *said, true});
   }
@@ -204,6 +332,7 @@ void learning_policy::hear(const learned_step& step) {
   }
   for (const auto& rank : step.ranks)
     if (rank.rank < ranks_) hear_rank(rank);  // LRN-3
+  note_machines();
   add({no_rank, whole_step}, whole_job(), tokens_, step.took_ms);
 }
 
@@ -213,6 +342,7 @@ void learning_policy::hear_rank(const learned_rank& rank) {
   if (before != now) {  // LRN-2
     drop_windows_of(rank.rank);
     before = now;
+    machines_changed_ = true;
   }
   if (auto& of_rank = windows_[kind_][rank.rank]; of_rank.parts.empty()) {
     const auto parts = std::min(rank.parts.size(), train::operations.size());
@@ -283,10 +413,13 @@ expectation_errors learning_policy::errors() const {
 
 bool learning_policy::doubts(const key& of, const place& at, window& w, double ms,
                              const std::optional<gpu::predict::step_estimate>& expected) {
-  const bool is_known = w.learned >= options_.known_by || recalled_nodes_.contains(at.node);
+  const bool is_known =
+      w.learned >= options_.known_by || recalled_nodes_.contains(number_of(at.node));
   if (suspect_share_ <= 0 || !is_known) return false;
-  const bool is_judged =  // LRN-8
-      expected && !expected->outside && !times_as_long(at.node, of.second);
+  const auto model = models_.find(of.second);
+  const bool is_measured =  // LRN-8, LRN-9
+      model != models_.end() && model->second.has_seen(number_of(at.node));
+  const bool is_judged = expected && !expected->outside && is_measured;
   const bool is_longer =
       is_judged && ms > 1e3 * std::max(expected->most_s, (1 + suspect_share_) * expected->seconds);
   if (!is_longer) {
@@ -315,16 +448,17 @@ void learning_policy::end_suspect(key of) {
 
 void learning_policy::learn(pipeline_op part, const place& at, uint64_t work, double ms) {
   auto features = features_of(at, work);
-  if (!tell_model(part, at.node, features, ms / 1e3)) return;
+  auto node = node_now(at.node);
+  if (!tell_model(part, node, features, ms / 1e3)) return;
   ++samples_;
-  const std::tuple cell(part, at.node, std::move(features));
+  const std::tuple cell(part, std::move(node), std::move(features));
   if (news_.size() >= news_kept && !news_.contains(cell)) return;  // LRN-3
   auto& told = news_[cell];
   told.logarithms += std::log(ms / 1e3);
   ++told.count;
 }
 
-bool learning_policy::tell_model(pipeline_op part, const std::string& node,
+bool learning_policy::tell_model(pipeline_op part, const known_node& node,
                                  std::vector<double> features, double seconds) {
   const bool has_room = nodes_.contains(node) || nodes_.size() < gpu::predict::known_nodes;
   if (!has_room) {
@@ -336,18 +470,26 @@ bool learning_policy::tell_model(pipeline_op part, const std::string& node,
   auto& model = models_.try_emplace(part, kinds(names.size(), io::perf::feature_kind::log_number))
                     .first->second;
   const bool taken =
-      bool(model.hear(configuration_of(std::move(features)), number_of(node), seconds));
+      bool(model.hear(configuration_of(std::move(features)), nodes_.at(node), seconds));
   if (!taken) ++refused_;
   return taken;
 }
 
 bool learning_policy::forget(const std::string& node) {
-  const auto known = nodes_.find(node);
-  if (known == nodes_.end()) return false;
-  for (auto& [part, model] : models_) model.forget(known->second);
-  nodes_.erase(known);
-  recalled_nodes_.erase(node);
-  std::erase_if(news_, [&](const auto& told) { return std::get<1>(told.first) == node; });
+  bool was_known = false;
+  for (auto known = nodes_.begin(); known != nodes_.end();) {
+    if (known->first.name != node) {
+      ++known;
+      continue;
+    }
+    for (auto& [part, model] : models_) model.forget(known->second);
+    recalled_nodes_.erase(known->second);
+    known = nodes_.erase(known);
+    was_known = true;
+  }
+  if (!was_known) return false;
+  recalled_machines_.erase(node);
+  std::erase_if(news_, [&](const auto& told) { return std::get<1>(told.first).name == node; });
   for (const auto& [rank, at] : places_)
     if (at.node == node) drop_windows_of(rank);
   return true;
@@ -355,20 +497,23 @@ bool learning_policy::forget(const std::string& node) {
 
 /// LRN-3: of more nodes than half of those that a model keeps, the newest; this job has some, too.
 size_t learning_policy::recall(std::span<const io::perf::part_time> times) {
-  std::set<std::string_view> newest;
+  std::set<known_node> newest;
   for (auto t = times.rbegin(); t != times.rend(); ++t)
-    if (newest.size() < gpu::predict::known_nodes / 2) newest.insert(t->node);
+    if (newest.size() < gpu::predict::known_nodes / 2) newest.insert({t->node, t->machine});
   size_t unfit = 0;
   for (const auto& t : times) {
     const auto* facts = train::operation_named(t.part);
     const bool is_known = facts != nullptr || t.part == whole_step_name;
     const bool fits = is_known && t.features.size() == names.size();
     if (!fits) ++unfit;
-    if (!fits || !newest.contains(t.node)) continue;
+    const known_node node{t.node, t.machine};
+    if (!fits || !newest.contains(node)) continue;
     const bool taken =
-        tell_model(facts != nullptr ? facts->kind : whole_step, t.node, t.features, t.seconds);
+        tell_model(facts != nullptr ? facts->kind : whole_step, node, t.features, t.seconds);
     recalled_ += taken;
-    if (taken) recalled_nodes_.insert(t.node);
+    if (!taken) continue;
+    recalled_nodes_.insert(nodes_.at(node));
+    recalled_machines_[t.node] = t.machine;
   }
   return unfit;
 }
@@ -378,8 +523,9 @@ std::vector<io::perf::part_time> learning_policy::news() const {
   for (const auto& [of, told] : news_) {
     const auto& [part, node, features] = of;
     const auto name = part == whole_step ? whole_step_name : train::facts_of(part).name;
-    out.push_back({std::string(name), node, features,
-                   std::exp(told.logarithms / static_cast<double>(told.count)), told.count});
+    out.push_back({std::string(name), node.name, features,
+                   std::exp(told.logarithms / static_cast<double>(told.count)), told.count,
+                   node.machine});
   }
   return out;
 }
@@ -406,7 +552,7 @@ std::optional<gpu::predict::step_estimate> learning_policy::estimate_of(pipeline
 }
 
 uint64_t learning_policy::number_of(const std::string& node) const {
-  const auto known = nodes_.find(node);
+  const auto known = nodes_.find(node_now(node));
   return known == nodes_.end() ? 0 : known->second;
 }
 
@@ -461,9 +607,8 @@ result<expected_rank> learning_policy::ask(const asked_rank& question) const {
   expected_rank out{at.node, {}, {}};
   TROUPE_CHECK(each_part(question.rank, at,
                          [&](pipeline_op part, const auto& model, const auto& there) -> status {
-                           TROUPE_TRY(said, model.ask(there, number_of(at.node)));
-                           const auto by = times_as_long(at.node, part);
-                           if (said) out.parts.push_back({part, carried(*said, by), bool(by)});
+                           TROUPE_TRY(said, expected_of(part, model, there, at.node));
+                           if (said) out.parts.push_back(*said);
                            return {};
                          }));
   add_by_probes(question.rank, at, out);
@@ -492,7 +637,8 @@ result<explained_rank> learning_policy::explain(const asked_rank& question) cons
   TROUPE_CHECK(each_part(question.rank, at,
                          [&](pipeline_op part, const auto& model, const auto& there) -> status {
                            TROUPE_TRY(said, model.explain(there, number_of(at.node)));
-                           if (said) out.parts.push_back({part, *said});
+                           if (said)
+                             out.parts.push_back({part, *said, probed_of(question.rank, part, at)});
                            return {};
                          }));
   return out;

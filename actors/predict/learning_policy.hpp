@@ -32,7 +32,12 @@
 //   LRN-8  What was measured outranks what was probed. Of a part without a model yet a roofline of
 //     the probes is expected, with a wide interval that says so; of a node that the part's model
 //     has not seen, what the others take by the ratio of its machine's rate to theirs. Nothing is
-//     learned from either, and nobody is suspected by a roofline.
+//     learned from either, and nobody is suspected by a roofline, nor by what others take.
+//   LRN-9  A node is a name on a machine: what was learned of other hardware under its name is not
+//     held against it, nor taken for its own. It begins anew, which is said once; of parts that it
+//     was not measured at yet what machines of its kind take is expected, no wider than those
+//     differ, before its probes are asked. Times of an earlier release, which tell of no machine,
+//     are of the one that bears the name.
 #pragma once
 
 #include <array>
@@ -54,6 +59,7 @@
 #include "io/base/result.hpp"
 #include "io/config/job.hpp"
 #include "io/perf/hw_profile.hpp"
+#include "io/perf/machine_print.hpp"
 #include "io/perf/part_times.hpp"
 #include "messages/step_parts.hpp"
 
@@ -131,6 +137,7 @@ struct expected_part {
   train::pipeline_op part = train::pipeline_op::count;
   gpu::predict::step_estimate time;
   bool by_probes = false;  ///< no such step was measured there (LRN-8)
+  bool by_kind = false;    ///< the same, by machines like this one (LRN-9)
 };
 
 /// What a node's machine was probed to do, and what its ranks' parts take by that alone: busy_ms.
@@ -150,6 +157,8 @@ struct expected_rank {
 struct explained_part {
   train::pipeline_op part = train::pipeline_op::count;
   gpu::predict::step_factors factors;
+  /// What its machine's probes alone let expect, whatever was measured; nothing: not known.
+  std::optional<gpu::predict::step_estimate> probed = {};
 };
 
 struct explained_rank {
@@ -170,6 +179,11 @@ class learning_policy {
   /// What has become a suspect or ceased to be one since this was asked last (LRN-6).
   std::vector<suspected_part> take_suspects() { return std::exchange(told_, {}); }
 
+  /// What the node's machine is, before its ranks make steps: once in each epoch. What the machine
+  /// is that the name was known for, where that is another one and this one was never told of
+  /// (LRN-9).
+  std::optional<io::perf::machine_print> hear_machine(const std::string& node,
+                                                      const io::perf::machine_print& is);
   /// Before the node's ranks make steps: once in each epoch. It counts where a model could know the
   /// node, too.
   void hear_probes(const probed_node& node);
@@ -185,8 +199,8 @@ class learning_policy {
   std::vector<io::perf::part_time> news() const;
   /// They are kept by now.
   void drop_news() { news_.clear(); }
-  /// What was learned of the node, or recalled: it counts as one that was never told of. False
-  /// where it is one already.
+  /// What was learned of the node, or recalled, on whatever machine: it counts as one that was
+  /// never told of. False where it is one already.
   bool forget(const std::string& node);
   bool has_news() const noexcept { return !news_.empty(); }
 
@@ -214,7 +228,7 @@ class learning_policy {
   uint64_t fits() const noexcept { return fits_; }
   size_t parts() const noexcept { return models_.size(); }
   /// Those that it knows times of; not the one of all together.
-  size_t nodes() const noexcept { return nodes_.size() - (nodes_.contains({}) ? 1 : 0); }
+  size_t nodes() const noexcept;
   size_t suspects() const noexcept { return suspected_.size(); }
   size_t most_configurations() const noexcept;
 
@@ -239,6 +253,27 @@ class learning_policy {
     std::vector<float> ms;      ///< of each of these room for a whole window
   };
   using key = std::pair<uint32_t, train::pipeline_op>;  ///< rank, part
+  /// LRN-9. Without a name all nodes together, on what they are.
+  struct known_node {
+    std::string name;
+    io::perf::machine_print machine;
+    auto operator<=>(const known_node&) const = default;
+  };
+
+  /// On the machine that it has now; not told of, on that of the newest times of a file.
+  known_node node_now(const std::string& name) const;
+  /// From now on the name stands for this machine. Times that tell of no machine are its own.
+  void name_machine(const std::string& name, const io::perf::machine_print& is);
+  /// What machines a step is made on by now.
+  void note_machines();
+  /// What others of the same kind take of a part that the node was not measured at (LRN-9).
+  std::optional<gpu::predict::step_estimate> by_kind(
+      const gpu::predict::online_policy& model,
+      const gpu::predict::step_configuration& configuration, const std::string& node) const;
+  /// What is known best of a node's part; nothing: not known. Errors: bad_step_sample.
+  result<std::optional<expected_part>> expected_of(
+      train::pipeline_op part, const gpu::predict::online_policy& model,
+      const gpu::predict::step_configuration& configuration, const std::string& node) const;
 
   /// What a machine does of a part, in whatever unit; nothing: no probe says it (LRN-8).
   std::optional<double> rate_of(const std::string& node, train::pipeline_op part) const;
@@ -250,6 +285,11 @@ class learning_policy {
   std::optional<gpu::predict::step_estimate> by_roofline(const learned_rank& planned,
                                                          const train::step_part& part,
                                                          const place& at) const;
+  /// By the part's model, where there is one.
+  std::optional<expected_part> learned_of(const train::step_part& part, const place& at) const;
+  /// By the probes of the machine there, whatever was learned.
+  std::optional<gpu::predict::step_estimate> probed_of(uint32_t rank, train::pipeline_op part,
+                                                       const place& at) const;
   /// Of the rank's parts that nothing is learned of yet, behind those that are.
   void add_by_probes(uint32_t rank, const place& at, expected_rank& out) const;
 
@@ -284,7 +324,7 @@ class learning_policy {
   status each_part(uint32_t rank, const place& at, const Visit& visit) const;
   void learn(train::pipeline_op part, const place& at, uint64_t work, double ms);
   /// Whether the part's model has taken it.
-  bool tell_model(train::pipeline_op part, const std::string& node, std::vector<double> features,
+  bool tell_model(train::pipeline_op part, const known_node& node, std::vector<double> features,
                   double seconds);
   std::vector<double> features_of(const place& at, uint64_t work) const;
   /// Of a node that was never told of: one that no model knows.
@@ -302,9 +342,12 @@ class learning_policy {
   size_t kind_ = 0;                                        ///< that most are of
   std::map<uint32_t, place> places_;
   std::array<std::map<uint32_t, rank_windows>, train::peer_kinds> windows_;  ///< by rank
-  std::map<std::string, uint64_t> nodes_;  ///< from 1; none has a number that another one had
+  std::map<known_node, uint64_t> nodes_;  ///< from 1; none has a number that another one had
   uint64_t last_node_ = 0;
-  std::set<std::string> recalled_nodes_;
+  std::set<uint64_t> recalled_nodes_;                                 ///< numbers
+  std::map<std::string, io::perf::machine_print> machines_;           ///< by name, as told
+  std::map<std::string, io::perf::machine_print> recalled_machines_;  ///< of the newest times
+  bool machines_changed_ = true;                          ///< since what all together are was noted
   std::map<std::string, io::perf::hw_profile> profiles_;  ///< by node
   std::map<uint32_t, learned_rank> planned_;              ///< as they were probed
   config::compute_dtype dtype_ = config::compute_dtype::f32;
@@ -323,7 +366,7 @@ class learning_policy {
     double logarithms = 0;
     uint64_t count = 0;
   };
-  std::map<std::tuple<train::pipeline_op, std::string, std::vector<double>>, summed_times> news_;
+  std::map<std::tuple<train::pipeline_op, known_node, std::vector<double>>, summed_times> news_;
   uint64_t steps_ = 0, odd_steps_ = 0, samples_ = 0, recalled_ = 0, refused_ = 0, fits_ = 0;
 };
 

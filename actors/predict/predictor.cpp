@@ -205,6 +205,7 @@ std::unique_ptr<fbs::ExpectedTimeT> to_message(std::string_view part,
 std::unique_ptr<fbs::ExpectedTimeT> to_message(const expected_part& e) {
   auto out = to_message(train::facts_of(e.part).name, e.time);
   out->by_probes = e.by_probes;
+  out->by_kind = e.by_kind;
   return out;
 }
 
@@ -290,8 +291,20 @@ caf::result<msg<fbs::Explanation>> explain(predictor_pointer self, const msg<fbs
       part.node_samples = e.factors.node_samples;
       part.doubt_percent = 100 * e.factors.doubt;
       part.noise_percent = 100 * e.factors.noise;
+      if (!e.probed) continue;
+      part.probed_ms = 1e3 * e.probed->seconds;
+      part.probed_most_ms = 1e3 * e.probed->most_s;
     }
   });
+}
+
+/// "node3 is another machine now (Xeon, 8 cores, 32 GiB; was Xeon, 4 cores, 16 GiB): ..."
+std::string renewed_text(const std::string& node, const io::perf::machine_print& was,
+                         const io::perf::machine_print& is) {
+  const auto what = was.kind == is.kind
+                        ? fmt::format("has other GPUs now ({})", is.kind)
+                        : fmt::format("is another machine now ({}; was {})", is.kind, was.kind);
+  return fmt::format("node {} {}: what it takes is learned anew", printable(node), what);
 }
 
 /// PRD-8.
@@ -301,6 +314,10 @@ void hear_profile(predictor_pointer self, const msg<fbs::HwProfile>& m) {
                           "a machine's profile of another than the coordinator");
   auto& st = self->state;
   probed_node node{node_name(m->node()), profile_in(*m.get()), {}};
+  const auto machine = print_in(*m.get());
+  const auto was = st.policy.hear_machine(node.node, machine);
+  if (was && st.says) st.says(renewed_text(node.node, *was, machine));
+  if (m->fields() == nullptr || m->fields()->size() == 0) return;  // it was not probed
   if (m->ranks() != nullptr)
     for (const auto* r : *m->ranks())
       node.ranks.push_back(
@@ -343,6 +360,7 @@ predictor_actor::behavior_type predictor(predictor_pointer self, predictor_optio
   st.over = std::move(options.over);
   st.monitor = std::move(options.monitor);
   st.profiled = std::move(options.profiled);
+  st.says = std::move(options.says);
   st.store_is_usual = options.job.predict.store.empty();
   st.keep_in_ns = ns_of(defaults::predictor_keeps);
   st.keep_ns = now_ns(*self) + st.keep_in_ns;

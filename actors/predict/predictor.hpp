@@ -18,7 +18,8 @@
 //     thread.
 //   PRD-8  It learns from the run of its own process alone, and of no epoch before the newest that
 //     the run has told of: what others of the cluster say is counted as rejected. The same of
-//     profiles, which come from the coordinator of its process.
+//     profiles, which come from the coordinator of its process; where one tells of other hardware
+//     than a node's name was known for, that is said (LRN-9).
 //   PRD-9  It learns nothing from what somebody watches a trace of: what is shown of messages costs
 //     those who send and get them. That the gateway knows, which passes every view on; it is read
 //     from the registry, when a step is heard.
@@ -67,6 +68,8 @@ struct predictor_options {
   std::function<void(std::vector<std::string>)> recorded = {};
   /// Told of each profile, on the actor's thread.
   std::function<void(const told_profile&)> profiled = {};
+  /// Told a sentence for a person, on the actor's thread.
+  std::function<void(const std::string&)> says = {};
 };
 
 /// In the job's output, where it names no other file.
@@ -92,6 +95,7 @@ struct predictor_state {
   uint64_t dropped = 0;  ///< steps that the run did not tell of
   double fit_s = 0;      ///< of the last fit
   std::function<void(const told_profile&)> profiled = {};
+  std::function<void(const std::string&)> says = {};
   std::shared_ptr<kept_times> kept = {};  ///< none: nothing is kept
   bool store_is_usual = false;  ///< no person named it
   std::string store_problem = {};  ///< since it was read

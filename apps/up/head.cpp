@@ -303,6 +303,7 @@ troupe::predict::predictor_options predictor_of(const launch& l, std::stop_token
                                          std::move(over), std::move(monitor)};
   out.recorded = [made_of](auto times) { train::note_spawn_record(made_of, std::move(times)); };
   out.profiled = expect_by_probes(l.plan, std::move(outcome));
+  out.says = [](const std::string& text) { say(text); };
   return out;
 }
 

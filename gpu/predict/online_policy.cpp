@@ -135,7 +135,7 @@ status online_policy::hear(const step_configuration& configuration, uint64_t nod
   }
   at->newest = ++samples_;
   const auto [found, first] = at->cells.try_emplace(node);
-  if (first) ++cells_of_node_[node];
+  if (first && ++cells_of_node_[node] == 1) ++fresh_;
   auto& c = found->second;
   const double y = std::log(seconds / configuration.roofline_s), away = y - c.mean;
   c.count += 1;

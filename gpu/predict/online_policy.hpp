@@ -156,7 +156,7 @@ class online_policy {
   std::vector<io::perf::feature_kind> features_;
   std::vector<known_configuration> known_;  ///< in the order of their first samples
   std::map<uint64_t, size_t> cells_of_node_;
-  uint64_t samples_ = 0, fresh_ = 0;  ///< told; configurations that were new
+  uint64_t samples_ = 0, fresh_ = 0;  ///< told; configurations and nodes that were new
   uint64_t fitted_samples_ = 0, fitted_fresh_ = 0;
   bool forgot_ = false;  ///< since the last fit
   std::unique_ptr<const fitted> fitted_;

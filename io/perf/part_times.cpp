@@ -50,6 +50,16 @@ std::optional<std::string> part_name(const nlohmann::json& j, const char* key) {
   return name;
 }
 
+/// Empty where it is not there: an earlier release's line, or a machine that says nothing. PTM-1.
+std::optional<std::string> part_print(const nlohmann::json& j, const char* key) {
+  const auto it = j.find(key);
+  if (it == j.end()) return std::string();
+  if (!it->is_string()) return std::nullopt;
+  auto text = it->get<std::string>();
+  if (text.empty() || !is_print_text(text)) return std::nullopt;
+  return text;
+}
+
 double part_number(const nlohmann::json& j, const char* key) {
   const auto it = j.find(key);
   return it != j.end() && it->is_number() ? it->get<double>() : std::nan("");
@@ -58,12 +68,14 @@ double part_number(const nlohmann::json& j, const char* key) {
 }  // namespace
 
 std::string part_time_line(const part_time& time) {
-  const nlohmann::ordered_json j{{"v", part_line_version},
-                                 {"part", time.part.substr(0, part_name_bytes)},
-                                 {"node", time.node.substr(0, part_name_bytes)},
-                                 {"seconds", time.seconds},
-                                 {"samples", time.samples},
-                                 {"features", time.features}};
+  nlohmann::ordered_json j{{"v", part_line_version},
+                           {"part", time.part.substr(0, part_name_bytes)},
+                           {"node", time.node.substr(0, part_name_bytes)},
+                           {"seconds", time.seconds},
+                           {"samples", time.samples},
+                           {"features", time.features}};
+  if (time.machine.is_known()) j["machine"] = time.machine.kind;
+  if (time.machine.is_known() && !time.machine.gpu_ids.empty()) j["gpu_ids"] = time.machine.gpu_ids;
   return summed_line(j.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
 }
 
@@ -74,13 +86,19 @@ std::optional<part_time> parse_part_time(std::string_view line) {
   const auto j = parse_json(text, 2);
   if (!j || !j->is_object() || part_number(*j, "v") != part_line_version) return std::nullopt;
   auto part = part_name(*j, "part"), node = part_name(*j, "node");
+  auto machine = part_print(*j, "machine"), gpu_ids = part_print(*j, "gpu_ids");
   auto features = part_features(*j);
   const auto seconds = part_number(*j, "seconds"), samples = part_number(*j, "samples");
+  if (!machine || !gpu_ids || (machine->empty() && !gpu_ids->empty())) return std::nullopt;
   if (!part || !node || !features || !is_within(seconds, shortest_part_s, part_range_s) ||
       !is_within(samples, 1, samples_range))
     return std::nullopt;
-  return part_time{std::move(*part), std::move(*node), std::move(*features), seconds,
-                   static_cast<uint64_t>(samples)};
+  return part_time{std::move(*part),
+                   std::move(*node),
+                   std::move(*features),
+                   seconds,
+                   static_cast<uint64_t>(samples),
+                   {std::move(*machine), std::move(*gpu_ids)}};
 }
 
 result<part_times> read_part_times(const std::filesystem::path& file) {

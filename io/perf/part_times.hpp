@@ -4,7 +4,7 @@
 //   line := JSON of a part_time ' ' crc32c(that JSON), 8 hexadecimal digits '\n'
 //
 // Jobs may add at once (summed_lines.hpp). A line that is torn, damaged or of a later version is
-// left out and counted.
+// left out and counted. A line of an earlier release has no machine: whichever bears the name.
 //
 // Invariants
 //   PTM-1  No number of a file that is not finite, or out of range, is believed.
@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "io/base/result.hpp"
+#include "io/perf/machine_print.hpp"
 
 namespace troupe::io::perf {
 
@@ -38,6 +39,7 @@ struct part_time {
   std::vector<double> features;  ///< above 0
   double seconds = 0;
   uint64_t samples = 0;  ///< of which this is the mean
+  machine_print machine = {};  ///< the node's; of all nodes together what they are
   bool operator==(const part_time&) const = default;
 };
 

@@ -206,6 +206,16 @@ TEST_CASE("PLA-6: a next head knows what memory the ranks of each place take") {
 
 namespace {
 
+/// Both nodes join, and say what their machines are.
+void join_xeons(scripted_cluster& f) {
+  for (const size_t node : {0, 1}) {
+    auto h = f.hello(node);
+    h.hardware->cpu_model = "Xeon";
+    REQUIRE(f.join(node, h));
+  }
+  f.pass(std::chrono::seconds(0));
+}
+
 /// A node has its rank, and says what its machine does.
 void take_probed_rank(scripted_cluster& f, size_t node, double gflop_s) {
   f.nodes[node].take<fbs::Assign>().answer<fbs::Assigned>(
@@ -229,7 +239,7 @@ TEST_CASE("CRD-23: the predictor is told what nodes' machines do before the run 
   auto o = with_measuring();
   o.predictor = true;
   scripted_cluster f(o);
-  f.join_all();
+  join_xeons(f);
   take_probed_rank(f, 1, 10);
   CHECK(f.predictor.idle());
   take_probed_rank(f, 0, 40);
@@ -254,14 +264,28 @@ TEST_CASE("CRD-23: the predictor is told what nodes' machines do before the run 
   CHECK(first.ranks[0]->parts[0]->kind == "forward");
   CHECK(first.ranks[0]->parts[0]->busy_ms > 0);
   CHECK(second.ranks[0]->layers == 1);
+  CHECK(first.kind == "Xeon, 8 cores");
+  CHECK(second.kind == "Xeon, 9 cores");
 }
 
-TEST_CASE("CRD-23: of machines that were not probed, or where nobody learns, nobody is told") {
+TEST_CASE("CRD-23: of machines that were not probed it is told what they are, and nothing else") {
   scripted_cluster_options o;
   o.predictor = true;
   scripted_cluster f(o);
-  f.begin();
+  join_xeons(f);
+  for (const size_t node : {1, 0}) f.take_ranks(node);
+  const auto told = f.predictor.take_all<fbs::HwProfile>();
+  REQUIRE(told.size() == 2);
+  for (const auto& t : told) {
+    const auto m = t.m.unpack();
+    CHECK(m.kind == (m.node == "a" ? "Xeon, 8 cores" : "Xeon, 9 cores"));
+    CHECK(m.fields.empty());
+    CHECK(m.ranks.empty());
+  }
   CHECK(f.predictor.idle());
+}
+
+TEST_CASE("CRD-23: where nobody learns, nobody is told of machines") {
   scripted_cluster without;
   without.join_all();
   for (const size_t node : {1, 0}) take_probed_rank(without, node, 10);

@@ -153,6 +153,31 @@ TEST_CASE("MPR-3: what had no time is no reason to measure all of it at each sta
   CHECK(f.measured == 1);
 }
 
+TEST_CASE("HWF-1: a machine's print comes back from a message, and what is none is left out") {
+  const auto read = [](const std::string& kind, const std::string& gpu_ids) {
+    fbs::HwProfileT m;
+    m.kind = kind;
+    m.gpu_ids = gpu_ids;
+    flatbuffers::FlatBufferBuilder builder;
+    builder.Finish(fbs::HwProfile::Pack(builder, &m));
+    return print_in(*flatbuffers::GetRoot<fbs::HwProfile>(builder.GetBufferPointer()));
+  };
+  fbs::HardwareFactsT facts;
+  facts.cpu_model = "Xeon";
+  facts.cores = 8;
+  facts.memory_bytes = uint64_t{32} << 30;
+  facts.gpus = {"L4"};
+  facts.gpu_uuids = {"GPU-1"};
+  const auto is = print_of(facts);
+  CHECK(is.kind == "Xeon, 8 cores, 32 GiB, 1 x L4");
+  CHECK(read(is.kind, is.gpu_ids) == is);
+  CHECK_FALSE(read("", "").is_known());
+  CHECK(read("", "0a") == io::perf::machine_print{});
+  CHECK(read("a\nb", "") == io::perf::machine_print{});
+  CHECK(read("Xeon", "a\nb") == io::perf::machine_print{});
+  CHECK_FALSE(read(std::string(io::perf::print_bytes + 1, 'x'), "").is_known());
+}
+
 TEST_CASE("HWF-1: a profile comes back from a message, and what no profile can have is left out") {
   fbs::HwProfileT m;
   hw_profile is;

@@ -24,6 +24,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   must(is_sane(time->seconds) && time->samples > 0 &&
            std::all_of(time->features.begin(), time->features.end(), is_sane),
        "its numbers are numbers");
+  must(perf::is_print_text(time->machine.kind) && perf::is_print_text(time->machine.gpu_ids) &&
+           (time->machine.is_known() || time->machine.gpu_ids.empty()),
+       "its machine is one that could be written");
   const auto line = perf::part_time_line(*time);
   const auto again = perf::parse_part_time(line);
   must(line.size() > perf::max_part_time_bytes || (again && *again == *time), "it reads back");

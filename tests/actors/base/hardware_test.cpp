@@ -4,8 +4,10 @@
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <vector>
 
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include "tests/io/scratch.hpp"
 
@@ -58,4 +60,26 @@ TEST_CASE("machine: the driver of its GPUs is the version that its module says")
   CHECK(driver_of("NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.65.06  Release "
                   "Build  (dvs-builder@U22-I3)\n") == "580.65.06");
   CHECK(driver_of("something else\n") == "");
+}
+
+TEST_CASE("machine: the UUIDs of its GPUs are those that the driver's module says, in order") {
+  const scratch here;
+  const auto uuids = [&] {
+    return hardware_facts(here / "groups", here / "fs", here / "nvidia" / "version").gpu_uuids;
+  };
+  const auto write = [&](const char* device, const std::string& text) {
+    std::filesystem::create_directories(here / "nvidia" / "gpus" / device);
+    std::ofstream(here / "nvidia" / "gpus" / device / "information") << text;
+  };
+  CHECK(uuids().empty());
+  write("0000:0b:00.0",
+        "Model: \t\t NVIDIA L4\nIRQ:   \t\t 64\nGPU UUID: \t GPU-b2\nVideo BIOS: \t x\n");
+  write("0000:0a:00.0", "Model: \t\t NVIDIA L4\nGPU UUID: \t GPU-c3 \n");
+  write("0000:0c:00.0", "GPU UUID: \t GPU-" + std::string(36, '?') + "\n");  // not opened
+  write("0000:0d:00.0", "Model: x\n");
+  write("0000:0e:00.0", "GPU UUID: \t GPU-" + std::string(1000, 'x') + "\n");
+  CHECK(uuids() == std::vector<std::string>{"GPU-b2", "GPU-c3"});
+  for (int i = 100; i < 200; ++i)
+    write(fmt::format("{}", i).c_str(), fmt::format("GPU UUID: \t GPU-{}\n", i));
+  CHECK(uuids().size() == 64);
 }

@@ -37,6 +37,7 @@ struct predicted_job : troupe::test::actor_fixture {
   fbs::StepOddity oddity = fbs::StepOddity::none;
   std::string second_node = "b";
   std::stop_source over;
+  std::vector<std::string> said;  ///< to a person
 
   explicit predicted_job(const std::filesystem::path& store = {}, const std::string& named = {})
       : actor_fixture(predictor_epoch) {
@@ -44,7 +45,9 @@ struct predicted_job : troupe::test::actor_fixture {
     job.parallel.data = 2;
     job.predict.store = named;
     is_called(run, "run");
-    target = spawn(predictor, predictor_options{job, predictor_epoch, store, over.get_token()});
+    predictor_options options{job, predictor_epoch, store, over.get_token()};
+    options.says = [this](const std::string& text) { said.push_back(text); };
+    target = spawn(predictor, std::move(options));
   }
   /// The partner is the actor of this process that bears the path.
   void is_called(const partner& who, const std::string& path) const {
@@ -90,6 +93,28 @@ struct predicted_job : troupe::test::actor_fixture {
     return person.answer_of<fbs::Prediction>(number);
   }
 };
+
+/// A machine that was probed.
+msg<fbs::HwProfile> profile_of(const std::string& node, uint32_t rank) {
+  return make_msg<fbs::HwProfile>(predicted_job::context_of(predictor_epoch), [&](auto& m) {
+    m.node = node;
+    m.place = rank;
+    m.places = 2;
+    m.host = "machine";
+    for (const auto* name : {"gemm_gflop_s", "probe_threads", "gemm_bf16_gflop_s"}) {
+      auto& f = *m.fields.emplace_back(std::make_unique<fbs::HwFieldT>());
+      f.name = name;
+      f.number = f.name == "probe_threads" ? 1 : 40;
+    }
+    auto& r = *m.ranks.emplace_back(std::make_unique<fbs::RankTimesT>());
+    r.rank = rank;
+    r.layers = r.threads = 1;
+    auto& p = *r.parts.emplace_back(std::make_unique<fbs::StepPartT>());
+    p.kind = "forward";
+    p.busy_ms = 2;
+    p.work = 16;
+  });
+}
 
 }  // namespace
 
@@ -148,6 +173,15 @@ TEST_CASE("predictor: it says what an expectation is made of") {
   CHECK(p.rule_ms * p.line * p.bend * p.node == doctest::Approx(p.expected->mean_ms));
   CHECK(p.node_samples == 4);
   CHECK(p.noise_percent > 0);
+  CHECK(p.probed_ms == 0);
+  const auto coordinator = f.make_partner("coordinator");
+  f.is_called(coordinator, "coordinator");
+  coordinator.tell(f.target, profile_of("b", 1));
+  const auto probed = explain(1, "");
+  REQUIRE(probed);
+  CHECK(probed->unpack().parts.at(0)->probed_ms == doctest::Approx(3));
+  CHECK(probed->unpack().parts.at(0)->probed_most_ms == doctest::Approx(8));
+  CHECK(probed->unpack().parts.at(0)->expected->mean_ms == doctest::Approx(4).epsilon(0.02));
   const auto elsewhere = explain(1, "c");
   REQUIRE(elsewhere);
   CHECK(elsewhere->unpack().parts[0]->node == 1);
@@ -430,31 +464,6 @@ TEST_CASE("PRD-6: a file that a person named and that is none of ours stays as i
 
 // -- what machines were probed to do --------------------------------------------------------------
 
-namespace {
-
-msg<fbs::HwProfile> profile_of(const std::string& node, uint32_t rank) {
-  return make_msg<fbs::HwProfile>(predicted_job::context_of(predictor_epoch), [&](auto& m) {
-    m.node = node;
-    m.place = rank;
-    m.places = 2;
-    m.host = "machine";
-    for (const auto* name : {"gemm_gflop_s", "probe_threads", "gemm_bf16_gflop_s"}) {
-      auto& f = *m.fields.emplace_back(std::make_unique<fbs::HwFieldT>());
-      f.name = name;
-      f.number = f.name == "probe_threads" ? 1 : 40;
-    }
-    auto& r = *m.ranks.emplace_back(std::make_unique<fbs::RankTimesT>());
-    r.rank = rank;
-    r.layers = r.threads = 1;
-    auto& p = *r.parts.emplace_back(std::make_unique<fbs::StepPartT>());
-    p.kind = "forward";
-    p.busy_ms = 2;
-    p.work = 16;
-  });
-}
-
-}  // namespace
-
 TEST_CASE("predictor: before any step it says what probes let expect, and afterwards what is") {
   predicted_job f;
   auto coordinator = f.make_partner("coordinator");
@@ -499,4 +508,62 @@ TEST_CASE("PRD-8: a machine's profile counts from the coordinator of its process
   f.run.tell(f.target, profile_of("b", 1));
   f.person.tell(f.target, profile_of("b", 1));
   CHECK(is_error(f.ask(1), rank_not_seen));
+}
+
+namespace {
+
+msg<fbs::HwProfile> machine_of(const std::string& node, const std::string& kind) {
+  return make_msg<fbs::HwProfile>(predicted_job::context_of(predictor_epoch), [&](auto& m) {
+    m.node = node;
+    m.kind = kind;
+  });
+}
+
+}  // namespace
+
+TEST_CASE("LRN-9: a node that is another machine begins anew, which a person is told once") {
+  const scratch here;
+  const auto file = here.path / "times.jsonl";
+  const auto begin = [](predicted_job& f, const std::string& kind) {
+    auto coordinator = f.make_partner("coordinator");
+    f.is_called(coordinator, "coordinator");
+    for (int epoch = 0; epoch < 2; ++epoch)
+      for (const auto* node : {"a", "b"})
+        coordinator.tell(f.target, machine_of(node, node[0] == 'a' ? "old" : kind));
+    return coordinator;
+  };
+  {
+    predicted_job first(file);
+    const auto coordinator = begin(first, "old");
+    CHECK(is_error(first.ask(1), rank_not_seen));  // it was not probed
+    for (int i = 0; i < 3 + 8; ++i) first.make_step(4);
+    first.end();
+    CHECK(first.said.empty());
+  }
+  for (const auto& t : io::perf::read_part_times(file)->times) CHECK(t.machine.kind == "old");
+  predicted_job f(file);
+  const auto coordinator = begin(f, "new");
+  REQUIRE(f.said.size() == 1);
+  for (const auto* part : {"node b ", "(new; was old)"})
+    CHECK(f.said[0].find(part) != std::string::npos);
+  for (int i = 0; i < 3 + 4 * 8; ++i) f.make_step(12);
+  CHECK(f.status().suspects == 1);  // of a, which was quicker
+  const auto expected = f.ask(1);
+  REQUIRE(expected);
+  CHECK(expected->unpack().parts.at(0)->mean_ms == doctest::Approx(12).epsilon(0.05));
+  f.end();
+  size_t renewed = 0;
+  for (const auto& t : io::perf::read_part_times(file)->times) renewed += t.machine.kind == "new";
+  CHECK(renewed == 1);
+}
+
+TEST_CASE("LRN-9, PRD-8: of machines the coordinator of its process alone is heard") {
+  const scratch here;
+  const auto file = here.path / "times.jsonl";
+  predicted_job f(file);
+  f.run.tell(f.target, machine_of("b", "new"));
+  f.person.tell(f.target, machine_of("b", "new"));
+  for (int i = 0; i < 3 + 8; ++i) f.make_step(4);
+  f.end();
+  for (const auto& t : io::perf::read_part_times(file)->times) CHECK_FALSE(t.machine.is_known());
 }

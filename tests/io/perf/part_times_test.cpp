@@ -48,6 +48,37 @@ TEST_CASE("part times: what was added is read, in order, with all digits") {
   CHECK(read->times[2] == second[0]);
 }
 
+TEST_CASE("part times: a line tells of the node's machine, and one of an earlier release of none") {
+  auto t = time_of(0.5);
+  const auto without = part_time_line(t);
+  CHECK(without.find("machine") == std::string::npos);
+  CHECK_FALSE(parse_part_time(without)->machine.is_known());
+  t.machine = {"Xeon, 8 cores, 32 GiB", ""};
+  CHECK(parse_part_time(part_time_line(t)) == t);
+  t.machine.gpu_ids = "0a1b2c3d";
+  CHECK(parse_part_time(part_time_line(t)) == t);
+}
+
+TEST_CASE("PTM-1: a machine that no line is written of is not believed") {
+  const auto is_read = [](const std::string& more) {
+    return parse_part_time(summed_line(R"({"v":1,"part":"step","node":"a","seconds":1,"samples":1,)"
+                                       R"("features":[1])" +
+                                       more + "}"))
+        .has_value();
+  };
+  CHECK(is_read(""));
+  CHECK(is_read(R"(,"machine":"Xeon")"));
+  CHECK(is_read(R"(,"machine":"Xeon","gpu_ids":"01")"));
+  for (const std::string bad :
+       {R"(,"machine":"")", R"(,"machine":7)", R"(,"machine":null)", R"(,"machine":["Xeon"])",
+        R"(,"machine":"a\nb")", R"(,"machine":"\u00e4")", R"(,"gpu_ids":"01")",
+        R"(,"machine":"Xeon","gpu_ids":1)", R"(,"machine":"Xeon","gpu_ids":"")"}) {
+    CAPTURE(bad);
+    CHECK_FALSE(is_read(bad));
+  }
+  CHECK_FALSE(is_read(",\"machine\":\"" + std::string(print_bytes + 1, 'x') + "\""));
+}
+
 TEST_CASE("PTM-1: numbers that no part has are not believed, nor bytes that were changed") {
   for (const auto& change : std::vector<std::function<void(part_time&)>>{
            [](part_time& t) { t.seconds = 0; }, [](part_time& t) { t.seconds = std::nan(""); },
@@ -63,6 +94,7 @@ TEST_CASE("PTM-1: numbers that no part has are not believed, nor bytes that were
   auto long_one = time_of(1);
   long_one.features.assign(30, 1.0 / 3);
   long_one.part = long_one.node = std::string(256, 'x');
+  long_one.machine = {std::string(print_bytes, 'x'), std::string(print_bytes, 'x')};
   CHECK(parse_part_time(part_time_line(long_one)));
   long_one.features.assign(30, -1.0 / 3);
   CHECK_FALSE(parse_part_time(part_time_line(long_one)));

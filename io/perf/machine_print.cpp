@@ -1,0 +1,79 @@
+// Words and sums: see machine_print.hpp.
+#include "io/perf/machine_print.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <map>
+#include <set>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "io/file.hpp"
+
+namespace troupe::io::perf {
+
+namespace {
+
+bool is_print_char(char c) {
+  return c >= ' ' && c <= '~' && c != '"' && c != '\\';  // neither needs an escape in JSON
+}
+
+std::string plain_text(std::string text) {
+  for (auto& c : text)
+    if (!is_print_char(c)) c = '?';
+  if (text.size() > print_bytes) text.resize(print_bytes);
+  return text;
+}
+
+/// Of a set, whatever order it was told in.
+std::string sum_of(const std::set<std::string>& texts) {
+  uint32_t sum = 0;
+  for (const auto& t : texts) {
+    const auto line = t + "\n";
+    sum = crc32c(std::as_bytes(std::span(line.data(), line.size())), sum);
+  }
+  return fmt::format("{:08x}", sum);
+}
+
+/// Up to an eighth of the power of two: of what is built in the kernel keeps some hundredths, now
+/// more, now less.
+uint64_t built_in_bytes(uint64_t usable) {
+  constexpr uint64_t eighths = 8, most = uint64_t{1} << 60;
+  const auto step = std::max<uint64_t>(1, std::bit_floor(std::min(usable, most)) / eighths);
+  return (std::min(usable, most) + step - 1) / step * step;
+}
+
+}  // namespace
+
+machine_print print_of(const machine_facts& facts) {
+  if (facts.cpu_model.empty()) return {};
+  constexpr double gib = 1 << 30;
+  auto kind = fmt::format("{}, {} cores", facts.cpu_model.substr(0, print_bytes), facts.cores);
+  const auto memory = static_cast<double>(built_in_bytes(facts.memory_bytes)) / gib;
+  if (memory > 0) kind += fmt::format(", {:.4g} GiB", memory);
+  std::map<std::string, size_t> gpus;
+  for (const auto& name : facts.gpus) ++gpus[name];
+  for (const auto& [name, count] : gpus) kind += fmt::format(", {} x {}", count, name);
+  machine_print out{plain_text(std::move(kind)), {}};
+  if (!gpus.empty() && !facts.gpu_uuids.empty())  // MCP-2
+    out.gpu_ids = sum_of({facts.gpu_uuids.begin(), facts.gpu_uuids.end()});
+  return out;
+}
+
+machine_print print_of_all(std::span<const machine_print> machines) {
+  std::set<std::string> kinds;
+  for (const auto& m : machines) {
+    if (!m.is_known()) return {};
+    kinds.insert(m.kind);
+  }
+  if (kinds.empty()) return {};
+  if (kinds.size() == 1) return {*kinds.begin(), {}};
+  return {fmt::format("{} kinds of machines, {}", kinds.size(), sum_of(kinds)), {}};
+}
+
+bool is_print_text(std::string_view text) {
+  return text.size() <= print_bytes && std::ranges::all_of(text, is_print_char);
+}
+
+}  // namespace troupe::io::perf
