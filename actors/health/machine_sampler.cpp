@@ -2,17 +2,23 @@
 #include "actors/health/machine_sampler.hpp"
 
 #include <fcntl.h>
+#include <sched.h>
 #include <sys/statvfs.h>
 #include <time.h>
 #include <unistd.h>
+#include <algorithm>
 #include <array>
 #include <chrono>
+#include <cstdint>
+#include <memory>
 #include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 
 #include "actors/base/defaults.hpp"
 #include "gpu/meters/nvml.hpp"
+#include "io/base/median.hpp"
 #include "io/machine/available_memory.hpp"
 #include "io/machine/kernel_counters.hpp"
 
@@ -32,6 +38,11 @@ double share(uint64_t part, uint64_t whole) {
   return whole == 0 ? 0 : 100.0 * static_cast<double>(part) / static_cast<double>(whole);
 }
 
+/// Not known where it is none that a device can have.
+uint16_t short_number(uint64_t x) {
+  return x <= UINT16_MAX ? static_cast<uint16_t>(x) : uint16_t{0};
+}
+
 class sampler {
  public:
   sampler(std::string folder, log_watch logs) : folder_(std::move(folder)), logs_(std::move(logs)) {
@@ -46,6 +57,7 @@ class sampler {
     out.sampled_ns = now_ns;
     pressures(out);
     processors(out, begin);
+    out.cpus = usable_cpus();
     clocks(out);
     const auto memory = io::parse_memory(io::kernel_text("/proc/meminfo"));
     if (memory.total) out.memory_bytes = static_cast<int64_t>(*memory.total);
@@ -63,8 +75,10 @@ class sampler {
     if (!written_ns_ || begin - *written_ns_ >= disk_period_ns) {
       written_ns_ = begin;
       synced_ms_ = disk_sync_ms(folder_);
+      cpu_mhz_ = processor_mhz();  // asks each processor: seldom, too
     }
     out.disk_sync_ms = synced_ms_.value_or(-1);
+    out.cpu_mhz = short_number(static_cast<uint64_t>(cpu_mhz_.value_or(0)));
     return out;
   }
 
@@ -97,11 +111,45 @@ class sampler {
     sampled_ns_ = at_ns;
   }
 
+  /// In a virtual machine it is what the host says, at all times.
+  static std::optional<double> processor_mhz() {
+    if (const auto said = io::parse_cpu_mhz(io::kernel_text("/proc/cpuinfo"))) return said;
+    constexpr size_t asked = 16;
+    std::vector<double> all;
+    for (size_t cpu = 0; cpu < asked; ++cpu)
+      if (const auto mhz = io::parse_scaling_mhz(io::kernel_text(
+              fmt::format("/sys/devices/system/cpu/cpu{}/cpufreq/scaling_cur_freq", cpu))))
+        all.push_back(*mhz);
+    return all.empty() ? std::nullopt : std::optional(upper_median(std::move(all)));
+  }
+
+  static uint16_t usable_cpus() {
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    return sched_getaffinity(getpid(), sizeof(set), &set) == 0
+               ? static_cast<uint16_t>(CPU_COUNT(&set))
+               : uint16_t{0};
+  }
+
   /// CLOCK_BOOTTIME runs on while the machine sleeps, as the wall clock does.
   void clocks(fbs::MachineVitalsT& out) {
     const auto ahead = nanoseconds(CLOCK_REALTIME) - nanoseconds(CLOCK_BOOTTIME);
     if (ahead_ns_) out.clock_set_ms = static_cast<double>(ahead - *ahead_ns_) / 1e6;
     ahead_ns_ = ahead;
+  }
+
+  /// Of all devices the slowest, the warmest, and the one with the least limit.
+  static void take_extremes(const gpu::nvml::gpu_reading& said, fbs::MachineVitalsT& out) {
+    const auto take_least = [](uint16_t& into, uint64_t x) {
+      if (const auto number = short_number(x); number > 0)
+        into = into > 0 ? std::min(into, number) : number;
+    };
+    take_least(out.gpu_mhz, said.sm_mhz.value_or(0));
+    take_least(out.gpu_limit_w, said.power_limit_mw.value_or(0) / 1000);
+    constexpr int64_t warmest = 1000;
+    const auto c = said.temperature_c.value_or(warmest);
+    if (c < warmest)
+      out.gpu_c = std::max(out.gpu_c, static_cast<int16_t>(std::max<int64_t>(c, -300)));
   }
 
   void devices(fbs::MachineVitalsT& out) {
@@ -117,6 +165,7 @@ class sampler {
       if (!said) continue;
       if (said->ecc_uncorrected) g.ecc_errors = static_cast<int64_t>(*said->ecc_uncorrected);
       if (said->slowed_by) g.slowed_by = *said->slowed_by;
+      take_extremes(*said, out);
     }
   }
 
@@ -127,7 +176,7 @@ class sampler {
   std::optional<io::cpu_ticks> ticks_;
   std::optional<uint64_t> throttled_us_;
   std::optional<int64_t> ahead_ns_, written_ns_;
-  std::optional<double> synced_ms_;
+  std::optional<double> synced_ms_, cpu_mhz_;
   int64_t sampled_ns_ = 0;
 };
 

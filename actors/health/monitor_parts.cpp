@@ -2,7 +2,9 @@
 #include <algorithm>
 #include <cmath>
 #include <memory>
+#include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -10,7 +12,9 @@
 #include <fmt/format.h>
 
 #include "actors/base/processes.hpp"
+#include "actors/health/machine_values_policy.hpp"
 #include "actors/health/monitoring.hpp"
+#include "io/base/rank_grid.hpp"
 #include "messages/operations.hpp"
 #include "messages/rejection.hpp"
 #include "messages/text.hpp"
@@ -57,18 +61,61 @@ std::string expected_of(const monitor_state& st, const blame& b) {
                      digits_of_ms(doubt->least_ms), digits_of_ms(doubt->most_ms));
 }
 
-/// "slow: backward takes 198 ms a step, 161 +- 4 until step 4210 (device_hot); 162 ms were
-/// expected, 151 to 173"
-evidence shown_of(const monitor_state& st, const blame& b) {
+/// Nothing where no heartbeat has told of the machine.
+std::optional<machine_values> machine_values_of(const monitor_state& st, const std::string& node) {
+  const auto last = st.heard.find(node);
+  if (last == st.heard.end()) return std::nullopt;
+  const auto& said = *last->second.said->vitals();
+  if (said.machine() == nullptr) return std::nullopt;
+  return values_in(*said.machine(), said.ranks() != nullptr ? said.ranks()->size() : 0);
+}
+
+/// Other nodes whose machines are of the same kind, of ranks of the same stage or of all.
+std::set<std::string_view> peers_of(const rank_grid& grid, const blame& b,
+                                    std::span<const blamed_place> places, bool of_stage) {
+  constexpr size_t enough = 64;
+  const auto& own = places[static_cast<size_t>(b.rank)];
+  std::set<std::string_view> out;
+  for (int rank = 0; rank < std::ssize(places) && out.size() < enough; ++rank) {
+    const auto& place = places[static_cast<size_t>(rank)];
+    const bool is_peer =
+        !of_stage || grid.place_of(rank).pipeline == grid.place_of(b.rank).pipeline;
+    if (is_peer && place.kind == own.kind && place.node != own.node) out.insert(place.node);
+  }
+  return out;
+}
+
+/// "its GPU runs at 1,410 MHz, the others at 1,980": beside machines of its kind, those of its
+/// stage where there are such; or nothing.
+std::string differs_of(const monitor_state& st, const blame& b,
+                       std::span<const blamed_place> places) {
+  const bool is_of_node = b.cause == blame_cause::slow || b.cause == blame_cause::misconfigured;
+  if (!is_of_node || b.rank < 0 || b.rank >= std::ssize(places) || b.node.empty()) return "";
+  const auto own = machine_values_of(st, b.node);
+  if (!own || places[static_cast<size_t>(b.rank)].kind.empty()) return "";
+  const auto grid = st.options.job.grid();
+  auto peers = peers_of(grid, b, places, true);
+  if (peers.empty()) peers = peers_of(grid, b, places, false);
+  std::vector<machine_values> others;
+  for (const auto node : peers)
+    if (const auto its = machine_values_of(st, std::string(node))) others.push_back(*its);
+  return differing_values(*own, others);
+}
+
+/// "slow: backward takes 198 ms a step, 161 +- 4 until step 4210 (device_hot); its GPU runs at
+/// 1,410 MHz, the others at 1,980; 162 ms were expected, 151 to 173"
+evidence shown_of(const monitor_state& st, const blame& b, std::span<const blamed_place> places) {
   const bool never = b.cause == blame_cause::misconfigured;
+  const auto differs = differs_of(st, b, places);
   return {100 * b.off, static_cast<double>(st.options.job.predict.suspect_percent), "%",
-          fmt::format("{}: {} takes {} ms a step, {} +- {}{}{}{}", to_string(b.cause),
+          fmt::format("{}: {} takes {} ms a step, {} +- {}{}{}{}{}{}", to_string(b.cause),
                       train::facts_of(b.part).name, digits_of_ms(b.now_ms),
                       digits_of_ms(b.normal_ms), digits_of_ms(b.spread_ms),
                       never               ? std::string(" on its peers")
                       : b.since_step == 0 ? std::string(" before")
                                           : fmt::format(" until step {}", b.since_step - 1),
-                      why_slow(st.findings, b.node), expected_of(st, b))};
+                      why_slow(st.findings, b.node), differs.empty() ? "" : "; ", differs,
+                      expected_of(st, b))};
 }
 
 }  // namespace
@@ -113,7 +160,8 @@ void note_machine(monitor_state& st, const fbs::Hello& said) {
 }
 
 void put_parts(const monitor_state& st, fbs::FindingsT& out) {
-  const auto all = st.blames.look_at_all(places_of(st));
+  const auto places = places_of(st);
+  const auto all = st.blames.look_at_all(places);
   for (const auto& [b, suspected] : all.rows) {
     auto& to = *out.parts.emplace_back(std::make_unique<fbs::ExpectedPartT>());
     to.node = b.node;
@@ -128,6 +176,7 @@ void put_parts(const monitor_state& st, fbs::FindingsT& out) {
     to.since_step = b.since_step;
     const auto names = slowing(st.findings, b.node);
     to.beside.assign(names.begin(), names.end());
+    to.differs = differs_of(st, b, places);
   }
   out.parts_left_out = static_cast<uint32_t>(all.left_out);
   out.quiet_steps = st.blames.quiet_steps();
@@ -158,13 +207,14 @@ void hear_parts(monitor_pointer self, const msg<fbs::StepDone>& m) {
   const auto now = now_ns(*self);
   std::set<subject> standing;
   const bool may_find = whole && st.blames.may_find();
-  const auto found = may_find ? st.blames.found(places_of(st)) : std::vector<blame>{};
+  const auto places = may_find ? places_of(st) : std::vector<blamed_place>{};
+  const auto found = may_find ? st.blames.found(places) : std::vector<blame>{};
   for (const auto& b : found) {
     if (standing.size() == straggler_policy::most_told) break;  // as of who is slow in all
     if (b.cause == blame_cause::job) continue;
     const subject who{finding_name::slow_part, b.node, b.rank};
     if (!standing.insert(who).second) continue;  // what is most off of it is told
-    st.findings.holds(who, shown_of(st, b), now);
+    st.findings.holds(who, shown_of(st, b, places), now);
   }
   st.findings.gone_but(
       finding_name::slow_part, [&](const subject& who) { return standing.contains(who); }, now);

@@ -405,7 +405,12 @@ struct executor {
   result<answer> operator()(const commands::expect& c) const {
     if (c.why) {
       TROUPE_TRY(why, explanation_of(s, *c.why));
-      return answer{as.json ? line_of(why_json(why)) : why_text(why, as.columns)};
+      auto all = findings_of(s, true);  // a cluster may have no monitor
+      const auto suspects = all ? std::move(*all) : fbs::FindingsT{};
+      auto j = why_json(why);
+      j["suspected"] = suspected_json(suspects, *c.why);
+      return answer{as.json ? line_of(j)
+                            : why_text(why, as.columns) + suspected_text(suspects, *c.why)};
     }
     TROUPE_TRY(all, findings_of(s, true));
     return answer{as.json ? line_of(expect_json(all)) : expect_text(all, as.columns)};

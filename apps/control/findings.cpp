@@ -4,6 +4,9 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstdint>
+#include <set>
+#include <string>
 #include <vector>
 
 #include <fmt/format.h>
@@ -36,6 +39,10 @@ ordered_json text_or_null(const std::string& text) {
   return text.empty() ? ordered_json(nullptr) : ordered_json(text);
 }
 
+ordered_json known_ms(double ms) {
+  return ms > 0 ? ordered_json(ms) : ordered_json(nullptr);
+}
+
 std::string ms_text(double ms) {
   return trace::duration_text(std::llround(ms * 1e6));
 }
@@ -46,6 +53,50 @@ std::string suspicion_text(const fbs::ExpectedPartT& p) {
   if (p.since_step > 0) out += fmt::format(" since step {}", p.since_step);
   if (!p.beside.empty()) out += fmt::format(" ({})", fmt::join(p.beside, ", "));
   return out;
+}
+
+/// A line for each node of which is known what sets its machine apart: no table has the room.
+std::string differences_text(const fbs::FindingsT& all) {
+  std::set<std::string> lines;
+  for (const auto& p : all.parts)
+    if (!p->differs.empty())
+      lines.insert(fmt::format("{}: {}\n", printable(p->node), printable(p->differs)));
+  return fmt::format("{}", fmt::join(lines, ""));
+}
+
+ordered_json part_json(const fbs::ExpectedPartT& p) {
+  return {{"node", text_or_null(p.node)},
+          {"rank", number_or_null(p.rank)},
+          {"part", p.part},
+          {"expected_ms", p.expected_ms},
+          {"spread_ms", p.spread_ms},
+          {"seen_ms", p.seen_ms},
+          {"off_percent", p.off_percent},
+          {"suspected", text_or_null(p.suspected)},
+          {"since_step", p.since_step > 0 ? ordered_json(p.since_step) : ordered_json(nullptr)},
+          {"beside", p.beside},
+          {"differs", text_or_null(p.differs)}};
+}
+
+bool is_far_from_probes(const fbs::ExplainedPartT& p) {
+  return p.probed_most_ms > 0 && p.expected->mean_ms > p.probed_most_ms;
+}
+
+/// A line for each part that takes more than the machine's probes explain: its threads, governor or
+/// binding are other than they were when it was probed.
+std::string far_from_probes_text(const fbs::ExplanationT& why) {
+  std::string out;
+  for (const auto& p : why.parts)
+    if (is_far_from_probes(*p))
+      out +=
+          fmt::format("{} takes {}, at most {} by what {} was probed to do: is it misconfigured?\n",
+                      p->expected->part, ms_text(p->expected->mean_ms), ms_text(p->probed_most_ms),
+                      printable(why.node));
+  return out;
+}
+
+bool is_suspected(const fbs::ExpectedPartT& p, uint32_t rank) {
+  return !p.suspected.empty() && p.rank >= 0 && static_cast<uint32_t>(p.rank) == rank;
 }
 
 /// Why there is no row.
@@ -121,6 +172,7 @@ std::string expect_text(const fbs::FindingsT& all, int columns) {
                     suspicion_text(*p)});
   constexpr std::array gives_way{trace::column_limit{0, 8}, trace::column_limit{6, 13}};
   auto out = trace::table_text(std::move(rows), columns, gives_way);
+  out += differences_text(all);
   if (all.parts_left_out > 0) out += fmt::format("and {} parts more\n", all.parts_left_out);
   return out;
 }
@@ -132,18 +184,7 @@ ordered_json expect_json(const fbs::FindingsT& all) {
                  {"quiet_steps_needed", all.quiet_steps_needed},
                  {"left_out", all.parts_left_out}};
   j["parts"] = ordered_json::array();
-  for (const auto& p : all.parts)
-    j["parts"].push_back(
-        {{"node", text_or_null(p->node)},
-         {"rank", number_or_null(p->rank)},
-         {"part", p->part},
-         {"expected_ms", p->expected_ms},
-         {"spread_ms", p->spread_ms},
-         {"seen_ms", p->seen_ms},
-         {"off_percent", p->off_percent},
-         {"suspected", text_or_null(p->suspected)},
-         {"since_step", p->since_step > 0 ? ordered_json(p->since_step) : ordered_json(nullptr)},
-         {"beside", p->beside}});
+  for (const auto& p : all.parts) j["parts"].push_back(part_json(*p));
   return j;
 }
 
@@ -163,7 +204,7 @@ std::string why_text(const fbs::ExplanationT& why, int columns) {
     return fmt::format("nothing is expected of rank {} yet: nothing was fitted\n", why.rank);
   std::vector<std::vector<std::string>> rows{{"part", "expected", "95 %", "rule", "work",
                                               "likeness", "node", "node's samples", "unknown",
-                                              "noise", "outside"}};
+                                              "noise", "by probes", "outside"}};
   for (const auto& p : why.parts) {
     const auto& e = *p->expected;
     const auto factor = [](double x) { return fmt::format("x {:.3g}", x); };
@@ -171,11 +212,12 @@ std::string why_text(const fbs::ExplanationT& why, int columns) {
                     fmt::format("{} to {}", ms_text(e.least_ms), ms_text(e.most_ms)),
                     ms_text(p->rule_ms), factor(p->line), factor(p->bend), factor(p->node),
                     std::to_string(p->node_samples), fmt::format("+- {:.1f} %", p->doubt_percent),
-                    fmt::format("+- {:.1f} %", p->noise_percent), e.outside});
+                    fmt::format("+- {:.1f} %", p->noise_percent),
+                    p->probed_ms > 0 ? ms_text(p->probed_ms) : "-", e.outside});
   }
   return fmt::format("rank {} on {}, by {} in all\n", why.rank, printable(why.node),
                      counted(why.samples, "sample")) +
-         trace::table_text(std::move(rows), columns, {});
+         trace::table_text(std::move(rows), columns, {}) + far_from_probes_text(why);
 }
 
 ordered_json why_json(const fbs::ExplanationT& why) {
@@ -197,8 +239,30 @@ ordered_json why_json(const fbs::ExplanationT& why) {
                           {"node", p->node},
                           {"node_samples", p->node_samples},
                           {"doubt_percent", p->doubt_percent},
-                          {"noise_percent", p->noise_percent}});
+                          {"noise_percent", p->noise_percent},
+                          {"probed_ms", known_ms(p->probed_ms)},
+                          {"probed_most_ms", known_ms(p->probed_most_ms)},
+                          {"is_far_from_probes", is_far_from_probes(*p)}});
   return j;
+}
+
+std::string suspected_text(const fbs::FindingsT& all, uint32_t rank) {
+  std::string out;
+  for (const auto& p : all.parts) {
+    if (!is_suspected(*p, rank)) continue;
+    out += fmt::format("{} is suspected: {}, {} in place of {}", p->part, suspicion_text(*p),
+                       ms_text(p->seen_ms), ms_text(p->expected_ms));
+    if (!p->differs.empty()) out += "; " + printable(p->differs);
+    out += "\n";
+  }
+  return out;
+}
+
+ordered_json suspected_json(const fbs::FindingsT& all, uint32_t rank) {
+  auto out = ordered_json::array();
+  for (const auto& p : all.parts)
+    if (is_suspected(*p, rank)) out.push_back(part_json(*p));
+  return out;
 }
 
 }  // namespace troupe::apps

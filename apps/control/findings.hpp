@@ -45,4 +45,9 @@ std::string why_text(const fbs::ExplanationT& why, int columns);
 /// {"type":"expect_why","rank":3,"node":"node1","samples":12,"parts":[{...}]}.
 nlohmann::ordered_json why_json(const fbs::ExplanationT& why);
 
+/// Of each part of the rank that is suspected a line, with what is known to set its machine apart.
+std::string suspected_text(const fbs::FindingsT& all, uint32_t rank);
+/// The same as parts of expect_json.
+nlohmann::ordered_json suspected_json(const fbs::FindingsT& all, uint32_t rank);
+
 }  // namespace troupe::apps

@@ -1,9 +1,11 @@
 // Lines, words and numbers of the kernel's files.
 #include "io/machine/kernel_counters.hpp"
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <limits>
+#include <vector>
 
 namespace troupe::io {
 
@@ -79,6 +81,11 @@ std::optional<uint64_t> kib_in(std::optional<std::string_view> line) {
   const auto kib = number<uint64_t>(take_word(*line));
   if (!kib || *kib > most / 1024) return std::nullopt;
   return *kib * 1024;
+}
+
+/// No processor is slower, nor faster.
+bool is_clock(double mhz) {
+  return mhz >= 1 && mhz <= 100'000;
 }
 
 }  // namespace
@@ -159,6 +166,30 @@ std::optional<std::string> parse_unified_cgroup(std::string_view text) {
   const auto path = line_behind(text, "0::");
   if (!path || !path->starts_with('/')) return std::nullopt;
   return std::string(*path);
+}
+
+std::optional<double> parse_cpu_mhz(std::string_view text) {
+  std::vector<double> all;
+  while (!text.empty()) {
+    auto line = take_line(text);
+    if (!line.starts_with("cpu MHz")) continue;
+    const auto colon = line.find(':');
+    if (colon == line.npos) continue;
+    line.remove_prefix(colon + 1);
+    const auto mhz = number<double>(take_word(line));
+    if (mhz && is_clock(*mhz)) all.push_back(*mhz);
+  }
+  if (all.empty()) return std::nullopt;
+  const auto middle = all.begin() + std::ssize(all) / 2;
+  std::nth_element(all.begin(), middle, all.end());
+  return *middle;
+}
+
+std::optional<double> parse_scaling_mhz(std::string_view text) {
+  auto line = take_line(text);
+  const auto khz = number<uint64_t>(take_word(line));
+  const double mhz = khz ? static_cast<double>(*khz) / 1e3 : 0;
+  return is_clock(mhz) ? std::optional(mhz) : std::nullopt;
 }
 
 }  // namespace troupe::io

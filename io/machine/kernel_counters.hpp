@@ -51,4 +51,10 @@ std::optional<uint64_t> parse_throttled_us(std::string_view text);
 /// string: callers hand in what they have just read, and keep the path alone.
 std::optional<std::string> parse_unified_cgroup(std::string_view text);
 
+/// Of /proc/cpuinfo, where the kernel says clocks there: the middle one of its processors', MHz.
+std::optional<double> parse_cpu_mhz(std::string_view text);
+
+/// Of a processor's cpufreq/scaling_cur_freq: MHz.
+std::optional<double> parse_scaling_mhz(std::string_view text);
+
 }  // namespace troupe::io

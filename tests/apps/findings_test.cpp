@@ -102,6 +102,19 @@ TEST_CASE("expect why: a row for each part, whose factors make what is expected,
             one["node"].get<double>() ==
         doctest::Approx(one["expected_ms"].get<double>()));
   CHECK(one["outside"].is_null());
+  CHECK(one["probed_ms"].is_null());
+  CHECK(one["is_far_from_probes"] == false);
+  CHECK(text.find("misconfigured") == std::string::npos);
+  p.probed_ms = 60;
+  p.probed_most_ms = 170;
+  CHECK(why_text(why, 0).find(" 60.0 ms") != std::string::npos);
+  CHECK(why_text(why, 0).find("misconfigured") == std::string::npos);
+  p.probed_most_ms = 160;
+  CHECK(
+      why_text(why, 0).ends_with("backward takes 165 ms, at most 160 ms by what node1 was probed "
+                                 "to do: is it misconfigured?\n"));
+  CHECK(why_json(why)["parts"][0]["is_far_from_probes"] == true);
+  CHECK(why_json(why)["parts"][0]["probed_ms"] == 60);
 }
 
 TEST_CASE("expect: a row for each part, or why there is none") {
@@ -137,7 +150,20 @@ TEST_CASE("expect: a row for each part, or why there is none") {
         "slow since step 4210 (cpu_starved)\n"
         "-       all   forward   80.0 ms +- 0 ns  80.0 ms   +0 %\n"
         "and 3 parts more\n");
+  slow.differs = "its GPU runs at 1,410 MHz, the others at 1,980";
+  for (const int columns : {0, 60})  // which has no room for it
+    CHECK(expect_text(all, columns)
+              .ends_with("\nnode3: its GPU runs at 1,410 MHz, the others at 1,980\nand 3 parts "
+                         "more\n"));
+  CHECK(suspected_text(all, 6) ==
+        "backward is suspected: slow since step 4210 (cpu_starved), 198 ms in place of 161 ms; its "
+        "GPU runs at 1,410 MHz, the others at 1,980\n");
+  CHECK(suspected_text(all, 5).empty());
+  CHECK(suspected_json(all, 5).empty());
+  CHECK(suspected_json(all, 6).size() == 1);
   const auto j = json::parse(expect_json(all).dump());
+  CHECK(j["parts"][0]["differs"] == slow.differs);
+  CHECK(suspected_json(all, 6)[0] == expect_json(all)["parts"][0]);
   CHECK(j["type"] == "expect");
   CHECK(j["quiet_steps"] == 60);
   CHECK(j["quiet_steps_needed"] == 45);
@@ -145,7 +171,7 @@ TEST_CASE("expect: a row for each part, or why there is none") {
   CHECK(j["parts"][0]["suspected"] == "slow");
   CHECK(j["parts"][0]["since_step"] == 4210);
   CHECK(j["parts"][0]["beside"] == json::array({"cpu_starved"}));
-  for (const char* key : {"node", "rank", "suspected", "since_step"})
+  for (const char* key : {"node", "rank", "suspected", "since_step", "differs"})
     CHECK(j["parts"][1][key].is_null());
 }
 

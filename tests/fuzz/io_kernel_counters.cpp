@@ -22,5 +22,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   (void)io::parse_throttled_us(text);
   if (const auto path = io::parse_unified_cgroup(text))
     must(path->starts_with('/') && path->find('\n') == path->npos, "a path is one line");
+  for (const auto mhz : {io::parse_cpu_mhz(text), io::parse_scaling_mhz(text)})
+    must(!mhz || (*mhz >= 1 && *mhz <= 100'000), "a clock is one");
   return 0;
 }

@@ -1,4 +1,7 @@
 // MON-10: which part of a rank's step takes longer than it did is told, and whose it is.
+#include <cstdint>
+#include <memory>
+
 #include <doctest/doctest.h>
 
 #include "tests/actors/health/training_replicas.hpp"
@@ -119,4 +122,62 @@ TEST_CASE("MON-10: who asks is told what each part should take, and what is susp
   CHECK(other.since_step == 0);
   CHECK(other.part == "backward");
   CHECK(other.seen_ms == doctest::Approx(400));
+}
+
+namespace {
+
+/// Says what a machine is.
+void say_hello(training_replicas& f, const char* node, const char* processor) {
+  f.coordinator.tell(f.target, make_msg<fbs::Hello>({}, [&](auto& h) {
+                       h.node = node;
+                       h.hardware = std::make_unique<fbs::HardwareFactsT>();
+                       h.hardware->cpu_model = processor;
+                       h.hardware->cores = 8;
+                     }));
+}
+
+auto machine_at(uint16_t gpu_mhz, uint16_t cpu_mhz) {
+  return [=](fbs::MachineVitalsT& m) {
+    m.cpu_mhz = cpu_mhz;
+    m.gpu_mhz = gpu_mhz;
+    m.gpus.emplace_back(std::make_unique<fbs::GpuVitalsT>())->device = "gpu0";
+  };
+}
+
+}  // namespace
+
+TEST_CASE("MON-10: what sets a slow node's machine apart from its peers stands there in values") {
+  training_replicas f(false, 10);
+  say_hello(f, "a", "x");
+  say_hello(f, "b", "x");
+  f.first_machine = f.second_machine = machine_at(1980, 3000);
+  f.make_steps(20, 400, 400);
+  f.make_steps(8, 400, 480);
+  REQUIRE(f.names() == parts_strings{"slow_part b 1"});
+  CHECK(f.findings().findings[0]->text.find("GPU") == std::string::npos);
+  f.second_machine = machine_at(1410, 2995);
+  f.make_steps(2, 400, 480);
+  CHECK(
+      f.findings().findings[0]->text.ends_with("; its GPU runs at 1,410 MHz, the other at 1,980"));
+  const auto all = f.findings(true);
+  REQUIRE(all.parts.size() >= 2);
+  CHECK(all.parts[0]->differs == "its GPU runs at 1,410 MHz, the other at 1,980");
+  CHECK(all.parts[1]->differs.empty());  // nothing is suspected of it
+}
+
+TEST_CASE("MON-10: machines of unlike kinds, and of kinds that nobody knows, are not compared") {
+  for (const bool is_known : {false, true}) {
+    training_replicas f(false, 10);
+    if (is_known) {
+      say_hello(f, "a", "x");
+      say_hello(f, "b", "y");
+    }
+    f.first_machine = machine_at(1980, 3000);
+    f.second_machine = machine_at(1410, 2000);
+    f.make_steps(20, 400, 400);
+    f.make_steps(8, 400, 480);
+    REQUIRE(f.names() == parts_strings{"slow_part b 1"});
+    CHECK(f.findings(true).parts.at(0)->differs.empty());
+    CHECK(f.findings().findings[0]->text.find("MHz") == std::string::npos);
+  }
 }

@@ -123,6 +123,11 @@ TEST_CASE("vitals of 64 ranks and 8 GPUs take at most 4 KiB of a heartbeat") {
       }
       m.gpus[0]->slowed_by = {"power cap"};
       m.logs_passed_over_bytes = 1 << 30;
+      m.cpu_mhz = 2249;
+      m.cpus = 192;
+      m.gpu_mhz = 1980;
+      m.gpu_c = 61;
+      m.gpu_limit_w = 700;
       for (size_t i = 0; i < 2 * most_rules_a_beat; ++i) {
         auto& r = *m.log_rules.emplace_back(std::make_unique<fbs::LogRuleCountT>());
         r.rule = std::string(24, 'r');

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -18,6 +19,8 @@ struct training_replicas : watched_cluster {
   uint32_t epoch = monitor_epoch;
   bool starved = false;
   bool second = true;    ///< rank 1 makes steps
+  /// What their machines tell besides.
+  std::function<void(fbs::MachineVitalsT&)> first_machine = {}, second_machine = {};
   uint32_t pace = 1024;  ///< of 1024
 
   explicit training_replicas(bool evicts = false, int64_t suspect_percent = 0)
@@ -72,8 +75,11 @@ struct training_replicas : watched_cluster {
       ++step;
       run_is("training");
       for (auto& f : finished) ++f;
-      beat(0, epoch);
-      beat(1, epoch, [&](auto& m) { m.steal_percent = starved ? 50 : 0; });
+      beat(0, epoch, first_machine);
+      beat(1, epoch, [&](auto& m) {
+        m.steal_percent = starved ? 50 : 0;
+        if (second_machine) second_machine(m);
+      });
       rank_done(0, first_ms, whole);
       if (second) rank_done(1, second_ms, whole);
       pass(500ms);

@@ -109,3 +109,21 @@ TEST_CASE("control groups: throttled time, and the path of the unified hierarchy
   CHECK_FALSE(parse_unified_cgroup("1:cpu:/\n"));
   CHECK_FALSE(parse_unified_cgroup("0::evil\n"));
 }
+
+TEST_CASE("clocks: the middle one of the processors', where the kernel says them") {
+  CHECK(parse_cpu_mhz("processor\t: 0\ncpu MHz\t\t: 2249.998\nflags\t: fpu\n\nprocessor\t: 1\n"
+                      "cpu MHz\t\t: 1400.000\n\ncpu MHz\t\t: 1500\n") == 1500);
+  CHECK(parse_cpu_mhz("cpu MHz\t\t: 2000.5") == 2000.5);
+  CHECK(parse_scaling_mhz("1410000\n") == 1410);
+  for (const char* text : {"", "\n", "cpu MHz", "cpu MHz\t\t", "cpu MHz\t\t: ", "cpu MHz : x",
+                           "cpu MHz : nan", "cpu MHz : inf", "cpu MHz : -1", "cpu MHz : 0.000",
+                           "cpu MHz : 1e9", "BogoMIPS : 50.0", "model name : cpu MHz : 3"}) {
+    CAPTURE(text);
+    CHECK_FALSE(parse_cpu_mhz(text));
+  }
+  for (const char* text : {"", "\n", "x", "-1", "0", "1e6", "18446744073709551616",
+                           "18446744073709551615", "<unknown>"}) {
+    CAPTURE(text);
+    CHECK_FALSE(parse_scaling_mhz(text));
+  }
+}
