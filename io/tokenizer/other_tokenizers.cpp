@@ -9,6 +9,7 @@
 #include <xxhash.h>
 #include <nlohmann/json.hpp>
 
+#include "io/tokenizer/piece_cuts.hpp"
 #include "io/tokenizer/utf8.hpp"
 
 namespace troupe::io {
@@ -51,26 +52,22 @@ class sentencepiece_tokenizer final : public tokenizer {
  public:
   static result<tokenizer_ptr> make(std::string_view model) {
     auto made = std::make_shared<sentencepiece_tokenizer>();
-    try {
-      auto loaded = made->processor_.LoadFromSerializedProto({model.data(), model.size()});
-      if (!loaded.ok())
-        return error{errc::bad_data,
-                     fmt::format("not a SentencePiece model: {}", loaded.message())};
-    } catch (const std::exception& e) {
-      return error{errc::bad_data, fmt::format("not a SentencePiece model: {}", e.what())};
-    }
+    TROUPE_CHECK(load(model, made->processor_));
     made->vocab_ = made->processor_.GetPieceSize();
     made->fingerprint_ = XXH3_64bits(model.data(), model.size());
     if (made->vocab_ <= 0) return error{errc::bad_data, "a SentencePiece model without pieces"};
     if (const int bos = made->processor_.bos_id(); bos >= 0) made->frame_.bos = bos;
+    made->cuts_ = piece_cuts(model);
+    if (made->cuts_ != text_cuts::nowhere && !load(without_prefix(model), made->rest_))
+      made->cuts_ = text_cuts::nowhere;
     return tokenizer_ptr(std::move(made));
   }
 
   result<std::vector<int32_t>> encode(std::string_view text) const override {
-    std::vector<int> ids;
-    auto done = processor_.Encode({text.data(), text.size()}, &ids);
-    if (!done.ok()) return error{errc::bad_data, fmt::format("SentencePiece: {}", done.message())};
-    return std::vector<int32_t>(ids.begin(), ids.end());
+    return ids_of(text, processor_);
+  }
+  result<std::vector<int32_t>> encode_rest(std::string_view text) const override {
+    return ids_of(text, cuts_ == text_cuts::nowhere ? processor_ : rest_);
   }
 
   result<std::string> decode(std::span<const int32_t> ids) const override {
@@ -96,9 +93,30 @@ class sentencepiece_tokenizer final : public tokenizer {
   }
   std::string name() const override { return fmt::format("SentencePiece ({} ids)", vocab_); }
   uint64_t fingerprint() const noexcept override { return fingerprint_; }
+  text_cuts cuts() const noexcept override { return cuts_; }
 
  private:
+  static status load(std::string_view model, sentencepiece::SentencePieceProcessor& into) {
+    try {
+      auto loaded = into.LoadFromSerializedProto({model.data(), model.size()});
+      if (loaded.ok()) return {};
+      return error{errc::bad_data, fmt::format("not a SentencePiece model: {}", loaded.message())};
+    } catch (const std::exception& e) {
+      return error{errc::bad_data, fmt::format("not a SentencePiece model: {}", e.what())};
+    }
+  }
+
+  static result<std::vector<int32_t>> ids_of(std::string_view text,
+                                             const sentencepiece::SentencePieceProcessor& by) {
+    std::vector<int> ids;
+    auto done = by.Encode({text.data(), text.size()}, &ids);
+    if (!done.ok()) return error{errc::bad_data, fmt::format("SentencePiece: {}", done.message())};
+    return std::vector<int32_t>(ids.begin(), ids.end());
+  }
+
   sentencepiece::SentencePieceProcessor processor_;
+  sentencepiece::SentencePieceProcessor rest_;  ///< of what stands behind a cut, where there is one
+  text_cuts cuts_ = text_cuts::nowhere;
   int32_t vocab_ = 0;
   uint64_t fingerprint_ = 0;
   text_frame frame_;

@@ -13,25 +13,6 @@ namespace {
 constexpr std::string_view space_letter = "\xe2\x96\x81";
 constexpr std::string_view line_byte = "<0x0A>";
 
-/// Whether a "▁" stands behind something else.
-bool goes_on_over_words(std::string_view token) {
-  for (size_t at = token.find(space_letter, 1); at != token.npos;
-       at = token.find(space_letter, at + 1))
-    if (!token.substr(0, at).ends_with(space_letter)) return true;
-  return false;
-}
-
-/// Whether anything but line ends stands behind a line end, or behind its byte.
-bool goes_on_over_lines(std::string_view token) {
-  for (size_t i = 0; i < token.size(); ++i) {
-    const auto rest = token.substr(i);
-    const size_t length = rest[0] == '\n' ? 1 : rest.starts_with(line_byte) ? line_byte.size() : 0;
-    if (length == 0 || length == rest.size()) continue;
-    if (rest[length] != '\n' && !rest.substr(length).starts_with(line_byte)) return true;
-  }
-  return false;
-}
-
 /// Whether each id is one token's: else merges join what bears other names (a hostile file).
 bool ids_are_names(const bpe_model& model) {
   std::set<int32_t> ids;
@@ -55,6 +36,23 @@ bool keeps_to_words(const added_token& token) {
 }
 
 }  // namespace
+
+bool goes_on_over_words(std::string_view token) {
+  for (size_t at = token.find(space_letter, 1); at != token.npos;
+       at = token.find(space_letter, at + 1))
+    if (!token.substr(0, at).ends_with(space_letter)) return true;
+  return false;
+}
+
+bool goes_on_over_lines(std::string_view token) {
+  for (size_t i = 0; i < token.size(); ++i) {
+    const auto rest = token.substr(i);
+    const size_t length = rest[0] == '\n' ? 1 : rest.starts_with(line_byte) ? line_byte.size() : 0;
+    if (length == 0 || length == rest.size()) continue;
+    if (rest[length] != '\n' && !rest.substr(length).starts_with(line_byte)) return true;
+  }
+  return false;
+}
 
 bool spaces_are_letters(const hf_parts& parts) {
   if (parts.options.byte_level || parts.options.ignore_merges) return false;

@@ -28,6 +28,12 @@ bool spaces_are_letters(const hf_parts& parts);
 text_cuts word_cuts(const bpe_model& model, const added_token_finder& raw,
                     const added_token_finder& normalized);
 
+/// Whether a token of such a vocabulary has "▁" behind something else.
+bool goes_on_over_words(std::string_view token);
+
+/// Whether one has anything but line ends behind a line end, or behind its byte ("<0x0A>").
+bool goes_on_over_lines(std::string_view token);
+
 /// The first word of a text that is not empty, as BPE sees it: up to a "▁" behind something else,
 /// or to what stands behind a line end, as far as there are such cuts.
 std::string_view first_word(std::string_view text, text_cuts how) noexcept;

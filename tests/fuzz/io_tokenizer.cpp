@@ -1,11 +1,15 @@
 // libFuzzer target: any bytes as a tokenizer.json; what loads must encode into its own vocabulary.
+// The same bytes as a SentencePiece model: what is cut by one is one without a prefix, too.
 #include <cstdlib>
 
 #include "io/tokenizer/hf_tokenizer.hpp"
+#include "io/tokenizer/piece_cuts.hpp"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace troupe::io;
-  auto parts = parse_tokenizer_json({reinterpret_cast<const char*>(data), size});
+  const std::string_view bytes(reinterpret_cast<const char*>(data), size);
+  if (piece_cuts(bytes) != text_cuts::nowhere && without_prefix(bytes).size() < 4) std::abort();
+  auto parts = parse_tokenizer_json(bytes);
   if (!parts) return 0;
   auto made = hf_tokenizer::make(std::move(*parts));
   if (!made) return 0;
