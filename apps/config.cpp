@@ -11,6 +11,7 @@
 #include "apps/drills.hpp"
 #include "apps/job_arguments.hpp"
 #include "apps/ready.hpp"
+#include "apps/up/folders.hpp"
 #include "io/base/counted.hpp"
 #include "io/config/drills.hpp"
 #include "io/config/properties.hpp"
@@ -45,6 +46,7 @@ struct check_found {
   std::vector<train::finding> problems;
   std::vector<train::source_share> sources;
   std::vector<std::string> notes;  ///< a sentence each
+  std::string in_use;              ///< by whom, where `up` would end with 75; else empty
 };
 
 check_found found_by(const config_arguments& a, const config::loaded& read) {
@@ -59,6 +61,11 @@ check_found found_by(const config_arguments& a, const config::loaded& read) {
     out.sources = std::move(ready.sources);
     out.notes = std::move(ready.remarks);
     out.notes.insert(out.notes.end(), ready.of_data.begin(), ready.of_data.end());
+    if (const auto held = check_holders(job, claim_on_folders::if_free); !held) {
+      out.in_use = held.error().message;
+      out.notes.push_back(fmt::format("`troupe up` would end with {} now: {}",
+                                      exit_code(held.error().code), out.in_use));
+    }
   }
   for (const auto& warning : read.warnings)
     out.notes.insert(out.notes.begin(), "warning: " + warning);
@@ -89,8 +96,11 @@ result<int> check(const config_arguments& a) {
   const auto seen = found_by(a, loaded);
   for (const auto& note : seen.notes) say(note);
   if (!seen.problems.empty()) return refusal_of(seen.problems, loaded);
-  say(fmt::format("{}: sound{}; {}", a.job.file, a.no_files ? "" : ", and could start here",
-                  amounts_to(loaded.value)));
+  const auto* could = !seen.in_use.empty()
+                          ? ", and could start here once what holds its folders ends"
+                      : a.no_files ? ""
+                                   : ", and could start here";
+  say(fmt::format("{}: sound{}; {}", a.job.file, could, amounts_to(loaded.value)));
   return 0;
 }
 

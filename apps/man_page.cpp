@@ -198,6 +198,20 @@ status write_man_pages(const command& app, const std::string& version, const fs:
   return {};
 }
 
+namespace {
+
+/// What is asked for as man(1) names it ("predict-export") is in the page of its verb.
+error no_page_of(const command& app, const std::string& asked) {
+  const auto verb = asked.substr(0, asked.find_first_of("- "));
+  std::string hint = "`troupe --help` lists the verbs";
+  for (const auto* each : app.subcommands())
+    if (each->name() == verb && verb != asked)
+      hint = fmt::format("a verb's page has its subcommands, too: `troupe man {}`", verb);
+  return {errc::usage, fmt::format("no page of {}: verb not found", asked), hint};
+}
+
+}  // namespace
+
 void add_man(shell& sh) {
   struct typed {
     std::string verb, dir;
@@ -226,9 +240,7 @@ void add_man(shell& sh) {
     const auto all = sh.app.subcommands();
     const auto found = std::find_if(all.begin(), all.end(),
                                     [&](const auto* each) { return each->name() == a->verb; });
-    if (!a->verb.empty() && found == all.end())
-      return error{errc::usage, fmt::format("no page of {}: verb not found", a->verb),
-                   "`troupe --help` lists the verbs"};
+    if (!a->verb.empty() && found == all.end()) return no_page_of(sh.app, a->verb);
     TROUPE_CHECK(print(man_page(sh.app, a->verb.empty() ? nullptr : *found, version)));
     return 0;
   });

@@ -304,7 +304,10 @@ readiness readiness_of(const config::job& job, const train::machine& machine,
     r.plan = std::move(*plan);
   } else {
     r.sources = train::source_shares_of(job);
-    found.refuse(key_of(plan.error()), plan.error());
+    auto absent = train::absent_inputs(job);
+    if (absent.empty() || plan.error().code != errc::not_found)
+      found.refuse(key_of(plan.error()), plan.error());
+    found.add({{}, std::move(absent)});
   }
   if (can_look) check_checkpoints(job, resume, r, found);
   compare_with_checkpoint(r, machine, found);
@@ -342,10 +345,7 @@ std::vector<config::problem> placed(const std::vector<train::finding>& problems,
 }
 
 error refusal_of(const std::vector<train::finding>& problems, const config::loaded& job) {
-  auto all = placed(problems, job);
-  if (all.size() > 1) return config::as_error(all);
-  const auto hint = std::exchange(all.front().hint, "");
-  return {all.front().code, config::render(all.front()), hint};
+  return config::as_error(placed(problems, job));
 }
 
 }  // namespace troupe::apps

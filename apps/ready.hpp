@@ -3,7 +3,8 @@
 //
 // Invariants
 //   ONE-1  Both verbs say the same of the same job and end with the same number: neither has a
-//     check of its own, but for processes that have its folders now, which only a start asks for.
+//     check of its own, but for processes that have its folders now: they refuse a start, and the
+//     check tells of them.
 //   ONE-2  Checks leave nothing behind.
 #pragma once
 

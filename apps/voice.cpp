@@ -282,8 +282,11 @@ void say(const error& e) {
   std::string text;
   for (std::string_view rest = e.message; !rest.empty();) {  // a configuration may have many faults
     auto line = rest.substr(0, rest.find('\n'));
-    text += fmt::format("{} {}\n", paint("1;31", "error"), printable(line));
     rest.remove_prefix(std::min(line.size() + 1, rest.size()));
+    if (constexpr std::string_view hint = "hint: "; line.starts_with(hint))  // to the line before
+      text += fmt::format("{} {}\n", paint("1", "hint"), printable(line.substr(hint.size())));
+    else
+      text += fmt::format("{} {}\n", paint("1;31", "error"), printable(line));
   }
   if (!e.hint.empty()) text += fmt::format("{} {}\n", paint("1", "hint"), printable(e.hint));
   deliver(STDERR_FILENO, std::move(text));

@@ -37,13 +37,9 @@ status check_activations(const config::job& job, const model_config& m) {
       "lower train.micro_batch or train.seq_len"};
 }
 
-/// What is not there, by the key that names it. Most often it is a model's name at a hub.
+/// What is not there, by the key that names it.
 error missing(std::string_view key, const error& why) {
-  if (why.code != errc::not_found) return why;
-  auto out = why.within(key);
-  if (out.hint.empty())
-    out.hint = "name a file or folder of this machine: nothing is fetched from a hub";
-  return out;
+  return why.code == errc::not_found ? not_fetched(why).within(key) : why;
 }
 
 /// Whoever takes a folder's weights means to train as it says; what it says of dropout is not done.
@@ -55,6 +51,12 @@ status check_dropout(const config::model_section& model) {
 }
 
 }  // namespace
+
+error not_fetched(error why) {
+  if (why.code == errc::not_found && why.hint.empty())
+    why.hint = "name a file or folder of this machine: nothing is fetched from a hub";
+  return why;
+}
 
 result<model_config> model_of(const config::job& job) {
   auto base = model_config::of(job.model.family.value_or(model_family::gpt2));
@@ -104,9 +106,10 @@ bool is_models_tokenizer(const config::job& job) {
 
 result<io::tokenizer_ptr> tokenizer_of(const config::job& job) {
   if (ready_tokens(job) && job.data.tokenizer == "bytes") return io::tokenizer_ptr{};
-  TROUPE_TRY(words, io::make_tokenizer(job.data.tokenizer));
+  auto words = io::make_tokenizer(job.data.tokenizer);
+  if (!words) return not_fetched(words.error());
   if (job.data.add_bos == config::or_auto<bool>{}) return words;
-  return io::with_bos(std::move(words), job.data.add_bos.value_or(false));
+  return io::with_bos(std::move(*words), job.data.add_bos.value_or(false));
 }
 
 result<std::optional<int32_t>> document_end_of(const config::job& job, int64_t vocab) {

@@ -19,6 +19,9 @@
 
 namespace troupe::train {
 
+/// What is not there, with what to do. Most often it is a model's name at a hub.
+error not_fetched(error why);
+
 /// The model a job describes: model.path's config.json where given, the job's own keys over it.
 /// bad_config for numbers that do not fit together or contradict the folder.
 result<model_config> model_of(const config::job& job);

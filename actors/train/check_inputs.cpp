@@ -11,6 +11,7 @@
 #include <fmt/ranges.h>
 
 #include "actors/job/catalog.hpp"
+#include "gpu/model/hf_folder.hpp"
 #include "io/data/corpus.hpp"
 #include "io/data/document_reader.hpp"
 #include "io/data/overlap.hpp"
@@ -95,6 +96,12 @@ result<source_facts> look_at_text(const job_plan& plan, const source_key& source
   out.tokens = counted;
   out.counted = true;
   return out;
+}
+
+/// How it ended alone.
+template <class T>
+status ended(const result<T>& what) {
+  return what ? status() : status(what.error());
 }
 
 class input_check {
@@ -239,6 +246,30 @@ class input_check {
 
 input_findings check_inputs(const job_plan& plan) {
   return input_check(plan).run();
+}
+
+std::vector<finding> absent_inputs(const config::job& job) {
+  std::vector<finding> out;
+  const auto note = [&](const char* key, const error& why) {
+    if (why.code == errc::not_found) out.push_back({key, not_fetched(why)});
+  };
+  if (!job.model.path.empty())
+    if (const auto model = gpu::read_folder_model(job.model.path); !model)
+      note("model.path", model.error());
+  const bool here = job.cluster.launch == config::launch_mode::local;
+  const bool has_vocabulary = job.model.vocab > 0 || !job.model.path.empty();
+  if (here || !has_vocabulary)
+    if (const auto words = tokenizer_of(job); !words) note("data.tokenizer", words.error());
+  if (!here) return out;
+  const auto look_for = [&](const char* key, const config::source_spec& spec) {
+    const auto found =
+        ready_tokens(job) ? ended(find_tokens(job, spec)) : ended(find_text(job, spec));
+    if (!found) note(key, spec.name.empty() ? found.error() : found.error().within(spec.name));
+  };
+  for (const auto& spec : job.data.sources())
+    look_for(job.data.source.empty() ? "data.path" : "data.source", spec);
+  if (!job.data.validation_path.empty()) look_for("data.validation_path", job.data.validation());
+  return out;
 }
 
 }  // namespace troupe::train

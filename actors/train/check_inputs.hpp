@@ -25,4 +25,8 @@ struct input_findings {
 /// it may be there.
 input_findings check_inputs(const job_plan& plan);
 
+/// What a job names that is not there, of a job that cannot be planned: the model's folder, the
+/// tokenizer, and, where this machine reads it, its data.
+std::vector<finding> absent_inputs(const config::job& job);
+
 }  // namespace troupe::train

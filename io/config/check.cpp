@@ -423,13 +423,15 @@ void check_model(builder& b) {
   const auto& m = j.model;
   bool llama = m.family == model_family::llama;
   auto needed = [&](std::string_view key, int64_t member) {
-    b.rule(member > 0 || !m.path.empty(), {key}, "is required without model.path");
+    // Of "pretrained" it is the folder that is missing, and nothing else.
+    b.rule(member > 0 || !m.path.empty() || m.init == weight_init::pretrained, {key},
+           "is required without model.path");
   };
   needed("model.layers", m.layers);
   needed("model.heads", m.heads);
   needed("model.hidden", m.hidden);
   b.rule(m.init != weight_init::pretrained || !m.path.empty(), {"model.init"},
-         "\"pretrained\" needs model.path");
+         "\"pretrained\" needs model.path", "name the folder: --set model.path=FOLDER");
   b.rule(m.dropout == 0 || m.dropout == -1, {"model.dropout"},
          fmt::format("{:g} is not supported, expected 0 or -1: there is no dropout", m.dropout));
   bool heads = m.heads > 0 && m.hidden > 0;

@@ -204,18 +204,30 @@ std::string to_string(const origin& from) {
   return from.line == 0 ? from.name : fmt::format("{}:{}:{}", from.name, from.line, from.column);
 }
 
-std::string render(const problem& p) {
+namespace {
+
+/// Place, key and sentence. A sentence that begins with its key says it once.
+std::string without_hint(const problem& p) {
   auto text = to_string(p.at);
-  if (!p.key.empty()) text += ": " + p.key;
-  text += ": " + p.what;
+  if (!p.key.empty() && !p.what.starts_with(p.key + " ")) text += ": " + p.key;
+  return text + ": " + p.what;
+}
+
+}  // namespace
+
+std::string render(const problem& p) {
+  const auto text = without_hint(p);
   return p.hint.empty() ? text : text + "; " + p.hint;
 }
 
 error as_error(const std::vector<problem>& problems) {
+  if (problems.size() == 1) return {problems[0].code, without_hint(problems[0]), problems[0].hint};
   std::string text;
-  for (const auto& p : problems) text += (text.empty() ? "" : "\n") + render(p);
-  auto code = problems.size() == 1 ? problems[0].code : errc::bad_config;
-  return {code, std::move(text)};
+  for (const auto& p : problems) {
+    text += (text.empty() ? "" : "\n") + without_hint(p);
+    if (!p.hint.empty()) text += "\nhint: " + p.hint;
+  }
+  return {errc::bad_config, std::move(text)};
 }
 
 read_result read(const sources& from) {

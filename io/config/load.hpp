@@ -57,8 +57,8 @@ struct problem {
 /// "run.toml:4:1: train.lrr: unknown key; did you mean train.lr?"
 std::string render(const problem& p);
 
-/// One error for all of them, at least one: a line each, and the code of a single one, else
-/// bad_config.
+/// One error for all of them, at least one: a line each, a line "hint: remedy" behind it where
+/// there is one, and the code bad_config. Of a single one its code, and its remedy as the hint.
 error as_error(const std::vector<problem>& problems);
 
 /// What to read.

@@ -68,6 +68,11 @@ std::optional<std::string> file_text(builder& into, const std::string& file, con
 
 namespace {
 
+/// Whether a file is one that `troupe power serve` reads: no section of a job is called so.
+bool is_budget(const toml::table& file) {
+  return file.contains("budget_w") || file.contains("child");
+}
+
 /// Walks one parsed document into the builder.
 class walker {
  public:
@@ -156,6 +161,10 @@ class include_reader {
     if (!text) return;
     auto table = parse_text(into_, *text, file);
     if (!table) return;
+    if (open_.empty() && is_budget(*table))
+      return into_.complain({source_kind::file, file}, "",
+                            "a budget of `troupe power serve`, not a job",
+                            fmt::format("`troupe power serve {}` divides it among jobs", file));
     auto includes = includes_of(into_, *table, file);
     strongest_first_.push_back({file, std::move(*table)});
     open_.push_back(canonical);

@@ -1,4 +1,5 @@
 // The verbs through the built program: exit codes, what goes to stdout and what to stderr.
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -121,8 +122,16 @@ TEST_CASE("commands: a bad configuration ends with 78 and a line per problem") {
   auto bad = sh(here, "troupe config check bad.toml");
   CHECK(bad.code == 78);
   CHECK(bad.out.empty());
-  CHECK(bad.talk.find("error: bad.toml:10:1: train.stesp: unknown key; did you mean train.steps?\n"
+  CHECK(bad.talk.find("error: bad.toml:10:1: train.stesp: unknown key\n"
+                      "hint: did you mean train.steps?\n"
                       "error: bad.toml:11:6: train.lr: expected a number") == 0);
+  here.write("one.toml", job + "[train]\nstesp = 3\n");
+  CHECK(sh(here, "troupe config check one.toml").talk ==
+        "error: one.toml:10:1: train.stesp: unknown key\nhint: did you mean train.steps?\n");
+  here.write("run.toml", job);
+  const auto batch = sh(here, "troupe config check run.toml --no-files --set train.batch=7");
+  CHECK(batch.code == 78);
+  CHECK(batch.talk.find("--set: train.batch = 7 is not divisible") != std::string::npos);
   auto json = sh(here, "troupe config check bad.toml --json");
   CHECK(json.code == 78);
   CHECK(nlohmann::json::parse(json.out)["problems"].size() == 2);
@@ -188,6 +197,69 @@ TEST_CASE("commands: config check says what would keep a job from starting") {
     CHECK(json.code == c.code);
     REQUIRE(nlohmann::json::parse(json.out)["problems"].size() == 1);
   }
+}
+
+TEST_CASE("commands: what is not there is told with its line, and all of it at once") {
+  folder here;
+  here.write("run.toml",
+             "[model]\npath = \"no-model\"\n[data]\npath = \"absent.txt\"\n"
+             "tokenizer = \"gpt2\"\nvalidation_path = \"held.txt\"\n");
+  const auto found = sh(here, "troupe config check run.toml");
+  INFO(found.talk);
+  CHECK(found.code == 78);
+  CHECK(found.talk.find("error: run.toml:2:1: model.path: ") != std::string::npos);
+  CHECK(found.talk.find("error: run.toml:4:1: data.path: ") != std::string::npos);
+  CHECK(found.talk.find("error: run.toml:5:1: data.tokenizer: ") != std::string::npos);
+  CHECK(found.talk.find("error: run.toml:6:1: data.validation_path: ") != std::string::npos);
+  CHECK(found.talk.find("hint: name a file or folder of this machine: nothing is fetched") !=
+        std::string::npos);
+  const auto json = nlohmann::json::parse(sh(here, "troupe config check run.toml --json").out);
+  REQUIRE(json["problems"].size() == 4);
+  for (const auto& problem : json["problems"]) CHECK(problem.contains("line"));
+  CHECK(sh(here, "troupe up run.toml").code == 78);
+  // One alone keeps its code; a hub's name is told what to do where a model gives the vocabulary.
+  here.write("text", std::string(600, 'a'));
+  here.write("one.toml",
+             "[data]\npath = \"text\"\ntokenizer = \"gpt2\"\n[model]\nlayers = 4\nheads = 4\n"
+             "hidden = 64\nvocab = 300\n");
+  const auto one = sh(here, "troupe config check one.toml");
+  INFO(one.talk);
+  CHECK(one.code == 66);
+  CHECK(one.talk.find("error: one.toml:3:1: data.tokenizer: ") != std::string::npos);
+  CHECK(one.talk.find("nothing is fetched from a hub") != std::string::npos);
+}
+
+TEST_CASE("commands: config check of a file that is no job says whose it is") {
+  folder here;
+  for (const char* text :
+       {"name = \"row0\"\nbudget_w = 70\n[[child]]\nname = \"a\"\n", "[[child]]\nname = \"a\"\n"}) {
+    here.write("power.toml", text);
+    const auto found = sh(here, "troupe config check power.toml");
+    INFO(found.talk);
+    CHECK(found.code == 78);
+    CHECK(found.talk.starts_with("error: power.toml: a budget of `troupe power serve`"));
+    CHECK(found.talk.find("hint: `troupe power serve power.toml`") != std::string::npos);
+    CHECK(std::count(found.talk.begin(), found.talk.end(), '\n') == 2);
+  }
+  // Weights of a folder that nobody named: the folder is what is missing, not the model's shape.
+  here.write("text", std::string(600, 'a'));
+  here.write("oracle.toml", "[model]\ninit = \"pretrained\"\n[data]\npath = \"text\"\n");
+  const auto oracle = sh(here, "troupe config check oracle.toml");
+  INFO(oracle.talk);
+  CHECK(oracle.code == 78);
+  CHECK(oracle.talk ==
+        "error: oracle.toml:2:1: model.init: \"pretrained\" needs model.path\n"
+        "hint: name the folder: --set model.path=FOLDER\n");
+}
+
+TEST_CASE("commands: man says in which page a subcommand is") {
+  folder here;
+  for (const char* asked : {"predict-export", "\"predict export\""}) {
+    const auto found = sh(here, std::string("troupe man ") + asked);
+    CHECK(found.code == 64);
+    CHECK(found.talk.find("`troupe man predict`") != std::string::npos);
+  }
+  CHECK(sh(here, "troupe man nonsense").talk.find("`troupe man ") == std::string::npos);
 }
 
 TEST_CASE("commands: config check names a key without effect, in its notes as JSON, too") {

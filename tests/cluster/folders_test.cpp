@@ -45,6 +45,16 @@ TEST_CASE("folders: a second launcher of a job is refused with 75, and the first
   CHECK(second.err.find(fmt::format("process {} ", first.pid())) != std::string::npos);
   CHECK(second.err.find("job t") != std::string::npos);
   CHECK(second.err.find(fmt::format(":{}", first.port())) != std::string::npos);
+  // The check before a start says so, too.
+  auto words = job.up(sets);
+  words.front() = "check";
+  words.insert(words.begin(), "config");
+  const auto check = run(words);
+  INFO(check.err);
+  CHECK(check.code == 0);
+  CHECK(check.err.find("`troupe up` would end with 75 now: ") != std::string::npos);
+  CHECK(check.err.find(fmt::format("process {} ", first.pid())) != std::string::npos);
+  CHECK(check.err.find("could start here once what holds its folders ends") != std::string::npos);
   // With another output it is refused by the lock on the checkpoints, as either tier.
   const auto elsewhere = fmt::format("job.output={}", (job / "other").string());
   const auto shared = (job / "run/checkpoints").string();
