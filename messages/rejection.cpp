@@ -5,8 +5,12 @@
 #include <chrono>
 #include <exception>
 #include <numeric>
+#include <string>
 
+#include <fmt/format.h>
 #include <spdlog/spdlog.h>
+
+#include "messages/registry.hpp"
 
 namespace troupe {
 
@@ -16,6 +20,20 @@ constexpr std::array<std::string_view, reject_count> names = {
     "truncated", "form", "type",        "oversize",    "checksum",
     "verify",    "json", "stale_epoch", "undecodable", "unexpected",
     "forbidden"};
+
+/// The same to a person, behind "was refused: ".
+constexpr std::array<std::string_view, reject_count> meanings = {
+    "it has fewer bytes than it says",
+    "it does not begin as messages of this version do",
+    "its type is not known here, or is not the one expected",
+    "it is longer than a message may be",
+    "its bytes changed on the way (checksum)",
+    "its content is no message of its type",
+    "its JSON is not that of its type",
+    "it is of an epoch that is over, or not yet begun here",
+    "its content could not be read",
+    "who got it takes no such message now",
+    "its sender's role does not let it say that"};
 
 // Good messages are counted by the thread that handles them, each in one of these cache lines: a
 // line that every thread writes costs more than the rest of the counting.
@@ -61,12 +79,24 @@ message_counts counts() noexcept {
   return out;
 }
 
+std::string rejection_text(reject reason, uint16_t type, std::string_view detail,
+                           uint64_t left_out) {
+  std::string what = "a message";
+  if (const auto* known = find_message(type))
+    what = known->name;
+  else if (type != 0)  // 0: it has none
+    what += fmt::format(" of type {:#06x}", type);
+  auto out = fmt::format("{} was refused: {} ({}): {}", what, meanings[static_cast<size_t>(reason)],
+                         to_string(reason), detail);
+  if (left_out > 0) out += fmt::format("; {} more like it since the last line", left_out);
+  return out;
+}
+
 void note_rejection(reject reason, uint16_t type, std::string_view detail) noexcept {
   const auto left_out = reasons[static_cast<size_t>(reason)].note(monotonic_ns());
   if (!left_out) return;
   try {
-    spdlog::warn("message rejected: {} (type {:#06x}): {}; {} more like it since the last line",
-                 to_string(reason), type, detail, *left_out);
+    spdlog::warn("{}", rejection_text(reason, type, detail, *left_out));
   } catch (const std::exception&) {
     // A logger that cannot write must not turn a refused message into a failure; the count stands.
   }

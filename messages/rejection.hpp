@@ -5,6 +5,7 @@
 //       that has more than the reasons of decoding is the messages of types this process does not
 //       know.
 // RJ-2  A reason is logged at most once a second; the line says how many were left out.
+// RJ-3  The line names the message and says in words why it was refused.
 #pragma once
 
 #include <array>
@@ -12,6 +13,7 @@
 #include <cstdint>
 #include <limits>
 #include <optional>
+#include <string>
 #include <string_view>
 
 namespace troupe {
@@ -52,6 +54,11 @@ struct message_counts {
 
 /// The counts of this process.
 message_counts counts() noexcept;
+
+/// What the log says of a refusal, for a person: the message by its name, why it was refused,
+/// `detail`, and how many like it were left out (RJ-3).
+std::string rejection_text(reject reason, uint16_t type, std::string_view detail,
+                           uint64_t left_out);
 
 /// Counts a refusal and logs it (RJ-2). `detail` is shown in the log line. Thread-safe.
 void note_rejection(reject reason, uint16_t type, std::string_view detail) noexcept;

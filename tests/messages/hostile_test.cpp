@@ -321,6 +321,20 @@ TEST_CASE("RJ-1: each refusal of a flood is counted") {
   CHECK(counts().of(reject::oversize) == before + 10'000);
 }
 
+TEST_CASE("RJ-3: a refusal's line names the message and says why") {
+  const auto* pause = find_message("Pause");
+  REQUIRE(pause != nullptr);
+  CHECK(rejection_text(reject::forbidden, pause->id, "bob (reader) to run", 0) ==
+        "Pause was refused: its sender's role does not let it say that (forbidden): bob (reader) "
+        "to run");
+  const auto unknown = rejection_text(reject::type, 0xfffe, "from afar", 3);
+  CHECK(unknown.starts_with("a message of type 0xfffe was refused: "));
+  CHECK(unknown.ends_with("(type): from afar; 3 more like it since the last line"));
+  CHECK(rejection_text(reject::undecodable, 0, "", 0).starts_with("a message was refused: "));
+  for (size_t i = 0; i < reject_count; ++i)
+    CHECK_FALSE(rejection_text(static_cast<reject>(i), 0, "", 0).empty());
+}
+
 TEST_CASE("RJ-2: refusals are logged, but not each of a flood") {
   detail::flood_log log;
   constexpr auto interval_ns = detail::flood_log::interval_ns;
