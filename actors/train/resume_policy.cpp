@@ -5,6 +5,8 @@
 #include <array>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -68,20 +70,43 @@ std::string mix_text(const config::data_section& d) {
   return out.empty() ? "none" : out;
 }
 
+error cannot_go_on(const std::string& before, const std::string& after, const std::string& why) {
+  return {errc::bad_config, fmt::format("was {} until here and is {}: {}", before, after, why),
+          "set it back; or begin anew from the weights alone: checkpoint.resume=never and the "
+          "checkpoint as model.path"};
+}
+
+/// A key of the model's shape that is another.
+struct shape_change {
+  std::string key, before, after;
+};
+
+std::optional<shape_change> shape_change_of(std::string_view key, const config::job& was,
+                                            const config::job& now) {
+  if (std::find(shape_keys.begin(), shape_keys.end(), key) == shape_keys.end()) return {};
+  auto before = config::value_text(key, was), after = config::value_text(key, now);
+  if (before == after || is_open(before) || is_open(after)) return {};
+  return shape_change{std::string(key), std::move(before), std::move(after)};
+}
+
+/// One model in place of another is one mistake, told by the first key: most others follow from it.
+error another_model(const std::vector<shape_change>& changes) {
+  const auto& first = changes.front();
+  std::string why = "the checkpoint's tensors are of another model";
+  if (changes.size() > 1) {
+    std::vector<std::string> others;
+    for (size_t i = 1; i < changes.size(); ++i) others.push_back(changes[i].key);
+    why += fmt::format(" ({} more of its keys are others: {})", others.size(),
+                       fmt::join(others, ", "));
+  }
+  return cannot_go_on(first.before, first.after, why);
+}
+
 /// Why going on with the new value means nothing, if it does not.
 std::optional<error> senseless(std::string_view key, const config::job& was,
                                const config::job& now) {
   const auto before = config::value_text(key, was), after = config::value_text(key, now);
-  const auto refused = [&](std::string why) {
-    return error{errc::bad_config,
-                 fmt::format("was {} until here and is {}: {}", before, after, why),
-                 fmt::format("set it back; or begin anew from the weights alone: "
-                             "checkpoint.resume=never and the checkpoint as model.path")};
-  };
-  if (std::find(shape_keys.begin(), shape_keys.end(), key) != shape_keys.end()) {
-    if (is_open(before) || is_open(after)) return {};
-    return refused("the checkpoint's tensors are of another model");
-  }
+  const auto refused = [&](const char* why) { return cannot_go_on(before, after, why); };
   if (key == "model.max_seq_len" && was.model.family == model_family::gpt2 && !is_open(before) &&
       !is_open(after))
     return refused("gpt2 has a vector for each position, and the checkpoint has so many");
@@ -128,15 +153,19 @@ resumption resume_policy(const config::job& job, const checkpoint::train_state& 
   }
   if (parallel.layers.empty() || parallel.stage_layers() == was->parallel.stage_layers())
     was->parallel.layers = parallel.layers;
+  std::vector<shape_change> reshaped;
   for (const auto& p : config::properties()) {  // RSM-2
     const auto before = config::value_text(p.key, *was), after = config::value_text(p.key, out.job);
     if (!matters(p.key) || before == after) continue;
-    if (auto why = senseless(p.key, *was, out.job))
+    if (auto change = shape_change_of(p.key, *was, out.job))
+      reshaped.push_back(std::move(*change));
+    else if (auto why = senseless(p.key, *was, out.job))
       out.found.refuse(std::string(p.key), std::move(*why));
     else
       out.found.remarks.push_back(
           fmt::format("since step {}: {} {} -> {}", saved.step, p.key, before, after));
   }
+  if (!reshaped.empty()) out.found.refuse(reshaped.front().key, another_model(reshaped));
   const auto mix_before = mix_text(was->data), mix_after = mix_text(out.job.data);
   if (mix_before != mix_after)
     out.found.remarks.push_back(fmt::format(

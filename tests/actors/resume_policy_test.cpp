@@ -174,6 +174,16 @@ TEST_CASE("resume policy: what cannot mean anything is refused, with a way out")
   }
 }
 
+TEST_CASE("resume policy: another model is one mistake, told by its first key and how many") {
+  const auto r = resume_policy(job_with({"model.layers=4", "model.heads=8", "model.hidden=128"}),
+                               state_of(job_with({})));
+  REQUIRE(r.found.problems.size() == 1);
+  CHECK(r.found.problems[0].key == "model.layers");
+  const auto& said = r.found.problems[0].why.message;
+  CHECK_MESSAGE(said.find("more of its keys are others: model.heads") != std::string::npos, said);
+  CHECK(said.find("model.hidden") != std::string::npos);
+}
+
 TEST_CASE("resume policy: what was set stays until the file changes that key (RSM-1)") {
   const auto ran_with = job_with({"train.lr=0.001"});  // set from step 50 on
   const auto saved = state_of(ran_with, {{"train.lr", "0.001", "0.003", 50}});
