@@ -35,7 +35,7 @@ status tell(const std::string& prompt, const continuation& made) {
 }
 
 /// The prompt, and what the model goes on with. A file or a pipe gets each byte of it; a terminal
-/// acts on some, and a model of bytes makes any (SH-5).
+/// acts on some, and a model of bytes makes any (SH-5); none gets a part of a character at the end.
 status answer(text_model& model, const std::string& prompt, bool json) {
   if (json) {
     TROUPE_TRY(made, model.go_on(prompt));

@@ -13,20 +13,24 @@
 
 namespace troupe::apps {
 
+/// Bytes at the end of `text` that begin a character which is not whole.
+inline size_t cut_character_bytes(std::string_view text) {
+  for (size_t back = 1; back <= std::min<size_t>(3, text.size()); ++back) {
+    const auto byte = static_cast<unsigned char>(text[text.size() - back]);
+    if (byte < 0x80) break;
+    if (byte < 0xc0) continue;
+    return back < io::utf8_length(static_cast<char>(byte)) ? back : 0;
+  }
+  return 0;
+}
+
 /// Bytes at the end of `text` that may yet become others: those that begin a character, and U+FFFD,
 /// as which SentencePiece shows one that is not whole.
 inline size_t unsettled(std::string_view text) {
   constexpr std::string_view replacement = "\xef\xbf\xbd";
   size_t settled = text.size();
   while (text.substr(0, settled).ends_with(replacement)) settled -= replacement.size();
-  for (size_t back = 1; back <= std::min<size_t>(3, settled); ++back) {
-    const auto byte = static_cast<unsigned char>(text[settled - back]);
-    if (byte < 0x80) break;
-    if (byte < 0xc0) continue;
-    if (back < io::utf8_length(static_cast<char>(byte))) settled -= back;
-    break;
-  }
-  return text.size() - settled;
+  return text.size() - settled + cut_character_bytes(text.substr(0, settled));
 }
 
 /// Shows a text that grows, without what may yet become other.
@@ -35,7 +39,10 @@ class growing_text {
   explicit growing_text(const std::function<void(std::string_view)>& show) : show_(show) {}
 
   void is_now(std::string_view text) { show(text.substr(0, text.size() - unsettled(text))); }
-  void is_whole(std::string_view text) { show(text); }
+  /// The last token may have cut a character, which is left out: no bytes of it are text.
+  void is_whole(std::string_view text) {
+    show(text.substr(0, text.size() - cut_character_bytes(text)));
+  }
 
  private:
   void show(std::string_view text) {

@@ -284,6 +284,7 @@ result<continuation> text_model::go_on(const std::string& prompt,
   if (!p.wanted()) return error{errc::cancelled, "interrupted"};
   TROUPE_TRY(text, p.words->decode(made));
   shown.is_whole(text);
+  text.resize(text.size() - cut_character_bytes(text));
   return continuation{std::move(text), std::move(made)};
 }
 

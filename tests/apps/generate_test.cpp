@@ -276,6 +276,21 @@ TEST_CASE("a growing text is shown whole once, and not before it is settled") {
   CHECK(shown == "a\xf0\x9f\x98\x80");
   text.is_now("a\xf0\x9f\x98\x80 b\xc3");
   CHECK(shown == "a\xf0\x9f\x98\x80 b");
+  // What the last token cut is no character; U+FFFD is one.
   text.is_whole("a\xf0\x9f\x98\x80 b\xc3");
-  CHECK(shown == "a\xf0\x9f\x98\x80 b\xc3");
+  CHECK(shown == "a\xf0\x9f\x98\x80 b");
+  text.is_whole("a\xf0\x9f\x98\x80 b" + replacement);
+  CHECK(shown == "a\xf0\x9f\x98\x80 b" + replacement);
+}
+
+TEST_CASE("a character that is cut at the end is told from one that is whole") {
+  using troupe::apps::cut_character_bytes;
+  CHECK(cut_character_bytes("") == 0);
+  CHECK(cut_character_bytes("abc") == 0);
+  CHECK(cut_character_bytes("\xd0\x91") == 0);
+  CHECK(cut_character_bytes("a\xd0") == 1);
+  CHECK(cut_character_bytes("\xf0\x9f\x98\x80") == 0);
+  CHECK(cut_character_bytes("\xf0\x9f\x98") == 3);
+  CHECK(cut_character_bytes("\xe2\x96") == 2);
+  CHECK(cut_character_bytes("\x80\x80") == 0);  // no character begins there
 }
