@@ -77,6 +77,19 @@ std::string map_line(const straggler_report& r, const whatif_layout& l, int32_t 
 
 constexpr int32_t widest_map = 120, highest_map = 64;
 
+/// What goes with the worst ranks and the last stage. Of next to nothing a share may be any number,
+/// and ranks without which a step would take longer have none.
+std::string shares_text(const straggler_report& r, const whatif_layout& layout) {
+  constexpr double least_lost = 1.01;
+  if (r.s < least_lost) return "M_W        -  nothing is lost: less than 1 %\n";
+  auto out = fmt::format("M_W  {:>7.3f}  of what is lost goes with the worst 3 % of ranks\n",
+                         std::max(0.0, r.m_w));
+  if (layout.pipeline > 1)
+    out += fmt::format("M_S  {:>7.3f}  of what is lost goes with the last stage\n",
+                       std::max(0.0, r.m_s));
+  return out;
+}
+
 }  // namespace
 
 std::string stragglers_text(const straggler_report& r, const whatif_layout& layout) {
@@ -94,12 +107,8 @@ std::string stragglers_text(const straggler_report& r, const whatif_layout& layo
                                                : "no single cause explains a quarter of it\n";
   for (const auto& c : r.causes)
     out += fmt::format("hint: {}: {}\n", to_string(c.what), remedy(c.what));
-  out += fmt::format(
-      "\nS    {:>7.3f}  slowdown against ideal\n"
-      "M_W  {:>7.3f}  of what is lost goes with the worst 3 % of ranks\n",
-      r.s, r.m_w);
-  if (layout.pipeline > 1)
-    out += fmt::format("M_S  {:>7.3f}  of what is lost goes with the last stage\n", r.m_s);
+  out += fmt::format("\nS    {:>7.3f}  slowdown against ideal\n", r.s);
+  out += shares_text(r, layout);
   if (layout.data <= widest_map && layout.pipeline <= highest_map && layout.cells() > 1) {
     out += "\nslowdown by rank: data ranks across, stages down\n";
     for (int32_t p = 0; p < layout.pipeline; ++p)

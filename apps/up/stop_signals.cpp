@@ -23,8 +23,9 @@ namespace {
   say(during == phase::starting
           ? fmt::format("stopped by SIG{} before the training began; the same command starts it",
                         sigabbrev_np(signal))
-          : std::string("second signal: aborting at once; with --set checkpoint.resume=auto the "
-                        "same command goes on from the last checkpoint, if there is one"));
+          : std::string(
+                "second signal: aborting at once; the same command goes on from the last "
+                "checkpoint, if there is one and checkpoint.resume is \"auto\", its default"));
   if (last_word) {
     try {
       const watchdog in_time(defaults::launcher_word, 128 + signal, {errc::none, ""});

@@ -256,6 +256,26 @@ TEST_CASE("stragglers: ranks that are alike are no stragglers") {
   }
 }
 
+TEST_CASE("stragglers: where nothing is lost no share of it is shown") {
+  whatif_layout layout;
+  layout.data = layout.pipeline = 2;
+  straggler_report r;
+  r.cells.resize(4);
+  r.s = 1.004;
+  r.m_w = -1.651;
+  const auto even = stragglers_text(r, layout);
+  CHECK(even.find("-1.651") == even.npos);
+  CHECK(even.find("nothing is lost") != even.npos);
+  r.s = 1.05;
+  CHECK(stragglers_text(r, layout).find("M_W    0.000  of what is lost") != even.npos);
+  r.s = 1.5;
+  r.m_w = 0.25;
+  const auto lost = stragglers_text(r, layout);
+  CHECK(lost.find("M_W    0.250  of what is lost") != lost.npos);
+  CHECK(lost.find("M_S") != lost.npos);
+  CHECK(lost.find("nothing is lost") == lost.npos);
+}
+
 TEST_CASE("stragglers: a slow rank is found, and what it is on") {
   paper_job job;
   job.data = 4;
