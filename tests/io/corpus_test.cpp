@@ -240,7 +240,9 @@ TEST_CASE("DRD-2 a file of books beyond the limit is refused when it is opened, 
 
 TEST_CASE("text that preparing would refuse for its length is refused before it is read") {
   scratch dir;
-  const auto words = *make_tokenizer(TROUPE_SOURCE_DIR "/tests/io/fixtures/spm.model");
+  const std::string fixtures = TROUPE_SOURCE_DIR "/tests/io/fixtures/";
+  const auto words = *make_tokenizer(fixtures + "neox.tokenizer.json");  // cut nowhere
+  const auto pieces = *make_tokenizer(fixtures + "spm.model");
   const auto checked = [&](const std::string& head, uint64_t bytes, const tokenizer& by) {
     REQUIRE(write_atomic(dir / "t.txt", head + std::string(data_probe_bytes, 'x')));
     fs::resize_file(dir / "t.txt", bytes);  // sparse
@@ -252,6 +254,7 @@ TEST_CASE("text that preparing would refuse for its length is refused before it 
                  max_document_bytes));
   CHECK(checked(russian, max_document_bytes + 1, *gpt2_tokenizer()));
   CHECK(checked("a b", max_document_bytes + 1, *mistral_tokenizer()));
+  CHECK(checked("a b", max_document_bytes + 1, *pieces));
   CHECK(checked("", max_document_bytes + 1, **make_tokenizer("bytes")));
   CHECK(is_error(checked("", max_document_bytes + 1, *gpt2_tokenizer()), text_too_long,
                  max_document_bytes));
