@@ -148,6 +148,18 @@ size_t row_not_below(const std::vector<clock_row>& rows, int mhz) {
   return static_cast<size_t>(std::max<std::ptrdiff_t>(below - rows.begin(), 1) - 1);
 }
 
+std::vector<std::vector<gpu::controls::clocked_operation>> clocks_by_stage(
+    const pipeline_dag& dag, const clock_profile& profile, const clock_table& clocks) {
+  std::vector<std::vector<gpu::controls::clocked_operation>> out(static_cast<size_t>(dag.stages()));
+  for (size_t i = 0; i < dag.nodes().size(); ++i) {
+    const auto& n = dag.nodes()[i];
+    const auto& rows = profile.rows(n.stage, n.which);
+    out[static_cast<size_t>(n.stage)].push_back(
+        {clock_of(profile, n, clocks[i]), rows[clocks[i]].time_s, rows.front().time_s});
+  }
+  return out;
+}
+
 double lead_of(const std::vector<clock_row>& rows, size_t row, double set_s) {
   return set_s * std::max(1.0, rows[row].time_s / rows.front().time_s);
 }

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "actors/power/frontier_policy.hpp"
+#include "gpu/controls/stage_clocks_policy.hpp"
 
 namespace troupe::power {
 
@@ -44,6 +45,10 @@ struct slack_plan {
 int clock_of(const clock_profile& profile, const pipeline_node& node, size_t row);
 /// The row of the lowest clock that is not below `mhz`.
 size_t row_not_below(const std::vector<clock_row>& rows, int mhz);
+
+/// A table as each stage has it: its operations in the order in which they run.
+std::vector<std::vector<gpu::controls::clocked_operation>> clocks_by_stage(
+    const pipeline_dag& dag, const clock_profile& profile, const clock_table& clocks);
 
 /// What of an operation's time a change of its clock may take: it begins at a higher one.
 double lead_of(const std::vector<clock_row>& rows, size_t row, double set_s);

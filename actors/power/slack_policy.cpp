@@ -44,6 +44,12 @@ std::string_view to_string(slack_reason r) {
       return "stale";
     case slack_reason::late_setting:
       return "late_setting";
+    case slack_reason::refused:
+      return "refused";
+    case slack_reason::no_clocks:
+      return "no_clocks";
+    case slack_reason::other_job:
+      return "other_job";
   }
   return "none";
 }
@@ -85,9 +91,9 @@ void slack_policy::step(const slack_sample& sample) {
   if (state_ == slack_state::off && reason_ != slack_reason::paced) return;
   if (sample.paced) return go(slack_state::off, slack_reason::paced);
   if (state_ == slack_state::off) return go(slack_state::measuring, slack_reason::none);
-  late_ += sample.late;
-  if (late_ >= static_cast<uint64_t>(terms_.most_late))
-    return go(slack_state::off, slack_reason::late_setting);
+  const auto most_late = static_cast<uint64_t>(terms_.most_late);
+  late_ = sample.late > 0 ? late_ + sample.late : late_ - std::min(late_, most_late / 3);
+  if (late_ >= most_late) return go(slack_state::off, slack_reason::late_setting);
   state_ == slack_state::measuring ? measure(sample) : judge(sample);
 }
 

@@ -41,11 +41,14 @@ std::string_view to_string(slack_state s);
 enum class slack_reason : uint8_t {
   none,
   no_plan,
-  no_saving,    ///< the actuator makes the same joules later
-  paced,        ///< a budget's pace is of the whole job already
-  unlike,       ///< a step at the highest clocks is not as long as the profile says
-  stale,        ///< steps have become longer than planned (SLT-5)
-  late_setting  ///< clocks came later than the plan has it
+  no_saving,     ///< the actuator makes the same joules later
+  paced,         ///< a budget's pace is of the whole job already
+  unlike,        ///< a step at the highest clocks is not as long as the profile says
+  stale,         ///< steps have become longer than planned (SLT-5)
+  late_setting,  ///< clocks came later than the plan has it
+  refused,       ///< a device did not take one
+  no_clocks,     ///< a rank cannot set the clock of its operations
+  other_job      ///< the plan is of other stages or micro-batches
 };
 std::string_view to_string(slack_reason r);
 
@@ -56,7 +59,8 @@ struct slack_terms {
   int stale_steps = 3;
   double stale = 0.01;
   double unlike = 0.1;  ///< of the profile's step, more or less
-  int most_late = 3;    ///< operations in all that began at too low a clock
+  /// Operations that began at too low a clock; a step without any takes off a third.
+  int most_late = 3;
   bool saves_energy = true;
 };
 
@@ -77,6 +81,8 @@ class slack_policy {
   void begin(const slack_plan& plan);
   /// The job has recovered, or its devices have changed: measured anew.
   void restarted();
+  /// Nothing is slowed until it is restarted, or there is another plan.
+  void stop(slack_reason why) { go(slack_state::off, why); }
   /// A step has ended.
   void step(const slack_sample& sample);
 

@@ -13,6 +13,8 @@ namespace troupe::gpu::controls {
 
 /// A pace is told in so many parts (train::work_pace).
 inline constexpr int whole_pace = 1024;
+/// Above every clock: a device that is asked for it runs at what its pace lets it.
+inline constexpr int highest_clock_mhz = 1'000'000;
 
 /// What an actuator can do.
 struct actuator_facts {
@@ -51,6 +53,18 @@ class actuator {
   /// Undoes what it has changed, as far as that can be; else the record of it stays.
   virtual void end() noexcept = 0;
   virtual actuator_facts facts() const = 0;
+
+  /// Whether set_clock() does something: it governs the clocks of what its rank alone computes on.
+  virtual bool sets_clocks() const { return false; }
+  /// A clock that is enough until the next one is asked for; of this one and the pace the lower
+  /// holds. It is written, and not read back: that it is in force check_clock() says, later.
+  /// Errors: each one's own.
+  virtual status set_clock(int mhz) {
+    (void)mhz;
+    return {};
+  }
+  /// Errors: each one's own, where the clock is above what was set last.
+  virtual status check_clock() { return {}; }
 };
 
 }  // namespace troupe::gpu::controls

@@ -266,10 +266,11 @@ status setting_governor::set(int pace_of_1024) {
   if (!governs) return governs.error();
   if (!*governs) return {};
   TROUPE_CHECK(keep_pace(pace_of_1024));
+  pace_of_1024_ = pace_of_1024;
   bool is_any_set = false;
   status first_away;
   for (size_t i = 0; i < settings_.size(); ++i) {
-    const auto wanted = setting_at(target_.kind, settings_[i].range, pace_of_1024);
+    const auto wanted = wanted_of(settings_[i].range);
     if (wanted != in_force_[i]) {
       const auto began = std::chrono::steady_clock::now();
       auto done = set_setting(*port_, settings_[i], wanted);
@@ -281,6 +282,42 @@ status setting_governor::set(int pace_of_1024) {
     is_any_set = is_any_set || in_force_[i] == wanted;
   }
   return is_any_set ? status{} : first_away;
+}
+
+/// SGV-9: the lower of both.
+uint64_t setting_governor::wanted_of(const setting_range& range) const {
+  return std::min(setting_at(target_.kind, range, pace_of_1024_),
+                  setting_of_clock(target_.kind, range, clock_mhz_));
+}
+
+bool setting_governor::sets_clocks() const {
+  std::lock_guard lock(mutex_);
+  return lock_ && !is_limit(target_.kind) && !target_.is_machines;
+}
+
+status setting_governor::set_clock(int mhz) {
+  std::lock_guard lock(mutex_);
+  if (over_ || !lock_) return {};
+  clock_mhz_ = mhz;
+  for (size_t i = 0; i < settings_.size(); ++i) {
+    const auto wanted = wanted_of(settings_[i].range);
+    if (wanted == in_force_[i]) continue;
+    auto done = port_->write(settings_[i].now.where, wanted);
+    in_force_[i] = done ? wanted : 0;
+    if (!done && !is_away(target_.kind, done.error())) return done;
+  }
+  return {};
+}
+
+status setting_governor::check_clock() {
+  std::lock_guard lock(mutex_);
+  if (over_ || !lock_) return {};
+  for (size_t i = 0; i < settings_.size(); ++i) {
+    if (in_force_[i] == 0) continue;
+    auto done = check_setting(*port_, settings_[i], in_force_[i]);
+    if (!done && !is_away(target_.kind, done.error())) return done;
+  }
+  return {};
 }
 
 void setting_governor::end() noexcept {

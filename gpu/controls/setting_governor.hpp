@@ -13,6 +13,9 @@
 //     it is, with what was found before it, under the next such owner, until that one sets another
 //     pace. Any other owner takes it back. A pace is in the record before it is set, so a death
 //     between the two leaves what was meant.
+//   SGV-9  A clock that is asked for (set_clock) is no pace: it is not in the record, raises
+//     nothing above what the pace lets a device have, and is undone with it. Who does not govern
+//     sets none.
 //   SGV-6  What is taken back is no longer this program's to set, whatever else stays. Processors
 //     that are offline keep nobody from the others: what was found of them goes from record to
 //     record until it can be set.
@@ -67,6 +70,12 @@ class setting_governor final : public actuator {
   status set(int pace_of_1024) override;
   void end() noexcept override;
   actuator_facts facts() const override;
+  /// A clock's, where it governs. SGV-9
+  bool sets_clocks() const override;
+  /// Errors: what the system or the driver says.
+  status set_clock(int mhz) override;
+  /// Errors: setting_not_in_force.
+  status check_clock() override;
   /// Ends it where it has taken over: what it found so stays. SGV-8
   void leave() noexcept;
   /// Ends it: what it has set stays, with what was found before it. SGV-8
@@ -84,6 +93,7 @@ class setting_governor final : public actuator {
   result<bool> adopt();
   status keep_pace(int pace_of_1024);
   std::filesystem::path own_record() const;
+  uint64_t wanted_of(const setting_range& range) const;
   status begin(const std::vector<found_setting>& away);
 
   const control_place at_;
@@ -100,6 +110,7 @@ class setting_governor final : public actuator {
   std::vector<uint64_t> in_force_;  ///< of each; 0: not known
   recent_delays took_;              ///< from a write until it was read back, each setting
   std::optional<int> adopted_at_;
+  int pace_of_1024_ = whole_pace, clock_mhz_ = highest_clock_mhz;
 };
 
 /// Whether what is set of it was left so for this owner to go on from, by this word. SGV-8

@@ -102,6 +102,18 @@ uint64_t setting_at(setting_kind kind, const setting_range& range, int pace_of_1
   return std::clamp(wanted - wanted % range.step, range.least, range.most);
 }
 
+uint64_t setting_of_clock(setting_kind kind, const setting_range& range, int mhz) {
+  constexpr uint64_t khz_of_mhz = 1000;
+  const auto wanted =
+      static_cast<uint64_t>(std::max(0, mhz)) * (kind == setting_kind::cpufreq ? khz_of_mhz : 1);
+  if (is_limit(kind) || wanted >= range.most) return range.most;
+  if (!range.only.empty()) {
+    const auto not_below = std::ranges::lower_bound(range.only, wanted);
+    return not_below == range.only.end() ? range.most : *not_below;
+  }
+  return std::clamp((wanted + range.step - 1) / range.step * range.step, range.least, range.most);
+}
+
 bool is_in_force(const setting_range& range, uint64_t wanted, uint64_t read) {
   return read <= wanted || read - wanted <= range.rounded;
 }

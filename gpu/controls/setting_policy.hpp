@@ -14,6 +14,7 @@
 //   DVS-1  Nothing is set above what was found, nor below the least that the device takes.
 //   DVS-2  A lower pace is never a higher setting, and the whole pace is what was found.
 //   DVS-3  What reads back above what was set, by more than devices round, is not in force.
+//   DVS-5  A clock that is asked for is never set lower than it is, but for DVS-1.
 //   DVS-4  Only these settings are written: their names are known as a whole.
 #pragma once
 
@@ -69,6 +70,8 @@ setting_range gpu_limit_range(uint64_t least_mw, uint64_t found_mw);
 
 /// DVS-1, DVS-2
 uint64_t setting_at(setting_kind kind, const setting_range& range, int pace_of_1024);
+/// DVS-1, DVS-5: the lowest setting of a clock that lets devices run at `mhz`.
+uint64_t setting_of_clock(setting_kind kind, const setting_range& range, int mhz);
 /// DVS-3
 bool is_in_force(const setting_range& range, uint64_t wanted, uint64_t read);
 

@@ -1281,7 +1281,7 @@ GUARDS = (
           "if (OUT || lasts_s(i, begins_s, step_s) >= needs_s(i, clocks, set_s) * (1 - like)) {",
           "test_actors: SLP-2: neighbours that are too short*", "test_actors: SLP-1 and SLP-2: every point*"),
     guard("slack-ahead", "a higher clock is asked for ahead of the operation that needs it (SCP-1)",
-          "actors/power/stage_clocks_policy.cpp",
+          "gpu/controls/stage_clocks_policy.cpp",
           "return wish{mhz, std::max(0.0, ahead_s - lead)};",
           "return wish{mhz, OUT ? ahead_s : std::max(0.0, ahead_s - lead)};",
           "test_actors: SCP-1: a higher clock*", "test_sim: slack: the step stays as long*"),

@@ -10,10 +10,10 @@
 
 #include <fmt/format.h>
 
-#include "actors/power/stage_clocks_policy.hpp"
 #include "actors/sim/rng.hpp"
 #include "actors/sim/slack/slack_device.hpp"
 #include "actors/train/schedule_policy.hpp"
+#include "gpu/controls/stage_clocks_policy.hpp"
 
 namespace troupe::sim {
 
@@ -24,7 +24,7 @@ using power::instruction;
 /// What a replica's stages run in a step.
 struct slack_orders {
   std::vector<std::vector<size_t>> nodes;  ///< by stage, numbers in the pipeline_dag, in order
-  std::vector<power::stage_clocks_policy> clocks;
+  std::vector<gpu::controls::stage_clocks_policy> clocks;
 };
 
 /// A table as each stage has it.
@@ -33,15 +33,10 @@ slack_orders orders_of(const power::frontier_policy& policy, const power::clock_
   const auto& dag = policy.dag();
   slack_orders out;
   out.nodes.resize(static_cast<size_t>(dag.stages()));
-  std::vector<std::vector<power::clocked_operation>> each(out.nodes.size());
-  for (size_t i = 0; i < dag.nodes().size(); ++i) {
-    const auto& n = dag.nodes()[i];
-    const auto& rows = policy.profile().rows(n.stage, n.which);
-    out.nodes[static_cast<size_t>(n.stage)].push_back(i);
-    each[static_cast<size_t>(n.stage)].push_back({power::clock_of(policy.profile(), n, table[i]),
-                                                  rows[table[i]].time_s, rows.front().time_s});
-  }
-  for (auto& e : each) out.clocks.emplace_back(std::move(e), set_s);
+  for (size_t i = 0; i < dag.nodes().size(); ++i)
+    out.nodes[static_cast<size_t>(dag.nodes()[i].stage)].push_back(i);
+  for (auto& each : power::clocks_by_stage(dag, policy.profile(), table))
+    out.clocks.emplace_back(std::move(each), set_s);
   return out;
 }
 
@@ -144,7 +139,7 @@ class slack_replica {
   void ask(size_t stage, int mhz) {
     if (devices_[stage].wish(mhz)) push(now_s_ + with_.set_s, event_kind::set, stage);
   }
-  void ask(size_t stage, const std::optional<power::stage_clocks_policy::wish>& w) {
+  void ask(size_t stage, const std::optional<gpu::controls::stage_clocks_policy::wish>& w) {
     if (!w) return;
     if (w->after_s <= 0) return ask(stage, w->mhz);
     push(now_s_ + w->after_s, event_kind::wish, stage, w->mhz);

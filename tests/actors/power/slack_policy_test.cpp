@@ -5,9 +5,11 @@
 
 #include <doctest/doctest.h>
 
-#include "actors/power/stage_clocks_policy.hpp"
+#include "gpu/controls/stage_clocks_policy.hpp"
 
 using namespace troupe::power;
+using troupe::gpu::controls::clocked_operation;
+using troupe::gpu::controls::stage_clocks_policy;
 
 namespace {
 
@@ -179,6 +181,20 @@ TEST_CASE("slack: clocks that come too late end it, also after a recovery") {
   job.policy.restarted();
   job.follow(1, 5);
   CHECK(job.policy.state() == slack_state::off);
+  CHECK(job.policy.reason() == slack_reason::late_setting);
+}
+
+TEST_CASE("slack: clocks that come late now and then end nothing") {
+  scripted_slack job(2);
+  job.follow(1, 3);
+  for (int i = 0; i < 9; ++i) {
+    job.steps(1, false, 1);
+    job.steps(1);
+  }
+  CHECK(job.policy.state() == slack_state::planned);
+  job.steps(2, false, 1);
+  CHECK(job.policy.state() == slack_state::planned);
+  job.steps(1, false, 1);
   CHECK(job.policy.reason() == slack_reason::late_setting);
 }
 

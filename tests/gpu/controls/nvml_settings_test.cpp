@@ -335,3 +335,32 @@ TEST_CASE("SGV-8: nvml settings: what an agent has left stays as it is under the
     CHECK_FALSE(m.card(0).locked_mhz);
   }
 }
+
+TEST_CASE("SGV-9: nvml settings: an operation's clock is locked, below the pace's, and let go") {
+  const gpu_machine m;
+  auto governor = m.governor(setting_kind::nvml_clocks);
+  CHECK(governor->sets_clocks());
+  REQUIRE(governor->set_clock(990));
+  CHECK(m.card(0).locked_mhz == std::pair(345U, 990U));
+  CHECK(governor->check_clock());
+  REQUIRE(governor->set(1024));  // the whole pace raises nothing
+  CHECK(m.card(0).locked_mhz == std::pair(345U, 990U));
+  REQUIRE(governor->set(1));
+  CHECK(m.card(0).locked_mhz == std::pair(345U, 345U));
+  REQUIRE(governor->set_clock(highest_clock_mhz));
+  CHECK(m.card(0).locked_mhz == std::pair(345U, 345U));
+  governor.reset();
+  CHECK_FALSE(m.card(0).locked_mhz);
+  CHECK_FALSE(m.governor(setting_kind::nvml_limit)->sets_clocks());
+}
+
+TEST_CASE("SGV-9: nvml settings: a clock that does not bind is found out as it is looked at") {
+  const gpu_machine m;
+  const auto governor = m.governor(setting_kind::nvml_clocks);
+  m.card(0).lies = true;
+  REQUIRE(governor->set_clock(990));
+  const auto looked = governor->check_clock();
+  REQUIRE_FALSE(looked);
+  CHECK(looked.error().is(setting_not_in_force));
+  m.card(0).lies = false;
+}

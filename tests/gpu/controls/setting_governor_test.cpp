@@ -599,3 +599,28 @@ TEST_CASE("SGV-8: setting governor: processors that come meanwhile are held like
   CHECK(m.values(setting_kind::cpufreq)["policy2"] == "2000000\n");
   CHECK(m.values(setting_kind::cpufreq)["policy0"] == "3000000\n");
 }
+
+TEST_CASE("SGV-9: setting governor: of a clock and a pace the lower holds, and both end with it") {
+  const made_devices m;
+  auto governor = m.governor(setting_kind::cpufreq);
+  const auto beside = m.governor(setting_kind::cpufreq, 1);
+  CHECK(governor->sets_clocks());
+  CHECK_FALSE(beside->sets_clocks());  // it governs none
+  REQUIRE(beside->set_clock(500));
+  REQUIRE(governor->set_clock(1200));
+  CHECK(m.values(setting_kind::cpufreq)["policy1"] == "1200000\n");
+  REQUIRE(governor->set(256));
+  CHECK(m.values(setting_kind::cpufreq)["policy1"] == "1200000\n");
+  REQUIRE(governor->set_clock(2000));
+  CHECK(m.values(setting_kind::cpufreq)["policy1"] == "1500000\n");  // the pace's
+  REQUIRE(governor->set(1024));
+  CHECK(m.values(setting_kind::cpufreq)["policy1"] == "2000000\n");
+  CHECK(governor->check_clock());
+  m.files->lies = true;
+  REQUIRE(governor->set_clock(1000));
+  CHECK_FALSE(governor->check_clock());
+  m.files->lies = false;
+  governor->end();
+  CHECK(m.values(setting_kind::cpufreq)["policy1"] == "3000000\n");
+  CHECK_FALSE(m.governor(setting_kind::rapl)->sets_clocks());
+}

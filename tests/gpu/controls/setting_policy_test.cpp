@@ -150,3 +150,17 @@ TEST_CASE("settings: a file of the kernel holds one whole number, or none is rea
   for (const char* other : {"", "\n", "-1\n", "max\n", "1 2\n", "99999999999999999999\n"})
     CHECK_FALSE(number_in(other));
 }
+
+TEST_CASE("DVS-5: settings: a clock that is asked for is the lowest that is enough for it") {
+  const auto any = clock_range(800'000, 3'000'000, "");
+  CHECK(setting_of_clock(setting_kind::cpufreq, any, 1500) == 1'500'000);
+  CHECK(setting_of_clock(setting_kind::cpufreq, any, 100) == 800'000);
+  CHECK(setting_of_clock(setting_kind::cpufreq, any, 0) == 800'000);
+  CHECK(setting_of_clock(setting_kind::cpufreq, any, highest_clock_mhz) == 3'000'000);
+  const auto listed = lock_range({345, 990, 1410, 1980});
+  CHECK(setting_of_clock(setting_kind::nvml_clocks, listed, 990) == 990);
+  CHECK(setting_of_clock(setting_kind::nvml_clocks, listed, 991) == 1410);
+  CHECK(setting_of_clock(setting_kind::nvml_clocks, listed, 1) == 345);
+  CHECK(setting_of_clock(setting_kind::nvml_clocks, listed, 1981) == 1980);
+  CHECK(setting_of_clock(setting_kind::rapl, limit_range(150 * one_w), 1) == 150 * one_w);
+}

@@ -1,11 +1,11 @@
 // Looks ahead as far as setting a clock takes.
-#include "actors/power/stage_clocks_policy.hpp"
+#include "gpu/controls/stage_clocks_policy.hpp"
 
 #include <algorithm>
 #include <cassert>
 #include <utility>
 
-namespace troupe::power {
+namespace troupe::gpu::controls {
 
 namespace {
 
@@ -46,4 +46,4 @@ std::optional<stage_clocks_policy::wish> stage_clocks_policy::ended(size_t i) co
   return wish{after(i).mhz, 0};
 }
 
-}  // namespace troupe::power
+}  // namespace troupe::gpu::controls

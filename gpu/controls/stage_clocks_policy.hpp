@@ -15,13 +15,14 @@
 #include <optional>
 #include <vector>
 
-namespace troupe::power {
+namespace troupe::gpu::controls {
 
 /// An operation of a stage, in the order in which they run.
 struct clocked_operation {
   int mhz = 0;
   double lasts_s = 0;     ///< at that clock
   double shortest_s = 0;  ///< at the highest
+  bool operator==(const clocked_operation&) const = default;
 };
 
 class stage_clocks_policy {
@@ -39,6 +40,10 @@ class stage_clocks_policy {
   /// The clock of the first operation: what is asked for before a step.
   int first_mhz() const { return order_.front().mhz; }
   int mhz_of(size_t i) const { return order_[i].mhz; }
+  size_t size() const { return order_.size(); }
+  /// How many times as long it takes as at the highest clock.
+  double times_of(size_t i) const { return order_[i].lasts_s / order_[i].shortest_s; }
+  bool operator==(const stage_clocks_policy&) const = default;
   /// The i-th operation begins.
   std::optional<wish> began(size_t i) const;
   /// It has ended.
@@ -52,4 +57,4 @@ class stage_clocks_policy {
   double set_s_;
 };
 
-}  // namespace troupe::power
+}  // namespace troupe::gpu::controls

@@ -1,0 +1,104 @@
+// One wish, one thread; see clock_setter.hpp.
+#include "gpu/controls/clock_setter.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace troupe::gpu::controls {
+
+clock_setter::clock_setter(std::shared_ptr<actuator> control,
+                           std::function<void(const error&)> failed,
+                           const clock_setter_terms& terms)
+    : control_(std::move(control)), on_failed_(std::move(failed)), terms_(terms) {
+  thread_ = std::thread([this] { work(); });
+}
+
+clock_setter::~clock_setter() {
+  {
+    std::lock_guard lock(mutex_);
+    over_ = true;
+  }
+  told_.notify_one();
+  thread_.join();
+}
+
+void clock_setter::wish(int mhz, std::chrono::nanoseconds after) {
+  {
+    std::lock_guard lock(mutex_);
+    newest_ = {mhz, std::chrono::steady_clock::now() + after};
+  }
+  told_.notify_one();
+}
+
+/// When there is something to do without another wish.
+std::optional<clock_setter::moment> clock_setter::next_look() const {
+  if (failed_) return std::nullopt;
+  std::optional<moment> out;
+  if (newest_) out = newest_->due;
+  if (unchecked_since_) {
+    const auto check = *unchecked_since_ + terms_.check_after;
+    out = out ? std::min(*out, check) : check;
+  }
+  return out;
+}
+
+bool clock_setter::is_check_due(moment now) const {
+  if (!unchecked_since_) return false;
+  const bool is_due = newest_ && newest_->due <= now;
+  return is_due ? now - looked_ >= terms_.check_every
+                : now - *unchecked_since_ >= terms_.check_after;
+}
+
+void clock_setter::work() {
+  std::unique_lock lock(mutex_);
+  while (!over_) {
+    const auto now = std::chrono::steady_clock::now();
+    const auto next = next_look();
+    if (!next)
+      told_.wait(lock);
+    else if (*next > now)
+      told_.wait_until(lock, *next);
+    else if (is_check_due(now))
+      check(lock);
+    else
+      set(lock);
+    if (failed_) newest_.reset();
+  }
+  lock.unlock();
+  if (in_force_mhz_ != highest_clock_mhz)
+    static_cast<void>(control_->set_clock(highest_clock_mhz));  // CKS-4
+}
+
+/// CKS-2. While it is set nobody knows which of both clocks the device has.
+void clock_setter::set(std::unique_lock<std::mutex>& lock) {
+  if (!newest_) return;
+  const int mhz = std::exchange(newest_, std::nullopt)->mhz;
+  if (mhz == in_force_mhz_) return;
+  in_force_mhz_ = std::min<int>(in_force_mhz_, mhz);
+  lock.unlock();
+  const auto done = control_->set_clock(mhz);
+  if (done)
+    in_force_mhz_ = mhz;
+  else
+    fail(done.error());
+  lock.lock();
+  unchecked_since_ = std::chrono::steady_clock::now();
+}
+
+/// CKS-3
+void clock_setter::check(std::unique_lock<std::mutex>& lock) {
+  lock.unlock();
+  const auto done = control_->check_clock();
+  if (!done) fail(done.error());
+  lock.lock();
+  unchecked_since_.reset();
+  looked_ = std::chrono::steady_clock::now();
+}
+
+void clock_setter::fail(const error& why) {
+  if (control_->set_clock(highest_clock_mhz)) in_force_mhz_ = highest_clock_mhz;
+  if (failed_.exchange(true)) return;
+  if (on_failed_) on_failed_(why);
+}
+
+}  // namespace troupe::gpu::controls
