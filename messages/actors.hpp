@@ -103,8 +103,8 @@ using stage_actor = component_actor::extend<
 
 /// Keeps a job within its power budget.
 using pacer_actor = component_actor::extend<
-    // What a node's machine draws; at what pace steps are made.
-    tell<fbs::Heartbeat>, tell<fbs::PaceTaken>,
+    // What a node's machine draws; at what pace steps are made, and how long they took.
+    tell<fbs::Heartbeat>, tell<fbs::PaceTaken>, tell<fbs::StepMade>,
     // Time to decide (from itself only).
     caf::reacts_to<caf::tick_atom>>;
 
@@ -267,6 +267,8 @@ using run_actor = component_actor::extend<
     ask<fbs::Rewind, fbs::Ack>,
     // How fast it may work, and what its machines draw.
     tell<fbs::JobPower>,
+    // Which clocks its operations have.
+    tell<fbs::JobClocks>,
     // The predictor has taken what it was told of a step.
     tell<fbs::StepTimesTaken>,
     // What it waits for is over (from itself only).

@@ -116,6 +116,8 @@
   X(power, PowerTree, 0x0708)         \
   X(power, SetPowerBudget, 0x0709)    \
   X(power, SetPowerBrake, 0x070a)     \
+  X(power, StepMade, 0x070b)          \
+  X(power, JobClocks, 0x070c)         \
   X(health, FindingsRequest, 0x0801)  \
   X(health, Findings, 0x0802)         \
   X(health, ReadVitals, 0x0803)       \

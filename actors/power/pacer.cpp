@@ -93,6 +93,7 @@ void show(pacer_pointer self, const fbs::JobPowerT& now) {
     s.reason = now.reason;
     s.decided = decided_in_words(self->state);
     s.machines = static_cast<uint32_t>(all.machines);
+    if (const auto& slack = self->state.slack) s.slack = slack->words();
     if (parent) show_parent(*parent, now_ns(*self), s);
   });
 }
@@ -212,6 +213,17 @@ void take(pacer_pointer self, const msg<fbs::PaceTaken>& m) {
   tell(self);
 }
 
+/// From a run of its process: what is in it is bounded by the job.
+void take_slack(pacer_pointer self, const msg<fbs::StepMade>& m) {
+  auto& st = self->state;
+  if (!st.slack) return;
+  auto clocks = st.slack->made(m.unpack(), m.header().epoch);
+  if (!clocks) return;
+  self->send(caf::actor_cast<run_actor>(self->current_sender()),
+             make_msg<fbs::JobClocks>(context_of(*self, self->epoch()), *clocks));
+  show(self, st.told ? *st.told : fbs::JobPowerT());
+}
+
 }  // namespace
 
 pacer_options pacer_options_of(const config::power_section& said, uint32_t epoch) {
@@ -244,6 +256,7 @@ pacer_actor::behavior_type pacer(pacer_pointer self, const pacer_options& option
   st.journal.begins(options.epoch, st.own_w, options.parent ? options.parent->named : "",
                     st.dry_run);
   if (options.held) st.held.emplace(*options.held);
+  if (options.slack) st.slack.emplace(options.slack);
   st.policy.watches_others(st.held.has_value());
   if (options.parent) begin_job_parent(self, *options.parent, [self] { tell(self); });
   if (st.held) st.parent->lease.begin_with_share(st.held->of.share_mw);
@@ -254,6 +267,7 @@ pacer_actor::behavior_type pacer(pacer_pointer self, const pacer_options& option
       status_handler(self),
       [self](const msg<fbs::Heartbeat>& m) { hear(self, m); },
       [self](const msg<fbs::PaceTaken>& m) { take(self, m); },
+      [self](const msg<fbs::StepMade>& m) { take_slack(self, m); },
       [self](caf::tick_atom) {
         count_own_time(self);
         if (self->state.held) look_at_machine(self);

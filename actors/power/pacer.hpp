@@ -3,6 +3,9 @@
 // policy decides (job_pace_policy.hpp). Of a machine without a job it does the same, and sets the
 // pace itself (machine_hold.hpp).
 //
+// It takes the job's slack, too (power.slack; job_slack.hpp): StepMade from the run at each step's
+// end, JobClocks to it.
+//
 // Messages: Heartbeat from the coordinator, which carries what meters say; PaceTaken from the run,
 // at each step's begin, where steps end, where ranks are given out anew (another epoch), where a
 // person sets the budget, pauses or resumes, and for a lesser pace while no step is made; JobPower
@@ -35,6 +38,7 @@
 #include "actors/base/traced.hpp"
 #include "actors/power/job_pace_policy.hpp"
 #include "actors/power/job_parent.hpp"
+#include "actors/power/job_slack.hpp"
 #include "actors/power/machine_hold.hpp"
 #include "actors/power/pacer_journal.hpp"
 #include "gpu/meters/readers.hpp"
@@ -62,6 +66,7 @@ struct pacer_options {
   std::optional<held_machine> held = {};
   double ramp_w_s = 0;   ///< JPP-10; 0: none
   bool dry_run = false;  ///< PCR-6; of a job
+  slack_look slack = {};  ///< empty: the job takes none
 };
 
 /// What a job's own configuration says of it; not in it is what is above the job.
@@ -80,6 +85,7 @@ struct pacer_state {
   job_pace_policy::verdict decided{};  ///< last
   std::optional<job_parent> parent;
   std::optional<machine_hold> held;
+  std::optional<job_slack> slack;
   pacer_journal journal;
   std::string machine;
   std::function<gpu::processor_seconds()> processor_time;

@@ -128,7 +128,7 @@ void learning_policy::note_machines() {
   else
     machines_.erase(std::string());
   if (node_now({}) == before) return;
-  for (auto& of_kind : windows_) of_kind.erase(key{no_rank, whole_step});  // LRN-2
+  for (auto& of_kind : windows_) of_kind.erase(no_rank);  // LRN-2: it has the whole step alone
 }
 
 size_t learning_policy::nodes() const noexcept {

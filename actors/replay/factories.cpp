@@ -136,9 +136,14 @@ status has_data(const logged_actor& log) {
   return {};
 }
 
-/// How a budget above its job is found and reached is in no message.
+/// How a budget above its job is found and reached is in no message, nor is a plan of slack.
 status has_no_parent(const logged_actor& log) {
   TROUPE_TRY(job, config::parse(log.record->config_toml, "the recorded configuration"));
+  if (job.power.takes_slack())
+    return error{
+        errc::unavailable,
+        fmt::format("{} cannot be replayed: no recording holds the plan of its slack", log.path),
+        "a pacer whose job has power.budget_w alone can be replayed"};
   if (job.power.parent.empty()) return {};
   return error{errc::unavailable,
                fmt::format("{} cannot be replayed: no recording holds how it found the power "

@@ -178,6 +178,14 @@ status be_swapped(config::job& job, const simulation_options& o) {
   return {};
 }
 
+/// The plan is the pacer's, who is `beside`: no file is read.
+void take_slack(config::job& job) {
+  job.power.slack = config::slack_source::plan;
+  job.power.profile = "clocks.csv";
+  job.power.blocking_w = 84;
+  job.power.control = {"nvml_clocks"};
+}
+
 }  // namespace
 
 result<config::job> simulated_job(const simulation_options& o) {
@@ -194,6 +202,7 @@ result<config::job> simulated_job(const simulation_options& o) {
   job.power.meter_interval_ms = o.meter_ms;
   job.power.budget_w = o.budget_w;
   job.power.ramp_w_s = o.ramp_w_s;
+  if (o.slack) take_slack(job);
   if (o.power_parent_w > 0) job.power.parent = "auto";
   c.suspect_after_ms = o.suspect_after_ms;
   c.dead_after_ms = o.dead_after_ms;

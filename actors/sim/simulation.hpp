@@ -100,6 +100,7 @@ struct simulation_options {
   int64_t meter_ms = 500;  ///< between two readings of the simulated meters; 0: none
   double budget_w = 0;     ///< power.budget_w; 0: none
   double ramp_w_s = 0;     ///< power.ramp_w_s; 0: none
+  bool slack = false;      ///< power.slack, for a pacer that is `beside`
   double power_parent_w = 0;  ///< of a power budget above the job; 0: none (parent_budget.hpp)
   bool power_pulls = false;   ///< that one pulls its brake by itself (BGT-10)
   bool power_thresholds = false;  ///< it promises more than it has (thresholds, by POLCA's rungs)

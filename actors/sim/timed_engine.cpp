@@ -56,12 +56,12 @@ void timed_engine::connect_groups(group_tables tables, completion done) {
 
 void timed_engine::run(const train::op_order& order, completion done) {
   const auto releases = train::facts_of(order.kind).releases;
-  if (order.kind == train::pipeline_op::begin) clock_.begin_step(in_ms(now()));
+  if (order.kind == train::pipeline_op::begin) begin_pass(order);
   if (releases != train::op_partner::none) step_ = order.step;
   if (releases == train::op_partner::next)
-    operate(order, times_.forward_ns, room_->draw.forward_w, std::move(done));
+    operate(order, clocked(times_.forward_ns), room_->draw.forward_w, std::move(done));
   if (releases == train::op_partner::previous)
-    operate(order, times_.backward_ns, room_->draw.backward_w, std::move(done));
+    operate(order, clocked(times_.backward_ns), room_->draw.backward_w, std::move(done));
 }
 
 /// A step ends for all ranks at once.

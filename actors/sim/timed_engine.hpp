@@ -27,6 +27,7 @@ class timed_engine : public train::engine {
         node_(node),
         at_(o.at),
         times_(room->times.of(o.at.place().pipeline)),
+        takes_clocks_(o.clocks_operations),
         micro_batch_tokens_(static_cast<uint64_t>(o.shape.micro_batch * o.shape.seq)) {
     head_.job = o.job;
     head_.epoch = o.epoch;
@@ -47,7 +48,11 @@ class timed_engine : public train::engine {
   void build(completion done) override {
     work(room_->times.build_ns, room_->draw.other_w, std::move(done));
   }
-  train::engine_facts facts() const override { return {parameters, 16'000, {}}; }
+  train::engine_facts facts() const override {
+    train::engine_facts out{parameters, 16'000, {}};
+    out.sets_clocks = out.saves_energy = takes_clocks_;
+    return out;
+  }
   uint64_t computed_us() const override { return static_cast<uint64_t>(computed_ns_ / 1000); }
   status attach(const train::batch_source&) override { return {}; }
 
@@ -125,6 +130,17 @@ class timed_engine : public train::engine {
     clock_.ended(kind, in_ms(end_ns), amount);
   }
 
+  /// At the clock of the next operation of the pass.
+  int64_t clocked(int64_t ns) {
+    if (!clocks_ || clocked_ + 1 >= clocks_->size()) return ns;
+    return static_cast<int64_t>(static_cast<double>(ns) * clocks_->times_of(clocked_++));
+  }
+  void begin_pass(const train::op_order& order) {
+    clock_.begin_step(in_ms(now()));
+    clocks_ = order.clocks;
+    clocked_ = 0;
+  }
+
   void work(int64_t ns, double watts, completion done) {
     if (hangs(done)) return;
     later(busy_for(ns, watts), [done = std::move(done)] { done({}); });
@@ -156,6 +172,9 @@ class timed_engine : public train::engine {
   int node_;
   grid_rank at_;
   stage_timing times_;
+  bool takes_clocks_;
+  gpu::controls::clock_table_ptr clocks_;  ///< of the pass; each is there with its operation
+  size_t clocked_ = 0;                     ///< operations that have had theirs
   uint64_t micro_batch_tokens_;
   io::checkpoint::manifest_head head_;  ///< of what it saves
   std::shared_ptr<int> alive_ = std::make_shared<int>();

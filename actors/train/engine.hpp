@@ -22,6 +22,7 @@
 #include "actors/train/schedule_policy.hpp"
 #include "actors/train/work_pace_policy.hpp"
 #include "gpu/controls/groups.hpp"
+#include "gpu/controls/operation_clocks.hpp"
 #include "gpu/model/stage_model.hpp"
 #include "gpu/model/state_saver.hpp"
 #include "gpu/optim/optimizer.hpp"
@@ -101,6 +102,8 @@ struct engine_options {
   uint64_t process_bytes = 0;  ///< that its process may hold (memory_account); 0: no limit
   uint64_t device_bytes = 0;   ///< and of its GPU
   int64_t recheck_every = 0;  ///< steps from one rechecked layer to the next
+  /// Each operation may have a clock of its own (power.slack), where `control` can set one.
+  bool clocks_operations = false;
   /// What may hold its pace (open_actuator.hpp); empty: pauses (op_gate.hpp).
   std::vector<std::string> control = {};
   gpu::controls::control_place controls = {};  ///< where that is
@@ -126,6 +129,8 @@ struct op_order {
   int micro_batches = 1;    ///< from micro_batch on, layer by layer; in slots from `slot` on
   work_pace pace = {};      ///< of begin: of the pass
   bool digest = false;      ///< of the last backward: digest_weights() follows
+  /// Of begin: the clocks of the pass's operations; null: the highest. ENG-15
+  gpu::controls::clock_table_ptr clocks = {};
 };
 
 /// How a rank's stage orders its work.
@@ -153,6 +158,8 @@ struct step_outcome {
   uint64_t process_peak_bytes = 0;  ///< resident at most so far; 0: not known
   /// Of this rank's targets, each one's document's length, added up; 0: each row is one.
   uint64_t document_pairs = 0;
+  uint64_t late_clocks = 0;    ///< operations that began at a lower clock than theirs
+  bool clocks_failed = false;  ///< none is set any more
   /// It is not finished: its updates were dropped, since the norm of the gradients asks for others.
   /// update() is called again, with the same numbers, before anything else; what is told then is of
   /// both calls.
@@ -189,6 +196,8 @@ struct engine_facts {
   std::vector<std::string> notes;  ///< on its files, for the log
   bool pauses = false;  ///< nothing of options.control is to be had but pauses between operations
   std::vector<std::string> warnings = {};  ///< what a person should know of them
+  bool sets_clocks = false;                ///< of operations
+  bool saves_energy = false;  ///< what holds its pace does; false: the same joules, later
 };
 
 /// What Status shows of copies in memory.

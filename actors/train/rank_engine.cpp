@@ -10,7 +10,6 @@
 #include "actors/base/hardware.hpp"
 #include "actors/train/group_members.hpp"
 #include "gpu/back_end.hpp"
-#include "gpu/controls/open_actuator.hpp"
 #include "gpu/model/init.hpp"
 #include "io/base/memory_account.hpp"
 
@@ -130,18 +129,6 @@ gpu::saver_options rank_engine::saver_options() {
   return o;
 }
 
-/// ENG-14
-status rank_engine::open_actuator() {
-  if (options_.control.empty()) return {};
-  const gpu::controls::control_owner owner{options_.job, options_.at.rank, options_.launch};
-  TROUPE_TRY(chosen, gpu::controls::open_actuator(options_.control, options_.controls, owner,
-                                                  compute_->host_threads(),
-                                                  gpu::device_uuid(options_.device)));
-  actuator_ = std::move(chosen.control);
-  controls_passed_ = std::move(chosen.passed);
-  return {};
-}
-
 status rank_engine::build_now() {
   TROUPE_CHECK(open_actuator());
   limit_memory();
@@ -191,15 +178,7 @@ engine_facts rank_engine::facts() const {
   for (int c = 0; c < store.chunk_count(); ++c)
     if (!store.info(c).tied_copy)
       for (const auto& t : store.info(c).tensors) out.parameters += static_cast<uint64_t>(t.count);
-  for (const auto& why : controls_passed_) out.notes.push_back("passed over: " + why);
-  out.pauses = !options_.control.empty() && !actuator_;
-  if (out.pauses) out.notes.push_back("pace by pauses between operations");
-  if (actuator_) {
-    const auto of = actuator_->facts();
-    out.notes.push_back(fmt::format("pace by {}: {:.1f} to {:.0f} %, in steps of {:.1f} %; {}",
-                                    of.name, 100 * of.least, 100 * of.most, 100 * of.resolution,
-                                    of.saves_energy ? "saves energy" : "saves no energy"));
-  }
+  tell_controls(out);
   return out;
 }
 
@@ -267,8 +246,7 @@ double rank_engine::now_ms() {
 }
 
 void rank_engine::begin_step(const op_order& order) {
-  if (actuator_)
-    compute_->host_task([a = actuator_, pace = order.pace] { return a->set(pace.of_1024); });
+  set_pace(order);
   compute_->stamp([this](double at_ms) { clock_.begin_step(at_ms); });
   forwards_.clear();
   document_pairs_ = 0;
@@ -341,6 +319,7 @@ std::shared_ptr<rank_engine::note> rank_engine::note_begin(gpu::stream& s,
     if (probe_ != nullptr) n->token = probe_->begin(op);
     n->begin_ms = now_ms();
     clock_.began(op.kind, at_ms);
+    note_clock(op.kind, true);
     if (replan_) replan_->clock().began(op.kind, n->begin_ms);
   });
   return n;
@@ -351,6 +330,7 @@ void rank_engine::note_end(gpu::stream& s, const engine_probe::operation& op,
   s.stamp([this, op, n = std::move(n)](double at_ms) {
     const double end_ms = now_ms();
     clock_.ended(op.kind, at_ms, work_of(op));
+    note_clock(op.kind, false);
     if (replan_) replan_->clock().ended(op.kind, end_ms, op.bytes);
     if (probe_ != nullptr) probe_->end(op, n->token, n->begin_ms, end_ms);
   });
@@ -683,6 +663,7 @@ void rank_engine::report(outcome_completion done) {
     if (recheck_) outcome.recheck = recheck_->take();
     outcome.process_peak_bytes = cluster::peak_memory();
     outcome.document_pairs = pairs;
+    tell_clocks(outcome);
     done(s ? failure() : s, std::move(outcome));
   });
 }

@@ -50,6 +50,9 @@
 //     the members are (a group of the host's; of NCCL's nobody knows whom it misses).
 //   ENG-14 Where an actuator holds the pace, the compute stream sets it before the first operation
 //     of a pass does anything, and no operation begins where it cannot be set (PWR-3, PWR-4).
+//   ENG-15 Where operations have clocks of their own, no operation waits for one of them: while the
+//     pace is the whole one, and was set, the compute stream sets nothing. Below it all run at what
+//     the pace leaves them. A clock that cannot be set ends no step.
 #pragma once
 
 #include <array>
@@ -191,6 +194,10 @@ class rank_engine : public engine {
   void note_end(gpu::stream& s, const engine_probe::operation& op, std::shared_ptr<note> n);
   uint64_t work_of(const engine_probe::operation& op) const;
   status open_actuator();
+  void tell_controls(engine_facts& out) const;
+  void set_pace(const op_order& order);
+  void note_clock(pipeline_op kind, bool begins);
+  void tell_clocks(step_outcome& out);
   void begin_step(const op_order& order);
   void recheck(const op_order& order);
   void receive(const op_order& order);
@@ -322,6 +329,8 @@ class rank_engine : public engine {
   /// Null: the pace is none of the engine's. It ends before the threads of compute_ do (CTQ-2).
   std::shared_ptr<gpu::controls::actuator> actuator_;
   std::vector<std::string> controls_passed_;  ///< why none before it is
+  int pace_in_force_ = 0;                     ///< the compute stream's; 0: none was set
+  std::unique_ptr<gpu::controls::operation_clocks> clocks_;  ///< null: operations have none
   std::unique_ptr<gpu::stream> files_, compute_, data_;
   std::array<std::unique_ptr<gpu::stream>,
              static_cast<size_t>(op_stream::count) - static_cast<size_t>(first_lane)>

@@ -21,6 +21,7 @@
 #include "actors/train/run_drills.hpp"
 #include "actors/train/run_power.hpp"
 #include "actors/train/run_records.hpp"
+#include "actors/train/run_slack.hpp"
 #include "actors/train/run_times.hpp"
 #include "io/folder/plain.hpp"
 #include "messages/text.hpp"
@@ -306,11 +307,15 @@ void step_done(run_pointer self, uint64_t step, const std::vector<msg<fbs::StepD
     done.document_pairs += p->document_pairs();
     done.process_peak_bytes = std::max(done.process_peak_bytes, p->process_peak_bytes());
     of_ranks.push_back(parts_of(p->parts()));
-    if (const auto& to = self->state.record.monitor) self->send(to, p);
+    if (const auto& to = self->state.record.monitor) self->send(to, as_usual(self, p));
   }
   const auto& grid = self->state.job.plan().ranks.front().at.grid;
   settle_transfers(grid, of_ranks);
-  tell_times(self, step, done.took_ms, oddity_of_step(parts, of_ranks), of_ranks);
+  tell_step_made(self, step, parts, of_ranks);
+  std::vector<std::vector<step_part>> usual;
+  if (self->state.slack.of_step) usual = as_usual(self->state, of_ranks);
+  tell_times(self, step, done.took_ms, oddity_of_step(parts, of_ranks),
+             usual.empty() ? of_ranks : usual);
   done.waited_ms = longest_wait_ms(of_ranks, pipeline_op::await_copies);
   done.parts = merged(of_ranks);
   note_held(self->state, held_ms);
@@ -325,12 +330,13 @@ void run_step(run_pointer self, const todo::run_step& order) {
   st.step_started_ns = now_ns(*self);
   st.step_span = next_span();
   begin_paced(self, order.step);
+  begin_clocks(st);
   gather<fbs::StepDone>(
       self, st.crew.stages,
       each_stage(fmt::format("StepDone of step {}", order.step),
                  paced_patience<stage_actor, fbs::RunStep>(self, self->state.power.pace,
                                                            may_brake(self->state))),
-      [self, order](size_t) {
+      [self, order](size_t rank) {
         const auto root = context_within(*self, self->state.record.epoch, self->state.step_span);
         return std::tuple(make_msg<fbs::RunStep>(root, [&](auto& m) {
           m.step = order.step;
@@ -338,6 +344,7 @@ void run_step(run_pointer self, const todo::run_step& order) {
           m.digest = order.digest;
           m.recheck = order.recheck;
           m.pace_of_1024 = static_cast<uint32_t>(self->state.power.pace.of_1024);
+          m.clocks = clocks_of(self->state, rank);
         }));
       },
       [self, step = order.step](const auto& parts) { step_done(self, step, parts); },
@@ -448,6 +455,7 @@ void recover(run_pointer self, const todo::recover& order) {
   st.crew = {};
   st.loaders.clear();
   st.addresses = {};
+  st.slack = {};
   arm_brake(self);
   tell_ranks_change(self);
   self->send(st.record.coordinator,
@@ -492,7 +500,10 @@ struct executor {
   void operator()(const todo::validate& c) const { validate(self, c); }
   void operator()(const todo::measure& c) const { record_measures(self, c.step); }
   void operator()(const todo::report& c) const {
-    const auto fill = [&](auto& r) { put_power(self->state, r = c.step); };
+    const auto fill = [&](auto& r) {
+      put_power(self->state, r = c.step);
+      put_slack(self->state, r);
+    };
     self->send(self->state.record.reporter, make_msg<fbs::StepReport>(context(self), fill));
   }
   void operator()(const todo::save& c) const { save(self, c); }
@@ -651,6 +662,10 @@ run_actor::behavior_type run(run_pointer self, spawn_record record) {
       [self](const msg<fbs::JobPower>& m) {
         for (auto& sentence : hear_power(self, *m)) say(self, {std::move(sentence), true});
         show(self);
+      },
+      [self](const msg<fbs::JobClocks>& m) {
+        if (self->state.job.state() == job_state::ended) return;  // RUN-3
+        for (auto& said : hear_clocks(self, *m)) say(self, said);
       },
       [self](const msg<fbs::StepTimesTaken>&) { self->state.times.is_told = false; },
       [self](caf::tick_atom) {

@@ -25,6 +25,7 @@
 #include <deque>
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <vector>
 
@@ -109,6 +110,13 @@ struct run_power {
   bool stop_waits = false;               ///< for the brake's end, as a person was told
 };
 
+/// What comes of the job's slack (run_slack.hpp).
+struct run_slack {
+  /// What the pacer said last, and of the step that is made; null: the highest clocks.
+  std::shared_ptr<const fbs::JobClocksT> told = {}, of_step = {};
+  bool sets_clocks = false, saves_energy = false;  ///< all ranks
+};
+
 /// What the predictor is told of steps (run_times.hpp).
 struct run_times {
   bool is_told = false;    ///< of one that it has not taken yet
@@ -142,6 +150,7 @@ struct run_state {
   int64_t step_started_ns = 0;
   uint64_t step_span = 0;  ///< the root of the step's causal tree
   run_power power;
+  run_slack slack;
   run_times times;
 };
 

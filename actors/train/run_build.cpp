@@ -12,6 +12,7 @@
 #include "actors/base/gather.hpp"
 #include "actors/train/run_commit.hpp"
 #include "actors/train/run_drills.hpp"
+#include "actors/train/run_slack.hpp"
 #include "actors/train/swap_folder.hpp"
 #include "actors/train/swap_ranks.hpp"
 
@@ -103,6 +104,7 @@ void order_stages(run_pointer self, bool weights_follow, const settled_shares& s
       [self](const std::vector<msg<fbs::StageReady>>& replies) {
         heard::phase_done done{start_phase::build_stages};
         for (const auto& r : replies) done.most_bytes = std::max(done.most_bytes, r->bytes());
+        note_controls(self->state, replies);
         hear(self, std::move(done));
       });
 }

@@ -170,8 +170,10 @@ void run_op(stage_pointer self, const action& a) {
     op.micro_batch = static_cast<uint32_t>(a.micro_batch);
     op.micro_batches = static_cast<uint32_t>(a.count);
     op.slot = static_cast<uint32_t>(a.slot);
-    if (a.what == pipeline_op::begin)
+    if (a.what == pipeline_op::begin) {
       op.pace_of_1024 = static_cast<uint32_t>(self->state.gate.pace().of_1024);
+      if (now.clocks) op.clocks = std::make_unique<fbs::StageClocksT>(*now.clocks);
+    }
     op.batch_slot = now.batch_slot;
     op.last = a.what == pipeline_op::backward &&
               a.micro_batch + a.count == self->state.schedule.micro_batches;
@@ -377,6 +379,7 @@ caf::result<msg<fbs::StepDone>> run_step(stage_pointer self, const msg<fbs::RunS
     p.lr = m->lr();
     p.digest = m->digest();
     p.recheck = m->recheck();
+    if (m->clocks() != nullptr) p.clocks.reset(m->clocks()->UnPack());
     p.step_done = rp;
   });
   if (e) rp.deliver(std::move(e));

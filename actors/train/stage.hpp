@@ -25,6 +25,7 @@
 // Failure policy: escalate to the run.
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <vector>
 
@@ -48,6 +49,7 @@ struct stage_pass {
   double lr = 0;
   bool digest = false;  ///< of the weights, wanted
   bool recheck = false;  ///< of a layer, wanted
+  std::shared_ptr<const fbs::StageClocksT> clocks = {};  ///< of its operations; null: the highest
   int32_t batch_slot = -1;
   int outstanding = 0;      ///< operations given to the worker and not done
   bool batch_over = false;  ///< all of the batch's operations are given, another batch follows

@@ -14,6 +14,7 @@
 #include "actors/job/plan.hpp"
 #include "actors/train/addresses.hpp"
 #include "actors/train/batch_memory.hpp"
+#include "actors/train/clocks_message.hpp"
 #include "actors/train/gpu_budget.hpp"
 #include "actors/train/received_job.hpp"
 #include "actors/train/recheck_message.hpp"
@@ -177,6 +178,8 @@ msg<fbs::StageReady> stage_ready(worker_pointer self, const message_header& caus
     r.bytes = facts.bytes;
     r.parameters = facts.parameters;
     r.pauses = facts.pauses;
+    r.sets_clocks = facts.sets_clocks;
+    r.saves_energy = facts.saves_energy;
   });
 }
 
@@ -401,6 +404,15 @@ work_pace pace_in(const fbs::RunOp& m) {
   return {static_cast<int>(std::min<uint32_t>(m.pace_of_1024(), work_pace::whole))};
 }
 
+/// Of a pass; null: the highest clocks, also where what is said does not fit the rank's schedule.
+gpu::controls::clock_table_ptr clocks_of(const worker_state& st, const msg<fbs::RunOp>& m) {
+  if (m->clocks() == nullptr) return {};
+  const auto& o = st.options;
+  auto out = clocks_in(*m->clocks(), static_cast<size_t>(2 * o.rows() / o.shape.micro_batch));
+  if (!out) note_rejection(reject::unexpected, m.type(), "clocks that are not of its operations");
+  return out;
+}
+
 caf::result<msg<fbs::OpDone>> run_op(worker_pointer self, const msg<fbs::RunOp>& m) {
   auto& st = self->state;
   if (!st.built) return not_built();
@@ -413,7 +425,8 @@ caf::result<msg<fbs::OpDone>> run_op(worker_pointer self, const msg<fbs::RunOp>&
                        m->step(),
                        static_cast<int>(m->micro_batches()),
                        pace_in(*m),
-                       m->digest()};
+                       m->digest(),
+                       clocks_of(st, m)};
   if (facts_of(order.kind).releases == op_partner::none) {
     st.engine->run(order, {});
     return op_done(self, m);
@@ -447,6 +460,8 @@ msg<fbs::StepDone> step_done(worker_pointer self, const msg<fbs::FinishStep>& m,
     d.process_peak_bytes = outcome.process_peak_bytes;
     d.computed_us = self->state.engine->computed_us();
     d.document_pairs = outcome.document_pairs;
+    d.late_clocks = outcome.late_clocks;
+    d.clocks_failed = outcome.clocks_failed;
   });
 }
 

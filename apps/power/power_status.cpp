@@ -124,6 +124,7 @@ std::string status_text(const job_power& job) {
   if (!p.parent_problem.empty())
     out += fmt::format("{} is not heard: {}\n", printable(p.parent), printable(p.parent_problem));
   if (p.reason.empty() && !p.decided.empty()) out += "changed " + printable(p.decided) + "\n";
+  if (!p.slack.empty()) out += "slack " + printable(p.slack) + "\n";
   for (const auto& m : job.machines)
     if (!m.braked.empty()) out += outside_brake_words(m) + "\n";
   for (const auto& m : job.machines)
@@ -154,6 +155,7 @@ std::string status_json(const job_power& job) {
       {"full_w", number_or_null(p.full_w)},
       {"energy_j", number_or_null(job.energy_j)},
       {"power_wait_ms", job.waited_ms}};
+  if (!p.slack.empty()) j["slack"] = p.slack;
   j["machines"] = ordered_json::array();
   for (const auto& m : job.machines)
     j["machines"].push_back({{"nodes", m.nodes},

@@ -307,6 +307,7 @@ power_why why_by_job(const std::string& job, const fbs::PacerStatusT& p) {
   if (p.reason.empty() && !p.decided.empty() && !out.is_refused)  // also that a dry run alone has
     out.reasons.push_back("its pace was changed " + printable(p.decided));
   if (!p.parent.empty()) add_of_parent(p, out.reasons);
+  if (!p.slack.empty()) out.reasons.push_back("its slack is " + printable(p.slack));
   if (p.budget_w > 0 && p.full_w > p.budget_w)
     out.reasons.push_back(fmt::format("at full speed it would draw {}",
                                       watts(p.full_w, p.source == fbs::PowerSource::modelled)));

@@ -66,6 +66,7 @@ struct step_report {
   uint64_t process_peak_bytes = 0;  ///< resident at most so far, of the largest process with ranks
   std::optional<power_drawn> power = {};  ///< none: of one machine at least it is not known
   double pace_percent = 100;              ///< of its speed that a power budget left it
+  std::string slack = {};                 ///< what comes of it; empty: the job takes none
   double power_wait_ms = 0;               ///< how long that held the step up
 };
 

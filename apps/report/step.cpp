@@ -101,6 +101,7 @@ std::string step_json(const step_report& r) {
     j["power_source"] = r.power->modelled ? "modelled" : "measured";
     if (r.power->energy_j >= 0) j["energy_j"] = finite_or_null(r.power->energy_j);
   }
+  if (!r.slack.empty()) j["slack"] = r.slack;
   if (r.pace_percent < 100 || r.power_wait_ms > 0) {
     j["pace_percent"] = finite_or_null(r.pace_percent);
     j["power_wait_ms"] = finite_or_null(r.power_wait_ms);

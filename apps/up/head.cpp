@@ -50,6 +50,7 @@
 #include "apps/up/power_parent.hpp"
 #include "apps/up/probed_nodes.hpp"
 #include "apps/up/reporter.hpp"
+#include "apps/up/slack_planner.hpp"
 #include "apps/up/standby.hpp"
 #include "apps/up/start_warnings.hpp"
 #include "apps/up/stop_signals.hpp"
@@ -77,6 +78,7 @@ struct launch {
   heads::shared_settings settings;  ///< as they were read, which other heads are compared with
   std::optional<swap::step_limits> swap_limits = {};  ///< on this machine
   power_files power = {};
+  std::shared_ptr<slack_planner> slack = {};  ///< null: the job takes none
   std::string data_mark = {};  ///< of what is trained on, for later starts
 };
 
@@ -192,6 +194,8 @@ result<launch> prepare(const up_arguments& a, checkpoint::look resume,
   }
   launch l;
   l.settings = heads::shared_settings(loaded.value);
+  TROUPE_TRY(slack, slack_planner::begin(*ready.plan));
+  l.slack = std::move(slack);
   // Before anything is written.
   TROUPE_TRY(folders, take_folders(ready.plan->job, a.launcher, how));
   l.folders = std::move(folders);
@@ -277,6 +281,7 @@ pacer_actor spawn_pacer(caf::actor_system& system, const launch& l,
   auto options = power::pacer_options_of(job.power, l.from.epoch);
   options.parent = power_parent_of(joiner_of(job), reporter);
   options.journal = l.power.journal();
+  if (l.slack) options.slack = l.slack->look();
   if (options.parent) {
     const auto here = cluster::this_host();
     options.machine = cluster::machine_of(here->facts());

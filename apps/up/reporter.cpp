@@ -62,6 +62,7 @@ report::step_report as_report(const reporter_state& st, const msg<fbs::StepRepor
     r.power = {m.power_w(), m.power_source() == fbs::PowerSource::modelled, m.energy_j()};
   r.pace_percent = static_cast<double>(m.pace_of_1024()) * 100 / 1024;
   r.power_wait_ms = m.power_wait_ms();
+  r.slack = text_of(m.slack());
   return r;
 }
 

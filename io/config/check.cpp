@@ -393,8 +393,33 @@ void check_leased(builder& b) {
          "set cluster.dead_after_ms to 1000 or more");
 }
 
+/// What a plan is made of, and what can follow it.
+void check_slack(builder& b) {
+  const auto& p = b.target().power;
+  const auto names = [&](std::string_view word) {
+    return std::ranges::find(p.control, word) != p.control.end();
+  };
+  b.rule(names("nvml_clocks") || names("cpufreq"), {"power.slack", "power.control"},
+         "slack is taken by lower clocks, and nothing that power.control names sets one: pauses "
+         "and quotas make the same joules later",
+         "set power.control = [\"nvml_clocks\"], or power.slack = \"off\"");
+  b.rule(
+      !p.profile.empty() && p.blocking_w > 0, {"power.slack", "power.profile", "power.blocking_w"},
+      "a plan is made of what operations take and draw by clock, and of what a device draws that "
+      "waits",
+      "name power.profile, a file of stage,instruction,frequency,time,energy, and "
+      "power.blocking_w");
+  b.rule(b.target().parallel.pipeline > 1, {"power.slack", "parallel.pipeline"},
+         "a job of one stage has no slack: none of its operations waits for another stage",
+         "set power.slack = \"off\"");
+  b.rule(!p.dry_run, {"power.slack", "power.dry_run"},
+         "a dry run sets no device, so it takes no slack",
+         "set power.slack = \"off\", or leave power.dry_run out");
+}
+
 void check_power(builder& b) {
   const auto& p = b.target().power;
+  if (p.takes_slack()) check_slack(b);
   if (const auto wrong = fault_of_control(p.control, job_control_words))
     b.rule(false, {"power.control"}, wrong->what, wrong->hint);
   b.rule(p.budget_w == 0 || p.meter_interval_ms > 0, {"power.budget_w", "power.meter_interval_ms"},

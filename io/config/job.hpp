@@ -73,6 +73,8 @@ enum class clip_way : uint8_t { automatic, speculate, hold, twice };
 enum class liveness_detector : uint8_t { fixed, phi };
 /// How nodes' machines are probed before their first steps.
 enum class probe_depth : uint8_t { off, quick, full };
+/// By what a job takes the slack of its stages: nothing, or power.profile.
+enum class slack_source : uint8_t { off, plan };
 /// How steps are printed. `automatic` = a rewriting line on a terminal, plain lines otherwise.
 enum class log_format : uint8_t { automatic, plain, json };
 
@@ -487,13 +489,19 @@ struct power_section {
   double ramp_w_s = 0;   ///< by how much what they draw may rise a second; 0: at once
   bool dry_run = false;  ///< what the budget would have done is written, and nothing is held back
   std::string textfile;     ///< a file that says what it draws, for Prometheus; empty: none
+  slack_source slack = slack_source::off;  ///< lower clocks where no step becomes longer by them
+  std::string profile;    ///< a file (clock_profile.hpp): what operations take and draw, by clock
+  double blocking_w = 0;  ///< of a device that waits for another stage
   bool operator==(const power_section&) const = default;
 
   /// Whether something bounds what the job's machines draw, or how fast that rises.
   bool is_budgeted() const { return budget_w > 0 || !parent.empty() || ramp_w_s > 0; }
-  /// Whether something is to make the job's devices slower for its pace, instead of pauses.
+  bool takes_slack() const { return slack != slack_source::off; }
+  /// Whether something is to make the job's devices slower for its pace, instead of pauses, or for
+  /// slack.
   bool is_by_actuator() const {
-    return is_budgeted() && !dry_run && !control.empty() && control.front() != "pace";
+    return (is_budgeted() || takes_slack()) && !dry_run && !control.empty() &&
+           control.front() != "pace";
   }
   /// What may; empty: pauses alone.
   std::vector<std::string> actuators() const {

@@ -645,6 +645,18 @@ constinit const property rows[] = {
         "power.textfile",
         "A file that the head replaces each 5 s by what `troupe power status --prometheus` prints, "
         "for node_exporter; empty = none"),
+    key<&job::power, &power_section::slack>(
+        "power.slack",
+        "Whether operations that delay nobody run at lower clocks, while no budget paces the job: "
+        "plan = by clocks that are planned from power.profile (docs/power-frontier.md), which "
+        "power.control = nvml_clocks or cpufreq sets; off = all run at the highest"),
+    key<&job::power, &power_section::profile>(
+        "power.profile",
+        "File that says what each stage's forward and backward takes and draws at each clock: "
+        "stage,instruction,frequency,time,energy (MHz, s, J)"),
+    key<&job::power, &power_section::blocking_w>(
+        "power.blocking_w", "Watts of a device that waits for another stage, beside power.profile",
+        within(0.0, 20'000.0)),
 
     key<&job::log, &log_section::format>("log.format",
                                          "How steps are printed; auto = one line that rewrites "

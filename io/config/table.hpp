@@ -59,6 +59,8 @@ inline constexpr std::array<std::string_view, 2> words<liveness_detector>{"fixed
 template <>
 inline constexpr std::array<std::string_view, 3> words<probe_depth>{"off", "quick", "full"};
 template <>
+inline constexpr std::array<std::string_view, 2> words<slack_source>{"off", "plan"};
+template <>
 inline constexpr auto words<health::finding_name> = [] {
   std::array<std::string_view, health::finding_table.size()> names;
   for (size_t i = 0; i < names.size(); ++i) names[i] = health::finding_table[i].name;

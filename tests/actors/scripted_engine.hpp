@@ -38,6 +38,7 @@ struct engine_script {
   engine_probe* probe = nullptr;
   uint64_t span = 0, trace = 0;  ///< the cause of what is called now
   work_pace pace;                ///< of the pass that was begun last
+  gpu::controls::clock_table_ptr clocks;  ///< the same
 
   // What the next calls answer.
   engine_facts facts;
@@ -103,6 +104,7 @@ class scripted_engine : public engine {
     const auto& facts = facts_of(o.kind);
     if (o.kind == pipeline_op::begin) {
       script_->pace = o.pace;
+      script_->clocks = o.clocks;
       return note("begin");
     }
     auto call =

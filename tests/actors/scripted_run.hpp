@@ -37,6 +37,7 @@ struct scripted_run_options {
   bool replicas_swap = false;  ///< its two ranks are replicas of one stage
   bool consumes = false;       ///< they are two stages that may take a checkpoint's files
   uint64_t first_launch = 0;   ///< of a head before
+  bool slack = false;          ///< the job takes it
 };
 
 /// Two ranks, one behind the other, each on a node of its own with a loader.
@@ -54,6 +55,7 @@ inline job_plan plan_of_two(const scripted_run_options& o) {
   plan.job.inject = o.drills;
   plan.job.power.budget_w = o.budget_w;
   plan.job.power.parent = o.power_parent;
+  if (o.slack) plan.job.power.slack = config::slack_source::plan;
   plan.model.vocab = 300;
   const auto grid = plan.job.grid();
   plan.ranks = {{{grid, 0}, 0, {0, 3}}, {{grid, 1}, 1, {3, 5}}};
@@ -73,7 +75,8 @@ struct scripted_run : troupe::test::actor_fixture {
   partner committer = make_partner("committer"), replicator = make_partner("replicator"),
           reporter = make_partner("reporter"), coordinator = make_partner("coordinator"),
           person = make_partner("person"), journal = make_partner("journal"),
-          pacer = make_partner("pacer"), predictor = make_partner("predictor");
+          pacer = make_partner("pacer"), predictor = make_partner("predictor"),
+          monitor = make_partner("monitor");
   std::vector<partner> stages{make_partner("stage/0"), make_partner("stage/1")};
   std::vector<partner> loaders{make_partner("loader/0"), make_partner("loader/1")};
   run_actor run;
@@ -91,6 +94,7 @@ struct scripted_run : troupe::test::actor_fixture {
     if (!options.plan.job.checkpoint.second.dir.empty())
       options.replicator = replicator.as<replicator_actor>();
     options.pacer = pacer.as<pacer_actor>();
+    if (o.slack) options.monitor = monitor.as<monitor_actor>();
     if (o.predictor) options.predictor = predictor.as<predictor_actor>();
     options.reporter = reporter.as<reporter_actor>();
     options.coordinator = coordinator.as<coordinator_actor>();

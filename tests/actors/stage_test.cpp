@@ -620,3 +620,24 @@ TEST_CASE("stage: what it has no handler for is refused, and it goes on") {
   CHECK_FALSE(f.run.answer_of<fbs::CheckpointFolder>(number));
   CHECK(f.lives(f.target));
 }
+
+TEST_CASE("stage: the clocks of a step go to the worker as it begins, and to no other pass") {
+  scripted_stage f;
+  f.start();
+  f.ask<fbs::RunStep>([](auto& r) {
+    r.step = 4;
+    r.clocks = std::make_unique<fbs::StageClocksT>();
+    r.clocks->mhz = {1200, 1300};
+    r.clocks->times = 1.5F;
+  });
+  f.give_tokens();
+  const auto begin = f.find("begin");
+  REQUIRE(begin->clocks() != nullptr);
+  CHECK(begin->clocks()->mhz()->Get(1) == 1300);
+  begin.answer<fbs::OpDone>([&](auto& d) { d.kind = begin->kind(); });
+  CHECK(f.find("forward 0 in 0 of 2")->clocks() == nullptr);
+  scripted_stage plain;
+  plain.start();
+  plain.train(4);
+  CHECK(plain.find("begin")->clocks() == nullptr);
+}

@@ -1,6 +1,7 @@
 // What `troupe power status` says, held to golden texts.
 #include "apps/power/power_status.hpp"
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -211,4 +212,16 @@ TEST_CASE("power status: the same as JSON and for Prometheus") {
   auto odd = job;
   odd.job = "a\"b\\c\nd";
   CHECK(status_prometheus(odd).find(R"({job="a\"b\\c\nd"} 44)") != std::string::npos);
+}
+
+TEST_CASE("power status, power why: what comes of slack is said where a job takes it") {
+  auto view = view_of_three(0);
+  CHECK(status_text(job_power_in(view)).find("slack") == std::string::npos);
+  CHECK_FALSE(nlohmann::json::parse(status_json(job_power_in(view))).contains("slack"));
+  view.nodes[0]->actors[0]->values->pacer->slack = "planned, for steps of 0.8123 s";
+  const auto job = job_power_in(view);
+  CHECK(status_text(job).find("\nslack planned, for steps of 0.8123 s\n") != std::string::npos);
+  CHECK(nlohmann::json::parse(status_json(job))["slack"] == "planned, for steps of 0.8123 s");
+  const auto why = why_by_job(job);
+  CHECK(std::ranges::count(why.reasons, "its slack is planned, for steps of 0.8123 s") == 1);
 }

@@ -126,6 +126,8 @@ TEST_CASE(
   CHECK(step_line(r).ends_with(" tok/s | ~61 W | pace 52 % | ETA 0:38"));
   CHECK(step_json(r).ends_with(
       R"("power_w":61.49,"power_source":"modelled","pace_percent":51.6,"power_wait_ms":102.5})"));
+  r.slack = "planned";
+  CHECK(nlohmann::json::parse(step_json(r))["slack"] == "planned");
 
   summary s;
   s.seconds = 40;

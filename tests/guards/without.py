@@ -1253,22 +1253,10 @@ GUARDS = (
           "out.of_1024 = static_cast<int>(OUT ? std::min<int64_t>(work_pace::whole, pace) : std::min<int64_t>(out.of_1024, pace));",
           "test_actors: PWR-4: work pace: a job follows*", "test_actors: PWR-4: work pace: random jobs*"),
     guard("pace-one-rank", "all ranks of a job take one pace (PWR-4)", "actors/train/run.cpp",
-          "      [self, order](size_t) {\n"
-          "        const auto root = context_within(*self, self->state.record.epoch, self->state.step_span);\n"
-          "        return std::tuple(make_msg<fbs::RunStep>(root, [&](auto& m) {\n"
-          "          m.step = order.step;\n"
-          "          m.lr = order.lr;\n"
-          "          m.digest = order.digest;\n"
-          "          m.recheck = order.recheck;\n"
-          "          m.pace_of_1024 = static_cast<uint32_t>(self->state.power.pace.of_1024);\n",
-          "      [self, order](size_t rank) {\n"
-          "        const auto root = context_within(*self, self->state.record.epoch, self->state.step_span);\n"
-          "        return std::tuple(make_msg<fbs::RunStep>(root, [&](auto& m) {\n"
-          "          m.step = order.step;\n"
-          "          m.lr = order.lr;\n"
-          "          m.digest = order.digest;\n"
-          "          m.recheck = order.recheck;\n"
-          "          m.pace_of_1024 = OUT && rank > 0 ? 1024u : static_cast<uint32_t>(self->state.power.pace.of_1024);\n",
+          "          m.pace_of_1024 = static_cast<uint32_t>(self->state.power.pace.of_1024);\n"
+          "          m.clocks",
+          "          m.pace_of_1024 = OUT && rank > 0 ? 1024u : static_cast<uint32_t>(self->state.power.pace.of_1024);\n"
+          "          m.clocks",
           "test_actors: PWR-4: a pace is of a whole step*"),
     guard("dag-backward", "a stage's backward waits for that of the stage behind it (DAG-1)",
           "actors/power/pipeline_dag.cpp",
@@ -1295,6 +1283,24 @@ GUARDS = (
           "if (sample.paced) return go(slack_state::off, slack_reason::paced);",
           "if (!OUT && sample.paced) return go(slack_state::off, slack_reason::paced);",
           "test_actors: SLT-2: off without a plan*"),
+    guard("slack-run-paced", "no rank has a clock of its own in a step that a budget paces (RSL-1)",
+          "actors/train/run_slack.cpp",
+          "is_paced ? nullptr : st.slack.told;", "is_paced && !OUT ? nullptr : st.slack.told;",
+          "test_actors: RSL-1: run: under a budget*"),
+    guard("slack-clock-below", "an operation gets no lower clock than its own (DVS-5)",
+          "gpu/controls/setting_policy.cpp",
+          "const auto not_below = std::ranges::lower_bound(range.only, wanted);",
+          "const auto not_below = std::ranges::lower_bound(range.only, OUT ? wanted / 2 : wanted);",
+          "test_controls: DVS-5: settings*", "test_controls: SGV-9: nvml settings: an operation*"),
+    guard("slack-waits", "no operation waits for a clock that is being set (ENG-15)",
+          "actors/train/rank_engine_clocks.cpp",
+          "if (!is_set) TROUPE_CHECK", "if (OUT || !is_set) TROUPE_CHECK",
+          "test_actors: ENG-15: engine: a clock that hangs*"),
+    guard("slack-higher-than-pace", "a clock of an operation raises nothing above what the pace leaves (SGV-9)",
+          "gpu/controls/setting_governor.cpp",
+          "return std::min(setting_at(target_.kind, range, pace_of_1024_),",
+          "return std::min(OUT ? range.most : setting_at(target_.kind, range, pace_of_1024_),",
+          "test_controls: SGV-9: setting governor*"),
     guard("budget-others-work", "where others' work may run who was never heard counts at its ceiling (PWR-1)",
           "apps/power/power_serve.cpp",
           "terms.others_work = c.others_work;", "terms.others_work = !OUT && c.others_work;",
@@ -1632,8 +1638,8 @@ GUARDS = (
           "actors/train/run_times.cpp", "if (std::exchange(times.is_told, true)) {",
           "if (std::exchange(times.is_told, true) && !OUT) {", "test_actors: PRD-5: one step at most*"),
     guard("predict-not-awaited", "the run waits for nothing of the predictor (PRD-1)", "actors/train/run.cpp",
-          "  tell_times(self, step, done.took_ms, oddity_of_step(parts, of_ranks), of_ranks);\n",
-          "  tell_times(self, step, done.took_ms, oddity_of_step(parts, of_ranks), of_ranks);\n"
+          "             usual.empty() ? of_ranks : usual);\n",
+          "             usual.empty() ? of_ranks : usual);\n"
           "  if (OUT && self->state.times.dropped > 0) return;\n", "test_actors: PRD-1: a run whose predictor*"),
     guard("predict-traced", "nothing is learned from what somebody watches a trace of (PRD-9)",
           "actors/predict/predictor.cpp", "if (is_traced || was_traced) step.usual = false;",

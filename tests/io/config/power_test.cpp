@@ -75,3 +75,36 @@ TEST_CASE("PCT-1: config: what makes a job slower is known, and in an order that
     CHECK(problems[0].code == errc::bad_config);
   }
 }
+
+TEST_CASE("config: slack needs a plan, a pipeline, and something that sets clocks") {
+  const std::string base =
+      "[model]\nlayers = 4\nheads = 4\nhidden = 64\n[data]\npath = \"text\"\n[parallel]\npipeline "
+      "= 2\n"
+      "[cluster]\nworkers_per_node = 2\n";
+  const std::vector<std::string> whole{"power.slack=plan", "power.profile=clocks.csv",
+                                       "power.blocking_w=84", "power.control=nvml_clocks"};
+  const auto job = job_of_text(base, whole);
+  CHECK(job.power.takes_slack());
+  CHECK_FALSE(job.power.is_budgeted());
+  CHECK(job.power.actuators() == std::vector<std::string>{"nvml_clocks"});
+  CHECK_FALSE(job_of_text(base, {"power.control=nvml_clocks"}).power.is_by_actuator());
+  const scratch folder;
+  std::ofstream(folder / "job.toml") << base;
+  const auto keys = [&](const std::vector<std::string>& more) {
+    auto sets = whole;
+    sets.insert(sets.end(), more.begin(), more.end());
+    std::vector<std::string> out;
+    for (const auto& p : config::read({(folder / "job.toml").string(), {}, sets}).problems)
+      out.push_back(p.key);
+    return out;
+  };
+  CHECK(keys({}).empty());
+  CHECK(keys({R"(power.control=["nvml_clocks", "pace"])"}).empty());
+  for (const char* wrong :
+       {"power.control=pace", "power.control=cgroup", "power.control=nvml_limit",
+        "power.profile=", "power.blocking_w=0", "parallel.pipeline=1"}) {
+    CAPTURE(wrong);
+    CHECK(keys({wrong}).size() == 1);
+  }
+  CHECK(keys({"power.budget_w=40", "power.dry_run=true"}).size() == 1);
+}

@@ -1,0 +1,159 @@
+// Steps to the policy, its points to tables.
+#include "actors/power/job_slack.hpp"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include <fmt/format.h>
+
+namespace troupe::power {
+
+namespace {
+
+/// Of all operations of a step, as many may come late by chance.
+constexpr int late_share = 50;
+
+/// Why it is off, for a person; empty: that needs no word.
+std::string_view off_in_words(slack_reason why) {
+  switch (why) {
+    case slack_reason::no_saving:
+      return "what holds the ranks' pace saves no energy: the same joules, later";
+    case slack_reason::unlike:
+      return "steps are not as long as power.profile says: measure it again";
+    case slack_reason::stale:
+      return "steps have become longer than planned";
+    case slack_reason::late_setting:
+      return "devices follow their clocks later than is planned for";
+    case slack_reason::refused:
+      return "a device did not take the clock of an operation";
+    case slack_reason::no_clocks:
+      return "not every rank has a device whose clock it alone may set";
+    case slack_reason::other_job:
+      return "power.profile is planned for other stages or micro-batches";
+    case slack_reason::none:
+    case slack_reason::no_plan:
+    case slack_reason::paced:
+      break;
+  }
+  return "";
+}
+
+double sum_s(const std::vector<gpu::controls::clocked_operation>& all) {
+  double out = 0;
+  for (const auto& o : all) out += o.lasts_s;
+  return out;
+}
+
+}  // namespace
+
+slack_terms live_slack_terms() {
+  slack_terms out;
+  out.measured_steps = out.stale_steps = 5;
+  out.stale = 0.02;
+  out.straggles = 0.03;
+  return out;
+}
+
+/// JSL-1
+bool job_slack::fits(const fbs::StepMadeT& step) const {
+  const auto& dag = plan_->policy->dag();
+  return static_cast<uint32_t>(dag.stages()) == step.stages &&
+         static_cast<uint32_t>(dag.micro_batches()) == step.micro_batches;
+}
+
+void job_slack::begin(const fbs::StepMadeT& step, uint32_t epoch) {
+  epoch_ = epoch;
+  replicas_ = step.replica_s.size();
+  saves_energy_ = step.saves_energy;
+  points_.assign(replicas_, std::nullopt);
+  auto terms = live_slack_terms();
+  const auto operations = plan_->policy->dag().nodes().size() * replicas_;
+  terms.most_late = std::max(terms.most_late, static_cast<int>(operations) / late_share);
+  terms.saves_energy = saves_energy_;
+  policy_.emplace(replicas_, terms);
+  policy_->begin(plan_->plan);
+  if (policy_->state() == slack_state::off) return;
+  if (!step.sets_clocks)
+    policy_->stop(slack_reason::no_clocks);
+  else if (!fits(step))
+    policy_->stop(slack_reason::other_job);
+}
+
+std::optional<fbs::JobClocksT> job_slack::made(const fbs::StepMadeT& step, uint32_t epoch) {
+  if (step.replica_s.empty()) return std::nullopt;
+  if (!plan_) plan_ = look_ ? look_() : nullptr;
+  if (!plan_) return std::nullopt;
+  if (!policy_ || epoch != epoch_ || step.replica_s.size() != replicas_ ||
+      step.saves_energy != saves_energy_)
+    begin(step, epoch);
+  if (step.failed > 0 && policy_->state() != slack_state::off)
+    policy_->stop(slack_reason::refused);  // JSL-2
+  policy_->step({step.replica_s, step.paced, step.late});
+  std::vector<std::optional<size_t>> points;
+  for (size_t r = 0; r < replicas_; ++r) points.push_back(policy_->point_of(r));
+  if (points == points_ && told_state_ == state()) return std::nullopt;
+  points_ = std::move(points);
+  told_state_ = state();
+  fbs::JobClocksT out;
+  out.of_epoch = epoch;
+  out.state = told_state_;
+  put_notice(out);
+  put_tables(out);
+  return out;
+}
+
+std::string job_slack::state() const {
+  if (!policy_) return "off: no_plan";
+  const auto s = policy_->state();
+  if (s != slack_state::off) return std::string(to_string(s));
+  return fmt::format("off: {}", to_string(policy_->reason()));
+}
+
+std::string job_slack::words() const {
+  if (!policy_ || policy_->target_s() <= 0) return state();
+  return fmt::format("{}, for steps of {:.4g} s", state(), policy_->target_s());
+}
+
+/// JSL-2. A plan is said once, and a reason each time that it is another one than the last.
+void job_slack::put_notice(fbs::JobClocksT& into) {
+  const bool is_off = policy_->state() == slack_state::off;
+  if (policy_->state() == slack_state::measuring || policy_->state() == slack_state::held) return;
+  const auto why = off_in_words(policy_->reason());
+  if (is_off && why.empty()) return;
+  if (std::exchange(noticed_, told_state_) == told_state_) return;
+  into.warns = is_off;
+  into.notice = is_off ? fmt::format("slack is not taken, all run at the highest clocks: {}", why)
+                       : "operations that delay nobody run at lower clocks now (power.slack)";
+}
+
+std::unique_ptr<fbs::ReplicaClocksT> job_slack::clocks_at(size_t point) const {
+  const auto& of = *plan_->policy;
+  const auto& plan = plan_->plan;
+  const auto usual = clocks_by_stage(of.dag(), of.profile(), plan.points[plan.unchanged()].clocks);
+  const auto all = clocks_by_stage(of.dag(), of.profile(), plan.points[point].clocks);
+  auto out = std::make_unique<fbs::ReplicaClocksT>();
+  for (size_t s = 0; s < all.size(); ++s) {
+    auto& stage = *out->stages.emplace_back(std::make_unique<fbs::StageClocksT>());
+    stage.set_s = static_cast<float>(plan_->set_s);
+    stage.times = static_cast<float>(sum_s(all[s]) / sum_s(usual[s]));  // JSL-4
+    for (const auto& o : all[s]) {
+      stage.mhz.push_back(static_cast<uint32_t>(o.mhz));
+      stage.lasts_s.push_back(static_cast<float>(o.lasts_s));
+      stage.shortest_s.push_back(static_cast<float>(o.shortest_s));
+    }
+  }
+  return out;
+}
+
+void job_slack::put_tables(fbs::JobClocksT& into) const {
+  std::map<size_t, uint32_t> places;
+  for (const auto& p : points_) {
+    if (!p) return;  // all of them, or none (SLT-2)
+    const auto [it, is_new] = places.try_emplace(*p, static_cast<uint32_t>(into.tables.size()));
+    if (is_new) into.tables.push_back(clocks_at(*p));
+    into.of_replica.push_back(it->second);
+  }
+}
+
+}  // namespace troupe::power

@@ -1,0 +1,77 @@
+// The slack of a job that trains: what slack_policy makes of the steps that its run tells of, as
+// tables of clocks for its ranks. A part of the pacer, beside the budget's pace.
+//
+// The plan is made beside the actors, before or while the first steps are made (slack_look): it
+// takes some seconds.
+//
+// Invariants
+//   JSL-1  A run is told of tables that fit its stages and micro-batches, in the epoch whose steps
+//     they were decided by; in another one it begins anew.
+//   JSL-2  Where a rank cannot set clocks, cannot any more, or what holds its pace saves no energy,
+//     all have the highest clocks, and that is said once.
+//   JSL-3  A run is told when a table changes or the state does, and not of each step.
+//   JSL-4  What slack does to a replica's times is told with its table (StageClocks.times), so that
+//     who judges ranks by what they take can put it right.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "actors/power/frontier_policy.hpp"
+#include "actors/power/slack_plan.hpp"
+#include "actors/power/slack_policy.hpp"
+#include "io/base/result.hpp"
+#include "messages/schemas/power_generated.h"
+
+namespace troupe::power {
+
+/// What setting a clock is taken to take: drivers need some 5 to 20 ms.
+inline constexpr double usual_set_s = 0.02;
+
+/// What is judged by of steps on real devices, which are less even than simulated ones.
+slack_terms live_slack_terms();
+
+/// A plan, and what it was made of.
+struct planned_slack {
+  std::unique_ptr<frontier_policy> policy;
+  slack_plan plan;
+  double set_s = usual_set_s;
+};
+using planned_slack_ptr = std::shared_ptr<const planned_slack>;
+
+/// The plan; null: it is being made. Waits for nothing.
+using slack_look = std::function<planned_slack_ptr()>;
+
+class job_slack {
+ public:
+  explicit job_slack(slack_look look) : look_(std::move(look)) {}
+
+  /// A step of an epoch has ended. None: nothing has changed by it. JSL-3
+  std::optional<fbs::JobClocksT> made(const fbs::StepMadeT& step, uint32_t epoch);
+  /// "planned", "off: paced".
+  std::string state() const;
+  /// For a person, with the step that is aimed at.
+  std::string words() const;
+
+ private:
+  bool fits(const fbs::StepMadeT& step) const;
+  void begin(const fbs::StepMadeT& step, uint32_t epoch);
+  void put_notice(fbs::JobClocksT& into);
+  void put_tables(fbs::JobClocksT& into) const;
+  std::unique_ptr<fbs::ReplicaClocksT> clocks_at(size_t point) const;
+
+  slack_look look_;
+  planned_slack_ptr plan_;
+  std::optional<slack_policy> policy_;
+  uint32_t epoch_ = 0;
+  size_t replicas_ = 0;
+  bool saves_energy_ = true;
+  std::vector<std::optional<size_t>> points_;  ///< of replicas, as the run knows them
+  std::string told_state_, noticed_;
+};
+
+}  // namespace troupe::power

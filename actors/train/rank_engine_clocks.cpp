@@ -1,0 +1,68 @@
+// An engine's pace and the clocks of its operations: what holds them, and when it is told.
+#include <string>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "actors/train/rank_engine.hpp"
+#include "gpu/back_end.hpp"
+#include "gpu/controls/open_actuator.hpp"
+
+namespace troupe::train {
+
+/// ENG-14
+status rank_engine::open_actuator() {
+  if (options_.control.empty()) return {};
+  const gpu::controls::control_owner owner{options_.job, options_.at.rank, options_.launch};
+  TROUPE_TRY(chosen, gpu::controls::open_actuator(options_.control, options_.controls, owner,
+                                                  compute_->host_threads(),
+                                                  gpu::device_uuid(options_.device)));
+  actuator_ = std::move(chosen.control);
+  controls_passed_ = std::move(chosen.passed);
+  if (!options_.clocks_operations || !actuator_ || !actuator_->sets_clocks()) return {};
+  clocks_ = std::make_unique<gpu::controls::operation_clocks>(
+      actuator_, [tell = options_.on_notice](const error& why) {
+        if (tell)
+          tell(fmt::format("its operations have the highest clock from now on (power.slack): {}",
+                           why.message));
+      });
+  return {};
+}
+
+void rank_engine::tell_controls(engine_facts& out) const {
+  for (const auto& why : controls_passed_) out.notes.push_back("passed over: " + why);
+  out.pauses = !options_.control.empty() && !actuator_;
+  out.sets_clocks = clocks_ != nullptr;
+  if (out.pauses) out.notes.push_back("pace by pauses between operations");
+  if (!actuator_) return;
+  const auto of = actuator_->facts();
+  out.saves_energy = of.saves_energy;
+  out.notes.push_back(fmt::format("pace by {}: {:.1f} to {:.0f} %, in steps of {:.1f} %; {}",
+                                  of.name, 100 * of.least, 100 * of.most, 100 * of.resolution,
+                                  of.saves_energy ? "saves energy" : "saves no energy"));
+}
+
+/// ENG-14, ENG-15
+void rank_engine::set_pace(const op_order& order) {
+  if (!actuator_) return;
+  compute_->host_task([this, pace = order.pace.of_1024, table = order.clocks]() -> status {
+    const bool is_set = clocks_ && pace == work_pace::whole && pace_in_force_ == pace;
+    if (!is_set) TROUPE_CHECK(actuator_->set(pace));
+    pace_in_force_ = pace;
+    if (clocks_) clocks_->begin_pass(pace < work_pace::whole ? nullptr : table);
+    return {};
+  });
+}
+
+void rank_engine::note_clock(pipeline_op kind, bool begins) {
+  if (!clocks_ || (kind != pipeline_op::forward && kind != pipeline_op::backward)) return;
+  begins ? clocks_->began() : clocks_->ended();
+}
+
+void rank_engine::tell_clocks(step_outcome& out) {
+  if (!clocks_) return;
+  out.late_clocks = clocks_->take_late();
+  out.clocks_failed = clocks_->has_failed();
+}
+
+}  // namespace troupe::train

@@ -1,0 +1,44 @@
+// What slack makes of a run: which clocks the operations of its ranks have, and what the pacer is
+// told of steps. For run.cpp alone.
+//
+// Invariants
+//   RSL-1  A rank has clocks of its own in steps at the whole pace alone, without the brake: a
+//     budget's pace is of the whole job already (PWR-4).
+//   RSL-2  Tables that are not of this epoch, these stages and micro-batches are not taken.
+//   RSL-3  Who judges ranks by what they take hears it as it would be at the clocks that leave a
+//     step as long as it is: one replica may be slowed for another that is slow.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "actors/train/run.hpp"
+#include "messages/step_parts.hpp"
+
+namespace troupe::train {
+
+/// All ranks have their part of the model.
+void note_controls(run_state& st, const std::vector<msg<fbs::StageReady>>& replies);
+
+/// What a person is told of it. RSL-2
+std::vector<todo::say> hear_clocks(run_pointer self, const fbs::JobClocks& m);
+
+/// A step begins, at the pace of run_power::step_pace. RSL-1
+void begin_clocks(run_state& st);
+/// Of that step; null: the highest clocks.
+std::unique_ptr<fbs::StageClocksT> clocks_of(const run_state& st, size_t rank);
+
+/// A step has ended: what the pacer is told where the job takes slack.
+void tell_step_made(run_pointer self, uint64_t step, std::span<const msg<fbs::StepDone>> parts,
+                    std::span<const std::vector<step_part>> of_ranks);
+
+/// For the monitor, and, of all ranks, for the predictor. RSL-3
+msg<fbs::StepDone> as_usual(run_pointer self, const msg<fbs::StepDone>& done);
+std::vector<std::vector<step_part>> as_usual(const run_state& st,
+                                             std::vector<std::vector<step_part>> of_ranks);
+
+void put_slack(const run_state& st, fbs::StepReportT& into);
+
+}  // namespace troupe::train

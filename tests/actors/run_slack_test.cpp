@@ -1,0 +1,156 @@
+// The run of a job that takes slack: what it tells of steps, which clocks its ranks get, and when.
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "tests/actors/scripted_run.hpp"
+
+using namespace troupe;
+using namespace troupe::train;
+using troupe::train::test::run_epoch;
+using troupe::train::test::scripted_run;
+
+namespace {
+
+/// Of one micro-batch on each of two ranks.
+struct slack_run : scripted_run {
+  explicit slack_run(double budget_w = 0) : scripted_run({.budget_w = budget_w, .slack = true}) {}
+
+  void clocks(const std::function<void(fbs::JobClocksT&)>& change = {}) {
+    fbs::JobClocksT c;
+    c.of_epoch = run_epoch;
+    c.state = "planned";
+    auto& table = *c.tables.emplace_back(std::make_unique<fbs::ReplicaClocksT>());
+    for (uint32_t s = 0; s < 2; ++s) {
+      auto& stage = *table.stages.emplace_back(std::make_unique<fbs::StageClocksT>());
+      const size_t operations = 2 * static_cast<size_t>(micro_batches());
+      stage.mhz.assign(operations, 1000 + s);
+      stage.lasts_s.assign(operations, 0.5F);
+      stage.shortest_s.assign(operations, 0.25F);
+    }
+    c.of_replica = {0};
+    if (change) change(c);
+    pacer.tell(run, make_msg<fbs::JobClocks>(context(), c));
+  }
+  static int64_t micro_batches() { return troupe::train::test::plan_of_two({}).micro_batches; }
+  /// The clock that each rank's next step begins with, 0 where it has none; both are ended.
+  std::vector<uint32_t> step_at() {
+    std::vector<uint32_t> out;
+    for (size_t i = 0; i < 2; ++i) {
+      const auto asked = stages[i].take<fbs::RunStep>();
+      out.push_back(asked->clocks() == nullptr ? 0 : asked->clocks()->mhz()->Get(0));
+      end_step(asked, i);
+    }
+    return out;
+  }
+  fbs::StepMadeT made() { return pacer.take<fbs::StepMade>().m.unpack(); }
+  void power(uint32_t pace_of_1024, bool brake = false) {
+    pacer.tell(run, make_msg<fbs::JobPower>(context(), [&](auto& p) {
+                 p.number = ++words;
+                 p.pace_of_1024 = pace_of_1024;
+                 p.brake = brake;
+               }));
+  }
+  uint64_t words = 0;
+};
+
+using rank_clocks = std::vector<uint32_t>;
+
+}  // namespace
+
+TEST_CASE("run: of a job that takes slack each step is told, by what its first stages computed") {
+  slack_run f;
+  f.start();
+  f.pacer.take_all<fbs::PaceTaken>();
+  CHECK(f.step_at() == rank_clocks{0, 0});
+  const auto told = f.made();
+  CHECK(told.step == 1);
+  CHECK(told.stages == 2);
+  CHECK(told.micro_batches == static_cast<uint32_t>(slack_run::micro_batches()));
+  REQUIRE(told.replica_s.size() == 1);
+  CHECK(told.replica_s[0] == doctest::Approx(0.02));
+  CHECK_FALSE(told.paced);
+  CHECK_FALSE(told.sets_clocks);  // none of its ranks said that it does
+  CHECK_FALSE(told.saves_energy);
+  scripted_run plain;
+  plain.start();
+  plain.step();
+  CHECK(plain.pacer.take_all<fbs::StepMade>().empty());
+}
+
+TEST_CASE("RSL-1, RSL-2: run: ranks have the clocks that fit, from the next step on") {
+  slack_run f;
+  f.start();
+  CHECK(f.step_at() == rank_clocks{0, 0});
+  f.clocks();
+  CHECK(f.step_at() == rank_clocks{0, 0});  // it had begun
+  CHECK(f.step_at() == rank_clocks{1000, 1001});
+  using change = std::function<void(fbs::JobClocksT&)>;
+  for (const change& wrong : {change([](auto& c) {
+                                c.of_replica = {0, 0};
+                              }),
+                              change([](auto& c) { c.of_replica = {1}; }),
+                              change([](auto& c) { c.tables[0]->stages.pop_back(); }),
+                              change([](auto& c) { c.tables[0]->stages[1]->mhz.pop_back(); })}) {
+    slack_run other;
+    other.start();
+    other.clocks(wrong);
+    other.step_at();
+    CHECK(other.step_at() == rank_clocks{0, 0});
+  }
+  slack_run late;
+  late.start();
+  late.clocks([](auto& c) { c.of_epoch = run_epoch - 1; });
+  late.step_at();
+  CHECK(late.step_at() == rank_clocks{0, 0});
+}
+
+TEST_CASE("RSL-1: run: under a budget's pace or its brake no rank has a clock of its own") {
+  slack_run f(80);
+  f.power(1024);
+  f.start();
+  f.clocks();
+  f.step_at();
+  CHECK_FALSE(f.pacer.take_all<fbs::StepMade>().back()->paced());
+  f.power(512);
+  CHECK(f.step_at() == rank_clocks{1000, 1001});  // it had begun
+  CHECK(f.step_at() == rank_clocks{0, 0});
+  CHECK(f.pacer.take_all<fbs::StepMade>().back()->paced());
+}
+
+TEST_CASE("run: what slack says reaches the person, and the log of steps") {
+  slack_run f;
+  f.start();
+  f.clocks([](auto& c) {
+    c.state = "off: refused";
+    c.notice = "slack is not taken";
+    c.warns = true;
+    c.tables.clear();
+    c.of_replica.clear();
+  });
+  CHECK(f.warnings() == std::vector<std::string>{"slack is not taken"});
+  f.step();
+  CHECK(f.reporter.take_all<fbs::StepReport>().back()->slack()->str() == "off: refused");
+}
+
+TEST_CASE("RSL-3: run: who judges ranks hears what they take without being slowed for another") {
+  slack_run f;
+  f.start();
+  f.clocks([](auto& c) { c.tables[0]->stages[0]->times = 2; });
+  f.step_at();
+  f.monitor.take_all<fbs::StepDone>();
+  CHECK(f.step_at() == rank_clocks{1000, 1001});
+  const auto told = f.monitor.take_all<fbs::StepDone>();
+  REQUIRE(told.size() == 2);
+  for (const auto& done : told) {
+    const auto parts = parts_of(done->parts());
+    REQUIRE_FALSE(parts.empty());
+    CHECK(parts[0].kind == pipeline_op::forward);
+    CHECK(parts[0].busy_ms == doctest::Approx(done->rank() == 0 ? 10 : 30));
+  }
+  CHECK(f.made().step == 1);
+}

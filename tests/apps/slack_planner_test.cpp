@@ -1,0 +1,83 @@
+// The plan of a job's slack: made beside its start, of a profile that fits the job.
+#include "apps/up/slack_planner.hpp"
+
+#include <fstream>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "tests/apps/pipeline_profile.hpp"
+#include "tests/io/job_text.hpp"
+#include "tests/io/scratch.hpp"
+
+using namespace troupe;
+using apps::slack_planner;
+
+namespace {
+
+struct planned_start {
+  scratch folder;
+  std::string file = (folder / "clocks.csv").string();
+
+  planned_start() { std::ofstream(file) << pipeline_profile(); }
+  result<std::shared_ptr<slack_planner>> begin(std::vector<std::string> more = {}) const {
+    std::vector<std::string> sets{"power.slack=plan", "power.profile=" + file,
+                                  "power.blocking_w=60", "power.control=nvml_clocks"};
+    sets.insert(sets.end(), more.begin(), more.end());
+    const auto plan = train::make_plan(
+        job_of_text("[cluster]\nworkers_per_node = 3\nthreads = 1\n[model]\nlayers = 6\nheads = 4\n"
+                    "hidden = 64\nvocab = 256\n[data]\npath = \"x.txt\"\n[parallel]\npipeline = 3\n"
+                    "[train]\nsteps = 100\nbatch = 8\nmicro_batch = 2\nseq_len = 32\n",
+                    sets));
+    REQUIRE_MESSAGE(plan, (plan ? "" : render(plan.error())));
+    return slack_planner::begin(*plan);
+  }
+  error why_not(std::vector<std::string> more) const {
+    const auto made = begin(std::move(more));
+    REQUIRE_FALSE(made);
+    return made.error();
+  }
+};
+
+}  // namespace
+
+TEST_CASE("SLJ-2: slack planner: a plan comes beside the start, of the job's micro-batches") {
+  const planned_start f;
+  const auto made = f.begin();
+  REQUIRE_MESSAGE(made, (made ? "" : render(made.error())));
+  const auto look = (*made)->look();
+  power::planned_slack_ptr plan;
+  while (!plan) {
+    plan = look();
+    std::this_thread::yield();
+  }
+  CHECK(plan->policy->dag().stages() == 3);
+  CHECK(plan->policy->dag().micro_batches() == 4);
+  CHECK(plan->plan.points.size() > 1);
+  CHECK(plan->set_s == power::usual_set_s);
+  const auto off = f.begin({"power.slack=off"});
+  REQUIRE(off);
+  CHECK(*off == nullptr);
+}
+
+TEST_CASE("SLJ-2: slack planner: one that goes before its plan is made ends with its thread") {
+  const planned_start f;
+  power::slack_look look;
+  {
+    const auto made = f.begin();
+    REQUIRE(made);
+    look = (*made)->look();
+  }
+  static_cast<void>(look());  // what it looks at is still there
+}
+
+TEST_CASE("SLJ-1: slack planner: a profile that is none, or of another job, is refused at once") {
+  const planned_start f;
+  CHECK(f.why_not({"power.profile=nowhere.csv"}).code == errc::not_found);
+  CHECK(f.why_not({"power.blocking_w=2000"}).is(apps::profile_unfit));
+  CHECK(f.why_not({"parallel.pipeline=2", "cluster.workers_per_node=2"}).is(apps::profile_unfit));
+  std::ofstream(f.file) << "stage,instruction,frequency,time,energy\n0,forward,1410,x,1\n";
+  CHECK(f.why_not({}).is(power::bad_profile));
+}
