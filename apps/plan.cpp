@@ -79,7 +79,8 @@ nlohmann::ordered_json swap_json(const swap_plan& s, const config::job& job) {
   const auto& f = *s.forecast;
   const auto moved = f.traffic.whole();
   nlohmann::ordered_json out{{"clip", to_string(f.order)},
-                             {"clip_why", swap::clip_reason(f.order, job)},
+                             {"clip_why", swap::clip_reason(f.order, job, f.gradients_on_disk)},
+                             {"gradients_on_drive", f.gradients_on_disk},
                              {"passes", f.traffic.passes},
                              {"floor_bytes", f.floor_bytes},
                              {"overhead_bytes", f.overhead_bytes},

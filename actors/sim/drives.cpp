@@ -13,11 +13,12 @@ namespace troupe::sim {
 std::string swap_counts::text() const {
   return fmt::format(
       "{} of drives; {} by links, {} without room; {} moved, {} behind a wait for room; {} failed; "
-      "activations written {} times, {} of them failed; {} made again; {} with rows first; {} "
-      "replanned; {} left behind",
+      "activations written {} times, {} of them failed; {} of gradients failed; {} made again; {} "
+      "with rows first; {} replanned; {} left behind",
       counted(operations, "operation"), counted(kept, "checkpoint"), unkept, counted(moved, "file"),
-      waited, counted(unread, "read"), spilled + unspilled, unspilled, counted(redone, "step"),
-      counted(rows_first, "token table"), counted(replanned, "time"), counted(leftovers, "folder"));
+      waited, counted(unread, "read"), spilled + unspilled, unspilled, counted(unstored, "write"),
+      counted(redone, "step"), counted(rows_first, "token table"), counted(replanned, "time"),
+      counted(leftovers, "folder"));
 }
 
 swap_counts& swap_counts::operator+=(const swap_counts& o) {
@@ -29,6 +30,7 @@ swap_counts& swap_counts::operator+=(const swap_counts& o) {
   unread += o.unread;
   spilled += o.spilled;
   unspilled += o.unspilled;
+  unstored += o.unstored;
   redone += o.redone;
   rows_first += o.rows_first;
   replanned += o.replanned;

@@ -63,6 +63,7 @@ struct swap_counts {
   uint64_t unread = 0;      ///< reads that failed, and their ranks
   uint64_t spilled = 0;     ///< activations that were written
   uint64_t unspilled = 0;   ///< writes of them that failed, and their ranks
+  uint64_t unstored = 0;    ///< the same of gradients
   uint64_t redone = 0;      ///< steps whose updates were dropped
   uint64_t rows_first = 0;  ///< updates of token tables that began with the rows of a pass
   uint64_t replanned = 0;   ///< changes of how many layers of a rank compute again

@@ -30,7 +30,8 @@ std::vector<gpu::chunk_place> places_of(const train::engine_options& o) {
     const auto file =
         gpu::swap_layout(gpu::slice_of(chunk.count, o.shape.replica), where, o.shape.compute);
     out.push_back({home.state_on_disk, home.weight_frame, home.grad_frame,
-                   home.state_on_disk ? file.groups() : 0});
+                   home.state_on_disk ? file.groups() : 0,
+                   where.gradient_on_disk(static_cast<int>(out.size()))});
   }
   return out;
 }
@@ -66,14 +67,16 @@ swapping_engine::swapping_engine(environment* room, int node, const train::engin
       shares_norms_(o.optimizer.kind == gpu::optimizer_step_args::rule::lamb && o.at.grid.data > 1),
       rows_first_(may_wait_for_rows(o)) {
   for (const auto& chunk : gpu::stage_chunks(o.model, o.shape)) {
-    const auto file = gpu::swap_layout(gpu::slice_of(chunk.count, o.shape.replica), o.shape.where,
-                                       o.shape.compute);
+    const auto slice = gpu::slice_of(chunk.count, o.shape.replica);
+    const auto file = gpu::swap_layout(slice, o.shape.where, o.shape.compute);
     const auto counted = [of_one =
                               room->disks.shape().bytes_of(o.at.place().pipeline)](uint64_t bytes) {
       return static_cast<uint64_t>(static_cast<double>(bytes) * of_one);
     };
     bytes_.push_back({counted(file.group_bytes()), counted(gpu::weights_read_bytes(file)),
-                      counted(file.state_bytes())});
+                      counted(file.state_bytes()),
+                      counted(gpu::gradient_file(slice, file).whole_bytes()),
+                      counted(file.array_bytes())});
     layers_.push_back(chunk.layer < 0 ? -1 : static_cast<int>(chunk.layer - o.shape.first_layer));
   }
   if (layout_.records() == 0) return;
@@ -170,13 +173,18 @@ bool swapping_engine::fails_to_move(const gpu::watched_op& op) {
                ? fmt::format("chunk {}", op.what.chunk)
                : fmt::format("the activations of record {}", op.spill.record);
   };
-  const bool reads = op.what.what == chunk_act::read_state ||
-                     op.what.what == chunk_act::read_rows ||
-                     op.what.what == chunk_act::read_weights ||
-                     op.lane == order_machine::snapshot || op.spill.what == spill_act::read;
+  const bool reads =
+      op.what.what == chunk_act::read_state || op.what.what == chunk_act::read_rows ||
+      op.what.what == chunk_act::read_weights || op.what.what == chunk_act::read_gradient ||
+      op.lane == order_machine::snapshot || op.spill.what == spill_act::read;
   if (reads && std::exchange(drive().fails_read, false)) {
     ++counted.unread;
     fail(train::told_of_drive(error::system("read " + what(), EIO)));
+    return true;
+  }
+  if (op.what.what == chunk_act::write_gradient && std::exchange(drive().fails_write, false)) {
+    ++counted.unstored;
+    fail(train::told_of_drive(error::system("write the gradient of " + what(), EIO)));
     return true;
   }
   if (op.spill.what != spill_act::write) return false;
@@ -214,7 +222,11 @@ std::optional<swapping_engine::computation> swapping_engine::part_of(size_t numb
     case chunk_act::read_weights:
       return computation{op::read_weights, bytes_of(what.chunk).weights};
     case chunk_act::read_state:
-      return computation{op::read_state, bytes_of(what.chunk).group};
+      return computation{op::read_state, bytes_of(what.chunk).of_group(what.passes > 0)};
+    case chunk_act::read_gradient:
+      return computation{op::read_state, bytes_of(what.chunk).gradient};
+    case chunk_act::write_gradient:
+      return computation{op::write_chunk, bytes_of(what.chunk).gradient};
     case chunk_act::read_rows:
       return computation{op::read_state, bytes_of(what.chunk).rows()};
     case chunk_act::write_state:
@@ -238,7 +250,11 @@ int64_t swapping_engine::time_of(const gpu::watched_op& op) {
     case chunk_act::read_weights:
       return disks.reads_for(node_, bytes_of(op.what.chunk).weights);
     case chunk_act::read_state:
-      return disks.reads_for(node_, bytes_of(op.what.chunk).group);
+      return disks.reads_for(node_, bytes_of(op.what.chunk).of_group(op.what.passes > 0));
+    case chunk_act::read_gradient:
+      return disks.reads_for(node_, bytes_of(op.what.chunk).gradient);
+    case chunk_act::write_gradient:
+      return disks.writes_for(node_, bytes_of(op.what.chunk).gradient);
     case chunk_act::read_rows:
       return disks.reads_for(node_, bytes_of(op.what.chunk).rows());
     case chunk_act::write_state:
@@ -459,10 +475,12 @@ size_t swapping_engine::backward(int64_t step, const train::op_order& order, boo
   const auto now = static_cast<int>(step);
   for (int c = chunks(); c-- > 0;) {
     pass(train::pipeline_op::backward, order, c, step);
-    const bool sums = last && options_.at.grid.data > 1 && how != pass_kind::gradients;
+    const bool leaves = how == pass_kind::gradients && watch_.gradient_on_disk(c);
+    const bool sums = last && options_.at.grid.data > 1 && (how != pass_kind::gradients || leaves);
     watch_.make_gradient(c, now, first_backward_, last && !sums);
     if (last && c > 0 && options_.at.grid.data > 1) watch_.bring_weights(c - 1);  // SWP-13
     if (sums) watch_.sum_gradient(c, now);
+    if (leaves) watch_.store_gradient(c, now, last);  // SWP-17
     if (shares_norms_ && how == pass_kind::updates) watch_.share_norms(c, now);
     if (how == pass_kind::norm_alone) watch_.drop_gradient(c);
     if (how == pass_kind::updates && (!sums || watch_.on_disk(c))) update_chunk(c, now);

@@ -14,7 +14,8 @@
 // (SWP-11); a read that fails fails the rank, and so does a write of activations (SPR-2); a
 // checkpoint for whose files there is no room fails alone (SWP-8). Where layers of theirs may go
 // over to computing again what they spill, ranks judge their steps as real ones do, by the times of
-// virtual drives.
+// virtual drives. A write of a gradient that is on the drive in between fails the rank, too
+// (GRF-3).
 #pragma once
 
 #include <array>
@@ -55,6 +56,10 @@ class swapping_engine final : public timed_engine, private gpu::order_machine {
   /// Bytes of a chunk's group and of its weights, as they are moved.
   struct chunk_bytes {
     uint64_t group = 0, weights = 0, state = 0;
+    uint64_t gradient = 0, gradient_group = 0;  ///< where it is on the drive (SWP-17)
+    uint64_t of_group(bool with_gradient) const {
+      return group + (with_gradient ? gradient_group : 0);
+    }
     /// Of state of rows that come first: half of what is the most that they may be (TBR-3).
     uint64_t rows() const { return state / 16; }
   };

@@ -434,17 +434,6 @@ void rank_engine::forward(const op_order& o, completion done) {
     send(pipeline_op::send_activation, model_->output(o.slot), o.micro_batch, events.output_sent);
 }
 
-/// What is done with a chunk's gradient as soon as the step's last backward has made it.
-gpu::stage_model::chunk_done rank_engine::when_gradient_is_whole() {
-  if (updates_under_backward())
-    return [this](int chunk) {  // ENG-11: the first of two passes
-      make_whole(chunk, true);
-      swap_->drop_gradient(*compute_, chunk);
-    };
-  if (replicas_) return [this](int chunk) { sum_over_replicas(chunk); };  // ENG-2
-  return {};
-}
-
 void rank_engine::run_backward(const op_order& o, const gpu::stage_model::chunk_done& each) {
   const auto all = batches_of(o);
   gpu::stage_model::weights_done leaves;
@@ -460,7 +449,7 @@ void rank_engine::backward(const op_order& o, completion done) {
   if (o.last) last_backward_ = o;
   // Without a pass for the norm the only one is that of the updates, which need to know the step.
   const bool later = o.last && updates_under_backward() && order_ != gpu::update_order::twice;
-  if (!later) run_backward(o, o.last ? when_gradient_is_whole() : gpu::stage_model::chunk_done{});
+  if (!later) run_backward(o, when_made(o));
   compute_->notify(guarded(std::move(done)));
   events.freed = compute_->record();
   if (!options_.at.first())
@@ -611,10 +600,7 @@ void rank_engine::update(int64_t step, double lr, outcome_completion done) {
   }
   sum_tied_table();  // ENG-4
   compute_->wait(data_->record());
-  probed({pipeline_op::norm, step}, [&] {
-    optimizer_->begin(*compute_);
-    for (int c = 0; c < store.chunk_count(); ++c) optimizer_->norm(*compute_, c);
-  });
+  probed({pipeline_op::norm, step}, [&] { norm_behind_backward(); });
   sum_norm(step);
   clip();
   share_norms(step, static_cast<float>(lr));

@@ -32,15 +32,16 @@
 //     of its step will: no transfer writes into it meanwhile.
 //   ENG-11 What is in the swap folder has, after each step, the bits of training in memory, and so
 //     have activations that layers spill. Where all gradients are kept until their norm is known,
-//     updates come behind it as ever; where there is no clipping, each chunk is updated under
-//     backward; else the step's passes are made twice, with the same bits, once for the norm and
-//     once for the updates, or chunks are updated under backward before the norm is known. Where it
-//     is above the limit, that is dropped, and the passes are made again. Layers that spill may
-//     compute again instead, from one step to the next (spill_replan.hpp). Of replicas all do the
-//     same, and none updates before it knows the norm: under backward a gradient is summed, noted
-//     and updated, or dropped, behind what made it, while the compute stream goes on. Where the
-//     rule needs norms of whole tensors they are gathered chunk by chunk between sum and update. A
-//     chunk whose state is in memory keeps its gradient until backward is over.
+//     in memory or on the drive, updates come behind it as ever; where there is no clipping, each
+//     chunk is updated under backward; else the step's passes are made twice, with the same bits,
+//     once for the norm and once for the updates, or chunks are updated under backward before the
+//     norm is known. Where it is above the limit, that is dropped, and the passes are made again.
+//     Layers that spill may compute again instead, from one step to the next (spill_replan.hpp). Of
+//     replicas all do the same, and none updates before it knows the norm: under backward a
+//     gradient is summed, noted and updated, or dropped, behind what made it, while the compute
+//     stream goes on. Where the rule needs norms of whole tensors they are gathered chunk by chunk
+//     between sum and update. A chunk whose state is in memory keeps its gradient until backward is
+//     over.
 //   ENG-12 Where checkpoints lie beside the swap folder, chunks that live there go into them by
 //     links, and the rest by the saver; the vote is of both. Elsewhere the saver copies all. What
 //     fits comes back by links, too. Where a link is refused all the same, or a file has gone on on
@@ -246,6 +247,8 @@ class rank_engine : public engine {
   void save_by_links(uint64_t step, const std::filesystem::path& partial, bool last,
                      gpu::state_saver::completion done);
   gpu::stage_model::chunk_done when_gradient_is_whole();
+  gpu::stage_model::chunk_done when_made(const op_order& o);
+  void norm_behind_backward();
   void await_copies(int chunk);
   void await(pipeline_op kind, const std::function<void()>& wait, int chunk = -1);
   void await_shipped();

@@ -72,7 +72,7 @@ status rank_engine::open_swap(gpu::stage_model& model) {
 /// ENG-8. Blocks until all have come.
 status rank_engine::compare_places() {
   if (!replicas_ || options_.swap_dirs.empty()) return {};
-  std::vector<int32_t> places;
+  std::vector<int32_t> places{options_.shape.where.gradients_on_disk ? 1 : 0};
   for (const auto& c : options_.shape.where.chunks)
     places.insert(places.end(), {c.state_on_disk, c.weight_frame, c.grad_frame});
   const auto own = XXH64(places.data(), places.size() * sizeof(int32_t), 0);
@@ -391,6 +391,47 @@ void rank_engine::make_whole(int chunk, bool notes_norm) {
     sum_slices(chunk);
     if (notes_norm) optimizer_->note_norm(*data_, chunk);
   });
+}
+
+/// What is done with a chunk's gradient as soon as the step's last backward has made it.
+gpu::stage_model::chunk_done rank_engine::when_gradient_is_whole() {
+  if (updates_under_backward())
+    return [this](int chunk) {  // ENG-11: the first of two passes
+      make_whole(chunk, true);
+      swap_->drop_gradient(*compute_, chunk);
+    };
+  if (replicas_) return [this](int chunk) { sum_over_replicas(chunk); };  // ENG-2
+  return {};
+}
+
+/// The same of a backward pass that may not be the last: gradients that are on a drive in between
+/// go there (SWP-17), of the last one with their norm noted: they leave memory.
+gpu::stage_model::chunk_done rank_engine::when_made(const op_order& o) {
+  auto when_whole = o.last ? when_gradient_is_whole() : gpu::stage_model::chunk_done{};
+  if (!options_.shape.where.gradients_on_disk) return when_whole;
+  return [this, when_whole = std::move(when_whole), last = o.last](int chunk) {
+    if (options_.shape.where.gradient_on_disk(chunk)) {
+      if (last) make_whole(chunk, true);
+      swap_->store_gradient(*compute_, chunk, last);
+    } else if (when_whole) {
+      when_whole(chunk);
+    }
+  };
+}
+
+/// The norm of this rank's gradients, some of which may be on a drive by now.
+void rank_engine::norm_behind_backward() {
+  const auto& where = options_.shape.where;
+  const auto each = [&](const auto& what) {
+    for (int c = 0; c < model_->store().chunk_count(); ++c)
+      if (!where.gradient_on_disk(c)) what(c);
+  };
+  if (where.gradients_on_disk) {
+    each([&](int c) { optimizer_->note_norm(*compute_, c); });
+    return optimizer_->total_norm(*compute_);
+  }
+  optimizer_->begin(*compute_);
+  each([&](int c) { optimizer_->norm(*compute_, c); });
 }
 
 /// Makes the last backward of a step, and updates each chunk as soon as its gradient is whole.

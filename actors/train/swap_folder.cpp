@@ -103,7 +103,7 @@ uint64_t process_overhead_bytes(const config::job& job, const engine_options& op
       stream_hash::usual_piece_bytes *
       ((options.at.grid.data > 1 ? 1 : 0) + (job.health.recheck_every > 0 ? 1 : 0));
   const uint64_t moves = options.at.grid.data > 1 ? shared_moves_bytes : 0;
-  const bool notes_sums = options.at.grid.data > 1 && !holds_gradients(options);
+  const bool notes_sums = options.at.grid.data > 1;
   const uint64_t norms =
       notes_sums ? gpu::norm_scratch_bytes(options.device, options.model) : 0;  // ENG-11
   const uint64_t uploads =  // of a restored state

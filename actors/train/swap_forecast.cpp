@@ -112,8 +112,10 @@ std::optional<swap_forecast> forecast_swap(const job_plan& plan) {
   if (!out) return std::nullopt;
   out->floor_bytes = swap_floor_bytes(plan, threads_here(plan.job.cluster));
   out->of_gpu.floor_bytes = device_floor_bytes(plan, threads_here(plan.job.cluster));
-  for (const auto& o : ranks)
+  for (const auto& o : ranks) {
+    out->gradients_on_disk = out->gradients_on_disk || o.shape.where.gradients_on_disk;
     add_rank(*out, plan, stages[static_cast<size_t>(o.at.place().pipeline)], o);
+  }
   return out;
 }
 

@@ -41,6 +41,8 @@ struct gpu_use {
 struct swap_forecast {
   layer_choices kept;
   gpu::update_order order = gpu::update_order::behind_backward;
+  /// Of some rank gradients are on its drive, in between (residency::gradients_on_disk).
+  bool gradients_on_disk = false;
   gpu::step_traffic traffic;
   gpu::step_work work;
   /// Of a step that is clipped: another one where it would have speculated.

@@ -141,7 +141,12 @@ bool sums_first(const config::job& job) {
 
 }  // namespace
 
-std::string_view clip_reason(gpu::update_order order, const config::job& job) {
+std::string clip_text(const train::swap_forecast& f) {
+  const bool on_drive = f.gradients_on_disk && f.order == gpu::update_order::behind_backward;
+  return fmt::format("{}{}", to_string(f.order), on_drive ? ", on the drive" : "");
+}
+
+std::string_view clip_reason(gpu::update_order order, const config::job& job, bool on_disk) {
   using enum gpu::update_order;
   if (order == under_backward) return "train.clip_norm is 0";
   if (order == behind_backward && sums_first(job)) return "ranks sum gradients first";
@@ -150,7 +155,8 @@ std::string_view clip_reason(gpu::update_order order, const config::job& job) {
       (order == behind_backward && asked == gpu::clip_way::hold) ||
       (order == twice && asked == gpu::clip_way::twice))
     return "swap.clip";
-  if (order == behind_backward) return "all gradients are in memory";
+  if (order == behind_backward)
+    return on_disk ? "micro-batches add to all gradients" : "all gradients are in memory";
   if (order == speculate) return "the drive has room for a second version";
   if (job.grid().ranks() > 1)
     return "memory has no room for all gradients, and replicas have no second version";
@@ -191,11 +197,15 @@ std::string forecast_text(const train::swap_forecast& f, const config::job& job)
   const auto moved = f.traffic.whole();
   auto out = fmt::format(
       "a step reads {} and writes {}; clipping: {} ({}); swap.host_bytes is {} at least\n",
-      bytes_text(moved.read_bytes), bytes_text(moved.written_bytes), to_string(f.order),
-      clip_reason(f.order, job), bytes_text(f.floor_bytes));
+      bytes_text(moved.read_bytes), bytes_text(moved.written_bytes), clip_text(f),
+      clip_reason(f.order, job, f.gradients_on_disk), bytes_text(f.floor_bytes));
   out += activations_text(f.kept) +
          (swap.keep_layers < 0 ? " (not chosen: rates are not measured)\n" : "\n");
   if (const auto instead = no_room_text(f.kept, swap); !instead.empty()) out += instead + "\n";
+  if (f.gradients_on_disk)
+    out +=
+        "memory has no room for all gradients: those of layers wait for the next micro-batch, or "
+        "for their update, on the drive\n";
   if (f.order == gpu::update_order::speculate)
     out += "a second copy on the drive takes updates until their norm is known\n";
   if (const auto steps = rated_steps(f, swap))

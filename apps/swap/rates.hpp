@@ -41,8 +41,11 @@ std::string activations_text(const train::layer_choices& of_layers);
 /// warning; empty: it has, or is left open.
 std::string no_room_text(const train::layer_choices& of_layers, const config::swap_section& swap);
 
-/// Why a job's steps are clipped in this way.
-std::string_view clip_reason(gpu::update_order order, const config::job& job);
+/// How a job's steps are clipped: "hold, on the drive" where gradients that are kept for that, or
+/// some of them, are there.
+std::string clip_text(const train::swap_forecast& f);
+/// Why a job's steps are clipped in this way; `on_disk`: gradients are on the drive in between.
+std::string_view clip_reason(gpu::update_order order, const config::job& job, bool on_disk = false);
 
 /// How many steps swap.rated_tbw lasts; none where that is not said.
 std::optional<double> rated_steps(const train::swap_forecast& f, const config::swap_section& swap);

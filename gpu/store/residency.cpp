@@ -23,14 +23,26 @@ uint64_t swap_slot_bytes(const io::chunk_file& file) {
   return file.group_bytes() + file.weights_array_bytes();
 }
 
+gradient_file::gradient_file(const chunk_slice& slice, const io::chunk_file& state)
+    : state_(state),
+      whole_bytes_(frame_size(static_cast<size_t>(slice.whole) * sizeof(float))),
+      slice_offset_(slice.whole > slice.part ? whole_bytes_ : 0) {
+  for (int g = 0; g < state.groups(); ++g) slice_bytes_ += group_bytes(g);
+}
+
 swap_sizes swap_sizes_of(const std::vector<chunk_info>& chunks, const residency& where,
                          dtype compute, const replica_place& replica) {
   swap_sizes out;
   uint64_t slot = 0, group = 0;
   for (size_t c = 0; c < chunks.size(); ++c) {
-    if (!where.of(static_cast<int>(c)).state_on_disk) continue;
-    const auto file = swap_layout(slice_of(chunks[c].count, replica), where, compute);
-    slot = std::max(slot, io::buffer_bytes(swap_slot_bytes(file)));
+    const auto chunk = static_cast<int>(c);
+    if (!where.of(chunk).state_on_disk) continue;
+    const auto slice = slice_of(chunks[c].count, replica);
+    const auto file = swap_layout(slice, where, compute);
+    const uint64_t gradient = where.gradient_on_disk(chunk) ? file.array_bytes() : 0;
+    const uint64_t bytes = swap_slot_bytes(file) + gradient;
+    slot = std::max(slot, io::buffer_bytes(bytes));
+    if (gradient > 0) out.file_bytes += gradient_file(slice, file).file_bytes();
     group = std::max({group, io::buffer_bytes(file.group_bytes()),
                       io::state_parts * io::buffer_bytes(file.array_bytes())});
     const uint64_t versions = where.speculates ? 2 : 1;

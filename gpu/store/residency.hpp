@@ -16,6 +16,9 @@
 //   RES-4  Of replicas each has its slice of the state and the weights alone on its disk; others'
 //          slices are gathered behind it. Gradients are of whole chunks while they are in a frame:
 //          each replica makes all of one before its slice is summed.
+//   RES-5  A gradient that several passes of a step add to, or that is held until all norms are
+//          known, has a frame of its own, or leaves a shared one for the drive in between
+//          (gradients_on_disk).
 #pragma once
 
 #include <cstdint>
@@ -52,9 +55,19 @@ struct residency {
   int groups_in_memory = 0;    ///< so many such pieces are under way
   /// What is on disk has a second version there, for updates that may be dropped (SWP-9).
   bool speculates = false;
+  /// Gradients whose frame has others', too, are on disk between what is done with them (SWP-17).
+  bool gradients_on_disk = false;
 
   chunk_residency of(int chunk) const {
     return chunks.empty() ? chunk_residency{} : chunks[static_cast<size_t>(chunk)];
+  }
+  /// Whether the chunk's gradient is not alone in its frame, and on disk in between.
+  bool gradient_on_disk(int chunk) const {
+    const int frame = of(chunk).grad_frame;
+    if (!gradients_on_disk || frame < 0) return false;
+    int users = 0;
+    for (const auto& c : chunks) users += c.grad_frame == frame ? 1 : 0;
+    return users > 1;
   }
   bool any_on_disk() const {
     for (const auto& c : chunks)
@@ -76,6 +89,32 @@ io::chunk_file swap_layout(const chunk_slice& slice, const residency& where, dty
 uint64_t weights_read_bytes(const io::chunk_file& file);
 /// Memory for one group of such a file on its way.
 uint64_t swap_slot_bytes(const io::chunk_file& file);
+
+/// How the gradient of a chunk lies in its file: what several passes of a step add to, of all of
+/// the chunk, and what its update takes, of the own slice. Of one replica both are the same.
+class gradient_file {
+ public:
+  gradient_file(const chunk_slice& slice, const io::chunk_file& state);
+
+  /// Of the chunk, from the file's beginning on.
+  uint64_t whole_bytes() const noexcept { return whole_bytes_; }
+  /// Of the slice, from here on.
+  uint64_t slice_offset() const noexcept { return slice_offset_; }
+  uint64_t slice_bytes() const noexcept { return slice_bytes_; }
+  /// Groups are those of the state; what they are summed by.
+  uint64_t piece_bytes() const noexcept { return state_.array_bytes(); }
+  uint64_t group_offset(int group) const noexcept {
+    return slice_offset_ + static_cast<uint64_t>(group) * piece_bytes();
+  }
+  uint64_t group_bytes(int group) const noexcept { return state_.used_bytes(group, sizeof(float)); }
+  uint64_t file_bytes() const noexcept {
+    return slice_offset_ > 0 ? slice_offset_ + slice_bytes_ : whole_bytes_;
+  }
+
+ private:
+  io::chunk_file state_;
+  uint64_t whole_bytes_, slice_offset_, slice_bytes_ = 0;
+};
 
 /// What residency takes of memory and disk beside frames, on each replica.
 struct swap_sizes {

@@ -13,10 +13,12 @@ std::vector<place_bytes> bytes_of_places(const model_config& model, const stage_
   const uint64_t versions = shape.where.speculates ? 2 : 1;
   for (size_t c = 0; c < chunks.size(); ++c) {
     if (!shape.where.of(static_cast<int>(c)).state_on_disk) continue;
-    const auto file =
-        swap_layout(slice_of(chunks[c].count, shape.replica), shape.where, shape.compute);
+    const auto slice = slice_of(chunks[c].count, shape.replica);
+    const auto file = swap_layout(slice, shape.where, shape.compute);
     auto& at = out[place_of_chunk(static_cast<int>(c), places)];
     at.files += versions * (file.state_bytes() + file.all_weights_bytes());
+    if (shape.where.gradient_on_disk(static_cast<int>(c)))
+      at.files += gradient_file(slice, file).file_bytes();
     if (!chunks[c].tied_copy) at.state += file.state_bytes();
   }
   const spill_layout spill(shape);

@@ -47,6 +47,7 @@ chunk_policy::chunk_policy(std::vector<chunk_place> chunks, int slots, bool gath
     : slots_(slots), gathers_(gathers) {
   assert(slots >= 1);
   for (const auto& c : chunks) {
+    assert(!c.grad_on_disk || (c.on_disk && c.grad_frame >= 0));
     shared_weights_ = std::max(shared_weights_, c.weight_frame + 1);
     shared_grads_ = std::max(shared_grads_, c.grad_frame + 1);
     chunks_.push_back({c});
@@ -57,7 +58,8 @@ chunk_policy::chunk_policy(std::vector<chunk_place> chunks, int slots, bool gath
 }
 
 int chunk_policy::frames(chunk_point::kind what) const {
-  const bool of_gradients = what == kind::gradient_free || what == kind::summed;
+  const bool of_gradients =
+      what == kind::gradient_free || what == kind::summed || what == kind::gradient_read;
   return (of_gradients ? shared_grads_ : shared_weights_) + chunks();
 }
 
@@ -135,13 +137,61 @@ chunk_policy::ops chunk_policy::release_weights(int chunk) {
 chunk_policy::ops chunk_policy::fetch_gradient(int chunk) {
   ops out;
   const int frame = grad_frame(chunk);
+  const bool stored = is_stored(chunk);
+  at(chunk).in_frame = at(chunk).place.grad_on_disk;
+  if (stored && !std::exchange(at(chunk).brought, false)) read_gradient(out, chunk);
   if (gathers_) out.push_back(waiting({kind::summed, frame}, chunk));  // CHP-11
   const int before = freed_behind_[static_cast<size_t>(frame)];
   if (before >= 0) {  // CHP-12
     out.push_back(waiting({kind::measured, before}, before));
     out.push_back(waiting({kind::norms_known, before}, before));
   }
-  out.push_back(waiting({kind::gradient_free, frame}, chunk));  // CHP-3
+  const auto there = stored ? kind::gradient_read : kind::gradient_free;  // CHP-3, CHP-13
+  out.push_back(waiting({there, frame}, chunk));
+  return out;
+}
+
+/// CHP-13
+void chunk_policy::read_gradient(ops& out, int chunk) {
+  const auto& c = at(chunk);
+  assert(!c.whole);
+  auto read = on_lane(lane::gradients_in, chunk_act::read_gradient, chunk);
+  read.passes = c.passes;
+  read.behind[0] = {kind::gradient_free, grad_frame(chunk)};
+  read.behind[1] = {kind::gradient_written, chunk};
+  read.marks = {kind::gradient_read, grad_frame(chunk)};
+  out.push_back(read);
+}
+
+/// Into the frame that this chunk leaves: backward goes through chunks in reverse, and begins anew
+/// with the next micro-batch. What is whole comes no more.
+void chunk_policy::bring_next_gradient(ops& out, int chunk) {
+  for (int back = 1; back < chunks(); ++back) {
+    const int next = (chunk - back + chunks()) % chunks();
+    auto& c = at(next);
+    if (!c.place.grad_on_disk || grad_frame(next) != grad_frame(chunk)) continue;
+    if (!is_stored(next) || c.whole || std::exchange(c.brought, true)) return;
+    return read_gradient(out, next);
+  }
+}
+
+chunk_policy::ops chunk_policy::store_gradient(int chunk, bool whole) {
+  auto& c = at(chunk);
+  assert(c.place.grad_on_disk && c.in_frame && !c.whole && !c.shared);
+  c.in_frame = false;
+  c.whole = whole;
+  auto write = on_lane(lane::gradients_out, chunk_act::write_gradient, chunk);
+  write.passes = ++c.passes;
+  write.whole = whole;
+  write.behind[0] = whole_gradient(chunk);
+  write.marks = {kind::gradient_written, chunk};
+  ops out;
+  if (!std::exchange(c.summed, false)) out.push_back(marking(lane::compute, {kind::computed}));
+  auto clear = on_lane(lane::gradients_out, chunk_act::clear_gradient, chunk);
+  clear.marks = {kind::gradient_free, grad_frame(chunk)};
+  out.push_back(write);
+  out.push_back(clear);
+  bring_next_gradient(out, chunk);
   return out;
 }
 
@@ -157,6 +207,7 @@ chunk_policy::ops chunk_policy::sum_gradient(int chunk) {
 }
 
 chunk_policy::ops chunk_policy::drop_gradient(int chunk) {
+  assert(at(chunk).passes == 0);
   const bool summed = std::exchange(at(chunk).summed, false);
   const auto on = summed ? lane::gather : lane::compute;
   return {marking(on, {kind::gradient_free, grad_frame(chunk)})};
@@ -237,10 +288,13 @@ chunk_policy::ops chunk_policy::update(int chunk, counts when, bool measured, bo
     update_read(out, group);
   }
   out.push_back(marking(lane::state_out, {kind::written, chunk}));
-  out.push_back(marking(lane::update, {kind::gradient_free, grad_frame(chunk)}));
+  const bool from_file = is_stored(chunk);
+  if (!from_file) out.push_back(marking(lane::update, {kind::gradient_free, grad_frame(chunk)}));
   if (!shares_weights(chunk)) out.push_back(marking(lane::update, {kind::arrived, chunk}));
   forget_weights(chunk);  // the frame has those before
-  c.summed = c.shared = false;
+  c.summed = c.shared = c.whole = c.in_frame = false;
+  c.passes = 0;
+  if (c.place.grad_on_disk && !from_file) bring_next_gradient(out, chunk);
   return out;
 }
 
@@ -254,6 +308,7 @@ chunk_op chunk_policy::group_of(int chunk, int number, bool moments_are_zero) {
   out.group = number;
   out.slot = take_slot();
   out.moments_are_zero = moments_are_zero;
+  if (is_stored(chunk)) out.passes = at(chunk).passes;
   return out;
 }
 
@@ -263,6 +318,7 @@ void chunk_policy::read_group(ops& out, const chunk_op& group) const {
   auto& read = out.emplace_back(group);
   read.behind[0] = {kind::slot_free, group.slot};            // CHP-3
   if (first) read.behind[1] = {kind::written, group.chunk};  // CHP-1
+  if (first && group.passes > 0) read.behind[2] = {kind::gradient_written, group.chunk};  // CHP-13
   read.marks = {kind::group_read, group.slot};
 }
 

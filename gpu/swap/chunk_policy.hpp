@@ -45,6 +45,11 @@
 //          goes on; weights that are gathered behind such a measuring have it wait for that first,
 //          which is the drive's matter, as has a gradient's frame, and for the others' norms then,
 //          which are theirs.
+//   CHP-13 A gradient that leaves its frame is written behind what has made it, and its frame takes
+//          another one, or none, behind that write; it is read back only behind its own last write,
+//          and only as of this step: behind its update there is none. It is read as soon as its
+//          frame is free and is its next, whoever asks for it later; and one that is whole only by
+//          the update, group by group, which leaves the frame to whoever has it.
 #pragma once
 
 #include <array>
@@ -66,7 +71,10 @@ enum class chunk_lane : uint8_t {
   state_out,
   gather,
   rows_in,
+  gradients_in,
+  gradients_out,
 };
+inline constexpr size_t chunk_lanes = 9;
 
 enum class chunk_act : uint8_t {
   none,  ///< waits and marks alone
@@ -80,8 +88,11 @@ enum class chunk_act : uint8_t {
   measure,      ///< what all groups' updates need to know of this one
   update,
   write_state,
-  settle,  ///< updates count, or are dropped
-  keep,    ///< a checkpoint takes the files
+  read_gradient,   ///< of some micro-batches, into its frame
+  write_gradient,  ///< out of its frame
+  clear_gradient,  ///< that frame becomes zero
+  settle,          ///< updates count, or are dropped
+  keep,            ///< a checkpoint takes the files
 };
 
 /// What an operation marks and others wait for.
@@ -102,6 +113,8 @@ struct chunk_point {
     measured,       ///< all groups; by chunk
     rows_ready,     ///< rows that were to be updated first; by chunk
     norms_known,    ///< what all replicas have measured; by chunk
+    gradient_read,  ///< a frame has what earlier micro-batches have made; by frame
+    gradient_written,  ///< by chunk
   };
   static constexpr int all = -1;  ///< of `written`: every chunk
 
@@ -109,7 +122,7 @@ struct chunk_point {
   int index = 0;
   bool operator==(const chunk_point&) const = default;
 };
-inline constexpr size_t chunk_point_kinds = 15;
+inline constexpr size_t chunk_point_kinds = 17;
 
 /// Of replicas: whether other ranks, and not the own drive, are what a point is mostly behind once
 /// all that is waited for before it is there.
@@ -127,7 +140,11 @@ struct chunk_op {
   int chunk = no_chunk, group = 0, slot = 0;
   bool moments_are_zero = false;  ///< read_state: those of the file were never written
   counts when = counts::at_once;  ///< update, write_state
-  std::array<std::optional<chunk_point>, 2> behind = {};
+  /// Of how many micro-batches a gradient is that is read or written; of read_state, measure and
+  /// update whether it is the file's, read with the group: 0: it is in its frame.
+  int passes = 0;
+  bool whole = false;  ///< write_gradient: behind the last of them
+  std::array<std::optional<chunk_point>, 3> behind = {};
   int behind_readers = no_chunk;  ///< checkpoints that read this chunk, or every_chunk
   std::optional<chunk_point> marks = {};
 };
@@ -138,6 +155,7 @@ struct chunk_place {
   int weight_frame = -1;  ///< shared with others of that number; -1: its own
   int grad_frame = -1;
   int groups = 0;
+  bool grad_on_disk = false;  ///< between what is done with it; others have its frame, too
 };
 
 class chunk_policy {
@@ -153,12 +171,16 @@ class chunk_policy {
   /// for the own slice first, which is the drive's matter, and then for others'.
   ops fetch_weights(int chunk);
   ops release_weights(int chunk);
-  /// It makes the chunk's gradient from here on. Of replicas it waits first for the sum of the one
-  /// before in that frame, which is others' matter, and for what its update is behind (CHP-12).
+  /// It makes the chunk's gradient from here on, or adds to what was stored of it. Of replicas it
+  /// waits first for the sum of the one before in that frame, which is others' matter, and for what
+  /// its update is behind (CHP-12).
   ops fetch_gradient(int chunk);
   /// Of replicas: what that lane has made of it is summed over all. Who takes the gradient next
   /// does so behind that (CHP-11).
   ops sum_gradient(int chunk);
+  /// Of one that is on disk: what the compute lane has made so far goes there, or, where it was
+  /// summed, that. `whole`: behind the step's last micro-batch, for the update.
+  ops store_gradient(int chunk, bool whole);
   /// The gradient is not taken: its frame is free, zeroed.
   ops drop_gradient(int chunk);
   /// It waits for all that is written of the chunk.
@@ -210,6 +232,10 @@ class chunk_policy {
     bool gathered = false;  ///< weights in memory of their own are whole
     bool summed = false;    ///< who takes the gradient next does so behind its sum
     bool shared = false;    ///< and behind what others have measured (CHP-12)
+    int passes = 0;         ///< micro-batches that the gradient's file is of; 0: it has none
+    bool whole = false;     ///< that are all of the step
+    bool brought = false;   ///< it is on its way into its frame
+    bool in_frame = false;  ///< and was used there: the file's does not count
     bool moments_are_zero = true;
     bool moments_were_zero = true;  ///< before updates that are to be settled
     ops begun = {};                 ///< groups that were read for the next update
@@ -221,6 +247,9 @@ class chunk_policy {
   int take_slot();
   void forget_weights(int chunk);
   chunk_point whole_gradient(int chunk) const;
+  bool is_stored(int chunk) const { return at(chunk).passes > 0 && !at(chunk).in_frame; }
+  void read_gradient(ops& out, int chunk);
+  void bring_next_gradient(ops& out, int chunk);
   void read_weights(ops& out, int chunk) const;
   chunk_op group_of(int chunk, int number, bool moments_are_zero);
   void read_group(ops& out, const chunk_op& group) const;

@@ -95,6 +95,12 @@ order_watch::effect order_watch::effect_of(const chunk_op& op, int step, bool dr
       return summing(op.chunk, step);
     case chunk_act::gather_norms:
       return gathering_norms(op.chunk);
+    case chunk_act::write_gradient:
+      return writing_gradient(op);
+    case chunk_act::read_gradient:
+      return reading_gradient(op);
+    case chunk_act::clear_gradient:
+      return clearing_gradient(op.chunk);
     case chunk_act::read_state:
       return reading_state(op);
     case chunk_act::read_rows:
@@ -151,7 +157,7 @@ order_watch::effect order_watch::gathering(int chunk) {
 
 order_watch::effect order_watch::summing(int chunk, int step) {
   auto begin = [this, chunk, passes = at(chunk).passes_asked] {
-    check(gradient_frame(chunk) == used && at(chunk).passes_made == passes,
+    check(gradient_frame(chunk) == used_by(chunk) && at(chunk).passes_made == passes,
           "a gradient is summed before backward has made it");
   };
   auto end = [this, chunk, step] {
@@ -161,12 +167,62 @@ order_watch::effect order_watch::summing(int chunk, int step) {
   return {begin, end};
 }
 
+/// OWA-4. What the passes so far have made, or their sum over replicas.
+order_watch::effect order_watch::writing_gradient(const chunk_op& op) {
+  auto begin = [this, op, passes = at(op.chunk).passes_asked] {
+    auto& c = at(op.chunk);
+    const int in_frame = gradient_frame(op.chunk);
+    const bool there = in_frame == used_by(op.chunk) || in_frame == c.gradient_of;
+    check(there && in_frame != none && c.passes_made == passes,
+          "a gradient is written before backward has made it");
+    check(passes_of(op.chunk) == op.passes, "a gradient is written of other micro-batches");
+    check(!op.whole || c.gradient_of != none, "a gradient is written before it is whole");
+    check(!c.gradient_is_read, "a gradient is written while it is read");
+    c.passes_in_file = none;
+  };
+  auto end = [this, op] {
+    auto& c = at(op.chunk);
+    c.passes_in_file = op.passes;
+    c.passes_written = c.passes_made;
+  };
+  return {begin, end};
+}
+
+order_watch::effect order_watch::clearing_gradient(int chunk) {
+  auto begin = [this, chunk, passes = at(chunk).passes_asked] {
+    check(at(chunk).passes_written == passes,
+          "a gradient's frame is given away before it is written");
+    gradient_frame(chunk) = none;
+  };
+  return {begin, {}};
+}
+
+order_watch::effect order_watch::reading_gradient(const chunk_op& op) {
+  auto begin = [this, op] {
+    auto& c = at(op.chunk);
+    check(gradient_frame(op.chunk) == none,
+          "a gradient's frame takes another before the last is written");
+    check(c.passes_in_file == op.passes, "a gradient is read that was not written");
+    gradient_frame(op.chunk) = filling;
+    c.gradient_is_read = true;
+  };
+  auto end = [this, op] {
+    gradient_frame(op.chunk) = used_by(op.chunk);
+    at(op.chunk).gradient_is_read = false;
+  };
+  return {begin, end};
+}
+
 order_watch::effect order_watch::reading_state(const chunk_op& op) {
   const auto group = static_cast<size_t>(op.group);
   auto begin = [this, op, group] {
     auto& s = slot_of(op);
     check(s.what == slot_model::holds::nothing, "a slot takes a group before the last is written");
-    s = {slot_model::holds::reading, op.chunk, op.group, 0};
+    s = {slot_model::holds::reading, op.chunk, op.group, 0, none};
+    if (op.passes > 0) {
+      check(at(op.chunk).passes_in_file == op.passes, "a gradient is read that was not written");
+      s.passes = op.passes;
+    }
     check(!keeping_, "a file is read while a checkpoint takes it");
     auto& own = at(op.chunk).own;
     ++own.readers[group];
@@ -186,7 +242,7 @@ order_watch::effect order_watch::reading_rows(const chunk_op& op) {
   auto begin = [this, op] {
     auto& s = slot_of(op);
     check(s.what == slot_model::holds::nothing, "a slot takes rows before the last is written");
-    s = {slot_model::holds::reading, op.chunk, op.group, 0};
+    s = {slot_model::holds::reading, op.chunk, op.group, 0, none};
     read_all(op.chunk, 1);
     for (const bool there : at(op.chunk).own.has_moments)
       check(op.moments_are_zero != there, "moments are not as they were");
@@ -220,7 +276,9 @@ void order_watch::check_group(const chunk_op& op, int step) {
   check(s.what == slot_model::holds::state && s.chunk == op.chunk && s.group == op.group,
         "a group is updated before it is read");
   check(s.content == step - 1, "a group is updated that is not of the step before");
-  check(gradient_frame(op.chunk) == step && at(op.chunk).gradient_of == step,
+  const bool there = op.passes > 0 ? s.passes == op.passes && op.passes == passes_of(op.chunk)
+                                   : gradient_frame(op.chunk) == step;
+  check(there && at(op.chunk).gradient_of == step,
         "a group is updated before its gradient is whole");
 }
 
@@ -260,8 +318,9 @@ order_watch::effect order_watch::updating(const chunk_op& op, int step, bool dro
     auto& c = at(op.chunk);
     if (!shares(op.chunk)) c.in_memory[static_cast<size_t>(op.group)] = s.content;
     if (op.group + 1 < place(op.chunk).groups) return;
-    gradient_frame(op.chunk) = none;
-    c.gradient_of = none;
+    if (op.passes == 0) gradient_frame(op.chunk) = none;
+    c.gradient_of = c.passes_in_file = none;
+    c.passes_before = c.passes_made;
     c.groups_measured = 0;
     c.norms_known = false;
     c.gathered = !gathers_;
@@ -362,9 +421,11 @@ size_t order_watch::make_gradient(int chunk, int step, bool first, bool whole) {
   ++at(chunk).passes_asked;
   auto begin = [this, chunk, first] {
     auto& g = gradient_frame(chunk);
-    check(g == (first ? none : used),
+    check(g == (first ? none : used_by(chunk)),
           "a gradient's frame takes another before the update that takes it");
-    g = used;
+    check(first || !gradient_on_disk(chunk) || at(chunk).passes_in_file == passes_of(chunk),
+          "a gradient is added to that lacks micro-batches");
+    g = used_by(chunk);
   };
   auto end = [this, chunk, step, whole] {
     ++at(chunk).passes_made;
@@ -530,6 +591,7 @@ void order_watch::check_quiet(int step) {
     const auto& own = at(chunk).own;
     for (const int of : own.groups) check(of == step, "a chunk is not of the last step");
     check(is_read_by_nobody(own), "somebody reads for ever");
+    check(at(chunk).passes_in_file == none, "a gradient is left on disk behind its update");
   }
   for (const auto& s : slots_)
     check(s.what == slot_model::holds::nothing, "a slot is not given back");

@@ -12,6 +12,8 @@
 //   OWA-2  A file is read by nobody while it is written, and the other way round; one that a
 //          checkpoint has is never written.
 //   OWA-3  Slots and frames hold one thing at a time.
+//   OWA-4  A gradient that is added to, or taken, is that of all micro-batches before: in its
+//          frame, or as it was written last, in this step (CHP-13).
 #pragma once
 
 #include <cstdint>
@@ -40,9 +42,9 @@ struct watched_op {
 /// Lanes that each do one operation after the other.
 class order_machine {
  public:
-  static constexpr size_t lanes = 10;
-  static constexpr size_t snapshot = 7;                 ///< of checkpoints that copy
-  static constexpr size_t spill_out = 8, spill_in = 9;  ///< of activations
+  static constexpr size_t lanes = chunk_lanes + 3;
+  static constexpr size_t snapshot = chunk_lanes;  ///< of checkpoints that copy
+  static constexpr size_t spill_out = chunk_lanes + 1, spill_in = chunk_lanes + 2;
 
   virtual ~order_machine() = default;
   /// Behind what its lane has. Numbers count from 0.
@@ -76,6 +78,11 @@ class order_watch {
   size_t make_gradient(int chunk, int step, bool first = true, bool whole = true);
   /// Of replicas: what the passes so far have made is whole behind this alone (CHP-11).
   void sum_gradient(int chunk, int step) { carry_out(policy_.sum_gradient(chunk), step); }
+  /// Of a gradient that is on disk between what is done with it: it goes there. `whole`: for the
+  /// update.
+  void store_gradient(int chunk, int step, bool whole) {
+    carry_out(policy_.store_gradient(chunk, whole), step);
+  }
   void drop_gradient(int chunk);
   /// For what other ranks need to know before the update; else that begins with it.
   void measure(int chunk, int step);
@@ -109,9 +116,12 @@ class order_watch {
 
   const chunk_policy& policy() const { return policy_; }
   bool on_disk(int chunk) const { return place(chunk).on_disk; }
+  bool gradient_on_disk(int chunk) const { return place(chunk).grad_on_disk; }
 
  private:
-  static constexpr int none = -1, used = 1'000'000, torn = -1000;
+  static constexpr int none = -1, filling = -2, torn = -1000;
+  /// Of a gradient's frame: passes of this chunk add to what is in it.
+  static constexpr int used_by(int chunk) { return 1'000'000 + chunk; }
 
   /// One file's groups: the update that each is of, and who is at it.
   struct model_file {
@@ -128,6 +138,10 @@ class order_watch {
     bool gathered = true;        ///< the same: others' slices are there, too
     int gradient_of = none;
     int passes_asked = 0, passes_made = 0;  ///< that add to its gradient
+    int passes_before = 0;                  ///< of them those of steps before
+    int passes_written = 0;                 ///< the last of those that went to its file
+    int passes_in_file = none;              ///< of this step; OWA-4
+    bool gradient_is_read = false;          ///< out of that file
     int groups_measured = 0;      ///< of the update that comes
     bool is_measured = false;     ///< that was asked for before it
     bool is_shared = false;       ///< and that all know it, without the compute lane
@@ -137,6 +151,7 @@ class order_watch {
   struct slot_model {
     enum class holds { nothing, reading, state, updating, updated, writing } what = holds::nothing;
     int chunk = none, group = 0, content = 0;
+    int passes = none;  ///< of a gradient beside it, from its file
   };
   struct frame_model {
     int chunk = none, users = 0;
@@ -160,6 +175,7 @@ class order_watch {
   static bool is_read_by_nobody(const model_file& f);
   void check_weights(const std::vector<int>& content, int step);
   void check_group(const chunk_op& op, int step);
+  int passes_of(int chunk) { return at(chunk).passes_made - at(chunk).passes_before; }
 
   std::vector<size_t> behind(const chunk_op& op) const;
   size_t enqueue(const chunk_op& op, effect e, int64_t takes = 0);
@@ -170,6 +186,9 @@ class order_watch {
   effect reading_weights(int chunk);
   effect gathering(int chunk);
   effect summing(int chunk, int step);
+  effect writing_gradient(const chunk_op& op);
+  effect reading_gradient(const chunk_op& op);
+  effect clearing_gradient(int chunk);
   effect reading_state(const chunk_op& op);
   effect reading_rows(const chunk_op& op);
   effect updating_rows(const chunk_op& op, int step);

@@ -31,21 +31,12 @@ class ladder {
   }
 
   residency least() const {
-    residency r;
-    r.group_elements = residency::usual_group_elements;
-    r.groups_in_memory = least_groups;
-    int number = 0;
-    for (const bool layer : layers_) {
-      chunk_residency c;
-      c.state_on_disk = true;
-      if (layer) {
-        c.weight_frame = number % frames;
-        if (!adds_up_ && !holds_) c.grad_frame = number % frames;
-        ++number;
-      }
-      r.chunks.push_back(c);
-    }
-    return r;
+    auto r = least_frames();
+    if (!adds_up_ && !holds_) return r;
+    auto held = with(r, hold_all);
+    r.gradients_on_disk = true;
+    // A few small layers' gradients are less than what brings them.
+    return bytes_of(r) < bytes_of(held) ? r : held;
   }
 
   memory_split needs(const residency& r) const {
@@ -62,15 +53,51 @@ class ladder {
   residency chosen() const { return read_ahead(climb()); }
 
  private:
+  residency least_frames() const {
+    residency r;
+    r.group_elements = residency::usual_group_elements;
+    r.groups_in_memory = least_groups;
+    int number = 0;
+    for (const bool layer : layers_) {
+      chunk_residency c;
+      c.state_on_disk = true;
+      if (layer) {
+        c.weight_frame = number % frames;
+        c.grad_frame = number % frames;
+        ++number;
+      }
+      r.chunks.push_back(c);
+    }
+    return r;
+  }
+
+  static void hold_all(residency& r) {
+    r.gradients_on_disk = false;
+    for (auto& c : r.chunks) c.grad_frame = -1;
+  }
+
+  /// Gradients that are on disk, as few as fit.
+  residency climb_on_disk(residency best) const {
+    for (size_t i = layers_.size(); i-- > 0;) {
+      const auto held = with(best, [i](residency& r) { r.chunks[i].grad_frame = -1; });
+      if (!fits(held)) break;
+      best = held;
+    }
+    return best;
+  }
+
   /// RSP-2: each rung keeps what the ones below it have.
   residency climb() const {
     residency best = least();
+    if (best.gradients_on_disk) {
+      const auto held = with(best, hold_all);
+      if (!fits(held)) return climb_on_disk(std::move(best));
+      best = held;
+    }
     const auto more_groups = with(best, [](residency& r) { r.groups_in_memory = full_groups; });
     if (fits(more_groups)) best = more_groups;
     if (budget_.clips && budget_.clip == clip_way::automatic) {
-      const auto held = with(best, [](residency& r) {
-        for (auto& c : r.chunks) c.grad_frame = -1;
-      });
+      const auto held = with(best, hold_all);
       if (!fits(held)) return with_versions(best);
       best = held;
     }
@@ -118,7 +145,8 @@ class ladder {
   /// room; also in the host's memory, for twins of all weights, with fewer groups on their way if
   /// need be.
   residency with_versions(residency r) const {
-    if (!budget_.clips || keeps_gradients(r) || budget_.clip == clip_way::twice) return r;
+    if (!budget_.clips || keeps_gradients(r) || r.gradients_on_disk) return r;
+    if (budget_.clip == clip_way::twice) return r;
     r.speculates = true;
     stage_shape with = shape_;
     with.where = r;

@@ -7,7 +7,10 @@
 //   - the ends of the model (tables, head): weights and gradient in frames of their own, since they
 //     are used at both ends of a pass; their state on disk;
 //   - layers: two frames for weights and two for gradients, so that one is filled while the other
-//     is used; their state on disk, `groups_in_memory` groups of it on their way;
+//     is used; their state on disk, `groups_in_memory` groups of it on their way. Where several
+//     passes add to gradients, or where they are to be held (stages of a pipeline), and memory
+//     has no room for all of them, they are on disk in between, those of the first layers only
+//     where there is room for some;
 //   - more groups on their way;
 //   - a gradient of its own for every chunk, where the gradient's norm is to be known before the
 //     first update: else chunks are updated into a second version on the drive, which is dropped
@@ -46,7 +49,7 @@ namespace troupe::gpu {
 enum class clip_way : uint8_t {
   automatic,
   speculate,  ///< chunks are updated under backward into a second version
-  hold,       ///< all gradients are kept
+  hold,       ///< all gradients are kept, in memory or on disk
   twice,      ///< in passes of their own
 };
 
@@ -94,7 +97,7 @@ residency least_residency(const model_config& model, const stage_shape& shape,
 memory_split needs_of(const model_config& model, const stage_shape& shape,
                       const residency_budget& budget);
 
-/// Whether every gradient is kept until the update.
+/// Whether every gradient is kept in memory until the update.
 bool keeps_gradients(const residency& where);
 
 }  // namespace troupe::gpu

@@ -20,9 +20,10 @@ class walk {
         measures_(budget.measures),
         verifies_(budget.verifies) {
     for (const auto& chunk : stage_chunks(model, shape)) {
-      files_.push_back(
-          swap_layout(slice_of(chunk.count, shape.replica), shape.where, shape.compute));
-      const auto whole = static_cast<uint64_t>(slice_of(chunk.count, shape.replica).whole);
+      const auto slice = slice_of(chunk.count, shape.replica);
+      files_.push_back(swap_layout(slice, shape.where, shape.compute));
+      gradients_.emplace_back(slice, files_.back());
+      const auto whole = static_cast<uint64_t>(slice.whole);
       weight_bytes_.push_back(whole * size_of(shape.compute));
       if (shape.replica.ranks > 1) gradient_bytes_ += whole * sizeof(float);
       layers_.push_back(chunk.layer >= 0);
@@ -67,10 +68,30 @@ class walk {
       for (size_t c = files_.size(); c-- > 0;) {
         visit(c, out_.backward);
         fetch(c, done % slots());
+        add_to_gradient(c, done, updates);
         if (updates && done + 1 == visits_) update(c);
       }
       ++done, --ahead;
     }
+  }
+
+  /// SWP-17: what earlier passes have made comes back, what this one has made goes there, whole for
+  /// an update behind backward, unless one takes it now.
+  void add_to_gradient(size_t c, int64_t done, bool updates) {
+    if (!gradient_on_disk(c)) return;
+    const bool last = done + 1 == visits_;
+    if (done > 0) read(out_.backward, gradients_[c].whole_bytes());
+    if (!last) return write_gradient(gradients_[c].whole_bytes());
+    if (!updates) write_gradient(gradients_[c].slice_bytes());
+  }
+
+  bool gradient_on_disk(size_t c) const {
+    return shape_.where.gradient_on_disk(static_cast<int>(c));
+  }
+
+  void write_gradient(uint64_t bytes) {
+    out_.backward.written_bytes += bytes;
+    if (verifies_) out_.backward.summed_bytes += bytes;
   }
 
   int64_t slots() const { return std::max<int64_t>(1, shape_.slots); }
@@ -133,6 +154,8 @@ class walk {
     const bool shares = shape_.replica.ranks > 1;  // what they measure
     const uint64_t readings = measures_ && (shares || file.groups() > 1) ? 2 : 1;  // CHP-8
     read(out_.backward, readings * file.state_bytes());
+    if (gradient_on_disk(c) && order_ == update_order::behind_backward)
+      read(out_.backward, readings * gradients_[c].slice_bytes());
     const auto written = file.state_bytes() + file.all_weights_bytes();
     out_.backward.written_bytes += written;
     out_.backward.summed_bytes += written;
@@ -145,6 +168,7 @@ class walk {
   bool measures_;
   bool verifies_;
   std::vector<io::chunk_file> files_;
+  std::vector<gradient_file> gradients_;
   std::vector<uint64_t> weight_bytes_;  ///< of all replicas' slices
   uint64_t gradient_bytes_ = 0;         ///< the same, of all chunks; 0: of one replica
   std::vector<bool> layers_;
@@ -166,8 +190,8 @@ std::string_view to_string(update_order order) {
 }
 
 update_order update_order_of(const residency& where, bool clips) {
-  if (!where.any_on_disk() || (clips && keeps_gradients(where)))
-    return update_order::behind_backward;
+  const bool kept = where.gradients_on_disk || keeps_gradients(where);
+  if (!where.any_on_disk() || (clips && kept)) return update_order::behind_backward;
   if (!clips) return update_order::under_backward;
   return where.speculates ? update_order::speculate : update_order::twice;
 }

@@ -23,7 +23,7 @@ namespace troupe::gpu {
 
 /// When a step's chunks are updated.
 enum class update_order : uint8_t {
-  behind_backward,  ///< all gradients are kept; or nothing is on disk
+  behind_backward,  ///< all gradients are kept, in memory or on disk; or nothing is on disk
   under_backward,   ///< as soon as backward has passed a chunk: nothing is clipped
   speculate,        ///< the same, into a second version: dropped, and made again, if that was wrong
   twice,            ///< in a second round of passes, whose norm the first has made

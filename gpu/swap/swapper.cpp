@@ -51,6 +51,7 @@ result<std::unique_ptr<swapper>> swapper::make(parameter_store& store, const res
   TROUPE_CHECK(out->make_files());
   out->make_order();
   TROUPE_CHECK(out->make_slots());
+  TROUPE_CHECK(out->make_gradients());
   TROUPE_CHECK(out->make_streams());
   return out;
 }
@@ -81,7 +82,8 @@ void swapper::make_order() {
   std::vector<chunk_place> places;
   for (int c = 0; c < store_.chunk_count(); ++c) {
     const auto home = where_.of(c);
-    places.push_back({on_disk(c), home.weight_frame, home.grad_frame, at(c).layout.groups()});
+    places.push_back({on_disk(c), home.weight_frame, home.grad_frame, at(c).layout.groups(),
+                      where_.gradient_on_disk(c)});
   }
   assert(store_.options().replica.ranks == 1 || (options_.gathering && options_.gather));
   order_.emplace(std::move(places), where_.groups_in_memory, store_.options().replica.ranks > 1);
@@ -91,12 +93,12 @@ void swapper::make_order() {
   };
   for (const auto one : {kind::computed, kind::weights_read}) make(one, 1);
   for (const auto of_frame : {kind::slice_read, kind::weights_ready, kind::weights_free,
-                              kind::summed, kind::gradient_free})
+                              kind::summed, kind::gradient_free, kind::gradient_read})
     make(of_frame, order_->frames(of_frame));
   for (const auto of_slot : {kind::group_read, kind::group_updated, kind::slot_free})
     make(of_slot, order_->slots());
-  for (const auto of_chunk :
-       {kind::arrived, kind::written, kind::measured, kind::rows_ready, kind::norms_known})
+  for (const auto of_chunk : {kind::arrived, kind::written, kind::measured, kind::rows_ready,
+                              kind::norms_known, kind::gradient_written})
     make(of_chunk, order_->chunks());
 }
 
@@ -133,34 +135,34 @@ status swapper::make_slots() {
   uint64_t bytes = 0, weights = 0;
   for (int c = 0; c < store_.chunk_count(); ++c) {
     if (!on_disk(c)) continue;
-    bytes = std::max(bytes, swap_slot_bytes(at(c).layout));
+    const auto gradient = where_.gradient_on_disk(c) ? at(c).layout.array_bytes() : 0;
+    bytes = std::max(bytes, swap_slot_bytes(at(c).layout) + gradient);
     // Weights in memory of their own are brought, too, where an update was dropped (SWP-9).
     if (where_.of(c).weight_frame >= 0 || where_.speculates)
       weights = std::max<uint64_t>(weights, frame_size(slice_bytes(c)));
   }
-  const bool direct = store_.owner().host_accessible();
-  const io::memory_holder holder("state on its way");
-  const auto make = [&](uint64_t size, bool twin) -> result<slot> {
-    slot s;
-    TROUPE_TRY(memory, make_disk_memory(store_.owner(), size));
-    s.host = memory.bytes.data();
-    s.owner = std::move(memory.owner);
-    s.pinned = std::move(memory.pinned);
-    if (twin) return s;
-    if (!direct) {
-      TROUPE_TRY(on_device, store_.owner().allocate(size));
-      s.on_device = std::move(on_device);
-    }
-    return s;
-  };
   for (int i = 0; i < where_.groups_in_memory; ++i) {
-    TROUPE_TRY(made, make(bytes, false));
+    TROUPE_TRY(made, make_slot(bytes, false));
     slots_.push_back(std::move(made));
   }
-  if (direct || weights == 0) return {};
-  TROUPE_TRY(made, make(weights, true));
+  if (store_.owner().host_accessible() || weights == 0) return {};
+  TROUPE_TRY(made, make_slot(weights, true));
   weight_twin_ = std::move(made);
   return {};
+}
+
+/// `twin`: of memory that the device has already.
+result<swapper::slot> swapper::make_slot(uint64_t bytes, bool twin) const {
+  const io::memory_holder holder("state on its way");
+  slot s;
+  TROUPE_TRY(memory, make_disk_memory(store_.owner(), bytes));
+  s.host = memory.bytes.data();
+  s.owner = std::move(memory.owner);
+  s.pinned = std::move(memory.pinned);
+  if (twin || store_.owner().host_accessible()) return s;
+  TROUPE_TRY(on_device, store_.owner().allocate(bytes));
+  s.on_device = std::move(on_device);
+  return s;
 }
 
 status swapper::make_streams() {
@@ -177,6 +179,8 @@ status swapper::make_streams() {
   TROUPE_CHECK(open(update_, "update"));
   TROUPE_CHECK(open(sums_, "state-sums"));
   TROUPE_CHECK(open(state_out_, "state-out"));
+  TROUPE_CHECK(open(gradients_in_, "gradients-in"));
+  TROUPE_CHECK(open(gradients_out_, "gradients-out"));
   return open(load_, "swap-load");
 }
 
@@ -202,6 +206,10 @@ stream& swapper::lane(chunk_lane on, stream* compute) {
       return *state_out_;
     case chunk_lane::gather:
       return *options_.gathering;
+    case chunk_lane::gradients_in:
+      return *gradients_in_;
+    case chunk_lane::gradients_out:
+      return *gradients_out_;
     default:
       return *compute;
   }
@@ -295,11 +303,17 @@ void swapper::release_weights(stream& s, int chunk) {
   for (const auto& op : order_->release_weights(chunk)) carry_out(op, &s);
 }
 
-/// Of replicas every wait is told, since that of one for another is no computing of it.
+/// Of replicas every wait is told, since that of one for another is no computing of it; and so is
+/// that for a drive which has the gradient, or was to take another out of the frame.
 void swapper::fetch_gradient(stream& s, int chunk) {
   finish_update(chunk);
-  for (const auto& op : order_->fetch_gradient(chunk))
-    options_.gathering != nullptr ? await(s, op.chunk, op) : carry_out(op, &s);
+  const bool tells = options_.gathering != nullptr || where_.gradient_on_disk(chunk);
+  for (const auto& op : order_->fetch_gradient(chunk)) {
+    if (op.what == chunk_act::read_gradient)
+      carry_out(op, &s, [&](stream& in) { use_gradient(in, op); });
+    else
+      tells ? await(s, op.chunk, op) : carry_out(op, &s);
+  }
 }
 
 void swapper::await_state(stream& s, int chunk) {
@@ -380,6 +394,7 @@ optimizer::piece swapper::piece_of(const chunk_op& op) {
   p.m = memory.state(state_part::exp_avg);
   p.v = memory.state(state_part::exp_avg_sq);
   p.weight = separate ? static_cast<void*>(memory.weights()) : master;
+  if (op.passes > 0) p.grad = reinterpret_cast<float*>(memory.gradient(c.layout));
   p.clipped = op.when == counts::at_once;
   return p;
 }
@@ -540,7 +555,11 @@ status swapper::publish(int chunk, int64_t after) {
 
 status swapper::publish_group(int chunk, int group, int64_t after) {
   if (!at(chunk).layout.has_weights() && where_.of(chunk).weight_frame >= 0) return {};
-  TROUPE_CHECK(read_state(quiet_slot(), chunk, group, true, {}));
+  chunk_op master;
+  master.chunk = chunk;
+  master.group = group;
+  master.moments_are_zero = true;
+  TROUPE_CHECK(read_state(quiet_slot(), master, {}));
   return publish_slot(chunk, group, after);
 }
 

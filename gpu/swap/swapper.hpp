@@ -12,6 +12,9 @@
 //   rows-in     masters and moments of some rows, beside all groups (SWP-14)
 //   update      behind the gradient and the group: the optimizer's kernel on the slot
 //   state-out   behind the update of a group: back to the file, in place
+//   gradients-out, gradients-in  of layers whose gradients share frames and are not taken by an
+//               update yet: out of the frame, and into it before the next micro-batch adds to it
+//               (swapper_gradient.cpp)
 // A checkpoint takes the files as they are, by links (swapper_keep.cpp): what is updated behind
 // that goes into other files, which then take the names of those that were taken. These keep a name
 // in a folder `old` here: a checkpoint that expires does not free them, and what comes next is
@@ -45,7 +48,7 @@
 //   SWP-1  A group is updated only behind its read and its gradient; written only behind its
 //          update; its slot is free only behind its write.
 //   SWP-2  A frame takes other weights only behind the last use of those in it; a gradient's frame
-//          another gradient only behind the update that took it, when it is zero.
+//          another gradient only behind the update that took it, or its write, when it is zero.
 //   SWP-3  Weights and state of a chunk are read only behind the last write of them.
 //   SWP-4  A group is written only behind the reads of it that a checkpoint still makes (PS-5).
 //   SWP-5  What is read is summed (CRC32C by array, kept in memory) before it is used, and read
@@ -98,6 +101,10 @@
 //   SWP-16 Where a checkpoint's file becomes a chunk's no name goes, nor gets another file, before
 //          the new one stands: what fails until then leaves all as it was, for whoever reads the
 //          checkpoint instead.
+//   SWP-17 A gradient that is not taken as soon as backward has made it, and has no frame of its
+//          own, is in a file of its own in between (gradient_files.hpp): behind each micro-batch
+//          but the last, which add to it, and behind that until its update, which reads each group
+//          beside the group's state. No checkpoint has that file.
 #pragma once
 
 #include <array>
@@ -112,6 +119,7 @@
 #include <optional>
 #include <stop_token>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "gpu/optim/optimizer.hpp"
@@ -120,6 +128,7 @@
 #include "gpu/swap/chunk_places.hpp"
 #include "gpu/swap/chunk_policy.hpp"
 #include "gpu/swap/drive_work.hpp"
+#include "gpu/swap/gradient_files.hpp"
 #include "gpu/swap/table_rows.hpp"
 #include "io/swap/chunk_shard.hpp"
 #include "io/swap/swap_io.hpp"
@@ -243,6 +252,10 @@ class swapper final : public chunk_mover {
   /// Whoever takes the gradient next, update() or drop_gradient(), does so behind that alone, and
   /// `compute` waits for neither.
   void sum_gradient(stream& compute, int chunk, const std::function<void()>& sum);
+  /// Enqueues that a gradient which is on disk in between (residency::gradient_on_disk) goes there,
+  /// as `compute` or its sum has made it by now. `whole`: behind the step's last micro-batch; the
+  /// next who takes it is its update.
+  void store_gradient(stream& compute, int chunk, bool whole);
   /// Enqueues that a chunk's gradient is not taken: it is zeroed behind what `compute` has now, or
   /// behind its sum.
   void drop_gradient(stream& compute, int chunk);
@@ -350,6 +363,10 @@ class swapper final : public chunk_mover {
       return reinterpret_cast<float*>(base + static_cast<uint64_t>(p) * array_bytes);
     }
     std::byte* weights() const { return base + io::state_parts * array_bytes; }
+    /// Behind the others, of a gradient that comes from its file.
+    std::byte* gradient(const io::chunk_file& layout) const {
+      return base + swap_slot_bytes(layout);
+    }
   };
   /// An array of a group that was read for somebody else than the update.
   struct kept_array {
@@ -406,6 +423,8 @@ class swapper final : public chunk_mover {
   status make_files();
   status make_file(int chunk);
   status make_slots();
+  status make_gradients();
+  result<slot> make_slot(uint64_t bytes, bool twin) const;
   status make_streams();
   bool on_disk(int chunk) const { return where_.of(chunk).state_on_disk; }
   /// Checkpoints have a file for it. Of a tied table's copy they have the first stage's.
@@ -441,6 +460,14 @@ class swapper final : public chunk_mover {
   optimizer::piece piece_of(const chunk_op& op);
   void update_group(const chunk_op& op, const update_call& how);
   void write_group(const chunk_op& op);
+  void use_gradient(stream& s, const chunk_op& op);
+  void write_gradient(stream& s, const chunk_op& op);
+  void read_gradient(stream& s, const chunk_op& op);
+  std::pair<std::span<std::byte>, std::shared_ptr<void>> gradient_memory(int chunk,
+                                                                         const slot& twin) const;
+  result<std::vector<io::swap_io::range>> group_ranges(const slot& s, const chunk_op& op,
+                                                       io::file_id file);
+  status check_group(const slot& s, const chunk_op& op, const std::filesystem::path& file);
   stream& ahead_of(const chunk_op& op, stream& own);
   void begin(stream& s, const chunk_op& op);
   result<begun_range> begin_state(const chunk_op& op);
@@ -449,7 +476,7 @@ class swapper final : public chunk_mover {
   std::vector<io::swap_io::range> weight_ranges(int chunk, std::byte* into);
   static uint32_t array_sum(std::span<const std::byte> bytes, uint64_t array_bytes);
   static std::string_view name_of(io::state_part which);
-  status read_state(const slot& s, int chunk, int group, bool moments_are_zero, begun_range begun);
+  status read_state(const slot& s, const chunk_op& op, begun_range begun);
   status write_state(const slot& s, int chunk, int group, counts when);
   status read_weights(int chunk, std::byte* into, const std::shared_ptr<void>& owner,
                       io::swap_io::begun_read begun);
@@ -526,6 +553,8 @@ class swapper final : public chunk_mover {
   std::vector<slot> slots_;
   event_ptr keeping_;  ///< behind the last checkpoint that took files
   slot weight_twin_;   ///< of a weight frame, where the host cannot address the device
+  slot gradient_out_, gradient_in_;          ///< the same of gradients' frames, in either direction
+  std::optional<gradient_files> gradients_;  ///< SWP-17
   drive_work work_;    ///< SWP-6
   /// Of which file a chunk's state is, while one may be moved (SWP-11).
   std::mutex files_mutex_;
@@ -539,7 +568,7 @@ class swapper final : public chunk_mover {
   /// Of the read that is enqueued now; the enqueuing thread's.
   std::shared_ptr<begun_range> begun_;
   std::unique_ptr<stream> weights_ahead_, weights_in_, state_ahead_, state_in_, rows_in_, update_,
-      sums_, state_out_, load_;
+      sums_, state_out_, gradients_in_, gradients_out_, load_;
 };
 
 }  // namespace troupe::gpu

@@ -69,12 +69,10 @@ void swapper::begin(stream& s, const chunk_op& op) {
 }
 
 result<swapper::begun_range> swapper::begin_state(const chunk_op& op) {
-  const auto& c = at(op.chunk);
   const auto& s = slot_of(op);
-  begun_range out{{}, state_file_of(c)};
-  const auto bytes = parts_there(op.moments_are_zero) * in_slot(s, c, true).array_bytes;
-  const range all{out.file.id, c.layout.group_offset(op.group), {s.host, bytes}};
-  TROUPE_TRY(read, io_->begin_read({&all, 1}, s.owner, state_line));
+  begun_range out{{}, state_file_of(at(op.chunk))};
+  TROUPE_TRY(all, group_ranges(s, op, out.file.id));
+  TROUPE_TRY(read, io_->begin_read(all, s.owner, state_line));
   out.read = std::move(read);
   return out;
 }
@@ -128,11 +126,14 @@ void swapper::read_into_memory(int chunk) {
 void swapper::read_group(const chunk_op& op) {
   const auto& s = slot_of(op);
   work_.enqueue(*state_in_, [this, &s, op, begun = std::exchange(begun_, {})] {
-    return read_state(s, op.chunk, op.group, op.moments_are_zero,
-                      begun ? std::move(*begun) : begun_range{});
+    return read_state(s, op, begun ? std::move(*begun) : begun_range{});
   });
-  if (s.on_device.data() != nullptr)
-    state_in_->copy(s.on_device.data(), s.host, at(op.chunk).layout.group_bytes());
+  if (s.on_device.data() == nullptr) return;
+  const auto& layout = at(op.chunk).layout;
+  state_in_->copy(s.on_device.data(), s.host, layout.group_bytes());
+  if (op.passes == 0) return;
+  const auto at_byte = swap_slot_bytes(layout);
+  state_in_->copy(s.on_device.as<std::byte>() + at_byte, s.host + at_byte, layout.array_bytes());
 }
 
 // -- on their threads -----------------------------------------------------------------------------
@@ -163,30 +164,47 @@ status swapper::read_checked(std::span<const range> what, const std::shared_ptr<
   return check_all();
 }
 
-status swapper::read_state(const slot& s, int chunk, int group, bool moments_are_zero,
-                           begun_range begun) {
-  const auto& c = at(chunk);
-  const auto memory = in_slot(s, c, true);
-  const auto parts = parts_there(moments_are_zero);
-  const auto bytes = parts * memory.array_bytes;
+status swapper::read_state(const slot& s, const chunk_op& op, begun_range begun) {
+  const auto& c = at(op.chunk);
   for (;;) {
     const auto file = begun.read ? begun.file : state_file_of(c);
-    const range all{file.id, c.layout.group_offset(group), {s.host, bytes}};
-    const auto check_all = [&]() -> status {
-      for (size_t p = 0; p < parts; ++p) {
-        const auto which = all_parts[p];
-        TROUPE_CHECK(check(file.name, chunk, group, name_of(which),
-                           {reinterpret_cast<std::byte*>(memory.state(which)), memory.array_bytes},
-                           memory.array_bytes, c.sums.state[static_cast<size_t>(group)][p]));
-      }
-      return {};
-    };
-    const auto read = read_checked({&all, 1}, s.owner, check_all, std::exchange(begun.read, {}));
+    TROUPE_TRY(all, group_ranges(s, op, file.id));
+    const auto read = read_checked(
+        all, s.owner, [&] { return check_group(s, op, file.name); }, std::exchange(begun.read, {}));
     if (read) break;
     if (!await_moved(c, file.id)) return read;  // SWP-11
   }
-  std::memset(s.host + bytes, 0, (io::state_parts - parts) * memory.array_bytes);
+  const auto parts = parts_there(op.moments_are_zero);
+  const auto array_bytes = c.layout.array_bytes();
+  std::memset(s.host + parts * array_bytes, 0, (io::state_parts - parts) * array_bytes);
   return {};
+}
+
+/// Of a group's state, and of its gradient where that comes from a file (SWP-17).
+result<std::vector<range>> swapper::group_ranges(const slot& s, const chunk_op& op,
+                                                 io::file_id file) {
+  const auto& layout = at(op.chunk).layout;
+  const auto bytes = parts_there(op.moments_are_zero) * layout.array_bytes();
+  std::vector<range> out{{file, layout.group_offset(op.group), {s.host, bytes}}};
+  if (op.passes == 0) return out;
+  auto* into = in_slot(s, at(op.chunk), true).gradient(layout);
+  TROUPE_TRY(gradient, gradients_->group(op.chunk, {op.passes, true}, op.group, into));
+  out.push_back(gradient);
+  return out;
+}
+
+status swapper::check_group(const slot& s, const chunk_op& op, const fs::path& file) {
+  const auto& c = at(op.chunk);
+  const auto memory = in_slot(s, c, true);
+  for (size_t p = 0; p < parts_there(op.moments_are_zero); ++p) {
+    const auto which = all_parts[p];
+    TROUPE_CHECK(check(file, op.chunk, op.group, name_of(which),
+                       {reinterpret_cast<std::byte*>(memory.state(which)), memory.array_bytes},
+                       memory.array_bytes, c.sums.state[static_cast<size_t>(op.group)][p]));
+  }
+  if (op.passes == 0) return {};
+  const auto bytes = gradients_->layout(op.chunk).group_bytes(op.group);
+  return gradients_->check(op.chunk, op.group, {memory.gradient(c.layout), bytes});
 }
 
 /// All of a chunk's weights: in float32 training its masters.

@@ -92,8 +92,10 @@ void swapper::use_group(stream& s, const chunk_op& op, const update_call& how) {
   const auto probed = [&](swap_op kind, uint64_t bytes, const std::function<void()>& work) {
     enqueue(s, kind, op.chunk, bytes, work);
   };
+  if (op.what == chunk_act::read_gradient) return use_gradient(s, op);
+  const auto with_gradient = op.passes > 0 ? gradients_->layout(op.chunk).group_bytes(op.group) : 0;
   if (op.what == chunk_act::read_state)
-    probed(swap_op::read_state, layout.group_bytes(), [&] { read_group(op); });
+    probed(swap_op::read_state, layout.group_bytes() + with_gradient, [&] { read_group(op); });
   else if (op.what == chunk_act::read_rows)
     read_rows(op, how);
   else if (op.what == chunk_act::update_rows)

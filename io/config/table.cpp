@@ -385,9 +385,10 @@ constinit const property rows[] = {
         "swap.clip",
         "How a step learns the norm of all gradients before its updates count: speculate = it "
         "updates into a second copy on the drive, which is dropped and made again where the norm "
-        "is above train.clip_norm; hold = it keeps all gradients in memory; twice = it makes its "
-        "passes twice; auto = what the memory, the drive and the clipped steps so far allow. "
-        "Stages have one norm, and hold; replicas hold, too, or make their passes twice"),
+        "is above train.clip_norm; hold = it keeps all gradients, on the drive where memory has no "
+        "room for them; twice = it makes its passes twice; auto = what the memory, the drive and "
+        "the clipped steps so far allow. Stages have one norm, and hold; replicas hold, too, or "
+        "make their passes twice"),
     key<&job::swap, &swap_section::keep_layers>(
         "swap.keep_layers",
         "The last layers of each stage, so many, keep what backward needs of them in memory, all "

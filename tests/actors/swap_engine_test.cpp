@@ -286,6 +286,8 @@ TEST_CASE("traffic of a step: a stage that is ahead by a pass uses fewer weights
     shape.slots = slots;
     const gpu::residency_budget steps{0, true, micro_batches, gpu::clip_way::hold};
     shape.where = gpu::least_residency(model, shape, steps);
+    shape.where.gradients_on_disk = false;  // of weights and state alone
+    for (auto& c : shape.where.chunks) c.grad_frame = -1;
     const auto all = gpu::traffic_of_step(model, shape, steps);
     uint64_t state = 0;
     for (const auto& chunk : gpu::stage_chunks(model, shape))

@@ -92,6 +92,50 @@ TEST_CASE("swap: plan says why steps are clipped as they are") {
   job.parallel = {};
   job.parallel.pipeline = 2;
   CHECK(why(behind_backward) == first);
+  CHECK(apps::swap::clip_reason(behind_backward, job, true) == first);
+  job.parallel = {};
+  job.swap.clip = config::clip_way::automatic;
+  CHECK(apps::swap::clip_reason(behind_backward, job, true) != in_memory);
+}
+
+TEST_CASE("swap: plan says which gradients are on the drive between micro-batches") {
+  using enum gpu::update_order;
+  train::swap_forecast f;
+  const auto says = [&](std::string_view what) {
+    return apps::swap::forecast_text(f, {}).find(what) != std::string::npos;
+  };
+  CHECK(apps::swap::clip_text(f) == "hold");
+  CHECK_FALSE(says("no room for all gradients"));
+  f.gradients_on_disk = true;
+  CHECK(apps::swap::clip_text(f) == "hold, on the drive");
+  CHECK(says("clipping: hold, on the drive ("));
+  CHECK(says("memory has no room for all gradients"));
+  f.order = under_backward;
+  CHECK(apps::swap::clip_text(f) == "none");
+  CHECK(says("memory has no room for all gradients"));
+}
+
+TEST_CASE("swap: a pipeline's stages need no memory for all of their gradients") {
+  const auto staged = [](std::vector<std::string> sets) {
+    sets.insert(sets.end(),
+                {"swap.dir=/swap", "train.batch=4", "parallel.pipeline=2", "cluster.nodes=2"});
+    return plan_of(sets);
+  };
+  const auto floor_of = [](train::job_plan plan) {
+    plan.job.swap.host_bytes = 1;
+    return train::swap_floor_bytes(plan, 1);
+  };
+  const auto few = floor_of(staged({"model.layers=40"}));
+  auto plan = staged({"model.layers=80"});
+  const auto many = floor_of(plan);
+  plan.job.swap.host_bytes = static_cast<int64_t>(many);
+  const auto forecast = train::forecast_swap(plan);
+  REQUIRE(forecast);
+  CHECK(forecast->gradients_on_disk);
+  CHECK(forecast->order == gpu::update_order::behind_backward);
+  // Inputs of the 20 layers more that each has take some, their gradients none.
+  const auto layer = static_cast<uint64_t>(plan.model.parameters()) / 80 * sizeof(float);
+  CHECK(many - few < 20 * layer);
 }
 
 TEST_CASE("swap: what a drive is rated for lasts so many steps") {

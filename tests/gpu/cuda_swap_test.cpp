@@ -204,6 +204,23 @@ TEST_CASE("cuda: SWP-1 SWP-2 SWP-3: with state on disk the bits are those of the
     }
 }
 
+TEST_CASE("cuda: SWP-17: gradients that leave the GPU for a disk come back with their bits") {
+  auto gpu = testing::any_gpu();
+  if (!gpu) return;
+  for (const auto type : {dtype::f32, dtype::bf16}) {
+    swap_case c{testing::tiny_gpt2(), type};
+    c.model.layers = 5;  // in two frames
+    c.micro_batches = 3;
+    const auto expected = swap_trainer(*gpu, c, {}).train(steps_of_test);
+    for (unsigned seed = 1; seed <= 3; ++seed) {
+      CAPTURE(seed);
+      swap_trainer swapped(*gpu, c, on_unruly_disk(seed));
+      CHECK(swapped.train(steps_of_test) == expected);
+      CHECK(swapped.failure());
+    }
+  }
+}
+
 TEST_CASE("cuda: SM-8: whether a layer's backward computes again is no matter of a replay before") {
   auto gpu = testing::any_gpu();
   if (!gpu) return;

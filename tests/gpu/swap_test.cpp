@@ -14,6 +14,8 @@
 #include <utility>
 #include <vector>
 
+#include <fmt/format.h>
+
 #include "io/base/memory_account.hpp"
 #include "io/disk/faulty_disk.hpp"
 #include "io/disk/thread_disk.hpp"
@@ -142,6 +144,59 @@ TEST_CASE("SWP-1 SWP-2 SWP-3: the disk's order and pace change no bit") {
         CHECK(swapped.failure());
       }
     }
+}
+
+TEST_CASE("SWP-17 SWP-1: gradients on a disk of any order and pace have the bits of memory's") {
+  auto owner = make_reference_device();
+  for (const auto type : {dtype::f32, dtype::bf16})
+    for (const auto rule : {optimizer_step_args::rule::adamw, optimizer_step_args::rule::lamb}) {
+      swap_case c;
+      c.type = type;
+      c.rule = rule;
+      c.model.layers = 5;
+      c.model.ffn = 200;  // so that a layer has several groups
+      c.micro_batches = 4;
+      const auto expected = swap_trainer(*owner, c, {}).train(steps_of_test);
+      for (unsigned seed = 1; seed <= 6; ++seed) {
+        CAPTURE(seed);
+        io::faulty_options how;
+        how.seed = seed;
+        how.reorder = true;
+        how.short_move = 0.2;
+        how.interrupted = 0.1;
+        c.groups = 1 + static_cast<int>(seed % 4);
+        swap_trainer swapped(*owner, c, on_faulty_disk(how));
+        CHECK(swapped.train(steps_of_test) == expected);
+        CHECK(swapped.failure());
+      }
+    }
+}
+
+TEST_CASE("SWP-17 GRF-2: a gradient that changed on the disk fails the rank, and is named") {
+  auto owner = make_reference_device();
+  scratch dir;
+  swap_case c;
+  c.model.layers = 5;
+  c.micro_batches = 2;
+  int damaged = -1;
+  auto options = in_folder(dir);
+  options.around = [&](stream& s, swap_op kind, int chunk, uint64_t,
+                       const std::function<void()>& enqueue) {
+    enqueue();
+    if (kind != swap_op::write_state || damaged >= 0) return;
+    damaged = chunk;  // the first that is written at all: of the last layer, by the first pass
+    s.host_task([file = dir / fmt::format("gradients-{:04}", chunk)]() -> status {
+      turn_bit(file, 77);
+      return {};
+    });
+  };
+  swap_trainer swapped(*owner, c, options);
+  swapped.enqueue_step(1);
+  swapped.wait();
+  const auto failed = swapped.failure();
+  REQUIRE(damaged >= 0);
+  REQUIRE_FALSE(failed);
+  CHECK(is_error(failed.error(), gradient_damaged, damaged, 1));
 }
 
 TEST_CASE("OP-4 CHP-8: LAMB on a drive has the bits of LAMB in memory, whatever it is cut into") {

@@ -32,14 +32,18 @@ struct swap_case {
   int replicas = 1;     ///< of which this is the first
   bool rows_first = false;  ///< of the token table, whose batch is another one each step
   residency where = {};     ///< empty: the least, by the members above
+  /// Of several, each another batch, updates come behind all of them, and gradients that share
+  /// frames are on disk in between.
+  int micro_batches = 1;
 };
 
 /// Trains without clipping, each chunk updated as soon as backward has passed it.
 class swap_trainer {
  public:
   /// In memory where `swap` has no folder.
-  swap_trainer(device& owner, const swap_case& c, swap_options swap) : rows_first_(c.rows_first) {
-    const uint32_t batches = c.rows_first ? 3 : 1;
+  swap_trainer(device& owner, const swap_case& c, swap_options swap)
+      : rows_first_(c.rows_first), micro_batches_(c.micro_batches) {
+    const uint32_t batches = c.rows_first || c.micro_batches > 1 ? 3 : 1;
     for (uint32_t salt = 1; salt <= batches; ++salt) tokens_.push_back(some(c, 10 * salt - 9));
     stage_shape shape = whole_model(c.model, rows, seq, c.type);
     shape.replica.ranks = c.replicas;
@@ -51,6 +55,7 @@ class swap_trainer {
       shape.where.group_elements = c.group_elements;
       shape.where.groups_in_memory = c.groups;
       shape.where.speculates = c.speculates;
+      shape.where.gradients_on_disk = c.micro_batches > 1;
       for (auto& chunk : shape.where.chunks)
         if (!c.shares_frames) chunk.weight_frame = chunk.grad_frame = -1;
       if (!c.where.chunks.empty()) shape.where = c.where;
@@ -86,6 +91,7 @@ class swap_trainer {
 
   /// Enqueues one step.
   void enqueue_step(int64_t step) {
+    if (micro_batches_ > 1) return enqueue_held_step(step);
     stream& s = *stream_;
     const std::array one{batch_of(step)};
     stage_->forward(s, one, 1.0f / static_cast<float>(rows * seq));
@@ -99,6 +105,22 @@ class swap_trainer {
       else
         rule_->step(s, chunk, lr, step);
     });
+  }
+
+  /// The same of several micro-batches.
+  void enqueue_held_step(int64_t step) {
+    stream& s = *stream_;
+    for (int m = 0; m < micro_batches_; ++m) {
+      const std::array one{batch_of(step + m)};
+      stage_->forward(s, one, 1.0f / static_cast<float>(rows * seq * micro_batches_));
+      if (m == 0) rule_->clip(s);
+      stage_->backward(s, one, [&](int chunk) {
+        if (store().options().where.gradient_on_disk(chunk))
+          swap_->store_gradient(s, chunk, m + 1 == micro_batches_);
+      });
+    }
+    for (int c = 0; c < store().chunk_count(); ++c)
+      swap_ ? swap_->update(s, *rule_, c, lr, step) : rule_->step(s, c, lr, step);
   }
 
   /// The same with updates that count only if they hold; else it is made once more.
@@ -182,6 +204,7 @@ class swap_trainer {
   }
 
   const bool rows_first_;
+  const int micro_batches_;
   std::vector<std::vector<int32_t>> tokens_;  ///< of steps, in turn
   std::vector<int32_t> targets_;
   std::mutex mutex_;
