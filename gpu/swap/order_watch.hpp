@@ -113,6 +113,8 @@ class order_watch {
   void set_state(int step);
   /// Everything is of that step, and nobody has anything any more.
   void check_quiet(int step);
+  /// The same between two steps.
+  void check_gradients_taken();
 
   const chunk_policy& policy() const { return policy_; }
   bool on_disk(int chunk) const { return place(chunk).on_disk; }

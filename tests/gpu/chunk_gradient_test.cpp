@@ -85,6 +85,7 @@ class trained_with_gradients {
     }
     watch_.check(!machine_.stuck(), "every lane waits");
     if (watch_.wrong().empty()) watch_.check_quiet(draw_.steps);
+    if (watch_.wrong().empty()) watch_.check_gradients_taken();
     return watch_.wrong();
   }
 
