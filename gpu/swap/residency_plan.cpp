@@ -36,7 +36,7 @@ class ladder {
     auto held = with(r, hold_all);
     r.gradients_on_disk = true;
     // A few small layers' gradients are less than what brings them.
-    return bytes_of(r) < bytes_of(held) ? r : held;
+    return needs(r).device_bytes < needs(held).device_bytes ? r : held;
   }
 
   memory_split needs(const residency& r) const {

@@ -99,7 +99,8 @@ TEST_CASE("cuda: TWN-1: what is booked of both memories is what was planned, and
           for (auto& chunk : shape.where.chunks)
             if (!shares) chunk.weight_frame = chunk.grad_frame = -1;
           const auto planned = split_of(model, shape);
-          const auto held = of_gpu.held().held_bytes, free = gpu->facts().free_bytes;
+          const auto held = of_gpu.held().held_bytes;
+          [[maybe_unused]] const auto free = gpu->facts().free_bytes;
           const auto twins = [] {
             return held_by(io::process_memory(), {"state on its way", "activations on their way"});
           };
