@@ -329,7 +329,10 @@ std::string fewer_text(const train::job_plan& plan) {
   const bool some_lack_memory =
       rules.enabled && rules.fewer_replicas &&
       train::replica_counts_that_fit(plan).size() < train::replica_counts(plan.job).size();
-  const auto* lacking = some_lack_memory ? "; others need more than swap.host_bytes" : "";
+  const auto* lacking = !some_lack_memory ? ""
+                        : plan.gpu_at.bytes > 0
+                            ? "; others need more than swap.host_bytes or swap.device_bytes"
+                            : "; others need more than swap.host_bytes";
   if (fewer.empty())
     return fmt::format("a node that stays away is waited for: no fewer replicas can go on{}\n",
                        lacking);

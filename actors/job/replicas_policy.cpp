@@ -34,6 +34,9 @@ result<job_plan> with_replicas(const job_plan& whole, int64_t replicas) {
   cluster.spares = 0;
   if (!cluster.node.empty()) cluster.node.back().workers -= job.workers() - job.grid().ranks();
   plan.micro_batches = job.micro_batches();
+  // GPUs are handed out in turn, so that fewer ranks share each.
+  const auto all = whole.job.parallel.data;
+  plan.gpu_at.ranks = (whole.gpu_at.ranks * replicas + all - 1) / all;
   cluster_shape shape{{}, job.grid(), {}};
   for (const auto& n : cluster.node) shape.workers.push_back(n.workers);
   for (int64_t stage = 0; stage < job.parallel.pipeline; ++stage) {

@@ -100,7 +100,7 @@ struct engine_options {
   std::optional<gpu::machine_rates> swap_rates = {};
   std::chrono::seconds swap_patience{600};  ///< for room, where a write has failed
   uint64_t process_bytes = 0;  ///< that its process may hold (memory_account); 0: no limit
-  uint64_t device_bytes = 0;   ///< and of its GPU
+  uint64_t device_bytes = 0;   ///< and of its GPU (device_limit_bytes)
   int64_t recheck_every = 0;  ///< steps from one rechecked layer to the next
   /// Each operation may have a clock of its own (power.slack), where `control` can set one.
   bool clocks_operations = false;
@@ -223,6 +223,7 @@ struct swap_facts {
   uint32_t linked_chunks = 0, cloned_chunks = 0, copied_chunks = 0;
   io::memory_account::table memory = {};       ///< of the process
   std::optional<io::memory_account::table> device_memory = {};  ///< of its GPU, where it has one
+  std::string device = {};                                      ///< which that is; else empty
 };
 
 /// A loader's memory: slots of tokens and targets (batch_memory.hpp).

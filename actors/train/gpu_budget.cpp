@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "actors/train/swap_folder.hpp"
 #include "gpu/cuda/working_memory.hpp"
 
 namespace troupe::train {
@@ -13,6 +14,21 @@ uint64_t device_bytes_of(const config::job& job, const gpu_place& gpu) {
   return gpu.bytes - std::min(gpu_reserve_bytes, gpu.bytes / 8);
 }
 
+namespace {
+
+/// Of the ranks on its GPU each has as much.
+uint64_t share_of_rank(const config::job& job, const gpu_place& gpu) {
+  return device_bytes_of(job, gpu) / static_cast<uint64_t>(std::max<int64_t>(1, gpu.ranks));
+}
+
+}  // namespace
+
+uint64_t device_limit_bytes(const config::job& job, const engine_options& options) {
+  const auto ranks = static_cast<uint64_t>(std::max<int64_t>(1, options.gpu_at.ranks));
+  if (workers_of(job) >= ranks) return device_bytes_of(job, options.gpu_at);
+  return share_of_rank(job, options.gpu_at) * workers_of(job);
+}
+
 uint64_t device_overhead_bytes(const engine_options& options) {
   const auto& shape = options.shape;
   return gpu_small_bytes + gpu::cuda::rank_scratch_bytes(shape.tokens(),
@@ -21,8 +37,7 @@ uint64_t device_overhead_bytes(const engine_options& options) {
 }
 
 uint64_t device_budget_bytes(const config::job& job, const engine_options& options) {
-  const auto ranks = static_cast<uint64_t>(std::max<int64_t>(1, options.gpu_at.ranks));
-  const auto share = device_bytes_of(job, options.gpu_at) / ranks;
+  const auto share = share_of_rank(job, options.gpu_at);
   const auto overhead = device_overhead_bytes(options);
   const auto own = share - std::min(share, overhead);
   return options.swap_device_bytes > 0 ? std::min(own, options.swap_device_bytes) : own;

@@ -27,6 +27,10 @@ inline bool on_gpu(const engine_options& options) {
 /// the reserve; never more than it has.
 uint64_t device_bytes_of(const config::job& job, const gpu_place& gpu);
 
+/// What the process of a rank with these options may hold of its GPU: the shares of as many of the
+/// job's ranks there as a process can have. The others' shares are for processes of their own.
+uint64_t device_limit_bytes(const config::job& job, const engine_options& options);
+
 /// What operations of a rank with these options, which is on a GPU, take of it beside its stage.
 uint64_t device_overhead_bytes(const engine_options& options);
 

@@ -7,11 +7,13 @@
 
 #include "actors/train/batch_memory.hpp"
 #include "actors/train/engine.hpp"
+#include "actors/train/gpu_budget.hpp"
 #include "actors/train/inputs.hpp"
 #include "actors/train/keeper_policy.hpp"
 #include "actors/train/machine.hpp"
 #include "actors/train/swap_folder.hpp"
 #include "actors/train/swap_ranks.hpp"
+#include "gpu/swap/memory_split.hpp"
 #include "gpu/swap/step_traffic.hpp"
 
 namespace troupe::train {
@@ -49,6 +51,11 @@ planned_stage plan_of(const job_plan& plan, const rank_place& r) {
   out.pipeline_rank = r.at.place().pipeline;
   out.layers = r.layers;
   out.bytes = gpu::plan_stage(plan.model, o.shape);
+  if (on_gpu(o)) {  // whose slots have neither whole pages nor what a checkpoint reads
+    const auto split = gpu::split_of(plan.model, o.shape);
+    out.bytes.swap_slots = split.device_bytes - (out.bytes.total() - out.bytes.swap_slots);
+    out.twin_bytes = split.host_bytes;
+  }
   for (const auto& chunk : gpu::stage_chunks(plan.model, o.shape))
     for (const auto& t : chunk.tensors) out.parameters += t.count;
   if (o.at.grid.data > 1) {
@@ -151,6 +158,7 @@ machine_share share_of_machine(const job_plan& plan, const std::vector<planned_s
   machine_share out;
   for (const auto& s : stages) {
     if (on_host) out.stages += s.ranks.size() * s.bytes.total();
+    out.twins += s.ranks.size() * s.twin_bytes;
     out.rings += s.ranks.size() * s.ring_bytes;
   }
   out.batches = batch_memory::slot_bytes_of(batch_of(plan.job)) *

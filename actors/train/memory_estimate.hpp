@@ -27,6 +27,7 @@ struct planned_stage {
   int64_t parameters = 0;       ///< tensors of this stage, a tied copy counted
   int64_t matrix_elements = 0;  ///< of them, those in matrix products (the head's included)
   gpu::stage_plan bytes;        ///< of the device
+  uint64_t twin_bytes = 0;      ///< of the host's memory, for what goes between a GPU and a drive
   uint64_t share_bytes = 0;     ///< of a rank's state in a checkpoint
   uint64_t ring_bytes = 0;      ///< checkpoint ring in the host's memory, at most
   double step_flops = 0;        ///< of one replica and step, forward and backward
@@ -72,11 +73,12 @@ std::vector<uint64_t> copies_of_nodes(const job_plan& plan,
 /// What a job takes of the memory of one machine that all its processes run on.
 struct machine_share {
   uint64_t stages = 0;     ///< of all ranks, where they compute on the host
+  uint64_t twins = 0;      ///< through which GPUs reach drives
   uint64_t rings = 0;      ///< through which checkpoints go to the disk
   uint64_t copies = 0;     ///< of the state in memory, two generations
   uint64_t batches = 0;    ///< the loader's slots
   uint64_t processes = 0;  ///< what every process has before all that
-  uint64_t total() const { return stages + rings + copies + batches + processes; }
+  uint64_t total() const { return stages + twins + rings + copies + batches + processes; }
 };
 machine_share share_of_machine(const job_plan& plan, const std::vector<planned_stage>& stages,
                                bool on_host);

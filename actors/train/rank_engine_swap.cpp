@@ -149,8 +149,9 @@ std::optional<swap_facts> rank_engine::swap_facts() const {
   out.read_bytes = moved.read_bytes;
   out.written_bytes = moved.written_bytes;
   out.memory = io::process_memory().held();
-  if (!device_->host_accessible())
-    out.device_memory = gpu::memory_account_of(options_.device).held();
+  if (device_->host_accessible()) return out;
+  out.device_memory = gpu::memory_account_of(options_.device).held();
+  out.device = options_.device;
   return out;
 }
 

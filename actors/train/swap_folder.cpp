@@ -299,7 +299,7 @@ status settle_swap(engine_options& options, const config::job& job) {
   options.swap_old_files = old_files_of(job.checkpoint);
   options.process_bytes = static_cast<uint64_t>(job.swap.host_bytes) -
                           std::min(static_cast<uint64_t>(job.swap.host_bytes), program_bytes);
-  options.device_bytes = on_gpu(options) ? device_bytes_of(job, options.gpu_at) : 0;
+  options.device_bytes = on_gpu(options) ? device_limit_bytes(job, options) : 0;
   options.swap_clip = way_of(job.swap.clip);
   options.swap_rates = rates_of(job.swap.rates);
   auto budget = steps_of(options);

@@ -114,9 +114,17 @@ uint64_t swap_floor_bytes(const job_plan& plan, int threads) {
 }
 
 uint64_t device_floor_bytes(const job_plan& plan, int threads) {
+  if (plan.gpu_at.bytes == 0) return 0;
+  auto with = plan;
   uint64_t most = 0;
-  for (const auto& r : plan.ranks)
-    most = std::max(most, device_floor_bytes(plan.job, settled_options(plan, r, threads)));
+  for (bool again = true; again;) {
+    for (const auto& r : plan.ranks)
+      most = std::max(most, device_floor_bytes(plan.job, settled_options(with, r, threads)));
+    // GPUs elsewhere are taken to be as large as the key says, and a larger one's logits, of which
+    // a device has a share at once, are more: what is told is enough for those of its own size.
+    again = plan.job.cluster.launch != config::launch_mode::local && most > with.gpu_at.bytes;
+    if (again) with.gpu_at.bytes = most;
+  }
   return most;
 }
 

@@ -132,6 +132,7 @@ std::unique_ptr<fbs::SwapStatusT> swap_status(const std::optional<swap_facts>& f
   out->device_held_bytes = f->device_memory->held_bytes;
   out->device_peak_bytes = f->device_memory->peak_bytes;
   out->device_holders = holders_in(*f->device_memory);
+  out->device = f->device;
   return out;
 }
 

@@ -3,6 +3,8 @@
 
 #include <memory>
 #include <optional>
+#include <set>
+#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -170,17 +172,19 @@ std::string live_text(const fbs::ClusterViewT& view, int columns) {
   }
   auto out = trace::table_text(rows, columns);
   std::string told;
+  std::set<std::pair<std::string, std::string>> told_gpus;
   for (const auto& r : ranks) {
     out += rank_text(r);
-    if (std::exchange(told, r.node) == r.node) continue;  // they share its process
     const auto& s = r.swap();
+    if (s.device_peak_bytes > 0 && told_gpus.emplace(r.node, s.device).second)
+      out += fmt::format("{}, {}: {} of {} held, {} at most: {}\n", r.node,
+                         s.device.empty() ? "GPU" : s.device, bytes_text(s.device_held_bytes),
+                         bytes_text(s.device_budget_bytes), bytes_text(s.device_peak_bytes),
+                         holders_text(s.device_holders));
+    if (std::exchange(told, r.node) == r.node) continue;  // they share its process
     out +=
         fmt::format("{}: {} of {} held, {} at most: {}\n", r.node, bytes_text(s.held_bytes),
                     bytes_text(s.budget_bytes), bytes_text(s.peak_bytes), holders_text(s.holders));
-    if (s.device_peak_bytes > 0)
-      out += fmt::format("{}, GPU: {} of {} held, {} at most: {}\n", r.node,
-                         bytes_text(s.device_held_bytes), bytes_text(s.device_budget_bytes),
-                         bytes_text(s.device_peak_bytes), holders_text(s.device_holders));
     if (r.worker->process_peak_bytes > 0)
       out += fmt::format("{}: its process had {} in memory at most\n", r.node,
                          bytes_text(r.worker->process_peak_bytes));
@@ -218,6 +222,7 @@ std::string live_json(const fbs::ClusterViewT& view) {
              {"copied_chunks", s.copied_chunks}};
     add_holders(row, "holders", s.holders);
     if (s.device_peak_bytes > 0) {
+      row["device"] = s.device;
       row["device_budget_bytes"] = s.device_budget_bytes;
       row["device_held_bytes"] = s.device_held_bytes;
       row["device_peak_bytes"] = s.device_peak_bytes;

@@ -369,8 +369,7 @@ constinit const property rows[] = {
     key<&job::swap, &swap_section::device_bytes>(
         "swap.device_bytes",
         "Memory of a GPU for what its ranks hold, in equal shares; then swap.host_bytes is for "
-        "what "
-        "goes between it and a drive, and the rest of the process; 0 = what the GPU has, less "
+        "what goes between it and a drive, and the rest of the process; 0 = what the GPU has, less "
         "1 GiB or an eighth for its driver and libraries. No matter where the host computes",
         within(0, 1e15)),
     key<&job::swap, &swap_section::verify>("swap.verify",

@@ -7,6 +7,8 @@
 
 #include "actors/train/batch_memory.hpp"
 #include "actors/train/gpu_budget.hpp"
+#include "actors/train/memory_estimate.hpp"
+#include "actors/train/swap_folder.hpp"
 #include "actors/train/swap_forecast.hpp"
 #include "actors/train/swap_ranks.hpp"
 #include "actors/train/swap_to_fit.hpp"
@@ -287,6 +289,60 @@ TEST_CASE("readiness: a GPU gives what it has less its reserve, whatever the hos
   REQUIRE_FALSE(refused);
   const auto floor = device_floor_bytes(elsewhere, 1);
   CHECK(mentions(refused.error(), fmt::format("swap.device_bytes={}", floor)));
+}
+
+TEST_CASE("readiness: processes that share a GPU may each hold their ranks' shares of it") {
+  auto plan = plan_for(swapping_on_gpu);
+  plan.job.swap.host_bytes = int64_t{1} << 40;
+  place_on_gpus(plan, machine_with_gpu(uint64_t{80} << 30));
+  auto rank = planned_options(plan, plan.ranks.front(), 1);
+  struct row {
+    int64_t ranks, workers;  // of the GPU, of a process
+    uint64_t share;
+  };
+  for (const auto& r : {row{1, 1, 1}, row{4, 1, 4}, row{4, 2, 2}, row{4, 4, 1}}) {
+    CAPTURE(r.ranks);
+    CAPTURE(r.workers);
+    rank.gpu_at.ranks = r.ranks;
+    plan.job.cluster.node.front().workers = r.workers;
+    REQUIRE(settle_swap(rank, plan.job));
+    CHECK(rank.device_bytes == (uint64_t{79} << 30) / r.share);
+  }
+}
+
+TEST_CASE("readiness: twins of what is on a GPU are part of what its machine must have") {
+  auto m = machine_with_gpu(uint64_t{8} << 30);
+  auto plan = plan_for(swapping_on_gpu);
+  plan.job.swap.host_bytes = int64_t{2} << 30;
+  place_on_gpus(plan, m);
+  plan.job.swap.device_bytes = static_cast<int64_t>(device_floor_bytes(plan, 1));
+  const auto forecast = forecast_swap(plan);
+  REQUIRE(forecast);
+  const auto stages = plan_stages(plan);
+  CHECK(largest_stage_bytes(stages) == forecast->of_gpu.stage_bytes);
+  const auto share = share_of_machine(plan, stages, false);
+  CHECK(share.twins > 0);
+  CHECK(share.twins == forecast->of_gpu.twin_bytes);
+  m.memory_bytes = share.total();
+  CHECK(fits_memory(plan, m));
+  --m.memory_bytes;
+  CHECK_FALSE(fits_memory(plan, m));
+}
+
+TEST_CASE("readiness: a floor of GPUs elsewhere is enough for GPUs of that size") {
+  auto plan = plan_for({"model.hidden=8192", "model.heads=64", "model.vocab=500000",
+                        "train.micro_batch=8", "swap.dir=/swap", "cluster.device=cuda"});
+  plan.job.cluster.launch = config::launch_mode::ssh;
+  plan.job.swap.host_bytes = int64_t{1} << 42;
+  const auto with = [&](uint64_t bytes) {
+    plan.job.swap.device_bytes = static_cast<int64_t>(bytes);
+    place_on_gpus(plan, small_machine());
+    return plan;
+  };
+  const auto floor = device_floor_bytes(with(1), 1);
+  REQUIRE(floor > uint64_t{32} << 30);  // where more logits are there at once
+  CHECK(fits_swap_budget(with(floor), 1));
+  CHECK_FALSE(fits_swap_budget(with(floor - 1), 1));
 }
 
 TEST_CASE("readiness: a GPU that is too small for any plan is told from a setting") {

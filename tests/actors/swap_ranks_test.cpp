@@ -66,6 +66,24 @@ TEST_CASE("replicas that swap: numbers whose slices need more memory than there 
   CHECK(replica_counts_that_fit(no_swap) == numbers{4, 2, 1});
 }
 
+TEST_CASE("replicas that swap: fewer of them have larger shares of the GPU that they are on") {
+  auto all = plan_of_four(int64_t{1} << 40);
+  const int threads = threads_here(all.job.cluster);
+  all.gpu_at = {uint64_t{8} << 30, 4};
+  const auto floor = device_floor_bytes(all, threads);
+  all.job.swap.device_bytes = static_cast<int64_t>(floor);
+  auto two = with_replicas(all, 2);
+  REQUIRE(two);
+  CHECK(two->gpu_at.ranks == 2);
+  CHECK(fits_swap_budget(*two, threads));
+  two->gpu_at.ranks = 4;
+  CHECK_FALSE(fits_swap_budget(*two, threads));  // whose slices are longer
+  CHECK(replica_counts_that_fit(all) == numbers{4, 2, 1});
+  all.gpu_at.ranks = 3;  // on one of two GPUs
+  CHECK(with_replicas(all, 2)->gpu_at.ranks == 2);
+  CHECK(with_replicas(all, 1)->gpu_at.ranks == 1);
+}
+
 TEST_CASE("replicas of a stage agree on the least memory that one of them is left") {
   auto plan = plan_of_four(1);
   CHECK(agrees_on_bytes(plan.job));

@@ -286,7 +286,7 @@ TEST_CASE("status: so has what is said of drives") {
              "written_bytes", "budget_bytes", "held_bytes", "peak_bytes", "holders", "clip",
              "redone_steps", "spilled_layers", "recomputed_layers", "linked_chunks",
              "cloned_chunks", "copied_chunks", "device_budget_bytes", "device_held_bytes",
-             "device_peak_bytes", "device_holders"});
+             "device_peak_bytes", "device_holders", "device"});
   CHECK(keys_shown(R"({"reporter":{"swap":{}}})", "/swap") ==
         keys{"step", "step_ms", "read_bytes", "written_bytes", "read_bytes_per_s",
              "written_bytes_per_s", "swap_wait_ms", "limit_ms", "of_limit_percent",

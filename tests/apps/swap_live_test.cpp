@@ -126,6 +126,28 @@ TEST_CASE("swap show: of a rank on a GPU both memories are told, with who holds 
   CHECK(rank["holders"][0]["holder"] == "weights");
 }
 
+TEST_CASE("swap show: each GPU that a process uses is told once") {
+  auto view = swapping();
+  const auto on = [](fbs::WorkerStatusT& w, const char* device, uint64_t held_bytes) {
+    if (!w.swap) w.swap = std::make_unique<fbs::SwapStatusT>();
+    w.swap->device = device;
+    w.swap->device_held_bytes = w.swap->device_peak_bytes = held_bytes;
+  };
+  on(*view.nodes[0]->actors[1]->values->worker, "cuda:0", 200 << 20);
+  on(add_worker_of(view, "node0", "worker/2"), "cuda:1", 100 << 20);
+  on(add_worker_of(view, "node0", "worker/3"), "cuda:0", 200 << 20);
+  on(add_worker_of(view, "node1", "worker/4"), "cuda:0", 300 << 20);
+  const auto text = apps::swap::live_text(view, 0);
+  for (const auto* line :
+       {"node0, cuda:0: 200.0 MiB", "node0, cuda:1: 100.0 MiB", "node1, cuda:0: 300.0 MiB"}) {
+    CAPTURE(line);
+    const auto found = text.find(line);
+    REQUIRE(found != std::string::npos);
+    CHECK(text.find(line, found + 1) == std::string::npos);
+  }
+  CHECK(nlohmann::json::parse(apps::swap::live_json(view))["ranks"][1]["device"] == "cuda:1");
+}
+
 TEST_CASE("swap show: the last step against its limit, and what drives have been written") {
   auto view = swapping();
   CHECK_FALSE(nlohmann::json::parse(apps::swap::live_json(view)).contains("last_step"));
