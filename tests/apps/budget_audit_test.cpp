@@ -15,8 +15,6 @@
 
 using namespace troupe;
 using namespace troupe::apps::power_verb;
-using nlohmann::json;
-
 namespace {
 
 constexpr std::chrono::seconds audit_patience{60};
@@ -25,10 +23,10 @@ power::order_said brake_by(const std::string& who) {
   return {who, "operator", "10.0.0.7", "SetPowerBrake", "{\"on\":true}"};
 }
 
-std::vector<json> audit_lines(const std::filesystem::path& path) {
+std::vector<nlohmann::json> audit_lines(const std::filesystem::path& path) {
   std::ifstream file(path);
-  std::vector<json> out;
-  for (std::string line; std::getline(file, line);) out.push_back(json::parse(line));
+  std::vector<nlohmann::json> out;
+  for (std::string line; std::getline(file, line);) out.push_back(nlohmann::json::parse(line));
   return out;
 }
 
