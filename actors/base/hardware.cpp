@@ -85,8 +85,9 @@ std::string driver_version_in(const fs::path& file) {
   return {};
 }
 
-/// "GPU UUID: GPU-4f1d...", with blanks: of each folder's file. What says none, or none yet, is
-/// left out.
+/// "GPU UUID: GPU-4f1d...", with blanks: of each folder's file. What says none is left out. Where
+/// one says none yet (its driver sleeps until somebody computes) there are none at all: which of
+/// them say it would be another machine's each time.
 std::vector<std::string> gpu_uuids_in(const fs::path& gpus) {
   constexpr size_t most = 64, longest = 64;
   std::vector<std::string> out;
@@ -96,9 +97,10 @@ std::vector<std::string> gpu_uuids_in(const fs::path& gpus) {
     std::ifstream in(it->path() / "information");
     for (std::string line; out.size() < most && std::getline(in, line);) {
       if (!line.starts_with("GPU UUID:")) continue;
+      if (line.find('?') != line.npos) return {};
       const auto begin = line.find("GPU-"), end = line.find_last_not_of(" \t\r");
-      const bool is_said = begin != line.npos && line.find('?') == line.npos;
-      if (is_said && end - begin < longest) out.push_back(line.substr(begin, end + 1 - begin));
+      if (begin != line.npos && end - begin < longest)
+        out.push_back(line.substr(begin, end + 1 - begin));
     }
   }
   std::ranges::sort(out);

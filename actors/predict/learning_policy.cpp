@@ -78,13 +78,14 @@ learning_policy::learning_policy(const config::job& job, learning_options option
 }
 
 std::optional<io::perf::machine_print> learning_policy::hear_machine(
-    const std::string& node, const io::perf::machine_print& is) {
+    const std::string& node, const io::perf::machine_print& says) {
   const auto told = machines_.find(node);
   const bool has_room = told != machines_.end() || machines_.size() < gpu::predict::known_nodes;
-  if (!is.is_known() || node.empty() || !has_room) return std::nullopt;  // LRN-3
+  if (!says.is_known() || node.empty() || !has_room) return std::nullopt;  // LRN-3
+  const auto is = known_as(node, says);
   if (told != machines_.end() && told->second == is) return std::nullopt;
   const auto before = node_now(node);
-  if (told != machines_.end()) {
+  if (told != machines_.end() && !io::perf::may_be_same(told->second, is)) {
     profiles_.erase(node);
     for (const auto& [rank, at] : places_)
       if (at.node == node) drop_windows_of(rank);  // LRN-2
@@ -99,10 +100,25 @@ std::optional<io::perf::machine_print> learning_policy::hear_machine(
 void learning_policy::name_machine(const std::string& name, const io::perf::machine_print& is) {
   machines_[name] = is;
   if (nodes_.contains(known_node{name, is})) return;
-  auto unnamed = nodes_.extract(known_node{name, {}});
-  if (!unnamed) return;
-  unnamed.key().machine = is;
-  nodes_.insert(std::move(unnamed));
+  auto known = nodes_.extract(known_node{name, {is.kind, {}}});  // its GPUs tell UUIDs by now
+  if (!known) known = nodes_.extract(known_node{name, {}});
+  if (!known) return;
+  known.key().machine = is;
+  nodes_.insert(std::move(known));
+}
+
+io::perf::machine_print learning_policy::known_as(const std::string& node,
+                                                  const io::perf::machine_print& says) const {
+  auto known = node_now(node).machine;
+  if (!io::perf::may_be_same(known, says)) {
+    if (nodes_.contains(known_node{node, says})) return says;
+    known = says;
+    for (auto at = nodes_.lower_bound(known_node{node, {}});
+         at != nodes_.end() && at->first.name == node; ++at)
+      if (io::perf::may_be_same(at->first.machine, says)) known = at->first.machine;
+  }
+  if (known.gpu_ids.empty()) known.gpu_ids = says.gpu_ids;
+  return known;
 }
 
 learning_policy::known_node learning_policy::node_now(const std::string& name) const {

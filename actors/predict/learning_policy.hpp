@@ -37,7 +37,8 @@
 //     held against it, nor taken for its own. It begins anew, which is said once; of parts that it
 //     was not measured at yet what machines of its kind take is expected, no wider than those
 //     differ, before its probes are asked. Times of an earlier release, which tell of no machine,
-//     are of the one that bears the name.
+//     are of the one that bears the name. What may be the machine that it was is that one: it does
+//     not say all of itself each time (MCP-3).
 #pragma once
 
 #include <array>
@@ -183,7 +184,7 @@ class learning_policy {
   /// is that the name was known for, where that is another one and this one was never told of
   /// (LRN-9).
   std::optional<io::perf::machine_print> hear_machine(const std::string& node,
-                                                      const io::perf::machine_print& is);
+                                                      const io::perf::machine_print& says);
   /// Before the node's ranks make steps: once in each epoch. It counts where a model could know the
   /// node, too.
   void hear_probes(const probed_node& node);
@@ -262,7 +263,12 @@ class learning_policy {
 
   /// On the machine that it has now; not told of, on that of the newest times of a file.
   known_node node_now(const std::string& name) const;
-  /// From now on the name stands for this machine. Times that tell of no machine are its own.
+  /// Which of the machines that the name was known for it is, though it says a little less of
+  /// itself now, or more (MCP-3); another one as it says.
+  io::perf::machine_print known_as(const std::string& node,
+                                   const io::perf::machine_print& says) const;
+  /// From now on the name stands for this machine. Times that tell of no machine are its own, and
+  /// those of one of its kind whose GPUs told no UUIDs.
   void name_machine(const std::string& name, const io::perf::machine_print& is);
   /// What machines a step is made on by now.
   void note_machines();

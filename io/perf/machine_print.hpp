@@ -3,12 +3,14 @@
 // known as such.
 //
 // What changes without the hardware is no part of it: names, boots, and how much memory a kernel's
-// release keeps for itself.
+// release keeps for itself. Nor does a machine say all of it each time (MCP-3).
 //
 // Invariants
 //   MCP-1  A print is short and plain: printable ASCII, at most `print_bytes`, whatever a machine
 //     says of itself. So it is read back as it was written.
 //   MCP-2  GPUs count where a node computes on them, each by its kind and its UUID, in any order.
+//   MCP-3  Prints of which one tells no GPUs' UUIDs, as of a driver that sleeps until somebody
+//     computes, may be of one machine, and so may those whose memory is a step of rounding apart.
 #pragma once
 
 #include <cstddef>
@@ -47,6 +49,9 @@ machine_print print_of(const machine_facts& facts);
 /// Of machines that work together: the kind that they share, or how many kinds and a sum of them.
 /// Not known where one of them is not.
 machine_print print_of_all(std::span<const machine_print> machines);
+
+/// Whether both may be one machine's: MCP-3. What is not known is none.
+bool may_be_same(const machine_print& a, const machine_print& b);
 
 /// Whether it is what these functions make (MCP-1).
 bool is_print_text(std::string_view text);

@@ -75,10 +75,13 @@ TEST_CASE("machine: the UUIDs of its GPUs are those that the driver's module say
   write("0000:0b:00.0",
         "Model: \t\t NVIDIA L4\nIRQ:   \t\t 64\nGPU UUID: \t GPU-b2\nVideo BIOS: \t x\n");
   write("0000:0a:00.0", "Model: \t\t NVIDIA L4\nGPU UUID: \t GPU-c3 \n");
-  write("0000:0c:00.0", "GPU UUID: \t GPU-" + std::string(36, '?') + "\n");  // not opened
   write("0000:0d:00.0", "Model: x\n");
   write("0000:0e:00.0", "GPU UUID: \t GPU-" + std::string(1000, 'x') + "\n");
   CHECK(uuids() == std::vector<std::string>{"GPU-b2", "GPU-c3"});
+  write("0000:0c:00.0", "GPU UUID: \t GPU-" + std::string(36, '?') + "\n");  // not opened
+  CHECK(uuids().empty());  // those that are open now would be another machine's
+  write("0000:0c:00.0", "GPU UUID: \t GPU-a1\n");
+  CHECK(uuids() == std::vector<std::string>{"GPU-a1", "GPU-b2", "GPU-c3"});
   for (int i = 100; i < 200; ++i)
     write(fmt::format("{}", i).c_str(), fmt::format("GPU UUID: \t GPU-{}\n", i));
   CHECK(uuids().size() == 64);

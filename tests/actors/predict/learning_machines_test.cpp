@@ -121,6 +121,52 @@ TEST_CASE("LRN-9: equal machines whose GPUs are others are not the same") {
   CHECK_FALSE(f.policy.hear_machine("b", first));
 }
 
+TEST_CASE("LRN-9: a machine whose GPUs tell their UUIDs only at times is one machine") {
+  const machine_print asleep{"kind, 8 cores, 2 x H200", {}},
+      awake{"kind, 8 cores, 2 x H200", "00000001"};
+  job_on_machines f;
+  f.policy.recall(kept_of(asleep, asleep));  // at the first start after a boot
+  f.fit();
+  CHECK_FALSE(f.policy.hear_machine("a", awake));
+  CHECK_FALSE(f.policy.hear_machine("b", asleep));
+  f.make_steps(3 + 8, 10, 10);
+  CHECK(f.policy.nodes() == 2);
+  CHECK(f.forward_on("a").time.seconds == doctest::Approx(0.010).epsilon(0.02));
+  for (const auto& t : f.news_of("a")) CHECK(t.machine == awake);
+  job_on_machines next;
+  next.policy.recall(kept_of(awake, awake));
+  next.fit();
+  CHECK_FALSE(next.policy.hear_machine("a", asleep));
+  next.make_steps(3 + 8, 10, 10);
+  CHECK(next.policy.nodes() == 2);
+  for (const auto& t : next.news_of("a")) CHECK(t.machine == awake);
+  CHECK(next.policy.hear_machine("a", {awake.kind, "00000002"}) == awake);
+}
+
+TEST_CASE("LRN-9, LRN-2: that UUIDs are told by now ends no window") {
+  job_on_machines f;
+  f.policy.hear_machine("a", {"kind, 1 x H200", {}});
+  f.make_steps(3 + 7, 10, 10);
+  f.policy.hear_machine("a", {"kind, 1 x H200", "00000001"});
+  f.make_steps(1, 10, 10);
+  CHECK(f.news_of("a").size() == 1);
+}
+
+TEST_CASE("LRN-9: memory about a step of its rounding is no other machine") {
+  const machine_print more{"Xeon, 8 cores, 64 GiB", {}}, less{"Xeon, 8 cores, 60 GiB", {}};
+  job_on_machines f;
+  f.policy.recall(kept_of(more, more));
+  f.fit();
+  CHECK_FALSE(f.policy.hear_machine("a", less));
+  f.make_steps(3 + 8, 10, 10);
+  CHECK(f.policy.nodes() == 2);
+  for (const auto& t : f.news_of("a")) CHECK(t.machine == more);
+  CHECK(f.policy.hear_machine("a", {"Xeon, 8 cores, 32 GiB", {}}) == more);
+  CHECK_FALSE(f.policy.hear_machine("a", less));  // it is back
+  f.make_steps(1, 10, 10);
+  CHECK(f.forward_on("a").time.seconds == doctest::Approx(0.010).epsilon(0.02));
+}
+
 TEST_CASE("LRN-9: times of an earlier release are of the machine that bears the name") {
   auto kept = kept_of({}, {});
   for (const auto& t : kept) REQUIRE_FALSE(t.machine.is_known());

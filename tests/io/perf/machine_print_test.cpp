@@ -59,6 +59,37 @@ TEST_CASE("machine print: what a kernel keeps of the memory tells no machines ap
   CHECK(machine_with("Xeon", 8, ~uint64_t{0}).is_known());
 }
 
+TEST_CASE("MCP-3: a machine that says a little less of itself now may be the same") {
+  const print_words gpus{"H200", "H200"}, ids{"GPU-1", "GPU-2"};
+  const auto is = machine_with("Xeon", 8, 64 * one_gib, gpus, ids);
+  const auto asleep = machine_with("Xeon", 8, 64 * one_gib, gpus);
+  CHECK(is != asleep);
+  CHECK(may_be_same(is, asleep));
+  CHECK(may_be_same(asleep, is));
+  CHECK(may_be_same(is, is));
+  CHECK_FALSE(may_be_same(is, machine_with("Xeon", 8, 64 * one_gib, gpus, {"GPU-3"})));
+  CHECK_FALSE(may_be_same(is, machine_with("Xeon", 9, 64 * one_gib, gpus, ids)));
+  CHECK_FALSE(may_be_same(is, machine_with("EPYC", 8, 64 * one_gib, gpus, ids)));
+  CHECK_FALSE(may_be_same(is, machine_with("Xeon", 8, 64 * one_gib, {"H200"}, ids)));
+  CHECK_FALSE(may_be_same(is, machine_with("Xeon", 8, 0, gpus, ids)));
+  CHECK_FALSE(may_be_same(is, {}));
+  CHECK_FALSE(may_be_same({}, {}));
+}
+
+TEST_CASE("MCP-3: memory about a step of its rounding tells no machines apart") {
+  for (const auto memory : {3 * one_gib, 15 * one_gib, 60 * one_gib, 64 * one_gib}) {
+    CAPTURE(memory);  // a kernel's next release keeps a little more, and falls on the other side
+    const auto most = machine_with("Xeon", 8, memory + one_gib / 64),
+               least = machine_with("Xeon", 8, memory - one_gib / 64);
+    CHECK(most != least);
+    CHECK(may_be_same(most, least));
+    CHECK_FALSE(may_be_same(most, machine_with("Xeon", 8, memory / 2)));
+    CHECK_FALSE(may_be_same(least, machine_with("Xeon", 8, memory + memory / 2)));
+  }
+  CHECK_FALSE(may_be_same({"a, x GiB", {}}, {"a, y GiB", {}}));  // of a file: no numbers
+  CHECK_FALSE(may_be_same({"a, nan GiB", {}}, {"a, 1 GiB", {}}));
+}
+
 TEST_CASE("MCP-2: GPUs that a node does not compute on tell no machines apart") {
   CHECK(machine_with("Xeon", 8, one_gib, {}, {"GPU-1"}) == machine_with("Xeon", 8, one_gib));
 }
