@@ -138,10 +138,12 @@ int64_t cap_of_now(pacer_pointer self) {
 }
 
 void note_actuation(job_parent& p, int64_t now_ns) {
-  if (p.lease.in_force_mw() > p.lease.cap_mw()) {
+  const auto in_force_mw = p.lease.in_force_mw();
+  if (in_force_mw > p.lease.cap_mw()) {
     if (!p.above_since_ns) p.above_since_ns = now_ns;
+    p.above_mw = in_force_mw;
   } else if (const auto since_ns = std::exchange(p.above_since_ns, std::nullopt)) {
-    p.acted.add(now_ns - *since_ns);
+    if (in_force_mw < p.above_mw) p.acted.add(now_ns - *since_ns);
   }
 }
 

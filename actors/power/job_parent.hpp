@@ -11,7 +11,7 @@
 //     steps: it is of the end of the step under way (PWR-2). No pause waits for it.
 //   PPL-6  How long a lesser cap takes to be in force is measured, each time, and told: from when
 //     the cap falls until the run follows a word of it; of a machine without a job from the command
-//     until its setting was read back.
+//     until its setting was read back. A cap that rises again before says nothing of it.
 #pragma once
 
 #include <cstdint>
@@ -41,6 +41,7 @@ struct job_parent : parent_link {
   bool shed = false;        ///< PPL-4
   recent_delays acted = {};                    ///< PPL-6
   std::optional<int64_t> above_since_ns = {};  ///< more than the cap is in force, since then
+  int64_t above_mw = 0;                        ///< so much
 };
 
 /// How the reason begins of a job whose budget hears another process of its name (JLP-4).

@@ -195,6 +195,28 @@ TEST_CASE("PPL-6: how long a lesser cap takes until the run follows it is measur
   CHECK(f.answered(1, 3, 40'000).actuation_ms == 700);
 }
 
+TEST_CASE("PPL-6: a lesser cap that rises again before the run follows it measures nothing") {
+  leased_pacer f;
+  f.take_pace(0, 1024, 0);
+  f.join(60'000);
+  f.take_pace(1, 500, 0, f.word);
+  f.pass(1s);
+  f.answered(1, 3, 40'000);
+  CHECK(f.last_told().pace_of_1024 == 248);
+  f.pass(1s);  // the step goes on at its pace
+  CHECK(f.answered(1, 4, 60'000).in_force_mw == 60'000);
+  CHECK(f.last_told().pace_of_1024 == 500);
+  CHECK(f.status().actuation_p99_ms == -1);
+  f.take_pace(2, 500, 0, f.word);
+  CHECK(f.status().actuation_p99_ms == -1);
+  f.pass(1s);
+  CHECK(f.answered(1, 5, 40'000).actuation_ms == -1);
+  CHECK(f.last_told().pace_of_1024 == 248);
+  f.pass(300ms);
+  f.take_pace(3, 248, 0, f.word);
+  CHECK(f.status().actuation_p99_ms == 300);
+}
+
 TEST_CASE("PWR-2: a lease that lapses leaves the static share, and a person is told once") {
   leased_pacer f;
   f.take_pace(0, 1024, 0);
