@@ -73,6 +73,7 @@ learning_policy::learning_policy(const config::job& job, learning_options option
       ranks_(job.grid().ranks()),
       tokens_(static_cast<uint64_t>(job.tokens_per_step())),
       suspect_share_(static_cast<double>(job.predict.suspect_percent) / 100),
+      memory_(static_cast<size_t>(job.predict.memory)),
       dtype_(job.model.dtype) {
   shape_.push_back(job.swap.dir.empty() ? 1.0 : 2.0);
 }
@@ -453,13 +454,14 @@ void learning_policy::suspect(const key& of, const place& at, const window& w, d
   if (suspected_.contains(of) || w.longer < options_.suspect_windows) return;
   if (suspected_.size() == options_.suspects_kept) return;
   suspected_.insert(of);
-  told_.push_back({of.first, at.node, of.second, ms, expected, false});
+  told_.push_back({of.first, at.node, of.second, ms, expected, false, false});
 }
 
 void learning_policy::end_suspect(key of) {
   if (suspected_.erase(of) == 0) return;
   const auto at = places_.find(of.first);
-  told_.push_back({of.first, at != places_.end() ? at->second.node : "", of.second, 0, {}, true});
+  told_.push_back(
+      {of.first, at != places_.end() ? at->second.node : "", of.second, 0, {}, true, false});
 }
 
 void learning_policy::learn(pipeline_op part, const place& at, uint64_t work, double ms) {
@@ -483,8 +485,9 @@ bool learning_policy::tell_model(pipeline_op part, const known_node& node,
   }
   if (nodes_.try_emplace(node, last_node_ + 1).second) ++last_node_;
   using kinds = std::vector<io::perf::feature_kind>;
-  auto& model = models_.try_emplace(part, kinds(names.size(), io::perf::feature_kind::log_number))
-                    .first->second;
+  auto& model =
+      models_.try_emplace(part, kinds(names.size(), io::perf::feature_kind::log_number), memory_)
+          .first->second;
   const bool taken =
       bool(model.hear(configuration_of(std::move(features)), nodes_.at(node), seconds));
   if (!taken) ++refused_;

@@ -111,6 +111,7 @@ struct suspected_part {
   double seen_ms = 0;
   gpu::predict::step_estimate expected;
   bool gone = false;
+  bool by_probes = false;  ///< not by what was learned (probed_limit_policy.hpp)
 };
 
 /// What the parts of a rank there were expected to take and took, of those whose windows are full:
@@ -146,6 +147,7 @@ struct probed_node {
   std::string node;
   io::perf::hw_profile profile;
   std::vector<learned_rank> ranks;
+  std::string host = {};  ///< of nodes that share a machine the same; empty: not known
 };
 
 struct expected_rank {
@@ -342,6 +344,7 @@ class learning_policy {
   int64_t ranks_ = 0;
   uint64_t tokens_ = 0;  ///< of a step
   double suspect_share_ = 0;  ///< longer than expected; 0: nothing is doubted
+  size_t memory_ = gpu::predict::kept_configurations;  ///< of each part
   uint32_t epoch_ = 0, replicas_ = 0;
   size_t steps_of_epoch_ = 0;
   std::array<size_t, train::peer_kinds> steps_of_kind_{};  ///< of the epoch

@@ -90,7 +90,8 @@ struct online_policy::fitted {
   }
 };
 
-online_policy::online_policy(std::vector<feature_kind> features) : features_(std::move(features)) {}
+online_policy::online_policy(std::vector<feature_kind> features, size_t kept)
+    : features_(std::move(features)), kept_(std::clamp<size_t>(kept, 1, kept_configurations)) {}
 online_policy::~online_policy() = default;
 online_policy::online_policy(online_policy&&) noexcept = default;
 online_policy& online_policy::operator=(online_policy&&) noexcept = default;
@@ -141,7 +142,7 @@ status online_policy::hear(const step_configuration& configuration, uint64_t nod
   c.count += 1;
   c.mean += away / c.count;
   c.squares += away * (y - c.mean);
-  if (known_.size() > kept_configurations) {
+  if (known_.size() > kept_) {
     const auto oldest =
         std::min_element(known_.begin(), known_.end(),
                          [](const auto& a, const auto& b) { return a.newest < b.newest; });

@@ -19,7 +19,8 @@
 // Invariants
 //   ONL-1  A fit depends on what was told, in its order, and on nothing else: fitted once or often,
 //     the same bits.
-//   ONL-2  At most `kept_configurations` are kept, the newest, and at most `known_nodes`.
+//   ONL-2  At most as many configurations are kept as it was made for, the newest, and at most
+//     `known_nodes`.
 //   ONL-3  A sample that is refused changes nothing.
 //   ONL-4  An answer knows nothing of what was told after its fit.
 //   ONL-5  A fit that is cut short changes nothing: answers are those of the fit before, and the
@@ -42,6 +43,7 @@
 
 namespace troupe::gpu::predict {
 
+/// A fit with more would take longer than a second of a core.
 inline constexpr size_t kept_configurations = 512;
 inline constexpr size_t known_nodes = 512;
 
@@ -90,8 +92,10 @@ struct step_factors {
 
 class online_policy {
  public:
-  /// How each feature is used: as it is, or by its logarithm. No categories.
-  explicit online_policy(std::vector<io::perf::feature_kind> features);
+  /// How each feature is used: as it is, or by its logarithm. No categories. Of configurations it
+  /// keeps so many, at least one and at most `kept_configurations`.
+  explicit online_policy(std::vector<io::perf::feature_kind> features,
+                         size_t kept = kept_configurations);
   ~online_policy();
   online_policy(online_policy&&) noexcept;
   online_policy& operator=(online_policy&&) noexcept;
@@ -154,6 +158,7 @@ class online_policy {
   void drop_cell(uint64_t node);
 
   std::vector<io::perf::feature_kind> features_;
+  size_t kept_ = kept_configurations;
   std::vector<known_configuration> known_;  ///< in the order of their first samples
   std::map<uint64_t, size_t> cells_of_node_;
   uint64_t samples_ = 0, fresh_ = 0;  ///< told; configurations and nodes that were new

@@ -470,6 +470,7 @@ struct predict_section {
   int64_t suspect_percent = 10;  ///< that a part of a rank's step takes longer; 0: none is named
   int64_t quiet_steps = 32;      ///< of an epoch, that make what is normal
   probe_depth probe = probe_depth::quick;  ///< of each machine, before the first steps on it
+  int64_t memory = 512;  ///< configurations of each part that are learned from, the newest
   bool operator==(const predict_section&) const = default;
 };
 

@@ -590,6 +590,11 @@ constinit const property rows[] = {
         "Before its first steps each machine that computes on its processors is probed, once in a "
         "start of the machine, by which steps are expected until some are measured: quick = for 2 "
         "seconds at most, full = for 9; off = none is"),
+    key<&job::predict, &predict_section::memory>(
+        "predict.memory",
+        "Configurations of the work of each part that are learned from, the newest: a fit of fewer "
+        "takes less time and memory of the head",
+        within(16, 512)),
 
     key<&job::power, &power_section::meter_interval_ms>(
         "power.meter_interval_ms",

@@ -24,18 +24,20 @@ TEST_CASE("predict: what no file says is learned, kept with the job, and suspect
   CHECK(p.suspect_percent == 10);
   CHECK(p.quiet_steps == 32);
   CHECK(p.probe == config::probe_depth::quick);
+  CHECK(p.memory == 512);
 }
 
 TEST_CASE("predict: each key is its member, from a file and from a command line, and read again") {
   const auto by_file = job_of_text(predicted_job_text +
                                        "[predict]\nenabled = false\nstore = \"times.jsonl\"\n"
-                                       "suspect_percent = 25\nquiet_steps = 8\nprobe = \"full\"\n",
+                                       "suspect_percent = 25\nquiet_steps = 8\nprobe = \"full\"\n"
+                                       "memory = 64\n",
                                    {});
   const auto by_sets =
-      job_of_text(predicted_job_text,
-                  {"predict.enabled=false", "predict.store=times.jsonl",
-                   "predict.suspect_percent=25", "predict.quiet_steps=8", "predict.probe=full"});
-  const config::predict_section said{false, "times.jsonl", 25, 8, config::probe_depth::full};
+      job_of_text(predicted_job_text, {"predict.enabled=false", "predict.store=times.jsonl",
+                                       "predict.suspect_percent=25", "predict.quiet_steps=8",
+                                       "predict.probe=full", "predict.memory=64"});
+  const config::predict_section said{false, "times.jsonl", 25, 8, config::probe_depth::full, 64};
   CHECK((by_file.predict == said));
   CHECK((by_sets.predict == said));
   const auto again = config::parse(config::to_toml(by_file), "text");
@@ -65,6 +67,8 @@ TEST_CASE("predict: what is no value of a key, or no key, is refused with its pl
       {"predict.quiet_steps=many", "predict.quiet_steps"},
       {"predict.suspects=3", "predict.suspects"},
       {"predict.probe=slow", "predict.probe"},
+      {"predict.memory=15", "predict.memory"},
+      {"predict.memory=513", "predict.memory"},
   };
   const scratch folder;
   std::ofstream(folder / "job.toml") << predicted_job_text;

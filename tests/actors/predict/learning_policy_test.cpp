@@ -287,6 +287,18 @@ TEST_CASE(
   CHECK(f.policy.most_configurations() == 1);
 }
 
+TEST_CASE("LRN-3: of each part no more configurations are kept than predict.memory says") {
+  learned_job f;
+  f.job.predict.memory = 16;
+  f.policy = learning_policy(f.job, {.window = 1, .first_steps = 0});
+  for (uint64_t work = 1; work <= 40; ++work) {
+    for (auto& r : f.step.ranks)
+      for (auto& p : r.parts) p.work = work;
+    f.policy.hear(f.step);
+  }
+  CHECK(f.policy.most_configurations() == 16);
+}
+
 TEST_CASE("LRN-3: kept times of many nodes leave room for those of this job") {
   learned_job kept;
   kept.make_steps(3 + 8);

@@ -429,3 +429,13 @@ TEST_CASE("ONL-2: the newest configurations are kept, and no more nodes than are
   CHECK(p.hear(configuration(0), 99, 1));
   CHECK(p.nodes() == known_nodes);
 }
+
+TEST_CASE("ONL-2: as many configurations are kept as it was made for") {
+  online_policy few({feature_kind::number}, 2), none({feature_kind::number}, 0),
+      many({feature_kind::number}, 10 * kept_configurations);
+  for (size_t i = 0; i <= kept_configurations; ++i)
+    for (auto* p : {&few, &none, &many}) REQUIRE(p->hear({{double(i)}, 1}, 1, 1));
+  CHECK(few.configurations() == 2);
+  CHECK(none.configurations() == 1);
+  CHECK(many.configurations() == kept_configurations);
+}
