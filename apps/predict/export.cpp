@@ -88,6 +88,7 @@ exported_table empty_parts() {
   out.features = work_features(part_feature_count());
   out.features.push_back({"part", "part", "1", "category"});
   out.features.push_back({"node", "machine", "1", "category"});
+  out.features.push_back({"machine", "machine", "1", "category"});
   return out;
 }
 
@@ -120,6 +121,7 @@ void add_part(exported_table& to, const io::perf::part_time& time) {
   add_numbers(cells, time.features);
   cells.push_back(time.part);
   cells.push_back(time.node.empty() ? "all" : time.node);
+  cells.push_back(time.machine.kind);  // empty: no earlier release told of it
   add_numbers(cells, {time.seconds});
   to.lines.push_back(exported_line(cells));
 }

@@ -35,7 +35,7 @@ double planted_s(const std::vector<double>& numbers, int node) {
   return 1e-3 * numbers[0] * numbers[2] * (1 + 0.1 * node);
 }
 
-/// Times of two parts on three nodes.
+/// Times of two parts on three nodes, one of which tells of no machine.
 std::vector<io::perf::part_time> taught_times() {
   // Of the work, and whether it swaps, its kind of steps, and how much the part has to do.
   const auto count = static_cast<size_t>(config::work_feature::count) + 3;
@@ -45,6 +45,7 @@ std::vector<io::perf::part_time> taught_times() {
     const auto part = i % 2 == 0 ? "forward" : "backward";
     out.push_back(
         {part, fmt::format("node{}", i % 3), numbers, (1 + i % 2) * planted_s(numbers, i % 3), 4});
+    if (i % 3 < 2) out.back().machine.kind = fmt::format("kind {}, 4 cores, 8 GiB", i % 3);
   }
   return out;
 }
@@ -72,6 +73,10 @@ TEST_CASE("predict export: times of parts are a table that is split, learned and
     const auto& row = table->rows[i];
     CHECK(row.labels == std::vector<double>{times[i].seconds});  // all digits
     CHECK(row.cpu_model == times[i].node);
+    const auto words = times[i].features.size();  // part, node and machine
+    REQUIRE(row.words.size() == words + 3);
+    CHECK(row.words[words + 1] == times[i].node);
+    CHECK(row.words[words + 2] == times[i].machine.kind);
     for (size_t j = 0; j < times[i].features.size(); ++j)
       CHECK(row.numbers[j] == times[i].features[j]);
   }
