@@ -1,18 +1,22 @@
-// What the predictor doubts: parts of ranks' steps that take longer than it expects. Evidence that
-// stands in findings which the monitor has for reasons of its own; no finding is made of one.
+// What the predictor doubts: parts of ranks' steps that take longer than it expects. By what was
+// learned it is evidence that stands in findings which the monitor has for reasons of its own; no
+// finding is made of one. Where a part takes far longer than its node's own probes allow, the
+// monitor finds it: no peer and no earlier step has to tell.
 //
 // Pure.
 //
 // Invariants
 //   DBT-1  Kept are those of the newest epoch that one was told of, one at most of each rank of the
-//     job and part.
+//     job and part by what was learned, and one by probes.
 //   DBT-2  Of a rank that is on another node by now, or in another epoch, nothing is said.
 #pragma once
 
 #include <cstdint>
 #include <map>
+#include <span>
 #include <string>
-#include <utility>
+#include <tuple>
+#include <vector>
 
 #include "messages/operations.hpp"
 
@@ -22,6 +26,8 @@ namespace troupe::health {
 struct doubted_part {
   std::string node;
   double expected_ms = 0, least_ms = 0, most_ms = 0;  ///< within these 19 times in 20
+  double seen_ms = 0;
+  bool by_probes = false;  ///< expected by what the node was probed to do
   bool operator==(const doubted_part&) const = default;
 };
 
@@ -31,10 +37,19 @@ class doubts_policy {
   explicit doubts_policy(int64_t ranks) : ranks_(ranks) {}
 
   void hear(uint32_t epoch, int64_t rank, train::pipeline_op part, doubted_part what);
-  /// It is as it was expected to be.
-  void gone(uint32_t epoch, int64_t rank, train::pipeline_op part);
+  /// It is as it was expected to be: by what was learned, or by the probes.
+  void gone(uint32_t epoch, int64_t rank, train::pipeline_op part, bool by_probes = false);
 
-  /// nullptr: nothing.
+  struct beyond_probes {
+    int64_t rank = 0;
+    train::pipeline_op part{};
+    doubted_part is;
+  };
+  bool has_beyond(uint32_t epoch) const;
+  /// Of the epoch those by probes, whose ranks are on these nodes still, by rank (DBT-2).
+  std::vector<beyond_probes> beyond(uint32_t epoch, std::span<const std::string> nodes) const;
+
+  /// By what was learned. nullptr: nothing.
   const doubted_part* of(uint32_t epoch, int64_t rank, train::pipeline_op part,
                          const std::string& node) const;
   size_t count() const noexcept { return doubts_.size(); }
@@ -42,7 +57,8 @@ class doubts_policy {
  private:
   int64_t ranks_ = 0;
   uint32_t epoch_ = 0;
-  std::map<std::pair<int64_t, train::pipeline_op>, doubted_part> doubts_;
+  /// By rank, part, and whether by probes.
+  std::map<std::tuple<int64_t, train::pipeline_op, bool>, doubted_part> doubts_;
 };
 
 }  // namespace troupe::health

@@ -33,8 +33,10 @@
 //     (returned_policy.hpp). Of one that is sick still the coordinator is told.
 //   MON-10 A rank whose part of a step takes longer than it did, or than on its peers, is told of
 //     (blame_policy.hpp) by whole steps alone, and by none that were not as others are.
-//   MON-11 What the predictor expected of such a part stands in the finding; it makes none, and
-//     takes none back: without a predictor the same findings stand (doubts_policy.hpp).
+//   MON-11 What the predictor expected of such a part by what it learned stands in the finding; it
+//     makes none, and takes none back: without a predictor the same findings stand. A part that
+//     takes far longer than its node's own probes allow is one where nothing else was found of the
+//     rank (doubts_policy.hpp).
 //
 // Failure policy: done without. Training goes on, unwatched.
 #pragma once

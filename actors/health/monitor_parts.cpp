@@ -118,6 +118,38 @@ evidence shown_of(const monitor_state& st, const blame& b, std::span<const blame
                       expected_of(st, b))};
 }
 
+/// "misconfigured: backward takes 900 ms a step, at most 240 by what its node was probed to do
+/// (cpu_starved); its processors run at 1,200 MHz, the others at 3,100"
+evidence shown_beyond(const monitor_state& st, const doubts_policy::beyond_probes& b,
+                      std::span<const blamed_place> places) {
+  blame as;
+  as.cause = blame_cause::misconfigured;
+  as.node = b.is.node;
+  as.rank = static_cast<int>(b.rank);
+  as.part = b.part;
+  const auto differs = differs_of(st, as, places);
+  return {
+      b.is.seen_ms, b.is.most_ms, "ms",
+      fmt::format("{}: {} takes {} ms a step, at most {} by what its node was probed to do{}{}{}",
+                  to_string(as.cause), train::facts_of(b.part).name, digits_of_ms(b.is.seen_ms),
+                  digits_of_ms(b.is.most_ms), why_slow(st.findings, b.is.node),
+                  differs.empty() ? "" : "; ", differs)};
+}
+
+/// Of a whole step: who has a part far beyond what its own node was probed to do, and no finding by
+/// the parts of others or by its own before (MON-11).
+void find_beyond_probes(monitor_state& st, std::set<subject>& standing, int64_t now) {
+  if (!st.doubts.has_beyond(st.blames.epoch())) return;
+  const auto places = places_of(st);
+  std::vector<std::string> nodes;
+  for (const auto& p : places) nodes.push_back(p.node);
+  for (const auto& b : st.doubts.beyond(st.blames.epoch(), nodes)) {
+    if (standing.size() == straggler_policy::most_told) break;
+    const subject who{finding_name::slow_part, b.is.node, static_cast<int>(b.rank)};
+    if (standing.insert(who).second) st.findings.holds(who, shown_beyond(st, b, places), now);
+  }
+}
+
 }  // namespace
 
 std::vector<std::string> nodes_of_ranks(const monitor_state& st, uint32_t epoch) {
@@ -162,6 +194,7 @@ void note_machine(monitor_state& st, const fbs::Hello& said) {
 void put_parts(const monitor_state& st, fbs::FindingsT& out) {
   const auto places = places_of(st);
   const auto all = st.blames.look_at_all(places);
+  const auto beyond = st.doubts.beyond(st.blames.epoch(), nodes_of_ranks(st, st.blames.epoch()));
   for (const auto& [b, suspected] : all.rows) {
     auto& to = *out.parts.emplace_back(std::make_unique<fbs::ExpectedPartT>());
     to.node = b.node;
@@ -171,9 +204,11 @@ void put_parts(const monitor_state& st, fbs::FindingsT& out) {
     to.spread_ms = b.spread_ms;
     to.seen_ms = b.now_ms;
     to.off_percent = 100 * b.off;
-    if (!suspected) continue;
-    to.suspected = to_string(b.cause);
-    to.since_step = b.since_step;
+    const bool is_beyond = std::ranges::any_of(
+        beyond, [&, &row = b](const auto& d) { return d.rank == row.rank && d.part == row.part; });
+    if (!suspected && !is_beyond) continue;
+    to.suspected = to_string(suspected ? b.cause : blame_cause::misconfigured);
+    if (suspected) to.since_step = b.since_step;
     const auto names = slowing(st.findings, b.node);
     to.beside.assign(names.begin(), names.end());
     to.differs = differs_of(st, b, places);
@@ -190,9 +225,10 @@ void hear_doubt(monitor_pointer self, const msg<fbs::Suspect>& m) {
   const auto* facts = of != nullptr ? train::operation_named(text_of(of->part())) : nullptr;
   if (facts == nullptr) return;
   auto& doubts = self->state.doubts;
-  if (m->gone()) return doubts.gone(m.epoch(), m->rank(), facts->kind);
+  if (m->gone()) return doubts.gone(m.epoch(), m->rank(), facts->kind, of->by_probes());
   doubts.hear(m.epoch(), m->rank(), facts->kind,
-              {text_of(m->node()), of->mean_ms(), of->least_ms(), of->most_ms()});
+              {std::string(text_of(m->node())), of->mean_ms(), of->least_ms(), of->most_ms(),
+               m->seen_ms(), of->by_probes()});
 }
 
 /// A whole job that is slower is step_regression's.
@@ -216,6 +252,7 @@ void hear_parts(monitor_pointer self, const msg<fbs::StepDone>& m) {
     if (!standing.insert(who).second) continue;  // what is most off of it is told
     st.findings.holds(who, shown_of(st, b, places), now);
   }
+  if (whole) find_beyond_probes(st, standing, now);
   st.findings.gone_but(
       finding_name::slow_part, [&](const subject& who) { return standing.contains(who); }, now);
 }

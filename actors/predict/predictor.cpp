@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <memory>
 #include <string>
 #include <utility>
@@ -123,7 +124,7 @@ void show(predictor_pointer self) {
     s.fits = st.policy.fits();
     s.fit_s = st.fit_s;
     s.recalled_samples = st.policy.recalled();
-    s.suspects = static_cast<uint32_t>(st.policy.suspects());
+    s.suspects = static_cast<uint32_t>(st.policy.suspects() + st.limits.suspects());
     s.nodes = static_cast<uint32_t>(st.policy.nodes());
     const auto errors = st.policy.errors();
     s.judged_windows = static_cast<uint32_t>(errors.judged);
@@ -209,16 +210,19 @@ std::unique_ptr<fbs::ExpectedTimeT> to_message(const expected_part& e) {
   return out;
 }
 
-/// LRN-6.
+/// LRN-6, PBL-2.
 void tell_suspects(predictor_pointer self, const msg<fbs::StepTimes>& step) {
   auto& st = self->state;
-  for (const auto& s : st.policy.take_suspects()) {
+  auto suspects = st.policy.take_suspects();
+  std::ranges::move(st.limits.take(), std::back_inserter(suspects));
+  for (const auto& s : suspects) {
     if (!st.monitor) continue;
     self->send(st.monitor,
                make_msg<fbs::Suspect>(context_of(*self, step.header()), [&](fbs::SuspectT& m) {
                  m.rank = s.rank;
                  m.node = s.node;
                  m.expected = to_message(train::facts_of(s.part).name, s.expected);
+                 m.expected->by_probes = s.by_probes;
                  m.seen_ms = s.seen_ms;
                  m.step = step->step();
                  m.gone = s.gone;
@@ -244,6 +248,7 @@ void learn(predictor_pointer self, const msg<fbs::StepTimes>& m) {
   auto step = step_in(*m.get(), m.epoch());
   if (is_traced || was_traced) step.usual = false;
   st.policy.hear(step);
+  st.limits.hear(step);
   tell_suspects(self, m);
   note_counters(self);
   st.dropped = m->dropped();
@@ -313,7 +318,7 @@ void hear_profile(predictor_pointer self, const msg<fbs::HwProfile>& m) {
     return note_rejection(reject::forbidden, m.type(),
                           "a machine's profile of another than the coordinator");
   auto& st = self->state;
-  probed_node node{node_name(m->node()), profile_in(*m.get()), {}};
+  probed_node node{node_name(m->node()), profile_in(*m.get()), {}, std::string(text_of(m->host()))};
   const auto machine = print_in(*m.get());
   const auto was = st.policy.hear_machine(node.node, machine);
   if (was && st.says) st.says(renewed_text(node.node, *was, machine));
@@ -323,6 +328,7 @@ void hear_profile(predictor_pointer self, const msg<fbs::HwProfile>& m) {
       node.ranks.push_back(
           {r->rank(), node.node, r->layers(), r->threads(), train::parts_of(r->parts())});
   st.policy.hear_probes(node);
+  st.limits.hear_probes(node);
   if (st.profiled)
     st.profiled({node.node, text_of(m->host()), m->place(), m->places(), node.profile});
 }
@@ -355,6 +361,7 @@ predictor_actor::behavior_type predictor(predictor_pointer self, predictor_optio
   introduce(self, "predictor", options.epoch);
   auto& st = self->state;
   st.policy = learning_policy(options.job);
+  st.limits = probed_limit_policy(options.job);
   st.kept = std::move(options.kept);
   if (!st.kept && !options.store.empty()) st.kept = times_in_file(std::move(options.store));
   st.over = std::move(options.over);

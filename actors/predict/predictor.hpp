@@ -44,6 +44,7 @@
 #include "actors/base/traced.hpp"
 #include "actors/predict/kept_times.hpp"
 #include "actors/predict/learning_policy.hpp"
+#include "actors/predict/probed_limit_policy.hpp"
 #include "io/config/job.hpp"
 #include "io/perf/hw_profile.hpp"
 #include "messages/actors.hpp"
@@ -88,6 +89,7 @@ struct node_counters {
 struct predictor_state {
   static inline const char* name = "predictor";
   learning_policy policy;
+  probed_limit_policy limits;
   std::stop_token over;
   monitor_actor monitor;
   bool is_traced = false;  ///< as of the step heard last
