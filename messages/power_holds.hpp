@@ -11,8 +11,11 @@ inline constexpr std::string_view held_by_pace = "held_by_pace";
 /// The same, where the brake held it.
 inline constexpr std::string_view held_by_brake = "held_by_brake";
 
+/// The same, where a step was to begin between those of other jobs.
+inline constexpr std::string_view held_by_offset = "held_by_offset";
+
 constexpr bool is_power_hold(std::string_view work) noexcept {
-  return work == held_by_pace || work == held_by_brake;
+  return work == held_by_pace || work == held_by_brake || work == held_by_offset;
 }
 
 /// A counter of the pacer: what the job keeps to.

@@ -37,6 +37,9 @@ std::string power_words::of(const timeline& t, const timeline_event& hold) const
   const auto* granted = at(granted_, hold.begin_ns);
   if (t.name(hold) == power::held_by_brake)
     return granted == nullptr ? "the brake of its power budget" : "the brake of " + granted->budget;
+  if (t.name(hold) == power::held_by_offset)
+    return "a start between the steps of other jobs under " +
+           (granted == nullptr ? "its power budget" : granted->budget);
   const auto pace = fmt::format("the pace of {} % for ", hold.record.sender);
   if (kept == nullptr) return pace + "its power budget";
   const bool is_granted = granted != nullptr && std::abs(granted->w - kept->w) <= same_w;

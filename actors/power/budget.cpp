@@ -13,6 +13,7 @@
 #include "actors/base/defaults.hpp"
 #include "actors/power/budget_dry.hpp"
 #include "actors/power/budget_orders.hpp"
+#include "actors/power/budget_phase.hpp"
 #include "io/base/printable.hpp"
 #include "io/base/text.hpp"
 #include "io/config/power_tree.hpp"
@@ -136,6 +137,7 @@ msg<fbs::PowerGrant> grant_for(budget_pointer self, size_t child, const msg<fbs:
     g.static_share_mw = whole ? terms.ceiling_mw : terms.static_share_mw;
     g.floor_mw = o.children[child].terms.floor_mw;
     g.free_mw = free_beside(self->state, child);
+    tell_offset(self->state, child, now_ns(*self), g);
     g.brake = o.dry_run ? holds_all(self->state) : is_braked(self->state, child);
     if (g.brake) g.brake_of = above && above->lease.is_braked() ? brake_above(self->state) : o.name;
     for (const auto& [machine, children] : self->state.machines.shared_by(child, shared_above)) {
@@ -175,6 +177,7 @@ void note_report(budget_pointer self, size_t child, const power_report& r,
   c.brake_armed = said.brake_armed();
   c.actuation_ms = said.actuation_ms();
   if (c.actuation_ms > 0) st.policy->acts_within(c.actuation_ms * ns_per_ms);
+  hear_beat(st, child, said, c.heard_ns);
   st.journal.machines(child, st.machines.hear(child, machines_in(said)));
 }
 
@@ -339,6 +342,7 @@ void decide_grants(budget_pointer self) {
   const auto& decided = st.policy->tick(own, sample, now);
   st.inputs.ticked(own, sample, now, decided);
   st.counted_mw = st.policy->counted_mw();
+  decide_offsets(st, decided, now);
   note_pulled(st);
   keep_record(st, now);
   for (const auto& g : decided.grants) answer_with(self, g);
@@ -381,6 +385,7 @@ void begin_budget(budget_pointer self, const budget_options& options) {
   st.options = options;
   st.children.resize(options.children.size());
   st.machines = shared_machines(options.children.size());
+  st.phase = phase_policy(options.children.size());
   st.began_ns = now_ns(*self);
   st.for_good_mw = options.budget_mw;
   st.set = options.set;
@@ -511,26 +516,6 @@ std::string brake_above(const budget_state& st) {
 
 bool is_braked(const budget_state& st, size_t child) {
   return holds_all(st) || st.policy->is_braked(child);
-}
-
-drawn_watts drawn_by_all(const budget_state& st, int64_t now_ns) {
-  drawn_watts out{0, fbs::PowerSource::measured};
-  for (size_t i = 0; i < st.children.size(); ++i) {
-    const auto& c = st.children[i];
-    if (!c.last.drawn_mw || st.policy->is_silent(i, now_ns)) return {};
-    *out.mw += *c.last.drawn_mw;
-    if (c.source != fbs::PowerSource::measured) out.source = fbs::PowerSource::modelled;
-  }
-  return out;
-}
-
-bool is_brake_armed(const budget_state& st, int64_t now_ns) {
-  for (size_t i = 0; i < st.children.size(); ++i) {
-    const auto& c = st.children[i];
-    // Who is silent may work by its static share, and hears nothing.
-    if (st.policy->is_silent(i, now_ns) || (c.last.works && !c.brake_armed)) return false;
-  }
-  return true;
 }
 
 budget_actor::behavior_type budget(budget_pointer self, const budget_options& options) {

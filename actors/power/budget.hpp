@@ -40,6 +40,8 @@
 //     each its ceiling, also without a lease, once the record has that for lives after it: before
 //     that what it decides. It sheds none and pulls no brake, here or in those lives; a person's
 //     holds.
+//   BGA-10  Children whose configuration allows it are shifted against each other, by an answer
+//     that says so; not in a dry run. That changes no cap, and none waits for it.
 //
 //   BGA-10 Who sets the budget or the brake is told to whoever keeps that before it is done, and
 //     what came of it before he is answered. Nobody waits for that: it is done all the same.
@@ -66,6 +68,7 @@
 #include "actors/power/budget_schedule.hpp"
 #include "actors/power/budget_trace.hpp"
 #include "actors/power/node_parent.hpp"
+#include "actors/power/phase_policy.hpp"
 #include "actors/power/row_account.hpp"
 #include "actors/power/shared_machines.hpp"
 #include "io/base/error_kind.hpp"
@@ -110,6 +113,7 @@ struct named_child {
   std::string name;
   budget_child terms;
   std::string certificate = {};  ///< the name of the one that proves it; empty: a key of its name
+  bool shifts = false;  ///< its steps may be shifted against those of others (phase_policy.hpp)
 };
 
 /// What a person has said to a budget, and who he is, as his key or certificate proves.
@@ -211,6 +215,7 @@ struct budget_state {
   std::map<std::string, size_t, std::less<>> proofs;  ///< the same, by what proves them (BGA-2)
   std::vector<child_account> children;                ///< as in the options
   shared_machines machines;                           ///< on which they work
+  phase_policy phase;                                 ///< how their steps stand to each other
   int64_t began_ns = 0;                               ///< of the schedule
   int64_t for_good_mw = 0;                            ///< BGA-3
   int64_t cap_mw = 0;                                 ///< of now, by configuration and persons

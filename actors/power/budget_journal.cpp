@@ -160,6 +160,13 @@ void budget_journal::conditions(size_t child, const child_condition& now, int64_
   }
 }
 
+void budget_journal::shifted(size_t child, int64_t offset_ns, int64_t period_ns) {
+  auto line = of_child("shifted", child);
+  line["offset_ms"] = static_cast<double>(offset_ns) / 1e6;
+  line["step_ms"] = static_cast<double>(period_ns) / 1e6;
+  write(line);
+}
+
 void budget_journal::short_of_floors(bool now, int64_t budget_mw, int64_t counted_mw) {
   if (std::exchange(short_, now) == now) return;
   write({{"event", now ? "short_of_floors" : "short_of_floors_ends"},

@@ -69,6 +69,8 @@ class budget_journal {
 
   void conditions(size_t child, const child_condition& now, int64_t counted_mw,
                   std::optional<int64_t> drawn_mw);
+  /// A step of it is to begin so much later, of steps that take `period_ns`.
+  void shifted(size_t child, int64_t offset_ns, int64_t period_ns);
   void short_of_floors(bool now, int64_t budget_mw, int64_t counted_mw);
   /// By a person.
   void brake_set(bool on, std::string_view by);

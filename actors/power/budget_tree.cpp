@@ -1,10 +1,11 @@
-// A budget and its children as a person is shown them.
+// A budget and its children as a person is shown them, and what they come to together.
 #include <algorithm>
 #include <memory>
 #include <utility>
 
 #include "actors/base/context.hpp"
 #include "actors/power/budget.hpp"
+#include "actors/power/budget_phase.hpp"
 
 namespace troupe::power {
 
@@ -42,6 +43,7 @@ std::unique_ptr<fbs::PowerChildT> tree_row(const budget_state& st, size_t i, int
   if (c.told && c.lease_until_ns > now_ns)
     out->lease_age_ms = (now_ns - c.lease_until_ns + c.told->ttl_ns) / ns_per_ms;
   out->heard_ago_ms = static_cast<uint64_t>((now_ns - c.heard_ns) / ns_per_ms);
+  show_offset(st, i, now_ns, *out);
   return out;
 }
 
@@ -96,6 +98,26 @@ double granted_share(const budget_state& st, power_class of, int64_t now_ns) {
 }
 
 }  // namespace
+
+drawn_watts drawn_by_all(const budget_state& st, int64_t now_ns) {
+  drawn_watts out{0, fbs::PowerSource::measured};
+  for (size_t i = 0; i < st.children.size(); ++i) {
+    const auto& c = st.children[i];
+    if (!c.last.drawn_mw || st.policy->is_silent(i, now_ns)) return {};
+    *out.mw += *c.last.drawn_mw;
+    if (c.source != fbs::PowerSource::measured) out.source = fbs::PowerSource::modelled;
+  }
+  return out;
+}
+
+bool is_brake_armed(const budget_state& st, int64_t now_ns) {
+  for (size_t i = 0; i < st.children.size(); ++i) {
+    const auto& c = st.children[i];
+    // Who is silent may work by its static share, and hears nothing.
+    if (st.policy->is_silent(i, now_ns) || (c.last.works && !c.brake_armed)) return false;
+  }
+  return true;
+}
 
 int64_t free_beside(const budget_state& st, size_t child) {
   const auto others_mw = st.counted_mw - st.policy->counted_mw(child);

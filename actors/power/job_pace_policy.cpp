@@ -183,10 +183,20 @@ void job_pace_policy::steps(uint64_t step, work_pace pace, int64_t now_ns) {
   if (begins || now != in_force_) ramp_.steps(now, work_w(now_ns), now_ns);
   if (now != in_force_) begin_pace(now, now_ns);
   in_force_ = now;
-  if (step != partial_) partial_ = 0;
+  if (step != partial_) {
+    if (std::exchange(began_late_, false)) begin_window(now_ns);
+    partial_ = 0;
+  }
   if (step > 0 && step != partial_ && (step != step_ || begun_ == 0)) ++begun_;
   step_ = step;
   judge(begins ? moment::step_begins : moment::any, now_ns);
+}
+
+void job_pace_policy::begins_late() {
+  if (in_force_.of_1024 == 0) return;
+  partial_ = step_;
+  begun_ = 0;
+  began_late_ = true;
 }
 
 void job_pace_policy::rest(bool rests, int64_t now_ns) {

@@ -18,7 +18,8 @@
 //     nothing of the next. Where one has taken more than twice the median, what was drawn is taken
 //     to have been drawn in the rest of the stretch: no pace rises by what it stood. One that has
 //     rested is no whole step, and until the next one has been made it draws what it drew before;
-//     also one that began just before it was told to rest, and is told of behind that.
+//     also one that began just before it was told to rest, and is told of behind that. The same
+//     holds of one whose first operations are held back (phase_policy.hpp).
 //   JPP-3  A reading that is missing is never a low one: a silent machine counts as if it worked at
 //     its limit, and while one is silent the pace does not rise. A machine whose nodes are silent
 //     for forgotten_after is none of the job's any more.
@@ -109,6 +110,9 @@ class job_pace_policy {
   void ranks_changed(int64_t now_ns);
   /// A step begins at that pace, or still goes on at it; step 0: ranks are at none.
   void steps(uint64_t step, work_pace pace, int64_t now_ns);
+  /// The first operations of the step that was told of last are held back: what is drawn meanwhile
+  /// says nothing of its pace. JPP-2
+  void begins_late();
   /// Ranks rest within their step, or may go on with it: what is drawn meanwhile says nothing of
   /// its pace. JPP-2
   void rest(bool rests, int64_t now_ns);
@@ -224,7 +228,8 @@ class job_pace_policy {
   uint64_t step_ = 0;      ///< that was begun last
   bool rests_ = false;
   std::optional<work_pace> rested_;  ///< of the step that rests, if one does
-  uint64_t partial_ = 0;             ///< the step that goes on after a rest; 0: none does
+  uint64_t partial_ = 0;     ///< the step that goes on after a rest, or began late; 0: none does
+  bool began_late_ = false;  ///< that one did, and what is drawn in it is of no window
   uint64_t begun_ = 0;     ///< steps of the window
   int64_t step_begun_ns_ = 0;
   std::deque<double> took_s_;  ///< the last steps, as if at full speed

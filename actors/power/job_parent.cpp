@@ -40,6 +40,20 @@ int64_t wish_of(const pacer_state& st, const job_pace_policy::totals& all) {
   return mw_or_none(full_w < 0 ? st.own_w : std::min(full_w, st.own_w));
 }
 
+/// Of a step whose start is held back still, the one before.
+void tell_beat(const step_beat& beat, int64_t now_ns, fbs::PowerReportT& into) {
+  const auto age_ns = now_ns - beat.began_ns;
+  into.step_us = phase_us_of(beat.period_ns);
+  into.step_age_us = phase_us_of(age_ns < 0 ? age_ns + beat.period_ns : age_ns);
+}
+
+/// SPH-2; the clock that says when the report was sent is the job's own.
+void hear_offset(pacer_state& st, const fbs::PowerGrant& g, int64_t now_ns) {
+  if (g.start_offset_us() == 0 || st.held || st.dry_run) return;
+  const phase_order said{g.offset_number(), phase_ns_of(g.start_offset_us())};
+  st.phase.hear(g.offset_epoch(), said, g.answers_sent_ns(), now_ns);
+}
+
 fbs::PowerReportT report_of(pacer_pointer self) {
   const auto& st = self->state;
   const auto now = now_ns(*self);
@@ -57,6 +71,8 @@ fbs::PowerReportT report_of(pacer_pointer self) {
     if (held->goes || is_unheld) out.in_force_mw = beyond_mw;
   }
   if (st.dry_run) out.in_force_mw = beyond_mw;                                            // PCR-6
+  if (const auto beat = st.phase.beat(now); beat && !stands && !st.dry_run)
+    tell_beat(*beat, now, out);
   out.brake_armed = st.dry_run ? false : st.held ? st.held->is_all_set : st.brake_armed;  // MHD-5
   if (const auto p99_ns = st.parent->acted.percentile_ns(99))
     out.actuation_ms = (*p99_ns + ns_per_ms - 1) / ns_per_ms;
@@ -82,6 +98,7 @@ status take_answer(pacer_pointer self, const fbs::PowerGrant& g) {
   self->state.parent->needs_mw = power_or_none(g.floor_mw());
   self->state.parent->free_mw = power_or_none(g.free_mw());
   self->state.policy.set_shared(shared_in(g), now_ns(*self));
+  hear_offset(self->state, g, now_ns(*self));
   return {};
 }
 

@@ -146,16 +146,24 @@ bool same(const fbs::JobPowerT& a, const fbs::JobPowerT& b) {
          a.energy_j == b.energy_j && a.source == b.source && a.brake == b.brake;
 }
 
+/// PCR-7
+uint64_t offset_to_tell(pacer_state& st, const fbs::JobPowerT& now) {
+  if (!st.run) return 0;
+  const auto offset_ns = st.phase.take();
+  return now.pace_of_1024 > 0 && !now.brake ? phase_us_of(offset_ns) : 0;
+}
+
 /// PCR-1, PCR-2.
 void tell(pacer_pointer self) {
   auto& st = self->state;
   keep_to(self);
   if (st.parent) save_if_shed(self);
   auto now = power_now(st, now_ns(*self));
+  now.start_offset_us = offset_to_tell(st, now);
   note_decision(self);
   if (st.held) hold_machine(self, now);
   if (st.parent && !st.held && !st.dry_run) note_actuation(*st.parent, now_ns(*self));
-  const bool news = st.run && !(st.told && same(*st.told, now));
+  const bool news = st.run && (now.start_offset_us > 0 || !(st.told && same(*st.told, now)));
   if (news || st.parent) show(self, now);  // what is left of a lease changes all the time
   if (!news) return;
   now.number = ++st.words;
@@ -206,7 +214,10 @@ void take(pacer_pointer self, const msg<fbs::PaceTaken>& m) {
   if (std::exchange(st.run_epoch, epoch) != epoch) st.policy.ranks_changed(now);
   const work_pace pace{
       static_cast<int>(std::min(m->pace_of_1024(), static_cast<uint32_t>(work_pace::whole)))};
+  const auto late_ns = phase_ns_of(m->start_offset_us());
   st.policy.steps(m->step(), pace, now);
+  if (m->step() > 0 && late_ns > 0) st.policy.begins_late();
+  st.phase.steps(m->step(), epoch, late_ns, now);
   st.step_pace = m->step() > 0 ? static_cast<uint32_t>(pace.of_1024) : 0;
   if (st.parent) st.parent->lease.steps(m->step(), pace, m->follows());
   if (st.parent) st.parent->stepped |= m->step() > 0;

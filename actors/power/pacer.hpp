@@ -24,6 +24,8 @@
 //     no run was told (PJN-1). Without a budget, its own or one above, or a ramp, a job has none.
 //   PCR-6  A dry run (power.dry_run) decides and journals as any other, and tells its run the whole
 //     pace and no brake. It acknowledges no cap: all that it can draw is in force, it says above.
+//   PCR-7  What the budget above holds a step back by (step_phase_policy.hpp) is told to the run
+//     once, and not while no step may begin. That step judges no pace (JPP-2).
 //
 // Failure policy: a run with a budget, its own or one above it, ends with it, for nothing computes
 // that nobody measures; one without does without.
@@ -41,6 +43,7 @@
 #include "actors/power/job_slack.hpp"
 #include "actors/power/machine_hold.hpp"
 #include "actors/power/pacer_journal.hpp"
+#include "actors/power/step_phase_policy.hpp"
 #include "gpu/meters/readers.hpp"
 #include "messages/actors.hpp"
 
@@ -83,6 +86,7 @@ struct pacer_state {
   bool brake_armed = false;  ///< and all its ranks can hear that
   bool dry_run = false;      ///< PCR-6
   job_pace_policy::verdict decided{};  ///< last
+  step_phase_policy phase;             ///< of its steps against those of others under its parent
   std::optional<job_parent> parent;
   std::optional<machine_hold> held;
   std::optional<job_slack> slack;

@@ -345,6 +345,7 @@ void run_step(run_pointer self, const todo::run_step& order) {
           m.recheck = order.recheck;
           m.pace_of_1024 = static_cast<uint32_t>(self->state.power.pace.of_1024);
           m.clocks = clocks_of(self->state, rank);
+          m.start_offset_us = self->state.power.step_offset_us;
         }));
       },
       [self, step = order.step](const auto& parts) { step_done(self, step, parts); },

@@ -96,6 +96,8 @@ struct run_power {
   std::optional<int64_t> waits_since_ns = {};  ///< since it alone lets no step begin
   uint64_t word = 0, step_word = 0;  ///< of the pacer: heard last, and before the last step began
   uint32_t word_of_1024 = 0;         ///< the pace of the last one; 0: no step may begin
+  /// By what the first operations are held back, of the next step and of the one that began last.
+  uint64_t start_offset_us = 0, step_offset_us = 0;
   double told_budget_w = 0;          ///< as the pacer knows it
   uint64_t told_step = 0;            ///< that it knows to be made; 0: none
   uint64_t told_word = 0;            ///< that it knows to be heard

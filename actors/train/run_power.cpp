@@ -10,6 +10,7 @@
 
 #include "actors/base/context.hpp"
 #include "actors/base/gather.hpp"
+#include "actors/train/op_gate.hpp"
 #include "messages/actors.hpp"
 #include "messages/text.hpp"
 
@@ -57,6 +58,7 @@ void send_pace(run_pointer self, uint64_t step) {
                t.follows = st.power.told_word;
                t.paused = st.power.told_paused;
                t.brake_armed = st.power.told_armed;
+               t.start_offset_us = step > 0 ? st.power.step_offset_us : 0;
              }));
 }
 
@@ -110,8 +112,18 @@ void begin_power(run_pointer self) {
 
 namespace {
 
+/// It is of the next step alone, and void where none may begin. Only ranks that may be braked are
+/// waited for as long as that wants (paced_patience.hpp).
+void take_offset(run_state& st, const fbs::JobPower& m) {
+  auto& p = st.power;
+  constexpr uint64_t latest_us = op_gate::latest_start_ns / 1000;
+  if (m.start_offset_us() > 0) p.start_offset_us = std::min(m.start_offset_us(), latest_us);
+  if (m.pace_of_1024() == 0 || m.brake() || !may_brake(st)) p.start_offset_us = 0;
+}
+
 std::vector<std::string> take_word(run_pointer self, const fbs::JobPower& m) {
   auto& p = self->state.power;
+  take_offset(self->state, m);
   p.power_w = m.power_w();
   p.energy_j = m.energy_j();
   p.source = m.source();
@@ -204,6 +216,7 @@ void begin_paced(run_pointer self, uint64_t step) {
   auto& p = self->state.power;
   p.step_pace = p.pace;
   p.step_word = p.word;
+  p.step_offset_us = std::exchange(p.start_offset_us, 0);
   tell_pacer(self, step);
 }
 

@@ -50,8 +50,9 @@ void tell_hold(stage_pointer self, int64_t hold_ns) {
   publish_values(self,
                  [&](fbs::StageStatusT& s) { s.held_us = static_cast<uint64_t>(hold_ns / 1000); });
   if (hold_ns == 0) return;
+  const auto pace = fmt::format("the next operation (pace {:.0f} %)", 100 * st.gate.pace().share());
   st.gate_wait = self->stats().begin_wait(
-      "pacer", fmt::format("the next operation (pace {:.0f} %)", 100 * st.gate.pace().share()),
+      "pacer", st.gate.starts_late() ? "its start between the steps of other jobs" : pace,
       now_ns(*self));
 }
 
@@ -61,9 +62,10 @@ void end_hold(stage_pointer self, int64_t at_ns) {
   const auto begun_ns = std::exchange(st.hold_begun_ns, std::nullopt);
   if (!begun_ns || !st.now || *begun_ns >= at_ns) return;
   static const auto by_pace = work_name(power::held_by_pace),
-                    by_brake = work_name(power::held_by_brake);
+                    by_brake = work_name(power::held_by_brake),
+                    by_offset = work_name(power::held_by_offset);
   work_note w;
-  w.name = st.gate.brakes() ? by_brake : by_pace;
+  w.name = st.gate.brakes() ? by_brake : st.holds_start ? by_offset : by_pace;
   w.actor = self->stats().number();
   w.parent = st.now->cause.span;
   w.trace = st.now->cause.trace_low;
@@ -315,7 +317,10 @@ void let_begin(stage_pointer self) {
     else
       run_op(self, *a);
   }
-  if (st.gate.holds() && !st.hold_begun_ns) st.hold_begun_ns = now;
+  if (st.gate.holds() && !st.hold_begun_ns) {
+    st.hold_begun_ns = now;
+    st.holds_start = st.gate.starts_late();
+  }
   if (st.gate.brakes() && !st.gate.empty() && st.gate_wait == 0)
     st.gate_wait = self->stats().begin_wait(
         "pacer", "the next operation (the brake of its power budget)", now);
@@ -348,10 +353,11 @@ void drive(stage_pointer self) {
   tell_wait(self);
 }
 
+/// `late_ns`: OPG-7; 0: it starts at once.
 /// STG-1: fills `now` and starts, or says why not. A promise has taken the sender: `by`.
 template <class Fill>
 caf::error begin_pass(stage_pointer self, const message_header& cause, run_actor by,
-                      uint32_t pace_of_1024, Fill&& fill) {
+                      uint32_t pace_of_1024, int64_t late_ns, Fill&& fill) {
   auto& st = self->state;
   if (st.now) return to_caf({errc::bug, "the stage is busy with another pass"});
   if (st.at.reads_batches(st.documents) && !st.loader)
@@ -362,7 +368,7 @@ caf::error begin_pass(stage_pointer self, const message_header& cause, run_actor
   st.run = std::move(by);
   fill(*st.now);
   show(self, st.now->train ? "training" : "validating");
-  st.gate.begin_pass({static_cast<int>(pace_of_1024)});
+  st.gate.begin_pass({static_cast<int>(pace_of_1024)}, late_ns > 0 ? now_ns(*self) + late_ns : 0);
   st.hold_begun_ns.reset();
   st.gate.put({pipeline_op::begin, 0, 0});
   if (st.now->recheck) st.gate.put({pipeline_op::recheck, 0, 0});
@@ -374,7 +380,9 @@ caf::error begin_pass(stage_pointer self, const message_header& cause, run_actor
 caf::result<msg<fbs::StepDone>> run_step(stage_pointer self, const msg<fbs::RunStep>& m) {
   auto by = caf::actor_cast<run_actor>(self->current_sender());
   auto rp = self->make_response_promise<msg<fbs::StepDone>>();
-  auto e = begin_pass(self, m.header(), std::move(by), m->pace_of_1024(), [&](stage_pass& p) {
+  constexpr uint64_t latest_us = op_gate::latest_start_ns / 1000;
+  const auto late_ns = static_cast<int64_t>(std::min(m->start_offset_us(), latest_us)) * 1000;
+  auto e = begin_pass(self, m.header(), std::move(by), m->pace_of_1024(), late_ns, [&](auto& p) {
     p.step = p.batch = p.last_batch = m->step();
     p.lr = m->lr();
     p.digest = m->digest();
@@ -389,7 +397,7 @@ caf::result<msg<fbs::StepDone>> run_step(stage_pointer self, const msg<fbs::RunS
 caf::result<msg<fbs::ValidationDone>> validate(stage_pointer self, const msg<fbs::Validate>& m) {
   auto by = caf::actor_cast<run_actor>(self->current_sender());
   auto rp = self->make_response_promise<msg<fbs::ValidationDone>>();
-  auto e = begin_pass(self, m.header(), std::move(by), m->pace_of_1024(), [&](stage_pass& p) {
+  auto e = begin_pass(self, m.header(), std::move(by), m->pace_of_1024(), 0, [&](stage_pass& p) {
     p.train = false;
     p.step = m->step();
     p.batch = 1;

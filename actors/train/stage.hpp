@@ -19,8 +19,8 @@
 //     is one for all of a pass.
 //   STG-6  While the brake is on none begins (PWR-4), in this pass and the next ones. Whoever waits
 //     for one of them meanwhile, here or on another rank, waits longer (paced_patience.hpp).
-//   STG-7  For how long an operation was held back, by the pace or by the brake, is recorded as
-//     work of the stage once that is over.
+//   STG-7  For how long an operation was held back, by the pace, the brake or a late start (OPG-7),
+//     is recorded as work of the stage once that is over.
 //
 // Failure policy: escalate to the run.
 #pragma once
@@ -83,6 +83,7 @@ struct stage_state {
   uint64_t gate_wait = 0;    ///< in the stats
   int64_t held_ns = 0;       ///< as the registry knows it
   std::optional<int64_t> hold_begun_ns;  ///< that a record is to tell: the gate holds an operation
+  bool holds_start = false;              ///< the first one of the pass, so that it starts late
 };
 
 /// The stage of the record's rank; it drives the record's worker.

@@ -84,7 +84,7 @@ power::named_child named_child_of(const config::power_child& c) {
   terms.paused_mw = config::milliwatts(c.paused_w);
   terms.others_work = c.others_work;
   terms.idle_mw = config::milliwatts(c.idle_w);
-  return {c.name, terms, c.certificate};
+  return {c.name, terms, c.certificate, c.phase};
 }
 
 power::row_rule row_rule_of(const config::power_tree& tree) {
@@ -321,7 +321,8 @@ std::string budget_json(const config::power_tree& tree) {
                         {"ceiling_w", c.ceiling_w},
                         {"paused_w", c.paused_w},
                         {"others_work", c.others_work},
-                        {"idle_w", c.idle_w}});
+                        {"idle_w", c.idle_w},
+                        {"phase", c.phase}});
   return text_of({{"type", "power_budget"},
                   {"budget", tree.name},
                   {"budget_w", tree.budget_w},

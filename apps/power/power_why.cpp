@@ -209,6 +209,13 @@ void add_hindrances(const fbs::PowerTreeT& t, const child_row& c, std::vector<st
                     short_watts(t.counted_mw), budget));
 }
 
+/// It holds one step up, and changes no watts.
+void add_of_offset(const fbs::PowerTreeT& t, const child_row& c, std::vector<std::string>& to) {
+  if (const auto text = offset_text(c); !text.empty())
+    to.push_back(fmt::format("{} had {}, so that they fall between those of others",
+                             printable(t.name), text));
+}
+
 /// PWY-1
 bool has_all(const child_row& c) {
   return !c.shed && !c.brake && c.granted_mw >= 0 &&
@@ -288,6 +295,7 @@ power_why why_by_budget(const fbs::PowerTreeT& t, const child_row& c) {
                                       short_watts(std::max<int64_t>(0, c.in_force_mw))));
   if (has_all(c)) {
     add_of_content(t, c, out.reasons);
+    add_of_offset(t, c, out.reasons);
     return out;
   }
   add_hindrances(t, c, out.reasons);
@@ -297,6 +305,7 @@ power_why why_by_budget(const fbs::PowerTreeT& t, const child_row& c) {
     out.reasons.push_back(
         fmt::format("{} has {}, {}", printable(t.name), short_watts(t.cap_mw), cause));
   if (out.reasons.empty()) out.reasons.push_back(fmt::format("{} has no more", printable(t.name)));
+  add_of_offset(t, c, out.reasons);
   return out;
 }
 

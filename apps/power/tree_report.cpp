@@ -31,6 +31,10 @@ double percent_of_1024(uint32_t share) {
   return 100.0 * share / 1024;
 }
 
+double ms_of_us(uint64_t us) {
+  return static_cast<double>(us) / 1000;
+}
+
 /// What it has: what was granted, else what it says is in force.
 double cap_w_of(const fbs::PowerChildT& c) {
   return watts_of_mw(c.granted_mw >= 0 ? c.granted_mw : c.in_force_mw);
@@ -78,7 +82,8 @@ std::vector<std::string> columns_of(const fbs::PowerTreeT& t, const fbs::PowerCh
   out.push_back(c.pace_of_1024 == 0
                     ? "no steps"
                     : fmt::format("pace {:.0f} %", percent_of_1024(c.pace_of_1024)));
-  out.push_back(state_of(c) + over_t2_words(t, c));
+  const auto offset = offset_text(c);
+  out.push_back(state_of(c) + over_t2_words(t, c) + (offset.empty() ? "" : ", " + offset));
   return out;
 }
 
@@ -157,7 +162,11 @@ ordered_json child_json(const fbs::PowerChildT& c) {
       {"lease_left_ms", c.lease_left_ms},
       {"heard_ago_ms", c.heard ? ordered_json(c.heard_ago_ms) : ordered_json(nullptr)},
       {"awaits_w", watts_of_mw(c.awaits_mw)},
-      {"actuation_ms", c.actuation_ms < 0 ? ordered_json(nullptr) : ordered_json(c.actuation_ms)}};
+      {"actuation_ms", c.actuation_ms < 0 ? ordered_json(nullptr) : ordered_json(c.actuation_ms)},
+      {"step_ms", c.step_us == 0 ? ordered_json(nullptr) : ordered_json(ms_of_us(c.step_us))},
+      {"start_offset_ms", ms_of_us(c.start_offset_us)},
+      {"offset_age_ms",
+       c.offset_age_ms < 0 ? ordered_json(nullptr) : ordered_json(c.offset_age_ms)}};
 }
 
 }  // namespace
@@ -165,6 +174,17 @@ ordered_json child_json(const fbs::PowerChildT& c) {
 std::string time_text(uint64_t ms) {
   return ms < 60'000 ? fmt::format("{} s", ms / 1000)
                      : report::duration(static_cast<double>(ms) / 1000);
+}
+
+std::string offset_text(const fbs::PowerChildT& c) {
+  if (c.start_offset_us == 0 || c.offset_age_ms < 0) return "";
+  const auto time = [](uint64_t us) {
+    return us < 1'000'000 ? fmt::format("{:.3g} ms", ms_of_us(us))
+                          : fmt::format("{:.3g} s", ms_of_us(us) / 1000);
+  };
+  return fmt::format("its steps{} shifted by {} {} ago",
+                     c.step_us == 0 ? "" : " of " + time(c.step_us), time(c.start_offset_us),
+                     time_text(static_cast<uint64_t>(c.offset_age_ms)));
 }
 
 std::string cause_text(const fbs::PowerTreeT& t) {

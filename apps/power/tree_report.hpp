@@ -21,6 +21,8 @@ std::string tree_prometheus(const fbs::PowerTreeT& tree);
 /// Why it has what it has: "set by alice, for 1:59:00 more", "by demand.csv"; empty: by its
 /// configuration.
 std::string cause_text(const fbs::PowerTreeT& tree);
+/// "its steps of 1.02 s shifted by 510 ms 41 s ago"; empty: none of its steps was held back.
+std::string offset_text(const fbs::PowerChildT& child);
 /// "12 s", "2:00:00".
 std::string time_text(uint64_t ms);
 

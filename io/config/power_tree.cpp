@@ -131,6 +131,8 @@ constinit const property power_child_rows[] = {
     row<power_child, &power_child::others_work>(
         "child.others_work",
         "Others' work may run there, uncapped, before it is heard of: it counts at ceiling_w then"),
+    row<power_child, &power_child::phase>(
+        "child.phase", "Its steps may be shifted against those of others that say so"),
 };
 
 /// One [[child]] as read, with the places that its checks may name.

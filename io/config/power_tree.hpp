@@ -12,6 +12,7 @@
 //   static_w = 40        # what it has when nobody is heard
 //   ceiling_w = 60       # what it can draw
 //   others_work = true   # may draw that before it is heard: others work on its machine, uncapped
+//   phase = true         # its steps may be shifted against those of others that say so
 //
 // Invariants
 //   PTR-1  What was read keeps 0 <= paused <= floor <= static share <= ceiling for each child, idle
@@ -61,6 +62,7 @@ struct power_child {
   /// Others' work may run there, uncapped, before it is heard of: it counts at its ceiling then.
   bool others_work = false;
   double idle_w = 0;  ///< drawn whatever its clocks or its pace are
+  bool phase = false;  ///< its steps may be shifted against those of others that say so
   bool operator==(const power_child&) const = default;
 };
 

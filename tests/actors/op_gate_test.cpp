@@ -193,3 +193,39 @@ TEST_CASE("OPG-6: where something else makes the device slower a pace holds noth
   gate.put(forward(3));
   CHECK(begins(gate, 1200).empty());  // OPG-4
 }
+
+TEST_CASE("OPG-7: a start that is held back holds the first operation, once, at any pace") {
+  for (const auto pace : {work_pace{}, work_pace{512}}) {
+    CAPTURE(pace.of_1024);
+    op_gate gate;
+    gate.begin_pass(pace, 1500);
+    CHECK(gate.starts_late());
+    gate.put(forward(0));
+    gate.put(forward(1));
+    CHECK(begins(gate, 1000).empty());
+    CHECK(gate.opens_ns() == 1500);
+    CHECK(begins(gate, 1499).empty());
+    CHECK(begins(gate, 1500).front() == 0);
+    CHECK(!gate.starts_late());
+    CHECK(gate.waited_ns() == 500);
+    gate.begin_pass({});
+    gate.ended(0, 1500);
+    gate.ended(0, 1500);
+    gate.put(forward(2));
+    CHECK(begins(gate, 1500) == std::vector{2});
+    CHECK(gate.waited_ns() == 0);
+  }
+}
+
+TEST_CASE("OPG-7: the brake holds a start that is held back for as long as it is on") {
+  op_gate gate;
+  gate.begin_pass({}, 1500);
+  gate.put(forward(0));
+  gate.brake(true);
+  CHECK(begins(gate, 1000).empty());
+  CHECK(!gate.opens_ns());
+  CHECK(begins(gate, 1600).empty());
+  gate.brake(false);
+  CHECK(begins(gate, 1700) == std::vector{0});
+  CHECK(gate.waited_ns() == 700);
+}

@@ -17,10 +17,12 @@ struct budgeted_run : scripted_run {
 
   uint64_t words = 0;
 
-  void power(uint32_t pace_of_1024, const std::string& reason = {}, bool brake = false) {
+  void power(uint32_t pace_of_1024, const std::string& reason = {}, bool brake = false,
+             uint64_t start_offset_us = 0) {
     pacer.tell(run, make_msg<fbs::JobPower>(context(), [&](auto& p) {
                  p.number = ++words;
                  p.brake = brake;
+                 p.start_offset_us = start_offset_us;
                  p.pace_of_1024 = pace_of_1024;
                  p.reason = reason;
                  p.power_w = 61.5;
@@ -540,4 +542,43 @@ TEST_CASE("PWR-4: run: a step that may be braked waits for its ranks as at the l
   CHECK(f.coordinator.idle());
   f.pass(1ms);
   CHECK(f.ended().code == static_cast<uint8_t>(errc::timeout));
+}
+
+TEST_CASE("PWR-4: run: a start that is held back is of one step, of all its ranks, and told") {
+  budgeted_run f({.power_parent = "auto"});
+  f.taken();
+  f.power(1024);
+  f.start();
+  CHECK(f.taken().start_offset_us == 0);
+  f.power(1024, {}, false, 400'000);  // while the first step goes on
+  f.power(1000);                      // says no more of it
+  const auto offsets = [&](uint64_t expected) {
+    for (size_t i = 0; i < 2; ++i) {
+      const auto asked = f.stages[i].take<fbs::RunStep>();
+      CHECK(asked->start_offset_us() == expected);
+      f.end_step(asked, i);
+    }
+  };
+  offsets(0);
+  CHECK(f.taken().start_offset_us == 400'000);
+  offsets(400'000);
+  CHECK(f.taken().start_offset_us == 0);
+  offsets(0);
+}
+
+TEST_CASE("run: no start is held back once no step may begin") {
+  budgeted_run f({.power_parent = "auto"});
+  f.taken();
+  f.power(1024, {}, false, 400'000);
+  f.power(0, "the power budget row0 wants the work paused");
+  f.power(1024);
+  f.start();
+  CHECK(f.stages[0].take<fbs::RunStep>()->start_offset_us() == 0);
+}
+
+TEST_CASE("run: no start is held back where no budget is above the job") {
+  budgeted_run alone({.budget_w = 80});
+  alone.power(1024, {}, false, 400'000);
+  alone.start();
+  CHECK(alone.stages[0].take<fbs::RunStep>()->start_offset_us() == 0);
 }

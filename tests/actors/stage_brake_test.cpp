@@ -167,3 +167,40 @@ TEST_CASE("PWR-4: the brake is urgent") {
   CHECK(find_call("Stage", message_traits<fbs::Brake>::id)->high_priority);
   CHECK(find_call("Budget", message_traits<fbs::SetPowerBrake>::id)->high_priority);
 }
+
+TEST_CASE("OPG-7: a step that starts late begins nothing before, tells why, and is not stuck") {
+  braked_stage f(1);
+  const auto number = f.ask<fbs::RunStep>([](auto& s) {
+    s.step = 4;
+    s.start_offset_us = 300'000;
+  });
+  CHECK(f.given().empty());
+  CHECK(std::ranges::count(f.awaited(), "pacer: its start between the steps of other jobs") == 1);
+  CHECK(f.status().values->stage->held_us == 300'000);
+  f.give_tokens();
+  f.pass(299ms);
+  CHECK(f.given().empty());
+  f.pass(1ms);
+  CHECK(f.given() == stage_words{"begin", "forward 0 in 0 of 2"});
+  CHECK(f.held_back() == stage_words{"held_by_offset 100 for 300 ms"});  // STG-7
+  f.all_done();
+  CHECK(f.finish().held);
+  CHECK(f.answer<fbs::StepDone>(number).power_wait_ms == doctest::Approx(300));
+  const auto next = f.train(5);
+  f.give_tokens();
+  f.all_done();
+  CHECK_FALSE(f.finish().held);
+  CHECK(f.answer<fbs::StepDone>(next).power_wait_ms == 0);
+}
+
+TEST_CASE("OPG-7: whatever is told no step starts more than ten seconds late") {
+  braked_stage f(1);
+  f.ask<fbs::RunStep>([](auto& s) {
+    s.step = 4;
+    s.start_offset_us = ~uint64_t{0};
+  });
+  f.pass(9999ms);
+  CHECK(f.given().empty());
+  f.pass(1ms);
+  CHECK(f.given() == stage_words{"begin"});
+}

@@ -181,6 +181,17 @@ TEST_CASE("PWR-1: power serve: where others' work may run who never came counts 
   CHECK(counted_in("others_work = true\n") == 60'000);
 }
 
+TEST_CASE("power serve: whose steps may be shifted is what its file says, by default nobody's") {
+  const scratch folder;
+  for (const bool may : {false, true}) {
+    const auto tree = tree_of(folder, two_jobs + (may ? "phase = true\n" : ""));
+    const auto o = budget_options_of(tree, 1);
+    CHECK(!o.children[0].shifts);
+    CHECK(o.children[1].shifts == may);
+    CHECK(nlohmann::json::parse(budget_json(tree))["children"][1]["phase"] == may);
+  }
+}
+
 TEST_CASE("power serve: thresholds have the rungs of their policy, and paces for clocks") {
   const scratch folder;
   const std::string of_row = "mode = 'thresholds'\n";

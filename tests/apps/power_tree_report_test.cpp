@@ -96,6 +96,22 @@ TEST_CASE("power tree: with a silent child it is not known what all draw, but wh
         "└ gpt-b  low   ~20.3 of 21 W  pace 52 %   silent for 12 s\n");
 }
 
+TEST_CASE("power tree: whose steps were shifted against those of others, by how much and when") {
+  auto t = tree_of_two();
+  auto& b = *t.children[1];
+  b.step_us = 1'020'000;
+  b.start_offset_us = 510'000;
+  b.offset_age_ms = 41'000;
+  CHECK(tree_text(t).ends_with(
+      "pace 52 %   lease 9.3 s, its steps of 1.02 s shifted by 510 ms 41 s ago\n"));
+  const auto said = nlohmann::json::parse(tree_json(t))["children"][1];
+  CHECK(said["step_ms"] == 1020);
+  CHECK(said["start_offset_ms"] == 510);
+  CHECK(said["offset_age_ms"] == 41'000);
+  b.step_us = 0;  // they are not even now
+  CHECK(offset_text(b) == "its steps shifted by 510 ms 41 s ago");
+}
+
 TEST_CASE("power tree: what docs show is what is printed") {
   const auto docs = docs_of_power();
   for (const auto& t : {tree_of_two(), tree_with_a_silent_child()}) {
@@ -264,13 +280,15 @@ TEST_CASE("power tree: the same as JSON") {
         R"("in_force_w":49.0,"counted_w":49.0,)"
         R"("power_w":41.0,"power_source":"modelled","wish_w":null,"pace_percent":100.0,)"
         R"("floor_w":20.0,"static_w":40.0,"ceiling_w":60.0,"lease_left_ms":3149,)"
-        R"("heard_ago_ms":400,"awaits_w":0.0,"actuation_ms":null},)"
+        R"("heard_ago_ms":400,"awaits_w":0.0,"actuation_ms":null,"step_ms":null,)"
+        R"("start_offset_ms":0.0,"offset_age_ms":null},)"
         R"({"name":"gpt-b","priority":"low","heard":true,"silent":false,)"
         R"("unruly":false,"shed":false,"brake":false,"brake_armed":false,"granted_w":21.0,)"
         R"("in_force_w":21.0,"counted_w":21.0,)"
         R"("power_w":20.3,"power_source":"modelled","wish_w":null,"pace_percent":51.953125,)"
         R"("floor_w":0.0,"static_w":20.0,"ceiling_w":0.0,"lease_left_ms":9340,)"
-        R"("heard_ago_ms":700,"awaits_w":0.0,"actuation_ms":1250}]})"
+        R"("heard_ago_ms":700,"awaits_w":0.0,"actuation_ms":1250,"step_ms":null,)"
+        R"("start_offset_ms":0.0,"offset_age_ms":null}]})"
         "\n");
   t.children[0]->heard = false;
   t.children[0]->drawn_mw = t.children[0]->granted_mw = -1;

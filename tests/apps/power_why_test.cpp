@@ -101,6 +101,18 @@ TEST_CASE("PWY-1: power why: who has all that it asks for is held up by nobody")
                   "it is granted all that it asks for: row0 does not hold it up"});
 }
 
+TEST_CASE("power why: that a step was held back to shift a job against others is said") {
+  auto t = row_of_two();
+  auto& a = *t.children[0];
+  a.step_us = a.start_offset_us = 250'000;
+  a.start_offset_us /= 2;
+  a.offset_age_ms = 3000;
+  CHECK(why_by_budget(t, a).reasons ==
+        sentences{"it is granted all that it asks for: row0 does not hold it up",
+                  "row0 had its steps of 250 ms shifted by 125 ms 3 s ago, so that they fall "
+                  "between those of others"});
+}
+
 TEST_CASE("power why: each way in which another child may have the watts is named") {
   check_reasons({
       hindrance{[](auto& t) { t.children[0]->priority = "low"; },

@@ -174,6 +174,7 @@ TEST_CASE("critical path: a hold names its budget by what the pacer kept to then
   m.work("held_by_brake", stage, 13, 14, 0, 0, 51);
   m.counter("budget W", pacer, 15, 60);
   m.work("held_by_pace", stage, 16, 17, 0, 0, 70);
+  m.work("held_by_offset", stage, 18, 19, 0, 0, 100);
   const auto t = m.build();
   const power_words words(t);
   std::vector<std::string> said;
@@ -182,7 +183,8 @@ TEST_CASE("critical path: a hold names its budget by what the pacer kept to then
                     "the pace of 80 % for its power budget", "the brake of its power budget",
                     "the pace of 52 % for its own budget of 44 W",
                     "the pace of 51 % for its own budget of 44 W", "the brake of row0",
-                    "the pace of 70 % for the 60 W of row0"});
+                    "the pace of 70 % for the 60 W of row0",
+                    "a start between the steps of other jobs under row0"});
 }
 
 TEST_CASE("critical path: who waited for whom, in words and as JSON") {

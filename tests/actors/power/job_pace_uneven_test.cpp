@@ -142,3 +142,19 @@ TEST_CASE("JPP-2: a step that began just before the brake is the one that rests"
   const double half_w = 10 + (50 * job_pace_policy::aim - 10) / 2;
   CHECK(job.policy.sum(job.now).mean_w == doctest::Approx(half_w).epsilon(0.03));
 }
+
+TEST_CASE("JPP-2: a step whose first operations are held back raises no pace") {
+  for (int before = 60; before < 80; ++before) {
+    CAPTURE(before);
+    uneven_work job(50);
+    for (int i = 0; i < before; ++i) job.make(2, 0);
+    const auto pace = job.policy.decide(job.now).pace;
+    job.policy.steps(++job.step, pace, job.now);
+    job.policy.begins_late();
+    for (int i = 0; i < 2; ++i) job.second(10);
+    for (int i = 0; i < 2; ++i) job.second(10 + 190 * pace.share());
+    for (int i = 0; i < 20; ++i) job.make(2, 0);
+    CHECK(job.most_w < 50);
+    CHECK(job.policy.decide(job.now).pace >= work_pace{pace.of_1024 * 9 / 10});
+  }
+}

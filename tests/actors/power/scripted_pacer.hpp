@@ -43,13 +43,14 @@ struct scripted_pacer : troupe::test::actor_fixture {
                      }));
   }
   void take_pace(uint64_t step, uint32_t pace_of_1024, double budget_w, uint64_t follows = 0,
-                 bool paused = false) {
+                 bool paused = false, uint64_t start_offset_us = 0) {
     run.tell(target, make_msg<fbs::PaceTaken>(context(), [&](auto& t) {
                t.step = step;
                t.pace_of_1024 = pace_of_1024;
                t.budget_w = budget_w;
                t.follows = follows;
                t.paused = paused;
+               t.start_offset_us = start_offset_us;
              }));
   }
   fbs::PacerStatusT status() {

@@ -109,6 +109,15 @@ TEST_CASE("power tree: what is said is taken") {
   CHECK(got->textfile == "row0.prom");
 }
 
+TEST_CASE("power tree: whether a child's steps may be shifted is said of each") {
+  const auto got = power_tree_from(row_of_70 + power_child_text("a", "0, 1, 2") + "phase = true\n" +
+                                   power_child_text("b", "0, 1, 2"));
+  REQUIRE_MESSAGE(got, (got ? "" : render(got.error())));
+  CHECK(got->child[0].phase);
+  CHECK_FALSE(got->child[1].phase);
+  check_refused({row_of_70 + power_child_text("a") + "phase = 1\n", "p.toml:8:9", "expected"});
+}
+
 TEST_CASE("power tree: whether others' work may run at a child is said of each") {
   const auto got = power_tree_from(row_of_70 + power_child_text("a", "0, 1, 2") +
                                    "others_work = true\n" + power_child_text("b", "0, 1, 2"));
