@@ -32,13 +32,17 @@ class machine_host final : public host {
         },
         std::move(told));
   }
-  void probe(config::probe_depth depth, std::stop_token stop,
+  void probe(const machine_probe& what, std::stop_token stop,
              std::function<void(const result<io::perf::hw_profile>&)> told) override {
     const auto found = std::make_shared<io::perf::hw_profile>();
     probing_ = measure_apart(
-        [depth, found, stop = std::move(stop)]() -> result<double> {
-          *found = probe_this_machine(
-              {depth == config::probe_depth::full, defaults::probe_patience, stop});
+        [what, found, stop = std::move(stop)]() -> result<double> {
+          machine_probing how;
+          how.full = what.depth == config::probe_depth::full;
+          how.patience = defaults::probe_patience;
+          how.stop = stop;
+          how.folder = what.folder;
+          *found = probe_this_machine(how);
           return 1.0;
         },
         [found, told = std::move(told)](const result<double>& done) {

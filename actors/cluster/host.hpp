@@ -30,6 +30,12 @@ struct layers_to_measure {
   int workers = 1;     ///< at once
 };
 
+/// Of what a machine is probed.
+struct machine_probe {
+  config::probe_depth depth = config::probe_depth::quick;
+  std::string folder = {};  ///< of the job's output: of its disk what is known already
+};
+
 class host : public train::engine_maker {
  public:
   /// For the handshake.
@@ -46,9 +52,9 @@ class host : public train::engine_maker {
   }
   /// Tells what the machine is and does, or why nothing is known. Returns at once; `told` is called
   /// once, from any thread, and must not wait. Once `stop` is asked for nothing more is measured.
-  virtual void probe(config::probe_depth depth, std::stop_token stop,
+  virtual void probe(const machine_probe& what, std::stop_token stop,
                      std::function<void(const result<io::perf::hw_profile>&)> told) {
-    (void)depth;
+    (void)what;
     (void)stop;
     told(error{errc::unavailable, "this host is not probed"});
   }

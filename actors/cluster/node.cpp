@@ -83,6 +83,7 @@ void be(node_pointer self, fbs::NodeState state) {
   self->state.doing = state;
   publish(self, fbs::EnumNameNodeState(state), [&](fbs::NodeStatusT& s) {
     s.stages = static_cast<uint32_t>(self->state.stages.size());
+    s.probe_s = self->state.probing.took_s;
   });
 }
 

@@ -148,6 +148,7 @@ struct asked_to_measure {
 struct node_probing {
   bool under_way = false, over = false;
   int64_t begun_ns = 0;
+  double took_s = 0;
   std::stop_source stop = {};
   std::function<void()> then = {};  ///< once it is over
   std::optional<io::perf::hw_profile> profile = {};

@@ -62,12 +62,26 @@ bool is_to_probe(const node_state& st) {
   return on_host && job.predict.enabled && job.predict.probe != config::probe_depth::off;
 }
 
+/// A span of its own in traces: what the node's ranks waited for.
+void note_probing(node_pointer self) {
+  static const auto span_name = work_name("probe");
+  auto& p = self->state.probing;
+  work_note w;
+  w.name = span_name;
+  w.actor = self->stats().number();
+  w.begin_ns = p.begun_ns;
+  w.end_ns = now_ns(*self);
+  self->runtime().records.note(w);
+  p.took_s = static_cast<double>(w.end_ns - w.begin_ns) / 1e9;
+}
+
 /// NOD-12.
 void end_probing(node_pointer self, const result<io::perf::hw_profile>& found) {
   auto& p = self->state.probing;
   if (std::exchange(p.over, true)) return;
   p.under_way = false;
   p.stop.request_stop();
+  note_probing(self);
   if (found)
     p.profile = *found;
   else
@@ -86,7 +100,7 @@ void probe_machine(node_pointer self, std::function<void()> then) {
   p.begun_ns = now_ns(*self);
   p.then = std::move(then);
   self->delayed_send(self, defaults::probe_patience, caf::update_atom_v);
-  st.options.host->probe(st.job->predict.probe, p.stop.get_token(),
+  st.options.host->probe({st.job->predict.probe, st.job->job.output}, p.stop.get_token(),
                          [self, queue = st.measured](const result<io::perf::hw_profile>& found) {
                            queue->post([self, found] { end_probing(self, found); });
                          });

@@ -4,10 +4,12 @@
 #include <algorithm>
 #include <cstdint>
 #include <optional>
+#include <string>
 
 #include "actors/base/defaults.hpp"
 #include "actors/base/hardware.hpp"
 #include "gpu/back_end.hpp"
+#include "io/disk/calibrate.hpp"
 #include "io/machine/available_memory.hpp"
 #include "io/perf/hw_reader.hpp"
 
@@ -73,6 +75,17 @@ std::optional<hw_profile> measured_or_kept(const machine_probing& how) {
   }
 }
 
+/// MPR-4. In place of a person's, which is of the disk under the folder that this process is in.
+void add_kept_disk(const machine_probing& how, hw_profile& into) {
+  if (how.folder.empty()) return;
+  io::calibrate_options asked;
+  asked.store = how.store;
+  const auto kept = io::kept_calibration(how.folder, asked);
+  if (!kept) return;
+  into.disk_read_gb_s = kept->best.read_bytes_s / 1e9;
+  into.disk_write_gb_s = kept->best.write_bytes_s / 1e9;
+}
+
 }  // namespace
 
 io::perf::probe_key host_probe_key(bool full) {
@@ -87,10 +100,12 @@ io::perf::probe_key host_probe_key(bool full) {
 
 hw_profile probe_this_machine(const machine_probing& how) {
   const auto probes = measured_or_kept(how);
-  auto out = io::perf::read_hw_profile({"/", {}});
+  const auto disk = how.folder.empty() ? std::string() : io::perf::device_under(how.folder);
+  auto out = io::perf::read_hw_profile({"/", disk});
   if (probes)
     for (const auto& field : io::perf::hw_fields())
       if (field.group == "probe") out.*field.number = (*probes).*field.number;
+  add_kept_disk(how, out);
   io::perf::drop_impossible(out);
   return out;
 }

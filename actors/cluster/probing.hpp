@@ -9,6 +9,8 @@
 //     nothing is measured where nothing can be kept.
 //   MPR-2  What `troupe predict probe` keeps of processors and memory stands for it; what is
 //     measured here stands for none of that, as it is less: no disk.
+//   MPR-4  Of the disk it has what checkpoints or swapping have measured and kept, and measures
+//     nothing: a node's start is no time to write to it.
 //   MPR-3  Where nothing could be measured, or not in time, the profile has no probes: what the
 //     machine is it has all the same.
 #pragma once
@@ -29,6 +31,7 @@ struct machine_probing {
   bool full = false;
   std::chrono::milliseconds patience{0};  ///< for others that measure this machine
   std::stop_token stop = {};              ///< nothing more is begun
+  std::string folder = {};                ///< on the disk that is told of; empty: on none
   io::fact_store store = {};
   /// Measures; as this machine does it where it is empty.
   std::function<gpu::predict::probe_troubles(io::perf::hw_profile&)> measure = {};

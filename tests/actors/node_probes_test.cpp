@@ -1,4 +1,6 @@
 // A node whose machine is probed before it takes ranks, and what it costs where that goes wrong.
+#include <chrono>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -8,6 +10,7 @@
 
 #include "actors/base/ask.hpp"
 #include "actors/base/defaults.hpp"
+#include "actors/capture/recorder.hpp"
 #include "tests/actors/scripted_node.hpp"
 
 using namespace troupe;
@@ -19,15 +22,15 @@ namespace {
 
 struct probed_machine : scripted_machine {
   struct asked_probe {
-    config::probe_depth depth;
+    machine_probe what;
     std::stop_token stop;
     std::function<void(const result<io::perf::hw_profile>&)> told;
   };
   std::vector<asked_probe> probes;  ///< under way, for the test to end
 
-  void probe(config::probe_depth depth, std::stop_token stop,
+  void probe(const machine_probe& what, std::stop_token stop,
              std::function<void(const result<io::perf::hw_profile>&)> told) override {
-    probes.push_back({depth, std::move(stop), std::move(told)});
+    probes.push_back({what, std::move(stop), std::move(told)});
   }
 };
 
@@ -83,7 +86,8 @@ TEST_CASE("NOD-12: a node takes its ranks once its machine is probed, and tells 
   f.take_rank();
   CHECK_FALSE(f.taken());
   REQUIRE(f.here->probes.size() == 1);
-  CHECK(f.here->probes[0].depth == config::probe_depth::full);
+  CHECK(f.here->probes[0].what.depth == config::probe_depth::full);
+  CHECK(f.here->probes[0].what.folder == train::test::planned_job().job.job.output);
   f.here->probes[0].told(quick_machine());
   f.settle();
   const auto answer = f.taken();
@@ -92,6 +96,33 @@ TEST_CASE("NOD-12: a node takes its ranks once its machine is probed, and tells 
   REQUIRE(answer->profile->fields.size() == 1);
   CHECK(answer->profile->fields[0]->name == "gemm_gflop_s");
   CHECK(answer->profile->fields[0]->number == 40);
+}
+
+TEST_CASE("NOD-12: what ranks waited for probes is a span in traces, and a node's status has it") {
+  node_with_probes f;
+  record_reader records(f.runtime().records, false);
+  f.take_rank();
+  f.pass_answered(150ms);
+  REQUIRE(f.here->probes.size() == 1);
+  f.here->probes[0].told(quick_machine());
+  f.settle();
+  REQUIRE(f.taken());
+  const auto names = work_names();
+  std::vector<double> took_s;
+  for (const auto& r : records.read(100'000))
+    if (r.kind == record_kind::work && r.type > 0 && names.at(r.type - 1) == "probe")
+      took_s.push_back(static_cast<double>(r.handling_s));
+  REQUIRE(took_s.size() == 1);
+  CHECK(took_s[0] > 0.149);
+  const auto said = f.status();
+  REQUIRE(said.values);
+  REQUIRE(said.values->node);
+  CHECK(said.values->node->probe_s == doctest::Approx(took_s[0]));
+
+  node_with_probes off;
+  off.depth = config::probe_depth::off;
+  off.take_rank();
+  CHECK(off.status().values->node->probe_s == 0);
 }
 
 TEST_CASE("NOD-12: probes that fail or hang cost the profile alone, and a finite time") {

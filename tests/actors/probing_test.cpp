@@ -3,6 +3,9 @@
 
 #include <chrono>
 #include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
 #include <fstream>
 #include <memory>
 #include <stop_token>
@@ -13,6 +16,7 @@
 
 #include "actors/base/hw_message.hpp"
 #include "actors/train/roofline_policy.hpp"
+#include "io/disk/calibrate.hpp"
 #include "io/perf/hw_reader.hpp"
 #include "tests/actors/job_harness.hpp"
 #include "tests/io/scratch.hpp"
@@ -20,6 +24,7 @@
 using namespace troupe;
 using namespace troupe::cluster;
 using io::perf::hw_profile;
+namespace fs = std::filesystem;
 
 namespace {
 
@@ -128,6 +133,27 @@ TEST_CASE("MPR-2: a person's probe of the whole stands for a node's, and is not 
   const auto kept = io::perf::find_probes(f.how.store, whole, std::chrono::hours(24));
   REQUIRE(kept);
   CHECK(kept->disk_read_gb_s == 2);
+}
+
+TEST_CASE("MPR-4: of the disk a node tells what is kept of it, and writes nothing to find out") {
+  probed_once f;
+  const auto folder = f.folder / "runs";
+  fs::create_directory(folder);
+  f.how.folder = folder.string();
+  CHECK_FALSE(f.found().disk_read_gb_s);
+  CHECK(fs::is_empty(folder));
+  io::calibrate_options how;
+  how.store = f.how.store;
+  how.chunk_and_depth = {{size_t{1} << 20, 2}};
+  how.budget_bytes = uint64_t{4} << 20;
+  const auto kept = io::calibrate(folder, how);
+  REQUIRE(kept);
+  const auto found = f.found();
+  CHECK(found.disk_read_gb_s == doctest::Approx(kept->best.read_bytes_s / 1e9));
+  CHECK(found.disk_write_gb_s == doctest::Approx(kept->best.write_bytes_s / 1e9));
+  CHECK(found.gemm_gflop_s == 100);
+  f.how.folder = (f.folder / "nowhere").string();
+  CHECK_FALSE(f.found().disk_read_gb_s);
 }
 
 TEST_CASE("MPR-3: what failed is not kept, and one that is to stop measures nothing") {
