@@ -18,6 +18,10 @@ namespace troupe::apps {
 namespace {
 
 std::string_view why_past_counts(const past_expectation& e) {
+  if (e.elsewhere)
+    return e.step.basis == io::perf::past_basis::same_work
+               ? "whole steps of this work were measured on these machines"
+               : "whole steps of work like it were measured on these machines";
   return e.step.basis == io::perf::past_basis::same_work
              ? "whole steps of this work were measured here, and a layer's time leaves out a part"
              : "whole steps of work like it were measured here, and a layer's time leaves out a "
@@ -53,6 +57,24 @@ std::string set_in(const std::string& lines) {
   return out;
 }
 
+/// In place of what `out` says of a step, which goes to `beside`.
+void count_past(nlohmann::ordered_json& out, const char* beside, const train::job_plan& plan,
+                const past_expectation& past) {
+  if (out.contains("step_s")) {
+    auto& set_aside = out[beside];
+    for (const auto* key : {"step_s", "least_s", "most_s", "tokens_per_s", "run_s"})
+      set_aside[key] = out.at(key);
+  }
+  out["step_s"] = past.step.step_s;
+  out["least_s"] = past.step.least_s;
+  out["most_s"] = past.step.most_s;
+  out["tokens_per_s"] = tokens_a_second(plan, past.step.step_s);
+  out["run_s"] = run_seconds(plan, past.step.step_s);
+  out["counts"] = "past";
+  out["why"] = why_past_counts(past);
+  out["past"] = past_json(past);
+}
+
 }  // namespace
 
 std::string counted_text(const train::job_plan& plan, const known_expectations& known) {
@@ -74,20 +96,22 @@ nlohmann::ordered_json counted_json(const train::job_plan& plan, const known_exp
     out["why"] = why_layer_counts;
     return out;
   }
-  if (known.layer) {
-    auto& layer = out["layer"];
-    for (const auto* key : {"step_s", "least_s", "most_s", "tokens_per_s", "run_s"})
-      layer[key] = out.at(key);
-  }
-  const auto& past = *known.past;
-  out["step_s"] = past.step.step_s;
-  out["least_s"] = past.step.least_s;
-  out["most_s"] = past.step.most_s;
-  out["tokens_per_s"] = tokens_a_second(plan, past.step.step_s);
-  out["run_s"] = run_seconds(plan, past.step.step_s);
-  out["counts"] = "past";
-  out["why"] = why_past_counts(past);
-  out["past"] = past_json(past);
+  count_past(out, "layer", plan, *known.past);
+  return out;
+}
+
+std::string counted_there_text(const train::job_plan& plan, const expected_there& expected,
+                               const std::optional<past_expectation>& past) {
+  if (!past) return there_text(plan, expected, "expected there, roughly");
+  return counted_past_text(plan, *past) +
+         set_in(there_text(plan, expected, "beside it, by probes, roughly"));
+}
+
+nlohmann::ordered_json counted_there_json(const train::job_plan& plan, const other_machines& others,
+                                          const expected_there& expected,
+                                          const std::optional<past_expectation>& past) {
+  auto out = there_json(plan, others, expected);
+  if (past) count_past(out, "probes", plan, *past);
   return out;
 }
 

@@ -6,6 +6,9 @@
 //   2. what `troupe plan` measured of a layer
 //   3. what machines were probed to do (apps/up/probed_nodes.hpp)
 //
+// Of machines that are not here there are 1, on these machines, and 3: what runs on them took
+// counts before what they were probed to do (apps/other_machines.hpp).
+//
 // What does not count is shown beside it, as what a person may look into: a layer alone says how
 // the stages compare, and whether the machine is as quick as it was when those runs were made.
 //
@@ -21,6 +24,7 @@
 
 #include "actors/job/plan.hpp"
 #include "apps/expected_step.hpp"
+#include "apps/other_machines.hpp"
 #include "apps/past_steps.hpp"
 #include "apps/report/report.hpp"
 #include "io/config/job.hpp"
@@ -46,6 +50,14 @@ std::string counted_text(const train::job_plan& plan, const known_expectations& 
 /// step_s, least_s, most_s, tokens_per_s and run_s are those that count, `counts` says whose they
 /// are ("past", "layer"), `why` why; past and layer, what each says.
 nlohmann::ordered_json counted_json(const train::job_plan& plan, const known_expectations& known);
+
+/// The same of machines that are not here; past: what runs on them took. Of programs' `layer` the
+/// name is `probes` here.
+std::string counted_there_text(const train::job_plan& plan, const expected_there& expected,
+                               const std::optional<past_expectation>& past);
+nlohmann::ordered_json counted_there_json(const train::job_plan& plan, const other_machines& others,
+                                          const expected_there& expected,
+                                          const std::optional<past_expectation>& past);
 
 /// What a start says behind "expected: ", and its summary at the end.
 struct told_expectation {

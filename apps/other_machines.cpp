@@ -317,8 +317,16 @@ tightest_rank tightest_of(const train::job_plan& plan,
   return out;
 }
 
-std::string there_text(const train::job_plan& plan, const expected_there& e) {
-  auto out = times_text(plan, e.step, "expected there, roughly");
+std::optional<run_machines> machines_of(const other_machines& others, const config::job& job) {
+  std::vector<run_place> places;
+  for (size_t n = 0; n < others.nodes.size(); ++n)
+    places.push_back({fmt::format("{}", others.can.of_node[n]), others.nodes[n].profile});
+  return machines_of(places, job);
+}
+
+std::string there_text(const train::job_plan& plan, const expected_there& e,
+                       std::string_view head) {
+  auto out = times_text(plan, e.step, head);
   out += fmt::format("  by {}; not counted: {}data, checkpoints, validations\n", e.rests_on,
                      e.network_s ? "" : "what ranks send each other (no nic_gbit_s is known), ");
   if (e.network_s.value_or(0) > 0)

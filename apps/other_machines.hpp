@@ -75,6 +75,9 @@ struct probed_place {
 result<other_machines> others_of(const std::vector<probed_place>& places,
                                  const train::job_plan& plan);
 
+/// What runs on them are remembered by (apps/run_machines.hpp).
+std::optional<run_machines> machines_of(const other_machines& others, const config::job& job);
+
 /// What this machine does, and what steps of the job would take here.
 struct known_here {
   io::perf::hw_profile probes;
@@ -104,8 +107,9 @@ tightest_rank tightest_of(const train::job_plan& plan,
                           const std::vector<train::planned_stage>& stages,
                           const other_machines& others);
 
-/// For people, lines with their ends; for programs.
-std::string there_text(const train::job_plan& plan, const expected_there& expected);
+/// For people, lines with their ends, the first of which begins with `head`; for programs.
+std::string there_text(const train::job_plan& plan, const expected_there& expected,
+                       std::string_view head = "expected there, roughly");
 nlohmann::ordered_json there_json(const train::job_plan& plan, const other_machines& others,
                                   const expected_there& expected);
 

@@ -6,17 +6,15 @@
 #include <cmath>
 #include <set>
 #include <span>
+#include <string_view>
 #include <utility>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "actors/job/plan.hpp"
-#include "actors/train/device_policy.hpp"
-#include "actors/train/machine.hpp"
 #include "apps/report/text.hpp"
 #include "apps/up/run_log.hpp"
-#include "gpu/back_end.hpp"
 #include "gpu/predict/online_policy.hpp"
 #include "io/base/counted.hpp"
 #include "io/config/properties.hpp"
@@ -51,9 +49,6 @@ bool is_held_up(const report::step_report& r) {
          r.checkpoint_wait_ms > held_up_share * r.step_ms || !(r.step_ms > 0);
 }
 
-/// The file is this machine's; how many nodes share it is the work's.
-constexpr const char* this_kind = "this";
-
 /// Short, and the same for the same work.
 std::string work_key(const config::job& job) {
   const auto text = work_of(job);
@@ -73,15 +68,21 @@ constexpr auto threads_at = static_cast<size_t>(config::work_feature::threads);
 constexpr auto dtype_at = static_cast<size_t>(config::work_feature::number_bytes);
 constexpr auto device_at = static_cast<size_t>(config::work_feature::device);
 
-/// What the time of a job's step depends on beside its FLOP, by what a key means on this machine,
+/// What the time of a job's step depends on beside its FLOP, by what a key means on the machines,
 /// not by how it is said. None where the time hangs on a drive or a power budget, too: no number
 /// here tells how much.
-std::vector<double> shape_here(const config::job& job) {
+std::vector<double> shape_on(const run_machines& machines, const config::job& job) {
   if (!job.swap.dir.empty() || job.power.is_budgeted()) return {};
   auto out = config::work_shape_of(job);
-  out[threads_at] = static_cast<double>(std::max(1, train::threads_here(job.cluster)));
-  out[device_at] = is_on_gpus(job) ? 2.0 : 1.0;
+  out[threads_at] = std::max(1.0, machines.threads);
+  out[device_at] = machines.on_gpus ? 2.0 : 1.0;
   return out;
+}
+
+/// This one alone where it is, else those that are told.
+std::optional<run_machines> machines_for(const config::job& job,
+                                         const std::optional<run_machines>& elsewhere) {
+  return elsewhere ? elsewhere : machines_here(job);
 }
 
 bool within_times(double a, double b, double times) {
@@ -118,12 +119,13 @@ struct run_to_learn {
 /// Of the device's runs those of the newest configurations, as many as a model keeps; the oldest
 /// first.
 std::vector<run_to_learn> runs_to_learn(std::span<const perf::past_run> runs,
-                                        const std::vector<double>& shape) {
+                                        const std::vector<double>& shape,
+                                        std::string_view machines) {
   std::vector<run_to_learn> out;
   std::set<std::vector<double>> seen;
   for (size_t i = runs.size(); i-- > 0;) {
     const auto& r = runs[i];
-    if (r.machine != this_kind || r.shape.size() != shape.size()) continue;
+    if (r.machine != machines || r.shape.size() != shape.size()) continue;
     if (r.shape[device_at] != shape[device_at]) continue;
     auto is = configuration_of(r.shape, r.flops);
     if (seen.size() == gpu::predict::kept_configurations && !seen.contains(is.features)) continue;
@@ -147,13 +149,13 @@ std::filesystem::path past_runs_file(const io::fact_store& store) {
 
 std::optional<perf::past_estimate> estimate_by_other_work(std::span<const perf::past_run> runs,
                                                           const std::vector<double>& shape,
-                                                          double flops) {
+                                                          double flops, std::string_view machines) {
   if (shape.empty()) return std::nullopt;
   gpu::predict::online_policy model(std::vector(shape.size() + 1, perf::feature_kind::log_number));
   perf::past_estimate out;
   out.basis = perf::past_basis::other_work;
   bool any_near = false;
-  for (const auto& [run, is] : runs_to_learn(runs, shape)) {
+  for (const auto& [run, is] : runs_to_learn(runs, shape, machines)) {
     // What is beyond all that a step may take is left out.
     if (!model.hear(is, 0, run->median_s)) continue;
     any_near = any_near || is_near(*run, shape, flops);
@@ -168,16 +170,6 @@ std::optional<perf::past_estimate> estimate_by_other_work(std::span<const perf::
   out.least_s = std::min((*said)->least_s, out.step_s * std::exp(-sure_of_others));
   out.most_s = std::max((*said)->most_s, out.step_s * std::exp(sure_of_others));
   return out;
-}
-
-bool is_on_gpus(const config::job& job) {
-  const auto wanted = job.cluster.device;
-  if (wanted != config::device_kind::automatic) return wanted == config::device_kind::cuda;
-  const train::node_devices here{"here", "here", std::ssize(gpu::accelerators())};
-  const auto ranks = std::max<int64_t>(job.parallel.data * job.parallel.pipeline, 1);
-  const std::vector<int64_t> node_of(static_cast<size_t>(ranks));
-  const auto chosen = train::choose_devices(wanted, std::span(&here, 1), node_of);
-  return chosen && chosen->names.front() != "host";
 }
 
 /// All that decides how long a step takes. Layers that nodes are still to measure have no numbers
@@ -207,15 +199,17 @@ void step_times::hear(const report::step_report& step, double flops) {
 }
 
 std::optional<perf::past_run> step_times::run_of(
-    const config::job& job, const std::optional<report::expected_ms>& expected) const {
-  if (ms_.size() < least_steps || job.cluster.launch != config::launch_mode::local)
-    return std::nullopt;
+    const config::job& job, const std::optional<report::expected_ms>& expected,
+    const std::optional<run_machines>& elsewhere) const {
+  if (ms_.size() < least_steps) return std::nullopt;
+  const auto machines = machines_for(job, elsewhere);
+  if (!machines) return std::nullopt;
   auto sorted = ms_;
   std::sort(sorted.begin(), sorted.end());
   perf::past_run out;
   out.unix_s = unix_now();
   out.job = job.job.name;
-  out.machine = this_kind;
+  out.machine = machines->name;
   out.work = work_key(job);
   out.flops = flops_;
   // By probes alone it is off by more than what anybody learned is: no line of the ledger.
@@ -224,29 +218,33 @@ std::optional<perf::past_run> step_times::run_of(
   out.median_s = quantile(sorted, 0.5) / 1e3;
   out.low_s = quantile(sorted, low_quantile) / 1e3;
   out.high_s = quantile(sorted, high_quantile) / 1e3;
-  out.shape = shape_here(job);
+  out.shape = shape_on(*machines, job);
   return out;
 }
 
 std::optional<past_expectation> expect_by_past(const config::job& job, double flops,
-                                               const io::fact_store& store) {
+                                               const io::fact_store& store,
+                                               const std::optional<run_machines>& elsewhere) {
   const auto file = past_runs_file(store);
-  if (file.empty() || job.cluster.launch != config::launch_mode::local) return std::nullopt;
+  const auto machines = machines_for(job, elsewhere);
+  if (file.empty() || !machines) return std::nullopt;
   const auto past = perf::read_past_runs(file);
   if (!past) return std::nullopt;
-  auto step = perf::estimate_step(past->runs, this_kind, work_key(job));
-  if (!step && flops > 0) step = estimate_by_other_work(past->runs, shape_here(job), flops);
+  auto step = perf::estimate_step(past->runs, machines->name, work_key(job));
+  if (!step && flops > 0)
+    step = estimate_by_other_work(past->runs, shape_on(*machines, job), flops, machines->name);
   if (!step) return std::nullopt;
-  return past_expectation{*step, perf::ledger_of(past->runs, this_kind)};
+  return past_expectation{*step, perf::ledger_of(past->runs, machines->name),
+                          elsewhere.has_value()};
 }
 
 std::string past_text(const past_expectation& e) {
   const auto& s = e.step;
   const bool same = s.basis == perf::past_basis::same_work;
-  auto out = fmt::format("{} a step ({} to {}), by {} steps of {} of {} here", time_text(s.step_s),
-                         time_text(s.least_s), time_text(s.most_s),
-                         report::grouped(static_cast<int64_t>(s.steps)), counted(s.runs, "run"),
-                         same ? "this work" : "other work");
+  auto out = fmt::format(
+      "{} a step ({} to {}), by {} steps of {} of {} {}", time_text(s.step_s), time_text(s.least_s),
+      time_text(s.most_s), report::grouped(static_cast<int64_t>(s.steps)), counted(s.runs, "run"),
+      same ? "this work" : "other work", e.elsewhere ? "on these machines" : "here");
   if (e.ledger.runs > 0)
     out += fmt::format("; expectations were off by {:.0f} % (median of {}), {:.0f} % at most",
                        100 * e.ledger.median_off, e.ledger.runs, 100 * e.ledger.most_off);

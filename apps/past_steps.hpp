@@ -1,11 +1,12 @@
 // What steps of earlier jobs took on this machine, and what is expected of the next job's by that
 // (io/perf/past_runs.hpp).
 //
-// A job that ends leaves a line beside the machine's facts, if it was of this machine alone and
-// made steps that nothing held up. Whoever plans or starts a job is told what the same work took
-// here; where it is new, what other work lets expect, by its FLOP, model, batch and ranks
-// (gpu/predict/online_policy.hpp). How far expectations were off stands beside them. Nothing is
-// measured for that.
+// A job that ends leaves a line beside the facts of its head's machine, if it made steps that
+// nothing held up and it is known what machines it was on: this one alone, or those that its nodes
+// told of (apps/run_machines.hpp). Whoever plans or starts a job is told what the same work took on
+// the same machines; where it is new, what other work there lets expect, by its FLOP, model, batch
+// and ranks (gpu/predict/online_policy.hpp). How far expectations were off there stands beside
+// them. Nothing is measured for that.
 #pragma once
 
 #include <cstdint>
@@ -13,11 +14,13 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <nlohmann/json_fwd.hpp>
 
 #include "apps/report/report.hpp"
+#include "apps/run_machines.hpp"
 #include "io/config/job.hpp"
 #include "io/machine/facts.hpp"
 #include "io/perf/past_runs.hpp"
@@ -35,9 +38,11 @@ class step_times {
   /// them is not known when the next job is planned.
   void hear(const report::step_report& step, double flops);
 
-  /// As it will be remembered; nothing where it made too few steps.
-  std::optional<io::perf::past_run> run_of(
-      const config::job& job, const std::optional<report::expected_ms>& expected) const;
+  /// As it will be remembered; nothing where it made too few steps, or where it was on machines
+  /// that are not known (`elsewhere`: those of a job that is not of this machine alone).
+  std::optional<io::perf::past_run> run_of(const config::job& job,
+                                           const std::optional<report::expected_ms>& expected,
+                                           const std::optional<run_machines>& elsewhere = {}) const;
 
  private:
   static constexpr size_t kept_steps = 65'536;
@@ -47,29 +52,30 @@ class step_times {
   std::vector<float> ms_;
 };
 
-/// Whether GPUs compute a job here, as nodes are handed theirs.
-bool is_on_gpus(const config::job& job);
-
 /// What is expected of a step by earlier runs.
 struct past_expectation {
   io::perf::past_estimate step;
   io::perf::past_ledger ledger;
+  bool elsewhere = false;  ///< on other machines than this one alone
 };
 
-/// Nothing where this machine has no part in the job or no others, or nothing is known.
+/// On this machine, or on those `elsewhere`. Nothing where nothing is known, and without those of a
+/// job that is not of this machine alone.
 std::optional<past_expectation> expect_by_past(const config::job& job, double flops,
-                                               const io::fact_store& store = {});
+                                               const io::fact_store& store = {},
+                                               const std::optional<run_machines>& elsewhere = {});
 
-/// By what all runs on this machine took, whatever their work was; `shape` as a run keeps it.
+/// By what all runs on these machines took, whatever their work was; `shape` as a run keeps it.
 /// Nothing where none of them is near enough to such work.
 std::optional<io::perf::past_estimate> estimate_by_other_work(
-    std::span<const io::perf::past_run> runs, const std::vector<double>& shape, double flops);
+    std::span<const io::perf::past_run> runs, const std::vector<double>& shape, double flops,
+    std::string_view machines = this_machine_alone);
 
 /// The file that this machine's runs are remembered in; empty where there is no place.
 std::filesystem::path past_runs_file(const io::fact_store& store = {});
 
 /// "318 ms a step (290 to 350), by 1,240 steps of 9 runs of this work here; expectations were off
-/// by 4 % (median of 9), 11 % at most"
+/// by 4 % (median of 9), 11 % at most"; of other machines "on these machines" for "here".
 std::string past_text(const past_expectation& e);
 nlohmann::ordered_json past_json(const past_expectation& e);
 

@@ -396,8 +396,20 @@ expectation expectation_of(const plan_arguments& a, const train::job_plan& plan,
   return out;
 }
 
+/// What runs on those machines took, and what their probes say.
+expectation expectation_there(const train::job_plan& plan,
+                              const std::vector<train::planned_stage>& stages,
+                              const other_machines& others) {
+  expectation out;
+  const auto job = train::recorded_job(plan);  // as a start has it
+  if (const auto machines = machines_of(others, job))
+    out.known.past = expect_by_past(job, train::flops_of_step(plan), {}, machines);
+  out.there = expect_there(plan, stages, others, known_of_here(plan));
+  return out;
+}
+
 std::string expectation_text(const train::job_plan& plan, const expectation& e) {
-  if (e.there) return there_text(plan, *e.there);
+  if (e.there) return counted_there_text(plan, *e.there, e.known.past);
   if (!e.known.past && !e.known.layer)
     return "how long a step takes is not known: " + e.not_known + "\n";
   auto out = counted_text(plan, e.known);
@@ -407,7 +419,7 @@ std::string expectation_text(const train::job_plan& plan, const expectation& e) 
 
 nlohmann::ordered_json expectation_json(const train::job_plan& plan, const expectation& e,
                                         const std::optional<other_machines>& others) {
-  if (e.there && others) return there_json(plan, *others, *e.there);
+  if (e.there && others) return counted_there_json(plan, *others, *e.there, e.known.past);
   nlohmann::ordered_json out;
   if (e.known.past || e.known.layer) out = counted_json(plan, e.known);
   if (!e.not_known.empty()) out["not_known"] = e.not_known;
@@ -458,7 +470,7 @@ result<int> show_plan(const plan_arguments& a) {
   if (fits) fits = train::fits_swap_budget(plan, train::threads_here(plan.job.cluster));
   std::optional<expectation> expected;  // of a job that swaps there is another limit
   if (others)
-    expected.emplace().there = expect_there(plan, stages, *others, known_of_here(plan));
+    expected = expectation_there(plan, stages, *others);
   else if (!swapped.forecast)
     expected = expectation_of(a, plan, stages, machine, fits.has_value());
   if (a.json) {

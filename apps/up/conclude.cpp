@@ -40,8 +40,9 @@ void add_sample(const config::job& job, const stop_signals& signals, report::sum
 
 /// So that the next one is told what to expect.
 void remember(const config::job& job, const step_times& times,
-              const std::optional<report::expected_ms>& expected) {
-  const auto run = times.run_of(job, expected);
+              const std::optional<report::expected_ms>& expected,
+              const std::optional<run_machines>& elsewhere) {
+  const auto run = times.run_of(job, expected, elsewhere);
   if (!run) return;
   const auto kept = remember_run(*run);
   // Where there is no place to keep things in, as in many containers, nobody is told each time.
@@ -99,12 +100,13 @@ result<int> conclude(const config::job& job, run_outcome& outcome, const run_end
                     outcome.last_step, job.train.steps));
   auto summary = outcome.summary;
   const auto times = outcome.times;
+  const auto elsewhere = outcome.machines;
   lock.unlock();  // a sample takes its time
   if (!summary.expected || summary.expected->by_probes)  // what a plan measured outranks probes
     if (const auto kept = kept_expectation(job)) summary.expected = kept;
   add_sample(job, signals, summary);
   TROUPE_CHECK(show_summary(job, summary));
-  remember(job, times, summary.expected);
+  remember(job, times, summary.expected, elsewhere);
   if (!early) return 0;  // after the last step whoever stops it is too late
   if (ended.signal == 0) return stopped_early;
   say(how_to_go_on(job, summary, ended.signal));

@@ -307,7 +307,7 @@ troupe::predict::predictor_options predictor_of(const launch& l, std::stop_token
   troupe::predict::predictor_options out{job, l.from.epoch, troupe::predict::store_of(job),
                                          std::move(over), std::move(monitor)};
   out.recorded = [made_of](auto times) { train::note_spawn_record(made_of, std::move(times)); };
-  out.profiled = expect_by_probes(l.plan, std::move(outcome));
+  out.profiled = expect_by_profiles(l.plan, std::move(outcome));
   out.says = [](const std::string& text) { say(text); };
   return out;
 }

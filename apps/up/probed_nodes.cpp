@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "actors/train/memory_estimate.hpp"
+#include "apps/past_steps.hpp"
 #include "apps/talk.hpp"
 #include "trace/text.hpp"
 
@@ -19,6 +20,26 @@ namespace {
 /// The first steps of a small model are made before a profile has come; of a run that goes on for
 /// long already nobody asks what it is expected to take.
 constexpr size_t steps_of_beginning = 10;
+
+/// PBN-2. True: all places have told by now, this one as the last.
+bool hear_machine(told_places& places, const troupe::predict::told_profile& profile,
+                  run_outcome& outcome) {
+  const bool are_known = places.hear(profile.place, {profile.host, profile.profile});
+  std::lock_guard lock(outcome.mutex);
+  outcome.machines = places.machines();
+  return are_known;
+}
+
+/// PBN-1.
+void tell(run_outcome& outcome, const report::expected_ms& is, const std::string& text) {
+  {
+    std::lock_guard lock(outcome.mutex);
+    const bool is_new = outcome.summary.losses.size() < steps_of_beginning;
+    if (outcome.summary.expected || !is_new) return;
+    outcome.summary.expected = is;
+  }
+  say("expected: " + text);
+}
 
 }  // namespace
 
@@ -48,21 +69,22 @@ std::string probed_text(const expected_there& expected) {
       text(s.step_s), text(s.least_s), text(s.most_s));
 }
 
-std::function<void(const troupe::predict::told_profile&)> expect_by_probes(
-    const train::job_plan& plan, std::shared_ptr<run_outcome> outcome) {
-  return [nodes = std::make_shared<probed_nodes>(plan),
+std::function<void(const troupe::predict::told_profile&)> expect_by_profiles(
+    const train::job_plan& plan, std::shared_ptr<run_outcome> outcome,
+    const io::fact_store& store) {
+  const bool is_here = plan.job.cluster.launch == config::launch_mode::local;
+  return [plan, is_here, store, places = std::make_shared<told_places>(plan.job),
+          nodes = std::make_shared<probed_nodes>(plan),
           outcome = std::move(outcome)](const troupe::predict::told_profile& profile) {
-    const auto expected = nodes->hear(profile);
-    if (!expected) return;
-    {
-      std::lock_guard lock(outcome->mutex);
-      const bool is_new = outcome->summary.losses.size() < steps_of_beginning;
-      if (outcome->summary.expected || !is_new) return;
+    if (!is_here && hear_machine(*places, profile, *outcome))
+      if (const auto past =
+              expect_by_past(plan.job, train::flops_of_step(plan), store, places->machines()))
+        tell(*outcome, as_expected_ms(*past), past_text(*past));
+    if (const auto expected = nodes->hear(profile)) {
       const auto& s = expected->step;
-      outcome->summary.expected =
-          report::expected_ms{1e3 * s.step_s, 1e3 * s.least_s, 1e3 * s.most_s, true};
+      tell(*outcome, {1e3 * s.step_s, 1e3 * s.least_s, 1e3 * s.most_s, true},
+           probed_text(*expected));
     }
-    say("expected: " + probed_text(*expected));
   };
 }
 

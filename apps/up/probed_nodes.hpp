@@ -1,10 +1,13 @@
-// What a step of new work is expected to take by what the machines of its nodes were probed to do,
-// told before the first one: where nothing of such work was measured yet.
+// What a step is expected to take by what its nodes tell of their machines, before the first one:
+// of a job over several machines what runs on these took, else, where nothing of such work was
+// measured yet, what they were probed to do.
 //
 // Invariants
 //   PBN-1  It is told once, when all places of the job have said what their machines do, before the
 //     first step or some steps behind it, where these are very short; never where something better
 //     is known: what earlier runs here took.
+//   PBN-2  What machines a job over several is on is known for its past once all places have told
+//     it, and as long as none of them is another kind's (RMA-3).
 #pragma once
 
 #include <functional>
@@ -16,7 +19,9 @@
 #include "actors/job/plan.hpp"
 #include "actors/predict/predictor.hpp"
 #include "apps/other_machines.hpp"
+#include "apps/run_machines.hpp"
 #include "apps/up/reporter.hpp"
+#include "io/machine/facts.hpp"
 
 namespace troupe::apps {
 
@@ -37,8 +42,9 @@ class probed_nodes {
 /// "318 ms a step (190 ms to 1.3 s), by the machines' probes: no step of such work was measured"
 std::string probed_text(const expected_there& expected);
 
-/// Says it, and keeps it for the run's summary.
-std::function<void(const troupe::predict::told_profile&)> expect_by_probes(
-    const train::job_plan& plan, std::shared_ptr<run_outcome> outcome);
+/// Says it, and keeps it and what the machines are for the run's summary and its past.
+std::function<void(const troupe::predict::told_profile&)> expect_by_profiles(
+    const train::job_plan& plan, std::shared_ptr<run_outcome> outcome,
+    const io::fact_store& store = {});
 
 }  // namespace troupe::apps

@@ -37,6 +37,7 @@ struct run_outcome {
   uint64_t last_step = 0;
   report::summary summary;
   step_times times;
+  std::optional<run_machines> machines;  ///< of a job that is not of this machine alone
   double step_flops = 0;  ///< as plans count them: over whole windows
 };
 

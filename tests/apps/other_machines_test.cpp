@@ -280,7 +280,7 @@ TEST_CASE("PBN-1: a step of new work is expected once all places have said what 
 TEST_CASE("PBN-1: what probes let expect is kept for the summary, where nothing better is known") {
   const auto plan = plan_for_others();
   const auto told_all = [&](const std::shared_ptr<apps::run_outcome>& outcome) {
-    const auto tell = apps::expect_by_probes(plan, outcome);
+    const auto tell = apps::expect_by_profiles(plan, outcome);
     for (const uint32_t place : {0, 1})
       tell({"node", "host", place, 2, probed_machine("node", 100).profile});
   };

@@ -4,6 +4,7 @@
 #include <sched.h>
 
 #include <csignal>
+#include <fstream>
 #include <memory>
 #include <set>
 #include <string>
@@ -62,6 +63,25 @@ json expected_of_run(const program& up) {
   return said.code == 0 ? json::parse(said.out) : json{{"parts", json::array()}};
 }
 
+/// Of this machine, as if they had been measured here: how long that takes is no matter of these
+/// tests. What a process is to have in its surroundings, so that it finds them.
+std::string kept_rates(const job_files& job) {
+  cpu_set_t cores;
+  REQUIRE(::sched_getaffinity(0, sizeof cores, &cores) == 0);
+  troupe::io::perf::hw_profile rates;
+  rates.gemm_gflop_s = rates.gemm_bf16_gflop_s = 50;
+  rates.adamw_mparam_s = 500;
+  rates.triad_gb_s = 10;
+  rates.probe_threads = CPU_COUNT(&cores);
+  const troupe::io::fact_store store{job / "cache/troupe"};
+  troupe::io::perf::probe_key key;
+  key.boot_id = troupe::io::perf::boot_id();
+  key.threads = CPU_COUNT(&cores);
+  key.full = key.host_only = true;
+  troupe::io::perf::keep_probes(store, key, rates);
+  return "export XDG_CACHE_HOME='" + (job / "cache").string() + "'";
+}
+
 }  // namespace
 
 TEST_CASE("predictor: a job that saves each step says what it expects, and keeps what it learned") {
@@ -91,21 +111,7 @@ TEST_CASE("predictor: a job that saves each step says what it expects, and keeps
 
 TEST_CASE("predictor: the first run of new work says what its machines' probes let expect") {
   job_files job;
-  const auto cache = "export XDG_CACHE_HOME='" + (job / "cache").string() + "'";
-  cpu_set_t cores;
-  REQUIRE(::sched_getaffinity(0, sizeof cores, &cores) == 0);
-  // As if they had been measured here: how long that takes is no matter of this test.
-  troupe::io::perf::hw_profile rates;
-  rates.gemm_gflop_s = rates.gemm_bf16_gflop_s = 50;
-  rates.adamw_mparam_s = 500;
-  rates.triad_gb_s = 10;
-  rates.probe_threads = CPU_COUNT(&cores);
-  const troupe::io::fact_store store{job / "cache/troupe"};
-  troupe::io::perf::probe_key key;
-  key.boot_id = troupe::io::perf::boot_id();
-  key.threads = CPU_COUNT(&cores);
-  key.full = key.host_only = true;
-  troupe::io::perf::keep_probes(store, key, rates);
+  const auto cache = kept_rates(job);
   const auto end_of = [&](const std::string& probe, const std::string& output) {
     auto up = std::make_unique<program>(
         job.up(with(layout(2, 1), {"predict.probe=" + probe, "train.steps=8", "train.batch=64",
@@ -124,6 +130,39 @@ TEST_CASE("predictor: the first run of new work says what its machines' probes l
   CHECK(first->err().find(by_probes) != std::string::npos);
   CHECK(first->objects("summary")[0]["expected_step_ms"] > 0);
   CHECK(first->objects("summary")[0]["seen_step_ms"] > 0);
+}
+
+TEST_CASE("predictor: a run whose nodes others start says what steps took on the same machines") {
+  job_files job;
+  const auto cache = kept_rates(job);
+  std::ofstream(job / "job.toml", std::ios::app)
+      << "[[cluster.node]]\nname = \"a\"\n[[cluster.node]]\nname = \"b\"\n";
+  const auto end_of = [&](const std::string& output) {
+    auto up = std::make_unique<program>(
+        job.up({"cluster.launch=external", free_port(), "parallel.data=2", "predict.probe=full",
+                "checkpoint.every=0", "train.schedule=constant", "train.steps=24", "train.batch=64",
+                "job.output=" + (job / output).string()}),
+        0, streams{}, 0, cache);
+    REQUIRE(up->until([&] { return up->port() != 0; }));
+    std::vector<std::unique_ptr<program>> nodes;
+    for (const auto* name : {"a", "b"})
+      nodes.push_back(std::make_unique<program>(
+          std::vector<std::string>{"node", "--join", fmt::format("127.0.0.1:{}", up->port()),
+                                   "--name", name},
+          0, streams{}, 0, cache));
+    INFO(up->err());
+    CHECK(up->wait() == 0);
+    for (auto& node : nodes) CHECK(node->wait() == 0);
+    return up;
+  };
+  const std::string by_past = "of 1 run of this work on these machines";
+  const auto first = end_of("first");
+  CHECK(first->err().find(by_past) == std::string::npos);
+  const auto next = end_of("next");
+  INFO(next->err());
+  CHECK(next->err().find(by_past) != std::string::npos);
+  REQUIRE(next->objects("summary").size() == 1);
+  CHECK(next->objects("summary")[0]["expected_step_ms"] > 0);
 }
 
 TEST_CASE("predictor: killed at the console it costs the run its answers, and no bit of a loss") {
