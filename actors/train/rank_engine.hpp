@@ -332,7 +332,8 @@ class rank_engine : public engine {
   /// Null: the pace is none of the engine's. It ends before the threads of compute_ do (CTQ-2).
   std::shared_ptr<gpu::controls::actuator> actuator_;
   std::vector<std::string> controls_passed_;  ///< why none before it is
-  int pace_in_force_ = 0;                     ///< the compute stream's; 0: none was set
+  int pace_ordered_ = 0;                      ///< of the compute stream, last; 0: none
+  std::atomic<int> pace_in_force_ = 0;        ///< by the compute stream; 0: none was set
   std::unique_ptr<gpu::controls::operation_clocks> clocks_;  ///< null: operations have none
   std::unique_ptr<gpu::stream> files_, compute_, data_;
   std::array<std::unique_ptr<gpu::stream>,

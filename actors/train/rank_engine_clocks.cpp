@@ -42,16 +42,25 @@ void rank_engine::tell_controls(engine_facts& out) const {
                                   of.saves_energy ? "saves energy" : "saves no energy"));
 }
 
-/// ENG-14, ENG-15
+/// ENG-14, ENG-15. A device's stream does tasks of the host on another thread than it tells of its
+/// operations, and is idle until they are done: clocks are told where operations are.
 void rank_engine::set_pace(const op_order& order) {
   if (!actuator_) return;
-  compute_->host_task([this, pace = order.pace.of_1024, table = order.clocks]() -> status {
-    const bool is_set = clocks_ && pace == work_pace::whole && pace_in_force_ == pace;
-    if (!is_set) TROUPE_CHECK(actuator_->set(pace));
-    pace_in_force_ = pace;
-    if (clocks_) clocks_->begin_pass(pace < work_pace::whole ? nullptr : table);
-    return {};
-  });
+  const int pace = order.pace.of_1024;
+  const bool is_whole = pace == work_pace::whole;
+  const bool is_set = clocks_ && is_whole && pace_ordered_ == pace && pace_in_force_ == pace;
+  pace_ordered_ = pace;
+  if (!is_set)
+    compute_->host_task([this, pace]() -> status {
+      pace_in_force_ = 0;
+      TROUPE_CHECK(actuator_->set(pace));
+      pace_in_force_ = pace;
+      return {};
+    });
+  if (clocks_)
+    compute_->notify([this, table = is_whole ? order.clocks : nullptr](const status&) {
+      clocks_->begin_pass(table);
+    });
 }
 
 void rank_engine::note_clock(pipeline_op kind, bool begins) {

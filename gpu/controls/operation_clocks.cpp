@@ -1,6 +1,7 @@
 // From operations to wishes.
 #include "gpu/controls/operation_clocks.hpp"
 
+#include <cassert>
 #include <chrono>
 #include <utility>
 
@@ -11,7 +12,15 @@ clock_table_ptr clock_table_of(std::vector<clocked_operation> operations, double
   return std::make_shared<const stage_clocks_policy>(std::move(operations), set_s);
 }
 
+/// OCL-1
+bool operation_clocks::is_of_one_thread() {
+  const auto here = std::this_thread::get_id();
+  if (thread_ == std::thread::id()) thread_ = here;
+  return thread_ == here;
+}
+
 void operation_clocks::begin_pass(clock_table_ptr table) {
+  assert(is_of_one_thread());
   counts_ = table && table_ && *table == *table_;
   table_ = std::move(table);
   begun_ = 0;
@@ -19,6 +28,7 @@ void operation_clocks::begin_pass(clock_table_ptr table) {
 }
 
 void operation_clocks::began() {
+  assert(is_of_one_thread());
   if (begun_ == operations()) return;
   const size_t i = begun_++;
   if (counts_ && !setter_.is_at_least(table_->mhz_of(i))) ++late_;
@@ -26,6 +36,7 @@ void operation_clocks::began() {
 }
 
 void operation_clocks::ended() {
+  assert(is_of_one_thread());
   if (begun_ == 0) return;
   if (begun_ == operations()) return setter_.wish(highest_clock_mhz);  // OCL-2
   if (const auto w = table_->ended(begun_ - 1)) ask(*w);

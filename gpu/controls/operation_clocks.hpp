@@ -3,7 +3,8 @@
 // counts what began at a lower one than its own.
 //
 // Invariants
-//   OCL-1  No call waits for the device's clock (CKS-1).
+//   OCL-1  No call waits for the device's clock (CKS-1). All but take_late() and has_failed() come
+//     from one thread: that of the stream which tells of its operations.
 //   OCL-2  A pass without a table, and what comes behind the last operation of one, runs at the
 //     highest clock: what updates weights, saves and checks them has no slack.
 //   OCL-3  What began too low counts as late but in the first pass of a table: its clocks are asked
@@ -15,6 +16,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <thread>
 #include <vector>
 
 #include "gpu/controls/clock_setter.hpp"
@@ -45,9 +47,11 @@ class operation_clocks {
   bool has_failed() const { return setter_.has_failed(); }
 
  private:
+  bool is_of_one_thread();
   size_t operations() const { return table_ ? table_->size() - 1 : 0; }
   void ask(const stage_clocks_policy::wish& w);
 
+  std::thread::id thread_;  ///< OCL-1; none: nobody called yet
   clock_table_ptr table_;
   bool counts_ = false;  ///< OCL-3
   size_t begun_ = 0;

@@ -24,9 +24,10 @@ status check_setting(setting_port& port, const machine_setting& s, uint64_t valu
   return {};
 }
 
-status set_setting(setting_port& port, const machine_setting& s, uint64_t value) {
+/// In force is what is not above `most`.
+status set_setting(setting_port& port, const machine_setting& s, uint64_t value, uint64_t most) {
   TROUPE_CHECK(port.write(s.now.where, value));
-  return check_setting(port, s, value);
+  return check_setting(port, s, most);
 }
 
 /// SGV-6. Processors that are offline take no clock, and need none.
@@ -191,7 +192,7 @@ result<bool> setting_governor::adopt() {
   std::vector<uint64_t> in_force;
   for (const auto& s : *found) {
     const auto wanted = setting_at(target_.kind, s.range, *left.stays_at);
-    const auto done = set_setting(*port, s, wanted);
+    const auto done = set_setting(*port, s, wanted, wanted);
     if (!done && !is_away(target_.kind, done.error()))
       return setting_refused(to_string(target_.kind), done.error().message);
     in_force.push_back(done ? wanted : 0);
@@ -200,6 +201,7 @@ result<bool> setting_governor::adopt() {
   record_ = std::move(record);
   settings_ = *std::move(found);
   in_force_ = std::move(in_force);
+  unread_.assign(in_force_.size(), false);
   adopted_at_ = left.stays_at;
   return true;
 }
@@ -254,6 +256,7 @@ status setting_governor::begin(const std::vector<found_setting>& away) {
   record_ = std::move(record);
   settings_ = std::move(found);
   in_force_ = std::move(in_force);
+  unread_.assign(in_force_.size(), false);
   return {};
 }
 
@@ -271,12 +274,14 @@ status setting_governor::set(int pace_of_1024) {
   status first_away;
   for (size_t i = 0; i < settings_.size(); ++i) {
     const auto wanted = wanted_of(settings_[i].range);
-    if (wanted != in_force_[i]) {
+    if (wanted != in_force_[i] || unread_[i]) {
+      const auto most = setting_at(target_.kind, settings_[i].range, pace_of_1024_);
       const auto began = std::chrono::steady_clock::now();
-      auto done = set_setting(*port_, settings_[i], wanted);
+      auto done = set_setting(*port_, settings_[i], wanted, most);
       if (done) took_.add((std::chrono::steady_clock::now() - began) / std::chrono::nanoseconds(1));
       if (!done && !is_away(target_.kind, done.error())) return done;
       in_force_[i] = done ? wanted : 0;  // that of what is away is tried again
+      unread_[i] = wanted < most;
       if (!done && first_away) first_away = std::move(done);
     }
     is_any_set = is_any_set || in_force_[i] == wanted;
@@ -304,6 +309,7 @@ status setting_governor::set_clock(int mhz) {
     if (wanted == in_force_[i]) continue;
     auto done = port_->write(settings_[i].now.where, wanted);
     in_force_[i] = done ? wanted : 0;
+    unread_[i] = true;
     if (!done && !is_away(target_.kind, done.error())) return done;
   }
   return {};
@@ -315,7 +321,10 @@ status setting_governor::check_clock() {
   for (size_t i = 0; i < settings_.size(); ++i) {
     if (in_force_[i] == 0) continue;
     auto done = check_setting(*port_, settings_[i], in_force_[i]);
-    if (!done && !is_away(target_.kind, done.error())) return done;
+    unread_[i] = !done;
+    if (done) continue;
+    in_force_[i] = 0;  // whatever is wanted next is written
+    if (!is_away(target_.kind, done.error())) return done;
   }
   return {};
 }

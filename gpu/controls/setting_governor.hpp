@@ -8,7 +8,8 @@
 //   SGV-3  A device has one governor at a time, whose lock says who it is (seat.hpp). The other
 //     ranks of the job there set nothing, since all of them have one pace, and take over where it
 //     is gone; another job, of the same name or not, is refused.
-//   SGV-4  A pace is set when it was read back, not when it was written.
+//   SGV-4  A pace is set when it was read back, not when it was written, also where a clock has
+//     already written the same.
 //   SGV-8  What an owner whose settings are adopted has left (control_owner::is_adopted) stays as
 //     it is, with what was found before it, under the next such owner, until that one sets another
 //     pace. Any other owner takes it back. A pace is in the record before it is set, so a death
@@ -108,6 +109,7 @@ class setting_governor final : public actuator {
   control_record record_;
   std::vector<machine_setting> settings_;
   std::vector<uint64_t> in_force_;  ///< of each; 0: not known
+  std::vector<bool> unread_;        ///< of each: it was written for a clock, and not read since
   recent_delays took_;              ///< from a write until it was read back, each setting
   std::optional<int> adopted_at_;
   int pace_of_1024_ = whole_pace, clock_mhz_ = highest_clock_mhz;

@@ -624,3 +624,22 @@ TEST_CASE("SGV-9: setting governor: of a clock and a pace the lower holds, and b
   CHECK(m.values(setting_kind::cpufreq)["policy1"] == "3000000\n");
   CHECK_FALSE(m.governor(setting_kind::rapl)->sets_clocks());
 }
+
+TEST_CASE("SGV-4: setting governor: what a clock has written, or lost, holds no pace unread") {
+  const made_devices m;
+  const auto policy = m.at.devices / "devices/system/cpu/cpufreq/policy1/scaling_max_freq";
+  const auto governor = m.governor(setting_kind::cpufreq);
+  m.files->lies = true;
+  REQUIRE(governor->set_clock(1500));  // as a quarter's
+  const auto held = governor->set(256);
+  REQUIRE_FALSE(held);
+  CHECK(held.error().is(setting_not_in_force));
+  m.files->lies = false;
+  REQUIRE(governor->set(256));
+  CHECK(m.values(setting_kind::cpufreq)["policy1"] == "1500000\n");
+  REQUIRE(governor->set_clock(highest_clock_mhz));
+  fill(policy, "3000000\n");  // somebody else
+  CHECK_FALSE(governor->check_clock());
+  REQUIRE(governor->set(256));
+  CHECK(m.values(setting_kind::cpufreq)["policy1"] == "1500000\n");
+}
