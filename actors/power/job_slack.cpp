@@ -2,6 +2,7 @@
 #include "actors/power/job_slack.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <utility>
 
@@ -39,10 +40,17 @@ std::string_view off_in_words(slack_reason why) {
   return "";
 }
 
-double sum_s(const std::vector<gpu::controls::clocked_operation>& all) {
-  double out = 0;
-  for (const auto& o : all) out += o.lasts_s;
-  return out;
+double times_of(const std::vector<gpu::controls::clocked_operation>& all) {
+  double lasts_s = 0, shortest_s = 0;
+  for (const auto& o : all) {
+    lasts_s += o.lasts_s;
+    shortest_s += o.shortest_s;
+  }
+  return lasts_s / shortest_s;
+}
+
+bool is_finite_time(double s) {
+  return std::isfinite(s) && s >= 0;
 }
 
 }  // namespace
@@ -67,6 +75,7 @@ void job_slack::begin(const fbs::StepMadeT& step, uint32_t epoch) {
   replicas_ = step.replica_s.size();
   saves_energy_ = step.saves_energy;
   points_.assign(replicas_, std::nullopt);
+  told_state_.clear();  // a run forgets it with its ranks
   auto terms = live_slack_terms();
   const auto operations = plan_->policy->dag().nodes().size() * replicas_;
   terms.most_late = std::max(terms.most_late, static_cast<int>(operations) / late_share);
@@ -82,6 +91,7 @@ void job_slack::begin(const fbs::StepMadeT& step, uint32_t epoch) {
 
 std::optional<fbs::JobClocksT> job_slack::made(const fbs::StepMadeT& step, uint32_t epoch) {
   if (step.replica_s.empty()) return std::nullopt;
+  if (!std::ranges::all_of(step.replica_s, is_finite_time)) return std::nullopt;  // JSL-5
   if (!plan_) plan_ = look_ ? look_() : nullptr;
   if (!plan_) return std::nullopt;
   if (!policy_ || epoch != epoch_ || step.replica_s.size() != replicas_ ||
@@ -130,13 +140,12 @@ void job_slack::put_notice(fbs::JobClocksT& into) {
 std::unique_ptr<fbs::ReplicaClocksT> job_slack::clocks_at(size_t point) const {
   const auto& of = *plan_->policy;
   const auto& plan = plan_->plan;
-  const auto usual = clocks_by_stage(of.dag(), of.profile(), plan.points[plan.unchanged()].clocks);
   const auto all = clocks_by_stage(of.dag(), of.profile(), plan.points[point].clocks);
   auto out = std::make_unique<fbs::ReplicaClocksT>();
   for (size_t s = 0; s < all.size(); ++s) {
     auto& stage = *out->stages.emplace_back(std::make_unique<fbs::StageClocksT>());
     stage.set_s = static_cast<float>(plan_->set_s);
-    stage.times = static_cast<float>(sum_s(all[s]) / sum_s(usual[s]));  // JSL-4
+    stage.times = static_cast<float>(times_of(all[s]));  // JSL-4
     for (const auto& o : all[s]) {
       stage.mhz.push_back(static_cast<uint32_t>(o.mhz));
       stage.lasts_s.push_back(static_cast<float>(o.lasts_s));

@@ -11,7 +11,9 @@
 //     all have the highest clocks, and that is said once.
 //   JSL-3  A run is told when a table changes or the state does, and not of each step.
 //   JSL-4  What slack does to a replica's times is told with its table (StageClocks.times), so that
-//     who judges ranks by what they take can put it right.
+//     who judges ranks by what they take can put it right: of the highest clocks, which steps have
+//     before there is a plan and between two, so that what is normal for a rank stays so.
+//   JSL-5  What ranks say they took is foreign: a step of no finite time is none.
 #pragma once
 
 #include <cstdint>

@@ -57,15 +57,20 @@ double pipeline_s(std::span<const step_part> of_first) {
   return out_ms / 1000;
 }
 
-/// By how much the clocks of the step are slower than those that leave one as long as it is.
+/// By how much the clocks of the step are slower than the highest.
 double times_of(const run_state& st, size_t rank) {
   const auto* table = rank < st.job.plan().ranks.size() ? table_of(st, rank) : nullptr;
   return table != nullptr && table->times >= 1 ? static_cast<double>(table->times) : 1;
 }
 
+/// What is no work then is waiting: the step is as long.
 void shorten(std::vector<step_part>& parts, double times) {
-  for (auto& p : parts)
-    if (p.kind == pipeline_op::forward || p.kind == pipeline_op::backward) p.busy_ms /= times;
+  for (auto& p : parts) {
+    if (p.kind != pipeline_op::forward && p.kind != pipeline_op::backward) continue;
+    const double own_ms = p.busy_ms / times;
+    p.waited_ms += p.busy_ms - own_ms;
+    p.busy_ms = own_ms;
+  }
 }
 
 }  // namespace

@@ -5,8 +5,9 @@
 //   RSL-1  A rank has clocks of its own in steps at the whole pace alone, without the brake: a
 //     budget's pace is of the whole job already (PWR-4).
 //   RSL-2  Tables that are not of this epoch, these stages and micro-batches are not taken.
-//   RSL-3  Who judges ranks by what they take hears it as it would be at the clocks that leave a
-//     step as long as it is: one replica may be slowed for another that is slow.
+//   RSL-3  Who judges ranks by what they take hears it as it would be at the highest clocks: what
+//     is normal for a rank is learned before there is a plan, too, and a replica may be slowed for
+//     another that is slow.
 #pragma once
 
 #include <memory>

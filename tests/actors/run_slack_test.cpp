@@ -151,6 +151,7 @@ TEST_CASE("RSL-3: run: who judges ranks hears what they take without being slowe
     REQUIRE_FALSE(parts.empty());
     CHECK(parts[0].kind == pipeline_op::forward);
     CHECK(parts[0].busy_ms == doctest::Approx(done->rank() == 0 ? 10 : 30));
+    CHECK(parts[0].waited_ms == doctest::Approx(done->rank() == 0 ? 10 : 0));
   }
   CHECK(f.made().step == 1);
 }
