@@ -433,7 +433,7 @@ TEST_CASE("a cross-check points at the line of a key that somebody wrote") {
             {},
             {"model.max_seq_len=64"}});
   auto text = rendered(out.problems);
-  CHECK(text.find("run.toml:8:1: train.seq_len: train.seq_len = 512 is more than") != text.npos);
+  CHECK(text.find("run.toml:8:1: train.seq_len = 512 is more than") != text.npos);
   CHECK(text.find("run.toml:10:1: parallel.pipeline: 5 stages cannot share 4 layers") != text.npos);
 }
 

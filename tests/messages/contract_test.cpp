@@ -44,6 +44,7 @@ const std::map<std::string_view, std::string_view> harmless{
     {"kind", "a name out of a list"},
     {"name", "of a field, looked for among those of a machine's profile"},
     {"word", "of a machine's profile, for a model to compare"},
+    {"gpu_ids", "a sum, compared with those of other machines"},
     {"host", "a name, compared with those of other nodes"}};
 
 /// The messages that have tables within, and which; of those each text must be harmless, too.

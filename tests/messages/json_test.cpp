@@ -48,6 +48,7 @@ class generator {
     if (type == "bool") return random_() % 2 == 0;
     if (type == "byte") return static_cast<int8_t>(random_() % 128);  // -1 is what is not known
     if (type == "ubyte") return static_cast<uint8_t>(random_());
+    if (type == "short") return static_cast<int16_t>(random_() % 32768);  // -1: as of byte
     if (type == "ushort") return static_cast<uint16_t>(random_());
     if (type == "int") return static_cast<int32_t>(random_());
     if (type == "uint") return static_cast<uint32_t>(random_());

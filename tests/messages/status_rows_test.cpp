@@ -42,6 +42,10 @@ json filled(const field_info& field) {
     one = true;
   } else if (type == "double") {
     one = 0.1;
+  } else if (type == "ushort") {
+    one = std::numeric_limits<uint16_t>::max();
+  } else if (type == "short") {
+    one = std::numeric_limits<int16_t>::max();
   } else if (type == "uint") {
     one = std::numeric_limits<uint32_t>::max();
   } else if (type == "long") {

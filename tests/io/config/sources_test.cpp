@@ -86,6 +86,7 @@ TEST_CASE("sources: what is wrong with one is said with its place") {
     CHECK(got.error().code == errc::bad_config);
     INFO(got.error().message);
     CHECK(got.error().message.starts_with(w.place + ": "));
-    CHECK(got.error().message.find(w.what) != std::string::npos);
+    const auto said = got.error().message + "\n" + got.error().hint;
+    CHECK(said.find(w.what) != std::string::npos);
   }
 }
