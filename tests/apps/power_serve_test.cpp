@@ -184,7 +184,7 @@ TEST_CASE("PWR-1: power serve: where others' work may run who never came counts 
 TEST_CASE("power serve: whose steps may be shifted is what its file says, by default nobody's") {
   const scratch folder;
   for (const bool may : {false, true}) {
-    const auto tree = tree_of(folder, two_jobs + (may ? "phase = true\n" : ""));
+    const auto tree = tree_of(folder, std::string(two_jobs) + (may ? "phase = true\n" : ""));
     const auto o = budget_options_of(tree, 1);
     CHECK(!o.children[0].shifts);
     CHECK(o.children[1].shifts == may);
