@@ -169,13 +169,15 @@ void spill_nothing(const model_config& model, gpu::stage_shape& shape, uint64_t 
 namespace {
 
 /// The least that a stage takes whose layers keep nothing: with all of it in memory, and with what
-/// can be on a drive there. Of a small model the first is less than what brings the state.
+/// can be on a drive there. Of a small model the first is less than what brings the state. What a
+/// GPU of that memory has room for needs no twins.
 struct least_needs {
   uint64_t in_memory = 0;
   gpu::memory_split swapped = {};
 };
 
-least_needs least_needs_of(const config::job& job, const engine_options& options) {
+least_needs least_needs_of(const config::job& job, const engine_options& options,
+                           uint64_t device_bytes = 0) {
   auto shape = options.shape;
   auto settled = options;
   settled.swap_clip = way_of(job.swap.clip);
@@ -183,6 +185,7 @@ least_needs least_needs_of(const config::job& job, const engine_options& options
   shape.where = {};
   least_needs out{gpu::plan_stage(options.model, shape).total(), {}};
   auto budget = steps_of(settled);
+  budget.bytes = device_bytes;
   if (on_gpu(options)) budget.host_bytes = 0;
   shape.where = gpu::least_residency(options.model, shape, budget);
   out.swapped = gpu::needs_of(options.model, shape, budget);
@@ -192,10 +195,11 @@ least_needs least_needs_of(const config::job& job, const engine_options& options
 }  // namespace
 
 uint64_t swap_floor_bytes(const config::job& job, const engine_options& options) {
-  const auto least = least_needs_of(job, options);
+  const auto device_bytes = on_gpu(options) ? device_budget_bytes(job, options) : 0;
+  const auto least = least_needs_of(job, options, device_bytes);
   auto stage = std::min(least.in_memory, least.swapped.device_bytes);
   if (on_gpu(options))  // whose own memory is another budget's
-    stage = least.in_memory <= device_budget_bytes(job, options) ? 0 : least.swapped.host_bytes;
+    stage = least.in_memory <= device_bytes ? 0 : least.swapped.host_bytes;
   return process_overhead_bytes(job, options) + workers_of(job) * stage;
 }
 

@@ -13,13 +13,16 @@ memory_split split_of(const model_config& model, const stage_shape& shape) {
   const auto plan = plan_stage(model, shape);
   const auto& where = shape.where;
   if (!where.any_on_disk()) return {plan.total(), 0};
-  uint64_t slot = 0, weights = 0;
+  uint64_t slot = 0, weights = 0, gradient = 0;
   const auto chunks = stage_chunks(model, shape);
   for (size_t c = 0; c < chunks.size(); ++c) {
     const auto home = where.of(static_cast<int>(c));
     if (!home.state_on_disk) continue;
     const auto slice = slice_of(chunks[c].count, shape.replica);
-    slot = std::max(slot, swap_slot_bytes(swap_layout(slice, where, shape.compute)));
+    const auto file = swap_layout(slice, where, shape.compute);
+    const bool brings = where.gradient_on_disk(static_cast<int>(c));  // SWP-17
+    slot = std::max(slot, swap_slot_bytes(file) + (brings ? file.array_bytes() : 0));
+    if (brings) gradient = std::max(gradient, gradient_file(slice, file).whole_bytes());
     // Weights in memory of their own are brought, too, where an update was dropped (SWP-9).
     const auto slice_bytes = static_cast<size_t>(slice.part) * size_of(shape.compute);
     if (home.weight_frame >= 0 || where.speculates)
@@ -28,6 +31,7 @@ memory_split split_of(const model_config& model, const stage_shape& shape) {
   memory_split out{plan.total() - plan.swap_slots, plan.swap_slots};
   out.device_bytes += slot * static_cast<uint64_t>(where.groups_in_memory);
   if (weights > 0) out.host_bytes += io::buffer_bytes(weights);
+  if (gradient > 0) out.host_bytes += 2 * io::buffer_bytes(gradient);  // out, and in
   const spill_layout spill(shape);
   if (spill.records() == 0) return out;
   const auto frame = plan.spill_bytes / static_cast<uint64_t>(spill.records());

@@ -33,10 +33,13 @@ class ladder {
   residency least() const {
     auto r = least_frames();
     if (!adds_up_ && !holds_) return r;
-    auto held = with(r, hold_all);
+    const auto held = with(r, hold_all);
     r.gradients_on_disk = true;
-    // A few small layers' gradients are less than what brings them.
-    return needs(r).device_bytes < needs(held).device_bytes ? r : held;
+    const auto on_disk = needs(r), in_memory = needs(held);
+    // A few small layers' gradients are less than what brings them; of two memories the device may
+    // have room for them where the host has none for their twins (RSP-4).
+    const bool lacks_twins = in_memory.device_bytes <= budget_.bytes && !fits(r);
+    return lacks_twins || in_memory.device_bytes <= on_disk.device_bytes ? held : r;
   }
 
   memory_split needs(const residency& r) const {

@@ -89,7 +89,8 @@ inline constexpr error_kind<double, double> twins_too_large{
 result<residency> plan_residency(const model_config& model, const stage_shape& shape,
                                  const residency_budget& budget);
 
-/// What needs the least memory.
+/// What needs the least memory; of two the least of the device's, or of the host's where the device
+/// has room for all gradients and the host none for what brings them.
 residency least_residency(const model_config& model, const stage_shape& shape,
                           const residency_budget& budget);
 

@@ -92,10 +92,14 @@ TEST_CASE("cuda: TWN-1: what is booked of both memories is what was planned, and
   for (const auto type : {dtype::f32, dtype::bf16})
     for (const bool spills : {false, true})
       for (const bool speculates : {false, true})
-        for (const bool shares : {false, true}) {
-          const auto model = testing::tiny_gpt2();
+        for (const auto& [shares, stores] :
+             {std::pair(false, false), std::pair(true, false), std::pair(true, true)}) {
+          auto model = testing::tiny_gpt2();
+          model.layers = 5;  // in two frames
           auto shape = shape_of_split(model, type, spills);
           shape.where.speculates = speculates;
+          shape.where.gradients_on_disk = stores;
+          REQUIRE(shape.where.gradient_on_disk(1) == stores);
           for (auto& chunk : shape.where.chunks)
             if (!shares) chunk.weight_frame = chunk.grad_frame = -1;
           const auto planned = split_of(model, shape);

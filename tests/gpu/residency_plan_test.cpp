@@ -10,6 +10,7 @@
 #include "gpu/swap/chunk_places.hpp"
 #include "gpu/swap/memory_split.hpp"
 #include "gpu/swap/step_traffic.hpp"
+#include "tests/errors.hpp"
 #include "tests/gpu/model_samples.hpp"
 
 namespace troupe::gpu {
@@ -170,6 +171,46 @@ TEST_CASE("RSP-4: the budget that is too small is named, and what a GPU holds ne
   REQUIRE(whole);
   CHECK(*whole == residency{});
   CHECK(split_of(model, shape).host_bytes == 0);
+}
+
+TEST_CASE("RSP-4 RES-5: gradients that a device has room for need no twins of the host's") {
+  auto model = testing::tiny_gpt2();
+  model.layers = 12;
+  const auto shape = shape_of_plan_test(model, dtype::bf16);
+  auto budget = of_two_memories(0, true, 0);
+  budget.micro_batches = 4;
+  const auto needs = [&](const residency& where) {
+    auto with = shape;
+    with.where = where;
+    return split_of(model, with);
+  };
+  const auto on_disk = least_residency(model, shape, budget);
+  REQUIRE(on_disk.gradients_on_disk);
+  auto in_memory = on_disk;
+  in_memory.gradients_on_disk = false;
+  for (auto& c : in_memory.chunks) c.grad_frame = -1;
+  const auto least = needs(on_disk), held = needs(in_memory);
+  REQUIRE(least.device_bytes < held.device_bytes);
+  REQUIRE(least.host_bytes > held.host_bytes);
+  const auto planned = [&](uint64_t device, uint64_t host) {
+    budget.bytes = device;
+    budget.host_bytes = host;
+    auto out = plan_residency(model, shape, budget);
+    if (out) CHECK(needs(*out).device_bytes <= device);
+    if (out) CHECK(needs(*out).host_bytes <= host);
+    return out;
+  };
+  const auto mib = [](uint64_t bytes) { return static_cast<double>(bytes) / (1 << 20); };
+  const auto stored = planned(least.device_bytes, least.host_bytes);
+  REQUIRE(stored);
+  CHECK(stored->gradients_on_disk);
+  CHECK(planned(held.device_bytes - 1, least.host_bytes - 1).error().is(twins_too_large));
+  const auto kept = planned(held.device_bytes, held.host_bytes);
+  REQUIRE(kept);
+  CHECK(keeps_gradients(*kept));
+  const auto less = held.host_bytes - 1;
+  CHECK(planned(held.device_bytes, less).error() ==
+        twins_too_large(mib(less), mib(held.host_bytes)));
 }
 
 TEST_CASE("RSP-3: what is left over of the memory reads the ends' state ahead") {
