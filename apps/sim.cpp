@@ -148,6 +148,7 @@ nlohmann::ordered_json facts_of(const sim::simulation_outcome& o) {
     s["reads_failed"] = o.swaps.unread;
     s["activations_written"] = o.swaps.spilled;
     s["activation_writes_failed"] = o.swaps.unspilled;
+    s["gradient_writes_failed"] = o.swaps.unstored;
     s["steps_made_again"] = o.swaps.redone;
     s["tables_with_rows_first"] = o.swaps.rows_first;
     s["spilling_replanned"] = o.swaps.replanned;

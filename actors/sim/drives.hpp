@@ -12,7 +12,8 @@
 //   SIM-27  A slow drive, a full one and a write of state that fails cost no launch and no
 //     recovery, as long as room is there again within swap.patience_s. Who opens a folder, at a
 //     start or in a recovery, needs room at once. A write of activations that fails ends its rank
-//     (SPR-2), as a read does; their file has its room from the start.
+//     (SPR-2), as one of a gradient does (GRF-3), and a read; their files have their room from the
+//     start.
 //   SIM-33  In a step all replicas of a stage spill the same layers, whatever their drives keep
 //     (actors/train/spill_replan.hpp).
 #pragma once

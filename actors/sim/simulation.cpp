@@ -22,6 +22,7 @@
 #include "actors/sim/parent_budget.hpp"
 #include "actors/sim/power_watch.hpp"
 #include "actors/sim/slowness.hpp"
+#include "actors/sim/swapped_job.hpp"
 #include "io/checkpoint/catalog.hpp"
 
 namespace troupe::sim {
@@ -532,7 +533,7 @@ class simulation {
     did(f, fmt::format("of rank {}", rank), harm::fatal);
   }
 
-  /// SIM-27. Starts and recoveries need room; failed reads, and writes of activations, end ranks.
+  /// SIM-27. Starts and recoveries need room; reads, and writes of what has no state, end ranks.
   void ail_drive(const fault& f) {
     const int n = victim(f);
     if (!options_.swap.any() || !world_.alive(n)) return;
@@ -540,8 +541,9 @@ class simulation {
     blame_.touched(name_of(n));
     if (f.kind == fault_kind::disk_error) {
       const bool reads = f.random / 16 % 2 == 0;
+      const bool ends = reads || options_.swap.spill_layers > 0 || stores_gradients(plan_);
       did(f, fmt::format("{}, a {}", name_of(n), reads ? "read" : "write"),
-          reads || options_.swap.spill_layers > 0 ? harm::fatal : harm::none);
+          ends ? harm::fatal : harm::none);
       (reads ? drive.fails_read : drive.fails_write) = true;
       return;
     }

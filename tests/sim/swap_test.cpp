@@ -247,6 +247,22 @@ TEST_CASE(
   succeeds(recovered);
 }
 
+TEST_CASE("SIM-27 GRF-3: swap: a gradient that a drive fails to write ends its rank") {
+  auto o = spilling();
+  o.swap.spill_layers = 0;
+  o.steps = 20;
+  const auto fails = [](const auto& done) { return done.swaps.unstored > 0; };
+  const auto unwritten = with_error(o, of_write, fails);
+  CHECK(unwritten.swaps.unstored == 1);
+  CHECK(unwritten.swaps.moved == 0);
+  CHECK(ends_with(unwritten, "write the gradient of chunk"));
+  o.recovers = true;
+  const auto recovered = with_error(o, of_write, fails);
+  CHECK(recovered.swaps.unstored == 1);
+  CHECK(recovered.recoveries.size() == 1);
+  succeeds(recovered);
+}
+
 TEST_CASE("SIM-33: swap: where a drive keeps less replicas compute again alike what they spilled") {
   for (const int nodes : {1, 2, 3}) {
     CAPTURE(nodes);
@@ -408,7 +424,8 @@ TEST_CASE("swap: random clusters that swap and faults violate nothing") {
     FAIL_CHECK(done->failure->what.message);
   }
   const auto& s = done->swaps;
-  for (const auto count : {s.operations, s.kept, s.unkept, s.moved, s.waited, s.unread, s.spilled,
-                           s.unspilled, s.redone, s.rows_first, s.replanned, s.leftovers})
+  for (const auto count :
+       {s.operations, s.kept, s.unkept, s.moved, s.waited, s.unread, s.spilled, s.unspilled,
+        s.unstored, s.redone, s.rows_first, s.replanned, s.leftovers})
     CHECK(count > 0);
 }
