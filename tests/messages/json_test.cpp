@@ -54,7 +54,7 @@ class generator {
     if (type == "uint") return static_cast<uint32_t>(random_());
     if (type == "long") return static_cast<int64_t>(random_());
     if (type == "ulong") return random_();
-    // A text has as many digits as tell a float from its neighbours: of eighths that is all of them.
+    // A text has the digits that tell a float from its neighbours: of eighths these are all.
     if (type == "float") return static_cast<double>(static_cast<int16_t>(random_())) / 8;
     if (type == "double") return real();
     REQUIRE(type == "string");
