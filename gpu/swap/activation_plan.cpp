@@ -181,6 +181,10 @@ std::optional<activation_split> choose_activations(int64_t layers, bool has_halv
   const auto from = best_kept(layers, has_halves, 0, once);
   if (!from) return std::nullopt;
   descend(*from, layers, has_halves, once);
+  // Where memory is also what gradients lie in, a few layers that keep all may be worth more than
+  // many that keep halves.
+  if (const auto whole = has_halves ? best_kept(layers, false, 0, once) : std::nullopt)
+    descend(*whole, layers, has_halves, once);
   const activation_split all{0, 0, layers};
   if (const auto took = once(all)) descend({all, *took}, layers, has_halves, once);
   const auto without = kept.get(), with = spilt.get();

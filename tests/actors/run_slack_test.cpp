@@ -18,7 +18,8 @@ namespace {
 
 /// Of one micro-batch on each of two ranks.
 struct slack_run : scripted_run {
-  explicit slack_run(double budget_w = 0) : scripted_run({.budget_w = budget_w, .slack = true}) {}
+  explicit slack_run(double budget_w = 0)
+      : scripted_run({.budget_w = budget_w, .checkpoint_every = 4, .slack = true}) {}
 
   void clocks(const std::function<void(fbs::JobClocksT&)>& change = {}) {
     fbs::JobClocksT c;
@@ -47,7 +48,11 @@ struct slack_run : scripted_run {
     }
     return out;
   }
-  fbs::StepMadeT made() { return pacer.take<fbs::StepMade>().m.unpack(); }
+  /// Of the first step that was not asked for yet.
+  fbs::StepMadeT made() {
+    pacer.take_all<fbs::PaceTaken>();
+    return pacer.take<fbs::StepMade>().m.unpack();
+  }
   void power(uint32_t pace_of_1024, bool brake = false) {
     pacer.tell(run, make_msg<fbs::JobPower>(context(), [&](auto& p) {
                  p.number = ++words;
@@ -65,7 +70,6 @@ using rank_clocks = std::vector<uint32_t>;
 TEST_CASE("run: of a job that takes slack each step is told, by what its first stages computed") {
   slack_run f;
   f.start();
-  f.pacer.take_all<fbs::PaceTaken>();
   CHECK(f.step_at() == rank_clocks{0, 0});
   const auto told = f.made();
   CHECK(told.step == 1);
