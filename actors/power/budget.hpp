@@ -40,11 +40,10 @@
 //     each its ceiling, also without a lease, once the record has that for lives after it: before
 //     that what it decides. It sheds none and pulls no brake, here or in those lives; a person's
 //     holds.
-//   BGA-10  Children whose configuration allows it are shifted against each other, by an answer
-//     that says so; not in a dry run. That changes no cap, and none waits for it.
-//
-//   BGA-10 Who sets the budget or the brake is told to whoever keeps that before it is done, and
+//   BGA-10  Who sets the budget or the brake is told to whoever keeps that before it is done, and
 //     what came of it before he is answered. Nobody waits for that: it is done all the same.
+//   BGA-11  Children whose configuration allows it are shifted against each other, by an answer
+//     that says so; not in a dry run. That changes no cap, and none waits for it.
 //
 // Failure policy: ends with its process. Children fall to their static shares by themselves.
 #pragma once

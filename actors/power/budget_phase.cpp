@@ -18,7 +18,7 @@ void hear_beat(budget_state& st, size_t child, const fbs::PowerReport& said, int
   st.phase.hear(child, said.incarnation(), beat, now_ns);
 }
 
-/// BGA-10
+/// BGA-11
 void decide_offsets(budget_state& st, const budget_decision& decided, int64_t now_ns) {
   if (st.options.dry_run) return;
   const auto& policy = *st.policy;

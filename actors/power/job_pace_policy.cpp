@@ -192,11 +192,12 @@ void job_pace_policy::steps(uint64_t step, work_pace pace, int64_t now_ns) {
   judge(begins ? moment::step_begins : moment::any, now_ns);
 }
 
+/// Where it rests it is partial once it goes on.
 void job_pace_policy::begins_late() {
+  began_late_ = true;
   if (in_force_.of_1024 == 0) return;
   partial_ = step_;
   begun_ = 0;
-  began_late_ = true;
 }
 
 void job_pace_policy::rest(bool rests, int64_t now_ns) {

@@ -24,17 +24,15 @@ double phase_at(const step_beat& b, int64_t now_ns) {
   return steps - std::floor(steps);
 }
 
-/// How late each would have to begin so that all are evenly apart, in shares of a step. `begins`:
-/// in how long the next step of each does, rising; the one at `first` goes first. Each share is at
-/// least 0 and below 1, and the least is 0.
-std::vector<double> holds_from(const std::vector<double>& begins, size_t first) {
-  const auto count = begins.size();
-  std::vector<double> late(count);  // by how much each begins behind its even place
-  for (size_t k = 0; k < count; ++k) {
-    const auto i = (first + k) % count;
-    const double at = begins[i] + (i < first ? 1 : 0);
-    late[i] = at - static_cast<double>(k) / static_cast<double>(count);
-  }
+/// How late each has to begin so that all are evenly apart in the order in which they begin, in
+/// shares of a step. `begins`: in how long the next step of each does, rising and below 1. Each
+/// share is at least 0 and below 1, and the least is 0. Who of them goes first makes no difference
+/// to that, and no other order holds them back less together: of two that changed places one would
+/// wait for as much more as the other for less.
+std::vector<double> even_holds(const std::vector<double>& begins) {
+  const auto count = static_cast<double>(begins.size());
+  std::vector<double> late;  // by how much each begins behind its even place
+  for (const double at : begins) late.push_back(at - static_cast<double>(late.size()) / count);
   const double latest = *std::max_element(late.begin(), late.end());
   for (auto& a : late) a = latest - a;
   return late;
@@ -116,8 +114,7 @@ std::vector<size_t> phase_policy::tick(bool quiet, int64_t now_ns) {
   return out;
 }
 
-/// Of the ways to stand evenly apart in the order in which they begin the one that holds them back
-/// least together. PHS-1, PHS-5
+/// PHS-1, PHS-5
 void phase_policy::spread(const std::vector<size_t>& group, int64_t now_ns,
                           std::vector<size_t>& out) {
   const auto count = group.size();
@@ -128,26 +125,18 @@ void phase_policy::spread(const std::vector<size_t>& group, int64_t now_ns,
     order.emplace_back(since > 0 ? 1 - since : 0, i);  // in how long its next step begins
   }
   std::sort(order.begin(), order.end());
-  std::vector<double> begins, best;
+  std::vector<double> begins;
   for (const auto& [at, i] : order) begins.push_back(at);
-  double least = 0;
-  for (size_t first = 0; first < count; ++first) {
-    auto holds = holds_from(begins, first);
-    double sum = 0;
-    for (const double h : holds) sum += h;
-    if (!best.empty() && sum >= least) continue;
-    least = sum;
-    best = std::move(holds);
-  }
+  const auto holds = even_holds(begins);
   const double noise = std::max(noise_of_step, noise_of_gap / static_cast<double>(count));
-  if (*std::max_element(best.begin(), best.end()) < noise) return;
+  if (*std::max_element(holds.begin(), holds.end()) < noise) return;
   for (size_t k = 0; k < count; ++k) {
     auto& c = children_[order[k].second];
     c.since_ns = now_ns;  // PHS-3
     const auto offset_ns =
         std::min(c.beat->period_ns - 1,
-                 static_cast<int64_t>(best[k] * static_cast<double>(c.beat->period_ns)));
-    if (best[k] < noise_of_step || offset_ns <= 0) continue;
+                 static_cast<int64_t>(holds[k] * static_cast<double>(c.beat->period_ns)));
+    if (holds[k] < noise_of_step || offset_ns <= 0) continue;
     c.last = {{++numbers_, offset_ns}, now_ns};
     c.stands = true;
     out.push_back(order[k].second);

@@ -56,7 +56,9 @@ bool step_phase_policy::hear(uint64_t life, const phase_order& said, int64_t sen
   last_ = order;
   const auto own = beat(now_ns);
   if (!own || said.offset_ns <= 0 || said.offset_ns >= own->period_ns) return false;
-  if (now_ns - sent_ns > late_answer_ns || since_held_ < steps_between) return false;
+  // Where no lease is granted nobody has looked at when that was sent.
+  if (sent_ns > now_ns || sent_ns < now_ns - late_answer_ns) return false;
+  if (since_held_ < steps_between) return false;
   since_held_ = 0;
   pending_ns_ = said.offset_ns;
   return true;

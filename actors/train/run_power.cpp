@@ -45,7 +45,10 @@ void send_pace(run_pointer self, uint64_t step) {
   auto& st = self->state;
   st.power.told_budget_w = budget_of(st);
   st.power.told_step = step;
-  if (step == 0) st.power.old_end_by_ns.reset();
+  if (step == 0) {
+    st.power.old_end_by_ns.reset();
+    st.power.start_offset_us = 0;
+  }
   st.power.told_paused = is_paused(st);
   st.power.told_armed = st.power.brake_armed;
   st.power.told_word = step > 0 ? st.power.step_word : st.power.word;
@@ -112,13 +115,15 @@ void begin_power(run_pointer self) {
 
 namespace {
 
-/// It is of the next step alone, and void where none may begin. Only ranks that may be braked are
-/// waited for as long as that wants (paced_patience.hpp).
+/// It is of the next step alone, and void where none may begin, or none is made: it would shift a
+/// step of another beat. Only ranks that may be braked are waited for as long as that wants
+/// (paced_patience.hpp).
 void take_offset(run_state& st, const fbs::JobPower& m) {
   auto& p = st.power;
   constexpr uint64_t latest_us = op_gate::latest_start_ns / 1000;
   if (m.start_offset_us() > 0) p.start_offset_us = std::min(m.start_offset_us(), latest_us);
-  if (m.pace_of_1024() == 0 || m.brake() || !may_brake(st)) p.start_offset_us = 0;
+  const bool may_begin = m.pace_of_1024() > 0 && !m.brake() && p.told_step > 0;
+  if (!may_begin || !may_brake(st)) p.start_offset_us = 0;
 }
 
 std::vector<std::string> take_word(run_pointer self, const fbs::JobPower& m) {

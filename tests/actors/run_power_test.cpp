@@ -566,19 +566,53 @@ TEST_CASE("PWR-4: run: a start that is held back is of one step, of all its rank
   offsets(0);
 }
 
-TEST_CASE("run: no start is held back once no step may begin") {
-  budgeted_run f({.power_parent = "auto"});
-  f.taken();
-  f.power(1024, {}, false, 400'000);
-  f.power(0, "the power budget row0 wants the work paused");
+TEST_CASE("run: no start is held back once no step may begin, or none was made") {
+  using order = void (*)(budgeted_run&);
+  const order pauses[] = {
+      [](budgeted_run& f) {
+        f.power(0, "the power budget row0 wants the work paused");
+        f.power(1024);
+      },
+      [](budgeted_run& f) {
+        f.power(0, "the power budget row0 holds all work by its brake", true);
+        f.power(1024);
+      },
+      [](budgeted_run& f) { f.ask<fbs::Pause>(); },
+  };
+  for (const auto& pause : pauses) {
+    CAPTURE(&pause - pauses);
+    budgeted_run f({.power_parent = "auto"});
+    f.power(1024);
+    f.start();
+    f.power(1024, {}, false, 400'000);
+    pause(f);
+    f.step();
+    f.ask<fbs::Resume>();
+    CHECK(f.stages[0].take<fbs::RunStep>()->start_offset_us() == 0);
+  }
+}
+
+TEST_CASE("run: an order to hold a start back is void for ranks that are given out anew") {
+  budgeted_run f({.recovers = true, .power_parent = "auto"});
   f.power(1024);
   f.start();
+  f.power(1024, {}, false, 400'000);
+  f.stages[0].take<fbs::RunStep>();
+  f.stages[1].take<fbs::RunStep>();
+  f.lose("b");
+  f.power(1024, {}, false, 300'000);  // of the beat before
+  f.admit(f.crew(), f.crew_handles(), run_epoch + 1);
+  f.power(1024, {}, false, 200'000);  // while no step is made
+  for (int p = 0; p <= static_cast<int>(start_phase::connect_data_plane); ++p)
+    f.pass_phase(static_cast<start_phase>(p));
   CHECK(f.stages[0].take<fbs::RunStep>()->start_offset_us() == 0);
 }
 
 TEST_CASE("run: no start is held back where no budget is above the job") {
   budgeted_run alone({.budget_w = 80});
-  alone.power(1024, {}, false, 400'000);
+  alone.power(1024);
   alone.start();
+  alone.power(1024, {}, false, 400'000);
+  alone.step();
   CHECK(alone.stages[0].take<fbs::RunStep>()->start_offset_us() == 0);
 }

@@ -64,7 +64,7 @@ struct shifting_budget : scripted_budget {
 
 }  // namespace
 
-TEST_CASE("BGA-10: budget: children that step together are shifted once, by an answer") {
+TEST_CASE("BGA-11: budget: children that step together are shifted once, by an answer") {
   shifting_budget f;
   f.step_seconds(25);
   CHECK(f.orders.empty());
@@ -89,7 +89,7 @@ TEST_CASE("BGA-10: budget: children that step together are shifted once, by an a
   CHECK(tree.children[1]->offset_age_ms > 80'000);
 }
 
-TEST_CASE("BGA-10: budget: only who may be is shifted, and nobody in a dry run") {
+TEST_CASE("BGA-11: budget: only who may be is shifted, and nobody in a dry run") {
   for (const bool dry_run : {false, true}) {
     CAPTURE(dry_run);
     shifting_budget f(true, dry_run, dry_run);

@@ -158,3 +158,18 @@ TEST_CASE("JPP-2: a step whose first operations are held back raises no pace") {
     CHECK(job.policy.decide(job.now).pace >= work_pace{pace.of_1024 * 9 / 10});
   }
 }
+
+TEST_CASE("JPP-2: nor does one that is braked before its first operations") {
+  uneven_work job(50);
+  for (int i = 0; i < 60; ++i) job.make(2, 0);
+  const auto pace = job.policy.decide(job.now).pace;
+  job.policy.rest(true, job.now);
+  job.policy.steps(++job.step, pace, job.now);  // told behind it
+  job.policy.begins_late();
+  job.second(10);
+  job.policy.rest(false, job.now);
+  for (int i = 0; i < 4; ++i) job.second(10);
+  for (int i = 0; i < 2; ++i) job.second(10 + 190 * pace.share());
+  for (int i = 0; i < 20; ++i) job.make(2, 0);
+  CHECK(job.most_w < 50);
+}
