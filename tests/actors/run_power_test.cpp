@@ -545,7 +545,7 @@ TEST_CASE("PWR-4: run: a step that may be braked waits for its ranks as at the l
 }
 
 TEST_CASE("PWR-4: run: a start that is held back is of one step, of all its ranks, and told") {
-  budgeted_run f({.power_parent = "auto"});
+  budgeted_run f({.power_parent = "auto", .checkpoint_every = 4});
   f.taken();
   f.power(1024);
   f.start();
@@ -576,6 +576,7 @@ TEST_CASE("run: no start is held back once no step may begin, or none was made")
       [](budgeted_run& f) {
         f.power(0, "the power budget row0 holds all work by its brake", true);
         f.power(1024);
+        f.hear_brakes();
       },
       [](budgeted_run& f) { f.ask<fbs::Pause>(); },
   };

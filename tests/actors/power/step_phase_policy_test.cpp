@@ -94,7 +94,7 @@ TEST_CASE("SPH-3: no order holds a step back by as much as it takes, nor one tha
   CHECK(!j.own.hear(1, {4, beat_s / 2}, j.now_ns - 5 * beat_s - 1, j.now_ns));
   for (const auto sent_ns :
        {std::numeric_limits<int64_t>::min(), j.now_ns + 1, std::numeric_limits<int64_t>::max()})
-    CHECK(!step_phase_policy(j.own).hear(1, {4, beat_s / 2}, sent_ns, j.now_ns));
+    CHECK(!step_phase_policy(j.own).hear(1, {5, beat_s / 2}, sent_ns, j.now_ns));
   CHECK(!j.hear(1, 4));  // what was refused is not followed later
   CHECK(j.hear(1, 5, beat_s - 1));
   stepping_job young(4);
