@@ -75,13 +75,17 @@ std::optional<hw_profile> measured_or_kept(const machine_probing& how) {
   }
 }
 
-/// MPR-4. In place of a person's, which is of the disk under the folder that this process is in.
-void add_kept_disk(const machine_probing& how, hw_profile& into) {
+/// MPR-4. In place of a person's, which is of the disk under the folder that this process is in;
+/// that says nothing of another.
+void add_kept_disk(const machine_probing& how, const std::string& disk, hw_profile& into) {
   if (how.folder.empty()) return;
   io::calibrate_options asked;
   asked.store = how.store;
   const auto kept = io::kept_calibration(how.folder, asked);
-  if (!kept) return;
+  if (!kept) {
+    if (disk != io::perf::device_under(".")) into.disk_read_gb_s = into.disk_write_gb_s = {};
+    return;
+  }
   into.disk_read_gb_s = kept->best.read_bytes_s / 1e9;
   into.disk_write_gb_s = kept->best.write_bytes_s / 1e9;
 }
@@ -105,7 +109,7 @@ hw_profile probe_this_machine(const machine_probing& how) {
   if (probes)
     for (const auto& field : io::perf::hw_fields())
       if (field.group == "probe") out.*field.number = (*probes).*field.number;
-  add_kept_disk(how, out);
+  add_kept_disk(how, disk, out);
   io::perf::drop_impossible(out);
   return out;
 }

@@ -156,6 +156,24 @@ TEST_CASE("MPR-4: of the disk a node tells what is kept of it, and writes nothin
   CHECK_FALSE(f.found().disk_read_gb_s);
 }
 
+TEST_CASE("MPR-4: what a person probed of a disk is told of that disk alone") {
+  probed_once f;
+  auto whole = host_probe_key(false);
+  whole.host_only = false;
+  whole.disk = io::perf::device_under(".");
+  hw_profile by_person;
+  by_person.gemm_gflop_s = 7;
+  by_person.disk_read_gb_s = by_person.disk_write_gb_s = 2;
+  io::perf::keep_probes(f.how.store, whole, by_person);
+  f.how.folder = ".";
+  CHECK(f.found().disk_read_gb_s == 2);
+  f.how.folder = "/proc";  // a device of its own
+  const auto found = f.found();
+  CHECK(found.gemm_gflop_s == 7);
+  CHECK_FALSE(found.disk_read_gb_s);
+  CHECK_FALSE(found.disk_write_gb_s);
+}
+
 TEST_CASE("MPR-3: what failed is not kept, and one that is to stop measures nothing") {
   probed_once f;
   f.trouble = "the memory was not to be had";
