@@ -322,6 +322,8 @@ void hear_profile(predictor_pointer self, const msg<fbs::HwProfile>& m) {
   const auto machine = print_in(*m.get());
   const auto was = st.policy.hear_machine(node.node, machine);
   if (was && st.says) st.says(renewed_text(node.node, *was, machine));
+  if (st.profiled)
+    st.profiled({node.node, text_of(m->host()), m->place(), m->places(), node.profile});
   if (m->fields() == nullptr || m->fields()->size() == 0) return;  // it was not probed
   if (m->ranks() != nullptr)
     for (const auto* r : *m->ranks())
@@ -329,8 +331,6 @@ void hear_profile(predictor_pointer self, const msg<fbs::HwProfile>& m) {
           {r->rank(), node.node, r->layers(), r->threads(), train::parts_of(r->parts())});
   st.policy.hear_probes(node);
   st.limits.hear_probes(node);
-  if (st.profiled)
-    st.profiled({node.node, text_of(m->host()), m->place(), m->places(), node.profile});
 }
 
 /// Of the file first: what cannot be forgotten there would be known again at the next start.
@@ -361,7 +361,7 @@ predictor_actor::behavior_type predictor(predictor_pointer self, predictor_optio
   introduce(self, "predictor", options.epoch);
   auto& st = self->state;
   st.policy = learning_policy(options.job);
-  st.limits = probed_limit_policy(options.job);
+  st.limits = probed_limit_policy(options.job, {}, options.model);
   st.kept = std::move(options.kept);
   if (!st.kept && !options.store.empty()) st.kept = times_in_file(std::move(options.store));
   st.over = std::move(options.over);

@@ -45,6 +45,7 @@
 #include "actors/predict/kept_times.hpp"
 #include "actors/predict/learning_policy.hpp"
 #include "actors/predict/probed_limit_policy.hpp"
+#include "io/base/model_config.hpp"
 #include "io/config/job.hpp"
 #include "io/perf/hw_profile.hpp"
 #include "messages/actors.hpp"
@@ -67,10 +68,12 @@ struct predictor_options {
   std::shared_ptr<kept_times> kept = {};  ///< in place of the store
   /// Tells a recording what it is made of, and the times that it began with, a line each.
   std::function<void(std::vector<std::string>)> recorded = {};
-  /// Told of each profile, on the actor's thread.
+  /// Told of each node in each epoch, on the actor's thread; its profile is empty where it told of
+  /// none.
   std::function<void(const told_profile&)> profiled = {};
   /// Told a sentence for a person, on the actor's thread.
   std::function<void(const std::string&)> says = {};
+  model_config model = {};  ///< what the job's model is
 };
 
 /// In the job's output, where it names no other file.

@@ -12,28 +12,42 @@ namespace troupe::predict {
 
 using train::pipeline_op;
 
-probed_limit_policy::probed_limit_policy(const config::job& job, probed_limit_options options)
-    : options_(options), ranks_(job.grid().ranks()), hidden_(job.model.hidden) {
+probed_limit_policy::probed_limit_policy(const config::job& job, probed_limit_options options,
+                                         const model_config& model)
+    : options_(options), ranks_(job.grid().ranks()) {
   const auto samples = job.train.micro_batch * job.parallel.data;
   if (samples > 0)
     micro_batches_ =
         std::max(1.0, static_cast<double>(job.train.batch) / static_cast<double>(samples));
+  const bool is_known = model.hidden > 0;
+  hidden_ = is_known ? model.hidden : job.model.hidden;
+  const auto heads = is_known ? model.heads : job.model.heads;
+  const auto kv_heads = is_known ? model.kv_heads : job.model.kv_heads;
+  const auto ffn = is_known ? model.ffn : job.model.ffn;
+  const auto pieces = [&](int64_t n) {
+    return static_cast<double>(std::max<int64_t>(1, n) *
+                               std::max<int64_t>(1, job.train.micro_batch));
+  };
+  forward_heads_ = pieces(heads);
+  backward_heads_ = pieces(kv_heads > 0 ? kv_heads : heads);
+  // Of a token and layer: attention 4 x hidden x sequence, the others 4 x hidden x (hidden + ffn)
+  // and more.
+  const auto sequence = static_cast<double>(job.train.seq_len);
+  const auto others = static_cast<double>(hidden_ + (ffn > 0 ? ffn : 4 * hidden_));
+  if (sequence > 0) attention_share_ = sequence / (sequence + others);
   if (job.model.dtype == config::compute_dtype::bf16) options_.least_hidden *= 4;
   if (job.predict.suspect_percent == 0) options_.times = 0;  // nobody is to be named
 }
 
 void probed_limit_policy::hear_probes(const probed_node& node) {
   const double threads = node.profile.probe_threads.value_or(0);
+  const auto& machine = node.host.empty() ? node.node : node.host;
+  shares_.clear();
   for (const auto& r : node.ranks) {
-    if (r.rank >= ranks_) continue;
+    if (r.rank >= ranks_) continue;  // PBL-5
     drop_rank(r.rank);
-    planned_[r.rank] = {node.node, r.layers, r.threads, threads, r.parts};
-    hosts_[node.node] = node.host;
+    planned_[r.rank] = {node.node, machine, r.layers, r.threads, threads, r.parts};
   }
-  std::erase_if(hosts_, [&](const auto& known) {  // PBL-5
-    return std::ranges::none_of(planned_,
-                                [&](const auto& p) { return p.second.node == known.first; });
-  });
 }
 
 double probed_limit_policy::pieces_of(const planned_rank& rank, pipeline_op part) const {
@@ -52,16 +66,21 @@ std::optional<double> probed_limit_policy::roofline_ms(const planned_rank& rank,
   return is_large ? std::optional(ms) : std::nullopt;
 }
 
-double probed_limit_policy::shared_by(const std::string& node) const {
-  const auto own = hosts_.find(node);
-  if (own == hosts_.end() || own->second.empty()) return 1;
-  double share = 0;
-  for (const auto& [rank, p] : planned_) {
-    const auto host = hosts_.find(p.node);
-    if (host == hosts_.end() || host->second != own->second || !(p.probe_threads > 0)) continue;
-    share += std::min(1.0, p.threads / p.probe_threads);
-  }
+double probed_limit_policy::shared_by(const planned_rank& rank) {
+  if (shares_.empty())
+    for (const auto& [number, p] : planned_)
+      if (p.probe_threads > 0) shares_[p.machine] += std::min(1.0, p.threads / p.probe_threads);
+  const auto found = shares_.find(rank.machine);
+  const double share = found == shares_.end() ? 1.0 : found->second;
   return std::max(1.0, share);
+}
+
+double probed_limit_policy::longer_by_heads(const planned_rank& rank, pipeline_op part) const {
+  if (part == pipeline_op::update) return 1;
+  const double heads = part == pipeline_op::forward ? forward_heads_ : backward_heads_;
+  const double threads = std::max(1.0, static_cast<double>(rank.threads));
+  const double turns = std::ceil(heads / threads) * threads / heads;
+  return 1 + attention_share_ * (turns - 1);
 }
 
 void probed_limit_policy::hear(const learned_step& step) {
@@ -86,15 +105,15 @@ void probed_limit_policy::hear_rank(const learned_rank& rank) {
     if (!roofline || !(part.busy_ms > 0)) continue;
     auto& w = windows_[{rank.rank, part.kind}];
     w.ms[w.steps++] = static_cast<float>(part.busy_ms);
-    if (w.steps == window_steps) judge({rank.rank, part.kind}, rank.node, w, *roofline);
+    if (w.steps == window_steps) judge({rank.rank, part.kind}, is, w, *roofline);
   }
 }
 
-void probed_limit_policy::judge(const key& of, const std::string& node, judged& w,
+void probed_limit_policy::judge(const key& of, const planned_rank& rank, judged& w,
                                 double roofline) {
   w.steps = 0;
   const auto middle_ms = static_cast<double>(upper_median(std::span<float>(w.ms)));
-  const double allowed_ms = roofline * shared_by(node);
+  const double allowed_ms = roofline * shared_by(rank) * longer_by_heads(rank, of.second);
   const bool is_beyond = middle_ms > options_.times * allowed_ms;
   w.beyond = is_beyond ? w.beyond + 1 : 0;
   w.within = is_beyond ? 0 : w.within + 1;
@@ -106,7 +125,7 @@ void probed_limit_policy::judge(const key& of, const std::string& node, judged& 
   expected.seconds = gpu::predict::roofline_usual * allowed_ms / 1e3;
   expected.least_s = gpu::predict::roofline_least * allowed_ms / 1e3;
   expected.most_s = options_.times * allowed_ms / 1e3;
-  told_.push_back({of.first, node, of.second, middle_ms, expected, false, true});
+  told_.push_back({of.first, rank.node, of.second, middle_ms, expected, false, true});
 }
 
 void probed_limit_policy::end(key of) {

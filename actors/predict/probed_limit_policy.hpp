@@ -20,8 +20,10 @@
 //     rank that is on another node, or has other layers, than it was planned for when its node was
 //     probed. A new epoch and a new profile begin anew.
 //   PBL-4  Nodes of one machine share its processors: where their ranks have more threads in all
-//     than were probed, each is allowed as much longer. How many threads a rank really has is no
-//     excuse: the limit is of those that the job gives it.
+//     than were probed, each is allowed as much longer. Attention is done by heads: where a
+//     micro-batch has fewer of them than a rank has threads, its share of the products is allowed
+//     as much longer. How many threads a rank really has is no excuse: the limit is of those that
+//     the job gives it.
 //   PBL-5  What is kept is bounded by the job's ranks; nothing is of those without probes.
 #pragma once
 
@@ -36,6 +38,7 @@
 #include <vector>
 
 #include "actors/predict/learning_policy.hpp"
+#include "io/base/model_config.hpp"
 #include "io/config/job.hpp"
 #include "messages/step_parts.hpp"
 
@@ -55,8 +58,9 @@ struct probed_limit_options {
 class probed_limit_policy {
  public:
   probed_limit_policy() = default;
-  /// Of a settled job.
-  explicit probed_limit_policy(const config::job& job, probed_limit_options options = {});
+  /// Of a settled job, and what its model is: the job has no numbers of one that a folder is.
+  explicit probed_limit_policy(const config::job& job, probed_limit_options options = {},
+                               const model_config& model = {});
 
   /// Before the node's ranks make steps: once in each epoch.
   void hear_probes(const probed_node& node);
@@ -72,6 +76,7 @@ class probed_limit_policy {
   using key = std::pair<uint32_t, train::pipeline_op>;
   struct planned_rank {
     std::string node;
+    std::string machine;  ///< the node's host; where that is not known, the node
     uint32_t layers = 0, threads = 0;
     double probe_threads = 0;
     std::vector<train::step_part> parts;  ///< by the roofline
@@ -87,9 +92,10 @@ class probed_limit_policy {
   /// The part's roofline there, of so much work; nothing: it is not judged.
   std::optional<double> roofline_ms(const planned_rank& rank, const train::step_part& told) const;
   /// PBL-4.
-  double shared_by(const std::string& node) const;
+  double shared_by(const planned_rank& rank);
+  double longer_by_heads(const planned_rank& rank, train::pipeline_op part) const;
   void hear_rank(const learned_rank& rank);
-  void judge(const key& of, const std::string& node, judged& w, double roofline);
+  void judge(const key& of, const planned_rank& rank, judged& w, double roofline);
   void end(key of);
   void drop();
   void drop_rank(uint32_t rank);
@@ -97,10 +103,14 @@ class probed_limit_policy {
   probed_limit_options options_;
   int64_t ranks_ = 0, hidden_ = 0;
   double micro_batches_ = 1;
+  /// Heads of a micro-batch; attention's share of a layer's products, at most.
+  double forward_heads_ = 1, backward_heads_ = 1, attention_share_ = 0;
   uint32_t epoch_ = 0;
   size_t steps_of_epoch_ = 0;
   std::map<uint32_t, planned_rank> planned_;
-  std::map<std::string, std::string> hosts_;  ///< by node, of the planned ranks'
+  /// By machine, of the planned ranks: their threads over those that were probed. Empty: to be
+  /// summed.
+  std::map<std::string, double> shares_;
   std::map<key, judged> windows_;
   std::set<key> named_;
   std::vector<suspected_part> told_;

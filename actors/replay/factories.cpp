@@ -104,6 +104,7 @@ const std::map<std::string_view, factory> factories{
      [](auto& w, auto&& r, auto& log) {
        predict::predictor_options options{r.plan.job, r.epoch};
        options.monitor = r.monitor;
+       options.model = r.plan.model;
        options.kept = predict::times_in_memory(recorded_times(*log.record));
        return caf::actor_cast<caf::strong_actor_ptr>(
            w.spawn(0, predict::predictor, std::move(options)));

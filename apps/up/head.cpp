@@ -309,6 +309,7 @@ troupe::predict::predictor_options predictor_of(const launch& l, std::stop_token
   out.recorded = [made_of](auto times) { train::note_spawn_record(made_of, std::move(times)); };
   out.profiled = expect_by_profiles(l.plan, std::move(outcome));
   out.says = [](const std::string& text) { say(text); };
+  out.model = l.plan.model;
   return out;
 }
 

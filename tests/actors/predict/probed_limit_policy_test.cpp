@@ -23,7 +23,8 @@ struct limited_job {
   config::job job;
   learned_step step;
   probed_limit_policy policy;
-  uint32_t layers = 4;
+  uint32_t layers = 4, threads = 2;
+  pipeline_op product = pipeline_op::forward;
 
   explicit limited_job(probed_limit_options options = {}, int64_t hidden = 512,
                        int64_t suspect_percent = 10) {
@@ -32,6 +33,7 @@ struct limited_job {
     job.train.batch = 8;
     job.train.micro_batch = 2;
     job.parallel.data = 2;
+    job.model.heads = 8;
     job.predict.suspect_percent = suspect_percent;
     policy = probed_limit_policy(job, options);
     step.epoch = 3;
@@ -43,12 +45,12 @@ struct limited_job {
                    const std::string& host_of_b) {
     for (uint32_t rank = 0; rank < 2; ++rank) {
       probed_node node{rank == 0 ? "a" : "b", {}, {}, rank == 0 ? host_of_a : host_of_b};
-      node.profile.probe_threads = 2;
+      node.profile.probe_threads = threads;
       node.ranks.push_back({rank,
                             node.node,
                             layers,
-                            2,
-                            {{pipeline_op::forward, forward_ms, 0, limit_work},
+                            threads,
+                            {{product, forward_ms, 0, limit_work},
                              {pipeline_op::update, update_ms, 0, limit_work}}});
       policy.hear_probes(node);
     }
@@ -60,8 +62,8 @@ struct limited_job {
       step.ranks.push_back({rank,
                             rank == 0 ? "a" : "b",
                             layers,
-                            2,
-                            {{pipeline_op::forward, forward_ms, 0, limit_work},
+                            threads,
+                            {{product, forward_ms, 0, limit_work},
                              {pipeline_op::update, update_ms, 0, limit_work}}});
   }
   void make_steps(size_t n) {
@@ -202,6 +204,61 @@ TEST_CASE("PBL-4: nodes of a machine with more threads in all than it has are al
   CHECK(together.named_after(12).empty());
   together.take(900, 45);
   CHECK(together.named_after(12).size() == 2);
+}
+
+TEST_CASE("PBL-4: ranks of one node share it, whatever is known of its host") {
+  for (const double ms : {700.0, 900.0}) {
+    limited_job f;
+    probed_node node{"a", {}, {}, ""};
+    node.profile.probe_threads = 2;
+    for (uint32_t rank = 0; rank < 2; ++rank)
+      node.ranks.push_back({rank, "a", 4, 2, {{pipeline_op::forward, 100, 0, limit_work}}});
+    f.policy.hear_probes(node);
+    f.take(ms, 45);
+    f.step.ranks[1].node = "a";
+    CHECK(f.named_after(12).size() == (ms > 800 ? 2 : 0));
+  }
+}
+
+TEST_CASE("PBL-4: where a rank has more threads than heads, attention is allowed to take longer") {
+  // Of a layer's products attention has 2048 / (2048 + 512 + 4 x 512) at most. A micro-batch has
+  // 4 heads forward, 2 backward, for 16 threads.
+  constexpr double share = 2048.0 / 4608;
+  struct row {
+    pipeline_op part;
+    int64_t heads, kv_heads;
+    double times;
+  };
+  for (const auto& r : {row{pipeline_op::forward, 2, 1, 1 + 3 * share},
+                        row{pipeline_op::backward, 2, 1, 1 + 7 * share},
+                        row{pipeline_op::backward, 8, 0, 1}, row{pipeline_op::forward, 64, 0, 1}}) {
+    for (const double of_limit : {0.99, 1.01}) {
+      limited_job f;
+      f.threads = 16;
+      f.product = r.part;
+      f.job.train.seq_len = 2048;
+      f.job.model.heads = r.heads;
+      f.job.model.kv_heads = r.kv_heads;
+      f.policy = probed_limit_policy(f.job);
+      f.tell_probes(100, 30, "host a", "host b");
+      f.take(of_limit * 400 * r.times, 45);
+      CHECK(f.named_after(12).size() == (of_limit > 1 ? 2 : 0));
+    }
+  }
+}
+
+TEST_CASE("PBL-1: of a model that a folder is, its numbers count, and not those that no key says") {
+  limited_job f;
+  f.job.model.hidden = f.job.model.heads = 0;
+  model_config model;
+  model.hidden = 512;
+  model.heads = model.kv_heads = 8;
+  for (const bool is_known : {false, true}) {
+    f.policy = probed_limit_policy(f.job, {}, is_known ? model : model_config{});
+    f.tell_probes(100, 30, "host a", "host b");
+    f.take(450, 45);
+    CHECK(f.named_after(12).size() == (is_known ? 2 : 0));
+  }
 }
 
 TEST_CASE("PBL-1, PBL-2: in 100,000 steps of nodes of sound jobs nobody is named") {
