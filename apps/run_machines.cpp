@@ -84,12 +84,13 @@ std::optional<run_machines> machines_of(std::span<const run_place> places, const
   std::set<std::string> kinds;
   std::string all, first;
   run_machines out{{}, 0, false};
-  for (const auto& place : places) {
+  for (size_t p = 0; p < places.size(); ++p) {
+    const auto& place = places[p];
     const bool on_gpu = on_gpu_there(job, place.is);
     const auto kind = kind_of(place.is, on_gpu);
     if (!kind) return std::nullopt;
     const auto host = hosts.try_emplace(place.host, hosts.size()).first->second;
-    all += fmt::format("{}: {}\n", host, *kind);
+    all += fmt::format("{}: {}, {}\n", host, *kind, counted(workers_at(job, p), "worker"));
     if (kinds.empty()) first = *kind;
     kinds.insert(*kind);
     const auto share = std::floor(*cores_of(place.is) / static_cast<double>(workers[place.host]));
@@ -98,19 +99,28 @@ std::optional<run_machines> machines_of(std::span<const run_place> places, const
     out.threads = out.threads == 0 ? threads : std::min(out.threads, threads);
     out.on_gpus = out.on_gpus || on_gpu;
   }
-  const auto bytes = std::as_bytes(std::span(all.data(), all.size()));
+  const std::string back(all.rbegin(), all.rend());  // a sum of its own: another seed makes none
+  const auto sum = [](const std::string& text) {
+    return io::crc32c(std::as_bytes(std::span(text.data(), text.size())));
+  };
   const auto others = kinds.size() == 1 ? "" : fmt::format(" and {} more", kinds.size() - 1);
   out.name = fmt::format("{} on {}, {}{}, {:08x}{:08x}", counted(places.size(), "node"),
                          counted(hosts.size(), "machine"), first.substr(0, named_kind_bytes),
-                         others, io::crc32c(bytes), io::crc32c(bytes, 1));
+                         others, sum(all), sum(back));
   return out;
 }
 
 told_places::told_places(config::job job)
-    : job_(std::move(job)), places_(static_cast<size_t>(job_.cluster.places())) {}
+    : job_(std::move(job)), places_(static_cast<size_t>(job_.cluster.places())) {
+  job_.cluster.device = config::device_kind::host;
+}
 
 bool told_places::hear(size_t place, run_place is) {
-  if (place >= places_.size() || have_changed_) return false;
+  if (place >= places_.size() || is_unknown_) return false;
+  if (!kind_of(is.is, false)) {
+    forget();
+    return false;
+  }
   places_[place] = std::move(is);
   if (!std::ranges::all_of(places_, [](const auto& p) { return p.has_value(); })) return false;
   std::vector<run_place> all;
@@ -122,9 +132,14 @@ bool told_places::hear(size_t place, run_place is) {
     return machines_.has_value();
   }
   if (now && now->name == machines_->name) return false;
-  have_changed_ = true;  // RMA-3
-  machines_.reset();
+  forget();
   return false;
+}
+
+/// RMA-3.
+void told_places::forget() {
+  is_unknown_ = true;
+  machines_.reset();
 }
 
 }  // namespace troupe::apps

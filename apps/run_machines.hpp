@@ -4,10 +4,12 @@
 // Invariants
 //   RMA-1  Machines have one name where they are as quick for the same work, as far as profiles
 //     tell: processors, GPUs where these compute, the network card's rate, place by place of the
-//     job, and which places share a machine. Their hosts' names and what they were probed to do
-//     have no part in it: the former change, the latter differ from look to look.
+//     job, how many workers each has, and which places share a machine. Their hosts' names and
+//     what they were probed to do have no part in it: the former change, the latter differ from
+//     look to look.
 //   RMA-2  Nothing is guessed: where a place has not told what its machine is there is no name.
-//   RMA-3  A run whose places changed to other machines was on none of both.
+//   RMA-3  A run whose places changed to other machines was on none of both, and one of which a
+//     place did not tell at some time what its machine is has no name for good.
 #pragma once
 
 #include <cstddef>
@@ -48,6 +50,8 @@ std::optional<run_machines> machines_of(std::span<const run_place> places, const
 /// What the places of a job that runs tell of their machines, one after the other.
 class told_places {
  public:
+  /// Nodes whose GPUs compute tell nothing: those that do compute on processors, whatever else
+  /// they have.
   explicit told_places(config::job job);
 
   /// True where that was the last one to tell: from now on all are known.
@@ -56,10 +60,12 @@ class told_places {
   const std::optional<run_machines>& machines() const noexcept { return machines_; }
 
  private:
+  void forget();
+
   config::job job_;
   std::vector<std::optional<run_place>> places_;
   std::optional<run_machines> machines_;
-  bool have_changed_ = false;
+  bool is_unknown_ = false;  ///< for good
 };
 
 }  // namespace troupe::apps

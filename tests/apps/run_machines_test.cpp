@@ -79,6 +79,9 @@ struct start_elsewhere {
   void hear(uint32_t place, double cpus) {
     tell({"node", "host" + std::to_string(place), place, 2, machine_with(cpus)});
   }
+  void hear_nothing_of(uint32_t place) {
+    tell({"node", "host" + std::to_string(place), place, 2, {}});
+  }
   /// It ends, after steps of so many milliseconds each.
   void end(double ms) {
     const auto run = undisturbed_steps(ms, train::flops_of_step(plan))
@@ -113,6 +116,24 @@ TEST_CASE("RMA-1: machines have one name where they are as quick, whatever they 
   CHECK(name_of({{"a", other}, {"b", other}}) != both);
   other.cpu_model = std::string(2000, 'x');
   CHECK(name_of({{"a", other}, {"b", other}}).size() < 256);  // a line has room for it
+}
+
+TEST_CASE("RMA-1: how many workers each place has counts, and each machine is in the whole name") {
+  const std::vector<run_place> places{{"a", machine_with(8)}, {"b", machine_with(8)}};
+  auto job = plan_elsewhere().job;
+  REQUIRE(job.cluster.node.size() == 2);
+  const auto even = apps::machines_of(places, job);
+  job.cluster.node[0].workers = 3;
+  const auto uneven = apps::machines_of(places, job);
+  REQUIRE((even && uneven));
+  CHECK(even->name != uneven->name);
+  // Two sums of a text of which each says nothing of its own would differ by the same everywhere.
+  const auto apart = [](const std::string& name) {
+    const auto sums = name.substr(name.size() - 16);
+    return std::stoul(sums.substr(0, 8), nullptr, 16) ^ std::stoul(sums.substr(8), nullptr, 16);
+  };
+  CHECK(apart(name_of({{"a", machine_with(8)}, {"b", machine_with(8)}})) !=
+        apart(name_of({{"a", machine_with(8)}, {"b", machine_with(4)}})));
 }
 
 TEST_CASE("RMA-1: GPUs count where they compute, and a rank has its share of a machine") {
@@ -164,6 +185,22 @@ TEST_CASE("RMA-3: a run whose places changed to other machines was on none of bo
   CHECK_FALSE(places.machines());
   CHECK_FALSE(places.hear(1, four));
   CHECK_FALSE(places.machines());
+
+  apps::told_places silent(plan_elsewhere().job);
+  CHECK_FALSE(silent.hear(0, {"a", {}}));
+  CHECK_FALSE(silent.hear(0, eight));  // what it made steps on until then, nobody knows
+  CHECK_FALSE(silent.hear(1, eight));
+  CHECK_FALSE(silent.machines());
+}
+
+TEST_CASE("RMA-1: nodes that told were probed, and so compute on their processors") {
+  auto with_gpu = machine_with(8);
+  with_gpu.gpus = 2;
+  with_gpu.gpu_name = "GPU 1";
+  apps::told_places places(plan_elsewhere({"cluster.device=auto"}).job);
+  CHECK_FALSE(places.hear(0, {"a", with_gpu}));
+  CHECK(places.hear(1, {"b", with_gpu}));
+  CHECK_FALSE(places.machines()->on_gpus);
 }
 
 TEST_CASE("PBN-2: what runs on a job's machines took is expected of the next one on such") {
@@ -220,6 +257,17 @@ TEST_CASE("PBN-2: a run whose machines changed, or did not all tell, is not reme
   start_elsewhere silent(store);
   silent.hear(0, 8);
   silent.end(200);
+  start_elsewhere moved(store);  // to a machine that was not probed in time
+  moved.hear(0, 8);
+  moved.hear(1, 8);
+  CHECK(moved.outcome->machines);
+  moved.hear_nothing_of(1);
+  moved.end(200);
+  start_elsewhere back(store);
+  back.hear(0, 8);
+  back.hear_nothing_of(1);
+  back.hear(1, 8);
+  back.end(200);
   const auto kept = io::perf::read_past_runs(apps::past_runs_file(store));
   REQUIRE(kept);
   CHECK(kept->runs.empty());
